@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/macros.h"
+#include "base/mem.h"
+
+/*
+ * An arena: memory that ends all at once. One for a request, a reconcile pass, a decoded object.
+ * Nothing in it is freed alone. Not for use by two threads.
+ */
+struct arena;
+
+struct arena *arena_new(void);
+void arena_free(struct arena *a);
+AUTOPTR(arena)
+
+void *arena_alloc(struct arena *a, size_t len);     /* zeroed, aligned for anything */
+char *arena_strdup(struct arena *a, const char *s); /* NULL gives NULL */
+char *arena_strndup(struct arena *a, const char *s, size_t len);
+char *arena_printf(struct arena *a, const char *fmt, ...) printf_like(2, 3);
+#define arena_new_of(a, type)   ((type *)arena_alloc((a), sizeof(type)))
+#define arena_new_n(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (n)))

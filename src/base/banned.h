@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Included before everything else (-include base/banned.h): functions that have no place here
+ * become compile errors. The system headers that declare them come first.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#pragma GCC poison strcpy strcat sprintf vsprintf strncpy strncat strtok atoi atol atoll
+#pragma GCC poison gmtime localtime asctime ctime popen usleep gets mktemp tmpnam

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/mem.h"
+
+/*
+ * String → pointer. Keys are copied; values belong to the caller unless free_value is given.
+ * Hashing is seeded per process (SipHash or equal), so that peers cannot aim at one bucket.
+ * Removing the current entry while iterating is allowed; adding is not.
+ */
+struct map;
+
+struct map *map_new(void (*free_value)(void *value)); /* NULL: values are not ours */
+void map_free(struct map *m);
+AUTOPTR(map)
+
+void *map_get(const struct map *m, const char *key); /* NULL: no such key */
+bool map_has(const struct map *m, const char *key);
+void map_put(struct map *m, const char *key, void *value); /* replaces (and frees) an old value */
+void *map_take(struct map *m, const char *key);            /* removes without freeing the value */
+bool map_del(struct map *m, const char *key);
+size_t map_len(const struct map *m);
+
+struct map_iter {
+	const struct map *m;
+	size_t pos;
+	const char *key;
+	void *value;
+};
+bool map_next(struct map_iter *it);
+#define map_each(it, map) for (struct map_iter it = { .m = (map) }; map_next(&it);)
+
+/* An ordered map: keys in strcmp order, with range scans. For the store and for anything listed. */
+struct tree;
+
+struct tree *tree_new(void (*free_value)(void *value));
+void tree_free(struct tree *t);
+AUTOPTR(tree)
+void *tree_get(const struct tree *t, const char *key);
+void tree_put(struct tree *t, const char *key, void *value);
+void *tree_take(struct tree *t, const char *key);
+size_t tree_len(const struct tree *t);
+/* The first entry whose key is >= from (> from when after). NULL at the end. *ret_key is borrowed.
+ */
+void *tree_seek(const struct tree *t, const char *from, bool after, const char **ret_key);

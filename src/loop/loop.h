@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+/*
+ * The event loop over libuv. A thread runs one loop; everything here but loop_post() and
+ * loop_stop() is for that thread alone. Nothing blocks on a loop: that is a job.
+ *
+ * A turn: I/O and timers call their callbacks; then deferred calls run until none is left, also
+ * those that deferred calls add; then the flush hooks run (the store hands its batch to the writer
+ * there); then the loop sleeps. So work that belongs together ends in one flush.
+ */
+struct loop;
+
+must_use struct err *loop_new(struct loop **ret);
+void loop_free(struct loop *l); /* everything on it must be closed before */
+AUTOPTR(loop)
+void loop_run(struct loop *l);  /* until loop_stop() */
+void loop_stop(struct loop *l); /* from any thread or from a signal callback */
+bool loop_turn(struct loop *l,
+	       unsigned wait_ms); /* one turn, for tests; false when nothing is alive */
+
+void loop_defer(struct loop *l, void (*fn)(void *arg), void *arg); /* later in this same turn */
+struct loop_flush;
+struct loop_flush *loop_add_flush(struct loop *l, void (*fn)(void *arg), void *arg);
+void loop_del_flush(struct loop_flush *f);
+/* From any thread: fn runs on the loop's thread in a coming turn. */
+void loop_post(struct loop *l, void (*fn)(void *arg), void *arg);
+
+/* Descriptors, by readiness. The fd stays the caller's; close it after watch_free(). */
+enum {
+	WATCH_READ = 1,
+	WATCH_WRITE = 2
+};
+struct watch;
+struct watch *watch_new(struct loop *l, int fd, void (*fn)(void *arg, unsigned ready), void *arg);
+void watch_want(struct watch *w,
+		unsigned want); /* 0: silent. An error or hang-up reports as READ|WRITE */
+void watch_free(struct watch *w);
+AUTOPTR(watch)
+
+/* Timers on the monotonic clock; one shot, re-armed by timer_set(). */
+struct timer;
+struct timer *timer_new(struct loop *l, void (*fn)(void *arg), void *arg);
+void timer_set(struct timer *t, uint64_t in_ms);
+void timer_clear(struct timer *t);
+bool timer_armed(const struct timer *t);
+void timer_free(struct timer *t);
+AUTOPTR(timer)
+
+/* A job: work() on a pool thread, then done() on the loop. Jobs cannot be recalled; free arg in
+ * done(). */
+void job_run(struct loop *l, void (*work)(void *arg), void (*done)(void *arg), void *arg);
+
+/* Signals of this process. */
+struct signal_watch;
+struct signal_watch *signal_watch_new(struct loop *l, int signum, void (*fn)(void *arg, int signum),
+				      void *arg);
+void signal_watch_free(struct signal_watch *s);
+
+/*
+ * Child processes: posix_spawn-like, no fork of this process's memory. fds[i] becomes descriptor i
+ * of the child; -1 is /dev/null for 0..2 and absent above. exited() is called once, then the child
+ * is freed.
+ */
+struct child_spec {
+	const char *const *argv;
+	const char *const *env; /* NULL: ours */
+	const int *fds;
+	unsigned n_fds;
+	const char *cwd; /* NULL: ours */
+};
+struct child;
+must_use struct err *child_spawn(struct loop *l, const struct child_spec *spec,
+				 void (*exited)(void *arg, int status, int term_signal), void *arg,
+				 struct child **ret);
+pid_t child_pid(const struct child *c);
+void child_kill(struct child *c, int signum);
