@@ -37,3 +37,4 @@ struct span span_trim(struct span s); /* spaces and tabs */
 struct span span_cut(struct span s, char sep, struct span *rest);
 
 bool utf8_valid(const char *s, size_t len);
+size_t utf8_prefix(const char *s, size_t len); /* bytes before the first that is not UTF-8 */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "json/json.h"
+
+struct causes;
+struct object;
+
+/*
+ * What every kind shares: metadata rules, owner references, conditions, hashes.
+ */
+/* NULL, or what is wrong with the text. */
+const char *meta_bad_dns_label(const char *s);      /* ≤ 63 */
+const char *meta_bad_dns_subdomain(const char *s);  /* ≤ 253 */
+const char *meta_bad_qualified_name(const char *s); /* label and annotation keys */
+const char *meta_bad_label_value(const char *s);
+
+/* name/generateName, namespace, labels, annotations, owner references, finalizers. */
+void meta_validate(const struct json *metadata, bool namespaced, struct causes *c);
+
+/* ownerReferences element { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true
+ * } of owner. */
+struct json *meta_controller_ref(struct json_doc *d, const struct object *owner);
+
+/* Conditions as reference/api.md §2.4: transition time moves only when status changes. */
+struct condition {
+	const char *type, *status, *reason, *message;
+	int64_t observed_generation;
+	const char *transition; /* RFC 3339, NULL: now */
+};
+void conditions_upsert(struct json_doc *d, struct json *conditions, const struct condition *c,
+		       usec now);
+void conditions_remove(struct json *conditions, const char *type);
+struct json *conditions_get(const struct json *conditions, const char *type); /* NULL when absent */
+bool conditions_true(const struct json *conditions, const char *type);
+
+void name_hash(const char *s, char ret[9]); /* reference/api.md §7.4: FNV-1a 32, 8 hex digits */
+void name_hash_json(const struct json *v,
+		    char ret[9]); /* of a canonical encoding: member order does not matter */
+
+/* "1500m", "2Gi", "1e3", 5: the value in thousandths. ERR_MALFORMED. */
+must_use struct err *quantity_parse_milli(const struct json *q, int64_t *ret);
+bool quantity_equal(const struct json *a, const struct json *b);

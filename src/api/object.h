@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "json/json.h"
+
+struct bytes;
+struct kind;
+
+/*
+ * An API object: an immutable JSON tree with a count, of a known kind, at one resourceVersion.
+ */
+struct object {
+	_Atomic unsigned refs;
+	const struct kind *kind;
+	struct json_doc *doc;
+	struct json *root;
+	struct bytes *text;          /* encoded form, made once by object_text() */
+	uint64_t rev;                /* resourceVersion, 0 when none */
+	const char *ns, *name, *uid; /* in the tree; "" when absent */
+};
+
+/* Takes doc over; its root must be an object (assert). Nothing may change the tree afterwards. */
+struct object *object_new(const struct kind *kind, struct json_doc *doc);
+struct object *object_ref(struct object *o);
+void object_unref(struct object *o);
+AUTOREF(object)
+struct bytes *object_text(struct object *o); /* borrowed */
+/* A new doc that holds a copy of the tree, for changing. */
+struct json_doc *object_edit(const struct object *o);
+
+const char *object_label(const struct object *o, const char *key);      /* NULL when absent */
+const char *object_annotation(const struct object *o, const char *key); /* NULL when absent */
+bool object_deleting(const struct object *o); /* has a deletionTimestamp */
+int64_t object_generation(const struct object *o);
+struct json *object_spec(const struct object *o);
+struct json *object_status(const struct object *o);
+/* The ownerReference with controller: true, or NULL. */
+struct json *object_controller(const struct object *o);
+bool object_controlled_by(const struct object *o, const char *uid);
+/* Group of an apiVersion ("" for core), copied into ret. */
+void api_version_group(const char *api_version, char *ret, size_t size);

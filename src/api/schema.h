@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "json/json.h"
+
+/*
+ * Schema tables: one table a type, and everything that walks it: pruning, defaulting, validation,
+ * strategic merge, OpenAPI, printed CRDs. Built-in Kubernetes types are generated as data by
+ * tools/gen-schema; ours are written by hand in the same form.
+ */
+enum type_kind {
+	TYPE_STRING,
+	TYPE_BOOL,
+	TYPE_INT32,
+	TYPE_INT64,
+	TYPE_NUMBER,
+	TYPE_INT_OR_STRING,
+	TYPE_QUANTITY,
+	TYPE_TIME, /* RFC 3339 */
+	TYPE_MICRO_TIME,
+	TYPE_BYTES,  /* base64 */
+	TYPE_OBJECT, /* fields */
+	TYPE_MAP,    /* of elem */
+	TYPE_LIST,   /* of elem */
+	TYPE_ANY,    /* kept as it is (managedFields, RawExtension) */
+	TYPE_KIND_MAX_,
+};
+
+enum list_kind {
+	LIST_ATOMIC,
+	LIST_SET,
+	LIST_MAP, /* keyed by merge_keys */
+};
+
+enum {
+	FIELD_REQUIRED = 1,
+	FIELD_IMMUTABLE = 2,
+	FIELD_NULLABLE = 4,
+};
+
+struct type {
+	enum type_kind kind;
+	const char *name; /* "io.k8s.api.core.v1.PodSpec"; NULL for scalars and anonymous ones */
+	const struct field *fields; /* TYPE_OBJECT: ends with a NULL name */
+	const struct type *elem;    /* TYPE_MAP, TYPE_LIST */
+	enum list_kind list;        /* TYPE_LIST: how server-side apply sees it */
+	const char *merge_keys[4];  /* LIST_MAP */
+	const char *patch_key;      /* strategic merge: elements are merged by this member; NULL:
+				       replaced whole */
+	const char *const *values;  /* TYPE_STRING: allowed ones, NULL-terminated; NULL: any */
+	const char *pattern;        /* for OpenAPI; checked by check */
+	const char *(*check)(const struct json *v); /* NULL or what is wrong with it */
+	const int64_t *min, *max;                   /* numbers; lengths of strings and lists */
+	const char *help;
+};
+
+struct field {
+	const char *name;
+	const struct type *type;
+	unsigned flags;
+	const char *fallback; /* default as JSON text; NULL: none */
+	const char *help;
+	int pb; /* protobuf number, 0 when unknown */
+};
+
+/* What is wrong with an object, by field. */
+enum cause_reason {
+	CAUSE_REQUIRED,    /* FieldValueRequired */
+	CAUSE_INVALID,     /* FieldValueInvalid */
+	CAUSE_UNSUPPORTED, /* FieldValueNotSupported */
+	CAUSE_DUPLICATE,   /* FieldValueDuplicate */
+	CAUSE_TYPE,        /* FieldValueTypeInvalid */
+	CAUSE_FORBIDDEN,   /* FieldValueForbidden */
+	CAUSE_TOO_LONG,    /* FieldValueTooLong */
+	CAUSE_UNKNOWN,     /* an unknown field under fieldValidation=Strict */
+	CAUSE_REASON_MAX_,
+};
+struct cause {
+	enum cause_reason reason;
+	char *field;   /* spec.ports[2].port */
+	char *message; /* as Kubernetes words it: Invalid value: 0: must be between 1 and 65535,
+			  inclusive */
+};
+struct causes {
+	struct cause *list;
+	size_t n; /* at most 64 are kept */
+};
+void causes_add(struct causes *c, enum cause_reason reason, const char *field, const char *fmt, ...)
+	printf_like(4, 5);
+void causes_done(struct causes *c);
+const char *cause_reason_name(enum cause_reason r); /* "FieldValueRequired" */
+
+/* Removes unknown fields, in place. unknown (may be NULL) gets their paths as CAUSE_UNKNOWN. */
+void schema_prune(struct json_doc *d, struct json *v, const struct type *t, struct causes *unknown);
+void schema_default(struct json_doc *d, struct json *v, const struct type *t);
+/* Types, required members, allowed values, ranges, duplicate keys. */
+void schema_validate(const struct json *v, const struct type *t, const char *path,
+		     struct causes *c);
+/* The field of an object type, or NULL. */
+const struct field *schema_field(const struct type *t, const char *name);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "json/json.h"
+
+/*
+ * Selectors: labels by text ("a=b,c in (d,e),!f") or by a LabelSelector object, fields by text
+ * ("metadata.name=x,status.phase!=Running").
+ */
+struct selector;
+
+must_use struct err *selector_parse_labels(const char *text,
+					   struct selector **ret); /* "" matches all */
+must_use struct err *selector_from_object(const struct json *label_selector,
+					  struct selector **ret); /* matchLabels/-Expressions */
+must_use struct err *selector_parse_fields(const char *text, struct selector **ret);
+void selector_free(struct selector *s);
+AUTOPTR(selector)
+bool selector_matches_labels(const struct selector *s,
+			     const struct json *labels); /* s NULL matches all */
+bool selector_matches_fields(const struct selector *s, const struct json *obj);
+/* The value that the selector demands of this field or label, NULL when it demands none (for
+ * metadata.name look-ups). */
+const char *selector_wants(const struct selector *s, const char *key);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/clock.h"
+#include "json/json.h"
+
+struct kind;
+struct object;
+
+/*
+ * meta.k8s.io/v1 Table: what `kubectl get` shows.
+ */
+enum table_include {
+	TABLE_METADATA, /* each row's object as PartialObjectMetadata (the default) */
+	TABLE_OBJECT,
+	TABLE_NONE,
+};
+/* A Table without rows, as d's root; list_rev and continue are the caller's to set in metadata. */
+struct json *table_new(struct json_doc *d, const struct kind *k);
+void table_add(struct json_doc *d, struct json *table, const struct kind *k, const struct json *obj,
+	       enum table_include include, usec now);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/random.h"
+
+#include <errno.h>
+#include <sys/random.h>
+
+#include "base/parse.h"
+
+void random_bytes(void *p, size_t len)
+{
+	char *at = p;
+
+	while (len) {
+		ssize_t n = getrandom(at, len, 0);
+
+		if (n < 0 && errno != EINTR)
+			abort(); /* a kernel without random numbers: nothing we do would be safe */
+		if (n > 0) {
+			at += n;
+			len -= (size_t)n;
+		}
+	}
+}
+
+uint64_t random_u64(void)
+{
+	uint64_t r;
+
+	random_bytes(&r, sizeof(r));
+	return r;
+}
+
+void random_hex(char *ret, size_t n_digits)
+{
+	unsigned char raw[32];
+	char text[2 * sizeof(raw) + 1];
+
+	for (size_t at = 0; at < n_digits;) {
+		size_t n = MIN(n_digits - at, 2 * sizeof(raw));
+
+		random_bytes(raw, sizeof(raw));
+		hex_encode(raw, sizeof(raw), text);
+		memcpy(ret + at, text, n);
+		at += n;
+	}
+	ret[n_digits] = '\0';
+}
+
+void random_uuid(char ret[37])
+{
+	unsigned char raw[16];
+	char hex[33];
+
+	random_bytes(raw, sizeof(raw));
+	raw[6] = (unsigned char)((raw[6] & 0x0f) | 0x40);
+	raw[8] = (unsigned char)((raw[8] & 0x3f) | 0x80);
+	hex_encode(raw, sizeof(raw), hex);
+	(void)snprintf(ret, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
+		       hex + 20);
+}
+
+void random_suffix(char *ret, size_t n_chars)
+{
+	static const char alphabet[] = "bcdfghjklmnpqrstvwxz2456789";
+	const unsigned n = sizeof(alphabet) - 1;
+	unsigned char raw[64];
+	size_t at = 0;
+
+	/* Bytes at and above the largest multiple of n are thrown away: all letters equally likely.
+	 */
+	while (at < n_chars) {
+		random_bytes(raw, sizeof(raw));
+		for (size_t i = 0; i < sizeof(raw) && at < n_chars; i++)
+			if (raw[i] < 256 / n * n)
+				ret[at++] = alphabet[raw[i] % n];
+	}
+	ret[n_chars] = '\0';
+}

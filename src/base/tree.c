@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
+#include "base/map.h"
+#include "base/random.h"
+
+/*
+ * The ordered map is a skip list: every entry is in the list of level 0, one in four of those in
+ * level 1, and so on. A search runs along the highest level and steps down where the next key would
+ * be too far. Heights are drawn from a seeded generator, so that no order of keys is a bad one.
+ */
+enum {
+	LEVELS = 16, /* one in 4^16 would be higher */
+};
+
+struct node {
+	void *value;
+	char *key; /* behind next[] in the same block */
+	unsigned height;
+	struct node *next[];
+};
+
+struct tree {
+	void (*free_value)(void *value);
+	uint64_t dice;
+	size_t len;
+	unsigned height; /* levels in use */
+	struct node *first[LEVELS];
+};
+
+struct tree *tree_new(void (*free_value)(void *value))
+{
+	struct tree *t = xnew(struct tree);
+
+	t->free_value = free_value;
+	t->dice = random_u64() | 1;
+	return t;
+}
+
+void tree_free(struct tree *t)
+{
+	struct node *n, *next;
+
+	if (!t)
+		return;
+	for (n = t->first[0]; n; n = next) {
+		next = n->next[0];
+		if (t->free_value)
+			t->free_value(n->value);
+		free(n);
+	}
+	free(t);
+}
+
+static struct node *following(const struct tree *t, const struct node *n, unsigned level)
+{
+	return n ? n->next[level] : t->first[level];
+}
+
+/*
+ * The first node whose key is >= key (> key when after), or NULL. before[i] becomes the last node
+ * of level i that comes ahead of it, NULL for the head of the list; before may be NULL.
+ */
+static struct node *search(const struct tree *t, const char *key, bool after, struct node **before)
+{
+	struct node *at = NULL, *next, *checked = NULL;
+
+	for (unsigned level = t->height; level-- > 0;) {
+		while ((next = following(t, at, level)) && next != checked) {
+			int order = strcmp(next->key, key);
+
+			if (order > 0 || (order == 0 && !after)) {
+				checked = next; /* met again one level down: no need to compare */
+				break;
+			}
+			at = next;
+		}
+		if (before)
+			before[level] = at;
+	}
+	return following(t, at, 0);
+}
+
+static unsigned draw_height(struct tree *t)
+{
+	unsigned height = 1;
+	uint64_t x;
+
+	t->dice ^= t->dice << 13;
+	t->dice ^= t->dice >> 7;
+	t->dice ^= t->dice << 17;
+	for (x = t->dice >> 16; height < LEVELS && (x & 3) == 0; x >>= 2)
+		height++;
+	return height;
+}
+
+static struct node *node_new(const char *key, void *value, unsigned height)
+{
+	size_t links = sizeof(struct node) + height * sizeof(struct node *);
+	size_t key_len = strlen(key);
+	struct node *n = xmalloc(links + key_len + 1);
+
+	n->value = value;
+	n->height = height;
+	n->key = (char *)n + links;
+	memcpy(n->key, key, key_len + 1);
+	return n;
+}
+
+static void replace_value(struct tree *t, struct node *n, void *value)
+{
+	void *old = n->value;
+
+	n->value = value;
+	if (t->free_value && old != value)
+		t->free_value(old);
+}
+
+void tree_put(struct tree *t, const char *key, void *value)
+{
+	struct node *before[LEVELS] = { 0 };
+	struct node *n = search(t, key, false, before);
+
+	if (n && !strcmp(n->key, key)) {
+		replace_value(t, n, value);
+		return;
+	}
+	n = node_new(key, value, draw_height(t));
+	t->height = MAX(t->height, n->height);
+	for (unsigned i = 0; i < n->height; i++) {
+		struct node **link = before[i] ? &before[i]->next[i] : &t->first[i];
+
+		n->next[i] = *link;
+		*link = n;
+	}
+	t->len++;
+}
+
+void *tree_take(struct tree *t, const char *key)
+{
+	struct node *before[LEVELS] = { 0 };
+	struct node *n = search(t, key, false, before);
+	void *value;
+
+	if (!n || strcmp(n->key, key) != 0)
+		return NULL;
+	for (unsigned i = 0; i < n->height; i++) {
+		struct node **link = before[i] ? &before[i]->next[i] : &t->first[i];
+
+		assert(*link == n);
+		*link = n->next[i];
+	}
+	while (t->height && !t->first[t->height - 1])
+		t->height--;
+	t->len--;
+	value = n->value;
+	free(n);
+	return value;
+}
+
+void *tree_get(const struct tree *t, const char *key)
+{
+	const struct node *n = search(t, key, false, NULL);
+
+	return n && !strcmp(n->key, key) ? n->value : NULL;
+}
+
+size_t tree_len(const struct tree *t)
+{
+	return t->len;
+}
+
+void *tree_seek(const struct tree *t, const char *from, bool after, const char **ret_key)
+{
+	const struct node *n = search(t, from, after, NULL);
+
+	if (!n)
+		return NULL;
+	if (ret_key)
+		*ret_key = n->key;
+	return n->value;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/*
+ * The ways into a Pod: run a program, read the log, reach a port. The node implements them (in one
+ * process); the server offers them to API clients. Every way passes access_exec(), access_logs() or
+ * access_dial(), so that one place can decide and one place record who went in.
+ */
+struct access;
+struct access_session;
+
+struct access_target {
+	const char *ns, *pod, *container; /* container NULL or "": the only one, or the default */
+	const char *user;                 /* who asked, for the record */
+};
+
+struct access_events {
+	/* fd 1 or 2. Answering is free; to slow it down call access_pause(). */
+	void (*output)(void *arg, int fd, const char *data, size_t len);
+	void (*drained)(void *arg); /* input may go on after access_full(); may be NULL */
+	/* The end. e: it could not start or was torn (borrowed). Otherwise code and signal of the
+	 * process. The session is freed after. */
+	void (*ended)(void *arg, const struct err *e, int code, int signal);
+};
+
+struct access_exec_spec {
+	struct access_target to;
+	const char *const *argv; /* NULL-terminated */
+	bool stdin_open, tty;
+	uint16_t cols, rows;
+};
+struct access_log_spec {
+	struct access_target to;
+	bool follow, previous, timestamps;
+	int64_t tail;        /* lines; < 0: all */
+	int64_t since_us;    /* wall clock; 0: all */
+	int64_t limit_bytes; /* 0: none */
+};
+
+struct access_ops {
+	struct err *(*exec)(void *ctx, const struct access_exec_spec *spec,
+			    const struct access_events *ev, void *arg, void **ret);
+	struct err *(*logs)(void *ctx, const struct access_log_spec *spec,
+			    const struct access_events *ev, void *arg, void **ret);
+	struct err *(*dial)(void *ctx, const struct access_target *to, uint16_t port,
+			    const struct access_events *ev, void *arg, void **ret);
+	void (*write)(void *session, const void *p, size_t len);
+	bool (*full)(void *session);
+	void (*end_input)(void *session);
+	void (*resize)(void *session, uint16_t cols, uint16_t rows);
+	void (*pause)(void *session, bool paused);
+	void (*cancel)(void *session); /* kills what was started; ended() is not called */
+};
+struct access *access_new(const struct access_ops *ops, void *ctx);
+void access_free(struct access *a);
+AUTOPTR(access)
+
+/* Errors here: ERR_NOT_FOUND no such pod or container, ERR_INVALID, ERR_UNAVAILABLE not running.
+ * Callbacks come from the loop, never from inside. */
+must_use struct err *access_exec(struct access *a, const struct access_exec_spec *spec,
+				 const struct access_events *ev, void *arg,
+				 struct access_session **ret);
+must_use struct err *access_logs(struct access *a, const struct access_log_spec *spec,
+				 const struct access_events *ev, void *arg,
+				 struct access_session **ret);
+must_use struct err *access_dial(struct access *a, const struct access_target *to, uint16_t port,
+				 const struct access_events *ev, void *arg,
+				 struct access_session **ret);
+void access_write(struct access_session *s, const void *p, size_t len);
+bool access_full(struct access_session *s);
+void access_end_input(struct access_session *s);
+void access_resize(struct access_session *s, uint16_t cols, uint16_t rows);
+void access_pause(struct access_session *s, bool paused);
+void access_cancel(struct access_session *s);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct client;
+struct loop;
+
+/*
+ * The controllers for Sandbox, SandboxTemplate, SandboxWarmPool and SandboxClaim. They reach
+ * objects only through client/ and cannot tell a store in this process from a kube-apiserver.
+ */
+struct control;
+
+struct control_options {
+	const char *cluster_domain; /* NULL: cluster.local */
+	unsigned pool_max_batch;    /* 0: 300 */
+	uint64_t pool_grace_ms;     /* 0: 5 min */
+	uint64_t pool_recheck_ms;   /* 0: 1 min */
+	uint64_t claim_grace_ms; /* 0: 2 s: how long a claim waits for members without an address */
+	bool no_sandbox_events, no_claim_events, no_observability_annotations;
+	const char *const
+		*label_domains; /* claims may set labels of these; NULL: sandbox.users.io */
+};
+
+must_use struct err *control_start(struct loop *l, struct client *c,
+				   const struct control_options *o, struct control **ret);
+bool control_synced(const struct control *c); /* every watch has told what existed */
+void control_free(struct control *c);
+AUTOPTR(control)

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct buf;
+
+/*
+ * What server and client sides of HTTP/1.1 share: header lists and the reading of targets.
+ */
+struct http_header {
+	char *name, *value;
+};
+
+struct http_headers {
+	struct http_header *list;
+	size_t n;
+};
+
+void http_headers_done(struct http_headers *h);
+void http_headers_add(struct http_headers *h, const char *name, const char *value); /* copies */
+void http_headers_set(struct http_headers *h, const char *name,
+		      const char *value); /* replaces all of that name */
+void http_headers_del(struct http_headers *h, const char *name);
+const char *http_headers_get(const struct http_headers *h,
+			     const char *name); /* first; names without case */
+bool http_headers_has_token(const struct http_headers *h, const char *name,
+			    const char *token); /* comma lists */
+/* Removes Connection, Keep-Alive, TE, Trailer, Transfer-Encoding, Upgrade, Proxy-* and what
+ * Connection names. */
+void http_headers_del_hop_by_hop(struct http_headers *h);
+
+/* The value of a query parameter, decoded, malloc'd; NULL when absent. query is without '?'. */
+char *http_query_get(const char *query, const char *name);
+const char *http_reason(int status);
+
+/* Limits for every parser here. Zero means the default. */
+struct http_limits {
+	size_t max_head;    /* 64 KiB: start line and headers together */
+	size_t max_headers; /* 100 */
+	size_t max_body;    /* 3 MiB: for buffered bodies only */
+	uint64_t head_ms;   /* 10 s to send a head */
+	uint64_t idle_ms;   /* 120 s between requests */
+	size_t max_conns;   /* 4096 per server */
+};

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "net/http.h"
+
+struct bytes;
+struct conn;
+struct loop;
+struct stream;
+
+/*
+ * An HTTP/1.1 server: keep-alive, pipelining answered in order, chunked both ways, Expect:
+ * 100-continue, upgrades. It refuses what llhttp lets pass: no or two Host, Transfer-Encoding on
+ * HTTP/1.0, anything but plain `chunked`, Content-Length beside Transfer-Encoding, bare LF,
+ * obs-fold. A refused head is answered with 400 and the connection is closed.
+ *
+ * A request exists from its head until http_request_end_(); its handler must answer it exactly
+ * once. If the peer leaves first, gone() is called and the request is dead: answering it then is
+ * harmless.
+ */
+struct http_server;
+struct http_request;
+
+struct http_handler {
+	/*
+	 * The head is there. Choose how the body comes: call http_request_buffer() to have body()
+	 * called once with all of it, or http_request_stream() to get pieces; or answer at once.
+	 */
+	void (*head)(void *arg, struct http_request *r);
+};
+
+/* Wraps an accepted socket into a stream: plain, or TLS with what tls/ brings. NULL wrap: plain. */
+typedef struct stream *(*http_wrap)(void *wrap_arg, int fd);
+
+struct http_server_spec {
+	struct http_limits limits;
+	const struct http_handler *handler;
+	void *arg;
+	http_wrap wrap;
+	void *wrap_arg;
+};
+
+/* Takes listen_fd over. */
+must_use struct err *http_server_start(struct loop *l, int listen_fd,
+				       const struct http_server_spec *spec,
+				       struct http_server **ret);
+void http_server_stop_accepting(struct http_server *s);
+size_t http_server_conns(const struct http_server *s);
+void http_server_free(struct http_server *s); /* cuts all connections */
+AUTOPTR(http_server)
+
+/* The request. Strings live as long as it does. */
+const char *http_request_method(const struct http_request *r);
+const char *http_request_target(const struct http_request *r); /* as sent */
+const char *http_request_path(const struct http_request *r);   /* as sent, before '?' */
+const char *http_request_query(const struct http_request *r);  /* after '?', "" when none */
+struct http_headers *http_request_headers(struct http_request *r);
+const char *http_request_header(struct http_request *r, const char *name);
+const char *http_request_peer(const struct http_request *r); /* "1.2.3.4:567" */
+struct stream *
+http_request_conn_stream(struct http_request *r); /* to ask tls/ about the peer's certificate */
+struct loop *http_request_loop(struct http_request *r);
+/* The handler's own data, and who is told when the peer left or the answer is sent (once, then r is
+ * dead). */
+void http_request_set_owner(struct http_request *r, void *owner, void (*ended)(void *owner));
+void *http_request_owner(const struct http_request *r);
+
+/* body(owner, r, data, len): all of it, at once. Over max_body: answered 413 by the server. */
+void http_request_buffer(struct http_request *r, size_t max_body,
+			 void (*body)(void *owner, struct http_request *r, const char *data,
+				      size_t len));
+struct http_body_events {
+	void (*data)(void *owner, struct http_request *r, const char *data, size_t len);
+	void (*end)(void *owner, struct http_request *r);
+};
+void http_request_stream(struct http_request *r, const struct http_body_events *ev);
+void http_request_pause(struct http_request *r, bool paused); /* back-pressure on a streamed body */
+
+/* The answer, whole: Content-Length is set. h may be NULL. HEAD requests get no body. */
+void http_respond(struct http_request *r, int status, const struct http_headers *h,
+		  const char *type, const void *body, size_t len);
+void http_respond_bytes(struct http_request *r, int status, const char *type, struct bytes *body);
+/* The answer in pieces: length < 0 is chunked. */
+void http_respond_start(struct http_request *r, int status, const struct http_headers *h,
+			int64_t length);
+void http_respond_write(struct http_request *r, const void *p, size_t len);
+bool http_respond_full(const struct http_request *r); /* stop producing until drained() */
+void http_respond_on_drain(struct http_request *r, void (*drained)(void *owner));
+void http_respond_end(struct http_request *r);
+void http_respond_abort(
+	struct http_request *r); /* cut: the peer must notice that the body is torn */
+/*
+ * Sends 101 with h and gives up the connection: the caller owns *ret from now on (conn_set_events()
+ * it at once) and r is dead. Bytes that followed the head are in conn_in().
+ */
+void http_respond_upgrade(struct http_request *r, const struct http_headers *h, struct conn **ret);

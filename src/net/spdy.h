@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/http.h"
+
+struct conn;
+
+/*
+ * The server side of SPDY/3.1 as Kubernetes clients speak it for exec, attach and port-forward:
+ * streams opened by the client, no flow control by the client library, PING echoed, one zlib
+ * context a direction. Details: reference/dataplane.md §3.5.3. Limits: 64 streams, 64 KiB of
+ * headers a stream, 1 MiB a frame.
+ */
+struct spdy;
+
+struct spdy_events {
+	/* A new stream; headers have lower-case names. It has been answered with SYN_REPLY. */
+	void (*opened)(void *arg, uint32_t id, const struct http_headers *h);
+	void (*data)(void *arg, uint32_t id, const char *data, size_t len);
+	void (*ended)(void *arg, uint32_t id); /* the client half-closed it */
+	void (*reset)(void *arg, uint32_t id);
+	void (*drained)(void *arg);
+	void (*closed)(void *arg); /* the session is over; free it now or later */
+};
+
+struct spdy *spdy_new(struct conn *c, const struct spdy_events *ev, void *arg); /* takes c over */
+void spdy_write(struct spdy *s, uint32_t id, const void *p, size_t len);
+void spdy_end(struct spdy *s, uint32_t id); /* FIN from us */
+bool spdy_full(const struct spdy *s);
+void spdy_pause(struct spdy *s, bool paused);
+void spdy_close(struct spdy *s); /* GOAWAY, flush, then closed() */
+void spdy_free(struct spdy *s);
+AUTOPTR(spdy)

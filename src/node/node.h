@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "json/json.h"
+
+struct access;
+struct client;
+struct loop;
+
+/*
+ * The node: runs the Pods bound to it on this host, as a kubelet would, and gives ways into them.
+ *
+ * Everything that it makes on the host is named after the instance id kept in data_dir, so that
+ * several live side by side and node_census() can account for each.
+ */
+struct node;
+
+struct node_spec {
+	const char *data_dir; /* pods/, volumes/, images/ below it */
+	const char *run_dir;  /* sockets; "/run/cay/<id>" when NULL */
+	const char *node_name;
+	const char *launcher; /* our own binary, started anew as `cay launch` */
+	const char *init;     /* cay-init */
+	unsigned netns_pool;  /* prepared network namespaces; 0: 16 */
+};
+/* Finds what still runs from before and goes on with it. */
+must_use struct err *node_start(struct loop *l, struct client *c, const struct node_spec *spec,
+				struct node **ret);
+struct access *node_access(struct node *n); /* the node's */
+/* Ends all sandboxes (for --stop-sandboxes), then done(). */
+void node_stop_sandboxes(struct node *n, void (*done)(void *arg), void *arg);
+void node_free(struct node *n); /* leaves sandboxes running */
+AUTOPTR(node)
+
+/* The single-threaded launcher: main() of `cay launch`. Reads its plan from descriptor 3. Returns
+ * the exit code. */
+int launcher_main(int argc, char **argv);
+
+/*
+ * What exists on the host for this data directory:
+ * {"items":[{"type":"mount","name":...,"owner":"default/web-1" or null}]}. An item without an owner
+ * that is alive is an orphan. Works whether or not an instance is running (it then reads the store
+ * read-only through `owners`, a JSON list of pod uids that exist).
+ */
+must_use struct err *node_census(const char *data_dir, const struct json *pods,
+				 struct json_doc **ret, size_t *ret_orphans);
+
+/* Images known to a data directory. */
+struct image_info {
+	char *name, *digest, *source;
+	long long size;
+};
+must_use struct err *image_tag(const char *data_dir, const char *from, const char *to);
+must_use struct err *
+image_import(const char *data_dir, const char *path, const char *name,
+	     void (*progress)(void *arg, const char *what, unsigned long long done), void *arg);
+must_use struct err *image_remove(const char *data_dir, const char *name);
+must_use struct err *image_list(const char *data_dir, struct image_info **ret, size_t *ret_n);
+void image_list_free(struct image_info *list, size_t n);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct access;
+struct client;
+struct loop;
+struct store;
+
+/*
+ * The API server: route, authenticate, authorise, default, validate, store, watch. On the loop's
+ * thread.
+ */
+struct server;
+
+struct server_spec {
+	const char *data_dir;  /* CA, keys and store.db live here; made on first start */
+	const char *listen;    /* "127.0.0.1:6443"; port 0: any */
+	const char *node_name; /* Pods are bound to this node when created; NULL: not bound */
+	const char *const
+		*sans; /* further names and addresses in the certificate; NULL-terminated or NULL */
+};
+
+/* Opens data_dir/store.db, makes what is missing (CA, keys, default namespaces, service accounts),
+ * does not listen yet. */
+must_use struct err *server_open(struct loop *l, const struct server_spec *spec,
+				 struct server **ret);
+/* How pods/exec, log and portforward reach Pods; NULL: these answer 503. */
+void server_set_access(struct server *s, struct access *a);
+/* Listens; from now on /readyz is 200. */
+must_use struct err *server_listen(struct server *s);
+const char *server_address(const struct server *s); /* "127.0.0.1:6443", as bound */
+/* A client for this process. user is who its writes are recorded as ("system:cay:controller"). */
+struct client *server_client(struct server *s, const char *user);
+/* Writes data_dir/admin.kubeconfig (0600) with a client certificate in system:masters. */
+must_use struct err *server_write_kubeconfig(struct server *s);
+struct store *server_store(struct server *s);
+void server_free(struct server *s); /* cuts connections, commits what is pending */
+AUTOPTR(server)

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct bytes;
+struct loop;
+
+/*
+ * The store: every object as bytes under a key, in one order of revisions; all of it in memory,
+ * every commit in one SQLite file (WAL, synchronous=FULL). It knows no kinds.
+ *
+ * A write takes effect in memory at once and is durable after the group commit that the end of the
+ * loop's turn starts on the writer thread. Whoever answers the outside waits for store_sync().
+ * Watches see committed events only; the change hook sees them at once. All calls are for the
+ * loop's thread. A revision that was handed out (that is, committed) is never used again.
+ *
+ * If a commit fails (disk full, I/O error) the store turns read-only: later writes fail with
+ * ERR_UNAVAILABLE, syncs that wait get the error, and the writer tries the same batch again until
+ * it works.
+ */
+struct store;
+
+/* One object at one revision. Counted; immutable. The tag is the decoded form, owned by the entry.
+ */
+struct store_entry {
+	unsigned refs;
+	uint64_t rev;        /* of this state */
+	uint64_t create_rev; /* of the state that created the key */
+	struct bytes *value;
+	void *tag;
+	void (*tag_free)(void *tag);
+	char key[];
+};
+struct store_entry *store_entry_ref(struct store_entry *e);
+void store_entry_unref(struct store_entry *e);
+AUTOREF(store_entry)
+
+struct store_spec {
+	const char *path;         /* of the SQLite file; ":memory:" for tests */
+	size_t max_history;       /* events kept for watches; 0: 16384 */
+	size_t max_history_bytes; /* 0: 64 MiB */
+	/* Decodes a value read at start; the result becomes the entry's tag. NULL: no tags. */
+	struct err *(*decode)(void *arg, const char *key, struct bytes *value, uint64_t rev,
+			      void **ret_tag);
+	void (*tag_free)(void *tag);
+	void *arg;
+};
+must_use struct err *store_open(struct loop *l, const struct store_spec *spec, struct store **ret);
+void store_free(struct store *s); /* commits what is pending first */
+AUTOPTR(store)
+
+uint64_t store_rev(const struct store *s); /* newest, committed or not */
+uint64_t store_committed_rev(const struct store *s);
+uint64_t store_oldest_rev(const struct store *s); /* watches from before this are ERR_GONE */
+size_t store_len(const struct store *s);
+
+/* Borrowed until the next write; NULL: no such key. */
+struct store_entry *store_get(const struct store *s, const char *key);
+/* The first entry whose key is > after and starts with prefix (after NULL: from the first); NULL at
+ * the end. */
+struct store_entry *store_next(const struct store *s, const char *prefix, const char *after);
+
+#define STORE_ANY UINT64_MAX
+/*
+ * The next revision is store_rev() + 1, so that a value can carry its own. Takes a reference to
+ * value and takes tag over (on failure too). if_rev: 0 the key must not exist (ERR_EXISTS),
+ * STORE_ANY whatever, else ERR_CONFLICT unless the key is at that revision.
+ */
+must_use struct err *store_put(struct store *s, const char *key, struct bytes *value, void *tag,
+			       uint64_t if_rev);
+/* value and tag are the last state as a watch shall show it, with the revision of the deletion. */
+must_use struct err *store_delete(struct store *s, const char *key, struct bytes *value, void *tag,
+				  uint64_t if_rev);
+
+enum store_event_type {
+	STORE_ADDED,
+	STORE_MODIFIED,
+	STORE_DELETED,
+	STORE_EVENT_TYPE_MAX_,
+};
+struct store_event {
+	enum store_event_type type;
+	struct store_entry *entry; /* for DELETED the last state */
+	struct store_entry *prev;  /* before; NULL when ADDED */
+};
+
+/* Called within each write, before it is durable: for the same process only. */
+void store_on_change(struct store *s, void (*fn)(void *arg, const struct store_event *ev),
+		     void *arg);
+/* fn(arg, NULL) once everything written until now is durable; at once when it is. With an error: it
+ * is not, yet. */
+void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg);
+
+/*
+ * A watch pulls: wake() says that there may be more, store_watch_next() gives the next committed
+ * event under prefix. There is no queue of its own: one that lags behind the history gets ERR_GONE.
+ */
+struct store_watch;
+must_use struct err *store_watch_new(struct store *s, const char *prefix, uint64_t from_rev,
+				     void (*wake)(void *arg), void *arg, struct store_watch **ret);
+/* *ret_have false: nothing now. The event is borrowed until the next call. */
+must_use struct err *store_watch_next(struct store_watch *w, struct store_event *ret,
+				      bool *ret_have);
+uint64_t
+store_watch_rev(const struct store_watch *w); /* everything up to here was seen: for bookmarks */
+void store_watch_free(struct store_watch *w);
+AUTOPTR(store_watch)
+
+struct store_stats {
+	uint64_t commits, rows;
+	size_t pending, history;
+};
+void store_stats(const struct store *s, struct store_stats *ret);

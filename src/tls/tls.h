@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct stream;
+
+/*
+ * TLS streams over OpenSSL, certificates and keys, signed tokens, hashes. Knows nothing of HTTP or
+ * Kubernetes.
+ */
+
+/* Contexts are counted: connections keep theirs alive. TLS 1.2 and 1.3, ALPN http/1.1. */
+struct tls_ctx;
+struct tls_server_spec {
+	const char *cert_pem, *key_pem; /* chain and key, as text */
+	const char *client_ca_pem;      /* NULL: no client certificates asked for */
+};
+must_use struct err *tls_server_ctx(const struct tls_server_spec *spec, struct tls_ctx **ret);
+struct tls_client_spec {
+	const char *ca_pem;             /* NULL: the system's */
+	const char *cert_pem, *key_pem; /* NULL: none */
+	bool insecure;                  /* no verification: only where the user asked for it */
+};
+must_use struct err *tls_client_ctx(const struct tls_client_spec *spec, struct tls_ctx **ret);
+struct tls_ctx *tls_ctx_ref(struct tls_ctx *c);
+void tls_ctx_unref(struct tls_ctx *c);
+AUTOREF(tls_ctx)
+
+/* Take fd over; the handshake happens along the first reads and writes. server_name: for SNI and
+ * verification. */
+struct stream *tls_accept(struct tls_ctx *c, int fd);
+struct stream *tls_connect(struct tls_ctx *c, int fd, const char *server_name);
+
+/* Who the peer is: the verified certificate's CN and all O. *ret_name NULL when it sent none.
+ * malloc'd. */
+struct tls_peer {
+	char *name;
+	char **groups;
+	size_t n_groups;
+};
+void tls_peer_of(const struct stream *s, struct tls_peer *ret);
+/* A certificate was sent but does not verify against client_ca: requests with it are
+ * unauthenticated. */
+bool tls_peer_rejected(const struct stream *s);
+void tls_peer_done(struct tls_peer *p);
+
+/* Certificates: ECDSA P-256, PEM text, malloc'd. */
+struct tls_pair {
+	char *cert_pem, *key_pem;
+};
+void tls_pair_done(struct tls_pair *p);
+must_use struct err *tls_make_ca(const char *common_name, usec valid_for, struct tls_pair *ret);
+struct tls_cert_spec {
+	const char *common_name;
+	const char *const *organizations; /* NULL-terminated or NULL */
+	const char *const *sans;          /* "127.0.0.1", "localhost": NULL-terminated or NULL */
+	bool server, client;
+	usec valid_for;
+};
+must_use struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_cert_spec *spec,
+				   struct tls_pair *ret);
+must_use struct err *tls_cert_expiry(const char *cert_pem, usec *ret);
+
+/* Tokens: JWT signed with ES256 by a P-256 key. claims is a JSON text; kid goes into the head. */
+must_use struct err *tls_token_sign(const char *key_pem, const char *claims, char **ret);
+/* The claims text if the signature is good. Times and audiences are the caller's to judge.
+ * ERR_UNAUTHENTICATED. */
+must_use struct err *tls_token_verify(const char *key_pem, const char *token, char **ret_claims);
+must_use struct err *tls_make_key(char **ret_pem);
+
+void sha256(const void *p, size_t len, unsigned char ret[32]);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct buf;
+
+/*
+ * The frames between node and guest, over the private socket of a container: bytes in, structs out,
+ * no I/O.
+ *
+ *   u32 length of what follows (little endian, <= WIRE_MAX) | u8 type | u32 stream | payload
+ *
+ * Streams number the processes that one connection started; 0 is the guest itself. Strings are u32
+ * length + bytes; lists are u32 count + elements. Both sides close the connection on a frame they
+ * cannot read. One connection may carry many streams; when it ends, the guest kills the exec
+ * processes started on it (not the container's command).
+ */
+#define WIRE_MAX     (256 * 1024)
+#define WIRE_VERSION 1
+
+enum wire_type {
+	/* node → guest */
+	WIRE_HELLO,  /* u32 version */
+	WIRE_START,  /* the container's command, once: struct wire_start */
+	WIRE_EXEC,   /* opens a stream: struct wire_start */
+	WIRE_STDIN,  /* bytes for a stream; empty: end of input */
+	WIRE_RESIZE, /* u16 columns, u16 rows */
+	WIRE_SIGNAL, /* u32 signal number; stream 0: to the command's process group */
+	WIRE_CREDIT, /* u32: node can take so many more output bytes on this stream (starts at
+			WIRE_WINDOW) */
+	WIRE_DIAL,   /* opens a stream to 127.0.0.1:u16 port inside: STDIN/STDOUT/EXITED carry it */
+	WIRE_STATUS, /* asks for WIRE_STATE */
+	/* guest → node */
+	WIRE_READY, /* answer to HELLO: u32 version, u32 flags (WIRE_STARTED when the command was
+		       started before) */
+	WIRE_STARTED_OK, /* START or EXEC or DIAL worked: u32 pid (in the sandbox), 0 for DIAL */
+	WIRE_FAILED,     /* it did not: u32 errno, string text; the stream is over */
+	WIRE_STDOUT,
+	WIRE_STDERR,
+	WIRE_EXITED, /* u32 exit code, u32 signal, u8 oom; the stream is over, all its output was
+			sent before */
+	WIRE_STATE,  /* struct wire_state */
+	WIRE_TYPE_MAX_,
+};
+
+#define WIRE_WINDOW                                                                            \
+	(256 * 1024) /* output bytes in flight a stream before CREDIT is needed; STDIN has the \
+			same by kernel pipes */
+
+struct wire_frame {
+	enum wire_type type;
+	uint32_t stream;
+	const char *payload; /* borrowed from the input */
+	size_t len;
+};
+
+enum {
+	WIRE_TTY = 1, /* a pseudo terminal; cols and rows say its size */
+	WIRE_STDIN_OPEN = 2,
+	WIRE_RUNTIME_HTTP = 4, /* START: serve the python-runtime HTTP API on runtime_port */
+	WIRE_RUNTIME_NOW =
+		8, /* at once; else when nothing listens there a second after the start */
+	WIRE_LOG_STDOUT =
+		16, /* START: the command's output goes to the log files (always set for START) */
+};
+
+struct wire_start {
+	const char **argv; /* NULL-terminated; empty: idle until told to stop */
+	const char **env;  /* NULL-terminated, NAME=value, complete */
+	const char *cwd;   /* "" means / */
+	uint32_t uid, gid;
+	uint32_t *groups;
+	uint32_t n_groups;
+	uint32_t flags;
+	uint16_t cols, rows;
+	uint16_t runtime_port;
+	uint64_t keep_caps; /* capability bits the process may keep; 0: none */
+	uint32_t nofile;    /* RLIMIT_NOFILE; 0: leave */
+};
+
+struct wire_state {
+	bool started, exited;
+	uint32_t pid, exit_code, signal;
+	bool oom;
+	uint64_t exited_at_us; /* wall clock */
+};
+
+/* 1: *ret is the first frame of in[0..len) and *ret_used its size; 0: not complete yet;
+ * ERR_MALFORMED otherwise. */
+must_use struct err *wire_next(const char *in, size_t len, struct wire_frame *ret, size_t *ret_used,
+			       int *ret_have);
+
+void wire_put(struct buf *out, enum wire_type type, uint32_t stream, const void *payload,
+	      size_t len);
+void wire_put_u32s(struct buf *out, enum wire_type type, uint32_t stream, const uint32_t *v,
+		   unsigned n);
+void wire_put_start(struct buf *out, enum wire_type type, uint32_t stream,
+		    const struct wire_start *s);
+void wire_put_failed(struct buf *out, uint32_t stream, int errnum, const char *text);
+void wire_put_exited(struct buf *out, uint32_t stream, uint32_t code, uint32_t signal, bool oom);
+void wire_put_state(struct buf *out, const struct wire_state *s);
+
+/* Decoding. Everything in *ret is malloc'd by wire_start_read and released by wire_start_done. */
+must_use struct err *wire_start_read(const struct wire_frame *f, struct wire_start *ret);
+void wire_start_done(struct wire_start *s);
+must_use struct err *wire_u32s_read(const struct wire_frame *f, uint32_t *v, unsigned n);
+must_use struct err *wire_failed_read(const struct wire_frame *f, int *ret_errno, char **ret_text);
+must_use struct err *wire_exited_read(const struct wire_frame *f, uint32_t *code, uint32_t *signal,
+				      bool *oom);
+must_use struct err *wire_state_read(const struct wire_frame *f, struct wire_state *ret);
