@@ -26,7 +26,8 @@ char *buf_reserve(struct buf *b, size_t len)
 		memmove(b->data, b->data + b->off, b->len);
 	b->off = 0;
 	if (b->cap < need || b->cap / 2 < b->len) {
-		cap = MAX(MAX(need, b->cap + b->cap / 2), (size_t)64);
+		cap = MAX(need, b->cap + b->cap / 2);
+		cap = MAX(cap, (size_t)64);
 		b->data = xrealloc(b->data, cap);
 		b->cap = cap;
 	}
