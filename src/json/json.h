@@ -46,7 +46,8 @@ struct json *json_root(const struct json_doc *d); /* NULL until set */
 void json_set_root(struct json_doc *d, struct json *v);
 size_t json_doc_mem(const struct json_doc *d); /* bytes it holds, about */
 
-/* Strict RFC 8259. ERR_MALFORMED names line and column; a duplicate member is ERR_MALFORMED too. */
+/* Strict RFC 8259. ERR_MALFORMED names line and column; a duplicate member or U+0000 in a string is
+ * ERR_MALFORMED too. More than max_len bytes is ERR_TOO_LARGE. */
 must_use struct err *json_parse(const char *text, size_t len, const struct json_limits *limits,
 				struct json_doc **ret);
 void json_write(const struct json *v, struct buf *out);        /* compact */

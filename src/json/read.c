@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "base/str.h"
+#include "json/json_priv.h"
+
+/* Questions about a tree. Nothing here writes, so that threads may ask at the same time. */
+
+enum json_type json_type(const struct json *v)
+{
+	switch (yyjson_mut_get_type(val_of(v))) {
+	case YYJSON_TYPE_NULL:
+		return JSON_NULL;
+	case YYJSON_TYPE_BOOL:
+		return JSON_BOOL;
+	case YYJSON_TYPE_NUM:
+		return yyjson_mut_is_real(val_of(v)) ? JSON_REAL : JSON_INT;
+	case YYJSON_TYPE_STR:
+		return JSON_STR;
+	case YYJSON_TYPE_ARR:
+		return JSON_ARR;
+	case YYJSON_TYPE_OBJ:
+		return JSON_OBJ;
+	default:
+		return JSON_NONE;
+	}
+}
+
+const char *json_type_name(enum json_type t)
+{
+	static const char *const names[JSON_TYPE_MAX_] = {
+		[JSON_NONE] = "nothing", [JSON_NULL] = "null",   [JSON_BOOL] = "boolean",
+		[JSON_INT] = "integer",  [JSON_REAL] = "number", [JSON_STR] = "string",
+		[JSON_ARR] = "array",    [JSON_OBJ] = "object",
+	};
+
+	return names[t];
+}
+
+bool json_is(const struct json *v, enum json_type t)
+{
+	return json_type(v) == t;
+}
+
+struct json *json_get(const struct json *obj, const char *key)
+{
+	return json_of(yyjson_mut_obj_getn(val_of(obj), key, strlen(key)));
+}
+
+struct json *json_at(const struct json *arr, size_t i)
+{
+	return json_of(yyjson_mut_arr_get(val_of(arr), i));
+}
+
+/* A step along a path: a name in an object, a number in a list. */
+static yyjson_mut_val *step(yyjson_mut_val *v, struct span name)
+{
+	size_t i = 0;
+
+	if (!yyjson_mut_is_arr(v))
+		return yyjson_mut_obj_getn(v, name.p, name.len);
+	if (!name.len || name.len > 9)
+		return NULL;
+	for (size_t k = 0; k < name.len; k++) {
+		if (name.p[k] < '0' || name.p[k] > '9')
+			return NULL;
+		i = i * 10 + (size_t)(name.p[k] - '0');
+	}
+	return yyjson_mut_arr_get(v, i);
+}
+
+struct json *json_at_path(const struct json *v, const char *path)
+{
+	yyjson_mut_val *at = val_of(v);
+	struct span rest = SPAN(path);
+
+	while (at && rest.p) {
+		struct span name = span_cut(rest, '.', &rest);
+
+		at = step(at, name);
+	}
+	return json_of(at);
+}
+
+size_t json_len(const struct json *v)
+{
+	return yyjson_mut_is_ctn(val_of(v)) ? yyjson_mut_get_len(val_of(v)) : 0;
+}
+
+const char *json_str(const struct json *v)
+{
+	return yyjson_mut_get_str(val_of(v));
+}
+
+size_t json_str_len(const struct json *v)
+{
+	return yyjson_mut_is_str(val_of(v)) ? yyjson_mut_get_len(val_of(v)) : 0;
+}
+
+int64_t json_int(const struct json *v, int64_t otherwise)
+{
+	yyjson_mut_val *n = val_of(v);
+	double r;
+
+	if (yyjson_mut_is_uint(n)) {
+		uint64_t u = yyjson_mut_get_uint(n);
+
+		return u <= INT64_MAX ? (int64_t)u : otherwise;
+	}
+	if (yyjson_mut_is_int(n))
+		return yyjson_mut_get_sint(n);
+	if (!yyjson_mut_is_real(n))
+		return otherwise;
+	r = yyjson_mut_get_real(n);
+	if (r < -0x1p63 || r >= 0x1p63 || trunc(r) != r)
+		return otherwise;
+	return (int64_t)r;
+}
+
+double json_real(const struct json *v, double otherwise)
+{
+	return yyjson_mut_is_num(val_of(v)) ? yyjson_mut_get_num(val_of(v)) : otherwise;
+}
+
+bool json_bool(const struct json *v, bool otherwise)
+{
+	return yyjson_mut_is_bool(val_of(v)) ? yyjson_mut_get_bool(val_of(v)) : otherwise;
+}
+
+const char *json_get_str(const struct json *obj, const char *key)
+{
+	return json_str(json_get(obj, key));
+}
+
+int64_t json_get_int(const struct json *obj, const char *key, int64_t otherwise)
+{
+	return json_int(json_get(obj, key), otherwise);
+}
+
+bool json_get_bool(const struct json *obj, const char *key, bool otherwise)
+{
+	return json_bool(json_get(obj, key), otherwise);
+}
+
+static void next_element(struct json_iter *it)
+{
+	yyjson_mut_val *at = it->pos;
+
+	at = at ? at->next : yyjson_mut_arr_get_first(val_of(it->of));
+	it->pos = at;
+	it->val = json_of(at);
+}
+
+static void next_member(struct json_iter *it)
+{
+	yyjson_mut_val *key = it->pos ? it->pos : val_of(it->of)->uni.ptr;
+
+	key = key->next->next;
+	it->pos = key;
+	it->key = yyjson_mut_get_str(key);
+	it->val = json_of(key->next);
+}
+
+bool json_next(struct json_iter *it)
+{
+	if (!it->pos)
+		it->n = json_len(it->of);
+	if (it->i >= it->n)
+		return false;
+	it->i++;
+	if (json_is(it->of, JSON_OBJ))
+		next_member(it);
+	else
+		next_element(it);
+	return true;
+}
