@@ -10,47 +10,53 @@
 struct buf;
 
 /*
- * The frames between node and guest, over the private socket of a container: bytes in, structs out,
- * no I/O.
+ * The frames between node and guest, over the private socket of a container: bytes in, structs
+ * out, no I/O.
  *
  *   u32 length of what follows (little endian, <= WIRE_MAX) | u8 type | u32 stream | payload
  *
  * Streams number the processes that one connection started; 0 is the guest itself. Strings are u32
- * length + bytes; lists are u32 count + elements. Both sides close the connection on a frame they
- * cannot read. One connection may carry many streams; when it ends, the guest kills the exec
- * processes started on it (not the container's command).
+ * length + bytes without NUL; lists are u32 count + elements. Both sides close the connection on a
+ * frame they cannot read. One connection may carry many streams; when it ends, the guest kills the
+ * exec processes started on it (not the container's command).
+ *
+ * Either side may send WIRE_WINDOW bytes of data on a stream (the guest STDOUT and STDERR together,
+ * the node STDIN) and then only what the other granted with WIRE_CREDIT. A guest that is sent more
+ * STDIN than that stops reading the connection once 1 MiB waits for the process.
  */
-#define WIRE_MAX     (256 * 1024)
+#define WIRE_MAX (256 * 1024)
+#define WIRE_DATA_MAX                                                              \
+	(64 * 1024) /* what the guest puts into one STDOUT or STDERR frame at most \
+		     */
+#define WIRE_WINDOW  (256 * 1024)
 #define WIRE_VERSION 1
 
 enum wire_type {
 	/* node → guest */
-	WIRE_HELLO,  /* u32 version */
+	WIRE_HELLO,  /* u32 version; the first frame of a connection */
 	WIRE_START,  /* the container's command, once: struct wire_start */
-	WIRE_EXEC,   /* opens a stream: struct wire_start */
+	WIRE_EXEC,   /* opens a stream (> 0): struct wire_start */
 	WIRE_STDIN,  /* bytes for a stream; empty: end of input */
 	WIRE_RESIZE, /* u16 columns, u16 rows */
 	WIRE_SIGNAL, /* u32 signal number; stream 0: to the command's process group */
-	WIRE_CREDIT, /* u32: node can take so many more output bytes on this stream (starts at
-			WIRE_WINDOW) */
+	WIRE_CREDIT, /* both ways: u32, so many more bytes may be sent on this stream */
 	WIRE_DIAL,   /* opens a stream to 127.0.0.1:u16 port inside: STDIN/STDOUT/EXITED carry it */
 	WIRE_STATUS, /* asks for WIRE_STATE */
 	/* guest → node */
-	WIRE_READY, /* answer to HELLO: u32 version, u32 flags (WIRE_STARTED when the command was
-		       started before) */
-	WIRE_STARTED_OK, /* START or EXEC or DIAL worked: u32 pid (in the sandbox), 0 for DIAL */
+	WIRE_READY,      /* answer to HELLO: u32 version, u32 flags (WIRE_STARTED) */
+	WIRE_STARTED_OK, /* START, EXEC or DIAL worked: u32 pid (in the sandbox), 0 for DIAL */
 	WIRE_FAILED,     /* it did not: u32 errno, string text; the stream is over */
-	WIRE_STDOUT,
+	WIRE_STDOUT,     /* never empty, but for DIAL: there it is the end of the peer's sending */
 	WIRE_STDERR,
-	WIRE_EXITED, /* u32 exit code, u32 signal, u8 oom; the stream is over, all its output was
-			sent before */
+	WIRE_EXITED, /* u32 exit code (128 + signal when killed), u32 signal, u8 oom (set by the
+			node alone); the stream is over, all its output was sent before */
 	WIRE_STATE,  /* struct wire_state */
 	WIRE_TYPE_MAX_,
 };
 
-#define WIRE_WINDOW                                                                            \
-	(256 * 1024) /* output bytes in flight a stream before CREDIT is needed; STDIN has the \
-			same by kernel pipes */
+enum {
+	WIRE_STARTED = 1, /* READY: the command was started before */
+};
 
 struct wire_frame {
 	enum wire_type type;
@@ -63,10 +69,8 @@ enum {
 	WIRE_TTY = 1, /* a pseudo terminal; cols and rows say its size */
 	WIRE_STDIN_OPEN = 2,
 	WIRE_RUNTIME_HTTP = 4, /* START: serve the python-runtime HTTP API on runtime_port */
-	WIRE_RUNTIME_NOW =
-		8, /* at once; else when nothing listens there a second after the start */
-	WIRE_LOG_STDOUT =
-		16, /* START: the command's output goes to the log files (always set for START) */
+	WIRE_RUNTIME_NOW = 8,  /* at once; else a second after the start if nobody listens there */
+	WIRE_LOG_STDOUT = 16,  /* START: output goes to the log file (always set for START) */
 };
 
 struct wire_start {
@@ -90,15 +94,22 @@ struct wire_state {
 	uint64_t exited_at_us; /* wall clock */
 };
 
-/* 1: *ret is the first frame of in[0..len) and *ret_used its size; 0: not complete yet;
- * ERR_MALFORMED otherwise. */
+/*
+ * *ret_have 1: *ret is the first frame of in[0..len) and *ret_used its size; 0: it is not complete
+ * yet. ERR_MALFORMED: these bytes will never be a frame.
+ */
 must_use struct err *wire_next(const char *in, size_t len, struct wire_frame *ret, size_t *ret_used,
 			       int *ret_have);
 
+/* Adds one frame; a payload that does not fit into WIRE_MAX is the caller's mistake: split it. */
 void wire_put(struct buf *out, enum wire_type type, uint32_t stream, const void *payload,
 	      size_t len);
 void wire_put_u32s(struct buf *out, enum wire_type type, uint32_t stream, const uint32_t *v,
 		   unsigned n);
+void wire_put_u16s(struct buf *out, enum wire_type type, uint32_t stream, const uint16_t *v,
+		   unsigned n);
+/* False: larger than a frame can be, wire_put_start() must not be called. */
+bool wire_start_fits(const struct wire_start *s);
 void wire_put_start(struct buf *out, enum wire_type type, uint32_t stream,
 		    const struct wire_start *s);
 void wire_put_failed(struct buf *out, uint32_t stream, int errnum, const char *text);
@@ -109,6 +120,7 @@ void wire_put_state(struct buf *out, const struct wire_state *s);
 must_use struct err *wire_start_read(const struct wire_frame *f, struct wire_start *ret);
 void wire_start_done(struct wire_start *s);
 must_use struct err *wire_u32s_read(const struct wire_frame *f, uint32_t *v, unsigned n);
+must_use struct err *wire_u16s_read(const struct wire_frame *f, uint16_t *v, unsigned n);
 must_use struct err *wire_failed_read(const struct wire_frame *f, int *ret_errno, char **ret_text);
 must_use struct err *wire_exited_read(const struct wire_frame *f, uint32_t *code, uint32_t *signal,
 				      bool *oom);
