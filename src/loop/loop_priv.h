@@ -2,7 +2,12 @@
 #pragma once
 
 #include <stdatomic.h>
+
+/* uv.h has a field of this name. */
+#pragma push_macro("unused")
+#undef unused
 #include <uv.h>
+#pragma pop_macro("unused")
 
 #include "base/list.h"
 #include "loop/loop.h"
