@@ -60,6 +60,12 @@ struct access_ops {
 struct access *access_new(const struct access_ops *ops, void *ctx);
 void access_free(struct access *a);
 AUTOPTR(access)
+/*
+ * Who may go in: asked once for each exec, logs and dial, before anything is started. way is
+ * "exec", "logs" or "dial". An error refuses and is what the caller gets. NULL decide: everyone.
+ */
+typedef struct err *(*access_policy)(void *arg, const char *way, const struct access_target *to);
+void access_set_policy(struct access *a, access_policy decide, void *arg);
 
 /* Errors here: ERR_NOT_FOUND no such pod or container, ERR_INVALID, ERR_UNAVAILABLE not running.
  * Callbacks come from the loop, never from inside. */

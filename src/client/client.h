@@ -72,6 +72,8 @@ struct client_ops {
 struct client *client_new(const struct client_ops *ops, void *ctx);
 void client_free(struct client *c);
 AUTOPTR(client)
+/* For a transport's own extras: ctx when the client runs over these ops, else NULL. */
+void *client_transport(struct client *c, const struct client_ops *ops);
 
 /* From the cache: a new reference, or NULL. ns is NULL or "" for kinds without one. */
 struct object *client_get(struct client *c, const struct kind *k, const char *ns, const char *name);

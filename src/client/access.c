@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/access.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/*
+ * Every way into a Pod passes session_open() on its way in and session_close() on its way out: the
+ * first decides and records the start, the second records the end. The session handed to the caller
+ * wraps the implementation's, so that neither can be passed by.
+ */
+struct access {
+	const struct access_ops *ops;
+	void *ctx;
+	access_policy decide; /* NULL: everyone may */
+	void *decide_arg;
+};
+
+struct access_session {
+	const struct access_ops *ops;
+	void *inner; /* the implementation's session */
+	struct access_events ev;
+	void *arg;
+	const char *way; /* static */
+	char *ns, *pod, *user;
+	usec started;
+};
+
+struct access *access_new(const struct access_ops *ops, void *ctx)
+{
+	struct access *a = xnew(struct access);
+
+	a->ops = ops;
+	a->ctx = ctx;
+	return a;
+}
+
+void access_free(struct access *a)
+{
+	free(a);
+}
+
+void access_set_policy(struct access *a, access_policy decide, void *arg)
+{
+	a->decide = decide;
+	a->decide_arg = arg;
+}
+
+static void session_free(struct access_session *s)
+{
+	free(s->ns);
+	free(s->pod);
+	free(s->user);
+	free(s);
+}
+
+/* The one record of an end; what is "exited", "canceled", "refused" ... */
+static void session_close(struct access_session *s, const char *result, const struct err *e,
+			  int code)
+{
+	int64_t took_ms = (clock_mono() - s->started) / 1000;
+
+	if (e)
+		log_info("access", KV("event", "end"), KV("way", s->way), KV("namespace", s->ns),
+			 KV("pod", s->pod), KV("user", s->user), KV("result", result),
+			 KV("took_ms", took_ms), KV("err", e));
+	else
+		log_info("access", KV("event", "end"), KV("way", s->way), KV("namespace", s->ns),
+			 KV("pod", s->pod), KV("user", s->user), KV("result", result),
+			 KV("took_ms", took_ms), KV("code", code));
+	session_free(s);
+}
+
+/* The one decision, and the one record of a start. *ret is set on success only. */
+static struct err *session_open(struct access *a, const char *way, const struct access_target *to,
+				struct access_session **ret)
+{
+	struct access_session *s = xnew(struct access_session);
+	struct err *e = NULL;
+
+	s->ops = a->ops;
+	s->way = way;
+	s->ns = xstrdup(to->ns ? to->ns : "");
+	s->pod = xstrdup(to->pod ? to->pod : "");
+	s->user = xstrdup(to->user ? to->user : "");
+	s->started = clock_mono();
+	if (a->decide)
+		e = a->decide(a->decide_arg, way, to);
+	if (e) {
+		session_close(s, "refused", e, 0);
+		return e;
+	}
+	log_info("access", KV("event", "start"), KV("way", way), KV("namespace", s->ns),
+		 KV("pod", s->pod), KV("user", s->user));
+	*ret = s;
+	return NULL;
+}
+
+static void on_output(void *arg, int fd, const char *data, size_t len)
+{
+	struct access_session *s = arg;
+
+	s->ev.output(s->arg, fd, data, len);
+}
+
+static void on_drained(void *arg)
+{
+	struct access_session *s = arg;
+
+	if (s->ev.drained)
+		s->ev.drained(s->arg);
+}
+
+static void on_ended(void *arg, const struct err *e, int code, int signal)
+{
+	struct access_session *s = arg;
+
+	s->ev.ended(s->arg, e, code, signal);
+	session_close(s, e ? "failed" : signal ? "killed" : "ended", e, signal ? signal : code);
+}
+
+static const struct access_events session_events = {
+	.output = on_output,
+	.drained = on_drained,
+	.ended = on_ended,
+};
+
+static void session_tell(struct access_session *s, const struct access_events *ev, void *arg)
+{
+	s->ev = *ev;
+	s->arg = arg;
+}
+
+/* Takes e over; s is the caller's when there is none. */
+static struct err *session_begun(struct access_session *s, struct err *e,
+				 struct access_session **ret)
+{
+	if (e) {
+		session_close(s, "failed", e, 0);
+		return e;
+	}
+	*ret = s;
+	return NULL;
+}
+
+struct err *access_exec(struct access *a, const struct access_exec_spec *spec,
+			const struct access_events *ev, void *arg, struct access_session **ret)
+{
+	struct access_session *s = NULL;
+	struct err *e = session_open(a, "exec", &spec->to, &s);
+
+	if (e)
+		return e;
+	session_tell(s, ev, arg);
+	return session_begun(s, a->ops->exec(a->ctx, spec, &session_events, s, &s->inner), ret);
+}
+
+struct err *access_logs(struct access *a, const struct access_log_spec *spec,
+			const struct access_events *ev, void *arg, struct access_session **ret)
+{
+	struct access_session *s = NULL;
+	struct err *e = session_open(a, "logs", &spec->to, &s);
+
+	if (e)
+		return e;
+	session_tell(s, ev, arg);
+	return session_begun(s, a->ops->logs(a->ctx, spec, &session_events, s, &s->inner), ret);
+}
+
+struct err *access_dial(struct access *a, const struct access_target *to, uint16_t port,
+			const struct access_events *ev, void *arg, struct access_session **ret)
+{
+	struct access_session *s = NULL;
+	struct err *e = session_open(a, "dial", to, &s);
+
+	if (e)
+		return e;
+	session_tell(s, ev, arg);
+	return session_begun(s, a->ops->dial(a->ctx, to, port, &session_events, s, &s->inner), ret);
+}
+
+void access_write(struct access_session *s, const void *p, size_t len)
+{
+	s->ops->write(s->inner, p, len);
+}
+
+bool access_full(struct access_session *s)
+{
+	return s->ops->full(s->inner);
+}
+
+void access_end_input(struct access_session *s)
+{
+	s->ops->end_input(s->inner);
+}
+
+void access_resize(struct access_session *s, uint16_t cols, uint16_t rows)
+{
+	s->ops->resize(s->inner, cols, rows);
+}
+
+void access_pause(struct access_session *s, bool paused)
+{
+	s->ops->pause(s->inner, paused);
+}
+
+void access_cancel(struct access_session *s)
+{
+	s->ops->cancel(s->inner);
+	session_close(s, "canceled", NULL, 0);
+}
