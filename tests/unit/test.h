@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+/* clang-format off: cmocka.h wants these before it */
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+/* clang-format on */
 
 #include "base/err.h"
 
@@ -35,7 +37,7 @@ void test_skip(const char *why, const char *file, int line);
 	{                                                                   \
 		test_register(#name, test_##name);                          \
 	}                                                                   \
-	static void test_##name(__attribute__((unused)) void **test_state)
+	static void test_##name(__attribute__((__unused__)) void **test_state)
 
 #define works(e)       test_works((e), #e, __FILE__, __LINE__)
 #define fails(e, code) test_fails((e), (code), #e, __FILE__, __LINE__) /* frees the error */
