@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* clang-format off: cmocka.h wants these before it */
-#include <cmocka.h>
+/* cmocka.h wants the others before it. */
+/* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 /* clang-format on */
 
 #include "base/err.h"
