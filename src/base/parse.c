@@ -15,7 +15,7 @@ static struct err *parse_digits(const char *s, const char *digits, uint64_t max,
 		if (*p < '0' || *p > '9')
 			return err_new(ERR_MALFORMED, "read \"%.40s\" as a number", s);
 		d = (uint64_t)(*p - '0');
-		if (v > max / 10 || v * 10 > max - d)
+		if (v > max / 10 || (v == max / 10 && d > max % 10))
 			return err_new(ERR_INVALID, "read \"%.40s\": must be at most %llu", s,
 				       (unsigned long long)max);
 		v = v * 10 + d;
