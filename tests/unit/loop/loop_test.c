@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/loop.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "test.h"
+
+static struct loop *loop_for_test(void)
+{
+	struct loop *l = NULL;
+
+	works(loop_new(&l));
+	return l;
+}
+
+/* What happened, in order, one letter each. */
+struct story {
+	struct loop *loop;
+	struct buf text;
+	struct timer *timer;
+	struct watch *watch;
+	struct loop_flush *flush, *other;
+	int fd;
+	unsigned ready;
+};
+
+#define autostory __attribute__((cleanup(story_done))) struct story
+
+static void story_done(struct story *s)
+{
+	buf_done(&s->text);
+}
+
+static void say_d(void *arg)
+{
+	buf_add_char(&((struct story *)arg)->text, 'd');
+}
+
+static void say_f(void *arg)
+{
+	buf_add_char(&((struct story *)arg)->text, 'f');
+}
+
+static void defer_more(void *arg)
+{
+	struct story *s = arg;
+
+	buf_add_char(&s->text, 'm');
+	loop_defer(s->loop, say_d, s);
+}
+
+static void on_timer(void *arg)
+{
+	struct story *s = arg;
+
+	buf_add_char(&s->text, 't');
+	loop_defer(s->loop, defer_more, s);
+	loop_defer(s->loop, say_d, s);
+	loop_stop(s->loop);
+}
+
+TEST(deferred_calls_run_to_the_last_before_the_flush)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+	struct timer *t = timer_new(l, on_timer, &s);
+	struct loop_flush *f = loop_add_flush(l, say_f, &s);
+
+	timer_set(t, 1);
+	is_true(timer_armed(t));
+	while (!strchr(buf_str(&s.text), 't')) {
+		buf_clear(&s.text);
+		loop_turn(l, 100);
+	}
+	/* The letters before t are flushes of the turn's begin. */
+	eq_str(strchr(buf_str(&s.text), 't'), "tmddf");
+	is_false(timer_armed(t));
+	loop_del_flush(f);
+	timer_free(t);
+}
+
+static void defer_once(void *arg)
+{
+	struct story *s = arg;
+
+	buf_add_char(&s->text, 'o');
+	if (s->text.len == 1)
+		loop_defer(s->loop, say_d, s);
+}
+
+TEST(what_a_flush_defers_is_flushed_in_the_same_turn)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+	struct loop_flush *f = loop_add_flush(l, defer_once, &s);
+
+	loop_turn(l, 0);
+	is_true(str_starts(buf_str(&s.text), "odo"));
+	loop_del_flush(f);
+}
+
+static void drop_both(void *arg)
+{
+	struct story *s = arg;
+
+	buf_add_char(&s->text, 'x');
+	loop_del_flush(s->other);
+	loop_del_flush(s->flush);
+}
+
+TEST(a_flush_hook_may_remove_itself_and_the_next)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+
+	s.flush = loop_add_flush(l, drop_both, &s);
+	s.other = loop_add_flush(l, say_f, &s);
+	loop_turn(l, 0);
+	eq_str(buf_str(&s.text), "x");
+	loop_del_flush(NULL);
+}
+
+TEST(loop_run_ends_with_loop_stop_and_can_run_again)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+	struct timer *t = timer_new(l, on_timer, &s);
+
+	loop_stop(l);
+	loop_run(l);
+	timer_set(t, 0);
+	loop_run(l);
+	eq_str(buf_str(&s.text), "tmdd");
+	timer_set(t, 0);
+	loop_run(l);
+	eq_str(buf_str(&s.text), "tmddtmdd");
+	timer_free(t);
+}
+
+static void free_timer(void *arg)
+{
+	struct story *s = arg;
+
+	buf_add_char(&s->text, 't');
+	timer_free(take(s->timer));
+}
+
+TEST(a_timer_may_free_itself)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+
+	s.timer = timer_new(l, free_timer, &s);
+	timer_set(s.timer, 1);
+	while (loop_turn(l, 100))
+		;
+	eq_str(buf_str(&s.text), "t");
+	timer_free(NULL);
+}
+
+TEST(a_timer_that_is_cleared_or_set_anew_does_not_fire_twice)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+	struct timer *a = timer_new(l, say_d, &s), *b = timer_new(l, say_f, &s);
+	usec start = clock_mono();
+
+	timer_set(a, 1);
+	timer_clear(a);
+	is_false(timer_armed(a));
+	timer_set(b, 1);
+	timer_set(b, 20);
+	while (loop_turn(l, 100))
+		;
+	eq_str(buf_str(&s.text), "f");
+	is_true(clock_mono() - start >= 19000);
+	timer_free(a);
+	timer_free(b);
+}
+
+static void *post_many(void *arg)
+{
+	struct story *s = arg;
+
+	for (unsigned i = 0; i < 1000; i++)
+		loop_post(s->loop, say_d, s);
+	return NULL;
+}
+
+TEST(posts_of_all_threads_arrive)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+	pthread_t threads[4];
+
+	for (unsigned i = 0; i < 4; i++)
+		is_true(!pthread_create(&threads[i], NULL, post_many, &s));
+	while (s.text.len < 4000)
+		loop_turn(l, 100);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	eq_int(s.text.len, 4000);
+	is_false(loop_turn(l, 0));
+}
+
+TEST(posts_keep_the_order_of_their_thread)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+
+	loop_post(l, say_d, &s);
+	loop_post(l, say_f, &s);
+	loop_post(l, say_d, &s);
+	loop_turn(l, 100);
+	eq_str(buf_str(&s.text), "dfd");
+	loop_post(l, say_f, &s); /* loop_free() runs what is left */
+	loop_free(take(l));
+	eq_str(buf_str(&s.text), "dfdf");
+}
+
+static void *stop_it(void *arg)
+{
+	loop_stop(arg);
+	return NULL;
+}
+
+TEST(another_thread_may_stop_the_loop)
+{
+	autoptr(loop) l = loop_for_test();
+	pthread_t thread;
+
+	is_true(!pthread_create(&thread, NULL, stop_it, l));
+	loop_run(l);
+	pthread_join(thread, NULL);
+}
+
+static void work(void *arg)
+{
+	((struct story *)arg)->ready = 1;
+}
+
+static void work_done(void *arg)
+{
+	struct story *s = arg;
+
+	buf_add_char(&s->text, s->ready ? 'j' : '?');
+}
+
+TEST(a_job_works_elsewhere_and_ends_here)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+
+	job_run(l, work, work_done, &s);
+	while (loop_turn(l, 100))
+		;
+	eq_str(buf_str(&s.text), "j");
+	job_run(l, work, work_done, &s);
+	loop_free(take(l)); /* waits for it */
+	eq_str(buf_str(&s.text), "jj");
+}
+
+static void on_ready(void *arg, unsigned ready)
+{
+	((struct story *)arg)->ready = ready;
+}
+
+static unsigned ready_after_turn(struct story *s)
+{
+	s->ready = 0;
+	loop_turn(s->loop, 20);
+	return s->ready;
+}
+
+TEST(a_watch_reports_what_is_wanted_while_it_is_so)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+	struct watch *w;
+	int fds[2];
+
+	is_true(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+	w = watch_new(l, fds[0], on_ready, &s);
+	watch_want(w, WATCH_READ);
+	eq_int(ready_after_turn(&s), 0);
+	watch_want(w, WATCH_READ | WATCH_WRITE);
+	eq_int(ready_after_turn(&s), WATCH_WRITE);
+	is_true(write(fds[1], "x", 1) == 1);
+	eq_int(ready_after_turn(&s), WATCH_READ | WATCH_WRITE);
+	watch_want(w, 0);
+	eq_int(ready_after_turn(&s), 0);
+	watch_want(w, WATCH_READ);
+	eq_int(ready_after_turn(&s), WATCH_READ);
+	eq_int(ready_after_turn(&s), WATCH_READ);
+	close(fds[1]);
+	eq_int(ready_after_turn(&s), WATCH_READ);
+	watch_free(w);
+	close(fds[0]);
+}
+
+TEST(a_watch_goes_on_reporting_an_error)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+	struct watch *w;
+	int fds[2];
+
+	is_true(!pipe2(fds, O_CLOEXEC));
+	w = watch_new(l, fds[1], on_ready, &s);
+	watch_want(w, WATCH_READ);
+	close(fds[0]);
+	eq_int(ready_after_turn(&s), WATCH_READ | WATCH_WRITE);
+	eq_int(ready_after_turn(&s), WATCH_READ | WATCH_WRITE);
+	watch_want(w, 0);
+	eq_int(ready_after_turn(&s), 0);
+	watch_free(w);
+	close(fds[1]);
+}
+
+static void free_watch(void *arg, unused unsigned ready)
+{
+	struct story *s = arg;
+
+	buf_add_char(&s->text, 'w');
+	watch_free(take(s->watch));
+	close(s->fd);
+}
+
+TEST(a_watch_may_free_itself_and_its_number_be_watched_again)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+
+	for (unsigned i = 0; i < 3; i++) {
+		int fds[2];
+
+		is_true(!pipe2(fds, O_CLOEXEC));
+		s.fd = fds[1];
+		s.watch = watch_new(l, fds[1], free_watch, &s);
+		watch_want(s.watch, WATCH_WRITE);
+		while (loop_turn(l, 100))
+			;
+		close(fds[0]);
+	}
+	eq_str(buf_str(&s.text), "www");
+	watch_free(NULL);
+}
+
+static void on_signal(void *arg, int signum)
+{
+	buf_printf(&((struct story *)arg)->text, "%d", signum == SIGUSR1);
+}
+
+TEST(a_signal_calls_back_on_the_loop)
+{
+	autoptr(loop) l = loop_for_test();
+	autostory s = { .loop = l };
+	struct signal_watch *w = signal_watch_new(l, SIGUSR1, on_signal, &s);
+
+	is_true(!raise(SIGUSR1));
+	while (!s.text.len)
+		loop_turn(l, 100);
+	eq_str(buf_str(&s.text), "1");
+	signal_watch_free(w);
+	signal_watch_free(NULL);
+}
