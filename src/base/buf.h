@@ -34,7 +34,7 @@ void buf_add(struct buf *b, const void *p, size_t len);
 void buf_add_str(struct buf *b, const char *s);
 void buf_add_char(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) printf_like(2, 3);
-void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap) printf_like(2, 0);
 const char *buf_str(struct buf *b); /* NUL-terminated view */
 char *
 buf_steal(struct buf *b,

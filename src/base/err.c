@@ -35,7 +35,8 @@ static const char *const code_names[ERR_CODE_MAX_] = {
 };
 
 /* The text is fmt, and ": tail" behind it when there is a tail. */
-static struct err *err_build(enum err_code code, const char *tail, const char *fmt, va_list ap)
+static printf_like(3, 0) struct err *err_build(enum err_code code, const char *tail,
+					       const char *fmt, va_list ap)
 {
 	va_list again;
 	struct err *e;
