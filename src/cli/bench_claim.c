@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scenarios of `cay bench claim`: claims one after the other, a burst, cold Sandboxes, commands
+ * through the router, and a claim with its first command. Everything is what a client sees: HTTPS
+ * requests and watch events.
+ */
+#include <assert.h>
+
+#include "api/meta.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "cli/bench_priv.h"
+#include "cli/settings.h"
+#include "client/client.h"
+#include "loop/loop.h"
+#include "net/http_client.h"
+
+#define READY_MS 60000
+
+/* An object that was posted and is waited for. */
+struct wait {
+	double begin, end;
+	bool ready, failed;
+	char *sandbox; /* a claim's */
+};
+
+static void wait_free(void *p)
+{
+	free(((struct wait *)p)->sandbox);
+	free(p);
+}
+
+static double now_us(void)
+{
+	return (double)clock_mono();
+}
+
+static void note_change(struct bench *b, struct object *now)
+{
+	struct wait *w = now ? map_get(b->waits, now->name) : NULL;
+
+	if (!w || w->ready || !conditions_true(json_get(object_status(now), "conditions"), "Ready"))
+		return;
+	w->end = now_us();
+	w->ready = true;
+	w->sandbox = xstrdup(json_str(json_at_path(object_status(now), "sandbox.name")));
+}
+
+static void on_object(void *arg, struct object *was unused, struct object *now)
+{
+	note_change(arg, now);
+}
+
+static void on_pool(void *arg, struct object *was unused, struct object *now)
+{
+	struct bench *b = arg;
+
+	if (now)
+		b->pool_ready = json_get_int(object_status(now), "readyReplicas", 0);
+}
+
+static const struct client_watch_events object_events = { .changed = on_object };
+static const struct client_watch_events pool_events = { .changed = on_pool };
+
+/* The end of a request that is only waited for. */
+struct call {
+	bool done;
+	struct err *e;
+};
+
+static void call_done(void *arg, struct err *e, struct object *obj unused)
+{
+	struct call *c = arg;
+
+	c->e = e;
+	c->done = true;
+}
+
+static struct err *create(struct bench *b, const struct kind *k, const char *ns, const char *text)
+{
+	struct json_doc *doc = NULL;
+	struct call call = { 0 };
+	struct err *e = json_parse(text, strlen(text), NULL, &doc);
+
+	assert(!e);
+	client_create(b->client, k, ns, doc, call_done, &call);
+	if (!bench_until(b, &call.done, READY_MS))
+		return err_new(ERR_TIMEOUT, "create a %s", k->kind);
+	return err_wrap(call.e, "create a %s", k->kind);
+}
+
+static void remove_object(struct bench *b, const struct kind *k, const char *ns, const char *name)
+{
+	struct call call = { 0 };
+
+	client_delete(b->client, k, ns, name, NULL, call_done, &call);
+	(void)bench_until(b, &call.done, READY_MS); /* leftovers end with the namespace */
+	err_free(call.e);
+}
+
+static struct err *wait_pool(struct bench *b, unsigned n)
+{
+	usec deadline = clock_mono() + (usec)READY_MS * 2000;
+
+	while (b->pool_ready < (int64_t)n) {
+		(void)loop_turn(b->loop, 100); /* the pool's own events end this */
+		if (clock_mono() > deadline)
+			return err_new(ERR_TIMEOUT,
+				       "wait for pool bench: %lld of %u members are ready",
+				       (long long)b->pool_ready, n);
+	}
+	return NULL;
+}
+
+static struct err *prepare(struct bench *b)
+{
+	autofree char *ns = xasprintf("{\"metadata\":{\"name\":\"%s\"}}", b->ns);
+	autofree char *template = xasprintf(
+		"{\"metadata\":{\"name\":\"bench\"},\"spec\":{\"podTemplate\":{\"spec\":{\"containers\":[{\"name\":\"main\","
+		"\"image\":\"%s\",\"command\":[\"sleep\",\"infinity\"],\"ports\":[{\"containerPort\":8888}]}]}}}}",
+		settings_text(b->settings, "image"));
+	autofree char *pool = xasprintf(
+		"{\"metadata\":{\"name\":\"bench\"},\"spec\":{\"replicas\":%u,\"sandboxTemplateRef\":{\"name\":\"bench\"}}}",
+		b->pool_size);
+	struct err *e = create(b, &kind_namespace, NULL, ns);
+
+	if (e)
+		return e;
+	b->claims = client_watch(b->client,
+				 &(struct client_watch_spec){ &kind_sandbox_claim, b->ns, NULL },
+				 &object_events, b);
+	b->sandboxes =
+		client_watch(b->client, &(struct client_watch_spec){ &kind_sandbox, b->ns, NULL },
+			     &object_events, b);
+	b->pools = client_watch(b->client,
+				&(struct client_watch_spec){ &kind_sandbox_warm_pool, b->ns, NULL },
+				&pool_events, b);
+	e = create(b, &kind_sandbox_template, b->ns, template);
+	if (!e)
+		e = create(b, &kind_sandbox_warm_pool, b->ns, pool);
+	return e ? e : wait_pool(b, b->pool_size);
+}
+
+static void posted(void *arg, struct err *e, struct object *obj unused)
+{
+	struct wait *w = arg;
+
+	if (e) {
+		log_warn("create refused", KV("err", e));
+		err_free(e);
+		w->failed = true;
+	}
+}
+
+/* Posts an object called name and starts its clock. */
+static struct wait *post(struct bench *b, const struct kind *k, const char *name)
+{
+	struct wait *w = xnew(struct wait);
+	autofree char *text = NULL;
+	struct json_doc *doc = NULL;
+	struct err *e;
+
+	if (k == &kind_sandbox_claim)
+		text = xasprintf(
+			"{\"apiVersion\":\"%s\",\"kind\":\"%s\",\"metadata\":{\"name\":\"%s\"},"
+			"\"spec\":{\"warmPoolRef\":{\"name\":\"bench\"}}}",
+			kind_api_version(k), k->kind, name);
+	else
+		text = xasprintf(
+			"{\"apiVersion\":\"%s\",\"kind\":\"%s\",\"metadata\":{\"name\":\"%s\"},\"spec\":{\"podTemplate\":{"
+			"\"spec\":{\"containers\":[{\"name\":\"main\",\"image\":\"%s\",\"command\":[\"sleep\",\"infinity\"]}]}}}}",
+			kind_api_version(k), k->kind, name, settings_text(b->settings, "image"));
+	e = json_parse(text, strlen(text), NULL, &doc);
+	assert(!e);
+	map_put(b->waits, name, w);
+	w->begin = now_us();
+	client_create(b->client, k, b->ns, doc, posted, w);
+	return w;
+}
+
+static bool await(struct bench *b, struct wait *w)
+{
+	usec deadline = clock_mono() + (usec)READY_MS * 1000;
+
+	while (!w->ready && !w->failed && clock_mono() < deadline)
+		(void)loop_turn(b->loop, 100); /* the watch ends this */
+	return w->ready;
+}
+
+/* n objects one after the other, each deleted before the next so that pool and host stay the same
+ * size. */
+static void sequential(struct bench *b, struct samples *s, const struct kind *k, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		autofree char *name = xasprintf("%s-%zu", s->name, i);
+		struct wait *w = post(b, k, name);
+
+		if (await(b, w))
+			samples_add(s, w->end - w->begin);
+		else
+			s->n_failed++;
+		remove_object(b, k, b->ns, name);
+		(void)map_del(b->waits, name);
+	}
+}
+
+static void burst(struct bench *b, struct samples *s, size_t n)
+{
+	double begin = now_us(), last = begin;
+	struct wait **waits = xnew_n(struct wait *, n);
+
+	for (size_t i = 0; i < n; i++) {
+		autofree char *name = xasprintf("%s-%zu", s->name, i);
+
+		waits[i] = post(b, &kind_sandbox_claim, name);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (await(b, waits[i])) {
+			samples_add(s, waits[i]->end - waits[i]->begin);
+			last = MAX(last, waits[i]->end);
+		} else {
+			s->n_failed++;
+		}
+	}
+	s->wall_us = last - begin;
+	for (size_t i = 0; i < n; i++) {
+		autofree char *name = xasprintf("%s-%zu", s->name, i);
+
+		remove_object(b, &kind_sandbox_claim, b->ns, name);
+		(void)map_del(b->waits, name);
+	}
+	free(waits);
+}
+
+/* A command through the router, as the published clients send it. */
+struct command_call {
+	bool done;
+	int status;
+	struct err *e;
+};
+
+static void command_head(void *arg, int status, struct http_headers *h unused)
+{
+	((struct command_call *)arg)->status = status;
+}
+
+static void command_data(void *arg unused, const char *data unused, size_t len unused)
+{
+}
+
+static void command_end(void *arg)
+{
+	((struct command_call *)arg)->done = true;
+}
+
+static void command_failed(void *arg, const struct err *e)
+{
+	struct command_call *c = arg;
+
+	c->e = err_copy(e);
+	c->done = true;
+}
+
+static const struct http_exchange_events command_events = {
+	.head = command_head,
+	.data = command_data,
+	.end = command_end,
+	.failed = command_failed,
+};
+
+static bool run_command(struct bench *b, struct http_pool *pool, const char *sandbox)
+{
+	static const char body[] = "{\"command\":\"/bin/true\"}";
+	struct http_headers h = { 0 };
+	struct command_call call = { 0 };
+	struct http_exchange *x;
+
+	http_headers_add(&h, "Host", b->router);
+	http_headers_add(&h, "Content-Type", "application/json");
+	http_headers_add(&h, "X-Sandbox-ID", sandbox);
+	http_headers_add(&h, "X-Sandbox-Namespace", b->ns);
+	x = http_exchange_start(pool,
+				&(struct http_exchange_spec){ .addr = b->router,
+							      .method = "POST",
+							      .target = "/execute",
+							      .headers = &h,
+							      .body_len = sizeof(body) - 1,
+							      .connect_ms = 5000,
+							      .head_ms = 30000 },
+				&command_events, &call);
+	http_exchange_write(x, body, sizeof(body) - 1);
+	http_exchange_end_body(x);
+	(void)bench_until(b, &call.done, READY_MS); /* the exchange has time-outs of its own */
+	http_headers_done(&h);
+	if (call.e)
+		log_warn("command failed", KV("err", call.e));
+	err_free(call.e);
+	return call.status == 200;
+}
+
+static void commands(struct bench *b, struct http_pool *pool, struct samples *s, size_t n)
+{
+	struct wait *w = post(b, &kind_sandbox_claim, "commands");
+
+	for (size_t i = 0; await(b, w) && i < n; i++) {
+		double begin = now_us();
+
+		if (run_command(b, pool, w->sandbox))
+			samples_add(s, now_us() - begin);
+		else
+			s->n_failed++;
+	}
+	remove_object(b, &kind_sandbox_claim, b->ns, "commands");
+	(void)map_del(b->waits, "commands");
+}
+
+static void first_output(struct bench *b, struct http_pool *pool, struct samples *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		autofree char *name = xasprintf("first-%zu", i);
+		struct wait *w = post(b, &kind_sandbox_claim, name);
+
+		if (await(b, w) && run_command(b, pool, w->sandbox))
+			samples_add(s, now_us() - w->begin);
+		else
+			s->n_failed++;
+		remove_object(b, &kind_sandbox_claim, b->ns, name);
+		(void)map_del(b->waits, name);
+	}
+}
+
+struct err *bench_scenarios(struct bench *b)
+{
+	size_t n = (size_t)settings_int(b->settings, "runs"),
+	       n_burst = (size_t)settings_int(b->settings, "burst");
+	autoptr(http_pool) pool = http_pool_new(b->loop, NULL, 4);
+	struct err *e;
+
+	b->waits = map_new(wait_free);
+	e = prepare(b);
+	if (e)
+		return e;
+	sequential(b,
+		   bench_result(b, "claim",
+				"warm claim, POST to Ready event, one client, pool refilling",
+				"tls+fdatasync"),
+		   &kind_sandbox_claim, n);
+	e = wait_pool(b, b->pool_size);
+	if (e)
+		return e;
+	burst(b, bench_result(b, "burst", "claims posted at one moment, POST to Ready event", NULL),
+	      n_burst);
+	sequential(b,
+		   bench_result(b, "cold",
+				"Sandbox without a pool, POST to Ready event, one client",
+				"launch"),
+		   &kind_sandbox, n);
+	if (*b->router) {
+		e = wait_pool(b, b->pool_size);
+		if (e)
+			return e;
+		commands(b, pool,
+			 bench_result(
+				 b, "exec",
+				 "/bin/true in a running sandbox, POST /execute through the router",
+				 "exec"),
+			 n * 2);
+		first_output(b, pool,
+			     bench_result(b, "first",
+					  "warm claim and the answer of its first command", NULL),
+			     n);
+	}
+	remove_object(b, &kind_namespace, NULL, b->ns);
+	return NULL;
+}

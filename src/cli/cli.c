@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "cli/yaml_tree.h"
+#include "client/client.h"
+#include "client/http.h"
+
+#define MAX_KUBECONFIG (4 * 1024 * 1024)
+
+struct cli_node_ops cli_node;
+
+static void overview(const struct command *table, struct buf *out)
+{
+	buf_add_str(
+		out,
+		"cay: a sandbox of its own for every agent, on one machine, behind the Kubernetes API\n\n"
+		"usage: cay COMMAND [flags]\n\n");
+	for (const struct command *c = table; c->name; c++)
+		if (!c->hidden)
+			buf_printf(out, "  %-12s %s\n", c->name, c->summary);
+	buf_add_str(out, "\n`cay COMMAND --help` tells more. First steps: `cay serve`, then "
+			 "`kubectl --kubeconfig DIR/admin.kubeconfig get sandboxes`.\n");
+}
+
+static void command_help(const struct command *c, struct buf *out)
+{
+	buf_printf(out, "usage: cay %s %s\n\n%s.\n", c->name, c->usage, c->summary);
+	if (c->text)
+		buf_printf(out, "\n%s\n", c->text);
+	buf_add_str(out, "\n");
+	settings_help(c->settings, out);
+	buf_add_str(
+		out,
+		"\nEach flag --x-y can also be set by the variable CAY_X_Y or, with --config, by the key x-y.\n");
+}
+
+static const struct command *find(const struct command *table, const char *name)
+{
+	for (const struct command *c = table; c->name; c++)
+		if (str_eq(c->name, name))
+			return c;
+	return NULL;
+}
+
+static int run(const struct command *c, int argc, char **argv)
+{
+	autoptr(settings) s = NULL;
+	autobuf help = { 0 };
+	struct err *e = settings_read(c->settings, argc, argv, &s);
+
+	if (e)
+		return cli_fail(err_wrap(e, "%s", c->name));
+	if (!settings_help_wanted(s))
+		return c->run(c, s);
+	command_help(c, &help);
+	cli_write(&help);
+	return EXIT_OK;
+}
+
+int cli_main(const struct command *table, int argc, char **argv)
+{
+	static const char *const help_words[] = { "help", "--help", "-h", NULL };
+	const char *name = argc > 1 ? argv[1] : NULL;
+	const struct command *c = name ? find(table, name) : NULL;
+	autobuf text = { 0 };
+
+	if (c)
+		return run(c, argc - 1, argv + 1);
+	if (str_eq(name, "--version"))
+		return run(find(table, "version"), 1, argv);
+	if (name && !str_in(name, help_words))
+		return cli_fail(err_new(
+			ERR_INVALID, "no command is called \"%s\"; `cay help` lists them", name));
+	c = argc > 2 && name ? find(table, argv[2]) : NULL;
+	if (c)
+		command_help(c, &text);
+	else
+		overview(table, &text);
+	cli_write(&text);
+	return name ? EXIT_OK : EXIT_USAGE;
+}
+
+int cli_fail(struct err *e)
+{
+	int code = err_is(e, ERR_INVALID) ? EXIT_USAGE : EXIT_FAILED;
+
+	(void)fprintf(stderr, "cay: %s\n", err_text(e)); /* nowhere left to report a failure */
+	err_free(e);
+	return code;
+}
+
+void cli_write(const struct buf *text)
+{
+	(void)fwrite(buf_head(text), 1, text->len,
+		     stdout); /* a reader that left is not our error */
+	(void)fflush(stdout);
+}
+
+void cli_print(const struct json *v, const char *format)
+{
+	autobuf out = { 0 };
+
+	if (str_eq(format, "yaml"))
+		yaml_write(v, &out);
+	else
+		json_write_pretty(v, &out);
+	if (out.len && buf_head(&out)[out.len - 1] != '\n')
+		buf_add_char(&out, '\n');
+	cli_write(&out);
+}
+
+static char *default_kubeconfig(void)
+{
+	const char *home = getenv("HOME");
+
+	if (getenv("KUBECONFIG"))
+		return xstrdup(getenv("KUBECONFIG"));
+	return xasprintf("%s/.kube/config", home ? home : "");
+}
+
+struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **ret_path)
+{
+	autofree char *file = path ? xstrdup(path) : default_kubeconfig();
+	autofree char *text = NULL;
+	size_t len;
+	struct err *e = file_read(AT_FDCWD, file, MAX_KUBECONFIG, &text, &len);
+
+	if (!e)
+		e = yaml_parse_one(text, len, ret);
+	if (e)
+		return err_wrap(e, "read kubeconfig %s", file);
+	*ret_path = take(file);
+	return NULL;
+}
+
+struct err *cli_connect(struct loop *l, const char *kubeconfig, struct client **ret)
+{
+	autoptr(json_doc) doc = NULL;
+	autofree char *path = NULL;
+	struct kubeconfig k = { 0 };
+	char *slash;
+	struct err *e = cli_kubeconfig_load(kubeconfig, &doc, &path);
+
+	if (e)
+		return e;
+	slash = strrchr(path, '/');
+	if (slash)
+		*slash = '\0';
+	e = kubeconfig_read(json_root(doc), slash ? path : ".", &k);
+	if (!e)
+		e = client_http_new(l, &k, "cay/" CAY_VERSION, ret);
+	kubeconfig_done(&k);
+	return e;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "cli/settings.h"
+#include "json/json.h"
+
+struct buf;
+struct client;
+struct loop;
+
+/*
+ * Commands: a table of rows. main.c holds the table; each command of the command line is one file
+ * here.
+ */
+struct command {
+	const char *name;
+	const char *usage;   /* after "cay NAME ": "claim [--clients N]" */
+	const char *summary; /* one line */
+	const char *text;    /* more of it for --help; NULL: none */
+	const struct setting *settings;
+	/* Answers the exit code. Errors go through cli_fail(). */
+	int (*run)(const struct command *c, const struct settings *s);
+	bool hidden; /* not in the overview: for our own use */
+};
+
+enum {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2
+};
+
+/* Finds the command in argv, reads its settings, answers --help, runs it. table ends with a NULL
+ * name. */
+int cli_main(const struct command *table, int argc, char **argv);
+/* Prints "cay: TEXT" on standard error, frees e, answers EXIT_FAILED (EXIT_USAGE for ERR_INVALID).
+ */
+int cli_fail(struct err *e);
+/* Prints a JSON tree as -o says: json (pretty) or yaml. */
+void cli_print(const struct json *v, const char *format);
+void cli_write(const struct buf *text); /* to standard output, whole */
+
+/*
+ * What the node's folder offers to commands that work on a data directory without a server; main.c
+ * fills it in, because cli/ may not know node/.
+ */
+struct cli_node_ops {
+	struct err *(*image_tag)(const char *data_dir, const char *from, const char *to);
+	struct err *(*image_import)(const char *data_dir, const char *path, const char *name,
+				    void (*progress)(void *arg, const char *what,
+						     unsigned long long done),
+				    void *arg);
+	struct err *(*image_remove)(const char *data_dir, const char *name);
+	struct err *(*image_list)(const char *data_dir,
+				  struct json_doc **ret); /* [{name,digest,source,size}] */
+	/* {"items":[{type,name,owner}]} and how many have no living owner. */
+	struct err *(*census)(const char *data_dir, struct json_doc **ret, size_t *ret_orphans);
+};
+extern struct cli_node_ops cli_node;
+
+/* A kubeconfig file as a tree. path NULL: $KUBECONFIG, then ~/.kube/config. *ret_path is malloc'd.
+ */
+must_use struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **ret_path);
+/* A client for that kubeconfig on the loop. */
+must_use struct err *cli_connect(struct loop *l, const char *kubeconfig, struct client **ret);
+
+extern const struct setting bench_settings[], census_settings[], image_settings[],
+	manifests_settings[], man_settings[], version_settings[];
+int bench_run(const struct command *c, const struct settings *s);
+int census_run(const struct command *c, const struct settings *s);
+int image_run(const struct command *c, const struct settings *s);
+int manifests_run(const struct command *c, const struct settings *s);
+int version_run(const struct command *c, const struct settings *s);
+/* The man page of the whole table, as roff. */
+void man_write(const struct command *table, struct buf *out);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `cay image`: the images of a data directory. It works on the files, with or without a running
+ * server: the node notices a changed name by itself.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/cli.h"
+
+static const char *const formats[] = { "text", "json", "yaml", NULL };
+
+const struct setting image_settings[] = {
+	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "The instance whose images these are" },
+	{ "output", SETTING_CHOICE, "text", "FORMAT", "How to print: text, json or yaml (also -o)",
+	  .choices = formats },
+	{ 0 },
+};
+
+static void progress(void *arg unused, const char *what, unsigned long long done)
+{
+	if (isatty(STDERR_FILENO))
+		(void)fprintf(stderr, "\r\033[K%s: %llu MiB", what,
+			      done >> 20); /* only for looking at */
+}
+
+static struct err *do_list(const struct settings *s)
+{
+	autoptr(json_doc) doc = NULL;
+	autobuf out = { 0 };
+	struct err *e = cli_node.image_list(settings_text(s, "data-dir"), &doc);
+
+	if (e)
+		return e;
+	if (!str_eq(settings_text(s, "output"), "text")) {
+		cli_print(json_root(doc), settings_text(s, "output"));
+		return NULL;
+	}
+	buf_printf(&out, "%-48s %-20s %10s  %s\n", "NAME", "DIGEST", "SIZE", "SOURCE");
+	json_each(it, json_root(doc))
+		buf_printf(&out, "%-48s %-20.19s %8lldMi  %s\n",
+			   str_or(json_get_str(it.val, "name"), ""),
+			   str_or(json_get_str(it.val, "digest"), "-"),
+			   (long long)json_get_int(it.val, "size", 0) >> 20,
+			   str_or(json_get_str(it.val, "source"), "-"));
+	cli_write(&out);
+	return NULL;
+}
+
+static struct err *do_tag(const struct settings *s)
+{
+	return cli_node.image_tag(settings_text(s, "data-dir"), settings_arg(s, 1),
+				  settings_arg(s, 2));
+}
+
+static struct err *do_import(const struct settings *s)
+{
+	struct err *e = cli_node.image_import(settings_text(s, "data-dir"), settings_arg(s, 1),
+					      settings_arg(s, 2), progress, NULL);
+
+	if (isatty(STDERR_FILENO))
+		(void)fputs("\r\033[K", stderr);
+	return e;
+}
+
+static struct err *do_remove(const struct settings *s)
+{
+	return cli_node.image_remove(settings_text(s, "data-dir"), settings_arg(s, 1));
+}
+
+static const struct {
+	const char *name;
+	size_t n_args;
+	const char *usage;
+	struct err *(*run)(const struct settings *s);
+} verbs[] = {
+	{ "ls", 0, "", do_list },
+	{ "tag", 2, "FROM TO", do_tag },
+	{ "import", 2, "PATH NAME", do_import },
+	{ "rm", 1, "NAME", do_remove },
+};
+
+int image_run(const struct command *c, const struct settings *s)
+{
+	const char *verb = str_or(settings_arg(s, 0), "ls");
+
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		struct err *e;
+
+		if (!str_eq(verbs[i].name, verb))
+			continue;
+		if (settings_n_args(s) > 0 && settings_n_args(s) - 1 != verbs[i].n_args)
+			return cli_fail(err_new(ERR_INVALID, "usage: cay image %s %s", verb,
+						verbs[i].usage));
+		e = verbs[i].run(s);
+		return e ? cli_fail(err_wrap(e, "image %s", verb)) : EXIT_OK;
+	}
+	return cli_fail(err_new(ERR_INVALID, "usage: cay image %s", c->usage));
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/settings.h"
+
+#include <assert.h>
+#include <ctype.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "cli/yaml_tree.h"
+#include "json/json.h"
+
+/*
+ * All values are kept as text once they have been checked, so the getters cannot fail: what a row's
+ * type promises was proven when the value came in, whichever of the four ways it came.
+ */
+#define MAX_CONFIG_FILE (1024 * 1024)
+
+struct settings {
+	const struct setting *table;
+	struct map *values; /* name → text, owned */
+	const char **args;  /* borrowed from argv */
+	size_t n_args;
+	bool help;
+};
+
+static const struct setting *find(const struct setting *table, const char *name, size_t len)
+{
+	for (const struct setting *s = table; s->name; s++)
+		if (strlen(s->name) == len && !strncmp(s->name, name, len))
+			return s;
+	return NULL;
+}
+
+static struct err *check_address(const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	int64_t port;
+
+	if (!colon || colon == text)
+		return err_new(ERR_INVALID, "an address is HOST:PORT, such as 127.0.0.1:6443");
+	return parse_int(colon + 1, 0, 65535, &port);
+}
+
+static struct err *check_choice(const struct setting *row, const char *text)
+{
+	autobuf list = { 0 };
+
+	if (str_in(text, row->choices))
+		return NULL;
+	for (const char *const *c = row->choices; *c; c++)
+		buf_printf(&list, "%s%s", c == row->choices ? "" : ", ", *c);
+	return err_new(ERR_INVALID, "one of %s", buf_str(&list));
+}
+
+static struct err *check(const struct setting *row, const char *text)
+{
+	int64_t i;
+	uint64_t ms;
+	bool b;
+
+	switch (row->type) {
+	case SETTING_TEXT:
+		return NULL;
+	case SETTING_INT:
+		return parse_int(text, row->min, row->max, &i);
+	case SETTING_BOOL:
+		return parse_bool(text, &b);
+	case SETTING_DURATION:
+		return parse_duration_ms(text, &ms);
+	case SETTING_ADDRESS:
+		return check_address(text);
+	case SETTING_CHOICE:
+		return check_choice(row, text);
+	case SETTING_TYPE_MAX_:
+		break;
+	}
+	assert(!"unknown setting type");
+	return NULL;
+}
+
+/* from says where the value came from: a flag, a variable, a line of the file. */
+static struct err *put(struct settings *s, const struct setting *row, const char *text,
+		       const char *from)
+{
+	struct err *e = check(row, text);
+
+	if (e)
+		return err_recode(err_wrap(e, "%s: \"%s\" is not valid", from, text), ERR_INVALID);
+	map_put(s->values, row->name, xstrdup(text));
+	return NULL;
+}
+
+static void env_name(const char *name, struct buf *out)
+{
+	buf_add_str(out, "CAY_");
+	for (; *name; name++)
+		buf_add_char(out, *name == '-' ? '_' : (char)toupper((unsigned char)*name));
+}
+
+static struct err *unknown_flag(const char *flag)
+{
+	return err_new(ERR_INVALID, "unknown flag %s; --help lists them", flag);
+}
+
+/* argv[*i] begins with "--". A value may follow as the next argument. */
+static struct err *read_flag(struct settings *s, int argc, char **argv, int *i)
+{
+	const char *flag = argv[*i] + 2;
+	const char *equal = strchr(flag, '=');
+	const struct setting *row =
+		find(s->table, flag, equal ? (size_t)(equal - flag) : strlen(flag));
+	autofree char *from = NULL;
+
+	if (!row)
+		return unknown_flag(argv[*i]);
+	from = xasprintf("--%s", row->name);
+	if (equal)
+		return put(s, row, equal + 1, from);
+	if (row->type == SETTING_BOOL)
+		return put(s, row, "true", from);
+	if (*i + 1 >= argc)
+		return err_new(ERR_INVALID, "%s needs a value: %s", from, row->help);
+	return put(s, row, argv[++*i], from);
+}
+
+static struct err *read_short(struct settings *s, int argc, char **argv, int *i)
+{
+	const struct setting *row = NULL;
+
+	if (argv[*i][1] == 'o' && !argv[*i][2])
+		row = find(s->table, "output", 6);
+	if (!row)
+		return unknown_flag(argv[*i]);
+	if (*i + 1 >= argc)
+		return err_new(ERR_INVALID, "-o needs a value: %s", row->help);
+	return put(s, row, argv[++*i], "-o");
+}
+
+static struct err *read_argv(struct settings *s, int argc, char **argv)
+{
+	bool flags = true;
+	struct err *e = NULL;
+
+	s->args = xnew_n(const char *, (size_t)argc + 1);
+	for (int i = 1; i < argc && !e; i++) {
+		if (!flags || argv[i][0] != '-' || !argv[i][1])
+			s->args[s->n_args++] = argv[i];
+		else if (str_eq(argv[i], "--"))
+			flags = false;
+		else if (str_eq(argv[i], "-h") || str_eq(argv[i], "--help"))
+			s->help = true;
+		else if (argv[i][1] == '-')
+			e = read_flag(s, argc, argv, &i);
+		else
+			e = read_short(s, argc, argv, &i);
+	}
+	return e;
+}
+
+static struct err *read_env(struct settings *s)
+{
+	struct err *e = NULL;
+
+	for (const struct setting *row = s->table; row->name && !e; row++) {
+		autobuf name = { 0 };
+		const char *text;
+
+		env_name(row->name, &name);
+		text = getenv(buf_str(&name));
+		if (text && !map_has(s->values, row->name))
+			e = put(s, row, text, buf_str(&name));
+	}
+	return e;
+}
+
+static struct err *put_from_file(struct settings *s, const char *path, const char *key,
+				 const struct json *v)
+{
+	const struct setting *row = find(s->table, key, strlen(key));
+	autofree char *from = xasprintf("%s: %s", path, key);
+	autofree char *text = json_is(v, JSON_STR) ? xstrdup(json_str(v)) : json_to_text(v);
+
+	if (!row)
+		return err_new(ERR_INVALID, "%s: unknown key; keys are the long flags without --",
+			       from);
+	return map_has(s->values, row->name) ? NULL : put(s, row, text, from);
+}
+
+static struct err *read_file(struct settings *s)
+{
+	const char *path = map_get(s->values, "config");
+	autofree char *text = NULL;
+	autoptr(json_doc) doc = NULL;
+	size_t len;
+	struct err *e;
+
+	if (!path)
+		return NULL;
+	e = file_read(-100 /* AT_FDCWD */, path, MAX_CONFIG_FILE, &text, &len);
+	if (!e)
+		e = yaml_parse_one(text, len, &doc);
+	if (e)
+		return err_wrap(e, "read config file %s", path);
+	if (!json_is(json_root(doc), JSON_OBJ))
+		return err_new(ERR_INVALID, "read config file %s: it must be a mapping of settings",
+			       path);
+	json_each(it, json_root(doc)) {
+		e = put_from_file(s, path, it.key, it.val);
+		if (e)
+			return e;
+	}
+	return NULL;
+}
+
+struct err *settings_read(const struct setting *table, int argc, char **argv, struct settings **ret)
+{
+	autoptr(settings) s = xnew(struct settings);
+	struct err *e;
+
+	s->table = table;
+	s->values = map_new(free);
+	e = read_argv(s, argc, argv);
+	if (!e && !s->help)
+		e = read_env(s);
+	if (!e && !s->help)
+		e = read_file(s);
+	if (e)
+		return e;
+	*ret = take(s);
+	return NULL;
+}
+
+void settings_free(struct settings *s)
+{
+	if (!s)
+		return;
+	map_free(s->values);
+	free(s->args);
+	free(s);
+}
+
+bool settings_help_wanted(const struct settings *s)
+{
+	return s->help;
+}
+
+const char *settings_text(const struct settings *s, const char *name)
+{
+	const struct setting *row = find(s->table, name, strlen(name));
+	const char *text = map_get(s->values, name);
+
+	assert(row);
+	return text ? text : row->fallback;
+}
+
+int64_t settings_int(const struct settings *s, const char *name)
+{
+	const struct setting *row = find(s->table, name, strlen(name));
+	const char *text = settings_text(s, name);
+	uint64_t ms = 0;
+	int64_t i = 0;
+	struct err *e;
+
+	assert(text);
+	e = row->type == SETTING_DURATION ? parse_duration_ms(text, &ms)
+					  : parse_int(text, row->min, row->max, &i);
+	assert(!e);
+	return row->type == SETTING_DURATION ? (int64_t)ms : i;
+}
+
+bool settings_bool(const struct settings *s, const char *name)
+{
+	const char *text = settings_text(s, name);
+	bool b = false;
+	struct err *e = text ? parse_bool(text, &b) : NULL;
+
+	assert(!e);
+	return b;
+}
+
+size_t settings_n_args(const struct settings *s)
+{
+	return s->n_args;
+}
+
+const char *settings_arg(const struct settings *s, size_t i)
+{
+	return i < s->n_args ? s->args[i] : NULL;
+}
+
+void settings_help(const struct setting *table, struct buf *out)
+{
+	for (const struct setting *row = table; row->name; row++) {
+		autobuf left = { 0 };
+
+		buf_printf(&left, "--%s%s%s", row->name, row->value ? " " : "",
+			   row->value ? row->value : "");
+		buf_printf(out, "  %-28s %s", buf_str(&left), row->help);
+		if (row->fallback && *row->fallback)
+			buf_printf(out, " (default %s)", row->fallback);
+		buf_add_char(out, '\n');
+	}
+}
+
+void settings_man(const struct setting *table, struct buf *out)
+{
+	for (const struct setting *row = table; row->name; row++) {
+		autobuf env = { 0 };
+
+		env_name(row->name, &env);
+		buf_printf(out, ".TP\n.BR --%s", row->name);
+		if (row->value)
+			buf_printf(out, " \" \" \\fI%s\\fR", row->value);
+		buf_printf(out, "\n%s.", row->help);
+		if (row->fallback && *row->fallback)
+			buf_printf(out, " Default: %s.", row->fallback);
+		buf_printf(out, " Variable: %s. Config key: %s.\n", buf_str(&env), row->name);
+	}
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From argv to a role. This is the only file that knows every role: it puts the server, the
+ * controllers, the node and the router of `cay serve` together, runs the controllers alone for `cay
+ * controller`, and hands everything else to cli/.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "client/access.h"
+#include "client/client.h"
+#include "control/control.h"
+#include "loop/loop.h"
+#include "node/node.h"
+#include "router/router.h"
+#include "server/server.h"
+#include "store/store.h"
+
+static const char *const log_levels[] = { "debug", "info", "warn", "error", NULL };
+static const char *const log_formats[] = { "text", "json", NULL };
+
+#define LOG_SETTINGS                                                   \
+	{ "log-level",                                                 \
+	  SETTING_CHOICE,                                              \
+	  "info",                                                      \
+	  "LEVEL",                                                     \
+	  "Least important line to write: debug, info, warn or error", \
+	  .choices = log_levels },                                     \
+		{ "log-format",                                        \
+		  SETTING_CHOICE,                                      \
+		  "text",                                              \
+		  "FORMAT",                                            \
+		  "How log lines look: text or json",                  \
+		  .choices = log_formats },                            \
+		{ "config", SETTING_TEXT, NULL, "FILE", "Read settings from this YAML file" }
+
+static const struct setting serve_settings[] = {
+	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "Where everything is kept" },
+	{ "listen", SETTING_ADDRESS, "127.0.0.1:6443", "ADDR:PORT",
+	  "Where the Kubernetes API is served, with TLS" },
+	{ "router-listen", SETTING_ADDRESS, "127.0.0.1:8080", "ADDR:PORT",
+	  "Where HTTP requests into sandboxes come in" },
+	{ "node-name", SETTING_TEXT, NULL, "NAME",
+	  "Name of this machine's Node object (its host name unless given)" },
+	{ "init", SETTING_TEXT, NULL, "FILE",
+	  "The cay-init program (beside this one, or in ../libexec/cay, unless given)" },
+	{ "network-pool", SETTING_INT, "16", "N",
+	  "Network namespaces kept ready for the next sandboxes", .min = 1, .max = 1024 },
+	{ "cluster-domain", SETTING_TEXT, "cluster.local", "NAME",
+	  "Domain of Services in status.serviceFQDN" },
+	{ "tls-san", SETTING_TEXT, NULL, "NAME",
+	  "One more name or address for the server's certificate" },
+	{ "stop-sandboxes", SETTING_BOOL, "false", NULL,
+	  "End all sandboxes on SIGTERM instead of leaving them running" },
+	LOG_SETTINGS,
+	{ 0 },
+};
+
+static const struct setting controller_settings[] = {
+	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
+	  "Cluster to serve ($KUBECONFIG or ~/.kube/config unless given)" },
+	{ "cluster-domain", SETTING_TEXT, "cluster.local", "NAME",
+	  "Domain of Services in status.serviceFQDN" },
+	{ "sandbox-warm-pool-max-batch-size", SETTING_INT, "300", "N",
+	  "Most sandboxes a pool creates or deletes in one pass", .min = 1, .max = 100000 },
+	{ "sandbox-warm-pool-readiness-grace-period", SETTING_DURATION, "5m", "TIME",
+	  "How long a pool member may take to become ready before it is replaced" },
+	{ "disable-sandbox-events", SETTING_BOOL, "false", NULL,
+	  "Write no Events about Sandboxes" },
+	{ "disable-claim-events", SETTING_BOOL, "false", NULL,
+	  "Write no Events about SandboxClaims" },
+	LOG_SETTINGS,
+	{ 0 },
+};
+
+static const struct setting no_settings[] = { { 0 } };
+
+static void setup_log(const struct settings *s)
+{
+	enum log_level level = LOG_LEVEL_INFO;
+
+	for (size_t i = 0; log_levels[i]; i++)
+		if (str_eq(log_levels[i], settings_text(s, "log-level")))
+			level = (enum log_level)i;
+	log_setup(level, str_eq(settings_text(s, "log-format"), "json") ? LOG_FORMAT_JSON
+									: LOG_FORMAT_TEXT);
+}
+
+/* One running `cay serve`, in the order in which its parts start; they end the other way round. */
+struct serve {
+	const struct settings *settings;
+	char *self, *init, *node_name;
+	struct loop *loop;
+	struct server *server;
+	struct client *node_client, *control_client, *router_client;
+	struct node *node;
+	struct control *control;
+	struct router *router;
+	struct signal_watch *term, *intr;
+	bool stopping;
+};
+
+static void serve_done(struct serve *s)
+{
+	signal_watch_free(s->term);
+	signal_watch_free(s->intr);
+	router_free(s->router);
+	control_free(s->control);
+	if (s->server)
+		server_set_access(s->server, NULL);
+	node_free(s->node);
+	client_free(s->router_client);
+	client_free(s->control_client);
+	client_free(s->node_client);
+	server_free(s->server);
+	loop_free(s->loop);
+	free(s->self);
+	free(s->init);
+	free(s->node_name);
+}
+
+static struct err *find_programs(struct serve *s)
+{
+	static const char *const places[] = { "cay-init", "../libexec/cay/cay-init" };
+	const char *given = settings_text(s->settings, "init");
+	char self[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (len < 0)
+		return err_sys(errno, "read /proc/self/exe");
+	self[len] = '\0';
+	s->self = xstrdup(self);
+	*(strrchr(self, '/') + 1) = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(places) && !s->init; i++) {
+		autofree char *path = given ? xstrdup(given) : xasprintf("%s%s", self, places[i]);
+
+		if (access(path, X_OK) == 0)
+			s->init = take(path);
+	}
+	if (!s->init)
+		return err_new(ERR_NOT_FOUND, "find cay-init (looked %s %s); name it with --init",
+			       given ? "for" : "beside and in ../libexec/cay of",
+			       given ? given : s->self);
+	return NULL;
+}
+
+static void find_node_name(struct serve *s)
+{
+	const char *given = settings_text(s->settings, "node-name");
+	char host[HOST_NAME_MAX + 1] = "cay";
+
+	(void)gethostname(host, sizeof(host) - 1); /* "cay" will do */
+	s->node_name = xstrdup(str_or(given ? given : host, "cay"));
+}
+
+static struct err *start_server(struct serve *s)
+{
+	const char *sans[] = { settings_text(s->settings, "tls-san"), NULL };
+	struct server_spec spec = {
+		.data_dir = settings_text(s->settings, "data-dir"),
+		.listen = settings_text(s->settings, "listen"),
+		.node_name = s->node_name,
+		.sans = sans,
+	};
+	struct err *e = server_open(s->loop, &spec, &s->server);
+
+	if (e)
+		return e;
+	s->node_client = server_client(s->server, "system:cay:node");
+	s->control_client = server_client(s->server, "system:cay:controller");
+	s->router_client = server_client(s->server, "system:cay:router");
+	return NULL;
+}
+
+static struct err *start_roles(struct serve *s)
+{
+	struct node_spec node = {
+		.data_dir = settings_text(s->settings, "data-dir"),
+		.node_name = s->node_name,
+		.launcher = s->self,
+		.init = s->init,
+		.netns_pool = (unsigned)settings_int(s->settings, "network-pool"),
+	};
+	struct control_options control = { .cluster_domain =
+						   settings_text(s->settings, "cluster-domain") };
+	struct router_spec router = { .listen = settings_text(s->settings, "router-listen") };
+	struct err *e = node_start(s->loop, s->node_client, &node, &s->node);
+
+	if (e)
+		return err_wrap(e, "start node");
+	server_set_access(s->server, node_access(s->node));
+	e = control_start(s->loop, s->control_client, &control, &s->control);
+	if (e)
+		return err_wrap(e, "start controllers");
+	e = router_start(s->loop, s->router_client, &router, &s->router);
+	return err_wrap(e, "start router");
+}
+
+static void sandboxes_stopped(void *arg)
+{
+	loop_stop(((struct serve *)arg)->loop);
+}
+
+static void on_signal(void *arg, int signum)
+{
+	struct serve *s = arg;
+
+	log_info("stopping", KV("signal", signum));
+	if (s->stopping || !settings_bool(s->settings, "stop-sandboxes")) {
+		loop_stop(s->loop);
+		return;
+	}
+	s->stopping = true;
+	node_stop_sandboxes(s->node, sandboxes_stopped, s);
+}
+
+static void greet(const struct serve *s)
+{
+	const char *dir = settings_text(s->settings, "data-dir");
+
+	log_info("serving", KV("api", server_address(s->server)),
+		 KV("router", router_address(s->router)), KV("dataDir", dir),
+		 KV("node", s->node_name), KV("version", CAY_VERSION));
+	if (isatty(STDERR_FILENO))
+		(void)fprintf(stderr,
+			      "\nTry:  kubectl --kubeconfig %s/admin.kubeconfig get nodes\n\n",
+			      dir);
+}
+
+static struct err *serve_start(struct serve *s)
+{
+	struct err *e = find_programs(s);
+
+	if (!e)
+		e = loop_new(&s->loop);
+	if (e)
+		return e;
+	find_node_name(s);
+	e = start_server(s);
+	if (!e)
+		e = start_roles(s);
+	if (!e)
+		e = server_listen(s->server);
+	if (!e)
+		e = server_write_kubeconfig(s->server);
+	if (e)
+		return e;
+	s->term = signal_watch_new(s->loop, SIGTERM, on_signal, s);
+	s->intr = signal_watch_new(s->loop, SIGINT, on_signal, s);
+	greet(s);
+	return NULL;
+}
+
+static int serve_run(const struct command *c unused, const struct settings *settings)
+{
+	struct serve s = { .settings = settings };
+	struct err *e;
+
+	setup_log(settings);
+	(void)umask(077);
+	e = serve_start(&s);
+	if (!e)
+		loop_run(s.loop);
+	serve_done(&s);
+	return e ? cli_fail(err_wrap(e, "serve")) : EXIT_OK;
+}
+
+static void stop_loop(void *arg, int signum)
+{
+	log_info("stopping", KV("signal", signum));
+	loop_stop(arg);
+}
+
+static struct err *controller_start(const struct settings *settings, struct loop *l,
+				    struct client *client, struct control **ret)
+{
+	struct control_options o = {
+		.cluster_domain = settings_text(settings, "cluster-domain"),
+		.pool_max_batch =
+			(unsigned)settings_int(settings, "sandbox-warm-pool-max-batch-size"),
+		.pool_grace_ms = (uint64_t)settings_int(settings,
+							"sandbox-warm-pool-readiness-grace-period"),
+		.no_sandbox_events = settings_bool(settings, "disable-sandbox-events"),
+		.no_claim_events = settings_bool(settings, "disable-claim-events"),
+	};
+
+	return control_start(l, client, &o, ret);
+}
+
+static int controller_run(const struct command *c unused, const struct settings *settings)
+{
+	autoptr(loop) l = NULL;
+	struct client *client = NULL;
+	struct control *control = NULL;
+	struct err *e;
+
+	setup_log(settings);
+	e = loop_new(&l);
+	if (!e)
+		e = cli_connect(l, settings_text(settings, "kubeconfig"), &client);
+	if (!e)
+		e = controller_start(settings, l, client, &control);
+	if (!e) {
+		struct signal_watch *term = signal_watch_new(l, SIGTERM, stop_loop, l);
+		struct signal_watch *intr = signal_watch_new(l, SIGINT, stop_loop, l);
+
+		log_info("controlling", KV("version", CAY_VERSION));
+		loop_run(l);
+		signal_watch_free(term);
+		signal_watch_free(intr);
+	}
+	control_free(control);
+	client_free(client);
+	return e ? cli_fail(err_wrap(e, "controller")) : EXIT_OK;
+}
+
+static struct err *list_images(const char *data_dir, struct json_doc **ret)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *list = json_arr(d);
+	struct image_info *images = NULL;
+	size_t n = 0;
+	struct err *e = image_list(data_dir, &images, &n);
+
+	for (size_t i = 0; !e && i < n; i++) {
+		struct json *o = json_obj(d);
+
+		json_set_str(d, o, "name", images[i].name);
+		json_set_str(d, o, "digest", images[i].digest);
+		json_set_str(d, o, "source", images[i].source);
+		json_set_int(d, o, "size", images[i].size);
+		json_push(d, list, o);
+	}
+	image_list_free(images, n);
+	json_set_root(d, list);
+	if (e)
+		json_doc_free(d);
+	else
+		*ret = d;
+	return e;
+}
+
+static int man_run(const struct command *c unused, const struct settings *settings unused);
+
+static const struct command commands[] = {
+	{ "serve", "[flags]", "Run the whole system on this machine",
+	  "State is kept under --data-dir; the first start makes a certificate authority and DIR/admin.kubeconfig. SIGTERM stops the\n"
+	  "server and leaves the sandboxes running; the next start finds them again.",
+	  serve_settings, serve_run },
+	{ "controller", "[flags]", "Run the controllers alone, against a Kubernetes cluster",
+	  "`cay manifests | kubectl apply -f -` prepares the cluster.", controller_settings,
+	  controller_run },
+	{ "manifests", "[flags]",
+	  "Print the CRDs and rights that `cay controller` needs on a cluster", NULL,
+	  manifests_settings, manifests_run },
+	{ "image", "ls | tag FROM TO | import PATH NAME | rm NAME",
+	  "Manage the images of a data directory",
+	  "`host` is this machine's /usr, read-only; `pause` is empty and idles. import takes a root file system as a directory or\n"
+	  "a tar archive. tag gives a local image any name, so that a manifest which names a registry works without one.",
+	  image_settings, image_run },
+	{ "census", "[flags]", "List what exists on this host for which object",
+	  "Exits with 1 when something has no living owner.", census_settings, census_run },
+	{ "bench", "claim | floor [flags]",
+	  "Measure claims, cold starts and exec beside this machine's floors", NULL, bench_settings,
+	  bench_run },
+	{ "version", "[flags]", "Print the version", NULL, version_settings, version_run },
+	{ "man", "", "Print the man page", NULL, no_settings, man_run, .hidden = true },
+	{ 0 },
+};
+
+static int man_run(const struct command *c unused, const struct settings *settings unused)
+{
+	autobuf out = { 0 };
+
+	man_write(commands, &out);
+	cli_write(&out);
+	return EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && str_eq(argv[1], "launch"))
+		return launcher_main(argc - 1, argv + 1);
+	(void)signal(SIGPIPE, SIG_IGN); /* a peer that left shows as EPIPE */
+	cli_node = (struct cli_node_ops){
+		.image_tag = image_tag,
+		.image_import = image_import,
+		.image_remove = image_remove,
+		.image_list = list_images,
+	};
+	return cli_main(commands, argc, argv);
+}
