@@ -22,34 +22,44 @@ struct stream;
 struct conn;
 
 struct conn_events {
-	/* New bytes are in `in`: eat what you can use. What stays is offered again with the next
-	 * bytes. */
+	/* New bytes are in `in`: eat what you can use. What stays comes again with the next. */
 	void (*data)(void *arg, struct buf *in);
-	void (*eof)(void *arg); /* the peer ended its sending; writing still works; may be NULL:
-				   close */
-	void (*drained)(
-		void *arg); /* output fell below the low mark after conn_full(); may be NULL */
-	/* The connection is dead (e NULL: both ends closed cleanly). e stays the connection's. Free
-	 * it now or later. */
+	/* The peer ended its sending; writing still works. NULL: close after flush. */
+	void (*eof)(void *arg);
+	/* Output fell below the low mark after conn_full(). May be NULL. */
+	void (*drained)(void *arg);
+	/*
+	 * The connection is dead (e NULL: both ends closed cleanly). e stays the connection's.
+	 * Free it now or later.
+	 */
 	void (*closed)(void *arg, const struct err *e);
+};
+
+/* So much unread input is held at most. */
+enum {
+	CONN_IN_MAX = 64 * 1024,
 };
 
 /* Takes s over. */
 struct conn *conn_new(struct loop *l, struct stream *s, const struct conn_events *ev, void *arg);
 void conn_free(struct conn *c); /* closes at once, dropping unsent output */
 AUTOPTR(conn)
-void conn_set_events(struct conn *c, const struct conn_events *ev,
-		     void *arg); /* for upgrades: who owns it now */
+/* Who owns it now, for upgrades. Unread input and an end that was seen are told to the new owner.
+ */
+void conn_set_events(struct conn *c, const struct conn_events *ev, void *arg);
 
-void conn_write(struct conn *c, const void *p,
-		size_t len);          /* buffered; sends at once what the socket takes */
+/* Buffered: what a turn wrote leaves together at its end, or when 64 KiB have come together. */
+void conn_write(struct conn *c, const void *p, size_t len);
 bool conn_full(const struct conn *c); /* above the high mark: stop producing until drained */
 size_t conn_unsent(const struct conn *c);
 void conn_pause(struct conn *c, bool paused); /* no data callbacks while paused */
 void conn_end(struct conn *c);                /* half-close after what is buffered */
-void conn_close_after_flush(struct conn *c);  /* then closed() */
+/* Then closed(). Input is dropped meanwhile; the peer has a second after the flush to end too. */
+void conn_close_after_flush(struct conn *c);
 /* closed() with ERR_TIMEOUT after ms without any byte moving; 0: never. */
 void conn_set_idle_ms(struct conn *c, uint64_t ms);
+/* closed() with ERR_TIMEOUT when output waits and none of it could be sent for ms; 0: never. */
+void conn_set_stall_ms(struct conn *c, uint64_t ms);
 struct buf *conn_in(struct conn *c); /* unread input, for whoever takes over */
 struct stream *conn_stream(struct conn *c);
 struct loop *conn_loop(struct conn *c);

@@ -48,3 +48,4 @@ struct http_limits {
 	uint64_t idle_ms;   /* 120 s between requests */
 	size_t max_conns;   /* 4096 per server */
 };
+void http_limits_fill(struct http_limits *l); /* puts the defaults in place of zeros */

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http.h"
+
+#include <strings.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+
+/*
+ * Header lists keep the order of arrival. Name and value of one header are one block of memory; the
+ * name is its start. The list grows by doubling whenever its length reaches a power of two, so it
+ * needs no capacity field.
+ */
+enum {
+	LIST_FIRST = 8
+};
+
+static const struct {
+	int status;
+	const char *reason;
+} reasons[] = {
+	{ 100, "Continue" },
+	{ 101, "Switching Protocols" },
+	{ 200, "OK" },
+	{ 201, "Created" },
+	{ 202, "Accepted" },
+	{ 204, "No Content" },
+	{ 206, "Partial Content" },
+	{ 301, "Moved Permanently" },
+	{ 302, "Found" },
+	{ 303, "See Other" },
+	{ 304, "Not Modified" },
+	{ 307, "Temporary Redirect" },
+	{ 308, "Permanent Redirect" },
+	{ 400, "Bad Request" },
+	{ 401, "Unauthorized" },
+	{ 403, "Forbidden" },
+	{ 404, "Not Found" },
+	{ 405, "Method Not Allowed" },
+	{ 406, "Not Acceptable" },
+	{ 408, "Request Timeout" },
+	{ 409, "Conflict" },
+	{ 410, "Gone" },
+	{ 411, "Length Required" },
+	{ 412, "Precondition Failed" },
+	{ 413, "Content Too Large" },
+	{ 415, "Unsupported Media Type" },
+	{ 416, "Range Not Satisfiable" },
+	{ 417, "Expectation Failed" },
+	{ 422, "Unprocessable Entity" },
+	{ 429, "Too Many Requests" },
+	{ 431, "Request Header Fields Too Large" },
+	{ 500, "Internal Server Error" },
+	{ 501, "Not Implemented" },
+	{ 502, "Bad Gateway" },
+	{ 503, "Service Unavailable" },
+	{ 504, "Gateway Timeout" },
+	{ 505, "HTTP Version Not Supported" },
+	{ 507, "Insufficient Storage" },
+};
+
+const char *http_reason(int status)
+{
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+		if (reasons[i].status == status)
+			return reasons[i].reason;
+	return "Unknown";
+}
+
+void http_headers_done(struct http_headers *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		free(h->list[i].name);
+	free(h->list);
+	*h = (struct http_headers){ 0 };
+}
+
+void http_headers_add(struct http_headers *h, const char *name, const char *value)
+{
+	size_t name_len = strlen(name), value_len = strlen(value);
+	char *block = xmalloc(name_len + value_len + 2);
+
+	if (!h->n)
+		h->list = xrealloc(h->list, LIST_FIRST * sizeof(*h->list));
+	else if (h->n >= LIST_FIRST && !(h->n & (h->n - 1)))
+		h->list = xrealloc(h->list, 2 * h->n * sizeof(*h->list));
+	memcpy(block, name, name_len + 1);
+	memcpy(block + name_len + 1, value, value_len + 1);
+	h->list[h->n++] = (struct http_header){ block, block + name_len + 1 };
+}
+
+void http_headers_del(struct http_headers *h, const char *name)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < h->n; i++) {
+		if (str_eq_nocase(h->list[i].name, name))
+			free(h->list[i].name);
+		else
+			h->list[kept++] = h->list[i];
+	}
+	h->n = kept;
+}
+
+void http_headers_set(struct http_headers *h, const char *name, const char *value)
+{
+	autofree char *kept = xstrdup(value); /* value may point into what is deleted */
+
+	http_headers_del(h, name);
+	http_headers_add(h, name, kept);
+}
+
+const char *http_headers_get(const struct http_headers *h, const char *name)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (str_eq_nocase(h->list[i].name, name))
+			return h->list[i].value;
+	return NULL;
+}
+
+static bool list_has_token(const char *list, const char *token)
+{
+	struct span rest = SPAN(list);
+
+	while (rest.p) {
+		struct span item = span_cut(rest, ',', &rest);
+
+		if (span_eq_nocase(span_trim(item), token))
+			return true;
+	}
+	return false;
+}
+
+bool http_headers_has_token(const struct http_headers *h, const char *name, const char *token)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (str_eq_nocase(h->list[i].name, name) && list_has_token(h->list[i].value, token))
+			return true;
+	return false;
+}
+
+static bool is_hop_by_hop(const struct http_headers *h, const char *name)
+{
+	static const char *const names[] = { "connection",        "keep-alive", "te", "trailer",
+					     "transfer-encoding", "upgrade",    NULL };
+
+	for (size_t i = 0; names[i]; i++)
+		if (str_eq_nocase(name, names[i]))
+			return true;
+	if (strlen(name) > 6 && !strncasecmp(name, "proxy-", 6))
+		return true;
+	return http_headers_has_token(h, "connection", name);
+}
+
+void http_headers_del_hop_by_hop(struct http_headers *h)
+{
+	struct http_headers kept = { 0 };
+
+	/* Judged against the whole list first: Connection itself goes too. */
+	for (size_t i = 0; i < h->n; i++)
+		if (!is_hop_by_hop(h, h->list[i].name))
+			http_headers_add(&kept, h->list[i].name, h->list[i].value);
+	http_headers_done(h);
+	*h = kept;
+}
+
+/* NULL when it cannot be decoded: no parameter has such a name, and such a value is none. */
+static char *query_decode(struct span s)
+{
+	char *text;
+	size_t len;
+	autoptr(err) e = url_decode(s.p ? s.p : "", s.len, true, &text, &len);
+
+	return e ? NULL : text;
+}
+
+char *http_query_get(const char *query, const char *name)
+{
+	struct span rest = SPAN(query);
+
+	while (rest.p) {
+		struct span value, pair = span_cut(rest, '&', &rest);
+		struct span key = span_cut(pair, '=', &value);
+		autofree char *text = query_decode(key);
+
+		if (text && str_eq(text, name))
+			return query_decode(value);
+	}
+	return NULL;
+}
+
+static const struct http_limits default_limits = {
+	.max_head = 64 * 1024,
+	.max_headers = 100,
+	.max_body = 3 * 1024 * 1024,
+	.head_ms = 10 * 1000,
+	.idle_ms = 120 * 1000,
+	.max_conns = 4096,
+};
+
+void http_limits_fill(struct http_limits *l)
+{
+	const struct http_limits *d = &default_limits;
+
+	l->max_head = l->max_head ? MIN(l->max_head, d->max_head) : d->max_head;
+	l->max_headers = l->max_headers ? l->max_headers : d->max_headers;
+	l->max_body = l->max_body ? l->max_body : d->max_body;
+	l->head_ms = l->head_ms ? l->head_ms : d->head_ms;
+	l->idle_ms = l->idle_ms ? l->idle_ms : d->idle_ms;
+	l->max_conns = l->max_conns ? l->max_conns : d->max_conns;
+}

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
+#include "net/http_server_priv.h"
+#include "net/stream.h"
+
+/*
+ * One connection of the server, from request to request. http_conn_step() does all that can be done
+ * with the input at hand; bytes that came, an answer that ended, a handler that made its choice all
+ * lead there, and whoever is not called by the loop gets there by a deferred call. The next head is
+ * not read before the current request is answered, so pipelined requests are answered in order and
+ * one peer cannot pile up work.
+ */
+enum {
+	SKIP_MAX = 256 * 1024
+}; /* a longer unread body costs the peer its connection */
+
+static const unsigned http_next[HTTP_CONN_STATE_MAX_] = {
+	[HTTP_CONN_IDLE] = B(HTTP_CONN_HEAD) | B(HTTP_CONN_REQUEST) | B(HTTP_CONN_CLOSING),
+	[HTTP_CONN_HEAD] = B(HTTP_CONN_REQUEST) | B(HTTP_CONN_CLOSING),
+	[HTTP_CONN_REQUEST] = B(HTTP_CONN_IDLE) | B(HTTP_CONN_SKIP) | B(HTTP_CONN_CLOSING),
+	[HTTP_CONN_SKIP] = B(HTTP_CONN_IDLE) | B(HTTP_CONN_CLOSING),
+	[HTTP_CONN_CLOSING] = 0,
+};
+
+static void http_conn_step(struct http_conn *hc);
+
+static void hc_unref(struct http_conn *hc)
+{
+	if (!--hc->refs)
+		free(hc);
+}
+
+static const struct http_limits *limits_of(const struct http_conn *hc)
+{
+	return &hc->server->spec.limits;
+}
+
+/* The timer only ever fires early: a deadline that moved away is waited for then. */
+static void set_deadline(struct http_conn *hc, uint64_t ms)
+{
+	usec now = clock_mono();
+
+	hc->deadline = ms ? now + (usec)ms * 1000 : 0;
+	if (!ms || (timer_armed(hc->timer) && hc->armed_for <= hc->deadline))
+		return;
+	hc->armed_for = hc->deadline;
+	timer_set(hc->timer, ms);
+}
+
+static void http_conn_enter(struct http_conn *hc, enum http_conn_state next)
+{
+	assert(http_next[hc->state] & B(next));
+	list_del(&hc->idle_link);
+	hc->state = next;
+	switch (next) {
+	case HTTP_CONN_IDLE:
+		list_add_tail(&hc->server->idle, &hc->idle_link);
+		set_deadline(hc, limits_of(hc)->idle_ms);
+		break;
+	case HTTP_CONN_HEAD:
+	case HTTP_CONN_SKIP:
+		set_deadline(hc, limits_of(hc)->head_ms);
+		break;
+	case HTTP_CONN_REQUEST:
+		set_deadline(hc, hc->req->body_done ? 0 : limits_of(hc)->idle_ms);
+		break;
+	case HTTP_CONN_CLOSING:
+		set_deadline(hc, 0);
+		conn_close_after_flush(hc->conn);
+		break;
+	case HTTP_CONN_STATE_MAX_:
+		break;
+	}
+}
+
+void http_request_unref(struct http_request *r)
+{
+	if (!r || --r->refs)
+		return;
+	http_head_done(&r->head);
+	buf_done(&r->buffered);
+	free(r->path);
+	free(r);
+}
+
+struct http_request *http_request_ref(struct http_request *r)
+{
+	r->refs++;
+	return r;
+}
+
+static void request_unref_later(void *arg)
+{
+	http_request_unref(arg);
+}
+
+/* The request is dead from here on; its memory lasts until the turn ends, for those up the stack
+ * who hold it. */
+static void request_end(struct http_request *r, bool tell)
+{
+	void (*ended)(void *owner) = take(r->ended);
+
+	r->hc = NULL;
+	if (tell && ended)
+		ended(r->owner);
+	loop_defer(r->loop, request_unref_later, r);
+}
+
+static void conn_forget(struct http_conn *hc)
+{
+	struct http_server *s = take(hc->server);
+
+	list_del(&hc->link);
+	list_del(&hc->idle_link);
+	timer_free(take(hc->timer));
+	http_server_conn_gone(s);
+	hc_unref(hc);
+}
+
+void http_conn_close(struct http_conn *hc)
+{
+	struct http_request *r = take(hc->req);
+
+	if (!hc->server)
+		return;
+	hc->refs++;
+	conn_free(take(hc->conn));
+	conn_forget(hc);
+	if (r)
+		request_end(r, true);
+	hc_unref(hc);
+}
+
+struct conn *http_conn_detach(struct http_conn *hc)
+{
+	struct conn *c = take(hc->conn);
+	struct http_request *r = take(hc->req);
+
+	conn_forget(hc);
+	request_end(r, false);
+	return c;
+}
+
+/* A request that cannot be read to its end: answered if that is still possible, cut otherwise. */
+static void body_failed(struct http_conn *hc, int status)
+{
+	struct http_request *r = hc->req;
+
+	if (hc->state != HTTP_CONN_REQUEST || r->answer != HTTP_ANSWER_NONE) {
+		hc->cut = true;
+		return;
+	}
+	r->close = true;
+	http_respond_text(r, status, http_reason(status));
+}
+
+static bool body_take(void *arg, const char *data, size_t len)
+{
+	struct http_request *r = arg;
+	struct http_conn *hc = r->hc;
+
+	hc->progress = true;
+	if (hc->state == HTTP_CONN_SKIP) {
+		r->skipped += len;
+		hc->cut = r->skipped > SKIP_MAX;
+		return !hc->cut;
+	}
+	if (r->mode == HTTP_BODY_STREAM) {
+		r->body_ev.data(r->owner, r, data, len);
+	} else if (len > r->max_body - r->buffered.len) {
+		body_failed(hc, 413);
+	} else {
+		buf_add(&r->buffered, data, len);
+	}
+	return r->hc && !r->paused && r->answer != HTTP_ANSWER_DONE && !hc->cut;
+}
+
+/* Reads body from the input. True when some of it was used. */
+static bool body_read(struct http_conn *hc)
+{
+	struct http_request *r = hc->req;
+	struct buf *in = conn_in(hc->conn);
+	size_t used = 0;
+
+	if (!in->len)
+		return false;
+	http_request_ref(r);
+	if (r->head.chunked) {
+		r->head.sink = body_take;
+		r->head.sink_arg = r;
+		if (!http_head_feed(&r->head, buf_head(in), in->len, &used, &r->body_done) && r->hc)
+			body_failed(hc, 400);
+	} else {
+		used = (size_t)MIN((uint64_t)in->len, r->body_left);
+		r->body_left -= used;
+		r->body_done = !r->body_left;
+		(void)body_take(r, buf_head(in), used);
+	}
+	if (r->hc)
+		buf_eat(conn_in(hc->conn), used);
+	http_request_unref(r);
+	return true;
+}
+
+static struct http_request *request_new(struct http_conn *hc)
+{
+	struct http_request *r = xnew(struct http_request);
+
+	r->refs = 1;
+	r->hc = hc;
+	r->loop = hc->server->loop;
+	memcpy(r->peer, hc->peer, sizeof(r->peer));
+	return r;
+}
+
+static void request_from_head(struct http_request *r)
+{
+	size_t len = strcspn(r->head.target, "?");
+
+	r->path = xstrdup(r->head.target);
+	r->query = r->path + len;
+	if (*r->query)
+		*r->query++ = '\0';
+	r->body_left = r->head.length;
+	r->body_done = !r->head.chunked && !r->head.length;
+	r->close = !r->head.keep_alive;
+	r->no_body = str_eq(r->head.method, "HEAD");
+}
+
+static void refuse(struct http_conn *hc, int status)
+{
+	http_answer_refuse(hc, status);
+	http_conn_enter(hc, HTTP_CONN_CLOSING);
+}
+
+static void request_begin(struct http_conn *hc, struct buf *in, size_t head_len)
+{
+	struct http_request *r = request_new(hc);
+	int status = http_head_parse(&r->head, buf_head(in), head_len, limits_of(hc)->max_headers);
+
+	buf_eat(in, head_len);
+	hc->scanned = 0;
+	if (status) {
+		http_request_unref(r);
+		refuse(hc, status);
+		return;
+	}
+	request_from_head(r);
+	hc->req = r;
+	http_conn_enter(hc, HTTP_CONN_REQUEST);
+	hc->server->spec.handler->head(hc->server->spec.arg, r);
+}
+
+/* True when a head was found, good or bad. */
+static bool head_read(struct http_conn *hc)
+{
+	struct buf *in = conn_in(hc->conn);
+	size_t max = limits_of(hc)->max_head, head_len = 0;
+
+	if (conn_full(hc->conn))
+		return false; /* a peer that asks and does not read gets no more work done */
+	while (!hc->scanned && in->len >= 2 && !memcmp(buf_head(in), "\r\n", 2))
+		buf_eat(in, 2); /* some clients send an empty line behind a body */
+	if (!in->len)
+		return false;
+	if (hc->state == HTTP_CONN_IDLE)
+		http_conn_enter(hc, HTTP_CONN_HEAD);
+	switch (http_head_scan(buf_head(in), in->len, &hc->scanned, &head_len)) {
+	case HTTP_SCAN_MORE:
+		if (in->len < max)
+			return false;
+		refuse(hc, 431);
+		break;
+	case HTTP_SCAN_DONE:
+		if (head_len <= max)
+			request_begin(hc, in, head_len);
+		else
+			refuse(hc, 431);
+		break;
+	case HTTP_SCAN_BAD:
+	case HTTP_SCAN_MAX_:
+		refuse(hc, 400);
+		break;
+	}
+	return true;
+}
+
+static void request_finish(struct http_conn *hc)
+{
+	struct http_request *r = hc->req;
+	bool close = r->close || hc->server->stopping;
+
+	if (!close && !r->body_done) {
+		void (*ended)(void *owner) = take(r->ended);
+
+		http_conn_enter(hc, HTTP_CONN_SKIP);
+		if (ended)
+			ended(r->owner);
+		return;
+	}
+	hc->req = NULL;
+	http_conn_enter(hc, close ? HTTP_CONN_CLOSING : HTTP_CONN_IDLE);
+	request_end(r, true);
+}
+
+static bool body_tell_end(struct http_request *r)
+{
+	r->body_told = true;
+	if (r->mode == HTTP_BODY_STREAM)
+		r->body_ev.end(r->owner, r);
+	else
+		r->body(r->owner, r, buf_str(&r->buffered), r->buffered.len);
+	return true;
+}
+
+static bool request_serve(struct http_conn *hc)
+{
+	struct http_request *r = hc->req;
+
+	if (r->answer == HTTP_ANSWER_DONE) {
+		request_finish(hc);
+		return true;
+	}
+	if (r->mode == HTTP_BODY_UNSET || r->paused)
+		return false;
+	if (!r->body_done)
+		return body_read(hc);
+	return !r->body_told && body_tell_end(r);
+}
+
+static bool request_skip(struct http_conn *hc)
+{
+	if (!hc->req->body_done)
+		return body_read(hc);
+	http_conn_enter(hc, HTTP_CONN_IDLE);
+	request_end(take(hc->req), false);
+	return true;
+}
+
+/* True: something was done, look again. */
+static bool step_once(struct http_conn *hc)
+{
+	if (hc->cut) {
+		http_conn_close(hc);
+		return false;
+	}
+	switch (hc->state) {
+	case HTTP_CONN_IDLE:
+	case HTTP_CONN_HEAD:
+		return head_read(hc);
+	case HTTP_CONN_REQUEST:
+		return request_serve(hc);
+	case HTTP_CONN_SKIP:
+		return request_skip(hc);
+	case HTTP_CONN_CLOSING:
+	case HTTP_CONN_STATE_MAX_:
+		break;
+	}
+	return false;
+}
+
+static void http_conn_step(struct http_conn *hc)
+{
+	if (hc->stepping)
+		return;
+	hc->refs++;
+	hc->stepping = true;
+	while (hc->conn && step_once(hc))
+		;
+	hc->stepping = false;
+	hc_unref(hc);
+}
+
+static void kicked(void *arg)
+{
+	struct http_conn *hc = arg;
+
+	hc->kicked = false;
+	http_conn_step(hc);
+	hc_unref(hc);
+}
+
+void http_conn_kick(struct http_conn *hc)
+{
+	if (hc->stepping || hc->kicked)
+		return;
+	hc->kicked = true;
+	hc->refs++;
+	loop_defer(hc->server->loop, kicked, hc);
+}
+
+static void on_data(void *arg, unused struct buf *in)
+{
+	http_conn_step(arg);
+}
+
+/*
+ * A peer that has ended its sending amid a request counts as gone, as it does for most servers:
+ * nothing else tells that the other end of a long watch has left.
+ */
+static void on_eof(void *arg)
+{
+	struct http_conn *hc = arg;
+
+	hc->refs++;
+	http_conn_step(hc);
+	if (hc->conn && hc->state == HTTP_CONN_REQUEST)
+		http_conn_close(hc);
+	else if (hc->conn && hc->state != HTTP_CONN_CLOSING)
+		http_conn_enter(hc, HTTP_CONN_CLOSING);
+	hc_unref(hc);
+}
+
+static void on_drained(void *arg)
+{
+	struct http_conn *hc = arg;
+	struct http_request *r = hc->req;
+
+	hc->refs++;
+	if (r && r->drained && r->answer == HTTP_ANSWER_STARTED)
+		r->drained(r->owner);
+	http_conn_step(hc);
+	hc_unref(hc);
+}
+
+static void on_closed(void *arg, unused const struct err *e)
+{
+	http_conn_close(arg);
+}
+
+static const struct conn_events conn_events = {
+	.data = on_data,
+	.eof = on_eof,
+	.drained = on_drained,
+	.closed = on_closed,
+};
+
+/* A handler that holds the body back is not the peer's fault. */
+static bool waits_for_peer(const struct http_conn *hc)
+{
+	const struct http_request *r = hc->req;
+
+	if (hc->state != HTTP_CONN_REQUEST)
+		return true;
+	return !r->body_done && !r->paused && r->mode != HTTP_BODY_UNSET && !hc->progress;
+}
+
+static void on_timer(void *arg)
+{
+	struct http_conn *hc = arg;
+	usec now = clock_mono();
+
+	if (!hc->deadline)
+		return;
+	if (now < hc->deadline) {
+		hc->armed_for = hc->deadline;
+		timer_set(hc->timer, (uint64_t)(hc->deadline - now) / 1000 + 1);
+		return;
+	}
+	if (!waits_for_peer(hc)) {
+		hc->progress = false;
+		set_deadline(hc, hc->req->body_done ? 0 : limits_of(hc)->idle_ms);
+		return;
+	}
+	if (hc->state == HTTP_CONN_HEAD && conn_in(hc->conn)->len) {
+		refuse(hc, 408);
+	} else if (hc->state == HTTP_CONN_REQUEST) {
+		body_failed(hc, 408);
+		http_conn_step(hc);
+	} else {
+		http_conn_close(hc);
+	}
+}
+
+struct http_conn *http_conn_new(struct http_server *s, struct stream *stream, const char *peer)
+{
+	struct http_conn *hc = xnew(struct http_conn);
+
+	hc->server = s;
+	hc->refs = 1;
+	hc->state = HTTP_CONN_HEAD; /* a new connection has as long for its first byte as for its
+				       head */
+	list_add_tail(&s->conns, &hc->link);
+	list_init(&hc->idle_link);
+	(void)snprintf(hc->peer, sizeof(hc->peer), "%s", peer);
+	hc->conn = conn_new(s->loop, stream, &conn_events, hc);
+	conn_set_stall_ms(hc->conn, s->spec.limits.idle_ms);
+	hc->timer = timer_new(s->loop, on_timer, hc);
+	set_deadline(hc, s->spec.limits.head_ms);
+	return hc;
+}

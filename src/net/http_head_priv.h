@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <llhttp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "net/http.h"
+
+/*
+ * Request heads, read strictly, and the chunked bodies behind them. No I/O.
+ */
+enum http_scan {
+	HTTP_SCAN_MORE,
+	HTTP_SCAN_DONE,
+	HTTP_SCAN_BAD,
+	HTTP_SCAN_MAX_,
+};
+
+/*
+ * Looks for the empty line that ends a head in p[0..len), going on at *pos where the last call
+ * stopped. Bare CR or LF, a folded line and control characters are bad: programs disagree on what
+ * they mean.
+ */
+enum http_scan http_head_scan(const char *p, size_t len, size_t *pos, size_t *ret_len);
+
+struct http_head {
+	char *method, *target;
+	struct http_headers headers;
+	bool http10, keep_alive, upgrade, expects_continue;
+	bool chunked;
+	uint64_t length; /* of the body, unless chunked */
+
+	/* Set by the caller before http_head_feed(). False: stop for now, the bytes are taken. */
+	bool (*sink)(void *arg, const char *data, size_t len);
+	void *sink_arg;
+
+	/* The parser's own. */
+	llhttp_t parser;
+	struct buf name, value;
+	size_t max_headers, extra; /* extra: bytes of chunk extensions and trailers so far */
+	int status;
+	bool complete, body_done;
+};
+
+/* p[0..len) is a head that http_head_scan() found. 0, or the status to refuse it with. h must not
+ * move. */
+int http_head_parse(struct http_head *h, const char *p, size_t len, size_t max_headers);
+void http_head_done(struct http_head *h);
+
+/* The next bytes of a chunked body. *ret_done: it ended; *ret_used tells where. False: malformed.
+ */
+bool http_head_feed(struct http_head *h, const char *p, size_t len, size_t *ret_used,
+		    bool *ret_done);

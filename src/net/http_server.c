@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http_server.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/http_server_priv.h"
+#include "net/stream.h"
+
+/*
+ * Accepting. At max_conns the connection that was idle longest makes room; when all are busy, the
+ * rest waits in the kernel's queue until one ends.
+ */
+enum {
+	ACCEPT_BUDGET = 16,
+	RETRY_MS = 100,
+};
+
+/* The only place that decides whether we poll for new connections. */
+static void server_poll(struct http_server *s)
+{
+	bool room = s->n_conns < s->spec.limits.max_conns || !list_empty(&s->idle);
+
+	if (s->watch)
+		watch_want(s->watch, room && !timer_armed(s->retry) ? WATCH_READ : 0);
+}
+
+static void server_retry(void *arg)
+{
+	server_poll(arg);
+}
+
+static void server_take(struct http_server *s, int fd)
+{
+	char peer[sizeof(((struct http_conn *)0)->peer)] = "unknown";
+	struct stream *stream;
+
+	err_free(net_peer_addr(fd, peer, sizeof(peer))); /* a peer that has left already */
+	stream = s->spec.wrap ? s->spec.wrap(s->spec.wrap_arg, fd) : stream_plain(fd);
+	if (!stream)
+		return;
+	if (s->n_conns >= s->spec.limits.max_conns)
+		http_conn_close(list_first(&s->idle, struct http_conn, idle_link));
+	s->n_conns++;
+	http_conn_new(s, stream, peer);
+}
+
+static void server_ready(void *arg, unused unsigned ready)
+{
+	struct http_server *s = arg;
+
+	for (int i = 0; i < ACCEPT_BUDGET; i++) {
+		int fd;
+
+		if (s->n_conns >= s->spec.limits.max_conns && list_empty(&s->idle))
+			break;
+		fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0) {
+			/* Out of descriptors or memory: polling on would spin. */
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			    errno == ENOMEM)
+				timer_set(s->retry, RETRY_MS);
+			break;
+		}
+		server_take(s, fd);
+	}
+	server_poll(s);
+}
+
+struct err *http_server_start(struct loop *l, int listen_fd, const struct http_server_spec *spec,
+			      struct http_server **ret)
+{
+	struct http_server *s = xnew(struct http_server);
+
+	s->loop = l;
+	s->spec = *spec;
+	http_limits_fill(&s->spec.limits);
+	s->fd = listen_fd;
+	list_init(&s->conns);
+	list_init(&s->idle);
+	s->retry = timer_new(l, server_retry, s);
+	if (s->fd >= 0) {
+		s->watch = watch_new(l, listen_fd, server_ready, s);
+		server_poll(s);
+	}
+	*ret = s;
+	return NULL;
+}
+
+void http_server_adopt(struct http_server *s, struct stream *stream, const char *peer)
+{
+	s->n_conns++;
+	http_conn_new(s, stream, peer);
+}
+
+void http_server_stop_accepting(struct http_server *s)
+{
+	struct http_conn *hc, *tmp;
+
+	s->stopping = true;
+	watch_free(take(s->watch));
+	if (s->fd >= 0)
+		(void)close(take_fd(s->fd));
+	list_each_safe(hc, tmp, &s->idle, idle_link)
+		http_conn_close(hc);
+}
+
+size_t http_server_conns(const struct http_server *s)
+{
+	return s->n_conns;
+}
+
+void http_server_conn_gone(struct http_server *s)
+{
+	s->n_conns--;
+	server_poll(s);
+}
+
+void http_server_free(struct http_server *s)
+{
+	if (!s)
+		return;
+	http_server_stop_accepting(s);
+	while (!list_empty(&s->conns))
+		http_conn_close(list_first(&s->conns, struct http_conn, link));
+	timer_free(s->retry);
+	free(s);
+}
+
+/* Formatted once a second. */
+const char *http_server_date(struct http_server *s)
+{
+	usec now = clock_wall() / 1000000;
+	time_t t = (time_t)now;
+	struct tm tm;
+
+	if (now == s->date_at)
+		return s->date;
+	s->date_at = now;
+	if (!gmtime_r(&t, &tm) ||
+	    !strftime(s->date, sizeof(s->date), "%a, %d %b %Y %H:%M:%S GMT", &tm))
+		s->date[0] = '\0';
+	return s->date;
+}
