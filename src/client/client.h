@@ -70,6 +70,7 @@ struct client_ops {
 	void (*free)(void *ctx);
 };
 struct client *client_new(const struct client_ops *ops, void *ctx);
+/* Not from its own callbacks. Over HTTP, writes still under way end without done(). */
 void client_free(struct client *c);
 AUTOPTR(client)
 /* For a transport's own extras: ctx when the client runs over these ops, else NULL. */

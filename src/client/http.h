@@ -20,7 +20,7 @@ struct kubeconfig {
 };
 /*
  * doc is the kubeconfig as a JSON tree (cli/ reads the YAML); dir is where relative paths start.
- * NULL doc: in-cluster configuration from the service account's files.
+ * NULL doc: in-cluster configuration from the service account's files (in dir when given).
  */
 must_use struct err *kubeconfig_read(const struct json *doc, const char *dir,
 				     struct kubeconfig *ret);

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/http.h"
+
+#include <assert.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "client/client.h"
+#include "client/http_priv.h"
+
+/*
+ * client.h over HTTPS. Reads come from informers, shared by all who watch the same. A write's
+ * answer goes into the caches before done() is called, so that whoever it wakes sees it there.
+ */
+enum {
+	MAX_INFORMERS = 64,
+	WRITE_MS = 60000,
+};
+
+struct http_client {
+	struct transport *t;
+	struct informer *informers[MAX_INFORMERS];
+	size_t n;
+};
+
+struct http_watch {
+	struct informer *informer;
+	struct listener *listener;
+};
+
+/* A write or fetch under way. */
+struct op {
+	struct http_client *h;
+	const struct kind *kind;
+	char *ns, *name; /* of a delete */
+	bool deletes;
+	char *label;
+	client_done done;
+	void *arg;
+};
+
+char *http_path(const struct kind *k, const char *ns, const char *name, const char *sub)
+{
+	autobuf path = { 0 };
+	autofree char *ns_text = str_empty(ns) ? NULL : url_encode(ns);
+	autofree char *name_text = str_empty(name) ? NULL : url_encode(name);
+
+	buf_printf(&path, "/%s/%s", str_empty(k->group) ? "api" : "apis", kind_api_version(k));
+	if (ns_text && (k->flags & KIND_NAMESPACED))
+		buf_printf(&path, "/namespaces/%s", ns_text);
+	buf_printf(&path, "/%s", k->plural);
+	if (name_text)
+		buf_printf(&path, "/%s", name_text);
+	if (!str_empty(sub))
+		buf_printf(&path, "/%s", sub);
+	return buf_steal(&path, NULL);
+}
+
+struct object *http_object(const struct kind *k, struct json_doc *doc)
+{
+	struct json *root = json_root(doc), *meta = json_get(root, "metadata");
+
+	if (json_is(meta, JSON_OBJ))
+		(void)json_del(meta, "managedFields");
+	if (!json_get(root, "kind")) { /* the items of a list are without */
+		json_set_str(doc, root, "apiVersion", kind_api_version(k));
+		json_set_str(doc, root, "kind", k->kind);
+	}
+	return object_new(k, doc);
+}
+
+/* Is nothing left of it on the server? A Pod in its grace period or an object with finalizers is
+ * still there; so is anything that is not being deleted, unless it answered a delete. */
+static bool object_gone(const struct object *o, bool answers_delete)
+{
+	const struct json *meta = json_get(o->root, "metadata");
+
+	if (json_len(json_get(meta, "finalizers")))
+		return false;
+	if (!object_deleting(o))
+		return answers_delete;
+	return json_get_int(meta, "deletionGracePeriodSeconds", 0) == 0;
+}
+
+static void into_caches(struct op *op, struct object *o)
+{
+	bool gone = object_gone(o, op->deletes);
+
+	for (size_t i = 0; i < op->h->n; i++) {
+		struct informer *inf = op->h->informers[i];
+
+		if (informer_kind(inf) != op->kind)
+			continue;
+		if (gone)
+			informer_deleted(inf, o->ns, o->name, o->uid);
+		else
+			informer_wrote(inf, o);
+	}
+}
+
+static void out_of_caches(struct op *op, const char *uid)
+{
+	for (size_t i = 0; i < op->h->n; i++) {
+		if (informer_kind(op->h->informers[i]) == op->kind)
+			informer_deleted(op->h->informers[i], op->ns, op->name, uid);
+	}
+}
+
+static struct err *op_read(struct op *op, const struct reply *r, struct object **ret)
+{
+	const struct json_limits limits = { .max_len = r->len + 1 };
+	autoptr(json_doc) doc = NULL;
+	struct err *e = json_parse(r->body, r->len, &limits, &doc);
+
+	if (e)
+		return err_wrap(e, "%s: read the answer", op->label);
+	if (!json_is(json_root(doc), JSON_OBJ))
+		return err_new(ERR_MALFORMED, "%s: the answer is no object", op->label);
+	if (str_eq(json_get_str(json_root(doc), "kind"), "Status") && op->deletes) {
+		out_of_caches(op, json_str(json_at_path(json_root(doc), "details.uid")));
+		*ret = NULL;
+		return NULL;
+	}
+	*ret = http_object(op->kind, take(doc));
+	into_caches(op, *ret);
+	return NULL;
+}
+
+static void on_op_done(void *arg, struct err *e, const struct reply *r)
+{
+	struct op *op = arg;
+	autoptr(object) o = NULL;
+
+	if (!e && (r->status < 200 || r->status > 299))
+		e = status_err_text(r->body, r->len, r->status, op->label);
+	if (!e)
+		e = op_read(op, r, &o);
+	op->done(op->arg, e, !e && o && !(op->deletes && object_gone(o, true)) ? o : NULL);
+	free(op->ns);
+	free(op->name);
+	free(op->label);
+	free(op);
+}
+
+/* What to ask, beside the op. */
+struct ask {
+	const char *method;
+	const char *ns, *name, *sub;
+	const char *type;      /* of the body; NULL: JSON */
+	struct json_doc *body; /* taken over */
+};
+
+static void op_start(struct http_client *h, const struct kind *k, const struct ask *ask,
+		     client_done done, void *arg)
+{
+	struct op *op = xnew(struct op);
+	autofree char *path = http_path(k, ask->ns, ask->name, ask->sub);
+	struct call_spec spec = { .method = ask->method, .type = ask->type };
+
+	op->h = h;
+	op->kind = k;
+	op->ns = xstrdup(str_or(ask->ns, ""));
+	op->name = xstrdup(ask->name);
+	op->deletes = str_eq(ask->method, "DELETE");
+	op->label = xasprintf("%s %s%s%s", ask->method, k->plural, ask->sub ? "/" : "",
+			      ask->sub ? ask->sub : "");
+	op->done = done;
+	op->arg = arg;
+	if (ask->body) {
+		autobuf text = { 0 };
+
+		json_write(json_root(ask->body), &text);
+		spec.body = buf_steal(&text, &spec.body_len);
+		json_doc_free(ask->body);
+	}
+	spec.path = path;
+	spec.label = op->label;
+	spec.timeout_ms = WRITE_MS;
+	spec.done = on_op_done;
+	spec.arg = op;
+	(void)call_start(h->t, &spec);
+}
+
+static void http_fetch(void *ctx, const struct kind *k, const char *ns, const char *name,
+		       client_done done, void *arg)
+{
+	op_start(ctx, k, &(struct ask){ .method = "GET", .ns = ns, .name = name }, done, arg);
+}
+
+static void http_create(void *ctx, const struct kind *k, const char *ns, struct json_doc *obj,
+			client_done done, void *arg)
+{
+	const char *own = json_str(json_at_path(json_root(obj), "metadata.namespace"));
+	autofree char *where = xstrdup(str_or(ns, own));
+
+	op_start(ctx, k, &(struct ask){ .method = "POST", .ns = where, .body = obj }, done, arg);
+}
+
+static void http_update(void *ctx, const struct kind *k, struct json_doc *obj, const char *sub,
+			client_done done, void *arg)
+{
+	const struct json *meta = json_get(json_root(obj), "metadata");
+	autofree char *ns = xstrdup(json_get_str(meta, "namespace"));
+	autofree char *name = xstrdup(json_get_str(meta, "name"));
+
+	op_start(ctx, k,
+		 &(struct ask){ .method = "PUT", .ns = ns, .name = name, .sub = sub, .body = obj },
+		 done, arg);
+}
+
+static void http_patch(void *ctx, const struct kind *k, const char *ns, const char *name,
+		       const char *sub, enum patch_type how, struct json_doc *patch,
+		       client_done done, void *arg)
+{
+	/* A custom resource has no strategic merge. */
+	if (how == PATCH_STRATEGIC && (k->flags & KIND_CRD))
+		how = PATCH_MERGE;
+	op_start(ctx, k,
+		 &(struct ask){ .method = "PATCH",
+				.ns = ns,
+				.name = name,
+				.sub = sub,
+				.type = patch_media_type(how),
+				.body = patch },
+		 done, arg);
+}
+
+static struct json_doc *delete_options(const struct client_delete_spec *spec)
+{
+	struct json_doc *d;
+	struct json *root, *pre;
+
+	if (!spec->uid && !spec->rev && !spec->propagation && spec->grace_s < 0)
+		return NULL;
+	d = json_doc_new();
+	root = json_obj(d);
+	json_set_root(d, root);
+	json_set_str(d, root, "kind", "DeleteOptions");
+	json_set_str(d, root, "apiVersion", "v1");
+	if (spec->uid || spec->rev) {
+		pre = json_need_obj(d, root, "preconditions");
+		json_set_str(d, pre, "uid", spec->uid);
+		if (spec->rev)
+			json_set(d, pre, "resourceVersion",
+				 json_new_strf(d, "%llu", (unsigned long long)spec->rev));
+	}
+	json_set_str(d, root, "propagationPolicy", spec->propagation);
+	if (spec->grace_s >= 0)
+		json_set_int(d, root, "gracePeriodSeconds", spec->grace_s);
+	return d;
+}
+
+static void http_delete(void *ctx, const struct kind *k, const char *ns, const char *name,
+			const struct client_delete_spec *spec, client_done done, void *arg)
+{
+	op_start(ctx, k,
+		 &(struct ask){
+			 .method = "DELETE", .ns = ns, .name = name, .body = delete_options(spec) },
+		 done, arg);
+}
+
+/* A write that was answered is on the server's disk. */
+static void http_sync(unused void *ctx, void (*fn)(void *arg), void *arg)
+{
+	fn(arg);
+}
+
+static struct object *http_get(void *ctx, const struct kind *k, const char *ns, const char *name)
+{
+	struct http_client *h = ctx;
+	bool watched = false;
+
+	for (size_t i = 0; i < h->n; i++) {
+		struct object *o;
+
+		if (informer_kind(h->informers[i]) != k)
+			continue;
+		watched = true;
+		o = cache_get(informer_cache(h->informers[i]), ns, name);
+		if (o)
+			return object_ref(o);
+	}
+	assert(watched); /* absent and never looked for are not the same */
+	return NULL;
+}
+
+/* Visits what earlier informers of the kind do not have. */
+struct each {
+	struct http_client *h;
+	size_t at;
+	bool (*fn)(void *arg, struct object *o);
+	void *arg;
+};
+
+static bool each_once(void *arg, struct object *o)
+{
+	struct each *e = arg;
+
+	for (size_t i = 0; i < e->at; i++) {
+		struct informer *inf = e->h->informers[i];
+
+		if (informer_kind(inf) == o->kind && cache_get(informer_cache(inf), o->ns, o->name))
+			return true;
+	}
+	return e->fn(e->arg, o);
+}
+
+static void http_each(void *ctx, const struct kind *k, const char *ns,
+		      bool (*fn)(void *arg, struct object *o), void *arg)
+{
+	struct http_client *h = ctx;
+	struct each each = { .h = h, .fn = fn, .arg = arg };
+	bool watched = false;
+
+	for (size_t i = 0; i < h->n; i++) {
+		if (informer_kind(h->informers[i]) != k || !informer_covers_all(h->informers[i]))
+			continue;
+		(void)cache_each(informer_cache(h->informers[i]), ns, fn, arg);
+		return;
+	}
+	for (; each.at < h->n; each.at++) {
+		struct informer *inf = h->informers[each.at];
+
+		if (informer_kind(inf) != k)
+			continue;
+		watched = true;
+		if (!cache_each(informer_cache(inf), ns, each_once, &each))
+			return;
+	}
+	assert(watched);
+}
+
+static void *http_watch(void *ctx, const struct client_watch_spec *spec,
+			const struct client_watch_events *ev, void *arg)
+{
+	struct http_client *h = ctx;
+	struct http_watch *w = xnew(struct http_watch);
+
+	for (size_t i = 0; i < h->n; i++) {
+		if (informer_is(h->informers[i], spec))
+			w->informer = h->informers[i];
+	}
+	if (!w->informer) {
+		assert(h->n < MAX_INFORMERS); /* kinds are few, and peers cannot add any */
+		w->informer = informer_new(h->t, spec);
+		h->informers[h->n++] = w->informer;
+	}
+	w->listener = informer_listen(w->informer, ev, arg);
+	return w;
+}
+
+/* An informer that nobody listens to any more goes, but not from inside its own callback: then it
+ * stays, and serves the next who watches the same. */
+static void http_watch_free(void *ctx, void *watch)
+{
+	struct http_client *h = ctx;
+	struct http_watch *w = watch;
+	bool last = informer_unlisten(w->informer, w->listener);
+
+	if (last && !informer_busy(w->informer)) {
+		for (size_t i = 0; i < h->n; i++) {
+			if (h->informers[i] != w->informer)
+				continue;
+			informer_free(w->informer);
+			h->informers[i] = h->informers[--h->n];
+			break;
+		}
+	}
+	free(w);
+}
+
+static void http_free(void *ctx)
+{
+	struct http_client *h = ctx;
+
+	while (h->n)
+		informer_free(h->informers[--h->n]);
+	transport_free(h->t);
+	free(h);
+}
+
+static const struct client_ops http_ops = {
+	.get = http_get,
+	.each = http_each,
+	.watch = http_watch,
+	.watch_free = http_watch_free,
+	.fetch = http_fetch,
+	.create = http_create,
+	.update = http_update,
+	.patch = http_patch,
+	.delete_ = http_delete,
+	.sync = http_sync,
+	.free = http_free,
+};
+
+struct err *client_http_new(struct loop *l, const struct kubeconfig *k, const char *user_agent,
+			    struct client **ret)
+{
+	struct transport *t = NULL;
+	struct http_client *h;
+	struct err *e = transport_new(l, k, user_agent, &t);
+
+	if (e)
+		return e;
+	h = xnew(struct http_client);
+	h->t = t;
+	*ret = client_new(&http_ops, h);
+	return NULL;
+}
+
+struct json_doc *client_http_counts(struct client *c)
+{
+	struct http_client *h = client_transport(c, &http_ops);
+	struct json_doc *d = json_doc_new();
+	struct json *root = json_obj(d);
+
+	json_set_root(d, root);
+	if (!h)
+		return d;
+	map_each(it, transport_counts(h->t))
+		json_set_int(d, root, it.key, *(int64_t *)it.value);
+	return d;
+}
+
+struct raw {
+	void (*done)(void *arg, struct err *e, int status, const char *body, size_t len);
+	void *arg;
+};
+
+static void on_raw_done(void *arg, struct err *e, const struct reply *r)
+{
+	struct raw *raw = arg;
+
+	raw->done(raw->arg, e, r ? r->status : 0, r ? r->body : NULL, r ? r->len : 0);
+	free(raw);
+}
+
+void client_http_raw(struct client *c, const char *method, const char *path,
+		     const char *content_type, const char *body, size_t len,
+		     void (*done)(void *arg, struct err *e, int status, const char *body,
+				  size_t len),
+		     void *arg)
+{
+	struct http_client *h = client_transport(c, &http_ops);
+	struct raw *raw = xnew(struct raw);
+	struct call_spec spec = { .method = method,
+				  .path = path,
+				  .label = method,
+				  .type = content_type,
+				  .timeout_ms = WRITE_MS,
+				  .done = on_raw_done,
+				  .arg = raw };
+
+	assert(h); /* only a client over HTTP has requests */
+	raw->done = done;
+	raw->arg = arg;
+	if (body) {
+		spec.body = xmemdup(body, len);
+		spec.body_len = len;
+	}
+	(void)call_start(h->t, &spec);
+}

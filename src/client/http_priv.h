@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "client/client.h"
+#include "client/http.h"
+
+struct buf;
+struct json;
+struct loop;
+struct map;
+
+/*
+ * What the files of the HTTPS transport share: calls (transport.c), meanings of refusals
+ * (status.c), caches (cache.c), informers (informer.c).
+ */
+
+/* The error of a Status object; the HTTP status decides where it has no reason. */
+must_use struct err *status_err(const struct json *status, int http_status, const char *what);
+must_use struct err *status_err_text(const char *body, size_t len, int http_status,
+				     const char *what);
+
+/* "/apis/GROUP/VERSION[/namespaces/NS]/PLURAL[/NAME][/SUB]", malloc'd. */
+char *http_path(const struct kind *k, const char *ns, const char *name, const char *sub);
+/* An object as an API server sent it; takes doc over. managedFields are left out: nobody here reads
+ * them and they are half of an object. */
+struct object *http_object(const struct kind *k, struct json_doc *doc);
+
+/* Calls: requests over libcurl, at most 64 at once beside the streams. */
+struct transport;
+struct call;
+
+struct reply {
+	int status;
+	const char *body; /* borrowed; NUL follows */
+	size_t len;
+};
+
+struct call_spec {
+	const char *method;
+	const char *path;  /* with the query */
+	const char *label; /* what it is counted as, and named in errors */
+	char *body;        /* taken over; NULL: none */
+	size_t body_len;
+	const char *type; /* NULL: application/json */
+	uint64_t timeout_ms;
+	/* A stream: bytes of a 200 answer as they come; eat what is used. On a connection of its
+	 * own. NULL: the body comes whole in done(). */
+	void (*data)(void *arg, struct buf *in);
+	/* Once, from the loop, unless cancelled; the call is freed after. e is the callee's: no
+	 * answer at all. r is NULL then. */
+	void (*done)(void *arg, struct err *e, const struct reply *r);
+	void *arg;
+};
+
+must_use struct err *transport_new(struct loop *l, const struct kubeconfig *k,
+				   const char *user_agent, struct transport **ret);
+void transport_free(struct transport *t); /* no done() is called for what still runs */
+AUTOPTR(transport)
+struct loop *transport_loop(struct transport *t);
+const struct map *transport_counts(const struct transport *t); /* label → uint64_t */
+struct call *call_start(struct transport *t, const struct call_spec *spec);
+void call_cancel(struct call *c); /* also from its own callbacks */
+
+/*
+ * A cache: the objects of one kind (in one namespace, with some labels) as last seen, by key
+ * "ns/name". Only newer states get in, from wherever they come; what our own delete removed stays
+ * removed. Every change is told to tell().
+ */
+struct cache;
+struct cache *cache_new(void (*tell)(void *arg, struct object *was, struct object *now), void *arg);
+void cache_free(struct cache *c);
+AUTOPTR(cache)
+struct object *cache_get(struct cache *c, const char *ns, const char *name); /* borrowed */
+/* False when fn ended it. */
+bool cache_each(struct cache *c, const char *ns, bool (*fn)(void *arg, struct object *o),
+		void *arg);
+void cache_put(struct cache *c, struct object *o); /* unless the cached one is as new */
+/* A watch's DELETED: o is the last state, at the revision of its end. */
+void cache_del(struct cache *c, struct object *o);
+/* Our own delete left nothing of this uid: later news of it are old news. */
+void cache_bury(struct cache *c, const char *ns, const char *name, const char *uid);
+/* A fresh list: begin, every item, end. What was not in it and is no newer is gone. */
+void cache_list_begin(struct cache *c);
+void cache_list_item(struct cache *c, struct object *o);
+void cache_list_end(struct cache *c, uint64_t list_rev);
+size_t cache_len(const struct cache *c);
+
+/* An informer: a cache that follows list and watch, and those who are told of changes. */
+struct informer;
+struct listener;
+struct informer *informer_new(struct transport *t, const struct client_watch_spec *spec);
+void informer_free(struct informer *i);
+AUTOPTR(informer)
+bool informer_is(const struct informer *i, const struct client_watch_spec *spec);
+const struct kind *informer_kind(const struct informer *i);
+bool informer_covers_all(const struct informer *i); /* no namespace, no selector */
+struct cache *informer_cache(struct informer *i);
+struct listener *informer_listen(struct informer *i, const struct client_watch_events *ev,
+				 void *arg);
+/* True: it was the last. Safe inside a listener's own callback. */
+bool informer_unlisten(struct informer *i, struct listener *l);
+bool informer_busy(const struct informer *i); /* inside a callback: free it later */
+/* What a write of ours answered: the cache holds it (or forgets it) from now on. */
+void informer_wrote(struct informer *i, struct object *o);
+void informer_deleted(struct informer *i, const char *ns, const char *name, const char *uid);

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/selector.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "client/http_priv.h"
+#include "json/json.h"
+#include "loop/loop.h"
+
+/*
+ * An informer: list once, then watch from the list's revision. A cut watch goes on from the last
+ * revision it saw; only when the server no longer has that (410) is the list fetched again and
+ * compared with the cache, so that listeners are told the difference and nothing twice.
+ *
+ *   LIST → (pages) → WATCH → (server ends it, as agreed) → WATCH
+ *     ↑                 | failure        | 410
+ *     +-- WAIT ←--------+                +→ LIST
+ */
+enum {
+	PAGE = 500,
+	WATCH_MIN_S = 300,
+	WATCH_MAX_S = 600,
+	LIST_MS = 60000,
+	BACK_OFF_MS = 500,
+	BACK_OFF_MAX_MS = 30000,
+};
+static const usec short_us = 1000000; /* a watch or list that did not last: no hot loop */
+
+struct listener {
+	struct list link;
+	struct client_watch_events ev;
+	void *arg;
+	bool dead;
+};
+
+struct informer {
+	struct transport *t;
+	const struct kind *kind;
+	char *ns, *selector; /* NULL: all */
+	struct selector *match;
+	struct cache *cache;
+	struct list listeners;
+	unsigned depth;     /* of callbacks running */
+	bool synced, stale; /* stale: a list is needed */
+	struct call *call;
+	struct timer *timer;
+	uint64_t rev; /* everything up to here is in the cache */
+	char *more;   /* the list's next page */
+	uint64_t list_rev;
+	unsigned fails; /* in a row */
+	usec began;     /* this list or watch */
+	bool moved;     /* this watch brought something */
+};
+
+static void list_start(struct informer *i);
+static void watch_start(struct informer *i);
+
+static void sweep(struct informer *i)
+{
+	struct listener *l, *next;
+
+	list_each_safe(l, next, &i->listeners, link) {
+		if (!l->dead)
+			continue;
+		list_del(&l->link);
+		free(l);
+	}
+}
+
+static void tell(void *arg, struct object *was, struct object *now)
+{
+	struct informer *i = arg;
+	struct listener *l;
+
+	i->depth++;
+	list_each(l, &i->listeners, link) {
+		if (!l->dead)
+			l->ev.changed(l->arg, was, now);
+	}
+	if (!--i->depth)
+		sweep(i);
+}
+
+static void tell_synced(struct informer *i)
+{
+	struct listener *l;
+
+	if (i->synced)
+		return;
+	i->synced = true;
+	i->depth++;
+	list_each(l, &i->listeners, link) {
+		if (!l->dead && l->ev.synced)
+			l->ev.synced(l->arg);
+	}
+	if (!--i->depth)
+		sweep(i);
+}
+
+static void go_on(struct informer *i)
+{
+	if (i->stale)
+		list_start(i);
+	else
+		watch_start(i);
+}
+
+static void on_wait_over(void *arg)
+{
+	go_on(arg);
+}
+
+/* Takes e over. */
+static void wait_after(struct informer *i, struct err *e)
+{
+	unsigned doubled = MIN(i->fails, 8u);
+	uint64_t ms = MIN((uint64_t)BACK_OFF_MS << doubled, (uint64_t)BACK_OFF_MAX_MS);
+
+	ms = ms / 2 + random_u64() % (ms / 2 + 1);
+	i->fails++;
+	log_warn("watch is interrupted, trying again", KV("kind", i->kind->kind), KV("in_ms", ms),
+		 KV("err", e));
+	err_free(e);
+	timer_set(i->timer, ms);
+}
+
+/* Takes e over. The stream or list has ended with it. */
+static void failed(struct informer *i, struct err *e)
+{
+	bool lasted = clock_mono() - i->began > short_us;
+
+	if (!err_is(e, ERR_GONE)) {
+		wait_after(i, e);
+		return;
+	}
+	i->stale = true;
+	free(take(i->more));
+	if (!lasted) {
+		wait_after(i, e);
+		return;
+	}
+	err_free(e);
+	go_on(i);
+}
+
+static void add_query(struct buf *path, const char *name, const char *value)
+{
+	autofree char *text = url_encode(value);
+
+	buf_printf(path, "&%s=%s", name, text);
+}
+
+/* The label is "LIST pods": as what it is counted, and what errors name. */
+static struct call *request(struct informer *i, const char *verb, struct buf *path,
+			    struct call_spec *spec)
+{
+	autofree char *label = xasprintf("%s %s", verb, i->kind->plural);
+
+	if (i->selector)
+		add_query(path, "labelSelector", i->selector);
+	spec->method = "GET";
+	spec->path = buf_str(path);
+	spec->label = label;
+	spec->arg = i;
+	i->began = clock_mono();
+	return call_start(i->t, spec);
+}
+
+static struct err *take_page(struct informer *i, const struct reply *r)
+{
+	const struct json_limits limits = { .max_len = r->len + 1 }; /* transport.c has the limit */
+	autoptr(json_doc) page = NULL;
+	const struct json *meta;
+	const char *more;
+	struct err *e = json_parse(r->body, r->len, &limits, &page);
+
+	if (e)
+		return err_wrap(e, "list %s", i->kind->plural);
+	meta = json_get(json_root(page), "metadata");
+	e = parse_uint(str_or(json_get_str(meta, "resourceVersion"), "none"), UINT64_MAX,
+		       &i->list_rev);
+	if (e)
+		return err_wrap(e, "list %s: resourceVersion", i->kind->plural);
+	json_each(it, json_get(json_root(page), "items")) {
+		struct json_doc *d = json_doc_new();
+		autoptr(object) o = NULL;
+
+		json_set_root(d, json_is(it.val, JSON_OBJ) ? json_copy(d, it.val) : json_obj(d));
+		o = http_object(i->kind, d);
+		if (*o->name)
+			cache_list_item(i->cache, o);
+	}
+	more = json_get_str(meta, "continue");
+	free(i->more);
+	i->more = str_empty(more) ? NULL : xstrdup(more);
+	return NULL;
+}
+
+static void list_page(struct informer *i);
+
+static void on_page(void *arg, struct err *e, const struct reply *r)
+{
+	struct informer *i = arg;
+
+	i->call = NULL;
+	if (!e && r->status != 200)
+		e = status_err_text(r->body, r->len, r->status, "list");
+	if (!e)
+		e = take_page(i, r);
+	if (e) {
+		failed(i, e);
+		return;
+	}
+	if (i->more) {
+		list_page(i);
+		return;
+	}
+	cache_list_end(i->cache, i->list_rev);
+	i->rev = i->list_rev;
+	i->stale = false;
+	i->fails = 0;
+	tell_synced(i);
+	watch_start(i);
+}
+
+static void list_page(struct informer *i)
+{
+	struct call_spec spec = { .done = on_page, .timeout_ms = LIST_MS };
+	autofree char *base = http_path(i->kind, i->ns, NULL, NULL);
+	autobuf path = { 0 };
+
+	buf_printf(&path, "%s?limit=%d", base, PAGE);
+	if (i->more)
+		add_query(&path, "continue", i->more);
+	i->call = request(i, "LIST", &path, &spec);
+}
+
+static void list_start(struct informer *i)
+{
+	free(take(i->more));
+	cache_list_begin(i->cache);
+	list_page(i);
+}
+
+/* One event. An error ends the watch. Takes d over. */
+static struct err *take_event(struct informer *i, struct json_doc *d)
+{
+	struct json *root = json_root(d), *body = json_get(root, "object");
+	const char *type = json_get_str(root, "type");
+	enum {
+		PUT,
+		DEL,
+		MARK
+	} what = PUT;
+	autoptr(object) o = NULL;
+	struct err *e;
+
+	if (str_eq(type, "ERROR") || !json_is(body, JSON_OBJ)) {
+		e = status_err(body, 500, "watch");
+		json_doc_free(d);
+		return e;
+	}
+	if (str_eq(type, "DELETED"))
+		what = DEL;
+	else if (str_eq(type, "BOOKMARK"))
+		what = MARK;
+	json_set_root(d, body);
+	o = http_object(i->kind, d);
+	if (what == DEL)
+		cache_del(i->cache, o);
+	else if (what == PUT && *o->name)
+		cache_put(i->cache, o);
+	i->rev = MAX(i->rev, o->rev);
+	i->fails = 0;
+	i->moved = true;
+	return NULL;
+}
+
+static struct err *take_line(struct informer *i, const char *line, size_t len)
+{
+	const struct json_limits limits = { .max_len = len + 1 };
+	struct json_doc *d;
+	struct err *e;
+
+	if (!len || (len == 1 && *line == '\r'))
+		return NULL;
+	e = json_parse(line, len, &limits, &d);
+	return e ? err_wrap(e, "watch %s", i->kind->plural) : take_event(i, d);
+}
+
+static void on_watch_data(void *arg, struct buf *in)
+{
+	struct informer *i = arg;
+	const char *end;
+	struct err *e = NULL;
+
+	while (!e && in->len && (end = memchr(buf_head(in), '\n', in->len))) {
+		size_t len = (size_t)(end - buf_head(in));
+
+		e = take_line(i, buf_head(in), len);
+		buf_eat(in, len + 1);
+	}
+	if (e) {
+		call_cancel(take(i->call));
+		failed(i, e);
+	}
+}
+
+static void on_watch_end(void *arg, struct err *e, const struct reply *r)
+{
+	struct informer *i = arg;
+
+	i->call = NULL;
+	if (!e && r->status != 200)
+		e = status_err_text(r->body, r->len, r->status, "watch");
+	if (!e && !i->moved && clock_mono() - i->began < short_us)
+		e = err_new(ERR_UNAVAILABLE, "watch %s: ended at once", i->kind->plural);
+	if (e)
+		failed(i, e);
+	else
+		watch_start(i);
+}
+
+static void watch_start(struct informer *i)
+{
+	unsigned s = WATCH_MIN_S + (unsigned)(random_u64() % (WATCH_MAX_S - WATCH_MIN_S));
+	struct call_spec spec = { .data = on_watch_data,
+				  .done = on_watch_end,
+				  .timeout_ms = (s + 30) * 1000 };
+	autofree char *base = http_path(i->kind, i->ns, NULL, NULL);
+	autobuf path = { 0 };
+
+	buf_printf(&path,
+		   "%s?watch=true&allowWatchBookmarks=true&resourceVersion=%llu&timeoutSeconds=%u",
+		   base, (unsigned long long)i->rev, s);
+	i->moved = false;
+	i->call = request(i, "WATCH", &path, &spec);
+}
+
+struct informer *informer_new(struct transport *t, const struct client_watch_spec *spec)
+{
+	struct informer *i = xnew(struct informer);
+
+	i->t = t;
+	i->kind = spec->kind;
+	i->ns = str_empty(spec->ns) ? NULL : xstrdup(spec->ns);
+	i->selector = str_empty(spec->label_selector) ? NULL : xstrdup(spec->label_selector);
+	if (i->selector) {
+		struct err *e = selector_parse_labels(i->selector, &i->match);
+
+		err_free(e); /* the server will refuse it and say why; nothing of ours matches */
+	}
+	i->cache = cache_new(tell, i);
+	i->timer = timer_new(transport_loop(t), on_wait_over, i);
+	i->stale = true;
+	list_init(&i->listeners);
+	list_start(i);
+	return i;
+}
+
+void informer_free(struct informer *i)
+{
+	struct listener *l;
+
+	if (!i)
+		return;
+	call_cancel(i->call);
+	timer_free(i->timer);
+	list_each(l, &i->listeners, link)
+		l->dead = true;
+	sweep(i);
+	cache_free(i->cache);
+	selector_free(i->match);
+	free(i->more);
+	free(i->ns);
+	free(i->selector);
+	free(i);
+}
+
+bool informer_is(const struct informer *i, const struct client_watch_spec *spec)
+{
+	return i->kind == spec->kind && str_eq(str_or(i->ns, ""), str_or(spec->ns, "")) &&
+	       str_eq(str_or(i->selector, ""), str_or(spec->label_selector, ""));
+}
+
+const struct kind *informer_kind(const struct informer *i)
+{
+	return i->kind;
+}
+
+bool informer_covers_all(const struct informer *i)
+{
+	return !i->ns && !i->selector;
+}
+
+struct cache *informer_cache(struct informer *i)
+{
+	return i->cache;
+}
+
+static bool tell_new(void *arg, struct object *o)
+{
+	struct listener *l = arg;
+
+	l->ev.changed(l->arg, NULL, o);
+	return !l->dead;
+}
+
+struct listener *informer_listen(struct informer *i, const struct client_watch_events *ev,
+				 void *arg)
+{
+	struct listener *l = xnew(struct listener);
+
+	l->ev = *ev;
+	l->arg = arg;
+	i->depth++; /* l stays ours until the end */
+	list_add_tail(&i->listeners, &l->link);
+	(void)cache_each(i->cache, NULL, tell_new, l);
+	if (i->synced && !l->dead && l->ev.synced)
+		l->ev.synced(l->arg);
+	if (!--i->depth)
+		sweep(i);
+	return l;
+}
+
+bool informer_unlisten(struct informer *i, struct listener *l)
+{
+	struct listener *other;
+
+	l->dead = true;
+	if (!i->depth)
+		sweep(i);
+	list_each(other, &i->listeners, link) {
+		if (!other->dead)
+			return false;
+	}
+	return true;
+}
+
+bool informer_busy(const struct informer *i)
+{
+	return i->depth > 0;
+}
+
+static bool is_ours(const struct informer *i, const char *ns)
+{
+	return !i->ns || str_eq(i->ns, ns);
+}
+
+void informer_wrote(struct informer *i, struct object *o)
+{
+	const struct json *labels = json_at_path(o->root, "metadata.labels");
+
+	if (!is_ours(i, o->ns))
+		return;
+	if (i->selector && (!i->match || !selector_matches_labels(i->match, labels)))
+		cache_del(i->cache, o);
+	else
+		cache_put(i->cache, o);
+}
+
+void informer_deleted(struct informer *i, const char *ns, const char *name, const char *uid)
+{
+	if (is_ours(i, ns))
+		cache_bury(i->cache, ns, name, uid);
+}
