@@ -25,7 +25,9 @@ struct loop;
  */
 struct store;
 
-/* One object at one revision. Counted; immutable. The tag is the decoded form, owned by the entry.
+/*
+ * One object at one revision. Counted; immutable, but for the tag: the decoded form, owned by the
+ * entry, which past states lose after a while (then it is NULL: decode the value).
  */
 struct store_entry {
 	unsigned refs;
@@ -92,15 +94,31 @@ struct store_event {
 /* Called within each write, before it is durable: for the same process only. */
 void store_on_change(struct store *s, void (*fn)(void *arg, const struct store_event *ev),
 		     void *arg);
-/* fn(arg, NULL) once everything written until now is durable; at once when it is. With an error: it
- * is not, yet. */
+/* fn(arg, NULL) once everything written until now is durable; at once when it is. With an error (it
+ * becomes the callee's): it is not, yet. */
 void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg);
 
 /*
+ * The state at one revision of the past that the history still reaches, or the newest. Whoever
+ * answers the outside reads at store_committed_rev() and need not wait. Valid until the next write.
+ */
+struct store_view;
+/* prefix: what will be read, at most. ERR_GONE: older than the history; ERR_INVALID: in the future.
+ */
+must_use struct err *store_view_new(const struct store *s, const char *prefix, uint64_t rev,
+				    struct store_view **ret);
+struct store_entry *store_view_get(const struct store_view *v, const char *key);
+struct store_entry *store_view_next(const struct store_view *v, const char *after);
+void store_view_free(struct store_view *v);
+AUTOPTR(store_view)
+
+/*
  * A watch pulls: wake() says that there may be more, store_watch_next() gives the next committed
- * event under prefix. There is no queue of its own: one that lags behind the history gets ERR_GONE.
+ * event. There is no queue of its own: one that lags behind the history gets ERR_GONE. A prefix
+ * that ends in '/' (or is empty) means every key that starts with it, any other that one key.
  */
 struct store_watch;
+/* from_rev: events after it. ERR_GONE: older than the history; ERR_INVALID: in the future. */
 must_use struct err *store_watch_new(struct store *s, const char *prefix, uint64_t from_rev,
 				     void (*wake)(void *arg), void *arg, struct store_watch **ret);
 /* *ret_have false: nothing now. The event is borrowed until the next call. */

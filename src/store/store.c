@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store.h"
+
+#include <assert.h>
+
+#include "base/bytes.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "loop/loop.h"
+#include "store/store_priv.h"
+
+/*
+ * The store in memory. A write puts a new entry into the tree, an event into the ring of history
+ * and the key into the batch that gathers. At the end of the loop's turn the batch goes to the
+ * writer, unless that is still busy with the one before: then it gathers on, and the next commit is
+ * larger.
+ */
+enum {
+	HISTORY = 16384,
+	HISTORY_BYTES = 64 << 20,
+	KEY_MAX = 1024,
+	WARM = 512, /* events whose past states keep their decoded form */
+};
+
+struct store_entry *store_entry_ref(struct store_entry *e)
+{
+	if (e)
+		e->refs++;
+	return e;
+}
+
+static void drop_tag(struct store_entry *e)
+{
+	if (e->tag && e->tag_free)
+		e->tag_free(e->tag);
+	e->tag = NULL;
+}
+
+void store_entry_unref(struct store_entry *e)
+{
+	if (!e || --e->refs)
+		return;
+	drop_tag(e);
+	bytes_unref(e->value);
+	free(e);
+}
+
+static struct store_entry *entry_new(const struct store *s, const char *key, struct bytes *value,
+				     void *tag)
+{
+	size_t len = strlen(key) + 1;
+	struct store_entry *e = xcalloc(1, sizeof(*e) + len);
+
+	e->refs = 1;
+	e->value = bytes_ref(value);
+	e->tag = tag;
+	e->tag_free = s->tag_free;
+	memcpy(e->key, key, len);
+	return e;
+}
+
+bool store_prefix_means(const char *prefix, const char *key)
+{
+	if (!*prefix || str_ends(prefix, "/"))
+		return str_starts(key, prefix);
+	return str_eq(prefix, key);
+}
+
+/* Batches */
+
+static void batch_add(struct batch *b, struct store_entry *e, bool deleted)
+{
+	struct batch_op *op;
+	size_t at = (size_t)(uintptr_t)map_get(b->index, e->key);
+
+	b->rev = e->rev;
+	if (at) {
+		op = &b->ops[at - 1];
+		store_entry_unref(op->entry);
+	} else {
+		if (b->n == b->cap) {
+			b->cap = b->cap ? b->cap * 2 : 64;
+			b->ops = xrealloc(b->ops, b->cap * sizeof(*b->ops));
+		}
+		op = &b->ops[b->n++];
+		map_put(b->index, e->key, (void *)(uintptr_t)b->n);
+	}
+	op->entry = store_entry_ref(e);
+	op->deleted = deleted;
+}
+
+static void batch_clear(struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		(void)map_del(b->index, b->ops[i].entry->key);
+		store_entry_unref(b->ops[i].entry);
+	}
+	b->n = 0;
+}
+
+/* History */
+
+static size_t event_bytes(const struct store_event *ev)
+{
+	return sizeof(*ev) + ev->entry->value->len;
+}
+
+static void drop_oldest(struct store *s)
+{
+	struct store_event *ev = store_slot(s, ++s->base);
+
+	s->history_bytes -= event_bytes(ev);
+	store_entry_unref(ev->entry);
+	store_entry_unref(ev->prev);
+	*ev = (struct store_event){ 0 };
+}
+
+/* What is not committed yet is never dropped: the ring grows instead. */
+static void make_room(struct store *s)
+{
+	struct store_event *ring;
+	size_t cap = s->ring_cap;
+
+	if (s->rev - s->base < cap)
+		return;
+	if (s->base < s->committed) {
+		drop_oldest(s);
+		return;
+	}
+	ring = xnew_n(struct store_event, cap * 2);
+	for (uint64_t r = s->base + 1; r <= s->rev; r++)
+		ring[r % (cap * 2)] = *store_slot(s, r);
+	free(s->ring);
+	s->ring = ring;
+	s->ring_cap = cap * 2;
+}
+
+/* Past states keep their text; their decoded form is several times larger and seldom read. */
+static void cool(struct store *s, uint64_t rev)
+{
+	struct store_event *ev;
+
+	if (rev <= s->base || rev > s->committed)
+		return;
+	ev = store_slot(s, rev);
+	if (ev->prev)
+		drop_tag(ev->prev);
+	if (ev->type == STORE_DELETED)
+		drop_tag(ev->entry);
+}
+
+static void trim(struct store *s)
+{
+	while (s->history_bytes > s->max_history_bytes && s->base < s->committed)
+		drop_oldest(s);
+}
+
+/* Takes both references over. */
+static void record(struct store *s, enum store_event_type type, struct store_entry *entry,
+		   struct store_entry *prev)
+{
+	struct store_event ev = { .type = type, .entry = entry, .prev = prev };
+	struct store_hook *h;
+
+	make_room(s);
+	s->rev = entry->rev;
+	*store_slot(s, s->rev) = ev;
+	s->history_bytes += event_bytes(&ev);
+	batch_add(&s->batches[s->gathering], entry, type == STORE_DELETED);
+	trim(s);
+	if (s->rev > WARM)
+		cool(s, s->rev - WARM);
+	list_each(h, &s->hooks, link)
+		h->fn(h->arg, &ev);
+}
+
+/* Reading */
+
+uint64_t store_rev(const struct store *s)
+{
+	return s->rev;
+}
+
+uint64_t store_committed_rev(const struct store *s)
+{
+	return s->committed;
+}
+
+uint64_t store_oldest_rev(const struct store *s)
+{
+	return s->base;
+}
+
+size_t store_len(const struct store *s)
+{
+	return tree_len(s->live);
+}
+
+struct store_entry *store_get(const struct store *s, const char *key)
+{
+	return tree_get(s->live, key);
+}
+
+struct store_entry *store_next(const struct store *s, const char *prefix, const char *after)
+{
+	const char *key = NULL;
+	struct store_entry *e = tree_seek(s->live, after ? after : prefix, after != NULL, &key);
+
+	return e && str_starts(key, prefix) ? e : NULL;
+}
+
+void store_stats(const struct store *s, struct store_stats *ret)
+{
+	*ret = s->stats;
+	ret->pending = s->rev - s->committed;
+	ret->history = s->rev - s->base;
+}
+
+/* Writing */
+
+static struct err *may_write(const struct store *s, const char *key, const struct store_entry *old,
+			     uint64_t if_rev)
+{
+	if (s->broken)
+		return err_new(ERR_UNAVAILABLE,
+			       "write to store: it is read-only until a commit "
+			       "works again: %s",
+			       err_text(s->broken));
+	if (strlen(key) > KEY_MAX)
+		return err_new(ERR_TOO_LARGE, "write to store: key of %zu bytes", strlen(key));
+	if (if_rev == STORE_ANY)
+		return NULL;
+	if (if_rev == 0 && old)
+		return err_new(ERR_EXISTS, "write %s: it exists", key);
+	if (if_rev != 0 && (!old || old->rev != if_rev))
+		return err_new(ERR_CONFLICT, "write %s: it is at revision %llu, not %llu", key,
+			       old ? (unsigned long long)old->rev : 0ULL,
+			       (unsigned long long)if_rev);
+	return NULL;
+}
+
+struct err *store_put(struct store *s, const char *key, struct bytes *value, void *tag,
+		      uint64_t if_rev)
+{
+	struct store_entry *old = tree_get(s->live, key), *now;
+	struct err *e = may_write(s, key, old, if_rev);
+
+	now = entry_new(s, key, value, tag);
+	if (e) {
+		store_entry_unref(now);
+		return e;
+	}
+	now->rev = s->rev + 1;
+	now->create_rev = old ? old->create_rev : now->rev;
+	tree_put(s->live, key, store_entry_ref(now));
+	record(s, old ? STORE_MODIFIED : STORE_ADDED, now, old);
+	return NULL;
+}
+
+struct err *store_delete(struct store *s, const char *key, struct bytes *value, void *tag,
+			 uint64_t if_rev)
+{
+	struct store_entry *old = tree_get(s->live, key), *last;
+	struct err *e = may_write(s, key, old, if_rev);
+
+	if (!e && !old)
+		e = err_new(ERR_NOT_FOUND, "delete %s: no such key", key);
+	last = entry_new(s, key, value, tag);
+	if (e) {
+		store_entry_unref(last);
+		return e;
+	}
+	last->rev = s->rev + 1;
+	last->create_rev = old->create_rev;
+	(void)tree_take(s->live, key);
+	record(s, STORE_DELETED, last, old);
+	return NULL;
+}
+
+void store_on_change(struct store *s, void (*fn)(void *arg, const struct store_event *ev),
+		     void *arg)
+{
+	struct store_hook *h = xnew(struct store_hook);
+
+	h->fn = fn;
+	h->arg = arg;
+	list_add_tail(&s->hooks, &h->link);
+}
+
+/* Committing */
+
+void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg)
+{
+	struct store_sync_wait *w;
+
+	if (s->rev == s->committed) {
+		fn(arg, NULL);
+		return;
+	}
+	if (s->broken) {
+		fn(arg, err_recode(err_copy(s->broken), ERR_UNAVAILABLE));
+		return;
+	}
+	w = xnew(struct store_sync_wait);
+	w->rev = s->rev;
+	w->fn = fn;
+	w->arg = arg;
+	list_add_tail(&s->syncs, &w->link);
+}
+
+/* Those who wait for a revision up to this one; e (borrowed): all who wait now. */
+static void fire_syncs(struct store *s, uint64_t up_to, const struct err *e)
+{
+	struct store_sync_wait *w;
+
+	while (!list_empty(&s->syncs)) {
+		w = list_first(&s->syncs, struct store_sync_wait, link);
+		if (w->rev > up_to)
+			return;
+		list_del(&w->link);
+		w->fn(w->arg, e ? err_recode(err_copy(e), ERR_UNAVAILABLE) : NULL);
+		free(w);
+	}
+}
+
+/* The batch in flight is on disk. */
+static void committed(struct store *s)
+{
+	struct batch *b = &s->batches[!s->gathering];
+	uint64_t from = s->committed;
+
+	s->in_flight = false;
+	s->committed = b->rev;
+	s->stats.commits++;
+	s->stats.rows += b->n;
+	batch_clear(b);
+	err_free(s->broken);
+	s->broken = NULL;
+	fire_syncs(s, s->committed, NULL);
+	store_watches_wake(s, from, s->committed);
+}
+
+static void on_report(void *arg, struct writer_report r)
+{
+	struct store *s = arg;
+
+	if (r.done) {
+		err_free(r.e); /* a failure before that has been mended */
+		committed(s);
+		return;
+	}
+	err_free(s->broken);
+	s->broken = r.e;
+	fire_syncs(s, s->rev, s->broken);
+}
+
+static void on_flush(void *arg)
+{
+	struct store *s = arg;
+	struct batch *b = &s->batches[s->gathering];
+
+	if (s->in_flight || !b->n)
+		return;
+	s->gathering = !s->gathering;
+	s->in_flight = true;
+	writer_give(s->writer, b);
+}
+
+/* Opening */
+
+struct loading {
+	struct store *s;
+	const struct store_spec *spec;
+};
+
+static struct err *load_row(void *arg, const struct disk_row *row)
+{
+	struct loading *load = arg;
+	struct store_entry *e;
+	void *tag = NULL;
+	struct err *err = NULL;
+
+	if (load->spec->decode)
+		err = load->spec->decode(load->spec->arg, row->key, row->value, row->rev, &tag);
+	if (err)
+		return err_recode(
+			err_wrap(err,
+				 "read %s from store %s (restore a backup, or delete that "
+				 "row of table objects)",
+				 row->key, load->spec->path),
+			ERR_CORRUPT);
+	e = entry_new(load->s, row->key, row->value, tag);
+	e->rev = row->rev;
+	e->create_rev = row->create_rev;
+	tree_put(load->s->live, row->key, e);
+	return NULL;
+}
+
+static struct store *store_new(struct loop *l, const struct store_spec *spec)
+{
+	struct store *s = xnew(struct store);
+
+	s->loop = l;
+	s->tag_free = spec->tag_free;
+	s->live = tree_new(NULL);
+	s->ring_cap = spec->max_history ? spec->max_history : HISTORY;
+	s->ring = xnew_n(struct store_event, s->ring_cap);
+	s->max_history_bytes = spec->max_history_bytes ? spec->max_history_bytes : HISTORY_BYTES;
+	for (size_t i = 0; i < ARRAY_LEN(s->batches); i++)
+		s->batches[i].index = map_new(NULL);
+	list_init(&s->hooks);
+	list_init(&s->syncs);
+	s->watched = map_new(NULL);
+	return s;
+}
+
+struct err *store_open(struct loop *l, const struct store_spec *spec, struct store **ret)
+{
+	autoptr(store) s = store_new(l, spec);
+	struct loading load = { s, spec };
+	struct err *e;
+
+	e = disk_open(spec->path, &s->disk);
+	if (!e)
+		e = disk_load(s->disk, load_row, &load, &s->rev);
+	if (e)
+		return e;
+	s->committed = s->base = s->rev;
+	e = writer_start(l, s->disk, on_report, s, &s->writer);
+	if (e)
+		return e;
+	s->flush = loop_add_flush(l, on_flush, s);
+	*ret = take(s);
+	return NULL;
+}
+
+/* The thread has ended; what it could not write and what came later go now, or nobody hears of it.
+ */
+static void commit_rest(struct store *s)
+{
+	struct batch *now = &s->batches[s->gathering];
+	struct err *e = writer_stop(s->writer);
+
+	if (s->in_flight && !e)
+		s->committed = s->batches[!s->gathering].rev;
+	if (!e && now->n)
+		e = disk_commit(s->disk, now);
+	if (!e)
+		s->committed = s->rev;
+	fire_syncs(s, s->rev, e);
+	err_free(e);
+}
+
+void store_free(struct store *s)
+{
+	struct store_hook *h, *next;
+	struct store_entry *e;
+	const char *key;
+
+	if (!s)
+		return;
+	loop_del_flush(s->flush);
+	if (s->writer)
+		commit_rest(s);
+	writer_free(s->writer);
+	disk_free(s->disk);
+	assert(!s->n_watches);
+	map_free(s->watched);
+	list_each_safe(h, next, &s->hooks, link)
+		free(h);
+	while (s->base < s->rev && s->ring)
+		drop_oldest(s);
+	for (size_t i = 0; i < ARRAY_LEN(s->batches); i++) {
+		batch_clear(&s->batches[i]);
+		free(s->batches[i].ops);
+		map_free(s->batches[i].index);
+	}
+	while ((e = tree_seek(s->live, "", false, &key))) {
+		(void)tree_take(s->live, key);
+		store_entry_unref(e);
+	}
+	tree_free(s->live);
+	err_free(s->broken);
+	free(s->ring);
+	free(s);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "store/store.h"
+
+struct disk;
+struct map;
+struct tree;
+struct watch;
+struct writer;
+
+/* What one transaction writes: the last state of every key that changed, and the revision reached.
+ */
+struct batch_op {
+	struct store_entry *entry; /* a reference */
+	bool deleted;
+};
+struct batch {
+	struct batch_op *ops;
+	size_t n, cap;
+	struct map *index; /* key → struct batch_op's position + 1 */
+	uint64_t rev;
+};
+
+/* disk.c: the SQLite file. One thread at a time. */
+must_use struct err *disk_open(const char *path, struct disk **ret);
+struct disk_row {
+	const char *key;
+	uint64_t rev, create_rev;
+	struct bytes *value; /* borrowed */
+};
+must_use struct err *disk_load(struct disk *d,
+			       struct err *(*fn)(void *arg, const struct disk_row *row), void *arg,
+			       uint64_t *ret_rev);
+must_use struct err *disk_commit(struct disk *d, const struct batch *b);
+/* Moves the write-ahead log into the file when it is long; pressing: only when it is very long. */
+void disk_tidy(struct disk *d, bool pressing);
+void disk_free(struct disk *d);
+AUTOPTR(disk)
+
+/* writer.c: the thread that commits. report() comes from the loop. */
+struct writer_report {
+	bool done;     /* the batch is on disk */
+	struct err *e; /* it is not, and is being tried again; the callee's */
+};
+must_use struct err *writer_start(struct loop *l, struct disk *d,
+				  void (*report)(void *arg, struct writer_report r), void *arg,
+				  struct writer **ret);
+/* b stays the caller's and must not change until its report. One at a time. */
+void writer_give(struct writer *w, const struct batch *b);
+/* Ends the thread. The batch that it works on is tried to the end once more; NULL when it is on
+ * disk. */
+struct err *writer_stop(struct writer *w);
+void writer_free(struct writer *w);
+AUTOPTR(writer)
+
+/* store.c */
+struct store_sync_wait {
+	struct list link;
+	uint64_t rev;
+	void (*fn)(void *arg, struct err *e);
+	void *arg;
+};
+struct store_hook {
+	struct list link;
+	void (*fn)(void *arg, const struct store_event *ev);
+	void *arg;
+};
+
+struct store {
+	struct loop *loop;
+	struct loop_flush *flush;
+	struct disk *disk;
+	struct writer *writer;
+	void (*tag_free)(void *tag);
+
+	struct tree *live; /* key → struct store_entry, a reference */
+	uint64_t rev, committed;
+
+	/* The events base+1 … rev, each at ring[rev % ring_cap]. */
+	struct store_event *ring;
+	size_t ring_cap;
+	uint64_t base;
+	size_t history_bytes, max_history_bytes;
+
+	struct batch batches[2]; /* one gathers while the other is being committed */
+	unsigned gathering;      /* which of them gathers */
+	bool in_flight;
+	struct err *broken; /* why the last commit failed: read-only; NULL: all is well */
+
+	struct list hooks, syncs;
+	struct map *watched; /* prefix → struct watch_group */
+	size_t n_watches;
+	struct store_stats stats;
+};
+
+static inline struct store_event *store_slot(const struct store *s, uint64_t rev)
+{
+	return &s->ring[rev % s->ring_cap];
+}
+/* True when prefix (see struct store_watch) means key. */
+bool store_prefix_means(const char *prefix, const char *key);
+
+/* watch.c: the events from+1 … to have become durable. */
+void store_watches_wake(struct store *s, uint64_t from, uint64_t to);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "loop/loop.h"
+#include "store/store_priv.h"
+
+/*
+ * The thread that commits. It holds one batch at a time and does not let go of it until it is on
+ * disk: a failure is reported once, then the same batch is tried again with growing pauses.
+ *
+ * Its reports come over an eventfd that the loop watches, and not as posted messages, so that a
+ * store which is freed leaves none behind.
+ */
+enum {
+	PAUSE_MS = 100,
+	PAUSE_MAX_MS = 5000,
+};
+
+struct writer {
+	struct disk *disk; /* the thread's alone while it runs */
+	pthread_t thread;
+	bool running;
+
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	const struct batch *todo; /* under lock, and all below until `event` */
+	bool stop, done;
+	struct err *failed; /* not yet reported */
+	struct err *last;   /* the outcome of the newest attempt at todo */
+
+	int event;
+	struct watch *watch;
+	void (*report)(void *arg, struct writer_report r);
+	void *arg;
+};
+
+static void tell(struct writer *w)
+{
+	uint64_t one = 1;
+
+	/* It only fails when the count is at its end, and then the loop is woken all the same. */
+	(void)!write(w->event, &one, sizeof(one));
+}
+
+/* Waits up to pause_ms unless the writer is being stopped. Under lock. */
+static void pause_for(struct writer *w, unsigned pause_ms)
+{
+	struct timespec at;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += pause_ms / 1000;
+	at.tv_nsec += (long)(pause_ms % 1000) * 1000000;
+	if (at.tv_nsec >= 1000000000) {
+		at.tv_sec++;
+		at.tv_nsec -= 1000000000;
+	}
+	while (!w->stop && pthread_cond_timedwait(&w->work, &w->lock, &at) != ETIMEDOUT)
+		;
+}
+
+/* One attempt, outside the lock. Under lock again: true when the batch is on disk. */
+static bool attempt(struct writer *w)
+{
+	const struct batch *b = w->todo;
+	struct err *e;
+
+	pthread_mutex_unlock(&w->lock);
+	e = disk_commit(w->disk, b);
+	pthread_mutex_lock(&w->lock);
+
+	err_free(w->last);
+	w->last = e;
+	if (!e)
+		return true;
+	if (!w->failed)
+		w->failed = err_copy(e);
+	tell(w);
+	return false;
+}
+
+static void work_on(struct writer *w)
+{
+	unsigned pause_ms = PAUSE_MS;
+
+	while (!attempt(w)) {
+		if (w->stop)
+			return; /* that was the last attempt */
+		pause_for(w, pause_ms);
+		pause_ms = MIN(pause_ms * 2, (unsigned)PAUSE_MAX_MS);
+	}
+	w->todo = NULL;
+	w->done = true;
+	tell(w);
+}
+
+static void *writer_main(void *arg)
+{
+	struct writer *w = arg;
+	bool more;
+
+	pthread_mutex_lock(&w->lock);
+	for (;;) {
+		while (!w->todo && !w->stop)
+			pthread_cond_wait(&w->work, &w->lock);
+		if (!w->todo)
+			break;
+		work_on(w);
+		if (w->stop)
+			break;
+		more = w->todo;
+		pthread_mutex_unlock(&w->lock);
+		disk_tidy(w->disk, more);
+		pthread_mutex_lock(&w->lock);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+static void on_event(void *arg, unsigned ready unused)
+{
+	struct writer *w = arg;
+	struct writer_report r;
+	uint64_t n;
+
+	(void)!read(w->event, &n, sizeof(n));
+	pthread_mutex_lock(&w->lock);
+	r.done = w->done;
+	r.e = w->failed;
+	w->done = false;
+	w->failed = NULL;
+	pthread_mutex_unlock(&w->lock);
+	if (r.done || r.e)
+		w->report(w->arg, r);
+}
+
+/* Signals are for the loop's thread. */
+static int start_thread(struct writer *w)
+{
+	sigset_t all, old;
+	int rc;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&w->thread, NULL, writer_main, w);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!rc) {
+		w->running = true;
+		(void)pthread_setname_np(w->thread, "cay-store");
+	}
+	return rc;
+}
+
+struct err *writer_start(struct loop *l, struct disk *d,
+			 void (*report)(void *arg, struct writer_report r), void *arg,
+			 struct writer **ret)
+{
+	autoptr(writer) w = xnew(struct writer);
+	pthread_condattr_t attr;
+	int rc;
+
+	w->disk = d;
+	w->report = report;
+	w->arg = arg;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->work, &attr);
+	pthread_condattr_destroy(&attr);
+
+	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->event < 0)
+		return err_sys(errno, "make eventfd");
+	w->watch = watch_new(l, w->event, on_event, w);
+	watch_want(w->watch, WATCH_READ);
+	rc = start_thread(w);
+	if (rc)
+		return err_sys(rc, "start store thread");
+	*ret = take(w);
+	return NULL;
+}
+
+void writer_give(struct writer *w, const struct batch *b)
+{
+	pthread_mutex_lock(&w->lock);
+	assert(!w->todo);
+	w->todo = b;
+	pthread_cond_signal(&w->work);
+	pthread_mutex_unlock(&w->lock);
+}
+
+struct err *writer_stop(struct writer *w)
+{
+	struct err *e;
+
+	if (w->running) {
+		pthread_mutex_lock(&w->lock);
+		w->stop = true;
+		pthread_cond_signal(&w->work);
+		pthread_mutex_unlock(&w->lock);
+		(void)pthread_join(w->thread, NULL);
+		w->running = false;
+	}
+	e = w->last;
+	w->last = NULL;
+	return e;
+}
+
+void writer_free(struct writer *w)
+{
+	if (!w)
+		return;
+	err_free(writer_stop(w));
+	err_free(w->failed);
+	watch_free(w->watch);
+	if (w->event >= 0)
+		(void)close(w->event);
+	pthread_cond_destroy(&w->work);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "fixture.h"
+
+static void count_wakes(void *arg)
+{
+	(*(int *)arg)++;
+}
+
+/* "+a ~a -b " for the events that a watch has to tell now. */
+static char *told(struct store_watch *w)
+{
+	static const char signs[STORE_EVENT_TYPE_MAX_] = { '+', '~', '-' };
+	struct store_event ev;
+	struct buf b = { 0 };
+	bool have = true;
+
+	for (;;) {
+		works(store_watch_next(w, &ev, &have));
+		if (!have)
+			return buf_steal(&b, NULL);
+		buf_printf(&b, "%c%s ", signs[ev.type], ev.entry->key);
+	}
+}
+
+#define eq_told(w, text)               \
+	do {                           \
+		char *told_ = told(w); \
+		eq_str(told_, text);   \
+		free(told_);           \
+	} while (0)
+
+TEST(a_watch_tells_committed_events_of_its_prefix_in_order)
+{
+	struct store_watch *all, *one;
+	int n_all = 0, n_one = 0;
+	struct fixture f;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, NULL));
+	works(store_watch_new(f.store, "p/", 0, count_wakes, &n_all, &all));
+	works(store_watch_new(f.store, "p/a", 0, count_wakes, &n_one, &one));
+	works(put(f.store, "p/a", "1", 0));
+	works(put(f.store, "p/ab", "1", 0));
+	works(put(f.store, "q/a", "1", 0));
+	works(put(f.store, "p/a", "2", STORE_ANY));
+	eq_told(all, ""); /* nothing is durable yet */
+	works(sync_now(&f));
+	eq_int(n_all, 1);
+	eq_told(all, "+p/a +p/ab ~p/a ");
+	eq_told(one, "+p/a ~p/a ");
+	eq_int(store_watch_rev(one), 4);
+
+	works(put(f.store, "p/ab", "2", STORE_ANY));
+	works(sync_now(&f));
+	eq_int(n_one, 1); /* other objects do not wake it */
+	eq_int(store_watch_rev(one), 5);
+	works(del(f.store, "p/a", STORE_ANY));
+	works(sync_now(&f));
+	eq_told(one, "-p/a ");
+	eq_told(all, "~p/ab -p/a ");
+	store_watch_free(all);
+	store_watch_free(one);
+	fixture_done(&f);
+}
+
+TEST(a_watch_from_before_the_history_is_gone)
+{
+	struct store_spec spec = { .max_history = 8 };
+	struct store_watch *w, *idle;
+	struct store_event ev;
+	struct fixture f;
+	int n = 0;
+	bool have;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, &spec));
+	works(store_watch_new(f.store, "", 0, count_wakes, &n, &w));
+	works(store_watch_new(f.store, "other", 0, count_wakes, &n, &idle));
+	eq_told(idle, "");
+	for (int i = 0; i < 20; i++) {
+		works(put(f.store, "a", "x", STORE_ANY));
+		works(sync_now(&f));
+	}
+	eq_int(store_oldest_rev(f.store), 12);
+	fails(store_watch_next(w, &ev, &have), ERR_GONE);
+	eq_told(idle, ""); /* nothing that concerns it was lost */
+	store_watch_free(w);
+	fails(store_watch_new(f.store, "", 11, count_wakes, &n, &w), ERR_GONE);
+	fails(store_watch_new(f.store, "", 21, count_wakes, &n, &w), ERR_INVALID);
+	works(store_watch_new(f.store, "", 12, count_wakes, &n, &w));
+	eq_told(w, "~a ~a ~a ~a ~a ~a ~a ~a ");
+	store_watch_free(w);
+	store_watch_free(idle);
+	fixture_done(&f);
+}
+
+TEST(uncommitted_events_are_never_dropped)
+{
+	struct store_spec spec = { .max_history = 4, .max_history_bytes = 1 };
+	struct store_watch *w;
+	struct fixture f;
+	int n = 0;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, &spec));
+	works(store_watch_new(f.store, "", 0, count_wakes, &n, &w));
+	for (int i = 0; i < 9; i++)
+		works(put(f.store, "a", "x", STORE_ANY));
+	works(sync_now(&f));
+	eq_told(w, "+a ~a ~a ~a ~a ~a ~a ~a ~a ");
+	store_watch_free(w);
+	fixture_done(&f);
+}
+
+static void free_next_watch(void *arg)
+{
+	struct store_watch **other = arg;
+
+	store_watch_free(*other);
+	*other = NULL;
+}
+
+TEST(a_wake_may_free_another_watch)
+{
+	struct store_watch *a, *b = NULL;
+	struct fixture f;
+	int n = 0;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, NULL));
+	works(store_watch_new(f.store, "", 0, free_next_watch, &b, &a));
+	works(store_watch_new(f.store, "", 0, count_wakes, &n, &b));
+	works(put(f.store, "a", "x", 0));
+	works(sync_now(&f));
+	eq_int(n, 0);
+	store_watch_free(a);
+	fixture_done(&f);
+}
+
+static char *seen_at(struct store *s, const char *prefix, uint64_t rev)
+{
+	autoptr(store_view) v = NULL;
+	struct store_entry *e = NULL;
+	struct buf b = { 0 };
+
+	works(store_view_new(s, prefix, rev, &v));
+	while ((e = store_view_next(v, e ? e->key : NULL)))
+		buf_printf(&b, "%s=%s ", e->key, e->value->data);
+	return buf_steal(&b, NULL);
+}
+
+TEST(a_view_shows_the_state_at_a_revision)
+{
+	static const char *const at[] = {
+		"",       "p/b=1 ", "p/b=1 p/c=1 ", "p/b=2 p/c=1 ",
+		"p/c=1 ", "p/c=1 ", "p/a=1 p/c=1 ", "p/a=1 p/b=3 p/c=1 "
+	};
+	struct fixture f;
+	char *seen;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, NULL));
+	works(put(f.store, "p/b", "1", 0));
+	works(put(f.store, "p/c", "1", 0));
+	works(put(f.store, "p/b", "2", STORE_ANY));
+	works(del(f.store, "p/b", STORE_ANY));
+	works(put(f.store, "q", "1", 0));
+	works(put(f.store, "p/a", "1", 0));
+	works(put(f.store, "p/b", "3", 0));
+	for (size_t rev = 0; rev < ARRAY_LEN(at); rev++) {
+		seen = seen_at(f.store, "p/", rev);
+		eq_str(seen, at[rev]);
+		free(seen);
+	}
+	fixture_done(&f);
+}
+
+static void note_change(void *arg, const struct store_event *ev)
+{
+	buf_printf(arg, "%d%s%s ", (int)ev->type, ev->entry->key, ev->prev ? "'" : "");
+}
+
+TEST(the_change_hook_sees_writes_at_once)
+{
+	struct buf b = { 0 };
+	struct fixture f;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, NULL));
+	store_on_change(f.store, note_change, &b);
+	works(put(f.store, "a", "1", 0));
+	works(put(f.store, "a", "2", STORE_ANY));
+	works(del(f.store, "a", STORE_ANY));
+	eq_str(buf_str(&b), "0a 1a' 2a' ");
+	buf_done(&b);
+	fixture_done(&f);
+}
