@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: the real program, started once a module, in a directory of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "pylib"))
+from cay_local import ROOT, Cay  # noqa: E402
+
+SAMPLES = os.path.join(ROOT, "tests", "data", "samples")
+
+
+def needs_root():
+    if os.geteuid() != 0:
+        pytest.skip("needs root: namespaces, cgroups and links are made")
+
+
+def make_dir():
+    return tempfile.mkdtemp(prefix="cay-test-", dir="/var/tmp")
+
+
+@pytest.fixture
+def fresh():
+    """Makes instances; each is stopped with its sandboxes and must leave nothing behind."""
+    needs_root()
+    made = []
+
+    def make(*flags, data_dir=None, start=True):
+        cay = Cay(data_dir or make_dir(), flags=["--stop-sandboxes", *flags])
+        made.append(cay)
+        return cay.start() if start else cay
+
+    yield make
+    for cay in made:
+        finish(cay)
+
+
+def finish(cay):
+    cay.stop()
+    cay.kill()
+    _, orphans = cay.census()
+    shutil.rmtree(cay.data_dir, ignore_errors=True)
+    assert not orphans, f"left on the host: {orphans[:5]}"
+
+
+@pytest.fixture(scope="module")
+def cay():
+    """One instance for a module, with the names of the samples given to local images."""
+    needs_root()
+    c = Cay(make_dir(), flags=["--stop-sandboxes"])
+    c.start()
+    c.image_tag("host", "python:3.12-slim", "busybox:1.36", "quay.io/jupyter/minimal-notebook:latest")
+    c.image_tag("pause", "registry.k8s.io/pause:3.10")
+    yield c
+    finish(c)
+
+
+@pytest.fixture(scope="session")
+def kubectl_version():
+    if not shutil.which("kubectl"):
+        pytest.fail("kubectl is missing; tools/setup test installs it")
+    return subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True).stdout
