@@ -281,10 +281,26 @@ static int check_head(struct http_head *h)
 	return status;
 }
 
+/* "GET /x HTTP/1.1": two spaces, one at a time. */
+static bool request_line_valid(const char *p, size_t len)
+{
+	const char *end = memchr(p, '\r', len);
+	size_t n = 0;
+
+	for (; p < end; p++) {
+		n += *p == ' ';
+		if (*p == ' ' && p[1] == ' ')
+			return false;
+	}
+	return n == 2;
+}
+
 int http_head_parse(struct http_head *h, const char *p, size_t len, size_t max_headers)
 {
 	llhttp_errno_t r;
 
+	if (!request_line_valid(p, len))
+		return 400;
 	llhttp_init(&h->parser, HTTP_REQUEST, &settings);
 	h->parser.data = h;
 	h->max_headers = max_headers;

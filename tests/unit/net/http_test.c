@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http.h"
+
+#include "test.h"
+
+TEST(names_of_headers_have_no_case)
+{
+	struct http_headers h = { 0 };
+
+	http_headers_add(&h, "Content-Type", "a");
+	http_headers_add(&h, "content-type", "b");
+	http_headers_add(&h, "Other", "c");
+	eq_str(http_headers_get(&h, "CONTENT-TYPE"), "a");
+	http_headers_set(&h, "content-Type", http_headers_get(&h, "other"));
+	eq_int(h.n, 2);
+	eq_str(http_headers_get(&h, "Content-Type"), "c");
+	http_headers_del(&h, "other");
+	eq_str(http_headers_get(&h, "Other"), NULL);
+	http_headers_done(&h);
+}
+
+TEST(header_lists_grow_and_shrink)
+{
+	struct http_headers h = { 0 };
+	char name[16];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 70; i++) {
+			(void)snprintf(name, sizeof(name), "h%d", i);
+			http_headers_add(&h, name, "v");
+		}
+		for (int i = 0; i < 65; i++) {
+			(void)snprintf(name, sizeof(name), "h%d", i);
+			http_headers_del(&h, name);
+		}
+		eq_int(h.n, 5 + round * 5);
+	}
+	http_headers_done(&h);
+}
+
+TEST(tokens_are_found_in_comma_lists)
+{
+	static const struct {
+		const char *value, *token;
+		bool found;
+	} rows[] = {
+		{ "close", "close", true },
+		{ "keep-alive, Upgrade", "upgrade", true },
+		{ "keep-alive,upgrade ,x", "upgrade", true },
+		{ "upgraded", "upgrade", false },
+		{ "", "upgrade", false },
+		{ ",,", "", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_headers h = { 0 };
+
+		http_headers_add(&h, "Connection", "other");
+		http_headers_add(&h, "Connection", rows[i].value);
+		eq_int(http_headers_has_token(&h, "connection", rows[i].token), rows[i].found);
+		http_headers_done(&h);
+	}
+}
+
+TEST(hop_by_hop_headers_go)
+{
+	struct http_headers h = { 0 };
+
+	http_headers_add(&h, "Connection", "close, X-Private");
+	http_headers_add(&h, "Keep-Alive", "5");
+	http_headers_add(&h, "x-private", "1");
+	http_headers_add(&h, "Proxy-Authorization", "secret");
+	http_headers_add(&h, "Transfer-Encoding", "chunked");
+	http_headers_add(&h, "TE", "trailers");
+	http_headers_add(&h, "Upgrade", "h2c");
+	http_headers_add(&h, "Proxy", "stays");
+	http_headers_add(&h, "Accept", "stays");
+	http_headers_del_hop_by_hop(&h);
+	eq_int(h.n, 2);
+	eq_str(h.list[0].name, "Proxy");
+	eq_str(h.list[1].name, "Accept");
+	http_headers_done(&h);
+}
+
+TEST(query_parameters_are_decoded)
+{
+	static const struct {
+		const char *query, *name, *value;
+	} rows[] = {
+		{ "a=1&b=2", "b", "2" },
+		{ "a=1&a=2", "a", "1" },
+		{ "watch", "watch", "" },
+		{ "watch=&x", "watch", "" },
+		{ "l=a%3Db%2Cc+d", "l", "a=b,c d" },
+		{ "l=a=b", "l", "a=b" },
+		{ "%61=x", "a", "x" },
+		{ "", "a", NULL },
+		{ "ab=1", "a", NULL },
+		{ "a=%zz", "a", NULL },
+		{ "a=%00", "a", NULL },
+		{ "&&&a=1", "a", "1" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *v = http_query_get(rows[i].query, rows[i].name);
+
+		eq_str(v, rows[i].value);
+	}
+}
+
+TEST(zero_limits_get_defaults)
+{
+	struct http_limits l = { .max_headers = 7, .max_head = 1 << 30 };
+
+	http_limits_fill(&l);
+	eq_int(l.max_headers, 7);
+	eq_int(l.max_head, 64 * 1024); /* more than a connection holds cannot be read */
+	eq_int(l.max_body, 3 * 1024 * 1024);
+	eq_int(l.max_conns, 4096);
+}
