@@ -17,9 +17,12 @@ enum {
 
 static struct err *malformed(const char *text, size_t len, size_t pos, const char *why)
 {
-	size_t line = 0, column = 0, character;
+	size_t line = 1, column = 1;
 
-	(void)yyjson_locate_pos(text, len, pos, &line, &column, &character);
+	for (size_t i = 0; i < MIN(pos, len); i++) {
+		column = text[i] == '\n' ? 1 : column + 1;
+		line += text[i] == '\n';
+	}
 	return err_new(ERR_MALFORMED, "read JSON at line %zu, column %zu: %s", line, column, why);
 }
 

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front for meson, ninja and tools/. `make` alone says what there is.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+ARGS    ?=
+BUILD   := build
+
+.PHONY: help build demo test test-long test-cluster bench format lint install clean setup-build
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make build         build/cay and build/cay-init; installs missing packages first (as root)'
+	@echo 'make demo          a sandbox in a few seconds, and what else Cay does; KEEP=1 leaves it running'
+	@echo 'make test          everything that must pass before a change goes in'
+	@echo 'make test-long     the same, with the tests that take minutes and a search by the fuzzers'
+	@echo 'make test-cluster  the controllers against a real kube-apiserver'
+	@echo 'make bench         times of this machine and of Cay on it; ARGS=... go to cay bench'
+	@echo 'make format        clang-format over all C files'
+	@echo 'make lint          layers, format, clang-tidy'
+	@echo 'make install       to $$DESTDIR$$PREFIX (PREFIX=$(PREFIX))'
+	@echo 'make clean         removes $(BUILD)/'
+
+setup-build:
+	@tools/setup build
+
+$(BUILD)/build.ninja: | setup-build
+	meson setup $(BUILD)
+
+build: setup-build $(BUILD)/build.ninja
+	ninja -C $(BUILD)
+
+demo:
+	@tools/setup build run test
+	@$(MAKE) --no-print-directory build
+	@KEEP='$(KEEP)' tools/demo
+
+test test-long:
+	@tools/setup build check run test
+	@tools/setup-venv
+	@tools/check-layers
+	@tools/check-format
+	@tools/run-tests $(if $(filter test-long,$@),--long) $(ARGS)
+
+test-cluster:
+	@tools/setup build run test
+	@$(MAKE) --no-print-directory build
+	@tests/cluster/run
+
+bench:
+	@tools/setup build run
+	@$(MAKE) --no-print-directory build
+	$(BUILD)/cay bench $(or $(ARGS),claim)
+
+format:
+	@tools/setup check
+	@tools/check-format --fix
+
+lint:
+	@tools/setup build check test
+	@tools/check-layers
+	@tools/check-format
+	@[ -f $(BUILD)/lint/build.ninja ] || CC=clang-19 meson setup $(BUILD)/lint >/dev/null
+	run-clang-tidy-19 -quiet -p $(BUILD)/lint '$(CURDIR)/src/.*\.c$$'
+
+install: build
+	install -D -m 755 $(BUILD)/cay '$(DESTDIR)$(PREFIX)/bin/cay'
+	install -D -m 755 $(BUILD)/cay-init '$(DESTDIR)$(PREFIX)/libexec/cay/cay-init'
+	[ ! -f docs/man/cay.1 ] || install -D -m 644 docs/man/cay.1 '$(DESTDIR)$(PREFIX)/share/man/man1/cay.1'
+
+clean:
+	rm -rf $(BUILD)
