@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cay serve as a program: settings, files, certificates, one instance a directory, several side by side."""
+
+import http.client
+import json
+import os
+import socket
+import ssl
+import stat
+import subprocess
+
+import pytest
+from conftest import make_dir
+
+from cay_local import AGENTS, BUILD, ApiError, Cay, free_port
+
+SANDBOXES = f"{AGENTS}/namespaces/default/sandboxes"
+
+
+def box(name, **container):
+    return {"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": {"name": name},
+            "spec": {"podTemplate": {"spec": {"containers": [
+                dict({"name": "main", "image": "host", "command": ["sleep", "infinity"]}, **container)]}}}}
+
+
+def raw(cay, path, headers=None, context=None):
+    conn = http.client.HTTPSConnection("127.0.0.1", cay.port, timeout=10, context=context or ssl._create_unverified_context())
+    conn.request("GET", path, headers=headers or {})
+    answer = conn.getresponse()
+    return answer.status, answer.read()
+
+
+def test_first_start_makes_keys_that_only_root_can_read(fresh):
+    cay = fresh()
+    for name in ("admin.kubeconfig", "ca.key", "sa.key"):
+        assert stat.S_IMODE(os.stat(os.path.join(cay.data_dir, name)).st_mode) == 0o600
+    assert cay.kubectl("get", "nodes").stdout.count("Ready") == 1
+
+
+def test_stop_is_clean_and_leaves_sandboxes_running(fresh):
+    cay = fresh()
+    cay.flags = []
+    cay.stop()
+    cay.start()
+    cay.api("POST", SANDBOXES, box("stays"))
+    before = cay.wait_ready(SANDBOXES, "stays")
+    assert cay.stop() == 0
+    items, orphans = cay.census()
+    assert any(i["type"] == "process" for i in items) and not orphans
+    cay.flags = ["--stop-sandboxes"]
+    cay.start()
+    after = cay.wait_ready(SANDBOXES, "stays")
+    assert after["status"]["podIPs"] == before["status"]["podIPs"]
+    assert cay.stop() == 0
+    items, orphans = cay.census()
+    assert not [i for i in items if i["type"] in ("process", "cgroup", "mount", "link")], items
+
+
+def test_second_instance_is_refused_and_told_who_holds_the_directory(fresh):
+    cay = fresh()
+    r = subprocess.run([os.path.join(BUILD, "cay"), "serve", "--data-dir", cay.data_dir, "--listen", "127.0.0.1:0",
+                        "--router-listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=30)
+    assert r.returncode == 1
+    assert cay.data_dir in r.stderr and str(cay.process.pid) in r.stderr
+    assert cay.ready()
+
+
+def test_two_instances_live_side_by_side(fresh):
+    one, two = fresh(), fresh()
+    for cay in (one, two):
+        cay.api("POST", SANDBOXES, box("same-name"))
+    ips = [cay.wait_ready(SANDBOXES, "same-name")["status"]["podIPs"][0] for cay in (one, two)]
+    assert ips[0] != ips[1]
+    one.stop()
+    assert two.ready()
+    assert two.kubectl("exec", "same-name", "--", "echo", "alive").stdout == "alive\n"
+    assert not two.census()[1]
+
+
+def test_settings_come_from_flag_variable_and_file_in_that_order(fresh, tmp_path):
+    port_env, port_flag = free_port(), free_port()
+    config = tmp_path / "config.yaml"
+    config.write_text("log-format: json\nlisten: 127.0.0.1:1\n")
+    cay = fresh("--config", str(config), start=False)
+    cay.env = dict(os.environ, CAY_LISTEN=f"127.0.0.1:{port_env}")
+    cay.port = port_flag
+    cay.start()
+    assert json.loads(cay.log().splitlines()[-1])
+    assert not socket.socket().connect_ex(("127.0.0.1", port_flag))
+
+
+@pytest.mark.parametrize("argv,words", [
+    (["serve", "--listen", "nonsense"], ["--listen", "HOST:PORT"]),
+    (["serve", "--colour"], ["--colour", "--help"]),
+    (["serve", "--network-pool", "0"], ["--network-pool"]),
+    (["sevre"], ["sevre", "cay help"]),
+    (["image", "tag", "host"], ["FROM TO"]),
+])
+def test_wrong_arguments_name_the_flag_and_exit_with_2(argv, words):
+    r = subprocess.run([os.path.join(BUILD, "cay"), *argv], capture_output=True, text=True, timeout=30)
+    assert r.returncode == 2
+    for word in words:
+        assert word in r.stderr
+
+
+def test_every_command_has_help():
+    out = subprocess.run([os.path.join(BUILD, "cay"), "help"], capture_output=True, text=True).stdout
+    names = [line.split()[0] for line in out.splitlines() if line.startswith("  ")]
+    assert {"serve", "controller", "manifests", "image", "census", "bench", "version"} <= set(names)
+    for name in names:
+        r = subprocess.run([os.path.join(BUILD, "cay"), name, "--help"], capture_output=True, text=True)
+        assert r.returncode == 0 and r.stdout.startswith(f"usage: cay {name}")
+
+
+def test_man_page_is_current():
+    page = subprocess.run([os.path.join(BUILD, "cay"), "man"], capture_output=True, text=True).stdout
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    assert open(os.path.join(root, "docs/man/cay.1")).read() == page, "make docs/man/cay.1 anew: build/cay man >docs/man/cay.1"
+
+
+def test_who_may_do_what(fresh):
+    cay = fresh()
+    assert raw(cay, "/readyz")[0] == raw(cay, "/healthz")[0] == raw(cay, "/version")[0] == 200
+    status, body = raw(cay, "/api/v1/namespaces/default/pods")
+    assert status == 403 and "system:anonymous" in json.loads(body)["message"]
+    assert raw(cay, "/api/v1/pods", {"Authorization": "Bearer nonsense"})[0] == 401
+    other = Cay(make_dir(), flags=["--stop-sandboxes"])
+    try:
+        other.start()
+        ca, cert, key = other.credentials()
+        context = ssl._create_unverified_context()
+        pem = os.path.join(other.data_dir, "client.pem")
+        open(pem, "wb").write(cert + b"\n" + key)
+        context.load_cert_chain(pem)
+        assert raw(cay, "/api/v1/pods", context=context)[0] == 401
+    finally:
+        other.stop()
+    token = cay.kubectl("create", "token", "default").stdout.strip()
+    assert raw(cay, "/api/v1/namespaces/default/pods", {"Authorization": "Bearer " + token})[0] == 200
+    assert raw(cay, "/api/v1/namespaces/kube-system/secrets", {"Authorization": "Bearer " + token})[0] == 403
+
+
+def test_bad_requests_get_a_status_and_nothing_is_half_written(fresh):
+    cay = fresh()
+    before = cay.api("GET", SANDBOXES)["metadata"]["resourceVersion"]
+    for body, code in (("{", 400), ("[]", 400), (json.dumps(box("Bad_Name")), 422), ("x" * 4_000_000, 413),
+                       ("[" * 5000, 400), (json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}}), 400)):
+        with pytest.raises(ApiError) as e:
+            cay.api("POST", SANDBOXES, body)
+        assert e.value.code == code, (body[:40], str(e.value))
+        cay.close()
+    assert cay.api("GET", SANDBOXES)["items"] == []
+    assert cay.ready() and before
