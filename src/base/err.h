@@ -39,10 +39,12 @@ enum err_code {
 
 struct err;
 
-must_use struct err *err_new(enum err_code code, const char *fmt, ...) printf_like(2, 3);
+must_use struct err *err_new(enum err_code code, const char *fmt, ...) printf_like(2, 3)
+	__attribute__((returns_nonnull));
 /* Text is fmt + ": " + strerror(errnum). ENOENT becomes ERR_NOT_FOUND, EEXIST ERR_EXISTS, the rest
  * ERR_SYS. */
-must_use struct err *err_sys(int errnum, const char *fmt, ...) printf_like(2, 3);
+must_use struct err *err_sys(int errnum, const char *fmt, ...) printf_like(2, 3)
+	__attribute__((returns_nonnull));
 /* Takes e over and puts "fmt: " before its text; the code stays. NULL stays NULL. */
 must_use struct err *err_wrap(struct err *e, const char *fmt, ...) printf_like(2, 3);
 /* The same error with another code; takes e over. */

@@ -33,10 +33,11 @@ void *xcalloc(size_t n, size_t size)
 
 void *xrealloc(void *p, size_t len)
 {
-	p = realloc(p, len ? len : 1);
-	if (!p)
+	void *moved = realloc(p, len ? len : 1);
+
+	if (!moved)
 		out_of_memory();
-	return p;
+	return moved;
 }
 
 char *xmemdup(const void *p, size_t len)

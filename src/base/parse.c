@@ -109,7 +109,7 @@ struct err *parse_duration_ms(const char *s, uint64_t *ret)
 	uint64_t total = 0, part;
 	const char *at = s;
 
-	if (str_eq(s, "0")) {
+	if (!strcmp(s, "0")) {
 		*ret = 0;
 		return NULL;
 	}
