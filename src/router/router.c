@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "router/router.h"
+
+#include <assert.h>
+#include <stdarg.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "client/client.h"
+#include "loop/loop.h"
+#include "net/http_client.h"
+#include "net/http_server.h"
+#include "net/stream.h"
+#include "router/router_priv.h"
+
+/*
+ * The port, the one decision about each request, and the register of requests that wait for their
+ * sandbox. A change of a Sandbox comes from within the write that makes it, so the waiting are only
+ * noted there and looked at in the next turn.
+ */
+enum {
+	HELD_MAX = 2048,
+	HELD_MAX_EACH = 512,
+	HOLD_MS = 30000,
+	CONNS_MAX = 16384,
+	IDLE_UPSTREAM = 64, /* kept open to one sandbox's port */
+};
+
+void router_answer(struct http_request *req, int status, const char *fmt, ...)
+{
+	struct http_headers again = { 0 };
+	char body[512];
+	va_list ap;
+	size_t len;
+
+	/* Texts are our own and names were checked: nothing here needs escaping. */
+	(void)snprintf(body, sizeof(body), "{\"detail\":\"");
+	len = strlen(body);
+	va_start(ap, fmt);
+	(void)vsnprintf(body + len, sizeof(body) - len - 4, fmt, ap);
+	va_end(ap);
+	len = strlen(body);
+	memcpy(body + len, "\"}\n", 4);
+	if (status == 503)
+		http_headers_add(&again, "Retry-After", "1");
+	http_respond(req, status, &again, "application/json", body, len + 3);
+	http_headers_done(&again);
+}
+
+static void hold_key(const char *ns, const char *name, char ret[512])
+{
+	(void)snprintf(ret, 512, "%s/%s", ns, name);
+}
+
+bool router_hold(struct router *r, const struct route *route, struct list *link)
+{
+	struct hold *h;
+	char key[512];
+
+	hold_key(route->ns, route->id, key);
+	h = map_get(r->holds, key);
+	if (r->stats.held >= HELD_MAX || (h && h->n >= HELD_MAX_EACH))
+		return false;
+	if (!h) {
+		h = xnew(struct hold);
+		list_init(&h->proxies);
+		map_put(r->holds, key, h);
+	}
+	h->n++;
+	r->stats.held++;
+	list_add_tail(&h->proxies, link);
+	return true;
+}
+
+void router_unhold(struct router *r, const struct route *route, struct list *link)
+{
+	struct hold *h;
+	char key[512];
+
+	hold_key(route->ns, route->id, key);
+	h = map_get(r->holds, key);
+	list_del(link);
+	r->stats.held--;
+	if (h && !--h->n)
+		(void)map_del(r->holds, key);
+}
+
+static void on_sandbox_changed(void *arg, struct object *was, struct object *now)
+{
+	struct router *r = arg;
+	struct object *o = now ? now : was;
+	struct hold *h;
+	char key[512];
+
+	if (!r->stats.held)
+		return;
+	hold_key(o->ns, o->name, key);
+	h = map_get(r->holds, key);
+	if (!h)
+		return;
+	while (!list_empty(&h->proxies)) {
+		struct list *link = h->proxies.next;
+
+		list_del(link);
+		list_add_tail(&r->woken, link);
+	}
+	timer_set(r->waker, 0);
+}
+
+static void on_synced(void *arg)
+{
+	struct router *r = arg;
+
+	r->synced = true;
+	map_each(it, r->holds) {
+		struct hold *h = it.value;
+
+		while (!list_empty(&h->proxies)) {
+			struct list *link = h->proxies.next;
+
+			list_del(link);
+			list_add_tail(&r->woken, link);
+		}
+	}
+	timer_set(r->waker, 0);
+}
+
+static void on_wake(void *arg)
+{
+	struct router *r = arg;
+	LIST_HEAD(now);
+
+	while (!list_empty(&r->woken)) { /* those that must wait on get into their hold again */
+		struct list *link = r->woken.next;
+
+		list_del(link);
+		list_add_tail(&now, link);
+	}
+	while (!list_empty(&now))
+		proxy_look_again(proxy_of_hold(now.next));
+}
+
+/* The one decision. True: go on; else the request has been answered. */
+static bool may_enter(struct router *r, struct http_request *req, const struct route *route)
+{
+	struct router_ask ask = {
+		.ns = route->ns, .sandbox = route->id, .port = route->port, .request = req
+	};
+	struct err *e = r->decide ? r->decide(r->decide_arg, &ask) : NULL;
+
+	if (!e)
+		return true;
+	log_info("request refused", KV("sandbox", route->id), KV("namespace", route->ns),
+		 KV("peer", http_request_peer(req)), KV("err", e));
+	if (err_is(e, ERR_UNAUTHENTICATED))
+		router_answer(req, 401, "unauthenticated");
+	else if (err_is(e, ERR_FORBIDDEN))
+		router_answer(req, 403, "forbidden");
+	else
+		router_answer(req, 500, "An internal error occurred in the proxy.");
+	err_free(e);
+	return false;
+}
+
+static void on_request(void *arg, struct http_request *req)
+{
+	static const char ok[] = "{\"status\":\"ok\"}\n";
+	struct router *r = arg;
+	const struct http_headers *h = http_request_headers(req);
+	struct route route;
+	const char *bad;
+
+	if (str_eq(http_request_path(req), "/healthz") && !route_has_id(h) &&
+	    str_eq(http_request_method(req), "GET")) {
+		http_respond(req, 200, NULL, "application/json", ok, sizeof(ok) - 1);
+		return;
+	}
+	r->stats.requests++;
+	bad = route_parse(h, r->spec.allow_loopback, &route);
+	if (bad) {
+		router_answer(req, 400, "%s", bad);
+		return;
+	}
+	if (may_enter(r, req, &route))
+		proxy_start(r, req, &route);
+}
+
+static struct err *start_listening(struct router *r, const char *addr)
+{
+	static const struct http_handler handler = { .head = on_request };
+	const struct http_server_spec spec = { .limits = { .max_conns = CONNS_MAX },
+					       .handler = &handler,
+					       .arg = r };
+	autoclose fd = -1;
+	struct err *e = net_listen(addr, &fd);
+
+	if (!e)
+		e = net_local_addr(fd, r->address, sizeof(r->address));
+	return e ? e : http_server_start(r->loop, take_fd(fd), &spec, &r->server);
+}
+
+struct err *router_start(struct loop *l, struct client *c, const struct router_spec *spec,
+			 struct router **ret)
+{
+	static const struct client_watch_events events = { on_sandbox_changed, on_synced };
+	autoptr(router) r = xnew(struct router);
+	const struct http_limits limits = { 0 };
+	struct err *e;
+
+	r->loop = l;
+	r->client = c;
+	r->spec = *spec;
+	r->spec.listen = NULL; /* the caller's */
+	if (!r->spec.hold_ms)
+		r->spec.hold_ms = HOLD_MS;
+	list_init(&r->woken);
+	list_init(&r->tunnels);
+	r->holds = map_new(free);
+	r->waker = timer_new(l, on_wake, r);
+	r->pool = http_pool_new(l, &limits, IDLE_UPSTREAM);
+	e = start_listening(r, spec->listen);
+	if (e)
+		return err_wrap(e, "start router");
+	r->watch =
+		client_watch(c, &(struct client_watch_spec){ .kind = &kind_sandbox }, &events, r);
+	*ret = take(r);
+	return NULL;
+}
+
+void router_free(struct router *r)
+{
+	if (!r)
+		return;
+	http_server_free(r->server);
+	while (!list_empty(&r->tunnels))
+		proxy_cut(r->tunnels.next);
+	client_watch_free(r->watch);
+	http_pool_free(r->pool);
+	timer_free(r->waker);
+	map_free(r->holds);
+	free(r);
+}
+
+const char *router_address(const struct router *r)
+{
+	return r->address;
+}
+
+void router_set_policy(struct router *r, router_policy decide, void *arg)
+{
+	r->decide = decide;
+	r->decide_arg = arg;
+}
+
+void router_stats(const struct router *r, struct router_stats *ret)
+{
+	*ret = r->stats;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <netinet/in.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "router/router.h"
+
+struct client;
+struct client_watch;
+struct http_exchange;
+struct http_headers;
+struct http_pool;
+struct http_request;
+struct http_server;
+struct map;
+struct object;
+struct pump;
+struct timer;
+
+/* Where a request wants to go, as its headers say. */
+struct route {
+	char id[64], ns[64];
+	uint16_t port;
+	bool has_ip;
+	struct in6_addr ip; /* IPv4 in its mapped form */
+	bool has_uid;
+	char uid[64];
+	uint64_t timeout_ms; /* 0: none given, or a bad one */
+};
+/* NULL, or the text that refuses the request. */
+const char *route_parse(const struct http_headers *h, bool allow_loopback, struct route *ret);
+bool route_has_id(const struct http_headers *h);
+/* False for text that is no address, and for addresses no sandbox can have. */
+bool route_ip(const char *text, bool allow_loopback, struct in6_addr *ret);
+
+/* What is known of the sandbox there. */
+enum target_state {
+	TARGET_UNKNOWN,  /* no such sandbox, or not for this request */
+	TARGET_DOWN,     /* it is not running, and nobody is starting it */
+	TARGET_STARTING, /* wait: addr is set when it has one already */
+	TARGET_READY,
+	TARGET_STATE_MAX_,
+};
+struct target {
+	enum target_state state;
+	char addr[64]; /* "10.0.0.1:8888", "[fd00::1]:80"; "" when none */
+};
+void target_find(const struct object *sandbox, const struct route *route, bool allow_loopback,
+		 struct target *ret);
+bool target_young(const struct object *sandbox, usec now); /* its ports may still be opening */
+
+/* Requests that wait for one sandbox. */
+struct hold {
+	struct list proxies; /* struct proxy.hold_link */
+	size_t n;
+};
+
+struct router {
+	struct loop *loop;
+	struct client *client;
+	struct router_spec spec;
+	char address[64];
+	struct http_server *server;
+	struct http_pool *pool;
+	struct client_watch *watch;
+	bool synced;
+	router_policy decide;
+	void *decide_arg;
+	struct map *holds;   /* "ns/name" → struct hold, owned */
+	struct list woken;   /* proxies whose sandbox changed */
+	struct timer *waker; /* looks at them outside of the write that changed it */
+	struct list tunnels; /* upgraded connections: struct proxy.link */
+	struct router_stats stats;
+};
+
+struct proxy;
+/* Takes the request from here to its end. */
+void proxy_start(struct router *r, struct http_request *req, const struct route *route);
+void proxy_look_again(struct proxy *p); /* its sandbox has changed */
+struct proxy *proxy_of_hold(struct list *link);
+void proxy_cut(struct list *tunnel);
+/* {"detail": text} */
+void router_answer(struct http_request *req, int status, const char *fmt, ...) printf_like(3, 4);
+
+/* False when too many wait. */
+bool router_hold(struct router *r, const struct route *route, struct list *link);
+void router_unhold(struct router *r, const struct route *route, struct list *link);
