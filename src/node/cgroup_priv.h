@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/*
+ * Control groups of one instance: "<mount>/<parent>/<slot>" in every hierarchy that matters, on
+ * hosts with version 2, version 1 or both. Nothing in here changes after cgroups_open(), so any
+ * thread may use it.
+ */
+enum {
+	CGROUP_MEMORY = 1,
+	CGROUP_CPU = 2,
+	CGROUP_PIDS = 4,
+	CGROUP_CPUACCT = 8,
+	CGROUP_TREE = 16, /* who belongs together: version 2, or the named tree of an old host */
+};
+
+struct cgroups;
+
+struct cgroup_limits {
+	int64_t memory;    /* bytes; 0: none */
+	int64_t cpu_milli; /* thousandths of a CPU; 0: none */
+	int64_t cpu_share; /* thousandths of a CPU requested, for the weight; 0: least */
+	int64_t pids;
+};
+
+/* Finds the hierarchies. parent is one path element. make: also makes the parents. */
+must_use struct err *cgroups_open(const char *parent, bool make, struct cgroups **ret);
+void cgroups_free(struct cgroups *c);
+AUTOPTR(cgroups)
+unsigned cgroups_have(const struct cgroups *c); /* the controllers that work here */
+
+must_use struct err *cgroup_make(const struct cgroups *c, const char *name);
+must_use struct err *cgroup_enter(const struct cgroups *c, const char *name); /* this process */
+must_use struct err *cgroup_limit(const struct cgroups *c, const char *name,
+				  const struct cgroup_limits *l);
+int64_t cgroup_oom_kills(const struct cgroups *c, const char *name); /* 0 when unknown */
+/* Kills what is left in it; the processes may take a moment to go. */
+void cgroup_kill(const struct cgroups *c, const char *name);
+/* Absent is fine. ERR_UNAVAILABLE: there still are processes. */
+must_use struct err *cgroup_remove(const struct cgroups *c, const char *name);
+void cgroups_remove_parent(const struct cgroups *c); /* if nothing is left in it */
+/* Every group of the instance, once for each hierarchy. path is absolute. */
+void cgroups_each(const struct cgroups *c,
+		  void (*fn)(void *arg, const char *name, const char *path), void *arg);
+/* The processes in a directory given by cgroups_each(). */
+void cgroup_each_pid(const char *path, void (*fn)(void *arg, pid_t pid), void *arg);
