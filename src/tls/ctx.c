@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdatomic.h>
+
+#include "base/mem.h"
+#include "tls/tls.h"
+#include "tls/tls_priv.h"
+
+/*
+ * Contexts: which certificates we show, whom we believe, and which protocol versions we speak.
+ *
+ * A server never fails a handshake over a client's certificate. A torn handshake tells the user
+ * nothing; so the connection stands, tls_peer_rejected() says so, and whoever serves it can answer
+ * with words.
+ */
+struct tls_ctx {
+	_Atomic unsigned refs;
+	SSL_CTX *ssl;
+};
+
+static const unsigned char alpn_http11[] = "\x08http/1.1";
+enum {
+	ALPN_LEN = sizeof(alpn_http11) - 1,
+};
+
+struct err *tls_err(enum err_code code, const char *doing)
+{
+	unsigned long n = ERR_peek_last_error();
+	const char *reason = n ? ERR_reason_error_string(n) : NULL;
+	struct err *e = err_new(code, "%s: %s", doing, reason ? reason : "refused by the library");
+
+	ERR_clear_error();
+	return e;
+}
+
+BIO *tls_text(const char *pem)
+{
+	BIO *b = BIO_new_mem_buf(pem, -1);
+
+	if (!b)
+		abort(); /* out of memory, as everywhere */
+	return b;
+}
+
+char *tls_bio_steal(BIO *b)
+{
+	char *p;
+	long len = BIO_get_mem_data(b, &p);
+
+	return xstrndup(p, (size_t)len);
+}
+
+struct err *tls_read_cert(const char *pem, X509 **ret)
+{
+	auto_ossl(BIO) b = tls_text(pem);
+	X509 *x = PEM_read_bio_X509(b, NULL, NULL, NULL);
+
+	if (!x)
+		return tls_err(ERR_INVALID, "read certificate");
+	*ret = x;
+	return NULL;
+}
+
+/* Private keys, and public ones for those who only verify. */
+struct err *tls_read_key(const char *pem, EVP_PKEY **ret)
+{
+	auto_ossl(BIO) b = tls_text(pem);
+	EVP_PKEY *k = PEM_read_bio_PrivateKey(b, NULL, NULL, NULL);
+
+	if (!k) {
+		auto_ossl(BIO) again = tls_text(pem);
+
+		k = PEM_read_bio_PUBKEY(again, NULL, NULL, NULL);
+	}
+	if (!k)
+		return tls_err(ERR_INVALID, "read key");
+	ERR_clear_error();
+	*ret = k;
+	return NULL;
+}
+
+static struct err *use_pair(SSL_CTX *s, const char *cert_pem, const char *key_pem)
+{
+	auto_ossl(BIO) chain = tls_text(cert_pem);
+	auto_ossl(X509) leaf = PEM_read_bio_X509(chain, NULL, NULL, NULL);
+	auto_ossl(EVP_PKEY) key = NULL;
+	X509 *more;
+	struct err *e;
+
+	if (!leaf || SSL_CTX_use_certificate(s, leaf) != 1)
+		return tls_err(ERR_INVALID, "read certificate");
+	while ((more = PEM_read_bio_X509(chain, NULL, NULL, NULL)))
+		if (SSL_CTX_add0_chain_cert(s, more) != 1)
+			return tls_err(ERR_INVALID, "read certificate chain");
+	ERR_clear_error(); /* the end of the text is an error to the library */
+
+	e = tls_read_key(key_pem, &key);
+	if (e)
+		return e;
+	if (SSL_CTX_use_PrivateKey(s, key) != 1 || SSL_CTX_check_private_key(s) != 1)
+		return tls_err(ERR_INVALID, "use key");
+	return NULL;
+}
+
+/* All certificates of pem are believed; as_client_ca: clients are also told so, to pick theirs by
+ * it. */
+static struct err *trust(SSL_CTX *s, const char *pem, bool as_client_ca)
+{
+	auto_ossl(BIO) b = tls_text(pem);
+	X509_STORE *store = SSL_CTX_get_cert_store(s);
+	unsigned n = 0;
+
+	for (;; n++) {
+		auto_ossl(X509) x = PEM_read_bio_X509(b, NULL, NULL, NULL);
+
+		if (!x)
+			break;
+		if (X509_STORE_add_cert(store, x) != 1)
+			return tls_err(ERR_INVALID, "read CA certificate");
+		if (as_client_ca && SSL_CTX_add_client_CA(s, x) != 1)
+			return tls_err(ERR_INVALID, "read CA certificate");
+	}
+	if (!n)
+		return tls_err(ERR_INVALID, "read CA certificate");
+	ERR_clear_error();
+	return NULL;
+}
+
+/* The handshake goes on; SSL_get_verify_result() keeps the last thing that was wrong, also across
+ * resumption. */
+static int verify_later(unused int ok, unused X509_STORE_CTX *x)
+{
+	return 1;
+}
+
+static int alpn_choose(unused SSL *ssl, const unsigned char **out, unsigned char *out_len,
+		       const unsigned char *in, unsigned in_len, unused void *arg)
+{
+	unsigned char *chosen;
+
+	if (SSL_select_next_proto(&chosen, out_len, alpn_http11, ALPN_LEN, in, in_len) !=
+	    OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_NOACK;
+	*out = chosen;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static SSL_CTX *ctx_base(const SSL_METHOD *method)
+{
+	SSL_CTX *s = SSL_CTX_new(method);
+
+	if (!s)
+		abort();
+	SSL_CTX_set_min_proto_version(s, TLS1_2_VERSION);
+	SSL_CTX_set_options(s, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+				       SSL_OP_CIPHER_SERVER_PREFERENCE);
+	/* A connection that waits holds no record buffers: many watches are idle most of the time.
+	 */
+	SSL_CTX_set_mode(s, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+				    SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_read_ahead(s, 1); /* head and body of a record in one system call */
+	return s;
+}
+
+static struct tls_ctx *ctx_wrap(SSL_CTX *s)
+{
+	struct tls_ctx *c = xnew(struct tls_ctx);
+
+	c->refs = 1;
+	c->ssl = s;
+	return c;
+}
+
+struct err *tls_server_ctx(const struct tls_server_spec *spec, struct tls_ctx **ret)
+{
+	auto_ossl(SSL_CTX) s = ctx_base(TLS_server_method());
+	struct err *e;
+
+	SSL_CTX_set_alpn_select_cb(s, alpn_choose, NULL);
+	SSL_CTX_set_session_cache_mode(
+		s, SSL_SESS_CACHE_OFF); /* tickets keep the state at the client */
+	SSL_CTX_set_session_id_context(s, (const unsigned char *)"cay", 3);
+	SSL_CTX_set_num_tickets(s, 1);
+	/* HTTP frames its bodies itself, and many clients just close. */
+	SSL_CTX_set_options(s, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	e = use_pair(s, spec->cert_pem, spec->key_pem);
+	if (e)
+		return e;
+	if (spec->client_ca_pem) {
+		e = trust(s, spec->client_ca_pem, true);
+		if (e)
+			return e;
+		SSL_CTX_set_verify(s, SSL_VERIFY_PEER, verify_later);
+	}
+	*ret = ctx_wrap(take(s));
+	return NULL;
+}
+
+struct err *tls_client_ctx(const struct tls_client_spec *spec, struct tls_ctx **ret)
+{
+	auto_ossl(SSL_CTX) s = ctx_base(TLS_client_method());
+	struct err *e = NULL;
+
+	(void)SSL_CTX_set_alpn_protos(s, alpn_http11, ALPN_LEN);
+	SSL_CTX_set_verify(s, spec->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+	if (spec->ca_pem)
+		e = trust(s, spec->ca_pem, false);
+	else if (SSL_CTX_set_default_verify_paths(s) != 1)
+		e = tls_err(ERR_SYS, "read the system's CA certificates");
+	if (!e && spec->cert_pem)
+		e = use_pair(s, spec->cert_pem, spec->key_pem ? spec->key_pem : "");
+	if (e)
+		return e;
+	*ret = ctx_wrap(take(s));
+	return NULL;
+}
+
+struct tls_ctx *tls_ctx_ref(struct tls_ctx *c)
+{
+	atomic_fetch_add(&c->refs, 1);
+	return c;
+}
+
+void tls_ctx_unref(struct tls_ctx *c)
+{
+	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	SSL_CTX_free(c->ssl);
+	free(c);
+}
+
+SSL_CTX *tls_ctx_ssl(struct tls_ctx *c)
+{
+	return c->ssl;
+}

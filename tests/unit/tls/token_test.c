@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/parse.h"
+#include "base/str.h"
+#include "test.h"
+#include "tls/tls.h"
+
+static const char claims[] = "{\"iss\":\"cay\",\"sub\":\"system:serviceaccount:a:b\"}";
+
+TEST(a_token_is_believed_by_its_key_alone)
+{
+	autofree char *key = NULL, *other = NULL, *token = NULL, *got = NULL;
+
+	works(tls_make_key(&key));
+	works(tls_make_key(&other));
+	works(tls_token_sign(key, claims, &token));
+	works(tls_token_verify(key, token, &got));
+	eq_str(got, claims);
+	fails(tls_token_verify(other, token, &got), ERR_UNAUTHENTICATED);
+}
+
+TEST(a_token_changed_anywhere_is_refused)
+{
+	autofree char *key = NULL, *token = NULL;
+	char *got;
+
+	works(tls_make_key(&key));
+	works(tls_token_sign(key, claims, &token));
+	for (size_t i = 0; token[i]; i++) {
+		char was = token[i];
+
+		token[i] = was == 'A' ? 'B' : 'A';
+		fails(tls_token_verify(key, token, &got), ERR_UNAUTHENTICATED);
+		token[i] = was;
+	}
+	works(tls_token_verify(key, token, &got));
+	free(got);
+}
+
+/* Heads an attacker would like: no algorithm, a symmetric one, another key. */
+TEST(no_other_algorithm_is_taken)
+{
+	static const char *const heads[] = {
+		"{\"alg\":\"none\"}",
+		"{\"alg\":\"HS256\"}",
+		"{\"alg\":\"ES256\"}",
+		"{\"alg\":\"es256\"}",
+		"{\"alg\":\"RS256\"}",
+		"{\"alg\":\"ES384\"}",
+		"{}",
+		"",
+	};
+	autofree char *key = NULL, *token = NULL;
+	const char *rest;
+	char *got;
+
+	works(tls_make_key(&key));
+	works(tls_token_sign(key, claims, &token));
+	rest = strchr(token, '.');
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+		autofree char *head = base64_encode(heads[i], strlen(heads[i]), true);
+		autofree char *forged = xasprintf("%s%s", head, rest);
+
+		fails(tls_token_verify(key, forged, &got), ERR_UNAUTHENTICATED);
+	}
+}
+
+TEST(misshapen_tokens_are_refused)
+{
+	autofree char *key = NULL, *token = NULL, *longer = NULL, *unsigned_token = NULL,
+		      *padded = NULL;
+	autofree char *huge = xcalloc(1, 100 * 1024);
+	char *got;
+
+	works(tls_make_key(&key));
+	works(tls_token_sign(key, claims, &token));
+	longer = xasprintf("%s.x", token);
+	padded = xasprintf("%s==", token);
+	unsigned_token = xstrdup(token);
+	strrchr(unsigned_token, '.')[1] = '\0';
+	memset(huge, 'a', 100 * 1024 - 1);
+	{
+		const char *const rows[] = { "",      ".",    "..",           "...",
+					     "a.b.c", longer, unsigned_token, huge,
+					     padded };
+
+		for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+			fails(tls_token_verify(key, rows[i], &got), ERR_UNAUTHENTICATED);
+	}
+}
+
+TEST(only_p256_keys_sign)
+{
+	char *token;
+
+	fails(tls_token_sign("junk", claims, &token), ERR_INVALID);
+	fails(tls_token_verify("junk", "a.b.c", &token), ERR_INVALID);
+}
+
+TEST(a_certificate_tells_when_it_ends)
+{
+	struct tls_pair ca = { 0 };
+	usec now = clock_wall(), end;
+
+	works(tls_make_ca("ca", (usec)3600 * 1000000, &ca));
+	works(tls_cert_expiry(ca.cert_pem, &end));
+	is_true(end > now + (usec)3590 * 1000000 && end < now + (usec)3610 * 1000000);
+	fails(tls_cert_expiry("junk", &end), ERR_INVALID);
+	tls_pair_done(&ca);
+}
+
+TEST(sha256_is_sha256)
+{
+	unsigned char hash[32];
+	char hex[65];
+
+	sha256("abc", 3, hash);
+	hex_encode(hash, sizeof(hash), hex);
+	eq_str(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
