@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 struct causes;
@@ -22,8 +23,9 @@ struct column {
 	const char *path; /* as in a CRD: .status.conditions[?(@.type=='Ready')].status */
 	const char *help;
 	int priority; /* 0 always, 1 with -o wide */
-	/* Where a path cannot say it (a Pod's READY): computes the cell. NULL: path. */
-	struct json *(*cell)(struct json_doc *d, const struct json *obj);
+	/* Where a path cannot say it (a Pod's READY): computes the cell. NULL: path. A "date"
+	 * answers with a time, which the table turns into an age. */
+	struct json *(*cell)(struct json_doc *d, const struct json *obj, usec now);
 };
 
 enum {
@@ -38,6 +40,7 @@ enum {
 
 struct kind {
 	const char *group, *version; /* group "" is core */
+	const char *api_version;     /* both as an object says it */
 	const char *kind, *list_kind, *plural, *singular;
 	const char *short_names[4]; /* ends with NULL */
 	const char *categories[4];

@@ -15,13 +15,20 @@ struct object;
  * What every kind shares: metadata rules, owner references, conditions, hashes.
  */
 /* NULL, or what is wrong with the text. */
-const char *meta_bad_dns_label(const char *s);      /* ≤ 63 */
-const char *meta_bad_dns_subdomain(const char *s);  /* ≤ 253 */
+const char *meta_bad_dns_label(const char *s);     /* ≤ 63 */
+const char *meta_bad_dns_subdomain(const char *s); /* ≤ 253 */
+const char *
+meta_bad_dns_1035_label(const char *s); /* ≤ 63, a letter first: volume and port names */
 const char *meta_bad_qualified_name(const char *s); /* label and annotation keys */
 const char *meta_bad_label_value(const char *s);
 
 /* name/generateName, namespace, labels, annotations, owner references, finalizers. */
 void meta_validate(const struct json *metadata, bool namespaced, struct causes *c);
+void meta_validate_labels(const struct json *labels, const char *path, struct causes *c);
+void meta_validate_annotations(const struct json *annotations, const char *path, struct causes *c);
+/* Between two states of one object: what a client may not change, no new finalizers on the way out.
+ */
+void meta_validate_update(const struct json *metadata, const struct json *old, struct causes *c);
 
 /* ownerReferences element { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true
  * } of owner. */
@@ -46,3 +53,6 @@ void name_hash_json(const struct json *v,
 /* "1500m", "2Gi", "1e3", 5: the value in thousandths. ERR_MALFORMED. */
 must_use struct err *quantity_parse_milli(const struct json *q, int64_t *ret);
 bool quantity_equal(const struct json *a, const struct json *b);
+bool quantity_valid(const struct json *q);
+/* As Kubernetes writes it: "1000m" is "1", 0.5 is "500m", "1024Mi" is "1Gi". NULL: no quantity. */
+struct json *quantity_canonical(struct json_doc *d, const struct json *q);

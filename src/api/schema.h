@@ -51,12 +51,17 @@ struct type {
 	enum list_kind list;        /* TYPE_LIST: how server-side apply sees it */
 	const char *merge_keys[4];  /* LIST_MAP */
 	const char *patch_key;      /* strategic merge: elements are merged by this member; NULL:
-				       replaced whole */
+				       replaced whole; "": scalars, merged as a set */
 	const char *const *values;  /* TYPE_STRING: allowed ones, NULL-terminated; NULL: any */
 	const char *pattern;        /* for OpenAPI; checked by check */
 	const char *(*check)(const struct json *v); /* NULL or what is wrong with it */
 	const int64_t *min, *max;                   /* numbers; lengths of strings and lists */
 	const char *help;
+	bool atomic; /* TYPE_OBJECT, TYPE_MAP: one owner as a whole (x-kubernetes-map-type) */
+	/* Of a whole object: a custom resource, where the schema is all the validation there is:
+	 * list keys are unique, and what is required is so in status too. Kubernetes asks neither
+	 * of its built-in kinds. */
+	bool structural;
 };
 
 struct field {
@@ -67,6 +72,11 @@ struct field {
 	const char *help;
 	int pb; /* protobuf number, 0 when unknown */
 };
+
+/* The types without fields. */
+extern const struct type type_string, type_bool, type_int32, type_int64, type_number,
+	type_int_or_string, type_quantity, type_time, type_micro_time, type_bytes, type_any,
+	type_string_map, type_string_list;
 
 /* What is wrong with an object, by field. */
 enum cause_reason {
@@ -90,10 +100,21 @@ struct causes {
 	struct cause *list;
 	size_t n; /* at most 64 are kept */
 };
+/* The same text for the same field is kept once. c may be NULL: nobody wants to know. */
 void causes_add(struct causes *c, enum cause_reason reason, const char *field, const char *fmt, ...)
 	printf_like(4, 5);
 void causes_done(struct causes *c);
 const char *cause_reason_name(enum cause_reason r); /* "FieldValueRequired" */
+/* "spec.a: Required value" or "[spec.a: ..., spec.b: ...]", as a Status message ends. malloc'd. */
+char *causes_text(const struct causes *c);
+/* The usual ones, worded as Kubernetes does. detail may be NULL in the first and NULL v is null. */
+void causes_required(struct causes *c, const char *field, const char *detail);
+void causes_invalid(struct causes *c, const char *field, const struct json *v, const char *detail);
+void causes_invalid_str(struct causes *c, const char *field, const char *v, const char *detail);
+void causes_unsupported(struct causes *c, const char *field, const char *v,
+			const char *const *values);
+void causes_duplicate(struct causes *c, const char *field, const char *v);
+void causes_forbidden(struct causes *c, const char *field, const char *detail);
 
 /* Removes unknown fields, in place. unknown (may be NULL) gets their paths as CAUSE_UNKNOWN. */
 void schema_prune(struct json_doc *d, struct json *v, const struct type *t, struct causes *unknown);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/err.h"
 #include "json/json.h"
@@ -14,8 +15,8 @@ struct selector;
 
 must_use struct err *selector_parse_labels(const char *text,
 					   struct selector **ret); /* "" matches all */
-must_use struct err *selector_from_object(const struct json *label_selector,
-					  struct selector **ret); /* matchLabels/-Expressions */
+/* matchLabels and matchExpressions. {} matches everything; what is no object matches nothing. */
+must_use struct err *selector_from_object(const struct json *label_selector, struct selector **ret);
 must_use struct err *selector_parse_fields(const char *text, struct selector **ret);
 void selector_free(struct selector *s);
 AUTOPTR(selector)
@@ -25,3 +26,5 @@ bool selector_matches_fields(const struct selector *s, const struct json *obj);
 /* The value that the selector demands of this field or label, NULL when it demands none (for
  * metadata.name look-ups). */
 const char *selector_wants(const struct selector *s, const char *key);
+/* The key of the i-th requirement, NULL at the end: a server refuses fields it does not index. */
+const char *selector_key(const struct selector *s, size_t i);

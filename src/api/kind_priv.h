@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/kind.h"
+
+/*
+ * The parts that the kind table is put together from.
+ */
+
+/* Columns, each ending with a NULL name. */
+extern const struct column columns_namespace[], columns_pod[], columns_service[],
+	columns_persistent_volume_claim[], columns_secret[], columns_config_map[],
+	columns_service_account[], columns_event[], columns_node[], columns_endpoint_slice[],
+	columns_network_policy[], columns_lease[], columns_sandbox[], columns_sandbox_claim[],
+	columns_sandbox_warm_pool[], columns_plain[];
+
+/* Conversion, in place. */
+struct err *convert_event_to_core(struct json_doc *d);
+struct err *convert_event_from_core(struct json_doc *d);
+struct err *convert_sandbox_to_v1beta1(struct json_doc *d);
+struct err *convert_sandbox_to_v1alpha1(struct json_doc *d);
+
+/* Defaults that a schema cannot say. old is NULL on create. */
+void complete_namespace(struct json_doc *d, const struct json *old);
+void complete_pod(struct json_doc *d, const struct json *old);
+void complete_service(struct json_doc *d, const struct json *old);
+void complete_persistent_volume_claim(struct json_doc *d, const struct json *old);
+void complete_secret(struct json_doc *d, const struct json *old);
+void complete_network_policy(struct json_doc *d, const struct json *old);
+
+/* Rules that a schema cannot say. old is NULL on create. */
+void validate_namespace(const struct json *obj, const struct json *old, struct causes *c);
+void validate_pod(const struct json *obj, const struct json *old, struct causes *c);
+void validate_service(const struct json *obj, const struct json *old, struct causes *c);
+void validate_persistent_volume_claim(const struct json *obj, const struct json *old,
+				      struct causes *c);
+void validate_secret(const struct json *obj, const struct json *old, struct causes *c);
+void validate_config_map(const struct json *obj, const struct json *old, struct causes *c);
+void validate_network_policy(const struct json *obj, const struct json *old, struct causes *c);
+void validate_endpoint_slice(const struct json *obj, const struct json *old, struct causes *c);
+void validate_event(const struct json *obj, const struct json *old, struct causes *c);
+void validate_lease(const struct json *obj, const struct json *old, struct causes *c);
+void validate_sandbox(const struct json *obj, const struct json *old, struct causes *c);
+void validate_sandbox_name(const struct json *obj, const struct json *old, struct causes *c);

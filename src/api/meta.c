@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
+
+#include <ctype.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/schema.h"
+#include "base/str.h"
+
+/*
+ * The rules of metadata. The texts are those of Kubernetes, because people and tools know them.
+ */
+enum {
+	MAX_LABEL = 63,
+	MAX_SUBDOMAIN = 253,
+	MAX_ANNOTATIONS = 256 * 1024,
+};
+
+#define LABEL_REGEX     "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+#define SUBDOMAIN_REGEX LABEL_REGEX "(\\." LABEL_REGEX ")*"
+#define REGEX_USED(r)   "regex used for validation is '" r "')"
+
+static const char bad_label[] =
+	"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+	"must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', " REGEX_USED(
+		LABEL_REGEX);
+static const char bad_1035[] =
+	"a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+	"alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
+	"'abc-123', " REGEX_USED("[a-z]([-a-z0-9]*[a-z0-9])?");
+static const char bad_subdomain[] =
+	"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+	"'.', and must start and end with an alphanumeric character (e.g. 'example.com', " REGEX_USED(
+		SUBDOMAIN_REGEX);
+static const char bad_qualified[] =
+	"name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+	"with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', " REGEX_USED(
+		"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]");
+static const char bad_value[] =
+	"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+	"'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or "
+	"'my_value',  or '12345', " REGEX_USED("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?");
+
+static bool is_lower_alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool is_dns_label(const char *s, size_t len)
+{
+	if (!len || !is_lower_alnum(s[0]) || !is_lower_alnum(s[len - 1]))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!is_lower_alnum(s[i]) && s[i] != '-')
+			return false;
+	return true;
+}
+
+const char *meta_bad_dns_label(const char *s)
+{
+	if (strlen(s) > MAX_LABEL)
+		return "must be no more than 63 characters";
+	return is_dns_label(s, strlen(s)) ? NULL : bad_label;
+}
+
+const char *meta_bad_dns_1035_label(const char *s)
+{
+	if (strlen(s) > MAX_LABEL)
+		return "must be no more than 63 characters";
+	return is_dns_label(s, strlen(s)) && !isdigit((unsigned char)*s) ? NULL : bad_1035;
+}
+
+const char *meta_bad_dns_subdomain(const char *s)
+{
+	struct span rest = SPAN(s);
+
+	if (rest.len > MAX_SUBDOMAIN)
+		return "must be no more than 253 characters";
+	while (rest.p) {
+		struct span part = span_cut(rest, '.', &rest);
+
+		if (!is_dns_label(part.p, part.len))
+			return bad_subdomain;
+	}
+	return NULL;
+}
+
+/* Letters, digits and -_. with a letter or digit at both ends. */
+static bool is_name_text(const char *s, size_t len)
+{
+	if (!len || !isalnum((unsigned char)s[0]) || !isalnum((unsigned char)s[len - 1]))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)s[i]) && !strchr("-_.", s[i]))
+			return false;
+	return true;
+}
+
+static const char *bad_prefix(const char *s, size_t len)
+{
+	char prefix[MAX_SUBDOMAIN + 1];
+
+	if (!len)
+		return "prefix part must be non-empty";
+	if (len > MAX_SUBDOMAIN)
+		return "prefix part must be no more than 253 characters";
+	memcpy(prefix, s, len);
+	prefix[len] = 0;
+	if (meta_bad_dns_subdomain(prefix))
+		return "prefix part a lowercase RFC 1123 subdomain must consist of lower case "
+		       "alphanumeric characters, '-' or '.', and must start and end with an "
+		       "alphanumeric character (e.g. 'example.com', " REGEX_USED(SUBDOMAIN_REGEX);
+	return NULL;
+}
+
+const char *meta_bad_qualified_name(const char *s)
+{
+	const char *slash = strchr(s, '/'), *name = slash ? slash + 1 : s, *bad;
+
+	if (strchr(name, '/'))
+		return "a qualified name must consist of alphanumeric characters, '-', '_' or '.', "
+		       "and must start and end with an alphanumeric character (e.g. 'MyName',  or "
+		       "'my.name',  or '123-abc', regex used for validation is "
+		       "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain "
+		       "prefix and '/' (e.g. 'example.com/MyName')";
+	bad = slash ? bad_prefix(s, (size_t)(slash - s)) : NULL;
+	if (bad)
+		return bad;
+	if (!*name)
+		return "name part must be non-empty";
+	if (strlen(name) > MAX_LABEL)
+		return "name part must be no more than 63 characters";
+	return is_name_text(name, strlen(name)) ? NULL : bad_qualified;
+}
+
+const char *meta_bad_label_value(const char *s)
+{
+	if (strlen(s) > MAX_LABEL)
+		return "must be no more than 63 characters";
+	return !*s || is_name_text(s, strlen(s)) ? NULL : bad_value;
+}
+
+static void check_names(const struct json *meta, bool namespaced, struct causes *c)
+{
+	const char *name = json_get_str(meta, "name"), *ns = json_get_str(meta, "namespace");
+	const char *bad;
+
+	if (str_empty(name)) {
+		causes_required(c, "metadata.name", "name or generateName is required");
+	} else {
+		bad = meta_bad_dns_subdomain(name);
+		if (bad)
+			causes_invalid_str(c, "metadata.name", name, bad);
+	}
+	if (!namespaced && !str_empty(ns))
+		causes_forbidden(c, "metadata.namespace", "not allowed on this type");
+	if (namespaced && str_empty(ns))
+		causes_required(c, "metadata.namespace", NULL);
+	bad = namespaced && !str_empty(ns) ? meta_bad_dns_label(ns) : NULL;
+	if (bad)
+		causes_invalid_str(c, "metadata.namespace", ns, bad);
+}
+
+void meta_validate_labels(const struct json *labels, const char *path, struct causes *c)
+{
+	const char *bad;
+
+	json_each(it, labels) {
+		bad = meta_bad_qualified_name(it.key);
+		if (bad)
+			causes_invalid_str(c, path, it.key, bad);
+		bad = json_str(it.val) ? meta_bad_label_value(json_str(it.val)) : NULL;
+		if (bad)
+			causes_invalid(c, path, it.val, bad);
+	}
+}
+
+/* Keys may have capitals anywhere, unlike label keys. */
+static const char *bad_annotation_key(const char *key)
+{
+	autofree char *lower = xstrdup(key);
+
+	for (char *p = lower; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	return meta_bad_qualified_name(lower);
+}
+
+void meta_validate_annotations(const struct json *annotations, const char *path, struct causes *c)
+{
+	size_t total = 0;
+
+	json_each(it, annotations) {
+		const char *bad = bad_annotation_key(it.key);
+
+		if (bad)
+			causes_invalid_str(c, path, it.key, bad);
+		total += strlen(it.key) + json_str_len(it.val);
+	}
+	if (total > MAX_ANNOTATIONS)
+		causes_add(c, CAUSE_TOO_LONG, path, "Too long: may not be more than %d bytes",
+			   MAX_ANNOTATIONS);
+}
+
+static void check_owner(const struct json *ref, struct causes *c)
+{
+	static const char *const needed[] = { "kind", "name", "uid" };
+	const char *version = json_get_str(ref, "apiVersion");
+	char path[64];
+
+	if (str_empty(version) || str_ends(version, "/"))
+		causes_invalid_str(c, "metadata.ownerReferences.apiVersion", version,
+				   "version must not be empty");
+	for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
+		const char *v = json_get_str(ref, needed[i]);
+
+		(void)snprintf(path, sizeof(path), "metadata.ownerReferences.%s", needed[i]);
+		if (str_empty(v))
+			causes_invalid_str(c, path, "", "must not be empty");
+	}
+	if (str_eq(version, "v1") && str_eq(json_get_str(ref, "kind"), "Event"))
+		causes_invalid(c, "metadata.ownerReferences", ref,
+			       "/v1, Kind=Event is disallowed from being an owner");
+}
+
+static void check_owners(const struct json *refs, struct causes *c)
+{
+	const struct json *first = NULL;
+
+	json_each(it, refs) {
+		check_owner(it.val, c);
+		if (!json_get_bool(it.val, "controller", false))
+			continue;
+		if (first)
+			causes_add(c, CAUSE_INVALID, "metadata.ownerReferences",
+				   "Invalid value: only one reference can have controller set to "
+				   "true, found %s/%s and %s/%s",
+				   str_or(json_get_str(first, "kind"), ""),
+				   str_or(json_get_str(first, "name"), ""),
+				   str_or(json_get_str(it.val, "kind"), ""),
+				   str_or(json_get_str(it.val, "name"), ""));
+		first = it.val;
+	}
+}
+
+static void check_finalizers(const struct json *finalizers, struct causes *c)
+{
+	json_each(it, finalizers) {
+		const char *bad =
+			json_str(it.val) ? meta_bad_qualified_name(json_str(it.val)) : NULL;
+
+		if (bad)
+			causes_invalid(c, "metadata.finalizers", it.val, bad);
+	}
+}
+
+void meta_validate(const struct json *metadata, bool namespaced, struct causes *c)
+{
+	check_names(metadata, namespaced, c);
+	meta_validate_labels(json_get(metadata, "labels"), "metadata.labels", c);
+	meta_validate_annotations(json_get(metadata, "annotations"), "metadata.annotations", c);
+	check_owners(json_get(metadata, "ownerReferences"), c);
+	check_finalizers(json_get(metadata, "finalizers"), c);
+}
+
+static bool list_has(const struct json *list, const char *s)
+{
+	json_each(it, list)
+		if (str_eq(json_str(it.val), s))
+			return true;
+	return false;
+}
+
+void meta_validate_update(const struct json *metadata, const struct json *old, struct causes *c)
+{
+	static const char *const fixed[] = { "name", "namespace", "uid", "creationTimestamp" };
+	char path[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
+		const struct json *v = json_get(metadata, fixed[i]);
+
+		(void)snprintf(path, sizeof(path), "metadata.%s", fixed[i]);
+		if (!json_equal(v, json_get(old, fixed[i])))
+			causes_invalid(c, path, v, "field is immutable");
+	}
+	if (!json_get(old, "deletionTimestamp"))
+		return;
+	json_each(it, json_get(metadata, "finalizers"))
+		if (!list_has(json_get(old, "finalizers"), json_str(it.val)))
+			causes_add(c, CAUSE_FORBIDDEN, "metadata.finalizers",
+				   "Forbidden: no new finalizers can be added if the object is "
+				   "being deleted, found new finalizers []string{\"%s\"}",
+				   str_or(json_str(it.val), ""));
+}
+
+struct json *meta_controller_ref(struct json_doc *d, const struct object *owner)
+{
+	struct json *ref = json_obj(d);
+
+	json_set_str(d, ref, "apiVersion", kind_api_version(owner->kind));
+	json_set_str(d, ref, "kind", owner->kind->kind);
+	json_set_str(d, ref, "name", owner->name);
+	json_set_str(d, ref, "uid", owner->uid);
+	json_set_bool(d, ref, "controller", true);
+	json_set_bool(d, ref, "blockOwnerDeletion", true);
+	return ref;
+}
