@@ -12,15 +12,20 @@
  * order matters. Reading goes through a cursor that remembers the first overrun: a decoder reads
  * all its fields and asks once, at the end, whether they were there and nothing else was.
  */
-#define HEAD 9 /* u32 length, u8 type, u32 stream */
+enum {
+	AFTER_LENGTH = WIRE_HEAD - 4, /* the part of the head that the length counts */
+};
+
+static void set_le(char *p, uint64_t v, unsigned n_bytes)
+{
+	for (unsigned i = 0; i < n_bytes; i++)
+		p[i] = (char)(v >> (8 * i));
+}
 
 static void put_le(struct buf *out, uint64_t v, unsigned n_bytes)
 {
-	char b[8];
-
-	for (unsigned i = 0; i < n_bytes; i++)
-		b[i] = (char)(v >> (8 * i));
-	buf_add(out, b, n_bytes);
+	set_le(buf_reserve(out, n_bytes), v, n_bytes);
+	buf_wrote(out, n_bytes);
 }
 
 static uint64_t get_le(const char *p, unsigned n_bytes)
@@ -42,7 +47,7 @@ struct err *wire_next(const char *in, size_t len, struct wire_frame *ret, size_t
 	if (len < 4)
 		return NULL;
 	size = get_le(in, 4);
-	if (size < HEAD - 4 || size > WIRE_MAX)
+	if (size < AFTER_LENGTH || size > WIRE_MAX)
 		return err_new(ERR_MALFORMED, "read frame: length %llu", (unsigned long long)size);
 	if (len < 5)
 		return NULL;
@@ -54,20 +59,26 @@ struct err *wire_next(const char *in, size_t len, struct wire_frame *ret, size_t
 	*ret = (struct wire_frame){
 		.type = (enum wire_type)type,
 		.stream = (uint32_t)get_le(in + 5, 4),
-		.payload = in + HEAD,
-		.len = size - (HEAD - 4),
+		.payload = in + WIRE_HEAD,
+		.len = size - AFTER_LENGTH,
 	};
 	*ret_used = 4 + size;
 	*ret_have = 1;
 	return NULL;
 }
 
+void wire_head(char ret[WIRE_HEAD], enum wire_type type, uint32_t stream, size_t len)
+{
+	assert(len <= WIRE_MAX - AFTER_LENGTH);
+	set_le(ret, len + AFTER_LENGTH, 4);
+	set_le(ret + 4, type, 1);
+	set_le(ret + 5, stream, 4);
+}
+
 static void put_head(struct buf *out, enum wire_type type, uint32_t stream, size_t len)
 {
-	assert(len <= WIRE_MAX - (HEAD - 4));
-	put_le(out, len + HEAD - 4, 4);
-	put_le(out, type, 1);
-	put_le(out, stream, 4);
+	wire_head(buf_reserve(out, WIRE_HEAD), type, stream, len);
+	buf_wrote(out, WIRE_HEAD);
 }
 
 void wire_put(struct buf *out, enum wire_type type, uint32_t stream, const void *payload,
@@ -132,7 +143,7 @@ static size_t start_len(const struct wire_start *s)
 
 bool wire_start_fits(const struct wire_start *s)
 {
-	return start_len(s) <= WIRE_MAX - (HEAD - 4);
+	return start_len(s) <= WIRE_MAX - AFTER_LENGTH;
 }
 
 void wire_put_start(struct buf *out, enum wire_type type, uint32_t stream,

@@ -101,6 +101,9 @@ struct wire_state {
 must_use struct err *wire_next(const char *in, size_t len, struct wire_frame *ret, size_t *ret_used,
 			       int *ret_have);
 
+/* The first bytes of a frame, for a payload of len that is already behind them. */
+#define WIRE_HEAD 9
+void wire_head(char ret[WIRE_HEAD], enum wire_type type, uint32_t stream, size_t len);
 /* Adds one frame; a payload that does not fit into WIRE_MAX is the caller's mistake: split it. */
 void wire_put(struct buf *out, enum wire_type type, uint32_t stream, const void *payload,
 	      size_t len);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "guest/cri_log_priv.h"
+
+#define BLOCK 4096u /* holes begin and end on these */
+
+void cri_log_init(struct cri_log *log, int fd)
+{
+	struct stat st;
+
+	*log = (struct cri_log){ .fd = fd };
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return;
+	log->sized = S_ISREG(st.st_mode);
+	log->size = log->sized ? (uint64_t)st.st_size : 0;
+}
+
+void cri_log_done(struct cri_log *log)
+{
+	for (int i = 0; i < LOG_SOURCE_MAX_; i++)
+		buf_done(&log->line[i]);
+}
+
+static void bound(struct cri_log *log)
+{
+	uint64_t end;
+
+	if (!log->sized || log->size - log->punched <= LOG_MAX)
+		return;
+	end = (log->size - LOG_KEEP) & ~(uint64_t)(BLOCK - 1);
+	if (!fallocate(log->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)log->punched,
+		       (off_t)(end - log->punched))) {
+		log->punched = end;
+		return;
+	}
+	/* A file system without holes: the disk comes before the old lines. */
+	if (!ftruncate(log->fd, 0))
+		log->size = log->punched = 0;
+	else
+		log->sized = false;
+}
+
+static void write_line(struct cri_log *log, enum log_source source, char tag,
+		       const struct iovec text[2])
+{
+	static const char *const names[] = {
+		[LOG_SOURCE_STDOUT] = "stdout",
+		[LOG_SOURCE_STDERR] = "stderr",
+	};
+	char when[CLOCK_TEXT_MAX], head[CLOCK_TEXT_MAX + 16];
+	struct iovec line[4];
+	ssize_t n;
+
+	if (log->fd < 0)
+		return;
+	clock_format_nano(clock_wall(), when);
+	n = snprintf(head, sizeof(head), "%s %s %c ", when, names[source], tag);
+	line[0] = (struct iovec){ head, (size_t)n };
+	line[1] = text[0];
+	line[2] = text[1];
+	line[3] = (struct iovec){ (char[]){ '\n' }, 1 };
+	do
+		n = writev(log->fd, line, 4);
+	while (n < 0 && errno == EINTR);
+	if (n > 0)
+		log->size += (uint64_t)n;
+	bound(log);
+}
+
+/* The bytes that wait and len more, as one line. */
+static void put(struct cri_log *log, enum log_source source, char tag, const char *data, size_t len)
+{
+	struct buf *b = &log->line[source];
+	struct iovec text[2] = { { b->len ? buf_head(b) : NULL, b->len }, { (char *)data, len } };
+
+	write_line(log, source, tag, text);
+	buf_clear(b);
+}
+
+void cri_log_feed(struct cri_log *log, enum log_source source, const char *data, size_t len)
+{
+	struct buf *b = &log->line[source];
+
+	while (len) {
+		size_t room = MIN(len, LOG_LINE - b->len);
+		const char *nl = memchr(data, '\n', room);
+		size_t n = nl ? (size_t)(nl - data) : room;
+
+		if (nl)
+			put(log, source, 'F', data, n);
+		else if (room < len || b->len + n == LOG_LINE)
+			put(log, source, 'P', data, n);
+		else
+			buf_add(b, data, n);
+		n += nl ? 1 : 0;
+		data += n;
+		len -= n;
+	}
+}
+
+void cri_log_end(struct cri_log *log, enum log_source source)
+{
+	if (log->line[source].len)
+		put(log, source, 'F', "", 0);
+	buf_done(&log->line[source]);
+}

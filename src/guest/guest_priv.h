@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "guest/cri_log_priv.h"
+#include "wire/wire.h"
+
+struct children;
+struct link;
+struct loop;
+struct runtime;
+struct session;
+struct timer;
+struct watch;
+
+/*
+ * What pid 1 knows. One thread, one loop; nothing here is ever freed but links and sessions,
+ * because pid 1 ends only by being killed.
+ */
+enum {
+	GUEST_LINKS_MAX = 600,
+	GUEST_EXECS_MAX = 256,
+	GUEST_DIALS_MAX = 256,
+};
+
+/* The container's command: it belongs to the sandbox, not to the connection that started it. */
+struct command {
+	struct wire_start start; /* kept: the runtime serves under its ids and environment */
+	struct wire_state state;
+	struct cri_log log;
+	struct command_out {
+		struct guest *guest;
+		int fd; /* -1: ended */
+		struct watch *watch;
+		enum log_source source;
+	} out[LOG_SOURCE_MAX_];
+	int tty; /* master, to resize; -1: none */
+	int in;  /* write end of its input, only held; -1: none */
+};
+
+struct guest {
+	struct loop *loop;
+	struct children *children;
+	int listen_fd;
+	struct watch *accepting;
+	struct list links; /* struct link */
+	unsigned n_links, n_execs, n_dials;
+	struct command command;
+	struct runtime *runtime; /* NULL: not asked for */
+};
+
+/* link.c: connections of the node. */
+void links_start(struct guest *g, int listen_fd);
+struct buf *link_out(struct link *l); /* add frames here, then link_kick() */
+void link_kick(struct link *l);       /* sends at the end of this turn; sessions read on or pause */
+/* True: read no more from a process; session_settle() is called when the link has drained. */
+bool link_full(struct link *l);
+struct guest *link_guest(struct link *l);
+struct list *link_sessions(struct link *l);
+/* A frame to every connection that said hello. */
+void links_tell_exit(struct guest *g, const struct wire_state *s);
+
+/* command.c */
+must_use struct err *command_start(struct guest *g, struct wire_start *start); /* takes it over */
+void command_signal(struct guest *g, int signum);
+void command_resize(struct guest *g, uint16_t cols, uint16_t rows);
+
+/* exec.c, dial.c: open a session on a link; the answer frame is theirs. */
+void exec_open(struct link *l, uint32_t id, const struct wire_start *start);
+void dial_open(struct link *l, uint32_t id, uint16_t port);
+
+/* activate.c: listens for the runtime where the start asks for it, and forks it when needed. */
+void runtime_arm(struct guest *g);
+void runtime_disarm(struct guest *g);
+
+/* runtime.c: in a process of its own, forked from pid 1. */
+noreturn_fn void runtime_main(int listen_fd, const struct wire_start *who);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "guest/guest_priv.h"
+#include "guest/spawn_priv.h"
+#include "loop/loop.h"
+
+/*
+ * cay-init: pid 1 of a sandbox. The launcher starts it with /dev/null on 0, 1 and 2, the private
+ * socket (listening) on 3 and the log file on 4. It never ends by itself: when the command has
+ * ended, the node reads how, and kills the sandbox.
+ */
+enum {
+	FD_SOCKET = 3,
+	FD_LOG = 4,
+};
+
+static void on_term(void *arg)
+{
+	command_signal(arg, SIGTERM);
+}
+
+/* Before anything else: no descriptor leaks into a child, nobody inside looks into us. */
+static void shut_in(void)
+{
+	(void)fcntl(FD_SOCKET, F_SETFD, FD_CLOEXEC);
+	(void)fcntl(FD_LOG, F_SETFD, FD_CLOEXEC);
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	for (int signum = 1; signum < NSIG; signum++)
+		(void)signal(signum, SIG_DFL); /* the uncatchable refuse */
+	(void)signal(SIGPIPE, SIG_IGN);
+}
+
+/* Give memory back early: there are thousands of us on a host. */
+static void be_small(void)
+{
+	(void)mallopt(M_TRIM_THRESHOLD, 64 * 1024);
+	(void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);
+	(void)mallopt(M_TOP_PAD, 16 * 1024);
+}
+
+int main(void)
+{
+	struct guest *g;
+	autoptr(err) e = NULL;
+
+	shut_in();
+	be_small();
+	spawn_setup();
+	g = xnew(struct guest);
+	g->command.tty = g->command.in = -1;
+	for (int i = 0; i < LOG_SOURCE_MAX_; i++)
+		g->command.out[i].fd = -1;
+	cri_log_init(&g->command.log, FD_LOG);
+	e = loop_new(&g->loop);
+	if (!e)
+		e = children_new(g->loop, on_term, g, &g->children);
+	if (e)
+		return 1; /* there is nobody to tell; the node sees the end */
+	links_start(g, FD_SOCKET);
+	loop_run(g->loop);
+	return 0;
+}

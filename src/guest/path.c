@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "guest/runtime_priv.h"
+
+/*
+ * A path is first walked by name: each link is replaced by what it says, each ".." takes a name
+ * away, and whoever leaves the base that way is refused. An absolute link is inside when it begins
+ * with the base's own path. The result is then opened by the kernel beneath the base, so a link
+ * that appears in between can make the call fail and nothing more.
+ */
+enum {
+	LINKS_MAX = 40,
+	LENGTH_MAX = 16 * PATH_MAX,
+};
+
+struct err *base_open(const char *path, struct base *ret)
+{
+	autofree char *real = realpath(path, NULL);
+	autoclose fd = -1;
+
+	if (!real)
+		return err_sys(errno, "find %s", path);
+	fd = open(real, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(errno, "open %s", path);
+	*ret = (struct base){ take_fd(fd), take(real), xstrdup(path) };
+	return NULL;
+}
+
+void base_done(struct base *b)
+{
+	if (b->fd > 2)
+		(void)close(b->fd);
+	free(b->real);
+	free(b->given);
+	*b = (struct base){ -1, NULL, NULL };
+}
+
+struct walk {
+	const struct base *base;
+	struct buf done; /* names so far, without links */
+	char *rest;      /* still to walk */
+	unsigned n_links;
+};
+
+static struct err *escapes(void)
+{
+	return err_new(ERR_FORBIDDEN, "leave the base directory");
+}
+
+static struct err *step_up(struct walk *w)
+{
+	char *slash;
+
+	if (!w->done.len)
+		return escapes();
+	slash = memrchr(buf_head(&w->done), '/', w->done.len);
+	w->done.len = slash ? (size_t)(slash - buf_head(&w->done)) : 0;
+	return NULL;
+}
+
+/* What follows dir in an absolute path that is in it; NULL when it is not. */
+static const char *behind(const char *dir, const char *path)
+{
+	size_t len = strlen(dir);
+
+	while (len && dir[len - 1] == '/')
+		len--;
+	if (strncmp(dir, path, len) != 0 || (path[len] && path[len] != '/'))
+		return NULL;
+	return path + len;
+}
+
+/* The rest of the walk goes through target; a relative one starts where its link was. */
+static struct err *follow(struct walk *w, const char *target, const char *rest)
+{
+	const char *inside = target;
+	char *joined;
+
+	if (++w->n_links > LINKS_MAX)
+		return err_sys(ELOOP, "follow links");
+	if (*target == '/') {
+		inside = behind(w->base->real, target);
+		if (!inside)
+			inside = behind(w->base->given, target);
+		if (!inside)
+			return escapes();
+		w->done.len = 0;
+	}
+	if (strlen(inside) + strlen(rest) > LENGTH_MAX)
+		return err_sys(ENAMETOOLONG, "follow links");
+	joined = xasprintf("%s/%s", inside, rest);
+	free(w->rest);
+	w->rest = joined;
+	return NULL;
+}
+
+static struct err *step_into(struct walk *w, struct span name, const char *rest)
+{
+	size_t before = w->done.len;
+	char target[PATH_MAX];
+	ssize_t n;
+
+	if (before)
+		buf_add_char(&w->done, '/');
+	buf_add(&w->done, name.p, name.len);
+	n = readlinkat(w->base->fd, buf_str(&w->done), target, sizeof(target) - 1);
+	if (n >= 0) {
+		target[n] = '\0';
+		w->done.len = before;
+		return follow(w, target, rest);
+	}
+	memmove(w->rest, rest, strlen(rest) + 1);
+	return NULL;
+}
+
+static struct err *walk(struct walk *w)
+{
+	struct err *e = NULL;
+
+	while (!e && *w->rest) {
+		struct span left, name = span_cut(SPAN(w->rest), '/', &left);
+		const char *rest = left.p ? left.p : "";
+
+		if (name.len && !span_eq(name, ".") && !span_eq(name, "..")) {
+			e = step_into(w, name, rest);
+			continue;
+		}
+		if (span_eq(name, ".."))
+			e = step_up(w);
+		memmove(w->rest, rest, strlen(rest) + 1);
+	}
+	return e;
+}
+
+struct err *path_resolve(const struct base *b, const char *path, char **ret)
+{
+	struct walk w = { .base = b };
+	struct err *e;
+
+	if (strlen(path) > LENGTH_MAX)
+		return err_sys(ENAMETOOLONG, "resolve a path");
+	w.rest = xstrdup(path);
+	e = walk(&w);
+	if (!e)
+		*ret = w.done.len ? buf_steal(&w.done, NULL) : xstrdup(".");
+	buf_done(&w.done);
+	free(w.rest);
+	return e;
+}
+
+struct err *path_open(const struct base *b, const char *path, int flags, int *ret)
+{
+	autofree char *plain = NULL;
+	struct err *e = path_resolve(b, path, &plain);
+
+	if (e)
+		return e;
+	if (!(flags & O_PATH))
+		flags |= O_NOCTTY | O_NONBLOCK; /* whatever is there: neither wait nor be owned */
+	e = file_open_beneath(b->fd, plain, flags, 0, ret);
+	return e && err_errno(e) == EXDEV ? err_recode(e, ERR_FORBIDDEN) : e;
+}
+
+/* Into the directory name, made if need be, never through a link. Replaces *dir. */
+static struct err *enter(int *dir, struct span name)
+{
+	char one[NAME_MAX + 1];
+	int next;
+
+	if (name.len > NAME_MAX)
+		return err_sys(ENAMETOOLONG, "make a directory");
+	memcpy(one, name.p, name.len);
+	one[name.len] = '\0';
+	if (mkdirat(*dir, one, 0777) < 0 && errno != EEXIST)
+		return err_sys(errno, "make directory %s", one);
+	next = openat(*dir, one, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (next < 0)
+		return err_sys(errno, "open directory %s", one);
+	(void)close(*dir);
+	*dir = next;
+	return NULL;
+}
+
+struct err *path_create(const struct base *b, const char *path, int *ret)
+{
+	autofree char *plain = NULL;
+	autoclose dir = fcntl(b->fd, F_DUPFD_CLOEXEC, 3);
+	autoclose fd = -1;
+	struct span left, name;
+	struct stat st;
+	struct err *e = path_resolve(b, path, &plain);
+
+	if (e)
+		return e;
+	for (name = span_cut(SPAN(plain), '/', &left); left.p; name = span_cut(left, '/', &left)) {
+		e = enter(&dir, name);
+		if (e)
+			return e;
+	}
+	fd = openat(dir, name.p, /* the last name ends with the string */
+		    O_WRONLY | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return err_sys(errno, "open %s", name.p);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return err_new(ERR_INVALID, "write %s: not a regular file", name.p);
+	if (ftruncate(fd, 0) < 0)
+		return err_sys(errno, "empty %s", name.p);
+	*ret = take_fd(fd);
+	return NULL;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "base/str.h"
+#include "guest/guest_priv.h"
+#include "guest/runtime_priv.h"
+#include "guest/spawn_priv.h"
+#include "loop/loop.h"
+#include "net/http_server.h"
+
+/*
+ * The process that serves the python-runtime API. It is forked from pid 1 when the first connection
+ * arrives, gives up every privilege before it reads a byte, and ends when nobody has been there for
+ * a while: pid 1 listens again then.
+ */
+enum {
+	LOOK_MS = 5000,
+	IDLE_LOOKS = 3,
+	LIMIT_S = 300, /* for a command, unless SANDBOX_EXEC_TIMEOUT_SECONDS says otherwise */
+	CONNS_MAX = 512,
+	IDLE_MS = 60 * 1000,
+};
+
+#define OWN_BASE "/workspace"
+
+const char *rt_env(const struct rt *rt, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *const *e = rt->env; e && *e; e++)
+		if (!strncmp(*e, name, len) && (*e)[len] == '=')
+			return *e + len + 1;
+	return NULL;
+}
+
+static void health_serve(unused struct rt *rt, struct http_request *r, unused const char *tail)
+{
+	static const char body[] = "{\"status\":\"ok\",\"message\":\"Sandbox Runtime is active.\"}";
+
+	http_respond(r, 200, NULL, "application/json", body, sizeof(body) - 1);
+}
+
+static const struct route {
+	const char *path;
+	const char *method;
+	enum {
+		TAIL_NONE,
+		TAIL_MAY,
+		TAIL_MUST
+	} tail; /* "/list" and "/list/x" */
+	void (*serve)(struct rt *rt, struct http_request *r, const char *tail);
+} routes[] = {
+	{ "/", "GET", TAIL_NONE, health_serve },
+	{ "/execute", "POST", TAIL_NONE, execute_serve },
+	{ "/upload", "POST", TAIL_NONE, upload_serve },
+	{ "/download", "GET", TAIL_MUST, download_serve },
+	{ "/list", "GET", TAIL_MAY, list_serve },
+	{ "/exists", "GET", TAIL_MAY, exists_serve },
+};
+
+/* The part of path behind the route's name and slash; NULL when it is another route. */
+static const char *route_tail(const struct route *route, const char *path)
+{
+	size_t len = strlen(route->path);
+
+	if (strncmp(path, route->path, len) != 0)
+		return NULL;
+	if (!path[len])
+		return route->tail == TAIL_MUST ? NULL : "";
+	return route->tail != TAIL_NONE && path[len] == '/' ? path + len + 1 : NULL;
+}
+
+static void reply_detail(struct http_request *r, int status, const char *allow, const char *text)
+{
+	struct http_headers h = { 0 };
+	autofree char *body = xasprintf("{\"detail\":\"%s\"}", text);
+
+	if (allow)
+		http_headers_add(&h, "Allow", allow);
+	http_respond(r, status, &h, "application/json", body, strlen(body));
+	http_headers_done(&h);
+}
+
+static void route_serve(struct rt *rt, struct http_request *r, const struct route *route,
+			const char *tail)
+{
+	autofree char *decoded = NULL;
+	autoptr(err) e = NULL;
+	size_t len;
+
+	if (!str_eq(http_request_method(r), route->method)) {
+		reply_detail(r, 405, route->method, "Method Not Allowed");
+		return;
+	}
+	e = url_decode(tail, strlen(tail), false, &decoded, &len);
+	if (e)
+		reply_detail(r, 400, NULL, "Bad path");
+	else
+		route->serve(rt, r, decoded);
+}
+
+static void on_head(void *arg, struct http_request *r)
+{
+	const char *path = http_request_path(r);
+
+	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+		const char *tail = route_tail(&routes[i], path);
+
+		if (tail) {
+			route_serve(arg, r, &routes[i], tail);
+			return;
+		}
+	}
+	reply_detail(r, 404, NULL, "Not Found");
+}
+
+static bool usable(const char *dir)
+{
+	struct stat st;
+
+	return dir && !stat(dir, &st) && S_ISDIR(st.st_mode) && !access(dir, W_OK | X_OK);
+}
+
+static bool is_root_dir(const char *dir)
+{
+	return str_empty(dir) || str_eq(dir, "/");
+}
+
+/* While we still may: a directory of the user's own, where neither image nor Pod names one. */
+static void base_make(const struct rt *rt, const struct wire_start *who)
+{
+	struct stat st;
+	autoclose fd = -1;
+
+	if (!str_empty(rt_env(rt, "SANDBOX_BASE_DIR")) || !stat("/app", &st) ||
+	    !is_root_dir(who->cwd))
+		return;
+	if (mkdir(OWN_BASE, 0755) < 0)
+		return;
+	fd = open(OWN_BASE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!fchownat(fd, "", who->uid, who->gid, AT_EMPTY_PATH);
+}
+
+/* SANDBOX_BASE_DIR; else the first that the user can write of /app, its directory, ours, /tmp. */
+static char *base_choose(const struct rt *rt, const struct wire_start *who)
+{
+	const char *const rows[] = { "/app", is_root_dir(who->cwd) ? NULL : who->cwd, OWN_BASE,
+				     "/tmp" };
+	const char *given = rt_env(rt, "SANDBOX_BASE_DIR");
+
+	if (given) {
+		struct span s = { given + strspn(given, " \t\r\n"), 0 };
+
+		s.len = strlen(s.p);
+		while (s.len && strchr(" \t\r\n", s.p[s.len - 1]))
+			s.len--;
+		if (s.len)
+			return xstrndup(s.p, s.len);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (usable(rows[i]))
+			return xstrdup(rows[i]);
+	return xstrdup("/app");
+}
+
+static double limit_choose(const struct rt *rt)
+{
+	const char *text = rt_env(rt, "SANDBOX_EXEC_TIMEOUT_SECONDS");
+	char *end;
+	double s;
+
+	if (str_empty(text))
+		return LIMIT_S;
+	s = strtod(text, &end);
+	end += strspn(end, " \t\r\n");
+	return *end || !isfinite(s) || s <= 0 ? LIMIT_S : s;
+}
+
+static void on_look(void *arg)
+{
+	struct rt *rt = arg;
+	bool busy = http_server_conns(rt->server) || rt->n_commands;
+
+	rt->idle_looks = busy ? 0 : rt->idle_looks + 1;
+	if (rt->idle_looks >= IDLE_LOOKS)
+		_exit(0);
+	timer_set(rt->look, LOOK_MS);
+}
+
+static struct err *serve(struct rt *rt, int listen_fd)
+{
+	static const struct http_handler handler = { on_head };
+	struct http_server_spec spec = {
+		.limits = { .max_conns = CONNS_MAX, .idle_ms = IDLE_MS },
+		.handler = &handler,
+		.arg = rt,
+	};
+	struct err *e = loop_new(&rt->loop);
+
+	if (!e)
+		e = children_new(rt->loop, NULL, NULL, &rt->children);
+	if (!e)
+		e = http_server_start(rt->loop, listen_fd, &spec, &rt->server);
+	if (e)
+		return e;
+	rt->look = timer_new(rt->loop, on_look, rt);
+	timer_set(rt->look, LOOK_MS);
+	loop_run(rt->loop);
+	return NULL;
+}
+
+/* Nothing of pid 1 stays open but the port: not its loop, not the private socket, not the log. */
+static int keep_only(int fd)
+{
+	enum {
+		FD_PORT = 3
+	};
+
+	if (fd != FD_PORT && dup3(fd, FD_PORT, O_CLOEXEC) < 0)
+		_exit(1);
+	if (syscall(SYS_close_range, FD_PORT + 1u, ~0u, 0) < 0)
+		for (int i = FD_PORT + 1; i < 8192; i++)
+			(void)close(i);
+	return FD_PORT;
+}
+
+void runtime_main(int listen_fd, const struct wire_start *who)
+{
+	struct rt *rt = xnew(struct rt);
+	const char *step;
+	sigset_t none;
+
+	listen_fd = keep_only(listen_fd);
+	(void)setsid();
+	rt->env = who->env;
+	base_make(rt, who);
+	(void)umask(022);
+	if (identity_assume(who, false, &step))
+		_exit(1);
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	rt->base = base_choose(rt, who);
+	rt->limit_s = limit_choose(rt);
+	rt->words = str_eq(rt_env(rt, "SANDBOX_EXECUTE_MODE"), "argv");
+	err_free(serve(rt, listen_fd));
+	_exit(1);
+}

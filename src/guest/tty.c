@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "guest/spawn_priv.h"
+
+/*
+ * The slave is taken from the master itself (TIOCGPTPEER): code in the sandbox may have put
+ * anything at the path that ptsname() would give.
+ */
+struct err *tty_open(uint32_t uid, int *ret_master, int *ret_slave)
+{
+	autoclose master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	autoclose slave = -1;
+	int unlock = 0;
+
+	if (master < 0)
+		return err_sys(errno, "open /dev/ptmx");
+	if (ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return err_sys(errno, "unlock terminal");
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		return err_sys(errno, "open terminal");
+	if (fchown(slave, uid, (gid_t)-1) < 0)
+		return err_sys(errno, "give terminal to user %u", uid);
+	*ret_master = take_fd(master);
+	*ret_slave = take_fd(slave);
+	return NULL;
+}
+
+void tty_resize(int master, uint16_t cols, uint16_t rows)
+{
+	struct winsize size = { .ws_col = cols, .ws_row = rows };
+
+	if (cols && rows)
+		(void)ioctl(master, TIOCSWINSZ, &size); /* a terminal that hung up has no size */
+}

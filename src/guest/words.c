@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/buf.h"
+#include "guest/runtime_priv.h"
+
+void words_free(char **words)
+{
+	for (char **w = words; w && *w; w++)
+		free(*w);
+	free(words);
+}
+
+/* Between double quotes a backslash protects only a quote or itself; elsewhere anything. */
+static struct err *quoted(const char **at, char quote, struct buf *word)
+{
+	const char *p = *at;
+
+	for (; *p && *p != quote; p++) {
+		if (quote == '"' && *p == '\\' && (p[1] == '"' || p[1] == '\\'))
+			p++;
+		buf_add_char(word, *p);
+	}
+	if (!*p)
+		return err_new(ERR_INVALID, "No closing quotation");
+	*at = p + 1;
+	return NULL;
+}
+
+static struct err *one_word(const char **at, char **ret)
+{
+	autobuf word = { 0 };
+	struct err *e = NULL;
+
+	while (!e && **at && !strchr(" \t\r\n", **at)) {
+		char c = *(*at)++;
+
+		if (c == '\'' || c == '"') {
+			e = quoted(at, c, &word);
+		} else if (c == '\\') {
+			if (!**at)
+				return err_new(ERR_INVALID, "No escaped character");
+			buf_add_char(&word, *(*at)++);
+		} else {
+			buf_add_char(&word, c);
+		}
+	}
+	if (!e)
+		*ret = buf_steal(&word, NULL);
+	return e;
+}
+
+struct err *words_split(const char *text, char ***ret)
+{
+	char **words = xnew_n(char *, strlen(text) / 2 + 2); /* a word and a space each, at least */
+	struct err *e;
+	size_t n = 0;
+
+	for (;;) {
+		text += strspn(text, " \t\r\n");
+		if (!*text)
+			break;
+		e = one_word(&text, &words[n]);
+		if (e) {
+			words_free(words);
+			return e;
+		}
+		n++;
+	}
+	*ret = words;
+	return NULL;
+}
