@@ -33,15 +33,17 @@ void loop_del_flush(struct loop_flush *f);
 /* From any thread: fn runs on the loop's thread in a coming turn. */
 void loop_post(struct loop *l, void (*fn)(void *arg), void *arg);
 
-/* Descriptors, by readiness. The fd stays the caller's; close it after watch_free(). */
+/* Descriptors, by readiness; one watch an fd, and not of regular files, which are always ready. The
+ * fd becomes non-blocking, stays the caller's, and is closed after watch_free(). */
 enum {
 	WATCH_READ = 1,
 	WATCH_WRITE = 2
 };
 struct watch;
 struct watch *watch_new(struct loop *l, int fd, void (*fn)(void *arg, unsigned ready), void *arg);
-void watch_want(struct watch *w,
-		unsigned want); /* 0: silent. An error or hang-up reports as READ|WRITE */
+void watch_want(
+	struct watch *w,
+	unsigned want); /* 0: silent. An error reports as READ|WRITE, a hang-up as what is wanted */
 void watch_free(struct watch *w);
 AUTOPTR(watch)
 
