@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -348,8 +349,13 @@ static bool take_frames(struct link *l)
 
 static void link_read(struct link *l)
 {
-	ssize_t n = recv(l->fd, buf_reserve(&l->in, LINK_READ), LINK_READ, 0);
+	int waiting = 0;
+	size_t want;
+	ssize_t n;
 
+	(void)ioctl(l->fd, FIONREAD, &waiting);
+	want = MIN((size_t)MAX(waiting, 512), (size_t)LINK_READ);
+	n = recv(l->fd, buf_reserve(&l->in, want), want, 0);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {

@@ -221,7 +221,10 @@ static struct err *serve(struct rt *rt, int listen_fd)
 	return NULL;
 }
 
-/* Nothing of pid 1 stays open but the port: not its loop, not the private socket, not the log. */
+/*
+ * Nothing of pid 1 stays open but the port: not its loop, not the private socket, not the log, nor
+ * what libuv keeps for its signal handlers, which neither of us uses.
+ */
 static int keep_only(int fd)
 {
 	enum {
