@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/control.h"
+
+#include <assert.h>
+
+#include "api/object.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "control/control_priv.h"
+#include "control/keys_priv.h"
+#include "control/note_priv.h"
+#include "loop/loop.h"
+
+/*
+ * Watches and who hears of what. An event only moves things in the index and queues keys; passes
+ * run later in the same turn of the loop. Nothing runs before every watch has told what existed.
+ */
+
+usec control_now(const struct control *c)
+{
+	return clock_wall() + c->skew;
+}
+
+void control_step(struct control *c, uint64_t ms)
+{
+	c->skew += (usec)ms * 1000;
+	queue_step(c->queue, ms);
+}
+
+static void queue_owner(struct control *c, enum control_kind kind, const struct object *o)
+{
+	queue_add(c->queue, kind, o->ns, str_or(json_get_str(object_controller(o), "name"), ""));
+}
+
+static void queue_waiting(struct control *c, struct roster *r)
+{
+	struct waiter *w, *tmp;
+
+	list_each_safe(w, tmp, &r->waiting, link) {
+		list_del(&w->link);
+		queue_add(c->queue, CONTROL_CLAIM, w->ns, w->name);
+	}
+}
+
+static void sandbox_changed(void *arg, struct object *was, struct object *now)
+{
+	struct control *c = arg;
+	struct object *any = now ? now : was;
+	struct roster *roster = NULL;
+
+	if (index_sandbox(c->index, was, now, &roster))
+		queue_waiting(c, roster);
+	queue_add(c->queue, CONTROL_SANDBOX, any->ns, any->name);
+	for (int i = 0; i < 2; i++) {
+		struct object *o = i ? now : was;
+
+		if (!o)
+			continue;
+		if (controlled_by_kind(o, "SandboxWarmPool"))
+			queue_owner(c, CONTROL_POOL, o);
+		else if (controlled_by_kind(o, "SandboxClaim") && claim_cares(was, now))
+			queue_owner(c, CONTROL_CLAIM, o);
+	}
+}
+
+static bool owned_by_sandbox(const struct object *o)
+{
+	const struct json *ref = object_controller(o);
+	char group[256];
+
+	api_version_group(json_get_str(ref, "apiVersion"), group, sizeof(group));
+	return str_eq(json_get_str(ref, "kind"), "Sandbox") && str_eq(group, GROUP_AGENTS);
+}
+
+static void queue_sandbox_of(struct control *c, struct object *was, struct object *now)
+{
+	if (was && owned_by_sandbox(was))
+		queue_owner(c, CONTROL_SANDBOX, was);
+	if (now && owned_by_sandbox(now))
+		queue_owner(c, CONTROL_SANDBOX, now);
+}
+
+static void pod_changed(void *arg, struct object *was, struct object *now)
+{
+	struct control *c = arg;
+
+	index_pod(c->index, was, now);
+	queue_sandbox_of(c, was, now);
+}
+
+static void service_changed(void *arg, struct object *was, struct object *now)
+{
+	queue_sandbox_of(arg, was, now);
+}
+
+static void pvc_changed(void *arg unused, struct object *was unused, struct object *now unused)
+{
+	/* Read by Sandbox passes, but a change of one wakes nobody (reference/api.md §3.5). */
+}
+
+static void queue_claims(struct control *c, const struct object *pool, bool bound_too)
+{
+	map_each(it, index_claims_of(c->index, pool->ns, pool->name)) {
+		const struct object *claim = it.value;
+		bool bound = json_get_str(json_get(object_status(claim), "sandbox"), "name");
+
+		if (!object_deleting(claim) && (bound_too || !bound))
+			queue_add(c->queue, CONTROL_CLAIM, claim->ns, claim->name);
+	}
+}
+
+static void pool_changed(void *arg, struct object *was, struct object *now)
+{
+	struct control *c = arg;
+	struct object *any = now ? now : was;
+
+	index_pool(c->index, was, now);
+	queue_add(c->queue, CONTROL_POOL, any->ns, any->name);
+	if (!was || !now || object_generation(was) != object_generation(now))
+		queue_claims(c, any, false);
+}
+
+static void template_changed(void *arg, struct object *was, struct object *now)
+{
+	struct control *c = arg;
+	struct object *any = now ? now : was;
+
+	queue_add(c->queue, CONTROL_TEMPLATE, any->ns, any->name);
+	map_each(it, index_pools_of(c->index, any->ns, any->name)) {
+		const struct object *pool = it.value;
+
+		queue_add(c->queue, CONTROL_POOL, pool->ns, pool->name);
+		if (!was)
+			queue_claims(c, pool, true);
+	}
+}
+
+/* A member that it was after is free again; if the patch still wins, it goes with the claim. */
+static void forget_claim(struct control *c, const struct object *claim)
+{
+	struct note *note = notes_get(c->notes, claim->uid);
+	struct member *m =
+		note && note->reserved ? index_member(c->index, claim->ns, note->reserved) : NULL;
+
+	if (m)
+		m->taken = false;
+	notes_forget(c->notes, claim->uid);
+}
+
+static void claim_changed(void *arg, struct object *was, struct object *now)
+{
+	struct control *c = arg;
+	struct object *any = now ? now : was;
+
+	index_claim(c->index, was, now);
+	if (was && (!now || !str_eq(was->uid, now->uid)))
+		forget_claim(c, was);
+	queue_add(c->queue, CONTROL_CLAIM, any->ns, any->name);
+}
+
+static void policy_changed(void *arg, struct object *was, struct object *now)
+{
+	struct control *c = arg;
+
+	if (was && controlled_by_kind(was, "SandboxTemplate"))
+		queue_owner(c, CONTROL_TEMPLATE, was);
+	if (now && controlled_by_kind(now, "SandboxTemplate"))
+		queue_owner(c, CONTROL_TEMPLATE, now);
+}
+
+static void one_synced(void *arg)
+{
+	struct control *c = arg;
+
+	if (++c->n_synced == WATCH_MAX_)
+		queue_open(c->queue);
+}
+
+/* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
+static const struct {
+	const struct kind *kind;
+	void (*changed)(void *arg, struct object *was, struct object *now);
+} watched[WATCH_MAX_] = {
+	[WATCH_TEMPLATES] = { &kind_sandbox_template, template_changed },
+	[WATCH_POOLS] = { &kind_sandbox_warm_pool, pool_changed },
+	[WATCH_CLAIMS] = { &kind_sandbox_claim, claim_changed },
+	[WATCH_PODS] = { &kind_pod, pod_changed },
+	[WATCH_SERVICES] = { &kind_service, service_changed },
+	[WATCH_PVCS] = { &kind_persistent_volume_claim, pvc_changed },
+	[WATCH_POLICIES] = { &kind_network_policy, policy_changed },
+	[WATCH_SANDBOXES] = { &kind_sandbox, sandbox_changed },
+};
+
+static struct again run(void *arg, struct item *it)
+{
+	static struct again (*const reconcilers[CONTROL_KIND_MAX_])(struct pass *) = {
+		[CONTROL_SANDBOX] = sandbox_reconcile,
+		[CONTROL_TEMPLATE] = template_reconcile,
+		[CONTROL_POOL] = pool_reconcile,
+		[CONTROL_CLAIM] = claim_reconcile,
+	};
+	struct pass p;
+	struct again again;
+
+	pass_begin(&p, arg, it);
+	again = reconcilers[it->key.kind](&p);
+	if (p.started) {
+		err_free(take(again.e)); /* the pass after the writes says how it stands */
+		again = again_wait();
+	}
+	pass_end(&p);
+	return again;
+}
+
+static char **copy_domains(const char *const *from)
+{
+	static const char *const ours[] = { "sandbox.users.io", NULL };
+	size_t n = 0;
+	char **to;
+
+	if (!from)
+		from = ours;
+	while (from[n])
+		n++;
+	to = xnew_n(char *, n + 1);
+	for (size_t i = 0; i < n; i++)
+		to[i] = xstrdup(from[i]);
+	return to;
+}
+
+static void options_fill(struct control *c, const struct control_options *o)
+{
+	if (o)
+		c->opt = *o;
+	c->cluster_domain = xstrdup(str_or(c->opt.cluster_domain, "cluster.local"));
+	c->label_domains = copy_domains(c->opt.label_domains);
+	c->opt.cluster_domain = c->cluster_domain;
+	c->opt.label_domains = (const char *const *)c->label_domains;
+	if (!c->opt.pool_max_batch)
+		c->opt.pool_max_batch = 300;
+	if (!c->opt.pool_grace_ms)
+		c->opt.pool_grace_ms = 5 * 60 * 1000;
+	if (!c->opt.pool_recheck_ms)
+		c->opt.pool_recheck_ms = 60 * 1000;
+	if (!c->opt.claim_grace_ms)
+		c->opt.claim_grace_ms = 2000;
+}
+
+struct err *control_start(struct loop *l, struct client *client, const struct control_options *o,
+			  struct control **ret)
+{
+	struct control *c = xnew(struct control);
+
+	c->loop = l;
+	c->client = client;
+	c->n_refs = 1;
+	options_fill(c, o);
+	c->index = index_new();
+	c->notes = notes_new();
+	c->queue = queue_new(l, run, c);
+	for (size_t i = 0; i < WATCH_MAX_; i++) {
+		const struct client_watch_spec spec = { .kind = watched[i].kind };
+		const struct client_watch_events ev = { watched[i].changed, one_synced };
+
+		c->watches[i] = client_watch(client, &spec, &ev, c);
+	}
+	*ret = c;
+	return NULL;
+}
+
+bool control_synced(const struct control *c)
+{
+	return c->n_synced == WATCH_MAX_;
+}
+
+void control_put(struct control *c)
+{
+	assert(c->n_refs);
+	if (--c->n_refs)
+		return;
+	for (char **d = c->label_domains; *d; d++)
+		free(*d);
+	free(c->label_domains);
+	free(c->cluster_domain);
+	free(c);
+}
+
+void control_free(struct control *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < WATCH_MAX_; i++)
+		client_watch_free(c->watches[i]);
+	c->closed = true;
+	queue_free(c->queue);
+	notes_free(c->notes);
+	index_free(c->index);
+	control_put(c);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "client/client.h"
+#include "control/control.h"
+#include "control/index_priv.h"
+#include "control/pass_priv.h"
+#include "control/queue_priv.h"
+
+/*
+ * What the controllers share. Everything in memory can be had again from the watches; what a note
+ * or a roster holds besides (when a claim was first seen, who waits) is lost in a crash without
+ * harm.
+ */
+enum {
+	WATCH_TEMPLATES,
+	WATCH_POOLS,
+	WATCH_CLAIMS,
+	WATCH_PODS,
+	WATCH_SERVICES,
+	WATCH_PVCS,
+	WATCH_POLICIES,
+	WATCH_SANDBOXES,
+	WATCH_MAX_,
+};
+
+struct control {
+	struct loop *loop;
+	struct client *client;
+	struct control_options opt; /* defaults filled in */
+	char *cluster_domain;
+	char **label_domains; /* NULL-terminated */
+	struct queue *queue;
+	struct index *index;
+	struct notes *notes;
+	struct client_watch *watches[WATCH_MAX_];
+	unsigned n_synced;
+	unsigned n_refs; /* one for the owner, one a write under way */
+	bool closed;
+	usec skew; /* tests step the clock */
+};
+
+usec control_now(const struct control *c);
+void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had gone by */
+void control_put(struct control *c);               /* drops a reference */
+
+struct again sandbox_reconcile(struct pass *p);
+struct again template_reconcile(struct pass *p);
+struct again pool_reconcile(struct pass *p);
+struct again claim_reconcile(struct pass *p);
+
+/* A change of a Sandbox that its claim must hear of (case 271). */
+bool claim_cares(const struct object *was, const struct object *now);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "control/control_priv.h"
+#include "control/event_priv.h"
+#include "control/keys_priv.h"
+#include "control/sandbox_priv.h"
+
+/*
+ * The Sandbox controller: a Sandbox becomes a Pod, claims for its volumes and a Service.
+ *
+ * One pass: observe, decide, act, report. Nothing is carried over in memory, so any pass may be the
+ * first after a crash. A pass that started a write does not report: the pass that the write's end
+ * wakes does, and it sees the effect.
+ */
+struct observed {
+	struct object *tracked, *service;
+	struct object **owned;
+	size_t n_owned;
+};
+
+static void observed_done(struct observed *o)
+{
+	object_unref(o->tracked);
+	object_unref(o->service);
+	for (size_t i = 0; i < o->n_owned; i++)
+		object_unref(o->owned[i]);
+	free(o->owned);
+}
+
+static void observe(struct pass *p, const struct object *sb, struct observed *o)
+{
+	const struct map *pods = index_pods_of(p->c->index, sb->uid);
+	const char *tracked = pod_tracked_name(sb);
+	char hash[9];
+
+	name_hash(sb->name, hash);
+	*o = (struct observed){ 0 };
+	o->tracked = client_get(p->c->client, &kind_pod, sb->ns, tracked);
+	o->service = client_get(p->c->client, &kind_service, sb->ns, sb->name);
+	if (!pods)
+		return;
+	o->owned = xnew_n(struct object *, map_len(pods));
+	map_each(it, pods) {
+		struct object *pod = it.value;
+
+		if (str_eq(object_label(pod, KEY_NAME_HASH), hash) || str_eq(pod->name, tracked))
+			o->owned[o->n_owned++] = object_ref(pod);
+	}
+}
+
+static struct json_doc *news(struct pass *p, const struct object *sb, const struct sandbox_news *n)
+{
+	const struct event_spec spec = { sb,        WHO_SANDBOX, n->type,
+					 n->reason, n->action,   str_or(n->note, n->reason) };
+
+	return p->c->opt.no_sandbox_events ? NULL : event_build(&spec, p->now);
+}
+
+static void step_do(struct pass *p, const struct step *s, const struct write *w)
+{
+	switch (s->verb) {
+	case STEP_NONE:
+		break;
+	case STEP_CREATE:
+		pass_create(p, w, s->doc);
+		break;
+	case STEP_PATCH:
+		pass_patch(p, w, s->doc);
+		break;
+	case STEP_DELETE:
+		pass_delete(p, w, NULL);
+		break;
+	}
+}
+
+/* A create that the API refused as invalid is not tried again until the spec changes. */
+static void step_hold(struct step *s, bool rejected, bool *held)
+{
+	if (!rejected || s->verb != STEP_CREATE)
+		return;
+	json_doc_free(s->doc);
+	*s = (struct step){ STEP_NONE };
+	*held = true;
+}
+
+static struct err *act_pvcs(struct pass *p, const struct object *sb, bool rejected, bool *held)
+{
+	static const char *const texts[] = { NULL, "failed to create PVC", "failed to adopt PVC" };
+	struct err *e = NULL;
+
+	json_each(it, json_get(object_spec(sb), "volumeClaimTemplates")) {
+		autofree char *name = pvc_name(it.val, sb->name);
+		autoptr(object) pvc =
+			client_get(p->c->client, &kind_persistent_volume_claim, sb->ns, name);
+		struct step step = pvc_decide(sb, it.val, pvc, &e);
+		struct write w = { SLOT_PVC, &kind_persistent_volume_claim, sb->ns, name };
+
+		if (e)
+			return e; /* the rest waits for a later pass */
+		step_hold(&step, rejected, held);
+		w.what = texts[step.verb];
+		step_do(p, &step, &w);
+	}
+	return NULL;
+}
+
+static void act_pod(struct pass *p, const struct object *sb, struct pod_plan *plan)
+{
+	static const char *const texts[4] = { NULL, "failed to create pod", "failed to update pod",
+					      "failed to delete pod" };
+	struct write w = { SLOT_POD, &kind_pod, sb->ns, plan->pod ? plan->pod->name : sb->name };
+
+	w.what = texts[plan->step.verb];
+	if (plan->step.verb == STEP_CREATE) {
+		autofree char *note = xasprintf("Created Pod \"%s\"", sb->name);
+		const struct sandbox_news n = { "Normal", "SandboxPodCreated", "PodCreation",
+						note };
+
+		w.event = news(p, sb, &n);
+	}
+	if (plan->step.verb == STEP_DELETE)
+		w.flags = WRITE_GONE_OK;
+	step_do(p, &plan->step, &w);
+}
+
+static void act_service(struct pass *p, const struct object *sb, struct service_plan *plan)
+{
+	static const char *const texts[4] = { NULL, "failed to create service",
+					      "failed to update service",
+					      "failed to delete service" };
+	struct write w = { SLOT_SERVICE, &kind_service, sb->ns, sb->name };
+
+	w.what = texts[plan->step.verb];
+	if (plan->step.verb == STEP_DELETE)
+		w.flags = WRITE_GONE_OK;
+	step_do(p, &plan->step, &w);
+}
+
+static void forget_pod_name(struct pass *p, const struct object *sb)
+{
+	const struct write w = { SLOT_SELF, &kind_sandbox, sb->ns, sb->name,
+				 .flags = WRITE_GONE_OK };
+	struct json_doc *d = json_doc_new();
+	struct json *root = json_obj(d);
+
+	json_set_root(d, root);
+	json_set(d, json_need_obj(d, json_need_obj(d, root, "metadata"), "annotations"),
+		 KEY_POD_NAME, json_new_null(d));
+	pass_patch(p, &w, d);
+}
+
+/* What the Pod's creation came to is news too, but only when it is new. */
+static struct json_doc *failure_news(struct pass *p, const struct object *sb,
+				     const struct json *want)
+{
+	const struct json *was = conditions_get(json_get(object_status(sb), "conditions"), "Ready");
+	const struct json *now = conditions_get(json_get(want, "conditions"), "Ready");
+	const struct err *e = p->out[SLOT_POD].e;
+	struct sandbox_news n = { "Warning", "SandboxPodCreateFailed", "PodCreation", NULL };
+
+	if (!e || !str_starts(err_text(e), "failed to create pod") ||
+	    str_eq(json_get_str(was, "reason"), json_get_str(now, "reason")))
+		return NULL;
+	n.note = err_text(e);
+	return news(p, sb, &n);
+}
+
+static void report(struct pass *p, const struct object *sb, struct json_doc *want, bool tell)
+{
+	struct write w = { SLOT_STATUS, &kind_sandbox, sb->ns,
+			   sb->name,    "status",      .flags = WRITE_QUIET | WRITE_GONE_OK };
+	struct json_doc *patch = sandbox_status_patch(sb, json_root(want));
+	struct sandbox_news n;
+
+	if (patch) {
+		if (tell)
+			w.event = failure_news(p, sb, json_root(want));
+		if (tell && !w.event && sandbox_news(object_status(sb), json_root(want), &n))
+			w.event = news(p, sb, &n);
+		pass_patch(p, &w, patch);
+	}
+	json_doc_free(want);
+}
+
+static const struct err *either(const struct err *a, const struct err *b)
+{
+	return a ? a : b;
+}
+
+/* Something of that name appeared that the cache does not show yet: it will. */
+static bool cache_lags(const struct pass *p)
+{
+	return err_is(p->out[SLOT_POD].e, ERR_EXISTS) || err_is(p->out[SLOT_PVC].e, ERR_EXISTS) ||
+	       err_is(p->out[SLOT_SERVICE].e, ERR_EXISTS);
+}
+
+/* Says when to come back. Refusals that only a change of the spec can cure are not retried. */
+static struct again again_for(struct pass *p, const struct sandbox_view *v, uint64_t left_ms)
+{
+	const struct err *all[] = { v->e_pvc, v->e_pod, v->e_service, p->out[SLOT_SELF].e,
+				    p->out[SLOT_STATUS].e };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i] && !err_is(all[i], ERR_INVALID))
+			return again_retry(err_copy(all[i]));
+	return left_ms ? again_after(left_ms) : again_never();
+}
+
+static struct again reconcile_living(struct pass *p, const struct object *sb, uint64_t left_ms)
+{
+	bool rejected = sandbox_was_rejected(sb), held = false;
+	struct observed o;
+	struct pod_plan pod;
+	struct service_plan service = { 0 };
+	autoptr(err) e_pvc = NULL;
+	struct again again = again_never();
+
+	if (cache_lags(p))
+		return again_retry(pass_take_error(p));
+	observe(p, sb, &o);
+	pod = pod_decide(&(struct pod_seen){ sb, o.tracked, o.owned, o.n_owned });
+	if (pod.n_owned <= 1)
+		service = service_decide(sb, o.service);
+	step_hold(&pod.step, rejected, &held);
+	step_hold(&service.step, rejected, &held);
+
+	e_pvc = act_pvcs(p, sb, rejected, &held);
+	if (pod.forget_name)
+		forget_pod_name(p, sb);
+	act_pod(p, sb, &pod);
+	act_service(p, sb, &service);
+	if (!p->started) {
+		const struct sandbox_view v = {
+			.sandbox = sb,
+			.pod = &pod,
+			.service = &service,
+			.e_pvc = either(e_pvc, p->out[SLOT_PVC].e),
+			.e_pod = either(pod.e, p->out[SLOT_POD].e),
+			.e_service = either(service.e, p->out[SLOT_SERVICE].e),
+			.rejected = held,
+			.cluster_domain = p->c->cluster_domain,
+			.now = p->now,
+		};
+
+		report(p, sb, sandbox_status(&v), true);
+		again = again_for(p, &v, left_ms);
+	}
+	err_free(pod.e);
+	err_free(service.e);
+	observed_done(&o);
+	return again;
+}
+
+/* Expiry was said; now everything goes, and with it perhaps the Sandbox. */
+static struct again tear_down(struct pass *p, const struct object *sb)
+{
+	bool retain = !str_eq(json_get_str(object_spec(sb), "shutdownPolicy"), "Delete");
+	struct observed o;
+
+	observe(p, sb, &o);
+	for (size_t i = 0; i < o.n_owned; i++) {
+		const struct write w = { SLOT_POD,
+					 &kind_pod,
+					 sb->ns,
+					 o.owned[i]->name,
+					 .what = "failed to delete pod",
+					 .flags = WRITE_GONE_OK };
+
+		if (!object_deleting(o.owned[i]))
+			pass_delete(p, &w, NULL);
+	}
+	if (o.service && ownership_of(o.service, sb) == OWNED && !object_deleting(o.service)) {
+		const struct write w = { SLOT_SERVICE,
+					 &kind_service,
+					 sb->ns,
+					 sb->name,
+					 .what = "failed to delete service",
+					 .flags = WRITE_GONE_OK };
+
+		pass_delete(p, &w, NULL);
+	}
+	observed_done(&o);
+	if (!retain) {
+		const struct client_delete_spec spec = { .uid = sb->uid,
+							 .propagation = "Background",
+							 .grace_s = -1 };
+		const struct write w = { SLOT_SELF, &kind_sandbox, sb->ns, sb->name,
+					 .flags = WRITE_GONE_OK };
+
+		pass_delete(p, &w, &spec);
+	}
+	if (!p->started) {
+		struct err *e = pass_take_error(p);
+
+		if (e)
+			return again_retry(e);
+		if (retain)
+			report(p, sb, sandbox_status_expired(sb, true, p->now), false);
+	}
+	return again_never();
+}
+
+struct again sandbox_reconcile(struct pass *p)
+{
+	autoptr(object) sb = client_get(p->c->client, &kind_sandbox, p->key->ns, p->key->name);
+	uint64_t left_ms = 0;
+
+	if (!sb || object_deleting(sb))
+		return again_never();
+	switch (sandbox_expiry(sb, p->now, &left_ms)) {
+	case EXPIRY_NONE:
+		return reconcile_living(p, sb, left_ms);
+	case EXPIRY_MARK:
+		if (pass_rests(p, SLOT_STATUS))
+			return again_retry(pass_take_error(p));
+		report(p, sb, sandbox_status_expired(sb, false, p->now),
+		       !str_eq(json_get_str(object_spec(sb), "shutdownPolicy"), "Delete"));
+		return again_after(1);
+	case EXPIRY_CLEANUP:
+		return tear_down(p, sb);
+	}
+	return again_never();
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
+#include "base/str.h"
+#include "control/keys_priv.h"
+#include "control/sandbox_priv.h"
+
+/*
+ * Who owns what: a Sandbox touches only what it controls, and takes over only what carries a label
+ * that says it may.
+ */
+
+enum ownership ownership_of(const struct object *o, const struct object *sandbox)
+{
+	if (!object_controller(o))
+		return UNOWNED;
+	return object_controlled_by(o, sandbox->uid) ? OWNED : FOREIGN;
+}
+
+bool adoption_allowed(const struct object *o, const char *name_hash)
+{
+	return str_eq(object_label(o, KEY_ADOPTABLE), "true") ||
+	       str_eq(object_label(o, KEY_NAME_HASH), name_hash);
+}
+
+struct err *err_foreign(const char *what, const struct object *o, const struct object *sandbox)
+{
+	const struct json *ref = object_controller(o);
+
+	return err_new(ERR_CONFLICT, "%s \"%s\" is owned by %s/%s (UID: %s), not by sandbox \"%s\"",
+		       what, o->name, str_or(json_get_str(ref, "kind"), ""),
+		       str_or(json_get_str(ref, "name"), ""), str_or(json_get_str(ref, "uid"), ""),
+		       sandbox->name);
+}
+
+struct err *err_unadoptable(const char *what, const struct object *o)
+{
+	return err_new(ERR_CONFLICT,
+		       "cannot adopt unowned %s \"%s\": missing required pool authorization label "
+		       "(\"" KEY_ADOPTABLE "\") or sandbox tracking label (\"" KEY_NAME_HASH "\")",
+		       what, o->name);
+}
+
+struct json *owners_with(struct json_doc *d, const struct object *o, const struct object *sandbox)
+{
+	const struct json *have = json_get(json_get(o->root, "metadata"), "ownerReferences");
+	struct json *owners = json_arr(d);
+
+	json_each(it, have)
+		json_push(d, owners, json_copy(d, it.val));
+	json_push(d, owners, meta_controller_ref(d, sandbox));
+	return owners;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "api/object.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "json/json.h"
+
+/*
+ * The Sandbox controller's parts: what to do about the Pod, the PVCs and the Service, and what to
+ * report. All but sandbox.c is pure: trees in, a plan out.
+ */
+enum step_verb {
+	STEP_NONE,
+	STEP_CREATE,
+	STEP_PATCH,
+	STEP_DELETE,
+};
+struct step {
+	enum step_verb verb;
+	struct json_doc *doc; /* of create and patch; owned */
+};
+
+enum ownership {
+	OWNED,   /* controlled by this Sandbox, by uid */
+	UNOWNED, /* controlled by nobody */
+	FOREIGN,
+};
+enum ownership ownership_of(const struct object *o, const struct object *sandbox);
+/* Carries a label that lets the Sandbox take an object that nobody controls. */
+bool adoption_allowed(const struct object *o, const char *name_hash);
+/* 'pod "x" is owned by Kind/Name (UID: u), not by sandbox "s"' and 'cannot adopt unowned pod "x":
+ * …' */
+struct err *err_foreign(const char *what, const struct object *o, const struct object *sandbox);
+struct err *err_unadoptable(const char *what, const struct object *o);
+/* ownerReferences with the Sandbox as the controller, others kept. */
+struct json *owners_with(struct json_doc *d, const struct object *o, const struct object *sandbox);
+
+/* Pod */
+
+struct pod_seen {
+	const struct object *sandbox;
+	struct object *tracked;      /* under the annotation's or the Sandbox's name; NULL: none */
+	struct object *const *owned; /* controlled by this Sandbox */
+	size_t n_owned;
+};
+struct pod_plan {
+	struct step step;
+	struct object *pod; /* the one in hand, borrowed; NULL: none */
+	bool owned;
+	size_t n_owned;   /* more than one: nothing is done */
+	bool forget_name; /* the pod-name annotation points nowhere useful */
+	struct err *e;
+};
+struct pod_plan pod_decide(const struct pod_seen *seen);
+const char *pod_tracked_name(const struct object *sandbox);
+struct json_doc *pod_build(const struct object *sandbox);
+/* The merge patch that brings the Pod's metadata in line; NULL when it is. */
+struct json_doc *pod_sync(const struct object *sandbox, const struct object *pod);
+struct json *volumes_merge(struct json_doc *d, const struct json *volumes, const struct json *vcts,
+			   const char *sandbox_name);
+const char *created_by_known(const char *value); /* "unknown" for what we do not know */
+
+/* Service and PVCs */
+
+enum service_status {
+	SERVICE_CLEAR,
+	SERVICE_SET,
+	SERVICE_KEEP,
+};
+struct service_plan {
+	struct step step;
+	enum service_status status;
+	bool required, exists;
+	struct err *e;
+};
+struct service_plan service_decide(const struct object *sandbox, const struct object *service);
+struct json *service_ports(struct json_doc *d, const struct json *pod_spec);
+
+/* For one volumeClaimTemplate. */
+struct step pvc_decide(const struct object *sandbox, const struct json *vct,
+		       const struct object *pvc, struct err **ret_e);
+char *pvc_name(const struct json *vct, const char *sandbox_name);
+
+/* Status */
+
+struct sandbox_view {
+	const struct object *sandbox;
+	const struct pod_plan *pod;
+	const struct service_plan *service;
+	const struct err *e_pvc, *e_pod, *e_service; /* what went wrong, NULL: nothing */
+	bool rejected;                               /* a create is not tried again for this spec */
+	const char *cluster_domain;
+	usec now;
+};
+/* A new doc with the status as it should be. */
+struct json_doc *sandbox_status(const struct sandbox_view *v);
+struct json_doc *sandbox_status_expired(const struct object *sandbox, bool torn_down, usec now);
+/* The merge patch for /status; NULL when nothing is worth a write. */
+struct json_doc *sandbox_status_patch(const struct object *sandbox, const struct json *want);
+/* What the change of status is worth telling: reason, action, type; false for nothing. */
+struct sandbox_news {
+	const char *type, *reason, *action, *note;
+};
+bool sandbox_news(const struct json *was, const struct json *now, struct sandbox_news *ret);
+
+bool sandbox_suspended(const struct object *sandbox);
+/* A create was refused as invalid, and the spec is still the same. */
+bool sandbox_was_rejected(const struct object *sandbox);
+
+enum expiry {
+	EXPIRY_NONE,    /* never, or not for left_ms */
+	EXPIRY_MARK,    /* say so first */
+	EXPIRY_CLEANUP, /* it was said: tear down */
+};
+enum expiry sandbox_expiry(const struct object *sandbox, usec now, uint64_t *ret_left_ms);
+#define SANDBOX_EXPIRY_MIN_MS 2000

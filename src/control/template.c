@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "control/blueprint_priv.h"
+#include "control/control_priv.h"
+#include "control/diff_priv.h"
+#include "control/keys_priv.h"
+#include "control/template_priv.h"
+
+/*
+ * The SandboxTemplate controller: a label by which its Sandboxes are found, and one NetworkPolicy
+ * for all of them (reference/api.md §4.2).
+ */
+
+struct template_plan template_decide(const struct object *template, const struct object *policy)
+{
+	struct template_plan plan = { 0 };
+	char hash[9];
+
+	name_hash(template->name, hash);
+	plan.label = !str_eq(object_label(template, KEY_TEMPLATE_REF_HASH), hash);
+	if (!template_managed(template)) {
+		plan.remove = policy && object_controlled_by(policy, template->uid) &&
+			      !object_deleting(policy);
+	} else if (!policy) {
+		plan.create = true;
+	} else if (!object_controlled_by(policy, template->uid)) {
+		plan.refused = true;
+	} else {
+		autoptr(json_doc) d = json_doc_new();
+
+		plan.replace = !semantic_equal(object_spec(policy), policy_spec(d, template));
+	}
+	return plan;
+}
+
+struct json_doc *policy_build(const struct object *template, const char *name)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *root = json_obj(d), *meta, *owners = json_arr(d);
+
+	json_set_root(d, root);
+	json_set_str(d, root, "apiVersion", kind_api_version(&kind_network_policy));
+	json_set_str(d, root, "kind", kind_network_policy.kind);
+	meta = json_need_obj(d, root, "metadata");
+	json_set_str(d, meta, "name", name);
+	json_set_str(d, meta, "namespace", template->ns);
+	json_push(d, owners, meta_controller_ref(d, template));
+	json_set(d, meta, "ownerReferences", owners);
+	json_set(d, root, "spec", policy_spec(d, template));
+	return d;
+}
+
+static void label(struct pass *p, const struct object *template)
+{
+	const struct write w = { SLOT_SELF, &kind_sandbox_template, template->ns, template->name,
+				 .flags = WRITE_GONE_OK };
+	struct json_doc *d = json_doc_new();
+	struct json *root = json_obj(d);
+	char hash[9];
+
+	name_hash(template->name, hash);
+	json_set_root(d, root);
+	json_set_str(d, json_need_obj(d, json_need_obj(d, root, "metadata"), "labels"),
+		     KEY_TEMPLATE_REF_HASH, hash);
+	pass_patch(p, &w, d);
+}
+
+static void replace(struct pass *p, const struct write *w, const struct object *template,
+		    const struct object *policy)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *root = json_obj(d);
+
+	json_set_root(d, root);
+	json_set(d, root, "spec", diff_merge(d, object_spec(policy), policy_spec(d, template)));
+	pass_patch(p, w, d);
+}
+
+struct again template_reconcile(struct pass *p)
+{
+	autoptr(object) template =
+		client_get(p->c->client, &kind_sandbox_template, p->key->ns, p->key->name);
+	autofree char *name = xasprintf("%s-network-policy", p->key->name);
+	autoptr(object) policy = client_get(p->c->client, &kind_network_policy, p->key->ns, name);
+	struct write w = { SLOT_CHILD, &kind_network_policy, p->key->ns, name };
+	struct template_plan plan;
+	struct err *e;
+
+	if (!template || object_deleting(template))
+		return again_never();
+	plan = template_decide(template, policy);
+	if (plan.label)
+		label(p, template);
+	if (plan.create)
+		pass_create(p, &w, policy_build(template, name));
+	if (plan.replace)
+		replace(p, &w, template, policy);
+	if (plan.remove) {
+		w.flags = WRITE_GONE_OK;
+		pass_delete(p, &w, NULL);
+	}
+	if (plan.refused)
+		return again_retry(err_new(ERR_CONFLICT,
+					   "refusing to update NetworkPolicy \"%s\" as it is not "
+					   "controlled by SandboxTemplate \"%s\"",
+					   name, template->name));
+	e = p->started ? NULL : pass_take_error(p);
+	return e ? again_retry(e) : again_never();
+}
