@@ -56,6 +56,7 @@ const char *cause_reason_name(enum cause_reason r)
 		[CAUSE_TYPE] = "FieldValueTypeInvalid",
 		[CAUSE_FORBIDDEN] = "FieldValueForbidden",
 		[CAUSE_TOO_LONG] = "FieldValueTooLong",
+		[CAUSE_NOT_FOUND] = "FieldValueNotFound",
 		[CAUSE_UNKNOWN] = "FieldValueInvalid",
 	};
 

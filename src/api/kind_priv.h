@@ -27,6 +27,7 @@ void complete_service(struct json_doc *d, const struct json *old);
 void complete_persistent_volume_claim(struct json_doc *d, const struct json *old);
 void complete_secret(struct json_doc *d, const struct json *old);
 void complete_network_policy(struct json_doc *d, const struct json *old);
+void complete_endpoint_slice(struct json_doc *d, const struct json *old);
 
 /* Rules that a schema cannot say. old is NULL on create. */
 void validate_namespace(const struct json *obj, const struct json *old, struct causes *c);

@@ -121,6 +121,7 @@ const struct kind kind_endpoint_slice = {
 	.type = &type_discovery_endpoint_slice,
 	.columns = columns_endpoint_slice,
 	.validate = validate_endpoint_slice,
+	.complete = complete_endpoint_slice,
 	.help = "Addresses behind a Service",
 };
 

@@ -18,6 +18,8 @@ static void add_path(const struct path *p, struct buf *out)
 		add_path(p->up, out);
 	if (!p->name)
 		buf_printf(out, "[%zu]", p->index);
+	else if (p->key)
+		buf_printf(out, "[%s]", p->name);
 	else if (*p->name)
 		buf_printf(out, "%s%s", out->len ? "." : "", p->name);
 }

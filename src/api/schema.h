@@ -87,6 +87,7 @@ enum cause_reason {
 	CAUSE_TYPE,        /* FieldValueTypeInvalid */
 	CAUSE_FORBIDDEN,   /* FieldValueForbidden */
 	CAUSE_TOO_LONG,    /* FieldValueTooLong */
+	CAUSE_NOT_FOUND,   /* FieldValueNotFound */
 	CAUSE_UNKNOWN,     /* an unknown field under fieldValidation=Strict */
 	CAUSE_REASON_MAX_,
 };

@@ -11,6 +11,7 @@ struct path {
 	const struct path *up; /* NULL: the root, whose name is a path already or "" */
 	const char *name;
 	size_t index;
+	bool key; /* name is a key: written as limits[cpu] */
 };
 char *path_text(const struct path *p); /* malloc'd: spec.ports[2].port */
 

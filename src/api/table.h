@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stddef.h>
+
 #include "base/clock.h"
 #include "json/json.h"
 
@@ -15,6 +17,8 @@ enum table_include {
 	TABLE_OBJECT,
 	TABLE_NONE,
 };
+/* An age as kubectl writes it: 5s, 3m20s, 4h, 2d3h. */
+void table_age(usec then, usec now, char *ret, size_t size);
 /* A Table without rows, as d's root; list_rev and continue are the caller's to set in metadata. */
 struct json *table_new(struct json_doc *d, const struct kind *k);
 void table_add(struct json_doc *d, struct json *table, const struct kind *k, const struct json *obj,

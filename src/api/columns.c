@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+
+#include "api/kind_priv.h"
+#include "api/meta.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "json/json.h"
+
+/* What `kubectl get` shows of each kind, as its users know it. */
+#define AGE { "Age", "date", ".metadata.creationTimestamp", "Time since creation" }
+
+static struct json *or_none(struct json_doc *d, struct buf *text)
+{
+	return json_new_str(d, text->len ? buf_str(text) : "<none>");
+}
+
+static void add_item(struct buf *out, const char *text)
+{
+	buf_printf(out, "%s%s", out->len ? "," : "", text);
+}
+
+/* a=b,c=d */
+static struct json *labels_cell(struct json_doc *d, const struct json *labels)
+{
+	autobuf out = { 0 };
+
+	json_each(it, labels)
+		buf_printf(&out, "%s%s=%s", out.len ? "," : "", it.key,
+			   str_or(json_str(it.val), ""));
+	return or_none(d, &out);
+}
+
+/* Namespace */
+const struct column columns_namespace[] = {
+	{ "Status", "string", ".status.phase", "Active or Terminating" },
+	AGE,
+	{ 0 },
+};
+
+/* Service */
+static struct json *service_ip(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const char *ip = json_str(json_at_path(obj, "spec.clusterIPs.0"));
+
+	return json_new_str(
+		d, str_or(ip, str_or(json_str(json_at_path(obj, "spec.clusterIP")), "<none>")));
+}
+
+static struct json *service_external(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *spec = json_get(obj, "spec");
+	const char *type = json_get_str(spec, "type");
+	autobuf out = { 0 };
+
+	if (str_eq(type, "ExternalName"))
+		return json_new_str(d, str_or(json_get_str(spec, "externalName"), ""));
+	json_each(it, json_at_path(obj, "status.loadBalancer.ingress"))
+		add_item(&out, str_or(json_get_str(it.val, "ip"),
+				      str_or(json_get_str(it.val, "hostname"), "")));
+	json_each(it, json_get(spec, "externalIPs"))
+		add_item(&out, str_or(json_str(it.val), ""));
+	if (!out.len && str_eq(type, "LoadBalancer"))
+		return json_new_str(d, "<pending>");
+	return or_none(d, &out);
+}
+
+static struct json *service_ports(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	autobuf out = { 0 };
+
+	json_each(it, json_at_path(obj, "spec.ports")) {
+		long long node = json_get_int(it.val, "nodePort", 0);
+
+		buf_printf(&out, "%s%lld", out.len ? "," : "",
+			   (long long)json_get_int(it.val, "port", 0));
+		if (node)
+			buf_printf(&out, ":%lld", node);
+		buf_printf(&out, "/%s", str_or(json_get_str(it.val, "protocol"), "TCP"));
+	}
+	return or_none(d, &out);
+}
+
+static struct json *service_selector(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return labels_cell(d, json_at_path(obj, "spec.selector"));
+}
+
+const struct column columns_service[] = {
+	{ "Type", "string", ".spec.type", "ClusterIP, NodePort, LoadBalancer or ExternalName" },
+	{ "Cluster-IP", "string", NULL, "Address inside", 0, service_ip },
+	{ "External-IP", "string", NULL, "Addresses outside", 0, service_external },
+	{ "Port(s)", "string", NULL, "Ports and protocols", 0, service_ports },
+	AGE,
+	{ "Selector", "string", NULL, "Labels of its Pods", 1, service_selector },
+	{ 0 },
+};
+
+/* PersistentVolumeClaim */
+static struct json *pvc_status(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	if (json_at_path(obj, "metadata.deletionTimestamp"))
+		return json_new_str(d, "Terminating");
+	return json_new_str(d, str_or(json_str(json_at_path(obj, "status.phase")), ""));
+}
+
+static struct json *pvc_capacity(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *size = json_at_path(obj, "status.capacity.storage");
+
+	return size ? quantity_canonical(d, size) : json_new_str(d, "");
+}
+
+static struct json *pvc_modes(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	static const struct {
+		const char *mode, *text;
+	} names[] = { { "ReadWriteOnce", "RWO" },
+		      { "ReadOnlyMany", "ROX" },
+		      { "ReadWriteMany", "RWX" },
+		      { "ReadWriteOncePod", "RWOP" } };
+	autobuf out = { 0 };
+
+	json_each(it, json_at_path(obj, "status.accessModes"))
+		for (size_t i = 0; i < ARRAY_LEN(names); i++)
+			if (str_eq(names[i].mode, json_str(it.val)))
+				add_item(&out, names[i].text);
+	return json_new_str(d, buf_str(&out));
+}
+
+static struct json *pvc_class(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return json_new_str(d, str_or(json_str(json_at_path(obj, "spec.storageClassName")), ""));
+}
+
+static struct json *pvc_volume(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return json_new_str(d, str_or(json_str(json_at_path(obj, "spec.volumeName")), ""));
+}
+
+static struct json *pvc_attributes(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *v = json_at_path(obj, "spec.volumeAttributesClassName");
+
+	return json_new_str(d, str_or(json_str(v), "<unset>"));
+}
+
+const struct column columns_persistent_volume_claim[] = {
+	{ "Status", "string", NULL, "Pending, Bound, Lost or Terminating", 0, pvc_status },
+	{ "Volume", "string", NULL, "The volume it is bound to", 0, pvc_volume },
+	{ "Capacity", "string", NULL, "Size of the volume", 0, pvc_capacity },
+	{ "Access Modes", "string", NULL, "How it may be mounted", 0, pvc_modes },
+	{ "StorageClass", "string", NULL, "Which kind of storage", 0, pvc_class },
+	{ "VolumeAttributesClass", "string", NULL, "Which attributes", 0, pvc_attributes },
+	AGE,
+	{ "VolumeMode", "string", ".spec.volumeMode", "Filesystem or Block", 1 },
+	{ 0 },
+};
+
+/* Secret, ConfigMap, ServiceAccount */
+static struct json *data_count(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return json_new_strf(
+		d, "%zu", json_len(json_get(obj, "data")) + json_len(json_get(obj, "binaryData")));
+}
+
+static struct json *secret_count(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return json_new_int(d, (int64_t)json_len(json_get(obj, "secrets")));
+}
+
+const struct column columns_secret[] = {
+	{ "Type", "string", ".type", "What the secret is for" },
+	{ "Data", "string", NULL, "Number of entries", 0, data_count },
+	AGE,
+	{ 0 },
+};
+const struct column columns_config_map[] = {
+	{ "Data", "string", NULL, "Number of entries", 0, data_count },
+	AGE,
+	{ 0 },
+};
+const struct column columns_service_account[] = {
+	{ "Secrets", "integer", NULL, "Number of secrets", 0, secret_count },
+	AGE,
+	{ 0 },
+};
+
+/* Event, by the names of either group */
+static const struct json *either(const struct json *obj, const char *a, const char *b)
+{
+	const struct json *v = json_get(obj, a);
+
+	return v ? v : json_get(obj, b);
+}
+
+static struct json *event_first(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *v = either(obj, "firstTimestamp", "deprecatedFirstTimestamp");
+
+	return json_copy(d, v ? v : json_get(obj, "eventTime"));
+}
+
+static struct json *event_last(struct json_doc *d, const struct json *obj, usec now)
+{
+	const struct json *v = json_at_path(obj, "series.lastObservedTime");
+
+	if (!v)
+		v = either(obj, "lastTimestamp", "deprecatedLastTimestamp");
+	return v ? json_copy(d, v) : event_first(d, obj, now);
+}
+
+static struct json *event_object(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *ref = either(obj, "involvedObject", "regarding");
+	const char *name = json_get_str(ref, "name");
+	autofree char *kind = xstrdup(str_or(json_get_str(ref, "kind"), ""));
+
+	for (char *p = kind; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	return json_new_strf(d, "%s%s%s", kind, str_empty(name) ? "" : "/", str_or(name, ""));
+}
+
+static struct json *event_sub(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *ref = either(obj, "involvedObject", "regarding");
+
+	return json_new_str(d, str_or(json_get_str(ref, "fieldPath"), ""));
+}
+
+static struct json *event_source(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *source = either(obj, "source", "deprecatedSource");
+	const char *component = json_get_str(source, "component");
+	const char *host = json_get_str(source, "host");
+
+	if (str_empty(component)) {
+		component = json_str(either(obj, "reportingComponent", "reportingController"));
+		host = json_get_str(obj, "reportingInstance");
+	}
+	return json_new_strf(d, "%s%s%s", str_or(component, ""), str_empty(host) ? "" : ", ",
+			     str_or(host, ""));
+}
+
+static struct json *event_message(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const char *text = json_str(either(obj, "message", "note"));
+	struct span s = span_trim(SPAN(str_or(text, "")));
+
+	while (s.len && (s.p[s.len - 1] == '\n' || s.p[s.len - 1] == ' '))
+		s.len--;
+	return json_new_strn(d, s.p, s.len);
+}
+
+static struct json *event_count(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	int64_t n = json_int(either(obj, "count", "deprecatedCount"), 0);
+
+	n = json_int(json_at_path(obj, "series.count"), n);
+	return json_new_int(d, n ? n : 1);
+}
+
+const struct column columns_event[] = {
+	{ "Last Seen", "date", NULL, "Time since it happened last", 0, event_last },
+	{ "Type", "string", ".type", "Normal or Warning" },
+	{ "Reason", "string", ".reason", "One word for programs" },
+	{ "Object", "string", NULL, "What it happened to", 0, event_object },
+	{ "Subobject", "string", NULL, "Which part of the object", 1, event_sub },
+	{ "Source", "string", NULL, "Who says so", 1, event_source },
+	{ "Message", "string", NULL, "A sentence for people", 0, event_message },
+	{ "First Seen", "date", NULL, "Time since it happened first", 1, event_first },
+	{ "Count", "string", NULL, "How often", 1, event_count },
+	{ "Name", "string", ".metadata.name", "Name of the object", 1 },
+	{ 0 },
+};
+
+/* Node */
+static struct json *node_status(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *ready = conditions_get(json_at_path(obj, "status.conditions"), "Ready");
+	const char *text = !ready                                          ? "Unknown"
+			   : str_eq(json_get_str(ready, "status"), "True") ? "Ready"
+									   : "NotReady";
+
+	return json_new_strf(d, "%s%s", text,
+			     json_bool(json_at_path(obj, "spec.unschedulable"), false)
+				     ? ",SchedulingDisabled"
+				     : "");
+}
+
+static struct json *node_roles(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	static const char prefix[] = "node-role.kubernetes.io/";
+	autobuf out = { 0 };
+
+	json_each(it, json_at_path(obj, "metadata.labels")) {
+		if (str_starts(it.key, prefix) && it.key[strlen(prefix)])
+			add_item(&out, it.key + strlen(prefix));
+		else if (str_eq(it.key, "kubernetes.io/role"))
+			add_item(&out, str_or(json_str(it.val), ""));
+	}
+	return or_none(d, &out);
+}
+
+static struct json *node_address(struct json_doc *d, const struct json *obj, const char *type)
+{
+	json_each(it, json_at_path(obj, "status.addresses"))
+		if (str_eq(json_get_str(it.val, "type"), type))
+			return json_copy(d, json_get(it.val, "address"));
+	return json_new_str(d, "<none>");
+}
+
+static struct json *node_internal(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return node_address(d, obj, "InternalIP");
+}
+
+static struct json *node_external(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return node_address(d, obj, "ExternalIP");
+}
+
+const struct column columns_node[] = {
+	{ "Status", "string", NULL, "Ready or not", 0, node_status },
+	{ "Roles", "string", NULL, "What the node is for", 0, node_roles },
+	AGE,
+	{ "Version", "string", ".status.nodeInfo.kubeletVersion", "Version of what runs the Pods" },
+	{ "Internal-IP", "string", NULL, "Address inside", 1, node_internal },
+	{ "External-IP", "string", NULL, "Address outside", 1, node_external },
+	{ "OS-Image", "string", ".status.nodeInfo.osImage", "Operating system", 1 },
+	{ "Kernel-Version", "string", ".status.nodeInfo.kernelVersion", "Kernel", 1 },
+	{ "Container-Runtime", "string", ".status.nodeInfo.containerRuntimeVersion", "Runtime", 1 },
+	{ 0 },
+};
+
+/* EndpointSlice */
+enum {
+	SHOWN = 3
+}; /* so many ports or addresses, then a count */
+
+static struct json *shown(struct json_doc *d, struct buf *out, size_t n)
+{
+	if (n > SHOWN)
+		buf_printf(out, " + %zu more...", n - SHOWN);
+	return json_new_str(d, out->len ? buf_str(out) : "<unset>");
+}
+
+static struct json *slice_ports(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	autobuf out = { 0 };
+	size_t n = 0;
+
+	json_each(it, json_get(obj, "ports")) {
+		const struct json *port = json_get(it.val, "port");
+
+		if (n++ >= SHOWN)
+			continue;
+		if (port)
+			buf_printf(&out, "%s%lld", out.len ? "," : "",
+				   (long long)json_int(port, 0));
+		else
+			add_item(&out, str_or(json_get_str(it.val, "name"), "*"));
+	}
+	return shown(d, &out, n);
+}
+
+static struct json *slice_endpoints(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	autobuf out = { 0 };
+	size_t n = 0;
+
+	json_each(it, json_get(obj, "endpoints"))
+		json_each(at, json_get(it.val, "addresses"))
+			if (n++ < SHOWN)
+				add_item(&out, str_or(json_str(at.val), ""));
+	return shown(d, &out, n);
+}
+
+const struct column columns_endpoint_slice[] = {
+	{ "AddressType", "string", ".addressType", "IPv4, IPv6 or FQDN" },
+	{ "Ports", "string", NULL, "Ports of the endpoints", 0, slice_ports },
+	{ "Endpoints", "string", NULL, "Addresses of the endpoints", 0, slice_endpoints },
+	AGE,
+	{ 0 },
+};
+
+/* NetworkPolicy, Lease */
+static struct json *policy_selector(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *selector = json_at_path(obj, "spec.podSelector");
+	autobuf out = { 0 };
+
+	json_each(it, json_get(selector, "matchLabels"))
+		buf_printf(&out, "%s%s=%s", out.len ? "," : "", it.key,
+			   str_or(json_str(it.val), ""));
+	json_each(it, json_get(selector, "matchExpressions")) {
+		const char *op = str_or(json_get_str(it.val, "operator"), "");
+		const char *key = str_or(json_get_str(it.val, "key"), "");
+
+		buf_add_str(&out, out.len ? "," : "");
+		if (str_eq(op, "Exists") || str_eq(op, "DoesNotExist")) {
+			buf_printf(&out, "%s%s", str_eq(op, "Exists") ? "" : "!", key);
+			continue;
+		}
+		buf_printf(&out, "%s %s (", key, str_eq(op, "In") ? "in" : "notin");
+		json_each(v, json_get(it.val, "values"))
+			buf_printf(&out, "%s%s", v.i > 1 ? "," : "", str_or(json_str(v.val), ""));
+		buf_add_char(&out, ')');
+	}
+	return or_none(d, &out);
+}
+
+const struct column columns_network_policy[] = {
+	{ "Pod-Selector", "string", NULL, "Pods it is about", 0, policy_selector },
+	AGE,
+	{ 0 },
+};
+const struct column columns_lease[] = {
+	{ "Holder", "string", ".spec.holderIdentity", "Who holds it" },
+	AGE,
+	{ 0 },
+};
+
+/* The agent kinds: these go into their CRDs as they are. */
+#define READY(field) ".status.conditions[?(@.type=='Ready')]." field
+
+const struct column columns_sandbox[] = {
+	{ "Ready", "string", READY("status"), "Whether it can be used" },
+	{ "Reason", "string", READY("reason"), "Why" },
+	AGE,
+	{ 0 },
+};
+const struct column columns_sandbox_claim[] = {
+	{ "Ready", "string", READY("status"), "Whether its sandbox can be used" },
+	{ "Sandbox", "string", ".status.sandbox.name", "The sandbox it got" },
+	{ "Reason", "string", READY("reason"), "Why" },
+	AGE,
+	{ 0 },
+};
+const struct column columns_sandbox_warm_pool[] = {
+	{ "Ready", "integer", ".status.readyReplicas", "Sandboxes that are ready" },
+	{ "Desired", "integer", ".spec.replicas", "Sandboxes that are wanted" },
+	AGE,
+	{ 0 },
+};
+/* No columns of its own: a name and an age, as a CRD without columns shows. */
+const struct column columns_plain[] = {
+	AGE,
+	{ 0 },
+};

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/complete_priv.h"
+#include "api/kind_priv.h"
+#include "api/meta.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+/*
+ * Defaults of the built-in kinds that their schema does not carry: clients have always seen them.
+ */
+
+void complete_str(struct json_doc *d, struct json *obj, const char *key, const char *value)
+{
+	if (json_is(obj, JSON_OBJ) && str_empty(json_get_str(obj, key)))
+		json_set_str(d, obj, key, value);
+}
+
+void complete_int(struct json_doc *d, struct json *obj, const char *key, int64_t value)
+{
+	if (json_is(obj, JSON_OBJ) && !json_get(obj, key))
+		json_set_int(d, obj, key, value);
+}
+
+void complete_obj(struct json_doc *d, struct json *obj, const char *key)
+{
+	if (json_is(obj, JSON_OBJ) && !json_get(obj, key))
+		json_set(d, obj, key, json_obj(d));
+}
+
+void complete_quantities(struct json_doc *d, struct json *map)
+{
+	enum {
+		MANY = 64
+	}; /* more resources than that are left as they are written */
+	struct {
+		const char *key;
+		struct json *val;
+	} fixed[MANY];
+	size_t n = 0;
+
+	if (!json_is(map, JSON_OBJ) || json_len(map) > MANY)
+		return;
+	json_each(it, map) {
+		struct json *text = quantity_canonical(d, it.val);
+
+		if (text && !json_equal(text, it.val)) {
+			fixed[n].key = it.key;
+			fixed[n++].val = text;
+		}
+	}
+	while (n--)
+		json_set(d, map, fixed[n].key, fixed[n].val);
+}
+
+static struct json *spec_of(struct json_doc *d)
+{
+	return json_need_obj(d, json_root(d), "spec");
+}
+
+void complete_namespace(struct json_doc *d, const struct json *old)
+{
+	struct json *root = json_root(d), *meta = json_need_obj(d, root, "metadata");
+	const char *name = json_get_str(meta, "name");
+
+	if (!str_empty(name))
+		json_set_str(d, json_need_obj(d, meta, "labels"), "kubernetes.io/metadata.name",
+			     name);
+	if (old)
+		return;
+	if (!json_get(spec_of(d), "finalizers"))
+		json_push_str(d, json_need_arr(d, spec_of(d), "finalizers"), "kubernetes");
+	json_set_str(d, json_need_obj(d, root, "status"), "phase", "Active");
+}
+
+static void complete_service_ports(struct json_doc *d, struct json *ports)
+{
+	json_each(it, ports) {
+		complete_str(d, it.val, "protocol", "TCP");
+		if (json_is(it.val, JSON_OBJ) && !json_get(it.val, "targetPort") &&
+		    json_get(it.val, "port"))
+			json_set(d, it.val, "targetPort", json_copy(d, json_get(it.val, "port")));
+	}
+}
+
+/* clusterIP and the first of clusterIPs are the same thing. */
+static void complete_cluster_ip(struct json_doc *d, struct json *spec)
+{
+	const char *ip = json_get_str(spec, "clusterIP");
+	const char *first = json_str(json_at_path(spec, "clusterIPs.0"));
+
+	if (str_empty(ip) && !str_empty(first))
+		json_set_str(d, spec, "clusterIP", first);
+	else if (!str_empty(ip) && str_empty(first))
+		json_push_str(d, json_need_arr(d, spec, "clusterIPs"), ip);
+}
+
+void complete_service(struct json_doc *d, const struct json *old)
+{
+	struct json *spec = spec_of(d);
+
+	complete_str(d, spec, "type", "ClusterIP");
+	complete_str(d, spec, "sessionAffinity", "None");
+	complete_service_ports(d, json_get(spec, "ports"));
+	if (!str_eq(json_get_str(spec, "type"), "ExternalName")) {
+		complete_str(d, spec, "internalTrafficPolicy", "Cluster");
+		complete_cluster_ip(d, spec);
+		if (!json_get(spec, "ipFamilies"))
+			json_push_str(d, json_need_arr(d, spec, "ipFamilies"), "IPv4");
+		complete_str(d, spec, "ipFamilyPolicy", "SingleStack");
+	}
+	if (!old)
+		json_set(d, json_need_obj(d, json_root(d), "status"), "loadBalancer", json_obj(d));
+}
+
+void complete_persistent_volume_claim(struct json_doc *d, const struct json *old)
+{
+	struct json *spec = spec_of(d), *resources = json_get(spec, "resources");
+
+	complete_str(d, spec, "volumeMode", "Filesystem");
+	complete_quantities(d, json_get(resources, "requests"));
+	complete_quantities(d, json_get(resources, "limits"));
+	if (!old)
+		json_set_str(d, json_need_obj(d, json_root(d), "status"), "phase", "Pending");
+}
+
+/* stringData is for writing only: it becomes data. */
+void complete_secret(struct json_doc *d, unused const struct json *old)
+{
+	struct json *root = json_root(d), *text = json_get(root, "stringData"), *data;
+
+	complete_str(d, root, "type", "Opaque");
+	if (!json_is(text, JSON_OBJ))
+		return;
+	data = json_need_obj(d, root, "data");
+	json_each(it, text) {
+		autofree char *coded = NULL;
+
+		if (!json_is(it.val, JSON_STR))
+			continue;
+		coded = base64_encode(json_str(it.val), json_str_len(it.val), false);
+		json_set_str(d, data, it.key, coded);
+	}
+	json_del(root, "stringData");
+}
+
+static void complete_policy_ports(struct json_doc *d, struct json *rules)
+{
+	json_each(rule, rules)
+		json_each(port, json_get(rule.val, "ports"))
+			complete_str(d, port.val, "protocol", "TCP");
+}
+
+void complete_network_policy(struct json_doc *d, unused const struct json *old)
+{
+	struct json *spec = spec_of(d), *types;
+
+	complete_obj(d, spec, "podSelector");
+	complete_policy_ports(d, json_get(spec, "ingress"));
+	complete_policy_ports(d, json_get(spec, "egress"));
+	if (json_len(json_get(spec, "policyTypes")))
+		return;
+	types = json_set(d, spec, "policyTypes", json_arr(d));
+	json_push_str(d, types, "Ingress");
+	if (json_len(json_get(spec, "egress")))
+		json_push_str(d, types, "Egress");
+}
+
+void complete_endpoint_slice(struct json_doc *d, unused const struct json *old)
+{
+	json_each(it, json_get(json_root(d), "ports")) {
+		complete_str(d, it.val, "protocol", "TCP");
+		if (json_is(it.val, JSON_OBJ) && !json_get(it.val, "name"))
+			json_set_str(d, it.val, "name", "");
+	}
+}

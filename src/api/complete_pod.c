@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/complete_priv.h"
+#include "api/kind_priv.h"
+#include "api/meta.h"
+#include "base/str.h"
+
+/* A Pod's defaults, and its quality of service, which follows from its containers' resources. */
+enum {
+	FILE_MODE = 0644,
+	TOKEN_SECONDS = 3600,
+	GRACE_SECONDS = 30,
+};
+
+static void complete_http_get(struct json_doc *d, struct json *handler)
+{
+	struct json *get = json_get(handler, "httpGet");
+
+	complete_str(d, get, "path", "/");
+	complete_str(d, get, "scheme", "HTTP");
+}
+
+static void complete_probe(struct json_doc *d, struct json *probe)
+{
+	static const struct {
+		const char *name;
+		int value;
+	} numbers[] = { { "timeoutSeconds", 1 },
+			{ "periodSeconds", 10 },
+			{ "successThreshold", 1 },
+			{ "failureThreshold", 3 } };
+
+	complete_http_get(d, probe);
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		complete_int(d, probe, numbers[i].name, numbers[i].value);
+}
+
+/* The tag decides: what may move is asked for every time. */
+static const char *pull_policy(const char *image)
+{
+	const char *slash = strrchr(image, '/'), *tag = strchr(slash ? slash : image, ':');
+
+	if (strchr(image, '@'))
+		return "IfNotPresent";
+	return !tag || str_eq(tag, ":latest") ? "Always" : "IfNotPresent";
+}
+
+/* A limit that is given is also asked for. */
+static void complete_resources(struct json_doc *d, struct json *resources)
+{
+	struct json *limits = json_get(resources, "limits"), *requests;
+
+	complete_quantities(d, limits);
+	if (json_is(limits, JSON_OBJ) && json_len(limits) && json_len(limits) <= 64) {
+		requests = json_need_obj(d, resources, "requests");
+		json_each(it, limits)
+			if (!json_get(requests, it.key))
+				json_set(d, requests, it.key, json_copy(d, it.val));
+	}
+	complete_quantities(d, json_get(resources, "requests"));
+}
+
+static void complete_env(struct json_doc *d, struct json *env)
+{
+	json_each(it, env)
+		complete_str(d, json_at_path(it.val, "valueFrom.fieldRef"), "apiVersion", "v1");
+}
+
+static void complete_container(struct json_doc *d, struct json *c)
+{
+	complete_str(d, c, "imagePullPolicy", pull_policy(str_or(json_get_str(c, "image"), "")));
+	complete_str(d, c, "terminationMessagePath", "/dev/termination-log");
+	complete_str(d, c, "terminationMessagePolicy", "File");
+	complete_obj(d, c, "resources");
+	complete_resources(d, json_get(c, "resources"));
+	json_each(it, json_get(c, "ports"))
+		complete_str(d, it.val, "protocol", "TCP");
+	complete_env(d, json_get(c, "env"));
+	complete_probe(d, json_get(c, "livenessProbe"));
+	complete_probe(d, json_get(c, "readinessProbe"));
+	complete_probe(d, json_get(c, "startupProbe"));
+	complete_http_get(d, json_at_path(c, "lifecycle.postStart"));
+	complete_http_get(d, json_at_path(c, "lifecycle.preStop"));
+}
+
+static void complete_containers(struct json_doc *d, struct json *list)
+{
+	json_each(it, list)
+		if (json_is(it.val, JSON_OBJ))
+			complete_container(d, it.val);
+}
+
+static void complete_downward(struct json_doc *d, struct json *source)
+{
+	json_each(it, json_get(source, "items"))
+		complete_str(d, json_get(it.val, "fieldRef"), "apiVersion", "v1");
+}
+
+static void complete_projected(struct json_doc *d, struct json *projected)
+{
+	complete_int(d, projected, "defaultMode", FILE_MODE);
+	json_each(it, json_get(projected, "sources")) {
+		complete_downward(d, json_get(it.val, "downwardAPI"));
+		complete_int(d, json_get(it.val, "serviceAccountToken"), "expirationSeconds",
+			     TOKEN_SECONDS);
+	}
+}
+
+static void complete_volume(struct json_doc *d, struct json *v)
+{
+	struct json *host = json_get(v, "hostPath");
+
+	if (!json_is(v, JSON_OBJ))
+		return;
+	if (json_len(v) == 1 && json_get(v, "name"))
+		json_set(d, v, "emptyDir", json_obj(d));
+	complete_int(d, json_get(v, "secret"), "defaultMode", FILE_MODE);
+	complete_int(d, json_get(v, "configMap"), "defaultMode", FILE_MODE);
+	complete_int(d, json_get(v, "downwardAPI"), "defaultMode", FILE_MODE);
+	complete_downward(d, json_get(v, "downwardAPI"));
+	complete_projected(d, json_get(v, "projected"));
+	complete_str(d, json_at_path(v, "ephemeral.volumeClaimTemplate.spec"), "volumeMode",
+		     "Filesystem");
+	if (json_is(host, JSON_OBJ) && !json_get(host, "type"))
+		json_set_str(d, host, "type", "");
+}
+
+static void complete_spec(struct json_doc *d, struct json *spec)
+{
+	const char *account = json_get_str(spec, "serviceAccount"); /* its name in the old days */
+
+	complete_containers(d, json_get(spec, "initContainers"));
+	complete_containers(d, json_get(spec, "containers"));
+	json_each(it, json_get(spec, "volumes"))
+		complete_volume(d, it.val);
+	complete_str(d, spec, "restartPolicy", "Always");
+	complete_int(d, spec, "terminationGracePeriodSeconds", GRACE_SECONDS);
+	complete_str(d, spec, "dnsPolicy", "ClusterFirst");
+	complete_str(d, spec, "serviceAccountName", str_or(account, "default"));
+	json_set_str(d, spec, "serviceAccount", json_get_str(spec, "serviceAccountName"));
+	complete_obj(d, spec, "securityContext");
+	complete_str(d, spec, "schedulerName", "default-scheduler");
+	if (!json_get(spec, "enableServiceLinks"))
+		json_set_bool(d, spec, "enableServiceLinks", true);
+}
+
+/* Quality of service */
+struct qos {
+	bool any;       /* a request or limit of cpu or memory was seen */
+	bool all_equal; /* every container has both limits, and requests equal to them */
+};
+
+static void weigh(struct qos *q, const struct json *resources)
+{
+	static const char *const names[] = { "cpu", "memory" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const struct json *limit = json_get(json_get(resources, "limits"), names[i]);
+		const struct json *request = json_get(json_get(resources, "requests"), names[i]);
+
+		q->any |= limit || request;
+		q->all_equal &= limit && request && quantity_equal(limit, request);
+	}
+}
+
+static const char *qos_class(const struct json *spec)
+{
+	struct qos q = { .all_equal = true };
+
+	if (json_len(json_get(spec, "resources")))
+		weigh(&q, json_get(spec, "resources"));
+	else {
+		json_each(it, json_get(spec, "initContainers"))
+			weigh(&q, json_get(it.val, "resources"));
+		json_each(it, json_get(spec, "containers"))
+			weigh(&q, json_get(it.val, "resources"));
+	}
+	return !q.any ? "BestEffort" : q.all_equal ? "Guaranteed" : "Burstable";
+}
+
+void complete_pod(struct json_doc *d, const struct json *old)
+{
+	struct json *root = json_root(d), *spec = json_need_obj(d, root, "spec"), *status;
+
+	complete_spec(d, spec);
+	if (old)
+		return;
+	status = json_set(d, root, "status", json_obj(d));
+	json_set_str(d, status, "phase", "Pending");
+	json_set_str(d, status, "qosClass", qos_class(spec));
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "json/json.h"
+
+/* Fill in what is absent; an empty text counts as absent, as it does in Kubernetes. obj may be
+ * NULL. */
+void complete_str(struct json_doc *d, struct json *obj, const char *key, const char *value);
+void complete_int(struct json_doc *d, struct json *obj, const char *key, int64_t value);
+void complete_obj(struct json_doc *d, struct json *obj, const char *key);
+/* Writes every quantity of a map as Kubernetes does: "1000m" becomes "1". */
+void complete_quantities(struct json_doc *d, struct json *map);

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+
+#include "api/meta.h"
+#include "api/validate_priv.h"
+#include "base/map.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+/* The rules of Services, EndpointSlices and NetworkPolicies. */
+
+static bool is_ip(const char *s)
+{
+	struct in6_addr a;
+
+	return inet_pton(AF_INET, s, &a) == 1 || inet_pton(AF_INET6, s, &a) == 1;
+}
+
+static const char *bad_ip(const char *s)
+{
+	return is_ip(s) ? NULL : "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+}
+
+static const char *bad_cidr(const char *s)
+{
+	static const char bad[] = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+	const char *slash = strchr(s, '/');
+	char addr[INET6_ADDRSTRLEN];
+	uint64_t bits = 0;
+	struct err *e;
+
+	if (!slash || (size_t)(slash - s) >= sizeof(addr))
+		return bad;
+	memcpy(addr, s, (size_t)(slash - s));
+	addr[slash - s] = 0;
+	e = parse_uint(slash + 1, strchr(addr, ':') ? 128 : 32, &bits);
+	if (e || !is_ip(addr)) {
+		err_free(e);
+		return bad;
+	}
+	return NULL;
+}
+
+/* Service */
+static void check_service_ports(const struct json *ports, struct causes *c)
+{
+	const struct path *p = IN(IN(NULL, "spec"), "ports");
+	autoptr(map) names = map_new(NULL);
+	size_t i = 0;
+
+	json_each(it, ports) {
+		const struct path *at = AT(p, i++);
+		const char *name = json_get_str(it.val, "name");
+
+		if (json_len(ports) > 1)
+			name = need_text(c, at, it.val, "name");
+		check_text(c, at, it.val, "name", meta_bad_dns_label);
+		if (!str_empty(name) && map_has(names, name))
+			bad_duplicate(c, IN(at, "name"), name);
+		if (!str_empty(name))
+			map_put(names, name, names);
+		check_port(c, at, it.val, "port");
+		check_values(c, at, it.val, "protocol", protocol_values);
+		check_port_or_name(c, at, it.val, "targetPort");
+	}
+}
+
+static void check_cluster_ip(const struct json *spec, const struct json *old, struct causes *c)
+{
+	const char *ip = json_get_str(spec, "clusterIP"), *was = json_get_str(old, "clusterIP");
+
+	if (!str_empty(ip) && !str_eq(ip, "None") && bad_ip(ip))
+		causes_invalid_str(c, "spec.clusterIPs[0]", ip, bad_ip(ip));
+	if (!str_empty(was) && !str_eq(ip, was) &&
+	    !str_eq(json_get_str(spec, "type"), "ExternalName"))
+		causes_invalid_str(c, "spec.clusterIPs[0]", ip, "may not change once set");
+}
+
+void validate_service(const struct json *obj, const struct json *old, struct causes *c)
+{
+	static const char *const types[] = { "ClusterIP", "ExternalName", "LoadBalancer",
+					     "NodePort", NULL };
+	static const char *const affinities[] = { "ClientIP", "None", NULL };
+	const struct json *spec = json_get(obj, "spec");
+	const char *name = json_get_str(json_get(obj, "metadata"), "name");
+	const char *type = json_get_str(spec, "type");
+	const char *bad = str_empty(name) ? NULL : meta_bad_dns_1035_label(name);
+	bool headless = str_eq(json_get_str(spec, "clusterIP"), "None");
+
+	if (bad && !old)
+		causes_invalid_str(c, "metadata.name", name, bad);
+	if (!json_is(spec, JSON_OBJ))
+		return;
+	if (!json_len(json_get(spec, "ports")) && !headless && !str_eq(type, "ExternalName"))
+		causes_required(c, "spec.ports", NULL);
+	check_values(c, IN(NULL, "spec"), spec, "type", types);
+	check_values(c, IN(NULL, "spec"), spec, "sessionAffinity", affinities);
+	if (str_eq(type, "ExternalName"))
+		need_text(c, IN(NULL, "spec"), spec, "externalName");
+	check_service_ports(json_get(spec, "ports"), c);
+	meta_validate_labels(json_get(spec, "selector"), "spec.selector", c);
+	check_cluster_ip(spec, json_get(old, "spec"), c);
+}
+
+/* EndpointSlice */
+enum {
+	MAX_ENDPOINTS = 1000,
+	MAX_ADDRESSES = 100,
+};
+
+static void check_endpoints(const struct json *obj, struct causes *c)
+{
+	bool by_name = str_eq(json_get_str(obj, "addressType"), "FQDN");
+	size_t i = 0, k;
+
+	if (json_len(json_get(obj, "endpoints")) > MAX_ENDPOINTS) {
+		causes_add(c, CAUSE_INVALID, "endpoints",
+			   "Too many: %zu: must have at most %d items",
+			   json_len(json_get(obj, "endpoints")), MAX_ENDPOINTS);
+		return;
+	}
+	json_each(it, json_get(obj, "endpoints")) {
+		const struct path *p = IN(AT(IN(NULL, "endpoints"), i++), "addresses");
+		const struct json *list = json_get(it.val, "addresses");
+
+		if (!json_len(list))
+			bad_required(c, p, "must contain at least 1 address");
+		k = 0;
+		json_each(at, list) {
+			const char *s = json_str(at.val);
+
+			if (k++ < MAX_ADDRESSES && s && !by_name && bad_ip(s))
+				bad_text(c, AT(p, k - 1), s, bad_ip(s));
+		}
+	}
+}
+
+void validate_endpoint_slice(const struct json *obj, const struct json *old, struct causes *c)
+{
+	static const char *const types[] = { "FQDN", "IPv4", "IPv6", NULL };
+	const struct path root = { .name = "" };
+	size_t i = 0;
+
+	check_values(c, &root, obj, "addressType", types);
+	check_endpoints(obj, c);
+	json_each(it, json_get(obj, "ports")) {
+		const struct path *at = AT(IN(NULL, "ports"), i++);
+
+		check_values(c, at, it.val, "protocol", protocol_values);
+		check_port(c, at, it.val, "port");
+	}
+	if (old && !json_equal(json_get(obj, "addressType"), json_get(old, "addressType")))
+		causes_invalid(c, "addressType", json_get(obj, "addressType"),
+			       "field is immutable");
+}
+
+/* NetworkPolicy */
+static void check_peer(const struct json *peer, const struct path *p, struct causes *c)
+{
+	const struct json *block = json_get(peer, "ipBlock");
+	const struct json *pods = json_get(peer, "podSelector");
+	const struct json *spaces = json_get(peer, "namespaceSelector");
+	size_t i = 0;
+
+	check_selector(c, IN(p, "podSelector"), pods);
+	check_selector(c, IN(p, "namespaceSelector"), spaces);
+	if (!block && !pods && !spaces)
+		bad_required(c, p, "must specify a peer");
+	else if (block && (pods || spaces))
+		bad_forbidden(c, p, "may not specify both ipBlock and another peer");
+	if (!block)
+		return;
+	if (need_text(c, IN(p, "ipBlock"), block, "cidr"))
+		check_text(c, IN(p, "ipBlock"), block, "cidr", bad_cidr);
+	json_each(it, json_get(block, "except")) {
+		const struct path *at = AT(IN(IN(p, "ipBlock"), "except"), i++);
+
+		if (json_str(it.val) && bad_cidr(json_str(it.val)))
+			bad_text(c, at, json_str(it.val), bad_cidr(json_str(it.val)));
+	}
+}
+
+static void check_rules(const struct json *spec, const char *name, const char *peers,
+			struct causes *c)
+{
+	static const char *const protocols[] = { "TCP", "UDP", "SCTP", NULL };
+	const struct path *p = IN(IN(NULL, "spec"), name);
+	size_t i = 0, k;
+
+	json_each(it, json_get(spec, name)) {
+		const struct path *rule = AT(p, i++);
+
+		k = 0;
+		json_each(port, json_get(it.val, "ports")) {
+			const struct path *at = AT(IN(rule, "ports"), k++);
+
+			check_values(c, at, port.val, "protocol", protocols);
+			check_port_or_name(c, at, port.val, "port");
+			check_port(c, at, port.val, "endPort");
+		}
+		k = 0;
+		json_each(peer, json_get(it.val, peers))
+			check_peer(peer.val, AT(IN(rule, peers), k++), c);
+	}
+}
+
+void validate_network_policy(const struct json *obj, unused const struct json *old,
+			     struct causes *c)
+{
+	static const char *const types[] = { "Ingress", "Egress", NULL };
+	const struct json *spec = json_get(obj, "spec");
+	const struct path *p = IN(NULL, "spec");
+	size_t i = 0;
+
+	check_selector(c, IN(p, "podSelector"), json_get(spec, "podSelector"));
+	check_rules(spec, "ingress", "from", c);
+	check_rules(spec, "egress", "to", c);
+	json_each(it, json_get(spec, "policyTypes")) {
+		autofree char *path = path_text(AT(IN(p, "policyTypes"), i++));
+
+		if (json_str(it.val) && !str_in(json_str(it.val), types))
+			causes_unsupported(c, path, json_str(it.val), types);
+	}
+}
