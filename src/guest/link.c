@@ -405,6 +405,10 @@ static void on_accept(void *arg, unused unsigned ready)
 	for (int i = 0; i < LINK_ACCEPTS && g->n_links < GUEST_LINKS_MAX; i++) {
 		int fd = accept4(g->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+			watch_want(g->accepting, 0); /* until a link is closed */
+			return;
+		}
 		if (fd < 0)
 			break;
 		if (from_outside(fd))

@@ -35,6 +35,8 @@ WINDOW = 256 * 1024
 PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 PORT = 8888
 CLONE_NEWNET = 0x40000000
+# What the launcher leaves to cay-init.
+CAPABILITIES = "-all,+setuid,+setgid,+setpcap,+kill,+chown,+dac_override,+fowner,+fsetid,+net_bind_service,+sys_chroot"
 
 
 def packed_text(s):
@@ -141,7 +143,8 @@ class Guest:
         listening.bind(str(self.path))
         listening.listen(64)
         log = os.open(self.log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        inside = 'ip link set lo up; exec 3<&"$1" 4>&"$2"; exec env -i "$3"'
+        inside = ('ip link set lo up; exec 3<&"$1" 4>&"$2"; exec setpriv --no-new-privs '
+                  f'--bounding-set={CAPABILITIES} env -i "$3"')
         self.proc = subprocess.Popen(
             ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--net", "--ipc", "--uts",
              "bash", "-c", inside, "bash", str(listening.fileno()), str(log), INIT],
