@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "server/server_priv.h"
+
+/*
+ * One write: decode, convert, prune, default, validate, store. The same path for requests over HTTP
+ * and for clients in this process, all of it in one go: nothing can change in between.
+ */
+void op_done(struct op *op)
+{
+	causes_done(&op->causes);
+	object_unref(op->result);
+}
+
+void op_audit(const struct op *op, const char *verb, const struct err *e)
+{
+	log_debug("write", KV("user", op->user), KV("verb", verb), KV("kind", op->kind->kind),
+		  KV("namespace", op->ns), KV("name", op->result ? op->result->name : op->name),
+		  KV("sub", op->sub), KV("dry_run", op->dry_run),
+		  KV("result", e ? err_code_name(err_code(e)) : "ok"));
+}
+
+/* Unknown fields go; what is said about them depends on what the client asked for. */
+static struct err *prune(struct op *op, struct json_doc *d)
+{
+	struct causes unknown = { 0 };
+	autobuf b = { 0 };
+
+	schema_prune(d, json_root(d), op->kind->type,
+		     op->unknown == STRICTNESS_IGNORE ? NULL : &unknown);
+	for (size_t i = 0; i < unknown.n; i++) {
+		autofree char *text = xasprintf("unknown field \"%s\"", unknown.list[i].field);
+
+		buf_printf(&b, "%s%s", i ? ", " : "", text);
+		if (op->unknown == STRICTNESS_WARN && op->warn)
+			op->warn(op->warn_arg, text);
+	}
+	causes_done(&unknown);
+	if (op->unknown != STRICTNESS_STRICT || !b.len)
+		return NULL;
+	if (op->kind->flags & KIND_CRD)
+		return err_new(ERR_MALFORMED, "strict decoding error: %s", buf_str(&b));
+	return err_new(ERR_MALFORMED,
+		       "%s in version \"%s\" cannot be handled as a %s: strict decoding error: %s",
+		       op->kind->kind, op->kind->version, op->kind->kind, buf_str(&b));
+}
+
+static struct err *verdict(struct op *op, const struct json_doc *d)
+{
+	const struct json *meta = json_get(json_root(d), "metadata");
+	const char *name = json_get_str(meta, "name");
+
+	if (!op->causes.n)
+		return NULL;
+	return err_invalid(op->kind, str_or(name, json_get_str(meta, "generateName")), &op->causes);
+}
+
+/* From the version that was sent to the one that is stored. */
+static struct err *to_storage(struct op *op, struct json_doc *d)
+{
+	const struct kind *k = op->kind;
+	struct err *e;
+
+	if (kind_storage(k) == k)
+		return NULL;
+	schema_default(d, json_root(d), k->type);
+	schema_validate(json_root(d), k->type, "", &op->causes);
+	e = verdict(op, d);
+	return e ? e : k->to_storage(d);
+}
+
+static void default_and_validate(struct op *op, struct json_doc *d, const struct object *old)
+{
+	const struct kind *k = kind_storage(op->kind);
+	const struct json *root = json_root(d);
+
+	schema_default(d, json_root(d), k->type);
+	if (k->complete)
+		k->complete(d, old ? old->root : NULL);
+	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED, &op->causes);
+	schema_validate(root, k->type, "", &op->causes);
+	if (!op->causes.n && k->validate)
+		k->validate(root, old ? old->root : NULL, &op->causes);
+}
+
+static void set_rev(struct op *op, struct json_doc *d)
+{
+	struct json *meta = json_need_obj(d, json_root(d), "metadata");
+
+	(void)json_set(d, meta, "resourceVersion",
+		       json_new_strf(d, "%llu", (unsigned long long)store_rev(op->s->store) + 1));
+}
+
+/* A new object, or the next state of old. Takes doc over. */
+static struct err *put(struct op *op, const struct object *old, struct json_doc *doc)
+{
+	struct object *o;
+	struct err *e;
+	autofree char *key = NULL;
+
+	if (op->dry_run) {
+		op->result = object_new(kind_storage(op->kind), doc);
+		return NULL;
+	}
+	set_rev(op, doc);
+	o = object_new(kind_storage(op->kind), doc);
+	key = key_of(o->kind, o->ns, o->name);
+	op->result = object_ref(o);
+	e = store_put(op->s->store, key, object_text(o), o, old ? old->rev : 0);
+	if (err_is(e, ERR_EXISTS)) {
+		err_free(e);
+		return err_present(op->kind, op->result->name);
+	}
+	op->s->counts.writes++;
+	return e;
+}
+
+/* The object ends, in the state of doc, which it takes over. */
+static struct err *end(struct op *op, const struct object *old, struct json_doc *doc)
+{
+	struct object *o;
+	struct err *e;
+	autofree char *key = key_of(op->kind, old->ns, old->name);
+
+	op->removed = true;
+	if (op->dry_run) {
+		op->result = object_new(kind_storage(op->kind), doc);
+		return NULL;
+	}
+	set_rev(op, doc);
+	o = object_new(kind_storage(op->kind), doc);
+	op->result = object_ref(o);
+	e = store_delete(op->s->store, key, object_text(o), o, old->rev);
+	op->s->counts.writes++;
+	return e;
+}
+
+static bool is_held(const struct op *op, const struct json *meta)
+{
+	if (json_len(json_get(meta, "finalizers")))
+		return true;
+	if (kind_storage(op->kind) == &kind_namespace)
+		return true; /* until namespaces.c has emptied it */
+	return json_get_int(meta, "deletionGracePeriodSeconds", 0) > 0;
+}
+
+struct err *op_store(struct op *op, struct object *old, struct json_doc *doc)
+{
+	const struct json *meta = json_get(json_root(doc), "metadata");
+
+	if (old && json_get(meta, "deletionTimestamp") && !is_held(op, meta))
+		return end(op, old, doc);
+	if (old && json_equal(json_root(doc), old->root)) {
+		op->result = object_ref(old);
+		json_doc_free(doc);
+		return NULL;
+	}
+	return put(op, old, doc);
+}
+
+struct err *op_remove(struct op *op)
+{
+	autoptr(object) old = object_ref(find_object(op->s, op->kind, op->ns, op->name));
+
+	return old ? end(op, old, object_edit(old)) : err_absent(op->kind, op->name);
+}
+
+/* Create */
+
+static void place_pod(const struct op *op, struct json_doc *d)
+{
+	struct json *spec = json_need_obj(d, json_root(d), "spec");
+
+	if (op->s->node_name && str_empty(json_get_str(spec, "nodeName")))
+		json_set_str(d, spec, "nodeName", op->s->node_name);
+	if (str_empty(json_get_str(spec, "serviceAccountName")))
+		json_set_str(d, spec, "serviceAccountName",
+			     str_or(json_get_str(spec, "serviceAccount"), "default"));
+	(void)json_set(d, spec, "serviceAccount",
+		       json_copy(d, json_get(spec, "serviceAccountName")));
+}
+
+/* What a new object of some kinds begins with. A Node comes with the status its kubelet knows. */
+static void begin(const struct op *op, struct json_doc *d)
+{
+	const struct kind *k = kind_storage(op->kind);
+	struct json *root = json_root(d);
+
+	if ((k->flags & KIND_STATUS) && k != &kind_node)
+		(void)json_del(root, "status");
+	if (k == &kind_pod) {
+		place_pod(op, d);
+		json_set_str(d, json_need_obj(d, root, "status"), "phase", "Pending");
+	}
+	if (k == &kind_namespace) {
+		struct json *spec = json_set(d, root, "spec", json_obj(d));
+
+		json_push_str(d, json_need_arr(d, spec, "finalizers"), "kubernetes");
+		json_set_str(d, json_need_obj(d, root, "status"), "phase", "Active");
+	}
+}
+
+static struct err *prepare_create(struct op *op, struct json_doc *d)
+{
+	struct err *e;
+
+	e = meta_check_type(op->kind, d);
+	if (!e)
+		e = namespace_open(op->s, op->kind, op->ns, op->name);
+	if (!e)
+		e = prune(op, d);
+	if (!e)
+		e = meta_prepare_create(op, d);
+	if (!e)
+		e = to_storage(op, d);
+	if (e)
+		return e;
+	begin(op, d);
+	default_and_validate(op, d, NULL);
+	return verdict(op, d);
+}
+
+struct err *op_create(struct op *op, struct json_doc *doc)
+{
+	autoptr(json_doc) d = doc;
+	const char *name;
+	struct err *e = prepare_create(op, d);
+
+	if (!e) {
+		name = json_get_str(json_get(json_root(d), "metadata"), "name");
+		if (find_object(op->s, op->kind, op->ns, name))
+			e = err_present(op->kind, name);
+	}
+	if (!e)
+		e = put(op, NULL, take(d));
+	op_audit(op, "create", e);
+	return e;
+}
+
+/* Update */
+
+/* Of the object only status changes here, or everything but status. */
+static void split_status(const struct op *op, struct json_doc *d, const struct object *old)
+{
+	struct json *root = json_root(d), *status;
+
+	if (!(kind_storage(op->kind)->flags & KIND_STATUS))
+		return;
+	if (str_eq(op->sub, "status")) {
+		status = json_copy(d, json_get(root, "status"));
+		json_set_root(d, json_copy(d, old->root));
+		(void)json_set(d, json_root(d), "status", status);
+	} else {
+		(void)json_set(d, root, "status", json_copy(d, json_get(old->root, "status")));
+	}
+}
+
+static void count_generation(const struct op *op, struct json_doc *d, const struct object *old)
+{
+	struct json *root = json_root(d);
+
+	if (!(kind_storage(op->kind)->flags & KIND_GENERATION))
+		return;
+	if (!json_equal(json_get(root, "spec"), json_get(old->root, "spec")))
+		json_set_int(d, json_need_obj(d, root, "metadata"), "generation",
+			     object_generation(old) + 1);
+}
+
+/* d is in the version of op->kind. Takes d over. */
+static struct err *replace(struct op *op, struct object *old, struct json_doc *doc)
+{
+	autoptr(json_doc) d = doc;
+	struct err *e;
+
+	e = meta_check_type(op->kind, d);
+	if (!e)
+		e = prune(op, d);
+	if (!e)
+		e = meta_prepare_update(op, d, old);
+	if (!e)
+		e = to_storage(op, d);
+	if (e)
+		return e;
+	split_status(op, d, old);
+	default_and_validate(op, d, old);
+	e = verdict(op, d);
+	if (e)
+		return e;
+	count_generation(op, d, old);
+	return op_store(op, old, take(d));
+}
+
+struct err *op_update(struct op *op, struct json_doc *doc)
+{
+	autoptr(object) old = object_ref(find_object(op->s, op->kind, op->ns, op->name));
+	struct err *e;
+
+	if (old) {
+		e = replace(op, old, doc);
+	} else {
+		json_doc_free(doc);
+		e = err_absent(op->kind, op->name);
+	}
+	op_audit(op, "update", e);
+	return e;
+}
+
+static struct err *patched(struct op *op, struct object *old, enum patch_type how,
+			   const struct json *patch)
+{
+	autoptr(json_doc) d = object_edit(old);
+	struct err *e = NULL;
+
+	if (kind_storage(op->kind) != op->kind)
+		e = op->kind->from_storage(d);
+	if (!e)
+		e = patch_apply(how, d, patch, op->kind->type);
+	if (e)
+		return err_is(e, ERR_INVALID) ? err_wrap(e, "apply the patch") : e;
+	return replace(op, old, take(d));
+}
+
+struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch)
+{
+	autoptr(object) old = object_ref(find_object(op->s, op->kind, op->ns, op->name));
+	struct err *e;
+
+	e = old ? patched(op, old, how, patch) : err_absent(op->kind, op->name);
+	op_audit(op, "patch", e);
+	return e;
+}

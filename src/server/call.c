@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bytes.h"
+#include "base/log.h"
+#include "net/http_server.h"
+#include "server/server_priv.h"
+
+/*
+ * One API request. It outlives the peer when it has to: whoever waits on behalf of it (for a
+ * commit, for an object to be Ready) holds a reference, and answering a request whose peer has left
+ * is harmless.
+ */
+enum {
+	WARNINGS_MAX = 16,
+	WARNING_LEN_MAX = 256,
+};
+
+static void on_ended(void *owner)
+{
+	struct call *c = owner;
+
+	c->req = NULL;
+	c->body = NULL;
+	call_unref(c);
+}
+
+struct call *call_new(struct server *s, struct http_request *req)
+{
+	struct call *c = xnew(struct call);
+
+	c->refs = 1; /* the request's */
+	c->s = s;
+	c->req = req;
+	c->arena = arena_new();
+	c->started = clock_mono();
+	c->method = arena_strdup(c->arena, http_request_method(req));
+	c->query = arena_strdup(c->arena, http_request_query(req));
+	c->user = user_anonymous;
+	http_request_set_owner(req, c, on_ended);
+	return c;
+}
+
+struct call *call_ref(struct call *c)
+{
+	c->refs++;
+	return c;
+}
+
+void call_unref(struct call *c)
+{
+	if (!c || --c->refs)
+		return;
+	causes_done(&c->causes);
+	http_headers_done(&c->warnings);
+	arena_free(c->arena);
+	free(c);
+}
+
+const char *call_query(struct call *c, const char *name)
+{
+	autofree char *value = http_query_get(c->query, name);
+
+	return arena_strdup(c->arena, value);
+}
+
+bool call_query_true(struct call *c, const char *name)
+{
+	const char *v = call_query(c, name);
+
+	return v && !str_eq(v, "0") && !str_eq_nocase(v, "false");
+}
+
+/* 299 - "text": quotes and backslashes are escaped, other controls become spaces. */
+void call_warn(void *arg, const char *text)
+{
+	struct call *c = arg;
+	autobuf b = { 0 };
+
+	if (c->warnings.n >= WARNINGS_MAX)
+		return;
+	buf_add_str(&b, "299 - \"");
+	for (size_t i = 0; text[i] && i < WARNING_LEN_MAX; i++) {
+		if (text[i] == '"' || text[i] == '\\')
+			buf_add_char(&b, '\\');
+		buf_add_char(&b, (unsigned char)text[i] < ' ' ? ' ' : text[i]);
+	}
+	buf_add_char(&b, '"');
+	http_headers_add(&c->warnings, "Warning", buf_str(&b));
+}
+
+static void send(struct call *c, int status, const char *type, const void *p, size_t len)
+{
+	struct http_headers h = c->warnings;
+
+	if (!c->req)
+		return;
+	c->warnings = (struct http_headers){ 0 };
+	http_headers_add(&h, "Cache-Control", "no-cache, private");
+	http_respond(c->req, status, &h, type, p, len);
+	http_headers_done(&h);
+}
+
+void call_reply_text(struct call *c, int status, const char *type, struct buf *text)
+{
+	send(c, status, type, buf_str(text), text->len);
+	buf_clear(text);
+}
+
+void call_reply_bytes(struct call *c, int status, struct bytes *text)
+{
+	send(c, status, "application/json", text->data, text->len);
+	bytes_unref(text);
+}
+
+void call_reply_json(struct call *c, int status, struct json_doc *d)
+{
+	autobuf b = { 0 };
+
+	json_write(json_root(d), &b);
+	buf_add_char(&b, '\n');
+	json_doc_free(d);
+	call_reply_text(c, status, "application/json", &b);
+}
+
+void call_fail(struct call *c, struct err *e)
+{
+	struct status_about about = {
+		.kind = c->route.kind,
+		.name = c->route.name,
+		.causes = &c->causes,
+	};
+	enum err_code code = err_code(e);
+
+	c->s->counts.failures++;
+	if (code == ERR_INTERNAL || code == ERR_CORRUPT || code == ERR_SYS)
+		log_error("request failed", KV("method", c->method), KV("path", c->route.path),
+			  KV("err", e));
+	call_reply_json(c, status_of(code), status_failure(e, &about));
+	err_free(e);
+}
+
+struct durable {
+	struct call *call;
+	int status;
+	struct bytes *text;
+};
+
+static void on_durable(void *arg, struct err *e)
+{
+	struct durable *d = arg;
+
+	if (e)
+		call_fail(d->call, e);
+	else
+		call_reply_bytes(d->call, d->status, take(d->text));
+	bytes_unref(d->text);
+	call_unref(d->call);
+	free(d);
+}
+
+void call_reply_durably(struct call *c, int status, struct bytes *text)
+{
+	struct durable *d = xnew(struct durable);
+
+	*d = (struct durable){ .call = call_ref(c), .status = status, .text = text };
+	store_sync(c->s->store, on_durable, d);
+}
+
+struct err *call_body_json(struct call *c, struct json_doc **ret)
+{
+	static const struct json_limits limits = { .max_len = BODY_MAX, .max_depth = DEPTH_MAX };
+	struct err *e;
+
+	*ret = NULL;
+	if (!c->body_len)
+		return NULL;
+	e = json_parse(c->body, c->body_len, &limits, ret);
+	if (e && !err_is(e, ERR_TOO_LARGE))
+		e = err_recode(e, ERR_MALFORMED);
+	return err_wrap(e, "read the body as JSON");
+}

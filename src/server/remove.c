@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/server_priv.h"
+
+/*
+ * Deleting. An object goes at once unless something holds it: finalizers, the dependents of a
+ * foreground or orphaning deletion (which gc.c turns into finalizers), the grace of a Pod that runs
+ * on a node, or the contents of a namespace. Held objects get a deletionTimestamp, and the write
+ * that takes the last hold away ends them (op_store()).
+ */
+#define FOREGROUND "foregroundDeletion"
+#define ORPHAN     "orphan"
+
+static struct err *check_conditions(const struct op *op, const struct object *o,
+				    const struct delete_options *w)
+{
+	autofree char *why = NULL;
+
+	if (w->uid && !str_eq(w->uid, o->uid))
+		why = xasprintf(
+			"Precondition failed: UID in precondition: %s, UID in object meta: %s",
+			w->uid, o->uid);
+	else if (w->rev && w->rev != o->rev)
+		why = xasprintf("Precondition failed: ResourceVersion in precondition: %llu, "
+				"ResourceVersion in object meta: %llu",
+				(unsigned long long)w->rev, (unsigned long long)o->rev);
+	return why ? err_changed(op->kind, o->name, why) : NULL;
+}
+
+static struct err *check_allowed(const struct op *op, const struct object *o,
+				 const struct delete_options *w)
+{
+	static const char *const policies[] = { "Background", "Foreground", "Orphan", NULL };
+	static const char *const kept[] = { "default", "kube-system", NULL };
+
+	if (w->propagation && !str_in(w->propagation, policies))
+		return err_new(ERR_INVALID,
+			       "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: "
+			       "Unsupported value: \"%s\": supported values: \"Foreground\", "
+			       "\"Background\", \"Orphan\", \"nil\"",
+			       w->propagation);
+	if (o->kind == &kind_namespace && str_in(o->name, kept))
+		return err_forbidden(op->kind, o->name, "this namespace may not be deleted");
+	return NULL;
+}
+
+static bool has(const struct json *list, const char *text)
+{
+	json_each(it, list)
+		if (str_eq(json_str(it.val), text))
+			return true;
+	return false;
+}
+
+static void drop(struct json *list, const char *text)
+{
+	for (size_t i = json_len(list); i-- > 0;)
+		if (str_eq(json_str(json_at(list, i)), text))
+			json_remove(list, i);
+}
+
+/* The policy becomes a finalizer that gc.c works off. No policy leaves what an earlier one said. */
+static void set_policy(struct json_doc *d, struct json *meta, const char *policy)
+{
+	const char *want = str_eq(policy, "Foreground") ? FOREGROUND
+			   : str_eq(policy, "Orphan")   ? ORPHAN
+							: NULL;
+	struct json *list = json_get(meta, "finalizers");
+
+	if (!policy)
+		return;
+	if (!str_eq(want, FOREGROUND))
+		drop(list, FOREGROUND);
+	if (!str_eq(want, ORPHAN))
+		drop(list, ORPHAN);
+	if (want && !has(list, want))
+		json_push_str(d, json_need_arr(d, meta, "finalizers"), want);
+	if (!json_len(json_get(meta, "finalizers")))
+		(void)json_del(meta, "finalizers");
+}
+
+/* How long a Pod may take to stop; 0 for everything that does not run. */
+static int64_t grace_of(const struct object *o, const struct delete_options *w)
+{
+	const struct json *spec = object_spec(o);
+	const char *phase = json_get_str(object_status(o), "phase");
+
+	if (o->kind != &kind_pod || str_empty(json_get_str(spec, "nodeName")) ||
+	    str_eq(phase, "Succeeded") || str_eq(phase, "Failed"))
+		return 0;
+	if (w->grace_s >= 0)
+		return w->grace_s;
+	return json_get_int(spec, "terminationGracePeriodSeconds", 30);
+}
+
+/* The time at which it shall be over; a later request may bring it forward, never put it off. */
+static void set_deadline(struct json_doc *d, struct json *meta, int64_t grace_s)
+{
+	char when[CLOCK_TEXT_MAX];
+
+	if (json_get(meta, "deletionTimestamp") &&
+	    json_get_int(meta, "deletionGracePeriodSeconds", 0) <= grace_s)
+		return;
+	clock_format(clock_wall() + grace_s * 1000000, when);
+	if (!json_get(meta, "deletionTimestamp") && json_get(meta, "generation"))
+		json_set_int(d, meta, "generation", json_get_int(meta, "generation", 0) + 1);
+	json_set_str(d, meta, "deletionTimestamp", when);
+	json_set_int(d, meta, "deletionGracePeriodSeconds", grace_s);
+}
+
+static struct err *mark(struct op *op, struct object *o, const struct delete_options *w)
+{
+	struct json_doc *d = object_edit(o);
+	struct json *root = json_root(d), *meta = json_get(root, "metadata");
+
+	set_policy(d, meta, w->propagation);
+	set_deadline(d, meta, grace_of(o, w));
+	if (o->kind == &kind_namespace)
+		json_set_str(d, json_need_obj(d, root, "status"), "phase", "Terminating");
+	return op_store(op, o, d);
+}
+
+/* Nothing holds it and nothing will: no need to write that it is about to go. */
+static bool goes_at_once(const struct object *o, const struct delete_options *w)
+{
+	const struct json *meta = json_get(o->root, "metadata");
+
+	return o->kind != &kind_namespace && !json_len(json_get(meta, "finalizers")) &&
+	       !str_eq(w->propagation, "Foreground") && !str_eq(w->propagation, "Orphan") &&
+	       grace_of(o, w) == 0;
+}
+
+struct err *op_delete(struct op *op, const struct delete_options *w)
+{
+	autoptr(object) o = object_ref(find_object(op->s, op->kind, op->ns, op->name));
+	struct err *e;
+
+	e = o ? check_conditions(op, o, w) : err_absent(op->kind, op->name);
+	if (!e)
+		e = check_allowed(op, o, w);
+	if (!e)
+		e = goes_at_once(o, w) ? op_remove(op) : mark(op, o, w);
+	op_audit(op, "delete", e);
+	return e;
+}

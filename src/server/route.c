@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/parse.h"
+#include "net/http_server.h"
+#include "server/server_priv.h"
+
+/*
+ * From method and path to what is asked:
+ *
+ *   /api/v1/PLURAL[/NAME[/SUB]]                       /apis/GROUP/VERSION/PLURAL…
+ *   /api/v1/namespaces/NS/PLURAL[/NAME[/SUB]]         /apis/GROUP/VERSION/namespaces/NS/PLURAL…
+ *
+ * and everything else is a page of the server itself.
+ */
+enum {
+	PARTS_MAX = 16,
+};
+
+struct parts {
+	const char *list[PARTS_MAX];
+	size_t n;
+};
+
+static const char *const verb_names[VERB_MAX_] = {
+	[VERB_GET] = "get",       [VERB_LIST] = "list",
+	[VERB_WATCH] = "watch",   [VERB_CREATE] = "create",
+	[VERB_UPDATE] = "update", [VERB_PATCH] = "patch",
+	[VERB_DELETE] = "delete", [VERB_DELETE_COLLECTION] = "deletecollection",
+};
+
+const char *verb_name(enum verb v)
+{
+	return verb_names[v];
+}
+
+const struct subresource subresources[] = {
+	{ .name = "status",
+	  .flag = KIND_STATUS,
+	  .verbs = B(VERB_GET) | B(VERB_UPDATE) | B(VERB_PATCH),
+	  .handle = handle_status },
+	{ .name = "scale",
+	  .flag = KIND_SCALE,
+	  .group = "autoscaling",
+	  .version = "v1",
+	  .kind = "Scale",
+	  .verbs = B(VERB_GET) | B(VERB_UPDATE) | B(VERB_PATCH),
+	  .handle = handle_scale },
+	{ .name = "token",
+	  .of = &kind_service_account,
+	  .group = "authentication.k8s.io",
+	  .version = "v1",
+	  .kind = "TokenRequest",
+	  .verbs = B(VERB_CREATE),
+	  .handle = handle_token },
+	{ 0 },
+};
+
+bool subresource_of(const struct subresource *sub, const struct kind *k)
+{
+	return sub->flag ? (k->flags & sub->flag) != 0 : k == sub->of;
+}
+
+const struct subresource *subresource_find(const struct kind *k, const char *name)
+{
+	for (const struct subresource *s = subresources; s->name; s++)
+		if (str_eq(s->name, name) && subresource_of(s, k))
+			return s;
+	return NULL;
+}
+
+static struct err *split(struct call *c, const char *path, struct parts *ret)
+{
+	struct span rest = SPAN(path), part;
+	struct err *e;
+
+	while (rest.p) {
+		autofree char *text = NULL;
+		size_t len;
+
+		part = span_cut(rest, '/', &rest);
+		if (!part.len)
+			continue;
+		if (ret->n == PARTS_MAX)
+			return err_new(ERR_NOT_FOUND,
+				       "the server could not find the requested resource");
+		e = url_decode(part.p, part.len, false, &text, &len);
+		if (e)
+			return err_wrap(e, "read the path");
+		if (strlen(text) != len || strchr(text, '/'))
+			return err_new(ERR_MALFORMED, "read the path: a part contains a slash");
+		ret->list[ret->n++] = arena_strdup(c->arena, text);
+	}
+	return NULL;
+}
+
+static const char *join(struct call *c, const struct parts *p)
+{
+	autobuf b = { 0 };
+
+	for (size_t i = 0; i < p->n; i++)
+		buf_printf(&b, "/%s", p->list[i]);
+	return arena_strdup(c->arena, b.len ? buf_str(&b) : "/");
+}
+
+static const char *part(const struct parts *p, size_t i)
+{
+	return i < p->n ? p->list[i] : "";
+}
+
+/* What follows group and version. namespaces are both a kind and a part of other kinds' paths. */
+static void read_resource(const struct parts *p, size_t at, struct route *r)
+{
+	bool scoped = str_eq(part(p, at), "namespaces") && p->n > at + 2;
+
+	if (scoped && !*r->group &&
+	    (str_eq(part(p, at + 2), "status") || str_eq(part(p, at + 2), "finalize")))
+		scoped = false;
+	if (scoped) {
+		r->ns = part(p, at + 1);
+		at += 2;
+	}
+	r->plural = part(p, at);
+	r->name = part(p, at + 1);
+	r->sub = part(p, at + 2);
+}
+
+static struct err *read_verb(struct call *c, struct route *r)
+{
+	static const struct {
+		const char *method;
+		enum verb one, many;
+	} rows[] = {
+		{ "GET", VERB_GET, VERB_LIST },
+		{ "HEAD", VERB_GET, VERB_LIST },
+		{ "POST", VERB_CREATE, VERB_CREATE },
+		{ "PUT", VERB_UPDATE, VERB_UPDATE },
+		{ "PATCH", VERB_PATCH, VERB_PATCH },
+		{ "DELETE", VERB_DELETE, VERB_DELETE_COLLECTION },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (!str_eq(rows[i].method, c->method))
+			continue;
+		r->verb = *r->name ? rows[i].one : rows[i].many;
+		if (r->verb == VERB_LIST && call_query_true(c, "watch"))
+			r->verb = VERB_WATCH;
+		return NULL;
+	}
+	return err_new(ERR_METHOD, "the server does not allow this method on the requested "
+				   "resource");
+}
+
+struct err *route_read(struct call *c, struct route *r)
+{
+	struct parts p = { 0 };
+	size_t at;
+	struct err *e;
+
+	*r = (struct route){ .group = "",
+			     .version = "",
+			     .plural = "",
+			     .ns = "",
+			     .name = "",
+			     .sub = "",
+			     .path = http_request_path(c->req) };
+	e = split(c, http_request_path(c->req), &p);
+	if (e)
+		return e;
+	r->path = join(c, &p);
+	if (str_eq(part(&p, 0), "api") && p.n > 2) {
+		at = 2;
+	} else if (str_eq(part(&p, 0), "apis") && p.n > 3) {
+		r->group = p.list[1];
+		at = 3;
+	} else {
+		return read_verb(c, r);
+	}
+	r->version = p.list[at - 1];
+	r->resource = true;
+	read_resource(&p, at, r);
+	if (p.n > at + 3 + (*r->ns ? 2 : 0))
+		return err_new(ERR_NOT_FOUND, "the server could not find the requested resource");
+	r->kind = kind_find(r->group, r->version, r->plural);
+	return read_verb(c, r);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bytes.h"
+#include "net/http_server.h"
+#include "server/server_priv.h"
+
+/*
+ * /scale: spec.replicas, status.replicas and status.selector of an object, seen as an
+ * autoscaling/v1 Scale. Writing it changes spec.replicas of the object and nothing else.
+ */
+static const struct kind kind_scale = { .group = "autoscaling", .version = "v1", .kind = "Scale" };
+
+static struct json_doc *scale_of(const struct object *o)
+{
+	static const char *const kept[] = { "name", "namespace", "uid", "resourceVersion",
+					    "creationTimestamp" };
+	const struct json *was = json_get(o->root, "metadata");
+	const char *selector = json_get_str(object_status(o), "selector");
+	struct json_doc *d = json_doc_new();
+	struct json *root = json_obj(d), *meta, *part;
+
+	json_set_root(d, root);
+	json_set_str(d, root, "kind", "Scale");
+	json_set_str(d, root, "apiVersion", "autoscaling/v1");
+	meta = json_set(d, root, "metadata", json_obj(d));
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		(void)json_set(d, meta, kept[i], json_copy(d, json_get(was, kept[i])));
+	part = json_set(d, root, "spec", json_obj(d));
+	json_set_int(d, part, "replicas", json_get_int(object_spec(o), "replicas", 0));
+	part = json_set(d, root, "status", json_obj(d));
+	json_set_int(d, part, "replicas", json_get_int(object_status(o), "replicas", 0));
+	if (selector)
+		json_set_str(d, part, "selector", selector);
+	return d;
+}
+
+/* The Scale that the client wants: its own, or ours with its patch. */
+static struct err *wanted(struct call *c, const struct object *o, struct json_doc **ret)
+{
+	autoptr(json_doc) body = NULL;
+	autoptr(json_doc) scale = scale_of(o);
+	const char *type = http_request_header(c->req, "content-type");
+	enum patch_type how;
+	struct err *e = call_body_json(c, &body);
+
+	if (e)
+		return e;
+	if (!json_is(json_root(body), JSON_OBJ) && !json_is(json_root(body), JSON_ARR))
+		return err_new(ERR_MALFORMED, "read Scale: an object is required");
+	if (c->route.verb == VERB_UPDATE) {
+		*ret = take(body);
+		return NULL;
+	}
+	e = patch_type_of(str_or(type, ""), &how);
+	if (!e && how == PATCH_APPLY)
+		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not served yet");
+	if (!e) /* a Scale has no lists: a strategic patch of it is a merge patch */
+		e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, scale, json_root(body),
+				NULL);
+	if (!e)
+		*ret = take(scale);
+	return e;
+}
+
+static struct err *write_scale(struct call *c, struct op *op, const struct object *o)
+{
+	autoptr(json_doc) scale = NULL;
+	struct json_doc *d;
+	const struct json *replicas;
+	struct json *root;
+	const char *rev;
+	struct err *e = wanted(c, o, &scale);
+
+	if (e)
+		return e;
+	replicas = json_at_path(json_root(scale), "spec.replicas");
+	if (replicas && (!json_is(replicas, JSON_INT) || json_int(replicas, -1) < 0 ||
+			 json_int(replicas, -1) > INT32_MAX)) {
+		causes_add(&op->causes, CAUSE_INVALID, "spec.replicas",
+			   "Invalid value: %lld: must be greater than or equal to 0",
+			   (long long)json_int(replicas, -1));
+		return err_invalid(&kind_scale, o->name, &op->causes);
+	}
+	d = object_edit(o);
+	root = json_root(d);
+	json_set_int(d, json_need_obj(d, root, "spec"), "replicas", json_int(replicas, 0));
+	rev = json_get_str(json_get(json_root(scale), "metadata"), "resourceVersion");
+	if (!str_empty(rev))
+		json_set_str(d, json_get(root, "metadata"), "resourceVersion", rev);
+	op->sub = "";
+	op->kind = o->kind;
+	return op_update(op, d);
+}
+
+void handle_scale(struct call *c)
+{
+	const struct route *r = &c->route;
+	autoptr(object) o = object_ref(find_object(c->s, r->kind, r->ns, r->name));
+	autoptr(json_doc) d = NULL;
+	autoop op = { 0 };
+	struct err *e = op_of_call(c, &op);
+
+	if (!e && !o)
+		e = err_absent(r->kind, r->name);
+	if (!e && r->verb != VERB_GET)
+		e = write_scale(c, &op, o);
+	if (e) {
+		finish_write(c, &op, STATUS_OK, e);
+		return;
+	}
+	d = scale_of(op.result ? op.result : o);
+	call_reply_durably(c, STATUS_OK, json_to_bytes(json_root(d)));
+}

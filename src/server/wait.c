@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
+#include "base/bytes.h"
+#include "base/parse.h"
+#include "server/server_priv.h"
+
+/*
+ * POST …?wait=Ready: an extension of ours. The answer comes when the Ready condition of the new
+ * object is True, with the object as it is then, or after timeoutSeconds (30) as it is by then. It
+ * follows the object by a watch, so that what it shows is committed.
+ */
+enum {
+	WAIT_S = 30,
+	WAIT_MAX_S = 600,
+};
+
+struct waiter {
+	struct list link;
+	struct call *call;
+	struct object *last; /* the newest committed state */
+	struct store_watch *watch;
+	struct timer *timer;
+};
+
+static void waiter_free(struct waiter *w)
+{
+	list_del(&w->link);
+	store_watch_free(w->watch);
+	timer_free(w->timer);
+	object_unref(w->last);
+	call_unref(w->call);
+	free(w);
+}
+
+void waiters_free(struct server *s)
+{
+	struct waiter *w, *next;
+
+	list_each_safe(w, next, &s->waiters, link)
+		waiter_free(w);
+}
+
+/* e: the wait ended badly. The waiter is gone then. */
+static void answer(struct waiter *w, struct err *e)
+{
+	struct bytes *text = NULL;
+	struct render how;
+
+	if (!e && w->call->req)
+		e = render_of(w->call, &how);
+	if (e)
+		call_fail(w->call, e);
+	else if (w->call->req && !(e = render_text(&how, w->last, &text)))
+		call_reply_bytes(w->call, STATUS_CREATED, text);
+	else if (e)
+		call_fail(w->call, e);
+	waiter_free(w);
+}
+
+static bool is_ready(const struct object *o)
+{
+	return conditions_true(json_get(object_status(o), "conditions"), "Ready");
+}
+
+static void on_wake(void *arg)
+{
+	struct waiter *w = arg;
+	struct store_event ev;
+	bool have = true;
+	struct err *e;
+
+	for (;;) {
+		e = store_watch_next(w->watch, &ev, &have);
+		if (e || !have)
+			break;
+		object_unref(w->last);
+		w->last = entry_object(ev.entry);
+		if (ev.type == STORE_DELETED)
+			e = err_absent(w->last->kind, w->last->name);
+		if (e)
+			break;
+	}
+	if (e || !w->call->req || is_ready(w->last))
+		answer(w, e);
+}
+
+static void on_timeout(void *arg)
+{
+	struct waiter *w = arg;
+
+	/* A commit that has not happened by now is not shown: the error of the sync will tell. */
+	if (w->last->rev > store_committed_rev(w->call->s->store))
+		answer(w, err_new(ERR_UNAVAILABLE, "wait for Ready: the write is not on disk yet"));
+	else
+		answer(w, NULL);
+}
+
+struct err *wait_read(struct call *c, uint64_t *ret_s)
+{
+	const char *wait = call_query(c, "wait"), *text = call_query(c, "timeoutSeconds");
+	struct err *e = NULL;
+
+	*ret_s = 0;
+	if (str_empty(wait))
+		return NULL;
+	if (!str_eq(wait, "Ready"))
+		return err_new(ERR_MALFORMED,
+			       "wait: Unsupported value: \"%s\": supported values: \"Ready\"",
+			       wait);
+	*ret_s = WAIT_S;
+	if (!str_empty(text))
+		e = parse_uint(text, WAIT_MAX_S, ret_s);
+	return e ? err_recode(err_wrap(e, "read timeoutSeconds"), ERR_MALFORMED) : NULL;
+}
+
+void wait_ready(struct call *c, struct object *o, uint64_t wait_s)
+{
+	autofree char *key = key_of(o->kind, o->ns, o->name);
+	struct waiter *w = xnew(struct waiter);
+	struct err *e;
+
+	w->call = call_ref(c);
+	w->last = object_ref(o);
+	list_add_tail(&c->s->waiters, &w->link);
+	e = store_watch_new(c->s->store, key, o->rev - 1, on_wake, w, &w->watch);
+	if (e) {
+		answer(w, e);
+		return;
+	}
+	w->timer = timer_new(c->s->loop, on_timeout, w);
+	timer_set(w->timer, wait_s * 1000);
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bytes.h"
+#include "base/parse.h"
+#include "base/random.h"
+#include "net/http_server.h"
+#include "server/server_priv.h"
+
+/*
+ * A watch over HTTP: chunked, one JSON line an event, a chunk each. It pulls from the history while
+ * the connection takes more; a peer that reads too slowly falls out of the history and gets 410.
+ *
+ * What existed before is told as ADDED from a view of a committed revision, and the events after
+ * that revision follow.
+ */
+enum {
+	BOOKMARK_MS = 60 * 1000,
+	TIMEOUT_MIN_S = 30 * 60, /* when the client names none: this up to twice this */
+};
+
+struct watcher {
+	struct list link;
+	struct server *s;
+	struct call *call;
+	struct http_request *req;
+	struct filter filter;
+	struct render how;
+	struct store_watch *watch;
+	struct timer *timer;
+	usec ends;
+	bool bookmarks;
+};
+
+static void watcher_free(struct watcher *w)
+{
+	const char *user = w->call->user.name;
+	uintptr_t n = (uintptr_t)map_get(w->s->user_watches, user);
+
+	if (n > 1)
+		map_put(w->s->user_watches, user, (void *)(n - 1));
+	else
+		(void)map_take(w->s->user_watches, user);
+	w->s->counts.watches--;
+	list_del(&w->link);
+	store_watch_free(w->watch);
+	timer_free(w->timer);
+	filter_done(&w->filter);
+	call_unref(w->call);
+	free(w);
+}
+
+void watchers_free(struct server *s)
+{
+	struct watcher *w, *next;
+
+	list_each_safe(w, next, &s->watchers, link)
+		watcher_free(w);
+}
+
+/* The peer left or the answer ended. */
+static void on_ended(void *owner)
+{
+	struct watcher *w = owner;
+
+	w->call->req = NULL;
+	watcher_free(w);
+}
+
+static void send_line(struct watcher *w, struct buf *line)
+{
+	buf_add_str(line, "}\n");
+	http_respond_write(w->req, buf_head(line), line->len);
+}
+
+static struct err *send_object(struct watcher *w, const char *type, struct object *o)
+{
+	autobuf line = { 0 };
+	struct err *e;
+
+	buf_printf(&line, "{\"type\":\"%s\",\"object\":", type);
+	e = render_add(&w->how, o, &line);
+	if (!e)
+		send_line(w, &line);
+	return e;
+}
+
+static void send_bookmark(struct watcher *w, uint64_t rev, bool initial_end)
+{
+	const struct kind *k = w->how.kind;
+	bool partial = w->how.shape == SHAPE_PARTIAL;
+	autobuf line = { 0 };
+
+	buf_printf(&line,
+		   "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"apiVersion\":\"%s\","
+		   "\"metadata\":{\"resourceVersion\":\"%llu\"%s}}",
+		   w->how.shape == SHAPE_TABLE ? "Table"
+		   : partial                   ? "PartialObjectMetadata"
+					       : k->kind,
+		   w->how.shape == SHAPE_OBJECT ? kind_api_version(k) : w->how.version,
+		   (unsigned long long)rev,
+		   initial_end ? ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" : "");
+	send_line(w, &line);
+}
+
+static void send_error(struct watcher *w, struct err *e)
+{
+	autoptr(json_doc) d = status_failure(e, NULL);
+	autobuf line = { 0 };
+
+	buf_add_str(&line, "{\"type\":\"ERROR\",\"object\":");
+	json_write(json_root(d), &line);
+	send_line(w, &line);
+	err_free(e);
+}
+
+/* An object that stops matching is deleted to whoever watches the selection: as it was, at the
+ * revision at which it left. */
+static struct err *send_left(struct watcher *w, const struct object *was, uint64_t rev)
+{
+	struct json_doc *d = object_edit(was);
+	autoptr(object) o = NULL;
+
+	(void)json_set(d, json_need_obj(d, json_root(d), "metadata"), "resourceVersion",
+		       json_new_strf(d, "%llu", (unsigned long long)rev));
+	o = object_new(was->kind, d);
+	return send_object(w, "DELETED", o);
+}
+
+static struct err *send_event(struct watcher *w, const struct store_event *ev)
+{
+	bool selective = w->filter.labels || w->filter.fields;
+	autoptr(object) now = entry_object(ev->entry);
+	autoptr(object) was = selective && ev->prev ? entry_object(ev->prev) : NULL;
+	bool did = was ? filter_matches(&w->filter, was) : ev->prev != NULL && !selective;
+	bool does = ev->type != STORE_DELETED && filter_matches(&w->filter, now);
+
+	if (did && does)
+		return send_object(w, "MODIFIED", now);
+	if (does)
+		return send_object(w, "ADDED", now);
+	if (did && ev->type == STORE_DELETED)
+		return send_object(w, "DELETED", now);
+	return did ? send_left(w, was, ev->entry->rev) : NULL;
+}
+
+static void finish(struct watcher *w)
+{
+	struct http_request *req = w->req;
+
+	http_respond_end(req); /* on_ended() frees the watcher, later in this turn */
+}
+
+/* Sends what there is while the connection takes it. */
+static void pump(struct watcher *w)
+{
+	struct store_event ev;
+	struct err *e = NULL;
+	bool have = true;
+
+	while (!e && have && !http_respond_full(w->req)) {
+		e = store_watch_next(w->watch, &ev, &have);
+		if (!e && have)
+			e = send_event(w, &ev);
+	}
+	if (!e)
+		return;
+	if (err_is(e, ERR_GONE)) {
+		err_free(e);
+		e = err_new(ERR_GONE, "too old resource version: %llu (%llu)",
+			    (unsigned long long)store_watch_rev(w->watch),
+			    (unsigned long long)store_oldest_rev(w->s->store));
+	}
+	send_error(w, e);
+	finish(w);
+}
+
+static void on_wake(void *arg)
+{
+	pump(arg);
+}
+
+static void on_drain(void *owner)
+{
+	pump(owner);
+}
+
+static void arm(struct watcher *w)
+{
+	usec left_ms = (w->ends - clock_mono()) / 1000;
+
+	if (w->bookmarks)
+		left_ms = MIN(left_ms, (usec)BOOKMARK_MS);
+	timer_set(w->timer, (uint64_t)MAX(left_ms, (usec)1));
+}
+
+static void on_timer(void *arg)
+{
+	struct watcher *w = arg;
+
+	if (w->bookmarks && !http_respond_full(w->req))
+		send_bookmark(w, store_watch_rev(w->watch), false);
+	if (clock_mono() + 2000 >= w->ends)
+		finish(w);
+	else
+		arm(w);
+}
+
+/* How a watch begins */
+
+struct beginning {
+	uint64_t from;
+	bool initial; /* tell what exists first */
+	bool mark;    /* and say when that is done */
+};
+
+static struct err *read_beginning(struct call *c, struct beginning *ret)
+{
+	const char *rev = call_query(c, "resourceVersion");
+	const char *match = call_query(c, "resourceVersionMatch");
+	const char *send = call_query(c, "sendInitialEvents");
+	uint64_t newest = store_committed_rev(c->s->store), from = 0;
+	struct err *e = str_empty(rev) ? NULL : parse_uint(rev, UINT64_MAX, &from);
+
+	if (e) {
+		err_free(e);
+		return err_new(ERR_MALFORMED, "Invalid value: \"%s\": resourceVersion", rev);
+	}
+	if (send && !str_eq(match, "NotOlderThan"))
+		return err_new(ERR_INVALID,
+			       "ListOptions.meta.k8s.io \"\" is invalid: "
+			       "resourceVersionMatch: Forbidden: sendInitialEvents "
+			       "requires setting resourceVersionMatch to NotOlderThan");
+	if (!send && !str_empty(match))
+		return err_new(ERR_INVALID,
+			       "ListOptions.meta.k8s.io \"\" is invalid: "
+			       "resourceVersionMatch: Forbidden: resourceVersionMatch is "
+			       "forbidden for watch unless sendInitialEvents is provided");
+	if (from > newest)
+		return err_new(ERR_TIMEOUT, "Too large resource version: %llu, current: %llu",
+			       (unsigned long long)from, (unsigned long long)newest);
+	ret->mark = send && call_query_true(c, "sendInitialEvents");
+	ret->initial = ret->mark || (!send && from == 0);
+	ret->from = ret->initial || from == 0 ? newest : from;
+	return NULL;
+}
+
+static struct err *send_existing(struct watcher *w, uint64_t rev)
+{
+	const char *prefix = buf_head(&w->filter.prefix);
+	autoptr(store_view) v = NULL;
+	struct store_entry *en = NULL;
+	struct err *e = store_view_new(w->s->store, prefix, rev, &v);
+
+	if (e)
+		return e;
+	for (;;) {
+		autoptr(object) o = NULL;
+
+		if (w->filter.exact)
+			en = en ? NULL : store_view_get(v, prefix);
+		else
+			en = store_view_next(v, en ? en->key : NULL);
+		if (!en)
+			return NULL;
+		o = entry_object(en);
+		if (!filter_matches(&w->filter, o))
+			continue;
+		e = send_object(w, "ADDED", o);
+		if (e)
+			return e;
+	}
+}
+
+static struct err *count_watch(struct call *c)
+{
+	uintptr_t n = (uintptr_t)map_get(c->s->user_watches, c->user.name);
+
+	if (n >= WATCHES_PER_USER)
+		return err_new(ERR_EXHAUSTED, "user \"%s\" has %d watches open, which is the limit",
+			       c->user.name, WATCHES_PER_USER);
+	map_put(c->s->user_watches, c->user.name, (void *)(n + 1));
+	return NULL;
+}
+
+static struct err *read_timeout(struct call *c, uint64_t *ret_s)
+{
+	const char *text = call_query(c, "timeoutSeconds");
+	struct err *e = NULL;
+
+	*ret_s = TIMEOUT_MIN_S + random_u64() % TIMEOUT_MIN_S;
+	if (!str_empty(text) && !str_eq(text, "0"))
+		e = parse_uint(text, 7 * 24 * 3600, ret_s);
+	return e ? err_recode(err_wrap(e, "read timeoutSeconds"), ERR_MALFORMED) : NULL;
+}
+
+/* Takes the filter over on success. */
+static struct err *watcher_new(struct call *c, struct filter *f, const struct beginning *b,
+			       struct watcher **ret)
+{
+	struct watcher *w = xnew(struct watcher);
+	uint64_t timeout_s;
+	struct err *e;
+
+	w->s = c->s;
+	w->req = c->req;
+	w->bookmarks = call_query_true(c, "allowWatchBookmarks");
+	e = render_of(c, &w->how);
+	if (!e)
+		e = read_timeout(c, &timeout_s);
+	if (!e)
+		e = store_watch_new(c->s->store, buf_head(&f->prefix), b->from, on_wake, w,
+				    &w->watch);
+	if (!e)
+		e = count_watch(c);
+	if (e) {
+		store_watch_free(w->watch);
+		free(w);
+		return e;
+	}
+	w->ends = clock_mono() + (usec)timeout_s * 1000000;
+	w->filter = *f;
+	*f = (struct filter){ 0 };
+	w->call = c; /* the request's reference */
+	w->timer = timer_new(c->s->loop, on_timer, w);
+	list_add_tail(&c->s->watchers, &w->link);
+	c->s->counts.watches++;
+	c->s->counts.watches_started++;
+	*ret = w;
+	return NULL;
+}
+
+static void start(struct watcher *w, const struct beginning *b)
+{
+	struct http_headers h = w->call->warnings;
+	struct err *e = NULL;
+
+	w->call->warnings = (struct http_headers){ 0 };
+	http_headers_add(&h, "Content-Type", "application/json");
+	http_headers_add(&h, "Cache-Control", "no-cache, private");
+	http_request_set_owner(w->req, w, on_ended);
+	http_respond_on_drain(w->req, on_drain);
+	http_respond_start(w->req, STATUS_OK, &h, -1);
+	http_headers_done(&h);
+	if (b->initial)
+		e = send_existing(w, b->from);
+	if (e) {
+		send_error(w, e);
+		finish(w);
+		return;
+	}
+	if (b->mark)
+		send_bookmark(w, b->from, true);
+	arm(w);
+	pump(w);
+}
+
+void handle_watch(struct call *c)
+{
+	struct filter f = { 0 };
+	struct watcher *w = NULL;
+	struct beginning b = { 0 };
+	struct err *e;
+
+	e = read_beginning(c, &b);
+	if (!e)
+		e = filter_init(&f, c);
+	if (!e)
+		e = watcher_new(c, &f, &b, &w);
+	filter_done(&f);
+	if (!e) {
+		start(w, &b);
+		return;
+	}
+	if (err_is(e, ERR_GONE)) {
+		err_free(e);
+		e = err_new(ERR_GONE, "too old resource version: %llu (%llu)",
+			    (unsigned long long)b.from,
+			    (unsigned long long)store_oldest_rev(c->s->store));
+	}
+	call_fail(c, e);
+}
