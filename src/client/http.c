@@ -24,6 +24,7 @@ struct http_client {
 	struct transport *t;
 	struct informer *informers[MAX_INFORMERS];
 	size_t n;
+	struct list ops; /* struct op.link; under way */
 };
 
 struct http_watch {
@@ -33,6 +34,7 @@ struct http_watch {
 
 /* A write or fetch under way. */
 struct op {
+	struct list link;
 	struct http_client *h;
 	const struct kind *kind;
 	char *ns, *name; /* of a delete */
@@ -129,6 +131,15 @@ static struct err *op_read(struct op *op, const struct reply *r, struct object *
 	return NULL;
 }
 
+static void op_free(struct op *op)
+{
+	list_del(&op->link);
+	free(op->ns);
+	free(op->name);
+	free(op->label);
+	free(op);
+}
+
 static void on_op_done(void *arg, struct err *e, const struct reply *r)
 {
 	struct op *op = arg;
@@ -139,10 +150,7 @@ static void on_op_done(void *arg, struct err *e, const struct reply *r)
 	if (!e)
 		e = op_read(op, r, &o);
 	op->done(op->arg, e, !e && o && !(op->deletes && object_gone(o, true)) ? o : NULL);
-	free(op->ns);
-	free(op->name);
-	free(op->label);
-	free(op);
+	op_free(op);
 }
 
 /* What to ask, beside the op. */
@@ -161,6 +169,7 @@ static void op_start(struct http_client *h, const struct kind *k, const struct a
 	struct call_spec spec = { .method = ask->method, .type = ask->type };
 
 	op->h = h;
+	list_add_tail(&h->ops, &op->link);
 	op->kind = k;
 	op->ns = xstrdup(str_or(ask->ns, ""));
 	op->name = xstrdup(ask->name);
@@ -379,6 +388,8 @@ static void http_free(void *ctx)
 	while (h->n)
 		informer_free(h->informers[--h->n]);
 	transport_free(h->t);
+	while (!list_empty(&h->ops))
+		op_free(list_first(&h->ops, struct op, link));
 	free(h);
 }
 
@@ -407,6 +418,7 @@ struct err *client_http_new(struct loop *l, const struct kubeconfig *k, const ch
 		return e;
 	h = xnew(struct http_client);
 	h->t = t;
+	list_init(&h->ops);
 	*ret = client_new(&http_ops, h);
 	return NULL;
 }

@@ -27,7 +27,8 @@ enum {
 	BACK_OFF_MS = 500,
 	BACK_OFF_MAX_MS = 30000,
 };
-static const usec short_us = 1000000; /* a watch or list that did not last: no hot loop */
+static const usec short_us = 1000000; /* a watch that did not last: no hot loop */
+static const usec fresh_us = 5000000; /* nor one of lists */
 
 struct listener {
 	struct list link;
@@ -51,7 +52,8 @@ struct informer {
 	char *more;   /* the list's next page */
 	uint64_t list_rev;
 	unsigned fails; /* in a row */
-	usec began;     /* this list or watch */
+	usec began;     /* this request */
+	usec listed;    /* the last list, its begin */
 	bool moved;     /* this watch brought something */
 };
 
@@ -130,15 +132,12 @@ static void wait_after(struct informer *i, struct err *e)
 /* Takes e over. The stream or list has ended with it. */
 static void failed(struct informer *i, struct err *e)
 {
-	bool lasted = clock_mono() - i->began > short_us;
-
 	if (!err_is(e, ERR_GONE)) {
 		wait_after(i, e);
 		return;
 	}
 	i->stale = true;
-	free(take(i->more));
-	if (!lasted) {
+	if (clock_mono() - i->listed < fresh_us) {
 		wait_after(i, e);
 		return;
 	}
@@ -241,6 +240,7 @@ static void list_page(struct informer *i)
 static void list_start(struct informer *i)
 {
 	free(take(i->more));
+	i->listed = clock_mono();
 	cache_list_begin(i->cache);
 	list_page(i);
 }

@@ -105,7 +105,7 @@ static uint64_t take_timeout_ms(const char *text)
 
 	if (!text || end == text || *end || !isfinite(s) || s <= 0)
 		return 0;
-	return MAX((uint64_t)(fmin(s, MAX_TIMEOUT_S) * 1000), (uint64_t)1);
+	return MAX((uint64_t)(MIN(s, (double)MAX_TIMEOUT_S) * 1000), (uint64_t)1);
 }
 
 static bool take_port(const char *text, uint16_t *ret)

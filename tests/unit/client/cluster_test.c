@@ -123,7 +123,7 @@ TEST(cluster_objects_come_and_go)
 	eq_str(json_str(json_at_path(c.d.o->root, "data.a")), "1");
 	is_false(json_at_path(c.d.o->root, "metadata.managedFields"));
 	fails(patch(&c, "{\"metadata\":{\"resourceVersion\":\"1\"}}"), ERR_CONFLICT);
-	fails(patch(&c, "{\"data\":{\"a\":7}}"), ERR_MALFORMED);
+	fails(patch(&c, "{\"data\":{\"a\":7}}"), ERR_INVALID);
 	fails(delete_it(&c, "0000"), ERR_CONFLICT);
 	works(delete_it(&c, NULL));
 	fails(delete_it(&c, NULL), ERR_NOT_FOUND);
@@ -175,6 +175,44 @@ TEST(cluster_watch_resumes_after_a_cut)
 	counts = client_http_counts(c.client);
 	eq_int(json_get_int(json_root(counts), "LIST configmaps", 0), 1);
 	eq_int(json_get_int(json_root(counts), "WATCH configmaps", 0), 2);
+	client_watch_free(w);
+	cluster_stop(&c);
+}
+
+static void on_exited(void *arg, int status, int term_signal)
+{
+	*(int *)arg = term_signal ? -term_signal : status;
+}
+
+TEST(cluster_watch_lists_again_when_history_is_gone)
+{
+	const char *restart = getenv("CAY_TEST_RESTART");
+	const char *const argv[] = { "/bin/sh", "-c", restart, NULL };
+	struct cluster c, other;
+	struct client_watch *w;
+	struct child *child;
+	autoptr(json_doc) counts = NULL;
+	int exited = 1000;
+
+	if (str_empty(restart) || !cluster_start(&c))
+		skip_because("CAY_TEST_RESTART is not set");
+	w = watch_mine(&c);
+	works(create(&c));
+	for (int i = 0; i < 20; i++)
+		loop_turn(c.l, 10);
+	is_true(cluster_start(&other)); /* the world goes on without this watch seeing it */
+	works(create(&other));
+	works(delete_it(&other, NULL));
+	memcpy(other.name, c.name, sizeof(c.name));
+	works(child_spawn(c.l, &(struct child_spec){ .argv = argv }, on_exited, &exited, &child));
+	until(c.l, exited != 1000);
+	eq_int(exited, 0);
+	until(c.l, (err_free(take(c.d.e)), patch(&c, "{\"data\":{\"b\":\"2\"}}") == NULL));
+	works(delete_it(&other, NULL));
+	cluster_stop(&other);
+	until(c.l, gone(&c));
+	counts = client_http_counts(c.client);
+	eq_int(json_get_int(json_root(counts), "LIST configmaps", 0), 2);
 	client_watch_free(w);
 	cluster_stop(&c);
 }
