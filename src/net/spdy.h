@@ -8,6 +8,7 @@
 #include "net/http.h"
 
 struct conn;
+struct websocket;
 
 /*
  * The server side of SPDY/3.1 as Kubernetes clients speak it for exec, attach and port-forward:
@@ -28,6 +29,12 @@ struct spdy_events {
 };
 
 struct spdy *spdy_new(struct conn *c, const struct spdy_events *ev, void *arg); /* takes c over */
+/*
+ * The same inside the binary messages of a WebSocket, as port-forward sends it. Takes w over; its
+ * messages must be limited to what a session may have in memory, 1 MiB or less.
+ */
+struct spdy *spdy_new_websocket(struct websocket *w, const struct spdy_events *ev, void *arg);
+/* Writing to and ending a stream that is gone is harmless: the client may have reset it. */
 void spdy_write(struct spdy *s, uint32_t id, const void *p, size_t len);
 void spdy_end(struct spdy *s, uint32_t id); /* FIN from us */
 bool spdy_full(const struct spdy *s);

@@ -9,6 +9,7 @@
 
 struct conn;
 struct http_request;
+struct loop;
 
 /*
  * The server side of WebSocket (RFC 6455) over wslay. Messages come whole (fragments joined, up to
@@ -35,6 +36,7 @@ struct websocket *websocket_accept(struct http_request *r, const char *const *pr
 				   size_t max_message, const char **ret_protocol);
 void websocket_set_events(struct websocket *w, const struct websocket_events *ev, void *arg);
 void websocket_send(struct websocket *w, bool binary, const void *p, size_t len);
+struct loop *websocket_loop(struct websocket *w);
 bool websocket_full(const struct websocket *w);
 void websocket_pause(struct websocket *w, bool paused);
 void websocket_close(struct websocket *w, uint16_t code, const char *reason); /* then closed() */
