@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -349,6 +350,33 @@ static struct err *list_images(const char *data_dir, struct json_doc **ret)
 	return e;
 }
 
+/* objects is a list that grows by one object a row. */
+static void add_object(void *arg, const char *key unused, struct bytes *value)
+{
+	struct json_doc *objects = arg;
+	autoptr(json_doc) doc = NULL;
+	autoptr(err) e = json_parse(value->data, value->len, NULL, &doc);
+
+	if (!e)
+		json_push(objects, json_root(objects), json_copy(objects, json_root(doc)));
+}
+
+/* The objects as of the last commit, whether or not a server runs on the directory. */
+static struct err *census(const char *data_dir, struct json_doc **ret, size_t *ret_orphans)
+{
+	autoptr(json_doc) objects = json_doc_new();
+	autofree char *path = xasprintf("%s/store.db", data_dir);
+	struct err *e;
+
+	json_set_root(objects, json_arr(objects));
+	if (access(path, R_OK) < 0)
+		return err_sys(errno, "open %s (--data-dir names the instance)", path);
+	e = store_peek(path, "pods/", add_object, objects);
+	if (!e)
+		e = store_peek(path, "persistentvolumeclaims/", add_object, objects);
+	return e ? e : node_census(data_dir, json_root(objects), ret, ret_orphans);
+}
+
 static int man_run(const struct command *c unused, const struct settings *settings unused);
 
 static const struct command commands[] = {
@@ -396,6 +424,7 @@ int main(int argc, char **argv)
 		.image_import = image_import,
 		.image_remove = image_remove,
 		.image_list = list_images,
+		.census = census,
 	};
 	return cli_main(commands, argc, argv);
 }

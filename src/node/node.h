@@ -43,10 +43,10 @@ int launcher_main(int argc, char **argv);
 /*
  * What exists on the host for this data directory:
  * {"items":[{"type":"mount","name":...,"owner":"default/web-1" or null}]}. An item without an owner
- * that is alive is an orphan. Works whether or not an instance is running (it then reads the store
- * read-only through `owners`, a JSON list of pod uids that exist).
+ * that is alive is an orphan. Works whether or not an instance is running. objects is a list of the
+ * Pod and PersistentVolumeClaim objects that exist, whole (main.c reads them from the store file).
  */
-must_use struct err *node_census(const char *data_dir, const struct json *pods,
+must_use struct err *node_census(const char *data_dir, const struct json *objects,
 				 struct json_doc **ret, size_t *ret_orphans);
 
 /* Images known to a data directory. */

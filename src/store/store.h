@@ -134,3 +134,10 @@ struct store_stats {
 	size_t pending, history;
 };
 void store_stats(const struct store *s, struct store_stats *ret);
+
+/*
+ * The objects under prefix of a store file that another process may be serving, as of its last commit. Nothing is
+ * changed. Values are borrowed.
+ */
+must_use struct err *store_peek(const char *path, const char *prefix,
+				void (*fn)(void *arg, const char *key, struct bytes *value), void *arg);
