@@ -45,7 +45,7 @@ enum {
 
 struct type {
 	enum type_kind kind;
-	const char *name; /* "io.k8s.api.core.v1.PodSpec"; NULL for scalars and anonymous ones */
+	const char *name; /* "io.k8s.api.core.v1.PodSpec"; NULL for plain and anonymous ones */
 	const struct field *fields; /* TYPE_OBJECT: ends with a NULL name */
 	const struct type *elem;    /* TYPE_MAP, TYPE_LIST */
 	enum list_kind list;        /* TYPE_LIST: how server-side apply sees it */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
+#include "api/kind_priv.h"
+#include "api/openapi.h"
+#include "base/str.h"
+
+/* Our kinds as CustomResourceDefinitions, for a cluster whose own API server serves them. */
+
+static void add_rule(struct json_doc *d, struct json *schema, const char *rule, const char *message)
+{
+	struct json *r = json_obj(d);
+
+	json_set_str(d, r, "rule", rule);
+	json_set_str(d, r, "message", message);
+	if (strstr(rule, "oldSelf.hasValue()"))
+		json_set_bool(d, r, "optionalOldSelf", true); /* the rule holds on create too */
+	json_push(d, json_need_arr(d, schema, "x-kubernetes-validations"), r);
+}
+
+/* The rules of validate_sandbox(), in the cluster's language. */
+static void add_sandbox_rules(struct json_doc *d, struct json *schema)
+{
+	struct json *spec = json_at_path(schema, "properties.spec");
+
+	add_rule(d, spec,
+		 "has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && "
+		 "(!has(self.volumeClaimTemplates) || self.volumeClaimTemplates == "
+		 "oldSelf.volumeClaimTemplates)",
+		 "volumeClaimTemplates is immutable");
+	add_rule(d, schema,
+		 "!has(self.spec.service) || !self.spec.service || size(self.metadata.name) <= 63 "
+		 "|| (oldSelf.hasValue() && has(oldSelf.value().spec.service) && "
+		 "oldSelf.value().spec.service)",
+		 "metadata.name must be no more than 63 characters when spec.service is true");
+}
+
+static struct json *subresources_of(struct json_doc *d, const struct kind *k)
+{
+	struct json *subs = json_obj(d), *scale;
+
+	if (k->flags & KIND_STATUS)
+		json_set(d, subs, "status", json_obj(d));
+	if (k->flags & KIND_SCALE) {
+		scale = json_set(d, subs, "scale", json_obj(d));
+		json_set_str(d, scale, "specReplicasPath", ".spec.replicas");
+		json_set_str(d, scale, "statusReplicasPath", ".status.replicas");
+		json_set_str(d, scale, "labelSelectorPath", ".status.selector");
+	}
+	return json_len(subs) ? subs : NULL;
+}
+
+static struct json *columns_of(struct json_doc *d, const struct kind *k)
+{
+	struct json *list = json_arr(d);
+
+	if (k->columns == columns_plain)
+		return NULL; /* what a CRD without columns shows anyway */
+	for (const struct column *c = k->columns; c->name; c++) {
+		struct json *col = json_obj(d);
+
+		json_set_str(d, col, "name", c->name);
+		json_set_str(d, col, "type", c->type);
+		json_set_str(d, col, "jsonPath", c->path);
+		json_set_str(d, col, "description", c->help);
+		json_push(d, list, col);
+	}
+	return list;
+}
+
+static struct json *version_of(struct json_doc *d, const struct kind *k)
+{
+	struct json *v = json_obj(d), *schema = openapi_structural(d, k->type);
+
+	json_set_str(d, schema, "description", k->help);
+	if (k == &kind_sandbox)
+		add_sandbox_rules(d, schema);
+	json_set_str(d, v, "name", k->version);
+	json_set_bool(d, v, "served", true);
+	json_set_bool(d, v, "storage", true);
+	json_set(d, json_need_obj(d, v, "schema"), "openAPIV3Schema", schema);
+	json_set(d, v, "subresources", subresources_of(d, k));
+	json_set(d, v, "additionalPrinterColumns", columns_of(d, k));
+	return v;
+}
+
+struct json_doc *openapi_crd(const struct kind *k)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *root = json_obj(d), *spec = json_obj(d), *names = json_obj(d);
+
+	assert(k->flags & KIND_CRD && !k->storage);
+	json_set_root(d, root);
+	json_set_str(d, root, "apiVersion", "apiextensions.k8s.io/v1");
+	json_set_str(d, root, "kind", "CustomResourceDefinition");
+	json_set(d, json_need_obj(d, root, "metadata"), "name",
+		 json_new_strf(d, "%s.%s", k->plural, k->group));
+	json_set(d, root, "spec", spec);
+	json_set_str(d, spec, "group", k->group);
+	json_set(d, spec, "names", names);
+	json_set_str(d, names, "kind", k->kind);
+	json_set_str(d, names, "listKind", k->list_kind);
+	json_set_str(d, names, "plural", k->plural);
+	json_set_str(d, names, "singular", k->singular);
+	for (size_t i = 0; i < ARRAY_LEN(k->short_names) && k->short_names[i]; i++)
+		json_push_str(d, json_need_arr(d, names, "shortNames"), k->short_names[i]);
+	json_set_str(d, spec, "scope", k->flags & KIND_NAMESPACED ? "Namespaced" : "Cluster");
+	json_push(d, json_need_arr(d, spec, "versions"), version_of(d, k));
+	return d;
+}
