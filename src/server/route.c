@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/parse.h"
 #include "net/http_server.h"
+#include "server/pod_streams_priv.h"
 #include "server/server_priv.h"
 
 /*
@@ -51,6 +52,31 @@ const struct subresource subresources[] = {
 	  .kind = "TokenRequest",
 	  .verbs = B(VERB_CREATE),
 	  .handle = handle_token },
+	{ .name = "log", .of = &kind_pod, .verbs = B(VERB_GET), .handle = handle_pod_log },
+	{ .name = "exec",
+	  .of = &kind_pod,
+	  .group = "",
+	  .version = "v1",
+	  .kind = "PodExecOptions",
+	  .verbs = B(VERB_GET) | B(VERB_CREATE),
+	  .raw = true,
+	  .handle = handle_pod_exec },
+	{ .name = "attach",
+	  .of = &kind_pod,
+	  .group = "",
+	  .version = "v1",
+	  .kind = "PodAttachOptions",
+	  .verbs = B(VERB_GET) | B(VERB_CREATE),
+	  .raw = true,
+	  .handle = handle_pod_attach },
+	{ .name = "portforward",
+	  .of = &kind_pod,
+	  .group = "",
+	  .version = "v1",
+	  .kind = "PodPortForwardOptions",
+	  .verbs = B(VERB_GET) | B(VERB_CREATE),
+	  .raw = true,
+	  .handle = handle_pod_forward },
 	{ 0 },
 };
 

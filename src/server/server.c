@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "net/http_server.h"
 #include "net/stream.h"
+#include "server/pod_streams_priv.h"
 #include "server/server_priv.h"
 
 /*
@@ -77,6 +78,7 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	list_init(&s->locals);
 	list_init(&s->watchers);
 	list_init(&s->waiters);
+	list_init(&s->streams);
 	s->user_watches = map_new(NULL);
 	s->tokens = tokens_new(s);
 	return s;
@@ -172,6 +174,7 @@ void server_free(struct server *s)
 	waiters_free(s);
 	http_server_free(s->http); /* its requests end, watches among them */
 	watchers_free(s);
+	pod_streams_free(s);
 	gc_free(take(s->gc));
 	expiry_free(take(s->expiry));
 	namespaces_free(take(s->namespaces));

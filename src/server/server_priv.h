@@ -74,6 +74,8 @@ struct server {
 	struct tokens *tokens;
 	struct list locals;       /* struct local_watch: watches of this process */
 	struct list watchers;     /* struct watcher: watches over HTTP */
+	struct list streams;      /* struct pod_stream: connections into Pods */
+	size_t n_streams;
 	struct list waiters;      /* struct waiter: POSTs with wait=Ready */
 	struct map *user_watches; /* user → number of watches over HTTP */
 	struct map *documents;    /* path → struct bytes: OpenAPI, made once */
