@@ -118,6 +118,17 @@ const char *http_headers_get(const struct http_headers *h, const char *name)
 	return NULL;
 }
 
+bool http_header_valid(const struct http_header *h)
+{
+	for (const char *s = h->name; *s; s++)
+		if ((unsigned char)*s <= ' ' || *s == ':' || *s == 0x7f)
+			return false;
+	for (const char *s = h->value; *s; s++)
+		if (((unsigned char)*s < ' ' && *s != '\t') || *s == 0x7f)
+			return false;
+	return *h->name != '\0';
+}
+
 static bool list_has_token(const char *list, const char *token)
 {
 	struct span rest = SPAN(list);

@@ -31,6 +31,8 @@ const char *http_headers_get(const struct http_headers *h,
 			     const char *name); /* first; names without case */
 bool http_headers_has_token(const struct http_headers *h, const char *name,
 			    const char *token); /* comma lists */
+/* False: it holds what would end its line, or its name is none. Such a header is never sent. */
+bool http_header_valid(const struct http_header *h);
 /* Removes Connection, Keep-Alive, TE, Trailer, Transfer-Encoding, Upgrade, Proxy-* and what
  * Connection names. */
 void http_headers_del_hop_by_hop(struct http_headers *h);

@@ -113,22 +113,16 @@ void http_request_pause(struct http_request *r, bool paused)
 		http_conn_kick(r->hc);
 }
 
-/* Framing is the server's own, and a line break in a value would forge headers. */
+/* Framing is the server's own; only an upgrade brings its Connection. */
 static bool header_passes(const struct http_header *h, bool upgrade)
 {
 	static const char *const own[] = { "connection", "keep-alive", "transfer-encoding",
 					   "content-length", NULL };
 
-	for (const char *s = h->name; *s; s++)
-		if ((unsigned char)*s <= ' ' || *s == ':' || *s == 0x7f)
-			return false;
-	for (const char *s = h->value; *s; s++)
-		if (((unsigned char)*s < ' ' && *s != '\t') || *s == 0x7f)
-			return false;
 	for (size_t i = 0; own[i] && !upgrade; i++)
 		if (str_eq_nocase(h->name, own[i]))
 			return false;
-	return *h->name != '\0';
+	return http_header_valid(h);
 }
 
 static void put_headers(struct buf *b, const struct http_headers *h, bool upgrade)

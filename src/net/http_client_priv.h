@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/list.h"
+#include "net/http_client.h"
+
+/* What the pool and its exchanges know of each other. */
+struct http_pool {
+	struct loop *loop;
+	struct http_limits limits;
+	struct map *addrs;     /* address → struct pool_addr, owned */
+	struct list idle;      /* struct pool_idle.link, longest idle first */
+	struct list exchanges; /* struct http_exchange.link */
+	size_t n_idle, max_per_addr;
+};
+
+struct conn *http_pool_take(struct http_pool *p, const char *addr);        /* NULL: none idle */
+void http_pool_put(struct http_pool *p, const char *addr, struct conn *c); /* takes c over */
+void http_exchange_forget_pool(struct list *exchanges);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/map.h"
+#include "loop/loop.h"
+#include "net/conn.h"
+#include "net/http_client_priv.h"
+
+/*
+ * Idle connections: each address has a stack of them, the most recently used on top because it
+ * lives most likely. All of them are in one list by age, so that the oldest makes room when there
+ * are too many.
+ */
+enum {
+	IDLE_MAX = 1024
+};
+
+struct pool_addr {
+	struct list idle; /* struct pool_idle.addr_link */
+	size_t n;
+};
+
+struct pool_idle {
+	struct http_pool *pool;
+	char *addr;
+	struct conn *conn;
+	struct list link, addr_link;
+};
+
+/* Out of both lists; the connection is the caller's. */
+static struct conn *idle_remove(struct pool_idle *i)
+{
+	struct conn *c = i->conn;
+	struct pool_addr *a = map_get(i->pool->addrs, i->addr);
+
+	list_del(&i->link);
+	list_del(&i->addr_link);
+	i->pool->n_idle--;
+	if (!--a->n)
+		(void)map_del(i->pool->addrs, i->addr);
+	free(i->addr);
+	free(i);
+	return c;
+}
+
+/* Whatever an idle connection does, it is of no more use. */
+static void on_data(void *arg, unused struct buf *in)
+{
+	conn_free(idle_remove(arg));
+}
+
+static void on_eof(void *arg)
+{
+	conn_free(idle_remove(arg));
+}
+
+static void on_closed(void *arg, unused const struct err *e)
+{
+	conn_free(idle_remove(arg));
+}
+
+static const struct conn_events idle_events = { .data = on_data,
+						.eof = on_eof,
+						.closed = on_closed };
+
+struct http_pool *http_pool_new(struct loop *l, const struct http_limits *limits,
+				size_t max_idle_per_addr)
+{
+	struct http_pool *p = xnew(struct http_pool);
+
+	p->loop = l;
+	if (limits)
+		p->limits = *limits;
+	http_limits_fill(&p->limits);
+	p->addrs = map_new(free);
+	p->max_per_addr = max_idle_per_addr;
+	list_init(&p->idle);
+	list_init(&p->exchanges);
+	return p;
+}
+
+void http_pool_forget(struct http_pool *p, const char *addr)
+{
+	struct conn *c;
+
+	while ((c = http_pool_take(p, addr)))
+		conn_free(c);
+}
+
+void http_pool_free(struct http_pool *p)
+{
+	if (!p)
+		return;
+	http_exchange_forget_pool(&p->exchanges);
+	while (!list_empty(&p->idle))
+		conn_free(idle_remove(list_first(&p->idle, struct pool_idle, link)));
+	map_free(p->addrs);
+	free(p);
+}
+
+struct conn *http_pool_take(struct http_pool *p, const char *addr)
+{
+	struct pool_addr *a = map_get(p->addrs, addr);
+	struct conn *c;
+
+	if (!a)
+		return NULL;
+	c = idle_remove(list_first(&a->idle, struct pool_idle, addr_link));
+	conn_set_idle_ms(c, 0);
+	return c;
+}
+
+void http_pool_put(struct http_pool *p, const char *addr, struct conn *c)
+{
+	struct pool_addr *a = map_get(p->addrs, addr);
+	struct pool_idle *i;
+
+	if (a ? a->n >= p->max_per_addr : !p->max_per_addr) {
+		conn_free(c);
+		return;
+	}
+	if (p->n_idle >= IDLE_MAX) {
+		conn_free(idle_remove(list_first(&p->idle, struct pool_idle, link)));
+		a = map_get(p->addrs, addr);
+	}
+	if (!a) {
+		a = xnew(struct pool_addr);
+		list_init(&a->idle);
+		map_put(p->addrs, addr, a);
+	}
+	i = xnew(struct pool_idle);
+	i->pool = p;
+	i->addr = xstrdup(addr);
+	i->conn = c;
+	list_add_tail(&p->idle, &i->link);
+	list_add_head(&a->idle, &i->addr_link);
+	a->n++;
+	p->n_idle++;
+	conn_set_events(c, &idle_events, i);
+	conn_set_idle_ms(c, p->limits.idle_ms);
+}

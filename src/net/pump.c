@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/pump.h"
+
+#include <assert.h>
+
+#include "base/buf.h"
+#include "loop/loop.h"
+#include "net/conn.h"
+
+/* Each side's input becomes the other's output; a full output pauses the input that fills it. */
+enum {
+	FLUSH_MS = 10 * 1000
+}; /* the last bytes to a peer must move on that often */
+
+struct pump_side {
+	struct pump *pump;
+	struct pump_side *other;
+	struct conn *conn;
+	bool closed;
+};
+
+struct pump {
+	struct pump_side side[2];
+	void (*done)(void *arg);
+	void *arg;
+};
+
+void pump_free(struct pump *p)
+{
+	if (!p)
+		return;
+	conn_free(p->side[0].conn);
+	conn_free(p->side[1].conn);
+	free(p);
+}
+
+static void pump_done(struct pump *p)
+{
+	void (*done)(void *arg) = p->done;
+	void *arg = p->arg;
+
+	pump_free(p);
+	done(arg);
+}
+
+static void on_data(void *arg, struct buf *in)
+{
+	struct pump_side *s = arg;
+	struct conn *to = s->other->conn;
+
+	conn_write(to, buf_head(in), in->len);
+	buf_eat(in, in->len);
+	if (conn_full(to))
+		conn_pause(s->conn, true);
+}
+
+static void on_eof(void *arg)
+{
+	struct pump_side *s = arg;
+
+	conn_end(s->other->conn);
+}
+
+static void on_drained(void *arg)
+{
+	struct pump_side *s = arg;
+
+	conn_pause(s->other->conn, false);
+}
+
+/* A side that broke takes the other with it, but not the bytes that were on their way there. */
+static void on_closed(void *arg, const struct err *e)
+{
+	struct pump_side *s = arg;
+
+	s->closed = true;
+	if (s->other->closed) {
+		pump_done(s->pump);
+	} else if (e) {
+		conn_close_after_flush(s->other->conn);
+		conn_set_stall_ms(s->other->conn, FLUSH_MS);
+	}
+}
+
+struct pump *pump_start(struct conn *a, struct conn *b, void (*done)(void *arg), void *arg)
+{
+	static const struct conn_events events = {
+		.data = on_data,
+		.eof = on_eof,
+		.drained = on_drained,
+		.closed = on_closed,
+	};
+	struct pump *p = xnew(struct pump);
+
+	p->done = done;
+	p->arg = arg;
+	p->side[0] = (struct pump_side){ .pump = p, .other = &p->side[1], .conn = a };
+	p->side[1] = (struct pump_side){ .pump = p, .other = &p->side[0], .conn = b };
+	for (int i = 0; i < 2; i++) {
+		conn_pause(p->side[i].conn, false);
+		conn_set_events(p->side[i].conn, &events, &p->side[i]);
+	}
+	return p;
+}
