@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fixture.h"
+
+/* Objects through the client of this process: what admission, deletion and the collector do. */
+
+TEST(bootstrap_makes_namespaces_and_service_accounts)
+{
+	static const char *const names[] = { "default", "kube-system", "agent-sandbox-system" };
+	struct fixture f;
+
+	fixture_init(&f);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		autoptr(object) ns = look(&f, &kind_namespace, NULL, names[i]);
+		autoptr(object) sa = look(&f, &kind_service_account, names[i], "default");
+
+		is_true(ns != NULL);
+		eq_str(json_get_str(object_status(ns), "phase"), "Active");
+		is_true(sa != NULL);
+	}
+	fixture_done(&f);
+}
+
+TEST(a_second_server_on_the_same_directory_is_refused_and_told_of_the_first)
+{
+	struct fixture f;
+	struct server_spec spec = { .listen = "127.0.0.1:0" };
+	struct server *second = NULL;
+	struct err *e;
+	char pid[32];
+
+	fixture_init(&f);
+	fixture_listen(&f);
+	spec.data_dir = f.dir;
+	e = server_open(f.loop, &spec, &second);
+	is_true(err_is(e, ERR_CONFLICT));
+	(void)snprintf(pid, sizeof(pid), "pid %d at https://", (int)getpid());
+	is_true(strstr(err_text(e), pid) != NULL);
+	is_true(strstr(err_text(e), server_address(f.server)) != NULL);
+	is_true(strstr(err_text(e), f.dir) != NULL);
+	err_free(e);
+	fixture_done(&f);
+}
+
+TEST(create_fills_in_metadata_and_defaults)
+{
+	autoptr(object) o = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_sandbox, "default", SANDBOX("a"), &o));
+	eq_str(o->ns, "default");
+	eq_int(strlen(o->uid), 36);
+	eq_int(o->rev, store_rev(server_store(f.server)));
+	eq_int(object_generation(o), 1);
+	is_true(json_at_path(o->root, "metadata.creationTimestamp") != NULL);
+	fails(make(&f, &kind_sandbox, "default", SANDBOX("a"), NULL), ERR_EXISTS);
+	fails(make(&f, &kind_sandbox, "nowhere", SANDBOX("a"), NULL), ERR_NOT_FOUND);
+	fixture_done(&f);
+}
+
+TEST(generate_name_makes_names)
+{
+	struct fixture f;
+
+	fixture_init(&f);
+	for (int i = 0; i < 50; i++) {
+		autoptr(object) o = NULL;
+
+		works(make(&f, &kind_config_map, "default", "{'metadata':{'generateName':'x-'}}",
+			   &o));
+		is_true(str_starts(o->name, "x-"));
+		eq_int(strlen(o->name), 7);
+	}
+	fixture_done(&f);
+}
+
+TEST(spec_changes_count_generations_and_status_does_not)
+{
+	autoptr(object) a = NULL;
+	autoptr(object) b = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_sandbox, "default", SANDBOX("a"), NULL));
+	works(merge(&f, &kind_sandbox, "default", "a", "status",
+		    "{'status':{'serviceFQDN':'a'},'spec':{'operatingMode':'Suspended'}}"));
+	a = look(&f, &kind_sandbox, "default", "a");
+	eq_int(object_generation(a), 1);
+	eq_str(json_get_str(object_status(a), "serviceFQDN"), "a");
+	works(merge(&f, &kind_sandbox, "default", "a", NULL,
+		    "{'status':{'serviceFQDN':'b'},'spec':{'operatingMode':'Suspended'}}"));
+	b = look(&f, &kind_sandbox, "default", "a");
+	eq_int(object_generation(b), 2);
+	eq_str(json_get_str(object_status(b), "serviceFQDN"), "a");
+	fixture_done(&f);
+}
+
+TEST(a_write_that_changes_nothing_writes_nothing)
+{
+	struct fixture f;
+	uint64_t rev;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	rev = store_rev(server_store(f.server));
+	works(merge(&f, &kind_config_map, "default", "a", NULL, "{'data':{'a':'1'}}"));
+	eq_int(store_rev(server_store(f.server)), rev);
+	fixture_done(&f);
+}
+
+TEST(an_old_resource_version_conflicts)
+{
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	fails(merge(&f, &kind_config_map, "default", "a", NULL,
+		    "{'metadata':{'resourceVersion':'1'},'data':{'a':'2'}}"),
+	      ERR_CONFLICT);
+	fails(merge(&f, &kind_config_map, "default", "a", NULL,
+		    "{'metadata':{'uid':'other'},'data':{'a':'2'}}"),
+	      ERR_CONFLICT);
+	fails(merge(&f, &kind_config_map, "default", "b", NULL, "{}"), ERR_NOT_FOUND);
+	fixture_done(&f);
+}
+
+TEST(u2_delete_with_another_uid_conflicts)
+{
+	struct client_delete_spec spec = { .uid = "other", .grace_s = -1 };
+	autoptr(object) o = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), &o));
+	fails(drop(&f, &kind_config_map, "default", "a", &spec), ERR_CONFLICT);
+	spec.uid = o->uid;
+	works(drop(&f, &kind_config_map, "default", "a", &spec));
+	fails(drop(&f, &kind_config_map, "default", "a", NULL), ERR_NOT_FOUND);
+	fixture_done(&f);
+}
+
+TEST(finalizers_hold_an_object_until_the_last_is_gone)
+{
+	autoptr(object) o = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default",
+		   "{'metadata':{'name':'a','finalizers':['x.io/hold']}}", NULL));
+	works(drop(&f, &kind_config_map, "default", "a", NULL));
+	o = look(&f, &kind_config_map, "default", "a");
+	is_true(o && object_deleting(o));
+	fails(merge(&f, &kind_config_map, "default", "a", NULL,
+		    "{'metadata':{'finalizers':['x.io/hold','x.io/more']}}"),
+	      ERR_INVALID);
+	works(merge(&f, &kind_config_map, "default", "a", NULL,
+		    "{'metadata':{'finalizers':null}}"));
+	is_true(look(&f, &kind_config_map, "default", "a") == NULL);
+	fixture_done(&f);
+}
+
+#define POD(name) \
+	"{'metadata':{'name':'" name "'},'spec':{'containers':[{'name':'c','image':'i'}]}}"
+
+TEST(a_bound_pod_stays_until_its_node_lets_go)
+{
+	struct client_delete_spec now = { .grace_s = 0 };
+	autoptr(object) o = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	fixture_close(&f);
+	f.node_name = "n1";
+	works(fixture_open(&f));
+	works(make(&f, &kind_pod, "default", POD("a"), NULL));
+	works(drop(&f, &kind_pod, "default", "a", NULL));
+	o = look(&f, &kind_pod, "default", "a");
+	is_true(o && object_deleting(o));
+	eq_str(json_get_str(object_spec(o), "nodeName"), "n1");
+	eq_int(json_get_int(json_get(o->root, "metadata"), "deletionGracePeriodSeconds", 0), 30);
+	works(drop(&f, &kind_pod, "default", "a", &now));
+	is_true(look(&f, &kind_pod, "default", "a") == NULL);
+	fixture_done(&f);
+}
+
+TEST(an_unbound_pod_goes_at_once)
+{
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_pod, "default", POD("a"), NULL));
+	works(drop(&f, &kind_pod, "default", "a", NULL));
+	is_true(look(&f, &kind_pod, "default", "a") == NULL);
+	fixture_done(&f);
+}
+
+/* Garbage */
+
+static void make_owned(struct fixture *f, const char *name, const char *uid, bool blocks)
+{
+	autofree char *text = xasprintf(
+		"{'metadata':{'name':'%s','ownerReferences':[{'apiVersion':'v1','kind':'ConfigMap',"
+		"'name':'owner','uid':'%s','blockOwnerDeletion':%s}]}}",
+		name, uid, blocks ? "true" : "false");
+
+	works(make(f, &kind_config_map, "default", text, NULL));
+}
+
+static bool there(struct fixture *f, const struct kind *k, const char *name)
+{
+	autoptr(object) o = look(f, k, k->flags & KIND_NAMESPACED ? "default" : NULL, name);
+
+	return o != NULL;
+}
+
+TEST(dependents_go_after_their_owner)
+{
+	autoptr(object) owner = NULL;
+	autoptr(object) child = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("owner"), &owner));
+	make_owned(&f, "child", owner->uid, false);
+	child = look(&f, &kind_config_map, "default", "child");
+	make_owned(&f, "grandchild", child->uid, false);
+	settle(&f);
+	is_true(there(&f, &kind_config_map, "grandchild"));
+	works(drop(&f, &kind_config_map, "default", "owner", NULL));
+	settle(&f);
+	is_false(there(&f, &kind_config_map, "child"));
+	is_false(there(&f, &kind_config_map, "grandchild"));
+	fixture_done(&f);
+}
+
+TEST(an_object_whose_owner_never_was_is_collected)
+{
+	struct fixture f;
+
+	fixture_init(&f);
+	make_owned(&f, "child", "11111111-1111-4111-8111-111111111111", false);
+	settle(&f);
+	is_false(there(&f, &kind_config_map, "child"));
+	fixture_done(&f);
+}
+
+TEST(orphaned_dependents_stay_without_the_reference)
+{
+	struct client_delete_spec spec = { .propagation = "Orphan", .grace_s = -1 };
+	autoptr(object) owner = NULL;
+	autoptr(object) child = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("owner"), &owner));
+	make_owned(&f, "child", owner->uid, false);
+	works(drop(&f, &kind_config_map, "default", "owner", &spec));
+	settle(&f);
+	is_false(there(&f, &kind_config_map, "owner"));
+	child = look(&f, &kind_config_map, "default", "child");
+	is_true(child != NULL);
+	is_true(json_at_path(child->root, "metadata.ownerReferences") == NULL);
+	fixture_done(&f);
+}
+
+TEST(foreground_deletion_waits_for_dependents_that_block)
+{
+	struct client_delete_spec spec = { .propagation = "Foreground", .grace_s = -1 };
+	autoptr(object) owner = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("owner"), &owner));
+	make_owned(&f, "child", owner->uid, true);
+	works(merge(&f, &kind_config_map, "default", "child", NULL,
+		    "{'metadata':{'finalizers':['x.io/hold']}}"));
+	works(drop(&f, &kind_config_map, "default", "owner", &spec));
+	settle(&f);
+	is_true(there(&f, &kind_config_map, "owner"));
+	works(merge(&f, &kind_config_map, "default", "child", NULL,
+		    "{'metadata':{'finalizers':null}}"));
+	settle(&f);
+	is_false(there(&f, &kind_config_map, "child"));
+	is_false(there(&f, &kind_config_map, "owner"));
+	fixture_done(&f);
+}
+
+TEST(a_namespace_ends_after_everything_in_it)
+{
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_namespace, NULL, "{'metadata':{'name':'n'}}", NULL));
+	settle(&f);
+	works(make(&f, &kind_config_map, "n",
+		   "{'metadata':{'name':'a','finalizers':['x.io/hold']}}", NULL));
+	works(make(&f, &kind_config_map, "n", CONFIG("b"), NULL));
+	works(drop(&f, &kind_namespace, NULL, "n", NULL));
+	settle(&f);
+	is_true(there(&f, &kind_namespace, "n"));
+	is_true(look(&f, &kind_config_map, "n", "b") == NULL);
+	fails(make(&f, &kind_config_map, "n", CONFIG("c"), NULL), ERR_FORBIDDEN);
+	works(merge(&f, &kind_config_map, "n", "a", NULL, "{'metadata':{'finalizers':null}}"));
+	settle(&f);
+	is_false(there(&f, &kind_namespace, "n"));
+	fails(drop(&f, &kind_namespace, NULL, "default", NULL), ERR_FORBIDDEN);
+	fixture_done(&f);
+}
+
+TEST(a_missing_field_is_invalid)
+{
+	struct fixture f;
+	struct err *e;
+
+	fixture_init(&f);
+	e = make(&f, &kind_sandbox, "default", "{'metadata':{'name':'x'},'spec':{}}", NULL);
+	is_true(err_is(e, ERR_INVALID));
+	eq_str(err_text(e), "Sandbox.agents.x-k8s.io \"x\" is invalid: spec.podTemplate: Required "
+			    "value");
+	err_free(e);
+	fixture_done(&f);
+}
+
+TEST(old_sandboxes_are_converted_both_ways)
+{
+	autoptr(object) o = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_sandbox_v1alpha1, "default",
+		   "{'metadata':{'name':'a'},'spec':{'replicas':0,'podTemplate':{'spec':"
+		   "{'containers':[{'name':'c','image':'i'}]}}}}",
+		   NULL));
+	o = look(&f, &kind_sandbox, "default", "a");
+	is_true(o != NULL);
+	eq_str(json_get_str(o->root, "apiVersion"), "agents.x-k8s.io/v1beta1");
+	eq_str(json_get_str(object_spec(o), "operatingMode"), "Suspended");
+	fixture_done(&f);
+}
+
+TEST(objects_survive_a_restart)
+{
+	autoptr(object) before = NULL;
+	autoptr(object) after = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_sandbox, "default", SANDBOX("a"), &before));
+	settle(&f);
+	fixture_close(&f);
+	works(fixture_open(&f));
+	after = look(&f, &kind_sandbox, "default", "a");
+	is_true(after != NULL);
+	is_true(json_equal(before->root, after->root));
+	fixture_done(&f);
+}
+
+struct seen {
+	int added, changed, deleted;
+	bool synced;
+};
+
+static void on_changed(void *arg, struct object *was, struct object *now)
+{
+	struct seen *s = arg;
+
+	s->added += now && !was;
+	s->changed += now && was;
+	s->deleted += !now && was;
+}
+
+static void on_watch_synced(void *arg)
+{
+	((struct seen *)arg)->synced = true;
+}
+
+TEST(a_watch_in_process_sees_writes_at_once_and_by_label)
+{
+	static const struct client_watch_events ev = { .changed = on_changed,
+						       .synced = on_watch_synced };
+	struct client_watch_spec spec = { .kind = &kind_config_map, .label_selector = "on=yes" };
+	struct seen seen = { 0 };
+	struct client_watch *w;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default",
+		   "{'metadata':{'name':'a','labels':{'on':'yes'}}}", NULL));
+	works(make(&f, &kind_config_map, "default", CONFIG("b"), NULL));
+	w = client_watch(f.client, &spec, &ev, &seen);
+	is_true(seen.synced);
+	eq_int(seen.added, 1);
+	works(merge(&f, &kind_config_map, "default", "b", NULL,
+		    "{'metadata':{'labels':{'on':'yes'}}}"));
+	eq_int(seen.added, 2);
+	works(merge(&f, &kind_config_map, "default", "b", NULL, "{'data':{'a':'9'}}"));
+	eq_int(seen.changed, 1);
+	works(merge(&f, &kind_config_map, "default", "b", NULL,
+		    "{'metadata':{'labels':{'on':'no'}}}"));
+	eq_int(seen.deleted, 1);
+	works(drop(&f, &kind_config_map, "default", "a", NULL));
+	eq_int(seen.deleted, 2);
+	client_watch_free(w);
+	fixture_done(&f);
+}

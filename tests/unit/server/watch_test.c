@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fixture.h"
+
+/* Watches over HTTPS. */
+
+static void start(struct fixture *f)
+{
+	fixture_init(f);
+	fixture_listen(f);
+}
+
+TEST(u3_every_way_to_say_watch_streams_uncompressed_chunks)
+{
+	static const char *const ways[] = { "watch=true", "watch=True", "watch=1" };
+	struct fixture f;
+
+	start(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	settle(&f);
+	f.headers = "Accept-Encoding: gzip\r\n";
+	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+		autofree char *path = xasprintf(CONFIGS "?%s", ways[i]);
+		struct stream_test *s = stream_open(&f, "GET", path, NULL);
+
+		is_true(stream_until(s, "{\"type\":\"ADDED\",\"object\":{"));
+		is_true(strstr(stream_text(s), "Transfer-Encoding: chunked") != NULL);
+		is_true(strstr(stream_text(s), "Content-Encoding") == NULL);
+		stream_test_free(s);
+	}
+	autoanswer a = ask(&f, "GET", CONFIGS "?watch=false", NULL);
+	eq_str(at(&a, "kind"), "ConfigMapList");
+	fixture_done(&f);
+}
+
+TEST(a_watch_from_a_created_object_sees_what_came_after)
+{
+	autoptr(object) o = NULL;
+	struct fixture f;
+
+	start(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), &o));
+	works(merge(&f, &kind_config_map, "default", "a", NULL, "{'data':{'a':'2'}}"));
+	settle(&f);
+	autofree char *path =
+		xasprintf(CONFIGS "?watch=1&fieldSelector=metadata.name%%3Da&resourceVersion=%llu",
+			  (unsigned long long)o->rev);
+	struct stream_test *s = stream_open(&f, "GET", path, NULL);
+	is_true(stream_until(s, "\"type\":\"MODIFIED\""));
+	is_true(strstr(stream_text(s), "ADDED") == NULL);
+	works(make(&f, &kind_config_map, "default", CONFIG("ab"), NULL));
+	works(drop(&f, &kind_config_map, "default", "a", NULL));
+	is_true(stream_until(s, "\"type\":\"DELETED\""));
+	is_true(strstr(stream_text(s), "\"ab\"") == NULL);
+	stream_test_free(s);
+	fixture_done(&f);
+}
+
+TEST(objects_that_leave_a_selection_are_deleted_to_its_watch)
+{
+	struct fixture f;
+	struct stream_test *s;
+
+	start(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	settle(&f);
+	s = stream_open(&f, "GET", CONFIGS "?watch=1&labelSelector=on%3Dyes", NULL);
+	is_true(stream_until(s, "\r\n\r\n"));
+	works(merge(&f, &kind_config_map, "default", "a", NULL,
+		    "{'metadata':{'labels':{'on':'yes'}}}"));
+	is_true(stream_until(s, "\"type\":\"ADDED\""));
+	works(merge(&f, &kind_config_map, "default", "a", NULL,
+		    "{'metadata':{'labels':{'on':'no'}}}"));
+	is_true(stream_until(s, "\"type\":\"DELETED\""));
+	is_true(strstr(stream_text(s), "\"on\":\"no\"") == NULL);
+	stream_test_free(s);
+	fixture_done(&f);
+}
+
+TEST(initial_events_end_with_a_marked_bookmark)
+{
+	struct fixture f;
+	struct stream_test *s;
+
+	start(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	settle(&f);
+	s = stream_open(&f, "GET",
+			CONFIGS "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true"
+				"&resourceVersionMatch=NotOlderThan",
+			NULL);
+	is_true(stream_until(s, "\"k8s.io/initial-events-end\":\"true\""));
+	is_true(strstr(stream_text(s), "ADDED") != NULL);
+	stream_test_free(s);
+	autoanswer a = ask(&f, "GET", CONFIGS "?watch=1&sendInitialEvents=true", NULL);
+	eq_int(a.status, 422);
+	fixture_done(&f);
+}
+
+TEST(u8_a_watch_ends_cleanly_at_its_timeout)
+{
+	struct fixture f;
+	struct stream_test *s;
+
+	start(&f);
+	s = stream_open(&f, "GET", CONFIGS "?watch=1&timeoutSeconds=1&allowWatchBookmarks=1", NULL);
+	is_true(stream_until(s, "BOOKMARK"));
+	is_true(stream_ended(s));
+	is_true(str_ends(stream_text(s), "\r\n0\r\n\r\n"));
+	stream_test_free(s);
+	fixture_done(&f);
+}
+
+TEST(a_revision_from_before_a_restart_is_gone)
+{
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	fixture_close(&f);
+	works(fixture_open(&f));
+	fixture_listen(&f);
+	autoanswer a = ask(&f, "GET", CONFIGS "?watch=1&resourceVersion=1", NULL);
+	eq_int(a.status, 410);
+	eq_str(at(&a, "reason"), "Expired");
+	autoanswer b = ask(&f, "GET", CONFIGS "?watch=1&resourceVersion=99999", NULL);
+	eq_int(b.status, 504);
+	fixture_done(&f);
+}
+
+TEST(post_with_wait_answers_when_ready)
+{
+	autofree char *body = xstrdup(SANDBOX("a"));
+	struct fixture f;
+	struct stream_test *s;
+
+	for (char *p = body; *p; p++)
+		if (*p == '\'')
+			*p = '"';
+	start(&f);
+	s = stream_open(&f, "POST", SANDBOXES "?wait=Ready", body);
+	for (autoptr(object) o = NULL; !o; o = look(&f, &kind_sandbox, "default", "a"))
+		(void)loop_turn(f.loop, 10);
+	settle(&f);
+	eq_str(stream_text(s), "");
+	works(merge(&f, &kind_sandbox, "default", "a", "status",
+		    "{'status':{'conditions':[{'type':'Ready','status':'True','reason':'R',"
+		    "'message':'','lastTransitionTime':'2026-01-01T00:00:00Z'}]}}"));
+	is_true(stream_until(s, "\"Ready\""));
+	is_true(str_starts(stream_text(s), "HTTP/1.1 201 "));
+	stream_test_free(s);
+	autoanswer b = ask(&f, "POST", SANDBOXES "?wait=Soon", body);
+	eq_int(b.status, 400);
+	fixture_done(&f);
+}
+
+TEST(a_watch_shows_tables)
+{
+	struct fixture f;
+	struct stream_test *s;
+
+	start(&f);
+	f.headers = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io\r\n";
+	s = stream_open(&f, "GET", CONFIGS "?watch=1", NULL);
+	is_true(stream_until(s, "\r\n\r\n"));
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	is_true(stream_until(s, "\"kind\":\"Table\""));
+	stream_test_free(s);
+	fixture_done(&f);
+}
+
+TEST(a_server_that_ends_cuts_its_watches)
+{
+	struct fixture f;
+	struct stream_test *s;
+
+	start(&f);
+	s = stream_open(&f, "GET", CONFIGS "?watch=1", NULL);
+	is_true(stream_until(s, "\r\n\r\n"));
+	fixture_close(&f);
+	is_true(stream_ended(s));
+	stream_test_free(s);
+	fixture_done(&f);
+}
