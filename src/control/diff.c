@@ -83,7 +83,7 @@ struct json *diff_merge(struct json_doc *d, const struct json *have, const struc
 		json_set(d, patch, it.key, sub);
 	}
 	json_each(it, have)
-		if (!json_get(want, it.key) && !json_is(it.val, JSON_NULL))
+		if (!json_get(want, it.key) && !semantic_empty(it.val))
 			json_set(d, patch, it.key, json_new_null(d));
 	return json_len(patch) ? patch : NULL;
 }
