@@ -72,12 +72,16 @@ void complete_namespace(struct json_doc *d, const struct json *old)
 	json_set_str(d, json_need_obj(d, root, "status"), "phase", "Active");
 }
 
+static bool no_port(const struct json *v)
+{
+	return !v || str_eq(json_str(v), "") || (json_is(v, JSON_INT) && json_int(v, 1) == 0);
+}
+
 static void complete_service_ports(struct json_doc *d, struct json *ports)
 {
 	json_each(it, ports) {
 		complete_str(d, it.val, "protocol", "TCP");
-		if (json_is(it.val, JSON_OBJ) && !json_get(it.val, "targetPort") &&
-		    json_get(it.val, "port"))
+		if (json_get(it.val, "port") && no_port(json_get(it.val, "targetPort")))
 			json_set(d, it.val, "targetPort", json_copy(d, json_get(it.val, "port")));
 	}
 }

@@ -61,7 +61,9 @@ const char *meta_bad_dns_label(const char *s)
 {
 	if (strlen(s) > MAX_LABEL)
 		return "must be no more than 63 characters";
-	return is_dns_label(s, strlen(s)) ? NULL : bad_label;
+	if (is_dns_label(s, strlen(s)))
+		return NULL;
+	return strchr(s, '.') && !meta_bad_dns_subdomain(s) ? "must not contain dots" : bad_label;
 }
 
 const char *meta_bad_dns_1035_label(const char *s)
@@ -119,7 +121,7 @@ const char *meta_bad_qualified_name(const char *s)
 	const char *slash = strchr(s, '/'), *name = slash ? slash + 1 : s, *bad;
 
 	if (strchr(name, '/'))
-		return "a qualified name must consist of alphanumeric characters, '-', '_' or '.', "
+		return "a valid label key must consist of alphanumeric characters, '-', '_' or '.', "
 		       "and must start and end with an alphanumeric character (e.g. 'MyName',  or "
 		       "'my.name',  or '123-abc', regex used for validation is "
 		       "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain "
@@ -223,6 +225,18 @@ static void check_owner(const struct json *ref, struct causes *c)
 			       "/v1, Kind=Event is disallowed from being an owner");
 }
 
+static void tell_two_controllers(const struct json *refs, const struct json *a,
+				 const struct json *b, struct causes *c)
+{
+	autofree char *text = xasprintf(
+		"Only one reference can have Controller set to true. Found \"true\" in references for "
+		"%s/%s and %s/%s",
+		str_or(json_get_str(a, "kind"), ""), str_or(json_get_str(a, "name"), ""),
+		str_or(json_get_str(b, "kind"), ""), str_or(json_get_str(b, "name"), ""));
+
+	causes_invalid(c, "metadata.ownerReferences", refs, text);
+}
+
 static void check_owners(const struct json *refs, struct causes *c)
 {
 	const struct json *first = NULL;
@@ -232,14 +246,9 @@ static void check_owners(const struct json *refs, struct causes *c)
 		if (!json_get_bool(it.val, "controller", false))
 			continue;
 		if (first)
-			causes_add(c, CAUSE_INVALID, "metadata.ownerReferences",
-				   "Invalid value: only one reference can have controller set to "
-				   "true, found %s/%s and %s/%s",
-				   str_or(json_get_str(first, "kind"), ""),
-				   str_or(json_get_str(first, "name"), ""),
-				   str_or(json_get_str(it.val, "kind"), ""),
-				   str_or(json_get_str(it.val, "name"), ""));
-		first = it.val;
+			tell_two_controllers(refs, first, it.val, c);
+		else
+			first = it.val;
 	}
 }
 

@@ -100,6 +100,12 @@ static void write_list(const struct openapi_writer *w, struct json *s, const str
 		json_set_str(d, s, "x-kubernetes-patch-merge-key", t->patch_key);
 }
 
+/* A custom resource's metadata is the API server's own: a schema may only say that it is there. */
+static bool is_opaque(const struct openapi_writer *w, const struct type *t)
+{
+	return w->structural && t == &type_meta_object_meta;
+}
+
 static void write_fields(const struct openapi_writer *w, struct json *s, const struct type *t)
 {
 	struct json_doc *d = w->d;
@@ -108,19 +114,14 @@ static void write_fields(const struct openapi_writer *w, struct json *s, const s
 	for (const struct field *f = t->fields; f->name; f++) {
 		struct json *p = use(w, f->type);
 
-		json_set_str(d, p, "description", f->help);
+		if (!is_opaque(w, f->type))
+			json_set_str(d, p, "description", f->help);
 		if (f->fallback)
 			json_set(d, p, "default", schema_fallback(d, f));
 		json_set(d, props, f->name, p);
 		if (f->flags & FIELD_REQUIRED)
 			json_push_str(d, json_need_arr(d, s, "required"), f->name);
 	}
-}
-
-/* A custom resource's metadata is the API server's own: a schema may only say that it is there. */
-static bool is_opaque(const struct openapi_writer *w, const struct type *t)
-{
-	return w->structural && t == &type_meta_object_meta;
 }
 
 struct json *openapi_type(const struct openapi_writer *w, const struct type *t)

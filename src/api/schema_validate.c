@@ -25,20 +25,11 @@ struct walk {
 	"(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$"
 
 static const char *const type_names[TYPE_KIND_MAX_] = {
-	[TYPE_STRING] = "string",
-	[TYPE_BOOL] = "boolean",
-	[TYPE_INT32] = "integer",
-	[TYPE_INT64] = "integer",
-	[TYPE_NUMBER] = "number",
-	[TYPE_INT_OR_STRING] = "integer,string",
-	[TYPE_QUANTITY] = "integer,string",
-	[TYPE_TIME] = "string",
-	[TYPE_MICRO_TIME] = "string",
-	[TYPE_BYTES] = "string",
-	[TYPE_OBJECT] = "object",
-	[TYPE_MAP] = "object",
-	[TYPE_LIST] = "array",
-	[TYPE_ANY] = "any",
+	[TYPE_STRING] = "string",    [TYPE_BOOL] = "boolean",  [TYPE_INT32] = "integer",
+	[TYPE_INT64] = "integer",    [TYPE_NUMBER] = "number", [TYPE_INT_OR_STRING] = "integer",
+	[TYPE_QUANTITY] = "integer", [TYPE_TIME] = "string",   [TYPE_MICRO_TIME] = "string",
+	[TYPE_BYTES] = "string",     [TYPE_OBJECT] = "object", [TYPE_MAP] = "object",
+	[TYPE_LIST] = "array",       [TYPE_ANY] = "any",
 };
 
 static bool type_fits(const struct json *v, const struct type *t)
@@ -139,6 +130,16 @@ static void check_string(struct walk *w, const struct json *v, const struct type
 	}
 }
 
+static void bad_format(struct walk *w, const struct path *at, const struct json *v,
+		       const char *want)
+{
+	autofree char *path = path_text(at);
+
+	causes_add(w->causes, CAUSE_TYPE, path,
+		   "Invalid value: \"%.64s\": %s in body must be of type %s: \"%.64s\"",
+		   json_str(v), path, want, json_str(v));
+}
+
 static void check_time(struct walk *w, const struct json *v, const struct path *at)
 {
 	struct err *e;
@@ -146,7 +147,7 @@ static void check_time(struct walk *w, const struct json *v, const struct path *
 
 	e = clock_parse(json_str(v), &when);
 	if (e)
-		bad_value(w, at, v, "must be of type date-time: \"%s\"", json_str(v));
+		bad_format(w, at, v, "date-time");
 	err_free(e);
 }
 
@@ -158,7 +159,7 @@ static void check_bytes(struct walk *w, const struct json *v, const struct path 
 
 	e = base64_decode(json_str(v), false, &raw, &len);
 	if (e)
-		bad_value(w, at, v, "must be of type byte: \"%.64s\"", json_str(v));
+		bad_format(w, at, v, "byte");
 	err_free(e);
 	free(raw);
 }

@@ -46,32 +46,33 @@ static const char *bad_env_name(const char *s)
 	return NULL;
 }
 
+static void check_key_ref(struct causes *c, const struct json *ref, const struct path *p)
+{
+	const char *name = str_or(json_get_str(ref, "name"), "");
+	const char *bad = ref ? meta_bad_dns_subdomain(name) : NULL;
+
+	if (bad)
+		bad_text(c, IN(p, "name"), name, bad);
+	if (ref && need_text(c, p, ref, "key"))
+		check_text(c, p, ref, "key", bad_config_key);
+}
+
 static void check_value_from(struct causes *c, const struct json *var, const struct path *p)
 {
 	const struct json *from = json_get(var, "valueFrom");
-	const struct json *key;
 
 	if (!json_is(from, JSON_OBJ))
 		return;
 	if (!json_len(from))
-		bad_text(
-			c, p, "",
-			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or "
-			"`secretKeyRef`");
+		bad_text(c, p, "",
+			 "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, "
+			 "`secretKeyRef` or `fileKeyRef`");
 	else if (!str_empty(json_get_str(var, "value")))
 		bad_text(c, p, "", "may not be specified when `value` is not empty");
 	else if (json_len(from) > 1)
 		bad_text(c, p, "", "may not have more than one field specified at a time");
-	key = json_get(from, "configMapKeyRef");
-	if (key) {
-		need_text(c, IN(p, "configMapKeyRef"), key, "name");
-		need_text(c, IN(p, "configMapKeyRef"), key, "key");
-	}
-	key = json_get(from, "secretKeyRef");
-	if (key) {
-		need_text(c, IN(p, "secretKeyRef"), key, "name");
-		need_text(c, IN(p, "secretKeyRef"), key, "key");
-	}
+	check_key_ref(c, json_get(from, "configMapKeyRef"), IN(p, "configMapKeyRef"));
+	check_key_ref(c, json_get(from, "secretKeyRef"), IN(p, "secretKeyRef"));
 	if (json_get(from, "fieldRef"))
 		need_text(c, IN(p, "fieldRef"), json_get(from, "fieldRef"), "fieldPath");
 }
@@ -98,10 +99,10 @@ static void check_env(struct pod_rules *r, const struct json *container, const s
 		if (secret)
 			need_text(r->causes, IN(at, "secretRef"), secret, "name");
 		if (!map && !secret)
-			bad_text(r->causes, at, "",
+			bad_text(r->causes, IN(p, "envFrom"), "",
 				 "must specify one of: `configMapRef` or `secretRef`");
 		else if (map && secret)
-			bad_text(r->causes, at, "",
+			bad_text(r->causes, IN(p, "envFrom"), "",
 				 "may not have more than one field specified at a time");
 	}
 }
@@ -127,8 +128,8 @@ static void check_mounts(struct pod_rules *r, const struct json *mounts, const s
 		const struct path *at = AT(p, i++);
 		const char *name = need_text(r->causes, at, it.val, "name"), *where;
 
-		if (name && !map_has(r->volumes, name))
-			bad_not_found(r->causes, IN(at, "name"), name);
+		if (!map_has(r->volumes, str_or(name, "")))
+			bad_not_found(r->causes, IN(at, "name"), str_or(name, ""));
 		where = need_text(r->causes, at, it.val, "mountPath");
 		if (where && map_has(paths, where))
 			bad_text(r->causes, IN(at, "mountPath"), where, "must be unique");
@@ -146,6 +147,12 @@ static bool is_container_resource(const char *name)
 	return str_in(name, standard) || str_starts(name, "hugepages-") || strchr(name, '/');
 }
 
+static void bad_resource(struct causes *c, const struct path *p, const char *name)
+{
+	bad_text(c, p, name, "must be a standard resource type or fully qualified");
+	bad_text(c, p, name, "must be a standard resource for containers");
+}
+
 static void check_amounts(struct causes *c, const struct json *amounts, const struct path *p)
 {
 	json_each(it, amounts) {
@@ -155,8 +162,7 @@ static void check_amounts(struct causes *c, const struct json *amounts, const st
 		if (bad)
 			bad_text(c, KEY(p, it.key), it.key, bad);
 		else if (!is_container_resource(it.key))
-			bad_text(c, KEY(p, it.key), it.key,
-				 "must be a standard resource for containers");
+			bad_resource(c, KEY(p, it.key), it.key);
 		err_free(quantity_parse_milli(it.val, &milli)); /* the schema tells */
 		if (milli < 0)
 			bad_invalid(c, KEY(p, it.key), it.val,

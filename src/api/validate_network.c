@@ -73,7 +73,8 @@ static void check_cluster_ip(const struct json *spec, const struct json *old, st
 		causes_invalid_str(c, "spec.clusterIPs[0]", ip, bad_ip(ip));
 	if (!str_empty(was) && !str_eq(ip, was) &&
 	    !str_eq(json_get_str(spec, "type"), "ExternalName"))
-		causes_invalid_str(c, "spec.clusterIPs[0]", ip, "may not change once set");
+		causes_invalid(c, "spec.clusterIPs[0]", json_get(spec, "clusterIPs"),
+			       "may not change once set");
 }
 
 void validate_service(const struct json *obj, const struct json *old, struct causes *c)
@@ -84,7 +85,7 @@ void validate_service(const struct json *obj, const struct json *old, struct cau
 	const struct json *spec = json_get(obj, "spec");
 	const char *name = json_get_str(json_get(obj, "metadata"), "name");
 	const char *type = json_get_str(spec, "type");
-	const char *bad = str_empty(name) ? NULL : meta_bad_dns_1035_label(name);
+	const char *bad = str_empty(name) ? NULL : meta_bad_dns_label(name);
 	bool headless = str_eq(json_get_str(spec, "clusterIP"), "None");
 
 	if (bad && !old)
@@ -147,7 +148,8 @@ void validate_endpoint_slice(const struct json *obj, const struct json *old, str
 		const struct path *at = AT(IN(NULL, "ports"), i++);
 
 		check_values(c, at, it.val, "protocol", protocol_values);
-		check_port(c, at, it.val, "port");
+		if (json_get_int(it.val, "port", 0))
+			check_port(c, at, it.val, "port");
 	}
 	if (old && !json_equal(json_get(obj, "addressType"), json_get(old, "addressType")))
 		causes_invalid(c, "addressType", json_get(obj, "addressType"),

@@ -85,7 +85,6 @@ static void check_spec(const struct json *spec, const struct path *p, struct cau
 	validate_containers(spec, p, c);
 	check_values(c, p, spec, "restartPolicy", restarts);
 	check_values(c, p, spec, "dnsPolicy", dns);
-	check_not_negative(c, p, spec, "terminationGracePeriodSeconds");
 	if (deadline && (json_int(deadline, 1) < 1 || json_int(deadline, 1) > INT32_MAX))
 		bad_invalid(c, IN(p, "activeDeadlineSeconds"), deadline,
 			    "must be between 1 and 2147483647, inclusive");
