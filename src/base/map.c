@@ -232,7 +232,7 @@ size_t map_len(const struct map *m)
 
 bool map_next(struct map_iter *it)
 {
-	while (it->pos < it->m->n_row) {
+	while (it->m && it->pos < it->m->n_row) {
 		const struct entry *e = &it->m->row[it->pos++];
 
 		if (!e->key)

@@ -31,7 +31,7 @@ struct map_iter {
 	const char *key;
 	void *value;
 };
-bool map_next(struct map_iter *it);
+bool map_next(struct map_iter *it); /* a NULL map has no entries */
 #define map_each(it, map) for (struct map_iter it = { .m = (map) }; map_next(&it);)
 
 /* An ordered map: keys in strcmp order, with range scans. For the store and for anything listed. */
