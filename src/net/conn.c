@@ -499,6 +499,11 @@ struct buf *conn_in(struct conn *c)
 	return &c->in;
 }
 
+void conn_ate(struct conn *c)
+{
+	conn_schedule(c);
+}
+
 struct stream *conn_stream(struct conn *c)
 {
 	return c->stream;

@@ -61,5 +61,6 @@ void conn_set_idle_ms(struct conn *c, uint64_t ms);
 /* closed() with ERR_TIMEOUT when output waits and none of it could be sent for ms; 0: never. */
 void conn_set_stall_ms(struct conn *c, uint64_t ms);
 struct buf *conn_in(struct conn *c); /* unread input, for whoever takes over */
+void conn_ate(struct conn *c);       /* of a full input, outside of data(): there is room again */
 struct stream *conn_stream(struct conn *c);
 struct loop *conn_loop(struct conn *c);

@@ -207,7 +207,8 @@ static int on_body(llhttp_t *p, const char *at, size_t len)
 	tell_head(x);
 	if (x->state == EXCHANGE_OVER)
 		return HPE_USER;
-	x->ev.data(x->arg, at, len);
+	if (len)
+		x->ev.data(x->arg, at, len);
 	if (x->state == EXCHANGE_OVER)
 		return HPE_USER;
 	return x->paused ? HPE_PAUSED : 0;
@@ -259,7 +260,9 @@ static void exchange_parsed(struct http_exchange *x, llhttp_errno_t r)
 static void on_data(void *arg, struct buf *in)
 {
 	struct http_exchange *x = arg;
-	const char *p = buf_head(in);
+	/* Nothing may be in it, see resumed(); NULL would make llhttp forget that it is in a body.
+	 */
+	const char *p = in->len ? buf_head(in) : "";
 	llhttp_errno_t r = HPE_PAUSED;
 
 	x->refs++;

@@ -375,9 +375,12 @@ static void http_conn_step(struct http_conn *hc)
 static void kicked(void *arg)
 {
 	struct http_conn *hc = arg;
+	bool full = hc->conn && conn_in(hc->conn)->len >= CONN_IN_MAX;
 
 	hc->kicked = false;
 	http_conn_step(hc);
+	if (full && hc->conn)
+		conn_ate(hc->conn); /* a full input had stopped the reading */
 	hc_unref(hc);
 }
 
