@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/log.h"
@@ -309,12 +311,15 @@ static void on_end(void *arg)
 	http_respond_end(p->req);
 }
 
-/* Nobody took the connection: the port may still be opening. True when we try again. */
+/*
+ * Nobody took the connection: the port may still be opening. True when we try again. No other
+ * failure qualifies, for then somebody may have the request.
+ */
 static bool try_again(struct proxy *p, const struct err *e)
 {
 	usec now = clock_mono();
 
-	if (!err_is(e, ERR_UNAVAILABLE) || (p->streaming && p->no_replay))
+	if (err_errno(e) != ECONNREFUSED || (p->streaming && p->no_replay))
 		return false;
 	if (!p->retry_until) {
 		autoptr(object) sb =
