@@ -55,6 +55,7 @@ struct member {
 	struct list ready_link;            /* of roster->ready, in the same order */
 	const char *owner_uid, *pool_hash; /* in the Sandbox's tree */
 	usec created;
+	usec seen_at; /* by the pool controller, for the first time; 0: not yet */
 	uint64_t seq;
 	struct node_count *node; /* NULL: on no node yet */
 	bool deleting, ready, networked;

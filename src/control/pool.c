@@ -80,12 +80,26 @@ static bool is_stale(struct pool_view *v, struct member *m)
 	return m->stale;
 }
 
+/*
+ * When its time began: its creation, but if that is by another clock which is behind ours, not so
+ * long ago that it is given up as soon as it is made.
+ */
+static usec born(struct pool_view *v, struct member *m)
+{
+	uint64_t grace_ms = v->p->c->opt.pool_grace_ms;
+	uint64_t credit_ms = grace_ms - MIN(grace_ms, (uint64_t)SETTLE_MS);
+
+	if (!m->seen_at)
+		m->seen_at = v->p->now;
+	return MAX(m->created, m->seen_at - (usec)credit_ms * 1000);
+}
+
 static enum fate judge(struct pool_view *v, struct member *m)
 {
 	struct control *c = v->p->c;
 	struct member_seen seen = { .deleting = m->deleting,
 				    .ready = m->ready,
-				    .age = v->p->now - m->created,
+				    .age = v->p->now - born(v, m),
 				    .grace_ms = c->opt.pool_grace_ms };
 	autoptr(object) pod = NULL;
 
@@ -100,9 +114,9 @@ static enum fate judge(struct pool_view *v, struct member *m)
 	return member_fate(&seen, v->recreate);
 }
 
-static void see_young(struct pool_view *v, const struct member *m)
+static void see_young(struct pool_view *v, struct member *m)
 {
-	usec left = (usec)v->p->c->opt.pool_grace_ms * 1000 - (v->p->now - m->created);
+	usec left = (usec)v->p->c->opt.pool_grace_ms * 1000 - (v->p->now - born(v, m));
 	uint64_t ms = (uint64_t)MAX(left, (usec)0) / 1000 + GRACE_SLACK_MS;
 
 	if (!v->seen.grace_left_ms || ms < v->seen.grace_left_ms)

@@ -48,5 +48,7 @@ struct json_doc *member_build(const struct object *pool, const struct object *te
 			      const char *blueprint_hash, const char *pod_hash);
 struct json_doc *pool_status(const struct object *pool, uint64_t active, uint64_t ready);
 
+#define SETTLE_MS \
+	10000 /* nobody is given up sooner after we first saw it, whatever the clocks say */
 #define GRACE_SLACK_MS  2000
 #define STATUS_EVERY_MS 100 /* a pool that is claimed from all the time reports now and then */

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "control/keys_priv.h"
+#include "world.h"
+
+/* Templates, pools and claims on a real server. */
+
+#define CONTAINERS "'containers':[{'name':'c','image':'pause'}]"
+
+static void make_template(struct world *w, const char *name, const char *more)
+{
+	autofree char *text = xasprintf(
+		"{'metadata':{'name':'%s'},'spec':{'podTemplate':{'spec':{" CONTAINERS "}}%s}}",
+		name, more);
+
+	create(w, &kind_sandbox_template, text);
+}
+
+static void make_pool(struct world *w, const char *name, const char *template, const char *more)
+{
+	autofree char *text = xasprintf(
+		"{'metadata':{'name':'%s'},'spec':{'sandboxTemplateRef':{'name':'%s'}%s}}", name,
+		template, more);
+
+	create(w, &kind_sandbox_warm_pool, text);
+}
+
+static void make_claim(struct world *w, const char *name, const char *pool, const char *more)
+{
+	autofree char *text =
+		xasprintf("{'metadata':{'name':'%s'},'spec':{'warmPoolRef':{'name':'%s'}%s}}", name,
+			  pool, more);
+
+	create(w, &kind_sandbox_claim, text);
+}
+
+/* The Sandbox of a claim by its status; malloc'd, NULL: none. */
+static char *bound_to(struct world *w, const char *claim)
+{
+	autoptr(object) c = get(w, &kind_sandbox_claim, claim);
+
+	return xstrdup(json_get_str(json_get(object_status(c), "sandbox"), "name"));
+}
+
+static const char *ready_of(struct world *w, const char *claim)
+{
+	return condition_of(w, &kind_sandbox_claim, claim, "Ready");
+}
+
+static bool first_name(void *arg, struct object *o)
+{
+	*(char **)arg = xstrdup(o->name);
+	return false;
+}
+
+static void open_with_pool(struct world *w, const char *replicas)
+{
+	autofree char *more = xasprintf(",'replicas':%s", replicas);
+
+	world_open(w, NULL);
+	make_template(w, "t", "");
+	make_pool(w, "p", "t", more);
+	turn(w);
+	all_pods_run(w);
+}
+
+TEST(case_125_a_template_gets_its_policy_and_label)
+{
+	struct world w;
+	uint64_t rev;
+	autoptr(object) t = NULL;
+
+	world_open(&w, NULL);
+	make_template(&w, "t", "");
+	turn(&w);
+	eq_int(count(&w, &kind_network_policy), 1);
+	t = get(&w, &kind_sandbox_template, "t");
+	is_true(object_label(t, KEY_TEMPLATE_REF_HASH));
+	rev = world_rev(&w);
+	patch(&w, &kind_sandbox_template, "t", NULL, "{'metadata':{'annotations':{'x':'y'}}}");
+	turn(&w);
+	eq_int(world_rev(&w), rev + 1);
+	patch(&w, &kind_sandbox_template, "t", NULL,
+	      "{'spec':{'networkPolicyManagement':'Unmanaged'}}");
+	turn(&w);
+	eq_int(count(&w, &kind_network_policy), 0);
+	world_done(&w);
+}
+
+TEST(case_133_a_pool_of_ten_fills_in_one_turn_and_follows_its_number)
+{
+	struct world w;
+	autoptr(object) pool = NULL;
+
+	open_with_pool(&w, "10");
+	eq_int(count(&w, &kind_sandbox), 10);
+	eq_int(count(&w, &kind_pod), 10);
+	step(&w, 200);
+	pool = get(&w, &kind_sandbox_warm_pool, "p");
+	eq_int(json_get_int(object_status(pool), "replicas", 0), 10);
+	eq_int(json_get_int(object_status(pool), "readyReplicas", 0), 10);
+	patch(&w, &kind_sandbox_warm_pool, "p", NULL, "{'spec':{'replicas':3}}");
+	turn(&w);
+	eq_int(count(&w, &kind_sandbox), 3);
+	patch(&w, &kind_sandbox_warm_pool, "p", NULL, "{'spec':{'replicas':0}}");
+	step(&w, 200);
+	eq_int(count(&w, &kind_sandbox), 0);
+	object_unref(take(pool));
+	pool = get(&w, &kind_sandbox_warm_pool, "p");
+	is_false(json_get(object_status(pool), "replicas"));
+	world_done(&w);
+}
+
+TEST(case_227_a_warm_claim_is_ready_in_one_turn)
+{
+	struct world w;
+	autofree char *name = NULL;
+	autoptr(object) claim = NULL;
+	autoptr(object) sb = NULL;
+	autoptr(object) pod = NULL;
+
+	open_with_pool(&w, "2");
+	make_claim(&w, "c", "p", "");
+	turn(&w);
+	eq_str(ready_of(&w, "c"), "True/DependenciesReady/Pod is Ready");
+	name = bound_to(&w, "c");
+	claim = get(&w, &kind_sandbox_claim, "c");
+	sb = get(&w, &kind_sandbox, name);
+	pod = get(&w, &kind_pod, name);
+	is_true(str_starts(name, "p-"));
+	is_true(object_controlled_by(sb, claim->uid));
+	eq_str(object_label(sb, KEY_LAUNCH_TYPE), "warm");
+	eq_str(object_label(sb, KEY_CLAIM_UID), claim->uid);
+	is_false(object_label(sb, KEY_POOL));
+	is_false(object_label(sb, KEY_CREATED_BY));
+	is_false(object_annotation(sb, KEY_POD_NAME)); /* U13 */
+	is_true(object_label(sb, KEY_TEMPLATE_REF_HASH));
+	is_false(object_label(pod, KEY_POOL));
+	is_false(object_annotation(pod, KEY_SAFE_TO_EVICT));
+	is_false(object_label(pod, KEY_CLAIM_UID)); /* §15.1 */
+	eq_str(object_annotation(claim, KEY_SANDBOX_NAME), name);
+	is_true(object_annotation(claim, KEY_FIRST_OBSERVED));
+	is_true(object_annotation(claim, KEY_FIRST_READY));
+	eq_int(count_events(&w, "SandboxAdopted"), 1);
+	eq_int(count(&w, &kind_sandbox), 3); /* the pool is refilled */
+	eq_int(json_get_int(conditions_get(json_get(object_status(sb), "conditions"), "Ready"),
+			    "observedGeneration", 0),
+	       object_generation(sb));
+	world_done(&w);
+}
+
+TEST(a_warm_claim_costs_few_writes)
+{
+	const struct control_options quiet = { .no_claim_events = true, .no_sandbox_events = true };
+	struct world w;
+	uint64_t rev;
+
+	world_open(&w, &quiet);
+	make_template(&w, "t", "");
+	make_pool(&w, "p", "t", ",'replicas':2");
+	turn(&w);
+	all_pods_run(&w);
+	step(&w, 200);
+	/* No template: what was adopted is not replaced, so that only the claim's own writes count.
+	 */
+	delete_now(&w, &kind_sandbox_template, "t");
+	turn(&w);
+	step(&w, 10);
+	make_claim(&w, "c", "p", "");
+	rev = world_rev(&w);
+	turn(&w);
+	eq_str(ready_of(&w, "c"), "True/DependenciesReady/Pod is Ready");
+	/*
+	 * The Sandbox's owner, the claim's status, its annotations, the Pod's metadata; and what
+	 * the new generation costs: the Sandbox's status, the pool's status.
+	 */
+	is_true(world_rev(&w) - rev <= 6);
+	world_done(&w);
+}
+
+TEST(case_247_three_claims_on_two_members)
+{
+	struct world w;
+	const char *const claims[] = { "c1", "c2", "c3" };
+	char *names[3];
+	unsigned n_warm = 0;
+
+	open_with_pool(&w, "2");
+	for (int i = 0; i < 3; i++)
+		make_claim(&w, claims[i], "p", "");
+	turn(&w);
+	for (int i = 0; i < 3; i++) {
+		names[i] = bound_to(&w, claims[i]);
+		if (names[i])
+			n_warm += !str_eq(names[i], claims[i]);
+	}
+	if (!names[2]) { /* new members are on their way: it waits a moment for them */
+		step(&w, 3000);
+		names[2] = bound_to(&w, claims[2]);
+	}
+	eq_int(n_warm, 2);
+	eq_str(names[2], "c3");
+	is_false(str_eq(names[0], names[1]));
+	for (int i = 0; i < 3; i++)
+		free(names[i]);
+	world_done(&w);
+}
+
+TEST(case_196_a_cold_claim_and_its_end)
+{
+	struct world w;
+	autofree char *name = NULL;
+
+	open_with_pool(&w, "0");
+	make_claim(&w, "c", "p", "");
+	turn(&w);
+	name = bound_to(&w, "c");
+	eq_str(name, "c");
+	eq_int(count_events(&w, "SandboxProvisioned"), 1);
+	is_true(str_starts(ready_of(&w, "c"),
+			   "False/DependenciesNotReady/Pod exists with phase: "));
+	pod_runs(&w, "c");
+	eq_str(ready_of(&w, "c"), "True/DependenciesReady/Pod is Ready");
+	/* U17 */
+	patch(&w, &kind_pod, "c", "status", "{'status':{'phase':'Failed'}}");
+	turn(&w);
+	eq_str(ready_of(&w, "c"), "False/PodFailed/Pod failed");
+	eq_str(condition_of(&w, &kind_sandbox_claim, "c", "Finished"), "True/PodFailed/Pod failed");
+	delete_now(&w, &kind_sandbox_claim, "c");
+	turn(&w);
+	turn(&w);
+	eq_int(count(&w, &kind_sandbox), 0);
+	world_done(&w);
+}
+
+TEST(cases_177_178_u24_what_is_missing_is_waited_for)
+{
+	struct world w;
+
+	world_open(&w, NULL);
+	make_claim(&w, "c", "p", "");
+	turn(&w);
+	eq_str(ready_of(&w, "c"), "False/WarmPoolNotFound/SandboxWarmPool \"p\" not found");
+	make_pool(&w, "p", "t", ",'replicas':2");
+	turn(&w);
+	eq_str(ready_of(&w, "c"), "False/TemplateNotFound/SandboxTemplate \"t\" not found");
+	eq_int(count(&w, &kind_sandbox), 0);
+	eq_int(count_events(&w, "WarmPoolNotProgressing"), 1); /* U21 */
+	make_template(&w, "t", "");
+	turn(&w);
+	step(&w, 2500); /* members without an address are waited for a moment */
+	is_true(str_starts(ready_of(&w, "c"), "False/DependenciesNotReady/"));
+	eq_int(count_events(&w, "WarmPoolProgressing"), 1);
+	eq_int(count_events(&w, "WarmPoolNotProgressing"), 1);
+	world_done(&w);
+}
+
+/* reference/samples/11-claim-rejected.yaml */
+TEST(cases_198_206_213_claims_that_are_refused)
+{
+	struct world w;
+	uint64_t rev;
+
+	world_open(&w, NULL);
+	make_template(&w, "secure", "");
+	make_template(
+		&w, "cached",
+		",'volumeClaimTemplatesPolicy':'Allowed','volumeClaimTemplates':[{'metadata':{'name':"
+		"'cache'},'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':"
+		"'1Gi'}}}}]");
+	make_pool(&w, "hot", "secure", ",'replicas':0");
+	make_pool(&w, "cold", "cached", ",'replicas':0");
+	make_claim(&w, "bad-label", "hot",
+		   ",'additionalPodMetadata':{'labels':{'app':'sandbox-router'}}");
+	make_claim(&w, "bad-env", "hot", ",'env':[{'name':'TOKEN','value':'abc'}]");
+	make_claim(&w, "bad-volume", "cold",
+		   ",'volumeClaimTemplates':[{'metadata':{'name':'cache'},'spec':{'accessModes':["
+		   "'ReadWriteOnce'],'resources':{'requests':{'storage':'10Gi'}}}}]");
+	turn(&w);
+	is_true(str_starts(ready_of(&w, "bad-label"), "False/InvalidMetadata/"));
+	is_true(str_starts(ready_of(&w, "bad-env"), "False/EnvVarsInjectionRejected/"));
+	is_true(str_starts(ready_of(&w, "bad-volume"), "False/VolumeClaimTemplatesError/"));
+	eq_int(count(&w, &kind_sandbox), 0);
+	rev = world_rev(&w);
+	step(&w, 3600 * 1000);
+	eq_int(world_rev(&w), rev); /* no endless retry */
+	world_done(&w);
+}
+
+TEST(cases_239_240_members_without_an_address_are_waited_for)
+{
+	struct world w;
+	autofree char *name = NULL;
+
+	world_open(&w, NULL);
+	make_template(&w, "t", "");
+	make_pool(&w, "p", "t", ",'replicas':1");
+	turn(&w);
+	make_claim(&w, "c", "p", "");
+	turn(&w);
+	eq_str(ready_of(&w, "c"), "-");
+	eq_int(count(&w, &kind_sandbox), 1);
+	all_pods_run(&w); /* wakes it at once */
+	eq_str(ready_of(&w, "c"), "True/DependenciesReady/Pod is Ready");
+	name = bound_to(&w, "c");
+	is_true(str_starts(name, "p-"));
+	make_claim(&w, "d", "p", "");
+	turn(&w);
+	eq_str(ready_of(&w, "d"), "-");
+	step(&w, 3500); /* longer than the grace */
+	free(take(name));
+	name = bound_to(&w, "d");
+	eq_str(name, "d");
+	world_done(&w);
+}
+
+TEST(a_bound_sandbox_that_is_deleted_is_replaced)
+{
+	struct world w;
+	autofree char *before = NULL, *after = NULL;
+
+	open_with_pool(&w, "2");
+	make_claim(&w, "c", "p", "");
+	turn(&w);
+	all_pods_run(&w);
+	before = bound_to(&w, "c");
+	delete_now(&w, &kind_sandbox, before);
+	turn(&w);
+	step(&w, 100);
+	after = bound_to(&w, "c");
+	is_true(after && !str_eq(before, after));
+	eq_str(ready_of(&w, "c"), "True/DependenciesReady/Pod is Ready");
+	world_done(&w);
+}
+
+TEST(case_250_an_adoption_that_a_crash_cut_off_is_found_again)
+{
+	struct world w;
+	autofree char *member = NULL, *now = NULL;
+	autoptr(object) claim = NULL;
+	autofree char *owner = NULL;
+
+	open_with_pool(&w, "2");
+	world_stop(&w);
+	client_each(w.client, &kind_sandbox, NS, first_name, &member);
+	make_claim(&w, "c", "p", "");
+	claim = get(&w, &kind_sandbox_claim, "c");
+	owner = xasprintf(
+		"{'metadata':{'ownerReferences':[{'apiVersion':'extensions.agents.x-k8s.io/"
+		"v1beta1','kind':'SandboxClaim','name':'c','uid':'%s','controller':true}]}}",
+		claim->uid);
+	patch(&w, &kind_sandbox, member, NULL, owner); /* and no more: the process dies here */
+	world_start(&w, NULL);
+	now = bound_to(&w, "c");
+	eq_str(now, member);
+	eq_str(ready_of(&w, "c"), "True/DependenciesReady/Pod is Ready");
+	world_done(&w);
+}
+
+TEST(case_237_an_assignment_is_honoured)
+{
+	struct world w;
+	autofree char *member = NULL, *now = NULL, *text = NULL;
+
+	world_open(&w, NULL);
+	make_template(&w, "t", "");
+	make_pool(&w, "p", "t", ",'replicas':3");
+	turn(&w);
+	client_each(w.client, &kind_sandbox, NS, first_name, &member);
+	text = xasprintf(
+		"{'metadata':{'name':'c','annotations':{'agents.x-k8s.io/sandbox-name':'%s'}},"
+		"'spec':{'warmPoolRef':{'name':'p'}}}",
+		member);
+	create(&w, &kind_sandbox_claim, text); /* it has no address yet */
+	turn(&w);
+	now = bound_to(&w, "c");
+	eq_str(now, member);
+	world_done(&w);
+}
+
+TEST(cases_251_258_an_assignment_that_cannot_be_had_is_dropped)
+{
+	struct world w;
+	autoptr(object) claim = NULL;
+	autofree char *now = NULL;
+
+	open_with_pool(&w, "0");
+	create(&w, &kind_sandbox_claim,
+	       "{'metadata':{'name':'c','annotations':{'agents.x-k8s.io/sandbox-name':'gone'}},'spec':{"
+	       "'warmPoolRef':{'name':'p'}}}");
+	turn(&w);
+	claim = get(&w, &kind_sandbox_claim, "c");
+	is_false(object_annotation(claim, KEY_SANDBOX_NAME));
+	now = bound_to(&w, "c");
+	eq_str(now, "c");
+	world_done(&w);
+}
+
+TEST(case_179_a_name_that_is_used_is_told)
+{
+	struct world w;
+
+	open_with_pool(&w, "0");
+	create(&w, &kind_sandbox,
+	       "{'metadata':{'name':'c'},'spec':{'podTemplate':{'spec':{" CONTAINERS "}}}}");
+	make_claim(&w, "c", "p", "");
+	turn(&w);
+	eq_str(ready_of(&w, "c"),
+	       "False/ReconcilerError/Error seen: sandbox \"c\" is not controlled by claim \"c\". Please "
+	       "use a different claim name or delete the sandbox manually");
+	world_done(&w);
+}
+
+TEST(cases_215_217_223_how_claims_expire)
+{
+	static const struct {
+		const char *policy;
+		bool stays;
+	} rows[] = { { "Retain", true }, { "Delete", false }, { "DeleteForeground", false } };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *more = xasprintf(
+			",'lifecycle':{'ttlSecondsAfterFinished':60,'shutdownPolicy':'%s'}",
+			rows[i].policy);
+		struct world w;
+
+		open_with_pool(&w, "0");
+		make_claim(&w, "c", "p", more);
+		turn(&w);
+		pod_runs(&w, "c");
+		patch(&w, &kind_pod, "c", "status", "{'status':{'phase':'Succeeded'}}");
+		turn(&w);
+		eq_str(ready_of(&w, "c"), "False/PodSucceeded/Pod completed successfully");
+		step(&w, 62 * 1000);
+		step(&w, 10);
+		eq_int(count(&w, &kind_sandbox_claim), rows[i].stays);
+		eq_int(count(&w, &kind_sandbox), 0);
+		if (rows[i].stays) {
+			eq_str(ready_of(&w, "c"),
+			       "False/ClaimExpired/Claim expired. Sandbox cleanup initiated.");
+			eq_str(condition_of(&w, &kind_sandbox_claim, "c", "Finished"),
+			       "True/PodSucceeded/Pod completed successfully");
+		}
+		world_done(&w);
+	}
+}
+
+TEST(case_197_later_metadata_flows_to_sandbox_and_pod)
+{
+	struct world w;
+	autofree char *name = NULL;
+	autoptr(object) pod = NULL;
+	autoptr(object) claim = NULL;
+
+	open_with_pool(&w, "1");
+	make_claim(&w, "c", "p", "");
+	turn(&w);
+	name = bound_to(&w, "c");
+	patch(&w, &kind_sandbox_claim, "c", NULL,
+	      "{'spec':{'additionalPodMetadata':{'labels':{'sandbox.users.io/a':'b'}}}}");
+	turn(&w);
+	pod = get(&w, &kind_pod, name);
+	claim = get(&w, &kind_sandbox_claim, "c");
+	eq_str(object_label(pod, "sandbox.users.io/a"), "b");
+	eq_int(json_get_int(conditions_get(json_get(object_status(claim), "conditions"), "Ready"),
+			    "observedGeneration", 0),
+	       object_generation(claim)); /* U23 */
+	world_done(&w);
+}
+
+TEST(case_145_recreate_replaces_and_on_replenish_does_not)
+{
+	static const char *const strategies[] = { "Recreate", "OnReplenish" };
+
+	for (int i = 0; i < 2; i++) {
+		autofree char *more =
+			xasprintf(",'replicas':3,'updateStrategy':{'type':'%s'}", strategies[i]);
+		autofree char *name = NULL;
+		autoptr(object) sb = NULL;
+		struct world w;
+
+		world_open(&w, NULL);
+		make_template(&w, "t", "");
+		make_pool(&w, "p", "t", more);
+		turn(&w);
+		all_pods_run(&w);
+		patch(&w, &kind_sandbox_template, "t", NULL,
+		      "{'spec':{'podTemplate':{'spec':{'containers':[{'name':'c','image':'other'}]}}}}");
+		turn(&w);
+		eq_int(count(&w, &kind_sandbox), 3);
+		client_each(w.client, &kind_sandbox, NS, first_name, &name);
+		sb = get(&w, &kind_sandbox, name);
+		eq_str(json_get_str(
+			       json_at(json_at_path(object_spec(sb), "podTemplate.spec.containers"),
+				       0),
+			       "image"),
+		       i ? "pause" : "other");
+		world_done(&w);
+	}
+}
+
+TEST(case_155_members_that_never_become_ready_are_replaced)
+{
+	struct world w;
+	autofree char *before = NULL, *after = NULL;
+
+	world_open(&w, NULL);
+	make_template(&w, "t", "");
+	make_pool(&w, "p", "t", ",'replicas':1");
+	turn(&w);
+	client_each(w.client, &kind_sandbox, NS, first_name, &before);
+	step(&w, 4 * 60 * 1000);
+	eq_int(count(&w, &kind_sandbox), 1);
+	step(&w, 6 * 60 * 1000);
+	step(&w, 10);
+	client_each(w.client, &kind_sandbox, NS, first_name, &after);
+	eq_int(count(&w, &kind_sandbox), 1);
+	is_false(str_eq(before, after));
+	world_done(&w);
+}
+
+TEST(a_second_start_writes_nothing)
+{
+	struct world w;
+	uint64_t rev;
+
+	open_with_pool(&w, "5");
+	make_claim(&w, "c", "p", "");
+	turn(&w);
+	all_pods_run(&w);
+	step(&w, 500);
+	step(&w, 500);
+	rev = world_rev(&w);
+	world_stop(&w);
+	world_start(&w, NULL);
+	step(&w, 1000);
+	eq_int(world_rev(&w), rev);
+	world_done(&w);
+}
+
+TEST(case_134_orphans_are_adopted_when_fresh_and_removed_when_stale)
+{
+	struct world w;
+	autofree char *member = NULL;
+	autoptr(object) sb = NULL;
+	autoptr(object) pool = NULL;
+
+	open_with_pool(&w, "1");
+	client_each(w.client, &kind_sandbox, NS, first_name, &member);
+	patch(&w, &kind_sandbox, member, NULL, "{'metadata':{'ownerReferences':null}}");
+	turn(&w);
+	sb = get(&w, &kind_sandbox, member);
+	pool = get(&w, &kind_sandbox_warm_pool, "p");
+	is_true(sb && object_controlled_by(sb, pool->uid));
+	eq_int(count(&w, &kind_sandbox), 1);
+	world_done(&w);
+}
