@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "late.h"
+#include "loop/loop.h"
+#include "server/server.h"
+#include "world.h"
+
+/* The same controllers when each write takes its time. */
+
+static void turns(struct world *w, int n)
+{
+	while (n--)
+		turn(w);
+}
+
+static void open_late(struct world *w)
+{
+	world_open(w, NULL);
+	world_stop(w);
+	w->theirs = late_client(w->loop, server_client(w->server, "system:cay:controller"));
+	works(control_start(w->loop, w->theirs, NULL, &w->control));
+	create(w, &kind_sandbox_template,
+	       "{'metadata':{'name':'t'},'spec':{'podTemplate':{'spec':{'containers':[{'name':'c','image':"
+	       "'pause'}]}}}}");
+}
+
+static bool is_bound_once(struct world *w, int n)
+{
+	autoptr(map) seen = map_new(NULL);
+
+	for (int i = 0; i < n; i++) {
+		autofree char *name = xasprintf("c%d", i);
+		autoptr(object) claim = get(w, &kind_sandbox_claim, name);
+		const char *to = json_get_str(json_get(object_status(claim), "sandbox"), "name");
+		autoptr(object) sb = to ? get(w, &kind_sandbox, to) : NULL;
+
+		if (!sb || map_has(seen, to) || !object_controlled_by(sb, claim->uid))
+			return false;
+		map_put(seen, to, w);
+	}
+	return true;
+}
+
+TEST(case_156_late_writes_never_overfill_a_pool)
+{
+	struct world w;
+
+	open_late(&w);
+	create(&w, &kind_sandbox_warm_pool,
+	       "{'metadata':{'name':'p'},'spec':{'replicas':20,'sandboxTemplateRef':{'name':'t'}}}");
+	for (int i = 0; i < 60; i++) {
+		turn(&w);
+		is_true(count(&w, &kind_sandbox) <= 20);
+		if (i % 3 == 0)
+			all_pods_run(&w);
+	}
+	eq_int(count(&w, &kind_sandbox), 20);
+	eq_int(count(&w, &kind_pod), 20);
+	world_done(&w);
+}
+
+TEST(case_247_late_writes_never_give_a_member_twice)
+{
+	struct world w;
+
+	open_late(&w);
+	create(&w, &kind_sandbox_warm_pool,
+	       "{'metadata':{'name':'p'},'spec':{'replicas':8,'sandboxTemplateRef':{'name':'t'}}}");
+	turns(&w, 40);
+	all_pods_run(&w);
+	turns(&w, 20);
+	for (int i = 0; i < 12; i++) {
+		autofree char *text = xasprintf(
+			"{'metadata':{'name':'c%d'},'spec':{'warmPoolRef':{'name':'p'}}}", i);
+
+		create(&w, &kind_sandbox_claim, text);
+	}
+	for (int i = 0; i < 60; i++) {
+		turn(&w);
+		if (i % 5 == 0)
+			all_pods_run(&w);
+	}
+	control_step(w.control, 3000);
+	turns(&w, 30);
+	is_true(is_bound_once(&w, 12));
+	world_done(&w);
+}
+
+TEST(controllers_may_go_while_writes_are_under_way)
+{
+	struct world w;
+
+	open_late(&w);
+	create(&w, &kind_sandbox_warm_pool,
+	       "{'metadata':{'name':'p'},'spec':{'replicas':4,'sandboxTemplateRef':{'name':'t'}}}");
+	turns(&w, 3);
+	world_stop(&w);
+	turns(&w, 5);
+	world_start(&w, NULL);
+	turns(&w, 3);
+	eq_int(count(&w, &kind_sandbox), 4);
+	world_done(&w);
+}
