@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "net/http_server.h"
+#include "server/protobuf_priv.h"
 #include "server/server_priv.h"
 
 /*
@@ -165,6 +166,14 @@ void call_reply_durably(struct call *c, int status, struct bytes *text)
 	store_sync(c->s->store, on_durable, d);
 }
 
+/* No Content-Type means JSON: the Python client sends none. */
+static bool is_json_type(const char *type)
+{
+	struct span rest, t = span_cut(SPAN(type), ';', &rest);
+
+	return span_eq_nocase(span_trim(t), "application/json");
+}
+
 struct err *call_body_json(struct call *c, struct json_doc **ret)
 {
 	static const struct json_limits limits = { .max_len = BODY_MAX, .max_depth = DEPTH_MAX };
@@ -177,4 +186,19 @@ struct err *call_body_json(struct call *c, struct json_doc **ret)
 	if (e && !err_is(e, ERR_TOO_LARGE))
 		e = err_recode(e, ERR_MALFORMED);
 	return err_wrap(e, "read the body as JSON");
+}
+
+struct err *call_body(struct call *c, const struct type *t, struct json_doc **ret)
+{
+	const char *type = http_request_header(c->req, "content-type");
+
+	*ret = NULL;
+	if (str_empty(type) || is_json_type(type))
+		return call_body_json(c, ret);
+	if (protobuf_is(type))
+		return c->body_len ? protobuf_read(c->body, c->body_len, t, ret) : NULL;
+	return err_new(ERR_MEDIA_TYPE,
+		       "the body of the request was in an unknown format - accepted media types "
+		       "include: application/json, application/vnd.kubernetes.protobuf (got %s)",
+		       type);
 }

@@ -72,9 +72,9 @@ struct server {
 	struct expiry *expiry;
 	struct namespaces *namespaces;
 	struct tokens *tokens;
-	struct list locals;       /* struct local_watch: watches of this process */
-	struct list watchers;     /* struct watcher: watches over HTTP */
-	struct list streams;      /* struct pod_stream: connections into Pods */
+	struct list locals;   /* struct local_watch: watches of this process */
+	struct list watchers; /* struct watcher: watches over HTTP */
+	struct list streams;  /* struct pod_stream: connections into Pods */
 	size_t n_streams;
 	struct list waiters;      /* struct waiter: POSTs with wait=Ready */
 	struct map *user_watches; /* user → number of watches over HTTP */
@@ -160,8 +160,10 @@ void call_reply_json(struct call *c, int status, struct json_doc *d);
 void call_reply_bytes(struct call *c, int status, struct bytes *text);
 /* The same, once everything written until now is durable. */
 void call_reply_durably(struct call *c, int status, struct bytes *text);
-/* The body as JSON, which may be empty (then *ret is NULL). */
+/* The body as JSON, whatever its type says; it may be empty (then *ret is NULL). */
 must_use struct err *call_body_json(struct call *c, struct json_doc **ret);
+/* The same by Content-Type: JSON, or protobuf of type t. */
+must_use struct err *call_body(struct call *c, const struct type *t, struct json_doc **ret);
 
 /* status.c: errors as Kubernetes tells them. The only place that knows numbers. */
 enum {

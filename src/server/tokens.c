@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/random.h"
+#include "server/protobuf_priv.h"
 #include "server/server_priv.h"
 
 /*
@@ -302,7 +303,7 @@ static struct err *token_request(struct call *c, struct json_doc *d)
 void handle_token(struct call *c)
 {
 	autoptr(json_doc) d = NULL;
-	struct err *e = call_body_json(c, &d);
+	struct err *e = call_body(c, &type_token_request, &d);
 
 	if (!e && !d)
 		d = json_doc_new();

@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "base/parse.h"
 #include "net/http_server.h"
+#include "server/protobuf_priv.h"
 #include "server/server_priv.h"
 
 /*
@@ -9,26 +10,6 @@
  * once the commit is on disk. The answer carries the object as this write left it, whatever
  * controllers have made of it since.
  */
-static bool is_json_type(const char *type)
-{
-	struct span t = span_trim(span_cut(SPAN(type), ';', &(struct span){ 0 }));
-
-	return span_eq_nocase(t, "application/json");
-}
-
-/* No Content-Type means JSON: the Python client sends none. */
-static struct err *check_content_type(struct call *c)
-{
-	const char *type = http_request_header(c->req, "content-type");
-
-	if (str_empty(type) || is_json_type(type))
-		return NULL;
-	return err_new(ERR_MEDIA_TYPE,
-		       "the body of the request was in an unknown format - accepted media types "
-		       "include: application/json (got %s)",
-		       type);
-}
-
 static struct err *read_dry_run(const char *text, bool *ret)
 {
 	if (str_empty(text))
@@ -108,10 +89,8 @@ static void note_name(struct call *c, const struct json_doc *d)
 
 static struct err *read_object(struct call *c, struct json_doc **ret)
 {
-	struct err *e = check_content_type(c);
+	struct err *e = call_body(c, c->route.kind->type, ret);
 
-	if (!e)
-		e = call_body_json(c, ret);
 	if (!e && !*ret)
 		e = err_new(ERR_MALFORMED, "the request has no body, an object is required");
 	return e;
@@ -250,11 +229,9 @@ static struct err *options_of_query(struct call *c, struct delete_options *ret)
 static struct err *read_options(struct call *c, struct delete_options *ret, bool *ret_dry)
 {
 	autoptr(json_doc) d = NULL;
-	struct err *e = check_content_type(c);
+	struct err *e = call_body(c, &type_delete_options, &d);
 
 	*ret = (struct delete_options){ .grace_s = -1 };
-	if (!e)
-		e = call_body_json(c, &d);
 	if (!e)
 		e = options_of_body(c, json_root(d), ret, ret_dry);
 	return e ? e : options_of_query(c, ret);

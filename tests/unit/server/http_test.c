@@ -156,15 +156,18 @@ TEST(bad_bodies_are_bad_requests)
 	fixture_done(&f);
 }
 
-TEST(protobuf_bodies_and_apply_are_unsupported_media)
+TEST(foreign_bodies_and_apply_are_unsupported_media)
 {
 	struct fixture f;
 
 	start(&f);
-	f.headers = "Content-Type: application/vnd.kubernetes.protobuf\r\n";
-	autoanswer a = ask(&f, "POST", CONFIGS, "k8s");
+	f.headers = "Content-Type: application/xml\r\n";
+	autoanswer a = ask(&f, "POST", CONFIGS, "<a/>");
 	eq_int(a.status, 415);
 	eq_str(at(&a, "reason"), "UnsupportedMediaType");
+	f.headers = "Content-Type: application/vnd.kubernetes.protobuf\r\n";
+	autoanswer c = ask(&f, "POST", CONFIGS, "k8s");
+	eq_int(c.status, 400);
 	f.headers = "Content-Type: application/apply-patch+yaml\r\n";
 	autoanswer b = ask(&f, "PATCH", CONFIGS "/x?fieldManager=me", "{}");
 	eq_int(b.status, 415);
