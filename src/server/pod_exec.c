@@ -339,7 +339,7 @@ static void exec_handle(struct call *c, bool attach)
 	struct upgrade u;
 	struct err *e;
 
-	x->stream.free = exec_cut;
+	x->stream.cut = exec_cut;
 	x->call = call_ref(c);
 	x->attach = attach;
 	e = exec_read(x, &u);

@@ -325,7 +325,7 @@ void handle_pod_forward(struct call *c)
 	struct upgrade u;
 	struct err *e;
 
-	f->stream.free = forward_cut;
+	f->stream.cut = forward_cut;
 	f->call = call_ref(c);
 	list_init(&f->pairs);
 	e = forward_read(f, &u);

@@ -9,6 +9,7 @@
  * waits for the first byte, because until then what goes wrong can be told as a Status.
  */
 struct log_reader {
+	struct pod_stream stream;
 	struct call *call; /* the request's reference */
 	struct http_request *req;
 	struct access_session *session; /* NULL: over */
@@ -21,10 +22,21 @@ static void on_ended(void *owner)
 	struct log_reader *r = owner;
 
 	r->call->req = NULL;
+	pod_stream_del(&r->stream);
 	if (r->session)
 		access_cancel(r->session);
 	call_unref(r->call);
 	free(r);
+}
+
+static void log_cut(struct pod_stream *p)
+{
+	struct log_reader *r = container_of(p, struct log_reader, stream);
+
+	pod_stream_del(p);
+	if (r->session)
+		access_cancel(take(r->session));
+	http_respond_abort(r->req); /* on_ended() frees it, later in this turn */
 }
 
 static void start(struct log_reader *r)
@@ -126,8 +138,11 @@ static struct err *read_options(struct call *c, struct access_log_spec *s)
 
 static struct err *open_log(struct log_reader *r, const struct access_log_spec *s)
 {
-	struct err *e = access_logs(r->call->s->access, s, &session_events, r, &r->session);
+	struct err *e = pod_stream_add(&r->stream, r->call->s);
 
+	if (e)
+		return e;
+	e = access_logs(r->call->s->access, s, &session_events, r, &r->session);
 	if (err_is(e, ERR_UNAVAILABLE))
 		e = err_wrap(err_recode(e, ERR_MALFORMED),
 			     "container \"%s\" in pod \"%s\" is waiting to start", s->to.container,
@@ -149,6 +164,7 @@ void handle_pod_log(struct call *c)
 		return;
 	}
 	r = xnew(struct log_reader);
+	r->stream.cut = log_cut;
 	r->call = c;
 	r->req = c->req;
 	http_request_set_owner(c->req, r, on_ended);

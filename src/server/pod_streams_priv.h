@@ -39,13 +39,13 @@ must_use struct err *pod_target(struct call *c, enum pod_use use, struct access_
 struct pod_stream {
 	struct list link;
 	struct server *s; /* NULL: not in the list */
-	void (*free)(struct pod_stream *p);
+	/* Ends what was started, and the connection; leaves the list. */
+	void (*cut)(struct pod_stream *p);
 };
 /* ERR_EXHAUSTED: too many are open. */
 must_use struct err *pod_stream_add(struct pod_stream *p, struct server *s);
 void pod_stream_del(struct pod_stream *p);
-/* When the server ends: cuts them all, and ends what they had started. */
-void pod_streams_free(struct server *s);
+void pod_streams_cut(struct server *s); /* all of them */
 
 /*
  * pod_channels.c: the five channels of exec and attach over either transport, messages of a

@@ -118,10 +118,10 @@ void pod_stream_del(struct pod_stream *p)
 	p->s = NULL;
 }
 
-void pod_streams_free(struct server *s)
+void pod_streams_cut(struct server *s)
 {
 	struct pod_stream *p, *next;
 
 	list_each_safe(p, next, &s->streams, link)
-		p->free(p);
+		p->cut(p);
 }

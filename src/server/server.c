@@ -52,7 +52,8 @@ static struct err *open_store(struct server *s)
 	s->expiry = expiry_new(s);
 	s->gc = gc_new(s);
 	store_on_change(s->store, on_change, s);
-	return namespaces_bootstrap(s);
+	e = namespaces_bootstrap(s);
+	return e ? e : store_commit_now(s->store); /* the first request finds them */
 }
 
 static struct err *make_dir(const char *path)
@@ -149,6 +150,8 @@ struct err *server_listen(struct server *s)
 
 void server_set_access(struct server *s, struct access *a)
 {
+	if (a != s->access)
+		pod_streams_cut(s); /* they are sessions of the old one */
 	s->access = a;
 }
 
@@ -174,7 +177,7 @@ void server_free(struct server *s)
 	waiters_free(s);
 	http_server_free(s->http); /* its requests end, watches among them */
 	watchers_free(s);
-	pod_streams_free(s);
+	pod_streams_cut(s);
 	gc_free(take(s->gc));
 	expiry_free(take(s->expiry));
 	namespaces_free(take(s->namespaces));

@@ -190,7 +190,7 @@ TEST(a_server_that_ends_cuts_its_streams)
 
 	pod_rig_init(&r);
 	ws_open(&r, EXEC "hang", V5);
-	pod_streams_free(&r.s);
+	pod_streams_cut(&r.s);
 	eq_int(r.node.n_canceled, 1);
 	pod_rig_done(&r);
 }

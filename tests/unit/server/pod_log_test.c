@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pod_rig.h"
+#include "server/pod_streams_priv.h"
 #include "test.h"
 
 TEST(a_log_is_plain_text)
@@ -114,6 +115,22 @@ TEST(a_log_that_cannot_be_read_is_a_status_and_a_torn_one_is_cut)
 	pod_ask(&r, "GET /log", "");
 	torn = read_to(&r, NULL);
 	is_true(strstr(torn, "0\r\n\r\n") == NULL);
+	pod_rig_done(&r);
+}
+
+TEST(a_log_is_cut_with_the_way_to_its_node)
+{
+	struct pod_rig r;
+	autofree char *text = NULL, *end = NULL;
+
+	pod_rig_init(&r);
+	pod_ask(&r, "GET /log?follow=true", "");
+	text = read_to(&r, "two\n\r\n");
+	eq_int(r.s.n_streams, 1);
+	pod_streams_cut(&r.s);
+	eq_int(r.node.n_canceled, 1);
+	end = read_to(&r, NULL);
+	eq_str(end, "");
 	pod_rig_done(&r);
 }
 

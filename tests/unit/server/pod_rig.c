@@ -336,7 +336,7 @@ void pod_rig_done(struct pod_rig *r)
 	struct run *run, *next;
 
 	http_server_free(r->http);
-	pod_streams_free(&r->s);
+	pod_streams_cut(&r->s);
 	eq_int(r->s.n_streams, 0);
 	pod_rig_hang_up(r);
 	for (int i = 0; i < 20; i++)
