@@ -348,10 +348,20 @@ static void conn_trim(struct conn *c)
 		buf_done(&c->out);
 }
 
+/* Telling the kernel costs more than a read: not for what the run at the turn's end will change
+ * again. */
+static void conn_poll(struct conn *c)
+{
+	unsigned want = conn_wants(c);
+
+	if (c->scheduled || want == c->polled)
+		return;
+	watch_want(c->watch, want);
+	c->polled = want;
+}
+
 static void conn_run(struct conn *c, bool readable)
 {
-	unsigned want;
-
 	if (c->freed)
 		return;
 	c->refs++;
@@ -365,10 +375,7 @@ static void conn_run(struct conn *c, bool readable)
 	if (!c->freed) {
 		conn_trim(c);
 		conn_arm(c);
-		want = conn_wants(c);
-		if (want != c->polled)
-			watch_want(c->watch, want);
-		c->polled = want;
+		conn_poll(c);
 	}
 	conn_unref(c);
 }
