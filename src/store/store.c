@@ -366,6 +366,15 @@ static void on_flush(void *arg)
 	writer_give(s->writer, b);
 }
 
+struct err *store_commit_now(struct store *s)
+{
+	while (s->committed < s->rev && !s->broken) {
+		on_flush(s);
+		writer_wait(s->writer);
+	}
+	return err_copy(s->broken);
+}
+
 /* Opening */
 
 struct loading {

@@ -98,6 +98,10 @@ void store_on_change(struct store *s, void (*fn)(void *arg, const struct store_e
  * becomes the callee's): it is not, yet. */
 void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg);
 
+/* Commits what is pending and blocks until that is done or has failed. For the start, before the
+ * loop runs. */
+must_use struct err *store_commit_now(struct store *s);
+
 /*
  * The state at one revision of the past that the history still reaches, or the newest. Whoever
  * answers the outside reads at store_committed_rev() and need not wait. Valid until the next write.
@@ -136,8 +140,9 @@ struct store_stats {
 void store_stats(const struct store *s, struct store_stats *ret);
 
 /*
- * The objects under prefix of a store file that another process may be serving, as of its last commit. Nothing is
- * changed. Values are borrowed.
+ * The objects under prefix of a store file that another process may be serving, as of its last
+ * commit. Nothing is changed. Values are borrowed.
  */
 must_use struct err *store_peek(const char *path, const char *prefix,
-				void (*fn)(void *arg, const char *key, struct bytes *value), void *arg);
+				void (*fn)(void *arg, const char *key, struct bytes *value),
+				void *arg);

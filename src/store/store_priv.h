@@ -53,6 +53,8 @@ must_use struct err *writer_start(struct loop *l, struct disk *d,
 				  struct writer **ret);
 /* b stays the caller's and must not change until its report. One at a time. */
 void writer_give(struct writer *w, const struct batch *b);
+/* Blocks until the batch that it was given is reported on. */
+void writer_wait(struct writer *w);
 /* Ends the thread. The batch that it works on is tried to the end once more; NULL when it is on
  * disk. */
 struct err *writer_stop(struct writer *w);

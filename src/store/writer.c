@@ -28,7 +28,7 @@ struct writer {
 	bool running;
 
 	pthread_mutex_t lock;
-	pthread_cond_t work;
+	pthread_cond_t work, told;
 	const struct batch *todo; /* under lock, and all below until `event` */
 	bool stop, done;
 	struct err *failed; /* not yet reported */
@@ -44,6 +44,7 @@ static void tell(struct writer *w)
 {
 	uint64_t one = 1;
 
+	pthread_cond_signal(&w->told);
 	/* It only fails when the count is at its end, and then the loop is woken all the same. */
 	(void)!write(w->event, &one, sizeof(one));
 }
@@ -122,6 +123,16 @@ static void *writer_main(void *arg)
 	return NULL;
 }
 
+/* Under lock. */
+static struct writer_report take_report(struct writer *w)
+{
+	struct writer_report r = { .done = w->done, .e = w->failed };
+
+	w->done = false;
+	w->failed = NULL;
+	return r;
+}
+
 static void on_event(void *arg, unsigned ready unused)
 {
 	struct writer *w = arg;
@@ -130,13 +141,22 @@ static void on_event(void *arg, unsigned ready unused)
 
 	(void)!read(w->event, &n, sizeof(n));
 	pthread_mutex_lock(&w->lock);
-	r.done = w->done;
-	r.e = w->failed;
-	w->done = false;
-	w->failed = NULL;
+	r = take_report(w);
 	pthread_mutex_unlock(&w->lock);
 	if (r.done || r.e)
 		w->report(w->arg, r);
+}
+
+void writer_wait(struct writer *w)
+{
+	struct writer_report r;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->done && !w->failed)
+		pthread_cond_wait(&w->told, &w->lock);
+	r = take_report(w);
+	pthread_mutex_unlock(&w->lock);
+	w->report(w->arg, r);
 }
 
 /* Signals are for the loop's thread. */
@@ -171,6 +191,7 @@ struct err *writer_start(struct loop *l, struct disk *d,
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&w->work, &attr);
+	pthread_cond_init(&w->told, NULL);
 	pthread_condattr_destroy(&attr);
 
 	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -221,6 +242,7 @@ void writer_free(struct writer *w)
 	if (w->event >= 0)
 		(void)close(w->event);
 	pthread_cond_destroy(&w->work);
+	pthread_cond_destroy(&w->told);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

@@ -78,6 +78,21 @@ TEST(closing_commits_what_is_pending)
 	fixture_done(&f);
 }
 
+TEST(committing_now_needs_no_loop)
+{
+	struct fixture f;
+
+	fixture_init(&f, true);
+	works(fixture_open(&f, NULL));
+	works(store_commit_now(f.store));
+	works(put(f.store, "a", "1", 0));
+	works(store_commit_now(f.store));
+	eq_int(store_committed_rev(f.store), 1);
+	works(put(f.store, "a", "2", STORE_ANY));
+	works(sync_now(&f));
+	fixture_done(&f);
+}
+
 TEST(writes_of_one_turn_share_a_commit)
 {
 	struct fixture f;
