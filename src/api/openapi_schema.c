@@ -19,6 +19,7 @@ static const struct {
 	[TYPE_TIME] = { "string", "date-time" }, [TYPE_MICRO_TIME] = { "string", "date-time" },
 	[TYPE_BYTES] = { "string", "byte" },     [TYPE_OBJECT] = { "object", NULL },
 	[TYPE_MAP] = { "object", NULL },         [TYPE_LIST] = { "array", NULL },
+	[TYPE_ANY] = { "object", NULL },
 };
 
 static struct json *any_of(struct json_doc *d, const char *a, const char *b)
