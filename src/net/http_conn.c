@@ -486,6 +486,8 @@ struct http_conn *http_conn_new(struct http_server *s, struct stream *stream, co
 				       head */
 	list_add_tail(&s->conns, &hc->link);
 	list_init(&hc->idle_link);
+	list_add_tail(&s->idle,
+		      &hc->idle_link); /* who has not asked for anything may have to make room */
 	(void)snprintf(hc->peer, sizeof(hc->peer), "%s", peer);
 	hc->conn = conn_new(s->loop, stream, &conn_events, hc);
 	conn_set_stall_ms(hc->conn, s->spec.limits.idle_ms);

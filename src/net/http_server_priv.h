@@ -18,7 +18,7 @@ struct http_server {
 	struct watch *watch;
 	struct timer *retry; /* when the process was out of descriptors */
 	struct list conns;   /* struct http_conn.link */
-	struct list idle;    /* struct http_conn.idle_link, longest idle first */
+	struct list idle;    /* struct http_conn.idle_link: no request, longest first */
 	size_t n_conns;
 	bool stopping;
 	usec date_at; /* the second that date tells */

@@ -409,6 +409,39 @@ TEST(a_pause_holds_the_answer_and_its_end)
 	deal_done(&d);
 }
 
+TEST(an_answer_goes_on_after_a_pause_with_nothing_at_hand)
+{
+	static const char *const heads[] = {
+		"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nab",
+		"HTTP/1.1 200 OK\r\n\r\nab",
+	};
+	static const char *const tails[] = { "cd", "cd\r\n0\r\n\r\n", "cd" };
+
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+		struct deal d;
+		int fd;
+
+		deal_init(&d);
+		d.pause_data = true;
+		start(&d, "GET", 0);
+		fd = accepted(&d);
+		serves(&d, fd, heads[i]);
+		until(d.l, d.n_data == 1);
+		d.pause_data = false;
+		http_exchange_pause(d.x, false);
+		rig_settle(d.l);
+		http_exchange_pause(d.x, true);
+		http_exchange_pause(d.x, false);
+		rig_send_str(d.l, fd, tails[i]);
+		(void)shutdown(fd, SHUT_WR);
+		until(d.l, d.n_end == 1);
+		eq_str(buf_str(&d.body), "abcd");
+		(void)close(fd);
+		deal_done(&d);
+	}
+}
+
 TEST(a_canceled_exchange_calls_nobody)
 {
 	struct deal d;

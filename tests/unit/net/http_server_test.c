@@ -583,6 +583,25 @@ TEST(the_longest_idle_connection_makes_room)
 	site_done(&s);
 }
 
+TEST(a_connection_that_never_asks_makes_room_too)
+{
+	struct http_limits limits = { .max_conns = 1 };
+	struct site s;
+	int second;
+	autofree char *answer = NULL;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hel");
+	until(s.l, http_server_conns(s.server) == 1);
+	rig_settle(s.l);
+	second = rig_connect(s.addr);
+	rig_send_str(s.l, second, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	answer = rig_read(s.l, second, "hello\n");
+	is_true(strstr(answer, "hello\n") != NULL);
+	(void)close(second);
+	site_done(&s);
+}
+
 TEST(busy_connections_make_newcomers_wait)
 {
 	struct http_limits limits = { .max_conns = 1 };
@@ -754,6 +773,31 @@ TEST(a_body_streams_with_pauses)
 	eq_str(buf_str(&s.streamed), "abcdef");
 	http_respond_text(s.held, 200, "took it");
 	expect(&s, "hello\n");
+	site_done(&s);
+}
+
+TEST(a_body_held_until_the_input_is_full_goes_on)
+{
+	struct site s;
+	size_t total = 1024 * 1024, sent = 0;
+	char *big = xcalloc(1, total);
+
+	site_init(&s, NULL);
+	s.pause_pieces = true;
+	rig_send_str(s.l, s.fd,
+		     "POST /stream HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n");
+	for (int i = 0; i < 300; i++) {
+		ssize_t n = send(s.fd, big, total - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		sent += n > 0 ? (size_t)n : 0;
+		loop_turn(s.l, 0);
+	}
+	s.pause_pieces = false;
+	http_request_pause(s.held, false);
+	rig_send(s.l, s.fd, big, total - sent);
+	until(s.l, s.n_body_ends == 1);
+	eq_int(s.streamed.len, total);
+	free(big);
 	site_done(&s);
 }
 
