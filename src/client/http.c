@@ -188,6 +188,7 @@ static void op_start(struct http_client *h, const struct kind *k, const struct a
 	spec.path = path;
 	spec.label = op->label;
 	spec.timeout_ms = WRITE_MS;
+	spec.urgent = k == &kind_lease; /* who leads must not wait behind its own work */
 	spec.done = on_op_done;
 	spec.arg = op;
 	(void)call_start(h->t, &spec);

@@ -49,6 +49,7 @@ struct call_spec {
 	size_t body_len;
 	const char *type; /* NULL: application/json */
 	uint64_t timeout_ms;
+	bool urgent; /* does not queue behind others */
 	/* A stream: bytes of a 200 answer as they come; eat what is used. On a connection of its
 	 * own. NULL: the body comes whole in done(). */
 	void (*data)(void *arg, struct buf *in);

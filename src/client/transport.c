@@ -24,7 +24,7 @@
  *                     waiting ←+
  */
 enum {
-	MAX_RUNNING = 64,      /* streams are beside these */
+	MAX_RUNNING = 64,      /* streams and urgent calls are beside these */
 	MAX_QUEUED = 20000,    /* more: the call ends with ERR_EXHAUSTED */
 	MAX_IDLE_HANDLES = 32, /* kept for reuse */
 	MAX_TRIES = 10,        /* of a call that is told to come back later */
@@ -483,7 +483,7 @@ struct call *call_start(struct transport *t, const struct call_spec *spec)
 	c->done = spec->done;
 	c->arg = spec->arg;
 	count(t, c->label);
-	if (c->data || t->n_running < MAX_RUNNING) {
+	if (c->data || spec->urgent || t->n_running < MAX_RUNNING) {
 		call_run(c);
 	} else if (t->n_queued < MAX_QUEUED) {
 		list_add_tail(&t->queued, &c->link);

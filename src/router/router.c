@@ -26,7 +26,7 @@ enum {
 	HELD_MAX_EACH = 512,
 	HOLD_MS = 30000,
 	CONNS_MAX = 16384,
-	IDLE_UPSTREAM = 64, /* kept open to one sandbox's port */
+	IDLE_UPSTREAM = 512, /* kept open to one port of a sandbox: fewer make crowds reconnect */
 };
 
 void router_answer(struct http_request *req, int status, const char *fmt, ...)

@@ -29,7 +29,8 @@ static void *rig_watch(void *ctx, unused const struct client_watch_spec *spec,
 
 	g->ev = ev;
 	g->ev_arg = arg;
-	ev->synced(arg);
+	if (!g->late)
+		ev->synced(arg);
 	return g;
 }
 
@@ -194,7 +195,7 @@ void rig_start(struct rig *g, const struct router_spec *spec)
 	char addr[64];
 	int fd;
 
-	*g = (struct rig){ 0 };
+	*g = (struct rig){ .late = g->late };
 	g->objects = map_new(unref);
 	works(loop_new(&g->l));
 	works(net_listen("127.0.0.2:0", &fd));
@@ -206,6 +207,11 @@ void rig_start(struct rig *g, const struct router_spec *spec)
 	full.allow_loopback = true;
 	full.no_access_log = true;
 	works(router_start(g->l, g->client, &full, &g->router));
+}
+
+void rig_synced(struct rig *g)
+{
+	g->ev->synced(g->ev_arg);
 }
 
 void rig_settle(struct rig *g)

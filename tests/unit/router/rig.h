@@ -38,9 +38,12 @@ struct rig {
 	struct buf body;              /* of that */
 	bool body_ended;
 	uint64_t rev;
+	bool late; /* the client has not listed yet: rig_synced() says when */
 };
 
+/* g->late is the caller's, the rest is filled in. */
 void rig_start(struct rig *g, const struct router_spec *spec);
+void rig_synced(struct rig *g);
 void rig_stop(struct rig *g);
 /* Makes or changes default/NAME: status and metadata parts as JSON text, %PORT% excluded. */
 void rig_sandbox(struct rig *g, const char *name, const char *json);

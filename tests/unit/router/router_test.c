@@ -21,7 +21,7 @@ static bool has(const char *text, const char *part)
 
 TEST(case_124_healthz_needs_no_headers)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL;
 
 	rig_start(&g, NULL);
@@ -33,7 +33,7 @@ TEST(case_124_healthz_needs_no_headers)
 
 TEST(case_95_and_125_errors_are_json)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL, *b = NULL;
 
 	rig_start(&g, NULL);
@@ -49,7 +49,7 @@ TEST(case_95_and_125_errors_are_json)
 
 TEST(case_111_a_request_goes_there_and_back)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL, *host = NULL;
 
 	rig_start(&g, NULL);
@@ -69,7 +69,7 @@ TEST(case_109_paths_arrive_as_they_were_sent)
 {
 	static const char *const paths[] = { "/a%2Fb?q=1", "/%2e%2e/x", "//x//y",
 					     "/x?",        "/?a=%",     "/a;b=c/./d?x=/../y" };
-	struct rig g;
+	struct rig g = { 0 };
 
 	rig_start(&g, NULL);
 	rig_ready(&g, "box", "127.0.0.2");
@@ -87,7 +87,7 @@ TEST(case_112_every_method_is_forwarded)
 {
 	static const char *const methods[] = { "GET",   "POST",    "PUT",      "DELETE",
 					       "PATCH", "OPTIONS", "PROPFIND", "REPORT" };
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *h = NULL;
 
 	rig_start(&g, NULL);
@@ -109,7 +109,7 @@ TEST(case_112_every_method_is_forwarded)
 
 TEST(case_113_bodies_arrive_whole)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *body = xmalloc(56 * 1024 + 1), *a = NULL, *b = NULL;
 
 	memset(body, 'x', 56 * 1024);
@@ -128,7 +128,7 @@ TEST(case_113_bodies_arrive_whole)
 
 TEST(a_client_that_waits_for_100_gets_it)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *go = NULL, *a = NULL;
 	int fd;
 
@@ -150,7 +150,7 @@ TEST(a_client_that_waits_for_100_gets_it)
 
 TEST(case_114_nothing_listens)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL;
 
 	rig_start(&g, NULL);
@@ -163,7 +163,7 @@ TEST(case_114_nothing_listens)
 
 TEST(an_unknown_sandbox_is_502)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL, *b = NULL, *c = NULL, *d = NULL;
 
 	rig_start(&g, NULL);
@@ -182,7 +182,7 @@ TEST(an_unknown_sandbox_is_502)
 
 TEST(the_pod_ip_header_opens_no_other_address)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL, *b = NULL;
 
 	rig_start(&g, NULL);
@@ -200,7 +200,7 @@ TEST(the_pod_ip_header_opens_no_other_address)
 
 TEST(case_115_a_silent_backend_is_504)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL;
 
 	rig_start(&g, NULL);
@@ -214,7 +214,7 @@ TEST(case_115_a_silent_backend_is_504)
 
 TEST(case_122_the_proxy_timeout_is_the_most)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL, *b = NULL;
 
 	rig_start(&g, &(struct router_spec){ .proxy_timeout_ms = 200 });
@@ -228,7 +228,7 @@ TEST(case_122_the_proxy_timeout_is_the_most)
 
 TEST(case_116_and_118_what_is_ours_stays_outside)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL;
 
 	rig_start(&g, NULL);
@@ -249,7 +249,7 @@ TEST(case_116_and_118_what_is_ours_stays_outside)
 
 TEST(case_119_forwarded_headers_are_ours)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL;
 
 	rig_start(&g, NULL);
@@ -268,7 +268,7 @@ TEST(case_119_forwarded_headers_are_ours)
 
 TEST(case_120_121_123_a_tunnel_carries_both_ways_and_outlives_the_timeout)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	struct router_stats s;
 	autofree char *a = NULL, *b = NULL, *end = NULL;
 	usec until_then;
@@ -302,7 +302,7 @@ TEST(case_120_121_123_a_tunnel_carries_both_ways_and_outlives_the_timeout)
 
 TEST(a_refused_upgrade_is_an_ordinary_answer)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL;
 
 	rig_start(&g, NULL);
@@ -350,7 +350,7 @@ static char *ask_raw_upstream(struct rig *g, const char *answer)
 
 TEST(case_134_101_to_a_plain_request_is_502)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL;
 
 	rig_start(&g, NULL);
@@ -364,7 +364,7 @@ TEST(case_134_101_to_a_plain_request_is_502)
 
 TEST(broken_upstreams_are_502_and_torn_answers_are_torn)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL, *b = NULL, *c = NULL, *d = NULL;
 
 	rig_start(&g, NULL);
@@ -387,7 +387,7 @@ TEST(broken_upstreams_are_502_and_torn_answers_are_torn)
 
 TEST(U41_a_starting_sandbox_is_waited_for)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	struct router_stats s;
 	autofree char *a = NULL;
 	int fd;
@@ -416,7 +416,7 @@ TEST(U41_a_starting_sandbox_is_waited_for)
 
 TEST(a_wait_ends_with_its_time_its_sandbox_or_its_client)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	struct router_stats s;
 	autofree char *a = NULL, *b = NULL, *c = NULL;
 	int fd;
@@ -443,9 +443,37 @@ TEST(a_wait_ends_with_its_time_its_sandbox_or_its_client)
 	rig_stop(&g);
 }
 
+TEST(a_request_before_the_first_list_waits_for_it)
+{
+	struct rig g = { .late = true };
+	struct router_stats s;
+	autofree char *a = NULL, *b = NULL;
+	int fd, other;
+
+	rig_start(&g, NULL);
+	fd = rig_connect(&g);
+	other = rig_connect(&g);
+	rig_send(&g, fd, "GET / HTTP/1.1\r\nHost: f\r\nConnection: close\r\n" TO_BOX "\r\n",
+		 g.port);
+	rig_send(&g, other,
+		 "GET / HTTP/1.1\r\nHost: f\r\nConnection: close\r\nX-Sandbox-ID: none\r\n\r\n");
+	until(g.l, (router_stats(g.router, &s), s.held == 2));
+	rig_ready(&g, "box", "127.0.0.2");
+	a = rig_read(&g, fd, NULL);
+	eq_int(rig_status(a), 201);
+	router_stats(g.router, &s);
+	eq_int(s.held, 1);
+	rig_synced(&g);
+	b = rig_read(&g, other, NULL);
+	eq_int(rig_status(b), 502); /* now we know */
+	(void)close(fd);
+	(void)close(other);
+	rig_stop(&g);
+}
+
 TEST(too_many_waiting_are_told_to_come_again)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	struct router_stats s;
 	int fds[512];
 	autofree char *a = NULL;
@@ -469,7 +497,7 @@ TEST(too_many_waiting_are_told_to_come_again)
 
 TEST(case_130_a_port_that_opens_late_is_reached)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *head = NULL, *a = NULL;
 	int listener = rig_listen("127.0.0.2:0"), down, up;
 	uint16_t port = port_of(listener);
@@ -499,7 +527,7 @@ TEST(case_130_a_port_that_opens_late_is_reached)
 
 TEST(case_126_a_request_that_was_taken_is_not_sent_twice)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *head = NULL, *a = NULL;
 	int listener = rig_listen("127.0.0.2:0"), down, up;
 
@@ -523,7 +551,7 @@ TEST(case_126_a_request_that_was_taken_is_not_sent_twice)
 
 TEST(U47_a_replaced_pod_is_reached_at_its_new_address)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL, *b = NULL;
 
 	rig_start(&g, NULL);
@@ -539,7 +567,7 @@ TEST(U47_a_replaced_pod_is_reached_at_its_new_address)
 
 TEST(events_are_passed_on_as_they_come)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *a = NULL, *b = NULL;
 	int fd;
 
@@ -560,7 +588,7 @@ TEST(events_are_passed_on_as_they_come)
 
 TEST(a_slow_reader_slows_the_sandbox)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *piece = xcalloc(1, 65536), *all = NULL;
 	size_t sent = 0, got = 0, total = 32u << 20;
 	int fd;
@@ -603,7 +631,7 @@ TEST(a_slow_reader_slows_the_sandbox)
 
 TEST(a_slow_sandbox_slows_the_client)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	autofree char *piece = xcalloc(1, 65536);
 	size_t sent = 0, total = 32u << 20;
 	usec end = clock_mono() + 20 * 1000000;
@@ -649,7 +677,7 @@ TEST(case_143_and_144_a_policy_decides_first)
 		enum err_code code;
 		int status;
 	} rows[] = { { ERR_UNAUTHENTICATED, 401 }, { ERR_FORBIDDEN, 403 }, { ERR_INTERNAL, 500 } };
-	struct rig g;
+	struct rig g = { 0 };
 
 	rig_start(&g, NULL);
 	rig_ready(&g, "box", "127.0.0.2");
@@ -667,7 +695,7 @@ TEST(case_143_and_144_a_policy_decides_first)
 
 TEST(case_167_a_busy_port_is_an_error)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	struct router *second = NULL;
 
 	rig_start(&g, NULL);
@@ -679,7 +707,7 @@ TEST(case_167_a_busy_port_is_an_error)
 
 TEST(many_requests_share_a_few_connections)
 {
-	struct rig g;
+	struct rig g = { 0 };
 	int fd;
 
 	rig_start(&g, NULL);
