@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "node/cgroup_priv.h"
+#include "node/instance_priv.h"
+#include "node/netlink_priv.h"
+#include "node/node.h"
+
+/*
+ * What is on the host on behalf of a data directory, found by name alone, so that it also shows what
+ * a crashed instance left. An item's owner is a Pod or claim that exists, or the instance itself
+ * while it runs or still has Pods; anything else is an orphan.
+ */
+struct census {
+	struct instance *inst;
+	struct json_doc *out;
+	struct json *items;
+	struct map *alive;     /* uid → "namespace/name" */
+	struct map *slots;     /* slot → uid of its Pod */
+	struct map *addresses; /* address → uid of its Pod */
+	struct map *counted;   /* slots whose processes were counted */
+	size_t orphans, dying;
+	bool running, any_pods;
+};
+
+static const char instance_owner[] = "instance";
+
+static void add(struct census *c, const char *type, const char *name, const char *owner)
+{
+	struct json *o = json_obj(c->out);
+
+	json_set_str(c->out, o, "type", type);
+	json_set_str(c->out, o, "name", name);
+	json_set(c->out, o, "owner", owner ? json_new_str(c->out, owner) : json_new_null(c->out));
+	json_push(c->out, c->items, o);
+	if (!owner)
+		c->orphans++;
+}
+
+static const char *owner_of(const struct census *c, const char *uid)
+{
+	return uid ? map_get(c->alive, uid) : NULL;
+}
+
+/* What the instance keeps for itself: the pool of slots, its table, its own address. */
+static const char *own(const struct census *c)
+{
+	return c->running || c->any_pods ? instance_owner : NULL;
+}
+
+static const char *slot_owner(const struct census *c, const char *slot)
+{
+	const char *uid = map_get(c->slots, slot);
+
+	if (uid)
+		return owner_of(c, uid);
+	return c->running ? instance_owner : NULL; /* parked */
+}
+
+static void note_alive(struct census *c, const struct json *v)
+{
+	const struct json *meta = json_get(v, "metadata");
+	const char *uid = json_str(v) ? json_str(v) : json_get_str(meta ? meta : v, "uid");
+	const char *ns = json_get_str(meta ? meta : v, "namespace");
+	const char *name = json_get_str(meta ? meta : v, "name");
+
+	if (str_empty(uid))
+		return;
+	map_put(c->alive, uid,
+		name ? xasprintf("%s/%s", str_or(ns, "default"), name) : xstrdup(uid));
+}
+
+static void note_state(struct census *c, const char *dir, const char *uid)
+{
+	autofree char *path = xasprintf("%s/%s/state.json", dir, uid), *text = NULL;
+	autoptr(json_doc) d = NULL;
+	size_t len;
+	const char *ip;
+
+	err_free(file_read(AT_FDCWD, path, 1 << 20, &text, &len));
+	if (text)
+		err_free(json_parse(text, len, NULL, &d));
+	if (!d)
+		return;
+	ip = json_get_str(json_root(d), "ip");
+	if (ip)
+		map_put(c->addresses, ip, xstrdup(uid));
+	json_each(k, json_get(json_root(d), "containers"))
+		if (json_get_str(k.val, "slot"))
+			map_put(c->slots, json_get_str(k.val, "slot"), xstrdup(uid));
+}
+
+static void each_name(const char *dir, void (*fn)(struct census *c, const char *dir, const char *name),
+		      struct census *c)
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+
+	while (d && (de = readdir(d)))
+		if (de->d_name[0] != '.')
+			fn(c, dir, de->d_name);
+	if (d)
+		(void)closedir(d);
+}
+
+static void on_pod_dir(struct census *c, const char *dir, const char *uid)
+{
+	autofree char *path = xasprintf("%s/%s", dir, uid);
+
+	note_state(c, dir, uid);
+	if (owner_of(c, uid))
+		c->any_pods = true;
+	add(c, "directory", path, owner_of(c, uid));
+}
+
+static void on_volume_dir(struct census *c, const char *dir, const char *uid)
+{
+	autofree char *path = xasprintf("%s/%s", dir, uid);
+
+	add(c, "volume", path, owner_of(c, uid));
+}
+
+static void on_socket(struct census *c, const char *dir, const char *name)
+{
+	autofree char *path = xasprintf("%s/%s", dir, name);
+	autofree char *slot = str_ends(name, ".sock") ? xstrndup(name, strlen(name) - 5) : NULL;
+
+	if (slot)
+		add(c, "socket", path, slot_owner(c, slot));
+	else if (str_eq(name, "stage"))
+		add(c, "directory", path, own(c));
+}
+
+struct one_group {
+	struct census *c;
+	const char *slot;
+};
+
+static void on_pid(void *arg, pid_t pid)
+{
+	struct one_group *g = arg;
+	autofree char *name = xasprintf("%d", (int)pid);
+
+	add(g->c, "process", name, slot_owner(g->c, g->slot));
+}
+
+static void on_group(void *arg, const char *name, const char *path)
+{
+	struct census *c = arg;
+	struct one_group g = { c, name };
+
+	add(c, "cgroup", path, slot_owner(c, name));
+	/* A process is in a group of every hierarchy: count it in the first that is met. */
+	if (map_has(c->counted, name))
+		return;
+	map_put(c->counted, name, c);
+	cgroup_each_pid(path, on_pid, &g);
+}
+
+static const char *address_owner(const struct census *c, unsigned place)
+{
+	const char *uid;
+	char ip[16];
+
+	instance_addr_text(c->inst, place, ip);
+	uid = map_get(c->addresses, ip);
+	return uid ? owner_of(c, uid) : c->running ? instance_owner : NULL;
+}
+
+static void each_link(struct census *c, void (*fn)(struct census *c, const char *name, unsigned n))
+{
+	struct if_nameindex *list = if_nameindex();
+	unsigned n;
+
+	for (struct if_nameindex *i = list; i && i->if_index; i++)
+		if (instance_owns_ifname(c->inst, i->if_name, &n))
+			fn(c, i->if_name, n);
+	if (list)
+		if_freenameindex(list);
+}
+
+static void count_dying(struct census *c, unused const char *name, unsigned n)
+{
+	c->dying += !address_owner(c, n);
+}
+
+/* The kernel takes the links of a closed namespace away a moment later: give it that moment. */
+static void await_links(struct census *c)
+{
+	for (int i = 0; i < 40; i++) {
+		c->dying = 0;
+		each_link(c, count_dying);
+		if (!c->dying)
+			return;
+		(void)nanosleep(&(struct timespec){ .tv_nsec = 25000000 }, NULL);
+	}
+}
+
+static void on_link(struct census *c, const char *name, unsigned n)
+{
+	char ip[16];
+
+	instance_addr_text(c->inst, n, ip);
+	add(c, "link", name, address_owner(c, n));
+	add(c, "address", ip, address_owner(c, n));
+}
+
+static void on_route(void *arg, const struct netlink_route *r)
+{
+	struct census *c = arg;
+	char ip[16], text[24];
+
+	if (r->dst == instance_addr(c->inst, 0) && r->unreachable) {
+		instance_addr_text(c->inst, 0, ip);
+		(void)snprintf(text, sizeof(text), "%s/%d", ip, POOL_PREFIX);
+		add(c, "route", text, own(c));
+	}
+	if (r->dst == instance_addr(c->inst, 1)) {
+		instance_addr_text(c->inst, 1, ip);
+		add(c, "address", ip, own(c));
+	}
+}
+
+static void scan_mounts(struct census *c)
+{
+	autofree char *text = NULL;
+	char *save = NULL;
+
+	err_free(file_read(AT_FDCWD, "/proc/self/mountinfo", 16 << 20, &text, NULL));
+	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		autofree char *run = xasprintf(" %s/", c->inst->run_dir);
+		autofree char *pods = xasprintf(" %s/pods/", c->inst->data_dir);
+
+		/* The mounts of sandboxes are in their own namespaces: none belongs here. */
+		if (strstr(line, run) || strstr(line, pods))
+			add(c, "mount", line, NULL);
+	}
+}
+
+static struct err *scan_host(struct census *c)
+{
+	autofree char *parent = instance_cgroup(c->inst);
+	autoptr(cgroups) groups = NULL;
+	autoptr(netlink) nl = NULL;
+	struct err *e = cgroups_open(parent, false, &groups);
+
+	if (e)
+		return e;
+	cgroups_each(groups, on_group, c);
+	await_links(c);
+	each_link(c, on_link);
+	e = netlink_open(&nl);
+	if (!e)
+		e = netlink_each_route(nl, on_route, c);
+	if (e)
+		return e;
+	if (firewall_present(c->inst)) {
+		autofree char *table = xasprintf("inet cay_%s", c->inst->id);
+
+		add(c, "table", table, own(c));
+	}
+	scan_mounts(c);
+	return NULL;
+}
+
+static struct err *scan(struct census *c, const struct json *pods)
+{
+	autofree char *pod_dirs = xasprintf("%s/pods", c->inst->data_dir);
+	autofree char *volumes = xasprintf("%s/volumes", c->inst->data_dir);
+	const struct json *list = json_get(pods, "items");
+
+	json_each(p, list ? list : pods)
+		note_alive(c, p.val);
+	c->running = instance_running(c->inst);
+	each_name(pod_dirs, on_pod_dir, c);
+	each_name(volumes, on_volume_dir, c);
+	each_name(c->inst->run_dir, on_socket, c);
+	return scan_host(c);
+}
+
+struct err *node_census(const char *data_dir, const struct json *pods, struct json_doc **ret,
+			size_t *ret_orphans)
+{
+	autoptr(instance) inst = NULL;
+	autoptr(json_doc) out = json_doc_new();
+	autoptr(map) alive = map_new(free);
+	autoptr(map) slots = map_new(free);
+	autoptr(map) addresses = map_new(free);
+	autoptr(map) counted = map_new(NULL);
+	struct census c = { .out = out, .alive = alive, .slots = slots, .addresses = addresses,
+			    .counted = counted };
+	struct err *e = instance_open(data_dir, NULL, false, &inst);
+	bool never = err_is(e, ERR_NOT_FOUND);
+
+	json_set_root(out, json_obj(out));
+	c.items = json_need_arr(out, json_root(out), "items");
+	if (never) {
+		err_free(e);
+		e = NULL; /* no node ever ran here: there is nothing */
+	} else if (!e) {
+		c.inst = inst;
+		json_set_str(out, json_root(out), "instance", inst->id);
+		e = scan(&c, pods);
+	}
+	if (e)
+		return err_wrap(e, "take the census of %s", data_dir);
+	*ret_orphans = c.orphans;
+	*ret = take(out);
+	return NULL;
+}

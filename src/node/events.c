@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/kind.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "loop/loop.h"
+#include "node/node_priv.h"
+
+/*
+ * Events. They are told a moment later, so that no Pod's start waits for them, and not more than a
+ * bucket allows: what does not fit is dropped, ordinary ones before warnings.
+ */
+enum {
+	DELAY_MS = 50,
+	BURST = 100,
+	PER_SECOND = 50,
+	QUEUE_MAX = 1000,
+};
+
+struct queued {
+	struct list on;
+	struct json_doc *doc;
+	char *ns;
+};
+
+struct events {
+	struct node *node;
+	struct timer *timer;
+	struct list queue;
+	unsigned n;
+	double tokens;
+	usec filled;
+};
+
+static void queued_free(struct queued *q)
+{
+	list_del(&q->on);
+	json_doc_free(q->doc);
+	free(q->ns);
+	free(q);
+}
+
+static void on_created(unused void *arg, struct err *e, unused struct object *obj)
+{
+	if (e)
+		log_debug("event was not taken", KV("err", e));
+	err_free(e);
+}
+
+static void on_timer(void *arg)
+{
+	struct events *ev = arg;
+	usec now = clock_mono();
+	struct queued *q, *next;
+
+	ev->tokens = MIN(ev->tokens + (double)(now - ev->filled) * PER_SECOND / 1e6, (double)BURST);
+	ev->filled = now;
+	list_each_safe(q, next, &ev->queue, on) {
+		if (ev->tokens < 1)
+			break;
+		ev->tokens -= 1;
+		client_create(ev->node->client, &kind_event, q->ns, take(q->doc), on_created, NULL);
+		queued_free(q);
+		ev->n--;
+	}
+	if (ev->n)
+		timer_set(ev->timer, 200);
+}
+
+struct events *events_new(struct node *n)
+{
+	struct events *ev = xnew(struct events);
+
+	ev->node = n;
+	ev->timer = timer_new(n->loop, on_timer, ev);
+	ev->tokens = BURST;
+	ev->filled = clock_mono();
+	list_init(&ev->queue);
+	return ev;
+}
+
+void events_free(struct events *ev)
+{
+	struct queued *q, *next;
+
+	if (!ev)
+		return;
+	list_each_safe(q, next, &ev->queue, on)
+		queued_free(q);
+	timer_free(ev->timer);
+	free(ev);
+}
+
+static void set_about(struct json_doc *d, struct json *o, const struct object *about)
+{
+	struct json *ref = json_need_obj(d, o, "involvedObject");
+
+	json_set_str(d, ref, "apiVersion", kind_api_version(about->kind));
+	json_set_str(d, ref, "kind", about->kind->kind);
+	json_set_str(d, ref, "namespace", str_or(about->ns, NULL));
+	json_set_str(d, ref, "name", about->name);
+	json_set_str(d, ref, "uid", str_or(about->uid, NULL));
+}
+
+static struct json_doc *event_doc(const struct node *n, const struct object *about, bool warning,
+				  const char *reason, const char *message)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *o = json_obj(d), *meta = json_need_obj(d, o, "metadata");
+	char now[CLOCK_TEXT_MAX], tag[17];
+
+	clock_format(clock_wall(), now);
+	random_hex(tag, 16);
+	json_set_root(d, o);
+	json_set_str(d, o, "apiVersion", "v1");
+	json_set_str(d, o, "kind", "Event");
+	json_set(d, meta, "name", json_new_strf(d, "%.200s.%s", about->name, tag));
+	json_set_str(d, meta, "namespace", str_or(about->ns, "default"));
+	set_about(d, o, about);
+	json_set_str(d, o, "reason", reason);
+	json_set_str(d, o, "message", message);
+	json_set_str(d, o, "type", warning ? "Warning" : "Normal");
+	json_set_str(d, json_need_obj(d, o, "source"), "component", "cay-node");
+	json_set_str(d, json_need_obj(d, o, "source"), "host", n->name);
+	json_set_str(d, o, "reportingComponent", "cay-node");
+	json_set_str(d, o, "reportingInstance", n->name);
+	json_set_str(d, o, "firstTimestamp", now);
+	json_set_str(d, o, "lastTimestamp", now);
+	json_set_int(d, o, "count", 1);
+	return d;
+}
+
+void event_add(struct node *n, const struct object *about, bool warning, const char *reason,
+	       const char *fmt, ...)
+{
+	struct events *ev = n->events;
+	autobuf text = { 0 };
+	struct queued *q;
+	va_list ap;
+
+	if (ev->n >= (warning ? QUEUE_MAX : QUEUE_MAX / 2))
+		return;
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	q = xnew(struct queued);
+	q->doc = event_doc(n, about, warning, reason, buf_str(&text));
+	q->ns = xstrdup(str_or(about->ns, "default"));
+	list_add_tail(&ev->queue, &q->on);
+	ev->n++;
+	if (!timer_armed(ev->timer))
+		timer_set(ev->timer, DELAY_MS);
+}
