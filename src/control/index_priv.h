@@ -51,8 +51,9 @@ bool controlled_by_kind(const struct object *o, const char *kind);
 struct member {
 	struct roster *roster;
 	struct object *sandbox;
-	struct list link;                  /* of roster->members, oldest first */
-	struct list ready_link;            /* of roster->ready, in the same order */
+	struct list link;       /* of roster->members, oldest first */
+	struct list ready_link; /* of roster->ready, in the same order */
+	struct list odd_link;   /* of roster->odd; unlinked when nothing is left to do about it */
 	const char *owner_uid, *pool_hash; /* in the Sandbox's tree */
 	usec created;
 	usec seen_at; /* by the pool controller, for the first time; 0: not yet */
@@ -77,7 +78,9 @@ struct waiter {
 struct roster {
 	char *key; /* "ns/pool" */
 	struct list members, ready, waiting;
+	struct list odd; /* members that the pool controller must look at */
 	size_t n_members;
+	size_t n_fine;     /* the others: Ready, warm, as the template wants them */
 	bool wanted;       /* the pool itself exists */
 	struct map *nodes; /* name → struct node_count, owned */
 	/* The pool controller's memory between passes. */
@@ -85,6 +88,8 @@ struct roster {
 	unsigned burst;      /* how many creates the next round may start */
 	usec status_at;      /* when status was last written */
 	uint64_t hashed_rev; /* the template's revision that the hashes are of */
+	uint64_t fine_for;   /* the template's revision that n_fine is for; 0: none */
+	char *fine_uid;      /* and the pool's uid */
 	char blueprint_hash[9], pod_hash[9];
 };
 
@@ -103,5 +108,7 @@ enum pick {
  */
 enum pick roster_pick(struct roster *r, bool (*fits)(void *arg, struct member *m), void *arg,
 		      struct member **ret);
+void member_is_fine(struct member *m);   /* nothing is to do about it until it changes */
+void roster_doubt_all(struct roster *r); /* every member must be looked at again */
 /* The pool is gone; its roster goes with its last member. */
 void index_drop_roster(struct index *ix, const char *ns, const char *pool);

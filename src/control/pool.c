@@ -14,8 +14,9 @@
 #include "control/pool_priv.h"
 
 /*
- * The SandboxWarmPool controller (reference/api.md §5.4). A pass walks the pool's roster once; what
- * must change is collected first and written after, because a write changes the roster.
+ * The SandboxWarmPool controller (reference/api.md §5.4). A pass looks at the members that changed
+ * or are not Ready, and counts the others; what must change is collected first and written after,
+ * because a write changes the roster.
  *
  * Creates go in rounds of 1, 2, 4, 8 and so on; a round that fails starts the count over.
  */
@@ -149,8 +150,29 @@ static void see_member(struct pool_view *v, struct member *m)
 		v->seen.ready++;
 		break;
 	}
-	if (!m->warm && !m->taken)
+	if (fate == FATE_ACTIVE && m->warm)
+		member_is_fine(m);
+	else if (!m->warm && !m->taken)
 		choose(&v->relabel, m->sandbox);
+}
+
+/* Members that were fine stay so until they change, or what they are measured by does. */
+static void see_members(struct pool_view *v)
+{
+	uint64_t rev = v->recreate && v->template ? v->template->rev : 1;
+	struct roster *r = v->roster;
+	struct member *m, *tmp;
+
+	if (r->fine_for != rev || !str_eq(r->fine_uid, v->pool->uid)) {
+		roster_doubt_all(r);
+		r->fine_for = rev;
+		free(r->fine_uid);
+		r->fine_uid = xstrdup(v->pool->uid);
+	}
+	v->seen.active = v->seen.ready = r->n_fine;
+	list_each_safe(m, tmp, &r->odd, odd_link)
+		if (str_eq(m->owner_uid, v->pool->uid) && str_eq(m->pool_hash, v->hash))
+			see_member(v, m);
 }
 
 static void see_orphans(struct pool_view *v)
@@ -172,7 +194,6 @@ static void observe(struct pool_view *v)
 {
 	const struct json *spec = object_spec(v->pool);
 	struct control *c = v->p->c;
-	struct member *m;
 
 	name_hash(v->pool->name, v->hash);
 	v->roster = index_roster(c->index, v->pool->ns, v->pool->name);
@@ -186,9 +207,7 @@ static void observe(struct pool_view *v)
 				      .max_batch = c->opt.pool_max_batch,
 				      .burst = v->roster->burst,
 				      .recheck_ms = c->opt.pool_recheck_ms };
-	list_each(m, &v->roster->members, link)
-		if (str_eq(m->owner_uid, v->pool->uid) && str_eq(m->pool_hash, v->hash))
-			see_member(v, m);
+	see_members(v);
 	see_orphans(v);
 }
 
@@ -273,11 +292,14 @@ static int by_worth(const void *x, const void *y)
 
 static void remove_excess(struct pool_view *v, uint64_t n)
 {
-	autofree struct member **all = xnew_n(struct member *, v->roster->n_members + 1);
+	autofree struct member **all = NULL;
 	struct chosen victims = { 0 };
 	struct member *m;
 	size_t n_all = 0;
 
+	if (!n)
+		return;
+	all = xnew_n(struct member *, v->roster->n_members + 1);
 	list_each(m, &v->roster->members, link)
 		if (!m->deleting && !m->taken && str_eq(m->owner_uid, v->pool->uid) &&
 		    str_eq(m->pool_hash, v->hash))

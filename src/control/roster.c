@@ -20,6 +20,7 @@ void roster_drop(void *p)
 	while (!list_empty(&r->waiting))
 		list_del(r->waiting.next);
 	map_free(r->nodes);
+	free(r->fine_uid);
 	free(r->key);
 	free(r);
 }
@@ -35,6 +36,7 @@ struct roster *index_roster(struct index *ix, const char *ns, const char *pool)
 	list_init(&r->members);
 	list_init(&r->ready);
 	list_init(&r->waiting);
+	list_init(&r->odd);
 	r->nodes = map_new(free);
 	r->key = xstrdup(key);
 	map_put(index_rosters(ix), key, r);
@@ -92,10 +94,34 @@ static void member_join_node(struct member *m, const char *node)
 	m->node = count;
 }
 
+static void member_doubt(struct member *m)
+{
+	if (!list_empty(&m->odd_link))
+		return;
+	m->roster->n_fine--;
+	list_add_tail(&m->roster->odd, &m->odd_link);
+}
+
+void member_is_fine(struct member *m)
+{
+	list_del(&m->odd_link);
+	m->roster->n_fine++;
+}
+
+void roster_doubt_all(struct roster *r)
+{
+	struct member *m;
+
+	list_each(m, &r->members, link)
+		member_doubt(m);
+}
+
 void member_drop(void *p)
 {
 	struct member *m = p;
 
+	member_doubt(m);
+	list_del(&m->odd_link);
 	member_leave_node(m);
 	list_del(&m->link);
 	list_del(&m->ready_link);
@@ -145,6 +171,7 @@ static bool member_read(struct member *m, struct object *now)
 	bool could = m->adoptable && m->networked && !m->deleting;
 	bool was_ready = m->ready;
 
+	member_doubt(m);
 	object_unref(m->sandbox);
 	m->sandbox = object_ref(now);
 	m->owner_uid = json_get_str(object_controller(now), "uid");
@@ -175,6 +202,7 @@ static struct member *member_new(struct index *ix, struct object *now, const cha
 	m->created = created_at(now);
 	m->seq = index_next_seq(ix);
 	list_init(&m->ready_link);
+	list_add_tail(&m->roster->odd, &m->odd_link);
 	member_line_up(m);
 	map_put(index_members(ix), key, m);
 	return m;
