@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <stdint.h>
+
+#include "api/kind.h"
+#include "api/patch.h"
+#include "api/schema.h"
+#include "base/buf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/*
+ * A byte that says which patch and which kind, an object, a newline, a patch. What comes out can be
+ * written and read again, and stands the way that a server takes it: prune, default, complete,
+ * validate.
+ */
+static void take_in(struct json_doc *d, const struct kind *k)
+{
+	struct causes c = { 0 };
+
+	schema_prune(d, json_root(d), k->type, &c);
+	schema_default(d, json_root(d), k->type);
+	if (k->complete)
+		k->complete(d, NULL);
+	schema_validate(json_root(d), k->type, "", &c);
+	if (k->validate)
+		k->validate(json_root(d), NULL, &c);
+	causes_done(&c);
+}
+
+static void check_readable(const struct json *v)
+{
+	autoptr(json_doc) again = NULL;
+	autobuf text = { 0 };
+	struct err *e;
+
+	json_write(v, &text);
+	e = json_parse(buf_head(&text), text.len, &(struct json_limits){ .max_len = 1u << 28 },
+		       &again);
+	assert(!e);
+	assert(json_equal(v, json_root(again)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	const char *text = (const char *)data + 1, *cut;
+	size_t n;
+	const struct kind *const *all = kinds_all(&n), *k;
+	autoptr(json_doc) d = NULL;
+	autoptr(json_doc) patch = NULL;
+	autoptr(err) e = NULL;
+
+	if (len < 2)
+		return 0;
+	k = all[data[0] / 3 % n];
+	cut = memchr(text, '\n', len - 1);
+	if (!cut)
+		return 0;
+	e = json_parse(text, (size_t)(cut - text), NULL, &d);
+	if (!e)
+		e = json_parse(cut + 1, len - 2 - (size_t)(cut - text), NULL, &patch);
+	if (e || !json_is(json_root(d), JSON_OBJ))
+		return 0;
+	e = patch_apply((enum patch_type)(data[0] % 3), d, json_root(patch), k->type);
+	if (e)
+		return 0;
+	assert(json_is(json_root(d), JSON_OBJ));
+	check_readable(json_root(d));
+	take_in(d, k);
+	check_readable(json_root(d));
+	return 0;
+}

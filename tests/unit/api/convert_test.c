@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api_test.h"
+
+#define STATE "api.agents.x-k8s.io/v1alpha1-sandbox-state"
+
+static void to_beta(struct json_doc *d)
+{
+	works(kind_sandbox_v1alpha1.to_storage(d));
+}
+
+static void to_alpha(struct json_doc *d)
+{
+	works(kind_sandbox_v1alpha1.from_storage(d));
+}
+
+TEST(case_1_to_3_sandbox_replicas_and_mode)
+{
+	static const struct {
+		const char *spec, *mode;
+		int replicas;
+	} rows[] = {
+		{ "{}", "Running", 1 },
+		{ "{'replicas':1}", "Running", 1 },
+		{ "{'replicas':0}", "Suspended", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autoptr(json_doc) d = doc("{'apiVersion':'agents.x-k8s.io/v1alpha1',"
+					  "'metadata':{'name':'s'},'status':{'replicas':7}}");
+		autoptr(json_doc) spec = doc(rows[i].spec);
+		struct json *root = json_root(d);
+
+		json_set(d, root, "spec", json_copy(d, json_root(spec)));
+		to_beta(d);
+		eq_str(json_get_str(root, "apiVersion"), "agents.x-k8s.io/v1beta1");
+		eq_str(json_get_str(json_get(root, "spec"), "operatingMode"), rows[i].mode);
+		is_true(json_at_path(root, "spec.replicas") == NULL);
+		is_true(json_at_path(root, "status.replicas") == NULL);
+		to_alpha(d);
+		eq_str(json_get_str(root, "apiVersion"), "agents.x-k8s.io/v1alpha1");
+		eq_json(json_get(root, "spec"), rows[i].spec); /* unset comes back unset */
+		eq_int(json_int(json_at_path(root, "status.replicas"), -1), rows[i].replicas);
+		eq_json(json_get(root, "metadata"), "{'name':'s'}");
+	}
+}
+
+TEST(case_4_sandbox_everything_else_survives)
+{
+	static const char spec[] =
+		"{'podTemplate':{'metadata':{'labels':{'a':'b'}},'spec':{'containers':[{'name':'c',"
+		"'image':'x'}]}},'volumeClaimTemplates':[{'metadata':{'name':'d'},'spec':{}}],"
+		"'shutdownPolicy':'Delete','service':true,'replicas':1}";
+	autoptr(json_doc) d = doc("{'metadata':{'labels':{'l':'m'},'annotations':{'x':'y'}}}");
+	autoptr(json_doc) s = doc(spec);
+
+	json_set(d, json_root(d), "spec", json_copy(d, json_root(s)));
+	to_beta(d);
+	to_alpha(d);
+	eq_json(json_get(json_root(d), "spec"), spec);
+	eq_json(json_get(json_root(d), "metadata"), "{'labels':{'l':'m'},'annotations':{'x':'y'}}");
+}
+
+TEST(case_5_to_7_sandbox_state_annotation_never_shows)
+{
+	autoptr(json_doc) d = doc("{'metadata':{'annotations':{'" STATE "':'garbage','x':'y'}},"
+				  "'spec':{'replicas':1}}");
+	struct json *root = json_root(d), *notes;
+
+	to_beta(d);
+	eq_json(json_at_path(root, "metadata.annotations"), "{'x':'y'}");
+	to_alpha(d);
+	eq_json(json_at_path(root, "metadata.annotations"), "{'x':'y'}");
+	/* What is kept when there is something to keep does not hold itself. */
+	json_del(json_get(root, "spec"), "replicas");
+	to_beta(d);
+	notes = json_at_path(root, "metadata.annotations");
+	is_true(json_get_str(notes, STATE) != NULL);
+	is_true(strstr(json_get_str(notes, STATE), "state") == NULL);
+	to_alpha(d);
+	is_true(json_get(json_at_path(root, "metadata.annotations"), STATE) == NULL);
+}
+
+TEST(case_8_to_10_sandbox_born_in_v1beta1)
+{
+	static const struct {
+		const char *spec;
+		int replicas;
+	} rows[] = {
+		{ "{'operatingMode':'Running'}", 1 },
+		{ "{'operatingMode':'Suspended'}", 0 },
+		{ "{}", 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autoptr(json_doc) d = doc("{'status':{'nodeName':'n'}}");
+		autoptr(json_doc) spec = doc(rows[i].spec);
+		struct json *root = json_root(d);
+
+		json_set(d, root, "spec", json_copy(d, json_root(spec)));
+		to_alpha(d);
+		eq_int(json_int(json_at_path(root, "spec.replicas"), -1), rows[i].replicas);
+		eq_int(json_int(json_at_path(root, "status.replicas"), -1), rows[i].replicas);
+		is_true(json_at_path(root, "spec.operatingMode") == NULL);
+		is_true(json_at_path(root, "status.nodeName") == NULL);
+	}
+}
+
+TEST(sandbox_state_that_is_not_ours_restores_nothing)
+{
+	autoptr(json_doc) d = doc("{'metadata':{'annotations':{'" STATE "':'{'}},"
+				  "'spec':{'operatingMode':'Running'}}");
+
+	to_alpha(d);
+	eq_json(json_get(json_root(d), "spec"), "{'replicas':1}");
+	eq_json(json_get(json_root(d), "metadata"), "{}");
+}
+
+TEST(events_of_both_groups_are_one_object)
+{
+	static const char events[] =
+		"{'apiVersion':'events.k8s.io/v1','kind':'Event','metadata':{'name':'e'},"
+		"'eventTime':'2026-01-01T00:00:00.000000Z','reportingController':'c',"
+		"'reportingInstance':'i','action':'a','reason':'r','regarding':{'name':'x'},"
+		"'related':{'name':'y'},'note':'n','type':'Normal','deprecatedCount':2,"
+		"'deprecatedSource':{'component':'q'},"
+		"'deprecatedFirstTimestamp':'2026-01-01T00:00:00Z',"
+		"'deprecatedLastTimestamp':'2026-01-01T00:00:01Z','series':{'count':3}}";
+	autoptr(json_doc) d = doc(events);
+	struct causes c = { 0 };
+
+	works(kind_events_event.to_storage(d));
+	eq_json(json_root(d),
+		"{'apiVersion':'v1','kind':'Event','metadata':{'name':'e'},"
+		"'eventTime':'2026-01-01T00:00:00.000000Z','reportingComponent':'c',"
+		"'reportingInstance':'i','action':'a','reason':'r','involvedObject':{'name':'x'},"
+		"'related':{'name':'y'},'message':'n','type':'Normal','count':2,"
+		"'source':{'component':'q'},'firstTimestamp':'2026-01-01T00:00:00Z',"
+		"'lastTimestamp':'2026-01-01T00:00:01Z','series':{'count':3}}");
+	schema_prune(d, json_root(d), kind_event.type, &c);
+	eq_int(c.n, 0);
+	works(kind_events_event.from_storage(d));
+	eq_json(json_root(d), events);
+	schema_prune(d, json_root(d), kind_events_event.type, &c);
+	eq_int(c.n, 0);
+	causes_done(&c);
+}

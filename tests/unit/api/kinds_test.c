@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api_test.h"
+
+/* Defaults and rules of the kinds. The expected answers are a kube-apiserver's. */
+
+static void admits(const struct kind *k, const char *object, const char *after)
+{
+	autoptr(json_doc) d = doc(object);
+	struct causes c = { 0 };
+	autofree char *text = NULL;
+
+	admit(d, k, NULL, &c);
+	text = causes_text(&c);
+	if (c.n)
+		print_error("%s\n", text);
+	eq_int(c.n, 0);
+	eq_json(json_root(d), after);
+	causes_done(&c);
+}
+
+TEST(pod_gets_its_defaults)
+{
+	admits(&kind_pod, "{'spec':{'containers':[{'name':'a','image':'x'}]}}",
+	       "{'spec':{'containers':[{'name':'a','image':'x','imagePullPolicy':'Always',"
+	       "'terminationMessagePath':'/dev/termination-log','terminationMessagePolicy':'File',"
+	       "'resources':{}}],'restartPolicy':'Always','terminationGracePeriodSeconds':30,"
+	       "'dnsPolicy':'ClusterFirst','serviceAccountName':'default',"
+	       "'serviceAccount':'default','securityContext':{},"
+	       "'schedulerName':'default-scheduler','enableServiceLinks':true},"
+	       "'status':{'phase':'Pending','qosClass':'BestEffort'}}");
+}
+
+TEST(pull_policy_follows_the_tag)
+{
+	static const struct {
+		const char *image, *policy;
+	} rows[] = {
+		{ "x", "Always" },
+		{ "x:latest", "Always" },
+		{ "x:1", "IfNotPresent" },
+		{ "host:5000/x", "Always" },
+		{ "host:5000/x:1", "IfNotPresent" },
+		{ "x@sha256:0", "IfNotPresent" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autoptr(json_doc) d = doc("{'spec':{'containers':[{'name':'a'}]}}");
+		struct json *c = json_at_path(json_root(d), "spec.containers.0");
+
+		json_set_str(d, c, "image", rows[i].image);
+		kind_pod.complete(d, NULL);
+		eq_str(json_get_str(c, "imagePullPolicy"), rows[i].policy);
+	}
+}
+
+TEST(limits_become_requests_and_quality_of_service)
+{
+	static const struct {
+		const char *resources, *after, *qos;
+	} rows[] = {
+		{ "{'limits':{'cpu':0.5,'memory':'1024Mi'}}",
+		  "{'limits':{'cpu':'500m','memory':'1Gi'},'requests':{'cpu':'500m','memory':'1Gi'}}",
+		  "Guaranteed" },
+		{ "{'requests':{'cpu':'1'}}", "{'requests':{'cpu':'1'}}", "Burstable" },
+		{ "{'limits':{'cpu':'1'}}", "{'limits':{'cpu':'1'},'requests':{'cpu':'1'}}",
+		  "Burstable" },
+		{ "{'limits':{'nvidia.com/gpu':1}}",
+		  "{'limits':{'nvidia.com/gpu':'1'},'requests':{'nvidia.com/gpu':'1'}}",
+		  "BestEffort" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autoptr(json_doc) d = doc("{'spec':{'containers':[{'name':'a','image':'x'}]}}");
+		autoptr(json_doc) r = doc(rows[i].resources);
+		struct json *c = json_at_path(json_root(d), "spec.containers.0");
+
+		json_set(d, c, "resources", json_copy(d, json_root(r)));
+		kind_pod.complete(d, NULL);
+		eq_json(json_get(c, "resources"), rows[i].after);
+		eq_str(json_str(json_at_path(json_root(d), "status.qosClass")), rows[i].qos);
+	}
+}
+
+TEST(pod_update_keeps_status)
+{
+	autoptr(json_doc) d = doc("{'spec':{},'status':{'phase':'Running'}}");
+
+	kind_pod.complete(d, json_root(d));
+	eq_json(json_get(json_root(d), "status"), "{'phase':'Running'}");
+}
+
+TEST(other_kinds_get_their_defaults)
+{
+	admits(&kind_service,
+	       "{'metadata':{'name':'s'},'spec':{'ports':[{'port':80}],'selector':{'a':'b'}}}",
+	       "{'metadata':{'name':'s'},'spec':{'ports':[{'port':80,'protocol':'TCP',"
+	       "'targetPort':80}],'selector':{'a':'b'},'type':'ClusterIP','sessionAffinity':'None',"
+	       "'internalTrafficPolicy':'Cluster','ipFamilies':['IPv4'],"
+	       "'ipFamilyPolicy':'SingleStack'},'status':{'loadBalancer':{}}}");
+	admits(&kind_service, "{'metadata':{'name':'s'},'spec':{'clusterIP':'None'}}",
+	       "{'metadata':{'name':'s'},'spec':{'clusterIP':'None','clusterIPs':['None'],"
+	       "'type':'ClusterIP','sessionAffinity':'None','internalTrafficPolicy':'Cluster',"
+	       "'ipFamilies':['IPv4'],'ipFamilyPolicy':'SingleStack'},"
+	       "'status':{'loadBalancer':{}}}");
+	admits(&kind_persistent_volume_claim,
+	       "{'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':"
+	       "'1024Mi'}}}}",
+	       "{'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'1Gi'}},"
+	       "'volumeMode':'Filesystem'},'status':{'phase':'Pending'}}");
+	admits(&kind_secret, "{'stringData':{'a':'b'},'data':{'c':'ZA=='}}",
+	       "{'data':{'c':'ZA==','a':'Yg=='},'type':'Opaque'}");
+	admits(&kind_namespace, "{'metadata':{'name':'n'}}",
+	       "{'metadata':{'name':'n','labels':{'kubernetes.io/metadata.name':'n'}},"
+	       "'spec':{'finalizers':['kubernetes']},'status':{'phase':'Active'}}");
+	admits(&kind_network_policy, "{'spec':{'egress':[{'ports':[{'port':53}]}]}}",
+	       "{'spec':{'egress':[{'ports':[{'port':53,'protocol':'TCP'}]}],'podSelector':{},"
+	       "'policyTypes':['Ingress','Egress']}}");
+}
+
+TEST(rules_of_kinds_are_worded_like_kubernetes)
+{
+#define POD(spec) "{'metadata':{'name':'p'},'spec':{" spec "}}"
+#define ONE(more) POD("'containers':[{'name':'a','image':'x'" more "}]")
+	static const struct {
+		const struct kind *kind;
+		const char *object, *text;
+	} rows[] = {
+		{ &kind_pod, POD(""), "spec.containers: Required value" },
+		{ &kind_pod, POD("'containers':[]"), "spec.containers: Required value" },
+		{ &kind_pod, POD("'containers':[{'image':'x'}]"),
+		  "spec.containers[0].name: Required value" },
+		{ &kind_pod, POD("'containers':[{'name':'a'}]"),
+		  "spec.containers[0].image: Required value" },
+		{ &kind_pod,
+		  POD("'containers':[{'name':'a','image':'x'},{'name':'a','image':'x'}]"),
+		  "spec.containers[1].name: Duplicate value: \"a\"" },
+		{ &kind_pod, POD("'containers':[{'name':'a','image':'x'}],'restartPolicy':'X'"),
+		  "spec.restartPolicy: Unsupported value: \"X\": supported values: \"Always\", "
+		  "\"OnFailure\", \"Never\"" },
+		{ &kind_pod, ONE(",'volumeMounts':[{'name':'v','mountPath':'/v'}]"),
+		  "spec.containers[0].volumeMounts[0].name: Not found: \"v\"" },
+		{ &kind_pod, ONE(",'ports':[{'containerPort':70000}]"),
+		  "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 "
+		  "and 65535, inclusive" },
+		{ &kind_pod, ONE(",'env':[{'name':'A=B'}]"),
+		  "spec.containers[0].env[0].name: Invalid value: \"A=B\": a valid environment "
+		  "variable name must consist only of printable ASCII characters other than '='" },
+		{ &kind_pod, ONE(",'resources':{'limits':{'cpu':'1'},'requests':{'cpu':'2'}}"),
+		  "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or "
+		  "equal to cpu limit of 1" },
+		{ &kind_pod, ONE(",'livenessProbe':{}"),
+		  "spec.containers[0].livenessProbe: Required value: must specify a handler type" },
+		{ &kind_service, "{'metadata':{'name':'s'},'spec':{}}",
+		  "spec.ports: Required value" },
+		{ &kind_service,
+		  "{'metadata':{'name':'s'},'spec':{'type':'X','ports':[{'port':1}]}}",
+		  "spec.type: Unsupported value: \"X\": supported values: \"ClusterIP\", "
+		  "\"ExternalName\", \"LoadBalancer\", \"NodePort\"" },
+		{ &kind_persistent_volume_claim, "{'spec':{'accessModes':['ReadWriteOnce']}}",
+		  "spec.resources[storage]: Required value" },
+		{ &kind_secret, "{'type':'kubernetes.io/ssh-auth'}",
+		  "data[ssh-privatekey]: Required value" },
+		{ &kind_namespace, "{'metadata':{'name':'a.b'}}",
+		  "metadata.name: Invalid value: \"a.b\": must not contain dots" },
+		{ &kind_lease, "{'spec':{'leaseDurationSeconds':0}}",
+		  "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0" },
+		{ &kind_network_policy, "{'spec':{'ingress':[{'from':[{}]}]}}",
+		  "spec.ingress[0].from[0]: Required value: must specify a peer" },
+		{ &kind_event, "{'metadata':{'namespace':'a'},'involvedObject':{'namespace':'b'}}",
+		  "involvedObject.namespace: Invalid value: \"b\": does not match event.namespace" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autoptr(json_doc) d = doc(rows[i].object);
+		struct causes c = { 0 };
+		autofree char *text = NULL;
+
+		admit(d, rows[i].kind, NULL, &c);
+		text = causes_text(&c);
+		eq_str(text, rows[i].text);
+		causes_done(&c);
+	}
+}
+
+/* The texts of causes after changing old into now, or "[]". */
+static void changes(const struct kind *k, const char *old, const char *now, const char *text)
+{
+	autoptr(json_doc) was = doc(old);
+	autoptr(json_doc) d = doc(now);
+	struct causes c = { 0 };
+	autofree char *have = NULL;
+
+	k->validate(json_root(d), json_root(was), &c);
+	have = causes_text(&c);
+	if (!str_starts(have, text)) {
+		print_error("have %s\nwant %s\n", have, text);
+		fail();
+	}
+	causes_done(&c);
+}
+
+TEST(pod_may_change_its_image_and_little_else)
+{
+#define WITH(more) "{'spec':{'containers':[{'name':'a','image':'x'}]" more "}}"
+	changes(&kind_pod, WITH(""), "{'spec':{'containers':[{'name':'a','image':'y'}]}}", "[]");
+	changes(&kind_pod, WITH(""), WITH(",'activeDeadlineSeconds':5"), "[]");
+	changes(&kind_pod, WITH(",'activeDeadlineSeconds':5"), WITH(",'activeDeadlineSeconds':6"),
+		"spec.activeDeadlineSeconds: Invalid value: 6");
+	changes(&kind_pod, WITH(""), WITH(",'tolerations':[{'key':'a','operator':'Exists'}]"),
+		"[]");
+	changes(&kind_pod, WITH(",'tolerations':[{'key':'a','operator':'Exists'}]"), WITH(""),
+		"spec.tolerations: Forbidden: ");
+	changes(&kind_pod, WITH(""), WITH(",'nodeName':'n'"),
+		"spec: Forbidden: pod updates may not change fields other than ");
+	changes(&kind_pod, WITH(""),
+		"{'spec':{'containers':[{'name':'a','image':'x'},{'name':'b','image':'x'}]}}",
+		"spec.containers: Forbidden: pod updates may not add or remove containers");
+}
+
+TEST(other_kinds_keep_what_is_immutable)
+{
+#define CLAIM(size, more)                                                                    \
+	"{'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'" size \
+	"'}}" more "},'status':{'phase':'Bound'}}"
+	changes(&kind_persistent_volume_claim, CLAIM("1Gi", ""), CLAIM("2Gi", ""), "[]");
+	changes(&kind_persistent_volume_claim, CLAIM("2Gi", ""), CLAIM("1Gi", ""),
+		"spec.resources.requests.storage: Forbidden");
+	changes(&kind_persistent_volume_claim, CLAIM("1Gi", ""), CLAIM("1Gi", ",'volumeName':'v'"),
+		"[]");
+	changes(&kind_persistent_volume_claim, CLAIM("1Gi", ",'volumeName':'v'"),
+		CLAIM("1Gi", ",'volumeName':'w'"), "spec: Forbidden: spec is immutable");
+	changes(&kind_secret, "{'type':'a'}", "{'type':'b'}",
+		"type: Invalid value: \"b\": field is immutable");
+	changes(&kind_secret, "{'immutable':true,'data':{'a':'Yg=='}}", "{'immutable':true}",
+		"data: Forbidden: field is immutable when `immutable` is set");
+	changes(&kind_config_map, "{'immutable':true}", "{}", "immutable: Forbidden");
+	changes(&kind_service, "{'spec':{'clusterIP':'10.0.0.1','ports':[{'port':1}]}}",
+		"{'spec':{'clusterIP':'10.0.0.2','ports':[{'port':1}]}}",
+		"spec.clusterIPs[0]: Invalid value: ");
+	changes(&kind_endpoint_slice, "{'addressType':'IPv4'}", "{'addressType':'IPv6'}",
+		"addressType: Invalid value: \"IPv6\": field is immutable");
+}
+
+TEST(sandbox_volume_claim_templates_are_immutable_in_v1beta1_only)
+{
+#define VCT "'volumeClaimTemplates':[{'metadata':{'name':'d'},'spec':{}}]"
+	changes(&kind_sandbox, "{'spec':{}}", "{'spec':{" VCT "}}",
+		"spec: Invalid value: volumeClaimTemplates is immutable");
+	changes(&kind_sandbox, "{'spec':{" VCT "}}", "{'spec':{}}",
+		"spec: Invalid value: volumeClaimTemplates is immutable");
+	changes(&kind_sandbox, "{'spec':{" VCT "}}",
+		"{'spec':{" VCT ",'operatingMode':'Suspended'}}", "[]");
+	changes(&kind_sandbox_v1alpha1, "{'spec':{}}", "{'spec':{" VCT "}}", "[]");
+}
+
+TEST(sandbox_with_a_service_needs_a_short_name)
+{
+#define LONG        "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggg"
+#define NAMED(spec) "{'metadata':{'name':'" LONG "'},'spec':{" spec "}}"
+	static const struct kind *const both[] = { &kind_sandbox, &kind_sandbox_v1alpha1 };
+
+	for (size_t i = 0; i < ARRAY_LEN(both); i++) {
+		autoptr(json_doc) d = doc(NAMED("'service':true"));
+		struct causes c = { 0 };
+
+		both[i]->validate(json_root(d), NULL, &c);
+		eq_int(c.n, 1);
+		eq_str(c.list[0].field, "metadata.name");
+		causes_done(&c);
+		changes(both[i], NAMED(""), NAMED("'service':true"),
+			"metadata.name: Invalid value");
+		changes(both[i], NAMED("'service':false"), NAMED("'service':true"),
+			"metadata.name: Invalid value");
+		changes(both[i], NAMED("'service':true"), NAMED("'service':true"), "[]");
+		changes(both[i], NAMED(""), NAMED("'service':false"), "[]");
+	}
+}
+
+/* §1.5: a Pod that a Pod's own rules would refuse is found out by the controller, not here. */
+TEST(sandbox_template_is_not_judged_by_the_rules_of_pods)
+{
+	admits(&kind_sandbox,
+	       "{'metadata':{'name':'s'},'spec':{'podTemplate':{'spec':{'containers':[{'name':'A B'}],"
+	       "'restartPolicy':'Sometimes'}}}}",
+	       "{'metadata':{'name':'s'},'spec':{'podTemplate':{'spec':{'containers':[{'name':'A B'}],"
+	       "'restartPolicy':'Sometimes'}},'shutdownPolicy':'Retain','operatingMode':'Running'}}");
+}
