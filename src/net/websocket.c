@@ -16,7 +16,9 @@
  * server must refuse, and between frames is where a pause or a full output can stop the reading.
  */
 enum {
-	CLOSE_WAIT_MS = 5000, /* for the peer's answer to our close */
+	/* For the peer's answer to our close. It may be slow to take what comes before that: a
+	 * program whose output goes to a pager stands still while somebody reads. */
+	CLOSE_WAIT_MS = 10 * 60 * 1000,
 	KEY_TEXT_LEN = 24,
 };
 
