@@ -50,6 +50,7 @@ static struct err *map_ids(pid_t pid, const char *file, uint32_t base)
 static struct err *open_userns(struct slot *s, pid_t pid)
 {
 	struct err *e = map_ids(pid, "uid_map", s->spec->base);
+	autoclose fd = -1;
 	char path[64];
 
 	if (!e)
@@ -57,7 +58,8 @@ static struct err *open_userns(struct slot *s, pid_t pid)
 	if (e)
 		return e;
 	(void)snprintf(path, sizeof(path), "proc/%d/ns/user", (int)pid);
-	s->userns = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	s->userns = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_KEEP);
 	return s->userns < 0 ? err_sys(errno, "open the user namespace") : NULL;
 }
 

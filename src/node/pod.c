@@ -241,7 +241,7 @@ static bool may_restart(const struct container *c)
 
 static void restart(struct container *c)
 {
-	bool steady = c->end.finished - c->end.started > STEADY_US;
+	bool steady = c->end.started && c->end.finished - c->end.started > STEADY_US;
 
 	container_again(c);
 	if (steady)
