@@ -210,6 +210,8 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 	e = meta_check_type(op->kind, d);
 	if (!e)
 		e = namespace_open(op->s, op->kind, op->ns, op->name);
+	if (err_is(e, ERR_NOT_FOUND))
+		op->absent_ns = op->ns;
 	if (!e)
 		e = prune(op, d);
 	if (!e)

@@ -44,6 +44,12 @@ static struct err *check_place(const struct op *op, const struct json *meta)
 	if ((op->kind->flags & KIND_NAMESPACED) && !str_empty(ns) && !str_eq(ns, op->ns))
 		return err_new(ERR_MALFORMED, "the namespace of the provided object does not match "
 					      "the namespace sent on the request");
+	if (*op->name && str_empty(name) && op->external)
+		return err_new(
+			ERR_MALFORMED,
+			"the name of the object (%s based on URL) was undeterminable: name must "
+			"be provided",
+			op->name);
 	if (*op->name && !str_empty(name) && !str_eq(name, op->name))
 		return err_new(
 			ERR_MALFORMED,

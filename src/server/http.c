@@ -97,6 +97,10 @@ static struct err *let_in(struct call *c)
 		return routed;
 	if (c->route.resource)
 		e = check_resource(&c->route);
+	if (e) {
+		c->route.kind = NULL; /* the error is about the path, not about an object */
+		return e;
+	}
 	if (!e && http_request_body_len(c->req) > BODY_MAX)
 		e = err_new(ERR_TOO_LARGE, "Request entity too large: limit is %d", BODY_MAX);
 	return e;

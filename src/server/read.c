@@ -67,20 +67,25 @@ static struct err *read_version(struct call *c, struct page *p)
 	uint64_t wanted = 0;
 	struct err *e;
 
-	if (str_empty(rev)) {
-		return str_empty(match)
-			       ? NULL
-			       : err_new(ERR_MALFORMED, "resourceVersionMatch is forbidden "
-							"unless resourceVersion is provided");
-	}
+	if (str_empty(rev) && str_empty(match))
+		return NULL;
+	if (str_empty(rev))
+		return option_invalid(c, "ListOptions", CAUSE_FORBIDDEN, "resourceVersionMatch",
+				      "Forbidden: resourceVersionMatch is forbidden unless "
+				      "resourceVersion is provided");
 	e = parse_uint(rev, UINT64_MAX, &wanted);
 	if (e) {
 		err_free(e);
 		return err_new(ERR_MALFORMED, "Invalid value: \"%s\": resourceVersion", rev);
 	}
-	if (wanted > p->rev)
-		return err_new(ERR_TIMEOUT, "Too large resource version: %llu, current: %llu",
+	if (wanted > p->rev) {
+		/* client-go knows it by this message, and lists anew without a version. */
+		causes_add(&c->causes, CAUSE_INVALID, "resourceVersion",
+			   "Too large resource version");
+		return err_new(ERR_TIMEOUT,
+			       "Timeout: Too large resource version: %llu, current: %llu",
 			       (unsigned long long)wanted, (unsigned long long)p->rev);
+	}
 	if (str_eq(match, "Exact") && wanted < p->rev) {
 		p->rev = wanted;
 	}

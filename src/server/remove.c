@@ -16,13 +16,14 @@ static struct err *check_conditions(const struct op *op, const struct object *o,
 	autofree char *why = NULL;
 
 	if (w->uid && !str_eq(w->uid, o->uid))
-		why = xasprintf(
-			"Precondition failed: UID in precondition: %s, UID in object meta: %s",
-			w->uid, o->uid);
+		why = xasprintf("the UID in the precondition (%s) does not match the UID in record "
+				"(%s). The object might have been deleted and then recreated",
+				w->uid, o->uid);
 	else if (w->rev && w->rev != o->rev)
-		why = xasprintf("Precondition failed: ResourceVersion in precondition: %llu, "
-				"ResourceVersion in object meta: %llu",
-				(unsigned long long)w->rev, (unsigned long long)o->rev);
+		why = xasprintf(
+			"the ResourceVersion in the precondition (%llu) does not match the "
+			"ResourceVersion in record (%llu). The object might have been modified",
+			(unsigned long long)w->rev, (unsigned long long)o->rev);
 	return why ? err_changed(op->kind, o->name, why) : NULL;
 }
 

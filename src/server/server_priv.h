@@ -184,6 +184,9 @@ must_use struct err *err_absent(const struct kind *k, const char *name);
 must_use struct err *err_present(const struct kind *k, const char *name);
 must_use struct err *err_changed(const struct kind *k, const char *name, const char *why);
 must_use struct err *err_forbidden(const struct kind *k, const char *name, const char *why);
+/* A parameter of the request is wrong: about CreateOptions, ListOptions … of meta.k8s.io. */
+must_use struct err *option_invalid(struct call *c, const char *options, enum cause_reason reason,
+				    const char *field, const char *message);
 must_use struct err *err_invalid(const struct kind *k, const char *name, const struct causes *c);
 
 /* auth.c, tokens.c, authz.c */
@@ -223,6 +226,7 @@ struct op {
 	void *warn_arg;
 
 	struct causes causes;  /* of an ERR_INVALID */
+	const char *absent_ns; /* the ERR_NOT_FOUND is about this namespace */
 	struct object *result; /* the state after, as stored; a reference */
 	bool removed;          /* the object is gone */
 };

@@ -75,7 +75,8 @@ static struct json *details_of(struct json_doc *d, enum err_code code,
 	if (*about->kind->group)
 		json_set_str(d, details, "group", about->kind->group);
 	json_set_str(d, details, "kind",
-		     code == ERR_INVALID ? about->kind->kind : about->kind->plural);
+		     code == ERR_INVALID || !about->kind->plural ? about->kind->kind
+								 : about->kind->plural);
 	add_causes(d, details, about->causes);
 	return details;
 }
@@ -88,9 +89,9 @@ struct json_doc *status_failure(const struct err *e, const struct status_about *
 
 	json_set_str(d, o, "message", err_text(e));
 	json_set_str(d, o, "reason", statuses[code].reason);
-	if (about && about->kind)
-		details = details_of(d, code, about);
-	if (code == ERR_EXHAUSTED || code == ERR_UNAVAILABLE) {
+	if (about && code != ERR_MALFORMED && code != ERR_UNAUTHENTICATED)
+		details = about->kind ? details_of(d, code, about) : json_obj(d);
+	if (code == ERR_EXHAUSTED || code == ERR_UNAVAILABLE || code == ERR_TIMEOUT) {
 		if (!details)
 			details = json_obj(d);
 		json_set_int(d, details, "retryAfterSeconds", 1);
@@ -170,4 +171,16 @@ struct err *err_invalid(const struct kind *k, const char *name, const struct cau
 		buf_printf(&b, "%s%s: %s", i ? ", " : "", c->list[i].field, c->list[i].message);
 	return err_new(ERR_INVALID, "%s \"%s\" is invalid: %s%s%s", qualified(k, k->kind).s,
 		       name ? name : "", c->n > 1 ? "[" : "", buf_str(&b), c->n > 1 ? "]" : "");
+}
+
+struct err *option_invalid(struct call *c, const char *options, enum cause_reason reason,
+			   const char *field, const char *message)
+{
+	struct kind *k = arena_new_of(c->arena, struct kind);
+
+	*k = (struct kind){ .group = "meta.k8s.io", .kind = options };
+	causes_add(&c->causes, reason, field, "%s", message);
+	c->route.kind = k;
+	c->route.name = "";
+	return err_invalid(k, "", &c->causes);
 }

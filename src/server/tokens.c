@@ -295,8 +295,11 @@ static struct err *token_request(struct call *c, struct json_doc *d)
 	e = read_wish(c, json_root(d), &w);
 	if (e)
 		return e;
-	if (c->causes.n)
+	if (c->causes.n) {
+		c->route.kind = &request;
+		c->route.name = "";
 		return err_invalid(&request, "", &c->causes);
+	}
 	return issue(c, &w, d);
 }
 

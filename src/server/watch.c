@@ -149,6 +149,16 @@ static void finish(struct watcher *w)
 	http_respond_end(req); /* on_ended() frees the watcher, later in this turn */
 }
 
+/* ERR_GONE in the words that clients know; other errors pass. */
+static struct err *too_old(struct err *e, const struct server *s, uint64_t rev)
+{
+	if (!err_is(e, ERR_GONE))
+		return e;
+	err_free(e);
+	return err_new(ERR_GONE, "too old resource version: %llu (%llu)", (unsigned long long)rev,
+		       (unsigned long long)store_oldest_rev(s->store));
+}
+
 /* Sends what there is while the connection takes it. */
 static void pump(struct watcher *w)
 {
@@ -163,13 +173,7 @@ static void pump(struct watcher *w)
 	}
 	if (!e)
 		return;
-	if (err_is(e, ERR_GONE)) {
-		err_free(e);
-		e = err_new(ERR_GONE, "too old resource version: %llu (%llu)",
-			    (unsigned long long)store_watch_rev(w->watch),
-			    (unsigned long long)store_oldest_rev(w->s->store));
-	}
-	send_error(w, e);
+	send_error(w, too_old(e, w->s, store_watch_rev(w->watch)));
 	finish(w);
 }
 
@@ -225,17 +229,16 @@ static struct err *read_beginning(struct call *c, struct beginning *ret)
 		return err_new(ERR_MALFORMED, "Invalid value: \"%s\": resourceVersion", rev);
 	}
 	if (send && !str_eq(match, "NotOlderThan"))
-		return err_new(ERR_INVALID,
-			       "ListOptions.meta.k8s.io \"\" is invalid: "
-			       "resourceVersionMatch: Forbidden: sendInitialEvents "
-			       "requires setting resourceVersionMatch to NotOlderThan");
+		return option_invalid(c, "ListOptions", CAUSE_FORBIDDEN, "resourceVersionMatch",
+				      "Forbidden: sendInitialEvents requires setting "
+				      "resourceVersionMatch to NotOlderThan");
 	if (!send && !str_empty(match))
-		return err_new(ERR_INVALID,
-			       "ListOptions.meta.k8s.io \"\" is invalid: "
-			       "resourceVersionMatch: Forbidden: resourceVersionMatch is "
-			       "forbidden for watch unless sendInitialEvents is provided");
-	if (from > newest)
-		return err_new(ERR_TIMEOUT, "Too large resource version: %llu, current: %llu",
+		return option_invalid(
+			c, "ListOptions", CAUSE_FORBIDDEN, "resourceVersionMatch",
+			"Forbidden: resourceVersionMatch is forbidden for watch unless "
+			"sendInitialEvents is provided");
+	if (from > newest) /* of a store that is no more: whoever holds it must start over */
+		return err_new(ERR_GONE, "resource version %llu is in the future (%llu)",
 			       (unsigned long long)from, (unsigned long long)newest);
 	ret->mark = send && call_query_true(c, "sendInitialEvents");
 	ret->initial = ret->mark || (!send && from == 0);
@@ -307,8 +310,9 @@ static struct err *watcher_new(struct call *c, struct filter *f, const struct be
 	if (!e)
 		e = read_timeout(c, &timeout_s);
 	if (!e)
-		e = store_watch_new(c->s->store, buf_head(&f->prefix), b->from, on_wake, w,
-				    &w->watch);
+		e = too_old(store_watch_new(c->s->store, buf_head(&f->prefix), b->from, on_wake, w,
+					    &w->watch),
+			    c->s, b->from);
 	if (!e)
 		e = count_watch(c);
 	if (e) {
@@ -366,15 +370,8 @@ void handle_watch(struct call *c)
 	if (!e)
 		e = watcher_new(c, &f, &b, &w);
 	filter_done(&f);
-	if (!e) {
+	if (e)
+		call_fail(c, e);
+	else
 		start(w, &b);
-		return;
-	}
-	if (err_is(e, ERR_GONE)) {
-		err_free(e);
-		e = err_new(ERR_GONE, "too old resource version: %llu (%llu)",
-			    (unsigned long long)b.from,
-			    (unsigned long long)store_oldest_rev(c->s->store));
-	}
-	call_fail(c, e);
 }

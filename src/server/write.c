@@ -10,19 +10,39 @@
  * once the commit is on disk. The answer carries the object as this write left it, whatever
  * controllers have made of it since.
  */
-static struct err *read_dry_run(const char *text, bool *ret)
+static const char *options_of(const struct call *c)
+{
+	static const char *const names[VERB_MAX_] = {
+		[VERB_GET] = "GetOptions",       [VERB_LIST] = "ListOptions",
+		[VERB_WATCH] = "ListOptions",    [VERB_CREATE] = "CreateOptions",
+		[VERB_UPDATE] = "UpdateOptions", [VERB_PATCH] = "PatchOptions",
+		[VERB_DELETE] = "DeleteOptions", [VERB_DELETE_COLLECTION] = "DeleteOptions",
+	};
+
+	return names[c->route.verb];
+}
+
+static struct err *unsupported(struct call *c, const char *field, const char *value,
+			       const char *supported)
+{
+	const char *text = arena_printf(c->arena, "Unsupported value: %s: supported values: %s",
+					value, supported);
+
+	return option_invalid(c, options_of(c), CAUSE_UNSUPPORTED, field, text);
+}
+
+static struct err *read_dry_run(struct call *c, const char *text, bool *ret)
 {
 	if (str_empty(text))
 		return NULL;
 	if (!str_eq(text, "All"))
-		return err_new(ERR_MALFORMED,
-			       "dryRun: Unsupported value: \"%s\": supported values: \"All\"",
-			       text);
+		return unsupported(c, "dryRun", arena_printf(c->arena, "[\"%s\"]", text),
+				   "\"All\"");
 	*ret = true;
 	return NULL;
 }
 
-static struct err *read_strictness(const char *text, enum strictness *ret)
+static struct err *read_strictness(struct call *c, const char *text, enum strictness *ret)
 {
 	*ret = STRICTNESS_WARN;
 	if (str_eq(text, "Strict"))
@@ -30,10 +50,8 @@ static struct err *read_strictness(const char *text, enum strictness *ret)
 	else if (str_eq(text, "Ignore"))
 		*ret = STRICTNESS_IGNORE;
 	else if (!str_empty(text) && !str_eq(text, "Warn"))
-		return err_new(ERR_MALFORMED,
-			       "fieldValidation: Unsupported value: \"%s\": supported values: "
-			       "\"Ignore\", \"Warn\", \"Strict\"",
-			       text);
+		return unsupported(c, "fieldValidation", arena_printf(c->arena, "\"%s\"", text),
+				   "\"\", \"Ignore\", \"Strict\", \"Warn\"");
 	return NULL;
 }
 
@@ -53,8 +71,8 @@ struct err *op_of_call(struct call *c, struct op *ret)
 		.warn = call_warn,
 		.warn_arg = c,
 	};
-	e = read_dry_run(call_query(c, "dryRun"), &ret->dry_run);
-	return e ? e : read_strictness(call_query(c, "fieldValidation"), &ret->unknown);
+	e = read_dry_run(c, call_query(c, "dryRun"), &ret->dry_run);
+	return e ? e : read_strictness(c, call_query(c, "fieldValidation"), &ret->unknown);
 }
 
 void finish_write(struct call *c, struct op *op, int status, struct err *e)
@@ -67,11 +85,15 @@ void finish_write(struct call *c, struct op *op, int status, struct err *e)
 	if (!e)
 		e = render_text(&how, op->result, &text);
 	if (e) {
-		causes_done(&c->causes);
-		c->causes = op->causes;
-		op->causes = (struct causes){ 0 };
-		if (op->result && str_empty(c->route.name))
-			c->route.name = arena_strdup(c->arena, op->result->name);
+		if (op->causes.n) {
+			causes_done(&c->causes);
+			c->causes = op->causes;
+			op->causes = (struct causes){ 0 };
+		}
+		if (op->absent_ns) {
+			c->route.kind = &kind_namespace;
+			c->route.name = op->absent_ns;
+		}
 		call_fail(c, e);
 		return;
 	}
@@ -209,13 +231,14 @@ static struct err *options_of_body(struct call *c, const struct json *body,
 	e = read_rev(json_get(pre, "resourceVersion"), &ret->rev);
 	json_each(it, json_get(body, "dryRun"))
 		if (!e)
-			e = read_dry_run(json_str(it.val), ret_dry);
+			e = read_dry_run(c, json_str(it.val), ret_dry);
 	return e;
 }
 
 static struct err *options_of_query(struct call *c, struct delete_options *ret)
 {
 	const char *grace = call_query(c, "gracePeriodSeconds");
+	static const char *const policies[] = { "Background", "Foreground", "Orphan", NULL };
 	const char *policy = call_query(c, "propagationPolicy");
 	struct err *e = NULL;
 
@@ -223,7 +246,13 @@ static struct err *options_of_query(struct call *c, struct delete_options *ret)
 		e = parse_int(grace, 0, INT32_MAX, &ret->grace_s);
 	if (!str_empty(policy))
 		ret->propagation = policy;
-	return e ? err_recode(err_wrap(e, "read gracePeriodSeconds"), ERR_MALFORMED) : NULL;
+	if (e)
+		return err_recode(err_wrap(e, "read gracePeriodSeconds"), ERR_MALFORMED);
+	if (ret->propagation && !str_in(ret->propagation, policies))
+		return unsupported(c, "propagationPolicy",
+				   arena_printf(c->arena, "\"%s\"", ret->propagation),
+				   "\"Foreground\", \"Background\", \"Orphan\", \"nil\"");
+	return NULL;
 }
 
 static struct err *read_options(struct call *c, struct delete_options *ret, bool *ret_dry)

@@ -394,7 +394,7 @@ TEST(dry_run_stores_nothing)
 	autoptr(object) o = look(&f, &kind_config_map, "default", "a");
 	is_true(o != NULL);
 	autoanswer c = ask_q(&f, "POST", CONFIGS "?dryRun=Some", CONFIG("b"));
-	eq_int(c.status, 400);
+	eq_int(c.status, 422);
 	fixture_done(&f);
 }
 
