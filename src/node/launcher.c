@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/capability.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -25,6 +27,7 @@
  */
 enum {
 	FD_KEEP = 10, /* below are the numbers that cay-init gets */
+	PARKING_NICE = 10,
 };
 
 static int keep_high(int fd)
@@ -178,6 +181,22 @@ static int children_fd(void)
 	return keep_high(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+/*
+ * Parking is work for a lull: it steps back behind what runs, where we may step forward again when
+ * a plan comes (CAP_SYS_NICE).
+ */
+static void be_patient(void)
+{
+	cap_t caps = cap_get_proc();
+	cap_flag_value_t can = CAP_CLEAR;
+
+	if (caps)
+		(void)cap_get_flag(caps, CAP_SYS_NICE, CAP_EFFECTIVE, &can);
+	(void)cap_free(caps);
+	if (can == CAP_SET)
+		(void)setpriority(PRIO_PROCESS, 0, PARKING_NICE);
+}
+
 int launcher_main(unused int argc, unused char **argv)
 {
 	static struct launch_msg m;
@@ -187,6 +206,7 @@ int launcher_main(unused int argc, unused char **argv)
 	bool end = false;
 
 	(void)umask(022); /* what is made in a root is for its users */
+	be_patient();
 	(void)setsid(); /* a terminal's signals are for the daemon */
 	(void)fcntl(LAUNCH_FD, F_SETFD, FD_CLOEXEC);
 	while (!end) {

@@ -316,6 +316,7 @@ void slot_main(struct launcher *l, const struct slot_spec *spec)
 	e = launch_recv(spec->ctl, &m, &again);
 	if (!e && !m.len)
 		_exit(0); /* the daemon went away: nobody needs us */
+	(void)setpriority(PRIO_PROCESS, 0, 0); /* somebody waits now */
 	if (!e)
 		e = slot_launch(&s, &m);
 	report(spec->ctl, e);

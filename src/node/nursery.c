@@ -26,7 +26,8 @@ enum {
 	MAKER_NETS,
 	N_MAKERS,
 	RETRY_MS = 1000,
-	ASKED_MAX = 32, /* requests under way to one launcher */
+	ASKED_MAX = 4, /* requests under way to one launcher: more would only steal from each other */
+	REFILL_MS = 20, /* what was taken is replaced once its taker has had the processors */
 };
 
 struct wanted_net {
@@ -56,6 +57,7 @@ struct nursery {
 	unsigned n_berths, n_parking, n_nets;
 	char *trouble;
 	bool ending;
+	struct timer *refill;
 };
 
 static void maker_start(struct maker *m);
@@ -163,7 +165,8 @@ static void fill(struct nursery *y)
 
 	if (y->ending)
 		return;
-	while (maker_ready(slots) && y->n_berths + y->n_parking < y->target) {
+	while (maker_ready(slots) && y->n_parking < ASKED_MAX &&
+	       y->n_berths + y->n_parking < y->target) {
 		unsigned before = y->n_parking;
 
 		ask_berth(y);
@@ -279,6 +282,7 @@ static void on_berth(void *arg, unused unsigned ready)
 	list_add_tail(&y->berths, &b->on);
 	y->n_berths++;
 	set_trouble(y, NULL);
+	fill(y);
 	node_wake_waiting(y->node);
 }
 
@@ -495,6 +499,11 @@ static void on_retry(void *arg)
 	fill(m->nursery);
 }
 
+static void on_refill(void *arg)
+{
+	fill(arg);
+}
+
 struct err *nursery_start(struct node *n, const struct node_spec *spec, struct nursery **ret)
 {
 	struct nursery *y = xnew(struct nursery);
@@ -504,6 +513,7 @@ struct err *nursery_start(struct node *n, const struct node_spec *spec, struct n
 	y->launcher = xstrdup(spec->launcher);
 	y->init = xstrdup(spec->init);
 	y->stage = xasprintf("%s/stage", n->run_dir);
+	y->refill = timer_new(n->loop, on_refill, y);
 	y->target = spec->netns_pool ? spec->netns_pool : 16;
 	list_init(&y->berths);
 	list_init(&y->nets);
@@ -552,6 +562,7 @@ void nursery_free(struct nursery *y)
 		if (y->makers[i].fd >= 0)
 			(void)close(take_fd(y->makers[i].fd));
 	}
+	timer_free(y->refill);
 	list_each_safe(b, next_b, &y->berths, on)
 		berth_free(b);
 	list_each_safe(b, next_b, &y->parking, on)
@@ -568,6 +579,15 @@ void nursery_free(struct nursery *y)
 	free(y);
 }
 
+/* In a lull later, or at once when there is little left. */
+static void refill(struct nursery *y)
+{
+	if (y->n_berths < y->target / 2 || y->n_nets < y->target / 2)
+		fill(y);
+	else if (!timer_armed(y->refill))
+		timer_set(y->refill, REFILL_MS);
+}
+
 struct berth *nursery_take_berth(struct nursery *y)
 {
 	struct berth *b = NULL;
@@ -577,7 +597,7 @@ struct berth *nursery_take_berth(struct nursery *y)
 		list_del(&b->on);
 		y->n_berths--;
 	}
-	fill(y);
+	refill(y);
 	return b;
 }
 
@@ -590,7 +610,7 @@ struct net *nursery_take_net(struct nursery *y)
 		list_del(&net->on);
 		y->n_nets--;
 	}
-	fill(y);
+	refill(y);
 	return net;
 }
 

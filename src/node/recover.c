@@ -149,6 +149,21 @@ static void lost(struct container *c, const char *slot)
 	slot_release(n, slot, c->range);
 }
 
+/* The state file was written before the start: when that was, the object's status knows. */
+static usec told_start(const struct container *c)
+{
+	const char *member = c->init ? "initContainerStatuses" : "containerStatuses";
+	usec t = 0;
+
+	json_each(s, json_get(object_status(c->pod->obj), member)) {
+		const char *text = json_str(json_at_path(s.val, "state.running.startedAt"));
+
+		if (text && str_eq(json_get_str(s.val, "name"), c->name))
+			err_free(clock_parse(text, &t));
+	}
+	return t;
+}
+
 static void load_container(struct container *c, const struct json *v)
 {
 	struct node *n = c->pod->node;
@@ -157,6 +172,8 @@ static void load_container(struct container *c, const struct json *v)
 	c->attempt = (unsigned)json_get_int(v, "attempt", 0);
 	c->restarts = (unsigned)json_get_int(v, "restarts", 0);
 	c->started = json_get_int(v, "started", 0);
+	if (!c->started)
+		c->started = told_start(c);
 	c->range = (unsigned)json_get_int(v, "range", 0);
 	load_ending(&c->end, json_get(v, "end"));
 	load_ending(&c->last, json_get(v, "last"));
