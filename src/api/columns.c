@@ -2,6 +2,7 @@
 #include <ctype.h>
 
 #include "api/kind_priv.h"
+#include "api/members_priv.h"
 #include "api/meta.h"
 #include "base/buf.h"
 #include "base/str.h"
@@ -25,7 +26,7 @@ static struct json *labels_cell(struct json_doc *d, const struct json *labels)
 {
 	autobuf out = { 0 };
 
-	json_each(it, labels)
+	json_each(it, json_is(labels, JSON_OBJ) ? labels : NULL)
 		buf_printf(&out, "%s%s=%s", out.len ? "," : "", it.key,
 			   str_or(json_str(it.val), ""));
 	return or_none(d, &out);
@@ -293,7 +294,7 @@ static struct json *node_roles(struct json_doc *d, const struct json *obj, unuse
 	static const char prefix[] = "node-role.kubernetes.io/";
 	autobuf out = { 0 };
 
-	json_each(it, json_at_path(obj, "metadata.labels")) {
+	json_each(it, members(json_at_path(obj, "metadata.labels"))) {
 		if (str_starts(it.key, prefix) && it.key[strlen(prefix)])
 			add_item(&out, it.key + strlen(prefix));
 		else if (str_eq(it.key, "kubernetes.io/role"))
@@ -390,7 +391,7 @@ static struct json *policy_selector(struct json_doc *d, const struct json *obj, 
 	const struct json *selector = json_at_path(obj, "spec.podSelector");
 	autobuf out = { 0 };
 
-	json_each(it, json_get(selector, "matchLabels"))
+	json_each(it, members(json_get(selector, "matchLabels")))
 		buf_printf(&out, "%s%s=%s", out.len ? "," : "", it.key,
 			   str_or(json_str(it.val), ""));
 	json_each(it, json_get(selector, "matchExpressions")) {

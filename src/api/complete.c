@@ -11,7 +11,9 @@
 
 void complete_str(struct json_doc *d, struct json *obj, const char *key, const char *value)
 {
-	if (json_is(obj, JSON_OBJ) && str_empty(json_get_str(obj, key)))
+	const struct json *v = json_get(obj, key);
+
+	if (json_is(obj, JSON_OBJ) && (!v || str_eq(json_str(v), "")))
 		json_set_str(d, obj, key, value);
 }
 
@@ -25,6 +27,13 @@ void complete_obj(struct json_doc *d, struct json *obj, const char *key)
 {
 	if (json_is(obj, JSON_OBJ) && !json_get(obj, key))
 		json_set(d, obj, key, json_obj(d));
+}
+
+struct json *complete_need_obj(struct json_doc *d, struct json *obj, const char *key)
+{
+	const struct json *v = json_get(obj, key);
+
+	return !v || json_is(v, JSON_OBJ) ? json_need_obj(d, obj, key) : NULL;
 }
 
 void complete_quantities(struct json_doc *d, struct json *map)
@@ -54,21 +63,26 @@ void complete_quantities(struct json_doc *d, struct json *map)
 
 static struct json *spec_of(struct json_doc *d)
 {
-	return json_need_obj(d, json_root(d), "spec");
+	return complete_need_obj(d, json_root(d), "spec");
+}
+
+static struct json *need_labels(struct json_doc *d, struct json *meta)
+{
+	return json_is(meta, JSON_OBJ) ? complete_need_obj(d, meta, "labels") : NULL;
 }
 
 void complete_namespace(struct json_doc *d, const struct json *old)
 {
-	struct json *root = json_root(d), *meta = json_need_obj(d, root, "metadata");
+	struct json *root = json_root(d), *meta = json_get(root, "metadata");
+	struct json *spec = spec_of(d), *labels = need_labels(d, meta);
 	const char *name = json_get_str(meta, "name");
 
-	if (!str_empty(name))
-		json_set_str(d, json_need_obj(d, meta, "labels"), "kubernetes.io/metadata.name",
-			     name);
-	if (old)
+	if (labels && !str_empty(name))
+		json_set_str(d, labels, "kubernetes.io/metadata.name", name);
+	if (old || !spec)
 		return;
-	if (!json_get(spec_of(d), "finalizers"))
-		json_push_str(d, json_need_arr(d, spec_of(d), "finalizers"), "kubernetes");
+	if (!json_get(spec, "finalizers"))
+		json_push_str(d, json_need_arr(d, spec, "finalizers"), "kubernetes");
 	json_set_str(d, json_need_obj(d, root, "status"), "phase", "Active");
 }
 
@@ -102,6 +116,8 @@ void complete_service(struct json_doc *d, const struct json *old)
 {
 	struct json *spec = spec_of(d);
 
+	if (!spec)
+		return;
 	complete_str(d, spec, "type", "ClusterIP");
 	complete_str(d, spec, "sessionAffinity", "None");
 	complete_service_ports(d, json_get(spec, "ports"));
@@ -120,6 +136,8 @@ void complete_persistent_volume_claim(struct json_doc *d, const struct json *old
 {
 	struct json *spec = spec_of(d), *resources = json_get(spec, "resources");
 
+	if (!spec)
+		return;
 	complete_str(d, spec, "volumeMode", "Filesystem");
 	complete_quantities(d, json_get(resources, "requests"));
 	complete_quantities(d, json_get(resources, "limits"));
@@ -133,9 +151,9 @@ void complete_secret(struct json_doc *d, unused const struct json *old)
 	struct json *root = json_root(d), *text = json_get(root, "stringData"), *data;
 
 	complete_str(d, root, "type", "Opaque");
-	if (!json_is(text, JSON_OBJ))
+	data = json_is(text, JSON_OBJ) ? complete_need_obj(d, root, "data") : NULL;
+	if (!data)
 		return;
-	data = json_need_obj(d, root, "data");
 	json_each(it, text) {
 		autofree char *coded = NULL;
 
@@ -158,6 +176,8 @@ void complete_network_policy(struct json_doc *d, unused const struct json *old)
 {
 	struct json *spec = spec_of(d), *types;
 
+	if (!spec)
+		return;
 	complete_obj(d, spec, "podSelector");
 	complete_policy_ports(d, json_get(spec, "ingress"));
 	complete_policy_ports(d, json_get(spec, "egress"));

@@ -51,9 +51,9 @@ static void complete_resources(struct json_doc *d, struct json *resources)
 
 	complete_quantities(d, limits);
 	if (json_is(limits, JSON_OBJ) && json_len(limits) && json_len(limits) <= 64) {
-		requests = json_need_obj(d, resources, "requests");
+		requests = complete_need_obj(d, resources, "requests");
 		json_each(it, limits)
-			if (!json_get(requests, it.key))
+			if (requests && !json_get(requests, it.key))
 				json_set(d, requests, it.key, json_copy(d, it.val));
 	}
 	complete_quantities(d, json_get(resources, "requests"));
@@ -136,7 +136,8 @@ static void complete_spec(struct json_doc *d, struct json *spec)
 	complete_int(d, spec, "terminationGracePeriodSeconds", GRACE_SECONDS);
 	complete_str(d, spec, "dnsPolicy", "ClusterFirst");
 	complete_str(d, spec, "serviceAccountName", str_or(account, "default"));
-	json_set_str(d, spec, "serviceAccount", json_get_str(spec, "serviceAccountName"));
+	if (json_get_str(spec, "serviceAccountName"))
+		json_set_str(d, spec, "serviceAccount", json_get_str(spec, "serviceAccountName"));
 	complete_obj(d, spec, "securityContext");
 	complete_str(d, spec, "schedulerName", "default-scheduler");
 	if (!json_get(spec, "enableServiceLinks"))
@@ -179,8 +180,10 @@ static const char *qos_class(const struct json *spec)
 
 void complete_pod(struct json_doc *d, const struct json *old)
 {
-	struct json *root = json_root(d), *spec = json_need_obj(d, root, "spec"), *status;
+	struct json *root = json_root(d), *spec = complete_need_obj(d, root, "spec"), *status;
 
+	if (!spec)
+		return;
 	complete_spec(d, spec);
 	if (old)
 		return;

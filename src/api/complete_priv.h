@@ -8,5 +8,7 @@
 void complete_str(struct json_doc *d, struct json *obj, const char *key, const char *value);
 void complete_int(struct json_doc *d, struct json *obj, const char *key, int64_t value);
 void complete_obj(struct json_doc *d, struct json *obj, const char *key);
+/* The member, made when it is absent. NULL when it is something else: the schema tells that. */
+struct json *complete_need_obj(struct json_doc *d, struct json *obj, const char *key);
 /* Writes every quantity of a map as Kubernetes does: "1000m" becomes "1". */
 void complete_quantities(struct json_doc *d, struct json *map);

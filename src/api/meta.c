@@ -168,7 +168,7 @@ void meta_validate_labels(const struct json *labels, const char *path, struct ca
 {
 	const char *bad;
 
-	json_each(it, labels) {
+	json_each(it, json_is(labels, JSON_OBJ) ? labels : NULL) {
 		bad = meta_bad_qualified_name(it.key);
 		if (bad)
 			causes_invalid_str(c, path, it.key, bad);
@@ -192,7 +192,7 @@ void meta_validate_annotations(const struct json *annotations, const char *path,
 {
 	size_t total = 0;
 
-	json_each(it, annotations) {
+	json_each(it, json_is(annotations, JSON_OBJ) ? annotations : NULL) {
 		const char *bad = bad_annotation_key(it.key);
 
 		if (bad)

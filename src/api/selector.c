@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 
+#include "api/members_priv.h"
 #include "api/meta.h"
 #include "base/buf.h"
 #include "base/parse.h"
@@ -273,7 +274,7 @@ struct err *selector_from_object(const struct json *label_selector, struct selec
 	struct err *e = NULL;
 
 	s->nothing = !json_is(label_selector, JSON_OBJ);
-	json_each(it, json_get(label_selector, "matchLabels")) {
+	json_each(it, members(json_get(label_selector, "matchLabels"))) {
 		if (!e)
 			e = add_requirement(s, it.key, strlen(it.key), OP_IN);
 		if (!e)

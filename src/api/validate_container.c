@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 
+#include "api/members_priv.h"
 #include "api/meta.h"
 #include "api/validate_priv.h"
 #include "base/map.h"
@@ -155,7 +156,7 @@ static void bad_resource(struct causes *c, const struct path *p, const char *nam
 
 static void check_amounts(struct causes *c, const struct json *amounts, const struct path *p)
 {
-	json_each(it, amounts) {
+	json_each(it, json_is(amounts, JSON_OBJ) ? amounts : NULL) {
 		const char *bad = meta_bad_qualified_name(it.key);
 		int64_t milli = 0;
 
@@ -173,7 +174,7 @@ static void check_amounts(struct causes *c, const struct json *amounts, const st
 static void check_resources(struct causes *c, const struct json *resources, const struct path *p)
 {
 	const struct json *limits = json_get(resources, "limits");
-	const struct json *requests = json_get(resources, "requests");
+	const struct json *requests = members(json_get(resources, "requests"));
 	struct err *e;
 
 	check_amounts(c, limits, IN(p, "limits"));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/members_priv.h"
 #include "api/meta.h"
 #include "api/validate_priv.h"
 #include "base/map.h"
@@ -102,7 +103,7 @@ static size_t check_entries(const struct json *obj, const char *name, bool coded
 {
 	size_t total = 0;
 
-	json_each(it, json_get(obj, name)) {
+	json_each(it, members(json_get(obj, name))) {
 		const char *bad = bad_config_key(it.key);
 
 		if (bad)
@@ -176,7 +177,7 @@ void validate_secret(const struct json *obj, const struct json *old, struct caus
 void validate_config_map(const struct json *obj, const struct json *old, struct causes *c)
 {
 	size_t total = check_entries(obj, "data", false, c);
-	const struct json *binary = json_get(obj, "binaryData");
+	const struct json *binary = members(json_get(obj, "binaryData"));
 	autoptr(map) seen = NULL;
 
 	total += check_entries(obj, "binaryData", true, c);
@@ -185,7 +186,7 @@ void validate_config_map(const struct json *obj, const struct json *old, struct 
 		seen = map_new(NULL);
 		json_each(it, binary)
 			map_put(seen, it.key, seen);
-		json_each(it, json_get(obj, "data"))
+		json_each(it, members(json_get(obj, "data")))
 			if (map_has(seen, it.key))
 				bad_text(c, KEY(IN(NULL, "data"), it.key), it.key,
 					 "duplicate of key present in binaryData");

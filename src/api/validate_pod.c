@@ -18,7 +18,7 @@ static void check_volume(struct causes *c, const struct json *v, const struct pa
 		       { "hostPath", "path" } };
 	size_t n = 0;
 
-	json_each(it, v) {
+	json_each(it, json_is(v, JSON_OBJ) ? v : NULL) {
 		if (str_eq(it.key, "name"))
 			continue;
 		if (n++) {

@@ -3,8 +3,10 @@
 #include <stdint.h>
 
 #include "api/kind.h"
+#include "api/meta.h"
 #include "api/patch.h"
 #include "api/schema.h"
+#include "api/table.h"
 #include "base/buf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -22,10 +24,24 @@ static void take_in(struct json_doc *d, const struct kind *k)
 	schema_default(d, json_root(d), k->type);
 	if (k->complete)
 		k->complete(d, NULL);
+	meta_validate(json_get(json_root(d), "metadata"), k->flags & KIND_NAMESPACED, &c);
 	schema_validate(json_root(d), k->type, "", &c);
 	if (k->validate)
 		k->validate(json_root(d), NULL, &c);
 	causes_done(&c);
+}
+
+/* What is stored was valid, but a table must not depend on that. */
+static void show(struct json_doc *d, const struct kind *k)
+{
+	autoptr(json_doc) out = json_doc_new();
+	struct json *t = table_new(out, k);
+
+	table_add(out, t, k, json_root(d), TABLE_METADATA, 0);
+	if (k->to_storage)
+		err_free(k->to_storage(d));
+	if (k->from_storage)
+		err_free(k->from_storage(d));
 }
 
 static void check_readable(const struct json *v)
@@ -68,5 +84,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	check_readable(json_root(d));
 	take_in(d, k);
 	check_readable(json_root(d));
+	show(d, k);
 	return 0;
 }
