@@ -41,8 +41,6 @@ static struct err *prune(struct op *op, struct json_doc *d)
 	causes_done(&unknown);
 	if (op->unknown != STRICTNESS_STRICT || !b.len)
 		return NULL;
-	if (op->kind->flags & KIND_CRD)
-		return err_new(ERR_MALFORMED, "strict decoding error: %s", buf_str(&b));
 	return err_new(ERR_MALFORMED,
 		       "%s in version \"%s\" cannot be handled as a %s: strict decoding error: %s",
 		       op->kind->kind, op->kind->version, op->kind->kind, buf_str(&b));
