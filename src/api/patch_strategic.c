@@ -382,12 +382,13 @@ static struct err *retain_keys(struct patch_work *w, struct json *obj, const str
 	return NULL;
 }
 
-/* $setElementOrder/x together with x. */
+/* directive is $setElementOrder/x: it is followed together with x. */
 static struct err *merge_ordered(struct patch_work *w, struct json *obj, const struct json *patch,
-				 const struct json *order, const struct type *t, const char *key)
+				 const char *directive, const struct type *t)
 {
+	const char *key = directive + strlen(ORDER);
 	const struct type *list = member_type(t, key);
-	const struct json *v = json_get(patch, key);
+	const struct json *order = json_get(patch, directive), *v = json_get(patch, key);
 	struct json *have = json_get(obj, key);
 
 	if (!json_is(order, JSON_ARR) || (v && !json_is(v, JSON_ARR) && !json_is(v, JSON_NULL)))
@@ -409,7 +410,7 @@ static struct err *merge_by_directives(struct patch_work *w, struct json *obj,
 
 	json_each(it, patch) {
 		if (!e && str_starts(it.key, ORDER))
-			e = merge_ordered(w, obj, patch, it.val, t, it.key + strlen(ORDER));
+			e = merge_ordered(w, obj, patch, it.key, t);
 	}
 	return e;
 }

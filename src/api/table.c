@@ -47,14 +47,13 @@ struct json *table_new(struct json_doc *d, const struct kind *k)
 }
 
 /* a of the first unit and, unless it is zero, b of the second. */
-static void two_units(char *ret, size_t size, int64_t a, const char *unit_a, int64_t b,
-		      const char *unit_b)
+static void write_age(char *ret, size_t size, const char *units, int64_t a, int64_t b)
 {
 	if (b)
-		(void)snprintf(ret, size, "%lld%s%lld%s", (long long)a, unit_a, (long long)b,
-			       unit_b);
+		(void)snprintf(ret, size, "%lld%c%lld%c", (long long)a, units[0], (long long)b,
+			       units[1]);
 	else
-		(void)snprintf(ret, size, "%lld%s", (long long)a, unit_a);
+		(void)snprintf(ret, size, "%lld%c", (long long)a, units[0]);
 }
 
 void table_age(usec then, usec now, char *ret, size_t size)
@@ -64,23 +63,23 @@ void table_age(usec then, usec now, char *ret, size_t size)
 	if (s < -1)
 		(void)snprintf(ret, size, "<invalid>");
 	else if (s < 120)
-		two_units(ret, size, s < 0 ? 0 : s, "s", 0, "");
+		write_age(ret, size, "s", s < 0 ? 0 : s, 0);
 	else if (m < 10)
-		two_units(ret, size, m, "m", s % 60, "s");
+		write_age(ret, size, "ms", m, s % 60);
 	else if (m < 180)
-		two_units(ret, size, m, "m", 0, "");
+		write_age(ret, size, "m", m, 0);
 	else if (h < 8)
-		two_units(ret, size, h, "h", m % 60, "m");
+		write_age(ret, size, "hm", h, m % 60);
 	else if (h < 48)
-		two_units(ret, size, h, "h", 0, "");
+		write_age(ret, size, "h", h, 0);
 	else if (h < 192)
-		two_units(ret, size, days, "d", h % 24, "h");
+		write_age(ret, size, "dh", days, h % 24);
 	else if (days < 730)
-		two_units(ret, size, days, "d", 0, "");
+		write_age(ret, size, "d", days, 0);
 	else if (days < 2920)
-		two_units(ret, size, days / 365, "y", days % 365, "d");
+		write_age(ret, size, "yd", days / 365, days % 365);
 	else
-		two_units(ret, size, days / 365, "y", 0, "");
+		write_age(ret, size, "y", days / 365, 0);
 }
 
 static struct json *age_cell(struct json_doc *d, const struct json *v, usec now)

@@ -187,6 +187,14 @@ TEST(strategic_merge_knows_the_lists_of_a_pod)
 		{ "owners by uid", "{'metadata':{'ownerReferences':[{'uid':'1','name':'a'}]}}",
 		  "{'metadata':{'ownerReferences':[{'uid':'1','controller':true}]}}",
 		  "{'metadata':{'ownerReferences':[{'uid':'1','name':'a','controller':true}]}}" },
+	};
+
+	run_rows(rows, ARRAY_LEN(rows), PATCH_STRATEGIC, kind_pod.type);
+}
+
+TEST(strategic_merge_follows_directives_in_objects)
+{
+	static const struct row rows[] = {
 		{ "null removes", "{'metadata':{'labels':{'a':'b','c':'d'}}}",
 		  "{'metadata':{'labels':{'a':null}}}", "{'metadata':{'labels':{'c':'d'}}}" },
 		{ "null inside what is new", "{}", "{'metadata':{'labels':{'a':null,'b':'c'}}}",
