@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include "net/http_server.h"
 #include "net/spdy.h"
+#include "net/stream.h"
 #include "net/websocket.h"
 #include "server/pod_streams_priv.h"
 #include "server/server_priv.h"
@@ -21,6 +25,9 @@ enum {
 	LINGER_MS = 60 * 60 * 1000,
 	MESSAGE_MAX = 1 << 20,
 	CLOSE_NORMAL = 1000,
+	PROBE_AFTER_S = 60, /* of silence */
+	PROBE_EVERY_S = 20,
+	PROBES_MAX = 3,
 	END_MARK = 255,
 };
 
@@ -96,6 +103,27 @@ struct err *upgrade_read(struct call *c, const struct protocol *ws, const struct
 	return err_new(ERR_MALFORMED, "Upgrade request required");
 }
 
+/*
+ * A session may be silent for days: whether the client's machine is still there has to be asked.
+ * Where the kernel has no such option (a local socket) it knows by itself.
+ */
+static void probe_peer(struct call *c)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {
+		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, PROBE_AFTER_S },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, PROBE_EVERY_S },
+		{ IPPROTO_TCP, TCP_KEEPCNT, PROBES_MAX },
+	};
+	const struct stream *s = http_request_conn_stream(c->req);
+
+	for (size_t i = 0; s && i < ARRAY_LEN(options); i++)
+		(void)setsockopt(s->fd, options[i].level, options[i].name, &options[i].value,
+				 sizeof(options[i].value));
+}
+
 /* The connection is no longer the request's: who upgraded it holds the call. */
 static void request_left(struct call *c)
 {
@@ -108,6 +136,7 @@ struct conn *upgrade_spdy(struct call *c, const struct upgrade *u)
 	struct http_headers h = { 0 };
 	struct conn *conn;
 
+	probe_peer(c);
 	http_headers_add(&h, "Connection", "Upgrade");
 	http_headers_add(&h, "Upgrade", "SPDY/3.1");
 	if (u->protocol)
