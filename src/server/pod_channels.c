@@ -152,9 +152,10 @@ struct websocket *upgrade_websocket(struct call *c, const struct upgrade *u, siz
 {
 	const char *const protocols[] = { u->protocol, NULL };
 	const char *chosen;
-	struct websocket *w =
-		websocket_accept(c->req, u->protocol ? protocols : NULL, max_message, &chosen);
+	struct websocket *w;
 
+	probe_peer(c);
+	w = websocket_accept(c->req, u->protocol ? protocols : NULL, max_message, &chosen);
 	if (w)
 		request_left(c);
 	return w;
