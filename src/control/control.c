@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/control.h"
 
-#include <assert.h>
-
 #include "api/object.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -254,7 +252,7 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 
 	c->loop = l;
 	c->client = client;
-	c->n_refs = 1;
+	list_init(&c->running);
 	options_fill(c, o);
 	c->index = index_new();
 	c->notes = notes_new();
@@ -274,27 +272,19 @@ bool control_synced(const struct control *c)
 	return c->n_synced == WATCH_MAX_;
 }
 
-void control_put(struct control *c)
-{
-	assert(c->n_refs);
-	if (--c->n_refs)
-		return;
-	for (char **d = c->label_domains; *d; d++)
-		free(*d);
-	free(c->label_domains);
-	free(c->cluster_domain);
-	free(c);
-}
-
 void control_free(struct control *c)
 {
 	if (!c)
 		return;
 	for (size_t i = 0; i < WATCH_MAX_; i++)
 		client_watch_free(c->watches[i]);
-	c->closed = true;
+	pass_forget_all(c);
 	queue_free(c->queue);
 	notes_free(c->notes);
 	index_free(c->index);
-	control_put(c);
+	for (char **d = c->label_domains; *d; d++)
+		free(*d);
+	free(c->label_domains);
+	free(c->cluster_domain);
+	free(c);
 }

@@ -35,14 +35,12 @@ struct control {
 	struct notes *notes;
 	struct client_watch *watches[WATCH_MAX_];
 	unsigned n_synced;
-	unsigned n_refs; /* one for the owner, one a write under way */
-	bool closed;
-	usec skew; /* tests step the clock */
+	struct list running; /* writes under way */
+	usec skew;           /* tests step the clock */
 };
 
 usec control_now(const struct control *c);
 void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had gone by */
-void control_put(struct control *c);               /* drops a reference */
 
 struct again sandbox_reconcile(struct pass *p);
 struct again template_reconcile(struct pass *p);

@@ -58,14 +58,11 @@ struct json_doc *event_build(const struct event_spec *s, usec now)
 	return d;
 }
 
-static void sent(void *arg, struct err *e, struct object *obj unused)
+static void sent(void *arg unused, struct err *e, struct object *obj unused)
 {
-	struct control *c = arg;
-
-	if (e && !c->closed)
+	if (e)
 		log_debug("event was not stored, going on without it", KV("err", e));
 	err_free(e);
-	control_put(c);
 }
 
 void event_send(struct control *c, struct json_doc *event)
@@ -75,6 +72,5 @@ void event_send(struct control *c, struct json_doc *event)
 	if (!event)
 		return;
 	ns = xstrdup(json_get_str(json_get(json_root(event), "metadata"), "namespace"));
-	c->n_refs++;
-	client_create(c->client, &kind_events_event, ns, event, sent, c);
+	client_create(c->client, &kind_events_event, ns, event, sent, NULL);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/list.h"
 #include "base/mem.h"
 #include "client/client.h"
 #include "control/control_priv.h"
@@ -7,15 +8,75 @@
 
 /*
  * The writes of a pass: each knows the key it belongs to, and tells it of its end.
+ *
+ * A client tells of an end late, even after the controllers are gone, or never when it is freed
+ * itself. So it is given a ticket instead of a pointer: the controllers take back the tickets of
+ * their writes when they go, and an end whose ticket is void finds nobody.
  */
 struct running {
+	struct list link; /* of control->running */
 	struct control *c;
 	struct item *item;
 	enum slot slot;
 	unsigned flags;
 	char *what;
 	struct json_doc *event;
+	uint32_t at; /* its ticket */
 };
+
+/* Of this thread's loop. A ticket is a place and how often that place was used before. */
+static _Thread_local struct {
+	struct running *holder; /* NULL: free */
+	uint32_t use;
+	uint32_t next_free;
+} *tickets;
+static _Thread_local uint32_t n_tickets, first_free;
+
+_Static_assert(sizeof(uintptr_t) == 8, "a ticket holds a place and its use");
+
+static uintptr_t ticket_new(struct running *r)
+{
+	if (first_free == n_tickets) {
+		uint32_t n = n_tickets ? 2 * n_tickets : 64;
+
+		tickets = xrealloc(tickets, n * sizeof(*tickets));
+		for (uint32_t i = n_tickets; i < n; i++) {
+			tickets[i].holder = NULL;
+			tickets[i].use = 0;
+			tickets[i].next_free = i + 1;
+		}
+		n_tickets = n;
+	}
+	r->at = first_free;
+	first_free = tickets[r->at].next_free;
+	tickets[r->at].holder = r;
+	return (uintptr_t)tickets[r->at].use << 32 | r->at;
+}
+
+static struct running *ticket_holder(uintptr_t ticket)
+{
+	uint32_t at = (uint32_t)ticket;
+
+	return tickets[at].use == (uint32_t)(ticket >> 32) ? tickets[at].holder : NULL;
+}
+
+static void running_free(struct running *r)
+{
+	tickets[r->at].holder = NULL;
+	tickets[r->at].use++;
+	tickets[r->at].next_free = first_free;
+	first_free = r->at;
+	list_del(&r->link);
+	json_doc_free(r->event);
+	free(r->what);
+	free(r);
+}
+
+void pass_forget_all(struct control *c)
+{
+	while (!list_empty(&c->running))
+		running_free(list_first(&c->running, struct running, link));
+}
 
 void pass_begin(struct pass *p, struct control *c, struct item *it)
 {
@@ -51,13 +112,6 @@ static bool is_fine(const struct err *e, unsigned flags)
 	       ((flags & WRITE_CONFLICT_OK) && err_is(e, ERR_CONFLICT));
 }
 
-static void running_free(struct running *r)
-{
-	json_doc_free(r->event);
-	free(r->what);
-	free(r);
-}
-
 /* Counts what came out of the write; true when the key must run for it. */
 static bool running_record(struct running *r, struct err *e)
 {
@@ -85,24 +139,30 @@ static bool running_record(struct running *r, struct err *e)
 
 static void ended(void *arg, struct err *e, struct object *obj unused)
 {
-	struct running *r = arg;
-	struct control *c = r->c;
+	struct running *r = ticket_holder((uintptr_t)arg);
+	struct control *c;
+	struct item *item;
+	bool wake;
 
-	if (c->closed)
+	if (!r) {
 		err_free(e);
-	else
-		queue_write_end(c->queue, r->item, running_record(r, e));
+		return;
+	}
+	c = r->c;
+	item = r->item;
+	wake = running_record(r, e);
 	running_free(r);
-	control_put(c);
+	queue_write_end(c->queue, item, wake);
 }
 
-static struct running *begin(struct pass *p, const struct write *w)
+/* What to hand to the client; false when the slot rests. */
+static bool begin(struct pass *p, const struct write *w, void **ret_arg)
 {
 	struct running *r;
 
 	if (pass_rests(p, w->slot)) {
 		json_doc_free(w->event);
-		return NULL;
+		return false;
 	}
 	r = xnew(struct running);
 	r->c = p->c;
@@ -111,38 +171,39 @@ static struct running *begin(struct pass *p, const struct write *w)
 	r->flags = w->flags;
 	r->what = xstrdup(w->what);
 	r->event = w->event;
+	list_add_tail(&p->c->running, &r->link);
 	if (!(w->flags & WRITE_QUIET))
 		p->started = true;
-	p->c->n_refs++;
 	queue_write_begin(p->c->queue, p->item);
-	return r;
+	*ret_arg = (void *)ticket_new(r);
+	return true;
 }
 
 void pass_create(struct pass *p, const struct write *w, struct json_doc *doc)
 {
-	struct running *r = begin(p, w);
+	void *arg;
 
-	if (r)
-		client_create(p->c->client, w->kind, w->ns, doc, ended, r);
+	if (begin(p, w, &arg))
+		client_create(p->c->client, w->kind, w->ns, doc, ended, arg);
 	else
 		json_doc_free(doc);
 }
 
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc)
 {
-	struct running *r = begin(p, w);
+	void *arg;
 
-	if (r)
+	if (begin(p, w, &arg))
 		client_patch(p->c->client, w->kind, w->ns, w->name, w->sub, PATCH_MERGE, doc, ended,
-			     r);
+			     arg);
 	else
 		json_doc_free(doc);
 }
 
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec)
 {
-	struct running *r = begin(p, w);
+	void *arg;
 
-	if (r)
-		client_delete(p->c->client, w->kind, w->ns, w->name, spec, ended, r);
+	if (begin(p, w, &arg))
+		client_delete(p->c->client, w->kind, w->ns, w->name, spec, ended, arg);
 }

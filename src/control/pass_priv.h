@@ -55,5 +55,8 @@ void pass_create(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec);
 
+/* The controllers go: writes that are under way find nobody when they end. */
+void pass_forget_all(struct control *c);
+
 /* The first error of the last writes, handed over; NULL when all went well. */
 struct err *pass_take_error(struct pass *p);
