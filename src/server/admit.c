@@ -92,6 +92,16 @@ static void set_rev(struct op *op, struct json_doc *d)
 		       json_new_strf(d, "%llu", (unsigned long long)store_rev(op->s->store) + 1));
 }
 
+/* Editing leaves dead values behind, often more than live ones; what is kept is a copy without. */
+static struct json_doc *compact(struct json_doc *doc)
+{
+	struct json_doc *d = json_doc_new();
+
+	json_set_root(d, json_copy(d, json_root(doc)));
+	json_doc_free(doc);
+	return d;
+}
+
 /* A new object, or the next state of old. Takes doc over. */
 static struct err *put(struct op *op, const struct object *old, struct json_doc *doc)
 {
@@ -104,7 +114,7 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 		return NULL;
 	}
 	set_rev(op, doc);
-	o = object_new(kind_storage(op->kind), doc);
+	o = object_new(kind_storage(op->kind), compact(doc));
 	key = key_of(o->kind, o->ns, o->name);
 	op->result = object_ref(o);
 	e = store_put(op->s->store, key, object_text(o), o, old ? old->rev : 0);
