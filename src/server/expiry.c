@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/log.h"
 #include "server/server_priv.h"
 
 /*
@@ -9,7 +8,8 @@
 enum {
 	KEEP_S = 3600,
 	KEEP_MAX = 10000,
-	BUDGET = 128, /* deleted in one turn */
+	BUDGET = 128,     /* deleted in one turn */
+	AGAIN_MS = 10000, /* while the store takes no writes */
 };
 
 struct aged {
@@ -42,9 +42,8 @@ static void arm(struct expiry *x)
 	if (list_empty(&x->order))
 		return;
 	left = list_first(&x->order, struct aged, link)->until - clock_wall();
-	if (map_len(x->known) > KEEP_MAX)
-		left = 0;
-	timer_set(x->timer, (uint64_t)(MAX(left, (usec)0) / 1000) + 1);
+	timer_set(x->timer,
+		  map_len(x->known) > KEEP_MAX ? 0 : (uint64_t)MAX(left, (usec)0) / 1000 + 1);
 }
 
 static void note(struct expiry *x, const char *key, usec until)
@@ -73,24 +72,23 @@ void expiry_changed(struct expiry *x, const struct store_event *ev)
 		arm(x);
 }
 
-static void end_event(struct expiry *x, const struct aged *a)
+/* False: the store takes no writes. */
+static bool end_event(struct expiry *x, const struct aged *a)
 {
 	struct store_entry *en = store_get(x->s->store, a->key);
 	autoptr(object) o = en ? object_ref(en->tag) : NULL;
-	struct op op = { .s = x->s, .user = "system:cay:expiry", .kind = &kind_event, .sub = "" };
+	autoop op = { .s = x->s, .user = "system:cay:expiry", .kind = &kind_event, .sub = "" };
 	struct err *e;
 
 	if (!o) {
 		forget(x, a->key);
-		return;
+		return true;
 	}
 	op.ns = o->ns;
 	op.name = o->name;
 	e = op_remove(&op);
-	if (e)
-		note(x, en->key, clock_wall() + 10 * 1000000LL); /* the store is read-only: later */
-	err_free(e);
-	op_done(&op);
+	err_free(e); /* it is tried again */
+	return !e;
 }
 
 static void on_timer(void *arg)
@@ -103,7 +101,10 @@ static void on_timer(void *arg)
 		a = list_first(&x->order, struct aged, link);
 		if (a->until > now && map_len(x->known) <= KEEP_MAX)
 			break;
-		end_event(x, a);
+		if (!end_event(x, a)) {
+			timer_set(x->timer, AGAIN_MS);
+			return;
+		}
 	}
 	arm(x);
 }

@@ -18,6 +18,7 @@
 #define ORPHAN     "orphan"
 enum {
 	BUDGET = 256, /* objects looked at in one turn */
+	PAUSE_MS = 1000,
 };
 
 struct gc_node {
@@ -36,6 +37,7 @@ struct gc {
 	struct map *queued; /* key → struct gc_item, in queue */
 	struct list queue;
 	struct timer *more; /* the rest of a long queue, in the next turn */
+	bool paused;        /* the store takes no writes: the rest has time */
 	bool deferred;      /* gc_run() will be called by the loop */
 	bool dead;          /* freed meanwhile: that call has the last word */
 };
@@ -195,9 +197,15 @@ static struct op op_on(struct gc *g, const struct object *o)
 			    .sub = "" };
 }
 
-static void report(struct err *e, const struct object *o, const char *what)
+static void report(struct gc *g, struct err *e, const struct object *o, const char *what)
 {
-	if (e && !err_is(e, ERR_NOT_FOUND) && !err_is(e, ERR_UNAVAILABLE))
+	autofree char *key = key_of(o->kind, o->ns, o->name);
+
+	if (err_is(e, ERR_UNAVAILABLE)) {
+		g->paused = true;
+		timer_set(g->more, PAUSE_MS);
+		enqueue(g, key);
+	} else if (e && !err_is(e, ERR_NOT_FOUND))
 		log_warn("garbage collection cannot go on with an object, skipping it",
 			 KV("what", what), KV("kind", o->kind->kind), KV("namespace", o->ns),
 			 KV("name", o->name), KV("err", e));
@@ -209,7 +217,7 @@ static void delete_object(struct gc *g, const struct object *o, const char *poli
 	struct delete_options options = { .uid = o->uid, .propagation = policy, .grace_s = -1 };
 	autoop op = op_on(g, o);
 
-	report(op_delete(&op, &options), o, "delete");
+	report(g, op_delete(&op, &options), o, "delete");
 }
 
 static void drop_finalizer(struct gc *g, struct object *o, const char *name)
@@ -224,7 +232,7 @@ static void drop_finalizer(struct gc *g, struct object *o, const char *name)
 			json_remove(list, i);
 	if (!json_len(list))
 		(void)json_del(meta, "finalizers");
-	report(op_store(&op, o, d), o, "finish");
+	report(g, op_store(&op, o, d), o, "finish");
 }
 
 /* keep() says which owner references stay. */
@@ -243,7 +251,7 @@ static void drop_owners(struct gc *g, struct object *o,
 			json_remove(list, i);
 	if (!json_len(list))
 		(void)json_del(meta, "ownerReferences");
-	report(op_store(&op, o, d), o, "release");
+	report(g, op_store(&op, o, d), o, "release");
 }
 
 /* NULL: gone, or in another namespace, which counts as gone. */
@@ -377,7 +385,8 @@ static void gc_work(void *arg)
 	struct gc *g = arg;
 	struct gc_item *it;
 
-	for (int i = 0; i < BUDGET && !list_empty(&g->queue); i++) {
+	g->paused = false;
+	for (int i = 0; i < BUDGET && !list_empty(&g->queue) && !g->paused; i++) {
 		it = list_first(&g->queue, struct gc_item, link);
 		list_del(&it->link);
 		(void)map_take(g->queued, it->key);
@@ -385,7 +394,7 @@ static void gc_work(void *arg)
 		free(it);
 	}
 	if (!list_empty(&g->queue))
-		timer_set(g->more, 0);
+		timer_set(g->more, g->paused ? PAUSE_MS : 0);
 }
 
 static void gc_run(void *arg)

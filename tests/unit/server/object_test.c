@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "fixture.h"
 
 /* Objects through the client of this process: what admission, deletion and the collector do. */
@@ -304,6 +305,36 @@ TEST(a_namespace_ends_after_everything_in_it)
 	settle(&f);
 	is_false(there(&f, &kind_namespace, "n"));
 	fails(drop(&f, &kind_namespace, NULL, "default", NULL), ERR_FORBIDDEN);
+	fixture_done(&f);
+}
+
+static bool count_one(void *arg, struct object *o)
+{
+	(void)o;
+	(*(size_t *)arg)++;
+	return true;
+}
+
+TEST(the_oldest_events_go_when_there_are_too_many)
+{
+	struct fixture f;
+	size_t n = 0;
+
+	fixture_init(&f);
+	for (int i = 0; i < 10050; i++) {
+		autofree char *text = xasprintf(
+			"{'metadata':{'name':'e%d'},'involvedObject':{'namespace':'default'}}", i);
+
+		works(make(&f, &kind_event, "default", text, NULL));
+	}
+	for (usec end = clock_mono() + 5000000; n != 10000 && clock_mono() < end;) {
+		n = 0;
+		settle(&f);
+		client_each(f.client, &kind_event, NULL, count_one, &n);
+	}
+	eq_int(n, 10000);
+	is_false(there(&f, &kind_event, "e0"));
+	is_true(there(&f, &kind_event, "e10049"));
 	fixture_done(&f);
 }
 
