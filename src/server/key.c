@@ -10,11 +10,15 @@ void key_prefix(struct buf *b, const struct kind *k, const char *ns)
 {
 	k = kind_storage(k);
 	buf_add_str(b, k->plural);
-	if (*k->group)
-		buf_printf(b, ".%s", k->group);
+	if (*k->group) {
+		buf_add_char(b, '.');
+		buf_add_str(b, k->group);
+	}
 	buf_add_char(b, '/');
-	if ((k->flags & KIND_NAMESPACED) && !str_empty(ns))
-		buf_printf(b, "%s/", ns);
+	if (!(k->flags & KIND_NAMESPACED) || str_empty(ns))
+		return;
+	buf_add_str(b, ns);
+	buf_add_char(b, '/');
 }
 
 char *key_of(const struct kind *k, const char *ns, const char *name)

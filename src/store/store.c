@@ -198,7 +198,7 @@ size_t store_len(const struct store *s)
 
 struct store_entry *store_get(const struct store *s, const char *key)
 {
-	return tree_get(s->live, key);
+	return map_get(s->by_key, key);
 }
 
 struct store_entry *store_next(const struct store *s, const char *prefix, const char *after)
@@ -242,7 +242,7 @@ static struct err *may_write(const struct store *s, const char *key, const struc
 struct err *store_put(struct store *s, const char *key, struct bytes *value, void *tag,
 		      uint64_t if_rev)
 {
-	struct store_entry *old = tree_get(s->live, key), *now;
+	struct store_entry *old = map_get(s->by_key, key), *now;
 	struct err *e = may_write(s, key, old, if_rev);
 
 	now = entry_new(s, key, value, tag);
@@ -253,6 +253,7 @@ struct err *store_put(struct store *s, const char *key, struct bytes *value, voi
 	now->rev = s->rev + 1;
 	now->create_rev = old ? old->create_rev : now->rev;
 	tree_put(s->live, key, store_entry_ref(now));
+	map_put(s->by_key, key, now);
 	record(s, old ? STORE_MODIFIED : STORE_ADDED, now, old);
 	return NULL;
 }
@@ -260,7 +261,7 @@ struct err *store_put(struct store *s, const char *key, struct bytes *value, voi
 struct err *store_delete(struct store *s, const char *key, struct bytes *value, void *tag,
 			 uint64_t if_rev)
 {
-	struct store_entry *old = tree_get(s->live, key), *last;
+	struct store_entry *old = map_get(s->by_key, key), *last;
 	struct err *e = may_write(s, key, old, if_rev);
 
 	if (!e && !old)
@@ -273,6 +274,7 @@ struct err *store_delete(struct store *s, const char *key, struct bytes *value, 
 	last->rev = s->rev + 1;
 	last->create_rev = old->create_rev;
 	(void)tree_take(s->live, key);
+	(void)map_take(s->by_key, key);
 	record(s, STORE_DELETED, last, old);
 	return NULL;
 }
@@ -402,6 +404,7 @@ static struct err *load_row(void *arg, const struct disk_row *row)
 	e->rev = row->rev;
 	e->create_rev = row->create_rev;
 	tree_put(load->s->live, row->key, e);
+	map_put(load->s->by_key, row->key, e);
 	return NULL;
 }
 
@@ -412,6 +415,7 @@ static struct store *store_new(struct loop *l, const struct store_spec *spec)
 	s->loop = l;
 	s->tag_free = spec->tag_free;
 	s->live = tree_new(NULL);
+	s->by_key = map_new(NULL);
 	s->ring_cap = spec->max_history ? spec->max_history : HISTORY;
 	s->ring = xnew_n(struct store_event, s->ring_cap);
 	s->max_history_bytes = spec->max_history_bytes ? spec->max_history_bytes : HISTORY_BYTES;
@@ -489,6 +493,7 @@ void store_free(struct store *s)
 		store_entry_unref(e);
 	}
 	tree_free(s->live);
+	map_free(s->by_key);
 	err_free(s->broken);
 	free(s->ring);
 	free(s);

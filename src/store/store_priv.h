@@ -81,7 +81,8 @@ struct store {
 	struct writer *writer;
 	void (*tag_free)(void *tag);
 
-	struct tree *live; /* key → struct store_entry, a reference */
+	struct tree *live;  /* key → struct store_entry, a reference */
+	struct map *by_key; /* the same entries, borrowed: most look-ups want one key */
 	uint64_t rev, committed;
 
 	/* The events base+1 … rev, each at ring[rev % ring_cap]. */
