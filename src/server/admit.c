@@ -252,19 +252,22 @@ struct err *op_create(struct op *op, struct json_doc *doc)
 
 /* Update */
 
-/* Of the object only status changes here, or everything but status. */
-static void split_status(const struct op *op, struct json_doc *d, const struct object *old)
+/* Of the object only status changes here, or everything but status. *d may become another doc. */
+static void split_status(const struct op *op, struct json_doc **d, const struct object *old)
 {
-	struct json *root = json_root(d), *status;
+	struct json *status = json_get(json_root(*d), "status");
+	const struct json *was = json_get(old->root, "status");
+	struct json_doc *whole;
 
 	if (!(kind_storage(op->kind)->flags & KIND_STATUS))
 		return;
 	if (str_eq(op->sub, "status")) {
-		status = json_copy(d, json_get(root, "status"));
-		json_set_root(d, json_copy(d, old->root));
-		(void)json_set(d, json_root(d), "status", status);
-	} else {
-		(void)json_set(d, root, "status", json_copy(d, json_get(old->root, "status")));
+		whole = object_edit(old);
+		(void)json_set(whole, json_root(whole), "status", json_copy(whole, status));
+		json_doc_free(*d);
+		*d = whole;
+	} else if (!json_equal(status, was)) {
+		(void)json_set(*d, json_root(*d), "status", json_copy(*d, was));
 	}
 }
 
@@ -294,7 +297,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 		e = to_storage(op, d);
 	if (e)
 		return e;
-	split_status(op, d, old);
+	split_status(op, &d, old);
 	default_and_validate(op, d, old);
 	e = verdict(op, d);
 	if (e)

@@ -149,7 +149,10 @@ struct err *meta_prepare_create(struct op *op, struct json_doc *d)
 static void keep_from(struct json_doc *d, struct json *meta, const struct json *old,
 		      const char *name)
 {
-	(void)json_set(d, meta, name, json_copy(d, json_get(old, name)));
+	const struct json *was = json_get(old, name);
+
+	if (!json_equal(json_get(meta, name), was)) /* it mostly is, and copies cost memory */
+		(void)json_set(d, meta, name, json_copy(d, was));
 }
 
 /* "": no condition was made. */

@@ -31,13 +31,13 @@ static void page_version(struct call *c)
 static void page_health(struct call *c)
 {
 	bool ready_page = str_starts(c->route.path, "/readyz");
-	struct store_stats st;
-	bool ok = c->s->ready || !ready_page;
+	bool writable = store_writable(c->s->store);
+	bool ok = !ready_page || (c->s->ready && writable);
 	autobuf b = { 0 };
 
-	store_stats(c->s->store, &st);
 	if (call_query(c, "verbose"))
-		buf_printf(&b, "[+]ping ok\n[%c]store ok\n%s check %s\n", ok ? '+' : '-',
+		buf_printf(&b, "[+]ping ok\n%s\n%s check %s\n",
+			   writable ? "[+]store ok" : "[-]store failed: read-only",
 			   c->route.path + 1, ok ? "passed" : "failed");
 	else
 		buf_add_str(&b, ok ? "ok" : "not ready");

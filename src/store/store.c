@@ -196,6 +196,11 @@ size_t store_len(const struct store *s)
 	return tree_len(s->live);
 }
 
+bool store_writable(const struct store *s)
+{
+	return !s->broken;
+}
+
 struct store_entry *store_get(const struct store *s, const char *key)
 {
 	return map_get(s->by_key, key);

@@ -60,6 +60,7 @@ uint64_t store_rev(const struct store *s); /* newest, committed or not */
 uint64_t store_committed_rev(const struct store *s);
 uint64_t store_oldest_rev(const struct store *s); /* watches from before this are ERR_GONE */
 size_t store_len(const struct store *s);
+bool store_writable(const struct store *s); /* false after a commit failed, until one works */
 
 /* Borrowed until the next write; NULL: no such key. */
 struct store_entry *store_get(const struct store *s, const char *key);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "fixture.h"
@@ -578,5 +580,48 @@ TEST(old_versions_are_served_with_a_warning)
 	eq_int(a.status, 200);
 	eq_str(at(&a, "items.0.apiVersion"), "agents.x-k8s.io/v1alpha1");
 	eq_int(int_at(&a, "items.0.spec.replicas"), 1);
+	fixture_done(&f);
+}
+
+static void limit_files(rlim_t max)
+{
+	struct rlimit r;
+
+	(void)getrlimit(RLIMIT_FSIZE, &r);
+	r.rlim_cur = max;
+	eq_int(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+/* A file that must not grow stands for a full disk. */
+TEST(a_full_disk_refuses_writes_while_reads_go_on)
+{
+	struct fixture f;
+
+	start(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	settle(&f);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	limit_files(4096);
+	autoanswer a = ask_q(&f, "POST", CONFIGS, CONFIG("b"));
+	eq_int(a.status, 503);
+	eq_str(at(&a, "reason"), "ServiceUnavailable");
+	autoanswer b = ask_q(&f, "POST", CONFIGS, CONFIG("c"));
+	eq_int(b.status, 503);
+	autoanswer c = ask(&f, "GET", CONFIGS, NULL);
+	eq_int(c.status, 200);
+	eq_int(json_len(json_at_path(json_root(c.doc), "items")), 1);
+	autoanswer d = ask(&f, "GET", CONFIGS "/b", NULL);
+	eq_int(d.status, 404); /* it is not on disk */
+	autoanswer g = ask(&f, "GET", "/readyz?verbose", NULL);
+	eq_int(g.status, 503);
+	autoanswer h = ask(&f, "GET", "/livez", NULL);
+	eq_int(h.status, 200);
+	limit_files(RLIM_INFINITY);
+	for (int status = 0; status != 201;) {
+		autoanswer e = ask_q(&f, "POST", CONFIGS, CONFIG("c"));
+
+		status = e.status;
+		is_true(status == 201 || status == 503);
+	}
 	fixture_done(&f);
 }
