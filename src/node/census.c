@@ -80,7 +80,7 @@ static void note_alive(struct census *c, const struct json *v)
 
 static void note_state(struct census *c, const char *dir, const char *uid)
 {
-	autofree char *path = xasprintf("%s/%s/state.json", dir, uid), *text = NULL;
+	autofree char *path = xasprintf("%s/%s.json", dir, uid), *text = NULL;
 	autoptr(json_doc) d = NULL;
 	size_t len;
 	const char *ip;
@@ -93,9 +93,13 @@ static void note_state(struct census *c, const char *dir, const char *uid)
 	ip = json_get_str(json_root(d), "ip");
 	if (ip)
 		map_put(c->addresses, ip, xstrdup(uid));
-	json_each(k, json_get(json_root(d), "containers"))
-		if (json_get_str(k.val, "slot"))
-			map_put(c->slots, json_get_str(k.val, "slot"), xstrdup(uid));
+	json_each(k, json_get(json_root(d), "containers")) {
+		static const char *const members[] = { "slot", "root", "prev" };
+
+		for (size_t i = 0; i < ARRAY_LEN(members); i++)
+			if (json_get_str(k.val, members[i]))
+				map_put(c->slots, json_get_str(k.val, members[i]), xstrdup(uid));
+	}
 }
 
 static void each_name(const char *dir, void (*fn)(struct census *c, const char *dir, const char *name),
@@ -111,14 +115,31 @@ static void each_name(const char *dir, void (*fn)(struct census *c, const char *
 		(void)closedir(d);
 }
 
+static void on_state(struct census *c, const char *dir, const char *name)
+{
+	autofree char *path = xasprintf("%s/%s", dir, name);
+	autofree char *uid = str_ends(name, ".json") ? xstrndup(name, strlen(name) - 5) : NULL;
+
+	if (!uid)
+		return;
+	note_state(c, dir, uid);
+	if (owner_of(c, uid))
+		c->any_pods = true;
+	add(c, "file", path, owner_of(c, uid));
+}
+
 static void on_pod_dir(struct census *c, const char *dir, const char *uid)
 {
 	autofree char *path = xasprintf("%s/%s", dir, uid);
 
-	note_state(c, dir, uid);
-	if (owner_of(c, uid))
-		c->any_pods = true;
 	add(c, "directory", path, owner_of(c, uid));
+}
+
+static void on_root(struct census *c, const char *dir, const char *slot)
+{
+	autofree char *path = xasprintf("%s/%s", dir, slot);
+
+	add(c, "directory", path, slot_owner(c, slot));
 }
 
 static void on_volume_dir(struct census *c, const char *dir, const char *uid)
@@ -237,11 +258,14 @@ static void scan_mounts(struct census *c)
 	err_free(file_read(AT_FDCWD, "/proc/self/mountinfo", 16 << 20, &text, NULL));
 	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line;
 	     line = strtok_r(NULL, "\n", &save)) {
-		autofree char *run = xasprintf(" %s/", c->inst->run_dir);
-		autofree char *pods = xasprintf(" %s/pods/", c->inst->data_dir);
+		autofree char *run = xasprintf(" %s ", c->inst->run_dir);
+		autofree char *below = xasprintf(" %s/", c->inst->run_dir);
+		autofree char *roots = xasprintf(" %s/roots/", c->inst->data_dir);
 
 		/* The mounts of sandboxes are in their own namespaces: none belongs here. */
-		if (strstr(line, run) || strstr(line, pods))
+		if (strstr(line, run))
+			add(c, "mount", c->inst->run_dir, own(c));
+		else if (strstr(line, below) || strstr(line, roots))
 			add(c, "mount", line, NULL);
 	}
 }
@@ -276,12 +300,18 @@ static struct err *scan(struct census *c, const struct json *pods)
 {
 	autofree char *pod_dirs = xasprintf("%s/pods", c->inst->data_dir);
 	autofree char *volumes = xasprintf("%s/volumes", c->inst->data_dir);
+	autofree char *roots = xasprintf("%s/roots", c->inst->data_dir);
+	autofree char *states = xasprintf("%s/state", c->inst->run_dir);
+	autofree char *objects = xasprintf("%s/volumes", c->inst->run_dir);
 	const struct json *list = json_get(pods, "items");
 
 	json_each(p, list ? list : pods)
 		note_alive(c, p.val);
 	c->running = instance_running(c->inst);
+	each_name(states, on_state, c);
+	each_name(objects, on_pod_dir, c);
 	each_name(pod_dirs, on_pod_dir, c);
+	each_name(roots, on_root, c);
 	each_name(volumes, on_volume_dir, c);
 	each_name(c->inst->run_dir, on_socket, c);
 	return scan_host(c);

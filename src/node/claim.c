@@ -12,8 +12,8 @@
 #include "node/pod_priv.h"
 
 /*
- * PersistentVolumeClaims: bound at once to a directory of their own, which lives as long as the
- * claim. It is removed when the claim's deletion is durable and no Pod uses it any more.
+ * PersistentVolumeClaims: bound at once to a directory of their own, which the first use makes and
+ * which lives as long as the claim. It is removed when the claim's deletion is durable and no Pod uses it any more.
  */
 struct claim {
 	struct node *node;
@@ -46,13 +46,9 @@ static void on_bound(unused void *arg, struct err *e, unused struct object *obj)
 static void bind_claim(struct node *n, const struct object *o)
 {
 	const struct json *spec = object_spec(o);
-	autofree char *dir = claim_dir(n, o->uid);
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *status;
 
-	if (mkdir(dir, 0777) < 0 && errno != EEXIST)
-		log_error("directory of a claim was not made", KV("claim", o->name), KV("errno", errno));
-	(void)chmod(dir, 0777); /* the umask has no say in it */
 	json_set_root(d, root);
 	json_set_str(d, json_need_obj(d, root, "metadata"), "uid", o->uid);
 	status = json_need_obj(d, root, "status");

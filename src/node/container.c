@@ -119,6 +119,8 @@ void container_done(struct container *c)
 	free(c->reason);
 	free(c->message);
 	free(c->slot);
+	free(c->root);
+	free(c->prev);
 }
 
 bool container_live(const struct container *c)
@@ -196,11 +198,14 @@ static void on_exit_ready(void *arg, unused unsigned ready)
 	struct node *n = c->pod->node;
 	autofree char *sock = xasprintf("%s.sock", c->slot);
 	bool oom = cgroup_oom_kills(n->cgroups, c->slot) > 0;
+	bool keep_log = c->pod->phase != POD_TERMINATING;
 
 	fill_ending(c, oom);
 	release(c);
 	(void)unlinkat(n->run_fd, sock, 0);
-	slot_release(n, c->slot, c->range);
+	slot_release(n, c->slot, c->range, keep_log);
+	if (!keep_log)
+		free(take(c->root));
 	free(take(c->slot));
 	c->pid = 0;
 	c->ready = false;
@@ -373,13 +378,6 @@ static struct err *plan_memfd(const struct json_doc *plan, int *ret)
 	return NULL;
 }
 
-static struct err *make_dirs(const struct container *c)
-{
-	autofree char *root = container_root_path(c, c->attempt);
-
-	return file_mkdirs(root, 0700);
-}
-
 /* The first container that runs brings the IPC and UTS namespaces that the others join. */
 static struct container *first_live(const struct pod *p)
 {
@@ -411,6 +409,7 @@ static void adopt(struct container *c, struct berth *b)
 {
 	free(c->slot);
 	c->slot = take(b->name);
+	set_text(&c->root, xstrdup(c->slot));
 	c->range = b->range;
 	c->pid = b->pid;
 	c->pidfd = take_fd(b->pidfd);
@@ -427,16 +426,15 @@ static void adopt(struct container *c, struct berth *b)
 	enter(c, CONTAINER_LAUNCHING);
 }
 
-/* The last attempt's log stays to be read as "previous"; its root goes, and the log before it. */
+/* The last attempt's log stays to be read as "previous"; the one before it goes. */
 void container_again(struct container *c)
 {
-	node_remove_tree(c->pod->node, container_root_path(c, c->attempt));
-	if (c->attempt)
-		node_remove_tree(c->pod->node, container_log_path(c, c->attempt - 1));
+	if (c->prev)
+		node_remove_tree(c->pod->node, root_path(c->pod->node, c->prev));
+	set_text(&c->prev, take(c->root));
 	ending_done(&c->last);
 	c->last = c->end;
 	c->end = (struct ending){ 0 };
-	c->attempt++;
 	c->restarts++;
 	c->started = 0;
 	enter(c, CONTAINER_WAITING);
@@ -496,6 +494,19 @@ static struct err *check_start(struct container *c)
 	return plan_start(c, a, &s);
 }
 
+/* A slot is there soon, unless the host cannot make any: that must be seen. */
+static void wait_for_slot(struct container *c)
+{
+	const char *trouble = nursery_trouble(c->pod->node->nursery);
+
+	c->pod->waiting = true;
+	if (!trouble || str_eq(c->message, trouble))
+		return;
+	container_wait(c, "ContainerCreating", "%s", trouble);
+	event_add(c->pod->node, c->pod->obj, true, "FailedCreatePodSandBox",
+		  "Failed to create pod sandbox: %s", trouble);
+}
+
 void container_advance(struct container *c)
 {
 	autoptr(json_doc) plan = NULL;
@@ -507,15 +518,14 @@ void container_advance(struct container *c)
 	e = check_start(c);
 	if (!e)
 		e = plan_make(c, &plan);
-	if (!e)
-		e = make_dirs(c);
 	if (e) {
 		cannot_create(c, e);
 		return;
 	}
+	nursery_expect(c->pod->node->nursery, json_get(json_root(plan), "image"));
 	b = nursery_take_berth(c->pod->node->nursery);
 	if (!b) {
-		c->pod->waiting = true;
+		wait_for_slot(c);
 		return;
 	}
 	adopt(c, b);

@@ -16,7 +16,12 @@ struct cgroups;
  * makes network namespaces and slots. A slot is a process that already is pid 1 of its own
  * namespaces, sits in its own control groups, owns a user namespace with an id range of its own,
  * and waits for a plan: then it builds the root and becomes cay-init. Nothing is forked, mapped or
- * attached while a Pod waits.
+ * attached while a Pod waits, and no file is made on a disk that may be busy: the slot's directory
+ *
+ *   roots/<slot>/upper, work, local   of the overlay and of the host image's /usr/local
+ *   roots/<slot>/log                  of the container's output
+ *
+ * is made while parking, and so is the overlay, for the image that is most likely to be asked for.
  *
  *   daemon ── seqpacket ── launcher       {"op":"setup"|"slot"|"net", ...}
  *   daemon ── seqpacket ── slot           parked; plan in a sealed memfd; error, or its end
@@ -48,8 +53,8 @@ void launch_msg_close(struct launch_msg *m); /* the descriptors that nobody took
 /* What the launcher was told at its start; slots inherit it. */
 struct launcher {
 	char *stage;   /* an empty directory; each slot mounts its own things there */
-	char *run_dir; /* of the sockets */
-	int run_fd;
+	int run_fd;    /* of the sockets */
+	char *roots;   /* of the slots' directories */
 	int init_fd; /* cay-init */
 	int host_ns; /* the host's network namespace */
 	struct sock_fprog filter;
@@ -61,6 +66,7 @@ struct slot_spec {
 	char *name; /* of its control groups and socket */
 	uint32_t base; /* first id of its range */
 	int ctl;
+	struct json *image; /* expected: {"lower": [..], "host_usr": bool} */
 };
 /* In the slot's process, just born. Does not return. */
 noreturn_fn void slot_main(struct launcher *l, const struct slot_spec *spec);
@@ -71,9 +77,17 @@ struct slot {
 	const struct slot_spec *spec;
 	int userns;
 	int stage_fd;
+	int dir_fd;  /* roots/<slot> */
+	bool mapped; /* the last mount_clone() could be mapped to our ids */
+	int root_fd; /* of an overlay for the expected image; -1: there is none */
 };
 /* launcher_root.c: the parts of a root that no plan changes (dev, proc), below the stage. */
 must_use struct err *root_prepare(struct slot *s);
+/* The slot's own directory, and the root of an image up to what only a plan knows. */
+must_use struct err *root_make_dir(struct slot *s);
+must_use struct err *root_mount_image(struct slot *s, const struct json *image, bool again);
+/* From now on we make files as this id of the host, with our powers kept. */
+must_use struct err *become(uint32_t id);
 /* The root of a plan, complete and entered: it is "/" and nothing of the host is left. */
 must_use struct err *root_enter(struct slot *s, const struct json *plan);
 

@@ -41,14 +41,14 @@ static int keep_high(int fd)
 
 static struct err *setup(struct launcher *l, const struct json *m)
 {
-	const char *init = json_get_str(m, "init");
+	const char *init = json_get_str(m, "init"), *run = json_get_str(m, "run");
 	struct err *e;
 
 	l->stage = xstrdup(json_get_str(m, "stage"));
-	l->run_dir = xstrdup(json_get_str(m, "run"));
-	l->run_fd = keep_high(open(l->run_dir, O_PATH | O_DIRECTORY | O_CLOEXEC));
+	l->run_fd = keep_high(open(run, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	if (l->run_fd < 0)
-		return err_sys(errno, "open %s", l->run_dir);
+		return err_sys(errno, "open %s", run);
+	l->roots = xstrdup(json_get_str(m, "roots"));
 	l->init_fd = keep_high(open(init, O_RDONLY | O_CLOEXEC));
 	if (l->init_fd < 0)
 		return err_sys(errno, "open %s", init);
@@ -76,7 +76,8 @@ static noreturn_fn void slot_begin(struct launcher *l, struct slot_spec *spec)
 static struct err *make_slot(struct launcher *l, const struct json *m, struct json_doc *reply,
 			     int *ret_fds)
 {
-	struct slot_spec spec = { .base = (uint32_t)json_get_int(m, "base", 0) };
+	struct slot_spec spec = { .base = (uint32_t)json_get_int(m, "base", 0),
+				  .image = json_get(m, "image") };
 	int ctl[2], pidfd = -1;
 	struct clone_args args = {
 		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,

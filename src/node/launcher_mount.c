@@ -40,15 +40,13 @@ struct err *mount_clone(struct slot *s, int from_fd, bool readonly, int *ret_tre
 
 	if (tree < 0)
 		return err_sys(errno, "clone a mount");
-	if (!set_attrs(tree, attrs, s->userns))
-		goto out;
+	s->mapped = !set_attrs(tree, attrs, s->userns);
 	/* A file system that cannot be mapped: what is written to must be owned by the slot. */
-	if (set_attrs(tree, attrs, -1) < 0)
+	if (!s->mapped && set_attrs(tree, attrs, -1) < 0)
 		return err_sys(errno, "set mount attributes");
-	if (!readonly &&
+	if (!s->mapped && !readonly &&
 	    fchownat(from_fd, "", s->spec->base, s->spec->base, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(errno, "change owner of a volume");
-out:
 	*ret_tree = take_fd(tree);
 	return NULL;
 }
@@ -106,6 +104,24 @@ static struct err *open_sub_path(int volume, const char *sub, bool file, int *re
 	return err_wrap(root_open_target(volume, path, file, ret), "open subPath %s", sub);
 }
 
+/* The directory of a volume that nobody has used yet; on disk it is the sandbox's root's. */
+static struct err *make_volume(const struct json *m)
+{
+	const char *from = json_get_str(m, "from");
+	gid_t group = (gid_t)json_get_int(m, "group", 0);
+	autofree char *parent = xstrndup(from, (size_t)(strrchr(from, '/') - from));
+
+	if (!json_get_bool(m, "make", false))
+		return NULL;
+	if (mkdir(parent, 0700) < 0 && errno != EEXIST)
+		return err_sys(errno, "make %s", parent);
+	if (mkdir(from, 0777) < 0)
+		return errno == EEXIST ? NULL : err_sys(errno, "make volume %s", from);
+	if (chmod(from, group ? 02777 : 0777) < 0 || chown(from, 0, group) < 0)
+		return err_sys(errno, "open volume %s", from);
+	return NULL;
+}
+
 static struct err *mount_bind_volume(struct slot *s, int root, const struct json *m)
 {
 	const char *from = json_get_str(m, "from"), *sub = json_get_str(m, "sub");
@@ -144,11 +160,20 @@ static struct err *mount_memory_volume(struct slot *s, int root, const struct js
 
 struct err *root_mount_volumes(struct slot *s, int root, const struct json *mounts)
 {
+	struct err *e = json_len(mounts) ? become(0) : NULL;
+
+	json_each(m, mounts)
+		if (!e)
+			e = make_volume(m.val);
+	if (!e && json_len(mounts))
+		e = become(s->spec->base);
+	if (e)
+		return e;
 	json_each(m, mounts) {
 		const char *to = json_get_str(m.val, "to");
-		struct err *e = json_get_bool(m.val, "memory", false)
-					? mount_memory_volume(s, root, m.val)
-					: mount_bind_volume(s, root, m.val);
+
+		e = json_get_bool(m.val, "memory", false) ? mount_memory_volume(s, root, m.val)
+							  : mount_bind_volume(s, root, m.val);
 
 		if (e)
 			return err_wrap(e, "mount %s", to);

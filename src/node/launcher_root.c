@@ -146,61 +146,74 @@ struct err *root_prepare(struct slot *s)
 	return mask_proc();
 }
 
-static struct err *write_once(int dir, const char *name, const char *text)
+static struct err *make_file(int dir, const char *name, mode_t mode)
 {
-	autoclose fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	autoclose fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 
-	if (fd < 0)
-		return errno == EEXIST ? NULL : err_sys(errno, "create /etc/%s", name);
-	return fd_write_all(fd, text, strlen(text));
+	return fd < 0 ? err_sys(errno, "create %s", name) : NULL;
 }
 
-/* Straight into the upper directory, before anyone sees it through the overlay. */
-static struct err *fill_upper(int upper, const struct json *etc)
+static const char *const etc_names[] = { "hosts", "hostname", "resolv.conf" };
+
+/* Mount points, straight into the upper directory before anyone sees it through the overlay. */
+static struct err *fill_upper(int upper)
 {
 	static const char *const dirs[] = { "dev", "proc", "sys", "etc" };
-	autoclose dir = -1;
+	autoclose etc = -1;
+	struct err *e = NULL;
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		if (mkdirat(upper, dirs[i], 0755) < 0 && errno != EEXIST)
+		if (mkdirat(upper, dirs[i], 0755) < 0)
 			return err_sys(errno, "make /%s", dirs[i]);
-	dir = openat(upper, "etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
+	etc = openat(upper, "etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (etc < 0)
 		return err_sys(errno, "open /etc");
-	json_each(f, etc) {
-		struct err *e = write_once(dir, f.key, str_or(json_str(f.val), ""));
+	for (size_t i = 0; i < ARRAY_LEN(etc_names) && !e; i++)
+		e = make_file(etc, etc_names[i], 0644);
+	return e;
+}
 
-		if (e)
-			return e;
-	}
+/* Where ids cannot be mapped, what the sandbox's root shall own is given to it. */
+static struct err *give(struct slot *s, const char *name)
+{
+	if (!s->mapped && fchownat(s->dir_fd, name, s->spec->base, s->spec->base, 0) < 0)
+		return err_sys(errno, "change the owner of %s", name);
 	return NULL;
 }
 
-/* The container's directory becomes "u", with "u/upper", an empty "u/<work>" and "local". */
-static struct err *stage_upper(struct slot *s, const struct json *plan)
+/* roots/<slot> with upper, work, local and log; mounted as "u" below the stage. */
+struct err *root_make_dir(struct slot *s)
 {
-	const char *path = json_get_str(plan, "dir"), *work = json_get_str(plan, "work");
-	autoclose dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), upper = -1, tree = -1, to = -1;
-	bool fresh;
+	static const char *const dirs[] = { "upper", "work", "work2", "local" };
+	autofree char *path = xasprintf("%s/%s", s->l->roots, s->spec->name);
+	autoclose upper = -1, tree = -1, to = -1;
 	struct err *e;
 
-	if (dir < 0)
-		return err_sys(errno, "open %s", path);
-	fresh = !mkdirat(dir, "upper", 0755);
-	if ((!fresh && errno != EEXIST) || (mkdirat(dir, work, 0700) < 0 && errno != EEXIST) ||
-	    (mkdirat(dir, "local", 0755) < 0 && errno != EEXIST))
-		return err_sys(errno, "make directories in %s", path);
-	upper = openat(dir, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (mkdir(path, 0700) < 0)
+		return err_sys(errno, "make directory %s", path);
+	/* By its path: only what is seen through our own mounts can be cloned. */
+	s->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < ARRAY_LEN(dirs) && s->dir_fd >= 0; i++)
+		if (mkdirat(s->dir_fd, dirs[i], 0755) < 0)
+			return err_sys(errno, "make directory %s", dirs[i]);
+	upper = openat(s->dir_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	to = openat(s->stage_fd, "u", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (upper < 0 || to < 0)
-		return err_sys(errno, "open the upper directory of %s", path);
-	e = fresh ? fill_upper(upper, json_get(plan, "etc")) : NULL;
+		return err_sys(errno, "open the slot's directory");
+	e = fill_upper(upper);
 	if (!e)
-		e = mount_clone(s, dir, false, &tree);
+		e = make_file(s->dir_fd, "log", 0600);
+	if (!e)
+		e = mount_clone(s, s->dir_fd, false, &tree);
+	if (!e)
+		e = give(s, "upper");
+	if (!e)
+		e = give(s, "local");
 	return e ? e : mount_move(tree, to);
 }
 
-static struct err *stage_layers(struct slot *s, const struct json *lower, char *ret, size_t size)
+static struct err *stage_layers(struct slot *s, const struct json *lower, const char *prefix,
+				char *ret, size_t size)
 {
 	size_t n = 0, len = 0;
 
@@ -210,7 +223,7 @@ static struct err *stage_layers(struct slot *s, const struct json *lower, char *
 		struct err *e;
 		char name[16];
 
-		(void)snprintf(name, sizeof(name), "l%zu", n);
+		(void)snprintf(name, sizeof(name), "%s%zu", prefix, n);
 		if (from < 0)
 			return err_sys(errno, "open layer %s", json_str(l.val));
 		if (mkdirat(s->stage_fd, name, 0700) < 0 && errno != EEXIST)
@@ -228,18 +241,16 @@ static struct err *stage_layers(struct slot *s, const struct json *lower, char *
 	return NULL;
 }
 
-/*
- * From here on what we make is owned by the sandbox's root, with our powers kept. The overlay works
- * with the identity of who mounts it, and the mapped upper knows no ids of the host.
- */
-static struct err *become_owner(uint32_t id)
+/* Going to another id than 0 takes powers over files away from us: they are taken back. */
+struct err *become(uint32_t id)
 {
-	cap_t caps = cap_get_proc();
+	cap_t caps;
 	cap_value_t v;
 	int r = 0;
 
 	(void)setfsgid(id);
 	(void)setfsuid(id);
+	caps = cap_get_proc();
 	for (v = 0; caps && v <= cap_max_bits() - 1 && !r; v++) {
 		cap_flag_value_t has = CAP_CLEAR;
 
@@ -302,9 +313,8 @@ static struct err *bind_dir(struct slot *s, int from, int root, const char *to_p
 }
 
 /* The "host" image: this machine's /usr, but not what its administrator put into /usr/local. */
-static struct err *mount_host_usr(struct slot *s, const struct json *plan, int root)
+static struct err *mount_host_usr(struct slot *s, int root)
 {
-	autofree char *path = xasprintf("%s/local", json_get_str(plan, "dir"));
 	autoclose usr = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC), local = -1;
 	struct err *e;
 
@@ -313,9 +323,56 @@ static struct err *mount_host_usr(struct slot *s, const struct json *plan, int r
 	e = bind_dir(s, usr, root, "/usr", true);
 	if (e || faccessat(usr, "local", F_OK, 0) < 0)
 		return e;
-	local = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return local < 0 ? err_sys(errno, "open %s", path)
-			 : bind_dir(s, local, root, "/usr/local", false);
+	local = openat(s->dir_fd, "local", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return local < 0 ? err_sys(errno, "open the slot's local") : bind_dir(s, local, root, "/usr/local", false);
+}
+
+/* again: another image was expected; its overlay goes, and the untouched upper is used anew. The
+ * overlay works with the identity of who mounts it, and a mapped upper knows no ids of the host. */
+struct err *root_mount_image(struct slot *s, const struct json *image, bool again)
+{
+	char lower[2048] = "";
+	struct err *e;
+
+	if (again && s->root_fd >= 0) {
+		(void)close(take_fd(s->root_fd));
+		(void)umount2("root", MNT_DETACH);
+	}
+	e = become(0);
+	if (!e)
+		e = stage_layers(s, json_get(image, "lower"), again ? "m" : "l", lower, sizeof(lower));
+	if (!e)
+		e = become(s->spec->base);
+	if (!e)
+		e = mount_overlay(s, lower, again ? "work2" : "work", &s->root_fd);
+	if (!e && json_get_bool(image, "host_usr", false))
+		e = mount_host_usr(s, s->root_fd);
+	return e;
+}
+
+/* On our tmpfs, where a file costs nothing, and bound over the empty ones in the root. */
+static struct err *mount_etc(struct slot *s, const struct json *etc, int root)
+{
+	for (size_t i = 0; i < ARRAY_LEN(etc_names); i++) {
+		const char *text = str_or(json_get_str(etc, etc_names[i]), "");
+		autofree char *to_path = xasprintf("/etc/%s", etc_names[i]);
+		autoclose fd = openat(s->stage_fd, etc_names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		autoclose tree = -1, to = -1;
+		struct err *e;
+
+		if (fd < 0)
+			return err_sys(errno, "create %s", etc_names[i]);
+		e = fd_write_all(fd, text, strlen(text));
+		if (!e)
+			e = root_open_target(root, to_path, true, &to);
+		if (e)
+			return e;
+		tree = open_tree(s->stage_fd, etc_names[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		e = tree < 0 ? err_sys(errno, "clone %s", etc_names[i]) : mount_move(tree, to);
+		if (e)
+			return e;
+	}
+	return NULL;
 }
 
 static struct err *fill_root(struct slot *s, const struct json *plan, int root)
@@ -325,8 +382,8 @@ static struct err *fill_root(struct slot *s, const struct json *plan, int root)
 
 	if (!e)
 		e = move_into(s, "/proc", root);
-	if (!e && json_get_bool(plan, "host_usr", false))
-		e = mount_host_usr(s, plan, root);
+	if (!e)
+		e = mount_etc(s, json_get(plan, "etc"), root);
 	if (!e)
 		e = root_mount_volumes(s, root, json_get(plan, "mounts"));
 	if (!e && json_get_bool(plan, "readonly", false) &&
@@ -346,18 +403,12 @@ static struct err *pivot(int root)
 
 struct err *root_enter(struct slot *s, const struct json *plan)
 {
-	autoclose root = -1;
-	char lower[2048] = "";
-	struct err *e;
+	const struct json *image = json_get(plan, "image");
+	struct err *e = NULL;
 
-	e = stage_layers(s, json_get(plan, "lower"), lower, sizeof(lower));
+	if (s->root_fd < 0 || !json_equal(image, s->spec->image))
+		e = root_mount_image(s, image, true);
 	if (!e)
-		e = stage_upper(s, plan);
-	if (!e)
-		e = become_owner(s->spec->base);
-	if (!e)
-		e = mount_overlay(s, lower, json_get_str(plan, "work"), &root);
-	if (!e)
-		e = fill_root(s, plan, root);
-	return e ? e : pivot(root);
+		e = fill_root(s, plan, s->root_fd);
+	return e ? e : pivot(s->root_fd);
 }

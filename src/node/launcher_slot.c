@@ -94,7 +94,14 @@ static struct err *slot_park(struct slot *s)
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return err_sys(errno, "make a control group namespace");
 	e = root_prepare(s);
-	return e ? e : make_userns(s);
+	if (!e)
+		e = make_userns(s);
+	if (!e)
+		e = root_make_dir(s);
+	/* A wrong guess costs nothing but time: the plan names its own image. */
+	if (!e && s->spec->image)
+		err_free(root_mount_image(s, s->spec->image, false));
+	return e;
 }
 
 static struct err *read_plan(int fd, struct json_doc **ret)
@@ -123,12 +130,10 @@ static struct err *limit(struct slot *s, const struct json *plan)
 	return cgroup_limit(s->l->cgroups, s->spec->name, &limits);
 }
 
-static struct err *open_log(const struct json *plan, int *ret)
+static struct err *open_log(struct slot *s, int *ret)
 {
-	const char *path = json_get_str(plan, "log");
-
-	*ret = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return *ret < 0 ? err_sys(errno, "open log %s", path) : NULL;
+	*ret = openat(s->dir_fd, "log", O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+	return *ret < 0 ? err_sys(errno, "open the log") : NULL;
 }
 
 /* Through the directory's descriptor: a socket address has room for 107 characters only. */
@@ -271,7 +276,7 @@ static struct err *slot_launch(struct slot *s, const struct launch_msg *m)
 	if (!e)
 		e = limit(s, json_root(doc));
 	if (!e)
-		e = open_log(json_root(doc), &log);
+		e = open_log(s, &log);
 	if (!e)
 		e = open_socket(s, &sock);
 	if (!e)
@@ -305,7 +310,7 @@ static void report(int ctl, struct err *e)
 void slot_main(struct launcher *l, const struct slot_spec *spec)
 {
 	static struct launch_msg m;
-	struct slot s = { .l = l, .spec = spec, .userns = -1, .stage_fd = -1 };
+	struct slot s = { .l = l, .spec = spec, .userns = -1, .stage_fd = -1, .dir_fd = -1, .root_fd = -1 };
 	bool again;
 	struct err *e = slot_park(&s);
 	bool parked = !e;

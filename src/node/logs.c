@@ -34,8 +34,7 @@ struct reader {
 	ssize_t got;
 	struct container_ref {
 		struct node *node;
-		char *uid, *name;
-		unsigned attempt;
+		char *uid, *name, *root;
 	} of;
 };
 
@@ -51,6 +50,7 @@ static void reader_free(struct reader *r)
 	free(r->piece);
 	free(r->of.uid);
 	free(r->of.name);
+	free(r->of.root);
 	free(r);
 }
 
@@ -60,7 +60,7 @@ static bool is_live(const struct reader *r)
 	struct pod *p = map_get(r->of.node->pods, r->of.uid);
 	struct container *c = p ? pod_container(p, r->of.name) : NULL;
 
-	return c && container_live(c) && c->attempt == r->of.attempt && !r->closed;
+	return c && str_eq(c->slot, r->of.root) && !r->closed;
 }
 
 /* Where the last `tail` lines begin; blocks. */
@@ -229,7 +229,7 @@ static void on_change(void *arg, uint32_t what)
 
 static struct err *open_file(struct reader *r, const struct container *c)
 {
-	autofree char *path = container_log_path(c, r->of.attempt);
+	autofree char *dir = root_path(r->node, r->of.root), *path = xasprintf("%s/log", dir);
 
 	r->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (r->fd < 0)
@@ -246,14 +246,18 @@ struct err *session_logs(void *ctx, const struct access_log_spec *spec,
 {
 	struct node *n = ctx;
 	struct container *c;
+	const char *root;
 	struct reader *r;
 	struct err *e = session_target(n, &spec->to, &c);
 
 	if (e)
 		return e;
-	if (spec->previous && !c->attempt)
+	if (spec->previous && !c->prev)
 		return err_new(ERR_NOT_FOUND, "previous terminated container \"%s\" in pod \"%s\" not found",
 			       c->name, spec->to.pod);
+	root = spec->previous || !c->root ? c->prev : c->root; /* the next attempt has no log yet */
+	if (!root)
+		return err_new(ERR_UNAVAILABLE, "read the log of %s: it has not started", c->name);
 	r = xnew(struct reader);
 	*r = (struct reader){ .head.kind = &kind, .node = n, .ev = ev, .arg = arg, .fd = -1, .at = -1,
 			      .tail = spec->tail, .since_us = spec->since_us,
@@ -263,9 +267,7 @@ struct err *session_logs(void *ctx, const struct access_log_spec *spec,
 	r->of.node = n;
 	r->of.uid = xstrdup(c->pod->uid);
 	r->of.name = xstrdup(c->name);
-	r->of.attempt = c->attempt;
-	if (spec->previous || (c->state == CONTAINER_WAITING && c->attempt))
-		r->of.attempt--; /* the next one has not begun: its log is the last's */
+	r->of.root = xstrdup(root);
 	e = open_file(r, c);
 	if (e) {
 		reader_free(r);

@@ -4,8 +4,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/inotify.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "api/kind.h"
@@ -196,24 +199,56 @@ static void free_pod(void *p)
 	pod_free(p);
 }
 
+/* Passes write small files there: on a disk each could wait for a commit of the file system. */
+static void mount_run_dir(struct node *n)
+{
+	struct statfs fs;
+
+	if (!statfs(n->run_dir, &fs) && fs.f_type == TMPFS_MAGIC)
+		return;
+	if (mount("cay", n->run_dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700,size=512m") < 0)
+		log_warn("runtime directory is not in memory, starts will be slower",
+			 KV("dir", n->run_dir), KV("errno", errno));
+}
+
+static void unmount_run_dir(struct node *n)
+{
+	struct statfs fs;
+	struct stat own, up;
+	autofree char *parent = xasprintf("%s/..", n->run_dir);
+
+	err_free(file_remove_tree(AT_FDCWD, n->run_dir));
+	if (!statfs(n->run_dir, &fs) && fs.f_type == TMPFS_MAGIC && !stat(n->run_dir, &own) &&
+	    !stat(parent, &up) && own.st_dev != up.st_dev)
+		(void)umount2(n->run_dir, MNT_DETACH);
+	(void)rmdir(n->run_dir);
+}
+
 static struct err *open_dirs(struct node *n)
 {
-	autofree char *pods = xasprintf("%s/pods", n->data_dir);
-	autofree char *volumes = xasprintf("%s/volumes", n->data_dir);
-	struct err *e = file_mkdirs(pods, 0700);
+	static const char *const on_disk[] = { "pods", "volumes", "roots" };
+	static const char *const in_memory[] = { "state", "volumes", "stage" };
+	struct err *e = NULL;
 
-	if (!e)
-		e = file_mkdirs(volumes, 0700);
+	for (size_t i = 0; i < ARRAY_LEN(on_disk) && !e; i++) {
+		autofree char *path = xasprintf("%s/%s", n->data_dir, on_disk[i]);
+
+		e = file_mkdirs(path, 0700);
+	}
 	if (!e)
 		e = file_mkdirs(n->run_dir, 0700);
 	if (e)
 		return e;
-	n->pods_fd = open(pods, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	mount_run_dir(n);
 	n->run_fd = open(n->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (n->pods_fd < 0 || n->run_fd < 0)
-		return err_sys(errno, "open %s and %s", pods, n->run_dir);
+	n->roots_fd = open(n->roots_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (n->run_fd < 0 || n->roots_fd < 0)
+		return err_sys(errno, "open %s and %s", n->run_dir, n->roots_dir);
 	if (fchmod(n->run_fd, 0700) < 0)
 		return err_sys(errno, "close %s to others", n->run_dir);
+	for (size_t i = 0; i < ARRAY_LEN(in_memory); i++)
+		if (mkdirat(n->run_fd, in_memory[i], 0700) < 0 && errno != EEXIST)
+			return err_sys(errno, "make %s/%s", n->run_dir, in_memory[i]);
 	return NULL;
 }
 
@@ -298,7 +333,8 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	n->client = c;
 	n->data_dir = xstrdup(spec->data_dir);
 	n->name = xstrdup(str_or(spec->node_name, "cay"));
-	n->run_fd = n->pods_fd = -1;
+	n->roots_dir = xasprintf("%s/roots", n->data_dir);
+	n->run_fd = n->roots_fd = -1;
 	n->pods = map_new(free_pod);
 	list_init(&n->dirty);
 	n->events = events_new(n);
@@ -326,12 +362,14 @@ struct access *node_access(struct node *n)
 /* What only the walls of running sandboxes need goes when there are none. */
 static void leave_host(struct node *n)
 {
+	autofree char *states = NULL;
 	DIR *d;
 	bool any = false;
 
 	if (!n->inst || !n->cgroups)
 		return;
-	d = n->pods_fd >= 0 ? fdopendir(take_fd(n->pods_fd)) : NULL;
+	states = xasprintf("%s/state", n->run_dir);
+	d = opendir(states);
 	for (struct dirent *de = d ? readdir(d) : NULL; de; de = readdir(d))
 		any = any || de->d_name[0] != '.';
 	if (d)
@@ -342,7 +380,7 @@ static void leave_host(struct node *n)
 	if (n->nl)
 		instance_net_down(n->inst, n->nl);
 	cgroups_remove_parent(n->cgroups);
-	err_free(file_remove_tree(AT_FDCWD, n->run_dir));
+	unmount_run_dir(n);
 }
 
 /* Until nothing that is under way knows us. */
@@ -380,14 +418,16 @@ void node_free(struct node *n)
 	instance_free(n->inst);
 	if (n->run_fd >= 0)
 		(void)close(n->run_fd);
-	if (n->pods_fd >= 0)
-		(void)close(n->pods_fd);
+	if (n->roots_fd >= 0)
+		(void)close(n->roots_fd);
 	map_free(n->pods);
 	map_free(n->claims);
 	map_free(n->left);
 	map_free(n->left_groups);
+	map_free(n->left_roots);
 	free(n->data_dir);
 	free(n->run_dir);
+	free(n->roots_dir);
 	free(n->name);
 	free(n);
 }

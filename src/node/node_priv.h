@@ -30,8 +30,8 @@ struct watch;
 struct node {
 	struct loop *loop;
 	struct client *client;
-	char *data_dir, *run_dir, *name;
-	int run_fd, pods_fd;
+	char *data_dir, *run_dir, *roots_dir, *name;
+	int run_fd, roots_fd;
 	struct instance *inst;
 	struct cgroups *cgroups;
 	struct netlink *nl;
@@ -51,6 +51,7 @@ struct node {
 	struct timer *heartbeat;
 	struct map *claims; /* PVC uid → struct claim */
 	struct map *left;        /* Pod uid → state of an earlier life, until its Pod is known */
+	struct map *left_roots;  /* directories of slots of an earlier life */
 	struct map *left_groups; /* control groups of an earlier life that nobody has claimed */
 
 	void (*stopped)(void *arg); /* node_stop_sandboxes() */
@@ -84,10 +85,13 @@ bool nursery_want_net(struct nursery *y, unsigned place, void (*made)(void *arg,
 		      void *arg);
 void nursery_forget(struct nursery *y, const void *arg); /* of nursery_want_net() */
 void berth_free(struct berth *b); /* kills it if it still waits; NULL is fine */
-void slot_release(struct node *n, const char *name, unsigned range); /* a launched one that ended */
+/* A launched one that ended. keep_log: all of its directory goes but the log. */
+void slot_release(struct node *n, const char *name, unsigned range, bool keep_log);
 void net_free(struct node *n, struct net *net);
 uint32_t range_base(unsigned range);
 /* Why nothing could be made lately, or NULL. */
+/* Slots are parked for the image that was asked for last: {"lower": [..], "host_usr": bool}. */
+void nursery_expect(struct nursery *y, const struct json *image);
 const char *nursery_trouble(const struct nursery *y);
 
 /* guest_conn.c: a connection to a container's cay-init. */

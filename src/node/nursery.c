@@ -55,6 +55,7 @@ struct nursery {
 	struct list parking;         /* struct berth: born, not ready yet */
 	struct list wanted;          /* struct wanted_net */
 	unsigned n_berths, n_parking, n_nets;
+	struct json_doc *expected; /* the image that was asked for last */
 	char *trouble;
 	bool ending;
 	struct timer *refill;
@@ -66,6 +67,20 @@ static void fill(struct nursery *y);
 uint32_t range_base(unsigned range)
 {
 	return (uint32_t)(range + 16) * ID_RANGE; /* the host's own ids end long before 1 << 20 */
+}
+
+void nursery_expect(struct nursery *y, const struct json *image)
+{
+	autofree char *text = NULL;
+
+	if (json_equal(json_root(y->expected), image))
+		return;
+	text = json_to_text(image);
+	if (strlen(text) > LAUNCH_MSG_MAX / 2)
+		return; /* so many layers do not fit into a request */
+	json_doc_free(y->expected);
+	y->expected = json_doc_new();
+	json_set_root(y->expected, json_copy(y->expected, image));
 }
 
 const char *nursery_trouble(const struct nursery *y)
@@ -95,6 +110,7 @@ static struct err *ask(struct maker *m, const char *op, const char *name, unsign
 	json_set_str(d, o, "name", name);
 	if (m == &m->nursery->makers[MAKER_SLOTS]) {
 		json_set_int(d, o, "base", range_base(number));
+		json_set(d, o, "image", json_copy(d, json_root(m->nursery->expected)));
 	} else {
 		instance_addr_text(inst, number, ip);
 		json_set_str(d, o, "addr", ip);
@@ -195,8 +211,24 @@ static void berth_done(struct berth *b)
 
 struct unpark {
 	struct cgroups *cgroups;
-	char *name;
+	char *name, *root;
+	bool keep_log;
 };
+
+static void remove_root(const struct unpark *u)
+{
+	static const char *const parts[] = { "upper", "work", "work2", "local" };
+
+	if (!u->keep_log) {
+		err_free(file_remove_tree(AT_FDCWD, u->root)); /* or else the next start does */
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		autofree char *path = xasprintf("%s/%s", u->root, parts[i]);
+
+		err_free(file_remove_tree(AT_FDCWD, path));
+	}
+}
 
 static void unpark_work(void *arg)
 {
@@ -212,23 +244,27 @@ static void unpark_work(void *arg)
 			break;
 		(void)nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 	}
+	remove_root(u);
 }
 
 static void unpark_done(void *arg)
 {
 	struct unpark *u = arg;
 
+	free(u->root);
 	free(u->name);
 	free(u);
 }
 
 /* The process was killed or has ended: its control groups and its id range are free soon. */
-void slot_release(struct node *n, const char *name, unsigned range)
+void slot_release(struct node *n, const char *name, unsigned range, bool keep_log)
 {
 	struct unpark *u = xnew(struct unpark);
 
 	u->cgroups = n->cgroups;
 	u->name = xstrdup(name);
+	u->root = xasprintf("%s/%s", n->roots_dir, name);
+	u->keep_log = keep_log;
 	numbers_put(n->ranges, range);
 	node_job(n, unpark_work, unpark_done, u);
 }
@@ -240,7 +276,7 @@ void berth_free(struct berth *b)
 		return;
 	if (b->pidfd >= 0)
 		(void)syscall(SYS_pidfd_send_signal, b->pidfd, SIGKILL, NULL, 0);
-	slot_release(b->nursery->node, b->name, b->range);
+	slot_release(b->nursery->node, b->name, b->range, false);
 	berth_done(b);
 }
 
@@ -442,6 +478,7 @@ static struct err *maker_setup(struct maker *m)
 	json_set_str(d, o, "op", "setup");
 	json_set_str(d, o, "stage", y->stage);
 	json_set_str(d, o, "run", y->node->run_dir);
+	json_set_str(d, o, "roots", y->node->roots_dir);
 	json_set_str(d, o, "init", y->init);
 	json_set_str(d, o, "cgroup", cgroup);
 	m->n_asked++;
@@ -515,6 +552,7 @@ struct err *nursery_start(struct node *n, const struct node_spec *spec, struct n
 	y->stage = xasprintf("%s/stage", n->run_dir);
 	y->refill = timer_new(n->loop, on_refill, y);
 	y->target = spec->netns_pool ? spec->netns_pool : 16;
+	y->expected = json_doc_new();
 	list_init(&y->berths);
 	list_init(&y->nets);
 	list_init(&y->parking);
@@ -576,6 +614,7 @@ void nursery_free(struct nursery *y)
 	free(y->init);
 	free(y->stage);
 	free(y->trouble);
+	json_doc_free(y->expected);
 	free(y);
 }
 

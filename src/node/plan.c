@@ -30,18 +30,9 @@ static const struct {
 	{ "SETUID", CAP_SETUID }, { "SYS_CHROOT", CAP_SYS_CHROOT },
 };
 
-char *container_log_path(const struct container *c, unsigned attempt)
+char *root_path(const struct node *n, const char *slot)
 {
-	autofree char *dir = pod_dir(c->pod);
-
-	return xasprintf("%s/c/%s/%u.log", dir, c->name, attempt);
-}
-
-char *container_root_path(const struct container *c, unsigned attempt)
-{
-	autofree char *dir = pod_dir(c->pod);
-
-	return xasprintf("%s/c/%s/r%u", dir, c->name, attempt);
+	return xasprintf("%s/%s", n->roots_dir, slot);
 }
 
 static int64_t quantity(const struct json *list, const char *what, bool milli)
@@ -121,18 +112,14 @@ static void add_etc(struct json_doc *d, struct json *plan, const struct pod *p)
 struct err *plan_make(struct container *c, struct json_doc **ret)
 {
 	autoptr(json_doc) d = json_doc_new();
-	struct json *plan = json_obj(d), *lower = json_need_arr(d, plan, "lower");
-	autofree char *root = container_root_path(c, c->attempt);
-	autofree char *log = container_log_path(c, c->attempt);
+	struct json *plan = json_obj(d), *image = json_need_obj(d, plan, "image");
+	struct json *lower = json_need_arr(d, image, "lower");
 	struct err *e;
 
 	json_set_root(d, plan);
-	json_set_str(d, plan, "dir", root);
-	json_set_str(d, plan, "work", "work");
-	json_set_str(d, plan, "log", log);
 	for (char **l = c->image->layers; *l; l++)
 		json_push_str(d, lower, *l);
-	json_set_bool(d, plan, "host_usr", c->image->host_usr);
+	json_set_bool(d, image, "host_usr", c->image->host_usr);
 	json_set_bool(d, plan, "readonly",
 		      json_bool(json_at_path(c->spec, "securityContext.readOnlyRootFilesystem"),
 				false));

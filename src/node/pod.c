@@ -33,6 +33,16 @@ char *pod_dir(const struct pod *p)
 	return xasprintf("%s/pods/%s", p->node->data_dir, p->uid);
 }
 
+char *pod_objects_dir(const struct pod *p)
+{
+	return xasprintf("%s/volumes/%s", p->node->run_dir, p->uid);
+}
+
+char *pod_state_path(const struct pod *p)
+{
+	return xasprintf("state/%s.json", p->uid);
+}
+
 struct container *pod_container(struct pod *p, const char *name)
 {
 	for (size_t i = 0; i < p->n_containers; i++)
@@ -175,15 +185,11 @@ static bool admit(struct pod *p)
 
 static bool prepare(struct pod *p)
 {
-	autofree char *dir = pod_dir(p);
-	struct err *e = NULL;
+	struct err *e;
 
 	if (p->prepared)
 		return true;
-	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-		e = err_sys(errno, "make %s", dir);
-	if (!e)
-		e = volumes_prepare(p);
+	e = volumes_prepare(p);
 	if (!e) {
 		p->prepared = true;
 		return true;
@@ -365,7 +371,8 @@ static struct json *save_container(struct json_doc *d, const struct container *c
 	struct json *o = json_obj(d);
 
 	json_set_str(d, o, "name", c->name);
-	json_set_int(d, o, "attempt", c->attempt);
+	json_set_str(d, o, "root", c->root);
+	json_set_str(d, o, "prev", c->prev);
 	json_set_int(d, o, "restarts", c->restarts);
 	if (c->slot) {
 		json_set_str(d, o, "slot", c->slot);
@@ -380,20 +387,18 @@ static struct json *save_container(struct json_doc *d, const struct container *c
 	return o;
 }
 
-/* Not synced: after a crash of the machine nothing of it would be true. */
+/* In memory: after a crash of the machine nothing of it would be true. */
 static struct err *write_state(const struct pod *p, const char *text, size_t len)
 {
-	autofree char *path = xasprintf("%s/state.json", p->uid), *beside = xasprintf("%s.new", path);
-	autoclose fd = -1;
+	autofree char *path = pod_state_path(p), *beside = xasprintf("%s.new", path);
+	autoclose fd = openat(p->node->run_fd, beside,
+			      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	struct err *e;
 
-	if (mkdirat(p->node->pods_fd, p->uid, 0700) < 0 && errno != EEXIST)
-		return err_sys(errno, "make the directory of Pod %s", p->uid);
-	fd = openat(p->node->pods_fd, beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(errno, "create %s", beside);
 	e = fd_write_all(fd, text, len);
-	if (!e && renameat(p->node->pods_fd, beside, p->node->pods_fd, path) < 0)
+	if (!e && renameat(p->node->run_fd, beside, p->node->run_fd, path) < 0)
 		e = err_sys(errno, "rename %s", beside);
 	return e;
 }

@@ -132,12 +132,48 @@ static void clean_done(void *arg)
 	free(c);
 }
 
+/* What is in memory goes at once; roots go in their own time, and a crash leaves them to the next
+ * start. */
+static void forget(struct pod *p)
+{
+	autofree char *state = pod_state_path(p), *objects = pod_objects_dir(p);
+	struct err *e = file_remove_tree(AT_FDCWD, objects);
+
+	if (e)
+		log_warn("volumes of a Pod were not removed", KV("err", e));
+	err_free(e);
+	(void)unlinkat(p->node->run_fd, state, 0);
+	for (size_t i = 0; i < p->n_containers; i++) {
+		struct container *c = &p->containers[i];
+
+		if (c->root)
+			node_remove_tree(p->node, root_path(p->node, c->root));
+		if (c->prev)
+			node_remove_tree(p->node, root_path(p->node, c->prev));
+	}
+}
+
+static bool has_disk_volume(const struct pod *p)
+{
+	json_each(v, json_get(pod_spec(p), "volumes"))
+		if (json_get(v.val, "emptyDir"))
+			return true;
+	return false;
+}
+
 static void clean(struct pod *p)
 {
-	struct cleaning *c = xnew(struct cleaning);
+	struct cleaning *c;
 
 	p->phase = POD_CLEANING;
 	pod_drop(p);
+	forget(p);
+	if (!has_disk_volume(p)) {
+		p->phase = POD_DONE;
+		let_go(p);
+		return;
+	}
+	c = xnew(struct cleaning);
 	c->node = p->node;
 	c->uid = xstrdup(p->uid);
 	c->dir = pod_dir(p);

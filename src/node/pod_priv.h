@@ -9,10 +9,13 @@
 /*
  * A Pod on this node.
  *
- *   pods/<uid>/state.json                 what runs, for the next life of the daemon
- *   pods/<uid>/volumes/<name>/            emptyDir, configMap, secret, projected, downwardAPI
- *   pods/<uid>/c/<container>/<n>.log      CRI log of attempt n
- *   pods/<uid>/c/<container>/r<n>/        its root: upper/, work/, local/
+ *   <run_dir>/state/<uid>.json            what runs, for the next life of the daemon
+ *   <run_dir>/volumes/<uid>/<name>/       configMap, secret, projected, downwardAPI
+ *   <data_dir>/pods/<uid>/<name>/         emptyDir
+ *   <data_dir>/roots/<slot>/              of each attempt of a container: upper/, work/, local/, log
+ *
+ * run_dir is in memory (tmpfs): a pass makes no file on a disk. What must be on a disk is made by
+ * the launcher.
  *
  * A pass (pod_pass) looks at the object and at what runs, takes the steps that can be taken now and
  * reports. Everything that a step waits for wakes the Pod when it happens.
@@ -46,13 +49,14 @@ struct container {
 	const struct json *spec; /* in the Pod's object */
 	enum container_state state;
 	char *reason, *message; /* while waiting */
-	unsigned attempt;       /* the one that runs or runs next */
 	unsigned restarts;
 	struct ending end, last;
 	usec started;
 	struct image *image;
 
 	char *slot; /* NULL: no process */
+	char *root; /* slot whose directory has the log of the attempt that runs or ran last */
+	char *prev; /* and of the one before */
 	unsigned range;
 	pid_t pid;
 	int pidfd;
@@ -106,7 +110,9 @@ void pod_free(struct pod *p);
 void pod_update(struct pod *p, struct object *obj);
 void pod_pass(struct pod *p);
 struct container *pod_container(struct pod *p, const char *name);
-char *pod_dir(const struct pod *p);
+char *pod_dir(const struct pod *p);         /* of its emptyDirs; may be absent */
+char *pod_objects_dir(const struct pod *p); /* of what is made from objects */
+char *pod_state_path(const struct pod *p);  /* below run_fd */
 void pod_save(struct pod *p); /* state.json */
 const struct json *pod_spec(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message); /* for good */
@@ -147,8 +153,7 @@ void ending_done(struct ending *e);
 /* plan.c: what the launcher is told, and what the guest is told. */
 must_use struct err *plan_make(struct container *c, struct json_doc **ret);
 must_use struct err *plan_start(struct container *c, struct arena *a, struct wire_start *ret);
-char *container_log_path(const struct container *c, unsigned attempt);
-char *container_root_path(const struct container *c, unsigned attempt);
+char *root_path(const struct node *n, const char *slot);
 
 /* env.c */
 struct env; /* NAME → value, in order */

@@ -27,14 +27,14 @@ enum {
 struct leftovers {
 	struct node *node;
 	struct map *groups; /* slot names without an owner */
-	struct map *dirs;   /* Pod uids without an owner */
+	struct map *trees;  /* paths without an owner */
 };
 
 static struct err *read_state(struct node *n, const char *uid, struct json_doc **ret)
 {
-	autofree char *path = xasprintf("%s/state.json", uid), *text = NULL;
+	autofree char *path = xasprintf("state/%s.json", uid), *text = NULL;
 	size_t len;
-	struct err *e = file_read(n->pods_fd, path, STATE_MAX, &text, &len);
+	struct err *e = file_read(n->run_fd, path, STATE_MAX, &text, &len);
 
 	return e ? e : json_parse(text, len, NULL, ret);
 }
@@ -63,35 +63,47 @@ static void note_group(void *arg, const char *name, unused const char *path)
 	map_put(n->left_groups, name, n);
 }
 
+static void each_name(const char *dir, void (*fn)(struct node *n, const char *name), struct node *n)
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+
+	while (d && (de = readdir(d)))
+		if (de->d_name[0] != '.')
+			fn(n, de->d_name);
+	if (d)
+		(void)closedir(d);
+}
+
+static void note_root(struct node *n, const char *name)
+{
+	map_put(n->left_roots, name, n);
+}
+
+static void load_state(struct node *n, const char *name)
+{
+	autofree char *uid = str_ends(name, ".json") ? xstrndup(name, strlen(name) - 5) : NULL;
+	struct json_doc *state = NULL;
+	struct err *e = uid ? read_state(n, uid, &state) : NULL;
+
+	if (e)
+		log_warn("state of a Pod cannot be read, starting it anew", KV("uid", uid), KV("err", e));
+	err_free(e);
+	if (!state)
+		return;
+	claim_numbers(n, json_root(state));
+	map_put(n->left, uid, state);
+}
+
 struct err *recover_load(struct node *n)
 {
-	autofree char *path = xasprintf("%s/pods", n->data_dir);
-	DIR *d = opendir(path);
-	struct dirent *de;
+	autofree char *states = xasprintf("%s/state", n->run_dir);
 
 	n->left = map_new(free_state);
 	n->left_groups = map_new(NULL);
-	if (!d)
-		return err_sys(errno, "open %s", path);
-	while ((de = readdir(d))) {
-		struct json_doc *state = NULL;
-		struct err *e;
-
-		if (de->d_name[0] == '.')
-			continue;
-		e = read_state(n, de->d_name, &state);
-		if (e)
-			log_debug("Pod has no readable state", KV("uid", de->d_name), KV("err", e));
-		err_free(e);
-		if (state)
-			claim_numbers(n, json_root(state));
-		else {
-			state = json_doc_new();
-			json_set_root(state, json_obj(state));
-		}
-		map_put(n->left, de->d_name, state);
-	}
-	(void)closedir(d);
+	n->left_roots = map_new(NULL);
+	each_name(states, load_state, n);
+	each_name(n->roots_dir, note_root, n);
 	cgroups_each(n->cgroups, note_group, n);
 	return NULL;
 }
@@ -146,7 +158,7 @@ static void lost(struct container *c, const char *slot)
 	c->state = CONTAINER_ENDED;
 	(void)unlinkat(n->run_fd, sock, 0);
 	cgroup_kill(n->cgroups, slot);
-	slot_release(n, slot, c->range);
+	slot_release(n, slot, c->range, true);
 }
 
 /* The state file was written before the start: when that was, the object's status knows. */
@@ -169,7 +181,8 @@ static void load_container(struct container *c, const struct json *v)
 	struct node *n = c->pod->node;
 	const char *slot = json_get_str(v, "slot");
 
-	c->attempt = (unsigned)json_get_int(v, "attempt", 0);
+	c->root = xstrdup(json_get_str(v, "root"));
+	c->prev = xstrdup(json_get_str(v, "prev"));
 	c->restarts = (unsigned)json_get_int(v, "restarts", 0);
 	c->started = json_get_int(v, "started", 0);
 	if (!c->started)
@@ -189,6 +202,8 @@ static void load_container(struct container *c, const struct json *v)
 		lost(c, slot);
 		return;
 	}
+	if (!c->root)
+		c->root = xstrdup(slot);
 	err_free(images_find(n->images, str_or(json_get_str(c->spec, "image"), ""), &c->image));
 	if (!c->image)
 		c->image = xnew(struct image); /* its name was taken away meanwhile; it runs on */
@@ -271,11 +286,11 @@ static void sweep_work(void *arg)
 
 	map_each(it, l->groups)
 		sweep_group(l, it.key);
-	map_each(it, l->dirs) {
-		struct err *e = file_remove_tree(l->node->pods_fd, it.key);
+	map_each(it, l->trees) {
+		struct err *e = file_remove_tree(AT_FDCWD, it.key);
 
 		if (e)
-			log_warn("directory of a Pod was not removed", KV("uid", it.key), KV("err", e));
+			log_warn("directory was not removed", KV("err", e));
 		err_free(e);
 	}
 }
@@ -285,7 +300,7 @@ static void sweep_done(void *arg)
 	struct leftovers *l = arg;
 
 	map_free(l->groups);
-	map_free(l->dirs);
+	map_free(l->trees);
 	free(l);
 }
 
@@ -294,25 +309,38 @@ static bool slot_known(struct node *n, const char *slot)
 	map_each(it, n->pods) {
 		struct pod *p = it.value;
 
-		for (size_t i = 0; i < p->n_containers; i++)
-			if (str_eq(p->containers[i].slot, slot))
+		for (size_t i = 0; i < p->n_containers; i++) {
+			struct container *c = &p->containers[i];
+
+			if (str_eq(c->slot, slot) || str_eq(c->root, slot) || str_eq(c->prev, slot))
 				return true;
+		}
 	}
 	return false;
 }
 
-static void sweep_sockets(struct node *n)
+static bool pod_known(struct node *n, const char *uid)
 {
-	DIR *d = opendir(n->run_dir);
+	return map_has(n->pods, uid);
+}
+
+/* The names in a directory, less a suffix, that nobody knows. */
+static void find_unknown(struct leftovers *l, const char *base, const char *sub, const char *suffix,
+			 bool (*known)(struct node *n, const char *name))
+{
+	autofree char *dir = xasprintf("%s%s", base, sub);
+	DIR *d = opendir(dir);
 	struct dirent *de;
 
 	while (d && (de = readdir(d))) {
-		autofree char *slot = str_ends(de->d_name, ".sock")
-					      ? xstrndup(de->d_name, strlen(de->d_name) - 5)
-					      : NULL;
+		autofree char *name = NULL, *path = NULL;
 
-		if (slot && !slot_known(n, slot))
-			(void)unlinkat(n->run_fd, de->d_name, 0);
+		if (de->d_name[0] == '.' || !str_ends(de->d_name, suffix))
+			continue;
+		name = xstrndup(de->d_name, strlen(de->d_name) - strlen(suffix));
+		path = xasprintf("%s/%s", dir, de->d_name);
+		if (!known(l->node, name))
+			map_put(l->trees, path, l);
 	}
 	if (d)
 		(void)closedir(d);
@@ -325,11 +353,22 @@ void recover_sweep(struct node *n)
 
 	l->node = n;
 	l->groups = take(n->left_groups);
-	l->dirs = take(n->left);
-	if (map_len(l->groups) || map_len(l->dirs))
+	l->trees = map_new(NULL);
+	find_unknown(l, n->run_dir, "", ".sock", slot_known);
+	find_unknown(l, n->run_dir, "/state", ".json", pod_known);
+	find_unknown(l, n->run_dir, "/volumes", "", pod_known);
+	find_unknown(l, n->data_dir, "/pods", "", pod_known);
+	map_each(it, n->left_roots) {
+		autofree char *path = root_path(n, it.key);
+
+		if (!slot_known(n, it.key))
+			map_put(l->trees, path, l);
+	}
+	map_free(take(n->left));
+	map_free(take(n->left_roots));
+	if (map_len(l->groups) || map_len(l->trees))
 		log_info("removing what an earlier life left behind",
 			 KV("groups", (uint64_t)map_len(l->groups)),
-			 KV("pods", (uint64_t)map_len(l->dirs)));
-	sweep_sockets(n);
+			 KV("files", (uint64_t)map_len(l->trees)));
 	node_job(n, sweep_work, sweep_done, l);
 }

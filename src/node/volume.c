@@ -22,11 +22,12 @@ struct files { /* where the files of one volume go */
 	int64_t mode;
 };
 
-static char *volume_dir(const struct pod *p, const char *name)
+/* emptyDirs are on disk; what is made from objects is in memory, as secrets should be. */
+static char *volume_dir(const struct pod *p, const struct json *volume)
 {
-	autofree char *dir = pod_dir(p);
+	autofree char *dir = json_get(volume, "emptyDir") ? pod_dir(p) : pod_objects_dir(p);
 
-	return xasprintf("%s/volumes/%s", dir, name);
+	return xasprintf("%s/%s", dir, str_or(json_get_str(volume, "name"), ""));
 }
 
 /* The directories of a key's path, open to all that may look into the volume. */
@@ -139,23 +140,6 @@ static struct err *write_projected(const struct files *f, const struct json *sou
 	return NULL;
 }
 
-/* A directory that the sandbox may write to; with fsGroup that group may, too. */
-static struct err *make_writable(const struct pod *p, const char *dir)
-{
-	int64_t group = json_int(json_at_path(pod_spec(p), "securityContext.fsGroup"), -1);
-	struct err *e = NULL;
-
-	if (mkdir(dir, 0777) < 0) {
-		if (errno == EEXIST)
-			return NULL;
-		e = err_sys(errno, "make volume %s", dir);
-	} else if (chmod(dir, group >= 0 ? 02777 : 0777) < 0 ||
-		   (group >= 0 && chown(dir, 0, (gid_t)group) < 0)) {
-		e = err_sys(errno, "open volume %s", dir);
-	}
-	return e;
-}
-
 static struct object *claim_of(const struct pod *p, const struct json *volume)
 {
 	const char *name = json_str(json_at_path(volume, "persistentVolumeClaim.claimName"));
@@ -167,19 +151,17 @@ static struct object *claim_of(const struct pod *p, const struct json *volume)
 static struct err *prepare_claim(const struct pod *p, const struct json *volume)
 {
 	autoptr(object) claim = claim_of(p, volume);
-	autofree char *dir = NULL;
 
 	if (!claim)
 		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
 			       str_or(json_str(json_at_path(volume, "persistentVolumeClaim.claimName")),
 				      ""));
-	dir = claim_dir(p->node, claim->uid);
-	return make_writable(p, dir);
+	return NULL;
 }
 
 static struct err *prepare_one(struct pod *p, const struct json *volume)
 {
-	autofree char *dir = volume_dir(p, str_or(json_get_str(volume, "name"), ""));
+	autofree char *dir = volume_dir(p, volume);
 	struct files f = { .pod = p, .dir = dir, .mode = 0644 };
 	const struct json *v;
 	struct err *e;
@@ -187,7 +169,7 @@ static struct err *prepare_one(struct pod *p, const struct json *volume)
 	if (json_get(volume, "persistentVolumeClaim"))
 		return prepare_claim(p, volume);
 	if (json_get(volume, "emptyDir"))
-		return make_writable(p, dir);
+		return NULL; /* the launcher makes it */
 	if ((mkdir(dir, 0755) < 0 && errno != EEXIST) || chmod(dir, 0755) < 0)
 		return err_sys(errno, "make %s", dir);
 	if ((v = json_get(volume, "configMap"))) {
@@ -208,10 +190,10 @@ static struct err *prepare_one(struct pod *p, const struct json *volume)
 struct err *volumes_prepare(struct pod *p)
 {
 	const struct json *volumes = json_get(pod_spec(p), "volumes");
-	autofree char *dir = pod_dir(p), *below = xasprintf("%s/volumes", dir);
+	autofree char *dir = pod_objects_dir(p);
 
-	if (json_len(volumes) && mkdir(below, 0700) < 0 && errno != EEXIST)
-		return err_sys(errno, "make %s", below);
+	if (json_len(volumes) && mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return err_sys(errno, "make %s", dir);
 	json_each(v, volumes) {
 		struct err *e = prepare_one(p, v.val);
 
@@ -282,7 +264,7 @@ static struct err *source_dir(struct container *c, const struct json *volume, ch
 	autoptr(object) claim = NULL;
 
 	if (!json_get(volume, "persistentVolumeClaim")) {
-		*ret = volume_dir(c->pod, json_get_str(volume, "name"));
+		*ret = volume_dir(c->pod, volume);
 		return NULL;
 	}
 	claim = claim_of(c->pod, volume);
@@ -315,6 +297,8 @@ static struct err *add_mount(struct container *c, struct json_doc *d, struct jso
 	json_set_str(d, m, "from", from);
 	json_set_str(d, m, "sub", sub);
 	json_set_bool(d, m, "file", is_file(from, sub));
+	json_set_bool(d, m, "make", !made); /* with fsGroup, for that group too */
+	json_set_int(d, m, "group", json_int(json_at_path(pod_spec(c->pod), "securityContext.fsGroup"), 0));
 	json_set_bool(d, m, "readonly",
 		      made || json_get_bool(vm, "readOnly", false) ||
 			      json_bool(json_at_path(volume, "persistentVolumeClaim.readOnly"), false));
