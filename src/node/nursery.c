@@ -235,7 +235,7 @@ static void unpark_work(void *arg)
 	struct unpark *u = arg;
 
 	/* The process has just been told to end; its groups are free within a moment. */
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 1000; i++) {
 		struct err *e = cgroup_remove(u->cgroups, u->name);
 		bool busy = err_is(e, ERR_UNAVAILABLE);
 
@@ -585,6 +585,16 @@ static void await_makers(struct nursery *y)
 	}
 }
 
+/* What is being born is let be born: only then is it known what there is to remove. */
+static void await_births(struct nursery *y)
+{
+	for (int turns = 0; turns < 500; turns++) {
+		if (!y->n_parking && !y->makers[MAKER_NETS].n_asked)
+			return;
+		(void)loop_turn(y->node->loop, 20);
+	}
+}
+
 void nursery_free(struct nursery *y)
 {
 	struct wanted_net *w, *next_w;
@@ -594,6 +604,7 @@ void nursery_free(struct nursery *y)
 	if (!y)
 		return;
 	y->ending = true;
+	await_births(y);
 	for (int i = 0; i < N_MAKERS; i++) {
 		watch_free(take(y->makers[i].watch));
 		timer_free(take(y->makers[i].retry));
