@@ -467,7 +467,6 @@ static bool find_image(struct container *c)
 						: "ErrImagePull",
 		       "%s", err_text(e));
 	err_free(e);
-	node_wake(c->pod->node, c->pod);
 	return false;
 }
 
@@ -482,7 +481,6 @@ static void cannot_create(struct container *c, struct err *e)
 	container_wait(c, reason, "%s", err_text(e));
 	err_free(e);
 	retry_later(c, 5);
-	node_wake(c->pod->node, c->pod);
 }
 
 /* What a start needs is tried before a slot is taken: the environment may lack an object. */
