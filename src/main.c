@@ -58,8 +58,12 @@ static const struct setting serve_settings[] = {
 	  "Network namespaces kept ready for the next sandboxes", .min = 1, .max = 1024 },
 	{ "cluster-domain", SETTING_TEXT, "cluster.local", "NAME",
 	  "Domain of Services in status.serviceFQDN" },
+	{ "sandbox-warm-pool-rest", SETTING_DURATION, "25ms", "TIME",
+	  "How long a pool waits after a claim before it refills, so that claims go first" },
 	{ "tls-san", SETTING_TEXT, NULL, "NAME",
 	  "One more name or address for the server's certificate" },
+	{ "router-access-log", SETTING_BOOL, "false", NULL,
+	  "Write a log line for every request through the router" },
 	{ "stop-sandboxes", SETTING_BOOL, "false", NULL,
 	  "End all sandboxes on SIGTERM instead of leaving them running" },
 	LOG_SETTINGS,
@@ -75,6 +79,8 @@ static const struct setting controller_settings[] = {
 	  "Most sandboxes a pool creates or deletes in one pass", .min = 1, .max = 100000 },
 	{ "sandbox-warm-pool-readiness-grace-period", SETTING_DURATION, "5m", "TIME",
 	  "How long a pool member may take to become ready before it is replaced" },
+	{ "sandbox-warm-pool-rest", SETTING_DURATION, "25ms", "TIME",
+	  "How long a pool waits after a claim before it refills, so that claims go first" },
 	{ "disable-sandbox-events", SETTING_BOOL, "false", NULL,
 	  "Write no Events about Sandboxes" },
 	{ "disable-claim-events", SETTING_BOOL, "false", NULL,
@@ -191,9 +197,14 @@ static struct err *start_roles(struct serve *s)
 		.init = s->init,
 		.netns_pool = (unsigned)settings_int(s->settings, "network-pool"),
 	};
-	struct control_options control = { .cluster_domain =
-						   settings_text(s->settings, "cluster-domain") };
-	struct router_spec router = { .listen = settings_text(s->settings, "router-listen") };
+	struct control_options control = {
+		.cluster_domain = settings_text(s->settings, "cluster-domain"),
+		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
+	};
+	struct router_spec router = {
+		.listen = settings_text(s->settings, "router-listen"),
+		.no_access_log = !settings_bool(s->settings, "router-access-log"),
+	};
 	struct err *e = node_start(s->loop, s->node_client, &node, &s->node);
 
 	if (e)
@@ -288,6 +299,7 @@ static struct err *controller_start(const struct settings *settings, struct loop
 		.cluster_domain = settings_text(settings, "cluster-domain"),
 		.pool_max_batch =
 			(unsigned)settings_int(settings, "sandbox-warm-pool-max-batch-size"),
+		.pool_rest_ms = (uint64_t)settings_int(settings, "sandbox-warm-pool-rest"),
 		.pool_grace_ms = (uint64_t)settings_int(settings,
 							"sandbox-warm-pool-readiness-grace-period"),
 		.no_sandbox_events = settings_bool(settings, "disable-sandbox-events"),

@@ -20,6 +20,8 @@ struct control_options {
 	unsigned pool_max_batch;    /* 0: 300 */
 	uint64_t pool_grace_ms;     /* 0: 5 min */
 	uint64_t pool_recheck_ms;   /* 0: 1 min */
+	uint64_t pool_rest_ms;   /* how long a pool rests after a claim before it refills; 0: not at
+				    all */
 	uint64_t claim_grace_ms; /* 0: 2 s: how long a claim waits for members without an address */
 	bool no_sandbox_events, no_claim_events, no_observability_annotations;
 	const char *const

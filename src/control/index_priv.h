@@ -87,6 +87,9 @@ struct roster {
 	bool stalled;        /* it was told that the pool makes no progress */
 	unsigned burst;      /* how many creates the next round may start */
 	usec status_at;      /* when status was last written */
+	uint64_t was_active; /* members at the last pass, with those created in it */
+	usec rest_from,
+		rest_until;  /* since when, and until when, refilling waits; 0: it does not */
 	uint64_t hashed_rev; /* the template's revision that the hashes are of */
 	uint64_t fine_for;   /* the template's revision that n_fine is for; 0: none */
 	char *fine_uid;      /* and the pool's uid */

@@ -382,6 +382,28 @@ static void pace(struct pool_view *v)
 	v->seen.burst = v->roster->burst;
 }
 
+/*
+ * A claim goes before the refill that it causes: after a member was taken, creates wait a moment, a
+ * little longer with each further one, so that a burst of claims does not share the machine with as
+ * many cold starts. The wait has an end, so a steady stream of claims cannot starve the pool.
+ */
+static void rest(struct pool_view *v)
+{
+	struct roster *r = v->roster;
+	usec ms = (usec)v->p->c->opt.pool_rest_ms * 1000, now = v->p->now;
+
+	if (v->seen.active < r->was_active && v->seen.desired >= (int64_t)r->was_active) {
+		if (!r->rest_from)
+			r->rest_from = now;
+		r->rest_until = MIN(now + ms, r->rest_from + REST_MAX * ms);
+	}
+	r->was_active = v->seen.active;
+	if (r->rest_until > now)
+		v->seen.rest_left_ms = (uint64_t)(r->rest_until - now) / 1000 + 1;
+	else
+		r->rest_from = r->rest_until = 0;
+}
+
 static struct again act(struct pool_view *v)
 {
 	struct pool_plan plan;
@@ -393,6 +415,7 @@ static struct again act(struct pool_view *v)
 	if (v->p->started)
 		return again_wait();
 	pace(v);
+	rest(v);
 	plan = pool_decide(&v->seen);
 	tell_progress(v, plan.stalled);
 	if (!plan.create)

@@ -24,7 +24,9 @@ struct pool_plan pool_decide(const struct pool_seen *seen)
 	uint64_t limit = MIN(seen->max_batch, seen->burst);
 	struct pool_plan plan = { .again_ms = seen->grace_left_ms };
 
-	if (seen->template_found && total < want)
+	if (seen->template_found && total < want && seen->rest_left_ms)
+		plan.again_ms = sooner(plan.again_ms, seen->rest_left_ms);
+	else if (seen->template_found && total < want)
 		plan.create = MIN(want - total, MAX(limit, (uint64_t)1));
 	if (seen->active > want)
 		plan.remove = MIN(seen->active - want, seen->max_batch);

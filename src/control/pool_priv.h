@@ -18,6 +18,7 @@ struct pool_seen {
 	uint64_t grace_left_ms; /* until the first member runs out of time to become Ready; 0: none
 				 */
 	uint64_t max_batch, burst, recheck_ms;
+	uint64_t rest_left_ms; /* claims are being served: creates wait this long */
 };
 struct pool_plan {
 	uint64_t create, remove;
@@ -52,3 +53,4 @@ struct json_doc *pool_status(const struct object *pool, uint64_t active, uint64_
 	10000 /* nobody is given up sooner after we first saw it, whatever the clocks say */
 #define GRACE_SLACK_MS  2000
 #define STATUS_EVERY_MS 100 /* a pool that is claimed from all the time reports now and then */
+#define REST_MAX        4   /* times pool_rest_ms: the longest rest */
