@@ -129,7 +129,7 @@ struct ask *api_next(struct api *a, const char *part)
 	return k;
 }
 
-static void format(struct buf *b, const char *fmt, va_list ap)
+static printf_like(2, 0) void format(struct buf *b, const char *fmt, va_list ap)
 {
 	buf_vprintf(b, fmt, ap);
 }
