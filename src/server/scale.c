@@ -9,12 +9,24 @@
  */
 static const struct kind kind_scale = { .group = "autoscaling", .version = "v1", .kind = "Scale" };
 
-static struct json_doc *scale_of(const struct object *o)
+/* A copy of the object in the version that was asked for: replicas may exist only there. */
+static struct err *view(const struct kind *k, const struct object *o, struct json_doc **ret)
+{
+	autoptr(json_doc) d = object_edit(o);
+	struct err *e = k == o->kind ? NULL : k->from_storage(d);
+
+	if (e)
+		return err_recode(err_wrap(e, "convert %s", o->name), ERR_INTERNAL);
+	*ret = take(d);
+	return NULL;
+}
+
+static struct json_doc *scale_of(const struct json *obj)
 {
 	static const char *const kept[] = { "name", "namespace", "uid", "resourceVersion",
 					    "creationTimestamp" };
-	const struct json *was = json_get(o->root, "metadata");
-	const char *selector = json_get_str(object_status(o), "selector");
+	const struct json *was = json_get(obj, "metadata"), *status = json_get(obj, "status");
+	const char *selector = json_get_str(status, "selector");
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *meta, *part;
 
@@ -25,19 +37,19 @@ static struct json_doc *scale_of(const struct object *o)
 	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
 		(void)json_set(d, meta, kept[i], json_copy(d, json_get(was, kept[i])));
 	part = json_set(d, root, "spec", json_obj(d));
-	json_set_int(d, part, "replicas", json_get_int(object_spec(o), "replicas", 0));
+	json_set_int(d, part, "replicas", json_get_int(json_get(obj, "spec"), "replicas", 0));
 	part = json_set(d, root, "status", json_obj(d));
-	json_set_int(d, part, "replicas", json_get_int(object_status(o), "replicas", 0));
+	json_set_int(d, part, "replicas", json_get_int(status, "replicas", 0));
 	if (selector)
 		json_set_str(d, part, "selector", selector);
 	return d;
 }
 
 /* The Scale that the client wants: its own, or ours with its patch. */
-static struct err *wanted(struct call *c, const struct object *o, struct json_doc **ret)
+static struct err *wanted(struct call *c, const struct json *obj, struct json_doc **ret)
 {
 	autoptr(json_doc) body = NULL;
-	autoptr(json_doc) scale = scale_of(o);
+	autoptr(json_doc) scale = scale_of(obj);
 	const char *type = http_request_header(c->req, "content-type");
 	enum patch_type how;
 	struct err *e = call_body_json(c, &body);
@@ -64,12 +76,14 @@ static struct err *wanted(struct call *c, const struct object *o, struct json_do
 static struct err *write_scale(struct call *c, struct op *op, const struct object *o)
 {
 	autoptr(json_doc) scale = NULL;
-	struct json_doc *d;
+	autoptr(json_doc) d = NULL;
 	const struct json *replicas;
 	struct json *root;
 	const char *rev;
-	struct err *e = wanted(c, o, &scale);
+	struct err *e = view(c->route.kind, o, &d);
 
+	if (!e)
+		e = wanted(c, json_root(d), &scale);
 	if (e)
 		return e;
 	replicas = json_at_path(json_root(scale), "spec.replicas");
@@ -80,21 +94,21 @@ static struct err *write_scale(struct call *c, struct op *op, const struct objec
 			   (long long)json_int(replicas, -1));
 		return err_invalid(&kind_scale, o->name, &op->causes);
 	}
-	d = object_edit(o);
 	root = json_root(d);
 	json_set_int(d, json_need_obj(d, root, "spec"), "replicas", json_int(replicas, 0));
 	rev = json_get_str(json_get(json_root(scale), "metadata"), "resourceVersion");
 	if (!str_empty(rev))
 		json_set_str(d, json_get(root, "metadata"), "resourceVersion", rev);
 	op->sub = "";
-	op->kind = o->kind;
-	return op_update(op, d);
+	op->kind = c->route.kind;
+	return op_update(op, take(d));
 }
 
 void handle_scale(struct call *c)
 {
 	const struct route *r = &c->route;
 	autoptr(object) o = object_ref(find_object(c->s, r->kind, r->ns, r->name));
+	autoptr(json_doc) seen = NULL;
 	autoptr(json_doc) d = NULL;
 	autoop op = { 0 };
 	struct err *e = op_of_call(c, &op);
@@ -103,10 +117,12 @@ void handle_scale(struct call *c)
 		e = err_absent(r->kind, r->name);
 	if (!e && r->verb != VERB_GET)
 		e = write_scale(c, &op, o);
+	if (!e)
+		e = view(r->kind, op.result ? op.result : o, &seen);
 	if (e) {
 		finish_write(c, &op, STATUS_OK, e);
 		return;
 	}
-	d = scale_of(op.result ? op.result : o);
+	d = scale_of(json_root(seen));
 	call_reply_durably(c, STATUS_OK, json_to_bytes(json_root(d)));
 }

@@ -498,6 +498,26 @@ TEST(scale_reads_and_writes_replicas)
 	fixture_done(&f);
 }
 
+#define OLD_SANDBOXES "/apis/agents.x-k8s.io/v1alpha1/namespaces/default/sandboxes"
+
+TEST(scale_of_an_old_sandbox_is_its_mode)
+{
+	struct fixture f;
+
+	start(&f);
+	works(make(&f, &kind_sandbox, "default", SANDBOX("a"), NULL));
+	autoanswer a = ask(&f, "GET", OLD_SANDBOXES "/a/scale", NULL);
+	eq_int(int_at(&a, "spec.replicas"), 1);
+	f.headers = "Content-Type: application/merge-patch+json\r\n";
+	autoanswer b = ask(&f, "PATCH", OLD_SANDBOXES "/a/scale", "{\"spec\":{\"replicas\":0}}");
+	eq_int(b.status, 200);
+	eq_int(int_at(&b, "spec.replicas"), 0);
+	f.headers = "";
+	autoanswer c = ask(&f, "GET", SANDBOXES "/a", NULL);
+	eq_str(at(&c, "spec.operatingMode"), "Suspended");
+	fixture_done(&f);
+}
+
 TEST(delete_collection_deletes_what_is_selected)
 {
 	struct fixture f;
