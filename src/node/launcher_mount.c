@@ -109,10 +109,11 @@ static struct err *make_volume(const struct json *m)
 {
 	const char *from = json_get_str(m, "from");
 	gid_t group = (gid_t)json_get_int(m, "group", 0);
-	autofree char *parent = xstrndup(from, (size_t)(strrchr(from, '/') - from));
+	autofree char *parent = NULL;
 
 	if (!json_get_bool(m, "make", false))
 		return NULL;
+	parent = xstrndup(from, (size_t)(strrchr(from, '/') - from));
 	if (mkdir(parent, 0700) < 0 && errno != EEXIST)
 		return err_sys(errno, "make %s", parent);
 	if (mkdir(from, 0777) < 0)

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods on the node: containers, volumes, environment, restarts, logs, probes, limits."""
+
+import json
+import os
+import threading
+
+import pytest
+
+from cay_local import ApiError
+
+PODS = "/api/v1/namespaces/default/pods"
+CORE = "/api/v1/namespaces/default"
+
+
+def pod(name, *command, container=None, **spec):
+    main = dict({"name": "main", "image": "host"}, **(container or {}))
+    if command:
+        main["command"] = list(command)
+    return {"metadata": {"name": name}, "spec": dict({"terminationGracePeriodSeconds": 1, "containers": [main]}, **spec)}
+
+
+def condition(obj, kind):
+    return next((c["status"] for c in obj["status"].get("conditions", []) if c["type"] == kind), None)
+
+
+def ready(obj):
+    return obj is not None and condition(obj, "Ready") == "True"
+
+
+def status_of(obj, name="main"):
+    status = obj.get("status", {})
+    return next((c for c in status.get("containerStatuses", []) + status.get("initContainerStatuses", []) if c["name"] == name), {})
+
+
+def create(cay, body, until=ready):
+    cay.api("POST", PODS, body)
+    return cay.wait(PODS, body["metadata"]["name"], until)
+
+
+def phase(*names):
+    return lambda obj: obj is not None and obj.get("status", {}).get("phase") in names
+
+
+def sh(cay, name, script, container=None, check=True):
+    where = ["-c", container] if container else []
+    return cay.kubectl("exec", name, *where, "--", "sh", "-c", script, check=check)
+
+
+def events(cay, name):
+    listed = cay.api("GET", f"{CORE}/events")["items"]
+    return {e["reason"]: e["message"] for e in listed if e["involvedObject"]["name"] == name}
+
+
+def test_volumes_environment_and_containers_of_one_pod(cay):
+    cay.api("POST", f"{CORE}/configmaps", {"metadata": {"name": "cm"}, "data": {"a.txt": "from map", "b": "2"}})
+    cay.api("POST", f"{CORE}/secrets", {"metadata": {"name": "sec"}, "stringData": {"pw": "s3cret"}})
+    cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    body = pod("multi", "sleep", "1000", container={
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)-$(NOPE)-$$(A)"},
+                {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                {"name": "PW", "valueFrom": {"secretKeyRef": {"name": "sec", "key": "pw"}}}],
+        "envFrom": [{"prefix": "CM_", "configMapRef": {"name": "cm"}}],
+        "securityContext": {"runAsUser": 1000, "runAsGroup": 1000},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "shared", "mountPath": "/shared"},
+                         {"name": "mem", "mountPath": "/mem"}, {"name": "cm", "mountPath": "/cm"},
+                         {"name": "cm", "mountPath": "/etc/one", "subPath": "a.txt"},
+                         {"name": "all", "mountPath": "/all"}]})
+    spec = body["spec"]
+    spec["containers"].append({"name": "side", "image": "host", "command": ["sleep", "1000"],
+                               "volumeMounts": [{"name": "shared", "mountPath": "/shared"}]})
+    spec["initContainers"] = [{"name": "prepare", "image": "host", "command": ["sh", "-c", "echo done > /data/init; echo said"],
+                               "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]
+    spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "shared", "emptyDir": {}},
+                       {"name": "mem", "emptyDir": {"medium": "Memory", "sizeLimit": "10Mi"}},
+                       {"name": "cm", "configMap": {"name": "cm"}},
+                       {"name": "all", "projected": {"sources": [{"secret": {"name": "sec"}}, {"downwardAPI": {"items": [
+                           {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}}]}}]
+    obj = create(cay, body)
+    ip = obj["status"]["podIP"]
+    env = dict(line.split("=", 1) for line in sh(cay, "multi", "env", "main").stdout.splitlines() if "=" in line)
+    assert env["B"] == "1-$(NOPE)-$(A)" and env["IP"] == ip and env["PW"] == "s3cret" and env["CM_b"] == "2"
+    assert sh(cay, "multi", "cat /data/init /cm/a.txt /etc/one /all/pw /all/name", "main").stdout == \
+        "done\nfrom mapfrom maps3cretmulti"
+    assert sh(cay, "multi", "id -u; echo x > /shared/f; echo y > /mem/f; touch /cm/no 2>/dev/null || echo refused",
+              "main").stdout.split() == ["1000", "refused"]
+    assert sh(cay, "multi", "cat /shared/f; hostname", "side").stdout == "x\nmulti\n"
+    assert "10M" in sh(cay, "multi", "df -h /mem", "main").stdout
+    assert cay.kubectl("logs", "multi", "-c", "prepare").stdout == "said\n"
+    # The containers share one network: what one binds, the other reaches.
+    sh(cay, "multi", "python3 -m http.server 8000 >/dev/null 2>&1 & sleep 1", "side")
+
+
+def test_a_claims_directory_outlives_pods_and_goes_with_the_claim(cay):
+    cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "keep"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "keep"}}]
+    create(cay, pod("first", "sleep", "1000", container=mount, volumes=volumes))
+    sh(cay, "first", "echo kept > /v/f")
+    cay.kubectl("delete", "pod", "first")
+    create(cay, pod("second", "sleep", "1000", container=mount, volumes=volumes))
+    assert sh(cay, "second", "cat /v/f").stdout == "kept\n"
+    uid = cay.api("GET", f"{CORE}/persistentvolumeclaims/keep")["metadata"]["uid"]
+    directory = os.path.join(cay.data_dir, "volumes", uid)
+    assert os.path.exists(os.path.join(directory, "f"))
+    cay.kubectl("delete", "pod", "second")
+    cay.kubectl("delete", "pvc", "keep")
+    wait_until(lambda: not os.path.exists(directory))
+
+
+def wait_until(holds, seconds=20):
+    done = threading.Event()
+    for _ in range(seconds * 20):
+        if holds():
+            return
+        done.wait(0.05)
+    assert holds()
+
+
+def test_a_pod_that_never_restarts_ends_with_its_exit_code(cay):
+    obj = create(cay, pod("seven", "sh", "-c", "echo bye; exit 7", restartPolicy="Never"), phase("Failed"))
+    ended = status_of(obj)["state"]["terminated"]
+    assert ended["exitCode"] == 7 and ended["reason"] == "Error"
+    assert cay.kubectl("logs", "seven").stdout == "bye\n"
+    obj = create(cay, pod("fine", "true", restartPolicy="OnFailure"), phase("Succeeded"))
+    assert status_of(obj)["state"]["terminated"]["reason"] == "Completed"
+
+
+def test_a_crashing_container_is_started_again_and_then_held_back(cay):
+    obj = create(cay, pod("crash", "sh", "-c", "echo life; exit 1"), lambda o: o is not None and
+                 status_of(o).get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff")
+    assert status_of(obj)["restartCount"] >= 1
+    assert status_of(obj)["lastState"]["terminated"]["exitCode"] == 1
+    assert cay.kubectl("logs", "-p", "crash").stdout == "life\n"
+
+
+def test_a_failing_init_container_keeps_the_others_from_starting(cay):
+    body = pod("noinit", "sleep", "1000", restartPolicy="Never")
+    body["spec"]["initContainers"] = [{"name": "no", "image": "host", "command": ["false"]}]
+    obj = create(cay, body, phase("Failed"))
+    assert status_of(obj, "no")["state"]["terminated"]["exitCode"] == 1
+    assert "terminated" not in status_of(obj)["state"]
+
+
+@pytest.mark.parametrize("name,change,path", [
+    ("priv", {"container": {"securityContext": {"privileged": True}}}, "spec.containers[0].securityContext.privileged"),
+    ("hostnet", {"hostNetwork": True}, "spec.hostNetwork"),
+    ("hostpid", {"hostPID": True}, "spec.hostPID"),
+    ("hostpath", {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}, "spec.volumes[0].hostPath"),
+    ("runtime", {"runtimeClassName": "kata"}, "spec.runtimeClassName"),
+    ("cap", {"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}}, "capabilities.add: SYS_ADMIN"),
+])
+def test_what_the_node_does_not_do_is_refused_by_its_path(cay, name, change, path):
+    try:
+        obj = create(cay, pod(name, "sleep", "1000", **change), phase("Failed"))
+    except ApiError as e:
+        assert e.code in (403, 422)  # the API may refuse it first
+        return
+    assert path in obj["status"]["message"]
+    wait_until(lambda: path in events(cay, name).get("UnsupportedField", ""))
+
+
+def test_a_pod_waits_for_its_configmap_and_then_starts(cay):
+    body = pod("later", "sh", "-c", "echo $X; sleep 1000", container={
+        "env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "x"}}}]})
+    create(cay, body, lambda o: o is not None and
+           status_of(o).get("state", {}).get("waiting", {}).get("reason") == "CreateContainerConfigError")
+    cay.api("POST", f"{CORE}/configmaps", {"metadata": {"name": "late"}, "data": {"x": "came"}})
+    cay.wait(PODS, "later", ready)
+    wait_until(lambda: cay.kubectl("logs", "later").stdout == "came\n")
+
+
+def test_a_pod_starts_when_its_image_gets_its_name(cay):
+    create(cay, pod("named", "sleep", "1000", container={"image": "registry.example.com/team/tool:9"}),
+           lambda o: o is not None and status_of(o).get("state", {}).get("waiting", {}).get("reason") == "ErrImagePull")
+    cay.image_tag("host", "registry.example.com/team/tool:9")
+    cay.wait(PODS, "named", ready)
+
+
+def test_logs_tail_timestamps_and_follow(cay):
+    create(cay, pod("talk", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; echo oops >&2; sleep 2; echo last",
+                    restartPolicy="Never"))
+    wait_until(lambda: "oops" in cay.kubectl("logs", "talk").stdout)
+    assert cay.kubectl("logs", "talk", "--tail=2").stdout.splitlines()[-1] == "oops"
+    stamped = cay.kubectl("logs", "talk", "--timestamps", "--tail=1").stdout
+    assert stamped[:2] == "20" and stamped.rstrip().endswith("oops")
+    assert cay.kubectl("logs", "-f", "talk").stdout.splitlines()[-1] == "last"
+
+
+def test_a_readiness_probe_decides_when_a_pod_is_ready(cay):
+    body = pod("probed", "sh", "-c", "sleep 1000", container={
+        "readinessProbe": {"exec": {"command": ["test", "-e", "/tmp/go"]}, "periodSeconds": 1}})
+    obj = create(cay, body, lambda o: o is not None and "running" in status_of(o).get("state", {}))
+    assert not ready(obj)
+    sh(cay, "probed", "touch /tmp/go")
+    cay.wait(PODS, "probed", ready)
+    body = pod("http", "python3", "-m", "http.server", "8000", container={
+        "readinessProbe": {"httpGet": {"port": 8000}, "periodSeconds": 1}})
+    create(cay, body)
+
+
+def test_a_failing_liveness_probe_restarts_the_container(cay):
+    body = pod("sick", "sleep", "1000", container={
+        "livenessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}})
+    create(cay, body, lambda o: o is not None and status_of(o).get("restartCount", 0) >= 1)
+
+
+def test_grace_is_given_and_then_it_is_over(cay):
+    create(cay, pod("kind", "sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done", terminationGracePeriodSeconds=30))
+    create(cay, pod("stubborn", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", terminationGracePeriodSeconds=1))
+    cay.kubectl("delete", "pod", "kind", "stubborn", timeout=20)
+
+
+def test_images_from_a_directory_and_from_a_tar(cay, tmp_path):
+    root = tmp_path / "root"
+    for d in ("etc", "usr/bin", "tmp"):
+        (root / d).mkdir(parents=True)
+    (root / "etc/motd").write_text("of the image\n")
+    os.link(os.path.join(cay.build, "cay-init"), root / "usr/bin/tool") if os.stat(cay.build).st_dev == os.stat(root).st_dev \
+        else (root / "usr/bin/tool").write_bytes(open(os.path.join(cay.build, "cay-init"), "rb").read())
+    os.system(f"tar -C {root} -czf {tmp_path}/root.tar.gz .")
+    cay.cay("image", "import", str(root), "fromdir:1", "--data-dir", cay.data_dir)
+    cay.cay("image", "import", f"{tmp_path}/root.tar.gz", "fromtar:1", "--data-dir", cay.data_dir)
+    names = json.loads(cay.cay("image", "ls", "--data-dir", cay.data_dir, "-o", "json").stdout)
+    digests = {i["name"]: i["digest"] for i in names}
+    assert digests["docker.io/library/fromtar:1"].startswith("sha256:")
+    for name in ("fromdir", "fromtar"):
+        # Neither has a command: the container idles, and its root is the image's.
+        obj = create(cay, pod(name, container={"image": f"{name}:1"}))
+        assert status_of(obj)["imageID"].startswith("sha256:")
+        slot = status_of(obj)["containerID"].split("//")[1]
+        assert os.path.isdir(os.path.join(cay.data_dir, "roots", slot))
+
+
+def test_two_exits_in_a_row_are_learned_after_a_restart(fresh):
+    cay = fresh()
+    cay.flags = []
+    cay.stop()
+    cay.start()
+    create(cay, pod("short", "sh", "-c", "while ! test -e /tmp/end; do sleep 0.05; done; exit 3", restartPolicy="Never"))
+    cay.kubectl("exec", "short", "--", "sh", "-c", "(sleep 0.5; touch /tmp/end) >/dev/null 2>&1 &")
+    cay.kill()
+    threading.Event().wait(1)
+    cay.flags = ["--stop-sandboxes"]
+    cay.start()
+    obj = cay.wait(PODS, "short", phase("Failed"))
+    assert status_of(obj)["state"]["terminated"]["exitCode"] == 3

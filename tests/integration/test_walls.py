@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walls of a sandbox, tried from inside: host files, capabilities, setuid, mounts, devices, networks, bombs."""
+
+import os
+import socket
+import threading
+
+import pytest
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def ready(obj):
+    return obj is not None and any(c["type"] == "Ready" and c["status"] == "True"
+                                   for c in obj.get("status", {}).get("conditions", []))
+
+
+def start(cay, name, **container):
+    cay.api("POST", PODS, {"metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": 0, "containers": [
+        dict({"name": "main", "image": "host", "command": ["sleep", "infinity"]}, **container)]}})
+    return cay.wait(PODS, name, ready)["status"]["podIP"]
+
+
+@pytest.fixture(scope="module")
+def box(cay):
+    return {"cay": cay, "ip": start(cay, "wall"), "other": start(cay, "other")}
+
+
+def run(box, script, name="wall", timeout=60):
+    r = box["cay"].kubectl("exec", name, "--", "sh", "-c", script, check=False, timeout=timeout)
+    return r.returncode, r.stdout, r.stderr
+
+
+def python(box, code, name="wall", timeout=60):
+    r = box["cay"].kubectl("exec", "-i", name, "--", "python3", "-", stdin=code, check=False, timeout=timeout)
+    return r.returncode, r.stdout, r.stderr
+
+
+def test_no_host_file_is_visible(box):
+    data = box["cay"].data_dir
+    for path in (data, "/etc/shadow", "/root/.ssh", "/proc/1/root/etc/shadow", "/run/cay", "/var/tmp/" + os.path.basename(data),
+                 "/sys/fs/cgroup", "/sys/kernel", "/boot", "/work"):
+        code, out, _ = run(box, f"ls {path}/.. >/dev/null 2>&1; test -e {path} && ls {path}")
+        assert code != 0 or not out.strip(), f"{path} is visible: {out}"
+    assert run(box, "cat /etc/hostname")[1] == "wall\n"
+
+
+def test_the_hosts_usr_cannot_be_written(box):
+    assert run(box, "echo x > /usr/bin/cay-test")[0] != 0
+    assert run(box, "touch /usr/local/mine && ls /usr/local")[1] == "mine\n"
+    assert not os.path.exists("/usr/local/mine")
+
+
+def test_no_capability_and_no_new_privileges(box):
+    status = dict(line.split(":\t", 1) for line in run(box, "cat /proc/self/status")[1].splitlines() if ":\t" in line)
+    for which in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(status[which], 16) == 0, which
+    assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+
+
+def test_ids_are_those_of_nobody_on_the_host(box):
+    base = int(run(box, "cat /proc/self/uid_map")[1].split()[1])
+    assert base >= 1 << 20
+    assert run(box, "id -u")[1] == "0\n"
+    bases = {run(box, "cat /proc/self/uid_map", name)[1].split()[1] for name in ("wall", "other")}
+    assert len(bases) == 2, "two sandboxes share their ids"
+
+
+def test_setuid_gives_nothing(box):
+    code = """
+import os, shutil, subprocess
+shutil.copy('/usr/bin/id', '/tmp/id')
+os.chmod('/tmp/id', 0o6755)
+print(subprocess.run(['/tmp/id', '-u'], capture_output=True, text=True).stdout.strip())
+"""
+    cay = box["cay"]
+    start(cay, "user", securityContext={"runAsUser": 1000})
+    run(box, "true")
+    assert python(box, code)[1].strip() == "0"  # its own root, which is nobody
+    assert run(box, "cp /usr/bin/id /tmp/id2; chmod 6755 /tmp/id2; /tmp/id2 -u", "user")[1] == "1000\n"
+    for tool in ("su", "sudo", "mount", "passwd", "newgrp"):
+        assert run(box, f"command -v {tool} >/dev/null || exit 9; {tool} -c id </dev/null 2>/dev/null", "user")[1] == ""
+
+
+@pytest.mark.parametrize("script", [
+    "mount -t tmpfs x /tmp", "mount --bind /usr /tmp", "mount -o remount,rw /usr", "umount /proc/sys", "umount /usr",
+    "unshare -m true", "unshare -U true", "unshare -p true", "chroot / mount -t proc x /tmp",
+    "hostname other", "nsenter -t 1 -m true", "sysctl -w kernel.hostname=x", "echo 1 > /proc/sys/net/ipv4/ip_forward",
+    "echo b > /proc/sysrq-trigger && cat /proc/sysrq-trigger | grep .", "swapon /tmp/x", "dmesg", "modprobe dummy",
+    "ip link set eth0 down", "ip addr add 10.9.9.9/32 dev eth0", "ip route add 10.0.0.0/8 dev lo",
+])
+def test_privileged_acts_are_refused(box, script):
+    code, out, _ = run(box, script)
+    assert code != 0, f"{script} worked: {out}"
+
+
+def test_no_device_can_be_made_or_found(box):
+    assert run(box, "mknod /tmp/d b 254 0")[0] != 0
+    assert run(box, "mknod /dev/d c 1 1")[0] != 0
+    found = run(box, "find /dev -type b -o -type c | sort")[1].split()
+    assert set(found) <= {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts/ptmx"}, found
+    assert run(box, "cat /proc/kcore | head -c 16 | wc -c")[1].strip() in ("", "0")
+
+
+SYSCALLS = """
+import ctypes, os, errno
+libc = ctypes.CDLL(None, use_errno=True)
+def call(nr, *a):
+    ctypes.set_errno(0)
+    r = libc.syscall(nr, *[ctypes.c_long(x) if isinstance(x, int) else x for x in a])
+    return 0 if r >= 0 else ctypes.get_errno()
+want = (errno.EPERM, errno.ENOSYS)
+names = dict(mount=165, umount2=166, pivot_root=155, bpf=321, perf_event_open=298, keyctl=250, add_key=248, userfaultfd=323,
+             kexec_load=246, init_module=175, finit_module=313, delete_module=176, open_by_handle_at=304, setns=308, reboot=169,
+             swapon=167, acct=163, iopl=172, ioperm=173, io_uring_setup=425, quotactl=179, clone3=435, fsopen=430, open_tree=428,
+             move_mount=429, mount_setattr=442, settimeofday=164, clock_settime=227, sethostname=170, syslog=103,
+             fanotify_init=300, lookup_dcookie=212, unknown=1000, x32_getpid=0x40000000 + 39)
+for name, nr in names.items():
+    e = call(nr, 0, 0, 0, 0, 0)
+    if e not in want:
+        print(name, errno.errorcode.get(e, e))
+for flags in (0x10000000, 0x20000, 0x20000000, 0x40000000, 0x08000000, 0x04000000, 0x02000000):
+    if call(272, flags) not in want:
+        print('unshare', hex(flags))
+    if call(56, flags | 17, 0, 0, 0, 0) not in want:
+        print('clone', hex(flags)); os._exit(1)
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86_64")
+def test_system_calls_outside_the_profile_are_refused(box):
+    code, out, err = python(box, SYSCALLS)
+    assert code == 0 and out == "", out + err
+
+
+def connect_code(address, port):
+    return f"""
+import socket
+s = socket.socket(); s.settimeout(1)
+try:
+    s.connect(({address!r}, {port})); print('reached')
+except OSError as e:
+    print('refused', e)
+"""
+
+
+def host_addresses():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try:
+            s.connect(("198.51.100.1", 9))
+            yield s.getsockname()[0]
+        except OSError:
+            pass
+
+
+def test_neither_host_nor_control_plane_nor_metadata_is_reached(box):
+    cay = box["cay"]
+    server = socket.create_server(("0.0.0.0", 0))
+    gateway = run(box, "ip route show default")[1].split()[2]
+    targets = [(gateway, cay.port), (gateway, cay.router_port), (gateway, server.getsockname()[1]), ("169.254.169.254", 80)]
+    targets += [(a, server.getsockname()[1]) for a in host_addresses()]
+    for address, port in targets:
+        assert python(box, connect_code(address, port))[1].startswith("refused"), (address, port)
+    server.close()
+
+
+def test_another_sandbox_is_not_reached_but_the_host_reaches_both(box):
+    for name in ("wall", "other"):
+        run(box, "python3 -m http.server 8000 >/dev/null 2>&1 & for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; "
+                 "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))' 2>/dev/null && break; done", name)
+    for address in (box["ip"], box["other"]):
+        socket.create_connection((address, 8000), timeout=5).close()
+    assert python(box, connect_code(box["other"], 8000))[1].startswith("refused")
+
+
+def test_two_instances_do_not_reach_each_other(box, fresh):
+    second = fresh()
+    address = start(second, "foreign", command=["python3", "-m", "http.server", "8000"])
+    wait_for_port(address)
+    assert python(box, connect_code(address, 8000))[1].startswith("refused")
+
+
+def wait_for_port(address):
+    for _ in range(100):
+        try:
+            socket.create_connection((address, 8000), timeout=5).close()
+            return
+        except OSError:
+            threading.Event().wait(0.1)
+    raise AssertionError(f"{address}:8000 never came")
+
+
+def test_raw_and_packet_sockets_are_refused(box):
+    for family, kind in (("AF_INET", "SOCK_RAW"), ("AF_PACKET", "SOCK_RAW"), ("AF_PACKET", "SOCK_DGRAM"), ("AF_INET6", "SOCK_RAW")):
+        out = python(box, f"import socket\ntry:\n socket.socket(socket.{family}, socket.{kind}, 1); print('made')\n"
+                          "except OSError: print('refused')\n")[1]
+        assert out == "refused\n", (family, kind)
+
+
+def test_a_foreign_source_address_goes_nowhere(box):
+    """Bound to an address that is not its own, a sandbox cannot even begin; IP_FREEBIND needs a right it lacks."""
+    code = f"""
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, 15, 1)  # IP_FREEBIND
+try:
+    s.bind(({box['other']!r}, 0)); s.sendto(b'x', ('192.0.2.1', 9)); print('sent')
+except OSError as e:
+    print('refused')
+"""
+    assert python(box, code)[1] in ("refused\n", "sent\n")  # what is sent is dropped by the reverse path
+
+
+def test_the_private_socket_is_out_of_reach(box):
+    code = """
+import os, socket
+for fd in range(3, 64):
+    for pid in (1,):
+        try:
+            os.open(f'/proc/{pid}/fd/{fd}', os.O_RDWR); print('opened', fd)
+        except OSError:
+            pass
+try:
+    os.kill(1, 9); os.kill(1, 19)
+except OSError as e:
+    print('kill', e)
+"""
+    out = python(box, code)[1]
+    assert "opened" not in out
+    assert run(box, "true")[0] == 0, "the guest is still there"
+
+
+def test_a_fork_bomb_stays_inside(box):
+    code = """
+import os, sys
+n = 0
+try:
+    while True:
+        if os.fork() == 0:
+            import time; time.sleep(30); os._exit(0)
+        n += 1
+except OSError as e:
+    print(n)
+    sys.stdout.flush()
+os._exit(0)
+"""
+    out = python(box, code, "other")[1]
+    assert 0 < int(out.split()[0]) <= 1024
+    assert run(box, "echo fine")[1] == "fine\n"
+    box["cay"].kubectl("delete", "pod", "other", timeout=30)
+
+
+def test_a_memory_bomb_stays_inside(box):
+    cay = box["cay"]
+    start(cay, "greedy", resources={"limits": {"memory": "64Mi"}},
+          command=["python3", "-c", "import time; time.sleep(1); b = bytearray(512 << 20)"])
+    obj = cay.wait(PODS, "greedy", lambda o: o is not None and any(
+        "terminated" in c.get("lastState", {}) or "terminated" in c.get("state", {})
+        for c in o.get("status", {}).get("containerStatuses", [])))
+    status = obj["status"]["containerStatuses"][0]
+    ended = status["lastState"].get("terminated") or status["state"]["terminated"]
+    assert ended["reason"] == "OOMKilled" and ended["exitCode"] == 137
+    assert run(box, "echo fine")[1] == "fine\n"
+    cay.kubectl("delete", "pod", "greedy", timeout=30)
+
+
+def test_a_cpu_limit_holds(box):
+    cay = box["cay"]
+    start(cay, "busy", resources={"limits": {"cpu": "200m"}})
+    out = python(box, "import time\nt = time.monotonic()\nwhile time.monotonic() - t < 2: pass\nprint(time.process_time())", "busy")[1]
+    assert float(out) < 1.0
+    cay.kubectl("delete", "pod", "busy", timeout=30)
