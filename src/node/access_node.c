@@ -41,15 +41,16 @@ struct err *session_target(struct node *n, const struct access_target *to, struc
 
 	if (!p || p->gone)
 		return err_new(ERR_NOT_FOUND, "pods \"%s\" not found", to->pod);
-	name = str_or(to->container, object_annotation(p->obj, "kubectl.kubernetes.io/default-container"));
+	name = str_or(to->container,
+		      object_annotation(p->obj, "kubectl.kubernetes.io/default-container"));
 	*ret = NULL;
 	if (!str_empty(name))
 		*ret = pod_container(p, name);
 	else if (p->n_containers > p->n_init)
 		*ret = &p->containers[p->n_init];
 	if (!*ret)
-		return err_new(ERR_NOT_FOUND, "container %s is not valid for pod %s", str_or(name, ""),
-			       to->pod);
+		return err_new(ERR_NOT_FOUND, "container %s is not valid for pod %s",
+			       str_or(name, ""), to->pod);
 	return NULL;
 }
 

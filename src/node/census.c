@@ -15,9 +15,9 @@
 #include "node/node.h"
 
 /*
- * What is on the host on behalf of a data directory, found by name alone, so that it also shows what
- * a crashed instance left. An item's owner is a Pod or claim that exists, or the instance itself
- * while it runs or still has Pods; anything else is an orphan.
+ * What is on the host on behalf of a data directory, found by name alone, so that it also shows
+ * what a crashed instance left. An item's owner is a Pod or claim that exists, or the instance
+ * itself while it runs or still has Pods; anything else is an orphan.
  */
 struct census {
 	struct instance *inst;
@@ -102,7 +102,8 @@ static void note_state(struct census *c, const char *dir, const char *uid)
 	}
 }
 
-static void each_name(const char *dir, void (*fn)(struct census *c, const char *dir, const char *name),
+static void each_name(const char *dir,
+		      void (*fn)(struct census *c, const char *dir, const char *name),
 		      struct census *c)
 {
 	DIR *d = opendir(dir);
@@ -326,7 +327,10 @@ struct err *node_census(const char *data_dir, const struct json *pods, struct js
 	autoptr(map) slots = map_new(free);
 	autoptr(map) addresses = map_new(free);
 	autoptr(map) counted = map_new(NULL);
-	struct census c = { .out = out, .alive = alive, .slots = slots, .addresses = addresses,
+	struct census c = { .out = out,
+			    .alive = alive,
+			    .slots = slots,
+			    .addresses = addresses,
 			    .counted = counted };
 	struct err *e = instance_open(data_dir, NULL, false, &inst);
 	bool never = err_is(e, ERR_NOT_FOUND);

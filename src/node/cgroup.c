@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/cgroup_priv.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +9,7 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "node/cgroup_priv.h"
 
 /*
  * Which controller lives in which hierarchy is read from the mount table. A limit goes to the
@@ -18,8 +17,8 @@
  * still says what belongs together and kills it in one write.
  */
 struct hier {
-	char *mount;   /* "/sys/fs/cgroup/memory" */
-	unsigned has;  /* CGROUP_* */
+	char *mount;  /* "/sys/fs/cgroup/memory" */
+	unsigned has; /* CGROUP_* */
 	bool v2;
 };
 
@@ -34,11 +33,8 @@ static const struct {
 	const char *name;
 	unsigned bit;
 } controllers[] = {
-	{ "memory", CGROUP_MEMORY },
-	{ "cpu", CGROUP_CPU },
-	{ "pids", CGROUP_PIDS },
-	{ "cpuacct", CGROUP_CPUACCT },
-	{ "name=systemd", CGROUP_TREE },
+	{ "memory", CGROUP_MEMORY },   { "cpu", CGROUP_CPU },           { "pids", CGROUP_PIDS },
+	{ "cpuacct", CGROUP_CPUACCT }, { "name=systemd", CGROUP_TREE },
 };
 
 static unsigned controllers_of(const char *list, char sep)
@@ -248,14 +244,15 @@ static struct err *limit_memory(const struct cgroups *c, const struct hier *h, c
 static struct err *limit_cpu(const struct cgroups *c, const struct hier *h, const char *name,
 			     const struct cgroup_limits *l)
 {
-	enum { PERIOD_US = 100000 };
+	enum {
+		PERIOD_US = 100000
+	};
 	long long quota = MAX(l->cpu_milli * PERIOD_US / 1000, (int64_t)1000);
 	long long shares = MIN(MAX(l->cpu_share * 1024 / 1000, (int64_t)2), (int64_t)262144);
 	struct err *e = NULL;
 
 	if (h->v2) {
-		err_free(set(c, h, name, "cpu.weight", "%lld",
-			     1 + ((shares - 2) * 9999) / 262142));
+		err_free(set(c, h, name, "cpu.weight", "%lld", 1 + ((shares - 2) * 9999) / 262142));
 		if (l->cpu_milli)
 			e = set(c, h, name, "cpu.max", "%lld %d", quota, PERIOD_US);
 		return e;
@@ -367,8 +364,8 @@ void cgroups_remove_parent(const struct cgroups *c)
 	}
 }
 
-void cgroups_each(const struct cgroups *c, void (*fn)(void *arg, const char *name, const char *path),
-		  void *arg)
+void cgroups_each(const struct cgroups *c,
+		  void (*fn)(void *arg, const char *name, const char *path), void *arg)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		autofree char *dir = xasprintf("%s/%s", c->hier[i].mount, c->parent);

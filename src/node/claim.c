@@ -13,7 +13,8 @@
 
 /*
  * PersistentVolumeClaims: bound at once to a directory of their own, which the first use makes and
- * which lives as long as the claim. It is removed when the claim's deletion is durable and no Pod uses it any more.
+ * which lives as long as the claim. It is removed when the claim's deletion is durable and no Pod
+ * uses it any more.
  */
 struct claim {
 	struct node *node;
@@ -56,14 +57,15 @@ static void bind_claim(struct node *n, const struct object *o)
 	json_set(d, status, "accessModes", json_copy(d, json_get(spec, "accessModes")));
 	json_set(d, json_need_obj(d, status, "capacity"), "storage",
 		 json_copy(d, json_at_path(spec, "resources.requests.storage")));
-	client_patch(n->client, &kind_persistent_volume_claim, o->ns, o->name, "status", PATCH_MERGE, d,
-		     on_bound, NULL);
+	client_patch(n->client, &kind_persistent_volume_claim, o->ns, o->name, "status",
+		     PATCH_MERGE, d, on_bound, NULL);
 }
 
 static void bind_all(void *arg)
 {
 	struct claim *c = arg;
-	autoptr(object) o = client_get(c->node->client, &kind_persistent_volume_claim, c->ns, c->name);
+	autoptr(object) o =
+		client_get(c->node->client, &kind_persistent_volume_claim, c->ns, c->name);
 
 	if (o && !str_eq(json_get_str(object_status(o), "phase"), "Bound"))
 		bind_claim(c->node, o);

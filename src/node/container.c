@@ -32,8 +32,8 @@ static const struct {
 						   B(CONTAINER_ENDED) | B(CONTAINER_ENDING) },
 	[CONTAINER_LAUNCHING] = { "launching", B(CONTAINER_STARTING) | B(CONTAINER_ENDING) |
 						       B(CONTAINER_ENDED) },
-	[CONTAINER_STARTING] = { "starting", B(CONTAINER_RUNNING) | B(CONTAINER_ENDING) |
-						     B(CONTAINER_ENDED) },
+	[CONTAINER_STARTING] = { "starting",
+				 B(CONTAINER_RUNNING) | B(CONTAINER_ENDING) | B(CONTAINER_ENDED) },
 	[CONTAINER_RUNNING] = { "running", B(CONTAINER_ENDING) | B(CONTAINER_ENDED) },
 	[CONTAINER_ENDING] = { "ending", B(CONTAINER_ENDED) },
 	[CONTAINER_ENDED] = { "ended", B(CONTAINER_WAITING) },
@@ -320,7 +320,8 @@ static struct err *tell_start(struct container *c)
 	struct err *e = plan_start(c, a, &s);
 
 	if (!e && !wire_start_fits(&s))
-		e = err_new(ERR_TOO_LARGE, "start the command: arguments and environment are too long");
+		e = err_new(ERR_TOO_LARGE,
+			    "start the command: arguments and environment are too long");
 	if (!e)
 		e = guest_connect(c->pod->node, c->slot, &guest_events, c, &c->guest);
 	if (e)
@@ -350,7 +351,8 @@ static void on_ctl(void *arg, unused unsigned ready)
 	if (!e && m.len) {
 		e = json_parse(m.text, m.len, NULL, &d);
 		if (!e)
-			e = err_new(ERR_SYS, "%s", str_or(json_get_str(json_root(d), "error"), "launch"));
+			e = err_new(ERR_SYS, "%s",
+				    str_or(json_get_str(json_root(d), "error"), "launch"));
 	}
 	if (!e) {
 		enter(c, CONTAINER_STARTING);
@@ -382,7 +384,8 @@ static struct err *plan_memfd(const struct json_doc *plan, int *ret)
 static struct container *first_live(const struct pod *p)
 {
 	for (size_t i = p->n_init; i < p->n_containers; i++)
-		if (container_live(&p->containers[i]) && p->containers[i].state >= CONTAINER_STARTING &&
+		if (container_live(&p->containers[i]) &&
+		    p->containers[i].state >= CONTAINER_STARTING &&
 		    p->containers[i].state < CONTAINER_ENDING)
 			return &p->containers[i];
 	return NULL;
@@ -460,11 +463,12 @@ static bool find_image(struct container *c)
 	}
 	c->pod->waiting = true;
 	if (!str_eq(c->message, err_text(e)))
-		event_add(c->pod->node, c->pod->obj, true, "Failed", "Failed to pull image \"%s\": %s",
-			  name, err_text(e));
-	container_wait(c, err_is(e, ERR_INVALID) ? "InvalidImageName"
-			  : never               ? "ErrImageNeverPull"
-						: "ErrImagePull",
+		event_add(c->pod->node, c->pod->obj, true, "Failed",
+			  "Failed to pull image \"%s\": %s", name, err_text(e));
+	container_wait(c,
+		       err_is(e, ERR_INVALID) ? "InvalidImageName"
+		       : never                ? "ErrImageNeverPull"
+					      : "ErrImagePull",
 		       "%s", err_text(e));
 	err_free(e);
 	return false;
@@ -472,8 +476,8 @@ static bool find_image(struct container *c)
 
 static void cannot_create(struct container *c, struct err *e)
 {
-	const char *reason = err_is(e, ERR_UNAVAILABLE) ? "CreateContainerConfigError"
-							: "CreateContainerError";
+	const char *reason =
+		err_is(e, ERR_UNAVAILABLE) ? "CreateContainerConfigError" : "CreateContainerError";
 
 	c->pod->waiting = true;
 	if (!str_eq(c->message, err_text(e)))
@@ -542,7 +546,8 @@ void container_attach(struct container *c)
 	e = guest_connect(c->pod->node, c->slot, &guest_events, c, &c->guest);
 	if (e) {
 		/* It has no guest (yet): the daemon died within its launch. Start it anew. */
-		log_info("sandbox cannot be reached, ending it", KV("container", c->name), KV("err", e));
+		log_info("sandbox cannot be reached, ending it", KV("container", c->name),
+			 KV("err", e));
 		err_free(e);
 		container_kill(c);
 		return;

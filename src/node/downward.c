@@ -28,14 +28,16 @@ static char *map_entry(const struct pod *p, const char *path, const char *field,
 	if (!str_starts(path, open) || end < path + strlen(open))
 		return NULL;
 	key = xstrndup(path + strlen(open), (size_t)(end - path) - strlen(open));
-	return xstrdup(str_or(json_str(json_get(json_get(json_get(p->obj->root, "metadata"), member),
-						key)), ""));
+	return xstrdup(str_or(
+		json_str(json_get(json_get(json_get(p->obj->root, "metadata"), member), key)), ""));
 }
 
 static char *field(const struct pod *p, const char *path)
 {
-	static const char *const plain[] = { "metadata.name", "metadata.namespace", "metadata.uid",
-					     "spec.nodeName", "spec.serviceAccountName", NULL };
+	static const char *const plain[] = {
+		"metadata.name", "metadata.namespace",      "metadata.uid",
+		"spec.nodeName", "spec.serviceAccountName", NULL
+	};
 	char *value;
 
 	if (str_in(path, plain))

@@ -52,7 +52,8 @@ char *env_expand(struct arena *a, const char *text, const struct map *values)
 			if (value)
 				buf_add_str(&out, value);
 			else
-				buf_add(&out, text, (size_t)(end - text + 1)); /* unknown: as it is */
+				buf_add(&out, text,
+					(size_t)(end - text + 1)); /* unknown: as it is */
 			text = end + 1;
 			continue;
 		}
@@ -90,8 +91,8 @@ static struct err *from_key(struct container *c, const struct json *ref, bool se
 	*ret = o && key ? data_value(o, secret, key) : NULL;
 	if (!*ret && !json_get_bool(ref, "optional", false))
 		return err_new(ERR_UNAVAILABLE, "%s \"%s\" not found or without key \"%s\"",
-			       secret ? "secret" : "configmap", str_or(json_get_str(ref, "name"), ""),
-			       str_or(key, ""));
+			       secret ? "secret" : "configmap",
+			       str_or(json_get_str(ref, "name"), ""), str_or(key, ""));
 	return NULL;
 }
 
@@ -116,7 +117,8 @@ static struct err *add_from(struct env *v, struct container *c, const struct jso
 	autoptr(object) o = source_object(c, ref, secret);
 
 	if (!o && !json_get_bool(ref, "optional", false))
-		return err_new(ERR_UNAVAILABLE, "%s \"%s\" not found", secret ? "secret" : "configmap",
+		return err_new(ERR_UNAVAILABLE, "%s \"%s\" not found",
+			       secret ? "secret" : "configmap",
 			       str_or(json_get_str(ref, "name"), ""));
 	json_each(d, o ? json_get(o->root, "data") : NULL) {
 		autofree char *name = xasprintf("%s%s", prefix, d.key);
@@ -176,7 +178,8 @@ static struct err *fill(struct env *v, struct container *c)
 
 	env_set(v, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 	env_set(v, "HOME", "/root");
-	env_set(v, "HOSTNAME", str_or(json_get_str(pod_spec(c->pod), "hostname"), c->pod->obj->name));
+	env_set(v, "HOSTNAME",
+		str_or(json_get_str(pod_spec(c->pod), "hostname"), c->pod->obj->name));
 	add_image(v, c->image);
 	json_each(f, json_get(c->spec, "envFrom"))
 		if (!e)

@@ -76,8 +76,8 @@ struct err *firewall_load(const struct instance *i)
 
 struct err *firewall_remove(const struct instance *i)
 {
-	autofree char *text = xasprintf("add table inet cay_%s\ndelete table inet cay_%s\n", i->id,
-					i->id);
+	autofree char *text =
+		xasprintf("add table inet cay_%s\ndelete table inet cay_%s\n", i->id, i->id);
 
 	return run(text);
 }

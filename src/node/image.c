@@ -41,7 +41,8 @@ static bool has_registry(const char *name)
 static bool name_chars(const char *s)
 {
 	for (; *s; s++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@", *s))
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@",
+			    *s))
 			return false;
 	return true;
 }
@@ -165,7 +166,8 @@ static struct image *imported(const struct images *im, const char *id, const str
 	i->size = json_get_int(v, "size", 0);
 	i->layers = xnew_n(char *, json_len(layers) + 1);
 	for (size_t n = 0; n < json_len(layers); n++)
-		i->layers[n] = xasprintf("%s/images/%s", im->data_dir, json_str(json_at(layers, n)));
+		i->layers[n] =
+			xasprintf("%s/images/%s", im->data_dir, json_str(json_at(layers, n)));
 	i->config = json_doc_new();
 	json_set_root(i->config, json_copy(i->config, json_get(v, "config")));
 	return i;
@@ -271,8 +273,8 @@ static struct err *read_root(const char *path, int root,
 	return layer_unpack(from, root, NULL, progress, arg, ret);
 }
 
-static struct err *unpack_beside(const char *dir, char *(*name)(const char *dir),
-				 int *ret_root, char **ret_path)
+static struct err *unpack_beside(const char *dir, char *(*name)(const char *dir), int *ret_root,
+				 char **ret_path)
 {
 	autofree char *path = name(dir), *rootfs = xasprintf("%s/rootfs", path);
 	struct err *e = file_mkdirs(rootfs, 0755);

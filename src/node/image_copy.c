@@ -81,7 +81,8 @@ static struct err *copy_link(struct copy *c, int from, int to, const char *name)
 
 static struct err *copy_sub_dir(struct copy *c, int from, int to, const char *name, unsigned depth)
 {
-	autoclose in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), out = -1;
+	autoclose in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+		  out = -1;
 
 	if (in < 0)
 		return err_sys(errno, "open");

@@ -17,8 +17,8 @@
  * hold a place.
  */
 static const char *const dirs[] = {
-	"app", "dev", "etc", "home", "mnt", "media", "opt", "proc", "root", "run", "srv", "sys", "tmp",
-	"usr", "var", "var/cache", "var/lib", "var/log", "var/tmp", "etc/ssl",
+	"app", "dev", "etc", "home", "mnt", "media",     "opt",     "proc",    "root",    "run",
+	"srv", "sys", "tmp", "usr",  "var", "var/cache", "var/lib", "var/log", "var/tmp", "etc/ssl",
 };
 static const char *const usr_links[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 static const struct {
@@ -28,15 +28,17 @@ static const struct {
 		    "daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
 		    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
 		    "agent:x:1000:1000:agent:/home:/bin/sh\n" },
-	{ "group", "root:x:0:\ndaemon:x:1:\ntty:x:5:\nstaff:x:50:\nagent:x:1000:\nnogroup:x:65534:\n" },
+	{ "group",
+	  "root:x:0:\ndaemon:x:1:\ntty:x:5:\nstaff:x:50:\nagent:x:1000:\nnogroup:x:65534:\n" },
 	{ "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\n" },
 	{ "shells", "/bin/sh\n/bin/bash\n" },
 	{ "host.conf", "multi on\n" },
 };
 /* Files and directories of the machine's /etc that are copied as they are. */
-static const char *const from_etc[] = { "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
-					"ssl/certs",    "services",    "protocols",  "mime.types",
-					"os-release",   "debian_version", "localtime", "timezone" };
+static const char *const from_etc[] = { "alternatives",   "ld.so.cache", "ld.so.conf",
+					"ld.so.conf.d",   "ssl/certs",   "services",
+					"protocols",      "mime.types",  "os-release",
+					"debian_version", "localtime",   "timezone" };
 
 static void hash_stat(struct sha256 *h, const char *path)
 {
@@ -72,7 +74,9 @@ static void skeleton_tag(char ret[17])
 static struct err *make_dirs(int root)
 {
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
-		mode_t mode = str_ends(dirs[i], "tmp") ? 01777 : str_eq(dirs[i], "root") ? 0700 : 0755;
+		mode_t mode = str_ends(dirs[i], "tmp")  ? 01777
+			      : str_eq(dirs[i], "root") ? 0700
+							: 0755;
 
 		if (mkdirat(root, dirs[i], mode) < 0 || fchmodat(root, dirs[i], mode, 0) < 0)
 			return err_sys(errno, "make %s", dirs[i]);
@@ -98,7 +102,8 @@ static struct err *make_links(int root)
 
 static struct err *write_new(int dir, const char *name, const void *p, size_t len)
 {
-	autoclose fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	autoclose fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
 	if (fd < 0 || fchmod(fd, 0644) < 0) /* the umask has no say in it */
 		return err_sys(errno, "create %s", name);

@@ -66,7 +66,8 @@ static la_ssize_t read_some(struct archive *a, void *arg, const void **ret)
 	return n;
 }
 
-/* The entry's name without leading "./" and "/"; NULL: it is the root itself. ERR_INVALID for "..". */
+/* The entry's name without leading "./" and "/"; NULL: it is the root itself. ERR_INVALID for "..".
+ */
 static struct err *clean_name(const char *name, const char **ret)
 {
 	struct span rest;
@@ -373,7 +374,9 @@ struct err *layer_unpack(int fd, int root, const struct layer_limits *limits,
 			 void *arg, struct layer_done *ret)
 {
 	autofree struct reader *r = xnew(struct reader);
-	struct unpack u = { .root = root, .limits = limits_of(limits), .progress = progress, .arg = arg };
+	struct unpack u = {
+		.root = root, .limits = limits_of(limits), .progress = progress, .arg = arg
+	};
 
 	r->fd = fd;
 	return unpack(r, &u, ret);

@@ -24,7 +24,8 @@ struct image {
 	int64_t size;
 	char **layers; /* absolute, top first, NULL-terminated */
 	bool host_usr; /* the machine's /usr comes on top */
-	/* {"env": [..], "entrypoint": [..], "cmd": [..], "workdir": "", "user": ""}, each optional */
+	/* {"env": [..], "entrypoint": [..], "cmd": [..], "workdir": "", "user": ""}, each optional
+	 */
 	struct json_doc *config;
 };
 void image_free(struct image *i);
@@ -55,18 +56,18 @@ struct layer_done {
 	uint64_t bytes, entries;
 	char digest[72]; /* "sha256:..." of the file as it is */
 };
-must_use struct err *
-layer_unpack(int fd, int root, const struct layer_limits *limits,
-	     void (*progress)(void *arg, const char *what, unsigned long long done), void *arg,
-	     struct layer_done *ret);
+must_use struct err *layer_unpack(int fd, int root, const struct layer_limits *limits,
+				  void (*progress)(void *arg, const char *what,
+						   unsigned long long done),
+				  void *arg, struct layer_done *ret);
 /* The same from memory, for tests. */
 must_use struct err *layer_unpack_bytes(const void *p, size_t len, int root,
 					const struct layer_limits *limits, struct layer_done *ret);
 /* Copies a directory tree; the digest is of names, modes and contents in order. */
-must_use struct err *
-layer_copy_dir(int from, int root, const struct layer_limits *limits,
-	       void (*progress)(void *arg, const char *what, unsigned long long done), void *arg,
-	       struct layer_done *ret);
+must_use struct err *layer_copy_dir(int from, int root, const struct layer_limits *limits,
+				    void (*progress)(void *arg, const char *what,
+						     unsigned long long done),
+				    void *arg, struct layer_done *ret);
 
 /* sha256.c: FIPS 180-4. */
 struct sha256 {

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/instance_priv.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +12,7 @@
 #include "base/random.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "node/instance_priv.h"
 #include "node/netlink_priv.h"
 
 static const uint32_t all_pools = 0x64400000; /* 100.64.0.0/10 */

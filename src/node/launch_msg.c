@@ -6,7 +6,8 @@
 #include "base/buf.h"
 #include "node/launch_priv.h"
 
-/* Messages between daemon, launcher and slots: a text and a few descriptors, never blocking long. */
+/* Messages between daemon, launcher and slots: a text and a few descriptors, never blocking long.
+ */
 
 struct err *launch_send(int fd, const char *text, size_t len, const int *fds, unsigned n_fds)
 {
@@ -63,10 +64,9 @@ struct err *launch_recv(int fd, struct launch_msg *ret, bool *ret_again)
 		char room[CMSG_SPACE(sizeof(int) * LAUNCH_FDS_MAX)];
 	} ctl;
 	struct iovec iov = { ret->text, LAUNCH_MSG_MAX };
-	struct msghdr m = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = &ctl,
-			    .msg_controllen = sizeof(ctl) };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &ctl, .msg_controllen = sizeof(ctl)
+	};
 	ssize_t n;
 
 	*ret_again = false;

@@ -30,10 +30,10 @@ struct cgroups;
  * over any of them.
  */
 enum {
-	LAUNCH_FD = 3,            /* the launcher's socket */
+	LAUNCH_FD = 3, /* the launcher's socket */
 	LAUNCH_MSG_MAX = 16 * 1024,
 	LAUNCH_FDS_MAX = 4,
-	ID_RANGE = 65536,         /* user and group ids of a slot */
+	ID_RANGE = 65536, /* user and group ids of a slot */
 };
 
 /* A message with descriptors. An empty one is the peer's end (*ret_len 0, *ret_n 0). */
@@ -52,9 +52,9 @@ void launch_msg_close(struct launch_msg *m); /* the descriptors that nobody took
 
 /* What the launcher was told at its start; slots inherit it. */
 struct launcher {
-	char *stage;   /* an empty directory; each slot mounts its own things there */
-	int run_fd;    /* of the sockets */
-	char *roots;   /* of the slots' directories */
+	char *stage; /* an empty directory; each slot mounts its own things there */
+	int run_fd;  /* of the sockets */
+	char *roots; /* of the slots' directories */
 	int init_fd; /* cay-init */
 	int host_ns; /* the host's network namespace */
 	struct sock_fprog filter;
@@ -63,7 +63,7 @@ struct launcher {
 };
 
 struct slot_spec {
-	char *name; /* of its control groups and socket */
+	char *name;    /* of its control groups and socket */
 	uint32_t base; /* first id of its range */
 	int ctl;
 	struct json *image; /* expected: {"lower": [..], "host_usr": bool} */

@@ -36,7 +36,8 @@ static int set_attrs(int tree, uint64_t attrs, int userns)
 struct err *mount_clone(struct slot *s, int from_fd, bool readonly, int *ret_tree)
 {
 	uint64_t attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (readonly ? MOUNT_ATTR_RDONLY : 0);
-	autoclose tree = open_tree(from_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	autoclose tree =
+		open_tree(from_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 
 	if (tree < 0)
 		return err_sys(errno, "clone a mount");
@@ -45,7 +46,8 @@ struct err *mount_clone(struct slot *s, int from_fd, bool readonly, int *ret_tre
 	if (!s->mapped && set_attrs(tree, attrs, -1) < 0)
 		return err_sys(errno, "set mount attributes");
 	if (!s->mapped && !readonly &&
-	    fchownat(from_fd, "", s->spec->base, s->spec->base, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+	    fchownat(from_fd, "", s->spec->base, s->spec->base,
+		     AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(errno, "change owner of a volume");
 	*ret_tree = take_fd(tree);
 	return NULL;
@@ -154,7 +156,8 @@ static struct err *mount_memory_volume(struct slot *s, int root, const struct js
 		return e;
 	options = xasprintf("mode=0777,uid=%u,gid=%u%s%lld", s->spec->base, s->spec->base,
 			    json_get_int(m, "size", 0) ? ",size=" : ",nr_inodes=",
-			    json_get_int(m, "size", 0) ? (long long)json_get_int(m, "size", 0) : 1000000LL);
+			    json_get_int(m, "size", 0) ? (long long)json_get_int(m, "size", 0)
+						       : 1000000LL);
 	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", to);
 	return mount_tmpfs(at, options, MS_NOSUID | MS_NODEV);
 }

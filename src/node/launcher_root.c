@@ -29,19 +29,21 @@ static const struct {
 	const char *name;
 	unsigned major, minor;
 } devices[] = {
-	{ "null", 1, 3 }, { "zero", 1, 5 }, { "full", 1, 7 },
+	{ "null", 1, 3 },   { "zero", 1, 5 },    { "full", 1, 7 },
 	{ "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
 };
 static const struct {
 	const char *name, *to;
 } dev_links[] = {
-	{ "ptmx", "pts/ptmx" },        { "fd", "/proc/self/fd" },
-	{ "stdin", "/proc/self/fd/0" }, { "stdout", "/proc/self/fd/1" },
+	{ "ptmx", "pts/ptmx" },          { "fd", "/proc/self/fd" },
+	{ "stdin", "/proc/self/fd/0" },  { "stdout", "/proc/self/fd/1" },
 	{ "stderr", "/proc/self/fd/2" },
 };
-static const char *const masked_files[] = { "kcore", "keys", "key-users", "timer_list", "sched_debug",
-					    "latency_stats", "sysrq-trigger", "kmsg", "kallsyms",
-					    "kpagecount", "kpageflags", "kpagecgroup", "interrupts" };
+static const char *const masked_files[] = { "kcore",         "keys",        "key-users",
+					    "timer_list",    "sched_debug", "latency_stats",
+					    "sysrq-trigger", "kmsg",        "kallsyms",
+					    "kpagecount",    "kpageflags",  "kpagecgroup",
+					    "interrupts" };
 static const char *const masked_dirs[] = { "acpi", "scsi", "driver", "asound" };
 static const char *const read_only[] = { "bus", "fs", "irq", "sys" };
 
@@ -66,7 +68,8 @@ static struct err *make_devices(int dev)
 /* One tmpfs: only shm in it can be written to by the sandbox. */
 static struct err *prepare_dev(struct slot *s)
 {
-	autofree char *pts = xasprintf("newinstance,ptmxmode=0666,mode=0620,gid=%u", s->spec->base + 5);
+	autofree char *pts =
+		xasprintf("newinstance,ptmxmode=0666,mode=0620,gid=%u", s->spec->base + 5);
 	autoclose dev = -1;
 	struct err *e;
 
@@ -88,8 +91,9 @@ static struct err *bind_over(const char *from, const char *to, bool readonly)
 {
 	if (mount(from, to, NULL, MS_BIND, NULL) < 0)
 		return errno == ENOENT ? NULL : err_sys(errno, "mask %s", to);
-	if (readonly && mount(NULL, to, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV |
-						      MS_NOEXEC, NULL) < 0)
+	if (readonly &&
+	    mount(NULL, to, NULL,
+		  MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return err_sys(errno, "make %s read-only", to);
 	return NULL;
 }
@@ -148,7 +152,8 @@ struct err *root_prepare(struct slot *s)
 
 static struct err *make_file(int dir, const char *name, mode_t mode)
 {
-	autoclose fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	autoclose fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 
 	return fd < 0 ? err_sys(errno, "create %s", name) : NULL;
 }
@@ -278,7 +283,8 @@ static struct err *mount_overlay(struct slot *s, const char *lower, const char *
 	    fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", "u/upper", 0) < 0 ||
 	    fsconfig(fs, FSCONFIG_SET_STRING, "workdir", work_path, 0) < 0)
 		return err_sys(errno, "configure overlay");
-	(void)fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0); /* kernels before 5.10 lack it */
+	(void)fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL,
+		       0); /* kernels before 5.10 lack it */
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return err_sys(errno, "create overlay");
 	mnt = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
@@ -324,7 +330,8 @@ static struct err *mount_host_usr(struct slot *s, int root)
 	if (e || faccessat(usr, "local", F_OK, 0) < 0)
 		return e;
 	local = openat(s->dir_fd, "local", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return local < 0 ? err_sys(errno, "open the slot's local") : bind_dir(s, local, root, "/usr/local", false);
+	return local < 0 ? err_sys(errno, "open the slot's local")
+			 : bind_dir(s, local, root, "/usr/local", false);
 }
 
 /* again: another image was expected; its overlay goes, and the untouched upper is used anew. The
@@ -340,7 +347,8 @@ struct err *root_mount_image(struct slot *s, const struct json *image, bool agai
 	}
 	e = become(0);
 	if (!e)
-		e = stage_layers(s, json_get(image, "lower"), again ? "m" : "l", lower, sizeof(lower));
+		e = stage_layers(s, json_get(image, "lower"), again ? "m" : "l", lower,
+				 sizeof(lower));
 	if (!e)
 		e = become(s->spec->base);
 	if (!e)
@@ -356,7 +364,8 @@ static struct err *mount_etc(struct slot *s, const struct json *etc, int root)
 	for (size_t i = 0; i < ARRAY_LEN(etc_names); i++) {
 		const char *text = str_or(json_get_str(etc, etc_names[i]), "");
 		autofree char *to_path = xasprintf("/etc/%s", etc_names[i]);
-		autoclose fd = openat(s->stage_fd, etc_names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		autoclose fd =
+			openat(s->stage_fd, etc_names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 		autoclose tree = -1, to = -1;
 		struct err *e;
 

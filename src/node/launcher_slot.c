@@ -34,8 +34,8 @@ enum {
 };
 
 static const cap_value_t init_caps[] = {
-	CAP_SETUID, CAP_SETGID, CAP_SETPCAP, CAP_KILL,             CAP_CHOWN,
-	CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT,
+	CAP_SETUID, CAP_SETGID, CAP_SETPCAP,          CAP_KILL,       CAP_CHOWN, CAP_DAC_OVERRIDE,
+	CAP_FOWNER, CAP_FSETID, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT,
 };
 
 static struct err *map_ids(pid_t pid, const char *file, uint32_t base)
@@ -162,7 +162,8 @@ static struct err *join(const struct launch_msg *m, const struct json *plan)
 
 	if (m->n_fds < 2)
 		return NULL;
-	if (setns(m->fds[1], shared ? CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS : CLONE_NEWNET) < 0)
+	if (setns(m->fds[1], shared ? CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS : CLONE_NEWNET) <
+	    0)
 		return err_sys(errno, "enter the Pod's namespaces");
 	return NULL;
 }
@@ -310,7 +311,9 @@ static void report(int ctl, struct err *e)
 void slot_main(struct launcher *l, const struct slot_spec *spec)
 {
 	static struct launch_msg m;
-	struct slot s = { .l = l, .spec = spec, .userns = -1, .stage_fd = -1, .dir_fd = -1, .root_fd = -1 };
+	struct slot s = {
+		.l = l, .spec = spec, .userns = -1, .stage_fd = -1, .dir_fd = -1, .root_fd = -1
+	};
 	bool again;
 	struct err *e = slot_park(&s);
 	bool parked = !e;
@@ -320,7 +323,7 @@ void slot_main(struct launcher *l, const struct slot_spec *spec)
 		_exit(1);
 	e = launch_recv(spec->ctl, &m, &again);
 	if (!e && !m.len)
-		_exit(0); /* the daemon went away: nobody needs us */
+		_exit(0);                      /* the daemon went away: nobody needs us */
 	(void)setpriority(PRIO_PROCESS, 0, 0); /* somebody waits now */
 	if (!e)
 		e = slot_launch(&s, &m);

@@ -235,7 +235,8 @@ static struct err *open_file(struct reader *r, const struct container *c)
 	if (r->fd < 0)
 		return err_recode(err_sys(errno, "open the log of %s", c->name), ERR_UNAVAILABLE);
 	if (r->follow) {
-		r->watch = inotify_add(r->node->inotify, path, IN_MODIFY | IN_CLOSE_WRITE, on_change, r);
+		r->watch = inotify_add(r->node->inotify, path, IN_MODIFY | IN_CLOSE_WRITE,
+				       on_change, r);
 		r->follow = r->watch != NULL; /* it is read as far as it is, then */
 	}
 	return NULL;
@@ -253,16 +254,24 @@ struct err *session_logs(void *ctx, const struct access_log_spec *spec,
 	if (e)
 		return e;
 	if (spec->previous && !c->prev)
-		return err_new(ERR_NOT_FOUND, "previous terminated container \"%s\" in pod \"%s\" not found",
+		return err_new(ERR_NOT_FOUND,
+			       "previous terminated container \"%s\" in pod \"%s\" not found",
 			       c->name, spec->to.pod);
 	root = spec->previous || !c->root ? c->prev : c->root; /* the next attempt has no log yet */
 	if (!root)
 		return err_new(ERR_UNAVAILABLE, "read the log of %s: it has not started", c->name);
 	r = xnew(struct reader);
-	*r = (struct reader){ .head.kind = &kind, .node = n, .ev = ev, .arg = arg, .fd = -1, .at = -1,
-			      .tail = spec->tail, .since_us = spec->since_us,
+	*r = (struct reader){ .head.kind = &kind,
+			      .node = n,
+			      .ev = ev,
+			      .arg = arg,
+			      .fd = -1,
+			      .at = -1,
+			      .tail = spec->tail,
+			      .since_us = spec->since_us,
 			      .left = spec->limit_bytes ? spec->limit_bytes : -1,
-			      .follow = spec->follow && !spec->previous, .timestamps = spec->timestamps };
+			      .follow = spec->follow && !spec->previous,
+			      .timestamps = spec->timestamps };
 	r->piece = xmalloc(PIECE);
 	r->of.node = n;
 	r->of.uid = xstrdup(c->pod->uid);

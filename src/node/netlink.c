@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/netlink_priv.h"
-
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_addr.h>
@@ -14,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "base/buf.h"
+#include "node/netlink_priv.h"
 
 /*
  * A batch is one datagram of several messages, each answered with an acknowledgement that carries
@@ -237,7 +236,8 @@ struct err *netlink_commit(struct netlink *n)
 		got = count_answers(n->room, (int)len, &first);
 		left -= MIN(got, left);
 	}
-	/* After a refusal the later answers still come; they must not be taken for another batch's. */
+	/* After a refusal the later answers still come; they must not be taken for another batch's.
+	 */
 	while (left && first) {
 		ssize_t len = recv(mnl_socket_get_fd(n->sock), n->room, RECEIVE, MSG_DONTWAIT);
 
@@ -271,7 +271,8 @@ static int on_route(const struct nlmsghdr *h, void *data)
 	struct dump *d = data;
 	const struct nlattr *a;
 
-	mnl_attr_for_each(a, h, sizeof(*m)) {
+	mnl_attr_for_each(a, h, sizeof(*m))
+	{
 		if (mnl_attr_get_type(a) == RTA_DST)
 			r.dst = mnl_attr_get_u32(a);
 		if (mnl_attr_get_type(a) == RTA_OIF)
@@ -303,8 +304,8 @@ struct err *netlink_each_route(struct netlink *n,
 
 		if (len < 0)
 			return err_sys(errno, "list routes");
-		r = mnl_cb_run(n->room, (size_t)len, h->nlmsg_seq,
-			       mnl_socket_get_portid(n->sock), on_route, &d);
+		r = mnl_cb_run(n->room, (size_t)len, h->nlmsg_seq, mnl_socket_get_portid(n->sock),
+			       on_route, &d);
 	}
 	return r < 0 ? err_sys(errno, "list routes") : NULL;
 }

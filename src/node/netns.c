@@ -48,7 +48,8 @@ static struct err *configure_inside(struct netlink *nl, uint32_t addr, uint32_t 
 	return e;
 }
 
-static struct err *configure_host(struct netlink *nl, const char *ifname, uint32_t addr, uint32_t gw)
+static struct err *configure_host(struct netlink *nl, const char *ifname, uint32_t addr,
+				  uint32_t gw)
 {
 	unsigned index = netlink_index(nl, ifname);
 	struct netlink_route to = { .dst = addr, .prefix = 32, .src = gw, .ifindex = index };
@@ -67,8 +68,9 @@ static struct err *make_inside(struct launcher *l, const char *ifname, uint32_t 
 	autoclose ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	autoptr(netlink) inside = NULL;
 	uint8_t mac[6];
-	struct netlink_veth veth = { .name = ifname, .peer_name = "eth0", .peer_ns = ns,
-				     .mac = host_mac, .peer_mac = mac };
+	struct netlink_veth veth = {
+		.name = ifname, .peer_name = "eth0", .peer_ns = ns, .mac = host_mac, .peer_mac = mac
+	};
 	struct err *e;
 
 	if (ns < 0)

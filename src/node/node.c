@@ -206,7 +206,8 @@ static void mount_run_dir(struct node *n)
 
 	if (!statfs(n->run_dir, &fs) && fs.f_type == TMPFS_MAGIC)
 		return;
-	if (mount("cay", n->run_dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700,size=512m") < 0)
+	if (mount("cay", n->run_dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		  "mode=0700,size=512m") < 0)
 		log_warn("runtime directory is not in memory, starts will be slower",
 			 KV("dir", n->run_dir), KV("errno", errno));
 }

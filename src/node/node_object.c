@@ -25,7 +25,8 @@ static void put_resources(struct json_doc *d, struct json *status, const char *k
 	json_set(d, o, "cpu", json_new_strf(d, "%ld", sysconf(_SC_NPROCESSORS_ONLN)));
 	json_set(d, o, "memory",
 		 json_new_strf(d, "%lluKi",
-			       (unsigned long long)si.totalram * (si.mem_unit ? si.mem_unit : 1) / 1024));
+			       (unsigned long long)si.totalram * (si.mem_unit ? si.mem_unit : 1) /
+				       1024));
 	json_set(d, o, "pods", json_new_strf(d, "%d", PODS_MAX));
 }
 
@@ -59,7 +60,8 @@ static void put_address(struct json_doc *d, struct json *list, const char *type,
 
 static void put_conditions(struct json_doc *d, struct json *status, const struct json *was)
 {
-	struct json *list = json_set(d, status, "conditions", was ? json_copy(d, was) : json_arr(d));
+	struct json *list =
+		json_set(d, status, "conditions", was ? json_copy(d, was) : json_arr(d));
 	struct condition ready = { .type = "Ready",
 				   .status = "True",
 				   .reason = "NodeReady",
@@ -74,7 +76,8 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 static void on_written(unused void *arg, struct err *e, unused struct object *obj)
 {
 	if (e)
-		log_warn("Node object was not written, the next heartbeat tries again", KV("err", e));
+		log_warn("Node object was not written, the next heartbeat tries again",
+			 KV("err", e));
 	err_free(e);
 }
 
@@ -91,7 +94,8 @@ static void write_status(struct node *n, const struct object *o)
 	put_address(d, list, "InternalIP", "127.0.0.1");
 	put_address(d, list, "Hostname", n->name);
 	put_conditions(d, status, o ? json_get(object_status(o), "conditions") : NULL);
-	client_patch(n->client, &kind_node, NULL, n->name, "status", PATCH_MERGE, d, on_written, NULL);
+	client_patch(n->client, &kind_node, NULL, n->name, "status", PATCH_MERGE, d, on_written,
+		     NULL);
 }
 
 static void on_created(void *arg, struct err *e, unused struct object *obj)

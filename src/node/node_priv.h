@@ -45,11 +45,11 @@ struct node {
 	struct map *pods;  /* uid → struct pod, owned */
 	struct list dirty; /* struct pod that wants a pass */
 	bool deferred;
-	bool started; /* what was there before has been looked at */
+	bool started;    /* what was there before has been looked at */
 	unsigned n_jobs; /* under way; node_free() waits for them */
 	struct client_watch *watch_pods, *watch_claims, *watch_secrets, *watch_maps, *watch_node;
 	struct timer *heartbeat;
-	struct map *claims; /* PVC uid → struct claim */
+	struct map *claims;      /* PVC uid → struct claim */
 	struct map *left;        /* Pod uid → state of an earlier life, until its Pod is known */
 	struct map *left_roots;  /* directories of slots of an earlier life */
 	struct map *left_groups; /* control groups of an earlier life that nobody has claimed */

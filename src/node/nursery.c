@@ -26,7 +26,8 @@ enum {
 	MAKER_NETS,
 	N_MAKERS,
 	RETRY_MS = 1000,
-	ASKED_MAX = 4, /* requests under way to one launcher: more would only steal from each other */
+	ASKED_MAX =
+		4, /* requests under way to one launcher: more would only steal from each other */
 	REFILL_MS = 20, /* what was taken is replaced once its taker has had the processors */
 };
 
@@ -51,9 +52,9 @@ struct nursery {
 	char *launcher, *init, *stage;
 	unsigned target;
 	struct maker makers[N_MAKERS];
-	struct list berths, nets;    /* ready */
-	struct list parking;         /* struct berth: born, not ready yet */
-	struct list wanted;          /* struct wanted_net */
+	struct list berths, nets; /* ready */
+	struct list parking;      /* struct berth: born, not ready yet */
+	struct list wanted;       /* struct wanted_net */
 	unsigned n_berths, n_parking, n_nets;
 	struct json_doc *expected; /* the image that was asked for last */
 	char *trouble;
@@ -306,7 +307,7 @@ static void on_berth(void *arg, unused unsigned ready)
 	if (!e && m.len)
 		e = json_parse(m.text, m.len, NULL, &d);
 	if (e || !json_get_bool(json_root(d), "parked", false)) {
-		berth_lost(b, e     ? err_text(e)
+		berth_lost(b, e       ? err_text(e)
 			      : m.len ? str_or(json_get_str(json_root(d), "error"), "slot failed")
 				      : "slot ended while parking");
 		err_free(e);
@@ -459,7 +460,8 @@ static void on_maker_exit(void *arg, int status, int term_signal)
 	m->n_asked = 0;
 	if (y->ending)
 		return;
-	log_warn("launcher ended, starting another", KV("status", status), KV("signal", term_signal));
+	log_warn("launcher ended, starting another", KV("status", status),
+		 KV("signal", term_signal));
 	if (m == &y->makers[MAKER_SLOTS])
 		list_each_safe(b, next, &y->parking, on)
 			if (b->ctl < 0)
@@ -571,7 +573,8 @@ struct err *nursery_start(struct node *n, const struct node_spec *spec, struct n
 	return NULL;
 }
 
-/* The launchers end by themselves when their socket closes; their ends are callbacks of the loop. */
+/* The launchers end by themselves when their socket closes; their ends are callbacks of the loop.
+ */
 static void await_makers(struct nursery *y)
 {
 	for (int i = 0; i < N_MAKERS; i++) {
@@ -699,7 +702,8 @@ void net_free(struct node *n, struct net *net)
 	if (!net)
 		return;
 	if (net->fd >= 0)
-		(void)close(net->fd); /* with the last process the namespace, link and route go too */
+		(void)close(
+			net->fd); /* with the last process the namespace, link and route go too */
 	numbers_put(n->addresses, net->place);
 	free(net);
 }

@@ -54,8 +54,7 @@ static void add_limits(struct json_doc *d, struct json *plan, const struct conta
 
 	json_set_int(d, l, "memory", quantity(max, "memory", false));
 	json_set_int(d, l, "cpu", cpu);
-	json_set_int(d, l, "cpu_share",
-		     json_get(min, "cpu") ? quantity(min, "cpu", true) : cpu);
+	json_set_int(d, l, "cpu_share", json_get(min, "cpu") ? quantity(min, "cpu", true) : cpu);
 	json_set_int(d, l, "pids", PIDS_MAX);
 }
 
@@ -120,9 +119,9 @@ struct err *plan_make(struct container *c, struct json_doc **ret)
 	for (char **l = c->image->layers; *l; l++)
 		json_push_str(d, lower, *l);
 	json_set_bool(d, image, "host_usr", c->image->host_usr);
-	json_set_bool(d, plan, "readonly",
-		      json_bool(json_at_path(c->spec, "securityContext.readOnlyRootFilesystem"),
-				false));
+	json_set_bool(
+		d, plan, "readonly",
+		json_bool(json_at_path(c->spec, "securityContext.readOnlyRootFilesystem"), false));
 	add_etc(d, plan, c->pod);
 	add_limits(d, plan, c);
 	e = volumes_mounts(c, d, json_need_arr(d, plan, "mounts"));
@@ -136,7 +135,8 @@ struct err *plan_make(struct container *c, struct json_doc **ret)
 static const char **arguments(struct container *c, struct arena *a, const char **env)
 {
 	const struct json *config = c->image->config ? json_root(c->image->config) : NULL;
-	const struct json *command = json_get(c->spec, "command"), *args = json_get(c->spec, "args");
+	const struct json *command = json_get(c->spec, "command"),
+			  *args = json_get(c->spec, "args");
 	const struct json *first, *second;
 	autoptr(map) values = map_new(NULL);
 	const char **argv;
@@ -145,12 +145,11 @@ static const char **arguments(struct container *c, struct arena *a, const char *
 	for (const char **e = env; *e; e++) {
 		const char *eq = strchr(*e, '=');
 
-		map_put(values, arena_strndup(a, *e, (size_t)(eq - *e)), (void *)(uintptr_t)(eq + 1));
+		map_put(values, arena_strndup(a, *e, (size_t)(eq - *e)),
+			(void *)(uintptr_t)(eq + 1));
 	}
 	first = json_len(command) ? command : json_get(config, "entrypoint");
-	second = json_len(args)      ? args
-		 : json_len(command) ? NULL
-				     : json_get(config, "cmd");
+	second = json_len(args) ? args : json_len(command) ? NULL : json_get(config, "cmd");
 	argv = arena_new_n(a, const char *, json_len(first) + json_len(second) + 1);
 	json_each(w, first)
 		argv[n++] = env_expand(a, str_or(json_str(w.val), ""), values);

@@ -17,7 +17,7 @@
  * the other, then its containers, and bring back what ended as the restart policy says.
  */
 enum {
-	SLOW_MS = 300,           /* a start that takes longer is told of before it is done */
+	SLOW_MS = 300,             /* a start that takes longer is told of before it is done */
 	STEADY_US = 600 * 1000000, /* a run as long as this forgives earlier crashes */
 	BACKOFF_FIRST_S = 10,
 	BACKOFF_MAX_S = 300,
@@ -256,8 +256,9 @@ static void restart(struct container *c)
 		c->backoff_s = c->backoff_s ? MIN(c->backoff_s * 2, (unsigned)BACKOFF_MAX_S)
 					    : (unsigned)BACKOFF_FIRST_S;
 		timer_set(c->backoff, c->backoff_s * 1000ULL);
-		container_wait(c, "CrashLoopBackOff", "back-off %us restarting failed container=%s pod=%s",
-			       c->backoff_s, c->name, c->pod->obj->name);
+		container_wait(c, "CrashLoopBackOff",
+			       "back-off %us restarting failed container=%s pod=%s", c->backoff_s,
+			       c->name, c->pod->obj->name);
 		event_add(c->pod->node, c->pod->obj, true, "BackOff",
 			  "Back-off restarting failed container %s in pod %s", c->name,
 			  c->pod->obj->name);
@@ -276,8 +277,8 @@ static bool run_init(struct pod *p)
 		if (c->state == CONTAINER_ENDED && !c->end.code)
 			continue;
 		if (c->state == CONTAINER_ENDED && !may_restart(c)) {
-			autofree char *text = xasprintf("init container %s failed with exit code %d",
-							c->name, c->end.code);
+			autofree char *text = xasprintf(
+				"init container %s failed with exit code %d", c->name, c->end.code);
 
 			pod_fail(p, "InitContainerFailed", text);
 			return false;

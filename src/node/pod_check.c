@@ -6,15 +6,18 @@
  * What this node does not do. A field that would change what a Pod is promised, and that we cannot
  * keep, is refused by its path rather than ignored.
  */
-static const char *const refused_true[] = { "hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace",
-					    NULL };
-static const char *const refused_any[] = { "ephemeralContainers", "overhead", "resourceClaims", NULL };
-static const char *const volume_kinds[] = { "emptyDir", "persistentVolumeClaim", "configMap", "secret",
-					    "projected", "downwardAPI", NULL };
-static const char *const container_refused[] = { "lifecycle", "volumeDevices", "resizePolicy", NULL };
-static const char *const known_caps[] = { "CHOWN",    "DAC_OVERRIDE", "FOWNER", "FSETID",
-					  "KILL",     "NET_BIND_SERVICE", "SETGID", "SETPCAP",
-					  "SETUID",   "SYS_CHROOT",   NULL };
+static const char *const refused_true[] = { "hostNetwork", "hostPID", "hostIPC",
+					    "shareProcessNamespace", NULL };
+static const char *const refused_any[] = { "ephemeralContainers", "overhead", "resourceClaims",
+					   NULL };
+static const char *const volume_kinds[] = {
+	"emptyDir", "persistentVolumeClaim", "configMap", "secret", "projected", "downwardAPI", NULL
+};
+static const char *const container_refused[] = { "lifecycle", "volumeDevices", "resizePolicy",
+						 NULL };
+static const char *const known_caps[] = { "CHOWN",  "DAC_OVERRIDE",     "FOWNER", "FSETID",
+					  "KILL",   "NET_BIND_SERVICE", "SETGID", "SETPCAP",
+					  "SETUID", "SYS_CHROOT",       NULL };
 
 static bool wanted(const struct json *obj, const char *member)
 {
@@ -48,7 +51,8 @@ static char *check_volume(const struct json *v, size_t i)
 		json_each(m, s.val)
 			if (!str_eq(m.key, "configMap") && !str_eq(m.key, "secret") &&
 			    !str_eq(m.key, "downwardAPI") && !str_eq(m.key, "serviceAccountToken"))
-				return xasprintf("spec.volumes[%zu].projected.sources[].%s", i, m.key);
+				return xasprintf("spec.volumes[%zu].projected.sources[].%s", i,
+						 m.key);
 	return NULL;
 }
 
@@ -75,8 +79,9 @@ static char *check_ids(const struct json *s, const char *path)
 		int64_t v = json_get_int(s, ids[i], 0);
 
 		if (v < 0 || v > 65535)
-			return xasprintf("%s.securityContext.%s: %lld is beyond a sandbox's 65536 ids", path,
-					 ids[i], (long long)v);
+			return xasprintf(
+				"%s.securityContext.%s: %lld is beyond a sandbox's 65536 ids", path,
+				ids[i], (long long)v);
 	}
 	return NULL;
 }
@@ -99,7 +104,8 @@ static char *check_container(const struct json *c, const char *path)
 	json_each(m, json_get(c, "volumeMounts"))
 		if (wanted(m.val, "subPathExpr") || wanted(m.val, "mountPropagation"))
 			if (!str_eq(json_get_str(m.val, "mountPropagation"), "None"))
-				return xasprintf("%s.volumeMounts[].subPathExpr or mountPropagation", path);
+				return xasprintf(
+					"%s.volumeMounts[].subPathExpr or mountPropagation", path);
 	return NULL;
 }
 

@@ -12,7 +12,8 @@
  *   <run_dir>/state/<uid>.json            what runs, for the next life of the daemon
  *   <run_dir>/volumes/<uid>/<name>/       configMap, secret, projected, downwardAPI
  *   <data_dir>/pods/<uid>/<name>/         emptyDir
- *   <data_dir>/roots/<slot>/              of each attempt of a container: upper/, work/, local/, log
+ *   <data_dir>/roots/<slot>/              of each attempt of a container: upper/, work/, local/,
+ * log
  *
  * run_dir is in memory (tmpfs): a pass makes no file on a disk. What must be on a disk is made by
  * the launcher.
@@ -89,11 +90,11 @@ struct pod {
 	char *uid;
 	enum pod_phase phase;
 	bool admitted, prepared, sync_asked, sync_done, waiting, recovered;
-	bool failed; /* POD_DONE: how */
+	bool failed;            /* POD_DONE: how */
 	char *reason, *message; /* of the Pod: what is wrong with it as a whole */
 	struct net *net;
 	bool net_asked;
-	char *want_ip; /* the address it had before */
+	char *want_ip;                /* the address it had before */
 	struct container *containers; /* init containers first */
 	size_t n_containers, n_init;
 	struct timer *grace, *retry;
@@ -113,7 +114,7 @@ struct container *pod_container(struct pod *p, const char *name);
 char *pod_dir(const struct pod *p);         /* of its emptyDirs; may be absent */
 char *pod_objects_dir(const struct pod *p); /* of what is made from objects */
 char *pod_state_path(const struct pod *p);  /* below run_fd */
-void pod_save(struct pod *p); /* state.json */
+void pod_save(struct pod *p);               /* state.json */
 const struct json *pod_spec(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message); /* for good */
 
@@ -141,8 +142,8 @@ void container_init(struct container *c, struct pod *p, const struct json *spec,
 void container_done(struct container *c);
 /* One step for a container that is to run. */
 void container_advance(struct container *c);
-void container_term(struct container *c); /* SIGTERM to the command */
-void container_kill(struct container *c); /* all its processes */
+void container_term(struct container *c);       /* SIGTERM to the command */
+void container_kill(struct container *c);       /* all its processes */
 bool container_live(const struct container *c); /* has processes */
 void container_again(struct container *c);      /* an ended one gets its next attempt */
 void container_wait(struct container *c, const char *reason, const char *fmt, ...)

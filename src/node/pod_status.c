@@ -117,7 +117,8 @@ static struct summary summarise(const struct pod *p)
 		const struct container *c = &p->containers[i];
 
 		if (c->init) {
-			s.initialized = s.initialized && c->state == CONTAINER_ENDED && !c->end.code;
+			s.initialized =
+				s.initialized && c->state == CONTAINER_ENDED && !c->end.code;
 			continue;
 		}
 		s.any_started = s.any_started || c->started || c->end.reason || c->last.reason;
@@ -143,9 +144,9 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 	bool over = p->phase == POD_DONE && !p->failed;
 	bool ready = s->ready && p->phase == POD_ACTIVE && !object_deleting(p->obj);
 	const char *reason = over ? "PodCompleted" : ready ? NULL : "ContainersNotReady";
-	autofree char *text = !ready && s->unready
-				      ? xasprintf("containers with unready status: [%s]", s->unready)
-				      : NULL;
+	autofree char *text =
+		!ready && s->unready ? xasprintf("containers with unready status: [%s]", s->unready)
+				     : NULL;
 	struct condition list[] = {
 		{ .type = "PodScheduled", .status = "True" },
 		{ .type = "Initialized",
@@ -162,8 +163,7 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 	};
 	struct json *conditions;
 
-	conditions = json_set(d, status, "conditions",
-			      was ? json_copy(d, was) : json_arr(d));
+	conditions = json_set(d, status, "conditions", was ? json_copy(d, was) : json_arr(d));
 	for (size_t i = 0; i < ARRAY_LEN(list); i++)
 		conditions_upsert(d, conditions, &list[i], clock_wall());
 }
@@ -261,6 +261,6 @@ void pod_report(struct pod *p)
 	json_doc_free(p->reported);
 	p->reported = take(status);
 	p->report_busy = true;
-	client_patch(p->node->client, &kind_pod, p->obj->ns, p->obj->name, "status", PATCH_MERGE, patch,
-		     on_reported, pod_ref_new(p));
+	client_patch(p->node->client, &kind_pod, p->obj->ns, p->obj->name, "status", PATCH_MERGE,
+		     patch, on_reported, pod_ref_new(p));
 }

@@ -113,7 +113,9 @@ static void read_status(struct probe *p)
 	if (n > 0 && p->in.len < 12)
 		return;
 	text = buf_str(&p->in);
-	verdict(p, p->in.len >= 12 && str_starts(text, "HTTP/1.") && (text[9] == '2' || text[9] == '3'),
+	verdict(p,
+		p->in.len >= 12 && str_starts(text, "HTTP/1.") &&
+			(text[9] == '2' || text[9] == '3'),
 		"HTTP probe failed with another status than 200 to 399");
 }
 
@@ -149,7 +151,8 @@ static void try_connect(struct probe *p)
 
 	p->sent = false;
 	p->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (p->fd < 0 || !p->c->pod->net || inet_pton(AF_INET, p->c->pod->net->ip, &a.sin_addr) != 1 ||
+	if (p->fd < 0 || !p->c->pod->net ||
+	    inet_pton(AF_INET, p->c->pod->net->ip, &a.sin_addr) != 1 ||
 	    (connect(p->fd, (struct sockaddr *)&a, sizeof(a)) < 0 && errno != EINPROGRESS)) {
 		verdict(p, false, "cannot connect");
 		return;
@@ -182,14 +185,16 @@ static uint16_t port_of(const struct container *c, const struct json *v)
 
 static void read_action(struct probe *p, const struct json *spec)
 {
-	const struct json *http = json_get(spec, "httpGet"), *command = json_at_path(spec, "exec.command");
+	const struct json *http = json_get(spec, "httpGet"),
+			  *command = json_at_path(spec, "exec.command");
 	size_t n = 0;
 
 	if (http) {
 		p->port = port_of(p->c, json_get(http, "port"));
-		p->request = xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: cay-probe\r\n"
-				       "Connection: close\r\n\r\n",
-				       str_or(json_get_str(http, "path"), "/"));
+		p->request =
+			xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: cay-probe\r\n"
+				  "Connection: close\r\n\r\n",
+				  str_or(json_get_str(http, "path"), "/"));
 	} else if (json_len(command)) {
 		p->argv = xnew_n(const char *, json_len(command) + 1);
 		json_each(w, command)
@@ -226,7 +231,8 @@ struct probe *probe_new(struct container *c, const struct json *spec, const char
 	p->deadline = timer_new(c->pod->node->loop, on_deadline, p);
 	read_action(p, spec);
 	/* The first try comes early: a program that is quick should not wait a whole period. */
-	timer_set(p->next, MAX(setting(spec, "initialDelaySeconds", 0, 86400) * 1000, readiness ? 5u : 100u));
+	timer_set(p->next, MAX(setting(spec, "initialDelaySeconds", 0, 86400) * 1000,
+			       readiness ? 5u : 100u));
 	return p;
 }
 

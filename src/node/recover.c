@@ -87,7 +87,8 @@ static void load_state(struct node *n, const char *name)
 	struct err *e = uid ? read_state(n, uid, &state) : NULL;
 
 	if (e)
-		log_warn("state of a Pod cannot be read, starting it anew", KV("uid", uid), KV("err", e));
+		log_warn("state of a Pod cannot be read, starting it anew", KV("uid", uid),
+			 KV("err", e));
 	err_free(e);
 	if (!state)
 		return;

@@ -28,7 +28,7 @@ struct session {
 	struct guest_conn *conn;
 	bool dial, input_ended, end_sent, was_full;
 	struct buf input;
-	size_t credit;    /* bytes of input that the guest takes now */
+	size_t credit;       /* bytes of input that the guest takes now */
 	uint32_t uncredited; /* bytes of output handed on, not yet credited */
 };
 
@@ -107,10 +107,10 @@ static void on_failed(struct session *s, const struct wire_frame *f)
 
 	e = wire_failed_read(f, &errnum, &text);
 	if (!e)
-		e = err_new(errnum == ENOENT       ? ERR_NOT_FOUND
-			    : errnum == EAGAIN     ? ERR_EXHAUSTED
+		e = err_new(errnum == ENOENT         ? ERR_NOT_FOUND
+			    : errnum == EAGAIN       ? ERR_EXHAUSTED
 			    : errnum == ECONNREFUSED ? ERR_UNAVAILABLE
-						   : ERR_SYS,
+						     : ERR_SYS,
 			    "%s", text);
 	finish(s, e, 0, 0);
 }
@@ -133,7 +133,8 @@ static void on_frame(void *arg, const struct wire_frame *f)
 	if ((f->type == WIRE_STDOUT || f->type == WIRE_STDERR) && f->len)
 		on_output(s, f);
 	else if (f->type == WIRE_STDOUT && s->dial)
-		finish(s, NULL, 0, 0); /* the port's end of sending is the end of a forwarded port */
+		finish(s, NULL, 0,
+		       0); /* the port's end of sending is the end of a forwarded port */
 	else if (f->type == WIRE_CREDIT)
 		on_credit(s, f);
 	else if (f->type == WIRE_FAILED)
@@ -160,8 +161,8 @@ static struct err *session_open(struct node *n, const struct access_target *to,
 	if (e)
 		return e;
 	if ((*ret_c)->state != CONTAINER_RUNNING)
-		return err_new(ERR_UNAVAILABLE, "container %s of pod %s is not running", (*ret_c)->name,
-			       to->pod);
+		return err_new(ERR_UNAVAILABLE, "container %s of pod %s is not running",
+			       (*ret_c)->name, to->pod);
 	s = xnew(struct session);
 	s->head.kind = &kind;
 	s->node = n;

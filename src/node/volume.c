@@ -82,7 +82,8 @@ static struct err *write_key(const struct files *f, const struct object *o, cons
 static struct err *write_object(const struct files *f, const struct json *source, const char *name,
 				const struct kind *k)
 {
-	autoptr(object) o = name ? client_get(f->pod->node->client, k, f->pod->obj->ns, name) : NULL;
+	autoptr(object) o =
+		name ? client_get(f->pod->node->client, k, f->pod->obj->ns, name) : NULL;
 	const struct json *items = json_get(source, "items");
 	bool optional = json_get_bool(source, "optional", false);
 	struct err *e = NULL;
@@ -90,7 +91,8 @@ static struct err *write_object(const struct files *f, const struct json *source
 	if (!o)
 		return optional ? NULL
 				: err_new(ERR_UNAVAILABLE, "%s \"%s\" not found",
-					  k == &kind_secret ? "secret" : "configmap", str_or(name, ""));
+					  k == &kind_secret ? "secret" : "configmap",
+					  str_or(name, ""));
 	json_each(i, items)
 		if (!e)
 			e = write_key(f, o, str_or(json_get_str(i.val, "key"), ""),
@@ -112,9 +114,9 @@ static struct err *write_downward(const struct files *f, const struct json *sour
 	json_each(i, json_get(source, "items")) {
 		const char *name = json_str(json_at_path(i.val, "resourceFieldRef.containerName"));
 		autofree char *value = field_value(f->pod, pod_container(f->pod, name), i.val);
-		struct err *e = write_file(f, str_or(json_get_str(i.val, "path"), ""),
-					   str_or(value, ""), value ? strlen(value) : 0,
-					   json_get_int(i.val, "mode", -1));
+		struct err *e =
+			write_file(f, str_or(json_get_str(i.val, "path"), ""), str_or(value, ""),
+				   value ? strlen(value) : 0, json_get_int(i.val, "mode", -1));
 
 		if (e)
 			return e;
@@ -153,9 +155,10 @@ static struct err *prepare_claim(const struct pod *p, const struct json *volume)
 	autoptr(object) claim = claim_of(p, volume);
 
 	if (!claim)
-		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
-			       str_or(json_str(json_at_path(volume, "persistentVolumeClaim.claimName")),
-				      ""));
+		return err_new(
+			ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
+			str_or(json_str(json_at_path(volume, "persistentVolumeClaim.claimName")),
+			       ""));
 	return NULL;
 }
 
@@ -198,7 +201,8 @@ struct err *volumes_prepare(struct pod *p)
 		struct err *e = prepare_one(p, v.val);
 
 		if (e)
-			return err_wrap(e, "prepare volume %s", str_or(json_get_str(v.val, "name"), ""));
+			return err_wrap(e, "prepare volume %s",
+					str_or(json_get_str(v.val, "name"), ""));
 	}
 	return NULL;
 }
@@ -214,7 +218,8 @@ static const struct json *find_volume(const struct pod *p, const char *name)
 bool volumes_use_claim(const struct pod *p, const char *claim_name)
 {
 	json_each(v, json_get(pod_spec(p), "volumes"))
-		if (str_eq(json_str(json_at_path(v.val, "persistentVolumeClaim.claimName")), claim_name))
+		if (str_eq(json_str(json_at_path(v.val, "persistentVolumeClaim.claimName")),
+			   claim_name))
 			return true;
 	return false;
 }
@@ -298,10 +303,12 @@ static struct err *add_mount(struct container *c, struct json_doc *d, struct jso
 	json_set_str(d, m, "sub", sub);
 	json_set_bool(d, m, "file", is_file(from, sub));
 	json_set_bool(d, m, "make", !made); /* with fsGroup, for that group too */
-	json_set_int(d, m, "group", json_int(json_at_path(pod_spec(c->pod), "securityContext.fsGroup"), 0));
-	json_set_bool(d, m, "readonly",
-		      made || json_get_bool(vm, "readOnly", false) ||
-			      json_bool(json_at_path(volume, "persistentVolumeClaim.readOnly"), false));
+	json_set_int(d, m, "group",
+		     json_int(json_at_path(pod_spec(c->pod), "securityContext.fsGroup"), 0));
+	json_set_bool(
+		d, m, "readonly",
+		made || json_get_bool(vm, "readOnly", false) ||
+			json_bool(json_at_path(volume, "persistentVolumeClaim.readOnly"), false));
 	return NULL;
 }
 

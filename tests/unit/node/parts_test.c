@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "node/instance_priv.h"
+#include "node/launch_priv.h"
+#include "node/pod_priv.h"
+#include "node/session_priv.h"
+#include "test.h"
+
+TEST(variables_are_expanded_as_kubernetes_does)
+{
+	static const struct {
+		const char *text, *want;
+	} rows[] = {
+		{ "plain", "plain" },     { "$(A)", "1" },     { "x$(A)$(B)y", "x12y" },
+		{ "$(NOPE)", "$(NOPE)" }, { "$$(A)", "$(A)" }, { "$A ${A}", "$A ${A}" },
+		{ "$(A", "$(A" },         { "$", "$" },
+	};
+	autoptr(arena) a = arena_new();
+	autoptr(map) values = map_new(NULL);
+
+	map_put(values, "A", (void *)(uintptr_t)"1");
+	map_put(values, "B", (void *)(uintptr_t)"2");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		eq_str(env_expand(a, rows[i].text, values), rows[i].want);
+}
+
+TEST(a_number_given_back_is_the_last_to_come_again)
+{
+	autoptr(numbers) s = numbers_new(10, 3);
+	unsigned v;
+
+	is_true(numbers_take(s, &v));
+	eq_int(v, 10);
+	numbers_put(s, v);
+	is_true(numbers_take(s, &v));
+	eq_int(v, 11);
+	is_true(numbers_claim(s, 12));
+	is_false(numbers_claim(s, 12));
+	is_false(numbers_claim(s, 13));
+	is_false(numbers_claim(s, 9));
+	is_true(numbers_take(s, &v));
+	eq_int(v, 10);
+	is_false(numbers_take(s, &v));
+}
+
+TEST(lines_of_a_log_are_told_apart)
+{
+	static const struct {
+		const char *line;
+		bool ok, is_stderr, partial;
+		const char *text;
+	} rows[] = {
+		{ "2016-10-06T00:17:09.669794202Z stdout F hello", true, false, false, "hello" },
+		{ "2016-10-06T00:17:09.669794202Z stderr P part", true, true, true, "part" },
+		{ "2016-10-06T00:17:09.669794202Z stdout F ", true, false, false, "" },
+		{ "2016-10-06T00:17:09.669794202Z stdout F a b  c", true, false, false, "a b  c" },
+		{ "2016-10-06T00:17:09.669794202Z nowhere F x", false, false, false, NULL },
+		{ "2016-10-06T00:17:09.669794202Z stdout X x", false, false, false, NULL },
+		{ "short stdout F x", false, false, false, NULL },
+		{ "", false, false, false, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct cri_line l;
+
+		eq_int(cri_parse(SPAN(rows[i].line), &l), rows[i].ok);
+		if (!rows[i].ok)
+			continue;
+		eq_int(l.is_stderr, rows[i].is_stderr);
+		eq_int(l.partial, rows[i].partial);
+		is_true(span_eq(l.text, rows[i].text));
+	}
+}
+
+static char *unsupported(const char *text)
+{
+	autoptr(json_doc) d = NULL;
+
+	works(json_parse(text, strlen(text), NULL, &d));
+	return pod_unsupported(json_root(d));
+}
+
+TEST(what_the_node_does_not_do_is_named)
+{
+	static const struct {
+		const char *spec, *field;
+	} rows[] = {
+		{ "{\"containers\":[{\"name\":\"a\"}]}", NULL },
+		{ "{\"runtimeClassName\":\"native\",\"containers\":[]}", NULL },
+		{ "{\"hostNetwork\":false,\"containers\":[]}", NULL },
+		{ "{\"hostNetwork\":true}", "spec.hostNetwork" },
+		{ "{\"volumes\":[{\"name\":\"a\",\"emptyDir\":{}},{\"name\":\"b\",\"hostPath\":{}}]}",
+		  "spec.volumes[1].hostPath" },
+		{ "{\"containers\":[{\"securityContext\":{\"privileged\":true}}]}",
+		  "spec.containers[0].securityContext.privileged" },
+		{ "{\"initContainers\":[{\"lifecycle\":{\"preStop\":{}}}]}",
+		  "spec.initContainers[0].lifecycle" },
+		{ "{\"containers\":[{\"ports\":[{\"hostPort\":80}]}]}",
+		  "spec.containers[0].ports[].hostPort" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *bad = unsupported(rows[i].spec);
+
+		eq_str(bad, rows[i].field);
+	}
+}
+
+TEST(quality_of_service_follows_requests_and_limits)
+{
+	static const struct {
+		const char *spec, *qos;
+	} rows[] = {
+		{ "{\"containers\":[{}]}", "BestEffort" },
+		{ "{\"containers\":[{\"resources\":{\"limits\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}}]}",
+		  "Guaranteed" },
+		{ "{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1\"}}}]}",
+		  "Burstable" },
+		{ "{\"containers\":[{\"resources\":{\"limits\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}},{}]}",
+		  "Burstable" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autoptr(json_doc) d = NULL;
+
+		works(json_parse(rows[i].spec, strlen(rows[i].spec), NULL, &d));
+		eq_str(pod_qos(json_root(d)), rows[i].qos);
+	}
+}
+
+TEST(an_instance_keeps_its_names)
+{
+	char path[] = "/tmp/cay-instance-XXXXXX", ifname[16], ip[16], again[16];
+	autoptr(instance) first = NULL;
+	autoptr(instance) second = NULL;
+	unsigned n;
+
+	is_true(mkdtemp(path));
+	fails(instance_open(path, NULL, false, &first), ERR_NOT_FOUND);
+	works(instance_open(path, NULL, true, &first));
+	is_true(instance_running(first));
+	fails(instance_open(path, NULL, true, &second), ERR_CONFLICT);
+	works(instance_open(path, NULL, false, &second));
+	eq_str(first->id, second->id);
+	eq_str(first->run_dir, second->run_dir);
+	instance_ifname(first, 300, ifname);
+	is_true(strlen(ifname) < sizeof(ifname));
+	is_true(instance_owns_ifname(second, ifname, &n));
+	eq_int(n, 300);
+	is_false(instance_owns_ifname(second, "eth0", &n));
+	instance_addr_text(first, 300, ip);
+	instance_addr_text(second, 300, again);
+	eq_str(ip, again);
+	is_true(instance_addr_place(second, ip, &n));
+	eq_int(n, 300);
+	is_false(instance_addr_place(second, "10.0.0.1", &n));
+	works(file_remove_tree(AT_FDCWD, path));
+}
+
+TEST(the_system_call_filter_compiles_to_a_tree_that_fits)
+{
+	struct sock_fprog filter = { 0 };
+
+	works(seccomp_compile(&filter));
+	is_true(filter.len > 100 && filter.len < 4096);
+	free(filter.filter);
+}
