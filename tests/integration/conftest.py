@@ -41,8 +41,10 @@ def fresh():
 
 
 def finish(cay):
-    cay.stop()
-    cay.kill()
+    try:
+        cay.stop()
+    finally:
+        cay.kill()  # one that hangs must not outlive the test that shows it
     _, orphans = cay.census()
     shutil.rmtree(cay.data_dir, ignore_errors=True)
     assert not orphans, f"left on the host: {orphans[:5]}"
