@@ -11,7 +11,8 @@ struct bytes;
 struct kind;
 
 /*
- * An API object: an immutable JSON tree with a count, of a known kind, at one resourceVersion.
+ * An API object: an immutable JSON tree with a count, of a known kind, at one resourceVersion. Any
+ * thread may read it; object_text() writes, so it is for one thread at a time.
  */
 struct object {
 	_Atomic unsigned refs;

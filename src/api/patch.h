@@ -16,7 +16,7 @@ enum patch_type {
 	PATCH_MERGE,     /* RFC 7386 */
 	PATCH_STRATEGIC, /* Kubernetes: $patch, $deleteFromPrimitiveList, $setElementOrder,
 			    $retainKeys, merge keys from the schema */
-	PATCH_APPLY,     /* server-side apply: not served in this issue */
+	PATCH_APPLY,     /* server-side apply: known by name, not served */
 	PATCH_TYPE_MAX_,
 };
 

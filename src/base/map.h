@@ -9,7 +9,7 @@
 
 /*
  * String → pointer. Keys are copied; values belong to the caller unless free_value is given.
- * Hashing is seeded per process (SipHash or equal), so that peers cannot aim at one bucket.
+ * Hashing (SipHash) is seeded per process, so that peers cannot aim at one bucket.
  * Removing the current entry while iterating is allowed; adding is not.
  */
 struct map;
