@@ -492,8 +492,11 @@ static struct err *check_start(struct container *c)
 {
 	autoptr(arena) a = arena_new();
 	struct wire_start s;
+	struct err *e = plan_start(c, a, &s);
 
-	return plan_start(c, a, &s);
+	if (!e && !s.uid && plan_wants_nonroot(c))
+		e = err_new(ERR_UNAVAILABLE, "container has runAsNonRoot and would run as root");
+	return e;
 }
 
 /* A slot is there soon, unless the host cannot make any: that must be seen. */

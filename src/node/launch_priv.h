@@ -57,6 +57,7 @@ struct launcher {
 	char *roots; /* of the slots' directories */
 	int init_fd; /* cay-init */
 	int host_ns; /* the host's network namespace */
+	int nice;    /* that of the daemon, and of sandboxes */
 	struct sock_fprog filter;
 	struct cgroups *cgroups;
 	struct netlink *nl; /* in the host's network namespace */

@@ -186,7 +186,7 @@ static int children_fd(void)
  * Parking is work for a lull: it steps back behind what runs, where we may step forward again when
  * a plan comes (CAP_SYS_NICE).
  */
-static void be_patient(void)
+static void be_patient(struct launcher *l)
 {
 	cap_t caps = cap_get_proc();
 	cap_flag_value_t can = CAP_CLEAR;
@@ -194,6 +194,7 @@ static void be_patient(void)
 	if (caps)
 		(void)cap_get_flag(caps, CAP_SYS_NICE, CAP_EFFECTIVE, &can);
 	(void)cap_free(caps);
+	l->nice = getpriority(PRIO_PROCESS, 0);
 	if (can == CAP_SET)
 		(void)setpriority(PRIO_PROCESS, 0, PARKING_NICE);
 }
@@ -207,7 +208,7 @@ int launcher_main(unused int argc, unused char **argv)
 	bool end = false;
 
 	(void)umask(022); /* what is made in a root is for its users */
-	be_patient();
+	be_patient(&l);
 	(void)setsid(); /* a terminal's signals are for the daemon */
 	(void)fcntl(LAUNCH_FD, F_SETFD, FD_CLOEXEC);
 	while (!end) {

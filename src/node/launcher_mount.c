@@ -98,12 +98,18 @@ struct err *root_open_target(int root, const char *path, bool file, int *ret)
 	return file_open_in_root(root, path, flags, 0, ret);
 }
 
-/* Inside the volume only: its owner may have put links there. */
-static struct err *open_sub_path(int volume, const char *sub, bool file, int *ret)
+/* Inside the volume only: its owner may have put links there. What is missing is made as on disk
+ * the sandbox's root would have made it. */
+static struct err *open_sub_path(struct slot *s, int volume, const char *sub, bool file, int *ret)
 {
 	autofree char *path = xasprintf("/%s", sub);
+	struct err *e = become(0);
 
-	return err_wrap(root_open_target(volume, path, file, ret), "open subPath %s", sub);
+	if (!e)
+		e = root_open_target(volume, path, file, ret);
+	if (!e)
+		e = become(s->spec->base);
+	return err_wrap(e, "open subPath %s", sub);
 }
 
 /* The directory of a volume that nobody has used yet; on disk it is the sandbox's root's. */
@@ -135,7 +141,7 @@ static struct err *mount_bind_volume(struct slot *s, int root, const struct json
 	if (top < 0)
 		return err_sys(errno, "open volume %s", from);
 	if (!str_empty(sub)) {
-		e = open_sub_path(top, sub, file, &below);
+		e = open_sub_path(s, top, sub, file, &below);
 		if (e)
 			return e;
 	}

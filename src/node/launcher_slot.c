@@ -173,10 +173,9 @@ static struct err *drop_capabilities(void)
 	cap_t caps = cap_init();
 	int r = 0;
 
-	for (int v = 0; !prctl(PR_CAPBSET_READ, v, 0, 0, 0) || errno != EINVAL; v++) {
+	for (int v = 0; v < 64; v++) {
 		bool keep = false;
 
-		errno = 0;
 		for (size_t i = 0; i < ARRAY_LEN(init_caps); i++)
 			keep = keep || init_caps[i] == v;
 		if (!keep && prctl(PR_CAPBSET_DROP, v, 0, 0, 0) < 0 && errno == EINVAL)
@@ -323,8 +322,8 @@ void slot_main(struct launcher *l, const struct slot_spec *spec)
 		_exit(1);
 	e = launch_recv(spec->ctl, &m, &again);
 	if (!e && !m.len)
-		_exit(0);                      /* the daemon went away: nobody needs us */
-	(void)setpriority(PRIO_PROCESS, 0, 0); /* somebody waits now */
+		_exit(0);                            /* the daemon went away: nobody needs us */
+	(void)setpriority(PRIO_PROCESS, 0, l->nice); /* somebody waits now */
 	if (!e)
 		e = slot_launch(&s, &m);
 	report(spec->ctl, e);

@@ -166,6 +166,14 @@ static int64_t security_int(const struct container *c, const char *what, int64_t
 	return json_get_int(own, what, json_get_int(pod, what, otherwise));
 }
 
+bool plan_wants_nonroot(const struct container *c)
+{
+	const struct json *own = json_get(c->spec, "securityContext");
+	const struct json *pod = json_get(pod_spec(c->pod), "securityContext");
+
+	return json_get_bool(own, "runAsNonRoot", json_get_bool(pod, "runAsNonRoot", false));
+}
+
 /* "1000", "1000:1000": an image's user by number; names are not looked up. */
 static void image_user(const struct image *img, uint32_t *uid, uint32_t *gid)
 {

@@ -85,6 +85,7 @@ struct pod *pod_new(struct node *n, struct object *obj)
 	p->started = clock_wall();
 	p->grace = timer_new(n->loop, on_wake, p);
 	p->retry = timer_new(n->loop, on_wake, p);
+	p->deadline = timer_new(n->loop, on_wake, p);
 	p->slow = timer_new(n->loop, on_wake, p);
 	timer_set(p->slow, SLOW_MS);
 	if (str_eq(phase, "Succeeded") || str_eq(phase, "Failed")) {
@@ -109,6 +110,7 @@ void pod_free(struct pod *p)
 		net_free(p->node, p->net);
 	timer_free(p->grace);
 	timer_free(p->retry);
+	timer_free(p->deadline);
 	timer_free(p->slow);
 	json_doc_free(p->reported);
 	object_unref(p->obj);
@@ -327,9 +329,32 @@ static void run_main(struct pod *p)
 	pod_drop(p);
 }
 
+/* activeDeadlineSeconds counts from the start, also over restarts of the daemon. */
+static bool in_time(struct pod *p)
+{
+	int64_t s = json_get_int(pod_spec(p), "activeDeadlineSeconds", 0);
+	usec left = p->started + s * 1000000 - clock_wall();
+
+	if (!s)
+		return true;
+	if (left > 0) {
+		if (!timer_armed(p->deadline))
+			timer_set(p->deadline, (uint64_t)left / 1000 + 1);
+		return true;
+	}
+	pod_fail(p, "DeadlineExceeded",
+		 "Pod was active on the node longer than the specified deadline");
+	return false;
+}
+
 static void advance(struct pod *p)
 {
 	p->waiting = false;
+	if (!in_time(p)) {
+		for (size_t i = 0; i < p->n_containers; i++)
+			container_kill(&p->containers[i]);
+		return;
+	}
 	if (!admit(p) || !prepare(p) || !have_net(p))
 		return;
 	if (run_init(p))

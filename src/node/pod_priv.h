@@ -97,7 +97,7 @@ struct pod {
 	char *want_ip;                /* the address it had before */
 	struct container *containers; /* init containers first */
 	size_t n_containers, n_init;
-	struct timer *grace, *retry;
+	struct timer *grace, *retry, *deadline;
 	bool killed;
 	usec started;
 	struct json_doc *reported; /* the status last written */
@@ -154,6 +154,7 @@ void ending_done(struct ending *e);
 /* plan.c: what the launcher is told, and what the guest is told. */
 must_use struct err *plan_make(struct container *c, struct json_doc **ret);
 must_use struct err *plan_start(struct container *c, struct arena *a, struct wire_start *ret);
+bool plan_wants_nonroot(const struct container *c); /* securityContext.runAsNonRoot */
 char *root_path(const struct node *n, const char *slot);
 
 /* env.c */

@@ -92,6 +92,30 @@ def test_volumes_environment_and_containers_of_one_pod(cay):
     sh(cay, "multi", "python3 -m http.server 8000 >/dev/null 2>&1 & sleep 1", "side")
 
 
+def test_sub_paths_are_made_and_stay_in_their_volume(cay):
+    mounts = [{"name": "v", "mountPath": "/whole"}, {"name": "v", "mountPath": "/part", "subPath": "a/b"},
+              {"name": "v", "mountPath": "/whole/ro", "subPath": "c", "readOnly": True}]
+    create(cay, pod("sub", "sleep", "1000", container={"volumeMounts": mounts}, volumes=[{"name": "v", "emptyDir": {}}]))
+    assert sh(cay, "sub", "echo in > /part/f; cat /whole/a/b/f; ls -ldn /whole/a | cut -d' ' -f3,4; "
+                          "touch /whole/ro/x 2>/dev/null || echo refused").stdout.split() == ["in", "0", "0", "refused"]
+
+
+def test_security_context_is_honoured(cay):
+    create(cay, pod("strict", "sleep", "1000", container={"securityContext": {
+        "readOnlyRootFilesystem": True, "runAsUser": 1234, "runAsGroup": 4321, "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"}, "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}}}, securityContext={"supplementalGroups": [77], "fsGroup": 88}))
+    out = sh(cay, "strict", "id -u; id -g; id -G; touch /x 2>/dev/null || echo refused").stdout.split("\n")
+    assert out[:2] == ["1234", "4321"] and set(out[2].split()) == {"4321", "77", "88"} and out[3] == "refused"
+    create(cay, pod("rooted", "sleep", "1000", container={"securityContext": {"runAsNonRoot": True}}), lambda o: o is not None and
+           "runAsNonRoot" in status_of(o).get("state", {}).get("waiting", {}).get("message", ""))
+
+
+def test_a_pod_ends_at_its_deadline(cay):
+    obj = create(cay, pod("timed", "sleep", "1000", activeDeadlineSeconds=1), phase("Failed"))
+    assert obj["status"]["reason"] == "DeadlineExceeded"
+
+
 def test_a_claims_directory_outlives_pods_and_goes_with_the_claim(cay):
     cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "keep"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
