@@ -68,7 +68,7 @@ must_use struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret
 must_use struct err *cli_connect(struct loop *l, const char *kubeconfig, struct client **ret);
 
 extern const struct setting bench_settings[], census_settings[], image_settings[],
-	manifests_settings[], man_settings[], version_settings[];
+	manifests_settings[], version_settings[];
 int bench_run(const struct command *c, const struct settings *s);
 int census_run(const struct command *c, const struct settings *s);
 int image_run(const struct command *c, const struct settings *s);

@@ -27,7 +27,6 @@
 #define KEY_TRACE                  "opentelemetry.io/trace-context"
 #define KEY_SAFE_TO_EVICT          "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
-#define WHO_SANDBOX  "sandbox-controller"
-#define WHO_CLAIM    "sandboxclaim-controller"
-#define WHO_POOL     "sandboxwarmpool-controller"
-#define WHO_TEMPLATE "sandboxtemplate-controller"
+#define WHO_SANDBOX "sandbox-controller"
+#define WHO_CLAIM   "sandboxclaim-controller"
+#define WHO_POOL    "sandboxwarmpool-controller"

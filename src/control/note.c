@@ -60,8 +60,3 @@ void notes_forget(struct notes *n, const char *uid)
 {
 	(void)map_del(n->by_uid, uid);
 }
-
-size_t notes_len(const struct notes *n)
-{
-	return map_len(n->by_uid);
-}

@@ -25,4 +25,3 @@ void notes_free(struct notes *n);
 struct note *notes_need(struct notes *n, const struct object *claim, usec now);
 struct note *notes_get(struct notes *n, const char *uid); /* NULL: none */
 void notes_forget(struct notes *n, const char *uid);
-size_t notes_len(const struct notes *n);

@@ -218,11 +218,6 @@ void queue_add(struct queue *q, enum control_kind kind, const char *ns, const ch
 	item_make_ready(q, item_need(q, &(struct key){ kind, ns, name }));
 }
 
-void queue_add_after(struct queue *q, const struct key *key, uint64_t ms)
-{
-	item_wait(q, item_need(q, key), ms);
-}
-
 static void on_timer(void *arg)
 {
 	struct queue *q = arg;

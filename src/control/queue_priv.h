@@ -91,7 +91,6 @@ struct queue *queue_new(struct loop *l, queue_run run,
 void queue_free(struct queue *q);
 void queue_open(struct queue *q);
 void queue_add(struct queue *q, enum control_kind kind, const char *ns, const char *name);
-void queue_add_after(struct queue *q, const struct key *key, uint64_t ms);
 
 /* A write of the key has begun, and has ended. wake: the key runs once no other is under way. */
 void queue_write_begin(struct queue *q, struct item *it);

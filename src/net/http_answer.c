@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/socket.h>
 
-#include "base/bytes.h"
 #include "net/http_server_priv.h"
 #include "net/stream.h"
 
@@ -65,11 +64,6 @@ void http_request_set_owner(struct http_request *r, void *owner, void (*ended)(v
 {
 	r->owner = owner;
 	r->ended = ended;
-}
-
-void *http_request_owner(const struct http_request *r)
-{
-	return r->owner;
 }
 
 /* The handler wants the body: a client that waits for leave to send it gets that now. */
@@ -269,11 +263,6 @@ void http_respond(struct http_request *r, int status, const struct http_headers 
 	answer_start(r, status, h, type, (int64_t)len);
 	http_respond_write(r, body, len);
 	http_respond_end(r);
-}
-
-void http_respond_bytes(struct http_request *r, int status, const char *type, struct bytes *body)
-{
-	http_respond(r, status, NULL, type, body->data, body->len);
 }
 
 void http_respond_text(struct http_request *r, int status, const char *text)

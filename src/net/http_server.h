@@ -3,7 +3,6 @@
 
 #include "net/http.h"
 
-struct bytes;
 struct conn;
 struct loop;
 struct stream;
@@ -76,7 +75,6 @@ struct loop *http_request_loop(struct http_request *r);
  * dead; not after http_respond_upgrade()). A peer that half-closes amid a request counts as gone.
  */
 void http_request_set_owner(struct http_request *r, void *owner, void (*ended)(void *owner));
-void *http_request_owner(const struct http_request *r);
 
 /* body(owner, r, data, len): all of it, at once. Over max_body: answered 413 by the server. */
 void http_request_buffer(struct http_request *r, size_t max_body,
@@ -96,7 +94,6 @@ void http_request_pause(struct http_request *r, bool paused); /* back-pressure o
  */
 void http_respond(struct http_request *r, int status, const struct http_headers *h,
 		  const char *type, const void *body, size_t len);
-void http_respond_bytes(struct http_request *r, int status, const char *type, struct bytes *body);
 void http_respond_text(struct http_request *r, int status,
 		       const char *text); /* a line of plain text */
 /* The answer in pieces: length < 0 is chunked. What exceeds length is dropped; an end short of it

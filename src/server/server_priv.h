@@ -169,7 +169,6 @@ must_use struct err *call_body(struct call *c, const struct type *t, struct json
 enum {
 	STATUS_OK = 200,
 	STATUS_CREATED = 201,
-	STATUS_ACCEPTED = 202,
 };
 int status_of(enum err_code code);
 struct status_about {
@@ -179,7 +178,6 @@ struct status_about {
 };
 struct json_doc *status_failure(const struct err *e, const struct status_about *about);
 struct json_doc *status_success(const struct object *gone);
-const char *resource_text(struct arena *a, const struct kind *k); /* sandboxes.agents.x-k8s.io */
 must_use struct err *err_absent(const struct kind *k, const char *name);
 must_use struct err *err_present(const struct kind *k, const char *name);
 must_use struct err *err_changed(const struct kind *k, const char *name, const char *why);

@@ -130,11 +130,6 @@ static struct text qualified(const struct kind *k, const char *name)
 	return t;
 }
 
-const char *resource_text(struct arena *a, const struct kind *k)
-{
-	return arena_strdup(a, qualified(k, k->plural).s);
-}
-
 struct err *err_absent(const struct kind *k, const char *name)
 {
 	return err_new(ERR_NOT_FOUND, "%s \"%s\" not found", qualified(k, k->plural).s, name);
