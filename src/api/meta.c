@@ -272,36 +272,6 @@ void meta_validate(const struct json *metadata, bool namespaced, struct causes *
 	check_finalizers(json_get(metadata, "finalizers"), c);
 }
 
-static bool list_has(const struct json *list, const char *s)
-{
-	json_each(it, list)
-		if (str_eq(json_str(it.val), s))
-			return true;
-	return false;
-}
-
-void meta_validate_update(const struct json *metadata, const struct json *old, struct causes *c)
-{
-	static const char *const fixed[] = { "name", "namespace", "uid", "creationTimestamp" };
-	char path[64];
-
-	for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
-		const struct json *v = json_get(metadata, fixed[i]);
-
-		(void)snprintf(path, sizeof(path), "metadata.%s", fixed[i]);
-		if (!json_equal(v, json_get(old, fixed[i])))
-			causes_invalid(c, path, v, "field is immutable");
-	}
-	if (!json_get(old, "deletionTimestamp"))
-		return;
-	json_each(it, json_get(metadata, "finalizers"))
-		if (!list_has(json_get(old, "finalizers"), json_str(it.val)))
-			causes_add(c, CAUSE_FORBIDDEN, "metadata.finalizers",
-				   "Forbidden: no new finalizers can be added if the object is "
-				   "being deleted, found new finalizers []string{\"%s\"}",
-				   str_or(json_str(it.val), ""));
-}
-
 struct json *meta_controller_ref(struct json_doc *d, const struct object *owner)
 {
 	struct json *ref = json_obj(d);

@@ -26,9 +26,6 @@ const char *meta_bad_label_value(const char *s);
 void meta_validate(const struct json *metadata, bool namespaced, struct causes *c);
 void meta_validate_labels(const struct json *labels, const char *path, struct causes *c);
 void meta_validate_annotations(const struct json *annotations, const char *path, struct causes *c);
-/* Between two states of one object: what a client may not change, no new finalizers on the way out.
- */
-void meta_validate_update(const struct json *metadata, const struct json *old, struct causes *c);
 
 /* ownerReferences element { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true
  * } of owner. */

@@ -39,8 +39,6 @@ enum list_kind {
 
 enum {
 	FIELD_REQUIRED = 1,
-	FIELD_IMMUTABLE = 2,
-	FIELD_NULLABLE = 4,
 };
 
 struct type {

@@ -63,18 +63,6 @@ TEST(metadata_is_told_by_field)
 	causes_done(&c);
 }
 
-TEST(deleting_object_takes_no_new_finalizer)
-{
-	autoptr(json_doc) old = doc("{'name':'a','deletionTimestamp':'x','finalizers':['a/b']}");
-	autoptr(json_doc) now = doc("{'name':'a','finalizers':['a/b','c/d']}");
-	struct causes c = { 0 };
-
-	meta_validate_update(json_root(now), json_root(old), &c);
-	eq_int(c.n, 1);
-	eq_int(c.list[0].reason, CAUSE_FORBIDDEN);
-	causes_done(&c);
-}
-
 TEST(controller_ref_says_who_owns)
 {
 	autoptr(object) o = object_new(&kind_sandbox, doc("{'metadata':{'name':'s','uid':'u'}}"));
