@@ -7,129 +7,12 @@
 #include "net/conn.h"
 #include "net/stream.h"
 #include "rig.h"
+#include "site.h"
 #include "test.h"
-
-/* A server whose answers depend on the path, and one client of it. */
-struct site {
-	struct loop *l;
-	struct http_server *server;
-	char addr[64];
-	int fd;                    /* the client */
-	struct http_request *held; /* by /hold, /stream and /slow */
-	struct buf streamed;
-	int n_heads, n_ended, n_body_ends, n_drained;
-	bool pause_pieces;
-	struct conn *upgraded;
-	struct http_headers extra;
-};
-
-static void on_ended(void *owner)
-{
-	struct site *s = owner;
-
-	s->n_ended++;
-	s->held = NULL;
-}
-
-static void on_body(unused void *owner, struct http_request *r, const char *data, size_t len)
-{
-	http_respond(r, 200, NULL, "text/plain", data, len);
-}
-
-static void on_piece(void *owner, struct http_request *r, const char *data, size_t len)
-{
-	struct site *s = owner;
-
-	buf_add(&s->streamed, data, len);
-	if (s->pause_pieces)
-		http_request_pause(r, true);
-}
-
-static void on_piece_end(void *owner, unused struct http_request *r)
-{
-	((struct site *)owner)->n_body_ends++;
-}
 
 static void on_drain(void *owner)
 {
 	((struct site *)owner)->n_drained++;
-}
-
-static const struct http_body_events pieces = { on_piece, on_piece_end };
-
-static void on_head(void *arg, struct http_request *r)
-{
-	struct site *s = arg;
-	const char *path = http_request_path(r);
-
-	s->n_heads++;
-	http_request_set_owner(r, s, on_ended);
-	if (str_eq(path, "/hello")) {
-		http_respond(r, 200, &s->extra, "text/plain", "hello\n", 6);
-	} else if (str_eq(path, "/query")) {
-		http_respond_text(r, 200, http_request_query(r));
-	} else if (str_eq(path, "/host")) {
-		http_respond_text(r, 200, http_request_header(r, "Host"));
-	} else if (str_eq(path, "/echo")) {
-		http_request_buffer(r, 1000, on_body);
-	} else if (str_eq(path, "/stream")) {
-		s->held = r;
-		http_request_stream(r, &pieces);
-	} else if (str_eq(path, "/upgrade")) {
-		struct http_headers h = { 0 };
-
-		http_headers_add(&h, "Connection", "Upgrade");
-		http_headers_add(&h, "Upgrade", "test");
-		http_respond_upgrade(r, &h, &s->upgraded);
-		http_headers_done(&h);
-	} else if (str_eq(path, "/none")) {
-		http_respond(r, 204, NULL, NULL, NULL, 0);
-	} else {
-		s->held = r;
-	}
-}
-
-static const struct http_handler handler = { on_head };
-
-static void site_init(struct site *s, const struct http_limits *limits)
-{
-	struct http_server_spec spec = { .handler = &handler, .arg = s };
-	int fd;
-
-	*s = (struct site){ .l = rig_loop() };
-	if (limits)
-		spec.limits = *limits;
-	works(net_listen("127.0.0.1:0", &fd));
-	works(net_local_addr(fd, s->addr, sizeof(s->addr)));
-	works(http_server_start(s->l, fd, &spec, &s->server));
-	s->fd = rig_connect(s->addr);
-}
-
-static void site_done(struct site *s)
-{
-	conn_free(s->upgraded);
-	http_server_free(s->server);
-	(void)close(s->fd);
-	buf_done(&s->streamed);
-	http_headers_done(&s->extra);
-	rig_settle(s->l);
-	loop_free(s->l);
-}
-
-static void expect(struct site *s, const char *needle)
-{
-	autofree char *text = rig_read(s->l, s->fd, needle);
-
-	if (!strstr(text, needle))
-		fail_msg("no \"%s\" in \"%s\"", needle, text);
-}
-
-static int status_of(const char *answer)
-{
-	unsigned status = 0;
-
-	(void)sscanf(answer, "HTTP/1.1 %u", &status);
-	return (int)status;
 }
 
 TEST(a_request_is_answered_and_the_connection_kept)
@@ -246,7 +129,7 @@ TEST(ambiguous_heads_are_refused)
 		site_init(&s, NULL);
 		rig_send_str(s.l, s.fd, rows[i].head);
 		answer = rig_read(s.l, s.fd, "\r\n\r\n");
-		if (status_of(answer) != rows[i].status || strstr(answer, "hello\n"))
+		if (site_status(answer) != rows[i].status || strstr(answer, "hello\n"))
 			fail_msg("row %zu \"%s\" answered \"%s\"", i, rows[i].head, answer);
 		is_true(strstr(answer, "Content-Type: text/plain") &&
 			strstr(answer, "Connection: close"));
@@ -271,7 +154,7 @@ TEST(unusual_but_clear_heads_are_served)
 
 		site_init(&s, NULL);
 		rig_send_str(s.l, s.fd, heads[i]);
-		expect(&s, "hello\n");
+		site_expect(&s, "hello\n");
 		site_done(&s);
 	}
 }
@@ -282,7 +165,7 @@ TEST(a_target_with_a_host_overrules_the_header)
 
 	site_init(&s, NULL);
 	rig_send_str(s.l, s.fd, "GET http://real/host HTTP/1.1\r\nHost: other\r\n\r\n");
-	expect(&s, "real\n");
+	site_expect(&s, "real\n");
 	site_done(&s);
 }
 
@@ -296,7 +179,7 @@ TEST(heads_come_a_byte_at_a_time)
 	site_init(&s, NULL);
 	for (size_t i = 0; i + 1 < sizeof(text); i++)
 		rig_send(s.l, s.fd, &text[i], 1);
-	expect(&s, "abcde");
+	site_expect(&s, "abcde");
 	site_done(&s);
 }
 
@@ -310,12 +193,12 @@ TEST(pipelined_requests_are_answered_in_order)
 		"GET /query?1 HTTP/1.1\r\nHost: a\r\n\r\nGET /hold HTTP/1.1\r\nHost: a\r\n\r\n"
 		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbodyGET /query?3 HTTP/1.1\r\nHost: "
 		"a\r\n\r\n");
-	expect(&s, "1\n");
+	site_expect(&s, "1\n");
 	until(s.l, s.held);
 	rig_settle(s.l);
 	eq_int(s.n_heads, 2); /* the third is not looked at before the second is answered */
 	http_respond_text(s.held, 200, "held");
-	expect(&s, "held\n");
+	site_expect(&s, "held\n");
 	until(s.l, s.n_heads == 4);
 	site_done(&s);
 }
@@ -378,249 +261,14 @@ TEST(leave_to_send_a_body_is_given_only_when_it_is_wanted)
 	rig_send_str(
 		s.l, s.fd,
 		"POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
-	expect(&s, "HTTP/1.1 100 Continue\r\n\r\n");
+	site_expect(&s, "HTTP/1.1 100 Continue\r\n\r\n");
 	rig_send_str(s.l, s.fd, "abc");
-	expect(&s, "abc");
+	site_expect(&s, "abc");
 	rig_send_str(
 		s.l, s.fd,
 		"POST /hello HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
 	answer = rig_read(s.l, s.fd, NULL); /* the body may or may not come: close */
-	is_true(status_of(answer) == 200 && strstr(answer, "Connection: close"));
-	site_done(&s);
-}
-
-TEST(bodies_over_the_limit_are_413)
-{
-	static const char *const heads[] = {
-		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n",
-		"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n",
-	};
-	char body[1001];
-
-	memset(body, 'x', sizeof(body));
-	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
-		struct site s;
-		autofree char *answer = NULL;
-
-		site_init(&s, NULL);
-		rig_send_str(s.l, s.fd, heads[i]);
-		rig_send(s.l, s.fd, body, sizeof(body));
-		answer = rig_read(s.l, s.fd, "\r\n\r\nContent Too Large\n");
-		eq_int(status_of(answer), 413);
-		until(s.l, s.n_ended == 1);
-		site_done(&s);
-	}
-}
-
-TEST(a_body_at_the_limit_passes)
-{
-	struct site s;
-	char body[1000];
-
-	memset(body, 'x', sizeof(body));
-	body[999] = '!';
-	site_init(&s, NULL);
-	rig_send_str(s.l, s.fd, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
-	rig_send(s.l, s.fd, body, sizeof(body));
-	expect(&s, "x!");
-	site_done(&s);
-}
-
-TEST(heads_over_the_limits_are_431)
-{
-	struct http_limits limits = { .max_head = 200, .max_headers = 3 };
-	char longer[300], endless[300];
-	const char *const heads[] = {
-		"GET /hello HTTP/1.1\r\nHost: a\r\nA: 1\r\nB: 1\r\nC: 1\r\n\r\n",
-		longer,
-		endless,
-	};
-
-	(void)snprintf(longer, sizeof(longer), "GET /hello?%0201d HTTP/1.1\r\nHost: a\r\n\r\n", 1);
-	(void)snprintf(endless, sizeof(endless), "GET /hello?%0201d", 1);
-	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
-		struct site s;
-		autofree char *answer = NULL;
-
-		site_init(&s, &limits);
-		rig_send_str(s.l, s.fd, heads[i]);
-		answer = rig_read(s.l, s.fd, NULL);
-		eq_int(status_of(answer), 431);
-		site_done(&s);
-	}
-}
-
-TEST(a_head_at_the_default_limit_passes)
-{
-	struct site s;
-	size_t len = 64 * 1024;
-	char *head = xmalloc(len + 1);
-	int n = snprintf(head, len, "GET /hello HTTP/1.1\r\nHost: a\r\nX: ");
-
-	memset(head + n, 'x', len - (size_t)n);
-	memcpy(head + len - 4, "\r\n\r\n", 5);
-	site_init(&s, NULL);
-	rig_send(s.l, s.fd, head, len);
-	expect(&s, "hello\n");
-	free(head);
-	site_done(&s);
-}
-
-TEST(endless_chunk_extensions_and_trailers_are_refused)
-{
-	static const char *const starts[] = { "1;", "0\r\nX: " };
-
-	for (size_t i = 0; i < ARRAY_LEN(starts); i++) {
-		struct site s;
-		autofree char *answer = NULL;
-		char junk[1000];
-
-		memset(junk, 'x', sizeof(junk));
-		site_init(&s, NULL);
-		rig_send_str(
-			s.l, s.fd,
-			"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-		rig_send_str(s.l, s.fd, starts[i]);
-		for (int j = 0; j < 20; j++)
-			rig_send(s.l, s.fd, junk, sizeof(junk));
-		answer = rig_read(s.l, s.fd, "\r\n");
-		eq_int(status_of(answer), 400);
-		site_done(&s);
-	}
-}
-
-TEST(a_slow_head_times_out)
-{
-	struct http_limits limits = { .head_ms = 40 };
-	struct site s;
-	autofree char *answer = NULL;
-
-	site_init(&s, &limits);
-	rig_send_str(s.l, s.fd, "GET /hel");
-	answer = rig_read(s.l, s.fd, NULL);
-	eq_int(status_of(answer), 408);
-	site_done(&s);
-
-	site_init(&s, &limits);
-	is_true(rig_at_end(s.l, s.fd)); /* not a byte: not a word */
-	site_done(&s);
-}
-
-TEST(bytes_do_not_buy_a_head_more_time)
-{
-	struct http_limits limits = { .head_ms = 60 };
-	struct site s;
-
-	site_init(&s, &limits);
-	until(s.l, http_server_conns(s.server) == 1);
-	until(s.l, send(s.fd, "x", 1, MSG_NOSIGNAL) < 0 || !http_server_conns(s.server));
-	site_done(&s);
-}
-
-TEST(an_idle_connection_times_out)
-{
-	struct http_limits limits = { .idle_ms = 40 };
-	struct site s;
-
-	site_init(&s, &limits);
-	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
-	expect(&s, "hello\n");
-	is_true(rig_at_end(s.l, s.fd));
-	site_done(&s);
-}
-
-TEST(a_stuck_body_times_out)
-{
-	struct http_limits limits = { .idle_ms = 40 };
-	struct site s;
-	autofree char *answer = NULL;
-
-	site_init(&s, &limits);
-	rig_send_str(s.l, s.fd, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab");
-	answer = rig_read(s.l, s.fd, NULL);
-	eq_int(status_of(answer), 408);
-	eq_int(s.n_ended, 1);
-	site_done(&s);
-}
-
-TEST(a_long_answer_is_not_idleness)
-{
-	struct http_limits limits = { .idle_ms = 20 };
-	struct site s;
-	usec end;
-
-	site_init(&s, &limits);
-	rig_send_str(s.l, s.fd, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
-	until(s.l, s.held);
-	end = clock_mono() + 80 * 1000;
-	until(s.l, clock_mono() > end);
-	eq_int(s.n_ended, 0);
-	http_respond_text(s.held, 200, "at last");
-	expect(&s, "at last\n");
-	site_done(&s);
-}
-
-TEST(the_longest_idle_connection_makes_room)
-{
-	struct http_limits limits = { .max_conns = 2 };
-	struct site s;
-	int second, third;
-	autofree char *answer = NULL;
-
-	site_init(&s, &limits);
-	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
-	expect(&s, "hello\n");
-	second = rig_connect(s.addr);
-	rig_send_str(s.l, second, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
-	until(s.l, s.held);
-	third = rig_connect(s.addr);
-	rig_send_str(s.l, third, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
-	answer = rig_read(s.l, third, "hello\n");
-	is_true(rig_at_end(s.l, s.fd));
-	eq_int(http_server_conns(s.server), 2);
-	(void)close(second);
-	(void)close(third);
-	site_done(&s);
-}
-
-TEST(a_connection_that_never_asks_makes_room_too)
-{
-	struct http_limits limits = { .max_conns = 1 };
-	struct site s;
-	int second;
-	autofree char *answer = NULL;
-
-	site_init(&s, &limits);
-	rig_send_str(s.l, s.fd, "GET /hel");
-	until(s.l, http_server_conns(s.server) == 1);
-	rig_settle(s.l);
-	second = rig_connect(s.addr);
-	rig_send_str(s.l, second, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
-	answer = rig_read(s.l, second, "hello\n");
-	is_true(strstr(answer, "hello\n") != NULL);
-	(void)close(second);
-	site_done(&s);
-}
-
-TEST(busy_connections_make_newcomers_wait)
-{
-	struct http_limits limits = { .max_conns = 1 };
-	struct site s;
-	int second;
-	autofree char *answer = NULL;
-
-	site_init(&s, &limits);
-	rig_send_str(s.l, s.fd, "GET /hold HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-	until(s.l, s.held);
-	second = rig_connect(s.addr);
-	rig_send_str(s.l, second, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
-	rig_settle(s.l);
-	eq_int(s.n_heads, 1);
-	http_respond_text(s.held, 200, "done");
-	expect(&s, "done\n");
-	(void)shutdown(s.fd, SHUT_RDWR);
-	answer = rig_read(s.l, second, "hello\n");
-	(void)close(second);
+	is_true(site_status(answer) == 200 && strstr(answer, "Connection: close"));
 	site_done(&s);
 }
 
@@ -667,7 +315,7 @@ TEST(a_half_closing_peer_still_gets_a_prompt_answer)
 	site_init(&s, NULL);
 	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
 	(void)shutdown(s.fd, SHUT_WR);
-	expect(&s, "hello\n");
+	site_expect(&s, "hello\n");
 	is_true(rig_at_end(s.l, s.fd));
 	site_done(&s);
 }
@@ -689,7 +337,7 @@ TEST(answers_come_in_chunks)
 	is_true(strstr(answer, "Transfer-Encoding: chunked\r\n") != NULL);
 	is_true(strstr(answer, "\r\n\r\n10\r\n0123456789abcdef\r\n1\r\nx\r\n0\r\n\r\n") != NULL);
 	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
-	expect(&s, "hello\n");
+	site_expect(&s, "hello\n");
 	site_done(&s);
 }
 
@@ -772,7 +420,7 @@ TEST(a_body_streams_with_pauses)
 	until(s.l, s.n_body_ends == 1);
 	eq_str(buf_str(&s.streamed), "abcdef");
 	http_respond_text(s.held, 200, "took it");
-	expect(&s, "hello\n");
+	site_expect(&s, "hello\n");
 	site_done(&s);
 }
 
@@ -810,11 +458,11 @@ TEST(an_answer_may_begin_before_the_body_ends)
 	until(s.l, s.streamed.len == 3);
 	http_respond_start(s.held, 200, NULL, -1);
 	http_respond_write(s.held, "early", 5);
-	expect(&s, "early");
+	site_expect(&s, "early");
 	rig_send_str(s.l, s.fd, "def");
 	until(s.l, s.n_body_ends == 1);
 	http_respond_end(s.held);
-	expect(&s, "0\r\n\r\n");
+	site_expect(&s, "0\r\n\r\n");
 	site_done(&s);
 }
 
@@ -825,10 +473,10 @@ TEST(the_rest_of_an_unread_body_is_skipped)
 	site_init(&s, NULL);
 	rig_send_str(s.l, s.fd,
 		     "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\nGET /hold ");
-	expect(&s, "hello\n");
+	site_expect(&s, "hello\n");
 	eq_int(s.n_ended, 1);
 	rig_send_str(s.l, s.fd, "0123456789GET /query?next HTTP/1.1\r\nHost: a\r\n\r\n");
-	expect(&s, "next\n");
+	site_expect(&s, "next\n");
 	eq_int(s.n_heads, 2);
 	site_done(&s);
 }
@@ -939,7 +587,7 @@ TEST(stopping_closes_idle_connections_and_lets_busy_ones_finish)
 
 	site_init(&s, NULL);
 	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
-	expect(&s, "hello\n");
+	site_expect(&s, "hello\n");
 	busy = rig_connect(s.addr);
 	rig_send_str(s.l, busy, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
 	until(s.l, s.held);

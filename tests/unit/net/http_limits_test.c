@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/http_server.h"
+#include "rig.h"
+#include "site.h"
+#include "test.h"
+
+/* What a peer can make long, slow or many, and where the server stops it. */
+TEST(bodies_over_the_limit_are_413)
+{
+	static const char *const heads[] = {
+		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n",
+		"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n",
+	};
+	char body[1001];
+
+	memset(body, 'x', sizeof(body));
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+		struct site s;
+		autofree char *answer = NULL;
+
+		site_init(&s, NULL);
+		rig_send_str(s.l, s.fd, heads[i]);
+		rig_send(s.l, s.fd, body, sizeof(body));
+		answer = rig_read(s.l, s.fd, "\r\n\r\nContent Too Large\n");
+		eq_int(site_status(answer), 413);
+		until(s.l, s.n_ended == 1);
+		site_done(&s);
+	}
+}
+
+TEST(a_body_at_the_limit_passes)
+{
+	struct site s;
+	char body[1000];
+
+	memset(body, 'x', sizeof(body));
+	body[999] = '!';
+	site_init(&s, NULL);
+	rig_send_str(s.l, s.fd, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+	rig_send(s.l, s.fd, body, sizeof(body));
+	site_expect(&s, "x!");
+	site_done(&s);
+}
+
+TEST(heads_over_the_limits_are_431)
+{
+	struct http_limits limits = { .max_head = 200, .max_headers = 3 };
+	char longer[300], endless[300];
+	const char *const heads[] = {
+		"GET /hello HTTP/1.1\r\nHost: a\r\nA: 1\r\nB: 1\r\nC: 1\r\n\r\n",
+		longer,
+		endless,
+	};
+
+	(void)snprintf(longer, sizeof(longer), "GET /hello?%0201d HTTP/1.1\r\nHost: a\r\n\r\n", 1);
+	(void)snprintf(endless, sizeof(endless), "GET /hello?%0201d", 1);
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+		struct site s;
+		autofree char *answer = NULL;
+
+		site_init(&s, &limits);
+		rig_send_str(s.l, s.fd, heads[i]);
+		answer = rig_read(s.l, s.fd, NULL);
+		eq_int(site_status(answer), 431);
+		site_done(&s);
+	}
+}
+
+TEST(a_head_at_the_default_limit_passes)
+{
+	struct site s;
+	size_t len = 64 * 1024;
+	char *head = xmalloc(len + 1);
+	int n = snprintf(head, len, "GET /hello HTTP/1.1\r\nHost: a\r\nX: ");
+
+	memset(head + n, 'x', len - (size_t)n);
+	memcpy(head + len - 4, "\r\n\r\n", 5);
+	site_init(&s, NULL);
+	rig_send(s.l, s.fd, head, len);
+	site_expect(&s, "hello\n");
+	free(head);
+	site_done(&s);
+}
+
+TEST(endless_chunk_extensions_and_trailers_are_refused)
+{
+	static const char *const starts[] = { "1;", "0\r\nX: " };
+
+	for (size_t i = 0; i < ARRAY_LEN(starts); i++) {
+		struct site s;
+		autofree char *answer = NULL;
+		char junk[1000];
+
+		memset(junk, 'x', sizeof(junk));
+		site_init(&s, NULL);
+		rig_send_str(
+			s.l, s.fd,
+			"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+		rig_send_str(s.l, s.fd, starts[i]);
+		for (int j = 0; j < 20; j++)
+			rig_send(s.l, s.fd, junk, sizeof(junk));
+		answer = rig_read(s.l, s.fd, "\r\n");
+		eq_int(site_status(answer), 400);
+		site_done(&s);
+	}
+}
+
+TEST(a_slow_head_times_out)
+{
+	struct http_limits limits = { .head_ms = 40 };
+	struct site s;
+	autofree char *answer = NULL;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hel");
+	answer = rig_read(s.l, s.fd, NULL);
+	eq_int(site_status(answer), 408);
+	site_done(&s);
+
+	site_init(&s, &limits);
+	is_true(rig_at_end(s.l, s.fd)); /* not a byte: not a word */
+	site_done(&s);
+}
+
+TEST(bytes_do_not_buy_a_head_more_time)
+{
+	struct http_limits limits = { .head_ms = 60 };
+	struct site s;
+
+	site_init(&s, &limits);
+	until(s.l, http_server_conns(s.server) == 1);
+	until(s.l, send(s.fd, "x", 1, MSG_NOSIGNAL) < 0 || !http_server_conns(s.server));
+	site_done(&s);
+}
+
+TEST(an_idle_connection_times_out)
+{
+	struct http_limits limits = { .idle_ms = 40 };
+	struct site s;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	site_expect(&s, "hello\n");
+	is_true(rig_at_end(s.l, s.fd));
+	site_done(&s);
+}
+
+TEST(a_stuck_body_times_out)
+{
+	struct http_limits limits = { .idle_ms = 40 };
+	struct site s;
+	autofree char *answer = NULL;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab");
+	answer = rig_read(s.l, s.fd, NULL);
+	eq_int(site_status(answer), 408);
+	eq_int(s.n_ended, 1);
+	site_done(&s);
+}
+
+TEST(a_long_answer_is_not_idleness)
+{
+	struct http_limits limits = { .idle_ms = 20 };
+	struct site s;
+	usec end;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+	until(s.l, s.held);
+	end = clock_mono() + 80 * 1000;
+	until(s.l, clock_mono() > end);
+	eq_int(s.n_ended, 0);
+	http_respond_text(s.held, 200, "at last");
+	site_expect(&s, "at last\n");
+	site_done(&s);
+}
+
+TEST(the_longest_idle_connection_makes_room)
+{
+	struct http_limits limits = { .max_conns = 2 };
+	struct site s;
+	int second, third;
+	autofree char *answer = NULL;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	site_expect(&s, "hello\n");
+	second = rig_connect(s.addr);
+	rig_send_str(s.l, second, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+	until(s.l, s.held);
+	third = rig_connect(s.addr);
+	rig_send_str(s.l, third, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	answer = rig_read(s.l, third, "hello\n");
+	is_true(rig_at_end(s.l, s.fd));
+	eq_int(http_server_conns(s.server), 2);
+	(void)close(second);
+	(void)close(third);
+	site_done(&s);
+}
+
+TEST(a_connection_that_never_asks_makes_room_too)
+{
+	struct http_limits limits = { .max_conns = 1 };
+	struct site s;
+	int second;
+	autofree char *answer = NULL;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hel");
+	until(s.l, http_server_conns(s.server) == 1);
+	rig_settle(s.l);
+	second = rig_connect(s.addr);
+	rig_send_str(s.l, second, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	answer = rig_read(s.l, second, "hello\n");
+	is_true(strstr(answer, "hello\n") != NULL);
+	(void)close(second);
+	site_done(&s);
+}
+
+TEST(busy_connections_make_newcomers_wait)
+{
+	struct http_limits limits = { .max_conns = 1 };
+	struct site s;
+	int second;
+	autofree char *answer = NULL;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hold HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	until(s.l, s.held);
+	second = rig_connect(s.addr);
+	rig_send_str(s.l, second, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	rig_settle(s.l);
+	eq_int(s.n_heads, 1);
+	http_respond_text(s.held, 200, "done");
+	site_expect(&s, "done\n");
+	(void)shutdown(s.fd, SHUT_RDWR);
+	answer = rig_read(s.l, second, "hello\n");
+	(void)close(second);
+	site_done(&s);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "net/http_server.h"
+
+struct conn;
+struct loop;
+
+/* A server whose answers depend on the path, and one client of it. */
+struct site {
+	struct loop *l;
+	struct http_server *server;
+	char addr[64];
+	int fd;                    /* the client */
+	struct http_request *held; /* by /hold, /stream and /slow */
+	struct buf streamed;
+	int n_heads, n_ended, n_body_ends, n_drained;
+	bool pause_pieces;
+	struct conn *upgraded;
+	struct http_headers extra;
+};
+
+void site_init(struct site *s, const struct http_limits *limits); /* NULL: the defaults */
+void site_done(struct site *s);
+void site_expect(struct site *s, const char *needle); /* reads until it comes; else fails */
+int site_status(const char *answer);                  /* 0: no answer at all */
