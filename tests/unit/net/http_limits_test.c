@@ -239,6 +239,7 @@ TEST(busy_connections_make_newcomers_wait)
 	site_expect(&s, "done\n");
 	(void)shutdown(s.fd, SHUT_RDWR);
 	answer = rig_read(s.l, second, "hello\n");
+	is_true(strstr(answer, "hello\n") != NULL);
 	(void)close(second);
 	site_done(&s);
 }
