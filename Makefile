@@ -15,7 +15,7 @@ help:
 	@echo 'make test          everything that must pass before a change goes in'
 	@echo 'make test-long     the same, with the tests that take minutes and a search by the fuzzers'
 	@echo 'make test-cluster  the controllers against a real kube-apiserver'
-	@echo 'make bench         times of this machine and of Cay on it; ARGS=... go to cay bench'
+	@echo 'make bench         times of a running server ($$KUBECONFIG) and of its machine; ARGS=... go to cay bench'
 	@echo 'make format        clang-format over all C files'
 	@echo 'make lint          layers, format, clang-tidy'
 	@echo 'make install       to $$DESTDIR$$PREFIX (PREFIX=$(PREFIX))'
