@@ -627,6 +627,7 @@ TEST(an_adopted_connection_is_served)
 	http_server_adopt(s.server, stream_plain(fds[0]), "local");
 	rig_send_str(s.l, fds[1], "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
 	answer = rig_read(s.l, fds[1], "hello\n");
+	eq_int(site_status(answer), 200);
 	(void)close(fds[1]);
 	site_done(&s);
 }
