@@ -54,7 +54,10 @@ static void session_free(struct access_session *s)
 	free(s);
 }
 
-/* The one record of an end; what is "exited", "canceled", "refused" ... */
+/*
+ * The one record of an end; result is "ended", "killed", "failed", "refused" or "canceled". At info
+ * although this is no role: whoever goes in, by whatever role, is to be found in the log.
+ */
 static void session_close(struct access_session *s, const char *result, const struct err *e,
 			  int code)
 {

@@ -123,6 +123,7 @@ static void wait_after(struct informer *i, struct err *e)
 
 	ms = ms / 2 + random_u64() % (ms / 2 + 1);
 	i->fails++;
+	/* Above debug although this is no role: listeners are not told, so nobody else would. */
 	log_warn("watch is interrupted, trying again", KV("kind", i->kind->kind), KV("in_ms", ms),
 		 KV("err", e));
 	err_free(e);
