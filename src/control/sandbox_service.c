@@ -68,11 +68,12 @@ static size_t ports_collect(const struct json *pod_spec, struct port *ret)
 	size_t n = 0;
 
 	for (int i = 0; i < 2; i++) {
-		json_each(c, json_get(pod_spec, lists[i]))
-			if (counts(c.val, i == 1)) {
-				json_each(p, json_get(c.val, "ports"))
-					n = port_add(ret, n, p.val);
-			}
+		json_each(c, json_get(pod_spec, lists[i])) {
+			if (!counts(c.val, i == 1))
+				continue;
+			json_each(p, json_get(c.val, "ports"))
+				n = port_add(ret, n, p.val);
+		}
 	}
 	return n;
 }
