@@ -77,7 +77,7 @@ static void conn_unref(struct conn *c)
 
 static void conn_enter(struct conn *c, enum conn_state next)
 {
-	assert(conn_next[c->state] & B(next));
+	assert(c->state < CONN_STATE_MAX_ && conn_next[c->state] & B(next));
 	if (next == CONN_FLUSHING)
 		c->ending = true;
 	if (next == CONN_LINGERING)

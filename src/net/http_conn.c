@@ -318,6 +318,7 @@ static bool request_serve(struct http_conn *hc)
 {
 	struct http_request *r = hc->req;
 
+	assert(r);
 	if (r->answer == HTTP_ANSWER_DONE) {
 		request_finish(hc);
 		return true;
@@ -331,6 +332,7 @@ static bool request_serve(struct http_conn *hc)
 
 static bool request_skip(struct http_conn *hc)
 {
+	assert(hc->req);
 	if (!hc->req->body_done)
 		return body_read(hc);
 	http_conn_enter(hc, HTTP_CONN_IDLE);

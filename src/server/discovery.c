@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
 #include "net/http_server.h"
 #include "server/server_priv.h"
 
@@ -332,6 +334,7 @@ bool discovery_page(struct call *c)
 	const char *path = c->route.path, *slash;
 	struct json_doc *d = NULL;
 
+	assert(path);
 	if (str_eq(path, "/api") || str_eq(path, "/apis")) {
 		reply_top(c, str_eq(path, "/api"));
 		return true;

@@ -139,7 +139,7 @@ static struct err *send_event(struct watcher *w, const struct store_event *ev)
 		return send_object(w, "ADDED", now);
 	if (did && ev->type == STORE_DELETED)
 		return send_object(w, "DELETED", now);
-	return did ? send_left(w, was, ev->entry->rev) : NULL;
+	return did && was ? send_left(w, was, ev->entry->rev) : NULL;
 }
 
 static void finish(struct watcher *w)
