@@ -116,11 +116,13 @@ static struct err *add_from(struct env *v, struct container *c, const struct jso
 	const char *prefix = str_or(json_get_str(from, "prefix"), "");
 	autoptr(object) o = source_object(c, ref, secret);
 
-	if (!o && !json_get_bool(ref, "optional", false))
+	if (!o && json_get_bool(ref, "optional", false))
+		return NULL;
+	if (!o)
 		return err_new(ERR_UNAVAILABLE, "%s \"%s\" not found",
 			       secret ? "secret" : "configmap",
 			       str_or(json_get_str(ref, "name"), ""));
-	json_each(d, o ? json_get(o->root, "data") : NULL) {
+	json_each(d, json_get(o->root, "data")) {
 		autofree char *name = xasprintf("%s%s", prefix, d.key);
 		autofree char *value = data_value(o, secret, d.key);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <archive.h>
 #include <archive_entry.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -252,6 +253,7 @@ static struct err *write_entry_at(struct unpack *u, struct archive *a, struct ar
 	const char *hard = archive_entry_hardlink(en);
 	struct err *e = make_way(at, archive_entry_filetype(en) == AE_IFDIR && !hard);
 
+	assert(at->dir >= 0);
 	if (e)
 		return e;
 	if (hard)

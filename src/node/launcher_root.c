@@ -198,7 +198,9 @@ struct err *root_make_dir(struct slot *s)
 		return err_sys(errno, "make directory %s", path);
 	/* By its path: only what is seen through our own mounts can be cloned. */
 	s->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	for (size_t i = 0; i < ARRAY_LEN(dirs) && s->dir_fd >= 0; i++)
+	if (s->dir_fd < 0)
+		return err_sys(errno, "open %s", path);
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(s->dir_fd, dirs[i], 0755) < 0)
 			return err_sys(errno, "make directory %s", dirs[i]);
 	upper = openat(s->dir_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -72,8 +72,9 @@ static struct err *make_userns(struct slot *s)
 
 	if (pid < 0)
 		return err_sys(errno, "make a user namespace");
-	while (!pid)
-		(void)pause();
+	if (!pid)
+		for (;;)
+			(void)pause();
 	e = open_userns(s, pid);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);

@@ -182,7 +182,7 @@ static void image_user(const struct image *img, uint32_t *uid, uint32_t *gid)
 	autofree char *u = NULL, *g = NULL;
 	uint64_t v;
 
-	if (str_empty(text))
+	if (!text || !*text)
 		return;
 	first = span_cut(SPAN(text), ':', &rest);
 	u = xstrndup(first.p, first.len);
