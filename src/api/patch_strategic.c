@@ -314,7 +314,7 @@ static struct err *delete_scalars(struct patch_work *w, struct json *list,
 	json_each(it, values) {
 		do {
 			e = e ? e : find_item(w, &l, "", it.val, &at);
-			if (!e && at >= 0)
+			if (!e && at >= 0 && l.v)
 				l.v[at].v = NULL;
 		} while (!e && at >= 0);
 	}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/control.h"
 
+#include <assert.h>
+
 #include "api/object.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -151,6 +153,7 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 	struct control *c = arg;
 	struct object *any = now ? now : was;
 
+	assert(any);
 	index_claim(c->index, was, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
 		forget_claim(c, was);

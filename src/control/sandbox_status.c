@@ -343,7 +343,10 @@ enum expiry sandbox_expiry(const struct object *sandbox, usec now, uint64_t *ret
 	usec at = 0;
 
 	*ret_left_ms = 0;
-	if (str_empty(text) || (e = clock_parse(text, &at)))
+	if (str_empty(text))
+		return EXPIRY_NONE;
+	e = clock_parse(text, &at);
+	if (e)
 		return EXPIRY_NONE;
 	if (at > now) {
 		*ret_left_ms =

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
 #include "base/log.h"
 #include "server/server_priv.h"
 
@@ -168,6 +170,7 @@ void gc_changed(struct gc *g, const struct store_event *ev)
 	if (!g)
 		return;
 	if (ev->type == STORE_DELETED) {
+		assert(was);
 		unlink_owners(g, was, key);
 		note_gone(g, now);
 		return;

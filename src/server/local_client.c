@@ -61,13 +61,13 @@ void locals_changed(struct server *s, const struct store_event *ev)
 	struct object *was = ev->type == STORE_DELETED ? ev->entry->tag
 			     : ev->prev                ? ev->prev->tag
 						       : NULL;
-	const struct kind *k = now ? now->kind : was->kind;
+	const struct object *any = ev->entry->tag;
 	struct local_watch *w, *next;
 
 	list_each_safe(w, next, &s->locals, link) {
 		struct object *a = was, *b = now;
 
-		if (w->kind != k)
+		if (w->kind != any->kind)
 			continue;
 		if (a && !watch_wants(w, a))
 			a = NULL;

@@ -178,7 +178,8 @@ struct status_about {
 };
 struct json_doc *status_failure(const struct err *e, const struct status_about *about);
 struct json_doc *status_success(const struct object *gone);
-must_use struct err *err_absent(const struct kind *k, const char *name);
+must_use struct err *err_absent(const struct kind *k, const char *name)
+	__attribute__((returns_nonnull));
 must_use struct err *err_present(const struct kind *k, const char *name);
 must_use struct err *err_changed(const struct kind *k, const char *name, const char *why);
 must_use struct err *err_forbidden(const struct kind *k, const char *name, const char *why);
