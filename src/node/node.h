@@ -36,8 +36,8 @@ void node_stop_sandboxes(struct node *n, void (*done)(void *arg), void *arg);
 void node_free(struct node *n); /* leaves sandboxes running */
 AUTOPTR(node)
 
-/* The single-threaded launcher: main() of `cay launch`. Reads its plan from descriptor 3. Returns
- * the exit code. */
+/* The single-threaded launcher: main() of `cay launch`. Takes requests on descriptor 3 (see
+ * launch_priv.h) until that closes. Returns the exit code. */
 int launcher_main(int argc, char **argv);
 
 /*
