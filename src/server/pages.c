@@ -153,6 +153,7 @@ static const struct {
 	{ "/healthz", true, page_health },   { "/livez", true, page_health },
 	{ "/readyz", true, page_health },    { "/version", false, page_version },
 	{ "/metrics", false, page_metrics }, { "/openapi/v3", true, page_openapi },
+	{ "/openapi/v2", false, page_openapi_v2 },
 };
 
 static void page_root(struct call *c)

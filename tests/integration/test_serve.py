@@ -151,3 +151,13 @@ def test_bad_requests_get_a_status_and_nothing_is_half_written(fresh):
         cay.close()
     assert cay.api("GET", SANDBOXES)["items"] == []
     assert cay.ready() and before
+
+
+def test_openapi_v2_tells_old_kubectl_that_fields_are_validated(fresh):
+    cay = fresh()
+    conn = cay.connect()
+    conn.request("GET", "/openapi/v2", headers={"Accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"})
+    body = conn.getresponse().read()
+    kinds = [b"kind: Sandbox\n", b"kind: SandboxClaim\n", b"kind: Pod\n", b"kind: Namespace\n"]
+    assert body.startswith(b"\x0a\x032.0") and all(k in body for k in kinds)
+    assert body.count(b"fieldValidation") == body.count(b"x-kubernetes-group-version-kind") >= 18
