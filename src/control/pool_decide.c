@@ -17,17 +17,26 @@ static uint64_t sooner(uint64_t a, uint64_t b) /* 0 is never */
 	return !a ? b : !b ? a : MIN(a, b);
 }
 
+/* How many may be made now. A pool whose members do not become Ready has some of them, not
+ * all it asks for: the number is anybody's to write. */
+static uint64_t room(const struct pool_seen *seen)
+{
+	uint64_t pending = seen->active - MIN(seen->ready, seen->active) + seen->terminating;
+	uint64_t limit = MAX(MIN(seen->max_batch, seen->burst), (uint64_t)1);
+
+	return MIN(limit, PENDING_MAX - MIN(pending, (uint64_t)PENDING_MAX));
+}
+
 struct pool_plan pool_decide(const struct pool_seen *seen)
 {
 	uint64_t want = seen->desired > 0 ? (uint64_t)seen->desired : 0;
 	uint64_t total = seen->active + seen->terminating;
-	uint64_t limit = MIN(seen->max_batch, seen->burst);
 	struct pool_plan plan = { .again_ms = seen->grace_left_ms };
 
 	if (seen->template_found && total < want && seen->rest_left_ms)
 		plan.again_ms = sooner(plan.again_ms, seen->rest_left_ms);
 	else if (seen->template_found && total < want)
-		plan.create = MIN(want - total, MAX(limit, (uint64_t)1));
+		plan.create = MIN(want - total, room(seen));
 	if (seen->active > want)
 		plan.remove = MIN(seen->active - want, seen->max_batch);
 	plan.stalled = seen->unschedulable || (!seen->template_found && want);

@@ -12,7 +12,9 @@
  * Keys that are ready stand in a list; keys whose time comes later in a heap by that time, with one
  * timer for the first. A key that is neither, has nothing under way and did not fail is forgotten.
  */
-#define RUN_BUDGET  64  /* keys before others on the loop get their turn */
+#define RUN_BUDGET 64 /* keys before other deferred calls get their turn */
+#define TURN_USEC \
+	20000 /* of one turn of the loop: work without end must not keep it from its peers */
 #define PASSES_MOST 200 /* of one key while the queue never empties: then it rests a little */
 
 struct queue {
@@ -24,6 +26,9 @@ struct queue {
 	struct item **heap; /* by due, heap[0] first */
 	size_t n_heap, heap_cap;
 	struct timer *timer;
+	struct timer *more; /* armed: this turn had its share, the next goes on */
+	struct loop_flush *turn_end;
+	usec spent; /* in this turn */
 	usec skew;
 	unsigned epoch;
 	bool open, deferred, closed;
@@ -182,8 +187,12 @@ static void queue_drain(void *arg);
 
 static void queue_kick(struct queue *q)
 {
-	if (!q->open || q->deferred || list_empty(&q->ready))
+	if (!q->open || q->deferred || timer_armed(q->more) || list_empty(&q->ready))
 		return;
+	if (q->spent >= TURN_USEC) {
+		timer_set(q->more, 0);
+		return;
+	}
 	q->deferred = true;
 	loop_defer(q->loop, queue_drain, q);
 }
@@ -291,17 +300,31 @@ static void queue_destroy(struct queue *q)
 	free(q);
 }
 
+static void on_turn_end(void *arg)
+{
+	((struct queue *)arg)->spent = 0;
+}
+
+static void on_more(void *arg)
+{
+	queue_kick(arg);
+}
+
 static void queue_drain(void *arg)
 {
 	struct queue *q = arg;
+	usec since = clock_mono(), spent = q->spent;
 
 	q->deferred = false;
 	if (q->closed) {
 		queue_destroy(q);
 		return;
 	}
-	for (unsigned n = 0; n < RUN_BUDGET && !list_empty(&q->ready); n++)
+	for (unsigned n = 0; n < RUN_BUDGET && q->spent < TURN_USEC && !list_empty(&q->ready);
+	     n++) {
 		item_run(q, list_first(&q->ready, struct item, link));
+		q->spent = spent + clock_mono() - since;
+	}
 	if (list_empty(&q->ready))
 		q->epoch++;
 	queue_kick(q);
@@ -337,6 +360,8 @@ struct queue *queue_new(struct loop *l, queue_run run, void *arg)
 	q->items = map_new(item_free);
 	list_init(&q->ready);
 	q->timer = timer_new(l, on_timer, q);
+	q->more = timer_new(l, on_more, q);
+	q->turn_end = loop_add_flush(l, on_turn_end, q);
 	return q;
 }
 
@@ -352,6 +377,8 @@ void queue_free(struct queue *q)
 	if (!q)
 		return;
 	timer_free(q->timer);
+	timer_free(q->more);
+	loop_del_flush(q->turn_end);
 	q->closed = true;
 	if (!q->deferred) /* else the deferred call does it */
 		queue_destroy(q);

@@ -15,7 +15,7 @@ struct loop;
  *
  * A key runs alone, and never while writes that it started are under way: what happens meanwhile
  * marks it, and it runs again when the last of them has ended. Everything that is queued in a turn
- * of the loop runs in that turn.
+ * of the loop runs in that turn, unless it is so much that the loop's other work would starve.
  */
 enum control_kind {
 	CONTROL_SANDBOX,

@@ -45,6 +45,21 @@ TEST(cases_133_158_161_pools_move_towards_the_desired_number)
 		  { .create = 4 } },
 		{ { .desired = 0, .active = 900, .template_found = true, .max_batch = 300 },
 		  { .remove = 300 } },
+		/* whatever number is asked for, only so many are on their way at a time */
+		{ { .desired = INT32_MAX,
+		    .active = 1900,
+		    .ready = 1000,
+		    .terminating = 60,
+		    .template_found = true,
+		    .max_batch = 300,
+		    .burst = 512 },
+		  { .create = 40 } },
+		{ { .desired = INT32_MAX,
+		    .active = 1000,
+		    .template_found = true,
+		    .max_batch = 300,
+		    .burst = 512 },
+		  { 0 } },
 		/* U21: without a template nothing is made, and it is said; unless nothing is wanted
 		 */
 		{ { .desired = 2, .max_batch = 300, .recheck_ms = 60000 },

@@ -61,6 +61,38 @@ TEST(queue_runs_each_key_once_in_the_order_they_came)
 	bench_done(&b);
 }
 
+static struct again add_for_ever(struct bench *b, struct item *it unused)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "%u", b->n);
+	queue_add(b->q, CONTROL_POOL, "ns", name);
+	return again_never();
+}
+
+static void note_time(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+TEST(queue_that_never_empties_leaves_the_loop_to_others)
+{
+	struct bench b;
+	bool came = false;
+	struct timer *t;
+
+	bench_open(&b);
+	t = timer_new(b.loop, note_time, &came);
+	timer_set(t, 1);
+	b.next = add_for_ever;
+	queue_add(b.q, CONTROL_POOL, "ns", "y");
+	while (!came)
+		turn(&b);
+	is_true(b.n > 2);
+	timer_free(t);
+	bench_done(&b);
+}
+
 static struct again add_more(struct bench *b, struct item *it unused)
 {
 	if (b->n < 150)
