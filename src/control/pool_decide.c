@@ -24,7 +24,7 @@ static uint64_t room(const struct pool_seen *seen)
 	uint64_t pending = seen->active - MIN(seen->ready, seen->active) + seen->terminating;
 	uint64_t limit = MAX(MIN(seen->max_batch, seen->burst), (uint64_t)1);
 
-	return MIN(limit, PENDING_MAX - MIN(pending, (uint64_t)PENDING_MAX));
+	return pending >= PENDING_MAX ? 0 : MIN(limit, PENDING_MAX - pending);
 }
 
 struct pool_plan pool_decide(const struct pool_seen *seen)
