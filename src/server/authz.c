@@ -8,7 +8,8 @@
 enum scope {
 	SCOPE_ALL,    /* everything */
 	SCOPE_PATH,   /* a page of the server, and what is below it */
-	SCOPE_OWN_NS, /* namespaced objects in the service account's own namespace */
+	SCOPE_OWN_NS, /* namespaced objects in the service account's own namespace; their status
+		       * is the word of controllers and nodes, on which the router acts: to read */
 	SCOPE_OWN_NAMESPACE_OBJECT,
 };
 
@@ -56,7 +57,8 @@ static bool grant_covers(const struct grant *g, const struct call *c)
 	case SCOPE_PATH:
 		return !r->resource && below(r->path, g->path);
 	case SCOPE_OWN_NS:
-		return r->resource && *r->ns && str_eq(r->ns, c->user.sa_ns);
+		return r->resource && *r->ns && str_eq(r->ns, c->user.sa_ns) &&
+		       (!str_eq(r->sub, "status") || (B(r->verb) & READ_VERBS));
 	case SCOPE_OWN_NAMESPACE_OBJECT:
 		return r->resource && !*r->group && !*r->ns && !*r->sub &&
 		       str_eq(r->plural, "namespaces") && str_eq(r->name, c->user.sa_ns);

@@ -12,7 +12,7 @@
  *   - an object whose owners are all gone (or never were) is deleted; if only some are gone, those
  *     references go
  *   - an object that is being deleted in the foreground goes when no dependent blocks it any more,
- *     and its dependents are deleted now
+ *     and its dependents are deleted now; one that it blocks itself is not waited for
  *   - one that is being deleted as an orphan maker first leaves its dependents without its
  * reference
  */
@@ -21,6 +21,7 @@
 enum {
 	BUDGET = 256, /* objects looked at in one turn */
 	PAUSE_MS = 1000,
+	RING_MAX = 1000, /* owners above an object; a longer ring of them is not seen */
 };
 
 struct gc_node {
@@ -339,18 +340,48 @@ static bool blocks(const struct object *dep, const char *uid)
 	return false;
 }
 
+static void add_waiting_owners(struct gc *g, const struct object *o, const struct object **list,
+			       size_t *n, struct map *seen)
+{
+	json_each(it, owners_of(o)) {
+		const struct object *owner = owner_of(g, o, it.val);
+
+		if (!owner || *n == RING_MAX || map_has(seen, owner->uid) ||
+		    !object_deleting(owner) || !has_finalizer(owner, FOREGROUND) ||
+		    !json_get_bool(it.val, "blockOwnerDeletion", false))
+			continue;
+		map_put(seen, owner->uid, seen);
+		list[(*n)++] = owner;
+	}
+}
+
+/* The uids of all that wait for o to go: its owners, theirs, and so on. */
+static struct map *waiting_for(struct gc *g, const struct object *o)
+{
+	autofree const struct object **list = xnew_n(const struct object *, RING_MAX);
+	struct map *seen = map_new(NULL);
+	size_t n = 0;
+
+	add_waiting_owners(g, o, list, &n, seen);
+	for (size_t i = 0; i < n; i++)
+		add_waiting_owners(g, list[i], list, &n, seen);
+	return seen;
+}
+
 static void delete_in_foreground(struct gc *g, struct object *o)
 {
 	size_t n, blocking = 0;
 	struct object **deps = dependents(g, o, &n);
+	struct map *above = n && json_len(owners_of(o)) ? waiting_for(g, o) : map_new(NULL);
 
 	for (size_t i = 0; i < n; i++) {
-		blocking += blocks(deps[i], o->uid);
+		blocking += blocks(deps[i], o->uid) && !map_has(above, deps[i]->uid);
 		if (!object_deleting(deps[i]))
 			look_at_owners(g, deps[i]);
 		object_unref(deps[i]);
 	}
 	free(deps);
+	map_free(above);
 	if (!blocking)
 		drop_finalizer(g, o, FOREGROUND);
 }

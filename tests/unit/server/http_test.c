@@ -246,6 +246,10 @@ TEST(a_service_account_rules_its_own_namespace_alone)
 
 		eq_int(a.status, rows[i].status);
 	}
+	/* Where the router goes is not theirs to say. */
+	autoanswer p = ask(&f, "PATCH", "/api/v1/namespaces/default/pods/p/status",
+			   "{\"status\":{\"podIP\":\"192.0.2.1\"}}");
+	eq_int(p.status, 403);
 	/* The account is made anew with another uid: the old token is worth nothing. */
 	works(drop(&f, &kind_service_account, "default", "default", NULL));
 	settle(&f);

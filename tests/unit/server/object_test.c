@@ -286,6 +286,39 @@ TEST(foreground_deletion_waits_for_dependents_that_block)
 	fixture_done(&f);
 }
 
+static void own(struct fixture *f, const char *name, const struct object *owner)
+{
+	autofree char *patch = xasprintf(
+		"{'metadata':{'ownerReferences':[{'apiVersion':'v1','kind':'ConfigMap','name':'%s',"
+		"'uid':'%s','blockOwnerDeletion':true}]}}",
+		owner->name, owner->uid);
+
+	works(merge(f, &kind_config_map, "default", name, NULL, patch));
+}
+
+TEST(foreground_deletion_of_a_ring_of_owners_ends)
+{
+	struct client_delete_spec spec = { .propagation = "Foreground", .grace_s = -1 };
+	autoptr(object) a = NULL;
+	autoptr(object) b = NULL;
+	autoptr(object) c = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, &kind_config_map, "default", CONFIG("a"), &a));
+	works(make(&f, &kind_config_map, "default", CONFIG("b"), &b));
+	works(make(&f, &kind_config_map, "default", CONFIG("c"), &c));
+	own(&f, "a", b);
+	own(&f, "b", c);
+	own(&f, "c", a);
+	works(drop(&f, &kind_config_map, "default", "a", &spec));
+	settle(&f);
+	is_false(there(&f, &kind_config_map, "a"));
+	is_false(there(&f, &kind_config_map, "b"));
+	is_false(there(&f, &kind_config_map, "c"));
+	fixture_done(&f);
+}
+
 TEST(a_namespace_ends_after_everything_in_it)
 {
 	struct fixture f;
