@@ -160,10 +160,13 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 		node_wake(n, p);
 		return;
 	}
-	/* A Pod's spec does not change: only the wish to end it is news. */
+	/* A Pod's spec does not change: only the wish to end it is news, and what others say of
+	 * its status. */
 	if (object_deleting(now) && !object_deleting(p->obj))
 		node_wake(n, p);
 	pod_update(p, now);
+	if (pod_report_lost(p))
+		node_wake(n, p);
 }
 
 static void source_changed(void *arg, unused struct object *was, unused struct object *now)

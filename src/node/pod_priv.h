@@ -135,6 +135,7 @@ char *pod_unsupported(const struct json *spec);
 
 /* pod_status.c */
 void pod_report(struct pod *p);
+bool pod_report_lost(const struct pod *p); /* somebody else has overwritten it */
 const char *pod_qos(const struct json *spec);
 
 /* container.c */

@@ -240,6 +240,22 @@ static bool too_early(const struct pod *p)
 	return false;
 }
 
+/* Whether the object still says what was reported; others may write there too. */
+static bool report_stands(const struct pod *p)
+{
+	const struct json *has = object_status(p->obj);
+
+	json_each(it, json_root(p->reported))
+		if (!json_equal(json_get(has, it.key), it.val))
+			return false;
+	return true;
+}
+
+bool pod_report_lost(const struct pod *p)
+{
+	return p->reported && !p->report_busy && !report_stands(p);
+}
+
 void pod_report(struct pod *p)
 {
 	autoptr(json_doc) status = NULL;
@@ -251,7 +267,8 @@ void pod_report(struct pod *p)
 	if (p->phase == POD_DONE && p->recovered && !p->reported)
 		return; /* its end was told in an earlier life */
 	status = make_status(p);
-	if (p->reported && json_equal(json_root(p->reported), json_root(status)))
+	if (p->reported && !pod_report_lost(p) &&
+	    json_equal(json_root(p->reported), json_root(status)))
 		return;
 	patch = json_doc_new();
 	o = json_obj(patch);
