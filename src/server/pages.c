@@ -150,9 +150,9 @@ static const struct {
 	bool below; /* also what is below it */
 	void (*handle)(struct call *c);
 } pages[] = {
-	{ "/healthz", true, page_health },   { "/livez", true, page_health },
-	{ "/readyz", true, page_health },    { "/version", false, page_version },
-	{ "/metrics", false, page_metrics }, { "/openapi/v3", true, page_openapi },
+	{ "/healthz", true, page_health },         { "/livez", true, page_health },
+	{ "/readyz", true, page_health },          { "/version", false, page_version },
+	{ "/metrics", false, page_metrics },       { "/openapi/v3", true, page_openapi },
 	{ "/openapi/v2", false, page_openapi_v2 },
 };
 

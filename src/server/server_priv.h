@@ -298,7 +298,7 @@ void handle_delete(struct call *c);
 void handle_delete_collection(struct call *c);
 void handle_status(struct call *c);
 void handle_scale(struct call *c);
-void handle_page(struct call *c); /* pages.c: everything that is not a resource */
+void handle_page(struct call *c);     /* pages.c: everything that is not a resource */
 void page_openapi_v2(struct call *c); /* openapi_v2.c */
 /* discovery.c: /api, /apis and below. False: there is no such page. */
 bool discovery_page(struct call *c);

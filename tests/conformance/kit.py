@@ -98,7 +98,7 @@ class Space:
         self.wait(kind, name, lambda o: o is None)
 
     def reason(self, kind, name, reason, of="Ready"):
-        """Waits for the reason of a condition at the object's present generation."""
+        """Waits for the reason of a condition."""
         return self.wait(kind, name, lambda o: (condition(o, of) or {}).get("reason") == reason)
 
     def seen(self, kind, name):
@@ -174,6 +174,8 @@ class Space:
         return self.full(name, replicas)
 
     def full(self, pool, replicas):
+        self.members("sandboxes", lambda ms: len(ms) == replicas and all(map(is_ready, ms)),
+                     labelSelector=f"{POOL}={name_hash(pool)}")
         self.wait("sandboxwarmpools", pool, lambda p: p["status"].get("readyReplicas", 0) == replicas ==
                   p["status"].get("replicas", 0) and p["status"]["observedGeneration"] == p["metadata"]["generation"])
         return self.of_pool(pool)
