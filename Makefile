@@ -15,7 +15,7 @@ help:
 	@echo 'make test          everything that must pass before a change goes in'
 	@echo 'make test-long     the same, with the tests that take minutes and a search by the fuzzers'
 	@echo 'make test-cluster  the controllers against a real kube-apiserver'
-	@echo 'make bench         times of a running server ($$KUBECONFIG) and of its machine; ARGS=... go to cay bench'
+	@echo 'make bench         claims, cold starts and exec on a server of its own beside the floors of this machine; ARGS=... go to cay bench claim'
 	@echo 'make format        clang-format over all C files'
 	@echo 'make lint          layers, format, clang-tidy'
 	@echo 'make install       to $$DESTDIR$$PREFIX (PREFIX=$(PREFIX))'
@@ -48,9 +48,9 @@ test-cluster:
 	@tests/cluster/run
 
 bench:
-	@tools/setup build run
+	@tools/setup build run test
 	@$(MAKE) --no-print-directory build
-	$(BUILD)/cay bench $(or $(ARGS),claim)
+	tools/bench $(ARGS)
 
 format:
 	@tools/setup check
