@@ -59,7 +59,8 @@ def test_cases_134_and_150_orphans_are_vetted(ns):
     marks = {POOL: name_hash("pool"), TEMPLATE: name_hash("pool")}
     ns.create("sandboxes", "orphan", spec, labels=marks)
     ns.create("sandboxes", "foreign", spec, labels=marks, ownerReferences=[ns.foreign_owner()])
-    ns.create("sandboxes", "stale", box(metadata=spec["podTemplate"]["metadata"]), labels=dict(marks, **{BLUEPRINT: labels(member)[BLUEPRINT]}))
+    ns.create("sandboxes", "stale", box(metadata=spec["podTemplate"]["metadata"]),
+              labels=dict(marks, **{BLUEPRINT: labels(member)[BLUEPRINT]}))
     nudge(ns, "pool")
     ns.gone("sandboxes", "stale")
     ns.members("sandboxes", lambda ms: len([m for m in ms if (controller(m) or {}).get("kind") == "SandboxWarmPool"]) == 1)
