@@ -96,8 +96,10 @@ static void on_wake(uv_async_t *h)
 		uv_stop(&l->uv);
 }
 
-static void on_turn_end(unused uv_timer_t *h)
+/* It may be due before the poll that it should end: that one must not wait then. */
+static void on_turn_end(uv_timer_t *h)
 {
+	uv_stop(h->loop);
 }
 
 struct err *loop_new(struct loop **ret)

@@ -84,6 +84,28 @@ TEST(deferred_calls_run_to_the_last_before_the_flush)
 	timer_free(t);
 }
 
+static void outlast_the_turn(void *arg)
+{
+	usec end = clock_mono() + 5 * 1000;
+
+	while (clock_mono() < end)
+		;
+	timer_set(*(struct timer **)arg, 5000);
+}
+
+TEST(a_turn_ends_in_time_though_its_callbacks_took_all_of_it)
+{
+	autoptr(loop) l = loop_for_test();
+	struct timer *t = timer_new(l, outlast_the_turn, &t);
+	usec begin = clock_mono();
+
+	timer_set(t, 0);
+	is_true(loop_turn(l, 1));
+	is_true(timer_armed(t));
+	is_true(clock_mono() - begin < 4 * 1000000);
+	timer_free(t);
+}
+
 static void defer_once(void *arg)
 {
 	struct story *s = arg;
