@@ -296,3 +296,11 @@ def test_case_144_a_pool_refills_after_a_claim(ns):
     first = bound(ns, "one", "warm")
     [member] = ns.full("warm", 1)
     assert bound(ns, "two", "warm") == member["metadata"]["name"] != first
+
+
+def test_case_245_a_deleted_member_is_not_handed_out(ns):
+    first, second = one_by_one(ns, "warm", 2)
+    ns.patch("sandboxes", first, {"metadata": {"finalizers": ["example.com/hold"]}})
+    ns.delete("sandboxes", first)
+    assert bound(ns, "mine", "warm") == second
+    ns.patch("sandboxes", first, {"metadata": {"finalizers": None}})

@@ -167,14 +167,17 @@ def test_cases_8_9_and_10_born_as_v1beta1(ns, alpha, mode, replicas):
     assert [s["metadata"]["name"] for s in alpha("GET")["items"]] == ["box"]
 
 
-def test_scale_of_v1alpha1_suspends_and_resumes(ns, alpha):
-    alpha("POST", body=old("box", box(replicas=1)))
+@pytest.mark.parametrize("given", [{"replicas": 1}, {}])
+def test_scale_of_v1alpha1_suspends_and_resumes(ns, alpha, given):
+    alpha("POST", body=old("box", box(**given)))
     ns.ready("sandboxes", "box")
     scale = alpha("GET", "box", sub="scale")
     assert scale["spec"]["replicas"] == 1 and scale["status"]["selector"] == f"{HASH}={name_hash('box')}"
     alpha("PATCH", "box", {"spec": {"replicas": 0}}, "scale")
     ns.wait("sandboxes", "box", lambda s: said(s, "Suspended")[0] == "True")
     assert ns.get("sandboxes", "box")["spec"]["operatingMode"] == "Suspended"
+    assert alpha("PATCH", "box", {"spec": {"replicas": 1}}, "scale")["spec"]["replicas"] == 1
+    ns.ready("sandboxes", "box")
 
 
 def test_case_29_and_244_owner_references_of_v1alpha1_are_recognised(ns):
