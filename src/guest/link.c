@@ -139,12 +139,14 @@ static void on_kick(void *arg)
 	struct link *l = arg;
 
 	l->kicked = false;
-	if (!l->dead && l->out.len)
-		link_send(l);
-	if (l->dead) {
+	if (l->dead) { /* closed since: this call was left the freeing */
 		link_free(l);
 		return;
 	}
+	if (l->out.len)
+		link_send(l);
+	if (l->dead)
+		return; /* closed by that: freed at the end of the turn */
 	if (l->held_back && !link_full(l))
 		sessions_resume(l);
 	link_settle(l);
