@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -25,6 +27,23 @@ static void on_term(void *arg)
 	command_signal(arg, SIGTERM);
 }
 
+/*
+ * By the system call, because the libc keeps its hands on the two that it uses itself: also these
+ * may have come to us as ignored, and would go on so to every program inside.
+ */
+static void reset_signal(int signum)
+{
+	const struct {
+		void *handler;
+		unsigned long flags;
+		void *restorer;
+		uint64_t mask;
+	} standard = { 0 };
+
+	(void)syscall(SYS_rt_sigaction, signum, &standard, NULL,
+		      sizeof(standard.mask)); /* the uncatchable refuse */
+}
+
 /* Before anything else: no descriptor leaks into a child, nobody inside looks into us. */
 static void shut_in(void)
 {
@@ -32,7 +51,7 @@ static void shut_in(void)
 	(void)fcntl(FD_LOG, F_SETFD, FD_CLOEXEC);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	for (int signum = 1; signum < NSIG; signum++)
-		(void)signal(signum, SIG_DFL); /* the uncatchable refuse */
+		reset_signal(signum);
 	(void)signal(SIGPIPE, SIG_IGN);
 }
 

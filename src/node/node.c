@@ -152,6 +152,8 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 	}
 	if (!is_mine(n, now))
 		return;
+	if (!p && n->stopping)
+		return; /* it runs when the node does so again */
 	if (!p) {
 		p = pod_new(n, now);
 		map_put(n->pods, now->uid, p);
