@@ -48,6 +48,12 @@ static const struct command *find(const struct command *table, const char *name)
 	return NULL;
 }
 
+/* Its usage begins with them. */
+static bool takes_words(const struct command *c)
+{
+	return *c->usage && *c->usage != '[';
+}
+
 static int run(const struct command *c, int argc, char **argv)
 {
 	autoptr(settings) s = NULL;
@@ -56,6 +62,9 @@ static int run(const struct command *c, int argc, char **argv)
 
 	if (e)
 		return cli_fail(err_wrap(e, "%s", c->name));
+	if (settings_n_args(s) && !takes_words(c))
+		return cli_fail(err_new(ERR_INVALID, "%s: takes flags only, not \"%s\"", c->name,
+					settings_arg(s, 0)));
 	if (!settings_help_wanted(s))
 		return c->run(c, s);
 	command_help(c, &help);

@@ -85,6 +85,7 @@ void image_free(struct image *i)
 static struct err *read_names(const char *data_dir, struct json_doc **ret)
 {
 	autofree char *path = xasprintf("%s/images/names.json", data_dir), *text = NULL;
+	autoptr(json_doc) d = NULL;
 	size_t len;
 	struct err *e = file_read(AT_FDCWD, path, NAMES_MAX, &text, &len);
 
@@ -94,9 +95,14 @@ static struct err *read_names(const char *data_dir, struct json_doc **ret)
 		json_set_root(*ret, json_obj(*ret));
 		return NULL;
 	}
+	if (!e)
+		e = json_parse(text, len, NULL, &d);
+	if (!e && !json_is(json_root(d), JSON_OBJ))
+		e = err_new(ERR_MALFORMED, "not an object");
 	if (e)
-		return e;
-	return err_wrap(json_parse(text, len, NULL, ret), "read %s", path);
+		return err_wrap(e, "read %s", path);
+	*ret = take(d);
+	return NULL;
 }
 
 struct err *images_reload(struct images *im)

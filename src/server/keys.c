@@ -170,10 +170,21 @@ static struct err *load_server(struct keys *k, const char *dir, const struct nam
 	return e ? e : path_write(dir, "server.names", buf_str(&want));
 }
 
+/* Better now than with the first token. */
+static struct err *try_sa_key(const struct keys *k)
+{
+	autofree char *token = NULL;
+	struct err *e = tls_token_sign(k->sa_key, "{}", &token);
+
+	return e ? err_wrap(e, "use sa.key") : NULL;
+}
+
 static struct err *load_sa_key(struct keys *k, const char *dir)
 {
 	struct err *e = path_read(dir, "sa.key", &k->sa_key);
 
+	if (!e)
+		return try_sa_key(k);
 	if (!err_is(e, ERR_NOT_FOUND))
 		return e;
 	err_free(e);

@@ -4,7 +4,7 @@
 import socket
 import time
 
-from cay_local import AGENTS, EXTENSIONS, is_ready
+from cay_local import AGENTS, EXTENSIONS, Cay, is_ready
 
 PODS = "/api/v1/namespaces/default/pods"
 SANDBOXES = AGENTS + "/namespaces/default/sandboxes"
@@ -85,3 +85,11 @@ def test_a_forged_status_is_put_right(cay):
     cay.api("PATCH", PODS + "/forged/status", forged, "application/merge-patch+json")
     now = cay.wait(PODS, "forged", lambda o: o["status"]["podIP"] == ip and is_ready(o), timeout=10)
     assert now["status"]["phase"] == "Running"
+
+
+def test_words_that_mean_nothing_are_refused():
+    """`cay serve /srv/cay` must not serve another directory than the one that was meant."""
+    cay = Cay("/nonexistent")
+    for command in ("serve", "controller", "manifests", "census", "version"):
+        r = cay.cay(command, "/srv/cay", check=False)
+        assert r.returncode == 2 and "/srv/cay" in r.stderr

@@ -73,7 +73,7 @@ static char *make_dir(void)
 
 TEST(a_name_leads_to_its_image_and_back_to_none)
 {
-	autofree char *dir = make_dir();
+	autofree char *dir = make_dir(), *names = NULL;
 	autoptr(images) im = NULL;
 	autoptr(image) img = NULL;
 	struct image_info *list;
@@ -94,6 +94,9 @@ TEST(a_name_leads_to_its_image_and_back_to_none)
 	fails(image_tag(dir, "pause", "host"), ERR_INVALID);
 	works(image_remove(dir, "registry.example.com/x:1"));
 	fails(image_remove(dir, "registry.example.com/x:1"), ERR_NOT_FOUND);
+	names = xasprintf("%s/images/names.json", dir);
+	works(file_write_atomic(AT_FDCWD, names, "[1]", 3, 0600));
+	fails(image_tag(dir, "host", "y"), ERR_MALFORMED);
 	works(file_remove_tree(AT_FDCWD, dir));
 }
 
