@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -213,6 +214,7 @@ static void berth_done(struct berth *b)
 struct unpark {
 	struct cgroups *cgroups;
 	char *name, *root;
+	int pidfd; /* of a process that was just killed and may still make files; -1: none */
 	bool keep_log;
 };
 
@@ -220,6 +222,8 @@ static void remove_root(const struct unpark *u)
 {
 	static const char *const parts[] = { "upper", "work", "work2", "local" };
 
+	if (u->pidfd >= 0)
+		(void)poll(&(struct pollfd){ .fd = u->pidfd, .events = POLLIN }, 1, 5000);
 	if (!u->keep_log) {
 		err_free(file_remove_tree(AT_FDCWD, u->root)); /* or else the next start does */
 		return;
@@ -252,22 +256,30 @@ static void unpark_done(void *arg)
 {
 	struct unpark *u = arg;
 
+	if (u->pidfd >= 0)
+		(void)close(u->pidfd);
 	free(u->root);
 	free(u->name);
 	free(u);
 }
 
-/* The process was killed or has ended: its control groups and its id range are free soon. */
-void slot_release(struct node *n, const char *name, unsigned range, bool keep_log)
+static void release(struct node *n, const char *name, unsigned range, bool keep_log, int pidfd)
 {
 	struct unpark *u = xnew(struct unpark);
 
+	u->pidfd = pidfd;
 	u->cgroups = n->cgroups;
 	u->name = xstrdup(name);
 	u->root = xasprintf("%s/%s", n->roots_dir, name);
 	u->keep_log = keep_log;
 	numbers_put(n->ranges, range);
 	node_job(n, unpark_work, unpark_done, u);
+}
+
+/* The process was killed or has ended: its control groups and its id range are free soon. */
+void slot_release(struct node *n, const char *name, unsigned range, bool keep_log)
+{
+	release(n, name, range, keep_log, -1);
 }
 
 /* Not launched: its end is ours to clean up after. */
@@ -277,7 +289,7 @@ void berth_free(struct berth *b)
 		return;
 	if (b->pidfd >= 0)
 		(void)syscall(SYS_pidfd_send_signal, b->pidfd, SIGKILL, NULL, 0);
-	slot_release(b->nursery->node, b->name, b->range, false);
+	release(b->nursery->node, b->name, b->range, false, take_fd(b->pidfd));
 	berth_done(b);
 }
 
