@@ -385,7 +385,8 @@ static void pace(struct pool_view *v)
 /*
  * A claim goes before the refill that it causes: after a member was taken, creates wait a moment, a
  * little longer with each further one, so that a burst of claims does not share the machine with as
- * many cold starts. The wait has an end, so a steady stream of claims cannot starve the pool.
+ * many cold starts. The wait has an end, and a pool that runs low does not wait at all: a claim
+ * that finds members on their way waits for them.
  */
 static void rest(struct pool_view *v)
 {
@@ -398,7 +399,7 @@ static void rest(struct pool_view *v)
 		r->rest_until = MIN(now + ms, r->rest_from + REST_MAX * ms);
 	}
 	r->was_active = v->seen.active;
-	if (r->rest_until > now)
+	if (r->rest_until > now && (int64_t)v->seen.active * REST_LOW > v->seen.desired)
 		v->seen.rest_left_ms = (uint64_t)(r->rest_until - now) / 1000 + 1;
 	else
 		r->rest_from = r->rest_until = 0;

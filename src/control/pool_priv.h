@@ -54,4 +54,5 @@ struct json_doc *pool_status(const struct object *pool, uint64_t active, uint64_
 #define GRACE_SLACK_MS  2000
 #define STATUS_EVERY_MS 100  /* a pool that is claimed from all the time reports now and then */
 #define PENDING_MAX     1000 /* members not Ready; more are made as these become so */
+#define REST_LOW        4    /* a pool with a quarter of its members or less does not rest */
 #define REST_MAX        4    /* times pool_rest_ms: the longest rest */
