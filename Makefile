@@ -66,6 +66,7 @@ lint:
 install: build
 	install -D -m 755 $(BUILD)/cay '$(DESTDIR)$(PREFIX)/bin/cay'
 	install -D -m 755 $(BUILD)/cay-init '$(DESTDIR)$(PREFIX)/libexec/cay/cay-init'
+	install -D -m 755 $(BUILD)/bench/floor '$(DESTDIR)$(PREFIX)/libexec/cay/floor'
 	[ ! -f docs/man/cay.1 ] || install -D -m 644 docs/man/cay.1 '$(DESTDIR)$(PREFIX)/share/man/man1/cay.1'
 
 clean:

@@ -8,6 +8,8 @@ import os
 import random
 import threading
 
+import pytest
+
 from cay_local import AGENTS, EXTENSIONS, Cay, is_ready
 
 ROUNDS = int(os.environ.get("CAY_CRASH_ROUNDS", "20"))
@@ -77,10 +79,18 @@ def check(cay, boxes, acknowledged):
 
 
 def test_kill_9_loses_nothing_and_leaks_nothing(fresh):
-    cay = fresh()
+    crash(fresh(), ROUNDS)
+
+
+@pytest.mark.long
+def test_kill_9_many_times_loses_nothing_and_leaks_nothing(fresh):
+    crash(fresh(), 10 * ROUNDS)
+
+
+def crash(cay, rounds):
     boxes = prepare(cay)
     random.seed(7)
-    for n in range(ROUNDS):
+    for n in range(rounds):
         acknowledged = {}
         lanes = [threading.Thread(target=claim_until_dead, args=(cay, lane, n, acknowledged)) for lane in range(4)]
         for t in lanes:
@@ -96,4 +106,4 @@ def test_kill_9_loses_nothing_and_leaks_nothing(fresh):
         cay.wait(POOLS, "p", lambda p: p["status"].get("readyReplicas") == 5)
         items, orphans = cay.census()
         assert not orphans, f"round {n}: {orphans[:5]}"
-    print(json.dumps({"rounds": ROUNDS, "sandboxes": RUNNING}))
+    print(json.dumps({"rounds": rounds, "sandboxes": RUNNING}))
