@@ -42,7 +42,6 @@ struct bench {
 	struct samples results[8];
 	size_t n_results;
 	struct json_doc *floor; /* NULL: not measured */
-	struct err *error;      /* what ended the run */
 };
 
 /* Turns the loop until *done or the time is up; false: it is. */

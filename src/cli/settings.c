@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <fcntl.h>
 
 #include "base/buf.h"
 #include "base/file.h"
@@ -199,7 +200,7 @@ static struct err *read_file(struct settings *s)
 
 	if (!path)
 		return NULL;
-	e = file_read(-100 /* AT_FDCWD */, path, MAX_CONFIG_FILE, &text, &len);
+	e = file_read(AT_FDCWD, path, MAX_CONFIG_FILE, &text, &len);
 	if (!e)
 		e = yaml_parse_one(text, len, &doc);
 	if (e)
