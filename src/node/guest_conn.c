@@ -203,12 +203,6 @@ void guest_conn_pause(struct guest_conn *c, bool paused)
 		loop_defer(c->loop, on_resume, c);
 	}
 }
-
-size_t guest_conn_queued(const struct guest_conn *c)
-{
-	return c->out.len;
-}
-
 struct buf *guest_conn_out(struct guest_conn *c)
 {
 	return &c->out;

@@ -108,7 +108,6 @@ must_use struct err *guest_connect(struct node *n, const char *slot,
 struct buf *guest_conn_out(struct guest_conn *c); /* add frames, then guest_conn_kick() */
 void guest_conn_kick(struct guest_conn *c);
 void guest_conn_pause(struct guest_conn *c, bool paused);
-size_t guest_conn_queued(const struct guest_conn *c);
 void guest_conn_free(struct guest_conn *c);
 AUTOPTR(guest_conn)
 
