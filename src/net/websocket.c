@@ -6,9 +6,9 @@
 
 #include "base/buf.h"
 #include "base/parse.h"
+#include "crypto/crypto.h"
 #include "net/conn.h"
 #include "net/http_server.h"
-#include "net/sha1_priv.h"
 
 /*
  * wslay joins fragments, checks text and answers pings and closes; it is fed one frame at a time.

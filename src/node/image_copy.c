@@ -22,7 +22,7 @@ enum {
 struct copy {
 	struct layer_limits limits;
 	struct layer_done done;
-	struct sha256 hash;
+	struct sha256 *hash;
 	dev_t dev;
 	void (*progress)(void *arg, const char *what, unsigned long long done);
 	void *arg;
@@ -47,7 +47,7 @@ static struct err *copy_bytes(struct copy *c, int in, int out)
 		if (c->done.bytes > c->limits.max_bytes)
 			return err_new(ERR_EXHAUSTED, "copy more than %llu bytes",
 				       (unsigned long long)c->limits.max_bytes);
-		sha256_add(&c->hash, c->chunk, (size_t)n);
+		sha256_add(c->hash, c->chunk, (size_t)n);
 		e = fd_write_all(out, c->chunk, (size_t)n);
 		if (e)
 			return e;
@@ -75,7 +75,7 @@ static struct err *copy_link(struct copy *c, int from, int to, const char *name)
 	if (n < 0)
 		return err_sys(errno, "read link");
 	target[n] = '\0';
-	sha256_add(&c->hash, target, (size_t)n);
+	sha256_add(c->hash, target, (size_t)n);
 	return symlinkat(target, to, name) < 0 ? err_sys(errno, "make link") : NULL;
 }
 
@@ -108,8 +108,8 @@ static struct err *copy_entry(struct copy *c, int from, int to, const char *name
 			       : NULL;
 	if (++c->done.entries > c->limits.max_entries || depth > DEPTH_MAX)
 		return err_new(ERR_EXHAUSTED, "copy so many entries or levels");
-	sha256_add(&c->hash, name, strlen(name) + 1);
-	sha256_add(&c->hash, &st.st_mode, sizeof(st.st_mode));
+	sha256_add(c->hash, name, strlen(name) + 1);
+	sha256_add(c->hash, &st.st_mode, sizeof(st.st_mode));
 	if (S_ISREG(st.st_mode))
 		e = copy_file(c, from, to, name);
 	else if (S_ISLNK(st.st_mode))
@@ -157,7 +157,7 @@ struct err *layer_copy_dir(int from, int root, const struct layer_limits *limits
 			   void *arg, struct layer_done *ret)
 {
 	struct copy c = { .progress = progress, .arg = arg };
-	unsigned char sum[32];
+	autoptr(sha256) hash = sha256_new();
 	autofree char *chunk = xmalloc(CHUNK);
 	struct stat st;
 	struct err *e;
@@ -167,13 +167,11 @@ struct err *layer_copy_dir(int from, int root, const struct layer_limits *limits
 	if (fstat(from, &st) < 0)
 		return err_sys(errno, "stat the directory");
 	c.dev = st.st_dev;
-	sha256_init(&c.hash);
+	c.hash = hash;
 	e = copy_dir(&c, from, root, 0);
 	if (e)
 		return e;
-	sha256_end(&c.hash, sum);
-	(void)snprintf(c.done.digest, sizeof(c.done.digest), "sha256:");
-	hex_encode(sum, sizeof(sum), c.done.digest + 7);
+	sha256_end_text(c.hash, c.done.digest);
 	*ret = c.done;
 	return NULL;
 }

@@ -54,20 +54,19 @@ static void hash_stat(struct sha256 *h, const char *path)
 /* Changes when one of the files that are copied changes. */
 static void skeleton_tag(char ret[17])
 {
-	struct sha256 h;
-	unsigned char sum[32];
+	autoptr(sha256) h = sha256_new();
+	unsigned char sum[SHA256_LEN];
 
-	sha256_init(&h);
 	for (size_t i = 0; i < ARRAY_LEN(from_etc); i++) {
 		autofree char *path = xasprintf("/etc/%s", from_etc[i]);
 
-		hash_stat(&h, path);
+		hash_stat(h, path);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(etc_files); i++)
-		sha256_add(&h, etc_files[i].text, strlen(etc_files[i].text));
+		sha256_add(h, etc_files[i].text, strlen(etc_files[i].text));
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		sha256_add(&h, dirs[i], strlen(dirs[i]));
-	sha256_end(&h, sum);
+		sha256_add(h, dirs[i], strlen(dirs[i]));
+	sha256_end(h, sum);
 	hex_encode(sum, 8, ret);
 }
 

@@ -31,7 +31,7 @@ struct reader {
 	int fd;
 	const char *bytes; /* instead of fd, for tests */
 	size_t len;
-	struct sha256 hash;
+	struct sha256 *hash;
 	char chunk[CHUNK];
 };
 
@@ -63,7 +63,7 @@ static la_ssize_t read_some(struct archive *a, void *arg, const void **ret)
 		archive_set_error(a, errno, "%s", "read");
 		return -1;
 	}
-	sha256_add(&r->hash, *ret, (size_t)n);
+	sha256_add(r->hash, *ret, (size_t)n);
 	return n;
 }
 
@@ -331,22 +331,14 @@ static struct archive *reader_archive(void)
 	return a;
 }
 
-static void digest_text(struct sha256 *hash, char ret[72])
-{
-	unsigned char sum[32];
-
-	sha256_end(hash, sum);
-	(void)snprintf(ret, 72, "sha256:");
-	hex_encode(sum, sizeof(sum), ret + 7);
-}
-
 static struct err *unpack(struct reader *r, struct unpack *u, struct layer_done *ret)
 {
 	struct archive *a = reader_archive();
+	autoptr(sha256) hash = sha256_new();
 	const void *rest;
 	struct err *e = NULL;
 
-	sha256_init(&r->hash);
+	r->hash = hash;
 	if (archive_read_open(a, r, NULL, read_some, NULL) != ARCHIVE_OK)
 		e = err_new(ERR_MALFORMED, "open archive: %s",
 			    str_or(archive_error_string(a), "unknown"));
@@ -357,7 +349,7 @@ static struct err *unpack(struct reader *r, struct unpack *u, struct layer_done 
 	(void)archive_read_free(a);
 	if (e)
 		return e;
-	digest_text(&r->hash, u->done.digest);
+	sha256_end_text(r->hash, u->done.digest);
 	*ret = u->done;
 	return NULL;
 }

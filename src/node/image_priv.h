@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "crypto/crypto.h"
 #include "json/json.h"
 
 /*
@@ -54,7 +55,7 @@ struct layer_limits {
 };
 struct layer_done {
 	uint64_t bytes, entries;
-	char digest[72]; /* "sha256:..." of the file as it is */
+	char digest[DIGEST_TEXT_LEN]; /* of the file as it is */
 };
 must_use struct err *layer_unpack(int fd, int root, const struct layer_limits *limits,
 				  void (*progress)(void *arg, const char *what,
@@ -68,14 +69,3 @@ must_use struct err *layer_copy_dir(int from, int root, const struct layer_limit
 				    void (*progress)(void *arg, const char *what,
 						     unsigned long long done),
 				    void *arg, struct layer_done *ret);
-
-/* sha256.c: FIPS 180-4. */
-struct sha256 {
-	uint32_t h[8];
-	uint64_t len;
-	unsigned char block[64];
-	size_t n;
-};
-void sha256_init(struct sha256 *s);
-void sha256_add(struct sha256 *s, const void *p, size_t len);
-void sha256_end(struct sha256 *s, unsigned char ret[32]);

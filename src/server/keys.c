@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/parse.h"
+#include "crypto/crypto.h"
 #include "server/server_priv.h"
 
 /*
@@ -188,7 +189,7 @@ static struct err *load_sa_key(struct keys *k, const char *dir)
 	if (!err_is(e, ERR_NOT_FOUND))
 		return e;
 	err_free(e);
-	e = tls_make_key(&k->sa_key);
+	e = signing_key_make(&k->sa_key);
 	return e ? e : path_write(dir, "sa.key", k->sa_key);
 }
 

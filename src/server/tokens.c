@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/random.h"
+#include "crypto/crypto.h"
 #include "server/protobuf_priv.h"
 #include "server/server_priv.h"
 

@@ -27,32 +27,13 @@ void tls_pair_done(struct tls_pair *p)
 	*p = (struct tls_pair){ 0 };
 }
 
-static char *key_text(EVP_PKEY *key)
-{
-	auto_ossl(BIO) b = BIO_new(BIO_s_secmem());
-
-	if (!b || PEM_write_bio_PrivateKey(b, key, NULL, NULL, 0, NULL, NULL) != 1)
-		abort(); /* out of memory */
-	return tls_bio_steal(b);
-}
-
 static char *cert_text(X509 *x)
 {
 	auto_ossl(BIO) b = BIO_new(BIO_s_mem());
 
 	if (!b || PEM_write_bio_X509(b, x) != 1)
 		abort(); /* out of memory */
-	return tls_bio_steal(b);
-}
-
-struct err *tls_make_key(char **ret_pem)
-{
-	auto_ossl(EVP_PKEY) key = EVP_EC_gen("P-256");
-
-	if (!key)
-		return tls_err(ERR_INTERNAL, "make key");
-	*ret_pem = key_text(key);
-	return NULL;
+	return ossl_steal(b);
 }
 
 static bool set_serial(X509 *x)
@@ -133,9 +114,9 @@ static bool add_sans(X509 *x, const char *const *sans)
 static struct err *sign_and_print(X509 *x, EVP_PKEY *signer, EVP_PKEY *key, struct tls_pair *ret)
 {
 	if (X509_sign(x, signer, EVP_sha256()) == 0)
-		return tls_err(ERR_INTERNAL, "sign certificate");
+		return ossl_err(ERR_INTERNAL, "sign certificate");
 	ret->cert_pem = cert_text(x);
-	ret->key_pem = key_text(key);
+	ret->key_pem = ossl_key_text(key);
 	return NULL;
 }
 
@@ -162,7 +143,7 @@ struct err *tls_make_ca(const char *common_name, usec valid_for, struct tls_pair
 	    !add_ext(x, x, NID_basic_constraints, "critical,CA:TRUE") ||
 	    !add_ext(x, x, NID_key_usage, "critical,digitalSignature,keyCertSign,cRLSign") ||
 	    !add_ext(x, x, NID_subject_key_identifier, "hash"))
-		return tls_err(ERR_INVALID, "make CA certificate");
+		return ossl_err(ERR_INVALID, "make CA certificate");
 	return sign_and_print(x, key, key, ret);
 }
 
@@ -191,13 +172,13 @@ struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_cert_spec 
 
 	e = tls_read_cert(ca->cert_pem, &issuer);
 	if (!e)
-		e = tls_read_key(ca->key_pem, &signer);
+		e = ossl_read_key(ca->key_pem, &signer);
 	if (e)
 		return err_wrap(e, "read CA");
 	if (!x || !set_subject(x, spec->common_name, spec->organizations) ||
 	    X509_set_issuer_name(x, X509_get_subject_name(issuer)) != 1 ||
 	    !add_leaf_exts(x, issuer, spec))
-		return tls_err(ERR_INVALID, "make certificate");
+		return ossl_err(ERR_INVALID, "make certificate");
 	return sign_and_print(x, signer, key, ret);
 }
 
@@ -211,7 +192,7 @@ struct err *tls_cert_expiry(const char *cert_pem, usec *ret)
 	if (e)
 		return e;
 	if (ASN1_TIME_to_tm(X509_get0_notAfter(x), &tm) != 1)
-		return tls_err(ERR_INVALID, "read end of certificate");
+		return ossl_err(ERR_INVALID, "read end of certificate");
 	*ret = (usec)timegm(&tm) * 1000000;
 	return NULL;
 }

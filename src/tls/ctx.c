@@ -26,82 +26,37 @@ enum {
 	ALPN_LEN = sizeof(alpn_http11) - 1,
 };
 
-struct err *tls_err(enum err_code code, const char *doing)
-{
-	unsigned long n = ERR_peek_last_error();
-	const char *reason = n ? ERR_reason_error_string(n) : NULL;
-	struct err *e = err_new(code, "%s: %s", doing, reason ? reason : "refused by the library");
-
-	ERR_clear_error();
-	return e;
-}
-
-BIO *tls_text(const char *pem)
-{
-	BIO *b = BIO_new_mem_buf(pem, -1);
-
-	if (!b)
-		abort(); /* out of memory, as everywhere */
-	return b;
-}
-
-char *tls_bio_steal(BIO *b)
-{
-	char *p;
-	long len = BIO_get_mem_data(b, &p);
-
-	return xstrndup(p, (size_t)len);
-}
-
 struct err *tls_read_cert(const char *pem, X509 **ret)
 {
-	auto_ossl(BIO) b = tls_text(pem);
+	auto_ossl(BIO) b = ossl_text(pem);
 	X509 *x = PEM_read_bio_X509(b, NULL, NULL, NULL);
 
 	if (!x)
-		return tls_err(ERR_INVALID, "read certificate");
+		return ossl_err(ERR_INVALID, "read certificate");
 	*ret = x;
-	return NULL;
-}
-
-/* Private keys, and public ones for those who only verify. */
-struct err *tls_read_key(const char *pem, EVP_PKEY **ret)
-{
-	auto_ossl(BIO) b = tls_text(pem);
-	EVP_PKEY *k = PEM_read_bio_PrivateKey(b, NULL, NULL, NULL);
-
-	if (!k) {
-		auto_ossl(BIO) again = tls_text(pem);
-
-		k = PEM_read_bio_PUBKEY(again, NULL, NULL, NULL);
-	}
-	if (!k)
-		return tls_err(ERR_INVALID, "read key");
-	ERR_clear_error();
-	*ret = k;
 	return NULL;
 }
 
 static struct err *use_pair(SSL_CTX *s, const char *cert_pem, const char *key_pem)
 {
-	auto_ossl(BIO) chain = tls_text(cert_pem);
+	auto_ossl(BIO) chain = ossl_text(cert_pem);
 	auto_ossl(X509) leaf = PEM_read_bio_X509(chain, NULL, NULL, NULL);
 	auto_ossl(EVP_PKEY) key = NULL;
 	X509 *more;
 	struct err *e;
 
 	if (!leaf || SSL_CTX_use_certificate(s, leaf) != 1)
-		return tls_err(ERR_INVALID, "read certificate");
+		return ossl_err(ERR_INVALID, "read certificate");
 	while ((more = PEM_read_bio_X509(chain, NULL, NULL, NULL)))
 		if (SSL_CTX_add0_chain_cert(s, more) != 1)
-			return tls_err(ERR_INVALID, "read certificate chain");
+			return ossl_err(ERR_INVALID, "read certificate chain");
 	ERR_clear_error(); /* the end of the text is an error to the library */
 
-	e = tls_read_key(key_pem, &key);
+	e = ossl_read_key(key_pem, &key);
 	if (e)
 		return e;
 	if (SSL_CTX_use_PrivateKey(s, key) != 1 || SSL_CTX_check_private_key(s) != 1)
-		return tls_err(ERR_INVALID, "use key");
+		return ossl_err(ERR_INVALID, "use key");
 	return NULL;
 }
 
@@ -109,7 +64,7 @@ static struct err *use_pair(SSL_CTX *s, const char *cert_pem, const char *key_pe
  * it. */
 static struct err *trust(SSL_CTX *s, const char *pem, bool as_client_ca)
 {
-	auto_ossl(BIO) b = tls_text(pem);
+	auto_ossl(BIO) b = ossl_text(pem);
 	X509_STORE *store = SSL_CTX_get_cert_store(s);
 	unsigned n = 0;
 
@@ -119,12 +74,12 @@ static struct err *trust(SSL_CTX *s, const char *pem, bool as_client_ca)
 		if (!x)
 			break;
 		if (X509_STORE_add_cert(store, x) != 1)
-			return tls_err(ERR_INVALID, "read CA certificate");
+			return ossl_err(ERR_INVALID, "read CA certificate");
 		if (as_client_ca && SSL_CTX_add_client_CA(s, x) != 1)
-			return tls_err(ERR_INVALID, "read CA certificate");
+			return ossl_err(ERR_INVALID, "read CA certificate");
 	}
 	if (!n)
-		return tls_err(ERR_INVALID, "read CA certificate");
+		return ossl_err(ERR_INVALID, "read CA certificate");
 	ERR_clear_error();
 	return NULL;
 }
@@ -209,7 +164,7 @@ struct err *tls_client_ctx(const struct tls_client_spec *spec, struct tls_ctx **
 	if (spec->ca_pem)
 		e = trust(s, spec->ca_pem, false);
 	else if (SSL_CTX_set_default_verify_paths(s) != 1)
-		e = tls_err(ERR_SYS, "read the system's CA certificates");
+		e = ossl_err(ERR_SYS, "read the system's CA certificates");
 	if (!e && spec->cert_pem)
 		e = use_pair(s, spec->cert_pem, spec->key_pem ? spec->key_pem : "");
 	if (e)

@@ -11,8 +11,7 @@
 struct stream;
 
 /*
- * TLS streams over OpenSSL, certificates and keys, signed tokens, hashes. Knows nothing of HTTP or
- * Kubernetes.
+ * TLS streams over OpenSSL, certificates and signed tokens. Knows nothing of HTTP or Kubernetes.
  */
 
 /* Contexts are counted: connections keep theirs alive. TLS 1.2 and 1.3, ALPN http/1.1. */
@@ -67,11 +66,9 @@ must_use struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_c
 				   struct tls_pair *ret);
 must_use struct err *tls_cert_expiry(const char *cert_pem, usec *ret);
 
-/* Tokens: JWT signed with ES256 by a P-256 key. claims is a JSON text; kid goes into the head. */
+/* Tokens: JWT signed with ES256 by a key of crypto/crypto.h. claims is a JSON text; kid goes
+ * into the head. */
 must_use struct err *tls_token_sign(const char *key_pem, const char *claims, char **ret);
 /* The claims text if the signature is good. Times and audiences are the caller's to judge.
  * ERR_UNAUTHENTICATED. */
 must_use struct err *tls_token_verify(const char *key_pem, const char *token, char **ret_claims);
-must_use struct err *tls_make_key(char **ret_pem);
-
-void sha256(const void *p, size_t len, unsigned char ret[32]);

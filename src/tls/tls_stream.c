@@ -91,7 +91,7 @@ static struct err *stream_err(const char *doing, int errnum)
 {
 	if (!ERR_peek_error() && errnum)
 		return err_sys(errnum, "%s", doing);
-	return tls_err(ERR_UNAVAILABLE, doing);
+	return ossl_err(ERR_UNAVAILABLE, doing);
 }
 
 /* What an unfinished operation means; natural: the direction it would block on anyway. */

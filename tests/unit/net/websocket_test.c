@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "net/http_server.h"
-#include "net/sha1_priv.h"
 #include "net/stream.h"
 #include "rig.h"
 #include "test.h"
@@ -141,30 +140,6 @@ static unsigned hear(struct talk *t, char *ret, size_t size)
 static unsigned code_of(const char *payload)
 {
 	return (unsigned)(unsigned char)payload[0] << 8 | (unsigned char)payload[1];
-}
-
-TEST(sha1_is_sha1)
-{
-	static const struct {
-		const char *text, *hash;
-	} rows[] = {
-		{ "", "da39a3ee5e6b4b0d3255bfef95601890afd80709" },
-		{ "abc", "a9993e364706816aba3e25717850c26c9cd0d89d" },
-		{ "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-		  "84983e441c3bd26ebaae4aa1f95129e5e54670f1" },
-		{ "0123456789012345678901234567890123456789012345678901234567890123456789",
-		  "194522b2bdb1f1838a2d2d24a248202001ac6838" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		unsigned char hash[20];
-		char hex[41];
-
-		sha1(rows[i].text, strlen(rows[i].text), hash);
-		for (size_t j = 0; j < 20; j++)
-			(void)snprintf(hex + 2 * j, 3, "%02x", hash[j]);
-		eq_str(hex, rows[i].hash);
-	}
 }
 
 TEST(messages_go_both_ways)

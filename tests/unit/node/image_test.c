@@ -38,31 +38,6 @@ TEST(names_are_completed_as_registries_do)
 	}
 }
 
-TEST(sha256_is_that_of_the_standard)
-{
-	static const struct {
-		const char *text, *sum;
-	} rows[] = {
-		{ "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
-		{ "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
-		{ "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-		  "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct sha256 s;
-		unsigned char sum[32];
-		char text[65];
-
-		sha256_init(&s);
-		for (const char *p = rows[i].text; *p; p++)
-			sha256_add(&s, p, 1);
-		sha256_end(&s, sum);
-		hex_encode(sum, 32, text);
-		eq_str(text, rows[i].sum);
-	}
-}
-
 static char *make_dir(void)
 {
 	char path[] = "/tmp/cay-image-XXXXXX";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/parse.h"
 #include "base/str.h"
+#include "crypto/crypto.h"
 #include "test.h"
 #include "tls/tls.h"
 
@@ -10,8 +11,8 @@ TEST(a_token_is_believed_by_its_key_alone)
 {
 	autofree char *key = NULL, *other = NULL, *token = NULL, *got = NULL;
 
-	works(tls_make_key(&key));
-	works(tls_make_key(&other));
+	works(signing_key_make(&key));
+	works(signing_key_make(&other));
 	works(tls_token_sign(key, claims, &token));
 	works(tls_token_verify(key, token, &got));
 	eq_str(got, claims);
@@ -23,7 +24,7 @@ TEST(a_token_changed_anywhere_is_refused)
 	autofree char *key = NULL, *token = NULL;
 	char *got;
 
-	works(tls_make_key(&key));
+	works(signing_key_make(&key));
 	works(tls_token_sign(key, claims, &token));
 	for (size_t i = 0; token[i]; i++) {
 		char was = token[i];
@@ -53,7 +54,7 @@ TEST(no_other_algorithm_is_taken)
 	const char *rest;
 	char *got;
 
-	works(tls_make_key(&key));
+	works(signing_key_make(&key));
 	works(tls_token_sign(key, claims, &token));
 	rest = strchr(token, '.');
 	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
@@ -71,7 +72,7 @@ TEST(misshapen_tokens_are_refused)
 	autofree char *huge = xcalloc(1, 100 * 1024);
 	char *got;
 
-	works(tls_make_key(&key));
+	works(signing_key_make(&key));
 	works(tls_token_sign(key, claims, &token));
 	longer = xasprintf("%s.x", token);
 	padded = xasprintf("%s==", token);
@@ -106,14 +107,4 @@ TEST(a_certificate_tells_when_it_ends)
 	is_true(end > now + (usec)3590 * 1000000 && end < now + (usec)3610 * 1000000);
 	fails(tls_cert_expiry("junk", &end), ERR_INVALID);
 	tls_pair_done(&ca);
-}
-
-TEST(sha256_is_sha256)
-{
-	unsigned char hash[32];
-	char hex[65];
-
-	sha256("abc", 3, hash);
-	hex_encode(hash, sizeof(hash), hex);
-	eq_str(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
