@@ -9,9 +9,10 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/str.h"
-#include "node/cgroup_priv.h"
-#include "node/instance_priv.h"
-#include "node/netlink_priv.h"
+#include "node/host/cgroup.h"
+#include "node/host/firewall.h"
+#include "node/host/instance.h"
+#include "node/host/netlink.h"
 #include "node/node.h"
 
 /*

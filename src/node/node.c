@@ -18,11 +18,14 @@
 #include "base/str.h"
 #include "client/access.h"
 #include "loop/loop.h"
-#include "node/cgroup_priv.h"
-#include "node/image_priv.h"
-#include "node/instance_priv.h"
-#include "node/netlink_priv.h"
-#include "node/pod_priv.h"
+#include "node/host/cgroup.h"
+#include "node/host/firewall.h"
+#include "node/host/inotify.h"
+#include "node/host/instance.h"
+#include "node/host/netlink.h"
+#include "node/host/numbers.h"
+#include "node/image/image.h"
+#include "node/pod/pod_priv.h"
 
 /*
  * The node as a whole: its start and end, and the queue of Pods that want a pass. A change of an
@@ -295,7 +298,7 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	if (!e)
 		e = images_open(n->data_dir, &n->images);
 	if (!e)
-		e = inotify_open(n, &n->inotify);
+		e = inotify_open(n->loop, &n->inotify);
 	if (!e && !inotify_add(n->inotify, images, IN_MOVED_TO, images_changed, n))
 		log_warn("image names cannot be followed, changes show at the next try");
 	return e;

@@ -142,13 +142,3 @@ void recover_sweep(struct node *n); /* after all Pods are known: removes what no
 
 /* access_node.c */
 struct access *node_access_new(struct node *n);
-
-/* inotify.c: one descriptor for all that follow files. */
-struct inotify;
-must_use struct err *inotify_open(struct node *n, struct inotify **ret);
-void inotify_free(struct inotify *i);
-struct inotify_watch;
-/* fn on every change of the file or directory. NULL when it cannot be watched. */
-struct inotify_watch *inotify_add(struct inotify *i, const char *path, uint32_t mask,
-				  void (*fn)(void *arg, uint32_t what), void *arg);
-void inotify_del(struct inotify_watch *w);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "node/image_priv.h"
+#include "node/image/image.h"
 
 /*
  * An archive that somebody else made. Beside the root lies a directory that no entry may touch:

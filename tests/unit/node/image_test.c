@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/image/image.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +9,6 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "node/image_priv.h"
 #include "node/node.h"
 #include "test.h"
 

@@ -6,10 +6,11 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/str.h"
-#include "node/instance_priv.h"
-#include "node/launch_priv.h"
-#include "node/pod_priv.h"
-#include "node/session_priv.h"
+#include "node/access/session_priv.h"
+#include "node/host/instance.h"
+#include "node/host/numbers.h"
+#include "node/launch/launch.h"
+#include "node/pod/pod_priv.h"
 #include "test.h"
 
 TEST(variables_are_expanded_as_kubernetes_does)

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "loop/loop.h"
+#include "node/access/session_priv.h"
+#include "node/host/inotify.h"
+
+/*
+ * Reads a container's log file, which the guest writes by itself. Reading is a job, one piece after
+ * the other; the end of the file ends the session, or waits for inotify when it is followed. The
+ * file may begin with a hole where old lines were given up.
+ */
+enum {
+	PIECE = 64 * 1024,
+};
+
+struct reader {
+	struct session_head head;
+	struct node *node;
+	const struct access_events *ev;
+	void *arg;
+	int fd;
+	int64_t tail, since_us, left; /* left: bytes that may still be told; < 0: any */
+	bool follow, timestamps;
+	struct inotify_watch *watch;
+	off_t at; /* -1: the begin is not found yet */
+	bool busy, paused, cancelled, changed, closed;
+	struct buf lines; /* read, not told yet */
+	char *piece;
+	ssize_t got;
+	struct container_ref {
+		struct node *node;
+		char *uid, *name, *root;
+	} of;
+};
+
+static const struct session_kind kind;
+static void read_on(struct reader *r);
+
+static void reader_free(struct reader *r)
+{
+	inotify_del(r->watch);
+	if (r->fd >= 0)
+		(void)close(r->fd);
+	buf_done(&r->lines);
+	free(r->piece);
+	free(r->of.uid);
+	free(r->of.name);
+	free(r->of.root);
+	free(r);
+}
+
+/* Whether the file can still grow. */
+static bool is_live(const struct reader *r)
+{
+	struct pod *p = map_get(r->of.node->pods, r->of.uid);
+	struct container *c = p ? pod_container(p, r->of.name) : NULL;
+
+	return c && str_eq(c->slot, r->of.root) && !r->closed;
+}
+
+/* Where the last `tail` lines begin; blocks. */
+static off_t find_tail(struct reader *r, off_t begin, off_t end)
+{
+	int64_t lines = -1; /* the last line's own end is not counted */
+	off_t at = end;
+
+	while (at > begin) {
+		size_t n = (size_t)MIN((off_t)PIECE, at - begin);
+
+		at -= (off_t)n;
+		if (pread(r->fd, r->piece, n, at) != (ssize_t)n)
+			return begin;
+		for (size_t i = n; i-- > 0;)
+			if (r->piece[i] == '\n' && ++lines == r->tail)
+				return at + (off_t)i + 1;
+	}
+	return begin;
+}
+
+static void find_begin(struct reader *r)
+{
+	off_t begin = lseek(r->fd, 0, SEEK_DATA);
+	struct stat st;
+
+	if (begin < 0 || fstat(r->fd, &st) < 0)
+		begin = st.st_size = 0;
+	r->at = begin;
+	if (r->tail >= 0)
+		r->at = find_tail(r, begin, st.st_size);
+}
+
+static void read_work(void *arg)
+{
+	struct reader *r = arg;
+
+	if (r->at < 0)
+		find_begin(r);
+	do
+		r->got = pread(r->fd, r->piece, PIECE, r->at);
+	while (r->got < 0 && errno == EINTR);
+}
+
+static bool too_old(const struct reader *r, const struct cri_line *l)
+{
+	autofree char *time = NULL;
+	usec t = 0;
+
+	if (!r->since_us)
+		return false;
+	time = xstrndup(l->time.p, l->time.len);
+	err_free(clock_parse(time, &t));
+	return t < r->since_us;
+}
+
+/* Output of one stream that lies together is told together. */
+struct told {
+	struct buf text;
+	bool is_stderr;
+};
+
+static void tell(struct reader *r, struct told *t)
+{
+	size_t n = t->text.len;
+
+	if (r->left >= 0)
+		n = (size_t)MIN((int64_t)n, r->left);
+	if (n && !r->cancelled) {
+		if (r->left >= 0)
+			r->left -= (int64_t)n;
+		r->ev->output(r->arg, t->is_stderr ? 2 : 1, buf_head(&t->text), n);
+	}
+	buf_clear(&t->text);
+}
+
+static void add_line(struct reader *r, struct told *t, struct span line)
+{
+	struct cri_line l;
+
+	if (!cri_parse(line, &l) || too_old(r, &l))
+		return;
+	if (t->text.len && t->is_stderr != l.is_stderr)
+		tell(r, t);
+	t->is_stderr = l.is_stderr;
+	if (r->timestamps) {
+		buf_add(&t->text, l.time.p, l.time.len);
+		buf_add_char(&t->text, ' ');
+	}
+	buf_add(&t->text, l.text.p, l.text.len);
+	if (!l.partial)
+		buf_add_char(&t->text, '\n');
+}
+
+static void tell_lines(struct reader *r)
+{
+	struct told t = { 0 };
+	const char *nl;
+
+	while (!r->cancelled && r->lines.len &&
+	       (nl = memchr(buf_head(&r->lines), '\n', r->lines.len))) {
+		size_t n = (size_t)(nl - buf_head(&r->lines));
+
+		add_line(r, &t, (struct span){ buf_head(&r->lines), n });
+		buf_eat(&r->lines, n + 1);
+	}
+	tell(r, &t);
+	buf_done(&t.text);
+	if (r->lines.len > 4 * PIECE)
+		buf_clear(&r->lines); /* no line of ours is so long */
+}
+
+static void finish(struct reader *r)
+{
+	r->ev->ended(r->arg, NULL, 0, 0);
+	reader_free(r);
+}
+
+static void read_done(void *arg)
+{
+	struct reader *r = arg;
+
+	r->busy = false;
+	if (!r->cancelled && r->got > 0) {
+		r->at += r->got;
+		buf_add(&r->lines, r->piece, (size_t)r->got);
+		r->busy = true; /* a cancel from within output() leaves the freeing to us */
+		tell_lines(r);
+		r->busy = false;
+	}
+	if (r->cancelled) {
+		reader_free(r);
+		return;
+	}
+	if (r->got > 0 && r->left != 0) {
+		read_on(r);
+		return;
+	}
+	if (r->left == 0 || !r->follow || (!is_live(r) && !r->changed)) {
+		finish(r);
+		return;
+	}
+	if (r->changed)
+		read_on(r);
+}
+
+static void read_on(struct reader *r)
+{
+	if (r->busy || r->paused)
+		return;
+	r->busy = true;
+	r->changed = false;
+	node_job(r->node, read_work, read_done, r);
+}
+
+/* The end of the guest closes the file, and nothing is written to it after that. */
+static void on_change(void *arg, uint32_t what)
+{
+	struct reader *r = arg;
+
+	r->changed = true;
+	if (what & (IN_CLOSE_WRITE | IN_IGNORED))
+		r->closed = true;
+	read_on(r);
+}
+
+static struct err *open_file(struct reader *r, const struct container *c)
+{
+	autofree char *dir = root_path(r->node, r->of.root), *path = xasprintf("%s/log", dir);
+
+	r->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (r->fd < 0)
+		return err_recode(err_sys(errno, "open the log of %s", c->name), ERR_UNAVAILABLE);
+	if (r->follow) {
+		r->watch = inotify_add(r->node->inotify, path, IN_MODIFY | IN_CLOSE_WRITE,
+				       on_change, r);
+		r->follow = r->watch != NULL; /* it is read as far as it is, then */
+	}
+	return NULL;
+}
+
+struct err *session_logs(void *ctx, const struct access_log_spec *spec,
+			 const struct access_events *ev, void *arg, void **ret)
+{
+	struct node *n = ctx;
+	struct container *c;
+	const char *root;
+	struct reader *r;
+	struct err *e = session_target(n, &spec->to, &c);
+
+	if (e)
+		return e;
+	if (spec->previous && !c->prev)
+		return err_new(ERR_NOT_FOUND,
+			       "previous terminated container \"%s\" in pod \"%s\" not found",
+			       c->name, spec->to.pod);
+	root = spec->previous || !c->root ? c->prev : c->root; /* the next attempt has no log yet */
+	if (!root)
+		return err_new(ERR_UNAVAILABLE, "read the log of %s: it has not started", c->name);
+	r = xnew(struct reader);
+	*r = (struct reader){ .head.kind = &kind,
+			      .node = n,
+			      .ev = ev,
+			      .arg = arg,
+			      .fd = -1,
+			      .at = -1,
+			      .tail = spec->tail,
+			      .since_us = spec->since_us,
+			      .left = spec->limit_bytes ? spec->limit_bytes : -1,
+			      .follow = spec->follow && !spec->previous,
+			      .timestamps = spec->timestamps };
+	r->piece = xmalloc(PIECE);
+	r->of.node = n;
+	r->of.uid = xstrdup(c->pod->uid);
+	r->of.name = xstrdup(c->name);
+	r->of.root = xstrdup(root);
+	e = open_file(r, c);
+	if (e) {
+		reader_free(r);
+		return e;
+	}
+	read_on(r);
+	*ret = r;
+	return NULL;
+}
+
+static void log_write_nothing(unused void *arg, unused const void *p, unused size_t len)
+{
+}
+
+static bool log_never_full(unused void *arg)
+{
+	return false;
+}
+
+static void log_end_nothing(unused void *arg)
+{
+}
+
+static void log_resize_nothing(unused void *arg, unused uint16_t cols, unused uint16_t rows)
+{
+}
+
+static void log_pause(void *arg, bool paused)
+{
+	struct reader *r = arg;
+
+	r->paused = paused;
+	if (!paused)
+		read_on(r);
+}
+
+static void log_cancel(void *arg)
+{
+	struct reader *r = arg;
+
+	r->cancelled = true;
+	if (!r->busy)
+		reader_free(r);
+}
+
+static const struct session_kind kind = {
+	.write = log_write_nothing,
+	.full = log_never_full,
+	.end_input = log_end_nothing,
+	.resize = log_resize_nothing,
+	.pause = log_pause,
+	.cancel = log_cancel,
+};

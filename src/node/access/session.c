@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "loop/loop.h"
+#include "node/access/session_priv.h"
+
+/*
+ * Exec and dial: one connection to the guest for each, with one stream. When the connection ends,
+ * the guest kills what was started on it, so a cancelled session leaves nothing behind.
+ *
+ * Output is credited back as it is handed on; a paused session stops reading its connection. Input
+ * beyond the guest's credit waits here, and full() says so.
+ */
+enum {
+	STREAM = 1,
+	INPUT_MAX = 64 * 1024, /* waiting for credit */
+	INPUT_FRAME = 32 * 1024,
+	CREDIT_STEP = 64 * 1024,
+};
+
+struct session {
+	struct session_head head;
+	struct node *node;
+	const struct access_events *ev;
+	void *arg;
+	struct guest_conn *conn;
+	bool dial, input_ended, end_sent, was_full;
+	struct buf input;
+	size_t credit;       /* bytes of input that the guest takes now */
+	uint32_t uncredited; /* bytes of output handed on, not yet credited */
+};
+
+static const struct session_kind kind;
+
+static void session_free(struct session *s)
+{
+	guest_conn_free(take(s->conn));
+	buf_done(&s->input);
+	free(s);
+}
+
+static void finish(struct session *s, const struct err *e, int code, int signum)
+{
+	guest_conn_free(take(s->conn));
+	s->ev->ended(s->arg, e, code, signum);
+	session_free(s);
+}
+
+/* What the credit allows goes out, and the end of input after the last byte. */
+static void push_input(struct session *s)
+{
+	struct buf *out = guest_conn_out(s->conn);
+
+	while (s->input.len && s->credit) {
+		size_t n = MIN(s->input.len, s->credit);
+
+		n = MIN(n, (size_t)INPUT_FRAME);
+		wire_put(out, WIRE_STDIN, STREAM, buf_head(&s->input), n);
+		buf_eat(&s->input, n);
+		s->credit -= n;
+	}
+	if (!s->input.len) {
+		buf_done(&s->input);
+		if (s->input_ended && !s->end_sent) {
+			s->end_sent = true;
+			wire_put(out, WIRE_STDIN, STREAM, NULL, 0);
+		}
+	}
+	guest_conn_kick(s->conn);
+}
+
+static void on_output(struct session *s, const struct wire_frame *f)
+{
+	uint32_t more;
+
+	s->uncredited += (uint32_t)f->len;
+	if (s->uncredited >= CREDIT_STEP) {
+		more = s->uncredited;
+		s->uncredited = 0;
+		wire_put_u32s(guest_conn_out(s->conn), WIRE_CREDIT, STREAM, &more, 1);
+		guest_conn_kick(s->conn);
+	}
+	s->ev->output(s->arg, f->type == WIRE_STDOUT ? 1 : 2, f->payload, f->len);
+}
+
+static void on_credit(struct session *s, const struct wire_frame *f)
+{
+	uint32_t more = 0;
+
+	err_free(wire_u32s_read(f, &more, 1));
+	s->credit += MIN((size_t)more, (size_t)1 << 24);
+	push_input(s);
+	if (s->was_full && s->input.len < INPUT_MAX) {
+		s->was_full = false;
+		if (s->ev->drained)
+			s->ev->drained(s->arg);
+	}
+}
+
+static void on_failed(struct session *s, const struct wire_frame *f)
+{
+	autofree char *text = NULL;
+	autoptr(err) e = NULL;
+	int errnum = 0;
+
+	e = wire_failed_read(f, &errnum, &text);
+	if (!e)
+		e = err_new(errnum == ENOENT         ? ERR_NOT_FOUND
+			    : errnum == EAGAIN       ? ERR_EXHAUSTED
+			    : errnum == ECONNREFUSED ? ERR_UNAVAILABLE
+						     : ERR_SYS,
+			    "%s", text);
+	finish(s, e, 0, 0);
+}
+
+static void on_exited(struct session *s, const struct wire_frame *f)
+{
+	uint32_t code = 0, signum = 0;
+	bool oom;
+	autoptr(err) e = wire_exited_read(f, &code, &signum, &oom);
+
+	finish(s, e, (int)code, (int)signum);
+}
+
+static void on_frame(void *arg, const struct wire_frame *f)
+{
+	struct session *s = arg;
+
+	if (f->stream != STREAM)
+		return;
+	if ((f->type == WIRE_STDOUT || f->type == WIRE_STDERR) && f->len)
+		on_output(s, f);
+	else if (f->type == WIRE_STDOUT && s->dial)
+		finish(s, NULL, 0,
+		       0); /* the port's end of sending is the end of a forwarded port */
+	else if (f->type == WIRE_CREDIT)
+		on_credit(s, f);
+	else if (f->type == WIRE_FAILED)
+		on_failed(s, f);
+	else if (f->type == WIRE_EXITED)
+		on_exited(s, f);
+}
+
+static void on_closed(void *arg, struct err *e)
+{
+	autoptr(err) owned = e;
+
+	finish(arg, owned, 0, 0);
+}
+
+static const struct guest_conn_events events = { .frame = on_frame, .closed = on_closed };
+
+static struct err *session_open(struct node *n, const struct access_target *to,
+				struct container **ret_c, struct session **ret)
+{
+	struct session *s;
+	struct err *e = session_target(n, to, ret_c);
+
+	if (e)
+		return e;
+	if ((*ret_c)->state != CONTAINER_RUNNING)
+		return err_new(ERR_UNAVAILABLE, "container %s of pod %s is not running",
+			       (*ret_c)->name, to->pod);
+	s = xnew(struct session);
+	s->head.kind = &kind;
+	s->node = n;
+	s->credit = WIRE_WINDOW;
+	e = guest_connect(n, (*ret_c)->slot, &events, s, &s->conn);
+	if (e) {
+		session_free(s);
+		return e;
+	}
+	*ret = s;
+	return NULL;
+}
+
+static const char **with_term(struct arena *a, const char **env)
+{
+	const char **list;
+	size_t n = 0;
+
+	for (; env[n]; n++)
+		if (str_starts(env[n], "TERM="))
+			return env;
+	list = arena_new_n(a, const char *, n + 2);
+	memcpy(list, env, n * sizeof(*env));
+	list[n] = "TERM=xterm";
+	return list;
+}
+
+static struct err *put_exec(struct session *s, struct container *c,
+			    const struct access_exec_spec *spec)
+{
+	autoptr(arena) a = arena_new();
+	struct wire_start w;
+	struct err *e = plan_start(c, a, &w);
+
+	if (e)
+		return e;
+	w.argv = (const char **)(uintptr_t)spec->argv;
+	w.flags = (spec->tty ? WIRE_TTY : 0) | (spec->stdin_open ? WIRE_STDIN_OPEN : 0);
+	if (spec->tty)
+		w.env = with_term(a, w.env);
+	w.cols = spec->cols;
+	w.rows = spec->rows;
+	if (!wire_start_fits(&w))
+		return err_new(ERR_TOO_LARGE, "execute: arguments and environment are too long");
+	wire_put_start(guest_conn_out(s->conn), WIRE_EXEC, STREAM, &w);
+	guest_conn_kick(s->conn);
+	return NULL;
+}
+
+struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
+			 const struct access_events *ev, void *arg, void **ret)
+{
+	struct container *c;
+	struct session *s;
+	struct err *e;
+
+	if (!spec->argv || !spec->argv[0])
+		return err_new(ERR_INVALID, "execute nothing: a command is needed");
+	e = session_open(ctx, &spec->to, &c, &s);
+	if (e)
+		return e;
+	s->ev = ev;
+	s->arg = arg;
+	s->input_ended = s->end_sent = !spec->stdin_open;
+	e = put_exec(s, c, spec);
+	if (e) {
+		session_free(s);
+		return e;
+	}
+	*ret = s;
+	return NULL;
+}
+
+struct err *session_dial(void *ctx, const struct access_target *to, uint16_t port,
+			 const struct access_events *ev, void *arg, void **ret)
+{
+	struct container *c;
+	struct session *s;
+	struct err *e = session_open(ctx, to, &c, &s);
+
+	if (e)
+		return e;
+	s->ev = ev;
+	s->arg = arg;
+	s->dial = true;
+	wire_put_u16s(guest_conn_out(s->conn), WIRE_DIAL, STREAM, &port, 1);
+	guest_conn_kick(s->conn);
+	*ret = s;
+	return NULL;
+}
+
+static void session_write(void *arg, const void *p, size_t len)
+{
+	struct session *s = arg;
+
+	if (s->input_ended)
+		return;
+	buf_add(&s->input, p, len);
+	push_input(s);
+}
+
+static bool session_full(void *arg)
+{
+	struct session *s = arg;
+
+	if (s->input.len >= INPUT_MAX)
+		s->was_full = true;
+	return s->was_full;
+}
+
+static void session_end_input(void *arg)
+{
+	struct session *s = arg;
+
+	s->input_ended = true;
+	push_input(s);
+}
+
+static void session_resize(void *arg, uint16_t cols, uint16_t rows)
+{
+	struct session *s = arg;
+	uint16_t size[2] = { cols, rows };
+
+	wire_put_u16s(guest_conn_out(s->conn), WIRE_RESIZE, STREAM, size, 2);
+	guest_conn_kick(s->conn);
+}
+
+static void session_pause(void *arg, bool paused)
+{
+	guest_conn_pause(((struct session *)arg)->conn, paused);
+}
+
+static void session_cancel(void *arg)
+{
+	session_free(arg);
+}
+
+static const struct session_kind kind = {
+	.write = session_write,
+	.full = session_full,
+	.end_input = session_end_input,
+	.resize = session_resize,
+	.pause = session_pause,
+	.cancel = session_cancel,
+};

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/host/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+/*
+ * Which controller lives in which hierarchy is read from the mount table. A limit goes to the
+ * hierarchy that has its controller. On a hybrid host the version 2 tree has no controllers, but
+ * still says what belongs together and kills it in one write.
+ */
+struct hier {
+	char *mount;  /* "/sys/fs/cgroup/memory" */
+	unsigned has; /* CGROUP_* */
+	bool v2;
+};
+
+struct cgroups {
+	char *parent;
+	struct hier *hier;
+	size_t n;
+	unsigned have;
+};
+
+static const struct {
+	const char *name;
+	unsigned bit;
+} controllers[] = {
+	{ "memory", CGROUP_MEMORY },   { "cpu", CGROUP_CPU },           { "pids", CGROUP_PIDS },
+	{ "cpuacct", CGROUP_CPUACCT }, { "name=systemd", CGROUP_TREE },
+};
+
+static unsigned controllers_of(const char *list, char sep)
+{
+	struct span rest = SPAN(list);
+	unsigned has = 0;
+
+	while (rest.p) {
+		struct span one = span_cut(rest, sep, &rest);
+
+		for (size_t i = 0; i < ARRAY_LEN(controllers); i++)
+			if (span_eq(one, controllers[i].name))
+				has |= controllers[i].bit;
+	}
+	return has;
+}
+
+static void add_hier(struct cgroups *c, const char *mount, unsigned has, bool v2)
+{
+	has &= ~c->have; /* a controller is in one hierarchy; its second mount says nothing new */
+	if (!has)
+		return;
+	c->hier = xrealloc(c->hier, (c->n + 1) * sizeof(*c->hier));
+	c->hier[c->n++] = (struct hier){ xstrdup(mount), has, v2 };
+	c->have |= has;
+}
+
+/* The version 2 controllers that may be handed to our groups. */
+static unsigned v2_controllers(const char *mount, const char *parent, bool make)
+{
+	autofree char *list_path = xasprintf("%s/cgroup.controllers", mount);
+	autofree char *root = xasprintf("%s/cgroup.subtree_control", mount);
+	autofree char *below = xasprintf("%s/%s/cgroup.subtree_control", mount, parent);
+	autofree char *dir = xasprintf("%s/%s", mount, parent);
+	autofree char *got = NULL, *list = NULL;
+	unsigned has = 0;
+	char *nl;
+
+	err_free(file_read(AT_FDCWD, list_path, 4096, &list, NULL));
+	if (make && list && *list && *list != '\n') {
+		/* Each by itself: one that is missing or taken must not cost the others. */
+		err_free(file_write(AT_FDCWD, root, "+memory"));
+		err_free(file_write(AT_FDCWD, root, "+cpu"));
+		err_free(file_write(AT_FDCWD, root, "+pids"));
+		(void)mkdir(dir, 0755);
+		err_free(file_write(AT_FDCWD, below, "+memory"));
+		err_free(file_write(AT_FDCWD, below, "+cpu"));
+		err_free(file_write(AT_FDCWD, below, "+pids"));
+	}
+	err_free(file_read(AT_FDCWD, below, 4096, &got, NULL));
+	if (got) {
+		nl = strchr(got, '\n');
+		if (nl)
+			*nl = '\0';
+		has = controllers_of(got, ' ');
+	}
+	return has;
+}
+
+/* A line of /proc/self/mountinfo: id parent dev root mountpoint options ... - type source super */
+static bool mount_line(char *line, char **ret_at, char **ret_type, char **ret_super)
+{
+	char *save = NULL, *word;
+	unsigned i = 0;
+
+	*ret_at = *ret_type = *ret_super = NULL;
+	for (word = strtok_r(line, " ", &save); word; word = strtok_r(NULL, " ", &save), i++) {
+		if (i == 4)
+			*ret_at = word;
+		if (i > 5 && str_eq(word, "-"))
+			break;
+	}
+	if (!word)
+		return false;
+	*ret_type = strtok_r(NULL, " ", &save);
+	(void)strtok_r(NULL, " ", &save);
+	*ret_super = strtok_r(NULL, " ", &save);
+	return *ret_at && *ret_type && *ret_super;
+}
+
+static void read_mounts(struct cgroups *c, char *text, bool want_v2, bool make)
+{
+	char *save = NULL;
+
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *at, *type, *super;
+
+		if (!mount_line(line, &at, &type, &super))
+			continue;
+		if (want_v2 && str_eq(type, "cgroup2"))
+			add_hier(c, at, CGROUP_TREE | v2_controllers(at, c->parent, make), true);
+		else if (!want_v2 && str_eq(type, "cgroup"))
+			add_hier(c, at, controllers_of(super, ','), false);
+	}
+}
+
+static struct err *make_parents(struct cgroups *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *dir = xasprintf("%s/%s", c->hier[i].mount, c->parent);
+
+		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+			return err_sys(errno, "make control group %s", dir);
+	}
+	return NULL;
+}
+
+struct err *cgroups_open(const char *parent, bool make, struct cgroups **ret)
+{
+	autoptr(cgroups) c = xnew(struct cgroups);
+	autofree char *text = NULL, *again = NULL;
+	struct err *e;
+
+	c->parent = xstrdup(parent);
+	e = file_read(AT_FDCWD, "/proc/self/mountinfo", 8 << 20, &text, NULL);
+	if (e)
+		return e;
+	again = xstrdup(text);
+	read_mounts(c, text, true, make);
+	read_mounts(c, again, false, make);
+	if (!c->n)
+		return err_new(ERR_UNSUPPORTED, "find a mounted control group hierarchy");
+	e = make ? make_parents(c) : NULL;
+	if (e)
+		return e;
+	*ret = take(c);
+	return NULL;
+}
+
+void cgroups_free(struct cgroups *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->n; i++)
+		free(c->hier[i].mount);
+	free(c->hier);
+	free(c->parent);
+	free(c);
+}
+
+unsigned cgroups_have(const struct cgroups *c)
+{
+	return c->have;
+}
+
+static char *group_path(const struct cgroups *c, const struct hier *h, const char *name,
+			const char *file)
+{
+	return xasprintf("%s/%s/%s%s%s", h->mount, c->parent, name, file ? "/" : "",
+			 file ? file : "");
+}
+
+struct err *cgroup_make(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
+
+		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+			return err_sys(errno, "make control group %s", dir);
+	}
+	return NULL;
+}
+
+struct err *cgroup_enter(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *procs = group_path(c, &c->hier[i], name, "cgroup.procs");
+		struct err *e = file_write(AT_FDCWD, procs, "0");
+
+		if (e)
+			return err_wrap(e, "enter control group");
+	}
+	return NULL;
+}
+
+static struct err *set(const struct cgroups *c, const struct hier *h, const char *name,
+		       const char *file, const char *fmt, ...) printf_like(5, 6);
+
+static struct err *set(const struct cgroups *c, const struct hier *h, const char *name,
+		       const char *file, const char *fmt, ...)
+{
+	autofree char *path = group_path(c, h, name, file);
+	char text[64];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return file_write(AT_FDCWD, path, text);
+}
+
+static struct err *limit_memory(const struct cgroups *c, const struct hier *h, const char *name,
+				int64_t bytes)
+{
+	struct err *e;
+
+	if (h->v2) {
+		e = set(c, h, name, "memory.max", "%lld", (long long)bytes);
+		err_free(set(c, h, name, "memory.swap.max", "0")); /* a kernel may have no swap */
+		return e;
+	}
+	e = set(c, h, name, "memory.limit_in_bytes", "%lld", (long long)bytes);
+	err_free(set(c, h, name, "memory.memsw.limit_in_bytes", "%lld", (long long)bytes));
+	return e;
+}
+
+static struct err *limit_cpu(const struct cgroups *c, const struct hier *h, const char *name,
+			     const struct cgroup_limits *l)
+{
+	enum {
+		PERIOD_US = 100000
+	};
+	long long quota = MAX(l->cpu_milli * PERIOD_US / 1000, (int64_t)1000);
+	long long shares = MIN(MAX(l->cpu_share * 1024 / 1000, (int64_t)2), (int64_t)262144);
+	struct err *e = NULL;
+
+	if (h->v2) {
+		err_free(set(c, h, name, "cpu.weight", "%lld", 1 + ((shares - 2) * 9999) / 262142));
+		if (l->cpu_milli)
+			e = set(c, h, name, "cpu.max", "%lld %d", quota, PERIOD_US);
+		return e;
+	}
+	err_free(set(c, h, name, "cpu.shares", "%lld", shares));
+	if (l->cpu_milli) {
+		err_free(set(c, h, name, "cpu.cfs_period_us", "%d", PERIOD_US));
+		e = set(c, h, name, "cpu.cfs_quota_us", "%lld", quota);
+	}
+	return e;
+}
+
+struct err *cgroup_limit(const struct cgroups *c, const char *name, const struct cgroup_limits *l)
+{
+	struct err *e = NULL;
+
+	for (size_t i = 0; i < c->n && !e; i++) {
+		const struct hier *h = &c->hier[i];
+
+		if ((h->has & CGROUP_MEMORY) && l->memory)
+			e = limit_memory(c, h, name, l->memory);
+		if (!e && (h->has & CGROUP_CPU) && (l->cpu_milli || l->cpu_share))
+			e = limit_cpu(c, h, name, l);
+		if (!e && (h->has & CGROUP_PIDS) && l->pids)
+			e = set(c, h, name, "pids.max", "%lld", (long long)l->pids);
+	}
+	return err_wrap(e, "set limits");
+}
+
+int64_t cgroup_oom_kills(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *path = NULL, *text = NULL;
+		const char *at;
+		int64_t n = 0;
+
+		if (!(c->hier[i].has & CGROUP_MEMORY))
+			continue;
+		path = group_path(c, &c->hier[i], name,
+				  c->hier[i].v2 ? "memory.events" : "memory.oom_control");
+		err_free(file_read(AT_FDCWD, path, 4096, &text, NULL));
+		at = text ? strstr(text, "oom_kill ") : NULL;
+		for (at = at ? at + 9 : ""; *at >= '0' && *at <= '9'; at++)
+			n = n * 10 + (*at - '0');
+		return n;
+	}
+	return 0;
+}
+
+void cgroup_each_pid(const char *path, void (*fn)(void *arg, pid_t pid), void *arg)
+{
+	autofree char *procs = xasprintf("%s/cgroup.procs", path);
+	autofree char *text = NULL;
+	char *save = NULL;
+
+	err_free(file_read(AT_FDCWD, procs, 4 << 20, &text, NULL));
+	for (char *w = text ? strtok_r(text, "\n", &save) : NULL; w;
+	     w = strtok_r(NULL, "\n", &save)) {
+		int64_t pid = 0;
+
+		err_free(parse_int(w, 1, INT32_MAX, &pid));
+		if (pid)
+			fn(arg, (pid_t)pid);
+	}
+}
+
+static void kill_pid(unused void *arg, pid_t pid)
+{
+	(void)kill(pid, SIGKILL); /* it was in our group a moment ago */
+}
+
+void cgroup_kill(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
+
+		if (c->hier[i].v2) {
+			struct err *e = set(c, &c->hier[i], name, "cgroup.kill", "1");
+
+			if (!e)
+				return;
+			err_free(e);
+		}
+		cgroup_each_pid(dir, kill_pid, NULL);
+	}
+}
+
+struct err *cgroup_remove(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
+
+		if (!rmdir(dir) || errno == ENOENT)
+			continue;
+		if (errno == EBUSY)
+			return err_new(ERR_UNAVAILABLE, "remove control group %s: it is in use",
+				       dir);
+		return err_sys(errno, "remove control group %s", dir);
+	}
+	return NULL;
+}
+
+void cgroups_remove_parent(const struct cgroups *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *dir = xasprintf("%s/%s", c->hier[i].mount, c->parent);
+
+		(void)rmdir(dir); /* refused while anything is in it */
+	}
+}
+
+void cgroups_each(const struct cgroups *c,
+		  void (*fn)(void *arg, const char *name, const char *path), void *arg)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *dir = xasprintf("%s/%s", c->hier[i].mount, c->parent);
+		DIR *d = opendir(dir);
+		struct dirent *de;
+
+		while (d && (de = readdir(d))) {
+			autofree char *path = NULL;
+
+			if (de->d_type != DT_DIR || de->d_name[0] == '.')
+				continue;
+			path = xasprintf("%s/%s", dir, de->d_name);
+			fn(arg, de->d_name, path);
+		}
+		if (d)
+			closedir(d);
+	}
+}

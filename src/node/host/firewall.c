@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/host/firewall.h"
+
+#include <nftables/libnftables.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "node/host/instance.h"
+
+/*
+ * One nftables table for an instance, loaded at its start. Links are matched by the instance's name
+ * prefix and a packet's source is checked against the routes (each sandbox has one to its link), so
+ * a Pod's coming and going changes nothing here.
+ *
+ * From a sandbox: answers to what the host asked, and the public Internet where the host forwards
+ * (it does not unless told to). Not: the host, other sandboxes, private networks, the metadata
+ * address, IPv6. Into a sandbox: the host alone.
+ */
+static const char rules[] =
+	"table inet cay_%1$s {\n"
+	"	chain spoof {\n"
+	"		type filter hook prerouting priority -310; policy accept;\n"
+	"		iifname \"cay%1$s*\" fib saddr . iif oif missing counter drop\n"
+	"	}\n"
+	"	chain to_host {\n"
+	"		type filter hook input priority -10; policy accept;\n"
+	"		iifname \"cay%1$s*\" ct state established,related accept\n"
+	"		iifname \"cay%1$s*\" counter drop\n"
+	"	}\n"
+	"	chain through {\n"
+	"		type filter hook forward priority -10; policy accept;\n"
+	"		iifname \"cay%1$s*\" jump from_sandbox\n"
+	"		oifname \"cay%1$s*\" ct state established,related accept\n"
+	"		oifname \"cay%1$s*\" counter drop\n"
+	"	}\n"
+	"	chain from_sandbox {\n"
+	"		oifname \"cay*\" counter drop\n"
+	"		meta nfproto != ipv4 counter drop\n"
+	"		ip daddr { 0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, "
+	"172.16.0.0/12, 192.0.2.0/24, 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3 } counter drop\n"
+	"	}\n"
+	"	chain hide {\n"
+	"		type nat hook postrouting priority 100; policy accept;\n"
+	"		ip saddr %2$s/%3$d oifname != \"cay*\" oifname != \"lo\" masquerade\n"
+	"	}\n"
+	"}\n";
+
+static struct err *run(const char *commands)
+{
+	struct nft_ctx *ctx = nft_ctx_new(NFT_CTX_DEFAULT);
+	struct err *e = NULL;
+
+	if (!ctx)
+		return err_new(ERR_INTERNAL, "open nftables");
+	(void)nft_ctx_buffer_error(ctx);
+	(void)nft_ctx_buffer_output(ctx);
+	if (nft_run_cmd_from_buffer(ctx, commands)) {
+		const char *text = nft_ctx_get_error_buffer(ctx);
+
+		e = err_new(ERR_SYS, "change packet filter: %.*s",
+			    (int)strcspn(str_or(text, ""), "\n"), str_or(text, ""));
+	}
+	nft_ctx_free(ctx);
+	return e;
+}
+
+/* The old table goes and the new one comes in one transaction. */
+struct err *firewall_load(const struct instance *i)
+{
+	autobuf text = { 0 };
+	char pool[16];
+
+	instance_addr_text(i, 0, pool);
+	buf_printf(&text, "add table inet cay_%s\ndelete table inet cay_%s\n", i->id, i->id);
+	buf_printf(&text, rules, i->id, pool, POOL_PREFIX);
+	return run(buf_str(&text));
+}
+
+struct err *firewall_remove(const struct instance *i)
+{
+	autofree char *text =
+		xasprintf("add table inet cay_%s\ndelete table inet cay_%s\n", i->id, i->id);
+
+	return run(text);
+}
+
+bool firewall_present(const struct instance *i)
+{
+	autofree char *text = xasprintf("list table inet cay_%s\n", i->id);
+	struct err *e = run(text);
+	bool there = !e;
+
+	err_free(e);
+	return there;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+struct instance;
+
+/* The instance's nftables table. It is loaded whole; Pods that come and go change nothing in it. */
+must_use struct err *firewall_load(const struct instance *i);
+must_use struct err *firewall_remove(const struct instance *i); /* absent is fine */
+bool firewall_present(const struct instance *i);

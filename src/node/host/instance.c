@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/host/instance.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/parse.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "node/host/netlink.h"
+
+static const uint32_t all_pools = 0x64400000; /* 100.64.0.0/10 */
+enum {
+	N_POOLS = 1 << (POOL_PREFIX - 10),
+};
+
+struct used {
+	bool pool[N_POOLS];
+};
+
+static void note_route(void *arg, const struct netlink_route *r)
+{
+	struct used *u = arg;
+	uint32_t dst = ntohl(r->dst);
+	unsigned first, n;
+
+	if (r->prefix < 10 || (dst & 0xffc00000) != all_pools)
+		return;
+	first = (dst - all_pools) >> (32 - POOL_PREFIX);
+	n = r->prefix >= POOL_PREFIX ? 1 : 1u << (POOL_PREFIX - r->prefix);
+	for (unsigned i = first; i < first + n && i < N_POOLS; i++)
+		u->pool[i] = true;
+}
+
+/* A part of the shared address space that no route of this machine mentions. */
+static struct err *choose_pool(struct instance *i)
+{
+	autoptr(netlink) nl = NULL;
+	struct used used = { 0 };
+	unsigned first = (unsigned)(random_u64() % N_POOLS);
+	struct err *e = netlink_open(&nl);
+
+	if (!e)
+		e = netlink_each_route(nl, note_route, &used);
+	if (e)
+		return e;
+	for (unsigned n = 0; n < N_POOLS; n++) {
+		unsigned p = (first + n) % N_POOLS;
+
+		if (used.pool[p])
+			continue;
+		i->pool = all_pools + (p << (32 - POOL_PREFIX));
+		return NULL;
+	}
+	return err_new(ERR_EXHAUSTED, "find a free address range in 100.64.0.0/10");
+}
+
+static struct err *save(const struct instance *i, const char *path)
+{
+	autoptr(json_doc) d = json_doc_new();
+	autobuf text = { 0 };
+	char pool[16];
+
+	instance_addr_text(i, 0, pool);
+	json_set_root(d, json_obj(d));
+	json_set_str(d, json_root(d), "id", i->id);
+	json_set(d, json_root(d), "pool", json_new_strf(d, "%s/%d", pool, POOL_PREFIX));
+	json_set_str(d, json_root(d), "runDir", i->run_dir);
+	json_write_pretty(json_root(d), &text);
+	return file_write_atomic(AT_FDCWD, path, buf_head(&text), text.len, 0600);
+}
+
+static struct err *load(struct instance *i, const char *path)
+{
+	autofree char *text = NULL;
+	autoptr(json_doc) d = NULL;
+	const char *id, *pool;
+	struct in_addr a;
+	size_t len;
+	struct err *e = file_read(AT_FDCWD, path, 65536, &text, &len);
+
+	if (!e)
+		e = json_parse(text, len, NULL, &d);
+	if (e)
+		return e;
+	id = json_get_str(json_root(d), "id");
+	pool = json_get_str(json_root(d), "pool");
+	if (!id || strlen(id) != INSTANCE_ID_LEN || !pool)
+		return err_new(ERR_CORRUPT, "read %s: no id or pool in it", path);
+	memcpy(i->id, id, sizeof(i->id));
+	free(text);
+	text = xstrndup(pool, strcspn(pool, "/"));
+	if (inet_pton(AF_INET, text, &a) != 1)
+		return err_new(ERR_CORRUPT, "read %s: pool %s", path, pool);
+	i->pool = ntohl(a.s_addr);
+	if (!i->run_dir)
+		i->run_dir = xstrdup(json_get_str(json_root(d), "runDir"));
+	return NULL;
+}
+
+static struct err *take_lock(struct instance *i, const char *dir)
+{
+	autofree char *path = xasprintf("%s/lock", dir);
+
+	i->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (i->lock < 0)
+		return err_sys(errno, "open %s", path);
+	if (flock(i->lock, LOCK_EX | LOCK_NB) < 0)
+		return err_new(ERR_CONFLICT, "lock %s: another node runs on this data directory",
+			       path);
+	return NULL;
+}
+
+static struct err *make_new(struct instance *i, const char *path)
+{
+	struct err *e;
+
+	random_hex(i->id, INSTANCE_ID_LEN);
+	if (!i->run_dir)
+		i->run_dir = xasprintf("/run/cay/%s", i->id);
+	e = choose_pool(i);
+	return e ? e : save(i, path);
+}
+
+struct err *instance_open(const char *data_dir, const char *run_dir, bool make,
+			  struct instance **ret)
+{
+	autofree char *dir = xasprintf("%s/node", data_dir);
+	autofree char *path = xasprintf("%s/instance.json", dir);
+	autoptr(instance) i = xnew(struct instance);
+	struct err *e;
+
+	i->lock = -1;
+	i->data_dir = xstrdup(data_dir);
+	i->run_dir = xstrdup(run_dir);
+	e = make ? file_mkdirs(dir, 0700) : NULL;
+	if (!e && make)
+		e = take_lock(i, dir);
+	if (e)
+		return e;
+	e = load(i, path);
+	if (err_is(e, ERR_NOT_FOUND) && make) {
+		err_free(e);
+		e = make_new(i, path);
+	} else if (!e && make && run_dir) {
+		e = save(i, path);
+	}
+	if (e)
+		return err_wrap(e, "open instance");
+	*ret = take(i);
+	return NULL;
+}
+
+void instance_free(struct instance *i)
+{
+	if (!i)
+		return;
+	if (i->lock >= 0)
+		(void)close(i->lock);
+	free(i->data_dir);
+	free(i->run_dir);
+	free(i);
+}
+
+bool instance_running(const struct instance *i)
+{
+	autofree char *path = xasprintf("%s/node/lock", i->data_dir);
+	autoclose fd = open(path, O_RDWR | O_CLOEXEC);
+
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
+}
+
+char *instance_cgroup(const struct instance *i)
+{
+	return xasprintf("cay-%s", i->id);
+}
+
+void instance_ifname(const struct instance *i, unsigned n, char ret[16])
+{
+	(void)snprintf(ret, 16, "cay%s%x", i->id, n);
+}
+
+bool instance_owns_ifname(const struct instance *i, const char *name, unsigned *ret_n)
+{
+	char prefix[16];
+	unsigned n = 0;
+
+	(void)snprintf(prefix, sizeof(prefix), "cay%s", i->id);
+	if (!str_starts(name, prefix))
+		return false;
+	for (const char *p = name + strlen(prefix); *p; p++) {
+		const char *digit = strchr("0123456789abcdef", *p);
+
+		if (!digit || n >= POOL_SIZE)
+			return false;
+		n = n * 16 + (unsigned)(digit - "0123456789abcdef");
+	}
+	*ret_n = n;
+	return true;
+}
+
+uint32_t instance_addr(const struct instance *i, unsigned n)
+{
+	return htonl(i->pool + n);
+}
+
+void instance_addr_text(const struct instance *i, unsigned n, char ret[16])
+{
+	struct in_addr a = { instance_addr(i, n) };
+
+	(void)inet_ntop(AF_INET, &a, ret, 16);
+}
+
+bool instance_addr_place(const struct instance *i, const char *text, unsigned *ret_n)
+{
+	struct in_addr a;
+
+	if (!text || inet_pton(AF_INET, text, &a) != 1 || ntohl(a.s_addr) - i->pool >= POOL_SIZE)
+		return false;
+	*ret_n = ntohl(a.s_addr) - i->pool;
+	return true;
+}
+
+struct err *instance_net_up(const struct instance *i, struct netlink *nl)
+{
+	struct netlink_route nowhere = { .dst = instance_addr(i, 0),
+					 .prefix = POOL_PREFIX,
+					 .unreachable = true };
+
+	netlink_add_addr(nl, 1, instance_addr(i, 1), 32);
+	netlink_add_route(nl, &nowhere);
+	return err_wrap(netlink_commit(nl), "set up the address pool");
+}
+
+void instance_net_down(const struct instance *i, struct netlink *nl)
+{
+	struct netlink_route nowhere = { .dst = instance_addr(i, 0),
+					 .prefix = POOL_PREFIX,
+					 .unreachable = true };
+
+	netlink_del_addr(nl, 1, instance_addr(i, 1), 32);
+	netlink_del_route(nl, &nowhere);
+	err_free(netlink_commit(nl)); /* what is not there needs no removal */
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct netlink;
+
+/*
+ * What an instance is called on the host, kept in data_dir/node/instance.json. All names of things
+ * that it makes are derived from here:
+ *
+ *   control groups   cay-<id>/<slot>       links      cay<id><n>, n from the address
+ *   nftables table   inet cay_<id>         addresses  a /18 of 100.64.0.0/10, its first on lo
+ *   sockets          <run_dir>/<slot>.sock
+ */
+enum {
+	POOL_PREFIX = 18,
+	POOL_SIZE = 1 << (32 - POOL_PREFIX),
+	POOL_FIRST = 2, /* 0 is the network, 1 the gateway */
+	INSTANCE_ID_LEN = 5,
+};
+
+struct instance {
+	char id[INSTANCE_ID_LEN + 1];
+	char *data_dir, *run_dir;
+	uint32_t pool; /* host order */
+	int lock;      /* held while the node runs; -1: not ours */
+};
+
+/* Reads it; make: makes it on the first start and takes the lock (ERR_CONFLICT: someone has it).
+ * Without make, ERR_NOT_FOUND when there never was a node here. run_dir NULL: the one it had. */
+must_use struct err *instance_open(const char *data_dir, const char *run_dir, bool make,
+				   struct instance **ret);
+void instance_free(struct instance *i);
+AUTOPTR(instance)
+bool instance_running(const struct instance *i); /* a node holds the lock */
+
+char *instance_cgroup(const struct instance *i);
+/* n: the address's place in the pool. */
+void instance_ifname(const struct instance *i, unsigned n, char ret[16]);
+bool instance_owns_ifname(const struct instance *i, const char *name, unsigned *ret_n);
+uint32_t instance_addr(const struct instance *i, unsigned n); /* network order */
+void instance_addr_text(const struct instance *i, unsigned n, char ret[16]);
+bool instance_addr_place(const struct instance *i, const char *text, unsigned *ret_n);
+
+/* The gateway address on lo, and a route that swallows the addresses nobody has. */
+must_use struct err *instance_net_up(const struct instance *i, struct netlink *nl);
+void instance_net_down(const struct instance *i, struct netlink *nl);

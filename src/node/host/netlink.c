@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/host/netlink.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+
+/*
+ * A batch is one datagram of several messages, each answered with an acknowledgement that carries
+ * its sequence number.
+ */
+enum {
+	MESSAGE_MAX = 1024,
+	RECEIVE = 32 * 1024,
+};
+
+struct netlink {
+	struct mnl_socket *sock;
+	struct buf batch;
+	unsigned n_messages;
+	unsigned seq;
+	char *room; /* RECEIVE bytes */
+};
+
+struct err *netlink_open(struct netlink **ret)
+{
+	autoptr(netlink) n = xnew(struct netlink);
+
+	n->sock = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	if (!n->sock || mnl_socket_bind(n->sock, 0, MNL_SOCKET_AUTOPID) < 0)
+		return err_sys(errno, "open a netlink socket");
+	n->room = xmalloc(RECEIVE);
+	*ret = take(n);
+	return NULL;
+}
+
+void netlink_free(struct netlink *n)
+{
+	if (!n)
+		return;
+	if (n->sock)
+		(void)mnl_socket_close(n->sock);
+	buf_done(&n->batch);
+	free(n->room);
+	free(n);
+}
+
+static struct nlmsghdr *begin(char *at, uint16_t type, uint16_t flags)
+{
+	struct nlmsghdr *h = mnl_nlmsg_put_header(at);
+
+	h->nlmsg_type = type;
+	h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags);
+	return h;
+}
+
+static void add(struct netlink *n, struct nlmsghdr *h)
+{
+	h->nlmsg_seq = ++n->seq;
+	buf_add(&n->batch, h, h->nlmsg_len);
+	n->n_messages++;
+}
+
+static void put_no_ipv6(struct nlmsghdr *h)
+{
+	struct nlattr *spec = mnl_attr_nest_start(h, IFLA_AF_SPEC);
+	struct nlattr *inet6 = mnl_attr_nest_start(h, AF_INET6);
+
+	mnl_attr_put_u8(h, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
+	mnl_attr_nest_end(h, inet6);
+	mnl_attr_nest_end(h, spec);
+}
+
+void netlink_add_veth(struct netlink *n, const struct netlink_veth *v)
+{
+	_Alignas(8) char room[MESSAGE_MAX];
+	struct nlmsghdr *h = begin(room, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
+	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i)), *p;
+	struct nlattr *info, *data, *peer;
+
+	i->ifi_flags = 0; /* netlink_set_up() comes once it can be told to have no IPv6 address */
+	mnl_attr_put_strz(h, IFLA_IFNAME, v->name);
+	mnl_attr_put(h, IFLA_ADDRESS, 6, v->mac);
+	info = mnl_attr_nest_start(h, IFLA_LINKINFO);
+	mnl_attr_put_strz(h, IFLA_INFO_KIND, "veth");
+	data = mnl_attr_nest_start(h, IFLA_INFO_DATA);
+	peer = mnl_attr_nest_start(h, VETH_INFO_PEER);
+	p = mnl_nlmsg_put_extra_header(h, sizeof(*p));
+	p->ifi_flags = 0;
+	mnl_attr_put_strz(h, IFLA_IFNAME, v->peer_name);
+	mnl_attr_put(h, IFLA_ADDRESS, 6, v->peer_mac);
+	mnl_attr_put_u32(h, IFLA_NET_NS_FD, (uint32_t)v->peer_ns);
+	mnl_attr_nest_end(h, peer);
+	mnl_attr_nest_end(h, data);
+	mnl_attr_nest_end(h, info);
+	add(n, h);
+}
+
+void netlink_set_up(struct netlink *n, unsigned ifindex, bool ipv6)
+{
+	_Alignas(8) char room[MESSAGE_MAX];
+	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
+	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
+
+	i->ifi_index = (int)ifindex;
+	i->ifi_flags = i->ifi_change = IFF_UP;
+	if (!ipv6)
+		put_no_ipv6(h);
+	add(n, h);
+}
+
+static void change_addr(struct netlink *n, uint16_t type, unsigned ifindex, uint32_t addr,
+			uint8_t prefix)
+{
+	_Alignas(8) char room[MESSAGE_MAX];
+	uint16_t flags = type == RTM_NEWADDR ? NLM_F_CREATE | NLM_F_REPLACE : 0;
+	struct nlmsghdr *h = begin(room, type, flags);
+	struct ifaddrmsg *a = mnl_nlmsg_put_extra_header(h, sizeof(*a));
+
+	a->ifa_family = AF_INET;
+	a->ifa_prefixlen = prefix;
+	a->ifa_index = ifindex;
+	mnl_attr_put_u32(h, IFA_LOCAL, addr);
+	mnl_attr_put_u32(h, IFA_ADDRESS, addr);
+	add(n, h);
+}
+
+void netlink_add_addr(struct netlink *n, unsigned ifindex, uint32_t addr, uint8_t prefix)
+{
+	change_addr(n, RTM_NEWADDR, ifindex, addr, prefix);
+}
+
+void netlink_del_addr(struct netlink *n, unsigned ifindex, uint32_t addr, uint8_t prefix)
+{
+	change_addr(n, RTM_DELADDR, ifindex, addr, prefix);
+}
+
+void netlink_add_neigh(struct netlink *n, unsigned ifindex, uint32_t addr, const uint8_t *mac)
+{
+	_Alignas(8) char room[MESSAGE_MAX];
+	struct nlmsghdr *h = begin(room, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE);
+	struct ndmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
+
+	m->ndm_family = AF_INET;
+	m->ndm_state = NUD_PERMANENT;
+	m->ndm_ifindex = (int)ifindex;
+	mnl_attr_put_u32(h, NDA_DST, addr);
+	mnl_attr_put(h, NDA_LLADDR, 6, mac);
+	add(n, h);
+}
+
+static void change_route(struct netlink *n, uint16_t type, const struct netlink_route *r)
+{
+	_Alignas(8) char room[MESSAGE_MAX];
+	uint16_t flags = type == RTM_NEWROUTE ? NLM_F_CREATE | NLM_F_REPLACE : 0;
+	struct nlmsghdr *h = begin(room, type, flags);
+	struct rtmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
+
+	m->rtm_family = AF_INET;
+	m->rtm_dst_len = r->prefix;
+	m->rtm_table = RT_TABLE_MAIN;
+	m->rtm_protocol = RTPROT_STATIC;
+	m->rtm_type = r->unreachable ? RTN_UNREACHABLE : RTN_UNICAST;
+	m->rtm_scope = r->via || r->unreachable ? RT_SCOPE_UNIVERSE : RT_SCOPE_LINK;
+	if (r->via)
+		m->rtm_flags = RTNH_F_ONLINK;
+	if (r->prefix)
+		mnl_attr_put_u32(h, RTA_DST, r->dst);
+	if (r->via)
+		mnl_attr_put_u32(h, RTA_GATEWAY, r->via);
+	if (r->src)
+		mnl_attr_put_u32(h, RTA_PREFSRC, r->src);
+	if (r->ifindex)
+		mnl_attr_put_u32(h, RTA_OIF, r->ifindex);
+	add(n, h);
+}
+
+void netlink_add_route(struct netlink *n, const struct netlink_route *r)
+{
+	change_route(n, RTM_NEWROUTE, r);
+}
+
+void netlink_del_route(struct netlink *n, const struct netlink_route *r)
+{
+	change_route(n, RTM_DELROUTE, r);
+}
+
+/* How many messages of the datagram are answers, and the first refusal among them. */
+static unsigned count_answers(const char *p, int len, int *first)
+{
+	const struct nlmsghdr *h = (const void *)p;
+	unsigned n = 0;
+
+	for (; mnl_nlmsg_ok(h, len); h = mnl_nlmsg_next(h, &len)) {
+		const struct nlmsgerr *a = mnl_nlmsg_get_payload(h);
+
+		if (h->nlmsg_type != NLMSG_ERROR)
+			continue;
+		n++;
+		if (a->error && !*first)
+			*first = -a->error;
+	}
+	return n;
+}
+
+struct err *netlink_commit(struct netlink *n)
+{
+	unsigned left = n->n_messages;
+	int first = 0;
+
+	if (!left)
+		return NULL;
+	if (mnl_socket_sendto(n->sock, buf_head(&n->batch), n->batch.len) < 0)
+		first = errno;
+	buf_clear(&n->batch);
+	n->n_messages = 0;
+	while (left && !first) {
+		ssize_t len = mnl_socket_recvfrom(n->sock, n->room, RECEIVE);
+		unsigned got;
+
+		if (len < 0 && errno == EINTR)
+			continue;
+		if (len < 0) {
+			first = errno;
+			break;
+		}
+		got = count_answers(n->room, (int)len, &first);
+		left -= MIN(got, left);
+	}
+	/* After a refusal the later answers still come; they must not be taken for another batch's.
+	 */
+	while (left && first) {
+		ssize_t len = recv(mnl_socket_get_fd(n->sock), n->room, RECEIVE, MSG_DONTWAIT);
+
+		if (len <= 0)
+			break;
+		left -= MIN(count_answers(n->room, (int)len, &(int){ 1 }), left);
+	}
+	return first ? err_sys(first, "change network settings") : NULL;
+}
+
+unsigned netlink_index(struct netlink *n, const char *name)
+{
+	struct ifreq r = { 0 };
+
+	(void)snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", name);
+	if (ioctl(mnl_socket_get_fd(n->sock), SIOCGIFINDEX, &r) < 0)
+		return 0;
+	return (unsigned)r.ifr_ifindex;
+}
+
+struct dump {
+	void (*fn)(void *arg, const struct netlink_route *r);
+	void *arg;
+};
+
+static int on_route(const struct nlmsghdr *h, void *data)
+{
+	const struct rtmsg *m = mnl_nlmsg_get_payload(h);
+	struct netlink_route r = { .prefix = m->rtm_dst_len,
+				   .unreachable = m->rtm_type == RTN_UNREACHABLE };
+	struct dump *d = data;
+	const struct nlattr *a;
+
+	mnl_attr_for_each(a, h, sizeof(*m))
+	{
+		if (mnl_attr_get_type(a) == RTA_DST)
+			r.dst = mnl_attr_get_u32(a);
+		if (mnl_attr_get_type(a) == RTA_OIF)
+			r.ifindex = mnl_attr_get_u32(a);
+		if (mnl_attr_get_type(a) == RTA_GATEWAY)
+			r.via = mnl_attr_get_u32(a);
+	}
+	d->fn(d->arg, &r);
+	return MNL_CB_OK;
+}
+
+struct err *netlink_each_route(struct netlink *n,
+			       void (*fn)(void *arg, const struct netlink_route *r), void *arg)
+{
+	_Alignas(8) char room[MESSAGE_MAX];
+	struct nlmsghdr *h = mnl_nlmsg_put_header(room);
+	struct rtmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
+	struct dump d = { fn, arg };
+	int r = 1;
+
+	h->nlmsg_type = RTM_GETROUTE;
+	h->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	h->nlmsg_seq = ++n->seq;
+	m->rtm_family = AF_INET;
+	if (mnl_socket_sendto(n->sock, h, h->nlmsg_len) < 0)
+		return err_sys(errno, "list routes");
+	while (r > 0) {
+		ssize_t len = mnl_socket_recvfrom(n->sock, n->room, RECEIVE);
+
+		if (len < 0)
+			return err_sys(errno, "list routes");
+		r = mnl_cb_run(n->room, (size_t)len, h->nlmsg_seq, mnl_socket_get_portid(n->sock),
+			       on_route, &d);
+	}
+	return r < 0 ? err_sys(errno, "list routes") : NULL;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "node/image/image.h"
+
+/*
+ * A root file system copied from a directory. Entries are taken in name order, so that equal trees
+ * have equal digests. Mounts below the directory, devices and sockets are left out.
+ */
+enum {
+	DEPTH_MAX = 256,
+	CHUNK = 1 << 20,
+};
+
+struct copy {
+	struct layer_limits limits;
+	struct layer_done done;
+	struct sha256 *hash;
+	dev_t dev;
+	void (*progress)(void *arg, const char *what, unsigned long long done);
+	void *arg;
+	char *chunk;
+};
+
+static struct err *copy_dir(struct copy *c, int from, int to, unsigned depth);
+
+static struct err *copy_bytes(struct copy *c, int in, int out)
+{
+	for (;;) {
+		ssize_t n = read(in, c->chunk, CHUNK);
+		struct err *e;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_sys(errno, "read");
+		if (!n)
+			return NULL;
+		c->done.bytes += (uint64_t)n;
+		if (c->done.bytes > c->limits.max_bytes)
+			return err_new(ERR_EXHAUSTED, "copy more than %llu bytes",
+				       (unsigned long long)c->limits.max_bytes);
+		sha256_add(c->hash, c->chunk, (size_t)n);
+		e = fd_write_all(out, c->chunk, (size_t)n);
+		if (e)
+			return e;
+	}
+}
+
+static struct err *copy_file(struct copy *c, int from, int to, const char *name)
+{
+	autoclose in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	autoclose out = -1;
+
+	if (in < 0)
+		return err_sys(errno, "open");
+	out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (out < 0)
+		return err_sys(errno, "create");
+	return copy_bytes(c, in, out);
+}
+
+static struct err *copy_link(struct copy *c, int from, int to, const char *name)
+{
+	char target[4097];
+	ssize_t n = readlinkat(from, name, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return err_sys(errno, "read link");
+	target[n] = '\0';
+	sha256_add(c->hash, target, (size_t)n);
+	return symlinkat(target, to, name) < 0 ? err_sys(errno, "make link") : NULL;
+}
+
+static struct err *copy_sub_dir(struct copy *c, int from, int to, const char *name, unsigned depth)
+{
+	autoclose in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+		  out = -1;
+
+	if (in < 0)
+		return err_sys(errno, "open");
+	if (mkdirat(to, name, 0700) < 0)
+		return err_sys(errno, "make directory");
+	out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return out < 0 ? err_sys(errno, "open copy") : copy_dir(c, in, out, depth + 1);
+}
+
+static struct err *copy_entry(struct copy *c, int from, int to, const char *name, unsigned depth)
+{
+	struct timespec t[2];
+	struct stat st;
+	struct err *e = NULL;
+
+	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(errno, "stat");
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode))
+		return NULL;
+	if (st.st_dev != c->dev)
+		return S_ISDIR(st.st_mode) && mkdirat(to, name, 0755) < 0
+			       ? err_sys(errno, "make directory")
+			       : NULL;
+	if (++c->done.entries > c->limits.max_entries || depth > DEPTH_MAX)
+		return err_new(ERR_EXHAUSTED, "copy so many entries or levels");
+	sha256_add(c->hash, name, strlen(name) + 1);
+	sha256_add(c->hash, &st.st_mode, sizeof(st.st_mode));
+	if (S_ISREG(st.st_mode))
+		e = copy_file(c, from, to, name);
+	else if (S_ISLNK(st.st_mode))
+		e = copy_link(c, from, to, name);
+	else
+		e = copy_sub_dir(c, from, to, name, depth);
+	if (e)
+		return e;
+	if (fchownat(to, name, st.st_uid < 65536 ? st.st_uid : 65534,
+		     st.st_gid < 65536 ? st.st_gid : 65534, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    (!S_ISLNK(st.st_mode) && fchmodat(to, name, st.st_mode & 07777, 0) < 0))
+		return err_sys(errno, "set owner and mode");
+	t[0] = st.st_atim;
+	t[1] = st.st_mtim;
+	(void)utimensat(to, name, t, AT_SYMLINK_NOFOLLOW);
+	if (c->progress && c->done.entries % 1024 == 0)
+		c->progress(c->arg, "copying", c->done.bytes);
+	return NULL;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static struct err *copy_dir(struct copy *c, int from, int to, unsigned depth)
+{
+	struct dirent **list = NULL;
+	int n = scandirat(from, ".", &list, NULL, by_name);
+	struct err *e = n < 0 ? err_sys(errno, "list directory") : NULL;
+
+	for (int i = 0; i < n; i++) {
+		const char *name = list[i]->d_name;
+
+		if (!e && !str_eq(name, ".") && !str_eq(name, ".."))
+			e = err_wrap(copy_entry(c, from, to, name, depth), "copy %s", name);
+		free(list[i]);
+	}
+	free(list);
+	return e;
+}
+
+struct err *layer_copy_dir(int from, int root, const struct layer_limits *limits,
+			   void (*progress)(void *arg, const char *what, unsigned long long done),
+			   void *arg, struct layer_done *ret)
+{
+	struct copy c = { .progress = progress, .arg = arg };
+	autoptr(sha256) hash = sha256_new();
+	autofree char *chunk = xmalloc(CHUNK);
+	struct stat st;
+	struct err *e;
+
+	c.limits = limits ? *limits : (struct layer_limits){ 64ULL << 30, 4000000 };
+	c.chunk = chunk;
+	if (fstat(from, &st) < 0)
+		return err_sys(errno, "stat the directory");
+	c.dev = st.st_dev;
+	c.hash = hash;
+	e = copy_dir(&c, from, root, 0);
+	if (e)
+		return e;
+	sha256_end_text(c.hash, c.done.digest);
+	*ret = c.done;
+	return NULL;
+}

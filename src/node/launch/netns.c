@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "node/host/netlink.h"
+#include "node/launch/launch.h"
+
+/*
+ * A network namespace for one Pod, made in the launcher, which enters it for the moment:
+ *
+ *   host: route addr/32 dev cayXXXXXn   <── veth ──>   eth0 addr/32, default via gw: sandbox
+ *
+ * There is no bridge and no ARP: both ends know each other's link address from the start. The
+ * namespace lives as long as someone holds it; its end removes the veth and the route with it.
+ */
+static const uint8_t host_mac[6] = { 0x02, 0xca, 0x79, 0, 0, 1 };
+
+static void mac_of(uint32_t addr, uint8_t ret[6])
+{
+	ret[0] = 0x02;
+	ret[1] = 0xca;
+	memcpy(ret + 2, &addr, 4);
+}
+
+/* lo is 1 in a new namespace. Root in a sandbox owns no network namespace: what it may not do (low
+ * ports, ping) is opened here; IPv6 stays on lo. */
+static struct err *configure_inside(struct netlink *nl, uint32_t addr, uint32_t gw)
+{
+	unsigned eth0 = netlink_index(nl, "eth0");
+	struct netlink_route out = { .via = gw, .ifindex = eth0 };
+	struct err *e;
+
+	netlink_set_up(nl, 1, true);
+	netlink_set_up(nl, eth0, false);
+	netlink_add_addr(nl, eth0, addr, 32);
+	netlink_add_neigh(nl, eth0, gw, host_mac);
+	netlink_add_route(nl, &out);
+	e = netlink_commit(nl);
+	if (!e)
+		e = file_write(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+	if (!e)
+		e = file_write(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+	/* A kernel without IPv6 has nothing to switch off. */
+	err_free(file_write(AT_FDCWD, "/proc/sys/net/ipv6/conf/eth0/disable_ipv6", "1"));
+	return e;
+}
+
+static struct err *configure_host(struct netlink *nl, const char *ifname, uint32_t addr,
+				  uint32_t gw)
+{
+	unsigned index = netlink_index(nl, ifname);
+	struct netlink_route to = { .dst = addr, .prefix = 32, .src = gw, .ifindex = index };
+	uint8_t mac[6];
+
+	mac_of(addr, mac);
+	netlink_set_up(nl, index, false);
+	netlink_add_neigh(nl, index, addr, mac);
+	netlink_add_route(nl, &to);
+	return netlink_commit(nl);
+}
+
+static struct err *make_inside(struct launcher *l, const char *ifname, uint32_t addr, uint32_t gw,
+			       int *ret)
+{
+	autoclose ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	autoptr(netlink) inside = NULL;
+	uint8_t mac[6];
+	struct netlink_veth veth = {
+		.name = ifname, .peer_name = "eth0", .peer_ns = ns, .mac = host_mac, .peer_mac = mac
+	};
+	struct err *e;
+
+	if (ns < 0)
+		return err_sys(errno, "open the network namespace");
+	mac_of(addr, mac);
+	netlink_add_veth(l->nl, &veth);
+	e = netlink_commit(l->nl);
+	if (e)
+		return err_wrap(e, "make link %s", ifname);
+	e = netlink_open(&inside);
+	if (!e)
+		e = configure_inside(inside, addr, gw);
+	if (!e)
+		e = configure_host(l->nl, ifname, addr, gw);
+	if (e)
+		return err_wrap(e, "configure link %s", ifname);
+	*ret = take_fd(ns);
+	return NULL;
+}
+
+struct err *netns_make(struct launcher *l, const char *ifname, uint32_t addr, uint32_t gw, int *ret)
+{
+	struct err *e;
+
+	if (unshare(CLONE_NEWNET) < 0)
+		return err_sys(errno, "make a network namespace");
+	e = make_inside(l, ifname, addr, gw, ret);
+	if (setns(l->host_ns, CLONE_NEWNET) < 0)
+		_exit(1); /* never serve from the wrong network */
+	return e;
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/capability.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "node/launch/launch.h"
+
+/*
+ * The root of a sandbox. Below the stage, a tmpfs that only this slot sees:
+ *
+ *   dev/ proc/   made while parked, moved into the root by the plan
+ *   l0/ l1/ ...  the image's layers, read-only, mapped to the slot's ids
+ *   u/           the container's own directory (upper, work), mapped as well
+ *   root/        the overlay of these; it becomes "/" and the rest goes away
+ *
+ * On disk everything is owned by the ids that the sandbox sees: the mapping is in the mounts, so a
+ * volume does not care which id range its next user has.
+ */
+static const struct {
+	const char *name;
+	unsigned major, minor;
+} devices[] = {
+	{ "null", 1, 3 },   { "zero", 1, 5 },    { "full", 1, 7 },
+	{ "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
+};
+static const struct {
+	const char *name, *to;
+} dev_links[] = {
+	{ "ptmx", "pts/ptmx" },          { "fd", "/proc/self/fd" },
+	{ "stdin", "/proc/self/fd/0" },  { "stdout", "/proc/self/fd/1" },
+	{ "stderr", "/proc/self/fd/2" },
+};
+static const char *const masked_files[] = { "kcore",         "keys",        "key-users",
+					    "timer_list",    "sched_debug", "latency_stats",
+					    "sysrq-trigger", "kmsg",        "kallsyms",
+					    "kpagecount",    "kpageflags",  "kpagecgroup",
+					    "interrupts" };
+static const char *const masked_dirs[] = { "acpi", "scsi", "driver", "asound" };
+static const char *const read_only[] = { "bus", "fs", "irq", "sys" };
+
+static struct err *make_devices(int dev)
+{
+	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+		dev_t d = makedev(devices[i].major, devices[i].minor);
+
+		if (mknodat(dev, devices[i].name, S_IFCHR | 0666, d) < 0 ||
+		    fchmodat(dev, devices[i].name, 0666, 0) < 0)
+			return err_sys(errno, "make device %s", devices[i].name);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(dev_links); i++)
+		if (symlinkat(dev_links[i].to, dev, dev_links[i].name) < 0)
+			return err_sys(errno, "link device %s", dev_links[i].name);
+	if (mkdirat(dev, "shm", 01777) < 0 || fchmodat(dev, "shm", 01777, 0) < 0 ||
+	    mkdirat(dev, "pts", 0755) < 0)
+		return err_sys(errno, "make device directories");
+	return NULL;
+}
+
+/* One tmpfs: only shm in it can be written to by the sandbox. */
+static struct err *prepare_dev(struct slot *s)
+{
+	autofree char *pts =
+		xasprintf("newinstance,ptmxmode=0666,mode=0620,gid=%u", s->spec->base + 5);
+	autoclose dev = -1;
+	struct err *e;
+
+	e = mount_tmpfs("dev", "mode=0755,size=64m,nr_inodes=16k", MS_NOSUID | MS_NOEXEC);
+	if (e)
+		return e;
+	dev = openat(s->stage_fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dev < 0)
+		return err_sys(errno, "open the device directory");
+	e = make_devices(dev);
+	if (e)
+		return e;
+	if (mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, pts) < 0)
+		return err_sys(errno, "mount devpts");
+	return NULL;
+}
+
+static struct err *bind_over(const char *from, const char *to, bool readonly)
+{
+	if (mount(from, to, NULL, MS_BIND, NULL) < 0)
+		return errno == ENOENT ? NULL : err_sys(errno, "mask %s", to);
+	if (readonly &&
+	    mount(NULL, to, NULL,
+		  MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		return err_sys(errno, "make %s read-only", to);
+	return NULL;
+}
+
+static struct err *mask_proc(void)
+{
+	struct err *e = NULL;
+	char to[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(masked_files) && !e; i++) {
+		(void)snprintf(to, sizeof(to), "proc/%s", masked_files[i]);
+		e = bind_over("dev/null", to, false);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(masked_dirs) && !e; i++) {
+		(void)snprintf(to, sizeof(to), "proc/%s", masked_dirs[i]);
+		e = bind_over("empty", to, true);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(read_only) && !e; i++) {
+		(void)snprintf(to, sizeof(to), "proc/%s", read_only[i]);
+		e = bind_over(to, to, true);
+	}
+	return e;
+}
+
+static struct err *prepare_stage(struct slot *s)
+{
+	static const char *const dirs[] = { "root", "dev", "proc", "empty", "u" };
+	struct err *e;
+
+	if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0)
+		return err_sys(errno, "make the mount namespace private");
+	e = mount_tmpfs(s->l->stage, "mode=0700,size=1m", MS_NOSUID | MS_NODEV);
+	if (e)
+		return e;
+	s->stage_fd = open(s->l->stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->stage_fd < 0 || fchdir(s->stage_fd) < 0)
+		return err_sys(errno, "enter the stage");
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdir(dirs[i], 0755) < 0)
+			return err_sys(errno, "make %s below the stage", dirs[i]);
+	return NULL;
+}
+
+struct err *root_prepare(struct slot *s)
+{
+	struct err *e = prepare_stage(s);
+
+	if (!e)
+		e = prepare_dev(s);
+	if (e)
+		return e;
+	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		return err_sys(errno, "mount proc");
+	return mask_proc();
+}
+
+static struct err *make_file(int dir, const char *name, mode_t mode)
+{
+	autoclose fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+
+	return fd < 0 ? err_sys(errno, "create %s", name) : NULL;
+}
+
+static const char *const etc_names[] = { "hosts", "hostname", "resolv.conf" };
+
+/* Mount points, straight into the upper directory before anyone sees it through the overlay. */
+static struct err *fill_upper(int upper)
+{
+	static const char *const dirs[] = { "dev", "proc", "sys", "etc" };
+	autoclose etc = -1;
+	struct err *e = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(upper, dirs[i], 0755) < 0)
+			return err_sys(errno, "make /%s", dirs[i]);
+	etc = openat(upper, "etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (etc < 0)
+		return err_sys(errno, "open /etc");
+	for (size_t i = 0; i < ARRAY_LEN(etc_names) && !e; i++)
+		e = make_file(etc, etc_names[i], 0644);
+	return e;
+}
+
+/* Where ids cannot be mapped, what the sandbox's root shall own is given to it. */
+static struct err *give(struct slot *s, const char *name)
+{
+	if (!s->mapped && fchownat(s->dir_fd, name, s->spec->base, s->spec->base, 0) < 0)
+		return err_sys(errno, "change the owner of %s", name);
+	return NULL;
+}
+
+/* roots/<slot> with upper, work, local and log; mounted as "u" below the stage. */
+struct err *root_make_dir(struct slot *s)
+{
+	static const char *const dirs[] = { "upper", "work", "work2", "local" };
+	autofree char *path = xasprintf("%s/%s", s->l->roots, s->spec->name);
+	autoclose upper = -1, tree = -1, to = -1;
+	struct err *e;
+
+	if (mkdir(path, 0700) < 0)
+		return err_sys(errno, "make directory %s", path);
+	/* By its path: only what is seen through our own mounts can be cloned. */
+	s->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->dir_fd < 0)
+		return err_sys(errno, "open %s", path);
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(s->dir_fd, dirs[i], 0755) < 0)
+			return err_sys(errno, "make directory %s", dirs[i]);
+	upper = openat(s->dir_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	to = openat(s->stage_fd, "u", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (upper < 0 || to < 0)
+		return err_sys(errno, "open the slot's directory");
+	e = fill_upper(upper);
+	if (!e)
+		e = make_file(s->dir_fd, "log", 0600);
+	if (!e)
+		e = mount_clone(s, s->dir_fd, false, &tree);
+	if (!e)
+		e = give(s, "upper");
+	if (!e)
+		e = give(s, "local");
+	return e ? e : mount_move(tree, to);
+}
+
+static struct err *stage_layers(struct slot *s, const struct json *lower, const char *prefix,
+				char *ret, size_t size)
+{
+	size_t n = 0, len = 0;
+
+	json_each(l, lower) {
+		autoclose from = open(json_str(l.val), O_PATH | O_DIRECTORY | O_CLOEXEC), tree = -1;
+		autoclose to = -1;
+		struct err *e;
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "%s%zu", prefix, n);
+		if (from < 0)
+			return err_sys(errno, "open layer %s", json_str(l.val));
+		if (mkdirat(s->stage_fd, name, 0700) < 0 && errno != EEXIST)
+			return err_sys(errno, "make %s below the stage", name);
+		to = openat(s->stage_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		e = mount_clone(s, from, true, &tree);
+		if (!e)
+			e = mount_move(tree, to);
+		if (e)
+			return e;
+		len += (size_t)snprintf(ret + len, size - len, "%s%s", n++ ? ":" : "", name);
+		if (len + sizeof(name) >= size)
+			return err_new(ERR_EXHAUSTED, "stack more than %zu layers", n);
+	}
+	return NULL;
+}
+
+/* Going to another id than 0 takes powers over files away from us: they are taken back. */
+struct err *become(uint32_t id)
+{
+	cap_t caps;
+	cap_value_t v;
+	int r = 0;
+
+	(void)setfsgid(id);
+	(void)setfsuid(id);
+	caps = cap_get_proc();
+	for (v = 0; caps && v <= cap_max_bits() - 1 && !r; v++) {
+		cap_flag_value_t has = CAP_CLEAR;
+
+		(void)cap_get_flag(caps, v, CAP_PERMITTED, &has);
+		r = cap_set_flag(caps, CAP_EFFECTIVE, 1, &v, has);
+	}
+	if (!caps || r < 0 || cap_set_proc(caps) < 0) {
+		(void)cap_free(caps);
+		return err_sys(errno, "keep capabilities");
+	}
+	(void)cap_free(caps);
+	return NULL;
+}
+
+/* volatile: or the end of every sandbox would sync the whole file system that holds its upper. */
+static struct err *mount_overlay(struct slot *s, const char *lower, const char *work, int *ret_root)
+{
+	autofree char *work_path = xasprintf("u/%s", work);
+	autoclose fs = fsopen("overlay", FSOPEN_CLOEXEC), mnt = -1, at = -1;
+
+	if (fs < 0)
+		return err_sys(errno, "open overlay");
+	if (fsconfig(fs, FSCONFIG_SET_STRING, "source", "cay", 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", lower, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", "u/upper", 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "workdir", work_path, 0) < 0)
+		return err_sys(errno, "configure overlay");
+	(void)fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL,
+		       0); /* kernels before 5.10 lack it */
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_sys(errno, "create overlay");
+	mnt = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	at = openat(s->stage_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (mnt < 0 || at < 0 ||
+	    move_mount(mnt, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return err_sys(errno, "mount overlay");
+	*ret_root = openat(s->stage_fd, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret_root < 0 ? err_sys(errno, "open the new root") : NULL;
+}
+
+static struct err *move_into(struct slot *s, const char *name, int root)
+{
+	autoclose to = -1;
+	struct err *e = root_open_target(root, name, false, &to);
+
+	if (e)
+		return e;
+	if (move_mount(s->stage_fd, name + 1, to, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return err_sys(errno, "move %s into the root", name);
+	return NULL;
+}
+
+static struct err *bind_dir(struct slot *s, int from, int root, const char *to_path, bool readonly)
+{
+	autoclose tree = -1, to = -1;
+	struct err *e = mount_clone(s, from, readonly, &tree);
+
+	if (!e)
+		e = root_open_target(root, to_path, false, &to);
+	return e ? e : mount_move(tree, to);
+}
+
+/* The "host" image: this machine's /usr, but not what its administrator put into /usr/local. */
+static struct err *mount_host_usr(struct slot *s, int root)
+{
+	autoclose usr = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC), local = -1;
+	struct err *e;
+
+	if (usr < 0)
+		return err_sys(errno, "open /usr");
+	e = bind_dir(s, usr, root, "/usr", true);
+	if (e || faccessat(usr, "local", F_OK, 0) < 0)
+		return e;
+	local = openat(s->dir_fd, "local", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return local < 0 ? err_sys(errno, "open the slot's local")
+			 : bind_dir(s, local, root, "/usr/local", false);
+}
+
+/* again: another image was expected; its overlay goes, and the untouched upper is used anew. The
+ * overlay works with the identity of who mounts it, and a mapped upper knows no ids of the host. */
+struct err *root_mount_image(struct slot *s, const struct json *image, bool again)
+{
+	char lower[2048] = "";
+	struct err *e;
+
+	if (again && s->root_fd >= 0) {
+		(void)close(take_fd(s->root_fd));
+		(void)umount2("root", MNT_DETACH);
+	}
+	e = become(0);
+	if (!e)
+		e = stage_layers(s, json_get(image, "lower"), again ? "m" : "l", lower,
+				 sizeof(lower));
+	if (!e)
+		e = become(s->spec->base);
+	if (!e)
+		e = mount_overlay(s, lower, again ? "work2" : "work", &s->root_fd);
+	if (!e && json_get_bool(image, "host_usr", false))
+		e = mount_host_usr(s, s->root_fd);
+	return e;
+}
+
+/* On our tmpfs, where a file costs nothing, and bound over the empty ones in the root. */
+static struct err *mount_etc(struct slot *s, const struct json *etc, int root)
+{
+	for (size_t i = 0; i < ARRAY_LEN(etc_names); i++) {
+		const char *text = str_or(json_get_str(etc, etc_names[i]), "");
+		autofree char *to_path = xasprintf("/etc/%s", etc_names[i]);
+		autoclose fd =
+			openat(s->stage_fd, etc_names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		autoclose tree = -1, to = -1;
+		struct err *e;
+
+		if (fd < 0)
+			return err_sys(errno, "create %s", etc_names[i]);
+		e = fd_write_all(fd, text, strlen(text));
+		if (!e)
+			e = root_open_target(root, to_path, true, &to);
+		if (e)
+			return e;
+		tree = open_tree(s->stage_fd, etc_names[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		e = tree < 0 ? err_sys(errno, "clone %s", etc_names[i]) : mount_move(tree, to);
+		if (e)
+			return e;
+	}
+	return NULL;
+}
+
+static struct err *fill_root(struct slot *s, const struct json *plan, int root)
+{
+	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
+	struct err *e = move_into(s, "/dev", root);
+
+	if (!e)
+		e = move_into(s, "/proc", root);
+	if (!e)
+		e = mount_etc(s, json_get(plan, "etc"), root);
+	if (!e)
+		e = root_mount_volumes(s, root, json_get(plan, "mounts"));
+	if (!e && json_get_bool(plan, "readonly", false) &&
+	    mount_setattr(root, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
+		e = err_sys(errno, "make the root read-only");
+	return e;
+}
+
+static struct err *pivot(int root)
+{
+	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_sys(errno, "change the root");
+	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return err_sys(errno, "leave the old root");
+	return NULL;
+}
+
+struct err *root_enter(struct slot *s, const struct json *plan)
+{
+	const struct json *image = json_get(plan, "image");
+	struct err *e = NULL;
+
+	if (s->root_fd < 0 || !json_equal(image, s->spec->image))
+		e = root_mount_image(s, image, true);
+	if (!e)
+		e = fill_root(s, plan, s->root_fd);
+	return e ? e : pivot(s->root_fd);
+}
