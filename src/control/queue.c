@@ -31,7 +31,8 @@ struct queue {
 	usec spent; /* in this turn */
 	usec skew;
 	unsigned epoch;
-	bool open, deferred, closed;
+	struct deferred drain;
+	bool open;
 };
 
 static const char *const kind_names[CONTROL_KIND_MAX_] = { "sandbox", "template", "pool", "claim" };
@@ -183,18 +184,14 @@ static void item_drop_if_idle(struct queue *q, struct item *it)
 	map_del(q->items, it->id);
 }
 
-static void queue_drain(void *arg);
-
 static void queue_kick(struct queue *q)
 {
-	if (!q->open || q->deferred || timer_armed(q->more) || list_empty(&q->ready))
+	if (!q->open || timer_armed(q->more) || list_empty(&q->ready))
 		return;
-	if (q->spent >= TURN_USEC) {
+	if (q->spent >= TURN_USEC)
 		timer_set(q->more, 0);
-		return;
-	}
-	q->deferred = true;
-	loop_defer(q->loop, queue_drain, q);
+	else
+		deferred_call(&q->drain);
 }
 
 static void item_make_ready(struct queue *q, struct item *it)
@@ -293,13 +290,6 @@ static void item_run(struct queue *q, struct item *it)
 	item_drop_if_idle(q, it);
 }
 
-static void queue_destroy(struct queue *q)
-{
-	map_free(q->items);
-	free(q->heap);
-	free(q);
-}
-
 static void on_turn_end(void *arg)
 {
 	((struct queue *)arg)->spent = 0;
@@ -315,11 +305,6 @@ static void queue_drain(void *arg)
 	struct queue *q = arg;
 	usec since = clock_mono(), spent = q->spent;
 
-	q->deferred = false;
-	if (q->closed) {
-		queue_destroy(q);
-		return;
-	}
 	for (unsigned n = 0; n < RUN_BUDGET && q->spent < TURN_USEC && !list_empty(&q->ready);
 	     n++) {
 		item_run(q, list_first(&q->ready, struct item, link));
@@ -359,6 +344,7 @@ struct queue *queue_new(struct loop *l, queue_run run, void *arg)
 	q->arg = arg;
 	q->items = map_new(item_free);
 	list_init(&q->ready);
+	deferred_init(&q->drain, l, queue_drain, q);
 	q->timer = timer_new(l, on_timer, q);
 	q->more = timer_new(l, on_more, q);
 	q->turn_end = loop_add_flush(l, on_turn_end, q);
@@ -379,9 +365,10 @@ void queue_free(struct queue *q)
 	timer_free(q->timer);
 	timer_free(q->more);
 	loop_del_flush(q->turn_end);
-	q->closed = true;
-	if (!q->deferred) /* else the deferred call does it */
-		queue_destroy(q);
+	deferred_cancel(&q->drain);
+	map_free(q->items);
+	free(q->heap);
+	free(q);
 }
 
 void queue_step(struct queue *q, uint64_t ms)
