@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
-#include <inttypes.h>
+#include "loop/queue.h"
 
-#include "base/log.h"
+#include <assert.h>
+#include <string.h>
+
 #include "base/map.h"
 #include "base/mem.h"
-#include "control/queue_priv.h"
 #include "loop/loop.h"
 
 /*
- * Keys that are ready stand in a list; keys whose time comes later in a heap by that time, with one
- * timer for the first. A key that is neither, has nothing under way and did not fail is forgotten.
+ * Keys that are ready stand in a list; keys whose time comes later are in a heap ordered by that
+ * time, with one timer for the first. An item and its key are one block of memory.
  */
-#define RUN_BUDGET 64 /* keys before other deferred calls get their turn */
-#define TURN_USEC \
-	20000 /* of one turn of the loop: work without end must not keep it from its peers */
-#define PASSES_MOST 200 /* of one key while the queue never empties: then it rests a little */
+enum {
+	RUN_BUDGET = 64,   /* keys before other deferred calls get their turn */
+	TURN_USEC = 20000, /* of one turn of the loop */
+	PASSES_MAX = 200,  /* of one key while the queue never empties: then it has to pause */
+	PAUSE_MS = 20,
+	BACKOFF_MIN_MS = 5,
+	BACKOFF_MAX_MS = 1000 * 1000,
+};
 
 struct queue {
-	struct loop *loop;
-	queue_run run;
-	void *arg;
-	struct map *items; /* id → struct item, owned */
-	struct list ready;
-	struct item **heap; /* by due, heap[0] first */
+	struct queue_spec spec;
+	struct map *items;        /* key → struct queue_item */
+	struct list ready;        /* struct queue_item.on_ready */
+	struct queue_item **heap; /* by due, the earliest first */
 	size_t n_heap, heap_cap;
 	struct timer *timer;
 	struct timer *more; /* armed: this turn had its share, the next goes on */
+	struct deferred drain;
 	struct loop_flush *turn_end;
 	usec spent; /* in this turn */
 	usec skew;
 	unsigned epoch;
-	struct deferred drain;
 	bool open;
 };
-
-static const char *const kind_names[CONTROL_KIND_MAX_] = { "sandbox", "template", "pool", "claim" };
 
 struct again again_never(void)
 {
@@ -73,7 +73,7 @@ static usec queue_now(const struct queue *q)
 
 /* The heap */
 
-static void heap_set(struct queue *q, size_t i, struct item *it)
+static void heap_set(struct queue *q, size_t i, struct queue_item *it)
 {
 	q->heap[i] = it;
 	it->heap_at = i + 1;
@@ -81,7 +81,7 @@ static void heap_set(struct queue *q, size_t i, struct item *it)
 
 static void heap_up(struct queue *q, size_t i)
 {
-	struct item *it = q->heap[i];
+	struct queue_item *it = q->heap[i];
 
 	for (; i > 0 && q->heap[(i - 1) / 2]->due > it->due; i = (i - 1) / 2)
 		heap_set(q, i, q->heap[(i - 1) / 2]);
@@ -90,7 +90,7 @@ static void heap_up(struct queue *q, size_t i)
 
 static void heap_down(struct queue *q, size_t i)
 {
-	struct item *it = q->heap[i];
+	struct queue_item *it = q->heap[i];
 
 	for (size_t child; (child = 2 * i + 1) < q->n_heap; i = child) {
 		if (child + 1 < q->n_heap && q->heap[child + 1]->due < q->heap[child]->due)
@@ -102,7 +102,7 @@ static void heap_down(struct queue *q, size_t i)
 	heap_set(q, i, it);
 }
 
-static void heap_add(struct queue *q, struct item *it)
+static void heap_add(struct queue *q, struct queue_item *it)
 {
 	if (q->n_heap == q->heap_cap) {
 		q->heap_cap = q->heap_cap ? 2 * q->heap_cap : 16;
@@ -112,10 +112,10 @@ static void heap_add(struct queue *q, struct item *it)
 	heap_up(q, q->n_heap - 1);
 }
 
-static void heap_del(struct queue *q, struct item *it)
+static void heap_del(struct queue *q, struct queue_item *it)
 {
 	size_t i = it->heap_at - 1;
-	struct item *last = q->heap[--q->n_heap];
+	struct queue_item *last = q->heap[--q->n_heap];
 
 	it->heap_at = 0;
 	if (last == it)
@@ -137,7 +137,7 @@ static void timer_arm(struct queue *q)
 	timer_set(q->timer, left > 0 ? (uint64_t)(left + 999) / 1000 : 0);
 }
 
-static void item_forget_time(struct queue *q, struct item *it)
+static void item_forget_time(struct queue *q, struct queue_item *it)
 {
 	if (it->heap_at)
 		heap_del(q, it);
@@ -145,43 +145,36 @@ static void item_forget_time(struct queue *q, struct item *it)
 
 /* Items */
 
-static void item_free(void *p)
+static struct queue_item *item_new(struct queue *q, const char *key)
 {
-	struct item *it = p;
+	size_t len = strlen(key) + 1;
+	char *block = xcalloc(1, q->spec.item_size + len);
+	struct queue_item *it = (void *)block;
 
-	for (size_t i = 0; i < SLOT_MAX_; i++)
-		err_free(it->outcomes[i].e);
-	free(it->ns);
-	free(it->name);
-	free(it->id);
-	free(it);
-}
-
-static struct item *item_need(struct queue *q, const struct key *key)
-{
-	autofree char *id = xasprintf("%s/%s/%s", kind_names[key->kind], key->ns, key->name);
-	struct item *it = map_get(q->items, id);
-
-	if (it)
-		return it;
-	it = xnew(struct item);
-	it->id = take(id);
-	it->ns = xstrdup(key->ns);
-	it->name = xstrdup(key->name);
-	it->key = (struct key){ key->kind, it->ns, it->name };
-	list_init(&it->link);
-	map_put(q->items, it->id, it);
+	it->key = memcpy(block + q->spec.item_size, key, len);
+	it->queue = q;
+	list_init(&it->on_ready);
+	map_put(q->items, key, it);
+	if (q->spec.item_init)
+		q->spec.item_init(q->spec.arg, it);
 	return it;
 }
 
-static void item_drop_if_idle(struct queue *q, struct item *it)
+static void item_free(struct queue_item *it)
 {
-	if (it->queued || it->running || it->n_writes || it->heap_at || it->n_failures)
+	const struct queue_spec *spec = &it->queue->spec;
+
+	if (spec->item_done)
+		spec->item_done(spec->arg, it);
+	free(it);
+}
+
+static void item_drop_if_idle(struct queue *q, struct queue_item *it)
+{
+	if (it->queued || it->running || it->n_held || it->heap_at || it->n_failures)
 		return;
-	for (size_t i = 0; i < SLOT_MAX_; i++)
-		if (it->outcomes[i].e || it->outcomes[i].n_ok || it->outcomes[i].n_failed)
-			return;
-	map_del(q->items, it->id);
+	(void)map_take(q->items, it->key);
+	item_free(it);
 }
 
 static void queue_kick(struct queue *q)
@@ -194,20 +187,20 @@ static void queue_kick(struct queue *q)
 		deferred_call(&q->drain);
 }
 
-static void item_make_ready(struct queue *q, struct item *it)
+static void item_make_ready(struct queue *q, struct queue_item *it)
 {
-	if (it->running || it->n_writes) {
+	if (it->running || it->n_held) {
 		it->dirty = true;
 		return;
 	}
 	if (it->queued)
 		return;
 	it->queued = true;
-	list_add_tail(&q->ready, &it->link);
+	list_add_tail(&q->ready, &it->on_ready);
 	queue_kick(q);
 }
 
-static void item_wait(struct queue *q, struct item *it, uint64_t ms)
+static void item_wait(struct queue *q, struct queue_item *it, uint64_t ms)
 {
 	usec due = queue_now(q) + (usec)ms * 1000;
 
@@ -219,9 +212,14 @@ static void item_wait(struct queue *q, struct item *it, uint64_t ms)
 	timer_arm(q);
 }
 
-void queue_add(struct queue *q, enum control_kind kind, const char *ns, const char *name)
+struct queue_item *queue_add(struct queue *q, const char *key)
 {
-	item_make_ready(q, item_need(q, &(struct key){ kind, ns, name }));
+	struct queue_item *it = queue_find(q, key);
+
+	if (!it)
+		it = item_new(q, key);
+	item_make_ready(q, it);
+	return it;
 }
 
 static void on_timer(void *arg)
@@ -230,7 +228,7 @@ static void on_timer(void *arg)
 	usec now = queue_now(q);
 
 	while (q->n_heap && q->heap[0]->due <= now) {
-		struct item *it = q->heap[0];
+		struct queue_item *it = q->heap[0];
 
 		heap_del(q, it);
 		item_make_ready(q, it);
@@ -240,7 +238,15 @@ static void on_timer(void *arg)
 
 /* Running */
 
-static void item_settle(struct queue *q, struct item *it, struct again again)
+/* Takes e over. */
+static void item_slowed(struct queue *q, const struct queue_item *it, struct err *e)
+{
+	if (q->spec.slowed)
+		q->spec.slowed(q->spec.arg, it, e);
+	err_free(e);
+}
+
+static void item_settle(struct queue *q, struct queue_item *it, struct again again)
 {
 	switch (again.how) {
 	case AGAIN_NEVER:
@@ -253,41 +259,54 @@ static void item_settle(struct queue *q, struct item *it, struct again again)
 	case AGAIN_RETRY:
 		it->n_failures++;
 		item_wait(q, it, queue_backoff_ms(it->n_failures));
-		log_warn("reconcile pass did not end well, trying again later", KV("key", it->id),
-			 KV("failures", it->n_failures), KV("err", again.e));
-		err_free(again.e);
+		item_slowed(q, it, again.e);
 		break;
 	case AGAIN_WAIT:
 		break;
 	}
 }
 
-static void item_run(struct queue *q, struct item *it)
+/* True when the key had so many passes since the queue was last empty that it has to pause. */
+static bool item_never_rests(struct queue *q, struct queue_item *it)
 {
-	struct again again;
-
-	list_del(&it->link);
-	it->queued = false;
 	if (it->epoch != q->epoch)
 		it->n_passes = 0;
 	it->epoch = q->epoch;
-	if (++it->n_passes > PASSES_MOST) {
-		it->n_passes = 0;
-		log_warn("key never comes to rest, slowing it down", KV("key", it->id));
-		item_wait(q, it, BACKOFF_MIN_MS * 4);
+	if (++it->n_passes <= PASSES_MAX)
+		return false;
+	it->n_passes = 0;
+	item_wait(q, it, PAUSE_MS);
+	item_slowed(q, it, err_new(ERR_EXHAUSTED, "key had %d passes without a pause", PASSES_MAX));
+	return true;
+}
+
+/* What came while the key was busy gets its pass. */
+static void item_rested(struct queue *q, struct queue_item *it)
+{
+	if (it->running || it->n_held)
 		return;
-	}
-	item_forget_time(q, it); /* each pass says anew when the next is due */
-	it->running = true;
-	it->dirty = false;
-	again = q->run(q->arg, it);
-	it->running = false;
-	item_settle(q, it, again);
-	if (it->dirty && !it->n_writes) {
+	if (it->dirty) {
 		it->dirty = false;
 		item_make_ready(q, it);
 	}
 	item_drop_if_idle(q, it);
+}
+
+static void item_run(struct queue *q, struct queue_item *it)
+{
+	struct again again;
+
+	list_del(&it->on_ready);
+	it->queued = false;
+	if (item_never_rests(q, it))
+		return;
+	item_forget_time(q, it); /* each pass says anew when the next is due */
+	it->running = true;
+	it->dirty = false;
+	again = q->spec.run(q->spec.arg, it);
+	it->running = false;
+	item_settle(q, it, again);
+	item_rested(q, it);
 }
 
 static void on_turn_end(void *arg)
@@ -307,7 +326,7 @@ static void queue_drain(void *arg)
 
 	for (unsigned n = 0; n < RUN_BUDGET && q->spent < TURN_USEC && !list_empty(&q->ready);
 	     n++) {
-		item_run(q, list_first(&q->ready, struct item, link));
+		item_run(q, list_first(&q->ready, struct queue_item, on_ready));
 		q->spent = spent + clock_mono() - since;
 	}
 	if (list_empty(&q->ready))
@@ -315,39 +334,33 @@ static void queue_drain(void *arg)
 	queue_kick(q);
 }
 
-void queue_write_begin(struct queue *q unused, struct item *it)
+void queue_hold(struct queue_item *it)
 {
-	assert(it->running);
-	it->n_writes++;
+	assert(it->running || it->n_held);
+	it->n_held++;
 }
 
-void queue_write_end(struct queue *q, struct item *it, bool wake)
+void queue_release(struct queue_item *it, bool wake)
 {
-	assert(it->n_writes);
-	it->n_writes--;
+	assert(it->n_held);
+	it->n_held--;
 	it->dirty = it->dirty || wake;
-	if (it->n_writes || it->running)
-		return;
-	if (it->dirty) {
-		it->dirty = false;
-		item_make_ready(q, it);
-	}
-	item_drop_if_idle(q, it);
+	item_rested(it->queue, it);
 }
 
-struct queue *queue_new(struct loop *l, queue_run run, void *arg)
+struct queue *queue_new(const struct queue_spec *spec)
 {
 	struct queue *q = xnew(struct queue);
 
-	q->loop = l;
-	q->run = run;
-	q->arg = arg;
-	q->items = map_new(item_free);
+	q->spec = *spec;
+	if (!q->spec.item_size)
+		q->spec.item_size = sizeof(struct queue_item);
+	q->items = map_new(NULL);
 	list_init(&q->ready);
-	deferred_init(&q->drain, l, queue_drain, q);
-	q->timer = timer_new(l, on_timer, q);
-	q->more = timer_new(l, on_more, q);
-	q->turn_end = loop_add_flush(l, on_turn_end, q);
+	deferred_init(&q->drain, spec->loop, queue_drain, q);
+	q->timer = timer_new(spec->loop, on_timer, q);
+	q->more = timer_new(spec->loop, on_more, q);
+	q->turn_end = loop_add_flush(spec->loop, on_turn_end, q);
 	return q;
 }
 
@@ -366,9 +379,16 @@ void queue_free(struct queue *q)
 	timer_free(q->more);
 	loop_del_flush(q->turn_end);
 	deferred_cancel(&q->drain);
+	map_each(i, q->items)
+		item_free(i.value);
 	map_free(q->items);
 	free(q->heap);
 	free(q);
+}
+
+struct queue_item *queue_find(const struct queue *q, const char *key)
+{
+	return map_get(q->items, key);
 }
 
 void queue_step(struct queue *q, uint64_t ms)
