@@ -169,14 +169,6 @@ static void item_free(struct queue_item *it)
 	free(it);
 }
 
-static void item_drop_if_idle(struct queue *q, struct queue_item *it)
-{
-	if (it->queued || it->running || it->n_held || it->heap_at || it->n_failures)
-		return;
-	(void)map_take(q->items, it->key);
-	item_free(it);
-}
-
 static void queue_kick(struct queue *q)
 {
 	if (!q->open || timer_armed(q->more) || list_empty(&q->ready))
@@ -280,7 +272,7 @@ static bool item_never_rests(struct queue *q, struct queue_item *it)
 	return true;
 }
 
-/* What came while the key was busy gets its pass. */
+/* What came while the key was busy gets its pass; a key with nothing more to do is forgotten. */
 static void item_rested(struct queue *q, struct queue_item *it)
 {
 	if (it->running || it->n_held)
@@ -289,7 +281,10 @@ static void item_rested(struct queue *q, struct queue_item *it)
 		it->dirty = false;
 		item_make_ready(q, it);
 	}
-	item_drop_if_idle(q, it);
+	if (it->queued || it->heap_at || it->n_failures)
+		return;
+	(void)map_take(q->items, it->key);
+	item_free(it);
 }
 
 static void item_run(struct queue *q, struct queue_item *it)
