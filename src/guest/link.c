@@ -29,7 +29,8 @@ struct link {
 	struct watch *watch;
 	struct buf in, out;
 	struct list sessions; /* struct session */
-	bool greeted, kicked, dead;
+	struct deferred kick;
+	bool greeted, dead;
 	bool held_back; /* some session waits for the output to drain */
 };
 
@@ -61,10 +62,8 @@ static void accept_settle(struct guest *g)
 	watch_want(g->accepting, g->n_links < GUEST_LINKS_MAX ? WATCH_READ : 0);
 }
 
-static void link_free(void *arg)
+static void link_free(struct link *l)
 {
-	struct link *l = arg;
-
 	buf_done(&l->in);
 	buf_done(&l->out);
 	free(l);
@@ -85,8 +84,7 @@ static void link_close(struct link *l)
 	list_del(&l->on_guest);
 	l->guest->n_links--;
 	accept_settle(l->guest);
-	if (!l->kicked)
-		loop_defer(l->guest->loop, link_free, l);
+	deferred_call(&l->kick);
 }
 
 /* A session whose process does not take its input, from a node that ignores credit, stops us. */
@@ -138,15 +136,13 @@ static void on_kick(void *arg)
 {
 	struct link *l = arg;
 
-	l->kicked = false;
-	if (l->dead) { /* closed since: this call was left the freeing */
+	if (l->out.len && !l->dead)
+		link_send(l);
+	if (l->dead) {
+		deferred_cancel(&l->kick);
 		link_free(l);
 		return;
 	}
-	if (l->out.len)
-		link_send(l);
-	if (l->dead)
-		return; /* closed by that: freed at the end of the turn */
 	if (l->held_back && !link_full(l))
 		sessions_resume(l);
 	link_settle(l);
@@ -154,10 +150,7 @@ static void on_kick(void *arg)
 
 void link_kick(struct link *l)
 {
-	if (l->kicked)
-		return;
-	l->kicked = true;
-	loop_defer(l->guest->loop, on_kick, l);
+	deferred_call(&l->kick);
 }
 
 void links_tell_exit(struct guest *g, const struct wire_state *s)
@@ -395,6 +388,7 @@ static void link_new(struct guest *g, int fd)
 	l->fd = fd;
 	list_init(&l->sessions);
 	l->watch = watch_new(g->loop, fd, on_ready, l);
+	deferred_init(&l->kick, g->loop, on_kick, l);
 	list_add_tail(&g->links, &l->on_guest);
 	g->n_links++;
 	link_settle(l);

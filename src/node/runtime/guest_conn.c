@@ -19,13 +19,13 @@ enum {
 };
 
 struct guest_conn {
-	struct loop *loop;
 	const struct guest_conn_events *ev;
 	void *arg;
 	int fd;
 	struct watch *watch;
 	struct buf in, out;
-	bool paused, kicked, was_full, freed, busy;
+	struct deferred kick;
+	bool paused, was_full, freed, busy;
 };
 
 /* The only place that decides what is polled for. */
@@ -40,10 +40,8 @@ static void settle(struct guest_conn *c)
 	watch_want(c->watch, want);
 }
 
-static void destroy(void *arg)
+static void destroy(struct guest_conn *c)
 {
-	struct guest_conn *c = arg;
-
 	buf_done(&c->in);
 	buf_done(&c->out);
 	free(c);
@@ -54,9 +52,10 @@ void guest_conn_free(struct guest_conn *c)
 	if (!c || c->freed)
 		return;
 	c->freed = true;
+	deferred_cancel(&c->kick);
 	watch_free(take(c->watch));
 	(void)close(take_fd(c->fd));
-	if (!c->kicked && !c->busy)
+	if (!c->busy)
 		destroy(c);
 }
 
@@ -100,25 +99,11 @@ static void flush(struct guest_conn *c)
 	}
 }
 
-static void on_kick(void *arg)
-{
-	struct guest_conn *c = arg;
-
-	c->kicked = false;
-	if (c->freed)
-		destroy(c);
-	else
-		flush(c);
-}
-
 void guest_conn_kick(struct guest_conn *c)
 {
 	if (c->out.len >= LOW)
 		c->was_full = true;
-	if (c->kicked)
-		return;
-	c->kicked = true;
-	loop_defer(c->loop, on_kick, c);
+	deferred_call(&c->kick);
 }
 
 /* Every whole frame. False: the connection is over or was freed by its owner. */
@@ -171,24 +156,19 @@ static void on_ready(void *arg, unsigned ready)
 	if (alive && !c->freed && (ready & WATCH_WRITE))
 		flush(c);
 	c->busy = false;
-	if (c->freed && !c->kicked)
+	if (c->freed)
 		destroy(c);
 }
 
-static void on_resume(void *arg)
+static void on_kick(void *arg)
 {
 	struct guest_conn *c = arg;
 
-	c->kicked = false;
-	if (c->freed) {
-		destroy(c);
-		return;
-	}
 	c->busy = true;
 	if (take_frames(c))
 		flush(c);
 	c->busy = false;
-	if (c->freed && !c->kicked)
+	if (c->freed)
 		destroy(c);
 }
 
@@ -198,11 +178,10 @@ void guest_conn_pause(struct guest_conn *c, bool paused)
 		return;
 	c->paused = paused;
 	settle(c);
-	if (!paused && !c->kicked) {
-		c->kicked = true;
-		loop_defer(c->loop, on_resume, c);
-	}
+	if (!paused)
+		deferred_call(&c->kick);
 }
+
 struct buf *guest_conn_out(struct guest_conn *c)
 {
 	return &c->out;
@@ -221,11 +200,11 @@ struct err *guest_connect(struct node *n, const char *slot, const struct guest_c
 		return err_recode(err_sys(errno, "connect to the guest of %s", slot),
 				  ERR_UNAVAILABLE);
 	c = xnew(struct guest_conn);
-	c->loop = n->loop;
 	c->ev = ev;
 	c->arg = arg;
 	c->fd = take_fd(fd);
 	c->watch = watch_new(n->loop, c->fd, on_ready, c);
+	deferred_init(&c->kick, n->loop, on_kick, c);
 	wire_put_u32s(&c->out, WIRE_HELLO, 0, &version, 1);
 	guest_conn_kick(c);
 	*ret = c;
