@@ -170,16 +170,16 @@ struct err *access_logs(struct access *a, const struct access_log_spec *spec,
 	return session_begun(s, a->ops->logs(a->ctx, spec, &session_events, s, &s->inner), ret);
 }
 
-struct err *access_dial(struct access *a, const struct access_target *to, uint16_t port,
+struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 			const struct access_events *ev, void *arg, struct access_session **ret)
 {
 	struct access_session *s = NULL;
-	struct err *e = session_open(a, "dial", to, &s);
+	struct err *e = session_open(a, "dial", &spec->to, &s);
 
 	if (e)
 		return e;
 	session_tell(s, ev, arg);
-	return session_begun(s, a->ops->dial(a->ctx, to, port, &session_events, s, &s->inner), ret);
+	return session_begun(s, a->ops->dial(a->ctx, spec, &session_events, s, &s->inner), ret);
 }
 
 void access_write(struct access_session *s, const void *p, size_t len)

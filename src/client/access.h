@@ -35,6 +35,10 @@ struct access_exec_spec {
 	bool stdin_open, tty;
 	uint16_t cols, rows;
 };
+struct access_dial_spec {
+	struct access_target to;
+	uint16_t port;
+};
 struct access_log_spec {
 	struct access_target to;
 	bool follow, previous, timestamps;
@@ -48,7 +52,7 @@ struct access_ops {
 			    const struct access_events *ev, void *arg, void **ret);
 	struct err *(*logs)(void *ctx, const struct access_log_spec *spec,
 			    const struct access_events *ev, void *arg, void **ret);
-	struct err *(*dial)(void *ctx, const struct access_target *to, uint16_t port,
+	struct err *(*dial)(void *ctx, const struct access_dial_spec *spec,
 			    const struct access_events *ev, void *arg, void **ret);
 	void (*write)(void *session, const void *p, size_t len);
 	bool (*full)(void *session);
@@ -75,7 +79,7 @@ must_use struct err *access_exec(struct access *a, const struct access_exec_spec
 must_use struct err *access_logs(struct access *a, const struct access_log_spec *spec,
 				 const struct access_events *ev, void *arg,
 				 struct access_session **ret);
-must_use struct err *access_dial(struct access *a, const struct access_target *to, uint16_t port,
+must_use struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 				 const struct access_events *ev, void *arg,
 				 struct access_session **ret);
 void access_write(struct access_session *s, const void *p, size_t len);

@@ -26,7 +26,7 @@ must_use struct err *status_err_text(const char *body, size_t len, int http_stat
 				     const char *what);
 
 /* "/apis/GROUP/VERSION[/namespaces/NS]/PLURAL[/NAME][/SUB]", malloc'd. */
-char *http_path(const struct kind *k, const char *ns, const char *name, const char *sub);
+char *http_path(const struct client_ref *to);
 /* An object as an API server sent it; takes doc over. managedFields are left out: nobody here reads
  * them and they are half of an object. */
 struct object *http_object(const struct kind *k, struct json_doc *doc);

@@ -229,7 +229,7 @@ static void on_page(void *arg, struct err *e, const struct reply *r)
 static void list_page(struct informer *i)
 {
 	struct call_spec spec = { .done = on_page, .timeout_ms = LIST_MS };
-	autofree char *base = http_path(i->kind, i->ns, NULL, NULL);
+	autofree char *base = http_path(&(struct client_ref){ .kind = i->kind, .ns = i->ns });
 	autobuf path = { 0 };
 
 	buf_printf(&path, "%s?limit=%d", base, PAGE);
@@ -331,7 +331,7 @@ static void watch_start(struct informer *i)
 	struct call_spec spec = { .data = on_watch_data,
 				  .done = on_watch_end,
 				  .timeout_ms = (s + 30) * 1000 };
-	autofree char *base = http_path(i->kind, i->ns, NULL, NULL);
+	autofree char *base = http_path(&(struct client_ref){ .kind = i->kind, .ns = i->ns });
 	autobuf path = { 0 };
 
 	buf_printf(&path,
