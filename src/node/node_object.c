@@ -7,13 +7,23 @@
 #include "api/meta.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "client/client.h"
+#include "json/json.h"
 #include "loop/loop.h"
-#include "node/node_priv.h"
+#include "node/node_object_priv.h"
 
-/* The Node object: what this machine has, and that it is ready. */
 enum {
 	HEARTBEAT_MS = 5 * 60 * 1000,
 	PODS_MAX = 10000,
+};
+
+struct node_object {
+	struct client *client;
+	const struct kind *kind;
+	char *name;
+	struct client_watch *watch;
+	struct client_write write;
+	struct timer *heartbeat;
 };
 
 static void put_resources(struct json_doc *d, struct json *status, const char *key)
@@ -81,7 +91,7 @@ static void on_written(unused struct client_write *w, struct err *e, unused stru
 	err_free(e);
 }
 
-static void write_status(struct node *n, const struct object *o)
+static void write_status(struct node_object *n, const struct object *o)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *status = json_need_obj(d, root, "status"), *list;
@@ -94,15 +104,15 @@ static void write_status(struct node *n, const struct object *o)
 	put_address(d, list, "InternalIP", "127.0.0.1");
 	put_address(d, list, "Hostname", n->name);
 	put_conditions(d, status, o ? json_get(object_status(o), "conditions") : NULL);
-	n->object_write.done = on_written;
+	n->write.done = on_written;
 	client_patch(n->client,
-		     &(struct client_ref){ .kind = &kind_node, .name = n->name, .sub = "status" },
-		     PATCH_MERGE, d, &n->object_write);
+		     &(struct client_ref){ .kind = n->kind, .name = n->name, .sub = "status" },
+		     PATCH_MERGE, d, &n->write);
 }
 
 static void on_created(struct client_write *w, struct err *e, unused struct object *obj)
 {
-	struct node *n = container_of(w, struct node, object_write);
+	struct node_object *n = container_of(w, struct node_object, write);
 
 	if (e && !err_is(e, ERR_EXISTS)) {
 		on_written(w, e, NULL);
@@ -112,7 +122,7 @@ static void on_created(struct client_write *w, struct err *e, unused struct obje
 	write_status(n, NULL);
 }
 
-static void create(struct node *n)
+static void create(struct node_object *n)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = json_obj(d), *meta = json_need_obj(d, o, "metadata");
@@ -124,17 +134,17 @@ static void create(struct node *n)
 	json_set_str(d, meta, "name", n->name);
 	json_set_str(d, labels, "kubernetes.io/hostname", n->name);
 	json_set_str(d, labels, "kubernetes.io/os", "linux");
-	n->object_write.done = on_created;
-	client_create(n->client, &(struct client_ref){ .kind = &kind_node }, d, &n->object_write);
+	n->write.done = on_created;
+	client_create(n->client, &(struct client_ref){ .kind = n->kind }, d, &n->write);
 }
 
 static void on_heartbeat(void *arg)
 {
-	struct node *n = arg;
-	autoptr(object) o = client_get(n->client, &kind_node, NULL, n->name);
+	struct node_object *n = arg;
+	autoptr(object) o = client_get(n->client, n->kind, NULL, n->name);
 
 	timer_set(n->heartbeat, HEARTBEAT_MS);
-	client_cancel(&n->object_write);
+	client_cancel(&n->write);
 	if (o)
 		write_status(n, o);
 	else
@@ -145,12 +155,29 @@ static void node_changed(unused void *arg, unused struct object *was, unused str
 {
 }
 
-void node_register(struct node *n)
+struct node_object *node_object_new(struct loop *l, struct client *c, const char *name)
 {
 	static const struct client_watch_events events = { .changed = node_changed };
-	struct client_watch_spec spec = { .kind = &kind_node };
+	struct node_object *n = xnew(struct node_object);
+	struct client_watch_spec spec = { 0 };
 
-	n->watch_node = client_watch(n->client, &spec, &events, n);
-	n->heartbeat = timer_new(n->loop, on_heartbeat, n);
+	n->client = c;
+	n->kind = &kind_node;
+	n->name = xstrdup(name);
+	spec.kind = n->kind;
+	n->watch = client_watch(c, &spec, &events, n);
+	n->heartbeat = timer_new(l, on_heartbeat, n);
 	timer_set(n->heartbeat, 0);
+	return n;
+}
+
+void node_object_free(struct node_object *n)
+{
+	if (!n)
+		return;
+	client_cancel(&n->write);
+	client_watch_free(n->watch);
+	timer_free(n->heartbeat);
+	free(n->name);
+	free(n);
 }

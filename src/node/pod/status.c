@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kind.h"
 #include "api/meta.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "loop/loop.h"
+#include "node/image/image.h"
 #include "node/pod/pod_priv.h"
+#include "node/pod/probe_priv.h"
 
 /*
- * The status that the API shows: computed whole from what runs, and written only where it differs
- * from what was written last. A start that goes well writes it once, when the Pod is ready.
+ * The status that the API shows: computed as a whole from what runs, and written only when it
+ * differs from what was written last. A start that goes well writes it once, when the Pod is ready.
  */
+enum {
+	REPORT_RETRY_MS = 1000,
+};
+
 static void set_time(struct json_doc *d, struct json *o, const char *key, usec t)
 {
 	char text[CLOCK_TEXT_MAX];
@@ -54,8 +58,8 @@ static void put_state(struct json_doc *d, struct json *o, const struct container
 		put_ending(d, state, &c->end);
 		return;
 	case CONTAINER_WAITING:
+	case CONTAINER_FOUND:
 	case CONTAINER_LAUNCHING:
-	case CONTAINER_STARTING:
 	case CONTAINER_STATE_MAX_:
 		break;
 	}
@@ -66,42 +70,22 @@ static void put_state(struct json_doc *d, struct json *o, const struct container
 
 static struct json *container_status(struct json_doc *d, const struct container *c)
 {
+	bool done = c->state == CONTAINER_ENDED && !c->end.code;
 	struct json *o = json_obj(d);
-	bool running = c->state == CONTAINER_RUNNING;
 
-	json_set_str(d, o, "name", c->name);
+	json_set_str(d, o, "name", c->view->name);
 	put_state(d, o, c);
 	put_ending(d, json_need_obj(d, o, "lastState"), &c->last);
-	json_set_bool(d, o, "ready",
-		      c->init ? c->state == CONTAINER_ENDED && !c->end.code : running && c->ready);
+	json_set_bool(d, o, "ready", c->view->init ? done : container_ready(c));
 	json_set_int(d, o, "restartCount", c->restarts);
-	json_set_str(d, o, "image", str_or(json_get_str(c->spec, "image"), ""));
+	json_set_str(d, o, "image", c->view->image);
 	json_set_str(d, o, "imageID", c->image ? c->image->digest : "");
-	if (c->slot)
-		json_set(d, o, "containerID", json_new_strf(d, "cay://%s", c->slot));
+	if (container_live(c->state))
+		json_set(d, o, "containerID", json_new_strf(d, "cay://%s", c->log));
 	else if (c->end.id)
 		json_set_str(d, o, "containerID", c->end.id);
-	json_set_bool(d, o, "started",
-		      running && (!c->startup_probe || probe_ok(c->startup_probe)));
+	json_set_bool(d, o, "started", container_started(c));
 	return o;
-}
-
-const char *pod_qos(const struct json *spec)
-{
-	bool any = false, all = true;
-
-	json_each(c, json_get(spec, "containers")) {
-		const struct json *max = json_at_path(c.val, "resources.limits");
-		const struct json *min = json_at_path(c.val, "resources.requests");
-
-		any = any || json_len(max) || json_len(min);
-		all = all && json_get(max, "cpu") && json_get(max, "memory") &&
-		      (!json_get(min, "cpu") ||
-		       quantity_equal(json_get(min, "cpu"), json_get(max, "cpu"))) &&
-		      (!json_get(min, "memory") ||
-		       quantity_equal(json_get(min, "memory"), json_get(max, "memory")));
-	}
-	return !any ? "BestEffort" : all ? "Guaranteed" : "Burstable";
 }
 
 struct summary {
@@ -116,24 +100,26 @@ static struct summary summarise(const struct pod *p)
 	for (size_t i = 0; i < p->n_containers; i++) {
 		const struct container *c = &p->containers[i];
 
-		if (c->init) {
+		if (c->view->init) {
 			s.initialized =
 				s.initialized && c->state == CONTAINER_ENDED && !c->end.code;
 			continue;
 		}
 		s.any_started = s.any_started || c->started || c->end.reason || c->last.reason;
-		if (c->state == CONTAINER_RUNNING && c->ready)
+		if (container_ready(c))
 			continue;
 		s.ready = false;
-		s.unready = c->name;
+		s.unready = c->view->name;
 	}
 	return s;
 }
 
 static const char *phase_of(const struct pod *p, const struct summary *s)
 {
-	if (p->phase == POD_DONE && !object_deleting(p->obj))
-		return p->failed ? "Failed" : "Succeeded";
+	if (p->phase == POD_SUCCEEDED)
+		return "Succeeded";
+	if (p->phase == POD_FAILED)
+		return "Failed";
 	return s->initialized && s->any_started ? "Running" : "Pending";
 }
 
@@ -141,8 +127,8 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 			   const struct summary *s)
 {
 	const struct json *was = json_get(object_status(p->obj), "conditions");
-	bool over = p->phase == POD_DONE && !p->failed;
-	bool ready = s->ready && p->phase == POD_ACTIVE && !object_deleting(p->obj);
+	bool over = p->phase == POD_SUCCEEDED;
+	bool ready = s->ready && p->phase == POD_ACTIVE;
 	const char *reason = over ? "PodCompleted" : ready ? NULL : "ContainersNotReady";
 	autofree char *text =
 		!ready && s->unready ? xasprintf("containers with unready status: [%s]", s->unready)
@@ -165,7 +151,7 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 
 	conditions = json_set(d, status, "conditions", was ? json_copy(d, was) : json_arr(d));
 	for (size_t i = 0; i < ARRAY_LEN(list); i++)
-		conditions_upsert(d, conditions, &list[i], clock_wall());
+		conditions_upsert(d, conditions, &list[i], pods_wall(p->pods));
 }
 
 static void put_addresses(struct json_doc *d, struct json *status, const struct pod *p)
@@ -195,13 +181,14 @@ static struct json_doc *make_status(const struct pod *p)
 	json_set_str(d, status, "message", p->reason ? p->message : NULL);
 	put_addresses(d, status, p);
 	set_time(d, status, "startTime", p->started);
-	json_set_str(d, status, "qosClass", pod_qos(pod_spec(p)));
+	json_set_str(d, status, "qosClass", pod_view_qos(p->view));
 	for (size_t i = 0; i < p->n_containers; i++) {
 		const struct container *c = &p->containers[i];
 
 		json_push(d,
 			  json_need_arr(d, status,
-					c->init ? "initContainerStatuses" : "containerStatuses"),
+					c->view->init ? "initContainerStatuses"
+						      : "containerStatuses"),
 			  container_status(d, c));
 	}
 	return d;
@@ -211,28 +198,38 @@ static void on_reported(struct client_write *w, struct err *e, unused struct obj
 {
 	struct pod *p = container_of(w, struct pod, report_write);
 
-	p->report_busy = false;
+	if (p->report == REPORT_STALE)
+		pod_wake(p);
+	p->report = REPORT_NONE;
 	if (e && !err_is(e, ERR_NOT_FOUND)) {
-		json_doc_free(take(p->reported));
-		timer_set(p->retry, 1000);
 		log_warn("status of a Pod was not written, trying again", KV("err", e));
+		json_doc_free(take(p->reported));
+		p->report_after = pods_now(p->pods) + REPORT_RETRY_MS * 1000;
+		pod_wake(p);
 	}
 	err_free(e);
 }
 
 /* Nothing but "it is being created" would be said, and soon there is better news. */
+static bool says_little(const struct container *c)
+{
+	if (c->state == CONTAINER_LAUNCHING)
+		return true;
+	return c->state == CONTAINER_WAITING && str_empty(c->message) && !c->restarts;
+}
+
 static bool too_early(const struct pod *p)
 {
-	if (p->phase != POD_ACTIVE || p->recovered || !timer_armed(p->slow))
+	bool quiet = p->quiet_until > pods_now(p->pods);
+
+	if (p->phase > POD_ACTIVE)
 		return false;
 	for (size_t i = 0; i < p->n_containers; i++) {
 		const struct container *c = &p->containers[i];
 
-		if (c->state == CONTAINER_RUNNING && !c->init)
-			continue;
-		if (c->state == CONTAINER_LAUNCHING || c->state == CONTAINER_STARTING)
-			return true;
-		if (c->state == CONTAINER_WAITING && str_empty(c->message) && !c->restarts)
+		if (c->state == CONTAINER_FOUND)
+			return true; /* it may well run as the status says */
+		if (quiet && says_little(c))
 			return true;
 	}
 	return false;
@@ -251,36 +248,49 @@ static bool report_stands(const struct pod *p)
 
 bool pod_report_lost(const struct pod *p)
 {
-	return p->reported && !p->report_busy && !report_stands(p);
+	return p->reported && p->report == REPORT_NONE && !report_stands(p);
+}
+
+static struct json_doc *make_patch(const struct pod *p, const struct json *status)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *o = json_obj(d);
+
+	json_set_root(d, o);
+	json_set_str(d, json_need_obj(d, o, "metadata"), "uid", p->obj->uid);
+	json_set(d, o, "status", json_copy(d, status));
+	return d;
+}
+
+/* The end of a Pod that is over was told in an earlier life, and of one that goes nobody asks. */
+static bool is_told(const struct pod *p)
+{
+	return p->phase < POD_OVER && !p->gone && !p->view->deleting &&
+	       p->report_after <= pods_now(p->pods) && !too_early(p);
 }
 
 void pod_report(struct pod *p)
 {
+	autoptr(object) o = object_ref(p->obj); /* the write may replace it */
+	const struct client_ref ref = {
+		.kind = p->pods->kind_pod, .ns = o->ns, .name = o->name, .sub = "status"
+	};
 	autoptr(json_doc) status = NULL;
-	struct json_doc *patch;
-	struct json *o;
 
-	if (p->gone || p->report_busy || too_early(p) || (p->phase == POD_DONE && p->killed))
+	if (!is_told(p))
 		return;
-	if (p->phase == POD_DONE && p->recovered && !p->reported)
-		return; /* its end was told in an earlier life */
+	if (p->report != REPORT_NONE) {
+		p->report = REPORT_STALE;
+		return;
+	}
 	status = make_status(p);
 	if (p->reported && !pod_report_lost(p) &&
 	    json_equal(json_root(p->reported), json_root(status)))
 		return;
-	patch = json_doc_new();
-	o = json_obj(patch);
-	json_set_root(patch, o);
-	json_set_str(patch, json_need_obj(patch, o, "metadata"), "uid", p->uid);
-	json_set(patch, o, "status", json_copy(patch, json_root(status)));
 	json_doc_free(p->reported);
 	p->reported = take(status);
-	p->report_busy = true;
+	p->report = REPORT_BUSY;
 	p->report_write.done = on_reported;
-	client_patch(p->node->client,
-		     &(struct client_ref){ .kind = &kind_pod,
-					   .ns = p->obj->ns,
-					   .name = p->obj->name,
-					   .sub = "status" },
-		     PATCH_MERGE, patch, &p->report_write);
+	client_patch(p->pods->client, &ref, PATCH_MERGE, make_patch(p, json_root(p->reported)),
+		     &p->report_write);
 }

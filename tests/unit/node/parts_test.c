@@ -113,28 +113,6 @@ TEST(what_the_node_does_not_do_is_named)
 	}
 }
 
-TEST(quality_of_service_follows_requests_and_limits)
-{
-	static const struct {
-		const char *spec, *qos;
-	} rows[] = {
-		{ "{\"containers\":[{}]}", "BestEffort" },
-		{ "{\"containers\":[{\"resources\":{\"limits\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}}]}",
-		  "Guaranteed" },
-		{ "{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1\"}}}]}",
-		  "Burstable" },
-		{ "{\"containers\":[{\"resources\":{\"limits\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}},{}]}",
-		  "Burstable" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		autoptr(json_doc) d = NULL;
-
-		works(json_parse(rows[i].spec, strlen(rows[i].spec), NULL, &d));
-		eq_str(pod_qos(json_root(d)), rows[i].qos);
-	}
-}
-
 TEST(an_instance_keeps_its_names)
 {
 	char path[] = "/tmp/cay-instance-XXXXXX", ifname[16], ip[16], again[16];
