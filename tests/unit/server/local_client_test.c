@@ -102,9 +102,9 @@ TEST(a_sync_ends_in_silence_with_its_client)
 	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
 	client_sync(f.client, &w.write);
 	client_free(take(f.client));
-	client_cancel(&w.write);
 	f.client = server_client(f.server, "test");
 	settle(&f);
 	eq_int(w.n_done, 0);
+	client_cancel(&w.write);
 	fixture_done(&f);
 }
