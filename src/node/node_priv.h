@@ -98,7 +98,6 @@ struct buf;
 struct guest_conn_events {
 	void (*frame)(void *arg, const struct wire_frame *f); /* may free the connection */
 	void (*closed)(void *arg, struct err *e); /* e becomes the callee's; free it in here */
-	void (*drained)(void *arg);               /* output is below the mark; may be NULL */
 };
 must_use struct err *guest_connect(struct node *n, const char *slot,
 				   const struct guest_conn_events *ev, void *arg,
