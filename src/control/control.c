@@ -30,7 +30,7 @@ void control_step(struct control *c, uint64_t ms)
 
 static void queue_owner(struct control *c, enum control_kind kind, const struct object *o)
 {
-	queue_add(c->queue, kind, o->ns, str_or(json_get_str(object_controller(o), "name"), ""));
+	item_wake(c->queue, kind, o->ns, str_or(json_get_str(object_controller(o), "name"), ""));
 }
 
 static void queue_waiting(struct control *c, struct roster *r)
@@ -39,7 +39,7 @@ static void queue_waiting(struct control *c, struct roster *r)
 
 	list_each_safe(w, tmp, &r->waiting, link) {
 		list_del(&w->link);
-		queue_add(c->queue, CONTROL_CLAIM, w->ns, w->name);
+		item_wake(c->queue, CONTROL_CLAIM, w->ns, w->name);
 	}
 }
 
@@ -51,7 +51,7 @@ static void sandbox_changed(void *arg, struct object *was, struct object *now)
 
 	if (index_sandbox(c->index, was, now, &roster))
 		queue_waiting(c, roster);
-	queue_add(c->queue, CONTROL_SANDBOX, any->ns, any->name);
+	item_wake(c->queue, CONTROL_SANDBOX, any->ns, any->name);
 	for (int i = 0; i < 2; i++) {
 		struct object *o = i ? now : was;
 
@@ -106,7 +106,7 @@ static void queue_claims(struct control *c, const struct object *pool, bool boun
 		bool bound = json_get_str(json_get(object_status(claim), "sandbox"), "name");
 
 		if (!object_deleting(claim) && (bound_too || !bound))
-			queue_add(c->queue, CONTROL_CLAIM, claim->ns, claim->name);
+			item_wake(c->queue, CONTROL_CLAIM, claim->ns, claim->name);
 	}
 }
 
@@ -116,7 +116,7 @@ static void pool_changed(void *arg, struct object *was, struct object *now)
 	struct object *any = now ? now : was;
 
 	index_pool(c->index, was, now);
-	queue_add(c->queue, CONTROL_POOL, any->ns, any->name);
+	item_wake(c->queue, CONTROL_POOL, any->ns, any->name);
 	if (!was || !now || object_generation(was) != object_generation(now))
 		queue_claims(c, any, false);
 }
@@ -126,11 +126,11 @@ static void template_changed(void *arg, struct object *was, struct object *now)
 	struct control *c = arg;
 	struct object *any = now ? now : was;
 
-	queue_add(c->queue, CONTROL_TEMPLATE, any->ns, any->name);
+	item_wake(c->queue, CONTROL_TEMPLATE, any->ns, any->name);
 	map_each(it, index_pools_of(c->index, any->ns, any->name)) {
 		const struct object *pool = it.value;
 
-		queue_add(c->queue, CONTROL_POOL, pool->ns, pool->name);
+		item_wake(c->queue, CONTROL_POOL, pool->ns, pool->name);
 		if (!was)
 			queue_claims(c, pool, true);
 	}
@@ -157,7 +157,7 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 	index_claim(c->index, was, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
 		forget_claim(c, was);
-	queue_add(c->queue, CONTROL_CLAIM, any->ns, any->name);
+	item_wake(c->queue, CONTROL_CLAIM, any->ns, any->name);
 }
 
 static void policy_changed(void *arg, struct object *was, struct object *now)
@@ -193,7 +193,7 @@ static const struct {
 	[WATCH_SANDBOXES] = { &kind_sandbox, sandbox_changed },
 };
 
-static struct again run(void *arg, struct item *it)
+static struct again run(void *arg, struct queue_item *q)
 {
 	static struct again (*const reconcilers[CONTROL_KIND_MAX_])(struct pass *) = {
 		[CONTROL_SANDBOX] = sandbox_reconcile,
@@ -201,6 +201,7 @@ static struct again run(void *arg, struct item *it)
 		[CONTROL_POOL] = pool_reconcile,
 		[CONTROL_CLAIM] = claim_reconcile,
 	};
+	struct item *it = container_of(q, struct item, q);
 	struct pass p;
 	struct again again;
 
@@ -259,7 +260,13 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	options_fill(c, o);
 	c->index = index_new();
 	c->notes = notes_new();
-	c->queue = queue_new(l, run, c);
+	c->queue = queue_new(&(struct queue_spec){ .loop = l,
+						   .item_size = sizeof(struct item),
+						   .run = run,
+						   .item_init = item_init,
+						   .item_done = item_done,
+						   .slowed = item_slowed,
+						   .arg = c });
 	for (size_t i = 0; i < WATCH_MAX_; i++) {
 		const struct client_watch_spec spec = { .kind = watched[i].kind };
 		const struct client_watch_events ev = { watched[i].changed, one_synced };

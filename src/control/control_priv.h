@@ -4,8 +4,8 @@
 #include "client/client.h"
 #include "control/control.h"
 #include "control/index_priv.h"
+#include "control/item_priv.h"
 #include "control/pass_priv.h"
-#include "control/queue_priv.h"
 
 /*
  * What the controllers share. Everything in memory can be had again from the watches; what a note

@@ -140,7 +140,6 @@ static bool running_record(struct running *r, struct err *e)
 static void ended(void *arg, struct err *e, struct object *obj unused)
 {
 	struct running *r = ticket_holder((uintptr_t)arg);
-	struct control *c;
 	struct item *item;
 	bool wake;
 
@@ -148,11 +147,10 @@ static void ended(void *arg, struct err *e, struct object *obj unused)
 		err_free(e);
 		return;
 	}
-	c = r->c;
 	item = r->item;
 	wake = running_record(r, e);
 	running_free(r);
-	queue_write_end(c->queue, item, wake);
+	queue_release(&item->q, wake);
 }
 
 /* What to hand to the client; false when the slot rests. */
@@ -174,7 +172,7 @@ static bool begin(struct pass *p, const struct write *w, void **ret_arg)
 	list_add_tail(&p->c->running, &r->link);
 	if (!(w->flags & WRITE_QUIET))
 		p->started = true;
-	queue_write_begin(p->c->queue, p->item);
+	queue_hold(&p->item->q);
 	*ret_arg = (void *)ticket_new(r);
 	return true;
 }

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "control/queue_priv.h"
+#include "control/item_priv.h"
 
 struct client_delete_spec;
 struct control;

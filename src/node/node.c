@@ -39,7 +39,6 @@ static void run_dirty(void *arg)
 {
 	struct node *n = arg;
 
-	n->deferred = false;
 	while (!n->ending && !list_empty(&n->dirty)) {
 		struct pod *p = list_first(&n->dirty, struct pod, on_dirty);
 
@@ -56,10 +55,8 @@ static void run_dirty(void *arg)
 
 static void defer(struct node *n)
 {
-	if (n->deferred || !n->started || n->ending)
-		return;
-	n->deferred = true;
-	loop_defer(n->loop, run_dirty, n);
+	if (n->started && !n->ending)
+		deferred_call(&n->passes);
 }
 
 void node_wake(struct node *n, struct pod *p)
@@ -346,6 +343,7 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	n->run_fd = n->roots_fd = -1;
 	n->pods = map_new(free_pod);
 	list_init(&n->dirty);
+	deferred_init(&n->passes, l, run_dirty, n);
 	n->events = events_new(n);
 	n->access = node_access_new(n);
 	e = open_parts(n, spec);
@@ -395,7 +393,7 @@ static void leave_host(struct node *n)
 /* Until nothing that is under way knows us. */
 static void settle(struct node *n)
 {
-	while (n->n_jobs || n->deferred)
+	while (n->n_jobs)
 		(void)loop_turn(n->loop, 20);
 }
 
@@ -410,6 +408,7 @@ void node_free(struct node *n)
 	claims_stop(n);
 	timer_free(n->heartbeat);
 	n->ending = true;
+	deferred_cancel(&n->passes);
 	settle(n);
 	map_free(take(n->pods));
 	n->pods = map_new(NULL);

@@ -41,8 +41,7 @@ struct gc {
 	struct list queue;
 	struct timer *more; /* the rest of a long queue, in the next turn */
 	bool paused;        /* the store takes no writes: the rest has time */
-	bool deferred;      /* gc_run() will be called by the loop */
-	bool dead;          /* freed meanwhile: that call has the last word */
+	struct deferred run;
 };
 
 static void node_free(void *value)
@@ -103,10 +102,8 @@ static void enqueue(struct gc *g, const char *key)
 	memcpy(it->key, key, strlen(key) + 1);
 	list_add_tail(&g->queue, &it->link);
 	map_put(g->queued, key, it);
-	if (!g->deferred && !timer_armed(g->more)) {
-		g->deferred = true;
-		loop_defer(g->s->loop, gc_run, g);
-	}
+	if (!timer_armed(g->more))
+		deferred_call(&g->run);
 }
 
 /* The index */
@@ -435,12 +432,8 @@ static void gc_run(void *arg)
 {
 	struct gc *g = arg;
 
-	if (g->dead) {
-		free(g);
-		return;
-	}
 	gc_work(g);
-	g->deferred = false; /* what was queued meanwhile was seen, or waits for the timer */
+	deferred_cancel(&g->run); /* what was queued meanwhile was seen, or waits for the timer */
 }
 
 struct gc *gc_new(struct server *s)
@@ -453,6 +446,7 @@ struct gc *gc_new(struct server *s)
 	g->queued = map_new(NULL);
 	list_init(&g->queue);
 	g->more = timer_new(s->loop, gc_work, g);
+	deferred_init(&g->run, s->loop, gc_run, g);
 	while ((en = store_next(s->store, "", en ? en->key : NULL))) {
 		const struct object *o = en->tag;
 
@@ -475,7 +469,6 @@ void gc_free(struct gc *g)
 	timer_free(g->more);
 	map_free(g->queued);
 	map_free(g->nodes);
-	g->dead = true;
-	if (!g->deferred)
-		free(g);
+	deferred_cancel(&g->run);
+	free(g);
 }

@@ -14,19 +14,13 @@ struct namespaces {
 	struct server *s;
 	struct map *touched; /* names to look at */
 	struct timer *again;
-	bool deferred; /* run() will be called by the loop */
-	bool dead;     /* freed meanwhile: that call has the last word */
+	struct deferred run;
 };
-
-static void run(void *arg);
 
 static void touch(struct namespaces *n, const char *name)
 {
 	map_put(n->touched, name, n);
-	if (n->deferred)
-		return;
-	n->deferred = true;
-	loop_defer(n->s->loop, run, n);
+	deferred_call(&n->run);
 }
 
 static bool terminating(const struct server *s, const char *name)
@@ -156,12 +150,7 @@ static void run(void *arg)
 	struct namespaces *n = arg;
 	autoptr(map) todo = n->touched;
 
-	if (n->dead) {
-		free(n);
-		return;
-	}
 	n->touched = map_new(NULL);
-	n->deferred = false;
 	map_each(it, todo)
 		look_at(n, it.key);
 }
@@ -221,6 +210,7 @@ struct namespaces *namespaces_new(struct server *s)
 	n->s = s;
 	n->touched = map_new(NULL);
 	n->again = timer_new(s->loop, look_at_all, n);
+	deferred_init(&n->run, s->loop, run, n);
 	return n;
 }
 
@@ -228,9 +218,8 @@ void namespaces_free(struct namespaces *n)
 {
 	if (!n)
 		return;
-	map_free(take(n->touched));
+	map_free(n->touched);
 	timer_free(n->again);
-	n->dead = true;
-	if (!n->deferred)
-		free(n);
+	deferred_cancel(&n->run);
+	free(n);
 }

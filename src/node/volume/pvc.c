@@ -20,6 +20,7 @@ struct claim {
 	struct node *node;
 	char *ns, *name, *uid;
 	bool gone, durable;
+	struct deferred later;
 };
 
 static void claim_free(void *arg)
@@ -83,6 +84,15 @@ static struct claim *claim_new(struct node *n, const struct object *o)
 	return c;
 }
 
+/* fn with a claim of its own, which it frees. */
+static void claim_defer(struct node *n, const struct object *o, void (*fn)(void *arg))
+{
+	struct claim *c = claim_new(n, o);
+
+	deferred_init(&c->later, n->loop, fn, c);
+	deferred_call(&c->later);
+}
+
 static bool in_use(struct node *n, const struct claim *c)
 {
 	map_each(it, n->pods) {
@@ -131,7 +141,7 @@ static void claim_changed(void *arg, unused struct object *was, struct object *n
 
 	if (now) {
 		if (!str_eq(json_get_str(object_status(now), "phase"), "Bound"))
-			loop_defer(n->loop, bind_all, claim_new(n, now));
+			claim_defer(n, now, bind_all);
 		if (!map_has(n->claims, now->uid))
 			map_put(n->claims, now->uid, claim_new(n, now));
 		if (!was)
@@ -142,7 +152,7 @@ static void claim_changed(void *arg, unused struct object *was, struct object *n
 	if (!c)
 		return;
 	c->gone = true;
-	loop_defer(n->loop, ask_durable, claim_new(n, o));
+	claim_defer(n, o, ask_durable);
 }
 
 /* What an earlier life could not remove. */

@@ -24,7 +24,8 @@ struct run {
 	char program[16];
 	size_t left;
 	int code, signal;
-	bool paused, full, over, scheduled, input_ended, follow, refused;
+	bool paused, full, over, input_ended, follow, refused;
+	struct deferred step;
 	struct buf out;
 };
 
@@ -87,7 +88,6 @@ static void run_step(void *arg)
 {
 	struct run *r = arg;
 
-	r->scheduled = false;
 	if (r->over)
 		return;
 	if (str_eq(r->program, "flood"))
@@ -102,10 +102,8 @@ static void run_step(void *arg)
 
 static void run_kick(struct run *r)
 {
-	if (r->scheduled || r->over)
-		return;
-	r->scheduled = true;
-	loop_defer(r->node->l, run_step, r);
+	if (!r->over)
+		deferred_call(&r->step);
 }
 
 static struct err *run_start(struct node *n, const char *program, const struct access_events *ev,
@@ -120,6 +118,7 @@ static struct err *run_start(struct node *n, const char *program, const struct a
 	r->ev = ev;
 	r->arg = arg;
 	(void)snprintf(r->program, sizeof(r->program), "%s", program);
+	deferred_init(&r->step, n->l, run_step, r);
 	list_add_tail(&n->runs, &r->link);
 	n->n_started++;
 	run_kick(r);
