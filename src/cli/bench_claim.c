@@ -21,6 +21,7 @@
 
 /* An object that was posted and is waited for. */
 struct wait {
+	struct client_write write;
 	double begin, end;
 	bool ready, failed;
 	char *sandbox; /* a claim's */
@@ -28,8 +29,11 @@ struct wait {
 
 static void wait_free(void *p)
 {
-	free(((struct wait *)p)->sandbox);
-	free(p);
+	struct wait *w = p;
+
+	client_cancel(&w->write);
+	free(w->sandbox);
+	free(w);
 }
 
 static double now_us(void)
@@ -66,13 +70,14 @@ static const struct client_watch_events pool_events = { .changed = on_pool };
 
 /* The end of a request that is only waited for. */
 struct call {
+	struct client_write write;
 	bool done;
 	struct err *e;
 };
 
-static void call_done(void *arg, struct err *e, struct object *obj unused)
+static void call_done(struct client_write *w, struct err *e, struct object *obj unused)
 {
-	struct call *c = arg;
+	struct call *c = container_of(w, struct call, write);
 
 	c->e = e;
 	c->done = true;
@@ -81,22 +86,26 @@ static void call_done(void *arg, struct err *e, struct object *obj unused)
 static struct err *create(struct bench *b, const struct kind *k, const char *ns, const char *text)
 {
 	struct json_doc *doc = NULL;
-	struct call call = { 0 };
+	struct call call = { .write.done = call_done };
 	struct err *e = json_parse(text, strlen(text), NULL, &doc);
 
 	assert(!e);
-	client_create(b->client, k, ns, doc, call_done, &call);
-	if (!bench_until(b, &call.done, READY_MS))
+	client_create(b->client, &(struct client_ref){ .kind = k, .ns = ns }, doc, &call.write);
+	(void)bench_until(b, &call.done, READY_MS);
+	client_cancel(&call.write);
+	if (!call.done)
 		return err_new(ERR_TIMEOUT, "create a %s", k->kind);
 	return err_wrap(call.e, "create a %s", k->kind);
 }
 
 static void remove_object(struct bench *b, const struct kind *k, const char *ns, const char *name)
 {
-	struct call call = { 0 };
+	struct call call = { .write.done = call_done };
 
-	client_delete(b->client, k, ns, name, NULL, call_done, &call);
+	client_delete(b->client, &(struct client_ref){ .kind = k, .ns = ns, .name = name }, NULL,
+		      &call.write);
 	(void)bench_until(b, &call.done, READY_MS); /* leftovers end with the namespace */
+	client_cancel(&call.write);
 	err_free(call.e);
 }
 
@@ -143,9 +152,9 @@ static struct err *prepare(struct bench *b)
 	return e ? e : wait_pool(b, b->pool_size);
 }
 
-static void posted(void *arg, struct err *e, struct object *obj unused)
+static void posted(struct client_write *write, struct err *e, struct object *obj unused)
 {
-	struct wait *w = arg;
+	struct wait *w = container_of(write, struct wait, write);
 
 	if (e) {
 		log_warn("create refused", KV("err", e));
@@ -176,7 +185,8 @@ static struct wait *post(struct bench *b, const struct kind *k, const char *name
 	assert(!e);
 	map_put(b->waits, name, w);
 	w->begin = now_us();
-	client_create(b->client, k, b->ns, doc, posted, w);
+	w->write.done = posted;
+	client_create(b->client, &(struct client_ref){ .kind = k, .ns = b->ns }, doc, &w->write);
 	return w;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 #include "api/object.h"
-#include "base/log.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "client/client.h"
@@ -9,7 +8,7 @@
 #include "control/event_priv.h"
 
 /*
- * An Event is named after the object it is about and a random part, so that two never collide.
+ * An Event's name is that of the object it is about and a random part, so that no two collide.
  */
 #define NOTE_MAX   1024
 #define NAME_MOST  236 /* leaves room for the random part */
@@ -58,13 +57,6 @@ struct json_doc *event_build(const struct event_spec *s, usec now)
 	return d;
 }
 
-static void sent(void *arg unused, struct err *e, struct object *obj unused)
-{
-	if (e)
-		log_debug("event was not stored, going on without it", KV("err", e));
-	err_free(e);
-}
-
 void event_send(struct control *c, struct json_doc *event)
 {
 	autofree char *ns = NULL;
@@ -72,5 +64,6 @@ void event_send(struct control *c, struct json_doc *event)
 	if (!event)
 		return;
 	ns = xstrdup(json_get_str(json_get(json_root(event), "metadata"), "namespace"));
-	client_create(c->client, &kind_events_event, ns, event, sent, NULL);
+	client_create(c->client, &(struct client_ref){ .kind = &kind_events_event, .ns = ns },
+		      event, NULL);
 }

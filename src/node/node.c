@@ -407,6 +407,7 @@ void node_free(struct node *n)
 	client_watch_free(n->watch_node);
 	claims_stop(n);
 	timer_free(n->heartbeat);
+	client_cancel(&n->object_write);
 	n->ending = true;
 	deferred_cancel(&n->passes);
 	settle(n);

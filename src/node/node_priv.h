@@ -47,7 +47,8 @@ struct node {
 	unsigned n_jobs;        /* under way; node_free() waits for them */
 	struct client_watch *watch_pods, *watch_claims, *watch_secrets, *watch_maps, *watch_node;
 	struct timer *heartbeat;
-	struct map *claims;      /* PVC uid → struct claim */
+	struct client_write object_write; /* of the Node object */
+	struct map *claims;               /* PVC uid → struct claim */
 	struct map *left;        /* Pod uid → state of an earlier life, until its Pod is known */
 	struct map *left_roots;  /* directories of slots of an earlier life */
 	struct map *left_groups; /* control groups of an earlier life that nobody has claimed */

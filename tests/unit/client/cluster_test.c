@@ -67,7 +67,8 @@ static struct err *create(struct cluster *c)
 	meta = json_need_obj(d, root, "metadata");
 	json_set_str(d, meta, "name", c->name);
 	json_set_str(d, json_need_obj(d, meta, "labels"), "test", c->name);
-	client_create(c->client, &kind_config_map, "default", d, diary_on_done, &c->d);
+	client_create(c->client, &(struct client_ref){ &kind_config_map, "default" }, d,
+		      diary_write(&c->d));
 	return done(c);
 }
 
@@ -82,16 +83,16 @@ static struct err *patch(struct cluster *c, const char *fmt, ...)
 	buf_vprintf(&b, fmt, ap);
 	va_end(ap);
 	works(json_parse(buf_str(&b), b.len, NULL, &d));
-	client_patch(c->client, &kind_config_map, "default", c->name, NULL, PATCH_MERGE, d,
-		     diary_on_done, &c->d);
+	client_patch(c->client, &(struct client_ref){ &kind_config_map, "default", c->name },
+		     PATCH_MERGE, d, diary_write(&c->d));
 	return done(c);
 }
 
 static struct err *delete_it(struct cluster *c, const char *uid)
 {
-	client_delete(c->client, &kind_config_map, "default", c->name,
-		      &(struct client_delete_spec){ .uid = uid, .grace_s = -1 }, diary_on_done,
-		      &c->d);
+	client_delete(c->client, &(struct client_ref){ &kind_config_map, "default", c->name },
+		      &(struct client_delete_spec){ .uid = uid, .grace_s = -1 },
+		      diary_write(&c->d));
 	return done(c);
 }
 

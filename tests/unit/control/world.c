@@ -67,36 +67,42 @@ uint64_t world_rev(struct world *w)
 	return store_rev(server_store(w->server));
 }
 
-static void must_work(void *arg, struct err *e, struct object *obj unused)
+struct ending {
+	struct client_write write;
+	bool ended;
+};
+
+static void must_work(struct client_write *w, struct err *e, struct object *obj unused)
 {
-	*(bool *)arg = true;
+	container_of(w, struct ending, write)->ended = true;
 	works(e);
 }
 
 void create(struct world *w, const struct kind *k, const char *text)
 {
-	bool ended = false;
+	struct ending end = { .write.done = must_work };
 
-	client_create(w->client, k, NS, doc_of(text), must_work, &ended);
-	is_true(ended);
+	client_create(w->client, &(struct client_ref){ k, NS }, doc_of(text), &end.write);
+	is_true(end.ended);
 }
 
 void patch(struct world *w, const struct kind *k, const char *name, const char *sub,
 	   const char *text)
 {
-	bool ended = false;
+	struct ending end = { .write.done = must_work };
 
-	client_patch(w->client, k, NS, name, sub, PATCH_MERGE, doc_of(text), must_work, &ended);
-	is_true(ended);
+	client_patch(w->client, &(struct client_ref){ k, NS, name, sub }, PATCH_MERGE, doc_of(text),
+		     &end.write);
+	is_true(end.ended);
 }
 
 void delete_now(struct world *w, const struct kind *k, const char *name)
 {
 	const struct client_delete_spec spec = { .grace_s = 0 };
-	bool ended = false;
+	struct ending end = { .write.done = must_work };
 
-	client_delete(w->client, k, NS, name, &spec, must_work, &ended);
-	is_true(ended);
+	client_delete(w->client, &(struct client_ref){ k, NS, name }, &spec, &end.write);
+	is_true(end.ended);
 }
 
 struct object *get(struct world *w, const struct kind *k, const char *name)

@@ -174,7 +174,7 @@ static struct err *node_logs(void *ctx, const struct access_log_spec *spec,
 	return NULL;
 }
 
-static struct err *node_dial(void *ctx, const struct access_target *to, uint16_t port,
+static struct err *node_dial(void *ctx, const struct access_dial_spec *spec,
 			     const struct access_events *ev, void *arg, void **ret)
 {
 	struct node *n = ctx;
@@ -182,8 +182,8 @@ static struct err *node_dial(void *ctx, const struct access_target *to, uint16_t
 
 	if (e)
 		return e;
-	remember(n, to);
-	((struct run *)*ret)->refused = port == 9;
+	remember(n, &spec->to);
+	((struct run *)*ret)->refused = spec->port == 9;
 	return NULL;
 }
 
