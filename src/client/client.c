@@ -8,6 +8,7 @@
 struct client {
 	const struct client_ops *ops;
 	void *ctx;
+	struct kinds *kinds;
 };
 
 struct client_watch {
@@ -15,12 +16,13 @@ struct client_watch {
 	void *watch; /* the transport's */
 };
 
-struct client *client_new(const struct client_ops *ops, void *ctx)
+struct client *client_new(const struct client_ops *ops, void *ctx, struct kinds *kinds)
 {
 	struct client *c = xnew(struct client);
 
 	c->ops = ops;
 	c->ctx = ctx;
+	c->kinds = kinds;
 	return c;
 }
 
@@ -31,6 +33,11 @@ void client_free(struct client *c)
 	if (c->ops->free)
 		c->ops->free(c->ctx);
 	free(c);
+}
+
+struct kinds *client_kinds(struct client *c)
+{
+	return c->kinds;
 }
 
 void *client_transport(struct client *c, const struct client_ops *ops)

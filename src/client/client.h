@@ -9,6 +9,7 @@
 #include "api/patch.h"
 #include "base/err.h"
 
+struct kinds;
 struct loop;
 
 /*
@@ -69,10 +70,12 @@ struct client_ops {
 	void (*sync)(void *ctx, void (*fn)(void *arg), void *arg);
 	void (*free)(void *ctx);
 };
-struct client *client_new(const struct client_ops *ops, void *ctx);
+struct client *client_new(const struct client_ops *ops, void *ctx, struct kinds *kinds);
 /* Not from its own callbacks. Over HTTP, writes still under way end without done(). */
 void client_free(struct client *c);
 AUTOPTR(client)
+/* The registry that the client's kinds come from; it outlives the client. */
+struct kinds *client_kinds(struct client *c);
 /* For a transport's own extras: ctx when the client runs over these ops, else NULL. */
 void *client_transport(struct client *c, const struct client_ops *ops);
 

@@ -134,6 +134,7 @@ static struct err *op_read(struct op *op, const struct reply *r, struct object *
 static void op_free(struct op *op)
 {
 	list_del(&op->link);
+	kind_unref(op->kind);
 	free(op->ns);
 	free(op->name);
 	free(op->label);
@@ -170,7 +171,7 @@ static void op_start(struct http_client *h, const struct kind *k, const struct a
 
 	op->h = h;
 	list_add_tail(&h->ops, &op->link);
-	op->kind = k;
+	op->kind = kind_ref(k);
 	op->ns = xstrdup(str_or(ask->ns, ""));
 	op->name = xstrdup(ask->name);
 	op->deletes = str_eq(ask->method, "DELETE");
@@ -188,7 +189,7 @@ static void op_start(struct http_client *h, const struct kind *k, const struct a
 	spec.path = path;
 	spec.label = op->label;
 	spec.timeout_ms = WRITE_MS;
-	spec.urgent = k == &kind_lease; /* who leads must not wait behind its own work */
+	spec.urgent = k->flags & KIND_URGENT; /* who leads must not wait behind its own work */
 	spec.done = on_op_done;
 	spec.arg = op;
 	(void)call_start(h->t, &spec);
@@ -409,7 +410,7 @@ static const struct client_ops http_ops = {
 };
 
 struct err *client_http_new(struct loop *l, const struct kubeconfig *k, const char *user_agent,
-			    struct client **ret)
+			    struct kinds *kinds, struct client **ret)
 {
 	struct transport *t = NULL;
 	struct http_client *h;
@@ -420,7 +421,7 @@ struct err *client_http_new(struct loop *l, const struct kubeconfig *k, const ch
 	h = xnew(struct http_client);
 	h->t = t;
 	list_init(&h->ops);
-	*ret = client_new(&http_ops, h);
+	*ret = client_new(&http_ops, h, kinds);
 	return NULL;
 }
 

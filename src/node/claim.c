@@ -57,15 +57,14 @@ static void bind_claim(struct node *n, const struct object *o)
 	json_set(d, status, "accessModes", json_copy(d, json_get(spec, "accessModes")));
 	json_set(d, json_need_obj(d, status, "capacity"), "storage",
 		 json_copy(d, json_at_path(spec, "resources.requests.storage")));
-	client_patch(n->client, &kind_persistent_volume_claim, o->ns, o->name, "status",
-		     PATCH_MERGE, d, on_bound, NULL);
+	client_patch(n->client, n->kinds.pvc, o->ns, o->name, "status", PATCH_MERGE, d, on_bound,
+		     NULL);
 }
 
 static void bind_all(void *arg)
 {
 	struct claim *c = arg;
-	autoptr(object) o =
-		client_get(c->node->client, &kind_persistent_volume_claim, c->ns, c->name);
+	autoptr(object) o = client_get(c->node->client, c->node->kinds.pvc, c->ns, c->name);
 
 	if (o && !str_eq(json_get_str(object_status(o), "phase"), "Bound"))
 		bind_claim(c->node, o);
@@ -164,7 +163,7 @@ void claims_start(struct node *n)
 {
 	static const struct client_watch_events events = { .changed = claim_changed,
 							   .synced = claims_known };
-	struct client_watch_spec spec = { .kind = &kind_persistent_volume_claim };
+	struct client_watch_spec spec = { .kind = n->kinds.pvc };
 
 	n->claims = map_new(claim_free);
 	n->watch_claims = client_watch(n->client, &spec, &events, n);

@@ -60,7 +60,8 @@ static void on_timer(void *arg)
 		if (ev->tokens < 1)
 			break;
 		ev->tokens -= 1;
-		client_create(ev->node->client, &kind_event, q->ns, take(q->doc), on_created, NULL);
+		client_create(ev->node->client, ev->node->kinds.event, q->ns, take(q->doc),
+			      on_created, NULL);
 		queued_free(q);
 		ev->n--;
 	}

@@ -94,7 +94,7 @@ static void write_status(struct node *n, const struct object *o)
 	put_address(d, list, "InternalIP", "127.0.0.1");
 	put_address(d, list, "Hostname", n->name);
 	put_conditions(d, status, o ? json_get(object_status(o), "conditions") : NULL);
-	client_patch(n->client, &kind_node, NULL, n->name, "status", PATCH_MERGE, d, on_written,
+	client_patch(n->client, n->kinds.node, NULL, n->name, "status", PATCH_MERGE, d, on_written,
 		     NULL);
 }
 
@@ -122,13 +122,13 @@ static void create(struct node *n)
 	json_set_str(d, meta, "name", n->name);
 	json_set_str(d, labels, "kubernetes.io/hostname", n->name);
 	json_set_str(d, labels, "kubernetes.io/os", "linux");
-	client_create(n->client, &kind_node, NULL, d, on_created, n);
+	client_create(n->client, n->kinds.node, NULL, d, on_created, n);
 }
 
 static void on_heartbeat(void *arg)
 {
 	struct node *n = arg;
-	autoptr(object) o = client_get(n->client, &kind_node, NULL, n->name);
+	autoptr(object) o = client_get(n->client, n->kinds.node, NULL, n->name);
 
 	timer_set(n->heartbeat, HEARTBEAT_MS);
 	if (o)
@@ -144,7 +144,7 @@ static void node_changed(unused void *arg, unused struct object *was, unused str
 void node_register(struct node *n)
 {
 	static const struct client_watch_events events = { .changed = node_changed };
-	struct client_watch_spec spec = { .kind = &kind_node };
+	struct client_watch_spec spec = { .kind = n->kinds.node };
 
 	n->watch_node = client_watch(n->client, &spec, &events, n);
 	n->heartbeat = timer_new(n->loop, on_heartbeat, n);

@@ -104,7 +104,7 @@ static void let_go(struct pod *p)
 		return;
 	}
 	timer_set(p->retry, 2000); /* if it is still there then */
-	client_delete(n->client, &kind_pod, ns, name, &spec, on_deleted, NULL);
+	client_delete(n->client, n->kinds.pod, ns, name, &spec, on_deleted, NULL);
 }
 
 static void clean_work(void *arg)

@@ -278,6 +278,6 @@ void pod_report(struct pod *p)
 	json_doc_free(p->reported);
 	p->reported = take(status);
 	p->report_busy = true;
-	client_patch(p->node->client, &kind_pod, p->obj->ns, p->obj->name, "status", PATCH_MERGE,
-		     patch, on_reported, pod_ref_new(p));
+	client_patch(p->node->client, p->node->kinds.pod, p->obj->ns, p->obj->name, "status",
+		     PATCH_MERGE, patch, on_reported, pod_ref_new(p));
 }

@@ -53,6 +53,7 @@ void call_unref(struct call *c)
 	causes_done(&c->causes);
 	http_headers_done(&c->warnings);
 	arena_free(c->arena);
+	kind_unref(c->kind);
 	free(c);
 }
 
