@@ -310,26 +310,31 @@ static bool wants_aggregated(void *arg, struct span type, struct span params)
 	return *ret != NULL;
 }
 
+/* Takes d over. */
+static void reply(struct call *c, const char *type, struct json_doc *d)
+{
+	autofree char *text = json_to_text(json_root(d));
+
+	json_doc_free(d);
+	call_reply_document(c, type, text);
+}
+
 static void reply_top(struct call *c, bool core)
 {
 	const char *accept = http_request_header(c->req, "accept"), *version = NULL;
 	autofree char *type = NULL, *api_version = NULL;
-	autoptr(json_doc) d = NULL;
-	autobuf b = { 0 };
 
 	if (accept)
 		(void)accept_each(accept, wants_aggregated, &version);
 	if (!version) {
-		call_reply_json(c, STATUS_OK,
-				core ? core_versions(c->s) : group_list(c->s->registry));
+		reply(c, "application/json",
+		      core ? core_versions(c->s) : group_list(c->s->registry));
 		return;
 	}
 	api_version = xasprintf("apidiscovery.k8s.io/%s", version);
 	type = xasprintf("application/json;g=apidiscovery.k8s.io;v=%s;as=APIGroupDiscoveryList",
 			 version);
-	d = aggregated(c->s->registry, api_version, core);
-	json_write(json_root(d), &b);
-	call_reply_text(c, STATUS_OK, type, &b);
+	reply(c, type, aggregated(c->s->registry, api_version, core));
 }
 
 bool discovery_page(struct call *c)
@@ -354,6 +359,6 @@ bool discovery_page(struct call *c)
 	}
 	if (!d)
 		return false;
-	call_reply_json(c, STATUS_OK, d);
+	reply(c, "application/json", d);
 	return true;
 }

@@ -144,9 +144,10 @@ static void page_openapi(struct call *c)
 		b = document(c->s, c->route.path, make_group, gv);
 	}
 	if (b)
-		call_reply_bytes(c, STATUS_OK, b);
+		call_reply_document(c, "application/json", b->data);
 	else
 		not_found(c);
+	bytes_unref(b);
 }
 
 static const struct {

@@ -150,8 +150,8 @@ struct call {
 	const char *method, *query;
 	const char *body;
 	size_t body_len;
-	struct causes causes; /* details of an ERR_INVALID */
-	struct http_headers warnings;
+	struct causes causes;        /* details of an ERR_INVALID */
+	struct http_headers headers; /* of the answer: warnings, an ETag */
 	usec started;
 };
 struct call *call_new(struct server *s, struct http_request *req);
@@ -166,7 +166,10 @@ void call_fail(struct call *c, struct err *e);
 void call_reply_text(struct call *c, int status, const char *type, struct buf *text);
 void call_reply_json(struct call *c, int status, struct json_doc *d);
 void call_reply_bytes(struct call *c, int status, struct bytes *text);
-/* The same, once everything written until now is durable. */
+/* What is derived from the kinds: it carries their version as an ETag, and is not sent again to a
+ * client that has it. Here the text stays the caller's. */
+void call_reply_document(struct call *c, const char *type, const char *text);
+/* An object or Status, once everything written until now is durable. */
 void call_reply_durably(struct call *c, int status, struct bytes *text);
 /* The body as JSON, whatever its type says; it may be empty (then *ret is NULL). */
 must_use struct err *call_body_json(struct call *c, struct json_doc **ret);
@@ -177,6 +180,7 @@ must_use struct err *call_body(struct call *c, const struct type *t, struct json
 enum {
 	STATUS_OK = 200,
 	STATUS_CREATED = 201,
+	STATUS_NOT_MODIFIED = 304,
 };
 int status_of(enum err_code code);
 struct status_about {

@@ -345,10 +345,10 @@ static struct err *watcher_new(struct call *c, struct filter *f, const struct be
 
 static void start(struct watcher *w, const struct beginning *b)
 {
-	struct http_headers h = w->call->warnings;
+	struct http_headers h = w->call->headers;
 	struct err *e = NULL;
 
-	w->call->warnings = (struct http_headers){ 0 };
+	w->call->headers = (struct http_headers){ 0 };
 	http_headers_add(&h, "Content-Type", "application/json");
 	http_headers_add(&h, "Cache-Control", "no-cache, private");
 	http_request_set_owner(w->req, w, on_ended);
