@@ -11,7 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "api/kind.h"
+#include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -128,7 +128,7 @@ void node_remove_tree(struct node *n, char *path)
 
 struct pod *node_find_pod(struct node *n, const char *ns, const char *name)
 {
-	autoptr(object) o = client_get(n->client, &kind_pod, ns, name);
+	autoptr(object) o = client_get(n->client, n->kinds.pod, ns, name);
 
 	return o ? map_get(n->pods, o->uid) : NULL;
 }
@@ -319,14 +319,28 @@ static void watch_objects(struct node *n)
 	static const struct client_watch_events pods = { .changed = pod_changed,
 							 .synced = on_pods_known };
 	static const struct client_watch_events sources = { .changed = source_changed };
-	struct client_watch_spec spec = { .kind = &kind_secret };
+	struct client_watch_spec spec = { .kind = n->kinds.secret };
 
 	n->watch_secrets = client_watch(n->client, &spec, &sources, n);
-	spec.kind = &kind_config_map;
+	spec.kind = n->kinds.config_map;
 	n->watch_maps = client_watch(n->client, &spec, &sources, n);
 	claims_start(n);
-	spec.kind = &kind_pod;
+	spec.kind = n->kinds.pod;
 	n->watch_pods = client_watch(n->client, &spec, &pods, n);
+}
+
+static void find_kinds(struct node *n)
+{
+	const struct kinds *ks = client_kinds(n->client);
+
+	n->kinds = (struct node_kinds){
+		.pod = kinds_need(ks, "v1", "Pod"),
+		.node = kinds_need(ks, "v1", "Node"),
+		.secret = kinds_need(ks, "v1", "Secret"),
+		.config_map = kinds_need(ks, "v1", "ConfigMap"),
+		.pvc = kinds_need(ks, "v1", "PersistentVolumeClaim"),
+		.event = kinds_need(ks, "v1", "Event"),
+	};
 }
 
 struct err *node_start(struct loop *l, struct client *c, const struct node_spec *spec,
@@ -337,6 +351,7 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 
 	n->loop = l;
 	n->client = c;
+	find_kinds(n);
 	n->data_dir = xstrdup(spec->data_dir);
 	n->name = xstrdup(str_or(spec->node_name, "cay"));
 	n->roots_dir = xasprintf("%s/roots", n->data_dir);

@@ -25,9 +25,14 @@ struct nursery;
 /*
  * The node in the daemon: all of it on the loop's thread. Slow work on files is a job.
  */
+struct node_kinds {
+	const struct kind *pod, *node, *secret, *config_map, *pvc, *event;
+};
+
 struct node {
 	struct loop *loop;
 	struct client *client;
+	struct node_kinds kinds; /* looked up once, at the start */
 	char *data_dir, *run_dir, *roots_dir, *name;
 	int run_fd, roots_fd;
 	struct instance *inst;

@@ -53,7 +53,7 @@ static void on_timer(void *arg)
 			break;
 		ev->tokens -= 1;
 		client_create(ev->node->client,
-			      &(struct client_ref){ .kind = &kind_event, .ns = q->ns },
+			      &(struct client_ref){ .kind = ev->node->kinds.event, .ns = q->ns },
 			      take(q->doc), NULL);
 		queued_free(q);
 		ev->n--;

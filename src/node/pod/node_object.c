@@ -95,9 +95,10 @@ static void write_status(struct node *n, const struct object *o)
 	put_address(d, list, "Hostname", n->name);
 	put_conditions(d, status, o ? json_get(object_status(o), "conditions") : NULL);
 	n->object_write.done = on_written;
-	client_patch(n->client,
-		     &(struct client_ref){ .kind = &kind_node, .name = n->name, .sub = "status" },
-		     PATCH_MERGE, d, &n->object_write);
+	client_patch(
+		n->client,
+		&(struct client_ref){ .kind = n->kinds.node, .name = n->name, .sub = "status" },
+		PATCH_MERGE, d, &n->object_write);
 }
 
 static void on_created(struct client_write *w, struct err *e, unused struct object *obj)
@@ -125,13 +126,14 @@ static void create(struct node *n)
 	json_set_str(d, labels, "kubernetes.io/hostname", n->name);
 	json_set_str(d, labels, "kubernetes.io/os", "linux");
 	n->object_write.done = on_created;
-	client_create(n->client, &(struct client_ref){ .kind = &kind_node }, d, &n->object_write);
+	client_create(n->client, &(struct client_ref){ .kind = n->kinds.node }, d,
+		      &n->object_write);
 }
 
 static void on_heartbeat(void *arg)
 {
 	struct node *n = arg;
-	autoptr(object) o = client_get(n->client, &kind_node, NULL, n->name);
+	autoptr(object) o = client_get(n->client, n->kinds.node, NULL, n->name);
 
 	timer_set(n->heartbeat, HEARTBEAT_MS);
 	client_cancel(&n->object_write);
@@ -148,7 +150,7 @@ static void node_changed(unused void *arg, unused struct object *was, unused str
 void node_register(struct node *n)
 {
 	static const struct client_watch_events events = { .changed = node_changed };
-	struct client_watch_spec spec = { .kind = &kind_node };
+	struct client_watch_spec spec = { .kind = n->kinds.node };
 
 	n->watch_node = client_watch(n->client, &spec, &events, n);
 	n->heartbeat = timer_new(n->loop, on_heartbeat, n);

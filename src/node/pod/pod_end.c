@@ -105,8 +105,9 @@ static void let_go(struct pod *p)
 	timer_set(p->retry, 2000); /* if it is still there then */
 	client_cancel(&p->end_delete);
 	p->end_delete.done = on_deleted;
-	client_delete(n->client, &(struct client_ref){ .kind = &kind_pod, .ns = ns, .name = name },
-		      &spec, &p->end_delete);
+	client_delete(n->client,
+		      &(struct client_ref){ .kind = n->kinds.pod, .ns = ns, .name = name }, &spec,
+		      &p->end_delete);
 }
 
 static void clean_work(void *arg)

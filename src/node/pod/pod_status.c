@@ -278,7 +278,7 @@ void pod_report(struct pod *p)
 	p->report_busy = true;
 	p->report_write.done = on_reported;
 	client_patch(p->node->client,
-		     &(struct client_ref){ .kind = &kind_pod,
+		     &(struct client_ref){ .kind = p->node->kinds.pod,
 					   .ns = p->obj->ns,
 					   .name = p->obj->name,
 					   .sub = "status" },

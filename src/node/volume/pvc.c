@@ -63,19 +63,17 @@ static void bind_claim(struct claim *c, const struct object *o)
 		 json_copy(d, json_at_path(spec, "resources.requests.storage")));
 	client_cancel(&c->bind);
 	c->bind.done = on_bound;
-	client_patch(c->node->client,
-		     &(struct client_ref){ .kind = &kind_persistent_volume_claim,
-					   .ns = o->ns,
-					   .name = o->name,
-					   .sub = "status" },
-		     PATCH_MERGE, d, &c->bind);
+	client_patch(
+		c->node->client,
+		&(struct client_ref){
+			.kind = c->node->kinds.pvc, .ns = o->ns, .name = o->name, .sub = "status" },
+		PATCH_MERGE, d, &c->bind);
 }
 
 static void bind_all(void *arg)
 {
 	struct claim *ref = arg, *c = map_get(ref->node->claims, ref->uid);
-	autoptr(object) o =
-		client_get(ref->node->client, &kind_persistent_volume_claim, ref->ns, ref->name);
+	autoptr(object) o = client_get(ref->node->client, ref->node->kinds.pvc, ref->ns, ref->name);
 
 	if (c && o && !str_eq(json_get_str(object_status(o), "phase"), "Bound"))
 		bind_claim(c, o);
@@ -185,7 +183,7 @@ void claims_start(struct node *n)
 {
 	static const struct client_watch_events events = { .changed = claim_changed,
 							   .synced = claims_known };
-	struct client_watch_spec spec = { .kind = &kind_persistent_volume_claim };
+	struct client_watch_spec spec = { .kind = n->kinds.pvc };
 
 	n->claims = map_new(claim_free);
 	n->watch_claims = client_watch(n->client, &spec, &events, n);

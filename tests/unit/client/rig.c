@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include "base/buf.h"
+#include "kinds.h"
 #include "net/stream.h"
 #include "tls/tls.h"
 
@@ -73,7 +74,7 @@ void api_start(struct api *a)
 
 void api_client(struct api *a)
 {
-	works(client_http_new(a->l, &a->config, "test", &a->client));
+	works(client_http_new(a->l, &a->config, "test", test_kinds(), &a->client));
 }
 
 void api_stop(struct api *a)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/complete_priv.h"
+#include "api/defaults_priv.h"
 #include "api/kind_priv.h"
 #include "api/meta.h"
 #include "base/str.h"
@@ -11,15 +11,15 @@ enum {
 	GRACE_SECONDS = 30,
 };
 
-static void complete_http_get(struct json_doc *d, struct json *handler)
+static void defaults_http_get(struct json_doc *d, struct json *handler)
 {
 	struct json *get = json_get(handler, "httpGet");
 
-	complete_str(d, get, "path", "/");
-	complete_str(d, get, "scheme", "HTTP");
+	defaults_str(d, get, "path", "/");
+	defaults_str(d, get, "scheme", "HTTP");
 }
 
-static void complete_probe(struct json_doc *d, struct json *probe)
+static void defaults_probe(struct json_doc *d, struct json *probe)
 {
 	static const struct {
 		const char *name;
@@ -29,9 +29,9 @@ static void complete_probe(struct json_doc *d, struct json *probe)
 			{ "successThreshold", 1 },
 			{ "failureThreshold", 3 } };
 
-	complete_http_get(d, probe);
+	defaults_http_get(d, probe);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-		complete_int(d, probe, numbers[i].name, numbers[i].value);
+		defaults_int(d, probe, numbers[i].name, numbers[i].value);
 }
 
 /* The tag decides: what may move is asked for every time. */
@@ -45,67 +45,67 @@ static const char *pull_policy(const char *image)
 }
 
 /* A limit that is given is also asked for. */
-static void complete_resources(struct json_doc *d, struct json *resources)
+static void defaults_resources(struct json_doc *d, struct json *resources)
 {
 	struct json *limits = json_get(resources, "limits"), *requests;
 
-	complete_quantities(d, limits);
+	defaults_quantities(d, limits);
 	if (json_is(limits, JSON_OBJ) && json_len(limits) && json_len(limits) <= 64) {
-		requests = complete_need_obj(d, resources, "requests");
+		requests = defaults_need_obj(d, resources, "requests");
 		json_each(it, limits)
 			if (requests && !json_get(requests, it.key))
 				json_set(d, requests, it.key, json_copy(d, it.val));
 	}
-	complete_quantities(d, json_get(resources, "requests"));
+	defaults_quantities(d, json_get(resources, "requests"));
 }
 
-static void complete_env(struct json_doc *d, struct json *env)
+static void defaults_env(struct json_doc *d, struct json *env)
 {
 	json_each(it, env)
-		complete_str(d, json_at_path(it.val, "valueFrom.fieldRef"), "apiVersion", "v1");
+		defaults_str(d, json_at_path(it.val, "valueFrom.fieldRef"), "apiVersion", "v1");
 }
 
-static void complete_container(struct json_doc *d, struct json *c)
+static void defaults_container(struct json_doc *d, struct json *c)
 {
-	complete_str(d, c, "imagePullPolicy", pull_policy(str_or(json_get_str(c, "image"), "")));
-	complete_str(d, c, "terminationMessagePath", "/dev/termination-log");
-	complete_str(d, c, "terminationMessagePolicy", "File");
-	complete_obj(d, c, "resources");
-	complete_resources(d, json_get(c, "resources"));
+	defaults_str(d, c, "imagePullPolicy", pull_policy(str_or(json_get_str(c, "image"), "")));
+	defaults_str(d, c, "terminationMessagePath", "/dev/termination-log");
+	defaults_str(d, c, "terminationMessagePolicy", "File");
+	defaults_obj(d, c, "resources");
+	defaults_resources(d, json_get(c, "resources"));
 	json_each(it, json_get(c, "ports"))
-		complete_str(d, it.val, "protocol", "TCP");
-	complete_env(d, json_get(c, "env"));
-	complete_probe(d, json_get(c, "livenessProbe"));
-	complete_probe(d, json_get(c, "readinessProbe"));
-	complete_probe(d, json_get(c, "startupProbe"));
-	complete_http_get(d, json_at_path(c, "lifecycle.postStart"));
-	complete_http_get(d, json_at_path(c, "lifecycle.preStop"));
+		defaults_str(d, it.val, "protocol", "TCP");
+	defaults_env(d, json_get(c, "env"));
+	defaults_probe(d, json_get(c, "livenessProbe"));
+	defaults_probe(d, json_get(c, "readinessProbe"));
+	defaults_probe(d, json_get(c, "startupProbe"));
+	defaults_http_get(d, json_at_path(c, "lifecycle.postStart"));
+	defaults_http_get(d, json_at_path(c, "lifecycle.preStop"));
 }
 
-static void complete_containers(struct json_doc *d, struct json *list)
+static void defaults_containers(struct json_doc *d, struct json *list)
 {
 	json_each(it, list)
 		if (json_is(it.val, JSON_OBJ))
-			complete_container(d, it.val);
+			defaults_container(d, it.val);
 }
 
-static void complete_downward(struct json_doc *d, struct json *source)
+static void defaults_downward(struct json_doc *d, struct json *source)
 {
 	json_each(it, json_get(source, "items"))
-		complete_str(d, json_get(it.val, "fieldRef"), "apiVersion", "v1");
+		defaults_str(d, json_get(it.val, "fieldRef"), "apiVersion", "v1");
 }
 
-static void complete_projected(struct json_doc *d, struct json *projected)
+static void defaults_projected(struct json_doc *d, struct json *projected)
 {
-	complete_int(d, projected, "defaultMode", FILE_MODE);
+	defaults_int(d, projected, "defaultMode", FILE_MODE);
 	json_each(it, json_get(projected, "sources")) {
-		complete_downward(d, json_get(it.val, "downwardAPI"));
-		complete_int(d, json_get(it.val, "serviceAccountToken"), "expirationSeconds",
+		defaults_downward(d, json_get(it.val, "downwardAPI"));
+		defaults_int(d, json_get(it.val, "serviceAccountToken"), "expirationSeconds",
 			     TOKEN_SECONDS);
 	}
 }
 
-static void complete_volume(struct json_doc *d, struct json *v)
+static void defaults_volume(struct json_doc *d, struct json *v)
 {
 	struct json *host = json_get(v, "hostPath");
 
@@ -113,33 +113,33 @@ static void complete_volume(struct json_doc *d, struct json *v)
 		return;
 	if (json_len(v) == 1 && json_get(v, "name"))
 		json_set(d, v, "emptyDir", json_obj(d));
-	complete_int(d, json_get(v, "secret"), "defaultMode", FILE_MODE);
-	complete_int(d, json_get(v, "configMap"), "defaultMode", FILE_MODE);
-	complete_int(d, json_get(v, "downwardAPI"), "defaultMode", FILE_MODE);
-	complete_downward(d, json_get(v, "downwardAPI"));
-	complete_projected(d, json_get(v, "projected"));
-	complete_str(d, json_at_path(v, "ephemeral.volumeClaimTemplate.spec"), "volumeMode",
+	defaults_int(d, json_get(v, "secret"), "defaultMode", FILE_MODE);
+	defaults_int(d, json_get(v, "configMap"), "defaultMode", FILE_MODE);
+	defaults_int(d, json_get(v, "downwardAPI"), "defaultMode", FILE_MODE);
+	defaults_downward(d, json_get(v, "downwardAPI"));
+	defaults_projected(d, json_get(v, "projected"));
+	defaults_str(d, json_at_path(v, "ephemeral.volumeClaimTemplate.spec"), "volumeMode",
 		     "Filesystem");
 	if (json_is(host, JSON_OBJ) && !json_get(host, "type"))
 		json_set_str(d, host, "type", "");
 }
 
-static void complete_spec(struct json_doc *d, struct json *spec)
+static void defaults_spec(struct json_doc *d, struct json *spec)
 {
 	const char *account = json_get_str(spec, "serviceAccount"); /* its name in the old days */
 
-	complete_containers(d, json_get(spec, "initContainers"));
-	complete_containers(d, json_get(spec, "containers"));
+	defaults_containers(d, json_get(spec, "initContainers"));
+	defaults_containers(d, json_get(spec, "containers"));
 	json_each(it, json_get(spec, "volumes"))
-		complete_volume(d, it.val);
-	complete_str(d, spec, "restartPolicy", "Always");
-	complete_int(d, spec, "terminationGracePeriodSeconds", GRACE_SECONDS);
-	complete_str(d, spec, "dnsPolicy", "ClusterFirst");
-	complete_str(d, spec, "serviceAccountName", str_or(account, "default"));
+		defaults_volume(d, it.val);
+	defaults_str(d, spec, "restartPolicy", "Always");
+	defaults_int(d, spec, "terminationGracePeriodSeconds", GRACE_SECONDS);
+	defaults_str(d, spec, "dnsPolicy", "ClusterFirst");
+	defaults_str(d, spec, "serviceAccountName", str_or(account, "default"));
 	if (json_get_str(spec, "serviceAccountName"))
 		json_set_str(d, spec, "serviceAccount", json_get_str(spec, "serviceAccountName"));
-	complete_obj(d, spec, "securityContext");
-	complete_str(d, spec, "schedulerName", "default-scheduler");
+	defaults_obj(d, spec, "securityContext");
+	defaults_str(d, spec, "schedulerName", "default-scheduler");
 	if (!json_get(spec, "enableServiceLinks"))
 		json_set_bool(d, spec, "enableServiceLinks", true);
 }
@@ -178,13 +178,13 @@ static const char *qos_class(const struct json *spec)
 	return !q.any ? "BestEffort" : q.all_equal ? "Guaranteed" : "Burstable";
 }
 
-void complete_pod(struct json_doc *d, const struct json *old)
+void defaults_pod(struct json_doc *d, const struct json *old)
 {
-	struct json *root = json_root(d), *spec = complete_need_obj(d, root, "spec"), *status;
+	struct json *root = json_root(d), *spec = defaults_need_obj(d, root, "spec"), *status;
 
 	if (!spec)
 		return;
-	complete_spec(d, spec);
+	defaults_spec(d, spec);
 	if (old)
 		return;
 	status = json_set(d, root, "status", json_obj(d));
