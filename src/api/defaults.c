@@ -6,7 +6,7 @@
 #include "base/str.h"
 
 /*
- * Defaults of the built-in kinds that their schema does not carry: clients have always seen them.
+ * Defaults that Kubernetes applies to the built-in kinds and that their schemas do not carry.
  */
 
 void defaults_str(struct json_doc *d, struct json *obj, const char *key, const char *value)
@@ -40,7 +40,7 @@ void defaults_quantities(struct json_doc *d, struct json *map)
 {
 	enum {
 		MANY = 64
-	}; /* more resources than that are left as they are written */
+	}; /* longer lists of resources are left as they were written */
 	struct {
 		const char *key;
 		struct json *val;

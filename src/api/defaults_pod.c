@@ -34,7 +34,7 @@ static void defaults_probe(struct json_doc *d, struct json *probe)
 		defaults_int(d, probe, numbers[i].name, numbers[i].value);
 }
 
-/* The tag decides: what may move is asked for every time. */
+/* A tag that may move is pulled every time. */
 static const char *pull_policy(const char *image)
 {
 	const char *slash = strrchr(image, '/'), *tag = strchr(slash ? slash : image, ':');
@@ -44,7 +44,7 @@ static const char *pull_policy(const char *image)
 	return !tag || str_eq(tag, ":latest") ? "Always" : "IfNotPresent";
 }
 
-/* A limit that is given is also asked for. */
+/* A container with a limit and no request requests as much as the limit. */
 static void defaults_resources(struct json_doc *d, struct json *resources)
 {
 	struct json *limits = json_get(resources, "limits"), *requests;
@@ -126,7 +126,8 @@ static void defaults_volume(struct json_doc *d, struct json *v)
 
 static void defaults_spec(struct json_doc *d, struct json *spec)
 {
-	const char *account = json_get_str(spec, "serviceAccount"); /* its name in the old days */
+	const char *account =
+		json_get_str(spec, "serviceAccount"); /* the deprecated name of the field */
 
 	defaults_containers(d, json_get(spec, "initContainers"));
 	defaults_containers(d, json_get(spec, "containers"));

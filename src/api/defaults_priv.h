@@ -3,12 +3,13 @@
 
 #include "json/json.h"
 
-/* Fill in what is absent; an empty text counts as absent, as it does in Kubernetes. obj may be
- * NULL. */
+/* These fill in what is absent. An empty string counts as absent, as it does in Kubernetes. obj may
+ * be NULL. */
 void defaults_str(struct json_doc *d, struct json *obj, const char *key, const char *value);
 void defaults_int(struct json_doc *d, struct json *obj, const char *key, int64_t value);
 void defaults_obj(struct json_doc *d, struct json *obj, const char *key);
-/* The member, made when it is absent. NULL when it is something else: the schema tells that. */
+/* The member, made when it is absent. NULL when it is not an object, which schema_validate()
+ * reports. */
 struct json *defaults_need_obj(struct json_doc *d, struct json *obj, const char *key);
 /* Writes every quantity of a map as Kubernetes does: "1000m" becomes "1". */
 void defaults_quantities(struct json_doc *d, struct json *map);
