@@ -17,7 +17,7 @@ help:
 	@echo 'make test-cluster  the controllers against a real kube-apiserver'
 	@echo 'make bench         claims, cold starts and exec on a server of its own beside the floors of this machine; ARGS=... go to cay bench claim'
 	@echo 'make format        clang-format over all C files'
-	@echo 'make lint          layers, format, clang-tidy over all C files; what has not changed since it was clean is not looked at again'
+	@echo 'make lint          layers, format, citations, clang-tidy over all C files; what has not changed since it was clean is not looked at again'
 	@echo 'make install       to $$DESTDIR$$PREFIX (PREFIX=$(PREFIX))'
 	@echo 'make clean         removes $(BUILD)/'
 
@@ -58,6 +58,7 @@ lint:
 	@tools/setup build check test
 	@tools/check-layers
 	@tools/check-format
+	@tools/check-citations
 	@tools/check-tidy
 
 install: build
