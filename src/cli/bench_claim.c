@@ -133,22 +133,22 @@ static struct err *prepare(struct bench *b)
 	autofree char *pool = xasprintf(
 		"{\"metadata\":{\"name\":\"bench\"},\"spec\":{\"replicas\":%u,\"sandboxTemplateRef\":{\"name\":\"bench\"}}}",
 		b->pool_size);
-	struct err *e = create(b, &kind_namespace, NULL, ns);
+	struct err *e = create(b, b->kinds.namespace, NULL, ns);
 
 	if (e)
 		return e;
-	b->claims = client_watch(b->client,
-				 &(struct client_watch_spec){ &kind_sandbox_claim, b->ns, NULL },
-				 &object_events, b);
-	b->sandboxes =
-		client_watch(b->client, &(struct client_watch_spec){ &kind_sandbox, b->ns, NULL },
+	b->claims =
+		client_watch(b->client, &(struct client_watch_spec){ b->kinds.claim, b->ns, NULL },
 			     &object_events, b);
-	b->pools = client_watch(b->client,
-				&(struct client_watch_spec){ &kind_sandbox_warm_pool, b->ns, NULL },
-				&pool_events, b);
-	e = create(b, &kind_sandbox_template, b->ns, template);
+	b->sandboxes = client_watch(b->client,
+				    &(struct client_watch_spec){ b->kinds.sandbox, b->ns, NULL },
+				    &object_events, b);
+	b->pools =
+		client_watch(b->client, &(struct client_watch_spec){ b->kinds.pool, b->ns, NULL },
+			     &pool_events, b);
+	e = create(b, b->kinds.template, b->ns, template);
 	if (!e)
-		e = create(b, &kind_sandbox_warm_pool, b->ns, pool);
+		e = create(b, b->kinds.pool, b->ns, pool);
 	return e ? e : wait_pool(b, b->pool_size);
 }
 
@@ -171,7 +171,7 @@ static struct wait *post(struct bench *b, const struct kind *k, const char *name
 	struct json_doc *doc = NULL;
 	struct err *e;
 
-	if (k == &kind_sandbox_claim)
+	if (k == b->kinds.claim)
 		text = xasprintf(
 			"{\"apiVersion\":\"%s\",\"kind\":\"%s\",\"metadata\":{\"name\":\"%s\"},"
 			"\"spec\":{\"warmPoolRef\":{\"name\":\"bench\"}}}",
@@ -224,7 +224,7 @@ static void burst(struct bench *b, struct samples *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		autofree char *name = xasprintf("%s-%zu", s->name, i);
 
-		waits[i] = post(b, &kind_sandbox_claim, name);
+		waits[i] = post(b, b->kinds.claim, name);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (await(b, waits[i])) {
@@ -238,7 +238,7 @@ static void burst(struct bench *b, struct samples *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		autofree char *name = xasprintf("%s-%zu", s->name, i);
 
-		remove_object(b, &kind_sandbox_claim, b->ns, name);
+		remove_object(b, b->kinds.claim, b->ns, name);
 		(void)map_del(b->waits, name);
 	}
 	free(waits);
@@ -312,7 +312,7 @@ static bool run_command(struct bench *b, struct http_pool *pool, const char *san
 
 static void commands(struct bench *b, struct http_pool *pool, struct samples *s, size_t n)
 {
-	struct wait *w = post(b, &kind_sandbox_claim, "commands");
+	struct wait *w = post(b, b->kinds.claim, "commands");
 
 	for (size_t i = 0; await(b, w) && i < n; i++) {
 		double begin = now_us();
@@ -322,7 +322,7 @@ static void commands(struct bench *b, struct http_pool *pool, struct samples *s,
 		else
 			s->n_failed++;
 	}
-	remove_object(b, &kind_sandbox_claim, b->ns, "commands");
+	remove_object(b, b->kinds.claim, b->ns, "commands");
 	(void)map_del(b->waits, "commands");
 }
 
@@ -330,13 +330,13 @@ static void first_output(struct bench *b, struct http_pool *pool, struct samples
 {
 	for (size_t i = 0; i < n; i++) {
 		autofree char *name = xasprintf("first-%zu", i);
-		struct wait *w = post(b, &kind_sandbox_claim, name);
+		struct wait *w = post(b, b->kinds.claim, name);
 
 		if (await(b, w) && run_command(b, pool, w->sandbox))
 			samples_add(s, now_us() - w->begin);
 		else
 			s->n_failed++;
-		remove_object(b, &kind_sandbox_claim, b->ns, name);
+		remove_object(b, b->kinds.claim, b->ns, name);
 		(void)map_del(b->waits, name);
 	}
 }
@@ -356,7 +356,7 @@ struct err *bench_scenarios(struct bench *b)
 		   bench_result(b, "claim",
 				"warm claim, POST to Ready event, one client, pool refilling",
 				"tls+fdatasync"),
-		   &kind_sandbox_claim, n);
+		   b->kinds.claim, n);
 	e = wait_pool(b, b->pool_size);
 	if (e)
 		return e;
@@ -366,7 +366,7 @@ struct err *bench_scenarios(struct bench *b)
 		   bench_result(b, "cold",
 				"Sandbox without a pool, POST to Ready event, one client",
 				"launch"),
-		   &kind_sandbox, n);
+		   b->kinds.sandbox, n);
 	if (*b->router) {
 		e = wait_pool(b, b->pool_size);
 		if (e)
@@ -382,6 +382,6 @@ struct err *bench_scenarios(struct bench *b)
 					  "warm claim and the answer of its first command", NULL),
 			     n);
 	}
-	remove_object(b, &kind_namespace, NULL, b->ns);
+	remove_object(b, b->kinds.namespace, NULL, b->ns);
 	return NULL;
 }

@@ -14,6 +14,7 @@
 struct client {
 	const struct client_ops *ops;
 	void *ctx;
+	struct kinds *kinds;
 };
 
 struct client_watch {
@@ -21,12 +22,13 @@ struct client_watch {
 	void *watch; /* the transport's */
 };
 
-struct client *client_new(const struct client_ops *ops, void *ctx)
+struct client *client_new(const struct client_ops *ops, void *ctx, struct kinds *kinds)
 {
 	struct client *c = xnew(struct client);
 
 	c->ops = ops;
 	c->ctx = ctx;
+	c->kinds = kinds;
 	return c;
 }
 
@@ -37,6 +39,11 @@ void client_free(struct client *c)
 	if (c->ops->free)
 		c->ops->free(c->ctx);
 	free(c);
+}
+
+struct kinds *client_kinds(struct client *c)
+{
+	return c->kinds;
 }
 
 void *client_transport(struct client *c, const struct client_ops *ops)

@@ -10,6 +10,9 @@
 #include "base/err.h"
 #include "base/list.h"
 
+struct kinds;
+struct loop;
+
 /*
  * How controllers, node and router reach objects: the same calls whether the objects are in this
  * process's store or behind a kube-apiserver's HTTPS. A client belongs to one loop and its thread.
@@ -92,10 +95,12 @@ struct client_ops {
 	void (*sync)(void *ctx, struct client_write *w);
 	void (*free)(void *ctx); /* ends every waiter that is left with client_waiter_done() */
 };
-struct client *client_new(const struct client_ops *ops, void *ctx);
+struct client *client_new(const struct client_ops *ops, void *ctx, struct kinds *kinds);
 /* Not from its own callbacks. Writes that are still under way end without done(). */
 void client_free(struct client *c);
 AUTOPTR(client)
+/* The registry that the client's kinds come from; it outlives the client. */
+struct kinds *client_kinds(struct client *c);
 /* For a transport's own extras: ctx when the client runs over these ops, else NULL. */
 void *client_transport(struct client *c, const struct client_ops *ops);
 

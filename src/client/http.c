@@ -137,6 +137,7 @@ static void op_free(struct op *op)
 {
 	client_waiter_done(&op->waiter);
 	list_del(&op->link);
+	kind_unref(op->kind);
 	free(op->ns);
 	free(op->name);
 	free(op->label);
@@ -173,7 +174,7 @@ static void op_start(struct http_client *h, const struct client_ref *to, const s
 
 	op->h = h;
 	list_add_tail(&h->ops, &op->link);
-	op->kind = to->kind;
+	op->kind = kind_ref(to->kind);
 	op->ns = xstrdup(str_or(to->ns, ""));
 	op->name = xstrdup(to->name);
 	op->deletes = str_eq(ask->method, "DELETE");
@@ -190,7 +191,8 @@ static void op_start(struct http_client *h, const struct client_ref *to, const s
 	spec.path = path;
 	spec.label = op->label;
 	spec.timeout_ms = WRITE_MS;
-	spec.urgent = to->kind == &kind_lease; /* a leader must not wait behind its own work */
+	spec.urgent =
+		to->kind->flags & KIND_URGENT; /* a leader must not wait behind its own work */
 	spec.done = on_op_done;
 	spec.arg = op;
 	(void)call_start(h->t, &spec);
@@ -399,7 +401,7 @@ static const struct client_ops http_ops = {
 };
 
 struct err *client_http_new(struct loop *l, const struct kubeconfig *k, const char *user_agent,
-			    struct client **ret)
+			    struct kinds *kinds, struct client **ret)
 {
 	struct transport *t = NULL;
 	struct http_client *h;
@@ -410,7 +412,7 @@ struct err *client_http_new(struct loop *l, const struct kubeconfig *k, const ch
 	h = xnew(struct http_client);
 	h->t = t;
 	list_init(&h->ops);
-	*ret = client_new(&http_ops, h);
+	*ret = client_new(&http_ops, h, kinds);
 	return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "json/json.h"
 
 struct client;
+struct kinds;
 struct loop;
 
 /*
@@ -27,8 +28,10 @@ must_use struct err *kubeconfig_read(const struct json *doc, const char *dir,
 				     struct kubeconfig *ret);
 void kubeconfig_done(struct kubeconfig *k);
 
+/* kinds outlives the client. */
 must_use struct err *client_http_new(struct loop *l, const struct kubeconfig *k,
-				     const char *user_agent, struct client **ret);
+				     const char *user_agent, struct kinds *kinds,
+				     struct client **ret);
 /* How many requests of each sort were sent so far, for benches and tests: a JSON object with keys
  * such as "POST pods". */
 struct json_doc *client_http_counts(struct client *c);

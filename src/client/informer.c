@@ -349,7 +349,7 @@ struct informer *informer_new(struct transport *t, const struct client_watch_spe
 	struct informer *i = xnew(struct informer);
 
 	i->t = t;
-	i->kind = spec->kind;
+	i->kind = kind_ref(spec->kind);
 	i->ns = str_empty(spec->ns) ? NULL : xstrdup(spec->ns);
 	i->selector = str_empty(spec->label_selector) ? NULL : xstrdup(spec->label_selector);
 	if (i->selector) {
@@ -378,6 +378,7 @@ void informer_free(struct informer *i)
 	sweep(i);
 	cache_free(i->cache);
 	selector_free(i->match);
+	kind_unref(i->kind);
 	free(i->more);
 	free(i->ns);
 	free(i->selector);

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "api/object.h"
+#include "api/registry.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -178,19 +179,11 @@ static void one_synced(void *arg)
 		queue_open(c->queue);
 }
 
-/* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
-static const struct {
-	const struct kind *kind;
-	void (*changed)(void *arg, struct object *was, struct object *now);
-} watched[WATCH_MAX_] = {
-	[WATCH_TEMPLATES] = { &kind_sandbox_template, template_changed },
-	[WATCH_POOLS] = { &kind_sandbox_warm_pool, pool_changed },
-	[WATCH_CLAIMS] = { &kind_sandbox_claim, claim_changed },
-	[WATCH_PODS] = { &kind_pod, pod_changed },
-	[WATCH_SERVICES] = { &kind_service, service_changed },
-	[WATCH_PVCS] = { &kind_persistent_volume_claim, pvc_changed },
-	[WATCH_POLICIES] = { &kind_network_policy, policy_changed },
-	[WATCH_SANDBOXES] = { &kind_sandbox, sandbox_changed },
+static void (*const changed[WATCH_MAX_])(void *arg, struct object *was, struct object *now) = {
+	[WATCH_TEMPLATES] = template_changed, [WATCH_POOLS] = pool_changed,
+	[WATCH_CLAIMS] = claim_changed,       [WATCH_PODS] = pod_changed,
+	[WATCH_SERVICES] = service_changed,   [WATCH_PVCS] = pvc_changed,
+	[WATCH_POLICIES] = policy_changed,    [WATCH_SANDBOXES] = sandbox_changed,
 };
 
 static struct again run(void *arg, struct queue_item *q)
@@ -249,6 +242,41 @@ static void options_fill(struct control *c, const struct control_options *o)
 		c->opt.claim_grace_ms = 2000;
 }
 
+static void find_kinds(struct control *c)
+{
+	const struct kinds *ks = client_kinds(c->client);
+
+	c->kinds = (struct control_kinds){
+		.sandbox = kinds_need(ks, API_SANDBOX, "Sandbox"),
+		.template = kinds_need(ks, API_EXTENSIONS, "SandboxTemplate"),
+		.pool = kinds_need(ks, API_EXTENSIONS, "SandboxWarmPool"),
+		.claim = kinds_need(ks, API_EXTENSIONS, "SandboxClaim"),
+		.pod = kinds_need(ks, "v1", "Pod"),
+		.service = kinds_need(ks, "v1", "Service"),
+		.pvc = kinds_need(ks, "v1", "PersistentVolumeClaim"),
+		.policy = kinds_need(ks, API_NETWORK_POLICY, "NetworkPolicy"),
+		.event = kinds_need(ks, API_EVENT, "Event"),
+	};
+}
+
+/* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
+static void watch_all(struct control *c)
+{
+	const struct kind *const kinds[WATCH_MAX_] = {
+		[WATCH_TEMPLATES] = c->kinds.template, [WATCH_POOLS] = c->kinds.pool,
+		[WATCH_CLAIMS] = c->kinds.claim,       [WATCH_PODS] = c->kinds.pod,
+		[WATCH_SERVICES] = c->kinds.service,   [WATCH_PVCS] = c->kinds.pvc,
+		[WATCH_POLICIES] = c->kinds.policy,    [WATCH_SANDBOXES] = c->kinds.sandbox,
+	};
+
+	for (size_t i = 0; i < WATCH_MAX_; i++) {
+		const struct client_watch_spec spec = { .kind = kinds[i] };
+		const struct client_watch_events ev = { changed[i], one_synced };
+
+		c->watches[i] = client_watch(c->client, &spec, &ev, c);
+	}
+}
+
 struct err *control_start(struct loop *l, struct client *client, const struct control_options *o,
 			  struct control **ret)
 {
@@ -256,6 +284,7 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 
 	c->loop = l;
 	c->client = client;
+	find_kinds(c);
 	list_init(&c->running);
 	options_fill(c, o);
 	c->index = index_new();
@@ -267,12 +296,7 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 						   .item_done = item_done,
 						   .slowed = item_slowed,
 						   .arg = c });
-	for (size_t i = 0; i < WATCH_MAX_; i++) {
-		const struct client_watch_spec spec = { .kind = watched[i].kind };
-		const struct client_watch_events ev = { watched[i].changed, one_synced };
-
-		c->watches[i] = client_watch(client, &spec, &ev, c);
-	}
+	watch_all(c);
 	*ret = c;
 	return NULL;
 }

@@ -6,6 +6,7 @@
 #include "client/client.h"
 #include "control/control_priv.h"
 #include "control/event_priv.h"
+#include "control/keys_priv.h"
 
 /*
  * An Event's name is that of the object it is about and a random part, so that no two collide.
@@ -40,8 +41,8 @@ struct json_doc *event_build(const struct event_spec *s, usec now)
 	random_hex(suffix, SUFFIX_LEN);
 	clock_format_micro(now, stamp);
 	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", kind_api_version(&kind_events_event));
-	json_set_str(d, root, "kind", kind_events_event.kind);
+	json_set_str(d, root, "apiVersion", API_EVENT);
+	json_set_str(d, root, "kind", "Event");
 	meta = json_need_obj(d, root, "metadata");
 	json_set(d, meta, "name", json_new_strf(d, "%.*s.%s", NAME_MOST, s->about->name, suffix));
 	json_set_str(d, meta, "namespace", s->about->ns);
@@ -64,6 +65,6 @@ void event_send(struct control *c, struct json_doc *event)
 	if (!event)
 		return;
 	ns = xstrdup(json_get_str(json_get(json_root(event), "metadata"), "namespace"));
-	client_create(c->client, &(struct client_ref){ .kind = &kind_events_event, .ns = ns },
-		      event, NULL);
+	client_create(c->client, &(struct client_ref){ .kind = c->kinds.event, .ns = ns }, event,
+		      NULL);
 }

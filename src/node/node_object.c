@@ -3,8 +3,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "api/kind.h"
 #include "api/meta.h"
+#include "api/registry.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "client/client.h"
@@ -162,7 +162,7 @@ struct node_object *node_object_new(struct loop *l, struct client *c, const char
 	struct client_watch_spec spec = { 0 };
 
 	n->client = c;
-	n->kind = &kind_node;
+	n->kind = kinds_need(client_kinds(c), "v1", "Node");
 	n->name = xstrdup(name);
 	spec.kind = n->kind;
 	n->watch = client_watch(c, &spec, &events, n);

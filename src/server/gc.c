@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "server/server_priv.h"
 
@@ -138,9 +139,9 @@ static void unlink_owners(struct gc *g, const struct object *o, const char *key)
 	}
 }
 
-static void note_alive(struct gc *g, const struct object *o, const char *key)
+static void note_alive(struct gc *g, const char *uid, const char *key)
 {
-	struct gc_node *n = node_need(g, o->uid);
+	struct gc_node *n = node_need(g, uid);
 
 	free(n->key);
 	n->key = xstrdup(key);
@@ -160,6 +161,27 @@ static void note_gone(struct gc *g, const struct object *o)
 	node_tidy(g, o->uid, n);
 }
 
+void gc_note(struct gc *g, const struct object *o, const char *key)
+{
+	note_alive(g, o->uid, key);
+	link_owners(g, o, key);
+	if (json_len(owners_of(o)) || works_off(o))
+		enqueue(g, key);
+}
+
+/* An object of a kind that is not served is left alone, and so is what it owns. */
+static void note_opaque(struct gc *g, const struct store_entry *en)
+{
+	autoptr(json_doc) d = NULL;
+	const char *uid;
+
+	err_free(
+		json_parse(en->value->data, en->value->len, NULL, &d)); /* not JSON: owns nothing */
+	uid = json_str(json_at_path(json_root(d), "metadata.uid"));
+	if (!str_empty(uid))
+		note_alive(g, uid, en->key);
+}
+
 void gc_changed(struct gc *g, const struct store_event *ev)
 {
 	const struct object *now = ev->entry->tag, *was = ev->prev ? ev->prev->tag : NULL;
@@ -174,7 +196,7 @@ void gc_changed(struct gc *g, const struct store_event *ev)
 		return;
 	}
 	if (!was)
-		note_alive(g, now, key);
+		note_alive(g, now->uid, key);
 	if (!was || !json_equal(owners_of(was), owners_of(now))) {
 		if (was)
 			unlink_owners(g, was, key);
@@ -255,12 +277,18 @@ static void drop_owners(struct gc *g, struct object *o,
 	report(g, op_store(&op, o, d), o, "release");
 }
 
-/* NULL: gone, or in another namespace, which counts as gone. */
-static struct object *owner_of(struct gc *g, const struct object *o, const struct json *ref)
+static struct store_entry *owner_entry(struct gc *g, const struct json *ref)
 {
 	const char *uid = json_get_str(ref, "uid");
 	struct gc_node *n = uid ? map_get(g->nodes, uid) : NULL;
-	struct store_entry *en = n && n->key ? store_get(g->s->store, n->key) : NULL;
+
+	return n && n->key ? store_get(g->s->store, n->key) : NULL;
+}
+
+/* NULL: gone, or in another namespace, which counts as gone; or of a kind that is not served. */
+static struct object *owner_of(struct gc *g, const struct object *o, const struct json *ref)
+{
+	struct store_entry *en = owner_entry(g, ref);
 	struct object *owner = en ? en->tag : NULL;
 
 	if (owner && *owner->ns && !str_eq(owner->ns, o->ns))
@@ -268,10 +296,17 @@ static struct object *owner_of(struct gc *g, const struct object *o, const struc
 	return owner;
 }
 
+static bool owner_is_opaque(struct gc *g, const struct json *ref)
+{
+	const struct store_entry *en = owner_entry(g, ref);
+
+	return en && !en->tag;
+}
+
 static bool keep_existing(struct gc *g, const struct object *o, const struct json *ref,
 			  const char *uid unused)
 {
-	return owner_of(g, o, ref) != NULL;
+	return owner_of(g, o, ref) || owner_is_opaque(g, ref);
 }
 
 static bool keep_others(struct gc *g unused, const struct object *o unused, const struct json *ref,
@@ -288,7 +323,9 @@ static void look_at_owners(struct gc *g, struct object *o)
 	json_each(it, owners_of(o)) {
 		const struct object *owner = owner_of(g, o, it.val);
 
-		if (!owner)
+		if (owner_is_opaque(g, it.val))
+			solid++;
+		else if (!owner)
 			gone++;
 		else if (object_deleting(owner) && has_finalizer(owner, FOREGROUND))
 			waiting++;
@@ -322,7 +359,7 @@ static struct object **dependents(struct gc *g, const struct object *o, size_t *
 	map_each(it, node->deps) {
 		struct store_entry *en = store_get(g->s->store, it.key);
 
-		if (en)
+		if (en && en->tag)
 			list[n++] = object_ref(en->tag);
 	}
 	*ret_n = n;
@@ -448,12 +485,10 @@ struct gc *gc_new(struct server *s)
 	g->more = timer_new(s->loop, gc_work, g);
 	deferred_init(&g->run, s->loop, gc_run, g);
 	while ((en = store_next(s->store, "", en ? en->key : NULL))) {
-		const struct object *o = en->tag;
-
-		note_alive(g, o, en->key);
-		link_owners(g, o, en->key);
-		if (json_len(owners_of(o)) || works_off(o))
-			enqueue(g, en->key);
+		if (en->tag)
+			gc_note(g, en->tag, en->key);
+		else
+			note_opaque(g, en);
 	}
 	return g;
 }

@@ -18,9 +18,9 @@ struct local {
 };
 
 struct local_watch {
-	struct list link; /* in server.locals */
-	const struct kind *kind;
-	char *ns; /* NULL: all */
+	struct list link;        /* in server.locals */
+	const struct kind *kind; /* a reference */
+	char *ns;                /* NULL: all */
 	struct selector *labels;
 	struct client_watch_events ev;
 	void *arg;
@@ -42,7 +42,7 @@ static void local_each(void *ctx, const struct kind *k, const char *ns,
 
 	key_prefix(&prefix, k, ns);
 	while ((en = store_next(l->s->store, buf_str(&prefix), en ? en->key : NULL)))
-		if (!fn(arg, en->tag))
+		if (en->tag && !fn(arg, en->tag))
 			return;
 }
 
@@ -94,7 +94,7 @@ static void *local_watch(void *ctx, const struct client_watch_spec *spec,
 	struct local_watch *w = xnew(struct local_watch);
 	struct err *e;
 
-	w->kind = kind_storage(spec->kind);
+	w->kind = kind_ref(kind_storage(spec->kind));
 	w->ns = str_empty(spec->ns) ? NULL : xstrdup(spec->ns);
 	w->ev = *ev;
 	w->arg = arg;
@@ -116,6 +116,7 @@ static void local_watch_free(void *ctx unused, void *watch)
 
 	list_del(&w->link);
 	selector_free(w->labels);
+	kind_unref(w->kind);
 	free(w->ns);
 	free(w);
 }
@@ -281,5 +282,5 @@ struct client *server_client(struct server *s, const char *user)
 	l->user = xstrdup(user);
 	list_init(&l->syncs);
 	l->again = timer_new(s->loop, sync_again, l);
-	return client_new(&local_ops, l);
+	return client_new(&local_ops, l, s->registry);
 }

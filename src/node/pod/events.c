@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kind.h"
+#include "api/registry.h"
 #include "base/buf.h"
 #include "base/random.h"
 #include "base/str.h"
@@ -68,7 +68,7 @@ struct events *events_new(struct pods *ps)
 	struct events *ev = xnew(struct events);
 
 	ev->pods = ps;
-	ev->kind = &kind_event;
+	ev->kind = kinds_need(client_kinds(ps->client), "v1", "Event");
 	ev->timer = timer_new(ps->loop, on_timer, ev);
 	ev->tokens = BURST;
 	ev->filled = clock_mono();

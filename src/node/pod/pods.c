@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/kind.h"
+#include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -218,6 +218,7 @@ static struct err *make_dirs(struct pods *ps)
 
 struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 {
+	const struct kinds *kinds = client_kinds(spec->client);
 	autoptr(pods) ps = xnew(struct pods);
 	const struct queue_spec queue = {
 		.loop = spec->loop, .run = pod_pass, .slowed = pod_slowed, .arg = ps
@@ -235,9 +236,9 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->data_dir = xstrdup(spec->data_dir);
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->run_fd = -1;
-	ps->kind_pod = &kind_pod;
-	ps->kind_secret = &kind_secret;
-	ps->kind_config_map = &kind_config_map;
+	ps->kind_pod = kinds_need(kinds, "v1", "Pod");
+	ps->kind_secret = kinds_need(kinds, "v1", "Secret");
+	ps->kind_config_map = kinds_need(kinds, "v1", "ConfigMap");
 	jobs_init(&ps->jobs, ps->loop, job_ended, ps);
 	deferred_init(&ps->check, ps->loop, check_stopped, ps);
 	ps->pods = map_new(free_pod);

@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 
-#include "api/kind.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/kind.h"
+#include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parse.h"
@@ -241,14 +241,15 @@ static void source_changed(void *arg, unused struct object *was, unused struct o
 
 struct volumes *volumes_new(const struct volumes_spec *spec)
 {
+	const struct kinds *kinds = client_kinds(spec->client);
 	struct volumes *v = xnew(struct volumes);
 
 	v->spec = *spec;
 	v->spec.data_dir = xstrdup(spec->data_dir);
 	v->spec.run_dir = xstrdup(spec->run_dir);
-	v->pvc = &kind_persistent_volume_claim;
-	v->secret = &kind_secret;
-	v->config_map = &kind_config_map;
+	v->pvc = kinds_need(kinds, "v1", "PersistentVolumeClaim");
+	v->secret = kinds_need(kinds, "v1", "Secret");
+	v->config_map = kinds_need(kinds, "v1", "ConfigMap");
 	return v;
 }
 

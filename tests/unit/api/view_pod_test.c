@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/view_pod.h"
 
-#include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "kinds.h"
 #include "test.h"
 
 struct viewed {
@@ -26,7 +26,7 @@ static struct viewed view(const char *text)
 		if (*c == '\'')
 			*c = '"';
 	works(json_parse(json, strlen(json), NULL, &d));
-	w.obj = object_new(&kind_pod, d);
+	w.obj = object_new(kind_named("Pod"), d);
 	w.v = pod_view_new(w.obj, w.arena);
 	return w;
 }

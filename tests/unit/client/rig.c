@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include "base/buf.h"
+#include "kinds.h"
 #include "net/stream.h"
 #include "tls/tls.h"
 
@@ -73,7 +74,7 @@ void api_start(struct api *a)
 
 void api_client(struct api *a)
 {
-	works(client_http_new(a->l, &a->config, "test", &a->client));
+	works(client_http_new(a->l, &a->config, "test", test_kinds(), &a->client));
 }
 
 void api_stop(struct api *a)
@@ -178,11 +179,11 @@ static void on_changed(void *arg, struct object *was, struct object *now)
 {
 	struct diary *d = arg;
 
-	buf_printf(&d->text, "%s%s%s ",
+	buf_printf(&d->text, "%s%s ",
 		   now && was ? "~"
 		   : now      ? "+"
 			      : "-",
-		   now ? now->name : was->name, now && !was ? "" : "");
+		   now ? now->name : was->name);
 }
 
 static void on_synced(void *arg)

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kinds.h"
 #include "rig.h"
 
 /* The ends of writes over HTTPS, and who hears of them. */
 
-static const struct client_ref pod_a = { &kind_pod, "ns", "a" }, pod_b = { &kind_pod, "ns", "b" };
 static const char answer[] = "{\"metadata\":{\"name\":\"a\",\"namespace\":\"ns\",\"uid\":\"u\","
 			     "\"resourceVersion\":\"7\"}}";
+
+static const struct client_ref *pod(const char *name)
+{
+	static struct client_ref refs[2];
+	struct client_ref *r = &refs[*name == 'b'];
+
+	*r = (struct client_ref){ kind_named("Pod"), "ns", name };
+	return r;
+}
 
 static void open_api(struct api *a)
 {
@@ -16,7 +25,7 @@ static void open_api(struct api *a)
 static struct client_watch *watch_pods(struct api *a, struct diary *d)
 {
 	struct client_watch *w = client_watch(
-		a->client, &(struct client_watch_spec){ .kind = &kind_pod, .ns = "ns" },
+		a->client, &(struct client_watch_spec){ .kind = kind_named("Pod"), .ns = "ns" },
 		&diary_events, d);
 
 	ask_answer(api_next(a, "?limit="), 200, "{\"metadata\":{\"resourceVersion\":\"1\"}}");
@@ -36,7 +45,7 @@ TEST(a_cancelled_write_takes_effect_in_silence)
 
 	open_api(&a);
 	watch = watch_pods(&a, &d);
-	client_patch(a.client, &pod_a, PATCH_MERGE, json_doc_new(), w);
+	client_patch(a.client, pod("a"), PATCH_MERGE, json_doc_new(), w);
 	k = api_next(&a, "PATCH");
 	client_cancel(w);
 	client_cancel(w);
@@ -65,10 +74,10 @@ TEST(a_cancelled_write_can_be_used_again)
 	struct ask *k;
 
 	open_api(&a);
-	client_fetch(a.client, &pod_a, w);
+	client_fetch(a.client, pod("a"), w);
 	k = api_next(&a, "/a");
 	client_cancel(w);
-	client_fetch(a.client, &pod_b, w);
+	client_fetch(a.client, pod("b"), w);
 	ask_answer(k, 500, "{}");
 	ask_answer(api_next(&a, "/b"), 404, "{}");
 	until(a.l, d.n_done == 1);
@@ -87,9 +96,9 @@ TEST(a_write_nobody_waits_for_is_in_the_cache)
 
 	open_api(&a);
 	watch = watch_pods(&a, &d);
-	client_create(a.client, &pod_a, json_doc_new(), NULL);
+	client_create(a.client, pod("a"), json_doc_new(), NULL);
 	ask_answer(api_next(&a, "POST"), 201, "%s", answer);
-	client_delete(a.client, &pod_b, NULL, NULL);
+	client_delete(a.client, pod("b"), NULL, NULL);
 	ask_answer(api_next(&a, "DELETE"), 404, "{}");
 	until(a.l, d.text.len >= 3);
 	api_settle(&a);
@@ -131,8 +140,8 @@ TEST(the_end_of_one_write_may_cancel_another)
 	struct ask *ka, *kb;
 
 	open_api(&a);
-	client_fetch(a.client, &pod_a, &r.a);
-	client_fetch(a.client, &pod_b, &r.b);
+	client_fetch(a.client, pod("a"), &r.a);
+	client_fetch(a.client, pod("b"), &r.b);
 	ka = api_next(&a, "/a");
 	kb = api_next(&a, "/b");
 	ask_answer(ka, 200, "%s", answer);
@@ -156,7 +165,7 @@ static void twice_done(struct client_write *w, struct err *e, struct object *obj
 
 	err_free(e);
 	if (++*t->n_done == 1)
-		client_fetch(t->client, &pod_b, w);
+		client_fetch(t->client, pod("b"), w);
 	else
 		free(t);
 }
@@ -169,7 +178,7 @@ TEST(done_may_start_the_next_write_and_free_it)
 
 	open_api(&a);
 	*t = (struct twice){ { .done = twice_done }, a.client, &n_done };
-	client_fetch(a.client, &pod_a, &t->write);
+	client_fetch(a.client, pod("a"), &t->write);
 	ask_answer(api_next(&a, "/a"), 200, "%s", answer);
 	ask_answer(api_next(&a, "/b"), 200, "%s", answer);
 	until(a.l, n_done == 2);
@@ -183,16 +192,16 @@ TEST(writes_end_in_silence_with_their_client)
 	struct client_write *running = diary_write(&d), *unsent = diary_write(&d);
 
 	open_api(&a);
-	client_fetch(a.client, &pod_a, running);
+	client_fetch(a.client, pod("a"), running);
 	(void)api_next(&a, "/a");
-	client_fetch(a.client, &pod_b, unsent);
+	client_fetch(a.client, pod("b"), unsent);
 	client_free(take(a.client));
 	client_cancel(running); /* they are on no list any more */
 	client_cancel(unsent);
 	api_settle(&a);
 	eq_int(d.n_done, 0);
 	api_client(&a);
-	client_fetch(a.client, &pod_a, running); /* and free for the next client */
+	client_fetch(a.client, pod("a"), running); /* and free for the next client */
 	ask_answer(api_next(&a, "/a"), 200, "%s", answer);
 	until(a.l, d.n_done == 1);
 	api_stop(&a);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "client/client.h"
 #include "fixture.h"
+#include "kinds.h"
 #include "loop/loop.h"
 
 struct late {
@@ -180,5 +181,5 @@ struct client *late_client(struct loop *l, struct client *inner)
 	late->loop = l;
 	late->inner = inner;
 	list_init(&late->writes);
-	return client_new(&ops, late);
+	return client_new(&ops, late, test_kinds());
 }

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "kinds.h"
 #include "loop/loop.h"
 #include "server/server.h"
 #include "store/store.h"
@@ -27,7 +28,7 @@ void world_stop(struct world *w)
 
 void world_open(struct world *w, const struct control_options *o)
 {
-	struct server_spec spec = { .listen = "127.0.0.1:0" };
+	struct server_spec spec = { .kinds = test_kinds(), .listen = "127.0.0.1:0" };
 
 	*w = (struct world){ 0 };
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/cay-control-XXXXXX");
@@ -148,13 +149,14 @@ size_t count_events(struct world *w, const char *reason)
 {
 	struct sought s = { reason };
 
-	client_each(w->client, kind_storage(&kind_events_event), NULL, count_reason, &s);
+	client_each(w->client, kind_storage(kind_named("events.k8s.io/v1 Event")), NULL,
+		    count_reason, &s);
 	return s.n;
 }
 
 static void status_running(struct world *w, const char *name)
 {
-	patch(w, &kind_pod, name, "status",
+	patch(w, kind_named("Pod"), name, "status",
 	      "{'status':{'phase':'Running','podIP':'10.0.0.1','podIPs':[{'ip':'10.0.0.1'}],"
 	      "'conditions':[{'type':'PodScheduled','status':'True'},{'type':'Ready','status':'True'}]}}");
 }
@@ -184,7 +186,7 @@ void all_pods_run(struct world *w)
 {
 	struct names names = { 0 };
 
-	client_each(w->client, &kind_pod, NS, collect, &names);
+	client_each(w->client, kind_named("Pod"), NS, collect, &names);
 	for (size_t i = 0; i < names.n; i++) {
 		status_running(w, names.v[i]);
 		free(names.v[i]);

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "api/kind.h"
 #include "api/meta.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "kinds.h"
 #include "loop/loop.h"
 #include "node/image/image.h"
 #include "node/pod/probe_priv.h"
@@ -113,7 +113,9 @@ void rig_restart(struct rig *r)
 
 void rig_open(struct rig *r)
 {
-	struct server_spec spec = { .listen = "127.0.0.1:0", .node_name = "test" };
+	struct server_spec spec = { .kinds = test_kinds(),
+				    .listen = "127.0.0.1:0",
+				    .node_name = "test" };
 
 	memset(tries, 0, sizeof(tries));
 	*r = (struct rig){ 0 };
@@ -200,13 +202,13 @@ void pod_create(struct rig *r, const char *name, const char *spec)
 					"'spec':{%s}}",
 					name, spec);
 
-	create(r, &kind_pod, text);
+	create(r, kind_named("Pod"), text);
 }
 
 void pod_delete(struct rig *r, const char *name, int64_t grace_s)
 {
 	struct ended end = { .w.done = must_work };
-	const struct client_ref ref = { .kind = &kind_pod, .ns = NS, .name = name };
+	const struct client_ref ref = { .kind = kind_named("Pod"), .ns = NS, .name = name };
 	const struct client_delete_spec spec = { .grace_s = grace_s };
 
 	client_delete(r->client, &ref, &spec, &end.w);
@@ -218,7 +220,7 @@ void patch_status(struct rig *r, const char *name, const char *text)
 {
 	struct ended end = { .w.done = must_work };
 	const struct client_ref ref = {
-		.kind = &kind_pod, .ns = NS, .name = name, .sub = "status"
+		.kind = kind_named("Pod"), .ns = NS, .name = name, .sub = "status"
 	};
 
 	client_patch(r->client, &ref, PATCH_MERGE, doc_of(text), &end.w);
@@ -228,7 +230,7 @@ void patch_status(struct rig *r, const char *name, const char *text)
 
 struct object *pod_get(struct rig *r, const char *name)
 {
-	return client_get(r->client, &kind_pod, NS, name);
+	return client_get(r->client, kind_named("Pod"), NS, name);
 }
 
 bool pod_there(struct rig *r, const char *name)
@@ -287,6 +289,6 @@ size_t count_events(struct rig *r, const char *reason)
 	struct sought s = { reason };
 
 	step(r, 1); /* they are told a moment later */
-	client_each(r->client, kind_storage(&kind_event), NULL, count_reason, &s);
+	client_each(r->client, kind_storage(kind_named("Event")), NULL, count_reason, &s);
 	return s.n;
 }

@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "api/kind.h"
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "kinds.h"
 #include "loop/jobs.h"
 #include "node/launch/plan.h"
 #include "rig.h"
@@ -58,7 +58,7 @@ static void bench_pod(struct bench *b, const char *spec)
 					"'labels':{'l':'1'}},'spec':{%s}}",
 					spec);
 
-	b->obj = object_new(&kind_pod, doc_of(text));
+	b->obj = object_new(kind_named("Pod"), doc_of(text));
 	b->pod.view = pod_view_new(b->obj, b->arena);
 }
 
@@ -108,9 +108,9 @@ TEST(objects_become_files)
 		      "{'downwardAPI':{'items':[{'path':'n','fieldRef':{'fieldPath':"
 		      "'metadata.labels'}}]}}]}}]");
 	fails(volumes_prepare(b.volumes, &b.pod), ERR_UNAVAILABLE);
-	create(&b.rig, &kind_config_map,
+	create(&b.rig, kind_named("ConfigMap"),
 	       "{'apiVersion':'v1','kind':'ConfigMap','metadata':{'name':'c'},'data':{'k':'v','x':'y'}}");
-	create(&b.rig, &kind_secret,
+	create(&b.rig, kind_named("Secret"),
 	       "{'apiVersion':'v1','kind':'Secret','metadata':{'name':'s'},'data':{'t':'aGk='}}");
 	works(volumes_prepare(b.volumes, &b.pod));
 	eq_str(one = content(&b, "v/d/f"), "v");
@@ -127,7 +127,7 @@ TEST(a_path_cannot_leave_its_volume)
 	struct bench b;
 
 	bench_open(&b);
-	create(&b.rig, &kind_config_map,
+	create(&b.rig, kind_named("ConfigMap"),
 	       "{'apiVersion':'v1','kind':'ConfigMap','metadata':{'name':'c'},'data':{'k':'v'}}");
 	bench_pod(&b, "'volumes':[{'name':'v','configMap':{'name':'c',"
 		      "'items':[{'key':'k','path':'../x'}]}}]");
@@ -166,7 +166,7 @@ TEST(a_claims_directory_goes_after_its_last_user)
 	static const char claim[] =
 		"{'apiVersion':'v1','kind':'PersistentVolumeClaim','metadata':{'name':'q'},'spec':"
 		"{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'1Gi'}}}}";
-	const struct client_ref ref = { .kind = &kind_persistent_volume_claim,
+	const struct client_ref ref = { .kind = kind_named("PersistentVolumeClaim"),
 					.ns = NS,
 					.name = "q" };
 	struct bench b;
@@ -179,7 +179,7 @@ TEST(a_claims_directory_goes_after_its_last_user)
 	bench_pod(&b, "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'q'}}],"
 		      "'containers':[{'name':'a','volumeMounts':[{'name':'v','mountPath':'/v'}]}]");
 	fails(volumes_prepare(b.volumes, &b.pod), ERR_UNAVAILABLE);
-	create(&b.rig, &kind_persistent_volume_claim, claim);
+	create(&b.rig, kind_named("PersistentVolumeClaim"), claim);
 	works(volumes_prepare(b.volumes, &b.pod));
 	works(volumes_mounts(b.volumes, &b.pod, &b.pod.view->containers[0], b.arena, &plan));
 	dir = plan.mounts[0].from;

@@ -6,13 +6,15 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "kinds.h"
 #include "net/conn.h"
 #include "net/stream.h"
 #include "tls/tls.h"
 
 struct err *fixture_open(struct fixture *f)
 {
-	struct server_spec spec = { .data_dir = f->dir,
+	struct server_spec spec = { .kinds = test_kinds(),
+				    .data_dir = f->dir,
 				    .listen = "127.0.0.1:0",
 				    .node_name = f->node_name };
 	struct err *e = server_open(f->loop, &spec, &f->server);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
+#include "kinds.h"
 
 /* The ends of writes and syncs in one process, and who hears of them. */
 
@@ -28,7 +29,7 @@ TEST(done_may_free_its_write_before_the_call_returns)
 
 	fixture_init(&f);
 	w->write.done = free_done;
-	client_create(f.client, &(struct client_ref){ &kind_config_map, "default" },
+	client_create(f.client, &(struct client_ref){ kind_named("ConfigMap"), "default" },
 		      parse(CONFIG("a")), &w->write);
 	fixture_done(&f);
 }
@@ -46,7 +47,7 @@ static void cancel_wait(void *arg, struct object *was unused, struct object *now
 TEST(a_watch_may_free_the_write_that_it_hears_of)
 {
 	static const struct client_watch_events ev = { .changed = cancel_wait };
-	struct client_watch_spec spec = { .kind = &kind_config_map };
+	struct client_watch_spec spec = { .kind = kind_named("ConfigMap") };
 	struct wait *w = xnew(struct wait);
 	struct client_watch *watch;
 	struct fixture f;
@@ -54,7 +55,7 @@ TEST(a_watch_may_free_the_write_that_it_hears_of)
 	fixture_init(&f);
 	watch = client_watch(f.client, &spec, &ev, &w);
 	w->write.done = on_done;
-	client_create(f.client, &(struct client_ref){ &kind_config_map, "default" },
+	client_create(f.client, &(struct client_ref){ kind_named("ConfigMap"), "default" },
 		      parse(CONFIG("a")), &w->write);
 	is_false(w);
 	client_watch_free(watch);
@@ -63,16 +64,16 @@ TEST(a_watch_may_free_the_write_that_it_hears_of)
 
 TEST(an_update_goes_to_the_object_that_the_ref_names)
 {
-	const struct client_ref to = { &kind_config_map, "default", "a" };
+	const struct client_ref to = { kind_named("ConfigMap"), "default", "a" };
 	struct wait w = { .write.done = on_done };
 	autoptr(object) o = NULL;
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	client_update(f.client, &to, parse("{'metadata':{'name':'a'},'data':{'b':'2'}}"), &w.write);
 	eq_int(w.n_done, 1);
-	o = look(&f, &kind_config_map, "default", "a");
+	o = look(&f, kind_named("ConfigMap"), "default", "a");
 	eq_str(json_str(json_at_path(o->root, "data.b")), "2");
 	fixture_done(&f);
 }
@@ -83,7 +84,7 @@ TEST(a_cancelled_sync_ends_in_silence)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	client_sync(f.client, &cancelled.write);
 	client_sync(f.client, &kept.write);
 	client_cancel(&cancelled.write);
@@ -99,7 +100,7 @@ TEST(a_sync_ends_in_silence_with_its_client)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	client_sync(f.client, &w.write);
 	client_free(take(f.client));
 	f.client = server_client(f.server, "test");

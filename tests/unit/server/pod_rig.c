@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/parse.h"
+#include "kinds.h"
 #include "net/http_server.h"
 #include "net/spdy_headers_priv.h"
 #include "net/stream.h"
@@ -278,14 +279,14 @@ static void on_head(void *arg, struct http_request *req)
 
 static void put_pod(struct pod_rig *r, const char *name, const char *json)
 {
-	autofree char *key = key_of(&kind_pod, "default", name);
+	autofree char *key = key_of(kind_named("Pod"), "default", name);
 	autofree char *text = xasprintf(
 		"{\"metadata\":{\"namespace\":\"default\",\"name\":\"%s\"},%s}", name, json);
 	autoptr(bytes) value = bytes_new(text, strlen(text));
 	struct json_doc *d;
 
 	works(json_parse(text, strlen(text), NULL, &d));
-	works(store_put(r->s.store, key, value, object_new(&kind_pod, d), 0));
+	works(store_put(r->s.store, key, value, object_new(kind_named("Pod"), d), 0));
 }
 
 static void tag_free(void *tag)
@@ -315,6 +316,8 @@ void pod_rig_init(struct pod_rig *r)
 	r->node.l = r->l;
 	list_init(&r->s.streams);
 	r->s.loop = r->l;
+	r->s.registry = test_kinds();
+	r->s.kinds.pod = kind_named("Pod");
 	works(store_open(r->l, &store, &r->s.store));
 	r->s.access = access_new(&node_ops, &r->node);
 	put_pod(r, "web", "\"spec\":{\"containers\":[{\"name\":\"main\"}]}");
@@ -374,7 +377,7 @@ static void send_all(struct pod_rig *r, const void *p, size_t len)
 
 		if (n > 0)
 			done += (size_t)n;
-		else if (errno != EAGAIN)
+		else if (n < 0 && errno != EAGAIN)
 			return; /* cut: what came before tells more */
 		if (clock_mono() > end)
 			fail_msg("sent %zu of %zu bytes", done, len);
@@ -609,7 +612,7 @@ static uint32_t u32_at(const char *p)
 
 uint32_t spdy_next(struct pod_rig *r, struct buf *ret, bool *ret_end)
 {
-	char head[8];
+	char head[8] = { 0 };
 	size_t len;
 
 	do {
