@@ -21,6 +21,7 @@
 #include "client/client.h"
 #include "control/control.h"
 #include "loop/loop.h"
+#include "node/image/image.h"
 #include "node/node.h"
 #include "router/router.h"
 #include "server/server.h"
