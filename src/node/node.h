@@ -36,10 +36,6 @@ void node_stop_sandboxes(struct node *n, void (*done)(void *arg), void *arg);
 void node_free(struct node *n); /* leaves sandboxes running */
 AUTOPTR(node)
 
-/* The single-threaded launcher: main() of `cay launch`. Takes requests on descriptor 3 (see
- * launch_priv.h) until that closes. Returns the exit code. */
-int launcher_main(int argc, char **argv);
-
 /*
  * What exists on the host for this data directory:
  * {"items":[{"type":"mount","name":...,"owner":"default/web-1" or null}]}. An item without an owner

@@ -13,12 +13,13 @@
 #include "base/str.h"
 #include "json/json.h"
 #include "json/record.h"
+#include "node/launch/launch_priv.h"
 
 /*
  * The tables by which a plan is written and read. The reader is the launcher, which is root: it
  * takes no plan in which a path is missing or relative, however the plan came to be.
  */
-static const struct record_field plan_image_fields[] = {
+const struct record_field plan_image_fields[] = {
 	RECORD(struct plan_image, lower, RECORD_STRS),
 	RECORD(struct plan_image, host_usr, RECORD_BOOL),
 	{ 0 },

@@ -51,7 +51,7 @@ struct runtime_wait {
 	void (*ready)(struct runtime_wait *w); /* ask again; it is no longer in line */
 };
 
-struct runtime_task; /* an implementation's struct begins with struct runtime_task_head */
+struct runtime_task; /* each implementation defines its own */
 
 struct runtime_end {
 	bool oom; /* the kernel killed something of it for want of memory */
@@ -103,6 +103,8 @@ struct runtime_ops {
 	 */
 	void (*watch)(struct runtime_task *t, const struct runtime_events *ev, void *arg);
 	const struct runtime_record *(*record)(const struct runtime_task *t);
+	/* l is read before it returns. An error is not told by failed() as well; the task is
+	 * killed then, and ended() follows. */
 	must_use struct err *(*launch)(struct runtime_task *t, const struct runtime_launch *l);
 
 	void (*signal)(struct runtime_task *t, int signum); /* to its command */
