@@ -22,6 +22,8 @@
 #include "client/client.h"
 #include "control/control.h"
 #include "loop/loop.h"
+#include "node/image/image.h"
+#include "node/launch/launch.h"
 #include "node/node.h"
 #include "router/router.h"
 #include "server/server.h"

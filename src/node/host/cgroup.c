@@ -157,7 +157,9 @@ struct err *cgroups_open(const char *parent, bool make, struct cgroups **ret)
 	read_mounts(c, text, true, make);
 	read_mounts(c, again, false, make);
 	if (!c->n)
-		return err_new(ERR_UNSUPPORTED, "find a mounted control group hierarchy");
+		return err_new(
+			ERR_UNSUPPORTED,
+			"no control group hierarchy is mounted; mount cgroup2 at /sys/fs/cgroup");
 	e = make ? make_parents(c) : NULL;
 	if (e)
 		return e;
@@ -349,11 +351,28 @@ struct err *cgroup_remove(const struct cgroups *c, const char *name)
 		if (!rmdir(dir) || errno == ENOENT)
 			continue;
 		if (errno == EBUSY)
-			return err_new(ERR_UNAVAILABLE, "remove control group %s: it is in use",
+			return err_new(ERR_UNAVAILABLE, "control group %s still has processes",
 				       dir);
 		return err_sys(errno, "remove control group %s", dir);
 	}
 	return NULL;
+}
+
+char *cgroup_events_path(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->hier[i].v2)
+			return group_path(c, &c->hier[i], name, "cgroup.events");
+	return NULL;
+}
+
+bool cgroup_populated(const struct cgroups *c, const char *name)
+{
+	autofree char *path = cgroup_events_path(c, name), *text = NULL;
+
+	if (path)
+		err_free(file_read(AT_FDCWD, path, 4096, &text, NULL));
+	return text && strstr(text, "populated 1");
 }
 
 void cgroups_remove_parent(const struct cgroups *c)

@@ -16,6 +16,10 @@ struct arena;
  *
  * Nothing in a plan owns memory: strings and lists belong to the maker's arena.
  */
+enum {
+	PLAN_MAX = 4 << 20, /* bytes of a plan */
+};
+
 struct plan_image {
 	const char **lower; /* directories, top first, NULL-terminated */
 	bool host_usr;      /* the machine's /usr comes on top */
@@ -51,7 +55,14 @@ struct plan {
 	size_t n_mounts;
 };
 
-/* A sealed memory file that holds the plan. */
+/* A sealed memory file that holds the plan. ERR_TOO_LARGE: it would have more than PLAN_MAX bytes.
+ */
 must_use struct err *plan_to_memfd(const struct plan *p, int *ret_fd);
 /* Everything in *ret is in the arena. ERR_MALFORMED, ERR_TOO_LARGE. */
 must_use struct err *plan_from_fd(int fd, struct arena *a, struct plan *ret);
+/* The same from memory: what plan_from_fd() does with the bytes it has read. */
+must_use struct err *plan_from_text(const char *text, size_t len, struct arena *a,
+				    struct plan *ret);
+
+bool plan_image_equal(const struct plan_image *a, const struct plan_image *b);
+struct plan_image *plan_image_copy(const struct plan_image *i, struct arena *a);

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "node/launch/launch.h"
+#include "node/launch/launch_priv.h"
 
 /*
  * The system calls of a sandbox. Named calls are allowed; those that reach for the host answer

@@ -237,9 +237,6 @@ static bool container_act(struct container *c, enum container_step step)
 		return false;
 	case CONTAINER_STEP_LAUNCH:
 		return container_launch(c);
-	case CONTAINER_STEP_EXPLAIN:
-		container_explain(c);
-		return false;
 	case CONTAINER_STEP_RESTART:
 		container_restart(c);
 		return true;

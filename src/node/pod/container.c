@@ -293,7 +293,7 @@ static struct err *make_start(struct container *c, struct arena *a, struct plan 
 }
 
 /* A slot is there soon, unless the host cannot make any: that must be seen. */
-void container_explain(struct container *c)
+static void wait_for_slot(struct container *c)
 {
 	const char *trouble = c->pod->pods->rt->trouble(c->pod->pods->rt_ctx);
 
@@ -334,7 +334,7 @@ bool container_launch(struct container *c)
 	}
 	t = ps->rt->reserve(ps->rt_ctx, &plan.image, &c->slot);
 	if (!t) {
-		container_explain(c);
+		wait_for_slot(c);
 		return false;
 	}
 	c->started = 0;
@@ -345,7 +345,7 @@ bool container_launch(struct container *c)
 	e = ps->rt->launch(t, &launch);
 	if (e) {
 		start_failed(c, e, 128);
-		container_kill(c);
+		container_enter(c, CONTAINER_ENDING);
 	}
 	return true;
 }

@@ -104,8 +104,6 @@ static enum container_step container_decide(const struct pod_seen *s,
 {
 	switch (c->state) {
 	case CONTAINER_WAITING:
-		if (c->in_line)
-			return CONTAINER_STEP_EXPLAIN;
 		return c->held ? CONTAINER_STEP_NONE : CONTAINER_STEP_LAUNCH;
 	case CONTAINER_RUNNING:
 		return c->probe_failed ? CONTAINER_STEP_REPLACE : CONTAINER_STEP_NONE;
@@ -207,7 +205,7 @@ static struct pod_plan decide_unwanted(const struct pod_seen *s, enum container_
 	return (struct pod_plan){ POD_STEP_NONE };
 }
 
-struct pod_plan pod_decide(const struct pod_seen *s, enum container_step *steps)
+struct pod_plan pod_run_decide(const struct pod_seen *s, enum container_step *steps)
 {
 	for (size_t i = 0; i < s->n_containers; i++)
 		steps[i] = CONTAINER_STEP_NONE;

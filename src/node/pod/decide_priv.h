@@ -42,8 +42,7 @@ struct container_seen {
 	bool init;
 	enum container_state state;
 	int code;          /* ENDED: its exit code */
-	bool held;         /* WAITING: its back-off is not over */
-	bool in_line;      /* WAITING: for a slot */
+	bool held;         /* WAITING: for its back-off, or in line for a slot */
 	bool probe_failed; /* RUNNING: a startup or liveness probe failed as often as it may */
 };
 
@@ -77,7 +76,6 @@ enum pod_step {
 enum container_step {
 	CONTAINER_STEP_NONE,
 	CONTAINER_STEP_LAUNCH,
-	CONTAINER_STEP_EXPLAIN, /* it cannot be launched now: say why, if that is known */
 	CONTAINER_STEP_RESTART, /* gets its next attempt, after a back-off */
 	CONTAINER_STEP_REPLACE, /* failed its probe: kill it, the policy restarts it */
 	CONTAINER_STEP_KILL,
@@ -97,7 +95,7 @@ struct pod_plan {
 };
 
 /* steps: as many as there are containers; every one is filled in. */
-struct pod_plan pod_decide(const struct pod_seen *s, enum container_step *steps);
+struct pod_plan pod_run_decide(const struct pod_seen *s, enum container_step *steps);
 
 /*
  * Seconds that a container waits before it is started for the nth time again (n from 1), after an

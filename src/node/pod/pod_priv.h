@@ -134,7 +134,6 @@ void container_done(struct container *c);
 void container_enter(struct container *c, enum container_state next); /* every change of state */
 void container_wait(struct container *c, const char *reason, const char *message);
 bool container_launch(struct container *c);  /* false: not now; its reason says why */
-void container_explain(struct container *c); /* one that waits for a slot */
 void container_probe(struct container *c);   /* it has started: from now on its probes count */
 void container_restart(struct container *c); /* an ended one gets its next attempt */
 void container_term(struct container *c);

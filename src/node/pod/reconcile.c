@@ -8,10 +8,6 @@
  * report. Whatever a step waits for wakes the Pod when it happens, or is due at a time that the
  * pass answers with.
  */
-enum {
-	TROUBLE_MS = 1000, /* in line, a look at why it takes long */
-};
-
 static bool in_line(const struct runtime_wait *w)
 {
 	return !list_empty(&w->on);
@@ -28,8 +24,7 @@ static struct container_seen container_observe(const struct container *c, usec n
 		.init = c->view->init,
 		.state = c->state,
 		.code = c->state == CONTAINER_ENDED ? c->end.code : 0,
-		.held = c->backoff_until > now,
-		.in_line = in_line(&c->slot),
+		.held = c->backoff_until > now || in_line(&c->slot),
 		.probe_failed =
 			probe_dead(c->startup) || (container_started(c) && probe_dead(c->liveness)),
 	};
@@ -83,8 +78,6 @@ static uint64_t next_ms(const struct pod *p)
 
 		if (c->state == CONTAINER_WAITING)
 			sooner(&ms, c->backoff_until - now);
-		if (in_line(&c->slot))
-			sooner(&ms, TROUBLE_MS * 1000);
 	}
 	return ms;
 }
@@ -98,7 +91,7 @@ uint64_t pod_reconcile(struct pod *p, bool *ret_forget)
 	do {
 		struct pod_seen seen = pod_observe(p, a);
 
-		plan = pod_decide(&seen, steps);
+		plan = pod_run_decide(&seen, steps);
 	} while (pod_act(p, &plan, steps));
 	*ret_forget = plan.step == POD_STEP_FORGET;
 	if (!*ret_forget)

@@ -31,9 +31,11 @@ static void left_free(void *arg)
 /* What running sandboxes use must not be given to others before their Pods are known. */
 static void hold(struct pods *ps, const struct pod_record *r)
 {
+	if (r->ip)
+		ps->rt->hold(ps->rt_ctx, NULL, r->ip);
 	for (size_t i = 0; i < r->n_containers; i++)
 		if (r->containers[i].task.id)
-			ps->rt->hold(ps->rt_ctx, &r->containers[i].task, r->ip);
+			ps->rt->hold(ps->rt_ctx, &r->containers[i].task, NULL);
 }
 
 static void load_state(void *arg, const char *uid)

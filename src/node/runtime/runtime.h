@@ -51,7 +51,7 @@ struct runtime_wait {
 	void (*ready)(struct runtime_wait *w); /* ask again; it is no longer in line */
 };
 
-struct runtime_task; /* an implementation's struct begins with struct runtime_task_head */
+struct runtime_task; /* each implementation defines its own */
 
 struct runtime_end {
 	bool oom; /* the kernel killed something of it for want of memory */
@@ -103,6 +103,8 @@ struct runtime_ops {
 	 */
 	void (*watch)(struct runtime_task *t, const struct runtime_events *ev, void *arg);
 	const struct runtime_record *(*record)(const struct runtime_task *t);
+	/* l is read before it returns. An error is not told by failed() as well; the task is
+	 * killed then, and ended() follows. */
 	must_use struct err *(*launch)(struct runtime_task *t, const struct runtime_launch *l);
 
 	void (*signal)(struct runtime_task *t, int signum); /* to its command */
@@ -112,11 +114,12 @@ struct runtime_ops {
 	/* The daemon goes: the task runs on, nothing is told any more. Frees t. */
 	void (*forget)(struct runtime_task *t);
 
-	/* Why nothing could be made lately, or NULL. */
+	/* Why nothing could be made lately, or NULL. Everybody in line is called when there is
+	 * trouble, to tell of it. */
 	const char *(*trouble)(void *ctx);
 	/* The log of a task that ended goes, by its record's id. */
 	void (*drop_log)(void *ctx, const char *id);
-	/* Before attach(): ids whose ranges and addresses must not be given away. */
+	/* Before attach(): what must not be given away, each may be NULL. */
 	void (*hold)(void *ctx, const struct runtime_record *r, const char *ip);
 	/* After the last attach(): what no one attached to is removed. keep() tells which logs
 	 * stay. */

@@ -14,7 +14,7 @@ static struct pod_plan decide(const struct pod_seen *s, const struct container_s
 
 	seen.containers = list;
 	seen.n_containers = n;
-	return pod_decide(&seen, steps);
+	return pod_run_decide(&seen, steps);
 }
 
 TEST(a_pod_is_admitted_then_prepared_then_connected)
@@ -98,8 +98,6 @@ TEST(init_containers_run_one_after_the_other)
 		    { 0 } },
 		  { CONTAINER_STEP_RESTART } },
 		{ { { .init = true, .held = true }, { .init = true }, { 0 } }, { 0 } },
-		{ { { .init = true, .in_line = true }, { .init = true }, { 0 } },
-		  { CONTAINER_STEP_EXPLAIN } },
 	};
 	const struct pod_seen seen = { .phase = POD_ACTIVE };
 

@@ -104,6 +104,7 @@ static struct err *fake_launch(struct runtime_task *task, const struct runtime_l
 
 	eq_int(t->state, FAKE_RESERVED);
 	is_true(l->net != NULL);
+	t->killed = t->of->launch_fails;
 	if (t->of->launch_fails)
 		return err_new(ERR_SYS, "the fake runtime was told to fail");
 	t->state = FAKE_LAUNCHED;
@@ -145,9 +146,12 @@ static void fake_drop_log(void *ctx, unused const char *id)
 	((struct fake_runtime *)ctx)->n_dropped_logs++;
 }
 
-static void fake_hold(void *ctx, unused const struct runtime_record *r, unused const char *ip)
+static void fake_hold(void *ctx, const struct runtime_record *r, const char *ip)
 {
-	((struct fake_runtime *)ctx)->n_held++;
+	struct fake_runtime *f = ctx;
+
+	f->n_held += r != NULL;
+	f->n_held_ips += ip != NULL;
 }
 
 static void fake_sweep(void *ctx, unused bool (*keep)(void *arg, const char *id), unused void *arg)
@@ -239,6 +243,23 @@ void fake_add_nets(struct fake_runtime *f, unsigned n)
 {
 	for (f->nets += n; n; n--)
 		wake_first(&f->net_line);
+}
+
+void fake_trouble_is(struct fake_runtime *f, const char *text)
+{
+	struct runtime_wait *w, *next;
+	LIST_HEAD(called);
+
+	f->trouble = text;
+	while (!list_empty(&f->slot_line)) {
+		w = list_first(&f->slot_line, struct runtime_wait, on);
+		list_del(&w->on);
+		list_add_tail(&called, &w->on);
+	}
+	list_each_safe(w, next, &called, on) {
+		list_del(&w->on);
+		w->ready(w);
+	}
 }
 
 void fake_start(struct fake_task *t)

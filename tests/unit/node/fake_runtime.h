@@ -15,7 +15,7 @@ struct fake_runtime {
 	struct list tasks;               /* struct fake_task, in the order of their birth */
 	const char *trouble;
 	bool launch_fails;
-	unsigned n_ids, n_ips, n_held, n_swept, n_dropped_logs, n_nets_put;
+	unsigned n_ids, n_ips, n_held, n_held_ips, n_swept, n_dropped_logs, n_nets_put;
 	const char *refused_ip; /* net_take() gives another */
 };
 
@@ -49,6 +49,7 @@ struct fake_task *fake_last(struct fake_runtime *f);
 
 void fake_add_slots(struct fake_runtime *f, unsigned n); /* wakes as many waiters */
 void fake_add_nets(struct fake_runtime *f, unsigned n);
+void fake_trouble_is(struct fake_runtime *f, const char *text); /* calls who waits for a slot */
 void fake_start(struct fake_task *t);
 void fake_fail(struct fake_task *t, int code);
 void fake_exit(struct fake_task *t, int code); /* the command; what is left ends too */

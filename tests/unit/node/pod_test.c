@@ -99,8 +99,8 @@ TEST(containers_wait_for_slots_and_show_the_hosts_trouble)
 	pod_create(&r, "p", ONE);
 	step(&r, 400);
 	eq_str(told(&r, "p", "containerStatuses.0.state.waiting.message"), "");
-	r.rt.trouble = "the host is out of paper";
-	step(&r, 1100);
+	fake_trouble_is(&r.rt, "the host is out of paper");
+	turn(&r);
 	eq_str(told(&r, "p", "containerStatuses.0.state.waiting.message"),
 	       "the host is out of paper");
 	step(&r, 5000);

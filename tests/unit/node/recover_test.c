@@ -34,6 +34,7 @@ TEST(a_task_that_still_runs_is_taken_over)
 	before = rev(&r);
 	rig_start(&r);
 	eq_int(r.rt.n_held, 1);
+	eq_int(r.rt.n_held_ips, 1);
 	eq_int(r.rt.n_swept, 2); /* once in each life */
 	step(&r, 1000);
 	eq_int(rev(&r), before); /* until it is known, the status stands */
