@@ -14,7 +14,7 @@ static const char *text_of(const struct json *v, const char *key)
 	return str_or(json_get_str(v, key), "");
 }
 
-static enum owner_type owner_type_of(const char *api_version, const char *kind)
+static enum owner_type owner_type_of(const char *group, const char *kind)
 {
 	static const struct {
 		const char *group, *kind;
@@ -24,9 +24,7 @@ static enum owner_type owner_type_of(const char *api_version, const char *kind)
 		[OWNER_POOL] = { GROUP_EXTENSIONS, "SandboxWarmPool" },
 		[OWNER_CLAIM] = { GROUP_EXTENSIONS, "SandboxClaim" },
 	};
-	char group[256];
 
-	api_version_group(api_version, group, sizeof(group));
 	for (int i = 0; i < OWNER_TYPE_MAX_; i++)
 		if (known[i].kind && str_eq(kind, known[i].kind) && str_eq(group, known[i].group))
 			return i;
@@ -37,13 +35,16 @@ struct owner_view owner_view_of(const struct object *o)
 {
 	const struct json *ref = object_controller(o);
 	struct owner_view v = { 0 };
+	char group[256];
 
 	if (!ref)
 		return v;
 	v.kind = text_of(ref, "kind");
 	v.name = text_of(ref, "name");
 	v.uid = text_of(ref, "uid");
-	v.type = owner_type_of(text_of(ref, "apiVersion"), v.kind);
+	api_version_group(text_of(ref, "apiVersion"), group, sizeof(group));
+	v.extension = str_eq(group, GROUP_EXTENSIONS);
+	v.type = owner_type_of(group, v.kind);
 	return v;
 }
 

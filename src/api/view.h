@@ -37,6 +37,7 @@ enum owner_type {
 struct owner_view {
 	enum owner_type type;          /* of whatever version */
 	const char *kind, *name, *uid; /* "" when absent; NULL without a controller */
+	bool extension;                /* of the group of templates, pools and claims */
 };
 struct owner_view owner_view_of(const struct object *o);
 
