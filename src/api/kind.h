@@ -12,6 +12,7 @@ struct causes;
 struct json;
 struct json_doc;
 struct type;
+struct view_type;
 
 /*
  * A kind: what objects of it are called, which fields they have, and what is special about them.
@@ -79,6 +80,7 @@ struct kind {
 	const struct selectable *selectable; /* besides metadata.name and .namespace; NULL: none */
 	const char *const *kept;       /* names of objects that may not be deleted; NULL: none */
 	const struct kind_rule *rules; /* ends with a NULL rule; NULL: none */
+	const struct view_type *view;  /* what object_view() decodes; NULL: objects have none */
 	const char *help;
 
 	/* Objects are stored as this other kind, a reference. NULL: stored as they are. */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "api/agents.h"
 #include "api/kind.h"
 
 /*
  * The built-in kinds and the parts that their table is put together from.
  */
-
-#define GROUP_AGENTS     "agents.x-k8s.io"
-#define GROUP_EXTENSIONS "extensions.agents.x-k8s.io"
 
 /* Descriptions in the order of discovery, ending with NULL; kinds_new() makes counted kinds of
  * them. */

@@ -2,6 +2,10 @@
 #include "api/kind_priv.h"
 #include "api/schema_agents_priv.h"
 #include "api/schema_builtin_priv.h"
+#include "api/view_claim.h"
+#include "api/view_pool.h"
+#include "api/view_sandbox.h"
+#include "api/view_template.h"
 
 /* The built-in kinds, one after the other, as constant descriptions. */
 #define CORE           .group = "", .version = "v1", .api_version = "v1"
@@ -249,6 +253,7 @@ static const struct kind sandbox = {
 	.columns = columns_sandbox,
 	.validate = validate_sandbox,
 	.rules = sandbox_rules,
+	.view = &sandbox_view_type,
 	.help = "Sandbox is an isolated, stateful, singleton environment with a stable identity.",
 };
 
@@ -274,6 +279,7 @@ static const struct kind sandbox_template = {
 	.flags = KIND_NAMESPACED | KIND_GENERATION | KIND_CRD,
 	.type = &type_sandbox_template,
 	.columns = columns_plain,
+	.view = &template_view_type,
 	.help = "SandboxTemplate is a reusable description of Sandboxes, from which pools and claims create them.",
 };
 
@@ -284,6 +290,7 @@ static const struct kind sandbox_claim = {
 	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_GENERATION | KIND_CRD,
 	.type = &type_sandbox_claim,
 	.columns = columns_sandbox_claim,
+	.view = &claim_view_type,
 	.help = "SandboxClaim is a request for a Sandbox, served from a warm pool when one has a Sandbox ready.",
 };
 
@@ -294,6 +301,7 @@ static const struct kind sandbox_warm_pool = {
 	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SCALE | KIND_GENERATION | KIND_CRD,
 	.type = &type_sandbox_warm_pool,
 	.columns = columns_sandbox_warm_pool,
+	.view = &pool_view_type,
 	.help = "SandboxWarmPool keeps a number of Sandboxes running so that claims need not wait for one to start.",
 };
 

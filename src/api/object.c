@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "api/kind.h"
+#include "api/view.h"
 #include "base/bytes.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -48,10 +49,18 @@ struct object *object_ref(struct object *o)
 	return o;
 }
 
+static void drop_view(struct object *o)
+{
+	if (o->view && o->kind->view->done)
+		o->kind->view->done(o->view);
+	free(o->view);
+}
+
 void object_unref(struct object *o)
 {
 	if (!o || --o->refs)
 		return;
+	drop_view(o);
 	bytes_unref(o->text);
 	json_doc_free(o->doc);
 	kind_unref(o->kind);
@@ -63,6 +72,19 @@ struct bytes *object_text(struct object *o)
 	if (!o->text)
 		o->text = json_to_bytes(o->root);
 	return o->text;
+}
+
+/* A view is a cache: making one does not change the object. */
+const void *object_view(const struct object *o, const struct view_type *type)
+{
+	struct object *cache = (struct object *)o;
+
+	assert(o->kind->view == type);
+	if (!cache->view) {
+		cache->view = xcalloc(1, type->size);
+		type->decode(o, cache->view);
+	}
+	return cache->view;
 }
 
 struct json_doc *object_edit(const struct object *o)

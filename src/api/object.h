@@ -9,10 +9,12 @@
 
 struct bytes;
 struct kind;
+struct view_type;
 
 /*
  * An API object: an immutable JSON tree with a count, of a known kind, at one resourceVersion. Any
- * thread may read it; object_text() writes, so it is for one thread at a time.
+ * thread may read it; object_text() and object_view() keep what they make, so they are for one
+ * thread at a time.
  */
 struct object {
 	_Atomic unsigned refs;
@@ -20,6 +22,7 @@ struct object {
 	struct json_doc *doc;
 	struct json *root;
 	struct bytes *text;          /* encoded form, made once by object_text() */
+	void *view;                  /* made once by object_view() */
 	uint64_t rev;                /* resourceVersion, 0 when none */
 	const char *ns, *name, *uid; /* in the tree; "" when absent */
 };
@@ -31,6 +34,8 @@ struct object *object_ref(struct object *o);
 void object_unref(struct object *o);
 AUTOREF(object)
 struct bytes *object_text(struct object *o); /* borrowed */
+/* The view of its kind, which must be of this type (assert). It ends with the object. */
+const void *object_view(const struct object *o, const struct view_type *type);
 /* A new doc that holds a copy of the tree, for changing. */
 struct json_doc *object_edit(const struct object *o);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
+#include "api/view_sandbox.h"
+#include "api/view_template.h"
 #include "base/str.h"
 #include "control/blueprint_priv.h"
 #include "control/diff_priv.h"
@@ -7,16 +9,15 @@
 
 /*
  * Blueprints: their hashes, what makes a member stale, and the defaults that keep a Sandbox made
- * from a template away from the cluster (reference/api.md §4.3, §4.4, §5.5, §7.4).
+ * from a template away from the cluster (docs/reference/agent-sandbox.md §4.3, §4.4, §5.5, §7.4).
  */
-static const char *const parts[] = { "podTemplate", "volumeClaimTemplates", "service" };
-
-static struct json *blueprint_copy(struct json_doc *d, const struct object *o)
+static struct json *blueprint_copy(struct json_doc *d, const struct blueprint_view *from)
 {
 	struct json *b = json_obj(d);
 
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		json_set(d, b, parts[i], json_copy(d, json_get(object_spec(o), parts[i])));
+	json_set(d, b, "podTemplate", json_copy(d, from->pod_template));
+	json_set(d, b, "volumeClaimTemplates", json_copy(d, from->volume_templates));
+	json_set(d, b, "service", json_copy(d, from->service));
 	return b;
 }
 
@@ -24,26 +25,21 @@ void blueprint_hash(const struct object *template, char ret[9])
 {
 	autoptr(json_doc) d = json_doc_new();
 
-	name_hash_json(blueprint_copy(d, template), ret);
+	name_hash_json(blueprint_copy(d, &template_view(template)->blueprint), ret);
 }
 
 void blueprint_pod_hash(const struct object *template, char ret[9])
 {
-	name_hash_json(json_get(object_spec(template), "podTemplate"), ret);
-}
-
-bool template_managed(const struct object *template)
-{
-	return !str_eq(json_get_str(object_spec(template), "networkPolicyManagement"), "Unmanaged");
+	name_hash_json(template_view(template)->blueprint.pod_template, ret);
 }
 
 void blueprint_secure(struct json_doc *d, struct json *pod_spec, const struct object *template)
 {
+	const struct template_view *t = template_view(template);
+
 	if (!json_is(json_get(pod_spec, "automountServiceAccountToken"), JSON_BOOL))
 		json_set_bool(d, pod_spec, "automountServiceAccountToken", false);
-	if (template_managed(template) &&
-	    !json_is(json_get(object_spec(template), "networkPolicy"), JSON_OBJ) &&
-	    str_empty(json_get_str(pod_spec, "dnsPolicy"))) {
+	if (t->managed && !t->network_policy && str_empty(json_get_str(pod_spec, "dnsPolicy"))) {
 		struct json *config = json_obj(d), *servers = json_arr(d);
 
 		json_push_str(d, servers, "8.8.8.8");
@@ -56,7 +52,7 @@ void blueprint_secure(struct json_doc *d, struct json *pod_spec, const struct ob
 
 struct json *blueprint_spec(struct json_doc *d, const struct object *template)
 {
-	struct json *spec = blueprint_copy(d, template);
+	struct json *spec = blueprint_copy(d, &template_view(template)->blueprint);
 	struct json *pod = json_need_obj(d, json_need_obj(d, spec, "podTemplate"), "spec");
 
 	blueprint_secure(d, pod, template);
@@ -78,32 +74,32 @@ static bool vcts_same(const struct json *a, const struct json *b)
 	return true;
 }
 
-/* Sandboxes written before the secure defaults were may lack them; that is no difference. */
+/* Sandboxes that are older than the secure defaults may lack them; that is no difference. */
 bool blueprint_same(const struct object *template, const struct object *sandbox)
 {
 	autoptr(json_doc) d = json_doc_new();
 	const struct json *want = blueprint_spec(d, template);
-	const struct json *have = object_spec(sandbox);
-	struct json *pod = json_copy(d, json_at_path(have, "podTemplate.spec"));
+	const struct blueprint_view *have = &sandbox_view(sandbox)->blueprint;
+	struct json *pod = json_copy(d, have->pod_spec);
 
 	if (!pod)
 		pod = json_obj(d);
 	blueprint_secure(d, pod, template);
 	return semantic_equal(json_at_path(want, "podTemplate.spec"), pod) &&
-	       vcts_same(json_get(want, "volumeClaimTemplates"),
-			 json_get(have, "volumeClaimTemplates")) &&
-	       json_equal(json_get(want, "service"), json_get(have, "service"));
+	       vcts_same(json_get(want, "volumeClaimTemplates"), have->volume_templates) &&
+	       json_equal(json_get(want, "service"), have->service);
 }
 
 bool blueprint_stale(const struct object *template, const char *hash, const struct object *sandbox,
 		     bool ref_too)
 {
+	const struct sandbox_view *v = sandbox_view(sandbox);
 	char ref[9];
 
 	name_hash(template->name, ref);
-	if (ref_too && !str_eq(object_label(sandbox, KEY_TEMPLATE_REF_HASH), ref))
+	if (ref_too && !str_eq(v->template_ref_hash, ref))
 		return true;
-	if (object_controller(sandbox) && str_eq(object_label(sandbox, KEY_TEMPLATE_HASH), hash))
+	if (v->owner.type != OWNER_NONE && str_eq(v->template_hash, hash))
 		return false;
 	return !blueprint_same(template, sandbox);
 }
@@ -171,7 +167,7 @@ static struct json *custom_rules(struct json_doc *d, const struct json *rules)
 
 struct json *policy_spec(struct json_doc *d, const struct object *template)
 {
-	const struct json *custom = json_get(object_spec(template), "networkPolicy");
+	const struct json *custom = template_view(template)->network_policy;
 	struct json *spec = json_obj(d), *types = json_arr(d), *labels;
 	char hash[9];
 
@@ -181,7 +177,7 @@ struct json *policy_spec(struct json_doc *d, const struct object *template)
 	json_push_str(d, types, "Ingress");
 	json_push_str(d, types, "Egress");
 	json_set(d, spec, "policyTypes", types);
-	if (!json_is(custom, JSON_OBJ)) {
+	if (!custom) {
 		put_default_rules(d, spec);
 		return spec;
 	}

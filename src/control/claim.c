@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/meta.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
-#include "control/claim_adopt_priv.h"
 #include "control/claim_priv.h"
 #include "control/control_priv.h"
-#include "control/event_priv.h"
-#include "control/keys_priv.h"
+#include "control/note_priv.h"
 
 /*
- * The SandboxClaim controller (reference/api.md §6.3).
+ * A pass over a claim, and its report (docs/reference/agent-sandbox.md §6.3).
  *
  * A warm claim takes three passes: the first patches a member so that it is the claim's, the second
  * writes the claim's status, the third its annotations, which nobody waits for. In one process all
@@ -19,45 +14,17 @@
 #define MISSING_RECHECK_MS 60000
 #define LAG_RECHECK_MS     200
 
-static struct json_doc *news(struct pass *p, const struct object *claim, const char *action,
-			     const char *note)
-{
-	const struct event_spec spec = { claim, WHO_CLAIM, "Normal", "ClaimExpired", action, note };
-
-	return p->c->opt.no_claim_events ? NULL : event_build(&spec, p->now);
-}
-
-/* Older controllers made a policy for each claim; the template's is enough. */
-static void drop_legacy_policy(struct pass *p, const struct object *claim)
-{
-	autofree char *name = xasprintf("%s-network-policy", claim->name);
-	autoptr(object) policy = client_get(p->c->client, p->c->kinds.policy, claim->ns, name);
-	const struct write w = { SLOT_REMOVE, p->c->kinds.policy, claim->ns, name,
-				 .flags = WRITE_QUIET | WRITE_GONE_OK };
-
-	if (!policy || object_deleting(policy) || !object_controlled_by(policy, claim->uid) ||
-	    !controlled_by_kind(policy, "SandboxClaim"))
-		return;
-	if (pass_rests(p, SLOT_REMOVE))
-		log_warn("old network policy of a claim stays", KV("claim", claim->name),
-			 KV("namespace", claim->ns), KV("err", p->out[SLOT_REMOVE].e));
-	else
-		pass_delete(p, &w, NULL);
-}
-
 /* Writes the status if it differs; true when it did. A conflict is dropped: its cause wakes us. */
-static bool write_status(struct pass *p, const struct object *claim, struct json_doc *want,
+static bool write_status(struct pass *p, const struct object *claim, const struct json_doc *want,
 			 struct json_doc *event)
 {
-	const struct write w = { SLOT_STATUS,
-				 p->c->kinds.claim,
-				 claim->ns,
-				 claim->name,
-				 "status",
-				 .event = event,
-				 .flags = WRITE_GONE_OK | WRITE_CONFLICT_OK };
+	struct write w = { .name = CLAIM_WRITE_STATUS,
+			   .to = ref_of(claim),
+			   .event = event,
+			   .flags = WRITE_GONE_OK | WRITE_CONFLICT_OK };
 	struct json_doc *patch = claim_status_patch(claim, json_root(want));
 
+	w.to.sub = "status";
 	if (!patch) {
 		json_doc_free(event);
 		return false;
@@ -66,103 +33,48 @@ static bool write_status(struct pass *p, const struct object *claim, struct json
 	return true;
 }
 
-/* Expiry: said first, done in the next pass. */
-
-static struct again mark_expired(struct pass *p, const struct object *claim,
-				 struct json_doc *status)
+/* Says that the claim has expired; the next pass does what follows from it. */
+static struct again report_expiry(struct pass *p, const struct object *claim,
+				  struct json_doc *status)
 {
+	if (pass_rests(p, CLAIM_WRITE_STATUS))
+		return again_retry(take(p->out[CLAIM_WRITE_STATUS].e));
 	claim_mark_expired(status, claim, p->now);
-	(void)write_status(p, claim, status, news(p, claim, "Claim Expired", "Claim expired"));
+	(void)write_status(p, claim, status,
+			   claim_event(p, claim, "ClaimExpired", "Claim Expired", "Claim expired"));
 	return again_after(1);
 }
 
-static void delete_claim(struct pass *p, const struct object *claim, const char *policy)
+static struct again report_expiry_alone(struct pass *p, const struct object *claim)
 {
-	autofree char *note = xasprintf("Deleting Claim (ShutdownPolicy=%s)", str_or(policy, ""));
-	bool foreground = str_eq(policy, "DeleteForeground");
-	const struct client_delete_spec spec = { .uid = claim->uid,
-						 .propagation = foreground ? "Foreground" : NULL,
-						 .grace_s = -1 };
-	const struct write w = { SLOT_SELF,
-				 p->c->kinds.claim,
-				 claim->ns,
-				 claim->name,
-				 .event = news(p, claim, "Deleting", note),
-				 .flags = WRITE_GONE_OK };
+	autoptr(json_doc) status = json_doc_new();
+	struct json *copy = json_copy(status, object_status(claim));
 
-	pass_delete(p, &w, &spec);
+	json_set_root(status, copy ? copy : json_obj(status));
+	return report_expiry(p, claim, status);
 }
 
-static struct object *recorded_sandbox(struct pass *p, const struct object *claim)
+/* After the deletion of its Sandbox the claim stays, and says so. */
+static struct again report_expired(struct pass *p, const struct claim_seen *seen,
+				   const struct claim_plan *plan)
 {
-	const struct json *recorded = json_get(object_status(claim), "sandbox");
-
-	return client_get(p->c->client, p->c->kinds.sandbox, claim->ns,
-			  str_or(json_get_str(recorded, "name"), claim->name));
-}
-
-/* Retained: the Sandbox goes, the claim stays and says so. */
-static struct again clean_up(struct pass *p, const struct object *claim)
-{
-	autoptr(object) sandbox = recorded_sandbox(p, claim);
-	const struct write w = { SLOT_CHILD, p->c->kinds.sandbox, claim->ns,
-				 sandbox ? sandbox->name : NULL, .flags = WRITE_GONE_OK };
-	struct trouble trouble = { 0 };
-	struct claim_view view = { claim, sandbox, &trouble, true, p->now };
-	autoptr(json_doc) want = NULL;
+	const struct claim_facts facts = { seen->claim, plan->sandbox, &plan->trouble, true,
+					   p->now };
+	autoptr(json_doc) want = claim_status(&facts);
 	struct err *e;
 
-	if (sandbox && !object_controlled_by(sandbox, claim->uid)) {
-		trouble = (struct trouble){
-			TROUBLE_NOT_OWNED,
-			err_new(ERR_CONFLICT,
-				"sandbox not owned by this claim: sandbox \"%s\" is not owned by "
-				"claim \"%s\"",
-				sandbox->name, claim->name)
-		};
-		view.sandbox = NULL;
-	} else if (sandbox && !object_deleting(sandbox)) {
-		const struct client_delete_spec spec = { .uid = sandbox->uid, .grace_s = -1 };
-
-		pass_delete(p, &w, &spec);
-	}
-	if (!p->started) {
-		want = claim_status(&view);
-		(void)write_status(p, claim, want, NULL);
-	}
-	trouble_done(&trouble);
+	(void)write_status(p, seen->claim, want, NULL);
 	e = p->started ? NULL : pass_take_error(p);
 	return e ? again_retry(e) : again_never();
 }
 
-static struct again reconcile_expired(struct pass *p, const struct object *claim)
+/* The error that brings a claim back, or the time that is left to it. */
+static struct again again_for(struct pass *p, struct trouble *trouble, uint64_t left_ms)
 {
-	const char *policy = claim_shutdown_policy(claim);
-	const struct json *ready =
-		conditions_get(json_get(object_status(claim), "conditions"), "Ready");
+	static const enum claim_write retried[] = { CLAIM_WRITE_STATUS, CLAIM_WRITE_UNASSIGN,
+						    CLAIM_WRITE_STAMP };
 
-	if (!str_eq(json_get_str(ready, "reason"), "ClaimExpired")) {
-		autoptr(json_doc) status = json_doc_new();
-		struct json *copy = json_copy(status, object_status(claim));
-
-		json_set_root(status, copy ? copy : json_obj(status));
-		return mark_expired(p, claim, status);
-	}
-	if (str_eq(policy, "Retain"))
-		return clean_up(p, claim);
-	delete_claim(p, claim, policy);
-	if (p->started)
-		return again_wait();
-	return again_retry(pass_take_error(p));
-}
-
-/* Alive */
-
-static struct again again_for(struct claim_pass *cp, uint64_t left_ms)
-{
-	struct err *e;
-
-	switch (cp->trouble.kind) {
+	switch (trouble->kind) {
 	case TROUBLE_TEMPLATE:
 	case TROUBLE_POOL:
 		return again_after(left_ms ? MIN(left_ms, (uint64_t)MISSING_RECHECK_MS)
@@ -171,7 +83,7 @@ static struct again again_for(struct claim_pass *cp, uint64_t left_ms)
 		return again_after(LAG_RECHECK_MS);
 	case TROUBLE_CONFLICT:
 	case TROUBLE_OTHER:
-		return again_retry(take(cp->trouble.e));
+		return again_retry(take(trouble->e));
 	case TROUBLE_NONE:
 	case TROUBLE_METADATA:
 	case TROUBLE_ENV:
@@ -179,93 +91,86 @@ static struct again again_for(struct claim_pass *cp, uint64_t left_ms)
 	case TROUBLE_VCT:
 		break;
 	}
-	e = cp->p->out[SLOT_STATUS].e ? take(cp->p->out[SLOT_STATUS].e)
-				      : take(cp->p->out[SLOT_SELF].e);
-	if (e)
-		return again_retry(e);
+	for (size_t i = 0; i < ARRAY_LEN(retried); i++)
+		if (pass_rests(p, retried[i]))
+			return again_retry(take(p->out[retried[i]].e));
 	return left_ms ? again_after(left_ms) : again_never();
 }
 
-static void stamp(struct claim_pass *cp)
+static void stamp(struct pass *p, const struct claim_seen *seen, const struct claim_plan *plan)
 {
-	const struct claim_stamps s = { cp->claim, cp->sandbox, cp->note->first_seen,
-					cp->note->ready_at,
-					!cp->p->c->opt.no_observability_annotations };
-	const struct write w = { SLOT_SELF, cp->p->c->kinds.claim, cp->claim->ns, cp->claim->name,
+	const struct note *note = notes_need(p->c->notes, seen->claim, p->now);
+	const struct claim_stamps s = { seen->claim, plan->sandbox, note->first_seen,
+					note->ready_at, !p->c->opt.no_observability_annotations };
+	const struct write w = { .name = CLAIM_WRITE_STAMP,
+				 .to = ref_of(seen->claim),
 				 .flags = WRITE_QUIET | WRITE_GONE_OK };
 	struct json_doc *patch = claim_stamp(&s);
 
 	if (patch)
-		pass_patch(cp->p, &w, patch);
+		pass_patch(p, &w, patch);
 }
 
-static struct again report(struct claim_pass *cp)
+static struct again report_living(struct pass *p, const struct claim_seen *seen,
+				  struct claim_plan *plan)
 {
-	const struct object *claim = cp->claim;
-	const struct claim_view view = { claim, cp->sandbox, &cp->trouble, false, cp->p->now };
-	autoptr(json_doc) want = claim_status(&view);
+	const struct claim_view *claim = claim_view(seen->claim);
+	const struct claim_facts facts = { seen->claim, plan->sandbox, &plan->trouble, false,
+					   p->now };
+	autoptr(json_doc) want = claim_status(&facts);
 	const struct json *conditions = json_get(json_root(want), "conditions");
-	usec ends = claim_expires_at(claim, json_root(want));
-	uint64_t left_ms = ends > cp->p->now ? (uint64_t)(ends - cp->p->now + 999) / 1000 : 0;
+	struct condition_view finished = condition_view_of(conditions, "Finished");
+	usec ends = claim_expires_at(claim, &finished);
+	uint64_t left_ms = ends > p->now ? (uint64_t)(ends - p->now + 999) / 1000 : 0;
+	struct note *note = notes_need(p->c->notes, seen->claim, p->now);
 
 	if (ends && !left_ms)
-		return mark_expired(cp->p, claim, want);
-	if (cp->trouble.kind == TROUBLE_LAG && json_get(object_status(claim), "sandbox"))
-		return again_for(cp, left_ms);
-	if (conditions_true(conditions, "Ready") && !cp->note->ready_at &&
-	    !conditions_true(json_get(object_status(claim), "conditions"), "Ready"))
-		cp->note->ready_at = cp->p->now;
-	if (!write_status(cp->p, claim, want, NULL))
-		stamp(cp);
-	return again_for(cp, left_ms);
+		return report_expiry(p, seen->claim, want);
+	if (plan->trouble.kind == TROUBLE_LAG && claim->sandbox)
+		return again_for(p, &plan->trouble, left_ms);
+	if (!note->ready_at && !claim->ready.is_true &&
+	    condition_view_of(conditions, "Ready").is_true)
+		note->ready_at = p->now;
+	if (!write_status(p, seen->claim, want, NULL))
+		stamp(p, seen, plan);
+	return again_for(p, &plan->trouble, left_ms);
 }
 
-static struct again reconcile_living(struct claim_pass *cp)
+/* For a pass that started no write. */
+static struct again report(struct pass *p, const struct claim_seen *seen, struct claim_plan *plan)
 {
-	struct control *c = cp->p->c;
-	const struct object *claim = cp->claim;
-	struct err *e = claim_check_metadata(claim, c->opt.label_domains);
-
-	claim_settle(cp);
-	if (e) {
-		trouble_done(&cp->trouble);
-		cp->trouble = (struct trouble){ TROUBLE_METADATA, e };
-		cp->sandbox = recorded_sandbox(cp->p, claim);
-		if (cp->sandbox && !object_controlled_by(cp->sandbox, claim->uid))
-			object_unref(take(cp->sandbox));
-		return report(cp);
+	switch (plan->step) {
+	case CLAIM_STEP_NONE:
+		return again_never();
+	case CLAIM_STEP_WAIT:
+		return again_after(plan->wait_ms);
+	case CLAIM_STEP_EXPIRE:
+		return report_expiry_alone(p, seen->claim);
+	case CLAIM_STEP_DELETE:
+		return again_retry(pass_take_error(p));
+	case CLAIM_STEP_REPORT:
+	case CLAIM_STEP_ADOPT:
+	case CLAIM_STEP_CREATE:
+	case CLAIM_STEP_UNASSIGN:
+	case CLAIM_STEP_FOLLOW:
+	case CLAIM_STEP_CLEAN_UP:
+		break;
 	}
-	cp->pool = client_get(c->client, cp->p->c->kinds.pool, claim->ns, claim_pool(claim));
-	if (cp->pool)
-		cp->template = client_get(c->client, cp->p->c->kinds.template, claim->ns,
-					  pool_template(cp->pool));
-	claim_obtain(cp);
-	if (cp->p->started)
-		return again_wait();
-	return cp->again_ms ? again_after(cp->again_ms) : report(cp);
+	return plan->expired ? report_expired(p, seen, plan) : report_living(p, seen, plan);
 }
 
 struct again claim_reconcile(struct pass *p)
 {
-	autoptr(object) claim =
-		client_get(p->c->client, p->c->kinds.claim, p->key->ns, p->key->name);
-	struct claim_pass cp = { .p = p, .claim = claim };
-	struct again again;
-	usec ends;
+	struct claim_seen seen = { 0 };
+	struct again again = again_never();
 
-	if (!claim)
-		return again_never();
-	drop_legacy_policy(p, claim);
-	if (object_deleting(claim))
-		return again_never();
-	cp.note = notes_need(p->c->notes, claim, p->now);
-	ends = claim_expires_at(claim, object_status(claim));
-	if (ends && ends <= p->now)
-		return reconcile_expired(p, claim);
-	again = reconcile_living(&cp);
-	object_unref(cp.pool);
-	object_unref(cp.template);
-	object_unref(cp.sandbox);
-	trouble_done(&cp.trouble);
+	if (claim_observe(p, &seen)) {
+		struct claim_plan plan = claim_decide(&seen);
+
+		claim_act(p, &seen, &plan);
+		again = p->started ? again_wait() : report(p, &seen, &plan);
+		claim_plan_done(&plan);
+	}
+	claim_seen_done(&seen);
 	return again;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 #include "api/meta.h"
+#include "api/view_sandbox.h"
+#include "api/view_template.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/blueprint_priv.h"
@@ -19,7 +21,7 @@ static void put_system_labels(struct json_doc *d, struct json *labels, const str
 	char hash[9];
 
 	json_set_str(d, labels, KEY_CLAIM_UID, claim->uid);
-	json_set_str(d, labels, KEY_CREATED_BY, str_or(object_label(claim, KEY_CREATED_BY), NULL));
+	json_set_str(d, labels, KEY_CREATED_BY, str_or(claim_view(claim)->created_by, NULL));
 	if (!template)
 		return;
 	name_hash(template->name, hash);
@@ -29,8 +31,7 @@ static void put_system_labels(struct json_doc *d, struct json *labels, const str
 struct err *claim_pod_metadata(struct json_doc *d, const struct object *claim,
 			       const struct object *template, struct json **ret)
 {
-	struct json *meta =
-		json_copy(d, json_at_path(object_spec(template), "podTemplate.metadata"));
+	struct json *meta = json_copy(d, template_view(template)->blueprint.pod_metadata);
 	struct err *e;
 
 	if (!json_is(meta, JSON_OBJ))
@@ -46,8 +47,7 @@ struct err *claim_pod_metadata(struct json_doc *d, const struct object *claim,
 static struct err *kept_metadata(struct json_doc *d, const struct object *claim,
 				 const struct object *sandbox, struct json **ret)
 {
-	struct json *meta =
-		json_copy(d, json_at_path(object_spec(sandbox), "podTemplate.metadata"));
+	struct json *meta = json_copy(d, sandbox_view(sandbox)->blueprint.pod_metadata);
 	struct json *annotations;
 	struct err *e;
 
@@ -77,7 +77,7 @@ static struct json *cold_meta(struct json_doc *d, const struct object *claim,
 	json_set_str(d, labels, KEY_LAUNCH_TYPE, "cold");
 	annotations = json_need_obj(d, meta, "annotations");
 	json_set_str(d, annotations, KEY_TEMPLATE_REF, template->name);
-	json_set_str(d, annotations, KEY_TRACE, str_or(object_annotation(claim, KEY_TRACE), NULL));
+	json_set_str(d, annotations, KEY_TRACE, str_or(claim_view(claim)->trace, NULL));
 	json_push(d, owners, meta_controller_ref(d, claim));
 	json_set(d, meta, "ownerReferences", owners);
 	return meta;
@@ -118,7 +118,7 @@ static void put_pod_metadata(struct json_doc *d, struct json *root, const struct
 			     const struct json *want)
 {
 	static const char *const maps[] = { "labels", "annotations" };
-	const struct json *have = json_at_path(object_spec(sandbox), "podTemplate.metadata");
+	const struct json *have = sandbox_view(sandbox)->blueprint.pod_metadata;
 	struct json *patch = json_obj(d);
 
 	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
@@ -157,9 +157,9 @@ struct err *claim_build_adoption(const struct object *claim, const struct object
 	put_system_labels(d, labels, claim, template);
 	json_set_str(d, labels, KEY_LAUNCH_TYPE, "warm");
 	json_set(d, meta, "labels", diff_strings(d, json_get(have, "labels"), labels));
-	if (!str_empty(object_annotation(claim, KEY_TRACE)))
+	if (!str_empty(claim_view(claim)->trace))
 		json_set_str(d, json_need_obj(d, meta, "annotations"), KEY_TRACE,
-			     object_annotation(claim, KEY_TRACE));
+			     claim_view(claim)->trace);
 	json_push(d, owners, meta_controller_ref(d, claim));
 	json_set(d, meta, "ownerReferences", owners);
 	json_set(d, meta, "resourceVersion", json_copy(d, json_get(have, "resourceVersion")));
@@ -172,8 +172,8 @@ struct err *claim_build_adoption(const struct object *claim, const struct object
 /* An existing launch type is never changed. */
 static const char *launch_type(const struct object *claim, const struct object *sandbox)
 {
-	const char *is = object_label(sandbox, KEY_LAUNCH_TYPE);
-	const char *assigned = claim_assigned(claim);
+	const char *is = sandbox_view(sandbox)->launch_type;
+	const char *assigned = claim_view(claim)->assigned;
 
 	if (!str_empty(is))
 		return is;
@@ -201,7 +201,7 @@ struct err *claim_build_sync(const struct object *claim, const struct object *sa
 		name_hash(template->name, hash);
 		json_set_str(d, labels, KEY_TEMPLATE_REF_HASH, hash);
 		json_set_str(d, labels, KEY_CREATED_BY,
-			     str_or(object_label(claim, KEY_CREATED_BY), NULL));
+			     str_or(claim_view(claim)->created_by, NULL));
 		put_pod_metadata(d, root, sandbox, pod_meta);
 	}
 	diff = diff_strings(d, have, labels);
@@ -210,4 +210,15 @@ struct err *claim_build_sync(const struct object *claim, const struct object *sa
 	if (json_len(root))
 		*ret = take(d);
 	return NULL;
+}
+
+struct json_doc *claim_build_unassign(void)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *root = json_obj(d), *meta = json_need_obj(d, root, "metadata");
+
+	json_set_root(d, root);
+	json_set(d, json_need_obj(d, meta, "annotations"), KEY_SANDBOX_NAME, json_new_null(d));
+	json_set(d, json_need_obj(d, meta, "labels"), KEY_SANDBOX_NAME, json_new_null(d));
+	return d;
 }

@@ -1,36 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
+#include "api/view_template.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/claim_priv.h"
 #include "control/keys_priv.h"
 
 /*
- * What a claim may ask for beyond the template (reference/api.md §6.4 to §6.6). The texts are part
- * of the API.
+ * What a claim may ask for beyond the template (docs/reference/agent-sandbox.md §6.4 to §6.6). The
+ * texts are part of the API.
  */
 
 void trouble_done(struct trouble *t)
 {
 	err_free(t->e);
 	*t = (struct trouble){ 0 };
-}
-
-static const struct json *additional(const struct object *claim)
-{
-	return json_get(object_spec(claim), "additionalPodMetadata");
-}
-
-bool claim_has_metadata(const struct object *claim)
-{
-	return json_len(json_get(additional(claim), "labels")) ||
-	       json_len(json_get(additional(claim), "annotations"));
-}
-
-bool claim_needs_cold(const struct object *claim)
-{
-	return json_len(json_get(object_spec(claim), "env")) ||
-	       json_len(json_get(object_spec(claim), "volumeClaimTemplates"));
 }
 
 /* The prefix of a key, lower case; "" when it has none. */
@@ -113,7 +97,7 @@ struct err *claim_check_metadata(const struct object *claim, const char *const *
 {
 	struct err *e;
 
-	json_each(it, json_get(additional(claim), "labels")) {
+	json_each(it, claim_view(claim)->pod_labels) {
 		e = check_label(it.key, str_or(json_str(it.val), ""), domains);
 		if (e)
 			return err_wrap(e,
@@ -121,7 +105,7 @@ struct err *claim_check_metadata(const struct object *claim, const char *const *
 					"\"%s\"",
 					it.key);
 	}
-	json_each(it, json_get(additional(claim), "annotations")) {
+	json_each(it, claim_view(claim)->pod_annotations) {
 		e = check_annotation(it.key);
 		if (e)
 			return err_wrap(e,
@@ -135,12 +119,18 @@ struct err *claim_check_metadata(const struct object *claim, const char *const *
 struct err *claim_merge_metadata(struct json_doc *d, struct json *metadata,
 				 const struct object *claim)
 {
-	static const char *const maps[] = { "labels", "annotations" };
-	static const char *const words[] = { "label", "annotation" };
+	const struct claim_view *v = claim_view(claim);
+	const struct {
+		const char *map, *word;
+		const struct json *wanted;
+	} both[] = {
+		{ "labels", "label", v->pod_labels },
+		{ "annotations", "annotation", v->pod_annotations },
+	};
 
-	for (size_t i = 0; i < ARRAY_LEN(maps); i++)
-		json_each(it, json_get(additional(claim), maps[i])) {
-			struct json *map = json_need_obj(d, metadata, maps[i]);
+	for (size_t i = 0; i < ARRAY_LEN(both); i++)
+		json_each(it, both[i].wanted) {
+			struct json *map = json_need_obj(d, metadata, both[i].map);
 			const char *have = json_get_str(map, it.key);
 			const char *want = str_or(json_str(it.val), "");
 
@@ -149,7 +139,7 @@ struct err *claim_merge_metadata(struct json_doc *d, struct json *metadata,
 					ERR_CONFLICT,
 					"metadata override conflict: %s \"%s\" is defined in "
 					"template with value \"%s\", but claim requests \"%s\"",
-					words[i], it.key, have, want);
+					both[i].word, it.key, have, want);
 			json_set_str(d, map, it.key, want);
 		}
 	return NULL;
@@ -187,7 +177,7 @@ static struct err *vcts_check(const struct json *list)
 	return NULL;
 }
 
-/* mine and theirs were checked; replace: the claim's win where names are the same. */
+/* Both lists were checked. replace: the claim's entry wins where names are the same. */
 static struct err *vcts_join(struct json_doc *d, const struct json *template,
 			     const struct json *claim, bool replace, struct json **ret)
 {
@@ -213,9 +203,9 @@ static struct err *vcts_join(struct json_doc *d, const struct json *template,
 struct err *claim_merge_vcts(struct json_doc *d, const struct object *template,
 			     const struct object *claim, struct json **ret)
 {
-	const struct json *theirs = json_get(object_spec(template), "volumeClaimTemplates");
-	const struct json *ours = json_get(object_spec(claim), "volumeClaimTemplates");
-	const char *policy = json_get_str(object_spec(template), "volumeClaimTemplatesPolicy");
+	const struct json *theirs = template_view(template)->blueprint.volume_templates;
+	const struct json *ours = claim_view(claim)->volume_templates;
+	enum template_policy policy = template_view(template)->volume_policy;
 	struct err *e;
 
 	e = vcts_check(theirs);
@@ -228,11 +218,11 @@ struct err *claim_merge_vcts(struct json_doc *d, const struct object *template,
 	e = vcts_check(ours);
 	if (e)
 		return err_wrap(e, "failed to merge volume claim templates: claim");
-	if (!str_eq(policy, "Allowed") && !str_eq(policy, "Overrides"))
+	if (policy == TEMPLATE_DISALLOWED)
 		return err_new(ERR_FORBIDDEN,
 			       "failed to merge volume claim templates: volume claim "
 			       "templates are disallowed by the template");
-	return err_wrap(vcts_join(d, theirs, ours, str_eq(policy, "Overrides"), ret),
+	return err_wrap(vcts_join(d, theirs, ours, policy == TEMPLATE_OVERRIDES, ret),
 			"failed to merge volume claim templates");
 }
 
@@ -296,14 +286,14 @@ static struct err *env_check_targets(const struct json *pod_spec, const struct j
 struct err *claim_inject_env(struct json_doc *d, struct json *pod_spec,
 			     const struct object *template, const struct object *claim)
 {
-	const struct json *env = json_get(object_spec(claim), "env");
-	const char *policy = json_get_str(object_spec(template), "envVarsInjectionPolicy");
-	bool overrides = str_eq(policy, "Overrides");
+	const struct json *env = claim_view(claim)->env;
+	enum template_policy policy = template_view(template)->env_policy;
+	bool overrides = policy == TEMPLATE_OVERRIDES;
 	struct err *e;
 
 	if (!json_len(env))
 		return NULL;
-	if (!overrides && !str_eq(policy, "Allowed"))
+	if (policy == TEMPLATE_DISALLOWED)
 		return err_new(ERR_FORBIDDEN,
 			       "environment variable injection rejected: environment "
 			       "variable injection is not allowed by the template "

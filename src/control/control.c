@@ -5,6 +5,9 @@
 
 #include "api/object.h"
 #include "api/registry.h"
+#include "api/view_claim.h"
+#include "api/view_pool.h"
+#include "api/view_sandbox.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -29,9 +32,16 @@ void control_step(struct control *c, uint64_t ms)
 	queue_step(c->queue, ms);
 }
 
-static void queue_owner(struct control *c, enum control_kind kind, const struct object *o)
+/* Wakes the controller of o's owner, if that is of the given sort. */
+static void wake_owner(struct control *c, const struct object *o, enum owner_type type,
+		       enum control_kind kind)
 {
-	item_wake(c->queue, kind, o->ns, str_or(json_get_str(object_controller(o), "name"), ""));
+	struct owner_view owner = { 0 };
+
+	if (o)
+		owner = owner_view_of(o);
+	if (owner.type == type)
+		item_wake(c->queue, kind, o->ns, owner.name);
 }
 
 static void queue_waiting(struct control *c, struct roster *r)
@@ -44,6 +54,18 @@ static void queue_waiting(struct control *c, struct roster *r)
 	}
 }
 
+/* o is was or now. */
+static void wake_sandbox_owner(struct control *c, const struct object *o, const struct object *was,
+			       const struct object *now)
+{
+	const struct owner_view *owner = o ? &sandbox_view(o)->owner : NULL;
+
+	if (owner && owner->type == OWNER_POOL)
+		item_wake(c->queue, CONTROL_POOL, o->ns, owner->name);
+	else if (owner && owner->type == OWNER_CLAIM && claim_cares(was, now))
+		item_wake(c->queue, CONTROL_CLAIM, o->ns, owner->name);
+}
+
 static void sandbox_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
@@ -53,33 +75,14 @@ static void sandbox_changed(void *arg, struct object *was, struct object *now)
 	if (index_sandbox(c->index, was, now, &roster))
 		queue_waiting(c, roster);
 	item_wake(c->queue, CONTROL_SANDBOX, any->ns, any->name);
-	for (int i = 0; i < 2; i++) {
-		struct object *o = i ? now : was;
-
-		if (!o)
-			continue;
-		if (controlled_by_kind(o, "SandboxWarmPool"))
-			queue_owner(c, CONTROL_POOL, o);
-		else if (controlled_by_kind(o, "SandboxClaim") && claim_cares(was, now))
-			queue_owner(c, CONTROL_CLAIM, o);
-	}
+	wake_sandbox_owner(c, was, was, now);
+	wake_sandbox_owner(c, now, was, now);
 }
 
-static bool owned_by_sandbox(const struct object *o)
+static void wake_sandboxes_of(struct control *c, struct object *was, struct object *now)
 {
-	const struct json *ref = object_controller(o);
-	char group[256];
-
-	api_version_group(json_get_str(ref, "apiVersion"), group, sizeof(group));
-	return str_eq(json_get_str(ref, "kind"), "Sandbox") && str_eq(group, GROUP_AGENTS);
-}
-
-static void queue_sandbox_of(struct control *c, struct object *was, struct object *now)
-{
-	if (was && owned_by_sandbox(was))
-		queue_owner(c, CONTROL_SANDBOX, was);
-	if (now && owned_by_sandbox(now))
-		queue_owner(c, CONTROL_SANDBOX, now);
+	wake_owner(c, was, OWNER_SANDBOX, CONTROL_SANDBOX);
+	wake_owner(c, now, OWNER_SANDBOX, CONTROL_SANDBOX);
 }
 
 static void pod_changed(void *arg, struct object *was, struct object *now)
@@ -87,26 +90,27 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 	struct control *c = arg;
 
 	index_pod(c->index, was, now);
-	queue_sandbox_of(c, was, now);
+	wake_sandboxes_of(c, was, now);
 }
 
 static void service_changed(void *arg, struct object *was, struct object *now)
 {
-	queue_sandbox_of(arg, was, now);
+	wake_sandboxes_of(arg, was, now);
 }
 
 static void pvc_changed(void *arg unused, struct object *was unused, struct object *now unused)
 {
-	/* Read by Sandbox passes, but a change of one wakes nobody (reference/api.md §3.5). */
+	/* Read by Sandbox passes, but a change of one wakes nobody (docs/reference/agent-sandbox.md
+	 * §3.5). */
 }
 
 static void queue_claims(struct control *c, const struct object *pool, bool bound_too)
 {
 	map_each(it, index_claims_of(c->index, pool->ns, pool->name)) {
 		const struct object *claim = it.value;
-		bool bound = json_get_str(json_get(object_status(claim), "sandbox"), "name");
+		const struct claim_view *v = claim_view(claim);
 
-		if (!object_deleting(claim) && (bound_too || !bound))
+		if (!v->deleting && (bound_too || !v->sandbox))
 			item_wake(c->queue, CONTROL_CLAIM, claim->ns, claim->name);
 	}
 }
@@ -118,7 +122,7 @@ static void pool_changed(void *arg, struct object *was, struct object *now)
 
 	index_pool(c->index, was, now);
 	item_wake(c->queue, CONTROL_POOL, any->ns, any->name);
-	if (!was || !now || object_generation(was) != object_generation(now))
+	if (!was || !now || pool_view(was)->generation != pool_view(now)->generation)
 		queue_claims(c, any, false);
 }
 
@@ -137,7 +141,8 @@ static void template_changed(void *arg, struct object *was, struct object *now)
 	}
 }
 
-/* A member that it was after is free again; if the patch still wins, it goes with the claim. */
+/* The member that it was after is free again; if the patch still wins, the Sandbox is deleted with
+ * the claim, its owner. */
 static void forget_claim(struct control *c, const struct object *claim)
 {
 	struct note *note = notes_get(c->notes, claim->uid);
@@ -165,10 +170,8 @@ static void policy_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
 
-	if (was && controlled_by_kind(was, "SandboxTemplate"))
-		queue_owner(c, CONTROL_TEMPLATE, was);
-	if (now && controlled_by_kind(now, "SandboxTemplate"))
-		queue_owner(c, CONTROL_TEMPLATE, now);
+	wake_owner(c, was, OWNER_TEMPLATE, CONTROL_TEMPLATE);
+	wake_owner(c, now, OWNER_TEMPLATE, CONTROL_TEMPLATE);
 }
 
 static void one_synced(void *arg)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kind.h"
-#include "api/meta.h"
 #include "api/object.h"
+#include "api/view_claim.h"
+#include "api/view_pool.h"
+#include "api/view_sandbox.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/index_priv.h"
-#include "control/keys_priv.h"
 #include "control/roster_priv.h"
 
 /*
- * A shelf holds objects under a text: the uid of their owner, the pool they name. An event takes
- * the old state from its place and puts the new one where it belongs now.
+ * A shelf holds objects by a text, such as the uid of their owner or the pool that they name. A
+ * watch event takes the old state from its place and puts the new one where it belongs now.
  */
 struct index {
 	struct map *pods_by_owner, *sandboxes_by_owner; /* uid → map of "name" → object */
@@ -63,28 +63,15 @@ static void shelf_move(struct map *shelf, struct object *was, const char *from, 
 		shelf_put(shelf, to, now);
 }
 
+/* Whose uid an object is found by; NULL: nobody's. */
 static const char *owner_uid(const struct object *o)
 {
-	return o ? json_get_str(object_controller(o), "uid") : NULL;
+	return o ? str_or(json_get_str(object_controller(o), "uid"), NULL) : NULL;
 }
 
-const char *claim_pool(const struct object *claim)
+static const char *sandbox_owner_uid(const struct object *o)
 {
-	return str_or(json_get_str(json_get(object_spec(claim), "warmPoolRef"), "name"), "");
-}
-
-const char *pool_template(const struct object *pool)
-{
-	return str_or(json_get_str(json_get(object_spec(pool), "sandboxTemplateRef"), "name"), "");
-}
-
-bool controlled_by_kind(const struct object *o, const char *kind)
-{
-	const struct json *ref = object_controller(o);
-	char group[256];
-
-	api_version_group(json_get_str(ref, "apiVersion"), group, sizeof(group));
-	return str_eq(json_get_str(ref, "kind"), kind) && str_eq(group, GROUP_EXTENSIONS);
+	return o ? str_or(sandbox_view(o)->owner.uid, NULL) : NULL;
 }
 
 void index_pod(struct index *ix, struct object *was, struct object *now)
@@ -101,14 +88,24 @@ static void move_by_name(struct map *shelf, struct object *was, struct object *n
 	shelf_move(shelf, was, from, now, to);
 }
 
+static const char *pool_of(const struct object *claim)
+{
+	return claim_view(claim)->pool;
+}
+
+static const char *template_of(const struct object *pool)
+{
+	return pool_view(pool)->template;
+}
+
 void index_claim(struct index *ix, struct object *was, struct object *now)
 {
-	move_by_name(ix->claims_by_pool, was, now, claim_pool);
+	move_by_name(ix->claims_by_pool, was, now, pool_of);
 }
 
 void index_pool(struct index *ix, struct object *was, struct object *now)
 {
-	move_by_name(ix->pools_by_template, was, now, pool_template);
+	move_by_name(ix->pools_by_template, was, now, template_of);
 	if (now)
 		index_roster(ix, now->ns, now->name)->wanted = true;
 	else
@@ -117,9 +114,11 @@ void index_pool(struct index *ix, struct object *was, struct object *now)
 
 static char *orphan_place(const struct object *o)
 {
-	const char *hash = o ? object_label(o, KEY_POOL) : NULL;
+	const struct sandbox_view *v = o ? sandbox_view(o) : NULL;
 
-	return hash && !object_controller(o) ? xasprintf("%s/%s", o->ns, hash) : NULL;
+	return v && v->pool_hash && v->owner.type == OWNER_NONE
+		       ? xasprintf("%s/%s", o->ns, v->pool_hash)
+		       : NULL;
 }
 
 bool index_sandbox(struct index *ix, struct object *was, struct object *now,
@@ -127,7 +126,8 @@ bool index_sandbox(struct index *ix, struct object *was, struct object *now,
 {
 	autofree char *from = orphan_place(was), *to = orphan_place(now);
 
-	shelf_move(ix->sandboxes_by_owner, was, owner_uid(was), now, owner_uid(now));
+	shelf_move(ix->sandboxes_by_owner, was, sandbox_owner_uid(was), now,
+		   sandbox_owner_uid(now));
 	shelf_move(ix->orphans, was, from, now, to);
 	return member_follow(ix, was, now, ret_roster);
 }

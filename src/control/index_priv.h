@@ -9,10 +9,11 @@
 
 struct map;
 struct object;
+struct sandbox_view;
 
 /*
- * What the controllers look up by other things than names, kept from watch events, so that no pass
- * ever goes through everything.
+ * Objects that the controllers look up by something other than their names. Watch events keep the
+ * index current, so that no pass ever goes through all objects.
  */
 struct index;
 struct roster;
@@ -36,17 +37,9 @@ const struct map *index_pools_of(const struct index *ix, const char *ns, const c
 /* Sandboxes with this pool label that nobody controls. */
 const struct map *index_orphans_of(const struct index *ix, const char *ns, const char *pool_hash);
 
-/* The name that the field names: spec.warmPoolRef.name, spec.sandboxTemplateRef.name; "" if none.
- */
-const char *claim_pool(const struct object *claim);
-const char *pool_template(const struct object *pool);
-
-/* True when the controller owner is of this kind in the extensions group, of whatever version. */
-bool controlled_by_kind(const struct object *o, const char *kind);
-
 /*
- * The members of one pool, in the order in which claims get them, with all that a pass over the
- * pool asks of each, so that it need not look into two thousand trees.
+ * The members of one pool, in the order in which claims get them, and what the pool and claim
+ * controllers remember of each.
  */
 struct member {
 	struct roster *roster;
@@ -54,16 +47,12 @@ struct member {
 	struct list link;       /* of roster->members, oldest first */
 	struct list ready_link; /* of roster->ready, in the same order */
 	struct list odd_link;   /* of roster->odd; unlinked when nothing is left to do about it */
-	const char *owner_uid, *pool_hash; /* in the Sandbox's tree */
-	usec created;
-	usec seen_at; /* by the pool controller, for the first time; 0: not yet */
+	const struct sandbox_view *v; /* of sandbox */
+	usec seen_at;                 /* by the pool controller, for the first time; 0: not yet */
 	uint64_t seq;
 	struct node_count *node; /* NULL: on no node yet */
-	bool deleting, ready, networked;
-	bool adoptable;      /* by its labels */
-	bool warm;           /* is labelled as launched warm */
-	bool taken;          /* a claim is about to own it */
-	uint64_t judged_rev; /* the template's revision for which stale was found */
+	bool taken;              /* a claim is about to own it */
+	uint64_t judged_rev;     /* the template's revision for which stale was found */
 	bool stale;
 	uint64_t fresh_rev; /* the template's revision for which a claim found it fresh */
 	uint64_t lost_rev;  /* the Sandbox's revision at which a claim did not get it */
@@ -75,21 +64,24 @@ struct waiter {
 	char *ns, *name;
 };
 
+/* What the pool controller remembers between passes. */
+struct pool_memory {
+	bool stalled;               /* users were told that the pool makes no progress */
+	unsigned burst;             /* how many creates the next round may start */
+	uint64_t was_active;        /* members at the last pass */
+	usec rest_from, rest_until; /* refilling waits; 0: it does not */
+};
+
 struct roster {
 	char *key; /* "ns/pool" */
 	struct list members, ready, waiting;
 	struct list odd; /* members that the pool controller must look at */
 	size_t n_members;
-	size_t n_fine;     /* the others: Ready, warm, as the template wants them */
+	size_t n_fine;     /* the others, which are Ready, warm, and what the template makes */
 	bool wanted;       /* the pool itself exists */
 	struct map *nodes; /* name → struct node_count, owned */
-	/* The pool controller's memory between passes. */
-	bool stalled;        /* it was told that the pool makes no progress */
-	unsigned burst;      /* how many creates the next round may start */
-	usec status_at;      /* when status was last written */
-	uint64_t was_active; /* members at the last pass, with those created in it */
-	usec rest_from,
-		rest_until;  /* since when, and until when, refilling waits; 0: it does not */
+	struct pool_memory memory;
+	usec status_at;      /* when the pool's status was last written */
 	uint64_t hashed_rev; /* the template's revision that the hashes are of */
 	uint64_t fine_for;   /* the template's revision that n_fine is for; 0: none */
 	char *fine_uid;      /* and the pool's uid */
@@ -111,7 +103,7 @@ enum pick {
  */
 enum pick roster_pick(struct roster *r, bool (*fits)(void *arg, struct member *m), void *arg,
 		      struct member **ret);
-void member_is_fine(struct member *m);   /* nothing is to do about it until it changes */
+void member_is_fine(struct member *m);   /* it needs no attention until it changes */
 void roster_doubt_all(struct roster *r); /* every member must be looked at again */
 /* The pool is gone; its roster goes with its last member. */
 void index_drop_roster(struct index *ix, const char *ns, const char *pool);

@@ -48,13 +48,13 @@ void item_done(void *arg unused, struct queue_item *q)
 {
 	struct item *it = container_of(q, struct item, q);
 
-	for (size_t i = 0; i < SLOT_MAX_; i++)
+	for (size_t i = 0; i < WRITES_MAX; i++)
 		err_free(it->outcomes[i].e);
 	free(it->ns);
 }
 
 void item_slowed(void *arg unused, const struct queue_item *q, const struct err *e)
 {
-	log_warn("reconcile pass did not end well, trying again later", KV("key", q->key),
+	log_warn("reconciling failed, trying again later", KV("key", q->key),
 		 KV("failures", q->n_failures), KV("err", e));
 }

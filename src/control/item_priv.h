@@ -21,17 +21,9 @@ struct key {
 	const char *ns, *name;
 };
 
-/* The writes of a pass are told apart by their purpose; one that failed rests in the next pass. */
-enum slot {
-	SLOT_SELF, /* the object's own metadata */
-	SLOT_STATUS,
-	SLOT_PVC,
-	SLOT_POD,
-	SLOT_SERVICE,
-	SLOT_CHILD, /* the Sandbox of a claim, the members of a pool, the policy of a template */
-	SLOT_REMOVE,
-	SLOT_MAX_,
-};
+/* Each controller has an enum of the writes that its passes make, with at most so many names. What
+ * came of a write is kept under its name until the next pass. */
+#define WRITES_MAX 9
 
 struct outcome {
 	struct err *e; /* of the first write that failed */
@@ -41,8 +33,8 @@ struct outcome {
 struct item {
 	struct queue_item q;
 	struct key key;
-	char *ns; /* the key's; its name is in the same block */
-	struct outcome outcomes[SLOT_MAX_];
+	char *ns;                            /* the key's; its name is in the same block */
+	struct outcome outcomes[WRITES_MAX]; /* by the name of the write */
 };
 
 /* A pass for the object, whether it exists or not. */

@@ -1,37 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * The words of reference/api.md §7 that the controllers write and read.
- */
-#define GROUP_AGENTS     "agents.x-k8s.io"
-#define GROUP_EXTENSIONS "extensions.agents.x-k8s.io"
+#include "api/agents.h"
 
-#define API_SANDBOX        GROUP_AGENTS "/v1beta1"
-#define API_EXTENSIONS     GROUP_EXTENSIONS "/v1beta1"
+/*
+ * Names that the controllers write besides those of the agent kinds.
+ */
 #define API_NETWORK_POLICY "networking.k8s.io/v1"
 #define API_EVENT          "events.k8s.io/v1"
 
-#define KEY_NAME_HASH         "agents.x-k8s.io/sandbox-name-hash"
-#define KEY_ADOPTABLE         "agents.x-k8s.io/adoptable"
-#define KEY_POOL              "agents.x-k8s.io/warm-pool-sandbox"
-#define KEY_TEMPLATE_REF_HASH "agents.x-k8s.io/sandbox-template-ref-hash"
-#define KEY_TEMPLATE_HASH     "agents.x-k8s.io/sandbox-template-hash"
-#define KEY_POD_TEMPLATE_HASH "agents.x-k8s.io/sandbox-pod-template-hash"
-#define KEY_LAUNCH_TYPE       "agents.x-k8s.io/launch-type"
-#define KEY_CLAIM_UID         "agents.x-k8s.io/claim-uid"
-#define KEY_CREATED_BY        "agents.x-k8s.io/created-by"
-#define KEY_SANDBOX_NAME      "agents.x-k8s.io/sandbox-name" /* annotation; a label in old claims */
-
-#define KEY_POD_NAME               "agents.x-k8s.io/pod-name"
-#define KEY_TEMPLATE_REF           "agents.x-k8s.io/sandbox-template-ref"
-#define KEY_PROPAGATED_LABELS      "agents.x-k8s.io/propagated-labels"
-#define KEY_PROPAGATED_ANNOTATIONS "agents.x-k8s.io/propagated-annotations"
-#define KEY_FIRST_OBSERVED         "agents.x-k8s.io/controller-first-observed-at"
-#define KEY_FIRST_READY            "agents.x-k8s.io/claim-first-ready-at"
-#define KEY_TRACE                  "opentelemetry.io/trace-context"
-#define KEY_SAFE_TO_EVICT          "cluster-autoscaler.kubernetes.io/safe-to-evict"
-
+/* The reporting controllers of Events. */
 #define WHO_SANDBOX "sandbox-controller"
 #define WHO_CLAIM   "sandboxclaim-controller"
 #define WHO_POOL    "sandboxwarmpool-controller"

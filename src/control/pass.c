@@ -7,14 +7,14 @@
 #include "control/pass_priv.h"
 
 /*
- * The writes of a pass: each knows the key it belongs to, and tells the queue when it has ended.
+ * The writes of a pass. Each knows the key it belongs to and tells the queue when it has ended.
  */
 struct running {
 	struct list link; /* of control->running */
 	struct client_write write;
 	struct control *c;
 	struct item *item;
-	enum slot slot;
+	unsigned name;
 	unsigned flags;
 	char *what;
 	struct json_doc *event;
@@ -38,7 +38,7 @@ void pass_forget_all(struct control *c)
 void pass_begin(struct pass *p, struct control *c, struct item *it)
 {
 	*p = (struct pass){ .c = c, .item = it, .key = &it->key, .now = control_now(c) };
-	for (size_t i = 0; i < SLOT_MAX_; i++) {
+	for (size_t i = 0; i < WRITES_MAX; i++) {
 		p->out[i] = it->outcomes[i];
 		it->outcomes[i] = (struct outcome){ 0 };
 	}
@@ -46,18 +46,18 @@ void pass_begin(struct pass *p, struct control *c, struct item *it)
 
 void pass_end(struct pass *p)
 {
-	for (size_t i = 0; i < SLOT_MAX_; i++)
+	for (size_t i = 0; i < WRITES_MAX; i++)
 		err_free(take(p->out[i].e));
 }
 
-bool pass_rests(const struct pass *p, enum slot slot)
+bool pass_rests(const struct pass *p, unsigned write)
 {
-	return p->out[slot].e;
+	return p->out[write].e;
 }
 
 struct err *pass_take_error(struct pass *p)
 {
-	for (size_t i = 0; i < SLOT_MAX_; i++)
+	for (size_t i = 0; i < WRITES_MAX; i++)
 		if (p->out[i].e)
 			return take(p->out[i].e);
 	return NULL;
@@ -72,7 +72,7 @@ static bool is_fine(const struct err *e, unsigned flags)
 /* Records the outcome of the write; true when its key must run because of it. Takes e over. */
 static bool running_record(struct running *r, struct err *e)
 {
-	struct outcome *out = &r->item->outcomes[r->slot];
+	struct outcome *out = &r->item->outcomes[r->name];
 	bool worked = is_fine(e, r->flags);
 
 	if (!e)
@@ -104,12 +104,12 @@ static void ended(struct client_write *w, struct err *e, struct object *obj unus
 	queue_release(&item->q, wake);
 }
 
-/* Notes a write that is about to start; NULL when its slot rests. */
+/* Notes a write that is about to start; NULL when it rests. */
 static struct client_write *begin(struct pass *p, const struct write *w)
 {
 	struct running *r;
 
-	if (pass_rests(p, w->slot)) {
+	if (pass_rests(p, w->name)) {
 		json_doc_free(w->event);
 		return NULL;
 	}
@@ -117,7 +117,7 @@ static struct client_write *begin(struct pass *p, const struct write *w)
 	r->write.done = ended;
 	r->c = p->c;
 	r->item = p->item;
-	r->slot = w->slot;
+	r->name = w->name;
 	r->flags = w->flags;
 	r->what = xstrdup(w->what);
 	r->event = w->event;
@@ -128,38 +128,35 @@ static struct client_write *begin(struct pass *p, const struct write *w)
 	return &r->write;
 }
 
-static struct client_ref target(const struct write *w)
+struct client_ref ref_of(const struct object *o)
 {
-	return (struct client_ref){ .kind = w->kind, .ns = w->ns, .name = w->name, .sub = w->sub };
+	return (struct client_ref){ .kind = o->kind, .ns = o->ns, .name = o->name };
 }
 
 void pass_create(struct pass *p, const struct write *w, struct json_doc *doc)
 {
-	const struct client_ref to = target(w);
 	struct client_write *write = begin(p, w);
 
 	if (write)
-		client_create(p->c->client, &to, doc, write);
+		client_create(p->c->client, &w->to, doc, write);
 	else
 		json_doc_free(doc);
 }
 
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc)
 {
-	const struct client_ref to = target(w);
 	struct client_write *write = begin(p, w);
 
 	if (write)
-		client_patch(p->c->client, &to, PATCH_MERGE, doc, write);
+		client_patch(p->c->client, &w->to, PATCH_MERGE, doc, write);
 	else
 		json_doc_free(doc);
 }
 
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec)
 {
-	const struct client_ref to = target(w);
 	struct client_write *write = begin(p, w);
 
 	if (write)
-		client_delete(p->c->client, &to, spec, write);
+		client_delete(p->c->client, &w->to, spec, write);
 }

@@ -5,28 +5,26 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "client/client.h"
 #include "control/item_priv.h"
 
-struct client_delete_spec;
 struct control;
 struct json_doc;
-struct kind;
-struct object;
 
 /*
  * One pass over one key, and the writes it starts.
  *
  * A write may end before the call returns (in one process) or later (over HTTP). A pass that has
  * started any that matter stops there (again_wait()); when the last of them has ended, the key runs
- * again and sees their effects in the cache and their errors in out[]. A slot with an error rests
- * in that pass: nothing is tried twice without the pause that again_retry() brings.
+ * again and sees their effects in the cache and their errors in out[]. A write that failed rests in
+ * that pass: it is not started again without the pause that again_retry() brings.
  */
 struct pass {
 	struct control *c;
 	struct item *item;
 	const struct key *key;
 	usec now;
-	struct outcome out[SLOT_MAX_]; /* of the writes that the last pass started */
+	struct outcome out[WRITES_MAX]; /* of the writes that the last pass started, by name */
 	bool started;
 };
 
@@ -37,10 +35,8 @@ enum {
 };
 
 struct write {
-	enum slot slot;
-	const struct kind *kind;
-	const char *ns, *name;
-	const char *sub;        /* NULL or "status" */
+	unsigned name; /* of the controller's enum of writes */
+	struct client_ref to;
 	const char *what;       /* put before the error's text; NULL: nothing */
 	struct json_doc *event; /* sent when the write worked; taken over */
 	unsigned flags;
@@ -48,7 +44,8 @@ struct write {
 
 void pass_begin(struct pass *p, struct control *c, struct item *it);
 void pass_end(struct pass *p);
-bool pass_rests(const struct pass *p, enum slot slot);
+bool pass_rests(const struct pass *p, unsigned write);
+struct client_ref ref_of(const struct object *o); /* o must outlive it */
 
 /* The doc is taken over. All are merge patches. */
 void pass_create(struct pass *p, const struct write *w, struct json_doc *doc);
@@ -58,5 +55,6 @@ void pass_delete(struct pass *p, const struct write *w, const struct client_dele
 /* Cancels the waits for all writes under way, because the controllers are being freed. */
 void pass_forget_all(struct control *c);
 
-/* The first error of the last writes, handed over; NULL when all went well. */
+/* The error of the last pass's first write (by name) that failed, handed over; NULL when all went
+ * well. */
 struct err *pass_take_error(struct pass *p);

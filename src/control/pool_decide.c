@@ -1,64 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kind.h"
-#include "api/meta.h"
-#include "base/str.h"
-#include "control/blueprint_priv.h"
-#include "control/index_priv.h"
-#include "control/keys_priv.h"
+#include <stdlib.h>
+
+#include "base/mem.h"
 #include "control/pool_priv.h"
 
 /*
- * The policy of warm pools (reference/api.md §5.3, §5.4): how many to make or remove, whom to give
- * up on, and what a new member looks like.
+ * The policy of warm pools (docs/reference/agent-sandbox.md §5.4): whom to give up on, how many to
+ * make or remove, and when. All of it is pure: the same sight gives the same plan.
+ *
+ * Creates go in rounds of 1, 2, 4, 8 and so on; a round that fails starts the count over.
  */
+
+static void choose(struct chosen *c, struct object *o)
+{
+	if (c->n == c->cap) {
+		c->cap = c->cap ? 2 * c->cap : 8;
+		c->v = xrealloc(c->v, c->cap * sizeof(*c->v));
+	}
+	c->v[c->n++] = o;
+}
+
+void pool_plan_done(struct pool_plan *plan)
+{
+	free(plan->remove.v);
+	free(plan->relabel.v);
+	free(plan->adopt.v);
+	free(plan->trim.v);
+	free(plan->fine);
+}
 
 static uint64_t sooner(uint64_t a, uint64_t b) /* 0 is never */
 {
 	return !a ? b : !b ? a : MIN(a, b);
 }
 
-/* How many may be made now. A pool whose members do not become Ready has some of them, not
- * all it asks for: the number is anybody's to write. */
-static uint64_t room(const struct pool_seen *seen)
+/* How many may be made now. However many a pool asks for, only so many that are not Ready exist at
+ * a time. */
+static uint64_t room(const struct pool_counts *c)
 {
-	uint64_t pending = seen->active - MIN(seen->ready, seen->active) + seen->terminating;
-	uint64_t limit = MAX(MIN(seen->max_batch, seen->burst), (uint64_t)1);
+	uint64_t pending = c->active - MIN(c->ready, c->active) + c->terminating;
+	uint64_t limit = MAX(MIN(c->max_batch, c->burst), (uint64_t)1);
 
 	return pending >= PENDING_MAX ? 0 : MIN(limit, PENDING_MAX - pending);
 }
 
-struct pool_plan pool_decide(const struct pool_seen *seen)
+struct pool_scale pool_scale(const struct pool_counts *c)
 {
-	uint64_t want = seen->desired > 0 ? (uint64_t)seen->desired : 0;
-	uint64_t total = seen->active + seen->terminating;
-	struct pool_plan plan = { .again_ms = seen->grace_left_ms };
+	uint64_t want = c->desired > 0 ? (uint64_t)c->desired : 0;
+	uint64_t total = c->active + c->terminating;
+	struct pool_scale plan = { .again_ms = c->grace_left_ms };
 
-	if (seen->template_found && total < want && seen->rest_left_ms)
-		plan.again_ms = sooner(plan.again_ms, seen->rest_left_ms);
-	else if (seen->template_found && total < want)
-		plan.create = MIN(want - total, room(seen));
-	if (seen->active > want)
-		plan.remove = MIN(seen->active - want, seen->max_batch);
-	plan.stalled = seen->unschedulable || (!seen->template_found && want);
+	if (c->template_found && total < want && c->rest_left_ms)
+		plan.again_ms = sooner(plan.again_ms, c->rest_left_ms);
+	else if (c->template_found && total < want)
+		plan.create = MIN(want - total, room(c));
+	if (c->active > want)
+		plan.remove = MIN(c->active - want, c->max_batch);
+	plan.stalled = c->unschedulable || (!c->template_found && want);
 	if (plan.stalled)
-		plan.again_ms = sooner(plan.again_ms, seen->recheck_ms);
+		plan.again_ms = sooner(plan.again_ms, c->recheck_ms);
 	return plan;
 }
 
-/* Not placed, and any other Pod of the kind would not be either. */
-static bool cannot_be_placed(const struct object *pod)
-{
-	const struct json *c;
-
-	if (!pod || object_deleting(pod))
-		return false;
-	c = conditions_get(json_get(object_status(pod), "conditions"), "PodScheduled");
-	return str_eq(json_get_str(c, "status"), "False") &&
-	       (str_eq(json_get_str(c, "reason"), "Unschedulable") ||
-		str_eq(json_get_str(c, "reason"), "SchedulingGated"));
-}
-
-enum fate member_fate(const struct member_seen *m, bool recreate)
+enum fate member_fate(const struct member_seen *m, uint64_t grace_ms, bool recreate)
 {
 	if (m->deleting)
 		return FATE_TERMINATING;
@@ -66,69 +70,144 @@ enum fate member_fate(const struct member_seen *m, bool recreate)
 		return FATE_STALE;
 	if (m->ready)
 		return FATE_ACTIVE;
-	if (m->age <= (usec)m->grace_ms * 1000)
+	if (m->age <= (usec)grace_ms * 1000)
 		return FATE_YOUNG;
-	return cannot_be_placed(m->pod) ? FATE_HELD : FATE_STUCK;
+	return m->unplaceable ? FATE_HELD : FATE_STUCK;
 }
 
-static void put_hashes(struct json_doc *d, struct json *labels, const struct object *pool,
-		       const char *const hashes[2])
+/* How long until its time to become Ready is up. */
+static void count_young(const struct pool_seen *seen, const struct member_seen *m,
+			struct pool_counts *c)
 {
-	char hash[9];
+	usec left = (usec)seen->grace_ms * 1000 - m->age;
 
-	name_hash(pool->name, hash);
-	json_set_str(d, labels, KEY_POOL, hash);
-	name_hash(pool_template(pool), hash);
-	json_set_str(d, labels, KEY_TEMPLATE_REF_HASH, hash);
-	json_set_str(d, labels, KEY_POD_TEMPLATE_HASH, hashes[1]);
-	json_set_str(d, labels, KEY_TEMPLATE_HASH, hashes[0]);
+	c->grace_left_ms =
+		sooner(c->grace_left_ms, (uint64_t)MAX(left, (usec)0) / 1000 + GRACE_SLACK_MS);
 }
 
-struct json_doc *member_build(const struct object *pool, const struct object *template,
-			      const char *blueprint_hash, const char *pod_hash)
+static void decide_member(const struct pool_seen *seen, const struct member_seen *m,
+			  struct pool_plan *plan)
 {
-	const char *const hashes[2] = { blueprint_hash, pod_hash };
-	struct json_doc *d = json_doc_new();
-	struct json *root = json_obj(d), *meta, *spec, *pod_meta, *owners = json_arr(d), *a;
+	enum fate fate = member_fate(m, seen->grace_ms, seen->recreate);
+	struct pool_counts *c = &plan->counts;
 
-	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", API_SANDBOX);
-	json_set_str(d, root, "kind", "Sandbox");
-	meta = json_need_obj(d, root, "metadata");
-	json_set(d, meta, "generateName", json_new_strf(d, "%s-", pool->name));
-	json_set_str(d, meta, "namespace", pool->ns);
-	put_hashes(d, json_need_obj(d, meta, "labels"), pool, hashes);
-	json_set_str(d, json_get(meta, "labels"), KEY_LAUNCH_TYPE, "warm");
-	json_set_str(d, json_get(meta, "labels"), KEY_CREATED_BY, "controller");
-	json_set_str(d, json_need_obj(d, meta, "annotations"), KEY_TEMPLATE_REF,
-		     pool_template(pool));
-	json_push(d, owners, meta_controller_ref(d, pool));
-	json_set(d, meta, "ownerReferences", owners);
-
-	spec = blueprint_spec(d, template);
-	json_set(d, root, "spec", spec);
-	pod_meta = json_need_obj(d, json_get(spec, "podTemplate"), "metadata");
-	put_hashes(d, json_need_obj(d, pod_meta, "labels"), pool, hashes);
-	a = json_need_obj(d, pod_meta, "annotations");
-	if (!json_get(a, KEY_SAFE_TO_EVICT))
-		json_set_str(d, a, KEY_SAFE_TO_EVICT, "true");
-	return d;
+	if (fate == FATE_TERMINATING || fate == FATE_STALE || fate == FATE_STUCK) {
+		c->terminating++;
+		if (fate != FATE_TERMINATING && !m->taken)
+			choose(&plan->remove, m->sandbox);
+		return;
+	}
+	c->active++;
+	c->ready += fate == FATE_ACTIVE;
+	c->unschedulable += fate == FATE_HELD;
+	if (fate == FATE_YOUNG)
+		count_young(seen, m, c);
+	if (fate == FATE_ACTIVE && m->warm)
+		plan->fine[plan->n_fine++] = m->member;
+	else if (!m->warm && !m->taken)
+		choose(&plan->relabel, m->sandbox);
 }
 
-struct json_doc *pool_status(const struct object *pool, uint64_t active, uint64_t ready)
+static void decide_members(const struct pool_seen *seen, struct pool_plan *plan)
 {
-	struct json_doc *d = json_doc_new();
-	struct json *status = json_obj(d);
-	char hash[9];
+	plan->counts.active = plan->counts.ready = seen->n_fine;
+	plan->fine = xnew_n(struct member *, seen->n_members + 1);
+	for (size_t i = 0; i < seen->n_members; i++)
+		decide_member(seen, &seen->members[i], plan);
+	for (size_t i = 0; i < seen->n_orphans; i++) {
+		const struct orphan_seen *o = &seen->orphans[i];
 
-	name_hash(pool->name, hash);
-	json_set_root(d, status);
-	if (active)
-		json_set_int(d, status, "replicas", (int64_t)active);
-	if (ready)
-		json_set_int(d, status, "readyReplicas", (int64_t)ready);
-	json_set(d, status, "selector", json_new_strf(d, KEY_POOL "=%s", hash));
-	if (object_generation(pool))
-		json_set_int(d, status, "observedGeneration", object_generation(pool));
-	return d;
+		if (!o->deleting)
+			choose(o->stale ? &plan->remove : &plan->adopt, o->sandbox);
+	}
+}
+
+/* A round that went well doubles the next; one that did not starts over. */
+static void decide_pace(const struct pool_seen *seen, struct pool_memory *m)
+{
+	if (seen->n_not_created)
+		m->burst = 1;
+	else if (seen->n_created && m->burst < seen->max_batch)
+		m->burst = MAX(m->burst, 1u) * 2;
+}
+
+/*
+ * A claim goes before the refill that it causes: after a member was taken, creates wait a moment, a
+ * little longer with each further one, so that a burst of claims does not share the machine with as
+ * many cold starts. The wait has an end, and a pool that runs low does not wait at all: a claim
+ * that finds members on their way waits for them.
+ */
+static uint64_t decide_rest(const struct pool_seen *seen, uint64_t active, struct pool_memory *m)
+{
+	usec rest = (usec)seen->rest_ms * 1000, now = seen->now;
+
+	if (active < m->was_active && seen->desired >= (int64_t)m->was_active) {
+		if (!m->rest_from)
+			m->rest_from = now;
+		m->rest_until = MIN(now + rest, m->rest_from + REST_MAX * rest);
+	}
+	m->was_active = active;
+	if (m->rest_until > now && (int64_t)active * REST_LOW > seen->desired)
+		return (uint64_t)(m->rest_until - now) / 1000 + 1;
+	m->rest_from = m->rest_until = 0;
+	return 0;
+}
+
+/* Those not Ready go first, then the newest. */
+static int by_worth(const void *x, const void *y)
+{
+	const struct spare_seen *a = x, *b = y;
+
+	if (a->ready != b->ready)
+		return a->ready ? 1 : -1;
+	if (a->created != b->created)
+		return a->created > b->created ? -1 : 1;
+	return a->seq > b->seq ? -1 : a->seq < b->seq;
+}
+
+static void decide_trim(const struct pool_seen *seen, uint64_t n, struct pool_plan *plan)
+{
+	autofree struct spare_seen *all = NULL;
+
+	if (!n || !seen->n_spares)
+		return;
+	all = xnew_n(struct spare_seen, seen->n_spares);
+	memcpy(all, seen->spares, seen->n_spares * sizeof(*all));
+	qsort(all, seen->n_spares, sizeof(*all), by_worth);
+	for (size_t i = 0; i < seen->n_spares && i < n; i++)
+		choose(&plan->trim, all[i].sandbox);
+}
+
+static void decide_scale(const struct pool_seen *seen, struct pool_plan *plan)
+{
+	struct pool_counts *c = &plan->counts;
+	struct pool_scale scale;
+
+	decide_pace(seen, &plan->memory);
+	c->burst = plan->memory.burst;
+	c->rest_left_ms = decide_rest(seen, c->active, &plan->memory);
+	scale = pool_scale(c);
+	plan->create = scale.create;
+	decide_trim(seen, scale.remove, plan);
+	plan->again_ms = scale.again_ms;
+	plan->spread = scale.again_ms && scale.again_ms == c->grace_left_ms;
+	plan->memory.stalled = scale.stalled;
+	if (!plan->create)
+		plan->memory.burst = 1;
+}
+
+struct pool_plan pool_decide(const struct pool_seen *seen)
+{
+	struct pool_plan plan = { .memory = seen->memory,
+				  .counts = { .desired = seen->desired,
+					      .template_found = seen->template,
+					      .max_batch = seen->max_batch,
+					      .recheck_ms = seen->recheck_ms } };
+
+	decide_members(seen, &plan);
+	if ((plan.remove.n && !seen->remove_rests) ||
+	    (plan.relabel.n + plan.adopt.n && !seen->patch_rests))
+		return plan; /* numbers are right once these writes have ended */
+	decide_scale(seen, &plan);
+	return plan;
 }

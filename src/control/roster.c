@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/meta.h"
 #include "api/object.h"
+#include "api/view_sandbox.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/keys_priv.h"
 #include "control/roster_priv.h"
 
 /*
- * Pools and their members. A Sandbox is a member of the pool that controls it; what a claim asks
- * (has it an address, is it Ready, where does it run) is read from it once for each change. A
- * member keeps its place in the order however often it changes.
+ * Pools and their members. A Sandbox is a member of the pool that controls it, and keeps its place
+ * in the order however often it changes.
  */
 
 void roster_drop(void *p)
@@ -51,7 +49,7 @@ void index_drop_roster(struct index *ix, const char *ns, const char *pool)
 	if (!r)
 		return;
 	r->wanted = false;
-	r->stalled = false;
+	r->memory.stalled = false;
 	if (!r->n_members)
 		(void)map_del(index_rosters(ix), key);
 }
@@ -132,7 +130,7 @@ void member_drop(void *p)
 
 static bool older(const struct member *a, const struct member *b)
 {
-	return a->created != b->created ? a->created < b->created : a->seq < b->seq;
+	return a->v->created != b->v->created ? a->v->created < b->v->created : a->seq < b->seq;
 }
 
 /* New members are nearly always the youngest, so the place is found from the end. */
@@ -154,52 +152,41 @@ static void member_line_up_ready(struct member *m)
 	list_add_head(at, &m->ready_link);
 }
 
-static usec created_at(const struct object *o)
+static bool can_be_had(const struct sandbox_view *v)
 {
-	const char *text = json_get_str(json_get(o->root, "metadata"), "creationTimestamp");
-	usec at = 0;
-
-	if (text)
-		err_free(clock_parse(text, &at)); /* not a time: oldest of all */
-	return at;
+	return v->adoptable && v->networked && !v->deleting;
 }
 
-/* Reads the Sandbox anew. True when a waiting claim may want the member now. */
-static bool member_read(struct member *m, struct object *now)
+/* Takes on the Sandbox's new state; was is the one before, NULL for a new member. True when a
+ * waiting claim may want the member now. */
+static bool member_update(struct member *m, const struct sandbox_view *was, struct object *now)
 {
-	const struct json *status = object_status(now);
-	bool could = m->adoptable && m->networked && !m->deleting;
-	bool was_ready = m->ready;
+	const struct sandbox_view *v = sandbox_view(now);
+	bool could = was && can_be_had(was), was_ready = was && was->ready.is_true;
 
 	member_doubt(m);
 	object_unref(m->sandbox);
 	m->sandbox = object_ref(now);
-	m->owner_uid = json_get_str(object_controller(now), "uid");
-	m->pool_hash = object_label(now, KEY_POOL);
-	m->deleting = object_deleting(now);
-	m->ready = conditions_true(json_get(status, "conditions"), "Ready");
-	m->networked = json_len(json_get(status, "podIPs")) > 0;
-	m->adoptable = m->pool_hash && object_label(now, KEY_TEMPLATE_REF_HASH);
-	m->warm = str_eq(object_label(now, KEY_LAUNCH_TYPE), "warm");
+	m->v = v;
 	m->judged_rev = m->fresh_rev = 0;
 	member_leave_node(m);
-	member_join_node(m, json_get_str(status, "nodeName"));
+	member_join_node(m, v->node_name);
 	list_del(&m->ready_link);
-	if (!m->adoptable || !m->networked || m->deleting)
+	if (!can_be_had(v))
 		return false;
-	if (m->ready)
+	if (v->ready.is_true)
 		member_line_up_ready(m);
-	return !could || (m->ready && !was_ready);
+	return !could || (v->ready.is_true && !was_ready);
 }
 
 static struct member *member_new(struct index *ix, struct object *now, const char *key)
 {
-	const char *pool = str_or(json_get_str(object_controller(now), "name"), "");
 	struct member *m = xnew(struct member);
 
-	m->roster = index_roster(ix, now->ns, pool);
+	m->sandbox = object_ref(now);
+	m->v = sandbox_view(now);
+	m->roster = index_roster(ix, now->ns, m->v->owner.name);
 	m->roster->n_members++;
-	m->created = created_at(now);
 	m->seq = index_next_seq(ix);
 	list_init(&m->ready_link);
 	list_add_tail(&m->roster->odd, &m->odd_link);
@@ -210,7 +197,7 @@ static struct member *member_new(struct index *ix, struct object *now, const cha
 
 static bool is_member_of(const struct member *m, const struct object *now)
 {
-	return str_eq(m->owner_uid, json_get_str(object_controller(now), "uid"));
+	return str_eq(m->v->owner.uid, sandbox_view(now)->owner.uid);
 }
 
 bool member_follow(struct index *ix, struct object *was, struct object *now,
@@ -219,7 +206,8 @@ bool member_follow(struct index *ix, struct object *was, struct object *now,
 	const struct object *any = now ? now : was;
 	autofree char *key = xasprintf("%s/%s", any->ns, any->name);
 	struct member *m = map_get(index_members(ix), key);
-	bool belongs = now && controlled_by_kind(now, "SandboxWarmPool");
+	const struct sandbox_view *before = NULL;
+	bool belongs = now && sandbox_view(now)->in_pool;
 
 	if (m && (!belongs || !is_member_of(m, now))) {
 		member_leave(ix, key, m);
@@ -227,10 +215,12 @@ bool member_follow(struct index *ix, struct object *was, struct object *now,
 	}
 	if (!belongs)
 		return false;
-	if (!m)
+	if (m)
+		before = m->v;
+	else
 		m = member_new(ix, now, key);
 	*ret_roster = m->roster;
-	return member_read(m, now);
+	return member_update(m, before, now);
 }
 
 /* Picking */
@@ -275,10 +265,10 @@ enum pick roster_pick(struct roster *r, bool (*fits)(void *arg, struct member *m
 		return PICK_MEMBER;
 	}
 	list_each(m, &r->members, link) {
-		if (m->taken || m->deleting || !m->adoptable || (m->ready && m->networked) ||
-		    !fits(arg, m))
+		if (m->taken || m->v->deleting || !m->v->adoptable ||
+		    (m->v->ready.is_true && m->v->networked) || !fits(arg, m))
 			continue;
-		if (!m->networked)
+		if (!m->v->networked)
 			pending = true;
 		else if (!best || node_weight(m) > node_weight(best))
 			best = m;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
+#include "api/view_sandbox.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -9,7 +10,7 @@
 #include "control/sandbox_priv.h"
 
 /*
- * The Sandbox controller: a Sandbox becomes a Pod, claims for its volumes and a Service.
+ * The Sandbox controller: a Sandbox becomes a Pod, PVCs for its volumes and a Service.
  *
  * One pass: observe, decide, act, report. Nothing is carried over in memory, so any pass may be the
  * first after a crash. A pass that started a write does not report: the pass that the write's end
@@ -33,7 +34,7 @@ static void observed_done(struct observed *o)
 static void observe(struct pass *p, const struct object *sb, struct observed *o)
 {
 	const struct map *pods = index_pods_of(p->c->index, sb->uid);
-	const char *tracked = pod_tracked_name(sb);
+	const char *tracked = sandbox_view(sb)->pod_name;
 	char hash[9];
 
 	name_hash(sb->name, hash);
@@ -91,11 +92,12 @@ static struct err *act_pvcs(struct pass *p, const struct object *sb, bool reject
 	static const char *const texts[] = { NULL, "failed to create PVC", "failed to adopt PVC" };
 	struct err *e = NULL;
 
-	json_each(it, json_get(object_spec(sb), "volumeClaimTemplates")) {
+	json_each(it, sandbox_view(sb)->blueprint.volume_templates) {
 		autofree char *name = pvc_name(it.val, sb->name);
 		autoptr(object) pvc = client_get(p->c->client, p->c->kinds.pvc, sb->ns, name);
 		struct step step = pvc_decide(sb, it.val, pvc, &e);
-		struct write w = { SLOT_PVC, p->c->kinds.pvc, sb->ns, name };
+		struct write w = { .name = SANDBOX_WRITE_PVC,
+				   .to = { p->c->kinds.pvc, sb->ns, name } };
 
 		if (e)
 			return e; /* the rest waits for a later pass */
@@ -110,8 +112,9 @@ static void act_pod(struct pass *p, const struct object *sb, struct pod_plan *pl
 {
 	static const char *const texts[4] = { NULL, "failed to create pod", "failed to update pod",
 					      "failed to delete pod" };
-	struct write w = { SLOT_POD, p->c->kinds.pod, sb->ns,
-			   plan->pod ? plan->pod->name : sb->name };
+	struct write w = { .name = SANDBOX_WRITE_POD,
+			   .to = { p->c->kinds.pod, sb->ns,
+				   plan->pod ? plan->pod->name : sb->name } };
 
 	w.what = texts[plan->step.verb];
 	if (plan->step.verb == STEP_CREATE) {
@@ -131,7 +134,8 @@ static void act_service(struct pass *p, const struct object *sb, struct service_
 	static const char *const texts[4] = { NULL, "failed to create service",
 					      "failed to update service",
 					      "failed to delete service" };
-	struct write w = { SLOT_SERVICE, p->c->kinds.service, sb->ns, sb->name };
+	struct write w = { .name = SANDBOX_WRITE_SERVICE,
+			   .to = { p->c->kinds.service, sb->ns, sb->name } };
 
 	w.what = texts[plan->step.verb];
 	if (plan->step.verb == STEP_DELETE)
@@ -141,7 +145,8 @@ static void act_service(struct pass *p, const struct object *sb, struct service_
 
 static void forget_pod_name(struct pass *p, const struct object *sb)
 {
-	const struct write w = { SLOT_SELF, p->c->kinds.sandbox, sb->ns, sb->name,
+	const struct write w = { .name = SANDBOX_WRITE_FORGET_POD,
+				 .to = ref_of(sb),
 				 .flags = WRITE_GONE_OK };
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d);
@@ -156,13 +161,12 @@ static void forget_pod_name(struct pass *p, const struct object *sb)
 static struct json_doc *failure_news(struct pass *p, const struct object *sb,
 				     const struct json *want)
 {
-	const struct json *was = conditions_get(json_get(object_status(sb), "conditions"), "Ready");
-	const struct json *now = conditions_get(json_get(want, "conditions"), "Ready");
-	const struct err *e = p->out[SLOT_POD].e;
+	struct condition_view now = condition_view_of(json_get(want, "conditions"), "Ready");
+	const struct err *e = p->out[SANDBOX_WRITE_POD].e;
 	struct sandbox_news n = { "Warning", "SandboxPodCreateFailed", "PodCreation", NULL };
 
 	if (!e || !str_starts(err_text(e), "failed to create pod") ||
-	    str_eq(json_get_str(was, "reason"), json_get_str(now, "reason")))
+	    str_eq(sandbox_view(sb)->ready.reason, now.reason))
 		return NULL;
 	n.note = err_text(e);
 	return news(p, sb, &n);
@@ -170,12 +174,13 @@ static struct json_doc *failure_news(struct pass *p, const struct object *sb,
 
 static void report(struct pass *p, const struct object *sb, struct json_doc *want, bool tell)
 {
-	struct write w = { SLOT_STATUS, p->c->kinds.sandbox,
-			   sb->ns,      sb->name,
-			   "status",    .flags = WRITE_QUIET | WRITE_GONE_OK };
+	struct write w = { .name = SANDBOX_WRITE_STATUS,
+			   .to = ref_of(sb),
+			   .flags = WRITE_QUIET | WRITE_GONE_OK };
 	struct json_doc *patch = sandbox_status_patch(sb, json_root(want));
 	struct sandbox_news n;
 
+	w.to.sub = "status";
 	if (patch) {
 		if (tell)
 			w.event = failure_news(p, sb, json_root(want));
@@ -194,15 +199,17 @@ static const struct err *either(const struct err *a, const struct err *b)
 /* Something of that name appeared that the cache does not show yet: it will. */
 static bool cache_lags(const struct pass *p)
 {
-	return err_is(p->out[SLOT_POD].e, ERR_EXISTS) || err_is(p->out[SLOT_PVC].e, ERR_EXISTS) ||
-	       err_is(p->out[SLOT_SERVICE].e, ERR_EXISTS);
+	return err_is(p->out[SANDBOX_WRITE_POD].e, ERR_EXISTS) ||
+	       err_is(p->out[SANDBOX_WRITE_PVC].e, ERR_EXISTS) ||
+	       err_is(p->out[SANDBOX_WRITE_SERVICE].e, ERR_EXISTS);
 }
 
 /* Says when to come back. Refusals that only a change of the spec can cure are not retried. */
-static struct again again_for(struct pass *p, const struct sandbox_view *v, uint64_t left_ms)
+static struct again again_for(struct pass *p, const struct sandbox_facts *f, uint64_t left_ms)
 {
-	const struct err *all[] = { v->e_pvc, v->e_pod, v->e_service, p->out[SLOT_SELF].e,
-				    p->out[SLOT_STATUS].e };
+	const struct err *all[] = { f->e_pvc, f->e_pod, f->e_service,
+				    p->out[SANDBOX_WRITE_FORGET_POD].e,
+				    p->out[SANDBOX_WRITE_STATUS].e };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (all[i] && !err_is(all[i], ERR_INVALID))
@@ -212,7 +219,7 @@ static struct again again_for(struct pass *p, const struct sandbox_view *v, uint
 
 static struct again reconcile_living(struct pass *p, const struct object *sb, uint64_t left_ms)
 {
-	bool rejected = sandbox_was_rejected(sb), held = false;
+	bool rejected = sandbox_was_rejected(sandbox_view(sb)), held = false;
 	struct observed o;
 	struct pod_plan pod;
 	struct service_plan service = { 0 };
@@ -234,20 +241,20 @@ static struct again reconcile_living(struct pass *p, const struct object *sb, ui
 	act_pod(p, sb, &pod);
 	act_service(p, sb, &service);
 	if (!p->started) {
-		const struct sandbox_view v = {
+		const struct sandbox_facts f = {
 			.sandbox = sb,
 			.pod = &pod,
 			.service = &service,
-			.e_pvc = either(e_pvc, p->out[SLOT_PVC].e),
-			.e_pod = either(pod.e, p->out[SLOT_POD].e),
-			.e_service = either(service.e, p->out[SLOT_SERVICE].e),
+			.e_pvc = either(e_pvc, p->out[SANDBOX_WRITE_PVC].e),
+			.e_pod = either(pod.e, p->out[SANDBOX_WRITE_POD].e),
+			.e_service = either(service.e, p->out[SANDBOX_WRITE_SERVICE].e),
 			.rejected = held,
 			.cluster_domain = p->c->cluster_domain,
 			.now = p->now,
 		};
 
-		report(p, sb, sandbox_status(&v), true);
-		again = again_for(p, &v, left_ms);
+		report(p, sb, sandbox_status(&f), true);
+		again = again_for(p, &f, left_ms);
 	}
 	err_free(pod.e);
 	err_free(service.e);
@@ -255,52 +262,53 @@ static struct again reconcile_living(struct pass *p, const struct object *sb, ui
 	return again;
 }
 
-/* Expiry was said; now everything goes, and with it perhaps the Sandbox. */
-static struct again tear_down(struct pass *p, const struct object *sb)
+/* Expiry was reported; now everything goes, and with it perhaps the Sandbox. */
+static void tear_down(struct pass *p, const struct object *sb, const struct observed *o)
 {
-	bool retain = !str_eq(json_get_str(object_spec(sb), "shutdownPolicy"), "Delete");
-	struct observed o;
-
-	observe(p, sb, &o);
-	for (size_t i = 0; i < o.n_owned; i++) {
-		const struct write w = { SLOT_POD,
-					 p->c->kinds.pod,
-					 sb->ns,
-					 o.owned[i]->name,
+	for (size_t i = 0; i < o->n_owned; i++) {
+		const struct write w = { .name = SANDBOX_WRITE_POD,
+					 .to = ref_of(o->owned[i]),
 					 .what = "failed to delete pod",
 					 .flags = WRITE_GONE_OK };
 
-		if (!object_deleting(o.owned[i]))
+		if (!object_deleting(o->owned[i]))
 			pass_delete(p, &w, NULL);
 	}
-	if (o.service && ownership_of(o.service, sb) == OWNED && !object_deleting(o.service)) {
-		const struct write w = { SLOT_SERVICE,
-					 p->c->kinds.service,
-					 sb->ns,
-					 sb->name,
+	if (o->service && ownership_of(o->service, sb) == OWNED && !object_deleting(o->service)) {
+		const struct write w = { .name = SANDBOX_WRITE_SERVICE,
+					 .to = ref_of(o->service),
 					 .what = "failed to delete service",
 					 .flags = WRITE_GONE_OK };
 
 		pass_delete(p, &w, NULL);
 	}
-	observed_done(&o);
-	if (!retain) {
+	if (sandbox_view(sb)->delete_at_shutdown) {
 		const struct client_delete_spec spec = { .uid = sb->uid,
 							 .propagation = "Background",
 							 .grace_s = -1 };
-		const struct write w = { SLOT_SELF, p->c->kinds.sandbox, sb->ns, sb->name,
+		const struct write w = { .name = SANDBOX_WRITE_DELETE,
+					 .to = ref_of(sb),
 					 .flags = WRITE_GONE_OK };
 
 		pass_delete(p, &w, &spec);
 	}
-	if (!p->started) {
-		struct err *e = pass_take_error(p);
+}
 
-		if (e)
-			return again_retry(e);
-		if (retain)
-			report(p, sb, sandbox_status_expired(sb, true, p->now), false);
-	}
+static struct again reconcile_expired(struct pass *p, const struct object *sb)
+{
+	struct observed o;
+	struct err *e;
+
+	observe(p, sb, &o);
+	tear_down(p, sb, &o);
+	observed_done(&o);
+	if (p->started)
+		return again_wait();
+	e = pass_take_error(p);
+	if (e)
+		return again_retry(e);
+	if (!sandbox_view(sb)->delete_at_shutdown)
+		report(p, sb, sandbox_status_expired(sb, true, p->now), false);
 	return again_never();
 }
 
@@ -316,13 +324,13 @@ struct again sandbox_reconcile(struct pass *p)
 	case EXPIRY_NONE:
 		return reconcile_living(p, sb, left_ms);
 	case EXPIRY_MARK:
-		if (pass_rests(p, SLOT_STATUS))
+		if (pass_rests(p, SANDBOX_WRITE_STATUS))
 			return again_retry(pass_take_error(p));
 		report(p, sb, sandbox_status_expired(sb, false, p->now),
-		       !str_eq(json_get_str(object_spec(sb), "shutdownPolicy"), "Delete"));
+		       !sandbox_view(sb)->delete_at_shutdown);
 		return again_after(1);
 	case EXPIRY_CLEANUP:
-		return tear_down(p, sb);
+		return reconcile_expired(p, sb);
 	}
 	return again_never();
 }

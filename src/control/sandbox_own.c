@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
+#include "api/view.h"
 #include "base/str.h"
 #include "control/keys_priv.h"
 #include "control/sandbox_priv.h"
 
 /*
- * Who owns what: a Sandbox touches only what it controls, and takes over only what carries a label
- * that says it may.
+ * Who owns what. A Sandbox touches only what it controls, and takes over only what carries a label
+ * that allows it.
  */
 
 enum ownership ownership_of(const struct object *o, const struct object *sandbox)
@@ -24,12 +25,10 @@ bool adoption_allowed(const struct object *o, const char *name_hash)
 
 struct err *err_foreign(const char *what, const struct object *o, const struct object *sandbox)
 {
-	const struct json *ref = object_controller(o);
+	struct owner_view owner = owner_view_of(o);
 
 	return err_new(ERR_CONFLICT, "%s \"%s\" is owned by %s/%s (UID: %s), not by sandbox \"%s\"",
-		       what, o->name, str_or(json_get_str(ref, "kind"), ""),
-		       str_or(json_get_str(ref, "name"), ""), str_or(json_get_str(ref, "uid"), ""),
-		       sandbox->name);
+		       what, o->name, owner.kind, owner.name, owner.uid, sandbox->name);
 }
 
 struct err *err_unadoptable(const char *what, const struct object *o)

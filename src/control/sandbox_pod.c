@@ -3,6 +3,7 @@
 
 #include "api/kind.h"
 #include "api/meta.h"
+#include "api/view_sandbox.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -11,19 +12,9 @@
 #include "control/sandbox_priv.h"
 
 /*
- * The Pod of a Sandbox (reference/api.md §3.6 rules 6 to 9, as 1.0 changed them): which one it is,
- * what a new one looks like, and how the metadata of a living one follows the template.
+ * The Pod of a Sandbox (docs/reference/agent-sandbox.md §3.6): which one it is, what a new one
+ * looks like, and how the metadata of a living one follows the template.
  */
-
-bool sandbox_suspended(const struct object *sandbox)
-{
-	return str_eq(json_get_str(object_spec(sandbox), "operatingMode"), "Suspended");
-}
-
-const char *pod_tracked_name(const struct object *sandbox)
-{
-	return str_or(object_annotation(sandbox, KEY_POD_NAME), sandbox->name);
-}
 
 const char *created_by_known(const char *value)
 {
@@ -52,14 +43,9 @@ static const struct realm realms[] = {
 	{ "annotations", KEY_PROPAGATED_ANNOTATIONS, reserved_annotation },
 };
 
-static const struct json *template_of(const struct object *sandbox)
-{
-	return json_get(object_spec(sandbox), "podTemplate");
-}
-
 static const struct json *template_map(const struct object *sandbox, const struct realm *r)
 {
-	return json_get(json_get(template_of(sandbox), "metadata"), r->member);
+	return json_get(sandbox_view(sandbox)->blueprint.pod_metadata, r->member);
 }
 
 static int by_text(const void *a, const void *b)
@@ -94,23 +80,17 @@ static void put_template(struct json_doc *d, struct json *map, const struct json
 /* The labels that the controllers own: set, or removed where the Sandbox has none to give. */
 static void put_system_labels(struct json_doc *d, struct json *labels, const struct object *sandbox)
 {
-	const struct json *owner = object_controller(sandbox);
-	const char *created_by = object_label(sandbox, KEY_CREATED_BY);
-	const char *ref_hash = NULL, *pool = NULL;
-	char hash[9], group[256];
+	const struct sandbox_view *v = sandbox_view(sandbox);
+	const char *ref_hash = v->owner.extension ? str_or(v->template_ref_hash, NULL) : NULL;
+	const char *pool = v->in_pool ? str_or(v->pool_hash, NULL) : NULL;
+	char hash[9];
 
-	api_version_group(json_get_str(owner, "apiVersion"), group, sizeof(group));
-	if (str_eq(group, GROUP_EXTENSIONS)) {
-		ref_hash = str_or(object_label(sandbox, KEY_TEMPLATE_REF_HASH), NULL);
-		if (str_eq(json_get_str(owner, "kind"), "SandboxWarmPool"))
-			pool = str_or(object_label(sandbox, KEY_POOL), NULL);
-	}
 	name_hash(sandbox->name, hash);
 	json_set_str(d, labels, KEY_NAME_HASH, hash);
 	json_set_str(d, labels, KEY_TEMPLATE_REF_HASH, ref_hash);
 	json_set_str(d, labels, KEY_POOL, pool);
 	json_set_str(d, labels, KEY_CREATED_BY,
-		     str_empty(created_by) ? NULL : created_by_known(created_by));
+		     str_empty(v->created_by) ? NULL : created_by_known(v->created_by));
 }
 
 /* Building */
@@ -132,11 +112,11 @@ struct json *volumes_merge(struct json_doc *d, const struct json *volumes, const
 	}
 	json_each(t, vcts) {
 		const char *name = json_get_str(json_get(t.val, "metadata"), "name");
-		autofree char *claim = pvc_name(t.val, sandbox_name);
+		autofree char *pvc = pvc_name(t.val, sandbox_name);
 		struct json *v = json_obj(d);
 
 		json_set_str(d, v, "name", str_or(name, ""));
-		json_set_str(d, json_need_obj(d, v, "persistentVolumeClaim"), "claimName", claim);
+		json_set_str(d, json_need_obj(d, v, "persistentVolumeClaim"), "claimName", pvc);
 		json_push(d, out, v);
 	}
 	return out;
@@ -166,7 +146,7 @@ static struct json *build_meta(struct json_doc *d, const struct object *sandbox)
 
 struct json_doc *pod_build(const struct object *sandbox)
 {
-	const struct json *vcts = json_get(object_spec(sandbox), "volumeClaimTemplates");
+	const struct blueprint_view *from = &sandbox_view(sandbox)->blueprint;
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *spec;
 
@@ -174,13 +154,14 @@ struct json_doc *pod_build(const struct object *sandbox)
 	json_set_str(d, root, "apiVersion", "v1");
 	json_set_str(d, root, "kind", "Pod");
 	json_set(d, root, "metadata", build_meta(d, sandbox));
-	spec = json_copy(d, json_get(template_of(sandbox), "spec"));
+	spec = json_copy(d, from->pod_spec);
 	if (!spec)
 		spec = json_obj(d);
 	json_set(d, root, "spec", spec);
-	if (json_len(vcts))
+	if (json_len(from->volume_templates))
 		json_set(d, spec, "volumes",
-			 volumes_merge(d, json_get(spec, "volumes"), vcts, sandbox->name));
+			 volumes_merge(d, json_get(spec, "volumes"), from->volume_templates,
+				       sandbox->name));
 	return d;
 }
 
@@ -276,7 +257,7 @@ static void decide_running(struct pod_plan *plan, const struct object *sandbox, 
 		break;
 	case OWNED:
 		if (object_deleting(plan->pod))
-			return; /* its successor is made when it is gone */
+			return; /* its successor is created once it is gone */
 		break;
 	}
 	plan->step.doc = pod_sync(sandbox, plan->pod);
@@ -285,19 +266,19 @@ static void decide_running(struct pod_plan *plan, const struct object *sandbox, 
 
 struct pod_plan pod_decide(const struct pod_seen *seen)
 {
-	bool annotated = !str_empty(object_annotation(seen->sandbox, KEY_POD_NAME));
+	const struct sandbox_view *v = sandbox_view(seen->sandbox);
+	bool annotated = v->pod_name_annotated;
 	struct pod_plan plan = { .n_owned = seen->n_owned };
 
 	if (seen->n_owned > 1)
 		return plan; /* refuses to choose */
 	plan.pod = seen->n_owned ? seen->owned[0] : seen->tracked;
 	plan.owned = plan.pod && ownership_of(plan.pod, seen->sandbox) == OWNED;
-	if (annotated && (!plan.pod || (plan.owned && !str_eq(plan.pod->name,
-							      pod_tracked_name(seen->sandbox))))) {
+	if (annotated && (!plan.pod || (plan.owned && !str_eq(plan.pod->name, v->pod_name)))) {
 		plan.forget_name = true;
 		return plan; /* without it the next pass sees what is really there */
 	}
-	if (sandbox_suspended(seen->sandbox)) {
+	if (v->suspended) {
 		decide_suspended(&plan, annotated);
 	} else if (plan.pod) {
 		decide_running(&plan, seen->sandbox, annotated);

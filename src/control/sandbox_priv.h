@@ -7,12 +7,26 @@
 #include "api/object.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "control/item_priv.h"
 #include "json/json.h"
 
 /*
  * The Sandbox controller's parts: what to do about the Pod, the PVCs and the Service, and what to
- * report. All but sandbox.c is pure: trees in, a plan out.
+ * report. All but sandbox.c is pure: objects in, a plan out.
  */
+
+/* What the passes write. */
+enum sandbox_write {
+	SANDBOX_WRITE_FORGET_POD, /* the patch that removes the pod-name annotation */
+	SANDBOX_WRITE_DELETE,     /* the deletion of the expired Sandbox */
+	SANDBOX_WRITE_STATUS,
+	SANDBOX_WRITE_PVC,
+	SANDBOX_WRITE_POD,
+	SANDBOX_WRITE_SERVICE,
+	SANDBOX_WRITE_MAX_,
+};
+_Static_assert(SANDBOX_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
+
 enum step_verb {
 	STEP_NONE,
 	STEP_CREATE,
@@ -32,8 +46,7 @@ enum ownership {
 enum ownership ownership_of(const struct object *o, const struct object *sandbox);
 /* Carries a label that lets the Sandbox take an object that nobody controls. */
 bool adoption_allowed(const struct object *o, const char *name_hash);
-/* 'pod "x" is owned by Kind/Name (UID: u), not by sandbox "s"' and 'cannot adopt unowned pod "x":
- * …' */
+/* The texts are upstream's; what is "pod", "service" or "PVC". */
 struct err *err_foreign(const char *what, const struct object *o, const struct object *sandbox);
 struct err *err_unadoptable(const char *what, const struct object *o);
 /* ownerReferences with the Sandbox as the controller, others kept. */
@@ -56,7 +69,6 @@ struct pod_plan {
 	struct err *e;
 };
 struct pod_plan pod_decide(const struct pod_seen *seen);
-const char *pod_tracked_name(const struct object *sandbox);
 struct json_doc *pod_build(const struct object *sandbox);
 /* The merge patch that brings the Pod's metadata in line; NULL when it is. */
 struct json_doc *pod_sync(const struct object *sandbox, const struct object *pod);
@@ -87,7 +99,7 @@ char *pvc_name(const struct json *vct, const char *sandbox_name);
 
 /* Status */
 
-struct sandbox_view {
+struct sandbox_facts {
 	const struct object *sandbox;
 	const struct pod_plan *pod;
 	const struct service_plan *service;
@@ -97,19 +109,15 @@ struct sandbox_view {
 	usec now;
 };
 /* A new doc with the status as it should be. */
-struct json_doc *sandbox_status(const struct sandbox_view *v);
+struct json_doc *sandbox_status(const struct sandbox_facts *f);
 struct json_doc *sandbox_status_expired(const struct object *sandbox, bool torn_down, usec now);
 /* The merge patch for /status; NULL when nothing is worth a write. */
 struct json_doc *sandbox_status_patch(const struct object *sandbox, const struct json *want);
-/* What the change of status is worth telling: reason, action, type; false for nothing. */
+/* What the change of status is worth telling; false for nothing. */
 struct sandbox_news {
 	const char *type, *reason, *action, *note;
 };
 bool sandbox_news(const struct json *was, const struct json *now, struct sandbox_news *ret);
-
-bool sandbox_suspended(const struct object *sandbox);
-/* A create was refused as invalid, and the spec is still the same. */
-bool sandbox_was_rejected(const struct object *sandbox);
 
 enum expiry {
 	EXPIRY_NONE,    /* never, or not for left_ms */

@@ -3,6 +3,7 @@
 
 #include "api/kind.h"
 #include "api/meta.h"
+#include "api/view_sandbox.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/diff_priv.h"
@@ -10,8 +11,8 @@
 #include "control/sandbox_priv.h"
 
 /*
- * The headless Service of a Sandbox and the claims for its volumes (reference/api.md §3.6 rules 5,
- * 10 and 11).
+ * The headless Service of a Sandbox and the PVCs for its volumes (docs/reference/agent-sandbox.md
+ * §3.6).
  */
 
 /* Ports */
@@ -94,7 +95,7 @@ static const char *protocol_word(const char *protocol)
 	return str_eq(protocol, "TCP") ? "tcp" : str_eq(protocol, "UDP") ? "udp" : "sctp";
 }
 
-/* "p-8080-tcp", or with -2, -3, … while somebody has that name. */
+/* "p-8080-tcp", with -2, -3 and so on if that name is taken. */
 static struct json *port_name(struct json_doc *d, const struct port *p, const struct json *out,
 			      const struct port *ports, size_t n)
 {
@@ -138,7 +139,7 @@ struct json *service_ports(struct json_doc *d, const struct json *pod_spec)
 
 static struct json *want_ports(struct json_doc *d, const struct object *sandbox)
 {
-	return service_ports(d, json_at_path(object_spec(sandbox), "podTemplate.spec"));
+	return service_ports(d, sandbox_view(sandbox)->blueprint.pod_spec);
 }
 
 static struct json_doc *service_build(const struct object *sandbox)
@@ -191,7 +192,7 @@ static struct json_doc *service_repair(const struct object *sandbox, const struc
 	const struct json *spec = object_spec(service);
 	struct json *root = json_obj(d), *want = json_obj(d), *ports = want_ports(d, sandbox),
 		    *diff;
-	bool fix_ports = json_get_bool(object_spec(sandbox), "service", false);
+	bool fix_ports = sandbox_view(sandbox)->service == SANDBOX_SERVICE_WANTED;
 	char hash[9];
 
 	name_hash(sandbox->name, hash);
@@ -255,8 +256,8 @@ static void decide_existing(struct service_plan *plan, const struct object *sand
 
 struct service_plan service_decide(const struct object *sandbox, const struct object *service)
 {
-	const struct json *wish = json_get(object_spec(sandbox), "service");
-	bool unset = !json_is(wish, JSON_BOOL), wanted = json_bool(wish, false);
+	enum sandbox_service wish = sandbox_view(sandbox)->service;
+	bool unset = wish == SANDBOX_SERVICE_UNSET, wanted = wish == SANDBOX_SERVICE_WANTED;
 	struct service_plan plan = { .required = wanted };
 
 	if (!service && wanted) {
@@ -271,7 +272,7 @@ struct service_plan service_decide(const struct object *sandbox, const struct ob
 	return plan;
 }
 
-/* Volume claims */
+/* PVCs */
 
 char *pvc_name(const struct json *vct, const char *sandbox_name)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
+#include "api/view_sandbox.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -8,11 +9,11 @@
 #include "control/sandbox_priv.h"
 
 /*
- * What a Sandbox reports (reference/api.md §3.2 and §3.4, upstream-1.0.md §3). The tables of
- * conditions are in the order of the document: the first row that fits wins.
+ * What a Sandbox reports (docs/reference/agent-sandbox.md §3.2 and §3.4). Each condition is decided
+ * in the order of that document: the first case that fits wins.
  */
 struct report {
-	const struct sandbox_view *v;
+	const struct sandbox_facts *f;
 	struct json_doc *d;
 	struct json *conditions;
 	int64_t generation;
@@ -23,7 +24,7 @@ static void say(struct report *r, const char *type, const char *status, const ch
 {
 	const struct condition c = { type, status, reason, message, r->generation, NULL };
 
-	conditions_upsert(r->d, r->conditions, &c, r->v->now);
+	conditions_upsert(r->d, r->conditions, &c, r->f->now);
 }
 
 static const char *pod_phase(const struct object *pod)
@@ -31,13 +32,18 @@ static const char *pod_phase(const struct object *pod)
 	return str_or(json_get_str(object_status(pod), "phase"), "");
 }
 
+static struct condition_view pod_condition(const struct object *pod, const char *type)
+{
+	return condition_view_of(json_get(object_status(pod), "conditions"), type);
+}
+
 static void say_suspended(struct report *r)
 {
-	const struct pod_plan *pod = r->v->pod;
+	const struct pod_plan *pod = r->f->pod;
 
-	if (!sandbox_suspended(r->v->sandbox))
+	if (!sandbox_view(r->f->sandbox)->suspended)
 		say(r, "Suspended", "False", "NotSuspended", "Sandbox is not suspended");
-	else if (r->v->e_pod && !pod->pod)
+	else if (r->f->e_pod && !pod->pod)
 		say(r, "Suspended", "Unknown", "PodStateUnknown",
 		    "Pod state is unknown. Sandbox suspension cannot be confirmed");
 	else if (!pod->pod && !pod->n_owned)
@@ -54,7 +60,7 @@ static void say_suspended(struct report *r)
 /* A Pod on its way out may end in any phase; that is not the end of the work it was made for. */
 static void say_finished(struct report *r)
 {
-	const struct object *pod = r->v->pod->owned ? r->v->pod->pod : NULL;
+	const struct object *pod = r->f->pod->owned ? r->f->pod->pod : NULL;
 	const char *phase = pod ? pod_phase(pod) : "";
 	bool settled = pod && (!object_deleting(pod) || conditions_get(r->conditions, "Finished"));
 
@@ -68,11 +74,10 @@ static void say_finished(struct report *r)
 
 static void say_scheduled(struct report *r)
 {
-	const struct object *pod = r->v->pod->owned ? r->v->pod->pod : NULL;
-	const struct json *c;
-	const char *status;
+	const struct object *pod = r->f->pod->owned ? r->f->pod->pod : NULL;
+	struct condition_view c;
 
-	if (r->v->e_pod && !r->v->pod->pod) {
+	if (r->f->e_pod && !r->f->pod->pod) {
 		say(r, "PodScheduled", "Unknown", "PodSchedulingUnknown",
 		    "Pod state is unknown. Pod scheduling cannot be determined");
 		return;
@@ -81,24 +86,22 @@ static void say_scheduled(struct report *r)
 		conditions_remove(r->conditions, "PodScheduled");
 		return;
 	}
-	c = conditions_get(json_get(object_status(pod), "conditions"), "PodScheduled");
-	if (!c) {
+	c = pod_condition(pod, "PodScheduled");
+	if (!c.tree) {
 		say(r, "PodScheduled", "Unknown", "PodSchedulingUnknown",
 		    "Pod has not reported a PodScheduled condition yet");
 		return;
 	}
-	status = str_or(json_get_str(c, "status"), "Unknown");
-	say(r, "PodScheduled", status,
-	    str_or(json_get_str(c, "reason"),
-		   str_eq(status, "True") ? "PodScheduled" : "PodSchedulingUnknown"),
-	    str_or(json_get_str(c, "message"), ""));
+	say(r, "PodScheduled", str_or(c.status, "Unknown"),
+	    str_or(c.reason, c.is_true ? "PodScheduled" : "PodSchedulingUnknown"),
+	    str_or(c.message, ""));
 }
 
 /* Ready */
 
-static void join_errors(const struct sandbox_view *v, struct buf *out)
+static void join_errors(const struct sandbox_facts *f, struct buf *out)
 {
-	const struct err *all[] = { v->e_pvc, v->e_pod, v->e_service };
+	const struct err *all[] = { f->e_pvc, f->e_pod, f->e_service };
 	bool first = true;
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
@@ -109,15 +112,10 @@ static void join_errors(const struct sandbox_view *v, struct buf *out)
 	}
 }
 
-static bool refused(const struct sandbox_view *v)
+static bool refused(const struct sandbox_facts *f)
 {
-	return err_is(v->e_pvc, ERR_INVALID) || err_is(v->e_pod, ERR_INVALID) ||
-	       err_is(v->e_service, ERR_INVALID);
-}
-
-static bool pod_ready(const struct object *pod)
-{
-	return conditions_true(json_get(object_status(pod), "conditions"), "Ready");
+	return err_is(f->e_pvc, ERR_INVALID) || err_is(f->e_pod, ERR_INVALID) ||
+	       err_is(f->e_service, ERR_INVALID);
 }
 
 /* The Pod's half of the message; true when it is all that Ready needs. */
@@ -129,7 +127,7 @@ static bool describe_pod(const struct object *pod, struct buf *out)
 		buf_add_str(out, "Pod is terminating");
 	else if (!str_eq(pod_phase(pod), "Running"))
 		buf_printf(out, "Pod exists with phase: %s", pod_phase(pod));
-	else if (!pod_ready(pod))
+	else if (!pod_condition(pod, "Ready").is_true)
 		buf_add_str(out, "Pod is Running but not Ready");
 	else if (!json_len(json_get(object_status(pod), "podIPs")))
 		buf_add_str(out, "Pod is Ready but has no podIPs yet");
@@ -140,9 +138,9 @@ static bool describe_pod(const struct object *pod, struct buf *out)
 
 static void say_dependencies(struct report *r)
 {
-	const struct service_plan *svc = r->v->service;
+	const struct service_plan *svc = r->f->service;
 	autobuf text = { 0 };
-	bool ready = describe_pod(r->v->pod->pod, &text);
+	bool ready = describe_pod(r->f->pod->pod, &text);
 
 	if (svc->required) {
 		buf_add_str(&text, svc->exists ? "; Service Exists" : "; Service does not exist");
@@ -154,25 +152,25 @@ static void say_dependencies(struct report *r)
 
 static void say_ready(struct report *r)
 {
-	const struct sandbox_view *v = r->v;
-	const struct object *pod = v->pod->pod;
+	const struct sandbox_facts *f = r->f;
+	const struct object *pod = f->pod->pod;
 	const char *phase = pod && !object_deleting(pod) ? pod_phase(pod) : "";
 	autobuf text = { 0 };
 
-	if (v->pod->n_owned > 1) {
+	if (f->pod->n_owned > 1) {
 		buf_printf(&text,
 			   "multiple Pods (%zu) are controlled by this Sandbox; refusing to choose "
 			   "or create a Pod",
-			   v->pod->n_owned);
+			   f->pod->n_owned);
 		say(r, "Ready", "False", "MultiplePods", buf_str(&text));
-	} else if (v->e_pvc || v->e_pod || v->e_service) {
+	} else if (f->e_pvc || f->e_pod || f->e_service) {
 		buf_add_str(&text, "Error seen: ");
-		join_errors(v, &text);
-		say(r, "Ready", "False", refused(v) ? "InvalidConfiguration" : "ReconcilerError",
+		join_errors(f, &text);
+		say(r, "Ready", "False", refused(f) ? "InvalidConfiguration" : "ReconcilerError",
 		    buf_str(&text));
-	} else if (v->rejected) {
+	} else if (f->rejected) {
 		return; /* stays as it was when the create was refused */
-	} else if (sandbox_suspended(v->sandbox)) {
+	} else if (sandbox_view(f->sandbox)->suspended) {
 		say(r, "Ready", "False", "SandboxSuspended",
 		    pod ? "Sandbox is suspending" : "Sandbox is suspended");
 	} else if (str_eq(phase, "Succeeded")) {
@@ -188,31 +186,31 @@ static void say_ready(struct report *r)
 
 static void put_service(struct report *r, struct json *status)
 {
-	const struct object *sandbox = r->v->sandbox;
+	const struct object *sandbox = r->f->sandbox;
 
-	if (r->v->service->status == SERVICE_KEEP || r->v->e_service)
+	if (r->f->service->status == SERVICE_KEEP || r->f->e_service)
 		return;
 	json_set_str(r->d, status, "service", NULL);
 	json_set_str(r->d, status, "serviceFQDN", NULL);
-	if (r->v->service->status != SERVICE_SET)
+	if (r->f->service->status != SERVICE_SET)
 		return;
 	json_set_str(r->d, status, "service", sandbox->name);
 	json_set(r->d, status, "serviceFQDN",
 		 json_new_strf(r->d, "%s.%s.svc.%s", sandbox->name, sandbox->ns,
-			       r->v->cluster_domain));
+			       r->f->cluster_domain));
 }
 
 static void put_pod(struct report *r, struct json *status)
 {
-	const struct object *pod = r->v->pod->pod;
+	const struct object *pod = r->f->pod->pod;
 	struct json *ips = json_arr(r->d);
 	char hash[9];
 
 	if (pod) {
-		name_hash(r->v->sandbox->name, hash);
+		name_hash(r->f->sandbox->name, hash);
 		json_set(r->d, status, "selector", json_new_strf(r->d, KEY_NAME_HASH "=%s", hash));
 	}
-	if (!r->v->pod->owned)
+	if (!r->f->pod->owned)
 		pod = NULL;
 	json_each(it, pod ? json_get(object_status(pod), "podIPs") : NULL)
 		json_push_str(r->d, ips, str_or(json_get_str(it.val, "ip"), ""));
@@ -231,19 +229,19 @@ static struct json *status_copy(struct json_doc *d, const struct object *sandbox
 	return status;
 }
 
-struct json_doc *sandbox_status(const struct sandbox_view *v)
+struct json_doc *sandbox_status(const struct sandbox_facts *f)
 {
 	struct json_doc *d = json_doc_new();
-	struct json *status = status_copy(d, v->sandbox);
-	struct report r = { v, d, json_need_arr(d, status, "conditions"),
-			    object_generation(v->sandbox) };
+	struct json *status = status_copy(d, f->sandbox);
+	struct report r = { f, d, json_need_arr(d, status, "conditions"),
+			    sandbox_view(f->sandbox)->generation };
 
 	say_suspended(&r);
 	say_finished(&r);
 	say_scheduled(&r);
 	say_ready(&r);
 	put_pod(&r, status);
-	if (v->pod->n_owned <= 1)
+	if (f->pod->n_owned <= 1)
 		put_service(&r, status);
 	return d;
 }
@@ -257,7 +255,7 @@ struct json_doc *sandbox_status_expired(const struct object *sandbox, bool torn_
 				     "False",
 				     "SandboxExpired",
 				     "Sandbox has expired",
-				     object_generation(sandbox),
+				     sandbox_view(sandbox)->generation,
 				     NULL };
 
 	conditions_remove(conditions, "PodScheduled");
@@ -285,15 +283,6 @@ struct json_doc *sandbox_status_patch(const struct object *sandbox, const struct
 	json_set_root(d, root);
 	json_set(d, root, "status", diff);
 	return take(d);
-}
-
-bool sandbox_was_rejected(const struct object *sandbox)
-{
-	const struct json *c =
-		conditions_get(json_get(object_status(sandbox), "conditions"), "Ready");
-
-	return str_eq(json_get_str(c, "reason"), "InvalidConfiguration") &&
-	       json_get_int(c, "observedGeneration", 0) == object_generation(sandbox);
 }
 
 static bool became(const struct json *was, const struct json *now, const char *type,
@@ -336,23 +325,16 @@ bool sandbox_news(const struct json *was, const struct json *now, struct sandbox
 
 enum expiry sandbox_expiry(const struct object *sandbox, usec now, uint64_t *ret_left_ms)
 {
-	const char *text = json_get_str(object_spec(sandbox), "shutdownTime");
-	const struct json *ready =
-		conditions_get(json_get(object_status(sandbox), "conditions"), "Ready");
-	autoptr(err) e = NULL;
-	usec at = 0;
+	const struct sandbox_view *v = sandbox_view(sandbox);
+	usec at = v->shutdown_at;
 
 	*ret_left_ms = 0;
-	if (str_empty(text))
-		return EXPIRY_NONE;
-	e = clock_parse(text, &at);
-	if (e)
+	if (!at)
 		return EXPIRY_NONE;
 	if (at > now) {
 		*ret_left_ms =
 			MAX((uint64_t)(at - now + 999) / 1000, (uint64_t)SANDBOX_EXPIRY_MIN_MS);
 		return EXPIRY_NONE;
 	}
-	return str_eq(json_get_str(ready, "reason"), "SandboxExpired") ? EXPIRY_CLEANUP
-								       : EXPIRY_MARK;
+	return sandbox_says_expired(v) ? EXPIRY_CLEANUP : EXPIRY_MARK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
+#include "api/view_template.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/blueprint_priv.h"
@@ -10,8 +11,15 @@
 
 /*
  * The SandboxTemplate controller: a label by which its Sandboxes are found, and one NetworkPolicy
- * for all of them (reference/api.md §4.2).
+ * for all of them (docs/reference/agent-sandbox.md §4.2).
  */
+/* What the passes write. */
+enum template_write {
+	TEMPLATE_WRITE_LABEL,
+	TEMPLATE_WRITE_POLICY,
+	TEMPLATE_WRITE_MAX_,
+};
+_Static_assert(TEMPLATE_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
 struct template_plan template_decide(const struct object *template, const struct object *policy)
 {
@@ -19,8 +27,8 @@ struct template_plan template_decide(const struct object *template, const struct
 	char hash[9];
 
 	name_hash(template->name, hash);
-	plan.label = !str_eq(object_label(template, KEY_TEMPLATE_REF_HASH), hash);
-	if (!template_managed(template)) {
+	plan.label = !str_eq(template_view(template)->ref_hash, hash);
+	if (!template_view(template)->managed) {
 		plan.remove = policy && object_controlled_by(policy, template->uid) &&
 			      !object_deleting(policy);
 	} else if (!policy) {
@@ -54,7 +62,8 @@ struct json_doc *policy_build(const struct object *template, const char *name)
 
 static void label(struct pass *p, const struct object *template)
 {
-	const struct write w = { SLOT_SELF, p->c->kinds.template, template->ns, template->name,
+	const struct write w = { .name = TEMPLATE_WRITE_LABEL,
+				 .to = ref_of(template),
 				 .flags = WRITE_GONE_OK };
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d);
@@ -84,11 +93,12 @@ struct again template_reconcile(struct pass *p)
 		client_get(p->c->client, p->c->kinds.template, p->key->ns, p->key->name);
 	autofree char *name = xasprintf("%s-network-policy", p->key->name);
 	autoptr(object) policy = client_get(p->c->client, p->c->kinds.policy, p->key->ns, name);
-	struct write w = { SLOT_CHILD, p->c->kinds.policy, p->key->ns, name };
+	struct write w = { .name = TEMPLATE_WRITE_POLICY,
+			   .to = { p->c->kinds.policy, p->key->ns, name } };
 	struct template_plan plan;
 	struct err *e;
 
-	if (!template || object_deleting(template))
+	if (!template || template_view(template)->deleting)
 		return again_never();
 	plan = template_decide(template, policy);
 	if (plan.label)

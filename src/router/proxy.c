@@ -15,7 +15,7 @@
 #include "router/router_priv.h"
 
 /*
- * One request on its way into a sandbox.
+ * One request on its way into a sandbox:
  *
  *   look → (starting) hold → look      the sandbox changed
  *     |  → (ready) exchange → answer   bytes stream both ways, each side slowing the other
@@ -62,7 +62,7 @@ struct proxy {
 
 static void look(struct proxy *p);
 
-/* The one record of who went in, and how it ended. */
+/* The only record of who went in, and how it ended. */
 static void record(const struct proxy *p)
 {
 	enum log_level level = p->r->spec.no_access_log ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
@@ -104,7 +104,7 @@ static void on_ended(void *owner)
 	proxy_free(p);
 }
 
-/* An answer of our own; the last act. */
+/* Sends an answer of our own. The proxy may be gone afterwards. */
 static void fail(struct proxy *p, int status, const char *text)
 {
 	unhold(p);
@@ -158,7 +158,7 @@ static void on_drained_down(void *owner)
 		http_exchange_pause(p->x, false);
 }
 
-/* Until somebody answers, what was sent may have to be sent again to whom we do connect. */
+/* Until a connection is made, what was sent may have to be sent again to the next one. */
 static void keep_for_replay(struct proxy *p, const char *data, size_t len)
 {
 	if (p->no_replay)
@@ -178,7 +178,7 @@ static void on_body_data(void *owner, struct http_request *req, const char *data
 
 	keep_for_replay(p, data, len);
 	if (!p->x)
-		return; /* answered already: nobody wants the rest */
+		return; /* it was answered already: nobody wants the rest */
 	http_exchange_write(p->x, data, len);
 	if (http_exchange_full(p->x))
 		http_request_pause(req, true);
@@ -229,7 +229,7 @@ void proxy_cut(struct list *tunnel)
 	proxy_free(p);
 }
 
-/* 101: both connections are ours now, and become one. */
+/* After 101 both connections are ours, and bytes flow between them. */
 static void become_tunnel(struct proxy *p, struct http_headers *h)
 {
 	struct http_exchange *x = take(p->x);
@@ -241,7 +241,7 @@ static void become_tunnel(struct proxy *p, struct http_headers *h)
 	p->status = 101;
 	p->answered = true;
 	http_respond_upgrade(p->req, h, &down);
-	if (!down) { /* the peer has just left */
+	if (!down) { /* the client has just left */
 		http_exchange_cancel(x);
 		return;
 	}
@@ -262,7 +262,8 @@ static int64_t length_of(const struct http_headers *h)
 	int64_t len = -1;
 
 	if (text && !http_headers_get(h, "Transfer-Encoding"))
-		err_free(parse_int(text, 0, INT64_MAX, &len)); /* then it ends with the stream */
+		err_free(parse_int(text, 0, INT64_MAX,
+				   &len)); /* else the body ends with the stream */
 	return len;
 }
 
@@ -312,8 +313,8 @@ static void on_end(void *arg)
 }
 
 /*
- * Nobody took the connection: the port may still be opening. True when we try again. No other
- * failure qualifies, for then somebody may have the request.
+ * A refused connection may mean that the port is still opening. True when we try again. After any
+ * other failure somebody may already have the request, so it is not sent again.
  */
 static bool try_again(struct proxy *p, const struct err *e)
 {
@@ -341,7 +342,7 @@ static void on_failed(void *arg, const struct err *e)
 	struct proxy *p = arg;
 
 	p->x = NULL;
-	log_debug("upstream failed", KV("sandbox", p->route.id), KV("err", e));
+	log_debug("request into the sandbox failed", KV("sandbox", p->route.id), KV("err", e));
 	if (p->answered)
 		http_respond_abort(p->req);
 	else if (try_again(p, e))
@@ -360,45 +361,6 @@ static const struct http_exchange_events exchange_events = {
 	.failed = on_failed,
 };
 
-/* "1.2.3.4:567" and "[::1]:567" without the port and brackets. */
-static void ip_of_peer(const char *peer, char ret[64])
-{
-	const char *colon = strrchr(peer, ':');
-	size_t len = colon ? (size_t)(colon - peer) : strlen(peer);
-
-	if (len >= 2 && peer[0] == '[' && peer[len - 1] == ']') {
-		peer++;
-		len -= 2;
-	}
-	(void)snprintf(ret, 64, "%.*s", (int)MIN(len, (size_t)63), peer);
-}
-
-/* What the sandbox sees beside what the client sent: who asked, and nothing that was meant for us.
- */
-static void prepare_headers(struct proxy *p, struct http_headers *h)
-{
-	static const char *const ours[] = { "Authorization",     "Expect",
-					    "Content-Length",    "Forwarded",
-					    "X-Forwarded-For",   "X-Forwarded-Host",
-					    "X-Forwarded-Proto", NULL };
-	autofree char *host = xstrdup(http_headers_get(h, "Host"));
-	char peer[64];
-
-	http_headers_del_hop_by_hop(h);
-	for (size_t i = 0; ours[i]; i++)
-		http_headers_del(h, ours[i]);
-	ip_of_peer(http_request_peer(p->req), peer);
-	http_headers_add(h, "X-Forwarded-For", peer);
-	if (host)
-		http_headers_add(h, "X-Forwarded-Host", host);
-	http_headers_add(h, "X-Forwarded-Proto", "http");
-	if (p->upgrade) {
-		http_headers_del(h, "Origin");
-		http_headers_add(h, "Connection", "Upgrade");
-		http_headers_add(h, "Upgrade", p->upgrade);
-	}
-}
-
 static void connect_to(struct proxy *p, const char *addr)
 {
 	struct http_headers *h = http_request_headers(p->req);
@@ -409,7 +371,7 @@ static void connect_to(struct proxy *p, const char *addr)
 		return;
 	}
 	if (!p->prepared)
-		prepare_headers(p, h);
+		forward_headers(h, http_request_peer(p->req), p->upgrade);
 	p->prepared = true;
 	http_headers_set(h, "Host", addr);
 	p->x = http_exchange_start(
@@ -425,7 +387,7 @@ static void connect_to(struct proxy *p, const char *addr)
 	send_body(p);
 }
 
-/* The sandbox is on its way: wait for the next we hear of it. */
+/* The sandbox is starting: waits until it changes. */
 static void hold(struct proxy *p, const struct target *t)
 {
 	usec now = clock_mono();
@@ -434,7 +396,7 @@ static void hold(struct proxy *p, const struct target *t)
 		p->hold_until = MIN(p->deadline, p->started + (usec)p->r->spec.hold_ms * 1000);
 	if (now >= p->hold_until) {
 		if (*t->addr)
-			connect_to(p, t->addr); /* it never became Ready, but there it is */
+			connect_to(p, t->addr); /* it is not Ready, but it has an address */
 		else
 			fail_timeout(p);
 		return;
@@ -447,7 +409,7 @@ static void hold(struct proxy *p, const struct target *t)
 	arm(p, ms_until(p->hold_until));
 }
 
-/* Finds out where to go now, and goes there. */
+/* Finds out where the request goes now, and sends it there. */
 static void look(struct proxy *p)
 {
 	autoptr(object) sb = client_get(p->r->client, p->r->sandboxes, p->route.ns, p->route.id);
@@ -458,7 +420,7 @@ static void look(struct proxy *p)
 		timer_clear(p->timer);
 	target_find(sb, &p->route, p->r->spec.allow_loopback, &t);
 	if (t.state == TARGET_UNKNOWN && !p->r->synced)
-		t.state = TARGET_STARTING; /* we do not know yet */
+		t.state = TARGET_STARTING; /* the watch has not told us everything yet */
 	switch (t.state) {
 	case TARGET_READY:
 		connect_to(p, t.addr);

@@ -9,8 +9,9 @@
 #include "router/router_priv.h"
 
 /*
- * The X-Sandbox-* headers. They are checked in the order of this table, and the first that is wrong
- * is named. Each may come once: of two, another program on the way might have believed the other.
+ * The X-Sandbox-* headers. They are checked in the order of this table, and the answer names the
+ * first that is wrong. Each may come only once: if there were two, another program on the way might
+ * have gone by the other.
  */
 enum {
 	HEAD_ID,
@@ -69,7 +70,7 @@ static bool take_label(const char *text, char ret[64])
 	return true;
 }
 
-/* The classes of addresses that are no Pod's. ip is in its mapped form if it is IPv4. */
+/* False for addresses that no Pod can have. An IPv4 address is in its mapped form. */
 static bool ip_usable(const struct in6_addr *ip, bool allow_loopback)
 {
 	const uint8_t *b = ip->s6_addr;
@@ -97,7 +98,7 @@ bool route_ip(const char *text, bool allow_loopback, struct in6_addr *ret)
 	return true;
 }
 
-/* Positive seconds, fractions too; anything else is as if there were none. */
+/* Positive seconds, with fractions; anything else counts as absent. */
 static uint64_t take_timeout_ms(const char *text)
 {
 	char *end;
@@ -121,7 +122,7 @@ static bool take_port(const char *text, uint16_t *ret)
 	return true;
 }
 
-/* Any text may be sent; one that is too long is nobody's. */
+/* Any text may be sent; one that is too long is no object's uid. */
 static void take_uid(const char *text, struct route *r)
 {
 	r->has_uid = !str_empty(text);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdarg.h>
 
+#include "api/agents.h"
 #include "api/object.h"
 #include "api/registry.h"
 #include "base/log.h"
@@ -17,16 +18,16 @@
 #include "router/router_priv.h"
 
 /*
- * The port, the one decision about each request, and the register of requests that wait for their
- * sandbox. A change of a Sandbox comes from within the write that makes it, so the waiting are only
- * noted there and looked at in the next turn.
+ * The port, the decision about each request, and the requests that wait for their sandbox. We hear
+ * of a Sandbox's change from within the write that makes it, so the requests that wait for it are
+ * only noted there and looked at in the next turn.
  */
 enum {
 	HELD_MAX = 2048,
 	HELD_MAX_EACH = 512,
 	HOLD_MS = 30000,
 	CONNS_MAX = 16384,
-	IDLE_UPSTREAM = 512, /* kept open to one port of a sandbox: fewer make crowds reconnect */
+	IDLE_UPSTREAM = 512, /* connections kept open to one port; with fewer, crowds reconnect */
 };
 
 void router_answer(struct http_request *req, int status, const char *fmt, ...)
@@ -36,7 +37,7 @@ void router_answer(struct http_request *req, int status, const char *fmt, ...)
 	va_list ap;
 	size_t len;
 
-	/* Texts are our own and names were checked: nothing here needs escaping. */
+	/* The texts are our own and the names were checked, so nothing needs escaping. */
 	(void)snprintf(body, sizeof(body), "{\"detail\":\"");
 	len = strlen(body);
 	va_start(ap, fmt);
@@ -133,7 +134,7 @@ static void on_wake(void *arg)
 	struct router *r = arg;
 	LIST_HEAD(now);
 
-	while (!list_empty(&r->woken)) { /* those that must wait on get into their hold again */
+	while (!list_empty(&r->woken)) { /* those that must wait longer are held again */
 		struct list *link = r->woken.next;
 
 		list_del(link);
@@ -143,7 +144,7 @@ static void on_wake(void *arg)
 		proxy_look_again(proxy_of_hold(now.next));
 }
 
-/* The one decision. True: go on; else the request has been answered. */
+/* The only decision about who may go in. False: the request has been answered. */
 static bool may_enter(struct router *r, struct http_request *req, const struct route *route)
 {
 	struct router_ask ask = {
@@ -224,7 +225,7 @@ struct err *router_start(struct loop *l, struct client *c, const struct router_s
 	e = start_listening(r, spec->listen);
 	if (e)
 		return err_wrap(e, "start router");
-	r->sandboxes = kinds_need(client_kinds(c), "agents.x-k8s.io/v1beta1", "Sandbox");
+	r->sandboxes = kinds_need(client_kinds(c), API_SANDBOX, "Sandbox");
 	r->watch = client_watch(c, &(struct client_watch_spec){ .kind = r->sandboxes }, &events, r);
 	*ret = take(r);
 	return NULL;

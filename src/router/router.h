@@ -12,30 +12,31 @@ struct http_request;
 struct loop;
 
 /*
- * The router: one HTTP port from outside into sandboxes, by the X-Sandbox-* headers
- * (reference/dataplane.md §2.1). Only Sandboxes known to the client can be targets.
+ * The router: one HTTP port from outside into sandboxes. The X-Sandbox-* headers of a request say
+ * which one it is for (docs/reference/dataplane.md §2.1). Only Sandboxes that the client knows can
+ * be reached.
  */
 struct router;
 
 struct router_spec {
 	const char *listen; /* "127.0.0.1:8080" */
-	/* Time to the head of an answer when the request names none, and the most that it may name.
-	 * 0: 180 s and one hour. */
+	/* How long the head of an answer may take if the request does not say, and the most that it
+	 * may say. 0: 180 s and one hour. */
 	unsigned proxy_timeout_ms;
-	unsigned hold_ms;    /* how long a request waits for a sandbox that starts; 0: 30 s */
+	unsigned hold_ms;    /* how long a request waits for a sandbox that is starting; 0: 30 s */
 	bool allow_loopback; /* sandboxes may have 127.0.0.0/8 and ::1 addresses */
 	bool no_access_log;  /* requests are recorded at debug level only */
 };
 must_use struct err *router_start(struct loop *l, struct client *c, const struct router_spec *spec,
 				  struct router **ret);
 const char *router_address(const struct router *r);
-void router_free(struct router *r); /* cuts everything; before the client */
+void router_free(struct router *r); /* cuts all connections; call it before the client is freed */
 AUTOPTR(router)
 
 /*
- * Who may go in: asked once for each request before anything else is done for it.
- * ERR_UNAUTHENTICATED is answered with 401, ERR_FORBIDDEN with 403, anything else with 500. NULL
- * decide: everyone.
+ * Decides who may go in. It is asked once for each request, before anything else is done for it.
+ * ERR_UNAUTHENTICATED is answered with 401, ERR_FORBIDDEN with 403, any other error with 500. A
+ * NULL policy lets everybody in.
  */
 struct router_ask {
 	const char *ns, *sandbox;

@@ -21,7 +21,7 @@ struct object;
 struct pump;
 struct timer;
 
-/* Where a request wants to go, as its headers say. */
+/* Where a request wants to go, according to its headers. */
 struct route {
 	char id[64], ns[64];
 	uint16_t port;
@@ -34,14 +34,14 @@ struct route {
 /* NULL, or the text that refuses the request. */
 const char *route_parse(const struct http_headers *h, bool allow_loopback, struct route *ret);
 bool route_has_id(const struct http_headers *h);
-/* False for text that is no address, and for addresses no sandbox can have. */
+/* False for text that is not an address, and for addresses that no sandbox can have. */
 bool route_ip(const char *text, bool allow_loopback, struct in6_addr *ret);
 
-/* What is known of the sandbox there. */
+/* What is known about the sandbox that a route names. */
 enum target_state {
 	TARGET_UNKNOWN,  /* no such sandbox, or not for this request */
 	TARGET_DOWN,     /* it is not running, and nobody is starting it */
-	TARGET_STARTING, /* wait: addr is set when it has one already */
+	TARGET_STARTING, /* wait; addr is set if it already has one */
 	TARGET_READY,
 	TARGET_STATE_MAX_,
 };
@@ -52,6 +52,10 @@ struct target {
 void target_find(const struct object *sandbox, const struct route *route, bool allow_loopback,
 		 struct target *ret);
 bool target_young(const struct object *sandbox, usec now); /* its ports may still be opening */
+
+/* Makes the headers of a request those that the sandbox is to see, all but Host. upgrade: the
+ * protocol that the client wants to change to; NULL: none. */
+void forward_headers(struct http_headers *h, const char *peer, const char *upgrade);
 
 /* Requests that wait for one sandbox. */
 struct hold {
@@ -71,15 +75,16 @@ struct router {
 	bool synced;
 	router_policy decide;
 	void *decide_arg;
-	struct map *holds;   /* "ns/name" → struct hold, owned */
-	struct list woken;   /* proxies whose sandbox changed */
-	struct timer *waker; /* looks at them outside of the write that changed it */
+	struct map *holds; /* "ns/name" → struct hold, owned */
+	struct list woken; /* proxies whose sandbox changed */
+	struct timer
+		*waker; /* looks at them in the next turn, outside of the write that changed it */
 	struct list tunnels; /* upgraded connections: struct proxy.link */
 	struct router_stats stats;
 };
 
 struct proxy;
-/* Takes the request from here to its end. */
+/* The proxy sees the request through to its end. */
 void proxy_start(struct router *r, struct http_request *req, const struct route *route);
 void proxy_look_again(struct proxy *p); /* its sandbox has changed */
 struct proxy *proxy_of_hold(struct list *link);
@@ -87,6 +92,6 @@ void proxy_cut(struct list *tunnel);
 /* {"detail": text} */
 void router_answer(struct http_request *req, int status, const char *fmt, ...) printf_like(3, 4);
 
-/* False when too many wait. */
+/* False when too many wait already. */
 bool router_hold(struct router *r, const struct route *route, struct list *link);
 void router_unhold(struct router *r, const struct route *route, struct list *link);

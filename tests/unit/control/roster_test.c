@@ -6,7 +6,7 @@
 #include "fixture.h"
 #include "kinds.h"
 
-/* Who gets which member: cases 227 to 246 of reference/api.md. */
+/* Who gets which member: cases 227 to 246 of docs/reference/cases.md. */
 
 struct bench {
 	struct index *ix;

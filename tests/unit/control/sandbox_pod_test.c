@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 #include "api/meta.h"
+#include "api/view_sandbox.h"
 #include "base/str.h"
 #include "control/keys_priv.h"
 #include "control/sandbox_priv.h"
 #include "fixture.h"
 #include "kinds.h"
 
-/* The Pod of a Sandbox: cases 54 to 88 of reference/api.md, U13 and U14. */
+/* The Pod of a Sandbox: cases 54 to 88 of docs/reference/cases.md, U13 and U14. */
 
 #define OWNER(kind, group, uid)                                              \
 	"'ownerReferences':[{'apiVersion':'" group "/v1beta1','kind':'" kind \
@@ -212,10 +213,11 @@ TEST(cases_69_to_76_suspended_deletes_only_its_own)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) sb = sandbox(rows[i].annotation, "{'operatingMode':'Suspended'}");
-		autoptr(object) pod = rows[i].pod ? object_of_f(kind_named("Pod"),
-								"{'metadata':{'name':'%s',%s}}",
-								pod_tracked_name(sb), rows[i].pod)
-						  : NULL;
+		autoptr(object) pod =
+			rows[i].pod
+				? object_of_f(kind_named("Pod"), "{'metadata':{'name':'%s',%s}}",
+					      sandbox_view(sb)->pod_name, rows[i].pod)
+				: NULL;
 		bool owned = pod && object_controlled_by(pod, "u1");
 		struct pod_plan p = decide(sb, pod, owned ? pod : NULL);
 

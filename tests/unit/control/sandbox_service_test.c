@@ -4,7 +4,7 @@
 #include "fixture.h"
 #include "kinds.h"
 
-/* Services and volume claims: cases 90 to 108 of reference/api.md. */
+/* Services and volume claims: cases 90 to 108 of docs/reference/cases.md. */
 
 #define H     "374de8f5"
 #define LABEL "'labels':{'agents.x-k8s.io/sandbox-name-hash':'" H "'}"

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 #include "api/meta.h"
+#include "api/view_sandbox.h"
 #include "base/str.h"
 #include "control/sandbox_priv.h"
 #include "fixture.h"
 #include "kinds.h"
 
-/* Conditions and status of Sandboxes: cases 30 to 53 and 110 of reference/api.md, U15 and U22. */
+/* Conditions and status of Sandboxes: cases 30 to 53 and 110 of docs/reference/cases.md, U15 and
+ * U22. */
 
 #define META "'metadata':{'name':'box','namespace':'ns','uid':'u1','generation':7}"
 #define POD_META                                                        \
@@ -51,8 +53,8 @@ static void check(const struct scene *s)
 				       .owned = pod && !s->foreign,
 				       .n_owned = s->n_owned ? s->n_owned : pod && !s->foreign };
 	const struct service_plan service = { .required = s->required, .exists = s->exists };
-	const struct sandbox_view v = { sb,   &plan, &service,        e_pvc,  e_pod,
-					NULL, false, "cluster.local", 1000000 };
+	const struct sandbox_facts v = { sb,   &plan, &service,        e_pvc,  e_pod,
+					 NULL, false, "cluster.local", 1000000 };
 	autoptr(json_doc) d = sandbox_status(&v);
 	const struct json *status = json_root(d);
 
@@ -203,7 +205,7 @@ TEST(case_u22_a_terminating_pod_is_not_ready_and_not_finished)
 			phases[i]);
 		const struct pod_plan plan = { .pod = pod, .owned = true, .n_owned = 1 };
 		const struct service_plan service = { 0 };
-		const struct sandbox_view v = {
+		const struct sandbox_facts v = {
 			.sandbox = sb, .pod = &plan, .service = &service, .cluster_domain = "x"
 		};
 		autoptr(json_doc) d = sandbox_status(&v);
@@ -224,7 +226,7 @@ TEST(case_86_a_foreign_pod_does_not_leak_into_status)
 				   "'status':{'phase':'Running','podIPs':[{'ip':'10.0.0.1'}]}}");
 	const struct pod_plan plan = { .pod = pod };
 	const struct service_plan service = { 0 };
-	const struct sandbox_view v = {
+	const struct sandbox_facts v = {
 		.sandbox = sb, .pod = &plan, .service = &service, .cluster_domain = "x"
 	};
 	autoptr(json_doc) d = sandbox_status(&v);
@@ -244,7 +246,7 @@ TEST(case_106_the_cluster_domain_is_in_the_fqdn)
 	const struct service_plan service = { .status = SERVICE_SET,
 					      .required = true,
 					      .exists = true };
-	const struct sandbox_view v = {
+	const struct sandbox_facts v = {
 		.sandbox = sb, .pod = &plan, .service = &service, .cluster_domain = "custom.domain"
 	};
 	autoptr(json_doc) d = sandbox_status(&v);

@@ -5,7 +5,7 @@
 #include "fixture.h"
 #include "kinds.h"
 
-/* Templates and blueprints: cases 125 to 132 and 145 to 154 of reference/api.md. */
+/* Templates and blueprints: cases 125 to 132 and 145 to 154 of docs/reference/cases.md. */
 
 #define OWNED                                                                           \
 	"'ownerReferences':[{'apiVersion':'extensions.agents.x-k8s.io/v1beta1','kind':" \

@@ -10,7 +10,7 @@
 #include "router/router_priv.h"
 #include "test.h"
 
-/* The numbers are those of reference/dataplane.md §6.4. */
+/* The numbers are those of docs/reference/dataplane.md §6.4. */
 static const char *parse(const char *id, const char *name, const char *value, struct route *ret)
 {
 	struct http_headers h = { 0 };

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The names that the agent kinds are written with: groups, versions, and the labels and annotations
+ * of docs/reference/agent-sandbox.md §7.
+ */
+#define GROUP_AGENTS     "agents.x-k8s.io"
+#define GROUP_EXTENSIONS "extensions.agents.x-k8s.io"
+
+#define API_SANDBOX    GROUP_AGENTS "/v1beta1"
+#define API_EXTENSIONS GROUP_EXTENSIONS "/v1beta1"
+
+#define KEY_NAME_HASH         "agents.x-k8s.io/sandbox-name-hash"
+#define KEY_ADOPTABLE         "agents.x-k8s.io/adoptable"
+#define KEY_POOL              "agents.x-k8s.io/warm-pool-sandbox"
+#define KEY_TEMPLATE_REF_HASH "agents.x-k8s.io/sandbox-template-ref-hash"
+#define KEY_TEMPLATE_HASH     "agents.x-k8s.io/sandbox-template-hash"
+#define KEY_POD_TEMPLATE_HASH "agents.x-k8s.io/sandbox-pod-template-hash"
+#define KEY_LAUNCH_TYPE       "agents.x-k8s.io/launch-type"
+#define KEY_CLAIM_UID         "agents.x-k8s.io/claim-uid"
+#define KEY_CREATED_BY        "agents.x-k8s.io/created-by"
+#define KEY_SANDBOX_NAME      "agents.x-k8s.io/sandbox-name" /* annotation; a label in old claims */
+
+#define KEY_POD_NAME               "agents.x-k8s.io/pod-name"
+#define KEY_TEMPLATE_REF           "agents.x-k8s.io/sandbox-template-ref"
+#define KEY_PROPAGATED_LABELS      "agents.x-k8s.io/propagated-labels"
+#define KEY_PROPAGATED_ANNOTATIONS "agents.x-k8s.io/propagated-annotations"
+#define KEY_FIRST_OBSERVED         "agents.x-k8s.io/controller-first-observed-at"
+#define KEY_FIRST_READY            "agents.x-k8s.io/claim-first-ready-at"
+#define KEY_TRACE                  "opentelemetry.io/trace-context"
+#define KEY_SAFE_TO_EVICT          "cluster-autoscaler.kubernetes.io/safe-to-evict"

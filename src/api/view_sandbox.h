@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/view.h"
+
+enum sandbox_service {
+	SANDBOX_SERVICE_UNSET, /* none is made; one that is there is kept */
+	SANDBOX_SERVICE_NONE,
+	SANDBOX_SERVICE_WANTED,
+};
+
+/* A Sandbox (docs/reference/agent-sandbox.md §3). */
+struct sandbox_view {
+	struct owner_view owner;
+	const char *pool_hash, *template_ref_hash, *template_hash; /* labels; NULL: none */
+	const char *launch_type, *created_by;                      /* labels; NULL: none */
+	const char *pod_name; /* of the Pod it tracks: by annotation, or its own */
+	struct blueprint_view blueprint;
+	usec created;
+	usec shutdown_at; /* 0: never */
+	int64_t generation;
+	enum sandbox_service service;
+
+	struct condition_view ready, finished;
+	const struct json *pod_ips; /* a list of strings */
+	const char *node_name;      /* "": none yet */
+
+	bool deleting;
+	bool suspended;          /* is to have no Pod */
+	bool delete_at_shutdown; /* else it is kept, without its Pod */
+	bool pod_name_annotated;
+	bool in_pool;   /* a pool controls it: nobody has claimed it */
+	bool adoptable; /* by its labels, a claim may take it */
+	bool warm;      /* is labelled as launched warm */
+	bool networked; /* has an address */
+};
+extern const struct view_type sandbox_view_type;
+const struct sandbox_view *sandbox_view(const struct object *o);
+
+/* Nothing is running, and nobody is going to start it. */
+bool sandbox_is_down(const struct sandbox_view *v);
+/* It expired, and said so. */
+bool sandbox_says_expired(const struct sandbox_view *v);
+/* A create was refused as invalid, and the spec is still the same. */
+bool sandbox_was_rejected(const struct sandbox_view *v);
