@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server/call/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/meta.h"
+#include "api/registry.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "json/json.h"
 #include "net/http_server.h"
-#include "server/call/protobuf.h"
-#include "server/server_priv.h"
+#include "server/call/status.h"
+#include "store/store.h"
 
-/*
- * One API request. It outlives the peer when it has to: whoever waits on behalf of it (for a
- * commit, for an object to be Ready) holds a reference, and answering a request whose peer has left
- * is harmless.
- */
 enum {
 	WARNINGS_MAX = 16,
 	WARNING_LEN_MAX = 256,
@@ -24,18 +30,16 @@ static void on_ended(void *owner)
 	call_unref(c);
 }
 
-struct call *call_new(struct server *s, struct http_request *req)
+struct call *call_new(struct calls *calls, struct http_request *req)
 {
 	struct call *c = xnew(struct call);
 
 	c->refs = 1; /* the request's */
-	c->s = s;
+	c->calls = calls;
 	c->req = req;
 	c->arena = arena_new();
-	c->started = clock_mono();
 	c->method = arena_strdup(c->arena, http_request_method(req));
 	c->query = arena_strdup(c->arena, http_request_query(req));
-	c->user = user_anonymous;
 	http_request_set_owner(req, c, on_ended);
 	return c;
 }
@@ -55,20 +59,6 @@ void call_unref(struct call *c)
 	arena_free(c->arena);
 	kind_unref(c->kind);
 	free(c);
-}
-
-const char *call_query(struct call *c, const char *name)
-{
-	autofree char *value = http_query_get(c->query, name);
-
-	return arena_strdup(c->arena, value);
-}
-
-bool call_query_true(struct call *c, const char *name)
-{
-	const char *v = call_query(c, name);
-
-	return v && !str_eq(v, "0") && !str_eq_nocase(v, "false");
 }
 
 /* 299 - "text": quotes and backslashes are escaped, other controls become spaces. */
@@ -131,7 +121,7 @@ void call_reply_document(struct call *c, const char *type, const char *text)
 	/* The version alone would not do: it begins anew with each start. */
 	name_hash(text, hash);
 	(void)snprintf(etag, sizeof(etag), "\"%llx-%s\"",
-		       (unsigned long long)kinds_version(c->s->registry), hash);
+		       (unsigned long long)kinds_version(c->calls->kinds), hash);
 	http_headers_add(&c->headers, "ETag", etag);
 	http_headers_add(&c->headers, "Vary", "Accept");
 	if (seen && strstr(seen, etag))
@@ -149,7 +139,7 @@ void call_fail(struct call *c, struct err *e)
 	};
 	enum err_code code = err_code(e);
 
-	c->s->counts.failures++;
+	c->calls->n_failures++;
 	if (code == ERR_INTERNAL || code == ERR_CORRUPT || code == ERR_SYS)
 		log_error("request failed", KV("method", c->method), KV("path", c->route.path),
 			  KV("err", e));
@@ -181,42 +171,5 @@ void call_reply_durably(struct call *c, int status, struct bytes *text)
 	struct durable *d = xnew(struct durable);
 
 	*d = (struct durable){ .call = call_ref(c), .status = status, .text = text };
-	store_sync(c->s->store, on_durable, d);
-}
-
-/* No Content-Type means JSON: the Python client sends none. */
-static bool is_json_type(const char *type)
-{
-	struct span rest, t = span_cut(SPAN(type), ';', &rest);
-
-	return span_eq_nocase(span_trim(t), "application/json");
-}
-
-struct err *call_body_json(struct call *c, struct json_doc **ret)
-{
-	static const struct json_limits limits = { .max_len = BODY_MAX, .max_depth = DEPTH_MAX };
-	struct err *e;
-
-	*ret = NULL;
-	if (!c->body_len)
-		return NULL;
-	e = json_parse(c->body, c->body_len, &limits, ret);
-	if (e && !err_is(e, ERR_TOO_LARGE))
-		e = err_recode(e, ERR_MALFORMED);
-	return err_wrap(e, "read the body as JSON");
-}
-
-struct err *call_body(struct call *c, const struct type *t, struct json_doc **ret)
-{
-	const char *type = http_request_header(c->req, "content-type");
-
-	*ret = NULL;
-	if (str_empty(type) || is_json_type(type))
-		return call_body_json(c, ret);
-	if (protobuf_is(type))
-		return c->body_len ? protobuf_read(c->body, c->body_len, t, ret) : NULL;
-	return err_new(ERR_MEDIA_TYPE,
-		       "the body of the request was in an unknown format - accepted media types "
-		       "include: application/json, application/vnd.kubernetes.protobuf (got %s)",
-		       type);
+	store_sync(c->calls->store, on_durable, d);
 }

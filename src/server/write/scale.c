@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/bytes.h"
-#include "net/http_server.h"
-#include "server/server_priv.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/admit/admit.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "server/write/write_priv.h"
 
 /*
  * /scale: spec.replicas, status.replicas and status.selector of an object, seen as an
@@ -51,30 +58,26 @@ static struct err *wanted(struct call *c, const struct json *obj, struct json_do
 {
 	autoptr(json_doc) body = NULL;
 	autoptr(json_doc) scale = scale_of(obj);
-	const char *type = http_request_header(c->req, "content-type");
-	enum patch_type how;
-	struct err *e = call_body_json(c, &body);
+	enum patch_type how = PATCH_MERGE;
+	bool update = c->route.verb == VERB_UPDATE;
+	struct err *e = update ? body_json(c, &body) : body_patch(c, &how, &body);
 
 	if (e)
 		return e;
 	if (!json_is(json_root(body), JSON_OBJ) && !json_is(json_root(body), JSON_ARR))
 		return err_new(ERR_MALFORMED, "read Scale: an object is required");
-	if (c->route.verb == VERB_UPDATE) {
+	if (update) {
 		*ret = take(body);
 		return NULL;
 	}
-	e = patch_type_of(str_or(type, ""), &how);
-	if (!e && how == PATCH_APPLY)
-		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not served yet");
-	if (!e) /* a Scale has no lists: a strategic patch of it is a merge patch */
-		e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, scale, json_root(body),
-				NULL);
+	/* A Scale has no lists: a strategic patch of it is a merge patch. */
+	e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, scale, json_root(body), NULL);
 	if (!e)
 		*ret = take(scale);
 	return e;
 }
 
-static struct err *write_scale(struct call *c, struct op *op, const struct object *o)
+static struct err *set_scale(struct call *c, struct op *op, const struct object *o)
 {
 	autoptr(json_doc) scale = NULL;
 	autoptr(json_doc) d = NULL;
@@ -105,23 +108,23 @@ static struct err *write_scale(struct call *c, struct op *op, const struct objec
 	return op_update(op, take(d));
 }
 
-void handle_scale(struct call *c)
+void write_scale(struct admit *a, struct call *c)
 {
 	const struct route *r = &c->route;
-	autoptr(object) o = object_ref(find_object(c->s, r->kind, r->ns, r->name));
+	autoptr(object) o = object_ref(objects_find(a->objects, r->kind, r->ns, r->name));
 	autoptr(json_doc) seen = NULL;
 	autoptr(json_doc) d = NULL;
 	autoop op = { 0 };
-	struct err *e = op_of_call(c, &op);
+	struct err *e = write_begin(a, c, &op);
 
 	if (!e && !o)
 		e = err_absent(r->kind, r->name);
 	if (!e && r->verb != VERB_GET)
-		e = write_scale(c, &op, o);
+		e = set_scale(c, &op, o);
 	if (!e)
 		e = view(r->kind, op.result ? op.result : o, &seen);
 	if (e) {
-		finish_write(c, &op, STATUS_OK, e);
+		write_finish(c, &op, STATUS_OK, e);
 		return;
 	}
 	d = scale_of(json_root(seen));
