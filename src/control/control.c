@@ -19,7 +19,7 @@
  * run later in the same turn of the loop. Nothing runs before every watch has told what existed.
  */
 enum {
-	CHORES_TURN_MS = 5, /* of a turn of the loop */
+	CHORES_TURN_MS = 10, /* of a turn of the loop */
 };
 
 usec control_now(const struct control *c)
