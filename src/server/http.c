@@ -8,8 +8,8 @@
 #include "server/call/status.h"
 #include "server/http_priv.h"
 #include "server/pages/pages.h"
-#include "server/pods/pods.h"
 #include "server/read/read.h"
+#include "server/streams/streams.h"
 #include "server/watch/watch.h"
 #include "server/write/write.h"
 
@@ -82,22 +82,22 @@ static void on_token(struct front *f, struct call *c)
 
 static void on_log(struct front *f, struct call *c)
 {
-	pods_log(f->pods, c);
+	streams_log(f->streams, c);
 }
 
 static void on_exec(struct front *f, struct call *c)
 {
-	pods_exec(f->pods, c);
+	streams_exec(f->streams, c);
 }
 
 static void on_attach(struct front *f, struct call *c)
 {
-	pods_attach(f->pods, c);
+	streams_attach(f->streams, c);
 }
 
 static void on_forward(struct front *f, struct call *c)
 {
-	pods_forward(f->pods, c);
+	streams_forward(f->streams, c);
 }
 
 static void (*const sub_handlers[SUB_MAX_])(struct front *f, struct call *c) = {

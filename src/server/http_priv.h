@@ -7,7 +7,7 @@ struct admit;
 struct http_handler;
 struct objects;
 struct pages;
-struct pods;
+struct streams;
 struct tokens;
 struct waiters;
 struct watchers;
@@ -20,7 +20,7 @@ struct front {
 	struct admit *admit;
 	struct waiters *waiters;
 	struct watchers *watchers;
-	struct pods *pods;
+	struct streams *streams;
 	struct pages *pages;
 };
 extern const struct http_handler front_handler; /* its arg is a struct front */

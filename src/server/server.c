@@ -19,7 +19,7 @@
 #include "server/lock_priv.h"
 #include "server/objects/objects.h"
 #include "server/pages/pages.h"
-#include "server/pods/pods.h"
+#include "server/streams/streams.h"
 #include "server/watch/watch.h"
 #include "server/write/write.h"
 #include "store/store.h"
@@ -44,7 +44,7 @@ struct server {
 	struct tokens tokens;
 	struct waiters waiters;
 	struct watchers watchers;
-	struct pods pods;
+	struct streams streams;
 	struct pages pages;
 	struct front front;
 };
@@ -122,14 +122,14 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	locals_init(&s->locals, &s->admit, l);
 	waiters_init(&s->waiters, &s->objects, l);
 	watchers_init(&s->watchers, &s->objects, l);
-	pods_init(&s->pods, &s->objects, l);
+	streams_init(&s->streams, &s->objects, l);
 	s->front = (struct front){
 		.tokens = &s->tokens,
 		.objects = &s->objects,
 		.admit = &s->admit,
 		.waiters = &s->waiters,
 		.watchers = &s->watchers,
-		.pods = &s->pods,
+		.streams = &s->streams,
 		.pages = &s->pages,
 	};
 	return s;
@@ -201,7 +201,7 @@ struct err *server_listen(struct server *s)
 
 void server_set_access(struct server *s, struct access *a)
 {
-	pods_set_access(&s->pods, a);
+	streams_set_access(&s->streams, a);
 }
 
 const char *server_address(const struct server *s)
@@ -232,7 +232,7 @@ void server_free(struct server *s)
 	waiters_done(&s->waiters);
 	http_server_free(s->http); /* its requests end, watches among them */
 	watchers_done(&s->watchers);
-	pods_cut(&s->pods);
+	streams_cut(&s->streams);
 	objects_done(&s->objects); /* commits; calls that wait for that are released */
 	tokens_done(&s->tokens);
 	pages_done(&s->pages);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pod_rig.h"
-#include "server/pods/pods_priv.h"
+#include "server/streams/streams_priv.h"
 #include "test.h"
 
 #define SUCCESS "{\"metadata\":{},\"status\":\"Success\"}"
@@ -178,9 +178,9 @@ TEST(a_client_that_leaves_ends_what_it_started)
 
 	pod_rig_init(&r);
 	ws_open(&r, EXEC "hang", V5);
-	eq_int(r.pods.n_streams, 1);
+	eq_int(r.pods.n_open, 1);
 	pod_rig_hang_up(&r);
-	until(&r, r.node.n_canceled == 1 && !r.pods.n_streams);
+	until(&r, r.node.n_canceled == 1 && !r.pods.n_open);
 	pod_rig_done(&r);
 }
 
@@ -190,7 +190,7 @@ TEST(a_server_that_ends_cuts_its_streams)
 
 	pod_rig_init(&r);
 	ws_open(&r, EXEC "hang", V5);
-	pods_cut(&r.pods);
+	streams_cut(&r.pods);
 	eq_int(r.node.n_canceled, 1);
 	pod_rig_done(&r);
 }
@@ -325,7 +325,7 @@ TEST(spdy_streams_carry_the_channels)
 	spdy_expect(&r, 7, "", true);
 	spdy_expect(&r, 1, "", true);
 	pod_rig_hang_up(&r);
-	until(&r, !r.pods.n_streams);
+	until(&r, !r.pods.n_open);
 	pod_rig_done(&r);
 }
 
@@ -378,7 +378,7 @@ TEST(spdy_data_before_its_time_ends_the_session)
 	spdy_put_data(&b, 1, false, "too early");
 	send_buf(&r, &b);
 	pod_rig_hang_up(&r);
-	until(&r, !r.pods.n_streams);
+	until(&r, !r.pods.n_open);
 	eq_int(r.node.n_started, 0);
 	pod_rig_done(&r);
 }

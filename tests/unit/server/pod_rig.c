@@ -12,7 +12,7 @@
 #include "net/http_server.h"
 #include "net/spdy_headers_priv.h"
 #include "net/stream.h"
-#include "server/pods/pods_priv.h"
+#include "server/streams/streams_priv.h"
 #include "store/store.h"
 #include "test.h"
 
@@ -277,16 +277,16 @@ static void on_head(void *arg, struct http_request *req)
 	works(route_read(c));
 	switch (subresource_find(c->route.kind, c->route.sub)) {
 	case SUB_LOG:
-		pods_log(&r->pods, c);
+		streams_log(&r->pods, c);
 		break;
 	case SUB_EXEC:
-		pods_exec(&r->pods, c);
+		streams_exec(&r->pods, c);
 		break;
 	case SUB_ATTACH:
-		pods_attach(&r->pods, c);
+		streams_attach(&r->pods, c);
 		break;
 	default:
-		pods_forward(&r->pods, c);
+		streams_forward(&r->pods, c);
 		break;
 	}
 }
@@ -328,7 +328,7 @@ void pod_rig_init(struct pod_rig *r)
 	works(loop_new(&r->l));
 	list_init(&r->node.runs);
 	r->node.l = r->l;
-	pods_init(&r->pods, &r->objects, r->l);
+	streams_init(&r->pods, &r->objects, r->l);
 	r->objects.kinds = r->calls.kinds = test_kinds();
 	r->objects.pod = kind_named("Pod");
 	works(store_open(r->l, &store, &r->objects.store));
@@ -352,8 +352,8 @@ void pod_rig_done(struct pod_rig *r)
 	struct run *run, *next;
 
 	http_server_free(r->http);
-	pods_cut(&r->pods);
-	eq_int(r->pods.n_streams, 0);
+	streams_cut(&r->pods);
+	eq_int(r->pods.n_open, 0);
 	pod_rig_hang_up(r);
 	for (int i = 0; i < 20; i++)
 		loop_turn(r->l, 0);

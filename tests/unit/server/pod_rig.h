@@ -11,7 +11,7 @@
 #include "loop/loop.h"
 #include "server/call/call.h"
 #include "server/objects/objects.h"
-#include "server/pods/pods.h"
+#include "server/streams/streams.h"
 
 /*
  * The streams of Pods on a loop: the real handlers behind a real HTTP server, one client that
@@ -41,7 +41,7 @@ struct pod_rig {
 	struct loop *l;
 	struct objects objects;
 	struct calls calls;
-	struct pods pods;
+	struct streams pods;
 	struct http_server *http;
 	struct node node;
 	int fd;

@@ -10,7 +10,7 @@
 #include "server/call/body.h"
 #include "server/call/call.h"
 #include "server/call/status.h"
-#include "server/pods/pods_priv.h"
+#include "server/streams/streams_priv.h"
 
 /*
  * exec and attach: a session of the node on one side, channels of the client on the other. Either
@@ -43,7 +43,7 @@ static const unsigned exec_next[EXEC_STATE_MAX_] = {
 
 struct exec {
 	struct pod_stream stream;
-	struct pods *pods;
+	struct streams *streams;
 	struct call *call; /* holds the strings of spec */
 	bool attach;
 	struct access_exec_spec spec;
@@ -166,7 +166,7 @@ static const struct access_events session_events = {
 
 static struct err *exec_start(struct exec *x)
 {
-	struct access *a = x->pods->access;
+	struct access *a = x->streams->access;
 	struct access_log_spec follow = { .to = x->spec.to, .follow = true, .tail = 0 };
 	struct err *e;
 
@@ -329,7 +329,7 @@ static struct err *exec_read(struct exec *x, struct upgrade *ret)
 {
 	struct err *e;
 
-	e = pod_target(x->pods, x->call, x->attach ? POD_USE_ATTACH : POD_USE_EXEC, &x->spec.to);
+	e = pod_target(x->streams, x->call, x->attach ? POD_USE_ATTACH : POD_USE_EXEC, &x->spec.to);
 	if (!e)
 		e = read_channels(x);
 	if (!e && !x->attach)
@@ -337,18 +337,18 @@ static struct err *exec_read(struct exec *x, struct upgrade *ret)
 	if (!e)
 		e = channels_offered(x->call, ret);
 	if (!e)
-		e = pod_stream_add(&x->stream, x->pods);
+		e = pod_stream_add(&x->stream, x->streams);
 	return e;
 }
 
-static void exec_handle(struct pods *ps, struct call *c, bool attach)
+static void exec_handle(struct streams *ps, struct call *c, bool attach)
 {
 	struct exec *x = xnew(struct exec);
 	struct upgrade u;
 	struct err *e;
 
 	x->stream.cut = exec_cut;
-	x->pods = ps;
+	x->streams = ps;
 	x->call = call_ref(c);
 	x->attach = attach;
 	e = exec_read(x, &u);
@@ -368,12 +368,12 @@ static void exec_handle(struct pods *ps, struct call *c, bool attach)
 		exec_free(x);
 }
 
-void pods_exec(struct pods *ps, struct call *c)
+void streams_exec(struct streams *ps, struct call *c)
 {
 	exec_handle(ps, c, false);
 }
 
-void pods_attach(struct pods *ps, struct call *c)
+void streams_attach(struct streams *ps, struct call *c)
 {
 	exec_handle(ps, c, true);
 }

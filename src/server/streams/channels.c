@@ -15,7 +15,7 @@
 #include "net/stream.h"
 #include "net/websocket.h"
 #include "server/call/call.h"
-#include "server/pods/pods_priv.h"
+#include "server/streams/streams_priv.h"
 
 /*
  * WebSocket: a message is one byte, the channel, and its data; from version 5 on, the bytes 255 and

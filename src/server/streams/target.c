@@ -8,7 +8,7 @@
 #include "server/call/call.h"
 #include "server/call/status.h"
 #include "server/objects/objects.h"
-#include "server/pods/pods_priv.h"
+#include "server/streams/streams_priv.h"
 
 /*
  * Which container of which Pod a call means, told from the stored object, so that a wrong name is
@@ -81,7 +81,7 @@ static struct err *check_phase(const struct object *pod, enum pod_use use)
 		       phase);
 }
 
-struct err *pod_target(const struct pods *ps, struct call *c, enum pod_use use,
+struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use use,
 		       struct access_target *ret)
 {
 	const struct objects *os = ps->objects;
@@ -110,43 +110,43 @@ struct err *pod_target(const struct pods *ps, struct call *c, enum pod_use use,
 
 /* Streams that outlive their request */
 
-struct err *pod_stream_add(struct pod_stream *p, struct pods *ps)
+struct err *pod_stream_add(struct pod_stream *p, struct streams *ps)
 {
-	if (ps->n_streams >= STREAMS_MAX)
+	if (ps->n_open >= STREAMS_MAX)
 		return err_new(ERR_EXHAUSTED, "%d streams into pods are open, which is the limit",
 			       STREAMS_MAX);
-	list_add_tail(&ps->streams, &p->link);
-	ps->n_streams++;
-	p->pods = ps;
+	list_add_tail(&ps->open, &p->link);
+	ps->n_open++;
+	p->streams = ps;
 	return NULL;
 }
 
 void pod_stream_del(struct pod_stream *p)
 {
-	if (!p->pods)
+	if (!p->streams)
 		return;
 	list_del(&p->link);
-	p->pods->n_streams--;
-	p->pods = NULL;
+	p->streams->n_open--;
+	p->streams = NULL;
 }
 
-void pods_init(struct pods *ps, const struct objects *objects, struct loop *l)
+void streams_init(struct streams *ps, const struct objects *objects, struct loop *l)
 {
-	*ps = (struct pods){ .objects = objects, .loop = l };
-	list_init(&ps->streams);
+	*ps = (struct streams){ .objects = objects, .loop = l };
+	list_init(&ps->open);
 }
 
-void pods_set_access(struct pods *ps, struct access *a)
+void streams_set_access(struct streams *ps, struct access *a)
 {
 	if (a != ps->access)
-		pods_cut(ps); /* they are sessions of the old one */
+		streams_cut(ps); /* they are sessions of the old one */
 	ps->access = a;
 }
 
-void pods_cut(struct pods *ps)
+void streams_cut(struct streams *ps)
 {
 	struct pod_stream *p, *next;
 
-	list_each_safe(p, next, &ps->streams, link)
+	list_each_safe(p, next, &ps->open, link)
 		p->cut(p);
 }

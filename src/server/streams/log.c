@@ -6,7 +6,7 @@
 #include "server/call/body.h"
 #include "server/call/call.h"
 #include "server/call/status.h"
-#include "server/pods/pods_priv.h"
+#include "server/streams/streams_priv.h"
 
 /*
  * The log of a container as plain text, in pieces as the node reads them. The head of the answer
@@ -136,7 +136,8 @@ static struct err *read_options(struct call *c, struct access_log_spec *s)
 	return e;
 }
 
-static struct err *open_log(struct pods *ps, struct log_reader *r, const struct access_log_spec *s)
+static struct err *open_log(struct streams *ps, struct log_reader *r,
+			    const struct access_log_spec *s)
 {
 	struct err *e = pod_stream_add(&r->stream, ps);
 
@@ -150,7 +151,7 @@ static struct err *open_log(struct pods *ps, struct log_reader *r, const struct 
 	return e;
 }
 
-void pods_log(struct pods *ps, struct call *c)
+void streams_log(struct streams *ps, struct call *c)
 {
 	struct log_reader *r;
 	struct access_log_spec s = { 0 };

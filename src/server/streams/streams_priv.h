@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "client/access.h"
-#include "server/pods/pods.h"
+#include "server/streams/streams.h"
 
 struct call;
 struct conn;
@@ -27,17 +27,17 @@ enum pod_use {
  * container that it does not have, several to choose from, or a Pod that is over;
  * ERR_UNAVAILABLE: no node.
  */
-must_use struct err *pod_target(const struct pods *ps, struct call *c, enum pod_use use,
+must_use struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use use,
 				struct access_target *ret);
 
 struct pod_stream {
 	struct list link;
-	struct pods *pods; /* NULL: not in the list */
+	struct streams *streams; /* NULL: not in the list */
 	/* Ends what was started, and the connection; leaves the list. */
 	void (*cut)(struct pod_stream *p);
 };
 /* ERR_EXHAUSTED: too many are open. */
-must_use struct err *pod_stream_add(struct pod_stream *p, struct pods *ps);
+must_use struct err *pod_stream_add(struct pod_stream *p, struct streams *ps);
 void pod_stream_del(struct pod_stream *p);
 
 /*
