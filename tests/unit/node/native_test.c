@@ -79,17 +79,23 @@ static void stop_runtime(struct host *h)
 	h->rt = NULL;
 }
 
+static bool have_init(void)
+{
+	autofree char *init = beside("../../../cay-init");
+
+	return !access(init, X_OK);
+}
+
 static bool open_host(struct host *h)
 {
 	char path[] = "/tmp/cay-native-XXXXXX";
 	autofree char *run = NULL, *images = NULL, *parent = NULL;
-	autofree char *init = beside("../../../cay-init");
 
 	if (geteuid() != 0) {
 		skip_because("needs root: sandboxes are made of namespaces and control groups");
 		return false;
 	}
-	if (access(init, X_OK) < 0) {
+	if (!have_init()) {
 		skip_because("needs cay-init, which builds with sanitizers do not have");
 		return false;
 	}
