@@ -112,9 +112,12 @@ static struct err *find_type(const char *name, enum message_type *ret)
 /* A reader may use every string without looking. */
 static struct err *check_strings(const struct record_field *fields, const char *at)
 {
-	for (const struct record_field *f = fields; f->name; f++)
-		if (f->type == RECORD_STR && !*(const char *const *)(at + f->at))
+	for (const struct record_field *f = fields; f->name; f++) {
+		const void *member = at + f->at;
+
+		if (f->type == RECORD_STR && !*(const char *const *)member)
 			return err_new(ERR_MALFORMED, "launcher message has no \"%s\"", f->name);
+	}
 	return NULL;
 }
 

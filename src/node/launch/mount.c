@@ -68,7 +68,7 @@ static struct err *make_target(int root, const char *path, bool file)
 	struct err *e;
 
 	if (!slash || !slash[1])
-		return err_new(ERR_INVALID, "make mount target %s", path);
+		return err_new(ERR_INVALID, "mount target %s ends with a slash", path);
 	*slash = '\0';
 	e = root_open_target(root, *parent ? parent : "/", false, &dir);
 	if (e)

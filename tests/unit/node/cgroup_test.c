@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/host/cgroup.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/str.h"
@@ -31,6 +33,28 @@ TEST(a_number_given_back_is_the_last_to_come_again)
 	is_false(numbers_take(s, &v));
 }
 
+/* What the kernel has of the limits in one directory, if its hierarchy has the controller. */
+static void check_limits(void *arg, unused const char *name, const char *path)
+{
+	static const struct {
+		const char *file, *text;
+	} rows[] = {
+		{ "memory.max", "67108864\n" },  { "memory.limit_in_bytes", "67108864\n" },
+		{ "cpu.max", "50000 100000\n" }, { "cpu.cfs_quota_us", "50000\n" },
+		{ "cpu.shares", "102\n" },       { "pids.max", "10\n" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *file = xasprintf("%s/%s", path, rows[i].file), *text = NULL;
+
+		if (access(file, F_OK) < 0)
+			continue;
+		works(file_read(AT_FDCWD, file, 4096, &text, NULL));
+		eq_str(text, rows[i].text);
+		++*(int *)arg;
+	}
+}
+
 static void on_again(void *arg)
 {
 	*(bool *)arg = true;
@@ -43,6 +67,7 @@ TEST(a_control_group_is_made_removed_and_waited_for)
 	struct cgroup_wait_spec spec = { .again = on_again };
 	struct cgroup_wait *w;
 	bool again = false;
+	int checked = 0;
 	char parent[16] = "cay-test-";
 
 	if (geteuid() != 0) {
@@ -56,6 +81,8 @@ TEST(a_control_group_is_made_removed_and_waited_for)
 		c, "one",
 		&(struct cgroup_limits){
 			.memory = 64 << 20, .cpu_milli = 500, .cpu_share = 100, .pids = 10 }));
+	cgroups_each(c, check_limits, &checked);
+	is_true(checked > 0 || !cgroups_have(c));
 	is_false(cgroup_populated(c, "one"));
 	events = cgroup_events_path(c, "one");
 	is_true(!events || str_ends(events, "/one/cgroup.events"));

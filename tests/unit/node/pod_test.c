@@ -391,12 +391,14 @@ TEST(nothing_is_stopped_before_the_deletion_is_durable)
 
 	rig_open(&r);
 	run(&r, "p", ONE);
-	pod_delete(&r, "p", 20); /* the store's thread has not written it yet, or just so */
-	if (!fake_last(&r.rt)->last_signal) {
-		step(&r, 60000);
-		is_false(fake_last(&r.rt)->killed && !fake_last(&r.rt)->last_signal);
-	}
-	until(&r, fake_last(&r.rt)->last_signal == SIGTERM);
+	r.proxy.hold_syncs = true;
+	pod_delete(&r, "p", 20);
+	step(&r, 60000);
+	eq_int(fake_last(&r.rt)->last_signal, 0);
+	is_false(fake_last(&r.rt)->killed);
+	proxy_let_go(&r.proxy);
+	turn(&r);
+	eq_int(fake_last(&r.rt)->last_signal, SIGTERM);
 	rig_done(&r);
 }
 
@@ -457,18 +459,58 @@ TEST(stopping_the_node_ends_its_pods_and_keeps_their_objects)
 TEST(a_status_is_written_only_when_it_differs)
 {
 	struct rig r;
-	uint64_t before;
+	unsigned before;
 
 	rig_open(&r);
-	run(&r, "p", ONE);
-	step(&r, 1000);
-	(void)count_events(&r, "");
-	before = rev(&r);
+	pod_create(&r, "p",
+		   "'containers':[{'name':'a','image':'img'},{'name':'b','image':'other'}]");
+	fake_start(fake_last(&r.rt));
+	turn(&r);
+	before = r.proxy.n_patches;
+	is_true(before > 0);
 	for (int i = 0; i < 5; i++) {
-		pods_images_changed(r.pods);
-		step(&r, 60000);
+		pods_images_changed(r.pods); /* a pass, because b waits */
+		step(&r, 1000);
 	}
-	eq_int(rev(&r), before);
+	eq_int(r.proxy.n_patches, before);
+	rig_done(&r);
+}
+
+TEST(what_happens_during_a_report_is_reported_after_it)
+{
+	struct rig r;
+
+	rig_open(&r);
+	pod_create(&r, "p", NEVER);
+	r.proxy.hold_patches = true;
+	fake_start(fake_last(&r.rt));
+	turn(&r);
+	eq_int(r.proxy.n_patches, 1);
+	fake_exit(fake_last(&r.rt), 0);
+	turn(&r);
+	eq_int(r.proxy.n_patches, 1);
+	proxy_let_go(&r.proxy);
+	turn(&r);
+	eq_int(r.proxy.n_patches, 2);
+	eq_str(told(&r, "p", "phase"), "Succeeded");
+	rig_done(&r);
+}
+
+TEST(a_report_that_fails_is_tried_again_after_a_second)
+{
+	struct rig r;
+
+	rig_open(&r);
+	pod_create(&r, "p", ONE);
+	r.proxy.patches_fail = true;
+	fake_start(fake_last(&r.rt));
+	turn(&r);
+	eq_int(r.proxy.n_patches, 1);
+	step(&r, 1001);
+	eq_int(r.proxy.n_patches, 2);
+	r.proxy.patches_fail = false;
+	step(&r, 1001);
+	eq_str(ready_of(&r, "p"), "True");
 	rig_done(&r);
 }
 

@@ -84,7 +84,8 @@ void rig_start(struct rig *r)
 	static const struct probe_ops fake_tries = { .start = try_start, .stop = try_stop };
 	const struct pods_spec spec = {
 		.loop = r->loop,
-		.client = r->theirs = server_client(r->server, "system:node:test"),
+		.client = r->theirs =
+			proxy_client(&r->proxy, server_client(r->server, "system:node:test")),
 		.runtime = &r->rt.rt,
 		.find_image = find_image,
 		.images = r,

@@ -6,6 +6,7 @@
 #include "fake_runtime.h"
 #include "json/json.h"
 #include "node/pod/pod.h"
+#include "proxy.h"
 #include "test.h"
 
 struct loop;
@@ -20,7 +21,8 @@ struct rig {
 	struct loop *loop;
 	struct server *server;
 	struct client *client; /* the test's own */
-	struct client *theirs; /* the node's */
+	struct client *theirs; /* the node's, behind the proxy */
+	struct proxy proxy;
 	struct fake_runtime rt;
 	struct pods *pods;
 	bool no_image; /* "img" is not there */
