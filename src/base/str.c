@@ -84,8 +84,9 @@ struct span span_cut(struct span s, char sep, struct span *rest)
 }
 
 /*
- * The length of the sequence that a lead byte begins, and the bounds of the byte after it: they
- * keep out overlong forms, surrogates and everything above U+10FFFF. Later bytes are 80 to BF.
+ * The length of the sequence that a lead byte begins, and the bounds of the byte after it. The
+ * bounds rule out overlong forms, surrogates and everything above U+10FFFF. Later bytes are 80 to
+ * BF.
  */
 static unsigned sequence(unsigned char lead, unsigned char *ret_min, unsigned char *ret_max)
 {
