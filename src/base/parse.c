@@ -62,8 +62,8 @@ struct err *parse_bool(const char *s, bool *ret)
 static uint64_t take_unit(const char **at)
 {
 	static const struct {
-		const char *name; /* a unit that begins with another unit's name comes before that
-				     one */
+		/* If one name begins with another, the longer one comes first. */
+		const char *name;
 		uint64_t us;
 	} units[] = {
 		{ "ms", 1000 },   { "us", 1 },           { "\xc2\xb5s", 1 },

@@ -14,8 +14,7 @@ void random_bytes(void *p, size_t len)
 		ssize_t n = getrandom(at, len, 0);
 
 		if (n < 0 && errno != EINTR)
-			abort(); /* without the kernel's random numbers, nothing we do would be safe
-				  */
+			abort(); /* nothing we do would be safe without random numbers */
 		if (n > 0) {
 			at += n;
 			len -= (size_t)n;

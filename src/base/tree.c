@@ -71,8 +71,7 @@ static struct node *search(const struct tree *t, const char *key, bool after, st
 			int order = strcmp(next->key, key);
 
 			if (order > 0 || (order == 0 && !after)) {
-				checked = next; /* seen again one level down: no need to compare it
-						   twice */
+				checked = next; /* seen again one level down: already compared */
 				break;
 			}
 			at = next;

@@ -15,8 +15,7 @@ static char *write_text(const struct json *v, yyjson_write_flag how, size_t *ret
 	text = yyjson_mut_val_write_opts(
 		v ? val_of(v) : &none, how | YYJSON_WRITE_INF_AND_NAN_AS_NULL, NULL, ret_len, &why);
 	if (!text)
-		abort(); /* strings were made valid when they entered the tree, so we are out of
-			    memory */
+		abort(); /* out of memory: strings were made valid on entry */
 	return text;
 }
 
