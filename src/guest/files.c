@@ -161,7 +161,7 @@ static void download_send(struct http_request *r, const char *path, int fd, cons
 	if (kind == RANGE_OUTSIDE) {
 		(void)snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)size);
 		http_headers_add(&h, "Content-Range", text);
-		http_respond(r, 416, &h, NULL, "", 0);
+		http_respond(r, 416, &h, (struct http_body){ 0 });
 		(void)close(fd);
 	} else {
 		if (kind == RANGE_PART) {

@@ -12,7 +12,8 @@ enum {
 
 void reply_json(struct http_request *r, int status, struct buf *body)
 {
-	http_respond(r, status, NULL, "application/json", buf_str(body), body->len);
+	http_respond(r, status, NULL,
+		     (struct http_body){ "application/json", buf_str(body), body->len });
 }
 
 void reply_message(struct http_request *r, int status, const char *fmt, ...)

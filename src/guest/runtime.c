@@ -48,7 +48,8 @@ static void health_serve(unused struct rt *rt, struct http_request *r, unused co
 {
 	static const char body[] = "{\"status\":\"ok\",\"message\":\"Sandbox Runtime is active.\"}";
 
-	http_respond(r, 200, NULL, "application/json", body, sizeof(body) - 1);
+	http_respond(r, 200, NULL,
+		     (struct http_body){ "application/json", body, sizeof(body) - 1 });
 }
 
 static const struct route {
@@ -88,7 +89,7 @@ static void reply_detail(struct http_request *r, int status, const char *allow, 
 
 	if (allow)
 		http_headers_add(&h, "Allow", allow);
-	http_respond(r, status, &h, "application/json", body, strlen(body));
+	http_respond(r, status, &h, (struct http_body){ "application/json", body, strlen(body) });
 	http_headers_done(&h);
 }
 

@@ -534,7 +534,8 @@ TEST(a_peer_that_asks_and_never_reads_gets_no_more_work_done)
 		n++;
 		loop_turn(s.l, 0);
 		if (s.held)
-			http_respond(s.held, 200, NULL, "text/plain", body, 600 * 1024);
+			http_respond(s.held, 200, NULL,
+				     (struct http_body){ "text/plain", body, 600 * 1024 });
 		loop_turn(s.l, 0);
 	}
 	is_true(s.n_heads < 100);
