@@ -132,7 +132,8 @@ void wait_ready(struct call *c, struct object *o, uint64_t wait_s)
 	w->call = call_ref(c);
 	w->last = object_ref(o);
 	list_add_tail(&c->s->waiters, &w->link);
-	e = store_watch_new(c->s->store, key, o->rev - 1, on_wake, w, &w->watch);
+	e = store_watch_new(c->s->store, key, o->rev - 1, (struct store_wake){ on_wake, w },
+			    &w->watch);
 	if (e) {
 		answer(w, e);
 		return;

@@ -321,8 +321,8 @@ static struct err *watcher_new(struct call *c, struct filter *f, const struct be
 	if (!e)
 		e = read_timeout(c, &timeout_s);
 	if (!e)
-		e = too_old(store_watch_new(c->s->store, buf_head(&f->prefix), b->from, on_wake, w,
-					    &w->watch),
+		e = too_old(store_watch_new(c->s->store, buf_head(&f->prefix), b->from,
+					    (struct store_wake){ on_wake, w }, &w->watch),
 			    c->s, b->from);
 	if (!e)
 		e = count_watch(c);
