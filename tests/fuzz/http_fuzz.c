@@ -12,8 +12,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /*
- * Bytes to the HTTP server over a socket pair, in two pieces: the first byte says where the second
- * begins. Every request must end exactly once, whatever came.
+ * Sends the input to the HTTP server over a socket pair in two pieces: the first byte says where
+ * the second begins. Every request must end exactly once, whatever was sent.
  */
 static struct loop *loop;
 static struct http_server *server;

@@ -7,7 +7,7 @@ static void count_wakes(void *arg)
 	(*(int *)arg)++;
 }
 
-/* "+a ~a -b " for the events that a watch has to tell now. */
+/* "+a ~a -b " for the events that a watch has to report now. */
 static char *told(struct store_watch *w)
 {
 	static const char signs[STORE_EVENT_TYPE_MAX_] = { '+', '~', '-' };
@@ -30,7 +30,7 @@ static char *told(struct store_watch *w)
 		free(told_);           \
 	} while (0)
 
-TEST(a_watch_tells_committed_events_of_its_prefix_in_order)
+TEST(a_watch_reports_committed_events_of_its_prefix_in_order)
 {
 	struct store_watch *all, *one;
 	int n_all = 0, n_one = 0;
@@ -183,7 +183,7 @@ static void note_change(void *arg, const struct store_event *ev)
 	buf_printf(arg, "%d%s%s ", (int)ev->type, ev->entry->key, ev->prev ? "'" : "");
 }
 
-TEST(the_change_hook_sees_writes_at_once)
+TEST(a_follower_sees_writes_at_once)
 {
 	struct buf b = { 0 };
 	struct fixture f;
