@@ -23,8 +23,8 @@ struct err *file_read(int dirfd, const char *path, size_t max, char **ret, size_
 		 * Read one byte more than is allowed, to tell a file of exactly max bytes from a
 		 * longer one.
 		 */
-		size_t room = MIN(max + 1 - b.len, (size_t)64 * 1024);
-		ssize_t n = read(fd, buf_reserve(&b, room), room);
+		size_t space = MIN(max + 1 - b.len, (size_t)64 * 1024);
+		ssize_t n = read(fd, buf_reserve(&b, space), space);
 
 		if (n < 0 && errno == EINTR)
 			continue;

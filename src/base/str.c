@@ -101,12 +101,12 @@ static unsigned sequence(unsigned char lead, unsigned char *ret_min, unsigned ch
 	return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
 }
 
-static unsigned char_len(const unsigned char *p, size_t room)
+static unsigned char_len(const unsigned char *p, size_t space)
 {
 	unsigned char min, max;
 	unsigned n = sequence(p[0], &min, &max);
 
-	if (!n || n > room || (n > 1 && (p[1] < min || p[1] > max)))
+	if (!n || n > space || (n > 1 && (p[1] < min || p[1] > max)))
 		return 0;
 	for (unsigned i = 2; i < n; i++)
 		if (p[i] < 0x80 || p[i] > 0xbf)

@@ -88,13 +88,13 @@ void cri_log_feed(struct cri_log *log, enum log_source source, const char *data,
 	struct buf *b = &log->line[source];
 
 	while (len) {
-		size_t room = MIN(len, LOG_LINE - b->len);
-		const char *nl = memchr(data, '\n', room);
-		size_t n = nl ? (size_t)(nl - data) : room;
+		size_t space = MIN(len, LOG_LINE - b->len);
+		const char *nl = memchr(data, '\n', space);
+		size_t n = nl ? (size_t)(nl - data) : space;
 
 		if (nl)
 			put(log, source, 'F', data, n);
-		else if (room < len || b->len + n == LOG_LINE)
+		else if (space < len || b->len + n == LOG_LINE)
 			put(log, source, 'P', data, n);
 		else
 			buf_add(b, data, n);

@@ -59,8 +59,8 @@ static void execution_free(struct execution *x)
 static void capture_add(struct capture *c, const char *data, size_t len)
 {
 	struct rt *rt = c->x->rt;
-	size_t room = MIN(RT_CAPTURE_MAX - c->text.len, RT_CAPTURE_ALL - rt->captured);
-	size_t n = MIN(len, room);
+	size_t space = MIN(RT_CAPTURE_MAX - c->text.len, RT_CAPTURE_ALL - rt->captured);
+	size_t n = MIN(len, space);
 
 	buf_add(&c->text, data, n);
 	rt->captured += n;

@@ -3,9 +3,7 @@
 
 #include "guest/runtime_priv.h"
 
-/*
- * Length of the UTF-8 sequence at p, or 0 if there is none: overlong forms and surrogates are not.
- */
+/* Length of the UTF-8 sequence at p; 0 if there is none, or it is overlong or a surrogate. */
 static size_t sequence(const unsigned char *p, size_t len)
 {
 	uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 }, c;

@@ -232,7 +232,7 @@ static void grant(struct session *s)
 void session_settle(struct session *s)
 {
 	struct link *l = s->link;
-	bool room = s->credit > 0 && !link_full(l);
+	bool space = s->credit > 0 && !link_full(l);
 
 	if (done(s)) {
 		wire_put_exited(link_out(l), s->id, s->dial ? 0 : status_code(s->status),
@@ -244,7 +244,7 @@ void session_settle(struct session *s)
 	grant(s);
 	for (int i = 0; i < SESSION_OUTS; i++)
 		if (s->out[i].watch)
-			watch_want(s->out[i].watch, room && !s->connecting ? WATCH_READ : 0);
+			watch_want(s->out[i].watch, space && !s->connecting ? WATCH_READ : 0);
 	if (s->in_watch)
 		watch_want(s->in_watch, s->connecting || s->input.len ? WATCH_WRITE : 0);
 	link_kick(l);

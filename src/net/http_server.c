@@ -20,10 +20,10 @@ enum {
 /* The only place that decides whether we poll for new connections. */
 static void server_poll(struct http_server *s)
 {
-	bool room = s->n_conns < s->spec.limits.max_conns || !list_empty(&s->idle);
+	bool space = s->n_conns < s->spec.limits.max_conns || !list_empty(&s->idle);
 
 	if (s->watch)
-		watch_want(s->watch, room && !timer_armed(s->retry) ? WATCH_READ : 0);
+		watch_want(s->watch, space && !timer_armed(s->retry) ? WATCH_READ : 0);
 }
 
 static void server_retry(void *arg)

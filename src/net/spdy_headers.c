@@ -168,13 +168,13 @@ static bool unzip(struct spdy_zip *z, const void *p, size_t len, struct buf *to)
 	z->in.next_in = (Bytef *)p;
 	z->in.avail_in = (uInt)len;
 	do {
-		size_t room = MIN((size_t)4096, BLOCK_MAX - to->len);
+		size_t space = MIN((size_t)4096, BLOCK_MAX - to->len);
 
-		z->in.next_out = (Bytef *)buf_reserve(to, room);
-		z->in.avail_out = (uInt)room;
-		if (!room || !inflate_some(&z->in))
+		z->in.next_out = (Bytef *)buf_reserve(to, space);
+		z->in.avail_out = (uInt)space;
+		if (!space || !inflate_some(&z->in))
 			return false;
-		buf_wrote(to, room - z->in.avail_out);
+		buf_wrote(to, space - z->in.avail_out);
 	} while (z->in.avail_in || !z->in.avail_out);
 	return true;
 }

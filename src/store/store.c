@@ -116,7 +116,7 @@ static void drop_oldest(struct store *s)
 }
 
 /* Events that are not committed yet are never dropped: the ring grows instead. */
-static void make_room(struct store *s)
+static void make_space(struct store *s)
 {
 	struct store_event *ring;
 	size_t cap = s->ring_cap;
@@ -162,7 +162,7 @@ static void record(struct store *s, enum store_event_type type, struct store_ent
 	struct store_event ev = { .type = type, .entry = entry, .prev = prev };
 	struct store_hook *h;
 
-	make_room(s);
+	make_space(s);
 	s->rev = entry->rev;
 	*store_slot(s, s->rev) = ev;
 	s->history_bytes += event_bytes(&ev);
