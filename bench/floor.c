@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * floor: what this machine can do at best, so that our own figures can be read as ratios.
+ * floor: the best that this machine can do, so that our own figures can be read as ratios.
  *
- *   tls       one request and answer of 1 KiB and 2 KiB over a kept TLS connection on loopback,
- * blocking sockets fdatasync append 4 KiB to a file and fdatasync it launch    a process in seven
- * new namespaces with an overlay root, a pids and memory cgroup, pivot_root, exec of a static
- *             program, and its exit
- *   exec      a resident process in such namespaces starts that program on request and reports its
- * exit
+ *   tls        a request of 1 KiB and an answer of 2 KiB over an open TLS connection on loopback,
+ *              with blocking sockets
+ *   fdatasync  append 4 KiB to a file and fdatasync it
+ *   launch     a process in seven new namespaces with an overlay root, pids and memory cgroups,
+ *              pivot_root, exec of a static program, and its exit
+ *   exec       a resident process in such namespaces starts that program on request and reports
+ *              its exit
  *
- * Nothing here is Cay's code: it is the plainest way to do each step. Prints JSON. Needs root for
- * launch and exec; without, these are left out.
+ * Nothing here is Cay's code: it is the plainest way to do each step. The result is printed as
+ * JSON. launch and exec need root and are left out without it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -63,7 +64,7 @@ static void report(const char *name, double *us, int n, bool last)
 	       name, us[n / 2], us[n * 99 / 100], us[0], n, last ? "" : ",");
 }
 
-/* A throw-away certificate for the TLS round trip. */
+/* A throwaway certificate for the TLS round trip. */
 static void make_cert(SSL_CTX *ctx)
 {
 	EVP_PKEY *key = EVP_EC_gen("P-256");
@@ -176,7 +177,7 @@ static void measure_fdatasync(const char *dir, int n, bool last)
 	}
 	report("fdatasync", us, n, last);
 	close(fd);
-	(void)unlinkat(dirfd, "floor.tmp", 0); /* a temporary file of ours */
+	(void)unlinkat(dirfd, "floor.tmp", 0); /* our own temporary file */
 	close(dirfd);
 	free(us);
 }
@@ -191,12 +192,12 @@ static void put(const char *path, const char *text)
 }
 
 struct launch {
-	char dir[256];        /* lower, upper, work, root below it */
-	char cgroups[2][256]; /* "" when the host has no such hierarchy */
+	char dir[256];        /* contains lower, upper, work and root */
+	char cgroups[2][256]; /* "" if the host has no such hierarchy */
 	const char *program;
 };
 
-/* In the child: walls, root, program. go is readable once the id maps are written. */
+/* Runs in the child: walls, root, program. go becomes readable once the id maps are written. */
 static void enter(const struct launch *l, int go)
 {
 	char opts[1024], c;
@@ -227,7 +228,7 @@ static void write_maps(pid_t pid)
 	put(path, "0 0 65536");
 }
 
-/* Starts a child in all namespaces and the cgroups; body runs there. */
+/* Starts a child in all namespaces and cgroups; body runs there. */
 static pid_t launch(const struct launch *l, void (*body)(const struct launch *l, int fd), int fd)
 {
 	int go[2];
@@ -261,13 +262,16 @@ static void become_program(const struct launch *l, int fd)
 	die(l->program);
 }
 
-/* A resident first process: a byte in, the program started and reaped, its code out. */
+/*
+ * The resident first process: for each byte it reads, it starts and reaps the program and writes
+ * its exit code.
+ */
 static void serve_exec(const struct launch *l, int fd)
 {
 	char c;
 
 	while (read(fd, &c, 1) == 1) {
-		/* The fastest way to start a program is what a floor is about. */
+		/* A floor is about the fastest way to start a program. */
 		pid_t pid = vfork(); /* NOLINT(*vfork,bugprone-unsafe-functions) */
 		int status;
 
@@ -304,7 +308,7 @@ static void remove_cgroup(const char *procs, const char *controller)
 	put(path, "0");
 	(void)snprintf(path, sizeof(path), "%.*s", (int)(strlen(procs) - strlen("/cgroup.procs")),
 		       procs);
-	(void)rmdir(path); /* empty, as we just left it */
+	(void)rmdir(path); /* empty, as we left it */
 }
 
 static bool prepare_launch(struct launch *l, const char *dir)
@@ -333,7 +337,7 @@ static void finish_launch(const struct launch *l)
 	remove_cgroup(l->cgroups[1], "memory");
 	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", l->dir);
 	if (system(cmd) != 0)
-		(void)fprintf(stderr, "floor: could not remove %s\n", l->dir);
+		(void)fprintf(stderr, "floor: %s was not removed\n", l->dir);
 }
 
 static void measure_launch(const struct launch *l, int n)
@@ -390,7 +394,7 @@ int main(int argc, char **argv)
 	if (n < 10 || argc > 3 || (argc > 1 && argv[1][0] == '-')) {
 		(void)fprintf(
 			stderr,
-			"usage: floor [DIR [RUNS]]: measures in DIR (default /tmp), at least 10 runs of each\n");
+			"usage: floor [DIR [RUNS]]: measures in DIR (default /tmp), with at least 10 runs of each\n");
 		return 2;
 	}
 	printf("{\n");
@@ -401,7 +405,7 @@ int main(int argc, char **argv)
 	} else {
 		(void)fprintf(
 			stderr,
-			"floor: launch and exec left out: they need root and /bin/busybox (busybox-static)\n");
+			"floor: launch and exec were left out: they need root and /bin/busybox (busybox-static)\n");
 	}
 	finish_launch(&l);
 	measure_fdatasync(dir, n, true);

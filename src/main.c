@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From argv to a role. This is the only file that knows every role: it puts the server, the
- * controllers, the node and the router of `cay serve` together, runs the controllers alone for `cay
- * controller`, and hands everything else to cli/.
+ * From argv to a role. This is the only file that knows every role: it assembles the server, the
+ * controllers, the node and the router for `cay serve`, runs the controllers alone for `cay
+ * controller`, and leaves everything else to cli/.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,62 +32,62 @@
 static const char *const log_levels[] = { "debug", "info", "warn", "error", NULL };
 static const char *const log_formats[] = { "text", "json", NULL };
 
-#define LOG_SETTINGS                                                   \
-	{ "log-level",                                                 \
-	  SETTING_CHOICE,                                              \
-	  "info",                                                      \
-	  "LEVEL",                                                     \
-	  "Least important line to write: debug, info, warn or error", \
-	  .choices = log_levels },                                     \
-		{ "log-format",                                        \
-		  SETTING_CHOICE,                                      \
-		  "text",                                              \
-		  "FORMAT",                                            \
-		  "How log lines look: text or json",                  \
-		  .choices = log_formats },                            \
-		{ "config", SETTING_TEXT, NULL, "FILE", "Read settings from this YAML file" }
+#define LOG_SETTINGS                                                  \
+	{ "log-level",                                                \
+	  SETTING_CHOICE,                                             \
+	  "info",                                                     \
+	  "LEVEL",                                                    \
+	  "Least severe messages to log: debug, info, warn or error", \
+	  .choices = log_levels },                                    \
+		{ "log-format",                                       \
+		  SETTING_CHOICE,                                     \
+		  "text",                                             \
+		  "FORMAT",                                           \
+		  "Format of the log: text or json",                  \
+		  .choices = log_formats },                           \
+		{ "config", SETTING_TEXT, NULL, "FILE", "YAML file to read settings from" }
 
 static const struct setting serve_settings[] = {
-	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "Where everything is kept" },
+	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "Directory for all state" },
 	{ "listen", SETTING_ADDRESS, "127.0.0.1:6443", "ADDR:PORT",
-	  "Where the Kubernetes API is served, with TLS" },
+	  "Address to serve the Kubernetes API on, with TLS" },
 	{ "router-listen", SETTING_ADDRESS, "127.0.0.1:8080", "ADDR:PORT",
-	  "Where HTTP requests into sandboxes come in" },
+	  "Address to accept HTTP requests to sandboxes on" },
 	{ "node-name", SETTING_TEXT, NULL, "NAME",
-	  "Name of this machine's Node object (its host name unless given)" },
+	  "Name of this machine's Node object (by default the host name)" },
 	{ "init", SETTING_TEXT, NULL, "FILE",
-	  "The cay-init program (beside this one, or in ../libexec/cay, unless given)" },
+	  "Path of cay-init (by default next to this program or in ../libexec/cay)" },
 	{ "network-pool", SETTING_INT, "16", "N",
-	  "Network namespaces kept ready for the next sandboxes", .min = 1, .max = 1024 },
+	  "Number of network namespaces to keep ready for new sandboxes", .min = 1, .max = 1024 },
 	{ "cluster-domain", SETTING_TEXT, "cluster.local", "NAME",
-	  "Domain of Services in status.serviceFQDN" },
+	  "Domain to use in status.serviceFQDN" },
 	{ "sandbox-warm-pool-rest", SETTING_DURATION, "25ms", "TIME",
 	  "How long a pool waits after a claim before it refills, so that claims go first" },
 	{ "tls-san", SETTING_TEXT, NULL, "NAME",
-	  "One more name or address for the server's certificate" },
+	  "Additional name or address to put into the server's certificate" },
 	{ "router-access-log", SETTING_BOOL, "false", NULL,
-	  "Write a log line for every request through the router" },
+	  "Log every request through the router" },
 	{ "stop-sandboxes", SETTING_BOOL, "false", NULL,
-	  "End all sandboxes on SIGTERM instead of leaving them running" },
+	  "Stop all sandboxes on SIGTERM instead of leaving them running" },
 	LOG_SETTINGS,
 	{ 0 },
 };
 
 static const struct setting controller_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
-	  "Cluster to serve ($KUBECONFIG or ~/.kube/config unless given)" },
+	  "Cluster to serve (by default the one in $KUBECONFIG or ~/.kube/config)" },
 	{ "cluster-domain", SETTING_TEXT, "cluster.local", "NAME",
-	  "Domain of Services in status.serviceFQDN" },
+	  "Domain to use in status.serviceFQDN" },
 	{ "sandbox-warm-pool-max-batch-size", SETTING_INT, "300", "N",
-	  "Most sandboxes a pool creates or deletes in one pass", .min = 1, .max = 100000 },
+	  "Most sandboxes that a pool creates or deletes in one pass", .min = 1, .max = 100000 },
 	{ "sandbox-warm-pool-readiness-grace-period", SETTING_DURATION, "5m", "TIME",
 	  "How long a pool member may take to become ready before it is replaced" },
 	{ "sandbox-warm-pool-rest", SETTING_DURATION, "25ms", "TIME",
 	  "How long a pool waits after a claim before it refills, so that claims go first" },
 	{ "disable-sandbox-events", SETTING_BOOL, "false", NULL,
-	  "Write no Events about Sandboxes" },
+	  "Do not write Events about Sandboxes" },
 	{ "disable-claim-events", SETTING_BOOL, "false", NULL,
-	  "Write no Events about SandboxClaims" },
+	  "Do not write Events about SandboxClaims" },
 	LOG_SETTINGS,
 	{ 0 },
 };
@@ -105,7 +105,10 @@ static void setup_log(const struct settings *s)
 									: LOG_FORMAT_TEXT);
 }
 
-/* One running `cay serve`, in the order in which its parts start; they end the other way round. */
+/*
+ * One running `cay serve`, in the order in which its parts are started; they are stopped in
+ * reverse.
+ */
 struct serve {
 	const struct settings *settings;
 	char *self, *init, *node_name;
@@ -159,9 +162,9 @@ static struct err *find_programs(struct serve *s)
 			s->init = take(path);
 	}
 	if (!s->init)
-		return err_new(ERR_NOT_FOUND, "find cay-init (looked %s %s); name it with --init",
-			       given ? "for" : "beside and in ../libexec/cay of",
-			       given ? given : s->self);
+		return err_new(
+			ERR_NOT_FOUND, "there is no executable cay-init %s %s; name it with --init",
+			given ? "at" : "next to or in ../libexec/cay of", given ? given : s->self);
 	return NULL;
 }
 
@@ -170,7 +173,7 @@ static void find_node_name(struct serve *s)
 	const char *given = settings_text(s->settings, "node-name");
 	char host[HOST_NAME_MAX + 1] = "cay";
 
-	(void)gethostname(host, sizeof(host) - 1); /* "cay" will do */
+	(void)gethostname(host, sizeof(host) - 1); /* on failure, "cay" is used */
 	s->node_name = xstrdup(str_or(given ? given : host, "cay"));
 }
 
@@ -371,7 +374,7 @@ static struct err *list_images(const char *data_dir, struct json_doc **ret)
 	return e;
 }
 
-/* objects is a list that grows by one object a row. */
+/* arg is a list, which grows by one object per row. */
 static void add_object(void *arg, const char *key unused, struct bytes *value)
 {
 	struct json_doc *objects = arg;
@@ -382,7 +385,7 @@ static void add_object(void *arg, const char *key unused, struct bytes *value)
 		json_push(objects, json_root(objects), json_copy(objects, json_root(doc)));
 }
 
-/* The objects as of the last commit, whether or not a server runs on the directory. */
+/* Uses the objects as of the last commit, whether or not a server is running on the directory. */
 static struct err *census(const char *data_dir, struct json_doc **ret, size_t *ret_orphans)
 {
 	autoptr(json_doc) objects = json_doc_new();
@@ -402,25 +405,26 @@ static int man_run(const struct command *c unused, const struct settings *settin
 
 static const struct command commands[] = {
 	{ "serve", "[flags]", "Run the whole system on this machine",
-	  "State is kept under --data-dir; the first start makes a certificate authority and DIR/admin.kubeconfig. SIGTERM stops the\n"
-	  "server and leaves the sandboxes running; the next start finds them again.",
+	  "State is kept under --data-dir; the first start creates a certificate authority and DIR/admin.kubeconfig. SIGTERM stops\n"
+	  "the daemon but leaves the sandboxes running; the next start finds them again.",
 	  serve_settings, serve_run },
 	{ "controller", "[flags]", "Run the controllers alone, against a Kubernetes cluster",
-	  "`cay manifests | kubectl apply -f -` prepares the cluster.", controller_settings,
+	  "Prepare the cluster with `cay manifests | kubectl apply -f -`.", controller_settings,
 	  controller_run },
 	{ "manifests", "[flags]",
-	  "Print the CRDs and rights that `cay controller` needs on a cluster", NULL,
+	  "Print the CRDs and access rights that `cay controller` needs in a cluster", NULL,
 	  manifests_settings, manifests_run },
 	{ "image", "ls | tag FROM TO | import PATH NAME | rm NAME",
-	  "Manage the images of a data directory",
-	  "`host` is this machine's /usr, read-only; `pause` is empty and idles. import takes a root file system as a directory or\n"
-	  "a tar archive. tag gives a local image any name, so that a manifest which names a registry works without one.",
+	  "Manage the images in a data directory",
+	  "The image `host` is this machine's /usr, read-only; `pause` is empty and idles. `import` takes a root file system as\n"
+	  "a directory or a tar archive. `tag` gives a local image another name, so that a manifest that names a registry works\n"
+	  "without one.",
 	  image_settings, image_run },
-	{ "census", "[flags]", "List what exists on this host for which object",
-	  "Exits with 1 when something has no living owner.", census_settings, census_run },
+	{ "census", "[flags]", "List what exists on this host, and for which object",
+	  "The exit status is 1 if something has no living owner.", census_settings, census_run },
 	{ "bench", "claim | floor [flags]",
-	  "Measure claims, cold starts and exec beside this machine's floors", NULL, bench_settings,
-	  bench_run },
+	  "Measure claims, cold starts and exec, next to this machine's floors", NULL,
+	  bench_settings, bench_run },
 	{ "version", "[flags]", "Print the version", NULL, version_settings, version_run },
 	{ "man", "", "Print the man page", NULL, no_settings, man_run, .hidden = true },
 	{ 0 },
@@ -439,7 +443,7 @@ int main(int argc, char **argv)
 {
 	if (argc > 1 && str_eq(argv[1], "launch"))
 		return launcher_main(argc - 1, argv + 1);
-	(void)signal(SIGPIPE, SIG_IGN); /* a peer that left shows as EPIPE */
+	(void)signal(SIGPIPE, SIG_IGN); /* writing to a peer that has left returns EPIPE */
 	cli_node = (struct cli_node_ops){
 		.image_tag = image_tag,
 		.image_import = image_import,

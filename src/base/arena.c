@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 /*
- * Blocks in a chain; the newest serves small requests from its front. What is larger than a quarter
- * of a block gets a block of its own, put behind the newest, so that the rest of that is not lost.
+ * An arena is a chain of blocks. Small requests are served from the newest block. A request for
+ * more than a quarter of a block gets a block of its own, linked in behind the newest, so that the
+ * space left in the newest is not lost.
  */
 enum {
 	FIRST_BLOCK = 1024,

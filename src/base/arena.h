@@ -7,8 +7,8 @@
 #include "base/mem.h"
 
 /*
- * An arena: memory that ends all at once. One for a request, a reconcile pass, a decoded object.
- * Nothing in it is freed alone. Not for use by two threads.
+ * An arena: memory that is freed all at once. There is one for each request, each pass and each
+ * decoded object. Nothing in it is freed alone. An arena must not be shared between threads.
  */
 struct arena;
 
@@ -17,7 +17,7 @@ void arena_free(struct arena *a);
 AUTOPTR(arena)
 
 void *arena_alloc(struct arena *a, size_t len);     /* zeroed, aligned for anything */
-char *arena_strdup(struct arena *a, const char *s); /* NULL gives NULL */
+char *arena_strdup(struct arena *a, const char *s); /* NULL if s is NULL */
 char *arena_strndup(struct arena *a, const char *s, size_t len);
 char *arena_printf(struct arena *a, const char *fmt, ...) printf_like(2, 3);
 #define arena_new_of(a, type)   ((type *)arena_alloc((a), sizeof(type)))

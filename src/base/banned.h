@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Included before everything else (-include base/banned.h): functions that have no place here
- * become compile errors. The system headers that declare them come first.
+ * Included before everything else (-include base/banned.h), this turns calls to functions that have
+ * no place here into compile errors. The system headers that declare them must come first.
  */
 #include <stdio.h>
 #include <stdlib.h>

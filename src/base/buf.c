@@ -13,7 +13,10 @@ void buf_done(struct buf *b)
 	*b = (struct buf){ 0 };
 }
 
-/* Room for len bytes and a NUL: by moving the bytes to the front if that does, else by growing. */
+/*
+ * Makes space for len bytes and a NUL: by moving the bytes to the front if that is enough,
+ * otherwise by growing.
+ */
 char *buf_reserve(struct buf *b, size_t len)
 {
 	size_t need, cap;

@@ -8,7 +8,8 @@
 struct buf;
 
 /*
- * Immutable bytes with a count (atomic): what threads and owners share. data is followed by a NUL.
+ * Immutable bytes with an atomic reference count, for sharing between threads and owners. A NUL
+ * follows data.
  */
 struct bytes {
 	_Atomic unsigned refs;
@@ -17,7 +18,7 @@ struct bytes {
 };
 
 struct bytes *bytes_new(const void *p, size_t len);
-struct bytes *bytes_from_buf(struct buf *b); /* copies, then empties b */
+struct bytes *bytes_from_buf(struct buf *b); /* copies b, then empties it */
 struct bytes *bytes_ref(struct bytes *b);
 void bytes_unref(struct bytes *b); /* NULL is fine */
 AUTOREF(bytes)

@@ -4,8 +4,8 @@
 #include <assert.h>
 
 /*
- * RFC 3339 by arithmetic alone: libc's calendar functions know about time zones, locales and
- * environment variables, none of which have a say here.
+ * RFC 3339 by arithmetic alone: libc's calendar functions depend on time zones, locales and
+ * environment variables, none of which matter here.
  */
 enum {
 	SECOND = 1000000,
@@ -32,10 +32,13 @@ usec clock_mono(void)
 
 struct civil {
 	int64_t year;
-	unsigned month, day; /* from 1 */
+	unsigned month, day; /* counted from 1 */
 };
 
-/* Years begin in March here: the leap day is the last of its year and months need no table. */
+/*
+ * Years begin in March here, so that the leap day is the last day of its year and months need no
+ * table.
+ */
 static int64_t days_from_civil(struct civil c)
 {
 	int64_t y = c.month <= 2 ? c.year - 1 : c.year;
@@ -66,7 +69,7 @@ static struct civil civil_from_days(int64_t days)
 	};
 }
 
-/* The text up to the seconds; *ret_micros is what is below them. */
+/* Formats the time down to the seconds; *ret_micros is the remaining fraction. */
 static int format_seconds(usec wall, char ret[CLOCK_TEXT_MAX], int64_t *ret_micros)
 {
 	int64_t micros = wall % SECOND, s = wall / SECOND, in_day, days;
@@ -96,7 +99,7 @@ static void format_with(usec wall, char ret[CLOCK_TEXT_MAX], const char *tail_fm
 
 	assert(len > 0 && len < CLOCK_TEXT_MAX);
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* three constants below */
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* one of the three constants below */
 	(void)snprintf(ret + len, (size_t)(CLOCK_TEXT_MAX - len), tail_fmt, (int)micros);
 #pragma GCC diagnostic pop
 }
@@ -116,7 +119,7 @@ void clock_format_nano(usec wall, char ret[CLOCK_TEXT_MAX])
 	format_with(wall, ret, ".%06d000Z");
 }
 
-/* Takes exactly n digits from *at. */
+/* Reads exactly n digits from *at and moves it past them. */
 static bool take_digits(const char **at, unsigned n, unsigned *ret)
 {
 	unsigned v = 0;
@@ -201,7 +204,7 @@ struct err *clock_parse(const char *text, usec *ret)
 
 	if (!take_date(&at, &days) || !take_char(&at, 'T', 't') || !take_time(&at, &micros) ||
 	    !take_offset(&at, &offset) || *at)
-		return err_new(ERR_MALFORMED, "read \"%.40s\" as a time of RFC 3339", text);
+		return err_new(ERR_MALFORMED, "\"%.40s\" is not an RFC 3339 time", text);
 	*ret = (days * DAY_S - offset) * SECOND + micros;
 	return NULL;
 }

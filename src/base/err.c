@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
-/* An error is one block: the code, the errno it came from, and the text behind them. */
+/* An error is one block: the code, the errno it came from, and then the text. */
 struct err {
 	enum err_code code;
 	int errnum;
@@ -34,7 +34,7 @@ static const char *const code_names[ERR_CODE_MAX_] = {
 	[ERR_INTERNAL] = "internal",
 };
 
-/* The text is fmt, and ": tail" behind it when there is a tail. */
+/* The text is fmt, followed by ": tail" if there is a tail. */
 static printf_like(3, 0) struct err *err_build(enum err_code code, const char *tail,
 					       const char *fmt, va_list ap)
 {

@@ -8,31 +8,33 @@
 #include "base/mem.h"
 
 /*
- * Errors: a code a program can act on and a text a person can read. NULL is success. The owner
- * returns, wraps, reports or frees an error exactly once.
+ * Errors: a code that a program can act on and a text that a person can read. NULL is success. The
+ * owner returns, wraps, reports or frees an error exactly once.
  *
- * The text begins with the verb of what was tried: "open image directory /x: No such file".
+ * The cause says what is wrong, with its value: "archive has more than 100000 entries". Each
+ * wrapper puts what was being done in front of it, as a verb phrase: "open image directory /x: No
+ * such file or directory".
  */
 enum err_code {
-	ERR_MALFORMED,       /* cannot be read at all: not JSON, not a number */
-	ERR_UNAUTHENTICATED, /* who are you */
+	ERR_MALFORMED,       /* cannot be parsed at all: not JSON, not a number */
+	ERR_UNAUTHENTICATED, /* the peer has not said who it is */
 	ERR_FORBIDDEN,
 	ERR_NOT_FOUND,
-	ERR_METHOD,       /* the thing exists, this verb on it does not */
-	ERR_UNACCEPTABLE, /* no representation that the peer accepts */
+	ERR_METHOD,       /* the thing exists but does not support this verb */
+	ERR_UNACCEPTABLE, /* there is no representation that the peer accepts */
 	ERR_EXISTS,
-	ERR_CONFLICT, /* it changed since you looked */
-	ERR_GONE,     /* a revision or stream that can never come back: start over */
+	ERR_CONFLICT, /* it has changed since the caller read it */
+	ERR_GONE,     /* a revision or stream that will never be available again: start over */
 	ERR_TOO_LARGE,
 	ERR_MEDIA_TYPE,
-	ERR_INVALID,   /* readable, but a field is wrong */
-	ERR_EXHAUSTED, /* a limit was reached; later may work */
+	ERR_INVALID,   /* well-formed, but a value is wrong */
+	ERR_EXHAUSTED, /* a limit was reached; a later attempt may succeed */
 	ERR_UNSUPPORTED,
-	ERR_UNAVAILABLE, /* the other side is not there or not ready */
+	ERR_UNAVAILABLE, /* the other side does not exist yet or is not ready */
 	ERR_TIMEOUT,
 	ERR_CANCELED,
 	ERR_CORRUPT, /* our own data is damaged */
-	ERR_SYS,     /* a system call; err_errno() tells which way */
+	ERR_SYS,     /* a system call; err_errno() says which error */
 	ERR_INTERNAL,
 	ERR_CODE_MAX_,
 };
@@ -41,13 +43,15 @@ struct err;
 
 must_use struct err *err_new(enum err_code code, const char *fmt, ...) printf_like(2, 3)
 	__attribute__((returns_nonnull));
-/* Text is fmt + ": " + strerror(errnum). ENOENT becomes ERR_NOT_FOUND, EEXIST ERR_EXISTS, the rest
- * ERR_SYS. */
+/*
+ * The text is fmt + ": " + strerror(errnum). ENOENT becomes ERR_NOT_FOUND, EEXIST becomes
+ * ERR_EXISTS, everything else ERR_SYS.
+ */
 must_use struct err *err_sys(int errnum, const char *fmt, ...) printf_like(2, 3)
 	__attribute__((returns_nonnull));
-/* Takes e over and puts "fmt: " before its text; the code stays. NULL stays NULL. */
+/* Consumes e and puts "fmt: " in front of its text; the code stays the same. NULL stays NULL. */
 must_use struct err *err_wrap(struct err *e, const char *fmt, ...) printf_like(2, 3);
-/* The same error with another code; takes e over. */
+/* The same error with another code; consumes e. */
 must_use struct err *err_recode(struct err *e, enum err_code code);
 must_use struct err *err_copy(const struct err *e);
 void err_free(struct err *e);
@@ -55,7 +59,7 @@ AUTOPTR(err)
 
 enum err_code err_code(const struct err *e);
 const char *err_text(const struct err *e);
-int err_errno(const struct err *e); /* 0 unless ERR_SYS, NOT_FOUND or EXISTS by err_sys */
+int err_errno(const struct err *e);            /* 0 unless the error came from err_sys() */
 const char *err_code_name(enum err_code code); /* "not-found" */
 static inline bool err_is(const struct err *e, enum err_code code)
 {

@@ -19,9 +19,12 @@ struct err *file_read(int dirfd, const char *path, size_t max, char **ret, size_
 	if (fd < 0)
 		return err_sys(errno, "open %s", path);
 	for (;;) {
-		/* One byte more than allowed, to tell a full file from one too long. */
-		size_t room = MIN(max + 1 - b.len, (size_t)64 * 1024);
-		ssize_t n = read(fd, buf_reserve(&b, room), room);
+		/*
+		 * Read one byte more than is allowed, to tell a file of exactly max bytes from a
+		 * longer one.
+		 */
+		size_t space = MIN(max + 1 - b.len, (size_t)64 * 1024);
+		ssize_t n = read(fd, buf_reserve(&b, space), space);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -31,7 +34,7 @@ struct err *file_read(int dirfd, const char *path, size_t max, char **ret, size_
 			break;
 		buf_wrote(&b, (size_t)n);
 		if (b.len > max)
-			return err_new(ERR_TOO_LARGE, "read %s: more than %zu bytes", path, max);
+			return err_new(ERR_TOO_LARGE, "%s is longer than %zu bytes", path, max);
 	}
 	*ret = buf_steal(&b, ret_len);
 	return NULL;
@@ -69,14 +72,14 @@ static struct err *write_synced(int fd, const void *data, size_t len, mode_t mod
 
 	if (e)
 		return e;
-	if (fchmod(fd, mode) < 0) /* the umask has no say in it */
+	if (fchmod(fd, mode) < 0) /* regardless of the umask */
 		return err_sys(errno, "set mode");
 	if (fsync(fd) < 0)
 		return err_sys(errno, "sync");
 	return NULL;
 }
 
-/* A rename lasts once its directory is synced. */
+/* A rename is durable only after its directory has been synced. */
 static struct err *sync_parent(int dirfd, const char *path)
 {
 	autofree char *dir = xstrdup(path);
@@ -128,7 +131,8 @@ struct err *file_write(int dirfd, const char *path, const char *text)
 	if (n < 0)
 		return err_sys(errno, "write %s", path);
 	if ((size_t)n != len)
-		return err_new(ERR_SYS, "write %s: only %zd of %zu bytes", path, n, len);
+		return err_new(ERR_SYS, "write %s: only %zd of %zu bytes were written", path, n,
+			       len);
 	return NULL;
 }
 
@@ -140,7 +144,7 @@ static struct err *make_dir(const char *path, mode_t mode)
 	if (!mkdir(path, mode))
 		return NULL;
 	errnum = errno;
-	/* Also for EROFS and EACCES: what exists need not be made. */
+	/* Also on EROFS and EACCES: a directory that exists need not be created. */
 	if (!stat(path, &st) && S_ISDIR(st.st_mode))
 		return NULL;
 	return err_sys(errnum, "make directory %s", path);
@@ -172,7 +176,10 @@ static int open_how(int dirfd, const char *path, int flags, mode_t mode, uint64_
 	};
 	long fd;
 
-	/* EAGAIN: something was renamed meanwhile and the kernel could not be sure. */
+	/*
+	 * EAGAIN: something was renamed in the meantime and the kernel could not rule out an
+	 * escape.
+	 */
 	for (unsigned tries = 0; tries < 64; tries++) {
 		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
 		if (fd >= 0 || (errno != EAGAIN && errno != EINTR))

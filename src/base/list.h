@@ -6,8 +6,8 @@
 #include "base/macros.h"
 
 /*
- * An intrusive doubly linked list. A link is in at most one list; list_del() of an unlinked one is
- * fine after list_init().
+ * An intrusive doubly linked list. An element is in at most one list. After list_init(), list_del()
+ * is allowed on an element that is in no list.
  */
 struct list {
 	struct list *prev, *next;
@@ -44,7 +44,7 @@ static inline void list_del(struct list *l)
 #define list_each(it, head, member)                                                              \
 	for ((it) = list_item((head)->next, __typeof__(*(it)), member); &(it)->member != (head); \
 	     (it) = list_item((it)->member.next, __typeof__(*(it)), member))
-/* it may be removed (and freed) in the body. */
+/* The body may remove (and free) the current element. */
 #define list_each_safe(it, tmp, head, member)                                \
 	for ((it) = list_item((head)->next, __typeof__(*(it)), member),      \
 	    (tmp) = list_item((it)->member.next, __typeof__(*(it)), member); \

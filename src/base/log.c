@@ -10,9 +10,9 @@
 #include "base/str.h"
 
 /*
- * A line is built in memory and leaves in one write(), so that lines of threads and processes that
- * share standard error do not mix. Values may come from strangers: everything that could end a line
- * or move a terminal's cursor is escaped, and long ones are cut.
+ * A line is built in memory and written with a single write(), so that the lines of threads and
+ * processes that share standard error do not mix. Values may come from strangers: everything that
+ * could end a line or move a terminal's cursor is escaped, and long values are cut.
  */
 enum {
 	MAX_VALUE = 4096,
@@ -62,7 +62,7 @@ static void add_escaped_char(struct buf *line, char c)
 	}
 }
 
-/* A JSON string. Bytes that are not UTF-8 become U+FFFD. */
+/* Adds a JSON string. Bytes that are not UTF-8 become U+FFFD. */
 static void add_quoted(struct buf *line, const char *s)
 {
 	size_t len = strlen(s), end = MIN(len, (size_t)MAX_VALUE);
@@ -84,7 +84,7 @@ static void add_quoted(struct buf *line, const char *s)
 	buf_add_char(line, '"');
 }
 
-/* True when a text value can stand without quotes. */
+/* True if a value needs no quotes in the text format. */
 static bool is_plain(const char *s)
 {
 	size_t len = strlen(s);
@@ -171,6 +171,6 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
 		add_value(&line, &kv[i], json);
 	}
 	buf_add_str(&line, json ? "}\n" : "\n");
-	/* A log that cannot be written has nowhere to say so. */
+	/* If the log cannot be written, there is nowhere to report that. */
 	(void)!write(STDERR_FILENO, buf_head(&line), line.len);
 }

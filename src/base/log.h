@@ -9,11 +9,11 @@
 struct err;
 
 /*
- * Structured logs on standard error, one line an event: text for people, JSON for machines.
+ * Structured logs on standard error, one line per event: text for people, JSON for machines.
  *
  *   log_info("sandbox started", KV("sandbox", sb->name), KV("pid", sb->pid));
  *
- * The message is a constant; everything variable is a field. Safe from any thread.
+ * The message is a constant; everything variable is a field. Safe to call from any thread.
  */
 enum log_level {
 	LOG_LEVEL_DEBUG,

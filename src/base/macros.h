@@ -3,9 +3,7 @@
 
 #include <stddef.h>
 
-/*
- * The few macros that every file may use. None of them returns, breaks or jumps.
- */
+/* The few macros that every file may use. None of them returns, breaks or jumps. */
 #define must_use          __attribute__((warn_unused_result))
 #define printf_like(f, a) __attribute__((format(printf, f, a)))
 #define unused            __attribute__((unused))

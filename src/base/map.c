@@ -7,9 +7,9 @@
 #include "base/random.h"
 
 /*
- * Entries stand in a row in the order they came; a table of slots, at most half full, finds them by
- * hash. A removed entry leaves a hole in the row and a tombstone in the table until the next
- * rebuild, which only map_put() does: that is why iterating survives removals.
+ * Entries are kept in a row in the order of insertion; a table of slots, at most half full, finds
+ * them by hash. A removed entry leaves a hole in the row and a tombstone in the table until the
+ * next rebuild. Only map_put() rebuilds, which is why iteration survives removals.
  */
 enum {
 	SLOT_FREE = 0,
@@ -26,7 +26,7 @@ struct entry {
 struct map {
 	void (*free_value)(void *value);
 	struct entry *row;
-	uint32_t *slots; /* index into row, plus one; 2 * cap of them, a power of two */
+	uint32_t *slots; /* index into row, plus one; there are 2 * cap slots, a power of two */
 	size_t n_row, cap, len;
 };
 
@@ -56,7 +56,7 @@ static inline void sip_round(uint64_t v[4])
 	v[2] = rotate(v[2], 32);
 }
 
-/* SipHash-1-3: one round a word, three at the end. */
+/* SipHash-1-3: one round per word, three at the end. */
 static uint64_t hash_key(const char *key, size_t len)
 {
 	uint64_t v[4] = { seed[0] ^ 0x736f6d6570736575, seed[1] ^ 0x646f72616e646f6d,
@@ -105,7 +105,7 @@ void map_free(struct map *m)
 	free(m);
 }
 
-/* The slot that holds key, or NULL. */
+/* The slot that holds the key, or NULL. */
 static uint32_t *find(const struct map *m, const char *key, uint64_t hash)
 {
 	size_t mask = 2 * m->cap - 1;
@@ -143,7 +143,9 @@ static void place(struct map *m, size_t index)
 	m->slots[i] = (uint32_t)(index + 1);
 }
 
-/* A row without holes and a table without tombstones, with room for as many entries again. */
+/*
+ * Makes a row without holes and a table without tombstones, with space for as many entries again.
+ */
 static void rebuild(struct map *m)
 {
 	struct entry *old = m->row;

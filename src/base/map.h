@@ -8,20 +8,20 @@
 #include "base/mem.h"
 
 /*
- * String → pointer. Keys are copied; values belong to the caller unless free_value is given.
- * Hashing (SipHash) is seeded per process, so that peers cannot aim at one bucket.
- * Removing the current entry while iterating is allowed; adding is not.
+ * String → pointer. Keys are copied; values belong to the caller unless free_value is given. The
+ * hash (SipHash) is seeded per process, so that peers cannot aim at one bucket. Removing the
+ * current entry during iteration is allowed; adding entries is not.
  */
 struct map;
 
-struct map *map_new(void (*free_value)(void *value)); /* NULL: values are not ours */
+struct map *map_new(void (*free_value)(void *value)); /* NULL: the map does not own the values */
 void map_free(struct map *m);
 AUTOPTR(map)
 
 void *map_get(const struct map *m, const char *key); /* NULL: no such key */
 bool map_has(const struct map *m, const char *key);
 void map_put(struct map *m, const char *key, void *value); /* replaces (and frees) an old value */
-void *map_take(struct map *m, const char *key);            /* removes without freeing the value */
+void *map_take(struct map *m, const char *key); /* removes the entry without freeing the value */
 bool map_del(struct map *m, const char *key);
 size_t map_len(const struct map *m);
 
@@ -44,6 +44,8 @@ void *tree_get(const struct tree *t, const char *key);
 void tree_put(struct tree *t, const char *key, void *value);
 void *tree_take(struct tree *t, const char *key);
 size_t tree_len(const struct tree *t);
-/* The first entry whose key is >= from (> from when after). NULL at the end. *ret_key is borrowed.
+/*
+ * The first entry whose key is >= from (> from if after is set), or NULL at the end. *ret_key is
+ * borrowed.
  */
 void *tree_seek(const struct tree *t, const char *from, bool after, const char **ret_key);

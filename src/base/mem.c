@@ -3,13 +3,13 @@
 
 #include <stdarg.h>
 
-/* Allocation that aborts when memory is out: nobody could do better with what is left. */
+/* Allocation that aborts when memory runs out: no caller could do better with what is left. */
 
 static noreturn_fn void out_of_memory(void)
 {
 	static const char text[] = "out of memory\n";
 
-	(void)!write(STDERR_FILENO, text, sizeof(text) - 1); /* nothing is left to do about it */
+	(void)!write(STDERR_FILENO, text, sizeof(text) - 1); /* nothing can be done if this fails */
 	abort();
 }
 

@@ -6,15 +6,15 @@
 #include "base/macros.h"
 
 /*
- * Memory that a scope owns, and allocation that aborts when memory is out.
+ * Memory owned by a scope, and allocation that aborts when memory runs out.
  *
- * AUTOPTR(thing) after the prototypes of thing_free() makes `autoptr(thing) t = NULL;` release on
- * every path; take(t) hands it on. What a peer can make us allocate is limited by the caller first.
+ * AUTOPTR(thing) after the prototype of thing_free() makes `autoptr(thing) t = NULL;` free t on
+ * every path; take(t) passes ownership on. Callers must limit whatever a peer can make us allocate.
  */
 void *xmalloc(size_t len) __attribute__((malloc));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc));
 void *xrealloc(void *p, size_t len);
-char *xstrdup(const char *s) __attribute__((malloc)); /* NULL gives NULL */
+char *xstrdup(const char *s) __attribute__((malloc)); /* NULL if s is NULL */
 char *xstrndup(const char *s, size_t len) __attribute__((malloc));
 char *xmemdup(const void *p, size_t len) __attribute__((malloc));
 char *xasprintf(const char *fmt, ...) printf_like(1, 2) __attribute__((malloc));
@@ -27,7 +27,7 @@ char *xasprintf(const char *fmt, ...) printf_like(1, 2) __attribute__((malloc));
 	{                                                     \
 		name##_free(*p);                              \
 	}
-/* For counted things: the scope's reference is dropped. */
+/* For reference-counted objects: drops the scope's reference. */
 #define AUTOREF(name)                                         \
 	static inline void name##_auto_free_(struct name **p) \
 	{                                                     \

@@ -8,15 +8,15 @@ static struct err *parse_digits(const char *s, const char *digits, uint64_t max,
 	uint64_t v = 0;
 
 	if (!*digits)
-		return err_new(ERR_MALFORMED, "read \"%.40s\" as a number", s);
+		return err_new(ERR_MALFORMED, "\"%.40s\" is not a whole number", s);
 	for (const char *p = digits; *p; p++) {
 		uint64_t d;
 
 		if (*p < '0' || *p > '9')
-			return err_new(ERR_MALFORMED, "read \"%.40s\" as a number", s);
+			return err_new(ERR_MALFORMED, "\"%.40s\" is not a whole number", s);
 		d = (uint64_t)(*p - '0');
 		if (v > max / 10 || (v == max / 10 && d > max % 10))
-			return err_new(ERR_INVALID, "read \"%.40s\": must be at most %llu", s,
+			return err_new(ERR_INVALID, "\"%.40s\" is more than %llu", s,
 				       (unsigned long long)max);
 		v = v * 10 + d;
 	}
@@ -41,7 +41,7 @@ struct err *parse_int(const char *s, int64_t min, int64_t max, int64_t *ret)
 		return e;
 	v = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
 	if (v < min || v > max)
-		return err_new(ERR_INVALID, "read \"%.40s\": must be %lld to %lld", s,
+		return err_new(ERR_INVALID, "\"%.40s\" is not between %lld and %lld", s,
 			       (long long)min, (long long)max);
 	*ret = v;
 	return NULL;
@@ -53,16 +53,17 @@ struct err *parse_bool(const char *s, bool *ret)
 	static const char *const no[] = { "false", "0", "no", "off", NULL };
 
 	if (!str_in(s, yes) && !str_in(s, no))
-		return err_new(ERR_MALFORMED, "read \"%.40s\" as true or false", s);
+		return err_new(ERR_MALFORMED, "\"%.40s\" is neither true nor false", s);
 	*ret = str_in(s, yes);
 	return NULL;
 }
 
-/* Microseconds of one of the units that begin at *at, which moves behind it; 0: no unit. */
+/* The unit at *at in microseconds; *at moves past it. 0 if there is no unit. */
 static uint64_t take_unit(const char **at)
 {
 	static const struct {
-		const char *name; /* the longer of two with one beginning comes first */
+		/* If one name begins with another, the longer one comes first. */
+		const char *name;
 		uint64_t us;
 	} units[] = {
 		{ "ms", 1000 },   { "us", 1 },           { "\xc2\xb5s", 1 },
@@ -77,7 +78,7 @@ static uint64_t take_unit(const char **at)
 	return 0;
 }
 
-/* One number with its unit, like 1.5h. False: not readable or beyond all reason. */
+/* One number with its unit, like 1.5h. False if it cannot be parsed or is absurdly large. */
 static bool take_part(const char **at, uint64_t *ret_us)
 {
 	uint64_t whole = 0, fraction = 0, scale = 1, unit;
@@ -115,7 +116,7 @@ struct err *parse_duration_ms(const char *s, uint64_t *ret)
 	}
 	do {
 		if (!take_part(&at, &part) || total > UINT64_MAX / 4)
-			return err_new(ERR_MALFORMED, "read \"%.40s\" as a duration like 1m30s", s);
+			return err_new(ERR_MALFORMED, "\"%.40s\" is not a duration like 1m30s", s);
 		total += part;
 	} while (*at);
 	*ret = total / 1000;
@@ -138,11 +139,12 @@ struct err *parse_hex(const char *s, unsigned char *ret, size_t len)
 	size_t n = strlen(s);
 
 	if (n != 2 * len)
-		return err_new(ERR_MALFORMED, "read %zu hexadecimal digits: there are %zu", 2 * len,
+		return err_new(ERR_MALFORMED, "expected %zu hexadecimal digits, found %zu", 2 * len,
 			       n);
 	for (size_t i = 0; i < n; i++)
 		if (hex_value(s[i]) < 0)
-			return err_new(ERR_MALFORMED, "read hexadecimal digit %zu", i + 1);
+			return err_new(ERR_MALFORMED, "character %zu is not a hexadecimal digit",
+				       i + 1);
 	for (size_t i = 0; i < len; i++)
 		ret[i] = (unsigned char)(hex_value(s[2 * i]) << 4 | hex_value(s[2 * i + 1]));
 	return NULL;
@@ -199,7 +201,7 @@ static int base64_value(char c, bool url)
 	return c == (url ? '_' : '/') ? 63 : -1;
 }
 
-/* Strips the padding, which the standard alphabet must have and the other must not. */
+/* Strips the padding, which the standard alphabet requires and the URL alphabet forbids. */
 static bool base64_body(const char *s, bool url, size_t *ret_len)
 {
 	size_t len = strlen(s);
@@ -221,13 +223,14 @@ struct err *base64_decode(const char *s, bool url, void **ret, size_t *ret_len)
 	size_t len, n = 0;
 
 	if (!base64_body(s, url, &len))
-		return err_new(ERR_MALFORMED, "read base64 of %zu characters", strlen(s));
+		return err_new(ERR_MALFORMED, "base64 cannot have %zu characters with this padding",
+			       strlen(s));
 	data = xmalloc(len / 4 * 3 + 4);
 	for (size_t i = 0; i < len; i++) {
 		int v = base64_value(s[i], url);
 
 		if (v < 0)
-			return err_new(ERR_MALFORMED, "read base64 at character %zu", i + 1);
+			return err_new(ERR_MALFORMED, "character %zu is not base64", i + 1);
 		bits = (bits << 6 | (unsigned)v) & 0xffff;
 		n_bits += 6;
 		if (n_bits >= 8) {
@@ -235,9 +238,9 @@ struct err *base64_decode(const char *s, bool url, void **ret, size_t *ret_len)
 			data[n++] = (unsigned char)(bits >> n_bits);
 		}
 	}
-	/* One text for one value: bits that carry nothing must be zero. */
+	/* Bits that carry no data must be zero, so that every value has exactly one encoding. */
 	if (bits & ((1u << n_bits) - 1))
-		return err_new(ERR_MALFORMED, "read base64: its last character has stray bits");
+		return err_new(ERR_MALFORMED, "base64 ends in bits that are not zero");
 	data[n] = '\0';
 	*ret_len = n;
 	*ret = take(data);
@@ -256,13 +259,15 @@ struct err *url_decode(const char *s, size_t len, bool plus, char **ret, size_t 
 			c = ' ';
 		} else if (c == '%') {
 			if (len - i < 3 || hex_value(s[i + 1]) < 0 || hex_value(s[i + 2]) < 0)
-				return err_new(ERR_MALFORMED, "decode the %% at character %zu",
-					       i + 1);
+				return err_new(
+					ERR_MALFORMED,
+					"the %% at character %zu is not followed by two hexadecimal digits",
+					i + 1);
 			c = hex_value(s[i + 1]) << 4 | hex_value(s[i + 2]);
 			i += 2;
 		}
 		if (!c)
-			return err_new(ERR_MALFORMED, "decode a text that holds a NUL");
+			return err_new(ERR_MALFORMED, "character %zu is a NUL", i + 1);
 		text[n++] = (char)c;
 	}
 	text[n] = '\0';

@@ -14,7 +14,7 @@ void random_bytes(void *p, size_t len)
 		ssize_t n = getrandom(at, len, 0);
 
 		if (n < 0 && errno != EINTR)
-			abort(); /* a kernel without random numbers: nothing we do would be safe */
+			abort(); /* nothing we do would be safe without random numbers */
 		if (n > 0) {
 			at += n;
 			len -= (size_t)n;
@@ -66,7 +66,9 @@ void random_suffix(char *ret, size_t n_chars)
 	unsigned char raw[64];
 	size_t at = 0;
 
-	/* Bytes at and above the largest multiple of n are thrown away: all letters equally likely.
+	/*
+	 * Bytes from the largest multiple of n upwards are discarded, so that all letters are
+	 * equally likely.
 	 */
 	while (at < n_chars) {
 		random_bytes(raw, sizeof(raw));

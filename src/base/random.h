@@ -7,7 +7,7 @@
 /* Random bytes from the kernel; never fails. */
 void random_bytes(void *p, size_t len);
 uint64_t random_u64(void);
-void random_hex(char *ret, size_t n_digits); /* n_digits + 1 bytes */
+void random_hex(char *ret, size_t n_digits); /* writes n_digits + 1 bytes */
 void random_uuid(char ret[37]);              /* version 4, lower case */
-void random_suffix(char *ret,
-		   size_t n_chars); /* of bcdfghjklmnpqrstvwxz2456789; n_chars + 1 bytes */
+/* From bcdfghjklmnpqrstvwxz2456789; writes n_chars + 1 bytes. */
+void random_suffix(char *ret, size_t n_chars);

@@ -9,10 +9,10 @@
 #include "base/file.h"
 
 /*
- * Removing a tree that somebody hostile built. Every directory is opened by descriptor, without
+ * Removes a tree that an attacker may have built. Every directory is opened by descriptor, without
  * following links and without crossing mounts. A tree may be far deeper than our stack or our
- * descriptors allow, so the walk goes MAX_DEPTH down and no further: a directory found there is
- * moved up to the top, under a name of its own, and is met again on the next pass over the top.
+ * descriptors allow, so the walk goes MAX_DEPTH levels down and no further: a directory found there
+ * is moved to the top under a new name, and is removed in the next pass over the top.
  */
 enum {
 	MAX_DEPTH = 32,
@@ -78,12 +78,12 @@ static struct err *remove_entry(struct removal *r, int dirfd, const struct diren
 		return remove_dir(r, dirfd, d->d_name, depth);
 	if (!unlinkat(dirfd, d->d_name, 0) || errno == ENOENT)
 		return NULL;
-	if (errno == EISDIR || errno == EPERM) /* DT_UNKNOWN, or it was swapped */
+	if (errno == EISDIR || errno == EPERM) /* DT_UNKNOWN, or it was replaced by a directory */
 		return remove_dir(r, dirfd, d->d_name, depth);
 	return err_sys(errno, "remove %s", d->d_name);
 }
 
-/* Empties the directory fd, which is closed then. */
+/* Empties the directory fd and closes it. */
 static struct err *remove_below(struct removal *r, int fd, unsigned depth)
 {
 	DIR *dir = fdopendir(fd);

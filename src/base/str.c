@@ -84,8 +84,9 @@ struct span span_cut(struct span s, char sep, struct span *rest)
 }
 
 /*
- * The length of the sequence that a lead byte begins, and the bounds of the byte after it: they
- * keep out overlong forms, surrogates and everything above U+10FFFF. Later bytes are 80 to BF.
+ * The length of the sequence that a lead byte begins, and the bounds of the byte after it. The
+ * bounds rule out overlong forms, surrogates and everything above U+10FFFF. Later bytes are 80 to
+ * BF.
  */
 static unsigned sequence(unsigned char lead, unsigned char *ret_min, unsigned char *ret_max)
 {
@@ -100,12 +101,12 @@ static unsigned sequence(unsigned char lead, unsigned char *ret_min, unsigned ch
 	return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
 }
 
-static unsigned char_len(const unsigned char *p, size_t room)
+static unsigned char_len(const unsigned char *p, size_t space)
 {
 	unsigned char min, max;
 	unsigned n = sequence(p[0], &min, &max);
 
-	if (!n || n > room || (n > 1 && (p[1] < min || p[1] > max)))
+	if (!n || n > space || (n > 1 && (p[1] < min || p[1] > max)))
 		return 0;
 	for (unsigned i = 2; i < n; i++)
 		if (p[i] < 0x80 || p[i] > 0xbf)

@@ -7,9 +7,7 @@
 
 #include "base/macros.h"
 
-/*
- * Strings: questions about them, and spans of text that nobody owns.
- */
+/* Strings: predicates on them, and spans of text that own no memory. */
 struct span {
 	const char *p;
 	size_t len;
@@ -20,21 +18,22 @@ static inline bool str_eq(const char *a, const char *b) /* NULL equals only NULL
 {
 	return a == b || (a && b && !strcmp(a, b));
 }
-static inline const char *str_or(const char *s, const char *other) /* other when s is NULL or "" */
+static inline const char *str_or(const char *s, const char *other) /* other if s is NULL or "" */
 {
 	return s && *s ? s : other;
 }
 bool str_empty(const char *s); /* NULL or "" */
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
-bool str_eq_nocase(const char *a, const char *b);    /* ASCII */
-bool str_in(const char *s, const char *const *list); /* NULL-terminated list */
+bool str_eq_nocase(const char *a, const char *b);    /* ASCII only */
+bool str_in(const char *s, const char *const *list); /* list ends with NULL */
 
 bool span_eq(struct span s, const char *other);
 bool span_eq_nocase(struct span s, const char *other);
-struct span span_trim(struct span s); /* spaces and tabs */
-/* The part before the first sep; *rest is what follows it (p NULL when there was no sep). */
+struct span span_trim(struct span s); /* removes spaces and tabs */
+/* The part before the first sep; *rest is what follows it (its p is NULL if there was no sep). */
 struct span span_cut(struct span s, char sep, struct span *rest);
 
 bool utf8_valid(const char *s, size_t len);
-size_t utf8_prefix(const char *s, size_t len); /* bytes before the first that is not UTF-8 */
+/* Number of bytes before the first that is not UTF-8. */
+size_t utf8_prefix(const char *s, size_t len);

@@ -7,15 +7,16 @@
 /*
  * The ordered map is a skip list: every entry is in the list of level 0, one in four of those in
  * level 1, and so on. A search runs along the highest level and steps down where the next key would
- * be too far. Heights are drawn from a seeded generator, so that no order of keys is a bad one.
+ * be too far. Heights come from a seeded random generator, so that no order of insertion is a bad
+ * one.
  */
 enum {
-	LEVELS = 16, /* one in 4^16 would be higher */
+	LEVELS = 16, /* only one entry in 4^16 would be higher */
 };
 
 struct node {
 	void *value;
-	char *key; /* behind next[] in the same block */
+	char *key; /* stored behind next[] in the same block */
 	unsigned height;
 	struct node *next[];
 };
@@ -58,8 +59,8 @@ static struct node *following(const struct tree *t, const struct node *n, unsign
 }
 
 /*
- * The first node whose key is >= key (> key when after), or NULL. before[i] becomes the last node
- * of level i that comes ahead of it, NULL for the head of the list; before may be NULL.
+ * The first node whose key is >= key (> key if after is set), or NULL. before[i] becomes the last
+ * node of level i that precedes it, NULL meaning the head of the list; before may be NULL.
  */
 static struct node *search(const struct tree *t, const char *key, bool after, struct node **before)
 {
@@ -70,7 +71,7 @@ static struct node *search(const struct tree *t, const char *key, bool after, st
 			int order = strcmp(next->key, key);
 
 			if (order > 0 || (order == 0 && !after)) {
-				checked = next; /* met again one level down: no need to compare */
+				checked = next; /* seen again one level down: already compared */
 				break;
 			}
 			at = next;

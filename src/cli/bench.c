@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `cay bench`: figures of a running server beside the floors of this machine, all taken in one run
- * and given as ratios. A figure is never printed without its conditions: host, kernel, version,
- * pool size and failures.
+ * `cay bench`: figures of a running server next to the floors of this machine, all measured in one
+ * run and related to each other as ratios. Figures are never printed without their conditions:
+ * host, kernel, version, pool size and failures.
  */
 #include <stdio.h>
 #include <sys/utsname.h>
@@ -22,18 +22,19 @@ static const char *const formats[] = { "text", "json", NULL };
 
 const struct setting bench_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
-	  "Server to measure ($KUBECONFIG or ~/.kube/config unless given)" },
+	  "Server to measure (by default the one in $KUBECONFIG or ~/.kube/config)" },
 	{ "router", SETTING_TEXT, "127.0.0.1:8080", "ADDR:PORT",
-	  "Its router; empty: no commands are run in sandboxes" },
-	{ "pool", SETTING_INT, "120", "N", "Members of the warm pool", .min = 1, .max = 100000 },
-	{ "runs", SETTING_INT, "100", "N", "How often each scenario runs", .min = 1,
+	  "Its router; if empty, no commands are run in sandboxes" },
+	{ "pool", SETTING_INT, "120", "N", "Number of members in the warm pool", .min = 1,
+	  .max = 100000 },
+	{ "runs", SETTING_INT, "100", "N", "How many times each scenario is run", .min = 1,
 	  .max = 1000000 },
-	{ "burst", SETTING_INT, "100", "N", "Claims posted at one moment", .min = 1,
+	{ "burst", SETTING_INT, "100", "N", "Number of claims posted at the same time", .min = 1,
 	  .max = 100000 },
 	{ "image", SETTING_TEXT, "host", "NAME", "Image of the sandboxes" },
 	{ "floor-dir", SETTING_TEXT, "/var/tmp", "DIR",
-	  "Where the floor of fdatasync is measured: the disk of the data directory" },
-	{ "output", SETTING_CHOICE, "text", "FORMAT", "How to print: text or json (also -o)",
+	  "Where to measure the floor of fdatasync; choose the disk of the data directory" },
+	{ "output", SETTING_CHOICE, "text", "FORMAT", "Output format: text or json (short: -o)",
 	  .choices = formats },
 	{ 0 },
 };
@@ -74,7 +75,7 @@ bool bench_until(struct bench *b, const bool *done, uint64_t timeout_ms)
 	usec deadline = clock_mono() + (usec)timeout_ms * 1000;
 
 	while (!*done && clock_mono() < deadline)
-		(void)loop_turn(b->loop, 100); /* what we wait for ends it */
+		(void)loop_turn(b->loop, 100); /* ended by the event that we wait for */
 	return *done;
 }
 
@@ -86,7 +87,7 @@ struct samples *bench_result(struct bench *b, const char *name, const char *what
 	return s;
 }
 
-/* "tls+fdatasync" → the sum of both medians; 0 when one was not measured. */
+/* "tls+fdatasync" → the sum of both medians; 0 if one of them was not measured. */
 static double floor_us(const struct bench *b, const char *names)
 {
 	struct span rest = SPAN(names), name;
@@ -219,7 +220,7 @@ static struct err *run_all(struct bench *b, bool claims)
 
 	if (e && claims) {
 		(void)fprintf(stderr, "cay: bench: no floors, so no ratios: %s\n",
-			      err_text(e)); /* the rest is worth having */
+			      err_text(e)); /* the rest is still useful */
 		err_free(e);
 		e = NULL;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scenarios of `cay bench claim`: claims one after the other, a burst, cold Sandboxes, commands
- * through the router, and a claim with its first command. Everything is what a client sees: HTTPS
- * requests and watch events.
+ * through the router, and a claim with its first command. Everything is measured as a client sees
+ * it: HTTPS requests and watch events.
  */
 #include <assert.h>
 
@@ -19,12 +19,12 @@
 
 #define READY_MS 60000
 
-/* An object that was posted and is waited for. */
+/* An object that was posted and has not become Ready yet. */
 struct wait {
 	struct client_write write;
 	double begin, end;
 	bool ready, failed;
-	char *sandbox; /* a claim's */
+	char *sandbox; /* of a claim */
 };
 
 static void wait_free(void *p)
@@ -68,45 +68,47 @@ static void on_pool(void *arg, struct object *was unused, struct object *now)
 static const struct client_watch_events object_events = { .changed = on_object };
 static const struct client_watch_events pool_events = { .changed = on_pool };
 
-/* The end of a request that is only waited for. */
-struct outcome {
+/* The reply to a request, for those who wait for nothing else. */
+struct reply {
 	struct client_write write;
 	bool done;
 	struct err *e;
 };
 
-static void outcome_done(struct client_write *w, struct err *e, struct object *obj unused)
+static void reply_came(struct client_write *w, struct err *e, struct object *obj unused)
 {
-	struct outcome *c = container_of(w, struct outcome, write);
+	struct reply *r = container_of(w, struct reply, write);
 
-	c->e = e;
-	c->done = true;
+	r->e = e;
+	r->done = true;
 }
 
 static struct err *create(struct bench *b, const struct kind *k, const char *ns, const char *text)
 {
 	struct json_doc *doc = NULL;
-	struct outcome end = { .write.done = outcome_done };
+	struct reply reply = { .write.done = reply_came };
 	struct err *e = json_parse(text, strlen(text), NULL, &doc);
 
 	assert(!e);
-	client_create(b->client, &(struct client_ref){ .kind = k, .ns = ns }, doc, &end.write);
-	(void)bench_until(b, &end.done, READY_MS);
-	client_cancel(&end.write);
-	if (!end.done)
-		return err_new(ERR_TIMEOUT, "create a %s", k->kind);
-	return err_wrap(end.e, "create a %s", k->kind);
+	client_create(b->client, &(struct client_ref){ .kind = k, .ns = ns }, doc, &reply.write);
+	(void)bench_until(b, &reply.done, READY_MS);
+	client_cancel(&reply.write);
+	if (!reply.done)
+		return err_new(ERR_TIMEOUT, "no reply to the create of a %s within %d s", k->kind,
+			       READY_MS / 1000);
+	return err_wrap(reply.e, "create a %s", k->kind);
 }
 
 static void remove_object(struct bench *b, const struct kind *k, const char *ns, const char *name)
 {
-	struct outcome end = { .write.done = outcome_done };
+	struct reply reply = { .write.done = reply_came };
 
 	client_delete(b->client, &(struct client_ref){ .kind = k, .ns = ns, .name = name }, NULL,
-		      &end.write);
-	(void)bench_until(b, &end.done, READY_MS); /* leftovers end with the namespace */
-	client_cancel(&end.write);
-	err_free(end.e);
+		      &reply.write);
+	(void)bench_until(b, &reply.done,
+			  READY_MS); /* what is left is deleted with the namespace */
+	client_cancel(&reply.write);
+	err_free(reply.e);
 }
 
 static struct err *wait_pool(struct bench *b, unsigned n)
@@ -114,10 +116,10 @@ static struct err *wait_pool(struct bench *b, unsigned n)
 	usec deadline = clock_mono() + (usec)READY_MS * 2000;
 
 	while (b->pool_ready < (int64_t)n) {
-		(void)loop_turn(b->loop, 100); /* the pool's own events end this */
+		(void)loop_turn(b->loop, 100); /* ended by an event of the pool */
 		if (clock_mono() > deadline)
 			return err_new(ERR_TIMEOUT,
-				       "wait for pool bench: %lld of %u members are ready",
+				       "only %lld of %u members of pool bench became ready",
 				       (long long)b->pool_ready, n);
 	}
 	return NULL;
@@ -157,13 +159,13 @@ static void posted(struct client_write *write, struct err *e, struct object *obj
 	struct wait *w = container_of(write, struct wait, write);
 
 	if (e) {
-		log_warn("create refused", KV("err", e));
+		log_warn("object was not created; counted as a failure", KV("err", e));
 		err_free(e);
 		w->failed = true;
 	}
 }
 
-/* Posts an object called name and starts its clock. */
+/* Posts an object of that name and starts its clock. */
 static struct wait *post(struct bench *b, const struct kind *k, const char *name)
 {
 	struct wait *w = xnew(struct wait);
@@ -195,12 +197,14 @@ static bool await(struct bench *b, struct wait *w)
 	usec deadline = clock_mono() + (usec)READY_MS * 1000;
 
 	while (!w->ready && !w->failed && clock_mono() < deadline)
-		(void)loop_turn(b->loop, 100); /* the watch ends this */
+		(void)loop_turn(b->loop, 100); /* ended by the watch */
 	return w->ready;
 }
 
-/* n objects one after the other, each deleted before the next so that pool and host stay the same
- * size. */
+/*
+ * Posts n objects one after the other and deletes each before the next, so that pool and host stay
+ * the same size.
+ */
 static void sequential(struct bench *b, struct samples *s, const struct kind *k, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -244,8 +248,8 @@ static void burst(struct bench *b, struct samples *s, size_t n)
 	free(waits);
 }
 
-/* A command through the router, as the published clients send it. */
-struct command_call {
+/* A command through the router, sent the way the published clients do it. */
+struct command_reply {
 	bool done;
 	int status;
 	struct err *e;
@@ -253,7 +257,7 @@ struct command_call {
 
 static void command_head(void *arg, int status, struct http_headers *h unused)
 {
-	((struct command_call *)arg)->status = status;
+	((struct command_reply *)arg)->status = status;
 }
 
 static void command_data(void *arg unused, const char *data unused, size_t len unused)
@@ -262,15 +266,15 @@ static void command_data(void *arg unused, const char *data unused, size_t len u
 
 static void command_end(void *arg)
 {
-	((struct command_call *)arg)->done = true;
+	((struct command_reply *)arg)->done = true;
 }
 
 static void command_failed(void *arg, const struct err *e)
 {
-	struct command_call *c = arg;
+	struct command_reply *r = arg;
 
-	c->e = err_copy(e);
-	c->done = true;
+	r->e = err_copy(e);
+	r->done = true;
 }
 
 static const struct http_exchange_events command_events = {
@@ -284,7 +288,7 @@ static bool run_command(struct bench *b, struct http_pool *pool, const char *san
 {
 	static const char body[] = "{\"command\":\"/bin/true\"}";
 	struct http_headers h = { 0 };
-	struct command_call call = { 0 };
+	struct command_reply reply = { 0 };
 	struct http_exchange *x;
 
 	http_headers_add(&h, "Host", b->router);
@@ -299,15 +303,15 @@ static bool run_command(struct bench *b, struct http_pool *pool, const char *san
 							      .body_len = sizeof(body) - 1,
 							      .connect_ms = 5000,
 							      .head_ms = 30000 },
-				&command_events, &call);
+				&command_events, &reply);
 	http_exchange_write(x, body, sizeof(body) - 1);
 	http_exchange_end_body(x);
-	(void)bench_until(b, &call.done, READY_MS); /* the exchange has time-outs of its own */
+	(void)bench_until(b, &reply.done, READY_MS); /* the exchange has timeouts of its own */
 	http_headers_done(&h);
-	if (call.e)
-		log_warn("command failed", KV("err", call.e));
-	err_free(call.e);
-	return call.status == 200;
+	if (reply.e)
+		log_warn("command did not run; counted as a failure", KV("err", reply.e));
+	err_free(reply.e);
+	return reply.status == 200;
 }
 
 static void commands(struct bench *b, struct http_pool *pool, struct samples *s, size_t n)
@@ -360,7 +364,8 @@ struct err *bench_scenarios(struct bench *b)
 	e = wait_pool(b, b->pool_size);
 	if (e)
 		return e;
-	burst(b, bench_result(b, "burst", "claims posted at one moment, POST to Ready event", NULL),
+	burst(b,
+	      bench_result(b, "burst", "claims posted at the same time, POST to Ready event", NULL),
 	      n_burst);
 	sequential(b,
 		   bench_result(b, "cold",
@@ -379,7 +384,8 @@ struct err *bench_scenarios(struct bench *b)
 			 n * 2);
 		first_output(b, pool,
 			     bench_result(b, "first",
-					  "warm claim and the answer of its first command", NULL),
+					  "warm claim, POST to the answer of its first command",
+					  NULL),
 			     n);
 	}
 	remove_object(b, b->kinds.namespace, NULL, b->ns);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the `floor` program and reads what it prints: the machine's own best, taken in the same run
- * as our figures. */
+/*
+ * Runs the `floor` program and reads what it prints: the best that the machine can do, measured in
+ * the same run as our figures.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -47,7 +49,7 @@ static char *find_program(void)
 	return NULL;
 }
 
-/* The output is small: it fits a pipe, so it can be read after the end. */
+/* The output is small enough for a pipe, so it can be read after the program has ended. */
 static struct err *read_output(int fd, struct buf *out)
 {
 	ssize_t n;
@@ -72,10 +74,11 @@ struct err *bench_floor(struct loop *l, const char *dir, struct json_doc **ret)
 	struct err *e;
 
 	if (!program)
-		return err_new(ERR_NOT_FOUND,
-			       "find the floor program beside cay or in ../libexec/cay");
+		return err_new(
+			ERR_NOT_FOUND,
+			"the floor program is neither next to cay nor in ../libexec/cay; build it or install it there");
 	if (pipe2(p, O_CLOEXEC) < 0)
-		return err_sys(errno, "make a pipe");
+		return err_sys(errno, "create a pipe");
 	rd = p[0];
 	wr = p[1];
 	fds[0] = -1;
@@ -86,11 +89,11 @@ struct err *bench_floor(struct loop *l, const char *dir, struct json_doc **ret)
 	if (e)
 		return err_wrap(e, "start %s", program);
 	while (!run.over)
-		(void)loop_turn(l, 100); /* the child's end stops this */
+		(void)loop_turn(l, 100); /* ended by the end of the child */
 	close(take_fd(wr));
 	e = read_output(rd, &run.out);
 	if (!e && (run.status || run.signal))
-		e = err_new(ERR_UNAVAILABLE, "%s ended with %d", program, run.status);
+		e = err_new(ERR_UNAVAILABLE, "%s ended with exit code %d", program, run.status);
 	if (!e)
 		e = json_parse(buf_head(&run.out), run.out.len, NULL, ret);
 	buf_done(&run.out);

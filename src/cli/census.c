@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `cay census`: what exists on this host on behalf of which object. The node knows where to look;
- * this prints it and answers with a failure when something has no living owner.
+ * `cay census`: what exists on this host, and for which object. The node knows where to look; this
+ * prints it and exits with a failure if something has no living owner.
  */
 #include "base/buf.h"
 #include "base/str.h"
@@ -10,9 +10,10 @@
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting census_settings[] = {
-	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "The instance to account for" },
-	{ "output", SETTING_CHOICE, "text", "FORMAT", "How to print: text, json or yaml (also -o)",
-	  .choices = formats },
+	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR",
+	  "Data directory of the instance to account for" },
+	{ "output", SETTING_CHOICE, "text", "FORMAT",
+	  "Output format: text, json or yaml (short: -o)", .choices = formats },
 	{ 0 },
 };
 

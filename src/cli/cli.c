@@ -24,8 +24,9 @@ static void overview(const struct command *table, struct buf *out)
 	for (const struct command *c = table; c->name; c++)
 		if (!c->hidden)
 			buf_printf(out, "  %-12s %s\n", c->name, c->summary);
-	buf_add_str(out, "\n`cay COMMAND --help` tells more. First steps: `cay serve`, then "
-			 "`kubectl --kubeconfig DIR/admin.kubeconfig get sandboxes`.\n");
+	buf_add_str(out,
+		    "\n`cay COMMAND --help` describes a command. To begin, run `cay serve`, then "
+		    "`kubectl --kubeconfig DIR/admin.kubeconfig get sandboxes`.\n");
 }
 
 static void command_help(const struct command *c, struct buf *out)
@@ -35,9 +36,6 @@ static void command_help(const struct command *c, struct buf *out)
 		buf_printf(out, "\n%s\n", c->text);
 	buf_add_str(out, "\n");
 	settings_help(c->settings, out);
-	buf_add_str(
-		out,
-		"\nEach flag --x-y can also be set by the variable CAY_X_Y or, with --config, by the key x-y.\n");
 }
 
 static const struct command *find(const struct command *table, const char *name)
@@ -48,7 +46,7 @@ static const struct command *find(const struct command *table, const char *name)
 	return NULL;
 }
 
-/* Its usage begins with them. */
+/* True if its usage begins with words instead of flags. */
 static bool takes_words(const struct command *c)
 {
 	return *c->usage && *c->usage != '[';
@@ -63,7 +61,7 @@ static int run(const struct command *c, int argc, char **argv)
 	if (e)
 		return cli_fail(err_wrap(e, "%s", c->name));
 	if (settings_n_args(s) && !takes_words(c))
-		return cli_fail(err_new(ERR_INVALID, "%s: takes flags only, not \"%s\"", c->name,
+		return cli_fail(err_new(ERR_INVALID, "%s takes only flags, not \"%s\"", c->name,
 					settings_arg(s, 0)));
 	if (!settings_help_wanted(s))
 		return c->run(c, s);
@@ -84,8 +82,9 @@ int cli_main(const struct command *table, int argc, char **argv)
 	if (str_eq(name, "--version"))
 		return run(find(table, "version"), 1, argv);
 	if (name && !str_in(name, help_words))
-		return cli_fail(err_new(
-			ERR_INVALID, "no command is called \"%s\"; `cay help` lists them", name));
+		return cli_fail(err_new(ERR_INVALID,
+					"there is no command \"%s\"; `cay help` lists the commands",
+					name));
 	c = argc > 2 && name ? find(table, argv[2]) : NULL;
 	if (c)
 		command_help(c, &text);
@@ -99,7 +98,8 @@ int cli_fail(struct err *e)
 {
 	int code = err_is(e, ERR_INVALID) ? EXIT_USAGE : EXIT_FAILED;
 
-	(void)fprintf(stderr, "cay: %s\n", err_text(e)); /* nowhere left to report a failure */
+	(void)fprintf(stderr, "cay: %s\n",
+		      err_text(e)); /* there is nowhere left to report a failure */
 	err_free(e);
 	return code;
 }
@@ -107,7 +107,7 @@ int cli_fail(struct err *e)
 void cli_write(const struct buf *text)
 {
 	(void)fwrite(buf_head(text), 1, text->len,
-		     stdout); /* a reader that left is not our error */
+		     stdout); /* a reader that has left is not our error */
 	(void)fflush(stdout);
 }
 

@@ -14,18 +14,18 @@ struct kinds;
 struct loop;
 
 /*
- * Commands: a table of rows. main.c holds the table; each command of the command line is one file
+ * Commands are rows of a table. main.c holds the table; each command that is not a role is one file
  * here.
  */
 struct command {
 	const char *name;
 	const char *usage;   /* after "cay NAME ": "claim [--clients N]" */
 	const char *summary; /* one line */
-	const char *text;    /* more of it for --help; NULL: none */
+	const char *text;    /* more text for --help; NULL: none */
 	const struct setting *settings;
-	/* Answers the exit code. Errors go through cli_fail(). */
+	/* Returns the exit code. Errors go through cli_fail(). */
 	int (*run)(const struct command *c, const struct settings *s);
-	bool hidden; /* not in the overview: for our own use */
+	bool hidden; /* for our own use: not in the overview */
 };
 
 enum {
@@ -34,19 +34,23 @@ enum {
 	EXIT_USAGE = 2
 };
 
-/* Finds the command in argv, reads its settings, answers --help, runs it. table ends with a NULL
- * name. */
+/*
+ * Finds the command in argv, reads its settings, answers --help, and runs it. table ends with a
+ * NULL name.
+ */
 int cli_main(const struct command *table, int argc, char **argv);
-/* Prints "cay: TEXT" on standard error, frees e, answers EXIT_FAILED (EXIT_USAGE for ERR_INVALID).
+/*
+ * Prints "cay: TEXT" on standard error, frees e, and returns EXIT_FAILED (EXIT_USAGE for
+ * ERR_INVALID).
  */
 int cli_fail(struct err *e);
-/* Prints a JSON tree as -o says: json (pretty) or yaml. */
+/* Prints a JSON tree in the format that -o names: json (indented) or yaml. */
 void cli_print(const struct json *v, const char *format);
-void cli_write(const struct buf *text); /* to standard output, whole */
+void cli_write(const struct buf *text); /* all of it, to standard output */
 
 /*
- * What the node's folder offers to commands that work on a data directory without a server; main.c
- * fills it in, because cli/ may not know node/.
+ * What node/ provides to commands that work on a data directory without a server. main.c fills it
+ * in, because cli/ must not depend on node/.
  */
 struct cli_node_ops {
 	struct err *(*image_tag)(const char *data_dir, const char *from, const char *to);
@@ -57,15 +61,16 @@ struct cli_node_ops {
 	struct err *(*image_remove)(const char *data_dir, const char *name);
 	struct err *(*image_list)(const char *data_dir,
 				  struct json_doc **ret); /* [{name,digest,source,size}] */
-	/* {"items":[{type,name,owner}]} and how many have no living owner. */
+	/* {"items":[{type,name,owner}]}, and how many of them have no living owner. */
 	struct err *(*census)(const char *data_dir, struct json_doc **ret, size_t *ret_orphans);
 };
 extern struct cli_node_ops cli_node;
 
-/* A kubeconfig file as a tree. path NULL: $KUBECONFIG, then ~/.kube/config. *ret_path is malloc'd.
+/*
+ * A kubeconfig file as a tree. path NULL: $KUBECONFIG, then ~/.kube/config. *ret_path is malloc'd.
  */
 must_use struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **ret_path);
-/* A client for that kubeconfig on the loop. */
+/* A client for that kubeconfig, on the loop. */
 must_use struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
 				 struct client **ret);
 
@@ -76,5 +81,5 @@ int census_run(const struct command *c, const struct settings *s);
 int image_run(const struct command *c, const struct settings *s);
 int manifests_run(const struct command *c, const struct settings *s);
 int version_run(const struct command *c, const struct settings *s);
-/* The man page of the whole table, as roff. */
+/* The man page for the whole table, as roff. */
 void man_write(const struct command *table, struct buf *out);

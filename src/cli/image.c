@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `cay image`: the images of a data directory. It works on the files, with or without a running
- * server: the node notices a changed name by itself.
+ * `cay image`: the images in a data directory. It works on the files, whether or not a server is
+ * running: the node notices a changed name by itself.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting image_settings[] = {
-	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "The instance whose images these are" },
-	{ "output", SETTING_CHOICE, "text", "FORMAT", "How to print: text, json or yaml (also -o)",
-	  .choices = formats },
+	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "Data directory that holds the images" },
+	{ "output", SETTING_CHOICE, "text", "FORMAT",
+	  "Output format: text, json or yaml (short: -o)", .choices = formats },
 	{ 0 },
 };
 
@@ -23,7 +23,7 @@ static void progress(void *arg unused, const char *what, unsigned long long done
 {
 	if (isatty(STDERR_FILENO))
 		(void)fprintf(stderr, "\r\033[K%s: %llu MiB", what,
-			      done >> 20); /* only for looking at */
+			      done >> 20); /* only a progress display */
 }
 
 static struct err *do_list(const struct settings *s)

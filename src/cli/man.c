@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The man page, derived from the command and settings tables so that it cannot go stale. */
+/* The man page, derived from the tables of commands and settings so that it cannot become stale. */
 #include "base/buf.h"
 #include "cli/cli.h"
 
@@ -22,5 +22,5 @@ void man_write(const struct command *table, struct buf *out)
 		out,
 		".SH FILES\n.TP\n.I /var/lib/cay\nState: objects (store.db), keys, images, volumes, sandboxes.\n.TP\n"
 		".I /run/cay\nSockets of running sandboxes.\n"
-		".SH EXIT STATUS\n0 when it worked, 1 when it did not, 2 for a wrong flag or argument.\n");
+		".SH EXIT STATUS\n0 on success, 1 on failure, 2 for a wrong flag or argument.\n");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `cay manifests`: what a Kubernetes cluster needs before `cay controller` can serve it: the four
- * CRDs from the schema tables, a namespace, a service account and the least rights that the
- * controllers use.
+ * CRDs from the schema tables, a namespace, a service account, and the fewest rights with which the
+ * controllers can work.
  */
 #include "api/openapi.h"
 #include "api/registry.h"
@@ -19,7 +19,7 @@ const struct setting manifests_settings[] = {
 	  .choices = parts },
 	{ "namespace", SETTING_TEXT, "agent-sandbox-system", "NAME",
 	  "Namespace of the controller's service account" },
-	{ "output", SETTING_CHOICE, "yaml", "FORMAT", "How to print: yaml or json (also -o)",
+	{ "output", SETTING_CHOICE, "yaml", "FORMAT", "Output format: yaml or json (short: -o)",
 	  .choices = formats },
 	{ 0 },
 };

@@ -14,8 +14,8 @@
 #include "json/json.h"
 
 /*
- * All values are kept as text once they have been checked, so the getters cannot fail: what a row's
- * type promises was proven when the value came in, whichever of the four ways it came.
+ * All values are kept as text once they have been checked, so the getters cannot fail: whichever of
+ * the four ways a value came in, it was checked against the type of its row.
  */
 #define MAX_CONFIG_FILE (1024 * 1024)
 
@@ -41,7 +41,8 @@ static struct err *check_address(const char *text)
 	int64_t port;
 
 	if (!colon || colon == text)
-		return err_new(ERR_INVALID, "an address is HOST:PORT, such as 127.0.0.1:6443");
+		return err_new(ERR_INVALID,
+			       "an address has the form HOST:PORT, such as 127.0.0.1:6443");
 	return parse_int(colon + 1, 0, 65535, &port);
 }
 
@@ -53,7 +54,7 @@ static struct err *check_choice(const struct setting *row, const char *text)
 		return NULL;
 	for (const char *const *c = row->choices; *c; c++)
 		buf_printf(&list, "%s%s", c == row->choices ? "" : ", ", *c);
-	return err_new(ERR_INVALID, "one of %s", buf_str(&list));
+	return err_new(ERR_INVALID, "it must be one of %s", buf_str(&list));
 }
 
 static struct err *check(const struct setting *row, const char *text)
@@ -82,14 +83,14 @@ static struct err *check(const struct setting *row, const char *text)
 	return NULL;
 }
 
-/* from says where the value came from: a flag, a variable, a line of the file. */
+/* from says where the value came from: a flag, a variable or a key of the file. */
 static struct err *put(struct settings *s, const struct setting *row, const char *text,
 		       const char *from)
 {
 	struct err *e = check(row, text);
 
 	if (e)
-		return err_recode(err_wrap(e, "%s: \"%s\" is not valid", from, text), ERR_INVALID);
+		return err_recode(err_wrap(e, "%s: \"%s\" is invalid", from, text), ERR_INVALID);
 	map_put(s->values, row->name, xstrdup(text));
 	return NULL;
 }
@@ -103,10 +104,10 @@ static void env_name(const char *name, struct buf *out)
 
 static struct err *unknown_flag(const char *flag)
 {
-	return err_new(ERR_INVALID, "unknown flag %s; --help lists them", flag);
+	return err_new(ERR_INVALID, "there is no flag %s; --help lists the flags", flag);
 }
 
-/* argv[*i] begins with "--". A value may follow as the next argument. */
+/* argv[*i] begins with "--". Its value may be the next argument. */
 static struct err *read_flag(struct settings *s, int argc, char **argv, int *i)
 {
 	const char *flag = argv[*i] + 2;
@@ -185,8 +186,8 @@ static struct err *put_from_file(struct settings *s, const char *path, const cha
 	autofree char *text = json_is(v, JSON_STR) ? xstrdup(json_str(v)) : json_to_text(v);
 
 	if (!row)
-		return err_new(ERR_INVALID, "%s: unknown key; keys are the long flags without --",
-			       from);
+		return err_new(ERR_INVALID,
+			       "%s: there is no such key; keys are the flags without --", from);
 	return map_has(s->values, row->name) ? NULL : put(s, row, text, from);
 }
 
@@ -206,7 +207,7 @@ static struct err *read_file(struct settings *s)
 	if (e)
 		return err_wrap(e, "read config file %s", path);
 	if (!json_is(json_root(doc), JSON_OBJ))
-		return err_new(ERR_INVALID, "read config file %s: it must be a mapping of settings",
+		return err_new(ERR_INVALID, "config file %s is not a mapping of keys to values",
 			       path);
 	json_each(it, json_root(doc)) {
 		e = put_from_file(s, path, it.key, it.val);
@@ -292,6 +293,19 @@ const char *settings_arg(const struct settings *s, size_t i)
 	return i < s->n_args ? s->args[i] : NULL;
 }
 
+static bool reads_file(const struct setting *table)
+{
+	return find(table, "config", strlen("config")) != NULL;
+}
+
+/* NULL: none that a reader would miss. */
+static const char *shown_default(const struct setting *row)
+{
+	if (row->type == SETTING_BOOL && str_eq(row->fallback, "false"))
+		return NULL;
+	return str_empty(row->fallback) ? NULL : row->fallback;
+}
+
 void settings_help(const struct setting *table, struct buf *out)
 {
 	for (const struct setting *row = table; row->name; row++) {
@@ -299,11 +313,17 @@ void settings_help(const struct setting *table, struct buf *out)
 
 		buf_printf(&left, "--%s%s%s", row->name, row->value ? " " : "",
 			   row->value ? row->value : "");
-		buf_printf(out, "  %-28s %s", buf_str(&left), row->help);
-		if (row->fallback && *row->fallback)
-			buf_printf(out, " (default %s)", row->fallback);
+		if (left.len > 28) /* the text goes on a line of its own */
+			buf_printf(out, "  %s\n%31s%s", buf_str(&left), "", row->help);
+		else
+			buf_printf(out, "  %-28s %s", buf_str(&left), row->help);
+		if (shown_default(row))
+			buf_printf(out, " (default %s)", shown_default(row));
 		buf_add_char(out, '\n');
 	}
+	buf_printf(out,
+		   "\nEach flag --x-y can also be set by the environment variable CAY_X_Y%s.\n",
+		   reads_file(table) ? ", or by the key x-y in the file that --config names" : "");
 }
 
 void settings_man(const struct setting *table, struct buf *out)
@@ -316,8 +336,11 @@ void settings_man(const struct setting *table, struct buf *out)
 		if (row->value)
 			buf_printf(out, " \" \" \\fI%s\\fR", row->value);
 		buf_printf(out, "\n%s.", row->help);
-		if (row->fallback && *row->fallback)
-			buf_printf(out, " Default: %s.", row->fallback);
-		buf_printf(out, " Variable: %s. Config key: %s.\n", buf_str(&env), row->name);
+		if (shown_default(row))
+			buf_printf(out, " Default: %s.", shown_default(row));
+		buf_printf(out, " Variable: %s.", buf_str(&env));
+		if (reads_file(table) && !str_eq(row->name, "config"))
+			buf_printf(out, " Config key: %s.", row->name);
+		buf_add_char(out, '\n');
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cay version`: what this is. */
+/* `cay version`: which version this is, and what it was built with and runs on. */
 #include <sys/utsname.h>
 
 #include "base/buf.h"
@@ -9,8 +9,8 @@
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
 const struct setting version_settings[] = {
-	{ "output", SETTING_CHOICE, "text", "FORMAT", "How to print: text, json or yaml (also -o)",
-	  .choices = formats },
+	{ "output", SETTING_CHOICE, "text", "FORMAT",
+	  "Output format: text, json or yaml (short: -o)", .choices = formats },
 	{ 0 },
 };
 

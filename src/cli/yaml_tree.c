@@ -10,9 +10,9 @@
 #include "base/str.h"
 
 /*
- * libyaml composes each document into nodes; these are copied into a JSON tree. An alias is a copy
- * of what it names, so the number of values made is limited: a few lines of nested anchors could
- * otherwise stand for gigabytes.
+ * libyaml composes each document into nodes, which are copied into a JSON tree. An alias becomes a
+ * copy of what it refers to, so the number of values is limited: otherwise a few lines of nested
+ * anchors could expand to gigabytes.
  */
 #define MAX_VALUES 200000
 #define MAX_DEPTH  100
@@ -42,7 +42,7 @@ static bool looks_like_number(const char *s)
 	return digit;
 }
 
-/* A plain (unquoted) scalar by the core schema. */
+/* An unquoted scalar, by the core schema. */
 static struct json *plain(struct json_doc *d, const char *s)
 {
 	static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
@@ -78,7 +78,7 @@ static struct err *build_map(struct builder *b, yaml_node_t *n, unsigned depth, 
 		struct err *e;
 
 		if (key->type != YAML_SCALAR_NODE)
-			return bad(key, "a key must be a plain text");
+			return bad(key, "a key must be a scalar");
 		name = (const char *)key->data.scalar.value;
 		if (json_get(obj, name))
 			return bad(key, "this key appears twice");
@@ -141,7 +141,7 @@ static struct err *next_document(yaml_parser_t *p, struct json_doc *into, struct
 
 	if (!yaml_parser_load(p, &y))
 		return err_new(ERR_MALFORMED, "read YAML: line %zu: %s", p->problem_mark.line + 1,
-			       p->problem ? p->problem : "cannot be read");
+			       p->problem ? p->problem : "it cannot be parsed");
 	root = yaml_document_get_root_node(&y);
 	*ret_more = root != NULL;
 	if (root)
@@ -209,7 +209,7 @@ static void write_scalar(const struct json *v, struct buf *out)
 	if (json_is(v, JSON_STR) && !needs_quotes(json_str(v)))
 		buf_add_str(out, json_str(v));
 	else
-		json_write(v, out); /* JSON scalars are YAML */
+		json_write(v, out); /* JSON scalars are valid YAML */
 }
 
 static void indent(struct buf *out, unsigned n)

@@ -15,20 +15,20 @@
 #include "loop/loop.h"
 
 /*
- * Calls over libcurl's multi interface on our loop. libcurl says which sockets and what time it
+ * Exchanges over libcurl's multi interface on our loop. libcurl says which sockets and what time it
  * waits for; we tell it when they are ready, and then settle(): first the bytes of streams, then
- * the ends of requests. No callback of ours runs inside libcurl, so callbacks may start and cancel
- * requests.
+ * the ends of exchanges. No callback of ours runs inside libcurl, so callbacks may start and cancel
+ * exchanges.
  *
- *   request_start() → queued → running → done()
- *                     ↑        | 429, or 503 with Retry-After
- *                     waiting ←+
+ *   exchange_start() → queued → running → done()
+ *                        ↑         | 429, or 503 with Retry-After
+ *                     waiting ←----+
  */
 enum {
-	MAX_RUNNING = 64,      /* streams and urgent requests do not count */
+	MAX_RUNNING = 64,      /* streams and urgent exchanges do not count */
 	MAX_QUEUED = 20000,    /* any more end with ERR_EXHAUSTED */
 	MAX_IDLE_HANDLES = 32, /* kept for reuse */
-	MAX_TRIES = 10,        /* of a request that the server tells to come back later */
+	MAX_TRIES = 10,        /* if the server says to come back later */
 	MAX_WAIT_MS = 30000,
 	MAX_TOKEN = 64 * 1024,
 	CONNECT_MS = 10000,
@@ -36,11 +36,11 @@ enum {
 };
 static const size_t max_body = 256u << 20, max_line = 16u << 20;
 
-enum request_state {
-	REQUEST_QUEUED,
-	REQUEST_RUNNING,
-	REQUEST_WAITING,
-	REQUEST_STATE_MAX_,
+enum exchange_state {
+	EXCHANGE_QUEUED,
+	EXCHANGE_RUNNING,
+	EXCHANGE_WAITING,
+	EXCHANGE_STATE_MAX_,
 };
 
 struct transport {
@@ -54,20 +54,20 @@ struct transport {
 	char *token_file;
 	struct timespec token_mtime;
 	usec token_checked;
-	struct list requests; /* all but the queued */
-	struct list queued;   /* in order */
-	struct list ready;    /* streams with new bytes */
+	struct list exchanges; /* all but the queued */
+	struct list queued;    /* in order */
+	struct list ready;     /* streams with new bytes */
 	unsigned n_running, n_queued;
 	CURL *idle[MAX_IDLE_HANDLES];
 	unsigned n_idle;
 	struct map *counts; /* label → uint64_t, owned */
 };
 
-struct request {
+struct exchange {
 	struct transport *t;
-	struct list link;  /* of requests or queued */
+	struct list link;  /* in exchanges or queued */
 	struct list ready; /* in transport.ready */
-	enum request_state state;
+	enum exchange_state state;
 	CURL *easy;
 	struct curl_slist *headers;
 	char *method, *type, *url, *label, *body;
@@ -156,16 +156,16 @@ static void on_timer(void *arg)
 
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
-	struct request *c = arg;
+	struct exchange *x = arg;
 	size_t len = size * n;
 
-	if (c->in.len + len > (c->data ? max_line : max_body)) {
-		c->too_large = true;
+	if (x->in.len + len > (x->data ? max_line : max_body)) {
+		x->too_large = true;
 		return 0;
 	}
-	buf_add(&c->in, data, len);
-	if (c->data && list_empty(&c->ready))
-		list_add_tail(&c->t->ready, &c->ready);
+	buf_add(&x->in, data, len);
+	if (x->data && list_empty(&x->ready))
+		list_add_tail(&x->t->ready, &x->ready);
 	return len;
 }
 
@@ -196,62 +196,62 @@ static void token_refresh(struct transport *t, bool now)
 	explicit_bzero(text, len);
 }
 
-static void request_free(struct request *c)
+static void exchange_free(struct exchange *x)
 {
-	list_del(&c->link);
-	list_del(&c->ready);
-	timer_free(c->timer);
-	curl_slist_free_all(c->headers);
-	buf_done(&c->in);
-	free(c->method);
-	free(c->type);
-	free(c->url);
-	free(c->label);
-	free(c->body);
-	free(c);
+	list_del(&x->link);
+	list_del(&x->ready);
+	timer_free(x->timer);
+	curl_slist_free_all(x->headers);
+	buf_done(&x->in);
+	free(x->method);
+	free(x->type);
+	free(x->url);
+	free(x->label);
+	free(x->body);
+	free(x);
 }
 
-/* Takes a running request's handle back for reuse. */
-static void request_stop(struct request *c)
+/* Takes back the handle of a running exchange for reuse. */
+static void exchange_stop(struct exchange *x)
 {
-	struct transport *t = c->t;
+	struct transport *t = x->t;
 
-	if (!c->easy)
+	if (!x->easy)
 		return;
-	(void)curl_multi_remove_handle(t->multi, c->easy);
+	(void)curl_multi_remove_handle(t->multi, x->easy);
 	if (t->n_idle < MAX_IDLE_HANDLES) {
-		curl_easy_reset(c->easy);
-		t->idle[t->n_idle++] = c->easy;
+		curl_easy_reset(x->easy);
+		t->idle[t->n_idle++] = x->easy;
 	} else {
-		curl_easy_cleanup(c->easy);
+		curl_easy_cleanup(x->easy);
 	}
-	c->easy = NULL;
-	curl_slist_free_all(c->headers);
-	c->headers = NULL;
-	list_del(&c->ready);
-	if (!c->data)
+	x->easy = NULL;
+	curl_slist_free_all(x->headers);
+	x->headers = NULL;
+	list_del(&x->ready);
+	if (!x->data)
 		t->n_running--;
 }
 
-static void add_header(struct request *c, const char *text)
+static void add_header(struct exchange *x, const char *text)
 {
-	struct curl_slist *more = curl_slist_append(c->headers, text);
+	struct curl_slist *more = curl_slist_append(x->headers, text);
 
 	assert(more); /* out of memory */
-	c->headers = more;
+	x->headers = more;
 }
 
-static void set_headers(struct request *c)
+static void set_headers(struct exchange *x)
 {
-	autofree char *type = xasprintf("Content-Type: %s", str_or(c->type, "application/json"));
+	autofree char *type = xasprintf("Content-Type: %s", str_or(x->type, "application/json"));
 
-	add_header(c, "Accept: application/json");
-	add_header(c, "Expect:");
-	if (c->body)
-		add_header(c, type);
-	if (c->t->auth)
-		add_header(c, c->t->auth);
-	(void)curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
+	add_header(x, "Accept: application/json");
+	add_header(x, "Expect:");
+	if (x->body)
+		add_header(x, type);
+	if (x->t->auth)
+		add_header(x, x->t->auth);
+	(void)curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->headers);
 }
 
 static void set_trust(struct transport *t, CURL *h)
@@ -267,11 +267,10 @@ static void set_trust(struct transport *t, CURL *h)
 	(void)curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 }
 
-/* A stream has a connection of its own: it would block other requests, and must be cut on its own.
- */
-static void set_connection(struct request *c, CURL *h)
+/* A stream has a connection of its own: it would block others, and must be cut on its own. */
+static void set_connection(struct exchange *x, CURL *h)
 {
-	if (c->data) {
+	if (x->data) {
 		(void)curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 		(void)curl_easy_setopt(h, CURLOPT_FRESH_CONNECT, 1L);
 		(void)curl_easy_setopt(h, CURLOPT_FORBID_REUSE, 1L);
@@ -283,45 +282,45 @@ static void set_connection(struct request *c, CURL *h)
 	(void)curl_easy_setopt(h, CURLOPT_TCP_KEEPIDLE, 30L);
 	(void)curl_easy_setopt(h, CURLOPT_TCP_KEEPINTVL, 10L);
 	(void)curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-	(void)curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, (long)c->timeout_ms);
+	(void)curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, (long)x->timeout_ms);
 	(void)curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
 	(void)curl_easy_setopt(h, CURLOPT_PROXY, "");
 	(void)curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR,
-			       str_starts(c->url, "https:") ? "https" : "http");
+			       str_starts(x->url, "https:") ? "https" : "http");
 }
 
-static void request_run(struct request *c)
+static void exchange_run(struct exchange *x)
 {
-	struct transport *t = c->t;
+	struct transport *t = x->t;
 	CURL *h = t->n_idle ? t->idle[--t->n_idle] : curl_easy_init();
 
 	assert(h); /* out of memory */
-	c->easy = h;
-	c->state = REQUEST_RUNNING;
-	c->too_large = false;
-	c->text[0] = 0;
-	buf_clear(&c->in);
-	list_del(&c->link);
-	list_add_tail(&t->requests, &c->link);
-	if (!c->data)
+	x->easy = h;
+	x->state = EXCHANGE_RUNNING;
+	x->too_large = false;
+	x->text[0] = 0;
+	buf_clear(&x->in);
+	list_del(&x->link);
+	list_add_tail(&t->exchanges, &x->link);
+	if (!x->data)
 		t->n_running++;
 	token_refresh(t, false);
-	set_headers(c);
+	set_headers(x);
 	set_trust(t, h);
-	set_connection(c, h);
-	(void)curl_easy_setopt(h, CURLOPT_URL, c->url);
+	set_connection(x, h);
+	(void)curl_easy_setopt(h, CURLOPT_URL, x->url);
 	(void)curl_easy_setopt(h, CURLOPT_USERAGENT, t->agent);
-	(void)curl_easy_setopt(h, CURLOPT_PRIVATE, c);
+	(void)curl_easy_setopt(h, CURLOPT_PRIVATE, x);
 	(void)curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
-	(void)curl_easy_setopt(h, CURLOPT_WRITEDATA, c);
-	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, c->text);
-	if (c->body) {
-		(void)curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body_len);
-		(void)curl_easy_setopt(h, CURLOPT_POSTFIELDS, c->body);
+	(void)curl_easy_setopt(h, CURLOPT_WRITEDATA, x);
+	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, x->text);
+	if (x->body) {
+		(void)curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->body_len);
+		(void)curl_easy_setopt(h, CURLOPT_POSTFIELDS, x->body);
 	}
-	if (str_eq(c->method, "HEAD"))
+	if (str_eq(x->method, "HEAD"))
 		(void)curl_easy_setopt(h, CURLOPT_NOBODY, 1L);
-	(void)curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, c->method);
+	(void)curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, x->method);
 	(void)curl_multi_add_handle(t->multi, h);
 }
 
@@ -329,114 +328,114 @@ static void run_queued(struct transport *t)
 {
 	while (t->n_running < MAX_RUNNING && !list_empty(&t->queued)) {
 		t->n_queued--;
-		request_run(list_first(&t->queued, struct request, link));
+		exchange_run(list_first(&t->queued, struct exchange, link));
 	}
 }
 
-/* Ends and frees c; e and r as for done(). */
-static void request_end(struct request *c, struct err *e, const struct reply *r)
+/* Ends and frees x; e and r as for done(). */
+static void exchange_end(struct exchange *x, struct err *e, const struct reply *r)
 {
-	c->busy = true;
-	if (c->dead)
+	x->busy = true;
+	if (x->dead)
 		err_free(e);
 	else
-		c->done(c->arg, e, r);
-	request_free(c);
+		x->done(x->arg, e, r);
+	exchange_free(x);
 }
 
 static void on_wait_over(void *arg)
 {
-	struct request *c = arg;
+	struct exchange *x = arg;
 
-	timer_free(take(c->timer));
-	if (c->tries > MAX_TRIES) { /* there was no room in the queue */
-		request_end(c,
-			    err_new(ERR_EXHAUSTED, "%s: more than %d requests are waiting",
-				    c->label, MAX_QUEUED),
-			    NULL);
+	timer_free(take(x->timer));
+	if (x->tries > MAX_TRIES) { /* there was no room in the queue */
+		exchange_end(x,
+			     err_new(ERR_EXHAUSTED, "%s: more than %d requests are waiting",
+				     x->label, MAX_QUEUED),
+			     NULL);
 		return;
 	}
-	list_del(&c->link);
-	list_add_head(&c->t->queued, &c->link);
-	c->state = REQUEST_QUEUED;
-	c->t->n_queued++;
-	run_queued(c->t);
+	list_del(&x->link);
+	list_add_head(&x->t->queued, &x->link);
+	x->state = EXCHANGE_QUEUED;
+	x->t->n_queued++;
+	run_queued(x->t);
 }
 
-static void request_wait(struct request *c, uint64_t ms)
+static void exchange_wait(struct exchange *x, uint64_t ms)
 {
-	c->state = REQUEST_WAITING;
-	c->timer = timer_new(c->t->loop, on_wait_over, c);
-	timer_set(c->timer, ms);
+	x->state = EXCHANGE_WAITING;
+	x->timer = timer_new(x->t->loop, on_wait_over, x);
+	timer_set(x->timer, ms);
 }
 
 /* How long to wait when the server said "not now", or 0 when its answer stands. */
-static uint64_t come_again_ms(const struct request *c, int status, uint64_t after_ms)
+static uint64_t come_again_ms(const struct exchange *x, int status, uint64_t after_ms)
 {
-	uint64_t ms = after_ms ? after_ms : 500u << MIN(c->tries, 6u);
+	uint64_t ms = after_ms ? after_ms : 500u << MIN(x->tries, 6u);
 
-	if (c->tries >= MAX_TRIES || !(status == 429 || (status == 503 && after_ms)))
+	if (x->tries >= MAX_TRIES || !(status == 429 || (status == 503 && after_ms)))
 		return 0;
 	ms = MIN(ms, (uint64_t)MAX_WAIT_MS);
 	return ms + random_u64() % (ms / 10 + 1);
 }
 
-static struct err *request_failed(const struct request *c, CURLcode result)
+static struct err *exchange_failed(const struct exchange *x, CURLcode result)
 {
-	const char *why = c->text[0] ? c->text : curl_easy_strerror(result);
+	const char *why = x->text[0] ? x->text : curl_easy_strerror(result);
 
-	if (c->too_large)
-		return err_new(ERR_TOO_LARGE, "%s: the answer is too large", c->label);
+	if (x->too_large)
+		return err_new(ERR_TOO_LARGE, "%s: the answer is too large", x->label);
 	return err_new(result == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE, "%s: %s",
-		       c->label, why);
+		       x->label, why);
 }
 
-static void request_finished(struct request *c, CURLcode result)
+static void exchange_finished(struct exchange *x, CURLcode result)
 {
 	struct reply r = { 0 };
 	curl_off_t after_s = 0;
 	long status = 0;
 	uint64_t again_ms;
 
-	(void)curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
-	(void)curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &after_s);
-	request_stop(c);
+	(void)curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+	(void)curl_easy_getinfo(x->easy, CURLINFO_RETRY_AFTER, &after_s);
+	exchange_stop(x);
 	if (result != CURLE_OK) {
-		request_end(c, request_failed(c, result), NULL);
+		exchange_end(x, exchange_failed(x, result), NULL);
 		return;
 	}
-	again_ms = come_again_ms(c, (int)status, (uint64_t)MAX(after_s, (curl_off_t)0) * 1000);
-	if (status == 401 && c->t->token_file && !c->fresh_token) {
-		c->fresh_token = true;
-		token_refresh(c->t, true);
+	again_ms = come_again_ms(x, (int)status, (uint64_t)MAX(after_s, (curl_off_t)0) * 1000);
+	if (status == 401 && x->t->token_file && !x->fresh_token) {
+		x->fresh_token = true;
+		token_refresh(x->t, true);
 		again_ms = 1;
 	}
 	if (again_ms) {
-		c->tries++;
-		request_wait(c, again_ms);
+		x->tries++;
+		exchange_wait(x, again_ms);
 		return;
 	}
 	r.status = (int)status;
-	r.body = buf_str(&c->in);
-	r.len = c->in.len;
-	request_end(c, NULL, &r);
+	r.body = buf_str(&x->in);
+	r.len = x->in.len;
+	exchange_end(x, NULL, &r);
 }
 
 /* New bytes of a stream. A refusal's text stays in the buffer for done(). */
-static void request_feed(struct request *c)
+static void exchange_feed(struct exchange *x)
 {
 	long status = 0;
 
-	list_del(&c->ready);
-	(void)curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	list_del(&x->ready);
+	(void)curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
 	if (status != 200)
 		return;
-	c->busy = true;
-	c->data(c->arg, &c->in);
-	c->busy = false;
-	if (c->dead) {
-		request_stop(c);
-		request_free(c);
+	x->busy = true;
+	x->data(x->arg, &x->in);
+	x->busy = false;
+	if (x->dead) {
+		exchange_stop(x);
+		exchange_free(x);
 	}
 }
 
@@ -446,15 +445,15 @@ static void settle(struct transport *t)
 	int left;
 
 	while (!list_empty(&t->ready))
-		request_feed(list_first(&t->ready, struct request, ready));
+		exchange_feed(list_first(&t->ready, struct exchange, ready));
 	while ((m = curl_multi_info_read(t->multi, &left))) {
-		struct request *c = NULL;
+		struct exchange *x = NULL;
 		CURLcode result = m->data.result;
 
 		if (m->msg != CURLMSG_DONE)
 			continue;
-		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
-		request_finished(c, result);
+		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
+		exchange_finished(x, result);
 	}
 	run_queued(t);
 }
@@ -470,49 +469,49 @@ static void count(struct transport *t, const char *label)
 	(*n)++;
 }
 
-struct request *request_start(struct transport *t, const struct request_spec *spec)
+struct exchange *exchange_start(struct transport *t, const struct exchange_spec *spec)
 {
-	struct request *c = xnew(struct request);
+	struct exchange *x = xnew(struct exchange);
 
-	c->t = t;
-	list_init(&c->link);
-	list_init(&c->ready);
-	c->method = xstrdup(spec->method);
-	c->type = xstrdup(spec->type);
-	c->url = xasprintf("%s%s", t->server, spec->path);
-	c->label = xstrdup(spec->label);
-	c->body = spec->body;
-	c->body_len = spec->body_len;
-	c->timeout_ms = spec->timeout_ms;
-	c->data = spec->data;
-	c->done = spec->done;
-	c->arg = spec->arg;
-	count(t, c->label);
-	if (c->data || spec->urgent || t->n_running < MAX_RUNNING) {
-		request_run(c);
+	x->t = t;
+	list_init(&x->link);
+	list_init(&x->ready);
+	x->method = xstrdup(spec->method);
+	x->type = xstrdup(spec->type);
+	x->url = xasprintf("%s%s", t->server, spec->path);
+	x->label = xstrdup(spec->label);
+	x->body = spec->body;
+	x->body_len = spec->body_len;
+	x->timeout_ms = spec->timeout_ms;
+	x->data = spec->data;
+	x->done = spec->done;
+	x->arg = spec->arg;
+	count(t, x->label);
+	if (x->data || spec->urgent || t->n_running < MAX_RUNNING) {
+		exchange_run(x);
 	} else if (t->n_queued < MAX_QUEUED) {
-		list_add_tail(&t->queued, &c->link);
+		list_add_tail(&t->queued, &x->link);
 		t->n_queued++;
 	} else {
-		list_add_tail(&t->requests, &c->link);
-		c->tries = MAX_TRIES + 1;
-		request_wait(c, 0);
+		list_add_tail(&t->exchanges, &x->link);
+		x->tries = MAX_TRIES + 1;
+		exchange_wait(x, 0);
 	}
-	return c;
+	return x;
 }
 
-void request_cancel(struct request *c)
+void exchange_cancel(struct exchange *x)
 {
-	if (!c)
+	if (!x)
 		return;
-	if (c->busy) {
-		c->dead = true; /* whoever called us frees it */
+	if (x->busy) {
+		x->dead = true; /* whoever called us frees it */
 		return;
 	}
-	if (c->state == REQUEST_QUEUED)
-		c->t->n_queued--;
-	request_stop(c);
-	request_free(c);
+	if (x->state == EXCHANGE_QUEUED)
+		x->t->n_queued--;
+	exchange_stop(x);
+	exchange_free(x);
 }
 
 static struct curl_blob blob_of(const char *pem)
@@ -532,7 +531,7 @@ struct err *transport_new(struct loop *l, const struct kubeconfig *k, const char
 		return err_new(ERR_INTERNAL, "libcurl cannot initialise itself");
 	t = xnew(struct transport);
 	t->loop = l;
-	list_init(&t->requests);
+	list_init(&t->exchanges);
 	list_init(&t->queued);
 	list_init(&t->ready);
 	t->timer = timer_new(l, on_timer, t);
@@ -557,14 +556,14 @@ struct err *transport_new(struct loop *l, const struct kubeconfig *k, const char
 	return NULL;
 }
 
-static void drop_requests(struct list *requests)
+static void drop_exchanges(struct list *exchanges)
 {
-	struct request *c, *next;
+	struct exchange *x, *next;
 
-	list_each_safe(c, next, requests, link) {
-		assert(!c->busy); /* a client is not freed from its own callbacks */
-		request_stop(c);
-		request_free(c);
+	list_each_safe(x, next, exchanges, link) {
+		assert(!x->busy); /* a client is not freed from its own callbacks */
+		exchange_stop(x);
+		exchange_free(x);
 	}
 }
 
@@ -572,8 +571,8 @@ void transport_free(struct transport *t)
 {
 	if (!t)
 		return;
-	drop_requests(&t->requests);
-	drop_requests(&t->queued);
+	drop_exchanges(&t->exchanges);
+	drop_exchanges(&t->queued);
 	while (t->n_idle)
 		curl_easy_cleanup(t->idle[--t->n_idle]);
 	(void)curl_multi_cleanup(t->multi);

@@ -7,16 +7,14 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-/*
- * Digests, keys and signatures over libcrypto. Any thread may call any of it.
- */
+/* Digests, keys and signatures over libcrypto. Any thread may call any of these functions. */
 enum {
 	SHA1_LEN = 20,
 	SHA256_LEN = 32,
-	DIGEST_TEXT_LEN = 7 + 2 * SHA256_LEN + 1, /* "sha256:…" with its terminator */
+	DIGEST_TEXT_LEN = 7 + 2 * SHA256_LEN + 1, /* "sha256:…" with its NUL */
 };
 
-/* For the WebSocket handshake, which prescribes it. It protects nothing. */
+/* Only for the WebSocket handshake, which requires it. It protects nothing. */
 void sha1(const void *p, size_t len, unsigned char ret[SHA1_LEN]);
 void sha256(const void *p, size_t len, unsigned char ret[SHA256_LEN]);
 
@@ -26,15 +24,16 @@ struct sha256 *sha256_new(void);
 void sha256_free(struct sha256 *s);
 AUTOPTR(sha256)
 void sha256_add(struct sha256 *s, const void *p, size_t len);
-/* Ends it: nothing can be added any more. */
+/* Finishes the digest: nothing can be added afterwards. */
 void sha256_end(struct sha256 *s, unsigned char ret[SHA256_LEN]);
-void sha256_end_text(struct sha256 *s, char ret[DIGEST_TEXT_LEN]); /* as images are named */
+/* "sha256:…", the form in which images name digests. */
+void sha256_end_text(struct sha256 *s, char ret[DIGEST_TEXT_LEN]);
 
 enum {
-	SIGNATURE_LEN = 64, /* r and s, 32 bytes each, as JOSE has them */
+	SIGNATURE_LEN = 64, /* r and s, 32 bytes each, as in JOSE */
 };
 
-/* A P-256 key that signs, or only verifies when it was read from a public key. */
+/* A P-256 key that signs and verifies, or only verifies if it was read from a public key. */
 struct signing_key;
 
 must_use struct err *signing_key_make(char **ret_pem); /* a new private key, malloc'd */
@@ -42,7 +41,7 @@ must_use struct err *signing_key_read(const char *pem, struct signing_key **ret)
 void signing_key_free(struct signing_key *k);
 AUTOPTR(signing_key)
 
-/* The digest of the public half: both halves have the same. */
+/* The digest of the public key, which is the same for both halves of a pair. */
 void signing_key_id(const struct signing_key *k, unsigned char ret[SHA256_LEN]);
 
 /* ECDSA over SHA-256. */

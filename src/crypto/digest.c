@@ -9,7 +9,7 @@ struct sha256 {
 	EVP_MD_CTX *ctx;
 };
 
-/* A digest over memory fails only when memory is out. */
+/* A digest over memory can fail only when memory runs out. */
 static void need(int worked)
 {
 	if (worked != 1)

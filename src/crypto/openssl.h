@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Include after the library's headers: our macro names are theirs too. */
+/* Include this after OpenSSL's own headers, which use some of our macro names. */
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 
 #include "base/err.h"
 
-/*
- * What crypto/ and tls/ share of OpenSSL; nobody else includes this.
- */
+/* The parts of OpenSSL that crypto/ and tls/ share; nobody else may include this. */
 
-/* What OpenSSL's types need to be released by scopes. */
+/* Lets scopes free OpenSSL's types. */
 #define AUTO_OSSL(type, fn)                            \
 	static inline void type##_auto_done_(type **p) \
 	{                                              \
@@ -24,11 +22,11 @@ AUTO_OSSL(EVP_MD_CTX, EVP_MD_CTX_free)
 AUTO_OSSL(EVP_PKEY, EVP_PKEY_free)
 AUTO_OSSL(X509, X509_free)
 
-/* "doing: what OpenSSL says"; empties OpenSSL's error queue. */
+/* "doing: OpenSSL's reason"; empties OpenSSL's error queue. */
 must_use struct err *ossl_err(enum err_code code, const char *doing);
-BIO *ossl_text(const char *pem); /* reads from pem, which must outlive it */
+BIO *ossl_text(const char *pem); /* reads from pem, which must outlive the BIO */
 char *ossl_steal(BIO *b);        /* what was written to a memory BIO, malloc'd */
 
-/* A private key, or a public one for those who only verify. */
+/* A private key, or a public key for callers that only verify. */
 must_use struct err *ossl_read_key(const char *pem, EVP_PKEY **ret);
 char *ossl_key_text(EVP_PKEY *key); /* the private key as PEM, malloc'd */

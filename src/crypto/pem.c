@@ -9,7 +9,7 @@ struct err *ossl_err(enum err_code code, const char *doing)
 {
 	unsigned long n = ERR_peek_last_error();
 	const char *reason = n ? ERR_reason_error_string(n) : NULL;
-	struct err *e = err_new(code, "%s: %s", doing, reason ? reason : "OpenSSL gives no reason");
+	struct err *e = err_new(code, "%s: %s", doing, reason ? reason : "OpenSSL gave no reason");
 
 	ERR_clear_error();
 	return e;
@@ -20,7 +20,7 @@ BIO *ossl_text(const char *pem)
 	BIO *b = BIO_new_mem_buf(pem, -1);
 
 	if (!b)
-		abort(); /* out of memory, as everywhere */
+		abort(); /* out of memory */
 	return b;
 }
 

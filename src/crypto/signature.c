@@ -8,8 +8,8 @@
 #include "crypto/openssl.h"
 
 /*
- * OpenSSL speaks DER of varying length; we hand out r and s side by side, so that a signature has
- * one length and one spelling.
+ * OpenSSL encodes signatures as DER of varying length. We use r and s side by side, so that a
+ * signature has one length and one encoding.
  */
 enum {
 	HALF = SIGNATURE_LEN / 2,
@@ -41,7 +41,7 @@ struct err *signing_key_read(const char *pem, struct signing_key **ret)
 	if (EVP_PKEY_get_base_id(k->key) != EVP_PKEY_EC ||
 	    EVP_PKEY_get_group_name(k->key, group, sizeof(group), NULL) != 1 ||
 	    !str_eq(group, "prime256v1"))
-		return err_new(ERR_INVALID, "read key: it is not a P-256 key");
+		return err_new(ERR_INVALID, "the key is not a P-256 key");
 	*ret = take(k);
 	return NULL;
 }
@@ -75,7 +75,7 @@ static bool der_to_raw(const unsigned char *der, size_t len, unsigned char ret[S
 	return ok;
 }
 
-/* The length; 0 when no signature can have these numbers. */
+/* The length, or 0 if r and s cannot be a signature. */
 static size_t raw_to_der(const unsigned char raw[SIGNATURE_LEN], unsigned char ret[DER_MAX])
 {
 	ECDSA_SIG *sig = ECDSA_SIG_new();

@@ -12,14 +12,14 @@
 
 /*
  * The runtime's port. Pid 1 only listens and never reads a byte of HTTP: when the first connection
- * arrives it forks a process without privileges that accepts it and all others, and takes the port
- * back when that process has ended, idle or by accident. A sandbox whose runtime nobody uses pays
- * for a socket.
+ * arrives, it forks a process without privileges that accepts this and all later connections, and
+ * takes the port back when that process has ended, whether idle or by accident. A sandbox whose
+ * runtime nobody uses pays only for a socket.
  */
 enum {
-	LOOK_AFTER_MS = 1000, /* the command had this long to listen there itself */
+	LOOK_AFTER_MS = 1000, /* the command has this long to listen there itself */
 	SHORT_LIFE_US = 1000 * 1000,
-	RETRY_MS = 100, /* doubled with every short life, RETRY_DOUBLINGS times at most */
+	RETRY_MS = 100, /* doubled after every short life, RETRY_DOUBLINGS times at most */
 	RETRY_DOUBLINGS = 8,
 	BACKLOG = 128,
 };
@@ -85,13 +85,14 @@ static void on_connection(void *arg, unused unsigned ready)
 		runtime_main(r->fd, &r->guest->command.start);
 	if (r->pid < 0) {
 		r->pid = 0;
-		timer_set(r->timer, LOOK_AFTER_MS); /* no process or memory left: maybe later */
+		timer_set(r->timer,
+			  LOOK_AFTER_MS); /* out of processes or memory: try again later */
 		return;
 	}
 	children_add(r->guest->children, r->pid, on_end, r);
 }
 
-/* A port that is taken is the command's own runtime: nothing to do, nothing to say. */
+/* If the port is taken, the command serves its own runtime: nothing to do, nothing to report. */
 static void listen_now(struct runtime *r)
 {
 	uint16_t port = r->guest->command.start.runtime_port;
@@ -132,7 +133,7 @@ void runtime_arm(struct guest *g)
 		timer_set(r->timer, LOOK_AFTER_MS);
 }
 
-/* Only for a start that failed: within the turn that armed it, so nothing was forked. */
+/* Only for a start that failed, within the turn that armed it: nothing has been forked yet. */
 void runtime_disarm(struct guest *g)
 {
 	struct runtime *r = take(g->runtime);

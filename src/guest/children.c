@@ -11,8 +11,8 @@
 #include "loop/loop.h"
 
 /*
- * Signals come through a descriptor and not through libuv's handlers: those are shared by a process
- * and what it forks, and the runtime is forked from pid 1.
+ * Signals come through a descriptor and not through libuv's handlers: a process shares those with
+ * what it forks, and the runtime is forked from pid 1.
  */
 struct known {
 	struct list link;
@@ -85,7 +85,7 @@ struct err *children_new(struct loop *l, void (*on_term)(void *arg), void *arg,
 	c->fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (c->fd < 0) {
 		free(c);
-		return err_sys(errno, "make a descriptor for signals");
+		return err_sys(errno, "create a descriptor for signals");
 	}
 	c->watch = watch_new(l, c->fd, on_signal, c);
 	watch_want(c->watch, WATCH_READ);

@@ -11,15 +11,15 @@
 #include "loop/loop.h"
 
 /*
- * The container's command. Its output goes to the log and its end is remembered: the node may be
- * away when it happens, and asks when it is back. A start without a command is the pause container:
- * nothing runs, and a signal that would end it does.
+ * The container's command. Its output goes to the log and its exit status is kept: the node may be
+ * away when it ends, and asks when it is back. A start without a command is the pause container:
+ * nothing runs, and a signal that would end a process ends it.
  *
- * Its input, where it asked for one, stays open and silent: no frame carries bytes to it.
+ * Its input, if it asked for one, stays open and silent: no frame carries bytes to it.
  */
 enum {
-	READS = 4,         /* a callback, of LOG_LINE bytes each */
-	LAST_READS = 1024, /* what a pipe can hold when its writer has ended, and more */
+	READS = 4,         /* per callback, of LOG_LINE bytes each */
+	LAST_READS = 1024, /* more than a pipe can hold when its writer has ended */
 };
 
 static void out_close(struct command_out *o)
@@ -41,7 +41,7 @@ static void out_read(struct command_out *o, unsigned reads)
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n <= 0)
-			out_close(o); /* a terminal that hung up says EIO */
+			out_close(o); /* a terminal that has hung up returns EIO */
 		else
 			cri_log_feed(&o->guest->command.log, o->source, data, (size_t)n);
 	}
@@ -113,9 +113,9 @@ static struct err *spawn_on_pipes(struct guest *g, struct spawn *spec, pid_t *re
 
 	for (int i = with_in ? 0 : 1; i < 3 && !e; i++)
 		if (pipe2(p[i], O_CLOEXEC) < 0)
-			e = err_sys(errno, "make a pipe");
+			e = err_sys(errno, "create a pipe");
 	if (!e) {
-		spec->fds[0] = with_in ? p[0][0] : 0; /* our own 0 is /dev/null */
+		spec->fds[0] = with_in ? p[0][0] : 0; /* our own stdin is /dev/null */
 		spec->fds[1] = p[1][1];
 		spec->fds[2] = p[2][1];
 		e = spawn(spec, ret);
@@ -152,7 +152,7 @@ static struct err *spawn_command(struct guest *g)
 	return NULL;
 }
 
-/* The runtime first: its port must answer by the time that the node hears of the start. */
+/* The runtime comes first: its port must answer by the time that the node hears of the start. */
 struct err *command_start(struct guest *g, struct wire_start *start)
 {
 	struct command *c = &g->command;

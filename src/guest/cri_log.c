@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "guest/cri_log_priv.h"
 
-#define BLOCK 4096u /* holes begin and end on these */
+#define BLOCK 4096u /* holes begin and end at multiples of this */
 
 void cri_log_init(struct cri_log *log, int fd)
 {
@@ -39,7 +39,7 @@ static void bound(struct cri_log *log)
 		log->punched = end;
 		return;
 	}
-	/* A file system without holes: the disk comes before the old lines. */
+	/* The file system has no holes: disk space matters more than old lines. */
 	if (!ftruncate(log->fd, 0))
 		log->size = log->punched = 0;
 	else
@@ -73,7 +73,7 @@ static void write_line(struct cri_log *log, enum log_source source, char tag,
 	bound(log);
 }
 
-/* The bytes that wait and len more, as one line. */
+/* Writes the pending bytes and len more as one line. */
 static void put(struct cri_log *log, enum log_source source, char tag, const char *data, size_t len)
 {
 	struct buf *b = &log->line[source];
@@ -88,13 +88,13 @@ void cri_log_feed(struct cri_log *log, enum log_source source, const char *data,
 	struct buf *b = &log->line[source];
 
 	while (len) {
-		size_t room = MIN(len, LOG_LINE - b->len);
-		const char *nl = memchr(data, '\n', room);
-		size_t n = nl ? (size_t)(nl - data) : room;
+		size_t space = MIN(len, LOG_LINE - b->len);
+		const char *nl = memchr(data, '\n', space);
+		size_t n = nl ? (size_t)(nl - data) : space;
 
 		if (nl)
 			put(log, source, 'F', data, n);
-		else if (room < len || b->len + n == LOG_LINE)
+		else if (space < len || b->len + n == LOG_LINE)
 			put(log, source, 'P', data, n);
 		else
 			buf_add(b, data, n);

@@ -8,14 +8,14 @@
 #include "base/buf.h"
 
 /*
- * The log of a container's command in the form that container runtimes share:
+ * The log of a container's command in the format that container runtimes share:
  *
  *   2026-01-02T03:04:05.123456789Z stdout F a whole line
  *   2026-01-02T03:04:05.123456789Z stderr P the first 16 KiB of a longer one
  *
- * The file takes at most LOG_MAX bytes of disk: beyond, its oldest part becomes a hole and the last
- * LOG_KEEP bytes stay, at the same offsets. A reader skips the zeros and the first, cut line after
- * them. A disk that is full costs lines, never the sandbox.
+ * The file takes at most LOG_MAX bytes of disk: beyond that, its oldest part becomes a hole and the
+ * last LOG_KEEP bytes stay at the same offsets. A reader skips the zeros and the first line after
+ * them, which is cut. A full disk costs lines, never the sandbox.
  */
 #define LOG_LINE (16 * 1024)
 #define LOG_MAX  (16 * 1024 * 1024)
@@ -28,14 +28,14 @@ enum log_source {
 };
 
 struct cri_log {
-	int fd; /* not ours; -1: lines go nowhere */
+	int fd; /* not owned; -1: lines are dropped */
 	bool sized;
-	uint64_t size, punched; /* bytes in the file, and those at its begin that are a hole */
+	uint64_t size, punched; /* bytes in the file; how many at its beginning are a hole */
 	struct buf line[LOG_SOURCE_MAX_];
 };
 
 void cri_log_init(struct cri_log *log, int fd);
 void cri_log_done(struct cri_log *log);
 void cri_log_feed(struct cri_log *log, enum log_source source, const char *data, size_t len);
-/* The source ended: a line without its newline is a whole one. */
+/* The source has ended: a line without its newline counts as complete. */
 void cri_log_end(struct cri_log *log, enum log_source source);

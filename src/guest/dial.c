@@ -10,8 +10,8 @@
 #include "loop/loop.h"
 
 /*
- * A stream to a port inside. Programs listen on 127.0.0.1, on ::1 or on both; the first is tried
- * first, as every port-forward does.
+ * A stream to a port inside. Programs listen on 127.0.0.1, on ::1 or on both; 127.0.0.1 is tried
+ * first, as port-forward does everywhere.
  */
 enum {
 	DIAL_MS = 10 * 1000,
@@ -60,7 +60,7 @@ static void refuse(struct session *s, int errnum)
 	link_kick(l);
 }
 
-/* The socket waits in the input side until it is connected. False: it is all over. */
+/* The socket is kept in the input side until it is connected. False if it is all over. */
 static bool try_family(struct session *s, int family, int *ret_errnum)
 {
 	int fd = connect_start(family, s->port);

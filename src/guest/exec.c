@@ -10,7 +10,7 @@
 #include "guest/spawn_priv.h"
 #include "loop/loop.h"
 
-/* Both ends of what a process reads and writes: theirs go into it, ours into the session. */
+/* Both ends of what a process reads and writes: theirs are passed to it, ours to the session. */
 struct ends {
 	int theirs[3], ours[3];
 };
@@ -25,7 +25,7 @@ static void ends_done(struct ends *e)
 	}
 }
 
-/* One terminal for all three. Input has a descriptor of its own: it is polled for apart. */
+/* One terminal for all three. Input has a descriptor of its own because it is polled separately. */
 static struct err *ends_tty(struct ends *e, const struct wire_start *start)
 {
 	int slave;
@@ -45,9 +45,9 @@ static struct err *ends_pipes(struct ends *e, const struct wire_start *start)
 
 	for (int i = 0; i < 3; i++) {
 		if (i == 0 && !(start->flags & WIRE_STDIN_OPEN))
-			continue; /* our own 0 is /dev/null */
+			continue; /* our own stdin is /dev/null */
 		if (pipe2(p, O_CLOEXEC) < 0)
-			return err_sys(errno, "make a pipe");
+			return err_sys(errno, "create a pipe");
 		e->theirs[i] = p[i ? 1 : 0];
 		e->ours[i] = p[i ? 0 : 1];
 	}
@@ -117,9 +117,9 @@ void exec_open(struct link *l, uint32_t id, const struct wire_start *start)
 	pid_t pid = 0;
 
 	if (!start->argv[0])
-		e = err_sys(EINVAL, "exec nothing");
+		e = err_sys(EINVAL, "exec without a command");
 	else if (g->n_execs >= GUEST_EXECS_MAX)
-		e = err_sys(EAGAIN, "exec more than %d at a time", GUEST_EXECS_MAX);
+		e = err_sys(EAGAIN, "exec more than %d commands at a time", GUEST_EXECS_MAX);
 	else
 		e = start_process(start, &ends, &pid);
 	if (e) {

@@ -14,7 +14,7 @@
 /*
  * POST /execute: runs a command in the base directory and answers when it has ended, with what it
  * wrote. A caller that leaves does not stop it; its time limit does. Processes that it leaves
- * behind with its output open do not hold the answer back for longer than RT_DRAIN_MS.
+ * behind with its output open do not delay the answer for longer than RT_DRAIN_MS.
  */
 struct execution {
 	struct rt *rt;
@@ -23,7 +23,7 @@ struct execution {
 	int status;
 	double limit_s;
 	bool timed_out;
-	struct timer *timer; /* the limit, then the drain */
+	struct timer *timer; /* for the time limit, then for the drain */
 	struct capture {
 		struct execution *x;
 		int fd; /* -1: ended */
@@ -59,15 +59,15 @@ static void execution_free(struct execution *x)
 static void capture_add(struct capture *c, const char *data, size_t len)
 {
 	struct rt *rt = c->x->rt;
-	size_t room = MIN(RT_CAPTURE_MAX - c->text.len, RT_CAPTURE_ALL - rt->captured);
-	size_t n = MIN(len, room);
+	size_t space = MIN(RT_CAPTURE_MAX - c->text.len, RT_CAPTURE_ALL - rt->captured);
+	size_t n = MIN(len, space);
 
 	buf_add(&c->text, data, n);
 	rt->captured += n;
 	c->dropped += len - n;
 }
 
-/* True when there may be more. */
+/* True if there may be more. */
 static bool capture_read(struct capture *c)
 {
 	char data[16 * 1024];
@@ -80,7 +80,7 @@ static bool capture_read(struct capture *c)
 	return n > 0;
 }
 
-/* Hands the texts over to the answer. */
+/* Passes the texts on to the answer. */
 static void result_take(struct execution *x, struct result *res)
 {
 	for (int i = 0; i < 2; i++) {
@@ -114,7 +114,7 @@ static void finish(struct execution *x)
 	execution_free(x);
 }
 
-/* The only place that decides whether it is over. */
+/* The only place that decides whether the execution is over. */
 static void settle(struct execution *x)
 {
 	if (!x->pid && x->out[0].fd < 0 && x->out[1].fd < 0)
@@ -138,7 +138,7 @@ static void on_timer(void *arg)
 		return;
 	}
 	x->timed_out = true;
-	(void)kill(-x->pid, SIGKILL); /* the rest when it is reaped */
+	(void)kill(-x->pid, SIGKILL); /* the rest happens when it is reaped */
 }
 
 static void on_exit_status(void *arg, int status)
@@ -147,7 +147,7 @@ static void on_exit_status(void *arg, int status)
 
 	x->pid = 0;
 	x->status = status;
-	/* What it wrote is in the pipes by now; a pipe holds less than this many reads. */
+	/* What the command wrote is in the pipes by now; a pipe holds less than this many reads. */
 	for (int i = 0; i < 2; i++)
 		for (int reads = 0; reads < 128 && x->out[i].fd >= 0; reads++)
 			if (!capture_read(&x->out[i]))
@@ -174,7 +174,7 @@ static struct err *start(struct rt *rt, const char *const *argv, int fds[2], pid
 	struct err *e = NULL;
 
 	if (pipe2(p[0], O_CLOEXEC) < 0 || pipe2(p[1], O_CLOEXEC) < 0)
-		e = err_sys(errno, "make a pipe");
+		e = err_sys(errno, "create a pipe");
 	if (!e) {
 		spec.fds[1] = p[0][1];
 		spec.fds[2] = p[1][1];
@@ -223,7 +223,7 @@ static void reply_not_run(struct http_request *r, const char *reason)
 	result_reply(r, res);
 }
 
-/* As Python says it, which is what callers of this API have learned to read. */
+/* In Python's words, which callers of this API have learned to read. */
 static void reply_errno(struct rt *rt, struct http_request *r, const struct err *e,
 			const char *program)
 {

@@ -7,8 +7,8 @@
 #include "net/http_server.h"
 
 /*
- * The two ends of POST /execute: the request is read here and the result written. An answer can be
- * many times RT_PIECE; it is escaped piece by piece as the caller takes it.
+ * The two ends of POST /execute: here the request is read and the result written. An answer can be
+ * many times RT_PIECE; it is escaped piece by piece as the caller reads it.
  */
 void result_note(struct result *res, const char *fmt, ...)
 {
@@ -31,7 +31,7 @@ static void result_done(void *arg)
 	free(res);
 }
 
-/* Writes some more of a text; true when all of it is. */
+/* Writes some more of a text; true once all of it is written. */
 static bool text_more(struct result *res, struct buf *text, struct buf *out)
 {
 	if (text->len)
@@ -74,10 +74,10 @@ void result_reply(struct http_request *r, struct result *res)
 {
 	static const struct reply_ops ops = { result_more, result_done };
 
-	reply_stream(r, 200, NULL, -1, &ops, res);
+	reply_stream(r, NULL, &ops, res);
 }
 
-/* One complaint about a request, in the form of the framework that callers know. */
+/* One complaint about a request, in the format of the framework that callers know. */
 static void refuse(struct http_request *r, const char *type, const char *field, const char *msg,
 		   const json_t *input)
 {
@@ -94,7 +94,7 @@ static void refuse(struct http_request *r, const char *type, const char *field, 
 	reply_json(r, 422, &body);
 }
 
-/* The limit for this request, at most the server's. False: refused. */
+/* The limit for this request, at most the server's. False if it was rejected. */
 static bool limit_of(struct rt *rt, struct http_request *r, const json_t *body, double *ret)
 {
 	const json_t *v = json_object_get(body, "timeout_seconds");

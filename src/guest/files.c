@@ -41,7 +41,7 @@ static enum reply_next download_more(void *arg, struct buf *out)
 		return REPLY_END;
 	n = pread(d->fd, buf_reserve(out, want), want, d->at);
 	if (n <= 0)
-		return REPLY_TORN; /* it shrank meanwhile */
+		return REPLY_TORN; /* it has shrunk in the meantime */
 	buf_wrote(out, (size_t)n);
 	d->at += n;
 	d->left -= (uint64_t)n;
@@ -63,7 +63,7 @@ enum range_kind {
 	RANGE_KIND_MAX_,
 };
 
-/* A number of a range; empty is absent. */
+/* A number of a range; if it is empty, it is absent. */
 static bool range_number(struct span s, bool *there, uint64_t *ret)
 {
 	char text[24];
@@ -134,7 +134,9 @@ static void put_file_headers(struct http_headers *h, const struct stat *st, char
 	http_headers_add(h, "ETag", etag);
 }
 
-/* A range is meant for the file that the client knows; for another one it gets the whole. */
+/*
+ * A range applies to the file that the client knows; if it has changed, the client gets all of it.
+ */
 static const char *range_wanted(struct http_request *r, const struct http_headers *h,
 				const char *etag)
 {
@@ -161,7 +163,7 @@ static void download_send(struct http_request *r, const char *path, int fd, cons
 	if (kind == RANGE_OUTSIDE) {
 		(void)snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)size);
 		http_headers_add(&h, "Content-Range", text);
-		http_respond(r, 416, &h, NULL, "", 0);
+		http_respond(r, 416, &h, (struct http_body){ 0 });
 		(void)close(fd);
 	} else {
 		if (kind == RANGE_PART) {
@@ -173,7 +175,11 @@ static void download_send(struct http_request *r, const char *path, int fd, cons
 		}
 		d = xnew(struct download);
 		*d = (struct download){ fd, (off_t)from, len };
-		reply_stream(r, kind == RANGE_PART ? 206 : 200, &h, (int64_t)len, &ops, d);
+		reply_stream(r,
+			     &(struct reply_head){ .status = kind == RANGE_PART ? 206 : 200,
+						   .headers = &h,
+						   .length = (int64_t)len },
+			     &ops, d);
 	}
 	http_headers_done(&h);
 }
@@ -209,7 +215,7 @@ static void put_entry(struct listing *l, struct buf *out, const char *name)
 {
 	struct stat st;
 
-	/* A link that leads nowhere is listed as itself; an entry that is gone is not listed. */
+	/* A dangling link is listed as itself; an entry that has disappeared is not listed. */
 	if (fstatat(dirfd(l->dir), name, &st, 0) < 0 &&
 	    fstatat(dirfd(l->dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
@@ -269,7 +275,7 @@ void list_serve(struct rt *rt, struct http_request *r, const char *tail)
 	}
 	l = xnew(struct listing);
 	l->dir = dir;
-	reply_stream(r, 200, NULL, -1, &ops, l);
+	reply_stream(r, NULL, &ops, l);
 }
 
 void exists_serve(struct rt *rt, struct http_request *r, const char *tail)

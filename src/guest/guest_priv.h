@@ -20,7 +20,7 @@ struct timer;
 struct watch;
 
 /*
- * What pid 1 knows. One thread, one loop; nothing here is ever freed but links and sessions,
+ * What pid 1 knows. There is one thread and one loop; only links and sessions are ever freed,
  * because pid 1 ends only by being killed.
  */
 enum {
@@ -31,7 +31,7 @@ enum {
 
 /* The container's command: it belongs to the sandbox, not to the connection that started it. */
 struct command {
-	struct wire_start start; /* kept: the runtime serves under its ids and environment */
+	struct wire_start start; /* kept because the runtime uses its ids and environment */
 	struct wire_state state;
 	struct cri_log log;
 	struct command_out {
@@ -40,8 +40,8 @@ struct command {
 		struct watch *watch;
 		enum log_source source;
 	} out[LOG_SOURCE_MAX_];
-	int tty; /* master, to resize; -1: none */
-	int in;  /* write end of its input, only held; -1: none */
+	int tty; /* master, for resizing; -1: none */
+	int in;  /* write end of its input, only kept open; -1: none */
 };
 
 struct guest {
@@ -52,30 +52,31 @@ struct guest {
 	struct list links; /* struct link */
 	unsigned n_links, n_execs, n_dials;
 	struct command command;
-	struct runtime *runtime; /* NULL: not asked for */
+	struct runtime *runtime; /* NULL: not requested */
 };
 
-/* link.c: connections of the node. */
+/* link.c: connections from the node. */
 void links_start(struct guest *g, int listen_fd);
-struct buf *link_out(struct link *l); /* add frames here, then link_kick() */
-void link_kick(struct link *l);       /* sends at the end of this turn; sessions read on or pause */
-/* True: read no more from a process; session_settle() is called when the link has drained. */
+struct buf *link_out(struct link *l); /* add frames here, then call link_kick() */
+void link_kick(struct link *l);       /* sends at the end of this turn; sessions go on or pause */
+/* True: stop reading from processes; session_settle() is called when the link has drained. */
 bool link_full(struct link *l);
 struct guest *link_guest(struct link *l);
 struct list *link_sessions(struct link *l);
-/* A frame to every connection that said hello. */
+/* Sends a frame to every connection that has said hello. */
 void links_tell_exit(struct guest *g, const struct wire_state *s);
 
 /* command.c */
-must_use struct err *command_start(struct guest *g, struct wire_start *start); /* takes it over */
+/* Takes ownership of start. */
+must_use struct err *command_start(struct guest *g, struct wire_start *start);
 void command_signal(struct guest *g, int signum);
 void command_resize(struct guest *g, uint16_t cols, uint16_t rows);
 
-/* exec.c, dial.c: open a session on a link; the answer frame is theirs. */
+/* exec.c, dial.c: open a session on a link and send the answer frame. */
 void exec_open(struct link *l, uint32_t id, const struct wire_start *start);
 void dial_open(struct link *l, uint32_t id, uint16_t port);
 
-/* activate.c: listens for the runtime where the start asks for it, and forks it when needed. */
+/* activate.c: listens for the runtime if the start asks for it, and forks it when needed. */
 void runtime_arm(struct guest *g);
 void runtime_disarm(struct guest *g);
 

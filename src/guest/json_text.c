@@ -3,7 +3,7 @@
 
 #include "guest/runtime_priv.h"
 
-/* Length of the UTF-8 sequence at p, 0 when there is none: no overlong forms, no surrogates. */
+/* Length of the UTF-8 sequence at p; 0 if there is none, or it is overlong or a surrogate. */
 static size_t sequence(const unsigned char *p, size_t len)
 {
 	uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 }, c;
@@ -28,7 +28,7 @@ static size_t sequence(const unsigned char *p, size_t len)
 
 static void put_ascii(struct buf *out, unsigned char c)
 {
-	static const char letters[] = "btn\vfr"; /* from 8 on; \v has none */
+	static const char letters[] = "btn\vfr"; /* from 8 on; \v has no escape of its own */
 
 	if (c == '"' || c == '\\') {
 		buf_add_char(out, '\\');

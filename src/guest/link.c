@@ -9,12 +9,12 @@
 #include "net/framed.h"
 
 /*
- * A link is a connection of the node on the private socket. Frames are read one after the other and
- * answered into the connection's output, which is sent once at the end of the turn.
+ * A link is a connection from the node on the private socket. Frames are read one after the other
+ * and answered into the connection's output, which is sent once at the end of the turn.
  *
- * Who is at the other end: the socket's path is not in the sandbox, and a process of the sandbox
- * that got hold of it all the same would have a pid that we can see. The node's pid cannot be seen
- * from here, so it is 0.
+ * The peer is checked: the socket's path is not in the sandbox, and a process of the sandbox that
+ * reached it anyway would have a pid that we can see. The node's pid is not visible from here, so
+ * it is 0.
  */
 enum {
 	LINK_ACCEPTS = 16, /* per callback */
@@ -26,7 +26,7 @@ struct link {
 	struct framed *framed;
 	struct list sessions; /* struct session */
 	bool greeted;
-	bool stuffed; /* paused: a session has too much input waiting */
+	bool stuffed; /* paused because a session has too much pending input */
 };
 
 struct buf *link_out(struct link *l)
@@ -54,7 +54,7 @@ static void accept_settle(struct guest *g)
 	watch_want(g->accepting, g->n_links < GUEST_LINKS_MAX ? WATCH_READ : 0);
 }
 
-/* A session whose process does not take its input, from a node that ignores credit, stops us. */
+/* If a process does not read its input and the node ignores credit, we stop reading. */
 static void check_stuffed(struct link *l)
 {
 	struct session *s;
@@ -94,7 +94,7 @@ static struct err *on_hello(struct link *l, const struct wire_frame *f)
 		return e;
 	if (!version)
 		return err_new(ERR_UNSUPPORTED,
-			       "node speaks version 0 of the protocol; versions begin with 1");
+			       "the node announced protocol version 0; versions begin with 1");
 	l->greeted = true;
 	if (l->guest->command.state.started)
 		ready[1] |= WIRE_STARTED;
@@ -188,7 +188,7 @@ static struct err *on_signal(struct link *l, const struct wire_frame *f)
 	if (e)
 		return e;
 	if (!signum || signum > 64)
-		return err_new(ERR_MALFORMED, "signal %u is not in 1 to 64", signum);
+		return err_new(ERR_MALFORMED, "signal %u is not between 1 and 64", signum);
 	if (!f->stream)
 		command_signal(l->guest, (int)signum);
 	else if (s)
@@ -210,7 +210,7 @@ static struct err *on_credit(struct link *l, const struct wire_frame *f)
 static struct err *on_frame(struct link *l, const struct wire_frame *f)
 {
 	if (!l->greeted && f->type != WIRE_HELLO)
-		return err_new(ERR_MALFORMED, "first frame is not a hello");
+		return err_new(ERR_MALFORMED, "the first frame is not a hello");
 	switch (f->type) {
 	case WIRE_HELLO:
 		return on_hello(l, f);
@@ -241,8 +241,7 @@ static struct err *on_frame(struct link *l, const struct wire_frame *f)
 	case WIRE_TYPE_MAX_:
 		break;
 	}
-	return err_new(ERR_MALFORMED, "frame of type %d is not one that a node sends",
-		       (int)f->type);
+	return err_new(ERR_MALFORMED, "frame type %d is not one that the node sends", (int)f->type);
 }
 
 static struct err *on_bytes(void *arg, const char *p, size_t len, size_t *ret_used)
@@ -254,7 +253,7 @@ static struct err *on_bytes(void *arg, const char *p, size_t len, size_t *ret_us
 	return e || !have ? e : on_frame(arg, &f);
 }
 
-/* Sessions that paused because the link was full go on. */
+/* Sessions that paused because the link was full continue. */
 static void on_drained(void *arg)
 {
 	struct link *l = arg;

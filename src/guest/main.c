@@ -14,8 +14,8 @@
 
 /*
  * cay-init: pid 1 of a sandbox. The launcher starts it with /dev/null on 0, 1 and 2, the private
- * socket (listening) on 3 and the log file on 4. It never ends by itself: when the command has
- * ended, the node reads how, and kills the sandbox.
+ * socket (listening) on 3 and the log file on 4. It never exits by itself: when the command has
+ * ended, the node reads its exit status and kills the sandbox.
  */
 enum {
 	FD_SOCKET = 3,
@@ -28,8 +28,9 @@ static void on_term(void *arg)
 }
 
 /*
- * By the system call, because the libc keeps its hands on the two that it uses itself: also these
- * may have come to us as ignored, and would go on so to every program inside.
+ * Uses the system call, because libc does not let us touch the two signals that it uses itself.
+ * These too may have been ignored when we were started, and every program inside would inherit
+ * that.
  */
 static void reset_signal(int signum)
 {
@@ -41,10 +42,10 @@ static void reset_signal(int signum)
 	} standard = { 0 };
 
 	(void)syscall(SYS_rt_sigaction, signum, &standard, NULL,
-		      sizeof(standard.mask)); /* the uncatchable refuse */
+		      sizeof(standard.mask)); /* fails for the signals that cannot be caught */
 }
 
-/* Before anything else: no descriptor leaks into a child, nobody inside looks into us. */
+/* Before anything else: no descriptor may leak into a child, and nobody inside may inspect us. */
 static void shut_in(void)
 {
 	(void)fcntl(FD_SOCKET, F_SETFD, FD_CLOEXEC);
@@ -55,7 +56,7 @@ static void shut_in(void)
 	(void)signal(SIGPIPE, SIG_IGN);
 }
 
-/* Give memory back early: there are thousands of us on a host. */
+/* Return memory early: there are thousands of us on a host. */
 static void be_small(void)
 {
 	(void)mallopt(M_TRIM_THRESHOLD, 64 * 1024);
@@ -80,7 +81,7 @@ int main(void)
 	if (!e)
 		e = children_new(g->loop, on_term, g, &g->children);
 	if (e)
-		return 1; /* there is nobody to tell; the node sees the end */
+		return 1; /* there is nobody to tell; the node sees that we ended */
 	links_start(g, FD_SOCKET);
 	loop_run(g->loop);
 	return 0;

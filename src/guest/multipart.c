@@ -7,20 +7,23 @@
 #include "guest/multipart_priv.h"
 
 /*
- *   preamble CRLF --boundary CRLF  headers CRLF CRLF  data  CRLF --boundary CRLF ... CRLF
- * --boundary --
+ *   preamble CRLF
+ *   --boundary CRLF headers CRLF CRLF data CRLF
+ *   --boundary CRLF headers CRLF CRLF data CRLF
+ *   ...
+ *   --boundary--
  *
- * The delimiter is CRLF, two dashes and the boundary. The input is made to begin with a CRLF of our
- * own, so that a body which begins with its first delimiter needs no rule of its own. What may be
- * the begin of a delimiter is held back until more is known.
+ * The delimiter is CRLF, two dashes and the boundary. A CRLF of our own is put in front of the
+ * input, so that a body which begins with its first delimiter needs no special case. What may be
+ * the beginning of a delimiter is held back until more is known.
  */
 enum {
-	BOUNDARY_MAX = 200, /* the standard says 70 */
+	BOUNDARY_MAX = 200, /* the standard allows 70 */
 };
 
 enum multipart_state {
 	MULTIPART_PREAMBLE,
-	MULTIPART_DELIMITER, /* behind a boundary: a new part or the end */
+	MULTIPART_DELIMITER, /* after a boundary: a new part or the end */
 	MULTIPART_HEADERS,
 	MULTIPART_DATA,
 	MULTIPART_EPILOGUE,
@@ -34,7 +37,7 @@ struct multipart {
 	size_t delimiter_len;
 	enum multipart_state state;
 	unsigned n_parts;
-	size_t skip; /* bytes of the input that are the end of the headers, not data */
+	size_t skip; /* bytes of the input that belong to the end of the headers, not to the data */
 	struct buf in;
 };
 
@@ -44,9 +47,9 @@ static struct err *malformed(const char *what)
 }
 
 /*
- * The next parameter of a header: `; name=value`, the value bare or in quotes. Advances *at. Inside
- * quotes a backslash protects a quote or itself; before anything else it is meant as it is, because
- * some clients send paths that way.
+ * The next parameter of a header: `; name=value`, with or without quotes around the value. Advances
+ * *at. Inside quotes a backslash escapes a quote or itself; before anything else it stands for
+ * itself, because some clients send paths that way.
  */
 static bool next_param(const char **at, struct span *name, struct buf *value)
 {
@@ -97,14 +100,14 @@ struct err *multipart_new(const char *content_type, const struct multipart_event
 	struct span name;
 
 	if (!content_type || strncasecmp(content_type, type, sizeof(type) - 1) != 0)
-		return malformed("not multipart/form-data");
+		return malformed("the type is not multipart/form-data");
 	at = content_type + sizeof(type) - 1;
 	do
 		if (!next_param(&at, &name, &value))
-			return malformed("no boundary");
+			return malformed("the boundary is missing");
 	while (!span_eq_nocase(name, "boundary"));
 	if (!boundary_usable(&value))
-		return malformed("bad boundary");
+		return malformed("the boundary is empty or too long");
 	m = xnew(struct multipart);
 	m->ev = *ev;
 	m->arg = arg;
@@ -124,7 +127,9 @@ void multipart_free(struct multipart *m)
 	free(m);
 }
 
-/* What browsers and Python write for quotes and line breaks in a name; no other escape is undone.
+/*
+ * Undoes what browsers and Python write for quotes and line breaks in a name; no other escape is
+ * undone.
  */
 static void undo_percent(struct buf *b)
 {
@@ -148,7 +153,7 @@ static void undo_percent(struct buf *b)
 	buf_add(b, buf_str(&plain), plain.len);
 }
 
-/* filename*=utf-8''na%20me; NULL when it is none of that. */
+/* filename*=utf-8''na%20me; NULL if it has another form. */
 static char *extended_value(struct buf *value)
 {
 	static const char charset[] = "utf-8'";
@@ -189,8 +194,7 @@ static void disposition_read(const char *at, struct disposition *d)
 	}
 }
 
-/* All headers of a part, NUL-terminated, lines ended by CRLF. Only the disposition means anything.
- */
+/* All headers of a part, NUL-terminated, lines ended by CRLF. Only the disposition matters. */
 static void part_begin(struct multipart *m, char *headers)
 {
 	static const char wanted[] = "content-disposition:";
@@ -211,7 +215,7 @@ static void part_begin(struct multipart *m, char *headers)
 	free(d.extended);
 }
 
-/* The steps: each takes what it can from the input, moves on or asks for more (*more). */
+/* The steps: each consumes what it can from the input, then moves on or asks for more (*more). */
 static struct err *step_delimiter(struct multipart *m, bool *more)
 {
 	const char *p = buf_head(&m->in);
@@ -228,10 +232,11 @@ static struct err *step_delimiter(struct multipart *m, bool *more)
 		return NULL;
 	}
 	if (m->in.len < pad + 2 || memcmp(p + pad, "\r\n", 2) != 0)
-		return malformed("bytes behind a boundary");
+		return malformed("a boundary is followed by other bytes");
 	if (++m->n_parts > MULTIPART_PARTS_MAX)
-		return err_new(ERR_TOO_LARGE, "read form: more than %d parts", MULTIPART_PARTS_MAX);
-	/* The line's end stays: headers may be empty, and end with an empty line then, too. */
+		return err_new(ERR_TOO_LARGE, "the form has more than %d parts",
+			       MULTIPART_PARTS_MAX);
+	/* The end of the line stays: headers may be empty, and then end with an empty line, too. */
 	buf_eat(&m->in, pad);
 	m->state = MULTIPART_HEADERS;
 	return NULL;
@@ -246,12 +251,13 @@ static struct err *step_headers(struct multipart *m, bool *more)
 		return NULL;
 	}
 	if (!end || end - p > MULTIPART_HEADERS_MAX)
-		return err_new(ERR_TOO_LARGE, "read form: headers of a part");
+		return err_new(ERR_TOO_LARGE, "the headers of a part exceed %d bytes",
+			       MULTIPART_HEADERS_MAX);
 	if (memchr(p, '\0', (size_t)(end - p)))
-		return malformed("NUL in headers");
+		return malformed("the headers contain a NUL");
 	*end = '\0';
 	part_begin(m, p);
-	/* The last CRLF may be the first half of a delimiter: a part without data. */
+	/* The last CRLF may be the first half of a delimiter, if a part has no data. */
 	*end = '\r';
 	buf_eat(&m->in, (size_t)(end - p) + 2);
 	m->state = MULTIPART_DATA;
@@ -322,5 +328,5 @@ struct err *multipart_feed(struct multipart *m, const char *p, size_t len)
 
 struct err *multipart_end(struct multipart *m)
 {
-	return m->state == MULTIPART_EPILOGUE ? NULL : malformed("no last boundary");
+	return m->state == MULTIPART_EPILOGUE ? NULL : malformed("the last boundary is missing");
 }

@@ -12,10 +12,10 @@
 #include "guest/runtime_priv.h"
 
 /*
- * A path is first walked by name: each link is replaced by what it says, each ".." takes a name
- * away, and whoever leaves the base that way is refused. An absolute link is inside when it begins
- * with the base's own path. The result is then opened by the kernel beneath the base, so a link
- * that appears in between can make the call fail and nothing more.
+ * A path is first walked by name: each link is replaced by its target, each ".." removes a name,
+ * and a path that leaves the base that way is rejected. An absolute link is inside if it begins
+ * with the base's own path. The kernel then opens the result beneath the base, so that a link which
+ * appears in between can make the call fail, but nothing more.
  */
 enum {
 	LINKS_MAX = 40,
@@ -48,13 +48,13 @@ void base_done(struct base *b)
 struct walk {
 	const struct base *base;
 	struct buf done; /* names so far, without links */
-	char *rest;      /* still to walk */
+	char *rest;      /* still to be walked */
 	unsigned n_links;
 };
 
 static struct err *escapes(void)
 {
-	return err_new(ERR_FORBIDDEN, "leave the base directory");
+	return err_new(ERR_FORBIDDEN, "the path leaves the base directory");
 }
 
 static struct err *step_up(struct walk *w)
@@ -68,7 +68,7 @@ static struct err *step_up(struct walk *w)
 	return NULL;
 }
 
-/* What follows dir in an absolute path that is in it; NULL when it is not. */
+/* The part of an absolute path that follows dir; NULL if the path is not below dir. */
 static const char *behind(const char *dir, const char *path)
 {
 	size_t len = strlen(dir);
@@ -80,7 +80,7 @@ static const char *behind(const char *dir, const char *path)
 	return path + len;
 }
 
-/* The rest of the walk goes through target; a relative one starts where its link was. */
+/* The rest of the walk goes through target; a relative target starts where its link was. */
 static struct err *follow(struct walk *w, const char *target, const char *rest)
 {
 	const char *inside = target;
@@ -166,12 +166,13 @@ struct err *path_open(const struct base *b, const char *path, int flags, int *re
 	if (e)
 		return e;
 	if (!(flags & O_PATH))
-		flags |= O_NOCTTY | O_NONBLOCK; /* whatever is there: neither wait nor be owned */
+		/* Neither wait for what is there nor make it our controlling terminal. */
+		flags |= O_NOCTTY | O_NONBLOCK;
 	e = file_open_beneath(b->fd, plain, flags, 0, ret);
 	return e && err_errno(e) == EXDEV ? err_recode(e, ERR_FORBIDDEN) : e;
 }
 
-/* Into the directory name, made if need be, never through a link. Replaces *dir. */
+/* Enters the directory name, creating it if necessary, never through a link. Replaces *dir. */
 static struct err *enter(int *dir, struct span name)
 {
 	char one[NAME_MAX + 1];
@@ -212,7 +213,7 @@ struct err *path_create(const struct base *b, const char *path, int *ret)
 	if (fd < 0)
 		return err_sys(errno, "open %s", name.p);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return err_new(ERR_INVALID, "write %s: not a regular file", name.p);
+		return err_new(ERR_INVALID, "%s is not a regular file", name.p);
 	if (ftruncate(fd, 0) < 0)
 		return err_sys(errno, "empty %s", name.p);
 	*ret = take_fd(fd);

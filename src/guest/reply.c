@@ -7,12 +7,13 @@
 #include "net/http_server.h"
 
 enum {
-	PIECES = 16, /* a turn: then others have theirs */
+	PIECES = 16, /* per turn, to let others have theirs */
 };
 
 void reply_json(struct http_request *r, int status, struct buf *body)
 {
-	http_respond(r, status, NULL, "application/json", buf_str(body), body->len);
+	http_respond(r, status, NULL,
+		     (struct http_body){ "application/json", buf_str(body), body->len });
 }
 
 void reply_message(struct http_request *r, int status, const char *fmt, ...)
@@ -41,7 +42,7 @@ void reply_error(struct http_request *r, struct err *e, const char *absent, cons
 	err_free(e);
 }
 
-/* An answer in pieces: alive until its request ended and no posted call names it. */
+/* An answer in pieces. It lives until its request has ended and no posted call refers to it. */
 struct reply {
 	struct http_request *r;
 	const struct reply_ops *ops;
@@ -99,12 +100,12 @@ static void push(void *owner)
 			return;
 	}
 	if (http_respond_full(p->r))
-		return; /* push() again when it has drained */
+		return; /* push() is called again when it has drained */
 	p->posted = true;
 	loop_post(http_request_loop(p->r), on_posted, p);
 }
 
-/* What fits into one piece goes out whole, with its length. */
+/* What fits into one piece is sent whole, with its length. */
 static bool reply_short(struct http_request *r, const struct reply_ops *ops, void *arg,
 			struct buf *first)
 {
@@ -123,7 +124,7 @@ static bool reply_short(struct http_request *r, const struct reply_ops *ops, voi
 	return true;
 }
 
-void reply_stream(struct http_request *r, int status, const struct http_headers *h, int64_t length,
+void reply_stream(struct http_request *r, const struct reply_head *head,
 		  const struct reply_ops *ops, void *arg)
 {
 	struct http_headers json = { 0 };
@@ -131,15 +132,17 @@ void reply_stream(struct http_request *r, int status, const struct http_headers 
 	struct reply *p;
 
 	http_request_set_owner(r, NULL, NULL);
-	if (length < 0 && reply_short(r, ops, arg, &first))
+	if (!head && reply_short(r, ops, arg, &first))
 		return;
 	p = xnew(struct reply);
 	*p = (struct reply){ .r = http_request_ref(r), .ops = ops, .arg = arg };
 	http_request_set_owner(r, p, on_ended);
 	http_respond_on_drain(r, push);
-	if (!h)
-		http_headers_add(&json, "Content-Type", "application/json");
-	http_respond_start(r, status, h ? h : &json, length);
+	http_headers_add(&json, "Content-Type", "application/json");
+	if (head)
+		http_respond_start(r, head->status, head->headers, head->length);
+	else
+		http_respond_start(r, 200, &json, -1);
 	http_headers_done(&json);
 	http_respond_write(r, buf_str(&first), first.len);
 	push(p);

@@ -21,13 +21,13 @@
 
 /*
  * The process that serves the python-runtime API. It is forked from pid 1 when the first connection
- * arrives, gives up every privilege before it reads a byte, and ends when nobody has been there for
- * a while: pid 1 listens again then.
+ * arrives, gives up every privilege before it reads a byte, and exits when nobody has used it for a
+ * while: then pid 1 listens again.
  */
 enum {
 	LOOK_MS = 5000,
 	IDLE_LOOKS = 3,
-	LIMIT_S = 300, /* for a command, unless SANDBOX_EXEC_TIMEOUT_SECONDS says otherwise */
+	LIMIT_S = 300, /* for a command, unless SANDBOX_EXEC_TIMEOUT_SECONDS is set */
 	CONNS_MAX = 512,
 	IDLE_MS = 60 * 1000,
 };
@@ -48,7 +48,8 @@ static void health_serve(unused struct rt *rt, struct http_request *r, unused co
 {
 	static const char body[] = "{\"status\":\"ok\",\"message\":\"Sandbox Runtime is active.\"}";
 
-	http_respond(r, 200, NULL, "application/json", body, sizeof(body) - 1);
+	http_respond(r, 200, NULL,
+		     (struct http_body){ "application/json", body, sizeof(body) - 1 });
 }
 
 static const struct route {
@@ -69,7 +70,7 @@ static const struct route {
 	{ "/exists", "GET", TAIL_MAY, exists_serve },
 };
 
-/* The part of path behind the route's name and slash; NULL when it is another route. */
+/* The part of path after the route's name and slash; NULL if it is another route. */
 static const char *route_tail(const struct route *route, const char *path)
 {
 	size_t len = strlen(route->path);
@@ -88,7 +89,7 @@ static void reply_detail(struct http_request *r, int status, const char *allow, 
 
 	if (allow)
 		http_headers_add(&h, "Allow", allow);
-	http_respond(r, status, &h, "application/json", body, strlen(body));
+	http_respond(r, status, &h, (struct http_body){ "application/json", body, strlen(body) });
 	http_headers_done(&h);
 }
 
@@ -137,7 +138,7 @@ static bool is_root_dir(const char *dir)
 	return str_empty(dir) || str_eq(dir, "/");
 }
 
-/* While we still may: a directory of the user's own, where neither image nor Pod names one. */
+/* While we still can: a directory for the user, if neither image nor Pod names one. */
 static void base_make(const struct rt *rt, const struct wire_start *who)
 {
 	struct stat st;
@@ -153,7 +154,10 @@ static void base_make(const struct rt *rt, const struct wire_start *who)
 		(void)!fchownat(fd, "", who->uid, who->gid, AT_EMPTY_PATH);
 }
 
-/* SANDBOX_BASE_DIR; else the first that the user can write of /app, its directory, ours, /tmp. */
+/*
+ * SANDBOX_BASE_DIR, or the first of /app, the user's directory, ours and /tmp that the user can
+ * write to.
+ */
 static char *base_choose(const struct rt *rt, const struct wire_start *who)
 {
 	const char *const rows[] = { "/app", is_root_dir(who->cwd) ? NULL : who->cwd, OWN_BASE,
@@ -222,8 +226,8 @@ static struct err *serve(struct rt *rt, int listen_fd)
 }
 
 /*
- * Nothing of pid 1 stays open but the port: not its loop, not the private socket, not the log, nor
- * what libuv keeps for its signal handlers, which neither of us uses.
+ * Nothing of pid 1 stays open except the port: not its loop, not the private socket, not the log,
+ * nor what libuv keeps for its signal handlers, which neither of us uses.
  */
 static int keep_only(int fd)
 {

@@ -18,35 +18,35 @@ struct timer;
 struct wire_start;
 
 /*
- * The python-runtime HTTP API, served by a process without privileges: what it can do to the
- * sandbox is what its callers may do by running a command.
+ * The python-runtime HTTP API, served by a process without privileges: it can do no more to the
+ * sandbox than its callers can do by running a command.
  */
 enum {
 	RT_BODY_MAX = 4 * 1024 * 1024,     /* of a request to run a command */
 	RT_COMMANDS_MAX = 128,             /* at a time */
 	RT_CAPTURE_MAX = 16 * 1024 * 1024, /* bytes kept of each output of a command */
-	RT_CAPTURE_ALL = 64 * 1024 * 1024, /* of all commands at a time */
-	RT_DRAIN_MS = 500,                 /* for output of others, after the command ended */
-	RT_PIECE = 64 * 1024,              /* of an answer in pieces */
+	RT_CAPTURE_ALL = 64 * 1024 * 1024, /* of all commands that run at the same time */
+	RT_DRAIN_MS = 500,    /* for other processes' output, after the command has ended */
+	RT_PIECE = 64 * 1024, /* of an answer in pieces */
 };
 
 struct rt {
 	struct loop *loop;
 	struct children *children;
 	struct http_server *server;
-	struct timer *look; /* is anybody still there? */
+	struct timer *look; /* checks whether anybody is still there */
 	unsigned idle_looks;
 	const char *const *env; /* the container's */
 	char *base;             /* where commands run and files are */
 	double limit_s;         /* for a command */
-	bool words;             /* split commands into words ourselves; else /bin/sh does */
+	bool words;             /* split commands into words ourselves; otherwise /bin/sh does it */
 	unsigned n_commands;
 	size_t captured;
 };
 
 const char *rt_env(const struct rt *rt, const char *name); /* NULL: not set */
 
-/* Handlers. tail is the decoded path behind the route's name; they answer r. */
+/* Handlers. tail is the decoded path after the route's name; they answer r. */
 void execute_serve(struct rt *rt, struct http_request *r, const char *tail);
 void upload_serve(struct rt *rt, struct http_request *r, const char *tail);
 void download_serve(struct rt *rt, struct http_request *r, const char *tail);
@@ -56,32 +56,37 @@ void exists_serve(struct rt *rt, struct http_request *r, const char *tail);
 /* Answers. */
 void reply_json(struct http_request *r, int status, struct buf *body);
 void reply_message(struct http_request *r, int status, const char *fmt, ...) printf_like(3, 4);
-/* 403, 404 or 500 after what e says; frees it. failed: "File upload failed". */
+/* 403, 404 or 500, depending on e, which is freed. failed is like "File upload failed". */
 void reply_error(struct http_request *r, struct err *e, const char *absent, const char *failed);
 
 enum reply_next {
 	REPLY_MORE,
 	REPLY_END,
-	REPLY_TORN, /* there should be more, and it cannot be had */
+	REPLY_TORN, /* there should be more, but it cannot be read */
 };
 struct reply_ops {
 	enum reply_next (*more)(void *arg, struct buf *out); /* adds about RT_PIECE */
-	void (*done)(void *arg);                             /* once, sent or not */
+	void (*done)(void *arg); /* called once, whether or not everything was sent */
 };
-/* Sends what ops produce, at the pace of the peer. length < 0: not known. h may be NULL. */
-void reply_stream(struct http_request *r, int status, const struct http_headers *h, int64_t length,
+struct reply_head {
+	int status;
+	const struct http_headers *headers;
+	int64_t length;
+};
+/* Sends what ops produce, at the pace of the peer. Without a head it is JSON of unknown length. */
+void reply_stream(struct http_request *r, const struct reply_head *head,
 		  const struct reply_ops *ops, void *arg);
 
 /*
- * Text into JSON: bytes that are no UTF-8 become U+FFFD. Escapes from the begin of in[0..len) until
- * at least max bytes (or all) are used; returns how many. newlines: \r\n and \r become \n.
+ * Text into JSON: bytes that are not UTF-8 become U+FFFD. Escapes from the beginning of in[0..len)
+ * until at least max bytes (or all) are used; returns how many. newlines: \r\n and \r become \n.
  */
 size_t json_escape(struct buf *out, const char *in, size_t len, size_t max, bool newlines);
 void json_put_string(struct buf *out, const char *s); /* with its quotes */
 
 /*
- * The directory that paths are confined to. A path is taken relative to it, whatever slashes it
- * begins with; links are followed as long as they stay inside.
+ * The directory that paths are confined to. A path is relative to it, even if it begins with
+ * slashes; links are followed as long as they stay inside.
  */
 struct base {
 	int fd;
@@ -90,14 +95,15 @@ struct base {
 
 must_use struct err *base_open(const char *path, struct base *ret);
 void base_done(struct base *b);
-/* *ret: the same file without links, "." and ".."; it need not exist. An escape is ERR_FORBIDDEN.
+/*
+ * *ret: the same file without links, "." and ".."; it need not exist. An escape is ERR_FORBIDDEN.
  */
 must_use struct err *path_resolve(const struct base *b, const char *path, char **ret);
-/* Resolves and opens; what a race makes of the path meanwhile cannot lead outside. */
+/* Resolves and opens; if the path changes in the meantime, it still cannot lead outside. */
 must_use struct err *path_open(const struct base *b, const char *path, int flags, int *ret);
-/* Makes missing directories, then the file, emptied. */
+/* Creates missing directories, then the file; an existing one is truncated. */
 must_use struct err *path_create(const struct base *b, const char *path, int *ret);
 
-/* POSIX quoting without a shell, as Python's shlex does it. *ret: NULL-terminated, malloc'd. */
+/* POSIX quoting without a shell, like Python's shlex. *ret is NULL-terminated and malloc'd. */
 must_use struct err *words_split(const char *text, char ***ret);
 void words_free(char **words);

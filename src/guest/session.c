@@ -75,7 +75,7 @@ void session_orphan(struct session *s)
 	s->link = NULL;
 }
 
-/* One read into the link's own buffer, behind room for the frame's head. */
+/* One read into the link's own buffer, leaving space for the frame's head. */
 static void read_some(struct session_out *o)
 {
 	struct session *s = o->session;
@@ -92,7 +92,7 @@ static void read_some(struct session_out *o)
 	n = read(o->fd, frame + WIRE_HEAD, want);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n <= 0) { /* a terminal that hung up says EIO */
+	if (n <= 0) { /* a terminal that has hung up returns EIO */
 		fd_drop(&o->fd, &o->watch);
 		if (s->dial)
 			wire_put(out, WIRE_STDOUT, s->id, NULL, 0);
@@ -132,8 +132,7 @@ static void input_write(struct session *s)
 			buf_eat(&s->input, (size_t)n);
 			s->to_grant += (uint32_t)n;
 		} else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-			input_drop(
-				s); /* nobody reads it: as with a pipe, that is no error of ours */
+			input_drop(s); /* nobody reads it: as with a pipe, that is not our error */
 		}
 	}
 	if (s->input.len)
@@ -205,7 +204,10 @@ void session_resize(struct session *s, uint16_t cols, uint16_t rows)
 		tty_resize(s->out[0].fd, cols, rows);
 }
 
-/* A process that ended and whose output is out; a socket both of whose directions ended. */
+/*
+ * True for a process that ended and whose output was sent, or a socket both of whose directions
+ * have ended.
+ */
 static bool done(const struct session *s)
 {
 	bool outs_ended = true;
@@ -230,7 +232,7 @@ static void grant(struct session *s)
 void session_settle(struct session *s)
 {
 	struct link *l = s->link;
-	bool room = s->credit > 0 && !link_full(l);
+	bool space = s->credit > 0 && !link_full(l);
 
 	if (done(s)) {
 		wire_put_exited(link_out(l), s->id, s->dial ? 0 : status_code(s->status),
@@ -242,7 +244,7 @@ void session_settle(struct session *s)
 	grant(s);
 	for (int i = 0; i < SESSION_OUTS; i++)
 		if (s->out[i].watch)
-			watch_want(s->out[i].watch, room && !s->connecting ? WATCH_READ : 0);
+			watch_want(s->out[i].watch, space && !s->connecting ? WATCH_READ : 0);
 	if (s->in_watch)
 		watch_want(s->in_watch, s->connecting || s->input.len ? WATCH_WRITE : 0);
 	link_kick(l);

@@ -21,13 +21,13 @@
 #include "wire/wire.h"
 
 /*
- * A process starts as a vfork: the child borrows our memory until it execs, so nothing is copied
- * and a failed step is reported by writing it down. While it borrows, it calls only what changes
- * the process and not the memory: system calls, raw where glibc would want to tell other threads.
+ * A process starts as a vfork: the child borrows our memory until it execs, so nothing is copied,
+ * and it reports a failed step by writing it there. Meanwhile it makes only calls that change the
+ * process and not the memory: system calls, raw where glibc would want to tell other threads.
  *
- * Code in the sandbox with the same ids cannot look into the borrowed memory: we are not dumpable.
- * It can stop the child in the few microseconds between the change of ids and the exec, and us with
- * it; it then has stopped its own sandbox.
+ * Code in the sandbox with the same ids cannot inspect the borrowed memory: we are not dumpable. It
+ * can stop the child in the few microseconds between the change of ids and the exec, and us with
+ * it; but then it has stopped its own sandbox.
  */
 enum {
 	STACK_LEN = 32 * 1024,
@@ -35,13 +35,13 @@ enum {
 };
 
 static char child_stack[STACK_LEN] __attribute__((aligned(64)));
-static uint64_t bounding;          /* capabilities that we could hand down */
-static struct rlimit nofile_given; /* ours is raised; children get what we were given */
+static uint64_t bounding;          /* capabilities that we could pass on */
+static struct rlimit nofile_given; /* ours is raised; children get the original limit */
 
 struct birth {
 	const struct spawn *spec;
 	char path[PATH_MAX];
-	const char *step; /* "exec", "chdir": what failed, with errnum */
+	const char *step; /* "exec", "chdir": the step that failed, with errnum */
 	int errnum;
 };
 
@@ -53,7 +53,7 @@ void spawn_setup(void)
 		int has = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
 
 		if (has < 0)
-			break; /* the kernel knows no more */
+			break; /* the kernel knows no higher ones */
 		bounding |= (uint64_t)has << cap;
 	}
 	(void)getrlimit(RLIMIT_NOFILE, &nofile_given);
@@ -132,7 +132,10 @@ int identity_assume(const struct wire_start *who, bool keep, const char **ret_st
 	return caps_set(caps);
 }
 
-/* Descriptors 0 to 2 in place, everything else gone. Sources are above 2 or already in place. */
+/*
+ * Puts descriptors 0 to 2 in place and closes everything else on exec. Sources are above 2 or
+ * already in place.
+ */
 static int fds_set(const int fds[3])
 {
 	for (int i = 0; i < 3; i++) {
@@ -141,7 +144,7 @@ static int fds_set(const int fds[3])
 		if (fds[i] != i && dup2(fds[i], i) < 0)
 			return errno;
 	}
-	/* A kernel or filter without it is no harm: all of ours are CLOEXEC. */
+	/* A kernel or filter without this call does no harm: all of ours are CLOEXEC. */
 	(void)syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
 	return 0;
 }
@@ -154,7 +157,7 @@ static const char *env_path(const char *const *env)
 	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
-/* Returns only on failure, with the most telling errno. */
+/* Returns only on failure, with the most informative errno. */
 static int exec_on_path(struct birth *b)
 {
 	const struct spawn *s = b->spec;
@@ -224,7 +227,7 @@ static int child_main(void *arg)
 	struct birth *b = arg;
 	sigset_t none;
 
-	/* The one disposition that we changed; handlers we have none. */
+	/* The only disposition that we changed; we have no handlers. */
 	(void)signal(SIGPIPE, SIG_DFL);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -252,7 +255,7 @@ struct err *spawn(const struct spawn *s, pid_t *ret)
 	if (pid < 0)
 		return err_sys(errno, "start a process");
 	if (b.errnum)
-		return birth_error(&b); /* its body is reaped with the orphans */
+		return birth_error(&b); /* the dead child is reaped with the orphans */
 	*ret = pid;
 	return NULL;
 }

@@ -9,8 +9,8 @@
 #include "guest/spawn_priv.h"
 
 /*
- * The slave is taken from the master itself (TIOCGPTPEER): code in the sandbox may have put
- * anything at the path that ptsname() would give.
+ * The slave is opened through the master itself (TIOCGPTPEER): code in the sandbox may have put
+ * anything at the path that ptsname() would return.
  */
 struct err *tty_open(uint32_t uid, int *ret_master, int *ret_slave)
 {
@@ -37,5 +37,6 @@ void tty_resize(int master, uint16_t cols, uint16_t rows)
 	struct winsize size = { .ws_col = cols, .ws_row = rows };
 
 	if (cols && rows)
-		(void)ioctl(master, TIOCSWINSZ, &size); /* a terminal that hung up has no size */
+		(void)ioctl(master, TIOCSWINSZ,
+			    &size); /* a terminal that has hung up has no size */
 }

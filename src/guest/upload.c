@@ -9,17 +9,17 @@
 #include "net/http_server.h"
 
 /*
- * POST /upload: the part named "file" goes to the path that its file name says, piece by piece as
+ * POST /upload: the part named "file" goes to the path that its file name gives, piece by piece as
  * it arrives. Whatever goes wrong, the body is read to its end before the answer: most clients look
  * for an answer only then.
  */
 struct upload {
 	struct rt *rt;
 	struct multipart *form;
-	struct err *bad_form; /* the first error in the form, and of the file */
+	struct err *bad_form; /* the first error in the form, and in the file */
 	struct err *failed;
-	char *filename; /* set once the part was found */
-	int fd;         /* -1: not in that part, or failed */
+	char *filename; /* set once the part has been found */
+	int fd;         /* -1: not in that part, or an error occurred */
 };
 
 static void upload_free(void *owner)
@@ -126,7 +126,7 @@ void upload_serve(struct rt *rt, struct http_request *r, unused const char *tail
 
 	u->rt = rt;
 	u->fd = -1;
-	/* A body of another kind has no file in it: that is answered, after reading it. */
+	/* A body of another type contains no file: the answer says so after it has been read. */
 	err_free(multipart_new(http_request_header(r, "Content-Type"), &parts, u, &u->form));
 	http_request_set_owner(r, u, upload_free);
 	http_request_stream(r, &body);

@@ -11,7 +11,9 @@ void words_free(char **words)
 	free(words);
 }
 
-/* Between double quotes a backslash protects only a quote or itself; elsewhere anything. */
+/*
+ * Between double quotes a backslash escapes only a quote or itself; elsewhere it escapes anything.
+ */
 static struct err *quoted(const char **at, char quote, struct buf *word)
 {
 	const char *p = *at;
@@ -52,7 +54,8 @@ static struct err *one_word(const char **at, char **ret)
 
 struct err *words_split(const char *text, char ***ret)
 {
-	char **words = xnew_n(char *, strlen(text) / 2 + 2); /* a word and a space each, at least */
+	char **words = xnew_n(char *, strlen(text) / 2 +
+					      2); /* at least one character and a space per word */
 	struct err *e;
 	size_t n = 0;
 

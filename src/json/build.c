@@ -7,8 +7,9 @@
 #include "json/json_priv.h"
 
 /*
- * Documents, and changing their trees. Every string that enters is made valid UTF-8 without U+0000,
- * so that everything we build can be written, and can be read again by our own parser.
+ * Documents, and changes to their trees. Every string that enters a tree is made valid UTF-8
+ * without U+0000, so that everything we build can be written, and can be read again by our own
+ * parser.
  */
 
 static void *count_malloc(void *ctx, size_t len)
@@ -101,7 +102,7 @@ struct json *json_new_int(struct json_doc *d, int64_t i)
 	return json_of(yyjson_mut_sint(d->tree, i));
 }
 
-/* JSON has no word for infinity: null, as JavaScript writes it. */
+/* JSON cannot express infinity: write null, as JavaScript does. */
 struct json *json_new_real(struct json_doc *d, double r)
 {
 	return isfinite(r) ? json_of(yyjson_mut_real(d->tree, r)) : json_new_null(d);
@@ -158,7 +159,7 @@ struct json *json_copy(struct json_doc *d, const struct json *v)
 	return v ? json_of(yyjson_mut_val_mut_copy(d->tree, val_of(v))) : NULL;
 }
 
-/* The key of a member, whose value follows it in the ring. */
+/* The key of a member. In the ring, its value follows it. */
 static yyjson_mut_val *find_key(const struct json *obj, const char *name)
 {
 	size_t len = strlen(name), n = yyjson_mut_obj_size(val_of(obj));
@@ -232,7 +233,7 @@ void json_push(unused struct json_doc *d, struct json *arr, struct json *val)
 {
 	bool done = yyjson_mut_arr_append(val_of(arr), val_of(val));
 
-	assert(done); /* not a list, or no value */
+	assert(done); /* fails if it is not a list or there is no value */
 }
 
 void json_push_str(struct json_doc *d, struct json *arr, const char *s)
@@ -244,12 +245,12 @@ void json_insert(unused struct json_doc *d, struct json *arr, size_t i, struct j
 {
 	bool done = yyjson_mut_arr_insert(val_of(arr), val_of(val), i);
 
-	assert(done); /* i is beyond the end, or not a list */
+	assert(done); /* fails if i is beyond the end or it is not a list */
 }
 
 void json_remove(struct json *arr, size_t i)
 {
-	(void)yyjson_mut_arr_remove(val_of(arr), i); /* beyond the end: nothing is there */
+	(void)yyjson_mut_arr_remove(val_of(arr), i); /* beyond the end there is nothing to remove */
 }
 
 void json_clear(struct json *v)

@@ -4,8 +4,8 @@
 #include "json/json_priv.h"
 
 /*
- * Equality. Objects that came from one source have their members in one order, and are compared
- * side by side; others are compared sorted, because a lookup for each of many members is a way to
+ * Equality. Objects from one source usually have their members in the same order and are compared
+ * side by side. Other objects are sorted first: looking up each of many members would let a peer
  * keep us busy.
  */
 
@@ -49,35 +49,35 @@ static bool same_order(const struct json *a, const struct json *b)
 	return true;
 }
 
-struct member {
+struct entry {
 	const char *key;
 	const struct json *val;
 };
 
 static int by_key(const void *a, const void *b)
 {
-	return strcmp(((const struct member *)a)->key, ((const struct member *)b)->key);
+	return strcmp(((const struct entry *)a)->key, ((const struct entry *)b)->key);
 }
 
-static struct member *sorted_members(const struct json *obj)
+static struct entry *sorted_entries(const struct json *obj)
 {
-	struct member *row = xnew_n(struct member, json_len(obj));
+	struct entry *row = xnew_n(struct entry, json_len(obj));
 	size_t n = 0;
 
 	json_each(it, obj)
-		row[n++] = (struct member){ it.key, it.val };
+		row[n++] = (struct entry){ it.key, it.val };
 	qsort(row, n, sizeof(*row), by_key);
 	return row;
 }
 
 static bool objects_equal(const struct json *a, const struct json *b)
 {
-	autofree struct member *row_a = NULL, *row_b = NULL;
+	autofree struct entry *row_a = NULL, *row_b = NULL;
 
 	if (same_order(a, b))
 		return lists_equal(a, b);
-	row_a = sorted_members(a);
-	row_b = sorted_members(b);
+	row_a = sorted_entries(a);
+	row_b = sorted_entries(b);
 	for (size_t i = 0; i < json_len(a); i++)
 		if (strcmp(row_a[i].key, row_b[i].key) != 0 ||
 		    !json_equal(row_a[i].val, row_b[i].val))

@@ -11,13 +11,13 @@ struct buf;
 struct bytes;
 
 /*
- * JSON trees over yyjson. A json_doc owns memory; every struct json lives in one doc and ends with
- * it. Building calls name the doc that owns the tree they change. A value is in at most one place
- * of a tree: to use it again, json_copy() it. Reading calls accept NULL and answer as for an absent
- * value.
+ * JSON trees over yyjson. A json_doc owns memory; every struct json lives in one doc and is freed
+ * with it. Functions that build take the doc that owns the tree they change. A value is in at most
+ * one place in a tree: to use it again, json_copy() it. Functions that read accept NULL and treat
+ * it as an absent value.
  *
- * Objects keep the order of their members. Not for use by two threads, but a doc that nobody
- * changes any more may be read by all.
+ * Objects keep the order of their members. A doc must not be used by two threads, except that once
+ * nobody changes it any more, all may read it.
  */
 struct json_doc;
 struct json;
@@ -35,8 +35,8 @@ enum json_type {
 };
 
 struct json_limits {
-	size_t max_len;     /* bytes of text; 0: 16 MiB */
-	unsigned max_depth; /* 0: 256 */
+	size_t max_len;     /* bytes of text; 0 means 16 MiB */
+	unsigned max_depth; /* 0 means 256 */
 };
 
 struct json_doc *json_doc_new(void);
@@ -44,48 +44,56 @@ void json_doc_free(struct json_doc *d);
 AUTOPTR(json_doc)
 struct json *json_root(const struct json_doc *d); /* NULL until set */
 void json_set_root(struct json_doc *d, struct json *v);
-size_t json_doc_mem(const struct json_doc *d); /* bytes it holds, about */
+size_t json_doc_mem(const struct json_doc *d); /* roughly how many bytes it holds */
 
-/* Strict RFC 8259. ERR_MALFORMED names line and column; a duplicate member or U+0000 in a string is
- * ERR_MALFORMED too. More than max_len bytes is ERR_TOO_LARGE. */
+/*
+ * Strict RFC 8259. ERR_MALFORMED gives the line and column; a duplicate member or U+0000 in a
+ * string is ERR_MALFORMED too. More than max_len bytes is ERR_TOO_LARGE.
+ */
 must_use struct err *json_parse(const char *text, size_t len, const struct json_limits *limits,
 				struct json_doc **ret);
 void json_write(const struct json *v, struct buf *out);        /* compact */
-void json_write_pretty(const struct json *v, struct buf *out); /* two spaces */
+void json_write_pretty(const struct json *v, struct buf *out); /* indented by two spaces */
 struct bytes *json_to_bytes(const struct json *v);
 char *json_to_text(const struct json *v); /* malloc'd */
 
 /* Reading */
 enum json_type json_type(const struct json *v);
-const char *json_type_name(enum json_type t); /* "string", as error texts say it */
+const char *json_type_name(enum json_type t); /* "string", the name used in error texts */
 bool json_is(const struct json *v, enum json_type t);
 struct json *json_get(const struct json *obj, const char *key);
-/* json_at_path(o, "status.podIP"): members by dots, list elements by number. Keys with dots:
- * json_get(). */
+/*
+ * json_at_path(o, "status.podIP"): dots separate members; list elements are given by number. For
+ * keys that contain dots, use json_get().
+ */
 struct json *json_at_path(const struct json *v, const char *path);
 struct json *json_at(const struct json *arr, size_t i);
 size_t json_len(const struct json *v);      /* members or elements; 0 for anything else */
 const char *json_str(const struct json *v); /* NULL unless a string */
 size_t json_str_len(const struct json *v);
-int64_t json_int(const struct json *v, int64_t otherwise); /* an integral real counts */
+/* A real without a fraction counts too. */
+int64_t json_int(const struct json *v, int64_t otherwise);
 double json_real(const struct json *v, double otherwise);
 bool json_bool(const struct json *v, bool otherwise);
-/* Shorthands: the member of obj. */
+/* Shorthands for the value of a member. */
 const char *json_get_str(const struct json *obj, const char *key); /* NULL unless a string */
 int64_t json_get_int(const struct json *obj, const char *key, int64_t otherwise);
 bool json_get_bool(const struct json *obj, const char *key, bool otherwise);
-/* Equal as JSON: order of members does not matter, 1 equals 1.0. NULL equals only NULL. */
+/* Equal as JSON: the order of members does not matter, and 1 equals 1.0. NULL equals only NULL. */
 bool json_equal(const struct json *a, const struct json *b);
 
 struct json_iter {
 	const struct json *of;
 	size_t i, n;
-	void *pos;       /* json/'s own */
+	void *pos;       /* private to json/ */
 	const char *key; /* NULL in lists */
 	struct json *val;
 };
 bool json_next(struct json_iter *it);
-/* Objects and lists. Changing val's inside is fine, adding to or removing from `v` is not. */
+/*
+ * Iterates over an object or a list. The body may change the inside of a value, but must not add to
+ * or remove from `v`.
+ */
 #define json_each(it, v) for (struct json_iter it = { .of = (v) }; json_next(&it);)
 
 /* Building */
@@ -95,24 +103,24 @@ struct json *json_new_null(struct json_doc *d);
 struct json *json_new_bool(struct json_doc *d, bool b);
 struct json *json_new_int(struct json_doc *d, int64_t i);
 struct json *json_new_real(struct json_doc *d, double r);
-struct json *json_new_str(struct json_doc *d, const char *s); /* copies; NULL gives null */
+struct json *json_new_str(struct json_doc *d, const char *s); /* copies s; NULL becomes null */
 struct json *json_new_strn(struct json_doc *d, const char *s, size_t len);
 struct json *json_new_strf(struct json_doc *d, const char *fmt, ...) printf_like(2, 3);
-struct json *json_copy(struct json_doc *d,
-		       const struct json *v); /* deep, from any doc; NULL gives NULL */
+/* Deep, from any doc; NULL stays NULL. */
+struct json *json_copy(struct json_doc *d, const struct json *v);
 
-/* Replaces a member in its place or adds it last. A NULL val removes. Returns val. */
+/* Replaces a member in place or adds it at the end. A NULL val removes it. Returns val. */
 struct json *json_set(struct json_doc *d, struct json *obj, const char *key, struct json *val);
-void json_set_str(struct json_doc *d, struct json *obj, const char *key,
-		  const char *s); /* NULL removes */
+/* A NULL s removes the member. */
+void json_set_str(struct json_doc *d, struct json *obj, const char *key, const char *s);
 void json_set_int(struct json_doc *d, struct json *obj, const char *key, int64_t i);
 void json_set_bool(struct json_doc *d, struct json *obj, const char *key, bool b);
 bool json_del(struct json *obj, const char *key);
-/* The member if it is an object (a list), else a new one put there. */
+/* The member if it is an object (or a list); otherwise a new one is put there. */
 struct json *json_need_obj(struct json_doc *d, struct json *obj, const char *key);
 struct json *json_need_arr(struct json_doc *d, struct json *obj, const char *key);
 void json_push(struct json_doc *d, struct json *arr, struct json *val);
 void json_push_str(struct json_doc *d, struct json *arr, const char *s);
 void json_insert(struct json_doc *d, struct json *arr, size_t i, struct json *val);
 void json_remove(struct json *arr, size_t i);
-void json_clear(struct json *v); /* an object or list without members */
+void json_clear(struct json *v); /* removes all members or elements */

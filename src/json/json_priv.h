@@ -12,7 +12,7 @@
  */
 struct json_doc {
 	yyjson_mut_doc *tree;
-	yyjson_alc alloc; /* counts, and aborts when memory is out */
+	yyjson_alc alloc; /* counts bytes, and aborts when memory runs out */
 	size_t mem;
 };
 
@@ -26,5 +26,5 @@ static inline struct json *json_of(yyjson_mut_val *v)
 	return (struct json *)v;
 }
 
-/* A doc around a copy of what was read. */
+/* A doc with a copy of what was read. */
 struct json_doc *json_doc_from(yyjson_doc *read);

@@ -4,15 +4,15 @@
 #include "json/json_priv.h"
 
 /*
- * Reading. The text is scanned once for what would be dangerous to build: nesting that is too deep,
- * and U+0000, which would end a C string early and let two readers see two different texts. Then
- * yyjson reads it, members that appear twice are refused, and the result becomes a tree that can be
- * changed.
+ * Parsing. The text is first scanned for what would be dangerous to build: nesting that is too
+ * deep, and U+0000, which would end a C string early and let two readers see two different texts.
+ * Then yyjson parses it, duplicate members are rejected, and the result is copied into a tree that
+ * can be changed.
  */
 enum {
 	DEFAULT_MAX_LEN = 16 * 1024 * 1024,
 	DEFAULT_MAX_DEPTH = 256,
-	FEW = 16, /* so many names are compared each with each */
+	FEW = 16, /* up to this many names are compared pairwise */
 };
 
 static struct err *malformed(const char *text, size_t len, size_t pos, const char *why)
@@ -26,7 +26,10 @@ static struct err *malformed(const char *text, size_t len, size_t pos, const cha
 	return err_new(ERR_MALFORMED, "read JSON at line %zu, column %zu: %s", line, column, why);
 }
 
-/* *at is at the quote that opens a string and is left at the one that closes it, or at the end. */
+/*
+ * *at is at the quote that opens a string and is left at the one that closes it, or at the end of
+ * the text.
+ */
 static struct err *scan_string(const char *text, size_t len, size_t *at)
 {
 	size_t i;
@@ -61,7 +64,7 @@ static struct err *scan(const char *text, size_t len, unsigned max_depth)
 			break;
 		case ']':
 		case '}':
-			depth -= depth > 0; /* one too many is for the parser to refuse */
+			depth -= depth > 0; /* the parser rejects an unmatched one */
 			break;
 		default:
 			break;
@@ -80,7 +83,7 @@ static int by_name(const void *a, const void *b)
 	return order ? order : (x_len > y_len) - (x_len < y_len);
 }
 
-/* Two equal names that stand beside each other when sorted, or NULL. */
+/* Sorts the names. Returns one that occurs twice, or NULL. */
 static const char *twin_of_many(yyjson_val **names, size_t n)
 {
 	qsort(names, n, sizeof(*names), by_name);
@@ -99,7 +102,7 @@ static const char *twin_of_few(yyjson_val **names, size_t n)
 	return NULL;
 }
 
-/* The name of a member that obj has twice, or NULL. */
+/* The name of a member that occurs twice in obj, or NULL. */
 static const char *find_twin(yyjson_val *obj)
 {
 	size_t n = yyjson_obj_size(obj), i = 0;
@@ -116,7 +119,7 @@ static const char *find_twin(yyjson_val *obj)
 	return many ? twin_of_many(many, i) : twin_of_few(few, i);
 }
 
-/* All values of a document that was read stand in one row, a container ahead of what is in it. */
+/* yyjson keeps all values of a parsed document in one array, each container before its contents. */
 static struct err *refuse_twins(yyjson_doc *doc)
 {
 	yyjson_val *v = yyjson_doc_get_root(doc);
@@ -142,12 +145,14 @@ struct err *json_parse(const char *text, size_t len, const struct json_limits *l
 	struct err *e;
 
 	if (len > max_len)
-		return err_new(ERR_TOO_LARGE, "read JSON: %zu bytes are more than %zu", len,
-			       max_len);
+		return err_new(ERR_TOO_LARGE, "read JSON: %zu bytes is more than the limit of %zu",
+			       len, max_len);
 	e = scan(text, len, max_depth);
 	if (e)
 		return e;
-	/* It does not write to the text without the flag for that, whatever its prototype says. */
+	/*
+	 * Without the in-place flag yyjson does not write to the text, whatever its prototype says.
+	 */
 	doc = yyjson_read_opts((char *)text, len, YYJSON_READ_NOFLAG, NULL, &why);
 	if (!doc)
 		return malformed(text, len, why.pos, why.msg);

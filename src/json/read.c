@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "json/json_priv.h"
 
-/* Questions about a tree. Nothing here writes, so that threads may ask at the same time. */
+/* Reading a tree. Nothing here writes, so that several threads may read at the same time. */
 
 enum json_type json_type(const struct json *v)
 {
@@ -52,7 +52,7 @@ struct json *json_at(const struct json *arr, size_t i)
 	return json_of(yyjson_mut_arr_get(val_of(arr), i));
 }
 
-/* A step along a path: a name in an object, a number in a list. */
+/* One step along a path: a name in an object, a number in a list. */
 static yyjson_mut_val *step(yyjson_mut_val *v, struct span name)
 {
 	size_t i = 0;

@@ -147,7 +147,7 @@ static struct err *read_number(const struct record_field *f, const struct json *
 	if (!json_is(v, JSON_INT) || (n == 0 && json_int(v, 1) != 0))
 		return wrong(f, "a whole number");
 	if (n < fits[f->type].min || n > fits[f->type].max)
-		return wrong(f, "in the range of its type");
+		return wrong(f, "within the range of its type");
 	if (f->type == RECORD_INT)
 		*(int *)at = (int)n;
 	else if (f->type == RECORD_UINT)

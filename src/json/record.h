@@ -10,8 +10,8 @@ struct json;
 struct json_doc;
 
 /*
- * Plain C structs as JSON, by a table: the same rows write and read, so that the two cannot drift
- * apart. For our own files and messages, not for foreign documents.
+ * C structs as JSON, described by a table. The same rows write and read, so that the two cannot
+ * drift apart. This is for our own files and messages, not for foreign documents.
  *
  *   struct point { int64_t x; const char *label; };
  *   static const struct record_field point_fields[] = {
@@ -20,8 +20,9 @@ struct json_doc;
  *   	{ 0 },
  *   };
  *
- * A NULL string or list, a zero and a false are left out, and what is absent is read as these.
- * Unknown members are passed over, so that an older program can read what a newer one wrote.
+ * NULL strings and lists, zeroes and false are left out when writing; an absent member is read as
+ * one of these. Unknown members are ignored, so that an older program can read what a newer one
+ * wrote.
  */
 enum record_type {
 	RECORD_STR,    /* const char * */
@@ -32,7 +33,7 @@ enum record_type {
 	RECORD_UINT32, /* uint32_t */
 	RECORD_INT64,  /* int64_t */
 	RECORD_OBJECT, /* an embedded struct with a table of its own */
-	RECORD_LIST,   /* struct x *, with its number in a size_t */
+	RECORD_LIST,   /* struct x *, with the number of elements in a size_t */
 	RECORD_TYPE_MAX_,
 };
 
@@ -41,7 +42,7 @@ struct record_field {
 	enum record_type type;
 	size_t at;
 	const struct record_field *of; /* OBJECT, LIST */
-	size_t size, count_at;         /* LIST: of an element; where their number is */
+	size_t size, count_at;         /* LIST: size of an element; offset of their number */
 };
 
 #define RECORD(s, member, type_) { .name = #member, .type = (type_), .at = offsetof(s, member) }
@@ -58,7 +59,7 @@ struct record_field {
 struct json *record_write(struct json_doc *d, const struct record_field *fields, const void *from);
 /*
  * Everything that *ret points to is in the arena. ERR_MALFORMED names the member whose value has
- * the wrong type or does not fit; ret then holds no more than zeroes and what was read before.
+ * the wrong type or does not fit; in that case ret contains only zeroes and what was read so far.
  */
 must_use struct err *record_read(const struct json *v, const struct record_field *fields,
 				 struct arena *a, void *ret);

@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "json/json_priv.h"
 
-/* malloc'd and NUL-terminated. No value is written as null. */
+/* malloc'd and NUL-terminated. An absent value is written as null. */
 static char *write_text(const struct json *v, yyjson_write_flag how, size_t *ret_len)
 {
 	yyjson_mut_val none = { .tag = YYJSON_TYPE_NULL };
@@ -15,7 +15,7 @@ static char *write_text(const struct json *v, yyjson_write_flag how, size_t *ret
 	text = yyjson_mut_val_write_opts(
 		v ? val_of(v) : &none, how | YYJSON_WRITE_INF_AND_NAN_AS_NULL, NULL, ret_len, &why);
 	if (!text)
-		abort(); /* strings are valid when they enter a tree: memory is out */
+		abort(); /* out of memory: strings were made valid on entry */
 	return text;
 }
 

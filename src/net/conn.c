@@ -7,12 +7,12 @@
 #include "net/stream.h"
 
 /*
- * Everything happens in conn_run(), which the descriptor, the timer or a deferred call start: send,
- * read, tell the owner, decide what to poll for. The functions the owner calls only change fields
- * and schedule a run, so writes of one turn leave together and no callback comes from inside a
- * call.
+ * Everything happens in conn_run(), which is started by the descriptor, the timer or a deferred
+ * call: send, read, tell the owner, decide what to poll for. The functions that the owner calls
+ * only change fields and schedule a run, so the writes of one turn leave together and no callback
+ * comes from inside a call.
  *
- * Closing after a flush lingers: a socket closed with unread input resets the connection, and the
+ * Closing after a flush lingers: closing a socket with unread input resets the connection, and the
  * reset could overtake our last answer. So input is read and dropped until the peer ends too, for a
  * second at most.
  */
@@ -21,16 +21,16 @@ enum {
 	IN_FIRST = 16 * 1024, /* most turns bring less; a full TLS record fits */
 	OUT_LOW = 64 * 1024,
 	OUT_HIGH = 256 * 1024,
-	OUT_CORK = 64 * 1024,   /* so much is not held back until the end of the turn */
-	OUT_DIRECT = 16 * 1024, /* from here on not copying is worth a system call */
+	OUT_CORK = 64 * 1024,   /* at this size output is sent before the end of the turn */
+	OUT_DIRECT = 16 * 1024, /* from this size on, avoiding a copy is worth a system call */
 	BUDGET = 64 * 1024,
 	LINGER_MS = 1000,
 };
 
 enum conn_state {
 	CONN_OPEN,
-	CONN_FLUSHING,  /* no more callbacks but closed(); input is dropped */
-	CONN_LINGERING, /* our end is sent; waiting for the peer's */
+	CONN_FLUSHING,  /* no more callbacks except closed(); input is dropped */
+	CONN_LINGERING, /* our end has been sent; waiting for the peer's */
 	CONN_DEAD,
 	CONN_STATE_MAX_,
 };
@@ -46,22 +46,22 @@ struct conn {
 	struct loop *loop;
 	struct stream *stream;
 	struct watch *watch;
-	struct timer *timer; /* made when first needed */
+	struct timer *timer; /* created when first needed */
 	struct conn_events ev;
 	void *arg;
 	struct buf in, out;
 	struct err *err;
 	enum conn_state state;
-	unsigned polled; /* what the watch was told last */
+	unsigned polled; /* what the watch was last told */
 	struct deferred run;
 	bool running, freed; /* freed by a callback: destroyed when the run ends */
-	bool paused, offer;  /* offer: `in` has bytes the owner has not been shown */
+	bool paused, offer;  /* offer: `in` has bytes that the owner has not seen */
 	bool eof, eof_told;
-	bool ending, ended; /* our end: asked for, sent */
-	bool blocked;       /* the socket took less than we had */
+	bool ending, ended; /* our end: requested, sent */
+	bool blocked;       /* the socket accepted less than we had */
 	bool was_full, closed_told;
 	uint64_t idle_ms, stall_ms;
-	usec moved, sent, linger_until; /* last byte either way; last byte out */
+	usec moved, sent, linger_until; /* last byte in either direction; last byte out */
 };
 
 static void conn_destroy(struct conn *c)
@@ -109,9 +109,9 @@ static bool conn_sends(const struct conn *c)
 }
 
 /*
- * The only place that decides what we poll for. A stream amid a handshake says itself what it waits
- * for. Bytes it holds decrypted do not make the descriptor readable: an idle socket is writable, so
- * that brings us back here in the next turn.
+ * The only place that decides what we poll for. A stream in the middle of a handshake says itself
+ * what it waits for. Bytes that it has already decrypted do not make the descriptor readable, so we
+ * poll for writing instead: an idle socket is writable, which brings us back here in the next turn.
  */
 static unsigned conn_wants(const struct conn *c)
 {
@@ -130,8 +130,10 @@ static unsigned conn_wants(const struct conn *c)
 	return want;
 }
 
-/* A failed write leaves what the peer sent before to be read, so the state changes only in
- * conn_run(). */
+/*
+ * After a failed write, what the peer sent earlier is still to be read, so only conn_run() changes
+ * the state.
+ */
 static void conn_fail(struct conn *c, struct err *e)
 {
 	if (c->err)
@@ -157,7 +159,7 @@ static size_t conn_send(struct conn *c, const char *p, size_t len)
 	else if (n < 0)
 		conn_fail(c, n == STREAM_FAILED
 				     ? e
-				     : err_new(ERR_UNAVAILABLE, "write to connection: closed"));
+				     : err_new(ERR_UNAVAILABLE, "the connection is closed"));
 	if (done)
 		c->sent = c->moved = clock_mono();
 	return done;
@@ -175,7 +177,7 @@ static void conn_flush(struct conn *c)
 		conn_enter(c, CONN_LINGERING);
 }
 
-/* One read; false when there is nothing more to be had now. */
+/* One read; false if nothing more can be read now. */
 static bool conn_fill_once(struct conn *c, size_t *budget)
 {
 	size_t want = MIN(*budget, (size_t)IN_MAX - c->in.len);
@@ -200,7 +202,7 @@ static bool conn_fill_once(struct conn *c, size_t *budget)
 		buf_wrote(&c->in, (size_t)n);
 		c->offer = true;
 	}
-	/* A short read has emptied the socket; asking again would only be told so. */
+	/* A short read has emptied the socket; another read would only return EAGAIN. */
 	return (size_t)n == want || c->stream->ops->pending(c->stream);
 }
 
@@ -214,7 +216,7 @@ static void conn_fill(struct conn *c)
 		;
 }
 
-/* Moves that follow from what was read and sent. */
+/* State changes that follow from what was read and sent. */
 static void conn_settle(struct conn *c)
 {
 	if (c->state == CONN_DEAD)
@@ -278,7 +280,7 @@ static void conn_tell(struct conn *c)
 	}
 }
 
-/* The nearest moment at which silence means something; 0: none. */
+/* The earliest time at which silence has consequences; 0 if there is none. */
 static usec conn_deadline(const struct conn *c)
 {
 	usec at = 0, stall;
@@ -304,13 +306,19 @@ static void conn_timer(void *arg)
 
 	if (at && at <= clock_mono()) {
 		if (c->state != CONN_LINGERING)
-			conn_fail(c, err_new(ERR_TIMEOUT, "wait for peer"));
+			conn_fail(
+				c,
+				err_new(ERR_TIMEOUT,
+					"no bytes could be exchanged with the peer for too long"));
 		conn_enter(c, CONN_DEAD);
 	}
 	conn_run(c, false);
 }
 
-/* The timer is not moved with every byte: it fires, finds that bytes moved, and is set again. */
+/*
+ * The timer is not moved with every byte: when it fires and finds that bytes have moved, it is set
+ * again.
+ */
 static void conn_arm(struct conn *c)
 {
 	usec at = conn_deadline(c), now;
@@ -331,8 +339,10 @@ static void conn_trim(struct conn *c)
 		buf_done(&c->out);
 }
 
-/* Telling the kernel costs more than a read: not for what the run at the turn's end will change
- * again. */
+/*
+ * Changing what is polled for costs more than a read: skip it if the run at the end of the turn
+ * will change it again.
+ */
 static void conn_poll(struct conn *c)
 {
 	unsigned want = conn_wants(c);

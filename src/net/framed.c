@@ -12,9 +12,9 @@
 #include "loop/loop.h"
 
 /*
- * The descriptor starts the reading; everything else happens in one deferred call at the end of the
- * turn: frames that a pause left behind, the sending, and the decision what to poll for. The
- * functions the owner calls only change fields and ask for that call.
+ * The descriptor starts the reading. Everything else happens in one deferred call at the end of the
+ * turn: frames left over from a pause, sending, and deciding what to poll for. The functions that
+ * the owner calls only change fields and request that call.
  */
 enum {
 	OUT_HIGH = 256 * 1024,
@@ -31,9 +31,9 @@ struct framed {
 	struct deferred settle;
 	struct buf in, out;
 	bool paused;
-	bool was_full;    /* drained() is owed */
+	bool was_full;    /* drained() is due */
 	bool over;        /* closed() was called */
-	bool busy, freed; /* freed by a callback: destroyed when that has returned */
+	bool busy, freed; /* freed by a callback: destroyed when it returns */
 };
 
 static void destroy(struct framed *f)
@@ -67,7 +67,7 @@ static void poll_for(struct framed *f)
 	watch_want(f->watch, want);
 }
 
-/* Takes e over. */
+/* Takes ownership of e. */
 static void fail(struct framed *f, struct err *e)
 {
 	f->over = true;
@@ -76,7 +76,7 @@ static void fail(struct framed *f, struct err *e)
 	f->ev->closed(f->arg, e);
 }
 
-/* Every complete frame, until the owner pauses or frees the connection. */
+/* Passes on every complete frame, until the owner pauses or frees the connection. */
 static struct err *take_frames(struct framed *f)
 {
 	while (f->in.len && !f->paused) {
@@ -98,7 +98,9 @@ static struct err *take_frames(struct framed *f)
 	return NULL;
 }
 
-/* As much room as there are bytes: most frames are short, and an idle connection should be small.
+/*
+ * Reserves as much space as there are bytes: most frames are short, and an idle connection should
+ * be small.
  */
 static struct err *read_some(struct framed *f)
 {
@@ -114,7 +116,7 @@ static struct err *read_some(struct framed *f)
 	if (n < 0)
 		return err_sys(errno, "read from peer");
 	if (n == 0)
-		return err_new(ERR_UNAVAILABLE, "peer closed the connection");
+		return err_new(ERR_UNAVAILABLE, "the peer closed the connection");
 	buf_wrote(&f->in, (size_t)n);
 	return take_frames(f);
 }

@@ -7,9 +7,9 @@
 #include "base/parse.h"
 
 /*
- * Header lists keep the order of arrival. Name and value of one header are one block of memory; the
- * name is its start. The list grows by doubling whenever its length reaches a power of two, so it
- * needs no capacity field.
+ * Header lists keep the order of arrival. The name and value of a header share one block of memory,
+ * which begins with the name. The list doubles in size whenever its length reaches a power of two,
+ * so it needs no capacity field.
  */
 enum {
 	LIST_FIRST = 8
@@ -104,7 +104,7 @@ void http_headers_del(struct http_headers *h, const char *name)
 
 void http_headers_set(struct http_headers *h, const char *name, const char *value)
 {
-	autofree char *kept = xstrdup(value); /* value may point into what is deleted */
+	autofree char *kept = xstrdup(value); /* value may point into a header that is deleted */
 
 	http_headers_del(h, name);
 	http_headers_add(h, name, kept);
@@ -167,7 +167,7 @@ void http_headers_del_hop_by_hop(struct http_headers *h)
 {
 	struct http_headers kept = { 0 };
 
-	/* Judged against the whole list first: Connection itself goes too. */
+	/* Judge by the whole list: Connection is removed too, but names other headers. */
 	for (size_t i = 0; i < h->n; i++)
 		if (!is_hop_by_hop(h, h->list[i].name))
 			http_headers_add(&kept, h->list[i].name, h->list[i].value);
@@ -175,7 +175,7 @@ void http_headers_del_hop_by_hop(struct http_headers *h)
 	*h = kept;
 }
 
-/* NULL when it cannot be decoded: no parameter has such a name, and such a value is none. */
+/* NULL if it cannot be decoded: no parameter has such a name, and such a value counts as absent. */
 static char *query_decode(struct span s)
 {
 	char *text;

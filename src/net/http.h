@@ -10,9 +10,7 @@
 
 struct buf;
 
-/*
- * What server and client sides of HTTP/1.1 share: header lists and the reading of targets.
- */
+/* What the server and client sides of HTTP/1.1 share: header lists and parsing of targets. */
 struct http_header {
 	char *name, *value;
 };
@@ -23,31 +21,40 @@ struct http_headers {
 };
 
 void http_headers_done(struct http_headers *h);
-void http_headers_add(struct http_headers *h, const char *name, const char *value); /* copies */
-void http_headers_set(struct http_headers *h, const char *name,
-		      const char *value); /* replaces all of that name */
+/* Copies both. */
+void http_headers_add(struct http_headers *h, const char *name, const char *value);
+/* Replaces all headers of that name. */
+void http_headers_set(struct http_headers *h, const char *name, const char *value);
 void http_headers_del(struct http_headers *h, const char *name);
-const char *http_headers_get(const struct http_headers *h,
-			     const char *name); /* first; names without case */
-bool http_headers_has_token(const struct http_headers *h, const char *name,
-			    const char *token); /* comma lists */
-/* False: it holds what would end its line, or its name is none. Such a header is never sent. */
+/* The first one; case does not matter in names. */
+const char *http_headers_get(const struct http_headers *h, const char *name);
+/* Searches comma-separated lists. */
+bool http_headers_has_token(const struct http_headers *h, const char *name, const char *token);
+/*
+ * False if it contains characters that would end its line, or its name is not a token. Such a
+ * header is never sent.
+ */
 bool http_header_valid(const struct http_header *h);
-/* Removes Connection, Keep-Alive, TE, Trailer, Transfer-Encoding, Upgrade, Proxy-* and what
- * Connection names. */
+/*
+ * Removes Connection, Keep-Alive, TE, Trailer, Transfer-Encoding, Upgrade, Proxy-* and whatever
+ * Connection names.
+ */
 void http_headers_del_hop_by_hop(struct http_headers *h);
 
-/* The value of a query parameter, decoded, malloc'd; NULL when absent. query is without '?'. */
+/*
+ * The decoded value of a query parameter, malloc'd; NULL if it is absent. query does not include
+ * the '?'.
+ */
 char *http_query_get(const char *query, const char *name);
 const char *http_reason(int status);
 
 /* Limits for every parser here. Zero means the default. */
 struct http_limits {
-	size_t max_head;    /* 64 KiB: start line and headers together */
+	size_t max_head;    /* 64 KiB for the start line and headers together */
 	size_t max_headers; /* 100 */
-	size_t max_body;    /* 3 MiB: for buffered bodies only */
+	size_t max_body;    /* 3 MiB; applies only to buffered bodies */
 	uint64_t head_ms;   /* 10 s to send a head */
 	uint64_t idle_ms;   /* 120 s between requests */
 	size_t max_conns;   /* 4096 per server */
 };
-void http_limits_fill(struct http_limits *l); /* puts the defaults in place of zeros */
+void http_limits_fill(struct http_limits *l); /* replaces zeros by the defaults */

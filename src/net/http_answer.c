@@ -5,8 +5,8 @@
 #include "net/stream.h"
 
 /*
- * What handlers ask of a request and how they answer it. The server alone decides on framing and on
- * closing: headers of the handler's that would contradict it are left out.
+ * What handlers ask of a request, and how they answer it. The server alone decides on framing and
+ * on closing: headers from the handler that would contradict it are left out.
  */
 static const char continue_text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -66,7 +66,7 @@ void http_request_set_owner(struct http_request *r, void *owner, void (*ended)(v
 	r->ended = ended;
 }
 
-/* The handler wants the body: a client that waits for leave to send it gets that now. */
+/* The handler wants the body: a client that waits for permission to send it is given that now. */
 static void body_choose(struct http_request *r, enum http_body_mode mode)
 {
 	struct conn *c = r->hc->conn;
@@ -107,7 +107,7 @@ void http_request_pause(struct http_request *r, bool paused)
 		http_conn_kick(r->hc);
 }
 
-/* Framing is the server's own; only an upgrade brings its Connection. */
+/* Framing is up to the server; only an upgrade may bring its own Connection. */
 static bool header_passes(const struct http_header *h, bool upgrade)
 {
 	static const char *const own[] = { "connection", "keep-alive", "transfer-encoding",
@@ -144,8 +144,10 @@ static bool status_has_no_body(int status)
 	return status < 200 || status == 204 || status == 304;
 }
 
-/* What is left of the body would have to be read past before the next request: that must be
- * possible, and cheap. */
+/*
+ * The rest of the body would have to be read before the next request. True if that is impossible or
+ * expensive.
+ */
 static bool body_in_the_way(const struct http_request *r)
 {
 	return !r->body_done && (r->head.expects_continue || r->body_left > 256 * 1024);
@@ -246,8 +248,10 @@ void http_respond_abort(struct http_request *r)
 
 	if (!r->hc || r->answer == HTTP_ANSWER_DONE)
 		return;
-	/* A body that lasts until the connection closes can only be told from a whole one by a
-	 * reset. */
+	/*
+	 * Without a reset, the peer could not tell a torn body from a complete one if it lasts
+	 * until the connection closes.
+	 */
 	if (r->answer == HTTP_ANSWER_STARTED && r->answer_left < 0 && !r->chunked)
 		(void)setsockopt(conn_stream(r->hc->conn)->fd, SOL_SOCKET, SO_LINGER, &reset,
 				 sizeof(reset));
@@ -256,12 +260,12 @@ void http_respond_abort(struct http_request *r)
 }
 
 void http_respond(struct http_request *r, int status, const struct http_headers *h,
-		  const char *type, const void *body, size_t len)
+		  struct http_body body)
 {
 	if (!r->hc || r->answer != HTTP_ANSWER_NONE)
 		return;
-	answer_start(r, status, h, type, (int64_t)len);
-	http_respond_write(r, body, len);
+	answer_start(r, status, h, body.type, (int64_t)body.len);
+	http_respond_write(r, body.data, body.len);
 	http_respond_end(r);
 }
 
@@ -269,7 +273,8 @@ void http_respond_text(struct http_request *r, int status, const char *text)
 {
 	autofree char *line = xasprintf("%s\n", text);
 
-	http_respond(r, status, NULL, "text/plain; charset=utf-8", line, strlen(line));
+	http_respond(r, status, NULL,
+		     (struct http_body){ "text/plain; charset=utf-8", line, strlen(line) });
 }
 
 static void nothing_data(unused void *arg, unused struct buf *in)

@@ -14,18 +14,18 @@
 #include "net/stream.h"
 
 /*
- * One exchange: connect or take an idle connection, send, read the answer, give the connection
- * back. The answerer may be hostile: its head is limited, and what it says about framing is
- * believed only as far as llhttp's strict reading.
+ * One exchange: connect or reuse an idle connection, send, read the answer, return the connection
+ * to the pool. The peer may be hostile: its head is limited, and what it says about framing is
+ * believed only as far as llhttp's strict mode accepts it.
  */
 enum {
-	EARLY_MAX = 256 * 1024
-}; /* body that was written before there was a connection */
+	EARLY_MAX = 256 * 1024, /* limit on body written before there is a connection */
+};
 
 enum exchange_state {
 	EXCHANGE_CONNECTING,
-	EXCHANGE_WAITING, /* the request is sent or being sent; nothing of an answer yet */
-	EXCHANGE_ANSWER,  /* bytes of it have come */
+	EXCHANGE_WAITING, /* the request is sent or being sent; no byte of an answer yet */
+	EXCHANGE_ANSWER,  /* part of the answer has arrived */
 	EXCHANGE_OVER,    /* freed, but someone up the stack still holds it */
 	EXCHANGE_STATE_MAX_,
 };
@@ -37,12 +37,12 @@ struct http_exchange {
 	struct http_limits limits;
 	struct http_exchange_events ev;
 	void *arg;
-	unsigned refs;         /* the exchange itself, callbacks under way */
-	struct deferred later; /* tells err, or reads on after a pause */
+	unsigned refs;         /* the exchange itself and running callbacks */
+	struct deferred later; /* reports err, or continues reading after a pause */
 	enum exchange_state state;
 
 	char *addr;
-	struct buf head; /* of the request, kept for a second try */
+	struct buf head; /* of the request, kept for a second attempt */
 	struct buf early;
 	int64_t body_left; /* < 0: chunked */
 	bool is_head, body_ended, body_sent, early_full;
@@ -60,7 +60,7 @@ struct http_exchange {
 	size_t head_len;
 	int status;
 	bool head_ready, head_told, complete, keep_alive, paused;
-	struct err *err; /* a failure that is told later */
+	struct err *err; /* an error that is reported later */
 };
 
 static void exchange_connect(struct http_exchange *x);
@@ -99,7 +99,7 @@ static void exchange_free(struct http_exchange *x)
 	exchange_unref(x);
 }
 
-/* Takes e over. */
+/* Takes ownership of e. */
 static void exchange_fail(struct http_exchange *x, struct err *e)
 {
 	if (x->state == EXCHANGE_OVER) {
@@ -115,7 +115,7 @@ static void exchange_fail(struct http_exchange *x, struct err *e)
 	exchange_unref(x);
 }
 
-/* An idle connection may die just as it is taken: that says nothing about the peer. */
+/* An idle connection may die just as it is reused: that says nothing about the peer. */
 static void exchange_lost(struct http_exchange *x, struct err *e)
 {
 	if (x->state != EXCHANGE_WAITING || !x->reused || x->body_sent) {
@@ -243,8 +243,9 @@ static struct err *answer_err(struct http_exchange *x, llhttp_errno_t r)
 	const char *reason = llhttp_get_error_reason(&x->parser);
 
 	if (r == HPE_USER)
-		return err_new(ERR_TOO_LARGE, "read answer of %s: its head is too large", x->addr);
-	return err_new(ERR_MALFORMED, "read answer of %s: %s", x->addr,
+		return err_new(ERR_TOO_LARGE, "the head of the answer from %s is too large",
+			       x->addr);
+	return err_new(ERR_MALFORMED, "read answer from %s: %s", x->addr,
 		       reason ? reason : llhttp_errno_name(r));
 }
 
@@ -262,7 +263,9 @@ static void exchange_parsed(struct http_exchange *x, llhttp_errno_t r)
 static void on_data(void *arg, struct buf *in)
 {
 	struct http_exchange *x = arg;
-	/* Nothing may be in it, see on_later(); NULL would make llhttp forget that it is in a body.
+	/*
+	 * There may be no input, see on_later(); passing NULL would make llhttp forget that it is
+	 * in a body.
 	 */
 	const char *p = in->len ? buf_head(in) : "";
 	llhttp_errno_t r = HPE_PAUSED;
@@ -290,14 +293,15 @@ static void on_eof(void *arg)
 	if (llhttp_get_errno(&x->parser) == HPE_PAUSED)
 		llhttp_resume(&x->parser);
 	if (x->state == EXCHANGE_ANSWER && !x->complete)
-		(void)llhttp_finish(
-			&x->parser); /* an answer that lasts until the end is complete now */
+		/* An answer that lasts until the connection closes is complete now. */
+		(void)llhttp_finish(&x->parser);
 	if (x->state == EXCHANGE_OVER)
 		;
 	else if (x->complete)
 		exchange_parsed(x, HPE_PAUSED);
 	else
-		exchange_lost(x, err_new(ERR_UNAVAILABLE, "read answer of %s: the connection ended",
+		exchange_lost(x, err_new(ERR_UNAVAILABLE,
+					 "%s closed the connection before its answer was complete",
 					 x->addr));
 	exchange_unref(x);
 }
@@ -314,9 +318,9 @@ static void on_closed(void *arg, const struct err *e)
 {
 	struct http_exchange *x = arg;
 
-	exchange_lost(x,
-		      e ? err_wrap(err_recode(err_copy(e), ERR_UNAVAILABLE), "talk to %s", x->addr)
-			: err_new(ERR_UNAVAILABLE, "talk to %s: the connection ended", x->addr));
+	exchange_lost(x, e ? err_wrap(err_recode(err_copy(e), ERR_UNAVAILABLE), "exchange with %s",
+				      x->addr)
+			   : err_new(ERR_UNAVAILABLE, "the connection to %s was closed", x->addr));
 }
 
 static const struct conn_events conn_events = {
@@ -330,11 +334,11 @@ static void on_timer(void *arg)
 {
 	struct http_exchange *x = arg;
 
-	exchange_fail(x, err_new(ERR_TIMEOUT, "%s %s",
-				 x->conn ? "wait for answer of" : "connect to", x->addr));
+	exchange_fail(x, err_new(ERR_TIMEOUT, "%s does not %s", x->addr,
+				 x->conn ? "answer" : "accept the connection"));
 }
 
-/* The peer has until then to begin its answer, counted from the end of the request. */
+/* The peer must begin its answer within head_ms after the end of the request. */
 static void arm_head_timer(struct http_exchange *x)
 {
 	if (x->head_ms && x->body_ended && x->conn && !x->head_told)
@@ -413,7 +417,7 @@ static void exchange_connect(struct http_exchange *x)
 		timer_clear(x->timer);
 }
 
-/* A method or a target: no space or line break that would end it early. */
+/* A method or a target must not contain a space or line break, which would end it early. */
 static bool word_valid(const char *s)
 {
 	if (!*s)
@@ -476,7 +480,8 @@ struct http_exchange *http_exchange_start(struct http_pool *p,
 	list_add_tail(&p->exchanges, &x->link);
 	put_request(&x->head, spec);
 	if (!word_valid(spec->method) || !word_valid(spec->target)) {
-		exchange_fail_later(x, err_new(ERR_INVALID, "send request: method or target"));
+		exchange_fail_later(
+			x, err_new(ERR_INVALID, "the method or target is not a single word"));
 		return x;
 	}
 	c = http_pool_take(p, spec->addr);
@@ -545,7 +550,10 @@ void http_exchange_pause(struct http_exchange *x, bool paused)
 	if (!x->conn)
 		return;
 	conn_pause(x->conn, paused);
-	/* The connection offers what it holds; but the end may follow without a further byte. */
+	/*
+	 * The connection offers the input that it holds; but the end may follow without another
+	 * byte.
+	 */
 	if (!paused)
 		deferred_call(&x->later);
 }

@@ -14,6 +14,7 @@ struct http_pool {
 	size_t n_idle, max_per_addr;
 };
 
-struct conn *http_pool_take(struct http_pool *p, const char *addr);        /* NULL: none idle */
-void http_pool_put(struct http_pool *p, const char *addr, struct conn *c); /* takes c over */
+struct conn *http_pool_take(struct http_pool *p, const char *addr); /* NULL if none is idle */
+/* Takes ownership of c. */
+void http_pool_put(struct http_pool *p, const char *addr, struct conn *c);
 void http_exchange_forget_pool(struct list *exchanges);

@@ -5,15 +5,15 @@
 #include "net/stream.h"
 
 /*
- * One connection of the server, from request to request. http_conn_step() does all that can be done
- * with the input at hand; bytes that came, an answer that ended, a handler that made its choice all
- * lead there, and whoever is not called by the loop gets there by a deferred call. The next head is
- * not read before the current request is answered, so pipelined requests are answered in order and
- * one peer cannot pile up work.
+ * One connection of the server, from request to request. http_conn_step() does everything that the
+ * available input allows. New bytes, the end of an answer and a handler's choice all lead there;
+ * callers outside of a loop callback get there by a deferred call. The next head is not read before
+ * the current request is answered, so pipelined requests are answered in order and one peer cannot
+ * pile up work.
  */
 enum {
-	SKIP_MAX = 256 * 1024
-}; /* a longer unread body costs the peer its connection */
+	SKIP_MAX = 256 * 1024, /* if more of a body is unread, the connection is closed */
+};
 
 static const unsigned http_next[HTTP_CONN_STATE_MAX_] = {
 	[HTTP_CONN_IDLE] = B(HTTP_CONN_HEAD) | B(HTTP_CONN_REQUEST) | B(HTTP_CONN_CLOSING),
@@ -36,7 +36,7 @@ static const struct http_limits *limits_of(const struct http_conn *hc)
 	return &hc->server->spec.limits;
 }
 
-/* The timer only ever fires early: a deadline that moved away is waited for then. */
+/* The timer may fire early, never late: if the deadline has moved, it is set again then. */
 static void set_deadline(struct http_conn *hc, uint64_t ms)
 {
 	usec now = clock_mono();
@@ -90,8 +90,10 @@ struct http_request *http_request_ref(struct http_request *r)
 	return r;
 }
 
-/* The request is dead from here on; its memory lasts until the turn ends, for those up the stack
- * who hold it. */
+/*
+ * The request is dead from here on. Its memory lasts until the end of the turn, for callers up the
+ * stack that still hold it.
+ */
 static void request_end(struct http_request *r, bool tell)
 {
 	void (*ended)(void *owner) = take(r->ended);
@@ -138,7 +140,10 @@ struct conn *http_conn_detach(struct http_conn *hc)
 	return c;
 }
 
-/* A request that cannot be read to its end: answered if that is still possible, cut otherwise. */
+/*
+ * A request that cannot be read to its end is answered if that is still possible; otherwise the
+ * connection is cut.
+ */
 static void body_failed(struct http_conn *hc, int status)
 {
 	struct http_request *r = hc->req;
@@ -172,7 +177,7 @@ static bool body_take(void *arg, const char *data, size_t len)
 	return r->hc && !r->paused && r->answer != HTTP_ANSWER_DONE && !hc->cut;
 }
 
-/* Reads body from the input. True when some of it was used. */
+/* Reads body from the input. True if some of it was consumed. */
 static bool body_read(struct http_conn *hc)
 {
 	struct http_request *r = hc->req;
@@ -254,16 +259,16 @@ static void request_begin(struct http_conn *hc, struct buf *in, size_t head_len)
 	hc->server->spec.handler->head(hc->server->spec.arg, r);
 }
 
-/* True when a head was found, good or bad. */
+/* True if a head was found, valid or not. */
 static bool head_read(struct http_conn *hc)
 {
 	struct buf *in = conn_in(hc->conn);
 	size_t max = limits_of(hc)->max_head, head_len = 0;
 
 	if (conn_full(hc->conn))
-		return false; /* a peer that asks and does not read gets no more work done */
+		return false; /* a peer that reads no answers gets no more work done */
 	while (!hc->scanned && in->len >= 2 && !memcmp(buf_head(in), "\r\n", 2))
-		buf_eat(in, 2); /* some clients send an empty line behind a body */
+		buf_eat(in, 2); /* some clients send an empty line after a body */
 	if (!in->len)
 		return false;
 	if (hc->state == HTTP_CONN_IDLE)
@@ -342,7 +347,7 @@ static bool request_skip(struct http_conn *hc)
 	return true;
 }
 
-/* True: something was done, look again. */
+/* True if something was done and the connection should be looked at again. */
 static bool step_once(struct http_conn *hc)
 {
 	if (hc->cut) {
@@ -400,8 +405,8 @@ static void on_data(void *arg, unused struct buf *in)
 }
 
 /*
- * A peer that has ended its sending amid a request counts as gone, as it does for most servers:
- * nothing else tells that the other end of a long watch has left.
+ * A peer that ends its direction during a request counts as gone, as with most servers: nothing
+ * else shows that the other end of a long watch has left.
  */
 static void on_eof(void *arg)
 {
@@ -483,12 +488,12 @@ struct http_conn *http_conn_new(struct http_server *s, struct stream *stream, co
 
 	hc->server = s;
 	hc->refs = 1;
-	hc->state = HTTP_CONN_HEAD; /* a new connection has as long for its first byte as for its
-				       head */
+	/* Not idle: a new connection has the time for a head in which to send its first byte. */
+	hc->state = HTTP_CONN_HEAD;
 	list_add_tail(&s->conns, &hc->link);
 	list_init(&hc->idle_link);
-	list_add_tail(&s->idle,
-		      &hc->idle_link); /* who has not asked for anything may have to make room */
+	/* Before its first request, a connection may have to make space for others. */
+	list_add_tail(&s->idle, &hc->idle_link);
 	(void)snprintf(hc->peer, sizeof(hc->peer), "%s", peer);
 	hc->conn = conn_new(s->loop, stream, &conn_events, hc);
 	conn_set_stall_ms(hc->conn, s->spec.limits.idle_ms);

@@ -5,10 +5,10 @@
 #include "net/http_head_priv.h"
 
 /*
- * llhttp reads, and two things stand around it. Before: a scan of our own finds where the head ends
- * and refuses bytes on which readers differ; llhttp must then find the end at the same place.
- * After: a list of refusals for heads that are well-formed and yet could be framed in two ways,
- * which is how requests are smuggled past a proxy.
+ * llhttp does the parsing, with a check on either side. Before it, a scan of our own finds the end
+ * of the head and rejects bytes that parsers disagree on; llhttp must then find the same end. After
+ * it, heads are rejected that are well-formed but could be framed in two ways, which is how
+ * requests are smuggled past a proxy.
  */
 enum {
 	EXTRA_MAX = 16 * 1024
@@ -19,7 +19,7 @@ static bool is_ctl(unsigned char c)
 	return (c < 0x20 && c != '\t') || c == 0x7f;
 }
 
-/* The line that ends at p[i] == LF: 0 bad, 1 good, 2 empty. */
+/* Checks the line that ends at p[i] == LF: 0 if bad, 1 if good, 2 if empty. */
 static int scan_line_end(const char *p, size_t i)
 {
 	if (i == 0 || p[i - 1] != '\r')
@@ -59,7 +59,7 @@ static int stop(struct http_head *h, int status)
 	return HPE_USER;
 }
 
-/* Trailers and chunk extensions are read past, but not for ever. */
+/* Trailers and chunk extensions are skipped, but only up to a limit. */
 static int count_extra(struct http_head *h, size_t len)
 {
 	h->extra += len;
@@ -127,8 +127,8 @@ static int on_headers_complete(llhttp_t *p)
 
 	h->complete = true;
 	h->upgrade = p->upgrade;
-	p->upgrade =
-		0; /* whether it becomes one is the handler's choice; until then it is a request */
+	/* The handler decides about the upgrade; until then this is an ordinary request. */
+	p->upgrade = 0;
 	return 0;
 }
 
@@ -178,8 +178,8 @@ static bool host_valid(const char *s)
 }
 
 /*
- * "http://host/path?query" becomes "/path?query" and Host says host: that is what the protocol asks
- * of a server, and it leaves later readers one form only.
+ * "http://host/path?query" becomes "/path?query", and Host becomes host. The protocol requires this
+ * of a server, and later readers see only one form.
  */
 static bool target_to_origin_form(struct http_head *h)
 {
@@ -266,7 +266,7 @@ static int check_head(struct http_head *h)
 	h->http10 = p->http_minor == 0;
 	h->method = xstrdup(llhttp_method_name(llhttp_get_method((llhttp_t *)p)));
 	if (p->method == HTTP_CONNECT)
-		return 501; /* we are nobody's forward proxy */
+		return 501; /* we are not a forward proxy */
 	status = check_host(h);
 	if (!status)
 		status = check_framing(h);
@@ -281,7 +281,7 @@ static int check_head(struct http_head *h)
 	return status;
 }
 
-/* "GET /x HTTP/1.1": two spaces, one at a time. */
+/* "GET /x HTTP/1.1": two spaces, not adjacent. */
 static bool request_line_valid(const char *p, size_t len)
 {
 	const char *end = memchr(p, '\r', len);

@@ -9,9 +9,7 @@
 #include "base/buf.h"
 #include "net/http.h"
 
-/*
- * Request heads, read strictly, and the chunked bodies behind them. No I/O.
- */
+/* Request heads, parsed strictly, and the chunked bodies that follow them. No I/O. */
 enum http_scan {
 	HTTP_SCAN_MORE,
 	HTTP_SCAN_DONE,
@@ -20,9 +18,9 @@ enum http_scan {
 };
 
 /*
- * Looks for the empty line that ends a head in p[0..len), going on at *pos where the last call
- * stopped. Bare CR or LF, a folded line and control characters are bad: programs disagree on what
- * they mean.
+ * Looks for the empty line that ends a head in p[0..len), continuing at *pos where the last call
+ * stopped. Bare CR or LF, folded lines and control characters are rejected: programs disagree on
+ * what they mean.
  */
 enum http_scan http_head_scan(const char *p, size_t len, size_t *pos, size_t *ret_len);
 
@@ -33,11 +31,14 @@ struct http_head {
 	bool chunked;
 	uint64_t length; /* of the body, unless chunked */
 
-	/* Set by the caller before http_head_feed(). False: stop for now, the bytes are taken. */
+	/*
+	 * Set by the caller before http_head_feed(). False: the bytes were consumed, but stop for
+	 * now.
+	 */
 	bool (*sink)(void *arg, const char *data, size_t len);
 	void *sink_arg;
 
-	/* The parser's own. */
+	/* The parser's own state. */
 	llhttp_t parser;
 	struct buf name, value;
 	size_t max_headers, extra; /* extra: bytes of chunk extensions and trailers so far */
@@ -45,12 +46,16 @@ struct http_head {
 	bool complete, body_done;
 };
 
-/* p[0..len) is a head that http_head_scan() found. 0, or the status to refuse it with. h must not
- * move. */
+/*
+ * p[0..len) is a head that http_head_scan() found. Returns 0, or the status with which to reject
+ * it. h must not move.
+ */
 int http_head_parse(struct http_head *h, const char *p, size_t len, size_t max_headers);
 void http_head_done(struct http_head *h);
 
-/* The next bytes of a chunked body. *ret_done: it ended; *ret_used tells where. False: malformed.
+/*
+ * Feeds the next bytes of a chunked body. *ret_done says whether it ended, *ret_used where. False
+ * if it is malformed.
  */
 bool http_head_feed(struct http_head *h, const char *p, size_t len, size_t *ret_used,
 		    bool *ret_done);

@@ -5,9 +5,9 @@
 #include "net/http_client_priv.h"
 
 /*
- * Idle connections: each address has a stack of them, the most recently used on top because it
- * lives most likely. All of them are in one list by age, so that the oldest makes room when there
- * are too many.
+ * Idle connections. Each address has a stack of them with the most recently used on top, because
+ * that one is most likely to be alive. All of them are also in one list by age, so that the oldest
+ * is closed when there are too many.
  */
 enum {
 	IDLE_MAX = 1024
@@ -25,7 +25,7 @@ struct pool_idle {
 	struct list link, addr_link;
 };
 
-/* Out of both lists; the connection is the caller's. */
+/* Removes it from both lists; the caller owns the connection. */
 static struct conn *idle_remove(struct pool_idle *i)
 {
 	struct conn *c = i->conn;
@@ -41,7 +41,7 @@ static struct conn *idle_remove(struct pool_idle *i)
 	return c;
 }
 
-/* Whatever an idle connection does, it is of no more use. */
+/* Whatever happens on an idle connection, it cannot be used any more. */
 static void on_data(void *arg, unused struct buf *in)
 {
 	conn_free(idle_remove(arg));

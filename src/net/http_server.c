@@ -9,8 +9,8 @@
 #include "net/stream.h"
 
 /*
- * Accepting. At max_conns the connection that was idle longest makes room; when all are busy, the
- * rest waits in the kernel's queue until one ends.
+ * Accepting. At max_conns the connection that has been idle longest is closed; if all are busy, new
+ * ones wait in the kernel's queue until one ends.
  */
 enum {
 	ACCEPT_BUDGET = 16,
@@ -20,10 +20,10 @@ enum {
 /* The only place that decides whether we poll for new connections. */
 static void server_poll(struct http_server *s)
 {
-	bool room = s->n_conns < s->spec.limits.max_conns || !list_empty(&s->idle);
+	bool space = s->n_conns < s->spec.limits.max_conns || !list_empty(&s->idle);
 
 	if (s->watch)
-		watch_want(s->watch, room && !timer_armed(s->retry) ? WATCH_READ : 0);
+		watch_want(s->watch, space && !timer_armed(s->retry) ? WATCH_READ : 0);
 }
 
 static void server_retry(void *arg)
@@ -36,7 +36,7 @@ static void server_take(struct http_server *s, int fd)
 	char peer[sizeof(((struct http_conn *)0)->peer)] = "unknown";
 	struct stream *stream;
 
-	err_free(net_peer_addr(fd, peer, sizeof(peer))); /* a peer that has left already */
+	err_free(net_peer_addr(fd, peer, sizeof(peer))); /* fails if the peer has left already */
 	stream = s->spec.wrap ? s->spec.wrap(s->spec.wrap_arg, fd) : stream_plain(fd);
 	if (!stream)
 		return;
@@ -57,7 +57,7 @@ static void server_ready(void *arg, unused unsigned ready)
 			break;
 		fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0) {
-			/* Out of descriptors or memory: polling on would spin. */
+			/* Out of descriptors or memory: polling would spin. */
 			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 			    errno == ENOMEM)
 				timer_set(s->retry, RETRY_MS);

@@ -16,20 +16,20 @@ struct http_server {
 	struct http_server_spec spec;
 	int fd; /* -1: no longer accepting */
 	struct watch *watch;
-	struct timer *retry; /* when the process was out of descriptors */
+	struct timer *retry; /* for when the process ran out of descriptors */
 	struct list conns;   /* struct http_conn.link */
-	struct list idle;    /* struct http_conn.idle_link: no request, longest first */
+	struct list idle;    /* struct http_conn.idle_link, longest idle first */
 	size_t n_conns;
 	bool stopping;
-	usec date_at; /* the second that date tells */
+	usec date_at; /* the second that date is for */
 	char date[40];
 };
 
 enum http_conn_state {
-	HTTP_CONN_IDLE, /* nothing of the next head has come */
+	HTTP_CONN_IDLE, /* no byte of the next head has arrived */
 	HTTP_CONN_HEAD,
 	HTTP_CONN_REQUEST, /* conn->req is being served */
-	HTTP_CONN_SKIP,    /* answered before its body was read: the rest is dropped */
+	HTTP_CONN_SKIP,    /* answered before its body was read: the rest is skipped */
 	HTTP_CONN_CLOSING, /* the last answer is being flushed */
 	HTTP_CONN_STATE_MAX_,
 };
@@ -40,10 +40,10 @@ struct http_conn {
 	struct list link, idle_link;
 	struct http_request *req; /* HTTP_CONN_REQUEST and HTTP_CONN_SKIP */
 	enum http_conn_state state;
-	unsigned refs; /* the server's, callbacks under way */
+	unsigned refs; /* the server's and those of running callbacks */
 	struct deferred kick;
 	bool stepping, cut;
-	bool progress; /* body bytes came since the timer was last set */
+	bool progress; /* body bytes have arrived since the timer was last set */
 	size_t scanned;
 	struct timer *timer;
 	usec deadline, armed_for;
@@ -68,7 +68,7 @@ struct http_request {
 	unsigned refs;
 	struct http_conn *hc; /* NULL: dead */
 	struct loop *loop;
-	struct deferred drop; /* of the connection's reference */
+	struct deferred drop; /* drops the connection's reference */
 	struct http_head head;
 	char *path, *query; /* query points into path's block */
 	char peer[64];
@@ -85,18 +85,18 @@ struct http_request {
 
 	enum http_answer_state answer;
 	bool chunked, no_body, close;
-	int64_t answer_left; /* < 0: until the end */
+	int64_t answer_left; /* < 0: until the connection closes */
 	void (*drained)(void *owner);
 };
 
 struct http_conn *http_conn_new(struct http_server *s, struct stream *stream, const char *peer);
-void http_conn_close(struct http_conn *hc); /* at once; the request is told */
-/* Looks at the connection again, later in this turn. */
+void http_conn_close(struct http_conn *hc); /* at once; the request's owner is told */
+/* Looks at the connection again later in this turn. */
 void http_conn_kick(struct http_conn *hc);
-/* Gives the connection away; its server forgets it. */
+/* Gives the connection away; the server forgets it. */
 struct conn *http_conn_detach(struct http_conn *hc);
 
-/* A plain text answer for heads that never became requests; the connection closes after it. */
+/* A plain text answer to a head that never became a request; the connection is closed after it. */
 void http_answer_refuse(struct http_conn *hc, int status);
 const char *http_server_date(struct http_server *s);
-void http_server_conn_gone(struct http_server *s); /* one connection fewer */
+void http_server_conn_gone(struct http_server *s); /* there is one connection fewer */

@@ -7,10 +7,12 @@
 #include "loop/loop.h"
 #include "net/conn.h"
 
-/* Each side's input becomes the other's output; a full output pauses the input that fills it. */
+/*
+ * Each side's input becomes the other side's output; a full output pauses the input that fills it.
+ */
 enum {
-	FLUSH_MS = 10 * 1000
-}; /* the last bytes to a peer must move on that often */
+	FLUSH_MS = 10 * 1000, /* the last bytes for a peer must make progress within this time */
+};
 
 struct pump_side {
 	struct pump *pump;
@@ -68,7 +70,10 @@ static void on_drained(void *arg)
 	conn_pause(s->other->conn, false);
 }
 
-/* A side that broke takes the other with it, but not the bytes that were on their way there. */
+/*
+ * When one side breaks, the other is closed too, but only after the bytes that were on their way to
+ * it.
+ */
 static void on_closed(void *arg, const struct err *e)
 {
 	struct pump_side *s = arg;

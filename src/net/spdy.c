@@ -11,12 +11,12 @@
 #include "net/websocket.h"
 
 /*
- * Frames, all with a head of eight bytes:
+ * Frames begin with eight bytes:
  *
  *   control: 1 | version 3 (15 bits) | type (16) || flags (8) | length (24) || payload
  *   data:    0 | stream id (31 bits)             || flags (8) | length (24) || payload
  *
- * Data is passed on as it comes; a control frame is gathered first. The bytes travel over a
+ * Data is passed on as it arrives; a control frame is collected first. The bytes travel over a
  * connection or inside the messages of a WebSocket, whose boundaries mean nothing here.
  */
 enum {
@@ -49,17 +49,17 @@ struct spdy_stream {
 };
 
 struct spdy {
-	struct conn *conn; /* one of these two carries us */
+	struct conn *conn; /* one of these two carries the session */
 	struct websocket *ws;
 	struct spdy_events ev;
 	void *arg;
-	unsigned refs; /* the owner, callbacks under way */
+	unsigned refs; /* the owner's and those of running callbacks */
 	struct deferred kick;
 	struct spdy_zip *zip;
 	struct spdy_stream streams[STREAMS_MAX];
 	uint32_t last_id;
-	struct buf in;      /* over a WebSocket: bytes not used yet */
-	struct buf control; /* the control frame being gathered, without its head */
+	struct buf in;      /* over a WebSocket: bytes not consumed yet */
+	struct buf control; /* the control frame being collected, without its first eight bytes */
 	unsigned char head[HEAD_LEN];
 	bool in_frame;
 	size_t frame_left;
@@ -236,7 +236,7 @@ static bool on_rst_stream(struct spdy *s)
 	return true;
 }
 
-/* id (32), headers: nobody wants them, but the context does. */
+/* id (32), headers: nobody wants them, but the compression context depends on them. */
 static bool on_headers(struct spdy *s)
 {
 	struct http_headers h = { 0 };
@@ -251,13 +251,13 @@ static bool on_ping(struct spdy *s)
 {
 	if (s->control.len != 4)
 		return false;
-	/* A peer that does not read would not see the answer; it only would fill our memory. */
+	/* A peer that does not read would not see the answer; it would only fill our memory. */
 	if ((get_u32(buf_head(&s->control)) & 1) && !spdy_full(s))
 		send_control(s, PING, buf_head(&s->control), 4);
 	return true;
 }
 
-/* False: the session cannot go on. */
+/* False if the session cannot go on. */
 static bool on_control(struct spdy *s)
 {
 	switch ((enum frame_type)(get_u32(s->head) & 0xffff)) {
@@ -271,9 +271,9 @@ static bool on_control(struct spdy *s)
 	case HEADERS:
 		return on_headers(s);
 	case GOAWAY:
-		return true; /* the client will close when its streams are done */
+		return true; /* the client closes the session when its streams are done */
 	}
-	return true; /* settings, windows: not used by these clients */
+	return true; /* settings and windows, which these clients do not use */
 }
 
 static bool is_control(const struct spdy *s)
@@ -281,7 +281,7 @@ static bool is_control(const struct spdy *s)
 	return s->head[0] & 0x80;
 }
 
-/* Reads a frame's head. False: not there yet, or refused. */
+/* Reads the first eight bytes of a frame. False if they are not all there yet, or rejected. */
 static bool frame_begin(struct spdy *s, struct buf *in)
 {
 	size_t len;
@@ -291,7 +291,7 @@ static bool frame_begin(struct spdy *s, struct buf *in)
 	memcpy(s->head, buf_head(in), HEAD_LEN);
 	len = get_u32(s->head + 4) & 0xffffff;
 	if (is_control(s) && spdy_full(s) && (get_u32(s->head) & 0xffff) == SYN_STREAM)
-		return false; /* an answer is due to it: wait until there is room */
+		return false; /* the frame will need an answer: wait until there is space for it */
 	if ((is_control(s) && (get_u32(s->head) >> 16) != 0x8003) ||
 	    len > (size_t)(is_control(s) ? CONTROL_MAX : FRAME_MAX)) {
 		session_end(s, RST_PROTOCOL_ERROR);
@@ -308,7 +308,7 @@ static void frame_data(struct spdy *s, struct buf *in, size_t len)
 	uint32_t id = get_u32(s->head) & ID_MASK;
 	struct spdy_stream *st = id ? stream_find(s, id) : NULL;
 
-	/* Without a stream: it was reset meanwhile. */
+	/* No stream: it has been reset in the meantime. */
 	if (len && st && !st->remote_end)
 		s->ev.data(s->arg, id, buf_head(in), len);
 	if (!s->freed)
@@ -328,7 +328,7 @@ static void frame_end(struct spdy *s)
 	buf_clear(&s->control);
 }
 
-/* One frame, or what there is of it. False: nothing more can be done now. */
+/* Handles one frame, or what there is of it. False if nothing more can be done now. */
 static bool step(struct spdy *s, struct buf *in)
 {
 	size_t len;

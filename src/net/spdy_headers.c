@@ -12,7 +12,7 @@ enum {
 	BLOCK_MAX = 64 * 1024,
 	HEADERS_MAX = 100,
 	DICT_LEN = 1423,
-	/* We compress blocks of four bytes: the least of everything does. */
+	/* We compress only blocks of four bytes: the smallest window is enough. */
 	OUT_WINDOW_BITS = 11,
 	OUT_MEM_LEVEL = 1,
 };
@@ -21,7 +21,7 @@ struct spdy_zip {
 	z_stream in, out;
 };
 
-/* The dictionary of SPDY/3: these words, each with its length before it, then the tail. */
+/* The dictionary of SPDY/3: these words, each preceded by its length, then the tail. */
 static const char *const dict_words[] = {
 	"options",
 	"head",
@@ -146,7 +146,7 @@ void spdy_zip_free(struct spdy_zip *z)
 	free(z);
 }
 
-/* One call of inflate(), with the dictionary when it asks for it. False: malformed. */
+/* One call of inflate(), with the dictionary if it asks for it. False if the input is malformed. */
 static bool inflate_some(z_stream *in)
 {
 	int r = inflate(in, Z_SYNC_FLUSH);
@@ -162,19 +162,19 @@ static bool inflate_some(z_stream *in)
 	return r == Z_OK || r == Z_BUF_ERROR;
 }
 
-/* The whole of a block; a few bytes may become many, so the room is limited. */
+/* Decompresses a whole block. A few bytes may become many, so the output is limited. */
 static bool unzip(struct spdy_zip *z, const void *p, size_t len, struct buf *to)
 {
 	z->in.next_in = (Bytef *)p;
 	z->in.avail_in = (uInt)len;
 	do {
-		size_t room = MIN((size_t)4096, BLOCK_MAX - to->len);
+		size_t space = MIN((size_t)4096, BLOCK_MAX - to->len);
 
-		z->in.next_out = (Bytef *)buf_reserve(to, room);
-		z->in.avail_out = (uInt)room;
-		if (!room || !inflate_some(&z->in))
+		z->in.next_out = (Bytef *)buf_reserve(to, space);
+		z->in.avail_out = (uInt)space;
+		if (!space || !inflate_some(&z->in))
 			return false;
-		buf_wrote(to, room - z->in.avail_out);
+		buf_wrote(to, space - z->in.avail_out);
 	} while (z->in.avail_in || !z->in.avail_out);
 	return true;
 }
@@ -190,7 +190,7 @@ static bool get_u32(struct buf *b, uint32_t *ret)
 	return true;
 }
 
-/* malloc'd; NULL when it is not there in full. */
+/* malloc'd; NULL if it is not complete. */
 static char *get_str(struct buf *b, size_t *ret_len)
 {
 	uint32_t len;
@@ -215,7 +215,7 @@ static bool name_valid(const char *s, size_t len)
 	return len > 0;
 }
 
-/* A value may be several, with NUL between them. */
+/* A value may be a list, with a NUL between its elements. */
 static void add_values(struct http_headers *h, const char *name, const char *value, size_t len)
 {
 	for (size_t at = 0; at <= len; at += strlen(value + at) + 1)
@@ -254,6 +254,6 @@ void spdy_zip_write_empty(struct spdy_zip *z, struct buf *to)
 	z->out.next_out = (Bytef *)buf_reserve(to, ROOM);
 	z->out.avail_out = ROOM;
 	if (deflate(&z->out, Z_SYNC_FLUSH) != Z_OK || z->out.avail_in || !z->out.avail_out)
-		abort(); /* four bytes fit, or the library is broken */
+		abort(); /* four bytes always fit unless the library is broken */
 	buf_wrote(to, ROOM - z->out.avail_out);
 }

@@ -16,15 +16,15 @@
 #include "base/str.h"
 
 /*
- * Plain streams, and sockets on literal addresses. A pipe or a terminal is a plain stream too: it
- * just has no end of sending of its own, short of being closed.
+ * Plain streams, and sockets on literal addresses. A pipe or a terminal is a plain stream too,
+ * except that its sending direction can be ended only by closing it.
  */
 struct plain {
 	struct stream stream;
 	bool socket;
 };
 
-/* Text and bytes of one address. */
+/* An address as bytes, with their length. */
 struct net_addr {
 	struct sockaddr_storage ss;
 	socklen_t len;
@@ -72,7 +72,7 @@ static ssize_t plain_write(struct stream *s, const void *p, size_t len, struct e
 static bool plain_shutdown(struct stream *s)
 {
 	if (plain_of(s)->socket)
-		(void)shutdown(s->fd, SHUT_WR); /* ENOTCONN: the peer was faster */
+		(void)shutdown(s->fd, SHUT_WR); /* fails with ENOTCONN if the peer has gone */
 	return true;
 }
 
@@ -125,8 +125,8 @@ static struct err *parse_unix(const char *path, struct net_addr *ret)
 	size_t len = strlen(path);
 
 	if (!len || len >= sizeof(un->sun_path))
-		return err_new(ERR_INVALID, "read socket path %s: 1 to %zu bytes", path,
-			       sizeof(un->sun_path) - 1);
+		return err_new(ERR_INVALID, "socket path %s is empty or longer than %zu bytes",
+			       path, sizeof(un->sun_path) - 1);
 	un->sun_family = AF_UNIX;
 	memcpy(un->sun_path, path, len + 1);
 	ret->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
@@ -150,7 +150,7 @@ static struct err *parse_inet(const char *host, uint16_t port, struct net_addr *
 		ret->len = sizeof(*in6);
 		return NULL;
 	}
-	return err_new(ERR_INVALID, "read address %s: not a literal IP address", host);
+	return err_new(ERR_INVALID, "%s is not a literal IP address", host);
 }
 
 static struct err *parse_addr(const char *addr, struct net_addr *ret)
@@ -165,7 +165,7 @@ static struct err *parse_addr(const char *addr, struct net_addr *ret)
 	if (str_starts(addr, "unix:"))
 		return parse_unix(addr + strlen("unix:"), ret);
 	if (!colon)
-		return err_new(ERR_INVALID, "read address %s: no port", addr);
+		return err_new(ERR_INVALID, "address %s has no port", addr);
 	e = parse_uint(colon + 1, UINT16_MAX, &port);
 	if (e)
 		return err_recode(err_wrap(e, "read port of %s", addr), ERR_INVALID);
@@ -175,10 +175,11 @@ static struct err *parse_addr(const char *addr, struct net_addr *ret)
 		addr++;
 		len -= 2;
 	} else if (memchr(addr, ':', len)) {
-		return err_new(ERR_INVALID, "read address %s: IPv6 goes in brackets", addr);
+		return err_new(ERR_INVALID,
+			       "address %s has more than one colon; put IPv6 in brackets", addr);
 	}
 	if (len >= sizeof(host))
-		return err_new(ERR_INVALID, "read address %s: not a literal IP address", addr);
+		return err_new(ERR_INVALID, "%s does not begin with a literal IP address", addr);
 	memcpy(host, addr, len);
 	host[len] = '\0';
 	return parse_inet(host, (uint16_t)port, ret);
@@ -194,7 +195,7 @@ static int socket_for(const struct net_addr *a)
 	return fd;
 }
 
-/* A socket file that nobody answers on is left over from a process that died. */
+/* A socket file on which nobody answers was left behind by a process that died. */
 static bool unix_stale(const struct net_addr *a)
 {
 	autoclose fd = socket_for(a);
@@ -276,10 +277,11 @@ static struct err *print_addr(const struct net_addr *a, char *ret, size_t size)
 		inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
 		n = snprintf(ret, size, "[%s]:%u", text, ntohs(in6->sin6_port));
 	} else {
-		return err_new(ERR_UNSUPPORTED, "print address: family %d", a->ss.ss_family);
+		return err_new(ERR_UNSUPPORTED, "address family %d is not supported",
+			       a->ss.ss_family);
 	}
 	if (n < 0 || (size_t)n >= size)
-		return err_new(ERR_TOO_LARGE, "print address: more than %zu bytes", size);
+		return err_new(ERR_TOO_LARGE, "the address does not fit into %zu bytes", size);
 	return NULL;
 }
 
@@ -288,7 +290,7 @@ struct err *net_local_addr(int fd, char *ret, size_t size)
 	struct net_addr a = { .len = sizeof(a.ss) };
 
 	if (getsockname(fd, (struct sockaddr *)&a.ss, &a.len) < 0)
-		return err_sys(errno, "ask for local address");
+		return err_sys(errno, "get local address");
 	return print_addr(&a, ret, size);
 }
 
@@ -297,6 +299,6 @@ struct err *net_peer_addr(int fd, char *ret, size_t size)
 	struct net_addr a = { .len = sizeof(a.ss) };
 
 	if (getpeername(fd, (struct sockaddr *)&a.ss, &a.len) < 0)
-		return err_sys(errno, "ask for peer address");
+		return err_sys(errno, "get peer address");
 	return print_addr(&a, ret, size);
 }

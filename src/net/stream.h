@@ -9,12 +9,12 @@
 struct sockaddr;
 
 /*
- * A stream: bytes both ways over one descriptor, plain or encrypted, never blocking. tls/ makes the
- * encrypted ones; everything else in net/ works over any.
+ * A stream: bytes in both directions over one descriptor, plain or encrypted, never blocking. tls/
+ * makes the encrypted ones; everything else in net/ works over either.
  */
 struct stream;
 
-/* What read and write answer besides a count: */
+/* What read and write return besides a count. */
 enum {
 	STREAM_AGAIN = -1,
 	STREAM_EOF = -2,
@@ -22,16 +22,22 @@ enum {
 };
 
 struct stream_ops {
-	/* A count > 0, STREAM_AGAIN, STREAM_EOF (the peer sent its end) or STREAM_FAILED (*ret_err
-	 * set). */
+	/*
+	 * Returns a count > 0, STREAM_AGAIN, STREAM_EOF (the peer has ended its direction) or
+	 * STREAM_FAILED (*ret_err is set).
+	 */
 	ssize_t (*read)(struct stream *s, void *p, size_t len, struct err **ret_err);
 	ssize_t (*write)(struct stream *s, const void *p, size_t len, struct err **ret_err);
-	/* Our end of sending. True when done, false: call again when writable. */
+	/* Ends our direction. True if done; false: call again when writable. */
 	bool (*shutdown)(struct stream *s);
-	/* WATCH_READ/WATCH_WRITE bits that the stream itself waits for (a handshake), 0 when none.
+	/*
+	 * WATCH_READ/WATCH_WRITE bits that the stream itself waits for (during a handshake), or 0.
 	 */
 	unsigned (*wants)(const struct stream *s);
-	/* Bytes already decrypted and not yet read: readable without the descriptor being so. */
+	/*
+	 * True if there are decrypted bytes that have not been read yet: the stream is readable
+	 * although the descriptor is not.
+	 */
 	bool (*pending)(const struct stream *s);
 	void (*free)(struct stream *s); /* closes the descriptor */
 };
@@ -41,14 +47,16 @@ struct stream {
 	int fd;
 };
 
-struct stream *
-stream_plain(int fd); /* takes fd over: a connected (or connecting) non-blocking socket */
+/* Takes ownership of fd: a connected (or connecting) non-blocking socket. */
+struct stream *stream_plain(int fd);
 void stream_free(struct stream *s);
 AUTOPTR(stream)
 
-/* Listening and connecting on literal addresses: "127.0.0.1:8080", "[::1]:80", "unix:/run/x". No
- * names, no DNS. */
+/*
+ * Listening and connecting on literal addresses: "127.0.0.1:8080", "[::1]:80", "unix:/run/x". There
+ * are no names and no DNS.
+ */
 must_use struct err *net_listen(const char *addr, int *ret_fd);
-must_use struct err *net_connect(const char *addr, int *ret_fd); /* in progress when it returns */
+must_use struct err *net_connect(const char *addr, int *ret_fd); /* still in progress on return */
 must_use struct err *net_local_addr(int fd, char *ret, size_t size); /* "127.0.0.1:43211" */
 must_use struct err *net_peer_addr(int fd, char *ret, size_t size);

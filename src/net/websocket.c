@@ -12,12 +12,15 @@
 
 /*
  * wslay joins fragments, checks text and answers pings and closes; it is fed one frame at a time.
- * At each frame's start we look at its header ourselves: wslay takes unmasked frames, which a
- * server must refuse, and between frames is where a pause or a full output can stop the reading.
+ * We look at the header of each frame ourselves, because wslay accepts unmasked frames, which a
+ * server must reject, and because a pause or a full output can stop the reading only between
+ * frames.
  */
 enum {
-	/* For the peer's answer to our close. It may be slow to take what comes before that: a
-	 * program whose output goes to a pager stands still while somebody reads. */
+	/*
+	 * How long to wait for the peer's answer to our close. It may be slow to read what comes
+	 * before that: a program whose output goes to a pager stands still while somebody reads.
+	 */
 	CLOSE_WAIT_MS = 10 * 60 * 1000,
 	KEY_TEXT_LEN = 24,
 };
@@ -27,11 +30,11 @@ struct websocket {
 	wslay_event_context_ptr ctx;
 	struct websocket_events ev;
 	void *arg;
-	unsigned refs; /* the owner, a run under way */
+	unsigned refs; /* the owner's and that of a run in progress */
 	uint64_t max_message, frame_left;
 	bool freed, paused;
 	bool closing; /* no more messages: we asked for the end, or the peer broke the rules */
-	bool ended;   /* the connection was told to close */
+	bool ended;   /* the connection has been told to close */
 };
 
 static void websocket_unref(struct websocket *w)
@@ -42,7 +45,7 @@ static void websocket_unref(struct websocket *w)
 	free(w);
 }
 
-/* Everything wslay has to say goes into the connection's buffer. */
+/* Writes everything that wslay has to send to the connection's buffer. */
 static void flush(struct websocket *w)
 {
 	if (!w->freed && wslay_event_send(w->ctx) < 0)
@@ -65,7 +68,10 @@ static void refuse(struct websocket *w, uint16_t code)
 	wslay_event_shutdown_read(w->ctx);
 }
 
-/* Reads the header of the frame that begins `in`. False: not all there yet, or refused. */
+/*
+ * Reads the header of the frame at the beginning of `in`. False if it is not complete yet, or
+ * rejected.
+ */
 static bool frame_begin(struct websocket *w, const struct buf *in)
 {
 	const unsigned char *p = (const unsigned char *)buf_head(in);
@@ -75,8 +81,7 @@ static bool frame_begin(struct websocket *w, const struct buf *in)
 	if (in->len < 2)
 		return false;
 	short_len = p[1] & 0x7f;
-	/* Not masked; or a control frame in pieces, or a long one: wslay would not say why it
-	 * closes. */
+	/* Unmasked, or a fragmented or long control frame: wslay would not say why it closes. */
 	if (!(p[1] & 0x80) || ((p[0] & 0x08) && (!(p[0] & 0x80) || short_len > 125))) {
 		refuse(w, WSLAY_CODE_PROTOCOL_ERROR);
 		return false;
@@ -103,8 +108,10 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *to, size_t len, unu
 	struct buf *in = w->freed ? NULL : conn_in(w->conn);
 	bool held = !in || !in->len;
 
-	/* A ping costs us a pong: a peer that sends and never reads must not fill our memory with
-	 * them. */
+	/*
+	 * A ping costs us a pong: a peer that sends and never reads must not fill our memory with
+	 * them.
+	 */
 	if (!held && !w->frame_left)
 		held = w->paused || conn_full(w->conn) || !frame_begin(w, in);
 	if (held) {
@@ -183,7 +190,7 @@ static struct websocket *websocket_new(struct conn *c, size_t max_message)
 
 	w->refs = 1;
 	w->conn = c;
-	w->max_message = MAX(max_message, (size_t)125); /* a control frame is as long as it likes */
+	w->max_message = MAX(max_message, (size_t)125); /* control frames may always be this long */
 	if (wslay_event_context_server_init(&w->ctx, &callbacks, w) != 0)
 		abort(); /* out of memory */
 	wslay_event_config_set_max_recv_msg_length(w->ctx, w->max_message);
@@ -198,7 +205,7 @@ bool websocket_wanted(struct http_request *r)
 	       http_headers_has_token(h, "Upgrade", "websocket");
 }
 
-/* The answer that proves to the client that we understood. malloc'd. */
+/* The answer that proves to the client that we understood the handshake. malloc'd. */
 static char *accept_key(const char *key)
 {
 	autofree char *text = xasprintf("%s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
@@ -221,7 +228,7 @@ static const char *handshake_fault(struct http_request *r)
 	const char *key = http_request_header(r, "Sec-WebSocket-Key");
 
 	if (!websocket_wanted(r) || !str_eq(http_request_method(r), "GET"))
-		return "not a WebSocket handshake";
+		return "the request is not a WebSocket handshake";
 	if (!str_eq(http_request_header(r, "Sec-WebSocket-Version"), "13"))
 		return "Sec-WebSocket-Version must be 13";
 	if (!key || strlen(key) != KEY_TEXT_LEN)
@@ -258,7 +265,7 @@ struct websocket *websocket_accept(struct http_request *r, const char *const *pr
 	struct websocket *w;
 
 	if (!fault && protocols && !protocol)
-		fault = "none of the offered sub-protocols is spoken here";
+		fault = "none of the offered sub-protocols is supported";
 	if (fault) {
 		http_respond_text(r, 400, fault);
 		return NULL;
@@ -283,7 +290,7 @@ void websocket_send(struct websocket *w, bool binary, const void *p, size_t len)
 		.msg_length = len,
 	};
 
-	(void)wslay_event_queue_msg(w->ctx, &m); /* refused after a close: nobody would read it */
+	(void)wslay_event_queue_msg(w->ctx, &m); /* rejected after a close: nobody would read it */
 	flush(w);
 }
 
@@ -311,7 +318,7 @@ void websocket_close(struct websocket *w, uint16_t code, const char *reason)
 		return;
 	w->closing = true;
 	while (len && !utf8_valid(reason, len))
-		len--; /* cut in the middle of a character */
+		len--; /* do not cut a character in two */
 	(void)wslay_event_queue_close(w->ctx, code, (const uint8_t *)reason, len);
 	flush(w);
 	w->paused = false;

@@ -12,25 +12,24 @@ struct http_request;
 struct loop;
 
 /*
- * The server side of WebSocket (RFC 6455) over wslay. Messages come whole (fragments joined, up to
- * max_message).
+ * The server side of WebSocket (RFC 6455) over wslay. Messages are delivered whole (fragments
+ * joined, up to max_message).
  */
 struct websocket;
 
 struct websocket_events {
 	void (*message)(void *arg, bool binary, const char *data, size_t len);
 	void (*drained)(void *arg); /* may be NULL */
-	void (*closed)(
-		void *arg,
-		uint16_t code); /* peer closed or connection died (1006); free it now or later */
+	/* The peer closed or the connection died (1006). Free it now or later. */
+	void (*closed)(void *arg, uint16_t code);
 };
 
-/* True when the request asks for an upgrade to WebSocket. */
+/* True if the request asks for an upgrade to WebSocket. */
 bool websocket_wanted(struct http_request *r);
 /*
  * Answers 101, choosing the first of protocols (NULL-terminated, in our order of preference) that
- * the client offers, or 400 with NULL when none fits. protocols NULL: no sub-protocol.
- * *ret_protocol is one of protocols.
+ * the client offers; or answers 400 and returns NULL if none matches. If protocols is NULL, there
+ * is no sub-protocol. *ret_protocol is one of protocols.
  */
 struct websocket *websocket_accept(struct http_request *r, const char *const *protocols,
 				   size_t max_message, const char **ret_protocol);
@@ -39,6 +38,6 @@ void websocket_send(struct websocket *w, bool binary, const void *p, size_t len)
 struct loop *websocket_loop(struct websocket *w);
 bool websocket_full(const struct websocket *w);
 void websocket_pause(struct websocket *w, bool paused);
-void websocket_close(struct websocket *w, uint16_t code, const char *reason); /* then closed() */
+void websocket_close(struct websocket *w, uint16_t code, const char *reason); /* closed() follows */
 void websocket_free(struct websocket *w);
 AUTOPTR(websocket)

@@ -47,7 +47,7 @@ void router_answer(struct http_request *req, int status, const char *fmt, ...)
 	memcpy(body + len, "\"}\n", 4);
 	if (status == 503)
 		http_headers_add(&again, "Retry-After", "1");
-	http_respond(req, status, &again, "application/json", body, len + 3);
+	http_respond(req, status, &again, (struct http_body){ "application/json", body, len + 3 });
 	http_headers_done(&again);
 }
 
@@ -176,7 +176,8 @@ static void on_request(void *arg, struct http_request *req)
 
 	if (str_eq(http_request_path(req), "/healthz") && !route_has_id(h) &&
 	    str_eq(http_request_method(req), "GET")) {
-		http_respond(req, 200, NULL, "application/json", ok, sizeof(ok) - 1);
+		http_respond(req, 200, NULL,
+			     (struct http_body){ "application/json", ok, sizeof(ok) - 1 });
 		return;
 	}
 	r->stats.requests++;

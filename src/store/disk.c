@@ -8,7 +8,7 @@
 #include "store/store_priv.h"
 
 /*
- * The file: one row an object, and the revision that was reached, which outlives the objects.
+ * The file: one row per object, and the newest revision, which outlives the objects.
  *
  *   objects(key, rev, create_rev, value)
  *   meta(name, value)     'schema' → 1, 'rev' → the newest committed revision
@@ -20,7 +20,7 @@
 enum {
 	SCHEMA = 1,
 	PAGES_LONG = 1000,     /* tidy when idle */
-	PAGES_TOO_LONG = 8000, /* tidy even when there is work */
+	PAGES_TOO_LONG = 8000, /* tidy even if there is work */
 };
 
 struct disk {
@@ -62,7 +62,7 @@ static struct err *prepare(struct disk *d, const char *sql, sqlite3_stmt **ret)
 	return NULL;
 }
 
-/* The first column of the first row; otherwise when there is no row. */
+/* The first column of the first row, or otherwise if there is no row. */
 static struct err *ask(struct disk *d, const char *sql, int64_t otherwise, int64_t *ret)
 {
 	sqlite3_stmt *st = NULL;
@@ -98,7 +98,7 @@ static struct err *make_tables(struct disk *d)
 	return run(d, sql);
 }
 
-/* Ours and of this version; an empty file becomes ours. */
+/* The file must be ours and of this version; an empty file becomes ours. */
 static struct err *check_file(struct disk *d)
 {
 	int64_t app = 0, tables = 0, schema = 0;
@@ -113,17 +113,18 @@ static struct err *check_file(struct disk *d)
 		return make_tables(d);
 	if (app != APP_ID)
 		return err_new(ERR_UNSUPPORTED,
-			       "open store %s: it is a database of another program; "
+			       "open store %s: it belongs to another program; "
 			       "choose another data directory",
 			       d->path);
 	e = ask(d, "SELECT value FROM meta WHERE name = 'schema'", 0, &schema);
 	if (e)
 		return e;
 	if (schema > SCHEMA)
-		return err_new(ERR_UNSUPPORTED,
-			       "open store %s: a newer Cay wrote it (schema %lld, this one knows "
-			       "%d); use that version or a backup from before",
-			       d->path, (long long)schema, SCHEMA);
+		return err_new(
+			ERR_UNSUPPORTED,
+			"open store %s: it was written by a newer Cay (schema %lld, this one supports "
+			"%d); use that version, or a backup from before the upgrade",
+			d->path, (long long)schema, SCHEMA);
 	if (schema < 1)
 		return err_new(ERR_CORRUPT,
 			       "open store %s: it has no schema version; restore a backup",
@@ -179,7 +180,7 @@ static struct err *prepare_all(struct disk *d)
 	return NULL;
 }
 
-/* Tells how long the log is after each commit, and leaves moving it to disk_tidy(). */
+/* Records how long the log is after each commit, and leaves moving it to disk_tidy(). */
 static int on_commit(void *arg, sqlite3 *db unused, const char *name unused, int pages)
 {
 	struct disk *d = arg;
@@ -221,7 +222,7 @@ struct err *disk_open(const char *path, struct disk **ret)
 			     NULL);
 	if (rc != SQLITE_OK)
 		e = d->db ? disk_err(d, "open store")
-			  : err_new(ERR_UNAVAILABLE, "open store %s", path);
+			  : err_new(ERR_UNAVAILABLE, "open store %s: out of memory", path);
 	else
 		e = set_up(d);
 	(void)umask(old);
@@ -310,7 +311,7 @@ struct err *disk_commit(struct disk *d, const struct batch *b)
 		return NULL;
 	e = disk_err(d, "commit to store");
 	if (!sqlite3_get_autocommit(d->db))
-		(void)step(d->rollback); /* what the next attempt finds is the same either way */
+		(void)step(d->rollback); /* the next attempt finds the same state either way */
 	return e;
 }
 
@@ -318,7 +319,8 @@ void disk_tidy(struct disk *d, bool pressing)
 {
 	if (d->log_pages < (pressing ? PAGES_TOO_LONG : PAGES_LONG))
 		return;
-	/* Should it fail the log only stays long: nothing is lost, and the next time tries again.
+	/*
+	 * If this fails, the log merely stays long: nothing is lost, and the next call tries again.
 	 */
 	(void)sqlite3_wal_checkpoint_v2(d->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 	d->log_pages = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a store file from outside: another process may be serving it. A read transaction of its
- * own sees one commit, whole, and changes nothing.
+ * Reads a store file from outside, while another process may be serving it. A read transaction of
+ * its own sees one complete commit and changes nothing.
  */
 #include <sqlite3.h>
 

@@ -11,15 +11,15 @@
 
 /*
  * The store in memory. A write puts a new entry into the tree, an event into the ring of history
- * and the key into the batch that gathers. At the end of the loop's turn the batch goes to the
- * writer, unless that is still busy with the one before: then it gathers on, and the next commit is
- * larger.
+ * and the key into the batch that is being gathered. At the end of the loop's turn the batch goes
+ * to the writer, unless the writer is still busy with the previous one: then gathering continues,
+ * and the next commit is larger.
  */
 enum {
 	HISTORY = 16384,
 	HISTORY_BYTES = 64 << 20,
 	KEY_MAX = 1024,
-	WARM = 512, /* events whose past states keep their decoded form */
+	WARM = 512, /* this many events keep the decoded form of past states */
 };
 
 struct store_entry *store_entry_ref(struct store_entry *e)
@@ -115,8 +115,8 @@ static void drop_oldest(struct store *s)
 	*ev = (struct store_event){ 0 };
 }
 
-/* What is not committed yet is never dropped: the ring grows instead. */
-static void make_room(struct store *s)
+/* Events that are not committed yet are never dropped: the ring grows instead. */
+static void make_space(struct store *s)
 {
 	struct store_event *ring;
 	size_t cap = s->ring_cap;
@@ -155,14 +155,14 @@ static void trim(struct store *s)
 		drop_oldest(s);
 }
 
-/* Takes both references over. */
+/* Takes ownership of both references. */
 static void record(struct store *s, enum store_event_type type, struct store_entry *entry,
 		   struct store_entry *prev)
 {
 	struct store_event ev = { .type = type, .entry = entry, .prev = prev };
 	struct store_hook *h;
 
-	make_room(s);
+	make_space(s);
 	s->rev = entry->rev;
 	*store_slot(s, s->rev) = ev;
 	s->history_bytes += event_bytes(&ev);
@@ -228,17 +228,18 @@ static struct err *may_write(const struct store *s, const char *key, const struc
 {
 	if (s->broken)
 		return err_new(ERR_UNAVAILABLE,
-			       "write to store: it is read-only until a commit "
-			       "works again: %s",
+			       "the store is read-only until a commit "
+			       "succeeds; the last one ended with: %s",
 			       err_text(s->broken));
 	if (strlen(key) > KEY_MAX)
-		return err_new(ERR_TOO_LARGE, "write to store: key of %zu bytes", strlen(key));
+		return err_new(ERR_TOO_LARGE, "the key has %zu bytes, more than %d", strlen(key),
+			       KEY_MAX);
 	if (if_rev == STORE_ANY)
 		return NULL;
 	if (if_rev == 0 && old)
-		return err_new(ERR_EXISTS, "write %s: it exists", key);
+		return err_new(ERR_EXISTS, "%s exists already", key);
 	if (if_rev != 0 && (!old || old->rev != if_rev))
-		return err_new(ERR_CONFLICT, "write %s: it is at revision %llu, not %llu", key,
+		return err_new(ERR_CONFLICT, "%s is at revision %llu, not %llu", key,
 			       old ? (unsigned long long)old->rev : 0ULL,
 			       (unsigned long long)if_rev);
 	return NULL;
@@ -270,7 +271,7 @@ struct err *store_delete(struct store *s, const char *key, struct bytes *value, 
 	struct err *e = may_write(s, key, old, if_rev);
 
 	if (!e && !old)
-		e = err_new(ERR_NOT_FOUND, "delete %s: no such key", key);
+		e = err_new(ERR_NOT_FOUND, "there is no %s", key);
 	last = entry_new(s, key, value, tag);
 	if (e) {
 		store_entry_unref(last);
@@ -315,7 +316,10 @@ void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg
 	list_add_tail(&s->syncs, &w->link);
 }
 
-/* Those who wait for a revision up to this one; e (borrowed): all who wait now. */
+/*
+ * Calls back everybody who waits for a revision up to this one; with e (borrowed), everybody who
+ * waits now.
+ */
 static void fire_syncs(struct store *s, uint64_t up_to, const struct err *e)
 {
 	struct store_sync_wait *w;
@@ -352,7 +356,7 @@ static void on_report(void *arg, struct writer_report r)
 	struct store *s = arg;
 
 	if (r.done) {
-		err_free(r.e); /* a failure before that has been mended */
+		err_free(r.e); /* an earlier failure, overcome since */
 		committed(s);
 		return;
 	}
@@ -399,12 +403,11 @@ static struct err *load_row(void *arg, const struct disk_row *row)
 	if (load->spec->decode)
 		err = load->spec->decode(load->spec->arg, row->key, row->value, row->rev, &tag);
 	if (err)
-		return err_recode(
-			err_wrap(err,
-				 "read %s from store %s (restore a backup, or delete that "
-				 "row of table objects)",
-				 row->key, load->spec->path),
-			ERR_CORRUPT);
+		return err_recode(err_wrap(err,
+					   "read %s from store %s (restore a backup, or delete its "
+					   "row from the table objects)",
+					   row->key, load->spec->path),
+				  ERR_CORRUPT);
 	e = entry_new(load->s, row->key, row->value, tag);
 	e->rev = row->rev;
 	e->create_rev = row->create_rev;
@@ -452,7 +455,9 @@ struct err *store_open(struct loop *l, const struct store_spec *spec, struct sto
 	return NULL;
 }
 
-/* The thread has ended; what it could not write and what came later go now, or nobody hears of it.
+/*
+ * The thread has ended. What it could not write and what came later is committed now; nobody would
+ * hear of it later.
  */
 static void commit_rest(struct store *s)
 {

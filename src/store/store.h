@@ -11,23 +11,25 @@ struct bytes;
 struct loop;
 
 /*
- * The store: every object as bytes under a key, in one order of revisions; all of it in memory,
- * every commit in one SQLite file (WAL, synchronous=FULL). It knows no kinds.
+ * The store: every object as bytes under a key, in one order of revisions. All of it is in memory,
+ * and every commit goes to one SQLite file (WAL, synchronous=FULL). It knows no kinds.
  *
  * A write takes effect in memory at once and is durable after the group commit that the end of the
  * loop's turn starts on the writer thread. Whoever answers the outside waits for store_sync().
- * Watches see committed events only; the change hook sees them at once. All calls are for the
- * loop's thread. A revision that was handed out (that is, committed) is never used again.
+ * Watches see committed events only; followers (store_on_change()) see them at once. All functions
+ * must be called on the loop's thread. A revision that was handed out (that is, committed) is never
+ * used again.
  *
- * If a commit fails (disk full, I/O error) the store turns read-only: later writes fail with
- * ERR_UNAVAILABLE, syncs that wait get the error, and the writer tries the same batch again until
- * it works.
+ * If a commit fails (disk full, I/O error), the store becomes read-only: later writes fail with
+ * ERR_UNAVAILABLE, waiting syncs get the error, and the writer retries the same batch until it
+ * succeeds.
  */
 struct store;
 
 /*
- * One object at one revision. Counted; immutable, but for the tag: the decoded form, owned by the
- * entry, which past states lose after a while (then it is NULL: decode the value).
+ * One object at one revision, reference-counted. It is immutable except for the tag: the decoded
+ * form, owned by the entry, which past states lose after a while (then it is NULL: decode the
+ * value).
  */
 struct store_entry {
 	unsigned refs;
@@ -43,40 +45,42 @@ void store_entry_unref(struct store_entry *e);
 AUTOREF(store_entry)
 
 struct store_spec {
-	const char *path;         /* of the SQLite file; ":memory:" for tests */
-	size_t max_history;       /* events kept for watches; 0: 16384 */
-	size_t max_history_bytes; /* 0: 64 MiB */
-	/* Decodes a value read at start; the result becomes the entry's tag. NULL: no tags. */
+	const char *path;         /* the SQLite file; ":memory:" for tests */
+	size_t max_history;       /* events kept for watches; 0 means 16384 */
+	size_t max_history_bytes; /* 0 means 64 MiB */
+	/* Decodes a value read at startup; the result becomes the entry's tag. NULL: no tags. */
 	struct err *(*decode)(void *arg, const char *key, struct bytes *value, uint64_t rev,
 			      void **ret_tag);
 	void (*tag_free)(void *tag);
 	void *arg;
 };
 must_use struct err *store_open(struct loop *l, const struct store_spec *spec, struct store **ret);
-void store_free(struct store *s); /* commits what is pending first */
+void store_free(struct store *s); /* commits pending writes first */
 AUTOPTR(store)
 
-uint64_t store_rev(const struct store *s); /* newest, committed or not */
+uint64_t store_rev(const struct store *s); /* the newest, committed or not */
 uint64_t store_committed_rev(const struct store *s);
-uint64_t store_oldest_rev(const struct store *s); /* watches from before this are ERR_GONE */
+uint64_t store_oldest_rev(const struct store *s); /* watches from earlier revisions get ERR_GONE */
 size_t store_len(const struct store *s);
-bool store_writable(const struct store *s); /* false after a commit failed, until one works */
+bool store_writable(const struct store *s); /* false after a commit failed, until one succeeds */
 
-/* Borrowed until the next write; NULL: no such key. */
+/* Borrowed until the next write; NULL if there is no such key. */
 struct store_entry *store_get(const struct store *s, const char *key);
-/* The first entry whose key is > after and starts with prefix (after NULL: from the first); NULL at
- * the end. */
+/*
+ * The first entry whose key is > after and starts with prefix (after NULL: the first of all); NULL
+ * at the end.
+ */
 struct store_entry *store_next(const struct store *s, const char *prefix, const char *after);
 
 #define STORE_ANY UINT64_MAX
 /*
- * The next revision is store_rev() + 1, so that a value can carry its own. Takes a reference to
- * value and takes tag over (on failure too). if_rev: 0 the key must not exist (ERR_EXISTS),
- * STORE_ANY whatever, else ERR_CONFLICT unless the key is at that revision.
+ * The next revision is store_rev() + 1, so that a value can contain its own. Takes a reference to
+ * value and ownership of tag (on failure too). if_rev: 0 means that the key must not exist
+ * (ERR_EXISTS) and STORE_ANY any state; otherwise ERR_CONFLICT unless the key is at that revision.
  */
 must_use struct err *store_put(struct store *s, const char *key, struct bytes *value, void *tag,
 			       uint64_t if_rev);
-/* value and tag are the last state as a watch shall show it, with the revision of the deletion. */
+/* value and tag are the last state as watches will show it, with the revision of the deletion. */
 must_use struct err *store_delete(struct store *s, const char *key, struct bytes *value, void *tag,
 				  uint64_t if_rev);
 
@@ -88,27 +92,33 @@ enum store_event_type {
 };
 struct store_event {
 	enum store_event_type type;
-	struct store_entry *entry; /* for DELETED the last state */
-	struct store_entry *prev;  /* before; NULL when ADDED */
+	struct store_entry *entry; /* for DELETED, the last state */
+	struct store_entry *prev;  /* the state before; NULL for ADDED */
 };
 
-/* Called within each write, before it is durable: for the same process only. */
+/* fn is called within each write, before it is durable: only for use in the same process. */
 void store_on_change(struct store *s, void (*fn)(void *arg, const struct store_event *ev),
 		     void *arg);
-/* fn(arg, NULL) once everything written until now is durable; at once when it is. With an error (it
- * becomes the callee's): it is not, yet. */
+/*
+ * Calls fn(arg, NULL) once everything written so far is durable, at once if it is already. With an
+ * error, which the callee owns, it is not durable yet.
+ */
 void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg);
 
-/* Commits what is pending and blocks until that is done or has failed. For the start, before the
- * loop runs. */
+/*
+ * Commits pending writes and blocks until that has succeeded or failed. For startup, before the
+ * loop runs.
+ */
 must_use struct err *store_commit_now(struct store *s);
 
 /*
- * The state at one revision of the past that the history still reaches, or the newest. Whoever
- * answers the outside reads at store_committed_rev() and need not wait. Valid until the next write.
+ * The state at one past revision that the history still reaches, or at the newest. Whoever answers
+ * the outside reads at store_committed_rev() and need not wait. Valid until the next write.
  */
 struct store_view;
-/* prefix: what will be read, at most. ERR_GONE: older than the history; ERR_INVALID: in the future.
+/*
+ * prefix covers everything that will be read. ERR_GONE: older than the history; ERR_INVALID: in the
+ * future.
  */
 must_use struct err *store_view_new(const struct store *s, const char *prefix, uint64_t rev,
 				    struct store_view **ret);
@@ -118,19 +128,24 @@ void store_view_free(struct store_view *v);
 AUTOPTR(store_view)
 
 /*
- * A watch pulls: wake() says that there may be more, store_watch_next() gives the next committed
- * event. There is no queue of its own: one that lags behind the history gets ERR_GONE. A prefix
- * that ends in '/' (or is empty) means every key that starts with it, any other that one key.
+ * A watch pulls: its wake function says that there may be more, store_watch_next() gets the next
+ * committed event. A watch has no queue of its own: one that falls behind the history gets
+ * ERR_GONE. A prefix that ends in '/' (or is empty) means every key that starts with it, any other
+ * prefix means that one key.
  */
 struct store_watch;
-/* from_rev: events after it. ERR_GONE: older than the history; ERR_INVALID: in the future. */
+struct store_wake {
+	void (*fn)(void *arg);
+	void *arg;
+};
+/* Watches events after from_rev. ERR_GONE: older than the history; ERR_INVALID: in the future. */
 must_use struct err *store_watch_new(struct store *s, const char *prefix, uint64_t from_rev,
-				     void (*wake)(void *arg), void *arg, struct store_watch **ret);
-/* *ret_have false: nothing now. The event is borrowed until the next call. */
+				     struct store_wake wake, struct store_watch **ret);
+/* *ret_have is false if there is nothing now. The event is borrowed until the next call. */
 must_use struct err *store_watch_next(struct store_watch *w, struct store_event *ret,
 				      bool *ret_have);
-uint64_t
-store_watch_rev(const struct store_watch *w); /* everything up to here was seen: for bookmarks */
+/* Everything up to this revision was seen: for bookmarks. */
+uint64_t store_watch_rev(const struct store_watch *w);
 void store_watch_free(struct store_watch *w);
 AUTOPTR(store_watch)
 
@@ -141,7 +156,7 @@ struct store_stats {
 void store_stats(const struct store *s, struct store_stats *ret);
 
 /*
- * The objects under prefix of a store file that another process may be serving, as of its last
+ * The objects under prefix in a store file that another process may be serving, as of its last
  * commit. Nothing is changed. Values are borrowed.
  */
 must_use struct err *store_peek(const char *path, const char *prefix,

@@ -14,7 +14,8 @@ struct tree;
 struct watch;
 struct writer;
 
-/* What one transaction writes: the last state of every key that changed, and the revision reached.
+/*
+ * What one transaction writes: the last state of every key that changed, and the newest revision.
  */
 struct batch_op {
 	struct store_entry *entry; /* a reference */
@@ -23,11 +24,11 @@ struct batch_op {
 struct batch {
 	struct batch_op *ops;
 	size_t n, cap;
-	struct map *index; /* key → struct batch_op's position + 1 */
+	struct map *index; /* key → position of its struct batch_op, plus one */
 	uint64_t rev;
 };
 
-/* disk.c: the SQLite file. One thread at a time. */
+/* disk.c: the SQLite file. For one thread at a time. */
 must_use struct err *disk_open(const char *path, struct disk **ret);
 struct disk_row {
 	const char *key;
@@ -38,25 +39,24 @@ must_use struct err *disk_load(struct disk *d,
 			       struct err *(*fn)(void *arg, const struct disk_row *row), void *arg,
 			       uint64_t *ret_rev);
 must_use struct err *disk_commit(struct disk *d, const struct batch *b);
-/* Moves the write-ahead log into the file when it is long; pressing: only when it is very long. */
+/* Moves the write-ahead log into the file if it is long; pressing: only if it is very long. */
 void disk_tidy(struct disk *d, bool pressing);
 void disk_free(struct disk *d);
 AUTOPTR(disk)
 
-/* writer.c: the thread that commits. report() comes from the loop. */
+/* writer.c: the thread that commits. report() is called on the loop. */
 struct writer_report {
 	bool done;     /* the batch is on disk */
-	struct err *e; /* it is not, and is being tried again; the callee's */
+	struct err *e; /* it is not, and is being retried; the callee owns e */
 };
 must_use struct err *writer_start(struct loop *l, struct disk *d,
 				  void (*report)(void *arg, struct writer_report r), void *arg,
 				  struct writer **ret);
-/* b stays the caller's and must not change until its report. One at a time. */
+/* b still belongs to the caller and must not change until it is reported on. One at a time. */
 void writer_give(struct writer *w, const struct batch *b);
-/* Blocks until the batch that it was given is reported on. */
+/* Blocks until there is a report on the batch that was given. */
 void writer_wait(struct writer *w);
-/* Ends the thread. The batch that it works on is tried to the end once more; NULL when it is on
- * disk. */
+/* Ends the thread after one more attempt at the batch it is working on. NULL if that is on disk. */
 struct err *writer_stop(struct writer *w);
 void writer_free(struct writer *w);
 AUTOPTR(writer)
@@ -82,7 +82,7 @@ struct store {
 	void (*tag_free)(void *tag);
 
 	struct tree *live;  /* key → struct store_entry, a reference */
-	struct map *by_key; /* the same entries, borrowed: most look-ups want one key */
+	struct map *by_key; /* the same entries, borrowed: most lookups want one key */
 	uint64_t rev, committed;
 
 	/* The events base+1 … rev, each at ring[rev % ring_cap]. */
@@ -91,10 +91,10 @@ struct store {
 	uint64_t base;
 	size_t history_bytes, max_history_bytes;
 
-	struct batch batches[2]; /* one gathers while the other is being committed */
-	unsigned gathering;      /* which of them gathers */
+	struct batch batches[2]; /* one is gathered while the other is being committed */
+	unsigned gathering;      /* index of the one being gathered */
 	bool in_flight;
-	struct err *broken; /* why the last commit failed: read-only; NULL: all is well */
+	struct err *broken; /* why the store is read-only: the last commit failed; or NULL */
 
 	struct list hooks, syncs;
 	struct map *watched; /* prefix → struct watch_group */
@@ -106,7 +106,7 @@ static inline struct store_event *store_slot(const struct store *s, uint64_t rev
 {
 	return &s->ring[rev % s->ring_cap];
 }
-/* True when prefix (see struct store_watch) means key. */
+/* True if prefix (see struct store_watch) covers key. */
 bool store_prefix_means(const char *prefix, const char *key);
 
 /* watch.c: the events from+1 … to have become durable. */

@@ -5,14 +5,13 @@
 #include "store/store_priv.h"
 
 /*
- * A view of the past: what is alive now, corrected by the events since. For a key that changed, the
- * state then is what the first event after that revision calls `prev`.
+ * A view of the past: the live entries, corrected by the events since. For a key that has changed
+ * since, its past state is the `prev` of the first event after that revision.
  */
 struct store_view {
 	const struct store *s;
-	struct tree
-		*then; /* key → struct store_event of the first change since, borrowed; NULL: none
-			*/
+	/* key → struct store_event of the first change since, borrowed; NULL if nothing changed */
+	struct tree *then;
 	char prefix[];
 };
 
@@ -23,15 +22,16 @@ struct err *store_view_new(const struct store *s, const char *prefix, uint64_t r
 	struct store_event *ev;
 
 	if (rev < s->base)
-		return err_new(ERR_GONE, "read revision %llu: the oldest kept is %llu",
+		return err_new(ERR_GONE,
+			       "revision %llu is older than the history, which begins at %llu",
 			       (unsigned long long)rev, (unsigned long long)s->base);
 	if (rev > s->rev)
-		return err_new(ERR_INVALID, "read revision %llu: the newest is %llu",
+		return err_new(ERR_INVALID, "revision %llu is in the future; the newest is %llu",
 			       (unsigned long long)rev, (unsigned long long)s->rev);
 	v = xcalloc(1, sizeof(*v) + strlen(prefix) + 1);
 	v->s = s;
 	memcpy(v->prefix, prefix, strlen(prefix) + 1);
-	for (uint64_t r = s->rev; r > rev; r--) { /* backwards: the first change wins */
+	for (uint64_t r = s->rev; r > rev; r--) { /* backwards, so that the first change wins */
 		ev = store_slot(s, r);
 		if (!str_starts(ev->entry->key, prefix))
 			continue;
@@ -50,7 +50,7 @@ struct store_entry *store_view_get(const struct store_view *v, const char *key)
 	return ev ? ev->prev : store_get(v->s, key);
 }
 
-/* The next key of either; where both have it the past decides. */
+/* The next key of either map; where both have it, the past decides. */
 struct store_entry *store_view_next(const struct store_view *v, const char *after)
 {
 	const struct store_event *ev;
@@ -66,7 +66,7 @@ struct store_entry *store_view_next(const struct store_view *v, const char *afte
 			return now;
 		if (ev->prev)
 			return ev->prev;
-		after = ev->entry->key; /* it did not exist then */
+		after = ev->entry->key; /* it did not exist at that time */
 	}
 }
 

@@ -7,10 +7,10 @@
 #include "store/store_priv.h"
 
 /*
- * Watches are grouped by prefix. When events become durable, the groups that mean their keys are
+ * Watches are grouped by prefix. When events become durable, the groups that cover their keys are
  * found through the keys' own prefixes ("a/", "a/b/", "a/b/c"), so that a thousand watches of
- * single objects cost nothing while other objects change. A watch that has seen all sleeps without
- * a position; the first event that concerns it gives it one.
+ * single objects cost nothing while other objects change. A watch that has seen everything sleeps
+ * without a position; the first event that concerns it gives it one.
  */
 struct watch_group {
 	struct list watches;
@@ -21,8 +21,7 @@ struct store_watch {
 	struct list in_group, in_woken;
 	uint64_t pos; /* the newest revision seen, while not idle */
 	bool idle;    /* has seen everything that is durable */
-	void (*wake)(void *arg);
-	void *arg;
+	struct store_wake wake;
 	char prefix[];
 };
 
@@ -41,16 +40,17 @@ static struct watch_group *group_need(struct store *s, const char *prefix)
 static struct err *in_reach(const struct store *s, uint64_t rev)
 {
 	if (rev < s->base)
-		return err_new(ERR_GONE, "go back to revision %llu: the oldest kept is %llu",
+		return err_new(ERR_GONE,
+			       "revision %llu is older than the history, which begins at %llu",
 			       (unsigned long long)rev, (unsigned long long)s->base);
 	if (rev > s->rev)
-		return err_new(ERR_INVALID, "go to revision %llu: the newest is %llu",
+		return err_new(ERR_INVALID, "revision %llu is in the future; the newest is %llu",
 			       (unsigned long long)rev, (unsigned long long)s->rev);
 	return NULL;
 }
 
 struct err *store_watch_new(struct store *s, const char *prefix, uint64_t from_rev,
-			    void (*wake)(void *arg), void *arg, struct store_watch **ret)
+			    struct store_wake wake, struct store_watch **ret)
 {
 	struct err *e = in_reach(s, from_rev);
 	struct store_watch *w;
@@ -62,7 +62,6 @@ struct err *store_watch_new(struct store *s, const char *prefix, uint64_t from_r
 	memcpy(w->prefix, prefix, strlen(prefix) + 1);
 	w->pos = from_rev;
 	w->wake = wake;
-	w->arg = arg;
 	list_init(&w->in_woken);
 	list_add_tail(&group_need(s, prefix)->watches, &w->in_group);
 	s->n_watches++;
@@ -76,7 +75,8 @@ struct err *store_watch_next(struct store_watch *w, struct store_event *ret, boo
 	struct store_event *ev;
 
 	if (!w->idle && w->pos < s->base)
-		return err_new(ERR_GONE, "watch on: revision %llu is older than the history",
+		return err_new(ERR_GONE,
+			       "the watch fell behind: revision %llu is older than the history",
 			       (unsigned long long)w->pos);
 	while (!w->idle && w->pos < s->committed) {
 		ev = store_slot(s, ++w->pos);
@@ -126,7 +126,7 @@ static void group_note(struct watch_group *g, uint64_t rev, struct list *woken)
 	}
 }
 
-/* Notes the event with every group that means its key: "", each part up to a '/', the key. */
+/* Notes the event for every group that covers its key: "", each part up to a '/', and the key. */
 static void note_event(struct store *s, const struct store_event *ev, struct list *woken)
 {
 	size_t len = strlen(ev->entry->key);
@@ -157,6 +157,6 @@ void store_watches_wake(struct store *s, uint64_t from, uint64_t to)
 	while (!list_empty(&woken)) {
 		w = list_first(&woken, struct store_watch, in_woken);
 		list_del(&w->in_woken);
-		w->wake(w->arg); /* may free this and any other watch */
+		w->wake.fn(w->wake.arg); /* may free this and any other watch */
 	}
 }

@@ -11,11 +11,11 @@
 #include "store/store_priv.h"
 
 /*
- * The thread that commits. It holds one batch at a time and does not let go of it until it is on
- * disk: a failure is reported once, then the same batch is tried again with growing pauses.
+ * The thread that commits. It holds one batch at a time and keeps it until it is on disk: a failure
+ * is reported once, then the same batch is retried with growing pauses.
  *
- * Its reports come over an eventfd that the loop watches, and not as posted messages, so that a
- * store which is freed leaves none behind.
+ * Its reports come over an eventfd that the loop watches, not as posted messages, so that none are
+ * left behind when a store is freed.
  */
 enum {
 	PAUSE_MS = 100,
@@ -23,15 +23,15 @@ enum {
 };
 
 struct writer {
-	struct disk *disk; /* the thread's alone while it runs */
+	struct disk *disk; /* belongs to the thread while it runs */
 	pthread_t thread;
 	bool running;
 
 	pthread_mutex_t lock;
 	pthread_cond_t work, told;
-	const struct batch *todo; /* under lock, and all below until `event` */
+	const struct batch *todo; /* under lock, like everything down to `event` */
 	bool stop, done;
-	struct err *failed; /* not yet reported */
+	struct err *failed; /* not reported yet */
 	struct err *last;   /* the outcome of the newest attempt at todo */
 
 	int event;
@@ -45,11 +45,13 @@ static void tell(struct writer *w)
 	uint64_t one = 1;
 
 	pthread_cond_signal(&w->told);
-	/* It only fails when the count is at its end, and then the loop is woken all the same. */
+	/*
+	 * This can fail only if the counter is at its maximum, and then the loop is woken anyway.
+	 */
 	(void)!write(w->event, &one, sizeof(one));
 }
 
-/* Waits up to pause_ms unless the writer is being stopped. Under lock. */
+/* Waits for up to pause_ms unless the writer is being stopped. Called under lock. */
 static void pause_for(struct writer *w, unsigned pause_ms)
 {
 	struct timespec at;
@@ -65,7 +67,7 @@ static void pause_for(struct writer *w, unsigned pause_ms)
 		;
 }
 
-/* One attempt, outside the lock. Under lock again: true when the batch is on disk. */
+/* One attempt, made outside the lock. Under lock again afterwards; true if the batch is on disk. */
 static bool attempt(struct writer *w)
 {
 	const struct batch *b = w->todo;
@@ -123,7 +125,7 @@ static void *writer_main(void *arg)
 	return NULL;
 }
 
-/* Under lock. */
+/* Called under lock. */
 static struct writer_report take_report(struct writer *w)
 {
 	struct writer_report r = { .done = w->done, .e = w->failed };
@@ -196,7 +198,7 @@ struct err *writer_start(struct loop *l, struct disk *d,
 
 	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->event < 0)
-		return err_sys(errno, "make eventfd");
+		return err_sys(errno, "create eventfd");
 	w->watch = watch_new(l, w->event, on_event, w);
 	watch_want(w->watch, WATCH_READ);
 	rc = start_thread(w);

@@ -10,11 +10,11 @@
 #include "tls/tls_priv.h"
 
 /*
- * Certificates with P-256 keys, made so that strict verifiers take them: key identifiers on both
- * sides, usages marked critical, names in subjectAltName.
+ * Certificates with P-256 keys, made so that strict verifiers accept them: key identifiers on both
+ * sides, critical usages, names in subjectAltName.
  */
 enum {
-	SKEW_S = 300, /* a peer's clock may be that late */
+	SKEW_S = 300, /* how far behind a peer's clock may be */
 	SERIAL_BITS = 127,
 };
 
@@ -68,7 +68,7 @@ static bool set_subject(X509 *x, const char *common_name, const char *const *org
 	return add_name(name, "CN", common_name);
 }
 
-/* value is ours alone: the library reads it as a small language. */
+/* value must be ours alone: the library parses it as a small language. */
 static bool add_ext(X509 *x, X509 *issuer, int nid, const char *value)
 {
 	X509V3_CTX ctx;
@@ -192,7 +192,7 @@ struct err *tls_cert_expiry(const char *cert_pem, usec *ret)
 	if (e)
 		return e;
 	if (ASN1_TIME_to_tm(X509_get0_notAfter(x), &tm) != 1)
-		return ossl_err(ERR_INVALID, "read end of certificate");
+		return ossl_err(ERR_INVALID, "read the expiry time of the certificate");
 	*ret = (usec)timegm(&tm) * 1000000;
 	return NULL;
 }

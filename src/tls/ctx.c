@@ -10,11 +10,11 @@
 #include "tls/tls_priv.h"
 
 /*
- * Contexts: which certificates we show, whom we believe, and which protocol versions we speak.
+ * Contexts: which certificates we present, whom we trust, and which protocol versions we support.
  *
- * A server never fails a handshake over a client's certificate. A torn handshake tells the user
- * nothing; so the connection stands, tls_peer_rejected() says so, and whoever serves it can answer
- * with words.
+ * A server never fails a handshake because of a client's certificate. A torn handshake tells the
+ * user nothing; instead the connection is established, tls_peer_rejected() says so, and whoever
+ * serves it can answer with an explanation.
  */
 struct tls_ctx {
 	_Atomic unsigned refs;
@@ -50,7 +50,7 @@ static struct err *use_pair(SSL_CTX *s, const char *cert_pem, const char *key_pe
 	while ((more = PEM_read_bio_X509(chain, NULL, NULL, NULL)))
 		if (SSL_CTX_add0_chain_cert(s, more) != 1)
 			return ossl_err(ERR_INVALID, "read certificate chain");
-	ERR_clear_error(); /* the end of the text is an error to the library */
+	ERR_clear_error(); /* OpenSSL reports the end of the text as an error */
 
 	e = ossl_read_key(key_pem, &key);
 	if (e)
@@ -60,8 +60,10 @@ static struct err *use_pair(SSL_CTX *s, const char *cert_pem, const char *key_pe
 	return NULL;
 }
 
-/* All certificates of pem are believed; as_client_ca: clients are also told so, to pick theirs by
- * it. */
+/*
+ * Trusts all certificates in pem. With as_client_ca, clients are also told of them, to help them
+ * pick theirs.
+ */
 static struct err *trust(SSL_CTX *s, const char *pem, bool as_client_ca)
 {
 	auto_ossl(BIO) b = ossl_text(pem);
@@ -84,13 +86,13 @@ static struct err *trust(SSL_CTX *s, const char *pem, bool as_client_ca)
 	return NULL;
 }
 
-/* The handshake goes on; SSL_get_verify_result() keeps the last thing that was wrong, also across
- * resumption. */
+/* The handshake goes on; SSL_get_verify_result() keeps the last problem, even across resumption. */
 static int verify_later(unused int ok, unused X509_STORE_CTX *x)
 {
 	return 1;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): OpenSSL prescribes the parameters. */
 static int alpn_choose(unused SSL *ssl, const unsigned char **out, unsigned char *out_len,
 		       const unsigned char *in, unsigned in_len, unused void *arg)
 {
@@ -112,11 +114,10 @@ static SSL_CTX *ctx_base(const SSL_METHOD *method)
 	SSL_CTX_set_min_proto_version(s, TLS1_2_VERSION);
 	SSL_CTX_set_options(s, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 				       SSL_OP_CIPHER_SERVER_PREFERENCE);
-	/* A connection that waits holds no record buffers: many watches are idle most of the time.
-	 */
+	/* A waiting connection holds no record buffers: many watches are idle most of the time. */
 	SSL_CTX_set_mode(s, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				    SSL_MODE_RELEASE_BUFFERS);
-	SSL_CTX_set_read_ahead(s, 1); /* head and body of a record in one system call */
+	SSL_CTX_set_read_ahead(s, 1); /* header and body of a record in one system call */
 	return s;
 }
 
@@ -139,7 +140,7 @@ struct err *tls_server_ctx(const struct tls_server_spec *spec, struct tls_ctx **
 		s, SSL_SESS_CACHE_OFF); /* tickets keep the state at the client */
 	SSL_CTX_set_session_id_context(s, (const unsigned char *)"cay", 3);
 	SSL_CTX_set_num_tickets(s, 1);
-	/* HTTP frames its bodies itself, and many clients just close. */
+	/* HTTP frames its bodies itself, and many clients just close the connection. */
 	SSL_CTX_set_options(s, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	e = use_pair(s, spec->cert_pem, spec->key_pem);
 	if (e)

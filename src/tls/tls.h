@@ -11,41 +11,48 @@
 struct stream;
 
 /*
- * TLS streams over OpenSSL, certificates and signed tokens. Knows nothing of HTTP or Kubernetes.
+ * TLS streams over OpenSSL, certificates and signed tokens. This folder knows nothing about HTTP or
+ * Kubernetes.
  */
 
-/* Contexts are counted: connections keep theirs alive. TLS 1.2 and 1.3, ALPN http/1.1. */
+/* Contexts are reference-counted: connections keep theirs alive. TLS 1.2 and 1.3, ALPN http/1.1. */
 struct tls_ctx;
 struct tls_server_spec {
 	const char *cert_pem, *key_pem; /* chain and key, as text */
-	const char *client_ca_pem;      /* NULL: no client certificates asked for */
+	const char *client_ca_pem;      /* NULL: do not ask for client certificates */
 };
 must_use struct err *tls_server_ctx(const struct tls_server_spec *spec, struct tls_ctx **ret);
 struct tls_client_spec {
 	const char *ca_pem;             /* NULL: the system's */
 	const char *cert_pem, *key_pem; /* NULL: none */
-	bool insecure;                  /* no verification: only where the user asked for it */
+	bool insecure;                  /* no verification: only if the user asked for it */
 };
 must_use struct err *tls_client_ctx(const struct tls_client_spec *spec, struct tls_ctx **ret);
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *c);
 void tls_ctx_unref(struct tls_ctx *c);
 AUTOREF(tls_ctx)
 
-/* Take fd over; the handshake happens along the first reads and writes. server_name: for SNI and
- * verification. */
+/*
+ * These take ownership of fd; the handshake happens during the first reads and writes. server_name
+ * is for SNI and verification.
+ */
 struct stream *tls_accept(struct tls_ctx *c, int fd);
 struct stream *tls_connect(struct tls_ctx *c, int fd, const char *server_name);
 
-/* Who the peer is: the verified certificate's CN and all O. *ret_name NULL when it sent none.
- * malloc'd. */
+/*
+ * Who the peer is: the CN and all O of its verified certificate. The name is NULL if it sent none.
+ * malloc'd.
+ */
 struct tls_peer {
 	char *name;
 	char **groups;
 	size_t n_groups;
 };
 void tls_peer_of(const struct stream *s, struct tls_peer *ret);
-/* A certificate was sent but does not verify against client_ca: requests with it are
- * unauthenticated. */
+/*
+ * True if a certificate was sent but does not verify against client_ca: requests with it are
+ * unauthenticated.
+ */
 bool tls_peer_rejected(const struct stream *s);
 void tls_peer_done(struct tls_peer *p);
 
@@ -66,9 +73,13 @@ must_use struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_c
 				   struct tls_pair *ret);
 must_use struct err *tls_cert_expiry(const char *cert_pem, usec *ret);
 
-/* Tokens: JWT signed with ES256 by a key of crypto/crypto.h. claims is a JSON text; kid goes
- * into the head. */
+/*
+ * Tokens: JWT signed with ES256 by a key from crypto/crypto.h. claims is JSON text; kid goes into
+ * the header.
+ */
 must_use struct err *tls_token_sign(const char *key_pem, const char *claims, char **ret);
-/* The claims text if the signature is good. Times and audiences are the caller's to judge.
- * ERR_UNAUTHENTICATED. */
+/*
+ * Returns the claims if the signature is valid, otherwise ERR_UNAUTHENTICATED. Checking times and
+ * audiences is up to the caller.
+ */
 must_use struct err *tls_token_verify(const char *key_pem, const char *token, char **ret_claims);

@@ -17,18 +17,17 @@
 #include "tls/tls_priv.h"
 
 /*
- * A TLS stream on a socket. The handshake runs inside the first reads and writes; until it is over,
- * and whenever the protocol needs the opposite direction of what was asked for, wants() tells what
+ * A TLS stream on a socket. The handshake runs inside the first reads and writes. Until it is over,
+ * and whenever the protocol needs the opposite direction of what was asked for, wants() says what
  * to wait for.
  */
 struct tls_stream {
 	struct stream stream;
 	SSL *ssl;
 	unsigned wants;
-	bool starved; /* the library has asked for more bytes than are there: what it holds is half
-			 a record */
+	bool starved; /* OpenSSL wants more bytes than there are: it holds part of a record */
 	bool broken;
-	bool shut; /* our close_notify is sent */
+	bool shut; /* our close_notify has been sent */
 };
 
 static const struct stream_ops tls_ops;
@@ -38,7 +37,7 @@ static struct tls_stream *tls_of(const struct stream *s)
 	return container_of(s, struct tls_stream, stream);
 }
 
-/* The library's own socket BIO would raise SIGPIPE. */
+/* OpenSSL's own socket BIO would raise SIGPIPE. */
 static int sock_write(BIO *b, const char *p, int len)
 {
 	int fd = (int)(intptr_t)BIO_get_data(b);
@@ -94,7 +93,7 @@ static struct err *stream_err(const char *doing, int errnum)
 	return ossl_err(ERR_UNAVAILABLE, doing);
 }
 
-/* What an unfinished operation means; natural: the direction it would block on anyway. */
+/* What an unfinished operation means; natural is the direction on which it would block anyway. */
 static ssize_t tls_unfinished(struct tls_stream *t, int r, unsigned natural, struct err **ret_err)
 {
 	int errnum = errno;
@@ -126,7 +125,7 @@ static ssize_t tls_unfinished(struct tls_stream *t, int r, unsigned natural, str
 
 static ssize_t tls_refused(struct err **ret_err)
 {
-	*ret_err = err_new(ERR_UNAVAILABLE, "use TLS connection: it is broken");
+	*ret_err = err_new(ERR_UNAVAILABLE, "the TLS connection broke earlier");
 	return STREAM_FAILED;
 }
 
@@ -177,7 +176,7 @@ static bool tls_shutdown(struct stream *s)
 		ERR_clear_error();
 		t->shut = true;
 	}
-	(void)shutdown(s->fd, SHUT_WR); /* ENOTCONN: the peer was faster */
+	(void)shutdown(s->fd, SHUT_WR); /* fails with ENOTCONN if the peer has gone */
 	return true;
 }
 
@@ -247,8 +246,10 @@ static bool is_ip(const char *s)
 	return inet_pton(AF_INET, s, addr) == 1 || inet_pton(AF_INET6, s, addr) == 1;
 }
 
-/* The peer must own the name it was called by; without one, only those who verify nothing may go
- * on. */
+/*
+ * The peer must own the name it was called by; without a name, only callers that verify nothing may
+ * go on.
+ */
 static bool set_server_name(SSL *ssl, const char *name)
 {
 	if (!name)
@@ -267,8 +268,10 @@ struct stream *tls_connect(struct tls_ctx *c, int fd, const char *server_name)
 	return &t->stream;
 }
 
-/* The peer's certificate, *ret_good when it stands to all checks; NULL: it sent none, or this is no
- * TLS. */
+/*
+ * The peer's certificate; *ret_good says whether it passes all checks. NULL if it sent none, or
+ * this is not TLS.
+ */
 static X509 *peer_cert(const struct stream *s, bool *ret_good)
 {
 	SSL *ssl;
@@ -285,7 +288,7 @@ static X509 *peer_cert(const struct stream *s, bool *ret_good)
 	return x;
 }
 
-/* malloc'd; NULL when it is no clean text. */
+/* malloc'd; NULL if it is not clean text. */
 static char *name_entry(const X509_NAME *name, int at)
 {
 	ASN1_STRING *value = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at));

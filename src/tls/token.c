@@ -6,17 +6,17 @@
 #include "tls/tls.h"
 
 /*
- * Tokens: base64url(head) "." base64url(claims) "." base64url(r || s), signed with ECDSA over P-256
- * and SHA-256.
+ * Tokens: base64url(header) "." base64url(claims) "." base64url(r || s), signed with ECDSA over
+ * P-256 and SHA-256.
  *
- * The head is a function of the key alone, {"alg":"ES256","kid":"..."}, and only exactly that head
- * is believed: the bearer of a token has no algorithm to choose.
+ * The header is a function of the key alone, {"alg":"ES256","kid":"..."}, and only exactly that
+ * header is accepted: the bearer of a token cannot choose an algorithm.
  */
 enum {
 	TOKEN_MAX = 16 * 1024,
 };
 
-/* Reading a key costs more than verifying with it, so each thread keeps the last one it read. */
+/* Parsing a key costs more than verifying with it, so each thread keeps the last one it parsed. */
 struct token_key {
 	char *pem;
 	struct signing_key *key;
@@ -76,10 +76,10 @@ struct err *tls_token_sign(const char *key_pem, const char *claims, char **ret)
 	return NULL;
 }
 
-/* Why a token is not believed is not told to its bearer in detail. */
+/* The bearer of a token is not told in detail why it was rejected. */
 static struct err *token_bad(void)
 {
-	return err_new(ERR_UNAUTHENTICATED, "verify token: not one of ours");
+	return err_new(ERR_UNAUTHENTICATED, "the token was not issued here");
 }
 
 static bool decode(struct span s, void **ret, size_t *ret_len)

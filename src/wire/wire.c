@@ -9,11 +9,12 @@
 
 /*
  * Frames are written and read byte by byte in little endian, so neither alignment nor the machine's
- * order matters. Reading goes through a cursor that remembers the first overrun: a decoder reads
- * all its fields and asks once, at the end, whether they were there and nothing else was.
+ * byte order matters. Reading goes through a cursor that remembers the first overrun: a decoder
+ * reads all its fields and checks once, at the end, that they were all there and nothing followed
+ * them.
  */
 enum {
-	AFTER_LENGTH = WIRE_HEAD - 4, /* the part of the head that the length counts */
+	AFTER_LENGTH = WIRE_HEAD - 4, /* the part of the head that the length includes */
 };
 
 static void set_le(char *p, uint64_t v, unsigned n_bytes)
@@ -48,12 +49,13 @@ struct err *wire_next(const char *in, size_t len, struct wire_frame *ret, size_t
 		return NULL;
 	size = get_le(in, 4);
 	if (size < AFTER_LENGTH || size > WIRE_MAX)
-		return err_new(ERR_MALFORMED, "read frame: length %llu", (unsigned long long)size);
+		return err_new(ERR_MALFORMED, "frame length %llu is out of range",
+			       (unsigned long long)size);
 	if (len < 5)
 		return NULL;
 	type = (unsigned char)in[4];
 	if (type >= WIRE_TYPE_MAX_)
-		return err_new(ERR_MALFORMED, "read frame: type %u", type);
+		return err_new(ERR_MALFORMED, "frame type %u is unknown", type);
 	if (len < 4 + size)
 		return NULL;
 	*ret = (struct wire_frame){
@@ -240,7 +242,7 @@ static char *read_str(struct cursor *c)
 	return s;
 }
 
-/* A list's count is believed only as far as the bytes that follow could hold it. */
+/* A list's count is believed only as far as the remaining bytes could hold it. */
 static uint32_t read_count(struct cursor *c)
 {
 	uint64_t n = read_le(c, 4);
@@ -265,7 +267,8 @@ static const char **read_strs(struct cursor *c)
 static struct err *cursor_end(const struct cursor *c, const char *what)
 {
 	if (c->bad || c->len)
-		return err_new(ERR_MALFORMED, "read %s frame", what);
+		return err_new(ERR_MALFORMED,
+			       "the %s frame is too short or too long for its fields", what);
 	return NULL;
 }
 
@@ -318,7 +321,8 @@ void wire_start_done(struct wire_start *s)
 struct err *wire_u32s_read(const struct wire_frame *f, uint32_t *v, unsigned n)
 {
 	if (f->len != 4 * (size_t)n)
-		return err_new(ERR_MALFORMED, "read %u numbers from %zu bytes", n, f->len);
+		return err_new(ERR_MALFORMED, "expected %u numbers of 32 bits, found %zu bytes", n,
+			       f->len);
 	for (unsigned i = 0; i < n; i++)
 		v[i] = (uint32_t)get_le(f->payload + 4 * (size_t)i, 4);
 	return NULL;
@@ -327,7 +331,8 @@ struct err *wire_u32s_read(const struct wire_frame *f, uint32_t *v, unsigned n)
 struct err *wire_u16s_read(const struct wire_frame *f, uint16_t *v, unsigned n)
 {
 	if (f->len != 2 * (size_t)n)
-		return err_new(ERR_MALFORMED, "read %u short numbers from %zu bytes", n, f->len);
+		return err_new(ERR_MALFORMED, "expected %u numbers of 16 bits, found %zu bytes", n,
+			       f->len);
 	for (unsigned i = 0; i < n; i++)
 		v[i] = (uint16_t)get_le(f->payload + 2 * (size_t)i, 2);
 	return NULL;

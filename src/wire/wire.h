@@ -16,46 +16,47 @@ struct buf;
  *   u32 length of what follows (little endian, <= WIRE_MAX) | u8 type | u32 stream | payload
  *
  * Streams number the processes that one connection started; 0 is the guest itself. Strings are u32
- * length + bytes without NUL; lists are u32 count + elements. Both sides close the connection on a
- * frame they cannot read. One connection may carry many streams; when it ends, the guest kills the
- * exec processes started on it (not the container's command).
+ * length + bytes without NUL; lists are u32 count + elements. Either side closes the connection
+ * when it gets a frame that it cannot read. One connection may carry many streams; when it ends,
+ * the guest kills the exec processes started on it (but not the container's command).
  *
  * Either side may send WIRE_WINDOW bytes of data on a stream (the guest STDOUT and STDERR together,
- * the node STDIN) and then only what the other granted with WIRE_CREDIT. A guest that is sent more
- * STDIN than that stops reading the connection once 1 MiB waits for the process.
+ * the node STDIN), and after that only what the other side has granted with WIRE_CREDIT. A guest
+ * that is sent more STDIN than that stops reading the connection once 1 MiB waits for the process.
  */
-#define WIRE_MAX (256 * 1024)
-#define WIRE_DATA_MAX                                                              \
-	(64 * 1024) /* what the guest puts into one STDOUT or STDERR frame at most \
-		     */
-#define WIRE_WINDOW  (256 * 1024)
-#define WIRE_VERSION 1
+#define WIRE_MAX      (256 * 1024)
+#define WIRE_DATA_MAX (64 * 1024) /* the most that the guest puts into a STDOUT or STDERR frame */
+#define WIRE_WINDOW   (256 * 1024)
+#define WIRE_VERSION  1
 
 enum wire_type {
 	/* node → guest */
 	WIRE_HELLO,  /* u32 version; the first frame of a connection */
-	WIRE_START,  /* the container's command, once: struct wire_start */
+	WIRE_START,  /* the container's command, at most once: struct wire_start */
 	WIRE_EXEC,   /* opens a stream (> 0): struct wire_start */
 	WIRE_STDIN,  /* bytes for a stream; empty: end of input */
 	WIRE_RESIZE, /* u16 columns, u16 rows */
-	WIRE_SIGNAL, /* u32 signal number; stream 0: to the command's process group */
-	WIRE_CREDIT, /* both ways: u32, so many more bytes may be sent on this stream */
-	WIRE_DIAL,   /* opens a stream to 127.0.0.1:u16 port inside: STDIN/STDOUT/EXITED carry it */
+	WIRE_SIGNAL, /* u32 signal number; on stream 0 for the command's process group */
+	WIRE_CREDIT, /* in both directions: u32, this many more bytes may be sent on the stream */
+	WIRE_DIAL,   /* opens a stream to 127.0.0.1:u16 port inside; STDIN/STDOUT/EXITED carry it */
 	WIRE_STATUS, /* asks for WIRE_STATE */
 	/* guest → node */
 	WIRE_READY,      /* answer to HELLO: u32 version, u32 flags (WIRE_STARTED) */
-	WIRE_STARTED_OK, /* START, EXEC or DIAL worked: u32 pid (in the sandbox), 0 for DIAL */
+	WIRE_STARTED_OK, /* START, EXEC or DIAL succeeded: u32 pid (in the sandbox), 0 for DIAL */
 	WIRE_FAILED,     /* it did not: u32 errno, string text; the stream is over */
-	WIRE_STDOUT,     /* never empty, but for DIAL: there it is the end of the peer's sending */
+	WIRE_STDOUT,     /* never empty, except on DIAL streams: the peer has ended its direction */
 	WIRE_STDERR,
-	WIRE_EXITED, /* u32 exit code (128 + signal when killed), u32 signal, u8 oom (set by the
-			node alone); the stream is over, all its output was sent before */
-	WIRE_STATE,  /* struct wire_state */
+	/*
+	 * u32 exit code (128 + signal if killed), u32 signal, u8 oom (set by the node alone). The
+	 * stream is over, and all its output was sent before.
+	 */
+	WIRE_EXITED,
+	WIRE_STATE, /* struct wire_state */
 	WIRE_TYPE_MAX_,
 };
 
 enum {
-	WIRE_STARTED = 1, /* READY: the command was started before */
+	WIRE_STARTED = 1, /* in READY: the command has been started */
 };
 
 struct wire_frame {
@@ -66,10 +67,10 @@ struct wire_frame {
 };
 
 enum {
-	WIRE_TTY = 1, /* a pseudo terminal; cols and rows say its size */
+	WIRE_TTY = 1, /* a pseudo-terminal of cols and rows */
 	WIRE_STDIN_OPEN = 2,
 	WIRE_RUNTIME_HTTP = 4, /* START: serve the python-runtime HTTP API on runtime_port */
-	WIRE_RUNTIME_NOW = 8,  /* at once; else a second after the start if nobody listens there */
+	WIRE_RUNTIME_NOW = 8,  /* at once; otherwise after a second, if nobody listens there */
 	WIRE_LOG_STDOUT = 16,  /* START: output goes to the log file (always set for START) */
 };
 
@@ -83,8 +84,8 @@ struct wire_start {
 	uint32_t flags;
 	uint16_t cols, rows;
 	uint16_t runtime_port;
-	uint64_t keep_caps; /* capability bits the process may keep; 0: none */
-	uint32_t nofile;    /* RLIMIT_NOFILE; 0: leave */
+	uint64_t keep_caps; /* capability bits that the process may keep; 0: none */
+	uint32_t nofile;    /* RLIMIT_NOFILE; 0: leave it as it is */
 };
 
 struct wire_state {
@@ -95,23 +96,23 @@ struct wire_state {
 };
 
 /*
- * *ret_have 1: *ret is the first frame of in[0..len) and *ret_used its size; 0: it is not complete
- * yet. ERR_MALFORMED: these bytes will never be a frame.
+ * *ret_have is 1 if *ret is the first frame of in[0..len) and *ret_used its size; 0 if it is not
+ * complete yet. ERR_MALFORMED: these bytes will never be a frame.
  */
 must_use struct err *wire_next(const char *in, size_t len, struct wire_frame *ret, size_t *ret_used,
 			       int *ret_have);
 
-/* The first bytes of a frame, for a payload of len that is already behind them. */
+/* Writes the first bytes of a frame whose payload of len bytes already follows them. */
 #define WIRE_HEAD 9
 void wire_head(char ret[WIRE_HEAD], enum wire_type type, uint32_t stream, size_t len);
-/* Adds one frame; a payload that does not fit into WIRE_MAX is the caller's mistake: split it. */
+/* Adds one frame. The payload must fit into WIRE_MAX: the caller splits longer ones. */
 void wire_put(struct buf *out, enum wire_type type, uint32_t stream, const void *payload,
 	      size_t len);
 void wire_put_u32s(struct buf *out, enum wire_type type, uint32_t stream, const uint32_t *v,
 		   unsigned n);
 void wire_put_u16s(struct buf *out, enum wire_type type, uint32_t stream, const uint16_t *v,
 		   unsigned n);
-/* False: larger than a frame can be, wire_put_start() must not be called. */
+/* False if it is larger than a frame can be; then wire_put_start() must not be called. */
 bool wire_start_fits(const struct wire_start *s);
 void wire_put_start(struct buf *out, enum wire_type type, uint32_t stream,
 		    const struct wire_start *s);
@@ -119,7 +120,9 @@ void wire_put_failed(struct buf *out, uint32_t stream, int errnum, const char *t
 void wire_put_exited(struct buf *out, uint32_t stream, uint32_t code, uint32_t signal, bool oom);
 void wire_put_state(struct buf *out, const struct wire_state *s);
 
-/* Decoding. Everything in *ret is malloc'd by wire_start_read and released by wire_start_done. */
+/*
+ * Decoding. Everything in *ret is malloc'd by wire_start_read() and released by wire_start_done().
+ */
 must_use struct err *wire_start_read(const struct wire_frame *f, struct wire_start *ret);
 void wire_start_done(struct wire_start *s);
 must_use struct err *wire_u32s_read(const struct wire_frame *f, uint32_t *v, unsigned n);

@@ -12,8 +12,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /*
- * Bytes to the HTTP server over a socket pair, in two pieces: the first byte says where the second
- * begins. Every request must end exactly once, whatever came.
+ * Sends the input to the HTTP server over a socket pair in two pieces: the first byte says where
+ * the second begins. Every request must end exactly once, whatever was sent.
  */
 static struct loop *loop;
 static struct http_server *server;
@@ -26,7 +26,8 @@ static void on_ended(unused void *owner)
 
 static void on_body(unused void *owner, struct http_request *r, const char *data, size_t len)
 {
-	http_respond(r, 200, http_request_headers(r), "text/plain", data, len);
+	http_respond(r, 200, http_request_headers(r),
+		     (struct http_body){ "text/plain", data, len });
 }
 
 static void on_piece(unused void *owner, struct http_request *r, const char *data, size_t len)

@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/* Whatever was read can be written, and reads again as an equal tree. */
+/* Whatever was parsed can be written, and is parsed again as an equal tree. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	autoptr(json_doc) first = NULL;

@@ -9,7 +9,7 @@
 #include "node/image/image_priv.h"
 
 /*
- * An archive that somebody else made. Beside the root lies a directory that no entry may touch:
+ * An archive made by somebody else. Next to the root is a directory that no entry may touch:
  * whatever the bytes say, it must be empty afterwards.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

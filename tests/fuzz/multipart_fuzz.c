@@ -9,8 +9,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /*
- * Reads the input as a form twice: whole, and in pieces whose sizes its first byte chooses. Both
- * must tell the same story, up to the point where the form turns out broken.
+ * Reads the input as a form twice: whole, and in pieces whose size is chosen by its first byte.
+ * Both must report the same events, up to the point where the form turns out to be broken.
  */
 static void on_begin(void *arg, const char *name, const char *filename)
 {
@@ -27,7 +27,7 @@ static void on_end(void *arg)
 	buf_add_char(arg, ']');
 }
 
-/* True when the form was read to its end. */
+/* True if the form was read to its end. */
 static bool read_form(const char *p, size_t len, size_t piece, struct buf *out)
 {
 	static const struct multipart_events events = { on_begin, on_data, on_end };

@@ -12,9 +12,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /*
- * A byte that says which patch and which kind, an object, a newline, a patch. What comes out can be
- * written and read again, and stands the way that a server takes it: prune, default, complete,
- * validate.
+ * The input is a byte that chooses patch type and kind, an object, a newline, and a patch. The
+ * result must be writable and readable, and survive what a server does with it: prune, default,
+ * complete, validate.
  */
 static void take_in(struct json_doc *d, const struct kind *k)
 {
@@ -31,7 +31,7 @@ static void take_in(struct json_doc *d, const struct kind *k)
 	causes_done(&c);
 }
 
-/* What is stored was valid, but a table must not depend on that. */
+/* What is stored is valid, but a table must not depend on that. */
 static void show(struct json_doc *d, const struct kind *k)
 {
 	autoptr(json_doc) out = json_doc_new();

@@ -2,7 +2,7 @@
 #include "api/registry.h"
 #include "server/call/protobuf.h"
 
-/* Bodies in protobuf, as any client may send them, read by the tables of the largest kinds. */
+/* Bodies in protobuf, as any client may send them, read with the tables of the largest kinds. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static struct kinds *kinds;

@@ -6,8 +6,8 @@
 #include "base/file.h"
 
 /*
- * Runs a fuzz target over saved inputs: fuzz_json DIR. It closes with the count on standard output;
- * no input at all is a failure, so that a lost corpus is noticed.
+ * Runs a fuzz target over saved inputs: fuzz_json DIR. Finally it prints their number on standard
+ * output. Having no input at all is a failure, so that a lost corpus is noticed.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -25,7 +25,7 @@ static struct err *replay(int dirfd, const char *name)
 	e = file_read(dirfd, name, LARGEST, &data, &len);
 	if (e)
 		return e;
-	/* A block of just this size, so that a read beyond it is caught. */
+	/* A block of exactly this size, so that a read beyond it is caught. */
 	exact = xmalloc(len);
 	memcpy(exact, data, len);
 	(void)LLVMFuzzerTestOneInput(exact, len);

@@ -9,8 +9,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /*
- * Reads the input as lines of headers. What is accepted must be fit to be put into a host name, a
- * log line and an answer.
+ * Reads the input as lines of headers. What is accepted must be safe to use in a host name, a log
+ * line and an answer.
  */
 static void add_line(struct http_headers *h, struct span line)
 {

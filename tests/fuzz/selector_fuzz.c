@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/* Reads the text as each kind of selector and asks it about an object. */
+/* Parses the text as each kind of selector and matches it against an object. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static const char object[] =

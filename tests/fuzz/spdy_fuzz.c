@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/* Bytes to a SPDY session; the same bytes as a compressed header block. */
+/* Passes the bytes to a SPDY session, and the same bytes to the decompression of a header block. */
 static struct loop *loop;
 static struct spdy *session;
 

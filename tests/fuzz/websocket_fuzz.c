@@ -12,8 +12,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/* A handshake, then the bytes as frames. Messages are echoed; one that begins with 'x' frees the
- * socket. */
+/*
+ * A handshake, then the bytes as frames. Messages are echoed; one that begins with 'x' frees the
+ * socket.
+ */
 static struct loop *loop;
 static struct http_server *server;
 static struct websocket *ws;

@@ -9,8 +9,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /*
- * Reads the input as a run of frames and every payload as every kind of payload: the reader must
- * survive all of them, and what it read as a start must be written again to the same bytes.
+ * Reads the input as a sequence of frames and every payload as every kind of payload. The reader
+ * must survive all of them, and what it read as a start must be written again as the same bytes.
  */
 static void try_start(const struct wire_frame *f)
 {

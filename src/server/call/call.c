@@ -87,7 +87,7 @@ static void send(struct call *c, int status, const char *type, const void *p, si
 		return;
 	c->headers = (struct http_headers){ 0 };
 	http_headers_add(&h, "Cache-Control", "no-cache, private");
-	http_respond(c->req, status, &h, type, p, len);
+	http_respond(c->req, status, &h, (struct http_body){ type, p, len });
 	http_headers_done(&h);
 }
 

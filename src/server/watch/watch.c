@@ -341,9 +341,9 @@ static struct err *watcher_read(struct watcher *w, struct filter *f, uint64_t fr
 	if (!e)
 		e = read_timeout(w->call, &timeout_s);
 	if (!e)
-		e = too_old(
-			store_watch_new(store, buf_head(&f->prefix), from, on_wake, w, &w->watch),
-			store, from);
+		e = too_old(store_watch_new(store, buf_head(&f->prefix), from,
+					    (struct store_wake){ on_wake, w }, &w->watch),
+			    store, from);
 	if (!e)
 		e = count_watch(w->ws, w->call);
 	if (e)

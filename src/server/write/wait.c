@@ -146,7 +146,8 @@ void wait_ready(struct waiters *ws, struct call *c, struct object *o, uint64_t w
 	w->call = call_ref(c);
 	w->last = object_ref(o);
 	list_add_tail(&ws->list, &w->link);
-	e = store_watch_new(ws->objects->store, key, o->rev - 1, on_wake, w, &w->watch);
+	e = store_watch_new(ws->objects->store, key, o->rev - 1, (struct store_wake){ on_wake, w },
+			    &w->watch);
 	if (e) {
 		answer(w, e);
 		return;

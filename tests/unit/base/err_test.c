@@ -5,7 +5,7 @@
 
 #include "test.h"
 
-TEST(wrapping_puts_what_was_tried_in_front)
+TEST(wrapping_puts_in_front_what_was_being_done)
 {
 	autoptr(err) e = err_sys(EACCES, "open %s", "x");
 

@@ -10,7 +10,7 @@
 
 static char dir[64];
 
-/* A fresh directory; dir is its path, the result a descriptor. */
+/* A new directory; dir becomes its path, the result is a descriptor. */
 static int scratch(void)
 {
 	int fd;
@@ -121,7 +121,7 @@ TEST(a_tree_deeper_than_any_path_is_removed)
 	is_false(file_exists(AT_FDCWD, dir));
 }
 
-TEST(an_enemys_link_stays_inside_the_root)
+TEST(a_hostile_link_stays_inside_the_root)
 {
 	autoclose d = scratch();
 	autoclose fd = -1;
@@ -143,7 +143,7 @@ TEST(an_enemys_link_stays_inside_the_root)
 	works(file_remove_tree(AT_FDCWD, dir));
 }
 
-TEST(write_all_reports_a_reader_that_left)
+TEST(write_all_reports_that_the_reader_left)
 {
 	int fds[2];
 

@@ -9,7 +9,7 @@
 
 static char line[16384];
 
-/* What fn writes to standard error, without the time at its begin. */
+/* What fn writes to standard error, without the time at its beginning. */
 static const char *logged(void (*fn)(void), unsigned skip_len)
 {
 	int fds[2], old = dup(STDERR_FILENO);

@@ -126,7 +126,7 @@ TEST(base64_goes_both_ways)
 	}
 }
 
-TEST(base64_has_one_text_for_one_value)
+TEST(base64_has_one_text_per_value)
 {
 	static const char *const bad_std[] = { "Zg",       "Zg=",  "Zh==", "Zm9=", "Z===",
 					       "Zg==Zg==", "Z g=", "-_8=", "====" };
@@ -196,7 +196,7 @@ TEST(times_are_read_and_written)
 	eq_str(text, "2026-01-02T03:04:05.123456000Z");
 }
 
-TEST(what_is_no_time_is_refused)
+TEST(what_is_not_a_time_is_rejected)
 {
 	static const char *const bad[] = {
 		"",

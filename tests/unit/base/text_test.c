@@ -47,11 +47,11 @@ TEST(spans_cut_and_trim)
 	is_true(span_eq_nocase(SPAN("Close"), "close"));
 }
 
-TEST(utf8_is_judged_by_the_letter)
+TEST(utf8_is_checked_strictly)
 {
 	static const struct {
 		const char *text;
-		size_t good; /* bytes that are valid from the begin */
+		size_t good; /* number of valid bytes at the beginning */
 	} rows[] = {
 		{ "plain", 5 },
 		{ "\xc3\xa9", 2 },
@@ -63,7 +63,7 @@ TEST(utf8_is_judged_by_the_letter)
 		{ "\xe0\x9f\xbf", 0 },     /* overlong */
 		{ "\xf0\x8f\xbf\xbf", 0 }, /* overlong */
 		{ "\xed\xa0\x80", 0 },     /* surrogate */
-		{ "\xf4\x90\x80\x80", 0 }, /* beyond the last */
+		{ "\xf4\x90\x80\x80", 0 }, /* beyond the last character */
 		{ "ab\xe2\x82", 2 },       /* cut */
 		{ "\xff", 0 },
 	};
@@ -98,7 +98,7 @@ TEST(a_buf_is_a_queue_of_bytes)
 	eq_str(buf_str(&b), "");
 }
 
-TEST(a_buf_reuses_the_room_of_what_was_eaten)
+TEST(a_buf_reuses_the_space_of_what_was_eaten)
 {
 	autobuf b = { 0 };
 

@@ -25,7 +25,7 @@ static const struct setting table[] = {
 	settings_read(table, (int)ARRAY_LEN(((const char *[]){ "x", __VA_ARGS__ })), \
 		      (char **)(const char *[]){ "x", __VA_ARGS__, NULL }, ret)
 
-TEST(defaults_hold_when_nothing_is_said)
+TEST(defaults_apply_when_nothing_is_given)
 {
 	autoptr(settings) s = NULL;
 

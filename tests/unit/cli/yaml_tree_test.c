@@ -29,7 +29,7 @@ TEST(lists_maps_and_anchors)
 		"{\"x\":{\"n\":[1,2]},\"y\":{\"n\":[1,2]},\"z\":[{\"p\":\"q\",\"r\":\"s\"},[\"t\"]]}");
 }
 
-TEST(duplicate_keys_and_nonsense_are_refused)
+TEST(duplicate_keys_and_nonsense_are_rejected)
 {
 	static const char *const rows[] = { "a: 1\na: 2\n", "a: [1\n", "{a: 1}: 2\n",
 					    "a: *nowhere\n", "\ta: 1\n" };

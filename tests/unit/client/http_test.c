@@ -367,7 +367,7 @@ TEST(a_429_is_sent_again_when_its_time_has_come)
 		      doc("{\"metadata\":{}}"), diary_write(&d));
 	k = api_next(&a, "POST");
 	http_headers_add(&h, "Retry-After", "1");
-	http_respond(k->r, 429, &h, "application/json", "{}", 2);
+	http_respond(k->r, 429, &h, (struct http_body){ "application/json", "{}", 2 });
 	http_headers_done(&h);
 	began = clock_mono();
 	k = api_next(&a, "POST");

@@ -144,7 +144,8 @@ void ask_answer(struct ask *k, int status, const char *fmt, ...)
 	format(&b, fmt, ap);
 	va_end(ap);
 	assert_non_null(k->r);
-	http_respond(k->r, status, NULL, "application/json", buf_str(&b), b.len);
+	http_respond(k->r, status, NULL,
+		     (struct http_body){ "application/json", buf_str(&b), b.len });
 }
 
 void ask_stream(struct ask *k)

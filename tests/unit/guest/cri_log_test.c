@@ -10,7 +10,7 @@
 #include "guest/cri_log_priv.h"
 #include "test.h"
 
-/* The log so far without its times: "stdout F text\n". */
+/* The log so far, without its times: "stdout F text\n". */
 static char *lines_of(int fd)
 {
 	autofree char *path = xasprintf("/proc/self/fd/%d", fd), *all = NULL;
@@ -94,7 +94,7 @@ TEST(line_of_exactly_the_limit_is_followed_by_its_empty_end)
 	cri_log_done(&log);
 }
 
-TEST(disk_is_bounded_and_offsets_stay)
+TEST(disk_usage_is_bounded_and_offsets_stay)
 {
 	autoclose fd = log_file();
 	autofree char *line = xmalloc(8192);
@@ -114,7 +114,7 @@ TEST(disk_is_bounded_and_offsets_stay)
 	cri_log_done(&log);
 }
 
-TEST(log_that_cannot_be_written_is_no_error)
+TEST(a_log_that_cannot_be_written_is_not_an_error)
 {
 	autoclose full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 	struct cri_log log;

@@ -25,7 +25,7 @@ TEST(text_is_escaped)
 
 #define FFFD "\xef\xbf\xbd"
 
-TEST(bytes_that_are_no_utf8_are_replaced)
+TEST(bytes_that_are_not_utf8_are_replaced)
 {
 	eq_escaped("\xff", 1, false, FFFD);
 	eq_escaped("a\x80z", 3, false, "a" FFFD "z");

@@ -92,7 +92,7 @@ TEST(filenames_of_every_client_are_understood)
 	}
 }
 
-TEST(broken_forms_are_refused)
+TEST(broken_forms_are_rejected)
 {
 	static const char *const rows[] = {
 		"",

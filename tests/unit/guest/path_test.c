@@ -110,7 +110,7 @@ TEST(paths_outside_are_forbidden)
 	tree_done(&t);
 }
 
-TEST(loops_and_endless_paths_end)
+TEST(loops_and_endless_paths_are_errors)
 {
 	autofree char *longest = xmalloc(200000);
 	struct tree_dir t;
@@ -144,7 +144,7 @@ TEST(files_are_created_with_their_directories)
 	tree_done(&t);
 }
 
-TEST(base_that_is_the_root_confines_nothing)
+TEST(the_root_as_base_confines_nothing)
 {
 	autofree char *got = NULL;
 	struct base b;

@@ -27,7 +27,7 @@ TEST(words_are_split_as_python_does)
 		 (const char *[]){ "a\\b", "a b", "#", "c", "|", "$d", NULL });
 }
 
-TEST(open_quotes_and_escapes_are_refused)
+TEST(open_quotes_and_escapes_are_rejected)
 {
 	char **got = NULL;
 

@@ -47,7 +47,7 @@ TEST(what_is_read_is_written_again)
 	}
 }
 
-TEST(what_is_not_json_is_refused)
+TEST(what_is_not_json_is_rejected)
 {
 	static const char *const texts[] = {
 		"",
@@ -88,7 +88,7 @@ TEST(what_is_not_json_is_refused)
 	refuses("\"\0\"", 3);
 }
 
-TEST(a_member_that_appears_twice_is_refused)
+TEST(a_duplicate_member_is_rejected)
 {
 	autobuf b = { 0 };
 
@@ -101,7 +101,7 @@ TEST(a_member_that_appears_twice_is_refused)
 	refuses(buf_head(&b), b.len);
 }
 
-TEST(a_nul_in_a_string_is_refused)
+TEST(a_nul_in_a_string_is_rejected)
 {
 	refuses("\"a\\u0000\"", 9);
 	refuses("{\"\\u0000\":1}", 12);
@@ -136,7 +136,7 @@ TEST(errors_name_the_place)
 	is_true(e && strstr(err_text(e), "line 2, column 8"));
 }
 
-TEST(reading_answers_about_what_is_not_there)
+TEST(reading_accepts_what_is_not_there)
 {
 	autoptr(json_doc) d = doc_of("{\"s\":\"x\",\"n\":7,\"l\":[5]}");
 	struct json *o = json_root(d);
@@ -184,7 +184,7 @@ TEST(numbers_convert_only_without_loss)
 {
 	static const struct {
 		const char *text;
-		int64_t value; /* -7: no int64 */
+		int64_t value; /* -7: not an int64 */
 	} rows[] = {
 		{ "3", 3 },
 		{ "3.0", 3 },
@@ -240,7 +240,7 @@ TEST(members_are_removed_first_middle_last_and_only)
 
 		eq_int(json_del(o, rows[i].key), i < 3);
 		writes(o, rows[i].left);
-		json_set_int(d, o, "n", 9); /* the ring is still one */
+		json_set_int(d, o, "n", 9); /* the ring is still intact */
 		eq_int(json_get_int(o, "n", 0), 9);
 		json_clear(o);
 		writes(o, "{}");
@@ -275,7 +275,7 @@ TEST(lists_grow_and_shrink_anywhere)
 	writes(a, "[2]");
 }
 
-TEST(need_makes_what_is_missing_or_of_another_type)
+TEST(need_creates_what_is_missing_or_of_another_type)
 {
 	autoptr(json_doc) d = doc_of("{\"a\":{\"x\":1},\"b\":2}");
 	struct json *o = json_root(d);
@@ -301,7 +301,7 @@ TEST(a_copy_lives_in_its_own_doc)
 	is_true(!json_copy(to, NULL));
 }
 
-TEST(equality_is_of_values)
+TEST(equality_compares_values)
 {
 	static const struct {
 		const char *a, *b;

@@ -78,7 +78,7 @@ TEST(a_record_reads_back_as_it_was_written)
 	is_true(!got.wheels[1].maker);
 }
 
-TEST(what_is_absent_is_read_as_nothing_and_what_is_unknown_is_passed_over)
+TEST(absent_members_are_read_as_zero_and_unknown_ones_are_ignored)
 {
 	autoptr(arena) a = arena_new();
 	struct cart got;

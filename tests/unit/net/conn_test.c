@@ -9,13 +9,13 @@
 #include "rig.h"
 #include "test.h"
 
-/* A connection whose events are written down. */
+/* A connection whose events are recorded. */
 struct seen {
 	struct loop *l;
 	struct conn *c;
 	int peer;
 	struct buf got;
-	size_t largest; /* most bytes in one data() */
+	size_t largest; /* largest number of bytes in one data() */
 	int n_data, n_eof, n_drained, n_closed;
 	enum err_code why;
 	bool keep, clean, free_in_data, free_in_eof;
@@ -108,7 +108,7 @@ TEST(writes_of_one_turn_leave_together)
 	seen_init(&s);
 	conn_write(s.c, "a", 1);
 	conn_write(s.c, "b", 1);
-	eq_int(read(s.peer, buf, sizeof(buf)), -1); /* nothing before the turn's end */
+	eq_int(read(s.peer, buf, sizeof(buf)), -1); /* nothing is sent before the end of the turn */
 	eq_int(conn_unsent(s.c), 2);
 	loop_turn(s.l, 0);
 	eq_int(read(s.peer, buf, sizeof(buf)), 2);
@@ -134,7 +134,7 @@ TEST(output_above_the_high_mark_drains)
 	seen_done(&s);
 }
 
-TEST(input_stops_at_its_limit)
+TEST(reading_stops_at_the_limit)
 {
 	struct seen s;
 	size_t total = 1024 * 1024;
@@ -155,7 +155,7 @@ TEST(input_stops_at_its_limit)
 	seen_done(&s);
 }
 
-TEST(a_turn_brings_no_more_than_the_budget)
+TEST(a_turn_reads_no_more_than_its_budget)
 {
 	struct seen s;
 	char *big = xcalloc(1, 150 * 1024);
@@ -200,7 +200,7 @@ TEST(uneaten_input_is_offered_again)
 	seen_done(&s);
 }
 
-TEST(half_close_leaves_the_other_half)
+TEST(a_half_close_leaves_the_other_direction_open)
 {
 	struct seen s;
 	autofree char *back = NULL;
@@ -238,7 +238,7 @@ TEST(close_after_flush_sends_all_of_it)
 	seen_done(&s);
 }
 
-TEST(a_peer_that_will_not_end_is_left_after_lingering)
+TEST(lingering_ends_though_the_peer_does_not)
 {
 	struct seen s;
 
@@ -268,7 +268,7 @@ TEST(a_reset_is_an_error)
 	seen_done(&s);
 }
 
-TEST(input_sent_before_a_failed_write_still_comes)
+TEST(input_sent_before_a_failed_write_still_arrives)
 {
 	struct seen s;
 	char junk[32 * 1024] = { 0 };
@@ -277,7 +277,7 @@ TEST(input_sent_before_a_failed_write_still_comes)
 	rig_send_str(s.l, s.peer, "last words");
 	(void)close(s.peer);
 	s.peer = -1;
-	conn_write(s.c, junk, sizeof(junk)); /* tried at once: fails before any reading */
+	conn_write(s.c, junk, sizeof(junk)); /* tried at once: fails before any read */
 	until(s.l, s.n_closed == 1);
 	is_false(s.clean);
 	eq_str(buf_str(&s.got), "last words");
@@ -342,7 +342,7 @@ TEST(a_freed_connection_calls_nobody)
 	seen_done(&s);
 }
 
-TEST(a_new_owner_is_told_of_what_is_there)
+TEST(a_new_owner_is_told_of_unread_input)
 {
 	struct seen s, other;
 

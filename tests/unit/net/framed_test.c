@@ -10,7 +10,7 @@
 #include "rig.h"
 #include "test.h"
 
-/* A frame of these tests is a digit and so many bytes; the digit 0 cannot be read. */
+/* A frame in these tests is a digit and that many bytes; the digit 0 is malformed. */
 struct scene {
 	struct loop *loop;
 	struct framed *f;
@@ -34,7 +34,7 @@ static struct err *on_frame(void *arg, const char *p, size_t len, size_t *ret_us
 	struct span text = { p + 1, size };
 
 	if (!size)
-		return err_new(ERR_MALFORMED, "frame is empty");
+		return err_new(ERR_MALFORMED, "the frame is empty");
 	if (len < 1 + size)
 		return NULL;
 	*ret_used = 1 + size;
@@ -42,7 +42,7 @@ static struct err *on_frame(void *arg, const char *p, size_t len, size_t *ret_us
 		framed_pause(s->f, true);
 	if (s->free_at && !strncmp(s->free_at, text.p, size))
 		scene_drop(s);
-	buf_add(&s->got, text.p, text.len); /* is there even after the free */
+	buf_add(&s->got, text.p, text.len); /* still valid after the free */
 	buf_add_char(&s->got, ' ');
 	return NULL;
 }
@@ -103,7 +103,7 @@ static void hang_up(struct scene *s)
 	rig_settle(s->loop);
 }
 
-/* Output until it is full, and more than the socket takes. */
+/* Writes until the output is full, and more than the socket accepts. */
 static size_t fill(struct scene *s)
 {
 	static const char block[32 * 1024];
@@ -193,7 +193,7 @@ TEST(framed_sends_at_the_end_of_the_turn)
 	scene_done(&s);
 }
 
-TEST(framed_tells_when_a_full_output_has_drained)
+TEST(framed_reports_when_a_full_output_has_drained)
 {
 	struct scene s;
 	size_t len;
@@ -263,7 +263,7 @@ TEST(framed_may_be_freed_inside_drained)
 	scene_done(&s);
 }
 
-TEST(framed_that_is_freed_calls_nobody)
+TEST(framed_calls_nobody_after_it_is_freed)
 {
 	struct scene s;
 
@@ -277,7 +277,7 @@ TEST(framed_that_is_freed_calls_nobody)
 	scene_done(&s);
 }
 
-TEST(framed_tells_that_its_peer_closed)
+TEST(framed_reports_that_its_peer_closed)
 {
 	struct scene s;
 
@@ -290,7 +290,7 @@ TEST(framed_tells_that_its_peer_closed)
 	scene_done(&s);
 }
 
-TEST(framed_that_cannot_send_is_closed_though_it_is_paused)
+TEST(framed_that_cannot_send_is_closed_even_if_paused)
 {
 	struct scene s;
 
@@ -314,7 +314,7 @@ TEST(framed_is_closed_by_a_frame_that_cannot_be_read)
 	scene_done(&s);
 }
 
-TEST(framed_that_was_closed_and_kept_is_silent)
+TEST(framed_is_silent_after_closed)
 {
 	struct scene s;
 

@@ -9,7 +9,7 @@
 #include "rig.h"
 #include "test.h"
 
-/* A pool, one exchange, and a server that is the test itself: it accepts and speaks bytes. */
+/* A pool, one exchange, and a server that is the test itself: it accepts and writes bytes. */
 struct deal {
 	struct loop *l;
 	struct http_pool *pool;
@@ -19,7 +19,7 @@ struct deal {
 	int status, n_data, n_end, n_failed, n_drained;
 	enum err_code why;
 	struct buf body;
-	char *header; /* X-Test of the answer */
+	char *header; /* X-Test in the answer */
 	bool pause_data, cancel_in_data, take;
 	struct conn *taken;
 };
@@ -132,7 +132,7 @@ TEST(an_exchange_brings_an_answer)
 	static const struct {
 		const char *method, *answer, *body;
 		int status;
-		bool close; /* the server ends the connection */
+		bool close; /* the server closes the connection */
 	} rows[] = {
 		{ "GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Test: t\r\n\r\nhello", "hello",
 		  200, false },
@@ -277,7 +277,7 @@ TEST(a_stale_connection_is_replaced_once)
 	fd = accepted(&d);
 	serves(&d, fd, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
 	until(d.l, d.n_end == 1);
-	start(&d, "GET", 0); /* taken before its end is seen */
+	start(&d, "GET", 0); /* reused before its end is noticed */
 	(void)close(fd);
 	second = accepted(&d);
 	serves(&d, second, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -306,7 +306,7 @@ TEST(a_request_with_a_body_is_not_repeated)
 	deal_done(&d);
 }
 
-TEST(forgotten_addresses_are_connected_to_anew)
+TEST(forgotten_addresses_get_new_connections)
 {
 	struct deal d;
 	int fd, second;
@@ -333,7 +333,7 @@ TEST(bodies_stream_out)
 
 	deal_init(&d);
 	start(&d, "PUT", 6);
-	http_exchange_write(d.x, "abc", 3); /* before the connection stands */
+	http_exchange_write(d.x, "abc", 3); /* before the connection is established */
 	fd = accepted(&d);
 	rig_settle(d.l);
 	http_exchange_write(d.x, "defTOO LONG", 11);
@@ -353,7 +353,7 @@ TEST(bodies_stream_out)
 	deal_done(&d);
 }
 
-TEST(a_slow_server_holds_the_sender)
+TEST(a_slow_server_slows_the_sender)
 {
 	struct deal d;
 	size_t piece = 64 * 1024;
@@ -376,7 +376,7 @@ TEST(a_slow_server_holds_the_sender)
 	deal_done(&d);
 }
 
-TEST(a_pause_holds_the_answer_and_its_end)
+TEST(a_pause_delays_the_answer_and_its_end)
 {
 	struct deal d;
 	int fd;
@@ -409,7 +409,7 @@ TEST(a_pause_holds_the_answer_and_its_end)
 	deal_done(&d);
 }
 
-TEST(an_answer_goes_on_after_a_pause_with_nothing_at_hand)
+TEST(an_answer_continues_after_a_pause_without_buffered_input)
 {
 	static const char *const heads[] = {
 		"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab",
@@ -442,7 +442,7 @@ TEST(an_answer_goes_on_after_a_pause_with_nothing_at_hand)
 	}
 }
 
-TEST(a_canceled_exchange_calls_nobody)
+TEST(a_cancelled_exchange_calls_nobody)
 {
 	struct deal d;
 	int fd;
@@ -533,7 +533,7 @@ TEST(an_upgraded_connection_is_handed_over)
 	deal_done(&d);
 }
 
-TEST(an_upgrade_nobody_takes_is_closed)
+TEST(an_upgrade_that_nobody_takes_is_closed)
 {
 	struct deal d;
 	int fd;

@@ -7,7 +7,7 @@
 #include "site.h"
 #include "test.h"
 
-/* What a peer can make long, slow or many, and where the server stops it. */
+/* What a peer can make long, slow or numerous, and where the server stops it. */
 TEST(bodies_over_the_limit_are_413)
 {
 	static const char *const heads[] = {
@@ -85,7 +85,7 @@ TEST(a_head_at_the_default_limit_passes)
 	site_done(&s);
 }
 
-TEST(endless_chunk_extensions_and_trailers_are_refused)
+TEST(endless_chunk_extensions_and_trailers_are_rejected)
 {
 	static const char *const starts[] = { "1;", "0\r\nX: " };
 
@@ -121,7 +121,7 @@ TEST(a_slow_head_times_out)
 	site_done(&s);
 
 	site_init(&s, &limits);
-	is_true(rig_at_end(s.l, s.fd)); /* not a byte: not a word */
+	is_true(rig_at_end(s.l, s.fd)); /* it sent no byte, so it gets none */
 	site_done(&s);
 }
 
@@ -179,7 +179,7 @@ TEST(a_long_answer_is_not_idleness)
 	site_done(&s);
 }
 
-TEST(the_longest_idle_connection_makes_room)
+TEST(the_longest_idle_connection_makes_space)
 {
 	struct http_limits limits = { .max_conns = 2 };
 	struct site s;
@@ -202,7 +202,7 @@ TEST(the_longest_idle_connection_makes_room)
 	site_done(&s);
 }
 
-TEST(a_connection_that_never_asks_makes_room_too)
+TEST(a_connection_without_a_request_makes_space_too)
 {
 	struct http_limits limits = { .max_conns = 1 };
 	struct site s;

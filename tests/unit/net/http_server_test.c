@@ -35,8 +35,8 @@ TEST(a_request_is_answered_and_the_connection_kept)
 	site_done(&s);
 }
 
-/* Heads that could be framed in two ways, or read differently by two programs. */
-TEST(ambiguous_heads_are_refused)
+/* Heads that could be framed in two ways, or parsed differently by two programs. */
+TEST(ambiguous_heads_are_rejected)
 {
 	static const struct {
 		const char *head;
@@ -104,7 +104,7 @@ TEST(ambiguous_heads_are_refused)
 		  400 },
 		{ "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: tea\r\nContent-Length: 1\r\n\r\nx",
 		  417 },
-		/* Chunks that readers disagree on. */
+		/* Chunks that parsers disagree on. */
 		{ "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n",
 		  400 },
 		{ "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxx\r\n0\r\n\r\n",
@@ -137,7 +137,7 @@ TEST(ambiguous_heads_are_refused)
 	}
 }
 
-TEST(unusual_but_clear_heads_are_served)
+TEST(unusual_but_unambiguous_heads_are_served)
 {
 	static const char *const heads[] = {
 		"\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -159,7 +159,7 @@ TEST(unusual_but_clear_heads_are_served)
 	}
 }
 
-TEST(a_target_with_a_host_overrules_the_header)
+TEST(a_target_with_a_host_overrides_the_header)
 {
 	struct site s;
 
@@ -169,7 +169,7 @@ TEST(a_target_with_a_host_overrules_the_header)
 	site_done(&s);
 }
 
-TEST(heads_come_a_byte_at_a_time)
+TEST(heads_may_come_a_byte_at_a_time)
 {
 	static const char text[] =
 		"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -196,14 +196,14 @@ TEST(pipelined_requests_are_answered_in_order)
 	site_expect(&s, "1\n");
 	until(s.l, s.held);
 	rig_settle(s.l);
-	eq_int(s.n_heads, 2); /* the third is not looked at before the second is answered */
+	eq_int(s.n_heads, 2); /* the third is not read before the second is answered */
 	http_respond_text(s.held, 200, "held");
 	site_expect(&s, "held\n");
 	until(s.l, s.n_heads == 4);
 	site_done(&s);
 }
 
-TEST(the_wish_to_close_is_obeyed)
+TEST(a_request_to_close_is_obeyed)
 {
 	static const struct {
 		const char *head;
@@ -252,7 +252,7 @@ TEST(head_requests_get_no_body)
 	site_done(&s);
 }
 
-TEST(leave_to_send_a_body_is_given_only_when_it_is_wanted)
+TEST(permission_to_send_a_body_is_given_only_if_it_is_wanted)
 {
 	struct site s;
 	autofree char *answer = NULL;
@@ -267,7 +267,8 @@ TEST(leave_to_send_a_body_is_given_only_when_it_is_wanted)
 	rig_send_str(
 		s.l, s.fd,
 		"POST /hello HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
-	answer = rig_read(s.l, s.fd, NULL); /* the body may or may not come: close */
+	answer = rig_read(s.l, s.fd,
+			  NULL); /* the body may or may not follow, so the connection is closed */
 	is_true(site_status(answer) == 200 && strstr(answer, "Connection: close"));
 	site_done(&s);
 }
@@ -296,7 +297,7 @@ TEST(a_peer_that_leaves_ends_its_request)
 	site_done(&s);
 }
 
-TEST(a_peer_that_leaves_amid_its_body_ends_its_request)
+TEST(a_peer_that_leaves_in_the_middle_of_its_body_ends_its_request)
 {
 	struct site s;
 
@@ -330,7 +331,7 @@ TEST(answers_come_in_chunks)
 	until(s.l, s.held);
 	http_respond_start(s.held, 200, NULL, -1);
 	http_respond_write(s.held, "0123456789abcdef", 16);
-	http_respond_write(s.held, "", 0); /* would read as the end */
+	http_respond_write(s.held, "", 0); /* would be read as the end */
 	http_respond_write(s.held, "x", 1);
 	http_respond_end(s.held);
 	answer = rig_read(s.l, s.fd, "\r\n0\r\n\r\n");
@@ -424,7 +425,7 @@ TEST(a_body_streams_with_pauses)
 	site_done(&s);
 }
 
-TEST(a_body_held_until_the_input_is_full_goes_on)
+TEST(a_body_paused_until_the_input_is_full_continues)
 {
 	struct site s;
 	size_t total = 1024 * 1024, sent = 0;
@@ -494,7 +495,7 @@ TEST(a_long_unread_body_costs_the_connection)
 	site_done(&s);
 }
 
-TEST(a_reader_that_is_slow_holds_the_producer)
+TEST(a_slow_reader_slows_the_producer)
 {
 	struct site s;
 	size_t piece = 64 * 1024, sent = 0;
@@ -518,7 +519,7 @@ TEST(a_reader_that_is_slow_holds_the_producer)
 	site_done(&s);
 }
 
-TEST(a_peer_that_asks_and_never_reads_gets_no_more_work_done)
+TEST(a_peer_that_never_reads_gets_no_more_work_done)
 {
 	struct site s;
 	char *body = xmalloc(600 * 1024);
@@ -534,7 +535,8 @@ TEST(a_peer_that_asks_and_never_reads_gets_no_more_work_done)
 		n++;
 		loop_turn(s.l, 0);
 		if (s.held)
-			http_respond(s.held, 200, NULL, "text/plain", body, 600 * 1024);
+			http_respond(s.held, 200, NULL,
+				     (struct http_body){ "text/plain", body, 600 * 1024 });
 		loop_turn(s.l, 0);
 	}
 	is_true(s.n_heads < 100);

@@ -3,7 +3,7 @@
 
 #include "test.h"
 
-TEST(names_of_headers_have_no_case)
+TEST(header_names_ignore_case)
 {
 	struct http_headers h = { 0 };
 
@@ -62,7 +62,7 @@ TEST(tokens_are_found_in_comma_lists)
 	}
 }
 
-TEST(hop_by_hop_headers_go)
+TEST(hop_by_hop_headers_are_removed)
 {
 	struct http_headers h = { 0 };
 
@@ -114,7 +114,7 @@ TEST(zero_limits_get_defaults)
 
 	http_limits_fill(&l);
 	eq_int(l.max_headers, 7);
-	eq_int(l.max_head, 64 * 1024); /* more than a connection holds cannot be read */
+	eq_int(l.max_head, 64 * 1024); /* a connection cannot hold more */
 	eq_int(l.max_body, 3 * 1024 * 1024);
 	eq_int(l.max_conns, 4096);
 }

@@ -61,7 +61,7 @@ static void rig_done(struct pipe_rig *r)
 	loop_free(r->l);
 }
 
-TEST(a_pump_carries_both_ways_and_what_was_there_first)
+TEST(a_pump_carries_both_directions_and_sends_buffered_input_first)
 {
 	struct pipe_rig r;
 	autofree char *there = NULL, *back = NULL;
@@ -95,7 +95,7 @@ TEST(a_pump_passes_half_closes_on)
 	rig_done(&r);
 }
 
-TEST(a_pump_holds_the_fast_side)
+TEST(a_pump_slows_the_fast_side)
 {
 	struct pipe_rig r;
 	size_t piece = 64 * 1024, total = 8 * 1024 * 1024, sent = 0, got = 0;
@@ -108,7 +108,7 @@ TEST(a_pump_holds_the_fast_side)
 		sent += n > 0 ? (size_t)n : 0;
 		loop_turn(r.l, 0);
 	}
-	is_true(sent < total); /* nobody reads: it stands */
+	is_true(sent < total); /* it stops because nobody reads */
 	while (got < sent)
 		got += rig_read_n(r.l, r.b, big, MIN(piece, sent - got));
 	eq_int(got, sent);
@@ -118,7 +118,7 @@ TEST(a_pump_holds_the_fast_side)
 	rig_done(&r);
 }
 
-TEST(a_broken_side_takes_the_other_with_it)
+TEST(a_broken_side_closes_the_other)
 {
 	struct pipe_rig r;
 	autofree char *there = NULL;

@@ -25,7 +25,7 @@ void rig_settle(struct loop *l)
 void rig_pair(int ret[2])
 {
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret) < 0)
-		fail_msg("no socket pair");
+		fail_msg("there is no socket pair");
 }
 
 int rig_connect(const char *addr)
@@ -46,7 +46,7 @@ void rig_send(struct loop *l, int fd, const void *p, size_t len)
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0 && errno != EAGAIN)
-			return; /* the other side cut us: what it said tells more */
+			return; /* the other side cut us off: what it wrote says more */
 		loop_turn(l, n > 0 ? 0 : 10);
 	}
 }
@@ -56,7 +56,7 @@ void rig_send_str(struct loop *l, int fd, const char *text)
 	rig_send(l, fd, text, strlen(text));
 }
 
-/* One try: count, 0 at the end, -1 nothing yet. */
+/* One attempt: a count, 0 at the end, -1 if there is nothing yet. */
 static ssize_t read_some(struct loop *l, int fd, char *to, size_t len)
 {
 	ssize_t n = read(fd, to, len);

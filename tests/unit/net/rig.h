@@ -8,8 +8,8 @@
 #include "loop/loop.h"
 
 /*
- * A loop and the far end of a connection, driven from one thread: every wait turns the loop. A wait
- * that takes ten seconds fails the test.
+ * A loop and the far end of a connection, driven from one thread: every wait runs the loop. A wait
+ * of ten seconds fails the test.
  */
 #define until(l, cond)                                                    \
 	do {                                                              \
@@ -22,15 +22,14 @@
 	} while (0)
 
 struct loop *rig_loop(void);
-void rig_settle(struct loop *l); /* turns until nothing more happens at once */
+void rig_settle(struct loop *l); /* runs the loop until nothing more happens at once */
 /* Two connected sockets, both non-blocking. */
 void rig_pair(int ret[2]);
 int rig_connect(const char *addr);
 void rig_send(struct loop *l, int fd, const void *p, size_t len);
 void rig_send_str(struct loop *l, int fd, const char *text);
-/* Everything that has come until needle is in it, or until the peer's end (needle NULL). malloc'd.
- */
+/* Everything up to and including needle, or up to the peer's end (needle NULL). malloc'd. */
 char *rig_read(struct loop *l, int fd, const char *needle);
 size_t rig_read_n(struct loop *l, int fd, char *ret,
 		  size_t len);           /* less than len only at the end */
-bool rig_at_end(struct loop *l, int fd); /* the peer has closed, nothing is left */
+bool rig_at_end(struct loop *l, int fd); /* the peer has closed and nothing is left */

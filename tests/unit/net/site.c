@@ -18,7 +18,7 @@ static void on_ended(void *owner)
 
 static void on_body(unused void *owner, struct http_request *r, const char *data, size_t len)
 {
-	http_respond(r, 200, NULL, "text/plain", data, len);
+	http_respond(r, 200, NULL, (struct http_body){ "text/plain", data, len });
 }
 
 static void on_piece(void *owner, struct http_request *r, const char *data, size_t len)
@@ -45,7 +45,7 @@ static void on_head(void *arg, struct http_request *r)
 	s->n_heads++;
 	http_request_set_owner(r, s, on_ended);
 	if (str_eq(path, "/hello")) {
-		http_respond(r, 200, &s->extra, "text/plain", "hello\n", 6);
+		http_respond(r, 200, &s->extra, (struct http_body){ "text/plain", "hello\n", 6 });
 	} else if (str_eq(path, "/query")) {
 		http_respond_text(r, 200, http_request_query(r));
 	} else if (str_eq(path, "/host")) {
@@ -63,7 +63,7 @@ static void on_head(void *arg, struct http_request *r)
 		http_respond_upgrade(r, &h, &s->upgraded);
 		http_headers_done(&h);
 	} else if (str_eq(path, "/none")) {
-		http_respond(r, 204, NULL, NULL, NULL, 0);
+		http_respond(r, 204, NULL, (struct http_body){ 0 });
 	} else {
 		s->held = r;
 	}

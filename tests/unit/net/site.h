@@ -9,13 +9,13 @@
 struct conn;
 struct loop;
 
-/* A server whose answers depend on the path, and one client of it. */
+/* A server whose answers depend on the path, and one client. */
 struct site {
 	struct loop *l;
 	struct http_server *server;
 	char addr[64];
 	int fd;                    /* the client */
-	struct http_request *held; /* by /hold, /stream and /slow */
+	struct http_request *held; /* set by /hold, /stream and /slow */
 	struct buf streamed;
 	int n_heads, n_ended, n_body_ends, n_drained;
 	bool pause_pieces;
@@ -25,5 +25,5 @@ struct site {
 
 void site_init(struct site *s, const struct http_limits *limits); /* NULL: the defaults */
 void site_done(struct site *s);
-void site_expect(struct site *s, const char *needle); /* reads until it comes; else fails */
+void site_expect(struct site *s, const char *needle); /* reads until it comes; otherwise fails */
 int site_status(const char *answer);                  /* 0: no answer at all */

@@ -17,7 +17,7 @@ struct sess {
 	struct spdy *s;
 	int fd;
 	z_stream zip;
-	struct buf log; /* what happened, in words */
+	struct buf log; /* what happened, as text */
 	bool pause, free_in_data;
 	int n_closed;
 };
@@ -170,8 +170,10 @@ static uint32_t u32_at(const char *p)
 	return (uint32_t)u[0] << 24 | (uint32_t)u[1] << 16 | (uint32_t)u[2] << 8 | u[3];
 }
 
-/* The next frame from the server: its first word; payload in ret, *ret_flags and *ret_len when
- * asked for. */
+/*
+ * The next frame from the server: returns its first word; ret is the payload and *ret_len its
+ * length.
+ */
 static uint32_t hear(struct sess *t, char *ret, size_t size, size_t *ret_len)
 {
 	char head[8];
@@ -227,7 +229,7 @@ TEST(streams_open_talk_and_end)
 	sess_done(&t);
 }
 
-/* What we compress must be readable with the same context over several blocks. */
+/* What we compress must be readable with the same context across several blocks. */
 TEST(replies_unzip)
 {
 	struct sess t;
@@ -296,7 +298,7 @@ TEST(a_reset_stream_is_gone)
 	sess_done(&t);
 }
 
-TEST(frames_come_in_crumbs)
+TEST(frames_may_come_in_small_pieces)
 {
 	struct sess t;
 	autobuf b = { 0 };
@@ -312,7 +314,7 @@ TEST(frames_come_in_crumbs)
 	sess_done(&t);
 }
 
-TEST(more_streams_than_allowed_are_refused_one_by_one)
+TEST(streams_beyond_the_limit_are_refused_one_by_one)
 {
 	struct sess t;
 	char text[100];
@@ -330,7 +332,7 @@ TEST(more_streams_than_allowed_are_refused_one_by_one)
 	send_syn(&t, 129, 0, "data"); /* the same id again */
 	eq_int(hear(&t, text, sizeof(text), &len), 0x80030003);
 	eq_int(u32_at(text + 4), 1);
-	send_syn(&t, 130, 0, "data"); /* ours to use */
+	send_syn(&t, 130, 0, "data"); /* an id reserved for the server */
 	eq_int(hear(&t, text, sizeof(text), &len), 0x80030003);
 	eq_int(u32_at(text + 4), 1);
 	sess_done(&t);
@@ -403,19 +405,19 @@ TEST(malformed_frames_end_the_session)
 				      "a",
 				      9);
 			break;
-		case 8: /* a count that is not true */
+		case 8: /* a wrong count */
 			put_bad_block(&t, &b, "\xff\xff\xff\xff", 4);
 			break;
 		case 9: /* an upper-case name */
 			put_bad_block(&t, &b, "\0\0\0\1\0\0\0\1A\0\0\0\0", 13);
 			break;
-		case 10: /* bytes behind the headers */
+		case 10: /* bytes after the headers */
 			put_bad_block(&t, &b, "\0\0\0\0x", 5);
 			break;
 		}
 		flush(&t, &b);
 		if (hear(&t, text, sizeof(text), &len) != 0x80030007)
-			fail_msg("case %d was not refused", i);
+			fail_msg("case %d was not rejected", i);
 		is_true(rig_at_end(t.l, t.fd));
 		(void)shutdown(t.fd, SHUT_WR);
 		until(t.l, t.n_closed == 1);
@@ -424,7 +426,7 @@ TEST(malformed_frames_end_the_session)
 	}
 }
 
-TEST(a_pause_holds_the_data)
+TEST(a_pause_delays_the_data)
 {
 	struct sess t;
 	autobuf b = { 0 };

@@ -9,7 +9,7 @@
 
 #include "test.h"
 
-TEST(only_literal_addresses_are_taken)
+TEST(only_literal_addresses_are_accepted)
 {
 	static const char *const bad[] = {
 		"",
@@ -63,12 +63,12 @@ TEST(every_family_listens_and_connects)
 	(void)snprintf(path, sizeof(path), "%s/sock", dir);
 	(void)snprintf(addr, sizeof(addr), "unix:%s", path);
 	connects(addr);
-	connects(addr); /* over the file that the first left */
+	connects(addr); /* over the file that the first one left behind */
 	(void)unlink(path);
 	(void)rmdir(dir);
 }
 
-TEST(a_socket_file_in_use_is_not_taken_over)
+TEST(a_socket_file_in_use_is_not_replaced)
 {
 	char dir[] = "/tmp/cay-stream-XXXXXX", path[64], addr[80];
 	autoclose first = -1;

@@ -9,7 +9,7 @@
 #include "rig.h"
 #include "test.h"
 
-/* A server that accepts WebSockets, and one client that speaks bytes. */
+/* A server that accepts WebSockets, and one client that writes bytes. */
 struct talk {
 	struct loop *l;
 	struct http_server *server;
@@ -17,7 +17,7 @@ struct talk {
 	struct websocket *w;
 	const char *const *protocols;
 	const char *protocol;
-	struct buf got; /* messages, each with "t:" or "b:" before and "|" behind */
+	struct buf got; /* messages, each preceded by "t:" or "b:" and followed by "|" */
 	int n_messages, n_drained, closed;
 	bool pause, free_in_message;
 };
@@ -123,7 +123,7 @@ static void say(struct talk *t, unsigned first, const char *text)
 	rig_send(t->l, t->fd, buf_head(&b), b.len);
 }
 
-/* The server's next frame: payload, NUL-terminated, and its first byte. */
+/* The server's next frame: its first byte, and its payload in ret, NUL-terminated. */
 static unsigned hear(struct talk *t, char *ret, size_t size)
 {
 	unsigned char head[2];
@@ -163,7 +163,7 @@ TEST(messages_go_both_ways)
 	talk_done(&t);
 }
 
-TEST(bytes_behind_the_handshake_are_not_lost)
+TEST(bytes_after_the_handshake_are_not_lost)
 {
 	struct talk t;
 	autobuf b = { 0 };
@@ -212,7 +212,7 @@ TEST(frames_come_a_byte_at_a_time)
 	talk_done(&t);
 }
 
-TEST(broken_rules_end_the_talk)
+TEST(a_violation_ends_the_connection)
 {
 	static const struct {
 		const char *bytes;
@@ -228,7 +228,8 @@ TEST(broken_rules_end_the_talk)
 		{ "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0", 14, 1002 },
 		{ "\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff\0\0\0\0", 14, 1009 },
 		{ "\x82\xfe\x03\xe9\0\0\0\0", 8, 1009 }, /* 1001 bytes */
-		{ "\x88\x81\0\0\0\0x", 7, 0 },           /* half a status: a close without one */
+		{ "\x88\x81\0\0\0\0x", 7,
+		  0 }, /* half a status code counts as a close without one */
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -299,7 +300,7 @@ TEST(a_peer_that_just_leaves_is_1006)
 	talk_done(&t);
 }
 
-TEST(a_pause_holds_the_next_message)
+TEST(a_pause_delays_the_next_message)
 {
 	struct talk t;
 	autobuf b = { 0 };
@@ -335,7 +336,7 @@ TEST(a_websocket_may_be_freed_in_a_message)
 	talk_done(&t);
 }
 
-TEST(a_peer_that_pings_and_never_reads_is_held)
+TEST(a_peer_that_pings_and_never_reads_is_not_read)
 {
 	struct talk t;
 	autobuf b = { 0 };
@@ -373,7 +374,7 @@ TEST(the_first_protocol_of_ours_that_the_client_offers_is_chosen)
 	talk_done(&t);
 }
 
-TEST(handshakes_that_do_not_fit_are_400)
+TEST(unacceptable_handshakes_are_400)
 {
 	static const char *const heads[] = {
 		HANDSHAKE "\r\n", /* no protocol offered */

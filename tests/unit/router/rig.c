@@ -114,7 +114,7 @@ static void tell(struct rig *g, struct http_request *r, const char *body, size_t
 	buf_add(&b, body, len);
 	http_headers_add(&h, "X-From", "upstream");
 	http_headers_add(&h, "X-Secret", "hop");
-	http_respond(r, 201, &h, "text/plain", buf_head(&b), b.len);
+	http_respond(r, 201, &h, (struct http_body){ "text/plain", buf_head(&b), b.len });
 	http_headers_done(&h);
 }
 

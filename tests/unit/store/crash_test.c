@@ -6,8 +6,8 @@
 #include "fixture.h"
 
 /*
- * A child writes and tells over a pipe what was acknowledged; the parent kills it at a random
- * moment, opens the file again and compares.
+ * A child writes and reports over a pipe what was acknowledged; the parent kills it at a random
+ * time, opens the file again and compares.
  */
 enum {
 	ROUNDS = 12,
@@ -79,12 +79,15 @@ TEST(every_acknowledged_write_survives_kill_9)
 		last = run_and_kill(f.path, before.n + 1);
 		is_true(last.rev > before.rev);
 		works(fixture_open(&f, NULL));
-		is_true(store_rev(f.store) >= last.rev); /* none is used again */
+		is_true(store_rev(f.store) >= last.rev); /* no revision is used again */
 		for (uint64_t n = 1; n <= last.n; n++) {
 			(void)snprintf(key, sizeof(key), "k/%llu", (unsigned long long)n);
 			is_true((store_get(f.store, key) != NULL) == (n % 3 != 0));
 		}
-		/* One more turn may be on disk without having been acknowledged, but whole. */
+		/*
+		 * One more turn may be on disk without having been acknowledged, but only as a
+		 * whole.
+		 */
 		last.n += store_rev(f.store) > last.rev;
 		last.rev = store_rev(f.store);
 		fixture_close(&f);

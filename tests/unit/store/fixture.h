@@ -10,7 +10,7 @@
 #include "store/store.h"
 #include "test.h"
 
-/* A store on a loop of its own, in memory or in a directory that ends with it. */
+/* A store on a loop of its own, in memory or in a directory that is removed with it. */
 struct fixture {
 	struct loop *loop;
 	struct store *store;
@@ -77,7 +77,7 @@ static inline void on_synced(void *arg, struct err *e)
 	s->e = e;
 }
 
-/* Turns the loop until all is durable (or known not to be). */
+/* Runs the loop until everything is durable (or known not to be). */
 static inline struct err *sync_now(struct fixture *f)
 {
 	struct synced s = { 0 };

@@ -7,7 +7,7 @@ static void count_wakes(void *arg)
 	(*(int *)arg)++;
 }
 
-/* "+a ~a -b " for the events that a watch has to tell now. */
+/* "+a ~a -b " for the events that a watch has to report now. */
 static char *told(struct store_watch *w)
 {
 	static const char signs[STORE_EVENT_TYPE_MAX_] = { '+', '~', '-' };
@@ -30,7 +30,7 @@ static char *told(struct store_watch *w)
 		free(told_);           \
 	} while (0)
 
-TEST(a_watch_tells_committed_events_of_its_prefix_in_order)
+TEST(a_watch_reports_committed_events_of_its_prefix_in_order)
 {
 	struct store_watch *all, *one;
 	int n_all = 0, n_one = 0;
@@ -38,8 +38,8 @@ TEST(a_watch_tells_committed_events_of_its_prefix_in_order)
 
 	fixture_init(&f, false);
 	works(fixture_open(&f, NULL));
-	works(store_watch_new(f.store, "p/", 0, count_wakes, &n_all, &all));
-	works(store_watch_new(f.store, "p/a", 0, count_wakes, &n_one, &one));
+	works(store_watch_new(f.store, "p/", 0, (struct store_wake){ count_wakes, &n_all }, &all));
+	works(store_watch_new(f.store, "p/a", 0, (struct store_wake){ count_wakes, &n_one }, &one));
 	works(put(f.store, "p/a", "1", 0));
 	works(put(f.store, "p/ab", "1", 0));
 	works(put(f.store, "q/a", "1", 0));
@@ -75,8 +75,8 @@ TEST(a_watch_from_before_the_history_is_gone)
 
 	fixture_init(&f, false);
 	works(fixture_open(&f, &spec));
-	works(store_watch_new(f.store, "", 0, count_wakes, &n, &w));
-	works(store_watch_new(f.store, "other", 0, count_wakes, &n, &idle));
+	works(store_watch_new(f.store, "", 0, (struct store_wake){ count_wakes, &n }, &w));
+	works(store_watch_new(f.store, "other", 0, (struct store_wake){ count_wakes, &n }, &idle));
 	eq_told(idle, "");
 	for (int i = 0; i < 20; i++) {
 		works(put(f.store, "a", "x", STORE_ANY));
@@ -86,9 +86,11 @@ TEST(a_watch_from_before_the_history_is_gone)
 	fails(store_watch_next(w, &ev, &have), ERR_GONE);
 	eq_told(idle, ""); /* nothing that concerns it was lost */
 	store_watch_free(w);
-	fails(store_watch_new(f.store, "", 11, count_wakes, &n, &w), ERR_GONE);
-	fails(store_watch_new(f.store, "", 21, count_wakes, &n, &w), ERR_INVALID);
-	works(store_watch_new(f.store, "", 12, count_wakes, &n, &w));
+	fails(store_watch_new(f.store, "", 11, (struct store_wake){ count_wakes, &n }, &w),
+	      ERR_GONE);
+	fails(store_watch_new(f.store, "", 21, (struct store_wake){ count_wakes, &n }, &w),
+	      ERR_INVALID);
+	works(store_watch_new(f.store, "", 12, (struct store_wake){ count_wakes, &n }, &w));
 	eq_told(w, "~a ~a ~a ~a ~a ~a ~a ~a ");
 	store_watch_free(w);
 	store_watch_free(idle);
@@ -104,7 +106,7 @@ TEST(uncommitted_events_are_never_dropped)
 
 	fixture_init(&f, false);
 	works(fixture_open(&f, &spec));
-	works(store_watch_new(f.store, "", 0, count_wakes, &n, &w));
+	works(store_watch_new(f.store, "", 0, (struct store_wake){ count_wakes, &n }, &w));
 	for (int i = 0; i < 9; i++)
 		works(put(f.store, "a", "x", STORE_ANY));
 	works(sync_now(&f));
@@ -129,8 +131,8 @@ TEST(a_wake_may_free_another_watch)
 
 	fixture_init(&f, false);
 	works(fixture_open(&f, NULL));
-	works(store_watch_new(f.store, "", 0, free_next_watch, &b, &a));
-	works(store_watch_new(f.store, "", 0, count_wakes, &n, &b));
+	works(store_watch_new(f.store, "", 0, (struct store_wake){ free_next_watch, &b }, &a));
+	works(store_watch_new(f.store, "", 0, (struct store_wake){ count_wakes, &n }, &b));
 	works(put(f.store, "a", "x", 0));
 	works(sync_now(&f));
 	eq_int(n, 0);
@@ -181,7 +183,7 @@ static void note_change(void *arg, const struct store_event *ev)
 	buf_printf(arg, "%d%s%s ", (int)ev->type, ev->entry->key, ev->prev ? "'" : "");
 }
 
-TEST(the_change_hook_sees_writes_at_once)
+TEST(a_follower_sees_writes_at_once)
 {
 	struct buf b = { 0 };
 	struct fixture f;

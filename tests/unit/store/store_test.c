@@ -56,7 +56,7 @@ TEST(what_was_synced_is_there_after_reopening)
 	fixture_close(&f);
 
 	works(fixture_open(&f, NULL));
-	eq_int(store_rev(f.store), rev); /* the deletion was the newest, and counts */
+	eq_int(store_rev(f.store), rev); /* the deletion was the newest write, and it counts */
 	eq_int(store_len(f.store), 2);
 	eq_str(value_of(f.store, "a"), "2");
 	eq_int(store_get(f.store, "a")->create_rev, 1);
@@ -129,7 +129,7 @@ TEST(listing_goes_in_order_of_keys_under_a_prefix)
 	fixture_done(&f);
 }
 
-TEST(a_foreign_database_is_refused)
+TEST(a_foreign_database_is_rejected)
 {
 	struct fixture f;
 	sqlite3 *db;
@@ -142,7 +142,7 @@ TEST(a_foreign_database_is_refused)
 	fixture_done(&f);
 }
 
-TEST(a_newer_schema_is_refused)
+TEST(a_newer_schema_is_rejected)
 {
 	struct fixture f;
 	sqlite3 *db;
@@ -159,7 +159,7 @@ TEST(a_newer_schema_is_refused)
 	fixture_done(&f);
 }
 
-TEST(a_damaged_file_is_named)
+TEST(a_damaged_file_is_reported)
 {
 	struct fixture f;
 	struct err *e;
@@ -182,12 +182,12 @@ static struct err *decode_or_refuse(void *arg unused, const char *key unused, st
 				    uint64_t rev unused, void **ret_tag)
 {
 	if (!strcmp(value->data, "bad"))
-		return err_new(ERR_MALFORMED, "decode it");
+		return err_new(ERR_MALFORMED, "the value cannot be decoded");
 	*ret_tag = xstrdup(value->data);
 	return NULL;
 }
 
-TEST(tags_are_decoded_at_start)
+TEST(tags_are_decoded_at_startup)
 {
 	struct store_spec spec = { .decode = decode_or_refuse, .tag_free = free };
 	struct fixture f;
@@ -213,7 +213,7 @@ static void limit_files(rlim_t max)
 	eq_int(setrlimit(RLIMIT_FSIZE, &r), 0);
 }
 
-/* A file that must not grow stands for a full disk. */
+/* A file that must not grow simulates a full disk. */
 TEST(a_failing_disk_makes_it_read_only_until_it_works_again)
 {
 	char big[65536];
@@ -248,7 +248,7 @@ TEST(a_failing_disk_makes_it_read_only_until_it_works_again)
 	fixture_done(&f);
 }
 
-TEST(the_file_is_for_its_owner_alone)
+TEST(only_the_owner_can_read_the_file)
 {
 	struct fixture f;
 	struct stat st;

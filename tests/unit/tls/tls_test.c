@@ -53,7 +53,7 @@ TEST(large_amounts_pass_in_both_directions_at_once)
 	pair_done(&p);
 }
 
-/* Whole records may wait inside the library while the descriptor has nothing more. */
+/* Whole records may be waiting inside OpenSSL while the descriptor has nothing more. */
 TEST(records_already_read_come_after_a_pause)
 {
 	struct pair p;
@@ -63,7 +63,7 @@ TEST(records_already_read_come_after_a_pause)
 	conn_pause(p.server.c, true);
 	for (int i = 0; i < 5; i++) {
 		conn_write(p.client.c, "0123456789", 10);
-		rig_settle(p.l); /* a record each */
+		rig_settle(p.l); /* one record each */
 	}
 	eq_int(p.server.got.len, 5);
 	conn_pause(p.server.c, false);
@@ -117,7 +117,7 @@ TEST(the_server_must_own_the_name_it_is_called_by)
 	}
 }
 
-/* A certificate a client may bring, and what the server makes of it. */
+/* A certificate that a client may present, and what the server makes of it. */
 static void client_cert(struct tls_pair *ca, bool client, usec valid_for, const char *want_name)
 {
 	static const char *const orgs[] = { "system:masters", "ops", NULL };
@@ -135,7 +135,7 @@ static void client_cert(struct tls_pair *ca, bool client, usec valid_for, const 
 	spec.client_pair = &cert;
 	spec.client_ca = test_ca.cert_pem;
 	pair_init(&p, &spec);
-	hello(&p); /* the handshake stands in any case */
+	hello(&p); /* the handshake succeeds in any case */
 	tls_peer_of(conn_stream(p.server.c), &peer);
 	eq_str(peer.name, want_name);
 	eq_int(tls_peer_rejected(conn_stream(p.server.c)), want_name == NULL);
@@ -155,12 +155,12 @@ TEST(a_client_is_who_its_certificate_says)
 	client_cert(&test_ca, true, HOUR, "alice");
 }
 
-TEST(certificates_that_do_not_stand_are_rejected_without_tearing_the_connection)
+TEST(invalid_certificates_are_rejected_without_tearing_the_connection)
 {
 	pair_setup();
-	client_cert(&other_ca, true, HOUR, NULL);               /* another's CA */
+	client_cert(&other_ca, true, HOUR, NULL);               /* from another CA */
 	client_cert(&test_ca, true, -10 * (usec)1000000, NULL); /* expired */
-	client_cert(&test_ca, false, HOUR, NULL);               /* a server's */
+	client_cert(&test_ca, false, HOUR, NULL);               /* for a server */
 }
 
 TEST(a_client_without_certificate_is_nobody)
@@ -214,7 +214,7 @@ TEST(garbage_instead_of_a_handshake_is_an_error)
 	pair_done(&p);
 }
 
-TEST(contexts_refuse_keys_that_do_not_fit)
+TEST(contexts_reject_keys_that_do_not_match)
 {
 	struct tls_server_spec spec = { 0 };
 	struct tls_client_spec client = { .ca_pem = "nothing" };
@@ -232,7 +232,7 @@ TEST(contexts_refuse_keys_that_do_not_fit)
 	fails(tls_client_ctx(&client, &ctx), ERR_INVALID);
 }
 
-/* Both ends of n more connections, idle after a word each way. */
+/* Both ends of n more connections, idle after a word in each direction. */
 static void more_connections(struct pair *p, struct pair *more, size_t n)
 {
 	int fds[2];
@@ -262,7 +262,7 @@ TEST(an_idle_connection_is_small)
 	more_connections(&p, more, ARRAY_LEN(more));
 	after = mallinfo2();
 	each = (after.uordblks - before.uordblks) / (2 * ARRAY_LEN(more));
-	print_message("# %zu bytes an end\n", each);
+	print_message("# %zu bytes per end\n", each);
 	is_true(each < 32 * 1024);
 	for (size_t i = 0; i < ARRAY_LEN(more); i++) {
 		conn_free(more[i].server.c);

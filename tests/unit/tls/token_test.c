@@ -7,7 +7,7 @@
 
 static const char claims[] = "{\"iss\":\"cay\",\"sub\":\"system:serviceaccount:a:b\"}";
 
-TEST(a_token_is_believed_by_its_key_alone)
+TEST(a_token_is_accepted_only_by_its_key)
 {
 	autofree char *key = NULL, *other = NULL, *token = NULL, *got = NULL;
 
@@ -19,7 +19,7 @@ TEST(a_token_is_believed_by_its_key_alone)
 	fails(tls_token_verify(other, token, &got), ERR_UNAUTHENTICATED);
 }
 
-TEST(a_token_changed_anywhere_is_refused)
+TEST(a_token_changed_anywhere_is_rejected)
 {
 	autofree char *key = NULL, *token = NULL;
 	char *got;
@@ -37,8 +37,8 @@ TEST(a_token_changed_anywhere_is_refused)
 	free(got);
 }
 
-/* Heads an attacker would like: no algorithm, a symmetric one, another key. */
-TEST(no_other_algorithm_is_taken)
+/* Headers that an attacker would like: no algorithm, a symmetric one, another key. */
+TEST(no_other_algorithm_is_accepted)
 {
 	static const char *const heads[] = {
 		"{\"alg\":\"none\"}",
@@ -65,7 +65,7 @@ TEST(no_other_algorithm_is_taken)
 	}
 }
 
-TEST(misshapen_tokens_are_refused)
+TEST(malformed_tokens_are_rejected)
 {
 	autofree char *key = NULL, *token = NULL, *longer = NULL, *unsigned_token = NULL,
 		      *padded = NULL;
@@ -97,7 +97,7 @@ TEST(only_p256_keys_sign)
 	fails(tls_token_verify("junk", "a.b.c", &token), ERR_INVALID);
 }
 
-TEST(a_certificate_tells_when_it_ends)
+TEST(the_expiry_of_a_certificate_is_read)
 {
 	struct tls_pair ca = { 0 };
 	usec now = clock_wall(), end;

@@ -42,7 +42,7 @@ static struct wire_start sample(void)
 	};
 }
 
-TEST(start_comes_back_as_it_went)
+TEST(a_start_is_read_as_it_was_written)
 {
 	autobuf b = { 0 };
 	struct wire_start in = sample(), out;
@@ -131,7 +131,7 @@ TEST(count_beyond_the_frame_is_malformed_without_allocating_it)
 	fails(wire_start_read(&f, &out), ERR_MALFORMED);
 }
 
-TEST(small_frames_come_back)
+TEST(small_frames_are_read_as_they_were_written)
 {
 	autobuf b = { 0 };
 	autofree char *text = NULL;
@@ -172,7 +172,7 @@ TEST(small_frames_come_back)
 	fails(wire_u16s_read(&f, got_size, 1), ERR_MALFORMED);
 }
 
-TEST(frame_is_there_only_when_complete)
+TEST(a_frame_is_returned_only_when_complete)
 {
 	autobuf b = { 0 };
 	struct wire_frame f;
@@ -194,7 +194,7 @@ TEST(frame_is_there_only_when_complete)
 	eq_int(f.len, 0);
 }
 
-TEST(bad_length_or_type_is_known_before_the_rest_arrives)
+TEST(a_bad_length_or_type_is_noticed_before_the_rest_arrives)
 {
 	struct wire_frame f;
 	size_t used;
@@ -206,7 +206,7 @@ TEST(bad_length_or_type_is_known_before_the_rest_arrives)
 	fails(wire_next("\x05\0\0\0\x10", 5, &f, &used, &have), ERR_MALFORMED);
 }
 
-TEST(start_that_is_too_large_is_told_before)
+TEST(a_start_that_is_too_large_is_noticed_before_writing)
 {
 	autofree char *big = xmalloc(WIRE_MAX);
 	const char *env[] = { big, NULL };
