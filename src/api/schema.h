@@ -37,8 +37,11 @@ enum list_kind {
 	LIST_MAP, /* keyed by merge_keys */
 };
 
+/* How Go declares a member tells what its JSON leaves out: decode.c does the same. */
 enum {
 	FIELD_REQUIRED = 1,
+	FIELD_POINTER = 2,   /* absent and empty are two things */
+	FIELD_OMITEMPTY = 4, /* an empty value is not written, unless it is behind a pointer */
 };
 
 struct type {
@@ -69,6 +72,11 @@ struct field {
 	const char *fallback; /* default as JSON text; NULL: none */
 	const char *help;
 	int pb; /* protobuf number, 0 when unknown */
+	/* The rest is of built-in kinds only. */
+	int pb_in;         /* the number of the inlined message that pb is in; 0: it is in none */
+	const char *embed; /* the Go struct that it is inlined from, as error texts name it */
+	const char *go;    /* its Go type, where that is not the plain one of type */
+	const char *const *values; /* of an enumeration, for OpenAPI; NULL-terminated */
 };
 
 /* The types without fields. */
