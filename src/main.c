@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/registry.h"
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/log.h"
@@ -107,6 +108,7 @@ struct serve {
 	const struct settings *settings;
 	char *self, *init, *node_name;
 	struct loop *loop;
+	struct kinds *kinds;
 	struct server *server;
 	struct client *node_client, *control_client, *router_client;
 	struct node *node;
@@ -129,6 +131,7 @@ static void serve_done(struct serve *s)
 	client_free(s->control_client);
 	client_free(s->node_client);
 	server_free(s->server);
+	kinds_free(s->kinds);
 	loop_free(s->loop);
 	free(s->self);
 	free(s->init);
@@ -173,6 +176,7 @@ static struct err *start_server(struct serve *s)
 {
 	const char *sans[] = { settings_text(s->settings, "tls-san"), NULL };
 	struct server_spec spec = {
+		.kinds = s->kinds,
 		.data_dir = settings_text(s->settings, "data-dir"),
 		.listen = settings_text(s->settings, "listen"),
 		.node_name = s->node_name,
@@ -257,6 +261,7 @@ static struct err *serve_start(struct serve *s)
 	if (e)
 		return e;
 	find_node_name(s);
+	s->kinds = kinds_new();
 	e = start_server(s);
 	if (!e)
 		e = start_roles(s);
@@ -312,6 +317,7 @@ static struct err *controller_start(const struct settings *settings, struct loop
 static int controller_run(const struct command *c unused, const struct settings *settings)
 {
 	autoptr(loop) l = NULL;
+	autoptr(kinds) kinds = kinds_new();
 	struct client *client = NULL;
 	struct control *control = NULL;
 	struct err *e;
@@ -319,7 +325,7 @@ static int controller_run(const struct command *c unused, const struct settings 
 	setup_log(settings);
 	e = loop_new(&l);
 	if (!e)
-		e = cli_connect(l, settings_text(settings, "kubeconfig"), &client);
+		e = cli_connect(l, settings_text(settings, "kubeconfig"), kinds, &client);
 	if (!e)
 		e = controller_start(settings, l, client, &control);
 	if (!e) {

@@ -8,8 +8,8 @@
 #include "base/str.h"
 #include "json/json.h"
 
-/* What `kubectl get` shows of each kind, as its users know it. */
-#define AGE { "Age", "date", ".metadata.creationTimestamp", "Time since creation" }
+/* The columns of `kubectl get` for each kind, as its users know them. */
+#define AGE { "Age", "date", ".metadata.creationTimestamp", "Time since the object was created" }
 
 static struct json *or_none(struct json_doc *d, struct buf *text)
 {
@@ -34,7 +34,7 @@ static struct json *labels_cell(struct json_doc *d, const struct json *labels)
 
 /* Namespace */
 const struct column columns_namespace[] = {
-	{ "Status", "string", ".status.phase", "Active or Terminating" },
+	{ "Status", "string", ".status.phase", "Phase of the namespace: Active or Terminating" },
 	AGE,
 	{ 0 },
 };
@@ -88,12 +88,16 @@ static struct json *service_selector(struct json_doc *d, const struct json *obj,
 }
 
 const struct column columns_service[] = {
-	{ "Type", "string", ".spec.type", "ClusterIP, NodePort, LoadBalancer or ExternalName" },
-	{ "Cluster-IP", "string", NULL, "Address inside", 0, service_ip },
-	{ "External-IP", "string", NULL, "Addresses outside", 0, service_external },
-	{ "Port(s)", "string", NULL, "Ports and protocols", 0, service_ports },
+	{ "Type", "string", ".spec.type", "How the service is exposed" },
+	{ "Cluster-IP", "string", NULL, "Address of the service inside the cluster", 0,
+	  service_ip },
+	{ "External-IP", "string", NULL, "Addresses of the service outside the cluster", 0,
+	  service_external },
+	{ "Port(s)", "string", NULL, "Ports and protocols that the service exposes", 0,
+	  service_ports },
 	AGE,
-	{ "Selector", "string", NULL, "Labels of its Pods", 1, service_selector },
+	{ "Selector", "string", NULL, "Labels of the Pods that receive the traffic", 1,
+	  service_selector },
 	{ 0 },
 };
 
@@ -147,14 +151,16 @@ static struct json *pvc_attributes(struct json_doc *d, const struct json *obj, u
 }
 
 const struct column columns_persistent_volume_claim[] = {
-	{ "Status", "string", NULL, "Pending, Bound, Lost or Terminating", 0, pvc_status },
-	{ "Volume", "string", NULL, "The volume it is bound to", 0, pvc_volume },
-	{ "Capacity", "string", NULL, "Size of the volume", 0, pvc_capacity },
-	{ "Access Modes", "string", NULL, "How it may be mounted", 0, pvc_modes },
-	{ "StorageClass", "string", NULL, "Which kind of storage", 0, pvc_class },
-	{ "VolumeAttributesClass", "string", NULL, "Which attributes", 0, pvc_attributes },
+	{ "Status", "string", NULL, "Phase of the claim", 0, pvc_status },
+	{ "Volume", "string", NULL, "Volume that backs the claim", 0, pvc_volume },
+	{ "Capacity", "string", NULL, "Actual size of the volume", 0, pvc_capacity },
+	{ "Access Modes", "string", NULL, "Ways in which the volume can be mounted", 0, pvc_modes },
+	{ "StorageClass", "string", NULL, "StorageClass that the claim requests", 0, pvc_class },
+	{ "VolumeAttributesClass", "string", NULL, "VolumeAttributesClass that the claim requests",
+	  0, pvc_attributes },
 	AGE,
-	{ "VolumeMode", "string", ".spec.volumeMode", "Filesystem or Block", 1 },
+	{ "VolumeMode", "string", ".spec.volumeMode",
+	  "Whether the volume is a filesystem or a block device", 1 },
 	{ 0 },
 };
 
@@ -171,18 +177,19 @@ static struct json *secret_count(struct json_doc *d, const struct json *obj, unu
 }
 
 const struct column columns_secret[] = {
-	{ "Type", "string", ".type", "What the secret is for" },
-	{ "Data", "string", NULL, "Number of entries", 0, data_count },
+	{ "Type", "string", ".type", "Type of the secret, which says how its data is used" },
+	{ "Data", "string", NULL, "Number of entries in data", 0, data_count },
 	AGE,
 	{ 0 },
 };
 const struct column columns_config_map[] = {
-	{ "Data", "string", NULL, "Number of entries", 0, data_count },
+	{ "Data", "string", NULL, "Number of entries in data", 0, data_count },
 	AGE,
 	{ 0 },
 };
 const struct column columns_service_account[] = {
-	{ "Secrets", "integer", NULL, "Number of secrets", 0, secret_count },
+	{ "Secrets", "integer", NULL, "Number of secrets that Pods with this account may use", 0,
+	  secret_count },
 	AGE,
 	{ 0 },
 };
@@ -262,15 +269,16 @@ static struct json *event_count(struct json_doc *d, const struct json *obj, unus
 }
 
 const struct column columns_event[] = {
-	{ "Last Seen", "date", NULL, "Time since it happened last", 0, event_last },
+	{ "Last Seen", "date", NULL, "Time since the event last occurred", 0, event_last },
 	{ "Type", "string", ".type", "Normal or Warning" },
-	{ "Reason", "string", ".reason", "One word for programs" },
-	{ "Object", "string", NULL, "What it happened to", 0, event_object },
-	{ "Subobject", "string", NULL, "Which part of the object", 1, event_sub },
-	{ "Source", "string", NULL, "Who says so", 1, event_source },
-	{ "Message", "string", NULL, "A sentence for people", 0, event_message },
-	{ "First Seen", "date", NULL, "Time since it happened first", 1, event_first },
-	{ "Count", "string", NULL, "How often", 1, event_count },
+	{ "Reason", "string", ".reason", "Short, machine-readable reason for the event" },
+	{ "Object", "string", NULL, "Object that the event is about", 0, event_object },
+	{ "Subobject", "string", NULL, "Part of the object that the event is about", 1, event_sub },
+	{ "Source", "string", NULL, "Component that reported the event", 1, event_source },
+	{ "Message", "string", NULL, "Human-readable description of what happened", 0,
+	  event_message },
+	{ "First Seen", "date", NULL, "Time since the event first occurred", 1, event_first },
+	{ "Count", "string", NULL, "Number of times that the event occurred", 1, event_count },
 	{ "Name", "string", ".metadata.name", "Name of the object", 1 },
 	{ 0 },
 };
@@ -322,22 +330,27 @@ static struct json *node_external(struct json_doc *d, const struct json *obj, un
 }
 
 const struct column columns_node[] = {
-	{ "Status", "string", NULL, "Ready or not", 0, node_status },
-	{ "Roles", "string", NULL, "What the node is for", 0, node_roles },
+	{ "Status", "string", NULL, "Whether the node can run Pods", 0, node_status },
+	{ "Roles", "string", NULL, "Roles of the node, from its labels", 0, node_roles },
 	AGE,
-	{ "Version", "string", ".status.nodeInfo.kubeletVersion", "Version of what runs the Pods" },
-	{ "Internal-IP", "string", NULL, "Address inside", 1, node_internal },
-	{ "External-IP", "string", NULL, "Address outside", 1, node_external },
-	{ "OS-Image", "string", ".status.nodeInfo.osImage", "Operating system", 1 },
-	{ "Kernel-Version", "string", ".status.nodeInfo.kernelVersion", "Kernel", 1 },
-	{ "Container-Runtime", "string", ".status.nodeInfo.containerRuntimeVersion", "Runtime", 1 },
+	{ "Version", "string", ".status.nodeInfo.kubeletVersion",
+	  "Version of the program that runs Pods on the node" },
+	{ "Internal-IP", "string", NULL, "Address of the node inside the cluster", 1,
+	  node_internal },
+	{ "External-IP", "string", NULL, "Address of the node outside the cluster", 1,
+	  node_external },
+	{ "OS-Image", "string", ".status.nodeInfo.osImage", "Operating system of the node", 1 },
+	{ "Kernel-Version", "string", ".status.nodeInfo.kernelVersion",
+	  "Kernel version of the node", 1 },
+	{ "Container-Runtime", "string", ".status.nodeInfo.containerRuntimeVersion",
+	  "Container runtime of the node", 1 },
 	{ 0 },
 };
 
 /* EndpointSlice */
 enum {
 	SHOWN = 3
-}; /* so many ports or addresses, then a count */
+}; /* ports or addresses that are listed; of the rest only the number is shown */
 
 static struct json *shown(struct json_doc *d, struct buf *out, size_t n)
 {
@@ -378,7 +391,7 @@ static struct json *slice_endpoints(struct json_doc *d, const struct json *obj, 
 }
 
 const struct column columns_endpoint_slice[] = {
-	{ "AddressType", "string", ".addressType", "IPv4, IPv6 or FQDN" },
+	{ "AddressType", "string", ".addressType", "Type of the addresses: IPv4, IPv6 or FQDN" },
 	{ "Ports", "string", NULL, "Ports of the endpoints", 0, slice_ports },
 	{ "Endpoints", "string", NULL, "Addresses of the endpoints", 0, slice_endpoints },
 	AGE,
@@ -412,39 +425,39 @@ static struct json *policy_selector(struct json_doc *d, const struct json *obj, 
 }
 
 const struct column columns_network_policy[] = {
-	{ "Pod-Selector", "string", NULL, "Pods it is about", 0, policy_selector },
+	{ "Pod-Selector", "string", NULL, "Pods that the policy applies to", 0, policy_selector },
 	AGE,
 	{ 0 },
 };
 const struct column columns_lease[] = {
-	{ "Holder", "string", ".spec.holderIdentity", "Who holds it" },
+	{ "Holder", "string", ".spec.holderIdentity", "Identity of the current holder" },
 	AGE,
 	{ 0 },
 };
 
-/* The agent kinds: these go into their CRDs as they are. */
+/* The agent kinds. These columns go into their CRDs unchanged. */
 #define READY(field) ".status.conditions[?(@.type=='Ready')]." field
 
 const struct column columns_sandbox[] = {
-	{ "Ready", "string", READY("status"), "Whether it can be used" },
-	{ "Reason", "string", READY("reason"), "Why" },
+	{ "Ready", "string", READY("status"), "Whether the sandbox is ready to use" },
+	{ "Reason", "string", READY("reason"), "Reason for the Ready condition" },
 	AGE,
 	{ 0 },
 };
 const struct column columns_sandbox_claim[] = {
-	{ "Ready", "string", READY("status"), "Whether its sandbox can be used" },
-	{ "Sandbox", "string", ".status.sandbox.name", "The sandbox it got" },
-	{ "Reason", "string", READY("reason"), "Why" },
+	{ "Ready", "string", READY("status"), "Whether the claimed sandbox is ready to use" },
+	{ "Sandbox", "string", ".status.sandbox.name", "Sandbox that serves the claim" },
+	{ "Reason", "string", READY("reason"), "Reason for the Ready condition" },
 	AGE,
 	{ 0 },
 };
 const struct column columns_sandbox_warm_pool[] = {
-	{ "Ready", "integer", ".status.readyReplicas", "Sandboxes that are ready" },
-	{ "Desired", "integer", ".spec.replicas", "Sandboxes that are wanted" },
+	{ "Ready", "integer", ".status.readyReplicas", "Number of sandboxes that are ready" },
+	{ "Desired", "integer", ".spec.replicas", "Number of sandboxes that the pool should hold" },
 	AGE,
 	{ 0 },
 };
-/* No columns of its own: a name and an age, as a CRD without columns shows. */
+/* For kinds without columns of their own: name and age, as for a CRD without columns. */
 const struct column columns_plain[] = {
 	AGE,
 	{ 0 },

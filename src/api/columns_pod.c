@@ -204,13 +204,17 @@ static struct json *pod_gates(struct json_doc *d, const struct json *obj, unused
 }
 
 const struct column columns_pod[] = {
-	{ "Ready", "string", NULL, "Containers that are ready, of all", 0, pod_ready },
-	{ "Status", "string", NULL, "What the Pod is doing", 0, pod_status },
-	{ "Restarts", "string", NULL, "How often containers were started again", 0, pod_restarts },
-	{ "Age", "date", ".metadata.creationTimestamp", "Time since creation" },
-	{ "IP", "string", NULL, "Address of the Pod", 1, pod_ip },
+	{ "Ready", "string", NULL, "Number of containers that are ready, out of all", 0,
+	  pod_ready },
+	{ "Status", "string", NULL, "Overall state of the Pod and its containers", 0, pod_status },
+	{ "Restarts", "string", NULL, "Number of times that containers were restarted", 0,
+	  pod_restarts },
+	{ "Age", "date", ".metadata.creationTimestamp", "Time since the object was created" },
+	{ "IP", "string", NULL, "IP address of the Pod", 1, pod_ip },
 	{ "Node", "string", NULL, "Node that runs the Pod", 1, pod_node },
-	{ "Nominated Node", "string", NULL, "Node that may run the Pod", 1, pod_nominated },
-	{ "Readiness Gates", "string", NULL, "Conditions that must be true", 1, pod_gates },
+	{ "Nominated Node", "string", NULL, "Node that is expected to run the Pod", 1,
+	  pod_nominated },
+	{ "Readiness Gates", "string", NULL, "Conditions that must be true before the Pod is ready",
+	  1, pod_gates },
 	{ 0 },
 };

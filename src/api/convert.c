@@ -64,7 +64,7 @@ struct err *convert_sandbox_to_v1beta1(struct json_doc *d)
 	struct json *status = json_get(root, "status");
 	struct json *replicas = json_get(spec, "replicas");
 
-	json_set_str(d, root, "apiVersion", kind_sandbox.api_version);
+	json_set_str(d, root, "apiVersion", GROUP_AGENTS "/v1beta1");
 	drop_annotation(root, SANDBOX_STATE);
 	if (json_is(status, JSON_OBJ))
 		json_del(status, "replicas");
@@ -85,7 +85,7 @@ struct err *convert_sandbox_to_v1alpha1(struct json_doc *d)
 	bool unset = replicas_were_unset(root);
 	struct json *status;
 
-	json_set_str(d, root, "apiVersion", kind_sandbox_v1alpha1.api_version);
+	json_set_str(d, root, "apiVersion", GROUP_AGENTS "/v1alpha1");
 	drop_annotation(root, SANDBOX_STATE);
 	if (!json_is(spec, JSON_OBJ))
 		return NULL;
@@ -115,7 +115,7 @@ struct err *convert_event_to_core(struct json_doc *d)
 {
 	struct json *root = json_root(d);
 
-	json_set_str(d, root, "apiVersion", kind_event.api_version);
+	json_set_str(d, root, "apiVersion", "v1");
 	for (size_t i = 0; i < ARRAY_LEN(event_names); i++)
 		rename_member(d, root, event_names[i].events, event_names[i].core);
 	return NULL;
@@ -125,7 +125,7 @@ struct err *convert_event_from_core(struct json_doc *d)
 {
 	struct json *root = json_root(d);
 
-	json_set_str(d, root, "apiVersion", kind_events_event.api_version);
+	json_set_str(d, root, "apiVersion", "events.k8s.io/v1");
 	for (size_t i = 0; i < ARRAY_LEN(event_names); i++)
 		rename_member(d, root, event_names[i].core, event_names[i].events);
 	return NULL;

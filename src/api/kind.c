@@ -1,53 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 
+#include <assert.h>
+
 #include "base/macros.h"
+#include "base/mem.h"
 #include "base/str.h"
 
-/* The order is that of discovery: a short name that two kinds share means the first. */
-static const struct kind *const kinds[] = {
-	&kind_namespace,
-	&kind_pod,
-	&kind_service,
-	&kind_persistent_volume_claim,
-	&kind_secret,
-	&kind_config_map,
-	&kind_service_account,
-	&kind_event,
-	&kind_node,
-	&kind_endpoint_slice,
-	&kind_network_policy,
-	&kind_lease,
-	&kind_events_event,
-	&kind_sandbox,
-	&kind_sandbox_v1alpha1,
-	&kind_sandbox_template,
-	&kind_sandbox_claim,
-	&kind_sandbox_warm_pool,
-};
+/* A kind counts its references; everything else about it is constant. */
 
-const struct kind *const *kinds_all(size_t *ret_n)
+struct kind *kind_new(const struct kind *like)
 {
-	*ret_n = ARRAY_LEN(kinds);
-	return kinds;
+	struct kind *k = xnew(struct kind);
+
+	*k = *like;
+	k->refs = 1;
+	(void)kind_ref(k->storage);
+	return k;
 }
 
-const struct kind *kind_find(const char *group, const char *version, const char *plural)
+const struct kind *kind_ref(const struct kind *k)
 {
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (str_eq(kinds[i]->plural, plural) && str_eq(kinds[i]->version, version) &&
-		    str_eq(kinds[i]->group, group))
-			return kinds[i];
-	return NULL;
+	if (k) {
+		assert(k->refs); /* a description was never counted */
+		((struct kind *)k)->refs++;
+	}
+	return k;
 }
 
-const struct kind *kind_by_name(const char *group, const char *version, const char *kind)
+void kind_unref(const struct kind *k)
 {
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (str_eq(kinds[i]->kind, kind) && str_eq(kinds[i]->version, version) &&
-		    str_eq(kinds[i]->group, group))
-			return kinds[i];
-	return NULL;
+	struct kind *own = (struct kind *)k;
+
+	if (!own || --own->refs)
+		return;
+	kind_unref(own->storage);
+	if (own->release)
+		own->release(own->arg);
+	free(own);
 }
 
 const struct kind *kind_storage(const struct kind *k)
@@ -58,4 +48,25 @@ const struct kind *kind_storage(const struct kind *k)
 const char *kind_api_version(const struct kind *k)
 {
 	return k->api_version;
+}
+
+bool kind_has_subresource(const struct kind *k, const char *name)
+{
+	if (str_eq(name, "status"))
+		return k->flags & KIND_STATUS;
+	if (str_eq(name, "scale"))
+		return k->flags & KIND_SCALE;
+	return k->subresources && str_in(name, k->subresources);
+}
+
+const char *kind_selectable(const struct kind *k, const char *label)
+{
+	static const char *const always[] = { "metadata.name", "metadata.namespace", NULL };
+
+	if (str_in(label, always))
+		return label;
+	for (const struct selectable *s = k->selectable; s && s->label; s++)
+		if (str_eq(s->label, label))
+			return s->path;
+	return NULL;
 }

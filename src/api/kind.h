@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -13,61 +14,109 @@ struct json_doc;
 struct type;
 
 /*
- * The kinds that Cay serves, as one table: names, scope, subresources, schema, columns, conversion.
- * Everything that depends on a kind (routes, discovery, OpenAPI, Table output, CRDs, RBAC) walks
- * this table.
+ * A kind: what objects of it are called, which fields they have, and what is special about them.
+ * Routes, discovery, OpenAPI, Tables, CRDs and admission ask the kind and never which kind it is.
+ *
+ * A kind is a counted value that never changes. Objects hold a reference to theirs, so a kind
+ * outlives its removal from the registry (registry.h) for as long as anything shows an object of
+ * it. References may be taken and dropped on any thread.
  */
 struct column {
 	const char *name;
 	const char *type; /* "string", "integer", "date" */
 	const char *path; /* as in a CRD: .status.conditions[?(@.type=='Ready')].status */
 	const char *help;
-	int priority; /* 0 always, 1 with -o wide */
-	/* Where a path cannot say it (a Pod's READY): computes the cell. NULL: path. A "date"
-	 * answers with a time, which the table turns into an age. */
+	int priority; /* 0: always shown; 1: only with -o wide */
+	/* Computes the cell where a path cannot (a Pod's READY). NULL: use path. The cell of a
+	 * "date" is a time, which the table turns into an age. */
 	struct json *(*cell)(struct json_doc *d, const struct json *obj, usec now);
 };
 
+/* A field that a fieldSelector may name. */
+struct selectable {
+	const char *label; /* as the selector says it; NULL ends the list */
+	const char *path;  /* where a stored object has the value */
+};
+
+/* A rule in the language of CRDs (CEL), for clusters whose own API server checks our kinds. */
+struct kind_rule {
+	const char *at; /* path of the schema it belongs to; "": the whole object's */
+	const char *rule, *message;
+	bool on_create; /* oldSelf is optional: the rule also holds when there is none */
+};
+
+/* What the hooks of a kind may know of the server that runs them. */
+struct kind_env {
+	const char *node_name; /* where new Pods run; NULL: they are not bound */
+};
+
 enum {
-	KIND_NAMESPACED = 1,
-	KIND_STATUS = 2,      /* has /status, and writes to the object leave status alone */
-	KIND_SCALE = 4,       /* has /scale: spec.replicas, status.replicas, status.selector */
-	KIND_DEPRECATED = 8,  /* answers carry a Warning header */
-	KIND_GENERATION = 16, /* metadata.generation counts spec changes */
-	KIND_CRD = 32, /* one of ours: printed by `cay manifests`, merge patch instead of strategic
-			  on a real cluster */
+	KIND_NAMESPACED = 1 << 0,
+	KIND_STATUS = 1 << 1,     /* has /status, and writes to the object leave status alone */
+	KIND_SCALE = 1 << 2,      /* has /scale: spec.replicas, status.replicas, status.selector */
+	KIND_DEPRECATED = 1 << 3, /* answers carry a Warning header */
+	KIND_GENERATION = 1 << 4, /* metadata.generation counts changes of spec */
+	KIND_CRD = 1 << 5,        /* a custom resource: no strategic merge patch, and printed by
+				     `cay manifests` */
+	KIND_PROTECTED = 1 << 6,  /* built in: cannot be removed from the registry */
+	KIND_OWN_STATUS = 1 << 7, /* the creator supplies the first status (a Node) */
+	KIND_CONTENTS = 1 << 8,   /* holds other objects, and goes only once they are gone */
+	KIND_SHOW_DELETED = 1 << 9, /* a finished deletion answers with the object, not a Status */
+	KIND_URGENT = 1 << 10,      /* writes do not queue behind others (a Lease) */
 };
 
 struct kind {
+	_Atomic unsigned refs;
 	const char *group, *version; /* group "" is core */
-	const char *api_version;     /* both as an object says it */
+	const char *api_version;     /* both, as an object says it */
 	const char *kind, *list_kind, *plural, *singular;
 	const char *short_names[4]; /* ends with NULL */
 	const char *categories[4];
 	unsigned flags;
-	const struct type *type;      /* of the whole object */
-	const struct column *columns; /* ends with a NULL name; NAME comes first by itself */
-	/* Another version of storage: objects are stored as that kind. NULL: stored as it is. */
+	const struct type *type;             /* of the whole object */
+	const struct column *columns;        /* ends with a NULL name; NAME comes first by itself */
+	const char *const *subresources;     /* besides status and scale; NULL: none */
+	const struct selectable *selectable; /* besides metadata.name and .namespace; NULL: none */
+	const char *const *kept;       /* names of objects that may not be deleted; NULL: none */
+	const struct kind_rule *rules; /* ends with a NULL rule; NULL: none */
+	const char *help;
+
+	/* Objects are stored as this other kind, a reference. NULL: stored as they are. */
 	const struct kind *storage;
 	struct err *(*to_storage)(struct json_doc *d);   /* in place */
 	struct err *(*from_storage)(struct json_doc *d); /* in place */
-	/* What the schema cannot say. old is NULL on create. Adds to causes. */
+
+	/*
+	 * Hooks, in the order in which a write meets them. d is the object, changed in place; old
+	 * is the object before, NULL on create. A NULL hook does nothing.
+	 */
+	void (*prepare_create)(struct json_doc *d, const struct kind_env *env);
+	void (*prepare_update)(struct json_doc *d, const struct json *old); /* not of /status */
+	/* Defaults that the schema cannot express (a Pod's QoS class, a Service's ports). */
+	void (*defaults)(struct json_doc *d, const struct json *old);
+	/* Rules that the schema cannot express. Adds to causes. */
 	void (*validate)(const struct json *obj, const struct json *old, struct causes *c);
-	/* Defaults that the schema cannot say (a Pod's QoS, a Service's ports). In place. NULL:
-	 * none. */
-	void (*complete)(struct json_doc *d, const struct json *old);
-	const char *help;
+	/* The object is marked as being deleted. */
+	void (*prepare_delete)(struct json_doc *d);
+	/* How many seconds it may take to stop; asked is what the request says, < 0 for nothing.
+	 * NULL: it does not run, and goes at once. */
+	int64_t (*grace)(const struct json *obj, int64_t asked);
+
+	/* Called with arg after the last reference is gone: whatever the members point at may go
+	 * then. NULL: it is static. */
+	void (*release)(void *arg);
+	void *arg;
 };
 
-extern const struct kind kind_namespace, kind_pod, kind_service, kind_persistent_volume_claim,
-	kind_secret, kind_config_map, kind_service_account, kind_event, kind_node,
-	kind_endpoint_slice, kind_network_policy, kind_lease, kind_events_event, kind_sandbox,
-	kind_sandbox_v1alpha1, kind_sandbox_template, kind_sandbox_claim, kind_sandbox_warm_pool;
+/* A counted copy of like, which takes its own reference to like->storage. */
+struct kind *kind_new(const struct kind *like);
+/* Counting does not change a kind, so these take a const one. */
+const struct kind *kind_ref(const struct kind *k); /* NULL stays NULL */
+void kind_unref(const struct kind *k);             /* NULL is fine */
 
-const struct kind *const *kinds_all(size_t *ret_n); /* in the order of discovery */
-const struct kind *kind_find(const char *group, const char *version,
-			     const char *plural); /* NULL: not served */
-const struct kind *kind_by_name(const char *group, const char *version, const char *kind);
 const struct kind *kind_storage(const struct kind *k); /* k itself when it is stored */
-/* "v1" or "agents.x-k8s.io/v1beta1"; the text is static. */
+/* "v1" or "agents.x-k8s.io/v1beta1" */
 const char *kind_api_version(const struct kind *k);
+bool kind_has_subresource(const struct kind *k, const char *name); /* status and scale included */
+/* Where a stored object has the field that a fieldSelector calls label; NULL: not selectable. */
+const char *kind_selectable(const struct kind *k, const char *label);

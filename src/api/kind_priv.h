@@ -4,8 +4,15 @@
 #include "api/kind.h"
 
 /*
- * The parts that the kind table is put together from.
+ * The built-in kinds and the parts that their table is put together from.
  */
+
+#define GROUP_AGENTS     "agents.x-k8s.io"
+#define GROUP_EXTENSIONS "extensions.agents.x-k8s.io"
+
+/* Descriptions in the order of discovery, ending with NULL; kinds_new() makes counted kinds of
+ * them. */
+extern const struct kind *const kinds_builtin[];
 
 /* Columns, each ending with a NULL name. */
 extern const struct column columns_namespace[], columns_pod[], columns_service[],
@@ -20,16 +27,23 @@ struct err *convert_event_from_core(struct json_doc *d);
 struct err *convert_sandbox_to_v1beta1(struct json_doc *d);
 struct err *convert_sandbox_to_v1alpha1(struct json_doc *d);
 
-/* Defaults that a schema cannot say. old is NULL on create. */
-void complete_namespace(struct json_doc *d, const struct json *old);
-void complete_pod(struct json_doc *d, const struct json *old);
-void complete_service(struct json_doc *d, const struct json *old);
-void complete_persistent_volume_claim(struct json_doc *d, const struct json *old);
-void complete_secret(struct json_doc *d, const struct json *old);
-void complete_network_policy(struct json_doc *d, const struct json *old);
-void complete_endpoint_slice(struct json_doc *d, const struct json *old);
+/* What the server decides about an object. */
+void prepare_create_pod(struct json_doc *d, const struct kind_env *env);
+void prepare_create_namespace(struct json_doc *d, const struct kind_env *env);
+void prepare_update_namespace(struct json_doc *d, const struct json *old);
+void prepare_delete_namespace(struct json_doc *d);
+int64_t grace_pod(const struct json *obj, int64_t asked);
 
-/* Rules that a schema cannot say. old is NULL on create. */
+/* Defaults that a schema cannot express. old is NULL on create. */
+void defaults_namespace(struct json_doc *d, const struct json *old);
+void defaults_pod(struct json_doc *d, const struct json *old);
+void defaults_service(struct json_doc *d, const struct json *old);
+void defaults_persistent_volume_claim(struct json_doc *d, const struct json *old);
+void defaults_secret(struct json_doc *d, const struct json *old);
+void defaults_network_policy(struct json_doc *d, const struct json *old);
+void defaults_endpoint_slice(struct json_doc *d, const struct json *old);
+
+/* Rules that a schema cannot express. old is NULL on create. */
 void validate_namespace(const struct json *obj, const struct json *old, struct causes *c);
 void validate_pod(const struct json *obj, const struct json *old, struct causes *c);
 void validate_service(const struct json *obj, const struct json *old, struct causes *c);

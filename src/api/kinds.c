@@ -3,76 +3,152 @@
 #include "api/schema_agents_priv.h"
 #include "api/schema_builtin_priv.h"
 
-/* The kinds, one after the other. */
+/* The built-in kinds, one after the other, as constant descriptions. */
 #define CORE           .group = "", .version = "v1", .api_version = "v1"
 #define IN_GROUP(g, v) .group = (g), .version = (v), .api_version = g "/" v
 #define NAMES(k, plural_, s) \
 	.kind = (k), .list_kind = k "List", .plural = (plural_), .singular = (s)
-#define AGENTS     "agents.x-k8s.io"
-#define EXTENSIONS "extensions.agents.x-k8s.io"
 
-const struct kind kind_namespace = {
+static const char *const namespaces_kept[] = { "default", "kube-system", NULL };
+static const char *const pod_subresources[] = { "log", "exec", "attach", "portforward", NULL };
+static const char *const service_account_subresources[] = { "token", NULL };
+
+/* Fields for selectors: those that Kubernetes knows. */
+#define SAME(path) { path, path }
+
+static const struct selectable namespace_fields[] = { SAME("status.phase"), { 0 } };
+static const struct selectable pod_fields[] = {
+	SAME("spec.nodeName"),
+	SAME("spec.restartPolicy"),
+	SAME("spec.schedulerName"),
+	SAME("spec.serviceAccountName"),
+	SAME("spec.hostNetwork"),
+	SAME("status.phase"),
+	SAME("status.podIP"),
+	SAME("status.nominatedNodeName"),
+	{ 0 },
+};
+static const struct selectable service_fields[] = { SAME("spec.clusterIP"),
+						    SAME("spec.type"),
+						    { 0 } };
+static const struct selectable secret_fields[] = { SAME("type"), { 0 } };
+static const struct selectable node_fields[] = { SAME("spec.unschedulable"), { 0 } };
+static const struct selectable event_fields[] = {
+	SAME("involvedObject.kind"),
+	SAME("involvedObject.namespace"),
+	SAME("involvedObject.name"),
+	SAME("involvedObject.uid"),
+	SAME("involvedObject.apiVersion"),
+	SAME("involvedObject.resourceVersion"),
+	SAME("involvedObject.fieldPath"),
+	SAME("reason"),
+	SAME("reportingComponent"),
+	{ "source", "source.component" },
+	SAME("type"),
+	{ 0 },
+};
+static const struct selectable events_event_fields[] = {
+	{ "regarding.kind", "involvedObject.kind" },
+	{ "regarding.namespace", "involvedObject.namespace" },
+	{ "regarding.name", "involvedObject.name" },
+	{ "regarding.uid", "involvedObject.uid" },
+	{ "regarding.apiVersion", "involvedObject.apiVersion" },
+	{ "regarding.resourceVersion", "involvedObject.resourceVersion" },
+	{ "regarding.fieldPath", "involvedObject.fieldPath" },
+	{ "reportingController", "reportingComponent" },
+	SAME("reason"),
+	SAME("type"),
+	{ 0 },
+};
+
+/* The rules of validate_sandbox(), in the cluster's language. */
+static const struct kind_rule sandbox_rules[] = {
+	{ "properties.spec",
+	  "has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && "
+	  "(!has(self.volumeClaimTemplates) || self.volumeClaimTemplates == "
+	  "oldSelf.volumeClaimTemplates)",
+	  "volumeClaimTemplates is immutable", false },
+	{ "",
+	  "!has(self.spec.service) || !self.spec.service || size(self.metadata.name) <= 63 "
+	  "|| (oldSelf.hasValue() && has(oldSelf.value().spec.service) && "
+	  "oldSelf.value().spec.service)",
+	  "metadata.name must be no more than 63 characters when spec.service is true", true },
+	{ 0 },
+};
+
+static const struct kind namespace = {
 	CORE,
 	NAMES("Namespace", "namespaces", "namespace"),
 	.short_names = { "ns" },
-	.flags = KIND_STATUS,
+	.flags = KIND_STATUS | KIND_CONTENTS,
 	.type = &type_core_namespace,
 	.columns = columns_namespace,
 	.validate = validate_namespace,
-	.complete = complete_namespace,
-	.help = "A space of names",
+	.defaults = defaults_namespace,
+	.selectable = namespace_fields,
+	.kept = namespaces_kept,
+	.prepare_create = prepare_create_namespace,
+	.prepare_update = prepare_update_namespace,
+	.prepare_delete = prepare_delete_namespace,
+	.help = "Namespace provides a scope for names: names of objects are unique within one.",
 };
 
-const struct kind kind_pod = {
+static const struct kind pod = {
 	CORE,
 	NAMES("Pod", "pods", "pod"),
 	.short_names = { "po" },
 	.categories = { "all" },
-	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_GENERATION,
+	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_GENERATION | KIND_SHOW_DELETED,
 	.type = &type_core_pod,
 	.columns = columns_pod,
 	.validate = validate_pod,
-	.complete = complete_pod,
-	.help = "Containers that run together on a node",
+	.defaults = defaults_pod,
+	.subresources = pod_subresources,
+	.selectable = pod_fields,
+	.prepare_create = prepare_create_pod,
+	.grace = grace_pod,
+	.help = "Pod is a group of containers that run together on one node.",
 };
 
-const struct kind kind_service = {
+static const struct kind service = {
 	CORE,
 	NAMES("Service", "services", "service"),
 	.short_names = { "svc" },
 	.categories = { "all" },
-	.flags = KIND_NAMESPACED | KIND_STATUS,
+	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SHOW_DELETED,
 	.type = &type_core_service,
 	.columns = columns_service,
 	.validate = validate_service,
-	.complete = complete_service,
-	.help = "A name for the Pods that a selector finds",
+	.defaults = defaults_service,
+	.selectable = service_fields,
+	.help = "Service gives a set of Pods, chosen by a selector, a stable name and address.",
 };
 
-const struct kind kind_persistent_volume_claim = {
+static const struct kind persistent_volume_claim = {
 	CORE,
 	NAMES("PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim"),
 	.short_names = { "pvc" },
-	.flags = KIND_NAMESPACED | KIND_STATUS,
+	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SHOW_DELETED,
 	.type = &type_core_persistent_volume_claim,
 	.columns = columns_persistent_volume_claim,
 	.validate = validate_persistent_volume_claim,
-	.complete = complete_persistent_volume_claim,
-	.help = "A volume that outlives Pods",
+	.defaults = defaults_persistent_volume_claim,
+	.help = "PersistentVolumeClaim is a request for storage that outlives the Pods that use it.",
 };
 
-const struct kind kind_secret = {
+static const struct kind secret = {
 	CORE,
 	NAMES("Secret", "secrets", "secret"),
 	.flags = KIND_NAMESPACED,
 	.type = &type_core_secret,
 	.columns = columns_secret,
 	.validate = validate_secret,
-	.complete = complete_secret,
-	.help = "Bytes that are not shown",
+	.defaults = defaults_secret,
+	.selectable = secret_fields,
+	.help = "Secret holds confidential data, such as passwords, tokens and keys.",
 };
 
-const struct kind kind_config_map = {
+static const struct kind config_map = {
 	CORE,
 	NAMES("ConfigMap", "configmaps", "configmap"),
 	.short_names = { "cm" },
@@ -80,20 +156,21 @@ const struct kind kind_config_map = {
 	.type = &type_core_config_map,
 	.columns = columns_config_map,
 	.validate = validate_config_map,
-	.help = "Configuration for Pods",
+	.help = "ConfigMap holds configuration data for Pods to consume.",
 };
 
-const struct kind kind_service_account = {
+static const struct kind service_account = {
 	CORE,
 	NAMES("ServiceAccount", "serviceaccounts", "serviceaccount"),
 	.short_names = { "sa" },
-	.flags = KIND_NAMESPACED,
+	.flags = KIND_NAMESPACED | KIND_SHOW_DELETED,
 	.type = &type_core_service_account,
 	.columns = columns_service_account,
-	.help = "An identity for programs",
+	.subresources = service_account_subresources,
+	.help = "ServiceAccount is an identity for processes that run in Pods.",
 };
 
-const struct kind kind_event = {
+static const struct kind event = {
 	CORE,
 	NAMES("Event", "events", "event"),
 	.short_names = { "ev" },
@@ -101,31 +178,33 @@ const struct kind kind_event = {
 	.type = &type_core_event,
 	.columns = columns_event,
 	.validate = validate_event,
-	.help = "Something that happened to an object",
+	.selectable = event_fields,
+	.help = "Event is a report of something that happened to an object.",
 };
 
-const struct kind kind_node = {
+static const struct kind node = {
 	CORE,
 	NAMES("Node", "nodes", "node"),
 	.short_names = { "no" },
-	.flags = KIND_STATUS,
+	.flags = KIND_STATUS | KIND_OWN_STATUS,
 	.type = &type_core_node,
 	.columns = columns_node,
-	.help = "A machine that runs Pods",
+	.selectable = node_fields,
+	.help = "Node is a machine that runs Pods.",
 };
 
-const struct kind kind_endpoint_slice = {
+static const struct kind endpoint_slice = {
 	IN_GROUP("discovery.k8s.io", "v1"),
 	NAMES("EndpointSlice", "endpointslices", "endpointslice"),
 	.flags = KIND_NAMESPACED | KIND_GENERATION,
 	.type = &type_discovery_endpoint_slice,
 	.columns = columns_endpoint_slice,
 	.validate = validate_endpoint_slice,
-	.complete = complete_endpoint_slice,
-	.help = "Addresses behind a Service",
+	.defaults = defaults_endpoint_slice,
+	.help = "EndpointSlice lists some of the endpoints that implement a Service.",
 };
 
-const struct kind kind_network_policy = {
+static const struct kind network_policy = {
 	IN_GROUP("networking.k8s.io", "v1"),
 	NAMES("NetworkPolicy", "networkpolicies", "networkpolicy"),
 	.short_names = { "netpol" },
@@ -133,85 +212,110 @@ const struct kind kind_network_policy = {
 	.type = &type_networking_network_policy,
 	.columns = columns_network_policy,
 	.validate = validate_network_policy,
-	.complete = complete_network_policy,
-	.help = "Who may talk to whom",
+	.defaults = defaults_network_policy,
+	.help = "NetworkPolicy describes which traffic is allowed for a set of Pods.",
 };
 
-const struct kind kind_lease = {
+static const struct kind lease = {
 	IN_GROUP("coordination.k8s.io", "v1"),
 	NAMES("Lease", "leases", "lease"),
-	.flags = KIND_NAMESPACED,
+	.flags = KIND_NAMESPACED | KIND_URGENT,
 	.type = &type_coordination_lease,
 	.columns = columns_lease,
 	.validate = validate_lease,
-	.help = "Who leads, until when",
+	.help = "Lease records who holds a lock, such as the leader of an election, and until when.",
 };
 
-const struct kind kind_events_event = {
+static const struct kind events_event = {
 	IN_GROUP("events.k8s.io", "v1"),
 	NAMES("Event", "events", "event"),
 	.short_names = { "ev" },
 	.flags = KIND_NAMESPACED,
 	.type = &type_events_event,
 	.columns = columns_event,
-	.storage = &kind_event,
+	.storage = &event,
 	.to_storage = convert_event_to_core,
 	.from_storage = convert_event_from_core,
-	.help = "Something that happened to an object",
+	.selectable = events_event_fields,
+	.help = "Event is a report of something that happened to an object.",
 };
 
-const struct kind kind_sandbox = {
-	IN_GROUP(AGENTS, "v1beta1"),
+static const struct kind sandbox = {
+	IN_GROUP(GROUP_AGENTS, "v1beta1"),
 	NAMES("Sandbox", "sandboxes", "sandbox"),
 	.short_names = { "sandbox" },
 	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_GENERATION | KIND_CRD,
 	.type = &type_sandbox,
 	.columns = columns_sandbox,
 	.validate = validate_sandbox,
-	.help = "An isolated, stateful, singleton environment with a stable name",
+	.rules = sandbox_rules,
+	.help = "Sandbox is an isolated, stateful, singleton environment with a stable identity.",
 };
 
-const struct kind kind_sandbox_v1alpha1 = {
-	IN_GROUP(AGENTS, "v1alpha1"),
+static const struct kind sandbox_v1alpha1 = {
+	IN_GROUP(GROUP_AGENTS, "v1alpha1"),
 	NAMES("Sandbox", "sandboxes", "sandbox"),
 	.short_names = { "sandbox" },
 	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SCALE | KIND_GENERATION | KIND_DEPRECATED |
 		 KIND_CRD,
 	.type = &type_sandbox_v1alpha1,
 	.columns = columns_plain,
-	.storage = &kind_sandbox,
+	.storage = &sandbox,
 	.to_storage = convert_sandbox_to_v1beta1,
 	.from_storage = convert_sandbox_to_v1alpha1,
 	.validate = validate_sandbox_name,
-	.help = "An isolated, stateful, singleton environment with a stable name",
+	.help = "Sandbox is an isolated, stateful, singleton environment with a stable identity.",
 };
 
-const struct kind kind_sandbox_template = {
-	IN_GROUP(EXTENSIONS, "v1beta1"),
+static const struct kind sandbox_template = {
+	IN_GROUP(GROUP_EXTENSIONS, "v1beta1"),
 	NAMES("SandboxTemplate", "sandboxtemplates", "sandboxtemplate"),
 	.short_names = { "sandboxtemplate" },
 	.flags = KIND_NAMESPACED | KIND_GENERATION | KIND_CRD,
 	.type = &type_sandbox_template,
 	.columns = columns_plain,
-	.help = "What sandboxes of a pool look like",
+	.help = "SandboxTemplate is a reusable description of Sandboxes, from which pools and claims create them.",
 };
 
-const struct kind kind_sandbox_claim = {
-	IN_GROUP(EXTENSIONS, "v1beta1"),
+static const struct kind sandbox_claim = {
+	IN_GROUP(GROUP_EXTENSIONS, "v1beta1"),
 	NAMES("SandboxClaim", "sandboxclaims", "sandboxclaim"),
 	.short_names = { "sandboxclaim" },
 	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_GENERATION | KIND_CRD,
 	.type = &type_sandbox_claim,
 	.columns = columns_sandbox_claim,
-	.help = "A wish for a sandbox, warm from a pool when there is one",
+	.help = "SandboxClaim is a request for a Sandbox, served from a warm pool when one has a Sandbox ready.",
 };
 
-const struct kind kind_sandbox_warm_pool = {
-	IN_GROUP(EXTENSIONS, "v1beta1"),
+static const struct kind sandbox_warm_pool = {
+	IN_GROUP(GROUP_EXTENSIONS, "v1beta1"),
 	NAMES("SandboxWarmPool", "sandboxwarmpools", "sandboxwarmpool"),
 	.short_names = { "swp" },
 	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SCALE | KIND_GENERATION | KIND_CRD,
 	.type = &type_sandbox_warm_pool,
 	.columns = columns_sandbox_warm_pool,
-	.help = "Sandboxes that are ready before they are asked for",
+	.help = "SandboxWarmPool keeps a number of Sandboxes running so that claims need not wait for one to start.",
+};
+
+/* Discovery lists them in this order: a short name that two kinds share means the first. */
+const struct kind *const kinds_builtin[] = {
+	&namespace,
+	&pod,
+	&service,
+	&persistent_volume_claim,
+	&secret,
+	&config_map,
+	&service_account,
+	&event,
+	&node,
+	&endpoint_slice,
+	&network_policy,
+	&lease,
+	&events_event,
+	&sandbox,
+	&sandbox_v1alpha1,
+	&sandbox_template,
+	&sandbox_claim,
+	&sandbox_warm_pool,
+	NULL,
 };

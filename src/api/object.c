@@ -29,7 +29,7 @@ struct object *object_new(const struct kind *kind, struct json_doc *doc)
 	struct json *meta;
 
 	o->refs = 1;
-	o->kind = kind;
+	o->kind = kind_ref(kind);
 	o->doc = doc;
 	o->root = json_root(doc);
 	assert(json_is(o->root, JSON_OBJ));
@@ -54,6 +54,7 @@ void object_unref(struct object *o)
 		return;
 	bytes_unref(o->text);
 	json_doc_free(o->doc);
+	kind_unref(o->kind);
 	free(o);
 }
 

@@ -16,7 +16,7 @@ struct kind;
  */
 struct object {
 	_Atomic unsigned refs;
-	const struct kind *kind;
+	const struct kind *kind; /* a reference */
 	struct json_doc *doc;
 	struct json *root;
 	struct bytes *text;          /* encoded form, made once by object_text() */
@@ -24,7 +24,8 @@ struct object {
 	const char *ns, *name, *uid; /* in the tree; "" when absent */
 };
 
-/* Takes doc over; its root must be an object (assert). Nothing may change the tree afterwards. */
+/* Takes a reference to kind and takes doc over; its root must be an object (assert). Nothing may
+ * change the tree afterwards. */
 struct object *object_new(const struct kind *kind, struct json_doc *doc);
 struct object *object_ref(struct object *o);
 void object_unref(struct object *o);

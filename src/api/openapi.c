@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/openapi.h"
 
-#include "api/kind.h"
 #include "api/meta.h"
 #include "api/openapi_priv.h"
 #include "api/patch.h"
+#include "api/registry.h"
 #include "base/map.h"
 #include "base/str.h"
 
 /*
- * OpenAPI v3, one document a group and version: the paths of its kinds, and every type they reach.
- * kubectl reads from it what `explain` shows, how to merge lists, and whether the server validates.
+ * OpenAPI v3, one document per group and version: the paths of its kinds, and every type they
+ * reach. kubectl reads from it what `explain` shows, how to merge lists, and whether the server
+ * validates.
  */
 struct writer {
 	struct openapi_writer types; /* first: a writer is one of these */
+	const struct kinds *kinds;
 	struct json_doc *d;
 	struct json *paths, *schemas;
 	struct map *done;          /* component name → anything: written or waiting */
@@ -47,7 +49,7 @@ static void add_component(struct writer *w, const struct type *t)
 {
 	struct json *s = openapi_type(&w->types, t), *list;
 	size_t n;
-	const struct kind *const *all = kinds_all(&n);
+	const struct kind *const *all = kinds_all(w->kinds, &n);
 
 	for (size_t i = 0; i < n; i++) {
 		if (all[i]->type != t)
@@ -111,7 +113,7 @@ static struct json *ref_to(struct json_doc *d, const struct type *t)
 	return media;
 }
 
-/* Our own kinds are no subject of strategic merge: no client expects that of a custom resource. */
+/* Strategic merge patch is not offered for custom resources: no client expects it of them. */
 static struct json *body_of(struct json_doc *d, const struct operation *op, const struct kind *k)
 {
 	struct json *body = json_obj(d), *content = json_obj(d);
@@ -198,7 +200,7 @@ static void add_kind(struct writer *w, const struct kind *k)
 static void add_all(struct writer *w, const char *group, const char *version)
 {
 	size_t n;
-	const struct kind *const *all = kinds_all(&n);
+	const struct kind *const *all = kinds_all(w->kinds, &n);
 
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i]->group, group) && str_eq(all[i]->version, version))
@@ -207,12 +209,12 @@ static void add_all(struct writer *w, const char *group, const char *version)
 		add_component(w, w->queue[--w->n_queue]);
 }
 
-struct json_doc *openapi_v3(const char *group, const char *version)
+struct json_doc *openapi_v3(const struct kinds *ks, const char *group, const char *version)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *info = json_obj(d), *components = json_obj(d);
 	autoptr(map) done = map_new(NULL);
-	struct writer w = { .d = d, .done = done };
+	struct writer w = { .kinds = ks, .d = d, .done = done };
 
 	w.types = (struct openapi_writer){ .d = d, .seen = enqueue, .arg = &w };
 	json_set_root(d, root);
@@ -228,7 +230,8 @@ struct json_doc *openapi_v3(const char *group, const char *version)
 	return d;
 }
 
-static void add_to_index(struct json_doc *d, struct json *paths, const struct kind *k)
+static void add_to_index(const struct kinds *ks, struct json_doc *d, struct json *paths,
+			 const struct kind *k)
 {
 	autofree char *path = *k->group ? xasprintf("apis/%s/%s", k->group, k->version)
 					: xasprintf("api/%s", k->version);
@@ -238,7 +241,7 @@ static void add_to_index(struct json_doc *d, struct json *paths, const struct ki
 
 	if (json_get(paths, path))
 		return;
-	doc = openapi_v3(k->group, k->version);
+	doc = openapi_v3(ks, k->group, k->version);
 	name_hash_json(json_root(doc), hash);
 	entry = json_obj(d);
 	json_set(d, entry, "serverRelativeURL",
@@ -246,16 +249,16 @@ static void add_to_index(struct json_doc *d, struct json *paths, const struct ki
 	json_set(d, paths, path, entry);
 }
 
-struct json_doc *openapi_v3_index(void)
+struct json_doc *openapi_v3_index(const struct kinds *ks)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *paths = json_obj(d);
 	size_t n;
-	const struct kind *const *all = kinds_all(&n);
+	const struct kind *const *all = kinds_all(ks, &n);
 
 	json_set_root(d, root);
 	json_set(d, root, "paths", paths);
 	for (size_t i = 0; i < n; i++)
-		add_to_index(d, paths, all[i]);
+		add_to_index(ks, d, paths, all[i]);
 	return d;
 }

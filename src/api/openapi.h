@@ -4,16 +4,18 @@
 #include "json/json.h"
 
 struct kind;
+struct kinds;
 struct type;
 
 /*
- * Documents derived from the kind and schema tables.
+ * Documents derived from the registered kinds and their schemas. They say what is registered at the
+ * moment of the call.
  */
 /* OpenAPI v3 for one group and version: paths and components.schemas, with
  * x-kubernetes-group-version-kind. */
-struct json_doc *openapi_v3(const char *group, const char *version);
+struct json_doc *openapi_v3(const struct kinds *ks, const char *group, const char *version);
 /* {"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=..."}}} */
-struct json_doc *openapi_v3_index(void);
+struct json_doc *openapi_v3_index(const struct kinds *ks);
 /* A structural schema as a CRD carries it, in d. */
 struct json *openapi_structural(struct json_doc *d, const struct type *t);
 /* apiextensions.k8s.io/v1 CustomResourceDefinition of one of our kinds (KIND_CRD, storage versions

@@ -7,32 +7,18 @@
 
 /* Our kinds as CustomResourceDefinitions, for a cluster whose own API server serves them. */
 
-static void add_rule(struct json_doc *d, struct json *schema, const char *rule, const char *message)
+static void add_rules(struct json_doc *d, struct json *schema, const struct kind_rule *rules)
 {
-	struct json *r = json_obj(d);
+	for (const struct kind_rule *rule = rules; rule && rule->rule; rule++) {
+		struct json *at = *rule->at ? json_at_path(schema, rule->at) : schema;
+		struct json *r = json_obj(d);
 
-	json_set_str(d, r, "rule", rule);
-	json_set_str(d, r, "message", message);
-	if (strstr(rule, "oldSelf.hasValue()"))
-		json_set_bool(d, r, "optionalOldSelf", true); /* the rule holds on create too */
-	json_push(d, json_need_arr(d, schema, "x-kubernetes-validations"), r);
-}
-
-/* The rules of validate_sandbox(), in the cluster's language. */
-static void add_sandbox_rules(struct json_doc *d, struct json *schema)
-{
-	struct json *spec = json_at_path(schema, "properties.spec");
-
-	add_rule(d, spec,
-		 "has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && "
-		 "(!has(self.volumeClaimTemplates) || self.volumeClaimTemplates == "
-		 "oldSelf.volumeClaimTemplates)",
-		 "volumeClaimTemplates is immutable");
-	add_rule(d, schema,
-		 "!has(self.spec.service) || !self.spec.service || size(self.metadata.name) <= 63 "
-		 "|| (oldSelf.hasValue() && has(oldSelf.value().spec.service) && "
-		 "oldSelf.value().spec.service)",
-		 "metadata.name must be no more than 63 characters when spec.service is true");
+		json_set_str(d, r, "rule", rule->rule);
+		json_set_str(d, r, "message", rule->message);
+		if (rule->on_create)
+			json_set_bool(d, r, "optionalOldSelf", true);
+		json_push(d, json_need_arr(d, at, "x-kubernetes-validations"), r);
+	}
 }
 
 static struct json *subresources_of(struct json_doc *d, const struct kind *k)
@@ -73,8 +59,7 @@ static struct json *version_of(struct json_doc *d, const struct kind *k)
 	struct json *v = json_obj(d), *schema = openapi_structural(d, k->type);
 
 	json_set_str(d, schema, "description", k->help);
-	if (k == &kind_sandbox)
-		add_sandbox_rules(d, schema);
+	add_rules(d, schema, k->rules);
 	json_set_str(d, v, "name", k->version);
 	json_set_bool(d, v, "served", true);
 	json_set_bool(d, v, "storage", true);

@@ -451,3 +451,11 @@ const char *selector_key(const struct selector *s, size_t i)
 {
 	return s && i < s->n ? s->list[i].key : NULL;
 }
+
+void selector_set_key(struct selector *s, size_t i, const char *key)
+{
+	char *copy = xstrdup(key); /* it may be the key itself */
+
+	free(s->list[i].key);
+	s->list[i].key = copy;
+}

@@ -28,3 +28,5 @@ bool selector_matches_fields(const struct selector *s, const struct json *obj);
 const char *selector_wants(const struct selector *s, const char *key);
 /* The key of the i-th requirement, NULL at the end: a server refuses fields it does not index. */
 const char *selector_key(const struct selector *s, size_t i);
+/* Looks for it elsewhere from now on: where stored objects have the field. */
+void selector_set_key(struct selector *s, size_t i, const char *key);

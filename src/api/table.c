@@ -5,8 +5,8 @@
 #include "api/kind.h"
 #include "base/str.h"
 
-/* Tables: one column definition a column, one row an object. NAME comes first unless the kind
- * places it itself. */
+/* A Table has one definition per column and one row per object. NAME comes first unless the kind
+ * places it elsewhere. */
 
 static bool names_itself(const struct kind *k)
 {

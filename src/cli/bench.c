@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "api/registry.h"
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/random.h"
@@ -198,6 +199,19 @@ static bool any_failed(const struct bench *b)
 	return false;
 }
 
+static void find_kinds(struct bench *b)
+{
+	b->registry = kinds_new();
+	b->kinds.namespace = kinds_need(b->registry, "v1", "Namespace");
+	b->kinds.sandbox = kinds_need(b->registry, "agents.x-k8s.io/v1beta1", "Sandbox");
+	b->kinds.template =
+		kinds_need(b->registry, "extensions.agents.x-k8s.io/v1beta1", "SandboxTemplate");
+	b->kinds.claim =
+		kinds_need(b->registry, "extensions.agents.x-k8s.io/v1beta1", "SandboxClaim");
+	b->kinds.pool =
+		kinds_need(b->registry, "extensions.agents.x-k8s.io/v1beta1", "SandboxWarmPool");
+}
+
 static struct err *run_all(struct bench *b, bool claims)
 {
 	char suffix[6];
@@ -211,7 +225,8 @@ static struct err *run_all(struct bench *b, bool claims)
 	}
 	if (e || !claims)
 		return e;
-	e = cli_connect(b->loop, settings_text(b->settings, "kubeconfig"), &b->client);
+	find_kinds(b);
+	e = cli_connect(b->loop, settings_text(b->settings, "kubeconfig"), b->registry, &b->client);
 	if (e)
 		return e;
 	random_suffix(suffix, 5);
@@ -230,6 +245,7 @@ static void bench_done(struct bench *b)
 	client_watch_free(b->sandboxes);
 	client_watch_free(b->pools);
 	client_free(b->client);
+	kinds_free(b->registry);
 	for (size_t i = 0; i < b->n_results; i++)
 		samples_done(&b->results[i]);
 	map_free(b->waits);

@@ -21,6 +21,7 @@
 
 /* An object that was posted and is waited for. */
 struct wait {
+	struct client_write write;
 	double begin, end;
 	bool ready, failed;
 	char *sandbox; /* a claim's */
@@ -28,8 +29,11 @@ struct wait {
 
 static void wait_free(void *p)
 {
-	free(((struct wait *)p)->sandbox);
-	free(p);
+	struct wait *w = p;
+
+	client_cancel(&w->write);
+	free(w->sandbox);
+	free(w);
 }
 
 static double now_us(void)
@@ -66,13 +70,14 @@ static const struct client_watch_events pool_events = { .changed = on_pool };
 
 /* The end of a request that is only waited for. */
 struct call {
+	struct client_write write;
 	bool done;
 	struct err *e;
 };
 
-static void call_done(void *arg, struct err *e, struct object *obj unused)
+static void call_done(struct client_write *w, struct err *e, struct object *obj unused)
 {
-	struct call *c = arg;
+	struct call *c = container_of(w, struct call, write);
 
 	c->e = e;
 	c->done = true;
@@ -81,22 +86,26 @@ static void call_done(void *arg, struct err *e, struct object *obj unused)
 static struct err *create(struct bench *b, const struct kind *k, const char *ns, const char *text)
 {
 	struct json_doc *doc = NULL;
-	struct call call = { 0 };
+	struct call call = { .write.done = call_done };
 	struct err *e = json_parse(text, strlen(text), NULL, &doc);
 
 	assert(!e);
-	client_create(b->client, k, ns, doc, call_done, &call);
-	if (!bench_until(b, &call.done, READY_MS))
+	client_create(b->client, &(struct client_ref){ .kind = k, .ns = ns }, doc, &call.write);
+	(void)bench_until(b, &call.done, READY_MS);
+	client_cancel(&call.write);
+	if (!call.done)
 		return err_new(ERR_TIMEOUT, "create a %s", k->kind);
 	return err_wrap(call.e, "create a %s", k->kind);
 }
 
 static void remove_object(struct bench *b, const struct kind *k, const char *ns, const char *name)
 {
-	struct call call = { 0 };
+	struct call call = { .write.done = call_done };
 
-	client_delete(b->client, k, ns, name, NULL, call_done, &call);
+	client_delete(b->client, &(struct client_ref){ .kind = k, .ns = ns, .name = name }, NULL,
+		      &call.write);
 	(void)bench_until(b, &call.done, READY_MS); /* leftovers end with the namespace */
+	client_cancel(&call.write);
 	err_free(call.e);
 }
 
@@ -124,28 +133,28 @@ static struct err *prepare(struct bench *b)
 	autofree char *pool = xasprintf(
 		"{\"metadata\":{\"name\":\"bench\"},\"spec\":{\"replicas\":%u,\"sandboxTemplateRef\":{\"name\":\"bench\"}}}",
 		b->pool_size);
-	struct err *e = create(b, &kind_namespace, NULL, ns);
+	struct err *e = create(b, b->kinds.namespace, NULL, ns);
 
 	if (e)
 		return e;
-	b->claims = client_watch(b->client,
-				 &(struct client_watch_spec){ &kind_sandbox_claim, b->ns, NULL },
-				 &object_events, b);
-	b->sandboxes =
-		client_watch(b->client, &(struct client_watch_spec){ &kind_sandbox, b->ns, NULL },
+	b->claims =
+		client_watch(b->client, &(struct client_watch_spec){ b->kinds.claim, b->ns, NULL },
 			     &object_events, b);
-	b->pools = client_watch(b->client,
-				&(struct client_watch_spec){ &kind_sandbox_warm_pool, b->ns, NULL },
-				&pool_events, b);
-	e = create(b, &kind_sandbox_template, b->ns, template);
+	b->sandboxes = client_watch(b->client,
+				    &(struct client_watch_spec){ b->kinds.sandbox, b->ns, NULL },
+				    &object_events, b);
+	b->pools =
+		client_watch(b->client, &(struct client_watch_spec){ b->kinds.pool, b->ns, NULL },
+			     &pool_events, b);
+	e = create(b, b->kinds.template, b->ns, template);
 	if (!e)
-		e = create(b, &kind_sandbox_warm_pool, b->ns, pool);
+		e = create(b, b->kinds.pool, b->ns, pool);
 	return e ? e : wait_pool(b, b->pool_size);
 }
 
-static void posted(void *arg, struct err *e, struct object *obj unused)
+static void posted(struct client_write *write, struct err *e, struct object *obj unused)
 {
-	struct wait *w = arg;
+	struct wait *w = container_of(write, struct wait, write);
 
 	if (e) {
 		log_warn("create refused", KV("err", e));
@@ -162,7 +171,7 @@ static struct wait *post(struct bench *b, const struct kind *k, const char *name
 	struct json_doc *doc = NULL;
 	struct err *e;
 
-	if (k == &kind_sandbox_claim)
+	if (k == b->kinds.claim)
 		text = xasprintf(
 			"{\"apiVersion\":\"%s\",\"kind\":\"%s\",\"metadata\":{\"name\":\"%s\"},"
 			"\"spec\":{\"warmPoolRef\":{\"name\":\"bench\"}}}",
@@ -176,7 +185,8 @@ static struct wait *post(struct bench *b, const struct kind *k, const char *name
 	assert(!e);
 	map_put(b->waits, name, w);
 	w->begin = now_us();
-	client_create(b->client, k, b->ns, doc, posted, w);
+	w->write.done = posted;
+	client_create(b->client, &(struct client_ref){ .kind = k, .ns = b->ns }, doc, &w->write);
 	return w;
 }
 
@@ -214,7 +224,7 @@ static void burst(struct bench *b, struct samples *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		autofree char *name = xasprintf("%s-%zu", s->name, i);
 
-		waits[i] = post(b, &kind_sandbox_claim, name);
+		waits[i] = post(b, b->kinds.claim, name);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (await(b, waits[i])) {
@@ -228,7 +238,7 @@ static void burst(struct bench *b, struct samples *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		autofree char *name = xasprintf("%s-%zu", s->name, i);
 
-		remove_object(b, &kind_sandbox_claim, b->ns, name);
+		remove_object(b, b->kinds.claim, b->ns, name);
 		(void)map_del(b->waits, name);
 	}
 	free(waits);
@@ -302,7 +312,7 @@ static bool run_command(struct bench *b, struct http_pool *pool, const char *san
 
 static void commands(struct bench *b, struct http_pool *pool, struct samples *s, size_t n)
 {
-	struct wait *w = post(b, &kind_sandbox_claim, "commands");
+	struct wait *w = post(b, b->kinds.claim, "commands");
 
 	for (size_t i = 0; await(b, w) && i < n; i++) {
 		double begin = now_us();
@@ -312,7 +322,7 @@ static void commands(struct bench *b, struct http_pool *pool, struct samples *s,
 		else
 			s->n_failed++;
 	}
-	remove_object(b, &kind_sandbox_claim, b->ns, "commands");
+	remove_object(b, b->kinds.claim, b->ns, "commands");
 	(void)map_del(b->waits, "commands");
 }
 
@@ -320,13 +330,13 @@ static void first_output(struct bench *b, struct http_pool *pool, struct samples
 {
 	for (size_t i = 0; i < n; i++) {
 		autofree char *name = xasprintf("first-%zu", i);
-		struct wait *w = post(b, &kind_sandbox_claim, name);
+		struct wait *w = post(b, b->kinds.claim, name);
 
 		if (await(b, w) && run_command(b, pool, w->sandbox))
 			samples_add(s, now_us() - w->begin);
 		else
 			s->n_failed++;
-		remove_object(b, &kind_sandbox_claim, b->ns, name);
+		remove_object(b, b->kinds.claim, b->ns, name);
 		(void)map_del(b->waits, name);
 	}
 }
@@ -346,7 +356,7 @@ struct err *bench_scenarios(struct bench *b)
 		   bench_result(b, "claim",
 				"warm claim, POST to Ready event, one client, pool refilling",
 				"tls+fdatasync"),
-		   &kind_sandbox_claim, n);
+		   b->kinds.claim, n);
 	e = wait_pool(b, b->pool_size);
 	if (e)
 		return e;
@@ -356,7 +366,7 @@ struct err *bench_scenarios(struct bench *b)
 		   bench_result(b, "cold",
 				"Sandbox without a pool, POST to Ready event, one client",
 				"launch"),
-		   &kind_sandbox, n);
+		   b->kinds.sandbox, n);
 	if (*b->router) {
 		e = wait_pool(b, b->pool_size);
 		if (e)
@@ -372,6 +382,6 @@ struct err *bench_scenarios(struct bench *b)
 					  "warm claim and the answer of its first command", NULL),
 			     n);
 	}
-	remove_object(b, &kind_namespace, NULL, b->ns);
+	remove_object(b, b->kinds.namespace, NULL, b->ns);
 	return NULL;
 }

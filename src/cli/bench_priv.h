@@ -6,6 +6,8 @@
 #include "json/json.h"
 
 struct client;
+struct kind;
+struct kinds;
 struct loop;
 struct map;
 struct settings;
@@ -32,6 +34,10 @@ void samples_done(struct samples *s);
 struct bench {
 	const struct settings *settings;
 	struct loop *loop;
+	struct kinds *registry;
+	struct {
+		const struct kind *namespace, *sandbox, *template, *claim, *pool;
+	} kinds;
 	struct client *client;
 	char *ns;
 	char *router;

@@ -148,7 +148,8 @@ struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **
 	return NULL;
 }
 
-struct err *cli_connect(struct loop *l, const char *kubeconfig, struct client **ret)
+struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
+			struct client **ret)
 {
 	autoptr(json_doc) doc = NULL;
 	autofree char *path = NULL;
@@ -163,7 +164,7 @@ struct err *cli_connect(struct loop *l, const char *kubeconfig, struct client **
 		*slash = '\0';
 	e = kubeconfig_read(json_root(doc), slash ? path : ".", &k);
 	if (!e)
-		e = client_http_new(l, &k, "cay/" CAY_VERSION, ret);
+		e = client_http_new(l, &k, "cay/" CAY_VERSION, kinds, ret);
 	kubeconfig_done(&k);
 	return e;
 }

@@ -10,6 +10,7 @@
 
 struct buf;
 struct client;
+struct kinds;
 struct loop;
 
 /*
@@ -65,7 +66,8 @@ extern struct cli_node_ops cli_node;
  */
 must_use struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **ret_path);
 /* A client for that kubeconfig on the loop. */
-must_use struct err *cli_connect(struct loop *l, const char *kubeconfig, struct client **ret);
+must_use struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
+				 struct client **ret);
 
 extern const struct setting bench_settings[], census_settings[], image_settings[],
 	manifests_settings[], version_settings[];

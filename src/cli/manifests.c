@@ -4,8 +4,8 @@
  * CRDs from the schema tables, a namespace, a service account and the least rights that the
  * controllers use.
  */
-#include "api/kind.h"
 #include "api/openapi.h"
+#include "api/registry.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -107,8 +107,9 @@ static void add_rbac(struct json_doc *d, struct json *list, const char *ns)
 
 static void add_crds(struct json_doc *d, struct json *list)
 {
+	autoptr(kinds) ks = kinds_new();
 	size_t n;
-	const struct kind *const *kinds = kinds_all(&n);
+	const struct kind *const *kinds = kinds_all(ks, &n);
 
 	for (size_t i = 0; i < n; i++) {
 		if (!(kinds[i]->flags & KIND_CRD) || kinds[i]->storage)

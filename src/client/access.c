@@ -5,14 +5,14 @@
 #include "base/log.h"
 
 /*
- * Every way into a Pod passes session_open() on its way in and session_close() on its way out: the
+ * Every way into a Pod goes through session_open() at its start and session_close() at its end: the
  * first decides and records the start, the second records the end. The session handed to the caller
- * wraps the implementation's, so that neither can be passed by.
+ * wraps the implementation's, so that neither can be bypassed.
  */
 struct access {
 	const struct access_ops *ops;
 	void *ctx;
-	access_policy decide; /* NULL: everyone may */
+	access_policy decide; /* NULL: everyone is let in */
 	void *decide_arg;
 };
 
@@ -55,8 +55,9 @@ static void session_free(struct access_session *s)
 }
 
 /*
- * The one record of an end; result is "ended", "killed", "failed", "refused" or "canceled". At info
- * although this is no role: whoever goes in, by whatever role, is to be found in the log.
+ * The one record of an end; result is "ended", "killed", "failed", "refused" or "canceled".
+ * Logged at info although this is not a role folder: every access must be found in the log,
+ * whichever role it came through.
  */
 static void session_close(struct access_session *s, const char *result, const struct err *e,
 			  int code)
@@ -170,16 +171,16 @@ struct err *access_logs(struct access *a, const struct access_log_spec *spec,
 	return session_begun(s, a->ops->logs(a->ctx, spec, &session_events, s, &s->inner), ret);
 }
 
-struct err *access_dial(struct access *a, const struct access_target *to, uint16_t port,
+struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 			const struct access_events *ev, void *arg, struct access_session **ret)
 {
 	struct access_session *s = NULL;
-	struct err *e = session_open(a, "dial", to, &s);
+	struct err *e = session_open(a, "dial", &spec->to, &s);
 
 	if (e)
 		return e;
 	session_tell(s, ev, arg);
-	return session_begun(s, a->ops->dial(a->ctx, to, port, &session_events, s, &s->inner), ret);
+	return session_begun(s, a->ops->dial(a->ctx, spec, &session_events, s, &s->inner), ret);
 }
 
 void access_write(struct access_session *s, const void *p, size_t len)

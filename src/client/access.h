@@ -9,8 +9,8 @@
 
 /*
  * The ways into a Pod: run a program, read the log, reach a port. The node implements them (in one
- * process); the server offers them to API clients. Every way passes access_exec(), access_logs() or
- * access_dial(), so that one place can decide and one place record who went in.
+ * process); the server offers them to API clients. Every way goes through access_exec(),
+ * access_logs() or access_dial(), so that one place can decide and record who goes in.
  */
 struct access;
 struct access_session;
@@ -21,11 +21,11 @@ struct access_target {
 };
 
 struct access_events {
-	/* fd 1 or 2. Answering is free; to slow it down call access_pause(). */
+	/* fd 1 or 2. To slow it down call access_pause(). */
 	void (*output)(void *arg, int fd, const char *data, size_t len);
 	void (*drained)(void *arg); /* input may go on after access_full(); may be NULL */
-	/* The end. e: it could not start or was torn (borrowed). Otherwise code and signal of the
-	 * process. The session is freed after. */
+	/* The end. e (borrowed): it could not start or was cut off. Otherwise code and signal are
+	 * those of the process. The session is freed afterwards. */
 	void (*ended)(void *arg, const struct err *e, int code, int signal);
 };
 
@@ -34,6 +34,10 @@ struct access_exec_spec {
 	const char *const *argv; /* NULL-terminated */
 	bool stdin_open, tty;
 	uint16_t cols, rows;
+};
+struct access_dial_spec {
+	struct access_target to;
+	uint16_t port;
 };
 struct access_log_spec {
 	struct access_target to;
@@ -48,7 +52,7 @@ struct access_ops {
 			    const struct access_events *ev, void *arg, void **ret);
 	struct err *(*logs)(void *ctx, const struct access_log_spec *spec,
 			    const struct access_events *ev, void *arg, void **ret);
-	struct err *(*dial)(void *ctx, const struct access_target *to, uint16_t port,
+	struct err *(*dial)(void *ctx, const struct access_dial_spec *spec,
 			    const struct access_events *ev, void *arg, void **ret);
 	void (*write)(void *session, const void *p, size_t len);
 	bool (*full)(void *session);
@@ -62,20 +66,21 @@ void access_free(struct access *a);
 AUTOPTR(access)
 /*
  * Who may go in: asked once for each exec, logs and dial, before anything is started. way is
- * "exec", "logs" or "dial". An error refuses and is what the caller gets. NULL decide: everyone.
+ * "exec", "logs" or "dial". An error refuses and is passed to the caller. NULL decide: everyone
+ * is let in.
  */
 typedef struct err *(*access_policy)(void *arg, const char *way, const struct access_target *to);
 void access_set_policy(struct access *a, access_policy decide, void *arg);
 
-/* Errors here: ERR_NOT_FOUND no such pod or container, ERR_INVALID, ERR_UNAVAILABLE not running.
- * Callbacks come from the loop, never from inside. */
+/* ERR_NOT_FOUND: no such Pod or container; ERR_INVALID; ERR_UNAVAILABLE: it is not running.
+ * Callbacks are called from the loop, never from within these. */
 must_use struct err *access_exec(struct access *a, const struct access_exec_spec *spec,
 				 const struct access_events *ev, void *arg,
 				 struct access_session **ret);
 must_use struct err *access_logs(struct access *a, const struct access_log_spec *spec,
 				 const struct access_events *ev, void *arg,
 				 struct access_session **ret);
-must_use struct err *access_dial(struct access *a, const struct access_target *to, uint16_t port,
+must_use struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 				 const struct access_events *ev, void *arg,
 				 struct access_session **ret);
 void access_write(struct access_session *s, const void *p, size_t len);

@@ -5,21 +5,21 @@
 #include "client/http_priv.h"
 
 /*
- * News of an object come on two ways, the watch and the answers to our own writes, and neither
- * waits for the other. Revisions tell which is newer, so old news are dropped whichever way they
- * come. A delete has no revision to compare: the uid is remembered ("buried") until the watch tells
- * of its end, for a uid never comes back.
+ * News of an object arrives in two ways, through the watch and in the answers to our own writes,
+ * and neither waits for the other. Revisions tell which is newer, so old news is dropped whichever
+ * way it comes. A delete has no revision to compare: its uid is remembered ("buried") until the
+ * watch reports the deletion, since a uid never comes back.
  *
- *   objects: "ns/name" → entry        graves: uid → usec, when it was buried
+ *   objects: "ns/name" → entry        graves: uid → usec, the time of burial
  */
 enum {
 	MAX_GRAVES = 65536,
 };
-static const usec grave_us = 15 * 60 * 1000000ll; /* longer than any watch lags */
+static const usec grave_us = 15 * 60 * 1000000ll; /* no watch lags that far behind */
 
 struct entry {
 	struct object *o;
-	unsigned round; /* of the list that last had it, 0: none */
+	unsigned round; /* of the last list that contained it, 0: none */
 };
 
 struct cache {
@@ -128,7 +128,7 @@ static void put(struct cache *c, struct object *o, unsigned round)
 		add(c, o, round);
 		return;
 	}
-	if (!str_eq(en->o->uid, o->uid)) { /* another one of that name: the old one ended unseen */
+	if (!str_eq(en->o->uid, o->uid)) { /* a new object of that name: the old one ended unseen */
 		drop(c, en->o);
 		add(c, o, round);
 		return;
@@ -178,7 +178,7 @@ void cache_bury(struct cache *c, const char *ns, const char *name, const char *u
 	usec *when;
 
 	if (!en || (!str_empty(uid) && !str_eq(en->o->uid, uid)))
-		return; /* the watch was faster, or another one has its name */
+		return; /* the watch was faster, or a new object has its name */
 	if (map_len(c->graves) >= MAX_GRAVES)
 		forget_old_graves(c);
 	if (map_len(c->graves) < MAX_GRAVES) {

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/client.h"
 
+#include <assert.h>
+
+#include "base/log.h"
+
 /*
  * The client is a thin dispatch: a transport's functions and what they work on. All behaviour is in
- * the transports (server/ in one process, http.c over HTTPS).
+ * the transports (server/ in one process, http.c over HTTPS), apart from the link between a request
+ * and whoever waits for its end. That link is a list of at most one element: either side can go
+ * first, and neither has to look for the other.
  */
 struct client {
 	const struct client_ops *ops;
 	void *ctx;
+	struct kinds *kinds;
 };
 
 struct client_watch {
@@ -15,12 +22,13 @@ struct client_watch {
 	void *watch; /* the transport's */
 };
 
-struct client *client_new(const struct client_ops *ops, void *ctx)
+struct client *client_new(const struct client_ops *ops, void *ctx, struct kinds *kinds)
 {
 	struct client *c = xnew(struct client);
 
 	c->ops = ops;
 	c->ctx = ctx;
+	c->kinds = kinds;
 	return c;
 }
 
@@ -31,6 +39,11 @@ void client_free(struct client *c)
 	if (c->ops->free)
 		c->ops->free(c->ctx);
 	free(c);
+}
+
+struct kinds *client_kinds(struct client *c)
+{
+	return c->kinds;
 }
 
 void *client_transport(struct client *c, const struct client_ops *ops)
@@ -67,40 +80,75 @@ void client_watch_free(struct client_watch *w)
 	free(w);
 }
 
-void client_fetch(struct client *c, const struct kind *k, const char *ns, const char *name,
-		  client_done done, void *arg)
+void client_fetch(struct client *c, const struct client_ref *of, struct client_write *w)
 {
-	c->ops->fetch(c->ctx, k, ns, name, done, arg);
+	c->ops->fetch(c->ctx, of, w);
 }
 
-void client_create(struct client *c, const struct kind *k, const char *ns, struct json_doc *obj,
-		   client_done done, void *arg)
+void client_create(struct client *c, const struct client_ref *to, struct json_doc *obj,
+		   struct client_write *w)
 {
-	c->ops->create(c->ctx, k, ns, obj, done, arg);
+	c->ops->create(c->ctx, to, obj, w);
 }
 
-void client_update(struct client *c, const struct kind *k, struct json_doc *obj, const char *sub,
-		   client_done done, void *arg)
+void client_update(struct client *c, const struct client_ref *to, struct json_doc *obj,
+		   struct client_write *w)
 {
-	c->ops->update(c->ctx, k, obj, sub, done, arg);
+	c->ops->update(c->ctx, to, obj, w);
 }
 
-void client_patch(struct client *c, const struct kind *k, const char *ns, const char *name,
-		  const char *sub, enum patch_type how, struct json_doc *patch, client_done done,
-		  void *arg)
+void client_patch(struct client *c, const struct client_ref *to, enum patch_type how,
+		  struct json_doc *patch, struct client_write *w)
 {
-	c->ops->patch(c->ctx, k, ns, name, sub, how, patch, done, arg);
+	c->ops->patch(c->ctx, to, how, patch, w);
 }
 
-void client_delete(struct client *c, const struct kind *k, const char *ns, const char *name,
-		   const struct client_delete_spec *spec, client_done done, void *arg)
+void client_delete(struct client *c, const struct client_ref *to,
+		   const struct client_delete_spec *spec, struct client_write *w)
 {
 	static const struct client_delete_spec defaults = { .grace_s = -1 };
 
-	c->ops->delete_(c->ctx, k, ns, name, spec ? spec : &defaults, done, arg);
+	c->ops->delete_(c->ctx, to, spec ? spec : &defaults, w);
 }
 
-void client_sync(struct client *c, void (*fn)(void *arg), void *arg)
+void client_sync(struct client *c, struct client_write *w)
 {
-	c->ops->sync(c->ctx, fn, arg);
+	c->ops->sync(c->ctx, w);
+}
+
+void client_cancel(struct client_write *w)
+{
+	if (w->on.next) /* NULL: it was never started */
+		list_del(&w->on);
+}
+
+void client_waiter_init(struct client_waiter *at, struct client_write *w)
+{
+	list_init(&at->writes);
+	if (!w)
+		return;
+	assert(w->done);
+	assert(!w->on.next || list_empty(&w->on)); /* one call at a time */
+	list_add_tail(&at->writes, &w->on);
+}
+
+void client_waiter_end(struct client_waiter *at, struct err *e, struct object *obj)
+{
+	struct client_write *w;
+
+	if (list_empty(&at->writes)) {
+		if (e)
+			log_debug("request has an error that nobody waits for, dropping it",
+				  KV("err", e));
+		err_free(e);
+		return;
+	}
+	w = list_first(&at->writes, struct client_write, on);
+	list_del(&w->on);
+	w->done(w, e, obj);
+}
+
+void client_waiter_done(struct client_waiter *at)
+{
+	list_del(at->writes.next); /* with nobody there, this is the list itself */
 }

@@ -8,23 +8,48 @@
 #include "api/object.h"
 #include "api/patch.h"
 #include "base/err.h"
+#include "base/list.h"
 
+struct kinds;
 struct loop;
 
 /*
  * How controllers, node and router reach objects: the same calls whether the objects are in this
- * process's store or behind a kube-apiserver's HTTPS. One loop's thread.
+ * process's store or behind a kube-apiserver's HTTPS. A client belongs to one loop and its thread.
  *
  * Reads come from a cache that follows a watch: the store itself in one process, an informer over
- * HTTP. A kind must be watched before it can be read. Writes end in done(), which may come before
- * the call returns (in process it always does). Over HTTP the cache already holds the outcome of a
- * write when its done() is called, so a pass that is woken by done() sees its own writes.
+ * HTTP. A kind must be watched before it can be read. By the time a write's done() is called, the
+ * cache holds its outcome, so a pass that done() wakes up sees its own writes.
  */
 struct client;
 
-/* e (NULL: fine) becomes the callee's; obj is borrowed and NULL on error (and for a delete that
- * left nothing). */
-typedef void (*client_done)(void *arg, struct err *e, struct object *obj);
+/* Which object; for a create, in which namespace. */
+struct client_ref {
+	const struct kind *kind;
+	const char *ns, *name; /* ns is NULL or "" for kinds without namespaces */
+	const char *sub;       /* NULL or "status" */
+};
+
+/*
+ * A write, fetch or sync under way, embedded in whoever waits for its end. Everything but done is
+ * zero before the first use. It stays in place until done() has been called or client_cancel() has;
+ * after that, and from within done(), it may be freed or used for the next call.
+ *
+ * done() may be called before the call that started it returns; in process it always is, except for
+ * a sync. e (NULL: it worked) becomes done()'s own; obj is borrowed, and NULL on error, after a
+ * sync, and after a delete that left nothing.
+ *
+ * Wherever a struct client_write is expected, NULL means that nobody waits. An error that nobody
+ * waits for, because of that or after a cancel, is logged at debug and dropped.
+ */
+struct client_write {
+	void (*done)(struct client_write *w, struct err *e, struct object *obj);
+	struct list on; /* client/'s own: of the waiter of a request under way */
+};
+
+/* done() will not be called; the write itself may still take effect. Fine when nothing is under way
+ * and after client_free(). */
+void client_cancel(struct client_write *w);
 
 struct client_watch_spec {
 	const struct kind *kind;
@@ -33,12 +58,13 @@ struct client_watch_spec {
 };
 struct client_watch_events {
 	/*
-	 * was NULL: new; now NULL: deleted (was is the last state). Comes from within the write in
-	 * one process, so it may only note the change and queue a key: no writes from here.
+	 * was NULL: new; now NULL: deleted (was is the last state). In process this is called from
+	 * within the write, so it may only note the change and queue a key: no writes from here.
 	 */
 	void (*changed)(void *arg, struct object *was, struct object *now);
-	void (*synced)(void *arg); /* all that existed was told; may be NULL; may come from within
-				      client_watch() */
+	/* Everything that existed has been told. May be NULL; may be called from within
+	 * client_watch(). */
+	void (*synced)(void *arg);
 };
 
 struct client_delete_spec {
@@ -48,6 +74,8 @@ struct client_delete_spec {
 	int64_t grace_s;         /* < 0: default */
 };
 
+/* A transport. Each function has the contract of the client_ function of its name; delete_ always
+ * gets a spec. */
 struct client_ops {
 	struct object *(*get)(void *ctx, const struct kind *k, const char *ns, const char *name);
 	void (*each)(void *ctx, const struct kind *k, const char *ns,
@@ -55,30 +83,42 @@ struct client_ops {
 	void *(*watch)(void *ctx, const struct client_watch_spec *spec,
 		       const struct client_watch_events *ev, void *arg);
 	void (*watch_free)(void *ctx, void *watch);
-	void (*fetch)(void *ctx, const struct kind *k, const char *ns, const char *name,
-		      client_done done, void *arg);
-	void (*create)(void *ctx, const struct kind *k, const char *ns, struct json_doc *obj,
-		       client_done done, void *arg);
-	void (*update)(void *ctx, const struct kind *k, struct json_doc *obj, const char *sub,
-		       client_done done, void *arg);
-	void (*patch)(void *ctx, const struct kind *k, const char *ns, const char *name,
-		      const char *sub, enum patch_type how, struct json_doc *patch,
-		      client_done done, void *arg);
-	void (*delete_)(void *ctx, const struct kind *k, const char *ns, const char *name,
-			const struct client_delete_spec *spec, client_done done, void *arg);
-	void (*sync)(void *ctx, void (*fn)(void *arg), void *arg);
-	void (*free)(void *ctx);
+	void (*fetch)(void *ctx, const struct client_ref *of, struct client_write *w);
+	void (*create)(void *ctx, const struct client_ref *to, struct json_doc *obj,
+		       struct client_write *w);
+	void (*update)(void *ctx, const struct client_ref *to, struct json_doc *obj,
+		       struct client_write *w);
+	void (*patch)(void *ctx, const struct client_ref *to, enum patch_type how,
+		      struct json_doc *patch, struct client_write *w);
+	void (*delete_)(void *ctx, const struct client_ref *to,
+			const struct client_delete_spec *spec, struct client_write *w);
+	void (*sync)(void *ctx, struct client_write *w);
+	void (*free)(void *ctx); /* ends every waiter that is left with client_waiter_done() */
 };
-struct client *client_new(const struct client_ops *ops, void *ctx);
-/* Not from its own callbacks. Over HTTP, writes still under way end without done(). */
+struct client *client_new(const struct client_ops *ops, void *ctx, struct kinds *kinds);
+/* Not from its own callbacks. Writes that are still under way end without done(). */
 void client_free(struct client *c);
 AUTOPTR(client)
+/* The registry that the client's kinds come from; it outlives the client. */
+struct kinds *client_kinds(struct client *c);
 /* For a transport's own extras: ctx when the client runs over these ops, else NULL. */
 void *client_transport(struct client *c, const struct client_ops *ops);
 
-/* From the cache: a new reference, or NULL. ns is NULL or "" for kinds without one. */
+/*
+ * For transports: who waits for the end of a request. Each request under way has one, from before
+ * it has any effect; it does not move. client_cancel() needs no help from the transport.
+ */
+struct client_waiter {
+	struct list writes; /* client_write.on: one, or none when nobody waits (any more) */
+};
+void client_waiter_init(struct client_waiter *at, struct client_write *w);
+/* Calls done(), which may free anything of its own. e is taken over, obj is borrowed. */
+void client_waiter_end(struct client_waiter *at, struct err *e, struct object *obj);
+void client_waiter_done(struct client_waiter *at); /* ends it without done() */
+
+/* From the cache: a new reference, or NULL. ns is NULL or "" for kinds without namespaces. */
 struct object *client_get(struct client *c, const struct kind *k, const char *ns, const char *name);
-/* Every cached object of the kind (in ns unless NULL), borrowed, until fn answers false. No writes
+/* Every cached object of the kind (in ns unless NULL), borrowed, until fn returns false. No writes
  * from fn. */
 void client_each(struct client *c, const struct kind *k, const char *ns,
 		 bool (*fn)(void *arg, struct object *o), void *arg);
@@ -89,23 +129,20 @@ struct client_watch *client_watch(struct client *c, const struct client_watch_sp
 void client_watch_free(struct client_watch *w);
 
 /* From the source, past the cache. ERR_NOT_FOUND. */
-void client_fetch(struct client *c, const struct kind *k, const char *ns, const char *name,
-		  client_done done, void *arg);
-/* The doc is taken over in all of these. generateName works. ERR_EXISTS, ERR_INVALID, ERR_FORBIDDEN
- * ... */
-void client_create(struct client *c, const struct kind *k, const char *ns, struct json_doc *obj,
-		   client_done done, void *arg);
-/* Guarded by metadata.resourceVersion in obj when it is there: ERR_CONFLICT. sub: NULL or "status".
- */
-void client_update(struct client *c, const struct kind *k, struct json_doc *obj, const char *sub,
-		   client_done done, void *arg);
+void client_fetch(struct client *c, const struct client_ref *of, struct client_write *w);
+/* Documents are taken over in all of these; nothing in the ref may point into them. generateName
+ * works. ERR_EXISTS, ERR_INVALID, ERR_FORBIDDEN ... */
+void client_create(struct client *c, const struct client_ref *to, struct json_doc *obj,
+		   struct client_write *w);
+/* Guarded by metadata.resourceVersion in obj when it is there: ERR_CONFLICT. */
+void client_update(struct client *c, const struct client_ref *to, struct json_doc *obj,
+		   struct client_write *w);
 /* A metadata.resourceVersion or uid in a merge patch is a precondition: ERR_CONFLICT. */
-void client_patch(struct client *c, const struct kind *k, const char *ns, const char *name,
-		  const char *sub, enum patch_type how, struct json_doc *patch, client_done done,
-		  void *arg);
-void client_delete(struct client *c, const struct kind *k, const char *ns, const char *name,
-		   const struct client_delete_spec *spec, client_done done,
-		   void *arg); /* spec NULL: defaults */
-/* fn once all writes that ended before are durable. For those who destroy what an object stood for.
- */
-void client_sync(struct client *c, void (*fn)(void *arg), void *arg);
+void client_patch(struct client *c, const struct client_ref *to, enum patch_type how,
+		  struct json_doc *patch, struct client_write *w);
+/* spec NULL: defaults. */
+void client_delete(struct client *c, const struct client_ref *to,
+		   const struct client_delete_spec *spec, struct client_write *w);
+/* Ends, without error, once all writes that ended before are durable. For those who destroy what an
+ * object stood for. */
+void client_sync(struct client *c, struct client_write *w);

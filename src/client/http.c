@@ -12,8 +12,9 @@
 #include "client/http_priv.h"
 
 /*
- * client.h over HTTPS. Reads come from informers, shared by all who watch the same. A write's
- * answer goes into the caches before done() is called, so that whoever it wakes sees it there.
+ * client.h over HTTPS. Reads come from informers, which are shared by all who watch the same
+ * objects. The answer to a write goes into the caches before done() is called, so that whoever
+ * done() wakes up sees it there, and also when nobody waits for it any more.
  */
 enum {
 	MAX_INFORMERS = 64,
@@ -40,15 +41,15 @@ struct op {
 	char *ns, *name; /* of a delete */
 	bool deletes;
 	char *label;
-	client_done done;
-	void *arg;
+	struct client_waiter waiter;
 };
 
-char *http_path(const struct kind *k, const char *ns, const char *name, const char *sub)
+char *http_path(const struct client_ref *to)
 {
+	const struct kind *k = to->kind;
 	autobuf path = { 0 };
-	autofree char *ns_text = str_empty(ns) ? NULL : url_encode(ns);
-	autofree char *name_text = str_empty(name) ? NULL : url_encode(name);
+	autofree char *ns_text = str_empty(to->ns) ? NULL : url_encode(to->ns);
+	autofree char *name_text = str_empty(to->name) ? NULL : url_encode(to->name);
 
 	buf_printf(&path, "/%s/%s", str_empty(k->group) ? "api" : "apis", kind_api_version(k));
 	if (ns_text && (k->flags & KIND_NAMESPACED))
@@ -56,8 +57,8 @@ char *http_path(const struct kind *k, const char *ns, const char *name, const ch
 	buf_printf(&path, "/%s", k->plural);
 	if (name_text)
 		buf_printf(&path, "/%s", name_text);
-	if (!str_empty(sub))
-		buf_printf(&path, "/%s", sub);
+	if (!str_empty(to->sub))
+		buf_printf(&path, "/%s", to->sub);
 	return buf_steal(&path, NULL);
 }
 
@@ -67,15 +68,16 @@ struct object *http_object(const struct kind *k, struct json_doc *doc)
 
 	if (json_is(meta, JSON_OBJ))
 		(void)json_del(meta, "managedFields");
-	if (!json_get(root, "kind")) { /* the items of a list are without */
+	if (!json_get(root, "kind")) { /* list items come without it */
 		json_set_str(doc, root, "apiVersion", kind_api_version(k));
 		json_set_str(doc, root, "kind", k->kind);
 	}
 	return object_new(k, doc);
 }
 
-/* Is nothing left of it on the server? A Pod in its grace period or an object with finalizers is
- * still there; so is anything that is not being deleted, unless it answered a delete. */
+/* Whether nothing is left of it on the server. A Pod in its grace period and an object with
+ * finalizers are still there; so is anything that is not being deleted, unless it is the answer to
+ * a delete. */
 static bool object_gone(const struct object *o, bool answers_delete)
 {
 	const struct json *meta = json_get(o->root, "metadata");
@@ -118,9 +120,9 @@ static struct err *op_read(struct op *op, const struct reply *r, struct object *
 	struct err *e = json_parse(r->body, r->len, &limits, &doc);
 
 	if (e)
-		return err_wrap(e, "%s: read the answer", op->label);
+		return err_wrap(e, "%s: parse the answer", op->label);
 	if (!json_is(json_root(doc), JSON_OBJ))
-		return err_new(ERR_MALFORMED, "%s: the answer is no object", op->label);
+		return err_new(ERR_MALFORMED, "%s: the answer is not a JSON object", op->label);
 	if (str_eq(json_get_str(json_root(doc), "kind"), "Status") && op->deletes) {
 		out_of_caches(op, json_str(json_at_path(json_root(doc), "details.uid")));
 		*ret = NULL;
@@ -133,7 +135,9 @@ static struct err *op_read(struct op *op, const struct reply *r, struct object *
 
 static void op_free(struct op *op)
 {
+	client_waiter_done(&op->waiter);
 	list_del(&op->link);
+	kind_unref(op->kind);
 	free(op->ns);
 	free(op->name);
 	free(op->label);
@@ -149,35 +153,34 @@ static void on_op_done(void *arg, struct err *e, const struct reply *r)
 		e = status_err_text(r->body, r->len, r->status, op->label);
 	if (!e)
 		e = op_read(op, r, &o);
-	op->done(op->arg, e, !e && o && !(op->deletes && object_gone(o, true)) ? o : NULL);
+	client_waiter_end(&op->waiter, e,
+			  !e && o && !(op->deletes && object_gone(o, true)) ? o : NULL);
 	op_free(op);
 }
 
-/* What to ask, beside the op. */
+/* What to send to the object that a ref names. */
 struct ask {
 	const char *method;
-	const char *ns, *name, *sub;
 	const char *type;      /* of the body; NULL: JSON */
 	struct json_doc *body; /* taken over */
 };
 
-static void op_start(struct http_client *h, const struct kind *k, const struct ask *ask,
-		     client_done done, void *arg)
+static void op_start(struct http_client *h, const struct client_ref *to, const struct ask *ask,
+		     struct client_write *w)
 {
 	struct op *op = xnew(struct op);
-	autofree char *path = http_path(k, ask->ns, ask->name, ask->sub);
+	autofree char *path = http_path(to);
 	struct call_spec spec = { .method = ask->method, .type = ask->type };
 
 	op->h = h;
 	list_add_tail(&h->ops, &op->link);
-	op->kind = k;
-	op->ns = xstrdup(str_or(ask->ns, ""));
-	op->name = xstrdup(ask->name);
+	op->kind = kind_ref(to->kind);
+	op->ns = xstrdup(str_or(to->ns, ""));
+	op->name = xstrdup(to->name);
 	op->deletes = str_eq(ask->method, "DELETE");
-	op->label = xasprintf("%s %s%s%s", ask->method, k->plural, ask->sub ? "/" : "",
-			      ask->sub ? ask->sub : "");
-	op->done = done;
-	op->arg = arg;
+	op->label = xasprintf("%s %s%s%s", ask->method, to->kind->plural, to->sub ? "/" : "",
+			      to->sub ? to->sub : "");
+	client_waiter_init(&op->waiter, w);
 	if (ask->body) {
 		autobuf text = { 0 };
 
@@ -188,54 +191,43 @@ static void op_start(struct http_client *h, const struct kind *k, const struct a
 	spec.path = path;
 	spec.label = op->label;
 	spec.timeout_ms = WRITE_MS;
-	spec.urgent = k == &kind_lease; /* who leads must not wait behind its own work */
+	spec.urgent =
+		to->kind->flags & KIND_URGENT; /* a leader must not wait behind its own work */
 	spec.done = on_op_done;
 	spec.arg = op;
 	(void)call_start(h->t, &spec);
 }
 
-static void http_fetch(void *ctx, const struct kind *k, const char *ns, const char *name,
-		       client_done done, void *arg)
+static void http_fetch(void *ctx, const struct client_ref *of, struct client_write *w)
 {
-	op_start(ctx, k, &(struct ask){ .method = "GET", .ns = ns, .name = name }, done, arg);
+	op_start(ctx, of, &(struct ask){ .method = "GET" }, w);
 }
 
-static void http_create(void *ctx, const struct kind *k, const char *ns, struct json_doc *obj,
-			client_done done, void *arg)
+static void http_create(void *ctx, const struct client_ref *to, struct json_doc *obj,
+			struct client_write *w)
 {
 	const char *own = json_str(json_at_path(json_root(obj), "metadata.namespace"));
-	autofree char *where = xstrdup(str_or(ns, own));
+	struct client_ref in = { .kind = to->kind, .ns = str_or(to->ns, own) };
 
-	op_start(ctx, k, &(struct ask){ .method = "POST", .ns = where, .body = obj }, done, arg);
+	op_start(ctx, &in, &(struct ask){ .method = "POST", .body = obj }, w);
 }
 
-static void http_update(void *ctx, const struct kind *k, struct json_doc *obj, const char *sub,
-			client_done done, void *arg)
+static void http_update(void *ctx, const struct client_ref *to, struct json_doc *obj,
+			struct client_write *w)
 {
-	const struct json *meta = json_get(json_root(obj), "metadata");
-	autofree char *ns = xstrdup(json_get_str(meta, "namespace"));
-	autofree char *name = xstrdup(json_get_str(meta, "name"));
-
-	op_start(ctx, k,
-		 &(struct ask){ .method = "PUT", .ns = ns, .name = name, .sub = sub, .body = obj },
-		 done, arg);
+	op_start(ctx, to, &(struct ask){ .method = "PUT", .body = obj }, w);
 }
 
-static void http_patch(void *ctx, const struct kind *k, const char *ns, const char *name,
-		       const char *sub, enum patch_type how, struct json_doc *patch,
-		       client_done done, void *arg)
+static void http_patch(void *ctx, const struct client_ref *to, enum patch_type how,
+		       struct json_doc *patch, struct client_write *w)
 {
-	/* A custom resource has no strategic merge. */
-	if (how == PATCH_STRATEGIC && (k->flags & KIND_CRD))
+	struct ask ask = { .method = "PATCH", .body = patch };
+
+	/* Custom resources have no strategic merge. */
+	if (how == PATCH_STRATEGIC && (to->kind->flags & KIND_CRD))
 		how = PATCH_MERGE;
-	op_start(ctx, k,
-		 &(struct ask){ .method = "PATCH",
-				.ns = ns,
-				.name = name,
-				.sub = sub,
-				.type = patch_media_type(how),
-				.body = patch },
-		 done, arg);
+	ask.type = patch_media_type(how);
+	op_start(ctx, to, &ask, w);
 }
 
 static struct json_doc *delete_options(const struct client_delete_spec *spec)
@@ -263,19 +255,19 @@ static struct json_doc *delete_options(const struct client_delete_spec *spec)
 	return d;
 }
 
-static void http_delete(void *ctx, const struct kind *k, const char *ns, const char *name,
-			const struct client_delete_spec *spec, client_done done, void *arg)
+static void http_delete(void *ctx, const struct client_ref *to,
+			const struct client_delete_spec *spec, struct client_write *w)
 {
-	op_start(ctx, k,
-		 &(struct ask){
-			 .method = "DELETE", .ns = ns, .name = name, .body = delete_options(spec) },
-		 done, arg);
+	op_start(ctx, to, &(struct ask){ .method = "DELETE", .body = delete_options(spec) }, w);
 }
 
 /* A write that was answered is on the server's disk. */
-static void http_sync(unused void *ctx, void (*fn)(void *arg), void *arg)
+static void http_sync(unused void *ctx, struct client_write *w)
 {
-	fn(arg);
+	struct client_waiter waiter;
+
+	client_waiter_init(&waiter, w);
+	client_waiter_end(&waiter, NULL, NULL);
 }
 
 static struct object *http_get(void *ctx, const struct kind *k, const char *ns, const char *name)
@@ -293,11 +285,11 @@ static struct object *http_get(void *ctx, const struct kind *k, const char *ns, 
 		if (o)
 			return object_ref(o);
 	}
-	assert(watched); /* absent and never looked for are not the same */
+	assert(watched); /* otherwise "absent" might only mean "never looked for" */
 	return NULL;
 }
 
-/* Visits what earlier informers of the kind do not have. */
+/* Visits the objects that no earlier informer of the kind has. */
 struct each {
 	struct http_client *h;
 	size_t at;
@@ -354,7 +346,7 @@ static void *http_watch(void *ctx, const struct client_watch_spec *spec,
 			w->informer = h->informers[i];
 	}
 	if (!w->informer) {
-		assert(h->n < MAX_INFORMERS); /* kinds are few, and peers cannot add any */
+		assert(h->n < MAX_INFORMERS); /* there are few kinds, and peers cannot add any */
 		w->informer = informer_new(h->t, spec);
 		h->informers[h->n++] = w->informer;
 	}
@@ -362,8 +354,8 @@ static void *http_watch(void *ctx, const struct client_watch_spec *spec,
 	return w;
 }
 
-/* An informer that nobody listens to any more goes, but not from inside its own callback: then it
- * stays, and serves the next who watches the same. */
+/* An informer is freed with its last listener, but not from inside its own callback: then it stays,
+ * and serves whoever watches the same objects next. */
 static void http_watch_free(void *ctx, void *watch)
 {
 	struct http_client *h = ctx;
@@ -409,7 +401,7 @@ static const struct client_ops http_ops = {
 };
 
 struct err *client_http_new(struct loop *l, const struct kubeconfig *k, const char *user_agent,
-			    struct client **ret)
+			    struct kinds *kinds, struct client **ret)
 {
 	struct transport *t = NULL;
 	struct http_client *h;
@@ -420,7 +412,7 @@ struct err *client_http_new(struct loop *l, const struct kubeconfig *k, const ch
 	h = xnew(struct http_client);
 	h->t = t;
 	list_init(&h->ops);
-	*ret = client_new(&http_ops, h);
+	*ret = client_new(&http_ops, h, kinds);
 	return NULL;
 }
 
@@ -436,43 +428,4 @@ struct json_doc *client_http_counts(struct client *c)
 	map_each(it, transport_counts(h->t))
 		json_set_int(d, root, it.key, *(int64_t *)it.value);
 	return d;
-}
-
-struct raw {
-	void (*done)(void *arg, struct err *e, int status, const char *body, size_t len);
-	void *arg;
-};
-
-static void on_raw_done(void *arg, struct err *e, const struct reply *r)
-{
-	struct raw *raw = arg;
-
-	raw->done(raw->arg, e, r ? r->status : 0, r ? r->body : NULL, r ? r->len : 0);
-	free(raw);
-}
-
-void client_http_raw(struct client *c, const char *method, const char *path,
-		     const char *content_type, const char *body, size_t len,
-		     void (*done)(void *arg, struct err *e, int status, const char *body,
-				  size_t len),
-		     void *arg)
-{
-	struct http_client *h = client_transport(c, &http_ops);
-	struct raw *raw = xnew(struct raw);
-	struct call_spec spec = { .method = method,
-				  .path = path,
-				  .label = method,
-				  .type = content_type,
-				  .timeout_ms = WRITE_MS,
-				  .done = on_raw_done,
-				  .arg = raw };
-
-	assert(h); /* only a client over HTTP has requests */
-	raw->done = done;
-	raw->arg = arg;
-	if (body) {
-		spec.body = xmemdup(body, len);
-		spec.body_len = len;
-	}
-	(void)call_start(h->t, &spec);
 }

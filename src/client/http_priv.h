@@ -16,8 +16,8 @@ struct loop;
 struct map;
 
 /*
- * What the files of the HTTPS transport share: calls (transport.c), meanings of refusals
- * (status.c), caches (cache.c), informers (informer.c).
+ * What the files of the HTTPS transport share: calls (transport.c), the meanings of refusals
+ * (status.c), caches (cache.c) and informers (informer.c).
  */
 
 /* The error of a Status object; the HTTP status decides where it has no reason. */
@@ -26,9 +26,9 @@ must_use struct err *status_err_text(const char *body, size_t len, int http_stat
 				     const char *what);
 
 /* "/apis/GROUP/VERSION[/namespaces/NS]/PLURAL[/NAME][/SUB]", malloc'd. */
-char *http_path(const struct kind *k, const char *ns, const char *name, const char *sub);
-/* An object as an API server sent it; takes doc over. managedFields are left out: nobody here reads
- * them and they are half of an object. */
+char *http_path(const struct client_ref *to);
+/* An object as an API server sent it; takes doc over. managedFields are dropped: nobody here reads
+ * them, and they make up half of an object. */
 struct object *http_object(const struct kind *k, struct json_doc *doc);
 
 /* Calls: requests over libcurl, at most 64 at once beside the streams. */
@@ -44,24 +44,24 @@ struct reply {
 struct call_spec {
 	const char *method;
 	const char *path;  /* with the query */
-	const char *label; /* what it is counted as, and named in errors */
+	const char *label; /* what it is counted as and what errors call it */
 	char *body;        /* taken over; NULL: none */
 	size_t body_len;
 	const char *type; /* NULL: application/json */
 	uint64_t timeout_ms;
 	bool urgent; /* does not queue behind others */
-	/* A stream: bytes of a 200 answer as they come; eat what is used. On a connection of its
-	 * own. NULL: the body comes whole in done(). */
+	/* For a stream, on a connection of its own: the bytes of a 200 answer as they come; eat
+	 * what is used. NULL: the whole body is passed to done(). */
 	void (*data)(void *arg, struct buf *in);
-	/* Once, from the loop, unless cancelled; the call is freed after. e is the callee's: no
-	 * answer at all. r is NULL then. */
+	/* Called once, from the loop, unless the call is cancelled; the call is freed afterwards. e
+	 * becomes done()'s own and means that there was no answer; r is NULL then. */
 	void (*done)(void *arg, struct err *e, const struct reply *r);
 	void *arg;
 };
 
 must_use struct err *transport_new(struct loop *l, const struct kubeconfig *k,
 				   const char *user_agent, struct transport **ret);
-void transport_free(struct transport *t); /* no done() is called for what still runs */
+void transport_free(struct transport *t); /* calls that still run end without done() */
 AUTOPTR(transport)
 struct loop *transport_loop(struct transport *t);
 const struct map *transport_counts(const struct transport *t); /* label → uint64_t */
@@ -70,29 +70,29 @@ void call_cancel(struct call *c); /* also from its own callbacks */
 
 /*
  * A cache: the objects of one kind (in one namespace, with some labels) as last seen, by key
- * "ns/name". Only newer states get in, from wherever they come; what our own delete removed stays
- * removed. Every change is told to tell().
+ * "ns/name". Only newer states get in, wherever they come from; what our own delete removed stays
+ * removed. tell() is called for every change.
  */
 struct cache;
 struct cache *cache_new(void (*tell)(void *arg, struct object *was, struct object *now), void *arg);
 void cache_free(struct cache *c);
 AUTOPTR(cache)
 struct object *cache_get(struct cache *c, const char *ns, const char *name); /* borrowed */
-/* False when fn ended it. */
+/* False when fn stopped it. */
 bool cache_each(struct cache *c, const char *ns, bool (*fn)(void *arg, struct object *o),
 		void *arg);
 void cache_put(struct cache *c, struct object *o); /* unless the cached one is as new */
-/* A watch's DELETED: o is the last state, at the revision of its end. */
+/* A watch's DELETED: o is the last state, at the revision of its deletion. */
 void cache_del(struct cache *c, struct object *o);
-/* Our own delete left nothing of this uid: later news of it are old news. */
+/* Our own delete left nothing of this uid: any later news of it is old. */
 void cache_bury(struct cache *c, const char *ns, const char *name, const char *uid);
-/* A fresh list: begin, every item, end. What was not in it and is no newer is gone. */
+/* A fresh list: begin, every item, end. What was not in it and is not newer is gone. */
 void cache_list_begin(struct cache *c);
 void cache_list_item(struct cache *c, struct object *o);
 void cache_list_end(struct cache *c, uint64_t list_rev);
 size_t cache_len(const struct cache *c);
 
-/* An informer: a cache that follows list and watch, and those who are told of changes. */
+/* An informer: a cache that follows list and watch, and the listeners told of its changes. */
 struct informer;
 struct listener;
 struct informer *informer_new(struct transport *t, const struct client_watch_spec *spec);
@@ -104,9 +104,9 @@ bool informer_covers_all(const struct informer *i); /* no namespace, no selector
 struct cache *informer_cache(struct informer *i);
 struct listener *informer_listen(struct informer *i, const struct client_watch_events *ev,
 				 void *arg);
-/* True: it was the last. Safe inside a listener's own callback. */
+/* True: that was the last one. Safe inside a listener's own callback. */
 bool informer_unlisten(struct informer *i, struct listener *l);
 bool informer_busy(const struct informer *i); /* inside a callback: free it later */
-/* What a write of ours answered: the cache holds it (or forgets it) from now on. */
+/* The answer to a write of ours: the cache holds it (or forgets it) from now on. */
 void informer_wrote(struct informer *i, struct object *o);
 void informer_deleted(struct informer *i, const char *ns, const char *name, const char *uid);

@@ -11,11 +11,11 @@
 #include "loop/loop.h"
 
 /*
- * An informer: list once, then watch from the list's revision. A cut watch goes on from the last
- * revision it saw; only when the server no longer has that (410) is the list fetched again and
- * compared with the cache, so that listeners are told the difference and nothing twice.
+ * An informer lists once, then watches from the list's revision. A watch that was cut resumes from
+ * the last revision it saw. Only when the server no longer has that revision (410) is the list
+ * fetched again and compared with the cache, so that listeners hear of each difference once.
  *
- *   LIST → (pages) → WATCH → (server ends it, as agreed) → WATCH
+ *   LIST → (pages) → WATCH → (server ends it after the agreed time) → WATCH
  *     ↑                 | failure        | 410
  *     +-- WAIT ←--------+                +→ LIST
  */
@@ -27,8 +27,8 @@ enum {
 	BACK_OFF_MS = 500,
 	BACK_OFF_MAX_MS = 30000,
 };
-static const usec short_us = 1000000; /* a watch that did not last: no hot loop */
-static const usec fresh_us = 5000000; /* nor one of lists */
+static const usec short_us = 1000000; /* a watch shorter than this backs off: no hot loop */
+static const usec fresh_us = 5000000; /* and so does a list that soon after another */
 
 struct listener {
 	struct list link;
@@ -44,17 +44,17 @@ struct informer {
 	struct selector *match;
 	struct cache *cache;
 	struct list listeners;
-	unsigned depth;     /* of callbacks running */
+	unsigned depth;     /* of nested callbacks */
 	bool synced, stale; /* stale: a list is needed */
 	struct call *call;
 	struct timer *timer;
 	uint64_t rev; /* everything up to here is in the cache */
-	char *more;   /* the list's next page */
+	char *more;   /* token of the list's next page */
 	uint64_t list_rev;
 	unsigned fails; /* in a row */
-	usec began;     /* this request */
-	usec listed;    /* the last list, its begin */
-	bool moved;     /* this watch brought something */
+	usec began;     /* when this request began */
+	usec listed;    /* when the last list began */
+	bool moved;     /* this watch has delivered something */
 };
 
 static void list_start(struct informer *i);
@@ -123,7 +123,8 @@ static void wait_after(struct informer *i, struct err *e)
 
 	ms = ms / 2 + random_u64() % (ms / 2 + 1);
 	i->fails++;
-	/* Above debug although this is no role: listeners are not told, so nobody else would. */
+	/* Above debug although this is not a role folder: listeners do not hear of it, so nobody
+	 * else could log it. */
 	log_warn("watch is interrupted, trying again", KV("kind", i->kind->kind), KV("in_ms", ms),
 		 KV("err", e));
 	err_free(e);
@@ -153,7 +154,7 @@ static void add_query(struct buf *path, const char *name, const char *value)
 	buf_printf(path, "&%s=%s", name, text);
 }
 
-/* The label is "LIST pods": as what it is counted, and what errors name. */
+/* The label, such as "LIST pods", is what the request is counted as and what its errors name. */
 static struct call *request(struct informer *i, const char *verb, struct buf *path,
 			    struct call_spec *spec)
 {
@@ -171,7 +172,8 @@ static struct call *request(struct informer *i, const char *verb, struct buf *pa
 
 static struct err *take_page(struct informer *i, const struct reply *r)
 {
-	const struct json_limits limits = { .max_len = r->len + 1 }; /* transport.c has the limit */
+	const struct json_limits limits = { .max_len = r->len +
+						       1 }; /* transport.c enforces the limit */
 	autoptr(json_doc) page = NULL;
 	const struct json *meta;
 	const char *more;
@@ -229,7 +231,7 @@ static void on_page(void *arg, struct err *e, const struct reply *r)
 static void list_page(struct informer *i)
 {
 	struct call_spec spec = { .done = on_page, .timeout_ms = LIST_MS };
-	autofree char *base = http_path(i->kind, i->ns, NULL, NULL);
+	autofree char *base = http_path(&(struct client_ref){ .kind = i->kind, .ns = i->ns });
 	autobuf path = { 0 };
 
 	buf_printf(&path, "%s?limit=%d", base, PAGE);
@@ -318,7 +320,8 @@ static void on_watch_end(void *arg, struct err *e, const struct reply *r)
 	if (!e && r->status != 200)
 		e = status_err_text(r->body, r->len, r->status, "watch");
 	if (!e && !i->moved && clock_mono() - i->began < short_us)
-		e = err_new(ERR_UNAVAILABLE, "watch %s: ended at once", i->kind->plural);
+		e = err_new(ERR_UNAVAILABLE, "watch %s: the server ended it at once",
+			    i->kind->plural);
 	if (e)
 		failed(i, e);
 	else
@@ -331,7 +334,7 @@ static void watch_start(struct informer *i)
 	struct call_spec spec = { .data = on_watch_data,
 				  .done = on_watch_end,
 				  .timeout_ms = (s + 30) * 1000 };
-	autofree char *base = http_path(i->kind, i->ns, NULL, NULL);
+	autofree char *base = http_path(&(struct client_ref){ .kind = i->kind, .ns = i->ns });
 	autobuf path = { 0 };
 
 	buf_printf(&path,
@@ -346,13 +349,13 @@ struct informer *informer_new(struct transport *t, const struct client_watch_spe
 	struct informer *i = xnew(struct informer);
 
 	i->t = t;
-	i->kind = spec->kind;
+	i->kind = kind_ref(spec->kind);
 	i->ns = str_empty(spec->ns) ? NULL : xstrdup(spec->ns);
 	i->selector = str_empty(spec->label_selector) ? NULL : xstrdup(spec->label_selector);
 	if (i->selector) {
 		struct err *e = selector_parse_labels(i->selector, &i->match);
 
-		err_free(e); /* the server will refuse it and say why; nothing of ours matches */
+		err_free(e); /* the server will reject it and say why; nothing of ours matches */
 	}
 	i->cache = cache_new(tell, i);
 	i->timer = timer_new(transport_loop(t), on_wait_over, i);
@@ -375,6 +378,7 @@ void informer_free(struct informer *i)
 	sweep(i);
 	cache_free(i->cache);
 	selector_free(i->match);
+	kind_unref(i->kind);
 	free(i->more);
 	free(i->ns);
 	free(i->selector);
@@ -417,7 +421,7 @@ struct listener *informer_listen(struct informer *i, const struct client_watch_e
 
 	l->ev = *ev;
 	l->arg = arg;
-	i->depth++; /* l stays ours until the end */
+	i->depth++; /* keeps l alive until we are done */
 	list_add_tail(&i->listeners, &l->link);
 	(void)cache_each(i->cache, NULL, tell_new, l);
 	if (i->synced && !l->dead && l->ev.synced)

@@ -8,9 +8,9 @@
 #include "client/http.h"
 
 /*
- * What a kubeconfig's current context says: server, trust and identity. Whatever would change who
- * we are or whom we trust and is not understood here (exec plugins, proxies, other server names) is
- * refused by name: leaving it out silently would be worse.
+ * What a kubeconfig's current context says: server, trust and identity. Anything that would change
+ * who we are or whom we trust and is not supported here (exec plugins, proxies, other server names)
+ * is rejected by name: ignoring it silently would be worse.
  */
 enum {
 	PEM_MAX = 1024 * 1024,
@@ -98,7 +98,8 @@ static struct err *read_cluster(const struct json *cluster, const char *dir, str
 		return e;
 	if (!str_starts(server ? server : "", "https://") &&
 	    !str_starts(server ? server : "", "http://"))
-		return err_new(ERR_INVALID, "read kubeconfig: server is no http(s) URL");
+		return err_new(ERR_INVALID, "read kubeconfig: server \"%s\" is not an http(s) URL",
+			       server ? server : "");
 	k->server = xstrdup(server);
 	for (len = strlen(k->server); len && k->server[len - 1] == '/'; len--)
 		k->server[len - 1] = 0;
@@ -122,8 +123,9 @@ static struct err *read_user(const struct json *user, const char *dir, struct ku
 	if (e)
 		return e;
 	if (!k->cert_pem != !k->key_pem)
-		return err_new(ERR_INVALID,
-			       "read kubeconfig: client certificate and key come in pairs");
+		return err_new(
+			ERR_INVALID,
+			"read kubeconfig: client-certificate and client-key must be given together");
 	k->token = xstrdup(json_get_str(user, "token"));
 	if (!str_empty(token_file))
 		k->token_file = path_in(dir, token_file);
@@ -137,13 +139,15 @@ static struct err *read_doc(const struct json *doc, const char *dir, struct kube
 	struct err *e;
 
 	if (str_empty(context_name))
-		return err_new(ERR_INVALID, "read kubeconfig: no current-context");
+		return err_new(ERR_INVALID, "read kubeconfig: current-context is not set");
 	context = named(doc, "contexts", context_name, "context");
 	if (!context)
-		return err_new(ERR_INVALID, "read kubeconfig: no context %s", context_name);
+		return err_new(ERR_INVALID, "read kubeconfig: no context is named %s",
+			       context_name);
 	cluster = named(doc, "clusters", json_get_str(context, "cluster"), "cluster");
 	if (!cluster)
-		return err_new(ERR_INVALID, "read kubeconfig: context %s has no cluster",
+		return err_new(ERR_INVALID,
+			       "read kubeconfig: the cluster of context %s is not defined",
 			       context_name);
 	user = named(doc, "users", json_get_str(context, "user"), "user");
 	k->namespace_ = xstrdup(json_get_str(context, "namespace"));

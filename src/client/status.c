@@ -4,8 +4,8 @@
 #include "json/json.h"
 
 /*
- * What an API server's refusal means to us. The reason of its Status decides; where there is none
- * (a proxy answered, or an old server) the HTTP status does.
+ * What an API server's refusal means to us. The reason in its Status decides; where there is none
+ * (from a proxy or an old server) the HTTP status does.
  */
 static const struct {
 	const char *reason;
@@ -60,6 +60,6 @@ struct err *status_err_text(const char *body, size_t len, int http_status, const
 {
 	autoptr(json_doc) doc = NULL;
 
-	err_free(json_parse(body, len, NULL, &doc)); /* no JSON: the HTTP status decides */
+	err_free(json_parse(body, len, NULL, &doc)); /* not JSON: the HTTP status decides */
 	return status_err(json_root(doc), http_status, what);
 }

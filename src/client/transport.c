@@ -15,19 +15,20 @@
 #include "loop/loop.h"
 
 /*
- * Calls over libcurl's multi interface on our loop. libcurl says which sockets and which time it
- * waits for; we tell it when they come, and then settle(): first the bytes of streams, then the
- * ends of calls. No callback of ours runs inside libcurl, so callbacks may start and cancel calls.
+ * Calls over libcurl's multi interface on our loop. libcurl says which sockets and what time it
+ * waits for; we tell it when they are ready, and then settle(): first the bytes of streams, then
+ * the ends of calls. No callback of ours runs inside libcurl, so callbacks may start and cancel
+ * calls.
  *
  *   call_start() → queued → running → done()
  *                     ↑        | 429, or 503 with Retry-After
  *                     waiting ←+
  */
 enum {
-	MAX_RUNNING = 64,      /* streams and urgent calls are beside these */
-	MAX_QUEUED = 20000,    /* more: the call ends with ERR_EXHAUSTED */
+	MAX_RUNNING = 64,      /* streams and urgent calls do not count */
+	MAX_QUEUED = 20000,    /* any more end with ERR_EXHAUSTED */
 	MAX_IDLE_HANDLES = 32, /* kept for reuse */
-	MAX_TRIES = 10,        /* of a call that is told to come back later */
+	MAX_TRIES = 10,        /* of a call that the server tells to come back later */
 	MAX_WAIT_MS = 30000,
 	MAX_TOKEN = 64 * 1024,
 	CONNECT_MS = 10000,
@@ -168,7 +169,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 	return len;
 }
 
-/* Token files are changed under us (bound service account tokens live an hour). */
+/* Token files are replaced while we run: bound service account tokens live for an hour. */
 static void token_refresh(struct transport *t, bool now)
 {
 	autofree char *text = NULL;
@@ -210,7 +211,7 @@ static void call_free(struct call *c)
 	free(c);
 }
 
-/* Takes the handle of a running call back, for others. */
+/* Takes a running call's handle back for reuse. */
 static void call_stop(struct call *c)
 {
 	struct transport *t = c->t;
@@ -236,7 +237,7 @@ static void add_header(struct call *c, const char *text)
 {
 	struct curl_slist *more = curl_slist_append(c->headers, text);
 
-	assert(more); /* memory is out */
+	assert(more); /* out of memory */
 	c->headers = more;
 }
 
@@ -266,7 +267,7 @@ static void set_trust(struct transport *t, CURL *h)
 	(void)curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 }
 
-/* A stream has a connection of its own: it would stand in the way of others, and is cut alone. */
+/* A stream has a connection of its own: it would block other calls, and must be cut on its own. */
 static void set_connection(struct call *c, CURL *h)
 {
 	if (c->data) {
@@ -293,7 +294,7 @@ static void call_run(struct call *c)
 	struct transport *t = c->t;
 	CURL *h = t->n_idle ? t->idle[--t->n_idle] : curl_easy_init();
 
-	assert(h); /* memory is out */
+	assert(h); /* out of memory */
 	c->easy = h;
 	c->state = CALL_RUNNING;
 	c->too_large = false;
@@ -331,7 +332,7 @@ static void run_queued(struct transport *t)
 	}
 }
 
-/* e and r as for done(). The end of c. */
+/* Ends and frees c; e and r as for done(). */
 static void call_end(struct call *c, struct err *e, const struct reply *r)
 {
 	c->busy = true;
@@ -347,8 +348,11 @@ static void on_wait_over(void *arg)
 	struct call *c = arg;
 
 	timer_free(take(c->timer));
-	if (c->tries > MAX_TRIES) { /* it never got into the queue */
-		call_end(c, err_new(ERR_EXHAUSTED, "%s: too many requests wait", c->label), NULL);
+	if (c->tries > MAX_TRIES) { /* there was no room in the queue */
+		call_end(c,
+			 err_new(ERR_EXHAUSTED, "%s: more than %d requests are waiting", c->label,
+				 MAX_QUEUED),
+			 NULL);
 		return;
 	}
 	list_del(&c->link);
@@ -365,7 +369,7 @@ static void call_wait(struct call *c, uint64_t ms)
 	timer_set(c->timer, ms);
 }
 
-/* The server said "not now": when to come again, or 0 when the answer stands. */
+/* How long to wait when the server said "not now", or 0 when its answer stands. */
 static uint64_t come_again_ms(const struct call *c, int status, uint64_t after_ms)
 {
 	uint64_t ms = after_ms ? after_ms : 500u << MIN(c->tries, 6u);
@@ -417,7 +421,7 @@ static void call_finished(struct call *c, CURLcode result)
 	call_end(c, NULL, &r);
 }
 
-/* New bytes of a stream. What a refusal says stays in the buffer, for done(). */
+/* New bytes of a stream. A refusal's text stays in the buffer for done(). */
 static void call_feed(struct call *c)
 {
 	long status = 0;
@@ -512,7 +516,7 @@ void call_cancel(struct call *c)
 
 static struct curl_blob blob_of(const char *pem)
 {
-	/* Our own copy: libcurl compares blobs to find a connection that fits. */
+	/* Our own copy: libcurl compares blobs to find a connection it can reuse. */
 	return (struct curl_blob){ .data = xstrdup(pem),
 				   .len = pem ? strlen(pem) : 0,
 				   .flags = CURL_BLOB_NOCOPY };
@@ -524,7 +528,7 @@ struct err *transport_new(struct loop *l, const struct kubeconfig *k, const char
 	struct transport *t;
 
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		return err_new(ERR_INTERNAL, "start libcurl");
+		return err_new(ERR_INTERNAL, "libcurl cannot initialise itself");
 	t = xnew(struct transport);
 	t->loop = l;
 	list_init(&t->calls);

@@ -31,8 +31,8 @@ static struct json_doc *news(struct pass *p, const struct object *claim, const c
 static void drop_legacy_policy(struct pass *p, const struct object *claim)
 {
 	autofree char *name = xasprintf("%s-network-policy", claim->name);
-	autoptr(object) policy = client_get(p->c->client, &kind_network_policy, claim->ns, name);
-	const struct write w = { SLOT_REMOVE, &kind_network_policy, claim->ns, name,
+	autoptr(object) policy = client_get(p->c->client, p->c->kinds.policy, claim->ns, name);
+	const struct write w = { SLOT_REMOVE, p->c->kinds.policy, claim->ns, name,
 				 .flags = WRITE_QUIET | WRITE_GONE_OK };
 
 	if (!policy || object_deleting(policy) || !object_controlled_by(policy, claim->uid) ||
@@ -50,7 +50,7 @@ static bool write_status(struct pass *p, const struct object *claim, struct json
 			 struct json_doc *event)
 {
 	const struct write w = { SLOT_STATUS,
-				 &kind_sandbox_claim,
+				 p->c->kinds.claim,
 				 claim->ns,
 				 claim->name,
 				 "status",
@@ -84,7 +84,7 @@ static void delete_claim(struct pass *p, const struct object *claim, const char 
 						 .propagation = foreground ? "Foreground" : NULL,
 						 .grace_s = -1 };
 	const struct write w = { SLOT_SELF,
-				 &kind_sandbox_claim,
+				 p->c->kinds.claim,
 				 claim->ns,
 				 claim->name,
 				 .event = news(p, claim, "Deleting", note),
@@ -97,7 +97,7 @@ static struct object *recorded_sandbox(struct pass *p, const struct object *clai
 {
 	const struct json *recorded = json_get(object_status(claim), "sandbox");
 
-	return client_get(p->c->client, &kind_sandbox, claim->ns,
+	return client_get(p->c->client, p->c->kinds.sandbox, claim->ns,
 			  str_or(json_get_str(recorded, "name"), claim->name));
 }
 
@@ -105,7 +105,7 @@ static struct object *recorded_sandbox(struct pass *p, const struct object *clai
 static struct again clean_up(struct pass *p, const struct object *claim)
 {
 	autoptr(object) sandbox = recorded_sandbox(p, claim);
-	const struct write w = { SLOT_CHILD, &kind_sandbox, claim->ns,
+	const struct write w = { SLOT_CHILD, p->c->kinds.sandbox, claim->ns,
 				 sandbox ? sandbox->name : NULL, .flags = WRITE_GONE_OK };
 	struct trouble trouble = { 0 };
 	struct claim_view view = { claim, sandbox, &trouble, true, p->now };
@@ -191,7 +191,7 @@ static void stamp(struct claim_pass *cp)
 	const struct claim_stamps s = { cp->claim, cp->sandbox, cp->note->first_seen,
 					cp->note->ready_at,
 					!cp->p->c->opt.no_observability_annotations };
-	const struct write w = { SLOT_SELF, &kind_sandbox_claim, cp->claim->ns, cp->claim->name,
+	const struct write w = { SLOT_SELF, cp->p->c->kinds.claim, cp->claim->ns, cp->claim->name,
 				 .flags = WRITE_QUIET | WRITE_GONE_OK };
 	struct json_doc *patch = claim_stamp(&s);
 
@@ -235,9 +235,9 @@ static struct again reconcile_living(struct claim_pass *cp)
 			object_unref(take(cp->sandbox));
 		return report(cp);
 	}
-	cp->pool = client_get(c->client, &kind_sandbox_warm_pool, claim->ns, claim_pool(claim));
+	cp->pool = client_get(c->client, cp->p->c->kinds.pool, claim->ns, claim_pool(claim));
 	if (cp->pool)
-		cp->template = client_get(c->client, &kind_sandbox_template, claim->ns,
+		cp->template = client_get(c->client, cp->p->c->kinds.template, claim->ns,
 					  pool_template(cp->pool));
 	claim_obtain(cp);
 	if (cp->p->started)
@@ -248,7 +248,7 @@ static struct again reconcile_living(struct claim_pass *cp)
 struct again claim_reconcile(struct pass *p)
 {
 	autoptr(object) claim =
-		client_get(p->c->client, &kind_sandbox_claim, p->key->ns, p->key->name);
+		client_get(p->c->client, p->c->kinds.claim, p->key->ns, p->key->name);
 	struct claim_pass cp = { .p = p, .claim = claim };
 	struct again again;
 	usec ends;

@@ -74,8 +74,9 @@ void claim_settle(struct claim_pass *cp)
 
 static struct object *get_sandbox(struct claim_pass *cp, const char *name)
 {
-	return str_empty(name) ? NULL
-			       : client_get(cp->p->c->client, &kind_sandbox, cp->claim->ns, name);
+	return str_empty(name)
+		       ? NULL
+		       : client_get(cp->p->c->client, cp->p->c->kinds.sandbox, cp->claim->ns, name);
 }
 
 static struct object *get_owned(struct claim_pass *cp)
@@ -129,7 +130,7 @@ static bool member_fits(void *arg, struct member *m)
 
 static void adopt(struct claim_pass *cp, const struct object *sandbox)
 {
-	struct write w = { SLOT_CHILD, &kind_sandbox, sandbox->ns, sandbox->name };
+	struct write w = { SLOT_CHILD, cp->p->c->kinds.sandbox, sandbox->ns, sandbox->name };
 	struct member *m = index_member(cp->p->c->index, sandbox->ns, sandbox->name);
 	autofree char *note = xasprintf("Adopted warm pool Sandbox \"%s\"", sandbox->name);
 	struct json_doc *patch = NULL;
@@ -151,7 +152,7 @@ static void adopt(struct claim_pass *cp, const struct object *sandbox)
 
 static void make(struct claim_pass *cp)
 {
-	struct write w = { SLOT_CHILD, &kind_sandbox, cp->claim->ns, cp->claim->name };
+	struct write w = { SLOT_CHILD, cp->p->c->kinds.sandbox, cp->claim->ns, cp->claim->name };
 	autofree char *note = xasprintf("Created Sandbox \"%s\"", cp->claim->name);
 	struct json_doc *doc = NULL;
 
@@ -222,7 +223,7 @@ static void obtain_new(struct claim_pass *cp)
 static void forget_assignment(struct claim_pass *cp)
 {
 	const struct write w = { SLOT_SELF,
-				 &kind_sandbox_claim,
+				 cp->p->c->kinds.claim,
 				 cp->claim->ns,
 				 cp->claim->name,
 				 .what = "reference cleanup failed",
@@ -242,7 +243,7 @@ static void forget_assignment(struct claim_pass *cp)
 static void follow(struct claim_pass *cp)
 {
 	const struct write w = { SLOT_POD,
-				 &kind_sandbox,
+				 cp->p->c->kinds.sandbox,
 				 cp->sandbox->ns,
 				 cp->sandbox->name,
 				 .what = "failed to update sandbox metadata",

@@ -92,8 +92,8 @@ struct trouble claim_build_cold(const struct object *claim, const struct object 
 	struct err *e;
 
 	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", kind_api_version(&kind_sandbox));
-	json_set_str(d, root, "kind", kind_sandbox.kind);
+	json_set_str(d, root, "apiVersion", API_SANDBOX);
+	json_set_str(d, root, "kind", "Sandbox");
 	json_set(d, root, "metadata", cold_meta(d, claim, template));
 	json_set(d, root, "spec", spec);
 	e = claim_merge_vcts(d, template, claim, &vcts);

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "api/object.h"
+#include "api/registry.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -30,7 +31,7 @@ void control_step(struct control *c, uint64_t ms)
 
 static void queue_owner(struct control *c, enum control_kind kind, const struct object *o)
 {
-	queue_add(c->queue, kind, o->ns, str_or(json_get_str(object_controller(o), "name"), ""));
+	item_wake(c->queue, kind, o->ns, str_or(json_get_str(object_controller(o), "name"), ""));
 }
 
 static void queue_waiting(struct control *c, struct roster *r)
@@ -39,7 +40,7 @@ static void queue_waiting(struct control *c, struct roster *r)
 
 	list_each_safe(w, tmp, &r->waiting, link) {
 		list_del(&w->link);
-		queue_add(c->queue, CONTROL_CLAIM, w->ns, w->name);
+		item_wake(c->queue, CONTROL_CLAIM, w->ns, w->name);
 	}
 }
 
@@ -51,7 +52,7 @@ static void sandbox_changed(void *arg, struct object *was, struct object *now)
 
 	if (index_sandbox(c->index, was, now, &roster))
 		queue_waiting(c, roster);
-	queue_add(c->queue, CONTROL_SANDBOX, any->ns, any->name);
+	item_wake(c->queue, CONTROL_SANDBOX, any->ns, any->name);
 	for (int i = 0; i < 2; i++) {
 		struct object *o = i ? now : was;
 
@@ -106,7 +107,7 @@ static void queue_claims(struct control *c, const struct object *pool, bool boun
 		bool bound = json_get_str(json_get(object_status(claim), "sandbox"), "name");
 
 		if (!object_deleting(claim) && (bound_too || !bound))
-			queue_add(c->queue, CONTROL_CLAIM, claim->ns, claim->name);
+			item_wake(c->queue, CONTROL_CLAIM, claim->ns, claim->name);
 	}
 }
 
@@ -116,7 +117,7 @@ static void pool_changed(void *arg, struct object *was, struct object *now)
 	struct object *any = now ? now : was;
 
 	index_pool(c->index, was, now);
-	queue_add(c->queue, CONTROL_POOL, any->ns, any->name);
+	item_wake(c->queue, CONTROL_POOL, any->ns, any->name);
 	if (!was || !now || object_generation(was) != object_generation(now))
 		queue_claims(c, any, false);
 }
@@ -126,11 +127,11 @@ static void template_changed(void *arg, struct object *was, struct object *now)
 	struct control *c = arg;
 	struct object *any = now ? now : was;
 
-	queue_add(c->queue, CONTROL_TEMPLATE, any->ns, any->name);
+	item_wake(c->queue, CONTROL_TEMPLATE, any->ns, any->name);
 	map_each(it, index_pools_of(c->index, any->ns, any->name)) {
 		const struct object *pool = it.value;
 
-		queue_add(c->queue, CONTROL_POOL, pool->ns, pool->name);
+		item_wake(c->queue, CONTROL_POOL, pool->ns, pool->name);
 		if (!was)
 			queue_claims(c, pool, true);
 	}
@@ -157,7 +158,7 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 	index_claim(c->index, was, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
 		forget_claim(c, was);
-	queue_add(c->queue, CONTROL_CLAIM, any->ns, any->name);
+	item_wake(c->queue, CONTROL_CLAIM, any->ns, any->name);
 }
 
 static void policy_changed(void *arg, struct object *was, struct object *now)
@@ -180,20 +181,20 @@ static void one_synced(void *arg)
 
 /* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
 static const struct {
-	const struct kind *kind;
+	size_t kind; /* offset in struct control_kinds */
 	void (*changed)(void *arg, struct object *was, struct object *now);
 } watched[WATCH_MAX_] = {
-	[WATCH_TEMPLATES] = { &kind_sandbox_template, template_changed },
-	[WATCH_POOLS] = { &kind_sandbox_warm_pool, pool_changed },
-	[WATCH_CLAIMS] = { &kind_sandbox_claim, claim_changed },
-	[WATCH_PODS] = { &kind_pod, pod_changed },
-	[WATCH_SERVICES] = { &kind_service, service_changed },
-	[WATCH_PVCS] = { &kind_persistent_volume_claim, pvc_changed },
-	[WATCH_POLICIES] = { &kind_network_policy, policy_changed },
-	[WATCH_SANDBOXES] = { &kind_sandbox, sandbox_changed },
+	[WATCH_TEMPLATES] = { offsetof(struct control_kinds, template), template_changed },
+	[WATCH_POOLS] = { offsetof(struct control_kinds, pool), pool_changed },
+	[WATCH_CLAIMS] = { offsetof(struct control_kinds, claim), claim_changed },
+	[WATCH_PODS] = { offsetof(struct control_kinds, pod), pod_changed },
+	[WATCH_SERVICES] = { offsetof(struct control_kinds, service), service_changed },
+	[WATCH_PVCS] = { offsetof(struct control_kinds, pvc), pvc_changed },
+	[WATCH_POLICIES] = { offsetof(struct control_kinds, policy), policy_changed },
+	[WATCH_SANDBOXES] = { offsetof(struct control_kinds, sandbox), sandbox_changed },
 };
 
-static struct again run(void *arg, struct item *it)
+static struct again run(void *arg, struct queue_item *q)
 {
 	static struct again (*const reconcilers[CONTROL_KIND_MAX_])(struct pass *) = {
 		[CONTROL_SANDBOX] = sandbox_reconcile,
@@ -201,6 +202,7 @@ static struct again run(void *arg, struct item *it)
 		[CONTROL_POOL] = pool_reconcile,
 		[CONTROL_CLAIM] = claim_reconcile,
 	};
+	struct item *it = container_of(q, struct item, q);
 	struct pass p;
 	struct again again;
 
@@ -248,6 +250,23 @@ static void options_fill(struct control *c, const struct control_options *o)
 		c->opt.claim_grace_ms = 2000;
 }
 
+static void find_kinds(struct control *c)
+{
+	const struct kinds *ks = client_kinds(c->client);
+
+	c->kinds = (struct control_kinds){
+		.sandbox = kinds_need(ks, API_SANDBOX, "Sandbox"),
+		.template = kinds_need(ks, API_EXTENSIONS, "SandboxTemplate"),
+		.pool = kinds_need(ks, API_EXTENSIONS, "SandboxWarmPool"),
+		.claim = kinds_need(ks, API_EXTENSIONS, "SandboxClaim"),
+		.pod = kinds_need(ks, "v1", "Pod"),
+		.service = kinds_need(ks, "v1", "Service"),
+		.pvc = kinds_need(ks, "v1", "PersistentVolumeClaim"),
+		.policy = kinds_need(ks, API_NETWORK_POLICY, "NetworkPolicy"),
+		.event = kinds_need(ks, API_EVENT, "Event"),
+	};
+}
+
 struct err *control_start(struct loop *l, struct client *client, const struct control_options *o,
 			  struct control **ret)
 {
@@ -255,13 +274,23 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 
 	c->loop = l;
 	c->client = client;
+	find_kinds(c);
 	list_init(&c->running);
 	options_fill(c, o);
 	c->index = index_new();
 	c->notes = notes_new();
-	c->queue = queue_new(l, run, c);
+	c->queue = queue_new(&(struct queue_spec){ .loop = l,
+						   .item_size = sizeof(struct item),
+						   .run = run,
+						   .item_init = item_init,
+						   .item_done = item_done,
+						   .slowed = item_slowed,
+						   .arg = c });
 	for (size_t i = 0; i < WATCH_MAX_; i++) {
-		const struct client_watch_spec spec = { .kind = watched[i].kind };
+		const struct client_watch_spec spec = {
+			.kind = *(const struct kind *const *)((const char *)&c->kinds +
+							      watched[i].kind),
+		};
 		const struct client_watch_events ev = { watched[i].changed, one_synced };
 
 		c->watches[i] = client_watch(client, &spec, &ev, c);

@@ -4,8 +4,8 @@
 #include "client/client.h"
 #include "control/control.h"
 #include "control/index_priv.h"
+#include "control/item_priv.h"
 #include "control/pass_priv.h"
-#include "control/queue_priv.h"
 
 /*
  * What the controllers share. Everything in memory can be had again from the watches; what a note
@@ -24,9 +24,16 @@ enum {
 	WATCH_MAX_,
 };
 
+/* Looked up once, at the start. */
+struct control_kinds {
+	const struct kind *sandbox, *template, *pool, *claim;
+	const struct kind *pod, *service, *pvc, *policy, *event;
+};
+
 struct control {
 	struct loop *loop;
 	struct client *client;
+	struct control_kinds kinds;
 	struct control_options opt; /* defaults filled in */
 	char *cluster_domain;
 	char **label_domains; /* NULL-terminated */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 #include "api/object.h"
-#include "base/log.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "control/control_priv.h"
 #include "control/event_priv.h"
+#include "control/keys_priv.h"
 
 /*
- * An Event is named after the object it is about and a random part, so that two never collide.
+ * An Event's name is that of the object it is about and a random part, so that no two collide.
  */
 #define NOTE_MAX   1024
 #define NAME_MOST  236 /* leaves room for the random part */
@@ -41,8 +41,8 @@ struct json_doc *event_build(const struct event_spec *s, usec now)
 	random_hex(suffix, SUFFIX_LEN);
 	clock_format_micro(now, stamp);
 	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", kind_api_version(&kind_events_event));
-	json_set_str(d, root, "kind", kind_events_event.kind);
+	json_set_str(d, root, "apiVersion", API_EVENT);
+	json_set_str(d, root, "kind", "Event");
 	meta = json_need_obj(d, root, "metadata");
 	json_set(d, meta, "name", json_new_strf(d, "%.*s.%s", NAME_MOST, s->about->name, suffix));
 	json_set_str(d, meta, "namespace", s->about->ns);
@@ -58,13 +58,6 @@ struct json_doc *event_build(const struct event_spec *s, usec now)
 	return d;
 }
 
-static void sent(void *arg unused, struct err *e, struct object *obj unused)
-{
-	if (e)
-		log_debug("event was not stored, going on without it", KV("err", e));
-	err_free(e);
-}
-
 void event_send(struct control *c, struct json_doc *event)
 {
 	autofree char *ns = NULL;
@@ -72,5 +65,6 @@ void event_send(struct control *c, struct json_doc *event)
 	if (!event)
 		return;
 	ns = xstrdup(json_get_str(json_get(json_root(event), "metadata"), "namespace"));
-	client_create(c->client, &kind_events_event, ns, event, sent, NULL);
+	client_create(c->client, &(struct client_ref){ .kind = c->kinds.event, .ns = ns }, event,
+		      NULL);
 }

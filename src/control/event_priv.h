@@ -8,14 +8,14 @@ struct json_doc;
 struct object;
 
 /*
- * Events (events.k8s.io/v1): told once, never waited for.
+ * Events (events.k8s.io/v1): sent once, never waited for or retried.
  */
 struct event_spec {
 	const struct object *about;
 	const char *who;  /* reporting controller */
 	const char *type; /* "Normal", "Warning" */
 	const char *reason, *action;
-	const char *note; /* cut at 1024 bytes, as the API wants it */
+	const char *note; /* cut at 1024 bytes, the API's limit */
 };
 struct json_doc *event_build(const struct event_spec *s, usec now);
 void event_send(struct control *c, struct json_doc *event); /* takes it over; NULL is fine */

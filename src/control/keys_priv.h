@@ -7,6 +7,11 @@
 #define GROUP_AGENTS     "agents.x-k8s.io"
 #define GROUP_EXTENSIONS "extensions.agents.x-k8s.io"
 
+#define API_SANDBOX        GROUP_AGENTS "/v1beta1"
+#define API_EXTENSIONS     GROUP_EXTENSIONS "/v1beta1"
+#define API_NETWORK_POLICY "networking.k8s.io/v1"
+#define API_EVENT          "events.k8s.io/v1"
+
 #define KEY_NAME_HASH         "agents.x-k8s.io/sandbox-name-hash"
 #define KEY_ADOPTABLE         "agents.x-k8s.io/adoptable"
 #define KEY_POOL              "agents.x-k8s.io/warm-pool-sandbox"

@@ -7,65 +7,22 @@
 #include "control/pass_priv.h"
 
 /*
- * The writes of a pass: each knows the key it belongs to, and tells it of its end.
- *
- * A client tells of an end late, even after the controllers are gone, or never when it is freed
- * itself. So it is given a ticket instead of a pointer: the controllers take back the tickets of
- * their writes when they go, and an end whose ticket is void finds nobody.
+ * The writes of a pass: each knows the key it belongs to, and tells the queue when it has ended.
  */
 struct running {
 	struct list link; /* of control->running */
+	struct client_write write;
 	struct control *c;
 	struct item *item;
 	enum slot slot;
 	unsigned flags;
 	char *what;
 	struct json_doc *event;
-	uint32_t at; /* its ticket */
 };
-
-/* Of this thread's loop. A ticket is a place and how often that place was used before. */
-static _Thread_local struct {
-	struct running *holder; /* NULL: free */
-	uint32_t use;
-	uint32_t next_free;
-} *tickets;
-static _Thread_local uint32_t n_tickets, first_free;
-
-_Static_assert(sizeof(uintptr_t) == 8, "a ticket holds a place and its use");
-
-static uintptr_t ticket_new(struct running *r)
-{
-	if (first_free == n_tickets) {
-		uint32_t n = n_tickets ? 2 * n_tickets : 64;
-
-		tickets = xrealloc(tickets, n * sizeof(*tickets));
-		for (uint32_t i = n_tickets; i < n; i++) {
-			tickets[i].holder = NULL;
-			tickets[i].use = 0;
-			tickets[i].next_free = i + 1;
-		}
-		n_tickets = n;
-	}
-	r->at = first_free;
-	first_free = tickets[r->at].next_free;
-	tickets[r->at].holder = r;
-	return (uintptr_t)tickets[r->at].use << 32 | r->at;
-}
-
-static struct running *ticket_holder(uintptr_t ticket)
-{
-	uint32_t at = (uint32_t)ticket;
-
-	return tickets[at].use == (uint32_t)(ticket >> 32) ? tickets[at].holder : NULL;
-}
 
 static void running_free(struct running *r)
 {
-	tickets[r->at].holder = NULL;
-	tickets[r->at].use++;
-	tickets[r->at].next_free = first_free;
-	first_free = r->at;
+	client_cancel(&r->write);
 	list_del(&r->link);
 	json_doc_free(r->event);
 	free(r->what);
@@ -112,7 +69,7 @@ static bool is_fine(const struct err *e, unsigned flags)
 	       ((flags & WRITE_CONFLICT_OK) && err_is(e, ERR_CONFLICT));
 }
 
-/* Counts what came out of the write; true when the key must run for it. */
+/* Records the outcome of the write; true when its key must run because of it. Takes e over. */
 static bool running_record(struct running *r, struct err *e)
 {
 	struct outcome *out = &r->item->outcomes[r->slot];
@@ -121,7 +78,7 @@ static bool running_record(struct running *r, struct err *e)
 	if (!e)
 		event_send(r->c, take(r->event));
 	if (worked && ((r->flags & WRITE_QUIET) || err_is(e, ERR_CONFLICT))) {
-		err_free(e); /* of a conflict the watch will tell */
+		err_free(e); /* after a conflict, the watch will bring the change */
 		return false;
 	}
 	if (worked) {
@@ -137,34 +94,27 @@ static bool running_record(struct running *r, struct err *e)
 	return true;
 }
 
-static void ended(void *arg, struct err *e, struct object *obj unused)
+static void ended(struct client_write *w, struct err *e, struct object *obj unused)
 {
-	struct running *r = ticket_holder((uintptr_t)arg);
-	struct control *c;
-	struct item *item;
-	bool wake;
+	struct running *r = container_of(w, struct running, write);
+	struct item *item = r->item;
+	bool wake = running_record(r, e);
 
-	if (!r) {
-		err_free(e);
-		return;
-	}
-	c = r->c;
-	item = r->item;
-	wake = running_record(r, e);
 	running_free(r);
-	queue_write_end(c->queue, item, wake);
+	queue_release(&item->q, wake);
 }
 
-/* What to hand to the client; false when the slot rests. */
-static bool begin(struct pass *p, const struct write *w, void **ret_arg)
+/* Notes a write that is about to start; NULL when its slot rests. */
+static struct client_write *begin(struct pass *p, const struct write *w)
 {
 	struct running *r;
 
 	if (pass_rests(p, w->slot)) {
 		json_doc_free(w->event);
-		return false;
+		return NULL;
 	}
 	r = xnew(struct running);
+	r->write.done = ended;
 	r->c = p->c;
 	r->item = p->item;
 	r->slot = w->slot;
@@ -174,36 +124,42 @@ static bool begin(struct pass *p, const struct write *w, void **ret_arg)
 	list_add_tail(&p->c->running, &r->link);
 	if (!(w->flags & WRITE_QUIET))
 		p->started = true;
-	queue_write_begin(p->c->queue, p->item);
-	*ret_arg = (void *)ticket_new(r);
-	return true;
+	queue_hold(&p->item->q);
+	return &r->write;
+}
+
+static struct client_ref target(const struct write *w)
+{
+	return (struct client_ref){ .kind = w->kind, .ns = w->ns, .name = w->name, .sub = w->sub };
 }
 
 void pass_create(struct pass *p, const struct write *w, struct json_doc *doc)
 {
-	void *arg;
+	const struct client_ref to = target(w);
+	struct client_write *write = begin(p, w);
 
-	if (begin(p, w, &arg))
-		client_create(p->c->client, w->kind, w->ns, doc, ended, arg);
+	if (write)
+		client_create(p->c->client, &to, doc, write);
 	else
 		json_doc_free(doc);
 }
 
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc)
 {
-	void *arg;
+	const struct client_ref to = target(w);
+	struct client_write *write = begin(p, w);
 
-	if (begin(p, w, &arg))
-		client_patch(p->c->client, w->kind, w->ns, w->name, w->sub, PATCH_MERGE, doc, ended,
-			     arg);
+	if (write)
+		client_patch(p->c->client, &to, PATCH_MERGE, doc, write);
 	else
 		json_doc_free(doc);
 }
 
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec)
 {
-	void *arg;
+	const struct client_ref to = target(w);
+	struct client_write *write = begin(p, w);
 
-	if (begin(p, w, &arg))
-		client_delete(p->c->client, w->kind, w->ns, w->name, spec, ended, arg);
+	if (write)
+		client_delete(p->c->client, &to, spec, write);
 }

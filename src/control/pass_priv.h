@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "control/queue_priv.h"
+#include "control/item_priv.h"
 
 struct client_delete_spec;
 struct control;
@@ -16,10 +16,10 @@ struct object;
 /*
  * One pass over one key, and the writes it starts.
  *
- * Writes end whenever they end: before the call returns in one process, later over HTTP. A pass
- * that started any that matter stops there (again_wait()); when the last has ended the key runs
- * again, sees their effect in the cache and their errors in err[]. A slot with an error rests in
- * that pass: nothing is tried twice without the pause that again_retry() brings.
+ * A write may end before the call returns (in one process) or later (over HTTP). A pass that has
+ * started any that matter stops there (again_wait()); when the last of them has ended, the key runs
+ * again and sees their effects in the cache and their errors in out[]. A slot with an error rests
+ * in that pass: nothing is tried twice without the pause that again_retry() brings.
  */
 struct pass {
 	struct control *c;
@@ -55,7 +55,7 @@ void pass_create(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec);
 
-/* The controllers go: writes that are under way find nobody when they end. */
+/* Cancels the waits for all writes under way, because the controllers are being freed. */
 void pass_forget_all(struct control *c);
 
 /* The first error of the last writes, handed over; NULL when all went well. */

@@ -108,7 +108,7 @@ static enum fate judge(struct pool_view *v, struct member *m)
 		seen.stale = is_stale(v, m);
 	if (!m->ready && seen.age > (usec)seen.grace_ms * 1000) {
 		pod = client_get(
-			c->client, &kind_pod, m->sandbox->ns,
+			c->client, v->p->c->kinds.pod, m->sandbox->ns,
 			str_or(object_annotation(m->sandbox, KEY_POD_NAME), m->sandbox->name));
 		seen.pod = pod;
 	}
@@ -198,7 +198,7 @@ static void observe(struct pool_view *v)
 	name_hash(v->pool->name, v->hash);
 	v->roster = index_roster(c->index, v->pool->ns, v->pool->name);
 	v->template =
-		client_get(c->client, &kind_sandbox_template, v->pool->ns, pool_template(v->pool));
+		client_get(c->client, v->p->c->kinds.template, v->pool->ns, pool_template(v->pool));
 	if (v->template)
 		hash_template(v);
 	v->recreate = str_eq(json_get_str(json_get(spec, "updateStrategy"), "type"), "Recreate");
@@ -244,7 +244,7 @@ static void remove_members(struct pass *p, const struct chosen *c)
 							 .rev = sb->rev,
 							 .grace_s = -1 };
 		const struct write w = {
-			SLOT_REMOVE, &kind_sandbox,           sb->ns,
+			SLOT_REMOVE, p->c->kinds.sandbox,     sb->ns,
 			sb->name,    .what = "delete member", .flags = WRITE_GONE_OK
 		};
 
@@ -260,7 +260,7 @@ static void patch_members(struct pool_view *v)
 		for (size_t i = 0; i < lists[k]->n; i++) {
 			const struct object *sb = lists[k]->v[i];
 			const struct write w = {
-				SLOT_SELF, &kind_sandbox,          sb->ns,
+				SLOT_SELF, v->p->c->kinds.sandbox, sb->ns,
 				sb->name,  .what = "patch member", .flags = WRITE_GONE_OK
 			};
 
@@ -270,7 +270,8 @@ static void patch_members(struct pool_view *v)
 
 static void create_members(struct pool_view *v, uint64_t n)
 {
-	const struct write w = { SLOT_CHILD, &kind_sandbox, v->pool->ns, .what = "create member" };
+	const struct write w = { SLOT_CHILD, v->p->c->kinds.sandbox, v->pool->ns,
+				 .what = "create member" };
 
 	for (uint64_t i = 0; i < n; i++)
 		pass_create(v->p, &w,
@@ -345,7 +346,7 @@ static void tell_progress(struct pool_view *v, bool stalled)
 /* Status is written when it differs, and not all the time: 0, or when to come back for it. */
 static uint64_t report(struct pool_view *v)
 {
-	const struct write w = { SLOT_STATUS, &kind_sandbox_warm_pool, v->pool->ns, v->pool->name,
+	const struct write w = { SLOT_STATUS, v->p->c->kinds.pool, v->pool->ns, v->pool->name,
 				 "status",    .flags = WRITE_QUIET };
 	autoptr(json_doc) want = pool_status(v->pool, v->seen.active, v->seen.ready);
 	struct json_doc *d = json_doc_new();
@@ -438,8 +439,7 @@ static struct again act(struct pool_view *v)
 
 struct again pool_reconcile(struct pass *p)
 {
-	autoptr(object) pool =
-		client_get(p->c->client, &kind_sandbox_warm_pool, p->key->ns, p->key->name);
+	autoptr(object) pool = client_get(p->c->client, p->c->kinds.pool, p->key->ns, p->key->name);
 	struct pool_view v = { .p = p, .pool = pool };
 	struct again again;
 

@@ -92,8 +92,8 @@ struct json_doc *member_build(const struct object *pool, const struct object *te
 	struct json *root = json_obj(d), *meta, *spec, *pod_meta, *owners = json_arr(d), *a;
 
 	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", kind_api_version(&kind_sandbox));
-	json_set_str(d, root, "kind", kind_sandbox.kind);
+	json_set_str(d, root, "apiVersion", API_SANDBOX);
+	json_set_str(d, root, "kind", "Sandbox");
 	meta = json_need_obj(d, root, "metadata");
 	json_set(d, meta, "generateName", json_new_strf(d, "%s-", pool->name));
 	json_set_str(d, meta, "namespace", pool->ns);

@@ -38,8 +38,8 @@ static void observe(struct pass *p, const struct object *sb, struct observed *o)
 
 	name_hash(sb->name, hash);
 	*o = (struct observed){ 0 };
-	o->tracked = client_get(p->c->client, &kind_pod, sb->ns, tracked);
-	o->service = client_get(p->c->client, &kind_service, sb->ns, sb->name);
+	o->tracked = client_get(p->c->client, p->c->kinds.pod, sb->ns, tracked);
+	o->service = client_get(p->c->client, p->c->kinds.service, sb->ns, sb->name);
 	if (!pods)
 		return;
 	o->owned = xnew_n(struct object *, map_len(pods));
@@ -93,10 +93,9 @@ static struct err *act_pvcs(struct pass *p, const struct object *sb, bool reject
 
 	json_each(it, json_get(object_spec(sb), "volumeClaimTemplates")) {
 		autofree char *name = pvc_name(it.val, sb->name);
-		autoptr(object) pvc =
-			client_get(p->c->client, &kind_persistent_volume_claim, sb->ns, name);
+		autoptr(object) pvc = client_get(p->c->client, p->c->kinds.pvc, sb->ns, name);
 		struct step step = pvc_decide(sb, it.val, pvc, &e);
-		struct write w = { SLOT_PVC, &kind_persistent_volume_claim, sb->ns, name };
+		struct write w = { SLOT_PVC, p->c->kinds.pvc, sb->ns, name };
 
 		if (e)
 			return e; /* the rest waits for a later pass */
@@ -111,7 +110,8 @@ static void act_pod(struct pass *p, const struct object *sb, struct pod_plan *pl
 {
 	static const char *const texts[4] = { NULL, "failed to create pod", "failed to update pod",
 					      "failed to delete pod" };
-	struct write w = { SLOT_POD, &kind_pod, sb->ns, plan->pod ? plan->pod->name : sb->name };
+	struct write w = { SLOT_POD, p->c->kinds.pod, sb->ns,
+			   plan->pod ? plan->pod->name : sb->name };
 
 	w.what = texts[plan->step.verb];
 	if (plan->step.verb == STEP_CREATE) {
@@ -131,7 +131,7 @@ static void act_service(struct pass *p, const struct object *sb, struct service_
 	static const char *const texts[4] = { NULL, "failed to create service",
 					      "failed to update service",
 					      "failed to delete service" };
-	struct write w = { SLOT_SERVICE, &kind_service, sb->ns, sb->name };
+	struct write w = { SLOT_SERVICE, p->c->kinds.service, sb->ns, sb->name };
 
 	w.what = texts[plan->step.verb];
 	if (plan->step.verb == STEP_DELETE)
@@ -141,7 +141,7 @@ static void act_service(struct pass *p, const struct object *sb, struct service_
 
 static void forget_pod_name(struct pass *p, const struct object *sb)
 {
-	const struct write w = { SLOT_SELF, &kind_sandbox, sb->ns, sb->name,
+	const struct write w = { SLOT_SELF, p->c->kinds.sandbox, sb->ns, sb->name,
 				 .flags = WRITE_GONE_OK };
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d);
@@ -170,8 +170,9 @@ static struct json_doc *failure_news(struct pass *p, const struct object *sb,
 
 static void report(struct pass *p, const struct object *sb, struct json_doc *want, bool tell)
 {
-	struct write w = { SLOT_STATUS, &kind_sandbox, sb->ns,
-			   sb->name,    "status",      .flags = WRITE_QUIET | WRITE_GONE_OK };
+	struct write w = { SLOT_STATUS, p->c->kinds.sandbox,
+			   sb->ns,      sb->name,
+			   "status",    .flags = WRITE_QUIET | WRITE_GONE_OK };
 	struct json_doc *patch = sandbox_status_patch(sb, json_root(want));
 	struct sandbox_news n;
 
@@ -263,7 +264,7 @@ static struct again tear_down(struct pass *p, const struct object *sb)
 	observe(p, sb, &o);
 	for (size_t i = 0; i < o.n_owned; i++) {
 		const struct write w = { SLOT_POD,
-					 &kind_pod,
+					 p->c->kinds.pod,
 					 sb->ns,
 					 o.owned[i]->name,
 					 .what = "failed to delete pod",
@@ -274,7 +275,7 @@ static struct again tear_down(struct pass *p, const struct object *sb)
 	}
 	if (o.service && ownership_of(o.service, sb) == OWNED && !object_deleting(o.service)) {
 		const struct write w = { SLOT_SERVICE,
-					 &kind_service,
+					 p->c->kinds.service,
 					 sb->ns,
 					 sb->name,
 					 .what = "failed to delete service",
@@ -287,7 +288,7 @@ static struct again tear_down(struct pass *p, const struct object *sb)
 		const struct client_delete_spec spec = { .uid = sb->uid,
 							 .propagation = "Background",
 							 .grace_s = -1 };
-		const struct write w = { SLOT_SELF, &kind_sandbox, sb->ns, sb->name,
+		const struct write w = { SLOT_SELF, p->c->kinds.sandbox, sb->ns, sb->name,
 					 .flags = WRITE_GONE_OK };
 
 		pass_delete(p, &w, &spec);
@@ -305,7 +306,8 @@ static struct again tear_down(struct pass *p, const struct object *sb)
 
 struct again sandbox_reconcile(struct pass *p)
 {
-	autoptr(object) sb = client_get(p->c->client, &kind_sandbox, p->key->ns, p->key->name);
+	autoptr(object) sb =
+		client_get(p->c->client, p->c->kinds.sandbox, p->key->ns, p->key->name);
 	uint64_t left_ms = 0;
 
 	if (!sb || object_deleting(sb))

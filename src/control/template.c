@@ -41,8 +41,8 @@ struct json_doc *policy_build(const struct object *template, const char *name)
 	struct json *root = json_obj(d), *meta, *owners = json_arr(d);
 
 	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", kind_api_version(&kind_network_policy));
-	json_set_str(d, root, "kind", kind_network_policy.kind);
+	json_set_str(d, root, "apiVersion", API_NETWORK_POLICY);
+	json_set_str(d, root, "kind", "NetworkPolicy");
 	meta = json_need_obj(d, root, "metadata");
 	json_set_str(d, meta, "name", name);
 	json_set_str(d, meta, "namespace", template->ns);
@@ -54,7 +54,7 @@ struct json_doc *policy_build(const struct object *template, const char *name)
 
 static void label(struct pass *p, const struct object *template)
 {
-	const struct write w = { SLOT_SELF, &kind_sandbox_template, template->ns, template->name,
+	const struct write w = { SLOT_SELF, p->c->kinds.template, template->ns, template->name,
 				 .flags = WRITE_GONE_OK };
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d);
@@ -81,10 +81,10 @@ static void replace(struct pass *p, const struct write *w, const struct object *
 struct again template_reconcile(struct pass *p)
 {
 	autoptr(object) template =
-		client_get(p->c->client, &kind_sandbox_template, p->key->ns, p->key->name);
+		client_get(p->c->client, p->c->kinds.template, p->key->ns, p->key->name);
 	autofree char *name = xasprintf("%s-network-policy", p->key->name);
-	autoptr(object) policy = client_get(p->c->client, &kind_network_policy, p->key->ns, name);
-	struct write w = { SLOT_CHILD, &kind_network_policy, p->key->ns, name };
+	autoptr(object) policy = client_get(p->c->client, p->c->kinds.policy, p->key->ns, name);
+	struct write w = { SLOT_CHILD, p->c->kinds.policy, p->key->ns, name };
 	struct template_plan plan;
 	struct err *e;
 

@@ -53,10 +53,11 @@ static int connect_start(int family, uint16_t port)
 static void refuse(struct session *s, int errnum)
 {
 	autoptr(err) e = err_sys(errnum, "dial port %u", s->port);
+	struct link *l = s->link;
 
-	wire_put_failed(link_out(s->link), s->id, errnum, err_text(e));
-	link_kick(s->link);
+	wire_put_failed(link_out(l), s->id, errnum, err_text(e));
 	session_free(s);
+	link_kick(l);
 }
 
 /* The socket waits in the input side until it is connected. False: it is all over. */

@@ -1,49 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "guest/session_priv.h"
 #include "loop/loop.h"
+#include "net/framed.h"
 
 /*
  * A link is a connection of the node on the private socket. Frames are read one after the other and
- * answered into one output buffer, which is sent once at the end of the turn.
+ * answered into the connection's output, which is sent once at the end of the turn.
  *
  * Who is at the other end: the socket's path is not in the sandbox, and a process of the sandbox
- * that got hold of it all the same would be a pid that we can see. The node's cannot be seen: 0.
+ * that got hold of it all the same would have a pid that we can see. The node's pid cannot be seen
+ * from here, so it is 0.
  */
 enum {
-	LINK_HIGH = 256 * 1024, /* output beyond this stops the sessions */
-	LINK_READ = 64 * 1024,  /* bytes a callback */
-	LINK_ACCEPTS = 16,      /* a callback */
+	LINK_ACCEPTS = 16, /* per callback */
 };
 
 struct link {
 	struct list on_guest;
 	struct guest *guest;
-	int fd;
-	struct watch *watch;
-	struct buf in, out;
+	struct framed *framed;
 	struct list sessions; /* struct session */
-	bool greeted, kicked, dead;
-	bool held_back; /* some session waits for the output to drain */
+	bool greeted;
+	bool stuffed; /* paused: a session has too much input waiting */
 };
 
 struct buf *link_out(struct link *l)
 {
-	return &l->out;
+	return framed_out(l->framed);
 }
 
 bool link_full(struct link *l)
 {
-	if (l->out.len < LINK_HIGH)
-		return false;
-	l->held_back = true;
-	return true;
+	return framed_full(l->framed);
 }
 
 struct guest *link_guest(struct link *l)
@@ -61,103 +54,23 @@ static void accept_settle(struct guest *g)
 	watch_want(g->accepting, g->n_links < GUEST_LINKS_MAX ? WATCH_READ : 0);
 }
 
-static void link_free(void *arg)
-{
-	struct link *l = arg;
-
-	buf_done(&l->in);
-	buf_done(&l->out);
-	free(l);
-}
-
-/* May be called from anywhere below a callback of l: it is freed at the end of the turn. */
-static void link_close(struct link *l)
-{
-	struct session *s, *next;
-
-	if (l->dead)
-		return;
-	l->dead = true;
-	list_each_safe(s, next, &l->sessions, on_link)
-		session_orphan(s);
-	watch_free(take(l->watch));
-	(void)close(take_fd(l->fd));
-	list_del(&l->on_guest);
-	l->guest->n_links--;
-	accept_settle(l->guest);
-	if (!l->kicked)
-		loop_defer(l->guest->loop, link_free, l);
-}
-
 /* A session whose process does not take its input, from a node that ignores credit, stops us. */
-static bool stuffed(const struct link *l)
+static void check_stuffed(struct link *l)
 {
 	struct session *s;
 
+	l->stuffed = false;
 	list_each(s, &l->sessions, on_link)
 		if (s->input.len > SESSION_INPUT_MAX)
-			return true;
-	return false;
-}
-
-/* The only place that decides what a link polls for. */
-static void link_settle(struct link *l)
-{
-	unsigned want = stuffed(l) ? 0 : WATCH_READ;
-
-	if (l->out.len)
-		want |= WATCH_WRITE;
-	watch_want(l->watch, want);
-}
-
-static void link_send(struct link *l)
-{
-	ssize_t n = send(l->fd, buf_head(&l->out), l->out.len, MSG_NOSIGNAL);
-
-	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		link_close(l);
-		return;
-	}
-	if (n > 0)
-		buf_eat(&l->out, (size_t)n);
-	if (!l->out.len)
-		buf_done(&l->out);
-}
-
-/* Sessions that paused because the link was full go on. */
-static void sessions_resume(struct link *l)
-{
-	struct session *s, *next;
-
-	l->held_back = false;
-	list_each_safe(s, next, &l->sessions, on_link)
-		session_settle(s);
-}
-
-static void on_kick(void *arg)
-{
-	struct link *l = arg;
-
-	l->kicked = false;
-	if (l->dead) { /* closed since: this call was left the freeing */
-		link_free(l);
-		return;
-	}
-	if (l->out.len)
-		link_send(l);
-	if (l->dead)
-		return; /* closed by that: freed at the end of the turn */
-	if (l->held_back && !link_full(l))
-		sessions_resume(l);
-	link_settle(l);
+			l->stuffed = true;
+	framed_pause(l->framed, l->stuffed);
 }
 
 void link_kick(struct link *l)
 {
-	if (l->kicked)
-		return;
-	l->kicked = true;
-	loop_defer(l->guest->loop, on_kick, l);
+	if (l->stuffed)
+		check_stuffed(l);
+	framed_kick(l->framed);
 }
 
 void links_tell_exit(struct guest *g, const struct wire_state *s)
@@ -167,7 +80,7 @@ void links_tell_exit(struct guest *g, const struct wire_state *s)
 	list_each(l, &g->links, on_guest) {
 		if (!l->greeted)
 			continue;
-		wire_put_exited(&l->out, 0, s->exit_code, s->signal, s->oom);
+		wire_put_exited(link_out(l), 0, s->exit_code, s->signal, s->oom);
 		link_kick(l);
 	}
 }
@@ -180,11 +93,12 @@ static struct err *on_hello(struct link *l, const struct wire_frame *f)
 	if (e)
 		return e;
 	if (!version)
-		return err_new(ERR_UNSUPPORTED, "speak version 0");
+		return err_new(ERR_UNSUPPORTED,
+			       "node speaks version 0 of the protocol; versions begin with 1");
 	l->greeted = true;
 	if (l->guest->command.state.started)
 		ready[1] |= WIRE_STARTED;
-	wire_put_u32s(&l->out, WIRE_READY, 0, ready, 2);
+	wire_put_u32s(link_out(l), WIRE_READY, 0, ready, 2);
 	return NULL;
 }
 
@@ -197,9 +111,10 @@ static struct err *on_start(struct link *l, const struct wire_frame *f)
 		return e;
 	e = command_start(l->guest, &start);
 	if (e)
-		wire_put_failed(&l->out, f->stream, err_errno(e), err_text(e));
+		wire_put_failed(link_out(l), f->stream, err_errno(e), err_text(e));
 	else
-		wire_put_u32s(&l->out, WIRE_STARTED_OK, f->stream, &l->guest->command.state.pid, 1);
+		wire_put_u32s(link_out(l), WIRE_STARTED_OK, f->stream, &l->guest->command.state.pid,
+			      1);
 	err_free(e);
 	return NULL;
 }
@@ -207,7 +122,7 @@ static struct err *on_start(struct link *l, const struct wire_frame *f)
 static struct err *stream_is_new(struct link *l, uint32_t id)
 {
 	if (!id || session_find(l, id))
-		return err_new(ERR_MALFORMED, "open stream %u", id);
+		return err_new(ERR_MALFORMED, "stream %u is 0 or already open", id);
 	return NULL;
 }
 
@@ -242,8 +157,10 @@ static struct err *on_stdin(struct link *l, const struct wire_frame *f)
 {
 	struct session *s = session_find(l, f->stream);
 
-	if (s)
-		session_input(s, f->payload, f->len);
+	if (!s)
+		return NULL;
+	session_input(s, f->payload, f->len);
+	check_stuffed(l);
 	return NULL;
 }
 
@@ -271,7 +188,7 @@ static struct err *on_signal(struct link *l, const struct wire_frame *f)
 	if (e)
 		return e;
 	if (!signum || signum > 64)
-		return err_new(ERR_MALFORMED, "send signal %u", signum);
+		return err_new(ERR_MALFORMED, "signal %u is not in 1 to 64", signum);
 	if (!f->stream)
 		command_signal(l->guest, (int)signum);
 	else if (s)
@@ -293,7 +210,7 @@ static struct err *on_credit(struct link *l, const struct wire_frame *f)
 static struct err *on_frame(struct link *l, const struct wire_frame *f)
 {
 	if (!l->greeted && f->type != WIRE_HELLO)
-		return err_new(ERR_MALFORMED, "begin without hello");
+		return err_new(ERR_MALFORMED, "first frame is not a hello");
 	switch (f->type) {
 	case WIRE_HELLO:
 		return on_hello(l, f);
@@ -312,7 +229,7 @@ static struct err *on_frame(struct link *l, const struct wire_frame *f)
 	case WIRE_DIAL:
 		return on_dial(l, f);
 	case WIRE_STATUS:
-		wire_put_state(&l->out, &l->guest->command.state);
+		wire_put_state(link_out(l), &l->guest->command.state);
 		return NULL;
 	case WIRE_READY:
 	case WIRE_STARTED_OK:
@@ -324,59 +241,44 @@ static struct err *on_frame(struct link *l, const struct wire_frame *f)
 	case WIRE_TYPE_MAX_:
 		break;
 	}
-	return err_new(ERR_MALFORMED, "take frame %d from the node", (int)f->type);
+	return err_new(ERR_MALFORMED, "frame of type %d is not one that a node sends",
+		       (int)f->type);
 }
 
-/* Every whole frame of the input. False: one could not be read, and the link is closed. */
-static bool take_frames(struct link *l)
+static struct err *on_bytes(void *arg, const char *p, size_t len, size_t *ret_used)
 {
 	struct wire_frame f;
-	size_t used;
 	int have;
+	struct err *e = wire_next(p, len, &f, ret_used, &have);
 
-	for (;;) {
-		autoptr(err) e = wire_next(buf_head(&l->in), l->in.len, &f, &used, &have);
-
-		if (!e && !have)
-			return true;
-		if (!e)
-			e = on_frame(l, &f);
-		if (e) {
-			link_close(l);
-			return false;
-		}
-		buf_eat(&l->in, used);
-	}
+	return e || !have ? e : on_frame(arg, &f);
 }
 
-static void link_read(struct link *l)
-{
-	int waiting = 0;
-	size_t want;
-	ssize_t n;
-
-	(void)ioctl(l->fd, FIONREAD, &waiting);
-	want = MIN((size_t)MAX(waiting, 512), (size_t)LINK_READ);
-	n = recv(l->fd, buf_reserve(&l->in, want), want, 0);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		link_close(l);
-		return;
-	}
-	buf_wrote(&l->in, (size_t)n);
-	if (take_frames(l) && !l->in.len)
-		buf_done(&l->in);
-}
-
-static void on_ready(void *arg, unsigned ready)
+/* Sessions that paused because the link was full go on. */
+static void on_drained(void *arg)
 {
 	struct link *l = arg;
+	struct session *s, *next;
 
-	if (ready & WATCH_READ)
-		link_read(l);
-	if (!l->dead)
-		link_kick(l); /* sends, too */
+	list_each_safe(s, next, &l->sessions, on_link)
+		session_settle(s);
+}
+
+/* There is nobody to tell why. */
+static void on_closed(void *arg, struct err *e)
+{
+	struct link *l = arg;
+	struct guest *g = l->guest;
+	struct session *s, *next;
+
+	err_free(e);
+	list_each_safe(s, next, &l->sessions, on_link)
+		session_orphan(s);
+	list_del(&l->on_guest);
+	framed_free(l->framed);
+	free(l);
+	g->n_links--;
+	accept_settle(g);
 }
 
 static bool from_outside(int fd)
@@ -389,15 +291,16 @@ static bool from_outside(int fd)
 
 static void link_new(struct guest *g, int fd)
 {
+	static const struct framed_events events = { .frame = on_bytes,
+						     .drained = on_drained,
+						     .closed = on_closed };
 	struct link *l = xnew(struct link);
 
 	l->guest = g;
-	l->fd = fd;
 	list_init(&l->sessions);
-	l->watch = watch_new(g->loop, fd, on_ready, l);
+	l->framed = framed_new(g->loop, fd, &events, l);
 	list_add_tail(&g->links, &l->on_guest);
 	g->n_links++;
-	link_settle(l);
 }
 
 static void on_accept(void *arg, unused unsigned ready)

@@ -229,13 +229,14 @@ static void grant(struct session *s)
 /* The only place that decides what a session polls for. */
 void session_settle(struct session *s)
 {
-	bool room = s->credit > 0 && !link_full(s->link);
+	struct link *l = s->link;
+	bool room = s->credit > 0 && !link_full(l);
 
 	if (done(s)) {
-		wire_put_exited(link_out(s->link), s->id, s->dial ? 0 : status_code(s->status),
+		wire_put_exited(link_out(l), s->id, s->dial ? 0 : status_code(s->status),
 				s->dial ? 0 : status_signal(s->status), false);
-		link_kick(s->link);
 		session_free(s);
+		link_kick(l);
 		return;
 	}
 	grant(s);
@@ -244,5 +245,5 @@ void session_settle(struct session *s)
 			watch_want(s->out[i].watch, room && !s->connecting ? WATCH_READ : 0);
 	if (s->in_watch)
 		watch_want(s->in_watch, s->connecting || s->input.len ? WATCH_WRITE : 0);
-	link_kick(s->link);
+	link_kick(l);
 }

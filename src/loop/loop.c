@@ -6,11 +6,11 @@
 
 /*
  * The turn. libuv runs timers and I/O callbacks, then its prepare handles, then sleeps in poll.
- * Ours is the one prepare handle: it runs deferred calls and flush hooks there, so that whatever
+ * We have one prepare handle, which runs deferred calls and flush hooks, so that whatever the
  * callbacks of this round asked for is done, and flushed once, before the thread goes to sleep.
  *
- * Posted calls are a stack that producers push to with one compare-and-swap; the loop takes all of
- * it in one exchange and turns it round. No lock is needed.
+ * Posted calls are a stack that producers push to with one compare-and-swap; the loop takes
+ * the whole stack in one exchange and reverses it. No lock is needed.
  */
 struct loop_flush {
 	struct list link;
@@ -19,21 +19,15 @@ struct loop_flush {
 	void *arg;
 };
 
+/* A call is taken off the list before it runs: it may ask for itself again, or be freed. */
 static void run_deferred(struct loop *l)
 {
-	struct call *c;
+	struct deferred *d;
 
-	while ((c = l->deferred)) {
-		struct call now = *c;
-
-		l->deferred = c->next;
-		if (!l->deferred)
-			l->deferred_tail = &l->deferred;
-		if (l->spare)
-			free(c);
-		else
-			l->spare = c;
-		now.fn(now.arg);
+	while (!list_empty(&l->deferred)) {
+		d = list_first(&l->deferred, struct deferred, on);
+		list_del(&d->on);
+		d->fn(d->arg);
 	}
 }
 
@@ -50,13 +44,13 @@ static void flush_all(struct loop *l)
 	}
 }
 
-/* Deferred calls, then flushes; again if a flush deferred something. */
+/* Deferred calls, then flushes; again if a flush asked for a deferred call. */
 static void settle(struct loop *l)
 {
 	do {
 		run_deferred(l);
 		flush_all(l);
-	} while (l->deferred);
+	} while (!list_empty(&l->deferred));
 }
 
 static void on_prepare(uv_prepare_t *h)
@@ -64,9 +58,9 @@ static void on_prepare(uv_prepare_t *h)
 	settle(h->data);
 }
 
-static struct call *reversed(struct call *c)
+static struct posted *reversed(struct posted *c)
 {
-	struct call *before = NULL, *next;
+	struct posted *before = NULL, *next;
 
 	for (; c; c = next) {
 		next = c->next;
@@ -78,7 +72,7 @@ static struct call *reversed(struct call *c)
 
 static void run_posted(struct loop *l)
 {
-	struct call *c = reversed(atomic_exchange(&l->posted, NULL)), *next;
+	struct posted *c = reversed(atomic_exchange(&l->posted, NULL)), *next;
 
 	for (; c; c = next) {
 		next = c->next;
@@ -96,7 +90,7 @@ static void on_wake(uv_async_t *h)
 		uv_stop(&l->uv);
 }
 
-/* It may be due before the poll that it should end: that one must not wait then. */
+/* The timer may fire before the poll that it bounds; that poll must not wait then. */
 static void on_turn_end(uv_timer_t *h)
 {
 	uv_stop(h->loop);
@@ -109,20 +103,20 @@ struct err *loop_new(struct loop **ret)
 
 	if (r < 0) {
 		free(l);
-		return err_sys(-r, "make an event loop");
+		return err_sys(-r, "create an event loop");
 	}
 	r = uv_async_init(&l->uv, &l->wake, on_wake);
 	if (r < 0) {
 		(void)uv_loop_close(&l->uv);
 		free(l);
-		return err_sys(-r, "make the wake-up of an event loop");
+		return err_sys(-r, "create the wake-up handle of an event loop");
 	}
 	(void)uv_prepare_init(&l->uv, &l->prepare);
 	(void)uv_timer_init(&l->uv, &l->turn_end);
 	uv_unref((uv_handle_t *)&l->prepare);
 	uv_unref((uv_handle_t *)&l->turn_end);
 	l->prepare.data = l->wake.data = l->turn_end.data = l;
-	l->deferred_tail = &l->deferred;
+	list_init(&l->deferred);
 	list_init(&l->flushes);
 	l->next_flush = &l->flushes;
 	(void)uv_prepare_start(&l->prepare, on_prepare);
@@ -132,7 +126,7 @@ struct err *loop_new(struct loop **ret)
 
 static void check_closing(uv_handle_t *h, unused void *arg)
 {
-	assert(uv_is_closing(h)); /* a watch, timer, child or signal outlives its loop */
+	assert(uv_is_closing(h)); /* a watch, timer, child or signal watch has outlived its loop */
 }
 
 void loop_free(struct loop *l)
@@ -152,7 +146,6 @@ void loop_free(struct loop *l)
 	assert(list_empty(&l->flushes));
 	r = uv_loop_close(&l->uv);
 	assert(r == 0);
-	free(l->spare);
 	free(l);
 }
 
@@ -175,7 +168,7 @@ static bool alive(struct loop *l)
 {
 	bool any;
 
-	if (l->deferred || atomic_load(&l->posted))
+	if (!list_empty(&l->deferred) || atomic_load(&l->posted))
 		return true;
 	uv_unref((uv_handle_t *)&l->wake);
 	any = uv_loop_alive(&l->uv);
@@ -197,18 +190,34 @@ bool loop_turn(struct loop *l, unsigned wait_ms)
 	return alive(l);
 }
 
-void loop_defer(struct loop *l, void (*fn)(void *arg), void *arg)
+void deferred_init(struct deferred *d, struct loop *l, void (*fn)(void *arg), void *arg)
 {
-	struct call *c = l->spare ? take(l->spare) : xnew(struct call);
+	list_init(&d->on);
+	d->loop = l;
+	d->fn = fn;
+	d->arg = arg;
+}
 
-	*c = (struct call){ .fn = fn, .arg = arg };
-	*l->deferred_tail = c;
-	l->deferred_tail = &c->next;
+void deferred_call(struct deferred *d)
+{
+	if (!deferred_pending(d))
+		list_add_tail(&d->loop->deferred, &d->on);
+}
+
+void deferred_cancel(struct deferred *d)
+{
+	if (deferred_pending(d))
+		list_del(&d->on);
+}
+
+bool deferred_pending(const struct deferred *d)
+{
+	return d->loop && !list_empty(&d->on);
 }
 
 void loop_post(struct loop *l, void (*fn)(void *arg), void *arg)
 {
-	struct call *c = xnew(struct call);
+	struct posted *c = xnew(struct posted);
 
 	c->fn = fn;
 	c->arg = arg;

@@ -7,43 +7,60 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 
 /*
- * The event loop over libuv. A thread runs one loop; everything here but loop_post() and
- * loop_stop() is for that thread alone. Nothing blocks on a loop: that is a job.
+ * The event loop over libuv. A thread runs one loop; everything here except loop_post() and
+ * loop_stop() is for that thread alone. Nothing blocks on a loop: work that blocks is a job.
  *
- * A turn: I/O and timers call their callbacks; then deferred calls run until none is left, also
- * those that deferred calls add; then the flush hooks run (the store hands its batch to the writer
- * there); then the loop sleeps. So work that belongs together ends in one flush.
+ * A turn: I/O and timers call their callbacks; then deferred calls run until none is left,
+ * including those that deferred calls ask for; then the flush hooks run (the store hands its batch
+ * to its writer there); then the loop sleeps. So work that belongs together ends in one flush.
  */
 struct loop;
 
 must_use struct err *loop_new(struct loop **ret);
-void loop_free(struct loop *l); /* everything on it must be closed before */
+void loop_free(struct loop *l); /* everything on it must have been freed before */
 AUTOPTR(loop)
 void loop_run(struct loop *l);  /* until loop_stop() */
 void loop_stop(struct loop *l); /* from any thread or from a signal callback */
-bool loop_turn(struct loop *l,
-	       unsigned wait_ms); /* one turn, for tests; false when nothing is alive */
+/* One turn that sleeps wait_ms at most, for tests. False when nothing is left that could happen. */
+bool loop_turn(struct loop *l, unsigned wait_ms);
 
-void loop_defer(struct loop *l, void (*fn)(void *arg), void *arg); /* later in this same turn */
+/*
+ * A call later in this same turn, embedded in its owner. Calls run in the order in which they were
+ * asked for. fn may ask for itself again, cancel others and free its own deferred.
+ */
+struct deferred {
+	struct list on; /* the loop's list while it is pending */
+	struct loop *loop;
+	void (*fn)(void *arg);
+	void *arg;
+};
+void deferred_init(struct deferred *d, struct loop *l, void (*fn)(void *arg), void *arg);
+void deferred_call(struct deferred *d); /* changes nothing while a call is pending */
+/* Before the owner is freed. Does nothing when no call is pending, or for one that is all zero. */
+void deferred_cancel(struct deferred *d);
+bool deferred_pending(const struct deferred *d);
+
 struct loop_flush;
 struct loop_flush *loop_add_flush(struct loop *l, void (*fn)(void *arg), void *arg);
 void loop_del_flush(struct loop_flush *f);
 /* From any thread: fn runs on the loop's thread in a coming turn. */
 void loop_post(struct loop *l, void (*fn)(void *arg), void *arg);
 
-/* Descriptors, by readiness; one watch an fd, and not of regular files, which are always ready. The
- * fd becomes non-blocking, stays the caller's, and is closed after watch_free(). */
+/*
+ * Readiness of descriptors: one watch per fd, and none for regular files, which are always ready.
+ * The fd becomes non-blocking and stays the caller's, who closes it after watch_free().
+ */
 enum {
 	WATCH_READ = 1,
 	WATCH_WRITE = 2
 };
 struct watch;
 struct watch *watch_new(struct loop *l, int fd, void (*fn)(void *arg, unsigned ready), void *arg);
-void watch_want(
-	struct watch *w,
-	unsigned want); /* 0: silent. An error reports as READ|WRITE, a hang-up as what is wanted */
+/* 0: nothing is reported. An error is reported as READ|WRITE, a hang-up as whatever is wanted. */
+void watch_want(struct watch *w, unsigned want);
 void watch_free(struct watch *w);
 AUTOPTR(watch)
 
@@ -56,7 +73,7 @@ bool timer_armed(const struct timer *t);
 void timer_free(struct timer *t);
 AUTOPTR(timer)
 
-/* A job: work() on a pool thread, then done() on the loop. Jobs cannot be recalled; free arg in
+/* A job: work() on a pool thread, then done() on the loop. Jobs cannot be cancelled; free arg in
  * done(). */
 void job_run(struct loop *l, void (*work)(void *arg), void (*done)(void *arg), void *arg);
 

@@ -12,11 +12,11 @@
 #include "base/list.h"
 #include "loop/loop.h"
 
-/* A call that waits for its turn: deferred on the loop's own thread, or posted from any. */
-struct call {
+/* A call from any thread that waits for a turn of the loop. */
+struct posted {
 	void (*fn)(void *arg);
 	void *arg;
-	struct call *next;
+	struct posted *next;
 };
 
 struct loop {
@@ -25,10 +25,9 @@ struct loop {
 	uv_async_t wake;      /* keeps the loop alive; sent by loop_post() and loop_stop() */
 	uv_timer_t turn_end;  /* bounds the sleep of loop_turn() */
 
-	struct call *deferred, **deferred_tail; /* first in, first out */
-	struct call *spare;                     /* one call kept for the next loop_defer() */
-	struct list flushes;                    /* struct loop_flush */
-	struct list *next_flush;                /* where flush_all() goes on */
-	_Atomic(struct call *) posted;          /* last in, first out; reversed when taken */
+	struct list deferred;            /* struct deferred; first in, first out */
+	struct list flushes;             /* struct loop_flush */
+	struct list *next_flush;         /* where flush_all() goes on */
+	_Atomic(struct posted *) posted; /* last in, first out; reversed when taken */
 	atomic_bool stopping;
 };

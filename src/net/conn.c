@@ -52,10 +52,10 @@ struct conn {
 	struct buf in, out;
 	struct err *err;
 	enum conn_state state;
-	unsigned refs;   /* the owner, a scheduled run, a run under way */
 	unsigned polled; /* what the watch was told last */
-	bool freed, scheduled;
-	bool paused, offer; /* offer: `in` has bytes the owner has not been shown */
+	struct deferred run;
+	bool running, freed; /* freed by a callback: destroyed when the run ends */
+	bool paused, offer;  /* offer: `in` has bytes the owner has not been shown */
 	bool eof, eof_told;
 	bool ending, ended; /* our end: asked for, sent */
 	bool blocked;       /* the socket took less than we had */
@@ -64,12 +64,8 @@ struct conn {
 	usec moved, sent, linger_until; /* last byte either way; last byte out */
 };
 
-static void conn_run(struct conn *c, bool readable);
-
-static void conn_unref(struct conn *c)
+static void conn_destroy(struct conn *c)
 {
-	if (--c->refs)
-		return;
 	buf_done(&c->in);
 	buf_done(&c->out);
 	free(c);
@@ -87,22 +83,9 @@ static void conn_enter(struct conn *c, enum conn_state next)
 	c->state = next;
 }
 
-static void conn_scheduled(void *arg)
-{
-	struct conn *c = arg;
-
-	c->scheduled = false;
-	conn_run(c, false);
-	conn_unref(c);
-}
-
 static void conn_schedule(struct conn *c)
 {
-	if (c->scheduled || c->freed)
-		return;
-	c->scheduled = true;
-	c->refs++;
-	loop_defer(c->loop, conn_scheduled, c);
+	deferred_call(&c->run);
 }
 
 static bool conn_reads(const struct conn *c)
@@ -312,19 +295,19 @@ static usec conn_deadline(const struct conn *c)
 	return at;
 }
 
+static void conn_run(struct conn *c, bool readable);
+
 static void conn_timer(void *arg)
 {
 	struct conn *c = arg;
 	usec at = conn_deadline(c);
 
-	c->refs++;
 	if (at && at <= clock_mono()) {
 		if (c->state != CONN_LINGERING)
 			conn_fail(c, err_new(ERR_TIMEOUT, "wait for peer"));
 		conn_enter(c, CONN_DEAD);
 	}
 	conn_run(c, false);
-	conn_unref(c);
 }
 
 /* The timer is not moved with every byte: it fires, finds that bytes moved, and is set again. */
@@ -354,7 +337,7 @@ static void conn_poll(struct conn *c)
 {
 	unsigned want = conn_wants(c);
 
-	if (c->scheduled || want == c->polled)
+	if (deferred_pending(&c->run) || want == c->polled)
 		return;
 	watch_want(c->watch, want);
 	c->polled = want;
@@ -362,9 +345,7 @@ static void conn_poll(struct conn *c)
 
 static void conn_run(struct conn *c, bool readable)
 {
-	if (c->freed)
-		return;
-	c->refs++;
+	c->running = true;
 	if (c->state != CONN_DEAD) {
 		conn_flush(c);
 		if (conn_reads(c) && (readable || c->err))
@@ -377,7 +358,14 @@ static void conn_run(struct conn *c, bool readable)
 		conn_arm(c);
 		conn_poll(c);
 	}
-	conn_unref(c);
+	c->running = false;
+	if (c->freed)
+		conn_destroy(c);
+}
+
+static void conn_scheduled(void *arg)
+{
+	conn_run(arg, false);
 }
 
 static void conn_ready(void *arg, unsigned ready)
@@ -396,11 +384,11 @@ struct conn *conn_new(struct loop *l, struct stream *s, const struct conn_events
 
 	c->loop = l;
 	c->stream = s;
-	c->refs = 1;
 	c->ev = *ev;
 	c->arg = arg;
 	c->moved = c->sent = clock_mono();
 	c->watch = watch_new(l, s->fd, conn_ready, c);
+	deferred_init(&c->run, l, conn_scheduled, c);
 	conn_schedule(c);
 	return c;
 }
@@ -411,11 +399,13 @@ void conn_free(struct conn *c)
 		return;
 	assert(!c->freed);
 	c->freed = true;
+	deferred_cancel(&c->run);
 	watch_free(c->watch);
 	timer_free(c->timer);
 	stream_free(c->stream);
 	err_free(c->err);
-	conn_unref(c);
+	if (!c->running)
+		conn_destroy(c);
 }
 
 void conn_set_events(struct conn *c, const struct conn_events *ev, void *arg)

@@ -37,7 +37,8 @@ struct http_exchange {
 	struct http_limits limits;
 	struct http_exchange_events ev;
 	void *arg;
-	unsigned refs; /* the exchange itself, a parse under way, deferred calls */
+	unsigned refs;         /* the exchange itself, callbacks under way */
+	struct deferred later; /* tells err, or reads on after a pause */
 	enum exchange_state state;
 
 	char *addr;
@@ -58,8 +59,8 @@ struct http_exchange {
 	struct buf name, value;
 	size_t head_len;
 	int status;
-	bool head_ready, head_told, complete, keep_alive, paused, kicked;
-	struct err *err; /* for a failure told later */
+	bool head_ready, head_told, complete, keep_alive, paused;
+	struct err *err; /* a failure that is told later */
 };
 
 static void exchange_connect(struct http_exchange *x);
@@ -92,6 +93,7 @@ static void exchange_free(struct http_exchange *x)
 	x->state = EXCHANGE_OVER;
 	list_del(&x->link);
 	exchange_drop_fd(x);
+	deferred_cancel(&x->later);
 	timer_free(take(x->timer));
 	conn_free(take(x->conn));
 	exchange_unref(x);
@@ -260,7 +262,7 @@ static void exchange_parsed(struct http_exchange *x, llhttp_errno_t r)
 static void on_data(void *arg, struct buf *in)
 {
 	struct http_exchange *x = arg;
-	/* Nothing may be in it, see resumed(); NULL would make llhttp forget that it is in a body.
+	/* Nothing may be in it, see on_later(); NULL would make llhttp forget that it is in a body.
 	 */
 	const char *p = in->len ? buf_head(in) : "";
 	llhttp_errno_t r = HPE_PAUSED;
@@ -376,19 +378,20 @@ static void on_connected(void *arg, unused unsigned ready)
 		on_drained(x);
 }
 
-static void fail_later(void *arg)
-{
-	struct http_exchange *x = arg;
-
-	exchange_fail(x, take(x->err));
-	exchange_unref(x);
-}
-
 static void exchange_fail_later(struct http_exchange *x, struct err *e)
 {
 	x->err = e;
-	x->refs++;
-	loop_defer(x->loop, fail_later, x);
+	deferred_call(&x->later);
+}
+
+static void on_later(void *arg)
+{
+	struct http_exchange *x = arg;
+
+	if (x->err)
+		exchange_fail(x, take(x->err));
+	else if (x->state == EXCHANGE_ANSWER && !x->paused)
+		on_data(x, conn_in(x->conn));
 }
 
 static void exchange_connect(struct http_exchange *x)
@@ -469,6 +472,7 @@ struct http_exchange *http_exchange_start(struct http_pool *p,
 	x->connect_ms = spec->connect_ms;
 	x->head_ms = spec->head_ms;
 	x->timer = timer_new(p->loop, on_timer, x);
+	deferred_init(&x->later, p->loop, on_later, x);
 	list_add_tail(&p->exchanges, &x->link);
 	put_request(&x->head, spec);
 	if (!word_valid(spec->method) || !word_valid(spec->target)) {
@@ -535,28 +539,15 @@ void http_exchange_end_body(struct http_exchange *x)
 	arm_head_timer(x);
 }
 
-static void resumed(void *arg)
-{
-	struct http_exchange *x = arg;
-
-	x->kicked = false;
-	if (x->state == EXCHANGE_ANSWER && !x->paused)
-		on_data(x, conn_in(x->conn));
-	exchange_unref(x);
-}
-
 void http_exchange_pause(struct http_exchange *x, bool paused)
 {
 	x->paused = paused;
 	if (!x->conn)
 		return;
 	conn_pause(x->conn, paused);
-	if (paused || x->kicked)
-		return;
 	/* The connection offers what it holds; but the end may follow without a further byte. */
-	x->kicked = true;
-	x->refs++;
-	loop_defer(x->loop, resumed, x);
+	if (!paused)
+		deferred_call(&x->later);
 }
 
 static void nothing_data(unused void *arg, unused struct buf *in)

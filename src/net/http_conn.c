@@ -90,11 +90,6 @@ struct http_request *http_request_ref(struct http_request *r)
 	return r;
 }
 
-static void request_unref_later(void *arg)
-{
-	http_request_unref(arg);
-}
-
 /* The request is dead from here on; its memory lasts until the turn ends, for those up the stack
  * who hold it. */
 static void request_end(struct http_request *r, bool tell)
@@ -104,7 +99,7 @@ static void request_end(struct http_request *r, bool tell)
 	r->hc = NULL;
 	if (tell && ended)
 		ended(r->owner);
-	loop_defer(r->loop, request_unref_later, r);
+	deferred_call(&r->drop);
 }
 
 static void conn_forget(struct http_conn *hc)
@@ -113,6 +108,7 @@ static void conn_forget(struct http_conn *hc)
 
 	list_del(&hc->link);
 	list_del(&hc->idle_link);
+	deferred_cancel(&hc->kick);
 	timer_free(take(hc->timer));
 	http_server_conn_gone(s);
 	hc_unref(hc);
@@ -203,6 +199,11 @@ static bool body_read(struct http_conn *hc)
 	return true;
 }
 
+static void request_drop(void *arg)
+{
+	http_request_unref(arg);
+}
+
 static struct http_request *request_new(struct http_conn *hc)
 {
 	struct http_request *r = xnew(struct http_request);
@@ -210,6 +211,7 @@ static struct http_request *request_new(struct http_conn *hc)
 	r->refs = 1;
 	r->hc = hc;
 	r->loop = hc->server->loop;
+	deferred_init(&r->drop, r->loop, request_drop, r);
 	memcpy(r->peer, hc->peer, sizeof(r->peer));
 	return r;
 }
@@ -377,9 +379,9 @@ static void http_conn_step(struct http_conn *hc)
 static void kicked(void *arg)
 {
 	struct http_conn *hc = arg;
-	bool full = hc->conn && conn_in(hc->conn)->len >= CONN_IN_MAX;
+	bool full = conn_in(hc->conn)->len >= CONN_IN_MAX;
 
-	hc->kicked = false;
+	hc->refs++;
 	http_conn_step(hc);
 	if (full && hc->conn)
 		conn_ate(hc->conn); /* a full input had stopped the reading */
@@ -388,11 +390,8 @@ static void kicked(void *arg)
 
 void http_conn_kick(struct http_conn *hc)
 {
-	if (hc->stepping || hc->kicked)
-		return;
-	hc->kicked = true;
-	hc->refs++;
-	loop_defer(hc->server->loop, kicked, hc);
+	if (!hc->stepping)
+		deferred_call(&hc->kick);
 }
 
 static void on_data(void *arg, unused struct buf *in)
@@ -494,6 +493,7 @@ struct http_conn *http_conn_new(struct http_server *s, struct stream *stream, co
 	hc->conn = conn_new(s->loop, stream, &conn_events, hc);
 	conn_set_stall_ms(hc->conn, s->spec.limits.idle_ms);
 	hc->timer = timer_new(s->loop, on_timer, hc);
+	deferred_init(&hc->kick, s->loop, kicked, hc);
 	set_deadline(hc, s->spec.limits.head_ms);
 	return hc;
 }

@@ -40,8 +40,9 @@ struct http_conn {
 	struct list link, idle_link;
 	struct http_request *req; /* HTTP_CONN_REQUEST and HTTP_CONN_SKIP */
 	enum http_conn_state state;
-	unsigned refs; /* the server's, a step under way, a kick */
-	bool stepping, kicked, cut;
+	unsigned refs; /* the server's, callbacks under way */
+	struct deferred kick;
+	bool stepping, cut;
 	bool progress; /* body bytes came since the timer was last set */
 	size_t scanned;
 	struct timer *timer;
@@ -67,6 +68,7 @@ struct http_request {
 	unsigned refs;
 	struct http_conn *hc; /* NULL: dead */
 	struct loop *loop;
+	struct deferred drop; /* of the connection's reference */
 	struct http_head head;
 	char *path, *query; /* query points into path's block */
 	char peer[64];

@@ -53,7 +53,8 @@ struct spdy {
 	struct websocket *ws;
 	struct spdy_events ev;
 	void *arg;
-	unsigned refs; /* the owner, a run under way, a kick */
+	unsigned refs; /* the owner, callbacks under way */
+	struct deferred kick;
 	struct spdy_zip *zip;
 	struct spdy_stream streams[STREAMS_MAX];
 	uint32_t last_id;
@@ -62,7 +63,7 @@ struct spdy {
 	unsigned char head[HEAD_LEN];
 	bool in_frame;
 	size_t frame_left;
-	bool freed, paused, closing, kicked;
+	bool freed, paused, closing;
 };
 
 static uint32_t get_u32(const void *p)
@@ -359,12 +360,7 @@ static void run(struct spdy *s)
 
 static void kicked(void *arg)
 {
-	struct spdy *s = arg;
-
-	s->kicked = false;
-	if (!s->freed)
-		run(s);
-	spdy_unref(s);
+	run(arg);
 }
 
 static void on_drained(void *arg)
@@ -406,7 +402,7 @@ static void on_ws_closed(void *arg, unused uint16_t code)
 	s->ev.closed(s->arg);
 }
 
-static struct spdy *session_new(const struct spdy_events *ev, void *arg)
+static struct spdy *session_new(struct loop *l, const struct spdy_events *ev, void *arg)
 {
 	struct spdy *s = xnew(struct spdy);
 
@@ -414,6 +410,7 @@ static struct spdy *session_new(const struct spdy_events *ev, void *arg)
 	s->ev = *ev;
 	s->arg = arg;
 	s->zip = spdy_zip_new();
+	deferred_init(&s->kick, l, kicked, s);
 	return s;
 }
 
@@ -424,7 +421,7 @@ struct spdy *spdy_new(struct conn *c, const struct spdy_events *ev, void *arg)
 		.drained = on_drained,
 		.closed = on_conn_closed,
 	};
-	struct spdy *s = session_new(ev, arg);
+	struct spdy *s = session_new(conn_loop(c), ev, arg);
 
 	s->conn = c;
 	conn_set_events(c, &events, s);
@@ -438,7 +435,7 @@ struct spdy *spdy_new_websocket(struct websocket *w, const struct spdy_events *e
 		.drained = on_drained,
 		.closed = on_ws_closed,
 	};
-	struct spdy *s = session_new(ev, arg);
+	struct spdy *s = session_new(websocket_loop(w), ev, arg);
 
 	s->ws = w;
 	websocket_set_events(w, &events, s);
@@ -485,11 +482,8 @@ void spdy_pause(struct spdy *s, bool paused)
 		return;
 	}
 	websocket_pause(s->ws, paused);
-	if (paused || !s->in.len || s->kicked)
-		return;
-	s->kicked = true; /* the rest of a message is with us: nobody else will offer it again */
-	s->refs++;
-	loop_defer(websocket_loop(s->ws), kicked, s);
+	if (!paused && s->in.len) /* we hold the rest of a message: nobody will offer it again */
+		deferred_call(&s->kick);
 }
 
 void spdy_close(struct spdy *s)
@@ -503,6 +497,7 @@ void spdy_free(struct spdy *s)
 		return;
 	assert(!s->freed);
 	s->freed = true;
+	deferred_cancel(&s->kick);
 	websocket_free(s->ws);
 	conn_free(s->conn);
 	spdy_unref(s);

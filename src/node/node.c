@@ -11,7 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "api/kind.h"
+#include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -39,7 +39,6 @@ static void run_dirty(void *arg)
 {
 	struct node *n = arg;
 
-	n->deferred = false;
 	while (!n->ending && !list_empty(&n->dirty)) {
 		struct pod *p = list_first(&n->dirty, struct pod, on_dirty);
 
@@ -56,10 +55,8 @@ static void run_dirty(void *arg)
 
 static void defer(struct node *n)
 {
-	if (n->deferred || !n->started || n->ending)
-		return;
-	n->deferred = true;
-	loop_defer(n->loop, run_dirty, n);
+	if (n->started && !n->ending)
+		deferred_call(&n->passes);
 }
 
 void node_wake(struct node *n, struct pod *p)
@@ -131,7 +128,7 @@ void node_remove_tree(struct node *n, char *path)
 
 struct pod *node_find_pod(struct node *n, const char *ns, const char *name)
 {
-	autoptr(object) o = client_get(n->client, &kind_pod, ns, name);
+	autoptr(object) o = client_get(n->client, n->kinds.pod, ns, name);
 
 	return o ? map_get(n->pods, o->uid) : NULL;
 }
@@ -322,14 +319,28 @@ static void watch_objects(struct node *n)
 	static const struct client_watch_events pods = { .changed = pod_changed,
 							 .synced = on_pods_known };
 	static const struct client_watch_events sources = { .changed = source_changed };
-	struct client_watch_spec spec = { .kind = &kind_secret };
+	struct client_watch_spec spec = { .kind = n->kinds.secret };
 
 	n->watch_secrets = client_watch(n->client, &spec, &sources, n);
-	spec.kind = &kind_config_map;
+	spec.kind = n->kinds.config_map;
 	n->watch_maps = client_watch(n->client, &spec, &sources, n);
 	claims_start(n);
-	spec.kind = &kind_pod;
+	spec.kind = n->kinds.pod;
 	n->watch_pods = client_watch(n->client, &spec, &pods, n);
+}
+
+static void find_kinds(struct node *n)
+{
+	const struct kinds *ks = client_kinds(n->client);
+
+	n->kinds = (struct node_kinds){
+		.pod = kinds_need(ks, "v1", "Pod"),
+		.node = kinds_need(ks, "v1", "Node"),
+		.secret = kinds_need(ks, "v1", "Secret"),
+		.config_map = kinds_need(ks, "v1", "ConfigMap"),
+		.pvc = kinds_need(ks, "v1", "PersistentVolumeClaim"),
+		.event = kinds_need(ks, "v1", "Event"),
+	};
 }
 
 struct err *node_start(struct loop *l, struct client *c, const struct node_spec *spec,
@@ -340,12 +351,14 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 
 	n->loop = l;
 	n->client = c;
+	find_kinds(n);
 	n->data_dir = xstrdup(spec->data_dir);
 	n->name = xstrdup(str_or(spec->node_name, "cay"));
 	n->roots_dir = xasprintf("%s/roots", n->data_dir);
 	n->run_fd = n->roots_fd = -1;
 	n->pods = map_new(free_pod);
 	list_init(&n->dirty);
+	deferred_init(&n->passes, l, run_dirty, n);
 	n->events = events_new(n);
 	n->access = node_access_new(n);
 	e = open_parts(n, spec);
@@ -395,7 +408,7 @@ static void leave_host(struct node *n)
 /* Until nothing that is under way knows us. */
 static void settle(struct node *n)
 {
-	while (n->n_jobs || n->deferred)
+	while (n->n_jobs)
 		(void)loop_turn(n->loop, 20);
 }
 
@@ -409,7 +422,9 @@ void node_free(struct node *n)
 	client_watch_free(n->watch_node);
 	claims_stop(n);
 	timer_free(n->heartbeat);
+	client_cancel(&n->object_write);
 	n->ending = true;
+	deferred_cancel(&n->passes);
 	settle(n);
 	map_free(take(n->pods));
 	n->pods = map_new(NULL);

@@ -11,25 +11,28 @@
 #include "base/map.h"
 #include "client/client.h"
 #include "json/json.h"
+#include "loop/loop.h"
 #include "node/node.h"
 
 struct cgroups;
-struct child;
 struct guest_conn;
 struct images;
 struct instance;
 struct netlink;
 struct numbers;
 struct nursery;
-struct timer;
-struct watch;
 
 /*
  * The node in the daemon: all of it on the loop's thread. Slow work on files is a job.
  */
+struct node_kinds {
+	const struct kind *pod, *node, *secret, *config_map, *pvc, *event;
+};
+
 struct node {
 	struct loop *loop;
 	struct client *client;
+	struct node_kinds kinds; /* looked up once, at the start */
 	char *data_dir, *run_dir, *roots_dir, *name;
 	int run_fd, roots_fd;
 	struct instance *inst;
@@ -42,14 +45,15 @@ struct node {
 	struct events *events;
 	struct inotify *inotify;
 
-	struct map *pods;  /* uid → struct pod, owned */
-	struct list dirty; /* struct pod that wants a pass */
-	bool deferred;
-	bool started;    /* what was there before has been looked at */
-	unsigned n_jobs; /* under way; node_free() waits for them */
+	struct map *pods;       /* uid → struct pod, owned */
+	struct list dirty;      /* struct pod that wants a pass */
+	struct deferred passes; /* over the Pods in dirty */
+	bool started;           /* what was there before has been looked at */
+	unsigned n_jobs;        /* under way; node_free() waits for them */
 	struct client_watch *watch_pods, *watch_claims, *watch_secrets, *watch_maps, *watch_node;
 	struct timer *heartbeat;
-	struct map *claims;      /* PVC uid → struct claim */
+	struct client_write object_write; /* of the Node object */
+	struct map *claims;               /* PVC uid → struct claim */
 	struct map *left;        /* Pod uid → state of an earlier life, until its Pod is known */
 	struct map *left_roots;  /* directories of slots of an earlier life */
 	struct map *left_groups; /* control groups of an earlier life that nobody has claimed */
@@ -100,7 +104,6 @@ struct buf;
 struct guest_conn_events {
 	void (*frame)(void *arg, const struct wire_frame *f); /* may free the connection */
 	void (*closed)(void *arg, struct err *e); /* e becomes the callee's; free it in here */
-	void (*drained)(void *arg);               /* output is below the mark; may be NULL */
 };
 must_use struct err *guest_connect(struct node *n, const char *slot,
 				   const struct guest_conn_events *ev, void *arg,

@@ -323,7 +323,7 @@ static bool try_again(struct proxy *p, const struct err *e)
 		return false;
 	if (!p->retry_until) {
 		autoptr(object) sb =
-			client_get(p->r->client, &kind_sandbox, p->route.ns, p->route.id);
+			client_get(p->r->client, p->r->sandboxes, p->route.ns, p->route.id);
 		bool young = target_young(sb, clock_wall());
 
 		p->retry_until = now + (young ? RETRY_YOUNG_MS : RETRY_OLD_MS) * 1000ll;
@@ -450,7 +450,7 @@ static void hold(struct proxy *p, const struct target *t)
 /* Finds out where to go now, and goes there. */
 static void look(struct proxy *p)
 {
-	autoptr(object) sb = client_get(p->r->client, &kind_sandbox, p->route.ns, p->route.id);
+	autoptr(object) sb = client_get(p->r->client, p->r->sandboxes, p->route.ns, p->route.id);
 	struct target t;
 
 	unhold(p);

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <stdarg.h>
 
-#include "api/kind.h"
 #include "api/object.h"
+#include "api/registry.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -224,8 +224,8 @@ struct err *router_start(struct loop *l, struct client *c, const struct router_s
 	e = start_listening(r, spec->listen);
 	if (e)
 		return err_wrap(e, "start router");
-	r->watch =
-		client_watch(c, &(struct client_watch_spec){ .kind = &kind_sandbox }, &events, r);
+	r->sandboxes = kinds_need(client_kinds(c), "agents.x-k8s.io/v1beta1", "Sandbox");
+	r->watch = client_watch(c, &(struct client_watch_spec){ .kind = r->sandboxes }, &events, r);
 	*ret = take(r);
 	return NULL;
 }

@@ -15,6 +15,7 @@ struct http_headers;
 struct http_pool;
 struct http_request;
 struct http_server;
+struct kind;
 struct map;
 struct object;
 struct pump;
@@ -61,6 +62,7 @@ struct hold {
 struct router {
 	struct loop *loop;
 	struct client *client;
+	const struct kind *sandboxes;
 	struct router_spec spec;
 	char address[64];
 	struct http_server *server;

@@ -25,10 +25,10 @@ static bool in_pool(const struct object *sb)
 	const struct json *owner = object_controller(sb);
 	char group[128];
 
-	if (!str_eq(json_get_str(owner, "kind"), kind_sandbox_warm_pool.kind))
+	if (!str_eq(json_get_str(owner, "kind"), "SandboxWarmPool"))
 		return false;
 	api_version_group(str_or(json_get_str(owner, "apiVersion"), ""), group, sizeof(group));
-	return str_eq(group, kind_sandbox_warm_pool.group);
+	return str_eq(group, "extensions.agents.x-k8s.io");
 }
 
 static void format_addr(const struct in6_addr *ip, uint16_t port, char *ret, size_t size)

@@ -76,8 +76,8 @@ static void default_and_validate(struct op *op, struct json_doc *d, const struct
 	const struct json *root = json_root(d);
 
 	schema_default(d, json_root(d), k->type);
-	if (k->complete)
-		k->complete(d, old ? old->root : NULL);
+	if (k->defaults)
+		k->defaults(d, old ? old->root : NULL);
 	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED, &op->causes);
 	schema_validate(root, k->type, "", &op->causes);
 	if (!op->causes.n && k->validate)
@@ -150,7 +150,7 @@ static bool is_held(const struct op *op, const struct json *meta)
 {
 	if (json_len(json_get(meta, "finalizers")))
 		return true;
-	if (kind_storage(op->kind) == &kind_namespace)
+	if (kind_storage(op->kind)->flags & KIND_CONTENTS)
 		return true; /* until namespaces.c has emptied it */
 	return json_get_int(meta, "deletionGracePeriodSeconds", 0) > 0;
 }
@@ -178,37 +178,15 @@ struct err *op_remove(struct op *op)
 
 /* Create */
 
-static void place_pod(const struct op *op, struct json_doc *d)
-{
-	struct json *spec = json_need_obj(d, json_root(d), "spec");
-
-	if (op->s->node_name && str_empty(json_get_str(spec, "nodeName")))
-		json_set_str(d, spec, "nodeName", op->s->node_name);
-	if (str_empty(json_get_str(spec, "serviceAccountName")))
-		json_set_str(d, spec, "serviceAccountName",
-			     str_or(json_get_str(spec, "serviceAccount"), "default"));
-	(void)json_set(d, spec, "serviceAccount",
-		       json_copy(d, json_get(spec, "serviceAccountName")));
-}
-
-/* What a new object of some kinds begins with. A Node comes with the status its kubelet knows. */
 static void begin(const struct op *op, struct json_doc *d)
 {
 	const struct kind *k = kind_storage(op->kind);
-	struct json *root = json_root(d);
+	const struct kind_env env = { .node_name = op->s->node_name };
 
-	if ((k->flags & KIND_STATUS) && k != &kind_node)
-		(void)json_del(root, "status");
-	if (k == &kind_pod) {
-		place_pod(op, d);
-		json_set_str(d, json_need_obj(d, root, "status"), "phase", "Pending");
-	}
-	if (k == &kind_namespace) {
-		struct json *spec = json_set(d, root, "spec", json_obj(d));
-
-		json_push_str(d, json_need_arr(d, spec, "finalizers"), "kubernetes");
-		json_set_str(d, json_need_obj(d, root, "status"), "phase", "Active");
-	}
+	if ((k->flags & (KIND_STATUS | KIND_OWN_STATUS)) == KIND_STATUS)
+		(void)json_del(json_root(d), "status");
+	if (k->prepare_create)
+		k->prepare_create(d, &env);
 }
 
 static struct err *prepare_create(struct op *op, struct json_doc *d)
@@ -252,7 +230,7 @@ struct err *op_create(struct op *op, struct json_doc *doc)
 
 /* Update */
 
-/* Of the object only status changes here, or everything but status. *d may become another doc. */
+/* A write changes only status, or everything but status. *d may become another doc. */
 static void split_status(const struct op *op, struct json_doc **d, const struct object *old)
 {
 	struct json *status = json_get(json_root(*d), "status");
@@ -286,6 +264,7 @@ static void count_generation(const struct op *op, struct json_doc *d, const stru
 static struct err *replace(struct op *op, struct object *old, struct json_doc *doc)
 {
 	autoptr(json_doc) d = doc;
+	const struct kind *k;
 	struct err *e;
 
 	e = meta_check_type(op->kind, d);
@@ -298,6 +277,9 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 	if (e)
 		return e;
 	split_status(op, &d, old);
+	k = kind_storage(op->kind);
+	if (k->prepare_update && !str_eq(op->sub, "status"))
+		k->prepare_update(d, old->root);
 	default_and_validate(op, d, old);
 	e = verdict(op, d);
 	if (e)

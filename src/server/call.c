@@ -51,8 +51,9 @@ void call_unref(struct call *c)
 	if (!c || --c->refs)
 		return;
 	causes_done(&c->causes);
-	http_headers_done(&c->warnings);
+	http_headers_done(&c->headers);
 	arena_free(c->arena);
+	kind_unref(c->kind);
 	free(c);
 }
 
@@ -76,7 +77,7 @@ void call_warn(void *arg, const char *text)
 	struct call *c = arg;
 	autobuf b = { 0 };
 
-	if (c->warnings.n >= WARNINGS_MAX)
+	if (c->headers.n >= WARNINGS_MAX)
 		return;
 	buf_add_str(&b, "299 - \"");
 	for (size_t i = 0; text[i] && i < WARNING_LEN_MAX; i++) {
@@ -85,16 +86,16 @@ void call_warn(void *arg, const char *text)
 		buf_add_char(&b, (unsigned char)text[i] < ' ' ? ' ' : text[i]);
 	}
 	buf_add_char(&b, '"');
-	http_headers_add(&c->warnings, "Warning", buf_str(&b));
+	http_headers_add(&c->headers, "Warning", buf_str(&b));
 }
 
 static void send(struct call *c, int status, const char *type, const void *p, size_t len)
 {
-	struct http_headers h = c->warnings;
+	struct http_headers h = c->headers;
 
 	if (!c->req)
 		return;
-	c->warnings = (struct http_headers){ 0 };
+	c->headers = (struct http_headers){ 0 };
 	http_headers_add(&h, "Cache-Control", "no-cache, private");
 	http_respond(c->req, status, &h, type, p, len);
 	http_headers_done(&h);
@@ -120,6 +121,23 @@ void call_reply_json(struct call *c, int status, struct json_doc *d)
 	buf_add_char(&b, '\n');
 	json_doc_free(d);
 	call_reply_text(c, status, "application/json", &b);
+}
+
+void call_reply_document(struct call *c, const char *type, const char *text)
+{
+	const char *seen = http_request_header(c->req, "if-none-match");
+	char hash[9], etag[40];
+
+	/* The version alone would not do: it begins anew with each start. */
+	name_hash(text, hash);
+	(void)snprintf(etag, sizeof(etag), "\"%llx-%s\"",
+		       (unsigned long long)kinds_version(c->s->registry), hash);
+	http_headers_add(&c->headers, "ETag", etag);
+	http_headers_add(&c->headers, "Vary", "Accept");
+	if (seen && strstr(seen, etag))
+		send(c, STATUS_NOT_MODIFIED, NULL, NULL, 0);
+	else
+		send(c, STATUS_OK, type, text, strlen(text));
 }
 
 void call_fail(struct call *c, struct err *e)

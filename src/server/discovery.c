@@ -5,9 +5,8 @@
 #include "server/server_priv.h"
 
 /*
- * Discovery: which groups, versions, kinds and verbs there are. Everything is derived from the
- * table of kinds, in its old form (a page for each group and version) and aggregated (one page for
- * all).
+ * Discovery: which groups, versions, kinds and verbs there are, derived from the registry with each
+ * request, in the old form (one page per group and version) and aggregated (one page for all).
  */
 static const char *const object_verbs[] = { "create", "delete", "deletecollection", "get",
 					    "list",   "patch",  "update",           "watch" };
@@ -73,7 +72,7 @@ static void add_resource(struct json_doc *d, struct json *list, const struct kin
 	push_strs(d, o, "categories", k->categories);
 	json_push(d, list, o);
 	for (const struct subresource *s = subresources; s->name; s++) {
-		if (!subresource_of(s, k))
+		if (!kind_has_subresource(k, s->name))
 			continue;
 		o = json_obj(d);
 		(void)json_set(d, o, "name", json_new_strf(d, "%s/%s", k->plural, s->name));
@@ -98,7 +97,8 @@ static struct json *page_new(struct json_doc *d, const char *kind, const char *v
 }
 
 /* NULL: no such group and version. */
-static struct json_doc *resource_list(const char *group, const char *version)
+static struct json_doc *resource_list(const struct kinds *ks, const char *group,
+				      const char *version)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = page_new(d, "APIResourceList", "v1"), *list;
@@ -107,7 +107,7 @@ static struct json_doc *resource_list(const char *group, const char *version)
 
 	json_set_str(d, o, "groupVersion", "");
 	list = json_set(d, o, "resources", json_arr(d));
-	all = kinds_all(&n);
+	all = kinds_all(ks, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!str_eq(all[i]->group, group) || !str_eq(all[i]->version, version))
 			continue;
@@ -130,8 +130,9 @@ static struct json *version_of(struct json_doc *d, const struct kind *k)
 	return o;
 }
 
-/* The first version in the table is the preferred one. */
-static void fill_group(struct json_doc *d, struct json *o, const char *group)
+/* The version that was registered first is the preferred one. */
+static void fill_group(const struct kinds *ks, struct json_doc *d, struct json *o,
+		       const char *group)
 {
 	struct json *versions;
 	const struct kind *const *all;
@@ -139,7 +140,7 @@ static void fill_group(struct json_doc *d, struct json *o, const char *group)
 
 	json_set_str(d, o, "name", group);
 	versions = json_set(d, o, "versions", json_arr(d));
-	all = kinds_all(&n);
+	all = kinds_all(ks, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!str_eq(all[i]->group, group) || has_version(all, i))
 			continue;
@@ -149,7 +150,7 @@ static void fill_group(struct json_doc *d, struct json *o, const char *group)
 	}
 }
 
-static struct json_doc *group_list(void)
+static struct json_doc *group_list(const struct kinds *ks)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = page_new(d, "APIGroupList", "v1"), *groups, *one;
@@ -157,23 +158,23 @@ static struct json_doc *group_list(void)
 	size_t n;
 
 	groups = json_set(d, o, "groups", json_arr(d));
-	all = kinds_all(&n);
+	all = kinds_all(ks, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!*all[i]->group || has_group(all, i))
 			continue;
 		one = json_obj(d);
-		fill_group(d, one, all[i]->group);
+		fill_group(ks, d, one, all[i]->group);
 		json_push(d, groups, one);
 	}
 	return d;
 }
 
-static struct json_doc *group_page(const char *group)
+static struct json_doc *group_page(const struct kinds *ks, const char *group)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = page_new(d, "APIGroup", "v1");
 
-	fill_group(d, o, group);
+	fill_group(ks, d, o, group);
 	if (*group && json_len(json_get(o, "versions")))
 		return d;
 	json_doc_free(d);
@@ -212,7 +213,7 @@ static void add_subresources(struct json_doc *d, struct json *o, const struct ki
 	struct json *list = NULL, *one;
 
 	for (const struct subresource *s = subresources; s->name; s++) {
-		if (!subresource_of(s, k))
+		if (!kind_has_subresource(k, s->name))
 			continue;
 		if (!list)
 			list = json_set(d, o, "subresources", json_arr(d));
@@ -241,7 +242,8 @@ static struct json *aggregated_resource(struct json_doc *d, const struct kind *k
 	return o;
 }
 
-static struct json *aggregated_version(struct json_doc *d, const struct kind *like)
+static struct json *aggregated_version(const struct kinds *ks, struct json_doc *d,
+				       const struct kind *like)
 {
 	struct json *o = json_obj(d), *list;
 	const struct kind *const *all;
@@ -249,7 +251,7 @@ static struct json *aggregated_version(struct json_doc *d, const struct kind *li
 
 	json_set_str(d, o, "version", like->version);
 	list = json_set(d, o, "resources", json_arr(d));
-	all = kinds_all(&n);
+	all = kinds_all(ks, &n);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i]->group, like->group) && str_eq(all[i]->version, like->version))
 			json_push(d, list, aggregated_resource(d, all[i]));
@@ -257,7 +259,7 @@ static struct json *aggregated_version(struct json_doc *d, const struct kind *li
 	return o;
 }
 
-static struct json *aggregated_group(struct json_doc *d, const char *group)
+static struct json *aggregated_group(const struct kinds *ks, struct json_doc *d, const char *group)
 {
 	struct json *o = json_obj(d), *meta, *list;
 	const struct kind *const *all;
@@ -267,14 +269,14 @@ static struct json *aggregated_group(struct json_doc *d, const char *group)
 	if (*group)
 		json_set_str(d, meta, "name", group);
 	list = json_set(d, o, "versions", json_arr(d));
-	all = kinds_all(&n);
+	all = kinds_all(ks, &n);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i]->group, group) && !has_version(all, i))
-			json_push(d, list, aggregated_version(d, all[i]));
+			json_push(d, list, aggregated_version(ks, d, all[i]));
 	return o;
 }
 
-static struct json_doc *aggregated(const char *api_version, bool core)
+static struct json_doc *aggregated(const struct kinds *ks, const char *api_version, bool core)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = page_new(d, "APIGroupDiscoveryList", api_version), *items;
@@ -283,10 +285,10 @@ static struct json_doc *aggregated(const char *api_version, bool core)
 
 	(void)json_set(d, o, "metadata", json_obj(d));
 	items = json_set(d, o, "items", json_arr(d));
-	all = kinds_all(&n);
+	all = kinds_all(ks, &n);
 	for (size_t i = 0; i < n; i++)
 		if (!*all[i]->group == core && !has_group(all, i))
-			json_push(d, items, aggregated_group(d, all[i]->group));
+			json_push(d, items, aggregated_group(ks, d, all[i]->group));
 	return d;
 }
 
@@ -308,29 +310,36 @@ static bool wants_aggregated(void *arg, struct span type, struct span params)
 	return *ret != NULL;
 }
 
+/* Takes d over. */
+static void reply(struct call *c, const char *type, struct json_doc *d)
+{
+	autofree char *text = json_to_text(json_root(d));
+
+	json_doc_free(d);
+	call_reply_document(c, type, text);
+}
+
 static void reply_top(struct call *c, bool core)
 {
 	const char *accept = http_request_header(c->req, "accept"), *version = NULL;
 	autofree char *type = NULL, *api_version = NULL;
-	autoptr(json_doc) d = NULL;
-	autobuf b = { 0 };
 
 	if (accept)
 		(void)accept_each(accept, wants_aggregated, &version);
 	if (!version) {
-		call_reply_json(c, STATUS_OK, core ? core_versions(c->s) : group_list());
+		reply(c, "application/json",
+		      core ? core_versions(c->s) : group_list(c->s->registry));
 		return;
 	}
 	api_version = xasprintf("apidiscovery.k8s.io/%s", version);
 	type = xasprintf("application/json;g=apidiscovery.k8s.io;v=%s;as=APIGroupDiscoveryList",
 			 version);
-	d = aggregated(api_version, core);
-	json_write(json_root(d), &b);
-	call_reply_text(c, STATUS_OK, type, &b);
+	reply(c, type, aggregated(c->s->registry, api_version, core));
 }
 
 bool discovery_page(struct call *c)
 {
+	const struct kinds *ks = c->s->registry;
 	const char *path = c->route.path, *slash;
 	struct json_doc *d = NULL;
 
@@ -340,16 +349,16 @@ bool discovery_page(struct call *c)
 		return true;
 	}
 	if (str_starts(path, "/api/")) {
-		d = resource_list("", path + strlen("/api/"));
+		d = resource_list(ks, "", path + strlen("/api/"));
 	} else if (str_starts(path, "/apis/")) {
 		path += strlen("/apis/");
 		slash = strchr(path, '/');
-		d = slash ? resource_list(arena_strndup(c->arena, path, (size_t)(slash - path)),
+		d = slash ? resource_list(ks, arena_strndup(c->arena, path, (size_t)(slash - path)),
 					  slash + 1)
-			  : group_page(path);
+			  : group_page(ks, path);
 	}
 	if (!d)
 		return false;
-	call_reply_json(c, STATUS_OK, d);
+	reply(c, "application/json", d);
 	return true;
 }

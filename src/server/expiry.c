@@ -62,7 +62,7 @@ void expiry_changed(struct expiry *x, const struct store_event *ev)
 {
 	const struct object *o = ev->entry->tag;
 
-	if (!x || o->kind != &kind_event)
+	if (!x || o->kind != x->s->kinds.event)
 		return;
 	if (ev->type == STORE_DELETED)
 		forget(x, ev->entry->key);
@@ -77,7 +77,9 @@ static bool end_event(struct expiry *x, const struct aged *a)
 {
 	struct store_entry *en = store_get(x->s->store, a->key);
 	autoptr(object) o = en ? object_ref(en->tag) : NULL;
-	autoop op = { .s = x->s, .user = "system:cay:expiry", .kind = &kind_event, .sub = "" };
+	autoop op = {
+		.s = x->s, .user = "system:cay:expiry", .kind = x->s->kinds.event, .sub = ""
+	};
 	struct err *e;
 
 	if (!o) {
@@ -147,7 +149,7 @@ static void note_existing(struct expiry *x)
 	if (n)
 		qsort(list, n, sizeof(struct object *), by_revision);
 	for (size_t i = 0; i < n; i++) {
-		autofree char *key = key_of(&kind_event, list[i]->ns, list[i]->name);
+		autofree char *key = key_of(x->s->kinds.event, list[i]->ns, list[i]->name);
 
 		note(x, key, last_change(list[i]) + KEEP_S * 1000000LL);
 	}

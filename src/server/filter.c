@@ -12,6 +12,20 @@ static struct err *bad_selector(struct err *e, const char *what)
 		 : NULL;
 }
 
+/* Fields are matched in stored objects; labels of fields are those of the version asked for. */
+static struct err *check_fields(struct selector *fields, const struct kind *k)
+{
+	const char *label, *path;
+
+	for (size_t i = 0; (label = selector_key(fields, i)); i++) {
+		path = kind_selectable(k, label);
+		if (!path)
+			return err_new(ERR_MALFORMED, "field label not supported: %s", label);
+		selector_set_key(fields, i, path);
+	}
+	return NULL;
+}
+
 /* In all namespaces a name does not make a key, unless the kind has none. */
 static void narrow(struct filter *f, const struct route *r)
 {
@@ -39,6 +53,8 @@ struct err *filter_init(struct filter *f, struct call *c)
 		e = bad_selector(selector_parse_labels(labels, &f->labels), "labelSelector");
 	if (!e && !str_empty(fields))
 		e = bad_selector(selector_parse_fields(fields, &f->fields), "fieldSelector");
+	if (!e && f->fields)
+		e = check_fields(f->fields, c->route.kind);
 	if (e)
 		return e;
 	if (*c->route.name) { /* a watch of one object by its path */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "server/server_priv.h"
 
@@ -41,8 +42,7 @@ struct gc {
 	struct list queue;
 	struct timer *more; /* the rest of a long queue, in the next turn */
 	bool paused;        /* the store takes no writes: the rest has time */
-	bool deferred;      /* gc_run() will be called by the loop */
-	bool dead;          /* freed meanwhile: that call has the last word */
+	struct deferred run;
 };
 
 static void node_free(void *value)
@@ -103,10 +103,8 @@ static void enqueue(struct gc *g, const char *key)
 	memcpy(it->key, key, strlen(key) + 1);
 	list_add_tail(&g->queue, &it->link);
 	map_put(g->queued, key, it);
-	if (!g->deferred && !timer_armed(g->more)) {
-		g->deferred = true;
-		loop_defer(g->s->loop, gc_run, g);
-	}
+	if (!timer_armed(g->more))
+		deferred_call(&g->run);
 }
 
 /* The index */
@@ -141,9 +139,9 @@ static void unlink_owners(struct gc *g, const struct object *o, const char *key)
 	}
 }
 
-static void note_alive(struct gc *g, const struct object *o, const char *key)
+static void note_alive(struct gc *g, const char *uid, const char *key)
 {
-	struct gc_node *n = node_need(g, o->uid);
+	struct gc_node *n = node_need(g, uid);
 
 	free(n->key);
 	n->key = xstrdup(key);
@@ -163,6 +161,27 @@ static void note_gone(struct gc *g, const struct object *o)
 	node_tidy(g, o->uid, n);
 }
 
+void gc_note(struct gc *g, const struct object *o, const char *key)
+{
+	note_alive(g, o->uid, key);
+	link_owners(g, o, key);
+	if (json_len(owners_of(o)) || works_off(o))
+		enqueue(g, key);
+}
+
+/* An object of a kind that is not served is left alone, and so is what it owns. */
+static void note_opaque(struct gc *g, const struct store_entry *en)
+{
+	autoptr(json_doc) d = NULL;
+	const char *uid;
+
+	err_free(
+		json_parse(en->value->data, en->value->len, NULL, &d)); /* not JSON: owns nothing */
+	uid = json_str(json_at_path(json_root(d), "metadata.uid"));
+	if (!str_empty(uid))
+		note_alive(g, uid, en->key);
+}
+
 void gc_changed(struct gc *g, const struct store_event *ev)
 {
 	const struct object *now = ev->entry->tag, *was = ev->prev ? ev->prev->tag : NULL;
@@ -177,7 +196,7 @@ void gc_changed(struct gc *g, const struct store_event *ev)
 		return;
 	}
 	if (!was)
-		note_alive(g, now, key);
+		note_alive(g, now->uid, key);
 	if (!was || !json_equal(owners_of(was), owners_of(now))) {
 		if (was)
 			unlink_owners(g, was, key);
@@ -258,12 +277,18 @@ static void drop_owners(struct gc *g, struct object *o,
 	report(g, op_store(&op, o, d), o, "release");
 }
 
-/* NULL: gone, or in another namespace, which counts as gone. */
-static struct object *owner_of(struct gc *g, const struct object *o, const struct json *ref)
+static struct store_entry *owner_entry(struct gc *g, const struct json *ref)
 {
 	const char *uid = json_get_str(ref, "uid");
 	struct gc_node *n = uid ? map_get(g->nodes, uid) : NULL;
-	struct store_entry *en = n && n->key ? store_get(g->s->store, n->key) : NULL;
+
+	return n && n->key ? store_get(g->s->store, n->key) : NULL;
+}
+
+/* NULL: gone, or in another namespace, which counts as gone; or of a kind that is not served. */
+static struct object *owner_of(struct gc *g, const struct object *o, const struct json *ref)
+{
+	struct store_entry *en = owner_entry(g, ref);
 	struct object *owner = en ? en->tag : NULL;
 
 	if (owner && *owner->ns && !str_eq(owner->ns, o->ns))
@@ -271,10 +296,17 @@ static struct object *owner_of(struct gc *g, const struct object *o, const struc
 	return owner;
 }
 
+static bool owner_is_opaque(struct gc *g, const struct json *ref)
+{
+	const struct store_entry *en = owner_entry(g, ref);
+
+	return en && !en->tag;
+}
+
 static bool keep_existing(struct gc *g, const struct object *o, const struct json *ref,
 			  const char *uid unused)
 {
-	return owner_of(g, o, ref) != NULL;
+	return owner_of(g, o, ref) || owner_is_opaque(g, ref);
 }
 
 static bool keep_others(struct gc *g unused, const struct object *o unused, const struct json *ref,
@@ -291,7 +323,9 @@ static void look_at_owners(struct gc *g, struct object *o)
 	json_each(it, owners_of(o)) {
 		const struct object *owner = owner_of(g, o, it.val);
 
-		if (!owner)
+		if (owner_is_opaque(g, it.val))
+			solid++;
+		else if (!owner)
 			gone++;
 		else if (object_deleting(owner) && has_finalizer(owner, FOREGROUND))
 			waiting++;
@@ -325,7 +359,7 @@ static struct object **dependents(struct gc *g, const struct object *o, size_t *
 	map_each(it, node->deps) {
 		struct store_entry *en = store_get(g->s->store, it.key);
 
-		if (en)
+		if (en && en->tag)
 			list[n++] = object_ref(en->tag);
 	}
 	*ret_n = n;
@@ -435,12 +469,8 @@ static void gc_run(void *arg)
 {
 	struct gc *g = arg;
 
-	if (g->dead) {
-		free(g);
-		return;
-	}
 	gc_work(g);
-	g->deferred = false; /* what was queued meanwhile was seen, or waits for the timer */
+	deferred_cancel(&g->run); /* what was queued meanwhile was seen, or waits for the timer */
 }
 
 struct gc *gc_new(struct server *s)
@@ -453,13 +483,12 @@ struct gc *gc_new(struct server *s)
 	g->queued = map_new(NULL);
 	list_init(&g->queue);
 	g->more = timer_new(s->loop, gc_work, g);
+	deferred_init(&g->run, s->loop, gc_run, g);
 	while ((en = store_next(s->store, "", en ? en->key : NULL))) {
-		const struct object *o = en->tag;
-
-		note_alive(g, o, en->key);
-		link_owners(g, o, en->key);
-		if (json_len(owners_of(o)) || works_off(o))
-			enqueue(g, en->key);
+		if (en->tag)
+			gc_note(g, en->tag, en->key);
+		else
+			note_opaque(g, en);
 	}
 	return g;
 }
@@ -475,7 +504,6 @@ void gc_free(struct gc *g)
 	timer_free(g->more);
 	map_free(g->queued);
 	map_free(g->nodes);
-	g->dead = true;
-	if (!g->deferred)
-		free(g);
+	deferred_cancel(&g->run);
+	free(g);
 }

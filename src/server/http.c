@@ -63,13 +63,26 @@ static void run(struct call *c)
 		handlers[r->verb](c);
 }
 
+/* The kind may have been removed while the body was on its way. */
+static bool still_served(const struct call *c)
+{
+	const struct route *r = &c->route;
+
+	return !r->kind || kinds_find(c->s->registry, r->group, r->version, r->plural) == r->kind;
+}
+
 static void on_body(void *owner, struct http_request *req unused, const char *data, size_t len)
 {
 	struct call *c = owner;
 
 	c->body = data;
 	c->body_len = len;
-	run(c);
+	if (still_served(c)) {
+		run(c);
+	} else {
+		c->route.kind = NULL;
+		call_fail(c, no_such_thing());
+	}
 }
 
 static bool has_body(const struct route *r)

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/bytes.h"
+#include "base/log.h"
 #include "server/server_priv.h"
 
 /*
  * Objects in the store. Keys are PLURAL[.GROUP]/[NS/]NAME of the stored kind; values are the JSON
- * text; the tag of an entry is its struct object.
+ * text; the tag of an entry is its struct object, or NULL while its kind is not served.
  */
+enum {
+	RESOURCE_MAX = 512, /* of PLURAL.GROUP; longer than any that could be registered */
+};
+
 void key_prefix(struct buf *b, const struct kind *k, const char *ns)
 {
 	k = kind_storage(k);
@@ -30,37 +35,42 @@ char *key_of(const struct kind *k, const char *ns, const char *name)
 	return buf_steal(&b, NULL);
 }
 
-const struct kind *key_kind(const char *key)
+static struct span resource_of(const char *key)
 {
-	const struct kind *const *all;
-	struct span first = span_cut(SPAN(key), '/', &(struct span){ 0 }), group, plural;
-	size_t n;
+	struct span rest;
 
-	plural = span_cut(first, '.', &group);
-	all = kinds_all(&n);
-	for (size_t i = 0; i < n; i++)
-		if (kind_storage(all[i]) == all[i] && span_eq(plural, all[i]->plural) &&
-		    (group.p ? span_eq(group, all[i]->group) : !*all[i]->group))
-			return all[i];
-	return NULL;
+	return span_cut(SPAN(key), '/', &rest);
 }
 
-struct err *decode_value(void *arg unused, const char *key, struct bytes *value,
-			 uint64_t rev unused, void **ret_tag)
+const struct kind *key_kind(const struct kinds *ks, const char *key)
 {
-	const struct kind *k = key_kind(key);
+	struct span resource = resource_of(key);
+	char text[RESOURCE_MAX];
+
+	if (resource.len >= sizeof(text))
+		return NULL;
+	memcpy(text, resource.p, resource.len);
+	text[resource.len] = '\0';
+	return kinds_stored(ks, text);
+}
+
+struct err *decode_value(void *arg, const char *key, struct bytes *value, uint64_t rev unused,
+			 void **ret_tag)
+{
+	const struct server *s = arg;
+	const struct kind *k = key_kind(s->registry, key);
 	struct json_doc *d = NULL;
 	struct object *o;
 	struct err *e;
 
 	if (!k)
-		return err_new(ERR_UNSUPPORTED, "decode %s: this version knows no such kind", key);
+		return NULL;
 	e = json_parse(value->data, value->len, NULL, &d);
 	if (e)
-		return e;
+		return err_wrap(e, "decode %s", key);
 	if (!json_is(json_root(d), JSON_OBJ)) {
 		json_doc_free(d);
-		return err_new(ERR_CORRUPT, "decode %s: not an object", key);
+		return err_new(ERR_CORRUPT, "decode %s: the value is not a JSON object", key);
 	}
 	o = object_new(k, d);
 	o->text = bytes_ref(value);
@@ -68,14 +78,14 @@ struct err *decode_value(void *arg unused, const char *key, struct bytes *value,
 	return NULL;
 }
 
-struct object *entry_object(struct store_entry *e)
+struct object *entry_object(const struct server *s, struct store_entry *e)
 {
 	void *tag = NULL;
 
 	if (e->tag)
 		return object_ref(e->tag);
 	/* It was encoded by us, and its kind is in the key: it decodes. */
-	err_free(decode_value(NULL, e->key, e->value, e->rev, &tag));
+	err_free(decode_value((void *)s, e->key, e->value, e->rev, &tag));
 	return tag;
 }
 
@@ -86,4 +96,65 @@ struct object *find_object(const struct server *s, const struct kind *k, const c
 	struct store_entry *e = store_get(s->store, key);
 
 	return e ? e->tag : NULL;
+}
+
+/* Kinds that come and go */
+
+/* Keys come in order, so those of one kind follow each other. */
+void unknown_report(const struct server *s)
+{
+	struct store_entry *en = NULL;
+	autofree char *resource = NULL;
+	size_t n = 0;
+
+	for (;;) {
+		struct span now = { 0 };
+
+		en = store_next(s->store, "", en ? en->key : NULL);
+		if (en && en->tag)
+			continue;
+		if (en)
+			now = resource_of(en->key);
+		if (resource && !(en && span_eq(now, resource))) {
+			log_warn("stored objects of an unknown kind are kept, but not served",
+				 KV("resource", resource), KV("objects", n));
+			free(take(resource));
+			n = 0;
+		}
+		if (!en)
+			return;
+		if (!resource)
+			resource = xstrndup(now.p, now.len);
+		n++;
+	}
+}
+
+static void retag(struct server *s, struct store_entry *en, bool known)
+{
+	void *tag = NULL;
+	struct err *e = known ? decode_value(s, en->key, en->value, en->rev, &tag) : NULL;
+
+	if (e)
+		log_warn("stored object cannot be decoded, it is kept but not served",
+			 KV("key", en->key), KV("err", e));
+	err_free(e);
+	object_unref(en->tag);
+	en->tag = tag;
+	if (tag)
+		gc_note(s->gc, tag, en->key);
+}
+
+void kind_changed(void *arg, const struct kind *k, bool added)
+{
+	struct server *s = arg;
+	struct store_entry *en = NULL;
+	autobuf prefix = { 0 };
+
+	if (!added)
+		watchers_end(s, k);
+	if (k->storage)
+		return;
+	key_prefix(&prefix, k, NULL);
+	while ((en = store_next(s->store, buf_str(&prefix), en ? en->key : NULL)))
+		retag(s, en, added);
 }

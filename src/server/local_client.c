@@ -7,20 +7,20 @@
 #include "server/server_priv.h"
 
 /*
- * client/client.h for this process: the store itself is the cache, and a write goes the way of a
- * request over HTTP, with the same defaults, checks and errors, before the call returns.
+ * client/client.h for this process: the store itself is the cache, and a write goes the same way as
+ * a request over HTTP, with the same defaults, checks and errors, before the call returns.
  */
 struct local {
 	struct server *s;
 	char *user;
-	struct list syncs;   /* struct local_sync: all that wait */
+	struct list syncs;   /* struct local_sync.link: all under way */
 	struct timer *again; /* for those whose commit failed */
 };
 
 struct local_watch {
-	struct list link; /* in server.locals */
-	const struct kind *kind;
-	char *ns; /* NULL: all */
+	struct list link;        /* in server.locals */
+	const struct kind *kind; /* a reference */
+	char *ns;                /* NULL: all */
 	struct selector *labels;
 	struct client_watch_events ev;
 	void *arg;
@@ -42,7 +42,7 @@ static void local_each(void *ctx, const struct kind *k, const char *ns,
 
 	key_prefix(&prefix, k, ns);
 	while ((en = store_next(l->s->store, buf_str(&prefix), en ? en->key : NULL)))
-		if (!fn(arg, en->tag))
+		if (en->tag && !fn(arg, en->tag))
 			return;
 }
 
@@ -57,7 +57,7 @@ static bool watch_wants(const struct local_watch *w, const struct object *o)
 void locals_changed(struct server *s, const struct store_event *ev)
 {
 	struct object *now = ev->type == STORE_DELETED ? NULL : ev->entry->tag;
-	/* A deleted object is shown as it was last, with the revision of its end. */
+	/* A deleted object is shown in its last state, with the revision of its deletion. */
 	struct object *was = ev->type == STORE_DELETED ? ev->entry->tag
 			     : ev->prev                ? ev->prev->tag
 						       : NULL;
@@ -94,7 +94,7 @@ static void *local_watch(void *ctx, const struct client_watch_spec *spec,
 	struct local_watch *w = xnew(struct local_watch);
 	struct err *e;
 
-	w->kind = kind_storage(spec->kind);
+	w->kind = kind_ref(kind_storage(spec->kind));
 	w->ns = str_empty(spec->ns) ? NULL : xstrdup(spec->ns);
 	w->ev = *ev;
 	w->arg = arg;
@@ -116,145 +116,144 @@ static void local_watch_free(void *ctx unused, void *watch)
 
 	list_del(&w->link);
 	selector_free(w->labels);
+	kind_unref(w->kind);
 	free(w->ns);
 	free(w);
 }
 
-static void local_fetch(void *ctx, const struct kind *k, const char *ns, const char *name,
-			client_done done, void *arg)
+static void local_fetch(void *ctx, const struct client_ref *of, struct client_write *w)
 {
 	struct local *l = ctx;
-	autoptr(object) o = object_ref(find_object(l->s, k, ns, name));
+	autoptr(object) o = object_ref(find_object(l->s, of->kind, of->ns, of->name));
+	struct client_waiter waiter;
 
-	done(arg, o ? NULL : err_absent(k, name), o);
+	client_waiter_init(&waiter, w);
+	client_waiter_end(&waiter, o ? NULL : err_absent(of->kind, of->name), o);
 }
 
-static struct op op_for(const struct local *l, const struct kind *k, const char *ns,
-			const char *name)
+static struct op op_for(const struct local *l, const struct client_ref *to)
 {
 	return (struct op){ .s = l->s,
 			    .user = l->user,
-			    .kind = k,
-			    .ns = str_or(ns, ""),
-			    .name = str_or(name, ""),
-			    .sub = "" };
+			    .kind = to->kind,
+			    .ns = str_or(to->ns, ""),
+			    .name = str_or(to->name, ""),
+			    .sub = str_or(to->sub, "") };
 }
 
-/* Ends an operation: the object stays ours until done() has returned. */
-static void finish(struct op *op, struct err *e, client_done done, void *arg)
+/* Takes e over. The object stays ours until done() has returned. */
+static void finish(struct op *op, struct client_waiter *waiter, struct err *e)
 {
-	if (e)
-		done(arg, e, NULL);
-	else
-		done(arg, NULL, op->removed ? NULL : op->result);
+	client_waiter_end(waiter, e, e || op->removed ? NULL : op->result);
 }
 
-static void local_create(void *ctx, const struct kind *k, const char *ns, struct json_doc *obj,
-			 client_done done, void *arg)
+static void local_create(void *ctx, const struct client_ref *to, struct json_doc *obj,
+			 struct client_write *w)
 {
-	autoop op = op_for(ctx, k, ns, NULL);
+	const struct client_ref in = { .kind = to->kind, .ns = to->ns };
+	autoop op = op_for(ctx, &in);
+	struct client_waiter waiter;
 
-	finish(&op, op_create(&op, obj), done, arg);
+	client_waiter_init(&waiter, w);
+	finish(&op, &waiter, op_create(&op, obj));
 }
 
-static void local_update(void *ctx, const struct kind *k, struct json_doc *obj, const char *sub,
-			 client_done done, void *arg)
+static void local_update(void *ctx, const struct client_ref *to, struct json_doc *obj,
+			 struct client_write *w)
 {
-	const struct json *meta = json_get(json_root(obj), "metadata");
-	autofree char *ns = xstrdup(str_or(json_get_str(meta, "namespace"), ""));
-	autofree char *name = xstrdup(str_or(json_get_str(meta, "name"), ""));
-	autoop op = op_for(ctx, k, ns, name);
+	autoop op = op_for(ctx, to);
+	struct client_waiter waiter;
 
-	op.sub = str_or(sub, "");
-	finish(&op, op_update(&op, obj), done, arg);
+	client_waiter_init(&waiter, w);
+	finish(&op, &waiter, op_update(&op, obj));
 }
 
-static void local_patch(void *ctx, const struct kind *k, const char *ns, const char *name,
-			const char *sub, enum patch_type how, struct json_doc *patch,
-			client_done done, void *arg)
+static void local_patch(void *ctx, const struct client_ref *to, enum patch_type how,
+			struct json_doc *patch, struct client_write *w)
 {
 	autoptr(json_doc) p = patch;
-	autoop op = op_for(ctx, k, ns, name);
+	autoop op = op_for(ctx, to);
+	struct client_waiter waiter;
 
-	op.sub = str_or(sub, "");
-	finish(&op, op_patch(&op, how, json_root(p)), done, arg);
+	client_waiter_init(&waiter, w);
+	finish(&op, &waiter, op_patch(&op, how, json_root(p)));
 }
 
-static void local_delete(void *ctx, const struct kind *k, const char *ns, const char *name,
-			 const struct client_delete_spec *spec, client_done done, void *arg)
+static void local_delete(void *ctx, const struct client_ref *to,
+			 const struct client_delete_spec *spec, struct client_write *w)
 {
-	struct delete_options options = { .grace_s = -1 };
-	autoop op = op_for(ctx, k, ns, name);
+	const struct delete_options options = { .uid = spec->uid,
+						.rev = spec->rev,
+						.propagation = spec->propagation,
+						.grace_s = spec->grace_s };
+	autoop op = op_for(ctx, to);
+	struct client_waiter waiter;
 
-	if (spec)
-		options = (struct delete_options){ .uid = spec->uid,
-						   .rev = spec->rev,
-						   .propagation = spec->propagation,
-						   .grace_s = spec->grace_s };
-	finish(&op, op_delete(&op, &options), done, arg);
+	client_waiter_init(&waiter, w);
+	finish(&op, &waiter, op_delete(&op, &options));
 }
 
-/* Someone waits until all is durable, however long that takes: they mean to destroy something. */
+/* A wait until everything is durable, however long that takes: whoever waits is about to destroy
+ * something. The store cannot forget a sync, so this outlives both the wait and the client. */
 struct local_sync {
 	struct list link;
-	struct local *l; /* NULL: the client is gone, and nobody is called */
+	struct local *l; /* NULL: the client is gone */
 	bool failed;     /* waits for the timer */
-	void (*fn)(void *arg);
-	void *arg;
+	struct client_waiter waiter;
 };
 
 static void on_synced(void *arg, struct err *e)
 {
-	struct local_sync *w = arg;
+	struct local_sync *sync = arg;
 
-	if (w->l && e) {
-		log_warn("the store cannot commit, what waits for it goes on waiting",
-			 KV("err", e));
-		w->failed = true;
-		timer_set(w->l->again, 1000);
+	if (sync->l && e) {
+		log_warn("the store cannot commit, deletions go on waiting for it", KV("err", e));
+		sync->failed = true;
+		timer_set(sync->l->again, 1000);
 		err_free(e);
 		return;
 	}
 	err_free(e);
-	list_del(&w->link);
-	if (w->l)
-		w->fn(w->arg);
-	free(w);
+	list_del(&sync->link);
+	client_waiter_end(&sync->waiter, NULL, NULL);
+	free(sync);
 }
 
 static void sync_again(void *arg)
 {
 	struct local *l = arg;
-	struct local_sync *w, *next;
+	struct local_sync *sync, *next;
 
-	list_each_safe(w, next, &l->syncs, link) {
-		if (!w->failed)
+	list_each_safe(sync, next, &l->syncs, link) {
+		if (!sync->failed)
 			continue;
-		w->failed = false;
-		store_sync(l->s->store, on_synced, w);
+		sync->failed = false;
+		store_sync(l->s->store, on_synced, sync);
 	}
 }
 
-static void local_sync(void *ctx, void (*fn)(void *arg), void *arg)
+static void local_sync(void *ctx, struct client_write *w)
 {
 	struct local *l = ctx;
-	struct local_sync *w = xnew(struct local_sync);
+	struct local_sync *sync = xnew(struct local_sync);
 
-	*w = (struct local_sync){ .l = l, .fn = fn, .arg = arg };
-	list_add_tail(&l->syncs, &w->link);
-	store_sync(l->s->store, on_synced, w);
+	sync->l = l;
+	client_waiter_init(&sync->waiter, w);
+	list_add_tail(&l->syncs, &sync->link);
+	store_sync(l->s->store, on_synced, sync);
 }
 
 static void local_free(void *ctx)
 {
 	struct local *l = ctx;
-	struct local_sync *w, *next;
+	struct local_sync *sync, *next;
 
-	list_each_safe(w, next, &l->syncs, link) {
-		list_del(&w->link);
-		w->l = NULL;
-		if (w->failed)
-			free(w);
+	list_each_safe(sync, next, &l->syncs, link) {
+		client_waiter_done(&sync->waiter);
+		list_del(&sync->link);
+		sync->l = NULL;
+		if (sync->failed)
+			free(sync);
 	}
 	timer_free(l->again);
 	free(l->user);
@@ -283,5 +282,5 @@ struct client *server_client(struct server *s, const char *user)
 	l->user = xstrdup(user);
 	list_init(&l->syncs);
 	l->again = timer_new(s->loop, sync_again, l);
-	return client_new(&local_ops, l);
+	return client_new(&local_ops, l, s->registry);
 }

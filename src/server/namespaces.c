@@ -14,24 +14,18 @@ struct namespaces {
 	struct server *s;
 	struct map *touched; /* names to look at */
 	struct timer *again;
-	bool deferred; /* run() will be called by the loop */
-	bool dead;     /* freed meanwhile: that call has the last word */
+	struct deferred run;
 };
-
-static void run(void *arg);
 
 static void touch(struct namespaces *n, const char *name)
 {
 	map_put(n->touched, name, n);
-	if (n->deferred)
-		return;
-	n->deferred = true;
-	loop_defer(n->s->loop, run, n);
+	deferred_call(&n->run);
 }
 
 static bool terminating(const struct server *s, const char *name)
 {
-	const struct object *ns = find_object(s, &kind_namespace, "", name);
+	const struct object *ns = find_object(s, s->kinds.namespace, "", name);
 
 	return ns && object_deleting(ns);
 }
@@ -43,8 +37,8 @@ struct err *namespace_open(const struct server *s, const struct kind *k, const c
 
 	if (!(k->flags & KIND_NAMESPACED))
 		return NULL;
-	if (!find_object(s, &kind_namespace, "", ns))
-		return err_absent(&kind_namespace, ns);
+	if (!find_object(s, s->kinds.namespace, "", ns))
+		return err_absent(s->kinds.namespace, ns);
 	if (!terminating(s, ns))
 		return NULL;
 	why = xasprintf(
@@ -107,7 +101,7 @@ static size_t empty(struct namespaces *n, const char *name)
 	const struct kind *const *all;
 	size_t count, left = 0;
 
-	all = kinds_all(&count);
+	all = kinds_all(n->s->registry, &count);
 	for (size_t i = 0; i < count; i++)
 		if ((all[i]->flags & KIND_NAMESPACED) && kind_storage(all[i]) == all[i])
 			left += empty_kind(n, all[i], name);
@@ -118,7 +112,7 @@ static void end(struct namespaces *n, const struct object *ns)
 {
 	autoop op = { .s = n->s,
 		      .user = "system:cay:namespaces",
-		      .kind = &kind_namespace,
+		      .kind = n->s->kinds.namespace,
 		      .ns = "",
 		      .name = ns->name,
 		      .sub = "" };
@@ -131,13 +125,13 @@ static void end(struct namespaces *n, const struct object *ns)
 
 static void look_at(struct namespaces *n, const char *name)
 {
-	autoptr(object) ns = object_ref(find_object(n->s, &kind_namespace, "", name));
+	autoptr(object) ns = object_ref(find_object(n->s, n->s->kinds.namespace, "", name));
 	struct err *e;
 
 	if (!ns)
 		return;
 	if (!object_deleting(ns)) {
-		e = need(n->s, &kind_service_account, name, "default");
+		e = need(n->s, n->s->kinds.service_account, name, "default");
 		if (e)
 			log_warn("cannot make the default service account, trying again with the "
 				 "next change",
@@ -147,7 +141,7 @@ static void look_at(struct namespaces *n, const char *name)
 	}
 	if (empty(n, name) == 0)
 		end(n, ns);
-	if (find_object(n->s, &kind_namespace, "", name))
+	if (find_object(n->s, n->s->kinds.namespace, "", name))
 		timer_set(n->again, AGAIN_MS);
 }
 
@@ -156,12 +150,7 @@ static void run(void *arg)
 	struct namespaces *n = arg;
 	autoptr(map) todo = n->touched;
 
-	if (n->dead) {
-		free(n);
-		return;
-	}
 	n->touched = map_new(NULL);
-	n->deferred = false;
 	map_each(it, todo)
 		look_at(n, it.key);
 }
@@ -182,14 +171,14 @@ void namespaces_changed(struct namespaces *n, const struct store_event *ev)
 
 	if (!n)
 		return;
-	if (o->kind == &kind_namespace) {
+	if (o->kind == n->s->kinds.namespace) {
 		if (ev->type != STORE_DELETED)
 			touch(n, o->name);
 		return;
 	}
 	/* The last object of a namespace that ends, or an account that has to be there. */
 	if (ev->type == STORE_DELETED && *o->ns &&
-	    (o->kind == &kind_service_account || terminating(n->s, o->ns)))
+	    (o->kind == n->s->kinds.service_account || terminating(n->s, o->ns)))
 		touch(n, o->ns);
 }
 
@@ -200,12 +189,12 @@ struct err *namespaces_bootstrap(struct server *s)
 	struct err *e;
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		e = need(s, &kind_namespace, "", names[i]);
+		e = need(s, s->kinds.namespace, "", names[i]);
 		if (e)
 			return err_wrap(e, "make namespace %s", names[i]);
 		if (terminating(s, names[i]))
 			continue;
-		e = need(s, &kind_service_account, names[i], "default");
+		e = need(s, s->kinds.service_account, names[i], "default");
 		if (e)
 			return err_wrap(e, "make service account %s/default", names[i]);
 	}
@@ -221,6 +210,7 @@ struct namespaces *namespaces_new(struct server *s)
 	n->s = s;
 	n->touched = map_new(NULL);
 	n->again = timer_new(s->loop, look_at_all, n);
+	deferred_init(&n->run, s->loop, run, n);
 	return n;
 }
 
@@ -228,9 +218,8 @@ void namespaces_free(struct namespaces *n)
 {
 	if (!n)
 		return;
-	map_free(take(n->touched));
+	map_free(n->touched);
 	timer_free(n->again);
-	n->dead = true;
-	if (!n->deferred)
-		free(n);
+	deferred_cancel(&n->run);
+	free(n);
 }

@@ -88,7 +88,7 @@ void page_openapi_v2(struct call *c)
 
 	put_text(&info, 1, "Cay");
 	put_text(&info, 2, CAY_VERSION);
-	kinds = kinds_all(&n);
+	kinds = kinds_all(c->s->registry, &n);
 	for (size_t i = 0; i < n; i++)
 		put_path(&paths, kinds[i]);
 	put_text(&document, 1, "2.0");

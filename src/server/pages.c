@@ -80,19 +80,24 @@ static void bytes_drop(void *value)
 	bytes_unref(value);
 }
 
-/* Made once, kept: the tables do not change while we run. NULL d: there is no such document. */
-static struct bytes *document(struct server *s, const char *path, struct json_doc *(*make)(void *),
-			      void *arg)
+/* Kept until the kinds change. NULL: there is no such document. */
+static struct bytes *document(struct server *s, const char *path,
+			      struct json_doc *(*make)(const struct server *s,
+						       const char *const *gv),
+			      const char *const *gv)
 {
 	struct bytes *b;
 	autoptr(json_doc) d = NULL;
 
-	if (!s->documents)
+	if (!s->documents || s->documents_of != kinds_version(s->registry)) {
+		map_free(s->documents);
 		s->documents = map_new(bytes_drop);
+		s->documents_of = kinds_version(s->registry);
+	}
 	b = map_get(s->documents, path);
 	if (b)
 		return bytes_ref(b);
-	d = make(arg);
+	d = make(s, gv);
 	if (!d)
 		return NULL;
 	b = json_to_bytes(json_root(d));
@@ -100,21 +105,20 @@ static struct bytes *document(struct server *s, const char *path, struct json_do
 	return b;
 }
 
-static struct json_doc *make_index(void *arg unused)
+static struct json_doc *make_index(const struct server *s, const char *const *gv unused)
 {
-	return openapi_v3_index();
+	return openapi_v3_index(s->registry);
 }
 
-static struct json_doc *make_group(void *arg)
+static struct json_doc *make_group(const struct server *s, const char *const *gv)
 {
-	const char *const *gv = arg;
 	const struct kind *const *all;
 	size_t n;
 
-	all = kinds_all(&n);
+	all = kinds_all(s->registry, &n);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i]->group, gv[0]) && str_eq(all[i]->version, gv[1]))
-			return openapi_v3(gv[0], gv[1]);
+			return openapi_v3(s->registry, gv[0], gv[1]);
 	return NULL;
 }
 
@@ -140,9 +144,10 @@ static void page_openapi(struct call *c)
 		b = document(c->s, c->route.path, make_group, gv);
 	}
 	if (b)
-		call_reply_bytes(c, STATUS_OK, b);
+		call_reply_document(c, "application/json", b->data);
 	else
 		not_found(c);
+	bytes_unref(b);
 }
 
 static const struct {

@@ -117,10 +117,11 @@ static const struct access_events session_events = {
 static void pair_dial(struct pair *p)
 {
 	struct access *a = p->f->call->s->access;
+	const struct access_dial_spec spec = { .to = p->f->to, .port = p->port };
 	autoptr(err) e = NULL;
 
 	if (a)
-		e = access_dial(a, &p->f->to, p->port, &session_events, p, &p->session);
+		e = access_dial(a, &spec, &session_events, p, &p->session);
 	else
 		e = err_new(ERR_UNAVAILABLE, "no node runs it");
 	if (e)

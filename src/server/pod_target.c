@@ -75,12 +75,12 @@ static struct err *check_phase(const struct object *pod, enum pod_use use)
 
 struct err *pod_target(struct call *c, enum pod_use use, struct access_target *ret)
 {
-	struct object *pod = find_object(c->s, &kind_pod, c->route.ns, c->route.name);
+	struct object *pod = find_object(c->s, c->s->kinds.pod, c->route.ns, c->route.name);
 	const char *container = NULL;
 	struct err *e = NULL;
 
 	if (!pod)
-		return err_absent(&kind_pod, c->route.name);
+		return err_absent(c->s->kinds.pod, c->route.name);
 	if (use != POD_USE_FORWARD)
 		e = choose_container(c, pod, &container);
 	if (!e)

@@ -26,7 +26,7 @@ void handle_get(struct call *c)
 		e = store_view_new(c->s->store, key, store_committed_rev(c->s->store), &v);
 	if (!e) {
 		en = store_view_get(v, key);
-		o = en ? entry_object(en) : NULL;
+		o = en ? entry_object(c->s, en) : NULL;
 		e = o ? render_text(&how, o, &text) : err_absent(r->kind, r->name);
 	}
 	if (e)
@@ -133,7 +133,7 @@ struct listing {
 
 static struct err *gather_one(struct listing *l, struct store_entry *en)
 {
-	autoptr(object) o = entry_object(en);
+	autoptr(object) o = entry_object(l->call->s, en);
 
 	if (!o || !filter_matches(l->filter, o))
 		return NULL;

@@ -31,7 +31,6 @@ static struct err *check_allowed(const struct op *op, const struct object *o,
 				 const struct delete_options *w)
 {
 	static const char *const policies[] = { "Background", "Foreground", "Orphan", NULL };
-	static const char *const kept[] = { "default", "kube-system", NULL };
 
 	if (w->propagation && !str_in(w->propagation, policies))
 		return err_new(ERR_INVALID,
@@ -39,8 +38,11 @@ static struct err *check_allowed(const struct op *op, const struct object *o,
 			       "Unsupported value: \"%s\": supported values: \"Foreground\", "
 			       "\"Background\", \"Orphan\", \"nil\"",
 			       w->propagation);
-	if (o->kind == &kind_namespace && str_in(o->name, kept))
-		return err_forbidden(op->kind, o->name, "this namespace may not be deleted");
+	if (o->kind->kept && str_in(o->name, o->kind->kept)) {
+		autofree char *why = xasprintf("this %s may not be deleted", o->kind->singular);
+
+		return err_forbidden(op->kind, o->name, why);
+	}
 	return NULL;
 }
 
@@ -79,18 +81,10 @@ static void set_policy(struct json_doc *d, struct json *meta, const char *policy
 		(void)json_del(meta, "finalizers");
 }
 
-/* How long a Pod may take to stop; 0 for everything that does not run. */
+/* How long it may take to stop; 0 for what does not run. */
 static int64_t grace_of(const struct object *o, const struct delete_options *w)
 {
-	const struct json *spec = object_spec(o);
-	const char *phase = json_get_str(object_status(o), "phase");
-
-	if (o->kind != &kind_pod || str_empty(json_get_str(spec, "nodeName")) ||
-	    str_eq(phase, "Succeeded") || str_eq(phase, "Failed"))
-		return 0;
-	if (w->grace_s >= 0)
-		return w->grace_s;
-	return json_get_int(spec, "terminationGracePeriodSeconds", 30);
+	return o->kind->grace ? o->kind->grace(o->root, w->grace_s) : 0;
 }
 
 /* The time at which it shall be over; a later request may bring it forward, never put it off. */
@@ -111,12 +105,12 @@ static void set_deadline(struct json_doc *d, struct json *meta, int64_t grace_s)
 static struct err *mark(struct op *op, struct object *o, const struct delete_options *w)
 {
 	struct json_doc *d = object_edit(o);
-	struct json *root = json_root(d), *meta = json_get(root, "metadata");
+	struct json *meta = json_get(json_root(d), "metadata");
 
 	set_policy(d, meta, w->propagation);
 	set_deadline(d, meta, grace_of(o, w));
-	if (o->kind == &kind_namespace)
-		json_set_str(d, json_need_obj(d, root, "status"), "phase", "Terminating");
+	if (o->kind->prepare_delete)
+		o->kind->prepare_delete(d);
 	return op_store(op, o, d);
 }
 
@@ -125,7 +119,7 @@ static bool goes_at_once(const struct object *o, const struct delete_options *w)
 {
 	const struct json *meta = json_get(o->root, "metadata");
 
-	return o->kind != &kind_namespace && !json_len(json_get(meta, "finalizers")) &&
+	return !(o->kind->flags & KIND_CONTENTS) && !json_len(json_get(meta, "finalizers")) &&
 	       !str_eq(w->propagation, "Foreground") && !str_eq(w->propagation, "Orphan") &&
 	       grace_of(o, w) == 0;
 }

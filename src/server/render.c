@@ -89,7 +89,7 @@ static struct err *tree_of(const struct render *r, struct object *o, struct json
 {
 	struct err *e;
 
-	if (r->kind == o->kind) {
+	if (!r->kind->storage) {
 		*ret = o->root;
 		return NULL;
 	}
@@ -127,7 +127,7 @@ struct err *render_add(const struct render *r, struct object *o, struct buf *out
 	struct bytes *text;
 	struct err *e;
 
-	if (r->shape == SHAPE_OBJECT && r->kind == o->kind) {
+	if (r->shape == SHAPE_OBJECT && !r->kind->storage) {
 		text = object_text(o);
 		buf_add(out, text->data, text->len);
 		return NULL;
@@ -168,7 +168,7 @@ struct err *render_text(const struct render *r, struct object *o, struct bytes *
 	autobuf b = { 0 };
 	struct err *e;
 
-	if (r->shape == SHAPE_OBJECT && r->kind == o->kind) {
+	if (r->shape == SHAPE_OBJECT && !r->kind->storage) {
 		*ret = bytes_ref(object_text(o));
 		return NULL;
 	}

@@ -35,26 +35,22 @@ const char *verb_name(enum verb v)
 
 const struct subresource subresources[] = {
 	{ .name = "status",
-	  .flag = KIND_STATUS,
 	  .verbs = B(VERB_GET) | B(VERB_UPDATE) | B(VERB_PATCH),
 	  .handle = handle_status },
 	{ .name = "scale",
-	  .flag = KIND_SCALE,
 	  .group = "autoscaling",
 	  .version = "v1",
 	  .kind = "Scale",
 	  .verbs = B(VERB_GET) | B(VERB_UPDATE) | B(VERB_PATCH),
 	  .handle = handle_scale },
 	{ .name = "token",
-	  .of = &kind_service_account,
 	  .group = "authentication.k8s.io",
 	  .version = "v1",
 	  .kind = "TokenRequest",
 	  .verbs = B(VERB_CREATE),
 	  .handle = handle_token },
-	{ .name = "log", .of = &kind_pod, .verbs = B(VERB_GET), .handle = handle_pod_log },
+	{ .name = "log", .verbs = B(VERB_GET), .handle = handle_pod_log },
 	{ .name = "exec",
-	  .of = &kind_pod,
 	  .group = "",
 	  .version = "v1",
 	  .kind = "PodExecOptions",
@@ -62,7 +58,6 @@ const struct subresource subresources[] = {
 	  .raw = true,
 	  .handle = handle_pod_exec },
 	{ .name = "attach",
-	  .of = &kind_pod,
 	  .group = "",
 	  .version = "v1",
 	  .kind = "PodAttachOptions",
@@ -70,7 +65,6 @@ const struct subresource subresources[] = {
 	  .raw = true,
 	  .handle = handle_pod_attach },
 	{ .name = "portforward",
-	  .of = &kind_pod,
 	  .group = "",
 	  .version = "v1",
 	  .kind = "PodPortForwardOptions",
@@ -80,15 +74,12 @@ const struct subresource subresources[] = {
 	{ 0 },
 };
 
-bool subresource_of(const struct subresource *sub, const struct kind *k)
-{
-	return sub->flag ? (k->flags & sub->flag) != 0 : k == sub->of;
-}
-
 const struct subresource *subresource_find(const struct kind *k, const char *name)
 {
+	if (!kind_has_subresource(k, name))
+		return NULL;
 	for (const struct subresource *s = subresources; s->name; s++)
-		if (str_eq(s->name, name) && subresource_of(s, k))
+		if (str_eq(s->name, name))
 			return s;
 	return NULL;
 }
@@ -205,6 +196,6 @@ struct err *route_read(struct call *c, struct route *r)
 	read_resource(&p, at, r);
 	if (p.n > at + 3 + (*r->ns ? 2 : 0))
 		return err_new(ERR_NOT_FOUND, "the server could not find the requested resource");
-	r->kind = kind_find(r->group, r->version, r->plural);
+	r->kind = c->kind = kind_ref(kinds_find(c->s->registry, r->group, r->version, r->plural));
 	return read_verb(c, r);
 }

@@ -7,13 +7,13 @@
  * /scale: spec.replicas, status.replicas and status.selector of an object, seen as an
  * autoscaling/v1 Scale. Writing it changes spec.replicas of the object and nothing else.
  */
-static const struct kind kind_scale = { .group = "autoscaling", .version = "v1", .kind = "Scale" };
+static const struct kind shown_as = { .group = "autoscaling", .version = "v1", .kind = "Scale" };
 
 /* A copy of the object in the version that was asked for: replicas may exist only there. */
 static struct err *view(const struct kind *k, const struct object *o, struct json_doc **ret)
 {
 	autoptr(json_doc) d = object_edit(o);
-	struct err *e = k == o->kind ? NULL : k->from_storage(d);
+	struct err *e = k->storage ? k->from_storage(d) : NULL;
 
 	if (e)
 		return err_recode(err_wrap(e, "convert %s", o->name), ERR_INTERNAL);
@@ -93,7 +93,7 @@ static struct err *write_scale(struct call *c, struct op *op, const struct objec
 		causes_add(&op->causes, CAUSE_INVALID, "spec.replicas",
 			   "Invalid value: %lld: must be greater than or equal to 0",
 			   (long long)json_int(replicas, -1));
-		return err_invalid(&kind_scale, o->name, &op->causes);
+		return err_invalid(&shown_as, o->name, &op->causes);
 	}
 	root = json_root(d);
 	json_set_int(d, json_need_obj(d, root, "spec"), "replicas", json_int(replicas, 0));

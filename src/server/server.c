@@ -43,15 +43,18 @@ static struct err *open_store(struct server *s)
 		.max_history_bytes = HISTORY_BYTES,
 		.decode = decode_value,
 		.tag_free = tag_free,
+		.arg = s,
 	};
 	struct err *e = store_open(s->loop, &spec, &s->store);
 
 	if (e)
 		return e;
+	unknown_report(s);
 	s->namespaces = namespaces_new(s);
 	s->expiry = expiry_new(s);
 	s->gc = gc_new(s);
 	store_on_change(s->store, on_change, s);
+	kinds_watch(s->registry, &s->registry_watch);
 	e = namespaces_bootstrap(s);
 	return e ? e : store_commit_now(s->store); /* the first request finds them */
 }
@@ -67,6 +70,18 @@ static struct err *make_dir(const char *path)
 	return NULL;
 }
 
+static void find_kinds(struct server *s)
+{
+	const struct kinds *ks = s->registry;
+
+	s->kinds = (struct server_kinds){
+		.namespace = kinds_need(ks, "v1", "Namespace"),
+		.service_account = kinds_need(ks, "v1", "ServiceAccount"),
+		.pod = kinds_need(ks, "v1", "Pod"),
+		.event = kinds_need(ks, "v1", "Event"),
+	};
+}
+
 static struct server *server_new(struct loop *l, const struct server_spec *spec)
 {
 	struct server *s = xnew(struct server);
@@ -76,6 +91,9 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	s->listen = xstrdup(spec->listen);
 	s->node_name = xstrdup(spec->node_name);
 	s->lock_fd = -1;
+	s->registry = spec->kinds;
+	s->registry_watch = (struct kinds_watch){ .changed = kind_changed, .arg = s };
+	find_kinds(s);
 	list_init(&s->locals);
 	list_init(&s->watchers);
 	list_init(&s->waiters);
@@ -174,6 +192,7 @@ void server_free(struct server *s)
 {
 	if (!s)
 		return;
+	kinds_unwatch(&s->registry_watch);
 	waiters_free(s);
 	http_server_free(s->http); /* its requests end, watches among them */
 	watchers_free(s);

@@ -8,6 +8,7 @@
 
 struct access;
 struct client;
+struct kinds;
 struct loop;
 struct store;
 
@@ -18,6 +19,7 @@ struct store;
 struct server;
 
 struct server_spec {
+	struct kinds *kinds;   /* what is served; outlives the server */
 	const char *data_dir;  /* CA, keys and store.db live here; made on first start */
 	const char *listen;    /* "127.0.0.1:6443"; port 0: any */
 	const char *node_name; /* Pods are bound to this node when created; NULL: not bound */

@@ -9,6 +9,7 @@
 #include "api/meta.h"
 #include "api/object.h"
 #include "api/patch.h"
+#include "api/registry.h"
 #include "api/schema.h"
 #include "api/table.h"
 #include "base/arena.h"
@@ -59,8 +60,16 @@ struct server_counts {
 	size_t watches;
 };
 
+/* The built-in kinds that the server itself works with. */
+struct server_kinds {
+	const struct kind *namespace, *service_account, *pod, *event;
+};
+
 struct server {
 	struct loop *loop;
+	struct kinds *registry;
+	struct kinds_watch registry_watch;
+	struct server_kinds kinds;
 	char *data_dir, *listen, *address, *node_name;
 	int lock_fd;
 	struct keys keys;
@@ -78,7 +87,8 @@ struct server {
 	size_t n_streams;
 	struct list waiters;      /* struct waiter: POSTs with wait=Ready */
 	struct map *user_watches; /* user → number of watches over HTTP */
-	struct map *documents;    /* path → struct bytes: OpenAPI, made once */
+	struct map *documents;    /* path → struct bytes: OpenAPI, made once per … */
+	uint64_t documents_of;    /* … kinds_version() */
 	struct server_counts counts;
 	bool ready;
 };
@@ -116,11 +126,9 @@ struct route {
 };
 struct err *route_read(struct call *c, struct route *ret);
 
-/* Subresources: who has them, what they are in discovery, who handles them. */
+/* Subresources: what they are in discovery and who handles them. A kind says which it has. */
 struct subresource {
 	const char *name;
-	unsigned flag;                      /* kinds with this flag have it, or … */
-	const struct kind *of;              /* … this kind alone */
 	const char *group, *version, *kind; /* of its representation; NULL: those of the object */
 	unsigned verbs;                     /* B(VERB_…) */
 	/* True: called with the head alone; the handler deals with body and answer (upgrades). */
@@ -129,7 +137,6 @@ struct subresource {
 };
 extern const struct subresource subresources[]; /* ends with a NULL name */
 const struct subresource *subresource_find(const struct kind *k, const char *name);
-bool subresource_of(const struct subresource *sub, const struct kind *k);
 
 /* call.c: one API request, from its head to its answer. */
 struct call {
@@ -139,11 +146,12 @@ struct call {
 	struct arena *arena;      /* of this request */
 	struct user user;
 	struct route route;
+	const struct kind *kind; /* a reference to route.kind, which may go while this waits */
 	const char *method, *query;
 	const char *body;
 	size_t body_len;
-	struct causes causes; /* details of an ERR_INVALID */
-	struct http_headers warnings;
+	struct causes causes;        /* details of an ERR_INVALID */
+	struct http_headers headers; /* of the answer: warnings, an ETag */
 	usec started;
 };
 struct call *call_new(struct server *s, struct http_request *req);
@@ -158,7 +166,10 @@ void call_fail(struct call *c, struct err *e);
 void call_reply_text(struct call *c, int status, const char *type, struct buf *text);
 void call_reply_json(struct call *c, int status, struct json_doc *d);
 void call_reply_bytes(struct call *c, int status, struct bytes *text);
-/* The same, once everything written until now is durable. */
+/* What is derived from the kinds: it carries their version as an ETag, and is not sent again to a
+ * client that has it. Here the text stays the caller's. */
+void call_reply_document(struct call *c, const char *type, const char *text);
+/* An object or Status, once everything written until now is durable. */
 void call_reply_durably(struct call *c, int status, struct bytes *text);
 /* The body as JSON, whatever its type says; it may be empty (then *ret is NULL). */
 must_use struct err *call_body_json(struct call *c, struct json_doc **ret);
@@ -169,6 +180,7 @@ must_use struct err *call_body(struct call *c, const struct type *t, struct json
 enum {
 	STATUS_OK = 200,
 	STATUS_CREATED = 201,
+	STATUS_NOT_MODIFIED = 304,
 };
 int status_of(enum err_code code);
 struct status_about {
@@ -199,13 +211,19 @@ void handle_token(struct call *c); /* POST serviceaccounts/NAME/token */
 /* object keys in the store: pods/NS/NAME, sandboxes.agents.x-k8s.io/NS/NAME, nodes/NAME */
 void key_prefix(struct buf *b, const struct kind *k, const char *ns); /* ns "" or NULL: all */
 char *key_of(const struct kind *k, const char *ns, const char *name); /* malloc'd */
-const struct kind *key_kind(const char *key);                         /* NULL: not ours */
-/* The decoded form, a new reference. */
-struct object *entry_object(struct store_entry *e);
+const struct kind *key_kind(const struct kinds *ks, const char *key); /* NULL: not served */
+/* The decoded form, a new reference. NULL: its kind is not served (any more). */
+struct object *entry_object(const struct server *s, struct store_entry *e);
 struct object *find_object(const struct server *s, const struct kind *k, const char *ns,
 			   const char *name); /* borrowed until the next write; NULL: none */
+/* For store_open(); arg is the server. A value whose kind is not served stays without a tag: nobody
+ * sees it, and nobody touches it. */
 struct err *decode_value(void *arg, const char *key, struct bytes *value, uint64_t rev,
 			 void **ret_tag);
+/* Warns of what the store holds of kinds that are not served. */
+void unknown_report(const struct server *s);
+/* A kind came or went: its objects are decoded, or left alone from now on. */
+void kind_changed(void *arg, const struct kind *k, bool added);
 
 /* admit.c, admit_meta.c, remove.c: an operation on one object, from HTTP or from this process. */
 enum strictness {
@@ -316,12 +334,14 @@ void waiters_free(struct server *s);
 
 /* watch.c */
 void watchers_free(struct server *s);
+void watchers_end(struct server *s, const struct kind *k); /* those of this kind */
 
 /* local_client.c: changes for the watches of this process. */
 void locals_changed(struct server *s, const struct store_event *ev);
 
 /* gc.c, expiry.c, namespaces.c: followers of every change; they act in deferred calls. */
 struct gc *gc_new(struct server *s); /* looks at everything that exists */
+void gc_note(struct gc *g, const struct object *o, const char *key); /* it is there */
 void gc_changed(struct gc *g, const struct store_event *ev);
 void gc_free(struct gc *g);
 struct expiry *expiry_new(struct server *s);

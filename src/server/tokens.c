@@ -144,8 +144,8 @@ struct err *token_check(struct call *c, const char *token, struct user *ret)
 		return err_new(ERR_UNAUTHENTICATED, "check token: not for this server");
 	if (!in_time(claims))
 		return err_new(ERR_UNAUTHENTICATED, "check token: expired");
-	if (!still_there(c->s, &kind_service_account, ns, json_get(k8s, "serviceaccount")) ||
-	    (pod && !still_there(c->s, &kind_pod, ns, pod)))
+	if (!still_there(c->s, c->s->kinds.service_account, ns, json_get(k8s, "serviceaccount")) ||
+	    (pod && !still_there(c->s, c->s->kinds.pod, ns, pod)))
 		return err_new(ERR_UNAUTHENTICATED, "check token: its subject is gone");
 	user_of_account(c->arena, k8s, ret);
 	return NULL;
@@ -177,11 +177,11 @@ static struct err *read_bound(struct call *c, struct token_wish *w)
 			   kind ? kind : "");
 		return NULL;
 	}
-	pod = find_object(c->s, &kind_pod, c->route.ns, name);
+	pod = find_object(c->s, c->s->kinds.pod, c->route.ns, name);
 	if (!pod)
-		return err_absent(&kind_pod, name);
+		return err_absent(c->s->kinds.pod, name);
 	if (!str_empty(uid) && !str_eq(uid, pod->uid))
-		return err_changed(&kind_pod, name,
+		return err_changed(c->s->kinds.pod, name,
 				   "the UID in the bound object reference does "
 				   "not match the UID in record");
 	return NULL;
@@ -244,7 +244,7 @@ static struct json_doc *claims_new(struct call *c, const struct token_wish *w, i
 	json_set_str(d, k8s, "namespace", w->account->ns);
 	if (w->bound)
 		(void)json_set(d, k8s, "pod",
-			       ref_claim(d, find_object(c->s, &kind_pod, w->account->ns,
+			       ref_claim(d, find_object(c->s, c->s->kinds.pod, w->account->ns,
 							json_get_str(w->bound, "name"))));
 	(void)json_set(d, k8s, "serviceaccount", ref_claim(d, w->account));
 	(void)json_set(d, o, "kubernetes.io", k8s);
@@ -285,12 +285,12 @@ static struct err *token_request(struct call *c, struct json_doc *d)
 {
 	static const struct kind request = { .group = "authentication.k8s.io",
 					     .kind = "TokenRequest" };
-	struct token_wish w = { .account = find_object(c->s, &kind_service_account, c->route.ns,
-						       c->route.name) };
+	struct token_wish w = { .account = find_object(c->s, c->s->kinds.service_account,
+						       c->route.ns, c->route.name) };
 	struct err *e;
 
 	if (!w.account)
-		return err_absent(&kind_service_account, c->route.name);
+		return err_absent(c->s->kinds.service_account, c->route.name);
 	if (!json_is(json_root(d), JSON_OBJ))
 		json_set_root(d, json_obj(d));
 	e = read_wish(c, json_root(d), &w);

@@ -62,6 +62,18 @@ static bool is_ready(const struct object *o)
 	return conditions_true(json_get(object_status(o), "conditions"), "Ready");
 }
 
+/* False: its kind is not served any more. */
+static bool next_state(struct waiter *w, struct store_entry *en)
+{
+	struct object *o = entry_object(w->call->s, en);
+
+	if (!o)
+		return false;
+	object_unref(w->last);
+	w->last = o;
+	return true;
+}
+
 static void on_wake(void *arg)
 {
 	struct waiter *w = arg;
@@ -73,10 +85,8 @@ static void on_wake(void *arg)
 		e = store_watch_next(w->watch, &ev, &have);
 		if (e || !have)
 			break;
-		object_unref(w->last);
-		w->last = entry_object(ev.entry);
-		if (ev.type == STORE_DELETED)
-			e = err_absent(w->last->kind, w->last->name);
+		if (ev.type == STORE_DELETED || !next_state(w, ev.entry))
+			e = err_absent(w->call->kind, w->last->name);
 		if (e)
 			break;
 	}

@@ -128,11 +128,13 @@ static struct err *send_left(struct watcher *w, const struct object *was, uint64
 static struct err *send_event(struct watcher *w, const struct store_event *ev)
 {
 	bool selective = w->filter.labels || w->filter.fields;
-	autoptr(object) now = entry_object(ev->entry);
-	autoptr(object) was = selective && ev->prev ? entry_object(ev->prev) : NULL;
+	autoptr(object) now = entry_object(w->s, ev->entry);
+	autoptr(object) was = selective && ev->prev ? entry_object(w->s, ev->prev) : NULL;
 	bool did = was ? filter_matches(&w->filter, was) : ev->prev != NULL && !selective;
-	bool does = ev->type != STORE_DELETED && filter_matches(&w->filter, now);
+	bool does = ev->type != STORE_DELETED && now && filter_matches(&w->filter, now);
 
+	if (!now)
+		return NULL; /* the kind is gone, and this watch is about to end */
 	if (did && does)
 		return send_object(w, "MODIFIED", now);
 	if (does)
@@ -147,6 +149,15 @@ static void finish(struct watcher *w)
 	struct http_request *req = w->req;
 
 	http_respond_end(req); /* on_ended() frees the watcher, later in this turn */
+}
+
+void watchers_end(struct server *s, const struct kind *k)
+{
+	struct watcher *w, *next;
+
+	list_each_safe(w, next, &s->watchers, link)
+		if (w->how.kind == k)
+			finish(w);
 }
 
 /* ERR_GONE in the words that clients know; other errors pass. */
@@ -264,7 +275,7 @@ static struct err *send_existing(struct watcher *w, uint64_t rev)
 			en = store_view_next(v, en ? en->key : NULL);
 		if (!en)
 			return NULL;
-		o = entry_object(en);
+		o = entry_object(w->s, en);
 		if (!filter_matches(&w->filter, o))
 			continue;
 		e = send_object(w, "ADDED", o);
@@ -334,10 +345,10 @@ static struct err *watcher_new(struct call *c, struct filter *f, const struct be
 
 static void start(struct watcher *w, const struct beginning *b)
 {
-	struct http_headers h = w->call->warnings;
+	struct http_headers h = w->call->headers;
 	struct err *e = NULL;
 
-	w->call->warnings = (struct http_headers){ 0 };
+	w->call->headers = (struct http_headers){ 0 };
 	http_headers_add(&h, "Content-Type", "application/json");
 	http_headers_add(&h, "Cache-Control", "no-cache, private");
 	http_request_set_owner(w->req, w, on_ended);

@@ -91,7 +91,7 @@ void finish_write(struct call *c, struct op *op, int status, struct err *e)
 			op->causes = (struct causes){ 0 };
 		}
 		if (op->absent_ns) {
-			c->route.kind = &kind_namespace;
+			c->route.kind = c->s->kinds.namespace;
 			c->route.name = op->absent_ns;
 		}
 		call_fail(c, e);
@@ -269,10 +269,7 @@ static struct err *read_options(struct call *c, struct delete_options *ret, bool
 /* Kinds whose deletion answers with the object, as in Kubernetes; the rest answer with a Status. */
 static bool answers_with_object(const struct op *op)
 {
-	const struct kind *k = kind_storage(op->kind);
-
-	return !op->removed || k == &kind_pod || k == &kind_service ||
-	       k == &kind_persistent_volume_claim || k == &kind_service_account;
+	return !op->removed || kind_storage(op->kind)->flags & KIND_SHOW_DELETED;
 }
 
 void handle_delete(struct call *c)
@@ -306,7 +303,8 @@ static struct err *select_names(struct call *c, struct object ***ret, size_t *re
 
 	prefix = e ? NULL : buf_head(&f.prefix);
 	while (!e && (en = store_next(c->s->store, prefix, en ? en->key : NULL))) {
-		if ((f.exact && !str_eq(en->key, prefix)) || !filter_matches(&f, en->tag))
+		if ((f.exact && !str_eq(en->key, prefix)) || !en->tag ||
+		    !filter_matches(&f, en->tag))
 			continue;
 		if (n == cap) {
 			cap = cap ? cap * 2 : 64;

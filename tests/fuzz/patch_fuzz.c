@@ -2,9 +2,9 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "api/kind.h"
 #include "api/meta.h"
 #include "api/patch.h"
+#include "api/registry.h"
 #include "api/schema.h"
 #include "api/table.h"
 #include "base/buf.h"
@@ -22,8 +22,8 @@ static void take_in(struct json_doc *d, const struct kind *k)
 
 	schema_prune(d, json_root(d), k->type, &c);
 	schema_default(d, json_root(d), k->type);
-	if (k->complete)
-		k->complete(d, NULL);
+	if (k->defaults)
+		k->defaults(d, NULL);
 	meta_validate(json_get(json_root(d), "metadata"), k->flags & KIND_NAMESPACED, &c);
 	schema_validate(json_root(d), k->type, "", &c);
 	if (k->validate)
@@ -60,14 +60,18 @@ static void check_readable(const struct json *v)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	const char *text = (const char *)data + 1, *cut;
+	static struct kinds *kinds;
+	const struct kind *const *all, *k;
 	size_t n;
-	const struct kind *const *all = kinds_all(&n), *k;
 	autoptr(json_doc) d = NULL;
 	autoptr(json_doc) patch = NULL;
 	autoptr(err) e = NULL;
 
 	if (len < 2)
 		return 0;
+	if (!kinds)
+		kinds = kinds_new();
+	all = kinds_all(kinds, &n);
 	k = all[data[0] / 3 % n];
 	cut = memchr(text, '\n', len - 1);
 	if (!cut)

@@ -236,19 +236,19 @@ struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
 	return NULL;
 }
 
-struct err *session_dial(void *ctx, const struct access_target *to, uint16_t port,
+struct err *session_dial(void *ctx, const struct access_dial_spec *spec,
 			 const struct access_events *ev, void *arg, void **ret)
 {
 	struct container *c;
 	struct session *s;
-	struct err *e = session_open(ctx, to, &c, &s);
+	struct err *e = session_open(ctx, &spec->to, &c, &s);
 
 	if (e)
 		return e;
 	s->ev = ev;
 	s->arg = arg;
 	s->dial = true;
-	wire_put_u16s(guest_conn_out(s->conn), WIRE_DIAL, STREAM, &port, 1);
+	wire_put_u16s(guest_conn_out(s->conn), WIRE_DIAL, STREAM, &spec->port, 1);
 	guest_conn_kick(s->conn);
 	*ret = s;
 	return NULL;

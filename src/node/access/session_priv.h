@@ -27,7 +27,7 @@ must_use struct err *session_target(struct node *n, const struct access_target *
 
 must_use struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
 				  const struct access_events *ev, void *arg, void **ret);
-must_use struct err *session_dial(void *ctx, const struct access_target *to, uint16_t port,
+must_use struct err *session_dial(void *ctx, const struct access_dial_spec *spec,
 				  const struct access_events *ev, void *arg, void **ret);
 must_use struct err *session_logs(void *ctx, const struct access_log_spec *spec,
 				  const struct access_events *ev, void *arg, void **ret);

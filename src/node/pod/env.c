@@ -77,7 +77,7 @@ static char *data_value(const struct object *o, bool secret, const char *key)
 
 static struct object *source_object(struct container *c, const struct json *ref, bool secret)
 {
-	const struct kind *k = secret ? &kind_secret : &kind_config_map;
+	const struct kind *k = secret ? c->pod->node->kinds.secret : c->pod->node->kinds.config_map;
 	const char *name = json_get_str(ref, "name");
 
 	return name ? client_get(c->pod->node->client, k, c->pod->obj->ns, name) : NULL;

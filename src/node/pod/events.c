@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 #include "base/buf.h"
-#include "base/log.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "loop/loop.h"
@@ -41,13 +40,6 @@ static void queued_free(struct queued *q)
 	free(q);
 }
 
-static void on_created(unused void *arg, struct err *e, unused struct object *obj)
-{
-	if (e)
-		log_debug("event was not taken", KV("err", e));
-	err_free(e);
-}
-
 static void on_timer(void *arg)
 {
 	struct events *ev = arg;
@@ -60,7 +52,9 @@ static void on_timer(void *arg)
 		if (ev->tokens < 1)
 			break;
 		ev->tokens -= 1;
-		client_create(ev->node->client, &kind_event, q->ns, take(q->doc), on_created, NULL);
+		client_create(ev->node->client,
+			      &(struct client_ref){ .kind = ev->node->kinds.event, .ns = q->ns },
+			      take(q->doc), NULL);
 		queued_free(q);
 		ev->n--;
 	}

@@ -73,7 +73,7 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 	json_set_str(d, conditions_get(list, "Ready"), "lastHeartbeatTime", now);
 }
 
-static void on_written(unused void *arg, struct err *e, unused struct object *obj)
+static void on_written(unused struct client_write *w, struct err *e, unused struct object *obj)
 {
 	if (e)
 		log_warn("Node object was not written, the next heartbeat tries again",
@@ -94,16 +94,19 @@ static void write_status(struct node *n, const struct object *o)
 	put_address(d, list, "InternalIP", "127.0.0.1");
 	put_address(d, list, "Hostname", n->name);
 	put_conditions(d, status, o ? json_get(object_status(o), "conditions") : NULL);
-	client_patch(n->client, &kind_node, NULL, n->name, "status", PATCH_MERGE, d, on_written,
-		     NULL);
+	n->object_write.done = on_written;
+	client_patch(
+		n->client,
+		&(struct client_ref){ .kind = n->kinds.node, .name = n->name, .sub = "status" },
+		PATCH_MERGE, d, &n->object_write);
 }
 
-static void on_created(void *arg, struct err *e, unused struct object *obj)
+static void on_created(struct client_write *w, struct err *e, unused struct object *obj)
 {
-	struct node *n = arg;
+	struct node *n = container_of(w, struct node, object_write);
 
 	if (e && !err_is(e, ERR_EXISTS)) {
-		on_written(NULL, e, NULL);
+		on_written(w, e, NULL);
 		return;
 	}
 	err_free(e);
@@ -122,15 +125,18 @@ static void create(struct node *n)
 	json_set_str(d, meta, "name", n->name);
 	json_set_str(d, labels, "kubernetes.io/hostname", n->name);
 	json_set_str(d, labels, "kubernetes.io/os", "linux");
-	client_create(n->client, &kind_node, NULL, d, on_created, n);
+	n->object_write.done = on_created;
+	client_create(n->client, &(struct client_ref){ .kind = n->kinds.node }, d,
+		      &n->object_write);
 }
 
 static void on_heartbeat(void *arg)
 {
 	struct node *n = arg;
-	autoptr(object) o = client_get(n->client, &kind_node, NULL, n->name);
+	autoptr(object) o = client_get(n->client, n->kinds.node, NULL, n->name);
 
 	timer_set(n->heartbeat, HEARTBEAT_MS);
+	client_cancel(&n->object_write);
 	if (o)
 		write_status(n, o);
 	else
@@ -144,7 +150,7 @@ static void node_changed(unused void *arg, unused struct object *was, unused str
 void node_register(struct node *n)
 {
 	static const struct client_watch_events events = { .changed = node_changed };
-	struct client_watch_spec spec = { .kind = &kind_node };
+	struct client_watch_spec spec = { .kind = n->kinds.node };
 
 	n->watch_node = client_watch(n->client, &spec, &events, n);
 	n->heartbeat = timer_new(n->loop, on_heartbeat, n);

@@ -112,6 +112,9 @@ void pod_free(struct pod *p)
 	timer_free(p->retry);
 	timer_free(p->deadline);
 	timer_free(p->slow);
+	client_cancel(&p->report_write);
+	client_cancel(&p->end_sync);
+	client_cancel(&p->end_delete);
 	json_doc_free(p->reported);
 	object_unref(p->obj);
 	free(p->uid);
@@ -119,24 +122,6 @@ void pod_free(struct pod *p)
 	free(p->message);
 	free(p->want_ip);
 	free(p);
-}
-
-struct pod_ref *pod_ref_new(const struct pod *p)
-{
-	struct pod_ref *r = xnew(struct pod_ref);
-
-	r->node = p->node;
-	r->uid = xstrdup(p->uid);
-	return r;
-}
-
-struct pod *pod_ref_take(struct pod_ref *r)
-{
-	struct pod *p = map_get(r->node->pods, r->uid);
-
-	free(r->uid);
-	free(r);
-	return p;
 }
 
 void pod_update(struct pod *p, struct object *obj)

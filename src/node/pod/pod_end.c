@@ -31,12 +31,10 @@ void pod_drop(struct pod *p)
 		net_free(p->node, take(p->net));
 }
 
-static void on_synced(void *arg)
+static void on_synced(struct client_write *w, unused struct err *e, unused struct object *obj)
 {
-	struct pod *p = pod_ref_take(arg);
+	struct pod *p = container_of(w, struct pod, end_sync);
 
-	if (!p)
-		return;
 	p->sync_done = true;
 	node_wake(p->node, p);
 }
@@ -48,7 +46,8 @@ static bool durable(struct pod *p)
 	if (p->sync_asked)
 		return false;
 	p->sync_asked = true;
-	client_sync(p->node->client, on_synced, pod_ref_new(p));
+	p->end_sync.done = on_synced;
+	client_sync(p->node->client, &p->end_sync);
 	return p->sync_done;
 }
 
@@ -84,7 +83,7 @@ static void begin(struct pod *p)
 		timer_set(p->grace, ms);
 }
 
-static void on_deleted(unused void *arg, struct err *e, unused struct object *obj)
+static void on_deleted(unused struct client_write *w, struct err *e, unused struct object *obj)
 {
 	if (e && !err_is(e, ERR_NOT_FOUND) && !err_is(e, ERR_CONFLICT))
 		log_warn("Pod was not deleted, the next pass tries again", KV("err", e));
@@ -104,7 +103,11 @@ static void let_go(struct pod *p)
 		return;
 	}
 	timer_set(p->retry, 2000); /* if it is still there then */
-	client_delete(n->client, &kind_pod, ns, name, &spec, on_deleted, NULL);
+	client_cancel(&p->end_delete);
+	p->end_delete.done = on_deleted;
+	client_delete(n->client,
+		      &(struct client_ref){ .kind = n->kinds.pod, .ns = ns, .name = name }, &spec,
+		      &p->end_delete);
 }
 
 static void clean_work(void *arg)

@@ -102,6 +102,7 @@ struct pod {
 	usec started;
 	struct json_doc *reported; /* the status last written */
 	bool report_busy;
+	struct client_write report_write, end_sync, end_delete;
 	struct timer *slow; /* tells of creation that takes long */
 };
 
@@ -117,14 +118,6 @@ char *pod_state_path(const struct pod *p);  /* below run_fd */
 void pod_save(struct pod *p);               /* state.json */
 const struct json *pod_spec(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message); /* for good */
-
-/* For callbacks that may outlive the Pod. */
-struct pod_ref {
-	struct node *node;
-	char *uid;
-};
-struct pod_ref *pod_ref_new(const struct pod *p);
-struct pod *pod_ref_take(struct pod_ref *r); /* frees r; NULL: the Pod is gone */
 
 /* pod_end.c: the way out. */
 void pod_terminate(struct pod *p);

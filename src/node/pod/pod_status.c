@@ -207,18 +207,16 @@ static struct json_doc *make_status(const struct pod *p)
 	return d;
 }
 
-static void on_reported(void *arg, struct err *e, unused struct object *obj)
+static void on_reported(struct client_write *w, struct err *e, unused struct object *obj)
 {
-	struct pod *p = pod_ref_take(arg);
+	struct pod *p = container_of(w, struct pod, report_write);
 
-	if (p)
-		p->report_busy = false;
-	if (p && e && !err_is(e, ERR_NOT_FOUND)) {
+	p->report_busy = false;
+	if (e && !err_is(e, ERR_NOT_FOUND)) {
 		json_doc_free(take(p->reported));
 		timer_set(p->retry, 1000);
-	}
-	if (e && !err_is(e, ERR_NOT_FOUND))
 		log_warn("status of a Pod was not written, trying again", KV("err", e));
+	}
 	err_free(e);
 }
 
@@ -278,6 +276,11 @@ void pod_report(struct pod *p)
 	json_doc_free(p->reported);
 	p->reported = take(status);
 	p->report_busy = true;
-	client_patch(p->node->client, &kind_pod, p->obj->ns, p->obj->name, "status", PATCH_MERGE,
-		     patch, on_reported, pod_ref_new(p));
+	p->report_write.done = on_reported;
+	client_patch(p->node->client,
+		     &(struct client_ref){ .kind = p->node->kinds.pod,
+					   .ns = p->obj->ns,
+					   .name = p->obj->name,
+					   .sub = "status" },
+		     PATCH_MERGE, patch, &p->report_write);
 }

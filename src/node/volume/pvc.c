@@ -20,12 +20,16 @@ struct claim {
 	struct node *node;
 	char *ns, *name, *uid;
 	bool gone, durable;
+	struct deferred later;
+	struct client_write bind, sync;
 };
 
 static void claim_free(void *arg)
 {
 	struct claim *c = arg;
 
+	client_cancel(&c->bind);
+	client_cancel(&c->sync);
 	free(c->ns);
 	free(c->name);
 	free(c->uid);
@@ -37,14 +41,14 @@ char *claim_dir(const struct node *n, const char *uid)
 	return xasprintf("%s/volumes/%s", n->data_dir, uid);
 }
 
-static void on_bound(unused void *arg, struct err *e, unused struct object *obj)
+static void on_bound(unused struct client_write *w, struct err *e, unused struct object *obj)
 {
 	if (e && !err_is(e, ERR_NOT_FOUND) && !err_is(e, ERR_CONFLICT))
 		log_warn("claim was not bound", KV("err", e));
 	err_free(e);
 }
 
-static void bind_claim(struct node *n, const struct object *o)
+static void bind_claim(struct claim *c, const struct object *o)
 {
 	const struct json *spec = object_spec(o);
 	struct json_doc *d = json_doc_new();
@@ -57,19 +61,23 @@ static void bind_claim(struct node *n, const struct object *o)
 	json_set(d, status, "accessModes", json_copy(d, json_get(spec, "accessModes")));
 	json_set(d, json_need_obj(d, status, "capacity"), "storage",
 		 json_copy(d, json_at_path(spec, "resources.requests.storage")));
-	client_patch(n->client, &kind_persistent_volume_claim, o->ns, o->name, "status",
-		     PATCH_MERGE, d, on_bound, NULL);
+	client_cancel(&c->bind);
+	c->bind.done = on_bound;
+	client_patch(
+		c->node->client,
+		&(struct client_ref){
+			.kind = c->node->kinds.pvc, .ns = o->ns, .name = o->name, .sub = "status" },
+		PATCH_MERGE, d, &c->bind);
 }
 
 static void bind_all(void *arg)
 {
-	struct claim *c = arg;
-	autoptr(object) o =
-		client_get(c->node->client, &kind_persistent_volume_claim, c->ns, c->name);
+	struct claim *ref = arg, *c = map_get(ref->node->claims, ref->uid);
+	autoptr(object) o = client_get(ref->node->client, ref->node->kinds.pvc, ref->ns, ref->name);
 
-	if (o && !str_eq(json_get_str(object_status(o), "phase"), "Bound"))
-		bind_claim(c->node, o);
-	claim_free(c);
+	if (c && o && !str_eq(json_get_str(object_status(o), "phase"), "Bound"))
+		bind_claim(c, o);
+	claim_free(ref);
 }
 
 static struct claim *claim_new(struct node *n, const struct object *o)
@@ -81,6 +89,15 @@ static struct claim *claim_new(struct node *n, const struct object *o)
 	c->name = xstrdup(o->name);
 	c->uid = xstrdup(o->uid);
 	return c;
+}
+
+/* fn with a claim of its own, which it frees. */
+static void claim_defer(struct node *n, const struct object *o, void (*fn)(void *arg))
+{
+	struct claim *c = claim_new(n, o);
+
+	deferred_init(&c->later, n->loop, fn, c);
+	deferred_call(&c->later);
 }
 
 static bool in_use(struct node *n, const struct claim *c)
@@ -106,21 +123,23 @@ void claims_sweep(struct node *n)
 	}
 }
 
-static void on_durable(void *arg)
+static void on_durable(struct client_write *w, unused struct err *e, unused struct object *obj)
 {
-	struct claim *ref = arg, *c = map_get(ref->node->claims, ref->uid);
+	struct claim *c = container_of(w, struct claim, sync);
 
-	if (c)
-		c->durable = true;
-	claims_sweep(ref->node);
-	claim_free(ref);
+	c->durable = true;
+	claims_sweep(c->node);
 }
 
 static void ask_durable(void *arg)
 {
-	struct claim *ref = arg;
+	struct claim *ref = arg, *c = map_get(ref->node->claims, ref->uid);
 
-	client_sync(ref->node->client, on_durable, ref);
+	if (c) {
+		c->sync.done = on_durable;
+		client_sync(ref->node->client, &c->sync);
+	}
+	claim_free(ref);
 }
 
 static void claim_changed(void *arg, unused struct object *was, struct object *now)
@@ -131,7 +150,7 @@ static void claim_changed(void *arg, unused struct object *was, struct object *n
 
 	if (now) {
 		if (!str_eq(json_get_str(object_status(now), "phase"), "Bound"))
-			loop_defer(n->loop, bind_all, claim_new(n, now));
+			claim_defer(n, now, bind_all);
 		if (!map_has(n->claims, now->uid))
 			map_put(n->claims, now->uid, claim_new(n, now));
 		if (!was)
@@ -142,7 +161,7 @@ static void claim_changed(void *arg, unused struct object *was, struct object *n
 	if (!c)
 		return;
 	c->gone = true;
-	loop_defer(n->loop, ask_durable, claim_new(n, o));
+	claim_defer(n, o, ask_durable);
 }
 
 /* What an earlier life could not remove. */
@@ -164,7 +183,7 @@ void claims_start(struct node *n)
 {
 	static const struct client_watch_events events = { .changed = claim_changed,
 							   .synced = claims_known };
-	struct client_watch_spec spec = { .kind = &kind_persistent_volume_claim };
+	struct client_watch_spec spec = { .kind = n->kinds.pvc };
 
 	n->claims = map_new(claim_free);
 	n->watch_claims = client_watch(n->client, &spec, &events, n);

@@ -63,7 +63,7 @@ static struct err *write_file(const struct files *f, const char *path, const voi
 static struct err *write_key(const struct files *f, const struct object *o, const char *key,
 			     const char *path, int64_t mode)
 {
-	bool secret = o->kind == &kind_secret;
+	bool secret = o->kind == f->pod->node->kinds.secret;
 	const char *text = json_str(json_get(json_get(o->root, "data"), key));
 	const char *binary = json_str(json_get(json_get(o->root, "binaryData"), key));
 	autofree void *bytes = NULL;
@@ -90,8 +90,7 @@ static struct err *write_object(const struct files *f, const struct json *source
 
 	if (!o)
 		return optional ? NULL
-				: err_new(ERR_UNAVAILABLE, "%s \"%s\" not found",
-					  k == &kind_secret ? "secret" : "configmap",
+				: err_new(ERR_UNAVAILABLE, "%s \"%s\" not found", k->singular,
 					  str_or(name, ""));
 	json_each(i, items)
 		if (!e)
@@ -131,9 +130,10 @@ static struct err *write_projected(const struct files *f, const struct json *sou
 		struct err *e = NULL;
 
 		if ((v = json_get(s.val, "configMap")))
-			e = write_object(f, v, json_get_str(v, "name"), &kind_config_map);
+			e = write_object(f, v, json_get_str(v, "name"),
+					 f->pod->node->kinds.config_map);
 		else if ((v = json_get(s.val, "secret")))
-			e = write_object(f, v, json_get_str(v, "name"), &kind_secret);
+			e = write_object(f, v, json_get_str(v, "name"), f->pod->node->kinds.secret);
 		else if ((v = json_get(s.val, "downwardAPI")))
 			e = write_downward(f, v);
 		if (e)
@@ -146,8 +146,7 @@ static struct object *claim_of(const struct pod *p, const struct json *volume)
 {
 	const char *name = json_str(json_at_path(volume, "persistentVolumeClaim.claimName"));
 
-	return name ? client_get(p->node->client, &kind_persistent_volume_claim, p->obj->ns, name)
-		    : NULL;
+	return name ? client_get(p->node->client, p->node->kinds.pvc, p->obj->ns, name) : NULL;
 }
 
 static struct err *prepare_claim(const struct pod *p, const struct json *volume)
@@ -177,10 +176,10 @@ static struct err *prepare_one(struct pod *p, const struct json *volume)
 		return err_sys(errno, "make %s", dir);
 	if ((v = json_get(volume, "configMap"))) {
 		f.mode = json_get_int(v, "defaultMode", f.mode);
-		e = write_object(&f, v, json_get_str(v, "name"), &kind_config_map);
+		e = write_object(&f, v, json_get_str(v, "name"), f.pod->node->kinds.config_map);
 	} else if ((v = json_get(volume, "secret"))) {
 		f.mode = json_get_int(v, "defaultMode", f.mode);
-		e = write_object(&f, v, json_get_str(v, "secretName"), &kind_secret);
+		e = write_object(&f, v, json_get_str(v, "secretName"), f.pod->node->kinds.secret);
 	} else if ((v = json_get(volume, "projected"))) {
 		f.mode = json_get_int(v, "defaultMode", f.mode);
 		e = write_projected(&f, json_get(v, "sources"));

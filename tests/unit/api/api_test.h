@@ -39,8 +39,8 @@ static inline void admit(struct json_doc *d, const struct kind *k, const struct 
 
 	schema_prune(d, root, k->type, NULL);
 	schema_default(d, root, k->type);
-	if (k->complete)
-		k->complete(d, old);
+	if (k->defaults)
+		k->defaults(d, old);
 	schema_validate(root, k->type, "", c);
 	if (k->validate)
 		k->validate(root, old, c);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kinds.h"
+
 #include "api_test.h"
 
 /* Defaults and rules of the kinds. The expected answers are a kube-apiserver's. */
@@ -20,7 +22,7 @@ static void admits(const struct kind *k, const char *object, const char *after)
 
 TEST(pod_gets_its_defaults)
 {
-	admits(&kind_pod, "{'spec':{'containers':[{'name':'a','image':'x'}]}}",
+	admits(kind_named("Pod"), "{'spec':{'containers':[{'name':'a','image':'x'}]}}",
 	       "{'spec':{'containers':[{'name':'a','image':'x','imagePullPolicy':'Always',"
 	       "'terminationMessagePath':'/dev/termination-log','terminationMessagePolicy':'File',"
 	       "'resources':{}}],'restartPolicy':'Always','terminationGracePeriodSeconds':30,"
@@ -48,7 +50,7 @@ TEST(pull_policy_follows_the_tag)
 		struct json *c = json_at_path(json_root(d), "spec.containers.0");
 
 		json_set_str(d, c, "image", rows[i].image);
-		kind_pod.complete(d, NULL);
+		kind_named("Pod")->defaults(d, NULL);
 		eq_str(json_get_str(c, "imagePullPolicy"), rows[i].policy);
 	}
 }
@@ -75,7 +77,7 @@ TEST(limits_become_requests_and_quality_of_service)
 		struct json *c = json_at_path(json_root(d), "spec.containers.0");
 
 		json_set(d, c, "resources", json_copy(d, json_root(r)));
-		kind_pod.complete(d, NULL);
+		kind_named("Pod")->defaults(d, NULL);
 		eq_json(json_get(c, "resources"), rows[i].after);
 		eq_str(json_str(json_at_path(json_root(d), "status.qosClass")), rows[i].qos);
 	}
@@ -85,34 +87,34 @@ TEST(pod_update_keeps_status)
 {
 	autoptr(json_doc) d = doc("{'spec':{},'status':{'phase':'Running'}}");
 
-	kind_pod.complete(d, json_root(d));
+	kind_named("Pod")->defaults(d, json_root(d));
 	eq_json(json_get(json_root(d), "status"), "{'phase':'Running'}");
 }
 
 TEST(other_kinds_get_their_defaults)
 {
-	admits(&kind_service,
+	admits(kind_named("Service"),
 	       "{'metadata':{'name':'s'},'spec':{'ports':[{'port':80}],'selector':{'a':'b'}}}",
 	       "{'metadata':{'name':'s'},'spec':{'ports':[{'port':80,'protocol':'TCP',"
 	       "'targetPort':80}],'selector':{'a':'b'},'type':'ClusterIP','sessionAffinity':'None',"
 	       "'internalTrafficPolicy':'Cluster','ipFamilies':['IPv4'],"
 	       "'ipFamilyPolicy':'SingleStack'},'status':{'loadBalancer':{}}}");
-	admits(&kind_service, "{'metadata':{'name':'s'},'spec':{'clusterIP':'None'}}",
+	admits(kind_named("Service"), "{'metadata':{'name':'s'},'spec':{'clusterIP':'None'}}",
 	       "{'metadata':{'name':'s'},'spec':{'clusterIP':'None','clusterIPs':['None'],"
 	       "'type':'ClusterIP','sessionAffinity':'None','internalTrafficPolicy':'Cluster',"
 	       "'ipFamilies':['IPv4'],'ipFamilyPolicy':'SingleStack'},"
 	       "'status':{'loadBalancer':{}}}");
-	admits(&kind_persistent_volume_claim,
+	admits(kind_named("PersistentVolumeClaim"),
 	       "{'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':"
 	       "'1024Mi'}}}}",
 	       "{'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'1Gi'}},"
 	       "'volumeMode':'Filesystem'},'status':{'phase':'Pending'}}");
-	admits(&kind_secret, "{'stringData':{'a':'b'},'data':{'c':'ZA=='}}",
+	admits(kind_named("Secret"), "{'stringData':{'a':'b'},'data':{'c':'ZA=='}}",
 	       "{'data':{'c':'ZA==','a':'Yg=='},'type':'Opaque'}");
-	admits(&kind_namespace, "{'metadata':{'name':'n'}}",
+	admits(kind_named("Namespace"), "{'metadata':{'name':'n'}}",
 	       "{'metadata':{'name':'n','labels':{'kubernetes.io/metadata.name':'n'}},"
 	       "'spec':{'finalizers':['kubernetes']},'status':{'phase':'Active'}}");
-	admits(&kind_network_policy, "{'spec':{'egress':[{'ports':[{'port':53}]}]}}",
+	admits(kind_named("NetworkPolicy"), "{'spec':{'egress':[{'ports':[{'port':53}]}]}}",
 	       "{'spec':{'egress':[{'ports':[{'port':53,'protocol':'TCP'}]}],'podSelector':{},"
 	       "'policyTypes':['Ingress','Egress']}}");
 }
@@ -121,52 +123,55 @@ TEST(rules_of_kinds_are_worded_like_kubernetes)
 {
 #define POD(spec) "{'metadata':{'name':'p'},'spec':{" spec "}}"
 #define ONE(more) POD("'containers':[{'name':'a','image':'x'" more "}]")
-	static const struct {
+	const struct {
 		const struct kind *kind;
 		const char *object, *text;
 	} rows[] = {
-		{ &kind_pod, POD(""), "spec.containers: Required value" },
-		{ &kind_pod, POD("'containers':[]"), "spec.containers: Required value" },
-		{ &kind_pod, POD("'containers':[{'image':'x'}]"),
+		{ kind_named("Pod"), POD(""), "spec.containers: Required value" },
+		{ kind_named("Pod"), POD("'containers':[]"), "spec.containers: Required value" },
+		{ kind_named("Pod"), POD("'containers':[{'image':'x'}]"),
 		  "spec.containers[0].name: Required value" },
-		{ &kind_pod, POD("'containers':[{'name':'a'}]"),
+		{ kind_named("Pod"), POD("'containers':[{'name':'a'}]"),
 		  "spec.containers[0].image: Required value" },
-		{ &kind_pod,
+		{ kind_named("Pod"),
 		  POD("'containers':[{'name':'a','image':'x'},{'name':'a','image':'x'}]"),
 		  "spec.containers[1].name: Duplicate value: \"a\"" },
-		{ &kind_pod, POD("'containers':[{'name':'a','image':'x'}],'restartPolicy':'X'"),
+		{ kind_named("Pod"),
+		  POD("'containers':[{'name':'a','image':'x'}],'restartPolicy':'X'"),
 		  "spec.restartPolicy: Unsupported value: \"X\": supported values: \"Always\", "
 		  "\"OnFailure\", \"Never\"" },
-		{ &kind_pod, ONE(",'volumeMounts':[{'name':'v','mountPath':'/v'}]"),
+		{ kind_named("Pod"), ONE(",'volumeMounts':[{'name':'v','mountPath':'/v'}]"),
 		  "spec.containers[0].volumeMounts[0].name: Not found: \"v\"" },
-		{ &kind_pod, ONE(",'ports':[{'containerPort':70000}]"),
+		{ kind_named("Pod"), ONE(",'ports':[{'containerPort':70000}]"),
 		  "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 "
 		  "and 65535, inclusive" },
-		{ &kind_pod, ONE(",'env':[{'name':'A=B'}]"),
+		{ kind_named("Pod"), ONE(",'env':[{'name':'A=B'}]"),
 		  "spec.containers[0].env[0].name: Invalid value: \"A=B\": a valid environment "
 		  "variable name must consist only of printable ASCII characters other than '='" },
-		{ &kind_pod, ONE(",'resources':{'limits':{'cpu':'1'},'requests':{'cpu':'2'}}"),
+		{ kind_named("Pod"),
+		  ONE(",'resources':{'limits':{'cpu':'1'},'requests':{'cpu':'2'}}"),
 		  "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or "
 		  "equal to cpu limit of 1" },
-		{ &kind_pod, ONE(",'livenessProbe':{}"),
+		{ kind_named("Pod"), ONE(",'livenessProbe':{}"),
 		  "spec.containers[0].livenessProbe: Required value: must specify a handler type" },
-		{ &kind_service, "{'metadata':{'name':'s'},'spec':{}}",
+		{ kind_named("Service"), "{'metadata':{'name':'s'},'spec':{}}",
 		  "spec.ports: Required value" },
-		{ &kind_service,
+		{ kind_named("Service"),
 		  "{'metadata':{'name':'s'},'spec':{'type':'X','ports':[{'port':1}]}}",
 		  "spec.type: Unsupported value: \"X\": supported values: \"ClusterIP\", "
 		  "\"ExternalName\", \"LoadBalancer\", \"NodePort\"" },
-		{ &kind_persistent_volume_claim, "{'spec':{'accessModes':['ReadWriteOnce']}}",
+		{ kind_named("PersistentVolumeClaim"), "{'spec':{'accessModes':['ReadWriteOnce']}}",
 		  "spec.resources[storage]: Required value" },
-		{ &kind_secret, "{'type':'kubernetes.io/ssh-auth'}",
+		{ kind_named("Secret"), "{'type':'kubernetes.io/ssh-auth'}",
 		  "data[ssh-privatekey]: Required value" },
-		{ &kind_namespace, "{'metadata':{'name':'a.b'}}",
+		{ kind_named("Namespace"), "{'metadata':{'name':'a.b'}}",
 		  "metadata.name: Invalid value: \"a.b\": must not contain dots" },
-		{ &kind_lease, "{'spec':{'leaseDurationSeconds':0}}",
+		{ kind_named("Lease"), "{'spec':{'leaseDurationSeconds':0}}",
 		  "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0" },
-		{ &kind_network_policy, "{'spec':{'ingress':[{'from':[{}]}]}}",
+		{ kind_named("NetworkPolicy"), "{'spec':{'ingress':[{'from':[{}]}]}}",
 		  "spec.ingress[0].from[0]: Required value: must specify a peer" },
-		{ &kind_event, "{'metadata':{'namespace':'a'},'involvedObject':{'namespace':'b'}}",
+		{ kind_named("Event"),
+		  "{'metadata':{'namespace':'a'},'involvedObject':{'namespace':'b'}}",
 		  "involvedObject.namespace: Invalid value: \"b\": does not match event.namespace" },
 	};
 
@@ -202,17 +207,18 @@ static void changes(const struct kind *k, const char *old, const char *now, cons
 TEST(pod_may_change_its_image_and_little_else)
 {
 #define WITH(more) "{'spec':{'containers':[{'name':'a','image':'x'}]" more "}}"
-	changes(&kind_pod, WITH(""), "{'spec':{'containers':[{'name':'a','image':'y'}]}}", "[]");
-	changes(&kind_pod, WITH(""), WITH(",'activeDeadlineSeconds':5"), "[]");
-	changes(&kind_pod, WITH(",'activeDeadlineSeconds':5"), WITH(",'activeDeadlineSeconds':6"),
-		"spec.activeDeadlineSeconds: Invalid value: 6");
-	changes(&kind_pod, WITH(""), WITH(",'tolerations':[{'key':'a','operator':'Exists'}]"),
+	changes(kind_named("Pod"), WITH(""), "{'spec':{'containers':[{'name':'a','image':'y'}]}}",
 		"[]");
-	changes(&kind_pod, WITH(",'tolerations':[{'key':'a','operator':'Exists'}]"), WITH(""),
-		"spec.tolerations: Forbidden: ");
-	changes(&kind_pod, WITH(""), WITH(",'nodeName':'n'"),
+	changes(kind_named("Pod"), WITH(""), WITH(",'activeDeadlineSeconds':5"), "[]");
+	changes(kind_named("Pod"), WITH(",'activeDeadlineSeconds':5"),
+		WITH(",'activeDeadlineSeconds':6"), "spec.activeDeadlineSeconds: Invalid value: 6");
+	changes(kind_named("Pod"), WITH(""),
+		WITH(",'tolerations':[{'key':'a','operator':'Exists'}]"), "[]");
+	changes(kind_named("Pod"), WITH(",'tolerations':[{'key':'a','operator':'Exists'}]"),
+		WITH(""), "spec.tolerations: Forbidden: ");
+	changes(kind_named("Pod"), WITH(""), WITH(",'nodeName':'n'"),
 		"spec: Forbidden: pod updates may not change fields other than ");
-	changes(&kind_pod, WITH(""),
+	changes(kind_named("Pod"), WITH(""),
 		"{'spec':{'containers':[{'name':'a','image':'x'},{'name':'b','image':'x'}]}}",
 		"spec.containers: Forbidden: pod updates may not add or remove containers");
 }
@@ -222,42 +228,45 @@ TEST(other_kinds_keep_what_is_immutable)
 #define CLAIM(size, more)                                                                    \
 	"{'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'" size \
 	"'}}" more "},'status':{'phase':'Bound'}}"
-	changes(&kind_persistent_volume_claim, CLAIM("1Gi", ""), CLAIM("2Gi", ""), "[]");
-	changes(&kind_persistent_volume_claim, CLAIM("2Gi", ""), CLAIM("1Gi", ""),
+	changes(kind_named("PersistentVolumeClaim"), CLAIM("1Gi", ""), CLAIM("2Gi", ""), "[]");
+	changes(kind_named("PersistentVolumeClaim"), CLAIM("2Gi", ""), CLAIM("1Gi", ""),
 		"spec.resources.requests.storage: Forbidden");
-	changes(&kind_persistent_volume_claim, CLAIM("1Gi", ""), CLAIM("1Gi", ",'volumeName':'v'"),
-		"[]");
-	changes(&kind_persistent_volume_claim, CLAIM("1Gi", ",'volumeName':'v'"),
+	changes(kind_named("PersistentVolumeClaim"), CLAIM("1Gi", ""),
+		CLAIM("1Gi", ",'volumeName':'v'"), "[]");
+	changes(kind_named("PersistentVolumeClaim"), CLAIM("1Gi", ",'volumeName':'v'"),
 		CLAIM("1Gi", ",'volumeName':'w'"), "spec: Forbidden: spec is immutable");
-	changes(&kind_secret, "{'type':'a'}", "{'type':'b'}",
+	changes(kind_named("Secret"), "{'type':'a'}", "{'type':'b'}",
 		"type: Invalid value: \"b\": field is immutable");
-	changes(&kind_secret, "{'immutable':true,'data':{'a':'Yg=='}}", "{'immutable':true}",
+	changes(kind_named("Secret"), "{'immutable':true,'data':{'a':'Yg=='}}",
+		"{'immutable':true}",
 		"data: Forbidden: field is immutable when `immutable` is set");
-	changes(&kind_config_map, "{'immutable':true}", "{}", "immutable: Forbidden");
-	changes(&kind_service, "{'spec':{'clusterIP':'10.0.0.1','ports':[{'port':1}]}}",
+	changes(kind_named("ConfigMap"), "{'immutable':true}", "{}", "immutable: Forbidden");
+	changes(kind_named("Service"), "{'spec':{'clusterIP':'10.0.0.1','ports':[{'port':1}]}}",
 		"{'spec':{'clusterIP':'10.0.0.2','ports':[{'port':1}]}}",
 		"spec.clusterIPs[0]: Invalid value: ");
-	changes(&kind_endpoint_slice, "{'addressType':'IPv4'}", "{'addressType':'IPv6'}",
+	changes(kind_named("EndpointSlice"), "{'addressType':'IPv4'}", "{'addressType':'IPv6'}",
 		"addressType: Invalid value: \"IPv6\": field is immutable");
 }
 
 TEST(sandbox_volume_claim_templates_are_immutable_in_v1beta1_only)
 {
 #define VCT "'volumeClaimTemplates':[{'metadata':{'name':'d'},'spec':{}}]"
-	changes(&kind_sandbox, "{'spec':{}}", "{'spec':{" VCT "}}",
+	changes(kind_named("Sandbox"), "{'spec':{}}", "{'spec':{" VCT "}}",
 		"spec: Invalid value: volumeClaimTemplates is immutable");
-	changes(&kind_sandbox, "{'spec':{" VCT "}}", "{'spec':{}}",
+	changes(kind_named("Sandbox"), "{'spec':{" VCT "}}", "{'spec':{}}",
 		"spec: Invalid value: volumeClaimTemplates is immutable");
-	changes(&kind_sandbox, "{'spec':{" VCT "}}",
+	changes(kind_named("Sandbox"), "{'spec':{" VCT "}}",
 		"{'spec':{" VCT ",'operatingMode':'Suspended'}}", "[]");
-	changes(&kind_sandbox_v1alpha1, "{'spec':{}}", "{'spec':{" VCT "}}", "[]");
+	changes(kind_named("agents.x-k8s.io/v1alpha1 Sandbox"), "{'spec':{}}", "{'spec':{" VCT "}}",
+		"[]");
 }
 
 TEST(sandbox_with_a_service_needs_a_short_name)
 {
 #define LONG        "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggg"
 #define NAMED(spec) "{'metadata':{'name':'" LONG "'},'spec':{" spec "}}"
-	static const struct kind *const both[] = { &kind_sandbox, &kind_sandbox_v1alpha1 };
+	const struct kind *const both[] = { kind_named("Sandbox"),
+					    kind_named("agents.x-k8s.io/v1alpha1 Sandbox") };
 
 	for (size_t i = 0; i < ARRAY_LEN(both); i++) {
 		autoptr(json_doc) d = doc(NAMED("'service':true"));
@@ -279,7 +288,7 @@ TEST(sandbox_with_a_service_needs_a_short_name)
 /* §1.5: a Pod that a Pod's own rules would refuse is found out by the controller, not here. */
 TEST(sandbox_template_is_not_judged_by_the_rules_of_pods)
 {
-	admits(&kind_sandbox,
+	admits(kind_named("Sandbox"),
 	       "{'metadata':{'name':'s'},'spec':{'podTemplate':{'spec':{'containers':[{'name':'A B'}],"
 	       "'restartPolicy':'Sometimes'}}}}",
 	       "{'metadata':{'name':'s'},'spec':{'podTemplate':{'spec':{'containers':[{'name':'A B'}],"

@@ -3,6 +3,7 @@
 
 #include "api/object.h"
 #include "api_test.h"
+#include "kinds.h"
 
 TEST(names_follow_their_rules)
 {
@@ -65,7 +66,8 @@ TEST(metadata_is_told_by_field)
 
 TEST(controller_ref_says_who_owns)
 {
-	autoptr(object) o = object_new(&kind_sandbox, doc("{'metadata':{'name':'s','uid':'u'}}"));
+	autoptr(object) o =
+		object_new(kind_named("Sandbox"), doc("{'metadata':{'name':'s','uid':'u'}}"));
 	autoptr(json_doc) d = json_doc_new();
 
 	eq_json(meta_controller_ref(d, o),

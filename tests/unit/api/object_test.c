@@ -3,11 +3,12 @@
 
 #include "api_test.h"
 #include "base/bytes.h"
+#include "kinds.h"
 
 static struct object *sample(void)
 {
 	return object_new(
-		&kind_pod,
+		kind_named("Pod"),
 		doc("{'kind':'Pod','metadata':{'name':'p','namespace':'n','uid':'u',"
 		    "'resourceVersion':'7','generation':3,'labels':{'a/b':'c'},'annotations':{'x':'y'},"
 		    "'ownerReferences':[{'uid':'1'},{'uid':'2','controller':true}]},'spec':{'a':1}}"));
@@ -46,7 +47,7 @@ TEST(object_edit_leaves_the_object_alone)
 
 TEST(object_without_metadata_has_empty_names)
 {
-	autoptr(object) o = object_new(&kind_pod, doc("{}"));
+	autoptr(object) o = object_new(kind_named("Pod"), doc("{}"));
 
 	eq_str(o->name, "");
 	eq_str(o->ns, "");
@@ -68,12 +69,15 @@ TEST(api_version_has_a_group)
 
 TEST(kinds_are_found_by_plural_and_by_name)
 {
-	is_true(kind_find("", "v1", "pods") == &kind_pod);
-	is_true(kind_find("agents.x-k8s.io", "v1alpha1", "sandboxes") == &kind_sandbox_v1alpha1);
-	is_true(kind_by_name("events.k8s.io", "v1", "Event") == &kind_events_event);
-	is_true(kind_find("", "v2", "pods") == NULL);
-	is_true(kind_storage(&kind_sandbox_v1alpha1) == &kind_sandbox);
-	is_true(kind_storage(&kind_sandbox) == &kind_sandbox);
-	eq_str(kind_api_version(&kind_pod), "v1");
-	eq_str(kind_api_version(&kind_lease), "coordination.k8s.io/v1");
+	is_true(kinds_find(test_kinds(), "", "v1", "pods") == kind_named("Pod"));
+	is_true(kinds_find(test_kinds(), "agents.x-k8s.io", "v1alpha1", "sandboxes") ==
+		kind_named("agents.x-k8s.io/v1alpha1 Sandbox"));
+	is_true(kinds_by_name(test_kinds(), "events.k8s.io", "v1", "Event") ==
+		kind_named("events.k8s.io/v1 Event"));
+	is_true(kinds_find(test_kinds(), "", "v2", "pods") == NULL);
+	is_true(kind_storage(kind_named("agents.x-k8s.io/v1alpha1 Sandbox")) ==
+		kind_named("Sandbox"));
+	is_true(kind_storage(kind_named("Sandbox")) == kind_named("Sandbox"));
+	eq_str(kind_api_version(kind_named("Pod")), "v1");
+	eq_str(kind_api_version(kind_named("Lease")), "coordination.k8s.io/v1");
 }

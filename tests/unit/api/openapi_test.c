@@ -2,6 +2,7 @@
 #include "api/openapi.h"
 
 #include "api_test.h"
+#include "kinds.h"
 
 static struct json *path_item(struct json_doc *d, const char *path)
 {
@@ -25,7 +26,7 @@ static bool has_parameter(const struct json *op, const char *name)
 TEST(openapi_writes_offer_field_validation)
 {
 	static const char *const methods[] = { "put", "patch" };
-	autoptr(json_doc) d = openapi_v3("agents.x-k8s.io", "v1beta1");
+	autoptr(json_doc) d = openapi_v3(test_kinds(), "agents.x-k8s.io", "v1beta1");
 	struct json *one = path_item(
 		d, "/apis/agents.x-k8s.io/v1beta1/namespaces/{namespace}/sandboxes/{name}");
 
@@ -47,8 +48,8 @@ TEST(openapi_writes_offer_field_validation)
 
 TEST(openapi_strategic_merge_is_for_built_in_kinds)
 {
-	autoptr(json_doc) core = openapi_v3("", "v1");
-	autoptr(json_doc) agents = openapi_v3("agents.x-k8s.io", "v1beta1");
+	autoptr(json_doc) core = openapi_v3(test_kinds(), "", "v1");
+	autoptr(json_doc) agents = openapi_v3(test_kinds(), "agents.x-k8s.io", "v1beta1");
 	struct json *pod = path_item(core, "/api/v1/namespaces/{namespace}/pods/{name}");
 	struct json *sandbox = path_item(
 		agents, "/apis/agents.x-k8s.io/v1beta1/namespaces/{namespace}/sandboxes/{name}");
@@ -75,13 +76,13 @@ static void check_refs(const struct json *v, const struct json *schemas)
 
 TEST(openapi_documents_hold_every_type_they_refer_to)
 {
-	autoptr(json_doc) index = openapi_v3_index();
+	autoptr(json_doc) index = openapi_v3_index(test_kinds());
 	size_t n;
-	const struct kind *const *all = kinds_all(&n);
+	const struct kind *const *all = kinds_all(test_kinds(), &n);
 
 	is_true(json_len(json_get(json_root(index), "paths")) >= 8);
 	for (size_t i = 0; i < n; i++) {
-		autoptr(json_doc) d = openapi_v3(all[i]->group, all[i]->version);
+		autoptr(json_doc) d = openapi_v3(test_kinds(), all[i]->group, all[i]->version);
 
 		check_refs(json_root(d), json_at_path(json_root(d), "components.schemas"));
 	}
@@ -89,7 +90,7 @@ TEST(openapi_documents_hold_every_type_they_refer_to)
 
 TEST(openapi_types_carry_merge_keys_and_kinds)
 {
-	autoptr(json_doc) d = openapi_v3("", "v1");
+	autoptr(json_doc) d = openapi_v3(test_kinds(), "", "v1");
 	struct json *spec = schema(d, "io.k8s.api.core.v1.PodSpec");
 	struct json *containers = json_at_path(spec, "properties.containers");
 
@@ -103,7 +104,7 @@ TEST(openapi_types_carry_merge_keys_and_kinds)
 
 TEST(crd_is_structural_and_has_both_rules)
 {
-	autoptr(json_doc) d = openapi_crd(&kind_sandbox);
+	autoptr(json_doc) d = openapi_crd(kind_named("Sandbox"));
 	struct json *v = json_at_path(json_root(d), "spec.versions.0");
 	struct json *s = json_at_path(v, "schema.openAPIV3Schema");
 
@@ -123,8 +124,8 @@ TEST(crd_is_structural_and_has_both_rules)
 
 TEST(crd_of_a_pool_scales)
 {
-	autoptr(json_doc) d = openapi_crd(&kind_sandbox_warm_pool);
-	autoptr(json_doc) t = openapi_crd(&kind_sandbox_template);
+	autoptr(json_doc) d = openapi_crd(kind_named("SandboxWarmPool"));
+	autoptr(json_doc) t = openapi_crd(kind_named("SandboxTemplate"));
 
 	eq_json(json_at_path(json_root(d), "spec.versions.0.subresources"),
 		"{'status':{},'scale':{'specReplicasPath':'.spec.replicas','statusReplicasPath':"
@@ -148,7 +149,7 @@ static bool preserves_unknown(const struct json *v)
 TEST(crds_prune_everywhere)
 {
 	size_t n;
-	const struct kind *const *all = kinds_all(&n);
+	const struct kind *const *all = kinds_all(test_kinds(), &n);
 
 	for (size_t i = 0; i < n; i++) {
 		autoptr(json_doc) d = NULL;

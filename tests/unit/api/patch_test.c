@@ -3,6 +3,7 @@
 
 #include "api_test.h"
 #include "base/buf.h"
+#include "kinds.h"
 
 struct row {
 	const char *name, *before, *patch, *after; /* after NULL: refused */
@@ -189,7 +190,7 @@ TEST(strategic_merge_knows_the_lists_of_a_pod)
 		  "{'metadata':{'ownerReferences':[{'uid':'1','name':'a','controller':true}]}}" },
 	};
 
-	run_rows(rows, ARRAY_LEN(rows), PATCH_STRATEGIC, kind_pod.type);
+	run_rows(rows, ARRAY_LEN(rows), PATCH_STRATEGIC, kind_named("Pod")->type);
 }
 
 TEST(strategic_merge_follows_directives_in_objects)
@@ -219,7 +220,7 @@ TEST(strategic_merge_follows_directives_in_objects)
 		{ "no object", "{}", "[]", NULL },
 	};
 
-	run_rows(rows, ARRAY_LEN(rows), PATCH_STRATEGIC, kind_pod.type);
+	run_rows(rows, ARRAY_LEN(rows), PATCH_STRATEGIC, kind_named("Pod")->type);
 }
 
 /* The patch that `kubectl apply` sends when a Service's port and label change. */
@@ -234,7 +235,7 @@ TEST(strategic_merge_takes_what_kubectl_apply_sends)
 		    "'$setElementOrder/ports':[{'port':81}],'ports':[{'port':81,'protocol':'TCP',"
 		    "'targetPort':80},{'$patch':'delete','port':80}]}}");
 
-	works(patch_apply(PATCH_STRATEGIC, d, json_root(p), kind_service.type));
+	works(patch_apply(PATCH_STRATEGIC, d, json_root(p), kind_named("Service")->type));
 	eq_json(json_root(d), "{'metadata':{'annotations':{'last':'2'},'labels':{'c':'d'}},'spec':{"
 			      "'clusterIP':'10.0.0.1','ports':[{'port':81,'protocol':'TCP',"
 			      "'targetPort':80}],'selector':{'app':'x'}}}");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api_test.h"
 #include "base/buf.h"
+#include "kinds.h"
 
 #define POD_TEMPLATE "'podTemplate':{'spec':{'containers':[{'name':'a','image':'x'}]}}"
 
@@ -17,7 +18,7 @@ TEST(prune_drops_what_the_table_does_not_know)
 				  ",'service':null,'baz':[{'x':1}]}}");
 	struct causes c = { 0 };
 
-	schema_prune(d, json_root(d), kind_sandbox.type, &c);
+	schema_prune(d, json_root(d), kind_named("Sandbox")->type, &c);
 	eq_json(json_root(d), "{'metadata':{'name':'s'},'spec':{" POD_TEMPLATE "}}");
 	eq_int(c.n, 3);
 	eq_cause(&c, 0, "metadata.foo", "unknown field \"metadata.foo\"");
@@ -32,7 +33,7 @@ TEST(prune_names_list_elements)
 				  "'containers':[{'name':'a'},{'name':'b','imagee':'y'}]}}}}");
 	struct causes c = { 0 };
 
-	schema_prune(d, json_root(d), kind_sandbox.type, &c);
+	schema_prune(d, json_root(d), kind_named("Sandbox")->type, &c);
 	eq_cause(&c, 0, "spec.podTemplate.metadata.name",
 		 "unknown field \"spec.podTemplate.metadata.name\"");
 	eq_cause(&c, 1, "spec.podTemplate.spec.containers[1].imagee",
@@ -51,7 +52,7 @@ TEST(prune_of_very_many_unknown_members_is_quick)
 		buf_printf(&text, ",'k%d':1", i);
 	buf_add_char(&text, '}');
 	d = doc(buf_str(&text));
-	schema_prune(d, json_root(d), kind_sandbox.type, &c);
+	schema_prune(d, json_root(d), kind_named("Sandbox")->type, &c);
 	eq_json(json_root(d), "{'metadata':{'name':'s'}}");
 	eq_int(c.n, 64);
 	causes_done(&c);
@@ -63,7 +64,7 @@ TEST(prune_keeps_managed_fields)
 				   "{'f:spec':{'.':{},'f:x':null}}}]}}";
 	autoptr(json_doc) d = doc(text);
 
-	schema_prune(d, json_root(d), kind_pod.type, NULL);
+	schema_prune(d, json_root(d), kind_named("Pod")->type, NULL);
 	eq_json(json_root(d), text);
 }
 
@@ -75,7 +76,7 @@ TEST(default_fills_in_what_the_table_says)
 		"{'key':'k'}}}]}],'imagePullSecrets':[{}],'volumes':[{'name':'v','configMap':{}},"
 		"{'name':'r','iscsi':{}}]}}}}");
 
-	schema_default(d, json_root(d), kind_sandbox.type);
+	schema_default(d, json_root(d), kind_named("Sandbox")->type);
 	eq_json(json_root(d),
 		"{'spec':{'shutdownPolicy':'Retain','operatingMode':'Running','podTemplate':{'spec':{"
 		"'containers':[{'name':'a','ports':[{'containerPort':1,'protocol':'TCP'}],'env':[{"
@@ -90,54 +91,56 @@ TEST(default_does_not_make_optional_objects)
 	autoptr(json_doc) full = doc("{'spec':{'warmPoolRef':{'name':'p'},'lifecycle':{}}}");
 	autoptr(json_doc) pool = doc("{'spec':{'updateStrategy':{}}}");
 
-	schema_default(claim, json_root(claim), kind_sandbox_claim.type);
+	schema_default(claim, json_root(claim), kind_named("SandboxClaim")->type);
 	eq_json(json_root(claim), "{'spec':{'warmPoolRef':{'name':'p'}}}");
-	schema_default(full, json_root(full), kind_sandbox_claim.type);
+	schema_default(full, json_root(full), kind_named("SandboxClaim")->type);
 	eq_json(json_root(full), "{'spec':{'warmPoolRef':{'name':'p'},'lifecycle':{"
 				 "'shutdownPolicy':'Retain'}}}");
-	schema_default(pool, json_root(pool), kind_sandbox_warm_pool.type);
+	schema_default(pool, json_root(pool), kind_named("SandboxWarmPool")->type);
 	eq_json(json_root(pool), "{'spec':{'replicas':1,'updateStrategy':{'type':'OnReplenish'}}}");
 }
 
 /* Each text was compared with a kube-apiserver that serves our CRDs. */
 TEST(validate_words_like_a_kube_apiserver)
 {
-	static const struct {
+	const struct {
 		const struct kind *kind;
 		const char *object, *field, *message;
 	} rows[] = {
-		{ &kind_sandbox, "{}", "spec", "Required value" },
-		{ &kind_sandbox, "{'spec':{}}", "spec.podTemplate", "Required value" },
-		{ &kind_sandbox, "{'spec':{'podTemplate':{'spec':{}}}}",
+		{ kind_named("Sandbox"), "{}", "spec", "Required value" },
+		{ kind_named("Sandbox"), "{'spec':{}}", "spec.podTemplate", "Required value" },
+		{ kind_named("Sandbox"), "{'spec':{'podTemplate':{'spec':{}}}}",
 		  "spec.podTemplate.spec.containers", "Required value" },
-		{ &kind_sandbox, "{'spec':{" POD_TEMPLATE ",'operatingMode':'X'}}",
+		{ kind_named("Sandbox"), "{'spec':{" POD_TEMPLATE ",'operatingMode':'X'}}",
 		  "spec.operatingMode",
 		  "Unsupported value: \"X\": supported values: \"Running\", \"Suspended\"" },
-		{ &kind_sandbox, "{'spec':{" POD_TEMPLATE ",'service':'yes'}}", "spec.service",
+		{ kind_named("Sandbox"), "{'spec':{" POD_TEMPLATE ",'service':'yes'}}",
+		  "spec.service",
 		  "Invalid value: \"string\": spec.service in body must be of type boolean: "
 		  "\"string\"" },
-		{ &kind_sandbox, "{'spec':{" POD_TEMPLATE ",'shutdownTime':'soon'}}",
+		{ kind_named("Sandbox"), "{'spec':{" POD_TEMPLATE ",'shutdownTime':'soon'}}",
 		  "spec.shutdownTime",
 		  "Invalid value: \"soon\": spec.shutdownTime in body must be of type date-time: "
 		  "\"soon\"" },
-		{ &kind_sandbox,
+		{ kind_named("Sandbox"),
 		  "{'spec':{'podTemplate':{'spec':{'containers':[{'name':'a'},{'name':'a'}]}}}}",
 		  "spec.podTemplate.spec.containers[1]", "Duplicate value: {\"name\":\"a\"}" },
-		{ &kind_sandbox_warm_pool,
+		{ kind_named("SandboxWarmPool"),
 		  "{'spec':{'replicas':-1,'sandboxTemplateRef':{'name':'t'}}}", "spec.replicas",
 		  "Invalid value: -1: spec.replicas in body should be greater than or equal to 0" },
-		{ &kind_sandbox_v1alpha1, "{'spec':{" POD_TEMPLATE ",'replicas':2}}",
-		  "spec.replicas",
+		{ kind_named("agents.x-k8s.io/v1alpha1 Sandbox"),
+		  "{'spec':{" POD_TEMPLATE ",'replicas':2}}", "spec.replicas",
 		  "Invalid value: 2: spec.replicas in body should be less than or equal to 1" },
-		{ &kind_sandbox_claim, "{'spec':{'warmPoolRef':{}}}", "spec.warmPoolRef.name",
+		{ kind_named("SandboxClaim"), "{'spec':{'warmPoolRef':{}}}",
+		  "spec.warmPoolRef.name", "Required value" },
+		{ kind_named("SandboxClaim"),
+		  "{'spec':{'warmPoolRef':{'name':'p'},'env':[{'name':'a'}]}}", "spec.env[0].value",
 		  "Required value" },
-		{ &kind_sandbox_claim, "{'spec':{'warmPoolRef':{'name':'p'},'env':[{'name':'a'}]}}",
-		  "spec.env[0].value", "Required value" },
-		{ &kind_sandbox_template,
+		{ kind_named("SandboxTemplate"),
 		  "{'spec':{" POD_TEMPLATE ",'networkPolicyManagement':'X'}}",
 		  "spec.networkPolicyManagement",
 		  "Unsupported value: \"X\": supported values: \"Managed\", \"Unmanaged\"" },
-		{ &kind_sandbox,
+		{ kind_named("Sandbox"),
 		  "{'spec':{" POD_TEMPLATE "},'status':{'conditions':[{'type':'R',"
 		  "'status':'Maybe','reason':'x','message':'','lastTransitionTime':"
 		  "'2026-01-01T00:00:00Z'}]}}",
@@ -163,13 +166,13 @@ TEST(validate_accepts_both_forms_of_a_quantity)
 		"'cpu':1,'memory':'1Gi'}},'livenessProbe':{'httpGet':{'port':'http'}}}]}}}}");
 	struct causes c = { 0 };
 
-	schema_validate(json_root(d), kind_sandbox.type, "", &c);
+	schema_validate(json_root(d), kind_named("Sandbox")->type, "", &c);
 	eq_int(c.n, 0);
 	json_set_str(
 		d,
 		json_at_path(json_root(d), "spec.podTemplate.spec.containers.0.resources.limits"),
 		"cpu", "abc");
-	schema_validate(json_root(d), kind_sandbox.type, "", &c);
+	schema_validate(json_root(d), kind_named("Sandbox")->type, "", &c);
 	eq_int(c.n, 1);
 	causes_done(&c);
 }
@@ -180,7 +183,7 @@ TEST(validate_asks_nothing_of_the_status_of_built_in_kinds)
 				  "'containerStatuses':[{'name':'a'}]}}");
 	struct causes c = { 0 };
 
-	schema_validate(json_root(d), kind_pod.type, "", &c);
+	schema_validate(json_root(d), kind_named("Pod")->type, "", &c);
 	eq_int(c.n, 0);
 	causes_done(&c);
 }

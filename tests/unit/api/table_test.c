@@ -3,6 +3,7 @@
 
 #include "api/jsonpath.h"
 #include "api_test.h"
+#include "kinds.h"
 
 static const usec minute = 60 * 1000000LL;
 
@@ -91,53 +92,54 @@ TEST(pod_row_tells_what_hinders_it)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		row_is(&kind_pod, rows[i].object, 3 * minute, rows[i].cells);
+		row_is(kind_named("Pod"), rows[i].object, 3 * minute, rows[i].cells);
 }
 
 TEST(rows_of_the_agent_kinds_are_their_printer_columns)
 {
-	row_is(&kind_sandbox,
+	row_is(kind_named("Sandbox"),
 	       "{'metadata':{'name':'s','creationTimestamp':'1970-01-01T00:00:00Z'},'status':{"
 	       "'conditions':[{'type':'Suspended','status':'False'},{'type':'Ready','status':'True',"
 	       "'reason':'DependenciesReady'}]}}",
 	       minute, "['s','True','DependenciesReady','60s']");
-	row_is(&kind_sandbox_claim,
+	row_is(kind_named("SandboxClaim"),
 	       "{'metadata':{'name':'c','creationTimestamp':'1970-01-01T00:00:00Z'},'status':{"
 	       "'sandbox':{'name':'pool-x'},'conditions':[{'type':'Ready','status':'False','reason':"
 	       "'SandboxNotReady'}]}}",
 	       minute, "['c','False','pool-x','SandboxNotReady','60s']");
-	row_is(&kind_sandbox_warm_pool,
+	row_is(kind_named("SandboxWarmPool"),
 	       "{'metadata':{'name':'p','creationTimestamp':'1970-01-01T00:00:00Z'},'spec':{"
 	       "'replicas':3},'status':{'readyReplicas':2}}",
 	       minute, "['p',2,3,'60s']");
-	row_is(&kind_sandbox_template,
+	row_is(kind_named("SandboxTemplate"),
 	       "{'metadata':{'name':'t','creationTimestamp':'1970-01-01T00:00:00Z'}}", minute,
 	       "['t','60s']");
-	row_is(&kind_sandbox, "{'metadata':{'name':'s'}}", 0, "['s',null,null,'<unknown>']");
+	row_is(kind_named("Sandbox"), "{'metadata':{'name':'s'}}", 0,
+	       "['s',null,null,'<unknown>']");
 }
 
 TEST(rows_of_other_kinds_look_like_kubectl)
 {
-	row_is(&kind_service,
+	row_is(kind_named("Service"),
 	       "{'metadata':{'name':'s'},'spec':{'type':'ClusterIP','clusterIP':'None','ports':["
 	       "{'port':80,'protocol':'TCP'},{'port':443,'nodePort':30000}],'selector':{'a':'b'}}}",
 	       0, "['s','ClusterIP','None','<none>','80/TCP,443:30000/TCP','<unknown>','a=b']");
-	row_is(&kind_persistent_volume_claim,
+	row_is(kind_named("PersistentVolumeClaim"),
 	       "{'metadata':{'name':'c'},'spec':{'volumeName':'v','storageClassName':'local',"
 	       "'volumeMode':'Filesystem'},'status':{'phase':'Bound','capacity':{'storage':"
 	       "'1024Mi'},'accessModes':['ReadWriteOnce']}}",
 	       0, "['c','Bound','v','1Gi','RWO','local','<unset>','<unknown>','Filesystem']");
-	row_is(&kind_event,
+	row_is(kind_named("Event"),
 	       "{'metadata':{'name':'e'},'involvedObject':{'kind':'Pod','name':'p'},'type':'Normal',"
 	       "'reason':'Started','message':'went well\\n','lastTimestamp':'1970-01-01T00:00:30Z',"
 	       "'count':2}",
 	       minute, "['30s','Normal','Started','pod/p','','','went well','<unknown>',2,'e']");
-	row_is(&kind_events_event,
+	row_is(kind_named("events.k8s.io/v1 Event"),
 	       "{'metadata':{'name':'e'},'regarding':{'kind':'Sandbox','name':'s'},'type':'Warning',"
 	       "'reason':'R','note':'n','eventTime':'1970-01-01T00:00:30.000000Z',"
 	       "'reportingController':'c'}",
 	       minute, "['30s','Warning','R','sandbox/s','','c','n','30s',1,'e']");
-	row_is(&kind_node,
+	row_is(kind_named("Node"),
 	       "{'metadata':{'name':'n','labels':{'node-role.kubernetes.io/worker':''}},'spec':{"
 	       "'unschedulable':true},'status':{'conditions':[{'type':'Ready','status':'True'}],"
 	       "'nodeInfo':{'kubeletVersion':'v1'},'addresses':[{'type':'InternalIP','address':"
@@ -145,13 +147,14 @@ TEST(rows_of_other_kinds_look_like_kubectl)
 	       0,
 	       "['n','Ready,SchedulingDisabled','worker','<unknown>','v1','10.0.0.1','<none>',null,"
 	       "null,null]");
-	row_is(&kind_secret, "{'metadata':{'name':'s'},'type':'Opaque','data':{'a':'','b':''}}", 0,
+	row_is(kind_named("Secret"),
+	       "{'metadata':{'name':'s'},'type':'Opaque','data':{'a':'','b':''}}", 0,
 	       "['s','Opaque','2','<unknown>']");
-	row_is(&kind_network_policy,
+	row_is(kind_named("NetworkPolicy"),
 	       "{'metadata':{'name':'n'},'spec':{'podSelector':{'matchLabels':{'a':'b'},"
 	       "'matchExpressions':[{'key':'c','operator':'In','values':['d','e']}]}}}",
 	       0, "['n','a=b,c in (d,e)','<unknown>']");
-	row_is(&kind_endpoint_slice,
+	row_is(kind_named("EndpointSlice"),
 	       "{'metadata':{'name':'e'},'addressType':'IPv4','ports':[{'port':80}],'endpoints':["
 	       "{'addresses':['1']},{'addresses':['2','3','4']}]}",
 	       0, "['e','IPv4','80','1,2,3 + 1 more...','<unknown>']");
@@ -161,10 +164,10 @@ TEST(table_row_carries_metadata_or_the_object)
 {
 	autoptr(json_doc) d = json_doc_new();
 	autoptr(json_doc) o = doc("{'kind':'ConfigMap','metadata':{'name':'c'},'data':{'a':'b'}}");
-	struct json *t = table_new(d, &kind_config_map);
+	struct json *t = table_new(d, kind_named("ConfigMap"));
 
-	table_add(d, t, &kind_config_map, json_root(o), TABLE_METADATA, 0);
-	table_add(d, t, &kind_config_map, json_root(o), TABLE_OBJECT, 0);
+	table_add(d, t, kind_named("ConfigMap"), json_root(o), TABLE_METADATA, 0);
+	table_add(d, t, kind_named("ConfigMap"), json_root(o), TABLE_OBJECT, 0);
 	eq_json(json_at_path(t, "rows.0.object"),
 		"{'kind':'PartialObjectMetadata','apiVersion':'meta.k8s.io/v1','metadata':{'name':"
 		"'c'}}");

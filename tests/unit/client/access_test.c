@@ -30,7 +30,7 @@ static struct err *pod_exec(void *ctx, unused const struct access_exec_spec *spe
 	return pod_start(ctx, ev, arg, ret);
 }
 
-static struct err *pod_dial(void *ctx, unused const struct access_target *to, unused uint16_t port,
+static struct err *pod_dial(void *ctx, unused const struct access_dial_spec *spec,
 			    const struct access_events *ev, void *arg, void **ret)
 {
 	return pod_start(ctx, ev, arg, ret);
@@ -97,7 +97,7 @@ TEST(a_cancelled_session_ends_silently)
 	autoptr(access) a = access_new(&pod_ops, &pod);
 	struct access_session *s = NULL;
 
-	works(access_dial(a, &web.to, 80, &guest_events, &g, &s));
+	works(access_dial(a, &(struct access_dial_spec){ web.to, 80 }, &guest_events, &g, &s));
 	access_cancel(s);
 	eq_int(pod.n_canceled, 1);
 	eq_int(g.n_ended, 0);
@@ -131,6 +131,6 @@ TEST(a_policy_refuses_before_anything_starts)
 	access_set_policy(a, nobody, exec);
 	fails(access_exec(a, &web, &guest_events, &g, &s), ERR_FORBIDDEN);
 	eq_int(pod.n_started, 0);
-	works(access_dial(a, &web.to, 80, &guest_events, &g, &s));
+	works(access_dial(a, &(struct access_dial_spec){ web.to, 80 }, &guest_events, &g, &s));
 	access_cancel(s);
 }

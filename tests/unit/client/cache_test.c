@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 #include "client/http_priv.h"
+#include "kinds.h"
 #include "rig.h"
 
 static void tell(void *arg, struct object *was, struct object *now)
@@ -23,7 +24,7 @@ static struct object *object(const char *name, const char *uid, int rev)
 	json_set_str(d, meta, "namespace", "default");
 	json_set_str(d, meta, "uid", uid);
 	json_set(d, meta, "resourceVersion", json_new_strf(d, "%d", rev));
-	return http_object(&kind_config_map, d);
+	return http_object(kind_named("ConfigMap"), d);
 }
 
 static void put(struct cache *c, const char *name, const char *uid, int rev)

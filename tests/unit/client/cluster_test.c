@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "kinds.h"
 #include "rig.h"
 
 /*
@@ -33,7 +34,7 @@ static bool cluster_start(struct cluster *c)
 	works(json_parse(text, len, NULL, &doc));
 	works(kubeconfig_read(json_root(doc), NULL, &c->config));
 	works(loop_new(&c->l));
-	works(client_http_new(c->l, &c->config, "cay-test", &c->client));
+	works(client_http_new(c->l, &c->config, "cay-test", test_kinds(), &c->client));
 	(void)snprintf(c->name, sizeof(c->name), "t%llx", (unsigned long long)clock_wall());
 	return true;
 }
@@ -67,7 +68,8 @@ static struct err *create(struct cluster *c)
 	meta = json_need_obj(d, root, "metadata");
 	json_set_str(d, meta, "name", c->name);
 	json_set_str(d, json_need_obj(d, meta, "labels"), "test", c->name);
-	client_create(c->client, &kind_config_map, "default", d, diary_on_done, &c->d);
+	client_create(c->client, &(struct client_ref){ kind_named("ConfigMap"), "default" }, d,
+		      diary_write(&c->d));
 	return done(c);
 }
 
@@ -82,26 +84,27 @@ static struct err *patch(struct cluster *c, const char *fmt, ...)
 	buf_vprintf(&b, fmt, ap);
 	va_end(ap);
 	works(json_parse(buf_str(&b), b.len, NULL, &d));
-	client_patch(c->client, &kind_config_map, "default", c->name, NULL, PATCH_MERGE, d,
-		     diary_on_done, &c->d);
+	client_patch(c->client, &(struct client_ref){ kind_named("ConfigMap"), "default", c->name },
+		     PATCH_MERGE, d, diary_write(&c->d));
 	return done(c);
 }
 
 static struct err *delete_it(struct cluster *c, const char *uid)
 {
-	client_delete(c->client, &kind_config_map, "default", c->name,
-		      &(struct client_delete_spec){ .uid = uid, .grace_s = -1 }, diary_on_done,
-		      &c->d);
+	client_delete(
+		c->client, &(struct client_ref){ kind_named("ConfigMap"), "default", c->name },
+		&(struct client_delete_spec){ .uid = uid, .grace_s = -1 }, diary_write(&c->d));
 	return done(c);
 }
 
 static struct client_watch *watch_mine(struct cluster *c)
 {
 	autofree char *selector = xasprintf("test=%s", c->name);
-	struct client_watch *w = client_watch(
-		c->client,
-		&(struct client_watch_spec){ .kind = &kind_config_map, .label_selector = selector },
-		&diary_events, &c->d);
+	struct client_watch *w =
+		client_watch(c->client,
+			     &(struct client_watch_spec){ .kind = kind_named("ConfigMap"),
+							  .label_selector = selector },
+			     &diary_events, &c->d);
 
 	until(c->l, strstr(buf_str(&c->d.text), "S"));
 	buf_clear(&c->d.text);
@@ -149,7 +152,7 @@ static void cut_connections(void)
 
 static bool gone(struct cluster *c)
 {
-	autoptr(object) o = client_get(c->client, &kind_config_map, "default", c->name);
+	autoptr(object) o = client_get(c->client, kind_named("ConfigMap"), "default", c->name);
 
 	return !o;
 }

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "kinds.h"
 #include "rig.h"
 
 #define ITEM(name, uid, rev)                                                            \
@@ -21,7 +22,8 @@
 static struct client_watch *watch_maps(struct api *a, struct diary *d)
 {
 	return client_watch(
-		a->client, &(struct client_watch_spec){ .kind = &kind_config_map, .ns = "default" },
+		a->client,
+		&(struct client_watch_spec){ .kind = kind_named("ConfigMap"), .ns = "default" },
 		&diary_events, d);
 }
 
@@ -68,10 +70,10 @@ TEST(list_then_watch_tells_each_change_once)
 	ask_send(k, "\"object\":" ITEM("b", "u2", "13") "}\n");
 	until(a.l, d.text.len >= 9);
 	eq_str(buf_str(&d.text), "+b ~a -b ");
-	o = client_get(a.client, &kind_config_map, "default", "a");
+	o = client_get(a.client, kind_named("ConfigMap"), "default", "a");
 	eq_int(o->rev, 12);
 	eq_str(json_get_str(o->root, "kind"), "ConfigMap");
-	is_false(client_get(a.client, &kind_config_map, "default", "b"));
+	is_false(client_get(a.client, kind_named("ConfigMap"), "default", "b"));
 	client_watch_free(w);
 	api_stop(&a);
 	diary_done(&d);
@@ -209,8 +211,8 @@ TEST(a_write_is_in_the_cache_before_done)
 	struct ask *watch = started(&a, &d, &w), *k;
 	autoptr(object) o = NULL;
 
-	client_create(a.client, &kind_config_map, "default", doc("{\"metadata\":{\"name\":\"n\"}}"),
-		      diary_on_done, &d);
+	client_create(a.client, &(struct client_ref){ kind_named("ConfigMap"), "default" },
+		      doc("{\"metadata\":{\"name\":\"n\"}}"), diary_write(&d));
 	k = api_next(&a, "POST " MAPS);
 	eq_str(k->type, "application/json");
 	eq_str(k->body, "{\"metadata\":{\"name\":\"n\"}}");
@@ -222,7 +224,7 @@ TEST(a_write_is_in_the_cache_before_done)
 		 EVENT("ADDED", ITEM("n", "u3", "29")) EVENT("ADDED", ITEM("z", "u4", "31")));
 	until(a.l, d.text.len >= 8);
 	eq_str(buf_str(&d.text), "+n D +z ");
-	o = client_get(a.client, &kind_config_map, "default", "n");
+	o = client_get(a.client, kind_named("ConfigMap"), "default", "n");
 	eq_int(o->rev, 30);
 	client_watch_free(w);
 	api_stop(&a);
@@ -236,9 +238,9 @@ TEST(a_delete_is_in_the_cache_before_done)
 	struct client_watch *w;
 	struct ask *watch = started(&a, &d, &w), *k;
 
-	client_delete(a.client, &kind_config_map, "default", "a",
+	client_delete(a.client, &(struct client_ref){ kind_named("ConfigMap"), "default", "a" },
 		      &(struct client_delete_spec){ .uid = "u1", .rev = 5, .grace_s = 0 },
-		      diary_on_done, &d);
+		      diary_write(&d));
 	k = api_next(&a, "DELETE " MAPS "/a");
 	eq_str(k->body, "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":"
 			"{\"uid\":\"u1\",\"resourceVersion\":\"5\"},\"gracePeriodSeconds\":0}");
@@ -264,7 +266,8 @@ TEST(a_deleted_object_with_finalizers_stays)
 	struct client_watch *w;
 
 	(void)started(&a, &d, &w);
-	client_delete(a.client, &kind_config_map, "default", "a", NULL, diary_on_done, &d);
+	client_delete(a.client, &(struct client_ref){ kind_named("ConfigMap"), "default", "a" },
+		      NULL, diary_write(&d));
 	ask_answer(api_next(&a, "DELETE"), 200,
 		   "{\"metadata\":{\"name\":\"a\",\"namespace\":\"default\",\"uid\":\"u1\","
 		   "\"resourceVersion\":\"20\",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\","
@@ -272,8 +275,8 @@ TEST(a_deleted_object_with_finalizers_stays)
 	until(a.l, d.n_done == 1);
 	eq_str(buf_str(&d.text), "~a D ");
 	is_true(d.o && object_deleting(d.o));
-	client_patch(a.client, &kind_config_map, "default", "a", NULL, PATCH_MERGE,
-		     doc("{\"metadata\":{\"finalizers\":null}}"), diary_on_done, &d);
+	client_patch(a.client, &(struct client_ref){ kind_named("ConfigMap"), "default", "a" },
+		     PATCH_MERGE, doc("{\"metadata\":{\"finalizers\":null}}"), diary_write(&d));
 	ask_answer(api_next(&a, "PATCH"), 200,
 		   "{\"metadata\":{\"name\":\"a\",\"namespace\":\"default\",\"uid\":\"u1\","
 		   "\"resourceVersion\":\"20\",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\","
@@ -293,16 +296,16 @@ TEST(patches_name_their_type_and_subresource)
 
 	api_start(&a);
 	api_client(&a);
-	client_patch(a.client, &kind_sandbox, "ns", "s", "status", PATCH_STRATEGIC, doc("{}"),
-		     diary_on_done, &d);
+	client_patch(a.client, &(struct client_ref){ kind_named("Sandbox"), "ns", "s", "status" },
+		     PATCH_STRATEGIC, doc("{}"), diary_write(&d));
 	k = api_next(&a, "PATCH /apis/agents.x-k8s.io/v1beta1/namespaces/ns/sandboxes/s/status");
 	eq_str(k->type, "application/merge-patch+json"); /* custom: no strategic merge */
-	client_patch(a.client, &kind_pod, "ns", "p", NULL, PATCH_STRATEGIC, doc("{}"),
-		     diary_on_done, &d);
+	client_patch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
+		     PATCH_STRATEGIC, doc("{}"), diary_write(&d));
 	k = api_next(&a, "PATCH /api/v1/namespaces/ns/pods/p");
 	eq_str(k->type, "application/strategic-merge-patch+json");
-	client_update(a.client, &kind_namespace, doc("{\"metadata\":{\"name\":\"x\"}}"), NULL,
-		      diary_on_done, &d);
+	client_update(a.client, &(struct client_ref){ kind_named("Namespace"), NULL, "x" },
+		      doc("{\"metadata\":{\"name\":\"x\"}}"), diary_write(&d));
 	(void)api_next(&a, "PUT /api/v1/namespaces/x");
 	api_stop(&a);
 	diary_done(&d);
@@ -334,13 +337,15 @@ TEST(refusals_become_codes)
 	api_start(&a);
 	api_client(&a);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		client_fetch(a.client, &kind_pod, "ns", "p", diary_on_done, &d);
+		client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
+			     diary_write(&d));
 		ask_answer(api_next(&a, "GET"), rows[i].status, "{\"reason\":\"%s\"}",
 			   rows[i].reason);
 		until(a.l, d.n_done == i + 1);
 		fails(take(d.e), rows[i].code);
 	}
-	client_fetch(a.client, &kind_pod, "ns", "p", diary_on_done, &d);
+	client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
+		     diary_write(&d));
 	ask_answer(api_next(&a, "GET"), 200, "no JSON");
 	until(a.l, d.n_done == ARRAY_LEN(rows) + 1);
 	fails(take(d.e), ERR_MALFORMED);
@@ -358,7 +363,8 @@ TEST(a_429_is_sent_again_when_its_time_has_come)
 
 	api_start(&a);
 	api_client(&a);
-	client_create(a.client, &kind_pod, "ns", doc("{\"metadata\":{}}"), diary_on_done, &d);
+	client_create(a.client, &(struct client_ref){ kind_named("Pod"), "ns" },
+		      doc("{\"metadata\":{}}"), diary_write(&d));
 	k = api_next(&a, "POST");
 	http_headers_add(&h, "Retry-After", "1");
 	http_respond(k->r, 429, &h, "application/json", "{}", 2);
@@ -383,11 +389,13 @@ TEST(at_most_64_requests_are_under_way)
 	api_start(&a);
 	api_client(&a);
 	for (int i = 0; i < 100; i++)
-		client_fetch(a.client, &kind_pod, "ns", "p", diary_on_done, &d);
+		client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
+			     diary_write(&d));
 	until(a.l, a.n_asks == 64);
 	api_settle(&a);
 	eq_int(a.n_asks, 64);
-	client_fetch(a.client, &kind_lease, "ns", "l", diary_on_done, &d); /* but who leads may */
+	client_fetch(a.client, &(struct client_ref){ kind_named("Lease"), "ns", "l" },
+		     diary_write(&d)); /* but who leads may */
 	ask_answer(api_next(&a, "/leases/l"), 404, "{}");
 	for (int i = 0; i < 100; i++)
 		ask_answer(api_next(&a, "/pods/p"), 200, ITEM("p", "u", "1"));
@@ -413,7 +421,8 @@ TEST(a_changed_token_file_is_read_again)
 	api_start(&a);
 	a.config.token_file = xstrdup(path);
 	api_client(&a);
-	client_fetch(a.client, &kind_pod, "ns", "p", diary_on_done, &d);
+	client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
+		     diary_write(&d));
 	k = api_next(&a, "GET");
 	eq_str(k->auth, "Bearer one");
 	works(file_write_atomic(AT_FDCWD, path, "two", 3, 0600));
@@ -438,14 +447,16 @@ TEST(a_server_we_cannot_trust_gets_nothing)
 	a.config.ca_pem = NULL; /* the system's authorities do not know it */
 	a.config.token = xstrdup("secret");
 	api_client(&a);
-	client_fetch(a.client, &kind_pod, "ns", "p", diary_on_done, &d);
+	client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
+		     diary_write(&d));
 	until(a.l, d.n_done == 1);
 	fails(take(d.e), ERR_UNAVAILABLE);
 	eq_int(a.n_asks, 0);
 	client_free(a.client);
 	a.config.insecure = true;
 	api_client(&a);
-	client_fetch(a.client, &kind_pod, "ns", "p", diary_on_done, &d);
+	client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
+		     diary_write(&d));
 	eq_str(api_next(&a, "GET")->auth, "Bearer secret");
 	api_stop(&a);
 	diary_done(&d);
@@ -472,28 +483,4 @@ TEST(watches_of_the_same_share_an_informer)
 	api_stop(&a);
 	diary_done(&d);
 	diary_done(&second);
-}
-
-static void on_raw(void *arg, struct err *e, int status, const char *body, size_t len)
-{
-	struct diary *d = arg;
-
-	d->e = e;
-	buf_printf(&d->text, "%d %.*s", status, (int)len, body);
-	d->n_done++;
-}
-
-TEST(a_raw_request_gets_any_answer)
-{
-	struct api a;
-	struct diary d = { 0 };
-
-	api_start(&a);
-	api_client(&a);
-	client_http_raw(a.client, "GET", "/healthz?x", NULL, NULL, 0, on_raw, &d);
-	ask_answer(api_next(&a, "GET /healthz?x"), 404, "nope");
-	until(a.l, d.n_done == 1);
-	eq_str(buf_str(&d.text), "404 nope");
-	api_stop(&a);
-	diary_done(&d);
 }

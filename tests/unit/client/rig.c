@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include "base/buf.h"
+#include "kinds.h"
 #include "net/stream.h"
 #include "tls/tls.h"
 
@@ -73,7 +74,7 @@ void api_start(struct api *a)
 
 void api_client(struct api *a)
 {
-	works(client_http_new(a->l, &a->config, "test", &a->client));
+	works(client_http_new(a->l, &a->config, "test", test_kinds(), &a->client));
 }
 
 void api_stop(struct api *a)
@@ -192,9 +193,15 @@ static void on_synced(void *arg)
 
 const struct client_watch_events diary_events = { on_changed, on_synced };
 
-void diary_on_done(void *arg, struct err *e, struct object *o)
+struct diary_write {
+	struct client_write write;
+	struct diary *diary;
+	struct diary_write *next;
+};
+
+static void on_done(struct client_write *w, struct err *e, struct object *o)
 {
-	struct diary *d = arg;
+	struct diary *d = container_of(w, struct diary_write, write)->diary;
 
 	buf_add_str(&d->text, "D ");
 	err_free(d->e);
@@ -204,8 +211,26 @@ void diary_on_done(void *arg, struct err *e, struct object *o)
 	d->n_done++;
 }
 
+struct client_write *diary_write(struct diary *d)
+{
+	struct diary_write *w = xnew(struct diary_write);
+
+	w->write.done = on_done;
+	w->diary = d;
+	w->next = d->writes;
+	d->writes = w;
+	return &w->write;
+}
+
 void diary_done(struct diary *d)
 {
+	while (d->writes) {
+		struct diary_write *w = d->writes;
+
+		d->writes = w->next;
+		client_cancel(&w->write);
+		free(w);
+	}
 	buf_done(&d->text);
 	err_free(d->e);
 	object_unref(d->o);

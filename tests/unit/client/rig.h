@@ -68,7 +68,9 @@ struct diary {
 	struct err *e; /* of the last done() */
 	struct object *o;
 	size_t n_done;
+	struct diary_write *writes; /* all that were handed out */
 };
 extern const struct client_watch_events diary_events;
 void diary_done(struct diary *d);
-void diary_on_done(void *arg, struct err *e, struct object *o); /* writes "D" */
+/* Its end is written down as "D". The diary's own, valid until diary_done(). */
+struct client_write *diary_write(struct diary *d);

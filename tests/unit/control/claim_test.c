@@ -6,13 +6,14 @@
 #include "control/claim_priv.h"
 #include "control/control_priv.h"
 #include "fixture.h"
+#include "kinds.h"
 
 /* Claims: the pure half of cases 175 to 280 of reference/api.md, U23. */
 
 static struct object *claim(const char *meta, const char *spec)
 {
 	return object_of_f(
-		&kind_sandbox_claim,
+		kind_named("SandboxClaim"),
 		"{'apiVersion':'extensions.agents.x-k8s.io/v1beta1','kind':'SandboxClaim',"
 		"'metadata':{'name':'c','namespace':'ns','uid':'cu','resourceVersion':'9',"
 		"'generation':3%s},'spec':%s}",
@@ -21,7 +22,7 @@ static struct object *claim(const char *meta, const char *spec)
 
 static struct object *template(const char *spec)
 {
-	return object_of_f(&kind_sandbox_template,
+	return object_of_f(kind_named("SandboxTemplate"),
 			   "{'metadata':{'name':'test-template','namespace':'ns'},'spec':%s}",
 			   spec);
 }
@@ -242,7 +243,7 @@ TEST(cases_227_234_adoption_is_one_guarded_patch)
 {
 	autoptr(object) c = claim("", "{'warmPoolRef':{'name':'p'}}");
 	autoptr(object) t = template("{}");
-	autoptr(object) sb = object_of(&kind_sandbox, member_text);
+	autoptr(object) sb = object_of(kind_named("Sandbox"), member_text);
 	autoptr(json_doc) d = NULL;
 
 	is_true(member_fits_claim(sb, c));
@@ -269,7 +270,7 @@ TEST(case_233_eviction_marks_after_adoption)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) sb = object_of_f(
-			&kind_sandbox,
+			kind_named("Sandbox"),
 			"{'metadata':{'name':'x'},'spec':{'podTemplate':{'metadata':{'annotations':{"
 			"'cluster-autoscaler.kubernetes.io/safe-to-evict':'%s'}}}}}",
 			rows[i].mark);
@@ -289,7 +290,7 @@ TEST(a_metadata_conflict_is_found_before_adoption)
 {
 	autoptr(object) c = claim("", "{'additionalPodMetadata':{'annotations':{'n':'mine'}}}");
 	autoptr(object) t = template("{'podTemplate':{'metadata':{'annotations':{'n':'theirs'}}}}");
-	autoptr(object) sb = object_of(&kind_sandbox, member_text);
+	autoptr(object) sb = object_of(kind_named("Sandbox"), member_text);
 	autoptr(json_doc) d = NULL;
 	autoptr(err) e = claim_build_adoption(c, sb, t, &d);
 
@@ -302,10 +303,10 @@ TEST(cases_180_195_a_bound_sandbox_is_kept_in_line)
 {
 	autoptr(object) c = claim(",'labels':{'agents.x-k8s.io/created-by':'me'}", "{}");
 	autoptr(object) t = template("{}");
-	autoptr(object) behind =
-		object_of(&kind_sandbox, "{'metadata':{'name':'c'},'spec':{'podTemplate':{}}}");
+	autoptr(object) behind = object_of(kind_named("Sandbox"),
+					   "{'metadata':{'name':'c'},'spec':{'podTemplate':{}}}");
 	autoptr(object) fine = object_of(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'name':'c','labels':{'agents.x-k8s.io/launch-type':'warm',"
 		"'agents.x-k8s.io/created-by':'me','agents.x-k8s.io/sandbox-template-ref-hash':'69155462'}},"
 		"'spec':{'podTemplate':{'metadata':{'labels':{'agents.x-k8s.io/claim-uid':'cu',"
@@ -365,7 +366,7 @@ TEST(cases_237_to_258_which_sandbox_a_claim_has)
 		autoptr(object) c = claim("", spec);
 
 		for (int k = 0; k < 4; k++)
-			o[k] = texts[k] ? object_of(&kind_sandbox, texts[k]) : NULL;
+			o[k] = texts[k] ? object_of(kind_named("Sandbox"), texts[k]) : NULL;
 		eq_int(claim_find(&(struct claim_seen){ c, o[0], o[1], o[2], o[3],
 							rows[i].named ? "x" : NULL },
 				  &found),
@@ -379,24 +380,24 @@ TEST(cases_229_243_244_who_is_a_member)
 {
 	autoptr(object) c = claim("", "{'warmPoolRef':{'name':'p'}}");
 	autoptr(object) old = object_of(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'namespace':'ns','labels':{'agents.x-k8s.io/warm-pool-sandbox':'',"
 		"'agents.x-k8s.io/sandbox-template-ref-hash':''},'ownerReferences':[{'apiVersion':"
 		"'extensions.agents.x-k8s.io/v1alpha1','kind':'SandboxWarmPool','name':'p',"
 		"'controller':true}]}}");
 	autoptr(object) elsewhere = object_of(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'namespace':'other','labels':{'agents.x-k8s.io/warm-pool-sandbox':'',"
 		"'agents.x-k8s.io/sandbox-template-ref-hash':''},'ownerReferences':[{'apiVersion':"
 		"'extensions.agents.x-k8s.io/v1beta1','kind':'SandboxWarmPool','name':'p',"
 		"'controller':true}]}}");
 	autoptr(object) apps = object_of(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'namespace':'ns','labels':{'agents.x-k8s.io/warm-pool-sandbox':'',"
 		"'agents.x-k8s.io/sandbox-template-ref-hash':''},'ownerReferences':[{'apiVersion':'apps/v1',"
 		"'kind':'SandboxWarmPool','name':'p','controller':true}]}}");
 	autoptr(object) orphan = object_of(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'namespace':'ns','labels':{'agents.x-k8s.io/warm-pool-sandbox':'',"
 		"'agents.x-k8s.io/sandbox-template-ref-hash':''}}}");
 
@@ -485,7 +486,7 @@ TEST(the_rows_of_6_2_what_a_claim_says)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) c = claim("", "{}");
 		autoptr(object) sb =
-			rows[i].sandbox ? object_of(&kind_sandbox, rows[i].sandbox) : NULL;
+			rows[i].sandbox ? object_of(kind_named("Sandbox"), rows[i].sandbox) : NULL;
 		struct trouble t = { rows[i].kind,
 				     rows[i].text ? err_new(ERR_SYS, "%s", rows[i].text) : NULL };
 		autoptr(json_doc) d =
@@ -502,11 +503,11 @@ TEST(the_rows_of_6_2_what_a_claim_says)
 TEST(cases_182_192_218_what_else_a_claim_mirrors)
 {
 	autoptr(object) c = object_of(
-		&kind_sandbox_claim,
+		kind_named("SandboxClaim"),
 		"{'metadata':{'name':'c','resourceVersion':'9'},'spec':{},'status':{'sandbox':{'name':'old',"
 		"'podIPs':['1']},'conditions':[{'type':'Finished','status':'True'}]}}");
 	autoptr(object) sb = object_of(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'name':'s'},'status':{'conditions':[{'type':'Finished','status':'True','reason':"
 		"'PodFailed','observedGeneration':9}]}}");
 	struct trouble none = { 0 }, other = { TROUBLE_OTHER, err_new(ERR_SYS, "x") };
@@ -547,8 +548,8 @@ TEST(case_271_what_a_claim_hears_of_its_sandbox)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		autoptr(object) was = object_of(&kind_sandbox, rows[i].was);
-		autoptr(object) now = object_of(&kind_sandbox, rows[i].now);
+		autoptr(object) was = object_of(kind_named("Sandbox"), rows[i].was);
+		autoptr(object) now = object_of(kind_named("Sandbox"), rows[i].now);
 
 		eq_int(claim_cares(was, now), rows[i].cares);
 		is_true(claim_cares(NULL, now) && claim_cares(was, NULL));
@@ -559,14 +560,14 @@ TEST(cases_193_253_272_stamps_in_one_patch)
 {
 	autoptr(object) fresh = claim("", "{}");
 	autoptr(object) ready = object_of(
-		&kind_sandbox_claim,
+		kind_named("SandboxClaim"),
 		"{'metadata':{'name':'c','labels':{'agents.x-k8s.io/sandbox-name':'s'}},'status':{"
 		"'conditions':[{'type':'Ready','status':'True'}]}}");
 	autoptr(object) warm = object_of(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'name':'s','labels':{'agents.x-k8s.io/launch-type':'warm'}}}");
 	autoptr(object) cold = object_of(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'name':'c','labels':{'agents.x-k8s.io/launch-type':'cold'}}}");
 	autoptr(json_doc) a = claim_stamp(&(struct claim_stamps){ fresh, cold, 1, 0, true });
 	autoptr(json_doc) b = claim_stamp(&(struct claim_stamps){ ready, warm, 1, 1000001, false });

@@ -3,6 +3,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "control/keys_priv.h"
+#include "kinds.h"
 #include "world.h"
 
 /* Templates, pools and claims on a real server. */
@@ -15,7 +16,7 @@ static void make_template(struct world *w, const char *name, const char *more)
 		"{'metadata':{'name':'%s'},'spec':{'podTemplate':{'spec':{" CONTAINERS "}}%s}}",
 		name, more);
 
-	create(w, &kind_sandbox_template, text);
+	create(w, kind_named("SandboxTemplate"), text);
 }
 
 static void make_pool(struct world *w, const char *name, const char *template, const char *more)
@@ -24,7 +25,7 @@ static void make_pool(struct world *w, const char *name, const char *template, c
 		"{'metadata':{'name':'%s'},'spec':{'sandboxTemplateRef':{'name':'%s'}%s}}", name,
 		template, more);
 
-	create(w, &kind_sandbox_warm_pool, text);
+	create(w, kind_named("SandboxWarmPool"), text);
 }
 
 static void make_claim(struct world *w, const char *name, const char *pool, const char *more)
@@ -33,20 +34,20 @@ static void make_claim(struct world *w, const char *name, const char *pool, cons
 		xasprintf("{'metadata':{'name':'%s'},'spec':{'warmPoolRef':{'name':'%s'}%s}}", name,
 			  pool, more);
 
-	create(w, &kind_sandbox_claim, text);
+	create(w, kind_named("SandboxClaim"), text);
 }
 
 /* The Sandbox of a claim by its status; malloc'd, NULL: none. */
 static char *bound_to(struct world *w, const char *claim)
 {
-	autoptr(object) c = get(w, &kind_sandbox_claim, claim);
+	autoptr(object) c = get(w, kind_named("SandboxClaim"), claim);
 
 	return xstrdup(json_get_str(json_get(object_status(c), "sandbox"), "name"));
 }
 
 static const char *ready_of(struct world *w, const char *claim)
 {
-	return condition_of(w, &kind_sandbox_claim, claim, "Ready");
+	return condition_of(w, kind_named("SandboxClaim"), claim, "Ready");
 }
 
 static bool first_name(void *arg, struct object *o)
@@ -75,17 +76,18 @@ TEST(case_125_a_template_gets_its_policy_and_label)
 	world_open(&w, NULL);
 	make_template(&w, "t", "");
 	turn(&w);
-	eq_int(count(&w, &kind_network_policy), 1);
-	t = get(&w, &kind_sandbox_template, "t");
+	eq_int(count(&w, kind_named("NetworkPolicy")), 1);
+	t = get(&w, kind_named("SandboxTemplate"), "t");
 	is_true(object_label(t, KEY_TEMPLATE_REF_HASH));
 	rev = world_rev(&w);
-	patch(&w, &kind_sandbox_template, "t", NULL, "{'metadata':{'annotations':{'x':'y'}}}");
+	patch(&w, kind_named("SandboxTemplate"), "t", NULL,
+	      "{'metadata':{'annotations':{'x':'y'}}}");
 	turn(&w);
 	eq_int(world_rev(&w), rev + 1);
-	patch(&w, &kind_sandbox_template, "t", NULL,
+	patch(&w, kind_named("SandboxTemplate"), "t", NULL,
 	      "{'spec':{'networkPolicyManagement':'Unmanaged'}}");
 	turn(&w);
-	eq_int(count(&w, &kind_network_policy), 0);
+	eq_int(count(&w, kind_named("NetworkPolicy")), 0);
 	world_done(&w);
 }
 
@@ -95,20 +97,20 @@ TEST(case_133_a_pool_of_ten_fills_in_one_turn_and_follows_its_number)
 	autoptr(object) pool = NULL;
 
 	open_with_pool(&w, "10");
-	eq_int(count(&w, &kind_sandbox), 10);
-	eq_int(count(&w, &kind_pod), 10);
+	eq_int(count(&w, kind_named("Sandbox")), 10);
+	eq_int(count(&w, kind_named("Pod")), 10);
 	step(&w, 200);
-	pool = get(&w, &kind_sandbox_warm_pool, "p");
+	pool = get(&w, kind_named("SandboxWarmPool"), "p");
 	eq_int(json_get_int(object_status(pool), "replicas", 0), 10);
 	eq_int(json_get_int(object_status(pool), "readyReplicas", 0), 10);
-	patch(&w, &kind_sandbox_warm_pool, "p", NULL, "{'spec':{'replicas':3}}");
+	patch(&w, kind_named("SandboxWarmPool"), "p", NULL, "{'spec':{'replicas':3}}");
 	turn(&w);
-	eq_int(count(&w, &kind_sandbox), 3);
-	patch(&w, &kind_sandbox_warm_pool, "p", NULL, "{'spec':{'replicas':0}}");
+	eq_int(count(&w, kind_named("Sandbox")), 3);
+	patch(&w, kind_named("SandboxWarmPool"), "p", NULL, "{'spec':{'replicas':0}}");
 	step(&w, 200);
-	eq_int(count(&w, &kind_sandbox), 0);
+	eq_int(count(&w, kind_named("Sandbox")), 0);
 	object_unref(take(pool));
-	pool = get(&w, &kind_sandbox_warm_pool, "p");
+	pool = get(&w, kind_named("SandboxWarmPool"), "p");
 	is_false(json_get(object_status(pool), "replicas"));
 	world_done(&w);
 }
@@ -126,9 +128,9 @@ TEST(case_227_a_warm_claim_is_ready_in_one_turn)
 	turn(&w);
 	eq_str(ready_of(&w, "c"), "True/DependenciesReady/Pod is Ready");
 	name = bound_to(&w, "c");
-	claim = get(&w, &kind_sandbox_claim, "c");
-	sb = get(&w, &kind_sandbox, name);
-	pod = get(&w, &kind_pod, name);
+	claim = get(&w, kind_named("SandboxClaim"), "c");
+	sb = get(&w, kind_named("Sandbox"), name);
+	pod = get(&w, kind_named("Pod"), name);
 	is_true(str_starts(name, "p-"));
 	is_true(object_controlled_by(sb, claim->uid));
 	eq_str(object_label(sb, KEY_LAUNCH_TYPE), "warm");
@@ -144,7 +146,7 @@ TEST(case_227_a_warm_claim_is_ready_in_one_turn)
 	is_true(object_annotation(claim, KEY_FIRST_OBSERVED));
 	is_true(object_annotation(claim, KEY_FIRST_READY));
 	eq_int(count_events(&w, "SandboxAdopted"), 1);
-	eq_int(count(&w, &kind_sandbox), 3); /* the pool is refilled */
+	eq_int(count(&w, kind_named("Sandbox")), 3); /* the pool is refilled */
 	eq_int(json_get_int(conditions_get(json_get(object_status(sb), "conditions"), "Ready"),
 			    "observedGeneration", 0),
 	       object_generation(sb));
@@ -165,7 +167,7 @@ TEST(a_warm_claim_costs_few_writes)
 	step(&w, 200);
 	/* No template: what was adopted is not replaced, so that only the claim's own writes count.
 	 */
-	delete_now(&w, &kind_sandbox_template, "t");
+	delete_now(&w, kind_named("SandboxTemplate"), "t");
 	turn(&w);
 	step(&w, 10);
 	make_claim(&w, "c", "p", "");
@@ -224,14 +226,15 @@ TEST(case_196_a_cold_claim_and_its_end)
 	pod_runs(&w, "c");
 	eq_str(ready_of(&w, "c"), "True/DependenciesReady/Pod is Ready");
 	/* U17 */
-	patch(&w, &kind_pod, "c", "status", "{'status':{'phase':'Failed'}}");
+	patch(&w, kind_named("Pod"), "c", "status", "{'status':{'phase':'Failed'}}");
 	turn(&w);
 	eq_str(ready_of(&w, "c"), "False/PodFailed/Pod failed");
-	eq_str(condition_of(&w, &kind_sandbox_claim, "c", "Finished"), "True/PodFailed/Pod failed");
-	delete_now(&w, &kind_sandbox_claim, "c");
+	eq_str(condition_of(&w, kind_named("SandboxClaim"), "c", "Finished"),
+	       "True/PodFailed/Pod failed");
+	delete_now(&w, kind_named("SandboxClaim"), "c");
 	turn(&w);
 	turn(&w);
-	eq_int(count(&w, &kind_sandbox), 0);
+	eq_int(count(&w, kind_named("Sandbox")), 0);
 	world_done(&w);
 }
 
@@ -246,7 +249,7 @@ TEST(cases_177_178_u24_what_is_missing_is_waited_for)
 	make_pool(&w, "p", "t", ",'replicas':2");
 	turn(&w);
 	eq_str(ready_of(&w, "c"), "False/TemplateNotFound/SandboxTemplate \"t\" not found");
-	eq_int(count(&w, &kind_sandbox), 0);
+	eq_int(count(&w, kind_named("Sandbox")), 0);
 	eq_int(count_events(&w, "WarmPoolNotProgressing"), 1); /* U21 */
 	make_template(&w, "t", "");
 	turn(&w);
@@ -282,7 +285,7 @@ TEST(cases_198_206_213_claims_that_are_refused)
 	is_true(str_starts(ready_of(&w, "bad-label"), "False/InvalidMetadata/"));
 	is_true(str_starts(ready_of(&w, "bad-env"), "False/EnvVarsInjectionRejected/"));
 	is_true(str_starts(ready_of(&w, "bad-volume"), "False/VolumeClaimTemplatesError/"));
-	eq_int(count(&w, &kind_sandbox), 0);
+	eq_int(count(&w, kind_named("Sandbox")), 0);
 	rev = world_rev(&w);
 	step(&w, 3600 * 1000);
 	eq_int(world_rev(&w), rev); /* no endless retry */
@@ -301,7 +304,7 @@ TEST(cases_239_240_members_without_an_address_are_waited_for)
 	make_claim(&w, "c", "p", "");
 	turn(&w);
 	eq_str(ready_of(&w, "c"), "-");
-	eq_int(count(&w, &kind_sandbox), 1);
+	eq_int(count(&w, kind_named("Sandbox")), 1);
 	all_pods_run(&w); /* wakes it at once */
 	eq_str(ready_of(&w, "c"), "True/DependenciesReady/Pod is Ready");
 	name = bound_to(&w, "c");
@@ -326,7 +329,7 @@ TEST(a_bound_sandbox_that_is_deleted_is_replaced)
 	turn(&w);
 	all_pods_run(&w);
 	before = bound_to(&w, "c");
-	delete_now(&w, &kind_sandbox, before);
+	delete_now(&w, kind_named("Sandbox"), before);
 	turn(&w);
 	step(&w, 100);
 	after = bound_to(&w, "c");
@@ -344,14 +347,15 @@ TEST(case_250_an_adoption_that_a_crash_cut_off_is_found_again)
 
 	open_with_pool(&w, "2");
 	world_stop(&w);
-	client_each(w.client, &kind_sandbox, NS, first_name, &member);
+	client_each(w.client, kind_named("Sandbox"), NS, first_name, &member);
 	make_claim(&w, "c", "p", "");
-	claim = get(&w, &kind_sandbox_claim, "c");
+	claim = get(&w, kind_named("SandboxClaim"), "c");
 	owner = xasprintf(
 		"{'metadata':{'ownerReferences':[{'apiVersion':'extensions.agents.x-k8s.io/"
 		"v1beta1','kind':'SandboxClaim','name':'c','uid':'%s','controller':true}]}}",
 		claim->uid);
-	patch(&w, &kind_sandbox, member, NULL, owner); /* and no more: the process dies here */
+	patch(&w, kind_named("Sandbox"), member, NULL,
+	      owner); /* and no more: the process dies here */
 	world_start(&w, NULL);
 	now = bound_to(&w, "c");
 	eq_str(now, member);
@@ -368,12 +372,12 @@ TEST(case_237_an_assignment_is_honoured)
 	make_template(&w, "t", "");
 	make_pool(&w, "p", "t", ",'replicas':3");
 	turn(&w);
-	client_each(w.client, &kind_sandbox, NS, first_name, &member);
+	client_each(w.client, kind_named("Sandbox"), NS, first_name, &member);
 	text = xasprintf(
 		"{'metadata':{'name':'c','annotations':{'agents.x-k8s.io/sandbox-name':'%s'}},"
 		"'spec':{'warmPoolRef':{'name':'p'}}}",
 		member);
-	create(&w, &kind_sandbox_claim, text); /* it has no address yet */
+	create(&w, kind_named("SandboxClaim"), text); /* it has no address yet */
 	turn(&w);
 	now = bound_to(&w, "c");
 	eq_str(now, member);
@@ -387,11 +391,11 @@ TEST(cases_251_258_an_assignment_that_cannot_be_had_is_dropped)
 	autofree char *now = NULL;
 
 	open_with_pool(&w, "0");
-	create(&w, &kind_sandbox_claim,
+	create(&w, kind_named("SandboxClaim"),
 	       "{'metadata':{'name':'c','annotations':{'agents.x-k8s.io/sandbox-name':'gone'}},'spec':{"
 	       "'warmPoolRef':{'name':'p'}}}");
 	turn(&w);
-	claim = get(&w, &kind_sandbox_claim, "c");
+	claim = get(&w, kind_named("SandboxClaim"), "c");
 	is_false(object_annotation(claim, KEY_SANDBOX_NAME));
 	now = bound_to(&w, "c");
 	eq_str(now, "c");
@@ -403,7 +407,7 @@ TEST(case_179_a_name_that_is_used_is_told)
 	struct world w;
 
 	open_with_pool(&w, "0");
-	create(&w, &kind_sandbox,
+	create(&w, kind_named("Sandbox"),
 	       "{'metadata':{'name':'c'},'spec':{'podTemplate':{'spec':{" CONTAINERS "}}}}");
 	make_claim(&w, "c", "p", "");
 	turn(&w);
@@ -430,17 +434,17 @@ TEST(cases_215_217_223_how_claims_expire)
 		make_claim(&w, "c", "p", more);
 		turn(&w);
 		pod_runs(&w, "c");
-		patch(&w, &kind_pod, "c", "status", "{'status':{'phase':'Succeeded'}}");
+		patch(&w, kind_named("Pod"), "c", "status", "{'status':{'phase':'Succeeded'}}");
 		turn(&w);
 		eq_str(ready_of(&w, "c"), "False/PodSucceeded/Pod completed successfully");
 		step(&w, 62 * 1000);
 		step(&w, 10);
-		eq_int(count(&w, &kind_sandbox_claim), rows[i].stays);
-		eq_int(count(&w, &kind_sandbox), 0);
+		eq_int(count(&w, kind_named("SandboxClaim")), rows[i].stays);
+		eq_int(count(&w, kind_named("Sandbox")), 0);
 		if (rows[i].stays) {
 			eq_str(ready_of(&w, "c"),
 			       "False/ClaimExpired/Claim expired. Sandbox cleanup initiated.");
-			eq_str(condition_of(&w, &kind_sandbox_claim, "c", "Finished"),
+			eq_str(condition_of(&w, kind_named("SandboxClaim"), "c", "Finished"),
 			       "True/PodSucceeded/Pod completed successfully");
 		}
 		world_done(&w);
@@ -458,11 +462,11 @@ TEST(case_197_later_metadata_flows_to_sandbox_and_pod)
 	make_claim(&w, "c", "p", "");
 	turn(&w);
 	name = bound_to(&w, "c");
-	patch(&w, &kind_sandbox_claim, "c", NULL,
+	patch(&w, kind_named("SandboxClaim"), "c", NULL,
 	      "{'spec':{'additionalPodMetadata':{'labels':{'sandbox.users.io/a':'b'}}}}");
 	turn(&w);
-	pod = get(&w, &kind_pod, name);
-	claim = get(&w, &kind_sandbox_claim, "c");
+	pod = get(&w, kind_named("Pod"), name);
+	claim = get(&w, kind_named("SandboxClaim"), "c");
 	eq_str(object_label(pod, "sandbox.users.io/a"), "b");
 	eq_int(json_get_int(conditions_get(json_get(object_status(claim), "conditions"), "Ready"),
 			    "observedGeneration", 0),
@@ -486,12 +490,12 @@ TEST(case_145_recreate_replaces_and_on_replenish_does_not)
 		make_pool(&w, "p", "t", more);
 		turn(&w);
 		all_pods_run(&w);
-		patch(&w, &kind_sandbox_template, "t", NULL,
+		patch(&w, kind_named("SandboxTemplate"), "t", NULL,
 		      "{'spec':{'podTemplate':{'spec':{'containers':[{'name':'c','image':'other'}]}}}}");
 		turn(&w);
-		eq_int(count(&w, &kind_sandbox), 3);
-		client_each(w.client, &kind_sandbox, NS, first_name, &name);
-		sb = get(&w, &kind_sandbox, name);
+		eq_int(count(&w, kind_named("Sandbox")), 3);
+		client_each(w.client, kind_named("Sandbox"), NS, first_name, &name);
+		sb = get(&w, kind_named("Sandbox"), name);
 		eq_str(json_get_str(
 			       json_at(json_at_path(object_spec(sb), "podTemplate.spec.containers"),
 				       0),
@@ -510,13 +514,13 @@ TEST(case_155_members_that_never_become_ready_are_replaced)
 	make_template(&w, "t", "");
 	make_pool(&w, "p", "t", ",'replicas':1");
 	turn(&w);
-	client_each(w.client, &kind_sandbox, NS, first_name, &before);
+	client_each(w.client, kind_named("Sandbox"), NS, first_name, &before);
 	step(&w, 4 * 60 * 1000);
-	eq_int(count(&w, &kind_sandbox), 1);
+	eq_int(count(&w, kind_named("Sandbox")), 1);
 	step(&w, 6 * 60 * 1000);
 	step(&w, 10);
-	client_each(w.client, &kind_sandbox, NS, first_name, &after);
-	eq_int(count(&w, &kind_sandbox), 1);
+	client_each(w.client, kind_named("Sandbox"), NS, first_name, &after);
+	eq_int(count(&w, kind_named("Sandbox")), 1);
 	is_false(str_eq(before, after));
 	world_done(&w);
 }
@@ -548,12 +552,12 @@ TEST(case_134_orphans_are_adopted_when_fresh_and_removed_when_stale)
 	autoptr(object) pool = NULL;
 
 	open_with_pool(&w, "1");
-	client_each(w.client, &kind_sandbox, NS, first_name, &member);
-	patch(&w, &kind_sandbox, member, NULL, "{'metadata':{'ownerReferences':null}}");
+	client_each(w.client, kind_named("Sandbox"), NS, first_name, &member);
+	patch(&w, kind_named("Sandbox"), member, NULL, "{'metadata':{'ownerReferences':null}}");
 	turn(&w);
-	sb = get(&w, &kind_sandbox, member);
-	pool = get(&w, &kind_sandbox_warm_pool, "p");
+	sb = get(&w, kind_named("Sandbox"), member);
+	pool = get(&w, kind_named("SandboxWarmPool"), "p");
 	is_true(sb && object_controlled_by(sb, pool->uid));
-	eq_int(count(&w, &kind_sandbox), 1);
+	eq_int(count(&w, kind_named("Sandbox")), 1);
 	world_done(&w);
 }

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "client/http.h"
 #include "control/keys_priv.h"
+#include "kinds.h"
 #include "loop/loop.h"
 #include "server/server.h"
 #include "world.h"
@@ -49,7 +50,7 @@ static void open_https(struct world *w)
 	k.ca_pem = pem_after(text, "certificate-authority-data: ");
 	k.cert_pem = pem_after(text, "client-certificate-data: ");
 	k.key_pem = pem_after(text, "client-key-data: ");
-	works(client_http_new(w->loop, &k, "cay-test", &w->theirs));
+	works(client_http_new(w->loop, &k, "cay-test", test_kinds(), &w->theirs));
 	kubeconfig_done(&k);
 	works(control_start(w->loop, w->theirs, NULL, &w->control));
 }
@@ -64,7 +65,7 @@ static void open_https(struct world *w)
 
 static int64_t ready_replicas(struct world *w)
 {
-	autoptr(object) pool = get(w, &kind_sandbox_warm_pool, "p");
+	autoptr(object) pool = get(w, kind_named("SandboxWarmPool"), "p");
 
 	return json_get_int(object_status(pool), "readyReplicas", 0);
 }
@@ -76,7 +77,8 @@ static unsigned n_ready(struct world *w, int n)
 	for (int i = 0; i < n; i++) {
 		autofree char *name = xasprintf("c%d", i);
 
-		ready += str_starts(condition_of(w, &kind_sandbox_claim, name, "Ready"), "True/");
+		ready += str_starts(condition_of(w, kind_named("SandboxClaim"), name, "Ready"),
+				    "True/");
 	}
 	return ready;
 }
@@ -87,7 +89,7 @@ static void eq_distinct(struct world *w, int n)
 
 	for (int i = 0; i < n; i++) {
 		autofree char *name = xasprintf("c%d", i);
-		autoptr(object) claim = get(w, &kind_sandbox_claim, name);
+		autoptr(object) claim = get(w, kind_named("SandboxClaim"), name);
 		const char *to = json_get_str(json_get(object_status(claim), "sandbox"), "name");
 
 		is_true(to && !map_has(seen, to));
@@ -112,7 +114,7 @@ static void claim_all(struct world *w, int n)
 		autofree char *text = xasprintf(
 			"{'metadata':{'name':'c%d'},'spec':{'warmPoolRef':{'name':'p'}}}", i);
 
-		create(w, &kind_sandbox_claim, text);
+		create(w, kind_named("SandboxClaim"), text);
 	}
 	UNTIL(w, n_ready(w, n) == (unsigned)n);
 }
@@ -120,12 +122,12 @@ static void claim_all(struct world *w, int n)
 static void open_pool(struct world *w)
 {
 	open_https(w);
-	create(w, &kind_sandbox_template,
+	create(w, kind_named("SandboxTemplate"),
 	       "{'metadata':{'name':'t'},'spec':{'podTemplate':{'spec':{'containers':[{'name':'c','image':"
 	       "'pause'}]}}}}");
-	create(w, &kind_sandbox_warm_pool,
+	create(w, kind_named("SandboxWarmPool"),
 	       "{'metadata':{'name':'p'},'spec':{'replicas':6,'sandboxTemplateRef':{'name':'t'}}}");
-	UNTIL(w, count(w, &kind_pod) == 6);
+	UNTIL(w, count(w, kind_named("Pod")) == 6);
 	all_pods_run(w);
 	UNTIL(w, ready_replicas(w) == 6);
 }
@@ -137,7 +139,7 @@ TEST(warm_claims_over_https_get_one_member_each)
 	open_pool(&w);
 	claim_all(&w, 6);
 	eq_distinct(&w, 6);
-	UNTIL(&w, count(&w, &kind_sandbox) == 12); /* refilled, and no more than that */
+	UNTIL(&w, count(&w, kind_named("Sandbox")) == 12); /* refilled, and no more than that */
 	world_done(&w);
 }
 
@@ -147,7 +149,7 @@ static unsigned n_stamped(struct world *w, int n)
 
 	for (int i = 0; i < n; i++) {
 		autofree char *name = xasprintf("c%d", i);
-		autoptr(object) claim = get(w, &kind_sandbox_claim, name);
+		autoptr(object) claim = get(w, kind_named("SandboxClaim"), name);
 
 		stamped += object_annotation(claim, KEY_FIRST_READY) != NULL;
 	}
@@ -164,7 +166,7 @@ TEST(a_warm_claim_over_https_costs_six_writes_and_no_conflict)
 	int64_t before;
 
 	open_pool(&w);
-	delete_now(&w, &kind_sandbox_template, "t"); /* what is taken is not replaced */
+	delete_now(&w, kind_named("SandboxTemplate"), "t"); /* what is taken is not replaced */
 	for (int i = 0; i < 30; i++)
 		(void)loop_turn(w.loop, 10);
 	before = sent(&w);

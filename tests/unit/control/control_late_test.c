@@ -2,6 +2,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "kinds.h"
 #include "late.h"
 #include "loop/loop.h"
 #include "server/server.h"
@@ -21,7 +22,7 @@ static void open_late(struct world *w)
 	world_stop(w);
 	w->theirs = late_client(w->loop, server_client(w->server, "system:cay:controller"));
 	works(control_start(w->loop, w->theirs, NULL, &w->control));
-	create(w, &kind_sandbox_template,
+	create(w, kind_named("SandboxTemplate"),
 	       "{'metadata':{'name':'t'},'spec':{'podTemplate':{'spec':{'containers':[{'name':'c','image':"
 	       "'pause'}]}}}}");
 }
@@ -32,9 +33,9 @@ static bool is_bound_once(struct world *w, int n)
 
 	for (int i = 0; i < n; i++) {
 		autofree char *name = xasprintf("c%d", i);
-		autoptr(object) claim = get(w, &kind_sandbox_claim, name);
+		autoptr(object) claim = get(w, kind_named("SandboxClaim"), name);
 		const char *to = json_get_str(json_get(object_status(claim), "sandbox"), "name");
-		autoptr(object) sb = to ? get(w, &kind_sandbox, to) : NULL;
+		autoptr(object) sb = to ? get(w, kind_named("Sandbox"), to) : NULL;
 
 		if (!sb || map_has(seen, to) || !object_controlled_by(sb, claim->uid))
 			return false;
@@ -48,16 +49,16 @@ TEST(case_156_late_writes_never_overfill_a_pool)
 	struct world w;
 
 	open_late(&w);
-	create(&w, &kind_sandbox_warm_pool,
+	create(&w, kind_named("SandboxWarmPool"),
 	       "{'metadata':{'name':'p'},'spec':{'replicas':20,'sandboxTemplateRef':{'name':'t'}}}");
 	for (int i = 0; i < 60; i++) {
 		turn(&w);
-		is_true(count(&w, &kind_sandbox) <= 20);
+		is_true(count(&w, kind_named("Sandbox")) <= 20);
 		if (i % 3 == 0)
 			all_pods_run(&w);
 	}
-	eq_int(count(&w, &kind_sandbox), 20);
-	eq_int(count(&w, &kind_pod), 20);
+	eq_int(count(&w, kind_named("Sandbox")), 20);
+	eq_int(count(&w, kind_named("Pod")), 20);
 	world_done(&w);
 }
 
@@ -66,7 +67,7 @@ TEST(case_247_late_writes_never_give_a_member_twice)
 	struct world w;
 
 	open_late(&w);
-	create(&w, &kind_sandbox_warm_pool,
+	create(&w, kind_named("SandboxWarmPool"),
 	       "{'metadata':{'name':'p'},'spec':{'replicas':8,'sandboxTemplateRef':{'name':'t'}}}");
 	turns(&w, 40);
 	all_pods_run(&w);
@@ -75,7 +76,7 @@ TEST(case_247_late_writes_never_give_a_member_twice)
 		autofree char *text = xasprintf(
 			"{'metadata':{'name':'c%d'},'spec':{'warmPoolRef':{'name':'p'}}}", i);
 
-		create(&w, &kind_sandbox_claim, text);
+		create(&w, kind_named("SandboxClaim"), text);
 	}
 	for (int i = 0; i < 60; i++) {
 		turn(&w);
@@ -93,13 +94,13 @@ TEST(controllers_may_go_while_writes_are_under_way)
 	struct world w;
 
 	open_late(&w);
-	create(&w, &kind_sandbox_warm_pool,
+	create(&w, kind_named("SandboxWarmPool"),
 	       "{'metadata':{'name':'p'},'spec':{'replicas':4,'sandboxTemplateRef':{'name':'t'}}}");
 	turns(&w, 3);
 	world_stop(&w);
 	turns(&w, 5);
 	world_start(&w, NULL);
 	turns(&w, 3);
-	eq_int(count(&w, &kind_sandbox), 4);
+	eq_int(count(&w, kind_named("Sandbox")), 4);
 	world_done(&w);
 }

@@ -4,36 +4,38 @@
 #include "base/mem.h"
 #include "client/client.h"
 #include "fixture.h"
+#include "kinds.h"
 #include "loop/loop.h"
 
 struct late {
 	struct loop *loop;
 	struct client *inner;
-	unsigned n_pending;
+	struct list writes; /* struct late_write.link */
 	bool closed;
 };
 
 struct late_write {
+	struct list link;
 	struct late *late;
+	struct client_waiter waiter;
+	struct client_write write; /* of the inner client */
 	enum {
 		LATE_CREATE,
 		LATE_PATCH,
 		LATE_DELETE
 	} verb;
-	const struct kind *kind;
+	struct client_ref to;
 	char *ns, *name, *sub, *uid;
 	enum patch_type how;
 	struct json_doc *doc;
 	struct client_delete_spec spec;
-	client_done done;
-	void *arg;
 	struct err *e;
 	struct object *obj;
 };
 
 static void late_unref(struct late *l)
 {
-	if (l->n_pending || !l->closed)
+	if (!list_empty(&l->writes) || !l->closed)
 		return;
 	client_free(l->inner);
 	free(l);
@@ -44,20 +46,20 @@ static void write_told(void *arg)
 	struct late_write *w = arg;
 	struct late *l = w->late;
 
-	w->done(w->arg, take(w->e), w->obj);
+	client_waiter_end(&w->waiter, take(w->e), w->obj);
+	list_del(&w->link);
 	object_unref(w->obj);
 	free(w->ns);
 	free(w->name);
 	free(w->sub);
 	free(w->uid);
 	free(w);
-	l->n_pending--;
 	late_unref(l);
 }
 
-static void write_ended(void *arg, struct err *e, struct object *obj)
+static void write_ended(struct client_write *write, struct err *e, struct object *obj)
 {
-	struct late_write *w = arg;
+	struct late_write *w = container_of(write, struct late_write, write);
 
 	w->e = e;
 	w->obj = object_ref(obj);
@@ -71,66 +73,61 @@ static void write_begins(void *arg)
 
 	switch (w->verb) {
 	case LATE_CREATE:
-		client_create(c, w->kind, w->ns, w->doc, write_ended, w);
+		client_create(c, &w->to, w->doc, &w->write);
 		break;
 	case LATE_PATCH:
-		client_patch(c, w->kind, w->ns, w->name, w->sub, w->how, w->doc, write_ended, w);
+		client_patch(c, &w->to, w->how, w->doc, &w->write);
 		break;
 	case LATE_DELETE:
-		client_delete(c, w->kind, w->ns, w->name, &w->spec, write_ended, w);
+		client_delete(c, &w->to, &w->spec, &w->write);
 		break;
 	}
 }
 
-static struct late_write *later(void *ctx, const struct kind *k, const char *ns, client_done done,
-				void *arg)
+static struct late_write *later(void *ctx, const struct client_ref *to, struct client_write *write)
 {
 	struct late *l = ctx;
 	struct late_write *w = xnew(struct late_write);
 
 	w->late = l;
-	w->kind = k;
-	w->ns = xstrdup(ns);
-	w->done = done;
-	w->arg = arg;
-	l->n_pending++;
+	client_waiter_init(&w->waiter, write);
+	w->write.done = write_ended;
+	w->ns = xstrdup(to->ns);
+	w->name = xstrdup(to->name);
+	w->sub = xstrdup(to->sub);
+	w->to = (struct client_ref){ to->kind, w->ns, w->name, w->sub };
+	list_add_tail(&l->writes, &w->link);
 	loop_post(l->loop, write_begins, w);
 	return w;
 }
 
-static void late_create(void *ctx, const struct kind *k, const char *ns, struct json_doc *obj,
-			client_done done, void *arg)
+static void late_create(void *ctx, const struct client_ref *to, struct json_doc *obj,
+			struct client_write *write)
 {
-	struct late_write *w = later(ctx, k, ns, done, arg);
+	struct late_write *w = later(ctx, to, write);
 
 	w->verb = LATE_CREATE;
 	w->doc = obj;
 }
 
-static void late_patch(void *ctx, const struct kind *k, const char *ns, const char *name,
-		       const char *sub, enum patch_type how, struct json_doc *patch,
-		       client_done done, void *arg)
+static void late_patch(void *ctx, const struct client_ref *to, enum patch_type how,
+		       struct json_doc *patch, struct client_write *write)
 {
-	struct late_write *w = later(ctx, k, ns, done, arg);
+	struct late_write *w = later(ctx, to, write);
 
 	w->verb = LATE_PATCH;
-	w->name = xstrdup(name);
-	w->sub = xstrdup(sub);
 	w->how = how;
 	w->doc = patch;
 }
 
-static void late_delete(void *ctx, const struct kind *k, const char *ns, const char *name,
-			const struct client_delete_spec *spec, client_done done, void *arg)
+static void late_delete(void *ctx, const struct client_ref *to,
+			const struct client_delete_spec *spec, struct client_write *write)
 {
-	struct late_write *w = later(ctx, k, ns, done, arg);
+	struct late_write *w = later(ctx, to, write);
 
 	w->verb = LATE_DELETE;
-	w->name = xstrdup(name);
-	w->spec.grace_s = -1;
-	if (spec)
-		w->spec = *spec;
-	w->uid = xstrdup(w->spec.uid);
+	w->spec = *spec;
+	w->uid = xstrdup(spec->uid);
 	w->spec.uid = w->uid;
 }
 
@@ -159,7 +156,10 @@ static void late_watch_free(void *ctx unused, void *watch)
 static void late_free(void *ctx)
 {
 	struct late *l = ctx;
+	struct late_write *w;
 
+	list_each(w, &l->writes, link)
+		client_waiter_done(&w->waiter);
 	l->closed = true;
 	late_unref(l);
 }
@@ -180,5 +180,6 @@ struct client *late_client(struct loop *l, struct client *inner)
 
 	late->loop = l;
 	late->inner = inner;
-	return client_new(&ops, late);
+	list_init(&late->writes);
+	return client_new(&ops, late, test_kinds());
 }

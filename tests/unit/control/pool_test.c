@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "control/pool_priv.h"
 #include "fixture.h"
+#include "kinds.h"
 
 /* Warm pools: cases 133 to 163 of reference/api.md, U20 and U21. */
 
@@ -124,7 +125,7 @@ TEST(cases_145_155_159_160_u20_the_fate_of_a_member)
 		autoptr(object) pod =
 			rows[i].pod
 				? object_of_f(
-					  &kind_pod,
+					  kind_named("Pod"),
 					  "{'metadata':{},'status':{'conditions':[{'type':'PodScheduled',%s}]}}",
 					  rows[i].pod)
 				: NULL;
@@ -141,9 +142,9 @@ static const char pool_text[] =
 
 TEST(cases_135_136_137_what_a_member_looks_like)
 {
-	autoptr(object) pool = object_of(&kind_sandbox_warm_pool, pool_text);
+	autoptr(object) pool = object_of(kind_named("SandboxWarmPool"), pool_text);
 	autoptr(object) t = object_of(
-		&kind_sandbox_template,
+		kind_named("SandboxTemplate"),
 		"{'metadata':{'name':'test-template'},'spec':{'podTemplate':{'metadata':{'labels':{'a':'b'}},"
 		"'spec':{'runtimeClassName':'r'}},'volumeClaimTemplates':[{'metadata':{'name':'data'}},"
 		"{'metadata':{'name':'cache'}}],'service':true}}");
@@ -171,9 +172,9 @@ TEST(cases_135_136_137_what_a_member_looks_like)
 
 TEST(case_141_the_templates_word_on_eviction_wins)
 {
-	autoptr(object) pool = object_of(&kind_sandbox_warm_pool, pool_text);
+	autoptr(object) pool = object_of(kind_named("SandboxWarmPool"), pool_text);
 	autoptr(object) t = object_of(
-		&kind_sandbox_template,
+		kind_named("SandboxTemplate"),
 		"{'metadata':{'name':'test-template'},'spec':{'podTemplate':{'metadata':{'annotations':{"
 		"'cluster-autoscaler.kubernetes.io/safe-to-evict':'false'}},'spec':{}}}}");
 	autoptr(json_doc) d = member_build(pool, t, "b", "p");
@@ -184,7 +185,7 @@ TEST(case_141_the_templates_word_on_eviction_wins)
 
 TEST(cases_139_140_what_a_pool_reports)
 {
-	autoptr(object) pool = object_of(&kind_sandbox_warm_pool, pool_text);
+	autoptr(object) pool = object_of(kind_named("SandboxWarmPool"), pool_text);
 	autoptr(json_doc) some = pool_status(pool, 3, 2);
 	autoptr(json_doc) none = pool_status(pool, 0, 0);
 

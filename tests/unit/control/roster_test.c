@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "control/index_priv.h"
 #include "fixture.h"
+#include "kinds.h"
 
 /* Who gets which member: cases 227 to 246 of reference/api.md. */
 
@@ -16,7 +17,7 @@ static struct object *member_object(struct bench *b, const char *name, const cha
 				    const char *owner)
 {
 	return object_of_f(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'name':'%s','namespace':'ns','uid':'u-%s','resourceVersion':'%u',"
 		"'creationTimestamp':'2026-01-01T00:00:00Z','labels':{"
 		"'agents.x-k8s.io/warm-pool-sandbox':'h','agents.x-k8s.io/"
@@ -140,13 +141,13 @@ TEST(index_finds_claims_pools_and_orphans)
 {
 	struct bench b = { index_new() };
 	autoptr(object) claim = object_of(
-		&kind_sandbox_claim,
+		kind_named("SandboxClaim"),
 		"{'metadata':{'name':'c','namespace':'ns'},'spec':{'warmPoolRef':{'name':'p'}}}");
 	autoptr(object) other = object_of(
-		&kind_sandbox_claim,
+		kind_named("SandboxClaim"),
 		"{'metadata':{'name':'c','namespace':'ns'},'spec':{'warmPoolRef':{'name':'q'}}}");
 	autoptr(object) pool = object_of(
-		&kind_sandbox_warm_pool,
+		kind_named("SandboxWarmPool"),
 		"{'metadata':{'name':'p','namespace':'ns'},'spec':{'sandboxTemplateRef':{'name':'t'}}}");
 
 	index_claim(b.ix, NULL, claim);

@@ -5,6 +5,7 @@
 #include "control/keys_priv.h"
 #include "control/sandbox_priv.h"
 #include "fixture.h"
+#include "kinds.h"
 
 /* The Pod of a Sandbox: cases 54 to 88 of reference/api.md, U13 and U14. */
 
@@ -18,7 +19,7 @@
 static struct object *sandbox(const char *meta, const char *spec)
 {
 	return object_of_f(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'apiVersion':'agents.x-k8s.io/v1beta1','kind':'Sandbox','metadata':{'name':"
 		"'my-sandbox','namespace':'ns','uid':'u1'%s},'spec':%s}",
 		meta, spec);
@@ -140,7 +141,7 @@ TEST(cases_62_65_68_77_79_a_living_pod_follows)
 		autofree char *spec =
 			xasprintf("{'podTemplate':{'metadata':%s}}", rows[i].template);
 		autoptr(object) sb = sandbox(rows[i].meta, spec);
-		autoptr(object) pod = object_of_f(&kind_pod,
+		autoptr(object) pod = object_of_f(kind_named("Pod"),
 						  "{'metadata':{'name':'my-sandbox'," OWNED
 						  ",'labels':%s,'annotations':%s}}",
 						  rows[i].labels, rows[i].annotations);
@@ -173,9 +174,10 @@ TEST(cases_57_to_60_72_78_who_may_be_adopted)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) sb = sandbox("", "{}");
-		autoptr(object) pod = object_of_f(
-			&kind_pod, "{'metadata':{'name':'my-sandbox','resourceVersion':'5',%s}}",
-			rows[i].meta);
+		autoptr(object) pod =
+			object_of_f(kind_named("Pod"),
+				    "{'metadata':{'name':'my-sandbox','resourceVersion':'5',%s}}",
+				    rows[i].meta);
 		struct pod_plan p = decide(sb, pod, NULL);
 
 		eq_int(p.step.verb, rows[i].verb);
@@ -210,10 +212,10 @@ TEST(cases_69_to_76_suspended_deletes_only_its_own)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) sb = sandbox(rows[i].annotation, "{'operatingMode':'Suspended'}");
-		autoptr(object) pod =
-			rows[i].pod ? object_of_f(&kind_pod, "{'metadata':{'name':'%s',%s}}",
-						  pod_tracked_name(sb), rows[i].pod)
-				    : NULL;
+		autoptr(object) pod = rows[i].pod ? object_of_f(kind_named("Pod"),
+								"{'metadata':{'name':'%s',%s}}",
+								pod_tracked_name(sb), rows[i].pod)
+						  : NULL;
 		bool owned = pod && object_controlled_by(pod, "u1");
 		struct pod_plan p = decide(sb, pod, owned ? pod : NULL);
 
@@ -228,9 +230,9 @@ TEST(cases_80_81_the_owned_pod_wins_over_the_annotation)
 {
 	autoptr(object) sb = sandbox(",'annotations':{'agents.x-k8s.io/pod-name':'other'}", "{}");
 	autoptr(object) owned =
-		object_of(&kind_pod, "{'metadata':{'name':'my-sandbox'," OWNED "}}");
+		object_of(kind_named("Pod"), "{'metadata':{'name':'my-sandbox'," OWNED "}}");
 	autoptr(object) other = object_of(
-		&kind_pod,
+		kind_named("Pod"),
 		"{'metadata':{'name':'other','labels':{'agents.x-k8s.io/adoptable':'true'}}}");
 	struct pod_plan p = decide(sb, other, owned);
 
@@ -243,9 +245,9 @@ TEST(cases_80_81_the_owned_pod_wins_over_the_annotation)
 TEST(case_u14_a_named_pod_that_is_owned_is_used_and_not_renamed)
 {
 	autoptr(object) sb = sandbox(",'annotations':{'agents.x-k8s.io/pod-name':'other'}", "{}");
-	autoptr(object) pod =
-		object_of(&kind_pod, "{'metadata':{'name':'other','labels':{'agents.x-k8s.io/"
-				     "sandbox-name-hash':'" H "'}," OWNED "}}");
+	autoptr(object) pod = object_of(kind_named("Pod"),
+					"{'metadata':{'name':'other','labels':{'agents.x-k8s.io/"
+					"sandbox-name-hash':'" H "'}," OWNED "}}");
 	struct pod_plan p = decide(sb, pod, pod);
 
 	is_true(p.pod == pod);
@@ -257,9 +259,9 @@ TEST(case_u14_a_named_pod_that_is_owned_is_used_and_not_renamed)
 TEST(cases_82_84_two_pods_or_a_leaving_one_stop_creation)
 {
 	autoptr(object) sb = sandbox("", "{}");
-	autoptr(object) a = object_of(&kind_pod, "{'metadata':{'name':'a'," OWNED "}}");
+	autoptr(object) a = object_of(kind_named("Pod"), "{'metadata':{'name':'a'," OWNED "}}");
 	autoptr(object) leaving = object_of(
-		&kind_pod,
+		kind_named("Pod"),
 		"{'metadata':{'name':'my-sandbox','deletionTimestamp':'2026-01-01T00:00:00Z'"
 		"," OWNED "}}");
 	struct object *two[] = { a, leaving };

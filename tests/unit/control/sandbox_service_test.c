@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "control/sandbox_priv.h"
 #include "fixture.h"
+#include "kinds.h"
 
 /* Services and volume claims: cases 90 to 108 of reference/api.md. */
 
@@ -64,7 +65,7 @@ TEST(case_95_a_made_name_gives_way_to_a_given_one)
 static struct object *sandbox(const char *spec)
 {
 	return object_of_f(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{'metadata':{'name':'my-sandbox','namespace':'ns','uid':'u1'},'spec':%s}", spec);
 }
 
@@ -118,7 +119,7 @@ TEST(cases_90_to_105_what_becomes_of_the_service)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) sb = sandbox(rows[i].spec);
 		autoptr(object) svc =
-			rows[i].svc ? object_of_f(&kind_service,
+			rows[i].svc ? object_of_f(kind_named("Service"),
 						  "{'metadata':{'name':'my-sandbox',%s},'spec':%s}",
 						  rows[i].meta, rows[i].svc)
 				    : NULL;
@@ -182,7 +183,7 @@ TEST(case_108_which_volume_claims_are_taken)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) pvc =
-			object_of_f(&kind_persistent_volume_claim,
+			object_of_f(kind_named("PersistentVolumeClaim"),
 				    "{'metadata':{'name':'v-my-sandbox',%s}}", rows[i].meta);
 		struct err *e = NULL;
 		struct step s = pvc_decide(sb, json_root(vct), pvc, &e);

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "control/sandbox_priv.h"
 #include "fixture.h"
+#include "kinds.h"
 
 /* Conditions and status of Sandboxes: cases 30 to 53 and 110 of reference/api.md, U15 and U22. */
 
@@ -32,16 +33,16 @@ static struct object *pod_of(const struct scene *s)
 	if (!s->pod)
 		return NULL;
 	if (s->foreign)
-		return object_of_f(&kind_pod,
+		return object_of_f(kind_named("Pod"),
 				   "{'metadata':{'name':'box','namespace':'ns'},'status':%s}",
 				   s->pod);
-	return object_of_f(&kind_pod, "{" POD_META "%s,'status':%s}", s->extra ? s->extra : "",
-			   s->pod);
+	return object_of_f(kind_named("Pod"), "{" POD_META "%s,'status':%s}",
+			   s->extra ? s->extra : "", s->pod);
 }
 
 static void check(const struct scene *s)
 {
-	autoptr(object) sb = object_of_f(&kind_sandbox, "{" META ",'spec':%s,'status':%s}",
+	autoptr(object) sb = object_of_f(kind_named("Sandbox"), "{" META ",'spec':%s,'status':%s}",
 					 s->spec ? s->spec : "{}", s->old ? s->old : "{}");
 	autoptr(object) pod = pod_of(s);
 	autoptr(err) e_pvc = s->e_pvc ? err_new(ERR_SYS, "%s", s->e_pvc) : NULL;
@@ -190,12 +191,12 @@ TEST(cases_43_to_50_ends_and_errors)
 
 TEST(case_u22_a_terminating_pod_is_not_ready_and_not_finished)
 {
-	autoptr(object) sb = object_of(&kind_sandbox, "{" META ",'spec':{}}");
+	autoptr(object) sb = object_of(kind_named("Sandbox"), "{" META ",'spec':{}}");
 	static const char *const phases[] = { "Running", "Succeeded", "Failed" };
 
 	for (size_t i = 0; i < ARRAY_LEN(phases); i++) {
 		autoptr(object) pod = object_of_f(
-			&kind_pod,
+			kind_named("Pod"),
 			"{'metadata':{'name':'box','deletionTimestamp':'2026-01-01T00:00:00Z'},"
 			"'status':{'phase':'%s','podIPs':[{'ip':'10.0.0.1'}],"
 			"'conditions':[{'type':'Ready','status':'True'}]}}",
@@ -215,12 +216,12 @@ TEST(case_u22_a_terminating_pod_is_not_ready_and_not_finished)
 
 TEST(case_86_a_foreign_pod_does_not_leak_into_status)
 {
-	autoptr(object) sb =
-		object_of(&kind_sandbox, "{" META ",'spec':{'operatingMode':'Suspended'},"
-					 "'status':{'podIPs':['10.0.0.9'],'nodeName':'n'}}");
-	autoptr(object) pod =
-		object_of(&kind_pod, "{'metadata':{'name':'box'},'spec':{'nodeName':'n1'},"
-				     "'status':{'phase':'Running','podIPs':[{'ip':'10.0.0.1'}]}}");
+	autoptr(object) sb = object_of(kind_named("Sandbox"),
+				       "{" META ",'spec':{'operatingMode':'Suspended'},"
+				       "'status':{'podIPs':['10.0.0.9'],'nodeName':'n'}}");
+	autoptr(object) pod = object_of(
+		kind_named("Pod"), "{'metadata':{'name':'box'},'spec':{'nodeName':'n1'},"
+				   "'status':{'phase':'Running','podIPs':[{'ip':'10.0.0.1'}]}}");
 	const struct pod_plan plan = { .pod = pod };
 	const struct service_plan service = { 0 };
 	const struct sandbox_view v = {
@@ -237,8 +238,8 @@ TEST(case_86_a_foreign_pod_does_not_leak_into_status)
 TEST(case_106_the_cluster_domain_is_in_the_fqdn)
 {
 	autoptr(object) sb =
-		object_of(&kind_sandbox, "{'metadata':{'name':'my-svc','namespace':'my-"
-					 "ns','uid':'u1'},'spec':{'service':true}}");
+		object_of(kind_named("Sandbox"), "{'metadata':{'name':'my-svc','namespace':'my-"
+						 "ns','uid':'u1'},'spec':{'service':true}}");
 	const struct pod_plan plan = { 0 };
 	const struct service_plan service = { .status = SERVICE_SET,
 					      .required = true,
@@ -254,7 +255,8 @@ TEST(case_106_the_cluster_domain_is_in_the_fqdn)
 
 static struct json_doc *patch_for(const char *was, const char *want)
 {
-	autoptr(object) sb = object_of_f(&kind_sandbox, "{" META ",'spec':{},'status':%s}", was);
+	autoptr(object) sb =
+		object_of_f(kind_named("Sandbox"), "{" META ",'spec':{},'status':%s}", was);
 	autoptr(json_doc) d = doc_of(want);
 
 	return sandbox_status_patch(sb, json_root(d));
@@ -301,7 +303,7 @@ TEST(case_110_when_a_sandbox_expires)
 	works(clock_parse("2026-01-01T10:00:00Z", &now));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) sb = object_of_f(
-			&kind_sandbox,
+			kind_named("Sandbox"),
 			"{" META
 			",'spec':%s,'status':{'conditions':[{'type':'Ready','reason':'%s'}]}}",
 			rows[i].spec, rows[i].reason);
@@ -315,7 +317,7 @@ TEST(case_110_when_a_sandbox_expires)
 TEST(case_116_expiry_keeps_finished_and_suspended)
 {
 	autoptr(object) sb = object_of(
-		&kind_sandbox,
+		kind_named("Sandbox"),
 		"{" META ",'spec':{},'status':{'service':'s','serviceFQDN':'f','selector':'x',"
 		"'podIPs':['1'],'nodeName':'n','conditions':["
 		"{'type':'Suspended','status':'False'},{'type':'PodScheduled','status':'True'},"

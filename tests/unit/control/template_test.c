@@ -3,6 +3,7 @@
 #include "control/blueprint_priv.h"
 #include "control/template_priv.h"
 #include "fixture.h"
+#include "kinds.h"
 
 /* Templates and blueprints: cases 125 to 132 and 145 to 154 of reference/api.md. */
 
@@ -13,7 +14,7 @@
 static struct object *template(const char *labels, const char *spec)
 {
 	return object_of_f(
-		&kind_sandbox_template,
+		kind_named("SandboxTemplate"),
 		"{'metadata':{'name':'test-template','namespace':'ns','uid':'t1','labels':%s},"
 		"'spec':%s}",
 		labels, spec);
@@ -83,8 +84,9 @@ TEST(cases_127_to_132_what_becomes_of_the_policy)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) t = template(rows[i].labels, rows[i].spec);
-		autoptr(object) p =
-			rows[i].policy ? object_of(&kind_network_policy, rows[i].policy) : NULL;
+		autoptr(object) p = rows[i].policy
+					    ? object_of(kind_named("NetworkPolicy"), rows[i].policy)
+					    : NULL;
 		struct template_plan plan = template_decide(t, p);
 
 		eq_int(plan.label, rows[i].plan.label);
@@ -98,8 +100,8 @@ TEST(cases_127_to_132_what_becomes_of_the_policy)
 TEST(case_130_the_policy_that_was_made_is_left_alone)
 {
 	autoptr(object) t = template("{}", "{}");
-	autoptr(object) p =
-		object_new(&kind_network_policy, policy_build(t, "test-template-network-policy"));
+	autoptr(object) p = object_new(kind_named("NetworkPolicy"),
+				       policy_build(t, "test-template-network-policy"));
 
 	is_false(template_decide(t, p).replace);
 }
@@ -161,7 +163,7 @@ TEST(cases_148_to_152_when_a_sandbox_is_another)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) t = template("{}", rows[i].a);
 		autoptr(object) sb =
-			object_of_f(&kind_sandbox, "{'metadata':{},'spec':%s}", rows[i].b);
+			object_of_f(kind_named("Sandbox"), "{'metadata':{},'spec':%s}", rows[i].b);
 
 		eq_int(blueprint_same(t, sb), rows[i].same);
 	}
@@ -210,7 +212,7 @@ TEST(cases_146_150_235_what_makes_a_member_stale)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autoptr(object) sb =
-			object_of_f(&kind_sandbox,
+			object_of_f(kind_named("Sandbox"),
 				    "{'metadata':{'labels':{%s},'ownerReferences':[%s]},'spec':%s}",
 				    rows[i].labels, rows[i].owner, rows[i].spec);
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "kinds.h"
 #include "loop/loop.h"
 #include "server/server.h"
 #include "store/store.h"
@@ -27,7 +28,7 @@ void world_stop(struct world *w)
 
 void world_open(struct world *w, const struct control_options *o)
 {
-	struct server_spec spec = { .listen = "127.0.0.1:0" };
+	struct server_spec spec = { .kinds = test_kinds(), .listen = "127.0.0.1:0" };
 
 	*w = (struct world){ 0 };
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/cay-control-XXXXXX");
@@ -67,36 +68,42 @@ uint64_t world_rev(struct world *w)
 	return store_rev(server_store(w->server));
 }
 
-static void must_work(void *arg, struct err *e, struct object *obj unused)
+struct ending {
+	struct client_write write;
+	bool ended;
+};
+
+static void must_work(struct client_write *w, struct err *e, struct object *obj unused)
 {
-	*(bool *)arg = true;
+	container_of(w, struct ending, write)->ended = true;
 	works(e);
 }
 
 void create(struct world *w, const struct kind *k, const char *text)
 {
-	bool ended = false;
+	struct ending end = { .write.done = must_work };
 
-	client_create(w->client, k, NS, doc_of(text), must_work, &ended);
-	is_true(ended);
+	client_create(w->client, &(struct client_ref){ k, NS }, doc_of(text), &end.write);
+	is_true(end.ended);
 }
 
 void patch(struct world *w, const struct kind *k, const char *name, const char *sub,
 	   const char *text)
 {
-	bool ended = false;
+	struct ending end = { .write.done = must_work };
 
-	client_patch(w->client, k, NS, name, sub, PATCH_MERGE, doc_of(text), must_work, &ended);
-	is_true(ended);
+	client_patch(w->client, &(struct client_ref){ k, NS, name, sub }, PATCH_MERGE, doc_of(text),
+		     &end.write);
+	is_true(end.ended);
 }
 
 void delete_now(struct world *w, const struct kind *k, const char *name)
 {
 	const struct client_delete_spec spec = { .grace_s = 0 };
-	bool ended = false;
+	struct ending end = { .write.done = must_work };
 
-	client_delete(w->client, k, NS, name, &spec, must_work, &ended);
-	is_true(ended);
+	client_delete(w->client, &(struct client_ref){ k, NS, name }, &spec, &end.write);
+	is_true(end.ended);
 }
 
 struct object *get(struct world *w, const struct kind *k, const char *name)
@@ -142,13 +149,14 @@ size_t count_events(struct world *w, const char *reason)
 {
 	struct sought s = { reason };
 
-	client_each(w->client, kind_storage(&kind_events_event), NULL, count_reason, &s);
+	client_each(w->client, kind_storage(kind_named("events.k8s.io/v1 Event")), NULL,
+		    count_reason, &s);
 	return s.n;
 }
 
 static void status_running(struct world *w, const char *name)
 {
-	patch(w, &kind_pod, name, "status",
+	patch(w, kind_named("Pod"), name, "status",
 	      "{'status':{'phase':'Running','podIP':'10.0.0.1','podIPs':[{'ip':'10.0.0.1'}],"
 	      "'conditions':[{'type':'PodScheduled','status':'True'},{'type':'Ready','status':'True'}]}}");
 }
@@ -178,7 +186,7 @@ void all_pods_run(struct world *w)
 {
 	struct names names = { 0 };
 
-	client_each(w->client, &kind_pod, NS, collect, &names);
+	client_each(w->client, kind_named("Pod"), NS, collect, &names);
 	for (size_t i = 0; i < names.n; i++) {
 		status_running(w, names.v[i]);
 		free(names.v[i]);

@@ -25,6 +25,7 @@ struct story {
 	struct timer *timer;
 	struct watch *watch;
 	struct loop_flush *flush, *other;
+	struct deferred d, more;
 	int fd;
 	unsigned ready;
 };
@@ -51,7 +52,13 @@ static void defer_more(void *arg)
 	struct story *s = arg;
 
 	buf_add_char(&s->text, 'm');
-	loop_defer(s->loop, say_d, s);
+	deferred_call(&s->d);
+}
+
+static void story_can_defer(struct story *s)
+{
+	deferred_init(&s->d, s->loop, say_d, s);
+	deferred_init(&s->more, s->loop, defer_more, s);
 }
 
 static void on_timer(void *arg)
@@ -59,8 +66,8 @@ static void on_timer(void *arg)
 	struct story *s = arg;
 
 	buf_add_char(&s->text, 't');
-	loop_defer(s->loop, defer_more, s);
-	loop_defer(s->loop, say_d, s);
+	deferred_call(&s->d);
+	deferred_call(&s->more);
 	loop_stop(s->loop);
 }
 
@@ -71,14 +78,15 @@ TEST(deferred_calls_run_to_the_last_before_the_flush)
 	struct timer *t = timer_new(l, on_timer, &s);
 	struct loop_flush *f = loop_add_flush(l, say_f, &s);
 
+	story_can_defer(&s);
 	timer_set(t, 1);
 	is_true(timer_armed(t));
 	while (!strchr(buf_str(&s.text), 't')) {
 		buf_clear(&s.text);
 		loop_turn(l, 100);
 	}
-	/* The letters before t are flushes of the turn's begin. */
-	eq_str(strchr(buf_str(&s.text), 't'), "tmddf");
+	/* The letters before t are flushes at the beginning of the turn. */
+	eq_str(strchr(buf_str(&s.text), 't'), "tdmdf");
 	is_false(timer_armed(t));
 	loop_del_flush(f);
 	timer_free(t);
@@ -112,7 +120,7 @@ static void defer_once(void *arg)
 
 	buf_add_char(&s->text, 'o');
 	if (s->text.len == 1)
-		loop_defer(s->loop, say_d, s);
+		deferred_call(&s->d);
 }
 
 TEST(what_a_flush_defers_is_flushed_in_the_same_turn)
@@ -121,6 +129,7 @@ TEST(what_a_flush_defers_is_flushed_in_the_same_turn)
 	autostory s = { .loop = l };
 	struct loop_flush *f = loop_add_flush(l, defer_once, &s);
 
+	story_can_defer(&s);
 	loop_turn(l, 0);
 	is_true(str_starts(buf_str(&s.text), "odo"));
 	loop_del_flush(f);
@@ -153,14 +162,15 @@ TEST(loop_run_ends_with_loop_stop_and_can_run_again)
 	autostory s = { .loop = l };
 	struct timer *t = timer_new(l, on_timer, &s);
 
+	story_can_defer(&s);
 	loop_stop(l);
 	loop_run(l);
 	timer_set(t, 0);
 	loop_run(l);
-	eq_str(buf_str(&s.text), "tmdd");
+	eq_str(buf_str(&s.text), "tdmd");
 	timer_set(t, 0);
 	loop_run(l);
-	eq_str(buf_str(&s.text), "tmddtmdd");
+	eq_str(buf_str(&s.text), "tdmdtdmd");
 	timer_free(t);
 }
 

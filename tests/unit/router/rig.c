@@ -9,6 +9,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "client/client.h"
+#include "kinds.h"
 #include "net/conn.h"
 #include "net/stream.h"
 
@@ -66,7 +67,7 @@ void rig_sandbox(struct rig *g, const char *name, const char *json)
 		json_set(d, meta, "uid", json_new_strf(d, "uid-%s", name));
 	json_set(d, meta, "resourceVersion",
 		 json_new_strf(d, "%llu", (unsigned long long)++g->rev));
-	o = object_new(&kind_sandbox, d);
+	o = object_new(kind_named("Sandbox"), d);
 	map_put(g->objects, key, o);
 	if (g->ev)
 		g->ev->changed(g->ev_arg, was, o);
@@ -202,7 +203,7 @@ void rig_start(struct rig *g, const struct router_spec *spec)
 	works(net_local_addr(fd, addr, sizeof(addr)));
 	g->port = (uint16_t)strtoul(strrchr(addr, ':') + 1, NULL, 10);
 	works(http_server_start(g->l, fd, &server, &g->server));
-	g->client = client_new(&rig_ops, g);
+	g->client = client_new(&rig_ops, g, test_kinds());
 	full.listen = "127.0.0.1:0";
 	full.allow_loopback = true;
 	full.no_access_log = true;

@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "kinds.h"
 #include "net/http.h"
 #include "router/router_priv.h"
 #include "test.h"
@@ -181,7 +182,7 @@ TEST(a_sandbox_tells_where_it_is)
 		struct target t;
 
 		works(json_parse(rows[i].json, strlen(rows[i].json), NULL, &d));
-		o = object_new(&kind_sandbox, d);
+		o = object_new(kind_named("Sandbox"), d);
 		r.has_uid = rows[i].uid;
 		if (rows[i].uid)
 			memcpy(r.uid, rows[i].uid, strlen(rows[i].uid) + 1);

@@ -6,13 +6,15 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "kinds.h"
 #include "net/conn.h"
 #include "net/stream.h"
 #include "tls/tls.h"
 
 struct err *fixture_open(struct fixture *f)
 {
-	struct server_spec spec = { .data_dir = f->dir,
+	struct server_spec spec = { .kinds = test_kinds(),
+				    .data_dir = f->dir,
 				    .listen = "127.0.0.1:0",
 				    .node_name = f->node_name };
 	struct err *e = server_open(f->loop, &spec, &f->server);
@@ -222,9 +224,9 @@ struct json_doc *parse(const char *text)
 	return d;
 }
 
-static void on_done(void *arg, struct err *e, struct object *obj)
+static void on_done(struct client_write *w, struct err *e, struct object *obj)
 {
-	struct outcome *o = arg;
+	struct outcome *o = container_of(w, struct outcome, write);
 
 	o->e = e;
 	o->obj = object_ref(obj);
@@ -242,27 +244,28 @@ static struct err *outcome_err(struct outcome *o, struct object **ret)
 struct err *make(struct fixture *f, const struct kind *k, const char *ns, const char *text,
 		 struct object **ret)
 {
-	struct outcome o = { 0 };
+	struct outcome o = { .write.done = on_done };
 
-	client_create(f->client, k, ns, parse(text), on_done, &o);
+	client_create(f->client, &(struct client_ref){ k, ns }, parse(text), &o.write);
 	return outcome_err(&o, ret);
 }
 
 struct err *merge(struct fixture *f, const struct kind *k, const char *ns, const char *name,
 		  const char *sub, const char *text)
 {
-	struct outcome o = { 0 };
+	struct outcome o = { .write.done = on_done };
 
-	client_patch(f->client, k, ns, name, sub, PATCH_MERGE, parse(text), on_done, &o);
+	client_patch(f->client, &(struct client_ref){ k, ns, name, sub }, PATCH_MERGE, parse(text),
+		     &o.write);
 	return outcome_err(&o, NULL);
 }
 
 struct err *drop(struct fixture *f, const struct kind *k, const char *ns, const char *name,
 		 const struct client_delete_spec *spec)
 {
-	struct outcome o = { 0 };
+	struct outcome o = { .write.done = on_done };
 
-	client_delete(f->client, k, ns, name, spec, on_done, &o);
+	client_delete(f->client, &(struct client_ref){ k, ns, name }, spec, &o.write);
 	return outcome_err(&o, NULL);
 }
 
@@ -271,17 +274,23 @@ struct object *look(struct fixture *f, const struct kind *k, const char *ns, con
 	return client_get(f->client, k, ns, name);
 }
 
-static void on_synced(void *arg)
+struct sync {
+	struct client_write write;
+	bool done;
+};
+
+static void on_synced(struct client_write *w, struct err *e, struct object *obj unused)
 {
-	*(bool *)arg = true;
+	works(e);
+	container_of(w, struct sync, write)->done = true;
 }
 
 void settle(struct fixture *f)
 {
-	bool synced = false;
+	struct sync sync = { .write.done = on_synced };
 
 	(void)loop_turn(f->loop, 0);
-	client_sync(f->client, on_synced, &synced);
-	while (!synced)
+	client_sync(f->client, &sync.write);
+	while (!sync.done)
 		(void)loop_turn(f->loop, 100);
 }

@@ -55,6 +55,7 @@ void stream_test_free(struct stream_test *s);
 
 /* In process: the outcome, which the caller drops. */
 struct outcome {
+	struct client_write write;
 	struct err *e;
 	struct object *obj;
 };

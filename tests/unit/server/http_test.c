@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "fixture.h"
+#include "kinds.h"
 
 /* Over HTTPS: who may, what is answered, how errors look. */
 
@@ -251,7 +252,7 @@ TEST(a_service_account_rules_its_own_namespace_alone)
 			   "{\"status\":{\"podIP\":\"192.0.2.1\"}}");
 	eq_int(p.status, 403);
 	/* The account is made anew with another uid: the old token is worth nothing. */
-	works(drop(&f, &kind_service_account, "default", "default", NULL));
+	works(drop(&f, kind_named("ServiceAccount"), "default", "default", NULL));
 	settle(&f);
 	autoanswer b = ask(&f, "GET", "/api", NULL);
 	eq_int(b.status, 401);
@@ -308,14 +309,14 @@ TEST(lists_come_in_pages_of_one_revision)
 	for (int i = 0; i < 5; i++) {
 		autofree char *text = xasprintf("{'metadata':{'name':'c%d'}}", i);
 
-		works(make(&f, &kind_config_map, "default", text, NULL));
+		works(make(&f, kind_named("ConfigMap"), "default", text, NULL));
 	}
 	settle(&f);
 	autoanswer a = ask(&f, "GET", CONFIGS "?limit=2", NULL);
 	eq_int(json_len(json_at_path(json_root(a.doc), "items")), 2);
 	eq_int(int_at(&a, "metadata.remainingItemCount"), 3);
-	works(drop(&f, &kind_config_map, "default", "c3", NULL));
-	works(make(&f, &kind_config_map, "default", "{'metadata':{'name':'c33'}}", NULL));
+	works(drop(&f, kind_named("ConfigMap"), "default", "c3", NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", "{'metadata':{'name':'c33'}}", NULL));
 	autofree char *path =
 		xasprintf(CONFIGS "?limit=9&continue=%s", at(&a, "metadata.continue"));
 	autoanswer b = ask(&f, "GET", path, NULL);
@@ -342,11 +343,11 @@ TEST(selectors_narrow_a_list)
 	struct fixture f;
 
 	start(&f);
-	works(make(&f, &kind_config_map, "default",
+	works(make(&f, kind_named("ConfigMap"), "default",
 		   "{'metadata':{'name':'a','labels':{'on':'yes'}}}", NULL));
-	works(make(&f, &kind_config_map, "default",
+	works(make(&f, kind_named("ConfigMap"), "default",
 		   "{'metadata':{'name':'b','labels':{'on':'no'}}}", NULL));
-	works(make(&f, &kind_config_map, "default", CONFIG("c"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("c"), NULL));
 	settle(&f);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autofree char *path = xasprintf(CONFIGS "%s", rows[i].query);
@@ -364,7 +365,7 @@ TEST(tables_and_metadata_come_on_request)
 	struct fixture f;
 
 	start(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	settle(&f);
 	f.headers = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io,application/json\r\n";
 	autoanswer a = ask(&f, "GET", CONFIGS, NULL);
@@ -393,11 +394,11 @@ TEST(dry_run_stores_nothing)
 	start(&f);
 	autoanswer a = ask_q(&f, "POST", CONFIGS "?dryRun=All", CONFIG("a"));
 	eq_int(a.status, 201);
-	is_true(look(&f, &kind_config_map, "default", "a") == NULL);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	is_true(look(&f, kind_named("ConfigMap"), "default", "a") == NULL);
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	autoanswer b = ask(&f, "DELETE", CONFIGS "/a?dryRun=All", NULL);
 	eq_int(b.status, 200);
-	autoptr(object) o = look(&f, &kind_config_map, "default", "a");
+	autoptr(object) o = look(&f, kind_named("ConfigMap"), "default", "a");
 	is_true(o != NULL);
 	autoanswer c = ask_q(&f, "POST", CONFIGS "?dryRun=Some", CONFIG("b"));
 	eq_int(c.status, 422);
@@ -440,7 +441,7 @@ TEST(three_kinds_of_patch_work)
 	struct fixture f;
 
 	start(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autofree char *type = xasprintf("Content-Type: %s\r\n", rows[i].type);
 		f.headers = type;
@@ -467,7 +468,8 @@ TEST(updates_are_guarded_by_the_resource_version)
 	autoanswer c = ask(&f, "PUT", SANDBOXES "/a", a.text);
 	eq_int(c.status, 200);
 	eq_str(at(&c, "metadata.resourceVersion"), at(&a, "metadata.resourceVersion"));
-	works(merge(&f, &kind_sandbox, "default", "a", NULL, "{'metadata':{'labels':{'x':'y'}}}"));
+	works(merge(&f, kind_named("Sandbox"), "default", "a", NULL,
+		    "{'metadata':{'labels':{'x':'y'}}}"));
 	autoanswer d = ask(&f, "PUT", SANDBOXES "/a", a.text);
 	eq_int(d.status, 409);
 	eq_str(at(&d, "reason"), "Conflict");
@@ -509,7 +511,7 @@ TEST(scale_of_an_old_sandbox_is_its_mode)
 	struct fixture f;
 
 	start(&f);
-	works(make(&f, &kind_sandbox, "default", SANDBOX("a"), NULL));
+	works(make(&f, kind_named("Sandbox"), "default", SANDBOX("a"), NULL));
 	autoanswer a = ask(&f, "GET", OLD_SANDBOXES "/a/scale", NULL);
 	eq_int(int_at(&a, "spec.replicas"), 1);
 	f.headers = "Content-Type: application/merge-patch+json\r\n";
@@ -527,9 +529,9 @@ TEST(delete_collection_deletes_what_is_selected)
 	struct fixture f;
 
 	start(&f);
-	works(make(&f, &kind_config_map, "default",
+	works(make(&f, kind_named("ConfigMap"), "default",
 		   "{'metadata':{'name':'a','labels':{'on':'yes'}}}", NULL));
-	works(make(&f, &kind_config_map, "default", CONFIG("b"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("b"), NULL));
 	autoanswer a = ask(&f, "DELETE", CONFIGS "?labelSelector=on%3Dyes", NULL);
 	eq_int(a.status, 200);
 	autoanswer b = ask(&f, "GET", CONFIGS, NULL);
@@ -597,7 +599,7 @@ TEST(old_versions_are_served_with_a_warning)
 	struct fixture f;
 
 	start(&f);
-	works(make(&f, &kind_sandbox, "default", SANDBOX("a"), NULL));
+	works(make(&f, kind_named("Sandbox"), "default", SANDBOX("a"), NULL));
 	settle(&f);
 	autoanswer a =
 		ask(&f, "GET", "/apis/agents.x-k8s.io/v1alpha1/namespaces/default/sandboxes", NULL);
@@ -622,7 +624,7 @@ TEST(a_full_disk_refuses_writes_while_reads_go_on)
 	struct fixture f;
 
 	start(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	settle(&f);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	limit_files(4096);

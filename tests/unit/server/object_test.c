@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "fixture.h"
+#include "kinds.h"
 
 /* Objects through the client of this process: what admission, deletion and the collector do. */
 
@@ -11,8 +12,8 @@ TEST(bootstrap_makes_namespaces_and_service_accounts)
 
 	fixture_init(&f);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		autoptr(object) ns = look(&f, &kind_namespace, NULL, names[i]);
-		autoptr(object) sa = look(&f, &kind_service_account, names[i], "default");
+		autoptr(object) ns = look(&f, kind_named("Namespace"), NULL, names[i]);
+		autoptr(object) sa = look(&f, kind_named("ServiceAccount"), names[i], "default");
 
 		is_true(ns != NULL);
 		eq_str(json_get_str(object_status(ns), "phase"), "Active");
@@ -24,7 +25,7 @@ TEST(bootstrap_makes_namespaces_and_service_accounts)
 TEST(a_second_server_on_the_same_directory_is_refused_and_told_of_the_first)
 {
 	struct fixture f;
-	struct server_spec spec = { .listen = "127.0.0.1:0" };
+	struct server_spec spec = { .kinds = test_kinds(), .listen = "127.0.0.1:0" };
 	struct server *second = NULL;
 	struct err *e;
 	char pid[32];
@@ -48,14 +49,14 @@ TEST(create_fills_in_metadata_and_defaults)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_sandbox, "default", SANDBOX("a"), &o));
+	works(make(&f, kind_named("Sandbox"), "default", SANDBOX("a"), &o));
 	eq_str(o->ns, "default");
 	eq_int(strlen(o->uid), 36);
 	eq_int(o->rev, store_rev(server_store(f.server)));
 	eq_int(object_generation(o), 1);
 	is_true(json_at_path(o->root, "metadata.creationTimestamp") != NULL);
-	fails(make(&f, &kind_sandbox, "default", SANDBOX("a"), NULL), ERR_EXISTS);
-	fails(make(&f, &kind_sandbox, "nowhere", SANDBOX("a"), NULL), ERR_NOT_FOUND);
+	fails(make(&f, kind_named("Sandbox"), "default", SANDBOX("a"), NULL), ERR_EXISTS);
+	fails(make(&f, kind_named("Sandbox"), "nowhere", SANDBOX("a"), NULL), ERR_NOT_FOUND);
 	fixture_done(&f);
 }
 
@@ -67,8 +68,8 @@ TEST(generate_name_makes_names)
 	for (int i = 0; i < 50; i++) {
 		autoptr(object) o = NULL;
 
-		works(make(&f, &kind_config_map, "default", "{'metadata':{'generateName':'x-'}}",
-			   &o));
+		works(make(&f, kind_named("ConfigMap"), "default",
+			   "{'metadata':{'generateName':'x-'}}", &o));
 		is_true(str_starts(o->name, "x-"));
 		eq_int(strlen(o->name), 7);
 	}
@@ -82,15 +83,15 @@ TEST(spec_changes_count_generations_and_status_does_not)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_sandbox, "default", SANDBOX("a"), NULL));
-	works(merge(&f, &kind_sandbox, "default", "a", "status",
+	works(make(&f, kind_named("Sandbox"), "default", SANDBOX("a"), NULL));
+	works(merge(&f, kind_named("Sandbox"), "default", "a", "status",
 		    "{'status':{'serviceFQDN':'a'},'spec':{'operatingMode':'Suspended'}}"));
-	a = look(&f, &kind_sandbox, "default", "a");
+	a = look(&f, kind_named("Sandbox"), "default", "a");
 	eq_int(object_generation(a), 1);
 	eq_str(json_get_str(object_status(a), "serviceFQDN"), "a");
-	works(merge(&f, &kind_sandbox, "default", "a", NULL,
+	works(merge(&f, kind_named("Sandbox"), "default", "a", NULL,
 		    "{'status':{'serviceFQDN':'b'},'spec':{'operatingMode':'Suspended'}}"));
-	b = look(&f, &kind_sandbox, "default", "a");
+	b = look(&f, kind_named("Sandbox"), "default", "a");
 	eq_int(object_generation(b), 2);
 	eq_str(json_get_str(object_status(b), "serviceFQDN"), "a");
 	fixture_done(&f);
@@ -102,9 +103,9 @@ TEST(a_write_that_changes_nothing_writes_nothing)
 	uint64_t rev;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	rev = store_rev(server_store(f.server));
-	works(merge(&f, &kind_config_map, "default", "a", NULL, "{'data':{'a':'1'}}"));
+	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL, "{'data':{'a':'1'}}"));
 	eq_int(store_rev(server_store(f.server)), rev);
 	fixture_done(&f);
 }
@@ -114,14 +115,14 @@ TEST(an_old_resource_version_conflicts)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
-	fails(merge(&f, &kind_config_map, "default", "a", NULL,
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
+	fails(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
 		    "{'metadata':{'resourceVersion':'1'},'data':{'a':'2'}}"),
 	      ERR_CONFLICT);
-	fails(merge(&f, &kind_config_map, "default", "a", NULL,
+	fails(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
 		    "{'metadata':{'uid':'other'},'data':{'a':'2'}}"),
 	      ERR_CONFLICT);
-	fails(merge(&f, &kind_config_map, "default", "b", NULL, "{}"), ERR_NOT_FOUND);
+	fails(merge(&f, kind_named("ConfigMap"), "default", "b", NULL, "{}"), ERR_NOT_FOUND);
 	fixture_done(&f);
 }
 
@@ -132,11 +133,11 @@ TEST(u2_delete_with_another_uid_conflicts)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), &o));
-	fails(drop(&f, &kind_config_map, "default", "a", &spec), ERR_CONFLICT);
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), &o));
+	fails(drop(&f, kind_named("ConfigMap"), "default", "a", &spec), ERR_CONFLICT);
 	spec.uid = o->uid;
-	works(drop(&f, &kind_config_map, "default", "a", &spec));
-	fails(drop(&f, &kind_config_map, "default", "a", NULL), ERR_NOT_FOUND);
+	works(drop(&f, kind_named("ConfigMap"), "default", "a", &spec));
+	fails(drop(&f, kind_named("ConfigMap"), "default", "a", NULL), ERR_NOT_FOUND);
 	fixture_done(&f);
 }
 
@@ -146,17 +147,17 @@ TEST(finalizers_hold_an_object_until_the_last_is_gone)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default",
+	works(make(&f, kind_named("ConfigMap"), "default",
 		   "{'metadata':{'name':'a','finalizers':['x.io/hold']}}", NULL));
-	works(drop(&f, &kind_config_map, "default", "a", NULL));
-	o = look(&f, &kind_config_map, "default", "a");
+	works(drop(&f, kind_named("ConfigMap"), "default", "a", NULL));
+	o = look(&f, kind_named("ConfigMap"), "default", "a");
 	is_true(o && object_deleting(o));
-	fails(merge(&f, &kind_config_map, "default", "a", NULL,
+	fails(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
 		    "{'metadata':{'finalizers':['x.io/hold','x.io/more']}}"),
 	      ERR_INVALID);
-	works(merge(&f, &kind_config_map, "default", "a", NULL,
+	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
 		    "{'metadata':{'finalizers':null}}"));
-	is_true(look(&f, &kind_config_map, "default", "a") == NULL);
+	is_true(look(&f, kind_named("ConfigMap"), "default", "a") == NULL);
 	fixture_done(&f);
 }
 
@@ -173,14 +174,14 @@ TEST(a_bound_pod_stays_until_its_node_lets_go)
 	fixture_close(&f);
 	f.node_name = "n1";
 	works(fixture_open(&f));
-	works(make(&f, &kind_pod, "default", POD("a"), NULL));
-	works(drop(&f, &kind_pod, "default", "a", NULL));
-	o = look(&f, &kind_pod, "default", "a");
+	works(make(&f, kind_named("Pod"), "default", POD("a"), NULL));
+	works(drop(&f, kind_named("Pod"), "default", "a", NULL));
+	o = look(&f, kind_named("Pod"), "default", "a");
 	is_true(o && object_deleting(o));
 	eq_str(json_get_str(object_spec(o), "nodeName"), "n1");
 	eq_int(json_get_int(json_get(o->root, "metadata"), "deletionGracePeriodSeconds", 0), 30);
-	works(drop(&f, &kind_pod, "default", "a", &now));
-	is_true(look(&f, &kind_pod, "default", "a") == NULL);
+	works(drop(&f, kind_named("Pod"), "default", "a", &now));
+	is_true(look(&f, kind_named("Pod"), "default", "a") == NULL);
 	fixture_done(&f);
 }
 
@@ -189,9 +190,9 @@ TEST(an_unbound_pod_goes_at_once)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_pod, "default", POD("a"), NULL));
-	works(drop(&f, &kind_pod, "default", "a", NULL));
-	is_true(look(&f, &kind_pod, "default", "a") == NULL);
+	works(make(&f, kind_named("Pod"), "default", POD("a"), NULL));
+	works(drop(&f, kind_named("Pod"), "default", "a", NULL));
+	is_true(look(&f, kind_named("Pod"), "default", "a") == NULL);
 	fixture_done(&f);
 }
 
@@ -204,7 +205,7 @@ static void make_owned(struct fixture *f, const char *name, const char *uid, boo
 		"'name':'owner','uid':'%s','blockOwnerDeletion':%s}]}}",
 		name, uid, blocks ? "true" : "false");
 
-	works(make(f, &kind_config_map, "default", text, NULL));
+	works(make(f, kind_named("ConfigMap"), "default", text, NULL));
 }
 
 static bool there(struct fixture *f, const struct kind *k, const char *name)
@@ -221,16 +222,16 @@ TEST(dependents_go_after_their_owner)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("owner"), &owner));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("owner"), &owner));
 	make_owned(&f, "child", owner->uid, false);
-	child = look(&f, &kind_config_map, "default", "child");
+	child = look(&f, kind_named("ConfigMap"), "default", "child");
 	make_owned(&f, "grandchild", child->uid, false);
 	settle(&f);
-	is_true(there(&f, &kind_config_map, "grandchild"));
-	works(drop(&f, &kind_config_map, "default", "owner", NULL));
+	is_true(there(&f, kind_named("ConfigMap"), "grandchild"));
+	works(drop(&f, kind_named("ConfigMap"), "default", "owner", NULL));
 	settle(&f);
-	is_false(there(&f, &kind_config_map, "child"));
-	is_false(there(&f, &kind_config_map, "grandchild"));
+	is_false(there(&f, kind_named("ConfigMap"), "child"));
+	is_false(there(&f, kind_named("ConfigMap"), "grandchild"));
 	fixture_done(&f);
 }
 
@@ -241,7 +242,7 @@ TEST(an_object_whose_owner_never_was_is_collected)
 	fixture_init(&f);
 	make_owned(&f, "child", "11111111-1111-4111-8111-111111111111", false);
 	settle(&f);
-	is_false(there(&f, &kind_config_map, "child"));
+	is_false(there(&f, kind_named("ConfigMap"), "child"));
 	fixture_done(&f);
 }
 
@@ -253,12 +254,12 @@ TEST(orphaned_dependents_stay_without_the_reference)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("owner"), &owner));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("owner"), &owner));
 	make_owned(&f, "child", owner->uid, false);
-	works(drop(&f, &kind_config_map, "default", "owner", &spec));
+	works(drop(&f, kind_named("ConfigMap"), "default", "owner", &spec));
 	settle(&f);
-	is_false(there(&f, &kind_config_map, "owner"));
-	child = look(&f, &kind_config_map, "default", "child");
+	is_false(there(&f, kind_named("ConfigMap"), "owner"));
+	child = look(&f, kind_named("ConfigMap"), "default", "child");
 	is_true(child != NULL);
 	is_true(json_at_path(child->root, "metadata.ownerReferences") == NULL);
 	fixture_done(&f);
@@ -271,18 +272,18 @@ TEST(foreground_deletion_waits_for_dependents_that_block)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("owner"), &owner));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("owner"), &owner));
 	make_owned(&f, "child", owner->uid, true);
-	works(merge(&f, &kind_config_map, "default", "child", NULL,
+	works(merge(&f, kind_named("ConfigMap"), "default", "child", NULL,
 		    "{'metadata':{'finalizers':['x.io/hold']}}"));
-	works(drop(&f, &kind_config_map, "default", "owner", &spec));
+	works(drop(&f, kind_named("ConfigMap"), "default", "owner", &spec));
 	settle(&f);
-	is_true(there(&f, &kind_config_map, "owner"));
-	works(merge(&f, &kind_config_map, "default", "child", NULL,
+	is_true(there(&f, kind_named("ConfigMap"), "owner"));
+	works(merge(&f, kind_named("ConfigMap"), "default", "child", NULL,
 		    "{'metadata':{'finalizers':null}}"));
 	settle(&f);
-	is_false(there(&f, &kind_config_map, "child"));
-	is_false(there(&f, &kind_config_map, "owner"));
+	is_false(there(&f, kind_named("ConfigMap"), "child"));
+	is_false(there(&f, kind_named("ConfigMap"), "owner"));
 	fixture_done(&f);
 }
 
@@ -293,7 +294,7 @@ static void own(struct fixture *f, const char *name, const struct object *owner)
 		"'uid':'%s','blockOwnerDeletion':true}]}}",
 		owner->name, owner->uid);
 
-	works(merge(f, &kind_config_map, "default", name, NULL, patch));
+	works(merge(f, kind_named("ConfigMap"), "default", name, NULL, patch));
 }
 
 TEST(foreground_deletion_of_a_ring_of_owners_ends)
@@ -305,17 +306,17 @@ TEST(foreground_deletion_of_a_ring_of_owners_ends)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), &a));
-	works(make(&f, &kind_config_map, "default", CONFIG("b"), &b));
-	works(make(&f, &kind_config_map, "default", CONFIG("c"), &c));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), &a));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("b"), &b));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("c"), &c));
 	own(&f, "a", b);
 	own(&f, "b", c);
 	own(&f, "c", a);
-	works(drop(&f, &kind_config_map, "default", "a", &spec));
+	works(drop(&f, kind_named("ConfigMap"), "default", "a", &spec));
 	settle(&f);
-	is_false(there(&f, &kind_config_map, "a"));
-	is_false(there(&f, &kind_config_map, "b"));
-	is_false(there(&f, &kind_config_map, "c"));
+	is_false(there(&f, kind_named("ConfigMap"), "a"));
+	is_false(there(&f, kind_named("ConfigMap"), "b"));
+	is_false(there(&f, kind_named("ConfigMap"), "c"));
 	fixture_done(&f);
 }
 
@@ -324,20 +325,21 @@ TEST(a_namespace_ends_after_everything_in_it)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_namespace, NULL, "{'metadata':{'name':'n'}}", NULL));
+	works(make(&f, kind_named("Namespace"), NULL, "{'metadata':{'name':'n'}}", NULL));
 	settle(&f);
-	works(make(&f, &kind_config_map, "n",
+	works(make(&f, kind_named("ConfigMap"), "n",
 		   "{'metadata':{'name':'a','finalizers':['x.io/hold']}}", NULL));
-	works(make(&f, &kind_config_map, "n", CONFIG("b"), NULL));
-	works(drop(&f, &kind_namespace, NULL, "n", NULL));
+	works(make(&f, kind_named("ConfigMap"), "n", CONFIG("b"), NULL));
+	works(drop(&f, kind_named("Namespace"), NULL, "n", NULL));
 	settle(&f);
-	is_true(there(&f, &kind_namespace, "n"));
-	is_true(look(&f, &kind_config_map, "n", "b") == NULL);
-	fails(make(&f, &kind_config_map, "n", CONFIG("c"), NULL), ERR_FORBIDDEN);
-	works(merge(&f, &kind_config_map, "n", "a", NULL, "{'metadata':{'finalizers':null}}"));
+	is_true(there(&f, kind_named("Namespace"), "n"));
+	is_true(look(&f, kind_named("ConfigMap"), "n", "b") == NULL);
+	fails(make(&f, kind_named("ConfigMap"), "n", CONFIG("c"), NULL), ERR_FORBIDDEN);
+	works(merge(&f, kind_named("ConfigMap"), "n", "a", NULL,
+		    "{'metadata':{'finalizers':null}}"));
 	settle(&f);
-	is_false(there(&f, &kind_namespace, "n"));
-	fails(drop(&f, &kind_namespace, NULL, "default", NULL), ERR_FORBIDDEN);
+	is_false(there(&f, kind_named("Namespace"), "n"));
+	fails(drop(&f, kind_named("Namespace"), NULL, "default", NULL), ERR_FORBIDDEN);
 	fixture_done(&f);
 }
 
@@ -358,16 +360,16 @@ TEST(the_oldest_events_go_when_there_are_too_many)
 		autofree char *text = xasprintf(
 			"{'metadata':{'name':'e%d'},'involvedObject':{'namespace':'default'}}", i);
 
-		works(make(&f, &kind_event, "default", text, NULL));
+		works(make(&f, kind_named("Event"), "default", text, NULL));
 	}
 	for (usec end = clock_mono() + 5000000; n != 10000 && clock_mono() < end;) {
 		n = 0;
 		settle(&f);
-		client_each(f.client, &kind_event, NULL, count_one, &n);
+		client_each(f.client, kind_named("Event"), NULL, count_one, &n);
 	}
 	eq_int(n, 10000);
-	is_false(there(&f, &kind_event, "e0"));
-	is_true(there(&f, &kind_event, "e10049"));
+	is_false(there(&f, kind_named("Event"), "e0"));
+	is_true(there(&f, kind_named("Event"), "e10049"));
 	fixture_done(&f);
 }
 
@@ -377,7 +379,7 @@ TEST(a_missing_field_is_invalid)
 	struct err *e;
 
 	fixture_init(&f);
-	e = make(&f, &kind_sandbox, "default", "{'metadata':{'name':'x'},'spec':{}}", NULL);
+	e = make(&f, kind_named("Sandbox"), "default", "{'metadata':{'name':'x'},'spec':{}}", NULL);
 	is_true(err_is(e, ERR_INVALID));
 	eq_str(err_text(e), "Sandbox.agents.x-k8s.io \"x\" is invalid: spec.podTemplate: Required "
 			    "value");
@@ -391,11 +393,11 @@ TEST(old_sandboxes_are_converted_both_ways)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_sandbox_v1alpha1, "default",
+	works(make(&f, kind_named("agents.x-k8s.io/v1alpha1 Sandbox"), "default",
 		   "{'metadata':{'name':'a'},'spec':{'replicas':0,'podTemplate':{'spec':"
 		   "{'containers':[{'name':'c','image':'i'}]}}}}",
 		   NULL));
-	o = look(&f, &kind_sandbox, "default", "a");
+	o = look(&f, kind_named("Sandbox"), "default", "a");
 	is_true(o != NULL);
 	eq_str(json_get_str(o->root, "apiVersion"), "agents.x-k8s.io/v1beta1");
 	eq_str(json_get_str(object_spec(o), "operatingMode"), "Suspended");
@@ -409,11 +411,11 @@ TEST(objects_survive_a_restart)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_sandbox, "default", SANDBOX("a"), &before));
+	works(make(&f, kind_named("Sandbox"), "default", SANDBOX("a"), &before));
 	settle(&f);
 	fixture_close(&f);
 	works(fixture_open(&f));
-	after = look(&f, &kind_sandbox, "default", "a");
+	after = look(&f, kind_named("Sandbox"), "default", "a");
 	is_true(after != NULL);
 	is_true(json_equal(before->root, after->root));
 	fixture_done(&f);
@@ -442,27 +444,28 @@ TEST(a_watch_in_process_sees_writes_at_once_and_by_label)
 {
 	static const struct client_watch_events ev = { .changed = on_changed,
 						       .synced = on_watch_synced };
-	struct client_watch_spec spec = { .kind = &kind_config_map, .label_selector = "on=yes" };
+	struct client_watch_spec spec = { .kind = kind_named("ConfigMap"),
+					  .label_selector = "on=yes" };
 	struct seen seen = { 0 };
 	struct client_watch *w;
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default",
+	works(make(&f, kind_named("ConfigMap"), "default",
 		   "{'metadata':{'name':'a','labels':{'on':'yes'}}}", NULL));
-	works(make(&f, &kind_config_map, "default", CONFIG("b"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("b"), NULL));
 	w = client_watch(f.client, &spec, &ev, &seen);
 	is_true(seen.synced);
 	eq_int(seen.added, 1);
-	works(merge(&f, &kind_config_map, "default", "b", NULL,
+	works(merge(&f, kind_named("ConfigMap"), "default", "b", NULL,
 		    "{'metadata':{'labels':{'on':'yes'}}}"));
 	eq_int(seen.added, 2);
-	works(merge(&f, &kind_config_map, "default", "b", NULL, "{'data':{'a':'9'}}"));
+	works(merge(&f, kind_named("ConfigMap"), "default", "b", NULL, "{'data':{'a':'9'}}"));
 	eq_int(seen.changed, 1);
-	works(merge(&f, &kind_config_map, "default", "b", NULL,
+	works(merge(&f, kind_named("ConfigMap"), "default", "b", NULL,
 		    "{'metadata':{'labels':{'on':'no'}}}"));
 	eq_int(seen.deleted, 1);
-	works(drop(&f, &kind_config_map, "default", "a", NULL));
+	works(drop(&f, kind_named("ConfigMap"), "default", "a", NULL));
 	eq_int(seen.deleted, 2);
 	client_watch_free(w);
 	fixture_done(&f);

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/parse.h"
+#include "kinds.h"
 #include "net/http_server.h"
 #include "net/spdy_headers_priv.h"
 #include "net/stream.h"
@@ -24,7 +25,8 @@ struct run {
 	char program[16];
 	size_t left;
 	int code, signal;
-	bool paused, full, over, scheduled, input_ended, follow, refused;
+	bool paused, full, over, input_ended, follow, refused;
+	struct deferred step;
 	struct buf out;
 };
 
@@ -87,7 +89,6 @@ static void run_step(void *arg)
 {
 	struct run *r = arg;
 
-	r->scheduled = false;
 	if (r->over)
 		return;
 	if (str_eq(r->program, "flood"))
@@ -102,10 +103,8 @@ static void run_step(void *arg)
 
 static void run_kick(struct run *r)
 {
-	if (r->scheduled || r->over)
-		return;
-	r->scheduled = true;
-	loop_defer(r->node->l, run_step, r);
+	if (!r->over)
+		deferred_call(&r->step);
 }
 
 static struct err *run_start(struct node *n, const char *program, const struct access_events *ev,
@@ -120,6 +119,7 @@ static struct err *run_start(struct node *n, const char *program, const struct a
 	r->ev = ev;
 	r->arg = arg;
 	(void)snprintf(r->program, sizeof(r->program), "%s", program);
+	deferred_init(&r->step, n->l, run_step, r);
 	list_add_tail(&n->runs, &r->link);
 	n->n_started++;
 	run_kick(r);
@@ -175,7 +175,7 @@ static struct err *node_logs(void *ctx, const struct access_log_spec *spec,
 	return NULL;
 }
 
-static struct err *node_dial(void *ctx, const struct access_target *to, uint16_t port,
+static struct err *node_dial(void *ctx, const struct access_dial_spec *spec,
 			     const struct access_events *ev, void *arg, void **ret)
 {
 	struct node *n = ctx;
@@ -183,8 +183,8 @@ static struct err *node_dial(void *ctx, const struct access_target *to, uint16_t
 
 	if (e)
 		return e;
-	remember(n, to);
-	((struct run *)*ret)->refused = port == 9;
+	remember(n, &spec->to);
+	((struct run *)*ret)->refused = spec->port == 9;
 	return NULL;
 }
 
@@ -279,14 +279,14 @@ static void on_head(void *arg, struct http_request *req)
 
 static void put_pod(struct pod_rig *r, const char *name, const char *json)
 {
-	autofree char *key = key_of(&kind_pod, "default", name);
+	autofree char *key = key_of(kind_named("Pod"), "default", name);
 	autofree char *text = xasprintf(
 		"{\"metadata\":{\"namespace\":\"default\",\"name\":\"%s\"},%s}", name, json);
 	autoptr(bytes) value = bytes_new(text, strlen(text));
 	struct json_doc *d;
 
 	works(json_parse(text, strlen(text), NULL, &d));
-	works(store_put(r->s.store, key, value, object_new(&kind_pod, d), 0));
+	works(store_put(r->s.store, key, value, object_new(kind_named("Pod"), d), 0));
 }
 
 static void tag_free(void *tag)
@@ -316,6 +316,8 @@ void pod_rig_init(struct pod_rig *r)
 	r->node.l = r->l;
 	list_init(&r->s.streams);
 	r->s.loop = r->l;
+	r->s.registry = test_kinds();
+	r->s.kinds.pod = kind_named("Pod");
 	works(store_open(r->l, &store, &r->s.store));
 	r->s.access = access_new(&node_ops, &r->node);
 	put_pod(r, "web", "\"spec\":{\"containers\":[{\"name\":\"main\"}]}");

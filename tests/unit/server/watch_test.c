@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
+#include "kinds.h"
 
 /* Watches over HTTPS. */
 
@@ -15,7 +16,7 @@ TEST(u3_every_way_to_say_watch_streams_uncompressed_chunks)
 	struct fixture f;
 
 	start(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	settle(&f);
 	f.headers = "Accept-Encoding: gzip\r\n";
 	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
@@ -38,8 +39,8 @@ TEST(a_watch_from_a_created_object_sees_what_came_after)
 	struct fixture f;
 
 	start(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), &o));
-	works(merge(&f, &kind_config_map, "default", "a", NULL, "{'data':{'a':'2'}}"));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), &o));
+	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL, "{'data':{'a':'2'}}"));
 	settle(&f);
 	autofree char *path =
 		xasprintf(CONFIGS "?watch=1&fieldSelector=metadata.name%%3Da&resourceVersion=%llu",
@@ -47,8 +48,8 @@ TEST(a_watch_from_a_created_object_sees_what_came_after)
 	struct stream_test *s = stream_open(&f, "GET", path, NULL);
 	is_true(stream_until(s, "\"type\":\"MODIFIED\""));
 	is_true(strstr(stream_text(s), "ADDED") == NULL);
-	works(make(&f, &kind_config_map, "default", CONFIG("ab"), NULL));
-	works(drop(&f, &kind_config_map, "default", "a", NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("ab"), NULL));
+	works(drop(&f, kind_named("ConfigMap"), "default", "a", NULL));
 	is_true(stream_until(s, "\"type\":\"DELETED\""));
 	is_true(strstr(stream_text(s), "\"ab\"") == NULL);
 	stream_test_free(s);
@@ -61,14 +62,14 @@ TEST(objects_that_leave_a_selection_are_deleted_to_its_watch)
 	struct stream_test *s;
 
 	start(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	settle(&f);
 	s = stream_open(&f, "GET", CONFIGS "?watch=1&labelSelector=on%3Dyes", NULL);
 	is_true(stream_until(s, "\r\n\r\n"));
-	works(merge(&f, &kind_config_map, "default", "a", NULL,
+	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
 		    "{'metadata':{'labels':{'on':'yes'}}}"));
 	is_true(stream_until(s, "\"type\":\"ADDED\""));
-	works(merge(&f, &kind_config_map, "default", "a", NULL,
+	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
 		    "{'metadata':{'labels':{'on':'no'}}}"));
 	is_true(stream_until(s, "\"type\":\"DELETED\""));
 	is_true(strstr(stream_text(s), "\"on\":\"no\"") == NULL);
@@ -82,7 +83,7 @@ TEST(initial_events_end_with_a_marked_bookmark)
 	struct stream_test *s;
 
 	start(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	settle(&f);
 	s = stream_open(&f, "GET",
 			CONFIGS "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true"
@@ -115,7 +116,7 @@ TEST(a_revision_from_before_a_restart_is_gone)
 	struct fixture f;
 
 	fixture_init(&f);
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	fixture_close(&f);
 	works(fixture_open(&f));
 	fixture_listen(&f);
@@ -138,11 +139,11 @@ TEST(post_with_wait_answers_when_ready)
 			*p = '"';
 	start(&f);
 	s = stream_open(&f, "POST", SANDBOXES "?wait=Ready", body);
-	for (autoptr(object) o = NULL; !o; o = look(&f, &kind_sandbox, "default", "a"))
+	for (autoptr(object) o = NULL; !o; o = look(&f, kind_named("Sandbox"), "default", "a"))
 		(void)loop_turn(f.loop, 10);
 	settle(&f);
 	eq_str(stream_text(s), "");
-	works(merge(&f, &kind_sandbox, "default", "a", "status",
+	works(merge(&f, kind_named("Sandbox"), "default", "a", "status",
 		    "{'status':{'conditions':[{'type':'Ready','status':'True','reason':'R',"
 		    "'message':'','lastTransitionTime':'2026-01-01T00:00:00Z'}]}}"));
 	is_true(stream_until(s, "\"Ready\""));
@@ -162,7 +163,7 @@ TEST(a_watch_shows_tables)
 	f.headers = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io\r\n";
 	s = stream_open(&f, "GET", CONFIGS "?watch=1", NULL);
 	is_true(stream_until(s, "\r\n\r\n"));
-	works(make(&f, &kind_config_map, "default", CONFIG("a"), NULL));
+	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	is_true(stream_until(s, "\"kind\":\"Table\""));
 	stream_test_free(s);
 	fixture_done(&f);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/complete_priv.h"
+#include "api/defaults_priv.h"
 #include "api/kind_priv.h"
 #include "api/meta.h"
 #include "base/parse.h"
 #include "base/str.h"
 
 /*
- * Defaults of the built-in kinds that their schema does not carry: clients have always seen them.
+ * Defaults that Kubernetes applies to the built-in kinds and that their schemas do not carry.
  */
 
-void complete_str(struct json_doc *d, struct json *obj, const char *key, const char *value)
+void defaults_str(struct json_doc *d, struct json *obj, const char *key, const char *value)
 {
 	const struct json *v = json_get(obj, key);
 
@@ -17,30 +17,30 @@ void complete_str(struct json_doc *d, struct json *obj, const char *key, const c
 		json_set_str(d, obj, key, value);
 }
 
-void complete_int(struct json_doc *d, struct json *obj, const char *key, int64_t value)
+void defaults_int(struct json_doc *d, struct json *obj, const char *key, int64_t value)
 {
 	if (json_is(obj, JSON_OBJ) && !json_get(obj, key))
 		json_set_int(d, obj, key, value);
 }
 
-void complete_obj(struct json_doc *d, struct json *obj, const char *key)
+void defaults_obj(struct json_doc *d, struct json *obj, const char *key)
 {
 	if (json_is(obj, JSON_OBJ) && !json_get(obj, key))
 		json_set(d, obj, key, json_obj(d));
 }
 
-struct json *complete_need_obj(struct json_doc *d, struct json *obj, const char *key)
+struct json *defaults_need_obj(struct json_doc *d, struct json *obj, const char *key)
 {
 	const struct json *v = json_get(obj, key);
 
 	return !v || json_is(v, JSON_OBJ) ? json_need_obj(d, obj, key) : NULL;
 }
 
-void complete_quantities(struct json_doc *d, struct json *map)
+void defaults_quantities(struct json_doc *d, struct json *map)
 {
 	enum {
 		MANY = 64
-	}; /* more resources than that are left as they are written */
+	}; /* longer lists of resources are left as they were written */
 	struct {
 		const char *key;
 		struct json *val;
@@ -63,15 +63,15 @@ void complete_quantities(struct json_doc *d, struct json *map)
 
 static struct json *spec_of(struct json_doc *d)
 {
-	return complete_need_obj(d, json_root(d), "spec");
+	return defaults_need_obj(d, json_root(d), "spec");
 }
 
 static struct json *need_labels(struct json_doc *d, struct json *meta)
 {
-	return json_is(meta, JSON_OBJ) ? complete_need_obj(d, meta, "labels") : NULL;
+	return json_is(meta, JSON_OBJ) ? defaults_need_obj(d, meta, "labels") : NULL;
 }
 
-void complete_namespace(struct json_doc *d, const struct json *old)
+void defaults_namespace(struct json_doc *d, const struct json *old)
 {
 	struct json *root = json_root(d), *meta = json_get(root, "metadata");
 	struct json *spec = spec_of(d), *labels = need_labels(d, meta);
@@ -91,17 +91,17 @@ static bool no_port(const struct json *v)
 	return !v || str_eq(json_str(v), "") || (json_is(v, JSON_INT) && json_int(v, 1) == 0);
 }
 
-static void complete_service_ports(struct json_doc *d, struct json *ports)
+static void defaults_service_ports(struct json_doc *d, struct json *ports)
 {
 	json_each(it, ports) {
-		complete_str(d, it.val, "protocol", "TCP");
+		defaults_str(d, it.val, "protocol", "TCP");
 		if (json_get(it.val, "port") && no_port(json_get(it.val, "targetPort")))
 			json_set(d, it.val, "targetPort", json_copy(d, json_get(it.val, "port")));
 	}
 }
 
 /* clusterIP and the first of clusterIPs are the same thing. */
-static void complete_cluster_ip(struct json_doc *d, struct json *spec)
+static void defaults_cluster_ip(struct json_doc *d, struct json *spec)
 {
 	const char *ip = json_get_str(spec, "clusterIP");
 	const char *first = json_str(json_at_path(spec, "clusterIPs.0"));
@@ -112,46 +112,46 @@ static void complete_cluster_ip(struct json_doc *d, struct json *spec)
 		json_push_str(d, json_need_arr(d, spec, "clusterIPs"), ip);
 }
 
-void complete_service(struct json_doc *d, const struct json *old)
+void defaults_service(struct json_doc *d, const struct json *old)
 {
 	struct json *spec = spec_of(d);
 
 	if (!spec)
 		return;
-	complete_str(d, spec, "type", "ClusterIP");
-	complete_str(d, spec, "sessionAffinity", "None");
-	complete_service_ports(d, json_get(spec, "ports"));
+	defaults_str(d, spec, "type", "ClusterIP");
+	defaults_str(d, spec, "sessionAffinity", "None");
+	defaults_service_ports(d, json_get(spec, "ports"));
 	if (!str_eq(json_get_str(spec, "type"), "ExternalName")) {
-		complete_str(d, spec, "internalTrafficPolicy", "Cluster");
-		complete_cluster_ip(d, spec);
+		defaults_str(d, spec, "internalTrafficPolicy", "Cluster");
+		defaults_cluster_ip(d, spec);
 		if (!json_get(spec, "ipFamilies"))
 			json_push_str(d, json_need_arr(d, spec, "ipFamilies"), "IPv4");
-		complete_str(d, spec, "ipFamilyPolicy", "SingleStack");
+		defaults_str(d, spec, "ipFamilyPolicy", "SingleStack");
 	}
 	if (!old)
 		json_set(d, json_need_obj(d, json_root(d), "status"), "loadBalancer", json_obj(d));
 }
 
-void complete_persistent_volume_claim(struct json_doc *d, const struct json *old)
+void defaults_persistent_volume_claim(struct json_doc *d, const struct json *old)
 {
 	struct json *spec = spec_of(d), *resources = json_get(spec, "resources");
 
 	if (!spec)
 		return;
-	complete_str(d, spec, "volumeMode", "Filesystem");
-	complete_quantities(d, json_get(resources, "requests"));
-	complete_quantities(d, json_get(resources, "limits"));
+	defaults_str(d, spec, "volumeMode", "Filesystem");
+	defaults_quantities(d, json_get(resources, "requests"));
+	defaults_quantities(d, json_get(resources, "limits"));
 	if (!old)
 		json_set_str(d, json_need_obj(d, json_root(d), "status"), "phase", "Pending");
 }
 
 /* stringData is for writing only: it becomes data. */
-void complete_secret(struct json_doc *d, unused const struct json *old)
+void defaults_secret(struct json_doc *d, unused const struct json *old)
 {
 	struct json *root = json_root(d), *text = json_get(root, "stringData"), *data;
 
-	complete_str(d, root, "type", "Opaque");
-	data = json_is(text, JSON_OBJ) ? complete_need_obj(d, root, "data") : NULL;
+	defaults_str(d, root, "type", "Opaque");
+	data = json_is(text, JSON_OBJ) ? defaults_need_obj(d, root, "data") : NULL;
 	if (!data)
 		return;
 	json_each(it, text) {
@@ -165,22 +165,22 @@ void complete_secret(struct json_doc *d, unused const struct json *old)
 	json_del(root, "stringData");
 }
 
-static void complete_policy_ports(struct json_doc *d, struct json *rules)
+static void defaults_policy_ports(struct json_doc *d, struct json *rules)
 {
 	json_each(rule, rules)
 		json_each(port, json_get(rule.val, "ports"))
-			complete_str(d, port.val, "protocol", "TCP");
+			defaults_str(d, port.val, "protocol", "TCP");
 }
 
-void complete_network_policy(struct json_doc *d, unused const struct json *old)
+void defaults_network_policy(struct json_doc *d, unused const struct json *old)
 {
 	struct json *spec = spec_of(d), *types;
 
 	if (!spec)
 		return;
-	complete_obj(d, spec, "podSelector");
-	complete_policy_ports(d, json_get(spec, "ingress"));
-	complete_policy_ports(d, json_get(spec, "egress"));
+	defaults_obj(d, spec, "podSelector");
+	defaults_policy_ports(d, json_get(spec, "ingress"));
+	defaults_policy_ports(d, json_get(spec, "egress"));
 	if (json_len(json_get(spec, "policyTypes")))
 		return;
 	types = json_set(d, spec, "policyTypes", json_arr(d));
@@ -189,10 +189,10 @@ void complete_network_policy(struct json_doc *d, unused const struct json *old)
 		json_push_str(d, types, "Egress");
 }
 
-void complete_endpoint_slice(struct json_doc *d, unused const struct json *old)
+void defaults_endpoint_slice(struct json_doc *d, unused const struct json *old)
 {
 	json_each(it, json_get(json_root(d), "ports")) {
-		complete_str(d, it.val, "protocol", "TCP");
+		defaults_str(d, it.val, "protocol", "TCP");
 		if (json_is(it.val, JSON_OBJ) && !json_get(it.val, "name"))
 			json_set_str(d, it.val, "name", "");
 	}

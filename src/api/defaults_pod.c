@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/defaults_priv.h"
+#include "api/kind_priv.h"
+#include "api/meta.h"
+#include "base/str.h"
+
+/* A Pod's defaults, and its quality of service, which follows from its containers' resources. */
+enum {
+	FILE_MODE = 0644,
+	TOKEN_SECONDS = 3600,
+	GRACE_SECONDS = 30,
+};
+
+static void defaults_http_get(struct json_doc *d, struct json *handler)
+{
+	struct json *get = json_get(handler, "httpGet");
+
+	defaults_str(d, get, "path", "/");
+	defaults_str(d, get, "scheme", "HTTP");
+}
+
+static void defaults_probe(struct json_doc *d, struct json *probe)
+{
+	static const struct {
+		const char *name;
+		int value;
+	} numbers[] = { { "timeoutSeconds", 1 },
+			{ "periodSeconds", 10 },
+			{ "successThreshold", 1 },
+			{ "failureThreshold", 3 } };
+
+	defaults_http_get(d, probe);
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		defaults_int(d, probe, numbers[i].name, numbers[i].value);
+}
+
+/* A tag that may move is pulled every time. */
+static const char *pull_policy(const char *image)
+{
+	const char *slash = strrchr(image, '/'), *tag = strchr(slash ? slash : image, ':');
+
+	if (strchr(image, '@'))
+		return "IfNotPresent";
+	return !tag || str_eq(tag, ":latest") ? "Always" : "IfNotPresent";
+}
+
+/* A container with a limit and no request requests as much as the limit. */
+static void defaults_resources(struct json_doc *d, struct json *resources)
+{
+	struct json *limits = json_get(resources, "limits"), *requests;
+
+	defaults_quantities(d, limits);
+	if (json_is(limits, JSON_OBJ) && json_len(limits) && json_len(limits) <= 64) {
+		requests = defaults_need_obj(d, resources, "requests");
+		json_each(it, limits)
+			if (requests && !json_get(requests, it.key))
+				json_set(d, requests, it.key, json_copy(d, it.val));
+	}
+	defaults_quantities(d, json_get(resources, "requests"));
+}
+
+static void defaults_env(struct json_doc *d, struct json *env)
+{
+	json_each(it, env)
+		defaults_str(d, json_at_path(it.val, "valueFrom.fieldRef"), "apiVersion", "v1");
+}
+
+static void defaults_container(struct json_doc *d, struct json *c)
+{
+	defaults_str(d, c, "imagePullPolicy", pull_policy(str_or(json_get_str(c, "image"), "")));
+	defaults_str(d, c, "terminationMessagePath", "/dev/termination-log");
+	defaults_str(d, c, "terminationMessagePolicy", "File");
+	defaults_obj(d, c, "resources");
+	defaults_resources(d, json_get(c, "resources"));
+	json_each(it, json_get(c, "ports"))
+		defaults_str(d, it.val, "protocol", "TCP");
+	defaults_env(d, json_get(c, "env"));
+	defaults_probe(d, json_get(c, "livenessProbe"));
+	defaults_probe(d, json_get(c, "readinessProbe"));
+	defaults_probe(d, json_get(c, "startupProbe"));
+	defaults_http_get(d, json_at_path(c, "lifecycle.postStart"));
+	defaults_http_get(d, json_at_path(c, "lifecycle.preStop"));
+}
+
+static void defaults_containers(struct json_doc *d, struct json *list)
+{
+	json_each(it, list)
+		if (json_is(it.val, JSON_OBJ))
+			defaults_container(d, it.val);
+}
+
+static void defaults_downward(struct json_doc *d, struct json *source)
+{
+	json_each(it, json_get(source, "items"))
+		defaults_str(d, json_get(it.val, "fieldRef"), "apiVersion", "v1");
+}
+
+static void defaults_projected(struct json_doc *d, struct json *projected)
+{
+	defaults_int(d, projected, "defaultMode", FILE_MODE);
+	json_each(it, json_get(projected, "sources")) {
+		defaults_downward(d, json_get(it.val, "downwardAPI"));
+		defaults_int(d, json_get(it.val, "serviceAccountToken"), "expirationSeconds",
+			     TOKEN_SECONDS);
+	}
+}
+
+static void defaults_volume(struct json_doc *d, struct json *v)
+{
+	struct json *host = json_get(v, "hostPath");
+
+	if (!json_is(v, JSON_OBJ))
+		return;
+	if (json_len(v) == 1 && json_get(v, "name"))
+		json_set(d, v, "emptyDir", json_obj(d));
+	defaults_int(d, json_get(v, "secret"), "defaultMode", FILE_MODE);
+	defaults_int(d, json_get(v, "configMap"), "defaultMode", FILE_MODE);
+	defaults_int(d, json_get(v, "downwardAPI"), "defaultMode", FILE_MODE);
+	defaults_downward(d, json_get(v, "downwardAPI"));
+	defaults_projected(d, json_get(v, "projected"));
+	defaults_str(d, json_at_path(v, "ephemeral.volumeClaimTemplate.spec"), "volumeMode",
+		     "Filesystem");
+	if (json_is(host, JSON_OBJ) && !json_get(host, "type"))
+		json_set_str(d, host, "type", "");
+}
+
+static void defaults_spec(struct json_doc *d, struct json *spec)
+{
+	const char *account =
+		json_get_str(spec, "serviceAccount"); /* the deprecated name of the field */
+
+	defaults_containers(d, json_get(spec, "initContainers"));
+	defaults_containers(d, json_get(spec, "containers"));
+	json_each(it, json_get(spec, "volumes"))
+		defaults_volume(d, it.val);
+	defaults_str(d, spec, "restartPolicy", "Always");
+	defaults_int(d, spec, "terminationGracePeriodSeconds", GRACE_SECONDS);
+	defaults_str(d, spec, "dnsPolicy", "ClusterFirst");
+	defaults_str(d, spec, "serviceAccountName", str_or(account, "default"));
+	if (json_get_str(spec, "serviceAccountName"))
+		json_set_str(d, spec, "serviceAccount", json_get_str(spec, "serviceAccountName"));
+	defaults_obj(d, spec, "securityContext");
+	defaults_str(d, spec, "schedulerName", "default-scheduler");
+	if (!json_get(spec, "enableServiceLinks"))
+		json_set_bool(d, spec, "enableServiceLinks", true);
+}
+
+/* Quality of service */
+struct qos {
+	bool any;       /* a request or limit of cpu or memory was seen */
+	bool all_equal; /* every container has both limits, and requests equal to them */
+};
+
+static void weigh(struct qos *q, const struct json *resources)
+{
+	static const char *const names[] = { "cpu", "memory" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const struct json *limit = json_get(json_get(resources, "limits"), names[i]);
+		const struct json *request = json_get(json_get(resources, "requests"), names[i]);
+
+		q->any |= limit || request;
+		q->all_equal &= limit && request && quantity_equal(limit, request);
+	}
+}
+
+static const char *qos_class(const struct json *spec)
+{
+	struct qos q = { .all_equal = true };
+
+	if (json_len(json_get(spec, "resources")))
+		weigh(&q, json_get(spec, "resources"));
+	else {
+		json_each(it, json_get(spec, "initContainers"))
+			weigh(&q, json_get(it.val, "resources"));
+		json_each(it, json_get(spec, "containers"))
+			weigh(&q, json_get(it.val, "resources"));
+	}
+	return !q.any ? "BestEffort" : q.all_equal ? "Guaranteed" : "Burstable";
+}
+
+void defaults_pod(struct json_doc *d, const struct json *old)
+{
+	struct json *root = json_root(d), *spec = defaults_need_obj(d, root, "spec"), *status;
+
+	if (!spec)
+		return;
+	defaults_spec(d, spec);
+	if (old)
+		return;
+	status = json_set(d, root, "status", json_obj(d));
+	json_set_str(d, status, "phase", "Pending");
+	json_set_str(d, status, "qosClass", qos_class(spec));
+}

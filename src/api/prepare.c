@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/kind_priv.h"
+#include "base/str.h"
+#include "json/json.h"
+
+/* What the server decides about objects of some kinds, whatever a client has sent. */
+
+void prepare_create_pod(struct json_doc *d, const struct kind_env *env)
+{
+	struct json *spec = json_need_obj(d, json_root(d), "spec");
+
+	if (env->node_name && str_empty(json_get_str(spec, "nodeName")))
+		json_set_str(d, spec, "nodeName", env->node_name);
+}
+
+/* Only a Pod that a node runs takes time to stop. */
+int64_t grace_pod(const struct json *obj, int64_t asked)
+{
+	const struct json *spec = json_get(obj, "spec");
+	const char *phase = json_get_str(json_get(obj, "status"), "phase");
+
+	if (str_empty(json_get_str(spec, "nodeName")) || str_eq(phase, "Succeeded") ||
+	    str_eq(phase, "Failed"))
+		return 0;
+	return asked >= 0 ? asked : json_get_int(spec, "terminationGracePeriodSeconds", 30);
+}
+
+/* spec holds nothing but the finalizer that the defaults give it. */
+void prepare_create_namespace(struct json_doc *d, unused const struct kind_env *env)
+{
+	(void)json_del(json_root(d), "spec");
+}
+
+/* Kubernetes changes spec.finalizers only through /finalize. */
+void prepare_update_namespace(struct json_doc *d, const struct json *old)
+{
+	(void)json_set(d, json_root(d), "spec", json_copy(d, json_get(old, "spec")));
+}
+
+void prepare_delete_namespace(struct json_doc *d)
+{
+	json_set_str(d, json_need_obj(d, json_root(d), "status"), "phase", "Terminating");
+}
