@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "net/http_server.h"
 #include "net/stream.h"
-#include "server/pod_streams_priv.h"
+#include "server/pods/pods_priv.h"
 #include "server/server_priv.h"
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pod_rig.h"
-#include "server/pod_streams_priv.h"
+#include "server/pods/pods_priv.h"
 #include "test.h"
 
 TEST(a_log_is_plain_text)

@@ -11,7 +11,7 @@
 #include "net/http_server.h"
 #include "net/spdy_headers_priv.h"
 #include "net/stream.h"
-#include "server/pod_streams_priv.h"
+#include "server/pods/pods_priv.h"
 #include "store/store.h"
 #include "test.h"
 

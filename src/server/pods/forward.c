@@ -3,7 +3,7 @@
 #include "net/http_server.h"
 #include "net/spdy.h"
 #include "net/websocket.h"
-#include "server/pod_streams_priv.h"
+#include "server/pods/pods_priv.h"
 #include "server/server_priv.h"
 
 /*

@@ -3,7 +3,7 @@
 #include "base/parse.h"
 #include "base/random.h"
 #include "crypto/crypto.h"
-#include "server/protobuf_priv.h"
+#include "server/call/protobuf.h"
 #include "server/server_priv.h"
 
 /*

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server/call/protobuf.h"
+
 #include "api/schema.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "server/protobuf_priv.h"
 
 /*
  *   "k8s\0"  Unknown { 1: TypeMeta { 1: apiVersion, 2: kind }, 2: the object's bytes }

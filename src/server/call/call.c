@@ -2,7 +2,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "net/http_server.h"
-#include "server/protobuf_priv.h"
+#include "server/call/protobuf.h"
 #include "server/server_priv.h"
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/pod_streams_priv.h"
+#include "server/pods/pods_priv.h"
 #include "server/server_priv.h"
 
 /*

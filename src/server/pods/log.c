@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/parse.h"
 #include "net/http_server.h"
-#include "server/pod_streams_priv.h"
+#include "server/pods/pods_priv.h"
 #include "server/server_priv.h"
 
 /*

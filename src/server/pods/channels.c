@@ -8,7 +8,7 @@
 #include "net/spdy.h"
 #include "net/stream.h"
 #include "net/websocket.h"
-#include "server/pod_streams_priv.h"
+#include "server/pods/pods_priv.h"
 #include "server/server_priv.h"
 
 /*

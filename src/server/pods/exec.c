@@ -2,7 +2,7 @@
 #include <assert.h>
 
 #include "base/parse.h"
-#include "server/pod_streams_priv.h"
+#include "server/pods/pods_priv.h"
 #include "server/server_priv.h"
 
 /*
