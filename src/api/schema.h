@@ -9,9 +9,9 @@
 #include "json/json.h"
 
 /*
- * Schema tables: one table a type, and everything that walks it: pruning, defaulting, validation,
- * strategic merge, OpenAPI, printed CRDs. Built-in Kubernetes types are generated as data by
- * tools/gen-schema; ours are written by hand in the same form.
+ * Schema tables: one table per type, and everything that walks it: decoding, defaulting,
+ * validation, strategic merge, OpenAPI, printed CRDs. Built-in Kubernetes types are generated as
+ * data by tools/gen-schema; ours are written by hand in the same form.
  */
 enum type_kind {
 	TYPE_STRING,
@@ -94,7 +94,7 @@ enum cause_reason {
 	CAUSE_FORBIDDEN,   /* FieldValueForbidden */
 	CAUSE_TOO_LONG,    /* FieldValueTooLong */
 	CAUSE_NOT_FOUND,   /* FieldValueNotFound */
-	CAUSE_UNKNOWN,     /* an unknown field under fieldValidation=Strict */
+	CAUSE_UNKNOWN,     /* a member that is unknown or appears twice: reports of decode.h */
 	CAUSE_REASON_MAX_,
 };
 struct cause {
@@ -123,8 +123,7 @@ void causes_unsupported(struct causes *c, const char *field, const char *v,
 void causes_duplicate(struct causes *c, const char *field, const char *v);
 void causes_forbidden(struct causes *c, const char *field, const char *detail);
 
-/* Removes unknown fields, in place. unknown (may be NULL) gets their paths as CAUSE_UNKNOWN. */
-void schema_prune(struct json_doc *d, struct json *v, const struct type *t, struct causes *unknown);
+/* Trees come from decode.h. */
 void schema_default(struct json_doc *d, struct json *v, const struct type *t);
 /* Types, required members, allowed values, ranges, duplicate keys. */
 void schema_validate(const struct json *v, const struct type *t, const char *path,

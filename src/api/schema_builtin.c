@@ -6,6 +6,8 @@
 static const struct type type_authentication_bound_object_reference;
 static const struct type type_authentication_token_request_spec;
 static const struct type type_authentication_token_request_status;
+static const struct type type_autoscaling_scale_spec;
+static const struct type type_autoscaling_scale_status;
 static const struct type type_coordination_lease_spec;
 static const struct type type_core_aws_elastic_block_store_volume_source;
 static const struct type type_core_affinity;
@@ -2067,6 +2069,29 @@ static const struct field fields_authentication_token_request[] = {
 	{ 0 },
 };
 const struct type type_authentication_token_request = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequest", fields_authentication_token_request };
+
+static const struct field fields_autoscaling_scale_spec[] = {
+	{ "replicas", &type_int32, FIELD_OMITEMPTY, "0", 0, 1 },
+	{ 0 },
+};
+static const struct type type_autoscaling_scale_spec = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.ScaleSpec", fields_autoscaling_scale_spec };
+
+static const struct field fields_autoscaling_scale_status[] = {
+	{ "replicas", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
+	{ "selector", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_autoscaling_scale_status = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.ScaleStatus", fields_autoscaling_scale_status };
+
+static const struct field fields_autoscaling_scale[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_autoscaling_scale_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_autoscaling_scale_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_autoscaling_scale = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.Scale", fields_autoscaling_scale };
 
 static const struct field fields_discovery_endpoint_conditions[] = {
 	{ "ready", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },

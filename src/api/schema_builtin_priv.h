@@ -5,6 +5,7 @@
 #include "api/schema.h"
 
 extern const struct type type_authentication_token_request;
+extern const struct type type_autoscaling_scale;
 extern const struct type type_coordination_lease;
 extern const struct type type_core_config_map;
 extern const struct type type_core_event;

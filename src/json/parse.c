@@ -6,8 +6,8 @@
 /*
  * Reading. The text is scanned once for what would be dangerous to build: nesting that is too deep,
  * and U+0000, which would end a C string early and let two readers see two different texts. Then
- * yyjson reads it, members that appear twice are refused, and the result becomes a tree that can be
- * changed.
+ * yyjson reads it, members that appear twice are refused or reported, and the result becomes a tree
+ * that can be changed.
  */
 enum {
 	DEFAULT_MAX_LEN = 16 * 1024 * 1024,
@@ -117,7 +117,7 @@ static const char *find_twin(yyjson_val *obj)
 }
 
 /* All values of a document that was read stand in one row, a container ahead of what is in it. */
-static struct err *refuse_twins(yyjson_doc *doc)
+static const char *any_twin(yyjson_doc *doc)
 {
 	yyjson_val *v = yyjson_doc_get_root(doc);
 	size_t n = yyjson_doc_get_val_count(doc);
@@ -126,9 +126,19 @@ static struct err *refuse_twins(yyjson_doc *doc)
 		const char *twin = yyjson_is_obj(v) ? find_twin(v) : NULL;
 
 		if (twin)
-			return err_new(ERR_MALFORMED, "read JSON: member \"%.100s\" appears twice",
-				       twin);
+			return twin;
 	}
+	return NULL;
+}
+
+static struct err *settle_twins(yyjson_doc *doc, bool *ret_any)
+{
+	const char *twin = any_twin(doc);
+
+	if (twin && !ret_any)
+		return err_new(ERR_MALFORMED, "read JSON: member \"%.100s\" appears twice", twin);
+	if (ret_any)
+		*ret_any = twin != NULL;
 	return NULL;
 }
 
@@ -151,7 +161,7 @@ struct err *json_parse(const char *text, size_t len, const struct json_limits *l
 	doc = yyjson_read_opts((char *)text, len, YYJSON_READ_NOFLAG, NULL, &why);
 	if (!doc)
 		return malformed(text, len, why.pos, why.msg);
-	e = refuse_twins(doc);
+	e = settle_twins(doc, limits ? limits->duplicates : NULL);
 	if (!e)
 		*ret = json_doc_from(doc);
 	yyjson_doc_free(doc);

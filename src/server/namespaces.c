@@ -55,9 +55,11 @@ static struct err *create(struct server *s, const struct kind *k, const char *ns
 		      .ns = ns,
 		      .name = name,
 		      .sub = "" };
+	struct err *e;
 
 	json_set_root(d, json_obj(d));
-	return op_create(&op, d);
+	e = op_decode(&op, &(struct decode_input){ .media = DECODE_TREE, .tree = d }, &d);
+	return e ? e : op_create(&op, d);
 }
 
 static struct err *need(struct server *s, const struct kind *k, const char *ns, const char *name)

@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/decode.h"
 #include "api/kind.h"
 #include "api/meta.h"
 #include "api/object.h"
+#include "api/options.h"
 #include "api/patch.h"
 #include "api/registry.h"
 #include "api/schema.h"
@@ -35,8 +37,7 @@ struct namespaces;
 struct tokens;
 
 enum {
-	BODY_MAX = 3 << 20,
-	DEPTH_MAX = 128, /* of JSON in bodies */
+	BODY_MAX = DECODE_LEN_MAX,
 	WATCHES_PER_USER = 1000,
 };
 
@@ -171,10 +172,12 @@ void call_reply_bytes(struct call *c, int status, struct bytes *text);
 void call_reply_document(struct call *c, const char *type, const char *text);
 /* An object or Status, once everything written until now is durable. */
 void call_reply_durably(struct call *c, int status, struct bytes *text);
-/* The body as JSON, whatever its type says; it may be empty (then *ret is NULL). */
-must_use struct err *call_body_json(struct call *c, struct json_doc **ret);
-/* The same by Content-Type: JSON, or protobuf of type t. */
-must_use struct err *call_body(struct call *c, const struct type *t, struct json_doc **ret);
+/* The body for the decode stage, by Content-Type. ERR_MEDIA_TYPE: it is none that is read. */
+must_use struct err *call_body(struct call *c, struct decode_input *ret);
+/* Parameters and body as the options of the request. */
+struct options_input call_options(struct call *c);
+/* What options_read() said, e (may be NULL): the answer's details are about those options. */
+must_use struct err *call_options_end(struct call *c, enum options_of of, struct err *e);
 
 /* status.c: errors as Kubernetes tells them. The only place that knows numbers. */
 enum {
@@ -195,9 +198,6 @@ must_use struct err *err_absent(const struct kind *k, const char *name)
 must_use struct err *err_present(const struct kind *k, const char *name);
 must_use struct err *err_changed(const struct kind *k, const char *name, const char *why);
 must_use struct err *err_forbidden(const struct kind *k, const char *name, const char *why);
-/* A parameter of the request is wrong: about CreateOptions, ListOptions … of meta.k8s.io. */
-must_use struct err *option_invalid(struct call *c, const char *options, enum cause_reason reason,
-				    const char *field, const char *message);
 must_use struct err *err_invalid(const struct kind *k, const char *name, const struct causes *c);
 
 /* auth.c, tokens.c, authz.c */
@@ -226,11 +226,6 @@ void unknown_report(const struct server *s);
 void kind_changed(void *arg, const struct kind *k, bool added);
 
 /* admit.c, admit_meta.c, remove.c: an operation on one object, from HTTP or from this process. */
-enum strictness {
-	STRICTNESS_IGNORE,
-	STRICTNESS_WARN,
-	STRICTNESS_STRICT,
-};
 struct op {
 	struct server *s;
 	const char *user;
@@ -249,15 +244,13 @@ struct op {
 };
 void op_done(struct op *op);
 #define autoop __attribute__((cleanup(op_done))) struct op
+/* The object that in holds, as op wants it read: the way to a doc for the next two. */
+must_use struct err *op_decode(struct op *op, const struct decode_input *in, struct json_doc **ret);
 must_use struct err *op_create(struct op *op, struct json_doc *doc); /* takes doc over */
 must_use struct err *op_update(struct op *op, struct json_doc *doc); /* takes doc over */
-must_use struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch);
-struct delete_options {
-	const char *uid;
-	uint64_t rev;            /* 0: any */
-	const char *propagation; /* NULL: default */
-	int64_t grace_s;         /* < 0: default */
-};
+/* reports (may be NULL) are what was odd about the patch itself. */
+must_use struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch,
+			      const struct causes *reports);
 must_use struct err *op_delete(struct op *op, const struct delete_options *o);
 /* Removes it whatever finalizers it has: for the end of a namespace. */
 must_use struct err *op_remove(struct op *op);
@@ -268,7 +261,6 @@ void op_audit(const struct op *op, const char *verb, const struct err *e);
 /* admit_meta.c */
 must_use struct err *meta_prepare_create(struct op *op, struct json_doc *d);
 must_use struct err *meta_prepare_update(struct op *op, struct json_doc *d, struct object *old);
-must_use struct err *meta_check_type(const struct kind *k, struct json_doc *d);
 
 /* render.c: how an object is shown. */
 enum shape {
@@ -301,7 +293,7 @@ struct filter {
 	struct buf prefix;                /* of keys */
 	bool exact;                       /* prefix is one whole key */
 };
-must_use struct err *filter_init(struct filter *f, struct call *c);
+must_use struct err *filter_init(struct filter *f, struct call *c, const struct list_options *o);
 bool filter_matches(const struct filter *f, const struct object *o);
 void filter_done(struct filter *f);
 

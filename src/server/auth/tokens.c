@@ -3,7 +3,6 @@
 #include "base/parse.h"
 #include "base/random.h"
 #include "crypto/crypto.h"
-#include "server/call/protobuf.h"
 #include "server/server_priv.h"
 
 /*
@@ -291,8 +290,6 @@ static struct err *token_request(struct call *c, struct json_doc *d)
 
 	if (!w.account)
 		return err_absent(c->s->kinds.service_account, c->route.name);
-	if (!json_is(json_root(d), JSON_OBJ))
-		json_set_root(d, json_obj(d));
 	e = read_wish(c, json_root(d), &w);
 	if (e)
 		return e;
@@ -304,13 +301,22 @@ static struct err *token_request(struct call *c, struct json_doc *d)
 	return issue(c, &w, d);
 }
 
+/* A request without a body asks for nothing in particular. */
+static struct err *read_request(struct call *c, struct json_doc **ret)
+{
+	struct decode_input in;
+	struct err *e = call_body(c, &in);
+
+	if (!e && !in.len)
+		in = (struct decode_input){ .media = DECODE_TREE, .tree = json_doc_new() };
+	return e ? e : schema_decode(body_token_request, &in, NULL, ret);
+}
+
 void handle_token(struct call *c)
 {
 	autoptr(json_doc) d = NULL;
-	struct err *e = call_body(c, &type_token_request, &d);
+	struct err *e = read_request(c, &d);
 
-	if (!e && !d)
-		d = json_doc_new();
 	if (!e)
 		e = token_request(c, d);
 	if (e) {

@@ -2,7 +2,6 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "net/http_server.h"
-#include "server/call/protobuf.h"
 #include "server/server_priv.h"
 
 /*
@@ -185,38 +184,49 @@ void call_reply_durably(struct call *c, int status, struct bytes *text)
 }
 
 /* No Content-Type means JSON: the Python client sends none. */
-static bool is_json_type(const char *type)
-{
-	struct span rest, t = span_cut(SPAN(type), ';', &rest);
-
-	return span_eq_nocase(span_trim(t), "application/json");
-}
-
-struct err *call_body_json(struct call *c, struct json_doc **ret)
-{
-	static const struct json_limits limits = { .max_len = BODY_MAX, .max_depth = DEPTH_MAX };
-	struct err *e;
-
-	*ret = NULL;
-	if (!c->body_len)
-		return NULL;
-	e = json_parse(c->body, c->body_len, &limits, ret);
-	if (e && !err_is(e, ERR_TOO_LARGE))
-		e = err_recode(e, ERR_MALFORMED);
-	return err_wrap(e, "read the body as JSON");
-}
-
-struct err *call_body(struct call *c, const struct type *t, struct json_doc **ret)
+struct err *call_body(struct call *c, struct decode_input *ret)
 {
 	const char *type = http_request_header(c->req, "content-type");
+	struct span rest,
+		t = span_trim(span_cut(SPAN(str_or(type, "application/json")), ';', &rest));
 
-	*ret = NULL;
-	if (str_empty(type) || is_json_type(type))
-		return call_body_json(c, ret);
-	if (protobuf_is(type))
-		return c->body_len ? protobuf_read(c->body, c->body_len, t, ret) : NULL;
+	*ret = (struct decode_input){ .text = str_or(c->body, ""), .len = c->body_len };
+	if (span_eq_nocase(t, "application/json"))
+		return NULL;
+	ret->media = DECODE_PROTOBUF;
+	if (span_eq_nocase(t, "application/vnd.kubernetes.protobuf"))
+		return NULL;
 	return err_new(ERR_MEDIA_TYPE,
 		       "the body of the request was in an unknown format - accepted media types "
-		       "include: application/json, application/vnd.kubernetes.protobuf (got %s)",
-		       type);
+		       "include: application/json, application/vnd.kubernetes.protobuf");
+}
+
+static const char *nth_param(void *arg, const char *name, size_t i)
+{
+	struct call *c = arg;
+	autofree char *value = http_query_nth(c->query, name, i);
+
+	return arena_strdup(c->arena, value);
+}
+
+struct options_input call_options(struct call *c)
+{
+	return (struct options_input){
+		.query = { nth_param, c },
+		.arena = c->arena,
+		.causes = &c->causes,
+	};
+}
+
+struct err *call_options_end(struct call *c, enum options_of of, struct err *e)
+{
+	struct kind *k;
+
+	if (!err_is(e, ERR_INVALID))
+		return e;
+	k = arena_new_of(c->arena, struct kind);
+	*k = (struct kind){ .group = OPTIONS_GROUP, .kind = options_kind(of) };
+	c->route.kind = k;
+	c->route.name = "";
+	return e;
 }

@@ -42,17 +42,15 @@ static void narrow(struct filter *f, const struct route *r)
 	f->exact = true;
 }
 
-struct err *filter_init(struct filter *f, struct call *c)
+struct err *filter_init(struct filter *f, struct call *c, const struct list_options *o)
 {
-	const char *labels = call_query(c, "labelSelector");
-	const char *fields = call_query(c, "fieldSelector");
 	struct err *e = NULL;
 
 	*f = (struct filter){ 0 };
-	if (!str_empty(labels))
-		e = bad_selector(selector_parse_labels(labels, &f->labels), "labelSelector");
-	if (!e && !str_empty(fields))
-		e = bad_selector(selector_parse_fields(fields, &f->fields), "fieldSelector");
+	if (!str_empty(o->labels))
+		e = bad_selector(selector_parse_labels(o->labels, &f->labels), "labelSelector");
+	if (!e && !str_empty(o->fields))
+		e = bad_selector(selector_parse_fields(o->fields, &f->fields), "fieldSelector");
 	if (!e && f->fields)
 		e = check_fields(f->fields, c->route.kind);
 	if (e)

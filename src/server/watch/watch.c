@@ -14,6 +14,7 @@
  */
 enum {
 	BOOKMARK_MS = 60 * 1000,
+	TIMEOUT_MAX_S = 7 * 24 * 3600,
 	TIMEOUT_MIN_S = 30 * 60, /* when the client names none: this up to twice this */
 };
 
@@ -225,34 +226,39 @@ struct beginning {
 	uint64_t from;
 	bool initial; /* tell what exists first */
 	bool mark;    /* and say when that is done */
+	bool bookmarks;
+	uint64_t timeout_s;
 };
 
-static struct err *read_beginning(struct call *c, struct beginning *ret)
+/* A time beyond a week is as good as a week: the watch ends, and the client starts another. */
+static uint64_t timeout_of(const struct list_options *o)
 {
-	const char *rev = call_query(c, "resourceVersion");
-	const char *match = call_query(c, "resourceVersionMatch");
-	const char *send = call_query(c, "sendInitialEvents");
+	if (o->timeout_s <= 0)
+		return TIMEOUT_MIN_S + random_u64() % TIMEOUT_MIN_S;
+	return (uint64_t)MIN(o->timeout_s, TIMEOUT_MAX_S);
+}
+
+static struct err *read_beginning(struct call *c, const struct list_options *o,
+				  struct beginning *ret)
+{
+	const char *rev = o->resource_version;
 	uint64_t newest = store_committed_rev(c->s->store), from = 0;
 	struct err *e = str_empty(rev) ? NULL : parse_uint(rev, UINT64_MAX, &from);
 
 	if (e) {
 		err_free(e);
-		return err_new(ERR_MALFORMED, "Invalid value: \"%s\": resourceVersion", rev);
+		return err_new(ERR_MALFORMED,
+			       "invalid resource version: resourceVersion: Invalid value: \"%s\": "
+			       "strconv.ParseUint: parsing \"%s\": invalid syntax",
+			       rev, rev);
 	}
-	if (send && !str_eq(match, "NotOlderThan"))
-		return option_invalid(c, "ListOptions", CAUSE_FORBIDDEN, "resourceVersionMatch",
-				      "Forbidden: sendInitialEvents requires setting "
-				      "resourceVersionMatch to NotOlderThan");
-	if (!send && !str_empty(match))
-		return option_invalid(
-			c, "ListOptions", CAUSE_FORBIDDEN, "resourceVersionMatch",
-			"Forbidden: resourceVersionMatch is forbidden for watch unless "
-			"sendInitialEvents is provided");
 	if (from > newest) /* of a store that is no more: whoever holds it must start over */
 		return err_new(ERR_GONE, "resource version %llu is in the future (%llu)",
 			       (unsigned long long)from, (unsigned long long)newest);
-	ret->mark = send && call_query_true(c, "sendInitialEvents");
-	ret->initial = ret->mark || (!send && from == 0);
+	ret->mark = o->initial_events == CHOICE_TRUE;
+	ret->initial = ret->mark || (o->initial_events == CHOICE_UNSET && from == 0);
+	ret->bookmarks = o->bookmarks;
+	ret->timeout_s = timeout_of(o);
 	ret->from = ret->initial || from == 0 ? newest : from;
 	return NULL;
 }
@@ -295,31 +301,17 @@ static struct err *count_watch(struct call *c)
 	return NULL;
 }
 
-static struct err *read_timeout(struct call *c, uint64_t *ret_s)
-{
-	const char *text = call_query(c, "timeoutSeconds");
-	struct err *e = NULL;
-
-	*ret_s = TIMEOUT_MIN_S + random_u64() % TIMEOUT_MIN_S;
-	if (!str_empty(text) && !str_eq(text, "0"))
-		e = parse_uint(text, 7 * 24 * 3600, ret_s);
-	return e ? err_recode(err_wrap(e, "read timeoutSeconds"), ERR_MALFORMED) : NULL;
-}
-
 /* Takes the filter over on success. */
 static struct err *watcher_new(struct call *c, struct filter *f, const struct beginning *b,
 			       struct watcher **ret)
 {
 	struct watcher *w = xnew(struct watcher);
-	uint64_t timeout_s;
 	struct err *e;
 
 	w->s = c->s;
 	w->req = c->req;
-	w->bookmarks = call_query_true(c, "allowWatchBookmarks");
+	w->bookmarks = b->bookmarks;
 	e = render_of(c, &w->how);
-	if (!e)
-		e = read_timeout(c, &timeout_s);
 	if (!e)
 		e = too_old(store_watch_new(c->s->store, buf_head(&f->prefix), b->from, on_wake, w,
 					    &w->watch),
@@ -331,7 +323,7 @@ static struct err *watcher_new(struct call *c, struct filter *f, const struct be
 		free(w);
 		return e;
 	}
-	w->ends = clock_mono() + (usec)timeout_s * 1000000;
+	w->ends = clock_mono() + (usec)b->timeout_s * 1000000;
 	w->filter = *f;
 	*f = (struct filter){ 0 };
 	w->call = c; /* the request's reference */
@@ -373,11 +365,14 @@ void handle_watch(struct call *c)
 	struct filter f = { 0 };
 	struct watcher *w = NULL;
 	struct beginning b = { 0 };
-	struct err *e;
+	struct list_options o;
+	const struct options_input in = call_options(c);
+	struct err *e = call_options_end(c, OPTIONS_LIST, list_options_read(&in, &o));
 
-	e = read_beginning(c, &b);
 	if (!e)
-		e = filter_init(&f, c);
+		e = read_beginning(c, &o, &b);
+	if (!e)
+		e = filter_init(&f, c, &o);
 	if (!e)
 		e = watcher_new(c, &f, &b, &w);
 	filter_done(&f);

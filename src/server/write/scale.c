@@ -46,32 +46,35 @@ static struct json_doc *scale_of(const struct json *obj)
 	return d;
 }
 
+/* A Scale has no lists: a strategic patch of it is a merge patch. Takes scale over. */
+static struct err *patched(struct call *c, struct json_doc *scale, struct json_doc **ret)
+{
+	autoptr(json_doc) d = scale;
+	autoptr(json_doc) patch = NULL;
+	const char *type = http_request_header(c->req, "content-type");
+	enum patch_type how;
+	struct err *e = patch_type_of(str_or(type, ""), &how);
+
+	if (!e && how == PATCH_APPLY)
+		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not served yet");
+	if (!e)
+		e = patch_decode(str_or(c->body, ""), c->body_len, how == PATCH_JSON, NULL, &patch);
+	if (!e)
+		e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, d, json_root(patch),
+				NULL);
+	if (!e)
+		*ret = take(d);
+	return e;
+}
+
 /* The Scale that the client wants: its own, or ours with its patch. */
 static struct err *wanted(struct call *c, const struct json *obj, struct json_doc **ret)
 {
-	autoptr(json_doc) body = NULL;
-	autoptr(json_doc) scale = scale_of(obj);
-	const char *type = http_request_header(c->req, "content-type");
-	enum patch_type how;
-	struct err *e = call_body_json(c, &body);
+	struct decode_input in = { .media = DECODE_TREE };
+	struct err *e = c->route.verb == VERB_UPDATE ? call_body(c, &in)
+						     : patched(c, scale_of(obj), &in.tree);
 
-	if (e)
-		return e;
-	if (!json_is(json_root(body), JSON_OBJ) && !json_is(json_root(body), JSON_ARR))
-		return err_new(ERR_MALFORMED, "read Scale: an object is required");
-	if (c->route.verb == VERB_UPDATE) {
-		*ret = take(body);
-		return NULL;
-	}
-	e = patch_type_of(str_or(type, ""), &how);
-	if (!e && how == PATCH_APPLY)
-		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not served yet");
-	if (!e) /* a Scale has no lists: a strategic patch of it is a merge patch */
-		e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, scale, json_root(body),
-				NULL);
-	if (!e)
-		*ret = take(scale);
-	return e;
+	return e ? e : schema_decode(body_scale, &in, NULL, ret);
 }
 
 static struct err *write_scale(struct call *c, struct op *op, const struct object *o)
@@ -88,8 +91,7 @@ static struct err *write_scale(struct call *c, struct op *op, const struct objec
 	if (e)
 		return e;
 	replicas = json_at_path(json_root(scale), "spec.replicas");
-	if (replicas && (!json_is(replicas, JSON_INT) || json_int(replicas, -1) < 0 ||
-			 json_int(replicas, -1) > INT32_MAX)) {
+	if (json_int(replicas, 0) < 0) {
 		causes_add(&op->causes, CAUSE_INVALID, "spec.replicas",
 			   "Invalid value: %lld: must be greater than or equal to 0",
 			   (long long)json_int(replicas, -1));

@@ -2,7 +2,6 @@
 #include "base/bytes.h"
 #include "base/parse.h"
 #include "net/http_server.h"
-#include "server/call/protobuf.h"
 #include "server/server_priv.h"
 
 /*
@@ -10,55 +9,16 @@
  * once the commit is on disk. The answer carries the object as this write left it, whatever
  * controllers have made of it since.
  */
-static const char *options_of(const struct call *c)
+static enum options_of options_of(const struct call *c)
 {
-	static const char *const names[VERB_MAX_] = {
-		[VERB_GET] = "GetOptions",       [VERB_LIST] = "ListOptions",
-		[VERB_WATCH] = "ListOptions",    [VERB_CREATE] = "CreateOptions",
-		[VERB_UPDATE] = "UpdateOptions", [VERB_PATCH] = "PatchOptions",
-		[VERB_DELETE] = "DeleteOptions", [VERB_DELETE_COLLECTION] = "DeleteOptions",
-	};
-
-	return names[c->route.verb];
+	return c->route.verb == VERB_CREATE  ? OPTIONS_CREATE
+	       : c->route.verb == VERB_PATCH ? OPTIONS_PATCH
+					     : OPTIONS_UPDATE;
 }
 
-static struct err *unsupported(struct call *c, const char *field, const char *value,
-			       const char *supported)
-{
-	const char *text = arena_printf(c->arena, "Unsupported value: %s: supported values: %s",
-					value, supported);
-
-	return option_invalid(c, options_of(c), CAUSE_UNSUPPORTED, field, text);
-}
-
-static struct err *read_dry_run(struct call *c, const char *text, bool *ret)
-{
-	if (str_empty(text))
-		return NULL;
-	if (!str_eq(text, "All"))
-		return unsupported(c, "dryRun", arena_printf(c->arena, "[\"%s\"]", text),
-				   "\"All\"");
-	*ret = true;
-	return NULL;
-}
-
-static struct err *read_strictness(struct call *c, const char *text, enum strictness *ret)
-{
-	*ret = STRICTNESS_WARN;
-	if (str_eq(text, "Strict"))
-		*ret = STRICTNESS_STRICT;
-	else if (str_eq(text, "Ignore"))
-		*ret = STRICTNESS_IGNORE;
-	else if (!str_empty(text) && !str_eq(text, "Warn"))
-		return unsupported(c, "fieldValidation", arena_printf(c->arena, "\"%s\"", text),
-				   "\"\", \"Ignore\", \"Strict\", \"Warn\"");
-	return NULL;
-}
-
-struct err *op_of_call(struct call *c, struct op *ret)
+static void op_begin(struct call *c, struct op *ret)
 {
 	const struct route *r = &c->route;
-	struct err *e;
 
 	*ret = (struct op){
 		.s = c->s,
@@ -71,8 +31,19 @@ struct err *op_of_call(struct call *c, struct op *ret)
 		.warn = call_warn,
 		.warn_arg = c,
 	};
-	e = read_dry_run(c, call_query(c, "dryRun"), &ret->dry_run);
-	return e ? e : read_strictness(c, call_query(c, "fieldValidation"), &ret->unknown);
+}
+
+struct err *op_of_call(struct call *c, struct op *ret)
+{
+	const struct options_input in = call_options(c);
+	struct write_options o;
+	struct err *e;
+
+	op_begin(c, ret);
+	e = write_options_read(options_of(c), &in, &o);
+	ret->dry_run = o.dry_run;
+	ret->unknown = o.strictness;
+	return call_options_end(c, options_of(c), e);
 }
 
 void finish_write(struct call *c, struct op *op, int status, struct err *e)
@@ -109,13 +80,12 @@ static void note_name(struct call *c, const struct json_doc *d)
 		c->route.name = arena_strdup(c->arena, name);
 }
 
-static struct err *read_object(struct call *c, struct json_doc **ret)
+static struct err *read_object(struct call *c, struct op *op, struct json_doc **ret)
 {
-	struct err *e = call_body(c, c->route.kind->type, ret);
+	struct decode_input in;
+	struct err *e = call_body(c, &in);
 
-	if (!e && !*ret)
-		e = err_new(ERR_MALFORMED, "the request has no body, an object is required");
-	return e;
+	return e ? e : op_decode(op, &in, ret);
 }
 
 void handle_create(struct call *c)
@@ -128,7 +98,7 @@ void handle_create(struct call *c)
 	if (!e)
 		e = wait_read(c, &wait_s);
 	if (!e)
-		e = read_object(c, &d);
+		e = read_object(c, &op, &d);
 	if (!e) {
 		note_name(c, d);
 		e = op_create(&op, d);
@@ -146,13 +116,14 @@ void handle_update(struct call *c)
 	struct err *e = op_of_call(c, &op);
 
 	if (!e)
-		e = read_object(c, &d);
+		e = read_object(c, &op, &d);
 	if (!e)
 		e = op_update(&op, d);
 	finish_write(c, &op, STATUS_OK, e);
 }
 
-static struct err *read_patch(struct call *c, enum patch_type *ret_how, struct json_doc **ret)
+static struct err *read_patch(struct call *c, struct causes *reports, enum patch_type *ret_how,
+			      struct json_doc **ret)
 {
 	const char *type = http_request_header(c->req, "content-type");
 	struct err *e = patch_type_of(str_or(type, ""), ret_how);
@@ -160,24 +131,25 @@ static struct err *read_patch(struct call *c, enum patch_type *ret_how, struct j
 	if (!e && *ret_how == PATCH_APPLY)
 		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not served yet; use client-side "
 					    "apply (kubectl apply without --server-side)");
-	if (!e)
-		e = call_body_json(c, ret);
-	if (!e && !*ret)
-		e = err_new(ERR_MALFORMED, "the request has no body, a patch is required");
-	return e;
+	if (e)
+		return e;
+	e = patch_decode(str_or(c->body, ""), c->body_len, *ret_how == PATCH_JSON, reports, ret);
+	return *ret_how == PATCH_STRATEGIC ? e : err_wrap(e, "error decoding patch");
 }
 
 void handle_patch(struct call *c)
 {
 	autoptr(json_doc) d = NULL;
+	struct causes reports = { 0 };
 	autoop op = { 0 };
 	enum patch_type how;
 	struct err *e = op_of_call(c, &op);
 
 	if (!e)
-		e = read_patch(c, &how, &d);
+		e = read_patch(c, op.unknown == STRICTNESS_IGNORE ? NULL : &reports, &how, &d);
 	if (!e)
-		e = op_patch(&op, how, json_root(d));
+		e = op_patch(&op, how, json_root(d), &reports);
+	causes_done(&reports);
 	finish_write(c, &op, STATUS_OK, e);
 }
 
@@ -205,65 +177,17 @@ void handle_status(struct call *c)
 
 /* Deleting */
 
-static struct err *read_rev(const struct json *v, uint64_t *ret)
+static struct err *delete_of_call(struct call *c, struct op *op, struct delete_options *ret)
 {
-	const char *text = json_str(v);
-	struct err *e = str_empty(text) ? NULL : parse_uint(text, UINT64_MAX, ret);
+	struct options_input in = call_options(c);
+	struct err *e = c->body_len ? call_body(c, &in.body) : NULL;
 
-	return e ? err_recode(err_wrap(e, "read preconditions.resourceVersion"), ERR_MALFORMED)
-		 : NULL;
-}
-
-static struct err *options_of_body(struct call *c, const struct json *body,
-				   struct delete_options *ret, bool *ret_dry)
-{
-	const struct json *pre = json_get(body, "preconditions"), *orphan;
-	struct err *e;
-
-	if (body && !json_is(body, JSON_OBJ))
-		return err_new(ERR_MALFORMED, "read DeleteOptions: an object is required");
-	ret->uid = arena_strdup(c->arena, json_get_str(pre, "uid"));
-	ret->grace_s = json_get_int(body, "gracePeriodSeconds", ret->grace_s);
-	ret->propagation = arena_strdup(c->arena, json_get_str(body, "propagationPolicy"));
-	orphan = json_get(body, "orphanDependents");
-	if (json_is(orphan, JSON_BOOL))
-		ret->propagation = json_bool(orphan, false) ? "Orphan" : "Background";
-	e = read_rev(json_get(pre, "resourceVersion"), &ret->rev);
-	json_each(it, json_get(body, "dryRun"))
-		if (!e)
-			e = read_dry_run(c, json_str(it.val), ret_dry);
-	return e;
-}
-
-static struct err *options_of_query(struct call *c, struct delete_options *ret)
-{
-	const char *grace = call_query(c, "gracePeriodSeconds");
-	static const char *const policies[] = { "Background", "Foreground", "Orphan", NULL };
-	const char *policy = call_query(c, "propagationPolicy");
-	struct err *e = NULL;
-
-	if (!str_empty(grace))
-		e = parse_int(grace, 0, INT32_MAX, &ret->grace_s);
-	if (!str_empty(policy))
-		ret->propagation = policy;
-	if (e)
-		return err_recode(err_wrap(e, "read gracePeriodSeconds"), ERR_MALFORMED);
-	if (ret->propagation && !str_in(ret->propagation, policies))
-		return unsupported(c, "propagationPolicy",
-				   arena_printf(c->arena, "\"%s\"", ret->propagation),
-				   "\"Foreground\", \"Background\", \"Orphan\", \"nil\"");
-	return NULL;
-}
-
-static struct err *read_options(struct call *c, struct delete_options *ret, bool *ret_dry)
-{
-	autoptr(json_doc) d = NULL;
-	struct err *e = call_body(c, &type_delete_options, &d);
-
-	*ret = (struct delete_options){ .grace_s = -1 };
+	op_begin(c, op);
 	if (!e)
-		e = options_of_body(c, json_root(d), ret, ret_dry);
-	return e ? e : options_of_query(c, ret);
+		e = call_options_end(c, OPTIONS_DELETE, delete_options_read(&in, ret));
+	if (!e)
+		op->dry_run = ret->dry_run;
+	return e;
 }
 
 /* Kinds whose deletion answers with the object, as in Kubernetes; the rest answer with a Status. */
@@ -276,10 +200,8 @@ void handle_delete(struct call *c)
 {
 	struct delete_options options;
 	autoop op = { 0 };
-	struct err *e = op_of_call(c, &op);
+	struct err *e = delete_of_call(c, &op, &options);
 
-	if (!e)
-		e = read_options(c, &options, &op.dry_run);
 	if (!e)
 		e = op_delete(&op, &options);
 	if (e || answers_with_object(&op)) {
@@ -292,14 +214,15 @@ void handle_delete(struct call *c)
 }
 
 /* The keys first: deleting changes what is being walked. */
-static struct err *select_names(struct call *c, struct object ***ret, size_t *ret_n)
+static struct err *select_names(struct call *c, const struct list_options *o, struct object ***ret,
+				size_t *ret_n)
 {
 	struct store_entry *en = NULL;
 	struct object **list = NULL;
 	struct filter f;
 	size_t n = 0, cap = 0;
 	const char *prefix;
-	struct err *e = filter_init(&f, c);
+	struct err *e = filter_init(&f, c, o);
 
 	prefix = e ? NULL : buf_head(&f.prefix);
 	while (!e && (en = store_next(c->s->store, prefix, en ? en->key : NULL))) {
@@ -342,19 +265,21 @@ static struct err *delete_each(struct call *c, const struct op *like,
 void handle_delete_collection(struct call *c)
 {
 	struct delete_options options;
+	struct list_options select;
 	struct object **list = NULL;
 	autoop op = { 0 };
 	autobuf b = { 0 };
 	struct render how;
 	size_t n = 0;
-	struct err *e = op_of_call(c, &op);
+	const struct options_input in = call_options(c);
+	struct err *e = call_options_end(c, OPTIONS_LIST, list_options_read(&in, &select));
 
 	if (!e)
-		e = read_options(c, &options, &op.dry_run);
+		e = delete_of_call(c, &op, &options);
 	if (!e)
 		e = render_of(c, &how);
 	if (!e)
-		e = select_names(c, &list, &n);
+		e = select_names(c, &select, &list, &n);
 	if (!e)
 		e = delete_each(c, &op, &options, list, n);
 	how.shape = SHAPE_OBJECT;
