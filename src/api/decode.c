@@ -87,6 +87,11 @@ struct err *schema_decode(const struct type *t, const struct decode_input *in,
 
 /* Whole objects */
 
+enum {
+	SUMMARY_MAX = 30,
+	SHOWN_MAX = 1024, /* of the result of a patch */
+};
+
 struct named {
 	const char *api_version, *kind; /* as the data says; "" where it does not */
 };
@@ -128,6 +133,25 @@ static struct err *interpret(const struct json *root, struct named *ret)
 	return NULL;
 }
 
+struct err *body_decode(const struct type *t, const struct decode_input *in, struct json_doc **ret)
+{
+	autoptr(json_doc) d = NULL;
+	struct decode_walk w = { 0 };
+	struct named n;
+	struct err *e = read_input(t, in, &w.duplicates, &d);
+
+	if (e)
+		return in->media == DECODE_JSON && err_is(e, ERR_MALFORMED) ? no_kind(e) : e;
+	settle_root(d);
+	w.d = d;
+	e = interpret(json_root(d), &n);
+	if (!e)
+		e = decode_tree(&w, t);
+	if (!e)
+		*ret = take(d);
+	return e;
+}
+
 /* Ahead of what is wrong: which object could not be read as what. */
 static struct err *cannot_handle(struct err *e, const struct kind *k, const struct named *n)
 {
@@ -142,7 +166,7 @@ static struct err *cannot_handle(struct err *e, const struct kind *k, const stru
 
 static void add_summary(const struct decode_input *in, struct buf *out)
 {
-	size_t len = in->len < 30 ? in->len : 30;
+	size_t len = MIN(in->len, (size_t)SUMMARY_MAX);
 
 	if (!in->len)
 		buf_add_str(out, "<empty>");
@@ -255,11 +279,13 @@ static struct err *settle(const struct kind *k, const struct decode_request *r,
 /* The result of a patch that cannot be read is the patch's fault. */
 static struct err *patch_invalid(struct err *e, const char *result, struct causes *c)
 {
-	autofree char *text = NULL;
+	autoptr(json_doc) d = json_doc_new();
+	autofree char *shown = NULL, *text = NULL;
 
 	if (!err_is(e, ERR_MALFORMED))
 		return e;
-	causes_invalid_str(c, "patch", result, err_text(e));
+	shown = json_to_text(json_new_strn(d, result, strnlen(result, SHOWN_MAX)));
+	causes_add(c, CAUSE_INVALID, "patch", "Invalid value: %s: %s", shown, err_text(e));
 	err_free(e);
 	text = causes_text(c);
 	return err_new(ERR_INVALID, " \"\" is invalid: %s", text);

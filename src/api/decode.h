@@ -63,7 +63,10 @@ enum {
 must_use struct err *schema_decode(const struct type *t, const struct decode_input *in,
 				   struct causes *reports, struct json_doc **ret);
 
-/* Bodies of subresources, which are no kinds of their own. */
+/* A body that is no object: options, or one of these, which subresources take. It has an apiVersion
+ * and a kind like any other; whether they are right is the caller's to say. */
+must_use struct err *body_decode(const struct type *t, const struct decode_input *in,
+				 struct json_doc **ret);
 extern const struct type *const body_token_request, *const body_scale;
 
 /* An object of kind k with its apiVersion and kind; what is odd goes where r says. */

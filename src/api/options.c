@@ -71,8 +71,28 @@ static void check_strictness(const char *text, struct causes *c, enum strictness
 		causes_unsupported(c, "fieldValidation", text, values);
 }
 
+/* As Go quotes it. */
+static void quote(const char *text, struct buf *out)
+{
+	static const char controls[] = "\a\b\t\n\v\f\r", letters[] = "abtnvfr";
+
+	for (; *text; text++) {
+		const char *at = strchr(controls, *text);
+
+		if (at)
+			buf_printf(out, "\\%c", letters[at - controls]);
+		else if ((unsigned char)*text < ' ' || *text == 0x7f)
+			buf_printf(out, "\\x%02x", (unsigned char)*text);
+		else
+			buf_printf(out, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
+	}
+}
+
 static void check_manager(const char *text, struct causes *c)
 {
+	autobuf quoted = { 0 };
+
+	quote(str_or(text, ""), &quoted);
 	if (text && strlen(text) > MANAGER_LEN_MAX)
 		causes_add(c, CAUSE_TOO_LONG, "fieldManager",
 			   "Too long: may not be more than %d bytes", MANAGER_LEN_MAX);
@@ -82,8 +102,8 @@ static void check_manager(const char *text, struct causes *c)
 		if (b >= ' ' && b != 0x7f)
 			continue;
 		causes_add(c, CAUSE_INVALID, "fieldManager",
-			   "Invalid value: \"%.*s\": invalid character U+%04X (at position %zu)",
-			   (int)i, text, b, i);
+			   "Invalid value: \"%s\": invalid character U+%04X (at position %zu)",
+			   buf_str(&quoted), b, i);
 	}
 }
 
@@ -141,7 +161,7 @@ static struct err *read_delete(const struct options_input *in, struct json_doc *
 
 	if (!in->body.len)
 		return read_query(OPTIONS_DELETE, in, ret);
-	e = schema_decode(&type_meta_delete_options, &in->body, NULL, ret);
+	e = body_decode(&type_meta_delete_options, &in->body, ret);
 	return e ? e : check_delete_kind(json_root(*ret));
 }
 

@@ -24,7 +24,10 @@ static struct err *check_conditions(const struct op *op, const struct object *o,
 			"the ResourceVersion in the precondition (%s) does not match the "
 			"ResourceVersion in record (%s). The object might have been modified",
 			w->resource_version, rev);
-	return why ? err_changed(op->kind, o->name, why) : NULL;
+	if (!why)
+		return NULL;
+	return err_new(ERR_CONFLICT, "Operation cannot be fulfilled on %s%s%s \"%s\": %s",
+		       op->kind->kind, *op->kind->group ? "." : "", op->kind->group, o->name, why);
 }
 
 static struct err *check_allowed(const struct op *op, const struct object *o)

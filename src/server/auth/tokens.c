@@ -309,7 +309,7 @@ static struct err *read_request(struct call *c, struct json_doc **ret)
 
 	if (!e && !in.len)
 		in = (struct decode_input){ .media = DECODE_TREE, .tree = json_doc_new() };
-	return e ? e : schema_decode(body_token_request, &in, NULL, ret);
+	return e ? e : body_decode(body_token_request, &in, ret);
 }
 
 void handle_token(struct call *c)

@@ -6,12 +6,6 @@
  * What a list or a watch selects: a run of keys, then labels and fields. A field selector that
  * names one object (as the published clients send it) turns the run into that one key.
  */
-static struct err *bad_selector(struct err *e, const char *what)
-{
-	return e ? err_recode(err_wrap(e, "unable to parse requirement of %s", what), ERR_MALFORMED)
-		 : NULL;
-}
-
 /* Fields are matched in stored objects; labels of fields are those of the version asked for. */
 static struct err *check_fields(struct selector *fields, const struct kind *k)
 {
@@ -48,9 +42,9 @@ struct err *filter_init(struct filter *f, struct call *c, const struct list_opti
 
 	*f = (struct filter){ 0 };
 	if (!str_empty(o->labels))
-		e = bad_selector(selector_parse_labels(o->labels, &f->labels), "labelSelector");
+		e = selector_parse_labels(o->labels, &f->labels);
 	if (!e && !str_empty(o->fields))
-		e = bad_selector(selector_parse_fields(o->fields, &f->fields), "fieldSelector");
+		e = selector_parse_fields(o->fields, &f->fields);
 	if (!e && f->fields)
 		e = check_fields(f->fields, c->route.kind);
 	if (e)

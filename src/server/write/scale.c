@@ -74,7 +74,7 @@ static struct err *wanted(struct call *c, const struct json *obj, struct json_do
 	struct err *e = c->route.verb == VERB_UPDATE ? call_body(c, &in)
 						     : patched(c, scale_of(obj), &in.tree);
 
-	return e ? e : schema_decode(body_scale, &in, NULL, ret);
+	return e ? e : body_decode(body_scale, &in, ret);
 }
 
 static struct err *write_scale(struct call *c, struct op *op, const struct object *o)
