@@ -107,10 +107,28 @@ static struct err *check_int_or_string(const struct json *v, const struct place 
 	return w.first;
 }
 
+/* As most are written: "500m", "1", "512Mi". Fewer than four digits cannot be shortened. */
+static bool is_short_quantity(const struct json *v)
+{
+	const char *s = json_str(v);
+	size_t n = s ? strspn(s, "0123456789") : 0;
+
+	if (!n || n > 3 || *s == '0')
+		return false;
+	s += n;
+	if (!*s)
+		return true;
+	return strchr("kMGTP", *s) ? !s[1] || (*s != 'k' && s[1] == 'i' && !s[2])
+				   : *s == 'm' && !s[1];
+}
+
 static struct err *settle_quantity(struct decode_walk *w, struct json **v)
 {
-	struct json *canonical = quantity_canonical(w->d, *v);
+	struct json *canonical;
 
+	if (is_short_quantity(*v))
+		return NULL;
+	canonical = quantity_canonical(w->d, *v);
 	if (!canonical)
 		return err_new(ERR_MALFORMED, "quantities must match the regular expression "
 					      "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'");

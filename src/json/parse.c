@@ -90,11 +90,19 @@ static const char *twin_of_many(yyjson_val **names, size_t n)
 	return NULL;
 }
 
+/* Most names differ in length already. */
+static bool same_name(yyjson_val *a, yyjson_val *b)
+{
+	size_t len = yyjson_get_len(a);
+
+	return len == yyjson_get_len(b) && !memcmp(yyjson_get_str(a), yyjson_get_str(b), len);
+}
+
 static const char *twin_of_few(yyjson_val **names, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
 		for (size_t j = 0; j < i; j++)
-			if (!by_name(&names[j], &names[i]))
+			if (same_name(names[j], names[i]))
 				return yyjson_get_str(names[i]);
 	return NULL;
 }
