@@ -179,19 +179,11 @@ static void one_synced(void *arg)
 		queue_open(c->queue);
 }
 
-/* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
-static const struct {
-	size_t kind; /* offset in struct control_kinds */
-	void (*changed)(void *arg, struct object *was, struct object *now);
-} watched[WATCH_MAX_] = {
-	[WATCH_TEMPLATES] = { offsetof(struct control_kinds, template), template_changed },
-	[WATCH_POOLS] = { offsetof(struct control_kinds, pool), pool_changed },
-	[WATCH_CLAIMS] = { offsetof(struct control_kinds, claim), claim_changed },
-	[WATCH_PODS] = { offsetof(struct control_kinds, pod), pod_changed },
-	[WATCH_SERVICES] = { offsetof(struct control_kinds, service), service_changed },
-	[WATCH_PVCS] = { offsetof(struct control_kinds, pvc), pvc_changed },
-	[WATCH_POLICIES] = { offsetof(struct control_kinds, policy), policy_changed },
-	[WATCH_SANDBOXES] = { offsetof(struct control_kinds, sandbox), sandbox_changed },
+static void (*const changed[WATCH_MAX_])(void *arg, struct object *was, struct object *now) = {
+	[WATCH_TEMPLATES] = template_changed, [WATCH_POOLS] = pool_changed,
+	[WATCH_CLAIMS] = claim_changed,       [WATCH_PODS] = pod_changed,
+	[WATCH_SERVICES] = service_changed,   [WATCH_PVCS] = pvc_changed,
+	[WATCH_POLICIES] = policy_changed,    [WATCH_SANDBOXES] = sandbox_changed,
 };
 
 static struct again run(void *arg, struct queue_item *q)
@@ -267,6 +259,24 @@ static void find_kinds(struct control *c)
 	};
 }
 
+/* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
+static void watch_all(struct control *c)
+{
+	const struct kind *const kinds[WATCH_MAX_] = {
+		[WATCH_TEMPLATES] = c->kinds.template, [WATCH_POOLS] = c->kinds.pool,
+		[WATCH_CLAIMS] = c->kinds.claim,       [WATCH_PODS] = c->kinds.pod,
+		[WATCH_SERVICES] = c->kinds.service,   [WATCH_PVCS] = c->kinds.pvc,
+		[WATCH_POLICIES] = c->kinds.policy,    [WATCH_SANDBOXES] = c->kinds.sandbox,
+	};
+
+	for (size_t i = 0; i < WATCH_MAX_; i++) {
+		const struct client_watch_spec spec = { .kind = kinds[i] };
+		const struct client_watch_events ev = { changed[i], one_synced };
+
+		c->watches[i] = client_watch(c->client, &spec, &ev, c);
+	}
+}
+
 struct err *control_start(struct loop *l, struct client *client, const struct control_options *o,
 			  struct control **ret)
 {
@@ -286,15 +296,7 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 						   .item_done = item_done,
 						   .slowed = item_slowed,
 						   .arg = c });
-	for (size_t i = 0; i < WATCH_MAX_; i++) {
-		const struct client_watch_spec spec = {
-			.kind = *(const struct kind *const *)((const char *)&c->kinds +
-							      watched[i].kind),
-		};
-		const struct client_watch_events ev = { watched[i].changed, one_synced };
-
-		c->watches[i] = client_watch(client, &spec, &ev, c);
-	}
+	watch_all(c);
 	*ret = c;
 	return NULL;
 }

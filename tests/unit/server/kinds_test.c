@@ -90,6 +90,8 @@ TEST(a_kind_is_served_from_the_moment_it_is_registered)
 		eq_str(at(&table, "rows.0.cells.1"), "1");
 	}
 	toy_remove(k);
+	eq_status(&f, "GET", TOYS, 404);
+	eq_status(&f, "GET", OPENAPI, 404); /* which was made, and kept, a moment ago */
 	fixture_done(&f);
 }
 

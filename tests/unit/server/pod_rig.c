@@ -377,7 +377,7 @@ static void send_all(struct pod_rig *r, const void *p, size_t len)
 
 		if (n > 0)
 			done += (size_t)n;
-		else if (errno != EAGAIN)
+		else if (n < 0 && errno != EAGAIN)
 			return; /* cut: what came before tells more */
 		if (clock_mono() > end)
 			fail_msg("sent %zu of %zu bytes", done, len);
@@ -612,7 +612,7 @@ static uint32_t u32_at(const char *p)
 
 uint32_t spdy_next(struct pod_rig *r, struct buf *ret, bool *ret_end)
 {
-	char head[8];
+	char head[8] = { 0 };
 	size_t len;
 
 	do {
