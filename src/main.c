@@ -204,6 +204,7 @@ static struct err *start_roles(struct serve *s)
 	struct control_options control = {
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
 		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
+		.cluster_services = true,
 	};
 	struct router_spec router = {
 		.listen = settings_text(s->settings, "router-listen"),

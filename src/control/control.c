@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "control/cluster_priv.h"
 #include "control/control_priv.h"
 #include "control/keys_priv.h"
 #include "control/note_priv.h"
@@ -17,6 +18,9 @@
  * Watches and who hears of what. An event only moves things in the index and queues keys; passes
  * run later in the same turn of the loop. Nothing runs before every watch has told what existed.
  */
+enum {
+	CHORES_TURN_MS = 5, /* of a turn of the loop */
+};
 
 usec control_now(const struct control *c)
 {
@@ -27,6 +31,7 @@ void control_step(struct control *c, uint64_t ms)
 {
 	c->skew += (usec)ms * 1000;
 	queue_step(c->queue, ms);
+	queue_step(c->chores, ms);
 }
 
 static void queue_owner(struct control *c, enum control_kind kind, const struct object *o)
@@ -193,6 +198,9 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_TEMPLATE] = template_reconcile,
 		[CONTROL_POOL] = pool_reconcile,
 		[CONTROL_CLAIM] = claim_reconcile,
+		[CONTROL_GC] = gc_reconcile,
+		[CONTROL_NAMESPACE] = namespace_reconcile,
+		[CONTROL_EVENT_EXPIRY] = event_expiry_reconcile,
 	};
 	struct item *it = container_of(q, struct item, q);
 	struct pass p;
@@ -277,6 +285,18 @@ static void watch_all(struct control *c)
 	}
 }
 
+static struct queue *make_queue(struct control *c, uint64_t turn_ms)
+{
+	return queue_new(&(struct queue_spec){ .loop = c->loop,
+					       .item_size = sizeof(struct item),
+					       .turn_ms = turn_ms,
+					       .run = run,
+					       .item_init = item_init,
+					       .item_done = item_done,
+					       .slowed = item_slowed,
+					       .arg = c });
+}
+
 struct err *control_start(struct loop *l, struct client *client, const struct control_options *o,
 			  struct control **ret)
 {
@@ -289,21 +309,18 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	options_fill(c, o);
 	c->index = index_new();
 	c->notes = notes_new();
-	c->queue = queue_new(&(struct queue_spec){ .loop = l,
-						   .item_size = sizeof(struct item),
-						   .run = run,
-						   .item_init = item_init,
-						   .item_done = item_done,
-						   .slowed = item_slowed,
-						   .arg = c });
+	c->queue = make_queue(c, 0);
+	c->chores = make_queue(c, CHORES_TURN_MS);
 	watch_all(c);
+	if (c->opt.cluster_services)
+		c->cluster = cluster_start(c);
 	*ret = c;
 	return NULL;
 }
 
 bool control_synced(const struct control *c)
 {
-	return c->n_synced == WATCH_MAX_;
+	return c->n_synced == WATCH_MAX_ && (!c->cluster || cluster_synced(c->cluster));
 }
 
 void control_free(struct control *c)
@@ -313,7 +330,9 @@ void control_free(struct control *c)
 	for (size_t i = 0; i < WATCH_MAX_; i++)
 		client_watch_free(c->watches[i]);
 	pass_forget_all(c);
+	cluster_free(c->cluster);
 	queue_free(c->queue);
+	queue_free(c->chores);
 	notes_free(c->notes);
 	index_free(c->index);
 	for (char **d = c->label_domains; *d; d++)

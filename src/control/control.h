@@ -24,6 +24,9 @@ struct control_options {
 				    all */
 	uint64_t claim_grace_ms; /* 0: 2 s: how long a claim waits for members without an address */
 	bool no_sandbox_events, no_claim_events, no_observability_annotations;
+	/* Also collect garbage, end namespaces and expire Events: where the API server has no
+	 * kube-controller-manager. */
+	bool cluster_services;
 	const char *const
 		*label_domains; /* claims may set labels of these; NULL: sandbox.users.io */
 };

@@ -40,7 +40,7 @@ struct write {
 	enum slot slot;
 	const struct kind *kind;
 	const char *ns, *name;
-	const char *sub;        /* NULL or "status" */
+	const char *sub;        /* NULL, "status" or "finalize" */
 	const char *what;       /* put before the error's text; NULL: nothing */
 	struct json_doc *event; /* sent when the write worked; taken over */
 	unsigned flags;
@@ -50,8 +50,9 @@ void pass_begin(struct pass *p, struct control *c, struct item *it);
 void pass_end(struct pass *p);
 bool pass_rests(const struct pass *p, enum slot slot);
 
-/* The doc is taken over. All are merge patches. */
+/* The doc is taken over. All patches are merge patches. */
 void pass_create(struct pass *p, const struct write *w, struct json_doc *doc);
+void pass_update(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec);
 

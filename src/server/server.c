@@ -24,9 +24,6 @@ static void on_change(void *arg, const struct store_event *ev)
 {
 	struct server *s = arg;
 
-	gc_changed(s->gc, ev);
-	expiry_changed(s->expiry, ev);
-	namespaces_changed(s->namespaces, ev);
 	locals_changed(s, ev);
 }
 
@@ -50,9 +47,6 @@ static struct err *open_store(struct server *s)
 	if (e)
 		return e;
 	unknown_report(s);
-	s->namespaces = namespaces_new(s);
-	s->expiry = expiry_new(s);
-	s->gc = gc_new(s);
 	store_on_change(s->store, on_change, s);
 	kinds_watch(s->registry, &s->registry_watch);
 	e = namespaces_bootstrap(s);
@@ -197,9 +191,6 @@ void server_free(struct server *s)
 	http_server_free(s->http); /* its requests end, watches among them */
 	watchers_free(s);
 	pod_streams_cut(s);
-	gc_free(take(s->gc));
-	expiry_free(take(s->expiry));
-	namespaces_free(take(s->namespaces));
 	store_free(s->store); /* commits; calls that wait for that are released */
 	tokens_free(s->tokens);
 	map_free(s->user_watches);

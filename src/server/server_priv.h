@@ -29,11 +29,8 @@
 
 struct call;
 struct client;
-struct expiry;
-struct gc;
 struct http_request;
 struct http_server;
-struct namespaces;
 struct tokens;
 
 enum {
@@ -78,9 +75,6 @@ struct server {
 	struct tls_ctx *tls;
 	struct http_server *http;
 	struct access *access; /* NULL: none yet */
-	struct gc *gc;
-	struct expiry *expiry;
-	struct namespaces *namespaces;
 	struct tokens *tokens;
 	struct list locals;   /* struct local_watch: watches of this process */
 	struct list watchers; /* struct watcher: watches over HTTP */
@@ -257,6 +251,7 @@ must_use struct err *op_remove(struct op *op);
 /* Within admit: stores doc (taken over) over old, or ends the object if nothing holds it any more.
  */
 must_use struct err *op_store(struct op *op, struct object *old, struct json_doc *doc);
+bool has_contents(const struct kind *k, const struct json *obj);
 void op_audit(const struct op *op, const char *verb, const struct err *e);
 /* admit_meta.c */
 must_use struct err *meta_prepare_create(struct op *op, struct json_doc *d);
@@ -331,17 +326,7 @@ void watchers_end(struct server *s, const struct kind *k); /* those of this kind
 /* local_client.c: changes for the watches of this process. */
 void locals_changed(struct server *s, const struct store_event *ev);
 
-/* gc.c, expiry.c, namespaces.c: followers of every change; they act in deferred calls. */
-struct gc *gc_new(struct server *s); /* looks at everything that exists */
-void gc_note(struct gc *g, const struct object *o, const char *key); /* it is there */
-void gc_changed(struct gc *g, const struct store_event *ev);
-void gc_free(struct gc *g);
-struct expiry *expiry_new(struct server *s);
-void expiry_changed(struct expiry *x, const struct store_event *ev);
-void expiry_free(struct expiry *x);
-struct namespaces *namespaces_new(struct server *s);
-void namespaces_changed(struct namespaces *n, const struct store_event *ev);
-void namespaces_free(struct namespaces *n);
+/* namespace.c */
 must_use struct err *namespaces_bootstrap(struct server *s);
 /* NULL when objects may be created in ns. */
 must_use struct err *namespace_open(const struct server *s, const struct kind *k, const char *ns,

@@ -135,12 +135,19 @@ static struct err *end(struct op *op, const struct object *old, struct json_doc 
 	return e;
 }
 
-static bool is_held(const struct op *op, const struct json *meta)
+/* Whoever empties it says so by taking the last of these away, through /finalize. */
+bool has_contents(const struct kind *k, const struct json *obj)
 {
-	if (json_len(json_get(meta, "finalizers")))
+	return (kind_storage(k)->flags & KIND_CONTENTS) &&
+	       json_len(json_get(json_get(obj, "spec"), "finalizers"));
+}
+
+static bool is_held(const struct op *op, const struct json *obj)
+{
+	const struct json *meta = json_get(obj, "metadata");
+
+	if (json_len(json_get(meta, "finalizers")) || has_contents(op->kind, obj))
 		return true;
-	if (kind_storage(op->kind)->flags & KIND_CONTENTS)
-		return true; /* until namespaces.c has emptied it */
 	return json_get_int(meta, "deletionGracePeriodSeconds", 0) > 0;
 }
 
@@ -148,7 +155,7 @@ struct err *op_store(struct op *op, struct object *old, struct json_doc *doc)
 {
 	const struct json *meta = json_get(json_root(doc), "metadata");
 
-	if (old && json_get(meta, "deletionTimestamp") && !is_held(op, meta))
+	if (old && json_get(meta, "deletionTimestamp") && !is_held(op, json_root(doc)))
 		return end(op, old, doc);
 	if (old && json_equal(json_root(doc), old->root)) {
 		op->result = object_ref(old);
@@ -259,7 +266,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 		return e;
 	split_status(op, &d, old);
 	k = kind_storage(op->kind);
-	if (k->prepare_update && !str_eq(op->sub, "status"))
+	if (k->prepare_update && !*op->sub)
 		k->prepare_update(d, old->root);
 	default_and_validate(op, d, old);
 	e = verdict(op, d);

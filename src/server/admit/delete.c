@@ -113,7 +113,7 @@ static bool goes_at_once(const struct object *o, const struct delete_options *w)
 {
 	const struct json *meta = json_get(o->root, "metadata");
 
-	return !(o->kind->flags & KIND_CONTENTS) && !json_len(json_get(meta, "finalizers")) &&
+	return !has_contents(o->kind, o->root) && !json_len(json_get(meta, "finalizers")) &&
 	       !str_eq(w->propagation, "Foreground") && !str_eq(w->propagation, "Orphan") &&
 	       grace_of(o, w) == 0;
 }

@@ -37,6 +37,7 @@ const struct subresource subresources[] = {
 	{ .name = "status",
 	  .verbs = B(VERB_GET) | B(VERB_UPDATE) | B(VERB_PATCH),
 	  .handle = handle_status },
+	{ .name = "finalize", .verbs = B(VERB_UPDATE), .handle = handle_update },
 	{ .name = "scale",
 	  .group = "autoscaling",
 	  .version = "v1",

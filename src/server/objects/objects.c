@@ -140,8 +140,6 @@ static void retag(struct server *s, struct store_entry *en, bool known)
 	err_free(e);
 	object_unref(en->tag);
 	en->tag = tag;
-	if (tag)
-		gc_note(s->gc, tag, en->key);
 }
 
 void kind_changed(void *arg, const struct kind *k, bool added)

@@ -208,30 +208,6 @@ TEST(objects_of_an_unknown_kind_outlive_restarts_untouched)
 	fixture_done(&f);
 }
 
-TEST(what_an_object_of_an_unknown_kind_owns_is_not_swept)
-{
-#define OWNED(name, uid)                                                                         \
-	"{'metadata':{'name':'" name "','ownerReferences':[{'apiVersion':'toys.example.com/v1'," \
-	"'kind':'Toy','name':'a','uid':'" uid "'}]}}"
-	struct fixture f;
-
-	fixture_init(&f);
-	settle(&f);
-	fixture_close(&f);
-	plant(&f, TOY_KEY, "{\"metadata\":{\"name\":\"a\",\"uid\":\"toy-uid\"}}");
-	works(fixture_open(&f));
-	works(make(&f, kind_named("ConfigMap"), "default", OWNED("kept", "toy-uid"), NULL));
-	works(make(&f, kind_named("ConfigMap"), "default", OWNED("swept", "nobody"), NULL));
-	settle(&f);
-	{
-		autoptr(object) kept = look(&f, kind_named("ConfigMap"), "default", "kept");
-		autoptr(object) swept = look(&f, kind_named("ConfigMap"), "default", "swept");
-
-		is_true(kept && !swept);
-	}
-	fixture_done(&f);
-}
-
 TEST(a_field_selector_names_fields_that_the_kind_lists)
 {
 	static const struct {
