@@ -277,13 +277,14 @@ static struct err *settle(const struct kind *k, const struct decode_request *r,
 }
 
 /* The result of a patch that cannot be read is the patch's fault. */
-static struct err *patch_invalid(struct err *e, const char *result, struct causes *c)
+static struct err *patch_invalid(struct err *e, const struct json *root, struct causes *c)
 {
 	autoptr(json_doc) d = json_doc_new();
-	autofree char *shown = NULL, *text = NULL;
+	autofree char *result = NULL, *shown = NULL, *text = NULL;
 
 	if (!err_is(e, ERR_MALFORMED))
 		return e;
+	result = json_to_text(root);
 	shown = json_to_text(json_new_strn(d, result, strnlen(result, SHOWN_MAX)));
 	causes_add(c, CAUSE_INVALID, "patch", "Invalid value: %s: %s", shown, err_text(e));
 	err_free(e);
@@ -326,7 +327,6 @@ struct err *object_decode(const struct kind *k, const struct decode_request *r,
 			  struct json_doc **ret)
 {
 	autoptr(json_doc) d = NULL;
-	autofree char *patched = r->patch_causes ? json_to_text(json_root(r->in.tree)) : NULL;
 	struct decode_walk w = { 0 };
 	struct err *e = read_input(k->type, &r->in, &w.duplicates, &d);
 
@@ -336,8 +336,8 @@ struct err *object_decode(const struct kind *k, const struct decode_request *r,
 			       : e;
 	w.d = d;
 	e = decode_object(k, r, &w);
-	if (e && patched)
-		return patch_invalid(e, patched, r->patch_causes);
+	if (e && r->patch_causes)
+		return patch_invalid(e, json_root(d), r->patch_causes);
 	if (!e)
 		*ret = take(d);
 	return e;
