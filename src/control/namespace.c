@@ -3,7 +3,6 @@
 #include "api/object.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "client/client.h"
 #include "control/cluster_priv.h"
 #include "control/control_priv.h"

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
+#include "server/admit/admit.h"
 
-#include "base/bytes.h"
+#include "api/kind.h"
+#include "api/meta.h"
+#include "api/object.h"
+#include "base/buf.h"
 #include "base/log.h"
-#include "server/server_priv.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/admit/admit_priv.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "store/store.h"
 
 /*
  * One write: decode, convert, prune, default, validate, store. The same path for requests over HTTP
@@ -19,20 +27,29 @@ void op_audit(const struct op *op, const char *verb, const struct err *e)
 {
 	log_debug("write", KV("user", op->user), KV("verb", verb), KV("kind", op->kind->kind),
 		  KV("namespace", op->ns), KV("name", op->result ? op->result->name : op->name),
-		  KV("sub", op->sub), KV("dry_run", op->dry_run),
+		  KV("sub", op->sub), KV("dry_run", op->options.dry_run),
 		  KV("result", e ? err_code_name(err_code(e)) : "ok"));
+}
+
+/* patched: the result of a patch, with what was odd about the patch itself; NULL: a body. */
+static struct err *decode(struct op *op, const struct decode_input *in,
+			  const struct causes *patched, struct json_doc **ret)
+{
+	const struct decode_request r = {
+		.in = *in,
+		.strictness = op->options.strictness,
+		.warn = op->warn,
+		.warn_arg = op->warn_arg,
+		.patch_causes = patched ? &op->causes : NULL,
+		.reports = patched,
+	};
+
+	return object_decode(op->kind, &r, ret);
 }
 
 struct err *op_decode(struct op *op, const struct decode_input *in, struct json_doc **ret)
 {
-	const struct decode_request r = {
-		.in = *in,
-		.strictness = op->unknown,
-		.warn = op->warn,
-		.warn_arg = op->warn_arg,
-	};
-
-	return object_decode(op->kind, &r, ret);
+	return decode(op, in, NULL, ret);
 }
 
 static struct err *verdict(struct op *op, const struct json_doc *d)
@@ -78,7 +95,8 @@ static void set_rev(struct op *op, struct json_doc *d)
 	struct json *meta = json_need_obj(d, json_root(d), "metadata");
 
 	(void)json_set(d, meta, "resourceVersion",
-		       json_new_strf(d, "%llu", (unsigned long long)store_rev(op->s->store) + 1));
+		       json_new_strf(d, "%llu",
+				     (unsigned long long)store_rev(op->admit->objects->store) + 1));
 }
 
 /* Editing leaves dead values behind, often more than live ones; what is kept is a copy without. */
@@ -98,7 +116,7 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 	struct err *e;
 	autofree char *key = NULL;
 
-	if (op->dry_run) {
+	if (op->options.dry_run) {
 		op->result = object_new(kind_storage(op->kind), doc);
 		return NULL;
 	}
@@ -106,37 +124,36 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 	o = object_new(kind_storage(op->kind), compact(doc));
 	key = key_of(o->kind, o->ns, o->name);
 	op->result = object_ref(o);
-	e = store_put(op->s->store, key, object_text(o), o, old ? old->rev : 0);
+	e = store_put(op->admit->objects->store, key, object_text(o), o, old ? old->rev : 0);
 	if (err_is(e, ERR_EXISTS)) {
 		err_free(e);
 		return err_present(op->kind, op->result->name);
 	}
-	op->s->counts.writes++;
+	op->admit->n_writes++;
 	return e;
 }
 
-/* The object ends, in the state of doc, which it takes over. */
-static struct err *end(struct op *op, const struct object *old, struct json_doc *doc)
+struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc)
 {
 	struct object *o;
 	struct err *e;
 	autofree char *key = key_of(op->kind, old->ns, old->name);
 
 	op->removed = true;
-	if (op->dry_run) {
+	if (op->options.dry_run) {
 		op->result = object_new(kind_storage(op->kind), doc);
 		return NULL;
 	}
 	set_rev(op, doc);
 	o = object_new(kind_storage(op->kind), doc);
 	op->result = object_ref(o);
-	e = store_delete(op->s->store, key, object_text(o), o, old->rev);
-	op->s->counts.writes++;
+	e = store_delete(op->admit->objects->store, key, object_text(o), o, old->rev);
+	op->admit->n_writes++;
 	return e;
 }
 
 /* Whoever empties it says so by taking the last of these away, through /finalize. */
-bool has_contents(const struct kind *k, const struct json *obj)
+bool op_holds_contents(const struct kind *k, const struct json *obj)
 {
 	return (kind_storage(k)->flags & KIND_CONTENTS) &&
 	       json_len(json_get(json_get(obj, "spec"), "finalizers"));
@@ -146,7 +163,7 @@ static bool is_held(const struct op *op, const struct json *obj)
 {
 	const struct json *meta = json_get(obj, "metadata");
 
-	if (json_len(json_get(meta, "finalizers")) || has_contents(op->kind, obj))
+	if (json_len(json_get(meta, "finalizers")) || op_holds_contents(op->kind, obj))
 		return true;
 	return json_get_int(meta, "deletionGracePeriodSeconds", 0) > 0;
 }
@@ -156,7 +173,7 @@ struct err *op_store(struct op *op, struct object *old, struct json_doc *doc)
 	const struct json *meta = json_get(json_root(doc), "metadata");
 
 	if (old && json_get(meta, "deletionTimestamp") && !is_held(op, json_root(doc)))
-		return end(op, old, doc);
+		return op_end(op, old, doc);
 	if (old && json_equal(json_root(doc), old->root)) {
 		op->result = object_ref(old);
 		json_doc_free(doc);
@@ -165,19 +182,12 @@ struct err *op_store(struct op *op, struct object *old, struct json_doc *doc)
 	return put(op, old, doc);
 }
 
-struct err *op_remove(struct op *op)
-{
-	autoptr(object) old = object_ref(find_object(op->s, op->kind, op->ns, op->name));
-
-	return old ? end(op, old, object_edit(old)) : err_absent(op->kind, op->name);
-}
-
 /* Create */
 
 static void begin(const struct op *op, struct json_doc *d)
 {
 	const struct kind *k = kind_storage(op->kind);
-	const struct kind_env env = { .node_name = op->s->node_name };
+	const struct kind_env env = { .node_name = op->admit->node_name };
 
 	if ((k->flags & (KIND_STATUS | KIND_OWN_STATUS)) == KIND_STATUS)
 		(void)json_del(json_root(d), "status");
@@ -189,7 +199,7 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 {
 	struct err *e;
 
-	e = namespace_open(op->s, op->kind, op->ns, op->name);
+	e = namespace_open(op);
 	if (err_is(e, ERR_NOT_FOUND))
 		op->absent_ns = op->ns;
 	if (!e)
@@ -211,7 +221,7 @@ struct err *op_create(struct op *op, struct json_doc *doc)
 
 	if (!e) {
 		name = json_get_str(json_get(json_root(d), "metadata"), "name");
-		if (find_object(op->s, op->kind, op->ns, name))
+		if (objects_find(op->admit->objects, op->kind, op->ns, name))
 			e = err_present(op->kind, name);
 	}
 	if (!e)
@@ -278,7 +288,8 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 
 struct err *op_update(struct op *op, struct json_doc *doc)
 {
-	autoptr(object) old = object_ref(find_object(op->s, op->kind, op->ns, op->name));
+	autoptr(object) old =
+		object_ref(objects_find(op->admit->objects, op->kind, op->ns, op->name));
 	struct err *e;
 
 	if (old) {
@@ -291,25 +302,12 @@ struct err *op_update(struct op *op, struct json_doc *doc)
 	return e;
 }
 
-static struct err *decode_patched(struct op *op, struct json_doc *d, const struct causes *reports,
-				  struct json_doc **ret)
-{
-	const struct decode_request r = {
-		.in = { .media = DECODE_TREE, .tree = d },
-		.strictness = op->unknown,
-		.warn = op->warn,
-		.warn_arg = op->warn_arg,
-		.patch_causes = &op->causes,
-		.reports = reports,
-	};
-
-	return object_decode(op->kind, &r, ret);
-}
-
 static struct err *patched(struct op *op, struct object *old, enum patch_type how,
 			   const struct json *patch, const struct causes *reports)
 {
+	static const struct causes none;
 	autoptr(json_doc) d = object_edit(old);
+	struct decode_input in = { .media = DECODE_TREE };
 	struct json_doc *next = NULL;
 	struct err *e = NULL;
 
@@ -319,14 +317,16 @@ static struct err *patched(struct op *op, struct object *old, enum patch_type ho
 		e = patch_apply(how, d, patch, op->kind->type);
 	if (e)
 		return err_is(e, ERR_INVALID) ? err_wrap(e, "apply the patch") : e;
-	e = decode_patched(op, take(d), reports, &next);
+	in.tree = take(d);
+	e = decode(op, &in, reports ? reports : &none, &next);
 	return e ? e : replace(op, old, next);
 }
 
 struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch,
 		     const struct causes *reports)
 {
-	autoptr(object) old = object_ref(find_object(op->s, op->kind, op->ns, op->name));
+	autoptr(object) old =
+		object_ref(objects_find(op->admit->objects, op->kind, op->ns, op->name));
 	struct err *e;
 
 	e = old ? patched(op, old, how, patch, reports) : err_absent(op->kind, op->name);

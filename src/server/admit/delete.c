@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/server_priv.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/admit/admit_priv.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
 
 /*
  * Deleting. An object goes at once unless something holds it: finalizers, the dependents of a
- * foreground or orphaning deletion (which gc.c turns into finalizers), the grace of a Pod that runs
- * on a node, or the contents of a namespace. Held objects get a deletionTimestamp, and the write
- * that takes the last hold away ends them (op_store()).
+ * foreground or orphaning deletion (which are finalizers that the garbage collector works off), the
+ * grace of a Pod that runs on a node, or the contents of a namespace. Held objects get a
+ * deletionTimestamp, and the write that takes the last hold away ends them (op_store()).
  */
 #define FOREGROUND "foregroundDeletion"
 #define ORPHAN     "orphan"
@@ -55,7 +62,8 @@ static void drop(struct json *list, const char *text)
 			json_remove(list, i);
 }
 
-/* The policy becomes a finalizer that gc.c works off. No policy leaves what an earlier one said. */
+/* The policy becomes a finalizer that the garbage collector works off. No policy leaves what an
+ * earlier one said. */
 static void set_policy(struct json_doc *d, struct json *meta, const char *policy)
 {
 	const char *want = str_eq(policy, "Foreground") ? FOREGROUND
@@ -113,21 +121,22 @@ static bool goes_at_once(const struct object *o, const struct delete_options *w)
 {
 	const struct json *meta = json_get(o->root, "metadata");
 
-	return !has_contents(o->kind, o->root) && !json_len(json_get(meta, "finalizers")) &&
+	return !op_holds_contents(o->kind, o->root) && !json_len(json_get(meta, "finalizers")) &&
 	       !str_eq(w->propagation, "Foreground") && !str_eq(w->propagation, "Orphan") &&
 	       grace_of(o, w) == 0;
 }
 
 struct err *op_delete(struct op *op, const struct delete_options *w)
 {
-	autoptr(object) o = object_ref(find_object(op->s, op->kind, op->ns, op->name));
+	autoptr(object) o =
+		object_ref(objects_find(op->admit->objects, op->kind, op->ns, op->name));
 	struct err *e;
 
 	e = o ? check_conditions(op, o, w) : err_absent(op->kind, op->name);
 	if (!e)
 		e = check_allowed(op, o);
 	if (!e)
-		e = goes_at_once(o, w) ? op_remove(op) : mark(op, o, w);
+		e = goes_at_once(o, w) ? op_end(op, o, object_edit(o)) : mark(op, o, w);
 	op_audit(op, "delete", e);
 	return e;
 }

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/clock.h"
 #include "base/random.h"
-#include "server/server_priv.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/admit/admit_priv.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
 
 /*
  * What the server itself decides in an object's metadata: names, uid, times, generation, versions.
@@ -56,7 +68,7 @@ static struct err *generate_name(struct op *op, struct json_doc *d, struct json 
 	for (int i = 0; i < 8; i++) {
 		random_suffix(suffix, 5);
 		(void)snprintf(name, sizeof(name), "%.*s%s", keep, prefix, suffix);
-		if (!find_object(op->s, op->kind, op->ns, name)) {
+		if (!objects_find(op->admit->objects, op->kind, op->ns, name)) {
 			json_set_str(d, meta, "name", name);
 			return NULL;
 		}

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server/auth/keys.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/buf.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "base/str.h"
 #include "crypto/crypto.h"
-#include "server/server_priv.h"
 
 /*
- * What data_dir holds besides the store: a CA, the server's and the administrator's certificates,
- * and the key that signs service-account tokens. Made on first start; the two certificates are made
- * anew when they end soon or when the server's shall carry other names.
+ * The two certificates are made anew when they end soon, and the server's when it has to carry
+ * other names.
  */
 #define DAY_US (24LL * 3600 * 1000000)
 enum {

@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/parse.h"
 #include "base/random.h"
+#include "base/str.h"
 #include "crypto/crypto.h"
-#include "server/server_priv.h"
+#include "json/json.h"
+#include "server/auth/auth_priv.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "tls/tls.h"
 
 /*
  * Service-account tokens: JWTs that this server signs and alone accepts. A token is good while its
@@ -21,37 +35,25 @@ enum {
 	AUDIENCES_MAX = 16,
 };
 
-struct tokens {
-	struct server *s;
-	struct map *known; /* SHA-256 of a token, as hex → struct json_doc of its claims */
-};
-
 static void claims_free(void *value)
 {
 	json_doc_free(value);
 }
 
-struct tokens *tokens_new(struct server *s)
+void tokens_init(struct tokens *t, const struct objects *objects, const char *key)
 {
-	struct tokens *t = xnew(struct tokens);
-
-	t->s = s;
-	t->known = map_new(claims_free);
-	return t;
+	*t = (struct tokens){ .objects = objects, .key = key, .known = map_new(claims_free) };
 }
 
-void tokens_free(struct tokens *t)
+void tokens_done(struct tokens *t)
 {
-	if (!t)
-		return;
-	map_free(t->known);
-	free(t);
+	map_free(take(t->known));
 }
 
 static struct err *claims_verified(struct tokens *t, const char *token, struct json_doc **ret)
 {
 	autofree char *text = NULL;
-	struct err *e = tls_token_verify(t->s->keys.sa_key, token, &text);
+	struct err *e = tls_token_verify(t->key, token, &text);
 
 	if (e)
 		return e;
@@ -101,11 +103,11 @@ static bool in_time(const struct json *claims)
 	return json_get_int(claims, "exp", 0) > now && json_get_int(claims, "nbf", 0) <= now + 10;
 }
 
-static bool still_there(const struct server *s, const struct kind *k, const char *ns,
+static bool still_there(const struct objects *os, const struct kind *k, const char *ns,
 			const struct json *ref)
 {
 	const char *name = json_get_str(ref, "name");
-	const struct object *o = name && ns ? find_object(s, k, ns, name) : NULL;
+	const struct object *o = name && ns ? objects_find(os, k, ns, name) : NULL;
 
 	return o && str_eq(o->uid, json_get_str(ref, "uid"));
 }
@@ -128,10 +130,11 @@ static void user_of_account(struct arena *a, const struct json *k8s, struct user
 	};
 }
 
-struct err *token_check(struct call *c, const char *token, struct user *ret)
+struct err *token_check(struct tokens *t, struct call *c, const char *token, struct user *ret)
 {
+	const struct objects *os = t->objects;
 	const struct json *claims = NULL, *k8s, *pod;
-	struct err *e = claims_of(c->s->tokens, token, &claims);
+	struct err *e = claims_of(t, token, &claims);
 	const char *ns;
 
 	if (e)
@@ -143,8 +146,8 @@ struct err *token_check(struct call *c, const char *token, struct user *ret)
 		return err_new(ERR_UNAUTHENTICATED, "check token: not for this server");
 	if (!in_time(claims))
 		return err_new(ERR_UNAUTHENTICATED, "check token: expired");
-	if (!still_there(c->s, c->s->kinds.service_account, ns, json_get(k8s, "serviceaccount")) ||
-	    (pod && !still_there(c->s, c->s->kinds.pod, ns, pod)))
+	if (!still_there(os, os->service_account, ns, json_get(k8s, "serviceaccount")) ||
+	    (pod && !still_there(os, os->pod, ns, pod)))
 		return err_new(ERR_UNAUTHENTICATED, "check token: its subject is gone");
 	user_of_account(c->arena, k8s, ret);
 	return NULL;
@@ -154,44 +157,42 @@ struct err *token_check(struct call *c, const char *token, struct user *ret)
 
 struct token_wish {
 	const struct object *account;
+	const struct object *pod;     /* what it is bound to, NULL: nothing */
 	const struct json *audiences; /* NULL: this server */
-	const struct json *bound;     /* boundObjectRef, NULL: none */
 	int64_t expire_s;
 };
 
-static struct err *read_bound(struct call *c, struct token_wish *w)
+static struct err *read_bound(const struct objects *os, struct call *c, const struct json *bound,
+			      struct token_wish *w)
 {
-	const char *kind = json_get_str(w->bound, "kind");
-	const char *name = json_get_str(w->bound, "name");
-	const char *uid = json_get_str(w->bound, "uid");
-	const struct object *pod;
+	const char *kind = json_get_str(bound, "kind");
+	const char *name = json_get_str(bound, "name");
+	const char *uid = json_get_str(bound, "uid");
 
-	if (!w->bound || json_is(w->bound, JSON_NULL)) {
-		w->bound = NULL;
+	if (!bound || json_is(bound, JSON_NULL))
 		return NULL;
-	}
 	if (!str_eq(kind, "Pod") || str_empty(name)) {
 		causes_add(&c->causes, CAUSE_UNSUPPORTED, "spec.boundObjectRef.kind",
 			   "Unsupported value: \"%s\": supported values: \"Pod\"",
 			   kind ? kind : "");
 		return NULL;
 	}
-	pod = find_object(c->s, c->s->kinds.pod, c->route.ns, name);
-	if (!pod)
-		return err_absent(c->s->kinds.pod, name);
-	if (!str_empty(uid) && !str_eq(uid, pod->uid))
-		return err_changed(c->s->kinds.pod, name,
+	w->pod = objects_find(os, os->pod, c->route.ns, name);
+	if (!w->pod)
+		return err_absent(os->pod, name);
+	if (!str_empty(uid) && !str_eq(uid, w->pod->uid))
+		return err_changed(os->pod, name,
 				   "the UID in the bound object reference does "
 				   "not match the UID in record");
 	return NULL;
 }
 
-static struct err *read_wish(struct call *c, const struct json *body, struct token_wish *w)
+static struct err *read_wish(const struct objects *os, struct call *c, const struct json *body,
+			     struct token_wish *w)
 {
 	const struct json *spec = json_get(body, "spec");
 
 	w->audiences = json_get(spec, "audiences");
-	w->bound = json_get(spec, "boundObjectRef");
 	w->expire_s = json_get_int(spec, "expirationSeconds", EXPIRE_S);
 	if (!json_len(w->audiences))
 		w->audiences = NULL;
@@ -210,7 +211,7 @@ static struct err *read_wish(struct call *c, const struct json *body, struct tok
 			   w->expire_s < EXPIRE_MIN_S ? "less than 10 minutes"
 						      : "larger than 2^32 seconds");
 	w->expire_s = MIN(w->expire_s, (int64_t)EXPIRE_MAX_S);
-	return read_bound(c, w);
+	return read_bound(os, c, json_get(spec, "boundObjectRef"), w);
 }
 
 static struct json *ref_claim(struct json_doc *d, const struct object *o)
@@ -222,7 +223,7 @@ static struct json *ref_claim(struct json_doc *d, const struct object *o)
 	return ref;
 }
 
-static struct json_doc *claims_new(struct call *c, const struct token_wish *w, int64_t now)
+static struct json_doc *claims_new(const struct token_wish *w, int64_t now)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = json_obj(d), *k8s = json_obj(d), *aud;
@@ -241,10 +242,8 @@ static struct json_doc *claims_new(struct call *c, const struct token_wish *w, i
 	random_uuid(id);
 	json_set_str(d, o, "jti", id);
 	json_set_str(d, k8s, "namespace", w->account->ns);
-	if (w->bound)
-		(void)json_set(d, k8s, "pod",
-			       ref_claim(d, find_object(c->s, c->s->kinds.pod, w->account->ns,
-							json_get_str(w->bound, "name"))));
+	if (w->pod)
+		(void)json_set(d, k8s, "pod", ref_claim(d, w->pod));
 	(void)json_set(d, k8s, "serviceaccount", ref_claim(d, w->account));
 	(void)json_set(d, o, "kubernetes.io", k8s);
 	json_set_int(d, o, "nbf", now);
@@ -254,14 +253,15 @@ static struct json_doc *claims_new(struct call *c, const struct token_wish *w, i
 	return d;
 }
 
-static struct err *issue(struct call *c, const struct token_wish *w, struct json_doc *d)
+/* d's root becomes the answer. */
+static struct err *issue(const struct tokens *t, const struct token_wish *w, struct json_doc *d)
 {
 	usec now = clock_wall();
-	autoptr(json_doc) claims = claims_new(c, w, now / 1000000);
+	autoptr(json_doc) claims = claims_new(w, now / 1000000);
 	autofree char *text = json_to_text(json_root(claims)), *token = NULL;
 	struct json *root = json_root(d), *status, *spec;
 	char when[CLOCK_TEXT_MAX];
-	struct err *e = tls_token_sign(c->s->keys.sa_key, text, &token);
+	struct err *e = tls_token_sign(t->key, text, &token);
 
 	if (e)
 		return err_wrap(e, "sign token");
@@ -279,18 +279,18 @@ static struct err *issue(struct call *c, const struct token_wish *w, struct json
 	return NULL;
 }
 
-/* d's root becomes the answer. */
-static struct err *token_request(struct call *c, struct json_doc *d)
+static struct err *token_request(const struct tokens *t, struct call *c, struct json_doc *d)
 {
 	static const struct kind request = { .group = "authentication.k8s.io",
 					     .kind = "TokenRequest" };
-	struct token_wish w = { .account = find_object(c->s, c->s->kinds.service_account,
-						       c->route.ns, c->route.name) };
+	const struct objects *os = t->objects;
+	struct token_wish w = { .account = objects_find(os, os->service_account, c->route.ns,
+							c->route.name) };
 	struct err *e;
 
 	if (!w.account)
-		return err_absent(c->s->kinds.service_account, c->route.name);
-	e = read_wish(c, json_root(d), &w);
+		return err_absent(os->service_account, c->route.name);
+	e = read_wish(os, c, json_root(d), &w);
 	if (e)
 		return e;
 	if (c->causes.n) {
@@ -298,27 +298,16 @@ static struct err *token_request(struct call *c, struct json_doc *d)
 		c->route.name = "";
 		return err_invalid(&request, "", &c->causes);
 	}
-	return issue(c, &w, d);
+	return issue(t, &w, d);
 }
 
-/* A request without a body asks for nothing in particular. */
-static struct err *read_request(struct call *c, struct json_doc **ret)
-{
-	struct decode_input in;
-	struct err *e = call_body(c, &in);
-
-	if (!e && !in.len)
-		in = (struct decode_input){ .media = DECODE_TREE, .tree = json_doc_new() };
-	return e ? e : body_decode(body_token_request, &in, ret);
-}
-
-void handle_token(struct call *c)
+void token_issue(struct tokens *t, struct call *c)
 {
 	autoptr(json_doc) d = NULL;
-	struct err *e = read_request(c, &d);
+	struct err *e = body_tree(c, body_token_request, &d);
 
 	if (!e)
-		e = token_request(c, d);
+		e = token_request(t, c, d);
 	if (e) {
 		call_fail(c, e);
 		return;

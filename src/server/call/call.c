@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server/call/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/meta.h"
+#include "api/registry.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "json/json.h"
 #include "net/http_server.h"
-#include "server/server_priv.h"
+#include "server/call/status.h"
+#include "store/store.h"
 
-/*
- * One API request. It outlives the peer when it has to: whoever waits on behalf of it (for a
- * commit, for an object to be Ready) holds a reference, and answering a request whose peer has left
- * is harmless.
- */
 enum {
 	WARNINGS_MAX = 16,
 	WARNING_LEN_MAX = 256,
@@ -23,18 +30,16 @@ static void on_ended(void *owner)
 	call_unref(c);
 }
 
-struct call *call_new(struct server *s, struct http_request *req)
+struct call *call_new(struct calls *calls, struct http_request *req)
 {
 	struct call *c = xnew(struct call);
 
 	c->refs = 1; /* the request's */
-	c->s = s;
+	c->calls = calls;
 	c->req = req;
 	c->arena = arena_new();
-	c->started = clock_mono();
 	c->method = arena_strdup(c->arena, http_request_method(req));
 	c->query = arena_strdup(c->arena, http_request_query(req));
-	c->user = user_anonymous;
 	http_request_set_owner(req, c, on_ended);
 	return c;
 }
@@ -54,20 +59,6 @@ void call_unref(struct call *c)
 	arena_free(c->arena);
 	kind_unref(c->kind);
 	free(c);
-}
-
-const char *call_query(struct call *c, const char *name)
-{
-	autofree char *value = http_query_get(c->query, name);
-
-	return arena_strdup(c->arena, value);
-}
-
-bool call_query_true(struct call *c, const char *name)
-{
-	const char *v = call_query(c, name);
-
-	return v && !str_eq(v, "0") && !str_eq_nocase(v, "false");
 }
 
 /* 299 - "text": quotes and backslashes are escaped, other controls become spaces. */
@@ -130,7 +121,7 @@ void call_reply_document(struct call *c, const char *type, const char *text)
 	/* The version alone would not do: it begins anew with each start. */
 	name_hash(text, hash);
 	(void)snprintf(etag, sizeof(etag), "\"%llx-%s\"",
-		       (unsigned long long)kinds_version(c->s->registry), hash);
+		       (unsigned long long)kinds_version(c->calls->kinds), hash);
 	http_headers_add(&c->headers, "ETag", etag);
 	http_headers_add(&c->headers, "Vary", "Accept");
 	if (seen && strstr(seen, etag))
@@ -148,7 +139,7 @@ void call_fail(struct call *c, struct err *e)
 	};
 	enum err_code code = err_code(e);
 
-	c->s->counts.failures++;
+	c->calls->n_failures++;
 	if (code == ERR_INTERNAL || code == ERR_CORRUPT || code == ERR_SYS)
 		log_error("request failed", KV("method", c->method), KV("path", c->route.path),
 			  KV("err", e));
@@ -180,53 +171,5 @@ void call_reply_durably(struct call *c, int status, struct bytes *text)
 	struct durable *d = xnew(struct durable);
 
 	*d = (struct durable){ .call = call_ref(c), .status = status, .text = text };
-	store_sync(c->s->store, on_durable, d);
-}
-
-/* No Content-Type means JSON: the Python client sends none. */
-struct err *call_body(struct call *c, struct decode_input *ret)
-{
-	const char *type = http_request_header(c->req, "content-type");
-	struct span rest,
-		t = span_trim(span_cut(SPAN(str_or(type, "application/json")), ';', &rest));
-
-	*ret = (struct decode_input){ .text = str_or(c->body, ""), .len = c->body_len };
-	if (span_eq_nocase(t, "application/json"))
-		return NULL;
-	ret->media = DECODE_PROTOBUF;
-	if (span_eq_nocase(t, "application/vnd.kubernetes.protobuf"))
-		return NULL;
-	return err_new(ERR_MEDIA_TYPE,
-		       "the body of the request was in an unknown format - accepted media types "
-		       "include: application/json, application/vnd.kubernetes.protobuf");
-}
-
-static const char *nth_param(void *arg, const char *name, size_t i)
-{
-	struct call *c = arg;
-	autofree char *value = http_query_nth(c->query, name, i);
-
-	return arena_strdup(c->arena, value);
-}
-
-struct options_input call_options(struct call *c)
-{
-	return (struct options_input){
-		.query = { nth_param, c },
-		.arena = c->arena,
-		.causes = &c->causes,
-	};
-}
-
-struct err *call_options_end(struct call *c, enum options_of of, struct err *e)
-{
-	struct kind *k;
-
-	if (!err_is(e, ERR_INVALID))
-		return e;
-	k = arena_new_of(c->arena, struct kind);
-	*k = (struct kind){ .group = OPTIONS_GROUP, .kind = options_kind(of) };
-	c->route.kind = k;
-	c->route.name = "";
-	return e;
+	store_sync(c->calls->store, on_durable, d);
 }

@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server/call/route.h"
+
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/registry.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/parse.h"
+#include "base/str.h"
 #include "net/http_server.h"
-#include "server/pods/pods_priv.h"
-#include "server/server_priv.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
 
 /*
  * From method and path to what is asked:
@@ -33,56 +43,29 @@ const char *verb_name(enum verb v)
 	return verb_names[v];
 }
 
-const struct subresource subresources[] = {
-	{ .name = "status",
-	  .verbs = B(VERB_GET) | B(VERB_UPDATE) | B(VERB_PATCH),
-	  .handle = handle_status },
-	{ .name = "finalize", .verbs = B(VERB_UPDATE), .handle = handle_update },
-	{ .name = "scale",
-	  .group = "autoscaling",
-	  .version = "v1",
-	  .kind = "Scale",
-	  .verbs = B(VERB_GET) | B(VERB_UPDATE) | B(VERB_PATCH),
-	  .handle = handle_scale },
-	{ .name = "token",
-	  .group = "authentication.k8s.io",
-	  .version = "v1",
-	  .kind = "TokenRequest",
-	  .verbs = B(VERB_CREATE),
-	  .handle = handle_token },
-	{ .name = "log", .verbs = B(VERB_GET), .handle = handle_pod_log },
-	{ .name = "exec",
-	  .group = "",
-	  .version = "v1",
-	  .kind = "PodExecOptions",
-	  .verbs = B(VERB_GET) | B(VERB_CREATE),
-	  .raw = true,
-	  .handle = handle_pod_exec },
-	{ .name = "attach",
-	  .group = "",
-	  .version = "v1",
-	  .kind = "PodAttachOptions",
-	  .verbs = B(VERB_GET) | B(VERB_CREATE),
-	  .raw = true,
-	  .handle = handle_pod_attach },
-	{ .name = "portforward",
-	  .group = "",
-	  .version = "v1",
-	  .kind = "PodPortForwardOptions",
-	  .verbs = B(VERB_GET) | B(VERB_CREATE),
-	  .raw = true,
-	  .handle = handle_pod_forward },
-	{ 0 },
+#define READ_AND_WRITE (B(VERB_GET) | B(VERB_UPDATE) | B(VERB_PATCH))
+#define UPGRADE        (B(VERB_GET) | B(VERB_CREATE))
+
+const struct subresource subresources[SUB_MAX_] = {
+	[SUB_STATUS] = { "status", .verbs = READ_AND_WRITE },
+	[SUB_FINALIZE] = { "finalize", .verbs = B(VERB_UPDATE) },
+	[SUB_SCALE] = { "scale", "autoscaling", "v1", "Scale", READ_AND_WRITE },
+	[SUB_TOKEN] = { "token", "authentication.k8s.io", "v1", "TokenRequest", B(VERB_CREATE) },
+	[SUB_LOG] = { "log", .verbs = B(VERB_GET) },
+	[SUB_EXEC] = { "exec", "", "v1", "PodExecOptions", UPGRADE, .raw = true },
+	[SUB_ATTACH] = { "attach", "", "v1", "PodAttachOptions", UPGRADE, .raw = true },
+	[SUB_FORWARD] = { "portforward", "", "v1", "PodPortForwardOptions", UPGRADE, .raw = true },
 };
 
-const struct subresource *subresource_find(const struct kind *k, const char *name)
+enum sub subresource_find(const struct kind *k, const char *name)
 {
+	unsigned i = 0;
+
 	if (!kind_has_subresource(k, name))
-		return NULL;
-	for (const struct subresource *s = subresources; s->name; s++)
-		if (str_eq(s->name, name))
-			return s;
-	return NULL;
+		return SUB_MAX_;
+	while (i < SUB_MAX_ && !str_eq(subresources[i].name, name))
+		i++;
+	return i;
 }
 
 static struct err *split(struct call *c, const char *path, struct parts *ret)
@@ -98,8 +81,7 @@ static struct err *split(struct call *c, const char *path, struct parts *ret)
 		if (!part.len)
 			continue;
 		if (ret->n == PARTS_MAX)
-			return err_new(ERR_NOT_FOUND,
-				       "the server could not find the requested resource");
+			return err_no_resource();
 		e = url_decode(part.p, part.len, false, &text, &len);
 		if (e)
 			return err_wrap(e, "read the path");
@@ -163,12 +145,12 @@ static struct err *read_verb(struct call *c, struct route *r)
 			r->verb = VERB_WATCH;
 		return NULL;
 	}
-	return err_new(ERR_METHOD, "the server does not allow this method on the requested "
-				   "resource");
+	return err_no_method();
 }
 
-struct err *route_read(struct call *c, struct route *r)
+struct err *route_read(struct call *c)
 {
+	struct route *r = &c->route;
 	struct parts p = { 0 };
 	size_t at;
 	struct err *e;
@@ -196,7 +178,7 @@ struct err *route_read(struct call *c, struct route *r)
 	r->resource = true;
 	read_resource(&p, at, r);
 	if (p.n > at + 3 + (*r->ns ? 2 : 0))
-		return err_new(ERR_NOT_FOUND, "the server could not find the requested resource");
-	r->kind = c->kind = kind_ref(kinds_find(c->s->registry, r->group, r->version, r->plural));
+		return err_no_resource();
+	r->kind = c->kind = kind_ref(kinds_find(c->calls->kinds, r->group, r->version, r->plural));
 	return read_verb(c, r);
 }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/buf.h"
-#include "server/server_priv.h"
+#include "server/call/status.h"
 
-/*
- * Errors as Kubernetes tells them: HTTP status, reason, message, details. This is the only place
- * where our codes meet status numbers.
- */
+#include <stdio.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/call/call.h"
+
 static const struct {
 	int status;
 	const char *reason;
@@ -116,8 +121,6 @@ struct json_doc *status_success(const struct object *gone)
 	return d;
 }
 
-/* Texts that clients know by heart. */
-
 struct text {
 	char s[256];
 };
@@ -166,4 +169,15 @@ struct err *err_invalid(const struct kind *k, const char *name, const struct cau
 		buf_printf(&b, "%s%s: %s", i ? ", " : "", c->list[i].field, c->list[i].message);
 	return err_new(ERR_INVALID, "%s \"%s\" is invalid: %s%s%s", qualified(k, k->kind).s,
 		       name ? name : "", c->n > 1 ? "[" : "", buf_str(&b), c->n > 1 ? "]" : "");
+}
+
+struct err *err_no_resource(void)
+{
+	return err_new(ERR_NOT_FOUND, "the server could not find the requested resource");
+}
+
+struct err *err_no_method(void)
+{
+	return err_new(ERR_METHOD,
+		       "the server does not allow this method on the requested resource");
 }

@@ -1,24 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server/local/local.h"
+
 #include <assert.h>
 
+#include "api/kind.h"
+#include "api/object.h"
 #include "api/selector.h"
+#include "base/buf.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "client/client.h"
-#include "server/server_priv.h"
+#include "json/json.h"
+#include "loop/loop.h"
+#include "server/admit/admit.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "store/store.h"
 
 /*
  * client/client.h for this process: the store itself is the cache, and a write goes the same way as
  * a request over HTTP, with the same defaults, checks and errors, before the call returns.
  */
 struct local {
-	struct server *s;
+	struct locals *all;
 	char *user;
 	struct list syncs;   /* struct local_sync.link: all under way */
 	struct timer *again; /* for those whose commit failed */
 };
 
 struct local_watch {
-	struct list link;        /* in server.locals */
+	struct list link;        /* of locals->watches */
 	const struct kind *kind; /* a reference */
 	char *ns;                /* NULL: all */
 	struct selector *labels;
@@ -30,7 +41,7 @@ static struct object *local_get(void *ctx, const struct kind *k, const char *ns,
 {
 	struct local *l = ctx;
 
-	return object_ref(find_object(l->s, k, ns, name));
+	return object_ref(objects_find(l->all->objects, k, ns, name));
 }
 
 static void local_each(void *ctx, const struct kind *k, const char *ns,
@@ -41,7 +52,7 @@ static void local_each(void *ctx, const struct kind *k, const char *ns,
 	autobuf prefix = { 0 };
 
 	key_prefix(&prefix, k, ns);
-	while ((en = store_next(l->s->store, buf_str(&prefix), en ? en->key : NULL)))
+	while ((en = store_next(l->all->objects->store, buf_str(&prefix), en ? en->key : NULL)))
 		if (en->tag && !fn(arg, en->tag))
 			return;
 }
@@ -54,7 +65,7 @@ static bool watch_wants(const struct local_watch *w, const struct object *o)
 					json_get(json_get(o->root, "metadata"), "labels")));
 }
 
-void locals_changed(struct server *s, const struct store_event *ev)
+void locals_changed(struct locals *ls, const struct store_event *ev)
 {
 	struct object *now = ev->type == STORE_DELETED ? NULL : ev->entry->tag;
 	/* A deleted object is shown in its last state, with the revision of its deletion. */
@@ -64,7 +75,7 @@ void locals_changed(struct server *s, const struct store_event *ev)
 	const struct object *any = ev->entry->tag;
 	struct local_watch *w, *next;
 
-	list_each_safe(w, next, &s->locals, link) {
+	list_each_safe(w, next, &ls->watches, link) {
 		struct object *a = was, *b = now;
 
 		if (w->kind != any->kind)
@@ -103,7 +114,7 @@ static void *local_watch(void *ctx, const struct client_watch_spec *spec,
 		assert(!e); /* a constant of our own */
 		err_free(e);
 	}
-	list_add_tail(&l->s->locals, &w->link);
+	list_add_tail(&l->all->watches, &w->link);
 	local_each(l, w->kind, w->ns, tell_existing, w);
 	if (ev->synced)
 		ev->synced(arg);
@@ -124,7 +135,7 @@ static void local_watch_free(void *ctx unused, void *watch)
 static void local_fetch(void *ctx, const struct client_ref *of, struct client_write *w)
 {
 	struct local *l = ctx;
-	autoptr(object) o = object_ref(find_object(l->s, of->kind, of->ns, of->name));
+	autoptr(object) o = object_ref(objects_find(l->all->objects, of->kind, of->ns, of->name));
 	struct client_waiter waiter;
 
 	client_waiter_init(&waiter, w);
@@ -133,7 +144,7 @@ static void local_fetch(void *ctx, const struct client_ref *of, struct client_wr
 
 static struct op op_for(const struct local *l, const struct client_ref *to)
 {
-	return (struct op){ .s = l->s,
+	return (struct op){ .admit = l->all->admit,
 			    .user = l->user,
 			    .kind = to->kind,
 			    .ns = str_or(to->ns, ""),
@@ -241,7 +252,7 @@ static void sync_again(void *arg)
 		if (!sync->failed)
 			continue;
 		sync->failed = false;
-		store_sync(l->s->store, on_synced, sync);
+		store_sync(l->all->objects->store, on_synced, sync);
 	}
 }
 
@@ -253,7 +264,7 @@ static void local_sync(void *ctx, struct client_write *w)
 	sync->l = l;
 	client_waiter_init(&sync->waiter, w);
 	list_add_tail(&l->syncs, &sync->link);
-	store_sync(l->s->store, on_synced, sync);
+	store_sync(l->all->objects->store, on_synced, sync);
 }
 
 static void local_free(void *ctx)
@@ -287,13 +298,19 @@ static const struct client_ops local_ops = {
 	.free = local_free,
 };
 
-struct client *server_client(struct server *s, const char *user)
+void locals_init(struct locals *ls, struct admit *a, struct loop *l)
+{
+	*ls = (struct locals){ .objects = a->objects, .admit = a, .loop = l };
+	list_init(&ls->watches);
+}
+
+struct client *local_client(struct locals *ls, const char *user)
 {
 	struct local *l = xnew(struct local);
 
-	l->s = s;
+	l->all = ls;
 	l->user = xstrdup(user);
 	list_init(&l->syncs);
-	l->again = timer_new(s->loop, sync_again, l);
-	return client_new(&local_ops, l, s->registry);
+	l->again = timer_new(ls->loop, sync_again, l);
+	return client_new(&local_ops, l, ls->objects->kinds);
 }

@@ -1,14 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server/objects/objects.h"
+
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/registry.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "server/server_priv.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "store/store.h"
 
 /*
- * Objects in the store. Keys are PLURAL[.GROUP]/[NS/]NAME of the stored kind; values are the JSON
+ * Keys are PLURAL[.GROUP]/[NS/]NAME of the stored kind; values are the JSON
  * text; the tag of an entry is its struct object, or NULL while its kind is not served.
  */
 enum {
 	RESOURCE_MAX = 512, /* of PLURAL.GROUP; longer than any that could be registered */
+	HISTORY_BYTES = 16 << 20,
 };
 
 void key_prefix(struct buf *b, const struct kind *k, const char *ns)
@@ -42,7 +53,7 @@ static struct span resource_of(const char *key)
 	return span_cut(SPAN(key), '/', &rest);
 }
 
-const struct kind *key_kind(const struct kinds *ks, const char *key)
+static const struct kind *key_kind(const struct kinds *ks, const char *key)
 {
 	struct span resource = resource_of(key);
 	char text[RESOURCE_MAX];
@@ -54,11 +65,12 @@ const struct kind *key_kind(const struct kinds *ks, const char *key)
 	return kinds_stored(ks, text);
 }
 
-struct err *decode_value(void *arg, const char *key, struct bytes *value, uint64_t rev unused,
-			 void **ret_tag)
+/* For struct store_spec. */
+static struct err *decode_value(void *arg, const char *key, struct bytes *value,
+				uint64_t rev unused, void **ret_tag)
 {
-	const struct server *s = arg;
-	const struct kind *k = key_kind(s->registry, key);
+	const struct objects *os = arg;
+	const struct kind *k = key_kind(os->kinds, key);
 	struct json_doc *d = NULL;
 	struct object *o;
 	struct err *e;
@@ -78,30 +90,31 @@ struct err *decode_value(void *arg, const char *key, struct bytes *value, uint64
 	return NULL;
 }
 
-struct object *entry_object(const struct server *s, struct store_entry *e)
+struct object *objects_of_entry(const struct objects *os, struct store_entry *e)
 {
 	void *tag = NULL;
 
 	if (e->tag)
 		return object_ref(e->tag);
 	/* It was encoded by us, and its kind is in the key: it decodes. */
-	err_free(decode_value((void *)s, e->key, e->value, e->rev, &tag));
+	err_free(decode_value((void *)os, e->key, e->value, e->rev, &tag));
 	return tag;
 }
 
-struct object *find_object(const struct server *s, const struct kind *k, const char *ns,
-			   const char *name)
+struct object *objects_find(const struct objects *os, const struct kind *k, const char *ns,
+			    const char *name)
 {
 	autofree char *key = key_of(k, ns, name);
-	struct store_entry *e = store_get(s->store, key);
+	struct store_entry *e = store_get(os->store, key);
 
 	return e ? e->tag : NULL;
 }
 
 /* Kinds that come and go */
 
-/* Keys come in order, so those of one kind follow each other. */
-void unknown_report(const struct server *s)
+/* Warns of what the store holds of kinds that are not served. Keys come in order, so those of one
+ * kind follow each other. */
+static void report_unknown(const struct objects *os)
 {
 	struct store_entry *en = NULL;
 	autofree char *resource = NULL;
@@ -110,7 +123,7 @@ void unknown_report(const struct server *s)
 	for (;;) {
 		struct span now = { 0 };
 
-		en = store_next(s->store, "", en ? en->key : NULL);
+		en = store_next(os->store, "", en ? en->key : NULL);
 		if (en && en->tag)
 			continue;
 		if (en)
@@ -129,10 +142,10 @@ void unknown_report(const struct server *s)
 	}
 }
 
-static void retag(struct server *s, struct store_entry *en, bool known)
+static void retag(struct objects *os, struct store_entry *en, bool known)
 {
 	void *tag = NULL;
-	struct err *e = known ? decode_value(s, en->key, en->value, en->rev, &tag) : NULL;
+	struct err *e = known ? decode_value(os, en->key, en->value, en->rev, &tag) : NULL;
 
 	if (e)
 		log_warn("stored object cannot be decoded, it is kept but not served",
@@ -142,17 +155,47 @@ static void retag(struct server *s, struct store_entry *en, bool known)
 	en->tag = tag;
 }
 
-void kind_changed(void *arg, const struct kind *k, bool added)
+void objects_kind_changed(struct objects *os, const struct kind *k, bool added)
 {
-	struct server *s = arg;
 	struct store_entry *en = NULL;
 	autobuf prefix = { 0 };
 
-	if (!added)
-		watchers_end(s, k);
 	if (k->storage)
 		return;
 	key_prefix(&prefix, k, NULL);
-	while ((en = store_next(s->store, buf_str(&prefix), en ? en->key : NULL)))
-		retag(s, en, added);
+	while ((en = store_next(os->store, buf_str(&prefix), en ? en->key : NULL)))
+		retag(os, en, added);
+}
+
+static void tag_free(void *tag)
+{
+	object_unref(tag);
+}
+
+struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds, const char *path)
+{
+	const struct store_spec spec = {
+		.path = path,
+		.max_history_bytes = HISTORY_BYTES,
+		.decode = decode_value,
+		.tag_free = tag_free,
+		.arg = os,
+	};
+	struct err *e;
+
+	*os = (struct objects){
+		.kinds = kinds,
+		.namespace = kinds_need(kinds, "v1", "Namespace"),
+		.service_account = kinds_need(kinds, "v1", "ServiceAccount"),
+		.pod = kinds_need(kinds, "v1", "Pod"),
+	};
+	e = store_open(l, &spec, &os->store);
+	if (!e)
+		report_unknown(os);
+	return e;
+}
+
+void objects_done(struct objects *os)
+{
+	store_free(take(os->store));
 }

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <string.h>
 
+#include "api/kind.h"
+#include "api/registry.h"
+#include "base/arena.h"
+#include "base/str.h"
+#include "json/json.h"
 #include "net/http_server.h"
-#include "server/server_priv.h"
+#include "server/call/accept.h"
+#include "server/call/call.h"
+#include "server/pages/pages_priv.h"
 
 /*
  * Discovery: which groups, versions, kinds and verbs there are, derived from the registry with each
@@ -71,7 +79,7 @@ static void add_resource(struct json_doc *d, struct json *list, const struct kin
 	push_strs(d, o, "shortNames", k->short_names);
 	push_strs(d, o, "categories", k->categories);
 	json_push(d, list, o);
-	for (const struct subresource *s = subresources; s->name; s++) {
+	for (const struct subresource *s = subresources; s < subresources + SUB_MAX_; s++) {
 		if (!kind_has_subresource(k, s->name))
 			continue;
 		o = json_obj(d);
@@ -181,7 +189,7 @@ static struct json_doc *group_page(const struct kinds *ks, const char *group)
 	return NULL;
 }
 
-static struct json_doc *core_versions(const struct server *s)
+static struct json_doc *core_versions(const struct pages *ps)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = page_new(d, "APIVersions", "v1"), *where;
@@ -190,7 +198,7 @@ static struct json_doc *core_versions(const struct server *s)
 	json_push_str(d, json_set(d, o, "versions", json_arr(d)), "v1");
 	where = json_obj(d);
 	json_set_str(d, where, "clientCIDR", "0.0.0.0/0");
-	json_set_str(d, where, "serverAddress", s->address ? s->address : "");
+	json_set_str(d, where, "serverAddress", ps->address ? ps->address : "");
 	json_push(d, json_set(d, o, "serverAddressByClientCIDRs", json_arr(d)), where);
 	return d;
 }
@@ -212,7 +220,7 @@ static void add_subresources(struct json_doc *d, struct json *o, const struct ki
 {
 	struct json *list = NULL, *one;
 
-	for (const struct subresource *s = subresources; s->name; s++) {
+	for (const struct subresource *s = subresources; s < subresources + SUB_MAX_; s++) {
 		if (!kind_has_subresource(k, s->name))
 			continue;
 		if (!list)
@@ -319,7 +327,7 @@ static void reply(struct call *c, const char *type, struct json_doc *d)
 	call_reply_document(c, type, text);
 }
 
-static void reply_top(struct call *c, bool core)
+static void reply_top(const struct pages *ps, struct call *c, bool core)
 {
 	const char *accept = http_request_header(c->req, "accept"), *version = NULL;
 	autofree char *type = NULL, *api_version = NULL;
@@ -327,25 +335,24 @@ static void reply_top(struct call *c, bool core)
 	if (accept)
 		(void)accept_each(accept, wants_aggregated, &version);
 	if (!version) {
-		reply(c, "application/json",
-		      core ? core_versions(c->s) : group_list(c->s->registry));
+		reply(c, "application/json", core ? core_versions(ps) : group_list(ps->kinds));
 		return;
 	}
 	api_version = xasprintf("apidiscovery.k8s.io/%s", version);
 	type = xasprintf("application/json;g=apidiscovery.k8s.io;v=%s;as=APIGroupDiscoveryList",
 			 version);
-	reply(c, type, aggregated(c->s->registry, api_version, core));
+	reply(c, type, aggregated(ps->kinds, api_version, core));
 }
 
-bool discovery_page(struct call *c)
+bool discovery_show(const struct pages *ps, struct call *c)
 {
-	const struct kinds *ks = c->s->registry;
+	const struct kinds *ks = ps->kinds;
 	const char *path = c->route.path, *slash;
 	struct json_doc *d = NULL;
 
 	assert(path);
 	if (str_eq(path, "/api") || str_eq(path, "/apis")) {
-		reply_top(c, str_eq(path, "/api"));
+		reply_top(ps, c, str_eq(path, "/api"));
 		return true;
 	}
 	if (str_starts(path, "/api/")) {

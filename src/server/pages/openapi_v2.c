@@ -9,7 +9,14 @@
  *   Operation { parameters = 8 { parameter = 1 { non_body = 2 { query = 3 { in = 2, name = 4 } } }
  * }, vendor_extension = 13 { name = 1, value = 2 { yaml = 2 } } }
  */
-#include "server/server_priv.h"
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/registry.h"
+#include "base/buf.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/pages/pages_priv.h"
 
 enum {
 	LENGTH_DELIMITED = 2
@@ -79,7 +86,7 @@ static void put_path(struct buf *paths, const struct kind *k)
 	put_bytes(paths, 2, buf_head(&item), item.len);
 }
 
-void page_openapi_v2(struct call *c)
+void openapi_v2_show(struct pages *ps, struct call *c)
 {
 	autobuf info = { 0 }, paths = { 0 };
 	struct buf document = { 0 };
@@ -88,7 +95,7 @@ void page_openapi_v2(struct call *c)
 
 	put_text(&info, 1, "Cay");
 	put_text(&info, 2, CAY_VERSION);
-	kinds = kinds_all(c->s->registry, &n);
+	kinds = kinds_all(ps->kinds, &n);
 	for (size_t i = 0; i < n; i++)
 		put_path(&paths, kinds[i]);
 	put_text(&document, 1, "2.0");

@@ -2,14 +2,20 @@
 #include <assert.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/socket.h>
 
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "loop/loop.h"
 #include "net/http_server.h"
 #include "net/spdy.h"
 #include "net/stream.h"
 #include "net/websocket.h"
+#include "server/call/call.h"
 #include "server/pods/pods_priv.h"
-#include "server/server_priv.h"
 
 /*
  * WebSocket: a message is one byte, the channel, and its data; from version 5 on, the bytes 255 and
@@ -372,18 +378,18 @@ static bool connect_transport(struct channels *ch, struct call *c, const struct 
 	return false;
 }
 
-struct channels *channels_accept(struct call *c, const struct upgrade *u, unsigned wanted,
-				 const struct channels_events *ev, void *arg)
+struct channels *channels_accept(struct call *c, const struct upgrade *u,
+				 const struct channels_spec *spec)
 {
 	struct channels *ch = xnew(struct channels);
 
-	ch->ev = *ev;
-	ch->arg = arg;
+	ch->ev = *spec->ev;
+	ch->arg = spec->arg;
 	ch->version = u->version;
 	ch->wanted = u->version >= 3 || u->transport == TRANSPORT_WEBSOCKET
-			     ? wanted
-			     : wanted & ~B(CHANNEL_RESIZE);
-	ch->timer = timer_new(c->s->loop, on_timer, ch);
+			     ? spec->wanted
+			     : spec->wanted & ~B(CHANNEL_RESIZE);
+	ch->timer = timer_new(spec->loop, on_timer, ch);
 	if (connect_transport(ch, c, u))
 		return ch;
 	channels_free(ch);

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <string.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/parse.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
 #include "server/pods/pods_priv.h"
-#include "server/server_priv.h"
 
 /*
  * exec and attach: a session of the node on one side, channels of the client on the other. Either
@@ -36,6 +43,7 @@ static const unsigned exec_next[EXEC_STATE_MAX_] = {
 
 struct exec {
 	struct pod_stream stream;
+	struct pods *pods;
 	struct call *call; /* holds the strings of spec */
 	bool attach;
 	struct access_exec_spec spec;
@@ -158,7 +166,7 @@ static const struct access_events session_events = {
 
 static struct err *exec_start(struct exec *x)
 {
-	struct access *a = x->call->s->access;
+	struct access *a = x->pods->access;
 	struct access_log_spec follow = { .to = x->spec.to, .follow = true, .tail = 0 };
 	struct err *e;
 
@@ -321,7 +329,7 @@ static struct err *exec_read(struct exec *x, struct upgrade *ret)
 {
 	struct err *e;
 
-	e = pod_target(x->call, x->attach ? POD_USE_ATTACH : POD_USE_EXEC, &x->spec.to);
+	e = pod_target(x->pods, x->call, x->attach ? POD_USE_ATTACH : POD_USE_EXEC, &x->spec.to);
 	if (!e)
 		e = read_channels(x);
 	if (!e && !x->attach)
@@ -329,17 +337,18 @@ static struct err *exec_read(struct exec *x, struct upgrade *ret)
 	if (!e)
 		e = channels_offered(x->call, ret);
 	if (!e)
-		e = pod_stream_add(&x->stream, x->call->s);
+		e = pod_stream_add(&x->stream, x->pods);
 	return e;
 }
 
-static void exec_handle(struct call *c, bool attach)
+static void exec_handle(struct pods *ps, struct call *c, bool attach)
 {
 	struct exec *x = xnew(struct exec);
 	struct upgrade u;
 	struct err *e;
 
 	x->stream.cut = exec_cut;
+	x->pods = ps;
 	x->call = call_ref(c);
 	x->attach = attach;
 	e = exec_read(x, &u);
@@ -348,17 +357,23 @@ static void exec_handle(struct call *c, bool attach)
 	if (e)
 		call_fail(c, e);
 	else
-		x->channels = channels_accept(c, &u, x->wanted, &channel_events, x);
+		x->channels = channels_accept(c, &u,
+					      &(struct channels_spec){
+						      .loop = ps->loop,
+						      .wanted = x->wanted,
+						      .ev = &channel_events,
+						      .arg = x,
+					      });
 	if (!x->channels)
 		exec_free(x);
 }
 
-void handle_pod_exec(struct call *c)
+void pods_exec(struct pods *ps, struct call *c)
 {
-	exec_handle(c, false);
+	exec_handle(ps, c, false);
 }
 
-void handle_pod_attach(struct call *c)
+void pods_attach(struct pods *ps, struct call *c)
 {
-	exec_handle(c, true);
+	exec_handle(ps, c, true);
 }

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
 #include "base/parse.h"
-#include "net/http_server.h"
+#include "base/str.h"
+#include "net/http.h"
 #include "net/spdy.h"
 #include "net/websocket.h"
+#include "server/call/call.h"
 #include "server/pods/pods_priv.h"
-#include "server/server_priv.h"
 
 /*
  * Port-forward: SPDY, on the connection or inside the messages of a WebSocket. For each connection
@@ -22,6 +27,7 @@ enum {
 
 struct forward {
 	struct pod_stream stream;
+	struct pods *pods;
 	struct call *call; /* holds the strings of to */
 	struct access_target to;
 	struct spdy *spdy;
@@ -116,7 +122,7 @@ static const struct access_events session_events = {
 
 static void pair_dial(struct pair *p)
 {
-	struct access *a = p->f->call->s->access;
+	struct access *a = p->f->pods->access;
 	const struct access_dial_spec spec = { .to = p->f->to, .port = p->port };
 	autoptr(err) e = NULL;
 
@@ -292,13 +298,13 @@ static struct err *forward_read(struct forward *f, struct upgrade *ret)
 	static const struct protocol spdy[] = { { "portforward.k8s.io", 1 }, { 0 } };
 	struct err *e;
 
-	e = pod_target(f->call, POD_USE_FORWARD, &f->to);
+	e = pod_target(f->pods, f->call, POD_USE_FORWARD, &f->to);
 	if (!e)
 		e = upgrade_read(f->call, ws, spdy, ret);
 	if (!e && !ret->protocol)
 		e = err_new(ERR_MALFORMED, "negotiate protocol: the client offers none");
 	if (!e)
-		e = pod_stream_add(&f->stream, f->call->s);
+		e = pod_stream_add(&f->stream, f->pods);
 	return e;
 }
 
@@ -320,13 +326,14 @@ static struct spdy *forward_upgrade(struct forward *f, const struct upgrade *u)
 	return NULL;
 }
 
-void handle_pod_forward(struct call *c)
+void pods_forward(struct pods *ps, struct call *c)
 {
 	struct forward *f = xnew(struct forward);
 	struct upgrade u;
 	struct err *e;
 
 	f->stream.cut = forward_cut;
+	f->pods = ps;
 	f->call = call_ref(c);
 	list_init(&f->pairs);
 	e = forward_read(f, &u);

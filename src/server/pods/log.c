@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/parse.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/str.h"
 #include "net/http_server.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
 #include "server/pods/pods_priv.h"
-#include "server/server_priv.h"
 
 /*
  * The log of a container as plain text, in pieces as the node reads them. The head of the answer
@@ -90,13 +94,9 @@ static const struct access_events session_events = {
 	.ended = on_session_ended,
 };
 
-/* *ret stays when the parameter is absent. */
 static struct err *read_number(struct call *c, const char *name, int64_t min, int64_t *ret)
 {
-	const char *text = call_query(c, name);
-	struct err *e = text ? parse_int(text, min, INT64_MAX / 1000000, ret) : NULL;
-
-	return e ? err_recode(err_wrap(e, "read %s", name), ERR_MALFORMED) : NULL;
+	return call_query_int(c, name, min, INT64_MAX / 1000000, ret);
 }
 
 static struct err *read_since(struct call *c, int64_t *ret_us)
@@ -136,13 +136,13 @@ static struct err *read_options(struct call *c, struct access_log_spec *s)
 	return e;
 }
 
-static struct err *open_log(struct log_reader *r, const struct access_log_spec *s)
+static struct err *open_log(struct pods *ps, struct log_reader *r, const struct access_log_spec *s)
 {
-	struct err *e = pod_stream_add(&r->stream, r->call->s);
+	struct err *e = pod_stream_add(&r->stream, ps);
 
 	if (e)
 		return e;
-	e = access_logs(r->call->s->access, s, &session_events, r, &r->session);
+	e = access_logs(ps->access, s, &session_events, r, &r->session);
 	if (err_is(e, ERR_UNAVAILABLE))
 		e = err_wrap(err_recode(e, ERR_MALFORMED),
 			     "container \"%s\" in pod \"%s\" is waiting to start", s->to.container,
@@ -150,7 +150,7 @@ static struct err *open_log(struct log_reader *r, const struct access_log_spec *
 	return e;
 }
 
-void handle_pod_log(struct call *c)
+void pods_log(struct pods *ps, struct call *c)
 {
 	struct log_reader *r;
 	struct access_log_spec s = { 0 };
@@ -158,7 +158,7 @@ void handle_pod_log(struct call *c)
 
 	e = read_options(c, &s);
 	if (!e)
-		e = pod_target(c, POD_USE_LOG, &s.to);
+		e = pod_target(ps, c, POD_USE_LOG, &s.to);
 	if (e) {
 		call_fail(c, e);
 		return;
@@ -169,7 +169,7 @@ void handle_pod_log(struct call *c)
 	r->req = c->req;
 	http_request_set_owner(c->req, r, on_ended);
 	http_respond_on_drain(c->req, on_drain);
-	e = open_log(r, &s);
+	e = open_log(ps, r, &s);
 	if (e)
 		call_fail(c, e);
 }

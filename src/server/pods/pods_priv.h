@@ -3,25 +3,18 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/err.h"
 #include "base/list.h"
 #include "client/access.h"
+#include "server/pods/pods.h"
 
 struct call;
 struct conn;
 struct http_request;
 struct json_doc;
-struct server;
 
-/* Subresources of Pods. */
-void handle_pod_log(struct call *c);
-void handle_pod_exec(struct call *c);
-void handle_pod_attach(struct call *c);
-void handle_pod_forward(struct call *c);
-
-/* pod_target.c: the Pod and container of a call, and the streams that outlive their request. */
+/* target.c: the Pod and container of a call, and the streams that outlive their request. */
 enum pod_use {
 	POD_USE_LOG,
 	POD_USE_EXEC,
@@ -34,21 +27,21 @@ enum pod_use {
  * container that it does not have, several to choose from, or a Pod that is over;
  * ERR_UNAVAILABLE: no node.
  */
-must_use struct err *pod_target(struct call *c, enum pod_use use, struct access_target *ret);
+must_use struct err *pod_target(const struct pods *ps, struct call *c, enum pod_use use,
+				struct access_target *ret);
 
 struct pod_stream {
 	struct list link;
-	struct server *s; /* NULL: not in the list */
+	struct pods *pods; /* NULL: not in the list */
 	/* Ends what was started, and the connection; leaves the list. */
 	void (*cut)(struct pod_stream *p);
 };
 /* ERR_EXHAUSTED: too many are open. */
-must_use struct err *pod_stream_add(struct pod_stream *p, struct server *s);
+must_use struct err *pod_stream_add(struct pod_stream *p, struct pods *ps);
 void pod_stream_del(struct pod_stream *p);
-void pod_streams_cut(struct server *s); /* all of them */
 
 /*
- * pod_channels.c: the five channels of exec and attach over either transport, messages of a
+ * channels.c: the five channels of exec and attach over either transport, messages of a
  * WebSocket or streams of SPDY. Numbers are those of the WebSocket protocols.
  */
 enum channel {
@@ -95,9 +88,15 @@ struct channels_events {
 	void (*closed)(void *arg); /* the peer left, or all was said; free it now or later */
 };
 must_use struct err *channels_offered(struct call *c, struct upgrade *ret);
-/* Answers the call. wanted: B(CHANNEL_…) besides the error channel. NULL as upgrade_spdy(). */
-struct channels *channels_accept(struct call *c, const struct upgrade *u, unsigned wanted,
-				 const struct channels_events *ev, void *arg);
+struct channels_spec {
+	struct loop *loop;
+	unsigned wanted; /* B(CHANNEL_…) besides the error channel */
+	const struct channels_events *ev;
+	void *arg;
+};
+/* Answers the call. NULL as upgrade_spdy(). */
+struct channels *channels_accept(struct call *c, const struct upgrade *u,
+				 const struct channels_spec *spec);
 void channels_write(struct channels *ch, enum channel n, const void *p, size_t len);
 bool channels_full(const struct channels *ch);
 void channels_pause(struct channels *ch, bool paused);

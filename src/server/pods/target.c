@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
 #include "server/pods/pods_priv.h"
-#include "server/server_priv.h"
 
 /*
  * Which container of which Pod a call means, told from the stored object, so that a wrong name is
@@ -73,19 +81,21 @@ static struct err *check_phase(const struct object *pod, enum pod_use use)
 		       phase);
 }
 
-struct err *pod_target(struct call *c, enum pod_use use, struct access_target *ret)
+struct err *pod_target(const struct pods *ps, struct call *c, enum pod_use use,
+		       struct access_target *ret)
 {
-	struct object *pod = find_object(c->s, c->s->kinds.pod, c->route.ns, c->route.name);
+	const struct objects *os = ps->objects;
+	struct object *pod = objects_find(os, os->pod, c->route.ns, c->route.name);
 	const char *container = NULL;
 	struct err *e = NULL;
 
 	if (!pod)
-		return err_absent(c->s->kinds.pod, c->route.name);
+		return err_absent(os->pod, c->route.name);
 	if (use != POD_USE_FORWARD)
 		e = choose_container(c, pod, &container);
 	if (!e)
 		e = check_phase(pod, use);
-	if (!e && !c->s->access)
+	if (!e && !ps->access)
 		e = err_new(ERR_UNAVAILABLE, "reach pod %s: no node runs it", pod->name);
 	if (e)
 		return e;
@@ -98,30 +108,45 @@ struct err *pod_target(struct call *c, enum pod_use use, struct access_target *r
 	return NULL;
 }
 
-struct err *pod_stream_add(struct pod_stream *p, struct server *s)
+/* Streams that outlive their request */
+
+struct err *pod_stream_add(struct pod_stream *p, struct pods *ps)
 {
-	if (s->n_streams >= STREAMS_MAX)
+	if (ps->n_streams >= STREAMS_MAX)
 		return err_new(ERR_EXHAUSTED, "%d streams into pods are open, which is the limit",
 			       STREAMS_MAX);
-	list_add_tail(&s->streams, &p->link);
-	s->n_streams++;
-	p->s = s;
+	list_add_tail(&ps->streams, &p->link);
+	ps->n_streams++;
+	p->pods = ps;
 	return NULL;
 }
 
 void pod_stream_del(struct pod_stream *p)
 {
-	if (!p->s)
+	if (!p->pods)
 		return;
 	list_del(&p->link);
-	p->s->n_streams--;
-	p->s = NULL;
+	p->pods->n_streams--;
+	p->pods = NULL;
 }
 
-void pod_streams_cut(struct server *s)
+void pods_init(struct pods *ps, const struct objects *objects, struct loop *l)
+{
+	*ps = (struct pods){ .objects = objects, .loop = l };
+	list_init(&ps->streams);
+}
+
+void pods_set_access(struct pods *ps, struct access *a)
+{
+	if (a != ps->access)
+		pods_cut(ps); /* they are sessions of the old one */
+	ps->access = a;
+}
+
+void pods_cut(struct pods *ps)
 {
 	struct pod_stream *p, *next;
 
-	list_each_safe(p, next, &s->streams, link)
+	list_each_safe(p, next, &ps->streams, link)
 		p->cut(p);
 }

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server/read/filter.h"
+
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/object.h"
 #include "api/selector.h"
-#include "server/server_priv.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/objects/objects.h"
 
 /*
  * What a list or a watch selects: a run of keys, then labels and fields. A field selector that

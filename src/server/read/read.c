@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/bytes.h"
+#include "server/read/read.h"
+
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/parse.h"
-#include "server/server_priv.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "server/read/filter.h"
+#include "server/read/render.h"
+#include "store/store.h"
 
 /*
  * Get and list. Both read at the newest committed revision, so that what they show is durable and
@@ -10,7 +25,7 @@
  * A page of a list names, in its continue token, the revision of the first page and the last key it
  * showed; the next page is read at that same revision, as long as the history reaches it.
  */
-void handle_get(struct call *c)
+void read_get(const struct objects *os, struct call *c)
 {
 	const struct route *r = &c->route;
 	autofree char *key = key_of(r->kind, r->ns, r->name);
@@ -23,10 +38,10 @@ void handle_get(struct call *c)
 
 	e = render_of(c, &how);
 	if (!e)
-		e = store_view_new(c->s->store, key, store_committed_rev(c->s->store), &v);
+		e = store_view_new(os->store, key, store_committed_rev(os->store), &v);
 	if (!e) {
 		en = store_view_get(v, key);
-		o = en ? entry_object(c->s, en) : NULL;
+		o = en ? objects_of_entry(os, en) : NULL;
 		e = o ? render_text(&how, o, &text) : err_absent(r->kind, r->name);
 	}
 	if (e)
@@ -89,12 +104,10 @@ static struct err *read_version(struct call *c, const struct list_options *o, st
 	return NULL;
 }
 
+/* At the revision p->rev, unless the options name another. */
 static struct err *page_read(struct call *c, const struct list_options *o, struct page *p)
 {
-	*p = (struct page){
-		.rev = store_committed_rev(c->s->store),
-		.limit = o->limit > 0 ? (uint64_t)o->limit : 0,
-	};
+	p->limit = o->limit > 0 ? (uint64_t)o->limit : 0;
 	return str_empty(o->continue_token) ? read_version(c, o, p)
 					    : read_continue(c, o->continue_token, p);
 }
@@ -112,6 +125,7 @@ static struct err *too_old(struct err *e, const struct page *p)
 
 /* A list on its way: what is asked, and what was gathered, as text or as rows of a table. */
 struct listing {
+	const struct objects *objects;
 	struct call *call;
 	const struct filter *filter;
 	struct render how;
@@ -127,7 +141,7 @@ struct listing {
 
 static struct err *gather_one(struct listing *l, struct store_entry *en)
 {
-	autoptr(object) o = entry_object(l->call->s, en);
+	autoptr(object) o = objects_of_entry(l->objects, en);
 
 	if (!o || !filter_matches(l->filter, o))
 		return NULL;
@@ -224,7 +238,7 @@ static struct err *list(struct listing *l, struct buf *out)
 	autobuf meta = { 0 };
 	struct err *e;
 
-	e = store_view_new(l->call->s->store, buf_head(&l->filter->prefix), l->page.rev, &l->view);
+	e = store_view_new(l->objects->store, buf_head(&l->filter->prefix), l->page.rev, &l->view);
 	if (e)
 		return too_old(e, &l->page);
 	if (l->how.shape == SHAPE_TABLE) {
@@ -239,15 +253,15 @@ static struct err *list(struct listing *l, struct buf *out)
 	return NULL;
 }
 
-void handle_list(struct call *c)
+void read_list(const struct objects *os, struct call *c)
 {
-	const struct options_input in = call_options(c);
 	struct list_options o;
 	struct filter f = { 0 };
-	struct listing l = { .call = c, .filter = &f };
+	struct listing l = { .objects = os, .call = c, .filter = &f };
 	autobuf out = { 0 };
-	struct err *e = call_options_end(c, OPTIONS_LIST, list_options_read(&in, &o));
+	struct err *e = options_read_list(c, &o);
 
+	l.page.rev = store_committed_rev(os->store);
 	if (!e)
 		e = filter_init(&f, c, &o);
 	if (!e)

@@ -1,42 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
+#include "server/read/render.h"
 
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/buf.h"
 #include "base/bytes.h"
+#include "base/clock.h"
+#include "json/json.h"
 #include "net/http_server.h"
-#include "server/server_priv.h"
+#include "server/call/accept.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
 
 /*
  * How an object is shown: as it is stored (its text, as it was encoded once), in another version,
  * as rows of a Table, or by its metadata alone. The Accept header chooses; JSON in its plain form
  * is always there.
  */
-bool accept_each(const char *accept, bool (*fn)(void *arg, struct span type, struct span params),
-		 void *arg)
-{
-	struct span rest = SPAN(accept), one, params;
-
-	while (rest.p) {
-		one = span_cut(rest, ',', &rest);
-		one = span_cut(one, ';', &params);
-		if (fn(arg, span_trim(one), params))
-			return true;
-	}
-	return false;
-}
-
-/* params is what follows the first semicolon: "as=Table;v=v1;g=meta.k8s.io" */
-bool accept_param(struct span params, const char *name, const char *value)
-{
-	struct span one, val;
-
-	while (params.p) {
-		one = span_cut(params, ';', &params);
-		if (span_eq_nocase(span_trim(span_cut(one, '=', &val)), name))
-			return val.p && (!value || span_eq(span_trim(val), value));
-	}
-	return false;
-}
-
 static bool is_json(struct span type)
 {
 	return span_eq_nocase(type, "application/json") || span_eq(type, "*/*") ||

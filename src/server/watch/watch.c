@@ -1,9 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/bytes.h"
+#include "server/watch/watch.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/map.h"
 #include "base/parse.h"
 #include "base/random.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "loop/loop.h"
 #include "net/http_server.h"
-#include "server/server_priv.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "server/read/filter.h"
+#include "server/read/render.h"
+#include "store/store.h"
 
 /*
  * A watch over HTTP: chunked, one JSON line an event, a chunk each. It pulls from the history while
@@ -14,13 +29,14 @@
  */
 enum {
 	BOOKMARK_MS = 60 * 1000,
-	TIMEOUT_MAX_S = 7 * 24 * 3600,
 	TIMEOUT_MIN_S = 30 * 60, /* when the client names none: this up to twice this */
+	TIMEOUT_MAX_S = 7 * 24 * 3600,
+	WATCHES_PER_USER = 1000,
 };
 
 struct watcher {
 	struct list link;
-	struct server *s;
+	struct watchers *ws;
 	struct call *call;
 	struct http_request *req;
 	struct filter filter;
@@ -34,13 +50,13 @@ struct watcher {
 static void watcher_free(struct watcher *w)
 {
 	const char *user = w->call->user.name;
-	uintptr_t n = (uintptr_t)map_get(w->s->user_watches, user);
+	uintptr_t n = (uintptr_t)map_get(w->ws->by_user, user);
 
 	if (n > 1)
-		map_put(w->s->user_watches, user, (void *)(n - 1));
+		map_put(w->ws->by_user, user, (void *)(n - 1));
 	else
-		(void)map_take(w->s->user_watches, user);
-	w->s->counts.watches--;
+		(void)map_take(w->ws->by_user, user);
+	w->ws->n--;
 	list_del(&w->link);
 	store_watch_free(w->watch);
 	timer_free(w->timer);
@@ -49,12 +65,19 @@ static void watcher_free(struct watcher *w)
 	free(w);
 }
 
-void watchers_free(struct server *s)
+void watchers_init(struct watchers *ws, const struct objects *objects, struct loop *l)
+{
+	*ws = (struct watchers){ .objects = objects, .loop = l, .by_user = map_new(NULL) };
+	list_init(&ws->list);
+}
+
+void watchers_done(struct watchers *ws)
 {
 	struct watcher *w, *next;
 
-	list_each_safe(w, next, &s->watchers, link)
+	list_each_safe(w, next, &ws->list, link)
 		watcher_free(w);
+	map_free(take(ws->by_user));
 }
 
 /* The peer left or the answer ended. */
@@ -129,8 +152,9 @@ static struct err *send_left(struct watcher *w, const struct object *was, uint64
 static struct err *send_event(struct watcher *w, const struct store_event *ev)
 {
 	bool selective = w->filter.labels || w->filter.fields;
-	autoptr(object) now = entry_object(w->s, ev->entry);
-	autoptr(object) was = selective && ev->prev ? entry_object(w->s, ev->prev) : NULL;
+	autoptr(object) now = objects_of_entry(w->ws->objects, ev->entry);
+	autoptr(object) was =
+		selective && ev->prev ? objects_of_entry(w->ws->objects, ev->prev) : NULL;
 	bool did = was ? filter_matches(&w->filter, was) : ev->prev != NULL && !selective;
 	bool does = ev->type != STORE_DELETED && now && filter_matches(&w->filter, now);
 
@@ -152,23 +176,23 @@ static void finish(struct watcher *w)
 	http_respond_end(req); /* on_ended() frees the watcher, later in this turn */
 }
 
-void watchers_end(struct server *s, const struct kind *k)
+void watchers_end(struct watchers *ws, const struct kind *k)
 {
 	struct watcher *w, *next;
 
-	list_each_safe(w, next, &s->watchers, link)
+	list_each_safe(w, next, &ws->list, link)
 		if (w->how.kind == k)
 			finish(w);
 }
 
 /* ERR_GONE in the words that clients know; other errors pass. */
-static struct err *too_old(struct err *e, const struct server *s, uint64_t rev)
+static struct err *too_old(struct err *e, const struct store *s, uint64_t rev)
 {
 	if (!err_is(e, ERR_GONE))
 		return e;
 	err_free(e);
 	return err_new(ERR_GONE, "too old resource version: %llu (%llu)", (unsigned long long)rev,
-		       (unsigned long long)store_oldest_rev(s->store));
+		       (unsigned long long)store_oldest_rev(s));
 }
 
 /* Sends what there is while the connection takes it. */
@@ -185,7 +209,7 @@ static void pump(struct watcher *w)
 	}
 	if (!e)
 		return;
-	send_error(w, too_old(e, w->s, store_watch_rev(w->watch)));
+	send_error(w, too_old(e, w->ws->objects->store, store_watch_rev(w->watch)));
 	finish(w);
 }
 
@@ -226,23 +250,13 @@ struct beginning {
 	uint64_t from;
 	bool initial; /* tell what exists first */
 	bool mark;    /* and say when that is done */
-	bool bookmarks;
-	uint64_t timeout_s;
 };
 
-/* A time beyond a week is as good as a week: the watch ends, and the client starts another. */
-static uint64_t timeout_of(const struct list_options *o)
-{
-	if (o->timeout_s <= 0)
-		return TIMEOUT_MIN_S + random_u64() % TIMEOUT_MIN_S;
-	return (uint64_t)MIN(o->timeout_s, TIMEOUT_MAX_S);
-}
-
-static struct err *read_beginning(struct call *c, const struct list_options *o,
+static struct err *read_beginning(const struct list_options *o, uint64_t newest,
 				  struct beginning *ret)
 {
 	const char *rev = o->resource_version;
-	uint64_t newest = store_committed_rev(c->s->store), from = 0;
+	uint64_t from = 0;
 	struct err *e = str_empty(rev) ? NULL : parse_uint(rev, UINT64_MAX, &from);
 
 	if (e) {
@@ -257,8 +271,6 @@ static struct err *read_beginning(struct call *c, const struct list_options *o,
 			       (unsigned long long)from, (unsigned long long)newest);
 	ret->mark = o->initial_events == CHOICE_TRUE;
 	ret->initial = ret->mark || (o->initial_events == CHOICE_UNSET && from == 0);
-	ret->bookmarks = o->bookmarks;
-	ret->timeout_s = timeout_of(o);
 	ret->from = ret->initial || from == 0 ? newest : from;
 	return NULL;
 }
@@ -268,7 +280,7 @@ static struct err *send_existing(struct watcher *w, uint64_t rev)
 	const char *prefix = buf_head(&w->filter.prefix);
 	autoptr(store_view) v = NULL;
 	struct store_entry *en = NULL;
-	struct err *e = store_view_new(w->s->store, prefix, rev, &v);
+	struct err *e = store_view_new(w->ws->objects->store, prefix, rev, &v);
 
 	if (e)
 		return e;
@@ -281,7 +293,7 @@ static struct err *send_existing(struct watcher *w, uint64_t rev)
 			en = store_view_next(v, en ? en->key : NULL);
 		if (!en)
 			return NULL;
-		o = entry_object(w->s, en);
+		o = objects_of_entry(w->ws->objects, en);
 		if (!filter_matches(&w->filter, o))
 			continue;
 		e = send_object(w, "ADDED", o);
@@ -290,47 +302,63 @@ static struct err *send_existing(struct watcher *w, uint64_t rev)
 	}
 }
 
-static struct err *count_watch(struct call *c)
+static struct err *count_watch(struct watchers *ws, const struct call *c)
 {
-	uintptr_t n = (uintptr_t)map_get(c->s->user_watches, c->user.name);
+	uintptr_t n = (uintptr_t)map_get(ws->by_user, c->user.name);
 
 	if (n >= WATCHES_PER_USER)
 		return err_new(ERR_EXHAUSTED, "user \"%s\" has %d watches open, which is the limit",
 			       c->user.name, WATCHES_PER_USER);
-	map_put(c->s->user_watches, c->user.name, (void *)(n + 1));
+	map_put(ws->by_user, c->user.name, (void *)(n + 1));
 	return NULL;
 }
 
-/* Takes the filter over on success. */
-static struct err *watcher_new(struct call *c, struct filter *f, const struct beginning *b,
+/* A time beyond a week is as good as a week: the watch ends, and the client starts another. */
+static usec timeout_of(const struct list_options *o)
+{
+	uint64_t asked_s = o->timeout_s > 0 ? (uint64_t)MIN(o->timeout_s, TIMEOUT_MAX_S) : 0;
+
+	return (usec)(asked_s ? asked_s : TIMEOUT_MIN_S + random_u64() % TIMEOUT_MIN_S) * 1000000;
+}
+
+/* What a watch follows. Takes the filter over on success. */
+static struct err *watcher_read(struct watcher *w, struct filter *f, uint64_t from)
+{
+	struct store *store = w->ws->objects->store;
+	struct err *e = render_of(w->call, &w->how);
+
+	if (!e)
+		e = too_old(
+			store_watch_new(store, buf_head(&f->prefix), from, on_wake, w, &w->watch),
+			store, from);
+	if (!e)
+		e = count_watch(w->ws, w->call);
+	if (e)
+		return e;
+	w->filter = *f;
+	*f = (struct filter){ 0 };
+	return NULL;
+}
+
+static struct err *watcher_new(struct watchers *ws, struct call *c, struct filter *f, uint64_t from,
 			       struct watcher **ret)
 {
 	struct watcher *w = xnew(struct watcher);
 	struct err *e;
 
-	w->s = c->s;
+	w->ws = ws;
 	w->req = c->req;
-	w->bookmarks = b->bookmarks;
-	e = render_of(c, &w->how);
-	if (!e)
-		e = too_old(store_watch_new(c->s->store, buf_head(&f->prefix), b->from, on_wake, w,
-					    &w->watch),
-			    c->s, b->from);
-	if (!e)
-		e = count_watch(c);
+	w->call = c; /* the request's reference */
+	e = watcher_read(w, f, from);
 	if (e) {
 		store_watch_free(w->watch);
 		free(w);
 		return e;
 	}
-	w->ends = clock_mono() + (usec)b->timeout_s * 1000000;
-	w->filter = *f;
-	*f = (struct filter){ 0 };
-	w->call = c; /* the request's reference */
-	w->timer = timer_new(c->s->loop, on_timer, w);
-	list_add_tail(&c->s->watchers, &w->link);
-	c->s->counts.watches++;
-	c->s->counts.watches_started++;
+	w->timer = timer_new(ws->loop, on_timer, w);
+	list_add_tail(&ws->list, &w->link);
+	ws->n++;
+	ws->n_started++;
 	*ret = w;
 	return NULL;
 }
@@ -360,24 +388,26 @@ static void start(struct watcher *w, const struct beginning *b)
 	pump(w);
 }
 
-void handle_watch(struct call *c)
+void watchers_serve(struct watchers *ws, struct call *c)
 {
 	struct filter f = { 0 };
 	struct watcher *w = NULL;
 	struct beginning b = { 0 };
 	struct list_options o;
-	const struct options_input in = call_options(c);
-	struct err *e = call_options_end(c, OPTIONS_LIST, list_options_read(&in, &o));
+	struct err *e = options_read_list(c, &o);
 
 	if (!e)
-		e = read_beginning(c, &o, &b);
+		e = read_beginning(&o, store_committed_rev(ws->objects->store), &b);
 	if (!e)
 		e = filter_init(&f, c, &o);
 	if (!e)
-		e = watcher_new(c, &f, &b, &w);
+		e = watcher_new(ws, c, &f, b.from, &w);
 	filter_done(&f);
-	if (e)
+	if (e) {
 		call_fail(c, e);
-	else
-		start(w, &b);
+		return;
+	}
+	w->bookmarks = o.bookmarks;
+	w->ends = clock_mono() + timeout_of(&o);
+	start(w, &b);
 }

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/bytes.h"
-#include "net/http_server.h"
-#include "server/server_priv.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/admit/admit.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "server/write/write_priv.h"
 
 /*
  * /scale: spec.replicas, status.replicas and status.selector of an object, seen as an
@@ -49,35 +56,28 @@ static struct json_doc *scale_of(const struct json *obj)
 /* A Scale has no lists: a strategic patch of it is a merge patch. Takes scale over. */
 static struct err *patched(struct call *c, struct json_doc *scale, struct json_doc **ret)
 {
-	autoptr(json_doc) d = scale;
+	struct decode_input in = { .media = DECODE_TREE, .tree = scale };
 	autoptr(json_doc) patch = NULL;
-	const char *type = http_request_header(c->req, "content-type");
 	enum patch_type how;
-	struct err *e = patch_type_of(str_or(type, ""), &how);
+	struct err *e = body_patch(c, NULL, &how, &patch);
 
-	if (!e && how == PATCH_APPLY)
-		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not served yet");
 	if (!e)
-		e = patch_decode(str_or(c->body, ""), c->body_len, how == PATCH_JSON, NULL, &patch);
-	if (!e)
-		e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, d, json_root(patch),
+		e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, scale, json_root(patch),
 				NULL);
 	if (!e)
-		*ret = take(d);
+		return body_decode(body_scale, &in, ret);
+	json_doc_free(scale);
 	return e;
 }
 
 /* The Scale that the client wants: its own, or ours with its patch. */
 static struct err *wanted(struct call *c, const struct json *obj, struct json_doc **ret)
 {
-	struct decode_input in = { .media = DECODE_TREE };
-	struct err *e = c->route.verb == VERB_UPDATE ? call_body(c, &in)
-						     : patched(c, scale_of(obj), &in.tree);
-
-	return e ? e : body_decode(body_scale, &in, ret);
+	return c->route.verb == VERB_UPDATE ? body_tree(c, body_scale, ret)
+					    : patched(c, scale_of(obj), ret);
 }
 
-static struct err *write_scale(struct call *c, struct op *op, const struct object *o)
+static struct err *set_scale(struct call *c, struct op *op, const struct object *o)
 {
 	autoptr(json_doc) scale = NULL;
 	autoptr(json_doc) d = NULL;
@@ -107,23 +107,23 @@ static struct err *write_scale(struct call *c, struct op *op, const struct objec
 	return op_update(op, take(d));
 }
 
-void handle_scale(struct call *c)
+void write_scale(struct admit *a, struct call *c)
 {
 	const struct route *r = &c->route;
-	autoptr(object) o = object_ref(find_object(c->s, r->kind, r->ns, r->name));
+	autoptr(object) o = object_ref(objects_find(a->objects, r->kind, r->ns, r->name));
 	autoptr(json_doc) seen = NULL;
 	autoptr(json_doc) d = NULL;
 	autoop op = { 0 };
-	struct err *e = op_of_call(c, &op);
+	struct err *e = write_begin(a, c, &op);
 
 	if (!e && !o)
 		e = err_absent(r->kind, r->name);
 	if (!e && r->verb != VERB_GET)
-		e = write_scale(c, &op, o);
+		e = set_scale(c, &op, o);
 	if (!e)
 		e = view(r->kind, op.result ? op.result : o, &seen);
 	if (e) {
-		finish_write(c, &op, STATUS_OK, e);
+		write_finish(c, &op, STATUS_OK, e);
 		return;
 	}
 	d = scale_of(json_root(seen));

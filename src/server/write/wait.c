@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
+#include "api/object.h"
 #include "base/bytes.h"
-#include "base/parse.h"
-#include "server/server_priv.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "loop/loop.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "server/read/render.h"
+#include "server/write/write_priv.h"
+#include "store/store.h"
 
 /*
- * POST …?wait=Ready: an extension of ours. The answer comes when the Ready condition of the new
- * object is True, with the object as it is then, or after timeoutSeconds (30) as it is by then. It
- * follows the object by a watch, so that what it shows is committed.
+ * POST …?wait=Ready, an extension of ours: the answer comes when the Ready condition of the new
+ * object is True, with the object as it is then, or after timeoutSeconds (30) as it is by then. The
+ * object is followed through a watch, so that what is shown is committed.
  */
 enum {
 	WAIT_S = 30,
@@ -15,7 +24,8 @@ enum {
 };
 
 struct waiter {
-	struct list link;
+	struct list link; /* of waiters->list */
+	const struct objects *objects;
 	struct call *call;
 	struct object *last; /* the newest committed state */
 	struct store_watch *watch;
@@ -32,11 +42,17 @@ static void waiter_free(struct waiter *w)
 	free(w);
 }
 
-void waiters_free(struct server *s)
+void waiters_init(struct waiters *ws, const struct objects *objects, struct loop *l)
+{
+	*ws = (struct waiters){ .objects = objects, .loop = l };
+	list_init(&ws->list);
+}
+
+void waiters_done(struct waiters *ws)
 {
 	struct waiter *w, *next;
 
-	list_each_safe(w, next, &s->waiters, link)
+	list_each_safe(w, next, &ws->list, link)
 		waiter_free(w);
 }
 
@@ -65,7 +81,7 @@ static bool is_ready(const struct object *o)
 /* False: its kind is not served any more. */
 static bool next_state(struct waiter *w, struct store_entry *en)
 {
-	struct object *o = entry_object(w->call->s, en);
+	struct object *o = objects_of_entry(w->objects, en);
 
 	if (!o)
 		return false;
@@ -99,7 +115,7 @@ static void on_timeout(void *arg)
 	struct waiter *w = arg;
 
 	/* A commit that has not happened by now is not shown: the error of the sync will tell. */
-	if (w->last->rev > store_committed_rev(w->call->s->store))
+	if (w->last->rev > store_committed_rev(w->objects->store))
 		answer(w, err_new(ERR_UNAVAILABLE, "wait for Ready: the write is not on disk yet"));
 	else
 		answer(w, NULL);
@@ -107,8 +123,7 @@ static void on_timeout(void *arg)
 
 struct err *wait_read(struct call *c, uint64_t *ret_s)
 {
-	const char *wait = call_query(c, "wait"), *text = call_query(c, "timeoutSeconds");
-	struct err *e = NULL;
+	const char *wait = call_query(c, "wait");
 
 	*ret_s = 0;
 	if (str_empty(wait))
@@ -118,25 +133,24 @@ struct err *wait_read(struct call *c, uint64_t *ret_s)
 			       "wait: Unsupported value: \"%s\": supported values: \"Ready\"",
 			       wait);
 	*ret_s = WAIT_S;
-	if (!str_empty(text))
-		e = parse_uint(text, WAIT_MAX_S, ret_s);
-	return e ? err_recode(err_wrap(e, "read timeoutSeconds"), ERR_MALFORMED) : NULL;
+	return call_query_uint(c, "timeoutSeconds", WAIT_MAX_S, ret_s);
 }
 
-void wait_ready(struct call *c, struct object *o, uint64_t wait_s)
+void wait_ready(struct waiters *ws, struct call *c, struct object *o, uint64_t wait_s)
 {
 	autofree char *key = key_of(o->kind, o->ns, o->name);
 	struct waiter *w = xnew(struct waiter);
 	struct err *e;
 
+	w->objects = ws->objects;
 	w->call = call_ref(c);
 	w->last = object_ref(o);
-	list_add_tail(&c->s->waiters, &w->link);
-	e = store_watch_new(c->s->store, key, o->rev - 1, on_wake, w, &w->watch);
+	list_add_tail(&ws->list, &w->link);
+	e = store_watch_new(ws->objects->store, key, o->rev - 1, on_wake, w, &w->watch);
 	if (e) {
 		answer(w, e);
 		return;
 	}
-	w->timer = timer_new(c->s->loop, on_timeout, w);
+	w->timer = timer_new(ws->loop, on_timeout, w);
 	timer_set(w->timer, wait_s * 1000);
 }

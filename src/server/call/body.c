@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/call/body.h"
+
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "net/http_server.h"
+#include "server/call/call.h"
+
+/*
+ * What a client says besides the path, handed to the decode stage (api/decode.h): bodies by their
+ * media type, and the parameters of the query.
+ */
+
+/* The query */
+
+const char *call_query(struct call *c, const char *name)
+{
+	autofree char *value = http_query_get(c->query, name);
+
+	return arena_strdup(c->arena, value);
+}
+
+bool call_query_true(struct call *c, const char *name)
+{
+	const char *v = call_query(c, name);
+
+	return v && !str_eq(v, "0") && !str_eq_nocase(v, "false");
+}
+
+static struct err *bad_number(struct err *e, const char *name)
+{
+	return e ? err_recode(err_wrap(e, "read %s", name), ERR_MALFORMED) : NULL;
+}
+
+struct err *call_query_int(struct call *c, const char *name, int64_t min, int64_t max, int64_t *ret)
+{
+	const char *text = call_query(c, name);
+
+	return str_empty(text) ? NULL : bad_number(parse_int(text, min, max, ret), name);
+}
+
+struct err *call_query_uint(struct call *c, const char *name, uint64_t max, uint64_t *ret)
+{
+	const char *text = call_query(c, name);
+
+	return str_empty(text) ? NULL : bad_number(parse_uint(text, max, ret), name);
+}
+
+/* Bodies */
+
+/* No Content-Type means JSON: the Python client sends none. */
+struct err *body_input(struct call *c, struct decode_input *ret)
+{
+	const char *type = http_request_header(c->req, "content-type");
+	struct span rest,
+		t = span_trim(span_cut(SPAN(str_or(type, "application/json")), ';', &rest));
+
+	*ret = (struct decode_input){ .text = str_or(c->body, ""), .len = c->body_len };
+	if (span_eq_nocase(t, "application/json"))
+		return NULL;
+	ret->media = DECODE_PROTOBUF;
+	if (span_eq_nocase(t, "application/vnd.kubernetes.protobuf"))
+		return NULL;
+	return err_new(ERR_MEDIA_TYPE,
+		       "the body of the request was in an unknown format - accepted media types "
+		       "include: application/json, application/vnd.kubernetes.protobuf");
+}
+
+struct err *body_tree(struct call *c, const struct type *t, struct json_doc **ret)
+{
+	struct decode_input in;
+	struct err *e = body_input(c, &in);
+
+	if (!e && !in.len)
+		in = (struct decode_input){ .media = DECODE_TREE, .tree = json_doc_new() };
+	return e ? e : body_decode(t, &in, ret);
+}
+
+struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *ret_how,
+		       struct json_doc **ret)
+{
+	const char *type = http_request_header(c->req, "content-type");
+	struct err *e = patch_type_of(str_or(type, ""), ret_how);
+
+	if (!e && *ret_how == PATCH_APPLY)
+		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not served yet; use client-side "
+					    "apply (kubectl apply without --server-side)");
+	if (e)
+		return e;
+	e = patch_decode(str_or(c->body, ""), c->body_len, *ret_how == PATCH_JSON, reports, ret);
+	return *ret_how == PATCH_STRATEGIC ? e : err_wrap(e, "error decoding patch");
+}
+
+/* Options */
+
+static const char *nth_param(void *arg, const char *name, size_t i)
+{
+	struct call *c = arg;
+	autofree char *value = http_query_nth(c->query, name, i);
+
+	return arena_strdup(c->arena, value);
+}
+
+static struct options_input options_input(struct call *c)
+{
+	return (struct options_input){
+		.query = { nth_param, c },
+		.arena = c->arena,
+		.causes = &c->causes,
+	};
+}
+
+/* What is not allowed is about the options, and so are the details of the answer. */
+static struct err *options_end(struct call *c, enum options_of of, struct err *e)
+{
+	struct kind *k;
+
+	if (!err_is(e, ERR_INVALID))
+		return e;
+	k = arena_new_of(c->arena, struct kind);
+	*k = (struct kind){ .group = OPTIONS_GROUP, .kind = options_kind(of) };
+	c->route.kind = k;
+	c->route.name = "";
+	return e;
+}
+
+struct err *options_read(struct call *c, struct write_options *ret)
+{
+	const struct options_input in = options_input(c);
+	enum options_of of = c->route.verb == VERB_CREATE  ? OPTIONS_CREATE
+			     : c->route.verb == VERB_PATCH ? OPTIONS_PATCH
+							   : OPTIONS_UPDATE;
+
+	return options_end(c, of, write_options_read(of, &in, ret));
+}
+
+struct err *options_read_delete(struct call *c, struct delete_options *ret)
+{
+	struct options_input in = options_input(c);
+	struct err *e = c->body_len ? body_input(c, &in.body) : NULL;
+
+	return options_end(c, OPTIONS_DELETE, e ? e : delete_options_read(&in, ret));
+}
+
+struct err *options_read_list(struct call *c, struct list_options *ret)
+{
+	const struct options_input in = options_input(c);
+
+	return options_end(c, OPTIONS_LIST, list_options_read(&in, ret));
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/options.h"
+#include "api/patch.h"
+#include "base/err.h"
+
+struct call;
+struct causes;
+struct json_doc;
+struct type;
+
+/*
+ * What a client says besides the path, decoded: the body, and the parameters of the query. Nothing
+ * else in the server looks into either, apart from the words of exec.
+ */
+enum {
+	BODY_MAX = DECODE_LEN_MAX,
+};
+
+/* Parameters of the query. */
+const char *call_query(struct call *c, const char *name); /* decoded, in the arena; NULL: absent */
+bool call_query_true(struct call *c, const char *name);   /* there, and neither 0 nor false */
+/* *ret stays when the parameter is absent or empty. ERR_MALFORMED: no number, or out of range. */
+must_use struct err *call_query_int(struct call *c, const char *name, int64_t min, int64_t max,
+				    int64_t *ret);
+must_use struct err *call_query_uint(struct call *c, const char *name, uint64_t max, uint64_t *ret);
+
+/* The body for the decode stage, by Content-Type. ERR_MEDIA_TYPE: it is none that is read. */
+must_use struct err *body_input(struct call *c, struct decode_input *ret);
+/* A body of type t that is no object of a kind; an absent one is an empty one. */
+must_use struct err *body_tree(struct call *c, const struct type *t, struct json_doc **ret);
+/* A patch, and of which type it is; reports (may be NULL) gets what is odd about it. */
+must_use struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *ret_how,
+				struct json_doc **ret);
+
+/* The options of the request, by its verb. Those of a deletion are in its body if it has one. */
+must_use struct err *options_read(struct call *c, struct write_options *ret);
+must_use struct err *options_read_delete(struct call *c, struct delete_options *ret);
+must_use struct err *options_read_list(struct call *c, struct list_options *ret);
