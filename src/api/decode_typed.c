@@ -249,6 +249,13 @@ static void merge_map(struct json_doc *d, struct json *into, struct json *from)
 	decode_settle_duplicates(&silent, into, NULL, false);
 }
 
+/* A value of the wrong type is told of in the end, but it is still in the tree. */
+static bool merges(const struct type *t, const struct json *had, const struct json *next)
+{
+	return (t->kind == TYPE_OBJECT || t->kind == TYPE_MAP) && json_is(had, JSON_OBJ) &&
+	       json_is(next, JSON_OBJ);
+}
+
 /* What was given twice: structs and maps are merged, as Go reads both into the same one. */
 static void merge(struct json_doc *d, struct json *into, struct json *from, const struct type *t)
 {
@@ -260,7 +267,7 @@ static void merge(struct json_doc *d, struct json *into, struct json *from, cons
 		const struct type *of = schema_field(t, it.key)->type;
 		struct json *have = json_get(into, it.key);
 
-		if (have && (of->kind == TYPE_OBJECT || of->kind == TYPE_MAP))
+		if (merges(of, have, it.val))
 			merge(d, have, it.val, of);
 		else
 			(void)json_set(d, into, it.key, json_copy(d, it.val));
@@ -274,7 +281,7 @@ static void keep(struct decode_walk *w, struct kept *k, struct member *had, stru
 
 	if (!had)
 		k->list[k->n++] = next;
-	else if (had->val && next.val && (t->kind == TYPE_OBJECT || t->kind == TYPE_MAP))
+	else if (merges(t, had->val, next.val))
 		merge(w->d, had->val, next.val, t);
 	else
 		had->val = next.val;

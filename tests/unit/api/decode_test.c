@@ -58,6 +58,9 @@ TEST(what_cannot_be_read_is_told_in_go_words)
 		{ "ConfigMap", "{'metadata':{'creationTimestamp':'2020-02-03 00:00:00Z'}}",
 		  "parsing time \"2020-02-03 00:00:00Z\" as \"2006-01-02T15:04:05Z07:00\": cannot "
 		  "parse \" 00:00:00Z\" as \"T\"" },
+		{ "ConfigMap", "{'data':'x','data':{'a':'1'}}",
+		  "json: cannot unmarshal string into Go struct field ConfigMap.data of type "
+		  "map[string]string" },
 		{ "Secret", "{'data':{'a':'YQ='}}", "illegal base64 data at input byte 3" },
 		{ "Secret", "{'data':{'a':'YQ'}}", "illegal base64 data at input byte 0" },
 		{ "Secret", "{'data':{'a':'YQ=a'}}", "illegal base64 data at input byte 2" },
