@@ -19,7 +19,7 @@
  * run later in the same turn of the loop. Nothing runs before every watch has told what existed.
  */
 enum {
-	CHORES_TURN_MS = 5, /* of a turn of the loop */
+	CHORES_TURN_MS = 10, /* of a turn of the loop */
 };
 
 usec control_now(const struct control *c)
@@ -267,6 +267,18 @@ static void find_kinds(struct control *c)
 	};
 }
 
+static struct queue *make_queue(struct control *c, uint64_t turn_ms)
+{
+	return queue_new(&(struct queue_spec){ .loop = c->loop,
+					       .item_size = sizeof(struct item),
+					       .turn_ms = turn_ms,
+					       .run = run,
+					       .item_init = item_init,
+					       .item_done = item_done,
+					       .slowed = item_slowed,
+					       .arg = c });
+}
+
 /* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
 static void watch_all(struct control *c)
 {
@@ -283,18 +295,6 @@ static void watch_all(struct control *c)
 
 		c->watches[i] = client_watch(c->client, &spec, &ev, c);
 	}
-}
-
-static struct queue *make_queue(struct control *c, uint64_t turn_ms)
-{
-	return queue_new(&(struct queue_spec){ .loop = c->loop,
-					       .item_size = sizeof(struct item),
-					       .turn_ms = turn_ms,
-					       .run = run,
-					       .item_init = item_init,
-					       .item_done = item_done,
-					       .slowed = item_slowed,
-					       .arg = c });
 }
 
 struct err *control_start(struct loop *l, struct client *client, const struct control_options *o,

@@ -112,34 +112,39 @@ struct object *objects_find(const struct objects *os, const struct kind *k, cons
 
 /* Kinds that come and go */
 
-/* Warns of what the store holds of kinds that are not served. Keys come in order, so those of one
- * kind follow each other. */
+/* Stored objects of one kind that is not served. */
+struct unknown {
+	char *resource;
+	size_t n;
+};
+
+static void unknown_report(struct unknown *u)
+{
+	if (u->resource)
+		log_warn("stored objects of an unknown kind are kept, but not served",
+			 KV("resource", u->resource), KV("objects", u->n));
+	free(u->resource);
+	*u = (struct unknown){ 0 };
+}
+
+/* Keys come in order, so those of one kind follow each other. */
 static void report_unknown(const struct objects *os)
 {
+	struct unknown u = { 0 };
 	struct store_entry *en = NULL;
-	autofree char *resource = NULL;
-	size_t n = 0;
 
-	for (;;) {
-		struct span now = { 0 };
+	while ((en = store_next(os->store, "", en ? en->key : NULL))) {
+		struct span resource = resource_of(en->key);
 
-		en = store_next(os->store, "", en ? en->key : NULL);
-		if (en && en->tag)
+		if (en->tag)
 			continue;
-		if (en)
-			now = resource_of(en->key);
-		if (resource && !(en && span_eq(now, resource))) {
-			log_warn("stored objects of an unknown kind are kept, but not served",
-				 KV("resource", resource), KV("objects", n));
-			free(take(resource));
-			n = 0;
-		}
-		if (!en)
-			return;
-		if (!resource)
-			resource = xstrndup(now.p, now.len);
-		n++;
+		if (u.resource && !span_eq(resource, u.resource))
+			unknown_report(&u);
+		if (!u.resource)
+			u.resource = xstrndup(resource.p, resource.len);
+		u.n++;
 	}
+	unknown_report(&u);
 }
 
 static void retag(struct objects *os, struct store_entry *en, bool known)

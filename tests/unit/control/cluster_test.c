@@ -9,6 +9,13 @@
 
 /* Garbage collection, the end of namespaces and the expiry of Events, on a real server. */
 
+/* All that is to be done now is done, however many turns the machine's load makes of it. */
+static void settle(struct world *w)
+{
+	for (int i = 0; i < 20; i++)
+		turn(w);
+}
+
 #define CONFIG(name) "{'metadata':{'name':'" name "'},'data':{'a':'1'}}"
 
 static const struct kind *config_map(void)
@@ -69,10 +76,10 @@ TEST(dependents_go_after_their_owner)
 	make_owned(&w, "child", "ConfigMap", owner);
 	child = uid_of(&w, "child");
 	make_owned(&w, "grandchild", "ConfigMap", child);
-	turn(&w);
+	settle(&w);
 	is_true(there(&w, "grandchild"));
 	end_object(&w, "owner", NULL);
-	turn(&w);
+	settle(&w);
 	is_false(there(&w, "child"));
 	is_false(there(&w, "grandchild"));
 	world_done(&w);
@@ -84,7 +91,7 @@ TEST(an_object_whose_owner_never_was_is_collected)
 
 	world_open(&w, NULL);
 	make_owned(&w, "child", "ConfigMap", "11111111-1111-4111-8111-111111111111");
-	turn(&w);
+	settle(&w);
 	is_false(there(&w, "child"));
 	world_done(&w);
 }
@@ -98,7 +105,7 @@ TEST(nothing_is_collected_where_the_cluster_does_that)
 	w.theirs = server_client(w.server, "system:cay:controller");
 	works(control_start(w.loop, w.theirs, NULL, &w.control));
 	make_owned(&w, "child", "ConfigMap", "11111111-1111-4111-8111-111111111111");
-	turn(&w);
+	settle(&w);
 	is_true(there(&w, "child"));
 	world_done(&w);
 }
@@ -112,10 +119,10 @@ TEST(what_was_left_over_is_collected_at_the_next_start)
 	create(&w, config_map(), CONFIG("owner"));
 	owner = uid_of(&w, "owner");
 	make_owned(&w, "child", "ConfigMap", owner);
-	turn(&w);
+	settle(&w);
 	world_stop(&w);
 	end_object(&w, "owner", NULL);
-	turn(&w);
+	settle(&w);
 	is_true(there(&w, "child"));
 	world_start(&w, NULL);
 	is_false(there(&w, "child"));
@@ -136,7 +143,7 @@ TEST(an_owner_that_is_left_keeps_a_dependent_without_the_others)
 			 "{'apiVersion':'v1','kind':'ConfigMap','name':'owner','uid':'%s'}]}}",
 			 owner);
 	create(&w, config_map(), text);
-	turn(&w);
+	settle(&w);
 	child = get(&w, config_map(), "child");
 	is_true(child != NULL);
 	eq_int(json_len(json_at_path(child->root, "metadata.ownerReferences")), 1);
@@ -159,7 +166,7 @@ TEST(orphaned_dependents_stay_without_the_reference)
 	}
 	end_object(&w, "owner", "Orphan");
 	for (int i = 0; i < 100 && there(&w, "owner"); i++)
-		turn(&w);
+		settle(&w);
 	is_false(there(&w, "owner"));
 	for (int i = 0; i < 300; i++) {
 		autofree char *name = xasprintf("child%d", i);
@@ -181,10 +188,10 @@ TEST(foreground_deletion_waits_for_dependents_that_block)
 	own(&w, "child", "owner");
 	patch(&w, config_map(), "child", NULL, "{'metadata':{'finalizers':['x.io/hold']}}");
 	end_object(&w, "owner", "Foreground");
-	turn(&w);
+	settle(&w);
 	is_true(there(&w, "owner"));
 	patch(&w, config_map(), "child", NULL, "{'metadata':{'finalizers':null}}");
-	turn(&w);
+	settle(&w);
 	is_false(there(&w, "child"));
 	is_false(there(&w, "owner"));
 	world_done(&w);
@@ -201,10 +208,10 @@ TEST(a_dependent_that_leaves_its_owner_as_it_goes_is_no_longer_waited_for)
 	own(&w, "child", "owner");
 	patch(&w, config_map(), "child", NULL, "{'metadata':{'finalizers':['x.io/hold']}}");
 	end_object(&w, "owner", "Foreground");
-	turn(&w);
+	settle(&w);
 	patch(&w, config_map(), "child", NULL,
 	      "{'metadata':{'finalizers':null,'ownerReferences':null}}");
-	turn(&w);
+	settle(&w);
 	is_false(there(&w, "child"));
 	is_false(there(&w, "owner"));
 	world_done(&w);
@@ -222,7 +229,7 @@ TEST(foreground_deletion_of_a_ring_of_owners_ends)
 	own(&w, "b", "c");
 	own(&w, "c", "a");
 	end_object(&w, "a", "Foreground");
-	turn(&w);
+	settle(&w);
 	is_false(there(&w, "a"));
 	is_false(there(&w, "b"));
 	is_false(there(&w, "c"));
@@ -236,10 +243,10 @@ TEST(an_object_that_owns_itself_can_be_deleted)
 	world_open(&w, NULL);
 	create(&w, config_map(), CONFIG("a"));
 	own(&w, "a", "a");
-	turn(&w);
+	settle(&w);
 	is_true(there(&w, "a"));
 	end_object(&w, "a", NULL);
-	turn(&w);
+	settle(&w);
 	is_false(there(&w, "a"));
 	world_done(&w);
 }
@@ -277,10 +284,10 @@ TEST(what_an_object_of_an_unknown_kind_owns_is_not_swept)
 
 	world_open(&w, NULL);
 	make_owned(&w, "lost", "Toy", "nobody");
-	turn(&w);
+	settle(&w);
 	is_true(there(&w, "lost")); /* as long as nobody can know that its owner is not there */
 	toy = toy_add();
-	turn(&w);
+	settle(&w);
 	is_false(there(&w, "lost"));
 	create(&w, toy, "{'metadata':{'name':'owner'}}");
 	{
@@ -289,18 +296,18 @@ TEST(what_an_object_of_an_unknown_kind_owns_is_not_swept)
 		uid = xstrdup(o->uid);
 	}
 	make_owned(&w, "kept", "Toy", uid);
-	turn(&w);
+	settle(&w);
 	toy_remove(toy);
-	turn(&w);
+	settle(&w);
 	is_true(there(&w, "kept"));
 	world_stop(&w);
 	world_start(&w, NULL);
 	is_true(there(&w, "kept"));
 	toy = toy_add();
-	turn(&w);
+	settle(&w);
 	is_true(there(&w, "kept"));
 	delete_now(&w, toy, "owner");
-	turn(&w);
+	settle(&w);
 	is_false(there(&w, "kept"));
 	toy_remove(toy);
 	world_done(&w);
@@ -319,7 +326,7 @@ static void make_namespace(struct world *w, const char *name)
 
 	client_create(w->client, &(struct client_ref){ kind_named("Namespace") }, doc_of(text),
 		      NULL);
-	turn(w);
+	settle(w);
 }
 
 TEST(a_namespace_ends_after_everything_in_it)
@@ -334,7 +341,7 @@ TEST(a_namespace_ends_after_everything_in_it)
 		      NULL);
 	client_create(w.client, &in, doc_of(CONFIG("b")), NULL);
 	client_delete(w.client, &n, NULL, NULL);
-	turn(&w);
+	settle(&w);
 	{
 		autoptr(object) still = namespace_named(&w, "n");
 		autoptr(object) b = client_get(w.client, config_map(), "n", "b");
@@ -348,7 +355,7 @@ TEST(a_namespace_ends_after_everything_in_it)
 		is_true(!c);
 	}
 	client_patch(w.client, &a, PATCH_MERGE, doc_of("{'metadata':{'finalizers':null}}"), NULL);
-	turn(&w);
+	settle(&w);
 	{
 		autoptr(object) gone = namespace_named(&w, "n");
 
@@ -367,7 +374,7 @@ TEST(a_finalizer_of_its_own_holds_an_empty_namespace)
 	client_patch(w.client, &n, PATCH_MERGE, doc_of("{'metadata':{'finalizers':['x.io/hold']}}"),
 		     NULL);
 	client_delete(w.client, &n, NULL, NULL);
-	turn(&w);
+	settle(&w);
 	{
 		autoptr(object) still = namespace_named(&w, "n");
 
@@ -375,7 +382,7 @@ TEST(a_finalizer_of_its_own_holds_an_empty_namespace)
 		eq_int(json_len(json_get(object_spec(still), "finalizers")), 0);
 	}
 	client_patch(w.client, &n, PATCH_MERGE, doc_of("{'metadata':{'finalizers':null}}"), NULL);
-	turn(&w);
+	settle(&w);
 	{
 		autoptr(object) gone = namespace_named(&w, "n");
 
@@ -403,7 +410,7 @@ TEST(a_large_namespace_is_emptied_in_several_passes)
 
 		if (!still)
 			break;
-		turn(&w);
+		settle(&w);
 	}
 	{
 		autoptr(object) gone = namespace_named(&w, "n");
@@ -427,7 +434,7 @@ TEST(every_namespace_has_its_service_account)
 		is_true(o != NULL);
 		client_delete(w.client, &(struct client_ref){ account, "n", "default" }, NULL,
 			      NULL);
-		turn(&w);
+		settle(&w);
 	}
 	world_done(&w);
 }
@@ -461,7 +468,7 @@ TEST(the_oldest_events_go_when_there_are_too_many)
 	}
 	for (usec end = clock_mono() + 5000000;
 	     count(&w, kind_named("Event")) != 10000 && clock_mono() < end;)
-		turn(&w);
+		settle(&w);
 	eq_int(count(&w, kind_named("Event")), 10000);
 	is_false(event_there(&w, "e49"));
 	is_true(event_there(&w, "e50"));
@@ -475,7 +482,7 @@ TEST(an_event_ends_an_hour_after_its_last_change)
 	world_open(&w, NULL);
 	make_event(&w, "a");
 	make_event(&w, "b");
-	turn(&w);
+	settle(&w);
 	step(&w, 1800 * 1000);
 	patch(&w, kind_named("Event"), "b", NULL, "{'count':2}");
 	step(&w, 1801 * 1000);
