@@ -107,6 +107,17 @@ static bool is_opaque(const struct openapi_writer *w, const struct type *t)
 	return w->structural && t == &type_meta_object_meta;
 }
 
+/* An enumeration, or a list of one. The schema of a CRD does not have them, as upstream's. */
+static void write_values(const struct openapi_writer *w, struct json *p, const struct field *f)
+{
+	struct json *s = f->type->kind == TYPE_LIST ? json_get(p, "items") : p;
+
+	if (w->structural)
+		return;
+	for (size_t i = 0; f->values && f->values[i]; i++)
+		json_push_str(w->d, json_need_arr(w->d, s, "enum"), f->values[i]);
+}
+
 static void write_fields(const struct openapi_writer *w, struct json *s, const struct type *t)
 {
 	struct json_doc *d = w->d;
@@ -119,6 +130,7 @@ static void write_fields(const struct openapi_writer *w, struct json *s, const s
 			json_set_str(d, p, "description", f->help);
 		if (f->fallback)
 			json_set(d, p, "default", schema_fallback(d, f));
+		write_values(w, p, f);
 		json_set(d, props, f->name, p);
 		if (f->flags & FIELD_REQUIRED)
 			json_push_str(d, json_need_arr(d, s, "required"), f->name);

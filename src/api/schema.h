@@ -9,9 +9,9 @@
 #include "json/json.h"
 
 /*
- * Schema tables: one table a type, and everything that walks it: pruning, defaulting, validation,
- * strategic merge, OpenAPI, printed CRDs. Built-in Kubernetes types are generated as data by
- * tools/gen-schema; ours are written by hand in the same form.
+ * Schema tables: one table per type, and everything that walks it: decoding, defaulting,
+ * validation, strategic merge, OpenAPI, printed CRDs. Built-in Kubernetes types are generated as
+ * data by tools/gen-schema; ours are written by hand in the same form.
  */
 enum type_kind {
 	TYPE_STRING,
@@ -37,8 +37,11 @@ enum list_kind {
 	LIST_MAP, /* keyed by merge_keys */
 };
 
+/* How Go declares a member tells what its JSON leaves out: decode.c does the same. */
 enum {
 	FIELD_REQUIRED = 1,
+	FIELD_POINTER = 2,   /* absent and empty are two things */
+	FIELD_OMITEMPTY = 4, /* an empty value is not written, unless it is behind a pointer */
 };
 
 struct type {
@@ -69,6 +72,11 @@ struct field {
 	const char *fallback; /* default as JSON text; NULL: none */
 	const char *help;
 	int pb; /* protobuf number, 0 when unknown */
+	/* The rest is of built-in kinds only. */
+	int pb_in;         /* the number of the inlined message that pb is in; 0: it is in none */
+	const char *embed; /* the Go struct that it is inlined from, as error texts name it */
+	const char *go;    /* its Go type, where that is not the plain one of type */
+	const char *const *values; /* of an enumeration, for OpenAPI; NULL-terminated */
 };
 
 /* The types without fields. */
@@ -86,7 +94,7 @@ enum cause_reason {
 	CAUSE_FORBIDDEN,   /* FieldValueForbidden */
 	CAUSE_TOO_LONG,    /* FieldValueTooLong */
 	CAUSE_NOT_FOUND,   /* FieldValueNotFound */
-	CAUSE_UNKNOWN,     /* an unknown field under fieldValidation=Strict */
+	CAUSE_UNKNOWN,     /* a member that is unknown or appears twice: reports of decode.h */
 	CAUSE_REASON_MAX_,
 };
 struct cause {
@@ -115,8 +123,7 @@ void causes_unsupported(struct causes *c, const char *field, const char *v,
 void causes_duplicate(struct causes *c, const char *field, const char *v);
 void causes_forbidden(struct causes *c, const char *field, const char *detail);
 
-/* Removes unknown fields, in place. unknown (may be NULL) gets their paths as CAUSE_UNKNOWN. */
-void schema_prune(struct json_doc *d, struct json *v, const struct type *t, struct causes *unknown);
+/* Trees come from decode.h. */
 void schema_default(struct json_doc *d, struct json *v, const struct type *t);
 /* Types, required members, allowed values, ranges, duplicate keys. */
 void schema_validate(const struct json *v, const struct type *t, const char *path,

@@ -3,6 +3,11 @@
 #include "api/schema_builtin_priv.h"
 
 /* clang-format off */
+static const struct type type_authentication_bound_object_reference;
+static const struct type type_authentication_token_request_spec;
+static const struct type type_authentication_token_request_status;
+static const struct type type_autoscaling_scale_spec;
+static const struct type type_autoscaling_scale_status;
 static const struct type type_coordination_lease_spec;
 static const struct type type_core_aws_elastic_block_store_volume_source;
 static const struct type type_core_affinity;
@@ -171,6 +176,7 @@ static const struct type type_meta_condition;
 static const struct type type_meta_label_selector_requirement;
 static const struct type type_meta_managed_fields_entry;
 static const struct type type_meta_owner_reference;
+static const struct type type_meta_preconditions;
 static const struct type type_networking_ip_block;
 static const struct type type_networking_network_policy_peer;
 static const struct type type_networking_network_policy_port;
@@ -247,6 +253,7 @@ static const struct type list_string_set_by_value;
 static const struct type map_bytes;
 static const struct type map_quantity;
 static const struct type map_string;
+static const struct type map_string_atomic;
 
 static const struct type list_core_attached_volume = { TYPE_LIST, .elem = &type_core_attached_volume, .list = LIST_ATOMIC };
 static const struct type list_core_container_extended_resource_request = { TYPE_LIST, .elem = &type_core_container_extended_resource_request, .list = LIST_ATOMIC };
@@ -320,94 +327,133 @@ static const struct type list_string_set_by_value = { TYPE_LIST, .elem = &type_s
 static const struct type map_bytes = { TYPE_MAP, .elem = &type_bytes };
 static const struct type map_quantity = { TYPE_MAP, .elem = &type_quantity };
 static const struct type map_string = { TYPE_MAP, .elem = &type_string };
+static const struct type map_string_atomic = { TYPE_MAP, .elem = &type_string, .atomic = true };
+
+static const char *const enum_core_app_armor_profile_type[] = { "Localhost", "RuntimeDefault", "Unconfined", 0 };
+static const char *const enum_core_azure_data_disk_caching_mode[] = { "None", "ReadOnly", "ReadWrite", 0 };
+static const char *const enum_core_azure_data_disk_kind[] = { "Dedicated", "Managed", "Shared", 0 };
+static const char *const enum_core_dns_policy[] = { "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None", 0 };
+static const char *const enum_core_host_path_type[] = { "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket", 0 };
+static const char *const enum_core_ip_family[] = { "", "IPv4", "IPv6", 0 };
+static const char *const enum_core_ip_family_policy[] = { "PreferDualStack", "RequireDualStack", "SingleStack", 0 };
+static const char *const enum_core_mount_propagation_mode[] = { "Bidirectional", "HostToContainer", "None", 0 };
+static const char *const enum_core_namespace_phase[] = { "Active", "Terminating", 0 };
+static const char *const enum_core_node_inclusion_policy[] = { "Honor", "Ignore", 0 };
+static const char *const enum_core_node_phase[] = { "Pending", "Running", "Terminated", 0 };
+static const char *const enum_core_node_selector_operator[] = { "DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn", 0 };
+static const char *const enum_core_persistent_volume_access_mode[] = { "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod", 0 };
+static const char *const enum_core_persistent_volume_claim_modify_volume_status[] = { "InProgress", "Infeasible", "Pending", 0 };
+static const char *const enum_core_persistent_volume_claim_phase[] = { "Bound", "Lost", "Pending", 0 };
+static const char *const enum_core_persistent_volume_mode[] = { "Block", "Filesystem", 0 };
+static const char *const enum_core_pod_fs_group_change_policy[] = { "Always", "OnRootMismatch", 0 };
+static const char *const enum_core_pod_phase[] = { "Failed", "Pending", "Running", "Succeeded", "Unknown", 0 };
+static const char *const enum_core_pod_qos_class[] = { "BestEffort", "Burstable", "Guaranteed", 0 };
+static const char *const enum_core_preemption_policy[] = { "Never", "PreemptLowerPriority", 0 };
+static const char *const enum_core_proc_mount_type[] = { "Default", "Unmasked", 0 };
+static const char *const enum_core_protocol[] = { "SCTP", "TCP", "UDP", 0 };
+static const char *const enum_core_pull_policy[] = { "Always", "IfNotPresent", "Never", 0 };
+static const char *const enum_core_restart_policy[] = { "Always", "Never", "OnFailure", 0 };
+static const char *const enum_core_seccomp_profile_type[] = { "Localhost", "RuntimeDefault", "Unconfined", 0 };
+static const char *const enum_core_service_affinity[] = { "ClientIP", "None", 0 };
+static const char *const enum_core_service_external_traffic_policy[] = { "Cluster", "Local", 0 };
+static const char *const enum_core_service_internal_traffic_policy[] = { "Cluster", "Local", 0 };
+static const char *const enum_core_service_type[] = { "ClusterIP", "ExternalName", "LoadBalancer", "NodePort", 0 };
+static const char *const enum_core_signal[] = { "SIGABRT", "SIGALRM", "SIGBUS", "SIGCHLD", "SIGCLD", "SIGCONT", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT", "SIGIO", "SIGIOT", "SIGKILL", "SIGPIPE", "SIGPOLL", "SIGPROF", "SIGPWR", "SIGQUIT", "SIGRTMAX", "SIGRTMAX-1", "SIGRTMAX-10", "SIGRTMAX-11", "SIGRTMAX-12", "SIGRTMAX-13", "SIGRTMAX-14", "SIGRTMAX-2", "SIGRTMAX-3", "SIGRTMAX-4", "SIGRTMAX-5", "SIGRTMAX-6", "SIGRTMAX-7", "SIGRTMAX-8", "SIGRTMAX-9", "SIGRTMIN", "SIGRTMIN+1", "SIGRTMIN+10", "SIGRTMIN+11", "SIGRTMIN+12", "SIGRTMIN+13", "SIGRTMIN+14", "SIGRTMIN+15", "SIGRTMIN+2", "SIGRTMIN+3", "SIGRTMIN+4", "SIGRTMIN+5", "SIGRTMIN+6", "SIGRTMIN+7", "SIGRTMIN+8", "SIGRTMIN+9", "SIGSEGV", "SIGSTKFLT", "SIGSTOP", "SIGSYS", "SIGTERM", "SIGTRAP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGUSR1", "SIGUSR2", "SIGVTALRM", "SIGWINCH", "SIGXCPU", "SIGXFSZ", 0 };
+static const char *const enum_core_supplemental_groups_policy[] = { "Merge", "Strict", 0 };
+static const char *const enum_core_taint_effect[] = { "NoExecute", "NoSchedule", "PreferNoSchedule", 0 };
+static const char *const enum_core_termination_message_policy[] = { "FallbackToLogsOnError", "File", 0 };
+static const char *const enum_core_toleration_operator[] = { "Equal", "Exists", "Gt", "Lt", 0 };
+static const char *const enum_core_unsatisfiable_constraint_action[] = { "DoNotSchedule", "ScheduleAnyway", 0 };
+static const char *const enum_core_uri_scheme[] = { "HTTP", "HTTPS", 0 };
+static const char *const enum_networking_policy_type[] = { "Egress", "Ingress", 0 };
 
 static const struct field fields_meta_managed_fields_entry[] = {
-	{ "apiVersion", &type_string, 0, 0, 0, 3 },
-	{ "fieldsType", &type_string, 0, 0, 0, 6 },
-	{ "fieldsV1", &type_any, 0, 0, 0, 7 },
-	{ "manager", &type_string, 0, 0, 0, 1 },
-	{ "operation", &type_string, 0, 0, 0, 2 },
-	{ "subresource", &type_string, 0, 0, 0, 8 },
-	{ "time", &type_time, 0, 0, 0, 4 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "fieldsType", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "fieldsV1", &type_any, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "manager", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "operation", &type_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.ManagedFieldsOperationType" },
+	{ "subresource", &type_string, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "time", &type_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_meta_managed_fields_entry = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry", fields_meta_managed_fields_entry };
 
 static const struct field fields_meta_owner_reference[] = {
 	{ "apiVersion", &type_string, FIELD_REQUIRED, 0, 0, 5 },
-	{ "blockOwnerDeletion", &type_bool, 0, 0, 0, 7 },
-	{ "controller", &type_bool, 0, 0, 0, 6 },
+	{ "blockOwnerDeletion", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "controller", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
 	{ "kind", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 3 },
-	{ "uid", &type_string, FIELD_REQUIRED, 0, 0, 4 },
+	{ "uid", &type_string, FIELD_REQUIRED, 0, 0, 4, .go = "types.UID" },
 	{ 0 },
 };
 static const struct type type_meta_owner_reference = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference", fields_meta_owner_reference, .atomic = true };
 
 static const struct field fields_meta_object_meta[] = {
-	{ "annotations", &map_string, 0, 0, "Any text that tools keep with the object", 12 },
-	{ "creationTimestamp", &type_time, 0, 0, 0, 8 },
-	{ "deletionGracePeriodSeconds", &type_int64, 0, 0, 0, 10 },
-	{ "deletionTimestamp", &type_time, 0, 0, 0, 9 },
-	{ "finalizers", &list_string_set_by_value, 0, 0, "Who must let go before the object is removed", 14 },
-	{ "generateName", &type_string, 0, 0, "A prefix; the server appends five random characters", 2 },
-	{ "generation", &type_int64, 0, 0, 0, 7 },
-	{ "labels", &map_string, 0, 0, "Short values to select by", 11 },
-	{ "managedFields", &list_meta_managed_fields_entry, 0, 0, 0, 17 },
-	{ "name", &type_string, 0, 0, "Unique in its namespace; cannot change", 1 },
-	{ "namespace", &type_string, 0, 0, "The namespace it lives in", 3 },
-	{ "ownerReferences", &list_meta_owner_reference_map_uid_by_uid, 0, 0, "Objects that this one is deleted with", 13 },
-	{ "resourceVersion", &type_string, 0, 0, 0, 6 },
-	{ "selfLink", &type_string, 0, 0, 0, 4 },
-	{ "uid", &type_string, 0, 0, 0, 5 },
+	{ "annotations", &map_string, FIELD_OMITEMPTY, 0, "Any text that tools keep with the object", 12 },
+	{ "creationTimestamp", &type_time, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "deletionGracePeriodSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "deletionTimestamp", &type_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "finalizers", &list_string_set_by_value, FIELD_OMITEMPTY, 0, "Who must let go before the object is removed", 14 },
+	{ "generateName", &type_string, FIELD_OMITEMPTY, 0, "A prefix; the server appends five random characters", 2 },
+	{ "generation", &type_int64, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "labels", &map_string, FIELD_OMITEMPTY, 0, "Short values to select by", 11 },
+	{ "managedFields", &list_meta_managed_fields_entry, FIELD_OMITEMPTY, 0, 0, 17 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, "Unique in its namespace; cannot change", 1 },
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, "The namespace it lives in", 3 },
+	{ "ownerReferences", &list_meta_owner_reference_map_uid_by_uid, FIELD_OMITEMPTY, 0, "Objects that this one is deleted with", 13 },
+	{ "resourceVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "selfLink", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 5, .go = "types.UID" },
 	{ 0 },
 };
 const struct type type_meta_object_meta = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", fields_meta_object_meta };
 
 static const struct field fields_core_namespace_spec[] = {
-	{ "finalizers", &list_string, 0, 0, 0, 1 },
+	{ "finalizers", &list_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "[]v1.FinalizerName" },
 	{ 0 },
 };
 static const struct type type_core_namespace_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.NamespaceSpec", fields_core_namespace_spec };
 
 static const struct field fields_core_namespace_condition[] = {
-	{ "lastTransitionTime", &type_time, 0, 0, 0, 4 },
-	{ "message", &type_string, 0, 0, 0, 6 },
-	{ "reason", &type_string, 0, 0, 0, 5 },
-	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "lastTransitionTime", &type_time, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ConditionStatus" },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.NamespaceConditionType" },
 	{ 0 },
 };
 static const struct type type_core_namespace_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.NamespaceCondition", fields_core_namespace_condition };
 
 static const struct field fields_core_namespace_status[] = {
-	{ "conditions", &list_core_namespace_condition_map_type_by_type, 0, 0, 0, 2 },
-	{ "phase", &type_string, 0, 0, 0, 1 },
+	{ "conditions", &list_core_namespace_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "phase", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.NamespacePhase", .values = enum_core_namespace_phase },
 	{ 0 },
 };
 static const struct type type_core_namespace_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NamespaceStatus", fields_core_namespace_status };
 
 static const struct field fields_core_namespace[] = {
-	{ "apiVersion", &type_string },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "spec", &type_core_namespace_spec, 0, 0, 0, 2 },
-	{ "status", &type_core_namespace_status, 0, 0, 0, 3 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_core_namespace_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_core_namespace_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 const struct type type_core_namespace = { TYPE_OBJECT, "io.k8s.api.core.v1.Namespace", fields_core_namespace };
 
 static const struct field fields_core_node_selector_requirement[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "values", &list_string, 0, 0, 0, 3 },
+	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.NodeSelectorOperator", .values = enum_core_node_selector_operator },
+	{ "values", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_node_selector_requirement = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSelectorRequirement", fields_core_node_selector_requirement };
 
 static const struct field fields_core_node_selector_term[] = {
-	{ "matchExpressions", &list_core_node_selector_requirement, 0, 0, 0, 1 },
-	{ "matchFields", &list_core_node_selector_requirement, 0, 0, 0, 2 },
+	{ "matchExpressions", &list_core_node_selector_requirement, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "matchFields", &list_core_node_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_node_selector_term = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSelectorTerm", fields_core_node_selector_term, .atomic = true };
@@ -426,33 +472,33 @@ static const struct field fields_core_node_selector[] = {
 static const struct type type_core_node_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSelector", fields_core_node_selector, .atomic = true };
 
 static const struct field fields_core_node_affinity[] = {
-	{ "preferredDuringSchedulingIgnoredDuringExecution", &list_core_preferred_scheduling_term, 0, 0, 0, 2 },
-	{ "requiredDuringSchedulingIgnoredDuringExecution", &type_core_node_selector, 0, 0, 0, 1 },
+	{ "preferredDuringSchedulingIgnoredDuringExecution", &list_core_preferred_scheduling_term, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "requiredDuringSchedulingIgnoredDuringExecution", &type_core_node_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_node_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeAffinity", fields_core_node_affinity };
 
 static const struct field fields_meta_label_selector_requirement[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "values", &list_string, 0, 0, 0, 3 },
+	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.LabelSelectorOperator" },
+	{ "values", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_meta_label_selector_requirement = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement", fields_meta_label_selector_requirement };
 
 static const struct field fields_meta_label_selector[] = {
-	{ "matchExpressions", &list_meta_label_selector_requirement, 0, 0, 0, 2 },
-	{ "matchLabels", &map_string, 0, 0, 0, 1 },
+	{ "matchExpressions", &list_meta_label_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "matchLabels", &map_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 const struct type type_meta_label_selector = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", fields_meta_label_selector, .atomic = true };
 
 static const struct field fields_core_pod_affinity_term[] = {
-	{ "labelSelector", &type_meta_label_selector, 0, 0, 0, 1 },
-	{ "matchLabelKeys", &list_string, 0, 0, 0, 5 },
-	{ "mismatchLabelKeys", &list_string, 0, 0, 0, 6 },
-	{ "namespaceSelector", &type_meta_label_selector, 0, 0, 0, 4 },
-	{ "namespaces", &list_string, 0, 0, 0, 2 },
+	{ "labelSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "matchLabelKeys", &list_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "mismatchLabelKeys", &list_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "namespaceSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "namespaces", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "topologyKey", &type_string, FIELD_REQUIRED, 0, 0, 3 },
 	{ 0 },
 };
@@ -466,37 +512,37 @@ static const struct field fields_core_weighted_pod_affinity_term[] = {
 static const struct type type_core_weighted_pod_affinity_term = { TYPE_OBJECT, "io.k8s.api.core.v1.WeightedPodAffinityTerm", fields_core_weighted_pod_affinity_term };
 
 static const struct field fields_core_pod_affinity[] = {
-	{ "preferredDuringSchedulingIgnoredDuringExecution", &list_core_weighted_pod_affinity_term, 0, 0, 0, 2 },
-	{ "requiredDuringSchedulingIgnoredDuringExecution", &list_core_pod_affinity_term, 0, 0, 0, 1 },
+	{ "preferredDuringSchedulingIgnoredDuringExecution", &list_core_weighted_pod_affinity_term, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "requiredDuringSchedulingIgnoredDuringExecution", &list_core_pod_affinity_term, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_pod_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.PodAffinity", fields_core_pod_affinity };
 
 static const struct field fields_core_pod_anti_affinity[] = {
-	{ "preferredDuringSchedulingIgnoredDuringExecution", &list_core_weighted_pod_affinity_term, 0, 0, 0, 2 },
-	{ "requiredDuringSchedulingIgnoredDuringExecution", &list_core_pod_affinity_term, 0, 0, 0, 1 },
+	{ "preferredDuringSchedulingIgnoredDuringExecution", &list_core_weighted_pod_affinity_term, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "requiredDuringSchedulingIgnoredDuringExecution", &list_core_pod_affinity_term, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_pod_anti_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.PodAntiAffinity", fields_core_pod_anti_affinity };
 
 static const struct field fields_core_affinity[] = {
-	{ "nodeAffinity", &type_core_node_affinity, 0, 0, 0, 1 },
-	{ "podAffinity", &type_core_pod_affinity, 0, 0, 0, 2 },
-	{ "podAntiAffinity", &type_core_pod_anti_affinity, 0, 0, 0, 3 },
+	{ "nodeAffinity", &type_core_node_affinity, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "podAffinity", &type_core_pod_affinity, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "podAntiAffinity", &type_core_pod_anti_affinity, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.Affinity", fields_core_affinity };
 
 static const struct field fields_core_config_map_key_selector[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "name", &type_string, 0, "\"\"" },
-	{ "optional", &type_bool, 0, 0, 0, 3 },
+	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1, .pb_in = 1, .embed = "LocalObjectReference" },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_config_map_key_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapKeySelector", fields_core_config_map_key_selector, .atomic = true };
 
 static const struct field fields_core_object_field_selector[] = {
-	{ "apiVersion", &type_string, 0, 0, 0, 1 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "fieldPath", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
@@ -504,7 +550,7 @@ static const struct type type_core_object_field_selector = { TYPE_OBJECT, "io.k8
 
 static const struct field fields_core_file_key_selector[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 3 },
-	{ "optional", &type_bool, 0, "false", 0, 4 },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, "false", 0, 4 },
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ "volumeName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
@@ -512,8 +558,8 @@ static const struct field fields_core_file_key_selector[] = {
 static const struct type type_core_file_key_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.FileKeySelector", fields_core_file_key_selector, .atomic = true };
 
 static const struct field fields_core_resource_field_selector[] = {
-	{ "containerName", &type_string, 0, 0, 0, 1 },
-	{ "divisor", &type_quantity, 0, 0, 0, 3 },
+	{ "containerName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "divisor", &type_quantity, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "resource", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
@@ -521,54 +567,54 @@ static const struct type type_core_resource_field_selector = { TYPE_OBJECT, "io.
 
 static const struct field fields_core_secret_key_selector[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "name", &type_string, 0, "\"\"" },
-	{ "optional", &type_bool, 0, 0, 0, 3 },
+	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1, .pb_in = 1, .embed = "LocalObjectReference" },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_secret_key_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretKeySelector", fields_core_secret_key_selector, .atomic = true };
 
 static const struct field fields_core_env_var_source[] = {
-	{ "configMapKeyRef", &type_core_config_map_key_selector, 0, 0, 0, 3 },
-	{ "fieldRef", &type_core_object_field_selector, 0, 0, 0, 1 },
-	{ "fileKeyRef", &type_core_file_key_selector, 0, 0, 0, 5 },
-	{ "resourceFieldRef", &type_core_resource_field_selector, 0, 0, 0, 2 },
-	{ "secretKeyRef", &type_core_secret_key_selector, 0, 0, 0, 4 },
+	{ "configMapKeyRef", &type_core_config_map_key_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "fieldRef", &type_core_object_field_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "fileKeyRef", &type_core_file_key_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "resourceFieldRef", &type_core_resource_field_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "secretKeyRef", &type_core_secret_key_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_env_var_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EnvVarSource", fields_core_env_var_source };
 
 static const struct field fields_core_env_var[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "value", &type_string, 0, 0, 0, 2 },
-	{ "valueFrom", &type_core_env_var_source, 0, 0, 0, 3 },
+	{ "value", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "valueFrom", &type_core_env_var_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_env_var = { TYPE_OBJECT, "io.k8s.api.core.v1.EnvVar", fields_core_env_var };
 
 static const struct field fields_core_config_map_env_source[] = {
-	{ "name", &type_string, 0, "\"\"" },
-	{ "optional", &type_bool, 0, 0, 0, 2 },
+	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1, .pb_in = 1, .embed = "LocalObjectReference" },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_config_map_env_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapEnvSource", fields_core_config_map_env_source };
 
 static const struct field fields_core_secret_env_source[] = {
-	{ "name", &type_string, 0, "\"\"" },
-	{ "optional", &type_bool, 0, 0, 0, 2 },
+	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1, .pb_in = 1, .embed = "LocalObjectReference" },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_secret_env_source = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretEnvSource", fields_core_secret_env_source };
 
 static const struct field fields_core_env_from_source[] = {
-	{ "configMapRef", &type_core_config_map_env_source, 0, 0, 0, 2 },
-	{ "prefix", &type_string, 0, 0, 0, 1 },
-	{ "secretRef", &type_core_secret_env_source, 0, 0, 0, 3 },
+	{ "configMapRef", &type_core_config_map_env_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "prefix", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "secretRef", &type_core_secret_env_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_env_from_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EnvFromSource", fields_core_env_from_source };
 
 static const struct field fields_core_exec_action[] = {
-	{ "command", &list_string, 0, 0, 0, 1 },
+	{ "command", &list_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_exec_action = { TYPE_OBJECT, "io.k8s.api.core.v1.ExecAction", fields_core_exec_action };
@@ -581,11 +627,11 @@ static const struct field fields_core_http_header[] = {
 static const struct type type_core_http_header = { TYPE_OBJECT, "io.k8s.api.core.v1.HTTPHeader", fields_core_http_header };
 
 static const struct field fields_core_http_get_action[] = {
-	{ "host", &type_string, 0, 0, 0, 3 },
-	{ "httpHeaders", &list_core_http_header, 0, 0, 0, 5 },
-	{ "path", &type_string, 0, 0, 0, 1 },
+	{ "host", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "httpHeaders", &list_core_http_header, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "path", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "port", &type_int_or_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "scheme", &type_string, 0, 0, 0, 4 },
+	{ "scheme", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.URIScheme", .values = enum_core_uri_scheme },
 	{ 0 },
 };
 static const struct type type_core_http_get_action = { TYPE_OBJECT, "io.k8s.api.core.v1.HTTPGetAction", fields_core_http_get_action };
@@ -597,149 +643,149 @@ static const struct field fields_core_sleep_action[] = {
 static const struct type type_core_sleep_action = { TYPE_OBJECT, "io.k8s.api.core.v1.SleepAction", fields_core_sleep_action };
 
 static const struct field fields_core_tcp_socket_action[] = {
-	{ "host", &type_string, 0, 0, 0, 2 },
+	{ "host", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "port", &type_int_or_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_tcp_socket_action = { TYPE_OBJECT, "io.k8s.api.core.v1.TCPSocketAction", fields_core_tcp_socket_action };
 
 static const struct field fields_core_lifecycle_handler[] = {
-	{ "exec", &type_core_exec_action, 0, 0, 0, 1 },
-	{ "httpGet", &type_core_http_get_action, 0, 0, 0, 2 },
-	{ "sleep", &type_core_sleep_action, 0, 0, 0, 4 },
-	{ "tcpSocket", &type_core_tcp_socket_action, 0, 0, 0, 3 },
+	{ "exec", &type_core_exec_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "httpGet", &type_core_http_get_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "sleep", &type_core_sleep_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "tcpSocket", &type_core_tcp_socket_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_lifecycle_handler = { TYPE_OBJECT, "io.k8s.api.core.v1.LifecycleHandler", fields_core_lifecycle_handler };
 
 static const struct field fields_core_lifecycle[] = {
-	{ "postStart", &type_core_lifecycle_handler, 0, 0, 0, 1 },
-	{ "preStop", &type_core_lifecycle_handler, 0, 0, 0, 2 },
-	{ "stopSignal", &type_string, 0, 0, 0, 3 },
+	{ "postStart", &type_core_lifecycle_handler, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "preStop", &type_core_lifecycle_handler, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "stopSignal", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3, .go = "v1.Signal", .values = enum_core_signal },
 	{ 0 },
 };
 static const struct type type_core_lifecycle = { TYPE_OBJECT, "io.k8s.api.core.v1.Lifecycle", fields_core_lifecycle };
 
 static const struct field fields_core_grpc_action[] = {
 	{ "port", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
-	{ "service", &type_string, 0, "\"\"", 0, 2 },
+	{ "service", &type_string, FIELD_POINTER, "\"\"", 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_grpc_action = { TYPE_OBJECT, "io.k8s.api.core.v1.GRPCAction", fields_core_grpc_action };
 
 static const struct field fields_core_probe[] = {
-	{ "exec", &type_core_exec_action },
-	{ "failureThreshold", &type_int32, 0, 0, 0, 6 },
-	{ "grpc", &type_core_grpc_action },
-	{ "httpGet", &type_core_http_get_action },
-	{ "initialDelaySeconds", &type_int32, 0, 0, 0, 2 },
-	{ "periodSeconds", &type_int32, 0, 0, 0, 4 },
-	{ "successThreshold", &type_int32, 0, 0, 0, 5 },
-	{ "tcpSocket", &type_core_tcp_socket_action },
-	{ "terminationGracePeriodSeconds", &type_int64, 0, 0, 0, 7 },
-	{ "timeoutSeconds", &type_int32, 0, 0, 0, 3 },
+	{ "exec", &type_core_exec_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .pb_in = 1, .embed = "ProbeHandler" },
+	{ "failureThreshold", &type_int32, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "grpc", &type_core_grpc_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4, .pb_in = 1, .embed = "ProbeHandler" },
+	{ "httpGet", &type_core_http_get_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2, .pb_in = 1, .embed = "ProbeHandler" },
+	{ "initialDelaySeconds", &type_int32, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "periodSeconds", &type_int32, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "successThreshold", &type_int32, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "tcpSocket", &type_core_tcp_socket_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3, .pb_in = 1, .embed = "ProbeHandler" },
+	{ "terminationGracePeriodSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "timeoutSeconds", &type_int32, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_probe = { TYPE_OBJECT, "io.k8s.api.core.v1.Probe", fields_core_probe };
 
 static const struct field fields_core_container_port[] = {
 	{ "containerPort", &type_int32, FIELD_REQUIRED, 0, 0, 3 },
-	{ "hostIP", &type_string, 0, 0, 0, 5 },
-	{ "hostPort", &type_int32, 0, 0, 0, 2 },
-	{ "name", &type_string, 0, 0, 0, 1 },
-	{ "protocol", &type_string, 0, "\"TCP\"", 0, 4 },
+	{ "hostIP", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "hostPort", &type_int32, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "protocol", &type_string, FIELD_OMITEMPTY, "\"TCP\"", 0, 4, .go = "v1.Protocol", .values = enum_core_protocol },
 	{ 0 },
 };
 static const struct type type_core_container_port = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerPort", fields_core_container_port };
 
 static const struct field fields_core_container_resize_policy[] = {
-	{ "resourceName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "restartPolicy", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "resourceName", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.ResourceName" },
+	{ "restartPolicy", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ResourceResizeRestartPolicy" },
 	{ 0 },
 };
 static const struct type type_core_container_resize_policy = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerResizePolicy", fields_core_container_resize_policy };
 
 static const struct field fields_core_resource_claim[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "request", &type_string, 0, 0, 0, 2 },
+	{ "request", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_resource_claim = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceClaim", fields_core_resource_claim };
 
 static const struct field fields_core_resource_requirements[] = {
-	{ "claims", &list_core_resource_claim_map_name, 0, 0, 0, 3 },
-	{ "limits", &map_quantity, 0, 0, 0, 1 },
-	{ "requests", &map_quantity, 0, 0, 0, 2 },
+	{ "claims", &list_core_resource_claim_map_name, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "limits", &map_quantity, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.ResourceList" },
+	{ "requests", &map_quantity, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.ResourceList" },
 	{ 0 },
 };
 static const struct type type_core_resource_requirements = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceRequirements", fields_core_resource_requirements };
 
 static const struct field fields_core_container_restart_rule_on_exit_codes[] = {
-	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "values", &list_int32_set, 0, 0, 0, 2 },
+	{ "operator", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.ContainerRestartRuleOnExitCodesOperator" },
+	{ "values", &list_int32_set, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_container_restart_rule_on_exit_codes = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes", fields_core_container_restart_rule_on_exit_codes };
 
 static const struct field fields_core_container_restart_rule[] = {
-	{ "action", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "exitCodes", &type_core_container_restart_rule_on_exit_codes, 0, 0, 0, 2 },
+	{ "action", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.ContainerRestartRuleAction" },
+	{ "exitCodes", &type_core_container_restart_rule_on_exit_codes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_container_restart_rule = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerRestartRule", fields_core_container_restart_rule };
 
 static const struct field fields_core_app_armor_profile[] = {
-	{ "localhostProfile", &type_string, 0, 0, 0, 2 },
-	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "localhostProfile", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.AppArmorProfileType", .values = enum_core_app_armor_profile_type },
 	{ 0 },
 };
 static const struct type type_core_app_armor_profile = { TYPE_OBJECT, "io.k8s.api.core.v1.AppArmorProfile", fields_core_app_armor_profile };
 
 static const struct field fields_core_capabilities[] = {
-	{ "add", &list_string, 0, 0, 0, 1 },
-	{ "drop", &list_string, 0, 0, 0, 2 },
+	{ "add", &list_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "[]v1.Capability" },
+	{ "drop", &list_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "[]v1.Capability" },
 	{ 0 },
 };
 static const struct type type_core_capabilities = { TYPE_OBJECT, "io.k8s.api.core.v1.Capabilities", fields_core_capabilities };
 
 static const struct field fields_core_se_linux_options[] = {
-	{ "level", &type_string, 0, 0, 0, 4 },
-	{ "role", &type_string, 0, 0, 0, 2 },
-	{ "type", &type_string, 0, 0, 0, 3 },
-	{ "user", &type_string, 0, 0, 0, 1 },
+	{ "level", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "role", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_se_linux_options = { TYPE_OBJECT, "io.k8s.api.core.v1.SELinuxOptions", fields_core_se_linux_options };
 
 static const struct field fields_core_seccomp_profile[] = {
-	{ "localhostProfile", &type_string, 0, 0, 0, 2 },
-	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "localhostProfile", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.SeccompProfileType", .values = enum_core_seccomp_profile_type },
 	{ 0 },
 };
 static const struct type type_core_seccomp_profile = { TYPE_OBJECT, "io.k8s.api.core.v1.SeccompProfile", fields_core_seccomp_profile };
 
 static const struct field fields_core_windows_security_context_options[] = {
-	{ "gmsaCredentialSpec", &type_string, 0, 0, 0, 2 },
-	{ "gmsaCredentialSpecName", &type_string, 0, 0, 0, 1 },
-	{ "hostProcess", &type_bool, 0, 0, 0, 4 },
-	{ "runAsUserName", &type_string, 0, 0, 0, 3 },
+	{ "gmsaCredentialSpec", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "gmsaCredentialSpecName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "hostProcess", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "runAsUserName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_windows_security_context_options = { TYPE_OBJECT, "io.k8s.api.core.v1.WindowsSecurityContextOptions", fields_core_windows_security_context_options };
 
 static const struct field fields_core_security_context[] = {
-	{ "allowPrivilegeEscalation", &type_bool, 0, 0, 0, 7 },
-	{ "appArmorProfile", &type_core_app_armor_profile, 0, 0, 0, 12 },
-	{ "capabilities", &type_core_capabilities, 0, 0, 0, 1 },
-	{ "privileged", &type_bool, 0, 0, 0, 2 },
-	{ "procMount", &type_string, 0, 0, 0, 9 },
-	{ "readOnlyRootFilesystem", &type_bool, 0, 0, 0, 6 },
-	{ "runAsGroup", &type_int64, 0, 0, 0, 8 },
-	{ "runAsNonRoot", &type_bool, 0, 0, 0, 5 },
-	{ "runAsUser", &type_int64, 0, 0, 0, 4 },
-	{ "seLinuxOptions", &type_core_se_linux_options, 0, 0, 0, 3 },
-	{ "seccompProfile", &type_core_seccomp_profile, 0, 0, 0, 11 },
-	{ "windowsOptions", &type_core_windows_security_context_options, 0, 0, 0, 10 },
+	{ "allowPrivilegeEscalation", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "appArmorProfile", &type_core_app_armor_profile, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 12 },
+	{ "capabilities", &type_core_capabilities, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "privileged", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "procMount", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9, .go = "v1.ProcMountType", .values = enum_core_proc_mount_type },
+	{ "readOnlyRootFilesystem", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "runAsGroup", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "runAsNonRoot", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "runAsUser", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "seLinuxOptions", &type_core_se_linux_options, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "seccompProfile", &type_core_seccomp_profile, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "windowsOptions", &type_core_windows_security_context_options, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10 },
 	{ 0 },
 };
 static const struct type type_core_security_context = { TYPE_OBJECT, "io.k8s.api.core.v1.SecurityContext", fields_core_security_context };
@@ -753,121 +799,121 @@ static const struct type type_core_volume_device = { TYPE_OBJECT, "io.k8s.api.co
 
 static const struct field fields_core_volume_mount[] = {
 	{ "mountPath", &type_string, FIELD_REQUIRED, 0, 0, 3 },
-	{ "mountPropagation", &type_string, 0, 0, 0, 5 },
+	{ "mountPropagation", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5, .go = "v1.MountPropagationMode", .values = enum_core_mount_propagation_mode },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "readOnly", &type_bool, 0, 0, 0, 2 },
-	{ "recursiveReadOnly", &type_string, 0, 0, 0, 7 },
-	{ "subPath", &type_string, 0, 0, 0, 4 },
-	{ "subPathExpr", &type_string, 0, 0, 0, 6 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "recursiveReadOnly", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7, .go = "v1.RecursiveReadOnlyMode" },
+	{ "subPath", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "subPathExpr", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
 	{ 0 },
 };
 static const struct type type_core_volume_mount = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeMount", fields_core_volume_mount };
 
 static const struct field fields_core_container[] = {
-	{ "args", &list_string, 0, 0, "Arguments of the command", 4 },
-	{ "command", &list_string, 0, 0, "Replaces the entry point of the image", 3 },
-	{ "env", &list_core_env_var_map_name_by_name, 0, 0, "Environment variables", 7 },
-	{ "envFrom", &list_core_env_from_source, 0, 0, "Environment from whole ConfigMaps and Secrets", 19 },
-	{ "image", &type_string, 0, 0, "Image reference", 2 },
-	{ "imagePullPolicy", &type_string, 0, 0, 0, 14 },
-	{ "lifecycle", &type_core_lifecycle, 0, 0, 0, 12 },
-	{ "livenessProbe", &type_core_probe, 0, 0, "The container is restarted when it fails", 10 },
+	{ "args", &list_string, FIELD_OMITEMPTY, 0, "Arguments of the command", 4 },
+	{ "command", &list_string, FIELD_OMITEMPTY, 0, "Replaces the entry point of the image", 3 },
+	{ "env", &list_core_env_var_map_name_by_name, FIELD_OMITEMPTY, 0, "Environment variables", 7 },
+	{ "envFrom", &list_core_env_from_source, FIELD_OMITEMPTY, 0, "Environment from whole ConfigMaps and Secrets", 19 },
+	{ "image", &type_string, FIELD_OMITEMPTY, 0, "Image reference", 2 },
+	{ "imagePullPolicy", &type_string, FIELD_OMITEMPTY, 0, 0, 14, .go = "v1.PullPolicy", .values = enum_core_pull_policy },
+	{ "lifecycle", &type_core_lifecycle, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 12 },
+	{ "livenessProbe", &type_core_probe, FIELD_POINTER | FIELD_OMITEMPTY, 0, "The container is restarted when it fails", 10 },
 	{ "name", &type_string, FIELD_REQUIRED, 0, "Unique in the Pod", 1 },
-	{ "ports", &list_core_container_port_map_container_port_protocol_by_container_port, 0, 0, "Ports that the container listens on", 6 },
-	{ "readinessProbe", &type_core_probe, 0, 0, "The Pod gets traffic only while it succeeds", 11 },
-	{ "resizePolicy", &list_core_container_resize_policy, 0, 0, 0, 23 },
-	{ "resources", &type_core_resource_requirements, 0, 0, "CPU, memory and other limits and requests", 8 },
-	{ "restartPolicy", &type_string, 0, 0, 0, 24 },
-	{ "restartPolicyRules", &list_core_container_restart_rule, 0, 0, 0, 25 },
-	{ "securityContext", &type_core_security_context, 0, 0, 0, 15 },
-	{ "startupProbe", &type_core_probe, 0, 0, "Other probes wait until it succeeds", 22 },
-	{ "stdin", &type_bool, 0, 0, 0, 16 },
-	{ "stdinOnce", &type_bool, 0, 0, 0, 17 },
-	{ "terminationMessagePath", &type_string, 0, 0, 0, 13 },
-	{ "terminationMessagePolicy", &type_string, 0, 0, 0, 20 },
-	{ "tty", &type_bool, 0, 0, 0, 18 },
-	{ "volumeDevices", &list_core_volume_device_map_device_path_by_device_path, 0, 0, 0, 21 },
-	{ "volumeMounts", &list_core_volume_mount_map_mount_path_by_mount_path, 0, 0, "Where volumes appear in the container", 9 },
-	{ "workingDir", &type_string, 0, 0, "Directory the command starts in", 5 },
+	{ "ports", &list_core_container_port_map_container_port_protocol_by_container_port, FIELD_OMITEMPTY, 0, "Ports that the container listens on", 6 },
+	{ "readinessProbe", &type_core_probe, FIELD_POINTER | FIELD_OMITEMPTY, 0, "The Pod gets traffic only while it succeeds", 11 },
+	{ "resizePolicy", &list_core_container_resize_policy, FIELD_OMITEMPTY, 0, 0, 23 },
+	{ "resources", &type_core_resource_requirements, FIELD_OMITEMPTY, 0, "CPU, memory and other limits and requests", 8 },
+	{ "restartPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 24, .go = "v1.ContainerRestartPolicy" },
+	{ "restartPolicyRules", &list_core_container_restart_rule, FIELD_OMITEMPTY, 0, 0, 25 },
+	{ "securityContext", &type_core_security_context, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 15 },
+	{ "startupProbe", &type_core_probe, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Other probes wait until it succeeds", 22 },
+	{ "stdin", &type_bool, FIELD_OMITEMPTY, 0, 0, 16 },
+	{ "stdinOnce", &type_bool, FIELD_OMITEMPTY, 0, 0, 17 },
+	{ "terminationMessagePath", &type_string, FIELD_OMITEMPTY, 0, 0, 13 },
+	{ "terminationMessagePolicy", &type_string, FIELD_OMITEMPTY, 0, 0, 20, .go = "v1.TerminationMessagePolicy", .values = enum_core_termination_message_policy },
+	{ "tty", &type_bool, FIELD_OMITEMPTY, 0, 0, 18 },
+	{ "volumeDevices", &list_core_volume_device_map_device_path_by_device_path, FIELD_OMITEMPTY, 0, 0, 21 },
+	{ "volumeMounts", &list_core_volume_mount_map_mount_path_by_mount_path, FIELD_OMITEMPTY, 0, "Where volumes appear in the container", 9 },
+	{ "workingDir", &type_string, FIELD_OMITEMPTY, 0, "Directory the command starts in", 5 },
 	{ 0 },
 };
 static const struct type type_core_container = { TYPE_OBJECT, "io.k8s.api.core.v1.Container", fields_core_container };
 
 static const struct field fields_core_pod_dns_config_option[] = {
-	{ "name", &type_string, 0, 0, 0, 1 },
-	{ "value", &type_string, 0, 0, 0, 2 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "value", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_pod_dns_config_option = { TYPE_OBJECT, "io.k8s.api.core.v1.PodDNSConfigOption", fields_core_pod_dns_config_option };
 
 static const struct field fields_core_pod_dns_config[] = {
-	{ "nameservers", &list_string, 0, 0, 0, 1 },
-	{ "options", &list_core_pod_dns_config_option, 0, 0, 0, 3 },
-	{ "searches", &list_string, 0, 0, 0, 2 },
+	{ "nameservers", &list_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "options", &list_core_pod_dns_config_option, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "searches", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_pod_dns_config = { TYPE_OBJECT, "io.k8s.api.core.v1.PodDNSConfig", fields_core_pod_dns_config };
 
 static const struct field fields_core_ephemeral_container[] = {
-	{ "args", &list_string },
-	{ "command", &list_string },
-	{ "env", &list_core_env_var_map_name_by_name },
-	{ "envFrom", &list_core_env_from_source },
-	{ "image", &type_string },
-	{ "imagePullPolicy", &type_string },
-	{ "lifecycle", &type_core_lifecycle },
-	{ "livenessProbe", &type_core_probe },
-	{ "name", &type_string, FIELD_REQUIRED },
-	{ "ports", &list_core_container_port_map_container_port_protocol_by_container_port },
-	{ "readinessProbe", &type_core_probe },
-	{ "resizePolicy", &list_core_container_resize_policy },
-	{ "resources", &type_core_resource_requirements },
-	{ "restartPolicy", &type_string },
-	{ "restartPolicyRules", &list_core_container_restart_rule },
-	{ "securityContext", &type_core_security_context },
-	{ "startupProbe", &type_core_probe },
-	{ "stdin", &type_bool },
-	{ "stdinOnce", &type_bool },
-	{ "targetContainerName", &type_string, 0, 0, 0, 2 },
-	{ "terminationMessagePath", &type_string },
-	{ "terminationMessagePolicy", &type_string },
-	{ "tty", &type_bool },
-	{ "volumeDevices", &list_core_volume_device_map_device_path_by_device_path },
-	{ "volumeMounts", &list_core_volume_mount_map_mount_path_by_mount_path },
-	{ "workingDir", &type_string },
+	{ "args", &list_string, FIELD_OMITEMPTY, 0, 0, 4, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "command", &list_string, FIELD_OMITEMPTY, 0, 0, 3, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "env", &list_core_env_var_map_name_by_name, FIELD_OMITEMPTY, 0, 0, 7, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "envFrom", &list_core_env_from_source, FIELD_OMITEMPTY, 0, 0, 19, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "image", &type_string, FIELD_OMITEMPTY, 0, 0, 2, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "imagePullPolicy", &type_string, FIELD_OMITEMPTY, 0, 0, 14, .pb_in = 1, .embed = "EphemeralContainerCommon", .go = "v1.PullPolicy", .values = enum_core_pull_policy },
+	{ "lifecycle", &type_core_lifecycle, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 12, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "livenessProbe", &type_core_probe, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "ports", &list_core_container_port_map_container_port_protocol_by_container_port, FIELD_OMITEMPTY, 0, 0, 6, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "readinessProbe", &type_core_probe, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "resizePolicy", &list_core_container_resize_policy, FIELD_OMITEMPTY, 0, 0, 23, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "resources", &type_core_resource_requirements, FIELD_OMITEMPTY, 0, 0, 8, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "restartPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 24, .pb_in = 1, .embed = "EphemeralContainerCommon", .go = "v1.ContainerRestartPolicy" },
+	{ "restartPolicyRules", &list_core_container_restart_rule, FIELD_OMITEMPTY, 0, 0, 25, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "securityContext", &type_core_security_context, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 15, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "startupProbe", &type_core_probe, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 22, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "stdin", &type_bool, FIELD_OMITEMPTY, 0, 0, 16, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "stdinOnce", &type_bool, FIELD_OMITEMPTY, 0, 0, 17, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "targetContainerName", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "terminationMessagePath", &type_string, FIELD_OMITEMPTY, 0, 0, 13, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "terminationMessagePolicy", &type_string, FIELD_OMITEMPTY, 0, 0, 20, .pb_in = 1, .embed = "EphemeralContainerCommon", .go = "v1.TerminationMessagePolicy", .values = enum_core_termination_message_policy },
+	{ "tty", &type_bool, FIELD_OMITEMPTY, 0, 0, 18, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "volumeDevices", &list_core_volume_device_map_device_path_by_device_path, FIELD_OMITEMPTY, 0, 0, 21, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "volumeMounts", &list_core_volume_mount_map_mount_path_by_mount_path, FIELD_OMITEMPTY, 0, 0, 9, .pb_in = 1, .embed = "EphemeralContainerCommon" },
+	{ "workingDir", &type_string, FIELD_OMITEMPTY, 0, 0, 5, .pb_in = 1, .embed = "EphemeralContainerCommon" },
 	{ 0 },
 };
 static const struct type type_core_ephemeral_container = { TYPE_OBJECT, "io.k8s.api.core.v1.EphemeralContainer", fields_core_ephemeral_container };
 
 static const struct field fields_core_host_alias[] = {
-	{ "hostnames", &list_string, 0, 0, 0, 2 },
+	{ "hostnames", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "ip", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_host_alias = { TYPE_OBJECT, "io.k8s.api.core.v1.HostAlias", fields_core_host_alias };
 
 static const struct field fields_core_local_object_reference[] = {
-	{ "name", &type_string, 0, "\"\"", 0, 1 },
+	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_local_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.LocalObjectReference", fields_core_local_object_reference, .atomic = true };
 
 static const struct field fields_core_pod_os[] = {
-	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.OSName" },
 	{ 0 },
 };
 static const struct type type_core_pod_os = { TYPE_OBJECT, "io.k8s.api.core.v1.PodOS", fields_core_pod_os };
 
 static const struct field fields_core_pod_readiness_gate[] = {
-	{ "conditionType", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "conditionType", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.PodConditionType" },
 	{ 0 },
 };
 static const struct type type_core_pod_readiness_gate = { TYPE_OBJECT, "io.k8s.api.core.v1.PodReadinessGate", fields_core_pod_readiness_gate };
 
 static const struct field fields_core_pod_resource_claim[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "resourceClaimName", &type_string, 0, 0, 0, 3 },
-	{ "resourceClaimTemplateName", &type_string, 0, 0, 0, 4 },
+	{ "resourceClaimName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "resourceClaimTemplateName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_pod_resource_claim = { TYPE_OBJECT, "io.k8s.api.core.v1.PodResourceClaim", fields_core_pod_resource_claim };
@@ -879,7 +925,7 @@ static const struct field fields_core_pod_scheduling_gate[] = {
 static const struct type type_core_pod_scheduling_gate = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSchedulingGate", fields_core_pod_scheduling_gate };
 
 static const struct field fields_core_pod_scheduling_group[] = {
-	{ "podGroupName", &type_string, 0, 0, 0, 1 },
+	{ "podGroupName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_pod_scheduling_group = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSchedulingGroup", fields_core_pod_scheduling_group };
@@ -892,68 +938,68 @@ static const struct field fields_core_sysctl[] = {
 static const struct type type_core_sysctl = { TYPE_OBJECT, "io.k8s.api.core.v1.Sysctl", fields_core_sysctl };
 
 static const struct field fields_core_pod_security_context[] = {
-	{ "appArmorProfile", &type_core_app_armor_profile, 0, 0, 0, 11 },
-	{ "fsGroup", &type_int64, 0, 0, 0, 5 },
-	{ "fsGroupChangePolicy", &type_string, 0, 0, 0, 9 },
-	{ "runAsGroup", &type_int64, 0, 0, 0, 6 },
-	{ "runAsNonRoot", &type_bool, 0, 0, 0, 3 },
-	{ "runAsUser", &type_int64, 0, 0, 0, 2 },
-	{ "seLinuxChangePolicy", &type_string, 0, 0, 0, 13 },
-	{ "seLinuxOptions", &type_core_se_linux_options, 0, 0, 0, 1 },
-	{ "seccompProfile", &type_core_seccomp_profile, 0, 0, 0, 10 },
-	{ "supplementalGroups", &list_int64, 0, 0, 0, 4 },
-	{ "supplementalGroupsPolicy", &type_string, 0, 0, 0, 12 },
-	{ "sysctls", &list_core_sysctl, 0, 0, 0, 7 },
-	{ "windowsOptions", &type_core_windows_security_context_options, 0, 0, 0, 8 },
+	{ "appArmorProfile", &type_core_app_armor_profile, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "fsGroup", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "fsGroupChangePolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9, .go = "v1.PodFSGroupChangePolicy", .values = enum_core_pod_fs_group_change_policy },
+	{ "runAsGroup", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "runAsNonRoot", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "runAsUser", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "seLinuxChangePolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 13, .go = "v1.PodSELinuxChangePolicy" },
+	{ "seLinuxOptions", &type_core_se_linux_options, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "seccompProfile", &type_core_seccomp_profile, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "supplementalGroups", &list_int64, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "supplementalGroupsPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 12, .go = "v1.SupplementalGroupsPolicy", .values = enum_core_supplemental_groups_policy },
+	{ "sysctls", &list_core_sysctl, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "windowsOptions", &type_core_windows_security_context_options, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
 	{ 0 },
 };
 static const struct type type_core_pod_security_context = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSecurityContext", fields_core_pod_security_context };
 
 static const struct field fields_core_toleration[] = {
-	{ "effect", &type_string, 0, 0, 0, 4 },
-	{ "key", &type_string, 0, 0, 0, 1 },
-	{ "operator", &type_string, 0, 0, 0, 2 },
-	{ "tolerationSeconds", &type_int64, 0, 0, 0, 5 },
-	{ "value", &type_string, 0, 0, 0, 3 },
+	{ "effect", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.TaintEffect", .values = enum_core_taint_effect },
+	{ "key", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "operator", &type_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.TolerationOperator", .values = enum_core_toleration_operator },
+	{ "tolerationSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "value", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_toleration = { TYPE_OBJECT, "io.k8s.api.core.v1.Toleration", fields_core_toleration };
 
 static const struct field fields_core_topology_spread_constraint[] = {
-	{ "labelSelector", &type_meta_label_selector, 0, 0, 0, 4 },
-	{ "matchLabelKeys", &list_string, 0, 0, 0, 8 },
+	{ "labelSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "matchLabelKeys", &list_string, FIELD_OMITEMPTY, 0, 0, 8 },
 	{ "maxSkew", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
-	{ "minDomains", &type_int32, 0, 0, 0, 5 },
-	{ "nodeAffinityPolicy", &type_string, 0, 0, 0, 6 },
-	{ "nodeTaintsPolicy", &type_string, 0, 0, 0, 7 },
+	{ "minDomains", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "nodeAffinityPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6, .go = "v1.NodeInclusionPolicy", .values = enum_core_node_inclusion_policy },
+	{ "nodeTaintsPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7, .go = "v1.NodeInclusionPolicy", .values = enum_core_node_inclusion_policy },
 	{ "topologyKey", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "whenUnsatisfiable", &type_string, FIELD_REQUIRED, 0, 0, 3 },
+	{ "whenUnsatisfiable", &type_string, FIELD_REQUIRED, 0, 0, 3, .go = "v1.UnsatisfiableConstraintAction", .values = enum_core_unsatisfiable_constraint_action },
 	{ 0 },
 };
 static const struct type type_core_topology_spread_constraint = { TYPE_OBJECT, "io.k8s.api.core.v1.TopologySpreadConstraint", fields_core_topology_spread_constraint };
 
 static const struct field fields_core_aws_elastic_block_store_volume_source[] = {
-	{ "fsType", &type_string, 0, 0, 0, 2 },
-	{ "partition", &type_int32, 0, 0, 0, 3 },
-	{ "readOnly", &type_bool, 0, 0, 0, 4 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "partition", &type_int32, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ "volumeID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_aws_elastic_block_store_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource", fields_core_aws_elastic_block_store_volume_source };
 
 static const struct field fields_core_azure_disk_volume_source[] = {
-	{ "cachingMode", &type_string, 0, "\"ReadWrite\"", 0, 3 },
+	{ "cachingMode", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, "\"ReadWrite\"", 0, 3, .go = "v1.AzureDataDiskCachingMode", .values = enum_core_azure_data_disk_caching_mode },
 	{ "diskName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "diskURI", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "fsType", &type_string, 0, "\"ext4\"", 0, 4 },
-	{ "kind", &type_string, 0, "\"Shared\"", 0, 6 },
-	{ "readOnly", &type_bool, 0, "false", 0, 5 },
+	{ "fsType", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, "\"ext4\"", 0, 4 },
+	{ "kind", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, "\"Shared\"", 0, 6, .go = "v1.AzureDataDiskKind", .values = enum_core_azure_data_disk_kind },
+	{ "readOnly", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, "false", 0, 5 },
 	{ 0 },
 };
 static const struct type type_core_azure_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AzureDiskVolumeSource", fields_core_azure_disk_volume_source };
 
 static const struct field fields_core_azure_file_volume_source[] = {
-	{ "readOnly", &type_bool, 0, 0, 0, 3 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "secretName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "shareName", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
@@ -962,19 +1008,19 @@ static const struct type type_core_azure_file_volume_source = { TYPE_OBJECT, "io
 
 static const struct field fields_core_ceph_fs_volume_source[] = {
 	{ "monitors", &list_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "path", &type_string, 0, 0, 0, 2 },
-	{ "readOnly", &type_bool, 0, 0, 0, 6 },
-	{ "secretFile", &type_string, 0, 0, 0, 4 },
-	{ "secretRef", &type_core_local_object_reference, 0, 0, 0, 5 },
-	{ "user", &type_string, 0, 0, 0, 3 },
+	{ "path", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "secretFile", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "secretRef", &type_core_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_ceph_fs_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CephFSVolumeSource", fields_core_ceph_fs_volume_source };
 
 static const struct field fields_core_cinder_volume_source[] = {
-	{ "fsType", &type_string, 0, 0, 0, 2 },
-	{ "readOnly", &type_bool, 0, 0, 0, 3 },
-	{ "secretRef", &type_core_local_object_reference, 0, 0, 0, 4 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "secretRef", &type_core_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ "volumeID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
@@ -982,56 +1028,56 @@ static const struct type type_core_cinder_volume_source = { TYPE_OBJECT, "io.k8s
 
 static const struct field fields_core_key_to_path[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "mode", &type_int32, 0, 0, 0, 3 },
+	{ "mode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_key_to_path = { TYPE_OBJECT, "io.k8s.api.core.v1.KeyToPath", fields_core_key_to_path };
 
 static const struct field fields_core_config_map_volume_source[] = {
-	{ "defaultMode", &type_int32, 0, 0, 0, 3 },
-	{ "items", &list_core_key_to_path, 0, 0, 0, 2 },
-	{ "name", &type_string, 0, "\"\"" },
-	{ "optional", &type_bool, 0, 0, 0, 4 },
+	{ "defaultMode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "items", &list_core_key_to_path, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1, .pb_in = 1, .embed = "LocalObjectReference" },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_config_map_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapVolumeSource", fields_core_config_map_volume_source };
 
 static const struct field fields_core_csi_volume_source[] = {
 	{ "driver", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "fsType", &type_string, 0, 0, 0, 3 },
-	{ "nodePublishSecretRef", &type_core_local_object_reference, 0, 0, 0, 5 },
-	{ "readOnly", &type_bool, 0, 0, 0, 2 },
-	{ "volumeAttributes", &map_string, 0, 0, 0, 4 },
+	{ "fsType", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "nodePublishSecretRef", &type_core_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "readOnly", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "volumeAttributes", &map_string, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_csi_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CSIVolumeSource", fields_core_csi_volume_source };
 
 static const struct field fields_core_downward_api_volume_file[] = {
-	{ "fieldRef", &type_core_object_field_selector, 0, 0, 0, 2 },
-	{ "mode", &type_int32, 0, 0, 0, 4 },
+	{ "fieldRef", &type_core_object_field_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "mode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "resourceFieldRef", &type_core_resource_field_selector, 0, 0, 0, 3 },
+	{ "resourceFieldRef", &type_core_resource_field_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_downward_api_volume_file = { TYPE_OBJECT, "io.k8s.api.core.v1.DownwardAPIVolumeFile", fields_core_downward_api_volume_file };
 
 static const struct field fields_core_downward_api_volume_source[] = {
-	{ "defaultMode", &type_int32, 0, 0, 0, 2 },
-	{ "items", &list_core_downward_api_volume_file, 0, 0, 0, 1 },
+	{ "defaultMode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "items", &list_core_downward_api_volume_file, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_downward_api_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.DownwardAPIVolumeSource", fields_core_downward_api_volume_source };
 
 static const struct field fields_core_empty_dir_volume_source[] = {
-	{ "medium", &type_string, 0, 0, 0, 1 },
-	{ "sizeLimit", &type_quantity, 0, 0, 0, 2 },
+	{ "medium", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.StorageMedium" },
+	{ "sizeLimit", &type_quantity, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_empty_dir_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EmptyDirVolumeSource", fields_core_empty_dir_volume_source };
 
 static const struct field fields_core_typed_local_object_reference[] = {
-	{ "apiGroup", &type_string, 0, 0, 0, 1 },
+	{ "apiGroup", &type_string, FIELD_POINTER, 0, 0, 1 },
 	{ "kind", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 3 },
 	{ 0 },
@@ -1039,88 +1085,88 @@ static const struct field fields_core_typed_local_object_reference[] = {
 static const struct type type_core_typed_local_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.TypedLocalObjectReference", fields_core_typed_local_object_reference, .atomic = true };
 
 static const struct field fields_core_typed_object_reference[] = {
-	{ "apiGroup", &type_string, 0, 0, 0, 1 },
+	{ "apiGroup", &type_string, FIELD_POINTER, 0, 0, 1 },
 	{ "kind", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 3 },
-	{ "namespace", &type_string, 0, 0, 0, 4 },
+	{ "namespace", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_typed_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.TypedObjectReference", fields_core_typed_object_reference };
 
 static const struct field fields_core_volume_resource_requirements[] = {
-	{ "limits", &map_quantity, 0, 0, 0, 1 },
-	{ "requests", &map_quantity, 0, 0, 0, 2 },
+	{ "limits", &map_quantity, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.ResourceList" },
+	{ "requests", &map_quantity, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.ResourceList" },
 	{ 0 },
 };
 static const struct type type_core_volume_resource_requirements = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeResourceRequirements", fields_core_volume_resource_requirements };
 
 static const struct field fields_core_persistent_volume_claim_spec[] = {
-	{ "accessModes", &list_string, 0, 0, "ReadWriteOnce, ReadOnlyMany, ReadWriteMany", 1 },
-	{ "dataSource", &type_core_typed_local_object_reference, 0, 0, 0, 7 },
-	{ "dataSourceRef", &type_core_typed_object_reference, 0, 0, 0, 8 },
-	{ "resources", &type_core_volume_resource_requirements, 0, 0, "requests.storage is the size", 2 },
-	{ "selector", &type_meta_label_selector, 0, 0, 0, 4 },
-	{ "storageClassName", &type_string, 0, 0, "Which kind of storage", 5 },
-	{ "volumeAttributesClassName", &type_string, 0, 0, 0, 9 },
-	{ "volumeMode", &type_string, 0, 0, 0, 6 },
-	{ "volumeName", &type_string, 0, 0, 0, 3 },
+	{ "accessModes", &list_string, FIELD_OMITEMPTY, 0, "ReadWriteOnce, ReadOnlyMany, ReadWriteMany", 1, .go = "[]v1.PersistentVolumeAccessMode", .values = enum_core_persistent_volume_access_mode },
+	{ "dataSource", &type_core_typed_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "dataSourceRef", &type_core_typed_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "resources", &type_core_volume_resource_requirements, FIELD_OMITEMPTY, 0, "requests.storage is the size", 2 },
+	{ "selector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "storageClassName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Which kind of storage", 5 },
+	{ "volumeAttributesClassName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "volumeMode", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6, .go = "v1.PersistentVolumeMode", .values = enum_core_persistent_volume_mode },
+	{ "volumeName", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 const struct type type_core_persistent_volume_claim_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimSpec", fields_core_persistent_volume_claim_spec };
 
 static const struct field fields_core_persistent_volume_claim_template[] = {
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "spec", &type_core_persistent_volume_claim_spec, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_persistent_volume_claim_template = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimTemplate", fields_core_persistent_volume_claim_template };
 
 static const struct field fields_core_ephemeral_volume_source[] = {
-	{ "volumeClaimTemplate", &type_core_persistent_volume_claim_template, 0, 0, 0, 1 },
+	{ "volumeClaimTemplate", &type_core_persistent_volume_claim_template, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_ephemeral_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EphemeralVolumeSource", fields_core_ephemeral_volume_source };
 
 static const struct field fields_core_fc_volume_source[] = {
-	{ "fsType", &type_string, 0, 0, 0, 3 },
-	{ "lun", &type_int32, 0, 0, 0, 2 },
-	{ "readOnly", &type_bool, 0, 0, 0, 4 },
-	{ "targetWWNs", &list_string, 0, 0, 0, 1 },
-	{ "wwids", &list_string, 0, 0, 0, 5 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "lun", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "targetWWNs", &list_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "wwids", &list_string, FIELD_OMITEMPTY, 0, 0, 5 },
 	{ 0 },
 };
 static const struct type type_core_fc_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FCVolumeSource", fields_core_fc_volume_source };
 
 static const struct field fields_core_flex_volume_source[] = {
 	{ "driver", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "fsType", &type_string, 0, 0, 0, 2 },
-	{ "options", &map_string, 0, 0, 0, 5 },
-	{ "readOnly", &type_bool, 0, 0, 0, 4 },
-	{ "secretRef", &type_core_local_object_reference, 0, 0, 0, 3 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "options", &map_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "secretRef", &type_core_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_flex_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FlexVolumeSource", fields_core_flex_volume_source };
 
 static const struct field fields_core_flocker_volume_source[] = {
-	{ "datasetName", &type_string, 0, 0, 0, 1 },
-	{ "datasetUUID", &type_string, 0, 0, 0, 2 },
+	{ "datasetName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "datasetUUID", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_flocker_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FlockerVolumeSource", fields_core_flocker_volume_source };
 
 static const struct field fields_core_gce_persistent_disk_volume_source[] = {
-	{ "fsType", &type_string, 0, 0, 0, 2 },
-	{ "partition", &type_int32, 0, 0, 0, 3 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "partition", &type_int32, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "pdName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "readOnly", &type_bool, 0, 0, 0, 4 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_gce_persistent_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GCEPersistentDiskVolumeSource", fields_core_gce_persistent_disk_volume_source };
 
 static const struct field fields_core_git_repo_volume_source[] = {
-	{ "directory", &type_string, 0, 0, 0, 3 },
+	{ "directory", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "repository", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "revision", &type_string, 0, 0, 0, 2 },
+	{ "revision", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_git_repo_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GitRepoVolumeSource", fields_core_git_repo_volume_source };
@@ -1128,36 +1174,36 @@ static const struct type type_core_git_repo_volume_source = { TYPE_OBJECT, "io.k
 static const struct field fields_core_glusterfs_volume_source[] = {
 	{ "endpoints", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "readOnly", &type_bool, 0, 0, 0, 3 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_glusterfs_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GlusterfsVolumeSource", fields_core_glusterfs_volume_source };
 
 static const struct field fields_core_host_path_volume_source[] = {
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "type", &type_string, 0, 0, 0, 2 },
+	{ "type", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.HostPathType", .values = enum_core_host_path_type },
 	{ 0 },
 };
 static const struct type type_core_host_path_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.HostPathVolumeSource", fields_core_host_path_volume_source };
 
 static const struct field fields_core_image_volume_source[] = {
-	{ "pullPolicy", &type_string, 0, 0, 0, 2 },
-	{ "reference", &type_string, 0, 0, 0, 1 },
+	{ "pullPolicy", &type_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.PullPolicy", .values = enum_core_pull_policy },
+	{ "reference", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_image_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ImageVolumeSource", fields_core_image_volume_source };
 
 static const struct field fields_core_iscsi_volume_source[] = {
-	{ "chapAuthDiscovery", &type_bool, 0, 0, 0, 8 },
-	{ "chapAuthSession", &type_bool, 0, 0, 0, 11 },
-	{ "fsType", &type_string, 0, 0, 0, 5 },
-	{ "initiatorName", &type_string, 0, 0, 0, 12 },
+	{ "chapAuthDiscovery", &type_bool, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "chapAuthSession", &type_bool, FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "initiatorName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 12 },
 	{ "iqn", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "iscsiInterface", &type_string, 0, "\"default\"", 0, 4 },
+	{ "iscsiInterface", &type_string, FIELD_OMITEMPTY, "\"default\"", 0, 4 },
 	{ "lun", &type_int32, FIELD_REQUIRED, 0, 0, 3 },
-	{ "portals", &list_string, 0, 0, 0, 7 },
-	{ "readOnly", &type_bool, 0, 0, 0, 6 },
-	{ "secretRef", &type_core_local_object_reference, 0, 0, 0, 10 },
+	{ "portals", &list_string, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "secretRef", &type_core_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10 },
 	{ "targetPortal", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
@@ -1165,7 +1211,7 @@ static const struct type type_core_iscsi_volume_source = { TYPE_OBJECT, "io.k8s.
 
 static const struct field fields_core_nfs_volume_source[] = {
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "readOnly", &type_bool, 0, 0, 0, 3 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "server", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
@@ -1173,328 +1219,328 @@ static const struct type type_core_nfs_volume_source = { TYPE_OBJECT, "io.k8s.ap
 
 static const struct field fields_core_persistent_volume_claim_volume_source[] = {
 	{ "claimName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "readOnly", &type_bool, 0, 0, 0, 2 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_persistent_volume_claim_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimVolumeSource", fields_core_persistent_volume_claim_volume_source };
 
 static const struct field fields_core_photon_persistent_disk_volume_source[] = {
-	{ "fsType", &type_string, 0, 0, 0, 2 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "pdID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_photon_persistent_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.PhotonPersistentDiskVolumeSource", fields_core_photon_persistent_disk_volume_source };
 
 static const struct field fields_core_portworx_volume_source[] = {
-	{ "fsType", &type_string, 0, 0, 0, 2 },
-	{ "readOnly", &type_bool, 0, 0, 0, 3 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "volumeID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_portworx_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.PortworxVolumeSource", fields_core_portworx_volume_source };
 
 static const struct field fields_core_cluster_trust_bundle_projection[] = {
-	{ "labelSelector", &type_meta_label_selector, 0, 0, 0, 3 },
-	{ "name", &type_string, 0, 0, 0, 1 },
-	{ "optional", &type_bool, 0, 0, 0, 5 },
+	{ "labelSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "name", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 4 },
-	{ "signerName", &type_string, 0, 0, 0, 2 },
+	{ "signerName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_cluster_trust_bundle_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.ClusterTrustBundleProjection", fields_core_cluster_trust_bundle_projection };
 
 static const struct field fields_core_config_map_projection[] = {
-	{ "items", &list_core_key_to_path, 0, 0, 0, 2 },
-	{ "name", &type_string, 0, "\"\"" },
-	{ "optional", &type_bool, 0, 0, 0, 4 },
+	{ "items", &list_core_key_to_path, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1, .pb_in = 1, .embed = "LocalObjectReference" },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_config_map_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapProjection", fields_core_config_map_projection };
 
 static const struct field fields_core_downward_api_projection[] = {
-	{ "items", &list_core_downward_api_volume_file, 0, 0, 0, 1 },
+	{ "items", &list_core_downward_api_volume_file, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_downward_api_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.DownwardAPIProjection", fields_core_downward_api_projection };
 
 static const struct field fields_core_pod_certificate_projection[] = {
-	{ "certificateChainPath", &type_string, 0, 0, 0, 6 },
-	{ "credentialBundlePath", &type_string, 0, 0, 0, 4 },
-	{ "keyPath", &type_string, 0, 0, 0, 5 },
-	{ "keyType", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "maxExpirationSeconds", &type_int32, 0, 0, 0, 3 },
-	{ "signerName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "userAnnotations", &map_string, 0, 0, 0, 7 },
+	{ "certificateChainPath", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "credentialBundlePath", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "keyPath", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "keyType", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "maxExpirationSeconds", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "signerName", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "userAnnotations", &map_string, FIELD_OMITEMPTY, 0, 0, 7 },
 	{ 0 },
 };
 static const struct type type_core_pod_certificate_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.PodCertificateProjection", fields_core_pod_certificate_projection };
 
 static const struct field fields_core_secret_projection[] = {
-	{ "items", &list_core_key_to_path, 0, 0, 0, 2 },
-	{ "name", &type_string, 0, "\"\"" },
-	{ "optional", &type_bool, 0, 0, 0, 4 },
+	{ "items", &list_core_key_to_path, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1, .pb_in = 1, .embed = "LocalObjectReference" },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_secret_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretProjection", fields_core_secret_projection };
 
 static const struct field fields_core_service_account_token_projection[] = {
-	{ "audience", &type_string, 0, 0, 0, 1 },
-	{ "expirationSeconds", &type_int64, 0, 0, 0, 2 },
+	{ "audience", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "expirationSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_service_account_token_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceAccountTokenProjection", fields_core_service_account_token_projection };
 
 static const struct field fields_core_volume_projection[] = {
-	{ "clusterTrustBundle", &type_core_cluster_trust_bundle_projection, 0, 0, 0, 5 },
-	{ "configMap", &type_core_config_map_projection, 0, 0, 0, 3 },
-	{ "downwardAPI", &type_core_downward_api_projection, 0, 0, 0, 2 },
-	{ "podCertificate", &type_core_pod_certificate_projection, 0, 0, 0, 6 },
-	{ "secret", &type_core_secret_projection, 0, 0, 0, 1 },
-	{ "serviceAccountToken", &type_core_service_account_token_projection, 0, 0, 0, 4 },
+	{ "clusterTrustBundle", &type_core_cluster_trust_bundle_projection, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "configMap", &type_core_config_map_projection, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "downwardAPI", &type_core_downward_api_projection, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "podCertificate", &type_core_pod_certificate_projection, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "secret", &type_core_secret_projection, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "serviceAccountToken", &type_core_service_account_token_projection, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_volume_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeProjection", fields_core_volume_projection };
 
 static const struct field fields_core_projected_volume_source[] = {
-	{ "defaultMode", &type_int32, 0, 0, 0, 2 },
+	{ "defaultMode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "sources", &list_core_volume_projection, 0, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_projected_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ProjectedVolumeSource", fields_core_projected_volume_source };
 
 static const struct field fields_core_quobyte_volume_source[] = {
-	{ "group", &type_string, 0, 0, 0, 5 },
-	{ "readOnly", &type_bool, 0, 0, 0, 3 },
+	{ "group", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "registry", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "tenant", &type_string, 0, 0, 0, 6 },
-	{ "user", &type_string, 0, 0, 0, 4 },
+	{ "tenant", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ "volume", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_quobyte_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.QuobyteVolumeSource", fields_core_quobyte_volume_source };
 
 static const struct field fields_core_rbd_volume_source[] = {
-	{ "fsType", &type_string, 0, 0, 0, 3 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "image", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "keyring", &type_string, 0, "\"/etc/ceph/keyring\"", 0, 6 },
+	{ "keyring", &type_string, FIELD_OMITEMPTY, "\"/etc/ceph/keyring\"", 0, 6 },
 	{ "monitors", &list_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "pool", &type_string, 0, "\"rbd\"", 0, 4 },
-	{ "readOnly", &type_bool, 0, 0, 0, 8 },
-	{ "secretRef", &type_core_local_object_reference, 0, 0, 0, 7 },
-	{ "user", &type_string, 0, "\"admin\"", 0, 5 },
+	{ "pool", &type_string, FIELD_OMITEMPTY, "\"rbd\"", 0, 4 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "secretRef", &type_core_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "user", &type_string, FIELD_OMITEMPTY, "\"admin\"", 0, 5 },
 	{ 0 },
 };
 static const struct type type_core_rbd_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.RBDVolumeSource", fields_core_rbd_volume_source };
 
 static const struct field fields_core_scale_io_volume_source[] = {
-	{ "fsType", &type_string, 0, "\"xfs\"", 0, 9 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, "\"xfs\"", 0, 9 },
 	{ "gateway", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "protectionDomain", &type_string, 0, 0, 0, 5 },
-	{ "readOnly", &type_bool, 0, 0, 0, 10 },
-	{ "secretRef", &type_core_local_object_reference, FIELD_REQUIRED, 0, 0, 3 },
-	{ "sslEnabled", &type_bool, 0, 0, 0, 4 },
-	{ "storageMode", &type_string, 0, "\"ThinProvisioned\"", 0, 7 },
-	{ "storagePool", &type_string, 0, 0, 0, 6 },
+	{ "protectionDomain", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "secretRef", &type_core_local_object_reference, FIELD_REQUIRED | FIELD_POINTER, 0, 0, 3 },
+	{ "sslEnabled", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "storageMode", &type_string, FIELD_OMITEMPTY, "\"ThinProvisioned\"", 0, 7 },
+	{ "storagePool", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
 	{ "system", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "volumeName", &type_string, 0, 0, 0, 8 },
+	{ "volumeName", &type_string, FIELD_OMITEMPTY, 0, 0, 8 },
 	{ 0 },
 };
 static const struct type type_core_scale_io_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ScaleIOVolumeSource", fields_core_scale_io_volume_source };
 
 static const struct field fields_core_secret_volume_source[] = {
-	{ "defaultMode", &type_int32, 0, 0, 0, 3 },
-	{ "items", &list_core_key_to_path, 0, 0, 0, 2 },
-	{ "optional", &type_bool, 0, 0, 0, 4 },
-	{ "secretName", &type_string, 0, 0, 0, 1 },
+	{ "defaultMode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "items", &list_core_key_to_path, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "secretName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_secret_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretVolumeSource", fields_core_secret_volume_source };
 
 static const struct field fields_core_storage_os_volume_source[] = {
-	{ "fsType", &type_string, 0, 0, 0, 3 },
-	{ "readOnly", &type_bool, 0, 0, 0, 4 },
-	{ "secretRef", &type_core_local_object_reference, 0, 0, 0, 5 },
-	{ "volumeName", &type_string, 0, 0, 0, 1 },
-	{ "volumeNamespace", &type_string, 0, 0, 0, 2 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "secretRef", &type_core_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "volumeName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "volumeNamespace", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_storage_os_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.StorageOSVolumeSource", fields_core_storage_os_volume_source };
 
 static const struct field fields_core_vsphere_virtual_disk_volume_source[] = {
-	{ "fsType", &type_string, 0, 0, 0, 2 },
-	{ "storagePolicyID", &type_string, 0, 0, 0, 4 },
-	{ "storagePolicyName", &type_string, 0, 0, 0, 3 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "storagePolicyID", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "storagePolicyName", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "volumePath", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_vsphere_virtual_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource", fields_core_vsphere_virtual_disk_volume_source };
 
 static const struct field fields_core_volume[] = {
-	{ "awsElasticBlockStore", &type_core_aws_elastic_block_store_volume_source },
-	{ "azureDisk", &type_core_azure_disk_volume_source },
-	{ "azureFile", &type_core_azure_file_volume_source },
-	{ "cephfs", &type_core_ceph_fs_volume_source },
-	{ "cinder", &type_core_cinder_volume_source },
-	{ "configMap", &type_core_config_map_volume_source },
-	{ "csi", &type_core_csi_volume_source },
-	{ "downwardAPI", &type_core_downward_api_volume_source },
-	{ "emptyDir", &type_core_empty_dir_volume_source },
-	{ "ephemeral", &type_core_ephemeral_volume_source },
-	{ "fc", &type_core_fc_volume_source },
-	{ "flexVolume", &type_core_flex_volume_source },
-	{ "flocker", &type_core_flocker_volume_source },
-	{ "gcePersistentDisk", &type_core_gce_persistent_disk_volume_source },
-	{ "gitRepo", &type_core_git_repo_volume_source },
-	{ "glusterfs", &type_core_glusterfs_volume_source },
-	{ "hostPath", &type_core_host_path_volume_source },
-	{ "image", &type_core_image_volume_source },
-	{ "iscsi", &type_core_iscsi_volume_source },
+	{ "awsElasticBlockStore", &type_core_aws_elastic_block_store_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4, .pb_in = 2, .embed = "VolumeSource" },
+	{ "azureDisk", &type_core_azure_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 22, .pb_in = 2, .embed = "VolumeSource" },
+	{ "azureFile", &type_core_azure_file_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 18, .pb_in = 2, .embed = "VolumeSource" },
+	{ "cephfs", &type_core_ceph_fs_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 14, .pb_in = 2, .embed = "VolumeSource" },
+	{ "cinder", &type_core_cinder_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 13, .pb_in = 2, .embed = "VolumeSource" },
+	{ "configMap", &type_core_config_map_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 19, .pb_in = 2, .embed = "VolumeSource" },
+	{ "csi", &type_core_csi_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 28, .pb_in = 2, .embed = "VolumeSource" },
+	{ "downwardAPI", &type_core_downward_api_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 16, .pb_in = 2, .embed = "VolumeSource" },
+	{ "emptyDir", &type_core_empty_dir_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2, .pb_in = 2, .embed = "VolumeSource" },
+	{ "ephemeral", &type_core_ephemeral_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 29, .pb_in = 2, .embed = "VolumeSource" },
+	{ "fc", &type_core_fc_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 17, .pb_in = 2, .embed = "VolumeSource" },
+	{ "flexVolume", &type_core_flex_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 12, .pb_in = 2, .embed = "VolumeSource" },
+	{ "flocker", &type_core_flocker_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 15, .pb_in = 2, .embed = "VolumeSource" },
+	{ "gcePersistentDisk", &type_core_gce_persistent_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3, .pb_in = 2, .embed = "VolumeSource" },
+	{ "gitRepo", &type_core_git_repo_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5, .pb_in = 2, .embed = "VolumeSource" },
+	{ "glusterfs", &type_core_glusterfs_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9, .pb_in = 2, .embed = "VolumeSource" },
+	{ "hostPath", &type_core_host_path_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .pb_in = 2, .embed = "VolumeSource" },
+	{ "image", &type_core_image_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 30, .pb_in = 2, .embed = "VolumeSource" },
+	{ "iscsi", &type_core_iscsi_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8, .pb_in = 2, .embed = "VolumeSource" },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "nfs", &type_core_nfs_volume_source },
-	{ "persistentVolumeClaim", &type_core_persistent_volume_claim_volume_source },
-	{ "photonPersistentDisk", &type_core_photon_persistent_disk_volume_source },
-	{ "portworxVolume", &type_core_portworx_volume_source },
-	{ "projected", &type_core_projected_volume_source },
-	{ "quobyte", &type_core_quobyte_volume_source },
-	{ "rbd", &type_core_rbd_volume_source },
-	{ "scaleIO", &type_core_scale_io_volume_source },
-	{ "secret", &type_core_secret_volume_source },
-	{ "storageos", &type_core_storage_os_volume_source },
-	{ "vsphereVolume", &type_core_vsphere_virtual_disk_volume_source },
+	{ "nfs", &type_core_nfs_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7, .pb_in = 2, .embed = "VolumeSource" },
+	{ "persistentVolumeClaim", &type_core_persistent_volume_claim_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10, .pb_in = 2, .embed = "VolumeSource" },
+	{ "photonPersistentDisk", &type_core_photon_persistent_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 23, .pb_in = 2, .embed = "VolumeSource" },
+	{ "portworxVolume", &type_core_portworx_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 24, .pb_in = 2, .embed = "VolumeSource" },
+	{ "projected", &type_core_projected_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 26, .pb_in = 2, .embed = "VolumeSource" },
+	{ "quobyte", &type_core_quobyte_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 21, .pb_in = 2, .embed = "VolumeSource" },
+	{ "rbd", &type_core_rbd_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11, .pb_in = 2, .embed = "VolumeSource" },
+	{ "scaleIO", &type_core_scale_io_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 25, .pb_in = 2, .embed = "VolumeSource" },
+	{ "secret", &type_core_secret_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6, .pb_in = 2, .embed = "VolumeSource" },
+	{ "storageos", &type_core_storage_os_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 27, .pb_in = 2, .embed = "VolumeSource" },
+	{ "vsphereVolume", &type_core_vsphere_virtual_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 20, .pb_in = 2, .embed = "VolumeSource" },
 	{ 0 },
 };
 static const struct type type_core_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.Volume", fields_core_volume };
 
 static const struct field fields_core_pod_spec[] = {
-	{ "activeDeadlineSeconds", &type_int64, 0, 0, "Seconds after which the Pod is ended", 5 },
-	{ "affinity", &type_core_affinity, 0, 0, 0, 18 },
-	{ "automountServiceAccountToken", &type_bool, 0, 0, 0, 21 },
+	{ "activeDeadlineSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Seconds after which the Pod is ended", 5 },
+	{ "affinity", &type_core_affinity, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 18 },
+	{ "automountServiceAccountToken", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 21 },
 	{ "containers", &list_core_container_map_name_by_name, FIELD_REQUIRED, 0, "The containers of the Pod, at least one", 2 },
-	{ "dnsConfig", &type_core_pod_dns_config, 0, 0, 0, 26 },
-	{ "dnsPolicy", &type_string, 0, 0, 0, 6 },
-	{ "enableServiceLinks", &type_bool, 0, 0, 0, 30 },
-	{ "ephemeralContainers", &list_core_ephemeral_container_map_name_by_name, 0, 0, 0, 34 },
-	{ "hostAliases", &list_core_host_alias_map_ip_by_ip, 0, 0, 0, 23 },
-	{ "hostIPC", &type_bool, 0, 0, 0, 13 },
-	{ "hostNetwork", &type_bool, 0, 0, 0, 11 },
-	{ "hostPID", &type_bool, 0, 0, 0, 12 },
-	{ "hostUsers", &type_bool, 0, 0, 0, 37 },
-	{ "hostname", &type_string, 0, 0, 0, 16 },
-	{ "hostnameOverride", &type_string, 0, 0, 0, 41 },
-	{ "imagePullSecrets", &list_core_local_object_reference_map_name_by_name, 0, 0, 0, 15 },
-	{ "initContainers", &list_core_container_map_name_by_name, 0, 0, "Run to their end, one after the other, before the containers", 20 },
-	{ "nodeName", &type_string, 0, 0, "The node the Pod runs on", 10 },
-	{ "nodeSelector", &map_string, 0, 0, 0, 7 },
-	{ "os", &type_core_pod_os, 0, 0, 0, 36 },
-	{ "overhead", &map_quantity, 0, 0, 0, 32 },
-	{ "preemptionPolicy", &type_string, 0, 0, 0, 31 },
-	{ "priority", &type_int32, 0, 0, 0, 25 },
-	{ "priorityClassName", &type_string, 0, 0, 0, 24 },
-	{ "readinessGates", &list_core_pod_readiness_gate, 0, 0, 0, 28 },
-	{ "resourceClaims", &list_core_pod_resource_claim_map_name_by_name, 0, 0, 0, 39 },
-	{ "resources", &type_core_resource_requirements, 0, 0, 0, 40 },
-	{ "restartPolicy", &type_string, 0, 0, "Always, OnFailure or Never", 3 },
-	{ "runtimeClassName", &type_string, 0, 0, "Which runtime runs the Pod", 29 },
-	{ "schedulerName", &type_string, 0, 0, 0, 19 },
-	{ "schedulingGates", &list_core_pod_scheduling_gate_map_name_by_name, 0, 0, 0, 38 },
-	{ "schedulingGroup", &type_core_pod_scheduling_group, 0, 0, 0, 43 },
-	{ "securityContext", &type_core_pod_security_context, 0, 0, "Users, groups and walls for all containers", 14 },
-	{ "serviceAccount", &type_string, 0, 0, 0, 9 },
-	{ "serviceAccountName", &type_string, 0, 0, "The service account the Pod runs as", 8 },
-	{ "setHostnameAsFQDN", &type_bool, 0, 0, 0, 35 },
-	{ "shareProcessNamespace", &type_bool, 0, 0, 0, 27 },
-	{ "subdomain", &type_string, 0, 0, 0, 17 },
-	{ "terminationGracePeriodSeconds", &type_int64, 0, 0, "Seconds from SIGTERM to SIGKILL", 4 },
-	{ "tolerations", &list_core_toleration, 0, 0, 0, 22 },
-	{ "topologySpreadConstraints", &list_core_topology_spread_constraint_map_topology_key_when_unsatisfiable_by_topology_key, 0, 0, 0, 33 },
-	{ "volumes", &list_core_volume_map_name_by_name, 0, 0, "Volumes that containers may mount", 1 },
+	{ "dnsConfig", &type_core_pod_dns_config, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 26 },
+	{ "dnsPolicy", &type_string, FIELD_OMITEMPTY, 0, 0, 6, .go = "v1.DNSPolicy", .values = enum_core_dns_policy },
+	{ "enableServiceLinks", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 30 },
+	{ "ephemeralContainers", &list_core_ephemeral_container_map_name_by_name, FIELD_OMITEMPTY, 0, 0, 34 },
+	{ "hostAliases", &list_core_host_alias_map_ip_by_ip, FIELD_OMITEMPTY, 0, 0, 23 },
+	{ "hostIPC", &type_bool, FIELD_OMITEMPTY, 0, 0, 13 },
+	{ "hostNetwork", &type_bool, FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "hostPID", &type_bool, FIELD_OMITEMPTY, 0, 0, 12 },
+	{ "hostUsers", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 37 },
+	{ "hostname", &type_string, FIELD_OMITEMPTY, 0, 0, 16 },
+	{ "hostnameOverride", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 41 },
+	{ "imagePullSecrets", &list_core_local_object_reference_map_name_by_name, FIELD_OMITEMPTY, 0, 0, 15 },
+	{ "initContainers", &list_core_container_map_name_by_name, FIELD_OMITEMPTY, 0, "Run to their end, one after the other, before the containers", 20 },
+	{ "nodeName", &type_string, FIELD_OMITEMPTY, 0, "The node the Pod runs on", 10 },
+	{ "nodeSelector", &map_string_atomic, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "os", &type_core_pod_os, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 36 },
+	{ "overhead", &map_quantity, FIELD_OMITEMPTY, 0, 0, 32, .go = "v1.ResourceList" },
+	{ "preemptionPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 31, .go = "v1.PreemptionPolicy", .values = enum_core_preemption_policy },
+	{ "priority", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 25 },
+	{ "priorityClassName", &type_string, FIELD_OMITEMPTY, 0, 0, 24 },
+	{ "readinessGates", &list_core_pod_readiness_gate, FIELD_OMITEMPTY, 0, 0, 28 },
+	{ "resourceClaims", &list_core_pod_resource_claim_map_name_by_name, FIELD_OMITEMPTY, 0, 0, 39 },
+	{ "resources", &type_core_resource_requirements, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 40 },
+	{ "restartPolicy", &type_string, FIELD_OMITEMPTY, 0, "Always, OnFailure or Never", 3, .go = "v1.RestartPolicy", .values = enum_core_restart_policy },
+	{ "runtimeClassName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Which runtime runs the Pod", 29 },
+	{ "schedulerName", &type_string, FIELD_OMITEMPTY, 0, 0, 19 },
+	{ "schedulingGates", &list_core_pod_scheduling_gate_map_name_by_name, FIELD_OMITEMPTY, 0, 0, 38 },
+	{ "schedulingGroup", &type_core_pod_scheduling_group, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 43 },
+	{ "securityContext", &type_core_pod_security_context, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Users, groups and walls for all containers", 14 },
+	{ "serviceAccount", &type_string, FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "serviceAccountName", &type_string, FIELD_OMITEMPTY, 0, "The service account the Pod runs as", 8 },
+	{ "setHostnameAsFQDN", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 35 },
+	{ "shareProcessNamespace", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 27 },
+	{ "subdomain", &type_string, FIELD_OMITEMPTY, 0, 0, 17 },
+	{ "terminationGracePeriodSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Seconds from SIGTERM to SIGKILL", 4 },
+	{ "tolerations", &list_core_toleration, FIELD_OMITEMPTY, 0, 0, 22 },
+	{ "topologySpreadConstraints", &list_core_topology_spread_constraint_map_topology_key_when_unsatisfiable_by_topology_key, FIELD_OMITEMPTY, 0, 0, 33 },
+	{ "volumes", &list_core_volume_map_name_by_name, FIELD_OMITEMPTY, 0, "Volumes that containers may mount", 1 },
 	{ 0 },
 };
 const struct type type_core_pod_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSpec", fields_core_pod_spec };
 
 static const struct field fields_core_pod_condition[] = {
-	{ "lastProbeTime", &type_time, 0, 0, 0, 3 },
-	{ "lastTransitionTime", &type_time, 0, 0, 0, 4 },
-	{ "message", &type_string, 0, 0, 0, 6 },
-	{ "observedGeneration", &type_int64, 0, 0, 0, 7 },
-	{ "reason", &type_string, 0, 0, 0, 5 },
-	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "lastProbeTime", &type_time, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "lastTransitionTime", &type_time, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "observedGeneration", &type_int64, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ConditionStatus" },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.PodConditionType" },
 	{ 0 },
 };
 static const struct type type_core_pod_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.PodCondition", fields_core_pod_condition };
 
 static const struct field fields_core_resource_health[] = {
-	{ "health", &type_string, 0, 0, 0, 2 },
-	{ "message", &type_string, 0, 0, 0, 6 },
-	{ "resourceID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "health", &type_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.ResourceHealthStatus" },
+	{ "message", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "resourceID", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.ResourceID" },
 	{ 0 },
 };
 static const struct type type_core_resource_health = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceHealth", fields_core_resource_health };
 
 static const struct field fields_core_resource_status[] = {
-	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "resources", &list_core_resource_health_map_resource_i_d, 0, 0, 0, 2 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.ResourceName" },
+	{ "resources", &list_core_resource_health_map_resource_i_d, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_resource_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceStatus", fields_core_resource_status };
 
 static const struct field fields_core_container_state_running[] = {
-	{ "startedAt", &type_time, 0, 0, 0, 1 },
+	{ "startedAt", &type_time, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_container_state_running = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStateRunning", fields_core_container_state_running };
 
 static const struct field fields_core_container_state_terminated[] = {
-	{ "containerID", &type_string, 0, 0, 0, 7 },
+	{ "containerID", &type_string, FIELD_OMITEMPTY, 0, 0, 7 },
 	{ "exitCode", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
-	{ "finishedAt", &type_time, 0, 0, 0, 6 },
-	{ "message", &type_string, 0, 0, 0, 4 },
-	{ "reason", &type_string, 0, 0, 0, 3 },
-	{ "signal", &type_int32, 0, 0, 0, 2 },
-	{ "startedAt", &type_time, 0, 0, 0, 5 },
+	{ "finishedAt", &type_time, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "signal", &type_int32, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "startedAt", &type_time, FIELD_OMITEMPTY, 0, 0, 5 },
 	{ 0 },
 };
 static const struct type type_core_container_state_terminated = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStateTerminated", fields_core_container_state_terminated };
 
 static const struct field fields_core_container_state_waiting[] = {
-	{ "message", &type_string, 0, 0, 0, 2 },
-	{ "reason", &type_string, 0, 0, 0, 1 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_container_state_waiting = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStateWaiting", fields_core_container_state_waiting };
 
 static const struct field fields_core_container_state[] = {
-	{ "running", &type_core_container_state_running, 0, 0, 0, 2 },
-	{ "terminated", &type_core_container_state_terminated, 0, 0, 0, 3 },
-	{ "waiting", &type_core_container_state_waiting, 0, 0, 0, 1 },
+	{ "running", &type_core_container_state_running, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "terminated", &type_core_container_state_terminated, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "waiting", &type_core_container_state_waiting, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_container_state = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerState", fields_core_container_state };
 
 static const struct field fields_core_linux_container_user[] = {
 	{ "gid", &type_int64, FIELD_REQUIRED, 0, 0, 2 },
-	{ "supplementalGroups", &list_int64, 0, 0, 0, 3 },
+	{ "supplementalGroups", &list_int64, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "uid", &type_int64, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_linux_container_user = { TYPE_OBJECT, "io.k8s.api.core.v1.LinuxContainerUser", fields_core_linux_container_user };
 
 static const struct field fields_core_container_user[] = {
-	{ "linux", &type_core_linux_container_user, 0, 0, 0, 1 },
+	{ "linux", &type_core_linux_container_user, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_container_user = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerUser", fields_core_container_user };
 
 static const struct field fields_core_image_volume_status[] = {
-	{ "imageRef", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "imageRef", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_image_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ImageVolumeStatus", fields_core_image_volume_status };
 
 static const struct field fields_core_volume_status[] = {
-	{ "image", &type_core_image_volume_status, 0, 0, 0, 1 },
+	{ "image", &type_core_image_volume_status, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeStatus", fields_core_volume_status };
@@ -1502,29 +1548,29 @@ static const struct type type_core_volume_status = { TYPE_OBJECT, "io.k8s.api.co
 static const struct field fields_core_volume_mount_status[] = {
 	{ "mountPath", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "readOnly", &type_bool, 0, 0, 0, 3 },
-	{ "recursiveReadOnly", &type_string, 0, 0, 0, 4 },
-	{ "volumeStatus", &type_core_volume_status, 0, 0, 0, 5 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "recursiveReadOnly", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.RecursiveReadOnlyMode" },
+	{ "volumeStatus", &type_core_volume_status, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
 	{ 0 },
 };
 static const struct type type_core_volume_mount_status = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeMountStatus", fields_core_volume_mount_status };
 
 static const struct field fields_core_container_status[] = {
-	{ "allocatedResources", &map_quantity, 0, 0, 0, 10 },
-	{ "allocatedResourcesStatus", &list_core_resource_status_map_name_by_name, 0, 0, 0, 14 },
-	{ "containerID", &type_string, 0, 0, 0, 8 },
+	{ "allocatedResources", &map_quantity, FIELD_OMITEMPTY, 0, 0, 10, .go = "v1.ResourceList" },
+	{ "allocatedResourcesStatus", &list_core_resource_status_map_name_by_name, FIELD_OMITEMPTY, 0, 0, 14 },
+	{ "containerID", &type_string, FIELD_OMITEMPTY, 0, 0, 8 },
 	{ "image", &type_string, FIELD_REQUIRED, 0, 0, 6 },
 	{ "imageID", &type_string, FIELD_REQUIRED, 0, 0, 7 },
-	{ "lastState", &type_core_container_state, 0, 0, 0, 3 },
+	{ "lastState", &type_core_container_state, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "ready", &type_bool, FIELD_REQUIRED, 0, 0, 4 },
-	{ "resources", &type_core_resource_requirements, 0, 0, 0, 11 },
+	{ "resources", &type_core_resource_requirements, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11 },
 	{ "restartCount", &type_int32, FIELD_REQUIRED, 0, 0, 5 },
-	{ "started", &type_bool, 0, 0, 0, 9 },
-	{ "state", &type_core_container_state, 0, 0, 0, 2 },
-	{ "stopSignal", &type_string, 0, 0, 0, 15 },
-	{ "user", &type_core_container_user, 0, 0, 0, 13 },
-	{ "volumeMounts", &list_core_volume_mount_status_map_mount_path_by_mount_path, 0, 0, 0, 12 },
+	{ "started", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "state", &type_core_container_state, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "stopSignal", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 15, .go = "v1.Signal", .values = enum_core_signal },
+	{ "user", &type_core_container_user, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 13 },
+	{ "volumeMounts", &list_core_volume_mount_status_map_mount_path_by_mount_path, FIELD_OMITEMPTY, 0, 0, 12 },
 	{ 0 },
 };
 static const struct type type_core_container_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStatus", fields_core_container_status };
@@ -1551,9 +1597,9 @@ static const struct field fields_core_host_ip[] = {
 static const struct type type_core_host_ip = { TYPE_OBJECT, "io.k8s.api.core.v1.HostIP", fields_core_host_ip };
 
 static const struct field fields_core_node_allocatable_resource_claim_status[] = {
-	{ "containers", &list_string_set, 0, 0, 0, 2 },
+	{ "containers", &list_string_set, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "resourceClaimName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "resources", &map_quantity, FIELD_REQUIRED, 0, 0, 3 },
+	{ "resources", &map_quantity, FIELD_REQUIRED, 0, 0, 3, .go = "map[v1.ResourceName]resource.Quantity" },
 	{ 0 },
 };
 static const struct type type_core_node_allocatable_resource_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeAllocatableResourceClaimStatus", fields_core_node_allocatable_resource_claim_status };
@@ -1566,91 +1612,91 @@ static const struct type type_core_pod_ip = { TYPE_OBJECT, "io.k8s.api.core.v1.P
 
 static const struct field fields_core_pod_resource_claim_status[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "resourceClaimName", &type_string, 0, 0, 0, 2 },
+	{ "resourceClaimName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_pod_resource_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PodResourceClaimStatus", fields_core_pod_resource_claim_status };
 
 static const struct field fields_core_pod_status[] = {
-	{ "allocatedResources", &map_quantity, 0, 0, 0, 19 },
-	{ "conditions", &list_core_pod_condition_map_type_by_type, 0, 0, 0, 2 },
-	{ "containerStatuses", &list_core_container_status, 0, 0, 0, 8 },
-	{ "ephemeralContainerStatuses", &list_core_container_status, 0, 0, 0, 13 },
-	{ "extendedResourceClaimStatus", &type_core_pod_extended_resource_claim_status, 0, 0, 0, 18 },
-	{ "hostIP", &type_string, 0, 0, 0, 5 },
-	{ "hostIPs", &list_core_host_ip_by_ip, 0, 0, 0, 16 },
-	{ "initContainerStatuses", &list_core_container_status, 0, 0, 0, 10 },
-	{ "message", &type_string, 0, 0, 0, 3 },
-	{ "nodeAllocatableResourceClaimStatuses", &list_core_node_allocatable_resource_claim_status, 0, 0, 0, 21 },
-	{ "nominatedNodeName", &type_string, 0, 0, 0, 11 },
-	{ "observedGeneration", &type_int64, 0, 0, 0, 17 },
-	{ "phase", &type_string, 0, 0, 0, 1 },
-	{ "podIP", &type_string, 0, 0, 0, 6 },
-	{ "podIPs", &list_core_pod_ip_map_ip_by_ip, 0, 0, 0, 12 },
-	{ "qosClass", &type_string, 0, 0, 0, 9 },
-	{ "reason", &type_string, 0, 0, 0, 4 },
-	{ "resize", &type_string, 0, 0, 0, 14 },
-	{ "resourceClaimStatuses", &list_core_pod_resource_claim_status_map_name_by_name, 0, 0, 0, 15 },
-	{ "resources", &type_core_resource_requirements, 0, 0, 0, 20 },
-	{ "startTime", &type_time, 0, 0, 0, 7 },
+	{ "allocatedResources", &map_quantity, FIELD_OMITEMPTY, 0, 0, 19, .go = "v1.ResourceList" },
+	{ "conditions", &list_core_pod_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "containerStatuses", &list_core_container_status, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "ephemeralContainerStatuses", &list_core_container_status, FIELD_OMITEMPTY, 0, 0, 13 },
+	{ "extendedResourceClaimStatus", &type_core_pod_extended_resource_claim_status, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 18 },
+	{ "hostIP", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "hostIPs", &list_core_host_ip_by_ip, FIELD_OMITEMPTY, 0, 0, 16 },
+	{ "initContainerStatuses", &list_core_container_status, FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "nodeAllocatableResourceClaimStatuses", &list_core_node_allocatable_resource_claim_status, FIELD_OMITEMPTY, 0, 0, 21 },
+	{ "nominatedNodeName", &type_string, FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "observedGeneration", &type_int64, FIELD_OMITEMPTY, 0, 0, 17 },
+	{ "phase", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.PodPhase", .values = enum_core_pod_phase },
+	{ "podIP", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "podIPs", &list_core_pod_ip_map_ip_by_ip, FIELD_OMITEMPTY, 0, 0, 12 },
+	{ "qosClass", &type_string, FIELD_OMITEMPTY, 0, 0, 9, .go = "v1.PodQOSClass", .values = enum_core_pod_qos_class },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "resize", &type_string, FIELD_OMITEMPTY, 0, 0, 14, .go = "v1.PodResizeStatus" },
+	{ "resourceClaimStatuses", &list_core_pod_resource_claim_status_map_name_by_name, FIELD_OMITEMPTY, 0, 0, 15 },
+	{ "resources", &type_core_resource_requirements, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 20 },
+	{ "startTime", &type_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
 	{ 0 },
 };
 static const struct type type_core_pod_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PodStatus", fields_core_pod_status };
 
 static const struct field fields_core_pod[] = {
-	{ "apiVersion", &type_string },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "spec", &type_core_pod_spec, 0, 0, 0, 2 },
-	{ "status", &type_core_pod_status, 0, 0, 0, 3 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_core_pod_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_core_pod_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 const struct type type_core_pod = { TYPE_OBJECT, "io.k8s.api.core.v1.Pod", fields_core_pod };
 
 static const struct field fields_core_service_port[] = {
-	{ "appProtocol", &type_string, 0, 0, 0, 6 },
-	{ "name", &type_string, 0, 0, 0, 1 },
-	{ "nodePort", &type_int32, 0, 0, 0, 5 },
+	{ "appProtocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "nodePort", &type_int32, FIELD_OMITEMPTY, 0, 0, 5 },
 	{ "port", &type_int32, FIELD_REQUIRED, 0, 0, 3 },
-	{ "protocol", &type_string, 0, "\"TCP\"", 0, 2 },
-	{ "targetPort", &type_int_or_string, 0, 0, 0, 4 },
+	{ "protocol", &type_string, FIELD_OMITEMPTY, "\"TCP\"", 0, 2, .go = "v1.Protocol", .values = enum_core_protocol },
+	{ "targetPort", &type_int_or_string, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_service_port = { TYPE_OBJECT, "io.k8s.api.core.v1.ServicePort", fields_core_service_port };
 
 static const struct field fields_core_client_ip_config[] = {
-	{ "timeoutSeconds", &type_int32, 0, 0, 0, 1 },
+	{ "timeoutSeconds", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_client_ip_config = { TYPE_OBJECT, "io.k8s.api.core.v1.ClientIPConfig", fields_core_client_ip_config };
 
 static const struct field fields_core_session_affinity_config[] = {
-	{ "clientIP", &type_core_client_ip_config, 0, 0, 0, 1 },
+	{ "clientIP", &type_core_client_ip_config, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_session_affinity_config = { TYPE_OBJECT, "io.k8s.api.core.v1.SessionAffinityConfig", fields_core_session_affinity_config };
 
 static const struct field fields_core_service_spec[] = {
-	{ "allocateLoadBalancerNodePorts", &type_bool, 0, 0, 0, 20 },
-	{ "clusterIP", &type_string, 0, 0, 0, 3 },
-	{ "clusterIPs", &list_string, 0, 0, 0, 18 },
-	{ "externalIPs", &list_string, 0, 0, 0, 5 },
-	{ "externalName", &type_string, 0, 0, 0, 10 },
-	{ "externalTrafficPolicy", &type_string, 0, 0, 0, 11 },
-	{ "healthCheckNodePort", &type_int32, 0, 0, 0, 12 },
-	{ "internalTrafficPolicy", &type_string, 0, 0, 0, 22 },
-	{ "ipFamilies", &list_string, 0, 0, 0, 19 },
-	{ "ipFamilyPolicy", &type_string, 0, 0, 0, 17 },
-	{ "loadBalancerClass", &type_string, 0, 0, 0, 21 },
-	{ "loadBalancerIP", &type_string, 0, 0, 0, 8 },
-	{ "loadBalancerSourceRanges", &list_string, 0, 0, 0, 9 },
-	{ "ports", &list_core_service_port_map_port_protocol_by_port, 0, 0, 0, 1 },
-	{ "publishNotReadyAddresses", &type_bool, 0, 0, 0, 13 },
-	{ "selector", &map_string, 0, 0, 0, 2 },
-	{ "sessionAffinity", &type_string, 0, 0, 0, 7 },
-	{ "sessionAffinityConfig", &type_core_session_affinity_config, 0, 0, 0, 14 },
-	{ "trafficDistribution", &type_string, 0, 0, 0, 23 },
-	{ "type", &type_string, 0, 0, 0, 4 },
+	{ "allocateLoadBalancerNodePorts", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 20 },
+	{ "clusterIP", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "clusterIPs", &list_string, FIELD_OMITEMPTY, 0, 0, 18 },
+	{ "externalIPs", &list_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "externalName", &type_string, FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "externalTrafficPolicy", &type_string, FIELD_OMITEMPTY, 0, 0, 11, .go = "v1.ServiceExternalTrafficPolicy", .values = enum_core_service_external_traffic_policy },
+	{ "healthCheckNodePort", &type_int32, FIELD_OMITEMPTY, 0, 0, 12 },
+	{ "internalTrafficPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 22, .go = "v1.ServiceInternalTrafficPolicy", .values = enum_core_service_internal_traffic_policy },
+	{ "ipFamilies", &list_string, FIELD_OMITEMPTY, 0, 0, 19, .go = "[]v1.IPFamily", .values = enum_core_ip_family },
+	{ "ipFamilyPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 17, .go = "v1.IPFamilyPolicy", .values = enum_core_ip_family_policy },
+	{ "loadBalancerClass", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 21 },
+	{ "loadBalancerIP", &type_string, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "loadBalancerSourceRanges", &list_string, FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "ports", &list_core_service_port_map_port_protocol_by_port, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "publishNotReadyAddresses", &type_bool, FIELD_OMITEMPTY, 0, 0, 13 },
+	{ "selector", &map_string_atomic, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "sessionAffinity", &type_string, FIELD_OMITEMPTY, 0, 0, 7, .go = "v1.ServiceAffinity", .values = enum_core_service_affinity },
+	{ "sessionAffinityConfig", &type_core_session_affinity_config, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 14 },
+	{ "trafficDistribution", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 23 },
+	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.ServiceType", .values = enum_core_service_type },
 	{ 0 },
 };
 static const struct type type_core_service_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceSpec", fields_core_service_spec };
@@ -1658,173 +1704,173 @@ static const struct type type_core_service_spec = { TYPE_OBJECT, "io.k8s.api.cor
 static const struct field fields_meta_condition[] = {
 	{ "lastTransitionTime", &type_time, FIELD_REQUIRED, 0, 0, 4 },
 	{ "message", &type_string, FIELD_REQUIRED, 0, 0, 6 },
-	{ "observedGeneration", &type_int64, 0, 0, 0, 3 },
+	{ "observedGeneration", &type_int64, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "reason", &type_string, FIELD_REQUIRED, 0, 0, 5 },
-	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ConditionStatus" },
 	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_meta_condition = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.Condition", fields_meta_condition };
 
 static const struct field fields_core_port_status[] = {
-	{ "error", &type_string, 0, 0, 0, 3 },
+	{ "error", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "port", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
-	{ "protocol", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "protocol", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.Protocol", .values = enum_core_protocol },
 	{ 0 },
 };
 static const struct type type_core_port_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PortStatus", fields_core_port_status };
 
 static const struct field fields_core_load_balancer_ingress[] = {
-	{ "hostname", &type_string, 0, 0, 0, 2 },
-	{ "ip", &type_string, 0, 0, 0, 1 },
-	{ "ipMode", &type_string, 0, 0, 0, 3 },
-	{ "ports", &list_core_port_status, 0, 0, 0, 4 },
+	{ "hostname", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "ip", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "ipMode", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3, .go = "v1.LoadBalancerIPMode" },
+	{ "ports", &list_core_port_status, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_load_balancer_ingress = { TYPE_OBJECT, "io.k8s.api.core.v1.LoadBalancerIngress", fields_core_load_balancer_ingress };
 
 static const struct field fields_core_load_balancer_status[] = {
-	{ "ingress", &list_core_load_balancer_ingress, 0, 0, 0, 1 },
+	{ "ingress", &list_core_load_balancer_ingress, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_load_balancer_status = { TYPE_OBJECT, "io.k8s.api.core.v1.LoadBalancerStatus", fields_core_load_balancer_status };
 
 static const struct field fields_core_service_status[] = {
-	{ "conditions", &list_meta_condition_map_type_by_type, 0, 0, 0, 2 },
-	{ "loadBalancer", &type_core_load_balancer_status, 0, 0, 0, 1 },
+	{ "conditions", &list_meta_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "loadBalancer", &type_core_load_balancer_status, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_service_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceStatus", fields_core_service_status };
 
 static const struct field fields_core_service[] = {
-	{ "apiVersion", &type_string },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "spec", &type_core_service_spec, 0, 0, 0, 2 },
-	{ "status", &type_core_service_status, 0, 0, 0, 3 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_core_service_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_core_service_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 const struct type type_core_service = { TYPE_OBJECT, "io.k8s.api.core.v1.Service", fields_core_service };
 
 static const struct field fields_core_persistent_volume_claim_condition[] = {
-	{ "lastProbeTime", &type_time, 0, 0, 0, 3 },
-	{ "lastTransitionTime", &type_time, 0, 0, 0, 4 },
-	{ "message", &type_string, 0, 0, 0, 6 },
-	{ "reason", &type_string, 0, 0, 0, 5 },
-	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "lastProbeTime", &type_time, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "lastTransitionTime", &type_time, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ConditionStatus" },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.PersistentVolumeClaimConditionType" },
 	{ 0 },
 };
 static const struct type type_core_persistent_volume_claim_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimCondition", fields_core_persistent_volume_claim_condition };
 
 static const struct field fields_core_modify_volume_status[] = {
-	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "targetVolumeAttributesClassName", &type_string, 0, 0, 0, 1 },
+	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.PersistentVolumeClaimModifyVolumeStatus", .values = enum_core_persistent_volume_claim_modify_volume_status },
+	{ "targetVolumeAttributesClassName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_modify_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ModifyVolumeStatus", fields_core_modify_volume_status };
 
 static const struct field fields_core_persistent_volume_claim_status[] = {
-	{ "accessModes", &list_string, 0, 0, 0, 2 },
-	{ "allocatedResourceStatuses", &map_string, 0, 0, 0, 7 },
-	{ "allocatedResources", &map_quantity, 0, 0, 0, 5 },
-	{ "capacity", &map_quantity, 0, 0, 0, 3 },
-	{ "conditions", &list_core_persistent_volume_claim_condition_map_type_by_type, 0, 0, 0, 4 },
-	{ "currentVolumeAttributesClassName", &type_string, 0, 0, 0, 8 },
-	{ "modifyVolumeStatus", &type_core_modify_volume_status, 0, 0, 0, 9 },
-	{ "phase", &type_string, 0, 0, 0, 1 },
+	{ "accessModes", &list_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "[]v1.PersistentVolumeAccessMode", .values = enum_core_persistent_volume_access_mode },
+	{ "allocatedResourceStatuses", &map_string, FIELD_OMITEMPTY, 0, 0, 7, .go = "map[v1.ResourceName]v1.ClaimResourceStatus" },
+	{ "allocatedResources", &map_quantity, FIELD_OMITEMPTY, 0, 0, 5, .go = "v1.ResourceList" },
+	{ "capacity", &map_quantity, FIELD_OMITEMPTY, 0, 0, 3, .go = "v1.ResourceList" },
+	{ "conditions", &list_core_persistent_volume_claim_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "currentVolumeAttributesClassName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "modifyVolumeStatus", &type_core_modify_volume_status, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "phase", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.PersistentVolumeClaimPhase", .values = enum_core_persistent_volume_claim_phase },
 	{ 0 },
 };
 static const struct type type_core_persistent_volume_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimStatus", fields_core_persistent_volume_claim_status };
 
 static const struct field fields_core_persistent_volume_claim[] = {
-	{ "apiVersion", &type_string },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "spec", &type_core_persistent_volume_claim_spec, 0, 0, 0, 2 },
-	{ "status", &type_core_persistent_volume_claim_status, 0, 0, 0, 3 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_core_persistent_volume_claim_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_core_persistent_volume_claim_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 const struct type type_core_persistent_volume_claim = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaim", fields_core_persistent_volume_claim };
 
 static const struct field fields_core_secret[] = {
-	{ "apiVersion", &type_string },
-	{ "data", &map_bytes, 0, 0, 0, 2 },
-	{ "immutable", &type_bool, 0, 0, 0, 5 },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "stringData", &map_string, 0, 0, 0, 4 },
-	{ "type", &type_string, 0, 0, 0, 3 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "data", &map_bytes, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "immutable", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "stringData", &map_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 3, .go = "v1.SecretType" },
 	{ 0 },
 };
 const struct type type_core_secret = { TYPE_OBJECT, "io.k8s.api.core.v1.Secret", fields_core_secret };
 
 static const struct field fields_core_config_map[] = {
-	{ "apiVersion", &type_string },
-	{ "binaryData", &map_bytes, 0, 0, 0, 3 },
-	{ "data", &map_string, 0, 0, 0, 2 },
-	{ "immutable", &type_bool, 0, 0, 0, 4 },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "binaryData", &map_bytes, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "data", &map_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "immutable", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 const struct type type_core_config_map = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMap", fields_core_config_map };
 
 static const struct field fields_core_object_reference[] = {
-	{ "apiVersion", &type_string, 0, 0, 0, 5 },
-	{ "fieldPath", &type_string, 0, 0, 0, 7 },
-	{ "kind", &type_string, 0, 0, 0, 1 },
-	{ "name", &type_string, 0, 0, 0, 3 },
-	{ "namespace", &type_string, 0, 0, 0, 2 },
-	{ "resourceVersion", &type_string, 0, 0, 0, 6 },
-	{ "uid", &type_string, 0, 0, 0, 4 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "fieldPath", &type_string, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "resourceVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "types.UID" },
 	{ 0 },
 };
 static const struct type type_core_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.ObjectReference", fields_core_object_reference, .atomic = true };
 
 static const struct field fields_core_service_account[] = {
-	{ "apiVersion", &type_string },
-	{ "automountServiceAccountToken", &type_bool, 0, 0, 0, 4 },
-	{ "imagePullSecrets", &list_core_local_object_reference, 0, 0, 0, 3 },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "secrets", &list_core_object_reference_map_name_by_name, 0, 0, 0, 2 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "automountServiceAccountToken", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "imagePullSecrets", &list_core_local_object_reference, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "secrets", &list_core_object_reference_map_name_by_name, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 const struct type type_core_service_account = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceAccount", fields_core_service_account };
 
 static const struct field fields_core_event_series[] = {
-	{ "count", &type_int32, 0, 0, 0, 1 },
-	{ "lastObservedTime", &type_micro_time, 0, 0, 0, 2 },
+	{ "count", &type_int32, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "lastObservedTime", &type_micro_time, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_event_series = { TYPE_OBJECT, "io.k8s.api.core.v1.EventSeries", fields_core_event_series };
 
 static const struct field fields_core_event_source[] = {
-	{ "component", &type_string, 0, 0, 0, 1 },
-	{ "host", &type_string, 0, 0, 0, 2 },
+	{ "component", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "host", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_event_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EventSource", fields_core_event_source };
 
 static const struct field fields_core_event[] = {
-	{ "action", &type_string, 0, 0, 0, 12 },
-	{ "apiVersion", &type_string },
-	{ "count", &type_int32, 0, 0, 0, 8 },
-	{ "eventTime", &type_micro_time, 0, 0, 0, 10 },
-	{ "firstTimestamp", &type_time, 0, 0, 0, 6 },
+	{ "action", &type_string, FIELD_OMITEMPTY, 0, 0, 12 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "count", &type_int32, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "eventTime", &type_micro_time, FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "firstTimestamp", &type_time, FIELD_OMITEMPTY, 0, 0, 6 },
 	{ "involvedObject", &type_core_object_reference, FIELD_REQUIRED, 0, 0, 2 },
-	{ "kind", &type_string },
-	{ "lastTimestamp", &type_time, 0, 0, 0, 7 },
-	{ "message", &type_string, 0, 0, 0, 4 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "lastTimestamp", &type_time, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ "metadata", &type_meta_object_meta, FIELD_REQUIRED, 0, 0, 1 },
-	{ "reason", &type_string, 0, 0, 0, 3 },
-	{ "related", &type_core_object_reference, 0, 0, 0, 13 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "related", &type_core_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 13 },
 	{ "reportingComponent", &type_string, 0, "\"\"", 0, 14 },
 	{ "reportingInstance", &type_string, 0, "\"\"", 0, 15 },
-	{ "series", &type_core_event_series, 0, 0, 0, 11 },
-	{ "source", &type_core_event_source, 0, 0, 0, 5 },
-	{ "type", &type_string, 0, 0, 0, 9 },
+	{ "series", &type_core_event_series, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "source", &type_core_event_source, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 9 },
 	{ 0 },
 };
 const struct type type_core_event = { TYPE_OBJECT, "io.k8s.api.core.v1.Event", fields_core_event };
@@ -1833,62 +1879,62 @@ static const struct field fields_core_config_map_node_config_source[] = {
 	{ "kubeletConfigKey", &type_string, FIELD_REQUIRED, 0, 0, 5 },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ "namespace", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "resourceVersion", &type_string, 0, 0, 0, 4 },
-	{ "uid", &type_string, 0, 0, 0, 3 },
+	{ "resourceVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 3, .go = "types.UID" },
 	{ 0 },
 };
 static const struct type type_core_config_map_node_config_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapNodeConfigSource", fields_core_config_map_node_config_source };
 
 static const struct field fields_core_node_config_source[] = {
-	{ "configMap", &type_core_config_map_node_config_source, 0, 0, 0, 2 },
+	{ "configMap", &type_core_config_map_node_config_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_node_config_source = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeConfigSource", fields_core_node_config_source };
 
 static const struct field fields_core_taint[] = {
-	{ "effect", &type_string, FIELD_REQUIRED, 0, 0, 3 },
+	{ "effect", &type_string, FIELD_REQUIRED, 0, 0, 3, .go = "v1.TaintEffect", .values = enum_core_taint_effect },
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "timeAdded", &type_time, 0, 0, 0, 4 },
-	{ "value", &type_string, 0, 0, 0, 2 },
+	{ "timeAdded", &type_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "value", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_taint = { TYPE_OBJECT, "io.k8s.api.core.v1.Taint", fields_core_taint };
 
 static const struct field fields_core_node_spec[] = {
-	{ "configSource", &type_core_node_config_source, 0, 0, 0, 6 },
-	{ "externalID", &type_string, 0, 0, 0, 2 },
-	{ "podCIDR", &type_string, 0, 0, 0, 1 },
-	{ "podCIDRs", &list_string_set_by_value, 0, 0, 0, 7 },
-	{ "providerID", &type_string, 0, 0, 0, 3 },
-	{ "taints", &list_core_taint, 0, 0, 0, 5 },
-	{ "unschedulable", &type_bool, 0, 0, 0, 4 },
+	{ "configSource", &type_core_node_config_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "externalID", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "podCIDR", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "podCIDRs", &list_string_set_by_value, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "providerID", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "taints", &list_core_taint, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "unschedulable", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
 static const struct type type_core_node_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSpec", fields_core_node_spec };
 
 static const struct field fields_core_node_address[] = {
 	{ "address", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.NodeAddressType" },
 	{ 0 },
 };
 static const struct type type_core_node_address = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeAddress", fields_core_node_address };
 
 static const struct field fields_core_node_condition[] = {
-	{ "lastHeartbeatTime", &type_time, 0, 0, 0, 3 },
-	{ "lastTransitionTime", &type_time, 0, 0, 0, 4 },
-	{ "message", &type_string, 0, 0, 0, 6 },
-	{ "reason", &type_string, 0, 0, 0, 5 },
-	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "lastHeartbeatTime", &type_time, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "lastTransitionTime", &type_time, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ConditionStatus" },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.NodeConditionType" },
 	{ 0 },
 };
 static const struct type type_core_node_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeCondition", fields_core_node_condition };
 
 static const struct field fields_core_node_config_status[] = {
-	{ "active", &type_core_node_config_source, 0, 0, 0, 2 },
-	{ "assigned", &type_core_node_config_source, 0, 0, 0, 1 },
-	{ "error", &type_string, 0, 0, 0, 4 },
-	{ "lastKnownGood", &type_core_node_config_source, 0, 0, 0, 3 },
+	{ "active", &type_core_node_config_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "assigned", &type_core_node_config_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "error", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "lastKnownGood", &type_core_node_config_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_core_node_config_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeConfigStatus", fields_core_node_config_status };
@@ -1900,26 +1946,26 @@ static const struct field fields_core_daemon_endpoint[] = {
 static const struct type type_core_daemon_endpoint = { TYPE_OBJECT, "io.k8s.api.core.v1.DaemonEndpoint", fields_core_daemon_endpoint };
 
 static const struct field fields_core_node_daemon_endpoints[] = {
-	{ "kubeletEndpoint", &type_core_daemon_endpoint, 0, 0, 0, 1 },
+	{ "kubeletEndpoint", &type_core_daemon_endpoint, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_node_daemon_endpoints = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeDaemonEndpoints", fields_core_node_daemon_endpoints };
 
 static const struct field fields_core_node_features[] = {
-	{ "supplementalGroupsPolicy", &type_bool, 0, 0, 0, 1 },
+	{ "supplementalGroupsPolicy", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_node_features = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeFeatures", fields_core_node_features };
 
 static const struct field fields_core_container_image[] = {
 	{ "names", &list_string, 0, 0, 0, 1 },
-	{ "sizeBytes", &type_int64, 0, 0, 0, 2 },
+	{ "sizeBytes", &type_int64, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_container_image = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerImage", fields_core_container_image };
 
 static const struct field fields_core_node_swap_status[] = {
-	{ "capacity", &type_int64, 0, 0, 0, 1 },
+	{ "capacity", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_core_node_swap_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSwapStatus", fields_core_node_swap_status };
@@ -1934,21 +1980,21 @@ static const struct field fields_core_node_system_info[] = {
 	{ "machineID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "operatingSystem", &type_string, FIELD_REQUIRED, 0, 0, 9 },
 	{ "osImage", &type_string, FIELD_REQUIRED, 0, 0, 5 },
-	{ "swap", &type_core_node_swap_status, 0, 0, 0, 11 },
+	{ "swap", &type_core_node_swap_status, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11 },
 	{ "systemUUID", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_node_system_info = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSystemInfo", fields_core_node_system_info };
 
 static const struct field fields_core_node_runtime_handler_features[] = {
-	{ "recursiveReadOnlyMounts", &type_bool, 0, 0, 0, 1 },
-	{ "userNamespaces", &type_bool, 0, 0, 0, 2 },
+	{ "recursiveReadOnlyMounts", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "userNamespaces", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_core_node_runtime_handler_features = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeRuntimeHandlerFeatures", fields_core_node_runtime_handler_features };
 
 static const struct field fields_core_node_runtime_handler[] = {
-	{ "features", &type_core_node_runtime_handler_features, 0, 0, 0, 2 },
+	{ "features", &type_core_node_runtime_handler_features, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "name", &type_string, 0, "\"\"", 0, 1 },
 	{ 0 },
 };
@@ -1956,44 +2002,101 @@ static const struct type type_core_node_runtime_handler = { TYPE_OBJECT, "io.k8s
 
 static const struct field fields_core_attached_volume[] = {
 	{ "devicePath", &type_string, FIELD_REQUIRED, 0, 0, 2 },
-	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.UniqueVolumeName" },
 	{ 0 },
 };
 static const struct type type_core_attached_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.AttachedVolume", fields_core_attached_volume };
 
 static const struct field fields_core_node_status[] = {
-	{ "addresses", &list_core_node_address_map_type_by_type, 0, 0, 0, 5 },
-	{ "allocatable", &map_quantity, 0, 0, 0, 2 },
-	{ "capacity", &map_quantity, 0, 0, 0, 1 },
-	{ "conditions", &list_core_node_condition_map_type_by_type, 0, 0, 0, 4 },
-	{ "config", &type_core_node_config_status, 0, 0, 0, 11 },
-	{ "daemonEndpoints", &type_core_node_daemon_endpoints, 0, 0, 0, 6 },
-	{ "declaredFeatures", &list_string, 0, 0, 0, 14 },
-	{ "features", &type_core_node_features, 0, 0, 0, 13 },
-	{ "images", &list_core_container_image, 0, 0, 0, 8 },
-	{ "nodeInfo", &type_core_node_system_info, 0, 0, 0, 7 },
-	{ "phase", &type_string, 0, 0, 0, 3 },
-	{ "runtimeHandlers", &list_core_node_runtime_handler, 0, 0, 0, 12 },
-	{ "volumesAttached", &list_core_attached_volume, 0, 0, 0, 10 },
-	{ "volumesInUse", &list_string, 0, 0, 0, 9 },
+	{ "addresses", &list_core_node_address_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "allocatable", &map_quantity, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.ResourceList" },
+	{ "capacity", &map_quantity, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.ResourceList" },
+	{ "conditions", &list_core_node_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "config", &type_core_node_config_status, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "daemonEndpoints", &type_core_node_daemon_endpoints, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "declaredFeatures", &list_string, FIELD_OMITEMPTY, 0, 0, 14 },
+	{ "features", &type_core_node_features, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 13 },
+	{ "images", &list_core_container_image, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "nodeInfo", &type_core_node_system_info, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "phase", &type_string, FIELD_OMITEMPTY, 0, 0, 3, .go = "v1.NodePhase", .values = enum_core_node_phase },
+	{ "runtimeHandlers", &list_core_node_runtime_handler, FIELD_OMITEMPTY, 0, 0, 12 },
+	{ "volumesAttached", &list_core_attached_volume, FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "volumesInUse", &list_string, FIELD_OMITEMPTY, 0, 0, 9, .go = "[]v1.UniqueVolumeName" },
 	{ 0 },
 };
 static const struct type type_core_node_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeStatus", fields_core_node_status };
 
 static const struct field fields_core_node[] = {
-	{ "apiVersion", &type_string },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "spec", &type_core_node_spec, 0, 0, 0, 2 },
-	{ "status", &type_core_node_status, 0, 0, 0, 3 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_core_node_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_core_node_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 const struct type type_core_node = { TYPE_OBJECT, "io.k8s.api.core.v1.Node", fields_core_node };
 
+static const struct field fields_authentication_bound_object_reference[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "types.UID" },
+	{ 0 },
+};
+static const struct type type_authentication_bound_object_reference = { TYPE_OBJECT, "io.k8s.api.authentication.v1.BoundObjectReference", fields_authentication_bound_object_reference };
+
+static const struct field fields_authentication_token_request_spec[] = {
+	{ "audiences", &list_string, 0, 0, 0, 1 },
+	{ "boundObjectRef", &type_authentication_bound_object_reference, FIELD_POINTER, 0, 0, 3 },
+	{ "expirationSeconds", &type_int64, FIELD_POINTER, 0, 0, 4 },
+	{ 0 },
+};
+static const struct type type_authentication_token_request_spec = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequestSpec", fields_authentication_token_request_spec };
+
+static const struct field fields_authentication_token_request_status[] = {
+	{ "expirationTimestamp", &type_time, 0, 0, 0, 2 },
+	{ "token", &type_string, 0, "\"\"", 0, 1 },
+	{ 0 },
+};
+static const struct type type_authentication_token_request_status = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequestStatus", fields_authentication_token_request_status };
+
+static const struct field fields_authentication_token_request[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authentication_token_request_spec, 0, 0, 0, 2 },
+	{ "status", &type_authentication_token_request_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_authentication_token_request = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequest", fields_authentication_token_request };
+
+static const struct field fields_autoscaling_scale_spec[] = {
+	{ "replicas", &type_int32, FIELD_OMITEMPTY, "0", 0, 1 },
+	{ 0 },
+};
+static const struct type type_autoscaling_scale_spec = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.ScaleSpec", fields_autoscaling_scale_spec };
+
+static const struct field fields_autoscaling_scale_status[] = {
+	{ "replicas", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
+	{ "selector", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_autoscaling_scale_status = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.ScaleStatus", fields_autoscaling_scale_status };
+
+static const struct field fields_autoscaling_scale[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_autoscaling_scale_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_autoscaling_scale_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_autoscaling_scale = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.Scale", fields_autoscaling_scale };
+
 static const struct field fields_discovery_endpoint_conditions[] = {
-	{ "ready", &type_bool, 0, 0, 0, 1 },
-	{ "serving", &type_bool, 0, 0, 0, 2 },
-	{ "terminating", &type_bool, 0, 0, 0, 3 },
+	{ "ready", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "serving", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "terminating", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
 static const struct type type_discovery_endpoint_conditions = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointConditions", fields_discovery_endpoint_conditions };
@@ -2011,117 +2114,117 @@ static const struct field fields_discovery_for_zone[] = {
 static const struct type type_discovery_for_zone = { TYPE_OBJECT, "io.k8s.api.discovery.v1.ForZone", fields_discovery_for_zone };
 
 static const struct field fields_discovery_endpoint_hints[] = {
-	{ "forNodes", &list_discovery_for_node, 0, 0, 0, 2 },
-	{ "forZones", &list_discovery_for_zone, 0, 0, 0, 1 },
+	{ "forNodes", &list_discovery_for_node, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "forZones", &list_discovery_for_zone, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_discovery_endpoint_hints = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointHints", fields_discovery_endpoint_hints };
 
 static const struct field fields_discovery_endpoint[] = {
 	{ "addresses", &list_string_set, FIELD_REQUIRED, 0, 0, 1 },
-	{ "conditions", &type_discovery_endpoint_conditions, 0, 0, 0, 2 },
-	{ "deprecatedTopology", &map_string, 0, 0, 0, 5 },
-	{ "hints", &type_discovery_endpoint_hints, 0, 0, 0, 8 },
-	{ "hostname", &type_string, 0, 0, 0, 3 },
-	{ "nodeName", &type_string, 0, 0, 0, 6 },
-	{ "targetRef", &type_core_object_reference, 0, 0, 0, 4 },
-	{ "zone", &type_string, 0, 0, 0, 7 },
+	{ "conditions", &type_discovery_endpoint_conditions, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "deprecatedTopology", &map_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "hints", &type_discovery_endpoint_hints, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "hostname", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "nodeName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "targetRef", &type_core_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "zone", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
 	{ 0 },
 };
 static const struct type type_discovery_endpoint = { TYPE_OBJECT, "io.k8s.api.discovery.v1.Endpoint", fields_discovery_endpoint };
 
 static const struct field fields_discovery_endpoint_port[] = {
-	{ "appProtocol", &type_string, 0, 0, 0, 4 },
-	{ "name", &type_string, 0, 0, 0, 1 },
-	{ "port", &type_int32, 0, 0, 0, 3 },
-	{ "protocol", &type_string, 0, 0, 0, 2 },
+	{ "appProtocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "name", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "port", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "protocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.Protocol", .values = enum_core_protocol },
 	{ 0 },
 };
 static const struct type type_discovery_endpoint_port = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointPort", fields_discovery_endpoint_port, .atomic = true };
 
 static const struct field fields_discovery_endpoint_slice[] = {
-	{ "addressType", &type_string, FIELD_REQUIRED, 0, 0, 4 },
-	{ "apiVersion", &type_string },
+	{ "addressType", &type_string, FIELD_REQUIRED, 0, 0, 4, .go = "v1.AddressType" },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
 	{ "endpoints", &list_discovery_endpoint, 0, 0, 0, 2 },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "ports", &list_discovery_endpoint_port, 0, 0, 0, 3 },
 	{ 0 },
 };
 const struct type type_discovery_endpoint_slice = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointSlice", fields_discovery_endpoint_slice };
 
 static const struct field fields_networking_network_policy_port[] = {
-	{ "endPort", &type_int32, 0, 0, 0, 3 },
-	{ "port", &type_int_or_string, 0, 0, 0, 2 },
-	{ "protocol", &type_string, 0, 0, 0, 1 },
+	{ "endPort", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "port", &type_int_or_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "protocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.Protocol", .values = enum_core_protocol },
 	{ 0 },
 };
 static const struct type type_networking_network_policy_port = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyPort", fields_networking_network_policy_port };
 
 static const struct field fields_networking_ip_block[] = {
 	{ "cidr", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "except", &list_string, 0, 0, 0, 2 },
+	{ "except", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 static const struct type type_networking_ip_block = { TYPE_OBJECT, "io.k8s.api.networking.v1.IPBlock", fields_networking_ip_block };
 
 static const struct field fields_networking_network_policy_peer[] = {
-	{ "ipBlock", &type_networking_ip_block, 0, 0, 0, 3 },
-	{ "namespaceSelector", &type_meta_label_selector, 0, 0, 0, 2 },
-	{ "podSelector", &type_meta_label_selector, 0, 0, 0, 1 },
+	{ "ipBlock", &type_networking_ip_block, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "namespaceSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "podSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 static const struct type type_networking_network_policy_peer = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyPeer", fields_networking_network_policy_peer };
 
 static const struct field fields_networking_network_policy_egress_rule[] = {
-	{ "ports", &list_networking_network_policy_port, 0, 0, 0, 1 },
-	{ "to", &list_networking_network_policy_peer, 0, 0, 0, 2 },
+	{ "ports", &list_networking_network_policy_port, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "to", &list_networking_network_policy_peer, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 const struct type type_networking_network_policy_egress_rule = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyEgressRule", fields_networking_network_policy_egress_rule };
 
 static const struct field fields_networking_network_policy_ingress_rule[] = {
-	{ "from", &list_networking_network_policy_peer, 0, 0, 0, 2 },
-	{ "ports", &list_networking_network_policy_port, 0, 0, 0, 1 },
+	{ "from", &list_networking_network_policy_peer, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "ports", &list_networking_network_policy_port, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
 const struct type type_networking_network_policy_ingress_rule = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyIngressRule", fields_networking_network_policy_ingress_rule };
 
 static const struct field fields_networking_network_policy_spec[] = {
-	{ "egress", &list_networking_network_policy_egress_rule, 0, 0, 0, 3 },
-	{ "ingress", &list_networking_network_policy_ingress_rule, 0, 0, 0, 2 },
+	{ "egress", &list_networking_network_policy_egress_rule, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "ingress", &list_networking_network_policy_ingress_rule, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "podSelector", &type_meta_label_selector, 0, 0, 0, 1 },
-	{ "policyTypes", &list_string, 0, 0, 0, 4 },
+	{ "policyTypes", &list_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "[]v1.PolicyType", .values = enum_networking_policy_type },
 	{ 0 },
 };
 static const struct type type_networking_network_policy_spec = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicySpec", fields_networking_network_policy_spec };
 
 static const struct field fields_networking_network_policy[] = {
-	{ "apiVersion", &type_string },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "spec", &type_networking_network_policy_spec, 0, 0, 0, 2 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_networking_network_policy_spec, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 const struct type type_networking_network_policy = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicy", fields_networking_network_policy };
 
 static const struct field fields_coordination_lease_spec[] = {
-	{ "acquireTime", &type_micro_time, 0, 0, 0, 3 },
-	{ "holderIdentity", &type_string, 0, 0, 0, 1 },
-	{ "leaseDurationSeconds", &type_int32, 0, 0, 0, 2 },
-	{ "leaseTransitions", &type_int32, 0, 0, 0, 5 },
-	{ "preferredHolder", &type_string, 0, 0, 0, 7 },
-	{ "renewTime", &type_micro_time, 0, 0, 0, 4 },
-	{ "strategy", &type_string, 0, 0, 0, 6 },
+	{ "acquireTime", &type_micro_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "holderIdentity", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "leaseDurationSeconds", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "leaseTransitions", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "preferredHolder", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "renewTime", &type_micro_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "strategy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6, .go = "v1.CoordinatedLeaseStrategy" },
 	{ 0 },
 };
 static const struct type type_coordination_lease_spec = { TYPE_OBJECT, "io.k8s.api.coordination.v1.LeaseSpec", fields_coordination_lease_spec };
 
 static const struct field fields_coordination_lease[] = {
-	{ "apiVersion", &type_string },
-	{ "kind", &type_string },
-	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "spec", &type_coordination_lease_spec, 0, 0, 0, 2 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_coordination_lease_spec, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
 const struct type type_coordination_lease = { TYPE_OBJECT, "io.k8s.api.coordination.v1.Lease", fields_coordination_lease };
@@ -2134,23 +2237,100 @@ static const struct field fields_events_event_series[] = {
 static const struct type type_events_event_series = { TYPE_OBJECT, "io.k8s.api.events.v1.EventSeries", fields_events_event_series };
 
 static const struct field fields_events_event[] = {
-	{ "action", &type_string, 0, 0, 0, 6 },
-	{ "apiVersion", &type_string },
-	{ "deprecatedCount", &type_int32, 0, 0, 0, 15 },
-	{ "deprecatedFirstTimestamp", &type_time, 0, 0, 0, 13 },
-	{ "deprecatedLastTimestamp", &type_time, 0, 0, 0, 14 },
-	{ "deprecatedSource", &type_core_event_source, 0, 0, 0, 12 },
+	{ "action", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "deprecatedCount", &type_int32, FIELD_OMITEMPTY, 0, 0, 15 },
+	{ "deprecatedFirstTimestamp", &type_time, FIELD_OMITEMPTY, 0, 0, 13 },
+	{ "deprecatedLastTimestamp", &type_time, FIELD_OMITEMPTY, 0, 0, 14 },
+	{ "deprecatedSource", &type_core_event_source, FIELD_OMITEMPTY, 0, 0, 12, .go = "corev1.EventSource" },
 	{ "eventTime", &type_micro_time, FIELD_REQUIRED, 0, 0, 2 },
-	{ "kind", &type_string },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
 	{ "metadata", &type_meta_object_meta, 0, 0, 0, 1 },
-	{ "note", &type_string, 0, 0, 0, 10 },
-	{ "reason", &type_string, 0, 0, 0, 7 },
-	{ "regarding", &type_core_object_reference, 0, 0, 0, 8 },
-	{ "related", &type_core_object_reference, 0, 0, 0, 9 },
-	{ "reportingController", &type_string, 0, 0, 0, 4 },
-	{ "reportingInstance", &type_string, 0, 0, 0, 5 },
-	{ "series", &type_events_event_series, 0, 0, 0, 3 },
-	{ "type", &type_string, 0, 0, 0, 11 },
+	{ "note", &type_string, FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "regarding", &type_core_object_reference, FIELD_OMITEMPTY, 0, 0, 8, .go = "corev1.ObjectReference" },
+	{ "related", &type_core_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9, .go = "corev1.ObjectReference" },
+	{ "reportingController", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "reportingInstance", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "series", &type_events_event_series, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 11 },
 	{ 0 },
 };
 const struct type type_events_event = { TYPE_OBJECT, "io.k8s.api.events.v1.Event", fields_events_event };
+
+static const struct field fields_meta_preconditions[] = {
+	{ "resourceVersion", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "uid", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .go = "types.UID" },
+	{ 0 },
+};
+static const struct type type_meta_preconditions = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions", fields_meta_preconditions };
+
+static const struct field fields_meta_delete_options[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "dryRun", &list_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "gracePeriodSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "ignoreStoreReadErrorWithClusterBreakingPotential", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "orphanDependents", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "preconditions", &type_meta_preconditions, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "propagationPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.DeletionPropagation" },
+	{ 0 },
+};
+const struct type type_meta_delete_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", fields_meta_delete_options };
+
+static const struct field fields_meta_create_options[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "dryRun", &list_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "fieldManager", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "fieldValidation", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ 0 },
+};
+const struct type type_meta_create_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.CreateOptions", fields_meta_create_options };
+
+static const struct field fields_meta_get_options[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "resourceVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+const struct type type_meta_get_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.GetOptions", fields_meta_get_options };
+
+static const struct field fields_meta_list_options[] = {
+	{ "allowWatchBookmarks", &type_bool, FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "continue", &type_string, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "fieldSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "labelSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "limit", &type_int64, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "resourceVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "resourceVersionMatch", &type_string, FIELD_OMITEMPTY, 0, 0, 10, .go = "v1.ResourceVersionMatch" },
+	{ "sendInitialEvents", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "shardSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 15 },
+	{ "timeoutSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "watch", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_meta_list_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ListOptions", fields_meta_list_options };
+
+static const struct field fields_meta_patch_options[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "dryRun", &list_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "fieldManager", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "fieldValidation", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "force", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ 0 },
+};
+const struct type type_meta_patch_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions", fields_meta_patch_options };
+
+static const struct field fields_meta_update_options[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "dryRun", &list_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "fieldManager", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "fieldValidation", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ 0 },
+};
+const struct type type_meta_update_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions", fields_meta_update_options };

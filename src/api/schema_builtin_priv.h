@@ -4,6 +4,8 @@
 
 #include "api/schema.h"
 
+extern const struct type type_authentication_token_request;
+extern const struct type type_autoscaling_scale;
 extern const struct type type_coordination_lease;
 extern const struct type type_core_config_map;
 extern const struct type type_core_event;
@@ -18,8 +20,14 @@ extern const struct type type_core_service;
 extern const struct type type_core_service_account;
 extern const struct type type_discovery_endpoint_slice;
 extern const struct type type_events_event;
+extern const struct type type_meta_create_options;
+extern const struct type type_meta_delete_options;
+extern const struct type type_meta_get_options;
 extern const struct type type_meta_label_selector;
+extern const struct type type_meta_list_options;
 extern const struct type type_meta_object_meta;
+extern const struct type type_meta_patch_options;
+extern const struct type type_meta_update_options;
 extern const struct type type_networking_network_policy;
 extern const struct type type_networking_network_policy_egress_rule;
 extern const struct type type_networking_network_policy_ingress_rule;

@@ -16,7 +16,7 @@
  */
 struct walk {
 	struct causes *causes;
-	bool structural;
+	bool structural; /* otherwise decoding has seen to formats */
 	bool lax; /* in metadata, and in the status of a built-in kind: nothing is required */
 };
 
@@ -285,15 +285,17 @@ static void check(struct walk *w, const struct json *v, const struct type *t, co
 		check_int(w, v, t, at);
 		break;
 	case TYPE_QUANTITY:
-		if (!quantity_valid(v))
+		if (w->structural && !quantity_valid(v))
 			bad_value(w, at, v, "should match '%s'", QUANTITY_PATTERN);
 		break;
 	case TYPE_TIME:
 	case TYPE_MICRO_TIME:
-		check_time(w, v, at);
+		if (w->structural)
+			check_time(w, v, at);
 		break;
 	case TYPE_BYTES:
-		check_bytes(w, v, at);
+		if (w->structural)
+			check_bytes(w, v, at);
 		break;
 	case TYPE_OBJECT:
 		check_object(w, v, t, at);

@@ -319,8 +319,8 @@ static struct err *parse_field(struct span part, struct selector *s)
 		i++;
 	negated = i < part.len && part.p[i] == '!' && part.p[i + 1] == '=';
 	if (i == part.len || (part.p[i] == '!' && !negated))
-		return err_new(ERR_MALFORMED,
-			       "invalid field selector: \"%.*s\"; can't understand it",
+		return err_new(ERR_MALFORMED, "invalid selector: '%.*s'; can't understand '%.*s'",
+			       (int)MIN(part.len, (size_t)64), part.p,
 			       (int)MIN(part.len, (size_t)64), part.p);
 	v = (struct span){ part.p + i + 1, part.len - i - 1 };
 	if (v.len && v.p[0] == '=') /* of == or != */

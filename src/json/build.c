@@ -195,6 +195,13 @@ struct json *json_set(struct json_doc *d, struct json *obj, const char *key, str
 	return val;
 }
 
+void json_add(struct json_doc *d, struct json *obj, const char *key, struct json *val)
+{
+	bool done = yyjson_mut_obj_add(val_of(obj), new_text(d, key, strlen(key)), val_of(val));
+
+	assert(done); /* not an object, or no value */
+}
+
 void json_set_str(struct json_doc *d, struct json *obj, const char *key, const char *s)
 {
 	json_set(d, obj, key, s ? json_new_str(d, s) : NULL);

@@ -37,6 +37,9 @@ enum json_type {
 struct json_limits {
 	size_t max_len;     /* bytes of text; 0 means 16 MiB */
 	unsigned max_depth; /* 0 means 256 */
+	/* Not NULL: a member that appears twice stays in the tree, in its place, and *duplicates
+	 * tells whether there is any. For a reader that settles them before anybody else looks. */
+	bool *duplicates;
 };
 
 struct json_doc *json_doc_new(void);
@@ -47,8 +50,8 @@ void json_set_root(struct json_doc *d, struct json *v);
 size_t json_doc_mem(const struct json_doc *d); /* roughly how many bytes it holds */
 
 /*
- * Strict RFC 8259. ERR_MALFORMED gives the line and column; a duplicate member or U+0000 in a
- * string is ERR_MALFORMED too. More than max_len bytes is ERR_TOO_LARGE.
+ * Strict RFC 8259. ERR_MALFORMED gives the line and column; a duplicate member (unless limits say
+ * otherwise) or U+0000 in a string is ERR_MALFORMED too. More than max_len bytes is ERR_TOO_LARGE.
  */
 must_use struct err *json_parse(const char *text, size_t len, const struct json_limits *limits,
 				struct json_doc **ret);
@@ -111,6 +114,8 @@ struct json *json_copy(struct json_doc *d, const struct json *v);
 
 /* Replaces a member in place or adds it at the end. A NULL val removes it. Returns val. */
 struct json *json_set(struct json_doc *d, struct json *obj, const char *key, struct json *val);
+/* Adds a member that obj does not have, without searching for it. */
+void json_add(struct json_doc *d, struct json *obj, const char *key, struct json *val);
 /* A NULL s removes the member. */
 void json_set_str(struct json_doc *d, struct json *obj, const char *key, const char *s);
 void json_set_int(struct json_doc *d, struct json *obj, const char *key, int64_t i);

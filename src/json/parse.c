@@ -6,8 +6,8 @@
 /*
  * Parsing. The text is first scanned for what would be dangerous to build: nesting that is too
  * deep, and U+0000, which would end a C string early and let two readers see two different texts.
- * Then yyjson parses it, duplicate members are rejected, and the result is copied into a tree that
- * can be changed.
+ * Then yyjson parses it, duplicate members are rejected or reported, and the result is copied into
+ * a tree that can be changed.
  */
 enum {
 	DEFAULT_MAX_LEN = 16 * 1024 * 1024,
@@ -93,11 +93,19 @@ static const char *twin_of_many(yyjson_val **names, size_t n)
 	return NULL;
 }
 
+/* Most names differ in length already. */
+static bool same_name(yyjson_val *a, yyjson_val *b)
+{
+	size_t len = yyjson_get_len(a);
+
+	return len == yyjson_get_len(b) && !memcmp(yyjson_get_str(a), yyjson_get_str(b), len);
+}
+
 static const char *twin_of_few(yyjson_val **names, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
 		for (size_t j = 0; j < i; j++)
-			if (!by_name(&names[j], &names[i]))
+			if (same_name(names[j], names[i]))
 				return yyjson_get_str(names[i]);
 	return NULL;
 }
@@ -120,7 +128,7 @@ static const char *find_twin(yyjson_val *obj)
 }
 
 /* yyjson keeps all values of a parsed document in one array, each container before its contents. */
-static struct err *refuse_twins(yyjson_doc *doc)
+static const char *any_twin(yyjson_doc *doc)
 {
 	yyjson_val *v = yyjson_doc_get_root(doc);
 	size_t n = yyjson_doc_get_val_count(doc);
@@ -129,9 +137,19 @@ static struct err *refuse_twins(yyjson_doc *doc)
 		const char *twin = yyjson_is_obj(v) ? find_twin(v) : NULL;
 
 		if (twin)
-			return err_new(ERR_MALFORMED, "read JSON: member \"%.100s\" appears twice",
-				       twin);
+			return twin;
 	}
+	return NULL;
+}
+
+static struct err *settle_twins(yyjson_doc *doc, bool *ret_any)
+{
+	const char *twin = any_twin(doc);
+
+	if (twin && !ret_any)
+		return err_new(ERR_MALFORMED, "read JSON: member \"%.100s\" appears twice", twin);
+	if (ret_any)
+		*ret_any = twin != NULL;
 	return NULL;
 }
 
@@ -156,7 +174,7 @@ struct err *json_parse(const char *text, size_t len, const struct json_limits *l
 	doc = yyjson_read_opts((char *)text, len, YYJSON_READ_NOFLAG, NULL, &why);
 	if (!doc)
 		return malformed(text, len, why.pos, why.msg);
-	e = refuse_twins(doc);
+	e = settle_twins(doc, limits ? limits->duplicates : NULL);
 	if (!e)
 		*ret = json_doc_from(doc);
 	yyjson_doc_free(doc);

@@ -187,6 +187,11 @@ static char *query_decode(struct span s)
 
 char *http_query_get(const char *query, const char *name)
 {
+	return http_query_nth(query, name, 0);
+}
+
+char *http_query_nth(const char *query, const char *name, size_t n)
+{
 	struct span rest = SPAN(query);
 
 	while (rest.p) {
@@ -194,7 +199,7 @@ char *http_query_get(const char *query, const char *name)
 		struct span key = span_cut(pair, '=', &value);
 		autofree char *text = query_decode(key);
 
-		if (text && str_eq(text, name))
+		if (text && str_eq(text, name) && !n--)
 			return query_decode(value);
 	}
 	return NULL;

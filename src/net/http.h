@@ -46,6 +46,7 @@ void http_headers_del_hop_by_hop(struct http_headers *h);
  * the '?'.
  */
 char *http_query_get(const char *query, const char *name);
+char *http_query_nth(const char *query, const char *name, size_t n); /* of several, from 0 on */
 const char *http_reason(int status);
 
 /* Limits for every parser here. Zero means the default. */

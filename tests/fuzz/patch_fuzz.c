@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "api/decode.h"
 #include "api/meta.h"
 #include "api/patch.h"
 #include "api/registry.h"
@@ -13,14 +14,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /*
  * The input is a byte that chooses patch type and kind, an object, a newline, and a patch. The
- * result must be writable and readable, and survive what a server does with it: prune, default,
+ * result must be writable and readable, and survive what a server does with it: decode, default,
  * complete, validate.
  */
-static void take_in(struct json_doc *d, const struct kind *k)
+static struct json_doc *take_in(struct json_doc *doc, const struct kind *k)
 {
+	const struct decode_input in = { .media = DECODE_TREE, .tree = doc };
 	struct causes c = { 0 };
+	struct json_doc *d = NULL;
+	struct err *e = schema_decode(k->type, &in, &c, &d);
 
-	schema_prune(d, json_root(d), k->type, &c);
+	if (e) {
+		err_free(e);
+		causes_done(&c);
+		return NULL;
+	}
 	schema_default(d, json_root(d), k->type);
 	if (k->defaults)
 		k->defaults(d, NULL);
@@ -29,6 +37,7 @@ static void take_in(struct json_doc *d, const struct kind *k)
 	if (k->validate)
 		k->validate(json_root(d), NULL, &c);
 	causes_done(&c);
+	return d;
 }
 
 /* What is stored is valid, but a table must not depend on that. */
@@ -86,7 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		return 0;
 	assert(json_is(json_root(d), JSON_OBJ));
 	check_readable(json_root(d));
-	take_in(d, k);
+	d = take_in(take(d), k);
+	if (!d)
+		return 0;
 	check_readable(json_root(d));
 	show(d, k);
 	return 0;

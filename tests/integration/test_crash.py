@@ -27,9 +27,13 @@ def sandbox(name):
                 {"name": "main", "image": "host", "command": ["sleep", "infinity"], "ports": [{"containerPort": 8888}]}]}}}}
 
 
+def extension(kind, name, spec):
+    return {"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
 def prepare(cay):
-    cay.api("POST", TEMPLATES, {"metadata": {"name": "t"}, "spec": sandbox("x")["spec"]})
-    cay.api("POST", POOLS, {"metadata": {"name": "p"}, "spec": {"replicas": 5, "sandboxTemplateRef": {"name": "t"}}})
+    cay.api("POST", TEMPLATES, extension("SandboxTemplate", "t", sandbox("x")["spec"]))
+    cay.api("POST", POOLS, extension("SandboxWarmPool", "p", {"replicas": 5, "sandboxTemplateRef": {"name": "t"}}))
     for i in range(RUNNING):
         cay.api("POST", SANDBOXES, sandbox(f"s{i}"))
     boxes = {}
@@ -47,7 +51,7 @@ def claim_until_dead(cay, lane, round_number, acknowledged):
     for i in range(10_000):
         name = f"c-{round_number}-{lane}-{i}"
         try:
-            c.api("POST", CLAIMS, {"metadata": {"name": name}, "spec": {"warmPoolRef": {"name": "p"}}})
+            c.api("POST", CLAIMS, extension("SandboxClaim", name, {"warmPoolRef": {"name": "p"}}))
             acknowledged[name] = True
             if i % 3 == 2:
                 del acknowledged[name]

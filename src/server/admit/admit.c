@@ -31,27 +31,25 @@ void op_audit(const struct op *op, const char *verb, const struct err *e)
 		  KV("result", e ? err_code_name(err_code(e)) : "ok"));
 }
 
-/* Unknown fields go; what is said about them depends on what the client asked for. */
-static struct err *prune(struct op *op, struct json_doc *d)
+/* patched: the result of a patch, with what was odd about the patch itself; NULL: a body. */
+static struct err *decode(struct op *op, const struct decode_input *in,
+			  const struct causes *patched, struct json_doc **ret)
 {
-	struct causes unknown = { 0 };
-	autobuf b = { 0 };
+	const struct decode_request r = {
+		.in = *in,
+		.strictness = op->options.strictness,
+		.warn = op->warn,
+		.warn_arg = op->warn_arg,
+		.patch_causes = patched ? &op->causes : NULL,
+		.reports = patched,
+	};
 
-	schema_prune(d, json_root(d), op->kind->type,
-		     op->options.unknown == STRICTNESS_IGNORE ? NULL : &unknown);
-	for (size_t i = 0; i < unknown.n; i++) {
-		autofree char *text = xasprintf("unknown field \"%s\"", unknown.list[i].field);
+	return object_decode(op->kind, &r, ret);
+}
 
-		buf_printf(&b, "%s%s", i ? ", " : "", text);
-		if (op->options.unknown == STRICTNESS_WARN && op->warn)
-			op->warn(op->warn_arg, text);
-	}
-	causes_done(&unknown);
-	if (op->options.unknown != STRICTNESS_STRICT || !b.len)
-		return NULL;
-	return err_new(ERR_MALFORMED,
-		       "%s in version \"%s\" cannot be handled as a %s: strict decoding error: %s",
-		       op->kind->kind, op->kind->version, op->kind->kind, buf_str(&b));
+struct err *op_decode(struct op *op, const struct decode_input *in, struct json_doc **ret)
+{
+	return decode(op, in, NULL, ret);
 }
 
 static struct err *verdict(struct op *op, const struct json_doc *d)
@@ -201,13 +199,9 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 {
 	struct err *e;
 
-	e = meta_check_type(op->kind, d);
-	if (!e)
-		e = namespace_open(op);
+	e = namespace_open(op);
 	if (err_is(e, ERR_NOT_FOUND))
 		op->absent_ns = op->ns;
-	if (!e)
-		e = prune(op, d);
 	if (!e)
 		e = meta_prepare_create(op, d);
 	if (!e)
@@ -275,11 +269,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 	const struct kind *k;
 	struct err *e;
 
-	e = meta_check_type(op->kind, d);
-	if (!e)
-		e = prune(op, d);
-	if (!e)
-		e = meta_prepare_update(op, d, old);
+	e = meta_prepare_update(op, d, old);
 	if (!e)
 		e = to_storage(op, d);
 	if (e)
@@ -313,9 +303,12 @@ struct err *op_update(struct op *op, struct json_doc *doc)
 }
 
 static struct err *patched(struct op *op, struct object *old, enum patch_type how,
-			   const struct json *patch)
+			   const struct json *patch, const struct causes *reports)
 {
+	static const struct causes none;
 	autoptr(json_doc) d = object_edit(old);
+	struct decode_input in = { .media = DECODE_TREE };
+	struct json_doc *next = NULL;
 	struct err *e = NULL;
 
 	if (kind_storage(op->kind) != op->kind)
@@ -324,16 +317,19 @@ static struct err *patched(struct op *op, struct object *old, enum patch_type ho
 		e = patch_apply(how, d, patch, op->kind->type);
 	if (e)
 		return err_is(e, ERR_INVALID) ? err_wrap(e, "apply the patch") : e;
-	return replace(op, old, take(d));
+	in.tree = take(d);
+	e = decode(op, &in, reports ? reports : &none, &next);
+	return e ? e : replace(op, old, next);
 }
 
-struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch)
+struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch,
+		     const struct causes *reports)
 {
 	autoptr(object) old =
 		object_ref(objects_find(op->admit->objects, op->kind, op->ns, op->name));
 	struct err *e;
 
-	e = old ? patched(op, old, how, patch) : err_absent(op->kind, op->name);
+	e = old ? patched(op, old, how, patch, reports) : err_absent(op->kind, op->name);
 	op_audit(op, "patch", e);
 	return e;
 }

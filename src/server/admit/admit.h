@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/options.h"
 #include "api/patch.h"
 #include "api/schema.h"
 #include "base/err.h"
-#include "server/call/body.h"
 
 struct json;
 struct json_doc;
@@ -43,9 +43,13 @@ struct op {
 };
 void op_done(struct op *op);
 #define autoop __attribute__((cleanup(op_done))) struct op
+/* The object that in holds, as op wants it read: the way to a doc for the next two. */
+must_use struct err *op_decode(struct op *op, const struct decode_input *in, struct json_doc **ret);
 must_use struct err *op_create(struct op *op, struct json_doc *doc); /* takes doc over */
 must_use struct err *op_update(struct op *op, struct json_doc *doc); /* takes doc over */
-must_use struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch);
+/* reports (may be NULL) are what was odd about the patch itself. */
+must_use struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch,
+			      const struct causes *reports);
 must_use struct err *op_delete(struct op *op, const struct delete_options *o);
 
 /* Makes the namespaces that always exist, and their service accounts. */

@@ -13,7 +13,6 @@ void op_audit(const struct op *op, const char *verb, const struct err *e);
 /* meta.c: what the server itself decides in an object's metadata. */
 must_use struct err *meta_prepare_create(struct op *op, struct json_doc *d);
 must_use struct err *meta_prepare_update(struct op *op, struct json_doc *d, struct object *old);
-must_use struct err *meta_check_type(const struct kind *k, struct json_doc *d);
 
 /* namespace.c: NULL when objects may be created where op says. */
 must_use struct err *namespace_open(const struct op *op);

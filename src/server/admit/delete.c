@@ -20,31 +20,25 @@
 static struct err *check_conditions(const struct op *op, const struct object *o,
 				    const struct delete_options *w)
 {
-	autofree char *why = NULL;
+	autofree char *why = NULL, *rev = xasprintf("%llu", (unsigned long long)o->rev);
 
 	if (w->uid && !str_eq(w->uid, o->uid))
 		why = xasprintf("the UID in the precondition (%s) does not match the UID in record "
 				"(%s). The object might have been deleted and then recreated",
 				w->uid, o->uid);
-	else if (w->rev && w->rev != o->rev)
+	else if (w->resource_version && !str_eq(w->resource_version, rev))
 		why = xasprintf(
-			"the ResourceVersion in the precondition (%llu) does not match the "
-			"ResourceVersion in record (%llu). The object might have been modified",
-			(unsigned long long)w->rev, (unsigned long long)o->rev);
-	return why ? err_changed(op->kind, o->name, why) : NULL;
+			"the ResourceVersion in the precondition (%s) does not match the "
+			"ResourceVersion in record (%s). The object might have been modified",
+			w->resource_version, rev);
+	if (!why)
+		return NULL;
+	return err_new(ERR_CONFLICT, "Operation cannot be fulfilled on %s%s%s \"%s\": %s",
+		       op->kind->kind, *op->kind->group ? "." : "", op->kind->group, o->name, why);
 }
 
-static struct err *check_allowed(const struct op *op, const struct object *o,
-				 const struct delete_options *w)
+static struct err *check_allowed(const struct op *op, const struct object *o)
 {
-	static const char *const policies[] = { "Background", "Foreground", "Orphan", NULL };
-
-	if (w->propagation && !str_in(w->propagation, policies))
-		return err_new(ERR_INVALID,
-			       "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: "
-			       "Unsupported value: \"%s\": supported values: \"Foreground\", "
-			       "\"Background\", \"Orphan\", \"nil\"",
-			       w->propagation);
 	if (o->kind->kept && str_in(o->name, o->kind->kept)) {
 		autofree char *why = xasprintf("this %s may not be deleted", o->kind->singular);
 
@@ -140,7 +134,7 @@ struct err *op_delete(struct op *op, const struct delete_options *w)
 
 	e = o ? check_conditions(op, o, w) : err_absent(op->kind, op->name);
 	if (!e)
-		e = check_allowed(op, o, w);
+		e = check_allowed(op, o);
 	if (!e)
 		e = goes_at_once(o, w) ? op_end(op, o, object_edit(o)) : mark(op, o, w);
 	op_audit(op, "delete", e);

@@ -18,35 +18,6 @@
  * What the server itself decides in an object's metadata: names, uid, times, generation, versions.
  * Whatever a client says there is replaced or compared, never believed.
  */
-struct err *meta_check_type(const struct kind *k, struct json_doc *d)
-{
-	struct json *root = json_root(d);
-	const char *version, *kind;
-
-	if (!json_is(root, JSON_OBJ))
-		return err_new(ERR_MALFORMED, "read the object: it must be a JSON object, not %s",
-			       json_type_name(json_type(root)));
-	version = json_get_str(root, "apiVersion");
-	kind = json_get_str(root, "kind");
-	if (!str_empty(version) && !str_eq(version, kind_api_version(k)))
-		return err_new(ERR_MALFORMED,
-			       "the API version in the data (%s) does not match the expected API "
-			       "version (%s)",
-			       version, kind_api_version(k));
-	if (!str_empty(kind) && !str_eq(kind, k->kind))
-		return err_new(ERR_MALFORMED,
-			       "%s in version \"%s\" cannot be handled as a %s: the kind in the "
-			       "data does not match",
-			       kind, kind_api_version(k), k->kind);
-	if (str_empty(version))
-		json_set_str(d, root, "apiVersion", kind_api_version(k));
-	if (str_empty(kind))
-		json_set_str(d, root, "kind", k->kind);
-	if (json_get(root, "metadata") && !json_is(json_get(root, "metadata"), JSON_OBJ))
-		return err_new(ERR_MALFORMED, "read the object: metadata must be an object");
-	return NULL;
-}
-
 /* Where the request's path and the object disagree. */
 static struct err *check_place(const struct op *op, const struct json *meta)
 {
@@ -74,17 +45,6 @@ static void del_all(struct json *meta, const char *const *names)
 {
 	for (size_t i = 0; names[i]; i++)
 		(void)json_del(meta, names[i]);
-}
-
-static void drop_empty(struct json *meta)
-{
-	static const char *const lists[] = { "labels", "annotations", "finalizers",
-					     "ownerReferences", NULL };
-
-	for (size_t i = 0; lists[i]; i++)
-		if (json_get(meta, lists[i]) && !json_len(json_get(meta, lists[i])) &&
-		    json_type(json_get(meta, lists[i])) != JSON_STR)
-			(void)json_del(meta, lists[i]);
 }
 
 static void set_place(const struct op *op, struct json_doc *d, struct json *meta)
@@ -140,7 +100,6 @@ struct err *meta_prepare_create(struct op *op, struct json_doc *d)
 		return err_new(ERR_MALFORMED,
 			       "resourceVersion should not be set on objects to be created");
 	del_all(meta, ours);
-	drop_empty(meta);
 	set_place(op, d, meta);
 	if (*op->name)
 		json_set_str(d, meta, "name", op->name);
@@ -234,6 +193,5 @@ struct err *meta_prepare_update(struct op *op, struct json_doc *d, struct object
 	for (size_t i = 0; kept[i]; i++)
 		keep_from(d, meta, was, kept[i]);
 	del_all(meta, never);
-	drop_empty(meta);
 	return NULL;
 }

@@ -19,12 +19,14 @@ static struct err *need(struct admit *a, const struct kind *k, const char *ns, c
 		      .name = name,
 		      .sub = "" };
 	struct json_doc *d;
+	struct err *e;
 
 	if (objects_find(a->objects, k, ns, name))
 		return NULL;
 	d = json_doc_new();
 	json_set_root(d, json_obj(d));
-	return op_create(&op, d);
+	e = op_decode(&op, &(struct decode_input){ .media = DECODE_TREE, .tree = d }, &d);
+	return e ? e : op_create(&op, d);
 }
 
 static bool terminating(const struct objects *os, const char *name)

@@ -15,7 +15,6 @@
 #include "server/auth/auth_priv.h"
 #include "server/call/body.h"
 #include "server/call/call.h"
-#include "server/call/protobuf.h"
 #include "server/call/status.h"
 #include "server/objects/objects.h"
 #include "tls/tls.h"
@@ -291,8 +290,6 @@ static struct err *token_request(const struct tokens *t, struct call *c, struct 
 
 	if (!w.account)
 		return err_absent(os->service_account, c->route.name);
-	if (!json_is(json_root(d), JSON_OBJ))
-		json_set_root(d, json_obj(d));
 	e = read_wish(os, c, json_root(d), &w);
 	if (e)
 		return e;
@@ -307,10 +304,8 @@ static struct err *token_request(const struct tokens *t, struct call *c, struct 
 void token_issue(struct tokens *t, struct call *c)
 {
 	autoptr(json_doc) d = NULL;
-	struct err *e = body_tree(c, &type_token_request, &d);
+	struct err *e = body_tree(c, body_token_request, &d);
 
-	if (!e && !d)
-		d = json_doc_new();
 	if (!e)
 		e = token_request(t, c, d);
 	if (e) {

@@ -8,16 +8,11 @@
 #include "json/json.h"
 #include "net/http_server.h"
 #include "server/call/call.h"
-#include "server/call/protobuf.h"
-#include "server/call/status.h"
 
 /*
- * What a client says besides the path. Bodies become JSON trees whatever they were sent as; options
- * come from the query, those of a deletion also from its body.
+ * What a client says besides the path, handed to the decode stage (api/decode.h): bodies by their
+ * media type, and the parameters of the query.
  */
-enum {
-	DEPTH_MAX = 128, /* of JSON in bodies */
-};
 
 /* The query */
 
@@ -57,52 +52,35 @@ struct err *call_query_uint(struct call *c, const char *name, uint64_t max, uint
 /* Bodies */
 
 /* No Content-Type means JSON: the Python client sends none. */
-static bool is_json_type(const char *type)
+struct err *body_input(struct call *c, struct decode_input *ret)
 {
-	struct span rest, t = span_cut(SPAN(type), ';', &rest);
+	const char *type = http_request_header(c->req, "content-type");
+	struct span rest,
+		t = span_trim(span_cut(SPAN(str_or(type, "application/json")), ';', &rest));
 
-	return span_eq_nocase(span_trim(t), "application/json");
-}
-
-struct err *body_json(struct call *c, struct json_doc **ret)
-{
-	static const struct json_limits limits = { .max_len = BODY_MAX, .max_depth = DEPTH_MAX };
-	struct err *e;
-
-	*ret = NULL;
-	if (!c->body_len)
+	*ret = (struct decode_input){ .text = str_or(c->body, ""), .len = c->body_len };
+	if (span_eq_nocase(t, "application/json"))
 		return NULL;
-	e = json_parse(c->body, c->body_len, &limits, ret);
-	if (e && !err_is(e, ERR_TOO_LARGE))
-		e = err_recode(e, ERR_MALFORMED);
-	return err_wrap(e, "read the body as JSON");
+	ret->media = DECODE_PROTOBUF;
+	if (span_eq_nocase(t, "application/vnd.kubernetes.protobuf"))
+		return NULL;
+	return err_new(ERR_MEDIA_TYPE,
+		       "the body of the request was in an unknown format - accepted media types "
+		       "include: application/json, application/vnd.kubernetes.protobuf");
 }
 
 struct err *body_tree(struct call *c, const struct type *t, struct json_doc **ret)
 {
-	const char *type = http_request_header(c->req, "content-type");
+	struct decode_input in;
+	struct err *e = body_input(c, &in);
 
-	*ret = NULL;
-	if (str_empty(type) || is_json_type(type))
-		return body_json(c, ret);
-	if (protobuf_is(type))
-		return c->body_len ? protobuf_read(c->body, c->body_len, t, ret) : NULL;
-	return err_new(ERR_MEDIA_TYPE,
-		       "the body of the request was in an unknown format - accepted media types "
-		       "include: application/json, application/vnd.kubernetes.protobuf (got %s)",
-		       type);
+	if (!e && !in.len)
+		in = (struct decode_input){ .media = DECODE_TREE, .tree = json_doc_new() };
+	return e ? e : body_decode(t, &in, ret);
 }
 
-struct err *body_object(struct call *c, struct json_doc **ret)
-{
-	struct err *e = body_tree(c, c->route.kind->type, ret);
-
-	if (!e && !*ret)
-		e = err_new(ERR_MALFORMED, "the request has no body, an object is required");
-	return e;
-}
-
-struct err *body_patch(struct call *c, enum patch_type *ret_how, struct json_doc **ret)
+struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *ret_how,
+		       struct json_doc **ret)
 {
 	const char *type = http_request_header(c->req, "content-type");
 	struct err *e = patch_type_of(str_or(type, ""), ret_how);
@@ -110,121 +88,66 @@ struct err *body_patch(struct call *c, enum patch_type *ret_how, struct json_doc
 	if (!e && *ret_how == PATCH_APPLY)
 		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not served yet; use client-side "
 					    "apply (kubectl apply without --server-side)");
-	if (!e)
-		e = body_json(c, ret);
-	if (!e && !*ret)
-		e = err_new(ERR_MALFORMED, "the request has no body, a patch is required");
-	return e;
+	if (e)
+		return e;
+	e = patch_decode(str_or(c->body, ""), c->body_len, *ret_how == PATCH_JSON, reports, ret);
+	return *ret_how == PATCH_STRATEGIC ? e : err_wrap(e, "error decoding patch");
 }
 
 /* Options */
 
-static const char *options_of(const struct call *c)
+static const char *nth_param(void *arg, const char *name, size_t i)
 {
-	static const char *const names[VERB_MAX_] = {
-		[VERB_GET] = "GetOptions",       [VERB_LIST] = "ListOptions",
-		[VERB_WATCH] = "ListOptions",    [VERB_CREATE] = "CreateOptions",
-		[VERB_UPDATE] = "UpdateOptions", [VERB_PATCH] = "PatchOptions",
-		[VERB_DELETE] = "DeleteOptions", [VERB_DELETE_COLLECTION] = "DeleteOptions",
+	struct call *c = arg;
+	autofree char *value = http_query_nth(c->query, name, i);
+
+	return arena_strdup(c->arena, value);
+}
+
+static struct options_input options_input(struct call *c)
+{
+	return (struct options_input){
+		.query = { nth_param, c },
+		.arena = c->arena,
+		.causes = &c->causes,
 	};
-
-	return names[c->route.verb];
 }
 
-static struct err *unsupported(struct call *c, const char *field, const char *value,
-			       const char *supported)
+/* What is not allowed is about the options, and so are the details of the answer. */
+static struct err *options_end(struct call *c, enum options_of of, struct err *e)
 {
-	const char *text = arena_printf(c->arena, "Unsupported value: %s: supported values: %s",
-					value, supported);
+	struct kind *k;
 
-	return option_invalid(c, options_of(c), CAUSE_UNSUPPORTED, field, text);
-}
-
-static struct err *read_dry_run(struct call *c, const char *text, bool *ret)
-{
-	if (str_empty(text))
-		return NULL;
-	if (!str_eq(text, "All"))
-		return unsupported(c, "dryRun", arena_printf(c->arena, "[\"%s\"]", text),
-				   "\"All\"");
-	*ret = true;
-	return NULL;
-}
-
-static struct err *read_strictness(struct call *c, const char *text, enum strictness *ret)
-{
-	*ret = STRICTNESS_WARN;
-	if (str_eq(text, "Strict"))
-		*ret = STRICTNESS_STRICT;
-	else if (str_eq(text, "Ignore"))
-		*ret = STRICTNESS_IGNORE;
-	else if (!str_empty(text) && !str_eq(text, "Warn"))
-		return unsupported(c, "fieldValidation", arena_printf(c->arena, "\"%s\"", text),
-				   "\"\", \"Ignore\", \"Strict\", \"Warn\"");
-	return NULL;
+	if (!err_is(e, ERR_INVALID))
+		return e;
+	k = arena_new_of(c->arena, struct kind);
+	*k = (struct kind){ .group = OPTIONS_GROUP, .kind = options_kind(of) };
+	c->route.kind = k;
+	c->route.name = "";
+	return e;
 }
 
 struct err *options_read(struct call *c, struct write_options *ret)
 {
-	struct err *e = read_dry_run(c, call_query(c, "dryRun"), &ret->dry_run);
+	const struct options_input in = options_input(c);
+	enum options_of of = c->route.verb == VERB_CREATE  ? OPTIONS_CREATE
+			     : c->route.verb == VERB_PATCH ? OPTIONS_PATCH
+							   : OPTIONS_UPDATE;
 
-	return e ? e : read_strictness(c, call_query(c, "fieldValidation"), &ret->unknown);
+	return options_end(c, of, write_options_read(of, &in, ret));
 }
 
-static struct err *read_rev(const struct json *v, uint64_t *ret)
+struct err *options_read_delete(struct call *c, struct delete_options *ret)
 {
-	const char *text = json_str(v);
+	struct options_input in = options_input(c);
+	struct err *e = c->body_len ? body_input(c, &in.body) : NULL;
 
-	return str_empty(text) ? NULL
-			       : bad_number(parse_uint(text, UINT64_MAX, ret),
-					    "preconditions.resourceVersion");
+	return options_end(c, OPTIONS_DELETE, e ? e : delete_options_read(&in, ret));
 }
 
-static struct err *options_of_body(struct call *c, const struct json *body,
-				   struct delete_options *ret, bool *dry_run)
+struct err *options_read_list(struct call *c, struct list_options *ret)
 {
-	const struct json *pre = json_get(body, "preconditions"), *orphan;
-	struct err *e;
+	const struct options_input in = options_input(c);
 
-	if (body && !json_is(body, JSON_OBJ))
-		return err_new(ERR_MALFORMED, "read DeleteOptions: an object is required");
-	ret->uid = arena_strdup(c->arena, json_get_str(pre, "uid"));
-	ret->grace_s = json_get_int(body, "gracePeriodSeconds", ret->grace_s);
-	ret->propagation = arena_strdup(c->arena, json_get_str(body, "propagationPolicy"));
-	orphan = json_get(body, "orphanDependents");
-	if (json_is(orphan, JSON_BOOL))
-		ret->propagation = json_bool(orphan, false) ? "Orphan" : "Background";
-	e = read_rev(json_get(pre, "resourceVersion"), &ret->rev);
-	json_each(it, json_get(body, "dryRun"))
-		if (!e)
-			e = read_dry_run(c, json_str(it.val), dry_run);
-	return e;
-}
-
-static struct err *options_of_query(struct call *c, struct delete_options *ret)
-{
-	static const char *const policies[] = { "Background", "Foreground", "Orphan", NULL };
-	const char *policy = call_query(c, "propagationPolicy");
-	struct err *e = call_query_int(c, "gracePeriodSeconds", 0, INT32_MAX, &ret->grace_s);
-
-	if (!str_empty(policy))
-		ret->propagation = policy;
-	if (e)
-		return e;
-	if (ret->propagation && !str_in(ret->propagation, policies))
-		return unsupported(c, "propagationPolicy",
-				   arena_printf(c->arena, "\"%s\"", ret->propagation),
-				   "\"Foreground\", \"Background\", \"Orphan\", \"nil\"");
-	return NULL;
-}
-
-struct err *options_read_delete(struct call *c, struct delete_options *ret, bool *dry_run)
-{
-	autoptr(json_doc) d = NULL;
-	struct err *e = body_tree(c, &type_delete_options, &d);
-
-	*ret = (struct delete_options){ .grace_s = -1 };
-	if (!e)
-		e = options_of_body(c, json_root(d), ret, dry_run);
-	return e ? e : options_of_query(c, ret);
+	return options_end(c, OPTIONS_LIST, list_options_read(&in, ret));
 }

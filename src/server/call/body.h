@@ -4,10 +4,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/options.h"
 #include "api/patch.h"
 #include "base/err.h"
 
 struct call;
+struct causes;
 struct json_doc;
 struct type;
 
@@ -16,7 +18,7 @@ struct type;
  * else in the server looks into either, apart from the words of exec.
  */
 enum {
-	BODY_MAX = 3 << 20,
+	BODY_MAX = DECODE_LEN_MAX,
 };
 
 /* Parameters of the query. */
@@ -27,32 +29,15 @@ must_use struct err *call_query_int(struct call *c, const char *name, int64_t mi
 				    int64_t *ret);
 must_use struct err *call_query_uint(struct call *c, const char *name, uint64_t max, uint64_t *ret);
 
-/* The body as JSON, whatever its type says; it may be empty (then *ret is NULL). */
-must_use struct err *body_json(struct call *c, struct json_doc **ret);
-/* The same by Content-Type: JSON, or protobuf of type t. */
+/* The body for the decode stage, by Content-Type. ERR_MEDIA_TYPE: it is none that is read. */
+must_use struct err *body_input(struct call *c, struct decode_input *ret);
+/* A body of type t that is no object of a kind; an absent one is an empty one. */
 must_use struct err *body_tree(struct call *c, const struct type *t, struct json_doc **ret);
-/* The object of a create or update; it must be there. */
-must_use struct err *body_object(struct call *c, struct json_doc **ret);
-/* A patch, and of which type it is; it must be there. */
-must_use struct err *body_patch(struct call *c, enum patch_type *ret_how, struct json_doc **ret);
+/* A patch, and of which type it is; reports (may be NULL) gets what is odd about it. */
+must_use struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *ret_how,
+				struct json_doc **ret);
 
-/* CreateOptions, UpdateOptions, PatchOptions */
-enum strictness {
-	STRICTNESS_IGNORE,
-	STRICTNESS_WARN,
-	STRICTNESS_STRICT,
-};
-struct write_options {
-	bool dry_run;
-	enum strictness unknown; /* fields */
-};
+/* The options of the request, by its verb. Those of a deletion are in its body if it has one. */
 must_use struct err *options_read(struct call *c, struct write_options *ret);
-
-struct delete_options {
-	const char *uid;
-	uint64_t rev;            /* 0: any */
-	const char *propagation; /* NULL: default */
-	int64_t grace_s;         /* < 0: default */
-};
-/* From body and query. Sets *dry_run, and leaves it otherwise. */
-must_use struct err *options_read_delete(struct call *c, struct delete_options *ret, bool *dry_run);
+must_use struct err *options_read_delete(struct call *c, struct delete_options *ret);
+must_use struct err *options_read_list(struct call *c, struct list_options *ret);

@@ -171,18 +171,6 @@ struct err *err_invalid(const struct kind *k, const char *name, const struct cau
 		       name ? name : "", c->n > 1 ? "[" : "", buf_str(&b), c->n > 1 ? "]" : "");
 }
 
-struct err *option_invalid(struct call *c, const char *options, enum cause_reason reason,
-			   const char *field, const char *message)
-{
-	struct kind *k = arena_new_of(c->arena, struct kind);
-
-	*k = (struct kind){ .group = "meta.k8s.io", .kind = options };
-	causes_add(&c->causes, reason, field, "%s", message);
-	c->route.kind = k;
-	c->route.name = "";
-	return err_invalid(k, "", &c->causes);
-}
-
 struct err *err_no_resource(void)
 {
 	return err_new(ERR_NOT_FOUND, "the server could not find the requested resource");

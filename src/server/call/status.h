@@ -36,6 +36,3 @@ must_use struct err *err_forbidden(const struct kind *k, const char *name, const
 must_use struct err *err_invalid(const struct kind *k, const char *name, const struct causes *c);
 must_use struct err *err_no_resource(void); /* the path names nothing that is served */
 must_use struct err *err_no_method(void);
-/* A parameter of the request is wrong: about CreateOptions, ListOptions … of meta.k8s.io. */
-must_use struct err *option_invalid(struct call *c, const char *options, enum cause_reason reason,
-				    const char *field, const char *message);

@@ -158,15 +158,24 @@ static void finish(struct op *op, struct client_waiter *waiter, struct err *e)
 	client_waiter_end(waiter, e, e || op->removed ? NULL : op->result);
 }
 
+/* What a controller writes goes the way of any body. Takes obj over. */
+static struct err *decode(struct op *op, struct json_doc *obj, struct json_doc **ret)
+{
+	return op_decode(op, &(struct decode_input){ .media = DECODE_TREE, .tree = obj }, ret);
+}
+
 static void local_create(void *ctx, const struct client_ref *to, struct json_doc *obj,
 			 struct client_write *w)
 {
 	const struct client_ref in = { .kind = to->kind, .ns = to->ns };
 	autoop op = op_for(ctx, &in);
 	struct client_waiter waiter;
+	struct json_doc *d;
+	struct err *e;
 
 	client_waiter_init(&waiter, w);
-	finish(&op, &waiter, op_create(&op, obj));
+	e = decode(&op, obj, &d);
+	finish(&op, &waiter, e ? e : op_create(&op, d));
 }
 
 static void local_update(void *ctx, const struct client_ref *to, struct json_doc *obj,
@@ -174,9 +183,12 @@ static void local_update(void *ctx, const struct client_ref *to, struct json_doc
 {
 	autoop op = op_for(ctx, to);
 	struct client_waiter waiter;
+	struct json_doc *d;
+	struct err *e;
 
 	client_waiter_init(&waiter, w);
-	finish(&op, &waiter, op_update(&op, obj));
+	e = decode(&op, obj, &d);
+	finish(&op, &waiter, e ? e : op_update(&op, d));
 }
 
 static void local_patch(void *ctx, const struct client_ref *to, enum patch_type how,
@@ -187,14 +199,15 @@ static void local_patch(void *ctx, const struct client_ref *to, enum patch_type 
 	struct client_waiter waiter;
 
 	client_waiter_init(&waiter, w);
-	finish(&op, &waiter, op_patch(&op, how, json_root(p)));
+	finish(&op, &waiter, op_patch(&op, how, json_root(p), NULL));
 }
 
 static void local_delete(void *ctx, const struct client_ref *to,
 			 const struct client_delete_spec *spec, struct client_write *w)
 {
+	autofree char *rev = spec->rev ? xasprintf("%llu", (unsigned long long)spec->rev) : NULL;
 	const struct delete_options options = { .uid = spec->uid,
-						.rev = spec->rev,
+						.resource_version = rev,
 						.propagation = spec->propagation,
 						.grace_s = spec->grace_s };
 	autoop op = op_for(ctx, to);

@@ -16,12 +16,6 @@
  * What a list or a watch selects: a run of keys, then labels and fields. A field selector that
  * names one object (as the published clients send it) turns the run into that one key.
  */
-static struct err *bad_selector(struct err *e, const char *what)
-{
-	return e ? err_recode(err_wrap(e, "unable to parse requirement of %s", what), ERR_MALFORMED)
-		 : NULL;
-}
-
 /* Fields are matched in stored objects; labels of fields are those of the version asked for. */
 static struct err *check_fields(struct selector *fields, const struct kind *k)
 {
@@ -52,17 +46,15 @@ static void narrow(struct filter *f, const struct route *r)
 	f->exact = true;
 }
 
-struct err *filter_init(struct filter *f, struct call *c)
+struct err *filter_init(struct filter *f, struct call *c, const struct list_options *o)
 {
-	const char *labels = call_query(c, "labelSelector");
-	const char *fields = call_query(c, "fieldSelector");
 	struct err *e = NULL;
 
 	*f = (struct filter){ 0 };
-	if (!str_empty(labels))
-		e = bad_selector(selector_parse_labels(labels, &f->labels), "labelSelector");
-	if (!e && !str_empty(fields))
-		e = bad_selector(selector_parse_fields(fields, &f->fields), "fieldSelector");
+	if (!str_empty(o->labels))
+		e = selector_parse_labels(o->labels, &f->labels);
+	if (!e && !str_empty(o->fields))
+		e = selector_parse_fields(o->fields, &f->fields);
 	if (!e && f->fields)
 		e = check_fields(f->fields, c->route.kind);
 	if (e)

@@ -7,6 +7,7 @@
 #include "base/err.h"
 
 struct call;
+struct list_options;
 struct object;
 struct selector;
 
@@ -16,6 +17,6 @@ struct filter {
 	struct buf prefix;                /* of keys */
 	bool exact;                       /* prefix is one whole key */
 };
-must_use struct err *filter_init(struct filter *f, struct call *c);
+must_use struct err *filter_init(struct filter *f, struct call *c, const struct list_options *o);
 bool filter_matches(const struct filter *f, const struct object *o);
 void filter_done(struct filter *f);

@@ -75,23 +75,21 @@ static struct err *read_continue(struct call *c, const char *token, struct page 
 	return NULL;
 }
 
-static struct err *read_version(struct call *c, struct page *p)
+static struct err *read_version(struct call *c, const struct list_options *o, struct page *p)
 {
-	const char *rev = call_query(c, "resourceVersion");
-	const char *match = call_query(c, "resourceVersionMatch");
+	const char *rev = o->resource_version;
 	uint64_t wanted = 0;
 	struct err *e;
 
-	if (str_empty(rev) && str_empty(match))
-		return NULL;
 	if (str_empty(rev))
-		return option_invalid(c, "ListOptions", CAUSE_FORBIDDEN, "resourceVersionMatch",
-				      "Forbidden: resourceVersionMatch is forbidden unless "
-				      "resourceVersion is provided");
+		return NULL;
 	e = parse_uint(rev, UINT64_MAX, &wanted);
 	if (e) {
 		err_free(e);
-		return err_new(ERR_MALFORMED, "Invalid value: \"%s\": resourceVersion", rev);
+		return err_new(ERR_MALFORMED,
+			       "invalid resource version: resourceVersion: Invalid value: \"%s\": "
+			       "strconv.ParseUint: parsing \"%s\": invalid syntax",
+			       rev, rev);
 	}
 	if (wanted > p->rev) {
 		/* client-go knows it by this message, and lists anew without a version. */
@@ -101,22 +99,17 @@ static struct err *read_version(struct call *c, struct page *p)
 			       "Timeout: Too large resource version: %llu, current: %llu",
 			       (unsigned long long)wanted, (unsigned long long)p->rev);
 	}
-	if (str_eq(match, "Exact") && wanted < p->rev) {
+	if (str_eq(o->version_match, "Exact") && wanted < p->rev)
 		p->rev = wanted;
-	}
 	return NULL;
 }
 
-static struct err *page_read(struct call *c, uint64_t newest, struct page *p)
+/* At the revision p->rev, unless the options name another. */
+static struct err *page_read(struct call *c, const struct list_options *o, struct page *p)
 {
-	const char *token = call_query(c, "continue");
-	struct err *e;
-
-	*p = (struct page){ .rev = newest };
-	e = call_query_uint(c, "limit", INT64_MAX, &p->limit);
-	if (e)
-		return e;
-	return str_empty(token) ? read_version(c, p) : read_continue(c, token, p);
+	p->limit = o->limit > 0 ? (uint64_t)o->limit : 0;
+	return str_empty(o->continue_token) ? read_version(c, o, p)
+					    : read_continue(c, o->continue_token, p);
 }
 
 static struct err *too_old(struct err *e, const struct page *p)
@@ -262,15 +255,19 @@ static struct err *list(struct listing *l, struct buf *out)
 
 void read_list(const struct objects *os, struct call *c)
 {
-	struct filter f;
+	struct list_options o;
+	struct filter f = { 0 };
 	struct listing l = { .objects = os, .call = c, .filter = &f };
 	autobuf out = { 0 };
-	struct err *e = filter_init(&f, c);
+	struct err *e = options_read_list(c, &o);
 
+	l.page.rev = store_committed_rev(os->store);
+	if (!e)
+		e = filter_init(&f, c, &o);
 	if (!e)
 		e = render_of(c, &l.how);
 	if (!e)
-		e = page_read(c, store_committed_rev(os->store), &l.page);
+		e = page_read(c, &o, &l.page);
 	if (!e)
 		e = list(&l, &out);
 	filter_done(&f);

@@ -252,32 +252,25 @@ struct beginning {
 	bool mark;    /* and say when that is done */
 };
 
-static struct err *read_beginning(struct call *c, uint64_t newest, struct beginning *ret)
+static struct err *read_beginning(const struct list_options *o, uint64_t newest,
+				  struct beginning *ret)
 {
-	const char *rev = call_query(c, "resourceVersion");
-	const char *match = call_query(c, "resourceVersionMatch");
-	const char *send = call_query(c, "sendInitialEvents");
+	const char *rev = o->resource_version;
 	uint64_t from = 0;
 	struct err *e = str_empty(rev) ? NULL : parse_uint(rev, UINT64_MAX, &from);
 
 	if (e) {
 		err_free(e);
-		return err_new(ERR_MALFORMED, "Invalid value: \"%s\": resourceVersion", rev);
+		return err_new(ERR_MALFORMED,
+			       "invalid resource version: resourceVersion: Invalid value: \"%s\": "
+			       "strconv.ParseUint: parsing \"%s\": invalid syntax",
+			       rev, rev);
 	}
-	if (send && !str_eq(match, "NotOlderThan"))
-		return option_invalid(c, "ListOptions", CAUSE_FORBIDDEN, "resourceVersionMatch",
-				      "Forbidden: sendInitialEvents requires setting "
-				      "resourceVersionMatch to NotOlderThan");
-	if (!send && !str_empty(match))
-		return option_invalid(
-			c, "ListOptions", CAUSE_FORBIDDEN, "resourceVersionMatch",
-			"Forbidden: resourceVersionMatch is forbidden for watch unless "
-			"sendInitialEvents is provided");
 	if (from > newest) /* of a store that is no more: whoever holds it must start over */
 		return err_new(ERR_GONE, "resource version %llu is in the future (%llu)",
 			       (unsigned long long)from, (unsigned long long)newest);
-	ret->mark = send && call_query_true(c, "sendInitialEvents");
-	ret->initial = ret->mark || (!send && from == 0);
+	ret->mark = o->initial_events == CHOICE_TRUE;
+	ret->initial = ret->mark || (o->initial_events == CHOICE_UNSET && from == 0);
 	ret->from = ret->initial || from == 0 ? newest : from;
 	return NULL;
 }
@@ -320,26 +313,20 @@ static struct err *count_watch(struct watchers *ws, const struct call *c)
 	return NULL;
 }
 
-static struct err *read_timeout(struct call *c, uint64_t *ret_s)
+/* A time beyond a week is as good as a week: the watch ends, and the client starts another. */
+static usec timeout_of(const struct list_options *o)
 {
-	uint64_t asked = 0;
-	struct err *e = call_query_uint(c, "timeoutSeconds", TIMEOUT_MAX_S, &asked);
+	uint64_t asked_s = o->timeout_s > 0 ? (uint64_t)MIN(o->timeout_s, TIMEOUT_MAX_S) : 0;
 
-	*ret_s = asked ? asked : TIMEOUT_MIN_S + random_u64() % TIMEOUT_MIN_S;
-	return e;
+	return (usec)(asked_s ? asked_s : TIMEOUT_MIN_S + random_u64() % TIMEOUT_MIN_S) * 1000000;
 }
 
 /* What a watch follows. Takes the filter over on success. */
 static struct err *watcher_read(struct watcher *w, struct filter *f, uint64_t from)
 {
 	struct store *store = w->ws->objects->store;
-	uint64_t timeout_s;
-	struct err *e;
+	struct err *e = render_of(w->call, &w->how);
 
-	w->bookmarks = call_query_true(w->call, "allowWatchBookmarks");
-	e = render_of(w->call, &w->how);
-	if (!e)
-		e = read_timeout(w->call, &timeout_s);
 	if (!e)
 		e = too_old(store_watch_new(store, buf_head(&f->prefix), from,
 					    (struct store_wake){ on_wake, w }, &w->watch),
@@ -348,7 +335,6 @@ static struct err *watcher_read(struct watcher *w, struct filter *f, uint64_t fr
 		e = count_watch(w->ws, w->call);
 	if (e)
 		return e;
-	w->ends = clock_mono() + (usec)timeout_s * 1000000;
 	w->filter = *f;
 	*f = (struct filter){ 0 };
 	return NULL;
@@ -407,16 +393,21 @@ void watchers_serve(struct watchers *ws, struct call *c)
 	struct filter f = { 0 };
 	struct watcher *w = NULL;
 	struct beginning b = { 0 };
-	struct err *e;
+	struct list_options o;
+	struct err *e = options_read_list(c, &o);
 
-	e = read_beginning(c, store_committed_rev(ws->objects->store), &b);
 	if (!e)
-		e = filter_init(&f, c);
+		e = read_beginning(&o, store_committed_rev(ws->objects->store), &b);
+	if (!e)
+		e = filter_init(&f, c, &o);
 	if (!e)
 		e = watcher_new(ws, c, &f, b.from, &w);
 	filter_done(&f);
-	if (e)
+	if (e) {
 		call_fail(c, e);
-	else
-		start(w, &b);
+		return;
+	}
+	w->bookmarks = o.bookmarks;
+	w->ends = clock_mono() + timeout_of(&o);
+	start(w, &b);
 }

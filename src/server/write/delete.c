@@ -28,11 +28,11 @@ static bool answers_with_object(const struct op *op)
 void write_delete(struct admit *a, struct call *c)
 {
 	struct delete_options options;
-	autoop op = { 0 };
-	struct err *e = write_begin(a, c, &op);
+	autoop op = write_op(a, c);
+	struct err *e = options_read_delete(c, &options);
 
 	if (!e)
-		e = options_read_delete(c, &options, &op.options.dry_run);
+		op.options.dry_run = options.dry_run;
 	if (!e)
 		e = op_delete(&op, &options);
 	if (e || answers_with_object(&op)) {
@@ -67,12 +67,13 @@ static void selection_done(struct selection *s)
 }
 
 /* All of them first: deleting changes what is being walked. */
-static struct err *select_objects(const struct objects *os, struct call *c, struct selection *ret)
+static struct err *select_objects(const struct objects *os, struct call *c,
+				  const struct list_options *o, struct selection *ret)
 {
 	struct store_entry *en = NULL;
 	struct filter f;
 	const char *prefix;
-	struct err *e = filter_init(&f, c);
+	struct err *e = filter_init(&f, c, o);
 
 	prefix = e ? NULL : buf_head(&f.prefix);
 	while (!e && (en = store_next(os->store, prefix, en ? en->key : NULL))) {
@@ -127,17 +128,20 @@ void write_delete_collection(struct admit *a, struct call *c)
 {
 	struct delete_options options;
 	struct selection s = { 0 };
-	autoop op = { 0 };
+	struct list_options which;
+	autoop op = write_op(a, c);
 	autobuf b = { 0 };
 	struct render how;
-	struct err *e = write_begin(a, c, &op);
+	struct err *e = options_read_list(c, &which);
 
 	if (!e)
-		e = options_read_delete(c, &options, &op.options.dry_run);
+		e = options_read_delete(c, &options);
+	if (!e)
+		op.options.dry_run = options.dry_run;
 	if (!e)
 		e = render_of(c, &how);
 	if (!e)
-		e = select_objects(a->objects, c, &s);
+		e = select_objects(a->objects, c, &which, &s);
 	if (!e)
 		e = delete_each(&op, &options, &s);
 	how.shape = SHAPE_OBJECT;

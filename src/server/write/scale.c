@@ -53,28 +53,28 @@ static struct json_doc *scale_of(const struct json *obj)
 	return d;
 }
 
+/* A Scale has no lists: a strategic patch of it is a merge patch. Takes scale over. */
+static struct err *patched(struct call *c, struct json_doc *scale, struct json_doc **ret)
+{
+	struct decode_input in = { .media = DECODE_TREE, .tree = scale };
+	autoptr(json_doc) patch = NULL;
+	enum patch_type how;
+	struct err *e = body_patch(c, NULL, &how, &patch);
+
+	if (!e)
+		e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, scale, json_root(patch),
+				NULL);
+	if (!e)
+		return body_decode(body_scale, &in, ret);
+	json_doc_free(scale);
+	return e;
+}
+
 /* The Scale that the client wants: its own, or ours with its patch. */
 static struct err *wanted(struct call *c, const struct json *obj, struct json_doc **ret)
 {
-	autoptr(json_doc) body = NULL;
-	autoptr(json_doc) scale = scale_of(obj);
-	enum patch_type how = PATCH_MERGE;
-	bool update = c->route.verb == VERB_UPDATE;
-	struct err *e = update ? body_json(c, &body) : body_patch(c, &how, &body);
-
-	if (e)
-		return e;
-	if (!json_is(json_root(body), JSON_OBJ) && !json_is(json_root(body), JSON_ARR))
-		return err_new(ERR_MALFORMED, "read Scale: an object is required");
-	if (update) {
-		*ret = take(body);
-		return NULL;
-	}
-	/* A Scale has no lists: a strategic patch of it is a merge patch. */
-	e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, scale, json_root(body), NULL);
-	if (!e)
-		*ret = take(scale);
-	return e;
+	return c->route.verb == VERB_UPDATE ? body_tree(c, body_scale, ret)
+					    : patched(c, scale_of(obj), ret);
 }
 
 static struct err *set_scale(struct call *c, struct op *op, const struct object *o)
@@ -91,8 +91,7 @@ static struct err *set_scale(struct call *c, struct op *op, const struct object 
 	if (e)
 		return e;
 	replicas = json_at_path(json_root(scale), "spec.replicas");
-	if (replicas && (!json_is(replicas, JSON_INT) || json_int(replicas, -1) < 0 ||
-			 json_int(replicas, -1) > INT32_MAX)) {
+	if (json_int(replicas, 0) < 0) {
 		causes_add(&op->causes, CAUSE_INVALID, "spec.replicas",
 			   "Invalid value: %lld: must be greater than or equal to 0",
 			   (long long)json_int(replicas, -1));

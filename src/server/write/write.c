@@ -18,11 +18,11 @@
  * once the commit is on disk. The answer carries the object as this write left it, whatever
  * controllers have made of it since.
  */
-struct err *write_begin(struct admit *a, struct call *c, struct op *ret)
+struct op write_op(struct admit *a, struct call *c)
 {
 	const struct route *r = &c->route;
 
-	*ret = (struct op){
+	return (struct op){
 		.admit = a,
 		.user = c->user.name,
 		.kind = r->kind,
@@ -33,6 +33,11 @@ struct err *write_begin(struct admit *a, struct call *c, struct op *ret)
 		.warn = call_warn,
 		.warn_arg = c,
 	};
+}
+
+struct err *write_begin(struct admit *a, struct call *c, struct op *ret)
+{
+	*ret = write_op(a, c);
 	return options_read(c, &ret->options);
 }
 
@@ -70,6 +75,14 @@ static void note_name(struct call *c, const struct json_doc *d)
 		c->route.name = arena_strdup(c->arena, name);
 }
 
+static struct err *read_object(struct call *c, struct op *op, struct json_doc **ret)
+{
+	struct decode_input in;
+	struct err *e = body_input(c, &in);
+
+	return e ? e : op_decode(op, &in, ret);
+}
+
 void write_create(struct admit *a, struct waiters *ws, struct call *c)
 {
 	struct json_doc *d = NULL;
@@ -80,7 +93,7 @@ void write_create(struct admit *a, struct waiters *ws, struct call *c)
 	if (!e)
 		e = wait_read(c, &wait_s);
 	if (!e)
-		e = body_object(c, &d);
+		e = read_object(c, &op, &d);
 	if (!e) {
 		note_name(c, d);
 		e = op_create(&op, d);
@@ -98,7 +111,7 @@ void write_update(struct admit *a, struct call *c)
 	struct err *e = write_begin(a, c, &op);
 
 	if (!e)
-		e = body_object(c, &d);
+		e = read_object(c, &op, &d);
 	if (!e)
 		e = op_update(&op, d);
 	write_finish(c, &op, STATUS_OK, e);
@@ -108,12 +121,14 @@ void write_patch(struct admit *a, struct call *c)
 {
 	autoptr(json_doc) d = NULL;
 	autoop op = { 0 };
+	struct causes reports = { 0 };
 	enum patch_type how;
 	struct err *e = write_begin(a, c, &op);
 
 	if (!e)
-		e = body_patch(c, &how, &d);
+		e = body_patch(c, &reports, &how, &d);
 	if (!e)
-		e = op_patch(&op, how, json_root(d));
+		e = op_patch(&op, how, json_root(d), &reports);
+	causes_done(&reports);
 	write_finish(c, &op, STATUS_OK, e);
 }

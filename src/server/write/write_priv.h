@@ -9,7 +9,9 @@
 struct object;
 struct op;
 
-/* write.c: fills in what a call says of an operation. */
+/* write.c: what a call says of an operation, without its options … */
+struct op write_op(struct admit *a, struct call *c);
+/* … and with those of a create, update or patch. */
 must_use struct err *write_begin(struct admit *a, struct call *c, struct op *ret);
 /* Ends a write: errors at once, success after the commit. Takes e over. */
 void write_finish(struct call *c, struct op *op, int status, struct err *e);

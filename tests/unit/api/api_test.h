@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "api/decode.h"
 #include "api/kind.h"
 #include "api/schema.h"
 #include "base/str.h"
@@ -31,13 +32,29 @@ static inline void eq_json(const struct json *v, const char *want)
 	fail();
 }
 
+/* Reads d as its type; what is odd goes to c, which may be NULL. Values that cannot be read stay.
+ */
+static inline void decode(struct json_doc *d, const struct type *t, struct causes *c)
+{
+	struct decode_input in = { .media = DECODE_TREE, .tree = json_doc_new() };
+	autoptr(json_doc) read = NULL;
+	struct err *e;
+
+	json_set_root(in.tree, json_copy(in.tree, json_root(d)));
+	e = schema_decode(t, &in, c, &read);
+	if (!e)
+		json_set_root(d, json_copy(d, json_root(read)));
+	err_free(e);
+}
+
 /* What the server does with an object before it is stored. old is NULL on create. */
 static inline void admit(struct json_doc *d, const struct kind *k, const struct json *old,
 			 struct causes *c)
 {
-	struct json *root = json_root(d);
+	struct json *root;
 
-	schema_prune(d, root, k->type, NULL);
+	decode(d, k->type, NULL);
+	root = json_root(d);
 	schema_default(d, root, k->type);
 	if (k->defaults)
 		k->defaults(d, old);

@@ -102,6 +102,19 @@ TEST(openapi_types_carry_merge_keys_and_kinds)
 		"[{'group':'','version':'v1','kind':'Pod'}]");
 }
 
+/* As a kube-apiserver publishes them, and kubectl explain shows. */
+TEST(openapi_types_carry_the_values_of_enumerations)
+{
+	autoptr(json_doc) d = openapi_v3(test_kinds(), "", "v1");
+	const struct json *types = json_at_path(json_root(d), "components.schemas");
+	const struct json *port = json_get(types, "io.k8s.api.core.v1.ContainerPort");
+	const struct json *claim = json_get(types, "io.k8s.api.core.v1.PersistentVolumeClaimSpec");
+
+	eq_json(json_at_path(port, "properties.protocol.enum"), "['SCTP','TCP','UDP']");
+	eq_json(json_at_path(claim, "properties.accessModes.items.enum"),
+		"['ReadOnlyMany','ReadWriteMany','ReadWriteOnce','ReadWriteOncePod']");
+}
+
 TEST(crd_is_structural_and_has_both_rules)
 {
 	autoptr(json_doc) d = openapi_crd(kind_named("Sandbox"));

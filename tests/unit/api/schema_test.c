@@ -18,7 +18,7 @@ TEST(prune_drops_what_the_table_does_not_know)
 				  ",'service':null,'baz':[{'x':1}]}}");
 	struct causes c = { 0 };
 
-	schema_prune(d, json_root(d), kind_named("Sandbox")->type, &c);
+	decode(d, kind_named("Sandbox")->type, &c);
 	eq_json(json_root(d), "{'metadata':{'name':'s'},'spec':{" POD_TEMPLATE "}}");
 	eq_int(c.n, 3);
 	eq_cause(&c, 0, "metadata.foo", "unknown field \"metadata.foo\"");
@@ -33,7 +33,7 @@ TEST(prune_names_list_elements)
 				  "'containers':[{'name':'a'},{'name':'b','imagee':'y'}]}}}}");
 	struct causes c = { 0 };
 
-	schema_prune(d, json_root(d), kind_named("Sandbox")->type, &c);
+	decode(d, kind_named("Sandbox")->type, &c);
 	eq_cause(&c, 0, "spec.podTemplate.metadata.name",
 		 "unknown field \"spec.podTemplate.metadata.name\"");
 	eq_cause(&c, 1, "spec.podTemplate.spec.containers[1].imagee",
@@ -52,7 +52,7 @@ TEST(prune_of_very_many_unknown_members_is_quick)
 		buf_printf(&text, ",'k%d':1", i);
 	buf_add_char(&text, '}');
 	d = doc(buf_str(&text));
-	schema_prune(d, json_root(d), kind_named("Sandbox")->type, &c);
+	decode(d, kind_named("Sandbox")->type, &c);
 	eq_json(json_root(d), "{'metadata':{'name':'s'}}");
 	eq_int(c.n, 64);
 	causes_done(&c);
@@ -64,7 +64,7 @@ TEST(prune_keeps_managed_fields)
 				   "{'f:spec':{'.':{},'f:x':null}}}]}}";
 	autoptr(json_doc) d = doc(text);
 
-	schema_prune(d, json_root(d), kind_named("Pod")->type, NULL);
+	decode(d, kind_named("Pod")->type, NULL);
 	eq_json(json_root(d), text);
 }
 

@@ -101,6 +101,23 @@ TEST(a_duplicate_member_is_rejected)
 	refuses(buf_head(&b), b.len);
 }
 
+TEST(members_that_appear_twice_stay_when_asked_for)
+{
+	static const char twice[] = "[{\"a\":1,\"b\":2,\"a\":3}]", once[] = "{\"a\":1}";
+	bool any = false;
+	const struct json_limits limits = { .duplicates = &any };
+	autoptr(json_doc) d = NULL;
+	autoptr(json_doc) e = NULL;
+
+	works(json_parse(twice, strlen(twice), &limits, &d));
+	is_true(any);
+	eq_int(json_len(json_at(json_root(d), 0)), 3);
+	works(json_parse(once, strlen(once), &limits, &e));
+	is_true(!any);
+	json_add(e, json_root(e), "b", json_new_int(e, 2));
+	eq_int(json_get_int(json_root(e), "b", 0), 2);
+}
+
 TEST(a_nul_in_a_string_is_rejected)
 {
 	refuses("\"a\\u0000\"", 9);

@@ -108,6 +108,17 @@ TEST(query_parameters_are_decoded)
 	}
 }
 
+TEST(a_parameter_may_have_several_values)
+{
+	static const char *const values[] = { "1", "", "3", NULL };
+
+	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+		autofree char *v = http_query_nth("a=1&b=2&a=&a=3", "a", i);
+
+		eq_str(v, values[i]);
+	}
+}
+
 TEST(zero_limits_get_defaults)
 {
 	struct http_limits l = { .max_headers = 7, .max_head = 1 << 30 };

@@ -127,7 +127,9 @@ TEST(an_invalid_object_names_its_fields)
 	struct fixture f;
 
 	start(&f);
-	autoanswer a = ask_q(&f, "POST", SANDBOXES, "{'metadata':{'name':'x'},'spec':{}}");
+	autoanswer a = ask_q(&f, "POST", SANDBOXES,
+			     "{'apiVersion':'agents.x-k8s.io/v1beta1','kind':'Sandbox','metadata':{"
+			     "'name':'x'},'spec':{}}");
 	eq_int(a.status, 422);
 	eq_str(at(&a, "reason"), "Invalid");
 	eq_str(at(&a, "details.kind"), "Sandbox");
@@ -486,8 +488,9 @@ TEST(scale_reads_and_writes_replicas)
 
 	start(&f);
 	autoanswer a = ask_q(&f, "POST", POOLS,
-			     "{'metadata':{'name':'p'},'spec':{'replicas':2,'sandboxTemplateRef':"
-			     "{'name':'t'}}}");
+			     "{'apiVersion':'extensions.agents.x-k8s.io/v1beta1','kind':"
+			     "'SandboxWarmPool','metadata':{'name':'p'},'spec':{'replicas':2,"
+			     "'sandboxTemplateRef':{'name':'t'}}}");
 	eq_int(a.status, 201);
 	autoanswer b = ask(&f, "GET", POOLS "/p/scale", NULL);
 	eq_str(at(&b, "kind"), "Scale");

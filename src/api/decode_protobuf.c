@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/call/protobuf.h"
-
-#include "api/schema.h"
+#include "api/decode_priv.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
 
 /*
+ * Bodies in Kubernetes' protobuf, as kubectl's `create` commands and typed Go clients send them,
+ * into the tree that the same object has in JSON:
+ *
  *   "k8s\0"  Unknown { 1: TypeMeta { 1: apiVersion, 2: kind }, 2: the object's bytes }
  *
- * Go writes members that are no pointers even when they are empty, where its JSON leaves them out.
- * So empty strings, and zeros where a zero is not allowed, are left out here as well.
+ * What JSON inlines is a message of its own here. Go writes members that are no pointers even when
+ * they are empty; what its JSON would omit goes when the tree is read as its type. What the table
+ * gives no number for is refused (ERR_MEDIA_TYPE): nothing is lost silently.
  */
 enum {
 	DEPTH_MAX = 32,
@@ -99,8 +101,13 @@ static bool read_item(struct reader *r, struct item *it)
 	return false;
 }
 
-static struct err *decode_object(struct decoding *x, struct reader r, const struct type *t,
-				 struct json *obj);
+/* The members of a message, or of the one that is inlined in t under that number. */
+struct message {
+	const struct type *type;
+	uint64_t inlined; /* 0: it is t itself */
+};
+static struct err *decode_message(struct decoding *x, struct reader r, struct message m,
+				  struct json *obj);
 
 static struct err *text_of(struct decoding *x, struct reader r, struct json **ret)
 {
@@ -176,6 +183,28 @@ static struct err *time_of(struct decoding *x, struct reader r, bool micro, stru
 	return NULL;
 }
 
+/* Raw JSON in a message: managedFields, RawExtension. */
+static struct err *any_of(struct decoding *x, struct reader r, struct json **ret)
+{
+	static const struct json_limits limits = { .max_depth = DEPTH_MAX };
+	autoptr(json_doc) raw = NULL;
+	struct item it;
+	struct err *e = NULL;
+
+	while (!e && r.p < r.end) {
+		if (!read_item(&r, &it))
+			return broken();
+		if (it.number != 1 || it.wire != WIRE_LEN || it.bytes.p == it.bytes.end)
+			continue;
+		json_doc_free(take(raw));
+		e = json_parse((const char *)it.bytes.p, (size_t)(it.bytes.end - it.bytes.p),
+			       &limits, &raw);
+	}
+	if (!e)
+		*ret = json_copy(x->d, json_root(raw));
+	return e;
+}
+
 static struct err *message_of(struct decoding *x, struct reader r, const struct type *t,
 			      struct json **ret)
 {
@@ -197,19 +226,19 @@ static struct err *message_of(struct decoding *x, struct reader r, const struct 
 		return time_of(x, r, t->kind == TYPE_MICRO_TIME, ret);
 	case TYPE_OBJECT:
 		*ret = json_obj(x->d);
-		return decode_object(x, r, t, *ret);
+		return decode_message(x, r, (struct message){ t }, *ret);
+	case TYPE_ANY:
+		return any_of(x, r, ret);
 	case TYPE_BOOL:
 	case TYPE_INT32:
 	case TYPE_INT64:
 	case TYPE_NUMBER:
 	case TYPE_MAP:
 	case TYPE_LIST:
-	case TYPE_ANY:
 	case TYPE_KIND_MAX_:
 		break;
 	}
-	return err_new(ERR_MEDIA_TYPE,
-		       "read protobuf: a member of this type is read from JSON only");
+	return broken();
 }
 
 static struct err *value_of(struct decoding *x, const struct item *it, const struct type *t,
@@ -276,16 +305,6 @@ static struct err *decode_entry(struct decoding *x, struct reader r, const struc
 	return NULL;
 }
 
-/* What Go's JSON would have left out. */
-static bool is_nothing(const struct type *t, const struct json *v)
-{
-	if (!v)
-		return true;
-	if (json_is(v, JSON_STR))
-		return !json_str_len(v);
-	return json_is(v, JSON_INT) && json_int(v, 1) == 0 && t->min && *t->min > 0;
-}
-
 static struct err *decode_field(struct decoding *x, const struct item *it, const struct field *f,
 				struct json *obj)
 {
@@ -303,23 +322,44 @@ static struct err *decode_field(struct decoding *x, const struct item *it, const
 		return e;
 	}
 	e = value_of(x, it, f->type, &value);
-	if (!e && !is_nothing(f->type, value))
+	if (!e && value)
 		(void)json_set(x->d, obj, f->name, value);
 	return e;
 }
 
-static const struct field *field_of(const struct type *t, uint64_t number)
+static const struct field *field_of(struct message m, uint64_t number)
 {
-	for (const struct field *f = t->fields; f && f->name; f++)
-		if (f->pb > 0 && (uint64_t)f->pb == number)
+	for (const struct field *f = m.type->fields; f && f->name; f++)
+		if (f->pb > 0 && (uint64_t)f->pb == number && (uint64_t)f->pb_in == m.inlined)
 			return f;
 	return NULL;
 }
 
-static struct err *decode_object(struct decoding *x, struct reader r, const struct type *t,
+static bool is_inlined(struct message m, uint64_t number)
+{
+	for (const struct field *f = m.type->fields; f && f->name && !m.inlined; f++)
+		if (f->pb_in > 0 && (uint64_t)f->pb_in == number)
+			return true;
+	return false;
+}
+
+static struct err *decode_member(struct decoding *x, const struct item *it, struct message m,
 				 struct json *obj)
 {
-	const struct field *f;
+	const struct field *f = field_of(m, it->number);
+
+	if (f)
+		return decode_field(x, it, f, obj);
+	if (is_inlined(m, it->number) && it->wire == WIRE_LEN)
+		return decode_message(x, it->bytes, (struct message){ m.type, it->number }, obj);
+	return err_new(ERR_MEDIA_TYPE,
+		       "member %llu of %s is not known in protobuf; send application/json",
+		       (unsigned long long)it->number, m.type->name ? m.type->name : "this object");
+}
+
+static struct err *decode_message(struct decoding *x, struct reader r, struct message m,
+				  struct json *obj)
+{
 	struct item it;
 	struct err *e = NULL;
 
@@ -328,24 +368,10 @@ static struct err *decode_object(struct decoding *x, struct reader r, const stru
 	while (!e && r.p < r.end) {
 		if (!read_item(&r, &it))
 			return broken();
-		f = field_of(t, it.number);
-		if (!f)
-			return err_new(ERR_MEDIA_TYPE,
-				       "member %llu of %s is not served in protobuf yet, send "
-				       "application/json",
-				       (unsigned long long)it.number,
-				       t->name ? t->name : "this object");
-		e = decode_field(x, &it, f, obj);
+		e = decode_member(x, &it, m, obj);
 	}
 	x->depth--;
 	return e;
-}
-
-bool protobuf_is(const char *content_type)
-{
-	struct span rest, type = span_cut(SPAN(content_type), ';', &rest);
-
-	return span_eq_nocase(span_trim(type), "application/vnd.kubernetes.protobuf");
 }
 
 static const struct field meta_fields[] = {
@@ -366,14 +392,15 @@ static struct err *open_envelope(struct decoding *x, struct reader r, struct jso
 		if (!read_item(&r, &it))
 			return broken();
 		if (it.number == 1 && it.wire == WIRE_LEN)
-			e = decode_object(x, it.bytes, &type_meta, root);
+			e = decode_message(x, it.bytes, (struct message){ &type_meta }, root);
 		else if (it.number == 2 && it.wire == WIRE_LEN)
 			*ret_raw = it.bytes;
 	}
 	return e;
 }
 
-struct err *protobuf_read(const char *data, size_t len, const struct type *t, struct json_doc **ret)
+struct err *decode_protobuf(const char *data, size_t len, const struct type *t,
+			    struct json_doc **ret)
 {
 	autoptr(json_doc) d = json_doc_new();
 	struct decoding x = { .d = d };
@@ -388,70 +415,8 @@ struct err *protobuf_read(const char *data, size_t len, const struct type *t, st
 	all.p += 4;
 	e = open_envelope(&x, all, root, &raw);
 	if (!e)
-		e = decode_object(&x, raw, t, root);
+		e = decode_message(&x, raw, (struct message){ t }, root);
 	if (!e)
 		*ret = take(d);
 	return e;
 }
-
-/* Types of bodies that are not stored */
-
-static const struct field preconditions_fields[] = {
-	{ .name = "uid", .type = &type_string, .pb = 1 },
-	{ .name = "resourceVersion", .type = &type_string, .pb = 2 },
-	{ 0 },
-};
-static const struct type type_preconditions = { TYPE_OBJECT, "Preconditions",
-						preconditions_fields };
-static const struct field delete_options_fields[] = {
-	{ .name = "gracePeriodSeconds", .type = &type_int64, .pb = 1 },
-	{ .name = "preconditions", .type = &type_preconditions, .pb = 2 },
-	{ .name = "orphanDependents", .type = &type_bool, .pb = 3 },
-	{ .name = "propagationPolicy", .type = &type_string, .pb = 4 },
-	{ .name = "dryRun", .type = &type_string_list, .pb = 5 },
-	{ .name = "ignoreStoreReadErrorWithClusterBreakingPotential", .type = &type_bool, .pb = 6 },
-	{ 0 },
-};
-const struct type type_delete_options = { TYPE_OBJECT, "DeleteOptions", delete_options_fields };
-
-static const struct field bound_fields[] = {
-	{ .name = "kind", .type = &type_string, .pb = 1 },
-	{ .name = "apiVersion", .type = &type_string, .pb = 2 },
-	{ .name = "name", .type = &type_string, .pb = 3 },
-	{ .name = "uid", .type = &type_string, .pb = 4 },
-	{ 0 },
-};
-static const struct type type_bound = { TYPE_OBJECT, "BoundObjectReference", bound_fields };
-static const struct field token_spec_fields[] = {
-	{ .name = "audiences", .type = &type_string_list, .pb = 1 },
-	{ .name = "boundObjectRef", .type = &type_bound, .pb = 3 },
-	{ .name = "expirationSeconds", .type = &type_int64, .pb = 4 },
-	{ 0 },
-};
-static const struct type type_token_spec = { TYPE_OBJECT, "TokenRequestSpec", token_spec_fields };
-static const struct field token_status_fields[] = {
-	{ .name = "token", .type = &type_string, .pb = 1 },
-	{ .name = "expirationTimestamp", .type = &type_time, .pb = 2 },
-	{ 0 },
-};
-static const struct type type_token_status = { TYPE_OBJECT, "TokenRequestStatus",
-					       token_status_fields };
-static const struct field object_meta_fields[] = {
-	{ .name = "name", .type = &type_string, .pb = 1 },
-	{ .name = "generateName", .type = &type_string, .pb = 2 },
-	{ .name = "namespace", .type = &type_string, .pb = 3 },
-	{ .name = "selfLink", .type = &type_string, .pb = 4 },
-	{ .name = "uid", .type = &type_string, .pb = 5 },
-	{ .name = "resourceVersion", .type = &type_string, .pb = 6 },
-	{ .name = "generation", .type = &type_int64, .pb = 7 },
-	{ .name = "creationTimestamp", .type = &type_time, .pb = 8 },
-	{ 0 },
-};
-static const struct type type_meta_of_request = { TYPE_OBJECT, "ObjectMeta", object_meta_fields };
-static const struct field token_request_fields[] = {
-	{ .name = "metadata", .type = &type_meta_of_request, .pb = 1 },
-	{ .name = "spec", .type = &type_token_spec, .pb = 2 },
-	{ .name = "status", .type = &type_token_status, .pb = 3 },
-	{ 0 },
-};
-const struct type type_token_request = { TYPE_OBJECT, "TokenRequest", token_request_fields };

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/decode.h"
+
+#include "api/decode_priv.h"
+#include "api/kind.h"
+#include "api/schema_builtin_priv.h"
+#include "base/buf.h"
+#include "base/str.h"
+
+/*
+ * The stage itself: text to a tree, the tree to its type, and what was odd to whoever asked for it
+ * to be told. How a type reads a value is in decode_typed.c and decode_loose.c.
+ */
+
+const struct type *const body_token_request = &type_authentication_token_request;
+const struct type *const body_scale = &type_autoscaling_scale;
+
+/* Go's words where Go would refuse the text too; ours where only a limit of ours is passed. */
+static struct err *parse(const char *text, size_t len, bool *duplicates, struct json_doc **ret)
+{
+	const struct json_limits limits = {
+		.max_len = DECODE_LEN_MAX,
+		.max_depth = DECODE_DEPTH_MAX,
+		.duplicates = duplicates,
+	};
+	struct err *e = json_parse(text, len, &limits, ret), *go;
+
+	if (!err_is(e, ERR_MALFORMED))
+		return e;
+	go = go_bad_json(text, len);
+	if (!go)
+		return e;
+	err_free(e);
+	return go;
+}
+
+static struct err *read_input(const struct type *t, const struct decode_input *in,
+			      bool *ret_duplicates, struct json_doc **ret)
+{
+	switch (in->media) {
+	case DECODE_JSON:
+		return parse(in->text, in->len, ret_duplicates, ret);
+	case DECODE_PROTOBUF:
+		return decode_protobuf(in->text, in->len, t, ret);
+	case DECODE_TREE:
+		*ret = in->tree;
+		break;
+	}
+	return NULL;
+}
+
+/* Null is an object without members, as Go leaves the struct alone. */
+static void settle_root(struct json_doc *d)
+{
+	if (!json_root(d) || json_is(json_root(d), JSON_NULL))
+		json_set_root(d, json_obj(d));
+}
+
+static struct err *decode_tree(struct decode_walk *w, const struct type *t)
+{
+	struct place at = { .path = { .name = "" } };
+	struct json *root = json_root(w->d);
+	struct err *e = t->structural ? decode_loose(w, root, t) : decode_typed(w, &root, t, &at);
+
+	if (!e)
+		return w->first;
+	err_free(w->first);
+	return e;
+}
+
+struct err *schema_decode(const struct type *t, const struct decode_input *in,
+			  struct causes *reports, struct json_doc **ret)
+{
+	autoptr(json_doc) d = NULL;
+	struct decode_walk w = { .reports = reports };
+	struct err *e = read_input(t, in, &w.duplicates, &d);
+
+	if (e)
+		return e;
+	settle_root(d);
+	w.d = d;
+	e = decode_tree(&w, t);
+	if (!e)
+		*ret = take(d);
+	return e;
+}
+
+/* Whole objects */
+
+enum {
+	SUMMARY_MAX = 30,
+	SHOWN_MAX = 1024, /* of the result of a patch */
+};
+
+struct named {
+	const char *api_version, *kind; /* as the data says; "" where it does not */
+};
+
+static struct err *no_kind(struct err *why)
+{
+	return err_wrap(why, "couldn't get version/kind; json parse error");
+}
+
+static struct err *interpret(const struct json *root, struct named *ret)
+{
+	static const char *const names[] = { "apiVersion", "kind" };
+	static const char *const go_types[JSON_TYPE_MAX_] = {
+		[JSON_BOOL] = "bool",  [JSON_INT] = "number", [JSON_REAL] = "number",
+		[JSON_STR] = "string", [JSON_ARR] = "array",  [JSON_OBJ] = "object",
+	};
+	const char **into[] = { &ret->api_version, &ret->kind };
+
+	if (!json_is(root, JSON_OBJ))
+		return no_kind(err_new(
+			ERR_MALFORMED,
+			"json: cannot unmarshal %s into Go value of type struct { APIVersion string "
+			"\"json:\\\"apiVersion,omitempty\\\"\"; Kind string "
+			"\"json:\\\"kind,omitempty\\\"\" }",
+			go_types[json_type(root)]));
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const struct json *v = json_get(root, names[i]);
+
+		if (v && !json_is(v, JSON_STR) && !json_is(v, JSON_NULL))
+			return no_kind(err_new(ERR_MALFORMED,
+					       "json: cannot unmarshal %s into Go struct field "
+					       ".%s of type string",
+					       go_types[json_type(v)], names[i]));
+		*into[i] = str_or(json_str(v), "");
+	}
+	if (strchr(ret->api_version, '/') != strrchr(ret->api_version, '/'))
+		return err_new(ERR_MALFORMED, "unexpected GroupVersion string: %s",
+			       ret->api_version);
+	return NULL;
+}
+
+struct err *body_decode(const struct type *t, const struct decode_input *in, struct json_doc **ret)
+{
+	autoptr(json_doc) d = NULL;
+	struct decode_walk w = { 0 };
+	struct named n;
+	struct err *e = read_input(t, in, &w.duplicates, &d);
+
+	if (e)
+		return in->media == DECODE_JSON && err_is(e, ERR_MALFORMED) ? no_kind(e) : e;
+	settle_root(d);
+	w.d = d;
+	e = interpret(json_root(d), &n);
+	if (!e)
+		e = decode_tree(&w, t);
+	if (!e)
+		*ret = take(d);
+	return e;
+}
+
+/* Ahead of what is wrong: which object could not be read as what. */
+static struct err *cannot_handle(struct err *e, const struct kind *k, const struct named *n)
+{
+	const char *slash = strchr(n->api_version, '/');
+	struct err *said =
+		err_new(err_code(e), "%s in version \"%s\" cannot be handled as a %s: %s", n->kind,
+			slash ? slash + 1 : n->api_version, k->kind, err_text(e));
+
+	err_free(e);
+	return said;
+}
+
+static void add_summary(const struct decode_input *in, struct buf *out)
+{
+	size_t len = MIN(in->len, (size_t)SUMMARY_MAX);
+
+	if (!in->len)
+		buf_add_str(out, "<empty>");
+	else if (*in->text == '{')
+		buf_add(out, in->text, len);
+	else
+		for (size_t i = 0; i < len; i++)
+			buf_printf(out, "%02x", (unsigned char)in->text[i]);
+	if (in->len > len)
+		buf_add_str(out, " ...");
+}
+
+static struct err *unrecognized(struct err *e, const struct kind *k, const struct decode_input *in)
+{
+	autobuf summary = { 0 };
+	struct err *said;
+
+	if (!err_is(e, ERR_MALFORMED) || in->media == DECODE_TREE)
+		return e;
+	add_summary(in, &summary);
+	said = err_new(ERR_MALFORMED,
+		       "the object provided is unrecognized (must be of type %s): %s (%s)", k->kind,
+		       err_text(e), buf_str(&summary));
+	err_free(e);
+	return said;
+}
+
+/* A custom resource must say what it is; what others leave out is as expected. */
+static struct err *check_custom(const struct kind *k, const struct decode_input *in,
+				const struct json *root, const struct named *n)
+{
+	const char *name = json_get_str(json_get(root, "metadata"), "name");
+
+	if (in->media != DECODE_TREE && !*n->kind)
+		return unrecognized(err_new(ERR_MALFORMED, "Object 'Kind' is missing in '%.*s'",
+					    (int)in->len, in->text),
+				    k, in);
+	if ((in->media != DECODE_TREE || *n->api_version) &&
+	    !str_eq(n->api_version, kind_api_version(k)))
+		return err_new(ERR_MALFORMED,
+			       "the API version in the data (%s) does not match the expected API "
+			       "version (%s)",
+			       n->api_version, kind_api_version(k));
+	if (*n->kind && !str_eq(n->kind, k->kind))
+		return err_new(ERR_INVALID,
+			       "%s.%s \"%s\" is invalid: kind: Invalid value: \"%s\": must be %s",
+			       n->kind, k->group, str_or(name, ""), n->kind, k->kind);
+	return NULL;
+}
+
+static struct err *check_built_in(const struct kind *k, const struct named *n)
+{
+	if (str_eq(n->api_version, kind_api_version(k)) && str_eq(n->kind, k->kind))
+		return NULL;
+	return cannot_handle(err_new(ERR_MALFORMED,
+				     "no kind \"%s\" is registered for version \"%s\" in scheme "
+				     "\"pkg/runtime/scheme.go:111\"",
+				     n->kind, n->api_version),
+			     k, n);
+}
+
+static struct err *check_kind(const struct kind *k, const struct decode_input *in,
+			      struct json_doc *d, struct named *n)
+{
+	struct err *e = interpret(json_root(d), n);
+
+	if (e)
+		return unrecognized(e, k, in);
+	if (k->type->structural)
+		e = check_custom(k, in, json_root(d), n);
+	n->api_version = str_or(n->api_version, kind_api_version(k));
+	n->kind = str_or(n->kind, k->kind);
+	if (!e && !k->type->structural)
+		e = check_built_in(k, n);
+	return e;
+}
+
+/* What was odd, as the client asked to be told of it. */
+static struct err *verdict(const struct decode_request *r, const struct causes *odd)
+{
+	autobuf b = { 0 };
+
+	for (size_t i = 0; i < odd->n; i++) {
+		buf_printf(&b, "%s%s", i ? ", " : "", odd->list[i].message);
+		if (r->strictness == STRICTNESS_WARN && r->warn)
+			r->warn(r->warn_arg, odd->list[i].message);
+	}
+	if (r->strictness != STRICTNESS_STRICT || !b.len)
+		return NULL;
+	return err_new(ERR_MALFORMED, "strict decoding error: %s", buf_str(&b));
+}
+
+static struct err *settle(const struct kind *k, const struct decode_request *r,
+			  struct decode_walk *w)
+{
+	struct causes odd = { 0 };
+	struct err *e;
+
+	for (size_t i = 0; r->reports && i < r->reports->n; i++)
+		causes_add(&odd, CAUSE_UNKNOWN, r->reports->list[i].field, "%s",
+			   r->reports->list[i].message);
+	w->reports = r->strictness == STRICTNESS_IGNORE ? NULL : &odd;
+	e = decode_tree(w, k->type);
+	if (!e)
+		e = verdict(r, &odd);
+	causes_done(&odd);
+	return e;
+}
+
+/* The result of a patch that cannot be read is the patch's fault. */
+static struct err *patch_invalid(struct err *e, const struct json *root, struct causes *c)
+{
+	autoptr(json_doc) d = json_doc_new();
+	autofree char *result = NULL, *shown = NULL, *text = NULL;
+
+	if (!err_is(e, ERR_MALFORMED))
+		return e;
+	result = json_to_text(root);
+	shown = json_to_text(json_new_strn(d, result, strnlen(result, SHOWN_MAX)));
+	causes_add(c, CAUSE_INVALID, "patch", "Invalid value: %s: %s", shown, err_text(e));
+	err_free(e);
+	text = causes_text(c);
+	return err_new(ERR_INVALID, " \"\" is invalid: %s", text);
+}
+
+static void name_kind(struct json_doc *d, const struct named *n)
+{
+	struct json *root = json_root(d);
+
+	if (!json_get(root, "apiVersion"))
+		json_set_str(d, root, "apiVersion", n->api_version);
+	if (!json_get(root, "kind"))
+		json_set_str(d, root, "kind", n->kind);
+}
+
+static struct err *decode_object(const struct kind *k, const struct decode_request *r,
+				 struct decode_walk *w)
+{
+	struct named n = { "", "" };
+	autofree char *version = NULL, *kind = NULL;
+	struct err *e;
+
+	settle_root(w->d);
+	e = check_kind(k, &r->in, w->d, &n);
+	if (e)
+		return e;
+	version = xstrdup(n.api_version); /* settling may replace the members */
+	kind = xstrdup(n.kind);
+	n = (struct named){ version, kind };
+	e = settle(k, r, w);
+	if (e)
+		return r->patch_causes ? e : cannot_handle(e, k, &n);
+	name_kind(w->d, &n);
+	return NULL;
+}
+
+struct err *object_decode(const struct kind *k, const struct decode_request *r,
+			  struct json_doc **ret)
+{
+	autoptr(json_doc) d = NULL;
+	struct decode_walk w = { 0 };
+	struct err *e = read_input(k->type, &r->in, &w.duplicates, &d);
+
+	if (e)
+		return r->in.media == DECODE_JSON && err_is(e, ERR_MALFORMED)
+			       ? unrecognized(no_kind(e), k, &r->in)
+			       : e;
+	w.d = d;
+	e = decode_object(k, r, &w);
+	if (e && r->patch_causes)
+		return patch_invalid(e, json_root(d), r->patch_causes);
+	if (!e)
+		*ret = take(d);
+	return e;
+}
+
+/* Patches */
+
+static const struct field step_fields[] = {
+	{ "op", &type_string },
+	{ "path", &type_string },
+	{ "from", &type_string },
+	{ "value", &type_any },
+	{ 0 },
+};
+static const struct type step = { TYPE_OBJECT, "handlers.jsonPatchOp", step_fields };
+static const struct type steps = { TYPE_LIST, .elem = &step };
+
+/* The steps of a JSON patch have members of their own; any other patch is an object of any kind. */
+static struct err *settle_patch(struct decode_walk *w, bool is_json_patch)
+{
+	struct place at = { .path = { .name = "" } };
+	struct json *root = json_root(w->d);
+
+	if (is_json_patch && json_is(root, JSON_ARR))
+		return decode_typed(w, &root, &steps, &at);
+	if (json_is(root, is_json_patch ? JSON_ARR : JSON_OBJ)) {
+		decode_settle_duplicates(w, root, &at, true);
+		return NULL;
+	}
+	return err_new(ERR_MALFORMED, "json: cannot unmarshal %s into Go value of type %s",
+		       json_is(root, JSON_ARR) ? "array" : json_type_name(json_type(root)),
+		       is_json_patch ? "[]handlers.jsonPatchOp" : "map[string]interface {}");
+}
+
+struct err *patch_decode(const char *text, size_t len, bool is_json_patch, struct causes *reports,
+			 struct json_doc **ret)
+{
+	autoptr(json_doc) d = NULL;
+	struct causes odd = { 0 };
+	struct decode_walk w = { .reports = reports ? &odd : NULL };
+	struct err *e = parse(text, len, &w.duplicates, &d);
+
+	w.d = d;
+	if (!e)
+		e = settle_patch(&w, is_json_patch);
+	if (!e)
+		e = w.first;
+	else
+		err_free(w.first);
+	for (size_t i = 0; i < odd.n; i++)
+		causes_add(reports, CAUSE_UNKNOWN, odd.list[i].field, "%s%s",
+			   is_json_patch ? "json patch " : "", odd.list[i].message);
+	causes_done(&odd);
+	if (!e)
+		*ret = take(d);
+	return e;
+}
