@@ -137,7 +137,7 @@ static void try_remove(struct leaving *l)
 	l->job.running = true;
 	l->job.kill = l->kill;
 	l->job.keep_log = l->keep_log;
-	native_job(l->native, work, done, l);
+	jobs_run(&l->native->jobs, work, done, l);
 }
 
 static void on_exit_of(void *arg, unused unsigned ready)

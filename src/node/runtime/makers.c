@@ -199,12 +199,12 @@ void makers_start(struct native *n)
 }
 
 /* They end by themselves when their socket closes; their ends are callbacks of the loop. */
-static void await_end(struct maker *m)
+static void await_end(struct native *n, struct maker *m)
 {
 	for (int turns = 0; m->child; turns++) {
 		if (turns == 100)
 			child_kill(m->child, SIGKILL);
-		(void)loop_turn(m->native->loop, 20);
+		(void)loop_turn(n->loop, 20);
 	}
 }
 
@@ -219,5 +219,5 @@ void makers_stop(struct native *n)
 			(void)close(take_fd(m->fd));
 	}
 	for (int i = 0; i < MAKER_KIND_MAX_; i++)
-		await_end(&n->makers[i]);
+		await_end(n, &n->makers[i]);
 }

@@ -64,38 +64,6 @@ void native_refill(struct native *n)
 		timer_set(n->refill, REFILL_MS);
 }
 
-struct native_job {
-	struct native *native;
-	void (*work)(void *arg);
-	void (*done)(void *arg);
-	void *arg;
-};
-
-static void job_work(void *arg)
-{
-	struct native_job *j = arg;
-
-	j->work(j->arg);
-}
-
-static void job_done(void *arg)
-{
-	struct native_job *j = arg;
-
-	j->native->n_jobs--;
-	j->done(j->arg);
-	free(j);
-}
-
-void native_job(struct native *n, void (*work)(void *arg), void (*done)(void *arg), void *arg)
-{
-	struct native_job *j = xnew(struct native_job);
-
-	*j = (struct native_job){ n, work, done, arg };
-	n->n_jobs++;
-	job_run(n->loop, job_work, job_done, j);
-}
-
 static void remove_tree(void *arg)
 {
 	struct err *e = file_remove_tree(AT_FDCWD, arg);
@@ -110,7 +78,7 @@ static void drop_log(void *ctx, const char *id)
 	struct native *n = ctx;
 
 	if (!leave_drop_log(n, id))
-		native_job(n, remove_tree, free, xasprintf("%s/%s", n->roots, id));
+		jobs_run(&n->jobs, remove_tree, free, xasprintf("%s/%s", n->roots, id));
 }
 
 static const struct runtime_record *record(const struct runtime_task *t)
@@ -131,7 +99,7 @@ static void await_leaving(struct native *n)
 {
 	usec deadline = clock_mono() + END_S * 1000000LL;
 
-	while (n->n_jobs || (map_len(n->leaving) && clock_mono() < deadline))
+	while (n->jobs.n || (map_len(n->leaving) && clock_mono() < deadline))
 		(void)loop_turn(n->loop, 20);
 	leave_abandon(n);
 }
@@ -187,6 +155,7 @@ static struct native *native_new(struct loop *l, const struct native_spec *spec)
 
 	n->face = (struct runtime){ &ops, n };
 	n->loop = l;
+	jobs_init(&n->jobs, l, NULL, NULL);
 	n->spec = *spec;
 	n->launcher = xstrdup(spec->launcher);
 	n->init = xstrdup(spec->init);

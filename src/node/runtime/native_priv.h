@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "loop/jobs.h"
 #include "node/launch/message.h"
 #include "node/runtime/line.h"
 #include "node/runtime/native.h"
@@ -194,12 +195,10 @@ struct native {
 	struct map *leaving; /* id → struct leaving */
 	struct map *left;    /* id → struct left, owned; NULL after the sweep */
 	unsigned n_sweeping; /* left ones that are leaving */
-	unsigned n_jobs;
+	struct jobs jobs;    /* the end waits for them */
 	char *trouble;
 	bool ending;
 };
 
 void native_trouble_is(struct native *n, const char *text); /* NULL: none */
 void native_refill(struct native *n);                       /* something was taken */
-/* job_run() that the runtime's end waits for. */
-void native_job(struct native *n, void (*work)(void *arg), void (*done)(void *arg), void *arg);
