@@ -62,8 +62,9 @@ static char *check_security(const struct json *s, const char *path)
 		return xasprintf("%s.securityContext.privileged", path);
 	if (json_at_path(s, "seccompProfile.type") &&
 	    !str_eq(json_str(json_at_path(s, "seccompProfile.type")), "RuntimeDefault"))
-		return xasprintf("%s.securityContext.seccompProfile.type: there is RuntimeDefault",
-				 path);
+		return xasprintf(
+			"%s.securityContext.seccompProfile.type: only RuntimeDefault is there",
+			path);
 	if (str_eq(json_get_str(s, "procMount"), "Unmasked"))
 		return xasprintf("%s.securityContext.procMount", path);
 	json_each(c, json_at_path(s, "capabilities.add")) {

@@ -152,7 +152,7 @@ must_use struct err *env_build(struct container *c, struct arena *a, const char 
 char *env_expand(struct arena *a, const char *text, const struct map *values);
 
 /* recover.c */
-must_use struct err *recover_load(struct pods *ps);
+void recover_load(struct pods *ps);
 void recover_pod(struct pod *p);
 void recover_sweep(struct pods *ps); /* once all Pods are known */
 

@@ -247,10 +247,9 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->events = events_new(ps);
 	ps->volumes = make_volumes(ps);
 	e = make_dirs(ps);
-	if (!e)
-		e = recover_load(ps);
 	if (e)
 		return e;
+	recover_load(ps);
 	*ret = take(ps);
 	return NULL;
 }

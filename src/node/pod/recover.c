@@ -57,11 +57,10 @@ static void load_state(void *arg, const char *uid)
 	map_put(ps->left, uid, l);
 }
 
-struct err *recover_load(struct pods *ps)
+void recover_load(struct pods *ps)
 {
 	ps->left = map_new(left_free);
 	pod_records_each(ps->run_dir, load_state, ps);
-	return NULL;
 }
 
 static struct ending ending_copy(const struct ending *e)

@@ -103,6 +103,7 @@ TEST(containers_wait_for_slots_and_show_the_hosts_trouble)
 	turn(&r);
 	eq_str(told(&r, "p", "containerStatuses.0.state.waiting.message"),
 	       "the host is out of paper");
+	fake_trouble_is(&r.rt, "the host is out of paper");
 	step(&r, 5000);
 	eq_int(count_events(&r, "FailedCreatePodSandBox"), 1);
 	fake_add_slots(&r.rt, 1);
