@@ -16,8 +16,8 @@
  *     references go
  *   - an object that is being deleted in the foreground goes when no dependent blocks it any more,
  *     and its dependents are deleted now; one that it blocks itself is not waited for
- *   - one that is being deleted as an orphan maker first leaves its dependents without its
- *     reference
+ *   - an object that is being deleted with policy Orphan goes after its references have been
+ *     removed from its dependents
  *
  * An owner of a kind that is not served cannot be looked up: it counts as there, as in Kubernetes.
  */

@@ -10,8 +10,8 @@
 #include "server/lock_priv.h"
 
 /*
- * data_dir/lock: held for as long as a server lives, whatever way it ends. Its text tells whom the
- * next one would get in the way of.
+ * data_dir/lock is held for as long as a server lives, however it ends. Its text names the server,
+ * for the error that the next one gets.
  */
 static struct err *held(const char *data_dir, const char *path)
 {
@@ -29,7 +29,7 @@ void lock_tell(int fd, const char *address)
 {
 	autofree char *text = xasprintf("pid %d at https://%s\n", (int)getpid(), address);
 
-	/* Only for people: the lock holds without its text. */
+	/* The text is for people only; the lock works without it. */
 	if (!ftruncate(fd, 0))
 		(void)!pwrite(fd, text, strlen(text), 0);
 }

@@ -90,7 +90,7 @@ static struct err *make_dir(const char *path)
 	if (e)
 		return e;
 	if (chmod(path, 0700) < 0)
-		return err_sys(errno, "close %s to others", path);
+		return err_sys(errno, "set the mode of %s to 0700", path);
 	return NULL;
 }
 

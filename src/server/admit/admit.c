@@ -99,7 +99,7 @@ static void set_rev(struct op *op, struct json_doc *d)
 				     (unsigned long long)store_rev(op->admit->objects->store) + 1));
 }
 
-/* Editing leaves dead values behind, often more than live ones; what is kept is a copy without. */
+/* Editing leaves dead values in a doc, often more than live ones. Keeps a copy without them. */
 static struct json_doc *compact(struct json_doc *doc)
 {
 	struct json_doc *d = json_doc_new();
@@ -152,7 +152,7 @@ struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc
 	return e;
 }
 
-/* Whoever empties it says so by taking the last of these away, through /finalize. */
+/* Whoever empties the object says so by removing the last of these, through /finalize. */
 bool op_holds_contents(const struct kind *k, const struct json *obj)
 {
 	return (kind_storage(k)->flags & KIND_CONTENTS) &&

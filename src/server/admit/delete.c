@@ -89,7 +89,7 @@ static int64_t grace_of(const struct object *o, const struct delete_options *w)
 	return o->kind->grace ? o->kind->grace(o->root, w->grace_s) : 0;
 }
 
-/* The time at which it shall be over; a later request may bring it forward, never put it off. */
+/* When the object has to be gone. A later request may bring that forward, never put it off. */
 static void set_deadline(struct json_doc *d, struct json *meta, int64_t grace_s)
 {
 	char when[CLOCK_TEXT_MAX];
@@ -116,7 +116,7 @@ static struct err *mark(struct op *op, struct object *o, const struct delete_opt
 	return op_store(op, o, d);
 }
 
-/* Nothing holds it and nothing will: no need to write that it is about to go. */
+/* Nothing holds it and nothing will, so there is no need to mark it first. */
 static bool goes_at_once(const struct object *o, const struct delete_options *w)
 {
 	const struct json *meta = json_get(o->root, "metadata");

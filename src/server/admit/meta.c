@@ -55,7 +55,7 @@ static void set_place(const struct op *op, struct json_doc *d, struct json *meta
 		(void)json_del(meta, "namespace");
 }
 
-/* A name from generateName that is free; a handful of tries is plenty among 27^5. */
+/* A free name made from generateName; with 27^5 endings a handful of tries is plenty. */
 static struct err *generate_name(struct op *op, struct json_doc *d, struct json *meta)
 {
 	const char *prefix = json_get_str(meta, "generateName");
@@ -126,7 +126,7 @@ static void keep_from(struct json_doc *d, struct json *meta, const struct json *
 		(void)json_set(d, meta, name, json_copy(d, was));
 }
 
-/* "": no condition was made. */
+/* An empty or absent value is no precondition. */
 static struct err *check_version(struct op *op, const struct json *meta, const struct object *old)
 {
 	const char *rev = json_get_str(meta, "resourceVersion");

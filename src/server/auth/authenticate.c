@@ -19,7 +19,7 @@ static const struct user anonymous = {
 
 static struct err *unauthorized(struct err *why)
 {
-	err_free(why); /* the reason is not for those who try */
+	err_free(why); /* whoever guesses is not told why */
 	return err_new(ERR_UNAUTHENTICATED, "Unauthorized");
 }
 

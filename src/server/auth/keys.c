@@ -41,7 +41,7 @@ static struct err *path_write(const char *dir, const char *name, const char *tex
 	return file_write_atomic(AT_FDCWD, path, text, strlen(text), 0600);
 }
 
-/* NAME.crt and NAME.key; both NULL when one is not there. */
+/* Reads NAME.crt and NAME.key; both are NULL when either is missing. */
 static struct err *pair_read(const char *dir, const char *name, struct tls_pair *ret)
 {
 	autofree char *crt = xasprintf("%s.crt", name), *key = xasprintf("%s.key", name);
@@ -175,7 +175,7 @@ static struct err *load_server(struct keys *k, const char *dir, const struct nam
 	return e ? e : path_write(dir, "server.names", buf_str(&want));
 }
 
-/* Better now than with the first token. */
+/* Finds a bad key at start rather than with the first token. */
 static struct err *try_sa_key(const struct keys *k)
 {
 	autofree char *token = NULL;

@@ -96,7 +96,7 @@ struct object *objects_of_entry(const struct objects *os, struct store_entry *e)
 
 	if (e->tag)
 		return object_ref(e->tag);
-	/* It was encoded by us, and its kind is in the key: it decodes. */
+	/* We encoded it, so it decodes unless its kind is no longer served. */
 	err_free(decode_value((void *)os, e->key, e->value, e->rev, &tag));
 	return tag;
 }

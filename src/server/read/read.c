@@ -175,7 +175,7 @@ static struct err *gather(struct listing *l)
 				l->last = arena_strdup(l->call->arena, key);
 			l->remaining++;
 			if (selective)
-				break; /* how many would match is not worth finding out */
+				break; /* counting the matches is not worth the time */
 		}
 		key = en->key;
 	}
@@ -226,7 +226,7 @@ static void write_table(struct buf *out, const struct listing *l, struct buf *me
 	autoptr(json_doc) md = NULL;
 	struct json *root = json_root(l->table);
 
-	/* Text that was made a moment ago: it parses. */
+	/* We have just written this text, so it parses. */
 	err_free(json_parse(buf_head(meta), meta->len, NULL, &md));
 	json_set_str(l->table, root, "apiVersion", l->how.version);
 	(void)json_set(l->table, root, "metadata", json_copy(l->table, json_root(md)));

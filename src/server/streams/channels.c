@@ -19,8 +19,8 @@
 
 /*
  * WebSocket: a message is one byte, the channel, and its data; from version 5 on, the bytes 255 and
- * N end channel N. SPDY: a stream a channel, which its header `streamtype` names; the client opens
- * them one by one after the upgrade.
+ * N end channel N. SPDY: a stream for each channel, named by its header `streamtype`; the client
+ * opens them one by one after the upgrade.
  *
  * At the end comes the error channel: a JSON Status from version 4 on, before that a text in case
  * of failure. A client may be slow to take the rest of the output (it writes into a pager), and
@@ -40,7 +40,7 @@ enum {
 enum channels_state {
 	CHANNELS_OPENING,
 	CHANNELS_OPEN,
-	CHANNELS_CLOSING, /* the last word is said, or nobody listens */
+	CHANNELS_CLOSING, /* the outcome has been sent, or nobody listens */
 	CHANNELS_STATE_MAX_,
 };
 
@@ -205,7 +205,7 @@ static void channels_enter(struct channels *ch, enum channels_state next)
 	}
 }
 
-/* The streams did not come, or the client does not leave. */
+/* The client did not open its streams in time, or does not hang up. */
 static void on_timer(void *arg)
 {
 	struct channels *ch = arg;
@@ -280,7 +280,8 @@ static void on_spdy_data(void *arg, uint32_t id, const char *data, size_t len)
 		ch->ev.data(ch->arg, n, data, len);
 		return;
 	}
-	channels_enter(ch, CHANNELS_CLOSING); /* data before its time: there is nobody to take it */
+	channels_enter(ch,
+		       CHANNELS_CLOSING); /* data before all streams are open: nobody can take it */
 	spdy_close(ch->spdy);
 }
 

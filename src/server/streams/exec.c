@@ -25,7 +25,7 @@ enum {
 	ARGS_MAX = 4096,
 	RESIZE_MAX = 1024,   /* bytes of a size that is not complete */
 	COMMAND_SHOWN = 256, /* bytes of it in a message */
-	SIGNALED = 128,      /* the code of a program that a signal ended is this and the signal */
+	SIGNALED = 128,      /* added to the number of the signal that ended a program */
 };
 
 enum exec_state {
@@ -176,7 +176,7 @@ static struct err *exec_start(struct exec *x)
 		e = access_logs(a, &follow, &session_events, x, &x->session);
 	else
 		e = access_exec(a, &x->spec, &session_events, x, &x->session);
-	if (err_is(e, ERR_UNAVAILABLE)) /* it does not run: trying again at once will not help */
+	if (err_is(e, ERR_UNAVAILABLE)) /* it does not run, so trying again at once does not help */
 		e = err_wrap(err_recode(e, ERR_MALFORMED), "container not found (\"%s\")",
 			     x->spec.to.container);
 	if (!e)

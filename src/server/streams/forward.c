@@ -219,7 +219,7 @@ static void on_data(void *arg, uint32_t id, const char *data, size_t len)
 	if (!p)
 		return;
 	if (!p->session) {
-		pair_end(p, NULL); /* before its error stream is there: out of turn */
+		pair_end(p, NULL); /* data before the error stream is open */
 		return;
 	}
 	access_write(p->session, data, len);

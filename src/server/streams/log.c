@@ -127,7 +127,9 @@ static struct err *read_options(struct call *c, struct access_log_spec *s)
 	s->timestamps = call_query_true(c, "timestamps");
 	s->tail = -1;
 	if (!str_empty(stream) && !str_eq(stream, "All"))
-		return err_new(ERR_MALFORMED, "stream: only All is there");
+		return err_new(ERR_MALFORMED,
+			       "stream: Unsupported value: \"%s\": supported values: \"All\"",
+			       stream);
 	e = read_number(c, "tailLines", 0, &s->tail);
 	if (!e)
 		e = read_number(c, "limitBytes", 1, &s->limit_bytes);

@@ -21,15 +21,16 @@
 #include "store/store.h"
 
 /*
- * A watch over HTTP: chunked, one JSON line an event, a chunk each. It pulls from the history while
- * the connection takes more; a peer that reads too slowly falls out of the history and gets 410.
+ * A watch over HTTP: one line of JSON for each event, in a chunk of its own. It pulls from the
+ * history while the connection takes more; a peer that reads too slowly falls out of the history
+ * and gets 410.
  *
  * What existed before is told as ADDED from a view of a committed revision, and the events after
  * that revision follow.
  */
 enum {
 	BOOKMARK_MS = 60 * 1000,
-	TIMEOUT_MIN_S = 30 * 60, /* when the client names none: this up to twice this */
+	TIMEOUT_MIN_S = 30 * 60, /* when the client names no time: between this and twice this */
 	TIMEOUT_MAX_S = 7 * 24 * 3600,
 	WATCHES_PER_USER = 1000,
 };

@@ -97,7 +97,7 @@ static struct err *delete_each(const struct op *like, const struct delete_option
 		op.ns = s->list[i]->ns;
 		op.name = s->list[i]->name;
 		e = op_delete(&op, options);
-		if (err_is(e, ERR_NOT_FOUND)) { /* went along with one before it */
+		if (err_is(e, ERR_NOT_FOUND)) { /* it went together with an earlier one */
 			err_free(e);
 			e = NULL;
 		}

@@ -44,7 +44,7 @@ static struct json_doc *scale_of(const struct json *obj)
 	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
 		(void)json_set(d, meta, kept[i], json_copy(d, json_get(was, kept[i])));
 	part = json_set(d, root, "spec", json_obj(d));
-	/* Not given is one, for every kind that has a scale. */
+	/* The default is one, for every kind that has a scale. */
 	json_set_int(d, part, "replicas", json_get_int(json_get(obj, "spec"), "replicas", 1));
 	part = json_set(d, root, "status", json_obj(d));
 	json_set_int(d, part, "replicas", json_get_int(status, "replicas", 0));

@@ -56,7 +56,7 @@ void waiters_done(struct waiters *ws)
 		waiter_free(w);
 }
 
-/* e: the wait ended badly. The waiter is gone then. */
+/* Answers with e, or with the object. Frees the waiter. */
 static void answer(struct waiter *w, struct err *e)
 {
 	struct bytes *text = NULL;
@@ -114,7 +114,7 @@ static void on_timeout(void *arg)
 {
 	struct waiter *w = arg;
 
-	/* A commit that has not happened by now is not shown: the error of the sync will tell. */
+	/* What is not committed is not shown. */
 	if (w->last->rev > store_committed_rev(w->objects->store))
 		answer(w, err_new(ERR_UNAVAILABLE, "wait for Ready: the write is not on disk yet"));
 	else
