@@ -6,7 +6,8 @@
 #include "net/stream.h"
 #include "rig.h"
 
-/* The numbers are those of docs/reference/dataplane.md §6.4–6.6 and of docs/reference/cases.md (U). */
+/* The numbers are those of docs/reference/dataplane.md §6.4–6.6 and of docs/reference/cases.md (U).
+ */
 #define TO_BOX "X-Sandbox-ID: box\r\nX-Sandbox-Port: %u\r\n"
 #define NO_BOX "{\"detail\":\"Could not connect to the backend sandbox: box\"}\n"
 
