@@ -17,8 +17,9 @@
 #include "loop/loop.h"
 
 /*
- * Watches and who hears of what. An event only moves things in the index and queues keys; passes
- * run later in the same turn of the loop. Nothing runs before every watch has told what existed.
+ * The watches, and which keys a change wakes. A watch event only updates the index and queues keys;
+ * their passes run later in the same turn of the loop. No pass runs before every watch has
+ * delivered what existed.
  */
 
 usec control_now(const struct control *c)
@@ -182,7 +183,8 @@ static void one_synced(void *arg)
 		queue_open(c->queue);
 }
 
-/* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
+/* Kinds that others are looked up by come first, and Sandboxes last, when their owners are known.
+ */
 static const struct {
 	size_t kind; /* offset in struct control_kinds */
 	void (*changed)(void *arg, struct object *was, struct object *now);
@@ -212,7 +214,7 @@ static struct again run(void *arg, struct queue_item *q)
 	pass_begin(&p, arg, it);
 	again = reconcilers[it->key.kind](&p);
 	if (p.started) {
-		err_free(take(again.e)); /* the pass after the writes says how it stands */
+		err_free(take(again.e)); /* the pass after the writes reports it */
 		again = again_wait();
 	}
 	pass_end(&p);
