@@ -44,7 +44,7 @@ struct err *claim_pod_metadata(struct json_doc *d, const struct object *claim,
 	return e;
 }
 
-/* With the template out of sight: what the Sandbox has, without the pool's own mark. */
+/* If the template cannot be read: what the Sandbox has, without the pool's own mark. */
 static struct err *kept_metadata(struct json_doc *d, const struct object *claim,
 				 const struct object *sandbox, struct json **ret)
 {
@@ -64,7 +64,7 @@ static struct err *kept_metadata(struct json_doc *d, const struct object *claim,
 	return e;
 }
 
-/* Cold */
+/* Cold Sandboxes */
 
 static void put_cold_meta(struct json_doc *d, struct json *root, const struct object *claim,
 			  const struct object *template)
@@ -105,7 +105,7 @@ struct trouble claim_build_cold(const struct object *claim, const struct object 
 	return (struct trouble){ 0 };
 }
 
-/* Warm and after */
+/* Warm Sandboxes, and keeping any in line */
 
 static void put_pod_metadata(struct json_doc *d, struct json *root, const struct object *sandbox,
 			     const struct json *want)

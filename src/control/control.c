@@ -292,10 +292,8 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 						   .slowed = item_slowed,
 						   .arg = c });
 	for (size_t i = 0; i < WATCH_MAX_; i++) {
-		const struct client_watch_spec spec = {
-			.kind = *(const struct kind *const *)((const char *)&c->kinds +
-							      watched[i].kind),
-		};
+		const void *kind = (const char *)&c->kinds + watched[i].kind;
+		const struct client_watch_spec spec = { .kind = *(const struct kind *const *)kind };
 		const struct client_watch_events ev = { watched[i].changed, one_synced };
 
 		c->watches[i] = client_watch(client, &spec, &ev, c);

@@ -34,7 +34,7 @@ static bool reserved_annotation(const char *key)
 	return reserved_label(key) || str_eq(key, KEY_TRACE);
 }
 
-/* Labels and annotations follow the same rules, but for these. */
+/* Labels and annotations follow the same rules, apart from these. */
 struct realm {
 	const char *member, *list_key;
 	bool (*reserved)(const char *key);
@@ -78,7 +78,7 @@ static void put_template(struct json_doc *d, struct json *map, const struct json
 			json_set(d, map, it.key, json_copy(d, it.val));
 }
 
-/* The labels that the controllers own: set, or removed where the Sandbox has none to give. */
+/* The labels that the controllers own; they are removed where the Sandbox has none. */
 static void put_system_labels(struct json_doc *d, struct json *labels, const struct object *sandbox)
 {
 	const struct sandbox_view *v = sandbox_view(sandbox);

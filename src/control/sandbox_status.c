@@ -57,7 +57,7 @@ static void say_suspended(struct report *r)
 		    "Pod is terminating. Sandbox is suspending");
 }
 
-/* A Pod on its way out may end in any phase; that is not the end of the work it was made for. */
+/* The phase in which a Pod is deleted says nothing about how its work ended. */
 static void say_finished(struct report *r)
 {
 	const struct object *pod = r->f->pod->owned ? r->f->pod->pod : NULL;
