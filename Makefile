@@ -17,7 +17,7 @@ help:
 	@echo 'make test-cluster  the controllers against a real kube-apiserver'
 	@echo 'make bench         claims, cold starts and exec on a server of its own beside the floors of this machine; ARGS=... go to cay bench claim'
 	@echo 'make format        clang-format over all C files'
-	@echo 'make lint          layers, format, clang-tidy'
+	@echo 'make lint          layers, format, citations, clang-tidy over all C files; what has not changed since it was clean is not looked at again'
 	@echo 'make install       to $$DESTDIR$$PREFIX (PREFIX=$(PREFIX))'
 	@echo 'make clean         removes $(BUILD)/'
 
@@ -38,8 +38,6 @@ demo:
 test test-long:
 	@tools/setup build check run test
 	@tools/setup-venv
-	@tools/check-layers
-	@tools/check-format
 	@tools/run-tests $(if $(filter test-long,$@),--long) $(ARGS)
 
 test-cluster:
@@ -60,8 +58,8 @@ lint:
 	@tools/setup build check test
 	@tools/check-layers
 	@tools/check-format
-	@[ -f $(BUILD)/lint/build.ninja ] || CC=clang-19 meson setup $(BUILD)/lint >/dev/null
-	run-clang-tidy-19 -quiet -p $(BUILD)/lint '$(CURDIR)/src/.*\.c$$'
+	@tools/check-citations
+	@tools/check-tidy
 
 install: build
 	install -D -m 755 $(BUILD)/cay '$(DESTDIR)$(PREFIX)/bin/cay'

@@ -267,7 +267,8 @@ static void serve_exec(const struct launch *l, int fd)
 	char c;
 
 	while (read(fd, &c, 1) == 1) {
-		pid_t pid = vfork();
+		/* The fastest way to start a program is what a floor is about. */
+		pid_t pid = vfork(); /* NOLINT(*vfork,bugprone-unsafe-functions) */
 		int status;
 
 		if (pid == 0) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A first program: pip install k8s-agent-sandbox, KUBECONFIG=DIR/admin.kubeconfig, then run this."""
+"""A first program. Before you run it: pip install k8s-agent-sandbox; export KUBECONFIG=DIR/admin.kubeconfig."""
 
 import os
 

@@ -22,6 +22,8 @@
 #include "client/client.h"
 #include "control/control.h"
 #include "loop/loop.h"
+#include "node/image/image.h"
+#include "node/launch/launch.h"
 #include "node/node.h"
 #include "router/router.h"
 #include "server/server.h"
@@ -204,6 +206,7 @@ static struct err *start_roles(struct serve *s)
 	struct control_options control = {
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
 		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
+		.cluster_services = true,
 	};
 	struct router_spec router = {
 		.listen = settings_text(s->settings, "router-listen"),

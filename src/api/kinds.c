@@ -13,6 +13,7 @@
 #define NAMES(k, plural_, s) \
 	.kind = (k), .list_kind = k "List", .plural = (plural_), .singular = (s)
 
+static const char *const namespace_subresources[] = { "finalize", NULL };
 static const char *const namespaces_kept[] = { "default", "kube-system", NULL };
 static const char *const pod_subresources[] = { "log", "exec", "attach", "portforward", NULL };
 static const char *const service_account_subresources[] = { "token", NULL };
@@ -89,6 +90,7 @@ static const struct kind namespace = {
 	.columns = columns_namespace,
 	.validate = validate_namespace,
 	.defaults = defaults_namespace,
+	.subresources = namespace_subresources,
 	.selectable = namespace_fields,
 	.kept = namespaces_kept,
 	.prepare_create = prepare_create_namespace,

@@ -69,15 +69,15 @@ static const struct client_watch_events object_events = { .changed = on_object }
 static const struct client_watch_events pool_events = { .changed = on_pool };
 
 /* The end of a request that is only waited for. */
-struct call {
+struct outcome {
 	struct client_write write;
 	bool done;
 	struct err *e;
 };
 
-static void call_done(struct client_write *w, struct err *e, struct object *obj unused)
+static void outcome_done(struct client_write *w, struct err *e, struct object *obj unused)
 {
-	struct call *c = container_of(w, struct call, write);
+	struct outcome *c = container_of(w, struct outcome, write);
 
 	c->e = e;
 	c->done = true;
@@ -86,27 +86,27 @@ static void call_done(struct client_write *w, struct err *e, struct object *obj 
 static struct err *create(struct bench *b, const struct kind *k, const char *ns, const char *text)
 {
 	struct json_doc *doc = NULL;
-	struct call call = { .write.done = call_done };
+	struct outcome end = { .write.done = outcome_done };
 	struct err *e = json_parse(text, strlen(text), NULL, &doc);
 
 	assert(!e);
-	client_create(b->client, &(struct client_ref){ .kind = k, .ns = ns }, doc, &call.write);
-	(void)bench_until(b, &call.done, READY_MS);
-	client_cancel(&call.write);
-	if (!call.done)
+	client_create(b->client, &(struct client_ref){ .kind = k, .ns = ns }, doc, &end.write);
+	(void)bench_until(b, &end.done, READY_MS);
+	client_cancel(&end.write);
+	if (!end.done)
 		return err_new(ERR_TIMEOUT, "create a %s", k->kind);
-	return err_wrap(call.e, "create a %s", k->kind);
+	return err_wrap(end.e, "create a %s", k->kind);
 }
 
 static void remove_object(struct bench *b, const struct kind *k, const char *ns, const char *name)
 {
-	struct call call = { .write.done = call_done };
+	struct outcome end = { .write.done = outcome_done };
 
 	client_delete(b->client, &(struct client_ref){ .kind = k, .ns = ns, .name = name }, NULL,
-		      &call.write);
-	(void)bench_until(b, &call.done, READY_MS); /* leftovers end with the namespace */
-	client_cancel(&call.write);
-	err_free(call.e);
+		      &end.write);
+	(void)bench_until(b, &end.done, READY_MS); /* leftovers end with the namespace */
+	client_cancel(&end.write);
+	err_free(end.e);
 }
 
 static struct err *wait_pool(struct bench *b, unsigned n)

@@ -27,7 +27,7 @@ struct client;
 struct client_ref {
 	const struct kind *kind;
 	const char *ns, *name; /* ns is NULL or "" for kinds without namespaces */
-	const char *sub;       /* NULL or "status" */
+	const char *sub;       /* NULL, "status", "finalize" */
 };
 
 /*

@@ -170,7 +170,7 @@ static void op_start(struct http_client *h, const struct client_ref *to, const s
 {
 	struct op *op = xnew(struct op);
 	autofree char *path = http_path(to);
-	struct call_spec spec = { .method = ask->method, .type = ask->type };
+	struct request_spec spec = { .method = ask->method, .type = ask->type };
 
 	op->h = h;
 	list_add_tail(&h->ops, &op->link);
@@ -195,7 +195,7 @@ static void op_start(struct http_client *h, const struct client_ref *to, const s
 		to->kind->flags & KIND_URGENT; /* a leader must not wait behind its own work */
 	spec.done = on_op_done;
 	spec.arg = op;
-	(void)call_start(h->t, &spec);
+	(void)request_start(h->t, &spec);
 }
 
 static void http_fetch(void *ctx, const struct client_ref *of, struct client_write *w)

@@ -16,7 +16,7 @@ struct loop;
 struct map;
 
 /*
- * What the files of the HTTPS transport share: calls (transport.c), the meanings of refusals
+ * What the files of the HTTPS transport share: requests (transport.c), the meanings of refusals
  * (status.c), caches (cache.c) and informers (informer.c).
  */
 
@@ -31,9 +31,9 @@ char *http_path(const struct client_ref *to);
  * them, and they make up half of an object. */
 struct object *http_object(const struct kind *k, struct json_doc *doc);
 
-/* Calls: requests over libcurl, at most 64 at once beside the streams. */
+/* Requests over libcurl, at most 64 at once beside the streams. */
 struct transport;
-struct call;
+struct request;
 
 struct reply {
 	int status;
@@ -41,7 +41,7 @@ struct reply {
 	size_t len;
 };
 
-struct call_spec {
+struct request_spec {
 	const char *method;
 	const char *path;  /* with the query */
 	const char *label; /* what it is counted as and what errors call it */
@@ -53,7 +53,7 @@ struct call_spec {
 	/* For a stream, on a connection of its own: the bytes of a 200 answer as they come; eat
 	 * what is used. NULL: the whole body is passed to done(). */
 	void (*data)(void *arg, struct buf *in);
-	/* Called once, from the loop, unless the call is cancelled; the call is freed afterwards. e
+	/* Called once, from the loop, unless the request is cancelled; it is freed afterwards. e
 	 * becomes done()'s own and means that there was no answer; r is NULL then. */
 	void (*done)(void *arg, struct err *e, const struct reply *r);
 	void *arg;
@@ -61,12 +61,12 @@ struct call_spec {
 
 must_use struct err *transport_new(struct loop *l, const struct kubeconfig *k,
 				   const char *user_agent, struct transport **ret);
-void transport_free(struct transport *t); /* calls that still run end without done() */
+void transport_free(struct transport *t); /* requests that still run end without done() */
 AUTOPTR(transport)
 struct loop *transport_loop(struct transport *t);
 const struct map *transport_counts(const struct transport *t); /* label → uint64_t */
-struct call *call_start(struct transport *t, const struct call_spec *spec);
-void call_cancel(struct call *c); /* also from its own callbacks */
+struct request *request_start(struct transport *t, const struct request_spec *spec);
+void request_cancel(struct request *c); /* also from its own callbacks */
 
 /*
  * A cache: the objects of one kind (in one namespace, with some labels) as last seen, by key

@@ -46,7 +46,7 @@ struct informer {
 	struct list listeners;
 	unsigned depth;     /* of nested callbacks */
 	bool synced, stale; /* stale: a list is needed */
-	struct call *call;
+	struct request *request;
 	struct timer *timer;
 	uint64_t rev; /* everything up to here is in the cache */
 	char *more;   /* token of the list's next page */
@@ -155,8 +155,8 @@ static void add_query(struct buf *path, const char *name, const char *value)
 }
 
 /* The label, such as "LIST pods", is what the request is counted as and what its errors name. */
-static struct call *request(struct informer *i, const char *verb, struct buf *path,
-			    struct call_spec *spec)
+static struct request *begin(struct informer *i, const char *verb, struct buf *path,
+			     struct request_spec *spec)
 {
 	autofree char *label = xasprintf("%s %s", verb, i->kind->plural);
 
@@ -167,7 +167,7 @@ static struct call *request(struct informer *i, const char *verb, struct buf *pa
 	spec->label = label;
 	spec->arg = i;
 	i->began = clock_mono();
-	return call_start(i->t, spec);
+	return request_start(i->t, spec);
 }
 
 static struct err *take_page(struct informer *i, const struct reply *r)
@@ -207,7 +207,7 @@ static void on_page(void *arg, struct err *e, const struct reply *r)
 {
 	struct informer *i = arg;
 
-	i->call = NULL;
+	i->request = NULL;
 	if (!e && r->status != 200)
 		e = status_err_text(r->body, r->len, r->status, "list");
 	if (!e)
@@ -230,14 +230,14 @@ static void on_page(void *arg, struct err *e, const struct reply *r)
 
 static void list_page(struct informer *i)
 {
-	struct call_spec spec = { .done = on_page, .timeout_ms = LIST_MS };
+	struct request_spec spec = { .done = on_page, .timeout_ms = LIST_MS };
 	autofree char *base = http_path(&(struct client_ref){ .kind = i->kind, .ns = i->ns });
 	autobuf path = { 0 };
 
 	buf_printf(&path, "%s?limit=%d", base, PAGE);
 	if (i->more)
 		add_query(&path, "continue", i->more);
-	i->call = request(i, "LIST", &path, &spec);
+	i->request = begin(i, "LIST", &path, &spec);
 }
 
 static void list_start(struct informer *i)
@@ -307,7 +307,7 @@ static void on_watch_data(void *arg, struct buf *in)
 		buf_eat(in, len + 1);
 	}
 	if (e) {
-		call_cancel(take(i->call));
+		request_cancel(take(i->request));
 		failed(i, e);
 	}
 }
@@ -316,7 +316,7 @@ static void on_watch_end(void *arg, struct err *e, const struct reply *r)
 {
 	struct informer *i = arg;
 
-	i->call = NULL;
+	i->request = NULL;
 	if (!e && r->status != 200)
 		e = status_err_text(r->body, r->len, r->status, "watch");
 	if (!e && !i->moved && clock_mono() - i->began < short_us)
@@ -331,9 +331,9 @@ static void on_watch_end(void *arg, struct err *e, const struct reply *r)
 static void watch_start(struct informer *i)
 {
 	unsigned s = WATCH_MIN_S + (unsigned)(random_u64() % (WATCH_MAX_S - WATCH_MIN_S));
-	struct call_spec spec = { .data = on_watch_data,
-				  .done = on_watch_end,
-				  .timeout_ms = (s + 30) * 1000 };
+	struct request_spec spec = { .data = on_watch_data,
+				     .done = on_watch_end,
+				     .timeout_ms = (s + 30) * 1000 };
 	autofree char *base = http_path(&(struct client_ref){ .kind = i->kind, .ns = i->ns });
 	autobuf path = { 0 };
 
@@ -341,7 +341,7 @@ static void watch_start(struct informer *i)
 		   "%s?watch=true&allowWatchBookmarks=true&resourceVersion=%llu&timeoutSeconds=%u",
 		   base, (unsigned long long)i->rev, s);
 	i->moved = false;
-	i->call = request(i, "WATCH", &path, &spec);
+	i->request = begin(i, "WATCH", &path, &spec);
 }
 
 struct informer *informer_new(struct transport *t, const struct client_watch_spec *spec)
@@ -371,7 +371,7 @@ void informer_free(struct informer *i)
 
 	if (!i)
 		return;
-	call_cancel(i->call);
+	request_cancel(i->request);
 	timer_free(i->timer);
 	list_each(l, &i->listeners, link)
 		l->dead = true;

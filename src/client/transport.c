@@ -17,18 +17,18 @@
 /*
  * Calls over libcurl's multi interface on our loop. libcurl says which sockets and what time it
  * waits for; we tell it when they are ready, and then settle(): first the bytes of streams, then
- * the ends of calls. No callback of ours runs inside libcurl, so callbacks may start and cancel
- * calls.
+ * the ends of requests. No callback of ours runs inside libcurl, so callbacks may start and cancel
+ * requests.
  *
- *   call_start() → queued → running → done()
+ *   request_start() → queued → running → done()
  *                     ↑        | 429, or 503 with Retry-After
  *                     waiting ←+
  */
 enum {
-	MAX_RUNNING = 64,      /* streams and urgent calls do not count */
+	MAX_RUNNING = 64,      /* streams and urgent requests do not count */
 	MAX_QUEUED = 20000,    /* any more end with ERR_EXHAUSTED */
 	MAX_IDLE_HANDLES = 32, /* kept for reuse */
-	MAX_TRIES = 10,        /* of a call that the server tells to come back later */
+	MAX_TRIES = 10,        /* of a request that the server tells to come back later */
 	MAX_WAIT_MS = 30000,
 	MAX_TOKEN = 64 * 1024,
 	CONNECT_MS = 10000,
@@ -36,11 +36,11 @@ enum {
 };
 static const size_t max_body = 256u << 20, max_line = 16u << 20;
 
-enum call_state {
-	CALL_QUEUED,
-	CALL_RUNNING,
-	CALL_WAITING,
-	CALL_STATE_MAX_,
+enum request_state {
+	REQUEST_QUEUED,
+	REQUEST_RUNNING,
+	REQUEST_WAITING,
+	REQUEST_STATE_MAX_,
 };
 
 struct transport {
@@ -54,20 +54,20 @@ struct transport {
 	char *token_file;
 	struct timespec token_mtime;
 	usec token_checked;
-	struct list calls;  /* all but the queued */
-	struct list queued; /* in order */
-	struct list ready;  /* streams with new bytes */
+	struct list requests; /* all but the queued */
+	struct list queued;   /* in order */
+	struct list ready;    /* streams with new bytes */
 	unsigned n_running, n_queued;
 	CURL *idle[MAX_IDLE_HANDLES];
 	unsigned n_idle;
 	struct map *counts; /* label → uint64_t, owned */
 };
 
-struct call {
+struct request {
 	struct transport *t;
-	struct list link;  /* in calls or queued */
+	struct list link;  /* of requests or queued */
 	struct list ready; /* in transport.ready */
-	enum call_state state;
+	enum request_state state;
 	CURL *easy;
 	struct curl_slist *headers;
 	char *method, *type, *url, *label, *body;
@@ -156,7 +156,7 @@ static void on_timer(void *arg)
 
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
-	struct call *c = arg;
+	struct request *c = arg;
 	size_t len = size * n;
 
 	if (c->in.len + len > (c->data ? max_line : max_body)) {
@@ -196,7 +196,7 @@ static void token_refresh(struct transport *t, bool now)
 	explicit_bzero(text, len);
 }
 
-static void call_free(struct call *c)
+static void request_free(struct request *c)
 {
 	list_del(&c->link);
 	list_del(&c->ready);
@@ -211,8 +211,8 @@ static void call_free(struct call *c)
 	free(c);
 }
 
-/* Takes a running call's handle back for reuse. */
-static void call_stop(struct call *c)
+/* Takes a running request's handle back for reuse. */
+static void request_stop(struct request *c)
 {
 	struct transport *t = c->t;
 
@@ -233,7 +233,7 @@ static void call_stop(struct call *c)
 		t->n_running--;
 }
 
-static void add_header(struct call *c, const char *text)
+static void add_header(struct request *c, const char *text)
 {
 	struct curl_slist *more = curl_slist_append(c->headers, text);
 
@@ -241,7 +241,7 @@ static void add_header(struct call *c, const char *text)
 	c->headers = more;
 }
 
-static void set_headers(struct call *c)
+static void set_headers(struct request *c)
 {
 	autofree char *type = xasprintf("Content-Type: %s", str_or(c->type, "application/json"));
 
@@ -267,8 +267,9 @@ static void set_trust(struct transport *t, CURL *h)
 	(void)curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 }
 
-/* A stream has a connection of its own: it would block other calls, and must be cut on its own. */
-static void set_connection(struct call *c, CURL *h)
+/* A stream has a connection of its own: it would block other requests, and must be cut on its own.
+ */
+static void set_connection(struct request *c, CURL *h)
 {
 	if (c->data) {
 		(void)curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -289,19 +290,19 @@ static void set_connection(struct call *c, CURL *h)
 			       str_starts(c->url, "https:") ? "https" : "http");
 }
 
-static void call_run(struct call *c)
+static void request_run(struct request *c)
 {
 	struct transport *t = c->t;
 	CURL *h = t->n_idle ? t->idle[--t->n_idle] : curl_easy_init();
 
 	assert(h); /* out of memory */
 	c->easy = h;
-	c->state = CALL_RUNNING;
+	c->state = REQUEST_RUNNING;
 	c->too_large = false;
 	c->text[0] = 0;
 	buf_clear(&c->in);
 	list_del(&c->link);
-	list_add_tail(&t->calls, &c->link);
+	list_add_tail(&t->requests, &c->link);
 	if (!c->data)
 		t->n_running++;
 	token_refresh(t, false);
@@ -328,49 +329,49 @@ static void run_queued(struct transport *t)
 {
 	while (t->n_running < MAX_RUNNING && !list_empty(&t->queued)) {
 		t->n_queued--;
-		call_run(list_first(&t->queued, struct call, link));
+		request_run(list_first(&t->queued, struct request, link));
 	}
 }
 
 /* Ends and frees c; e and r as for done(). */
-static void call_end(struct call *c, struct err *e, const struct reply *r)
+static void request_end(struct request *c, struct err *e, const struct reply *r)
 {
 	c->busy = true;
 	if (c->dead)
 		err_free(e);
 	else
 		c->done(c->arg, e, r);
-	call_free(c);
+	request_free(c);
 }
 
 static void on_wait_over(void *arg)
 {
-	struct call *c = arg;
+	struct request *c = arg;
 
 	timer_free(take(c->timer));
 	if (c->tries > MAX_TRIES) { /* there was no room in the queue */
-		call_end(c,
-			 err_new(ERR_EXHAUSTED, "%s: more than %d requests are waiting", c->label,
-				 MAX_QUEUED),
-			 NULL);
+		request_end(c,
+			    err_new(ERR_EXHAUSTED, "%s: more than %d requests are waiting",
+				    c->label, MAX_QUEUED),
+			    NULL);
 		return;
 	}
 	list_del(&c->link);
 	list_add_head(&c->t->queued, &c->link);
-	c->state = CALL_QUEUED;
+	c->state = REQUEST_QUEUED;
 	c->t->n_queued++;
 	run_queued(c->t);
 }
 
-static void call_wait(struct call *c, uint64_t ms)
+static void request_wait(struct request *c, uint64_t ms)
 {
-	c->state = CALL_WAITING;
+	c->state = REQUEST_WAITING;
 	c->timer = timer_new(c->t->loop, on_wait_over, c);
 	timer_set(c->timer, ms);
 }
 
 /* How long to wait when the server said "not now", or 0 when its answer stands. */
-static uint64_t come_again_ms(const struct call *c, int status, uint64_t after_ms)
+static uint64_t come_again_ms(const struct request *c, int status, uint64_t after_ms)
 {
 	uint64_t ms = after_ms ? after_ms : 500u << MIN(c->tries, 6u);
 
@@ -380,7 +381,7 @@ static uint64_t come_again_ms(const struct call *c, int status, uint64_t after_m
 	return ms + random_u64() % (ms / 10 + 1);
 }
 
-static struct err *call_failed(const struct call *c, CURLcode result)
+static struct err *request_failed(const struct request *c, CURLcode result)
 {
 	const char *why = c->text[0] ? c->text : curl_easy_strerror(result);
 
@@ -390,7 +391,7 @@ static struct err *call_failed(const struct call *c, CURLcode result)
 		       c->label, why);
 }
 
-static void call_finished(struct call *c, CURLcode result)
+static void request_finished(struct request *c, CURLcode result)
 {
 	struct reply r = { 0 };
 	curl_off_t after_s = 0;
@@ -399,9 +400,9 @@ static void call_finished(struct call *c, CURLcode result)
 
 	(void)curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	(void)curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &after_s);
-	call_stop(c);
+	request_stop(c);
 	if (result != CURLE_OK) {
-		call_end(c, call_failed(c, result), NULL);
+		request_end(c, request_failed(c, result), NULL);
 		return;
 	}
 	again_ms = come_again_ms(c, (int)status, (uint64_t)MAX(after_s, (curl_off_t)0) * 1000);
@@ -412,17 +413,17 @@ static void call_finished(struct call *c, CURLcode result)
 	}
 	if (again_ms) {
 		c->tries++;
-		call_wait(c, again_ms);
+		request_wait(c, again_ms);
 		return;
 	}
 	r.status = (int)status;
 	r.body = buf_str(&c->in);
 	r.len = c->in.len;
-	call_end(c, NULL, &r);
+	request_end(c, NULL, &r);
 }
 
 /* New bytes of a stream. A refusal's text stays in the buffer for done(). */
-static void call_feed(struct call *c)
+static void request_feed(struct request *c)
 {
 	long status = 0;
 
@@ -434,8 +435,8 @@ static void call_feed(struct call *c)
 	c->data(c->arg, &c->in);
 	c->busy = false;
 	if (c->dead) {
-		call_stop(c);
-		call_free(c);
+		request_stop(c);
+		request_free(c);
 	}
 }
 
@@ -445,15 +446,15 @@ static void settle(struct transport *t)
 	int left;
 
 	while (!list_empty(&t->ready))
-		call_feed(list_first(&t->ready, struct call, ready));
+		request_feed(list_first(&t->ready, struct request, ready));
 	while ((m = curl_multi_info_read(t->multi, &left))) {
-		struct call *c = NULL;
+		struct request *c = NULL;
 		CURLcode result = m->data.result;
 
 		if (m->msg != CURLMSG_DONE)
 			continue;
 		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
-		call_finished(c, result);
+		request_finished(c, result);
 	}
 	run_queued(t);
 }
@@ -469,9 +470,9 @@ static void count(struct transport *t, const char *label)
 	(*n)++;
 }
 
-struct call *call_start(struct transport *t, const struct call_spec *spec)
+struct request *request_start(struct transport *t, const struct request_spec *spec)
 {
-	struct call *c = xnew(struct call);
+	struct request *c = xnew(struct request);
 
 	c->t = t;
 	list_init(&c->link);
@@ -488,19 +489,19 @@ struct call *call_start(struct transport *t, const struct call_spec *spec)
 	c->arg = spec->arg;
 	count(t, c->label);
 	if (c->data || spec->urgent || t->n_running < MAX_RUNNING) {
-		call_run(c);
+		request_run(c);
 	} else if (t->n_queued < MAX_QUEUED) {
 		list_add_tail(&t->queued, &c->link);
 		t->n_queued++;
 	} else {
-		list_add_tail(&t->calls, &c->link);
+		list_add_tail(&t->requests, &c->link);
 		c->tries = MAX_TRIES + 1;
-		call_wait(c, 0);
+		request_wait(c, 0);
 	}
 	return c;
 }
 
-void call_cancel(struct call *c)
+void request_cancel(struct request *c)
 {
 	if (!c)
 		return;
@@ -508,10 +509,10 @@ void call_cancel(struct call *c)
 		c->dead = true; /* whoever called us frees it */
 		return;
 	}
-	if (c->state == CALL_QUEUED)
+	if (c->state == REQUEST_QUEUED)
 		c->t->n_queued--;
-	call_stop(c);
-	call_free(c);
+	request_stop(c);
+	request_free(c);
 }
 
 static struct curl_blob blob_of(const char *pem)
@@ -531,7 +532,7 @@ struct err *transport_new(struct loop *l, const struct kubeconfig *k, const char
 		return err_new(ERR_INTERNAL, "libcurl cannot initialise itself");
 	t = xnew(struct transport);
 	t->loop = l;
-	list_init(&t->calls);
+	list_init(&t->requests);
 	list_init(&t->queued);
 	list_init(&t->ready);
 	t->timer = timer_new(l, on_timer, t);
@@ -556,14 +557,14 @@ struct err *transport_new(struct loop *l, const struct kubeconfig *k, const char
 	return NULL;
 }
 
-static void drop_calls(struct list *calls)
+static void drop_requests(struct list *requests)
 {
-	struct call *c, *next;
+	struct request *c, *next;
 
-	list_each_safe(c, next, calls, link) {
+	list_each_safe(c, next, requests, link) {
 		assert(!c->busy); /* a client is not freed from its own callbacks */
-		call_stop(c);
-		call_free(c);
+		request_stop(c);
+		request_free(c);
 	}
 }
 
@@ -571,8 +572,8 @@ void transport_free(struct transport *t)
 {
 	if (!t)
 		return;
-	drop_calls(&t->calls);
-	drop_calls(&t->queued);
+	drop_requests(&t->requests);
+	drop_requests(&t->queued);
 	while (t->n_idle)
 		curl_easy_cleanup(t->idle[--t->n_idle]);
 	(void)curl_multi_cleanup(t->multi);

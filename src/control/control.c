@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "control/cluster_priv.h"
 #include "control/control_priv.h"
 #include "control/keys_priv.h"
 #include "control/note_priv.h"
@@ -21,6 +22,9 @@
  * their passes run later in the same turn of the loop. No pass runs before every watch has
  * delivered what existed.
  */
+enum {
+	CHORES_TURN_MS = 10, /* of a turn of the loop */
+};
 
 usec control_now(const struct control *c)
 {
@@ -31,6 +35,7 @@ void control_step(struct control *c, uint64_t ms)
 {
 	c->skew += (usec)ms * 1000;
 	queue_step(c->queue, ms);
+	queue_step(c->chores, ms);
 }
 
 /* Wakes the controller of o's owner, if that is of the given sort. */
@@ -183,20 +188,11 @@ static void one_synced(void *arg)
 		queue_open(c->queue);
 }
 
-/* Kinds that others are looked up by come first, and Sandboxes last, when their owners are known.
- */
-static const struct {
-	size_t kind; /* offset in struct control_kinds */
-	void (*changed)(void *arg, struct object *was, struct object *now);
-} watched[WATCH_MAX_] = {
-	[WATCH_TEMPLATES] = { offsetof(struct control_kinds, template), template_changed },
-	[WATCH_POOLS] = { offsetof(struct control_kinds, pool), pool_changed },
-	[WATCH_CLAIMS] = { offsetof(struct control_kinds, claim), claim_changed },
-	[WATCH_PODS] = { offsetof(struct control_kinds, pod), pod_changed },
-	[WATCH_SERVICES] = { offsetof(struct control_kinds, service), service_changed },
-	[WATCH_PVCS] = { offsetof(struct control_kinds, pvc), pvc_changed },
-	[WATCH_POLICIES] = { offsetof(struct control_kinds, policy), policy_changed },
-	[WATCH_SANDBOXES] = { offsetof(struct control_kinds, sandbox), sandbox_changed },
+static void (*const changed[WATCH_MAX_])(void *arg, struct object *was, struct object *now) = {
+	[WATCH_TEMPLATES] = template_changed, [WATCH_POOLS] = pool_changed,
+	[WATCH_CLAIMS] = claim_changed,       [WATCH_PODS] = pod_changed,
+	[WATCH_SERVICES] = service_changed,   [WATCH_PVCS] = pvc_changed,
+	[WATCH_POLICIES] = policy_changed,    [WATCH_SANDBOXES] = sandbox_changed,
 };
 
 static struct again run(void *arg, struct queue_item *q)
@@ -206,6 +202,9 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_TEMPLATE] = template_reconcile,
 		[CONTROL_POOL] = pool_reconcile,
 		[CONTROL_CLAIM] = claim_reconcile,
+		[CONTROL_GC] = gc_reconcile,
+		[CONTROL_NAMESPACE] = namespace_reconcile,
+		[CONTROL_EVENT_EXPIRY] = event_expiry_reconcile,
 	};
 	struct item *it = container_of(q, struct item, q);
 	struct pass p;
@@ -272,6 +271,36 @@ static void find_kinds(struct control *c)
 	};
 }
 
+static struct queue *make_queue(struct control *c, uint64_t turn_ms)
+{
+	return queue_new(&(struct queue_spec){ .loop = c->loop,
+					       .item_size = sizeof(struct item),
+					       .turn_ms = turn_ms,
+					       .run = run,
+					       .item_init = item_init,
+					       .item_done = item_done,
+					       .slowed = item_slowed,
+					       .arg = c });
+}
+
+/* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
+static void watch_all(struct control *c)
+{
+	const struct kind *const kinds[WATCH_MAX_] = {
+		[WATCH_TEMPLATES] = c->kinds.template, [WATCH_POOLS] = c->kinds.pool,
+		[WATCH_CLAIMS] = c->kinds.claim,       [WATCH_PODS] = c->kinds.pod,
+		[WATCH_SERVICES] = c->kinds.service,   [WATCH_PVCS] = c->kinds.pvc,
+		[WATCH_POLICIES] = c->kinds.policy,    [WATCH_SANDBOXES] = c->kinds.sandbox,
+	};
+
+	for (size_t i = 0; i < WATCH_MAX_; i++) {
+		const struct client_watch_spec spec = { .kind = kinds[i] };
+		const struct client_watch_events ev = { changed[i], one_synced };
+
+		c->watches[i] = client_watch(c->client, &spec, &ev, c);
+	}
+}
+
 struct err *control_start(struct loop *l, struct client *client, const struct control_options *o,
 			  struct control **ret)
 {
@@ -284,27 +313,18 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	options_fill(c, o);
 	c->index = index_new();
 	c->notes = notes_new();
-	c->queue = queue_new(&(struct queue_spec){ .loop = l,
-						   .item_size = sizeof(struct item),
-						   .run = run,
-						   .item_init = item_init,
-						   .item_done = item_done,
-						   .slowed = item_slowed,
-						   .arg = c });
-	for (size_t i = 0; i < WATCH_MAX_; i++) {
-		const void *kind = (const char *)&c->kinds + watched[i].kind;
-		const struct client_watch_spec spec = { .kind = *(const struct kind *const *)kind };
-		const struct client_watch_events ev = { watched[i].changed, one_synced };
-
-		c->watches[i] = client_watch(client, &spec, &ev, c);
-	}
+	c->queue = make_queue(c, 0);
+	c->chores = make_queue(c, CHORES_TURN_MS);
+	watch_all(c);
+	if (c->opt.cluster_services)
+		c->cluster = cluster_start(c);
 	*ret = c;
 	return NULL;
 }
 
 bool control_synced(const struct control *c)
 {
-	return c->n_synced == WATCH_MAX_;
+	return c->n_synced == WATCH_MAX_ && (!c->cluster || cluster_synced(c->cluster));
 }
 
 void control_free(struct control *c)
@@ -314,7 +334,9 @@ void control_free(struct control *c)
 	for (size_t i = 0; i < WATCH_MAX_; i++)
 		client_watch_free(c->watches[i]);
 	pass_forget_all(c);
+	cluster_free(c->cluster);
 	queue_free(c->queue);
+	queue_free(c->chores);
 	notes_free(c->notes);
 	index_free(c->index);
 	for (char **d = c->label_domains; *d; d++)

@@ -23,6 +23,9 @@ struct control_options {
 	uint64_t pool_rest_ms;      /* how long a pool waits after a claim before it refills */
 	uint64_t claim_grace_ms; /* how long a claim waits for members without an address; 0: 2 s */
 	bool no_sandbox_events, no_claim_events, no_observability_annotations;
+	/* Also collect garbage, end namespaces and expire Events: where the API server has no
+	 * kube-controller-manager. */
+	bool cluster_services;
 	const char *const *label_domains; /* whose labels claims may set; NULL: sandbox.users.io */
 };
 

@@ -38,12 +38,14 @@ struct control {
 	char *cluster_domain;
 	char **label_domains; /* NULL-terminated */
 	struct queue *queue;
+	struct queue *chores; /* what has time: the keys of cluster.c do not hold up claims */
 	struct index *index;
 	struct notes *notes;
 	struct client_watch *watches[WATCH_MAX_];
 	unsigned n_synced;
-	struct list running; /* writes under way */
-	usec skew;           /* tests step the clock */
+	struct cluster *cluster; /* NULL: somebody else's business */
+	struct list running;     /* writes under way */
+	usec skew;               /* tests step the clock */
 };
 
 usec control_now(const struct control *c);

@@ -12,6 +12,9 @@ static const char *const kind_names[CONTROL_KIND_MAX_] = {
 	[CONTROL_TEMPLATE] = "template",
 	[CONTROL_POOL] = "pool",
 	[CONTROL_CLAIM] = "claim",
+	[CONTROL_GC] = "gc",
+	[CONTROL_NAMESPACE] = "namespace",
+	[CONTROL_EVENT_EXPIRY] = "event-expiry",
 };
 
 void item_wake(struct queue *q, enum control_kind kind, const char *ns, const char *name)

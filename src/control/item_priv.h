@@ -13,6 +13,9 @@ enum control_kind {
 	CONTROL_TEMPLATE,
 	CONTROL_POOL,
 	CONTROL_CLAIM,
+	CONTROL_GC, /* its names are uids */
+	CONTROL_NAMESPACE,
+	CONTROL_EVENT_EXPIRY, /* one key without a name */
 	CONTROL_KIND_MAX_,
 };
 

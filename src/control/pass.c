@@ -143,6 +143,16 @@ void pass_create(struct pass *p, const struct write *w, struct json_doc *doc)
 		json_doc_free(doc);
 }
 
+void pass_update(struct pass *p, const struct write *w, struct json_doc *doc)
+{
+	struct client_write *write = begin(p, w);
+
+	if (write)
+		client_update(p->c->client, &w->to, doc, write);
+	else
+		json_doc_free(doc);
+}
+
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc)
 {
 	struct client_write *write = begin(p, w);

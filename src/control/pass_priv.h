@@ -49,6 +49,7 @@ struct client_ref ref_of(const struct object *o); /* o must outlive it */
 
 /* The doc is taken over. Patches are merge patches. */
 void pass_create(struct pass *p, const struct write *w, struct json_doc *doc);
+void pass_update(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec);
 

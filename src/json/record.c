@@ -8,6 +8,17 @@
 #include "base/macros.h"
 #include "json/json.h"
 
+/* Through void *: the tables say what is there, and so how it is aligned. */
+static const void *member(const void *record, size_t at)
+{
+	return (const char *)record + at;
+}
+
+static void *member_of(void *record, size_t at)
+{
+	return (char *)record + at;
+}
+
 static struct json *strings(struct json_doc *d, const char *const *list)
 {
 	struct json *arr = list ? json_arr(d) : NULL;
@@ -17,14 +28,14 @@ static struct json *strings(struct json_doc *d, const char *const *list)
 	return arr;
 }
 
-static struct json *many(struct json_doc *d, const struct record_field *f, const char *from)
+static struct json *many(struct json_doc *d, const struct record_field *f, const void *from)
 {
-	const char *item = *(const char *const *)(from + f->at);
-	size_t n = *(const size_t *)(from + f->count_at);
-	struct json *arr = n ? json_arr(d) : NULL;
+	const char *const *items = member(from, f->at);
+	const size_t *n = member(from, f->count_at);
+	struct json *arr = *n ? json_arr(d) : NULL;
 
-	for (size_t i = 0; i < n; i++)
-		json_push(d, arr, record_write(d, f->of, item + i * f->size));
+	for (size_t i = 0; i < *n; i++)
+		json_push(d, arr, record_write(d, f->of, *items + i * f->size));
 	return arr;
 }
 
@@ -33,9 +44,9 @@ static struct json *number(struct json_doc *d, int64_t n)
 	return n ? json_new_int(d, n) : NULL;
 }
 
-static struct json *value(struct json_doc *d, const struct record_field *f, const char *from)
+static struct json *value(struct json_doc *d, const struct record_field *f, const void *from)
 {
-	const void *at = from + f->at;
+	const void *at = member(from, f->at);
 	const char *text;
 
 	switch (f->type) {
@@ -101,7 +112,7 @@ static struct err *read_strings(const struct record_field *f, const struct json 
 }
 
 static struct err *read_many(const struct record_field *f, const struct json *v, struct arena *a,
-			     char *to)
+			     void *to)
 {
 	size_t n = 0;
 	char *items;
@@ -116,8 +127,8 @@ static struct err *read_many(const struct record_field *f, const struct json *v,
 			return err_wrap(e, "%s[%zu]", f->name, n);
 		n++;
 	}
-	*(void **)(to + f->at) = items;
-	*(size_t *)(to + f->count_at) = n;
+	*(void **)member_of(to, f->at) = items;
+	*(size_t *)member_of(to, f->count_at) = n;
 	return NULL;
 }
 
@@ -149,9 +160,9 @@ static struct err *read_number(const struct record_field *f, const struct json *
 }
 
 static struct err *read_field(const struct record_field *f, const struct json *v, struct arena *a,
-			      char *to)
+			      void *to)
 {
-	void *at = to + f->at;
+	void *at = member_of(to, f->at);
 	struct err *e;
 
 	switch (f->type) {
@@ -183,7 +194,7 @@ static struct err *read_field(const struct record_field *f, const struct json *v
 	return NULL;
 }
 
-static void clear_field(const struct record_field *f, char *to)
+static void clear_field(const struct record_field *f, void *to)
 {
 	static const size_t sizes[RECORD_TYPE_MAX_] = {
 		[RECORD_STR] = sizeof(char *),    [RECORD_STRS] = sizeof(char **),
@@ -192,12 +203,12 @@ static void clear_field(const struct record_field *f, char *to)
 		[RECORD_INT64] = sizeof(int64_t), [RECORD_LIST] = sizeof(void *),
 	};
 
-	memset(to + f->at, 0, sizes[f->type]);
+	memset(member_of(to, f->at), 0, sizes[f->type]);
 	if (f->type == RECORD_LIST)
-		*(size_t *)(to + f->count_at) = 0;
+		*(size_t *)member_of(to, f->count_at) = 0;
 	for (const struct record_field *in = f->type == RECORD_OBJECT ? f->of : NULL;
 	     in && in->name; in++)
-		clear_field(in, to + f->at);
+		clear_field(in, member_of(to, f->at));
 }
 
 struct err *record_read(const struct json *v, const struct record_field *fields, struct arena *a,
@@ -208,8 +219,8 @@ struct err *record_read(const struct json *v, const struct record_field *fields,
 	for (const struct record_field *f = fields; f->name; f++)
 		clear_field(f, ret);
 	for (const struct record_field *f = fields; f->name; f++) {
-		const struct json *member = json_get(v, f->name);
-		struct err *e = member ? read_field(f, member, a, ret) : NULL;
+		const struct json *given = json_get(v, f->name);
+		struct err *e = given ? read_field(f, given, a, ret) : NULL;
 
 		if (e)
 			return e;

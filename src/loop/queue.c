@@ -13,9 +13,9 @@
  * time, with one timer for the first. An item and its key are one block of memory.
  */
 enum {
-	RUN_BUDGET = 64,   /* keys before other deferred calls get their turn */
-	TURN_USEC = 20000, /* of one turn of the loop */
-	PASSES_MAX = 200,  /* of one key while the queue never empties: then it has to pause */
+	RUN_BUDGET = 64,  /* keys before other deferred calls get their turn */
+	TURN_MS = 20,     /* of one turn of the loop */
+	PASSES_MAX = 200, /* of one key while the queue never empties: then it has to pause */
 	PAUSE_MS = 20,
 	BACKOFF_MIN_MS = 5,
 	BACKOFF_MAX_MS = 1000 * 1000,
@@ -31,6 +31,7 @@ struct queue {
 	struct timer *more; /* armed: this turn had its share, the next goes on */
 	struct deferred drain;
 	struct loop_flush *turn_end;
+	usec share; /* of each turn */
 	usec spent; /* in this turn */
 	usec skew;
 	unsigned epoch;
@@ -173,7 +174,7 @@ static void queue_kick(struct queue *q)
 {
 	if (!q->open || timer_armed(q->more) || list_empty(&q->ready))
 		return;
-	if (q->spent >= TURN_USEC)
+	if (q->spent >= q->share)
 		timer_set(q->more, 0);
 	else
 		deferred_call(&q->drain);
@@ -319,8 +320,7 @@ static void queue_drain(void *arg)
 	struct queue *q = arg;
 	usec since = clock_mono(), spent = q->spent;
 
-	for (unsigned n = 0; n < RUN_BUDGET && q->spent < TURN_USEC && !list_empty(&q->ready);
-	     n++) {
+	for (unsigned n = 0; n < RUN_BUDGET && q->spent < q->share && !list_empty(&q->ready); n++) {
 		item_run(q, list_first(&q->ready, struct queue_item, on_ready));
 		q->spent = spent + clock_mono() - since;
 	}
@@ -350,6 +350,7 @@ struct queue *queue_new(const struct queue_spec *spec)
 	q->spec = *spec;
 	if (!q->spec.item_size)
 		q->spec.item_size = sizeof(struct queue_item);
+	q->share = (usec)(spec->turn_ms ? spec->turn_ms : TURN_MS) * 1000;
 	q->items = map_new(NULL);
 	list_init(&q->ready);
 	deferred_init(&q->drain, spec->loop, queue_drain, q);

@@ -16,7 +16,7 @@ struct loop;
  *
  * A key runs alone, and never while operations that it started are under way (queue_hold()): what
  * happens meanwhile marks it, and it runs again when the last of them has ended. Everything that
- * is added in a turn of the loop runs in that turn, unless it takes so long (20 ms) that the
+ * is added in a turn of the loop runs in that turn, unless it takes so long (turn_ms) that the
  * loop's other work would starve; the rest then runs in the next turns.
  *
  * A key is known to the queue as an item, from the moment it is added until it has nothing more to
@@ -58,6 +58,7 @@ struct again again_wait(void);
 struct queue_spec {
 	struct loop *loop;
 	size_t item_size; /* of the struct that begins with struct queue_item; 0: that alone */
+	uint64_t turn_ms; /* what it may take of one turn of the loop; 0: 20 */
 	/* One pass. It may add keys, its own included, but not free the queue. */
 	struct again (*run)(void *arg, struct queue_item *it);
 	/* Fills in the rest of a new item, which is all zero; may be NULL. */

@@ -5,7 +5,7 @@
 #include <net/if.h>
 #include <unistd.h>
 
-#include "base/buf.h"
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -14,6 +14,7 @@
 #include "node/host/instance.h"
 #include "node/host/netlink.h"
 #include "node/node.h"
+#include "node/pod/state.h"
 
 /*
  * What is on the host on behalf of a data directory, found by name alone, so that it also shows
@@ -79,27 +80,26 @@ static void note_alive(struct census *c, const struct json *v)
 		name ? xasprintf("%s/%s", str_or(ns, "default"), name) : xstrdup(uid));
 }
 
-static void note_state(struct census *c, const char *dir, const char *uid)
+static void note_slot(struct census *c, const char *slot, const char *uid)
 {
-	autofree char *path = xasprintf("%s/%s.json", dir, uid), *text = NULL;
-	autoptr(json_doc) d = NULL;
-	size_t len;
-	const char *ip;
+	if (slot)
+		map_put(c->slots, slot, xstrdup(uid));
+}
 
-	err_free(file_read(AT_FDCWD, path, 1 << 20, &text, &len));
-	if (text)
-		err_free(json_parse(text, len, NULL, &d));
-	if (!d)
-		return;
-	ip = json_get_str(json_root(d), "ip");
-	if (ip)
-		map_put(c->addresses, ip, xstrdup(uid));
-	json_each(k, json_get(json_root(d), "containers")) {
-		static const char *const members[] = { "slot", "root", "prev" };
+static void note_state(struct census *c, const char *uid)
+{
+	autoptr(arena) a = arena_new();
+	autoclose run = open(c->inst->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct pod_record r = { 0 };
+	struct err *e = pod_record_load(run, uid, a, &r);
 
-		for (size_t i = 0; i < ARRAY_LEN(members); i++)
-			if (json_get_str(k.val, members[i]))
-				map_put(c->slots, json_get_str(k.val, members[i]), xstrdup(uid));
+	err_free(e); /* the node would start such a Pod anew: it owns nothing */
+	if (r.ip)
+		map_put(c->addresses, r.ip, xstrdup(uid));
+	for (size_t i = 0; i < r.n_containers; i++) {
+		note_slot(c, r.containers[i].task.id, uid);
+		note_slot(c, r.containers[i].log, uid);
+		note_slot(c, r.containers[i].prev_log, uid);
 	}
 }
 
@@ -124,7 +124,7 @@ static void on_state(struct census *c, const char *dir, const char *name)
 
 	if (!uid)
 		return;
-	note_state(c, dir, uid);
+	note_state(c, uid);
 	if (owner_of(c, uid))
 		c->any_pods = true;
 	add(c, "file", path, owner_of(c, uid));

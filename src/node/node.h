@@ -36,10 +36,6 @@ void node_stop_sandboxes(struct node *n, void (*done)(void *arg), void *arg);
 void node_free(struct node *n); /* leaves sandboxes running */
 AUTOPTR(node)
 
-/* The single-threaded launcher: main() of `cay launch`. Takes requests on descriptor 3 (see
- * launch_priv.h) until that closes. Returns the exit code. */
-int launcher_main(int argc, char **argv);
-
 /*
  * What exists on the host for this data directory:
  * {"items":[{"type":"mount","name":...,"owner":"default/web-1" or null}]}. An item without an owner
@@ -48,16 +44,3 @@ int launcher_main(int argc, char **argv);
  */
 must_use struct err *node_census(const char *data_dir, const struct json *objects,
 				 struct json_doc **ret, size_t *ret_orphans);
-
-/* Images known to a data directory. */
-struct image_info {
-	char *name, *digest, *source;
-	long long size;
-};
-must_use struct err *image_tag(const char *data_dir, const char *from, const char *to);
-must_use struct err *
-image_import(const char *data_dir, const char *path, const char *name,
-	     void (*progress)(void *arg, const char *what, unsigned long long done), void *arg);
-must_use struct err *image_remove(const char *data_dir, const char *name);
-must_use struct err *image_list(const char *data_dir, struct image_info **ret, size_t *ret_n);
-void image_list_free(struct image_info *list, size_t n);

@@ -1,66 +1,149 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/kind.h"
+#include "api/registry.h"
+#include "base/arena.h"
 #include "net/http_server.h"
-#include "server/server_priv.h"
+#include "server/auth/auth.h"
+#include "server/call/body.h"
+#include "server/call/status.h"
+#include "server/http_priv.h"
+#include "server/pages/pages.h"
+#include "server/read/read.h"
+#include "server/streams/streams.h"
+#include "server/watch/watch.h"
+#include "server/write/write.h"
 
 /*
  * From a head to a handler: who asks, for what, may they, and only then the body.
  */
-static void (*const handlers[VERB_MAX_])(struct call *c) = {
-	[VERB_GET] = handle_get,       [VERB_LIST] = handle_list,
-	[VERB_WATCH] = handle_watch,   [VERB_CREATE] = handle_create,
-	[VERB_UPDATE] = handle_update, [VERB_PATCH] = handle_patch,
-	[VERB_DELETE] = handle_delete, [VERB_DELETE_COLLECTION] = handle_delete_collection,
+
+static void on_get(struct front *f, struct call *c)
+{
+	read_get(f->objects, c);
+}
+
+static void on_list(struct front *f, struct call *c)
+{
+	read_list(f->objects, c);
+}
+
+static void on_watch(struct front *f, struct call *c)
+{
+	watchers_serve(f->watchers, c);
+}
+
+static void on_create(struct front *f, struct call *c)
+{
+	write_create(f->admit, f->waiters, c);
+}
+
+static void on_update(struct front *f, struct call *c)
+{
+	write_update(f->admit, c);
+}
+
+static void on_patch(struct front *f, struct call *c)
+{
+	write_patch(f->admit, c);
+}
+
+static void on_delete(struct front *f, struct call *c)
+{
+	write_delete(f->admit, c);
+}
+
+static void on_delete_collection(struct front *f, struct call *c)
+{
+	write_delete_collection(f->admit, c);
+}
+
+/* An object or a collection */
+static void on_object(struct front *f, struct call *c)
+{
+	static void (*const handlers[VERB_MAX_])(struct front *f, struct call *c) = {
+		[VERB_GET] = on_get,       [VERB_LIST] = on_list,
+		[VERB_WATCH] = on_watch,   [VERB_CREATE] = on_create,
+		[VERB_UPDATE] = on_update, [VERB_PATCH] = on_patch,
+		[VERB_DELETE] = on_delete, [VERB_DELETE_COLLECTION] = on_delete_collection,
+	};
+
+	handlers[c->route.verb](f, c);
+}
+
+static void on_scale(struct front *f, struct call *c)
+{
+	write_scale(f->admit, c);
+}
+
+static void on_token(struct front *f, struct call *c)
+{
+	token_issue(f->tokens, c);
+}
+
+static void on_log(struct front *f, struct call *c)
+{
+	streams_log(f->streams, c);
+}
+
+static void on_exec(struct front *f, struct call *c)
+{
+	streams_exec(f->streams, c);
+}
+
+static void on_attach(struct front *f, struct call *c)
+{
+	streams_attach(f->streams, c);
+}
+
+static void on_forward(struct front *f, struct call *c)
+{
+	streams_forward(f->streams, c);
+}
+
+static void (*const sub_handlers[SUB_MAX_])(struct front *f, struct call *c) = {
+	[SUB_STATUS] = on_object, [SUB_FINALIZE] = on_object, [SUB_SCALE] = on_scale,
+	[SUB_TOKEN] = on_token,   [SUB_LOG] = on_log,         [SUB_EXEC] = on_exec,
+	[SUB_ATTACH] = on_attach, [SUB_FORWARD] = on_forward,
 };
-
-static struct err *no_such_thing(void)
-{
-	return err_new(ERR_NOT_FOUND, "the server could not find the requested resource");
-}
-
-static struct err *no_such_method(void)
-{
-	return err_new(ERR_METHOD,
-		       "the server does not allow this method on the requested resource");
-}
 
 /* The path makes sense for the kind: scope, subresource, name where one is needed. */
 static struct err *check_resource(const struct route *r)
 {
-	const struct subresource *sub;
 	bool namespaced;
+	enum sub sub;
 
 	if (!r->kind)
-		return no_such_thing();
+		return err_no_resource();
 	namespaced = r->kind->flags & KIND_NAMESPACED;
 	if (*r->ns && !namespaced)
-		return no_such_thing();
+		return err_no_resource();
 	if (namespaced && !*r->ns && *r->name)
-		return no_such_thing();
+		return err_no_resource();
 	if (*r->sub) {
 		sub = subresource_find(r->kind, r->sub);
-		if (!sub)
-			return no_such_thing();
-		return sub->verbs & B(r->verb) ? NULL : no_such_method();
+		if (sub == SUB_MAX_)
+			return err_no_resource();
+		return subresources[sub].verbs & B(r->verb) ? NULL : err_no_method();
 	}
 	if (r->verb == VERB_CREATE && (*r->name || (namespaced && !*r->ns)))
-		return no_such_method();
+		return err_no_method();
 	if ((r->verb == VERB_UPDATE || r->verb == VERB_PATCH) && !*r->name)
-		return no_such_method();
+		return err_no_method();
 	if (r->verb == VERB_DELETE_COLLECTION && namespaced && !*r->ns)
-		return no_such_method();
+		return err_no_method();
 	return NULL;
 }
 
-static void run(struct call *c)
+static void run(struct front *f, struct call *c)
 {
 	const struct route *r = &c->route;
 
 	if (!r->resource)
-		handle_page(c);
+		pages_show(f->pages, c);
 	else if (*r->sub)
-		subresource_find(r->kind, r->sub)->handle(c);
+		sub_handlers[subresource_find(r->kind, r->sub)](f, c);
 	else
-		handlers[r->verb](c);
+		on_object(f, c);
 }
 
 /* The kind may have been removed while the body was on its way. */
@@ -68,20 +151,21 @@ static bool still_served(const struct call *c)
 {
 	const struct route *r = &c->route;
 
-	return !r->kind || kinds_find(c->s->registry, r->group, r->version, r->plural) == r->kind;
+	return !r->kind || kinds_find(c->calls->kinds, r->group, r->version, r->plural) == r->kind;
 }
 
 static void on_body(void *owner, struct http_request *req unused, const char *data, size_t len)
 {
 	struct call *c = owner;
+	struct front *f = container_of(c->calls, struct front, calls);
 
 	c->body = data;
 	c->body_len = len;
 	if (still_served(c)) {
-		run(c);
+		run(f, c);
 	} else {
 		c->route.kind = NULL;
-		call_fail(c, no_such_thing());
+		call_fail(c, err_no_resource());
 	}
 }
 
@@ -91,14 +175,14 @@ static bool has_body(const struct route *r)
 					     B(VERB_DELETE) | B(VERB_DELETE_COLLECTION)));
 }
 
-static struct err *let_in(struct call *c)
+static struct err *let_in(struct front *f, struct call *c)
 {
 	struct err *routed, *e;
 
-	e = authenticate(c);
+	e = authenticate(f->tokens, c);
 	if (e)
 		return e;
-	routed = route_read(c, &c->route);
+	routed = route_read(c);
 	if (!routed || c->route.resource) {
 		e = authorise(c);
 		if (e) {
@@ -114,9 +198,9 @@ static struct err *let_in(struct call *c)
 		c->route.kind = NULL; /* the error is about the path, not about an object */
 		return e;
 	}
-	if (!e && http_request_body_len(c->req) > BODY_MAX)
-		e = err_new(ERR_TOO_LARGE, "Request entity too large: limit is %d", BODY_MAX);
-	return e;
+	if (http_request_body_len(c->req) > BODY_MAX)
+		return err_new(ERR_TOO_LARGE, "Request entity too large: limit is %d", BODY_MAX);
+	return NULL;
 }
 
 static void deprecation(struct call *c)
@@ -131,24 +215,23 @@ static void deprecation(struct call *c)
 
 static void on_head(void *arg, struct http_request *req)
 {
-	struct server *s = arg;
-	struct call *c = call_new(s, req);
-	const struct subresource *sub;
-	struct err *e = let_in(c);
+	struct front *f = arg;
+	struct call *c = call_new(&f->calls, req);
+	const struct route *r = &c->route;
+	struct err *e = let_in(f, c);
 
-	s->counts.requests++;
+	f->calls.n_requests++;
 	if (e) {
 		call_fail(c, e);
 		return;
 	}
 	deprecation(c);
-	sub = *c->route.sub ? subresource_find(c->route.kind, c->route.sub) : NULL;
-	if (sub && sub->raw)
-		sub->handle(c);
-	else if (has_body(&c->route))
+	if (*r->sub && subresources[subresource_find(r->kind, r->sub)].raw)
+		run(f, c);
+	else if (has_body(r))
 		http_request_buffer(req, BODY_MAX, on_body);
 	else
-		run(c);
+		run(f, c);
 }
 
-const struct http_handler server_http_handler = { .head = on_head };
+const struct http_handler front_handler = { .head = on_head };

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include "base/file.h"
-#include "server/server_priv.h"
+#include "base/str.h"
+#include "server/lock_priv.h"
 
 /*
  * data_dir/lock: held for as long as a server lives, whatever way it ends. Its text tells whom the

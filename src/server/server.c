@@ -3,20 +3,50 @@
 
 #include <errno.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "base/bytes.h"
+#include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "net/http_server.h"
 #include "net/stream.h"
-#include "server/pod_streams_priv.h"
-#include "server/server_priv.h"
+#include "server/admit/admit.h"
+#include "server/auth/auth.h"
+#include "server/auth/keys.h"
+#include "server/call/body.h"
+#include "server/http_priv.h"
+#include "server/local/local.h"
+#include "server/lock_priv.h"
+#include "server/objects/objects.h"
+#include "server/pages/pages.h"
+#include "server/streams/streams.h"
+#include "server/watch/watch.h"
+#include "server/write/write.h"
+#include "store/store.h"
+#include "tls/tls.h"
 
 /*
- * The server's life: lock the data directory, load keys and store, make what must exist, listen.
+ * The server's rooms put together, and its life: lock the data directory, load keys and store, make
+ * what must exist, listen. Each room gets what it needs of the others and nothing else.
  */
-enum {
-	HISTORY_BYTES = 16 << 20,
+struct server {
+	struct loop *loop;
+	char *data_dir, *listen, *address, *node_name;
+	int lock_fd;
+	struct keys keys;
+	struct tls_ctx *tls;
+	struct http_server *http;
+	struct kinds_watch kinds;
+
+	struct objects objects;
+	struct admit admit;
+	struct locals locals;
+	struct tokens tokens;
+	struct waiters waiters;
+	struct watchers watchers;
+	struct streams streams;
+	struct pages pages;
+	struct front front;
 };
 
 /* Everybody in this process who follows objects hears of a change here, within the write. */
@@ -24,39 +54,33 @@ static void on_change(void *arg, const struct store_event *ev)
 {
 	struct server *s = arg;
 
-	gc_changed(s->gc, ev);
-	expiry_changed(s->expiry, ev);
-	namespaces_changed(s->namespaces, ev);
-	locals_changed(s, ev);
+	locals_changed(&s->locals, ev);
 }
 
-static void tag_free(void *tag)
+static void on_kind(void *arg, const struct kind *k, bool added)
 {
-	object_unref(tag);
+	struct server *s = arg;
+
+	if (!added)
+		watchers_end(&s->watchers, k);
+	objects_kind_changed(&s->objects, k, added);
 }
 
-static struct err *open_store(struct server *s)
+static struct err *open_objects(struct server *s, struct kinds *kinds)
 {
 	autofree char *path = xasprintf("%s/store.db", s->data_dir);
-	struct store_spec spec = {
-		.path = path,
-		.max_history_bytes = HISTORY_BYTES,
-		.decode = decode_value,
-		.tag_free = tag_free,
-		.arg = s,
-	};
-	struct err *e = store_open(s->loop, &spec, &s->store);
+	struct err *e = objects_open(&s->objects, s->loop, kinds, path);
 
 	if (e)
 		return e;
-	unknown_report(s);
-	s->namespaces = namespaces_new(s);
-	s->expiry = expiry_new(s);
-	s->gc = gc_new(s);
-	store_on_change(s->store, on_change, s);
-	kinds_watch(s->registry, &s->registry_watch);
-	e = namespaces_bootstrap(s);
-	return e ? e : store_commit_now(s->store); /* the first request finds them */
+	store_on_change(s->objects.store, on_change, s);
+	kinds_watch(kinds, &s->kinds);
+	s->front.calls = (struct calls){ .kinds = kinds, .store = s->objects.store };
+	s->pages.kinds = kinds;
+	s->pages.store = s->objects.store;
+	tokens_init(&s->tokens, &s->objects, s->keys.sa_key);
+	e = namespaces_bootstrap(&s->admit);
+	return e ? e : store_commit_now(s->objects.store); /* the first request finds them */
 }
 
 static struct err *make_dir(const char *path)
@@ -70,15 +94,16 @@ static struct err *make_dir(const char *path)
 	return NULL;
 }
 
-static void find_kinds(struct server *s)
+static void count(void *arg, struct pages_counts *ret)
 {
-	const struct kinds *ks = s->registry;
+	const struct server *s = arg;
 
-	s->kinds = (struct server_kinds){
-		.namespace = kinds_need(ks, "v1", "Namespace"),
-		.service_account = kinds_need(ks, "v1", "ServiceAccount"),
-		.pod = kinds_need(ks, "v1", "Pod"),
-		.event = kinds_need(ks, "v1", "Event"),
+	*ret = (struct pages_counts){
+		.requests = s->front.calls.n_requests,
+		.failures = s->front.calls.n_failures,
+		.writes = s->admit.n_writes,
+		.watches_started = s->watchers.n_started,
+		.watches = s->watchers.n,
 	};
 }
 
@@ -91,15 +116,22 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	s->listen = xstrdup(spec->listen);
 	s->node_name = xstrdup(spec->node_name);
 	s->lock_fd = -1;
-	s->registry = spec->kinds;
-	s->registry_watch = (struct kinds_watch){ .changed = kind_changed, .arg = s };
-	find_kinds(s);
-	list_init(&s->locals);
-	list_init(&s->watchers);
-	list_init(&s->waiters);
-	list_init(&s->streams);
-	s->user_watches = map_new(NULL);
-	s->tokens = tokens_new(s);
+	s->kinds = (struct kinds_watch){ .changed = on_kind, .arg = s };
+	s->admit = (struct admit){ .objects = &s->objects, .node_name = s->node_name };
+	s->pages = (struct pages){ .count = count, .arg = s };
+	locals_init(&s->locals, &s->admit, l);
+	waiters_init(&s->waiters, &s->objects, l);
+	watchers_init(&s->watchers, &s->objects, l);
+	streams_init(&s->streams, &s->objects, l);
+	s->front = (struct front){
+		.tokens = &s->tokens,
+		.objects = &s->objects,
+		.admit = &s->admit,
+		.waiters = &s->waiters,
+		.watchers = &s->watchers,
+		.streams = &s->streams,
+		.pages = &s->pages,
+	};
 	return s;
 }
 
@@ -121,7 +153,7 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 					.client_ca_pem = s->keys.ca.cert_pem };
 	e = tls_server_ctx(&tls, &s->tls);
 	if (!e)
-		e = open_store(s);
+		e = open_objects(s, spec->kinds);
 	if (e)
 		return e;
 	*ret = take(s);
@@ -139,8 +171,8 @@ struct err *server_listen(struct server *s)
 {
 	const struct http_server_spec spec = {
 		.limits = { .max_body = BODY_MAX },
-		.handler = &server_http_handler,
-		.arg = s,
+		.handler = &front_handler,
+		.arg = &s->front,
 		.wrap = wrap,
 		.wrap_arg = s,
 	};
@@ -161,16 +193,15 @@ struct err *server_listen(struct server *s)
 		return err_wrap(e, "serve at %s", address);
 	s->address = xstrdup(address);
 	lock_tell(s->lock_fd, s->address);
-	s->ready = true;
+	s->pages.address = s->address;
+	s->pages.ready = true;
 	log_info("API server listens", KV("address", s->address));
 	return NULL;
 }
 
 void server_set_access(struct server *s, struct access *a)
 {
-	if (a != s->access)
-		pod_streams_cut(s); /* they are sessions of the old one */
-	s->access = a;
+	streams_set_access(&s->streams, a);
 }
 
 const char *server_address(const struct server *s)
@@ -183,27 +214,28 @@ struct err *server_write_kubeconfig(struct server *s)
 	return keys_write_kubeconfig(&s->keys, s->data_dir, server_address(s));
 }
 
+struct client *server_client(struct server *s, const char *user)
+{
+	return local_client(&s->locals, user);
+}
+
 struct store *server_store(struct server *s)
 {
-	return s->store;
+	return s->objects.store;
 }
 
 void server_free(struct server *s)
 {
 	if (!s)
 		return;
-	kinds_unwatch(&s->registry_watch);
-	waiters_free(s);
+	kinds_unwatch(&s->kinds);
+	waiters_done(&s->waiters);
 	http_server_free(s->http); /* its requests end, watches among them */
-	watchers_free(s);
-	pod_streams_cut(s);
-	gc_free(take(s->gc));
-	expiry_free(take(s->expiry));
-	namespaces_free(take(s->namespaces));
-	store_free(s->store); /* commits; calls that wait for that are released */
-	tokens_free(s->tokens);
-	map_free(s->user_watches);
-	map_free(s->documents);
+	watchers_done(&s->watchers);
+	streams_cut(&s->streams);
+	objects_done(&s->objects); /* commits; calls that wait for that are released */
+	tokens_done(&s->tokens);
+	pages_done(&s->pages);
 	tls_ctx_unref(s->tls);
 	keys_done(&s->keys);
 	free(s->data_dir);

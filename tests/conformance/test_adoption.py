@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A claim takes a Sandbox from a warm pool: api.md 16.14 and 16.15."""
+"""A claim adopts a member of a warm pool: cases 227 to 266 of docs/reference/cases.md."""
 
 import pytest
 from kit import (BLUEPRINT, CLAIM_UID, CREATED_BY, EVICT, HASH, LAUNCH, NEVER_READY, POD_NAME, POD_TEMPLATE, POOL, SANDBOX_NAME, TEMPLATE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SandboxClaim: finding or making its Sandbox, metadata, environment and volumes. api.md 16.11 and 16.12."""
+"""SandboxClaim: finding or making its Sandbox, metadata, environment and volumes. Cases 175 to 214 of docs/reference/cases.md."""
 
 import re
 

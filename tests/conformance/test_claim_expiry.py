@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a SandboxClaim: api.md 16.13."""
+"""The end of a SandboxClaim: cases 215 to 226 of docs/reference/cases.md."""
 
 import pytest
 from kit import at, condition, container, owned, owner_reference, said

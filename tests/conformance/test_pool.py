@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SandboxWarmPool: api.md 16.8 to 16.10."""
+"""SandboxWarmPool: cases 133 to 174 of docs/reference/cases.md."""
 
 import pytest
 from kit import (BLUEPRINT, CREATED_BY, EVICT, LAUNCH, NEVER_READY, POD_TEMPLATE, POOL, TEMPLATE, TEMPLATE_REF, annotations, at, box,

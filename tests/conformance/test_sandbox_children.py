@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Sandbox's Service and volumes: api.md 16.5."""
+"""The Service and the volumes of a Sandbox: cases 90 to 109 of docs/reference/cases.md."""
 
 import pytest
 from kit import ADOPTABLE, HASH, ApiError, container, labels, name_hash, owned, said, vct

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expiry, suspend and resume of a Sandbox: api.md 16.6. And its older version: 16.1."""
+"""Expiry, suspension and resumption of a Sandbox, and its older version: cases 110 to 124 and 1 to 10 of docs/reference/cases.md."""
 
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Sandbox and its Pod: api.md 16.3 and 16.4."""
+"""A Sandbox and its Pod: cases 30 to 89 of docs/reference/cases.md."""
 
 import pytest
 from kit import (ADOPTABLE, AGENTS, CREATED_BY, HASH, NEVER_READY, POD_NAME, POOL, PROPAGATED_ANNOTATIONS,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SandboxTemplate and its NetworkPolicy: api.md 16.7."""
+"""SandboxTemplate and its NetworkPolicy: cases 125 to 132 of docs/reference/cases.md."""
 
 import pytest
 from kit import TEMPLATE, ApiError, annotations, box, labels, name_hash, owner_reference

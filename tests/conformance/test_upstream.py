@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What current clients send and what 1.0 changed: upstream-1.0.md section 9."""
+"""What current clients send and what upstream 1.0 changed: the U cases of docs/reference/cases.md."""
 
 import json
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/registry.h"
-#include "server/protobuf_priv.h"
+#include "server/call/protobuf.h"
 
 /* Bodies in protobuf, as any client may send them, read by the tables of the largest kinds. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cay-init alone, as pid 1 of namespaces made by unshare(1): frames on its private socket, the log
-file, and the python-runtime HTTP API. Tests of the API carry the numbers of the compatibility cases
-they show: dataplane_N and uN.
+file, and the python-runtime HTTP API. Tests of the API carry the numbers of the cases that they prove: dataplane_N is in
+docs/reference/dataplane.md, uN in docs/reference/cases.md.
 """
 
 import ctypes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified kubectl against the real program: the samples of the reference, and every verb a person uses first."""
+"""Unmodified kubectl against the real program: the manifests of tests/data/samples, and every verb a person uses first."""
 
 import json
 import os

@@ -30,6 +30,8 @@ void test_works(struct err *e, const char *expr, const char *file, int line);
 void test_fails(struct err *e, enum err_code code, const char *expr, const char *file, int line);
 void test_eq_str(const char *a, const char *b, const char *file, int line);
 void test_eq_int(intmax_t a, intmax_t b, const char *file, int line);
+/* Declared not to return, so that the analyzer knows what a test has made sure of. */
+__attribute__((noreturn)) void test_untrue(const char *expr, const char *file, int line);
 void test_skip(const char *why, const char *file, int line);
 
 #define TEST(name)                                                          \
@@ -44,7 +46,7 @@ void test_skip(const char *why, const char *file, int line);
 #define fails(e, code) test_fails((e), (code), #e, __FILE__, __LINE__) /* frees the error */
 #define eq_str(a, b)   test_eq_str((a), (b), __FILE__, __LINE__)       /* NULL equals only NULL */
 #define eq_int(a, b)   test_eq_int((intmax_t)(a), (intmax_t)(b), __FILE__, __LINE__)
-#define is_true(x)     _assert_true((x) ? 1 : 0, #x, __FILE__, __LINE__)
-#define is_false(x)    _assert_true((x) ? 0 : 1, "not " #x, __FILE__, __LINE__)
+#define is_true(x)     ((x) ? (void)0 : test_untrue(#x, __FILE__, __LINE__))
+#define is_false(x)    ((x) ? test_untrue("not " #x, __FILE__, __LINE__) : (void)0)
 /* Ends the test without a verdict; says which privilege or program is not there. */
 #define skip_because(why) test_skip((why), __FILE__, __LINE__)

@@ -5,15 +5,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/clock.h"
 #include "base/str.h"
-#include "loop/loop.h"
 #include "node/access/session_priv.h"
 #include "node/host/inotify.h"
+#include "node/pod/pod.h"
 
 /*
  * Reads a container's log file, which the guest writes by itself. Reading is a job, one piece after
- * the other; the end of the file ends the session, or waits for inotify when it is followed. The
- * file may begin with a hole where old lines were given up.
+ * the other. The end of the file ends the session, unless the log is followed: then inotify says
+ * when to go on. The file may begin with a hole where old lines were given up.
  */
 enum {
 	PIECE = 64 * 1024,
@@ -21,22 +23,19 @@ enum {
 
 struct reader {
 	struct session_head head;
-	struct node *node;
+	struct ways *ways;
 	const struct access_events *ev;
 	void *arg;
 	int fd;
 	int64_t tail, since_us, left; /* left: bytes that may still be told; < 0: any */
 	bool follow, timestamps;
 	struct inotify_watch *watch;
-	off_t at; /* -1: the begin is not found yet */
+	off_t at; /* -1: where to begin is not known yet */
 	bool busy, paused, cancelled, changed, closed;
 	struct buf lines; /* read, not told yet */
 	char *piece;
 	ssize_t got;
-	struct container_ref {
-		struct node *node;
-		char *uid, *name, *root;
-	} of;
+	char *uid, *container, *task; /* whose log it is */
 };
 
 static const struct session_kind kind;
@@ -49,19 +48,16 @@ static void reader_free(struct reader *r)
 		(void)close(r->fd);
 	buf_done(&r->lines);
 	free(r->piece);
-	free(r->of.uid);
-	free(r->of.name);
-	free(r->of.root);
+	free(r->uid);
+	free(r->container);
+	free(r->task);
 	free(r);
 }
 
 /* Whether the file can still grow. */
 static bool is_live(const struct reader *r)
 {
-	struct pod *p = map_get(r->of.node->pods, r->of.uid);
-	struct container *c = p ? pod_container(p, r->of.name) : NULL;
-
-	return c && str_eq(c->slot, r->of.root) && !r->closed;
+	return !r->closed && pods_task_runs(r->ways->pods, r->uid, r->container, r->task);
 }
 
 /* Where the last `tail` lines begin; blocks. */
@@ -214,7 +210,7 @@ static void read_on(struct reader *r)
 		return;
 	r->busy = true;
 	r->changed = false;
-	node_job(r->node, read_work, read_done, r);
+	jobs_run(&r->ways->jobs, read_work, read_done, r);
 }
 
 /* The end of the guest closes the file, and nothing is written to it after that. */
@@ -228,44 +224,28 @@ static void on_change(void *arg, uint32_t what)
 	read_on(r);
 }
 
-static struct err *open_file(struct reader *r, const struct container *c)
+static struct err *open_file(struct reader *r)
 {
-	autofree char *dir = root_path(r->node, r->of.root), *path = xasprintf("%s/log", dir);
+	autofree char *path = xasprintf("%s/%s/log", r->ways->roots_dir, r->task);
 
 	r->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (r->fd < 0)
-		return err_recode(err_sys(errno, "open the log of %s", c->name), ERR_UNAVAILABLE);
+		return err_recode(err_sys(errno, "open the log of %s", r->container),
+				  ERR_UNAVAILABLE);
 	if (r->follow) {
-		r->watch = inotify_add(r->node->inotify, path, IN_MODIFY | IN_CLOSE_WRITE,
+		r->watch = inotify_add(r->ways->inotify, path, IN_MODIFY | IN_CLOSE_WRITE,
 				       on_change, r);
-		r->follow = r->watch != NULL; /* it is read as far as it is, then */
+		r->follow = r->watch != NULL; /* without, it is read as far as it is */
 	}
 	return NULL;
 }
 
-struct err *session_logs(void *ctx, const struct access_log_spec *spec,
-			 const struct access_events *ev, void *arg, void **ret)
+static struct reader *reader_new(struct ways *w, const struct access_log_spec *spec)
 {
-	struct node *n = ctx;
-	struct container *c;
-	const char *root;
-	struct reader *r;
-	struct err *e = session_target(n, &spec->to, &c);
+	struct reader *r = xnew(struct reader);
 
-	if (e)
-		return e;
-	if (spec->previous && !c->prev)
-		return err_new(ERR_NOT_FOUND,
-			       "previous terminated container \"%s\" in pod \"%s\" not found",
-			       c->name, spec->to.pod);
-	root = spec->previous || !c->root ? c->prev : c->root; /* the next attempt has no log yet */
-	if (!root)
-		return err_new(ERR_UNAVAILABLE, "read the log of %s: it has not started", c->name);
-	r = xnew(struct reader);
 	*r = (struct reader){ .head.kind = &kind,
-			      .node = n,
-			      .ev = ev,
-			      .arg = arg,
+			      .ways = w,
 			      .fd = -1,
 			      .at = -1,
 			      .tail = spec->tail,
@@ -274,11 +254,45 @@ struct err *session_logs(void *ctx, const struct access_log_spec *spec,
 			      .follow = spec->follow && !spec->previous,
 			      .timestamps = spec->timestamps };
 	r->piece = xmalloc(PIECE);
-	r->of.node = n;
-	r->of.uid = xstrdup(c->pod->uid);
-	r->of.name = xstrdup(c->name);
-	r->of.root = xstrdup(root);
-	e = open_file(r, c);
+	return r;
+}
+
+/* The next attempt has no log before it starts: until then the last one's is read. */
+static struct err *find_task(const struct container *c, const struct access_log_spec *spec,
+			     const char **ret)
+{
+	const char *task = container_task_id(c), *last = container_last_task_id(c);
+
+	if (spec->previous && !last)
+		return err_new(ERR_NOT_FOUND,
+			       "previous terminated container \"%s\" in pod \"%s\" not found",
+			       container_name(c), spec->to.pod);
+	*ret = spec->previous || !task ? last : task;
+	return *ret ? NULL
+		    : err_new(ERR_UNAVAILABLE, "container %s has no log: it has not started",
+			      container_name(c));
+}
+
+struct err *session_logs(void *ctx, const struct access_log_spec *spec,
+			 const struct access_events *ev, void *arg, void **ret)
+{
+	struct ways *w = ctx;
+	struct container *c = NULL;
+	const char *task = NULL;
+	struct reader *r;
+	struct err *e = pods_container(w->pods, spec->to.ns, spec->to.pod, spec->to.container, &c);
+
+	if (!e)
+		e = find_task(c, spec, &task);
+	if (e)
+		return e;
+	r = reader_new(w, spec);
+	r->ev = ev;
+	r->arg = arg;
+	r->uid = xstrdup(container_pod_uid(c));
+	r->container = xstrdup(container_name(c));
+	r->task = xstrdup(task);
+	e = open_file(r);
 	if (e) {
 		reader_free(r);
 		return e;

@@ -2,9 +2,12 @@
 #include <errno.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/str.h"
-#include "loop/loop.h"
 #include "node/access/session_priv.h"
+#include "node/pod/pod.h"
+#include "node/runtime/guest_conn.h"
+#include "wire/wire.h"
 
 /*
  * Exec and dial: one connection to the guest for each, with one stream. When the connection ends,
@@ -22,7 +25,6 @@ enum {
 
 struct session {
 	struct session_head head;
-	struct node *node;
 	const struct access_events *ev;
 	void *arg;
 	struct guest_conn *conn;
@@ -133,8 +135,7 @@ static void on_frame(void *arg, const struct wire_frame *f)
 	if ((f->type == WIRE_STDOUT || f->type == WIRE_STDERR) && f->len)
 		on_output(s, f);
 	else if (f->type == WIRE_STDOUT && s->dial)
-		finish(s, NULL, 0,
-		       0); /* the port's end of sending is the end of a forwarded port */
+		finish(s, NULL, 0, 0); /* a forwarded port ends when its peer has sent all */
 	else if (f->type == WIRE_CREDIT)
 		on_credit(s, f);
 	else if (f->type == WIRE_FAILED)
@@ -152,26 +153,30 @@ static void on_closed(void *arg, struct err *e)
 
 static const struct guest_conn_events events = { .frame = on_frame, .closed = on_closed };
 
-static struct err *session_open(struct node *n, const struct access_target *to,
+static struct err *session_open(struct ways *w, const struct access_target *to,
 				struct container **ret_c, struct session **ret)
 {
+	struct guest_conn_spec guest = { .loop = w->loop, .run_fd = w->run_fd, .events = &events };
+	struct container *c;
 	struct session *s;
-	struct err *e = session_target(n, to, ret_c);
+	struct err *e = pods_container(w->pods, to->ns, to->pod, to->container, &c);
 
 	if (e)
 		return e;
-	if ((*ret_c)->state != CONTAINER_RUNNING)
+	if (!container_runs(c))
 		return err_new(ERR_UNAVAILABLE, "container %s of pod %s is not running",
-			       (*ret_c)->name, to->pod);
+			       container_name(c), to->pod);
 	s = xnew(struct session);
 	s->head.kind = &kind;
-	s->node = n;
 	s->credit = WIRE_WINDOW;
-	e = guest_connect(n, (*ret_c)->slot, &events, s, &s->conn);
+	guest.id = container_task_id(c);
+	guest.arg = s;
+	e = guest_connect(&guest, &s->conn);
 	if (e) {
 		session_free(s);
 		return e;
 	}
+	*ret_c = c;
 	*ret = s;
 	return NULL;
 }
@@ -195,7 +200,7 @@ static struct err *put_exec(struct session *s, struct container *c,
 {
 	autoptr(arena) a = arena_new();
 	struct wire_start w;
-	struct err *e = plan_start(c, a, &w);
+	struct err *e = container_start(c, a, &w);
 
 	if (e)
 		return e;
@@ -206,7 +211,8 @@ static struct err *put_exec(struct session *s, struct container *c,
 	w.cols = spec->cols;
 	w.rows = spec->rows;
 	if (!wire_start_fits(&w))
-		return err_new(ERR_TOO_LARGE, "execute: arguments and environment are too long");
+		return err_new(ERR_TOO_LARGE,
+			       "arguments and environment are too long to be executed");
 	wire_put_start(guest_conn_out(s->conn), WIRE_EXEC, STREAM, &w);
 	guest_conn_kick(s->conn);
 	return NULL;
@@ -220,7 +226,7 @@ struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
 	struct err *e;
 
 	if (!spec->argv || !spec->argv[0])
-		return err_new(ERR_INVALID, "execute nothing: a command is needed");
+		return err_new(ERR_INVALID, "there is no command to execute; name one");
 	e = session_open(ctx, &spec->to, &c, &s);
 	if (e)
 		return e;

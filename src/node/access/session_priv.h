@@ -3,11 +3,24 @@
 
 #include "base/str.h"
 #include "client/access.h"
-#include "node/pod/pod_priv.h"
+#include "loop/jobs.h"
+
+struct inotify;
+struct pods;
+
+struct ways {
+	struct loop *loop;
+	struct pods *pods;
+	struct inotify *inotify;
+	int run_fd;
+	char *roots_dir;
+	struct jobs jobs;
+	struct access *access;
+};
 
 /*
- * What access.h calls a session: an exec or a dialled port (session.c), or a log reader (logs.c).
- * They begin with this, so that the operations know which one they are given.
+ * What client/access.h calls a session: an exec or a dialled port (session.c), or a log reader
+ * (logs.c). Each begins with this, so that the operations know which one they are given.
  */
 struct session_head {
 	const struct session_kind *kind;
@@ -21,10 +34,7 @@ struct session_kind {
 	void (*cancel)(void *session);
 };
 
-/* The container that is meant. ERR_NOT_FOUND. */
-must_use struct err *session_target(struct node *n, const struct access_target *to,
-				    struct container **ret);
-
+/* ctx is struct ways. */
 must_use struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
 				  const struct access_events *ev, void *arg, void **ret);
 must_use struct err *session_dial(void *ctx, const struct access_dial_spec *spec,

@@ -157,7 +157,9 @@ struct err *cgroups_open(const char *parent, bool make, struct cgroups **ret)
 	read_mounts(c, text, true, make);
 	read_mounts(c, again, false, make);
 	if (!c->n)
-		return err_new(ERR_UNSUPPORTED, "find a mounted control group hierarchy");
+		return err_new(
+			ERR_UNSUPPORTED,
+			"no control group hierarchy is mounted; mount cgroup2 at /sys/fs/cgroup");
 	e = make ? make_parents(c) : NULL;
 	if (e)
 		return e;
@@ -211,13 +213,11 @@ struct err *cgroup_enter(const struct cgroups *c, const char *name)
 	return NULL;
 }
 
-static struct err *set(const struct cgroups *c, const struct hier *h, const char *name,
-		       const char *file, const char *fmt, ...) printf_like(5, 6);
+static struct err *set(const char *dir, const char *file, const char *fmt, ...) printf_like(3, 4);
 
-static struct err *set(const struct cgroups *c, const struct hier *h, const char *name,
-		       const char *file, const char *fmt, ...)
+static struct err *set(const char *dir, const char *file, const char *fmt, ...)
 {
-	autofree char *path = group_path(c, h, name, file);
+	autofree char *path = xasprintf("%s/%s", dir, file);
 	char text[64];
 	va_list ap;
 
@@ -227,23 +227,21 @@ static struct err *set(const struct cgroups *c, const struct hier *h, const char
 	return file_write(AT_FDCWD, path, text);
 }
 
-static struct err *limit_memory(const struct cgroups *c, const struct hier *h, const char *name,
-				int64_t bytes)
+static struct err *limit_memory(const char *dir, bool v2, int64_t bytes)
 {
 	struct err *e;
 
-	if (h->v2) {
-		e = set(c, h, name, "memory.max", "%lld", (long long)bytes);
-		err_free(set(c, h, name, "memory.swap.max", "0")); /* a kernel may have no swap */
+	if (v2) {
+		e = set(dir, "memory.max", "%lld", (long long)bytes);
+		err_free(set(dir, "memory.swap.max", "0")); /* a kernel may have no swap */
 		return e;
 	}
-	e = set(c, h, name, "memory.limit_in_bytes", "%lld", (long long)bytes);
-	err_free(set(c, h, name, "memory.memsw.limit_in_bytes", "%lld", (long long)bytes));
+	e = set(dir, "memory.limit_in_bytes", "%lld", (long long)bytes);
+	err_free(set(dir, "memory.memsw.limit_in_bytes", "%lld", (long long)bytes));
 	return e;
 }
 
-static struct err *limit_cpu(const struct cgroups *c, const struct hier *h, const char *name,
-			     const struct cgroup_limits *l)
+static struct err *limit_cpu(const char *dir, bool v2, const struct cgroup_limits *l)
 {
 	enum {
 		PERIOD_US = 100000
@@ -252,16 +250,16 @@ static struct err *limit_cpu(const struct cgroups *c, const struct hier *h, cons
 	long long shares = MIN(MAX(l->cpu_share * 1024 / 1000, (int64_t)2), (int64_t)262144);
 	struct err *e = NULL;
 
-	if (h->v2) {
-		err_free(set(c, h, name, "cpu.weight", "%lld", 1 + ((shares - 2) * 9999) / 262142));
+	if (v2) {
+		err_free(set(dir, "cpu.weight", "%lld", 1 + ((shares - 2) * 9999) / 262142));
 		if (l->cpu_milli)
-			e = set(c, h, name, "cpu.max", "%lld %d", quota, PERIOD_US);
+			e = set(dir, "cpu.max", "%lld %d", quota, PERIOD_US);
 		return e;
 	}
-	err_free(set(c, h, name, "cpu.shares", "%lld", shares));
+	err_free(set(dir, "cpu.shares", "%lld", shares));
 	if (l->cpu_milli) {
-		err_free(set(c, h, name, "cpu.cfs_period_us", "%d", PERIOD_US));
-		e = set(c, h, name, "cpu.cfs_quota_us", "%lld", quota);
+		err_free(set(dir, "cpu.cfs_period_us", "%d", PERIOD_US));
+		e = set(dir, "cpu.cfs_quota_us", "%lld", quota);
 	}
 	return e;
 }
@@ -272,13 +270,14 @@ struct err *cgroup_limit(const struct cgroups *c, const char *name, const struct
 
 	for (size_t i = 0; i < c->n && !e; i++) {
 		const struct hier *h = &c->hier[i];
+		autofree char *dir = group_path(c, h, name, NULL);
 
 		if ((h->has & CGROUP_MEMORY) && l->memory)
-			e = limit_memory(c, h, name, l->memory);
+			e = limit_memory(dir, h->v2, l->memory);
 		if (!e && (h->has & CGROUP_CPU) && (l->cpu_milli || l->cpu_share))
-			e = limit_cpu(c, h, name, l);
+			e = limit_cpu(dir, h->v2, l);
 		if (!e && (h->has & CGROUP_PIDS) && l->pids)
-			e = set(c, h, name, "pids.max", "%lld", (long long)l->pids);
+			e = set(dir, "pids.max", "%lld", (long long)l->pids);
 	}
 	return err_wrap(e, "set limits");
 }
@@ -331,7 +330,7 @@ void cgroup_kill(const struct cgroups *c, const char *name)
 		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
 
 		if (c->hier[i].v2) {
-			struct err *e = set(c, &c->hier[i], name, "cgroup.kill", "1");
+			struct err *e = set(dir, "cgroup.kill", "1");
 
 			if (!e)
 				return;
@@ -349,11 +348,28 @@ struct err *cgroup_remove(const struct cgroups *c, const char *name)
 		if (!rmdir(dir) || errno == ENOENT)
 			continue;
 		if (errno == EBUSY)
-			return err_new(ERR_UNAVAILABLE, "remove control group %s: it is in use",
+			return err_new(ERR_UNAVAILABLE, "control group %s still has processes",
 				       dir);
 		return err_sys(errno, "remove control group %s", dir);
 	}
 	return NULL;
+}
+
+char *cgroup_events_path(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->hier[i].v2)
+			return group_path(c, &c->hier[i], name, "cgroup.events");
+	return NULL;
+}
+
+bool cgroup_populated(const struct cgroups *c, const char *name)
+{
+	autofree char *path = cgroup_events_path(c, name), *text = NULL;
+
+	if (path)
+		err_free(file_read(AT_FDCWD, path, 4096, &text, NULL));
+	return text && strstr(text, "populated 1");
 }
 
 void cgroups_remove_parent(const struct cgroups *c)

@@ -44,7 +44,11 @@ int64_t cgroup_oom_kills(const struct cgroups *c, const char *name); /* 0 when u
 void cgroup_kill(const struct cgroups *c, const char *name);
 /* Absent is fine. ERR_UNAVAILABLE: there still are processes. */
 must_use struct err *cgroup_remove(const struct cgroups *c, const char *name);
-void cgroups_remove_parent(const struct cgroups *c); /* if nothing is left in it */
+/* Version 2: the file that changes when the last process leaves or the first one enters. malloc'd;
+ * NULL: this host has no version 2 tree. */
+char *cgroup_events_path(const struct cgroups *c, const char *name);
+bool cgroup_populated(const struct cgroups *c, const char *name); /* version 2; false if unknown */
+void cgroups_remove_parent(const struct cgroups *c);              /* if nothing is left in it */
 /* Every group of the instance, once for each hierarchy. path is absolute. */
 void cgroups_each(const struct cgroups *c,
 		  void (*fn)(void *arg, const char *name, const char *path), void *arg);

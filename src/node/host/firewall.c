@@ -51,7 +51,7 @@ static struct err *run(const char *commands)
 	struct err *e = NULL;
 
 	if (!ctx)
-		return err_new(ERR_INTERNAL, "open nftables");
+		return err_new(ERR_INTERNAL, "libnftables gives no context");
 	(void)nft_ctx_buffer_error(ctx);
 	(void)nft_ctx_buffer_output(ctx);
 	if (nft_run_cmd_from_buffer(ctx, commands)) {

@@ -59,7 +59,10 @@ static struct err *choose_pool(struct instance *i)
 		i->pool = all_pools + (p << (32 - POOL_PREFIX));
 		return NULL;
 	}
-	return err_new(ERR_EXHAUSTED, "find a free address range in 100.64.0.0/10");
+	return err_new(ERR_EXHAUSTED,
+		       "routes of this machine use all of 100.64.0.0/10; a /%d of it "
+		       "must be free",
+		       POOL_PREFIX);
 }
 
 static struct err *save(const struct instance *i, const char *path)
@@ -93,12 +96,12 @@ static struct err *load(struct instance *i, const char *path)
 	id = json_get_str(json_root(d), "id");
 	pool = json_get_str(json_root(d), "pool");
 	if (!id || strlen(id) != INSTANCE_ID_LEN || !pool)
-		return err_new(ERR_CORRUPT, "read %s: no id or pool in it", path);
+		return err_new(ERR_CORRUPT, "%s has no id or no pool", path);
 	memcpy(i->id, id, sizeof(i->id));
 	free(text);
 	text = xstrndup(pool, strcspn(pool, "/"));
 	if (inet_pton(AF_INET, text, &a) != 1)
-		return err_new(ERR_CORRUPT, "read %s: pool %s", path, pool);
+		return err_new(ERR_CORRUPT, "pool \"%s\" in %s is not an address", pool, path);
 	i->pool = ntohl(a.s_addr);
 	if (!i->run_dir)
 		i->run_dir = xstrdup(json_get_str(json_root(d), "runDir"));
@@ -113,8 +116,8 @@ static struct err *take_lock(struct instance *i, const char *dir)
 	if (i->lock < 0)
 		return err_sys(errno, "open %s", path);
 	if (flock(i->lock, LOCK_EX | LOCK_NB) < 0)
-		return err_new(ERR_CONFLICT, "lock %s: another node runs on this data directory",
-			       path);
+		return err_new(ERR_CONFLICT,
+			       "another node runs on this data directory (%s is locked)", path);
 	return NULL;
 }
 

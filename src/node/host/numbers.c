@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "base/mem.h"
-#include "node/host/instance.h"
 
 /*
  * Addresses and id ranges. The search goes round, so a number that was just given back is the last

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "node/image/image.h"
+#include "node/image/image_priv.h"
 
 /*
  * A root file system copied from a directory. Entries are taken in name order, so that equal trees
@@ -20,12 +20,10 @@ enum {
 };
 
 struct copy {
-	struct layer_limits limits;
+	struct layer_job job;
 	struct layer_done done;
 	struct sha256 *hash;
 	dev_t dev;
-	void (*progress)(void *arg, const char *what, unsigned long long done);
-	void *arg;
 	char *chunk;
 };
 
@@ -44,9 +42,8 @@ static struct err *copy_bytes(struct copy *c, int in, int out)
 		if (!n)
 			return NULL;
 		c->done.bytes += (uint64_t)n;
-		if (c->done.bytes > c->limits.max_bytes)
-			return err_new(ERR_EXHAUSTED, "copy more than %llu bytes",
-				       (unsigned long long)c->limits.max_bytes);
+		if (c->done.bytes > c->job.max_bytes)
+			return layer_too_many_bytes(&c->job);
 		sha256_add(c->hash, c->chunk, (size_t)n);
 		e = fd_write_all(out, c->chunk, (size_t)n);
 		if (e)
@@ -92,22 +89,56 @@ static struct err *copy_sub_dir(struct copy *c, int from, int to, const char *na
 	return out < 0 ? err_sys(errno, "open copy") : copy_dir(c, in, out, depth + 1);
 }
 
+/* Ids beyond a sandbox's range belong to nobody there. */
+static uid_t known_id(uid_t id)
+{
+	return id < 65536 ? id : 65534;
+}
+
+static struct err *copy_attributes(int to, const char *name, const struct stat *st)
+{
+	const struct timespec t[2] = { st->st_atim, st->st_mtim };
+
+	if (fchownat(to, name, known_id(st->st_uid), known_id(st->st_gid), AT_SYMLINK_NOFOLLOW) <
+		    0 ||
+	    (!S_ISLNK(st->st_mode) && fchmodat(to, name, st->st_mode & 07777, 0) < 0))
+		return err_sys(errno, "set owner and mode");
+	(void)utimensat(to, name, t, AT_SYMLINK_NOFOLLOW);
+	return NULL;
+}
+
+/* The place of another file system stays as an empty directory. */
+static struct err *copy_mount_point(int to, const char *name, mode_t mode)
+{
+	return S_ISDIR(mode) && mkdirat(to, name, 0755) < 0 ? err_sys(errno, "make directory")
+							    : NULL;
+}
+
+static struct err *count_entry(struct copy *c, unsigned depth)
+{
+	if (++c->done.entries > c->job.max_entries)
+		return layer_too_many_entries(&c->job);
+	if (depth > DEPTH_MAX)
+		return err_new(ERR_EXHAUSTED, "directory has more than %d levels", DEPTH_MAX);
+	if (c->job.progress && c->done.entries % 1024 == 0)
+		c->job.progress(c->job.arg, "copying", c->done.bytes);
+	return NULL;
+}
+
 static struct err *copy_entry(struct copy *c, int from, int to, const char *name, unsigned depth)
 {
-	struct timespec t[2];
 	struct stat st;
-	struct err *e = NULL;
+	struct err *e;
 
 	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(errno, "stat");
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode))
 		return NULL;
 	if (st.st_dev != c->dev)
-		return S_ISDIR(st.st_mode) && mkdirat(to, name, 0755) < 0
-			       ? err_sys(errno, "make directory")
-			       : NULL;
-	if (++c->done.entries > c->limits.max_entries || depth > DEPTH_MAX)
-		return err_new(ERR_EXHAUSTED, "copy so many entries or levels");
+		return copy_mount_point(to, name, st.st_mode);
+	e = count_entry(c, depth);
+	if (e)
+		return e;
 	sha256_add(c->hash, name, strlen(name) + 1);
 	sha256_add(c->hash, &st.st_mode, sizeof(st.st_mode));
 	if (S_ISREG(st.st_mode))
@@ -116,18 +147,7 @@ static struct err *copy_entry(struct copy *c, int from, int to, const char *name
 		e = copy_link(c, from, to, name);
 	else
 		e = copy_sub_dir(c, from, to, name, depth);
-	if (e)
-		return e;
-	if (fchownat(to, name, st.st_uid < 65536 ? st.st_uid : 65534,
-		     st.st_gid < 65536 ? st.st_gid : 65534, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    (!S_ISLNK(st.st_mode) && fchmodat(to, name, st.st_mode & 07777, 0) < 0))
-		return err_sys(errno, "set owner and mode");
-	t[0] = st.st_atim;
-	t[1] = st.st_mtim;
-	(void)utimensat(to, name, t, AT_SYMLINK_NOFOLLOW);
-	if (c->progress && c->done.entries % 1024 == 0)
-		c->progress(c->arg, "copying", c->done.bytes);
-	return NULL;
+	return e ? e : copy_attributes(to, name, &st);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
@@ -152,17 +172,14 @@ static struct err *copy_dir(struct copy *c, int from, int to, unsigned depth)
 	return e;
 }
 
-struct err *layer_copy_dir(int from, int root, const struct layer_limits *limits,
-			   void (*progress)(void *arg, const char *what, unsigned long long done),
-			   void *arg, struct layer_done *ret)
+struct err *layer_copy_dir(int from, int root, const struct layer_job *job, struct layer_done *ret)
 {
-	struct copy c = { .progress = progress, .arg = arg };
+	struct copy c = { .job = layer_job_of(job) };
 	autoptr(sha256) hash = sha256_new();
 	autofree char *chunk = xmalloc(CHUNK);
 	struct stat st;
 	struct err *e;
 
-	c.limits = limits ? *limits : (struct layer_limits){ 64ULL << 30, 4000000 };
 	c.chunk = chunk;
 	if (fstat(from, &st) < 0)
 		return err_sys(errno, "stat the directory");

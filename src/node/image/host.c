@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "node/image/image.h"
+#include "node/image/image_priv.h"
 
 /*
  * The built-in images. `host` is a skeleton with a made /etc, over which the launcher mounts this
@@ -125,7 +125,7 @@ static struct err *copy_one(const char *path, int etc, const char *name)
 		if (from < 0 || mkdirat(etc, name, 0755) < 0 || fchmodat(etc, name, 0755, 0) < 0)
 			return err_sys(errno, "copy %s", path);
 		to = openat(etc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		return layer_copy_dir(from, to, NULL, NULL, NULL, &done);
+		return layer_copy_dir(from, to, NULL, &done);
 	}
 	e = file_read(AT_FDCWD, path, 64 << 20, &text, &len);
 	return e ? e : write_new(etc, name, text, len);

@@ -11,9 +11,9 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/str.h"
-#include "node/node.h"
+#include "node/image/image_priv.h"
 
-/* Names of images, and which root each stands for. See image_priv.h for the files. */
+/* Names of images, and which root each stands for. See image.h for the files. */
 enum {
 	NAMES_MAX = 64 << 20,
 	NAME_LEN_MAX = 512,
@@ -69,6 +69,19 @@ char *image_canonical(const char *name, char **ret_digest)
 			 colon && (!slash || colon > slash) ? "" : ":latest");
 }
 
+static struct err *bad_name(const char *name)
+{
+	return err_new(ERR_INVALID,
+		       "\"%s\" is not an image name; a name is like \"tool\" or "
+		       "\"registry.example.com/team/tool:1.0\"",
+		       name);
+}
+
+static struct err *no_image(const char *name)
+{
+	return err_new(ERR_NOT_FOUND, "no image named %s; see cay image ls", name);
+}
+
 void image_free(struct image *i)
 {
 	if (!i)
@@ -99,7 +112,7 @@ static struct err *read_names(const char *data_dir, struct json_doc **ret)
 	if (!e)
 		e = json_parse(text, len, NULL, &d);
 	if (!e && !json_is(json_root(d), JSON_OBJ))
-		e = err_new(ERR_MALFORMED, "not an object");
+		e = err_new(ERR_MALFORMED, "the file does not hold a JSON object");
 	if (e)
 		return err_wrap(e, "read %s", path);
 	*ret = take(d);
@@ -201,7 +214,7 @@ struct err *images_find(const struct images *im, const char *name, struct image 
 	const char *id;
 
 	if (!canonical)
-		return err_new(ERR_INVALID, "read image name \"%s\"", str_or(name, ""));
+		return bad_name(str_or(name, ""));
 	id = id_of(im->names, canonical);
 	v = id ? json_get(json_get(json_root(im->names), "images"), id) : NULL;
 	if (str_eq(id, "host"))
@@ -212,7 +225,7 @@ struct err *images_find(const struct images *im, const char *name, struct image 
 		img = imported(im, id, v);
 	if (!img || (digest && !str_eq(digest, img->digest)))
 		return err_new(ERR_NOT_FOUND,
-			       "find image %s: no local image has this name; give it to one with "
+			       "no image named %s; give the name to one with "
 			       "`cay image tag host %s` or `cay image import PATH %s`",
 			       name, name, name);
 	*ret = take(img);
@@ -251,9 +264,9 @@ struct err *image_tag(const char *data_dir, const char *from, const char *to)
 	struct err *e;
 
 	if (!old || !name || strchr(to, '@'))
-		return err_new(ERR_INVALID, "tag \"%s\" as \"%s\": not an image name", from, to);
+		return bad_name(old ? to : from);
 	if (str_eq(id_of(NULL, name), "host") || str_eq(id_of(NULL, name), "pause"))
-		return err_new(ERR_INVALID, "tag %s: it is a built-in image", to);
+		return err_new(ERR_INVALID, "%s is a built-in image; choose another name", to);
 	e = lock_images(data_dir, &lock);
 	if (!e)
 		e = read_names(data_dir, &d);
@@ -261,14 +274,13 @@ struct err *image_tag(const char *data_dir, const char *from, const char *to)
 		return e;
 	id = id_of(d, old);
 	if (!id)
-		return err_new(ERR_NOT_FOUND, "find image %s", from);
+		return no_image(from);
 	json_set_str(d, json_need_obj(d, json_root(d), "names"), name, id);
 	return write_names(data_dir, d);
 }
 
-static struct err *read_root(const char *path, int root,
-			     void (*progress)(void *arg, const char *what, unsigned long long done),
-			     void *arg, struct layer_done *ret)
+static struct err *read_root(const char *path, int root, const struct layer_job *job,
+			     struct layer_done *ret)
 {
 	autoclose from = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
@@ -276,8 +288,8 @@ static struct err *read_root(const char *path, int root,
 	if (from < 0 || fstat(from, &st) < 0)
 		return err_sys(errno, "open %s", path);
 	if (S_ISDIR(st.st_mode))
-		return layer_copy_dir(from, root, NULL, progress, arg, ret);
-	return layer_unpack(from, root, NULL, progress, arg, ret);
+		return layer_copy_dir(from, root, job, ret);
+	return layer_unpack(from, root, job, ret);
 }
 
 static struct err *unpack_beside(const char *dir, char *(*name)(const char *dir), int *ret_root,
@@ -328,18 +340,22 @@ struct err *image_import(const char *data_dir, const char *path, const char *nam
 {
 	autofree char *canonical = image_canonical(name, NULL), *dir = images_dir(data_dir);
 	autofree char *temp = NULL, *final = NULL;
+	const struct layer_job job = { .progress = progress, .arg = arg };
 	autoclose lock = -1, root = -1;
 	struct layer_done done = { 0 };
 	char id[17];
 	struct err *e;
 
 	if (!canonical || strchr(name, '@') || id_of(NULL, canonical))
-		return err_new(ERR_INVALID, "import as \"%s\": not a name that can be given", name);
+		return id_of(NULL, str_or(canonical, ""))
+			       ? err_new(ERR_INVALID, "%s is a built-in image; choose another name",
+					 name)
+			       : bad_name(name);
 	e = lock_images(data_dir, &lock);
 	if (!e)
 		e = unpack_beside(dir, temp_name, &root, &temp);
 	if (!e)
-		e = read_root(path, root, progress, arg, &done);
+		e = read_root(path, root, &job, &done);
 	if (!e) {
 		(void)snprintf(id, sizeof(id), "%.16s", done.digest + 7);
 		final = xasprintf("%s/%s", dir, id);
@@ -371,7 +387,7 @@ struct err *image_remove(const char *data_dir, const char *name)
 	struct err *e;
 
 	if (!canonical)
-		return err_new(ERR_INVALID, "read image name \"%s\"", name);
+		return bad_name(name);
 	e = lock_images(data_dir, &lock);
 	if (!e)
 		e = read_names(data_dir, &d);
@@ -379,7 +395,7 @@ struct err *image_remove(const char *data_dir, const char *name)
 		return e;
 	id = xstrdup(json_str(json_get(json_get(json_root(d), "names"), canonical)));
 	if (!id)
-		return err_new(ERR_NOT_FOUND, "find image %s", name);
+		return no_image(name);
 	(void)json_del(json_get(json_root(d), "names"), canonical);
 	if (!still_named(json_get(json_root(d), "names"), id))
 		(void)json_del(json_get(json_root(d), "images"), id);

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "crypto/crypto.h"
 #include "json/json.h"
 
 /*
@@ -44,28 +43,15 @@ must_use struct err *images_find(const struct images *im, const char *name, stru
 char *image_canonical(const char *name, char **ret_digest);
 char *images_dir(const char *data_dir);
 
-/* image_host.c: makes the built-in roots where they are missing. *ret_dir is the host skeleton. */
-must_use struct err *image_make_host(const char *data_dir, char **ret_dir);
-must_use struct err *image_make_pause(const char *data_dir, char **ret_dir);
-
-/* image_layer.c: reads foreign bytes. Unpacks a tar (plain, gz, xz, zst, bz2) below root, which is
- * an empty directory, and never writes outside it. */
-struct layer_limits {
-	uint64_t max_bytes, max_entries; /* 0: the defaults */
+/* The commands of `cay image`: they work whether or not a node runs on the data directory. */
+struct image_info {
+	char *name, *digest, *source;
+	long long size;
 };
-struct layer_done {
-	uint64_t bytes, entries;
-	char digest[DIGEST_TEXT_LEN]; /* of the file as it is */
-};
-must_use struct err *layer_unpack(int fd, int root, const struct layer_limits *limits,
-				  void (*progress)(void *arg, const char *what,
-						   unsigned long long done),
-				  void *arg, struct layer_done *ret);
-/* The same from memory, for tests. */
-must_use struct err *layer_unpack_bytes(const void *p, size_t len, int root,
-					const struct layer_limits *limits, struct layer_done *ret);
-/* Copies a directory tree; the digest is of names, modes and contents in order. */
-must_use struct err *layer_copy_dir(int from, int root, const struct layer_limits *limits,
-				    void (*progress)(void *arg, const char *what,
-						     unsigned long long done),
-				    void *arg, struct layer_done *ret);
+must_use struct err *image_tag(const char *data_dir, const char *from, const char *to);
+must_use struct err *
+image_import(const char *data_dir, const char *path, const char *name,
+	     void (*progress)(void *arg, const char *what, unsigned long long done), void *arg);
+must_use struct err *image_remove(const char *data_dir, const char *name);
+must_use struct err *image_list(const char *data_dir, struct image_info **ret, size_t *ret_n);
+void image_list_free(struct image_info *list, size_t n);

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "node/image/image.h"
+#include "node/image/image_priv.h"
 
 /*
  * Layers: libarchive reads, we write. Every name is opened below the root with RESOLVE_BENEATH, so
@@ -25,7 +25,8 @@ enum {
 	PATH_LEN_MAX = 4096,
 	DEPTH_MAX = 256,
 };
-static const struct layer_limits default_limits = { 64ULL << 30, 4000000 };
+static const uint64_t default_bytes = 64ULL << 30;
+static const uint64_t default_entries = 4000000;
 
 struct reader {
 	int fd;
@@ -37,10 +38,8 @@ struct reader {
 
 struct unpack {
 	int root;
-	struct layer_limits limits;
+	struct layer_job job;
 	struct layer_done done;
-	void (*progress)(void *arg, const char *what, unsigned long long done);
-	void *arg;
 };
 
 static la_ssize_t read_some(struct archive *a, void *arg, const void **ret)
@@ -74,7 +73,10 @@ static struct err *clean_name(const char *name, const char **ret)
 	struct span rest;
 
 	if (!name || strlen(name) >= PATH_LEN_MAX || !*name)
-		return err_new(ERR_INVALID, "unpack an entry without a usable name");
+		return err_new(ERR_INVALID,
+			       "archive has an entry whose name is empty or longer than %d "
+			       "bytes",
+			       PATH_LEN_MAX - 1);
 	while (str_starts(name, "./") || *name == '/')
 		name += *name == '/' ? 1 : 2;
 	if (!*name || str_eq(name, ".")) {
@@ -85,8 +87,11 @@ static struct err *clean_name(const char *name, const char **ret)
 	for (unsigned depth = 0; rest.p; depth++) {
 		struct span part = span_cut(rest, '/', &rest);
 
-		if (span_eq(part, "..") || depth > DEPTH_MAX)
-			return err_new(ERR_INVALID, "unpack %s: it leads outside", name);
+		if (span_eq(part, ".."))
+			return err_new(ERR_INVALID, "entry %s has \"..\" in its name", name);
+		if (depth > DEPTH_MAX)
+			return err_new(ERR_INVALID, "entry %s has more than %d levels", name,
+				       DEPTH_MAX);
 	}
 	*ret = name;
 	return NULL;
@@ -155,10 +160,7 @@ static struct err *make_way(const struct place *at, bool for_dir)
 static struct err *count_bytes(struct unpack *u, uint64_t n)
 {
 	u->done.bytes += n;
-	if (u->done.bytes > u->limits.max_bytes)
-		return err_new(ERR_EXHAUSTED, "unpack more than %llu bytes",
-			       (unsigned long long)u->limits.max_bytes);
-	return NULL;
+	return u->done.bytes > u->job.max_bytes ? layer_too_many_bytes(&u->job) : NULL;
 }
 
 static struct err *copy_data(struct unpack *u, struct archive *a, int fd)
@@ -173,7 +175,7 @@ static struct err *copy_data(struct unpack *u, struct archive *a, int fd)
 		if (r == ARCHIVE_EOF)
 			return NULL;
 		if (r < ARCHIVE_WARN)
-			return err_new(ERR_MALFORMED, "read file data: %s",
+			return err_new(ERR_MALFORMED, "read the data of a file: %s",
 				       str_or(archive_error_string(a), "unknown"));
 		e = count_bytes(u, len);
 		if (e)
@@ -216,7 +218,7 @@ static struct err *write_hardlink(struct unpack *u, const char *target, const st
 	int r;
 
 	if (e || !name)
-		return e ? e : err_new(ERR_INVALID, "link to the root");
+		return e ? e : err_new(ERR_INVALID, "hard link to the root of the archive");
 	e = find_place(u, name, &from);
 	if (e)
 		return e;
@@ -275,7 +277,7 @@ static struct err *write_entry_at(struct unpack *u, struct archive *a, struct ar
 			e = err_sys(errno, "make fifo");
 		break;
 	default:
-		return err_new(ERR_INVALID, "unpack a device or socket: an image has none");
+		return err_new(ERR_INVALID, "devices and sockets are not allowed in an image");
 	}
 	return e ? e : set_attributes(en, at);
 }
@@ -288,16 +290,15 @@ static struct err *write_entry(struct unpack *u, struct archive *a, struct archi
 
 	if (e || !name)
 		return e;
-	if (++u->done.entries > u->limits.max_entries)
-		return err_new(ERR_EXHAUSTED, "unpack more than %llu entries",
-			       (unsigned long long)u->limits.max_entries);
+	if (++u->done.entries > u->job.max_entries)
+		return layer_too_many_entries(&u->job);
 	e = find_place(u, name, &at);
 	if (!e) {
 		e = write_entry_at(u, a, en, &at);
 		(void)close(at.dir);
 	}
-	if (u->progress && u->done.entries % 1024 == 0)
-		u->progress(u->arg, "unpacking", u->done.bytes);
+	if (u->job.progress && u->done.entries % 1024 == 0)
+		u->job.progress(u->job.arg, "unpacking", u->done.bytes);
 	return err_wrap(e, "unpack %s", name);
 }
 
@@ -354,33 +355,41 @@ static struct err *unpack(struct reader *r, struct unpack *u, struct layer_done 
 	return NULL;
 }
 
-static struct layer_limits limits_of(const struct layer_limits *l)
+struct layer_job layer_job_of(const struct layer_job *job)
 {
-	struct layer_limits r = l ? *l : default_limits;
+	struct layer_job j = job ? *job : (struct layer_job){ 0 };
 
-	r.max_bytes = r.max_bytes ? r.max_bytes : default_limits.max_bytes;
-	r.max_entries = r.max_entries ? r.max_entries : default_limits.max_entries;
-	return r;
+	j.max_bytes = j.max_bytes ? j.max_bytes : default_bytes;
+	j.max_entries = j.max_entries ? j.max_entries : default_entries;
+	return j;
 }
 
-struct err *layer_unpack(int fd, int root, const struct layer_limits *limits,
-			 void (*progress)(void *arg, const char *what, unsigned long long done),
-			 void *arg, struct layer_done *ret)
+struct err *layer_too_many_bytes(const struct layer_job *job)
+{
+	return err_new(ERR_EXHAUSTED, "root file system has more than %llu bytes",
+		       (unsigned long long)job->max_bytes);
+}
+
+struct err *layer_too_many_entries(const struct layer_job *job)
+{
+	return err_new(ERR_EXHAUSTED, "root file system has more than %llu entries",
+		       (unsigned long long)job->max_entries);
+}
+
+struct err *layer_unpack(int fd, int root, const struct layer_job *job, struct layer_done *ret)
 {
 	autofree struct reader *r = xnew(struct reader);
-	struct unpack u = {
-		.root = root, .limits = limits_of(limits), .progress = progress, .arg = arg
-	};
+	struct unpack u = { .root = root, .job = layer_job_of(job) };
 
 	r->fd = fd;
 	return unpack(r, &u, ret);
 }
 
-struct err *layer_unpack_bytes(const void *p, size_t len, int root,
-			       const struct layer_limits *limits, struct layer_done *ret)
+struct err *layer_unpack_bytes(const void *p, size_t len, int root, const struct layer_job *job,
+			       struct layer_done *ret)
 {
 	autofree struct reader *r = xnew(struct reader);
-	struct unpack u = { .root = root, .limits = limits_of(limits) };
+	struct unpack u = { .root = root, .job = layer_job_of(job) };
 
 	r->bytes = len ? p : "";
 	r->len = len;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -15,11 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/str.h"
+#include "base/arena.h"
 #include "node/host/cgroup.h"
 #include "node/host/netlink.h"
-#include "node/launch/launch.h"
-#include "node/node.h"
+#include "node/launch/launch_priv.h"
 
 /*
  * The launcher's own loop: one request after the other from the daemon, each answered. It ends with
@@ -39,30 +37,29 @@ static int keep_high(int fd)
 	return high;
 }
 
-static struct err *setup(struct launcher *l, const struct json *m)
+static struct err *setup(struct launcher *l, const struct message_setup *m)
 {
-	const char *init = json_get_str(m, "init"), *run = json_get_str(m, "run");
 	struct err *e;
 
-	l->stage = xstrdup(json_get_str(m, "stage"));
-	l->run_fd = keep_high(open(run, O_PATH | O_DIRECTORY | O_CLOEXEC));
+	l->stage = xstrdup(m->stage);
+	l->run_fd = keep_high(open(m->run, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	if (l->run_fd < 0)
-		return err_sys(errno, "open %s", run);
-	l->roots = xstrdup(json_get_str(m, "roots"));
-	l->init_fd = keep_high(open(init, O_RDONLY | O_CLOEXEC));
+		return err_sys(errno, "open %s", m->run);
+	l->roots = xstrdup(m->roots);
+	l->init_fd = keep_high(open(m->init, O_RDONLY | O_CLOEXEC));
 	if (l->init_fd < 0)
-		return err_sys(errno, "open %s", init);
+		return err_sys(errno, "open %s", m->init);
 	l->host_ns = keep_high(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
 	if (l->host_ns < 0)
 		return err_sys(errno, "open the host's network namespace");
-	e = cgroups_open(json_get_str(m, "cgroup"), true, &l->cgroups);
+	e = cgroups_open(m->cgroup, true, &l->cgroups);
 	if (!e)
 		e = netlink_open(&l->nl);
 	return e ? e : seccomp_compile(&l->filter);
 }
 
 /* In the child everything of the launcher but what slots need is closed. */
-static noreturn_fn void slot_begin(struct launcher *l, struct slot_spec *spec)
+static noreturn_fn void slot_begin(struct launcher *l, const struct message_slot *spec, int ctl)
 {
 	sigset_t none;
 
@@ -70,15 +67,13 @@ static noreturn_fn void slot_begin(struct launcher *l, struct slot_spec *spec)
 	netlink_free(take(l->nl));
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	slot_main(l, spec);
+	slot_main(l, spec, ctl);
 }
 
-static struct err *make_slot(struct launcher *l, const struct json *m, struct json_doc *reply,
-			     int *ret_fds)
+static struct err *make_slot(struct launcher *l, const struct message_slot *spec,
+			     struct message *answer)
 {
-	struct slot_spec spec = { .base = (uint32_t)json_get_int(m, "base", 0),
-				  .image = json_get(m, "image") };
-	int ctl[2], pidfd = -1;
+	int ctl[2], theirs, pidfd = -1;
 	struct clone_args args = {
 		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
@@ -86,81 +81,98 @@ static struct err *make_slot(struct launcher *l, const struct json *m, struct js
 	};
 	pid_t pid;
 
+	if (!l->cgroups)
+		return err_new(ERR_UNAVAILABLE, "launcher was not set up");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
 		return err_sys(errno, "make a socket pair");
-	spec.name = xstrdup(json_get_str(m, "name"));
-	spec.ctl = keep_high(ctl[1]);
+	theirs = keep_high(ctl[1]);
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	if (!pid) {
 		(void)close(ctl[0]);
-		slot_begin(l, &spec);
+		slot_begin(l, spec, theirs);
 	}
-	free(spec.name);
-	(void)close(spec.ctl);
+	(void)close(theirs);
 	if (pid < 0) {
 		(void)close(ctl[0]);
 		return err_sys(errno, "make a slot");
 	}
-	ret_fds[0] = ctl[0];
-	ret_fds[1] = pidfd;
-	json_set_int(reply, json_root(reply), "pid", pid);
+	*answer = (struct message){ .type = MESSAGE_SLOT_MADE,
+				    .made = { spec->name, pid },
+				    .fds = { ctl[0], pidfd },
+				    .n_fds = 2 };
 	return NULL;
 }
 
-static struct err *make_net(struct launcher *l, const struct json *m, int *ret_fd)
+static struct err *make_net(struct launcher *l, const struct message_net *spec,
+			    struct message *answer)
 {
-	struct in_addr addr, gw;
+	int ns;
+	struct err *e = l->nl ? netns_make(l, spec, &ns)
+			      : err_new(ERR_UNAVAILABLE, "launcher was not set up");
 
-	if (inet_pton(AF_INET, str_or(json_get_str(m, "addr"), ""), &addr) != 1 ||
-	    inet_pton(AF_INET, str_or(json_get_str(m, "gw"), ""), &gw) != 1)
-		return err_new(ERR_MALFORMED, "read the addresses of a network");
-	return netns_make(l, json_get_str(m, "name"), addr.s_addr, gw.s_addr, ret_fd);
-}
-
-static struct err *serve(struct launcher *l, const struct json *m)
-{
-	autoptr(json_doc) reply = json_doc_new();
-	const char *op = json_get_str(m, "op");
-	struct launch_msg out = { .n_fds = 0 };
-	struct err *e = NULL;
-
-	json_set_root(reply, json_obj(reply));
-	json_set_str(reply, json_root(reply), "op", op);
-	json_set_str(reply, json_root(reply), "name", json_get_str(m, "name"));
-	if (str_eq(op, "setup")) {
-		e = setup(l, m);
-	} else if (str_eq(op, "slot")) {
-		e = make_slot(l, m, reply, out.fds);
-		out.n_fds = e ? 0 : 2;
-	} else if (str_eq(op, "net")) {
-		e = make_net(l, m, out.fds);
-		out.n_fds = e ? 0 : 1;
-	} else {
-		e = err_new(ERR_UNSUPPORTED, "do \"%s\"", str_or(op, ""));
-	}
 	if (e)
-		json_set_str(reply, json_root(reply), "error", err_text(e));
-	err_free(e);
-	e = launch_send_json(LAUNCH_FD, json_root(reply), out.fds, out.n_fds);
-	launch_msg_close(&out);
-	return e;
+		return e;
+	*answer = (struct message){
+		.type = MESSAGE_NET_MADE, .made = { .name = spec->name }, .fds = { ns }, .n_fds = 1
+	};
+	return NULL;
 }
 
-static struct err *serve_one(struct launcher *l, struct launch_msg *m, bool *ret_end)
+static struct err *act(struct launcher *l, const struct message *m, struct message *answer)
 {
-	autoptr(json_doc) doc = NULL;
-	struct err *e;
-	bool again;
+	switch (m->type) {
+	case MESSAGE_SETUP:
+		*answer = (struct message){ .type = MESSAGE_READY };
+		return setup(l, &m->setup);
+	case MESSAGE_SLOT:
+		return make_slot(l, &m->slot, answer);
+	case MESSAGE_NET:
+		return make_net(l, &m->net, answer);
+	case MESSAGE_READY:
+	case MESSAGE_SLOT_MADE:
+	case MESSAGE_NET_MADE:
+	case MESSAGE_REFUSED:
+	case MESSAGE_PARKED:
+	case MESSAGE_LAUNCH:
+	case MESSAGE_LAUNCHED:
+	case MESSAGE_FAILED:
+	case MESSAGE_TYPE_MAX_:
+		break;
+	}
+	return err_new(ERR_UNSUPPORTED, "\"%s\" is not a request", message_type_name(m->type));
+}
 
-	e = launch_recv(LAUNCH_FD, m, &again);
-	if (e || again)
+static const char *name_in(const struct message *m)
+{
+	return m->type == MESSAGE_SLOT ? m->slot.name : m->type == MESSAGE_NET ? m->net.name : "";
+}
+
+static struct err *serve(struct launcher *l, const struct message *m)
+{
+	struct message answer = { .n_fds = 0 };
+	struct err *e = act(l, m, &answer), *unsent;
+
+	if (e)
+		answer = (struct message){ .type = MESSAGE_REFUSED,
+					   .refused = { message_type_name(m->type), name_in(m),
+							err_text(e) } };
+	unsent = message_send(LAUNCH_FD, &answer);
+	message_close(&answer);
+	err_free(e);
+	return unsent;
+}
+
+static struct err *serve_one(struct launcher *l, bool *ret_end)
+{
+	autoptr(arena) a = arena_new();
+	enum message_got got;
+	struct message m;
+	struct err *e = message_recv(LAUNCH_FD, a, &m, &got);
+
+	if (e)
 		return e;
-	launch_msg_close(m); /* requests carry none */
-	*ret_end = !m->len;
-	if (*ret_end)
-		return NULL;
-	e = json_parse(m->text, m->len, NULL, &doc);
-	return e ? e : serve(l, json_root(doc));
+	*ret_end = got == MESSAGE_END;
+	return got == MESSAGE_ONE ? serve(l, &m) : NULL;
 }
 
 static void reap(int sigfd)
@@ -201,7 +213,6 @@ static void be_patient(struct launcher *l)
 
 int launcher_main(unused int argc, unused char **argv)
 {
-	static struct launch_msg m;
 	static struct launcher l = { .run_fd = -1, .init_fd = -1, .host_ns = -1 };
 	int sigfd = children_fd();
 	struct pollfd fds[] = { { LAUNCH_FD, POLLIN, 0 }, { sigfd, POLLIN, 0 } };
@@ -219,7 +230,7 @@ int launcher_main(unused int argc, unused char **argv)
 		if (fds[1].revents)
 			reap(sigfd);
 		if (fds[0].revents)
-			e = serve_one(&l, &m, &end);
+			e = serve_one(&l, &end);
 		if (e)
 			return 1; /* the daemon is gone or speaks nonsense */
 	}

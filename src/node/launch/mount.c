@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "node/launch/launch.h"
+#include "node/launch/launch_priv.h"
 
 /*
  * Mounts of a slot. Sources are opened by descriptor and cloned from there; targets are found below
@@ -68,7 +68,7 @@ static struct err *make_target(int root, const char *path, bool file)
 	struct err *e;
 
 	if (!slash || !slash[1])
-		return err_new(ERR_INVALID, "make mount target %s", path);
+		return err_new(ERR_INVALID, "mount target %s ends with a slash", path);
 	*slash = '\0';
 	e = root_open_target(root, *parent ? parent : "/", false, &dir);
 	if (e)
@@ -113,80 +113,70 @@ static struct err *open_sub_path(struct slot *s, int volume, const char *sub, bo
 }
 
 /* The directory of a volume that nobody has used yet; on disk it is the sandbox's root's. */
-static struct err *make_volume(const struct json *m)
+static struct err *make_volume(const struct plan_mount *m)
 {
-	const char *from = json_get_str(m, "from");
-	gid_t group = (gid_t)json_get_int(m, "group", 0);
 	autofree char *parent = NULL;
 
-	if (!json_get_bool(m, "make", false))
+	if (!m->make || m->memory)
 		return NULL;
-	parent = xstrndup(from, (size_t)(strrchr(from, '/') - from));
+	parent = xstrndup(m->from, (size_t)(strrchr(m->from, '/') - m->from));
 	if (mkdir(parent, 0700) < 0 && errno != EEXIST)
 		return err_sys(errno, "make %s", parent);
-	if (mkdir(from, 0777) < 0)
-		return errno == EEXIST ? NULL : err_sys(errno, "make volume %s", from);
-	if (chmod(from, group ? 02777 : 0777) < 0 || chown(from, 0, group) < 0)
-		return err_sys(errno, "open volume %s", from);
+	if (mkdir(m->from, 0777) < 0)
+		return errno == EEXIST ? NULL : err_sys(errno, "make volume %s", m->from);
+	if (chmod(m->from, m->group ? 02777 : 0777) < 0 || chown(m->from, 0, (gid_t)m->group) < 0)
+		return err_sys(errno, "open volume %s", m->from);
 	return NULL;
 }
 
-static struct err *mount_bind_volume(struct slot *s, int root, const struct json *m)
+static struct err *mount_bind_volume(struct slot *s, int root, const struct plan_mount *m)
 {
-	const char *from = json_get_str(m, "from"), *sub = json_get_str(m, "sub");
-	bool file = json_get_bool(m, "file", false);
-	autoclose top = open(from, O_PATH | O_CLOEXEC | O_NOFOLLOW), below = -1, tree = -1, to = -1;
+	autoclose top = open(m->from, O_PATH | O_CLOEXEC | O_NOFOLLOW), below = -1, tree = -1;
+	autoclose to = -1;
 	struct err *e;
 
 	if (top < 0)
-		return err_sys(errno, "open volume %s", from);
-	if (!str_empty(sub)) {
-		e = open_sub_path(s, top, sub, file, &below);
+		return err_sys(errno, "open volume %s", m->from);
+	if (!str_empty(m->sub)) {
+		e = open_sub_path(s, top, m->sub, m->file, &below);
 		if (e)
 			return e;
 	}
-	e = mount_clone(s, below >= 0 ? below : top, json_get_bool(m, "readonly", false), &tree);
+	e = mount_clone(s, below >= 0 ? below : top, m->readonly, &tree);
 	if (!e)
-		e = root_open_target(root, json_get_str(m, "to"), file, &to);
+		e = root_open_target(root, m->to, m->file, &to);
 	return e ? e : mount_move(tree, to);
 }
 
-static struct err *mount_memory_volume(struct slot *s, int root, const struct json *m)
+static struct err *mount_memory_volume(struct slot *s, int root, const struct plan_mount *m)
 {
 	autofree char *options = NULL;
 	autoclose to = -1;
 	char at[64];
-	struct err *e = root_open_target(root, json_get_str(m, "to"), false, &to);
+	struct err *e = root_open_target(root, m->to, false, &to);
 
 	if (e)
 		return e;
-	options = xasprintf("mode=0777,uid=%u,gid=%u%s%lld", s->spec->base, s->spec->base,
-			    json_get_int(m, "size", 0) ? ",size=" : ",nr_inodes=",
-			    json_get_int(m, "size", 0) ? (long long)json_get_int(m, "size", 0)
-						       : 1000000LL);
+	options = xasprintf(
+		"mode=0777,uid=%u,gid=%u%s%lld", s->spec->base, s->spec->base,
+		m->size ? ",size=" : ",nr_inodes=", m->size ? (long long)m->size : 1000000LL);
 	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", to);
 	return mount_tmpfs(at, options, MS_NOSUID | MS_NODEV);
 }
 
-struct err *root_mount_volumes(struct slot *s, int root, const struct json *mounts)
+struct err *root_mount_volumes(struct slot *s, int root, const struct plan *plan)
 {
-	struct err *e = json_len(mounts) ? become(0) : NULL;
+	struct err *e = plan->n_mounts ? become(0) : NULL;
 
-	json_each(m, mounts)
-		if (!e)
-			e = make_volume(m.val);
-	if (!e && json_len(mounts))
+	for (size_t i = 0; i < plan->n_mounts && !e; i++)
+		e = make_volume(&plan->mounts[i]);
+	if (!e && plan->n_mounts)
 		e = become(s->spec->base);
-	if (e)
-		return e;
-	json_each(m, mounts) {
-		const char *to = json_get_str(m.val, "to");
+	for (size_t i = 0; i < plan->n_mounts && !e; i++) {
+		const struct plan_mount *m = &plan->mounts[i];
 
-		e = json_get_bool(m.val, "memory", false) ? mount_memory_volume(s, root, m.val)
-							  : mount_bind_volume(s, root, m.val);
-
-		if (e)
-			return err_wrap(e, "mount %s", to);
+		e = m->memory ? mount_memory_volume(s, root, m) : mount_bind_volume(s, root, m);
+		e = err_wrap(e, "mount %s", m->to);
 	}
-	return NULL;
+	return e;
 }

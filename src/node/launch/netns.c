@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -6,7 +7,7 @@
 
 #include "base/file.h"
 #include "node/host/netlink.h"
-#include "node/launch/launch.h"
+#include "node/launch/launch_priv.h"
 
 /*
  * A network namespace for one Pod, made in the launcher, which enters it for the moment:
@@ -62,42 +63,56 @@ static struct err *configure_host(struct netlink *nl, const char *ifname, uint32
 	return netlink_commit(nl);
 }
 
-static struct err *make_inside(struct launcher *l, const char *ifname, uint32_t addr, uint32_t gw,
-			       int *ret)
+struct link {
+	const char *name; /* on the host's side */
+	uint32_t addr, gw;
+};
+
+static struct err *make_inside(struct launcher *l, const struct link *k, int *ret)
 {
 	autoclose ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	autoptr(netlink) inside = NULL;
 	uint8_t mac[6];
-	struct netlink_veth veth = {
-		.name = ifname, .peer_name = "eth0", .peer_ns = ns, .mac = host_mac, .peer_mac = mac
-	};
+	struct netlink_veth veth = { .name = k->name,
+				     .peer_name = "eth0",
+				     .peer_ns = ns,
+				     .mac = host_mac,
+				     .peer_mac = mac };
 	struct err *e;
 
 	if (ns < 0)
 		return err_sys(errno, "open the network namespace");
-	mac_of(addr, mac);
+	mac_of(k->addr, mac);
 	netlink_add_veth(l->nl, &veth);
 	e = netlink_commit(l->nl);
 	if (e)
-		return err_wrap(e, "make link %s", ifname);
+		return err_wrap(e, "make link %s", k->name);
 	e = netlink_open(&inside);
 	if (!e)
-		e = configure_inside(inside, addr, gw);
+		e = configure_inside(inside, k->addr, k->gw);
 	if (!e)
-		e = configure_host(l->nl, ifname, addr, gw);
+		e = configure_host(l->nl, k->name, k->addr, k->gw);
 	if (e)
-		return err_wrap(e, "configure link %s", ifname);
+		return err_wrap(e, "configure link %s", k->name);
 	*ret = take_fd(ns);
 	return NULL;
 }
 
-struct err *netns_make(struct launcher *l, const char *ifname, uint32_t addr, uint32_t gw, int *ret)
+struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret)
 {
+	struct in_addr addr, gw;
+	struct link k = { .name = spec->name };
 	struct err *e;
 
+	if (inet_pton(AF_INET, spec->addr, &addr) != 1 ||
+	    inet_pton(AF_INET, spec->gateway, &gw) != 1)
+		return err_new(ERR_MALFORMED, "\"%s\" or \"%s\" is not an IPv4 address", spec->addr,
+			       spec->gateway);
+	k.addr = addr.s_addr;
+	k.gw = gw.s_addr;
 	if (unshare(CLONE_NEWNET) < 0)
 		return err_sys(errno, "make a network namespace");
-	e = make_inside(l, ifname, addr, gw, ret);
+	e = make_inside(l, &k, ret);
 	if (setns(l->host_ns, CLONE_NEWNET) < 0)
 		_exit(1); /* never serve from the wrong network */
 	return e;

@@ -10,9 +10,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "node/launch/launch.h"
+#include "node/launch/launch_priv.h"
 
 /*
  * The root of a sandbox. Below the stage, a tmpfs that only this slot sees:
@@ -25,6 +26,10 @@
  * On disk everything is owned by the ids that the sandbox sees: the mapping is in the mounts, so a
  * volume does not care which id range its next user has.
  */
+enum {
+	LOWER_MAX = 2000, /* bytes of layer names in the options of a mount */
+};
+
 static const struct {
 	const char *name;
 	unsigned major, minor;
@@ -158,7 +163,17 @@ static struct err *make_file(int dir, const char *name, mode_t mode)
 	return fd < 0 ? err_sys(errno, "create %s", name) : NULL;
 }
 
-static const char *const etc_names[] = { "hosts", "hostname", "resolv.conf" };
+enum etc_file {
+	ETC_HOSTS,
+	ETC_HOSTNAME,
+	ETC_RESOLV_CONF,
+	ETC_FILE_MAX_,
+};
+static const char *const etc_names[ETC_FILE_MAX_] = {
+	[ETC_HOSTS] = "hosts",
+	[ETC_HOSTNAME] = "hostname",
+	[ETC_RESOLV_CONF] = "resolv.conf",
+};
 
 /* Mount points, straight into the upper directory before anyone sees it through the overlay. */
 static struct err *fill_upper(int upper)
@@ -219,31 +234,34 @@ struct err *root_make_dir(struct slot *s)
 	return e ? e : mount_move(tree, to);
 }
 
-static struct err *stage_layers(struct slot *s, const struct json *lower, const char *prefix,
-				char *ret, size_t size)
+static struct err *stage_layer(struct slot *s, const char *layer, const char *name)
 {
-	size_t n = 0, len = 0;
+	autoclose from = open(layer, O_PATH | O_DIRECTORY | O_CLOEXEC), tree = -1, to = -1;
+	struct err *e;
 
-	json_each(l, lower) {
-		autoclose from = open(json_str(l.val), O_PATH | O_DIRECTORY | O_CLOEXEC), tree = -1;
-		autoclose to = -1;
+	if (from < 0)
+		return err_sys(errno, "open layer %s", layer);
+	if (mkdirat(s->stage_fd, name, 0700) < 0 && errno != EEXIST)
+		return err_sys(errno, "make %s below the stage", name);
+	to = openat(s->stage_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	e = mount_clone(s, from, true, &tree);
+	return e ? e : mount_move(tree, to);
+}
+
+/* ret: the names of the layers below the stage, as an overlay wants them. */
+static struct err *stage_layers(struct slot *s, const char **lower, char prefix, struct buf *ret)
+{
+	for (size_t n = 0; lower && lower[n]; n++) {
+		char name[24];
 		struct err *e;
-		char name[16];
 
-		(void)snprintf(name, sizeof(name), "%s%zu", prefix, n);
-		if (from < 0)
-			return err_sys(errno, "open layer %s", json_str(l.val));
-		if (mkdirat(s->stage_fd, name, 0700) < 0 && errno != EEXIST)
-			return err_sys(errno, "make %s below the stage", name);
-		to = openat(s->stage_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		e = mount_clone(s, from, true, &tree);
-		if (!e)
-			e = mount_move(tree, to);
+		(void)snprintf(name, sizeof(name), "%c%zu", prefix, n);
+		e = stage_layer(s, lower[n], name);
 		if (e)
 			return e;
-		len += (size_t)snprintf(ret + len, size - len, "%s%s", n++ ? ":" : "", name);
-		if (len + sizeof(name) >= size)
-			return err_new(ERR_EXHAUSTED, "stack more than %zu layers", n);
+		buf_printf(ret, "%s%s", n ? ":" : "", name);
+		if (ret->len > LOWER_MAX)
+			return err_new(ERR_EXHAUSTED, "image has more than %zu layers", n);
 	}
 	return NULL;
 }
@@ -338,9 +356,9 @@ static struct err *mount_host_usr(struct slot *s, int root)
 
 /* again: another image was expected; its overlay goes, and the untouched upper is used anew. The
  * overlay works with the identity of who mounts it, and a mapped upper knows no ids of the host. */
-struct err *root_mount_image(struct slot *s, const struct json *image, bool again)
+struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again)
 {
-	char lower[2048] = "";
+	autobuf lower = { 0 };
 	struct err *e;
 
 	if (again && s->root_fd >= 0) {
@@ -349,44 +367,50 @@ struct err *root_mount_image(struct slot *s, const struct json *image, bool agai
 	}
 	e = become(0);
 	if (!e)
-		e = stage_layers(s, json_get(image, "lower"), again ? "m" : "l", lower,
-				 sizeof(lower));
+		e = stage_layers(s, image->lower, again ? 'm' : 'l', &lower);
 	if (!e)
 		e = become(s->spec->base);
 	if (!e)
-		e = mount_overlay(s, lower, again ? "work2" : "work", &s->root_fd);
-	if (!e && json_get_bool(image, "host_usr", false))
+		e = mount_overlay(s, buf_str(&lower), again ? "work2" : "work", &s->root_fd);
+	if (!e && image->host_usr)
 		e = mount_host_usr(s, s->root_fd);
 	return e;
 }
 
-/* On our tmpfs, where a file costs nothing, and bound over the empty ones in the root. */
-static struct err *mount_etc(struct slot *s, const struct json *etc, int root)
+/* On our tmpfs, where a file costs nothing, and bound over the empty one in the root. */
+static struct err *mount_etc_file(struct slot *s, int root, const char *name, const char *text)
 {
-	for (size_t i = 0; i < ARRAY_LEN(etc_names); i++) {
-		const char *text = str_or(json_get_str(etc, etc_names[i]), "");
-		autofree char *to_path = xasprintf("/etc/%s", etc_names[i]);
-		autoclose fd =
-			openat(s->stage_fd, etc_names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-		autoclose tree = -1, to = -1;
-		struct err *e;
+	autofree char *to_path = xasprintf("/etc/%s", name);
+	autoclose fd = openat(s->stage_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	autoclose tree = -1, to = -1;
+	struct err *e;
 
-		if (fd < 0)
-			return err_sys(errno, "create %s", etc_names[i]);
-		e = fd_write_all(fd, text, strlen(text));
-		if (!e)
-			e = root_open_target(root, to_path, true, &to);
-		if (e)
-			return e;
-		tree = open_tree(s->stage_fd, etc_names[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-		e = tree < 0 ? err_sys(errno, "clone %s", etc_names[i]) : mount_move(tree, to);
-		if (e)
-			return e;
-	}
-	return NULL;
+	if (fd < 0)
+		return err_sys(errno, "create %s", name);
+	e = fd_write_all(fd, text, strlen(text));
+	if (!e)
+		e = root_open_target(root, to_path, true, &to);
+	if (e)
+		return e;
+	tree = open_tree(s->stage_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	return tree < 0 ? err_sys(errno, "clone %s", name) : mount_move(tree, to);
 }
 
-static struct err *fill_root(struct slot *s, const struct json *plan, int root)
+static struct err *mount_etc(struct slot *s, const struct plan *plan, int root)
+{
+	const char *const texts[ETC_FILE_MAX_] = {
+		[ETC_HOSTNAME] = plan->etc_hostname,
+		[ETC_HOSTS] = plan->etc_hosts,
+		[ETC_RESOLV_CONF] = plan->etc_resolv_conf,
+	};
+	struct err *e = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(etc_names) && !e; i++)
+		e = mount_etc_file(s, root, etc_names[i], str_or(texts[i], ""));
+	return e;
+}
+
+static struct err *fill_root(struct slot *s, const struct plan *plan, int root)
 {
 	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
 	struct err *e = move_into(s, "/dev", root);
@@ -394,11 +418,10 @@ static struct err *fill_root(struct slot *s, const struct json *plan, int root)
 	if (!e)
 		e = move_into(s, "/proc", root);
 	if (!e)
-		e = mount_etc(s, json_get(plan, "etc"), root);
+		e = mount_etc(s, plan, root);
 	if (!e)
-		e = root_mount_volumes(s, root, json_get(plan, "mounts"));
-	if (!e && json_get_bool(plan, "readonly", false) &&
-	    mount_setattr(root, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
+		e = root_mount_volumes(s, root, plan);
+	if (!e && plan->readonly && mount_setattr(root, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
 		e = err_sys(errno, "make the root read-only");
 	return e;
 }
@@ -412,13 +435,12 @@ static struct err *pivot(int root)
 	return NULL;
 }
 
-struct err *root_enter(struct slot *s, const struct json *plan)
+struct err *root_enter(struct slot *s, const struct plan *plan)
 {
-	const struct json *image = json_get(plan, "image");
 	struct err *e = NULL;
 
-	if (s->root_fd < 0 || !json_equal(image, s->spec->image))
-		e = root_mount_image(s, image, true);
+	if (s->root_fd < 0 || !plan_image_equal(&plan->image, &s->spec->image))
+		e = root_mount_image(s, &plan->image, true);
 	if (!e)
 		e = fill_root(s, plan, s->root_fd);
 	return e ? e : pivot(s->root_fd);

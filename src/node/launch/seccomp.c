@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "node/launch/launch.h"
+#include "node/launch/launch_priv.h"
 
 /*
  * The system calls of a sandbox. Named calls are allowed; those that reach for the host answer
@@ -478,7 +478,7 @@ struct err *seccomp_compile(struct sock_fprog *ret)
 	int r;
 
 	if (!ctx)
-		return err_new(ERR_INTERNAL, "make a system call filter");
+		return err_new(ERR_INTERNAL, "libseccomp gives no filter context");
 	r = add_rules(ctx);
 	if (r < 0)
 		e = err_sys(-r, "build the system call filter");

@@ -15,22 +15,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/str.h"
 #include "node/host/cgroup.h"
-#include "node/launch/launch.h"
+#include "node/launch/launch_priv.h"
 
 /*
  * A slot: parks with everything that needs no plan, takes one plan, becomes cay-init.
  *
  * The order of the last steps matters: the user namespace is entered after the last mount, the
- * capabilities fall after that, and the filter comes last, just before the exec.
+ * capabilities fall after that, and the filter comes last. Then the slot says that it is launched,
+ * and its socket, which closes on the exec, confirms it.
  */
 enum {
 	FD_SOCKET = 3, /* cay-init's, see src/guest */
 	FD_LOG = 4,
 	FD_KEEP = 10, /* our own descriptors live from here on */
-	PLAN_MAX = 4 << 20,
 };
 
 static const cap_value_t init_caps[] = {
@@ -100,32 +100,18 @@ static struct err *slot_park(struct slot *s)
 	if (!e)
 		e = root_make_dir(s);
 	/* A wrong guess costs nothing but time: the plan names its own image. */
-	if (!e && s->spec->image)
-		err_free(root_mount_image(s, s->spec->image, false));
+	if (!e && s->spec->expects)
+		err_free(root_mount_image(s, &s->spec->image, false));
 	return e;
 }
 
-static struct err *read_plan(int fd, struct json_doc **ret)
+static struct err *limit(struct slot *s, const struct plan_limits *l)
 {
-	autofree char *text = NULL;
-	struct stat st;
-
-	if (fstat(fd, &st) < 0 || st.st_size > PLAN_MAX)
-		return err_new(ERR_TOO_LARGE, "read the plan");
-	text = xmalloc((size_t)st.st_size + 1);
-	if (pread(fd, text, (size_t)st.st_size, 0) != st.st_size)
-		return err_sys(errno, "read the plan");
-	return json_parse(text, (size_t)st.st_size, NULL, ret);
-}
-
-static struct err *limit(struct slot *s, const struct json *plan)
-{
-	const struct json *l = json_get(plan, "limits");
 	struct cgroup_limits limits = {
-		.memory = json_get_int(l, "memory", 0),
-		.cpu_milli = json_get_int(l, "cpu", 0),
-		.cpu_share = json_get_int(l, "cpu_share", 0),
-		.pids = json_get_int(l, "pids", 0),
+		.memory = l->memory,
+		.cpu_milli = l->cpu,
+		.cpu_share = l->cpu_share,
+		.pids = l->pids,
 	};
 
 	return cgroup_limit(s->l->cgroups, s->spec->name, &limits);
@@ -157,14 +143,9 @@ static struct err *open_socket(struct slot *s, int *ret)
 	return NULL;
 }
 
-static struct err *join(const struct launch_msg *m, const struct json *plan)
+static struct err *join(int ns, bool shared)
 {
-	bool shared = json_get_bool(plan, "join", false);
-
-	if (m->n_fds < 2)
-		return NULL;
-	if (setns(m->fds[1], shared ? CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS : CLONE_NEWNET) <
-	    0)
+	if (setns(ns, shared ? CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS : CLONE_NEWNET) < 0)
 		return err_sys(errno, "enter the Pod's namespaces");
 	return NULL;
 }
@@ -258,75 +239,81 @@ static struct err *become_init(struct slot *s)
 	e = enter_userns(s);
 	if (!e)
 		e = seccomp_install(&s->l->filter);
+	if (!e)
+		e = message_send(s->ctl, &(struct message){ .type = MESSAGE_LAUNCHED });
 	if (e)
 		return e;
 	(void)syscall(SYS_execveat, s->l->init_fd, "", argv, env, AT_EMPTY_PATH);
 	return err_sys(errno, "execute cay-init");
 }
 
-static struct err *slot_launch(struct slot *s, const struct launch_msg *m)
+static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
 {
-	autoptr(json_doc) doc = NULL;
 	autoclose log = -1, sock = -1, log_high = -1, sock_high = -1;
-	const char *host;
-	struct err *e;
+	struct err *e = limit(s, &plan->limits);
 
-	if (!m->n_fds)
-		return err_new(ERR_MALFORMED, "launch without a plan");
-	e = read_plan(m->fds[0], &doc);
-	if (!e)
-		e = limit(s, json_root(doc));
 	if (!e)
 		e = open_log(s, &log);
 	if (!e)
 		e = open_socket(s, &sock);
 	if (!e)
-		e = join(m, json_root(doc));
+		e = join(ns, plan->join);
 	if (e)
 		return e;
 	log_high = fcntl(log, F_DUPFD_CLOEXEC, FD_KEEP);
 	sock_high = fcntl(sock, F_DUPFD_CLOEXEC, FD_KEEP);
-	host = json_get_str(json_root(doc), "hostname");
-	if (host && sethostname(host, strlen(host)) < 0)
+	if (plan->hostname && sethostname(plan->hostname, strlen(plan->hostname)) < 0)
 		return err_sys(errno, "set the host name");
-	e = root_enter(s, json_root(doc));
+	e = root_enter(s, plan);
 	if (!e)
 		e = place_descriptors(sock_high, log_high);
 	return e ? e : become_init(s);
 }
 
-static void report(int ctl, struct err *e)
+/* A daemon that is gone needs no answer. */
+static noreturn_fn void fail(const struct slot *s, struct err *e)
 {
-	autoptr(json_doc) d = json_doc_new();
-
-	json_set_root(d, json_obj(d));
-	if (e)
-		json_set_str(d, json_root(d), "error", err_text(e));
-	else
-		json_set_bool(d, json_root(d), "parked", true);
-	err_free(launch_send_json(ctl, json_root(d), NULL, 0)); /* a dead daemon needs no answer */
-	err_free(e);
+	err_free(message_send(
+		s->ctl, &(struct message){ .type = MESSAGE_FAILED, .failed = { err_text(e) } }));
+	_exit(1);
 }
 
-void slot_main(struct launcher *l, const struct slot_spec *spec)
+static void park(struct slot *s)
 {
-	static struct launch_msg m;
-	struct slot s = {
-		.l = l, .spec = spec, .userns = -1, .stage_fd = -1, .dir_fd = -1, .root_fd = -1
-	};
-	bool again;
-	struct err *e = slot_park(&s);
-	bool parked = !e;
+	struct err *e = slot_park(s);
 
-	report(spec->ctl, err_wrap(e, "prepare a slot"));
-	if (!parked)
-		_exit(1);
-	e = launch_recv(spec->ctl, &m, &again);
-	if (!e && !m.len)
+	if (!e)
+		e = message_send(s->ctl, &(struct message){ .type = MESSAGE_PARKED });
+	if (e)
+		fail(s, err_wrap(e, "prepare a slot"));
+}
+
+void slot_main(struct launcher *l, const struct message_slot *spec, int ctl)
+{
+	struct slot s = { .l = l,
+			  .spec = spec,
+			  .ctl = ctl,
+			  .userns = -1,
+			  .stage_fd = -1,
+			  .dir_fd = -1,
+			  .root_fd = -1 };
+	struct arena *a = arena_new(); /* goes with the process */
+	enum message_got got;
+	struct message m;
+	struct plan plan;
+	struct err *e;
+
+	park(&s);
+	e = message_recv(ctl, a, &m, &got);
+	if (!e && got == MESSAGE_END)
 		_exit(0);                            /* the daemon went away: nobody needs us */
 	(void)setpriority(PRIO_PROCESS, 0, l->nice); /* somebody waits now */
+	if (!e && m.type != MESSAGE_LAUNCH)
+		e = err_new(ERR_MALFORMED, "slot was told \"%s\" instead of \"launch\"",
+			    message_type_name(m.type));
 	if (!e)
-		e = slot_launch(&s, &m);
-	report(spec->ctl, e);
-	_exit(1);
+		e = plan_from_fd(m.fds[0], a, &plan);
+	if (!e)
+		e = slot_launch(&s, &plan, m.fds[1]);
+	fail(&s, e);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kind.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "node/image/image.h"
 #include "node/pod/pod_priv.h"
 
 /*
@@ -65,7 +66,7 @@ char *env_expand(struct arena *a, const char *text, const struct map *values)
 /* The data of a Secret is base64, that of a ConfigMap is text. malloc'd, NULL: no such key. */
 static char *data_value(const struct object *o, bool secret, const char *key)
 {
-	const char *text = json_str(json_get(json_get(o->root, "data"), key));
+	const char *text = json_get_str(json_get(o->root, "data"), key);
 	void *bytes = NULL;
 	size_t len;
 
@@ -75,56 +76,45 @@ static char *data_value(const struct object *o, bool secret, const char *key)
 	return bytes;
 }
 
-static struct object *source_object(struct container *c, const struct json *ref, bool secret)
+static struct object *source_object(struct container *c, const char *name, bool secret)
 {
-	const struct kind *k = secret ? c->pod->node->kinds.secret : c->pod->node->kinds.config_map;
-	const char *name = json_get_str(ref, "name");
+	struct pods *ps = c->pod->pods;
 
-	return name ? client_get(c->pod->node->client, k, c->pod->obj->ns, name) : NULL;
+	return *name ? client_get(ps->client, secret ? ps->kind_secret : ps->kind_config_map,
+				  c->pod->obj->ns, name)
+		     : NULL;
 }
 
-static struct err *from_key(struct container *c, const struct json *ref, bool secret, char **ret)
+static const char *noun(bool secret)
 {
-	autoptr(object) o = source_object(c, ref, secret);
-	const char *key = json_get_str(ref, "key");
+	return secret ? "secret" : "configmap";
+}
 
-	*ret = o && key ? data_value(o, secret, key) : NULL;
-	if (!*ret && !json_get_bool(ref, "optional", false))
+static struct err *from_key(struct container *c, const struct pod_key_ref *ref, bool secret,
+			    char **ret)
+{
+	autoptr(object) o = source_object(c, ref->name, secret);
+
+	*ret = o && *ref->key ? data_value(o, secret, ref->key) : NULL;
+	if (!*ret && !ref->optional)
 		return err_new(ERR_UNAVAILABLE, "%s \"%s\" not found or without key \"%s\"",
-			       secret ? "secret" : "configmap",
-			       str_or(json_get_str(ref, "name"), ""), str_or(key, ""));
+			       noun(secret), ref->name, ref->key);
 	return NULL;
 }
 
-static struct err *value_from(struct container *c, const struct json *from, char **ret)
+static struct err *add_from(struct env *v, struct container *c,
+			    const struct pod_env_from_view *from)
 {
-	const struct json *ref;
+	autoptr(object) o = source_object(c, from->name, from->secret);
 
-	*ret = NULL;
-	if ((ref = json_get(from, "configMapKeyRef")))
-		return from_key(c, ref, false, ret);
-	if ((ref = json_get(from, "secretKeyRef")))
-		return from_key(c, ref, true, ret);
-	*ret = field_value(c->pod, c, from);
-	return NULL;
-}
-
-static struct err *add_from(struct env *v, struct container *c, const struct json *from)
-{
-	bool secret = json_get(from, "secretRef") != NULL;
-	const struct json *ref = json_get(from, secret ? "secretRef" : "configMapRef");
-	const char *prefix = str_or(json_get_str(from, "prefix"), "");
-	autoptr(object) o = source_object(c, ref, secret);
-
-	if (!o && json_get_bool(ref, "optional", false))
+	if (!o && from->optional)
 		return NULL;
 	if (!o)
-		return err_new(ERR_UNAVAILABLE, "%s \"%s\" not found",
-			       secret ? "secret" : "configmap",
-			       str_or(json_get_str(ref, "name"), ""));
+		return err_new(ERR_UNAVAILABLE, "%s \"%s\" not found", noun(from->secret),
+			       from->name);
 	json_each(d, json_get(o->root, "data")) {
-		autofree char *name = xasprintf("%s%s", prefix, d.key);
-		autofree char *value = data_value(o, secret, d.key);
+		autofree char *name = xasprintf("%s%s", from->prefix, d.key);
+		autofree char *value = data_value(o, from->secret, d.key);
 
 		if (value && !strchr(name, '='))
 			env_set(v, name, value);
@@ -132,24 +122,30 @@ static struct err *add_from(struct env *v, struct container *c, const struct jso
 	return NULL;
 }
 
-static struct err *add_one(struct env *v, struct container *c, const struct json *e)
+static struct err *add_one(struct env *v, struct container *c, const struct pod_env_view *e)
 {
-	const char *name = json_get_str(e, "name");
-	const struct json *from = json_get(e, "valueFrom");
+	struct volume_pod pod = pod_volumes(c->pod);
 	autofree char *value = NULL;
-	struct err *err;
+	struct err *err = NULL;
 
-	if (str_empty(name) || strchr(name, '='))
+	if (str_empty(e->name) || strchr(e->name, '='))
 		return NULL;
-	if (!from) {
-		const char *text = str_or(json_get_str(e, "value"), "");
-
-		env_set(v, name, env_expand(v->arena, text, v->values));
+	switch (e->source) {
+	case POD_ENV_VALUE:
+		env_set(v, e->name, env_expand(v->arena, e->value, v->values));
 		return NULL;
+	case POD_ENV_CONFIG_MAP:
+	case POD_ENV_SECRET:
+		err = from_key(c, &e->ref, e->source == POD_ENV_SECRET, &value);
+		break;
+	case POD_ENV_FIELD:
+		value = downward_value(&pod, c->view, &e->field);
+		break;
+	case POD_ENV_SOURCE_MAX_:
+		break;
 	}
-	err = value_from(c, from, &value);
 	if (!err && value)
-		env_set(v, name, value);
+		env_set(v, e->name, value);
 	return err;
 }
 
@@ -180,17 +176,15 @@ static struct err *fill(struct env *v, struct container *c)
 
 	env_set(v, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 	env_set(v, "HOME", "/root");
-	env_set(v, "HOSTNAME",
-		str_or(json_get_str(pod_spec(c->pod), "hostname"), c->pod->obj->name));
+	env_set(v, "HOSTNAME", c->pod->view->hostname);
 	add_image(v, c->image);
-	json_each(f, json_get(c->spec, "envFrom"))
-		if (!e)
-			e = add_from(v, c, f.val);
-	json_each(o, json_get(c->spec, "env"))
-		if (!e)
-			e = add_one(v, c, o.val);
+	for (size_t i = 0; i < c->view->n_env_from && !e; i++)
+		e = add_from(v, c, &c->view->env_from[i]);
+	for (size_t i = 0; i < c->view->n_env && !e; i++)
+		e = add_one(v, c, &c->view->env[i]);
 	if (!e && v->n > ENV_MAX)
-		e = err_new(ERR_TOO_LARGE, "set %zu environment variables", v->n);
+		e = err_new(ERR_TOO_LARGE, "%zu environment variables are more than %d", v->n,
+			    ENV_MAX);
 	return e;
 }
 

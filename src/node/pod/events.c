@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kind.h"
+#include "api/registry.h"
 #include "base/buf.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "loop/loop.h"
-#include "node/node_priv.h"
+#include "node/pod/pod_priv.h"
 
 /*
- * Events. They are told a moment later, so that no Pod's start waits for them, and not more than a
- * bucket allows: what does not fit is dropped, ordinary ones before warnings.
+ * Events are written a moment later, so that no Pod's start waits for them, and no more often than
+ * a token bucket allows: what does not fit is dropped, ordinary events before warnings.
  */
 enum {
 	DELAY_MS = 50,
@@ -24,7 +24,8 @@ struct queued {
 };
 
 struct events {
-	struct node *node;
+	struct pods *pods;
+	const struct kind *kind;
 	struct timer *timer;
 	struct list queue;
 	unsigned n;
@@ -52,9 +53,9 @@ static void on_timer(void *arg)
 		if (ev->tokens < 1)
 			break;
 		ev->tokens -= 1;
-		client_create(ev->node->client,
-			      &(struct client_ref){ .kind = ev->node->kinds.event, .ns = q->ns },
-			      take(q->doc), NULL);
+		client_create(ev->pods->client,
+			      &(struct client_ref){ .kind = ev->kind, .ns = q->ns }, take(q->doc),
+			      NULL);
 		queued_free(q);
 		ev->n--;
 	}
@@ -62,12 +63,13 @@ static void on_timer(void *arg)
 		timer_set(ev->timer, 200);
 }
 
-struct events *events_new(struct node *n)
+struct events *events_new(struct pods *ps)
 {
 	struct events *ev = xnew(struct events);
 
-	ev->node = n;
-	ev->timer = timer_new(n->loop, on_timer, ev);
+	ev->pods = ps;
+	ev->kind = kinds_need(client_kinds(ps->client), "v1", "Event");
+	ev->timer = timer_new(ps->loop, on_timer, ev);
 	ev->tokens = BURST;
 	ev->filled = clock_mono();
 	list_init(&ev->queue);
@@ -97,14 +99,14 @@ static void set_about(struct json_doc *d, struct json *o, const struct object *a
 	json_set_str(d, ref, "uid", str_or(about->uid, NULL));
 }
 
-static struct json_doc *event_doc(const struct node *n, const struct object *about, bool warning,
+static struct json_doc *event_doc(const struct pods *ps, const struct object *about, bool warning,
 				  const char *reason, const char *message)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = json_obj(d), *meta = json_need_obj(d, o, "metadata");
 	char now[CLOCK_TEXT_MAX], tag[17];
 
-	clock_format(clock_wall(), now);
+	clock_format(pods_wall(ps), now);
 	random_hex(tag, 16);
 	json_set_root(d, o);
 	json_set_str(d, o, "apiVersion", "v1");
@@ -116,19 +118,18 @@ static struct json_doc *event_doc(const struct node *n, const struct object *abo
 	json_set_str(d, o, "message", message);
 	json_set_str(d, o, "type", warning ? "Warning" : "Normal");
 	json_set_str(d, json_need_obj(d, o, "source"), "component", "cay-node");
-	json_set_str(d, json_need_obj(d, o, "source"), "host", n->name);
+	json_set_str(d, json_need_obj(d, o, "source"), "host", ps->node_name);
 	json_set_str(d, o, "reportingComponent", "cay-node");
-	json_set_str(d, o, "reportingInstance", n->name);
+	json_set_str(d, o, "reportingInstance", ps->node_name);
 	json_set_str(d, o, "firstTimestamp", now);
 	json_set_str(d, o, "lastTimestamp", now);
 	json_set_int(d, o, "count", 1);
 	return d;
 }
 
-void event_add(struct node *n, const struct object *about, bool warning, const char *reason,
-	       const char *fmt, ...)
+void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt, ...)
 {
-	struct events *ev = n->events;
+	struct events *ev = p->pods->events;
 	autobuf text = { 0 };
 	struct queued *q;
 	va_list ap;
@@ -139,10 +140,15 @@ void event_add(struct node *n, const struct object *about, bool warning, const c
 	buf_vprintf(&text, fmt, ap);
 	va_end(ap);
 	q = xnew(struct queued);
-	q->doc = event_doc(n, about, warning, reason, buf_str(&text));
-	q->ns = xstrdup(str_or(about->ns, "default"));
+	q->doc = event_doc(ev->pods, p->obj, warning, reason, buf_str(&text));
+	q->ns = xstrdup(str_or(p->obj->ns, "default"));
 	list_add_tail(&ev->queue, &q->on);
 	ev->n++;
 	if (!timer_armed(ev->timer))
 		timer_set(ev->timer, DELAY_MS);
+}
+
+void events_flush(struct events *ev)
+{
+	on_timer(ev);
 }

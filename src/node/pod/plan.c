@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/launch/plan.h"
+
 #include <sys/capability.h>
 
-#include "api/meta.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "node/host/instance.h"
+#include "node/image/image.h"
 #include "node/pod/pod_priv.h"
+#include "wire/wire.h"
 
 /*
- * From a container's spec to what the launcher needs (the plan: root, mounts, limits) and to what
+ * From a container's spec to what the runtime needs (the plan: root, mounts, limits) and to what
  * the guest needs (the start: arguments, environment, ids). Both are made on the loop from objects
  * in memory; they touch no file.
  */
 enum {
 	PIDS_MAX = 1024,
 	RUNTIME_PORT = 8888,
+	HOSTNAME_MAX = 63, /* what the kernel takes */
 };
 
 /* What securityContext.capabilities.add may ask for: it gives nothing outside the sandbox. */
@@ -30,117 +34,124 @@ static const struct {
 	{ "SETUID", CAP_SETUID }, { "SYS_CHROOT", CAP_SYS_CHROOT },
 };
 
-char *root_path(const struct node *n, const char *slot)
+static struct plan_limits limits_of(const struct pod_container_view *v)
 {
-	return xasprintf("%s/%s", n->roots_dir, slot);
+	struct plan_limits l = {
+		.memory = pod_container_quantity(v, "limits.memory") / 1000,
+		.cpu = pod_container_quantity(v, "limits.cpu"),
+		.pids = PIDS_MAX,
+	};
+
+	l.cpu_share = l.cpu;
+	(void)pod_quantity_find(v->requests, v->n_requests, "cpu", &l.cpu_share);
+	return l;
 }
 
-static int64_t quantity(const struct json *list, const char *what, bool milli)
-{
-	const struct json *q = json_get(list, what);
-	int64_t v = 0;
-
-	if (q)
-		err_free(quantity_parse_milli(q, &v)); /* validated when it was written */
-	return milli ? v : v / 1000;
-}
-
-static void add_limits(struct json_doc *d, struct json *plan, const struct container *c)
-{
-	const struct json *r = json_get(c->spec, "resources");
-	const struct json *max = json_get(r, "limits"), *min = json_get(r, "requests");
-	struct json *l = json_need_obj(d, plan, "limits");
-	int64_t cpu = quantity(max, "cpu", true);
-
-	json_set_int(d, l, "memory", quantity(max, "memory", false));
-	json_set_int(d, l, "cpu", cpu);
-	json_set_int(d, l, "cpu_share", json_get(min, "cpu") ? quantity(min, "cpu", true) : cpu);
-	json_set_int(d, l, "pids", PIDS_MAX);
-}
-
-static void add_hosts(struct json_doc *d, struct json *etc, const struct pod *p, const char *host)
+static const char *hosts_file(const struct pod *p, const char *host, struct arena *a)
 {
 	autobuf b = { 0 };
 
 	buf_add_str(&b, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
 	if (p->net)
 		buf_printf(&b, "%s\t%s\n", p->net->ip, host);
-	json_each(a, json_get(pod_spec(p), "hostAliases")) {
-		buf_add_str(&b, str_or(json_get_str(a.val, "ip"), "#"));
-		json_each(h, json_get(a.val, "hostnames"))
-			buf_printf(&b, "\t%s", str_or(json_str(h.val), ""));
+	for (size_t i = 0; i < p->view->n_host_aliases; i++) {
+		const struct pod_host_alias *h = &p->view->host_aliases[i];
+
+		buf_add_str(&b, str_or(h->ip, "#"));
+		for (const char **name = h->hostnames; name && *name; name++)
+			buf_printf(&b, "\t%s", *name);
 		buf_add_char(&b, '\n');
 	}
-	json_set_str(d, etc, "hosts", buf_str(&b));
+	return arena_strdup(a, buf_str(&b));
 }
 
-static void add_resolv(struct json_doc *d, struct json *etc, const struct pod *p)
+static const char *resolv_file(const struct pod_view *v, struct arena *a)
 {
-	const struct json *dns = json_get(pod_spec(p), "dnsConfig");
 	autobuf b = { 0 };
 
-	json_each(s, json_get(dns, "nameservers"))
-		buf_printf(&b, "nameserver %s\n", str_or(json_str(s.val), ""));
-	if (json_len(json_get(dns, "searches"))) {
+	for (const char **s = v->nameservers; s && *s; s++)
+		buf_printf(&b, "nameserver %s\n", *s);
+	if (v->searches)
 		buf_add_str(&b, "search");
-		json_each(s, json_get(dns, "searches"))
-			buf_printf(&b, " %s", str_or(json_str(s.val), ""));
+	for (const char **s = v->searches; s && *s; s++)
+		buf_printf(&b, " %s", *s);
+	if (v->searches)
 		buf_add_char(&b, '\n');
-	}
-	json_each(o, json_get(dns, "options")) {
-		const char *value = json_get_str(o.val, "value");
+	for (size_t i = 0; i < v->n_dns_options; i++) {
+		const struct pod_dns_option *o = &v->dns_options[i];
 
-		buf_printf(&b, "options %s%s%s\n", str_or(json_get_str(o.val, "name"), ""),
-			   value ? ":" : "", str_or(value, ""));
+		buf_printf(&b, "options %s%s%s\n", o->name, o->value ? ":" : "",
+			   str_or(o->value, ""));
 	}
-	json_set_str(d, etc, "resolv.conf", buf_str(&b));
+	return arena_strdup(a, buf_str(&b));
 }
 
-static void add_etc(struct json_doc *d, struct json *plan, const struct pod *p)
+static const char **layers_of(const struct image *img, struct arena *a)
 {
-	const char *host = str_or(json_get_str(pod_spec(p), "hostname"), p->obj->name);
-	struct json *etc = json_need_obj(d, plan, "etc");
-	autofree char *short_host = xstrndup(host, 63); /* what the kernel takes */
+	const char **list;
+	size_t n = 0;
 
-	json_set_str(d, plan, "hostname", short_host);
-	json_set(d, etc, "hostname", json_new_strf(d, "%s\n", short_host));
-	add_hosts(d, etc, p, short_host);
-	add_resolv(d, etc, p);
+	while (img->layers && img->layers[n])
+		n++;
+	list = arena_new_n(a, const char *, n + 1);
+	for (size_t i = 0; i < n; i++)
+		list[i] = img->layers[i];
+	return list;
 }
 
-struct err *plan_make(struct container *c, struct json_doc **ret)
+struct err *container_plan(struct container *c, struct arena *a, struct plan *ret)
 {
-	autoptr(json_doc) d = json_doc_new();
-	struct json *plan = json_obj(d), *image = json_need_obj(d, plan, "image");
-	struct json *lower = json_need_arr(d, image, "lower");
-	struct err *e;
+	struct pod *p = c->pod;
+	struct volume_pod v = pod_volumes(p);
+	const char *host = arena_strndup(a, p->view->hostname,
+					 MIN(strlen(p->view->hostname), (size_t)HOSTNAME_MAX));
 
-	json_set_root(d, plan);
-	for (char **l = c->image->layers; *l; l++)
-		json_push_str(d, lower, *l);
-	json_set_bool(d, image, "host_usr", c->image->host_usr);
-	json_set_bool(
-		d, plan, "readonly",
-		json_bool(json_at_path(c->spec, "securityContext.readOnlyRootFilesystem"), false));
-	add_etc(d, plan, c->pod);
-	add_limits(d, plan, c);
-	e = volumes_mounts(c, d, json_need_arr(d, plan, "mounts"));
-	if (e)
-		return e;
-	*ret = take(d);
-	return NULL;
+	*ret = (struct plan){
+		.image = { .lower = layers_of(c->image, a), .host_usr = c->image->host_usr },
+		.readonly = c->view->readonly_root,
+		.hostname = host,
+		.etc_hostname = arena_printf(a, "%s\n", host),
+		.etc_hosts = hosts_file(p, host, a),
+		.etc_resolv_conf = resolv_file(p->view, a),
+		.limits = limits_of(c->view),
+	};
+	return volumes_mounts(p->pods->volumes, &v, c->view, a, ret);
+}
+
+static const char **expand_all(struct arena *a, const char **argv, const char *const *words,
+			       const struct map *values)
+{
+	for (; words && *words; words++)
+		*argv++ = env_expand(a, *words, values);
+	return argv;
+}
+
+static const char **config_words(const struct image *img, const char *member, struct arena *a)
+{
+	const struct json *list = img->config ? json_get(json_root(img->config), member) : NULL;
+	const char **words = arena_new_n(a, const char *, json_len(list) + 1);
+	size_t n = 0;
+
+	json_each(w, list)
+		words[n++] = str_or(json_str(w.val), "");
+	return words;
+}
+
+static size_t count_words(const char *const *words)
+{
+	size_t n = 0;
+
+	while (words && words[n])
+		n++;
+	return n;
 }
 
 /* command replaces the image's entry point, args its arguments; both are expanded. */
 static const char **arguments(struct container *c, struct arena *a, const char **env)
 {
-	const struct json *config = c->image->config ? json_root(c->image->config) : NULL;
-	const struct json *command = json_get(c->spec, "command"),
-			  *args = json_get(c->spec, "args");
-	const struct json *first, *second;
+	const char **first = c->view->command, **second = c->view->args;
 	autoptr(map) values = map_new(NULL);
 	const char **argv;
-	size_t n = 0;
 
 	for (const char **e = env; *e; e++) {
 		const char *eq = strchr(*e, '=');
@@ -148,30 +159,13 @@ static const char **arguments(struct container *c, struct arena *a, const char *
 		map_put(values, arena_strndup(a, *e, (size_t)(eq - *e)),
 			(void *)(uintptr_t)(eq + 1));
 	}
-	first = json_len(command) ? command : json_get(config, "entrypoint");
-	second = json_len(args) ? args : json_len(command) ? NULL : json_get(config, "cmd");
-	argv = arena_new_n(a, const char *, json_len(first) + json_len(second) + 1);
-	json_each(w, first)
-		argv[n++] = env_expand(a, str_or(json_str(w.val), ""), values);
-	json_each(w, second)
-		argv[n++] = env_expand(a, str_or(json_str(w.val), ""), values);
+	if (!second && !first)
+		second = config_words(c->image, "cmd", a);
+	if (!first)
+		first = config_words(c->image, "entrypoint", a);
+	argv = arena_new_n(a, const char *, count_words(first) + count_words(second) + 1);
+	(void)expand_all(a, expand_all(a, argv, first, values), second, values);
 	return argv;
-}
-
-static int64_t security_int(const struct container *c, const char *what, int64_t otherwise)
-{
-	const struct json *own = json_get(c->spec, "securityContext");
-	const struct json *pod = json_get(pod_spec(c->pod), "securityContext");
-
-	return json_get_int(own, what, json_get_int(pod, what, otherwise));
-}
-
-bool plan_wants_nonroot(const struct container *c)
-{
-	const struct json *own = json_get(c->spec, "securityContext");
-	const struct json *pod = json_get(pod_spec(c->pod), "securityContext");
-
-	return json_get_bool(own, "runAsNonRoot", json_get_bool(pod, "runAsNonRoot", false));
 }
 
 /* "1000", "1000:1000": an image's user by number; names are not looked up. */
@@ -198,43 +192,29 @@ static void image_user(const struct image *img, uint32_t *uid, uint32_t *gid)
 
 static void set_ids(struct container *c, struct arena *a, struct wire_start *s)
 {
-	const struct json *pod = json_get(pod_spec(c->pod), "securityContext");
-	const struct json *more = json_get(pod, "supplementalGroups");
-	int64_t fs = json_get_int(pod, "fsGroup", -1);
+	const struct pod_view *pod = c->pod->view;
 
 	image_user(c->image, &s->uid, &s->gid);
-	s->uid = (uint32_t)security_int(c, "runAsUser", s->uid);
-	s->gid = (uint32_t)security_int(c, "runAsGroup", s->gid);
-	s->groups = arena_new_n(a, uint32_t, json_len(more) + 1);
-	json_each(g, more)
-		s->groups[s->n_groups++] = (uint32_t)json_int(g.val, 0);
-	if (fs >= 0)
-		s->groups[s->n_groups++] = (uint32_t)fs;
+	if (c->view->user >= 0)
+		s->uid = (uint32_t)c->view->user;
+	if (c->view->group >= 0)
+		s->gid = (uint32_t)c->view->group;
+	s->groups = arena_new_n(a, uint32_t, pod->n_groups + 1);
+	for (size_t i = 0; i < pod->n_groups; i++)
+		s->groups[s->n_groups++] = pod->groups[i];
+	if (pod->fs_group >= 0)
+		s->groups[s->n_groups++] = (uint32_t)pod->fs_group;
 }
 
 static uint64_t kept_capabilities(const struct container *c)
 {
 	uint64_t keep = 0;
 
-	json_each(w, json_at_path(c->spec, "securityContext.capabilities.add")) {
-		const char *name = str_or(json_str(w.val), "");
-
-		if (str_starts(name, "CAP_"))
-			name += 4;
+	for (const char **name = c->view->add_capabilities; name && *name; name++)
 		for (size_t i = 0; i < ARRAY_LEN(capabilities); i++)
-			if (str_eq(name, capabilities[i].name))
+			if (str_eq(*name, capabilities[i].name))
 				keep |= UINT64_C(1) << capabilities[i].bit;
-	}
 	return keep;
-}
-
-static bool declares_port(const struct container *c, int64_t port)
-{
-	json_each(p, json_get(c->spec, "ports"))
-		if (json_get_int(p.val, "containerPort", 0) == port &&
-		    str_eq(str_or(json_get_str(p.val, "protocol"), "TCP"), "TCP"))
-			return true;
-	return false;
 }
 
 /* Commands that only hold a container open: nothing of theirs will ever listen. */
@@ -248,17 +228,17 @@ static bool is_idle(const char *const *argv)
 
 static uint32_t runtime_flags(const struct container *c, const char *const *argv)
 {
-	const char *wish = object_annotation(c->pod->obj, "cay.dev/runtime");
+	const char *wish = c->pod->view->runtime;
 
-	if (!declares_port(c, RUNTIME_PORT) || str_eq(wish, "none"))
+	if (!pod_container_has_port(c->view, RUNTIME_PORT) || str_eq(wish, "none"))
 		return 0;
 	return WIRE_RUNTIME_HTTP | (is_idle(argv) || str_eq(wish, "python") ? WIRE_RUNTIME_NOW : 0);
 }
 
-struct err *plan_start(struct container *c, struct arena *a, struct wire_start *ret)
+struct err *container_start(struct container *c, struct arena *a, struct wire_start *ret)
 {
 	struct wire_start s = { .flags = WIRE_LOG_STDOUT, .runtime_port = RUNTIME_PORT };
-	const char *workdir = json_get_str(c->spec, "workingDir");
+	const char *workdir = c->view->workdir;
 	struct err *e = env_build(c, a, &s.env);
 
 	if (e)
@@ -270,9 +250,9 @@ struct err *plan_start(struct container *c, struct arena *a, struct wire_start *
 	set_ids(c, a, &s);
 	s.keep_caps = kept_capabilities(c);
 	s.flags |= runtime_flags(c, s.argv);
-	if (json_get_bool(c->spec, "tty", false))
+	if (c->view->tty)
 		s.flags |= WIRE_TTY;
-	if (json_get_bool(c->spec, "stdin", false))
+	if (c->view->stdin_open)
 		s.flags |= WIRE_STDIN_OPEN;
 	*ret = s;
 	return NULL;

@@ -1,98 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "node/pod/pod.h"
 
-#include "base/buf.h"
-#include "base/file.h"
+#include <assert.h>
+
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "loop/loop.h"
-#include "node/host/instance.h"
 #include "node/pod/pod_priv.h"
 
-/*
- * A Pod, pass by pass: admit it, prepare its volumes and network, run its init containers one after
- * the other, then its containers, and bring back what ended as the restart policy says.
- */
+/* A Pod as a thing: its birth, its phases, its record, its end. What happens to it is in act.c. */
 enum {
-	SLOW_MS = 300,             /* a start that takes longer is told of before it is done */
-	STEADY_US = 600 * 1000000, /* a run as long as this forgives earlier crashes */
-	BACKOFF_FIRST_S = 10,
-	BACKOFF_MAX_S = 300,
+	QUIET_MS = 300, /* a start that takes longer is told of before it is done */
 };
 
-const struct json *pod_spec(const struct pod *p)
+static void on_net(struct runtime_wait *w)
 {
-	return object_spec(p->obj);
+	pod_wake(container_of(w, struct pod, net_wait));
 }
 
-char *pod_dir(const struct pod *p)
+static void view_again(struct pod *p)
 {
-	return xasprintf("%s/pods/%s", p->node->data_dir, p->uid);
+	arena_free(p->arena);
+	p->arena = arena_new();
+	p->view = pod_view_new(p->obj, p->arena);
 }
 
-char *pod_objects_dir(const struct pod *p)
-{
-	return xasprintf("%s/volumes/%s", p->node->run_dir, p->uid);
-}
-
-char *pod_state_path(const struct pod *p)
-{
-	return xasprintf("state/%s.json", p->uid);
-}
-
-struct container *pod_container(struct pod *p, const char *name)
-{
-	for (size_t i = 0; i < p->n_containers; i++)
-		if (str_eq(p->containers[i].name, name))
-			return &p->containers[i];
-	return NULL;
-}
-
-static void on_wake(void *arg)
-{
-	struct pod *p = arg;
-
-	node_wake(p->node, p);
-}
-
-static void make_containers(struct pod *p)
-{
-	const struct json *init = json_get(pod_spec(p), "initContainers");
-	const struct json *main = json_get(pod_spec(p), "containers");
-	size_t n = 0;
-
-	p->n_init = json_len(init);
-	p->n_containers = p->n_init + json_len(main);
-	p->containers = xnew_n(struct container, p->n_containers);
-	json_each(c, init)
-		container_init(&p->containers[n++], p, c.val, true);
-	json_each(c, main)
-		container_init(&p->containers[n++], p, c.val, false);
-}
-
-struct pod *pod_new(struct node *n, struct object *obj)
+struct pod *pod_new(struct pods *ps, struct object *obj)
 {
 	struct pod *p = xnew(struct pod);
-	const char *phase = json_get_str(object_status(obj), "phase");
 
-	list_init(&p->on_dirty);
-	p->node = n;
+	p->pods = ps;
 	p->obj = object_ref(obj);
-	p->uid = xstrdup(obj->uid);
-	p->started = clock_wall();
-	p->grace = timer_new(n->loop, on_wake, p);
-	p->retry = timer_new(n->loop, on_wake, p);
-	p->deadline = timer_new(n->loop, on_wake, p);
-	p->slow = timer_new(n->loop, on_wake, p);
-	timer_set(p->slow, SLOW_MS);
-	if (str_eq(phase, "Succeeded") || str_eq(phase, "Failed")) {
-		p->phase = POD_DONE;
-		p->failed = *phase == 'F';
-	}
-	make_containers(p);
+	view_again(p);
+	p->started = pods_wall(ps);
+	p->quiet_until = pods_now(ps) + QUIET_MS * 1000;
+	p->net_wait.ready = on_net;
+	list_init(&p->net_wait.on);
+	p->n_init = p->view->n_init;
+	p->n_containers = p->view->n_containers;
+	p->containers = xnew_n(struct container, p->n_containers + 1);
+	for (size_t i = 0; i < p->n_containers; i++)
+		container_init(&p->containers[i], p, &p->view->containers[i]);
+	if (pod_view_over(p->view))
+		pod_enter(p, POD_OVER);
 	return p;
 }
 
@@ -100,339 +50,120 @@ void pod_free(struct pod *p)
 {
 	if (!p)
 		return;
-	list_del(&p->on_dirty);
+	client_cancel(&p->report_write);
+	client_cancel(&p->sync);
+	client_cancel(&p->letting_go);
 	for (size_t i = 0; i < p->n_containers; i++)
 		container_done(&p->containers[i]);
 	free(p->containers);
-	if (p->net_asked)
-		nursery_forget(p->node->nursery, p);
+	list_del(&p->net_wait.on);
 	if (p->net)
-		net_free(p->node, p->net);
-	timer_free(p->grace);
-	timer_free(p->retry);
-	timer_free(p->deadline);
-	timer_free(p->slow);
-	client_cancel(&p->report_write);
-	client_cancel(&p->end_sync);
-	client_cancel(&p->end_delete);
+		p->pods->rt->net_put(p->pods->rt_ctx, p->net);
 	json_doc_free(p->reported);
+	arena_free(p->arena);
 	object_unref(p->obj);
-	free(p->uid);
-	free(p->reason);
 	free(p->message);
 	free(p->want_ip);
 	free(p);
 }
 
+/* A Pod's containers are the same for life. An object that says otherwise is not believed. */
 void pod_update(struct pod *p, struct object *obj)
 {
-	size_t n = 0;
+	autoptr(arena) a = arena_new();
+	struct pod_view *v = pod_view_new(obj, a);
 
+	if (v->n_containers != p->n_containers || v->n_init != p->n_init) {
+		log_warn("Pod has other containers than before, going on with the old ones",
+			 KV("pod", obj->name));
+		return;
+	}
 	object_ref(obj);
 	object_unref(p->obj);
 	p->obj = obj;
-	/* The specs live in the object. Their number cannot change after creation. */
-	json_each(c, json_get(pod_spec(p), "initContainers"))
-		if (n < p->n_init)
-			p->containers[n++].spec = c.val;
-	json_each(c, json_get(pod_spec(p), "containers"))
-		if (n < p->n_containers)
-			p->containers[n++].spec = c.val;
+	arena_free(p->arena);
+	p->arena = take(a);
+	p->view = v;
+	for (size_t i = 0; i < p->n_containers; i++)
+		p->containers[i].view = &v->containers[i];
+}
+
+/* Who does not start any more leaves the lines that he stands in. */
+static void leave_lines(struct pod *p)
+{
+	list_del(&p->net_wait.on);
+	for (size_t i = 0; i < p->n_containers; i++)
+		list_del(&p->containers[i].slot.on);
+}
+
+void pod_enter(struct pod *p, enum pod_phase next)
+{
+	assert(pod_may_move(p->phase, next));
+	log_debug("Pod moves on", KV("pod", p->obj->name), KV("from", pod_phase_name(p->phase)),
+		  KV("to", pod_phase_name(next)));
+	p->phase = next;
+	p->retry_at = 0;
+	if (next > POD_ACTIVE)
+		leave_lines(p);
+}
+
+struct container *pod_container(struct pod *p, const char *name)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (str_eq(p->containers[i].view->name, name))
+			return &p->containers[i];
+	return NULL;
+}
+
+struct volume_pod pod_volumes(const struct pod *p)
+{
+	return (struct volume_pod){ .view = p->view, .ip = p->net ? p->net->ip : NULL };
 }
 
 void pod_fail(struct pod *p, const char *reason, const char *message)
 {
-	free(p->reason);
+	p->reason = reason;
 	free(p->message);
-	p->reason = xstrdup(reason);
 	p->message = xstrdup(message);
-	p->phase = POD_DONE;
-	p->failed = true;
+	pod_enter(p, POD_FAILED);
 }
 
-/* False: the Pod asks for what this node does not do. */
-static bool admit(struct pod *p)
+static struct container_record container_record(const struct container *c)
 {
-	autofree char *bad = NULL, *text = NULL;
+	struct container_record r = {
+		.name = c->view->name,
+		.log = c->log,
+		.prev_log = c->prev_log,
+		.restarts = c->restarts,
+		.end = c->end,
+		.last = c->last,
+	};
 
-	if (p->admitted)
-		return true;
-	bad = pod_unsupported(pod_spec(p));
-	if (!bad) {
-		p->admitted = true;
-		event_add(p->node, p->obj, false, "Scheduled", "Successfully assigned %s/%s to %s",
-			  p->obj->ns, p->obj->name, p->node->name);
-		return true;
+	if (c->task) {
+		r.task = *c->pod->pods->rt->record(c->task);
+		r.started = c->started;
 	}
-	text = xasprintf("this node does not support %s", bad);
-	event_add(p->node, p->obj, true, "UnsupportedField", "%s", text);
-	pod_fail(p, "UnsupportedField", text);
-	return false;
-}
-
-static bool prepare(struct pod *p)
-{
-	struct err *e;
-
-	if (p->prepared)
-		return true;
-	e = volumes_prepare(p);
-	if (!e) {
-		p->prepared = true;
-		return true;
-	}
-	if (!str_eq(p->message, err_text(e)))
-		event_add(p->node, p->obj, true, "FailedMount", "%s", err_text(e));
-	free(p->message);
-	p->message = xstrdup(err_text(e));
-	for (size_t i = 0; i < p->n_containers; i++)
-		container_wait(&p->containers[i], "ContainerCreating", "%s", err_text(e));
-	p->waiting = true;
-	timer_set(p->retry, err_is(e, ERR_UNAVAILABLE) ? 10000 : 5000);
-	err_free(e);
-	return false;
-}
-
-static void on_net(void *arg, struct net *net)
-{
-	struct pod *p = arg;
-
-	p->net = net;
-	p->net_asked = false;
-	node_wake(p->node, p);
-}
-
-/* A Pod that was there before keeps its address, if nobody has it. */
-static bool have_net(struct pod *p)
-{
-	unsigned place;
-
-	if (p->net)
-		return true;
-	if (p->net_asked)
-		return false;
-	if (p->want_ip && instance_addr_place(p->node->inst, p->want_ip, &place) &&
-	    nursery_want_net(p->node->nursery, place, on_net, p)) {
-		p->net_asked = true;
-		free(take(p->want_ip));
-		return false;
-	}
-	p->net = nursery_take_net(p->node->nursery);
-	if (!p->net)
-		p->waiting = true;
-	return p->net != NULL;
-}
-
-static bool may_restart(const struct container *c)
-{
-	const char *policy = str_or(json_get_str(pod_spec(c->pod), "restartPolicy"), "Always");
-
-	if (str_eq(policy, "Never"))
-		return false;
-	return c->end.code != 0 || (!c->init && str_eq(policy, "Always"));
-}
-
-static void restart(struct container *c)
-{
-	bool steady = c->end.started && c->end.finished - c->end.started > STEADY_US;
-
-	container_again(c);
-	if (steady)
-		c->backoff_s = 0;
-	if (c->restarts > 1 && !steady) {
-		c->backoff_s = c->backoff_s ? MIN(c->backoff_s * 2, (unsigned)BACKOFF_MAX_S)
-					    : (unsigned)BACKOFF_FIRST_S;
-		timer_set(c->backoff, c->backoff_s * 1000ULL);
-		container_wait(c, "CrashLoopBackOff",
-			       "back-off %us restarting failed container=%s pod=%s", c->backoff_s,
-			       c->name, c->pod->obj->name);
-		event_add(c->pod->node, c->pod->obj, true, "BackOff",
-			  "Back-off restarting failed container %s in pod %s", c->name,
-			  c->pod->obj->name);
-	} else {
-		container_wait(c, "ContainerCreating", "%s", "");
-	}
-	pod_save(c->pod);
-}
-
-/* True: all init containers have done their work. */
-static bool run_init(struct pod *p)
-{
-	for (size_t i = 0; i < p->n_init; i++) {
-		struct container *c = &p->containers[i];
-
-		if (c->state == CONTAINER_ENDED && !c->end.code)
-			continue;
-		if (c->state == CONTAINER_ENDED && !may_restart(c)) {
-			autofree char *text = xasprintf(
-				"init container %s failed with exit code %d", c->name, c->end.code);
-
-			pod_fail(p, "InitContainerFailed", text);
-			return false;
-		}
-		if (c->state == CONTAINER_ENDED)
-			restart(c);
-		container_advance(c);
-		return false;
-	}
-	return true;
-}
-
-static void check_probes(struct container *c)
-{
-	bool started = !c->startup_probe || probe_ok(c->startup_probe);
-
-	c->ready = c->state == CONTAINER_RUNNING && started &&
-		   (!c->ready_probe || probe_ok(c->ready_probe));
-	if (c->state != CONTAINER_RUNNING)
-		return;
-	if (probe_dead(c->startup_probe) || (started && probe_dead(c->live_probe))) {
-		event_add(c->pod->node, c->pod->obj, false, "Killing",
-			  "Container %s failed its probe, will be restarted", c->name);
-		container_kill(c);
-	}
-}
-
-static void run_main(struct pod *p)
-{
-	bool over = true, failed = false;
-
-	for (size_t i = p->n_init; i < p->n_containers; i++) {
-		struct container *c = &p->containers[i];
-
-		if (c->state == CONTAINER_ENDED && may_restart(c))
-			restart(c);
-		container_advance(c);
-		check_probes(c);
-		over = over && c->state == CONTAINER_ENDED;
-		failed = failed || (c->state == CONTAINER_ENDED && c->end.code);
-	}
-	if (!over)
-		return;
-	p->phase = POD_DONE;
-	p->failed = failed;
-	pod_drop(p);
-}
-
-/* activeDeadlineSeconds counts from the start, also over restarts of the daemon. */
-static bool in_time(struct pod *p)
-{
-	int64_t s = json_get_int(pod_spec(p), "activeDeadlineSeconds", 0);
-	usec left = p->started + s * 1000000 - clock_wall();
-
-	if (!s)
-		return true;
-	if (left > 0) {
-		if (!timer_armed(p->deadline))
-			timer_set(p->deadline, (uint64_t)left / 1000 + 1);
-		return true;
-	}
-	pod_fail(p, "DeadlineExceeded",
-		 "Pod was active on the node longer than the specified deadline");
-	return false;
-}
-
-static void advance(struct pod *p)
-{
-	p->waiting = false;
-	if (!in_time(p)) {
-		for (size_t i = 0; i < p->n_containers; i++)
-			container_kill(&p->containers[i]);
-		return;
-	}
-	if (!admit(p) || !prepare(p) || !have_net(p))
-		return;
-	if (run_init(p))
-		run_main(p);
-	if (p->phase == POD_DONE)
-		for (size_t i = 0; i < p->n_containers; i++)
-			container_kill(&p->containers[i]);
-}
-
-void pod_pass(struct pod *p)
-{
-	if (p->gone || object_deleting(p->obj))
-		pod_terminate(p); /* it may be freed by this */
-	else if (p->phase == POD_ACTIVE) {
-		advance(p);
-		pod_report(p);
-	} else {
-		pod_report(p);
-	}
-}
-
-static void save_ending(struct json_doc *d, struct json *o, const char *key, const struct ending *e)
-{
-	struct json *v;
-
-	if (!e->reason)
-		return;
-	v = json_need_obj(d, o, key);
-	json_set_str(d, v, "reason", e->reason);
-	json_set_str(d, v, "message", e->message);
-	json_set_int(d, v, "code", e->code);
-	json_set_int(d, v, "signal", e->signal);
-	json_set_int(d, v, "started", e->started);
-	json_set_int(d, v, "finished", e->finished);
-	json_set_str(d, v, "id", e->id);
-}
-
-static struct json *save_container(struct json_doc *d, const struct container *c)
-{
-	struct json *o = json_obj(d);
-
-	json_set_str(d, o, "name", c->name);
-	json_set_str(d, o, "root", c->root);
-	json_set_str(d, o, "prev", c->prev);
-	json_set_int(d, o, "restarts", c->restarts);
-	if (c->slot) {
-		json_set_str(d, o, "slot", c->slot);
-		json_set_int(d, o, "pid", c->pid);
-		json_set_int(d, o, "range", c->range);
-		json_set_int(d, o, "started", c->started);
-	}
-	if (c->image)
-		json_set_str(d, o, "image", c->image->id);
-	save_ending(d, o, "end", &c->end);
-	save_ending(d, o, "last", &c->last);
-	return o;
-}
-
-/* In memory: after a crash of the machine nothing of it would be true. */
-static struct err *write_state(const struct pod *p, const char *text, size_t len)
-{
-	autofree char *path = pod_state_path(p), *beside = xasprintf("%s.new", path);
-	autoclose fd = openat(p->node->run_fd, beside,
-			      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	struct err *e;
-
-	if (fd < 0)
-		return err_sys(errno, "create %s", beside);
-	e = fd_write_all(fd, text, len);
-	if (!e && renameat(p->node->run_fd, beside, p->node->run_fd, path) < 0)
-		e = err_sys(errno, "rename %s", beside);
-	return e;
+	return r;
 }
 
 void pod_save(struct pod *p)
 {
-	autoptr(json_doc) d = json_doc_new();
-	struct json *o = json_obj(d), *list = json_need_arr(d, o, "containers");
-	autobuf text = { 0 };
+	autoptr(arena) a = arena_new();
+	struct pod_record r = {
+		.ns = p->obj->ns,
+		.name = p->obj->name,
+		.ip = p->net ? p->net->ip : NULL,
+		.started = p->started,
+		.containers = arena_new_n(a, struct container_record, p->n_containers + 1),
+		.n_containers = p->n_containers,
+	};
 	struct err *e;
 
-	json_set_root(d, o);
-	json_set_str(d, o, "namespace", p->obj->ns);
-	json_set_str(d, o, "name", p->obj->name);
-	json_set_str(d, o, "uid", p->uid);
-	json_set_int(d, o, "started", p->started);
-	if (p->net)
-		json_set_str(d, o, "ip", p->net->ip);
 	for (size_t i = 0; i < p->n_containers; i++)
-		json_push(d, list, save_container(d, &p->containers[i]));
-	json_write(o, &text);
-	e = write_state(p, buf_head(&text), text.len);
+		r.containers[i] = container_record(&p->containers[i]);
+	e = pod_record_save(p->pods->run_fd, p->obj->uid, &r);
 	if (e)
-		log_error("state of a Pod was not written", KV("pod", p->obj->name), KV("err", e));
+		log_error("state of a Pod was not written; a restart would start it anew",
+			  KV("pod", p->obj->name), KV("err", e));
 	err_free(e);
 }

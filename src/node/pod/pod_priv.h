@@ -1,171 +1,164 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "base/buf.h"
-#include "node/image/image.h"
-#include "node/node_priv.h"
-#include "wire/wire.h"
-
-/*
- * A Pod on this node.
- *
- *   <run_dir>/state/<uid>.json            what runs, for the next life of the daemon
- *   <run_dir>/volumes/<uid>/<name>/       configMap, secret, projected, downwardAPI
- *   <data_dir>/pods/<uid>/<name>/         emptyDir
- *   <data_dir>/roots/<slot>/              of each attempt of a container: upper/, work/, local/,
- * log
- *
- * run_dir is in memory (tmpfs): a pass makes no file on a disk. What must be on a disk is made by
- * the launcher.
- *
- * A pass (pod_pass) looks at the object and at what runs, takes the steps that can be taken now and
- * reports. Everything that a step waits for wakes the Pod when it happens.
- */
-enum container_state {
-	CONTAINER_WAITING,   /* not started (yet, or again); why is in reason */
-	CONTAINER_LAUNCHING, /* the slot builds its root */
-	CONTAINER_STARTING,  /* cay-init was told to start the command */
-	CONTAINER_RUNNING,
-	CONTAINER_ENDING, /* the command ended or is to end; its processes go */
-	CONTAINER_ENDED,
-	CONTAINER_STATE_MAX_,
-};
+#include "api/object.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "client/client.h"
+#include "json/json.h"
+#include "loop/jobs.h"
+#include "loop/loop.h"
+#include "node/pod/decide_priv.h"
+#include "node/pod/pod.h"
+#include "node/pod/state.h"
+#include "node/runtime/runtime.h"
+#include "node/volume/volume.h"
 
 struct arena;
+struct events;
+struct image;
+struct kind;
+struct plan;
 struct probe;
+struct queue;
 
-/* How a container's attempt ended, or NULL-like when reason is NULL. */
-struct ending {
-	char *reason; /* "Completed", "Error", "OOMKilled", "StartError" */
-	char *message;
-	int code, signal;
-	usec started, finished;
-	char *id;
+struct pods {
+	struct loop *loop;
+	struct client *client;
+	const struct runtime_ops *rt;
+	void *rt_ctx;
+	struct err *(*find_image)(void *images, const char *name, struct image **ret);
+	void *images;
+	struct access *access;
+	struct events *events;
+	struct volumes *volumes;
+	const struct probe_ops *tries;
+	char *node_name, *data_dir, *run_dir;
+	int run_fd;
+	const struct kind *kind_pod, *kind_secret, *kind_config_map;
+	struct jobs jobs;
+	struct map *pods;     /* uid → struct pod, owned */
+	struct queue *queue;  /* of their uids */
+	struct queue *probes; /* of their keys */
+	struct map *left;     /* uid → struct left: states of an earlier life until all Pods are
+				 known; NULL after that */
+	struct client_watch *watch;
+	usec skew; /* pods_step() */
+
+	bool stopping;              /* pods_stop_all() */
+	struct deferred check;      /* whether all have stopped */
+	void (*stopped)(void *arg); /* NULL: told already */
+	void *stopped_arg;
 };
 
 struct container {
 	struct pod *pod;
-	char *name;
-	bool init;
-	const struct json *spec; /* in the Pod's object */
+	const struct pod_container_view *view;
 	enum container_state state;
-	char *reason, *message; /* while waiting */
+	const char *reason; /* WAITING: why */
+	char *message;
 	unsigned restarts;
-	struct ending end, last;
-	usec started;
+	struct ending end, last; /* of this attempt, and of the one before */
+	usec started;            /* wall clock; 0: not yet */
 	struct image *image;
-
-	char *slot; /* NULL: no process */
-	char *root; /* slot whose directory has the log of the attempt that runs or ran last */
-	char *prev; /* and of the one before */
-	unsigned range;
-	pid_t pid;
-	int pidfd;
-	struct watch *exit_watch, *ctl_watch;
-	int ctl;
-	struct guest_conn *guest;
-	bool exit_known; /* code and signal are the command's */
-	int exit_code, exit_signal;
-	bool oom, kill_sent, term_sent;
-
-	struct timer *backoff;
+	struct runtime_task *task; /* while it is live */
+	struct runtime_wait slot;  /* in line while there is none for it */
+	char *log, *prev_log; /* tasks whose logs are kept: this attempt's, and the one before */
 	unsigned backoff_s;
-	struct probe *ready_probe, *live_probe, *startup_probe;
-	bool ready; /* running, and its probes agree */
+	usec backoff_until;                           /* pods_now() */
+	struct probe *startup, *readiness, *liveness; /* while it runs; NULL: it has none */
 };
 
-enum pod_phase {
-	POD_ACTIVE,
-	POD_TERMINATING, /* the object is being deleted, or is gone */
-	POD_CLEANING,    /* no process is left; a job removes the rest */
-	POD_DONE,        /* ended for good (Succeeded or Failed): only the record is left */
+enum report {
+	REPORT_NONE, /* none is under way */
+	REPORT_BUSY,
+	REPORT_STALE, /* one is under way, and there is already more to tell */
 };
 
 struct pod {
-	struct list on_dirty;
-	bool dirty;
-	struct node *node;
-	struct object *obj; /* the latest */
-	bool gone;          /* deleted from the API */
-	char *uid;
+	struct pods *pods;
+	struct object *obj;    /* the latest */
+	struct arena *arena;   /* of the view */
+	struct pod_view *view; /* of obj */
+	bool gone;             /* obj was deleted */
 	enum pod_phase phase;
-	bool admitted, prepared, sync_asked, sync_done, waiting, recovered;
-	bool failed;            /* POD_DONE: how */
-	char *reason, *message; /* of the Pod: what is wrong with it as a whole */
-	struct net *net;
-	bool net_asked;
+	const char *reason; /* what is wrong with the Pod as a whole; NULL: nothing for good */
+	char *message;
+	struct runtime_net *net;
+	struct runtime_wait net_wait;
 	char *want_ip;                /* the address it had before */
 	struct container *containers; /* init containers first */
 	size_t n_containers, n_init;
-	struct timer *grace, *retry, *deadline;
-	bool killed;
-	usec started;
-	struct json_doc *reported; /* the status last written */
-	bool report_busy;
-	struct client_write report_write, end_sync, end_delete;
-	struct timer *slow; /* tells of creation that takes long */
+	usec started;     /* wall clock */
+	usec retry_at;    /* pods_now(); 0: never. Something is to be tried again then */
+	usec grace_until; /* TERMINATING */
+	usec quiet_until; /* a start that goes well is told of when it is done, or from then on */
+
+	struct json_doc *reported; /* the status that was written last */
+	enum report report;
+	usec report_after; /* pods_now(): a write failed, the next waits until then */
+	struct client_write report_write, sync, letting_go;
 };
 
+/* pods.c */
+usec pods_now(const struct pods *ps);  /* monotonic */
+usec pods_wall(const struct pods *ps); /* since 1970 */
+void pod_wake(struct pod *p);          /* a pass later in this turn */
+
 /* pod.c */
-struct pod *pod_new(struct node *n, struct object *obj);
+struct pod *pod_new(struct pods *ps, struct object *obj);
 void pod_free(struct pod *p);
 void pod_update(struct pod *p, struct object *obj);
-void pod_pass(struct pod *p);
+void pod_enter(struct pod *p, enum pod_phase next); /* every change of the phase */
 struct container *pod_container(struct pod *p, const char *name);
-char *pod_dir(const struct pod *p);         /* of its emptyDirs; may be absent */
-char *pod_objects_dir(const struct pod *p); /* of what is made from objects */
-char *pod_state_path(const struct pod *p);  /* below run_fd */
-void pod_save(struct pod *p);               /* state.json */
-const struct json *pod_spec(const struct pod *p);
-void pod_fail(struct pod *p, const char *reason, const char *message); /* for good */
+struct volume_pod pod_volumes(const struct pod *p);
+void pod_fail(struct pod *p, const char *reason, const char *message);
+void pod_save(struct pod *p); /* the state file */
 
-/* pod_end.c: the way out. */
-void pod_terminate(struct pod *p);
-void pod_drop(struct pod *p); /* frees what only a running Pod has */
+/* reconcile.c: one pass. ret_forget: the Pod is to be freed. */
+uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */
 
-/* pod_check.c: NULL, or what this node does not do, by field. malloc'd. */
+/* act.c: one small step. True: something moved, so that there may be another step to take. */
+bool pod_act(struct pod *p, const struct pod_plan *plan, const enum container_step *steps);
+
+/* check.c: NULL, or what this node does not do, by field. malloc'd. */
 char *pod_unsupported(const struct json *spec);
 
-/* pod_status.c */
+/* status.c */
 void pod_report(struct pod *p);
 bool pod_report_lost(const struct pod *p); /* somebody else has overwritten it */
-const char *pod_qos(const struct json *spec);
 
 /* container.c */
-void container_init(struct container *c, struct pod *p, const struct json *spec, bool init);
+void container_init(struct container *c, struct pod *p, const struct pod_container_view *v);
 void container_done(struct container *c);
-/* One step for a container that is to run. */
-void container_advance(struct container *c);
-void container_term(struct container *c);       /* SIGTERM to the command */
-void container_kill(struct container *c);       /* all its processes */
-bool container_live(const struct container *c); /* has processes */
-void container_again(struct container *c);      /* an ended one gets its next attempt */
-void container_wait(struct container *c, const char *reason, const char *fmt, ...)
-	printf_like(3, 4);
-void container_attach(struct container *c); /* one that runs since before the daemon started */
+void container_enter(struct container *c, enum container_state next); /* every change of state */
+void container_wait(struct container *c, const char *reason, const char *message);
+bool container_launch(struct container *c);  /* false: not now; its reason says why */
+void container_probe(struct container *c);   /* it has started: from now on its probes count */
+void container_restart(struct container *c); /* an ended one gets its next attempt */
+void container_term(struct container *c);
+void container_kill(struct container *c);
+void container_attach(struct container *c, struct runtime_task *t); /* one that was found */
+bool container_ready(const struct container *c);
+bool container_started(const struct container *c); /* it runs, and its startup probe agrees */
 void ending_done(struct ending *e);
 
-/* plan.c: what the launcher is told, and what the guest is told. */
-must_use struct err *plan_make(struct container *c, struct json_doc **ret);
-must_use struct err *plan_start(struct container *c, struct arena *a, struct wire_start *ret);
-bool plan_wants_nonroot(const struct container *c); /* securityContext.runAsNonRoot */
-char *root_path(const struct node *n, const char *slot);
+/* plan.c */
+must_use struct err *container_plan(struct container *c, struct arena *a, struct plan *ret);
 
 /* env.c */
-struct env; /* NAME → value, in order */
 must_use struct err *env_build(struct container *c, struct arena *a, const char ***ret);
 /* $(NAME) by the values so far; $$( is a $( . */
 char *env_expand(struct arena *a, const char *text, const struct map *values);
 
-/* volume.c */
-must_use struct err *volumes_prepare(struct pod *p); /* ERR_UNAVAILABLE: an object is missing */
-must_use struct err *volumes_mounts(struct container *c, struct json_doc *d, struct json *mounts);
-bool volumes_use_claim(const struct pod *p, const char *claim_name);
-/* Text of a downward fieldRef or resourceFieldRef. malloc'd, NULL: no such field. */
-char *field_value(const struct pod *p, const struct container *c, const struct json *source);
+/* recover.c */
+must_use struct err *recover_load(struct pods *ps);
+void recover_pod(struct pod *p);
+void recover_sweep(struct pods *ps); /* once all Pods are known */
 
-/* probe.c */
-struct probe *probe_new(struct container *c, const struct json *spec, const char *what);
-void probe_free(struct probe *p);
-bool probe_ok(const struct probe *p);   /* the last verdict; NULL is fine */
-bool probe_dead(const struct probe *p); /* it failed as often as it may */
+/* events.c: core/v1 Events, at most so many per second. */
+struct events *events_new(struct pods *ps);
+void events_free(struct events *e);
+void events_flush(struct events *e); /* without the delay, for tests */
+void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt, ...)
+	printf_like(4, 5);

@@ -1,238 +1,161 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+#include "base/log.h"
 #include "base/str.h"
-#include "loop/loop.h"
-#include "node/access/session_priv.h"
+#include "loop/queue.h"
+#include "node/pod/pod_priv.h"
+#include "node/pod/probe_priv.h"
 
 /*
- * Probes: exec, httpGet, tcpSocket, one try after the other on a timer. A verdict changes after as
- * many tries in a row as the thresholds say, and wakes the Pod.
- *
- * HTTP is asked by hand: a request line out, the status line in; nothing else of it matters.
+ * Probes: one try after the other, each due at a time that the queue of probes keeps. A verdict
+ * changes after as many tries in a row as the thresholds say, and wakes the Pod. A startup probe
+ * ends with its first success; until then the others are not tried. How a try is made is in
+ * probe_try.c.
  */
 struct probe {
 	struct container *c;
-	char *what;
-	unsigned period_ms, timeout_ms, need_ok, need_bad;
-	unsigned n_ok, n_bad;
-	bool ok, dead;
-	struct timer *next, *deadline;
-
-	const char **argv; /* exec */
-	struct access_session *run;
-	char *request; /* http; NULL: the connection is enough */
-	uint16_t port;
-	int fd;
-	struct watch *watch;
-	struct buf in;
-	bool sent;
+	enum probe_kind kind;
+	char *key;
+	struct probe_score score;
+	usec due;      /* of the next try */
+	usec deadline; /* of the try that is under way; 0: none is */
+	void *try_;
 };
 
-static void probe_start(void *arg);
+static const struct {
+	const char *name;
+	size_t rule;       /* where the container's view has it */
+	bool ok;           /* before the first verdict */
+	uint64_t early_ms; /* a program that is quick should not wait a whole period */
+} kinds[PROBE_KIND_MAX_] = {
+	[PROBE_STARTUP] = { "Startup", offsetof(struct pod_container_view, startup), false, 100 },
+	[PROBE_READINESS] = { "Readiness", offsetof(struct pod_container_view, readiness), false,
+			      5 },
+	[PROBE_LIVENESS] = { "Liveness", offsetof(struct pod_container_view, liveness), true, 100 },
+};
+
+const struct pod_probe_view *probe_rule(const struct probe *p)
+{
+	return (const void *)((const char *)p->c->view + kinds[p->kind].rule);
+}
+
+struct container *probe_container(const struct probe *p)
+{
+	return p->c;
+}
+
+bool probe_count(struct probe_score *s, const struct pod_probe_view *rule, bool good)
+{
+	struct probe_score was = *s;
+
+	s->n_ok = good ? s->n_ok + 1 : 0;
+	s->n_bad = good ? 0 : s->n_bad + 1;
+	if (s->n_ok >= rule->need_ok)
+		s->ok = true;
+	if (s->n_bad >= rule->need_bad) {
+		s->ok = false;
+		s->dead = true;
+	}
+	return was.ok != s->ok || was.dead != s->dead;
+}
 
 static void stop_try(struct probe *p)
 {
-	struct access_session *run = take(p->run);
+	void *t = take(p->try_);
 
-	if (run)
-		access_cancel(run);
-	watch_free(take(p->watch));
-	if (p->fd >= 0)
-		(void)close(take_fd(p->fd));
-	buf_done(&p->in);
-	timer_clear(p->deadline);
+	p->deadline = 0;
+	if (t)
+		p->c->pod->pods->tries->stop(t);
 }
 
-static void verdict(struct probe *p, bool good, const char *why)
+void probe_tried(struct probe *p, bool good, const char *why)
 {
-	bool was_ok = p->ok, was_dead = p->dead;
+	const struct pod_probe_view *rule = probe_rule(p);
+	struct pods *ps = p->c->pod->pods;
 
 	stop_try(p);
-	p->n_ok = good ? p->n_ok + 1 : 0;
-	p->n_bad = good ? 0 : p->n_bad + 1;
-	if (p->n_ok >= p->need_ok)
-		p->ok = true;
-	if (p->n_bad >= p->need_bad) {
-		p->ok = false;
-		p->dead = true;
+	p->due = pods_now(ps) + (usec)rule->period_s * 1000000;
+	if (probe_count(&p->score, rule, good)) {
+		if (p->kind == PROBE_STARTUP && p->score.ok)
+			container_probe(p->c);
+		pod_wake(p->c->pod);
 	}
-	if (!good && p->n_bad == p->need_bad)
-		event_add(p->c->pod->node, p->c->pod->obj, true, "Unhealthy", "%s probe failed: %s",
-			  p->what, why);
-	timer_set(p->next, p->period_ms);
-	if (was_ok != p->ok || was_dead != p->dead)
-		node_wake(p->c->pod->node, p->c->pod);
+	if (!good && p->score.n_bad == rule->need_bad)
+		pod_event(p->c->pod, true, "Unhealthy", "%s probe failed: %s", kinds[p->kind].name,
+			  why);
+	(void)queue_add(ps->probes, p->key);
 }
 
-static void on_deadline(void *arg)
+static void start_try(struct probe *p)
 {
-	verdict(arg, false, "it took too long");
+	struct pods *ps = p->c->pod->pods;
+	void *t;
+
+	p->deadline = pods_now(ps) + (usec)probe_rule(p)->timeout_s * 1000000;
+	t = ps->tries->start(p);
+	if (p->deadline)
+		p->try_ = t;
+	else if (t)
+		ps->tries->stop(t); /* it has ended already */
 }
 
-static void exec_output(unused void *arg, unused int fd, unused const char *data, unused size_t len)
+static struct probe *probe_by_key(struct pods *ps, const char *key)
 {
-}
+	autofree char *uid = xstrndup(key, strcspn(key, "/"));
+	struct pod *p = map_get(ps->pods, uid);
 
-static void exec_ended(void *arg, const struct err *e, int code, unused int signal)
-{
-	struct probe *p = arg;
+	for (size_t i = 0; p && i < p->n_containers; i++) {
+		struct container *c = &p->containers[i];
+		struct probe *const list[] = { c->startup, c->readiness, c->liveness };
 
-	p->run = NULL;
-	verdict(p, !e && !code, e ? err_text(e) : "the command's exit code was not 0");
-}
-
-static void try_exec(struct probe *p)
-{
-	static const struct access_events events = { .output = exec_output, .ended = exec_ended };
-	struct access_exec_spec spec = {
-		.to = { p->c->pod->obj->ns, p->c->pod->obj->name, p->c->name, "system:cay:probe" },
-		.argv = p->argv,
-	};
-	struct err *e = access_exec(p->c->pod->node->access, &spec, &events, p, &p->run);
-
-	if (e)
-		verdict(p, false, err_text(e));
-	err_free(e);
-}
-
-/* "HTTP/1.1 204 ..." is enough of an answer. */
-static void read_status(struct probe *p)
-{
-	ssize_t n = recv(p->fd, buf_reserve(&p->in, 64), 64, 0);
-	const char *text;
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n > 0)
-		buf_wrote(&p->in, (size_t)n);
-	if (n > 0 && p->in.len < 12)
-		return;
-	text = buf_str(&p->in);
-	verdict(p,
-		p->in.len >= 12 && str_starts(text, "HTTP/1.") &&
-			(text[9] == '2' || text[9] == '3'),
-		"HTTP probe failed with another status than 200 to 399");
-}
-
-static void on_socket(void *arg, unused unsigned ready)
-{
-	struct probe *p = arg;
-	int error = 0;
-	socklen_t len = sizeof(error);
-
-	if (p->sent) {
-		read_status(p);
-		return;
+		for (size_t k = 0; k < ARRAY_LEN(list); k++)
+			if (list[k] && str_eq(list[k]->key, key))
+				return list[k];
 	}
-	if (getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error) {
-		verdict(p, false, "connection refused");
-		return;
-	}
-	if (!p->request) {
-		verdict(p, true, NULL);
-		return;
-	}
-	if (send(p->fd, p->request, strlen(p->request), MSG_NOSIGNAL) < 0) {
-		verdict(p, false, "connection reset");
-		return;
-	}
-	p->sent = true;
-	watch_want(p->watch, WATCH_READ);
+	return NULL;
 }
 
-static void try_connect(struct probe *p)
+static struct again probe_pass(void *arg, struct queue_item *it)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(p->port) };
+	struct pods *ps = arg;
+	struct probe *p = probe_by_key(ps, it->key);
+	usec left;
 
-	p->sent = false;
-	p->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (p->fd < 0 || !p->c->pod->net ||
-	    inet_pton(AF_INET, p->c->pod->net->ip, &a.sin_addr) != 1 ||
-	    (connect(p->fd, (struct sockaddr *)&a, sizeof(a)) < 0 && errno != EINPROGRESS)) {
-		verdict(p, false, "cannot connect");
-		return;
-	}
-	p->watch = watch_new(p->c->pod->node->loop, p->fd, on_socket, p);
-	watch_want(p->watch, WATCH_WRITE);
+	if (!p || (p->kind == PROBE_STARTUP && p->score.ok))
+		return again_never(); /* its container has ended, or has started */
+	if (p->deadline && p->deadline <= pods_now(ps))
+		probe_tried(p, false, "it took too long");
+	else if (!p->deadline && p->due <= pods_now(ps))
+		start_try(p);
+	left = (p->deadline ? p->deadline : p->due) - pods_now(ps);
+	return again_after(left > 0 ? (uint64_t)left / 1000 + 1 : 0);
 }
 
-static void probe_start(void *arg)
+struct queue *probes_queue_new(struct pods *ps)
 {
-	struct probe *p = arg;
+	const struct queue_spec spec = { .loop = ps->loop, .run = probe_pass, .arg = ps };
+	struct queue *q = queue_new(&spec);
 
-	timer_set(p->deadline, p->timeout_ms);
-	if (p->argv)
-		try_exec(p);
-	else
-		try_connect(p);
+	queue_open(q);
+	return q;
 }
 
-/* By number or by the name of a port of the container. */
-static uint16_t port_of(const struct container *c, const struct json *v)
+struct probe *probe_new(struct container *c, enum probe_kind kind)
 {
-	const char *name = json_str(v);
+	struct pods *ps = c->pod->pods;
+	struct probe *p = xnew(struct probe);
+	uint64_t delay_ms;
 
-	json_each(p, name ? json_get(c->spec, "ports") : NULL)
-		if (str_eq(json_get_str(p.val, "name"), name))
-			return (uint16_t)json_get_int(p.val, "containerPort", 0);
-	return (uint16_t)json_int(v, 0);
-}
-
-static void read_action(struct probe *p, const struct json *spec)
-{
-	const struct json *http = json_get(spec, "httpGet"),
-			  *command = json_at_path(spec, "exec.command");
-	size_t n = 0;
-
-	if (http) {
-		p->port = port_of(p->c, json_get(http, "port"));
-		p->request =
-			xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: cay-probe\r\n"
-				  "Connection: close\r\n\r\n",
-				  str_or(json_get_str(http, "path"), "/"));
-	} else if (json_len(command)) {
-		p->argv = xnew_n(const char *, json_len(command) + 1);
-		json_each(w, command)
-			p->argv[n++] = xstrdup(str_or(json_str(w.val), ""));
-	} else {
-		p->port = port_of(p->c, json_at_path(spec, "tcpSocket.port"));
-	}
-}
-
-static unsigned setting(const struct json *spec, const char *name, int64_t otherwise, int64_t max)
-{
-	int64_t v = json_get_int(spec, name, otherwise);
-
-	return (unsigned)MIN(MAX(v, (int64_t)0), max);
-}
-
-struct probe *probe_new(struct container *c, const struct json *spec, const char *what)
-{
-	struct probe *p;
-	bool readiness = str_eq(what, "Readiness");
-
-	if (!spec)
-		return NULL;
-	p = xnew(struct probe);
 	p->c = c;
-	p->fd = -1;
-	p->what = xstrdup(what);
-	p->ok = str_eq(what, "Liveness");
-	p->period_ms = MAX(setting(spec, "periodSeconds", 10, 86400), 1u) * 1000;
-	p->timeout_ms = MAX(setting(spec, "timeoutSeconds", 1, 3600), 1u) * 1000;
-	p->need_ok = MAX(setting(spec, "successThreshold", 1, 1000), 1u);
-	p->need_bad = MAX(setting(spec, "failureThreshold", 3, 1000), 1u);
-	p->next = timer_new(c->pod->node->loop, probe_start, p);
-	p->deadline = timer_new(c->pod->node->loop, on_deadline, p);
-	read_action(p, spec);
-	/* The first try comes early: a program that is quick should not wait a whole period. */
-	timer_set(p->next, MAX(setting(spec, "initialDelaySeconds", 0, 86400) * 1000,
-			       readiness ? 5u : 100u));
+	p->kind = kind;
+	if (!probe_rule(p)->there) {
+		free(p);
+		return NULL;
+	}
+	p->key = xasprintf("%s/%s/%s", c->pod->obj->uid, c->view->name, kinds[kind].name);
+	p->score.ok = kinds[kind].ok;
+	delay_ms = MAX(probe_rule(p)->delay_s * 1000ULL, kinds[kind].early_ms);
+	p->due = pods_now(ps) + (usec)delay_ms * 1000;
+	(void)queue_add(ps->probes, p->key);
 	return p;
 }
 
@@ -241,22 +164,16 @@ void probe_free(struct probe *p)
 	if (!p)
 		return;
 	stop_try(p);
-	timer_free(p->next);
-	timer_free(p->deadline);
-	for (const char **a = p->argv; a && *a; a++)
-		free((void *)(uintptr_t)*a);
-	free(p->argv);
-	free(p->request);
-	free(p->what);
+	free(p->key);
 	free(p);
 }
 
 bool probe_ok(const struct probe *p)
 {
-	return p && p->ok;
+	return !p || p->score.ok;
 }
 
 bool probe_dead(const struct probe *p)
 {
-	return p && p->dead;
+	return p && p->score.dead;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/runtime/guest_conn.h"
+
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -6,7 +8,6 @@
 
 #include "base/mem.h"
 #include "net/framed.h"
-#include "node/node_priv.h"
 #include "wire/wire.h"
 
 /*
@@ -61,8 +62,7 @@ struct buf *guest_conn_out(struct guest_conn *c)
 	return framed_out(c->framed);
 }
 
-struct err *guest_connect(struct node *n, const char *slot, const struct guest_conn_events *ev,
-			  void *arg, struct guest_conn **ret)
+struct err *guest_connect(const struct guest_conn_spec *spec, struct guest_conn **ret)
 {
 	static const struct framed_events events = { .frame = on_frame, .closed = on_closed };
 	autoclose fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -70,14 +70,15 @@ struct err *guest_connect(struct node *n, const char *slot, const struct guest_c
 	uint32_t version = WIRE_VERSION;
 	struct guest_conn *c;
 
-	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s.sock", n->run_fd, slot);
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s.sock", spec->run_fd,
+		       spec->id);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return err_recode(err_sys(errno, "connect to the guest of %s", slot),
+		return err_recode(err_sys(errno, "connect to the guest of %s", spec->id),
 				  ERR_UNAVAILABLE);
 	c = xnew(struct guest_conn);
-	c->ev = ev;
-	c->arg = arg;
-	c->framed = framed_new(n->loop, take_fd(fd), &events, c);
+	c->ev = spec->events;
+	c->arg = spec->arg;
+	c->framed = framed_new(spec->loop, take_fd(fd), &events, c);
 	wire_put_u32s(guest_conn_out(c), WIRE_HELLO, 0, &version, 1);
 	guest_conn_kick(c);
 	*ret = c;

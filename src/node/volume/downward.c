@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/meta.h"
+#include "base/buf.h"
 #include "base/str.h"
-#include "node/pod/pod_priv.h"
+#include "json/json.h"
+#include "node/volume/volume.h"
 
-/* What a container may learn of its own Pod: fieldRef and resourceFieldRef. */
+/* What a container may learn about its own Pod: fieldRef and resourceFieldRef. */
 
 static char *map_lines(const struct json *map)
 {
@@ -17,63 +18,58 @@ static char *map_lines(const struct json *map)
 	return buf_steal(&b, NULL);
 }
 
-/* metadata.labels['app'] → the key's value. */
-static char *map_entry(const struct pod *p, const char *path, const char *field, const char *member)
+/* metadata.labels is the whole map, metadata.labels['app'] the value of one key. NULL: path means
+ * neither. */
+static char *map_entry(const struct json *map, const char *path, const char *field)
 {
 	autofree char *open = xasprintf("%s['", field), *key = NULL;
 	const char *end = strrchr(path, '\'');
 
 	if (str_eq(path, field))
-		return map_lines(json_get(json_get(p->obj->root, "metadata"), member));
+		return map_lines(map);
 	if (!str_starts(path, open) || end < path + strlen(open))
 		return NULL;
 	key = xstrndup(path + strlen(open), (size_t)(end - path) - strlen(open));
-	return xstrdup(str_or(
-		json_str(json_get(json_get(json_get(p->obj->root, "metadata"), member), key)), ""));
+	return xstrdup(str_or(json_get_str(map, key), ""));
 }
 
-static char *field(const struct pod *p, const char *path)
+static char *field(const struct volume_pod *p, const char *path)
 {
-	static const char *const plain[] = {
-		"metadata.name", "metadata.namespace",      "metadata.uid",
-		"spec.nodeName", "spec.serviceAccountName", NULL
+	const struct pod_view *v = p->view;
+	const struct {
+		const char *path, *value;
+	} plain[] = {
+		{ "metadata.name", v->name },
+		{ "metadata.namespace", v->ns },
+		{ "metadata.uid", v->uid },
+		{ "spec.nodeName", v->node_name },
+		{ "spec.serviceAccountName", v->service_account },
+		{ "status.podIP", str_or(p->ip, "") },
+		{ "status.podIPs", str_or(p->ip, "") },
+		{ "status.hostIP", "127.0.0.1" },
+		{ "status.hostIPs", "127.0.0.1" },
 	};
 	char *value;
 
-	if (str_in(path, plain))
-		return xstrdup(str_or(json_str(json_at_path(p->obj->root, path)), ""));
-	if (str_eq(path, "status.podIP") || str_eq(path, "status.podIPs"))
-		return xstrdup(p->net ? p->net->ip : "");
-	if (str_eq(path, "status.hostIP") || str_eq(path, "status.hostIPs"))
-		return xstrdup("127.0.0.1");
-	value = map_entry(p, path, "metadata.labels", "labels");
-	return value ? value : map_entry(p, path, "metadata.annotations", "annotations");
+	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
+		if (str_eq(path, plain[i].path))
+			return xstrdup(plain[i].value);
+	value = map_entry(v->labels, path, "metadata.labels");
+	return value ? value : map_entry(v->annotations, path, "metadata.annotations");
 }
 
 /* Rounded up to the divisor, as Kubernetes does: a limit of 500m CPU is 1. */
-static char *resource(const struct container *c, const struct json *ref)
+static char *resource(const struct pod_container_view *c, const struct pod_field_ref *f)
 {
-	const char *what = str_or(json_get_str(ref, "resource"), "");
-	const struct json *divisor = json_get(ref, "divisor");
-	autofree char *path = xasprintf("resources.%s", what);
-	const struct json *q = c ? json_at_path(c->spec, path) : NULL;
-	int64_t value = 0, by = 1000;
+	int64_t value = c ? pod_container_quantity(c, f->resource) : 0;
 
-	if (q)
-		err_free(quantity_parse_milli(q, &value));
-	if (divisor)
-		err_free(quantity_parse_milli(divisor, &by));
-	if (by <= 0)
-		by = 1000;
-	return xasprintf("%lld", (long long)((value + by - 1) / by));
+	return xasprintf("%lld", (long long)((value + f->divisor - 1) / f->divisor));
 }
 
-char *field_value(const struct pod *p, const struct container *c, const struct json *source)
+char *downward_value(const struct volume_pod *p, const struct pod_container_view *c,
+		     const struct pod_field_ref *f)
 {
-	const struct json *ref = json_get(source, "fieldRef");
-
-	if (ref)
-		return field(p, str_or(json_get_str(ref, "fieldPath"), ""));
-	ref = json_get(source, "resourceFieldRef");
-	return ref ? resource(c, ref) : NULL;
+	if (f->path)
+		return field(p, f->path);
+	return f->resource ? resource(c, f) : NULL;
 }

@@ -1,32 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "api/kind.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/str.h"
+#include "client/client.h"
 #include "loop/loop.h"
-#include "node/pod/pod_priv.h"
+#include "loop/queue.h"
+#include "node/volume/volume_priv.h"
 
 /*
- * PersistentVolumeClaims: bound at once to a directory of their own, which the first use makes and
- * which lives as long as the claim. It is removed when the claim's deletion is durable and no Pod
- * uses it any more.
+ * PersistentVolumeClaims: each is bound at once to a directory of its own, which its first use
+ * makes and which lives as long as the claim. The directory is removed when the claim's deletion is
+ * durable and no Pod uses it any more.
  */
-struct claim {
-	struct node *node;
+enum pvc_phase {
+	PVC_THERE,
+	PVC_DELETED, /* its object is gone */
+	PVC_SYNCING, /* waits until the deletion is durable */
+	PVC_UNUSED,  /* the deletion is durable: the directory goes with the last Pod */
+};
+
+struct pvc {
+	struct volumes *volumes;
 	char *ns, *name, *uid;
-	bool gone, durable;
-	struct deferred later;
+	enum pvc_phase phase;
 	struct client_write bind, sync;
 };
 
-static void claim_free(void *arg)
+static void pvc_free(void *arg)
 {
-	struct claim *c = arg;
+	struct pvc *c = arg;
 
 	client_cancel(&c->bind);
 	client_cancel(&c->sync);
@@ -36,26 +41,40 @@ static void claim_free(void *arg)
 	free(c);
 }
 
-char *claim_dir(const struct node *n, const char *uid)
+char *pvc_dir(const struct volumes *v, const char *uid)
 {
-	return xasprintf("%s/volumes/%s", n->data_dir, uid);
+	return xasprintf("%s/volumes/%s", v->spec.data_dir, uid);
+}
+
+struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume)
+{
+	return str_empty(volume->pvc) ? NULL : client_get(v->spec.client, v->pvc, ns, volume->pvc);
 }
 
 static void on_bound(unused struct client_write *w, struct err *e, unused struct object *obj)
 {
 	if (e && !err_is(e, ERR_NOT_FOUND) && !err_is(e, ERR_CONFLICT))
-		log_warn("claim was not bound", KV("err", e));
+		log_warn("PersistentVolumeClaim stays unbound until it changes", KV("err", e));
 	err_free(e);
 }
 
-static void bind_claim(struct claim *c, const struct object *o)
+static bool is_bound(const struct object *o)
 {
+	return str_eq(json_get_str(object_status(o), "phase"), "Bound");
+}
+
+static void pvc_bind(struct pvc *c, const struct object *o)
+{
+	struct volumes *v = c->volumes;
+	const struct client_ref ref = {
+		.kind = v->pvc, .ns = c->ns, .name = c->name, .sub = "status"
+	};
 	const struct json *spec = object_spec(o);
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *status;
 
 	json_set_root(d, root);
-	json_set_str(d, json_need_obj(d, root, "metadata"), "uid", o->uid);
+	json_set_str(d, json_need_obj(d, root, "metadata"), "uid", c->uid);
 	status = json_need_obj(d, root, "status");
 	json_set_str(d, status, "phase", "Bound");
 	json_set(d, status, "accessModes", json_copy(d, json_get(spec, "accessModes")));
@@ -63,134 +82,109 @@ static void bind_claim(struct claim *c, const struct object *o)
 		 json_copy(d, json_at_path(spec, "resources.requests.storage")));
 	client_cancel(&c->bind);
 	c->bind.done = on_bound;
-	client_patch(
-		c->node->client,
-		&(struct client_ref){
-			.kind = c->node->kinds.pvc, .ns = o->ns, .name = o->name, .sub = "status" },
-		PATCH_MERGE, d, &c->bind);
+	client_patch(v->spec.client, &ref, PATCH_MERGE, d, &c->bind);
 }
 
-static void bind_all(void *arg)
+static void on_durable(struct client_write *w, struct err *e, unused struct object *obj)
 {
-	struct claim *ref = arg, *c = map_get(ref->node->claims, ref->uid);
-	autoptr(object) o = client_get(ref->node->client, ref->node->kinds.pvc, ref->ns, ref->name);
+	struct pvc *c = container_of(w, struct pvc, sync);
 
-	if (c && o && !str_eq(json_get_str(object_status(o), "phase"), "Bound"))
-		bind_claim(c, o);
-	claim_free(ref);
+	err_free(e);
+	c->phase = PVC_UNUSED;
+	(void)queue_add(c->volumes->queue, c->uid);
 }
 
-static struct claim *claim_new(struct node *n, const struct object *o)
+static struct again pvc_pass(void *arg, struct queue_item *it)
 {
-	struct claim *c = xnew(struct claim);
+	struct volumes *v = arg;
+	struct pvc *c = map_get(v->pvcs, it->key);
+	autoptr(object) o = NULL;
 
-	c->node = n;
-	c->ns = xstrdup(o->ns);
-	c->name = xstrdup(o->name);
-	c->uid = xstrdup(o->uid);
-	return c;
-}
-
-/* fn with a claim of its own, which it frees. */
-static void claim_defer(struct node *n, const struct object *o, void (*fn)(void *arg))
-{
-	struct claim *c = claim_new(n, o);
-
-	deferred_init(&c->later, n->loop, fn, c);
-	deferred_call(&c->later);
-}
-
-static bool in_use(struct node *n, const struct claim *c)
-{
-	map_each(it, n->pods) {
-		struct pod *p = it.value;
-
-		if (str_eq(p->obj->ns, c->ns) && volumes_use_claim(p, c->name))
-			return true;
-	}
-	return false;
-}
-
-void claims_sweep(struct node *n)
-{
-	map_each(it, n->claims) {
-		struct claim *c = it.value;
-
-		if (!c->gone || !c->durable || in_use(n, c))
-			continue;
-		node_remove_tree(n, claim_dir(n, c->uid));
-		(void)map_del(n->claims, it.key);
-	}
-}
-
-static void on_durable(struct client_write *w, unused struct err *e, unused struct object *obj)
-{
-	struct claim *c = container_of(w, struct claim, sync);
-
-	c->durable = true;
-	claims_sweep(c->node);
-}
-
-static void ask_durable(void *arg)
-{
-	struct claim *ref = arg, *c = map_get(ref->node->claims, ref->uid);
-
-	if (c) {
-		c->sync.done = on_durable;
-		client_sync(ref->node->client, &c->sync);
-	}
-	claim_free(ref);
-}
-
-static void claim_changed(void *arg, unused struct object *was, struct object *now)
-{
-	struct node *n = arg;
-	struct object *o = now ? now : was;
-	struct claim *c;
-
-	if (now) {
-		if (!str_eq(json_get_str(object_status(now), "phase"), "Bound"))
-			claim_defer(n, now, bind_all);
-		if (!map_has(n->claims, now->uid))
-			map_put(n->claims, now->uid, claim_new(n, now));
-		if (!was)
-			node_wake_waiting(n);
-		return;
-	}
-	c = map_get(n->claims, o->uid);
 	if (!c)
-		return;
-	c->gone = true;
-	claim_defer(n, o, ask_durable);
+		return again_never();
+	switch (c->phase) {
+	case PVC_THERE:
+		o = client_get(v->spec.client, v->pvc, c->ns, c->name);
+		if (o && str_eq(o->uid, c->uid) && !is_bound(o))
+			pvc_bind(c, o);
+		break;
+	case PVC_DELETED:
+		c->phase = PVC_SYNCING;
+		c->sync.done = on_durable;
+		client_sync(v->spec.client, &c->sync);
+		break;
+	case PVC_SYNCING:
+		break;
+	case PVC_UNUSED:
+		if (v->spec.in_use(v->spec.arg, c->ns, c->name))
+			break; /* the last of its Pods asks for another pass */
+		volume_remove_tree(v->spec.jobs, pvc_dir(v, c->uid));
+		(void)map_del(v->pvcs, c->uid);
+		break;
+	}
+	return again_never();
 }
 
-/* What an earlier life could not remove. */
-static void claims_known(void *arg)
+void volumes_sweep(struct volumes *v)
 {
-	struct node *n = arg;
-	autofree char *path = xasprintf("%s/volumes", n->data_dir);
+	map_each(it, v->pvcs)
+		if (((struct pvc *)it.value)->phase == PVC_UNUSED)
+			(void)queue_add(v->queue, it.key);
+}
+
+static void pvc_changed(void *arg, struct object *was, struct object *now)
+{
+	struct volumes *v = arg;
+	struct object *o = now ? now : was;
+	struct pvc *c = map_get(v->pvcs, o->uid);
+
+	if (!c && now) {
+		c = xnew(struct pvc);
+		*c = (struct pvc){ .volumes = v,
+				   .ns = xstrdup(now->ns),
+				   .name = xstrdup(now->name),
+				   .uid = xstrdup(now->uid) };
+		map_put(v->pvcs, now->uid, c);
+		v->spec.changed(v->spec.arg);
+	}
+	if (c && !now)
+		c->phase = PVC_DELETED;
+	if (c && (!now || !is_bound(now)))
+		(void)queue_add(v->queue, o->uid);
+}
+
+/* Removes what an earlier life could not. */
+static void pvcs_known(void *arg)
+{
+	struct volumes *v = arg;
+	autofree char *path = xasprintf("%s/volumes", v->spec.data_dir);
 	DIR *d = opendir(path);
 	struct dirent *de;
 
 	while (d && (de = readdir(d)))
-		if (de->d_name[0] != '.' && !map_has(n->claims, de->d_name))
-			node_remove_tree(n, claim_dir(n, de->d_name));
+		if (de->d_name[0] != '.' && !map_has(v->pvcs, de->d_name))
+			volume_remove_tree(v->spec.jobs, pvc_dir(v, de->d_name));
 	if (d)
 		(void)closedir(d);
 }
 
-void claims_start(struct node *n)
+void pvcs_start(struct volumes *v)
 {
-	static const struct client_watch_events events = { .changed = claim_changed,
-							   .synced = claims_known };
-	struct client_watch_spec spec = { .kind = n->kinds.pvc };
+	static const struct client_watch_events events = { .changed = pvc_changed,
+							   .synced = pvcs_known };
+	const struct client_watch_spec watch = { .kind = v->pvc };
+	const struct queue_spec queue = { .loop = v->spec.loop, .run = pvc_pass, .arg = v };
 
-	n->claims = map_new(claim_free);
-	n->watch_claims = client_watch(n->client, &spec, &events, n);
+	v->pvcs = map_new(pvc_free);
+	v->queue = queue_new(&queue);
+	queue_open(v->queue);
+	v->watch_pvcs = client_watch(v->spec.client, &watch, &events, v);
 }
 
-void claims_stop(struct node *n)
+/* From here on nobody could say whether a claim is in use: nothing is removed any more. */
+void pvcs_stop(struct volumes *v)
 {
-	client_watch_free(n->watch_claims);
-	n->watch_claims = NULL;
+	client_watch_free(take(v->watch_pvcs));
+	map_free(take(v->pvcs));
+	queue_free(take(v->queue));
 }

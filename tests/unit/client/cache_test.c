@@ -6,6 +6,7 @@
 
 static void tell(void *arg, struct object *was, struct object *now)
 {
+	is_true(was || now);
 	buf_printf(arg, "%s%s@%d ",
 		   was && now ? "~"
 		   : now      ? "+"

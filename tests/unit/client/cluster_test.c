@@ -142,7 +142,7 @@ TEST(cluster_objects_come_and_go)
 static void cut_connections(void)
 {
 	for (int fd = 3; fd < 256; fd++) {
-		struct sockaddr_storage a;
+		struct sockaddr_storage a = { 0 };
 		socklen_t len = sizeof(a);
 
 		if (getpeername(fd, (struct sockaddr *)&a, &len) == 0 && a.ss_family == AF_INET)

@@ -179,11 +179,11 @@ static void on_changed(void *arg, struct object *was, struct object *now)
 {
 	struct diary *d = arg;
 
-	buf_printf(&d->text, "%s%s%s ",
+	buf_printf(&d->text, "%s%s ",
 		   now && was ? "~"
 		   : now      ? "+"
 			      : "-",
-		   now ? now->name : was->name, now && !was ? "" : "");
+		   now ? now->name : was->name);
 }
 
 static void on_synced(void *arg)

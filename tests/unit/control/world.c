@@ -14,8 +14,11 @@
 
 void world_start(struct world *w, const struct control_options *o)
 {
+	struct control_options all = o ? *o : (struct control_options){ 0 };
+
+	all.cluster_services = true;
 	w->theirs = server_client(w->server, "system:cay:controller");
-	works(control_start(w->loop, w->theirs, o, &w->control));
+	works(control_start(w->loop, w->theirs, &all, &w->control));
 	is_true(control_synced(w->control));
 	turn(w);
 }

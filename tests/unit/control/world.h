@@ -10,7 +10,7 @@ struct loop;
 struct server;
 
 /*
- * A real server and its store in this process, and the controllers on it. There is no node: Pods
+ * A real server and its store in this process, and all controllers on it. There is no node: Pods
  * stay as they are until a test says otherwise.
  */
 #define NS "default"

@@ -128,7 +128,8 @@ TEST(queue_slows_a_key_down_that_never_rests)
 	bench_open(&b);
 	b.next = add_self;
 	queue_add(b.q, "y");
-	turn(&b);
+	for (int turns = 0; b.n < 200 && turns < 200; turns++)
+		turn(&b); /* one, unless passes are so slow that they use up its time */
 	eq_int(b.n, 200);
 	bench_done(&b);
 }

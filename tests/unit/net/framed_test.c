@@ -161,12 +161,16 @@ TEST(framed_hands_out_no_frame_while_it_is_paused)
 TEST(framed_reads_nothing_while_it_is_paused)
 {
 	struct scene s;
+	usec since;
 
 	scene_open(&s);
 	framed_pause(s.f, true);
 	rig_settle(s.loop);
 	hang_up(&s);
 	eq_int(s.n_closed, 0);
+	since = clock_mono();
+	(void)loop_turn(s.loop, 20);
+	is_true(clock_mono() - since >= 19000); /* and it is not woken for it either */
 	framed_pause(s.f, false);
 	rig_settle(s.loop);
 	eq_int(s.n_closed, 1);

@@ -45,7 +45,7 @@ void rig_send(struct loop *l, int fd, const void *p, size_t len)
 
 		if (n > 0)
 			done += (size_t)n;
-		else if (errno != EAGAIN)
+		else if (n < 0 && errno != EAGAIN)
 			return; /* the other side cut us: what it said tells more */
 		loop_turn(l, n > 0 ? 0 : 10);
 	}

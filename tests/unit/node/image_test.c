@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/image/image.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,7 +7,7 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "node/node.h"
+#include "node/image/image_priv.h"
 #include "test.h"
 
 TEST(names_are_completed_as_registries_do)
@@ -106,10 +104,10 @@ static struct err *unpack(struct buf *tar, const char *dir, struct layer_done *d
 {
 	static const char end[1024];
 	autoclose root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct layer_limits limits = { .max_bytes = 1 << 20, .max_entries = 10 };
+	struct layer_job job = { .max_bytes = 1 << 20, .max_entries = 10 };
 
 	buf_add(tar, end, sizeof(end));
-	return layer_unpack_bytes(buf_head(tar), tar->len, root, &limits, done);
+	return layer_unpack_bytes(buf_head(tar), tar->len, root, &job, done);
 }
 
 TEST(a_tar_becomes_a_tree)

@@ -8,8 +8,6 @@
 #include "base/str.h"
 #include "node/access/session_priv.h"
 #include "node/host/instance.h"
-#include "node/host/numbers.h"
-#include "node/launch/launch.h"
 #include "node/pod/pod_priv.h"
 #include "test.h"
 
@@ -29,25 +27,6 @@ TEST(variables_are_expanded_as_kubernetes_does)
 	map_put(values, "B", (void *)(uintptr_t)"2");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		eq_str(env_expand(a, rows[i].text, values), rows[i].want);
-}
-
-TEST(a_number_given_back_is_the_last_to_come_again)
-{
-	autoptr(numbers) s = numbers_new(10, 3);
-	unsigned v;
-
-	is_true(numbers_take(s, &v));
-	eq_int(v, 10);
-	numbers_put(s, v);
-	is_true(numbers_take(s, &v));
-	eq_int(v, 11);
-	is_true(numbers_claim(s, 12));
-	is_false(numbers_claim(s, 12));
-	is_false(numbers_claim(s, 13));
-	is_false(numbers_claim(s, 9));
-	is_true(numbers_take(s, &v));
-	eq_int(v, 10);
-	is_false(numbers_take(s, &v));
 }
 
 TEST(lines_of_a_log_are_told_apart)
@@ -113,28 +92,6 @@ TEST(what_the_node_does_not_do_is_named)
 	}
 }
 
-TEST(quality_of_service_follows_requests_and_limits)
-{
-	static const struct {
-		const char *spec, *qos;
-	} rows[] = {
-		{ "{\"containers\":[{}]}", "BestEffort" },
-		{ "{\"containers\":[{\"resources\":{\"limits\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}}]}",
-		  "Guaranteed" },
-		{ "{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"1\"}}}]}",
-		  "Burstable" },
-		{ "{\"containers\":[{\"resources\":{\"limits\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}},{}]}",
-		  "Burstable" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		autoptr(json_doc) d = NULL;
-
-		works(json_parse(rows[i].spec, strlen(rows[i].spec), NULL, &d));
-		eq_str(pod_qos(json_root(d)), rows[i].qos);
-	}
-}
-
 TEST(an_instance_keeps_its_names)
 {
 	char path[] = "/tmp/cay-instance-XXXXXX", ifname[16], ip[16], again[16];
@@ -162,13 +119,4 @@ TEST(an_instance_keeps_its_names)
 	eq_int(n, 300);
 	is_false(instance_addr_place(second, "10.0.0.1", &n));
 	works(file_remove_tree(AT_FDCWD, path));
-}
-
-TEST(the_system_call_filter_compiles_to_a_tree_that_fits)
-{
-	struct sock_fprog filter = { 0 };
-
-	works(seccomp_compile(&filter));
-	is_true(filter.len > 100 && filter.len < 4096);
-	free(filter.filter);
 }

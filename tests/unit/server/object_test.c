@@ -3,7 +3,7 @@
 #include "fixture.h"
 #include "kinds.h"
 
-/* Objects through the client of this process: what admission, deletion and the collector do. */
+/* Objects through the client of this process: what admission and deletion do. */
 
 TEST(bootstrap_makes_namespaces_and_service_accounts)
 {
@@ -196,183 +196,6 @@ TEST(an_unbound_pod_goes_at_once)
 	fixture_done(&f);
 }
 
-/* Garbage */
-
-static void make_owned(struct fixture *f, const char *name, const char *uid, bool blocks)
-{
-	autofree char *text = xasprintf(
-		"{'metadata':{'name':'%s','ownerReferences':[{'apiVersion':'v1','kind':'ConfigMap',"
-		"'name':'owner','uid':'%s','blockOwnerDeletion':%s}]}}",
-		name, uid, blocks ? "true" : "false");
-
-	works(make(f, kind_named("ConfigMap"), "default", text, NULL));
-}
-
-static bool there(struct fixture *f, const struct kind *k, const char *name)
-{
-	autoptr(object) o = look(f, k, k->flags & KIND_NAMESPACED ? "default" : NULL, name);
-
-	return o != NULL;
-}
-
-TEST(dependents_go_after_their_owner)
-{
-	autoptr(object) owner = NULL;
-	autoptr(object) child = NULL;
-	struct fixture f;
-
-	fixture_init(&f);
-	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("owner"), &owner));
-	make_owned(&f, "child", owner->uid, false);
-	child = look(&f, kind_named("ConfigMap"), "default", "child");
-	make_owned(&f, "grandchild", child->uid, false);
-	settle(&f);
-	is_true(there(&f, kind_named("ConfigMap"), "grandchild"));
-	works(drop(&f, kind_named("ConfigMap"), "default", "owner", NULL));
-	settle(&f);
-	is_false(there(&f, kind_named("ConfigMap"), "child"));
-	is_false(there(&f, kind_named("ConfigMap"), "grandchild"));
-	fixture_done(&f);
-}
-
-TEST(an_object_whose_owner_never_was_is_collected)
-{
-	struct fixture f;
-
-	fixture_init(&f);
-	make_owned(&f, "child", "11111111-1111-4111-8111-111111111111", false);
-	settle(&f);
-	is_false(there(&f, kind_named("ConfigMap"), "child"));
-	fixture_done(&f);
-}
-
-TEST(orphaned_dependents_stay_without_the_reference)
-{
-	struct client_delete_spec spec = { .propagation = "Orphan", .grace_s = -1 };
-	autoptr(object) owner = NULL;
-	autoptr(object) child = NULL;
-	struct fixture f;
-
-	fixture_init(&f);
-	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("owner"), &owner));
-	make_owned(&f, "child", owner->uid, false);
-	works(drop(&f, kind_named("ConfigMap"), "default", "owner", &spec));
-	settle(&f);
-	is_false(there(&f, kind_named("ConfigMap"), "owner"));
-	child = look(&f, kind_named("ConfigMap"), "default", "child");
-	is_true(child != NULL);
-	is_true(json_at_path(child->root, "metadata.ownerReferences") == NULL);
-	fixture_done(&f);
-}
-
-TEST(foreground_deletion_waits_for_dependents_that_block)
-{
-	struct client_delete_spec spec = { .propagation = "Foreground", .grace_s = -1 };
-	autoptr(object) owner = NULL;
-	struct fixture f;
-
-	fixture_init(&f);
-	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("owner"), &owner));
-	make_owned(&f, "child", owner->uid, true);
-	works(merge(&f, kind_named("ConfigMap"), "default", "child", NULL,
-		    "{'metadata':{'finalizers':['x.io/hold']}}"));
-	works(drop(&f, kind_named("ConfigMap"), "default", "owner", &spec));
-	settle(&f);
-	is_true(there(&f, kind_named("ConfigMap"), "owner"));
-	works(merge(&f, kind_named("ConfigMap"), "default", "child", NULL,
-		    "{'metadata':{'finalizers':null}}"));
-	settle(&f);
-	is_false(there(&f, kind_named("ConfigMap"), "child"));
-	is_false(there(&f, kind_named("ConfigMap"), "owner"));
-	fixture_done(&f);
-}
-
-static void own(struct fixture *f, const char *name, const struct object *owner)
-{
-	autofree char *patch = xasprintf(
-		"{'metadata':{'ownerReferences':[{'apiVersion':'v1','kind':'ConfigMap','name':'%s',"
-		"'uid':'%s','blockOwnerDeletion':true}]}}",
-		owner->name, owner->uid);
-
-	works(merge(f, kind_named("ConfigMap"), "default", name, NULL, patch));
-}
-
-TEST(foreground_deletion_of_a_ring_of_owners_ends)
-{
-	struct client_delete_spec spec = { .propagation = "Foreground", .grace_s = -1 };
-	autoptr(object) a = NULL;
-	autoptr(object) b = NULL;
-	autoptr(object) c = NULL;
-	struct fixture f;
-
-	fixture_init(&f);
-	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), &a));
-	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("b"), &b));
-	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("c"), &c));
-	own(&f, "a", b);
-	own(&f, "b", c);
-	own(&f, "c", a);
-	works(drop(&f, kind_named("ConfigMap"), "default", "a", &spec));
-	settle(&f);
-	is_false(there(&f, kind_named("ConfigMap"), "a"));
-	is_false(there(&f, kind_named("ConfigMap"), "b"));
-	is_false(there(&f, kind_named("ConfigMap"), "c"));
-	fixture_done(&f);
-}
-
-TEST(a_namespace_ends_after_everything_in_it)
-{
-	struct fixture f;
-
-	fixture_init(&f);
-	works(make(&f, kind_named("Namespace"), NULL, "{'metadata':{'name':'n'}}", NULL));
-	settle(&f);
-	works(make(&f, kind_named("ConfigMap"), "n",
-		   "{'metadata':{'name':'a','finalizers':['x.io/hold']}}", NULL));
-	works(make(&f, kind_named("ConfigMap"), "n", CONFIG("b"), NULL));
-	works(drop(&f, kind_named("Namespace"), NULL, "n", NULL));
-	settle(&f);
-	is_true(there(&f, kind_named("Namespace"), "n"));
-	is_true(look(&f, kind_named("ConfigMap"), "n", "b") == NULL);
-	fails(make(&f, kind_named("ConfigMap"), "n", CONFIG("c"), NULL), ERR_FORBIDDEN);
-	works(merge(&f, kind_named("ConfigMap"), "n", "a", NULL,
-		    "{'metadata':{'finalizers':null}}"));
-	settle(&f);
-	is_false(there(&f, kind_named("Namespace"), "n"));
-	fails(drop(&f, kind_named("Namespace"), NULL, "default", NULL), ERR_FORBIDDEN);
-	fixture_done(&f);
-}
-
-static bool count_one(void *arg, struct object *o)
-{
-	(void)o;
-	(*(size_t *)arg)++;
-	return true;
-}
-
-TEST(the_oldest_events_go_when_there_are_too_many)
-{
-	struct fixture f;
-	size_t n = 0;
-
-	fixture_init(&f);
-	for (int i = 0; i < 10050; i++) {
-		autofree char *text = xasprintf(
-			"{'metadata':{'name':'e%d'},'involvedObject':{'namespace':'default'}}", i);
-
-		works(make(&f, kind_named("Event"), "default", text, NULL));
-	}
-	for (usec end = clock_mono() + 5000000; n != 10000 && clock_mono() < end;) {
-		n = 0;
-		settle(&f);
-		client_each(f.client, kind_named("Event"), NULL, count_one, &n);
-	}
-	eq_int(n, 10000);
-	is_false(there(&f, kind_named("Event"), "e0"));
-	is_true(there(&f, kind_named("Event"), "e10049"));
-	fixture_done(&f);
-}
-
 TEST(a_missing_field_is_invalid)
 {
 	struct fixture f;
@@ -468,5 +291,36 @@ TEST(a_watch_in_process_sees_writes_at_once_and_by_label)
 	works(drop(&f, kind_named("ConfigMap"), "default", "a", NULL));
 	eq_int(seen.deleted, 2);
 	client_watch_free(w);
+	fixture_done(&f);
+}
+
+static struct err *finalize(struct fixture *f, const char *name)
+{
+	autofree char *path = xasprintf("/api/v1/namespaces/%s/finalize", name);
+	autofree char *text = xasprintf("{\"apiVersion\":\"v1\",\"kind\":\"Namespace\","
+					"\"metadata\":{\"name\":\"%s\"},\"spec\":{}}",
+					name);
+	autoanswer a = ask(f, "PUT", path, text);
+
+	return a.status == 200 ? NULL : err_new(ERR_INTERNAL, "%s", a.text);
+}
+
+TEST(a_namespace_is_held_by_its_finalizers_in_spec_until_finalize)
+{
+	autoptr(object) marked = NULL;
+	struct fixture f;
+
+	fixture_init(&f);
+	fixture_listen(&f);
+	works(make(&f, kind_named("Namespace"), NULL, "{'metadata':{'name':'n'}}", NULL));
+	works(drop(&f, kind_named("Namespace"), NULL, "n", NULL));
+	works(merge(&f, kind_named("Namespace"), NULL, "n", NULL, "{'spec':{'finalizers':null}}"));
+	marked = look(&f, kind_named("Namespace"), NULL, "n");
+	is_true(marked && object_deleting(marked));
+	eq_str(json_get_str(object_status(marked), "phase"), "Terminating");
+	fails(make(&f, kind_named("ConfigMap"), "n", CONFIG("c"), NULL), ERR_FORBIDDEN);
+	works(finalize(&f, "n"));
+	is_true(look(&f, kind_named("Namespace"), NULL, "n") == NULL);
+	fails(drop(&f, kind_named("Namespace"), NULL, "default", NULL), ERR_FORBIDDEN);
 	fixture_done(&f);
 }

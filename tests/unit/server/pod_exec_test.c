@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pod_rig.h"
-#include "server/pod_streams_priv.h"
+#include "server/streams/streams_priv.h"
 #include "test.h"
 
 #define SUCCESS "{\"metadata\":{},\"status\":\"Success\"}"
@@ -178,9 +178,9 @@ TEST(a_client_that_leaves_ends_what_it_started)
 
 	pod_rig_init(&r);
 	ws_open(&r, EXEC "hang", V5);
-	eq_int(r.s.n_streams, 1);
+	eq_int(r.pods.n_open, 1);
 	pod_rig_hang_up(&r);
-	until(&r, r.node.n_canceled == 1 && !r.s.n_streams);
+	until(&r, r.node.n_canceled == 1 && !r.pods.n_open);
 	pod_rig_done(&r);
 }
 
@@ -190,7 +190,7 @@ TEST(a_server_that_ends_cuts_its_streams)
 
 	pod_rig_init(&r);
 	ws_open(&r, EXEC "hang", V5);
-	pod_streams_cut(&r.s);
+	streams_cut(&r.pods);
 	eq_int(r.node.n_canceled, 1);
 	pod_rig_done(&r);
 }
@@ -270,11 +270,11 @@ TEST(without_a_node_nothing_can_be_reached)
 	autofree char *head = NULL;
 
 	pod_rig_init(&r);
-	a = take(r.s.access);
+	a = take(r.pods.access);
 	pod_ask(&r, EXEC "cat", WS);
 	head = read_head(&r);
 	is_true(str_starts(head, "HTTP/1.1 503 "));
-	r.s.access = a;
+	r.pods.access = a;
 	pod_rig_done(&r);
 }
 
@@ -325,7 +325,7 @@ TEST(spdy_streams_carry_the_channels)
 	spdy_expect(&r, 7, "", true);
 	spdy_expect(&r, 1, "", true);
 	pod_rig_hang_up(&r);
-	until(&r, !r.s.n_streams);
+	until(&r, !r.pods.n_open);
 	pod_rig_done(&r);
 }
 
@@ -378,7 +378,7 @@ TEST(spdy_data_before_its_time_ends_the_session)
 	spdy_put_data(&b, 1, false, "too early");
 	send_buf(&r, &b);
 	pod_rig_hang_up(&r);
-	until(&r, !r.s.n_streams);
+	until(&r, !r.pods.n_open);
 	eq_int(r.node.n_started, 0);
 	pod_rig_done(&r);
 }

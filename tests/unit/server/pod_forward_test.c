@@ -31,7 +31,7 @@ TEST(a_pair_of_streams_reaches_a_port)
 	spdy_expect(&r, 1, "", true);
 	eq_int(r.node.n_started, 2);
 	pod_rig_hang_up(&r);
-	while (r.s.n_streams)
+	while (r.pods.n_open)
 		loop_turn(r.l, 20);
 	eq_int(r.node.n_canceled, 1);
 	pod_rig_done(&r);

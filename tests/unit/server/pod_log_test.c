@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pod_rig.h"
-#include "server/pod_streams_priv.h"
+#include "server/streams/streams_priv.h"
 #include "test.h"
 
 TEST(a_log_is_plain_text)
@@ -126,8 +126,8 @@ TEST(a_log_is_cut_with_the_way_to_its_node)
 	pod_rig_init(&r);
 	pod_ask(&r, "GET /log?follow=true", "");
 	text = read_to(&r, "two\n\r\n");
-	eq_int(r.s.n_streams, 1);
-	pod_streams_cut(&r.s);
+	eq_int(r.pods.n_open, 1);
+	streams_cut(&r.pods);
 	eq_int(r.node.n_canceled, 1);
 	end = read_to(&r, NULL);
 	eq_str(end, "");

@@ -5,13 +5,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/object.h"
 #include "base/bytes.h"
 #include "base/parse.h"
 #include "kinds.h"
 #include "net/http_server.h"
 #include "net/spdy_headers_priv.h"
 #include "net/stream.h"
-#include "server/pod_streams_priv.h"
+#include "server/streams/streams_priv.h"
 #include "store/store.h"
 #include "test.h"
 
@@ -270,11 +271,24 @@ void node_drain(struct pod_rig *r)
 static void on_head(void *arg, struct http_request *req)
 {
 	struct pod_rig *r = arg;
-	struct call *c = call_new(&r->s, req);
+	struct call *c = call_new(&r->calls, req);
 
 	c->user.name = "eve";
-	works(route_read(c, &c->route));
-	subresource_find(c->route.kind, c->route.sub)->handle(c);
+	works(route_read(c));
+	switch (subresource_find(c->route.kind, c->route.sub)) {
+	case SUB_LOG:
+		streams_log(&r->pods, c);
+		break;
+	case SUB_EXEC:
+		streams_exec(&r->pods, c);
+		break;
+	case SUB_ATTACH:
+		streams_attach(&r->pods, c);
+		break;
+	default:
+		streams_forward(&r->pods, c);
+		break;
+	}
 }
 
 static void put_pod(struct pod_rig *r, const char *name, const char *json)
@@ -286,7 +300,7 @@ static void put_pod(struct pod_rig *r, const char *name, const char *json)
 	struct json_doc *d;
 
 	works(json_parse(text, strlen(text), NULL, &d));
-	works(store_put(r->s.store, key, value, object_new(kind_named("Pod"), d), 0));
+	works(store_put(r->objects.store, key, value, object_new(kind_named("Pod"), d), 0));
 }
 
 static void tag_free(void *tag)
@@ -314,12 +328,12 @@ void pod_rig_init(struct pod_rig *r)
 	works(loop_new(&r->l));
 	list_init(&r->node.runs);
 	r->node.l = r->l;
-	list_init(&r->s.streams);
-	r->s.loop = r->l;
-	r->s.registry = test_kinds();
-	r->s.kinds.pod = kind_named("Pod");
-	works(store_open(r->l, &store, &r->s.store));
-	r->s.access = access_new(&node_ops, &r->node);
+	streams_init(&r->pods, &r->objects, r->l);
+	r->objects.kinds = r->calls.kinds = test_kinds();
+	r->objects.pod = kind_named("Pod");
+	works(store_open(r->l, &store, &r->objects.store));
+	r->calls.store = r->objects.store;
+	r->pods.access = access_new(&node_ops, &r->node);
 	put_pod(r, "web", "\"spec\":{\"containers\":[{\"name\":\"main\"}]}");
 	put_pod(r, "two", "\"spec\":{\"containers\":[{\"name\":\"a\"},{\"name\":\"b\"}]}");
 	put_pod(r, "over",
@@ -338,8 +352,8 @@ void pod_rig_done(struct pod_rig *r)
 	struct run *run, *next;
 
 	http_server_free(r->http);
-	pod_streams_cut(&r->s);
-	eq_int(r->s.n_streams, 0);
+	streams_cut(&r->pods);
+	eq_int(r->pods.n_open, 0);
 	pod_rig_hang_up(r);
 	for (int i = 0; i < 20; i++)
 		loop_turn(r->l, 0);
@@ -349,8 +363,8 @@ void pod_rig_done(struct pod_rig *r)
 		free(run);
 	}
 	err_free(r->node.refuse);
-	store_free(r->s.store);
-	access_free(r->s.access);
+	store_free(r->objects.store);
+	access_free(r->pods.access);
 	(void)deflateEnd(&r->zip);
 	buf_done(&r->in);
 	for (int i = 0; i < 20; i++)
@@ -377,7 +391,7 @@ static void send_all(struct pod_rig *r, const void *p, size_t len)
 
 		if (n > 0)
 			done += (size_t)n;
-		else if (errno != EAGAIN)
+		else if (n < 0 && errno != EAGAIN)
 			return; /* cut: what came before tells more */
 		if (clock_mono() > end)
 			fail_msg("sent %zu of %zu bytes", done, len);
@@ -612,7 +626,7 @@ static uint32_t u32_at(const char *p)
 
 uint32_t spdy_next(struct pod_rig *r, struct buf *ret, bool *ret_end)
 {
-	char head[8];
+	char head[8] = { 0 };
 	size_t len;
 
 	do {

@@ -8,7 +8,10 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "client/access.h"
-#include "server/server_priv.h"
+#include "loop/loop.h"
+#include "server/call/call.h"
+#include "server/objects/objects.h"
+#include "server/streams/streams.h"
 
 /*
  * The streams of Pods on a loop: the real handlers behind a real HTTP server, one client that
@@ -36,7 +39,9 @@ struct node {
 
 struct pod_rig {
 	struct loop *l;
-	struct server s;
+	struct objects objects;
+	struct calls calls;
+	struct streams pods;
 	struct http_server *http;
 	struct node node;
 	int fd;

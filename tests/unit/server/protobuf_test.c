@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "server/call/protobuf.h"
+
 #include "fixture.h"
 #include "kinds.h"
-#include "server/protobuf_priv.h"
 
 /* A ConfigMap as kubectl sends it: name c1, one label, data k=v and e="", binaryData. */
 static const unsigned char config[] = {

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/view_pod.h"
+
+#include "api/meta.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/str.h"
+#include "json/json.h"
+
+enum {
+	GRACE_S = 30,
+	FILE_MODE = 0644,
+};
+
+static const char *name_of(const struct json *v, const char *key)
+{
+	return str_or(json_get_str(v, key), "");
+}
+
+/* NULL-terminated; NULL when the list is empty. */
+static const char **strings(struct arena *a, const struct json *list)
+{
+	const char **s = json_len(list) ? arena_new_n(a, const char *, json_len(list) + 1) : NULL;
+	size_t n = 0;
+
+	if (s)
+		json_each(v, list)
+			s[n++] = str_or(json_str(v.val), "");
+	return s;
+}
+
+static int64_t quantity(const struct json *q, int64_t otherwise)
+{
+	int64_t milli = otherwise;
+
+	if (q)
+		err_free(quantity_parse_milli(q, &milli)); /* validated when it was written */
+	return milli;
+}
+
+static int64_t between(int64_t v, int64_t min, int64_t max)
+{
+	return MIN(MAX(v, min), max);
+}
+
+static struct pod_field_ref field_ref(const struct json *from)
+{
+	const struct json *field = json_get(from, "fieldRef");
+	const struct json *resource = json_get(from, "resourceFieldRef");
+	struct pod_field_ref f = { .divisor = 1000 };
+
+	if (field) {
+		f.path = name_of(field, "fieldPath");
+	} else if (resource) {
+		f.resource = name_of(resource, "resource");
+		f.container = json_get_str(resource, "containerName");
+		f.divisor = quantity(json_get(resource, "divisor"), 1000);
+	}
+	if (f.divisor <= 0)
+		f.divisor = 1000;
+	return f;
+}
+
+static struct pod_env_view env_view(const struct json *v)
+{
+	const struct json *from = json_get(v, "valueFrom"), *ref = NULL;
+	struct pod_env_view e = { .name = name_of(v, "name") };
+
+	if (!from) {
+		e.value = name_of(v, "value");
+		return e;
+	}
+	if ((ref = json_get(from, "configMapKeyRef")))
+		e.source = POD_ENV_CONFIG_MAP;
+	else if ((ref = json_get(from, "secretKeyRef")))
+		e.source = POD_ENV_SECRET;
+	else
+		e.source = POD_ENV_FIELD;
+	e.ref = (struct pod_key_ref){ .name = name_of(ref, "name"),
+				      .key = name_of(ref, "key"),
+				      .optional = json_get_bool(ref, "optional", false) };
+	e.field = field_ref(from);
+	return e;
+}
+
+static void read_env(struct pod_container_view *c, const struct json *spec, struct arena *a)
+{
+	const struct json *env = json_get(spec, "env"), *from = json_get(spec, "envFrom");
+
+	c->env = arena_new_n(a, struct pod_env_view, json_len(env) + 1);
+	json_each(v, env)
+		c->env[c->n_env++] = env_view(v.val);
+	c->env_from = arena_new_n(a, struct pod_env_from_view, json_len(from) + 1);
+	json_each(v, from) {
+		bool secret = json_get(v.val, "secretRef") != NULL;
+		const struct json *ref = json_get(v.val, secret ? "secretRef" : "configMapRef");
+
+		c->env_from[c->n_env_from++] = (struct pod_env_from_view){
+			.secret = secret,
+			.name = name_of(ref, "name"),
+			.prefix = name_of(v.val, "prefix"),
+			.optional = json_get_bool(ref, "optional", false),
+		};
+	}
+}
+
+static void read_ports(struct pod_container_view *c, const struct json *spec, struct arena *a)
+{
+	const struct json *ports = json_get(spec, "ports");
+
+	c->ports = arena_new_n(a, struct pod_port_view, json_len(ports) + 1);
+	json_each(v, ports)
+		c->ports[c->n_ports++] = (struct pod_port_view){
+			.name = json_get_str(v.val, "name"),
+			.port = (uint16_t)json_get_int(v.val, "containerPort", 0),
+			.tcp = str_eq(str_or(json_get_str(v.val, "protocol"), "TCP"), "TCP"),
+		};
+}
+
+static void read_mounts(struct pod_container_view *c, const struct json *spec, struct arena *a)
+{
+	const struct json *mounts = json_get(spec, "volumeMounts");
+
+	c->mounts = arena_new_n(a, struct pod_mount_view, json_len(mounts) + 1);
+	json_each(v, mounts)
+		c->mounts[c->n_mounts++] = (struct pod_mount_view){
+			.volume = name_of(v.val, "name"),
+			.path = name_of(v.val, "mountPath"),
+			.sub_path = json_get_str(v.val, "subPath"),
+			.readonly = json_get_bool(v.val, "readOnly", false),
+		};
+}
+
+static struct pod_quantity_view *quantities(struct arena *a, const struct json *list, size_t *ret_n)
+{
+	struct pod_quantity_view *q = arena_new_n(a, struct pod_quantity_view, json_len(list) + 1);
+	size_t n = 0;
+
+	if (json_is(list, JSON_OBJ))
+		json_each(v, list)
+			q[n++] = (struct pod_quantity_view){ v.key, quantity(v.val, 0) };
+	*ret_n = n;
+	return q;
+}
+
+/* By number, or by the name of a port of the container. */
+static uint16_t port_of(const struct pod_container_view *c, const struct json *v)
+{
+	const char *name = json_str(v);
+
+	for (size_t i = 0; name && i < c->n_ports; i++)
+		if (str_eq(c->ports[i].name, name))
+			return c->ports[i].port;
+	return (uint16_t)json_int(v, 0);
+}
+
+static unsigned setting(const struct json *spec, const char *name, int64_t otherwise, int64_t min,
+			int64_t max)
+{
+	return (unsigned)between(json_get_int(spec, name, otherwise), min, max);
+}
+
+static struct pod_probe_view probe_view(const struct pod_container_view *c, const struct json *v,
+					struct arena *a)
+{
+	const struct json *http = json_get(v, "httpGet");
+	struct pod_probe_view p = { .there = v != NULL };
+
+	if (!v)
+		return p;
+	p.delay_s = setting(v, "initialDelaySeconds", 0, 0, 86400);
+	p.period_s = setting(v, "periodSeconds", 10, 1, 86400);
+	p.timeout_s = setting(v, "timeoutSeconds", 1, 1, 3600);
+	p.need_ok = setting(v, "successThreshold", 1, 1, 1000);
+	p.need_bad = setting(v, "failureThreshold", 3, 1, 1000);
+	if (http) {
+		p.http_path = str_or(json_get_str(http, "path"), "/");
+		p.port = port_of(c, json_get(http, "port"));
+		return p;
+	}
+	p.command = strings(a, json_at_path(v, "exec.command"));
+	p.port = port_of(c, json_at_path(v, "tcpSocket.port"));
+	return p;
+}
+
+/* A container's own security context wins over the Pod's. */
+static void read_security(struct pod_container_view *c, const struct json *spec,
+			  const struct json *pod, struct arena *a)
+{
+	const struct json *own = json_get(spec, "securityContext");
+	const struct json *add = json_at_path(own, "capabilities.add");
+
+	c->user = json_get_int(own, "runAsUser", json_get_int(pod, "runAsUser", -1));
+	c->group = json_get_int(own, "runAsGroup", json_get_int(pod, "runAsGroup", -1));
+	c->nonroot = json_get_bool(own, "runAsNonRoot", json_get_bool(pod, "runAsNonRoot", false));
+	c->readonly_root = json_get_bool(own, "readOnlyRootFilesystem", false);
+	c->add_capabilities = strings(a, add);
+	for (const char **w = c->add_capabilities; w && *w; w++)
+		if (str_starts(*w, "CAP_"))
+			*w += strlen("CAP_");
+}
+
+static void read_container(struct pod_container_view *c, const struct json *spec,
+			   const struct json *pod_spec, struct arena *a)
+{
+	c->name = name_of(spec, "name");
+	c->image = name_of(spec, "image");
+	c->workdir = json_get_str(spec, "workingDir");
+	c->never_pull = str_eq(json_get_str(spec, "imagePullPolicy"), "Never");
+	c->tty = json_get_bool(spec, "tty", false);
+	c->stdin_open = json_get_bool(spec, "stdin", false);
+	c->command = strings(a, json_get(spec, "command"));
+	c->args = strings(a, json_get(spec, "args"));
+	read_env(c, spec, a);
+	read_ports(c, spec, a);
+	read_mounts(c, spec, a);
+	c->limits = quantities(a, json_at_path(spec, "resources.limits"), &c->n_limits);
+	c->requests = quantities(a, json_at_path(spec, "resources.requests"), &c->n_requests);
+	read_security(c, spec, json_get(pod_spec, "securityContext"), a);
+	c->startup = probe_view(c, json_get(spec, "startupProbe"), a);
+	c->readiness = probe_view(c, json_get(spec, "readinessProbe"), a);
+	c->liveness = probe_view(c, json_get(spec, "livenessProbe"), a);
+}
+
+static void read_told_start(struct pod_container_view *c, const struct json *status)
+{
+	const struct json *list =
+		json_get(status, c->init ? "initContainerStatuses" : "containerStatuses");
+
+	json_each(s, list) {
+		const char *text = json_str(json_at_path(s.val, "state.running.startedAt"));
+
+		if (text && str_eq(json_get_str(s.val, "name"), c->name))
+			err_free(clock_parse(text, &c->told_started));
+	}
+}
+
+static void read_containers(struct pod_view *p, const struct object *o, struct arena *a)
+{
+	const struct json *spec = object_spec(o);
+	const struct json *init = json_get(spec, "initContainers"),
+			  *main = json_get(spec, "containers");
+	size_t n = 0;
+
+	p->n_init = json_len(init);
+	p->n_containers = p->n_init + json_len(main);
+	p->containers = arena_new_n(a, struct pod_container_view, p->n_containers + 1);
+	for (size_t i = 0; i < p->n_init; i++)
+		p->containers[i].init = true;
+	json_each(c, init)
+		read_container(&p->containers[n++], c.val, spec, a);
+	json_each(c, main)
+		read_container(&p->containers[n++], c.val, spec, a);
+	for (size_t i = 0; i < p->n_containers; i++)
+		read_told_start(&p->containers[i], object_status(o));
+}
+
+static struct pod_volume_source volume_source(const struct json *v, enum pod_volume_type type,
+					      struct arena *a)
+{
+	const struct json *items = json_get(v, "items");
+	struct pod_volume_source s = { .type = type };
+
+	s.object = json_get_str(v, json_get(v, "secretName") ? "secretName" : "name");
+	s.optional = json_get_bool(v, "optional", false);
+	s.items = arena_new_n(a, struct pod_volume_item, json_len(items) + 1);
+	json_each(i, items)
+		s.items[s.n_items++] = (struct pod_volume_item){
+			.key = name_of(i.val, "key"),
+			.field = field_ref(i.val),
+			.path = name_of(i.val, "path"),
+			.mode = json_get_int(i.val, "mode", -1),
+		};
+	return s;
+}
+
+static const struct {
+	const char *member;
+	enum pod_volume_type type;
+} volume_types[] = {
+	{ "emptyDir", POD_VOLUME_EMPTY_DIR },   { "persistentVolumeClaim", POD_VOLUME_PVC },
+	{ "configMap", POD_VOLUME_CONFIG_MAP }, { "secret", POD_VOLUME_SECRET },
+	{ "projected", POD_VOLUME_PROJECTED },  { "downwardAPI", POD_VOLUME_DOWNWARD },
+};
+
+static const struct json *source_of(const struct json *v, enum pod_volume_type *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(volume_types); i++) {
+		const struct json *s = json_get(v, volume_types[i].member);
+
+		*ret = volume_types[i].type;
+		if (s)
+			return s;
+	}
+	*ret = POD_VOLUME_OTHER;
+	return NULL;
+}
+
+static void read_projected(struct pod_volume_view *p, const struct json *sources, struct arena *a)
+{
+	p->sources = arena_new_n(a, struct pod_volume_source, json_len(sources) + 1);
+	json_each(s, sources) {
+		enum pod_volume_type type;
+		const struct json *v = source_of(s.val, &type);
+
+		p->sources[p->n_sources++] = volume_source(v, type, a);
+	}
+}
+
+static struct pod_volume_view volume_view(const struct json *v, struct arena *a)
+{
+	struct pod_volume_view p = { .name = name_of(v, "name") };
+	const struct json *s = source_of(v, &p.type);
+
+	p.mode = json_get_int(s, "defaultMode", FILE_MODE);
+	p.pvc = p.type == POD_VOLUME_PVC ? name_of(s, "claimName") : NULL;
+	p.readonly = p.type == POD_VOLUME_PVC && json_get_bool(s, "readOnly", false);
+	p.memory = str_eq(json_get_str(s, "medium"), "Memory");
+	p.size = quantity(json_get(s, "sizeLimit"), 0) / 1000;
+	if (p.type == POD_VOLUME_PROJECTED) {
+		read_projected(&p, json_get(s, "sources"), a);
+		return p;
+	}
+	p.sources = arena_new_of(a, struct pod_volume_source);
+	*p.sources = volume_source(s, p.type, a);
+	p.n_sources = 1;
+	return p;
+}
+
+static void read_volumes(struct pod_view *p, const struct json *spec, struct arena *a)
+{
+	const struct json *volumes = json_get(spec, "volumes");
+
+	p->volumes = arena_new_n(a, struct pod_volume_view, json_len(volumes) + 1);
+	json_each(v, volumes)
+		p->volumes[p->n_volumes++] = volume_view(v.val, a);
+}
+
+static void read_names(struct pod_view *p, const struct json *spec, struct arena *a)
+{
+	const struct json *aliases = json_get(spec, "hostAliases"),
+			  *dns = json_get(spec, "dnsConfig"), *options = json_get(dns, "options");
+
+	p->host_aliases = arena_new_n(a, struct pod_host_alias, json_len(aliases) + 1);
+	json_each(v, aliases)
+		p->host_aliases[p->n_host_aliases++] = (struct pod_host_alias){
+			.ip = json_get_str(v.val, "ip"),
+			.hostnames = strings(a, json_get(v.val, "hostnames")),
+		};
+	p->nameservers = strings(a, json_get(dns, "nameservers"));
+	p->searches = strings(a, json_get(dns, "searches"));
+	p->dns_options = arena_new_n(a, struct pod_dns_option, json_len(options) + 1);
+	json_each(v, options)
+		p->dns_options[p->n_dns_options++] = (struct pod_dns_option){
+			.name = name_of(v.val, "name"),
+			.value = json_get_str(v.val, "value"),
+		};
+}
+
+static void read_groups(struct pod_view *p, const struct json *spec, struct arena *a)
+{
+	const struct json *s = json_get(spec, "securityContext");
+	const struct json *more = json_get(s, "supplementalGroups");
+
+	p->fs_group = json_get_int(s, "fsGroup", -1);
+	p->groups = arena_new_n(a, uint32_t, json_len(more) + 1);
+	json_each(g, more)
+		p->groups[p->n_groups++] = (uint32_t)json_int(g.val, 0);
+}
+
+static enum pod_restart restart_of(const char *policy)
+{
+	if (str_eq(policy, "Never"))
+		return POD_RESTART_NEVER;
+	return str_eq(policy, "OnFailure") ? POD_RESTART_ON_FAILURE : POD_RESTART_ALWAYS;
+}
+
+struct pod_view *pod_view_new(const struct object *o, struct arena *a)
+{
+	struct pod_view *p = arena_new_of(a, struct pod_view);
+	const struct json *meta = json_get(o->root, "metadata"), *spec = object_spec(o);
+	const struct json *status = object_status(o);
+
+	p->ns = o->ns;
+	p->name = o->name;
+	p->uid = o->uid;
+	p->labels = json_get(meta, "labels");
+	p->annotations = json_get(meta, "annotations");
+	p->node_name = name_of(spec, "nodeName");
+	p->service_account = name_of(spec, "serviceAccountName");
+	p->hostname = str_or(json_get_str(spec, "hostname"), o->name);
+	p->runtime = json_get_str(p->annotations, "cay.dev/runtime");
+	p->phase = name_of(status, "phase");
+	p->deleting = object_deleting(o);
+	p->ready = conditions_true(json_get(status, "conditions"), "Ready");
+	p->restart = restart_of(json_get_str(spec, "restartPolicy"));
+	p->grace_s = json_get_int(meta, "deletionGracePeriodSeconds",
+				  json_get_int(spec, "terminationGracePeriodSeconds", GRACE_S));
+	p->grace_s = between(p->grace_s, 0, INT32_MAX);
+	p->deadline_s = between(json_get_int(spec, "activeDeadlineSeconds", 0), 0, INT32_MAX);
+	read_groups(p, spec, a);
+	read_names(p, spec, a);
+	read_volumes(p, spec, a);
+	read_containers(p, o, a);
+	return p;
+}
+
+bool pod_quantity_find(const struct pod_quantity_view *list, size_t n, const char *name,
+		       int64_t *ret)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(list[i].name, name)) {
+			*ret = list[i].milli;
+			return true;
+		}
+	return false;
+}
+
+int64_t pod_container_quantity(const struct pod_container_view *c, const char *what)
+{
+	int64_t v = 0;
+
+	if (str_starts(what, "limits."))
+		(void)pod_quantity_find(c->limits, c->n_limits, what + strlen("limits."), &v);
+	else if (str_starts(what, "requests."))
+		(void)pod_quantity_find(c->requests, c->n_requests, what + strlen("requests."), &v);
+	return v;
+}
+
+/* A limit, and no request that differs from it. */
+static bool is_guaranteed(const struct pod_container_view *c, const char *what)
+{
+	int64_t max, min;
+
+	if (!pod_quantity_find(c->limits, c->n_limits, what, &max))
+		return false;
+	return !pod_quantity_find(c->requests, c->n_requests, what, &min) || min == max;
+}
+
+const char *pod_view_qos(const struct pod_view *p)
+{
+	bool any = false, all = true;
+
+	for (size_t i = p->n_init; i < p->n_containers; i++) {
+		const struct pod_container_view *c = &p->containers[i];
+
+		any = any || c->n_limits || c->n_requests;
+		all = all && is_guaranteed(c, "cpu") && is_guaranteed(c, "memory");
+	}
+	return !any ? "BestEffort" : all ? "Guaranteed" : "Burstable";
+}
+
+bool pod_view_over(const struct pod_view *p)
+{
+	return str_eq(p->phase, "Succeeded") || str_eq(p->phase, "Failed");
+}
+
+bool pod_view_uses_pvc(const struct pod_view *p, const char *claim_name)
+{
+	for (size_t i = 0; i < p->n_volumes; i++)
+		if (p->volumes[i].pvc && str_eq(p->volumes[i].pvc, claim_name))
+			return true;
+	return false;
+}
+
+const struct pod_container_view *pod_view_container(const struct pod_view *p, const char *name)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (str_eq(p->containers[i].name, name))
+			return &p->containers[i];
+	return NULL;
+}
+
+const struct pod_container_view *pod_view_default_container(const struct pod_view *p)
+{
+	const char *name = json_get_str(p->annotations, "kubectl.kubernetes.io/default-container");
+
+	if (!str_empty(name))
+		return pod_view_container(p, name);
+	return p->n_containers > p->n_init ? &p->containers[p->n_init] : NULL;
+}
+
+const struct pod_volume_view *pod_view_volume(const struct pod_view *p, const char *name)
+{
+	for (size_t i = 0; i < p->n_volumes; i++)
+		if (str_eq(p->volumes[i].name, name))
+			return &p->volumes[i];
+	return NULL;
+}
+
+unsigned pod_view_count_mounts(const struct pod_view *p, const char *volume)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < p->n_containers; i++)
+		for (size_t k = 0; k < p->containers[i].n_mounts; k++)
+			n += str_eq(p->containers[i].mounts[k].volume, volume);
+	return n;
+}
+
+bool pod_container_has_port(const struct pod_container_view *c, uint16_t port)
+{
+	for (size_t i = 0; i < c->n_ports; i++)
+		if (c->ports[i].port == port && c->ports[i].tcp)
+			return true;
+	return false;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+struct arena;
+struct json;
+struct object;
+
+/*
+ * A Pod as C structs: decoded once from its tree, then read by whoever runs or routes to it. Rules
+ * about a Pod that more than one reader needs are functions here.
+ *
+ * Lists are in the arena given to pod_view_new() and end with their number; strings are borrowed
+ * from the object. Both must outlive the view. A tree that never passed validation decodes too:
+ * what has the wrong type counts as absent.
+ */
+
+/* A name that is not there is "" in names that the API requires, and NULL in all others. */
+struct pod_key_ref { /* configMapKeyRef, secretKeyRef */
+	const char *name, *key;
+	bool optional;
+};
+
+struct pod_field_ref {        /* fieldRef or resourceFieldRef */
+	const char *path;     /* NULL: it is a resource's */
+	const char *resource; /* "limits.cpu"; NULL: it is a field's */
+	const char *container;
+	int64_t divisor; /* in thousandths, never 0 */
+};
+
+enum pod_env_source {
+	POD_ENV_VALUE,
+	POD_ENV_CONFIG_MAP,
+	POD_ENV_SECRET,
+	POD_ENV_FIELD,
+	POD_ENV_SOURCE_MAX_,
+};
+
+struct pod_env_view {
+	const char *name;
+	enum pod_env_source source;
+	const char *value;          /* VALUE */
+	struct pod_key_ref ref;     /* CONFIG_MAP, SECRET */
+	struct pod_field_ref field; /* FIELD */
+};
+
+struct pod_env_from_view {
+	bool secret; /* else a ConfigMap */
+	const char *name, *prefix;
+	bool optional;
+};
+
+struct pod_port_view {
+	const char *name;
+	uint16_t port;
+	bool tcp;
+};
+
+struct pod_mount_view {
+	const char *volume, *path, *sub_path;
+	bool readonly;
+};
+
+struct pod_probe_view {
+	bool there;
+	unsigned delay_s, period_s, timeout_s, need_ok, need_bad;
+	const char **command;  /* exec; NULL: a connection is made */
+	const char *http_path; /* httpGet; NULL: the connection is enough */
+	uint16_t port;         /* a name was looked up in the container's ports */
+};
+
+struct pod_quantity_view {
+	const char *name;
+	int64_t milli;
+};
+
+struct pod_container_view {
+	const char *name, *image, *workdir;
+	bool init, never_pull, tty, stdin_open, readonly_root, nonroot;
+	const char **command, **args; /* NULL: the image's */
+	struct pod_env_view *env;
+	struct pod_env_from_view *env_from;
+	struct pod_port_view *ports;
+	struct pod_mount_view *mounts;
+	struct pod_quantity_view *limits, *requests;
+	const char **add_capabilities; /* without "CAP_" */
+	size_t n_env, n_env_from, n_ports, n_mounts, n_limits, n_requests;
+	int64_t user, group; /* -1: the image's; the Pod's security context is worked in */
+	struct pod_probe_view startup, readiness, liveness;
+	usec told_started; /* status: when it says the container has run since; 0: it does not */
+};
+
+enum pod_volume_type {
+	POD_VOLUME_OTHER,
+	POD_VOLUME_EMPTY_DIR,
+	POD_VOLUME_PVC,
+	POD_VOLUME_CONFIG_MAP,
+	POD_VOLUME_SECRET,
+	POD_VOLUME_DOWNWARD,
+	POD_VOLUME_PROJECTED,
+	POD_VOLUME_TYPE_MAX_,
+};
+
+struct pod_volume_item {
+	const char *key; /* of an object */
+	struct pod_field_ref field;
+	const char *path;
+	int64_t mode; /* -1: the volume's */
+};
+
+/* Where files come from: a configMap, secret or downwardAPI, by itself or in a projected volume. */
+struct pod_volume_source {
+	enum pod_volume_type type;
+	const char *object; /* CONFIG_MAP, SECRET: its name */
+	bool optional;
+	struct pod_volume_item *items; /* of an object: none means every key */
+	size_t n_items;
+};
+
+struct pod_volume_view {
+	const char *name;
+	enum pod_volume_type type;
+	int64_t mode;
+	struct pod_volume_source *sources; /* one, or those of a projected volume */
+	size_t n_sources;
+	const char *pvc; /* PVC: the claim's name */
+	bool readonly;   /* PVC */
+	bool memory;     /* EMPTY_DIR: of medium Memory */
+	int64_t size;    /* EMPTY_DIR: sizeLimit in bytes; 0: none */
+};
+
+struct pod_host_alias {
+	const char *ip;
+	const char **hostnames;
+};
+
+struct pod_dns_option {
+	const char *name, *value;
+};
+
+enum pod_restart {
+	POD_RESTART_ALWAYS,
+	POD_RESTART_ON_FAILURE,
+	POD_RESTART_NEVER,
+};
+
+struct pod_view {
+	const char *ns, *name, *uid, *node_name, *service_account;
+	const char *hostname; /* the Pod's name unless it says otherwise */
+	const char *runtime;  /* annotation cay.dev/runtime */
+	const char *phase;    /* of the status; "" when it has none */
+	const struct json *labels, *annotations;
+	bool deleting, ready;
+	enum pod_restart restart;
+	int64_t grace_s;    /* what the deletion says, or else the spec */
+	int64_t deadline_s; /* 0: none */
+	int64_t fs_group;   /* -1: none */
+	uint32_t *groups;   /* supplementalGroups */
+	size_t n_groups;
+
+	struct pod_container_view *containers; /* init containers first */
+	size_t n_containers, n_init;
+	struct pod_volume_view *volumes;
+	size_t n_volumes;
+	struct pod_host_alias *host_aliases;
+	size_t n_host_aliases;
+	const char **nameservers, **searches;
+	struct pod_dns_option *dns_options;
+	size_t n_dns_options;
+};
+
+struct pod_view *pod_view_new(const struct object *o, struct arena *a);
+
+const char *pod_view_qos(const struct pod_view *p); /* "Guaranteed", "Burstable", "BestEffort" */
+bool pod_view_over(const struct pod_view *p);       /* its phase is Succeeded or Failed */
+bool pod_view_uses_pvc(const struct pod_view *p, const char *claim_name);
+/* NULL: none of this name. */
+const struct pod_container_view *pod_view_container(const struct pod_view *p, const char *name);
+/* The one that a request without a name means: the annotated one or the first. NULL: none. */
+const struct pod_container_view *pod_view_default_container(const struct pod_view *p);
+const struct pod_volume_view *pod_view_volume(const struct pod_view *p, const char *name);
+unsigned pod_view_count_mounts(const struct pod_view *p, const char *volume);
+
+/* False: the list does not have it. *ret is in thousandths. */
+bool pod_quantity_find(const struct pod_quantity_view *list, size_t n, const char *name,
+		       int64_t *ret);
+/* In thousandths; 0 when the container does not say. what: "limits.cpu", "requests.memory". */
+int64_t pod_container_quantity(const struct pod_container_view *c, const char *what);
+bool pod_container_has_port(const struct pod_container_view *c, uint16_t port); /* TCP */

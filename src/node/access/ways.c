@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/access/ways.h"
+
+#include "base/str.h"
+#include "node/access/session_priv.h"
+#include "node/pod/pod.h"
+
+/* Finds the operations of a session by its kind: an exec, a port or a log. */
+
+static void do_write(void *s, const void *p, size_t len)
+{
+	((struct session_head *)s)->kind->write(s, p, len);
+}
+
+static bool do_full(void *s)
+{
+	return ((struct session_head *)s)->kind->full(s);
+}
+
+static void do_end_input(void *s)
+{
+	((struct session_head *)s)->kind->end_input(s);
+}
+
+static void do_resize(void *s, uint16_t cols, uint16_t rows)
+{
+	((struct session_head *)s)->kind->resize(s, cols, rows);
+}
+
+static void do_pause(void *s, bool paused)
+{
+	((struct session_head *)s)->kind->pause(s, paused);
+}
+
+static void do_cancel(void *s)
+{
+	((struct session_head *)s)->kind->cancel(s);
+}
+
+struct ways *ways_new(const struct ways_spec *spec)
+{
+	static const struct access_ops ops = {
+		.exec = session_exec,
+		.logs = session_logs,
+		.dial = session_dial,
+		.write = do_write,
+		.full = do_full,
+		.end_input = do_end_input,
+		.resize = do_resize,
+		.pause = do_pause,
+		.cancel = do_cancel,
+	};
+	struct ways *w = xnew(struct ways);
+
+	w->loop = spec->loop;
+	w->pods = spec->pods;
+	w->inotify = spec->inotify;
+	w->run_fd = spec->run_fd;
+	w->roots_dir = xstrdup(spec->roots_dir);
+	jobs_init(&w->jobs, w->loop, NULL, NULL);
+	w->access = access_new(&ops, w);
+	return w;
+}
+
+struct access *ways_access(struct ways *w)
+{
+	return w->access;
+}
+
+void ways_settle(struct ways *w)
+{
+	jobs_wait(&w->jobs);
+}
+
+void ways_free(struct ways *w)
+{
+	if (!w)
+		return;
+	jobs_wait(&w->jobs);
+	access_free(w->access);
+	free(w->roots_dir);
+	free(w);
+}

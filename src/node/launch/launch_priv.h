@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "json/record.h"
+#include "node/launch/launch.h"
+
+struct cgroups;
+struct netlink;
+
+extern const struct record_field plan_image_fields[]; /* plan.c; messages name images too */
+
+/* What the launcher was told at its start; slots inherit it. */
+struct launcher {
+	char *stage; /* an empty directory; each slot mounts its own things there */
+	int run_fd;  /* of the sockets */
+	char *roots; /* of the slots' directories */
+	int init_fd; /* cay-init */
+	int host_ns; /* the host's network namespace */
+	int nice;    /* that of the daemon, and of sandboxes */
+	struct sock_fprog filter;
+	struct cgroups *cgroups;
+	struct netlink *nl; /* in the host's network namespace */
+};
+
+/* slot.c. In the slot's process, just born; ctl is its end of the socket. Does not return. */
+noreturn_fn void slot_main(struct launcher *l, const struct message_slot *spec, int ctl);
+
+/* What a slot holds between parking and launch. */
+struct slot {
+	struct launcher *l;
+	const struct message_slot *spec;
+	int ctl;
+	int userns;
+	int stage_fd;
+	int dir_fd;  /* roots/<slot> */
+	bool mapped; /* the last mount_clone() could be mapped to our ids */
+	int root_fd; /* of an overlay for the expected image; -1: there is none */
+};
+
+/* root.c: the parts of a root that no plan changes (dev, proc), below the stage. */
+must_use struct err *root_prepare(struct slot *s);
+/* The slot's own directory, and the root of an image up to what only a plan knows. */
+must_use struct err *root_make_dir(struct slot *s);
+must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);
+/* From now on we make files as this id of the host, with our powers kept. */
+must_use struct err *become(uint32_t id);
+/* The root of a plan, complete and entered: it is "/" and nothing of the host is left. */
+must_use struct err *root_enter(struct slot *s, const struct plan *plan);
+
+/* mount.c */
+must_use struct err *mount_tmpfs(const char *at, const char *options, unsigned long flags);
+/* A private copy of the mount at a directory or file, mapped to the slot's ids where it can be. */
+must_use struct err *mount_clone(struct slot *s, int from_fd, bool readonly, int *ret_tree);
+must_use struct err *mount_move(int tree, int to_fd);
+/* Below root, made if absent, symbolic links staying inside. file: the target is a file. */
+must_use struct err *root_open_target(int root, const char *path, bool file, int *ret);
+/* A plan's volumes and single files. */
+must_use struct err *root_mount_volumes(struct slot *s, int root, const struct plan *plan);
+
+/* seccomp.c: the filter of every sandbox, compiled once. filter->filter is malloc'd. */
+must_use struct err *seccomp_compile(struct sock_fprog *ret);
+must_use struct err *seccomp_install(const struct sock_fprog *filter);
+
+/* netns.c: a network namespace with lo, eth0, its address and its way out. */
+must_use struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret);

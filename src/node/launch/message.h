@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "node/launch/plan.h"
+
+struct arena;
+struct buf;
+
+/*
+ * What daemon, launcher and slots say to each other over sequenced-packet sockets: one message a
+ * packet, a JSON object with descriptors. A row of the table in message.c says for every type how
+ * it is called, which members it has and how many descriptors it carries.
+ *
+ *   daemon → launcher   setup, slot, net           each answered, in order
+ *   launcher → daemon   ready, slot_made, net_made, refused
+ *   slot → daemon       parked | failed
+ *   daemon → slot       launch
+ *   slot → daemon       launched, then its end: it has become cay-init
+ *                       launched, failed: it could not; or failed alone
+ *
+ * The socket of a slot closes when it becomes another program, so its end after "launched" confirms
+ * what was said. An end without any word means that the slot died.
+ */
+enum {
+	MESSAGE_MAX = 16 * 1024, /* bytes */
+	MESSAGE_FDS_MAX = 2,
+};
+
+enum message_type {
+	MESSAGE_SETUP,
+	MESSAGE_SLOT,
+	MESSAGE_NET,
+	MESSAGE_READY,
+	MESSAGE_SLOT_MADE, /* descriptors: the slot's socket, its pidfd */
+	MESSAGE_NET_MADE,  /* descriptor: the network namespace */
+	MESSAGE_REFUSED,
+	MESSAGE_PARKED,
+	MESSAGE_LAUNCH, /* descriptors: the plan; a namespace, or a pidfd whose namespaces to join
+			 */
+	MESSAGE_LAUNCHED,
+	MESSAGE_FAILED,
+	MESSAGE_TYPE_MAX_,
+};
+
+struct message_setup {
+	const char *stage; /* an empty directory; each slot mounts its own things there */
+	const char *run;   /* directory of the sockets */
+	const char *roots; /* directory of the slots' directories */
+	const char *init;  /* cay-init */
+	const char *cgroup;
+};
+
+struct message_slot {
+	const char *name; /* of its control groups, its socket and its directory */
+	uint32_t base;    /* first id of its range */
+	bool expects;     /* image is the one that will most likely be asked for */
+	struct plan_image image;
+};
+
+struct message_net {
+	const char *name; /* of the link on the host's side */
+	const char *addr, *gateway;
+};
+
+struct message_made {
+	const char *name; /* as it was asked for */
+	int pid;          /* of a slot */
+};
+
+struct message_refused {
+	const char *what; /* type of the request: "setup", "slot", "net" */
+	const char *name;
+	const char *text;
+};
+
+struct message_failed {
+	const char *text;
+};
+
+struct message {
+	enum message_type type;
+	union {
+		struct message_setup setup;
+		struct message_slot slot;
+		struct message_net net;
+		struct message_made made;
+		struct message_refused refused;
+		struct message_failed failed;
+	};
+	int fds[MESSAGE_FDS_MAX]; /* -1: was taken */
+	unsigned n_fds;
+};
+
+const char *message_type_name(enum message_type t);
+
+/* The descriptors stay the caller's. */
+must_use struct err *message_send(int fd, const struct message *m);
+
+enum message_got {
+	MESSAGE_NONE, /* not now: the socket does not block */
+	MESSAGE_ONE,
+	MESSAGE_END, /* the peer is gone */
+};
+/* Strings are in the arena; the descriptors are the caller's. ERR_MALFORMED, also when it has not
+ * the descriptors of its type. */
+must_use struct err *message_recv(int fd, struct arena *a, struct message *ret,
+				  enum message_got *ret_got);
+void message_close(struct message *m); /* the descriptors that nobody took */
+
+/* The text alone, without descriptors. ERR_TOO_LARGE. */
+must_use struct err *message_write(const struct message *m, struct buf *out);
+must_use struct err *message_read(const char *text, size_t len, struct arena *a,
+				  struct message *ret);

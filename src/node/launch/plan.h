@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct arena;
+
+/*
+ * What a slot is told when it becomes a container: the root, its mounts, names and limits. Made by
+ * pod/ from objects in memory, read by the launcher from a sealed memory file. Both go through one
+ * table (plan.c), so a member cannot be written under one name and read under another.
+ *
+ * Nothing in a plan owns memory: strings and lists belong to the maker's arena.
+ */
+enum {
+	PLAN_MAX = 4 << 20, /* bytes of a plan */
+};
+
+struct plan_image {
+	const char **lower; /* directories, top first, NULL-terminated */
+	bool host_usr;      /* the machine's /usr comes on top */
+};
+
+struct plan_mount {
+	const char *to;   /* in the container */
+	const char *from; /* a directory of the host; NULL for memory */
+	const char *sub;  /* below from; NULL: all of it */
+	bool file;        /* from/sub is a file */
+	bool make;        /* make from (and sub) where it is missing */
+	bool readonly;
+	bool memory;   /* a tmpfs of its own */
+	int64_t size;  /* of the tmpfs; 0: the default */
+	int64_t group; /* fsGroup for what is made; 0: none */
+};
+
+struct plan_limits {
+	int64_t memory;    /* bytes; 0: none */
+	int64_t cpu;       /* thousandths of a CPU; 0: none */
+	int64_t cpu_share; /* thousandths requested, for the weight; 0: least */
+	int64_t pids;
+};
+
+struct plan {
+	struct plan_image image;
+	bool readonly; /* the root file system */
+	bool join;     /* the IPC and UTS namespaces of the Pod's first container too */
+	const char *hostname;
+	const char *etc_hostname, *etc_hosts, *etc_resolv_conf; /* contents */
+	struct plan_limits limits;
+	struct plan_mount *mounts; /* outer ones first */
+	size_t n_mounts;
+};
+
+/* A sealed memory file that holds the plan. ERR_TOO_LARGE: it would have more than PLAN_MAX bytes.
+ */
+must_use struct err *plan_to_memfd(const struct plan *p, int *ret_fd);
+/* Everything in *ret is in the arena. ERR_MALFORMED, ERR_TOO_LARGE. */
+must_use struct err *plan_from_fd(int fd, struct arena *a, struct plan *ret);
+/* The same from memory: what plan_from_fd() does with the bytes it has read. */
+must_use struct err *plan_from_text(const char *text, size_t len, struct arena *a,
+				    struct plan *ret);
+
+bool plan_image_equal(const struct plan_image *a, const struct plan_image *b);
+struct plan_image *plan_image_copy(const struct plan_image *i, struct arena *a);

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "node/pod/pod_priv.h"
+
+/* The steps that a plan may ask for, each as small as it can be. */
+enum {
+	PREPARE_RETRY_MS = 5000,
+	MISSING_RETRY_MS = 10000, /* an object that appears wakes the Pod anyway */
+	LET_GO_RETRY_MS = 2000,
+	STOP_GRACE_S = 5, /* when the whole node stops */
+	GRACE_MAX_S = 3600,
+};
+
+static void retry_in(struct pod *p, usec ms)
+{
+	p->retry_at = pods_now(p->pods) + ms * 1000;
+}
+
+static bool act_admit(struct pod *p)
+{
+	autofree char *bad = pod_unsupported(object_spec(p->obj)), *text = NULL;
+
+	if (!bad) {
+		pod_event(p, false, "Scheduled", "Successfully assigned %s/%s to %s", p->obj->ns,
+			  p->obj->name, p->pods->node_name);
+		pod_enter(p, POD_PREPARING);
+		return true;
+	}
+	text = xasprintf("this node does not support %s", bad);
+	pod_event(p, true, "UnsupportedField", "%s", text);
+	pod_fail(p, "UnsupportedField", text);
+	return true;
+}
+
+static bool act_prepare(struct pod *p)
+{
+	struct volume_pod v = pod_volumes(p);
+	struct err *e = volumes_prepare(p->pods->volumes, &v);
+
+	if (!e) {
+		pod_enter(p, POD_CONNECTING);
+		return true;
+	}
+	if (!str_eq(p->message, err_text(e)))
+		pod_event(p, true, "FailedMount", "%s", err_text(e));
+	free(p->message);
+	p->message = xstrdup(err_text(e));
+	for (size_t i = 0; i < p->n_containers; i++)
+		container_wait(&p->containers[i], "ContainerCreating", err_text(e));
+	retry_in(p, err_is(e, ERR_UNAVAILABLE) ? MISSING_RETRY_MS : PREPARE_RETRY_MS);
+	err_free(e);
+	return false;
+}
+
+/* A Pod that was there before keeps its address, if nobody has it. */
+static bool act_connect(struct pod *p)
+{
+	struct pods *ps = p->pods;
+
+	if (!p->net)
+		p->net = ps->rt->net_take(ps->rt_ctx, p->want_ip, &p->net_wait);
+	if (!p->net)
+		return false;
+	free(take(p->want_ip));
+	pod_enter(p, POD_ACTIVE);
+	return true;
+}
+
+static void put_net(struct pod *p)
+{
+	if (p->net)
+		p->pods->rt->net_put(p->pods->rt_ctx, take(p->net));
+}
+
+static bool act_fail(struct pod *p, const struct pod_plan *plan)
+{
+	const struct container *c = &p->containers[plan->culprit];
+	autofree char *text = NULL;
+
+	switch (plan->failure) {
+	case POD_FAILURE_NONE:
+		put_net(p);
+		pod_enter(p, POD_FAILED);
+		break;
+	case POD_FAILURE_DEADLINE:
+		pod_fail(p, "DeadlineExceeded",
+			 "Pod was active on the node longer than the specified deadline");
+		break;
+	case POD_FAILURE_INIT:
+		text = xasprintf("init container %s failed with exit code %d", c->view->name,
+				 c->end.code);
+		pod_fail(p, "InitContainerFailed", text);
+		break;
+	}
+	return true;
+}
+
+static void on_synced(struct client_write *w, struct err *e, unused struct object *obj)
+{
+	struct pod *p = container_of(w, struct pod, sync);
+
+	err_free(e);
+	pod_enter(p, POD_STOPPING);
+	pod_wake(p);
+}
+
+static bool act_sync(struct pod *p)
+{
+	pod_enter(p, POD_SYNCING);
+	p->sync.done = on_synced;
+	client_sync(p->pods->client, &p->sync);
+	return p->phase != POD_SYNCING;
+}
+
+static int64_t grace_s(const struct pod *p)
+{
+	if (p->pods->stopping)
+		return MIN(p->view->grace_s, (int64_t)STOP_GRACE_S);
+	return p->gone ? 0 : MIN(p->view->grace_s, (int64_t)GRACE_MAX_S);
+}
+
+static bool act_stop(struct pod *p)
+{
+	int64_t s = grace_s(p);
+
+	pod_enter(p, POD_TERMINATING);
+	p->grace_until = pods_now(p->pods) + s * 1000000;
+	for (size_t i = 0; i < p->n_containers; i++) {
+		struct container *c = &p->containers[i];
+
+		if (!container_live(c->state))
+			continue;
+		pod_event(p, false, "Killing", "Stopping container %s", c->view->name);
+		if (s)
+			container_term(c);
+	}
+	return true;
+}
+
+struct cleaning {
+	struct pods *pods;
+	char *uid, *dir;
+	struct err *err;
+};
+
+static void clean_work(void *arg)
+{
+	struct cleaning *c = arg;
+
+	c->err = file_remove_tree(AT_FDCWD, c->dir);
+}
+
+static void clean_done(void *arg)
+{
+	struct cleaning *c = arg;
+	struct pod *p = map_get(c->pods->pods, c->uid);
+
+	if (c->err)
+		log_warn("directory of a Pod was not removed, the next start tries again",
+			 KV("uid", c->uid), KV("err", c->err));
+	if (p) {
+		pod_enter(p, POD_LETTING_GO);
+		pod_wake(p);
+	}
+	err_free(c->err);
+	free(c->uid);
+	free(c->dir);
+	free(c);
+}
+
+static void drop_logs(struct pod *p)
+{
+	const struct runtime_ops *rt = p->pods->rt;
+
+	for (size_t i = 0; i < p->n_containers; i++) {
+		struct container *c = &p->containers[i];
+
+		if (c->log)
+			rt->drop_log(p->pods->rt_ctx, c->log);
+		if (c->prev_log)
+			rt->drop_log(p->pods->rt_ctx, c->prev_log);
+	}
+}
+
+/* What is in memory goes at once. What is on disk goes in its own time, and a crash leaves it to
+ * the next start. */
+static bool act_clean(struct pod *p)
+{
+	autofree char *dir = volumes_pod_dir(p->pods->volumes, p->view);
+	struct cleaning *c;
+
+	pod_enter(p, POD_CLEANING);
+	put_net(p);
+	volumes_forget(p->pods->volumes, p->obj->uid);
+	pod_record_remove(p->pods->run_fd, p->obj->uid);
+	drop_logs(p);
+	if (!dir) {
+		pod_enter(p, POD_LETTING_GO);
+		return true;
+	}
+	c = xnew(struct cleaning);
+	*c = (struct cleaning){ .pods = p->pods, .uid = xstrdup(p->obj->uid), .dir = take(dir) };
+	jobs_run(&p->pods->jobs, clean_work, clean_done, c);
+	return false;
+}
+
+static void on_let_go(unused struct client_write *w, struct err *e, unused struct object *obj)
+{
+	if (e && !err_is(e, ERR_NOT_FOUND) && !err_is(e, ERR_CONFLICT))
+		log_warn("Pod was not deleted, trying again", KV("err", e));
+	err_free(e);
+}
+
+/* The watch tells when the object is gone, and that ends the Pod. */
+static bool act_let_go(struct pod *p)
+{
+	autoptr(object) o = object_ref(p->obj); /* the write may replace it */
+	const struct client_delete_spec spec = { .uid = o->uid, .grace_s = 0 };
+	const struct client_ref ref = { .kind = p->pods->kind_pod, .ns = o->ns, .name = o->name };
+
+	retry_in(p, LET_GO_RETRY_MS); /* if it is still there then */
+	client_cancel(&p->letting_go);
+	p->letting_go.done = on_let_go;
+	client_delete(p->pods->client, &ref, &spec, &p->letting_go);
+	return p->gone;
+}
+
+static bool container_act(struct container *c, enum container_step step)
+{
+	switch (step) {
+	case CONTAINER_STEP_NONE:
+	case CONTAINER_STEP_MAX_:
+		return false;
+	case CONTAINER_STEP_LAUNCH:
+		return container_launch(c);
+	case CONTAINER_STEP_RESTART:
+		container_restart(c);
+		return true;
+	case CONTAINER_STEP_REPLACE:
+		pod_event(c->pod, false, "Killing",
+			  "Container %s failed its probe, will be restarted", c->view->name);
+		container_kill(c);
+		return true;
+	case CONTAINER_STEP_KILL:
+		container_kill(c);
+		return true;
+	}
+	return false;
+}
+
+static bool pod_step(struct pod *p, const struct pod_plan *plan)
+{
+	switch (plan->step) {
+	case POD_STEP_NONE:
+	case POD_STEP_FORGET: /* the caller's */
+	case POD_STEP_MAX_:
+		return false;
+	case POD_STEP_ADMIT:
+		return act_admit(p);
+	case POD_STEP_PREPARE:
+		return act_prepare(p);
+	case POD_STEP_CONNECT:
+		return act_connect(p);
+	case POD_STEP_SUCCEED:
+		put_net(p);
+		pod_enter(p, POD_SUCCEEDED);
+		return true;
+	case POD_STEP_FAIL:
+		return act_fail(p, plan);
+	case POD_STEP_SYNC:
+		return act_sync(p);
+	case POD_STEP_STOP:
+		return act_stop(p);
+	case POD_STEP_CLEAN:
+		return act_clean(p);
+	case POD_STEP_LET_GO:
+		return act_let_go(p);
+	}
+	return false;
+}
+
+bool pod_act(struct pod *p, const struct pod_plan *plan, const enum container_step *steps)
+{
+	bool moved = false;
+
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (container_act(&p->containers[i], steps[i]))
+			moved = true;
+	return pod_step(p, plan) || moved;
+}

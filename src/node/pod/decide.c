@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/macros.h"
+#include "node/pod/decide_priv.h"
+
+enum {
+	STEADY_US = 600 * 1000000, /* a run as long as this makes up for earlier crashes */
+	BACKOFF_FIRST_S = 10,
+	BACKOFF_MAX_S = 300,
+};
+
+/* A Pod that is wanted passes through these phases in order; from each it may be deleted. */
+static const struct {
+	const char *name;
+	unsigned next;
+} phases[POD_PHASE_MAX_] = {
+	[POD_ADMITTING] = { "admitting",
+			    B(POD_PREPARING) | B(POD_FAILED) | B(POD_OVER) | B(POD_SYNCING) },
+	[POD_PREPARING] = { "preparing", B(POD_CONNECTING) | B(POD_FAILED) | B(POD_SYNCING) },
+	[POD_CONNECTING] = { "connecting", B(POD_ACTIVE) | B(POD_FAILED) | B(POD_SYNCING) },
+	[POD_ACTIVE] = { "active", B(POD_SUCCEEDED) | B(POD_FAILED) | B(POD_SYNCING) },
+	[POD_SUCCEEDED] = { "succeeded", B(POD_SYNCING) },
+	[POD_FAILED] = { "failed", B(POD_SYNCING) },
+	[POD_OVER] = { "over", B(POD_SYNCING) },
+	[POD_SYNCING] = { "syncing", B(POD_STOPPING) },
+	[POD_STOPPING] = { "stopping", B(POD_TERMINATING) },
+	[POD_TERMINATING] = { "terminating", B(POD_CLEANING) },
+	[POD_CLEANING] = { "cleaning", B(POD_LETTING_GO) },
+	[POD_LETTING_GO] = { "letting go", 0 },
+};
+
+static const struct {
+	const char *name;
+	unsigned next;
+} states[CONTAINER_STATE_MAX_] = {
+	[CONTAINER_WAITING] = { "waiting",
+				B(CONTAINER_LAUNCHING) | B(CONTAINER_FOUND) | B(CONTAINER_ENDED) },
+	[CONTAINER_FOUND] = { "found",
+			      B(CONTAINER_RUNNING) | B(CONTAINER_ENDING) | B(CONTAINER_ENDED) },
+	[CONTAINER_LAUNCHING] = { "launching",
+				  B(CONTAINER_RUNNING) | B(CONTAINER_ENDING) | B(CONTAINER_ENDED) },
+	[CONTAINER_RUNNING] = { "running", B(CONTAINER_ENDING) | B(CONTAINER_ENDED) },
+	[CONTAINER_ENDING] = { "ending", B(CONTAINER_ENDED) },
+	[CONTAINER_ENDED] = { "ended", B(CONTAINER_WAITING) },
+};
+
+bool pod_may_move(enum pod_phase from, enum pod_phase to)
+{
+	return phases[from].next & B(to);
+}
+
+bool container_may_move(enum container_state from, enum container_state to)
+{
+	return states[from].next & B(to);
+}
+
+const char *pod_phase_name(enum pod_phase p)
+{
+	return phases[p].name;
+}
+
+const char *container_state_name(enum container_state s)
+{
+	return states[s].name;
+}
+
+bool container_live(enum container_state s)
+{
+	return s != CONTAINER_WAITING && s != CONTAINER_ENDED;
+}
+
+unsigned restart_backoff_s(unsigned n, usec ran, unsigned was_s)
+{
+	if (ran > STEADY_US || n <= 1)
+		return 0;
+	return was_s ? MIN(was_s * 2, (unsigned)BACKOFF_MAX_S) : (unsigned)BACKOFF_FIRST_S;
+}
+
+static bool any_live(const struct pod_seen *s)
+{
+	for (size_t i = 0; i < s->n_containers; i++)
+		if (container_live(s->containers[i].state))
+			return true;
+	return false;
+}
+
+static void kill_live(const struct pod_seen *s, enum container_step *steps)
+{
+	for (size_t i = 0; i < s->n_containers; i++)
+		if (container_live(s->containers[i].state) &&
+		    s->containers[i].state != CONTAINER_ENDING)
+			steps[i] = CONTAINER_STEP_KILL;
+}
+
+static bool may_restart(const struct pod_seen *s, const struct container_seen *c)
+{
+	if (s->restart == POD_RESTART_NEVER)
+		return false;
+	return c->code != 0 || (!c->init && s->restart == POD_RESTART_ALWAYS);
+}
+
+/* The way of one container that is wanted. */
+static enum container_step container_decide(const struct pod_seen *s,
+					    const struct container_seen *c)
+{
+	switch (c->state) {
+	case CONTAINER_WAITING:
+		return c->held ? CONTAINER_STEP_NONE : CONTAINER_STEP_LAUNCH;
+	case CONTAINER_RUNNING:
+		return c->probe_failed ? CONTAINER_STEP_REPLACE : CONTAINER_STEP_NONE;
+	case CONTAINER_ENDED:
+		return may_restart(s, c) ? CONTAINER_STEP_RESTART : CONTAINER_STEP_NONE;
+	case CONTAINER_FOUND:
+	case CONTAINER_LAUNCHING:
+	case CONTAINER_ENDING:
+	case CONTAINER_STATE_MAX_:
+		break;
+	}
+	return CONTAINER_STEP_NONE;
+}
+
+/* Init containers one after the other, then all the others at once. */
+static struct pod_plan decide_active(const struct pod_seen *s, enum container_step *steps)
+{
+	bool over = true, failed = false;
+
+	for (size_t i = 0; i < s->n_containers; i++) {
+		const struct container_seen *c = &s->containers[i];
+		bool ended = c->state == CONTAINER_ENDED;
+
+		if (c->init && ended && !c->code)
+			continue;
+		steps[i] = container_decide(s, c);
+		if (c->init && ended && steps[i] == CONTAINER_STEP_NONE)
+			return (struct pod_plan){ POD_STEP_FAIL, POD_FAILURE_INIT, i };
+		if (c->init)
+			return (struct pod_plan){ POD_STEP_NONE };
+		over = over && ended && steps[i] == CONTAINER_STEP_NONE;
+		failed = failed || c->code;
+	}
+	if (!over)
+		return (struct pod_plan){ POD_STEP_NONE };
+	return (struct pod_plan){ failed ? POD_STEP_FAIL : POD_STEP_SUCCEED };
+}
+
+/* The way of a Pod that is wanted. */
+static struct pod_plan decide_wanted(const struct pod_seen *s, enum container_step *steps)
+{
+	if (s->phase <= POD_ACTIVE && s->late)
+		return (struct pod_plan){ POD_STEP_FAIL, POD_FAILURE_DEADLINE };
+	switch (s->phase) {
+	case POD_ADMITTING:
+		return (struct pod_plan){ POD_STEP_ADMIT };
+	case POD_PREPARING:
+		return (struct pod_plan){ POD_STEP_PREPARE };
+	case POD_CONNECTING:
+		return (struct pod_plan){ s->in_line ? POD_STEP_NONE : POD_STEP_CONNECT };
+	case POD_ACTIVE:
+		return decide_active(s, steps);
+	case POD_FAILED:
+		kill_live(s, steps);
+		break;
+	case POD_SUCCEEDED:
+	case POD_OVER:
+	case POD_SYNCING:
+	case POD_STOPPING:
+	case POD_TERMINATING:
+	case POD_CLEANING:
+	case POD_LETTING_GO:
+	case POD_PHASE_MAX_:
+		break;
+	}
+	return (struct pod_plan){ POD_STEP_NONE };
+}
+
+/*
+ * The way out: nothing is killed before the deletion is durable, or a crash of the machine could
+ * bring the Pod back without what it had; and the object goes after everything else.
+ */
+static struct pod_plan decide_unwanted(const struct pod_seen *s, enum container_step *steps)
+{
+	switch (s->phase) {
+	case POD_SYNCING:
+	case POD_CLEANING:
+		break; /* their end wakes the Pod */
+	case POD_STOPPING:
+		return (struct pod_plan){ POD_STEP_STOP };
+	case POD_TERMINATING:
+		if (!any_live(s))
+			return (struct pod_plan){ POD_STEP_CLEAN };
+		if (!s->grace_left)
+			kill_live(s, steps);
+		break;
+	case POD_LETTING_GO:
+		return (struct pod_plan){ s->gone ? POD_STEP_FORGET : POD_STEP_LET_GO };
+	case POD_ADMITTING:
+	case POD_PREPARING:
+	case POD_CONNECTING:
+	case POD_ACTIVE:
+	case POD_SUCCEEDED:
+	case POD_FAILED:
+	case POD_OVER:
+	case POD_PHASE_MAX_:
+		return (struct pod_plan){ POD_STEP_SYNC };
+	}
+	return (struct pod_plan){ POD_STEP_NONE };
+}
+
+struct pod_plan pod_run_decide(const struct pod_seen *s, enum container_step *steps)
+{
+	for (size_t i = 0; i < s->n_containers; i++)
+		steps[i] = CONTAINER_STEP_NONE;
+	return s->deleting ? decide_unwanted(s, steps) : decide_wanted(s, steps);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/view_pod.h"
+#include "base/clock.h"
+
+/*
+ * The policy of Pods: from what is seen to what is done next. Pure: no object, no clock, no
+ * runtime.
+ */
+enum container_state {
+	CONTAINER_WAITING,   /* to be started, for the first time or again */
+	CONTAINER_FOUND,     /* ran before the daemon started; what it does now is being asked */
+	CONTAINER_LAUNCHING, /* has a task; its command does not run yet */
+	CONTAINER_RUNNING,
+	CONTAINER_ENDING, /* its command ended or was killed; its processes go */
+	CONTAINER_ENDED,
+	CONTAINER_STATE_MAX_,
+};
+
+enum pod_phase {
+	POD_ADMITTING,   /* new: may this node run it? */
+	POD_PREPARING,   /* its volumes are made */
+	POD_CONNECTING,  /* it gets its network */
+	POD_ACTIVE,      /* its containers run, as far as the restart policy says */
+	POD_SUCCEEDED,   /* all of its containers ended well, for good */
+	POD_FAILED,      /* it will not run any more; what still runs is killed */
+	POD_OVER,        /* had ended before the daemon started: its end was told then */
+	POD_SYNCING,     /* to be deleted: waits until that is durable */
+	POD_STOPPING,    /* the deletion is durable: its containers are to be stopped */
+	POD_TERMINATING, /* its commands were asked to end; after the grace they are killed */
+	POD_CLEANING,    /* nothing of it runs; what is left is removed */
+	POD_LETTING_GO,  /* nothing is left; its object may go */
+	POD_PHASE_MAX_,
+};
+
+struct container_seen {
+	bool init;
+	enum container_state state;
+	int code;          /* ENDED: its exit code */
+	bool held;         /* WAITING: for its back-off, or in line for a slot */
+	bool probe_failed; /* RUNNING: a startup or liveness probe failed as often as it may */
+};
+
+struct pod_seen {
+	enum pod_phase phase;
+	bool deleting; /* its object is being deleted, or is gone */
+	bool gone;     /* its object is gone */
+	bool late;     /* its active deadline is over */
+	bool in_line;  /* for a network */
+	bool grace_left;
+	enum pod_restart restart;
+	const struct container_seen *containers; /* init containers first */
+	size_t n_containers;
+};
+
+enum pod_step {
+	POD_STEP_NONE,
+	POD_STEP_ADMIT,
+	POD_STEP_PREPARE,
+	POD_STEP_CONNECT,
+	POD_STEP_SUCCEED, /* its containers are done */
+	POD_STEP_FAIL,    /* for the reason in the plan */
+	POD_STEP_SYNC,    /* ask for the deletion to be durable */
+	POD_STEP_STOP,    /* ask the commands to end */
+	POD_STEP_CLEAN,
+	POD_STEP_LET_GO, /* delete the object */
+	POD_STEP_FORGET, /* the last step: the Pod is no more */
+	POD_STEP_MAX_,
+};
+
+enum container_step {
+	CONTAINER_STEP_NONE,
+	CONTAINER_STEP_LAUNCH,
+	CONTAINER_STEP_RESTART, /* gets its next attempt, after a back-off */
+	CONTAINER_STEP_REPLACE, /* failed its probe: kill it, the policy restarts it */
+	CONTAINER_STEP_KILL,
+	CONTAINER_STEP_MAX_,
+};
+
+enum pod_failure {
+	POD_FAILURE_NONE, /* a container ended with an error, and stays that way */
+	POD_FAILURE_DEADLINE,
+	POD_FAILURE_INIT, /* container `culprit` failed and is not started again */
+};
+
+struct pod_plan {
+	enum pod_step step;
+	enum pod_failure failure; /* FAIL */
+	size_t culprit;
+};
+
+/* steps: as many as there are containers; every one is filled in. */
+struct pod_plan pod_run_decide(const struct pod_seen *s, enum container_step *steps);
+
+/*
+ * Seconds that a container waits before it is started for the nth time again (n from 1), after an
+ * attempt of this length. was_s: what it waited the last time.
+ */
+unsigned restart_backoff_s(unsigned n, usec ran, unsigned was_s);
+
+bool container_live(enum container_state s); /* it has processes */
+bool pod_may_move(enum pod_phase from, enum pod_phase to);
+bool container_may_move(enum container_state from, enum container_state to);
+const char *pod_phase_name(enum pod_phase p);
+const char *container_state_name(enum container_state s);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+struct access;
+struct arena;
+struct client;
+struct container;
+struct image;
+struct loop;
+struct probe_ops;
+struct runtime;
+struct wire_start;
+
+/*
+ * The Pods of this node. Everything here is on the loop's thread; trees are removed by jobs.
+ *
+ * What runs is written to <run_dir>/state/<uid>.json, so that the next life of the daemon goes on
+ * with it. run_dir is in memory (tmpfs): no pass makes a file on a disk. What must be on a disk is
+ * made by the runtime.
+ */
+struct pods;
+
+struct pods_spec {
+	struct loop *loop;
+	struct client *client;
+	struct runtime *runtime;
+	/* *ret is the caller's. ERR_NOT_FOUND: no image has this name; the text says what to do. */
+	struct err *(*find_image)(void *images, const char *name, struct image **ret);
+	void *images;
+	const char *node_name, *data_dir, *run_dir;
+	const struct probe_ops *tries; /* how probes try; NULL: really */
+};
+
+/* Reads what an earlier life wrote down, and holds what it used. */
+must_use struct err *pods_open(const struct pods_spec *spec, struct pods **ret);
+/* Follows the objects, goes on with what still runs and removes what belongs to nobody. */
+void pods_start(struct pods *ps);
+/* Leaves sandboxes running. Turns the loop until nothing of it is under way. */
+void pods_free(struct pods *ps);
+AUTOPTR(pods)
+
+void pods_set_access(struct pods *ps, struct access *a); /* for probes that run a command */
+void pods_images_changed(struct pods *ps);               /* Pods that wait for an image try again */
+/* Ends every Pod but leaves its object: it runs again when the node does. Then stopped(). */
+void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg);
+void pods_step(struct pods *ps, uint64_t ms); /* for tests: lets time go by */
+
+/*
+ * A container as the ways into it see it. The pointer is good until the loop turns. name NULL or
+ * "": the Pod's default container. ERR_NOT_FOUND.
+ */
+must_use struct err *pods_container(struct pods *ps, const char *ns, const char *pod,
+				    const char *name, struct container **ret);
+const char *container_name(const struct container *c);
+bool container_runs(const struct container *c);
+const char *container_pod_uid(const struct container *c);
+/* The task that runs or ran last, which also names its log. NULL: it has never started. */
+const char *container_task_id(const struct container *c);
+const char *container_last_task_id(const struct container *c); /* the attempt before that */
+/* Whether the task still runs, so that its log can grow. */
+bool pods_task_runs(struct pods *ps, const char *uid, const char *container, const char *task_id);
+/* What the guest is told to start the container's command. All of *ret is in the arena.
+ * ERR_UNAVAILABLE: an object that it needs is missing. */
+must_use struct err *container_start(struct container *c, struct arena *a, struct wire_start *ret);

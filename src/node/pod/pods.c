@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/registry.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "loop/loop.h"
+#include "loop/queue.h"
+#include "node/pod/pod_priv.h"
+#include "node/pod/probe_priv.h"
+
+/*
+ * All Pods of the node, and the queue of those that want a pass. A change of an object only queues
+ * its Pod; passes run later in the same turn.
+ */
+usec pods_now(const struct pods *ps)
+{
+	return clock_mono() + ps->skew;
+}
+
+usec pods_wall(const struct pods *ps)
+{
+	return clock_wall() + ps->skew;
+}
+
+void pods_step(struct pods *ps, uint64_t ms)
+{
+	ps->skew += (usec)ms * 1000;
+	queue_step(ps->queue, ms);
+	queue_step(ps->probes, ms);
+	events_flush(ps->events);
+}
+
+void pod_wake(struct pod *p)
+{
+	(void)queue_add(p->pods->queue, p->obj->uid);
+}
+
+static void check_stopped(void *arg)
+{
+	struct pods *ps = arg;
+	void (*stopped)(void *arg_);
+
+	if (!ps->stopping || ps->jobs.n || map_len(ps->pods) || !ps->stopped)
+		return;
+	stopped = take(ps->stopped);
+	stopped(ps->stopped_arg);
+}
+
+/* Later, because whoever is told may free us. */
+static void job_ended(void *arg)
+{
+	struct pods *ps = arg;
+
+	deferred_call(&ps->check);
+}
+
+static struct again pod_pass(void *arg, struct queue_item *it)
+{
+	struct pods *ps = arg;
+	struct pod *p = map_get(ps->pods, it->key);
+	uint64_t ms;
+	bool forget;
+
+	if (!p)
+		return again_never();
+	ms = pod_reconcile(p, &forget);
+	if (!forget)
+		return ms ? again_after(ms) : again_never();
+	(void)map_del(ps->pods, it->key);
+	volumes_sweep(ps->volumes);
+	deferred_call(&ps->check);
+	return again_never();
+}
+
+static void pod_slowed(unused void *arg, const struct queue_item *it, const struct err *e)
+{
+	log_warn("Pod has to pause", KV("uid", it->key), KV("err", e));
+}
+
+static bool pvc_in_use(void *arg, const char *ns, const char *claim_name)
+{
+	struct pods *ps = arg;
+
+	map_each(it, ps->pods) {
+		struct pod *p = it.value;
+
+		if (str_eq(p->obj->ns, ns) && pod_view_uses_pvc(p->view, claim_name))
+			return true;
+	}
+	return false;
+}
+
+/* A Pod that waits for an object need not wait for its time. */
+static void sources_changed(void *arg)
+{
+	struct pods *ps = arg;
+
+	map_each(it, ps->pods) {
+		struct pod *p = it.value;
+		bool waits = p->phase == POD_PREPARING;
+
+		for (size_t i = 0; i < p->n_containers && p->phase == POD_ACTIVE; i++) {
+			struct container *c = &p->containers[i];
+
+			if (c->state != CONTAINER_WAITING ||
+			    !str_eq(c->reason, "CreateContainerConfigError"))
+				continue;
+			c->backoff_until = 0;
+			waits = true;
+		}
+		if (waits)
+			pod_wake(p);
+	}
+}
+
+void pods_images_changed(struct pods *ps)
+{
+	map_each(it, ps->pods) {
+		struct pod *p = it.value;
+		bool waits = false;
+
+		for (size_t i = 0; i < p->n_containers; i++)
+			waits = waits || p->containers[i].state == CONTAINER_WAITING;
+		if (waits && p->phase == POD_ACTIVE)
+			pod_wake(p);
+	}
+}
+
+static void pod_added(struct pods *ps, struct object *obj)
+{
+	struct pod *p = pod_new(ps, obj);
+
+	map_put(ps->pods, obj->uid, p);
+	if (ps->left)
+		recover_pod(p);
+	pod_wake(p);
+}
+
+/* A Pod's spec does not change: only the wish to end it is news, and what others say of its
+ * status. */
+static void pod_changed(void *arg, struct object *was, struct object *now)
+{
+	struct pods *ps = arg;
+	struct pod *p = map_get(ps->pods, now ? now->uid : was->uid);
+
+	if (p && !now) {
+		p->gone = true;
+		pod_wake(p);
+	} else if (p) {
+		bool deleting = p->view->deleting;
+
+		pod_update(p, now);
+		if (p->view->deleting != deleting || pod_report_lost(p))
+			pod_wake(p);
+	} else if (now && !ps->stopping &&
+		   str_eq(json_get_str(object_spec(now), "nodeName"), ps->node_name)) {
+		pod_added(ps, now);
+	}
+}
+
+static void on_pods_known(void *arg)
+{
+	struct pods *ps = arg;
+
+	if (!ps->left)
+		return;
+	recover_sweep(ps);
+	queue_open(ps->queue);
+}
+
+static void free_pod(void *p)
+{
+	pod_free(p);
+}
+
+static struct volumes *make_volumes(struct pods *ps)
+{
+	const struct volumes_spec spec = {
+		.loop = ps->loop,
+		.client = ps->client,
+		.jobs = &ps->jobs,
+		.data_dir = ps->data_dir,
+		.run_dir = ps->run_dir,
+		.in_use = pvc_in_use,
+		.changed = sources_changed,
+		.arg = ps,
+	};
+
+	return volumes_new(&spec);
+}
+
+static struct err *make_dirs(struct pods *ps)
+{
+	static const char *const on_disk[] = { "pods", "volumes" };
+	static const char *const in_memory[] = { "state", "volumes" };
+	struct err *e = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(on_disk) && !e; i++) {
+		autofree char *path = xasprintf("%s/%s", ps->data_dir, on_disk[i]);
+
+		e = file_mkdirs(path, 0700);
+	}
+	if (e)
+		return e;
+	ps->run_fd = open(ps->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (ps->run_fd < 0)
+		return err_sys(errno, "open %s", ps->run_dir);
+	for (size_t i = 0; i < ARRAY_LEN(in_memory); i++)
+		if (mkdirat(ps->run_fd, in_memory[i], 0700) < 0 && errno != EEXIST)
+			return err_sys(errno, "make %s/%s", ps->run_dir, in_memory[i]);
+	return NULL;
+}
+
+struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
+{
+	const struct kinds *kinds = client_kinds(spec->client);
+	autoptr(pods) ps = xnew(struct pods);
+	const struct queue_spec queue = {
+		.loop = spec->loop, .run = pod_pass, .slowed = pod_slowed, .arg = ps
+	};
+	struct err *e;
+
+	ps->loop = spec->loop;
+	ps->client = spec->client;
+	ps->rt = spec->runtime->ops;
+	ps->rt_ctx = spec->runtime->ctx;
+	ps->find_image = spec->find_image;
+	ps->images = spec->images;
+	ps->tries = spec->tries ? spec->tries : &probe_real_tries;
+	ps->node_name = xstrdup(spec->node_name);
+	ps->data_dir = xstrdup(spec->data_dir);
+	ps->run_dir = xstrdup(spec->run_dir);
+	ps->run_fd = -1;
+	ps->kind_pod = kinds_need(kinds, "v1", "Pod");
+	ps->kind_secret = kinds_need(kinds, "v1", "Secret");
+	ps->kind_config_map = kinds_need(kinds, "v1", "ConfigMap");
+	jobs_init(&ps->jobs, ps->loop, job_ended, ps);
+	deferred_init(&ps->check, ps->loop, check_stopped, ps);
+	ps->pods = map_new(free_pod);
+	ps->queue = queue_new(&queue);
+	ps->probes = probes_queue_new(ps);
+	ps->events = events_new(ps);
+	ps->volumes = make_volumes(ps);
+	e = make_dirs(ps);
+	if (!e)
+		e = recover_load(ps);
+	if (e)
+		return e;
+	*ret = take(ps);
+	return NULL;
+}
+
+void pods_start(struct pods *ps)
+{
+	static const struct client_watch_events events = { .changed = pod_changed,
+							   .synced = on_pods_known };
+	const struct client_watch_spec spec = { .kind = ps->kind_pod };
+
+	volumes_start(ps->volumes);
+	ps->watch = client_watch(ps->client, &spec, &events, ps);
+}
+
+void pods_set_access(struct pods *ps, struct access *a)
+{
+	ps->access = a;
+}
+
+void pods_free(struct pods *ps)
+{
+	if (!ps)
+		return;
+	client_watch_free(ps->watch);
+	volumes_stop(ps->volumes);
+	ps->stopped = NULL;
+	/* First those that run, then the jobs, whose ends look for their Pods. */
+	queue_free(take(ps->queue));
+	map_free(take(ps->pods));
+	ps->pods = map_new(NULL);
+	jobs_wait(&ps->jobs);
+	deferred_cancel(&ps->check);
+	map_free(ps->pods);
+	queue_free(ps->probes);
+	volumes_free(ps->volumes);
+	events_free(ps->events);
+	map_free(ps->left);
+	if (ps->run_fd >= 0)
+		(void)close(ps->run_fd);
+	free(ps->node_name);
+	free(ps->data_dir);
+	free(ps->run_dir);
+	free(ps);
+}
+
+/* The objects stay: their Pods run again when the node does. */
+void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg)
+{
+	ps->stopped = stopped;
+	ps->stopped_arg = arg;
+	ps->stopping = true;
+	map_each(it, ps->pods) {
+		struct pod *p = it.value;
+
+		p->gone = true;
+		pod_wake(p);
+	}
+	deferred_call(&ps->check);
+}
+
+struct err *pods_container(struct pods *ps, const char *ns, const char *pod, const char *name,
+			   struct container **ret)
+{
+	autoptr(object) o = client_get(ps->client, ps->kind_pod, ns, pod);
+	struct pod *p = o ? map_get(ps->pods, o->uid) : NULL;
+	const struct pod_container_view *v;
+
+	if (!p || p->gone)
+		return err_new(ERR_NOT_FOUND, "pods \"%s\" not found", pod);
+	v = str_empty(name) ? pod_view_default_container(p->view)
+			    : pod_view_container(p->view, name);
+	if (!v)
+		return err_new(ERR_NOT_FOUND, "container %s is not valid for pod %s",
+			       str_or(name, ""), pod);
+	*ret = &p->containers[v - p->view->containers];
+	return NULL;
+}
+
+bool pods_task_runs(struct pods *ps, const char *uid, const char *container, const char *task_id)
+{
+	struct pod *p = map_get(ps->pods, uid);
+	struct container *c = p ? pod_container(p, container) : NULL;
+
+	return c && container_live(c->state) && str_eq(c->log, task_id);
+}

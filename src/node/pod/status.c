@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "node/image/image.h"
+#include "node/pod/pod_priv.h"
+#include "node/pod/probe_priv.h"
+
+/*
+ * The status that the API shows: computed as a whole from what runs, and written only when it
+ * differs from what was written last. A start that goes well writes it once, when the Pod is ready.
+ */
+enum {
+	REPORT_RETRY_MS = 1000,
+};
+
+static void set_time(struct json_doc *d, struct json *o, const char *key, usec t)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!t)
+		return;
+	clock_format(t, text);
+	json_set_str(d, o, key, text);
+}
+
+static void put_ending(struct json_doc *d, struct json *state, const struct ending *e)
+{
+	struct json *t;
+
+	if (!e->reason)
+		return;
+	t = json_need_obj(d, state, "terminated");
+	json_set_int(d, t, "exitCode", e->code);
+	if (e->signal)
+		json_set_int(d, t, "signal", e->signal);
+	json_set_str(d, t, "reason", e->reason);
+	json_set_str(d, t, "message", e->message);
+	set_time(d, t, "startedAt", e->started);
+	set_time(d, t, "finishedAt", e->finished);
+	json_set_str(d, t, "containerID", e->id);
+}
+
+static void put_state(struct json_doc *d, struct json *o, const struct container *c)
+{
+	struct json *state = json_need_obj(d, o, "state"), *s;
+
+	switch (c->state) {
+	case CONTAINER_RUNNING:
+	case CONTAINER_ENDING:
+		if (c->started) {
+			s = json_need_obj(d, state, "running");
+			set_time(d, s, "startedAt", c->started);
+			return;
+		}
+		break;
+	case CONTAINER_ENDED:
+		put_ending(d, state, &c->end);
+		return;
+	case CONTAINER_WAITING:
+	case CONTAINER_FOUND:
+	case CONTAINER_LAUNCHING:
+	case CONTAINER_STATE_MAX_:
+		break;
+	}
+	s = json_need_obj(d, state, "waiting");
+	json_set_str(d, s, "reason", str_or(c->reason, "ContainerCreating"));
+	json_set_str(d, s, "message", str_or(c->message, NULL));
+}
+
+static struct json *container_status(struct json_doc *d, const struct container *c)
+{
+	bool done = c->state == CONTAINER_ENDED && !c->end.code;
+	struct json *o = json_obj(d);
+
+	json_set_str(d, o, "name", c->view->name);
+	put_state(d, o, c);
+	put_ending(d, json_need_obj(d, o, "lastState"), &c->last);
+	json_set_bool(d, o, "ready", c->view->init ? done : container_ready(c));
+	json_set_int(d, o, "restartCount", c->restarts);
+	json_set_str(d, o, "image", c->view->image);
+	json_set_str(d, o, "imageID", c->image ? c->image->digest : "");
+	if (container_live(c->state))
+		json_set(d, o, "containerID", json_new_strf(d, "cay://%s", c->log));
+	else if (c->end.id)
+		json_set_str(d, o, "containerID", c->end.id);
+	json_set_bool(d, o, "started", container_started(c));
+	return o;
+}
+
+struct summary {
+	bool initialized, ready, any_started;
+	const char *unready; /* a container that is not ready */
+};
+
+static struct summary summarise(const struct pod *p)
+{
+	struct summary s = { .initialized = true, .ready = true };
+
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct container *c = &p->containers[i];
+
+		if (c->view->init) {
+			s.initialized =
+				s.initialized && c->state == CONTAINER_ENDED && !c->end.code;
+			continue;
+		}
+		s.any_started = s.any_started || c->started || c->end.reason || c->last.reason;
+		if (container_ready(c))
+			continue;
+		s.ready = false;
+		s.unready = c->view->name;
+	}
+	return s;
+}
+
+static const char *phase_of(const struct pod *p, const struct summary *s)
+{
+	if (p->phase == POD_SUCCEEDED)
+		return "Succeeded";
+	if (p->phase == POD_FAILED)
+		return "Failed";
+	return s->initialized && s->any_started ? "Running" : "Pending";
+}
+
+static void put_conditions(struct json_doc *d, struct json *status, const struct pod *p,
+			   const struct summary *s)
+{
+	const struct json *was = json_get(object_status(p->obj), "conditions");
+	bool over = p->phase == POD_SUCCEEDED;
+	bool ready = s->ready && p->phase == POD_ACTIVE;
+	const char *reason = over ? "PodCompleted" : ready ? NULL : "ContainersNotReady";
+	autofree char *text =
+		!ready && s->unready ? xasprintf("containers with unready status: [%s]", s->unready)
+				     : NULL;
+	struct condition list[] = {
+		{ .type = "PodScheduled", .status = "True" },
+		{ .type = "Initialized",
+		  .status = s->initialized ? "True" : "False",
+		  .reason = s->initialized ? NULL : "ContainersNotInitialized" },
+		{ .type = "ContainersReady",
+		  .status = ready ? "True" : "False",
+		  .reason = reason,
+		  .message = p->reason ? p->message : text },
+		{ .type = "Ready",
+		  .status = ready ? "True" : "False",
+		  .reason = p->reason ? p->reason : reason,
+		  .message = p->reason ? p->message : text },
+	};
+	struct json *conditions;
+
+	conditions = json_set(d, status, "conditions", was ? json_copy(d, was) : json_arr(d));
+	for (size_t i = 0; i < ARRAY_LEN(list); i++)
+		conditions_upsert(d, conditions, &list[i], pods_wall(p->pods));
+}
+
+static void put_addresses(struct json_doc *d, struct json *status, const struct pod *p)
+{
+	struct json *list, *one;
+
+	json_set_str(d, status, "hostIP", "127.0.0.1");
+	if (!p->net)
+		return;
+	json_set_str(d, status, "podIP", p->net->ip);
+	list = json_need_arr(d, status, "podIPs");
+	one = json_obj(d);
+	json_set_str(d, one, "ip", p->net->ip);
+	json_push(d, list, one);
+}
+
+static struct json_doc *make_status(const struct pod *p)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *status = json_obj(d);
+	struct summary s = summarise(p);
+
+	json_set_root(d, status);
+	json_set_str(d, status, "phase", phase_of(p, &s));
+	put_conditions(d, status, p, &s);
+	json_set_str(d, status, "reason", p->reason);
+	json_set_str(d, status, "message", p->reason ? p->message : NULL);
+	put_addresses(d, status, p);
+	set_time(d, status, "startTime", p->started);
+	json_set_str(d, status, "qosClass", pod_view_qos(p->view));
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct container *c = &p->containers[i];
+
+		json_push(d,
+			  json_need_arr(d, status,
+					c->view->init ? "initContainerStatuses"
+						      : "containerStatuses"),
+			  container_status(d, c));
+	}
+	return d;
+}
+
+static void on_reported(struct client_write *w, struct err *e, unused struct object *obj)
+{
+	struct pod *p = container_of(w, struct pod, report_write);
+
+	if (p->report == REPORT_STALE)
+		pod_wake(p);
+	p->report = REPORT_NONE;
+	if (e && !err_is(e, ERR_NOT_FOUND)) {
+		log_warn("status of a Pod was not written, trying again", KV("err", e));
+		json_doc_free(take(p->reported));
+		p->report_after = pods_now(p->pods) + REPORT_RETRY_MS * 1000;
+		pod_wake(p);
+	}
+	err_free(e);
+}
+
+/* Nothing but "it is being created" would be said, and soon there is better news. */
+static bool says_little(const struct container *c)
+{
+	if (c->state == CONTAINER_LAUNCHING)
+		return true;
+	return c->state == CONTAINER_WAITING && str_empty(c->message) && !c->restarts;
+}
+
+static bool too_early(const struct pod *p)
+{
+	bool quiet = p->quiet_until > pods_now(p->pods);
+
+	if (p->phase > POD_ACTIVE)
+		return false;
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct container *c = &p->containers[i];
+
+		if (c->state == CONTAINER_FOUND)
+			return true; /* it may well run as the status says */
+		if (quiet && says_little(c))
+			return true;
+	}
+	return false;
+}
+
+/* Whether the object still says what was reported; others may write there too. */
+static bool report_stands(const struct pod *p)
+{
+	const struct json *has = object_status(p->obj);
+
+	json_each(it, json_root(p->reported))
+		if (!json_equal(json_get(has, it.key), it.val))
+			return false;
+	return true;
+}
+
+bool pod_report_lost(const struct pod *p)
+{
+	return p->reported && p->report == REPORT_NONE && !report_stands(p);
+}
+
+static struct json_doc *make_patch(const struct pod *p, const struct json *status)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *o = json_obj(d);
+
+	json_set_root(d, o);
+	json_set_str(d, json_need_obj(d, o, "metadata"), "uid", p->obj->uid);
+	json_set(d, o, "status", json_copy(d, status));
+	return d;
+}
+
+/* The end of a Pod that is over was told in an earlier life, and of one that goes nobody asks. */
+static bool is_told(const struct pod *p)
+{
+	return p->phase < POD_OVER && !p->gone && !p->view->deleting &&
+	       p->report_after <= pods_now(p->pods) && !too_early(p);
+}
+
+void pod_report(struct pod *p)
+{
+	autoptr(object) o = object_ref(p->obj); /* the write may replace it */
+	const struct client_ref ref = {
+		.kind = p->pods->kind_pod, .ns = o->ns, .name = o->name, .sub = "status"
+	};
+	autoptr(json_doc) status = NULL;
+
+	if (!is_told(p))
+		return;
+	if (p->report != REPORT_NONE) {
+		p->report = REPORT_STALE;
+		return;
+	}
+	status = make_status(p);
+	if (p->reported && !pod_report_lost(p) &&
+	    json_equal(json_root(p->reported), json_root(status)))
+		return;
+	json_doc_free(p->reported);
+	p->reported = take(status);
+	p->report = REPORT_BUSY;
+	p->report_write.done = on_reported;
+	client_patch(p->pods->client, &ref, PATCH_MERGE, make_patch(p, json_root(p->reported)),
+		     &p->report_write);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/runtime/native.h"
+
+#include <fcntl.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "loop/loop.h"
+#include "node/host/instance.h"
+#include "node/host/numbers.h"
+#include "node/runtime/native_priv.h"
+
+/*
+ * The runtime as a whole: its start and its end, and what its parts share. Tasks are in task.c,
+ * slots and networks that are made ahead in slots.c and nets.c, the processes that make them in
+ * makers.c, what goes away in leave.c, what an earlier life left in attach.c.
+ */
+enum {
+	N_RANGES = 60000, /* id ranges of 65536 from 1 << 20 on */
+	POOL = 16,
+	REFILL_MS = 20, /* what was taken is replaced once its taker has had the processors */
+	END_S = 5,      /* so long the end waits for what is leaving */
+};
+
+void native_trouble_is(struct native *n, const char *text)
+{
+	if (str_eq(n->trouble, text))
+		return;
+	if (text)
+		log_warn("cannot prepare sandboxes, trying again", KV("err", text));
+	free(n->trouble);
+	n->trouble = xstrdup(text);
+	if (!text)
+		return;
+	line_call_all(&n->slots.line);
+	line_call_all(&n->nets.line);
+}
+
+static const char *trouble(void *ctx)
+{
+	struct native *n = ctx;
+
+	return n->trouble;
+}
+
+static void fill(void *arg)
+{
+	struct native *n = arg;
+
+	slots_fill(n);
+	nets_fill(n);
+}
+
+/* In a lull later, or at once when there is little left. */
+void native_refill(struct native *n)
+{
+	if (n->slots.n_ready < n->target / 2 || n->nets.n_ready < n->target / 2)
+		fill(n);
+	else if (!timer_armed(n->refill))
+		timer_set(n->refill, REFILL_MS);
+}
+
+static void remove_tree(void *arg)
+{
+	struct err *e = file_remove_tree(AT_FDCWD, arg);
+
+	if (e)
+		log_warn("directory was not removed, the next start tries again", KV("err", e));
+	err_free(e);
+}
+
+static void drop_log(void *ctx, const char *id)
+{
+	struct native *n = ctx;
+
+	if (!leave_drop_log(n, id))
+		jobs_run(&n->jobs, remove_tree, free, xasprintf("%s/%s", n->roots, id));
+}
+
+static const struct runtime_record *record(const struct runtime_task *t)
+{
+	return &t->record;
+}
+
+/* What is being born is let be born: only then is it known what there is to remove. */
+static void await_births(struct native *n)
+{
+	usec deadline = clock_mono() + 2LL * END_S * 1000000;
+
+	while ((n->slots.n_parking || n->makers[MAKER_NETS].n_asked) && clock_mono() < deadline)
+		(void)loop_turn(n->loop, 20);
+}
+
+static void await_leaving(struct native *n)
+{
+	usec deadline = clock_mono() + END_S * 1000000LL;
+
+	while (n->jobs.n || (map_len(n->leaving) && clock_mono() < deadline))
+		(void)loop_turn(n->loop, 20);
+	leave_abandon(n);
+}
+
+static void native_free(void *ctx)
+{
+	struct native *n = ctx;
+
+	n->ending = true;
+	await_births(n);
+	slots_done(n);
+	makers_stop(n);
+	await_leaving(n);
+	nets_done(n);
+	timer_free(n->refill);
+	numbers_free(n->addresses);
+	numbers_free(n->ranges);
+	map_free(n->tasks);
+	map_free(n->leaving);
+	map_free(n->left);
+	free(n->launcher);
+	free(n->init);
+	free(n->stage);
+	free(n->roots);
+	free(n->trouble);
+	free(n);
+}
+
+static const struct runtime_ops ops = {
+	.name = "native",
+	.net_take = native_net_take,
+	.net_adopt = native_net_adopt,
+	.net_put = native_net_put,
+	.reserve = native_reserve,
+	.attach = native_attach,
+	.watch = native_watch,
+	.record = record,
+	.launch = native_launch,
+	.signal = native_signal,
+	.kill = native_kill,
+	.release = native_release,
+	.forget = native_forget,
+	.trouble = trouble,
+	.drop_log = drop_log,
+	.hold = native_hold,
+	.sweep = native_sweep,
+	.free = native_free,
+};
+
+static struct native *native_new(struct loop *l, const struct native_spec *spec)
+{
+	struct native *n = xnew(struct native);
+
+	n->face = (struct runtime){ &ops, n };
+	n->loop = l;
+	jobs_init(&n->jobs, l, NULL, NULL);
+	n->spec = *spec;
+	n->launcher = xstrdup(spec->launcher);
+	n->init = xstrdup(spec->init);
+	n->stage = xasprintf("%s/stage", spec->instance->run_dir);
+	n->roots = xasprintf("%s/roots", spec->instance->data_dir);
+	n->target = spec->pool ? spec->pool : POOL;
+	n->addresses = numbers_new(POOL_FIRST, POOL_SIZE - POOL_FIRST - 1);
+	n->ranges = numbers_new(0, N_RANGES);
+	/* Not where the last life began: its addresses may still be on the way out. */
+	numbers_start_at(n->addresses, (unsigned)random_u64());
+	numbers_start_at(n->ranges, (unsigned)random_u64());
+	n->tasks = map_new(NULL);
+	n->leaving = map_new(NULL);
+	n->left = map_new(left_free);
+	n->refill = timer_new(l, fill, n);
+	slots_init(n);
+	nets_init(n);
+	return n;
+}
+
+struct err *native_open(struct loop *l, const struct native_spec *spec, struct runtime **ret)
+{
+	struct native *n = native_new(l, spec);
+	struct err *e = file_mkdirs(n->stage, 0700);
+
+	if (!e)
+		e = file_mkdirs(n->roots, 0700);
+	if (e) {
+		native_free(n);
+		return err_wrap(e, "start the runtime");
+	}
+	left_note(n);
+	makers_start(n);
+	*ret = &n->face;
+	return NULL;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "loop/jobs.h"
+#include "node/launch/message.h"
+#include "node/runtime/line.h"
+#include "node/runtime/native.h"
+#include "node/runtime/runtime.h"
+
+struct arena;
+struct child;
+struct guest_conn;
+struct map;
+struct native;
+struct numbers;
+struct timer;
+struct watch;
+
+enum {
+	NO_RANGE = -1,
+	ASKED_MAX = 4, /* requests under way to one launcher: more would only compete */
+};
+
+/* makers.c: the two launcher processes, so that slots and networks do not wait for each other. */
+enum maker_kind {
+	MAKER_SLOTS,
+	MAKER_NETS,
+	MAKER_KIND_MAX_,
+};
+
+struct maker {
+	struct native *native;
+	enum maker_kind kind;
+	struct child *child;
+	int fd; /* -1: it is not there */
+	struct watch *watch;
+	struct timer *retry;
+	unsigned n_asked; /* unanswered */
+};
+
+void makers_start(struct native *n);
+void makers_stop(struct native *n); /* waits for their end */
+bool maker_ready(const struct maker *m);
+void maker_ask(struct maker *m, const struct message *request);
+void maker_pause(struct maker *m, unsigned ms); /* nothing is asked of it for a while */
+
+/* slots.c: slots that are made ahead. */
+struct slot {
+	struct list on;
+	struct native *native;
+	char *id;
+	unsigned range; /* of ids */
+	pid_t pid;
+	int pidfd, ctl;
+	struct watch *watch;
+};
+
+struct slots {
+	struct list parking, ready; /* struct slot */
+	unsigned n_parking, n_ready;
+	struct line line;
+	struct arena *arena;
+	struct plan_image *expected; /* in the arena: the image that was asked for last, or NULL */
+};
+
+void slots_init(struct native *n);
+void slots_done(struct native *n);
+void slots_fill(struct native *n);
+struct slot *slots_take(struct native *n, const struct plan_image *image, struct runtime_wait *w);
+void slot_free(struct slot *s); /* the process is no longer its business; NULL is fine */
+void slots_made(struct native *n, struct message *m);
+void slots_refused(struct native *n, const struct message_refused *r);
+void slots_maker_lost(struct native *n);
+
+/* nets.c: networks that are made ahead, or at an address that somebody had before. */
+struct net {
+	struct runtime_net face;
+	struct native *native;
+	struct list on;
+	unsigned place; /* in the address pool */
+	bool owned;     /* the place is ours to give back */
+	int fd;         /* -1: not made yet, or was put */
+	ino_t inode;    /* of an adopted one */
+	unsigned users; /* tasks that run in it */
+	bool put;
+
+	bool wanted;         /* for a certain waiter, who has a moment to take it */
+	bool refused;        /* wanted, and to be asked for again */
+	struct list waiters; /* struct runtime_wait, of a wanted one */
+};
+
+struct nets {
+	struct list asked, ready, in_use; /* struct net */
+	unsigned n_asked, n_ready;        /* without the wanted ones */
+	struct line line;
+	struct map *held; /* address → the native: of an earlier life, not given away yet */
+	struct timer *keep;
+};
+
+void nets_init(struct native *n);
+void nets_done(struct native *n);
+void nets_fill(struct native *n);
+void nets_retry(struct native *n); /* asks again for what is wanted */
+void nets_made(struct native *n, struct message *m);
+void nets_refused(struct native *n, const struct message_refused *r);
+void nets_maker_lost(struct native *n);
+void nets_hold(struct native *n, const char *ip);
+void nets_drop_held(struct native *n);
+struct net *nets_find_inode(struct native *n, ino_t inode); /* among the adopted; NULL: none */
+void net_enter(struct net *net);
+void net_leave(struct net *net); /* the last one of a net that was put frees it */
+struct runtime_net *native_net_take(void *ctx, const char *want_ip, struct runtime_wait *w);
+struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const char *ip);
+void native_net_put(void *ctx, struct runtime_net *net);
+
+/* leave.c: the end of what a slot was. */
+struct leave_spec {
+	const char *id;
+	int pidfd;     /* taken over; its end is waited for. -1: it has ended */
+	int range;     /* given back when the control groups are gone; or NO_RANGE */
+	bool keep_log; /* all of its directory goes but the log */
+	bool kill;     /* there may be processes without a holder */
+	bool swept;    /* counts for native.n_sweeping */
+};
+void leave(struct native *n, const struct leave_spec *spec);
+bool leave_drop_log(struct native *n, const char *id); /* false: it is not leaving */
+void leave_abandon(struct native *n);                  /* what cannot be waited for any longer */
+
+/* task.c */
+enum task_state {
+	TASK_RESERVED,
+	TASK_LAUNCHING, /* the slot builds its root */
+	TASK_STARTING,  /* cay-init was told to start the command */
+	TASK_ATTACHED,  /* from an earlier life; it was asked how it is */
+	TASK_RUNNING,
+	TASK_ENDING, /* its processes were killed */
+	TASK_ENDED,
+	TASK_STATE_MAX_,
+};
+
+struct runtime_task {
+	struct native *native;
+	enum task_state state;
+	char *id;
+	struct runtime_record record;
+	bool owns_range;
+	int pidfd, ctl;
+	struct watch *exit_watch, *ctl_watch;
+	bool said_launched;
+	struct guest_conn *guest;
+	struct buf start; /* the frame that starts its command */
+	struct net *net;
+	ino_t inode; /* of the network namespace of an attached one */
+	const struct runtime_events *events;
+	void *arg;
+};
+
+struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd);
+struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
+				    struct runtime_wait *w);
+void native_watch(struct runtime_task *t, const struct runtime_events *ev, void *arg);
+must_use struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l);
+void native_signal(struct runtime_task *t, int signum);
+void native_kill(struct runtime_task *t);
+void native_release(struct runtime_task *t, bool keep_log);
+void native_forget(struct runtime_task *t);
+
+/* attach.c: what an earlier life left. */
+void left_note(struct native *n); /* before anything new is made */
+void left_free(void *left);
+void native_hold(void *ctx, const struct runtime_record *r, const char *ip);
+struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
+				   struct runtime_end *ret_end);
+void native_sweep(void *ctx, bool (*keep)(void *arg, const char *id), void *arg);
+void native_swept_one(struct native *n); /* the last one lets held addresses go */
+
+/* native.c */
+struct native {
+	struct runtime face;
+	struct loop *loop;
+	struct native_spec spec; /* launcher and init are copies */
+	char *launcher, *init, *stage, *roots;
+	unsigned target;
+	struct numbers *addresses, *ranges;
+	struct maker makers[MAKER_KIND_MAX_];
+	struct slots slots;
+	struct nets nets;
+	struct timer *refill;
+	struct map *tasks;   /* id → struct runtime_task */
+	struct map *leaving; /* id → struct leaving */
+	struct map *left;    /* id → struct left, owned; NULL after the sweep */
+	unsigned n_sweeping; /* left ones that are leaving */
+	struct jobs jobs;    /* the end waits for them */
+	char *trouble;
+	bool ending;
+};
+
+void native_trouble_is(struct native *n, const char *text); /* NULL: none */
+void native_refill(struct native *n);                       /* something was taken */

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "node/launch/plan.h"
+#include "node/volume/volume_priv.h"
+
+/* From a container's volumeMounts to what the launcher mounts. */
+
+/* Whether the source (below dir, never outside it) is there and is not a directory. */
+static bool is_file(const char *dir, const char *sub)
+{
+	autoclose root = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	struct stat st;
+
+	if (root < 0 || str_empty(sub))
+		return false;
+	err_free(file_open_in_root(root, sub, O_PATH, 0, &fd));
+	return fd >= 0 && !fstat(fd, &st) && !S_ISDIR(st.st_mode);
+}
+
+/* emptyDirs are on disk; what is made from objects is in memory, as secrets should be. */
+static struct err *source_dir(struct volumes *v, const struct pod_view *p,
+			      const struct pod_volume_view *volume, char **ret)
+{
+	autoptr(object) pvc = NULL;
+
+	if (volume->type != POD_VOLUME_PVC) {
+		bool disk = volume->type == POD_VOLUME_EMPTY_DIR;
+
+		*ret = xasprintf("%s/%s/%s/%s", disk ? v->spec.data_dir : v->spec.run_dir,
+				 disk ? "pods" : "volumes", p->uid, volume->name);
+		return NULL;
+	}
+	pvc = pvc_of(v, p->ns, volume);
+	if (!pvc)
+		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
+			       volume->pvc);
+	*ret = pvc_dir(v, pvc->uid);
+	return NULL;
+}
+
+static struct err *mount_of(struct volumes *v, const struct pod_view *p,
+			    const struct pod_mount_view *vm, struct arena *a,
+			    struct plan_mount *ret)
+{
+	const struct pod_volume_view *volume = pod_view_volume(p, vm->volume);
+	autofree char *from = NULL;
+	bool made;
+	struct err *e;
+
+	if (!volume)
+		return err_new(ERR_INVALID,
+			       "volumeMounts names volume \"%s\", which the Pod does "
+			       "not have",
+			       vm->volume);
+	*ret = (struct plan_mount){ .to = vm->path };
+	/* A memory volume is a tmpfs of its one user; several users share a directory instead. */
+	if (volume->memory && pod_view_count_mounts(p, vm->volume) <= 1) {
+		ret->memory = true;
+		ret->size = volume->size;
+		return NULL;
+	}
+	e = source_dir(v, p, volume, &from);
+	if (e)
+		return e;
+	made = volume->type != POD_VOLUME_EMPTY_DIR && volume->type != POD_VOLUME_PVC;
+	ret->from = arena_strdup(a, from);
+	ret->sub = vm->sub_path;
+	ret->file = is_file(from, vm->sub_path);
+	ret->make = !made; /* with fsGroup, for that group too */
+	ret->group = MAX(p->fs_group, (int64_t)0);
+	ret->readonly = made || vm->readonly || volume->readonly;
+	return NULL;
+}
+
+/* Shorter paths come first, so that a mount inside another follows it. */
+struct err *volumes_mounts(struct volumes *v, const struct volume_pod *p,
+			   const struct pod_container_view *c, struct arena *a, struct plan *plan)
+{
+	size_t longest = 0;
+
+	plan->mounts = arena_new_n(a, struct plan_mount, c->n_mounts + 1);
+	plan->n_mounts = 0;
+	for (size_t i = 0; i < c->n_mounts; i++)
+		longest = MAX(longest, strlen(c->mounts[i].path));
+	for (size_t len = 1; c->n_mounts && len <= longest; len++)
+		for (size_t i = 0; i < c->n_mounts; i++) {
+			struct err *e;
+
+			if (strlen(c->mounts[i].path) != len)
+				continue;
+			e = mount_of(v, p->view, &c->mounts[i], a, &plan->mounts[plan->n_mounts++]);
+			if (e)
+				return e;
+		}
+	return NULL;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "api/view_pod.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+struct arena;
+struct client;
+struct jobs;
+struct loop;
+struct plan;
+
+/*
+ * The volumes of Pods as directories of the host:
+ *
+ *   <data_dir>/pods/<uid>/<name>/     emptyDir, made by the launcher
+ *   <data_dir>/volumes/<uid>/         persistentVolumeClaim, made by the launcher
+ *   <run_dir>/volumes/<uid>/<name>/   configMap, secret, projected and downwardAPI: in memory
+ *
+ * On the loop's thread; trees are removed by jobs.
+ */
+struct volumes;
+
+struct volumes_spec {
+	struct loop *loop;
+	struct client *client;
+	struct jobs *jobs;
+	const char *data_dir, *run_dir;
+	/* Whether a Pod on this node mounts the PersistentVolumeClaim. */
+	bool (*in_use)(void *arg, const char *ns, const char *claim_name);
+	/* A ConfigMap, Secret or PersistentVolumeClaim changed: who waits for one may try again. */
+	void (*changed)(void *arg);
+	void *arg;
+};
+
+struct volumes *volumes_new(const struct volumes_spec *spec);
+void volumes_start(struct volumes *v); /* follows the objects, and binds claims */
+void volumes_stop(struct volumes *v);  /* hears of no change any more */
+void volumes_free(struct volumes *v);
+AUTOPTR(volumes)
+
+/* A Pod as its volumes see it. */
+struct volume_pod {
+	const struct pod_view *view;
+	const char *ip; /* NULL: it has none yet */
+};
+
+/* Writes what comes from objects. ERR_UNAVAILABLE: an object that it needs is missing. */
+must_use struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p);
+/* The mounts of a container, in the arena, added to the plan. ERR_UNAVAILABLE as above. */
+must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *p,
+				    const struct pod_container_view *c, struct arena *a,
+				    struct plan *plan);
+/* Removes what volumes_prepare() wrote, which is in memory. */
+void volumes_forget(struct volumes *v, const char *uid);
+/* The directory of a Pod's emptyDirs; NULL: it has none. malloc'd. */
+char *volumes_pod_dir(const struct volumes *v, const struct pod_view *p);
+/* A Pod is gone: directories of deleted claims may go if it was the last to use them. */
+void volumes_sweep(struct volumes *v);
+
+/* Text of a fieldRef or resourceFieldRef. malloc'd; NULL: there is no such field. */
+char *downward_value(const struct volume_pod *p, const struct pod_container_view *c,
+		     const struct pod_field_ref *f);
+
+/* Removes a tree as a job. Takes path over. A tree that cannot be removed is logged: the next start
+ * tries again. */
+void volume_remove_tree(struct jobs *j, char *path);

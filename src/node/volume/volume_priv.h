@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "node/volume/volume.h"
+
+struct kind;
+struct map;
+struct queue;
+
+struct volumes {
+	struct volumes_spec spec; /* its strings are ours */
+	const struct kind *pvc, *secret, *config_map;
+	struct map *pvcs;    /* uid → struct pvc, owned */
+	struct queue *queue; /* of their uids */
+	struct client_watch *watch_pvcs, *watch_secrets, *watch_config_maps;
+};
+
+/* pvc.c */
+void pvcs_start(struct volumes *v);
+void pvcs_stop(struct volumes *v);
+char *pvc_dir(const struct volumes *v, const char *uid);
+/* The claim that a volume names; a new reference, or NULL. */
+struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume);

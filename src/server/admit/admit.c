@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/admit/admit.h"
+
+#include "api/kind.h"
+#include "api/meta.h"
+#include "api/object.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/admit/admit_priv.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "store/store.h"
+
+/*
+ * One write: decode, convert, prune, default, validate, store. The same path for requests over HTTP
+ * and for clients in this process, all of it in one go: nothing can change in between.
+ */
+void op_done(struct op *op)
+{
+	causes_done(&op->causes);
+	object_unref(op->result);
+}
+
+void op_audit(const struct op *op, const char *verb, const struct err *e)
+{
+	log_debug("write", KV("user", op->user), KV("verb", verb), KV("kind", op->kind->kind),
+		  KV("namespace", op->ns), KV("name", op->result ? op->result->name : op->name),
+		  KV("sub", op->sub), KV("dry_run", op->options.dry_run),
+		  KV("result", e ? err_code_name(err_code(e)) : "ok"));
+}
+
+/* Unknown fields go; what is said about them depends on what the client asked for. */
+static struct err *prune(struct op *op, struct json_doc *d)
+{
+	struct causes unknown = { 0 };
+	autobuf b = { 0 };
+
+	schema_prune(d, json_root(d), op->kind->type,
+		     op->options.unknown == STRICTNESS_IGNORE ? NULL : &unknown);
+	for (size_t i = 0; i < unknown.n; i++) {
+		autofree char *text = xasprintf("unknown field \"%s\"", unknown.list[i].field);
+
+		buf_printf(&b, "%s%s", i ? ", " : "", text);
+		if (op->options.unknown == STRICTNESS_WARN && op->warn)
+			op->warn(op->warn_arg, text);
+	}
+	causes_done(&unknown);
+	if (op->options.unknown != STRICTNESS_STRICT || !b.len)
+		return NULL;
+	return err_new(ERR_MALFORMED,
+		       "%s in version \"%s\" cannot be handled as a %s: strict decoding error: %s",
+		       op->kind->kind, op->kind->version, op->kind->kind, buf_str(&b));
+}
+
+static struct err *verdict(struct op *op, const struct json_doc *d)
+{
+	const struct json *meta = json_get(json_root(d), "metadata");
+	const char *name = json_get_str(meta, "name");
+
+	if (!op->causes.n)
+		return NULL;
+	return err_invalid(op->kind, str_or(name, json_get_str(meta, "generateName")), &op->causes);
+}
+
+/* From the version that was sent to the one that is stored. */
+static struct err *to_storage(struct op *op, struct json_doc *d)
+{
+	const struct kind *k = op->kind;
+	struct err *e;
+
+	if (kind_storage(k) == k)
+		return NULL;
+	schema_default(d, json_root(d), k->type);
+	schema_validate(json_root(d), k->type, "", &op->causes);
+	e = verdict(op, d);
+	return e ? e : k->to_storage(d);
+}
+
+static void default_and_validate(struct op *op, struct json_doc *d, const struct object *old)
+{
+	const struct kind *k = kind_storage(op->kind);
+	const struct json *root = json_root(d);
+
+	schema_default(d, json_root(d), k->type);
+	if (k->defaults)
+		k->defaults(d, old ? old->root : NULL);
+	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED, &op->causes);
+	schema_validate(root, k->type, "", &op->causes);
+	if (!op->causes.n && k->validate)
+		k->validate(root, old ? old->root : NULL, &op->causes);
+}
+
+static void set_rev(struct op *op, struct json_doc *d)
+{
+	struct json *meta = json_need_obj(d, json_root(d), "metadata");
+
+	(void)json_set(d, meta, "resourceVersion",
+		       json_new_strf(d, "%llu",
+				     (unsigned long long)store_rev(op->admit->objects->store) + 1));
+}
+
+/* Editing leaves dead values behind, often more than live ones; what is kept is a copy without. */
+static struct json_doc *compact(struct json_doc *doc)
+{
+	struct json_doc *d = json_doc_new();
+
+	json_set_root(d, json_copy(d, json_root(doc)));
+	json_doc_free(doc);
+	return d;
+}
+
+/* A new object, or the next state of old. Takes doc over. */
+static struct err *put(struct op *op, const struct object *old, struct json_doc *doc)
+{
+	struct object *o;
+	struct err *e;
+	autofree char *key = NULL;
+
+	if (op->options.dry_run) {
+		op->result = object_new(kind_storage(op->kind), doc);
+		return NULL;
+	}
+	set_rev(op, doc);
+	o = object_new(kind_storage(op->kind), compact(doc));
+	key = key_of(o->kind, o->ns, o->name);
+	op->result = object_ref(o);
+	e = store_put(op->admit->objects->store, key, object_text(o), o, old ? old->rev : 0);
+	if (err_is(e, ERR_EXISTS)) {
+		err_free(e);
+		return err_present(op->kind, op->result->name);
+	}
+	op->admit->n_writes++;
+	return e;
+}
+
+struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc)
+{
+	struct object *o;
+	struct err *e;
+	autofree char *key = key_of(op->kind, old->ns, old->name);
+
+	op->removed = true;
+	if (op->options.dry_run) {
+		op->result = object_new(kind_storage(op->kind), doc);
+		return NULL;
+	}
+	set_rev(op, doc);
+	o = object_new(kind_storage(op->kind), doc);
+	op->result = object_ref(o);
+	e = store_delete(op->admit->objects->store, key, object_text(o), o, old->rev);
+	op->admit->n_writes++;
+	return e;
+}
+
+/* Whoever empties it says so by taking the last of these away, through /finalize. */
+bool op_holds_contents(const struct kind *k, const struct json *obj)
+{
+	return (kind_storage(k)->flags & KIND_CONTENTS) &&
+	       json_len(json_get(json_get(obj, "spec"), "finalizers"));
+}
+
+static bool is_held(const struct op *op, const struct json *obj)
+{
+	const struct json *meta = json_get(obj, "metadata");
+
+	if (json_len(json_get(meta, "finalizers")) || op_holds_contents(op->kind, obj))
+		return true;
+	return json_get_int(meta, "deletionGracePeriodSeconds", 0) > 0;
+}
+
+struct err *op_store(struct op *op, struct object *old, struct json_doc *doc)
+{
+	const struct json *meta = json_get(json_root(doc), "metadata");
+
+	if (old && json_get(meta, "deletionTimestamp") && !is_held(op, json_root(doc)))
+		return op_end(op, old, doc);
+	if (old && json_equal(json_root(doc), old->root)) {
+		op->result = object_ref(old);
+		json_doc_free(doc);
+		return NULL;
+	}
+	return put(op, old, doc);
+}
+
+/* Create */
+
+static void begin(const struct op *op, struct json_doc *d)
+{
+	const struct kind *k = kind_storage(op->kind);
+	const struct kind_env env = { .node_name = op->admit->node_name };
+
+	if ((k->flags & (KIND_STATUS | KIND_OWN_STATUS)) == KIND_STATUS)
+		(void)json_del(json_root(d), "status");
+	if (k->prepare_create)
+		k->prepare_create(d, &env);
+}
+
+static struct err *prepare_create(struct op *op, struct json_doc *d)
+{
+	struct err *e;
+
+	e = meta_check_type(op->kind, d);
+	if (!e)
+		e = namespace_open(op);
+	if (err_is(e, ERR_NOT_FOUND))
+		op->absent_ns = op->ns;
+	if (!e)
+		e = prune(op, d);
+	if (!e)
+		e = meta_prepare_create(op, d);
+	if (!e)
+		e = to_storage(op, d);
+	if (e)
+		return e;
+	begin(op, d);
+	default_and_validate(op, d, NULL);
+	return verdict(op, d);
+}
+
+struct err *op_create(struct op *op, struct json_doc *doc)
+{
+	autoptr(json_doc) d = doc;
+	const char *name;
+	struct err *e = prepare_create(op, d);
+
+	if (!e) {
+		name = json_get_str(json_get(json_root(d), "metadata"), "name");
+		if (objects_find(op->admit->objects, op->kind, op->ns, name))
+			e = err_present(op->kind, name);
+	}
+	if (!e)
+		e = put(op, NULL, take(d));
+	op_audit(op, "create", e);
+	return e;
+}
+
+/* Update */
+
+/* A write changes only status, or everything but status. *d may become another doc. */
+static void split_status(const struct op *op, struct json_doc **d, const struct object *old)
+{
+	struct json *status = json_get(json_root(*d), "status");
+	const struct json *was = json_get(old->root, "status");
+	struct json_doc *whole;
+
+	if (!(kind_storage(op->kind)->flags & KIND_STATUS))
+		return;
+	if (str_eq(op->sub, "status")) {
+		whole = object_edit(old);
+		(void)json_set(whole, json_root(whole), "status", json_copy(whole, status));
+		json_doc_free(*d);
+		*d = whole;
+	} else if (!json_equal(status, was)) {
+		(void)json_set(*d, json_root(*d), "status", json_copy(*d, was));
+	}
+}
+
+static void count_generation(const struct op *op, struct json_doc *d, const struct object *old)
+{
+	struct json *root = json_root(d);
+
+	if (!(kind_storage(op->kind)->flags & KIND_GENERATION))
+		return;
+	if (!json_equal(json_get(root, "spec"), json_get(old->root, "spec")))
+		json_set_int(d, json_need_obj(d, root, "metadata"), "generation",
+			     object_generation(old) + 1);
+}
+
+/* d is in the version of op->kind. Takes d over. */
+static struct err *replace(struct op *op, struct object *old, struct json_doc *doc)
+{
+	autoptr(json_doc) d = doc;
+	const struct kind *k;
+	struct err *e;
+
+	e = meta_check_type(op->kind, d);
+	if (!e)
+		e = prune(op, d);
+	if (!e)
+		e = meta_prepare_update(op, d, old);
+	if (!e)
+		e = to_storage(op, d);
+	if (e)
+		return e;
+	split_status(op, &d, old);
+	k = kind_storage(op->kind);
+	if (k->prepare_update && !*op->sub)
+		k->prepare_update(d, old->root);
+	default_and_validate(op, d, old);
+	e = verdict(op, d);
+	if (e)
+		return e;
+	count_generation(op, d, old);
+	return op_store(op, old, take(d));
+}
+
+struct err *op_update(struct op *op, struct json_doc *doc)
+{
+	autoptr(object) old =
+		object_ref(objects_find(op->admit->objects, op->kind, op->ns, op->name));
+	struct err *e;
+
+	if (old) {
+		e = replace(op, old, doc);
+	} else {
+		json_doc_free(doc);
+		e = err_absent(op->kind, op->name);
+	}
+	op_audit(op, "update", e);
+	return e;
+}
+
+static struct err *patched(struct op *op, struct object *old, enum patch_type how,
+			   const struct json *patch)
+{
+	autoptr(json_doc) d = object_edit(old);
+	struct err *e = NULL;
+
+	if (kind_storage(op->kind) != op->kind)
+		e = op->kind->from_storage(d);
+	if (!e)
+		e = patch_apply(how, d, patch, op->kind->type);
+	if (e)
+		return err_is(e, ERR_INVALID) ? err_wrap(e, "apply the patch") : e;
+	return replace(op, old, take(d));
+}
+
+struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch)
+{
+	autoptr(object) old =
+		object_ref(objects_find(op->admit->objects, op->kind, op->ns, op->name));
+	struct err *e;
+
+	e = old ? patched(op, old, how, patch) : err_absent(op->kind, op->name);
+	op_audit(op, "patch", e);
+	return e;
+}

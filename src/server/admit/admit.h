@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/patch.h"
+#include "api/schema.h"
+#include "base/err.h"
+#include "server/call/body.h"
+
+struct json;
+struct json_doc;
+struct kind;
+struct object;
+struct objects;
+
+/*
+ * An operation on one object, from HTTP or from this process: the same defaults, checks and errors.
+ * It is decided and in memory before the call returns; nothing can change in between. A write that
+ * changes nothing writes nothing and keeps the resourceVersion.
+ */
+struct admit {
+	struct objects *objects;
+	const char *node_name; /* new Pods are bound to it; NULL: they are not bound */
+	uint64_t n_writes;
+};
+
+struct op {
+	struct admit *admit;
+	const char *user;
+	const struct kind *kind;     /* as asked for, perhaps not the stored version */
+	const char *ns, *name, *sub; /* "" where there is none */
+	struct write_options options;
+	bool external; /* over HTTP: conditions that a real API server makes */
+	void (*warn)(void *arg, const char *text);
+	void *warn_arg;
+
+	struct causes causes;  /* of an ERR_INVALID */
+	const char *absent_ns; /* the ERR_NOT_FOUND is about this namespace */
+	struct object *result; /* the state after, as stored; a reference */
+	bool removed;          /* the object is gone */
+};
+void op_done(struct op *op);
+#define autoop __attribute__((cleanup(op_done))) struct op
+must_use struct err *op_create(struct op *op, struct json_doc *doc); /* takes doc over */
+must_use struct err *op_update(struct op *op, struct json_doc *doc); /* takes doc over */
+must_use struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch);
+must_use struct err *op_delete(struct op *op, const struct delete_options *o);
+
+/* Makes the namespaces that always exist, and their service accounts. */
+must_use struct err *namespaces_bootstrap(struct admit *a);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "server/admit/admit.h"
+
+/* admit.c: stores doc (taken over) over old, or ends the object if nothing holds it any more. */
+must_use struct err *op_store(struct op *op, struct object *old, struct json_doc *doc);
+/* Ends the object in the state of doc (taken over), whatever holds it. */
+must_use struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc);
+bool op_holds_contents(const struct kind *k, const struct json *obj);
+void op_audit(const struct op *op, const char *verb, const struct err *e);
+
+/* meta.c: what the server itself decides in an object's metadata. */
+must_use struct err *meta_prepare_create(struct op *op, struct json_doc *d);
+must_use struct err *meta_prepare_update(struct op *op, struct json_doc *d, struct object *old);
+must_use struct err *meta_check_type(const struct kind *k, struct json_doc *d);
+
+/* namespace.c: NULL when objects may be created where op says. */
+must_use struct err *namespace_open(const struct op *op);

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/admit/admit_priv.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+
+/*
+ * What the server itself decides in an object's metadata: names, uid, times, generation, versions.
+ * Whatever a client says there is replaced or compared, never believed.
+ */
+struct err *meta_check_type(const struct kind *k, struct json_doc *d)
+{
+	struct json *root = json_root(d);
+	const char *version, *kind;
+
+	if (!json_is(root, JSON_OBJ))
+		return err_new(ERR_MALFORMED, "read the object: it must be a JSON object, not %s",
+			       json_type_name(json_type(root)));
+	version = json_get_str(root, "apiVersion");
+	kind = json_get_str(root, "kind");
+	if (!str_empty(version) && !str_eq(version, kind_api_version(k)))
+		return err_new(ERR_MALFORMED,
+			       "the API version in the data (%s) does not match the expected API "
+			       "version (%s)",
+			       version, kind_api_version(k));
+	if (!str_empty(kind) && !str_eq(kind, k->kind))
+		return err_new(ERR_MALFORMED,
+			       "%s in version \"%s\" cannot be handled as a %s: the kind in the "
+			       "data does not match",
+			       kind, kind_api_version(k), k->kind);
+	if (str_empty(version))
+		json_set_str(d, root, "apiVersion", kind_api_version(k));
+	if (str_empty(kind))
+		json_set_str(d, root, "kind", k->kind);
+	if (json_get(root, "metadata") && !json_is(json_get(root, "metadata"), JSON_OBJ))
+		return err_new(ERR_MALFORMED, "read the object: metadata must be an object");
+	return NULL;
+}
+
+/* Where the request's path and the object disagree. */
+static struct err *check_place(const struct op *op, const struct json *meta)
+{
+	const char *ns = json_get_str(meta, "namespace");
+	const char *name = json_get_str(meta, "name");
+
+	if ((op->kind->flags & KIND_NAMESPACED) && !str_empty(ns) && !str_eq(ns, op->ns))
+		return err_new(ERR_MALFORMED, "the namespace of the provided object does not match "
+					      "the namespace sent on the request");
+	if (*op->name && str_empty(name) && op->external)
+		return err_new(
+			ERR_MALFORMED,
+			"the name of the object (%s based on URL) was undeterminable: name must "
+			"be provided",
+			op->name);
+	if (*op->name && !str_empty(name) && !str_eq(name, op->name))
+		return err_new(
+			ERR_MALFORMED,
+			"the name of the object (%s) does not match the name on the URL (%s)", name,
+			op->name);
+	return NULL;
+}
+
+static void del_all(struct json *meta, const char *const *names)
+{
+	for (size_t i = 0; names[i]; i++)
+		(void)json_del(meta, names[i]);
+}
+
+static void drop_empty(struct json *meta)
+{
+	static const char *const lists[] = { "labels", "annotations", "finalizers",
+					     "ownerReferences", NULL };
+
+	for (size_t i = 0; lists[i]; i++)
+		if (json_get(meta, lists[i]) && !json_len(json_get(meta, lists[i])) &&
+		    json_type(json_get(meta, lists[i])) != JSON_STR)
+			(void)json_del(meta, lists[i]);
+}
+
+static void set_place(const struct op *op, struct json_doc *d, struct json *meta)
+{
+	if (op->kind->flags & KIND_NAMESPACED)
+		json_set_str(d, meta, "namespace", op->ns);
+	else
+		(void)json_del(meta, "namespace");
+}
+
+/* A name from generateName that is free; a handful of tries is plenty among 27^5. */
+static struct err *generate_name(struct op *op, struct json_doc *d, struct json *meta)
+{
+	const char *prefix = json_get_str(meta, "generateName");
+	char name[256], suffix[6];
+	int keep;
+
+	if (str_empty(prefix))
+		return NULL; /* validation says that a name is required */
+	keep = (int)MIN(strlen(prefix), (size_t)58);
+	for (int i = 0; i < 8; i++) {
+		random_suffix(suffix, 5);
+		(void)snprintf(name, sizeof(name), "%.*s%s", keep, prefix, suffix);
+		if (!objects_find(op->admit->objects, op->kind, op->ns, name)) {
+			json_set_str(d, meta, "name", name);
+			return NULL;
+		}
+	}
+	return err_new(ERR_EXISTS,
+		       "%s \"%s\" already exists, the server was not able to generate a "
+		       "unique name for the object",
+		       op->kind->plural, name);
+}
+
+struct err *meta_prepare_create(struct op *op, struct json_doc *d)
+{
+	static const char *const ours[] = { "uid",
+					    "creationTimestamp",
+					    "deletionTimestamp",
+					    "deletionGracePeriodSeconds",
+					    "generation",
+					    "resourceVersion",
+					    "selfLink",
+					    "managedFields",
+					    NULL };
+	struct json *meta = json_need_obj(d, json_root(d), "metadata");
+	char uid[37], when[CLOCK_TEXT_MAX];
+	struct err *e = check_place(op, meta);
+
+	if (e)
+		return e;
+	if (op->external && !str_empty(json_get_str(meta, "resourceVersion")))
+		return err_new(ERR_MALFORMED,
+			       "resourceVersion should not be set on objects to be created");
+	del_all(meta, ours);
+	drop_empty(meta);
+	set_place(op, d, meta);
+	if (*op->name)
+		json_set_str(d, meta, "name", op->name);
+	if (str_empty(json_get_str(meta, "name"))) {
+		e = generate_name(op, d, meta);
+		if (e)
+			return e;
+	}
+	random_uuid(uid);
+	json_set_str(d, meta, "uid", uid);
+	clock_format(clock_wall(), when);
+	json_set_str(d, meta, "creationTimestamp", when);
+	if (op->kind->flags & KIND_GENERATION)
+		json_set_int(d, meta, "generation", 1);
+	return NULL;
+}
+
+static void keep_from(struct json_doc *d, struct json *meta, const struct json *old,
+		      const char *name)
+{
+	const struct json *was = json_get(old, name);
+
+	if (!json_equal(json_get(meta, name), was)) /* it mostly is, and copies cost memory */
+		(void)json_set(d, meta, name, json_copy(d, was));
+}
+
+/* "": no condition was made. */
+static struct err *check_version(struct op *op, const struct json *meta, const struct object *old)
+{
+	const char *rev = json_get_str(meta, "resourceVersion");
+	const char *uid = json_get_str(meta, "uid");
+	char now[24];
+
+	if (!str_empty(uid) && !str_eq(uid, old->uid)) {
+		autofree char *why =
+			xasprintf("Precondition failed: UID in precondition: %s, UID in "
+				  "object meta: %s",
+				  uid, old->uid);
+
+		return err_changed(op->kind, old->name, why);
+	}
+	(void)snprintf(now, sizeof(now), "%llu", (unsigned long long)old->rev);
+	if (!str_empty(rev) && !str_eq(rev, "0") && !str_eq(rev, now))
+		return err_changed(op->kind, old->name, NULL);
+	if (op->external && str_empty(rev) && (op->kind->flags & KIND_CRD))
+		causes_add(&op->causes, CAUSE_INVALID, "metadata.resourceVersion",
+			   "Invalid value: 0: must be specified for an update");
+	return NULL;
+}
+
+static void check_finalizers(struct op *op, const struct json *meta, const struct json *old)
+{
+	if (!json_get(old, "deletionTimestamp"))
+		return;
+	json_each(now, json_get(meta, "finalizers")) {
+		bool had = false;
+
+		json_each(was, json_get(old, "finalizers"))
+			had |= json_equal(now.val, was.val);
+		if (!had)
+			causes_add(
+				&op->causes, CAUSE_FORBIDDEN, "metadata.finalizers",
+				"Forbidden: no new finalizers can be added if the object is being "
+				"deleted, found new finalizers []string{\"%s\"}",
+				str_or(json_str(now.val), ""));
+	}
+}
+
+struct err *meta_prepare_update(struct op *op, struct json_doc *d, struct object *old)
+{
+	static const char *const kept[] = { "name",
+					    "generateName",
+					    "namespace",
+					    "uid",
+					    "resourceVersion",
+					    "generation",
+					    "creationTimestamp",
+					    "deletionTimestamp",
+					    "deletionGracePeriodSeconds",
+					    NULL };
+	static const char *const never[] = { "selfLink", "managedFields", NULL };
+	struct json *meta = json_need_obj(d, json_root(d), "metadata");
+	const struct json *was = json_get(old->root, "metadata");
+	struct err *e = check_place(op, meta);
+
+	if (!e)
+		e = check_version(op, meta, old);
+	if (e)
+		return e;
+	check_finalizers(op, meta, was);
+	for (size_t i = 0; kept[i]; i++)
+		keep_from(d, meta, was, kept[i]);
+	del_all(meta, never);
+	drop_empty(meta);
+	return NULL;
+}

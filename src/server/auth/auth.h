@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/err.h"
+
+struct call;
+struct map;
+struct objects;
+struct user;
+
+/* Who asks (authenticate.c, tokens.c), and may they (authorise.c). */
+struct tokens {
+	const struct objects *objects;
+	const char *key;   /* signs them; outlives this */
+	struct map *known; /* SHA-256 of a token, as hex → struct json_doc of its claims */
+};
+void tokens_init(struct tokens *t, const struct objects *objects, const char *key);
+void tokens_done(struct tokens *t);
+
+/* Fills in c->user: anonymous when the call shows no credential. ERR_UNAUTHENTICATED: one that does
+ * not hold, whatever else was sent. */
+must_use struct err *authenticate(struct tokens *t, struct call *c);
+/* ERR_FORBIDDEN: c->user may not do what c->route says. */
+must_use struct err *authorise(const struct call *c);
+/* Answers POST serviceaccounts/NAME/token. */
+void token_issue(struct tokens *t, struct call *c);

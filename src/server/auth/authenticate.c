@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+#include "base/str.h"
+#include "net/http_server.h"
+#include "server/auth/auth_priv.h"
+#include "server/call/call.h"
+#include "tls/tls.h"
+
+/*
+ * Who asks: a client certificate of our CA (CN is the user, every O a group), or a bearer token.
+ * A credential that does not hold is 401, whatever else was sent; no credential is anonymous.
+ */
+static const char *const anonymous_groups[] = { "system:unauthenticated", NULL };
+static const struct user anonymous = {
+	.name = "system:anonymous",
+	.uid = "",
+	.groups = anonymous_groups,
+};
+
+static struct err *unauthorized(struct err *why)
+{
+	err_free(why); /* the reason is not for those who try */
+	return err_new(ERR_UNAUTHENTICATED, "Unauthorized");
+}
+
+static void by_certificate(struct call *c)
+{
+	struct tls_peer peer = { 0 };
+	const char **groups;
+
+	tls_peer_of(http_request_conn_stream(c->req), &peer);
+	if (!peer.name) {
+		tls_peer_done(&peer);
+		return;
+	}
+	groups = arena_new_n(c->arena, const char *, peer.n_groups + 2);
+	for (size_t i = 0; i < peer.n_groups; i++)
+		groups[i] = arena_strdup(c->arena, peer.groups[i]);
+	groups[peer.n_groups] = "system:authenticated";
+	c->user = (struct user){ .name = arena_strdup(c->arena, peer.name),
+				 .uid = "",
+				 .groups = groups };
+	tls_peer_done(&peer);
+}
+
+struct err *authenticate(struct tokens *t, struct call *c)
+{
+	const char *header = http_request_header(c->req, "authorization");
+	struct span word, token;
+	struct err *e;
+
+	c->user = anonymous;
+	if (tls_peer_rejected(http_request_conn_stream(c->req)))
+		return unauthorized(NULL);
+	by_certificate(c);
+	if (!header)
+		return NULL;
+	word = span_cut(span_trim(SPAN(header)), ' ', &token);
+	if (!span_eq_nocase(word, "bearer") || !token.p)
+		return unauthorized(NULL);
+	token = span_trim(token);
+	e = token_check(t, c, arena_strndup(c->arena, token.p, token.len), &c->user);
+	return e ? unauthorized(e) : NULL;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/call/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/meta.h"
+#include "api/registry.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "json/json.h"
+#include "net/http_server.h"
+#include "server/call/status.h"
+#include "store/store.h"
+
+enum {
+	WARNINGS_MAX = 16,
+	WARNING_LEN_MAX = 256,
+};
+
+static void on_ended(void *owner)
+{
+	struct call *c = owner;
+
+	c->req = NULL;
+	c->body = NULL;
+	call_unref(c);
+}
+
+struct call *call_new(struct calls *calls, struct http_request *req)
+{
+	struct call *c = xnew(struct call);
+
+	c->refs = 1; /* the request's */
+	c->calls = calls;
+	c->req = req;
+	c->arena = arena_new();
+	c->method = arena_strdup(c->arena, http_request_method(req));
+	c->query = arena_strdup(c->arena, http_request_query(req));
+	http_request_set_owner(req, c, on_ended);
+	return c;
+}
+
+struct call *call_ref(struct call *c)
+{
+	c->refs++;
+	return c;
+}
+
+void call_unref(struct call *c)
+{
+	if (!c || --c->refs)
+		return;
+	causes_done(&c->causes);
+	http_headers_done(&c->headers);
+	arena_free(c->arena);
+	kind_unref(c->kind);
+	free(c);
+}
+
+/* 299 - "text": quotes and backslashes are escaped, other controls become spaces. */
+void call_warn(void *arg, const char *text)
+{
+	struct call *c = arg;
+	autobuf b = { 0 };
+
+	if (c->headers.n >= WARNINGS_MAX)
+		return;
+	buf_add_str(&b, "299 - \"");
+	for (size_t i = 0; text[i] && i < WARNING_LEN_MAX; i++) {
+		if (text[i] == '"' || text[i] == '\\')
+			buf_add_char(&b, '\\');
+		buf_add_char(&b, (unsigned char)text[i] < ' ' ? ' ' : text[i]);
+	}
+	buf_add_char(&b, '"');
+	http_headers_add(&c->headers, "Warning", buf_str(&b));
+}
+
+static void send(struct call *c, int status, const char *type, const void *p, size_t len)
+{
+	struct http_headers h = c->headers;
+
+	if (!c->req)
+		return;
+	c->headers = (struct http_headers){ 0 };
+	http_headers_add(&h, "Cache-Control", "no-cache, private");
+	http_respond(c->req, status, &h, type, p, len);
+	http_headers_done(&h);
+}
+
+void call_reply_text(struct call *c, int status, const char *type, struct buf *text)
+{
+	send(c, status, type, buf_str(text), text->len);
+	buf_clear(text);
+}
+
+void call_reply_bytes(struct call *c, int status, struct bytes *text)
+{
+	send(c, status, "application/json", text->data, text->len);
+	bytes_unref(text);
+}
+
+void call_reply_json(struct call *c, int status, struct json_doc *d)
+{
+	autobuf b = { 0 };
+
+	json_write(json_root(d), &b);
+	buf_add_char(&b, '\n');
+	json_doc_free(d);
+	call_reply_text(c, status, "application/json", &b);
+}
+
+void call_reply_document(struct call *c, const char *type, const char *text)
+{
+	const char *seen = http_request_header(c->req, "if-none-match");
+	char hash[9], etag[40];
+
+	/* The version alone would not do: it begins anew with each start. */
+	name_hash(text, hash);
+	(void)snprintf(etag, sizeof(etag), "\"%llx-%s\"",
+		       (unsigned long long)kinds_version(c->calls->kinds), hash);
+	http_headers_add(&c->headers, "ETag", etag);
+	http_headers_add(&c->headers, "Vary", "Accept");
+	if (seen && strstr(seen, etag))
+		send(c, STATUS_NOT_MODIFIED, NULL, NULL, 0);
+	else
+		send(c, STATUS_OK, type, text, strlen(text));
+}
+
+void call_fail(struct call *c, struct err *e)
+{
+	struct status_about about = {
+		.kind = c->route.kind,
+		.name = c->route.name,
+		.causes = &c->causes,
+	};
+	enum err_code code = err_code(e);
+
+	c->calls->n_failures++;
+	if (code == ERR_INTERNAL || code == ERR_CORRUPT || code == ERR_SYS)
+		log_error("request failed", KV("method", c->method), KV("path", c->route.path),
+			  KV("err", e));
+	call_reply_json(c, status_of(code), status_failure(e, &about));
+	err_free(e);
+}
+
+struct durable {
+	struct call *call;
+	int status;
+	struct bytes *text;
+};
+
+static void on_durable(void *arg, struct err *e)
+{
+	struct durable *d = arg;
+
+	if (e)
+		call_fail(d->call, e);
+	else
+		call_reply_bytes(d->call, d->status, take(d->text));
+	bytes_unref(d->text);
+	call_unref(d->call);
+	free(d);
+}
+
+void call_reply_durably(struct call *c, int status, struct bytes *text)
+{
+	struct durable *d = xnew(struct durable);
+
+	*d = (struct durable){ .call = call_ref(c), .status = status, .text = text };
+	store_sync(c->calls->store, on_durable, d);
+}

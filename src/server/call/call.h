@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/schema.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "net/http.h"
+#include "server/call/route.h"
+
+struct arena;
+struct buf;
+struct bytes;
+struct http_request;
+struct json_doc;
+struct kinds;
+struct store;
+
+/* Who asks. */
+struct user {
+	const char *name, *uid;
+	const char *const *groups; /* NULL-terminated */
+	const char *sa_ns;         /* the namespace of a service account, else NULL */
+};
+
+/* What the calls of a server share. */
+struct calls {
+	struct kinds *kinds; /* what is served */
+	struct store *store; /* answers to writes wait for its commits */
+	uint64_t n_requests, n_failures;
+};
+
+/*
+ * One API request, from its head to its answer. It outlives the peer when it has to: whoever waits
+ * on its behalf (for a commit, for an object to be Ready) holds a reference, and answering a
+ * request whose peer has left is harmless.
+ */
+struct call {
+	unsigned refs;
+	struct calls *calls;
+	struct http_request *req; /* NULL once the peer has left or the answer is complete */
+	struct arena *arena;      /* of this request */
+	struct user user;
+	struct route route;
+	const struct kind *kind; /* a reference to route.kind, which may go while this waits */
+	const char *method, *query;
+	const char *body;
+	size_t body_len;
+	struct causes causes;        /* details of an ERR_INVALID */
+	struct http_headers headers; /* of the answer: warnings, an ETag */
+};
+struct call *call_new(struct calls *calls, struct http_request *req);
+struct call *call_ref(struct call *c);
+void call_unref(struct call *c);
+AUTOREF(call)
+void call_warn(void *arg, const char *text); /* a Warning header; arg is the call */
+
+/* Answers. All take over what they are given. */
+void call_fail(struct call *c, struct err *e);
+void call_reply_text(struct call *c, int status, const char *type, struct buf *text);
+void call_reply_json(struct call *c, int status, struct json_doc *d);
+void call_reply_bytes(struct call *c, int status, struct bytes *text);
+/* What is derived from the kinds: it carries their version as an ETag, and is not sent again to a
+ * client that has it. Here the text stays the caller's. */
+void call_reply_document(struct call *c, const char *type, const char *text);
+/* An object or Status, once everything written until now is durable. */
+void call_reply_durably(struct call *c, int status, struct bytes *text);

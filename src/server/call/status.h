@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/schema.h"
+#include "base/err.h"
+
+struct call;
+struct json_doc;
+struct kind;
+struct object;
+
+/*
+ * Errors as Kubernetes tells them: HTTP status, reason, message, details. The only place that knows
+ * status numbers.
+ */
+enum {
+	STATUS_OK = 200,
+	STATUS_CREATED = 201,
+	STATUS_NOT_MODIFIED = 304,
+};
+int status_of(enum err_code code);
+struct status_about {
+	const struct kind *kind; /* NULL: no details */
+	const char *name;
+	const struct causes *causes;
+};
+struct json_doc *status_failure(const struct err *e, const struct status_about *about);
+struct json_doc *status_success(const struct object *gone);
+
+/* In the words that clients know by heart. */
+must_use struct err *err_absent(const struct kind *k, const char *name)
+	__attribute__((returns_nonnull));
+must_use struct err *err_present(const struct kind *k, const char *name);
+must_use struct err *err_changed(const struct kind *k, const char *name, const char *why);
+must_use struct err *err_forbidden(const struct kind *k, const char *name, const char *why);
+must_use struct err *err_invalid(const struct kind *k, const char *name, const struct causes *c);
+must_use struct err *err_no_resource(void); /* the path names nothing that is served */
+must_use struct err *err_no_method(void);
+/* A parameter of the request is wrong: about CreateOptions, ListOptions … of meta.k8s.io. */
+must_use struct err *option_invalid(struct call *c, const char *options, enum cause_reason reason,
+				    const char *field, const char *message);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "server/call/call.h"
+
+struct admit;
+struct http_handler;
+struct objects;
+struct pages;
+struct streams;
+struct tokens;
+struct waiters;
+struct watchers;
+
+/* The front door: from the head of a request to the room that answers it. */
+struct front {
+	struct calls calls;
+	struct tokens *tokens;
+	struct objects *objects;
+	struct admit *admit;
+	struct waiters *waiters;
+	struct watchers *watchers;
+	struct streams *streams;
+	struct pages *pages;
+};
+extern const struct http_handler front_handler; /* its arg is a struct front */

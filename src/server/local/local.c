@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/local/local.h"
+
+#include <assert.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/selector.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "client/client.h"
+#include "json/json.h"
+#include "loop/loop.h"
+#include "server/admit/admit.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "store/store.h"
+
+/*
+ * client/client.h for this process: the store itself is the cache, and a write goes the same way as
+ * a request over HTTP, with the same defaults, checks and errors, before the call returns.
+ */
+struct local {
+	struct locals *all;
+	char *user;
+	struct list syncs;   /* struct local_sync.link: all under way */
+	struct timer *again; /* for those whose commit failed */
+};
+
+struct local_watch {
+	struct list link;        /* of locals->watches */
+	const struct kind *kind; /* a reference */
+	char *ns;                /* NULL: all */
+	struct selector *labels;
+	struct client_watch_events ev;
+	void *arg;
+};
+
+static struct object *local_get(void *ctx, const struct kind *k, const char *ns, const char *name)
+{
+	struct local *l = ctx;
+
+	return object_ref(objects_find(l->all->objects, k, ns, name));
+}
+
+static void local_each(void *ctx, const struct kind *k, const char *ns,
+		       bool (*fn)(void *arg, struct object *o), void *arg)
+{
+	struct local *l = ctx;
+	struct store_entry *en = NULL;
+	autobuf prefix = { 0 };
+
+	key_prefix(&prefix, k, ns);
+	while ((en = store_next(l->all->objects->store, buf_str(&prefix), en ? en->key : NULL)))
+		if (en->tag && !fn(arg, en->tag))
+			return;
+}
+
+static bool watch_wants(const struct local_watch *w, const struct object *o)
+{
+	return (!w->ns || str_eq(w->ns, o->ns)) &&
+	       (!w->labels ||
+		selector_matches_labels(w->labels,
+					json_get(json_get(o->root, "metadata"), "labels")));
+}
+
+void locals_changed(struct locals *ls, const struct store_event *ev)
+{
+	struct object *now = ev->type == STORE_DELETED ? NULL : ev->entry->tag;
+	/* A deleted object is shown in its last state, with the revision of its deletion. */
+	struct object *was = ev->type == STORE_DELETED ? ev->entry->tag
+			     : ev->prev                ? ev->prev->tag
+						       : NULL;
+	const struct object *any = ev->entry->tag;
+	struct local_watch *w, *next;
+
+	list_each_safe(w, next, &ls->watches, link) {
+		struct object *a = was, *b = now;
+
+		if (w->kind != any->kind)
+			continue;
+		if (a && !watch_wants(w, a))
+			a = NULL;
+		if (b && !watch_wants(w, b))
+			b = NULL;
+		if (a || b)
+			w->ev.changed(w->arg, a, b);
+	}
+}
+
+static bool tell_existing(void *arg, struct object *o)
+{
+	struct local_watch *w = arg;
+
+	if (watch_wants(w, o))
+		w->ev.changed(w->arg, NULL, o);
+	return true;
+}
+
+static void *local_watch(void *ctx, const struct client_watch_spec *spec,
+			 const struct client_watch_events *ev, void *arg)
+{
+	struct local *l = ctx;
+	struct local_watch *w = xnew(struct local_watch);
+	struct err *e;
+
+	w->kind = kind_ref(kind_storage(spec->kind));
+	w->ns = str_empty(spec->ns) ? NULL : xstrdup(spec->ns);
+	w->ev = *ev;
+	w->arg = arg;
+	if (!str_empty(spec->label_selector)) {
+		e = selector_parse_labels(spec->label_selector, &w->labels);
+		assert(!e); /* a constant of our own */
+		err_free(e);
+	}
+	list_add_tail(&l->all->watches, &w->link);
+	local_each(l, w->kind, w->ns, tell_existing, w);
+	if (ev->synced)
+		ev->synced(arg);
+	return w;
+}
+
+static void local_watch_free(void *ctx unused, void *watch)
+{
+	struct local_watch *w = watch;
+
+	list_del(&w->link);
+	selector_free(w->labels);
+	kind_unref(w->kind);
+	free(w->ns);
+	free(w);
+}
+
+static void local_fetch(void *ctx, const struct client_ref *of, struct client_write *w)
+{
+	struct local *l = ctx;
+	autoptr(object) o = object_ref(objects_find(l->all->objects, of->kind, of->ns, of->name));
+	struct client_waiter waiter;
+
+	client_waiter_init(&waiter, w);
+	client_waiter_end(&waiter, o ? NULL : err_absent(of->kind, of->name), o);
+}
+
+static struct op op_for(const struct local *l, const struct client_ref *to)
+{
+	return (struct op){ .admit = l->all->admit,
+			    .user = l->user,
+			    .kind = to->kind,
+			    .ns = str_or(to->ns, ""),
+			    .name = str_or(to->name, ""),
+			    .sub = str_or(to->sub, "") };
+}
+
+/* Takes e over. The object stays ours until done() has returned. */
+static void finish(struct op *op, struct client_waiter *waiter, struct err *e)
+{
+	client_waiter_end(waiter, e, e || op->removed ? NULL : op->result);
+}
+
+static void local_create(void *ctx, const struct client_ref *to, struct json_doc *obj,
+			 struct client_write *w)
+{
+	const struct client_ref in = { .kind = to->kind, .ns = to->ns };
+	autoop op = op_for(ctx, &in);
+	struct client_waiter waiter;
+
+	client_waiter_init(&waiter, w);
+	finish(&op, &waiter, op_create(&op, obj));
+}
+
+static void local_update(void *ctx, const struct client_ref *to, struct json_doc *obj,
+			 struct client_write *w)
+{
+	autoop op = op_for(ctx, to);
+	struct client_waiter waiter;
+
+	client_waiter_init(&waiter, w);
+	finish(&op, &waiter, op_update(&op, obj));
+}
+
+static void local_patch(void *ctx, const struct client_ref *to, enum patch_type how,
+			struct json_doc *patch, struct client_write *w)
+{
+	autoptr(json_doc) p = patch;
+	autoop op = op_for(ctx, to);
+	struct client_waiter waiter;
+
+	client_waiter_init(&waiter, w);
+	finish(&op, &waiter, op_patch(&op, how, json_root(p)));
+}
+
+static void local_delete(void *ctx, const struct client_ref *to,
+			 const struct client_delete_spec *spec, struct client_write *w)
+{
+	const struct delete_options options = { .uid = spec->uid,
+						.rev = spec->rev,
+						.propagation = spec->propagation,
+						.grace_s = spec->grace_s };
+	autoop op = op_for(ctx, to);
+	struct client_waiter waiter;
+
+	client_waiter_init(&waiter, w);
+	finish(&op, &waiter, op_delete(&op, &options));
+}
+
+/* A wait until everything is durable, however long that takes: whoever waits is about to destroy
+ * something. The store cannot forget a sync, so this outlives both the wait and the client. */
+struct local_sync {
+	struct list link;
+	struct local *l; /* NULL: the client is gone */
+	bool failed;     /* waits for the timer */
+	struct client_waiter waiter;
+};
+
+static void on_synced(void *arg, struct err *e)
+{
+	struct local_sync *sync = arg;
+
+	if (sync->l && e) {
+		log_warn("the store cannot commit, deletions go on waiting for it", KV("err", e));
+		sync->failed = true;
+		timer_set(sync->l->again, 1000);
+		err_free(e);
+		return;
+	}
+	err_free(e);
+	list_del(&sync->link);
+	client_waiter_end(&sync->waiter, NULL, NULL);
+	free(sync);
+}
+
+static void sync_again(void *arg)
+{
+	struct local *l = arg;
+	struct local_sync *sync, *next;
+
+	list_each_safe(sync, next, &l->syncs, link) {
+		if (!sync->failed)
+			continue;
+		sync->failed = false;
+		store_sync(l->all->objects->store, on_synced, sync);
+	}
+}
+
+static void local_sync(void *ctx, struct client_write *w)
+{
+	struct local *l = ctx;
+	struct local_sync *sync = xnew(struct local_sync);
+
+	sync->l = l;
+	client_waiter_init(&sync->waiter, w);
+	list_add_tail(&l->syncs, &sync->link);
+	store_sync(l->all->objects->store, on_synced, sync);
+}
+
+static void local_free(void *ctx)
+{
+	struct local *l = ctx;
+	struct local_sync *sync, *next;
+
+	list_each_safe(sync, next, &l->syncs, link) {
+		client_waiter_done(&sync->waiter);
+		list_del(&sync->link);
+		sync->l = NULL;
+		if (sync->failed)
+			free(sync);
+	}
+	timer_free(l->again);
+	free(l->user);
+	free(l);
+}
+
+static const struct client_ops local_ops = {
+	.get = local_get,
+	.each = local_each,
+	.watch = local_watch,
+	.watch_free = local_watch_free,
+	.fetch = local_fetch,
+	.create = local_create,
+	.update = local_update,
+	.patch = local_patch,
+	.delete_ = local_delete,
+	.sync = local_sync,
+	.free = local_free,
+};
+
+void locals_init(struct locals *ls, struct admit *a, struct loop *l)
+{
+	*ls = (struct locals){ .objects = a->objects, .admit = a, .loop = l };
+	list_init(&ls->watches);
+}
+
+struct client *local_client(struct locals *ls, const char *user)
+{
+	struct local *l = xnew(struct local);
+
+	l->all = ls;
+	l->user = xstrdup(user);
+	list_init(&l->syncs);
+	l->again = timer_new(ls->loop, sync_again, l);
+	return client_new(&local_ops, l, ls->objects->kinds);
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/err.h"
+
+/* One server a data directory. ERR_CONFLICT: another one has it. */
+must_use struct err *lock_take(const char *data_dir, const char *address, int *ret_fd);
+void lock_tell(int fd, const char *address); /* the address, once it is known */

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/objects/objects.h"
+
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/registry.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "store/store.h"
+
+/*
+ * Keys are PLURAL[.GROUP]/[NS/]NAME of the stored kind; values are the JSON
+ * text; the tag of an entry is its struct object, or NULL while its kind is not served.
+ */
+enum {
+	RESOURCE_MAX = 512, /* of PLURAL.GROUP; longer than any that could be registered */
+	HISTORY_BYTES = 16 << 20,
+};
+
+void key_prefix(struct buf *b, const struct kind *k, const char *ns)
+{
+	k = kind_storage(k);
+	buf_add_str(b, k->plural);
+	if (*k->group) {
+		buf_add_char(b, '.');
+		buf_add_str(b, k->group);
+	}
+	buf_add_char(b, '/');
+	if (!(k->flags & KIND_NAMESPACED) || str_empty(ns))
+		return;
+	buf_add_str(b, ns);
+	buf_add_char(b, '/');
+}
+
+char *key_of(const struct kind *k, const char *ns, const char *name)
+{
+	struct buf b = { 0 };
+
+	key_prefix(&b, k, ns);
+	buf_add_str(&b, name);
+	return buf_steal(&b, NULL);
+}
+
+static struct span resource_of(const char *key)
+{
+	struct span rest;
+
+	return span_cut(SPAN(key), '/', &rest);
+}
+
+static const struct kind *key_kind(const struct kinds *ks, const char *key)
+{
+	struct span resource = resource_of(key);
+	char text[RESOURCE_MAX];
+
+	if (resource.len >= sizeof(text))
+		return NULL;
+	memcpy(text, resource.p, resource.len);
+	text[resource.len] = '\0';
+	return kinds_stored(ks, text);
+}
+
+/* For struct store_spec. */
+static struct err *decode_value(void *arg, const char *key, struct bytes *value,
+				uint64_t rev unused, void **ret_tag)
+{
+	const struct objects *os = arg;
+	const struct kind *k = key_kind(os->kinds, key);
+	struct json_doc *d = NULL;
+	struct object *o;
+	struct err *e;
+
+	if (!k)
+		return NULL;
+	e = json_parse(value->data, value->len, NULL, &d);
+	if (e)
+		return err_wrap(e, "decode %s", key);
+	if (!json_is(json_root(d), JSON_OBJ)) {
+		json_doc_free(d);
+		return err_new(ERR_CORRUPT, "decode %s: the value is not a JSON object", key);
+	}
+	o = object_new(k, d);
+	o->text = bytes_ref(value);
+	*ret_tag = o;
+	return NULL;
+}
+
+struct object *objects_of_entry(const struct objects *os, struct store_entry *e)
+{
+	void *tag = NULL;
+
+	if (e->tag)
+		return object_ref(e->tag);
+	/* It was encoded by us, and its kind is in the key: it decodes. */
+	err_free(decode_value((void *)os, e->key, e->value, e->rev, &tag));
+	return tag;
+}
+
+struct object *objects_find(const struct objects *os, const struct kind *k, const char *ns,
+			    const char *name)
+{
+	autofree char *key = key_of(k, ns, name);
+	struct store_entry *e = store_get(os->store, key);
+
+	return e ? e->tag : NULL;
+}
+
+/* Kinds that come and go */
+
+/* Stored objects of one kind that is not served. */
+struct unknown {
+	char *resource;
+	size_t n;
+};
+
+static void unknown_report(struct unknown *u)
+{
+	if (u->resource)
+		log_warn("stored objects of an unknown kind are kept, but not served",
+			 KV("resource", u->resource), KV("objects", u->n));
+	free(u->resource);
+	*u = (struct unknown){ 0 };
+}
+
+/* Keys come in order, so those of one kind follow each other. */
+static void report_unknown(const struct objects *os)
+{
+	struct unknown u = { 0 };
+	struct store_entry *en = NULL;
+
+	while ((en = store_next(os->store, "", en ? en->key : NULL))) {
+		struct span resource = resource_of(en->key);
+
+		if (en->tag)
+			continue;
+		if (u.resource && !span_eq(resource, u.resource))
+			unknown_report(&u);
+		if (!u.resource)
+			u.resource = xstrndup(resource.p, resource.len);
+		u.n++;
+	}
+	unknown_report(&u);
+}
+
+static void retag(struct objects *os, struct store_entry *en, bool known)
+{
+	void *tag = NULL;
+	struct err *e = known ? decode_value(os, en->key, en->value, en->rev, &tag) : NULL;
+
+	if (e)
+		log_warn("stored object cannot be decoded, it is kept but not served",
+			 KV("key", en->key), KV("err", e));
+	err_free(e);
+	object_unref(en->tag);
+	en->tag = tag;
+}
+
+void objects_kind_changed(struct objects *os, const struct kind *k, bool added)
+{
+	struct store_entry *en = NULL;
+	autobuf prefix = { 0 };
+
+	if (k->storage)
+		return;
+	key_prefix(&prefix, k, NULL);
+	while ((en = store_next(os->store, buf_str(&prefix), en ? en->key : NULL)))
+		retag(os, en, added);
+}
+
+static void tag_free(void *tag)
+{
+	object_unref(tag);
+}
+
+struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds, const char *path)
+{
+	const struct store_spec spec = {
+		.path = path,
+		.max_history_bytes = HISTORY_BYTES,
+		.decode = decode_value,
+		.tag_free = tag_free,
+		.arg = os,
+	};
+	struct err *e;
+
+	*os = (struct objects){
+		.kinds = kinds,
+		.namespace = kinds_need(kinds, "v1", "Namespace"),
+		.service_account = kinds_need(kinds, "v1", "ServiceAccount"),
+		.pod = kinds_need(kinds, "v1", "Pod"),
+	};
+	e = store_open(l, &spec, &os->store);
+	if (!e)
+		report_unknown(os);
+	return e;
+}
+
+void objects_done(struct objects *os)
+{
+	store_free(take(os->store));
+}

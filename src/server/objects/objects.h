@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+struct buf;
+struct kind;
+struct kinds;
+struct loop;
+struct object;
+struct store;
+struct store_entry;
+
+/*
+ * The objects in the store, by kind, namespace and name. What is stored of a kind that is not
+ * served has no decoded form: nobody sees it, and nobody touches it.
+ */
+struct objects {
+	struct kinds *kinds; /* what is served */
+	struct store *store;
+	/* Kinds that the server itself works with. */
+	const struct kind *namespace, *service_account, *pod;
+};
+
+/* Opens the store at path and decodes what it holds. kinds outlives the objects. */
+must_use struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds,
+				  const char *path);
+void objects_done(struct objects *os); /* commits what is pending */
+/* A kind came or went: its objects are decoded, or left alone from now on. */
+void objects_kind_changed(struct objects *os, const struct kind *k, bool added);
+
+/* Borrowed until the next write; NULL: none. */
+struct object *objects_find(const struct objects *os, const struct kind *k, const char *ns,
+			    const char *name);
+/* The decoded form of an entry, a new reference. NULL: its kind is not served (any more). */
+struct object *objects_of_entry(const struct objects *os, struct store_entry *e);
+
+/* Keys: pods/NS/NAME, sandboxes.agents.x-k8s.io/NS/NAME, nodes/NAME */
+void key_prefix(struct buf *b, const struct kind *k, const char *ns); /* ns "" or NULL: all */
+char *key_of(const struct kind *k, const char *ns, const char *name); /* malloc'd */

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/pages/pages.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/pages/pages_priv.h"
+#include "store/store.h"
+
+#define KUBERNETES_MINOR "36"
+#define GIT_VERSION      "v1." KUBERNETES_MINOR ".0+cay-" CAY_VERSION
+
+static void show_version(struct pages *ps unused, struct call *c)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *o = json_obj(d);
+
+	json_set_root(d, o);
+	json_set_str(d, o, "major", "1");
+	json_set_str(d, o, "minor", KUBERNETES_MINOR);
+	json_set_str(d, o, "gitVersion", GIT_VERSION);
+	json_set_str(d, o, "gitCommit", "");
+	json_set_str(d, o, "gitTreeState", "clean");
+	json_set_str(d, o, "buildDate", "1970-01-01T00:00:00Z");
+	json_set_str(d, o, "goVersion", "none");
+	json_set_str(d, o, "compiler", "cc");
+	json_set_str(d, o, "platform", "linux/amd64");
+	call_reply_json(c, STATUS_OK, d);
+}
+
+/* Alive while it answers at all; ready while it takes writes too. */
+static void show_health(struct pages *ps, struct call *c)
+{
+	bool ready_page = str_starts(c->route.path, "/readyz");
+	bool writable = store_writable(ps->store);
+	bool ok = !ready_page || (ps->ready && writable);
+	autobuf b = { 0 };
+
+	if (call_query(c, "verbose"))
+		buf_printf(&b, "[+]ping ok\n%s\n%s check %s\n",
+			   writable ? "[+]store ok" : "[-]store failed: read-only",
+			   c->route.path + 1, ok ? "passed" : "failed");
+	else
+		buf_add_str(&b, ok ? "ok" : "not ready");
+	call_reply_text(c, ok ? STATUS_OK : status_of(ERR_UNAVAILABLE), "text/plain; charset=utf-8",
+			&b);
+}
+
+static void metric(struct buf *b, const char *name, const char *type, const char *help,
+		   uint64_t value)
+{
+	buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n%s %llu\n", name, help, name, type, name,
+		   (unsigned long long)value);
+}
+
+static void show_metrics(struct pages *ps, struct call *c)
+{
+	struct pages_counts n = { 0 };
+	struct store_stats st;
+	autobuf b = { 0 };
+
+	ps->count(ps->arg, &n);
+	store_stats(ps->store, &st);
+	metric(&b, "cay_api_requests_total", "counter", "API requests.", n.requests);
+	metric(&b, "cay_api_failures_total", "counter", "API requests refused.", n.failures);
+	metric(&b, "cay_api_writes_total", "counter", "Objects written.", n.writes);
+	metric(&b, "cay_api_watches_started_total", "counter", "Watches begun.", n.watches_started);
+	metric(&b, "cay_api_watches", "gauge", "Watches open.", n.watches);
+	metric(&b, "cay_store_objects", "gauge", "Objects stored.", store_len(ps->store));
+	metric(&b, "cay_store_revision", "counter", "Newest committed revision.",
+	       store_committed_rev(ps->store));
+	metric(&b, "cay_store_commits_total", "counter", "Group commits.", st.commits);
+	metric(&b, "cay_store_rows_total", "counter", "Rows written.", st.rows);
+	metric(&b, "cay_store_pending", "gauge", "Writes not committed yet.", st.pending);
+	metric(&b, "cay_store_history", "gauge", "Events kept for watches.", st.history);
+	call_reply_text(c, STATUS_OK, "text/plain; version=0.0.4", &b);
+}
+
+static const struct {
+	const char *path;
+	bool below; /* also what is below it */
+	void (*show)(struct pages *ps, struct call *c);
+} pages[] = {
+	{ "/healthz", true, show_health },         { "/livez", true, show_health },
+	{ "/readyz", true, show_health },          { "/version", false, show_version },
+	{ "/metrics", false, show_metrics },       { "/openapi/v3", true, openapi_v3_show },
+	{ "/openapi/v2", false, openapi_v2_show },
+};
+
+static void show_root(struct call *c)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *o = json_obj(d), *list;
+
+	json_set_root(d, o);
+	list = json_set(d, o, "paths", json_arr(d));
+	json_push_str(d, list, "/api");
+	json_push_str(d, list, "/apis");
+	for (size_t i = 0; i < ARRAY_LEN(pages); i++)
+		json_push_str(d, list, pages[i].path);
+	call_reply_json(c, STATUS_OK, d);
+}
+
+void pages_show(struct pages *ps, struct call *c)
+{
+	const char *path = c->route.path;
+
+	if (c->route.verb != VERB_LIST && c->route.verb != VERB_WATCH) {
+		call_fail(c, err_no_method());
+		return;
+	}
+	if (str_eq(path, "/")) {
+		show_root(c);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
+		size_t len = strlen(pages[i].path);
+
+		if (str_starts(path, pages[i].path) &&
+		    (!path[len] || (pages[i].below && path[len] == '/'))) {
+			pages[i].show(ps, c);
+			return;
+		}
+	}
+	if (!discovery_show(ps, c))
+		call_fail(c, err_no_resource());
+}
+
+void pages_done(struct pages *ps)
+{
+	map_free(take(ps->documents));
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct call;
+struct kinds;
+struct map;
+struct store;
+
+/* What /metrics tells besides the store's own numbers. */
+struct pages_counts {
+	uint64_t requests, failures, writes, watches_started;
+	size_t watches;
+};
+
+/* Pages of the server itself: everything that is not a resource. */
+struct pages {
+	const struct kinds *kinds;
+	const struct store *store;
+	const char *address; /* where the server listens; NULL: nowhere yet */
+	bool ready;
+	void (*count)(void *arg, struct pages_counts *ret);
+	void *arg;
+	struct map *documents; /* path → struct bytes: OpenAPI, made once for each … */
+	uint64_t documents_of; /* … kinds_version() */
+};
+void pages_done(struct pages *ps);
+void pages_show(struct pages *ps, struct call *c); /* answers the call */

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/read/filter.h"
+
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/selector.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/objects/objects.h"
+
+/*
+ * What a list or a watch selects: a run of keys, then labels and fields. A field selector that
+ * names one object (as the published clients send it) turns the run into that one key.
+ */
+static struct err *bad_selector(struct err *e, const char *what)
+{
+	return e ? err_recode(err_wrap(e, "unable to parse requirement of %s", what), ERR_MALFORMED)
+		 : NULL;
+}
+
+/* Fields are matched in stored objects; labels of fields are those of the version asked for. */
+static struct err *check_fields(struct selector *fields, const struct kind *k)
+{
+	const char *label, *path;
+
+	for (size_t i = 0; (label = selector_key(fields, i)); i++) {
+		path = kind_selectable(k, label);
+		if (!path)
+			return err_new(ERR_MALFORMED, "field label not supported: %s", label);
+		selector_set_key(fields, i, path);
+	}
+	return NULL;
+}
+
+/* In all namespaces a name does not make a key, unless the kind has none. */
+static void narrow(struct filter *f, const struct route *r)
+{
+	const char *name = selector_wants(f->fields, "metadata.name");
+	const char *ns = selector_wants(f->fields, "metadata.namespace");
+	bool namespaced = r->kind->flags & KIND_NAMESPACED;
+
+	if (namespaced && str_empty(r->ns) && str_empty(ns))
+		name = NULL;
+	key_prefix(&f->prefix, r->kind, str_empty(r->ns) ? ns : r->ns);
+	if (str_empty(name) || strchr(name, '/'))
+		return;
+	buf_add_str(&f->prefix, name);
+	f->exact = true;
+}
+
+struct err *filter_init(struct filter *f, struct call *c)
+{
+	const char *labels = call_query(c, "labelSelector");
+	const char *fields = call_query(c, "fieldSelector");
+	struct err *e = NULL;
+
+	*f = (struct filter){ 0 };
+	if (!str_empty(labels))
+		e = bad_selector(selector_parse_labels(labels, &f->labels), "labelSelector");
+	if (!e && !str_empty(fields))
+		e = bad_selector(selector_parse_fields(fields, &f->fields), "fieldSelector");
+	if (!e && f->fields)
+		e = check_fields(f->fields, c->route.kind);
+	if (e)
+		return e;
+	if (*c->route.name) { /* a watch of one object by its path */
+		autofree char *key = key_of(c->route.kind, c->route.ns, c->route.name);
+
+		buf_add_str(&f->prefix, key);
+		f->exact = true;
+	} else {
+		narrow(f, &c->route);
+	}
+	(void)buf_str(&f->prefix);
+	return NULL;
+}
+
+bool filter_matches(const struct filter *f, const struct object *o)
+{
+	const struct json *meta;
+
+	if (!f->labels && !f->fields)
+		return true;
+	meta = json_get(o->root, "metadata");
+	return selector_matches_labels(f->labels, json_get(meta, "labels")) &&
+	       (!f->fields || selector_matches_fields(f->fields, o->root));
+}
+
+void filter_done(struct filter *f)
+{
+	selector_free(f->labels);
+	selector_free(f->fields);
+	buf_done(&f->prefix);
+}

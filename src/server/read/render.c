@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/read/render.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "json/json.h"
+#include "net/http_server.h"
+#include "server/call/accept.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+
+/*
+ * How an object is shown: as it is stored (its text, as it was encoded once), in another version,
+ * as rows of a Table, or by its metadata alone. The Accept header chooses; JSON in its plain form
+ * is always there.
+ */
+static bool is_json(struct span type)
+{
+	return span_eq_nocase(type, "application/json") || span_eq(type, "*/*") ||
+	       span_eq_nocase(type, "application/*");
+}
+
+static bool pick(void *arg, struct span type, struct span params)
+{
+	struct render *r = arg;
+
+	if (!is_json(type) || accept_param(params, "q", "0"))
+		return false;
+	if (!accept_param(params, "as", NULL)) {
+		r->shape = SHAPE_OBJECT;
+		return true;
+	}
+	if (!accept_param(params, "g", "meta.k8s.io"))
+		return false;
+	r->version =
+		accept_param(params, "v", "v1beta1") ? "meta.k8s.io/v1beta1" : "meta.k8s.io/v1";
+	if (accept_param(params, "as", "Table"))
+		r->shape = SHAPE_TABLE;
+	else if (accept_param(params, "as", "PartialObjectMetadata") ||
+		 accept_param(params, "as", "PartialObjectMetadataList"))
+		r->shape = SHAPE_PARTIAL;
+	else
+		return false;
+	return true;
+}
+
+struct err *render_of(struct call *c, struct render *ret)
+{
+	const char *accept = http_request_header(c->req, "accept");
+	const char *include = call_query(c, "includeObject");
+
+	*ret = (struct render){ .kind = c->route.kind, .include = TABLE_METADATA };
+	if (str_eq(include, "Object"))
+		ret->include = TABLE_OBJECT;
+	if (str_eq(include, "None"))
+		ret->include = TABLE_NONE;
+	if (str_empty(accept) || accept_each(accept, pick, ret))
+		return NULL;
+	return err_new(ERR_UNACCEPTABLE,
+		       "only the following media types are accepted: application/json");
+}
+
+/* The tree in the version to show: o's own, or a converted copy that the caller frees. */
+static struct err *tree_of(const struct render *r, struct object *o, struct json_doc **ret_doc,
+			   const struct json **ret)
+{
+	struct err *e;
+
+	if (!r->kind->storage) {
+		*ret = o->root;
+		return NULL;
+	}
+	*ret_doc = object_edit(o);
+	e = r->kind->from_storage(*ret_doc);
+	*ret = json_root(*ret_doc);
+	return e;
+}
+
+static void add_table(const struct render *r, const struct json *obj, struct buf *out)
+{
+	autoptr(json_doc) d = json_doc_new();
+	struct json *table = table_new(d, r->kind), *meta;
+
+	json_set_str(d, table, "apiVersion", r->version);
+	meta = json_need_obj(d, table, "metadata");
+	json_set_str(d, meta, "resourceVersion",
+		     json_get_str(json_get(obj, "metadata"), "resourceVersion"));
+	table_add(d, table, r->kind, obj, r->include, clock_wall());
+	json_write(table, out);
+}
+
+static void add_partial(const struct render *r, const struct json *obj, struct buf *out)
+{
+	buf_printf(out, "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"%s\",\"metadata\":",
+		   r->version);
+	json_write(json_get(obj, "metadata"), out);
+	buf_add_char(out, '}');
+}
+
+struct err *render_add(const struct render *r, struct object *o, struct buf *out)
+{
+	autoptr(json_doc) d = NULL;
+	const struct json *obj = NULL;
+	struct bytes *text;
+	struct err *e;
+
+	if (r->shape == SHAPE_OBJECT && !r->kind->storage) {
+		text = object_text(o);
+		buf_add(out, text->data, text->len);
+		return NULL;
+	}
+	e = tree_of(r, o, &d, &obj);
+	if (e)
+		return err_recode(err_wrap(e, "convert %s", o->name), ERR_INTERNAL);
+	switch (r->shape) {
+	case SHAPE_OBJECT:
+		json_write(obj, out);
+		break;
+	case SHAPE_TABLE:
+		add_table(r, obj, out);
+		break;
+	case SHAPE_PARTIAL:
+		add_partial(r, obj, out);
+		break;
+	case SHAPE_MAX_:
+		break;
+	}
+	return NULL;
+}
+
+struct err *render_list_table(const struct render *r, struct object *o, struct json_doc *d)
+{
+	autoptr(json_doc) converted = NULL;
+	const struct json *obj = NULL;
+	struct err *e = tree_of(r, o, &converted, &obj);
+
+	if (e)
+		return err_recode(e, ERR_INTERNAL);
+	table_add(d, json_root(d), r->kind, obj, r->include, clock_wall());
+	return NULL;
+}
+
+struct err *render_text(const struct render *r, struct object *o, struct bytes **ret)
+{
+	autobuf b = { 0 };
+	struct err *e;
+
+	if (r->shape == SHAPE_OBJECT && !r->kind->storage) {
+		*ret = bytes_ref(object_text(o));
+		return NULL;
+	}
+	e = render_add(r, o, &b);
+	if (!e)
+		*ret = bytes_from_buf(&b);
+	return e;
+}

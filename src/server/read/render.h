@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/table.h"
+#include "base/err.h"
+
+struct buf;
+struct bytes;
+struct call;
+struct json_doc;
+struct kind;
+struct object;
+
+/* How an object is shown. */
+enum shape {
+	SHAPE_OBJECT,
+	SHAPE_TABLE,
+	SHAPE_PARTIAL,
+	SHAPE_MAX_,
+};
+struct render {
+	const struct kind *kind; /* the version to show */
+	enum shape shape;
+	enum table_include include;
+	const char *version; /* of meta.k8s.io */
+};
+must_use struct err *render_of(struct call *c, struct render *ret); /* by Accept */
+must_use struct err *render_add(const struct render *r, struct object *o, struct buf *out);
+must_use struct err *render_text(const struct render *r, struct object *o, struct bytes **ret);
+/* Adds a row to the Table at d's root. */
+must_use struct err *render_list_table(const struct render *r, struct object *o,
+				       struct json_doc *d);

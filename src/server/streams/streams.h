@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/list.h"
+
+struct access;
+struct call;
+struct loop;
+struct objects;
+
+/* Streams into Pods: exec, attach, portforward, log. */
+struct streams {
+	const struct objects *objects;
+	struct loop *loop;
+	struct access
+		*access;  /* how they reach Pods; NULL: there is no node, and they answer 503 */
+	struct list open; /* struct pod_stream */
+	size_t n_open;
+};
+void streams_init(struct streams *ps, const struct objects *objects, struct loop *l);
+/* Cuts the streams of the one before. */
+void streams_set_access(struct streams *ps, struct access *a);
+void streams_cut(struct streams *ps); /* every stream */
+
+/* Answer a call. All but the log deal with the whole connection. */
+void streams_log(struct streams *ps, struct call *c);
+void streams_exec(struct streams *ps, struct call *c);
+void streams_attach(struct streams *ps, struct call *c);
+void streams_forward(struct streams *ps, struct call *c);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "client/access.h"
+#include "server/streams/streams.h"
+
+struct call;
+struct conn;
+struct http_request;
+struct json_doc;
+
+/* target.c: the Pod and container of a call, and the streams that outlive their request. */
+enum pod_use {
+	POD_USE_LOG,
+	POD_USE_EXEC,
+	POD_USE_ATTACH,
+	POD_USE_FORWARD,
+	POD_USE_MAX_,
+};
+/*
+ * The strings of *ret live as long as the call. ERR_NOT_FOUND: no such Pod; ERR_MALFORMED: a
+ * container that it does not have, several to choose from, or a Pod that is over;
+ * ERR_UNAVAILABLE: no node.
+ */
+must_use struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use use,
+				struct access_target *ret);
+
+struct pod_stream {
+	struct list link;
+	struct streams *streams; /* NULL: not in the list */
+	/* Ends what was started, and the connection; leaves the list. */
+	void (*cut)(struct pod_stream *p);
+};
+/* ERR_EXHAUSTED: too many are open. */
+must_use struct err *pod_stream_add(struct pod_stream *p, struct streams *ps);
+void pod_stream_del(struct pod_stream *p);
+
+/*
+ * channels.c: the five channels of exec and attach over either transport, messages of a
+ * WebSocket or streams of SPDY. Numbers are those of the WebSocket protocols.
+ */
+enum channel {
+	CHANNEL_STDIN,
+	CHANNEL_STDOUT,
+	CHANNEL_STDERR,
+	CHANNEL_ERROR,
+	CHANNEL_RESIZE,
+	CHANNEL_MAX_,
+};
+
+enum transport {
+	TRANSPORT_WEBSOCKET,
+	TRANSPORT_SPDY,
+	TRANSPORT_MAX_,
+};
+
+/* What the client offered and we took. */
+struct upgrade {
+	enum transport transport;
+	const char *protocol; /* NULL: the client named none */
+	unsigned version;     /* of the channel protocol, 1 to 5 */
+};
+/* A row of what we speak, in our order of preference; the list ends with a NULL name. */
+struct protocol {
+	const char *name;
+	unsigned version;
+};
+/* ERR_MALFORMED: it asks for no upgrade, or for none of these. NULL spdy or ws: not spoken. */
+must_use struct err *upgrade_read(struct call *c, const struct protocol *ws,
+				  const struct protocol *spdy, struct upgrade *ret);
+/* Answers 101. NULL: refused or gone, which was answered. The call has no request afterwards. */
+struct conn *upgrade_spdy(struct call *c, const struct upgrade *u);
+struct websocket *upgrade_websocket(struct call *c, const struct upgrade *u, size_t max_message);
+
+struct channels;
+struct channels_events {
+	/* Every channel is there (SPDY alone; with a WebSocket they are from the start). Not to be
+	 * freed here, nor in ended(). */
+	void (*opened)(void *arg);
+	void (*data)(void *arg, enum channel n, const char *data, size_t len); /* stdin, resize */
+	void (*ended)(void *arg, enum channel n); /* the client will send no more on it */
+	void (*drained)(void *arg);
+	void (*closed)(void *arg); /* the peer left, or all was said; free it now or later */
+};
+must_use struct err *channels_offered(struct call *c, struct upgrade *ret);
+struct channels_spec {
+	struct loop *loop;
+	unsigned wanted; /* B(CHANNEL_…) besides the error channel */
+	const struct channels_events *ev;
+	void *arg;
+};
+/* Answers the call. NULL as upgrade_spdy(). */
+struct channels *channels_accept(struct call *c, const struct upgrade *u,
+				 const struct channels_spec *spec);
+void channels_write(struct channels *ch, enum channel n, const void *p, size_t len);
+bool channels_full(const struct channels *ch);
+void channels_pause(struct channels *ch, bool paused);
+/* The last word: a Status (borrowed). Then closed(), when the client has taken everything. */
+void channels_finish(struct channels *ch, const struct json_doc *status);
+void channels_free(struct channels *ch);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+struct call;
+struct kind;
+struct loop;
+struct map;
+struct objects;
+
+/* Watches over HTTP. */
+struct watchers {
+	const struct objects *objects;
+	struct loop *loop;
+	struct list list;    /* struct watcher */
+	struct map *by_user; /* user → number of watches */
+	size_t n;
+	uint64_t n_started;
+};
+void watchers_init(struct watchers *ws, const struct objects *objects, struct loop *l);
+void watchers_done(struct watchers *ws);
+void watchers_end(struct watchers *ws, const struct kind *k); /* those of this kind */
+void watchers_serve(struct watchers *ws, struct call *c);     /* answers the call */

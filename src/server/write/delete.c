@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/admit/admit.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "server/read/filter.h"
+#include "server/read/render.h"
+#include "server/write/write_priv.h"
+#include "store/store.h"
+
+/*
+ * Deletions over HTTP, of one object and of whatever a selector names.
+ */
+/* Kinds whose deletion answers with the object, as in Kubernetes; the rest answer with a Status. */
+static bool answers_with_object(const struct op *op)
+{
+	return !op->removed || kind_storage(op->kind)->flags & KIND_SHOW_DELETED;
+}
+
+void write_delete(struct admit *a, struct call *c)
+{
+	struct delete_options options;
+	autoop op = { 0 };
+	struct err *e = write_begin(a, c, &op);
+
+	if (!e)
+		e = options_read_delete(c, &options, &op.options.dry_run);
+	if (!e)
+		e = op_delete(&op, &options);
+	if (e || answers_with_object(&op)) {
+		write_finish(c, &op, STATUS_OK, e);
+	} else {
+		autoptr(json_doc) d = status_success(op.result);
+
+		call_reply_durably(c, STATUS_OK, json_to_bytes(json_root(d)));
+	}
+}
+
+/* Objects that a deletion of many is about. */
+struct selection {
+	struct object **list; /* references */
+	size_t n, cap;
+};
+
+static void selection_add(struct selection *s, struct object *o)
+{
+	if (s->n == s->cap) {
+		s->cap = s->cap ? s->cap * 2 : 64;
+		s->list = xrealloc(s->list, s->cap * sizeof(struct object *));
+	}
+	s->list[s->n++] = object_ref(o);
+}
+
+static void selection_done(struct selection *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		object_unref(s->list[i]);
+	free(s->list);
+}
+
+/* All of them first: deleting changes what is being walked. */
+static struct err *select_objects(const struct objects *os, struct call *c, struct selection *ret)
+{
+	struct store_entry *en = NULL;
+	struct filter f;
+	const char *prefix;
+	struct err *e = filter_init(&f, c);
+
+	prefix = e ? NULL : buf_head(&f.prefix);
+	while (!e && (en = store_next(os->store, prefix, en ? en->key : NULL))) {
+		if ((f.exact && !str_eq(en->key, prefix)) || !en->tag ||
+		    !filter_matches(&f, en->tag))
+			continue;
+		selection_add(ret, en->tag);
+	}
+	filter_done(&f);
+	return e;
+}
+
+static struct err *delete_each(const struct op *like, const struct delete_options *options,
+			       const struct selection *s)
+{
+	struct err *e = NULL;
+
+	for (size_t i = 0; i < s->n && !e; i++) {
+		autoop op = *like;
+
+		op.ns = s->list[i]->ns;
+		op.name = s->list[i]->name;
+		e = op_delete(&op, options);
+		if (err_is(e, ERR_NOT_FOUND)) { /* went along with one before it */
+			err_free(e);
+			e = NULL;
+		}
+	}
+	return e;
+}
+
+/* The objects as they were before. */
+static struct err *write_list(const struct render *how, uint64_t rev, const struct selection *s,
+			      struct buf *out)
+{
+	struct err *e = NULL;
+
+	buf_printf(out,
+		   "{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":"
+		   "\"%llu\"},\"items\":[",
+		   how->kind->list_kind, kind_api_version(how->kind), (unsigned long long)rev);
+	for (size_t i = 0; i < s->n && !e; i++) {
+		if (i)
+			buf_add_char(out, ',');
+		e = render_add(how, s->list[i], out);
+	}
+	buf_add_str(out, "]}\n");
+	return e;
+}
+
+void write_delete_collection(struct admit *a, struct call *c)
+{
+	struct delete_options options;
+	struct selection s = { 0 };
+	autoop op = { 0 };
+	autobuf b = { 0 };
+	struct render how;
+	struct err *e = write_begin(a, c, &op);
+
+	if (!e)
+		e = options_read_delete(c, &options, &op.options.dry_run);
+	if (!e)
+		e = render_of(c, &how);
+	if (!e)
+		e = select_objects(a->objects, c, &s);
+	if (!e)
+		e = delete_each(&op, &options, &s);
+	how.shape = SHAPE_OBJECT;
+	if (!e)
+		e = write_list(&how, store_rev(a->objects->store), &s, &b);
+	selection_done(&s);
+	if (e)
+		call_fail(c, e);
+	else
+		call_reply_durably(c, STATUS_OK, bytes_from_buf(&b));
+}

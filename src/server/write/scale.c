@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "server/admit/admit.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "server/write/write_priv.h"
+
+/*
+ * /scale: spec.replicas, status.replicas and status.selector of an object, seen as an
+ * autoscaling/v1 Scale. Writing it changes spec.replicas of the object and nothing else.
+ */
+static const struct kind shown_as = { .group = "autoscaling", .version = "v1", .kind = "Scale" };
+
+/* A copy of the object in the version that was asked for: replicas may exist only there. */
+static struct err *view(const struct kind *k, const struct object *o, struct json_doc **ret)
+{
+	autoptr(json_doc) d = object_edit(o);
+	struct err *e = k->storage ? k->from_storage(d) : NULL;
+
+	if (e)
+		return err_recode(err_wrap(e, "convert %s", o->name), ERR_INTERNAL);
+	*ret = take(d);
+	return NULL;
+}
+
+static struct json_doc *scale_of(const struct json *obj)
+{
+	static const char *const kept[] = { "name", "namespace", "uid", "resourceVersion",
+					    "creationTimestamp" };
+	const struct json *was = json_get(obj, "metadata"), *status = json_get(obj, "status");
+	const char *selector = json_get_str(status, "selector");
+	struct json_doc *d = json_doc_new();
+	struct json *root = json_obj(d), *meta, *part;
+
+	json_set_root(d, root);
+	json_set_str(d, root, "kind", "Scale");
+	json_set_str(d, root, "apiVersion", "autoscaling/v1");
+	meta = json_set(d, root, "metadata", json_obj(d));
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		(void)json_set(d, meta, kept[i], json_copy(d, json_get(was, kept[i])));
+	part = json_set(d, root, "spec", json_obj(d));
+	/* Not given is one, for every kind that has a scale. */
+	json_set_int(d, part, "replicas", json_get_int(json_get(obj, "spec"), "replicas", 1));
+	part = json_set(d, root, "status", json_obj(d));
+	json_set_int(d, part, "replicas", json_get_int(status, "replicas", 0));
+	if (selector)
+		json_set_str(d, part, "selector", selector);
+	return d;
+}
+
+/* The Scale that the client wants: its own, or ours with its patch. */
+static struct err *wanted(struct call *c, const struct json *obj, struct json_doc **ret)
+{
+	autoptr(json_doc) body = NULL;
+	autoptr(json_doc) scale = scale_of(obj);
+	enum patch_type how = PATCH_MERGE;
+	bool update = c->route.verb == VERB_UPDATE;
+	struct err *e = update ? body_json(c, &body) : body_patch(c, &how, &body);
+
+	if (e)
+		return e;
+	if (!json_is(json_root(body), JSON_OBJ) && !json_is(json_root(body), JSON_ARR))
+		return err_new(ERR_MALFORMED, "read Scale: an object is required");
+	if (update) {
+		*ret = take(body);
+		return NULL;
+	}
+	/* A Scale has no lists: a strategic patch of it is a merge patch. */
+	e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, scale, json_root(body), NULL);
+	if (!e)
+		*ret = take(scale);
+	return e;
+}
+
+static struct err *set_scale(struct call *c, struct op *op, const struct object *o)
+{
+	autoptr(json_doc) scale = NULL;
+	autoptr(json_doc) d = NULL;
+	const struct json *replicas;
+	struct json *root;
+	const char *rev;
+	struct err *e = view(c->route.kind, o, &d);
+
+	if (!e)
+		e = wanted(c, json_root(d), &scale);
+	if (e)
+		return e;
+	replicas = json_at_path(json_root(scale), "spec.replicas");
+	if (replicas && (!json_is(replicas, JSON_INT) || json_int(replicas, -1) < 0 ||
+			 json_int(replicas, -1) > INT32_MAX)) {
+		causes_add(&op->causes, CAUSE_INVALID, "spec.replicas",
+			   "Invalid value: %lld: must be greater than or equal to 0",
+			   (long long)json_int(replicas, -1));
+		return err_invalid(&shown_as, o->name, &op->causes);
+	}
+	root = json_root(d);
+	json_set_int(d, json_need_obj(d, root, "spec"), "replicas", json_int(replicas, 0));
+	rev = json_get_str(json_get(json_root(scale), "metadata"), "resourceVersion");
+	if (!str_empty(rev))
+		json_set_str(d, json_get(root, "metadata"), "resourceVersion", rev);
+	op->sub = "";
+	op->kind = c->route.kind;
+	return op_update(op, take(d));
+}
+
+void write_scale(struct admit *a, struct call *c)
+{
+	const struct route *r = &c->route;
+	autoptr(object) o = object_ref(objects_find(a->objects, r->kind, r->ns, r->name));
+	autoptr(json_doc) seen = NULL;
+	autoptr(json_doc) d = NULL;
+	autoop op = { 0 };
+	struct err *e = write_begin(a, c, &op);
+
+	if (!e && !o)
+		e = err_absent(r->kind, r->name);
+	if (!e && r->verb != VERB_GET)
+		e = set_scale(c, &op, o);
+	if (!e)
+		e = view(r->kind, op.result ? op.result : o, &seen);
+	if (e) {
+		write_finish(c, &op, STATUS_OK, e);
+		return;
+	}
+	d = scale_of(json_root(seen));
+	call_reply_durably(c, STATUS_OK, json_to_bytes(json_root(d)));
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/write/write.h"
+
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "json/json.h"
+#include "server/admit/admit.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "server/read/render.h"
+#include "server/write/write_priv.h"
+
+/*
+ * Writes over HTTP: from a call to an operation, and from its outcome to an answer that is sent
+ * once the commit is on disk. The answer carries the object as this write left it, whatever
+ * controllers have made of it since.
+ */
+struct err *write_begin(struct admit *a, struct call *c, struct op *ret)
+{
+	const struct route *r = &c->route;
+
+	*ret = (struct op){
+		.admit = a,
+		.user = c->user.name,
+		.kind = r->kind,
+		.ns = r->ns,
+		.name = r->name,
+		.sub = r->sub,
+		.external = true,
+		.warn = call_warn,
+		.warn_arg = c,
+	};
+	return options_read(c, &ret->options);
+}
+
+void write_finish(struct call *c, struct op *op, int status, struct err *e)
+{
+	struct bytes *text = NULL;
+	struct render how;
+
+	if (!e)
+		e = render_of(c, &how);
+	if (!e)
+		e = render_text(&how, op->result, &text);
+	if (e) {
+		if (op->causes.n) {
+			causes_done(&c->causes);
+			c->causes = op->causes;
+			op->causes = (struct causes){ 0 };
+		}
+		if (op->absent_ns) {
+			c->route.kind = op->admit->objects->namespace;
+			c->route.name = op->absent_ns;
+		}
+		call_fail(c, e);
+		return;
+	}
+	call_reply_durably(c, status, text);
+}
+
+/* The name in a body that has been taken over, for error details. */
+static void note_name(struct call *c, const struct json_doc *d)
+{
+	const char *name = json_get_str(json_get(json_root(d), "metadata"), "name");
+
+	if (!*c->route.name && name)
+		c->route.name = arena_strdup(c->arena, name);
+}
+
+void write_create(struct admit *a, struct waiters *ws, struct call *c)
+{
+	struct json_doc *d = NULL;
+	uint64_t wait_s = 0;
+	autoop op = { 0 };
+	struct err *e = write_begin(a, c, &op);
+
+	if (!e)
+		e = wait_read(c, &wait_s);
+	if (!e)
+		e = body_object(c, &d);
+	if (!e) {
+		note_name(c, d);
+		e = op_create(&op, d);
+	}
+	if (!e && !op.options.dry_run && wait_s)
+		wait_ready(ws, c, op.result, wait_s);
+	else
+		write_finish(c, &op, STATUS_CREATED, e);
+}
+
+void write_update(struct admit *a, struct call *c)
+{
+	struct json_doc *d = NULL;
+	autoop op = { 0 };
+	struct err *e = write_begin(a, c, &op);
+
+	if (!e)
+		e = body_object(c, &d);
+	if (!e)
+		e = op_update(&op, d);
+	write_finish(c, &op, STATUS_OK, e);
+}
+
+void write_patch(struct admit *a, struct call *c)
+{
+	autoptr(json_doc) d = NULL;
+	autoop op = { 0 };
+	enum patch_type how;
+	struct err *e = write_begin(a, c, &op);
+
+	if (!e)
+		e = body_patch(c, &how, &d);
+	if (!e)
+		e = op_patch(&op, how, json_root(d));
+	write_finish(c, &op, STATUS_OK, e);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "server/write/write.h"
+
+struct object;
+struct op;
+
+/* write.c: fills in what a call says of an operation. */
+must_use struct err *write_begin(struct admit *a, struct call *c, struct op *ret);
+/* Ends a write: errors at once, success after the commit. Takes e over. */
+void write_finish(struct call *c, struct op *op, int status, struct err *e);
+
+/* wait.c: POST …?wait=Ready. */
+must_use struct err *wait_read(struct call *c, uint64_t *ret_s); /* 0: does not wait */
+void wait_ready(struct waiters *ws, struct call *c, struct object *o, uint64_t wait_s);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/list.h"
+#include "node/runtime/runtime.h"
+
+/*
+ * A runtime in memory. The test says how many slots and networks there are, and what becomes of
+ * each task; nothing happens by itself.
+ */
+struct fake_runtime {
+	struct runtime rt;
+	unsigned slots, nets;            /* free ones */
+	struct list slot_line, net_line; /* struct runtime_wait */
+	struct list tasks;               /* struct fake_task, in the order of their birth */
+	const char *trouble;
+	bool launch_fails;
+	unsigned n_ids, n_ips, n_held, n_held_ips, n_swept, n_dropped_logs, n_nets_put;
+	const char *refused_ip; /* net_take() gives another */
+};
+
+enum fake_state {
+	FAKE_RESERVED,
+	FAKE_LAUNCHED,
+	FAKE_STARTED,
+	FAKE_GONE, /* nothing of it runs; ended() was told, or it ended while nobody watched */
+};
+
+struct fake_task {
+	struct list on;
+	struct fake_runtime *of;
+	char id[16];
+	struct runtime_record record;
+	enum fake_state state;
+	const struct runtime_events *ev; /* NULL: nobody watches */
+	void *arg;
+	char *argv0;
+	bool joins; /* another task's namespaces */
+	bool killed, released, log_kept, oom;
+	int last_signal;
+};
+
+void fake_runtime_init(struct fake_runtime *f);
+void fake_runtime_done(struct fake_runtime *f);
+
+unsigned fake_count(const struct fake_runtime *f);               /* tasks ever made */
+struct fake_task *fake_task(struct fake_runtime *f, unsigned n); /* the nth, from 0 */
+struct fake_task *fake_last(struct fake_runtime *f);
+
+void fake_add_slots(struct fake_runtime *f, unsigned n); /* wakes as many waiters */
+void fake_add_nets(struct fake_runtime *f, unsigned n);
+void fake_trouble_is(struct fake_runtime *f, const char *text); /* calls who waits for a slot */
+void fake_start(struct fake_task *t);
+void fake_fail(struct fake_task *t, int code);
+void fake_exit(struct fake_task *t, int code); /* the command; what is left ends too */
+void fake_end(struct fake_task *t);            /* killed, or the last process is gone */

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/runtime/line.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/macros.h"
+#include "loop/loop.h"
+#include "test.h"
+
+/* A shop with a stock and its customers; what happens is written down. */
+struct shop {
+	struct loop *loop;
+	struct line line;
+	unsigned stock;
+	struct buf log;
+};
+
+struct customer {
+	struct runtime_wait wait;
+	struct shop *shop;
+	char name;
+	bool lost_interest;
+};
+
+static unsigned stock_of(void *arg)
+{
+	struct shop *s = arg;
+
+	return s->stock;
+}
+
+static void ask(struct customer *c)
+{
+	if (!line_ask(&c->shop->line, &c->wait)) {
+		buf_printf(&c->shop->log, "%c? ", c->name);
+		return;
+	}
+	c->shop->stock--;
+	buf_printf(&c->shop->log, "%c! ", c->name);
+}
+
+static void on_called(struct runtime_wait *w)
+{
+	struct customer *c = container_of(w, struct customer, wait);
+
+	if (c->lost_interest)
+		buf_printf(&c->shop->log, "%c- ", c->name);
+	else
+		ask(c);
+}
+
+static void open_shop(struct shop *s, struct customer *c, size_t n)
+{
+	*s = (struct shop){ 0 };
+	works(loop_new(&s->loop));
+	line_init(&s->line, s->loop, stock_of, s);
+	for (size_t i = 0; i < n; i++) {
+		c[i] = (struct customer){ .shop = s, .name = (char)('a' + i) };
+		list_init(&c[i].wait.on);
+		c[i].wait.ready = on_called;
+	}
+}
+
+static void close_shop(struct shop *s)
+{
+	line_done(&s->line);
+	buf_done(&s->log);
+	(void)loop_turn(s->loop, 0);
+	loop_free(s->loop);
+}
+
+static void arrives(struct shop *s, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		s->stock++;
+		line_stocked(&s->line);
+	}
+	while (timer_armed(s->line.next))
+		(void)loop_turn(s->loop, 20);
+}
+
+TEST(a_line_serves_those_first_who_came_first)
+{
+	struct customer c[3];
+	struct shop s;
+
+	open_shop(&s, c, 3);
+	for (int i = 0; i < 3; i++)
+		ask(&c[i]);
+	arrives(&s, 1);
+	arrives(&s, 2);
+	eq_str(buf_str(&s.log), "a? b? c? a! b! c! ");
+	close_shop(&s);
+}
+
+TEST(one_thing_in_stock_calls_one_waiter)
+{
+	struct customer c[3];
+	struct shop s;
+
+	open_shop(&s, c, 3);
+	for (int i = 0; i < 3; i++)
+		ask(&c[i]);
+	arrives(&s, 1);
+	eq_str(buf_str(&s.log), "a? b? c? a! ");
+	is_false(list_empty(&c[1].wait.on));
+	close_shop(&s);
+}
+
+TEST(a_thing_that_the_called_one_does_not_want_goes_to_the_next)
+{
+	struct customer c[3];
+	struct shop s;
+
+	open_shop(&s, c, 3);
+	for (int i = 0; i < 3; i++)
+		ask(&c[i]);
+	c[0].lost_interest = true;
+	list_del(&c[1].wait.on); /* it left the line by itself */
+	arrives(&s, 1);
+	eq_str(buf_str(&s.log), "a? b? c? a- c! ");
+	close_shop(&s);
+}
+
+TEST(a_newcomer_does_not_get_ahead_of_the_line)
+{
+	struct customer c[3];
+	struct shop s;
+
+	open_shop(&s, c, 3);
+	ask(&c[0]);
+	s.stock = 1;
+	ask(&c[1]); /* before anybody was called */
+	arrives(&s, 0);
+	ask(&c[1]); /* keeps its place */
+	eq_str(buf_str(&s.log), "a? b? a! b? ");
+	arrives(&s, 1);
+	eq_str(buf_str(&s.log), "a? b? a! b? b! ");
+	close_shop(&s);
+}
+
+TEST(what_is_spoken_for_is_not_given_to_another)
+{
+	struct customer c[2];
+	struct shop s;
+
+	open_shop(&s, c, 2);
+	ask(&c[0]);
+	s.stock = 1;
+	c[0].lost_interest = true; /* when it is called; it asks later in the same turn */
+	line_stocked(&s.line);
+	ask(&c[1]);
+	ask(&c[0]);
+	eq_str(buf_str(&s.log), "a? a- b? a! ");
+	close_shop(&s);
+}
+
+TEST(all_are_called_once_when_something_changed_for_all)
+{
+	struct customer c[3];
+	struct shop s;
+
+	open_shop(&s, c, 3);
+	for (int i = 0; i < 3; i++)
+		ask(&c[i]);
+	line_call_all(&s.line);
+	eq_str(buf_str(&s.log), "a? b? c? "); /* never from within a call */
+	arrives(&s, 0);
+	eq_str(buf_str(&s.log), "a? b? c? a? b? c? ");
+	arrives(&s, 3);
+	eq_str(buf_str(&s.log), "a? b? c? a? b? c? a! b! c! ");
+	close_shop(&s);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
+#include "node/pod/probe_priv.h"
+#include "rig.h"
+
+/* Ports tell the probes apart: 1 startup, 2 readiness, 3 liveness. */
+#define PROBED(probes) "'containers':[{'name':'a','image':'img'," probes "}]"
+#define READINESS                                                                         \
+	"'readinessProbe':{'tcpSocket':{'port':2},'periodSeconds':10,'timeoutSeconds':3," \
+	"'successThreshold':2,'failureThreshold':2}"
+#define LIVENESS "'livenessProbe':{'tcpSocket':{'port':3},'periodSeconds':10,'failureThreshold':2}"
+#define STARTUP  "'startupProbe':{'tcpSocket':{'port':1},'periodSeconds':10,'failureThreshold':3}"
+
+static void run(struct rig *r, const char *spec)
+{
+	pod_create(r, "p", spec);
+	fake_start(fake_last(&r->rt));
+	turn(r);
+}
+
+static void tried(struct rig *r, uint16_t port, bool good)
+{
+	step(r, 10001);
+	answer(port, good);
+	turn(r);
+}
+
+TEST(a_verdict_changes_after_as_many_tries_as_the_thresholds_say)
+{
+	static const struct {
+		const char *tries; /* + good, - bad */
+		bool ok, dead;
+	} rows[] = {
+		{ "", false, false },     { "+", false, false },     { "++", true, false },
+		{ "+-+", false, false },  { "++-", true, false },    { "++--", true, false },
+		{ "++---", false, true }, { "++-+--", true, false }, { "---++", true, true },
+	};
+	const struct pod_probe_view rule = { .need_ok = 2, .need_bad = 3 };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct probe_score s = { 0 };
+
+		for (const char *t = rows[i].tries; *t; t++) {
+			struct probe_score was = s;
+			bool changed = probe_count(&s, &rule, *t == '+');
+
+			eq_int(changed, was.ok != s.ok || was.dead != s.dead);
+		}
+		eq_int(s.ok, rows[i].ok);
+		eq_int(s.dead, rows[i].dead);
+	}
+}
+
+TEST(readiness_is_gained_and_lost)
+{
+	struct rig r;
+
+	rig_open(&r);
+	run(&r, PROBED(READINESS));
+	eq_str(ready_of(&r, "p"), "False");
+	step(&r, 6); /* the first try comes early */
+	answer(2, true);
+	turn(&r);
+	eq_str(ready_of(&r, "p"), "False");
+	tried(&r, 2, true);
+	eq_str(ready_of(&r, "p"), "True");
+	tried(&r, 2, false);
+	eq_str(ready_of(&r, "p"), "True");
+	tried(&r, 2, false);
+	eq_str(ready_of(&r, "p"), "False");
+	eq_int(count_events(&r, "Unhealthy"), 1);
+	tried(&r, 2, true);
+	tried(&r, 2, true);
+	eq_str(ready_of(&r, "p"), "True");
+	is_false(fake_last(&r.rt)->killed);
+	rig_done(&r);
+}
+
+TEST(a_try_that_takes_too_long_has_failed)
+{
+	struct rig r;
+
+	rig_open(&r);
+	run(&r, PROBED(READINESS));
+	step(&r, 6);
+	eq_int(tries_of(2), 1);
+	step(&r, 2000);
+	eq_int(tries_of(2), 1);
+	step(&r, 1001);
+	step(&r, 9000);
+	eq_int(tries_of(2), 1); /* a period after the end of the last */
+	step(&r, 1001);
+	eq_int(tries_of(2), 2);
+	step(&r, 3001);
+	eq_int(count_events(&r, "Unhealthy"), 1);
+	rig_done(&r);
+}
+
+TEST(a_liveness_probe_kills_and_the_policy_restarts)
+{
+	struct rig r;
+
+	rig_open(&r);
+	run(&r, PROBED(LIVENESS));
+	eq_str(ready_of(&r, "p"), "True"); /* alive until shown otherwise */
+	tried(&r, 3, false);
+	is_false(fake_last(&r.rt)->killed);
+	tried(&r, 3, true);
+	tried(&r, 3, false);
+	is_false(fake_last(&r.rt)->killed);
+	tried(&r, 3, false);
+	is_true(fake_last(&r.rt)->killed);
+	eq_int(count_events(&r, "Killing"), 1);
+	fake_end(fake_last(&r.rt));
+	turn(&r);
+	eq_int(fake_count(&r.rt), 2);
+	rig_done(&r);
+}
+
+TEST(a_startup_probe_holds_the_others_back)
+{
+	struct rig r;
+
+	rig_open(&r);
+	run(&r, PROBED(STARTUP "," LIVENESS));
+	eq_str(told(&r, "p", "containerStatuses.0.started"), "false");
+	eq_str(ready_of(&r, "p"), "False");
+	tried(&r, 1, false);
+	tried(&r, 1, false);
+	eq_int(tries_of(3), 0);
+	tried(&r, 1, true);
+	eq_str(told(&r, "p", "containerStatuses.0.started"), "true");
+	eq_str(ready_of(&r, "p"), "True");
+	for (int i = 0; i < 2; i++)
+		tried(&r, 3, false);
+	eq_int(tries_of(1), 3); /* it is not asked again */
+	is_true(fake_last(&r.rt)->killed);
+	rig_done(&r);
+}
+
+TEST(a_start_that_never_succeeds_is_killed)
+{
+	struct rig r;
+
+	rig_open(&r);
+	run(&r, PROBED(STARTUP));
+	for (int i = 0; i < 3; i++) {
+		is_false(fake_last(&r.rt)->killed);
+		tried(&r, 1, false);
+	}
+	is_true(fake_last(&r.rt)->killed);
+	rig_done(&r);
+}
+
+TEST(a_container_that_ends_is_not_tried_any_more)
+{
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r);
+	run(&r, "'restartPolicy':'Never'," PROBED(READINESS));
+	step(&r, 6);
+	fake_exit(fake_last(&r.rt), 0);
+	turn(&r);
+	n = tries_of(2);
+	step(&r, 60000);
+	eq_int(tries_of(2), n);
+	rig_done(&r);
+}
