@@ -75,6 +75,11 @@ struct blueprint_view blueprint_view_of(const struct object *o)
 					.service = json_get(spec, "service") };
 }
 
+const char *volume_template_name(const struct json *t)
+{
+	return text_of(json_get(t, "metadata"), "name");
+}
+
 usec view_time(const char *text)
 {
 	usec at = 0;

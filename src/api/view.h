@@ -57,6 +57,7 @@ struct blueprint_view {
 	const struct json *volume_templates, *service;
 };
 struct blueprint_view blueprint_view_of(const struct object *o);
+const char *volume_template_name(const struct json *t); /* of volume_templates; "": none */
 
 usec view_created(const struct object *o);
 usec view_time(const char *text); /* 0: none, or not a time */

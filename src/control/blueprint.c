@@ -66,8 +66,7 @@ static bool vcts_same(const struct json *a, const struct json *b)
 	for (size_t i = 0; i < json_len(a); i++) {
 		const struct json *x = json_at(a, i), *y = json_at(b, i);
 
-		if (!str_eq(json_get_str(json_get(x, "metadata"), "name"),
-			    json_get_str(json_get(y, "metadata"), "name")) ||
+		if (!str_eq(volume_template_name(x), volume_template_name(y)) ||
 		    !semantic_equal(json_get(x, "spec"), json_get(y, "spec")))
 			return false;
 	}

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "control/claim_priv.h"
 #include "control/control_priv.h"
+#include "control/draft_priv.h"
 #include "control/note_priv.h"
 
 /*
@@ -47,10 +48,8 @@ static struct again report_expiry(struct pass *p, const struct object *claim,
 
 static struct again report_expiry_alone(struct pass *p, const struct object *claim)
 {
-	autoptr(json_doc) status = json_doc_new();
-	struct json *copy = json_copy(status, object_status(claim));
+	autoptr(json_doc) status = draft_status(claim);
 
-	json_set_root(status, copy ? copy : json_obj(status));
 	return report_expiry(p, claim, status);
 }
 

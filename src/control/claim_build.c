@@ -8,6 +8,7 @@
 #include "control/blueprint_priv.h"
 #include "control/claim_priv.h"
 #include "control/diff_priv.h"
+#include "control/draft_priv.h"
 #include "control/keys_priv.h"
 
 /*
@@ -43,7 +44,7 @@ struct err *claim_pod_metadata(struct json_doc *d, const struct object *claim,
 	return e;
 }
 
-/* With the template out of sight: what the Sandbox has, without the pool's own mark. */
+/* If the template cannot be read: what the Sandbox has, without the pool's own mark. */
 static struct err *kept_metadata(struct json_doc *d, const struct object *claim,
 				 const struct object *sandbox, struct json **ret)
 {
@@ -63,38 +64,30 @@ static struct err *kept_metadata(struct json_doc *d, const struct object *claim,
 	return e;
 }
 
-/* Cold */
+/* Cold Sandboxes */
 
-static struct json *cold_meta(struct json_doc *d, const struct object *claim,
-			      const struct object *template)
+static void put_cold_meta(struct json_doc *d, struct json *root, const struct object *claim,
+			  const struct object *template)
 {
-	struct json *meta = json_obj(d), *annotations, *owners = json_arr(d), *labels;
+	struct json *meta = draft_meta(d, root, claim->name, claim), *labels, *annotations;
 
-	json_set_str(d, meta, "name", claim->name);
-	json_set_str(d, meta, "namespace", claim->ns);
 	labels = json_need_obj(d, meta, "labels");
 	put_system_labels(d, labels, claim, template);
 	json_set_str(d, labels, KEY_LAUNCH_TYPE, "cold");
 	annotations = json_need_obj(d, meta, "annotations");
 	json_set_str(d, annotations, KEY_TEMPLATE_REF, template->name);
 	json_set_str(d, annotations, KEY_TRACE, str_or(claim_view(claim)->trace, NULL));
-	json_push(d, owners, meta_controller_ref(d, claim));
-	json_set(d, meta, "ownerReferences", owners);
-	return meta;
 }
 
 struct trouble claim_build_cold(const struct object *claim, const struct object *template,
 				struct json_doc **ret)
 {
 	autoptr(json_doc) d = json_doc_new();
-	struct json *root = json_obj(d), *spec = blueprint_spec(d, template);
-	struct json *vcts = NULL, *pod_meta = NULL;
+	struct json *root = draft_root(d, API_SANDBOX, "Sandbox");
+	struct json *spec = blueprint_spec(d, template), *vcts = NULL, *pod_meta = NULL;
 	struct err *e;
 
-	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", API_SANDBOX);
-	json_set_str(d, root, "kind", "Sandbox");
-	json_set(d, root, "metadata", cold_meta(d, claim, template));
+	put_cold_meta(d, root, claim, template);
 	json_set(d, root, "spec", spec);
 	e = claim_merge_vcts(d, template, claim, &vcts);
 	if (e)
@@ -112,7 +105,7 @@ struct trouble claim_build_cold(const struct object *claim, const struct object 
 	return (struct trouble){ 0 };
 }
 
-/* Warm and after */
+/* Warm Sandboxes, and keeping any in line */
 
 static void put_pod_metadata(struct json_doc *d, struct json *root, const struct object *sandbox,
 			     const struct json *want)
@@ -162,7 +155,7 @@ struct err *claim_build_adoption(const struct object *claim, const struct object
 			     claim_view(claim)->trace);
 	json_push(d, owners, meta_controller_ref(d, claim));
 	json_set(d, meta, "ownerReferences", owners);
-	json_set(d, meta, "resourceVersion", json_copy(d, json_get(have, "resourceVersion")));
+	draft_guard(d, meta, sandbox);
 	json_set(d, meta, "uid", json_copy(d, json_get(have, "uid")));
 	put_pod_metadata(d, root, sandbox, pod_meta);
 	*ret = take(d);

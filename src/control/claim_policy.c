@@ -147,15 +147,10 @@ struct err *claim_merge_metadata(struct json_doc *d, struct json *metadata,
 
 /* Volume claims */
 
-static const char *vct_name(const struct json *vct)
-{
-	return str_or(json_get_str(json_get(vct, "metadata"), "name"), "");
-}
-
 static struct json *vct_find(const struct json *list, const char *name)
 {
 	json_each(it, list)
-		if (str_eq(vct_name(it.val), name))
+		if (str_eq(volume_template_name(it.val), name))
 			return it.val;
 	return NULL;
 }
@@ -163,7 +158,7 @@ static struct json *vct_find(const struct json *list, const char *name)
 static struct err *vcts_check(const struct json *list)
 {
 	for (size_t i = 0; i < json_len(list); i++) {
-		const char *name = vct_name(json_at(list, i));
+		const char *name = volume_template_name(json_at(list, i));
 
 		if (!*name)
 			return err_new(ERR_INVALID,
@@ -184,17 +179,17 @@ static struct err *vcts_join(struct json_doc *d, const struct json *template,
 	struct json *all = json_arr(d);
 
 	json_each(it, template) {
-		const struct json *other = vct_find(claim, vct_name(it.val));
+		const struct json *other = vct_find(claim, volume_template_name(it.val));
 
 		if (other && !replace)
 			return err_new(ERR_FORBIDDEN,
 				       "overriding volume claim templates is forbidden by the "
 				       "template: cannot override template volume \"%s\"",
-				       vct_name(it.val));
+				       volume_template_name(it.val));
 		json_push(d, all, json_copy(d, other ? other : it.val));
 	}
 	json_each(it, claim)
-		if (!vct_find(template, vct_name(it.val)))
+		if (!vct_find(template, volume_template_name(it.val)))
 			json_push(d, all, json_copy(d, it.val));
 	*ret = all;
 	return NULL;

@@ -8,6 +8,7 @@
 #include "control/claim_priv.h"
 #include "control/control_priv.h"
 #include "control/diff_priv.h"
+#include "control/draft_priv.h"
 #include "control/keys_priv.h"
 
 /*
@@ -148,13 +149,9 @@ static void put_sandbox(struct json_doc *d, const struct claim_facts *f)
 
 struct json_doc *claim_status(const struct claim_facts *f)
 {
-	struct json_doc *d = json_doc_new();
-	struct json *status = json_copy(d, object_status(f->claim));
+	struct json_doc *d = draft_status(f->claim);
 
-	if (!status)
-		status = json_obj(d);
-	json_set_root(d, status);
-	(void)json_need_arr(d, status, "conditions");
+	(void)json_need_arr(d, json_root(d), "conditions");
 	put_ready(d, f);
 	put_finished(d, f);
 	put_sandbox(d, f);
@@ -163,16 +160,11 @@ struct json_doc *claim_status(const struct claim_facts *f)
 
 struct json_doc *claim_status_patch(const struct object *claim, const struct json *want)
 {
-	autoptr(json_doc) d = json_doc_new();
-	struct json *root = json_obj(d), *diff = diff_merge(d, object_status(claim), want);
+	struct json_doc *d = draft_status_patch(claim, want);
 
-	if (!diff)
-		return NULL;
-	json_set_root(d, root);
-	json_set(d, json_need_obj(d, root, "metadata"), "resourceVersion",
-		 json_copy(d, json_get(json_get(claim->root, "metadata"), "resourceVersion")));
-	json_set(d, root, "status", diff);
-	return take(d);
+	if (d)
+		draft_guard(d, json_need_obj(d, json_root(d), "metadata"), claim);
+	return d;
 }
 
 /* Stamps */

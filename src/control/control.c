@@ -18,8 +18,9 @@
 #include "loop/loop.h"
 
 /*
- * Watches and who hears of what. An event only moves things in the index and queues keys; passes
- * run later in the same turn of the loop. Nothing runs before every watch has told what existed.
+ * The watches, and which keys a change wakes. A watch event only updates the index and queues keys;
+ * their passes run later in the same turn of the loop. No pass runs before every watch has
+ * delivered what existed.
  */
 enum {
 	CHORES_TURN_MS = 10, /* of a turn of the loop */
@@ -212,7 +213,7 @@ static struct again run(void *arg, struct queue_item *q)
 	pass_begin(&p, arg, it);
 	again = reconcilers[it->key.kind](&p);
 	if (p.started) {
-		err_free(take(again.e)); /* the pass after the writes says how it stands */
+		err_free(take(again.e)); /* the pass after the writes reports it */
 		again = again_wait();
 	}
 	pass_end(&p);

@@ -17,22 +17,20 @@ struct control;
 
 struct control_options {
 	const char *cluster_domain; /* NULL: cluster.local */
-	unsigned pool_max_batch;    /* 0: 300 */
-	uint64_t pool_grace_ms;     /* 0: 5 min */
-	uint64_t pool_recheck_ms;   /* 0: 1 min */
-	uint64_t pool_rest_ms;   /* how long a pool rests after a claim before it refills; 0: not at
-				    all */
-	uint64_t claim_grace_ms; /* 0: 2 s: how long a claim waits for members without an address */
+	unsigned pool_max_batch;    /* members made or removed at a time; 0: 300 */
+	uint64_t pool_grace_ms;     /* for a member to become Ready; 0: 5 min */
+	uint64_t pool_recheck_ms;   /* for a pool that makes no progress; 0: 1 min */
+	uint64_t pool_rest_ms;      /* how long a pool waits after a claim before it refills */
+	uint64_t claim_grace_ms; /* how long a claim waits for members without an address; 0: 2 s */
 	bool no_sandbox_events, no_claim_events, no_observability_annotations;
 	/* Also collect garbage, end namespaces and expire Events: where the API server has no
 	 * kube-controller-manager. */
 	bool cluster_services;
-	const char *const
-		*label_domains; /* claims may set labels of these; NULL: sandbox.users.io */
+	const char *const *label_domains; /* whose labels claims may set; NULL: sandbox.users.io */
 };
 
 must_use struct err *control_start(struct loop *l, struct client *c,
 				   const struct control_options *o, struct control **ret);
-bool control_synced(const struct control *c); /* every watch has told what existed */
+bool control_synced(const struct control *c); /* every watch has delivered what existed */
 void control_free(struct control *c);
 AUTOPTR(control)

@@ -8,8 +8,8 @@
 #include "control/pass_priv.h"
 
 /*
- * What the controllers share. Everything in memory can be had again from the watches; what a note
- * or a roster holds besides (when a claim was first seen, who waits) is lost in a crash without
+ * What the controllers share. Everything in memory can be rebuilt from the watches. What notes and
+ * rosters hold besides (when a claim was first seen, who is waiting) may be lost in a crash without
  * harm.
  */
 enum {
@@ -49,12 +49,12 @@ struct control {
 };
 
 usec control_now(const struct control *c);
-void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had gone by */
+void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had passed */
 
 struct again sandbox_reconcile(struct pass *p);
 struct again template_reconcile(struct pass *p);
 struct again pool_reconcile(struct pass *p);
 struct again claim_reconcile(struct pass *p);
 
-/* A change of a Sandbox that its claim must hear of (case 271). */
+/* The change of a Sandbox concerns its claim. */
 bool claim_cares(const struct object *was, const struct object *now);

@@ -4,8 +4,8 @@
 #include "control/diff_priv.h"
 
 /*
- * Differences between what is and what should be, so that a pass which finds all well writes
- * nothing, and one which does not writes no more than what differs.
+ * The difference between what is and what should be. A pass that finds none writes nothing; any
+ * other writes only what differs.
  */
 
 bool semantic_empty(const struct json *v)
@@ -48,7 +48,7 @@ static bool equal(const struct json *a, const struct json *b, bool quantities)
 	return json_equal(a, b) || (quantities && quantity_equal(a, b));
 }
 
-/* Every member of a means the same in b. */
+/* Every member of a has the same meaning in b. */
 static bool covers(const struct json *a, const struct json *b, bool quantities)
 {
 	json_each(it, a) {

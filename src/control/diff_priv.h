@@ -6,8 +6,8 @@
 #include "json/json.h"
 
 /*
- * Telling two trees apart the way the API does: an absent member, null, and an empty list, object
- * or string are the same; quantities compare by value.
+ * Trees compared as the API means them: an absent member, null, and an empty list, object or string
+ * are the same, and quantities compare by value.
  */
 bool semantic_equal(const struct json *a, const struct json *b);
 bool semantic_empty(const struct json *v);

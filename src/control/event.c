@@ -9,10 +9,10 @@
 #include "control/keys_priv.h"
 
 /*
- * An Event's name is that of the object it is about and a random part, so that no two collide.
+ * Events. The name of one is that of the object it is about, with a random suffix.
  */
 #define NOTE_MAX   1024
-#define NAME_MOST  236 /* leaves room for the random part */
+#define NAME_MOST  236 /* leaves room for the suffix */
 #define SUFFIX_LEN 16
 #define INSTANCE   "cay"
 

@@ -25,7 +25,7 @@ void index_free(struct index *ix);
 void index_pod(struct index *ix, struct object *was, struct object *now);
 void index_claim(struct index *ix, struct object *was, struct object *now);
 void index_pool(struct index *ix, struct object *was, struct object *now);
-/* True when a claim that waits for a member of the roster may now get one. */
+/* True when claims that wait for a member of the roster may now get one. */
 bool index_sandbox(struct index *ix, struct object *was, struct object *now,
 		   struct roster **ret_roster);
 
@@ -44,15 +44,15 @@ const struct map *index_orphans_of(const struct index *ix, const char *ns, const
 struct member {
 	struct roster *roster;
 	struct object *sandbox;
-	struct list link;       /* of roster->members, oldest first */
-	struct list ready_link; /* of roster->ready, in the same order */
-	struct list odd_link;   /* of roster->odd; unlinked when nothing is left to do about it */
+	struct list link;             /* of roster->members, oldest first */
+	struct list ready_link;       /* of roster->ready, in the same order */
+	struct list odd_link;         /* of roster->odd; unlinked when it is fine */
 	const struct sandbox_view *v; /* of sandbox */
-	usec seen_at;                 /* by the pool controller, for the first time; 0: not yet */
+	usec seen_at;                 /* when the pool controller first saw it; 0: not yet */
 	uint64_t seq;
 	struct node_count *node; /* NULL: on no node yet */
 	bool taken;              /* a claim is about to own it */
-	uint64_t judged_rev;     /* the template's revision for which stale was found */
+	uint64_t judged_rev;     /* the template's revision that stale is about */
 	bool stale;
 	uint64_t fresh_rev; /* the template's revision for which a claim found it fresh */
 	uint64_t lost_rev;  /* the Sandbox's revision at which a claim did not get it */
@@ -93,13 +93,13 @@ struct roster *index_roster(struct index *ix, const char *ns,
 struct member *index_member(struct index *ix, const char *ns, const char *name); /* NULL: in none */
 
 enum pick {
-	PICK_NONE,    /* nobody there */
-	PICK_PENDING, /* members, but none has an address yet */
+	PICK_NONE,    /* there is no member */
+	PICK_PENDING, /* there are members, but none has an address yet */
 	PICK_MEMBER,
 };
 /*
- * The member a claim gets: Ready ones first, from the node that has most members, oldest first.
- * fits() may refuse one. A member that is taken is passed over.
+ * The member that a claim gets: Ready ones first, from the node with the most members, oldest
+ * first. fits() may refuse one. Members that are taken are passed over.
  */
 enum pick roster_pick(struct roster *r, bool (*fits)(void *arg, struct member *m), void *arg,
 		      struct member **ret);

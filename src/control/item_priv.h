@@ -5,8 +5,8 @@
 #include "loop/queue.h"
 
 /*
- * What the controllers keep in the work queue that they share: keys "kind/namespace/name", and for
- * each of them what came of the writes that its last pass started.
+ * The items of the work queue that the controllers share. Keys are "kind/namespace/name"; an item
+ * also holds the outcomes of the writes that the key's last pass started.
  */
 enum control_kind {
 	CONTROL_SANDBOX,
@@ -40,7 +40,7 @@ struct item {
 	struct outcome outcomes[WRITES_MAX]; /* by the name of the write */
 };
 
-/* A pass for the object, whether it exists or not. */
+/* Queues a pass for the object, whether or not it exists. */
 void item_wake(struct queue *q, enum control_kind kind, const char *ns, const char *name);
 
 /* For struct queue_spec. */

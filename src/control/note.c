@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "control/note_priv.h"
 
-/* Notes on claims: made at first sight, gone with the claim. */
+/* A note is made when its claim is first seen, and is dropped with it. */
 struct notes {
 	struct map *by_uid; /* struct note, owned */
 };

@@ -7,14 +7,14 @@
 struct map;
 
 /*
- * What the claim controller remembers of a claim between passes, by uid. A crash loses it and
- * nothing but the exactness of two time stamps.
+ * What the claim controller remembers of a claim between passes, by uid. All that a crash costs is
+ * the accuracy of two time stamps.
  */
 struct note {
 	usec first_seen;
-	usec ready_at;      /* when we wrote the first Ready; 0: not yet, or before our time */
-	char *reserved;     /* the member that our patch was sent for; NULL: none */
-	unsigned conflicts; /* how many members in a row went to somebody else */
+	usec ready_at;      /* when we first wrote that it is Ready; 0: not since we started */
+	char *reserved;     /* the member that an adoption is under way for; NULL: none */
+	unsigned conflicts; /* how many adoptions in a row were lost to others */
 	struct waiter waiter;
 };
 

@@ -78,7 +78,7 @@ static bool running_record(struct running *r, struct err *e)
 	if (!e)
 		event_send(r->c, take(r->event));
 	if (worked && ((r->flags & WRITE_QUIET) || err_is(e, ERR_CONFLICT))) {
-		err_free(e); /* after a conflict, the watch will bring the change */
+		err_free(e); /* after a conflict the watch delivers the change */
 		return false;
 	}
 	if (worked) {

@@ -31,14 +31,14 @@ struct pass {
 enum {
 	WRITE_QUIET = 1,       /* its success wakes nobody */
 	WRITE_GONE_OK = 2,     /* ERR_NOT_FOUND counts as success */
-	WRITE_CONFLICT_OK = 4, /* ERR_CONFLICT too: somebody else's change will wake us */
+	WRITE_CONFLICT_OK = 4, /* so does ERR_CONFLICT: the other's change will wake us */
 };
 
 struct write {
 	unsigned name; /* of the controller's enum of writes */
 	struct client_ref to;
-	const char *what;       /* put before the error's text; NULL: nothing */
-	struct json_doc *event; /* sent when the write worked; taken over */
+	const char *what;       /* put before the text of its error; NULL: nothing */
+	struct json_doc *event; /* sent if the write works; taken over */
 	unsigned flags;
 };
 
@@ -47,13 +47,13 @@ void pass_end(struct pass *p);
 bool pass_rests(const struct pass *p, unsigned write);
 struct client_ref ref_of(const struct object *o); /* o must outlive it */
 
-/* The doc is taken over. All patches are merge patches. */
+/* The doc is taken over. Patches are merge patches. */
 void pass_create(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_update(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec);
 
-/* Cancels the waits for all writes under way, because the controllers are being freed. */
+/* Nobody waits any longer for the writes under way: the controllers are being freed. */
 void pass_forget_all(struct control *c);
 
 /* The error of the last pass's first write (by name) that failed, handed over; NULL when all went

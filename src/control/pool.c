@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "control/control_priv.h"
-#include "control/diff_priv.h"
+#include "control/draft_priv.h"
 #include "control/event_priv.h"
 #include "control/keys_priv.h"
 #include "control/pool_priv.h"
@@ -110,20 +110,17 @@ static uint64_t write_status(struct pass *p, const struct pool_seen *seen,
 			   .to = ref_of(seen->pool),
 			   .flags = WRITE_QUIET };
 	autoptr(json_doc) want = pool_status(seen->pool, plan->counts.active, plan->counts.ready);
-	autoptr(json_doc) d = json_doc_new();
-	struct json *root = json_obj(d);
-	struct json *diff = diff_merge(d, object_status(seen->pool), json_root(want));
+	autoptr(json_doc) patch = draft_status_patch(seen->pool, json_root(want));
 	usec since = p->now - seen->roster->status_at;
 
-	if (!diff)
+	if (!patch)
 		return 0;
-	if (!json_get(diff, "observedGeneration") && since >= 0 && since < STATUS_EVERY_MS * 1000)
+	if (!json_at_path(json_root(patch), "status.observedGeneration") && since >= 0 &&
+	    since < STATUS_EVERY_MS * 1000)
 		return (uint64_t)(STATUS_EVERY_MS - since / 1000);
-	json_set_root(d, root);
-	json_set(d, root, "status", diff);
 	w.to.sub = "status";
 	seen->roster->status_at = p->now;
-	pass_patch(p, &w, take(d));
+	pass_patch(p, &w, take(patch));
 	return 0;
 }
 

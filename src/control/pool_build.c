@@ -4,6 +4,7 @@
 #include "api/view_pool.h"
 #include "base/str.h"
 #include "control/blueprint_priv.h"
+#include "control/draft_priv.h"
 #include "control/keys_priv.h"
 #include "control/pool_priv.h"
 
@@ -29,21 +30,15 @@ struct json_doc *member_build(const struct object *pool, const struct object *te
 {
 	const char *const hashes[2] = { blueprint_hash, pod_hash };
 	struct json_doc *d = json_doc_new();
-	struct json *root = json_obj(d), *meta, *spec, *pod_meta, *owners = json_arr(d), *a;
+	struct json *root = draft_root(d, API_SANDBOX, "Sandbox"), *meta, *spec, *pod_meta, *a;
 
-	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", API_SANDBOX);
-	json_set_str(d, root, "kind", "Sandbox");
-	meta = json_need_obj(d, root, "metadata");
+	meta = draft_meta(d, root, NULL, pool);
 	json_set(d, meta, "generateName", json_new_strf(d, "%s-", pool->name));
-	json_set_str(d, meta, "namespace", pool->ns);
 	put_hashes(d, json_need_obj(d, meta, "labels"), pool, hashes);
 	json_set_str(d, json_get(meta, "labels"), KEY_LAUNCH_TYPE, "warm");
 	json_set_str(d, json_get(meta, "labels"), KEY_CREATED_BY, "controller");
 	json_set_str(d, json_need_obj(d, meta, "annotations"), KEY_TEMPLATE_REF,
 		     pool_view(pool)->template);
-	json_push(d, owners, meta_controller_ref(d, pool));
-	json_set(d, meta, "ownerReferences", owners);
 
 	spec = blueprint_spec(d, template);
 	json_set(d, root, "spec", spec);
@@ -62,18 +57,9 @@ struct json_doc *member_patch(const struct object *sb, const struct object *pool
 
 	json_set_root(d, root);
 	json_set_str(d, json_need_obj(d, meta, "labels"), KEY_LAUNCH_TYPE, "warm");
-	if (pool) {
-		const struct json *have =
-			json_get(json_get(sb->root, "metadata"), "ownerReferences");
-		struct json *owners = json_arr(d);
-
-		json_each(it, have)
-			json_push(d, owners, json_copy(d, it.val));
-		json_push(d, owners, meta_controller_ref(d, pool));
-		json_set(d, meta, "ownerReferences", owners);
-	}
-	json_set(d, meta, "resourceVersion",
-		 json_copy(d, json_get(json_get(sb->root, "metadata"), "resourceVersion")));
+	if (pool)
+		json_set(d, meta, "ownerReferences", draft_owners(d, sb, pool));
+	draft_guard(d, meta, sb);
 	return d;
 }
 

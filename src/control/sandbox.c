@@ -157,7 +157,7 @@ static void forget_pod_name(struct pass *p, const struct object *sb)
 	pass_patch(p, &w, d);
 }
 
-/* What the Pod's creation came to is news too, but only when it is new. */
+/* A Pod that could not be created is news too, but only the first time. */
 static struct json_doc *failure_news(struct pass *p, const struct object *sb,
 				     const struct json *want)
 {
@@ -196,7 +196,7 @@ static const struct err *either(const struct err *a, const struct err *b)
 	return a ? a : b;
 }
 
-/* Something of that name appeared that the cache does not show yet: it will. */
+/* An object of that name exists that the cache does not show yet. */
 static bool cache_lags(const struct pass *p)
 {
 	return err_is(p->out[SANDBOX_WRITE_POD].e, ERR_EXISTS) ||

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/meta.h"
 #include "api/view.h"
 #include "base/str.h"
 #include "control/keys_priv.h"
@@ -37,15 +36,4 @@ struct err *err_unadoptable(const char *what, const struct object *o)
 		       "cannot adopt unowned %s \"%s\": missing required pool authorization label "
 		       "(\"" KEY_ADOPTABLE "\") or sandbox tracking label (\"" KEY_NAME_HASH "\")",
 		       what, o->name);
-}
-
-struct json *owners_with(struct json_doc *d, const struct object *o, const struct object *sandbox)
-{
-	const struct json *have = json_get(json_get(o->root, "metadata"), "ownerReferences");
-	struct json *owners = json_arr(d);
-
-	json_each(it, have)
-		json_push(d, owners, json_copy(d, it.val));
-	json_push(d, owners, meta_controller_ref(d, sandbox));
-	return owners;
 }

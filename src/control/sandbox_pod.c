@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/diff_priv.h"
+#include "control/draft_priv.h"
 #include "control/keys_priv.h"
 #include "control/sandbox_priv.h"
 
@@ -33,7 +34,7 @@ static bool reserved_annotation(const char *key)
 	return reserved_label(key) || str_eq(key, KEY_TRACE);
 }
 
-/* Labels and annotations follow the same rules, but for these. */
+/* Labels and annotations follow the same rules, apart from these. */
 struct realm {
 	const char *member, *list_key;
 	bool (*reserved)(const char *key);
@@ -77,7 +78,7 @@ static void put_template(struct json_doc *d, struct json *map, const struct json
 			json_set(d, map, it.key, json_copy(d, it.val));
 }
 
-/* The labels that the controllers own: set, or removed where the Sandbox has none to give. */
+/* The labels that the controllers own; they are removed where the Sandbox has none. */
 static void put_system_labels(struct json_doc *d, struct json *labels, const struct object *sandbox)
 {
 	const struct sandbox_view *v = sandbox_view(sandbox);
@@ -105,29 +106,25 @@ struct json *volumes_merge(struct json_doc *d, const struct json *volumes, const
 
 		json_each(t, vcts)
 			replaced = replaced ||
-				   str_eq(json_get_str(json_get(t.val, "metadata"), "name"),
-					  json_get_str(v.val, "name"));
+				   str_eq(volume_template_name(t.val), json_get_str(v.val, "name"));
 		if (!replaced)
 			json_push(d, out, json_copy(d, v.val));
 	}
 	json_each(t, vcts) {
-		const char *name = json_get_str(json_get(t.val, "metadata"), "name");
 		autofree char *pvc = pvc_name(t.val, sandbox_name);
 		struct json *v = json_obj(d);
 
-		json_set_str(d, v, "name", str_or(name, ""));
+		json_set_str(d, v, "name", volume_template_name(t.val));
 		json_set_str(d, json_need_obj(d, v, "persistentVolumeClaim"), "claimName", pvc);
 		json_push(d, out, v);
 	}
 	return out;
 }
 
-static struct json *build_meta(struct json_doc *d, const struct object *sandbox)
+static void put_meta(struct json_doc *d, struct json *root, const struct object *sandbox)
 {
-	struct json *meta = json_obj(d), *owners = json_arr(d), *annotations;
+	struct json *meta = draft_meta(d, root, sandbox->name, sandbox), *annotations;
 
-	json_set_str(d, meta, "name", sandbox->name);
-	json_set_str(d, meta, "namespace", sandbox->ns);
 	for (size_t i = 0; i < ARRAY_LEN(realms); i++)
 		put_template(d, json_need_obj(d, meta, realms[i].member),
 			     template_map(sandbox, &realms[i]), &realms[i]);
@@ -139,21 +136,15 @@ static struct json *build_meta(struct json_doc *d, const struct object *sandbox)
 
 		json_set_str(d, annotations, realms[i].list_key, str_or(list, NULL));
 	}
-	json_push(d, owners, meta_controller_ref(d, sandbox));
-	json_set(d, meta, "ownerReferences", owners);
-	return meta;
 }
 
 struct json_doc *pod_build(const struct object *sandbox)
 {
 	const struct blueprint_view *from = &sandbox_view(sandbox)->blueprint;
 	struct json_doc *d = json_doc_new();
-	struct json *root = json_obj(d), *spec;
+	struct json *root = draft_root(d, "v1", "Pod"), *spec;
 
-	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", "v1");
-	json_set_str(d, root, "kind", "Pod");
-	json_set(d, root, "metadata", build_meta(d, sandbox));
+	put_meta(d, root, sandbox);
 	spec = json_copy(d, from->pod_spec);
 	if (!spec)
 		spec = json_obj(d);
@@ -220,9 +211,8 @@ struct json_doc *pod_sync(const struct object *sandbox, const struct object *pod
 		json_set(d, meta, realms[i].member,
 			 diff_strings(d, json_get(have, realms[i].member), want[i]));
 	if (ownership_of(pod, sandbox) == UNOWNED) {
-		json_set(d, meta, "ownerReferences", owners_with(d, pod, sandbox));
-		json_set(d, meta, "resourceVersion",
-			 json_copy(d, json_get(have, "resourceVersion")));
+		json_set(d, meta, "ownerReferences", draft_owners(d, pod, sandbox));
+		draft_guard(d, meta, pod);
 	}
 	return json_len(meta) ? take(d) : NULL;
 }

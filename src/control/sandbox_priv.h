@@ -49,8 +49,6 @@ bool adoption_allowed(const struct object *o, const char *name_hash);
 /* The texts are upstream's; what is "pod", "service" or "PVC". */
 struct err *err_foreign(const char *what, const struct object *o, const struct object *sandbox);
 struct err *err_unadoptable(const char *what, const struct object *o);
-/* ownerReferences with the Sandbox as the controller, others kept. */
-struct json *owners_with(struct json_doc *d, const struct object *o, const struct object *sandbox);
 
 /* Pod */
 

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/diff_priv.h"
+#include "control/draft_priv.h"
 #include "control/keys_priv.h"
 #include "control/sandbox_priv.h"
 
@@ -145,19 +146,12 @@ static struct json *want_ports(struct json_doc *d, const struct object *sandbox)
 static struct json_doc *service_build(const struct object *sandbox)
 {
 	struct json_doc *d = json_doc_new();
-	struct json *root = json_obj(d), *meta, *spec, *owners = json_arr(d), *ports;
+	struct json *root = draft_root(d, "v1", "Service"), *meta, *spec, *ports;
 	char hash[9];
 
 	name_hash(sandbox->name, hash);
-	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", "v1");
-	json_set_str(d, root, "kind", "Service");
-	meta = json_need_obj(d, root, "metadata");
-	json_set_str(d, meta, "name", sandbox->name);
-	json_set_str(d, meta, "namespace", sandbox->ns);
+	meta = draft_meta(d, root, sandbox->name, sandbox);
 	json_set_str(d, json_need_obj(d, meta, "labels"), KEY_NAME_HASH, hash);
-	json_push(d, owners, meta_controller_ref(d, sandbox));
-	json_set(d, meta, "ownerReferences", owners);
 	spec = json_need_obj(d, root, "spec");
 	json_set_str(d, spec, "clusterIP", "None");
 	json_set_str(d, json_need_obj(d, spec, "selector"), KEY_NAME_HASH, hash);
@@ -202,7 +196,7 @@ static struct json_doc *service_repair(const struct object *sandbox, const struc
 			     KEY_NAME_HASH, hash);
 	if (adopt)
 		json_set(d, json_need_obj(d, root, "metadata"), "ownerReferences",
-			 owners_with(d, service, sandbox));
+			 draft_owners(d, service, sandbox));
 	json_set_str(d, want, KEY_NAME_HASH, hash);
 	diff = diff_strings(d, json_get(spec, "selector"), want);
 	if (diff)
@@ -276,8 +270,7 @@ struct service_plan service_decide(const struct object *sandbox, const struct ob
 
 char *pvc_name(const struct json *vct, const char *sandbox_name)
 {
-	return xasprintf("%s-%s", str_or(json_get_str(json_get(vct, "metadata"), "name"), ""),
-			 sandbox_name);
+	return xasprintf("%s-%s", volume_template_name(vct), sandbox_name);
 }
 
 static struct json_doc *pvc_build(const struct object *sandbox, const struct json *vct)
@@ -285,21 +278,14 @@ static struct json_doc *pvc_build(const struct object *sandbox, const struct jso
 	const struct json *from = json_get(vct, "metadata");
 	autofree char *name = pvc_name(vct, sandbox->name);
 	struct json_doc *d = json_doc_new();
-	struct json *root = json_obj(d), *meta, *owners = json_arr(d);
+	struct json *root = draft_root(d, "v1", "PersistentVolumeClaim"), *meta;
 	char hash[9];
 
 	name_hash(sandbox->name, hash);
-	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", "v1");
-	json_set_str(d, root, "kind", "PersistentVolumeClaim");
-	meta = json_need_obj(d, root, "metadata");
-	json_set_str(d, meta, "name", name);
-	json_set_str(d, meta, "namespace", sandbox->ns);
+	meta = draft_meta(d, root, name, sandbox);
 	json_set(d, meta, "labels", json_copy(d, json_get(from, "labels")));
 	json_set_str(d, json_need_obj(d, meta, "labels"), KEY_NAME_HASH, hash);
 	json_set(d, meta, "annotations", json_copy(d, json_get(from, "annotations")));
-	json_push(d, owners, meta_controller_ref(d, sandbox));
-	json_set(d, meta, "ownerReferences", owners);
 	json_set(d, root, "spec", json_copy(d, json_get(vct, "spec")));
 	return d;
 }
@@ -311,7 +297,7 @@ static struct json_doc *pvc_adopt(const struct object *sandbox, const struct obj
 
 	json_set_root(d, root);
 	json_set(d, json_need_obj(d, root, "metadata"), "ownerReferences",
-		 owners_with(d, pvc, sandbox));
+		 draft_owners(d, pvc, sandbox));
 	return d;
 }
 

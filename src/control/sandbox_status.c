@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/diff_priv.h"
+#include "control/draft_priv.h"
 #include "control/keys_priv.h"
 #include "control/sandbox_priv.h"
 
@@ -57,7 +57,7 @@ static void say_suspended(struct report *r)
 		    "Pod is terminating. Sandbox is suspending");
 }
 
-/* A Pod on its way out may end in any phase; that is not the end of the work it was made for. */
+/* The phase in which a Pod is deleted says nothing about how its work ended. */
 static void say_finished(struct report *r)
 {
 	const struct object *pod = r->f->pod->owned ? r->f->pod->pod : NULL;
@@ -219,20 +219,10 @@ static void put_pod(struct report *r, struct json *status)
 		     pod ? str_or(json_get_str(object_spec(pod), "nodeName"), NULL) : NULL);
 }
 
-static struct json *status_copy(struct json_doc *d, const struct object *sandbox)
-{
-	struct json *status = json_copy(d, object_status(sandbox));
-
-	if (!status)
-		status = json_obj(d);
-	json_set_root(d, status);
-	return status;
-}
-
 struct json_doc *sandbox_status(const struct sandbox_facts *f)
 {
-	struct json_doc *d = json_doc_new();
-	struct json *status = status_copy(d, f->sandbox);
+	struct json_doc *d = draft_status(f->sandbox);
+	struct json *status = json_root(d);
 	struct report r = { f, d, json_need_arr(d, status, "conditions"),
 			    sandbox_view(f->sandbox)->generation };
 
@@ -248,8 +238,8 @@ struct json_doc *sandbox_status(const struct sandbox_facts *f)
 
 struct json_doc *sandbox_status_expired(const struct object *sandbox, bool torn_down, usec now)
 {
-	struct json_doc *d = json_doc_new();
-	struct json *status = status_copy(d, sandbox);
+	struct json_doc *d = draft_status(sandbox);
+	struct json *status = json_root(d);
 	struct json *conditions = json_need_arr(d, status, "conditions");
 	const struct condition c = { "Ready",
 				     "False",
@@ -272,16 +262,12 @@ struct json_doc *sandbox_status_expired(const struct object *sandbox, bool torn_
 
 struct json_doc *sandbox_status_patch(const struct object *sandbox, const struct json *want)
 {
-	autoptr(json_doc) d = json_doc_new();
-	struct json *root = json_obj(d), *diff = diff_merge(d, object_status(sandbox), want);
+	autoptr(json_doc) d = draft_status_patch(sandbox, want);
+	const struct json *diff = d ? json_get(json_root(d), "status") : NULL;
 
-	if (!diff)
-		return NULL;
 	if (json_len(diff) == 1 && json_get(diff, "nodeName") &&
 	    !conditions_true(json_get(want, "conditions"), "Ready"))
-		return NULL; /* rides along with the next write */
-	json_set_root(d, root);
-	json_set(d, root, "status", diff);
+		return NULL; /* it goes with the next write */
 	return take(d);
 }
 

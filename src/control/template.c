@@ -6,6 +6,7 @@
 #include "control/blueprint_priv.h"
 #include "control/control_priv.h"
 #include "control/diff_priv.h"
+#include "control/draft_priv.h"
 #include "control/keys_priv.h"
 #include "control/template_priv.h"
 
@@ -46,16 +47,9 @@ struct template_plan template_decide(const struct object *template, const struct
 struct json_doc *policy_build(const struct object *template, const char *name)
 {
 	struct json_doc *d = json_doc_new();
-	struct json *root = json_obj(d), *meta, *owners = json_arr(d);
+	struct json *root = draft_root(d, API_NETWORK_POLICY, "NetworkPolicy");
 
-	json_set_root(d, root);
-	json_set_str(d, root, "apiVersion", API_NETWORK_POLICY);
-	json_set_str(d, root, "kind", "NetworkPolicy");
-	meta = json_need_obj(d, root, "metadata");
-	json_set_str(d, meta, "name", name);
-	json_set_str(d, meta, "namespace", template->ns);
-	json_push(d, owners, meta_controller_ref(d, template));
-	json_set(d, meta, "ownerReferences", owners);
+	(void)draft_meta(d, root, name, template);
 	json_set(d, root, "spec", policy_spec(d, template));
 	return d;
 }

@@ -181,7 +181,7 @@ struct crowd {
 static void crowd_fill(struct crowd *c, struct pool_seen *seen, const char *members,
 		       const char *orphans)
 {
-	static struct object *const sandbox = (struct object *)"x"; /* only passed on */
+	static struct object *const sandbox = (void *)"x"; /* only passed on */
 
 	seen->members = c->members;
 	seen->orphans = c->orphans;

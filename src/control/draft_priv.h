@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/object.h"
+#include "json/json.h"
+
+/*
+ * The parts that the documents of all controllers share.
+ */
+
+/* The root of a new object, with apiVersion and kind. */
+struct json *draft_root(struct json_doc *d, const char *api_version, const char *kind);
+/* metadata of an object that controller owns, in its namespace; put under root. name NULL: the
+ * caller sets generateName. */
+struct json *draft_meta(struct json_doc *d, struct json *root, const char *name,
+			const struct object *controller);
+/* The ownerReferences of o with controller as one more, which must not be there yet. */
+struct json *draft_owners(struct json_doc *d, const struct object *o,
+			  const struct object *controller);
+/* Lets a patch apply only if o is still at the revision that we saw. */
+void draft_guard(struct json_doc *d, struct json *meta, const struct object *o);
+
+/* A new doc with a copy of the object's status, or with an empty one. */
+struct json_doc *draft_status(const struct object *o);
+/* The merge patch that turns the object's status into want; NULL when they mean the same. */
+struct json_doc *draft_status_patch(const struct object *o, const struct json *want);
