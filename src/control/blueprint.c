@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/diff.h"
 #include "api/meta.h"
 #include "api/view_sandbox.h"
 #include "api/view_template.h"
 #include "base/str.h"
 #include "control/blueprint_priv.h"
-#include "control/diff_priv.h"
 #include "control/keys_priv.h"
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/diff.h"
 #include "api/kind.h"
 #include "api/meta.h"
 #include "api/view_sandbox.h"
@@ -7,7 +8,6 @@
 #include "base/str.h"
 #include "control/blueprint_priv.h"
 #include "control/claim_priv.h"
-#include "control/diff_priv.h"
 #include "control/draft_priv.h"
 #include "control/keys_priv.h"
 

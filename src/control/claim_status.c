@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
+#include "api/diff.h"
 #include "api/meta.h"
 #include "api/view_sandbox.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/claim_priv.h"
 #include "control/control_priv.h"
-#include "control/diff_priv.h"
 #include "control/draft_priv.h"
 #include "control/keys_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/diff.h"
 #include "api/meta.h"
-#include "control/diff_priv.h"
 #include "control/draft_priv.h"
 
 struct json *draft_root(struct json_doc *d, const char *api_version, const char *kind)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "api/diff.h"
 #include "api/kind.h"
 #include "api/meta.h"
 #include "api/view_sandbox.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/diff_priv.h"
 #include "control/draft_priv.h"
 #include "control/keys_priv.h"
 #include "control/sandbox_priv.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/diff.h"
 #include "api/meta.h"
 #include "api/view_template.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/blueprint_priv.h"
 #include "control/control_priv.h"
-#include "control/diff_priv.h"
 #include "control/draft_priv.h"
 #include "control/keys_priv.h"
 #include "control/template_priv.h"

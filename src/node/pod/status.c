@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/diff.h"
 #include "api/meta.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -235,13 +236,14 @@ static bool too_early(const struct pod *p)
 	return false;
 }
 
-/* Whether the object still says what was reported; others may write there too. */
+/* Whether the object still says what was reported; others may write there too. What is empty is not
+ * stored. */
 static bool report_stands(const struct pod *p)
 {
 	const struct json *has = object_status(p->obj);
 
 	json_each(it, json_root(p->reported))
-		if (!json_equal(json_get(has, it.key), it.val))
+		if (!semantic_equal(json_get(has, it.key), it.val))
 			return false;
 	return true;
 }

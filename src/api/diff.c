@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/diff.h"
+
 #include "api/meta.h"
 #include "base/str.h"
-#include "control/diff_priv.h"
 
 /*
  * The difference between what is and what should be. A pass that finds none writes nothing; any
