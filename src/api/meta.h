@@ -31,7 +31,8 @@ void meta_validate_annotations(const struct json *annotations, const char *path,
  * } of owner. */
 struct json *meta_controller_ref(struct json_doc *d, const struct object *owner);
 
-/* Conditions as reference/api.md §2.4: transition time moves only when status changes. */
+/* Conditions as docs/reference/agent-sandbox.md §2.4: transition time moves only when status
+ * changes. */
 struct condition {
 	const char *type, *status, *reason, *message;
 	int64_t observed_generation;
@@ -43,7 +44,8 @@ void conditions_remove(struct json *conditions, const char *type);
 struct json *conditions_get(const struct json *conditions, const char *type); /* NULL when absent */
 bool conditions_true(const struct json *conditions, const char *type);
 
-void name_hash(const char *s, char ret[9]); /* reference/api.md §7.4: FNV-1a 32, 8 hex digits */
+void name_hash(const char *s,
+	       char ret[9]); /* docs/reference/agent-sandbox.md §7.4: FNV-1a 32, 8 hex digits */
 void name_hash_json(const struct json *v,
 		    char ret[9]); /* of a canonical encoding: member order does not matter */
 

@@ -6,8 +6,8 @@
 #include "base/str.h"
 
 /*
- * The agent kinds, as reference/api.md describes them. Pod, PVC and NetworkPolicy pieces are
- * Kubernetes' own tables, so what they accept is what a cluster accepts.
+ * The agent kinds, as docs/reference/agent-sandbox.md describes them. Pod, PVC and NetworkPolicy
+ * pieces are Kubernetes' own tables, so what they accept is what a cluster accepts.
  */
 #define AGENTS     "io.x-k8s.agents.v1beta1."
 #define EXTENSIONS "io.x-k8s.agents.extensions.v1beta1."

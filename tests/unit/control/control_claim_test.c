@@ -260,7 +260,7 @@ TEST(cases_177_178_u24_what_is_missing_is_waited_for)
 	world_done(&w);
 }
 
-/* reference/samples/11-claim-rejected.yaml */
+/* tests/data/samples/11-claim-rejected.yaml */
 TEST(cases_198_206_213_claims_that_are_refused)
 {
 	struct world w;

@@ -25,7 +25,7 @@ static const char *parse(const char *id, const char *name, const char *value, st
 	return bad;
 }
 
-TEST(case_90_to_94_headers_name_the_target)
+TEST(dataplane_90_to_94_headers_name_the_target)
 {
 	struct http_headers h = { 0 };
 	struct route r;
@@ -48,7 +48,7 @@ TEST(case_90_to_94_headers_name_the_target)
 	http_headers_done(&h);
 }
 
-TEST(case_95_to_99_bad_headers_are_named_in_order)
+TEST(dataplane_95_to_99_bad_headers_are_named_in_order)
 {
 	static const char required[] = "X-Sandbox-ID header is required.";
 	static const char bad_id[] = "Invalid sandbox ID format.";
@@ -92,7 +92,7 @@ TEST(case_95_to_99_bad_headers_are_named_in_order)
 		eq_str(parse(rows[i].id, rows[i].name, rows[i].value, &r), rows[i].says);
 }
 
-TEST(case_100_to_102_addresses_no_sandbox_can_have_are_refused)
+TEST(dataplane_100_to_102_addresses_no_sandbox_can_have_are_refused)
 {
 	static const char *const bad[] = { "127.0.0.1",        "::1",       "169.254.169.254",
 					   "fe80::1",          "224.0.0.1", "ff02::1",
@@ -111,7 +111,7 @@ TEST(case_100_to_102_addresses_no_sandbox_can_have_are_refused)
 	is_true(route_ip("fd00::1", false, &ip));
 }
 
-TEST(case_135_bad_timeouts_are_as_none)
+TEST(dataplane_135_bad_timeouts_are_as_none)
 {
 	static const struct {
 		const char *text;

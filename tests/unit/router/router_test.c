@@ -20,7 +20,7 @@ static bool has(const char *text, const char *part)
 	return there;
 }
 
-TEST(case_124_healthz_needs_no_headers)
+TEST(dataplane_124_healthz_needs_no_headers)
 {
 	struct rig g = { 0 };
 	autofree char *a = NULL;
@@ -32,7 +32,7 @@ TEST(case_124_healthz_needs_no_headers)
 	rig_stop(&g);
 }
 
-TEST(case_95_and_125_errors_are_json)
+TEST(dataplane_95_and_125_errors_are_json)
 {
 	struct rig g = { 0 };
 	autofree char *a = NULL, *b = NULL;
@@ -48,7 +48,7 @@ TEST(case_95_and_125_errors_are_json)
 	rig_stop(&g);
 }
 
-TEST(case_111_a_request_goes_there_and_back)
+TEST(dataplane_111_a_request_goes_there_and_back)
 {
 	struct rig g = { 0 };
 	autofree char *a = NULL, *host = NULL;
@@ -66,7 +66,7 @@ TEST(case_111_a_request_goes_there_and_back)
 	rig_stop(&g);
 }
 
-TEST(case_109_paths_arrive_as_they_were_sent)
+TEST(dataplane_109_paths_arrive_as_they_were_sent)
 {
 	static const char *const paths[] = { "/a%2Fb?q=1", "/%2e%2e/x", "//x//y",
 					     "/x?",        "/?a=%",     "/a;b=c/./d?x=/../y" };
@@ -84,7 +84,7 @@ TEST(case_109_paths_arrive_as_they_were_sent)
 	rig_stop(&g);
 }
 
-TEST(case_112_every_method_is_forwarded)
+TEST(dataplane_112_every_method_is_forwarded)
 {
 	static const char *const methods[] = { "GET",   "POST",    "PUT",      "DELETE",
 					       "PATCH", "OPTIONS", "PROPFIND", "REPORT" };
@@ -108,7 +108,7 @@ TEST(case_112_every_method_is_forwarded)
 	rig_stop(&g);
 }
 
-TEST(case_113_bodies_arrive_whole)
+TEST(dataplane_113_bodies_arrive_whole)
 {
 	struct rig g = { 0 };
 	autofree char *body = xmalloc(56 * 1024 + 1), *a = NULL, *b = NULL;
@@ -149,7 +149,7 @@ TEST(a_client_that_waits_for_100_gets_it)
 	rig_stop(&g);
 }
 
-TEST(case_114_nothing_listens)
+TEST(dataplane_114_nothing_listens)
 {
 	struct rig g = { 0 };
 	autofree char *a = NULL;
@@ -199,7 +199,7 @@ TEST(the_pod_ip_header_opens_no_other_address)
 	rig_stop(&g);
 }
 
-TEST(case_115_a_silent_backend_is_504)
+TEST(dataplane_115_a_silent_backend_is_504)
 {
 	struct rig g = { 0 };
 	autofree char *a = NULL;
@@ -213,7 +213,7 @@ TEST(case_115_a_silent_backend_is_504)
 	rig_stop(&g);
 }
 
-TEST(case_122_the_proxy_timeout_is_the_most)
+TEST(dataplane_122_the_proxy_timeout_is_the_most)
 {
 	struct rig g = { 0 };
 	autofree char *a = NULL, *b = NULL;
@@ -227,7 +227,7 @@ TEST(case_122_the_proxy_timeout_is_the_most)
 	rig_stop(&g);
 }
 
-TEST(case_116_and_118_what_is_ours_stays_outside)
+TEST(dataplane_116_and_118_what_is_ours_stays_outside)
 {
 	struct rig g = { 0 };
 	autofree char *a = NULL;
@@ -248,7 +248,7 @@ TEST(case_116_and_118_what_is_ours_stays_outside)
 	rig_stop(&g);
 }
 
-TEST(case_119_forwarded_headers_are_ours)
+TEST(dataplane_119_forwarded_headers_are_ours)
 {
 	struct rig g = { 0 };
 	autofree char *a = NULL;
@@ -267,7 +267,7 @@ TEST(case_119_forwarded_headers_are_ours)
 	rig_stop(&g);
 }
 
-TEST(case_120_121_123_a_tunnel_carries_both_ways_and_outlives_the_timeout)
+TEST(dataplane_120_121_123_a_tunnel_carries_both_ways_and_outlives_the_timeout)
 {
 	struct rig g = { 0 };
 	struct router_stats s;
@@ -349,7 +349,7 @@ static char *ask_raw_upstream(struct rig *g, const char *answer)
 	return got;
 }
 
-TEST(case_134_101_to_a_plain_request_is_502)
+TEST(dataplane_134_101_to_a_plain_request_is_502)
 {
 	struct rig g = { 0 };
 	autofree char *a = NULL;
@@ -496,7 +496,7 @@ TEST(too_many_waiting_are_told_to_come_again)
 	rig_stop(&g);
 }
 
-TEST(case_130_a_port_that_opens_late_is_reached)
+TEST(dataplane_130_a_port_that_opens_late_is_reached)
 {
 	struct rig g = { 0 };
 	autofree char *head = NULL, *a = NULL;
@@ -526,7 +526,7 @@ TEST(case_130_a_port_that_opens_late_is_reached)
 	rig_stop(&g);
 }
 
-TEST(case_126_a_request_that_was_taken_is_not_sent_twice)
+TEST(dataplane_126_a_request_that_was_taken_is_not_sent_twice)
 {
 	struct rig g = { 0 };
 	autofree char *head = NULL, *a = NULL;
@@ -675,7 +675,7 @@ static struct err *refuse(void *arg, const struct router_ask *ask)
 	return err_new(*(enum err_code *)arg, "no");
 }
 
-TEST(case_143_and_144_a_policy_decides_first)
+TEST(dataplane_143_and_144_a_policy_decides_first)
 {
 	static const struct {
 		enum err_code code;
@@ -697,7 +697,7 @@ TEST(case_143_and_144_a_policy_decides_first)
 	rig_stop(&g);
 }
 
-TEST(case_167_a_busy_port_is_an_error)
+TEST(dataplane_167_a_busy_port_is_an_error)
 {
 	struct rig g = { 0 };
 	struct router *second = NULL;
