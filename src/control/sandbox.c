@@ -16,40 +16,59 @@
  * first after a crash. A pass that started a write does not report: the pass that the write's end
  * wakes does, and it sees the effect.
  */
-struct observed {
-	struct object *tracked, *service;
-	struct object **owned;
-	size_t n_owned;
-};
 
-static void observed_done(struct observed *o)
+static void seen_done(struct sandbox_seen *seen)
 {
-	object_unref(o->tracked);
-	object_unref(o->service);
-	for (size_t i = 0; i < o->n_owned; i++)
-		object_unref(o->owned[i]);
-	free(o->owned);
+	object_unref(seen->tracked);
+	object_unref(seen->service);
+	for (size_t i = 0; i < seen->n_owned; i++)
+		object_unref(seen->owned[i]);
+	for (size_t i = 0; i < seen->n_pvcs; i++)
+		object_unref(seen->pvcs[i]);
+	free(seen->owned);
+	free(seen->pvcs);
 }
 
-static void observe(struct pass *p, const struct object *sb, struct observed *o)
+static void see_pods(struct pass *p, struct sandbox_seen *seen)
 {
+	const struct object *sb = seen->sandbox;
 	const struct map *pods = index_pods_of(p->c->index, sb->uid);
 	const char *tracked = sandbox_view(sb)->pod_name;
 	char hash[9];
 
-	name_hash(sb->name, hash);
-	*o = (struct observed){ 0 };
-	o->tracked = client_get(p->c->client, p->c->kinds.pod, sb->ns, tracked);
-	o->service = client_get(p->c->client, p->c->kinds.service, sb->ns, sb->name);
+	seen->tracked = client_get(p->c->client, p->c->kinds.pod, sb->ns, tracked);
 	if (!pods)
 		return;
-	o->owned = xnew_n(struct object *, map_len(pods));
+	name_hash(sb->name, hash);
+	seen->owned = xnew_n(struct object *, map_len(pods));
 	map_each(it, pods) {
 		struct object *pod = it.value;
 
 		if (str_eq(object_label(pod, KEY_NAME_HASH), hash) || str_eq(pod->name, tracked))
-			o->owned[o->n_owned++] = object_ref(pod);
+			seen->owned[seen->n_owned++] = object_ref(pod);
 	}
+}
+
+static void see_pvcs(struct pass *p, struct sandbox_seen *seen)
+{
+	const struct object *sb = seen->sandbox;
+	const struct json *templates = sandbox_view(sb)->blueprint.volume_templates;
+
+	seen->pvcs = xnew_n(struct object *, json_len(templates) + 1);
+	json_each(it, templates) {
+		autofree char *name = pvc_name(it.val, sb->name);
+
+		seen->pvcs[seen->n_pvcs++] =
+			client_get(p->c->client, p->c->kinds.pvc, sb->ns, name);
+	}
+}
+
+static void observe(struct pass *p, const struct object *sb, struct sandbox_seen *seen)
+{
+	*seen = (struct sandbox_seen){ .sandbox = sb };
+	seen->service = client_get(p->c->client, p->c->kinds.service, sb->ns, sb->name);
+	see_pods(p, seen);
+	see_pvcs(p, seen);
 }
 
 static struct json_doc *news(struct pass *p, const struct object *sb, const struct sandbox_news *n)
@@ -60,16 +79,17 @@ static struct json_doc *news(struct pass *p, const struct object *sb, const stru
 	return p->c->opt.no_sandbox_events ? NULL : event_build(&spec, p->now);
 }
 
-static void step_do(struct pass *p, const struct step *s, const struct write *w)
+/* Takes the step's doc over. */
+static void step_do(struct pass *p, struct step *s, const struct write *w)
 {
 	switch (s->verb) {
 	case STEP_NONE:
 		break;
 	case STEP_CREATE:
-		pass_create(p, w, s->doc);
+		pass_create(p, w, take(s->doc));
 		break;
 	case STEP_PATCH:
-		pass_patch(p, w, s->doc);
+		pass_patch(p, w, take(s->doc));
 		break;
 	case STEP_DELETE:
 		pass_delete(p, w, NULL);
@@ -77,35 +97,19 @@ static void step_do(struct pass *p, const struct step *s, const struct write *w)
 	}
 }
 
-/* A create that the API refused as invalid is not tried again until the spec changes. */
-static void step_hold(struct step *s, bool rejected, bool *held)
+static void act_pvcs(struct pass *p, const struct object *sb, struct sandbox_plan *plan)
 {
-	if (!rejected || s->verb != STEP_CREATE)
-		return;
-	json_doc_free(s->doc);
-	*s = (struct step){ STEP_NONE };
-	*held = true;
-}
+	static const char *const texts[4] = { NULL, "failed to create PVC", "failed to adopt PVC" };
+	const struct json *templates = sandbox_view(sb)->blueprint.volume_templates;
 
-static struct err *act_pvcs(struct pass *p, const struct object *sb, bool rejected, bool *held)
-{
-	static const char *const texts[] = { NULL, "failed to create PVC", "failed to adopt PVC" };
-	struct err *e = NULL;
+	for (size_t i = 0; i < plan->n_pvcs; i++) {
+		autofree char *name = pvc_name(json_at(templates, i), sb->name);
+		const struct write w = { .name = SANDBOX_WRITE_PVC,
+					 .to = { p->c->kinds.pvc, sb->ns, name },
+					 .what = texts[plan->pvcs[i].verb] };
 
-	json_each(it, sandbox_view(sb)->blueprint.volume_templates) {
-		autofree char *name = pvc_name(it.val, sb->name);
-		autoptr(object) pvc = client_get(p->c->client, p->c->kinds.pvc, sb->ns, name);
-		struct step step = pvc_decide(sb, it.val, pvc, &e);
-		struct write w = { .name = SANDBOX_WRITE_PVC,
-				   .to = { p->c->kinds.pvc, sb->ns, name } };
-
-		if (e)
-			return e; /* the rest waits for a later pass */
-		step_hold(&step, rejected, held);
-		w.what = texts[step.verb];
-		step_do(p, &step, &w);
+		step_do(p, &plan->pvcs[i], &w);
 	}
-	return NULL;
 }
 
 static void act_pod(struct pass *p, const struct object *sb, struct pod_plan *plan)
@@ -217,66 +221,68 @@ static struct again again_for(struct pass *p, const struct sandbox_facts *f, uin
 	return left_ms ? again_after(left_ms) : again_never();
 }
 
+static void act(struct pass *p, const struct object *sb, struct sandbox_plan *plan)
+{
+	act_pvcs(p, sb, plan);
+	if (plan->pod.forget_name)
+		forget_pod_name(p, sb);
+	act_pod(p, sb, &plan->pod);
+	act_service(p, sb, &plan->service);
+}
+
+/* For a pass that started no write. */
+static struct again report_living(struct pass *p, const struct object *sb,
+				  const struct sandbox_plan *plan, uint64_t left_ms)
+{
+	const struct sandbox_facts f = {
+		.sandbox = sb,
+		.pod = &plan->pod,
+		.service = &plan->service,
+		.e_pvc = either(plan->e_pvc, p->out[SANDBOX_WRITE_PVC].e),
+		.e_pod = either(plan->pod.e, p->out[SANDBOX_WRITE_POD].e),
+		.e_service = either(plan->service.e, p->out[SANDBOX_WRITE_SERVICE].e),
+		.rejected = plan->held,
+		.cluster_domain = p->c->cluster_domain,
+		.now = p->now,
+	};
+
+	report(p, sb, sandbox_status(&f), true);
+	return again_for(p, &f, left_ms);
+}
+
 static struct again reconcile_living(struct pass *p, const struct object *sb, uint64_t left_ms)
 {
-	bool rejected = sandbox_was_rejected(sandbox_view(sb)), held = false;
-	struct observed o;
-	struct pod_plan pod;
-	struct service_plan service = { 0 };
-	autoptr(err) e_pvc = NULL;
-	struct again again = again_never();
+	struct sandbox_seen seen;
+	struct sandbox_plan plan;
+	struct again again;
 
 	if (cache_lags(p))
 		return again_retry(pass_take_error(p));
-	observe(p, sb, &o);
-	pod = pod_decide(&(struct pod_seen){ sb, o.tracked, o.owned, o.n_owned });
-	if (pod.n_owned <= 1)
-		service = service_decide(sb, o.service);
-	step_hold(&pod.step, rejected, &held);
-	step_hold(&service.step, rejected, &held);
-
-	e_pvc = act_pvcs(p, sb, rejected, &held);
-	if (pod.forget_name)
-		forget_pod_name(p, sb);
-	act_pod(p, sb, &pod);
-	act_service(p, sb, &service);
-	if (!p->started) {
-		const struct sandbox_facts f = {
-			.sandbox = sb,
-			.pod = &pod,
-			.service = &service,
-			.e_pvc = either(e_pvc, p->out[SANDBOX_WRITE_PVC].e),
-			.e_pod = either(pod.e, p->out[SANDBOX_WRITE_POD].e),
-			.e_service = either(service.e, p->out[SANDBOX_WRITE_SERVICE].e),
-			.rejected = held,
-			.cluster_domain = p->c->cluster_domain,
-			.now = p->now,
-		};
-
-		report(p, sb, sandbox_status(&f), true);
-		again = again_for(p, &f, left_ms);
-	}
-	err_free(pod.e);
-	err_free(service.e);
-	observed_done(&o);
+	observe(p, sb, &seen);
+	plan = sandbox_decide(&seen);
+	act(p, sb, &plan);
+	again = p->started ? again_wait() : report_living(p, sb, &plan, left_ms);
+	sandbox_plan_done(&plan);
+	seen_done(&seen);
 	return again;
 }
 
 /* Expiry was reported; now everything goes, and with it perhaps the Sandbox. */
-static void tear_down(struct pass *p, const struct object *sb, const struct observed *o)
+static void tear_down(struct pass *p, const struct object *sb, const struct sandbox_seen *seen)
 {
-	for (size_t i = 0; i < o->n_owned; i++) {
+	for (size_t i = 0; i < seen->n_owned; i++) {
 		const struct write w = { .name = SANDBOX_WRITE_POD,
-					 .to = ref_of(o->owned[i]),
+					 .to = ref_of(seen->owned[i]),
 					 .what = "failed to delete pod",
 					 .flags = WRITE_GONE_OK };
 
-		if (!object_deleting(o->owned[i]))
+		if (!object_deleting(seen->owned[i]))
 			pass_delete(p, &w, NULL);
 	}
-	if (o->service && ownership_of(o->service, sb) == OWNED && !object_deleting(o->service)) {
+	if (seen->service && ownership_of(seen->service, sb) == OWNED &&
+	    !object_deleting(seen->service)) {
 		const struct write w = { .name = SANDBOX_WRITE_SERVICE,
-					 .to = ref_of(o->service),
+					 .to = ref_of(seen->service),
 					 .what = "failed to delete service",
 					 .flags = WRITE_GONE_OK };
 
@@ -296,12 +302,12 @@ static void tear_down(struct pass *p, const struct object *sb, const struct obse
 
 static struct again reconcile_expired(struct pass *p, const struct object *sb)
 {
-	struct observed o;
+	struct sandbox_seen seen;
 	struct err *e;
 
-	observe(p, sb, &o);
-	tear_down(p, sb, &o);
-	observed_done(&o);
+	observe(p, sb, &seen);
+	tear_down(p, sb, &seen);
+	seen_done(&seen);
 	if (p->started)
 		return again_wait();
 	e = pass_take_error(p);

@@ -95,6 +95,26 @@ struct step pvc_decide(const struct object *sandbox, const struct json *vct,
 		       const struct object *pvc, struct err **ret_e);
 char *pvc_name(const struct json *vct, const char *sandbox_name);
 
+/* Everything that a living Sandbox needs */
+
+struct sandbox_seen {
+	const struct object *sandbox;
+	struct object *tracked, *service; /* references; NULL: none */
+	struct object **owned;            /* Pods that it controls; references */
+	struct object **pvcs; /* one for each volumeClaimTemplate; references; NULL: not there */
+	size_t n_owned, n_pvcs;
+};
+struct sandbox_plan {
+	struct step *pvcs; /* one for each volumeClaimTemplate */
+	size_t n_pvcs;
+	struct err *e_pvc; /* of the first that cannot be had */
+	struct pod_plan pod;
+	struct service_plan service;
+	bool held; /* a create is left out because the API refused it before */
+};
+struct sandbox_plan sandbox_decide(const struct sandbox_seen *seen);
+void sandbox_plan_done(struct sandbox_plan *plan);
+
 /* Status */
 
 struct sandbox_facts {
