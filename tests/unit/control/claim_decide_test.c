@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 #include "base/str.h"
-#include "control/claim_priv.h"
+#include "control/claim/claim_priv.h"
 #include "fixture.h"
 #include "kinds.h"
 

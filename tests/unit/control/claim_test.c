@@ -3,8 +3,9 @@
 #include "api/meta.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/claim_priv.h"
-#include "control/control_priv.h"
+#include "control/claim/claim.h"
+#include "control/claim/claim_priv.h"
+#include "control/pass/control_state.h"
 #include "fixture.h"
 #include "kinds.h"
 

@@ -2,7 +2,7 @@
 #include "api/meta.h"
 #include "base/map.h"
 #include "base/str.h"
-#include "control/keys_priv.h"
+#include "control/pass/keys.h"
 #include "kinds.h"
 #include "world.h"
 

@@ -7,7 +7,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "client/http.h"
-#include "control/keys_priv.h"
+#include "control/pass/keys.h"
 #include "kinds.h"
 #include "loop/loop.h"
 #include "server/server.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
 #include "base/str.h"
-#include "control/keys_priv.h"
+#include "control/pass/keys.h"
 #include "kinds.h"
 #include "world.h"
 

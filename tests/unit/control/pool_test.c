@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
-#include "control/pool_priv.h"
+#include "control/pool/pool_priv.h"
 #include "fixture.h"
 #include "kinds.h"
 

@@ -2,7 +2,7 @@
 #include "api/kind.h"
 #include "base/map.h"
 #include "base/str.h"
-#include "control/index_priv.h"
+#include "control/index/index.h"
 #include "fixture.h"
 #include "kinds.h"
 

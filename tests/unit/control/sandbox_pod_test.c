@@ -3,8 +3,8 @@
 #include "api/meta.h"
 #include "api/view_sandbox.h"
 #include "base/str.h"
-#include "control/keys_priv.h"
-#include "control/sandbox_priv.h"
+#include "control/pass/keys.h"
+#include "control/sandbox/sandbox_priv.h"
 #include "fixture.h"
 #include "kinds.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
-#include "control/sandbox_priv.h"
+#include "control/sandbox/sandbox_priv.h"
 #include "fixture.h"
 #include "kinds.h"
 

@@ -3,7 +3,7 @@
 #include "api/meta.h"
 #include "api/view_sandbox.h"
 #include "base/str.h"
-#include "control/sandbox_priv.h"
+#include "control/sandbox/sandbox_priv.h"
 #include "fixture.h"
 #include "kinds.h"
 

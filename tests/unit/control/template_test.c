@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
-#include "control/blueprint_priv.h"
-#include "control/template_priv.h"
+#include "control/template/blueprint.h"
+#include "control/template/template_priv.h"
 #include "fixture.h"
 #include "kinds.h"
 

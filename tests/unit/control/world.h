@@ -3,7 +3,7 @@
 
 #include "api/kind.h"
 #include "client/client.h"
-#include "control/control_priv.h"
+#include "control/pass/control_state.h"
 #include "fixture.h"
 
 struct loop;

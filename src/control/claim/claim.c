@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/claim/claim.h"
+
+#include "base/mem.h"
+#include "control/claim/claim_priv.h"
+#include "control/claim/note.h"
+#include "control/pass/control_state.h"
+#include "control/pass/draft.h"
+
+/*
+ * A pass over a claim, and its report (docs/reference/agent-sandbox.md §6.3).
+ *
+ * A warm claim takes three passes: the first patches a member so that it is the claim's, the second
+ * writes the claim's status, the third its annotations, which nobody waits for. In one process all
+ * three run in one turn of the loop and end in one commit.
+ */
+#define MISSING_RECHECK_MS 60000
+#define LAG_RECHECK_MS     200
+
+/* Writes the status if it differs; true when it did. A conflict is dropped: its cause wakes us. */
+static bool write_status(struct pass *p, const struct object *claim, const struct json_doc *want,
+			 struct json_doc *event)
+{
+	struct write w = { .name = CLAIM_WRITE_STATUS,
+			   .to = ref_of(claim),
+			   .event = event,
+			   .flags = WRITE_GONE_OK | WRITE_CONFLICT_OK };
+	struct json_doc *patch = claim_status_patch(claim, json_root(want));
+
+	w.to.sub = "status";
+	if (!patch) {
+		json_doc_free(event);
+		return false;
+	}
+	pass_patch(p, &w, patch);
+	return true;
+}
+
+/* Says that the claim has expired; the next pass does what follows from it. */
+static struct again report_expiry(struct pass *p, const struct object *claim,
+				  struct json_doc *status)
+{
+	if (pass_rests(p, CLAIM_WRITE_STATUS))
+		return again_retry(take(p->out[CLAIM_WRITE_STATUS].e));
+	claim_mark_expired(status, claim, p->now);
+	(void)write_status(p, claim, status,
+			   claim_event(p, claim, "ClaimExpired", "Claim Expired", "Claim expired"));
+	return again_after(1);
+}
+
+static struct again report_expiry_alone(struct pass *p, const struct object *claim)
+{
+	autoptr(json_doc) status = draft_status(claim);
+
+	return report_expiry(p, claim, status);
+}
+
+/* After the deletion of its Sandbox the claim stays, and says so. */
+static struct again report_expired(struct pass *p, const struct claim_seen *seen,
+				   const struct claim_plan *plan)
+{
+	const struct claim_facts facts = { seen->claim, plan->sandbox, &plan->trouble, true,
+					   p->now };
+	autoptr(json_doc) want = claim_status(&facts);
+	struct err *e;
+
+	(void)write_status(p, seen->claim, want, NULL);
+	e = p->started ? NULL : pass_take_error(p);
+	return e ? again_retry(e) : again_never();
+}
+
+/* The error that brings a claim back, or the time that is left to it. */
+static struct again again_for(struct pass *p, struct trouble *trouble, uint64_t left_ms)
+{
+	static const enum claim_write retried[] = { CLAIM_WRITE_STATUS, CLAIM_WRITE_UNASSIGN,
+						    CLAIM_WRITE_STAMP };
+
+	switch (trouble->kind) {
+	case TROUBLE_TEMPLATE:
+	case TROUBLE_POOL:
+		return again_after(left_ms ? MIN(left_ms, (uint64_t)MISSING_RECHECK_MS)
+					   : MISSING_RECHECK_MS);
+	case TROUBLE_LAG:
+		return again_after(LAG_RECHECK_MS);
+	case TROUBLE_CONFLICT:
+	case TROUBLE_OTHER:
+		return again_retry(take(trouble->e));
+	case TROUBLE_NONE:
+	case TROUBLE_METADATA:
+	case TROUBLE_ENV:
+	case TROUBLE_NOT_OWNED:
+	case TROUBLE_VCT:
+		break;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(retried); i++)
+		if (pass_rests(p, retried[i]))
+			return again_retry(take(p->out[retried[i]].e));
+	return left_ms ? again_after(left_ms) : again_never();
+}
+
+static void stamp(struct pass *p, const struct claim_seen *seen, const struct claim_plan *plan)
+{
+	const struct note *note = notes_need(p->c->notes, seen->claim, p->now);
+	const struct claim_stamps s = { seen->claim, plan->sandbox, note->first_seen,
+					note->ready_at, !p->c->opt.no_observability_annotations };
+	const struct write w = { .name = CLAIM_WRITE_STAMP,
+				 .to = ref_of(seen->claim),
+				 .flags = WRITE_QUIET | WRITE_GONE_OK };
+	struct json_doc *patch = claim_stamp(&s);
+
+	if (patch)
+		pass_patch(p, &w, patch);
+}
+
+static struct again report_living(struct pass *p, const struct claim_seen *seen,
+				  struct claim_plan *plan)
+{
+	const struct claim_view *claim = claim_view(seen->claim);
+	const struct claim_facts facts = { seen->claim, plan->sandbox, &plan->trouble, false,
+					   p->now };
+	autoptr(json_doc) want = claim_status(&facts);
+	const struct json *conditions = json_get(json_root(want), "conditions");
+	struct condition_view finished = condition_view_of(conditions, "Finished");
+	usec ends = claim_expires_at(claim, &finished);
+	uint64_t left_ms = ends > p->now ? (uint64_t)(ends - p->now + 999) / 1000 : 0;
+	struct note *note = notes_need(p->c->notes, seen->claim, p->now);
+
+	if (ends && !left_ms)
+		return report_expiry(p, seen->claim, want);
+	if (plan->trouble.kind == TROUBLE_LAG && claim->sandbox)
+		return again_for(p, &plan->trouble, left_ms);
+	if (!note->ready_at && !claim->ready.is_true &&
+	    condition_view_of(conditions, "Ready").is_true)
+		note->ready_at = p->now;
+	if (!write_status(p, seen->claim, want, NULL))
+		stamp(p, seen, plan);
+	return again_for(p, &plan->trouble, left_ms);
+}
+
+/* For a pass that started no write. */
+static struct again report(struct pass *p, const struct claim_seen *seen, struct claim_plan *plan)
+{
+	switch (plan->step) {
+	case CLAIM_STEP_NONE:
+		return again_never();
+	case CLAIM_STEP_WAIT:
+		return again_after(plan->wait_ms);
+	case CLAIM_STEP_EXPIRE:
+		return report_expiry_alone(p, seen->claim);
+	case CLAIM_STEP_DELETE:
+		return again_retry(pass_take_error(p));
+	case CLAIM_STEP_REPORT:
+	case CLAIM_STEP_ADOPT:
+	case CLAIM_STEP_CREATE:
+	case CLAIM_STEP_UNASSIGN:
+	case CLAIM_STEP_FOLLOW:
+	case CLAIM_STEP_CLEAN_UP:
+		break;
+	}
+	return plan->expired ? report_expired(p, seen, plan) : report_living(p, seen, plan);
+}
+
+struct again claim_reconcile(struct pass *p)
+{
+	struct claim_seen seen = { 0 };
+	struct again again = again_never();
+
+	if (claim_observe(p, &seen)) {
+		struct claim_plan plan = claim_decide(&seen);
+
+		claim_act(p, &seen, &plan);
+		again = p->started ? again_wait() : report(p, &seen, &plan);
+		claim_plan_done(&plan);
+	}
+	claim_seen_done(&seen);
+	return again;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "api/registry.h"
+#include "base/list.h"
+#include "control/cluster/cluster.h"
+#include "control/pass/pass.h"
+
+struct control;
+struct kind;
+struct object;
+
+struct cluster {
+	struct control *c;
+	const struct kind *namespace, *service_account, *event;
+	struct gc *gc;
+	struct event_expiry *event_expiry;
+	struct list watches; /* struct kind_watch */
+	size_t n_unsynced;   /* of them */
+	bool started;        /* every kind of the start is watched */
+	struct kinds_watch registry;
+};
+/* All objects of this kind are known. k is a stored kind. */
+bool cluster_knows(const struct cluster *cl, const struct kind *k);
+/* Calls fn for each kind whose objects are in namespaces, until it returns false. */
+void cluster_each_namespaced(const struct cluster *cl, bool (*fn)(void *arg, const struct kind *k),
+			     void *arg);
+
+struct gc *gc_new(struct cluster *cl);
+void gc_free(struct gc *g);
+void gc_changed(struct gc *g, const struct object *was, const struct object *now);
+void gc_kind_known(struct gc *g); /* what names an owner that was not known is looked at again */
+void gc_kind_gone(struct gc *g, const struct kind *k);
+
+void namespaces_changed(struct cluster *cl, const struct object *was, const struct object *now);
+
+struct event_expiry *event_expiry_new(struct cluster *cl);
+void event_expiry_free(struct event_expiry *x);
+void event_expiry_changed(struct event_expiry *x, struct object *was, struct object *now);

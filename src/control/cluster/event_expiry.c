@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "client/client.h"
+#include "control/cluster/cluster_priv.h"
+#include "control/pass/control_state.h"
+
+/*
+ * Events end an hour after their last change, and the oldest go when there are too many: they tell
+ * of the past and must not become it. All Events share one key, whose next pass is due when the
+ * first of them ends; those that are being deleted already are no longer ours.
+ */
+enum {
+	KEEP_S = 3600,
+	KEEP_MAX = 10000,
+	BUDGET = 128, /* deleted in one pass */
+	RANK_MAX = 64,
+};
+
+enum expiry_write {
+	EXPIRY_WRITE_DELETE,
+};
+
+struct aged {
+	struct object *event; /* its newest state */
+	usec until;
+};
+
+struct event_expiry {
+	struct cluster *cl;
+	struct map *known;  /* uid → struct aged, owned */
+	struct tree *order; /* rank → struct aged, the next to end first */
+};
+
+static void aged_free(void *value)
+{
+	struct aged *a = value;
+
+	object_unref(a->event);
+	free(a);
+}
+
+struct rank {
+	char s[RANK_MAX];
+};
+
+static struct rank rank_of(const struct aged *a)
+{
+	struct rank r;
+
+	(void)snprintf(r.s, sizeof(r.s), "%016llx/%s", (unsigned long long)a->until, a->event->uid);
+	return r;
+}
+
+static void forget(struct event_expiry *x, const char *uid)
+{
+	struct aged *a = map_get(x->known, uid);
+
+	if (!a)
+		return;
+	(void)tree_take(x->order, rank_of(a).s);
+	(void)map_del(x->known, uid);
+}
+
+static void note(struct event_expiry *x, struct object *event, usec until)
+{
+	struct aged *a = xnew(struct aged);
+
+	forget(x, event->uid);
+	a->event = object_ref(event);
+	a->until = until;
+	map_put(x->known, event->uid, a);
+	tree_put(x->order, rank_of(a).s, a);
+}
+
+/* When it last changed, as far as it says so. */
+static usec last_change(const struct object *o)
+{
+	const char *texts[] = { json_get_str(o->root, "lastTimestamp"),
+				json_get_str(json_get(o->root, "series"), "lastObservedTime"),
+				json_get_str(o->root, "eventTime"),
+				json_get_str(json_get(o->root, "metadata"), "creationTimestamp") };
+	usec when = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		if (!texts[i])
+			continue;
+		err_free(clock_parse(texts[i], &when)); /* unreadable: as old as can be */
+		return MAX(when, (usec)0);
+	}
+	return 0;
+}
+
+void event_expiry_changed(struct event_expiry *x, struct object *was, struct object *now)
+{
+	const struct object *any = now ? now : was;
+	bool first = !map_len(x->known);
+	usec from;
+
+	if (any->kind != x->cl->event)
+		return;
+	if (!now || object_deleting(now)) {
+		forget(x, any->uid);
+		return;
+	}
+	from = cluster_synced(x->cl) ? control_now(x->cl->c) : last_change(now);
+	note(x, now, from + KEEP_S * 1000000LL);
+	if (first || map_len(x->known) > KEEP_MAX)
+		item_wake(x->cl->c->chores, CONTROL_EVENT_EXPIRY, "", "");
+}
+
+/* Those that are due, at most BUDGET, as references. */
+static size_t find_due(const struct event_expiry *x, usec now, struct object **ret)
+{
+	size_t len = map_len(x->known), n = 0;
+	const char *at = "";
+	struct aged *a;
+
+	for (a = tree_seek(x->order, at, false, &at); a && n < BUDGET;
+	     a = tree_seek(x->order, at, true, &at)) {
+		if (a->until > now && n + KEEP_MAX >= len)
+			break;
+		ret[n++] = object_ref(a->event);
+	}
+	return n;
+}
+
+static void delete_event(struct pass *p, const struct object *event)
+{
+	const struct client_delete_spec spec = { .uid = event->uid, .grace_s = 0 };
+	const struct write w = { .name = EXPIRY_WRITE_DELETE,
+				 .to = ref_of(event),
+				 .what = "delete an event",
+				 .flags = WRITE_GONE_OK };
+
+	pass_delete(p, &w, &spec);
+}
+
+struct again event_expiry_reconcile(struct pass *p)
+{
+	const struct event_expiry *x = p->c->cluster->event_expiry;
+	struct err *e = pass_take_error(p);
+	struct object *due[BUDGET];
+	const struct aged *next;
+	const char *rank;
+	size_t n;
+
+	if (e)
+		return again_retry(e);
+	n = find_due(x, p->now, due);
+	for (size_t i = 0; i < n; i++) {
+		delete_event(p, due[i]);
+		object_unref(due[i]);
+	}
+	next = tree_seek(x->order, "", false, &rank);
+	if (!next)
+		return again_never();
+	return again_after((uint64_t)MAX(next->until - p->now, (usec)0) / 1000 + 1);
+}
+
+struct event_expiry *event_expiry_new(struct cluster *cl)
+{
+	struct event_expiry *x = xnew(struct event_expiry);
+
+	x->cl = cl;
+	x->known = map_new(aged_free);
+	x->order = tree_new(NULL);
+	return x;
+}
+
+void event_expiry_free(struct event_expiry *x)
+{
+	if (!x)
+		return;
+	tree_free(x->order);
+	map_free(x->known);
+	free(x);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/pass/pass.h"
+
+#include "base/list.h"
+#include "base/mem.h"
+#include "client/client.h"
+#include "control/pass/control_state.h"
+#include "control/pass/event.h"
+
+/*
+ * The writes of a pass. Each knows the key it belongs to and tells the queue when it has ended.
+ */
+struct running {
+	struct list link; /* of control->running */
+	struct client_write write;
+	struct control *c;
+	struct item *item;
+	unsigned name;
+	unsigned flags;
+	char *what;
+	struct json_doc *event;
+};
+
+static void running_free(struct running *r)
+{
+	client_cancel(&r->write);
+	list_del(&r->link);
+	json_doc_free(r->event);
+	free(r->what);
+	free(r);
+}
+
+void pass_forget_all(struct control *c)
+{
+	while (!list_empty(&c->running))
+		running_free(list_first(&c->running, struct running, link));
+}
+
+void pass_begin(struct pass *p, struct control *c, struct item *it)
+{
+	*p = (struct pass){ .c = c, .item = it, .key = &it->key, .now = control_now(c) };
+	for (size_t i = 0; i < WRITES_MAX; i++) {
+		p->out[i] = it->outcomes[i];
+		it->outcomes[i] = (struct outcome){ 0 };
+	}
+}
+
+void pass_end(struct pass *p)
+{
+	for (size_t i = 0; i < WRITES_MAX; i++)
+		err_free(take(p->out[i].e));
+}
+
+bool pass_rests(const struct pass *p, unsigned write)
+{
+	return p->out[write].e;
+}
+
+struct err *pass_take_error(struct pass *p)
+{
+	for (size_t i = 0; i < WRITES_MAX; i++)
+		if (p->out[i].e)
+			return take(p->out[i].e);
+	return NULL;
+}
+
+static bool is_fine(const struct err *e, unsigned flags)
+{
+	return !e || ((flags & WRITE_GONE_OK) && err_is(e, ERR_NOT_FOUND)) ||
+	       ((flags & WRITE_CONFLICT_OK) && err_is(e, ERR_CONFLICT));
+}
+
+/* Records the outcome of the write; true when its key must run because of it. Takes e over. */
+static bool running_record(struct running *r, struct err *e)
+{
+	struct outcome *out = &r->item->outcomes[r->name];
+	bool worked = is_fine(e, r->flags);
+
+	if (!e)
+		event_send(r->c, take(r->event));
+	if (worked && ((r->flags & WRITE_QUIET) || err_is(e, ERR_CONFLICT))) {
+		err_free(e); /* after a conflict the watch delivers the change */
+		return false;
+	}
+	if (worked) {
+		out->n_ok++;
+		err_free(e);
+		return true;
+	}
+	out->n_failed++;
+	if (out->e)
+		err_free(e);
+	else
+		out->e = r->what ? err_wrap(e, "%s", r->what) : e;
+	return true;
+}
+
+static void ended(struct client_write *w, struct err *e, struct object *obj unused)
+{
+	struct running *r = container_of(w, struct running, write);
+	struct item *item = r->item;
+	bool wake = running_record(r, e);
+
+	running_free(r);
+	queue_release(&item->q, wake);
+}
+
+/* Notes a write that is about to start; NULL when it rests. */
+static struct client_write *begin(struct pass *p, const struct write *w)
+{
+	struct running *r;
+
+	if (pass_rests(p, w->name)) {
+		json_doc_free(w->event);
+		return NULL;
+	}
+	r = xnew(struct running);
+	r->write.done = ended;
+	r->c = p->c;
+	r->item = p->item;
+	r->name = w->name;
+	r->flags = w->flags;
+	r->what = xstrdup(w->what);
+	r->event = w->event;
+	list_add_tail(&p->c->running, &r->link);
+	if (!(w->flags & WRITE_QUIET))
+		p->started = true;
+	queue_hold(&p->item->q);
+	return &r->write;
+}
+
+struct client_ref ref_of(const struct object *o)
+{
+	return (struct client_ref){ .kind = o->kind, .ns = o->ns, .name = o->name };
+}
+
+void pass_create(struct pass *p, const struct write *w, struct json_doc *doc)
+{
+	struct client_write *write = begin(p, w);
+
+	if (write)
+		client_create(p->c->client, &w->to, doc, write);
+	else
+		json_doc_free(doc);
+}
+
+void pass_update(struct pass *p, const struct write *w, struct json_doc *doc)
+{
+	struct client_write *write = begin(p, w);
+
+	if (write)
+		client_update(p->c->client, &w->to, doc, write);
+	else
+		json_doc_free(doc);
+}
+
+void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc)
+{
+	struct client_write *write = begin(p, w);
+
+	if (write)
+		client_patch(p->c->client, &w->to, PATCH_MERGE, doc, write);
+	else
+		json_doc_free(doc);
+}
+
+void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec)
+{
+	struct client_write *write = begin(p, w);
+
+	if (write)
+		client_delete(p->c->client, &w->to, spec, write);
+}

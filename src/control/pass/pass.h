@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+#include "control/pass/item.h"
+
+struct control;
+struct json_doc;
+
+/*
+ * One pass over one key, and the writes it starts.
+ *
+ * A write may end before the call returns (in one process) or later (over HTTP). A pass that has
+ * started any that matter stops there (again_wait()); when the last of them has ended, the key runs
+ * again and sees their effects in the cache and their errors in out[]. A write that failed rests in
+ * that pass: it is not started again without the pause that again_retry() brings.
+ */
+struct pass {
+	struct control *c;
+	struct item *item;
+	const struct key *key;
+	usec now;
+	struct outcome out[WRITES_MAX]; /* of the writes that the last pass started, by name */
+	bool started;
+};
+
+enum {
+	WRITE_QUIET = 1,       /* its success wakes nobody */
+	WRITE_GONE_OK = 2,     /* ERR_NOT_FOUND counts as success */
+	WRITE_CONFLICT_OK = 4, /* so does ERR_CONFLICT: the other's change will wake us */
+};
+
+struct write {
+	unsigned name; /* of the controller's enum of writes */
+	struct client_ref to;
+	const char *what;       /* put before the text of its error; NULL: nothing */
+	struct json_doc *event; /* sent if the write works; taken over */
+	unsigned flags;
+};
+
+void pass_begin(struct pass *p, struct control *c, struct item *it);
+void pass_end(struct pass *p);
+bool pass_rests(const struct pass *p, unsigned write);
+struct client_ref ref_of(const struct object *o); /* o must outlive it */
+
+/* The doc is taken over. Patches are merge patches. */
+void pass_create(struct pass *p, const struct write *w, struct json_doc *doc);
+void pass_update(struct pass *p, const struct write *w, struct json_doc *doc);
+void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc);
+void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec);
+
+/* Nobody waits any longer for the writes under way: the controllers are being freed. */
+void pass_forget_all(struct control *c);
+
+/* The error of the last pass's first write (by name) that failed, handed over; NULL when all went
+ * well. */
+struct err *pass_take_error(struct pass *p);
