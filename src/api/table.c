@@ -123,17 +123,18 @@ static struct json *row_object(struct json_doc *d, const struct json *obj,
 	return out;
 }
 
-void table_add(struct json_doc *d, struct json *table, const struct kind *k, const struct json *obj,
-	       enum table_include include, usec now)
+void table_add(struct json_doc *d, struct json *table, const struct table_rows *rows,
+	       const struct json *obj)
 {
+	const struct kind *k = rows->kind;
 	struct json *row = json_obj(d), *cells = json_arr(d);
 
 	if (!names_itself(k))
 		json_push_str(d, cells, json_get_str(json_get(obj, "metadata"), "name"));
 	for (const struct column *c = k->columns; c && c->name; c++)
-		json_push(d, cells, cell(d, c, obj, now));
+		json_push(d, cells, cell(d, c, obj, rows->now));
 	json_set(d, row, "cells", cells);
-	if (include != TABLE_NONE)
-		json_set(d, row, "object", row_object(d, obj, include));
+	if (rows->include != TABLE_NONE)
+		json_set(d, row, "object", row_object(d, obj, rows->include));
 	json_push(d, json_get(table, "rows"), row);
 }

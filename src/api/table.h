@@ -21,5 +21,11 @@ enum table_include {
 void table_age(usec then, usec now, char *ret, size_t size);
 /* A Table without rows, as d's root; list_rev and continue are the caller's to set in metadata. */
 struct json *table_new(struct json_doc *d, const struct kind *k);
-void table_add(struct json_doc *d, struct json *table, const struct kind *k, const struct json *obj,
-	       enum table_include include, usec now);
+/* How the rows of one Table are made. */
+struct table_rows {
+	const struct kind *kind;
+	enum table_include include;
+	usec now; /* ages are counted up to this moment */
+};
+void table_add(struct json_doc *d, struct json *table, const struct table_rows *rows,
+	       const struct json *obj);

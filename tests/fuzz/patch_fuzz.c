@@ -46,7 +46,7 @@ static void show(struct json_doc *d, const struct kind *k)
 	autoptr(json_doc) out = json_doc_new();
 	struct json *t = table_new(out, k);
 
-	table_add(out, t, k, json_root(d), TABLE_METADATA, 0);
+	table_add(out, t, &(struct table_rows){ .kind = k }, json_root(d));
 	if (k->to_storage)
 		err_free(k->to_storage(d));
 	if (k->from_storage)

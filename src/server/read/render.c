@@ -88,7 +88,7 @@ static void add_table(const struct render *r, const struct json *obj, struct buf
 	meta = json_need_obj(d, table, "metadata");
 	json_set_str(d, meta, "resourceVersion",
 		     json_get_str(json_get(obj, "metadata"), "resourceVersion"));
-	table_add(d, table, r->kind, obj, r->include, clock_wall());
+	table_add(d, table, &(struct table_rows){ r->kind, r->include, clock_wall() }, obj);
 	json_write(table, out);
 }
 
@@ -139,7 +139,7 @@ struct err *render_list_table(const struct render *r, struct object *o, struct j
 
 	if (e)
 		return err_recode(e, ERR_INTERNAL);
-	table_add(d, json_root(d), r->kind, obj, r->include, clock_wall());
+	table_add(d, json_root(d), &(struct table_rows){ r->kind, r->include, clock_wall() }, obj);
 	return NULL;
 }
 

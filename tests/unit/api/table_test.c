@@ -13,7 +13,7 @@ static void row_is(const struct kind *k, const char *object, usec now, const cha
 	autoptr(json_doc) o = doc(object);
 	struct json *t = table_new(d, k);
 
-	table_add(d, t, k, json_root(o), TABLE_NONE, now);
+	table_add(d, t, &(struct table_rows){ k, TABLE_NONE, now }, json_root(o));
 	eq_json(json_at_path(t, "rows.0.cells"), cells);
 	eq_int(json_len(json_get(t, "columnDefinitions")),
 	       json_len(json_at_path(t, "rows.0.cells")));
@@ -166,8 +166,10 @@ TEST(table_row_carries_metadata_or_the_object)
 	autoptr(json_doc) o = doc("{'kind':'ConfigMap','metadata':{'name':'c'},'data':{'a':'b'}}");
 	struct json *t = table_new(d, kind_named("ConfigMap"));
 
-	table_add(d, t, kind_named("ConfigMap"), json_root(o), TABLE_METADATA, 0);
-	table_add(d, t, kind_named("ConfigMap"), json_root(o), TABLE_OBJECT, 0);
+	table_add(d, t, &(struct table_rows){ kind_named("ConfigMap"), TABLE_METADATA },
+		  json_root(o));
+	table_add(d, t, &(struct table_rows){ kind_named("ConfigMap"), TABLE_OBJECT },
+		  json_root(o));
 	eq_json(json_at_path(t, "rows.0.object"),
 		"{'kind':'PartialObjectMetadata','apiVersion':'meta.k8s.io/v1','metadata':{'name':"
 		"'c'}}");

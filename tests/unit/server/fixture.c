@@ -250,13 +250,11 @@ struct err *make(struct fixture *f, const struct kind *k, const char *ns, const 
 	return outcome_err(&o, ret);
 }
 
-struct err *merge(struct fixture *f, const struct kind *k, const char *ns, const char *name,
-		  const char *sub, const char *text)
+struct err *merge(struct fixture *f, const struct client_ref *to, const char *text)
 {
 	struct outcome o = { .write.done = on_done };
 
-	client_patch(f->client, &(struct client_ref){ k, ns, name, sub }, PATCH_MERGE, parse(text),
-		     &o.write);
+	client_patch(f->client, to, PATCH_MERGE, parse(text), &o.write);
 	return outcome_err(&o, NULL);
 }
 

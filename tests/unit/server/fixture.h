@@ -62,8 +62,7 @@ struct outcome {
 struct json_doc *parse(const char *text); /* single quotes stand for double ones */
 struct err *make(struct fixture *f, const struct kind *k, const char *ns, const char *text,
 		 struct object **ret); /* ret may be NULL */
-struct err *merge(struct fixture *f, const struct kind *k, const char *ns, const char *name,
-		  const char *sub, const char *text);
+struct err *merge(struct fixture *f, const struct client_ref *to, const char *text);
 struct err *drop(struct fixture *f, const struct kind *k, const char *ns, const char *name,
 		 const struct client_delete_spec *spec);
 struct object *look(struct fixture *f, const struct kind *k, const char *ns, const char *name);

@@ -470,7 +470,7 @@ TEST(updates_are_guarded_by_the_resource_version)
 	autoanswer c = ask(&f, "PUT", SANDBOXES "/a", a.text);
 	eq_int(c.status, 200);
 	eq_str(at(&c, "metadata.resourceVersion"), at(&a, "metadata.resourceVersion"));
-	works(merge(&f, kind_named("Sandbox"), "default", "a", NULL,
+	works(merge(&f, &(struct client_ref){ kind_named("Sandbox"), "default", "a", NULL },
 		    "{'metadata':{'labels':{'x':'y'}}}"));
 	autoanswer d = ask(&f, "PUT", SANDBOXES "/a", a.text);
 	eq_int(d.status, 409);

@@ -84,12 +84,12 @@ TEST(spec_changes_count_generations_and_status_does_not)
 
 	fixture_init(&f);
 	works(make(&f, kind_named("Sandbox"), "default", SANDBOX("a"), NULL));
-	works(merge(&f, kind_named("Sandbox"), "default", "a", "status",
+	works(merge(&f, &(struct client_ref){ kind_named("Sandbox"), "default", "a", "status" },
 		    "{'status':{'serviceFQDN':'a'},'spec':{'operatingMode':'Suspended'}}"));
 	a = look(&f, kind_named("Sandbox"), "default", "a");
 	eq_int(object_generation(a), 1);
 	eq_str(json_get_str(object_status(a), "serviceFQDN"), "a");
-	works(merge(&f, kind_named("Sandbox"), "default", "a", NULL,
+	works(merge(&f, &(struct client_ref){ kind_named("Sandbox"), "default", "a", NULL },
 		    "{'status':{'serviceFQDN':'b'},'spec':{'operatingMode':'Suspended'}}"));
 	b = look(&f, kind_named("Sandbox"), "default", "a");
 	eq_int(object_generation(b), 2);
@@ -105,7 +105,8 @@ TEST(a_write_that_changes_nothing_writes_nothing)
 	fixture_init(&f);
 	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	rev = store_rev(server_store(f.server));
-	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL, "{'data':{'a':'1'}}"));
+	works(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "a", NULL },
+		    "{'data':{'a':'1'}}"));
 	eq_int(store_rev(server_store(f.server)), rev);
 	fixture_done(&f);
 }
@@ -116,13 +117,15 @@ TEST(an_old_resource_version_conflicts)
 
 	fixture_init(&f);
 	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
-	fails(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
+	fails(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "a", NULL },
 		    "{'metadata':{'resourceVersion':'1'},'data':{'a':'2'}}"),
 	      ERR_CONFLICT);
-	fails(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
+	fails(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "a", NULL },
 		    "{'metadata':{'uid':'other'},'data':{'a':'2'}}"),
 	      ERR_CONFLICT);
-	fails(merge(&f, kind_named("ConfigMap"), "default", "b", NULL, "{}"), ERR_NOT_FOUND);
+	fails(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "b", NULL },
+		    "{}"),
+	      ERR_NOT_FOUND);
 	fixture_done(&f);
 }
 
@@ -152,10 +155,10 @@ TEST(finalizers_hold_an_object_until_the_last_is_gone)
 	works(drop(&f, kind_named("ConfigMap"), "default", "a", NULL));
 	o = look(&f, kind_named("ConfigMap"), "default", "a");
 	is_true(o && object_deleting(o));
-	fails(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
+	fails(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "a", NULL },
 		    "{'metadata':{'finalizers':['x.io/hold','x.io/more']}}"),
 	      ERR_INVALID);
-	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
+	works(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "a", NULL },
 		    "{'metadata':{'finalizers':null}}"));
 	is_true(look(&f, kind_named("ConfigMap"), "default", "a") == NULL);
 	fixture_done(&f);
@@ -280,12 +283,13 @@ TEST(a_watch_in_process_sees_writes_at_once_and_by_label)
 	w = client_watch(f.client, &spec, &ev, &seen);
 	is_true(seen.synced);
 	eq_int(seen.added, 1);
-	works(merge(&f, kind_named("ConfigMap"), "default", "b", NULL,
+	works(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "b", NULL },
 		    "{'metadata':{'labels':{'on':'yes'}}}"));
 	eq_int(seen.added, 2);
-	works(merge(&f, kind_named("ConfigMap"), "default", "b", NULL, "{'data':{'a':'9'}}"));
+	works(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "b", NULL },
+		    "{'data':{'a':'9'}}"));
 	eq_int(seen.changed, 1);
-	works(merge(&f, kind_named("ConfigMap"), "default", "b", NULL,
+	works(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "b", NULL },
 		    "{'metadata':{'labels':{'on':'no'}}}"));
 	eq_int(seen.deleted, 1);
 	works(drop(&f, kind_named("ConfigMap"), "default", "a", NULL));
@@ -314,7 +318,8 @@ TEST(a_namespace_is_held_by_its_finalizers_in_spec_until_finalize)
 	fixture_listen(&f);
 	works(make(&f, kind_named("Namespace"), NULL, "{'metadata':{'name':'n'}}", NULL));
 	works(drop(&f, kind_named("Namespace"), NULL, "n", NULL));
-	works(merge(&f, kind_named("Namespace"), NULL, "n", NULL, "{'spec':{'finalizers':null}}"));
+	works(merge(&f, &(struct client_ref){ kind_named("Namespace"), NULL, "n", NULL },
+		    "{'spec':{'finalizers':null}}"));
 	marked = look(&f, kind_named("Namespace"), NULL, "n");
 	is_true(marked && object_deleting(marked));
 	eq_str(json_get_str(object_status(marked), "phase"), "Terminating");

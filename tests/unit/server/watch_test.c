@@ -40,7 +40,8 @@ TEST(a_watch_from_a_created_object_sees_what_came_after)
 
 	start(&f);
 	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), &o));
-	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL, "{'data':{'a':'2'}}"));
+	works(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "a", NULL },
+		    "{'data':{'a':'2'}}"));
 	settle(&f);
 	autofree char *path =
 		xasprintf(CONFIGS "?watch=1&fieldSelector=metadata.name%%3Da&resourceVersion=%llu",
@@ -66,10 +67,10 @@ TEST(objects_that_leave_a_selection_are_deleted_to_its_watch)
 	settle(&f);
 	s = stream_open(&f, "GET", CONFIGS "?watch=1&labelSelector=on%3Dyes", NULL);
 	is_true(stream_until(s, "\r\n\r\n"));
-	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
+	works(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "a", NULL },
 		    "{'metadata':{'labels':{'on':'yes'}}}"));
 	is_true(stream_until(s, "\"type\":\"ADDED\""));
-	works(merge(&f, kind_named("ConfigMap"), "default", "a", NULL,
+	works(merge(&f, &(struct client_ref){ kind_named("ConfigMap"), "default", "a", NULL },
 		    "{'metadata':{'labels':{'on':'no'}}}"));
 	is_true(stream_until(s, "\"type\":\"DELETED\""));
 	is_true(strstr(stream_text(s), "\"on\":\"no\"") == NULL);
@@ -143,7 +144,7 @@ TEST(post_with_wait_answers_when_ready)
 		(void)loop_turn(f.loop, 10);
 	settle(&f);
 	eq_str(stream_text(s), "");
-	works(merge(&f, kind_named("Sandbox"), "default", "a", "status",
+	works(merge(&f, &(struct client_ref){ kind_named("Sandbox"), "default", "a", "status" },
 		    "{'status':{'conditions':[{'type':'Ready','status':'True','reason':'R',"
 		    "'message':'','lastTransitionTime':'2026-01-01T00:00:00Z'}]}}"));
 	is_true(stream_until(s, "\"Ready\""));
