@@ -49,14 +49,6 @@ struct server {
 	struct front front;
 };
 
-/* Everybody in this process who follows objects hears of a change here, within the write. */
-static void on_change(void *arg, const struct store_event *ev)
-{
-	struct server *s = arg;
-
-	locals_changed(&s->locals, ev);
-}
-
 static void on_kind(void *arg, const struct kind *k, bool added)
 {
 	struct server *s = arg;
@@ -73,7 +65,7 @@ static struct err *open_objects(struct server *s, struct kinds *kinds)
 
 	if (e)
 		return e;
-	store_on_change(s->objects.store, on_change, s);
+	store_on_change(s->objects.store, locals_changed, &s->locals);
 	kinds_watch(kinds, &s->kinds);
 	s->front.calls = (struct calls){ .kinds = kinds, .store = s->objects.store };
 	s->pages.kinds = kinds;

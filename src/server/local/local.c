@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/local/local.h"
 
-#include <assert.h>
-
 #include "api/kind.h"
 #include "api/object.h"
-#include "api/selector.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -14,6 +11,7 @@
 #include "loop/loop.h"
 #include "server/admit/admit.h"
 #include "server/call/status.h"
+#include "server/local/local_priv.h"
 #include "server/objects/objects.h"
 #include "store/store.h"
 
@@ -21,22 +19,6 @@
  * client/client.h for this process: the store itself is the cache, and a write goes the same way as
  * a request over HTTP, with the same defaults, checks and errors, before the call returns.
  */
-struct local {
-	struct locals *all;
-	char *user;
-	struct list syncs;   /* struct local_sync.link: all under way */
-	struct timer *again; /* for those whose commit failed */
-};
-
-struct local_watch {
-	struct list link;        /* of locals->watches */
-	const struct kind *kind; /* a reference */
-	char *ns;                /* NULL: all */
-	struct selector *labels;
-	struct client_watch_events ev;
-	void *arg;
-};
-
 static struct object *local_get(void *ctx, const struct kind *k, const char *ns, const char *name)
 {
 	struct local *l = ctx;
@@ -44,8 +26,8 @@ static struct object *local_get(void *ctx, const struct kind *k, const char *ns,
 	return object_ref(objects_find(l->all->objects, k, ns, name));
 }
 
-static void local_each(void *ctx, const struct kind *k, const char *ns,
-		       bool (*fn)(void *arg, struct object *o), void *arg)
+void local_each(void *ctx, const struct kind *k, const char *ns,
+		bool (*fn)(void *arg, struct object *o), void *arg)
 {
 	struct local *l = ctx;
 	struct store_entry *en = NULL;
@@ -55,81 +37,6 @@ static void local_each(void *ctx, const struct kind *k, const char *ns,
 	while ((en = store_next(l->all->objects->store, buf_str(&prefix), en ? en->key : NULL)))
 		if (en->tag && !fn(arg, en->tag))
 			return;
-}
-
-static bool watch_wants(const struct local_watch *w, const struct object *o)
-{
-	return (!w->ns || str_eq(w->ns, o->ns)) &&
-	       (!w->labels ||
-		selector_matches_labels(w->labels,
-					json_get(json_get(o->root, "metadata"), "labels")));
-}
-
-void locals_changed(struct locals *ls, const struct store_event *ev)
-{
-	struct object *now = ev->type == STORE_DELETED ? NULL : ev->entry->tag;
-	/* A deleted object is shown in its last state, with the revision of its deletion. */
-	struct object *was = ev->type == STORE_DELETED ? ev->entry->tag
-			     : ev->prev                ? ev->prev->tag
-						       : NULL;
-	const struct object *any = ev->entry->tag;
-	struct local_watch *w, *next;
-
-	list_each_safe(w, next, &ls->watches, link) {
-		struct object *a = was, *b = now;
-
-		if (w->kind != any->kind)
-			continue;
-		if (a && !watch_wants(w, a))
-			a = NULL;
-		if (b && !watch_wants(w, b))
-			b = NULL;
-		if (a || b)
-			w->ev.changed(w->arg, a, b);
-	}
-}
-
-static bool tell_existing(void *arg, struct object *o)
-{
-	struct local_watch *w = arg;
-
-	if (watch_wants(w, o))
-		w->ev.changed(w->arg, NULL, o);
-	return true;
-}
-
-static void *local_watch(void *ctx, const struct client_watch_spec *spec,
-			 const struct client_watch_events *ev, void *arg)
-{
-	struct local *l = ctx;
-	struct local_watch *w = xnew(struct local_watch);
-	struct err *e;
-
-	w->kind = kind_ref(kind_storage(spec->kind));
-	w->ns = str_empty(spec->ns) ? NULL : xstrdup(spec->ns);
-	w->ev = *ev;
-	w->arg = arg;
-	if (!str_empty(spec->label_selector)) {
-		e = selector_parse_labels(spec->label_selector, &w->labels);
-		assert(!e); /* a constant of our own */
-		err_free(e);
-	}
-	list_add_tail(&l->all->watches, &w->link);
-	local_each(l, w->kind, w->ns, tell_existing, w);
-	if (ev->synced)
-		ev->synced(arg);
-	return w;
-}
-
-static void local_watch_free(void *ctx unused, void *watch)
-{
-	struct local_watch *w = watch;
-
-	list_del(&w->link);
-	selector_free(w->labels);
-	kind_unref(w->kind);
-	free(w->ns);
-	free(w);
 }
 
 static void local_fetch(void *ctx, const struct client_ref *of, struct client_write *w)

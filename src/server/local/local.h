@@ -17,6 +17,7 @@ struct locals {
 	struct list watches; /* struct local_watch, of all clients */
 };
 void locals_init(struct locals *ls, struct admit *a, struct loop *l);
-void locals_changed(struct locals *ls, const struct store_event *ev); /* within each write */
+/* For store_on_change(); arg is the struct locals. */
+void locals_changed(void *arg, const struct store_event *ev);
 /* user is who its writes are recorded as. */
 struct client *local_client(struct locals *ls, const char *user);
