@@ -85,15 +85,28 @@ void client_fetch(struct client *c, const struct client_ref *of, struct client_w
 	c->ops->fetch(c->ctx, of, w);
 }
 
+/* An API server asks every custom resource what it is; the ref says so already. */
+static void name_kind(struct json_doc *obj, const struct kind *k)
+{
+	struct json *root = json_root(obj);
+
+	if (!json_get(root, "apiVersion"))
+		json_set_str(obj, root, "apiVersion", kind_api_version(k));
+	if (!json_get(root, "kind"))
+		json_set_str(obj, root, "kind", k->kind);
+}
+
 void client_create(struct client *c, const struct client_ref *to, struct json_doc *obj,
 		   struct client_write *w)
 {
+	name_kind(obj, to->kind);
 	c->ops->create(c->ctx, to, obj, w);
 }
 
 void client_update(struct client *c, const struct client_ref *to, struct json_doc *obj,
 		   struct client_write *w)
 {
+	name_kind(obj, to->kind);
 	c->ops->update(c->ctx, to, obj, w);
 }
 

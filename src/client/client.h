@@ -130,7 +130,8 @@ void client_watch_free(struct client_watch *w);
 
 /* From the source, past the cache. ERR_NOT_FOUND. */
 void client_fetch(struct client *c, const struct client_ref *of, struct client_write *w);
-/* Documents are taken over in all of these; nothing in the ref may point into them. generateName
+/* Documents are taken over in all of these; nothing in the ref may point into them. A document
+ * without apiVersion or kind gets those of the ref. generateName
  * works. ERR_EXISTS, ERR_INVALID, ERR_FORBIDDEN ... */
 void client_create(struct client *c, const struct client_ref *to, struct json_doc *obj,
 		   struct client_write *w);

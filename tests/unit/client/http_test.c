@@ -215,7 +215,8 @@ TEST(a_write_is_in_the_cache_before_done)
 		      doc("{\"metadata\":{\"name\":\"n\"}}"), diary_write(&d));
 	k = api_next(&a, "POST " MAPS);
 	eq_str(k->type, "application/json");
-	eq_str(k->body, "{\"metadata\":{\"name\":\"n\"}}");
+	eq_str(k->body,
+	       "{\"metadata\":{\"name\":\"n\"},\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"}");
 	ask_answer(k, 201, ITEM("n", "u3", "30"));
 	until(a.l, d.n_done == 1);
 	eq_str(buf_str(&d.text), "+n D ");
@@ -372,7 +373,7 @@ TEST(a_429_is_sent_again_when_its_time_has_come)
 	began = clock_mono();
 	k = api_next(&a, "POST");
 	is_true(clock_mono() - began >= 900 * 1000);
-	eq_str(k->body, "{\"metadata\":{}}");
+	eq_str(k->body, "{\"metadata\":{},\"apiVersion\":\"v1\",\"kind\":\"Pod\"}");
 	ask_answer(k, 201, ITEM("p", "u", "1"));
 	until(a.l, d.n_done == 1);
 	works(take(d.e));
