@@ -114,7 +114,7 @@ static void load_container(struct container *c, const struct container_record *r
 	c->log = xstrdup(r->log);
 	c->prev_log = xstrdup(r->prev_log);
 	c->restarts = r->restarts;
-	c->started = r->started ? r->started : c->view->told_started;
+	c->started = r->started ? r->started : c->view->status_started;
 	c->end = ending_copy(&r->end);
 	c->last = ending_copy(&r->last);
 	if (r->task.id)
