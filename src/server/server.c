@@ -26,8 +26,8 @@
 #include "tls/tls.h"
 
 /*
- * The server's rooms put together, and its life: lock the data directory, load keys and store, make
- * what must exist, listen. Each room gets what it needs of the others and nothing else.
+ * Puts the server's rooms together and starts it: lock the data directory, load keys and store,
+ * create what must exist, listen. Each room gets what it needs of the others and nothing else.
  */
 struct server {
 	struct loop *loop;
@@ -49,7 +49,7 @@ struct server {
 	struct front front;
 };
 
-/* Everybody in this process who follows objects hears of a change here, within the write. */
+/* Everything in this process that follows objects learns of a change here, within the write. */
 static void on_change(void *arg, const struct store_event *ev)
 {
 	struct server *s = arg;
@@ -243,6 +243,6 @@ void server_free(struct server *s)
 	free(s->address);
 	free(s->node_name);
 	if (s->lock_fd >= 0)
-		(void)close(s->lock_fd); /* last: the next one may come now */
+		(void)close(s->lock_fd); /* last: now another server may start */
 	free(s);
 }
