@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "control/claim/claim.h"
+
 #include "api/kind.h"
 #include "api/meta.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/claim/claim.h"
 #include "control/claim/claim_priv.h"
 #include "control/pass/control_state.h"
 #include "fixture.h"
