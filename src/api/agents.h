@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The names that the agent kinds are written with: groups, versions, and the labels and annotations
- * of docs/reference/agent-sandbox.md §7.
+ * The names that the agent kinds use: groups, versions, and the labels and annotations of
+ * docs/reference/agent-sandbox.md §7.
  */
 #define GROUP_AGENTS     "agents.x-k8s.io"
 #define GROUP_EXTENSIONS "extensions.agents.x-k8s.io"

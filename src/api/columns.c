@@ -350,7 +350,7 @@ const struct column columns_node[] = {
 /* EndpointSlice */
 enum {
 	SHOWN = 3
-}; /* ports or addresses that are listed; of the rest only the number is shown */
+}; /* ports or addresses that are listed; the rest is only counted */
 
 static struct json *shown(struct json_doc *d, struct buf *out, size_t n)
 {

@@ -6,8 +6,8 @@
 #include "json/json.h"
 
 /*
- * A Pod's row: what its containers say is worth more than its phase, and what hinders it more than
- * what goes well.
+ * A Pod's row: the state of its containers takes precedence over its phase, and what holds it up
+ * over what goes well.
  */
 struct summary {
 	char reason[256];
@@ -103,7 +103,7 @@ static void tell_containers(struct summary *s, const struct json *pod)
 			s->n_ready++;
 		} else if (!decided && !str_empty(waits)) {
 			(void)snprintf(s->reason, sizeof(s->reason), "%s", waits);
-			decided = true; /* the first container has the last word */
+			decided = true; /* the first container with a reason decides */
 		} else if (!decided && ended) {
 			tell_exit(s, ended, "");
 			decided = true;

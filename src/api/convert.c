@@ -8,7 +8,7 @@
  *
  * Sandbox: v1alpha1 counts replicas where v1beta1 names a mode. Upstream keeps a copy of every
  * v1alpha1 object in an annotation of the stored one; the one thing that cannot be derived is that
- * replicas was not given, so we keep that alone. Such an annotation never leaves through v1alpha1.
+ * replicas was not given, so we keep that alone. Readers of v1alpha1 never see the annotation.
  */
 #define SANDBOX_STATE "api.agents.x-k8s.io/v1alpha1-sandbox-state"
 
@@ -21,7 +21,7 @@ static void drop_annotation(struct json *root, const char *key)
 		json_del(meta, "annotations");
 }
 
-/* Moves a member; one that is not there stays absent. */
+/* Renames a member; an absent one stays absent. */
 static void rename_member(struct json_doc *d, struct json *obj, const char *from, const char *to)
 {
 	struct json *v = json_get(obj, from);
@@ -39,7 +39,7 @@ static void note_unset_replicas(struct json_doc *d, struct json *root)
 	json_set_str(d, json_need_obj(d, meta, "annotations"), SANDBOX_STATE, "{\"spec\":{}}");
 }
 
-/* Was made through v1alpha1 without replicas. What is not ours to read tells nothing. */
+/* Created through v1alpha1 without replicas. An annotation that we cannot read says nothing. */
 static bool replicas_were_unset(const struct json *root)
 {
 	const struct json *annotations = json_at_path(root, "metadata.annotations");

@@ -8,14 +8,14 @@
 #include "base/str.h"
 
 /*
- * The stage itself: text to a tree, the tree to its type, and what was odd to whoever asked for it
- * to be told. How a type reads a value is in decode_typed.c and decode_loose.c.
+ * The stage itself: it makes a tree of the text, fits the tree to its type, and reports unknown and
+ * duplicate members as the request asks. decode_typed.c and decode_loose.c read the values.
  */
 
 const struct type *const body_token_request = &type_authentication_token_request;
 const struct type *const body_scale = &type_autoscaling_scale;
 
-/* Go's words where Go would refuse the text too; ours where only a limit of ours is passed. */
+/* Go's words where Go would refuse the text too; ours where only our own limit is exceeded. */
 static struct err *parse(const char *text, size_t len, bool *duplicates, struct json_doc **ret)
 {
 	const struct json_limits limits = {
@@ -49,7 +49,7 @@ static struct err *read_input(const struct type *t, const struct decode_input *i
 	return NULL;
 }
 
-/* Null is an object without members, as Go leaves the struct alone. */
+/* Null becomes an object without members: Go leaves the struct as it is. */
 static void settle_root(struct json_doc *d)
 {
 	if (!json_root(d) || json_is(json_root(d), JSON_NULL))
@@ -89,11 +89,11 @@ struct err *schema_decode(const struct type *t, const struct decode_input *in,
 
 enum {
 	SUMMARY_MAX = 30,
-	SHOWN_MAX = 1024, /* of the result of a patch */
+	SHOWN_MAX = 1024, /* characters of the result of a patch */
 };
 
 struct named {
-	const char *api_version, *kind; /* as the data says; "" where it does not */
+	const char *api_version, *kind; /* as in the data; "" when absent */
 };
 
 static struct err *no_kind(struct err *why)
@@ -152,7 +152,7 @@ struct err *body_decode(const struct type *t, const struct decode_input *in, str
 	return e;
 }
 
-/* Ahead of what is wrong: which object could not be read as what. */
+/* Puts in front of e which object could not be read as what. */
 static struct err *cannot_handle(struct err *e, const struct kind *k, const struct named *n)
 {
 	const char *slash = strchr(n->api_version, '/');
@@ -194,7 +194,7 @@ static struct err *unrecognized(struct err *e, const struct kind *k, const struc
 	return said;
 }
 
-/* A custom resource must say what it is; what others leave out is as expected. */
+/* A custom resource must say what it is; other kinds may leave it out. */
 static struct err *check_custom(const struct kind *k, const struct decode_input *in,
 				const struct json *root, const struct named *n)
 {
@@ -244,7 +244,8 @@ static struct err *check_kind(const struct kind *k, const struct decode_input *i
 	return e;
 }
 
-/* What was odd, as the client asked to be told of it. */
+/* What becomes of unknown and duplicate members, as the client asked: an error, warnings, nothing.
+ */
 static struct err *verdict(const struct decode_request *r, const struct causes *odd)
 {
 	autobuf b = { 0 };
@@ -276,7 +277,7 @@ static struct err *settle(const struct kind *k, const struct decode_request *r,
 	return e;
 }
 
-/* The result of a patch that cannot be read is the patch's fault. */
+/* When the result of a patch cannot be read, the patch is at fault. */
 static struct err *patch_invalid(struct err *e, const struct json *root, struct causes *c)
 {
 	autoptr(json_doc) d = json_doc_new();
@@ -355,7 +356,7 @@ static const struct field step_fields[] = {
 static const struct type step = { TYPE_OBJECT, "handlers.jsonPatchOp", step_fields };
 static const struct type steps = { TYPE_LIST, .elem = &step };
 
-/* The steps of a JSON patch have members of their own; any other patch is an object of any kind. */
+/* The operations of a JSON patch have fixed members; any other patch is an object of any kind. */
 static struct err *settle_patch(struct decode_walk *w, bool is_json_patch)
 {
 	struct place at = { .path = { .name = "" } };

@@ -13,23 +13,23 @@ struct kind;
 struct type;
 
 /*
- * The one way in: every body, whatever it was, becomes a tree of its type here, or an error in the
- * words of a kube-apiserver. After it, what a table calls a string is a string.
+ * The only way in: every body, in whatever format, becomes a tree of its type here, or an error in
+ * the words of a kube-apiserver. From then on, what a table calls a string is a string.
  *
- * A built-in kind is read as Go reads it into a struct and writes it again: wrong types are errors,
- * null is the zero value, and empties that Go's JSON omits are absent. A custom resource (a type
- * that is structural) is checked only in its metadata; the rest is pruned, and its types are for
- * schema_validate().
+ * The tree of a built-in kind is what Go writes after reading the body into a struct: wrong types
+ * are errors, null is the zero value, and empty values that Go's JSON omits are absent. In a custom
+ * resource (a structural type) only the metadata is checked; the rest is pruned, and its types are
+ * left to schema_validate().
  */
 enum decode_media {
 	DECODE_JSON,
 	DECODE_PROTOBUF,
-	DECODE_TREE, /* what a patch made, or a program in this process */
+	DECODE_TREE, /* made by a patch, or by code in this process */
 };
 
 struct decode_input {
 	enum decode_media media;
-	const char *text; /* the first two */
+	const char *text; /* DECODE_JSON, DECODE_PROTOBUF */
 	size_t len;
 	struct json_doc *tree; /* DECODE_TREE: taken over */
 };
@@ -44,42 +44,44 @@ enum strictness {
 struct decode_request {
 	struct decode_input in;
 	enum strictness strictness;
-	void (*warn)(void *arg, const char *text); /* NULL: nobody wants to know */
+	void (*warn)(void *arg, const char *text); /* NULL: warnings are dropped */
 	void *warn_arg;
-	/* The tree is what a patch made: errors are ERR_INVALID and about the patch, with their
-	 * details here. reports are what is odd about the patch itself. NULL: not patched. */
+	/* Set when the tree was made by a patch: errors are then ERR_INVALID and about the patch,
+	 * with their details here. reports has the patch's own unknown and duplicate members. */
 	struct causes *patch_causes;
 	const struct causes *reports;
 };
 
-/* Bytes of a body, and how deeply it may be nested. */
+/* How long a body may be, in bytes, and how deeply nested. */
 enum {
 	DECODE_LEN_MAX = 3 << 20,
 	DECODE_DEPTH_MAX = 128,
 };
 
 /* reports (may be NULL) gets unknown and duplicate members as CAUSE_UNKNOWN, in Kubernetes' order.
- * ERR_MALFORMED: what is wrong; ERR_TOO_LARGE; ERR_MEDIA_TYPE: protobuf that the table lacks. */
+ * ERR_MALFORMED: the text says how; ERR_TOO_LARGE; ERR_MEDIA_TYPE: protobuf that the table lacks.
+ */
 must_use struct err *schema_decode(const struct type *t, const struct decode_input *in,
 				   struct causes *reports, struct json_doc **ret);
 
-/* A body that is no object: options, or one of these, which subresources take. It has an apiVersion
- * and a kind like any other; whether they are right is the caller's to say. */
+/* A body that is not an object: options, or one of these, which subresources take. It has an
+ * apiVersion and a kind like any other; the caller checks them. */
 must_use struct err *body_decode(const struct type *t, const struct decode_input *in,
 				 struct json_doc **ret);
 extern const struct type *const body_token_request, *const body_scale;
 
-/* An object of kind k with its apiVersion and kind; what is odd goes where r says. */
+/* An object of kind k with its apiVersion and kind. Unknown and duplicate members go where r says.
+ */
 must_use struct err *object_decode(const struct kind *k, const struct decode_request *r,
 				   struct json_doc **ret);
 
-/* A patch, of any JSON type: members that appear twice are reported and the last one stays. */
+/* A patch, of any JSON type: members that appear twice are reported, and the last one stays. */
 must_use struct err *patch_decode(const char *text, size_t len, bool is_json_patch,
 				  struct causes *reports, struct json_doc **ret);
 
 /*
- * The parameters of a URL as a tree of type t, which is one of the options of meta/v1: get answers
- * with the values of a name, one after the other, and NULL after the last.
+ * The parameters of a URL as a tree of type t, one of the options types of meta/v1. get returns the
+ * i-th value of a name, and NULL after the last.
  */
 struct decode_query {
 	const char *(*get)(void *arg, const char *name, size_t i);

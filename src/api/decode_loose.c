@@ -5,9 +5,9 @@
 #include "base/str.h"
 
 /*
- * A custom resource as its API server reads it: of members that appear twice the last stays,
- * metadata is read like any built-in type, and what the schema does not know is pruned, with every
- * null that is a member. Values of wrong types stay for validation to name.
+ * A custom resource as its API server reads it: the last of members that appear twice stays,
+ * metadata is read like any built-in type, and members that are null or not in the schema are
+ * pruned. Values of wrong types stay, for validation to report.
  */
 void decode_report(struct decode_walk *w, const char *what, const struct place *up,
 		   const char *name)
@@ -21,33 +21,33 @@ void decode_report(struct decode_walk *w, const char *what, const struct place *
 	causes_add(w->reports, CAUSE_UNKNOWN, text, "%s field \"%s\"", what, text);
 }
 
-/* Where the result of each member is; the last one of a name is stored at the first. */
+/* The last value of a name takes the place of the first. */
 static void settle_one(struct decode_walk *w, struct json *obj, const struct place *at)
 {
-	struct slot {
+	struct pair {
 		const char *key;
 		struct json *val;
 	};
-	autofree struct slot *slots = xnew_n(struct slot, json_len(obj) + 1);
+	autofree struct pair *pairs = xnew_n(struct pair, json_len(obj) + 1);
 	autoptr(map) seen = map_new(NULL);
 	size_t n = 0;
 
 	json_each(it, obj) {
-		struct slot *had = map_get(seen, it.key);
+		struct pair *had = map_get(seen, it.key);
 
 		if (had) {
 			decode_report(w, "duplicate", at, it.key);
 			had->val = it.val;
 			continue;
 		}
-		slots[n] = (struct slot){ it.key, it.val };
-		map_put(seen, it.key, &slots[n++]);
+		pairs[n] = (struct pair){ it.key, it.val };
+		map_put(seen, it.key, &pairs[n++]);
 	}
 	if (n == json_len(obj))
 		return;
 	json_clear(obj);
 	for (size_t i = 0; i < n; i++)
-		json_add(w->d, obj, slots[i].key, slots[i].val);
+		json_add(w->d, obj, pairs[i].key, pairs[i].val);
 }
 
 void decode_settle_duplicates(struct decode_walk *w, struct json *v, const struct place *at,
@@ -69,14 +69,14 @@ void decode_settle_duplicates(struct decode_walk *w, struct json *v, const struc
 static void prune(struct decode_walk *w, struct json *v, const struct type *t,
 		  const struct place *at);
 
-/* Keeps the members the table knows, and of a map what is not null. */
+/* Keeps the members that the table knows, unless they are null. */
 static void keep_known(struct json_doc *d, struct json *v, const struct type *t)
 {
-	struct slot {
+	struct pair {
 		const char *key;
 		struct json *val;
 	};
-	autofree struct slot *kept = xnew_n(struct slot, json_len(v) + 1);
+	autofree struct pair *kept = xnew_n(struct pair, json_len(v) + 1);
 	size_t n = 0;
 
 	json_each(it, v) {
@@ -84,7 +84,7 @@ static void keep_known(struct json_doc *d, struct json *v, const struct type *t)
 		const struct type *of = f ? f->type : t->elem;
 
 		if (of && (!json_is(it.val, JSON_NULL) || of->kind == TYPE_ANY))
-			kept[n++] = (struct slot){ it.key, it.val };
+			kept[n++] = (struct pair){ it.key, it.val };
 	}
 	json_clear(v);
 	for (size_t i = 0; i < n; i++)
@@ -105,7 +105,7 @@ static void prune_object(struct decode_walk *w, struct json *v, const struct typ
 			decode_report(w, "unknown", at, it.key);
 			odd = true;
 		} else if (json_is(it.val, JSON_NULL)) {
-			odd |= of->kind != TYPE_ANY; /* null says: not given */
+			odd |= of->kind != TYPE_ANY; /* null means not given */
 		} else {
 			prune(w, it.val, of, &here);
 		}
@@ -120,7 +120,7 @@ static void prune(struct decode_walk *w, struct json *v, const struct type *t,
 	size_t i = 0;
 
 	if (t == &type_meta_object_meta)
-		return; /* it was read as a built-in type */
+		return; /* already read as a built-in type */
 	if ((t->kind == TYPE_OBJECT || t->kind == TYPE_MAP) && json_is(v, JSON_OBJ)) {
 		prune_object(w, v, t, at);
 		return;
@@ -139,7 +139,7 @@ static int by_message(const void *a, const void *b)
 	return strcmp(((const struct cause *)a)->field, ((const struct cause *)b)->field);
 }
 
-/* Pruning reports in the order of the paths. */
+/* Pruning reports in order of path. */
 static void prune_and_report(struct decode_walk *w, struct json *root, const struct type *t,
 			     const struct place *at)
 {

@@ -9,12 +9,12 @@ struct buf;
 /* What a walk over a tree has found. */
 struct decode_walk {
 	struct json_doc *d;
-	struct causes *reports; /* NULL: nobody wants to know */
+	struct causes *reports; /* NULL: reports are dropped */
 	bool duplicates;        /* members may appear twice */
-	struct err *first;      /* the first value of a wrong type: it counts unless worse comes */
+	struct err *first; /* about the first value of a wrong type; a worse error replaces it */
 };
 
-/* Where a walk is, for reports by path and for errors by what Go calls it. */
+/* Where a walk is: reports name it by path, errors as Go does. */
 struct place {
 	struct path path;
 	const struct place *up;
@@ -22,12 +22,12 @@ struct place {
 	const struct type *of;     /* the struct that field is in */
 };
 
-/* decode_typed.c: as Go reads v into a struct of type t. *v may become another value. */
+/* decode_typed.c: reads v as Go reads it into a struct of type t. *v may become another value. */
 must_use struct err *decode_typed(struct decode_walk *w, struct json **v, const struct type *t,
 				  const struct place *at);
 /* decode_loose.c: a custom resource. */
 must_use struct err *decode_loose(struct decode_walk *w, struct json *root, const struct type *t);
-/* Of members that appear twice in obj, the last stays. deep: in everything within it too. */
+/* Keeps the last of members that appear twice in obj. deep: also in everything inside it. */
 void decode_settle_duplicates(struct decode_walk *w, struct json *obj, const struct place *at,
 			      bool deep);
 void decode_report(struct decode_walk *w, const char *what, const struct place *up,

@@ -11,9 +11,9 @@
  *
  *   "k8s\0"  Unknown { 1: TypeMeta { 1: apiVersion, 2: kind }, 2: the object's bytes }
  *
- * What JSON inlines is a message of its own here. Go writes members that are no pointers even when
- * they are empty; what its JSON would omit goes when the tree is read as its type. What the table
- * gives no number for is refused (ERR_MEDIA_TYPE): nothing is lost silently.
+ * What JSON inlines is a message of its own here. Go writes members that are not pointers even when
+ * they are empty; those that its JSON would omit are dropped when the tree is read as its type. A
+ * member without a number in the table is refused (ERR_MEDIA_TYPE): nothing is lost silently.
  */
 enum {
 	DEPTH_MAX = 32,
@@ -46,7 +46,7 @@ struct decoding {
 
 static struct err *broken(void)
 {
-	return err_new(ERR_MALFORMED, "read protobuf: it is torn or not well-formed");
+	return err_new(ERR_MALFORMED, "read protobuf: body is cut off or not well-formed");
 }
 
 static bool read_varint(struct reader *r, uint64_t *ret)
@@ -120,7 +120,7 @@ static struct err *text_of(struct decoding *x, struct reader r, struct json **re
 	return NULL;
 }
 
-/* A message of which one member counts: a Quantity's text. */
+/* A message in which only one member matters: a Quantity's text. */
 static struct err *quantity_of(struct decoding *x, struct reader r, struct json **ret)
 {
 	struct item it;
@@ -157,7 +157,7 @@ static struct err *int_or_string_of(struct decoding *x, struct reader r, struct 
 	return NULL;
 }
 
-/* An empty one is Go's zero time: absent. */
+/* An empty message is Go's zero time, which is absent in the tree. */
 static struct err *time_of(struct decoding *x, struct reader r, bool micro, struct json **ret)
 {
 	int64_t seconds = 0, nanos = 0;
@@ -364,7 +364,8 @@ static struct err *decode_message(struct decoding *x, struct reader r, struct me
 	struct err *e = NULL;
 
 	if (++x->depth > DEPTH_MAX)
-		return err_new(ERR_MALFORMED, "read protobuf: nested too deeply");
+		return err_new(ERR_MALFORMED, "read protobuf: nested more than %d levels deep",
+			       DEPTH_MAX);
 	while (!e && r.p < r.end) {
 		if (!read_item(&r, &it))
 			return broken();

@@ -5,10 +5,9 @@
 #include "base/parse.h"
 #include "base/str.h"
 
-/* The parameters of a URL as the options they stand for, read as Kubernetes' parameter codec does.
- */
+/* The parameters of a URL as options, read as Kubernetes' parameter codec reads them. */
 
-/* Absent is false; so are 0 and false; anything else, even nothing, is true. */
+/* Absent, "0" and "false" are false; anything else, even the empty text, is true. */
 static struct json *bool_of(struct json_doc *d, const char *text)
 {
 	return json_new_bool(d, !str_eq(text, "0") && !str_eq_nocase(text, "false"));

@@ -4,13 +4,13 @@
 #include "base/str.h"
 
 /*
- * Text that is no JSON, in Go's words: "invalid character 'x' after array element". Our reader has
- * refused it already; this one only finds out how Go would say it, and builds nothing.
+ * Text that is not JSON, in Go's words: "invalid character 'x' after array element". Our parser has
+ * already refused it; this one only finds out how Go would word the error, and builds nothing.
  */
 struct scan {
 	const char *text;
 	size_t len, at;
-	const char *why; /* what was expected where at is; NULL: more text */
+	const char *why; /* the context of the wrong character; NULL: the text ended */
 	bool whole;      /* nothing is wrong with it */
 };
 
@@ -137,7 +137,8 @@ static bool key(struct scan *s)
 	return one_of(s, ":") || wrong(s, "after object key");
 }
 
-/* After a value: closes what ends here. False with why set: an error; open is empty: the end. */
+/* After a value: closes what ends here. False: an error when why is set, the end when open is
+ * empty. */
 static bool after(struct scan *s, struct buf *open)
 {
 	while (open->len) {
@@ -156,7 +157,7 @@ static bool after(struct scan *s, struct buf *open)
 	return wrong(s, "after top-level value");
 }
 
-/* At the start of a value. False when the text ended, for better or worse. */
+/* At the start of a value. False when the scan is over, with or without an error. */
 static bool value(struct scan *s, struct buf *open)
 {
 	bool list;

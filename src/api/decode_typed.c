@@ -6,16 +6,16 @@
 #include "base/str.h"
 
 /*
- * A tree as Go would have it after reading the text into a struct and writing it again. The walk
- * goes down the table and the tree side by side, so its depth is the table's. Most objects are
- * fine as they are: one is rebuilt only from its first odd member on.
+ * The tree that Go would write after reading the text into a struct. The walk goes down the table
+ * and the tree side by side, so its depth is the table's. Most objects are fine as they are: one is
+ * rebuilt only from the first member that must change.
  */
 
-/* What an object or a list keeps, once something in it is odd. */
+/* What an object or a list keeps, once something in it must change. */
 struct member {
 	const char *key; /* NULL in a list */
 	const struct field *field;
-	struct json *val; /* NULL: it was there, and nothing of it is kept */
+	struct json *val; /* NULL: it was given, but nothing of it is kept */
 };
 struct kept {
 	struct member *list;
@@ -62,7 +62,7 @@ static void mismatch(struct decode_walk *w, const struct place *at, const char *
 		w->first = go_mismatch(at, value, t);
 }
 
-/* As Go's reader calls what it found. */
+/* What Go's reader calls a value of this type. */
 static const char *go_value(const struct json *v)
 {
 	static const char *const names[JSON_TYPE_MAX_] = {
@@ -97,7 +97,8 @@ static void check_int(struct decode_walk *w, const struct json *v, const struct 
 	mismatch(w, at, value ? value : go_value(v), t);
 }
 
-/* A struct of its own in Go, which reads a string or an int32: what it cannot read ends it all. */
+/* Go has a type of its own for it, which reads a string or an int32; any other value ends the walk.
+ */
 static struct err *check_int_or_string(const struct json *v, const struct place *at)
 {
 	struct decode_walk w = { 0 };
@@ -107,7 +108,7 @@ static struct err *check_int_or_string(const struct json *v, const struct place 
 	return w.first;
 }
 
-/* As most are written: "500m", "1", "512Mi". Fewer than four digits cannot be shortened. */
+/* The usual forms: "500m", "1", "512Mi". Fewer than four digits cannot be shortened. */
 static bool is_short_quantity(const struct json *v)
 {
 	const char *s = json_str(v);
@@ -226,7 +227,7 @@ static bool is_omitted(const struct field *f, const struct json *v)
 	return false;
 }
 
-/* A null keeps what a plain value was before; pointers, lists and maps it takes away. */
+/* A null leaves an earlier plain value as it was, but removes a pointer, a list or a map. */
 static bool null_takes_away(const struct field *f)
 {
 	return f->flags & FIELD_POINTER || f->type->kind == TYPE_LIST || f->type->kind == TYPE_MAP;
@@ -249,14 +250,14 @@ static void merge_map(struct json_doc *d, struct json *into, struct json *from)
 	decode_settle_duplicates(&silent, into, NULL, false);
 }
 
-/* A value of the wrong type is told of in the end, but it is still in the tree. */
+/* A value of the wrong type is reported at the end; until then it is still in the tree. */
 static bool merges(const struct type *t, const struct json *had, const struct json *next)
 {
 	return (t->kind == TYPE_OBJECT || t->kind == TYPE_MAP) && json_is(had, JSON_OBJ) &&
 	       json_is(next, JSON_OBJ);
 }
 
-/* What was given twice: structs and maps are merged, as Go reads both into the same one. */
+/* Structs and maps that are given twice are merged: Go reads both into the same one. */
 static void merge(struct json_doc *d, struct json *into, struct json *from, const struct type *t)
 {
 	if (t->kind == TYPE_MAP) {
@@ -274,7 +275,7 @@ static void merge(struct json_doc *d, struct json *into, struct json *from, cons
 	}
 }
 
-/* Into what was given before under the same name; had is NULL when this is the first. */
+/* Adds next to what was given before under the same name; had is NULL when there was nothing. */
 static void keep(struct decode_walk *w, struct kept *k, struct member *had, struct member next)
 {
 	const struct type *t = next.field->type;

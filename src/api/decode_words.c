@@ -14,7 +14,7 @@ static const struct place *field_place(const struct place *at)
 	return at;
 }
 
-/* Members from where Go started, with the structs that others are inlined from. */
+/* The path from where Go started reading, including the structs that members are inlined from. */
 static void add_members(const struct place *at, struct buf *out)
 {
 	at = field_place(at);
@@ -62,7 +62,7 @@ static void add_plain_type(const struct type *t, struct buf *out)
 		add_plain_type(t->elem, out);
 }
 
-/* What a list or a map of a Go type has as elements, or NULL when its name does not tell. */
+/* The element type of a list or map by its Go name, or NULL when the name does not say. */
 static const char *element_of(const char *go)
 {
 	const char *end = strchr(go, ']');
@@ -70,7 +70,7 @@ static const char *element_of(const char *go)
 	return (str_starts(go, "[]") || str_starts(go, "map[")) && end ? end + 1 : NULL;
 }
 
-/* A table tells Go's own name where it is not the plain one. */
+/* The table has Go's name where it does not follow from the type. */
 static void add_type(const struct place *at, const struct type *t, struct buf *out)
 {
 	const struct place *field = field_place(at);
@@ -168,7 +168,7 @@ static size_t skip_newlines(const char *text, size_t len, size_t i)
 	return i;
 }
 
-/* Padding begins at i - 1, after j characters of four. */
+/* Padding begins at i - 1, after j characters of a group of four. */
 static long padding_error(const char *text, size_t len, size_t i, int j)
 {
 	if (j < 2)

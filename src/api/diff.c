@@ -5,8 +5,8 @@
 #include "base/str.h"
 
 /*
- * The difference between what is and what should be. A pass that finds none writes nothing; any
- * other writes only what differs.
+ * The difference between what is and what should be. A pass that finds none writes nothing; every
+ * other pass writes only what differs.
  */
 
 bool semantic_empty(const struct json *v)

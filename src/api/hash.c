@@ -49,14 +49,14 @@ static void write_members(const struct json *obj, struct buf *out)
 	qsort(row, n, sizeof(*row), by_key);
 	buf_add_char(out, '{');
 	for (size_t i = 0; i < n; i++) {
-		/* Member names end with a NUL: none contains one. */
+		/* Member names are separated by a NUL, which none of them contains. */
 		buf_add(out, row[i].key, strlen(row[i].key) + 1);
 		write_canonical(row[i].val, out);
 	}
 	buf_add_char(out, '}');
 }
 
-/* Integral reals are written as integers, so that 1 and 1.0 agree. */
+/* Whole numbers are written as integers, so that 1 and 1.0 agree. */
 static void write_canonical(const struct json *v, struct buf *out)
 {
 	int64_t i;

@@ -16,7 +16,7 @@ static const char *take_name(const char *p, char **ret)
 	return p + len;
 }
 
-/* 'text' up to its closing quote; the rest after it, or NULL. */
+/* Reads 'text' up to its closing quote. Returns what follows it, or NULL. */
 static const char *take_quoted(const char *p, char **ret)
 {
 	const char *end = *p == '\'' || *p == '"' ? strchr(p + 1, *p) : NULL;

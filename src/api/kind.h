@@ -16,11 +16,12 @@ struct view_type;
 
 /*
  * A kind: what objects of it are called, which fields they have, and what is special about them.
- * Routes, discovery, OpenAPI, Tables, CRDs and admission ask the kind and never which kind it is.
+ * Routes, discovery, OpenAPI, Tables, CRDs and admission ask a kind for its properties, never which
+ * kind it is.
  *
  * A kind is a counted value that never changes. Objects hold a reference to theirs, so a kind
- * outlives its removal from the registry (registry.h) for as long as anything shows an object of
- * it. References may be taken and dropped on any thread.
+ * outlives its removal from the registry (registry.h) for as long as an object of it is in
+ * use. References may be taken and dropped on any thread.
  */
 struct column {
 	const char *name;
@@ -35,15 +36,15 @@ struct column {
 
 /* A field that a fieldSelector may name. */
 struct selectable {
-	const char *label; /* as the selector says it; NULL ends the list */
-	const char *path;  /* where a stored object has the value */
+	const char *label; /* its name in the selector; NULL ends the list */
+	const char *path;  /* of the value in a stored object */
 };
 
 /* A rule in the language of CRDs (CEL), for clusters whose own API server checks our kinds. */
 struct kind_rule {
-	const char *at; /* path of the schema it belongs to; "": the whole object's */
+	const char *at; /* path of the schema that the rule belongs to; "": the whole object's */
 	const char *rule, *message;
-	bool on_create; /* oldSelf is optional: the rule also holds when there is none */
+	bool on_create; /* oldSelf is optional: the rule also applies when there is none */
 };
 
 /* What the hooks of a kind may know of the server that runs them. */
@@ -61,7 +62,7 @@ enum {
 				     `cay manifests` */
 	KIND_PROTECTED = 1 << 6,  /* built in: cannot be removed from the registry */
 	KIND_OWN_STATUS = 1 << 7, /* the creator supplies the first status (a Node) */
-	KIND_CONTENTS = 1 << 8,   /* holds other objects, and goes only once they are gone */
+	KIND_CONTENTS = 1 << 8,   /* holds other objects, and is removed only after they are gone */
 	KIND_SHOW_DELETED = 1 << 9, /* a finished deletion answers with the object, not a Status */
 	KIND_URGENT = 1 << 10,      /* writes do not queue behind others (a Lease) */
 };
@@ -69,16 +70,16 @@ enum {
 struct kind {
 	_Atomic unsigned refs;
 	const char *group, *version; /* group "" is core */
-	const char *api_version;     /* both, as an object says it */
+	const char *api_version;     /* both, as written in an object */
 	const char *kind, *list_kind, *plural, *singular;
 	const char *short_names[4]; /* ends with NULL */
 	const char *categories[4];
 	unsigned flags;
 	const struct type *type;             /* of the whole object */
-	const struct column *columns;        /* ends with a NULL name; NAME comes first by itself */
+	const struct column *columns;        /* ends with a NULL name; NAME is added in front */
 	const char *const *subresources;     /* besides status and scale; NULL: none */
 	const struct selectable *selectable; /* besides metadata.name and .namespace; NULL: none */
-	const char *const *kept;       /* names of objects that may not be deleted; NULL: none */
+	const char *const *kept;       /* names of objects that cannot be deleted; NULL: none */
 	const struct kind_rule *rules; /* ends with a NULL rule; NULL: none */
 	const struct view_type *view;  /* what object_view() decodes; NULL: objects have none */
 	const char *help;
@@ -89,8 +90,8 @@ struct kind {
 	struct err *(*from_storage)(struct json_doc *d); /* in place */
 
 	/*
-	 * Hooks, in the order in which a write meets them. d is the object, changed in place; old
-	 * is the object before, NULL on create. A NULL hook does nothing.
+	 * Hooks, in the order in which a write runs them. d is the object, changed in place; old is
+	 * the object as it was before, NULL on create. A NULL hook does nothing.
 	 */
 	void (*prepare_create)(struct json_doc *d, const struct kind_env *env);
 	void (*prepare_update)(struct json_doc *d, const struct json *old); /* not of /status */
@@ -98,21 +99,21 @@ struct kind {
 	void (*defaults)(struct json_doc *d, const struct json *old);
 	/* Rules that the schema cannot express. Adds to causes. */
 	void (*validate)(const struct json *obj, const struct json *old, struct causes *c);
-	/* The object is marked as being deleted. */
+	/* Runs when the object is marked as being deleted. */
 	void (*prepare_delete)(struct json_doc *d);
-	/* How many seconds it may take to stop; asked is what the request says, < 0 for nothing.
-	 * NULL: it does not run, and goes at once. */
+	/* How many seconds it may take to stop; asked is the request's value, < 0 for none.
+	 * NULL: objects of this kind do not run, and are removed at once. */
 	int64_t (*grace)(const struct json *obj, int64_t asked);
 
-	/* Called with arg after the last reference is gone: whatever the members point at may go
-	 * then. NULL: it is static. */
+	/* Called with arg after the last reference is gone: whatever the members point at may be
+	 * freed then. NULL: it is static. */
 	void (*release)(void *arg);
 	void *arg;
 };
 
 /* A counted copy of like, which takes its own reference to like->storage. */
 struct kind *kind_new(const struct kind *like);
-/* Counting does not change a kind, so these take a const one. */
+/* Counting does not change a kind, so these take a pointer to const. */
 const struct kind *kind_ref(const struct kind *k); /* NULL stays NULL */
 void kind_unref(const struct kind *k);             /* NULL is fine */
 
@@ -120,5 +121,5 @@ const struct kind *kind_storage(const struct kind *k); /* k itself when it is st
 /* "v1" or "agents.x-k8s.io/v1beta1" */
 const char *kind_api_version(const struct kind *k);
 bool kind_has_subresource(const struct kind *k, const char *name); /* status and scale included */
-/* Where a stored object has the field that a fieldSelector calls label; NULL: not selectable. */
+/* The path in a stored object of what a fieldSelector calls label; NULL: not selectable. */
 const char *kind_selectable(const struct kind *k, const char *label);

@@ -5,11 +5,11 @@
 #include "api/kind.h"
 
 /*
- * The built-in kinds and the parts that their table is put together from.
+ * The built-in kinds and the parts that make up their table.
  */
 
-/* Descriptions in the order of discovery, ending with NULL; kinds_new() makes counted kinds of
- * them. */
+/* Descriptions in the order of discovery, ending with NULL; kinds_new() turns them into counted
+ * kinds. */
 extern const struct kind *const kinds_builtin[];
 
 /* Columns, each ending with a NULL name. */

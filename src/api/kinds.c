@@ -18,7 +18,7 @@ static const char *const namespaces_kept[] = { "default", "kube-system", NULL };
 static const char *const pod_subresources[] = { "log", "exec", "attach", "portforward", NULL };
 static const char *const service_account_subresources[] = { "token", NULL };
 
-/* Fields for selectors: those that Kubernetes knows. */
+/* The fields that Kubernetes lets selectors name. */
 #define SAME(path) { path, path }
 
 static const struct selectable namespace_fields[] = { SAME("status.phase"), { 0 } };
@@ -66,7 +66,7 @@ static const struct selectable events_event_fields[] = {
 	{ 0 },
 };
 
-/* The rules of validate_sandbox(), in the cluster's language. */
+/* The rules of validate_sandbox(), in CEL. */
 static const struct kind_rule sandbox_rules[] = {
 	{ "properties.spec",
 	  "has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && "

@@ -3,7 +3,7 @@
 
 #include "json/json.h"
 
-/* v to go through by name: nothing at all when a peer sent something else than an object. */
+/* v for iterating by name: NULL, which has no members, when a peer sent anything but an object. */
 static inline struct json *members(struct json *v)
 {
 	return json_is(v, JSON_OBJ) ? v : NULL;

@@ -9,7 +9,7 @@
 #include "base/str.h"
 
 /*
- * The rules of metadata. The texts are those of Kubernetes, because people and tools know them.
+ * The rules of metadata, with the texts of Kubernetes, because people and tools know those.
  */
 enum {
 	MAX_LABEL = 63,

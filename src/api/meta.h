@@ -14,11 +14,11 @@ struct object;
 /*
  * What every kind shares: metadata rules, owner references, conditions, hashes.
  */
-/* NULL, or what is wrong with the text. */
+/* These return NULL, or what is wrong with the text. */
 const char *meta_bad_dns_label(const char *s);     /* ≤ 63 */
 const char *meta_bad_dns_subdomain(const char *s); /* ≤ 253 */
 const char *
-meta_bad_dns_1035_label(const char *s); /* ≤ 63, a letter first: volume and port names */
+meta_bad_dns_1035_label(const char *s); /* ≤ 63, starts with a letter: volume and port names */
 const char *meta_bad_qualified_name(const char *s); /* label and annotation keys */
 const char *meta_bad_label_value(const char *s);
 
@@ -31,8 +31,8 @@ void meta_validate_annotations(const struct json *annotations, const char *path,
  * } of owner. */
 struct json *meta_controller_ref(struct json_doc *d, const struct object *owner);
 
-/* Conditions as docs/reference/agent-sandbox.md §2.4: transition time moves only when status
- * changes. */
+/* Conditions as in docs/reference/agent-sandbox.md §2.4: the transition time moves only when the
+ * status changes. */
 struct condition {
 	const char *type, *status, *reason, *message;
 	int64_t observed_generation;
@@ -49,9 +49,9 @@ void name_hash(const char *s,
 void name_hash_json(const struct json *v,
 		    char ret[9]); /* of a canonical encoding: member order does not matter */
 
-/* "1500m", "2Gi", "1e3", 5: the value in thousandths. ERR_MALFORMED. */
+/* "1500m", "2Gi", "1e3", 5: the value in thousandths. ERR_MALFORMED: not a quantity. */
 must_use struct err *quantity_parse_milli(const struct json *q, int64_t *ret);
 bool quantity_equal(const struct json *a, const struct json *b);
 bool quantity_valid(const struct json *q);
-/* As Kubernetes writes it: "1000m" is "1", 0.5 is "500m", "1024Mi" is "1Gi". NULL: no quantity. */
+/* As Kubernetes writes it: "1000m" is "1", 0.5 is "500m", "1024Mi" is "1Gi". NULL: q is none. */
 struct json *quantity_canonical(struct json_doc *d, const struct json *q);

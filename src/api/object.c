@@ -10,7 +10,7 @@
 #include "base/str.h"
 
 /*
- * Objects: a tree that never changes again, with the few members that everybody asks for found
+ * Objects: a tree that never changes again; the few members that everybody asks for are looked up
  * once.
  */
 
@@ -20,7 +20,7 @@ static uint64_t rev_of(const struct json *meta)
 	uint64_t rev = 0;
 
 	if (!str_empty(text))
-		err_free(parse_uint(text, UINT64_MAX, &rev)); /* not a number of ours: none */
+		err_free(parse_uint(text, UINT64_MAX, &rev)); /* not one of our revisions: 0 */
 	return rev;
 }
 

@@ -12,7 +12,7 @@ struct kind;
 struct view_type;
 
 /*
- * An API object: an immutable JSON tree with a count, of a known kind, at one resourceVersion. Any
+ * An API object: an immutable, counted JSON tree of a known kind, at one resourceVersion. Any
  * thread may read it; object_text() and object_view() keep what they make, so they are for one
  * thread at a time.
  */

@@ -14,7 +14,7 @@
  * validates.
  */
 struct writer {
-	struct openapi_writer types; /* first: a writer is one of these */
+	struct openapi_writer types; /* first, so that a pointer to it is one to the writer */
 	const struct kinds *kinds;
 	struct json_doc *d;
 	struct json *paths, *schemas;
@@ -44,7 +44,7 @@ static struct json *gvk_of(struct json_doc *d, const struct kind *k)
 	return gvk;
 }
 
-/* Types that carry their kind: x-kubernetes-group-version-kind is how clients find them. */
+/* Clients find a type by the x-kubernetes-group-version-kind of its component. */
 static void add_component(struct writer *w, const struct type *t)
 {
 	struct json *s = openapi_type(&w->types, t), *list;
@@ -113,7 +113,7 @@ static struct json *ref_to(struct json_doc *d, const struct type *t)
 	return media;
 }
 
-/* Strategic merge patch is not offered for custom resources: no client expects it of them. */
+/* Custom resources offer no strategic merge patch: clients do not expect it of them. */
 static struct json *body_of(struct json_doc *d, const struct operation *op, const struct kind *k)
 {
 	struct json *body = json_obj(d), *content = json_obj(d);

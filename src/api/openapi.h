@@ -8,8 +8,8 @@ struct kinds;
 struct type;
 
 /*
- * Documents derived from the registered kinds and their schemas. They say what is registered at the
- * moment of the call.
+ * Documents derived from the registered kinds and their schemas, as they are at the moment of the
+ * call.
  */
 /* OpenAPI v3 for one group and version: paths and components.schemas, with
  * x-kubernetes-group-version-kind. */

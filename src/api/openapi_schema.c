@@ -46,7 +46,7 @@ static void write_limits(struct json_doc *d, struct json *s, const struct type *
 		json_push_str(d, json_need_arr(d, s, "enum"), t->values[i]);
 }
 
-/* A value that may be a number or a text. */
+/* A value that may be a number or a string. */
 static void write_mixed(const struct openapi_writer *w, struct json *s, const struct type *t)
 {
 	struct json_doc *d = w->d;
@@ -101,13 +101,14 @@ static void write_list(const struct openapi_writer *w, struct json *s, const str
 		json_set_str(d, s, "x-kubernetes-patch-merge-key", t->patch_key);
 }
 
-/* A custom resource's metadata is the API server's own: a schema may only say that it is there. */
+/* The API server defines a custom resource's metadata: a schema may only say that it is an object.
+ */
 static bool is_opaque(const struct openapi_writer *w, const struct type *t)
 {
 	return w->structural && t == &type_meta_object_meta;
 }
 
-/* An enumeration, or a list of one. The schema of a CRD does not have them, as upstream's. */
+/* An enumeration, or a list of one. Like upstream's, the schema of a CRD has none. */
 static void write_values(const struct openapi_writer *w, struct json *p, const struct field *f)
 {
 	struct json *s = f->type->kind == TYPE_LIST ? json_get(p, "items") : p;

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "json/json.h"
 
-/* Options from the tree that the decode stage makes of them, and what Kubernetes allows in them. */
+/* Reads options from their decoded tree and checks them against what Kubernetes allows. */
 
 enum {
 	MANAGER_LEN_MAX = 128,
@@ -142,7 +142,7 @@ static void check_propagation(const struct json *o, struct causes *c)
 		causes_unsupported(c, "propagationPolicy", policy, values);
 }
 
-/* Whatever group a client takes DeleteOptions to be in. */
+/* The kind alone: clients disagree about the group of DeleteOptions. */
 static struct err *check_delete_kind(const struct json *o)
 {
 	const char *kind = json_get_str(o, "kind");

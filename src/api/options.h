@@ -11,10 +11,10 @@ struct arena;
 struct causes;
 
 /*
- * The options of a request, as meta/v1 has them. They are read from the parameters of the URL;
+ * The options of a request, as meta/v1 defines them. They are read from the parameters of the URL;
  * those of a deletion from its body instead, when it has one. Texts are in the arena.
  *
- * ERR_MALFORMED: a value cannot be read. ERR_INVALID: it can, and is not allowed; the causes say
+ * ERR_MALFORMED: a value cannot be read. ERR_INVALID: it can, but is not allowed; the causes say
  * why, and the details of the answer name a kind of OPTIONS_GROUP: options_kind().
  */
 #define OPTIONS_GROUP "meta.k8s.io"
@@ -29,10 +29,10 @@ enum options_of {
 };
 const char *options_kind(enum options_of of); /* "CreateOptions" */
 
-/* Where options come from and what becomes of them. */
+/* Where options come from, and where their causes and texts go. */
 struct options_input {
 	struct decode_query query;
-	struct decode_input body; /* OPTIONS_DELETE: of no length when there is none */
+	struct decode_input body; /* OPTIONS_DELETE: len is 0 when there is none */
 	struct arena *arena;
 	struct causes *causes;
 };

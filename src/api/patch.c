@@ -4,7 +4,7 @@
 #include "api/patch_priv.h"
 #include "base/str.h"
 
-/* Which patch, and the merge patch of RFC 7386. */
+/* Recognises the type of a patch, and applies the merge patch of RFC 7386. */
 enum {
 	MAX_WORK = 20 * 1000 * 1000
 };
@@ -48,13 +48,14 @@ bool patch_affords(struct patch_work *w, uint64_t steps)
 struct err *patch_spend(struct patch_work *w, uint64_t steps)
 {
 	if (!patch_affords(w, steps))
-		return err_new(ERR_TOO_LARGE, "apply patch: it asks for too much work");
+		return err_new(ERR_TOO_LARGE,
+			       "apply patch: it takes more than %d steps; split it up", MAX_WORK);
 	return NULL;
 }
 
 static struct err *merge_into(struct patch_work *w, struct json *obj, const struct json *patch);
 
-/* An object of the patch where the target has none: its nulls have nothing to remove. */
+/* Where the target has no object to merge into, the nulls of the patch have nothing to remove. */
 static struct err *merge_member(struct patch_work *w, struct json *obj, const char *key,
 				const struct json *v)
 {
@@ -77,7 +78,7 @@ static struct err *merge_member(struct patch_work *w, struct json *obj, const ch
 	return merge_into(w, have, v);
 }
 
-/* As deep as the patch is nested, which the parser has limited. */
+/* Recurses as deeply as the patch is nested, which the parser limits. */
 static struct err *merge_into(struct patch_work *w, struct json *obj, const struct json *patch)
 {
 	json_each(it, patch) {
@@ -92,7 +93,7 @@ static struct err *merge_into(struct patch_work *w, struct json *obj, const stru
 struct err *patch_merge(struct patch_work *w, const struct json *patch)
 {
 	if (!json_is(patch, JSON_OBJ))
-		return err_new(ERR_MALFORMED, "apply merge patch: it must be an object");
+		return err_new(ERR_MALFORMED, "apply merge patch: patch must be an object");
 	return merge_into(w, json_root(w->d), patch);
 }
 
@@ -112,5 +113,6 @@ struct err *patch_apply(enum patch_type how, struct json_doc *d, const struct js
 	case PATCH_TYPE_MAX_:
 		break;
 	}
-	return err_new(ERR_UNSUPPORTED, "apply patch: %s is not served", media_types[PATCH_APPLY]);
+	return err_new(ERR_UNSUPPORTED, "apply patch: %s is not supported",
+		       media_types[PATCH_APPLY]);
 }

@@ -8,15 +8,15 @@ struct type;
 
 /*
  * Patches. Each changes the tree at d's root in place; after an error the doc is unusable and must
- * be dropped. ERR_MALFORMED: the patch itself is broken; ERR_INVALID: it does not fit the object (a
- * failed JSON Patch test).
+ * be dropped. ERR_MALFORMED: the patch itself is broken; ERR_INVALID: it does not fit the object
+ * (a failed JSON Patch test).
  */
 enum patch_type {
 	PATCH_JSON,      /* RFC 6902 */
 	PATCH_MERGE,     /* RFC 7386 */
 	PATCH_STRATEGIC, /* Kubernetes: $patch, $deleteFromPrimitiveList, $setElementOrder,
 			    $retainKeys, merge keys from the schema */
-	PATCH_APPLY,     /* server-side apply: known by name, not served */
+	PATCH_APPLY,     /* server-side apply: recognised, not served */
 	PATCH_TYPE_MAX_,
 };
 

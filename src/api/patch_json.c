@@ -7,12 +7,12 @@
 
 /*
  * JSON Patch, RFC 6902. A pointer is read token by token; what an operation works on is a place: a
- * container and the last token. Copies are what makes a small patch grow a tree, in width and in
- * depth, so both are checked after every operation that adds.
+ * container and the last token. With copies a small patch can make a tree grow large and deep, so
+ * both are checked after every operation that adds.
  */
 enum {
 	MAX_OPS = 10000,
-	MAX_DEPTH = 256, /* what our parser would read again */
+	MAX_DEPTH = 256, /* the deepest tree that our parser reads */
 	MAX_MEM = 32 * 1024 * 1024,
 };
 
@@ -38,8 +38,9 @@ static struct err *unescape(struct span raw, char **ret)
 		if (c == '~') {
 			i++;
 			if (i == raw.len || (raw.p[i] != '0' && raw.p[i] != '1'))
-				return err_new(ERR_MALFORMED,
-					       "apply JSON patch: bad escape in path");
+				return err_new(
+					ERR_MALFORMED,
+					"apply JSON patch: \"~\" in a path must be followed by 0 or 1");
 			c = raw.p[i] == '0' ? '~' : '/';
 		}
 		buf_add_char(&out, c);
@@ -80,7 +81,7 @@ static struct err *missing(const char *path)
 	return err_new(ERR_INVALID, "apply JSON patch: no value at path \"%.128s\"", path);
 }
 
-/* The container of path's last token must exist; whether the token names something is open. */
+/* The container of path's last token must exist; the token itself need not name anything. */
 static struct err *find(struct patch_work *w, const char *path, struct place *ret)
 {
 	struct span rest = SPAN(path), raw;
@@ -133,13 +134,15 @@ static size_t depth_of(const struct json *v)
 	return deepest + 1;
 }
 
-/* Takes val, which must be in no tree. */
+/* Takes over val, which must not be part of a tree. */
 static struct err *add_at(struct patch_work *w, const struct place *p, struct json *val)
 {
 	size_t i = 0, n = json_len(p->in);
 
 	if (p->depth + depth_of(val) > MAX_DEPTH)
-		return err_new(ERR_TOO_LARGE, "apply JSON patch: the result is nested too deeply");
+		return err_new(ERR_TOO_LARGE,
+			       "apply JSON patch: result is nested more than %d levels deep",
+			       MAX_DEPTH);
 	if (!p->in) {
 		json_set_root(w->d, val);
 		return NULL;
@@ -181,7 +184,7 @@ static struct err *op_add(struct patch_work *w, const struct json *op, const cha
 	if (e)
 		return e;
 	if (!json_get(op, "value"))
-		return err_new(ERR_MALFORMED, "apply JSON patch: add without a value");
+		return err_new(ERR_MALFORMED, "apply JSON patch: an add operation has no value");
 	return add_at(w, &p, json_copy(w->d, json_get(op, "value")));
 }
 
@@ -202,7 +205,7 @@ static struct err *op_replace(struct patch_work *w, const struct json *op, const
 	if (e)
 		return e;
 	if (!val)
-		return err_new(ERR_MALFORMED, "apply JSON patch: replace without a value");
+		return err_new(ERR_MALFORMED, "apply JSON patch: a replace operation has no value");
 	if (!value_at(w, &p))
 		return missing(path);
 	if (p.in && json_is(p.in, JSON_ARR)) {
@@ -222,7 +225,7 @@ static struct err *op_test(struct patch_work *w, const struct json *op, const ch
 	if (e)
 		return e;
 	have = value_at(w, &p);
-	/* An absent value passes for null, as it does in Kubernetes. */
+	/* An absent value equals null, as it does in Kubernetes. */
 	if (json_equal(have, want) || (!have && (!want || json_is(want, JSON_NULL))))
 		return NULL;
 	return err_new(ERR_INVALID, "testing path %.128s failed: test failed", path);
@@ -233,7 +236,8 @@ static struct err *from_of(struct patch_work *w, const struct json *op, struct p
 	const char *from = json_get_str(op, "from");
 
 	if (!from)
-		return err_new(ERR_MALFORMED, "apply JSON patch: operation without from");
+		return err_new(ERR_MALFORMED,
+			       "apply JSON patch: a move or copy operation has no from");
 	return find(w, from, ret);
 }
 
@@ -267,7 +271,7 @@ static struct err *op_move(struct patch_work *w, const struct json *op, const ch
 	val = json_copy(w->d, value_at(w, &from));
 	e = remove_at(w, &from, source);
 	if (!e)
-		e = find(w, path, &to); /* looked for in what is left */
+		e = find(w, path, &to); /* after the value was taken out */
 	return e ? e : add_at(w, &to, val);
 }
 
@@ -284,7 +288,8 @@ static struct err *run(struct patch_work *w, const struct json *op)
 	const char *name = json_get_str(op, "op"), *path = json_get_str(op, "path");
 
 	if (!name || !path)
-		return err_new(ERR_MALFORMED, "apply JSON patch: operation without op or path");
+		return err_new(ERR_MALFORMED,
+			       "apply JSON patch: an operation has no op or no path");
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		if (!strcmp(ops[i].name, name))
 			return ops[i].run(w, op, path);
@@ -297,17 +302,21 @@ struct err *patch_json(struct patch_work *w, const struct json *patch)
 	struct err *e;
 
 	if (!json_is(patch, JSON_ARR))
-		return err_new(ERR_MALFORMED, "apply JSON patch: it must be a list of operations");
+		return err_new(ERR_MALFORMED,
+			       "apply JSON patch: patch must be a list of operations");
 	if (json_len(patch) > MAX_OPS)
-		return err_new(ERR_TOO_LARGE, "apply JSON patch: more than %d operations", MAX_OPS);
+		return err_new(ERR_TOO_LARGE, "apply JSON patch: patch has more than %d operations",
+			       MAX_OPS);
 	json_each(it, patch) {
 		e = run(w, it.val);
 		if (e)
 			return e;
 		if (json_doc_mem(w->d) > limit)
-			return err_new(ERR_TOO_LARGE, "apply JSON patch: the result is too large");
+			return err_new(ERR_TOO_LARGE,
+				       "apply JSON patch: result needs over %d bytes more memory",
+				       MAX_MEM);
 	}
 	if (!json_is(json_root(w->d), JSON_OBJ))
-		return err_new(ERR_INVALID, "apply JSON patch: the result is no object");
+		return err_new(ERR_INVALID, "apply JSON patch: result is not an object");
 	return NULL;
 }

@@ -16,7 +16,8 @@ struct patch_work {
 	bool over;     /* something was refused */
 };
 
-bool patch_affords(struct patch_work *w, uint64_t steps); /* pays for them, if it can */
+/* Deducts steps from the allowance. False: not enough is left. */
+bool patch_affords(struct patch_work *w, uint64_t steps);
 
 must_use struct err *patch_spend(struct patch_work *w, uint64_t steps);
 

@@ -10,11 +10,11 @@
  *
  *   $patch                     replace, delete or merge: of the object (or list element) it is in
  *   $retainKeys                of the object, only these members stay
- *   $setElementOrder/x         the order that list x shall have
+ *   $setElementOrder/x         the order of list x after the merge
  *   $deleteFromPrimitiveList/x scalars to remove from list x
  *
- * Where a list ends up in which order follows Kubernetes: elements that the patch names keep the
- * patch's order, the others theirs, and where both are known the old order decides.
+ * The order of a merged list follows Kubernetes: elements that the patch names keep the patch's
+ * order, the others theirs, and where both orders apply the old one decides.
  */
 #define ORDER  "$setElementOrder/"
 #define DELETE "$deleteFromPrimitiveList/"
@@ -69,7 +69,7 @@ static struct json *clean_list(struct patch_work *w, const struct json *v)
 }
 
 /* A copy of what the patch adds, without nulls and directives. NULL: nothing is left of it, or the
- * work became too much, which patch_strategic() tells in the end. */
+ * allowance is used up, which patch_strategic() reports at the end. */
 static struct json *clean_copy(struct patch_work *w, const struct json *v)
 {
 	struct json *out, *part;
@@ -111,7 +111,7 @@ static void items_done(struct items *l)
 
 static void items_add(struct items *l, struct json *v, ptrdiff_t was, ptrdiff_t want)
 {
-	if ((l->n & (l->n - 1)) == 0) /* full at every power of two */
+	if ((l->n & (l->n - 1)) == 0) /* grows at every power of two */
 		l->v = xrealloc(l->v, (l->n ? l->n * 2 : 1) * sizeof(*l->v));
 	l->v[l->n++] = (struct item){ v, was, want };
 }
@@ -141,7 +141,7 @@ static int by_want(const void *a, const void *b)
 	return (x->want > y->want) - (x->want < y->want);
 }
 
-/* Puts the items back into the list, in the order that is right. */
+/* Puts the items back into the list in their final order. */
 static void write_items(struct json_doc *d, struct json *list, const struct items *l)
 {
 	autoitems named = { 0 }, others = { 0 };
@@ -167,7 +167,7 @@ static void write_items(struct json_doc *d, struct json *list, const struct item
 static struct err *merge_object(struct patch_work *w, struct json *obj, const struct json *patch,
 				const struct type *t);
 
-/* One element of the patch that is no directive. */
+/* One element of the patch that is not a directive. */
 static struct err *merge_item(struct patch_work *w, struct items *l, const struct json *patch,
 			      const struct type *t, ptrdiff_t want)
 {
@@ -191,7 +191,7 @@ static struct err *merge_item(struct patch_work *w, struct items *l, const struc
 	return *t->patch_key ? merge_object(w, l->v[at].v, patch, t->elem) : NULL;
 }
 
-/* *ret_taken: the element was a directive and is done with. */
+/* *ret_taken: the element was a directive and has been carried out. */
 static struct err *special_item(struct patch_work *w, struct items *l, const struct json *patch,
 				const struct type *t, bool *ret_taken)
 {
@@ -204,9 +204,9 @@ static struct err *special_item(struct patch_work *w, struct items *l, const str
 	if (!how || str_eq(how, "replace"))
 		return NULL;
 	if (!str_eq(how, "delete"))
-		return malformed("unknown $patch of a list element");
+		return malformed("$patch of a list element must be replace or delete");
 	if (!key)
-		return malformed("$patch: delete without the merge key");
+		return malformed("a list element with $patch: delete has no merge key");
 	do {
 		e = find_item(w, l, t->patch_key, key, &at);
 		if (!e && at >= 0)
@@ -215,7 +215,7 @@ static struct err *special_item(struct patch_work *w, struct items *l, const str
 	return e;
 }
 
-/* An element { $patch: replace } says: the list becomes what else the patch has. */
+/* An element { $patch: replace } means that the patch's other elements become the list. */
 static bool asks_replace(const struct json *patch)
 {
 	json_each(it, patch)
@@ -230,7 +230,7 @@ static struct err *check_items(const struct json *list, const struct type *t)
 
 	json_each(it, list) {
 		if (*t->patch_key && !json_is(it.val, JSON_OBJ))
-			return malformed("an element of a merged list is no object");
+			return malformed("an element of a merged list is not an object");
 		if (!*t->patch_key && json_type(it.val) != first)
 			return malformed("elements of a merged list differ in type");
 	}
@@ -266,7 +266,7 @@ static struct err *merge_items(struct patch_work *w, struct items *l, const stru
 	return e;
 }
 
-/* The list of directives names elements by their key alone, or is the scalars themselves. */
+/* The directive's list names elements by their merge key, or holds the scalars themselves. */
 static struct err *set_order(struct patch_work *w, struct items *l, const struct json *order,
 			     const char *by_key)
 {
@@ -286,7 +286,7 @@ static struct err *set_order(struct patch_work *w, struct items *l, const struct
 	return e;
 }
 
-/* list is what the object has; patch and order may be absent. */
+/* list is the object's; patch and order may be absent. */
 static struct err *merge_list(struct patch_work *w, struct json *list, const struct json *patch,
 			      const struct type *t, const struct json *order)
 {
@@ -366,7 +366,7 @@ static struct err *retain_keys(struct patch_work *w, struct json *obj, const str
 	if (e)
 		return e;
 	if (!json_is(keys, JSON_ARR))
-		return malformed("$retainKeys is no list");
+		return malformed("$retainKeys is not a list");
 	json_each(it, patch)
 		if (!is_directive(it.key) && !list_has(keys, it.key))
 			return malformed("$retainKeys does not name every member of the patch");
@@ -382,7 +382,7 @@ static struct err *retain_keys(struct patch_work *w, struct json *obj, const str
 	return NULL;
 }
 
-/* directive is $setElementOrder/x: it is followed together with x. */
+/* directive is $setElementOrder/x, which is carried out together with x. */
 static struct err *merge_ordered(struct patch_work *w, struct json *obj, const struct json *patch,
 				 const char *directive, const struct type *t)
 {
@@ -392,7 +392,7 @@ static struct err *merge_ordered(struct patch_work *w, struct json *obj, const s
 	struct json *have = json_get(obj, key);
 
 	if (!json_is(order, JSON_ARR) || (v && !json_is(v, JSON_ARR) && !json_is(v, JSON_NULL)))
-		return malformed("$setElementOrder is not about a list");
+		return malformed("$setElementOrder names a member that is not a list");
 	if (json_is(v, JSON_NULL) || (have && !json_is(have, JSON_ARR)) || !is_merged_list(list))
 		return v ? merge_member(w, obj, key, v, list) : NULL;
 	if (!v && !have)
@@ -445,7 +445,7 @@ static struct err *merge_rest(struct patch_work *w, struct json *obj, const stru
 			struct json *list = json_get(obj, it.key + strlen(DELETE));
 
 			if (!json_is(it.val, JSON_ARR))
-				e = malformed("$deleteFromPrimitiveList is no list");
+				e = malformed("$deleteFromPrimitiveList is not a list");
 			else if (json_is(list, JSON_ARR))
 				e = delete_scalars(w, list, it.val);
 		} else if (!is_directive(it.key) && !(ordered && has_order(patch, it.key))) {
@@ -481,7 +481,7 @@ static struct err *merge_object(struct patch_work *w, struct json *obj, const st
 	if (how && str_eq(json_str(how), "replace"))
 		return replace_object(w, obj, patch);
 	if (how && !str_eq(json_str(how), "merge"))
-		return malformed("unknown $patch");
+		return malformed("$patch must be replace, delete or merge");
 	e = merge_by_directives(w, obj, patch, t);
 	return e ? e : merge_rest(w, obj, patch, t);
 }
@@ -491,7 +491,7 @@ struct err *patch_strategic(struct patch_work *w, const struct json *patch, cons
 	struct err *e;
 
 	if (!json_is(patch, JSON_OBJ))
-		return malformed("it must be an object");
+		return malformed("patch must be an object");
 	e = merge_object(w, json_root(w->d), patch, t);
 	return e || !w->over ? e : patch_spend(w, UINT64_MAX);
 }

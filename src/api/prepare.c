@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "json/json.h"
 
-/* What the server decides about objects of some kinds, whatever a client has sent. */
+/* What the server sets in objects of some kinds, whatever a client has sent. */
 
 void prepare_create_pod(struct json_doc *d, const struct kind_env *env)
 {
@@ -25,7 +25,7 @@ int64_t grace_pod(const struct json *obj, int64_t asked)
 	return asked >= 0 ? asked : json_get_int(spec, "terminationGracePeriodSeconds", 30);
 }
 
-/* spec holds nothing but the finalizer that the defaults give it. */
+/* spec holds only the finalizer that the defaults add. */
 void prepare_create_namespace(struct json_doc *d, unused const struct kind_env *env)
 {
 	(void)json_del(json_root(d), "spec");

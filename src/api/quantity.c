@@ -6,8 +6,8 @@
 
 /*
  * Quantities: "1500m", "2Gi", "1e3". Held as 128-bit billionths, which is finer than Kubernetes'
- * smallest suffix and wide enough for its largest; what is finer is rounded away from zero, what is
- * larger is held at the edge.
+ * smallest suffix and wide enough for its largest; what is finer is rounded away from zero, and
+ * what is larger is clamped.
  */
 typedef __int128 nano;
 
@@ -24,7 +24,7 @@ struct quantity {
 	enum suffix_form form;
 };
 
-/* sign digits [. digits] suffix, as far as the digits go. */
+/* sign digits [. digits] suffix, without the suffix. */
 struct number {
 	nano digits;
 	int exp10;           /* of the last digit kept */
@@ -172,7 +172,8 @@ struct err *quantity_parse_milli(const struct json *q, int64_t *ret)
 	nano milli;
 
 	if (!read_json(q, &x))
-		return err_new(ERR_MALFORMED, "read quantity %.64s", str_or(json_str(q), "?"));
+		return err_new(ERR_MALFORMED, "%.64s is not a quantity; write it like 500m or 2Gi",
+			       str_or(json_str(q), "value"));
 	milli = divide_up(x.value, 1000000);
 	*ret = milli > INT64_MAX ? INT64_MAX : milli < -INT64_MAX ? -INT64_MAX : (int64_t)milli;
 	return NULL;
@@ -185,7 +186,8 @@ bool quantity_equal(const struct json *a, const struct json *b)
 	return read_json(a, &x) && read_json(b, &y) && x.value == y.value;
 }
 
-/* 1024 and more in powers of 1024; below that the binary form has no suffix and says the same. */
+/* 1024 and above in powers of 1024; below that, the binary form has no suffix and is the decimal
+ * one. */
 static struct json *write_binary(struct json_doc *d, nano v)
 {
 	size_t i = 0;

@@ -32,7 +32,7 @@ struct key {
 	char s[KEY_MAX];
 };
 
-/* What a peer can ask for may be longer than any name there is: the key is cut, and not found. */
+/* A peer may ask for a longer name than any kind has: the key is cut off, and not found. */
 static struct key key_of(char what, const char *group, const char *version, const char *name)
 {
 	struct key key;
@@ -189,7 +189,7 @@ static void add_builtin(struct kinds *ks, const struct kind *row)
 					     row->storage->kind);
 	k = kind_new(&like);
 	e = kinds_add(ks, k);
-	assert(!e); /* the table names each kind once, and storage before what is stored as it */
+	assert(!e); /* the table has each kind once, and after the kind that it is stored as */
 	kind_unref(k);
 }
 

@@ -14,7 +14,7 @@ struct span;
 
 /*
  * The registry: the kinds that are served at this moment. It begins with the built-in kinds, which
- * stay for good; others may come and go while the process runs. One thread's.
+ * are never removed; others may come and go while the process runs. For one thread.
  *
  * Whoever puts the roles together owns it, and it outlives them. Roles reach it through their
  * client (client_kinds()), look up the kinds they work with once, and keep what they found:
@@ -32,9 +32,9 @@ must_use struct err *kinds_add(struct kinds *ks, const struct kind *k);
 /* ERR_NOT_FOUND: k is not registered; ERR_FORBIDDEN: it is protected; ERR_CONFLICT: others are
  * stored as it. */
 must_use struct err *kinds_remove(struct kinds *ks, const struct kind *k);
-uint64_t kinds_version(const struct kinds *ks); /* another one after each change */
+uint64_t kinds_version(const struct kinds *ks); /* differs after each change */
 
-/* All of these answer NULL for a kind that is not registered, and lend what they answer. */
+/* All of these return NULL for a kind that is not registered. What they return is borrowed. */
 const struct kind *kinds_find(const struct kinds *ks, const char *group, const char *version,
 			      const char *plural);
 const struct kind *kinds_by_name(const struct kinds *ks, const char *group, const char *version,
@@ -47,7 +47,7 @@ const struct kind *kinds_need(const struct kinds *ks, const char *api_version, c
  * next change. */
 const struct kind *const *kinds_all(const struct kinds *ks, size_t *ret_n);
 
-/* Tells of each change after it was made. The struct is the caller's. */
+/* Called after each change. The struct is the caller's. */
 struct kinds_watch {
 	struct list link;
 	void (*changed)(void *arg, const struct kind *k, bool added);

@@ -37,10 +37,10 @@ enum list_kind {
 	LIST_MAP, /* keyed by merge_keys */
 };
 
-/* How Go declares a member tells what its JSON leaves out: decode.c does the same. */
+/* How Go declares a member, which decides what its JSON leaves out: decode.c does the same. */
 enum {
 	FIELD_REQUIRED = 1,
-	FIELD_POINTER = 2,   /* absent and empty are two things */
+	FIELD_POINTER = 2,   /* absent and empty differ */
 	FIELD_OMITEMPTY = 4, /* an empty value is not written, unless it is behind a pointer */
 };
 
@@ -55,13 +55,13 @@ struct type {
 				       replaced whole; "": scalars, merged as a set */
 	const char *const *values;  /* TYPE_STRING: allowed ones, NULL-terminated; NULL: any */
 	const char *pattern;        /* for OpenAPI; checked by check */
-	const char *(*check)(const struct json *v); /* NULL or what is wrong with it */
+	const char *(*check)(const struct json *v); /* NULL, or what is wrong with it */
 	const int64_t *min, *max;                   /* numbers; lengths of strings and lists */
 	const char *help;
 	bool atomic; /* TYPE_OBJECT, TYPE_MAP: one owner as a whole (x-kubernetes-map-type) */
-	/* Of a whole object: a custom resource, where the schema is all the validation there is:
-	 * list keys are unique, and what is required is so in status too. Kubernetes asks neither
-	 * of its built-in kinds. */
+	/* Of a whole object: a custom resource, which is validated by its schema alone: list keys
+	 * must be unique, and required members are required in status too. Kubernetes demands
+	 * neither of its built-in kinds. */
 	bool structural;
 };
 
@@ -72,10 +72,10 @@ struct field {
 	const char *fallback; /* default as JSON text; NULL: none */
 	const char *help;
 	int pb; /* protobuf number, 0 when unknown */
-	/* The rest is of built-in kinds only. */
+	/* The rest is set for built-in kinds only. */
 	int pb_in;         /* the number of the inlined message that pb is in; 0: it is in none */
-	const char *embed; /* the Go struct that it is inlined from, as error texts name it */
-	const char *go;    /* its Go type, where that is not the plain one of type */
+	const char *embed; /* the Go struct it is inlined from, as error texts name it */
+	const char *go;    /* its Go type, where that does not follow from type */
 	const char *const *values; /* of an enumeration, for OpenAPI; NULL-terminated */
 };
 
@@ -107,14 +107,14 @@ struct causes {
 	struct cause *list;
 	size_t n; /* at most 64 are kept */
 };
-/* The same text for the same field is kept once. c may be NULL: nobody wants to know. */
+/* The same text for the same field is kept once. c may be NULL: causes are dropped. */
 void causes_add(struct causes *c, enum cause_reason reason, const char *field, const char *fmt, ...)
 	printf_like(4, 5);
 void causes_done(struct causes *c);
 const char *cause_reason_name(enum cause_reason r); /* "FieldValueRequired" */
 /* "spec.a: Required value" or "[spec.a: ..., spec.b: ...]", as a Status message ends. malloc'd. */
 char *causes_text(const struct causes *c);
-/* The usual ones, worded as Kubernetes does. detail may be NULL in the first and NULL v is null. */
+/* The usual ones, in Kubernetes' words. detail may be NULL in the first; a NULL v is null. */
 void causes_required(struct causes *c, const char *field, const char *detail);
 void causes_invalid(struct causes *c, const char *field, const struct json *v, const char *detail);
 void causes_invalid_str(struct causes *c, const char *field, const char *v, const char *detail);
@@ -123,7 +123,7 @@ void causes_unsupported(struct causes *c, const char *field, const char *v,
 void causes_duplicate(struct causes *c, const char *field, const char *v);
 void causes_forbidden(struct causes *c, const char *field, const char *detail);
 
-/* Trees come from decode.h. */
+/* For trees that decode.h made. */
 void schema_default(struct json_doc *d, struct json *v, const struct type *t);
 /* Types, required members, allowed values, ranges, duplicate keys. */
 void schema_validate(const struct json *v, const struct type *t, const char *path,

@@ -7,14 +7,14 @@
 
 /*
  * The agent kinds, as docs/reference/agent-sandbox.md describes them. Pod, PVC and NetworkPolicy
- * pieces are Kubernetes' own tables, so what they accept is what a cluster accepts.
+ * parts are Kubernetes' own tables, so they accept what a cluster accepts.
  */
 #define AGENTS     "io.x-k8s.agents.v1beta1."
 #define EXTENSIONS "io.x-k8s.agents.extensions.v1beta1."
 
 static const int64_t zero = 0, one = 1;
 
-/* Shared pieces */
+/* Shared parts */
 static const struct field pod_metadata_fields[] = {
 	{ "labels", &type_string_map, 0, NULL, "Labels put on the Pod" },
 	{ "annotations", &type_string_map, 0, NULL, "Annotations put on the Pod" },

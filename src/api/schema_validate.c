@@ -16,7 +16,7 @@
  */
 struct walk {
 	struct causes *causes;
-	bool structural; /* otherwise decoding has seen to formats */
+	bool structural; /* otherwise decoding has checked the formats */
 	bool lax; /* in metadata, and in the status of a built-in kind: nothing is required */
 };
 
@@ -191,7 +191,7 @@ static void check_object(struct walk *w, const struct json *v, const struct type
 		bool lax = w->lax;
 
 		if (!f)
-			continue; /* pruning is somebody else's */
+			continue; /* unknown members are pruned elsewhere */
 		w->lax |= !at->up && is_lax(f, w->structural);
 		check(w, it.val, f->type, &here);
 		w->lax = lax;

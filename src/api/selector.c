@@ -58,7 +58,7 @@ void selector_free(struct selector *s)
 static struct err *add_requirement(struct selector *s, const char *key, size_t len, enum op op)
 {
 	if (s->n >= MAX_REQUIREMENTS)
-		return err_new(ERR_MALFORMED, "parse selector: more than %d requirements",
+		return err_new(ERR_MALFORMED, "parse selector: it has more than %d requirements",
 			       MAX_REQUIREMENTS);
 	s->list = xrealloc(s->list, (s->n + 1) * sizeof(*s->list));
 	s->list[s->n++] = (struct requirement){ .key = xstrndup(key, len), .op = op };
@@ -70,7 +70,7 @@ static struct err *add_value(struct selector *s, const char *value, size_t len)
 	struct requirement *r = &s->list[s->n - 1];
 
 	if (r->n_values >= MAX_VALUES)
-		return err_new(ERR_MALFORMED, "parse selector: more than %d values for %s",
+		return err_new(ERR_MALFORMED, "parse selector: it has more than %d values for %s",
 			       MAX_VALUES, r->key);
 	r->values = xrealloc(r->values, (r->n_values + 1) * sizeof(*r->values));
 	r->values[r->n_values++] = xstrndup(value, len);
@@ -99,7 +99,7 @@ static struct err *check_label(const struct requirement *r)
 	return NULL;
 }
 
-/* Labels as text. The grammar's signs are , ( ) = == != ! < > and the words in, notin. */
+/* Labels as text. The tokens are , ( ) = == != ! < > and the words in, notin. */
 struct lexer {
 	const char *p, *end;
 };
@@ -212,7 +212,8 @@ static struct err *parse_requirement(struct lexer *l, struct selector *s)
 static struct err *check_text(const char *text)
 {
 	if (strlen(text) > MAX_TEXT)
-		return err_new(ERR_MALFORMED, "parse selector: longer than %d bytes", MAX_TEXT);
+		return err_new(ERR_MALFORMED, "parse selector: it is longer than %d bytes",
+			       MAX_TEXT);
 	return NULL;
 }
 
@@ -291,7 +292,7 @@ struct err *selector_from_object(const struct json *label_selector, struct selec
 	return NULL;
 }
 
-/* Fields as text: key=value, key==value, key!=value; a backslash takes the meaning from , = \. */
+/* Fields as text: key=value, key==value, key!=value; a backslash escapes , = \. */
 static struct err *unescape(struct span part, struct buf *out)
 {
 	for (size_t i = 0; i < part.len; i++) {
@@ -299,7 +300,8 @@ static struct err *unescape(struct span part, struct buf *out)
 			i++;
 			if (i == part.len || !strchr("\\,=", part.p[i]))
 				return err_new(ERR_MALFORMED,
-					       "parse field selector: bad escape in \"%.*s\"",
+					       "parse field selector: \\ in \"%.*s\" "
+					       "is not followed by , = or \\",
 					       (int)MIN(part.len, (size_t)64), part.p);
 		}
 		buf_add_char(out, part.p[i]);
@@ -323,7 +325,7 @@ static struct err *parse_field(struct span part, struct selector *s)
 			       (int)MIN(part.len, (size_t)64), part.p,
 			       (int)MIN(part.len, (size_t)64), part.p);
 	v = (struct span){ part.p + i + 1, part.len - i - 1 };
-	if (v.len && v.p[0] == '=') /* of == or != */
+	if (v.len && v.p[0] == '=') /* the second sign of == or != */
 		v = (struct span){ v.p + 1, v.len - 1 };
 	e = unescape(v, &value);
 	if (!e)
@@ -331,7 +333,7 @@ static struct err *parse_field(struct span part, struct selector *s)
 	return e ? e : add_value(s, buf_str(&value), value.len);
 }
 
-/* The length of the first part: up to a comma that no backslash covers. */
+/* The length of the first part: up to a comma that is not escaped. */
 static size_t part_len(const char *s)
 {
 	size_t i = 0;
@@ -378,7 +380,7 @@ static bool compares(const struct requirement *r, const char *v)
 	if (!e)
 		e = parse_int(r->values[0], INT64_MIN, INT64_MAX, &want);
 	if (e) {
-		err_free(e); /* a value that is no number is neither more nor less */
+		err_free(e); /* a value that is not a number is neither more nor less */
 		return false;
 	}
 	return r->op == OP_GREATER ? have > want : have < want;
@@ -413,7 +415,7 @@ bool selector_matches_labels(const struct selector *s, const struct json *labels
 	return !s->nothing;
 }
 
-/* An absent field is "", as Kubernetes has it. */
+/* An absent field is "", as in Kubernetes. */
 static bool field_holds(const struct requirement *r, const struct json *v)
 {
 	autofree char *text = NULL;
@@ -454,7 +456,7 @@ const char *selector_key(const struct selector *s, size_t i)
 
 void selector_set_key(struct selector *s, size_t i, const char *key)
 {
-	char *copy = xstrdup(key); /* it may be the key itself */
+	char *copy = xstrdup(key); /* key may be the old one, which is freed next */
 
 	free(s->list[i].key);
 	s->list[i].key = copy;

@@ -15,7 +15,8 @@ struct selector;
 
 must_use struct err *selector_parse_labels(const char *text,
 					   struct selector **ret); /* "" matches all */
-/* matchLabels and matchExpressions. {} matches everything; what is no object matches nothing. */
+/* matchLabels and matchExpressions. {} matches everything; anything but an object matches nothing.
+ */
 must_use struct err *selector_from_object(const struct json *label_selector, struct selector **ret);
 must_use struct err *selector_parse_fields(const char *text, struct selector **ret);
 void selector_free(struct selector *s);
@@ -23,10 +24,11 @@ AUTOPTR(selector)
 bool selector_matches_labels(const struct selector *s,
 			     const struct json *labels); /* s NULL matches all */
 bool selector_matches_fields(const struct selector *s, const struct json *obj);
-/* The value that the selector demands of this field or label, NULL when it demands none (for
- * metadata.name look-ups). */
+/* The value that the selector requires this field or label to have, NULL when it requires none (for
+ * look-ups by metadata.name). */
 const char *selector_wants(const struct selector *s, const char *key);
-/* The key of the i-th requirement, NULL at the end: a server refuses fields it does not index. */
+/* The key of the i-th requirement, NULL after the last: a server refuses fields it does not index.
+ */
 const char *selector_key(const struct selector *s, size_t i);
-/* Looks for it elsewhere from now on: where stored objects have the field. */
+/* From now on the i-th requirement reads this key: the path of the field in stored objects. */
 void selector_set_key(struct selector *s, size_t i, const char *key);

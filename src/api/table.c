@@ -46,7 +46,7 @@ struct json *table_new(struct json_doc *d, const struct kind *k)
 	return table;
 }
 
-/* a of the first unit and, unless it is zero, b of the second. */
+/* a in the first unit and, unless it is zero, b in the second. */
 static void write_age(char *ret, size_t size, const char *units, int64_t a, int64_t b)
 {
 	if (b)

@@ -19,7 +19,7 @@ enum table_include {
 };
 /* An age as kubectl writes it: 5s, 3m20s, 4h, 2d3h. */
 void table_age(usec then, usec now, char *ret, size_t size);
-/* A Table without rows, as d's root; list_rev and continue are the caller's to set in metadata. */
+/* A Table without rows, as d's root; the caller sets list_rev and continue in metadata. */
 struct json *table_new(struct json_doc *d, const struct kind *k);
 /* How the rows of one Table are made. */
 struct table_rows {

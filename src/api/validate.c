@@ -5,7 +5,7 @@
 #include "api/validate_priv.h"
 #include "base/str.h"
 
-/* The pieces that rules are made of. */
+/* The parts that rules are made of. */
 
 const char *const protocol_values[] = { "SCTP", "TCP", "UDP", NULL };
 const char out_of_port_range[] = "must be between 1 and 65535, inclusive";

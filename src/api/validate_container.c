@@ -164,7 +164,7 @@ static void check_amounts(struct causes *c, const struct json *amounts, const st
 			bad_text(c, KEY(p, it.key), it.key, bad);
 		else if (!is_container_resource(it.key))
 			bad_resource(c, KEY(p, it.key), it.key);
-		err_free(quantity_parse_milli(it.val, &milli)); /* the schema tells */
+		err_free(quantity_parse_milli(it.val, &milli)); /* the schema reports it */
 		if (milli < 0)
 			bad_invalid(c, KEY(p, it.key), it.val,
 				    "must be greater than or equal to 0");
@@ -180,7 +180,7 @@ static void check_resources(struct causes *c, const struct json *resources, cons
 	check_amounts(c, limits, IN(p, "limits"));
 	check_amounts(c, requests, IN(p, "requests"));
 	if (json_len(requests) > 1000)
-		return; /* each was told already: none of these is a resource */
+		return; /* already reported: none of these is a resource */
 	json_each(it, requests) {
 		const struct json *limit = json_get(limits, it.key);
 		int64_t most = 0, asked = 0;

@@ -6,7 +6,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 
-/* The rules of the core kinds beside Pods and Services. */
+/* The rules of the core kinds other than Pods and Services. */
 enum {
 	MAX_DATA = 1024 * 1024
 };
@@ -33,7 +33,7 @@ static void check_storage(const struct json *spec, struct causes *c)
 		bad_required(c, p, NULL);
 		return;
 	}
-	err_free(quantity_parse_milli(size, &milli)); /* the schema tells */
+	err_free(quantity_parse_milli(size, &milli)); /* the schema reports it */
 	if (milli <= 0)
 		bad_invalid(c, p, size, "must be greater than zero");
 }

@@ -191,7 +191,7 @@ void validate_pod(const struct json *obj, const struct json *old, struct causes 
 	const struct json *spec = json_get(obj, "spec");
 
 	if (!json_is(spec, JSON_OBJ))
-		return; /* the schema tells */
+		return; /* the schema reports it */
 	check_spec(spec, IN(NULL, "spec"), c);
 	if (old)
 		validate_pod_update(spec, json_get(old, "spec"), c);

@@ -6,8 +6,8 @@
 
 /*
  * What the rules of the built-in kinds share. A rule names a field by a chain of paths; its text is
- * made only when the rule is broken. Values of the wrong type are the schema's to tell: rules pass
- * over them.
+ * made only when the rule is broken. The schema reports values of the wrong type: rules pass over
+ * them.
  */
 #define IN(up_, name_)  (&(const struct path){ .up = (up_), .name = (name_) })
 #define AT(up_, i_)     (&(const struct path){ .up = (up_), .index = (i_) })
@@ -22,7 +22,7 @@ void bad_not_found(struct causes *c, const struct path *p, const char *v);
 
 /* About the member of obj with that name, at p. */
 const char *need_text(struct causes *c, const struct path *p, const struct json *obj,
-		      const char *name); /* NULL when it is missing or empty, which is told */
+		      const char *name); /* NULL when it is missing or empty, which is reported */
 /* Absent and empty are fine. */
 void check_values(struct causes *c, const struct path *p, const struct json *obj, const char *name,
 		  const char *const *values);

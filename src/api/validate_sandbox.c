@@ -8,7 +8,7 @@
  * openapi_crd() writes them.
  */
 
-/* A Service of that name could not exist. An object that is so already may be written further. */
+/* A Service of that name could not exist. An object that already has it may still be updated. */
 void validate_sandbox_name(const struct json *obj, const struct json *old, struct causes *c)
 {
 	const char *name = json_get_str(json_get(obj, "metadata"), "name");

@@ -85,7 +85,7 @@ usec view_time(const char *text)
 	usec at = 0;
 
 	if (!str_empty(text))
-		err_free(clock_parse(text, &at)); /* the schema lets only times through */
+		err_free(clock_parse(text, &at)); /* the schema accepts only times */
 	return at;
 }
 

@@ -11,9 +11,9 @@ struct json;
 struct object;
 
 /*
- * Typed views: what the roles read of an object, as a C struct with the rules about it worked in.
- * The kind says how its view is decoded (kind.h); the first who asks an object for its view has it
- * decoded, and the view then lives as long as the object. Views are for the loop's thread alone.
+ * Typed views: what the roles read of an object, as a C struct with the rules about it already
+ * applied. The kind says how its view is decoded (kind.h). A view is decoded when an object is
+ * first asked for it, and lives as long as the object. Views are for the loop's thread alone.
  *
  * Strings and trees in a view are borrowed from the object. A tree that never passed validation
  * decodes too: what has the wrong type counts as absent.
@@ -21,7 +21,7 @@ struct object;
 struct view_type {
 	size_t size;
 	void (*decode)(const struct object *o, void *view); /* into a zeroed struct of that size */
-	void (*done)(void *view); /* NULL: the view owns nothing beside itself */
+	void (*done)(void *view); /* NULL: the view owns nothing but itself */
 };
 
 /* Who controls an object: the owner reference with controller: true. */
@@ -35,7 +35,7 @@ enum owner_type {
 	OWNER_TYPE_MAX_,
 };
 struct owner_view {
-	enum owner_type type;          /* of whatever version */
+	enum owner_type type;          /* of any version */
 	const char *kind, *name, *uid; /* "" when absent; NULL without a controller */
 	bool extension;                /* of the group of templates, pools and claims */
 };
@@ -43,7 +43,7 @@ struct owner_view owner_view_of(const struct object *o);
 
 /* One condition of a status. */
 struct condition_view {
-	const struct json *tree;          /* NULL: absent, as then is everything else */
+	const struct json *tree;          /* NULL: absent, and so is everything else */
 	const char *status, *reason;      /* "" when absent */
 	const char *message, *transition; /* NULL when absent */
 	int64_t observed_generation;

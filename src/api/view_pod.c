@@ -34,7 +34,7 @@ static int64_t quantity(const struct json *q, int64_t otherwise)
 	int64_t milli = otherwise;
 
 	if (q)
-		err_free(quantity_parse_milli(q, &milli)); /* validated when it was written */
+		err_free(quantity_parse_milli(q, &milli)); /* validated when the Pod was written */
 	return milli;
 }
 
@@ -231,7 +231,7 @@ static void read_told_start(struct pod_container_view *c, const struct json *sta
 		const char *text = json_str(json_at_path(s.val, "state.running.startedAt"));
 
 		if (text && str_eq(json_get_str(s.val, "name"), c->name))
-			err_free(clock_parse(text, &c->told_started));
+			err_free(clock_parse(text, &c->status_started));
 	}
 }
 

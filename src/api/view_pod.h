@@ -12,23 +12,23 @@ struct json;
 struct object;
 
 /*
- * A Pod as C structs: decoded once from its tree, then read by whoever runs or routes to it. Rules
- * about a Pod that more than one reader needs are functions here.
+ * A Pod as C structs: decoded once from its tree, then read by the node and the router. Rules about
+ * a Pod that more than one reader needs are functions here.
  *
- * Lists are in the arena given to pod_view_new() and end with their number; strings are borrowed
+ * Lists are in the arena given to pod_view_new(), each with a count n_; strings are borrowed
  * from the object. Both must outlive the view. A tree that never passed validation decodes too:
  * what has the wrong type counts as absent.
  */
 
-/* A name that is not there is "" in names that the API requires, and NULL in all others. */
+/* An absent name is "" where the API requires one, and NULL everywhere else. */
 struct pod_key_ref { /* configMapKeyRef, secretKeyRef */
 	const char *name, *key;
 	bool optional;
 };
 
 struct pod_field_ref {        /* fieldRef or resourceFieldRef */
-	const char *path;     /* NULL: it is a resource's */
-	const char *resource; /* "limits.cpu"; NULL: it is a field's */
+	const char *path;     /* NULL: a resourceFieldRef */
+	const char *resource; /* "limits.cpu"; NULL: a fieldRef */
 	const char *container;
 	int64_t divisor; /* in thousandths, never 0 */
 };
@@ -69,9 +69,9 @@ struct pod_mount_view {
 struct pod_probe_view {
 	bool there;
 	unsigned delay_s, period_s, timeout_s, need_ok, need_bad;
-	const char **command;  /* exec; NULL: a connection is made */
+	const char **command;  /* exec; NULL: probes by connecting */
 	const char *http_path; /* httpGet; NULL: the connection is enough */
-	uint16_t port;         /* a name was looked up in the container's ports */
+	uint16_t port;         /* a name is already resolved to the container's port */
 };
 
 struct pod_quantity_view {
@@ -90,9 +90,9 @@ struct pod_container_view {
 	struct pod_quantity_view *limits, *requests;
 	const char **add_capabilities; /* without "CAP_" */
 	size_t n_env, n_env_from, n_ports, n_mounts, n_limits, n_requests;
-	int64_t user, group; /* -1: the image's; the Pod's security context is worked in */
+	int64_t user, group; /* -1: the image's; the Pod's security context is applied */
 	struct pod_probe_view startup, readiness, liveness;
-	usec told_started; /* status: when it says the container has run since; 0: it does not */
+	usec status_started; /* when the status says it started; 0: it does not say */
 };
 
 enum pod_volume_type {
@@ -128,7 +128,7 @@ struct pod_volume_view {
 	int64_t mode;
 	struct pod_volume_source *sources; /* one, or those of a projected volume */
 	size_t n_sources;
-	const char *pvc; /* PVC: the claim's name */
+	const char *pvc; /* PVC: its name */
 	bool readonly;   /* PVC */
 	bool memory;     /* EMPTY_DIR: of medium Memory */
 	int64_t size;    /* EMPTY_DIR: sizeLimit in bytes; 0: none */
@@ -151,13 +151,13 @@ enum pod_restart {
 
 struct pod_view {
 	const char *ns, *name, *uid, *node_name, *service_account;
-	const char *hostname; /* the Pod's name unless it says otherwise */
+	const char *hostname; /* the Pod's name unless the spec says otherwise */
 	const char *runtime;  /* annotation cay.dev/runtime */
 	const char *phase;    /* of the status; "" when it has none */
 	const struct json *labels, *annotations;
 	bool deleting, ready;
 	enum pod_restart restart;
-	int64_t grace_s;    /* what the deletion says, or else the spec */
+	int64_t grace_s;    /* from the deletion, or else from the spec */
 	int64_t deadline_s; /* 0: none */
 	int64_t fs_group;   /* -1: none */
 	uint32_t *groups;   /* supplementalGroups */
@@ -181,14 +181,14 @@ bool pod_view_over(const struct pod_view *p);       /* its phase is Succeeded or
 bool pod_view_uses_pvc(const struct pod_view *p, const char *claim_name);
 /* NULL: none of this name. */
 const struct pod_container_view *pod_view_container(const struct pod_view *p, const char *name);
-/* The one that a request without a name means: the annotated one or the first. NULL: none. */
+/* The container of a request that names none: the annotated one, or the first. NULL: none. */
 const struct pod_container_view *pod_view_default_container(const struct pod_view *p);
 const struct pod_volume_view *pod_view_volume(const struct pod_view *p, const char *name);
 unsigned pod_view_count_mounts(const struct pod_view *p, const char *volume);
 
-/* False: the list does not have it. *ret is in thousandths. */
+/* False: it is not in the list. *ret is in thousandths. */
 bool pod_quantity_find(const struct pod_quantity_view *list, size_t n, const char *name,
 		       int64_t *ret);
-/* In thousandths; 0 when the container does not say. what: "limits.cpu", "requests.memory". */
+/* In thousandths; 0 when the container has none. what: "limits.cpu", "requests.memory". */
 int64_t pod_container_quantity(const struct pod_container_view *c, const char *what);
 bool pod_container_has_port(const struct pod_container_view *c, uint16_t port); /* TCP */

@@ -8,7 +8,7 @@ struct pool_view {
 	const char *template; /* "": none */
 	int64_t replicas;
 	int64_t generation;
-	bool recreate; /* members that are not what the template makes now are replaced */
+	bool recreate; /* stale members are replaced */
 	bool deleting;
 };
 extern const struct view_type pool_view_type;

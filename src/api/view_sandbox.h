@@ -4,7 +4,7 @@
 #include "api/view.h"
 
 enum sandbox_service {
-	SANDBOX_SERVICE_UNSET, /* none is made; one that is there is kept */
+	SANDBOX_SERVICE_UNSET, /* none is created; an existing one is kept */
 	SANDBOX_SERVICE_NONE,
 	SANDBOX_SERVICE_WANTED,
 };
@@ -14,7 +14,7 @@ struct sandbox_view {
 	struct owner_view owner;
 	const char *pool_hash, *template_ref_hash, *template_hash; /* labels; NULL: none */
 	const char *launch_type, *created_by;                      /* labels; NULL: none */
-	const char *pod_name; /* of the Pod it tracks: by annotation, or its own */
+	const char *pod_name; /* of the Pod it tracks: the annotation, or its own name */
 	struct blueprint_view blueprint;
 	usec created;
 	usec shutdown_at; /* 0: never */
@@ -26,20 +26,20 @@ struct sandbox_view {
 	const char *node_name;      /* "": none yet */
 
 	bool deleting;
-	bool suspended;          /* is to have no Pod */
-	bool delete_at_shutdown; /* else it is kept, without its Pod */
+	bool suspended;          /* shall have no Pod */
+	bool delete_at_shutdown; /* otherwise it is kept, without its Pod */
 	bool pod_name_annotated;
-	bool in_pool;   /* a pool controls it: nobody has claimed it */
+	bool in_pool;   /* a pool controls it: it is not claimed */
 	bool adoptable; /* by its labels, a claim may take it */
-	bool warm;      /* is labelled as launched warm */
+	bool warm;      /* labelled as launched warm */
 	bool networked; /* has an address */
 };
 extern const struct view_type sandbox_view_type;
 const struct sandbox_view *sandbox_view(const struct object *o);
 
-/* Nothing is running, and nobody is going to start it. */
+/* Nothing is running, and nothing will be started. */
 bool sandbox_is_down(const struct sandbox_view *v);
-/* It expired, and said so. */
+/* It has expired, and its status says so. */
 bool sandbox_says_expired(const struct sandbox_view *v);
 /* A create was refused as invalid, and the spec is still the same. */
 bool sandbox_was_rejected(const struct sandbox_view *v);

@@ -16,7 +16,7 @@ struct template_view {
 	const struct json *network_policy; /* custom rules; NULL: the defaults */
 	const char *ref_hash;              /* its label; NULL: none */
 	enum template_policy env_policy, volume_policy;
-	bool managed; /* its NetworkPolicy is ours to make */
+	bool managed; /* we create its NetworkPolicy */
 	bool deleting;
 };
 extern const struct view_type template_view_type;

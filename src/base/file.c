@@ -147,7 +147,7 @@ static struct err *make_dir(const char *path, mode_t mode)
 	/* Also on EROFS and EACCES: a directory that exists need not be created. */
 	if (!stat(path, &st) && S_ISDIR(st.st_mode))
 		return NULL;
-	return err_sys(errnum, "make directory %s", path);
+	return err_sys(errnum, "create directory %s", path);
 }
 
 struct err *file_mkdirs(const char *path, mode_t mode)

@@ -44,7 +44,7 @@ static struct err *move_to_top(struct removal *r, int dirfd, const char *name)
 		(void)snprintf(to, sizeof(to), ".removing.%u", r->n_moved++);
 	while (file_exists(r->top, to));
 	if (renameat(dirfd, name, r->top, to) < 0)
-		return err_sys(errno, "move %s up", name);
+		return err_sys(errno, "move %s to the top", name);
 	r->again = true;
 	return NULL;
 }
@@ -65,7 +65,7 @@ static struct err *remove_dir(struct removal *r, int dirfd, const char *name, un
 		return err_sys(errno, "open directory %s", name);
 	e = remove_below(r, fd, depth + 1); /* closes fd */
 	if (e)
-		return err_wrap(e, "in %s", name);
+		return err_wrap(e, "empty %s", name);
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return err_sys(errno, "remove directory %s", name);
 	return NULL;

@@ -111,7 +111,9 @@ static struct err *build_list(struct builder *b, yaml_node_t *n, unsigned depth,
 static struct err *build(struct builder *b, yaml_node_t *n, unsigned depth, struct json **ret)
 {
 	if (depth > MAX_DEPTH || ++b->n_values > MAX_VALUES)
-		return err_recode(bad(n, "the document is too deep or too large"), ERR_TOO_LARGE);
+		return err_new(ERR_TOO_LARGE,
+			       "read YAML: line %zu: more than %d levels or %d values",
+			       n->start_mark.line + 1, MAX_DEPTH, MAX_VALUES);
 	switch (n->type) {
 	case YAML_SCALAR_NODE:
 		if (n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)

@@ -8,8 +8,8 @@
 /*
  * The client is a thin dispatch: a transport's functions and what they work on. All behaviour is in
  * the transports (server/ in one process, http.c over HTTPS), apart from the link between a request
- * and whoever waits for its end. That link is a list of at most one element: either side can go
- * first, and neither has to look for the other.
+ * and whoever waits for its end. That link is a list of at most one element: either side can be
+ * freed first, and neither has to look for the other.
  */
 struct client {
 	const struct client_ops *ops;
@@ -151,7 +151,7 @@ void client_waiter_end(struct client_waiter *at, struct err *e, struct object *o
 
 	if (list_empty(&at->writes)) {
 		if (e)
-			log_debug("request has an error that nobody waits for, dropping it",
+			log_debug("request failed while nobody waited for it, dropping the error",
 				  KV("err", e));
 		err_free(e);
 		return;
@@ -163,5 +163,5 @@ void client_waiter_end(struct client_waiter *at, struct err *e, struct object *o
 
 void client_waiter_done(struct client_waiter *at)
 {
-	list_del(at->writes.next); /* with nobody there, this is the list itself */
+	list_del(at->writes.next); /* if nobody waits, this is the list itself */
 }

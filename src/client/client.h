@@ -62,7 +62,7 @@ struct client_watch_events {
 	 * within the write, so it may only note the change and queue a key: no writes from here.
 	 */
 	void (*changed)(void *arg, struct object *was, struct object *now);
-	/* Everything that existed has been told. May be NULL; may be called from within
+	/* Everything that existed has been reported. May be NULL; may be called from within
 	 * client_watch(). */
 	void (*synced)(void *arg);
 };
@@ -144,6 +144,6 @@ void client_patch(struct client *c, const struct client_ref *to, enum patch_type
 /* spec NULL: defaults. */
 void client_delete(struct client *c, const struct client_ref *to,
 		   const struct client_delete_spec *spec, struct client_write *w);
-/* Ends, without error, once all writes that ended before are durable. For those who destroy what an
- * object stood for. */
+/* Ends, without error, once all writes that ended before are durable. For callers that are about to
+ * destroy what an object stood for. */
 void client_sync(struct client *c, struct client_write *w);

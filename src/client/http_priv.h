@@ -31,7 +31,7 @@ char *http_path(const struct client_ref *to);
  * them, and they make up half of an object. */
 struct object *http_object(const struct kind *k, struct json_doc *doc);
 
-/* Exchanges: requests over libcurl, at most 64 at once beside the streams. */
+/* Exchanges: requests over libcurl, at most 64 at once, not counting streams. */
 struct transport;
 struct exchange;
 

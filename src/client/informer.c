@@ -125,7 +125,7 @@ static void wait_after(struct informer *i, struct err *e)
 	i->fails++;
 	/* Above debug although this is not a role folder: listeners do not hear of it, so nobody
 	 * else could log it. */
-	log_warn("watch is interrupted, trying again", KV("kind", i->kind->kind), KV("in_ms", ms),
+	log_warn("watch was interrupted, trying again", KV("kind", i->kind->kind), KV("in_ms", ms),
 		 KV("err", e));
 	err_free(e);
 	timer_set(i->timer, ms);
@@ -185,7 +185,7 @@ static struct err *take_page(struct informer *i, const struct reply *r)
 	e = parse_uint(str_or(json_get_str(meta, "resourceVersion"), "none"), UINT64_MAX,
 		       &i->list_rev);
 	if (e)
-		return err_wrap(e, "list %s: resourceVersion", i->kind->plural);
+		return err_wrap(e, "list %s: read resourceVersion", i->kind->plural);
 	json_each(it, json_get(json_root(page), "items")) {
 		struct json_doc *d = json_doc_new();
 		autoptr(object) o = NULL;

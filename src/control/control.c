@@ -152,8 +152,8 @@ static void template_changed(void *arg, struct object *was, struct object *now)
 	}
 }
 
-/* The member that it was after is free again; if the patch still wins, the Sandbox is deleted with
- * the claim, its owner. */
+/* The member that it was adopting is free again; if the patch still wins, the Sandbox is deleted
+ * with the claim, its owner. */
 static void forget_claim(struct control *c, const struct object *claim)
 {
 	struct note *note = notes_get(c->notes, claim->uid);
@@ -288,7 +288,7 @@ static struct queue *make_queue(struct control *c, uint64_t turn_ms)
 					       .arg = c });
 }
 
-/* Those that others are looked up by come first; Sandboxes last, so that their owners are known. */
+/* Kinds that others are looked up by come first; Sandboxes last, so that their owners are known. */
 static void watch_all(struct control *c)
 {
 	const struct kind *const kinds[WATCH_MAX_] = {

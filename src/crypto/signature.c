@@ -25,7 +25,7 @@ struct err *signing_key_make(char **ret_pem)
 	auto_ossl(EVP_PKEY) key = EVP_EC_gen("P-256");
 
 	if (!key)
-		return ossl_err(ERR_INTERNAL, "make key");
+		return ossl_err(ERR_INTERNAL, "create a key");
 	*ret_pem = ossl_key_text(key);
 	return NULL;
 }

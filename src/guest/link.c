@@ -263,7 +263,7 @@ static void on_drained(void *arg)
 		session_settle(s);
 }
 
-/* There is nobody to tell why. */
+/* There is nobody to report the reason to. */
 static void on_closed(void *arg, struct err *e)
 {
 	struct link *l = arg;

@@ -81,7 +81,7 @@ int main(void)
 	if (!e)
 		e = children_new(g->loop, on_term, g, &g->children);
 	if (e)
-		return 1; /* there is nobody to tell; the node sees that we ended */
+		return 1; /* there is nowhere to report it; the node sees that we ended */
 	links_start(g, FD_SOCKET);
 	loop_run(g->loop);
 	return 0;

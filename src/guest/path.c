@@ -179,11 +179,11 @@ static struct err *enter(int *dir, struct span name)
 	int next;
 
 	if (name.len > NAME_MAX)
-		return err_sys(ENAMETOOLONG, "make a directory");
+		return err_sys(ENAMETOOLONG, "create a directory");
 	memcpy(one, name.p, name.len);
 	one[name.len] = '\0';
 	if (mkdirat(*dir, one, 0777) < 0 && errno != EEXIST)
-		return err_sys(errno, "make directory %s", one);
+		return err_sys(errno, "create directory %s", one);
 	next = openat(*dir, one, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (next < 0)
 		return err_sys(errno, "open directory %s", one);

@@ -6,8 +6,8 @@
 struct loop;
 
 /*
- * Jobs that have an owner: whoever embeds this can wait until the last one has ended before it
- * goes.
+ * Jobs that have an owner: whoever embeds this can wait until the last one has ended before it is
+ * freed.
  */
 struct jobs {
 	struct loop *loop;

@@ -15,7 +15,7 @@
 enum {
 	RUN_BUDGET = 64,  /* keys before other deferred calls get their turn */
 	TURN_MS = 20,     /* of one turn of the loop */
-	PASSES_MAX = 200, /* of one key while the queue never empties: then it has to pause */
+	PASSES_MAX = 200, /* of one key while the queue never empties: then it must pause */
 	PAUSE_MS = 20,
 	BACKOFF_MIN_MS = 5,
 	BACKOFF_MAX_MS = 1000 * 1000,
@@ -296,7 +296,7 @@ static void item_run(struct queue *q, struct queue_item *it)
 	it->queued = false;
 	if (item_never_rests(q, it))
 		return;
-	item_forget_time(q, it); /* each pass says anew when the next is due */
+	item_forget_time(q, it); /* each pass decides when the next is due */
 	it->running = true;
 	it->dirty = false;
 	again = q->spec.run(q->spec.arg, it);

@@ -73,7 +73,7 @@ struct queue_spec {
 
 struct queue *queue_new(const struct queue_spec *spec); /* runs nothing until it is opened */
 void queue_open(struct queue *q);
-/* Items that are held go too: the user must see to it that nobody releases them any more. */
+/* Frees held items too: the user must make sure that nothing releases them afterwards. */
 void queue_free(struct queue *q);
 AUTOPTR(queue)
 

@@ -27,7 +27,7 @@ static void on_timer(uv_timer_t *h)
 
 void timer_set(struct timer *t, uint64_t in_ms)
 {
-	/* libuv counts from the begin of the round, which may be some work ago. */
+	/* libuv counts from the start of the turn, which may be some work ago. */
 	uv_update_time(t->uv.loop);
 	(void)uv_timer_start(&t->uv, on_timer, in_ms, 0);
 }

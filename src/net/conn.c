@@ -306,10 +306,8 @@ static void conn_timer(void *arg)
 
 	if (at && at <= clock_mono()) {
 		if (c->state != CONN_LINGERING)
-			conn_fail(
-				c,
-				err_new(ERR_TIMEOUT,
-					"no bytes could be exchanged with the peer for too long"));
+			conn_fail(c, err_new(ERR_TIMEOUT,
+					     "the connection was idle or stalled for too long"));
 		conn_enter(c, CONN_DEAD);
 	}
 	conn_run(c, false);

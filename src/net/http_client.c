@@ -334,7 +334,7 @@ static void on_timer(void *arg)
 {
 	struct http_exchange *x = arg;
 
-	exchange_fail(x, err_new(ERR_TIMEOUT, "%s does not %s", x->addr,
+	exchange_fail(x, err_new(ERR_TIMEOUT, "%s did not %s in time", x->addr,
 				 x->conn ? "answer" : "accept the connection"));
 }
 

@@ -29,13 +29,13 @@
 #include "node/runtime/runtime.h"
 
 /*
- * The node puts the rooms together: what it asks of the host, the runtime, the Pods and the ways
- * into them. They start in this order and end the other way round.
+ * The node puts the rooms together: the host, the runtime, the Pods and the ways into them. They
+ * start in this order and stop in reverse.
  */
 struct node {
 	struct loop *loop;
 	struct client *client;
-	char *data_dir, *roots_dir, *name;
+	char *data_dir, *slots_dir, *name;
 	int run_fd;
 	struct instance *inst;
 	struct cgroups *cgroups;
@@ -54,7 +54,7 @@ static void images_changed(void *arg, unused uint32_t what)
 	struct err *e = images_reload(n->images);
 
 	if (e)
-		log_warn("image names were not read, going on with the old ones", KV("err", e));
+		log_warn("image names could not be read, going on with the old ones", KV("err", e));
 	err_free(e);
 	pods_images_changed(n->pods);
 }
@@ -69,8 +69,9 @@ static void mount_run_dir(const struct node *n)
 	if (!statfs(dir, &fs) && fs.f_type == TMPFS_MAGIC)
 		return;
 	if (mount("cay", dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700,size=512m") < 0)
-		log_warn("runtime directory is not in memory, starts will be slower",
-			 KV("dir", dir), KV("errno", errno));
+		log_warn(
+			"cannot mount a tmpfs for the runtime directory, going on with slower starts",
+			KV("dir", dir), KV("errno", errno));
 }
 
 static void unmount_run_dir(const struct node *n)
@@ -90,7 +91,7 @@ static void unmount_run_dir(const struct node *n)
 static struct err *open_dirs(struct node *n)
 {
 	const char *dir = n->inst->run_dir;
-	struct err *e = file_mkdirs(n->roots_dir, 0700);
+	struct err *e = file_mkdirs(n->slots_dir, 0700);
 
 	if (!e)
 		e = file_mkdirs(dir, 0700);
@@ -101,7 +102,7 @@ static struct err *open_dirs(struct node *n)
 	if (n->run_fd < 0)
 		return err_sys(errno, "open %s", dir);
 	if (fchmod(n->run_fd, 0700) < 0)
-		return err_sys(errno, "close %s to others", dir);
+		return err_sys(errno, "set the mode of %s to 0700", dir);
 	return NULL;
 }
 
@@ -113,7 +114,7 @@ static struct err *open_host(struct node *n)
 	if (e)
 		return e;
 	if (~cgroups_have(n->cgroups) & (CGROUP_MEMORY | CGROUP_CPU | CGROUP_PIDS))
-		log_warn("some control group controllers are missing, limits will not hold",
+		log_warn("control group controllers are missing, going on without their limits",
 			 KV("have", cgroups_have(n->cgroups)));
 	e = netlink_open(&n->nl);
 	if (!e)
@@ -131,7 +132,8 @@ static struct err *open_images(struct node *n)
 	if (!e)
 		e = inotify_open(n->loop, &n->inotify);
 	if (!e && !inotify_add(n->inotify, dir, IN_MOVED_TO, images_changed, n))
-		log_warn("image names cannot be followed, changes show at the next try");
+		log_warn(
+			"image directory cannot be watched, going on; new images show after a restart");
 	return e;
 }
 
@@ -171,7 +173,7 @@ static struct err *open_pods(struct node *n)
 		.loop = n->loop,
 		.inotify = n->inotify,
 		.run_fd = n->run_fd,
-		.roots_dir = n->roots_dir,
+		.slots_dir = n->slots_dir,
 	};
 	struct err *e = pods_open(&pods, &n->pods);
 
@@ -210,11 +212,11 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	n->client = c;
 	n->data_dir = xstrdup(spec->data_dir);
 	n->name = xstrdup(str_or(spec->node_name, "cay"));
-	n->roots_dir = xasprintf("%s/roots", n->data_dir);
+	n->slots_dir = xasprintf("%s/roots", n->data_dir);
 	n->run_fd = -1;
 	e = open_parts(n, spec);
 	if (e)
-		return err_wrap(e, "start node");
+		return e;
 	pods_start(n->pods);
 	n->object = node_object_new(l, c, n->name);
 	log_info("node started", KV("node", n->name), KV("instance", n->inst->id));
@@ -232,7 +234,7 @@ static void note_any(void *arg, unused const char *uid)
 	*(bool *)arg = true;
 }
 
-/* What only running sandboxes need goes when there are none. */
+/* Removes what only running sandboxes need, when there are none. */
 static void leave_host(struct node *n)
 {
 	bool any = false;
@@ -269,7 +271,7 @@ void node_free(struct node *n)
 	if (n->run_fd >= 0)
 		(void)close(n->run_fd);
 	free(n->data_dir);
-	free(n->roots_dir);
+	free(n->slots_dir);
 	free(n->name);
 	free(n);
 }

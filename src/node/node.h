@@ -14,8 +14,8 @@ struct loop;
 /*
  * The node: runs the Pods bound to it on this host, as a kubelet would, and gives ways into them.
  *
- * Everything that it makes on the host is named after the instance id kept in data_dir, so that
- * several live side by side and node_census() can account for each.
+ * Everything that it creates on the host is named after the instance id kept in data_dir, so that
+ * several instances can run side by side and node_census() can account for each.
  */
 struct node;
 
@@ -27,10 +27,10 @@ struct node_spec {
 	const char *init;     /* cay-init */
 	unsigned netns_pool;  /* prepared network namespaces; 0: 16 */
 };
-/* Finds what still runs from before and goes on with it. */
+/* Finds what still runs from before and continues with it. */
 must_use struct err *node_start(struct loop *l, struct client *c, const struct node_spec *spec,
 				struct node **ret);
-struct access *node_access(struct node *n); /* the node's */
+struct access *node_access(struct node *n); /* borrowed */
 /* Ends all sandboxes (for --stop-sandboxes), then done(). */
 void node_stop_sandboxes(struct node *n, void (*done)(void *arg), void *arg);
 void node_free(struct node *n); /* leaves sandboxes running */

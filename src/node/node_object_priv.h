@@ -4,7 +4,7 @@
 struct client;
 struct loop;
 
-/* The Node object: what this machine has, and that it is ready. Written anew every few minutes. */
+/* The Node object: what this machine has, and that it is ready. Rewritten every few minutes. */
 struct node_object;
 
 struct node_object *node_object_new(struct loop *l, struct client *c, const char *name);

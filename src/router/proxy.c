@@ -51,7 +51,7 @@ struct proxy {
 	struct timer *timer; /* the end of a hold, or the next try */
 	usec started, deadline, hold_until, retry_until;
 	int64_t body_len;  /* < 0: chunked */
-	struct buf replay; /* what was sent of the body while nobody has taken it */
+	struct buf replay; /* what was sent of the body before a peer accepted it */
 	bool prepared, streaming, body_ended, no_replay;
 	char *upgrade; /* the protocol asked for; NULL: none */
 	bool answered;

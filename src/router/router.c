@@ -18,7 +18,7 @@
 #include "router/router_priv.h"
 
 /*
- * The port, the decision about each request, and the requests that wait for their sandbox. We hear
+ * The port, the decision about each request, and the requests that wait for their sandbox. We learn
  * of a Sandbox's change from within the write that makes it, so the requests that wait for it are
  * only noted there and looked at in the next turn.
  */
@@ -225,7 +225,7 @@ struct err *router_start(struct loop *l, struct client *c, const struct router_s
 	r->pool = http_pool_new(l, &limits, IDLE_UPSTREAM);
 	e = start_listening(r, spec->listen);
 	if (e)
-		return err_wrap(e, "start router");
+		return e;
 	r->sandboxes = kinds_need(client_kinds(c), API_SANDBOX, "Sandbox");
 	r->watch = client_watch(c, &(struct client_watch_spec){ .kind = r->sandboxes }, &events, r);
 	*ret = take(r);

@@ -53,7 +53,7 @@ void target_find(const struct object *sandbox, const struct route *route, bool a
 		 struct target *ret);
 bool target_young(const struct object *sandbox, usec now); /* its ports may still be opening */
 
-/* Makes the headers of a request those that the sandbox is to see, all but Host. upgrade: the
+/* Turns the headers of a request into those that the sandbox shall see, except Host. upgrade: the
  * protocol that the client wants to change to; NULL: none. */
 void forward_headers(struct http_headers *h, const char *peer, const char *upgrade);
 

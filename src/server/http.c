@@ -14,7 +14,7 @@
 #include "server/write/write.h"
 
 /*
- * From a head to a handler: who asks, for what, may they, and only then the body.
+ * From a head to a handler: who asks, for what, whether they may, and only then the body.
  */
 
 static void on_get(struct front *f, struct call *c)

@@ -18,7 +18,7 @@ static struct err *held(const char *data_dir, const char *path)
 	autofree char *text = NULL;
 	size_t len = 0;
 
-	err_free(file_read(AT_FDCWD, path, 512, &text, &len)); /* then nobody is named */
+	err_free(file_read(AT_FDCWD, path, 512, &text, &len)); /* on failure no name is given */
 	while (len && text[len - 1] == '\n')
 		text[--len] = '\0';
 	return err_new(ERR_CONFLICT, "data directory %s is in use by cay serve %s", data_dir,

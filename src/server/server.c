@@ -26,8 +26,8 @@
 #include "tls/tls.h"
 
 /*
- * The server's rooms put together, and its life: lock the data directory, load keys and store, make
- * what must exist, listen. Each room gets what it needs of the others and nothing else.
+ * Puts the server's rooms together and starts it: lock the data directory, load keys and store,
+ * create what must exist, listen. Each room gets what it needs of the others and nothing else.
  */
 struct server {
 	struct loop *loop;
@@ -235,6 +235,6 @@ void server_free(struct server *s)
 	free(s->address);
 	free(s->node_name);
 	if (s->lock_fd >= 0)
-		(void)close(s->lock_fd); /* last: the next one may come now */
+		(void)close(s->lock_fd); /* last: now another server may start */
 	free(s);
 }

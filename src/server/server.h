@@ -27,8 +27,8 @@ struct server_spec {
 		*sans; /* further names and addresses in the certificate; NULL-terminated or NULL */
 };
 
-/* Opens data_dir/store.db, makes what is missing (CA, keys, default namespaces, service accounts),
- * does not listen yet. */
+/* Opens data_dir/store.db and creates what is missing (CA, keys, default namespaces, service
+ * accounts). Does not listen yet. */
 must_use struct err *server_open(struct loop *l, const struct server_spec *spec,
 				 struct server **ret);
 /* How pods/exec, log and portforward reach Pods; NULL: these answer 503. */

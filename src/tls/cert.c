@@ -143,7 +143,7 @@ struct err *tls_make_ca(const char *common_name, usec valid_for, struct tls_pair
 	    !add_ext(x, x, NID_basic_constraints, "critical,CA:TRUE") ||
 	    !add_ext(x, x, NID_key_usage, "critical,digitalSignature,keyCertSign,cRLSign") ||
 	    !add_ext(x, x, NID_subject_key_identifier, "hash"))
-		return ossl_err(ERR_INVALID, "make CA certificate");
+		return ossl_err(ERR_INVALID, "create CA certificate");
 	return sign_and_print(x, key, key, ret);
 }
 
@@ -178,7 +178,7 @@ struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_cert_spec 
 	if (!x || !set_subject(x, spec->common_name, spec->organizations) ||
 	    X509_set_issuer_name(x, X509_get_subject_name(issuer)) != 1 ||
 	    !add_leaf_exts(x, issuer, spec))
-		return ossl_err(ERR_INVALID, "make certificate");
+		return ossl_err(ERR_INVALID, "create certificate");
 	return sign_and_print(x, signer, key, ret);
 }
 

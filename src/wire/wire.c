@@ -49,8 +49,8 @@ struct err *wire_next(const char *in, size_t len, struct wire_frame *ret, size_t
 		return NULL;
 	size = get_le(in, 4);
 	if (size < AFTER_LENGTH || size > WIRE_MAX)
-		return err_new(ERR_MALFORMED, "frame length %llu is out of range",
-			       (unsigned long long)size);
+		return err_new(ERR_MALFORMED, "frame length %llu is not between %d and %d",
+			       (unsigned long long)size, AFTER_LENGTH, WIRE_MAX);
 	if (len < 5)
 		return NULL;
 	type = (unsigned char)in[4];

@@ -10,8 +10,8 @@
 #include "control/pass/keys.h"
 
 /*
- * The writes of a claim's plan. A member that a claim is after is marked as taken until the patch
- * has ended, so that claims of the same moment take others.
+ * The writes of a claim's plan. A member that a claim is adopting is marked as taken until the
+ * patch has ended, so that other claims pick other members meanwhile.
  */
 
 struct json_doc *claim_event(struct pass *p, const struct object *claim, const char *reason,

@@ -36,7 +36,7 @@ static bool write_status(struct pass *p, const struct object *claim, const struc
 	return true;
 }
 
-/* Says that the claim has expired; the next pass does what follows from it. */
+/* Reports that the claim has expired; the next pass acts on it. */
 static struct again report_expiry(struct pass *p, const struct object *claim,
 				  struct json_doc *status)
 {
@@ -55,7 +55,7 @@ static struct again report_expiry_alone(struct pass *p, const struct object *cla
 	return report_expiry(p, claim, status);
 }
 
-/* After the deletion of its Sandbox the claim stays, and says so. */
+/* The claim outlives the deletion of its Sandbox, and reports it. */
 static struct again report_expired(struct pass *p, const struct claim_seen *seen,
 				   const struct claim_plan *plan)
 {
@@ -69,7 +69,7 @@ static struct again report_expired(struct pass *p, const struct claim_seen *seen
 	return e ? again_retry(e) : again_never();
 }
 
-/* The error that brings a claim back, or the time that is left to it. */
+/* When the claim's next pass is due: after an error, or when it expires. */
 static struct again again_for(struct pass *p, struct trouble *trouble, uint64_t left_ms)
 {
 	static const enum claim_write retried[] = { CLAIM_WRITE_STATUS, CLAIM_WRITE_UNASSIGN,

@@ -15,9 +15,9 @@
 /*
  * The SandboxClaim controller (docs/reference/agent-sandbox.md §6).
  *
- * A pass observes (claim_observe.c), decides (claim_decide.c, pure), acts (claim_act.c) and reports
- * (claim.c). What a claim may ask for, what its Sandbox looks like and what its status says are
- * pure functions in claim_policy.c, claim_build.c and claim_status.c.
+ * A pass observes (observe.c), decides (decide.c, pure), acts (act.c) and reports (claim.c). What a
+ * claim may ask for, what its Sandbox looks like and what its status says are pure functions in
+ * policy.c, build.c and status.c.
  *
  * The controller reference of the Sandbox is the whole truth of an adoption: one guarded patch sets
  * it, so two claims can never have one Sandbox, and after a crash the index by owner finds it
@@ -29,7 +29,7 @@ enum claim_write {
 	CLAIM_WRITE_ADOPT,    /* the patch that makes a warm Sandbox the claim's */
 	CLAIM_WRITE_CREATE,   /* a cold Sandbox */
 	CLAIM_WRITE_FOLLOW,   /* the patch that keeps its Sandbox in line */
-	CLAIM_WRITE_UNASSIGN, /* the patch that takes a promised Sandbox's name off the claim */
+	CLAIM_WRITE_UNASSIGN, /* the patch that removes an assigned Sandbox's name from the claim */
 	CLAIM_WRITE_STATUS,   /* the claim's status */
 	CLAIM_WRITE_STAMP,    /* the claim's annotations */
 	CLAIM_WRITE_CLEAN_UP, /* the deletion of an expired claim's Sandbox */
@@ -46,9 +46,9 @@ enum trouble_kind {
 	TROUBLE_POOL,     /* not found */
 	TROUBLE_CONFLICT, /* others were faster, again and again */
 	TROUBLE_LAG,      /* created, but not visible yet */
-	TROUBLE_METADATA, /* refused for good, as are the next two */
+	TROUBLE_METADATA, /* refused permanently, as are the next two */
 	TROUBLE_ENV,
-	TROUBLE_NOT_OWNED, /* expired, and the recorded Sandbox is somebody else's */
+	TROUBLE_NOT_OWNED, /* expired, and the recorded Sandbox belongs to another owner */
 	TROUBLE_VCT,
 	TROUBLE_OTHER,
 };
@@ -60,8 +60,7 @@ void trouble_done(struct trouble *t);
 
 /* Observing */
 
-/* Everything that a decision depends on. All references are its own, and NULL for what is not
- * there. */
+/* Everything that a decision depends on. It owns all references; what does not exist is NULL. */
 struct claim_seen {
 	struct object *claim;
 	struct object *pool, *template;
@@ -87,11 +86,11 @@ void claim_seen_done(struct claim_seen *seen);
 
 enum claim_step {
 	CLAIM_STEP_NONE,     /* it is being deleted */
-	CLAIM_STEP_REPORT,   /* say how it stands */
+	CLAIM_STEP_REPORT,   /* write the status */
 	CLAIM_STEP_ADOPT,    /* patch member with doc */
 	CLAIM_STEP_CREATE,   /* create doc */
 	CLAIM_STEP_WAIT,     /* for a member to get an address, or for wait_ms */
-	CLAIM_STEP_UNASSIGN, /* forget the promised Sandbox, which cannot be had */
+	CLAIM_STEP_UNASSIGN, /* forget the assigned Sandbox, which is not available */
 	CLAIM_STEP_FOLLOW,   /* patch sandbox with doc, if there is one; report */
 	CLAIM_STEP_EXPIRE,   /* say that it has expired; the next pass does the rest */
 	CLAIM_STEP_CLEAN_UP, /* delete sandbox */
@@ -114,9 +113,9 @@ void claim_plan_done(struct claim_plan *plan);
 /* Which of the Sandboxes a claim has (§6.7 b to d). */
 enum find {
 	FIND_USE,       /* it has *ret */
-	FIND_COMPLETE,  /* it was promised *ret, which is still its pool's */
-	FIND_FORGET,    /* what it was promised cannot be had */
-	FIND_NAME_USED, /* a Sandbox of its name belongs to somebody else */
+	FIND_COMPLETE,  /* it was assigned *ret, which still belongs to the pool */
+	FIND_FORGET,    /* the Sandbox that it was assigned is not available */
+	FIND_NAME_USED, /* a Sandbox of its name has another owner */
 	FIND_NEW,
 };
 enum find claim_find(const struct claim_seen *seen, struct object **ret);
@@ -158,7 +157,7 @@ struct err *claim_build_adoption(const struct object *claim, const struct object
 /* What a Sandbox that is the claim's needs to follow claim and template; *ret NULL: nothing. */
 struct err *claim_build_sync(const struct object *claim, const struct object *sandbox,
 			     const struct object *template, struct json_doc **ret);
-/* The patch that takes the promised Sandbox's name off a claim. */
+/* The patch that removes the assigned Sandbox's name from a claim. */
 struct json_doc *claim_build_unassign(void);
 
 /* Status (§6.2) */

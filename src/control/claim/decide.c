@@ -6,7 +6,7 @@
 
 /*
  * The policy of claims (docs/reference/agent-sandbox.md §6.3, §6.7 to §6.9). All of it is pure: the
- * same sight gives the same plan.
+ * same observations give the same plan.
  */
 #define CONFLICTS_MOST    5
 #define CANDIDATE_WAIT_MS 500
@@ -142,7 +142,7 @@ static void decide_unassign(const struct claim_seen *seen, struct claim_plan *pl
 		fail(plan, TROUBLE_OTHER, err_copy(seen->unassign_e));
 }
 
-/* A member that went to somebody else is no trouble, but for too many in a row. */
+/* Losing a member to another claim is fine, unless it happens too many times in a row. */
 static void judge_lost(const struct claim_seen *seen, struct claim_plan *plan)
 {
 	if (++plan->conflicts < CONFLICTS_MOST)
@@ -224,7 +224,7 @@ static void decide_living(const struct claim_seen *seen, struct claim_plan *plan
 
 	if (how == FIND_USE || how == FIND_FORGET) {
 		if (found)
-			decide_follow(seen, plan, found); /* whatever was wrong: it has one */
+			decide_follow(seen, plan, found); /* despite the trouble: it has one */
 		else
 			decide_unassign(seen, plan);
 		return;

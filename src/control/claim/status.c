@@ -16,7 +16,7 @@
  * What a claim reports (docs/reference/agent-sandbox.md §6.2, §6.9).
  */
 
-/* A claim hears of its Sandbox only what it mirrors. */
+/* A change of its Sandbox matters to a claim only in what the claim mirrors. */
 bool claim_cares(const struct object *was, const struct object *now)
 {
 	const struct sandbox_view *a, *b;
@@ -122,7 +122,7 @@ static void put_finished(struct json_doc *d, const struct claim_facts *f)
 	const struct json *finished = NULL;
 
 	if (!f->sandbox && (f->expired || f->trouble->kind != TROUBLE_NONE))
-		return; /* what it was stays known */
+		return; /* keep what is known */
 	if (f->sandbox)
 		finished = sandbox_view(f->sandbox)->finished.tree;
 	conditions_remove(conditions, "Finished");

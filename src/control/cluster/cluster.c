@@ -8,9 +8,10 @@
 #include "control/pass/control_state.h"
 
 /*
- * One watch for each stored kind of the registry, and who hears of what. As everywhere in this
- * folder, an event only moves things in an index and queues keys. Nothing runs before every watch
- * has told what existed; a kind that is registered later counts as known once its own watch has.
+ * One watch for each stored kind of the registry, and which controllers each event concerns. As
+ * everywhere in this folder, an event only updates an index and queues keys. Nothing runs before
+ * every watch has delivered what existed; a kind that is registered later counts as known once its
+ * own watch has done so.
  */
 struct kind_watch {
 	struct list link; /* of cluster->watches */

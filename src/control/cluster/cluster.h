@@ -18,7 +18,7 @@ struct cluster;
 
 struct cluster *cluster_start(struct control *c);
 void cluster_free(struct cluster *cl);
-bool cluster_synced(const struct cluster *cl); /* every watch has told what existed */
+bool cluster_synced(const struct cluster *cl); /* every watch has delivered what existed */
 
 struct again gc_reconcile(struct pass *p);
 struct again namespace_reconcile(struct pass *p);

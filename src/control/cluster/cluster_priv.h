@@ -32,7 +32,7 @@ void cluster_each_namespaced(const struct cluster *cl, bool (*fn)(void *arg, con
 struct gc *gc_new(struct cluster *cl);
 void gc_free(struct gc *g);
 void gc_changed(struct gc *g, const struct object *was, const struct object *now);
-void gc_kind_known(struct gc *g); /* what names an owner that was not known is looked at again */
+void gc_kind_known(struct gc *g); /* looks again at objects whose owner was unknown */
 void gc_kind_gone(struct gc *g, const struct kind *k);
 
 void namespaces_changed(struct cluster *cl, const struct object *was, const struct object *now);

@@ -8,9 +8,9 @@
 #include "control/pass/control_state.h"
 
 /*
- * Events end an hour after their last change, and the oldest go when there are too many: they tell
- * of the past and must not become it. All Events share one key, whose next pass is due when the
- * first of them ends; those that are being deleted already are no longer ours.
+ * Events expire an hour after their last change, and the oldest are removed when there are too
+ * many. All Events share one key, whose next pass is due when the first of them expires; those that
+ * are already being deleted are ignored.
  */
 enum {
 	KEEP_S = 3600,
@@ -31,7 +31,7 @@ struct aged {
 struct event_expiry {
 	struct cluster *cl;
 	struct map *known;  /* uid → struct aged, owned */
-	struct tree *order; /* rank → struct aged, the next to end first */
+	struct tree *order; /* rank → struct aged, the next to expire first */
 };
 
 static void aged_free(void *value)
@@ -75,7 +75,7 @@ static void note(struct event_expiry *x, struct object *event, usec until)
 	tree_put(x->order, rank_of(a).s, a);
 }
 
-/* When it last changed, as far as it says so. */
+/* When it last changed, as far as it says. */
 static usec last_change(const struct object *o)
 {
 	const char *texts[] = { json_get_str(o->root, "lastTimestamp"),
@@ -87,7 +87,7 @@ static usec last_change(const struct object *o)
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		if (!texts[i])
 			continue;
-		err_free(clock_parse(texts[i], &when)); /* unreadable: as old as can be */
+		err_free(clock_parse(texts[i], &when)); /* unreadable: counts as the oldest */
 		return MAX(when, (usec)0);
 	}
 	return 0;

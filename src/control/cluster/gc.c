@@ -12,20 +12,21 @@
 /*
  * Garbage collection by owner references. A key is the uid of an object that a change may concern:
  *
- *   - an object whose owners are all gone (or never were) is deleted; if only some are gone, those
- *     references go
- *   - an object that is being deleted in the foreground goes when no dependent blocks it any more,
- *     and its dependents are deleted now; one that it blocks itself is not waited for
- *   - an object that is being deleted with policy Orphan goes after its references have been
- *     removed from its dependents
+ *   - an object whose owners are all gone (or never existed) is deleted; if only some are gone,
+ *     the references to those are removed
+ *   - an object that is being deleted in the foreground is removed when no dependent blocks it any
+ *     more; its dependents are deleted at once, and one that it blocks itself is not waited for
+ *   - an object that is being deleted with policy Orphan is removed after its dependents no longer
+ *     refer to it
  *
- * An owner of a kind that is not served cannot be looked up: it counts as there, as in Kubernetes.
+ * An owner of a kind that is not served cannot be looked up: as in Kubernetes, it counts as
+ * existing.
  */
 #define FOREGROUND "foregroundDeletion"
 #define ORPHAN     "orphan"
 enum {
 	BUDGET = 256,    /* dependents that one pass releases */
-	RING_MAX = 1000, /* owners above an object; a longer ring of them is not seen */
+	RING_MAX = 1000, /* owners above an object; a longer cycle of them is not detected */
 };
 
 enum gc_write {
@@ -116,7 +117,7 @@ void gc_kind_gone(struct gc *g, const struct kind *k)
 
 /* Look-ups */
 
-/* A new reference; NULL when it is gone, which the index has perhaps not been told yet. */
+/* A new reference; NULL when it is gone, which the index may not know yet. */
 static struct object *object_of(const struct gc *g, const struct gc_node *n)
 {
 	struct object *o =
@@ -129,7 +130,7 @@ static struct object *object_of(const struct gc *g, const struct gc_node *n)
 	return o;
 }
 
-/* A new reference; NULL: gone, or in another namespace, which counts as gone, or not known. */
+/* A new reference; NULL: gone, or in another namespace (which counts as gone), or not known. */
 static struct object *owner_of(const struct gc *g, const struct object *o, const struct json *ref)
 {
 	const char *uid = json_get_str(ref, "uid");
@@ -320,7 +321,7 @@ static void add_waiting_owners(const struct gc *g, const struct object *o, struc
 	}
 }
 
-/* The uids of all that wait for o to go: its owners, theirs, and so on. */
+/* The uids of everything that waits for o to be removed: its owners, theirs, and so on. */
 static struct map *waiting_for(const struct gc *g, const struct object *o)
 {
 	struct above a = { .uids = map_new(NULL) };
@@ -384,7 +385,7 @@ static void make_orphan(struct pass *p, const struct object *dep, const char *ui
 	pass_patch(p, &w, list_patch(&keeping));
 }
 
-/* The end of the writes brings us back; the finalizer goes when nobody is left. */
+/* The end of the writes wakes the key; the finalizer is removed when no dependent is left. */
 static void make_orphans(struct pass *p, const struct gc *g, const struct object *o)
 {
 	autofree struct object **deps = xnew_n(struct object *, BUDGET);

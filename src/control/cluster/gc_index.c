@@ -9,7 +9,7 @@
 #include "control/cluster/gc_index_priv.h"
 
 /*
- * A node stays for as long as its object is known or somebody names it as an owner. Since each node
+ * A node stays for as long as its object is known or another names it as an owner. Since each node
  * remembers the owners it was linked to, taking it out never depends on what its object says last.
  */
 struct gc_index {

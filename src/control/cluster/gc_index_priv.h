@@ -8,8 +8,8 @@ struct map;
 struct object;
 
 /*
- * Who owns whom: a node for each uid that exists or that somebody names as an owner, linked in both
- * directions. Nodes are borrowed until the index next changes.
+ * Who owns whom: a node for each uid that exists or that an object names as an owner, linked in
+ * both directions. Nodes are borrowed until the index next changes.
  */
 struct gc_node {
 	const struct kind *kind; /* a reference; NULL: no object of this uid is known */
@@ -21,7 +21,8 @@ struct gc_node {
 };
 
 struct gc_index;
-/* touched() tells of a known object that the change may concern. It must not change the index. */
+/* touched() is called for each known object that a change may concern. It must not change the
+ * index. */
 struct gc_index *gc_index_new(void (*touched)(void *arg, const struct gc_node *n), void *arg);
 void gc_index_free(struct gc_index *ix);
 
@@ -29,8 +30,8 @@ void gc_index_free(struct gc_index *ix);
 void gc_index_put(struct gc_index *ix, const struct object *o);
 /* The object is gone. Touches its owners and its dependents. */
 void gc_index_del(struct gc_index *ix, const char *uid);
-/* Objects of the kind can no longer be seen, which says nothing about whether they exist: nobody is
- * touched. */
+/* Objects of the kind can no longer be seen, which says nothing about whether they exist: no object
+ * is touched. */
 void gc_index_drop_kind(struct gc_index *ix, const struct kind *k);
 /* Touches every object that names an owner which is not known. */
 void gc_index_doubt(struct gc_index *ix);

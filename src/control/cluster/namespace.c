@@ -14,7 +14,7 @@
  */
 enum {
 	BUDGET = 256,    /* objects that one pass deletes */
-	AGAIN_MS = 1000, /* an end that something holds up is looked at again this often */
+	AGAIN_MS = 1000, /* a deletion that something holds up is looked at again this often */
 };
 
 enum namespace_write {
@@ -30,8 +30,8 @@ static bool terminating(const struct cluster *cl, const char *name)
 	return ns && object_deleting(ns);
 }
 
-/* Of other objects, those matter that go: the last one of a namespace that ends, or an account that
- * has to be there. */
+/* Of other objects only deletions matter: of the last object in a namespace that is being deleted,
+ * or of an account that must exist. */
 void namespaces_changed(struct cluster *cl, const struct object *was, const struct object *now)
 {
 	const struct object *o = now ? now : was;
@@ -119,8 +119,8 @@ static void finalize(struct pass *p, const struct object *ns)
 	struct json_doc *d;
 
 	if (!json_len(json_get(object_spec(ns), "finalizers")))
-		return; /* done; others hold it */
-	log_info("namespace is empty, letting it go", KV("namespace", ns->name));
+		return; /* done; other finalizers hold it */
+	log_info("namespace is empty, finishing its deletion", KV("namespace", ns->name));
 	d = object_edit(ns);
 	(void)json_del(json_need_obj(d, json_root(d), "spec"), "finalizers");
 	pass_update(p, &w, d);

@@ -64,7 +64,7 @@ static void shelf_move(struct map *shelf, struct object *was, const char *from, 
 		shelf_put(shelf, to, now);
 }
 
-/* Whose uid an object is found by; NULL: nobody's. */
+/* The uid that an object is found by; NULL: none. */
 static const char *owner_uid(const struct object *o)
 {
 	return o ? str_or(json_get_str(object_controller(o), "uid"), NULL) : NULL;

@@ -34,7 +34,7 @@ const struct map *index_pods_of(const struct index *ix, const char *owner_uid);
 const struct map *index_sandboxes_of(const struct index *ix, const char *owner_uid);
 const struct map *index_claims_of(const struct index *ix, const char *ns, const char *pool);
 const struct map *index_pools_of(const struct index *ix, const char *ns, const char *template);
-/* Sandboxes with this pool label that nobody controls. */
+/* Sandboxes with this pool label that have no controller. */
 const struct map *index_orphans_of(const struct index *ix, const char *ns, const char *pool_hash);
 
 /*
@@ -66,7 +66,7 @@ struct waiter {
 
 /* What the pool controller remembers between passes. */
 struct pool_memory {
-	bool stalled;               /* users were told that the pool makes no progress */
+	bool stalled;               /* users have been told that the pool makes no progress */
 	unsigned burst;             /* how many creates the next round may start */
 	uint64_t was_active;        /* members at the last pass */
 	usec rest_from, rest_until; /* refilling waits; 0: it does not */
@@ -105,5 +105,5 @@ enum pick roster_pick(struct roster *r, bool (*fits)(void *arg, struct member *m
 		      struct member **ret);
 void member_is_fine(struct member *m);   /* it needs no attention until it changes */
 void roster_doubt_all(struct roster *r); /* every member must be looked at again */
-/* The pool is gone; its roster goes with its last member. */
+/* The pool is gone; its roster is freed with its last member. */
 void index_drop_roster(struct index *ix, const char *ns, const char *pool);

@@ -41,12 +41,12 @@ struct control {
 	char *cluster_domain;
 	char **label_domains; /* NULL-terminated */
 	struct queue *queue;
-	struct queue *chores; /* what has time: the keys of cluster/ do not hold up claims */
+	struct queue *chores; /* the keys of cluster/, which must not hold up claims */
 	struct index *index;
 	struct notes *notes;
 	struct client_watch *watches[WATCH_MAX_];
 	unsigned n_synced;
-	struct cluster *cluster; /* NULL: somebody else's business */
+	struct cluster *cluster; /* NULL: a kube-controller-manager does this */
 	struct list running;     /* writes under way */
 	usec skew;               /* tests step the clock */
 };

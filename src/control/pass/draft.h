@@ -14,7 +14,7 @@ struct json *draft_root(struct json_doc *d, const char *api_version, const char 
  * caller sets generateName. */
 struct json *draft_meta(struct json_doc *d, struct json *root, const char *name,
 			const struct object *controller);
-/* The ownerReferences of o with controller as one more, which must not be there yet. */
+/* The ownerReferences of o plus one to controller, which must not be among them yet. */
 struct json *draft_owners(struct json_doc *d, const struct object *o,
 			  const struct object *controller);
 /* Lets a patch apply only if o is still at the revision that we saw. */

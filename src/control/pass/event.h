@@ -8,7 +8,7 @@ struct json_doc;
 struct object;
 
 /*
- * Events (events.k8s.io/v1). One is sent once; nobody waits for it, and it is not retried.
+ * Events (events.k8s.io/v1). Each is sent once, without waiting for the result or retrying.
  */
 struct event_spec {
 	const struct object *about;

@@ -59,6 +59,6 @@ void item_done(void *arg unused, struct queue_item *q)
 
 void item_slowed(void *arg unused, const struct queue_item *q, const struct err *e)
 {
-	log_warn("reconciling failed, trying again later", KV("key", q->key),
+	log_warn("pass failed, trying again later", KV("key", q->key),
 		 KV("failures", q->n_failures), KV("err", e));
 }

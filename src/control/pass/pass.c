@@ -8,7 +8,7 @@
 #include "control/pass/event.h"
 
 /*
- * The writes of a pass. Each knows the key it belongs to and tells the queue when it has ended.
+ * The writes of a pass. Each knows the key it belongs to and notifies the queue when it has ended.
  */
 struct running {
 	struct list link; /* of control->running */

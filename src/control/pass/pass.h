@@ -17,7 +17,7 @@ struct json_doc;
  * A write may end before the call returns (in one process) or later (over HTTP). A pass that has
  * started any that matter stops there (again_wait()); when the last of them has ended, the key runs
  * again and sees their effects in the cache and their errors in out[]. A write that failed rests in
- * that pass: it is not started again without the pause that again_retry() brings.
+ * that pass: it is not started again before the pause that again_retry() causes.
  */
 struct pass {
 	struct control *c;
@@ -53,9 +53,9 @@ void pass_update(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec);
 
-/* Nobody waits any longer for the writes under way: the controllers are being freed. */
+/* Stops waiting for the writes under way: the controllers are being freed. */
 void pass_forget_all(struct control *c);
 
-/* The error of the last pass's first write (by name) that failed, handed over; NULL when all went
- * well. */
+/* The error of the last pass's first write (by name) that failed, owned by the caller; NULL when
+ * all succeeded. */
 struct err *pass_take_error(struct pass *p);

@@ -5,8 +5,9 @@
 #include "control/pool/pool_priv.h"
 
 /*
- * The policy of warm pools (docs/reference/agent-sandbox.md §5.4): whom to give up on, how many to
- * make or remove, and when. All of it is pure: the same sight gives the same plan.
+ * The policy of warm pools (docs/reference/agent-sandbox.md §5.4): which members to give up on,
+ * how many to make or remove, and when. All of it is pure: the same observations give the same
+ * plan.
  *
  * Creates go in rounds of 1, 2, 4, 8 and so on; a round that fails starts the count over.
  */
@@ -34,8 +35,8 @@ static uint64_t sooner(uint64_t a, uint64_t b) /* 0 is never */
 	return !a ? b : !b ? a : MIN(a, b);
 }
 
-/* How many may be made now. However many a pool asks for, only so many that are not Ready exist at
- * a time. */
+/* How many may be made now. However many a pool asks for, the number of members that are not Ready
+ * is limited. */
 static uint64_t room(const struct pool_counts *c)
 {
 	uint64_t pending = c->active - MIN(c->ready, c->active) + c->terminating;
@@ -132,9 +133,9 @@ static void decide_pace(const struct pool_seen *seen, struct pool_memory *m)
 }
 
 /*
- * A claim goes before the refill that it causes: after a member was taken, creates wait a moment, a
- * little longer with each further one, so that a burst of claims does not share the machine with as
- * many cold starts. The wait has an end, and a pool that runs low does not wait at all: a claim
+ * A claim comes before the refill that it causes: after a member was taken, creates wait a moment,
+ * and a little longer with each further one, so that a burst of claims does not compete with as
+ * many cold starts. The wait is bounded, and a pool that runs low does not wait at all: a claim
  * that finds members on their way waits for them.
  */
 static uint64_t decide_rest(const struct pool_seen *seen, uint64_t active, struct pool_memory *m)
@@ -153,7 +154,7 @@ static uint64_t decide_rest(const struct pool_seen *seen, uint64_t active, struc
 	return 0;
 }
 
-/* Those not Ready go first, then the newest. */
+/* Members that are not Ready are removed first, then the newest. */
 static int by_worth(const void *x, const void *y)
 {
 	const struct spare_seen *a = x, *b = y;

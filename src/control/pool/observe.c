@@ -35,8 +35,8 @@ static bool is_stale(const struct pool_seen *seen, struct member *m)
 }
 
 /*
- * How long it has had to become Ready: since its creation, but if that time is by a clock behind
- * ours, not so long that it is given up as soon as it is made.
+ * How long it has had to become Ready: since its creation; but if that was stamped by a clock
+ * behind ours, not so long that it is given up as soon as it exists.
  */
 static usec age_of(const struct pool_seen *seen, struct member *m)
 {
@@ -88,7 +88,7 @@ static bool belongs(const struct pool_seen *seen, const struct member *m, const 
 	return str_eq(m->v->owner.uid, seen->pool->uid) && str_eq(m->v->pool_hash, hash);
 }
 
-/* Members that were fine stay so until they change, or what they are measured by does. */
+/* Members that were fine stay fine until they or the template change. */
 static void see_members(struct pass *p, struct pool_seen *seen, const char *hash)
 {
 	uint64_t rev = seen->recreate && seen->template ? seen->template->rev : 1;

@@ -12,7 +12,7 @@
 
 /*
  * The SandboxWarmPool controller (docs/reference/agent-sandbox.md §5): a pass observes
- * (pool_observe.c), decides (pool_decide.c, pure), acts and reports (pool.c).
+ * (observe.c), decides (decide.c, pure), acts and reports (pool.c).
  */
 
 /* What the passes write. */
@@ -33,16 +33,16 @@ struct member_seen {
 	struct member *member;  /* valid until the first write */
 	bool deleting, ready, warm;
 	bool taken;       /* a claim is about to own it */
-	bool stale;       /* not what the template makes now; looked at if the pool recreates */
-	bool unplaceable; /* no node takes its Pod; looked at past its time */
+	bool stale;       /* determined only if the pool recreates stale members */
+	bool unplaceable; /* no node accepts its Pod; determined once its time is up */
 	usec age;
 };
-/* A Sandbox with the pool's label that nobody controls. */
+/* A Sandbox with the pool's label that has no controller. */
 struct orphan_seen {
 	struct object *sandbox; /* a reference */
 	bool deleting, stale;
 };
-/* A member that could go if there are too many. */
+/* A member that could be removed if there are too many. */
 struct spare_seen {
 	struct object *sandbox; /* a reference */
 	bool ready;
@@ -81,11 +81,11 @@ bool pod_unplaceable(const struct object *pod);
 /* What becomes of a member. */
 enum fate {
 	FATE_TERMINATING,
-	FATE_STALE, /* goes, because the template is another now */
+	FATE_STALE, /* is removed, because the template has changed */
 	FATE_ACTIVE,
 	FATE_YOUNG, /* active and not Ready, with time left */
-	FATE_STUCK, /* goes, because it had its time */
-	FATE_HELD,  /* past its time, but another would fare no better */
+	FATE_STUCK, /* is removed, because its time is up */
+	FATE_HELD,  /* its time is up, but another would fare no better */
 };
 enum fate member_fate(const struct member_seen *m, uint64_t grace_ms, bool recreate);
 
@@ -133,9 +133,9 @@ struct json_doc *member_patch(const struct object *sandbox, const struct object 
 struct json_doc *pool_status(const struct object *pool, uint64_t active, uint64_t ready);
 
 #define SETTLE_MS \
-	10000 /* nobody is given up sooner after we first saw it, whatever the clocks say */
+	10000 /* no member is given up sooner after we first saw it, whatever the clocks say */
 #define GRACE_SLACK_MS  2000
-#define STATUS_EVERY_MS 100  /* a pool that is claimed from all the time reports now and then */
+#define STATUS_EVERY_MS 100  /* at most one status write per interval, however busy the pool is */
 #define PENDING_MAX     1000 /* members not Ready; more are made as these become so */
 #define REST_LOW        4    /* a pool with a quarter of its members or less does not rest */
 #define REST_MAX        4    /* times pool_rest_ms: the longest rest */

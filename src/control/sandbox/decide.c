@@ -6,7 +6,7 @@
 
 /*
  * The plan for a living Sandbox: its PVCs, its Pod and its Service (docs/reference/agent-sandbox.md
- * §3.6). Pure, like the functions that it asks.
+ * §3.6). Pure, like the functions that it calls.
  */
 
 /* A create that the API refused as invalid is not tried again until the spec changes. */
@@ -30,7 +30,7 @@ static bool is_twin(const struct json *templates, size_t i)
 	return false;
 }
 
-/* After the first that cannot be had, the rest waits for a later pass. */
+/* After the first that is not available, the rest waits for a later pass. */
 static void decide_pvcs(const struct sandbox_seen *seen, struct sandbox_plan *plan, bool rejected)
 {
 	const struct json *templates = sandbox_view(seen->sandbox)->blueprint.volume_templates;

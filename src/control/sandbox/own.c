@@ -5,8 +5,8 @@
 #include "control/sandbox/sandbox_priv.h"
 
 /*
- * Who owns what. A Sandbox touches only what it controls, and takes over only what carries a label
- * that allows it.
+ * Who owns what. A Sandbox touches only what it controls, and adopts only what carries a label that
+ * allows it.
  */
 
 enum ownership ownership_of(const struct object *o, const struct object *sandbox)

@@ -266,7 +266,8 @@ struct pod_plan pod_decide(const struct pod_seen *seen)
 	plan.owned = plan.pod && ownership_of(plan.pod, seen->sandbox) == OWNED;
 	if (annotated && (!plan.pod || (plan.owned && !str_eq(plan.pod->name, v->pod_name)))) {
 		plan.forget_name = true;
-		return plan; /* without it the next pass sees what is really there */
+		return plan; /* once the annotation is gone, the next pass sees what is really there
+			      */
 	}
 	if (v->suspended) {
 		decide_suspended(&plan, annotated);

@@ -270,7 +270,7 @@ static struct again reconcile_living(struct pass *p, const struct object *sb, ui
 	return again;
 }
 
-/* Expiry was reported; now everything goes, and with it perhaps the Sandbox. */
+/* Expiry was reported; now everything is deleted, perhaps the Sandbox too. */
 static void tear_down(struct pass *p, const struct object *sb, const struct sandbox_seen *seen)
 {
 	for (size_t i = 0; i < seen->n_owned; i++) {

@@ -40,11 +40,11 @@ struct step {
 
 enum ownership {
 	OWNED,   /* controlled by this Sandbox, by uid */
-	UNOWNED, /* controlled by nobody */
+	UNOWNED, /* has no controller */
 	FOREIGN,
 };
 enum ownership ownership_of(const struct object *o, const struct object *sandbox);
-/* Carries a label that lets the Sandbox take an object that nobody controls. */
+/* Carries a label that lets the Sandbox adopt an object without a controller. */
 bool adoption_allowed(const struct object *o, const char *name_hash);
 /* The texts are upstream's; what is "pod", "service" or "PVC". */
 struct err *err_foreign(const char *what, const struct object *o, const struct object *sandbox);
@@ -63,7 +63,7 @@ struct pod_plan {
 	struct object *pod; /* the one in hand, borrowed; NULL: none */
 	bool owned;
 	size_t n_owned;   /* more than one: nothing is done */
-	bool forget_name; /* the pod-name annotation points nowhere useful */
+	bool forget_name; /* the pod-name annotation names no usable Pod */
 	struct err *e;
 };
 struct pod_plan pod_decide(const struct pod_seen *seen);
@@ -107,7 +107,7 @@ struct sandbox_seen {
 struct sandbox_plan {
 	struct step *pvcs; /* one for each volumeClaimTemplate */
 	size_t n_pvcs;
-	struct err *e_pvc; /* of the first that cannot be had */
+	struct err *e_pvc; /* of the first that is not available */
 	struct pod_plan pod;
 	struct service_plan service;
 	bool held; /* a create is left out because the API refused it before */
@@ -131,7 +131,7 @@ struct json_doc *sandbox_status(const struct sandbox_facts *f);
 struct json_doc *sandbox_status_expired(const struct object *sandbox, bool torn_down, usec now);
 /* The merge patch for /status; NULL when nothing is worth a write. */
 struct json_doc *sandbox_status_patch(const struct object *sandbox, const struct json *want);
-/* What the change of status is worth telling; false for nothing. */
+/* The Event that the change of status is worth; false: none. */
 struct sandbox_news {
 	const char *type, *reason, *action, *note;
 };
@@ -139,8 +139,8 @@ bool sandbox_news(const struct json *was, const struct json *now, struct sandbox
 
 enum expiry {
 	EXPIRY_NONE,    /* never, or not for left_ms */
-	EXPIRY_MARK,    /* say so first */
-	EXPIRY_CLEANUP, /* it was said: tear down */
+	EXPIRY_MARK,    /* report it first */
+	EXPIRY_CLEANUP, /* reported: tear down */
 };
 enum expiry sandbox_expiry(const struct object *sandbox, usec now, uint64_t *ret_left_ms);
 #define SANDBOX_EXPIRY_MIN_MS 2000

@@ -267,7 +267,7 @@ struct json_doc *sandbox_status_patch(const struct object *sandbox, const struct
 
 	if (json_len(diff) == 1 && json_get(diff, "nodeName") &&
 	    !conditions_true(json_get(want, "conditions"), "Ready"))
-		return NULL; /* it goes with the next write */
+		return NULL; /* it is written along with the next change */
 	return take(d);
 }
 

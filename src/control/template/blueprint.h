@@ -21,7 +21,7 @@ void blueprint_secure(struct json_doc *d, struct json *pod_spec, const struct ob
 bool blueprint_same(const struct object *template, const struct object *sandbox);
 /*
  * The Sandbox is not what the template would make now. Its labels decide where they can be trusted:
- * a Sandbox that nobody owns is compared in full. ref_too: one made from another template is stale
+ * a Sandbox without an owner is compared in full. ref_too: one made from another template is stale
  * too.
  */
 bool blueprint_stale(const struct object *template, const char *hash, const struct object *sandbox,

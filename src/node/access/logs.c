@@ -15,7 +15,7 @@
 /*
  * Reads a container's log file, which the guest writes by itself. Reading is a job, one piece after
  * the other. The end of the file ends the session, unless the log is followed: then inotify says
- * when to go on. The file may begin with a hole where old lines were given up.
+ * when to continue. The file may begin with a hole where old lines were dropped.
  */
 enum {
 	PIECE = 64 * 1024,
@@ -27,12 +27,12 @@ struct reader {
 	const struct access_events *ev;
 	void *arg;
 	int fd;
-	int64_t tail, since_us, left; /* left: bytes that may still be told; < 0: any */
+	int64_t tail, since_us, left; /* left: bytes that may still be delivered; < 0: any */
 	bool follow, timestamps;
 	struct inotify_watch *watch;
 	off_t at; /* -1: where to begin is not known yet */
 	bool busy, paused, cancelled, changed, closed;
-	struct buf lines; /* read, not told yet */
+	struct buf lines; /* read, not delivered yet */
 	char *piece;
 	ssize_t got;
 	char *uid, *container, *task; /* whose log it is */
@@ -114,7 +114,7 @@ static bool too_old(const struct reader *r, const struct cri_line *l)
 	return t < r->since_us;
 }
 
-/* Output of one stream that lies together is told together. */
+/* Adjacent lines of one stream are delivered together. */
 struct told {
 	struct buf text;
 	bool is_stderr;
@@ -184,7 +184,7 @@ static void read_done(void *arg)
 	if (!r->cancelled && r->got > 0) {
 		r->at += r->got;
 		buf_add(&r->lines, r->piece, (size_t)r->got);
-		r->busy = true; /* a cancel from within output() leaves the freeing to us */
+		r->busy = true; /* a cancel from within output() must leave freeing to us */
 		tell_lines(r);
 		r->busy = false;
 	}
@@ -226,7 +226,7 @@ static void on_change(void *arg, uint32_t what)
 
 static struct err *open_file(struct reader *r)
 {
-	autofree char *path = xasprintf("%s/%s/log", r->ways->roots_dir, r->task);
+	autofree char *path = xasprintf("%s/%s/log", r->ways->slots_dir, r->task);
 
 	r->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (r->fd < 0)
@@ -235,7 +235,7 @@ static struct err *open_file(struct reader *r)
 	if (r->follow) {
 		r->watch = inotify_add(r->ways->inotify, path, IN_MODIFY | IN_CLOSE_WRITE,
 				       on_change, r);
-		r->follow = r->watch != NULL; /* without, it is read as far as it is */
+		r->follow = r->watch != NULL; /* without a watch, it is read to its current end */
 	}
 	return NULL;
 }
@@ -257,7 +257,7 @@ static struct reader *reader_new(struct ways *w, const struct access_log_spec *s
 	return r;
 }
 
-/* The next attempt has no log before it starts: until then the last one's is read. */
+/* An attempt has no log before it starts: until then, the previous attempt's is read. */
 static struct err *find_task(const struct container *c, const struct access_log_spec *spec,
 			     const char **ret)
 {

@@ -13,8 +13,8 @@
  * Exec and dial: one connection to the guest for each, with one stream. When the connection ends,
  * the guest kills what was started on it, so a cancelled session leaves nothing behind.
  *
- * Output is credited back as it is handed on; a paused session stops reading its connection. Input
- * beyond the guest's credit waits here, and full() says so.
+ * Output is credited back as it is passed on; a paused session stops reading its connection. Input
+ * beyond the guest's credit waits here, which full() reports.
  */
 enum {
 	STREAM = 1,
@@ -30,8 +30,8 @@ struct session {
 	struct guest_conn *conn;
 	bool dial, input_ended, end_sent, was_full;
 	struct buf input;
-	size_t credit;       /* bytes of input that the guest takes now */
-	uint32_t uncredited; /* bytes of output handed on, not yet credited */
+	size_t credit;       /* bytes of input that the guest accepts now */
+	uint32_t uncredited; /* bytes of output passed on, not yet credited */
 };
 
 static const struct session_kind kind;
@@ -50,7 +50,7 @@ static void finish(struct session *s, const struct err *e, int code, int signum)
 	session_free(s);
 }
 
-/* What the credit allows goes out, and the end of input after the last byte. */
+/* Sends what the credit allows, and the end of input after the last byte. */
 static void push_input(struct session *s)
 {
 	struct buf *out = guest_conn_out(s->conn);

@@ -13,7 +13,7 @@ struct ways {
 	struct pods *pods;
 	struct inotify *inotify;
 	int run_fd;
-	char *roots_dir;
+	char *slots_dir;
 	struct jobs jobs;
 	struct access *access;
 };

@@ -19,13 +19,13 @@ struct ways;
 struct ways_spec {
 	struct loop *loop;
 	struct pods *pods;
-	struct inotify *inotify; /* tells when a followed log grows */
+	struct inotify *inotify; /* reports that a followed log has grown */
 	int run_fd;              /* of the guests' sockets */
-	const char *roots_dir;   /* <roots_dir>/<task>/log */
+	const char *slots_dir;   /* <slots_dir>/<task>/log */
 };
 
 struct ways *ways_new(const struct ways_spec *spec);
-struct access *ways_access(struct ways *w); /* the ways' own */
+struct access *ways_access(struct ways *w); /* borrowed */
 void ways_settle(struct ways *w);           /* turns the loop until nothing is read */
 void ways_free(struct ways *w);             /* after every session of it */
 AUTOPTR(ways)

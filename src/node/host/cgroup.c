@@ -15,7 +15,7 @@
 /*
  * Which controller lives in which hierarchy is read from the mount table. A limit goes to the
  * hierarchy that has its controller. On a hybrid host the version 2 tree has no controllers, but
- * still says what belongs together and kills it in one write.
+ * still groups the processes of a slot and can kill them in one write.
  */
 struct hier {
 	char *mount;  /* "/sys/fs/cgroup/memory" */
@@ -76,7 +76,7 @@ static unsigned v2_controllers(const char *mount, const char *parent, bool make)
 
 	err_free(file_read(AT_FDCWD, list_path, 4096, &list, NULL));
 	if (make && list && *list && *list != '\n') {
-		/* Each by itself: one that is missing or taken must not cost the others. */
+		/* One by one: one that is missing or taken must not cost us the others. */
 		err_free(file_write(AT_FDCWD, root, "+memory"));
 		err_free(file_write(AT_FDCWD, root, "+cpu"));
 		err_free(file_write(AT_FDCWD, root, "+pids"));
@@ -138,7 +138,7 @@ static struct err *make_parents(struct cgroups *c)
 		autofree char *dir = xasprintf("%s/%s", c->hier[i].mount, c->parent);
 
 		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-			return err_sys(errno, "make control group %s", dir);
+			return err_sys(errno, "create control group %s", dir);
 	}
 	return NULL;
 }
@@ -196,7 +196,7 @@ struct err *cgroup_make(const struct cgroups *c, const char *name)
 		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
 
 		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-			return err_sys(errno, "make control group %s", dir);
+			return err_sys(errno, "create control group %s", dir);
 	}
 	return NULL;
 }

@@ -17,7 +17,7 @@ enum {
 	CGROUP_CPU = 2,
 	CGROUP_PIDS = 4,
 	CGROUP_CPUACCT = 8,
-	CGROUP_TREE = 16, /* who belongs together: version 2, or the named tree of an old host */
+	CGROUP_TREE = 16, /* groups processes: version 2, or the named tree of an old host */
 };
 
 struct cgroups;
@@ -40,7 +40,7 @@ must_use struct err *cgroup_enter(const struct cgroups *c, const char *name); /*
 must_use struct err *cgroup_limit(const struct cgroups *c, const char *name,
 				  const struct cgroup_limits *l);
 int64_t cgroup_oom_kills(const struct cgroups *c, const char *name); /* 0 when unknown */
-/* Kills what is left in it; the processes may take a moment to go. */
+/* Kills what is left in it; the processes may take a moment to end. */
 void cgroup_kill(const struct cgroups *c, const char *name);
 /* Absent is fine. ERR_UNAVAILABLE: there still are processes. */
 must_use struct err *cgroup_remove(const struct cgroups *c, const char *name);

@@ -8,9 +8,9 @@ struct inotify;
 struct loop;
 
 /*
- * Tells, once, when it is worth trying again to remove a control group that still had processes:
- * when the kernel says that it is empty (version 2), and in any case after a delay that grows with
- * the number of tries, for hosts without version 2 and for events that got lost.
+ * Calls back once when it is worth trying again to remove a control group that still had processes:
+ * when the kernel reports that it is empty (version 2), and in any case after a delay that grows
+ * with the number of attempts, for hosts without version 2 and for events that got lost.
  */
 struct cgroup_wait;
 

@@ -10,11 +10,11 @@
 /*
  * One nftables table for an instance, loaded at its start. Links are matched by the instance's name
  * prefix and a packet's source is checked against the routes (each sandbox has one to its link), so
- * a Pod's coming and going changes nothing here.
+ * nothing changes here when Pods come and go.
  *
  * From a sandbox: answers to what the host asked, and the public Internet where the host forwards
- * (it does not unless told to). Not: the host, other sandboxes, private networks, the metadata
- * address, IPv6. Into a sandbox: the host alone.
+ * (by default it does not). Not: the host, other sandboxes, private networks, the metadata address,
+ * IPv6. Into a sandbox: the host alone.
  */
 static const char rules[] =
 	"table inet cay_%1$s {\n"
@@ -51,7 +51,7 @@ static struct err *run(const char *commands)
 	struct err *e = NULL;
 
 	if (!ctx)
-		return err_new(ERR_INTERNAL, "libnftables gives no context");
+		return err_new(ERR_INTERNAL, "libnftables returned no context");
 	(void)nft_ctx_buffer_error(ctx);
 	(void)nft_ctx_buffer_output(ctx);
 	if (nft_run_cmd_from_buffer(ctx, commands)) {
@@ -64,7 +64,7 @@ static struct err *run(const char *commands)
 	return e;
 }
 
-/* The old table goes and the new one comes in one transaction. */
+/* The new table replaces the old one in one transaction. */
 struct err *firewall_load(const struct instance *i)
 {
 	autobuf text = { 0 };

@@ -11,7 +11,7 @@
 
 /*
  * One inotify descriptor for the whole node: a user has only 128 of them. Watches of the same file
- * share a number; whoever watches is told that something changed, and looks for itself.
+ * share a number; a watcher learns only that something changed, and looks for itself.
  */
 struct inotify_watch {
 	struct list on;
@@ -37,7 +37,7 @@ static void mark(struct inotify *i, const struct inotify_event *e)
 			w->hit |= e->mask;
 }
 
-/* A callback may remove any watch, so begin anew after each. */
+/* A callback may remove any watch, so start over after each. */
 static void call_hit(struct inotify *i)
 {
 	struct inotify_watch *w;

@@ -7,7 +7,7 @@
 
 struct loop;
 
-/* One inotify descriptor for everybody who follows files. */
+/* One inotify descriptor for everything that follows files. */
 struct inotify;
 must_use struct err *inotify_open(struct loop *l, struct inotify **ret);
 void inotify_free(struct inotify *i);

@@ -250,5 +250,5 @@ void instance_net_down(const struct instance *i, struct netlink *nl)
 
 	netlink_del_addr(nl, 1, instance_addr(i, 1), 32);
 	netlink_del_route(nl, &nowhere);
-	err_free(netlink_commit(nl)); /* what is not there needs no removal */
+	err_free(netlink_commit(nl)); /* fails where there is nothing to remove */
 }

@@ -30,7 +30,7 @@ struct instance {
 	int lock;      /* held while the node runs; -1: not ours */
 };
 
-/* Reads it; make: makes it on the first start and takes the lock (ERR_CONFLICT: someone has it).
+/* Reads it; make: creates it on the first start and takes the lock (ERR_CONFLICT: it is held).
  * Without make, ERR_NOT_FOUND when there never was a node here. run_dir NULL: the one it had. */
 must_use struct err *instance_open(const char *data_dir, const char *run_dir, bool make,
 				   struct instance **ret);
@@ -46,6 +46,6 @@ uint32_t instance_addr(const struct instance *i, unsigned n); /* network order *
 void instance_addr_text(const struct instance *i, unsigned n, char ret[16]);
 bool instance_addr_place(const struct instance *i, const char *text, unsigned *ret_n);
 
-/* The gateway address on lo, and a route that swallows the addresses nobody has. */
+/* The gateway address on lo, and a route that drops packets to unused addresses. */
 must_use struct err *instance_net_up(const struct instance *i, struct netlink *nl);
 void instance_net_down(const struct instance *i, struct netlink *nl);

@@ -88,7 +88,7 @@ void netlink_add_veth(struct netlink *n, const struct netlink_veth *v)
 	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i)), *p;
 	struct nlattr *info, *data, *peer;
 
-	i->ifi_flags = 0; /* netlink_set_up() comes once it can be told to have no IPv6 address */
+	i->ifi_flags = 0; /* netlink_set_up() follows, once its IPv6 address is switched off */
 	mnl_attr_put_strz(h, IFLA_IFNAME, v->name);
 	mnl_attr_put(h, IFLA_ADDRESS, 6, v->mac);
 	info = mnl_attr_nest_start(h, IFLA_LINKINFO);

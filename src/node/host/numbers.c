@@ -6,8 +6,8 @@
 #include "base/mem.h"
 
 /*
- * Addresses and id ranges. The search goes round, so a number that was just given back is the last
- * to be given out again: what still knows its old owner has time to forget.
+ * Addresses and id ranges. The search goes round, so a number that was just returned is the last to
+ * be given out again: by then nothing refers to its old owner any more.
  */
 struct numbers {
 	unsigned first, n, next, taken;

@@ -11,10 +11,10 @@
 #include "node/image/image_priv.h"
 
 /*
- * The built-in images. `host` is a skeleton with a made /etc, over which the launcher mounts this
- * machine's /usr. Only what programs need to run is taken from the machine's own /etc: the loader's
- * cache, the alternatives and the certificates. `pause` is an empty root for containers that only
- * hold a place.
+ * The built-in images. `host` is a skeleton with a generated /etc, over which the launcher mounts
+ * this machine's /usr. Only what programs need to run is taken from the machine's own /etc: the
+ * loader's cache, the alternatives and the certificates. `pause` is an empty root for containers
+ * that run no program.
  */
 static const char *const dirs[] = {
 	"app", "dev", "etc", "home", "mnt", "media",     "opt",     "proc",    "root",    "run",
@@ -78,7 +78,7 @@ static struct err *make_dirs(int root)
 							: 0755;
 
 		if (mkdirat(root, dirs[i], mode) < 0 || fchmodat(root, dirs[i], mode, 0) < 0)
-			return err_sys(errno, "make %s", dirs[i]);
+			return err_sys(errno, "create %s", dirs[i]);
 	}
 	if (fchownat(root, "home", 1000, 1000, 0) < 0)
 		return err_sys(errno, "change the owner of home");
@@ -104,7 +104,7 @@ static struct err *write_new(int dir, const char *name, const void *p, size_t le
 	autoclose fd =
 		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
-	if (fd < 0 || fchmod(fd, 0644) < 0) /* the umask has no say in it */
+	if (fd < 0 || fchmod(fd, 0644) < 0) /* regardless of the umask */
 		return err_sys(errno, "create %s", name);
 	return fd_write_all(fd, p, len);
 }
@@ -119,7 +119,7 @@ static struct err *copy_one(const char *path, int etc, const char *name)
 	struct err *e;
 
 	if (stat(path, &st) < 0)
-		return NULL; /* not every machine has every one */
+		return NULL; /* not every machine has all of them */
 	if (S_ISDIR(st.st_mode)) {
 		from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (from < 0 || mkdirat(etc, name, 0755) < 0 || fchmodat(etc, name, 0755, 0) < 0)
@@ -146,7 +146,7 @@ static struct err *make_etc(int root)
 	return e;
 }
 
-/* Built beside and renamed, so that a half-made one is never used. */
+/* Built next to its place and renamed, so that a half-built one is never used. */
 static struct err *make_root(const char *dir, struct err *(*fill)(int root))
 {
 	autofree char *beside = xasprintf("%s.new", dir);
@@ -167,7 +167,7 @@ static struct err *make_root(const char *dir, struct err *(*fill)(int root))
 	e = fill(root);
 	if (!e && rename(beside, dir) < 0)
 		e = err_sys(errno, "rename %s", beside);
-	return err_wrap(e, "make %s", dir);
+	return err_wrap(e, "create %s", dir);
 }
 
 static struct err *fill_host(int root)
@@ -185,7 +185,7 @@ static struct err *fill_pause(int root)
 
 	for (size_t i = 0; i < ARRAY_LEN(few); i++)
 		if (mkdirat(root, few[i], 0755) < 0 || fchmodat(root, few[i], 0755, 0) < 0)
-			return err_sys(errno, "make %s", few[i]);
+			return err_sys(errno, "create %s", few[i]);
 	return NULL;
 }
 

@@ -30,7 +30,7 @@ char *images_dir(const char *data_dir)
 	return xasprintf("%s/images", data_dir);
 }
 
-/* A registry is what has a dot or a port in its first part, or is this machine. */
+/* The first part names a registry if it has a dot or a port, or is localhost. */
 static bool has_registry(const char *name)
 {
 	const char *slash = strchr(name, '/');
@@ -225,14 +225,14 @@ struct err *images_find(const struct images *im, const char *name, struct image 
 		img = imported(im, id, v);
 	if (!img || (digest && !str_eq(digest, img->digest)))
 		return err_new(ERR_NOT_FOUND,
-			       "no image named %s; give the name to one with "
+			       "no image named %s; run "
 			       "`cay image tag host %s` or `cay image import PATH %s`",
 			       name, name, name);
 	*ret = take(img);
 	return NULL;
 }
 
-/* Writers one after the other; the lock goes with the descriptor. */
+/* One writer at a time; closing the descriptor releases the lock. */
 static struct err *lock_images(const char *data_dir, int *ret)
 {
 	autofree char *dir = images_dir(data_dir), *path = xasprintf("%s/lock", dir);
@@ -359,7 +359,7 @@ struct err *image_import(const char *data_dir, const char *path, const char *nam
 	if (!e) {
 		(void)snprintf(id, sizeof(id), "%.16s", done.digest + 7);
 		final = xasprintf("%s/%s", dir, id);
-		/* The same bytes were imported before: their root is there already. */
+		/* The same bytes were imported before: their root exists already. */
 		if (!file_exists(AT_FDCWD, final) && rename(temp, final) < 0)
 			e = err_sys(errno, "rename %s", temp);
 	}
@@ -378,7 +378,7 @@ static bool still_named(const struct json *names, const char *id)
 	return false;
 }
 
-/* The root of an image stays while sandboxes may stand on it; the node clears it at its start. */
+/* The root of an image stays while sandboxes may use it; the node removes it when it starts. */
 struct err *image_remove(const char *data_dir, const char *name)
 {
 	autofree char *canonical = image_canonical(name, NULL), *id = NULL;

@@ -14,7 +14,7 @@
  *   images/names.json      {"names": {canonical name: id}, "images": {id: {digest, source, size,
  *                          layers, config, host}}}
  *   images/<id>/rootfs     an imported one; id is the start of its digest
- *   images/host-<tag>/     the skeleton of `host`, made anew when the machine's own files changed
+ *   images/host-<tag>/     the skeleton of `host`, rebuilt when the machine's own files change
  *   images/pause/          an empty root
  *
  * names.json is replaced whole, so readers need no lock; writers take images/lock.

@@ -4,11 +4,11 @@
 #include "crypto/crypto.h"
 #include "node/image/image.h"
 
-/* host.c: makes the built-in roots where they are missing. *ret_dir is the root. */
+/* host.c: create the roots of the built-in images where they are missing. *ret_dir is the root. */
 must_use struct err *image_make_host(const char *data_dir, char **ret_dir);
 must_use struct err *image_make_pause(const char *data_dir, char **ret_dir);
 
-/* How a root file system is read in: its limits, and who wants to know how far it is. */
+/* How a root file system is read in: its limits, and where progress is reported. */
 struct layer_job {
 	uint64_t max_bytes, max_entries; /* 0: the defaults */
 	void (*progress)(void *arg, const char *what, unsigned long long done); /* or NULL */

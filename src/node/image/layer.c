@@ -114,9 +114,9 @@ static struct err *need_dir(int root, const char *path, int *ret)
 	if (e)
 		return e;
 	if (mkdirat(up, slash ? slash + 1 : path, 0755) < 0)
-		return err_sys(errno, "make directory %s", path);
+		return err_sys(errno, "create directory %s", path);
 	e = file_open_in_root(root, path, O_RDONLY | O_DIRECTORY, 0, ret);
-	if (!e && fchmod(*ret, 0755) < 0) /* the umask has no say in it */
+	if (!e && fchmod(*ret, 0755) < 0) /* regardless of the umask */
 		e = err_sys(errno, "change the mode of %s", path);
 	return e;
 }
@@ -143,7 +143,7 @@ static struct err *find_place(struct unpack *u, const char *name, struct place *
 	return need_dir(u->root, slash ? ret->path : ".", &ret->dir);
 }
 
-/* What an earlier entry left at this name makes way, but a directory stays for a directory. */
+/* An entry replaces an earlier one of its name, but a directory stays if it is one too. */
 static struct err *make_way(const struct place *at, bool for_dir)
 {
 	struct stat st;
@@ -218,7 +218,7 @@ static struct err *write_hardlink(struct unpack *u, const char *target, const st
 	int r;
 
 	if (e || !name)
-		return e ? e : err_new(ERR_INVALID, "hard link to the root of the archive");
+		return e ? e : err_new(ERR_INVALID, "hard link points to the root of the archive");
 	e = find_place(u, name, &from);
 	if (e)
 		return e;
@@ -227,7 +227,7 @@ static struct err *write_hardlink(struct unpack *u, const char *target, const st
 	return r < 0 ? err_sys(errno, "link to %s", target) : NULL;
 }
 
-/* Ids beyond a sandbox's range belong to nobody there. */
+/* Ids beyond a sandbox's range become "nobody". */
 static uint32_t known_id(int64_t id)
 {
 	return id >= 0 && id < 65536 ? (uint32_t)id : 65534;
@@ -263,18 +263,18 @@ static struct err *write_entry_at(struct unpack *u, struct archive *a, struct ar
 	switch (archive_entry_filetype(en)) {
 	case AE_IFDIR:
 		if (mkdirat(at->dir, at->last, 0700) < 0 && errno != EEXIST)
-			e = err_sys(errno, "make directory");
+			e = err_sys(errno, "create directory");
 		break;
 	case AE_IFREG:
 		e = write_file(u, a, en, at);
 		break;
 	case AE_IFLNK:
 		if (symlinkat(str_or(archive_entry_symlink(en), "."), at->dir, at->last) < 0)
-			e = err_sys(errno, "make symbolic link");
+			e = err_sys(errno, "create symbolic link");
 		break;
 	case AE_IFIFO:
 		if (mkfifoat(at->dir, at->last, 0600) < 0)
-			e = err_sys(errno, "make fifo");
+			e = err_sys(errno, "create fifo");
 		break;
 	default:
 		return err_new(ERR_INVALID, "devices and sockets are not allowed in an image");
@@ -346,7 +346,7 @@ static struct err *unpack(struct reader *r, struct unpack *u, struct layer_done 
 	if (!e)
 		e = write_entries(u, a);
 	while (!e && read_some(a, r, &rest) > 0)
-		; /* what follows the archive's end belongs to the digest */
+		; /* the digest covers what follows the end of the archive */
 	(void)archive_read_free(a);
 	if (e)
 		return e;

@@ -9,12 +9,13 @@
  * makes network namespaces and slots. A slot is a process that already is pid 1 of its own
  * namespaces, sits in its own control groups, owns a user namespace with an id range of its own,
  * and waits for a plan: then it builds the root and becomes cay-init. Nothing is forked, mapped or
- * attached while a Pod waits, and no file is made on a disk that may be busy: the slot's directory
+ * attached while a Pod waits, and no file is created on a disk that may be busy: the slot's
+ * directory
  *
- *   roots/<slot>/upper, work, local   of the overlay and of the host image's /usr/local
- *   roots/<slot>/log                  of the container's output
+ *   roots/<slot>/upper, work, local   for the overlay and for the host image's /usr/local
+ *   roots/<slot>/log                  for the container's output
  *
- * is made while parking, and so is the overlay, for the image that is most likely to be asked for.
+ * is made while parking, and so is the overlay, for the image that is expected next.
  *
  * The namespaces of a slot belong to the host's user namespace: the sandbox's root has no rights
  * over any of them.

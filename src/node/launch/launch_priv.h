@@ -14,14 +14,14 @@ struct netlink;
 
 extern const struct record_field plan_image_fields[]; /* plan.c; messages name images too */
 
-/* What the launcher was told at its start; slots inherit it. */
+/* What the launcher learned when it was set up; slots inherit it. */
 struct launcher {
-	char *stage; /* an empty directory; each slot mounts its own things there */
-	int run_fd;  /* of the sockets */
-	char *roots; /* of the slots' directories */
-	int init_fd; /* cay-init */
-	int host_ns; /* the host's network namespace */
-	int nice;    /* that of the daemon, and of sandboxes */
+	char *stage;     /* an empty directory; each slot mounts its own things there */
+	int run_fd;      /* of the sockets */
+	char *slots_dir; /* holds the slots' directories */
+	int init_fd;     /* cay-init */
+	int host_ns;     /* the host's network namespace */
+	int nice;        /* that of the daemon, and of sandboxes */
 	struct sock_fprog filter;
 	struct cgroups *cgroups;
 	struct netlink *nl; /* in the host's network namespace */
@@ -37,7 +37,7 @@ struct slot {
 	int ctl;
 	int userns;
 	int stage_fd;
-	int dir_fd;  /* roots/<slot> */
+	int dir_fd;  /* its directory below slots_dir */
 	bool mapped; /* the last mount_clone() could be mapped to our ids */
 	int root_fd; /* of an overlay for the expected image; -1: there is none */
 };
@@ -47,17 +47,17 @@ must_use struct err *root_prepare(struct slot *s);
 /* The slot's own directory, and the root of an image up to what only a plan knows. */
 must_use struct err *root_make_dir(struct slot *s);
 must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);
-/* From now on we make files as this id of the host, with our powers kept. */
+/* From now on we create files as this id of the host, keeping our capabilities. */
 must_use struct err *become(uint32_t id);
 /* The root of a plan, complete and entered: it is "/" and nothing of the host is left. */
 must_use struct err *root_enter(struct slot *s, const struct plan *plan);
 
 /* mount.c */
 must_use struct err *mount_tmpfs(const char *at, const char *options, unsigned long flags);
-/* A private copy of the mount at a directory or file, mapped to the slot's ids where it can be. */
+/* A private copy of the mount at a directory or file, mapped to the slot's ids where possible. */
 must_use struct err *mount_clone(struct slot *s, int from_fd, bool readonly, int *ret_tree);
 must_use struct err *mount_move(int tree, int to_fd);
-/* Below root, made if absent, symbolic links staying inside. file: the target is a file. */
+/* Below root; created if absent; symbolic links stay inside. file: the target is a file. */
 must_use struct err *root_open_target(int root, const char *path, bool file, int *ret);
 /* A plan's volumes and single files. */
 must_use struct err *root_mount_volumes(struct slot *s, int root, const struct plan *plan);

@@ -20,8 +20,8 @@
 #include "node/launch/launch_priv.h"
 
 /*
- * The launcher's own loop: one request after the other from the daemon, each answered. It ends with
- * the daemon; slots that run are not its concern any more, slots that are parked end by themselves.
+ * The launcher's own loop: it answers one request of the daemon after the other. It ends with the
+ * daemon; running slots are no longer its concern, and parked slots end by themselves.
  */
 enum {
 	FD_KEEP = 10, /* below are the numbers that cay-init gets */
@@ -45,7 +45,7 @@ static struct err *setup(struct launcher *l, const struct message_setup *m)
 	l->run_fd = keep_high(open(m->run, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	if (l->run_fd < 0)
 		return err_sys(errno, "open %s", m->run);
-	l->roots = xstrdup(m->roots);
+	l->slots_dir = xstrdup(m->slots_dir);
 	l->init_fd = keep_high(open(m->init, O_RDONLY | O_CLOEXEC));
 	if (l->init_fd < 0)
 		return err_sys(errno, "open %s", m->init);
@@ -58,7 +58,7 @@ static struct err *setup(struct launcher *l, const struct message_setup *m)
 	return e ? e : seccomp_compile(&l->filter);
 }
 
-/* In the child everything of the launcher but what slots need is closed. */
+/* In the child: closes everything of the launcher's that slots do not need. */
 static noreturn_fn void slot_begin(struct launcher *l, const struct message_slot *spec, int ctl)
 {
 	sigset_t none;
@@ -84,7 +84,7 @@ static struct err *make_slot(struct launcher *l, const struct message_slot *spec
 	if (!l->cgroups)
 		return err_new(ERR_UNAVAILABLE, "launcher was not set up");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
-		return err_sys(errno, "make a socket pair");
+		return err_sys(errno, "create a socket pair");
 	theirs = keep_high(ctl[1]);
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	if (!pid) {
@@ -94,7 +94,7 @@ static struct err *make_slot(struct launcher *l, const struct message_slot *spec
 	(void)close(theirs);
 	if (pid < 0) {
 		(void)close(ctl[0]);
-		return err_sys(errno, "make a slot");
+		return err_sys(errno, "create a slot");
 	}
 	*answer = (struct message){ .type = MESSAGE_SLOT_MADE,
 				    .made = { spec->name, pid },
@@ -195,8 +195,8 @@ static int children_fd(void)
 }
 
 /*
- * Parking is work for a lull: it steps back behind what runs, where we may step forward again when
- * a plan comes (CAP_SYS_NICE).
+ * Parking is background work: its priority is lowered where we may raise it again when a plan
+ * arrives (CAP_SYS_NICE).
  */
 static void be_patient(struct launcher *l)
 {
@@ -218,7 +218,7 @@ int launcher_main(unused int argc, unused char **argv)
 	struct pollfd fds[] = { { LAUNCH_FD, POLLIN, 0 }, { sigfd, POLLIN, 0 } };
 	bool end = false;
 
-	(void)umask(022); /* what is made in a root is for its users */
+	(void)umask(022); /* files in a root are for all of its users */
 	be_patient(&l);
 	(void)setsid(); /* a terminal's signals are for the daemon */
 	(void)fcntl(LAUNCH_FD, F_SETFD, FD_CLOEXEC);
@@ -232,7 +232,7 @@ int launcher_main(unused int argc, unused char **argv)
 		if (fds[0].revents)
 			e = serve_one(&l, &end);
 		if (e)
-			return 1; /* the daemon is gone or speaks nonsense */
+			return 1; /* the daemon is gone or sent something unreadable */
 	}
 	return 0;
 }

@@ -14,7 +14,7 @@
 static const struct record_field setup_fields[] = {
 	RECORD(struct message_setup, stage, RECORD_STR),
 	RECORD(struct message_setup, run, RECORD_STR),
-	RECORD(struct message_setup, roots, RECORD_STR),
+	RECORD(struct message_setup, slots_dir, RECORD_STR),
 	RECORD(struct message_setup, init, RECORD_STR),
 	RECORD(struct message_setup, cgroup, RECORD_STR),
 	{ 0 },
@@ -92,7 +92,7 @@ struct err *message_write(const struct message *m, struct buf *out)
 	json_set_str(d, o, "type", types[m->type].name);
 	json_write(o, out);
 	if (out->len - before > MESSAGE_MAX)
-		return err_new(ERR_TOO_LARGE, "launcher message has %zu bytes, at most %d",
+		return err_new(ERR_TOO_LARGE, "launcher message has %zu bytes, more than %d",
 			       out->len - before, MESSAGE_MAX);
 	return NULL;
 }
@@ -109,7 +109,7 @@ static struct err *find_type(const char *name, enum message_type *ret)
 		       str_or(name, ""));
 }
 
-/* A reader may use every string without looking. */
+/* Readers may rely on every string being there. */
 static struct err *check_strings(const struct record_field *fields, const char *at)
 {
 	for (const struct record_field *f = fields; f->name; f++) {
@@ -196,7 +196,7 @@ static struct err *receive(int fd, char *text, ssize_t *ret_len, struct message 
 		n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == ECONNRESET)
-		n = 0; /* it ended with something of ours unread: an end all the same */
+		n = 0; /* it ended with something of ours unread: that is an end too */
 	else if (n < 0 && errno != EAGAIN)
 		return err_sys(errno, "receive a launcher message");
 	else if (n >= 0)

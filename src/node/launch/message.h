@@ -12,9 +12,9 @@ struct arena;
 struct buf;
 
 /*
- * What daemon, launcher and slots say to each other over sequenced-packet sockets: one message a
- * packet, a JSON object with descriptors. A row of the table in message.c says for every type how
- * it is called, which members it has and how many descriptors it carries.
+ * What daemon, launcher and slots say to each other over sequenced-packet sockets: one message
+ * per packet, a JSON object with descriptors. A row of the table in message.c gives the name of
+ * each type, its members and how many descriptors it carries.
  *
  *   daemon → launcher   setup, slot, net           each answered, in order
  *   launcher → daemon   ready, slot_made, net_made, refused
@@ -24,7 +24,7 @@ struct buf;
  *                       launched, failed: it could not; or failed alone
  *
  * The socket of a slot closes when it becomes another program, so its end after "launched" confirms
- * what was said. An end without any word means that the slot died.
+ * the message. An end without any message means that the slot died.
  */
 enum {
 	MESSAGE_MAX = 16 * 1024, /* bytes */
@@ -48,17 +48,17 @@ enum message_type {
 };
 
 struct message_setup {
-	const char *stage; /* an empty directory; each slot mounts its own things there */
-	const char *run;   /* directory of the sockets */
-	const char *roots; /* directory of the slots' directories */
-	const char *init;  /* cay-init */
+	const char *stage;     /* an empty directory; each slot mounts its own things there */
+	const char *run;       /* directory of the sockets */
+	const char *slots_dir; /* holds the slots' directories */
+	const char *init;      /* cay-init */
 	const char *cgroup;
 };
 
 struct message_slot {
 	const char *name; /* of its control groups, its socket and its directory */
 	uint32_t base;    /* first id of its range */
-	bool expects;     /* image is the one that will most likely be asked for */
+	bool expects;     /* image is the one that is expected next */
 	struct plan_image image;
 };
 
@@ -106,11 +106,11 @@ enum message_got {
 	MESSAGE_ONE,
 	MESSAGE_END, /* the peer is gone */
 };
-/* Strings are in the arena; the descriptors are the caller's. ERR_MALFORMED, also when it has not
+/* Strings are in the arena; the descriptors are the caller's. ERR_MALFORMED, also when it lacks
  * the descriptors of its type. */
 must_use struct err *message_recv(int fd, struct arena *a, struct message *ret,
 				  enum message_got *ret_got);
-void message_close(struct message *m); /* the descriptors that nobody took */
+void message_close(struct message *m); /* the descriptors that were not taken */
 
 /* The text alone, without descriptors. ERR_TOO_LARGE. */
 must_use struct err *message_write(const struct message *m, struct buf *out);

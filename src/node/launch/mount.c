@@ -42,7 +42,8 @@ struct err *mount_clone(struct slot *s, int from_fd, bool readonly, int *ret_tre
 	if (tree < 0)
 		return err_sys(errno, "clone a mount");
 	s->mapped = !set_attrs(tree, attrs, s->userns);
-	/* A file system that cannot be mapped: what is written to must be owned by the slot. */
+	/* A file system whose ids cannot be mapped: writable directories must be owned by the slot.
+	 */
 	if (!s->mapped && set_attrs(tree, attrs, -1) < 0)
 		return err_sys(errno, "set mount attributes");
 	if (!s->mapped && !readonly &&
@@ -75,12 +76,12 @@ static struct err *make_target(int root, const char *path, bool file)
 		return e;
 	if (!file) {
 		if (mkdirat(dir, slash + 1, 0755) < 0 && errno != EEXIST)
-			return err_sys(errno, "make mount target %s", path);
+			return err_sys(errno, "create mount target %s", path);
 		return NULL;
 	}
 	made = openat(dir, slash + 1, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (made < 0 && errno != EEXIST)
-		return err_sys(errno, "make mount target %s", path);
+		return err_sys(errno, "create mount target %s", path);
 	return NULL;
 }
 
@@ -98,8 +99,8 @@ struct err *root_open_target(int root, const char *path, bool file, int *ret)
 	return file_open_in_root(root, path, flags, 0, ret);
 }
 
-/* Inside the volume only: its owner may have put links there. What is missing is made as on disk
- * the sandbox's root would have made it. */
+/* Never leaves the volume: its owner may have put links there. What is missing is created with the
+ * owner that the sandbox's root user would have on disk. */
 static struct err *open_sub_path(struct slot *s, int volume, const char *sub, bool file, int *ret)
 {
 	autofree char *path = xasprintf("/%s", sub);
@@ -112,7 +113,7 @@ static struct err *open_sub_path(struct slot *s, int volume, const char *sub, bo
 	return err_wrap(e, "open subPath %s", sub);
 }
 
-/* The directory of a volume that nobody has used yet; on disk it is the sandbox's root's. */
+/* The directory of a volume on its first use; on disk it belongs to the sandbox's root user. */
 static struct err *make_volume(const struct plan_mount *m)
 {
 	autofree char *parent = NULL;
@@ -121,9 +122,9 @@ static struct err *make_volume(const struct plan_mount *m)
 		return NULL;
 	parent = xstrndup(m->from, (size_t)(strrchr(m->from, '/') - m->from));
 	if (mkdir(parent, 0700) < 0 && errno != EEXIST)
-		return err_sys(errno, "make %s", parent);
+		return err_sys(errno, "create %s", parent);
 	if (mkdir(m->from, 0777) < 0)
-		return errno == EEXIST ? NULL : err_sys(errno, "make volume %s", m->from);
+		return errno == EEXIST ? NULL : err_sys(errno, "create volume %s", m->from);
 	if (chmod(m->from, m->group ? 02777 : 0777) < 0 || chown(m->from, 0, (gid_t)m->group) < 0)
 		return err_sys(errno, "open volume %s", m->from);
 	return NULL;

@@ -10,12 +10,12 @@
 #include "node/launch/launch_priv.h"
 
 /*
- * A network namespace for one Pod, made in the launcher, which enters it for the moment:
+ * A network namespace for one Pod, made by the launcher, which enters it for a moment:
  *
  *   host: route addr/32 dev cayXXXXXn   <── veth ──>   eth0 addr/32, default via gw: sandbox
  *
  * There is no bridge and no ARP: both ends know each other's link address from the start. The
- * namespace lives as long as someone holds it; its end removes the veth and the route with it.
+ * namespace lives as long as something holds it; the veth and the route end with it.
  */
 static const uint8_t host_mac[6] = { 0x02, 0xca, 0x79, 0, 0, 1 };
 
@@ -26,8 +26,8 @@ static void mac_of(uint32_t addr, uint8_t ret[6])
 	memcpy(ret + 2, &addr, 4);
 }
 
-/* lo is 1 in a new namespace. Root in a sandbox owns no network namespace: what it may not do (low
- * ports, ping) is opened here; IPv6 stays on lo. */
+/* lo is 1 in a new namespace. Root in a sandbox owns no network namespace: what it could not do
+ * (low ports, ping) is allowed here; IPv6 stays on lo. */
 static struct err *configure_inside(struct netlink *nl, uint32_t addr, uint32_t gw)
 {
 	unsigned eth0 = netlink_index(nl, "eth0");
@@ -86,7 +86,7 @@ static struct err *make_inside(struct launcher *l, const struct link *k, int *re
 	netlink_add_veth(l->nl, &veth);
 	e = netlink_commit(l->nl);
 	if (e)
-		return err_wrap(e, "make link %s", k->name);
+		return err_wrap(e, "create link %s", k->name);
 	e = netlink_open(&inside);
 	if (!e)
 		e = configure_inside(inside, k->addr, k->gw);
@@ -111,7 +111,7 @@ struct err *netns_make(struct launcher *l, const struct message_net *spec, int *
 	k.addr = addr.s_addr;
 	k.gw = gw.s_addr;
 	if (unshare(CLONE_NEWNET) < 0)
-		return err_sys(errno, "make a network namespace");
+		return err_sys(errno, "create a network namespace");
 	e = make_inside(l, &k, ret);
 	if (setns(l->host_ns, CLONE_NEWNET) < 0)
 		_exit(1); /* never serve from the wrong network */

@@ -17,7 +17,7 @@
 
 /*
  * The tables by which a plan is written and read. The reader is the launcher, which is root: it
- * takes no plan in which a path is missing or relative, however the plan came to be.
+ * rejects a plan in which a path is missing or relative, wherever the plan came from.
  */
 const struct record_field plan_image_fields[] = {
 	RECORD(struct plan_image, lower, RECORD_STRS),
@@ -112,7 +112,7 @@ struct err *plan_from_fd(int fd, struct arena *a, struct plan *ret)
 	if (fstat(fd, &st) < 0)
 		return err_sys(errno, "read the plan");
 	if (st.st_size > PLAN_MAX)
-		return err_new(ERR_TOO_LARGE, "plan has %lld bytes, at most %d",
+		return err_new(ERR_TOO_LARGE, "plan has %lld bytes, more than %d",
 			       (long long)st.st_size, PLAN_MAX);
 	text = xmalloc((size_t)st.st_size + 1);
 	if (pread(fd, text, (size_t)st.st_size, 0) != st.st_size)
@@ -128,12 +128,13 @@ struct err *plan_to_memfd(const struct plan *p, int *ret_fd)
 	struct err *e;
 
 	if (fd < 0)
-		return err_sys(errno, "make a memory file for the plan");
+		return err_sys(errno, "create a memory file for the plan");
 	json_write(record_write(d, plan_fields, p), &text);
 	if (text.len > PLAN_MAX)
-		return err_new(ERR_TOO_LARGE,
-			       "plan has %zu bytes, at most %d; use fewer or shorter volume mounts",
-			       text.len, PLAN_MAX);
+		return err_new(
+			ERR_TOO_LARGE,
+			"plan has %zu bytes, more than %d; use fewer or shorter volume mounts",
+			text.len, PLAN_MAX);
 	e = fd_write_all(fd, buf_head(&text), text.len);
 	if (e)
 		return e;

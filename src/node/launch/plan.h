@@ -10,8 +10,8 @@
 struct arena;
 
 /*
- * What a slot is told when it becomes a container: the root, its mounts, names and limits. Made by
- * pod/ from objects in memory, read by the launcher from a sealed memory file. Both go through one
+ * What turns a slot into a container: the root, its mounts, names and limits. Made by pod/ from
+ * objects in memory, read by the launcher from a sealed memory file. Both go through one
  * table (plan.c), so a member cannot be written under one name and read under another.
  *
  * Nothing in a plan owns memory: strings and lists belong to the maker's arena.

@@ -59,14 +59,14 @@ static struct err *make_devices(int dev)
 
 		if (mknodat(dev, devices[i].name, S_IFCHR | 0666, d) < 0 ||
 		    fchmodat(dev, devices[i].name, 0666, 0) < 0)
-			return err_sys(errno, "make device %s", devices[i].name);
+			return err_sys(errno, "create device %s", devices[i].name);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(dev_links); i++)
 		if (symlinkat(dev_links[i].to, dev, dev_links[i].name) < 0)
 			return err_sys(errno, "link device %s", dev_links[i].name);
 	if (mkdirat(dev, "shm", 01777) < 0 || fchmodat(dev, "shm", 01777, 0) < 0 ||
 	    mkdirat(dev, "pts", 0755) < 0)
-		return err_sys(errno, "make device directories");
+		return err_sys(errno, "create device directories");
 	return NULL;
 }
 
@@ -138,7 +138,7 @@ static struct err *prepare_stage(struct slot *s)
 		return err_sys(errno, "enter the stage");
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdir(dirs[i], 0755) < 0)
-			return err_sys(errno, "make %s below the stage", dirs[i]);
+			return err_sys(errno, "create %s below the stage", dirs[i]);
 	return NULL;
 }
 
@@ -175,7 +175,7 @@ static const char *const etc_names[ETC_FILE_MAX_] = {
 	[ETC_RESOLV_CONF] = "resolv.conf",
 };
 
-/* Mount points, straight into the upper directory before anyone sees it through the overlay. */
+/* Creates mount points in the upper directory before anything sees it through the overlay. */
 static struct err *fill_upper(int upper)
 {
 	static const char *const dirs[] = { "dev", "proc", "sys", "etc" };
@@ -184,7 +184,7 @@ static struct err *fill_upper(int upper)
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(upper, dirs[i], 0755) < 0)
-			return err_sys(errno, "make /%s", dirs[i]);
+			return err_sys(errno, "create /%s", dirs[i]);
 	etc = openat(upper, "etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (etc < 0)
 		return err_sys(errno, "open /etc");
@@ -193,7 +193,7 @@ static struct err *fill_upper(int upper)
 	return e;
 }
 
-/* Where ids cannot be mapped, what the sandbox's root shall own is given to it. */
+/* Where ids cannot be mapped, what the sandbox's root user shall own is chowned to it. */
 static struct err *give(struct slot *s, const char *name)
 {
 	if (!s->mapped && fchownat(s->dir_fd, name, s->spec->base, s->spec->base, 0) < 0)
@@ -201,23 +201,23 @@ static struct err *give(struct slot *s, const char *name)
 	return NULL;
 }
 
-/* roots/<slot> with upper, work, local and log; mounted as "u" below the stage. */
+/* The slot's directory with upper, work, local and log; mounted as "u" below the stage. */
 struct err *root_make_dir(struct slot *s)
 {
 	static const char *const dirs[] = { "upper", "work", "work2", "local" };
-	autofree char *path = xasprintf("%s/%s", s->l->roots, s->spec->name);
+	autofree char *path = xasprintf("%s/%s", s->l->slots_dir, s->spec->name);
 	autoclose upper = -1, tree = -1, to = -1;
 	struct err *e;
 
 	if (mkdir(path, 0700) < 0)
-		return err_sys(errno, "make directory %s", path);
+		return err_sys(errno, "create directory %s", path);
 	/* By its path: only what is seen through our own mounts can be cloned. */
 	s->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->dir_fd < 0)
 		return err_sys(errno, "open %s", path);
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(s->dir_fd, dirs[i], 0755) < 0)
-			return err_sys(errno, "make directory %s", dirs[i]);
+			return err_sys(errno, "create directory %s", dirs[i]);
 	upper = openat(s->dir_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	to = openat(s->stage_fd, "u", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (upper < 0 || to < 0)
@@ -242,7 +242,7 @@ static struct err *stage_layer(struct slot *s, const char *layer, const char *na
 	if (from < 0)
 		return err_sys(errno, "open layer %s", layer);
 	if (mkdirat(s->stage_fd, name, 0700) < 0 && errno != EEXIST)
-		return err_sys(errno, "make %s below the stage", name);
+		return err_sys(errno, "create %s below the stage", name);
 	to = openat(s->stage_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	e = mount_clone(s, from, true, &tree);
 	return e ? e : mount_move(tree, to);
@@ -266,7 +266,7 @@ static struct err *stage_layers(struct slot *s, const char **lower, char prefix,
 	return NULL;
 }
 
-/* Going to another id than 0 takes powers over files away from us: they are taken back. */
+/* Changing from id 0 to another drops our capabilities over files: they are raised again. */
 struct err *become(uint32_t id)
 {
 	cap_t caps;
@@ -290,7 +290,7 @@ struct err *become(uint32_t id)
 	return NULL;
 }
 
-/* volatile: or the end of every sandbox would sync the whole file system that holds its upper. */
+/* volatile: otherwise the end of every sandbox would sync the file system that holds its upper. */
 static struct err *mount_overlay(struct slot *s, const char *lower, const char *work, int *ret_root)
 {
 	autofree char *work_path = xasprintf("u/%s", work);
@@ -350,12 +350,13 @@ static struct err *mount_host_usr(struct slot *s, int root)
 	if (e || faccessat(usr, "local", F_OK, 0) < 0)
 		return e;
 	local = openat(s->dir_fd, "local", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return local < 0 ? err_sys(errno, "open the slot's local")
+	return local < 0 ? err_sys(errno, "open the slot's directory for /usr/local")
 			 : bind_dir(s, local, root, "/usr/local", false);
 }
 
-/* again: another image was expected; its overlay goes, and the untouched upper is used anew. The
- * overlay works with the identity of who mounts it, and a mapped upper knows no ids of the host. */
+/* again: another image was expected; its overlay is dropped, and the untouched upper is reused. An
+ * overlay works with the identity of whoever mounted it, and a mapped upper has no ids of the host.
+ */
 struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again)
 {
 	autobuf lower = { 0 };

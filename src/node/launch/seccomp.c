@@ -13,8 +13,8 @@
 
 /*
  * The system calls of a sandbox. Named calls are allowed; those that reach for the host answer
- * EPERM, as programs expect of a container; all others, also those that this file has never heard
- * of and every call of a foreign ABI, answer ENOSYS, as an older kernel would.
+ * EPERM, as programs expect of a container; all others, including those that this file does not
+ * know and every call of a foreign ABI, answer ENOSYS, as an older kernel would.
  *
  * Compiled as a binary tree: the kernel evaluates a filter for every call number when it is
  * installed, which costs 12 ms with a linear one and a tenth of a millisecond with a tree.
@@ -458,7 +458,7 @@ static struct err *export_filter(scmp_filter_ctx ctx, struct sock_fprog *ret)
 	int r;
 
 	if (fd < 0)
-		return err_sys(errno, "make a memory file");
+		return err_sys(errno, "create a memory file");
 	r = seccomp_export_bpf(ctx, fd);
 	if (r < 0)
 		return err_sys(-r, "compile the system call filter");
@@ -478,7 +478,7 @@ struct err *seccomp_compile(struct sock_fprog *ret)
 	int r;
 
 	if (!ctx)
-		return err_new(ERR_INTERNAL, "libseccomp gives no filter context");
+		return err_new(ERR_INTERNAL, "libseccomp returned no filter context");
 	r = add_rules(ctx);
 	if (r < 0)
 		e = err_sys(-r, "build the system call filter");

@@ -63,7 +63,7 @@ static struct err *open_userns(struct slot *s, pid_t pid)
 	return s->userns < 0 ? err_sys(errno, "open the user namespace") : NULL;
 }
 
-/* A user namespace needs a process to be born in; it is held by its descriptor afterwards. */
+/* Creating a user namespace takes a process; afterwards its descriptor holds it. */
 static struct err *make_userns(struct slot *s)
 {
 	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
@@ -71,7 +71,7 @@ static struct err *make_userns(struct slot *s)
 	struct err *e;
 
 	if (pid < 0)
-		return err_sys(errno, "make a user namespace");
+		return err_sys(errno, "create a user namespace");
 	if (!pid)
 		for (;;)
 			(void)pause();
@@ -93,7 +93,7 @@ static struct err *slot_park(struct slot *s)
 	if (e)
 		return e;
 	if (unshare(CLONE_NEWCGROUP) < 0)
-		return err_sys(errno, "make a control group namespace");
+		return err_sys(errno, "create a control group namespace");
 	e = root_prepare(s);
 	if (!e)
 		e = make_userns(s);
@@ -123,7 +123,7 @@ static struct err *open_log(struct slot *s, int *ret)
 	return *ret < 0 ? err_sys(errno, "open the log") : NULL;
 }
 
-/* Through the directory's descriptor: a socket address has room for 107 characters only. */
+/* Through the directory's descriptor: a socket address holds only 107 characters. */
 static struct err *open_socket(struct slot *s, int *ret)
 {
 	autoclose fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -133,7 +133,7 @@ static struct err *open_socket(struct slot *s, int *ret)
 
 	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s.sock", s->l->run_fd,
 		       s->spec->name);
-	(void)unlink(a.sun_path); /* left by an earlier life of this name */
+	(void)unlink(a.sun_path); /* left behind by an earlier slot of this name */
 	old = umask(0177);
 	r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&a, sizeof(a));
 	(void)umask(old);
@@ -164,7 +164,7 @@ static struct err *drop_capabilities(void)
 			break;
 	}
 	if (!caps)
-		return err_sys(errno, "make a capability set");
+		return err_sys(errno, "create a capability set");
 	r = cap_set_flag(caps, CAP_PERMITTED, ARRAY_LEN(init_caps), init_caps, CAP_SET);
 	if (!r)
 		r = cap_set_flag(caps, CAP_EFFECTIVE, ARRAY_LEN(init_caps), init_caps, CAP_SET);
@@ -196,13 +196,13 @@ static void set_rlimits(void)
 	}
 }
 
-/* From here on we are the sandbox's root, and nobody outside it. */
+/* From here on we are root inside the sandbox, and without rights outside it. */
 static struct err *enter_userns(struct slot *s)
 {
 	if (setns(s->userns, CLONE_NEWUSER) < 0)
 		return err_sys(errno, "enter the user namespace");
 	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
-		return err_sys(errno, "become the sandbox's root");
+		return err_sys(errno, "become root of the user namespace");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(errno, "forbid new privileges");
 	return drop_capabilities();
@@ -270,7 +270,7 @@ static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
 	return e ? e : become_init(s);
 }
 
-/* A daemon that is gone needs no answer. */
+/* If the daemon is gone, no answer is needed. */
 static noreturn_fn void fail(const struct slot *s, struct err *e)
 {
 	err_free(message_send(
@@ -297,7 +297,7 @@ void slot_main(struct launcher *l, const struct message_slot *spec, int ctl)
 			  .stage_fd = -1,
 			  .dir_fd = -1,
 			  .root_fd = -1 };
-	struct arena *a = arena_new(); /* goes with the process */
+	struct arena *a = arena_new(); /* lives as long as the process */
 	enum message_got got;
 	struct message m;
 	struct plan plan;
@@ -306,10 +306,10 @@ void slot_main(struct launcher *l, const struct message_slot *spec, int ctl)
 	park(&s);
 	e = message_recv(ctl, a, &m, &got);
 	if (!e && got == MESSAGE_END)
-		_exit(0);                            /* the daemon went away: nobody needs us */
-	(void)setpriority(PRIO_PROCESS, 0, l->nice); /* somebody waits now */
+		_exit(0);                            /* the daemon is gone: we are not needed */
+	(void)setpriority(PRIO_PROCESS, 0, l->nice); /* a Pod is waiting now */
 	if (!e && m.type != MESSAGE_LAUNCH)
-		e = err_new(ERR_MALFORMED, "slot was told \"%s\" instead of \"launch\"",
+		e = err_new(ERR_MALFORMED, "slot received \"%s\" instead of \"launch\"",
 			    message_type_name(m.type));
 	if (!e)
 		e = plan_from_fd(m.fds[0], a, &plan);

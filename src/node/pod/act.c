@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "node/pod/pod_priv.h"
 
-/* The steps that a plan may ask for, each as small as it can be. */
+/* The steps that a plan may ask for, each as small as possible. */
 enum {
 	PREPARE_RETRY_MS = 5000,
 	MISSING_RETRY_MS = 10000, /* an object that appears wakes the Pod anyway */
@@ -56,7 +56,7 @@ static bool act_prepare(struct pod *p)
 	return false;
 }
 
-/* A Pod that was there before keeps its address, if nobody has it. */
+/* A Pod that ran before keeps its address, if that is free. */
 static bool act_connect(struct pod *p)
 {
 	struct pods *ps = p->pods;
@@ -186,7 +186,7 @@ static void drop_logs(struct pod *p)
 	}
 }
 
-/* What is in memory goes at once. What is on disk goes in its own time, and a crash leaves it to
+/* What is in memory is removed at once. What is on disk is removed by a job, and after a crash by
  * the next start. */
 static bool act_clean(struct pod *p)
 {
@@ -215,7 +215,7 @@ static void on_let_go(unused struct client_write *w, struct err *e, unused struc
 	err_free(e);
 }
 
-/* The watch tells when the object is gone, and that ends the Pod. */
+/* The watch reports when the object is gone, and that ends the Pod. */
 static bool act_let_go(struct pod *p)
 {
 	autoptr(object) o = object_ref(p->obj); /* the write may replace it */

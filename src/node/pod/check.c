@@ -3,8 +3,8 @@
 #include "node/pod/pod_priv.h"
 
 /*
- * What this node does not do. A field that would change what a Pod is promised, and that we cannot
- * keep, is refused by its path rather than ignored.
+ * What this node does not do. A field that promises the Pod something that we cannot keep is
+ * refused by its path rather than ignored.
  */
 static const char *const refused_true[] = { "hostNetwork", "hostPID", "hostIPC",
 					    "shareProcessNamespace", NULL };

@@ -12,8 +12,8 @@
 #include "wire/wire.h"
 
 /*
- * One container, from its plan to its end. The runtime runs it and says what became of it; the
- * state file names the task before it gets its plan, so that it is found whatever happens.
+ * One container, from its plan to its end. The runtime runs it and reports what became of it; the
+ * state file names the task before it gets its plan, so that it can always be found again.
  *
  *   WAITING → LAUNCHING → RUNNING → ENDING → ENDED → (WAITING, by the restart policy)
  *      └─────→ FOUND ────────┘  after a restart of the daemon
@@ -130,7 +130,7 @@ static void on_started(void *arg)
 	bool fresh = c->state == CONTAINER_LAUNCHING;
 
 	if (!fresh && c->state != CONTAINER_FOUND)
-		return; /* it is to end already */
+		return; /* it is already ending */
 	if (fresh || !c->started)
 		c->started = pods_wall(c->pod->pods);
 	c->startup = probe_new(c, PROBE_STARTUP);
@@ -158,7 +158,7 @@ static void on_failed(void *arg, struct err *e, int code)
 	struct container *c = arg;
 
 	if (c->state == CONTAINER_ENDING) {
-		err_free(e); /* that was to be expected */
+		err_free(e); /* it was expected to end */
 		return;
 	}
 	start_failed(c, e, code);
@@ -215,7 +215,7 @@ static const struct runtime_events events = {
 	.ended = on_ended,
 };
 
-/* Until the runtime says otherwise, an end will have been a kill. */
+/* Until the runtime says otherwise, assume that it was killed. */
 static void take_task(struct container *c, struct runtime_task *t)
 {
 	const struct runtime_ops *rt = c->pod->pods->rt;
@@ -292,7 +292,7 @@ static struct err *make_start(struct container *c, struct arena *a, struct plan 
 	return e ? e : container_plan(c, a, plan);
 }
 
-/* A slot is there soon, unless the host cannot make any: that must be seen. */
+/* A slot will be free soon, unless the host cannot make any: then the status must say so. */
 static void wait_for_slot(struct container *c)
 {
 	const char *trouble = c->pod->pods->rt->trouble(c->pod->pods->rt_ctx);
@@ -304,7 +304,7 @@ static void wait_for_slot(struct container *c)
 		  trouble);
 }
 
-/* The first container that runs brings the IPC and UTS namespaces that the others join. */
+/* The first container that runs owns the IPC and UTS namespaces that the others join. */
 static struct runtime_task *first_task(const struct pod *p)
 {
 	for (size_t i = p->n_init; i < p->n_containers; i++)
@@ -350,7 +350,7 @@ bool container_launch(struct container *c)
 	return true;
 }
 
-/* The last attempt's log stays to be read as "previous"; the one before it goes. */
+/* The last attempt's log is kept as "previous"; the one before it is removed. */
 static void next_attempt(struct container *c)
 {
 	struct pods *ps = c->pod->pods;

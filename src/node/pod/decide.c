@@ -98,7 +98,7 @@ static bool may_restart(const struct pod_seen *s, const struct container_seen *c
 	return c->code != 0 || (!c->init && s->restart == POD_RESTART_ALWAYS);
 }
 
-/* The way of one container that is wanted. */
+/* The next step of one container that is wanted. */
 static enum container_step container_decide(const struct pod_seen *s,
 					    const struct container_seen *c)
 {
@@ -142,7 +142,7 @@ static struct pod_plan decide_active(const struct pod_seen *s, enum container_st
 	return (struct pod_plan){ failed ? POD_STEP_FAIL : POD_STEP_SUCCEED };
 }
 
-/* The way of a Pod that is wanted. */
+/* The next step of a Pod that is wanted. */
 static struct pod_plan decide_wanted(const struct pod_seen *s, enum container_step *steps)
 {
 	if (s->phase <= POD_ACTIVE && s->late)
@@ -173,8 +173,8 @@ static struct pod_plan decide_wanted(const struct pod_seen *s, enum container_st
 }
 
 /*
- * The way out: nothing is killed before the deletion is durable, or a crash of the machine could
- * bring the Pod back without what it had; and the object goes after everything else.
+ * The next step of a deletion: nothing is killed before the deletion is durable, or a crash of the
+ * machine could bring the Pod back without its data; and the object is removed last.
  */
 static struct pod_plan decide_unwanted(const struct pod_seen *s, enum container_step *steps)
 {

@@ -9,15 +9,15 @@
 #include "base/clock.h"
 
 /*
- * The policy of Pods: from what is seen to what is done next. Pure: no object, no clock, no
+ * The policy of Pods: from what was observed to what is done next. Pure: no object, no clock, no
  * runtime.
  */
 enum container_state {
 	CONTAINER_WAITING,   /* to be started, for the first time or again */
-	CONTAINER_FOUND,     /* ran before the daemon started; what it does now is being asked */
+	CONTAINER_FOUND,     /* ran before the daemon started; its state is being asked for */
 	CONTAINER_LAUNCHING, /* has a task; its command does not run yet */
 	CONTAINER_RUNNING,
-	CONTAINER_ENDING, /* its command ended or was killed; its processes go */
+	CONTAINER_ENDING, /* its command ended or was killed; its processes are ending */
 	CONTAINER_ENDED,
 	CONTAINER_STATE_MAX_,
 };
@@ -26,15 +26,15 @@ enum pod_phase {
 	POD_ADMITTING,   /* new: may this node run it? */
 	POD_PREPARING,   /* its volumes are made */
 	POD_CONNECTING,  /* it gets its network */
-	POD_ACTIVE,      /* its containers run, as far as the restart policy says */
-	POD_SUCCEEDED,   /* all of its containers ended well, for good */
+	POD_ACTIVE,      /* its containers run, according to the restart policy */
+	POD_SUCCEEDED,   /* all of its containers succeeded and will not run again */
 	POD_FAILED,      /* it will not run any more; what still runs is killed */
-	POD_OVER,        /* had ended before the daemon started: its end was told then */
-	POD_SYNCING,     /* to be deleted: waits until that is durable */
-	POD_STOPPING,    /* the deletion is durable: its containers are to be stopped */
+	POD_OVER,        /* had ended before the daemon started: that was reported then */
+	POD_SYNCING,     /* being deleted: waits until that is durable */
+	POD_STOPPING,    /* the deletion is durable: its containers must be stopped */
 	POD_TERMINATING, /* its commands were asked to end; after the grace they are killed */
 	POD_CLEANING,    /* nothing of it runs; what is left is removed */
-	POD_LETTING_GO,  /* nothing is left; its object may go */
+	POD_LETTING_GO,  /* nothing is left; its object may be removed */
 	POD_PHASE_MAX_,
 };
 
@@ -69,7 +69,7 @@ enum pod_step {
 	POD_STEP_STOP,    /* ask the commands to end */
 	POD_STEP_CLEAN,
 	POD_STEP_LET_GO, /* delete the object */
-	POD_STEP_FORGET, /* the last step: the Pod is no more */
+	POD_STEP_FORGET, /* the last step: free the Pod */
 	POD_STEP_MAX_,
 };
 

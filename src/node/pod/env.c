@@ -54,7 +54,7 @@ char *env_expand(struct arena *a, const char *text, const struct map *values)
 				buf_add_str(&out, value);
 			else
 				buf_add(&out, text,
-					(size_t)(end - text + 1)); /* unknown: as it is */
+					(size_t)(end - text + 1)); /* unknown: kept as it is */
 			text = end + 1;
 			continue;
 		}

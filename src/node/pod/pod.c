@@ -8,9 +8,9 @@
 #include "base/str.h"
 #include "node/pod/pod_priv.h"
 
-/* A Pod as a thing: its birth, its phases, its record, its end. What happens to it is in act.c. */
+/* The Pod object itself: its creation, phases, state file and end. act.c does things to it. */
 enum {
-	QUIET_MS = 300, /* a start that takes longer is told of before it is done */
+	QUIET_MS = 300, /* a start that takes longer is reported before it is complete */
 };
 
 static void on_net(struct runtime_wait *w)
@@ -67,14 +67,14 @@ void pod_free(struct pod *p)
 	free(p);
 }
 
-/* A Pod's containers are the same for life. An object that says otherwise is not believed. */
+/* A Pod's containers never change. An object that says otherwise is ignored. */
 void pod_update(struct pod *p, struct object *obj)
 {
 	autoptr(arena) a = arena_new();
 	struct pod_view *v = pod_view_new(obj, a);
 
 	if (v->n_containers != p->n_containers || v->n_init != p->n_init) {
-		log_warn("Pod has other containers than before, going on with the old ones",
+		log_warn("containers of a Pod have changed, going on with the old ones",
 			 KV("pod", obj->name));
 		return;
 	}
@@ -88,7 +88,7 @@ void pod_update(struct pod *p, struct object *obj)
 		p->containers[i].view = &v->containers[i];
 }
 
-/* Who does not start any more leaves the lines that he stands in. */
+/* A Pod that will not start any more leaves the lines that it waits in. */
 static void leave_lines(struct pod *p)
 {
 	list_del(&p->net_wait.on);
@@ -99,8 +99,8 @@ static void leave_lines(struct pod *p)
 void pod_enter(struct pod *p, enum pod_phase next)
 {
 	assert(pod_may_move(p->phase, next));
-	log_debug("Pod moves on", KV("pod", p->obj->name), KV("from", pod_phase_name(p->phase)),
-		  KV("to", pod_phase_name(next)));
+	log_debug("Pod changed phase", KV("pod", p->obj->name),
+		  KV("from", pod_phase_name(p->phase)), KV("to", pod_phase_name(next)));
 	p->phase = next;
 	p->retry_at = 0;
 	if (next > POD_ACTIVE)

@@ -20,9 +20,9 @@ struct wire_start;
 /*
  * The Pods of this node. Everything here is on the loop's thread; trees are removed by jobs.
  *
- * What runs is written to <run_dir>/state/<uid>.json, so that the next life of the daemon goes on
- * with it. run_dir is in memory (tmpfs): no pass makes a file on a disk. What must be on a disk is
- * made by the runtime.
+ * What runs is written to <run_dir>/state/<uid>.json, so that the daemon continues with it after a
+ * restart. run_dir is in memory (tmpfs): no pass creates a file on a disk. What must be on a disk
+ * is created by the runtime.
  */
 struct pods;
 
@@ -34,12 +34,12 @@ struct pods_spec {
 	struct err *(*find_image)(void *images, const char *name, struct image **ret);
 	void *images;
 	const char *node_name, *data_dir, *run_dir;
-	const struct probe_ops *tries; /* how probes try; NULL: really */
+	const struct probe_ops *tries; /* how probes are tried; NULL: probe_real_tries */
 };
 
-/* Reads what an earlier life wrote down, and holds what it used. */
+/* Reads the state files of an earlier run, and reserves what its Pods use. */
 must_use struct err *pods_open(const struct pods_spec *spec, struct pods **ret);
-/* Follows the objects, goes on with what still runs and removes what belongs to nobody. */
+/* Follows the objects, continues with what still runs and removes leftovers. */
 void pods_start(struct pods *ps);
 /* Leaves sandboxes running. Turns the loop until nothing of it is under way. */
 void pods_free(struct pods *ps);
@@ -49,7 +49,7 @@ void pods_set_access(struct pods *ps, struct access *a); /* for probes that run 
 void pods_images_changed(struct pods *ps);               /* Pods that wait for an image try again */
 /* Ends every Pod but leaves its object: it runs again when the node does. Then stopped(). */
 void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg);
-void pods_step(struct pods *ps, uint64_t ms); /* for tests: lets time go by */
+void pods_step(struct pods *ps, uint64_t ms); /* for tests: as if ms had passed */
 
 /*
  * A container as the ways into it see it. The pointer is good until the loop turns. name NULL or
@@ -65,6 +65,6 @@ const char *container_task_id(const struct container *c);
 const char *container_last_task_id(const struct container *c); /* the attempt before that */
 /* Whether the task still runs, so that its log can grow. */
 bool pods_task_runs(struct pods *ps, const char *uid, const char *container, const char *task_id);
-/* What the guest is told to start the container's command. All of *ret is in the arena.
+/* What the guest needs to start the container's command. All of *ret is in the arena.
  * ERR_UNAVAILABLE: an object that it needs is missing. */
 must_use struct err *container_start(struct container *c, struct arena *a, struct wire_start *ret);

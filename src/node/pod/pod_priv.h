@@ -40,14 +40,14 @@ struct pods {
 	struct map *pods;     /* uid → struct pod, owned */
 	struct queue *queue;  /* of their uids */
 	struct queue *probes; /* of their keys */
-	struct map *left;     /* uid → struct left: states of an earlier life until all Pods are
+	struct map *left;     /* uid → struct left: states of an earlier run until all Pods are
 				 known; NULL after that */
 	struct client_watch *watch;
 	usec skew; /* pods_step() */
 
 	bool stopping;              /* pods_stop_all() */
 	struct deferred check;      /* whether all have stopped */
-	void (*stopped)(void *arg); /* NULL: told already */
+	void (*stopped)(void *arg); /* NULL: already called */
 	void *stopped_arg;
 };
 
@@ -72,7 +72,7 @@ struct container {
 enum report {
 	REPORT_NONE, /* none is under way */
 	REPORT_BUSY,
-	REPORT_STALE, /* one is under way, and there is already more to tell */
+	REPORT_STALE, /* one is under way, and already out of date */
 };
 
 struct pod {
@@ -82,7 +82,7 @@ struct pod {
 	struct pod_view *view; /* of obj */
 	bool gone;             /* obj was deleted */
 	enum pod_phase phase;
-	const char *reason; /* what is wrong with the Pod as a whole; NULL: nothing for good */
+	const char *reason; /* what is wrong with the Pod as a whole; NULL: nothing permanent */
 	char *message;
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
@@ -90,9 +90,10 @@ struct pod {
 	struct container *containers; /* init containers first */
 	size_t n_containers, n_init;
 	usec started;     /* wall clock */
-	usec retry_at;    /* pods_now(); 0: never. Something is to be tried again then */
+	usec retry_at;    /* pods_now(); when something must be tried again; 0: never */
 	usec grace_until; /* TERMINATING */
-	usec quiet_until; /* a start that goes well is told of when it is done, or from then on */
+	usec quiet_until; /* until then, a start that goes well is not reported before it is
+			     complete */
 
 	struct json_doc *reported; /* the status that was written last */
 	enum report report;
@@ -115,7 +116,7 @@ struct volume_pod pod_volumes(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message);
 void pod_save(struct pod *p); /* the state file */
 
-/* reconcile.c: one pass. ret_forget: the Pod is to be freed. */
+/* reconcile.c: one pass. ret_forget: the caller must free the Pod. */
 uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */
 
 /* act.c: one small step. True: something moved, so that there may be another step to take. */
@@ -126,7 +127,7 @@ char *pod_unsupported(const struct json *spec);
 
 /* status.c */
 void pod_report(struct pod *p);
-bool pod_report_lost(const struct pod *p); /* somebody else has overwritten it */
+bool pod_report_lost(const struct pod *p); /* another writer has overwritten it */
 
 /* container.c */
 void container_init(struct container *c, struct pod *p, const struct pod_container_view *v);

@@ -51,7 +51,7 @@ static void check_stopped(void *arg)
 	stopped(ps->stopped_arg);
 }
 
-/* Later, because whoever is told may free us. */
+/* Later, because stopped() may free us. */
 static void job_ended(void *arg)
 {
 	struct pods *ps = arg;
@@ -79,7 +79,8 @@ static struct again pod_pass(void *arg, struct queue_item *it)
 
 static void pod_slowed(unused void *arg, const struct queue_item *it, const struct err *e)
 {
-	log_warn("Pod has to pause", KV("uid", it->key), KV("err", e));
+	log_warn("passes of a Pod do not settle, pausing before the next one", KV("uid", it->key),
+		 KV("err", e));
 }
 
 static bool pvc_in_use(void *arg, const char *ns, const char *claim_name)
@@ -95,7 +96,7 @@ static bool pvc_in_use(void *arg, const char *ns, const char *claim_name)
 	return false;
 }
 
-/* A Pod that waits for an object need not wait for its time. */
+/* A Pod that waits for an object is tried again at once. */
 static void sources_changed(void *arg)
 {
 	struct pods *ps = arg;
@@ -141,8 +142,7 @@ static void pod_added(struct pods *ps, struct object *obj)
 	pod_wake(p);
 }
 
-/* A Pod's spec does not change: only the wish to end it is news, and what others say of its
- * status. */
+/* A Pod's spec does not change: only its deletion matters, and what others write to its status. */
 static void pod_changed(void *arg, struct object *was, struct object *now)
 {
 	struct pods *ps = arg;
@@ -212,7 +212,7 @@ static struct err *make_dirs(struct pods *ps)
 		return err_sys(errno, "open %s", ps->run_dir);
 	for (size_t i = 0; i < ARRAY_LEN(in_memory); i++)
 		if (mkdirat(ps->run_fd, in_memory[i], 0700) < 0 && errno != EEXIST)
-			return err_sys(errno, "make %s/%s", ps->run_dir, in_memory[i]);
+			return err_sys(errno, "create %s/%s", ps->run_dir, in_memory[i]);
 	return NULL;
 }
 
@@ -276,7 +276,7 @@ void pods_free(struct pods *ps)
 	client_watch_free(ps->watch);
 	volumes_stop(ps->volumes);
 	ps->stopped = NULL;
-	/* First those that run, then the jobs, whose ends look for their Pods. */
+	/* Pods first, then the jobs, which look for their Pods when they end. */
 	queue_free(take(ps->queue));
 	map_free(take(ps->pods));
 	ps->pods = map_new(NULL);

@@ -23,9 +23,9 @@ struct probe {
 
 static const struct {
 	const char *name;
-	size_t rule;       /* where the container's view has it */
+	size_t rule;       /* offset in the container's view */
 	bool ok;           /* before the first verdict */
-	uint64_t early_ms; /* a program that is quick should not wait a whole period */
+	uint64_t early_ms; /* a program that starts quickly should not wait a whole period */
 } kinds[PROBE_KIND_MAX_] = {
 	[PROBE_STARTUP] = { "Startup", offsetof(struct pod_container_view, startup), false, 100 },
 	[PROBE_READINESS] = { "Readiness", offsetof(struct pod_container_view, readiness), false,

@@ -10,12 +10,12 @@ struct container;
 struct pods;
 struct probe;
 
-/* How a try is made; tests have ways of their own. */
+/* How a try is made; tests supply their own. */
 struct probe_ops {
 	/* Begins a try, which ends in probe_tried(), possibly before this returns. */
 	void *(*start)(struct probe *p);
-	/* The try is not wanted any more: probe_tried() must not be called for it. Also after it
-	 * has ended, to free it. */
+	/* Drops the try: probe_tried() must not be called for it. Also called after it has ended,
+	 * to free it. */
 	void (*stop)(void *try_);
 };
 extern const struct probe_ops probe_real_tries; /* probe_try.c */
@@ -38,8 +38,8 @@ enum probe_kind {
 
 struct probe *probe_new(struct container *c, enum probe_kind kind); /* NULL: there is none */
 void probe_free(struct probe *p);
-bool probe_ok(const struct probe *p);   /* the last verdict; NULL: content */
-bool probe_dead(const struct probe *p); /* NULL: no */
+bool probe_ok(const struct probe *p);   /* the last verdict; NULL: true */
+bool probe_dead(const struct probe *p); /* NULL: false */
 void probe_tried(struct probe *p, bool good, const char *why);
 struct container *probe_container(const struct probe *p);
 /* The rule, good until the loop turns. */

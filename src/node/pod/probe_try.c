@@ -13,7 +13,7 @@
 #include "node/pod/probe_priv.h"
 
 /*
- * One try of a probe: exec through the same door as everybody else, or a connection to a port.
+ * One try of a probe: an exec through client/access.h, like any other, or a connection to a port.
  *
  * HTTP is spoken by hand: a request line out, the status line in; nothing else of it matters.
  */

@@ -6,7 +6,7 @@
 /*
  * One pass over a Pod: observe, decide, act, until no step is left that can be taken now; then
  * report. Whatever a step waits for wakes the Pod when it happens, or is due at a time that the
- * pass answers with.
+ * pass returns.
  */
 static bool in_line(const struct runtime_wait *w)
 {

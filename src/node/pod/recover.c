@@ -12,10 +12,9 @@
 
 /*
  * After a start: the state files say what ran, the runtime says what still does. A Pod whose state
- * cannot be read is started anew. What belongs to no Pod any more is removed by a job once all Pods
- * are known.
+ * cannot be read is started from scratch. Leftovers are removed by a job once all Pods are known.
  */
-struct left { /* a state of an earlier life */
+struct left { /* a state of an earlier run */
 	struct arena *arena;
 	struct pod_record record;
 };
@@ -28,7 +27,7 @@ static void left_free(void *arg)
 	free(l);
 }
 
-/* What running sandboxes use must not be given to others before their Pods are known. */
+/* What running sandboxes use must not be given out before their Pods are known. */
 static void hold(struct pods *ps, const struct pod_record *r)
 {
 	if (r->ip)
@@ -75,7 +74,7 @@ static struct ending ending_copy(const struct ending *e)
 	return c;
 }
 
-/* It ended while nobody looked. The guest would have stayed to tell how, so it was killed. */
+/* It ended while no daemon ran. The guest would have stayed to report it, so it was killed. */
 static void lost(struct container *c, const struct container_record *r,
 		 const struct runtime_end *end)
 {
@@ -104,7 +103,8 @@ static void find_task(struct container *c, const struct container_record *r)
 	}
 	err_free(ps->find_image(ps->images, c->view->image, &c->image));
 	if (!c->image)
-		c->image = xnew(struct image); /* its name was taken away; it runs on */
+		c->image = xnew(struct image); /* its image has lost its name; the container keeps
+						  running */
 	container_attach(c, t);
 }
 
@@ -114,7 +114,7 @@ static void load_container(struct container *c, const struct container_record *r
 	c->log = xstrdup(r->log);
 	c->prev_log = xstrdup(r->prev_log);
 	c->restarts = r->restarts;
-	c->started = r->started ? r->started : c->view->told_started;
+	c->started = r->started ? r->started : c->view->status_started;
 	c->end = ending_copy(&r->end);
 	c->last = ending_copy(&r->last);
 	if (r->task.id)
@@ -123,7 +123,7 @@ static void load_container(struct container *c, const struct container_record *r
 		container_enter(c, CONTAINER_ENDED);
 }
 
-/* The network is held by the processes in it. Without one it is made anew, at the same address. */
+/* The network is held by the processes in it. Without any, it is recreated at the same address. */
 static void load_net(struct pod *p, const char *ip)
 {
 	struct pods *ps = p->pods;
@@ -157,7 +157,7 @@ void recover_pod(struct pod *p)
 	left_free(l);
 }
 
-/* What nobody owns */
+/* Leftovers */
 
 struct leftovers {
 	struct pods *pods;
@@ -186,7 +186,7 @@ static void sweep_done(void *arg)
 	free(l);
 }
 
-/* The names in a directory, less a suffix, that are no Pod's uid. */
+/* The names in a directory, without a suffix, that are not the uid of a Pod. */
 static void find_unknown(struct leftovers *l, const char *base, const char *sub, const char *suffix)
 {
 	autofree char *dir = xasprintf("%s/%s", base, sub);
@@ -235,7 +235,7 @@ void recover_sweep(struct pods *ps)
 	find_unknown(l, ps->data_dir, "pods", "");
 	map_free(take(ps->left));
 	if (map_len(l->trees))
-		log_info("removing what an earlier life left behind",
+		log_info("removing leftovers of an earlier run",
 			 KV("files", (uint64_t)map_len(l->trees)));
 	jobs_run(&ps->jobs, sweep_work, sweep_done, l);
 	ps->rt->sweep(ps->rt_ctx, keeps_log, ps);

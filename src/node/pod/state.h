@@ -12,9 +12,8 @@ struct arena;
 struct buf;
 
 /*
- * What is written down of a Pod that runs, in <run_dir>/state/<uid>.json: enough for the next life
- * of the daemon to find its processes, and not to run twice what has run. One table writes and
- * reads it.
+ * What is recorded of a Pod that runs, in <run_dir>/state/<uid>.json: enough for a restarted daemon
+ * to find its processes, and not to run anything twice. One table writes and reads it.
  */
 
 /* How an attempt ended; reason NULL: it has not. */
@@ -48,7 +47,7 @@ void pod_record_write(const struct pod_record *r, struct buf *out);
 must_use struct err *pod_record_read(const char *text, size_t len, struct arena *a,
 				     struct pod_record *ret);
 
-/* Beside and renamed; not synced, for nothing of it would be true after a crash of the machine. */
+/* Written atomically but not synced: after a crash of the machine none of it would be true. */
 must_use struct err *pod_record_save(int run_fd, const char *uid, const struct pod_record *r);
 must_use struct err *pod_record_load(int run_fd, const char *uid, struct arena *a,
 				     struct pod_record *ret);

@@ -211,7 +211,7 @@ static void on_reported(struct client_write *w, struct err *e, unused struct obj
 	err_free(e);
 }
 
-/* Nothing but "it is being created" would be said, and soon there is better news. */
+/* The report would say only that it is being created, and will soon be out of date. */
 static bool says_little(const struct container *c)
 {
 	if (c->state == CONTAINER_LAUNCHING)
@@ -229,15 +229,15 @@ static bool too_early(const struct pod *p)
 		const struct container *c = &p->containers[i];
 
 		if (c->state == CONTAINER_FOUND)
-			return true; /* it may well run as the status says */
+			return true; /* it may still run, as the status says */
 		if (quiet && says_little(c))
 			return true;
 	}
 	return false;
 }
 
-/* Whether the object still says what was reported; others may write there too. What is empty is not
- * stored. */
+/* Whether the object still says what was reported; others may write there too. Empty values are
+ * not stored. */
 static bool report_stands(const struct pod *p)
 {
 	const struct json *has = object_status(p->obj);
@@ -264,7 +264,8 @@ static struct json_doc *make_patch(const struct pod *p, const struct json *statu
 	return d;
 }
 
-/* The end of a Pod that is over was told in an earlier life, and of one that goes nobody asks. */
+/* The end of a Pod that is over was reported by an earlier run, and one that is removed needs none.
+ */
 static bool is_told(const struct pod *p)
 {
 	return p->phase < POD_OVER && !p->gone && !p->view->deleting &&

@@ -18,11 +18,11 @@
 
 /*
  * After a start: records say what ran, the control groups say what still does. A process is ours
- * only if it is in the group of its record; a number alone proves nothing. What is there before the
- * first new slot is made and is not attached to until the sweep belongs to nobody.
+ * only if it is in the group of its record; a pid alone proves nothing. What exists before the
+ * first new slot is made and has not been attached to by the time of the sweep is a leftover.
  */
 struct left {
-	bool group, root, sock;
+	bool group, dir, sock;
 	int range; /* claimed by hold(); or NO_RANGE */
 };
 
@@ -48,9 +48,9 @@ static void note_group(void *arg, const char *name, unused const char *path)
 	left_of(arg, name)->group = true;
 }
 
-static void note_root(struct native *n, const char *name)
+static void note_dir(struct native *n, const char *name)
 {
-	left_of(n, name)->root = true;
+	left_of(n, name)->dir = true;
 }
 
 static void note_sock(struct native *n, const char *name)
@@ -77,7 +77,7 @@ static void each_name(const char *dir, void (*fn)(struct native *n, const char *
 void left_note(struct native *n)
 {
 	cgroups_each(n->spec.cgroups, note_group, n);
-	each_name(n->roots, note_root, n);
+	each_name(n->slots_dir, note_dir, n);
 	each_name(n->spec.instance->run_dir, note_sock, n);
 }
 
@@ -116,7 +116,7 @@ static int hold_process(struct native *n, pid_t pid, const char *id)
 	return take_fd(fd);
 }
 
-/* It ended while nobody looked; cay-init would have stayed to tell how, so it was killed. */
+/* It ended while no daemon ran; cay-init would have stayed to report it, so it was killed. */
 static void lost(struct native *n, const char *id, int range, struct runtime_end *ret)
 {
 	autofree char *sock = xasprintf("%s.sock", id);
@@ -179,7 +179,7 @@ void native_sweep(void *ctx, bool (*keep)(void *arg, const char *id), void *arg)
 	autoptr(map) left = take(n->left);
 
 	if (map_len(left))
-		log_info("removing what an earlier life left behind",
+		log_info("removing leftovers of an earlier run",
 			 KV("slots", (uint64_t)map_len(left)));
 	n->n_sweeping = 1; /* ourselves, until all are counted */
 	map_each(it, left) {

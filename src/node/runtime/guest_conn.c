@@ -11,8 +11,8 @@
 #include "wire/wire.h"
 
 /*
- * Frames to and from a guest. The guest is not to be trusted: code in the sandbox may have got hold
- * of it. So what it sends is bounded, and a frame that cannot be read ends the connection.
+ * Frames to and from a guest. The guest cannot be trusted: code in the sandbox may have taken it
+ * over. So what it sends is bounded, and a frame that cannot be read ends the connection.
  */
 struct guest_conn {
 	struct framed *framed;

@@ -38,12 +38,12 @@ static void call(struct line *l)
 		w = list_first(&l->waiting, struct runtime_wait, on);
 		list_del(&w->on);
 		l->called[l->n_called++] = w;
-		later(l);    /* for the next, should this one not want it */
+		later(l);    /* for the next waiter, in case this one does not ask */
 		w->ready(w); /* may free w */
 	}
 }
 
-/* Whoever asks again meanwhile stands in the line, not among those who are to be called. */
+/* A waiter that asks again meanwhile joins the line, not those that are being called. */
 static void call_everybody(struct line *l)
 {
 	LIST_HEAD(now);
@@ -73,7 +73,7 @@ static void on_next(void *arg)
 	call(l);
 }
 
-/* Whether w was called; if so, it has now been heard. */
+/* Whether w was called; if so, it has now responded. */
 static bool heard(struct line *l, const struct runtime_wait *w)
 {
 	for (unsigned i = 0; w && i < l->n_called; i++) {
@@ -85,7 +85,7 @@ static bool heard(struct line *l, const struct runtime_wait *w)
 	return false;
 }
 
-/* One that never stood in a line may be all zeroes. */
+/* A waiter that was never in a line may be all zeroes. */
 static bool in_line(struct runtime_wait *w)
 {
 	if (!w->on.next)

@@ -9,14 +9,14 @@ struct loop;
 struct timer;
 
 /*
- * A line of those who wait for something that there is a stock of: slots, or networks.
+ * A line of waiters for something that is kept in stock: slots, or networks.
  *
- * First come, first served, and one waiter is called for one thing in stock. Whoever was called has
- * the rest of the loop's turn to ask; if it does not, the next is called, so that nothing lies
- * there while somebody waits for it.
+ * First come, first served, and one waiter is called for each thing in stock. A waiter that was
+ * called has the rest of the loop's turn to ask; if it does not, the next is called, so that
+ * nothing stays in stock while something waits for it.
  */
 enum {
-	LINE_CALLED_MAX = 16, /* called and not heard of yet */
+	LINE_CALLED_MAX = 16, /* called, without a response yet */
 };
 
 struct line {
@@ -30,9 +30,9 @@ struct line {
 };
 
 void line_init(struct line *l, struct loop *loop, unsigned (*stock)(void *arg), void *arg);
-void line_done(struct line *l); /* nobody is called any more; NULL members are fine */
+void line_done(struct line *l); /* calls no further waiters; NULL members are fine */
 
-/* True: take one now. False: there is none for w, which stands in line (unless it is NULL). */
+/* True: take one now. False: there is none for w, which waits in line (unless it is NULL). */
 bool line_ask(struct line *l, struct runtime_wait *w);
 void line_stocked(struct line *l);  /* there is one more; from the loop, as it calls a waiter */
-void line_call_all(struct line *l); /* in the next turn: something changed that all report */
+void line_call_all(struct line *l); /* in the next turn: something changed that concerns all */

@@ -19,7 +19,7 @@
  */
 enum {
 	RESTART_MS = 1000,
-	BUDGET = 16, /* answers a callback */
+	BUDGET = 16, /* answers per callback */
 };
 
 static void failed(struct maker *m, struct err *e)
@@ -131,7 +131,7 @@ static void set_up(struct maker *m)
 	maker_ask(m, &(struct message){ .type = MESSAGE_SETUP,
 					.setup = { .stage = n->stage,
 						   .run = n->spec.instance->run_dir,
-						   .roots = n->roots,
+						   .slots_dir = n->slots_dir,
 						   .init = n->init,
 						   .cgroup = cgroup } });
 }
@@ -145,7 +145,7 @@ static struct err *spawn(struct maker *m)
 	struct err *e;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(errno, "make a socket pair");
+		return err_sys(errno, "create a socket pair");
 	fds[LAUNCH_FD] = pair[1];
 	e = child_spawn(n->loop, &spec, on_exit_of, m, &m->child);
 	(void)close(pair[1]);

@@ -17,13 +17,13 @@
 /*
  * The runtime as a whole: its start and its end, and what its parts share. Tasks are in task.c,
  * slots and networks that are made ahead in slots.c and nets.c, the processes that make them in
- * makers.c, what goes away in leave.c, what an earlier life left in attach.c.
+ * makers.c, the end of slots in leave.c, the leftovers of an earlier run in attach.c.
  */
 enum {
 	N_RANGES = 60000, /* id ranges of 65536 from 1 << 20 on */
 	POOL = 16,
-	REFILL_MS = 20, /* what was taken is replaced once its taker has had the processors */
-	END_S = 5,      /* so long the end waits for what is leaving */
+	REFILL_MS = 20, /* what was taken is replaced only after its taker has had time to start */
+	END_S = 5,      /* how long the end waits for slots that are leaving */
 };
 
 void native_trouble_is(struct native *n, const char *text)
@@ -55,7 +55,7 @@ static void fill(void *arg)
 	nets_fill(n);
 }
 
-/* In a lull later, or at once when there is little left. */
+/* A little later, or at once when there are few left. */
 void native_refill(struct native *n)
 {
 	if (n->slots.n_ready < n->target / 2 || n->nets.n_ready < n->target / 2)
@@ -78,7 +78,7 @@ static void drop_log(void *ctx, const char *id)
 	struct native *n = ctx;
 
 	if (!leave_drop_log(n, id))
-		jobs_run(&n->jobs, remove_tree, free, xasprintf("%s/%s", n->roots, id));
+		jobs_run(&n->jobs, remove_tree, free, xasprintf("%s/%s", n->slots_dir, id));
 }
 
 static const struct runtime_record *record(const struct runtime_task *t)
@@ -86,7 +86,7 @@ static const struct runtime_record *record(const struct runtime_task *t)
 	return &t->record;
 }
 
-/* What is being born is let be born: only then is it known what there is to remove. */
+/* Waits for what is being made: only then is it known what must be removed. */
 static void await_births(struct native *n)
 {
 	usec deadline = clock_mono() + 2LL * END_S * 1000000;
@@ -123,7 +123,7 @@ static void native_free(void *ctx)
 	free(n->launcher);
 	free(n->init);
 	free(n->stage);
-	free(n->roots);
+	free(n->slots_dir);
 	free(n->trouble);
 	free(n);
 }
@@ -160,11 +160,11 @@ static struct native *native_new(struct loop *l, const struct native_spec *spec)
 	n->launcher = xstrdup(spec->launcher);
 	n->init = xstrdup(spec->init);
 	n->stage = xasprintf("%s/stage", spec->instance->run_dir);
-	n->roots = xasprintf("%s/roots", spec->instance->data_dir);
+	n->slots_dir = xasprintf("%s/roots", spec->instance->data_dir);
 	n->target = spec->pool ? spec->pool : POOL;
 	n->addresses = numbers_new(POOL_FIRST, POOL_SIZE - POOL_FIRST - 1);
 	n->ranges = numbers_new(0, N_RANGES);
-	/* Not where the last life began: its addresses may still be on the way out. */
+	/* Not where the last run began: its addresses may still be in the process of removal. */
 	numbers_start_at(n->addresses, (unsigned)random_u64());
 	numbers_start_at(n->ranges, (unsigned)random_u64());
 	n->tasks = map_new(NULL);
@@ -182,7 +182,7 @@ struct err *native_open(struct loop *l, const struct native_spec *spec, struct r
 	struct err *e = file_mkdirs(n->stage, 0700);
 
 	if (!e)
-		e = file_mkdirs(n->roots, 0700);
+		e = file_mkdirs(n->slots_dir, 0700);
 	if (e) {
 		native_free(n);
 		return err_wrap(e, "start the runtime");

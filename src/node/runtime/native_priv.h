@@ -37,7 +37,7 @@ struct maker {
 	struct native *native;
 	enum maker_kind kind;
 	struct child *child;
-	int fd; /* -1: it is not there */
+	int fd; /* -1: it is not running */
 	struct watch *watch;
 	struct timer *retry;
 	unsigned n_asked; /* unanswered */
@@ -72,25 +72,25 @@ void slots_init(struct native *n);
 void slots_done(struct native *n);
 void slots_fill(struct native *n);
 struct slot *slots_take(struct native *n, const struct plan_image *image, struct runtime_wait *w);
-void slot_free(struct slot *s); /* the process is no longer its business; NULL is fine */
+void slot_free(struct slot *s); /* leaves the process alone; NULL is fine */
 void slots_made(struct native *n, struct message *m);
 void slots_refused(struct native *n, const struct message_refused *r);
 void slots_maker_lost(struct native *n);
 
-/* nets.c: networks that are made ahead, or at an address that somebody had before. */
+/* nets.c: networks that are made ahead, or at an address that a Pod had before. */
 struct net {
 	struct runtime_net face;
 	struct native *native;
 	struct list on;
 	unsigned place; /* in the address pool */
-	bool owned;     /* the place is ours to give back */
+	bool owned;     /* we must give the place back */
 	int fd;         /* -1: not made yet, or was put */
 	ino_t inode;    /* of an adopted one */
 	unsigned users; /* tasks that run in it */
 	bool put;
 
-	bool wanted;         /* for a certain waiter, who has a moment to take it */
-	bool refused;        /* wanted, and to be asked for again */
+	bool wanted;         /* for a certain waiter, which has a moment to take it */
+	bool refused;        /* wanted, and must be asked for again */
 	struct list waiters; /* struct runtime_wait, of a wanted one */
 };
 
@@ -98,7 +98,7 @@ struct nets {
 	struct list asked, ready, in_use; /* struct net */
 	unsigned n_asked, n_ready;        /* without the wanted ones */
 	struct line line;
-	struct map *held; /* address → the native: of an earlier life, not given away yet */
+	struct map *held; /* address → the native: of an earlier run, not given out yet */
 	struct timer *keep;
 };
 
@@ -123,7 +123,7 @@ struct leave_spec {
 	const char *id;
 	int pidfd;     /* taken over; its end is waited for. -1: it has ended */
 	int range;     /* given back when the control groups are gone; or NO_RANGE */
-	bool keep_log; /* all of its directory goes but the log */
+	bool keep_log; /* all of its directory is removed but the log */
 	bool kill;     /* there may be processes without a holder */
 	bool swept;    /* counts for native.n_sweeping */
 };
@@ -136,7 +136,7 @@ enum task_state {
 	TASK_RESERVED,
 	TASK_LAUNCHING, /* the slot builds its root */
 	TASK_STARTING,  /* cay-init was told to start the command */
-	TASK_ATTACHED,  /* from an earlier life; it was asked how it is */
+	TASK_ATTACHED,  /* from an earlier run; its state is being asked for */
 	TASK_RUNNING,
 	TASK_ENDING, /* its processes were killed */
 	TASK_ENDED,
@@ -170,21 +170,21 @@ void native_kill(struct runtime_task *t);
 void native_release(struct runtime_task *t, bool keep_log);
 void native_forget(struct runtime_task *t);
 
-/* attach.c: what an earlier life left. */
+/* attach.c: leftovers of an earlier run. */
 void left_note(struct native *n); /* before anything new is made */
 void left_free(void *left);
 void native_hold(void *ctx, const struct runtime_record *r, const char *ip);
 struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
 				   struct runtime_end *ret_end);
 void native_sweep(void *ctx, bool (*keep)(void *arg, const char *id), void *arg);
-void native_swept_one(struct native *n); /* the last one lets held addresses go */
+void native_swept_one(struct native *n); /* the last one releases held addresses */
 
 /* native.c */
 struct native {
 	struct runtime face;
 	struct loop *loop;
 	struct native_spec spec; /* launcher and init are copies */
-	char *launcher, *init, *stage, *roots;
+	char *launcher, *init, *stage, *slots_dir;
 	unsigned target;
 	struct numbers *addresses, *ranges;
 	struct maker makers[MAKER_KIND_MAX_];

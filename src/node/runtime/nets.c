@@ -14,13 +14,13 @@
 /*
  * Networks are made ahead, each at the next free address; one at a certain address (a Pod keeps its
  * own over a restart of the host) is made when it is wanted. A network is a descriptor of its
- * namespace: with the last process and the descriptor the namespace, its link and its route go, and
- * the address is free again.
+ * namespace: when the last process and the descriptor are gone, so are the namespace, its link and
+ * its route, and the address is free again.
  */
 enum {
 	RETRY_MS = 10, /* most likely the old link of that name is still going away */
 	RETRY_WANTED_MS = 20,
-	KEEP_MS = 1000, /* so long a wanted one is kept for whoever wanted it */
+	KEEP_MS = 1000, /* how long a wanted one is kept for its waiter */
 };
 
 static unsigned stock(void *arg)
@@ -30,7 +30,7 @@ static unsigned stock(void *arg)
 	return n->nets.n_ready;
 }
 
-/* Whoever was called for a wanted one did not take it: now anybody may. */
+/* The waiter that was called for a wanted one did not take it: now any may. */
 static void on_keep(void *arg)
 {
 	struct native *n = arg;
@@ -186,7 +186,7 @@ void nets_made(struct native *n, struct message *m)
 	line_stocked(&n->nets.line);
 }
 
-/* The address is not given to another now: most likely its old namespace is still going away. */
+/* The address is not given out now: most likely its old namespace is still going away. */
 static void refused(struct net *net, const char *why)
 {
 	struct native *n = net->native;
@@ -253,7 +253,7 @@ static void give(struct net *net)
 	list_add_tail(&net->native->nets.in_use, &net->on);
 }
 
-/* False: this address cannot be had. *ret NULL: it is being made, and w will be called. */
+/* False: this address is not available. *ret NULL: it is being made, and w will be called. */
 static bool take_at(struct native *n, const char *ip, struct runtime_wait *w, struct net **ret)
 {
 	unsigned place;

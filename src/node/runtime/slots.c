@@ -11,7 +11,7 @@
 #include "node/runtime/native_priv.h"
 
 /*
- * Slots are made ahead and parked; what a task takes is asked for anew. A slot is `parking` from
+ * Slots are made ahead and parked; one that a task takes is replaced. A slot is `parking` from
  * the request until it says that it is parked, then it is `ready`. Slots are parked for the image
  * that was asked for last.
  */
@@ -47,7 +47,7 @@ void slot_free(struct slot *s)
 	free(s);
 }
 
-/* One that nobody took: its process ends when its socket closes, and is killed to be quick. */
+/* A slot that was not taken: its process ends when its socket closes; killing it is faster. */
 static void discard(struct slot *s)
 {
 	list_del(&s->on);
@@ -137,7 +137,7 @@ static void parked(struct slot *s)
 	line_stocked(&n->slots.line);
 }
 
-/* The first word of a slot: it is parked, or why not. */
+/* The first message of a slot: it is parked, or why it is not. */
 static void on_word(void *arg, unused unsigned ready)
 {
 	struct slot *s = arg;
@@ -199,7 +199,7 @@ void slots_maker_lost(struct native *n)
 			lost(s, "the launcher ended");
 }
 
-/* So many layers do not fit into a request. */
+/* This many layers do not fit into a request. */
 static bool too_long(const struct plan_image *image)
 {
 	size_t len = 0;

@@ -17,9 +17,9 @@
 /*
  * One task, from its slot to its end.
  *
- * A process is held by its pidfd, which is also how its end is learned: the slot is pid 1 of its
- * namespace, so nothing of the task outlives it. How the command ended is told by the guest before,
- * and the guest is killed once that is known.
+ * A process is held by its pidfd, which also reports its end: the slot is pid 1 of its namespace,
+ * so nothing of the task outlives it. Before that, the guest reports how the command ended, and is
+ * killed once that is known.
  */
 static const struct {
 	const char *name;
@@ -37,7 +37,7 @@ static const struct {
 static void enter(struct runtime_task *t, enum task_state next)
 {
 	assert(states[t->state].next & B(next));
-	log_debug("task moves", KV("id", t->id), KV("from", states[t->state].name),
+	log_debug("task changed state", KV("id", t->id), KV("from", states[t->state].name),
 		  KV("to", states[next].name));
 	t->state = next;
 }
@@ -72,7 +72,7 @@ struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
 	return t;
 }
 
-/* Lets go of the process, dead or alive. */
+/* Releases the process, dead or alive. */
 static void let_go(struct runtime_task *t)
 {
 	guest_conn_free(take(t->guest));
@@ -185,7 +185,7 @@ static void on_frame(void *arg, const struct wire_frame *f)
 		on_exited(t, f);
 }
 
-/* Pid 1 does not hang up on us while all is well. */
+/* Pid 1 does not close the connection unless something is wrong. */
 static void on_closed(void *arg, struct err *e)
 {
 	struct runtime_task *t = arg;
@@ -268,7 +268,7 @@ static void on_ctl(void *arg, unused unsigned ready)
 	}
 }
 
-/* After a restart of the daemon: how is it? */
+/* After a restart of the daemon: asks the guest for its state. */
 static void ask_state(struct runtime_task *t)
 {
 	struct err *e = connect_guest(t);

@@ -12,14 +12,14 @@
 
 /*
  * PersistentVolumeClaims: each is bound at once to a directory of its own, which its first use
- * makes and which lives as long as the claim. The directory is removed when the claim's deletion is
+ * creates and which lives as long as the PVC. The directory is removed when the PVC's deletion is
  * durable and no Pod uses it any more.
  */
 enum pvc_phase {
 	PVC_THERE,
 	PVC_DELETED, /* its object is gone */
 	PVC_SYNCING, /* waits until the deletion is durable */
-	PVC_UNUSED,  /* the deletion is durable: the directory goes with the last Pod */
+	PVC_UNUSED,  /* the deletion is durable: the directory is removed after the last Pod */
 };
 
 struct pvc {
@@ -153,7 +153,7 @@ static void pvc_changed(void *arg, struct object *was, struct object *now)
 		(void)queue_add(v->queue, o->uid);
 }
 
-/* Removes what an earlier life could not. */
+/* Removes what an earlier run could not. */
 static void pvcs_known(void *arg)
 {
 	struct volumes *v = arg;
@@ -181,7 +181,7 @@ void pvcs_start(struct volumes *v)
 	v->watch_pvcs = client_watch(v->spec.client, &watch, &events, v);
 }
 
-/* From here on nobody could say whether a claim is in use: nothing is removed any more. */
+/* From here on it is not known whether a PVC is in use: nothing is removed any more. */
 void pvcs_stop(struct volumes *v)
 {
 	client_watch_free(take(v->watch_pvcs));

@@ -17,8 +17,8 @@
 
 /*
  * What comes from objects (configMap, secret, projected, downwardAPI) is written by us alone and
- * mounted read-only; what a sandbox writes to (emptyDir, persistentVolumeClaim) is never walked
- * into from here.
+ * mounted read-only; what a sandbox writes to (emptyDir, persistentVolumeClaim) is never entered
+ * from here.
  */
 struct files { /* where the files of one volume go */
 	struct volumes *volumes;
@@ -72,7 +72,7 @@ static struct err *make_parents(const char *dir, const char *path)
 		autofree char *at = xasprintf("%s/%.*s", dir, (int)(slash - path), path);
 
 		if ((mkdir(at, 0755) < 0 && errno != EEXIST) || chmod(at, 0755) < 0)
-			return err_sys(errno, "make %s", at);
+			return err_sys(errno, "create %s", at);
 	}
 	return NULL;
 }
@@ -211,7 +211,7 @@ static struct err *prepare_one(struct volumes *v, const struct volume_pod *p,
 	if (volume->type == POD_VOLUME_EMPTY_DIR)
 		return NULL; /* the launcher makes it */
 	if ((mkdir(dir, 0755) < 0 && errno != EEXIST) || chmod(dir, 0755) < 0)
-		return err_sys(errno, "make %s", dir);
+		return err_sys(errno, "create %s", dir);
 	for (size_t i = 0; i < volume->n_sources && !e; i++)
 		e = write_source(&f, &volume->sources[i]);
 	return e;
@@ -222,7 +222,7 @@ struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p)
 	autofree char *dir = objects_dir(v, p->view->uid);
 
 	if (p->view->n_volumes && mkdir(dir, 0700) < 0 && errno != EEXIST)
-		return err_sys(errno, "make %s", dir);
+		return err_sys(errno, "create %s", dir);
 	for (size_t i = 0; i < p->view->n_volumes; i++) {
 		struct err *e = prepare_one(v, p, &p->view->volumes[i]);
 

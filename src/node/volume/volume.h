@@ -31,14 +31,15 @@ struct volumes_spec {
 	const char *data_dir, *run_dir;
 	/* Whether a Pod on this node mounts the PersistentVolumeClaim. */
 	bool (*in_use)(void *arg, const char *ns, const char *claim_name);
-	/* A ConfigMap, Secret or PersistentVolumeClaim changed: who waits for one may try again. */
+	/* A ConfigMap, Secret or PersistentVolumeClaim changed: Pods that wait for one may try
+	 * again. */
 	void (*changed)(void *arg);
 	void *arg;
 };
 
 struct volumes *volumes_new(const struct volumes_spec *spec);
-void volumes_start(struct volumes *v); /* follows the objects, and binds claims */
-void volumes_stop(struct volumes *v);  /* hears of no change any more */
+void volumes_start(struct volumes *v); /* follows the objects, and binds PVCs */
+void volumes_stop(struct volumes *v);  /* no more changes are reported */
 void volumes_free(struct volumes *v);
 AUTOPTR(volumes)
 
@@ -58,7 +59,7 @@ must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *
 void volumes_forget(struct volumes *v, const char *uid);
 /* The directory of a Pod's emptyDirs; NULL: it has none. malloc'd. */
 char *volumes_pod_dir(const struct volumes *v, const struct pod_view *p);
-/* A Pod is gone: directories of deleted claims may go if it was the last to use them. */
+/* A Pod is gone: directories of deleted PVCs are removed if it was the last to use them. */
 void volumes_sweep(struct volumes *v);
 
 /* Text of a fieldRef or resourceFieldRef. malloc'd; NULL: there is no such field. */

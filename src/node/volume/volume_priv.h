@@ -19,5 +19,5 @@ struct volumes {
 void pvcs_start(struct volumes *v);
 void pvcs_stop(struct volumes *v);
 char *pvc_dir(const struct volumes *v, const char *uid);
-/* The claim that a volume names; a new reference, or NULL. */
+/* The PVC that a volume names; a new reference, or NULL. */
 struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume);

@@ -15,7 +15,7 @@
 
 /*
  * One write: decode, convert, prune, default, validate, store. The same path for requests over HTTP
- * and for clients in this process, all of it in one go: nothing can change in between.
+ * and for clients in this process, all of it in one step: nothing can change in between.
  */
 void op_done(struct op *op)
 {
@@ -31,7 +31,7 @@ void op_audit(const struct op *op, const char *verb, const struct err *e)
 		  KV("result", e ? err_code_name(err_code(e)) : "ok"));
 }
 
-/* patched: the result of a patch, with what was odd about the patch itself; NULL: a body. */
+/* patched: the result of a patch, with its unknown and duplicate members; NULL: a body. */
 static struct err *decode(struct op *op, const struct decode_input *in,
 			  const struct causes *patched, struct json_doc **ret)
 {
@@ -152,7 +152,7 @@ struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc
 	return e;
 }
 
-/* Whoever empties the object says so by removing the last of these, through /finalize. */
+/* The controller that empties the object removes the last of these, through /finalize. */
 bool op_holds_contents(const struct kind *k, const struct json *obj)
 {
 	return (kind_storage(k)->flags & KIND_CONTENTS) &&

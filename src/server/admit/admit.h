@@ -32,7 +32,7 @@ struct op {
 	const struct kind *kind;     /* as asked for, perhaps not the stored version */
 	const char *ns, *name, *sub; /* "" where there is none */
 	struct write_options options;
-	bool external; /* over HTTP: conditions that a real API server makes */
+	bool external; /* over HTTP: the conditions of a real API server apply */
 	void (*warn)(void *arg, const char *text);
 	void *warn_arg;
 
@@ -43,14 +43,14 @@ struct op {
 };
 void op_done(struct op *op);
 #define autoop __attribute__((cleanup(op_done))) struct op
-/* The object that in holds, as op wants it read: the way to a doc for the next two. */
+/* Decodes the object in `in` for op: makes the doc for the next two. */
 must_use struct err *op_decode(struct op *op, const struct decode_input *in, struct json_doc **ret);
 must_use struct err *op_create(struct op *op, struct json_doc *doc); /* takes doc over */
 must_use struct err *op_update(struct op *op, struct json_doc *doc); /* takes doc over */
-/* reports (may be NULL) are what was odd about the patch itself. */
+/* reports (may be NULL) are the unknown and duplicate members of the patch itself. */
 must_use struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch,
 			      const struct causes *reports);
 must_use struct err *op_delete(struct op *op, const struct delete_options *o);
 
-/* Makes the namespaces that always exist, and their service accounts. */
+/* Creates the namespaces that always exist, and their service accounts. */
 must_use struct err *namespaces_bootstrap(struct admit *a);

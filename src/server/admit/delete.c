@@ -9,10 +9,10 @@
 #include "server/objects/objects.h"
 
 /*
- * Deleting. An object goes at once unless something holds it: finalizers, the dependents of a
- * foreground or orphaning deletion (which are finalizers that the garbage collector works off), the
- * grace of a Pod that runs on a node, or the contents of a namespace. Held objects get a
- * deletionTimestamp, and the write that takes the last hold away ends them (op_store()).
+ * Deleting. An object is removed at once unless something holds it: finalizers, the dependents of a
+ * foreground or orphaning deletion (finalizers too, which the garbage collector removes), the grace
+ * period of a Pod that runs on a node, or the contents of a namespace. Held objects get a
+ * deletionTimestamp, and the write that removes the last hold ends them (op_store()).
  */
 #define FOREGROUND "foregroundDeletion"
 #define ORPHAN     "orphan"
@@ -62,8 +62,8 @@ static void drop(struct json *list, const char *text)
 			json_remove(list, i);
 }
 
-/* The policy becomes a finalizer that the garbage collector works off. No policy leaves what an
- * earlier one said. */
+/* The policy becomes a finalizer that the garbage collector acts on. Without a policy, that of an
+ * earlier request stays. */
 static void set_policy(struct json_doc *d, struct json *meta, const char *policy)
 {
 	const char *want = str_eq(policy, "Foreground") ? FOREGROUND
@@ -89,7 +89,7 @@ static int64_t grace_of(const struct object *o, const struct delete_options *w)
 	return o->kind->grace ? o->kind->grace(o->root, w->grace_s) : 0;
 }
 
-/* When the object has to be gone. A later request may bring that forward, never put it off. */
+/* When the object must be gone. A later request may bring that forward, never put it off. */
 static void set_deadline(struct json_doc *d, struct json *meta, int64_t grace_s)
 {
 	char when[CLOCK_TEXT_MAX];

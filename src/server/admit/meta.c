@@ -16,7 +16,7 @@
 
 /*
  * What the server itself decides in an object's metadata: names, uid, times, generation, versions.
- * Whatever a client says there is replaced or compared, never believed.
+ * Whatever a client sends there is replaced or compared, never trusted.
  */
 /* Where the request's path and the object disagree. */
 static struct err *check_place(const struct op *op, const struct json *meta)
@@ -122,11 +122,12 @@ static void keep_from(struct json_doc *d, struct json *meta, const struct json *
 {
 	const struct json *was = json_get(old, name);
 
-	if (!json_equal(json_get(meta, name), was)) /* it mostly is, and copies cost memory */
+	if (!json_equal(json_get(meta, name),
+			was)) /* usually it is equal, and copies cost memory */
 		(void)json_set(d, meta, name, json_copy(d, was));
 }
 
-/* An empty or absent value is no precondition. */
+/* An empty or absent value is not a precondition. */
 static struct err *check_version(struct op *op, const struct json *meta, const struct object *old)
 {
 	const char *rev = json_get_str(meta, "resourceVersion");

@@ -7,8 +7,8 @@
 #include "server/objects/objects.h"
 
 /*
- * Namespaces as far as the server knows them: which always exist, and which take new objects. What
- * becomes of a namespace afterwards is for its controller (control/namespace.c).
+ * Namespaces as far as the server knows them: which always exist, and which accept new objects. The
+ * rest is up to their controller (control/cluster/namespace.c).
  */
 static struct err *need(struct admit *a, const struct kind *k, const char *ns, const char *name)
 {

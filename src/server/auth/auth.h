@@ -17,8 +17,8 @@ struct tokens {
 void tokens_init(struct tokens *t, const struct objects *objects, const char *key);
 void tokens_done(struct tokens *t);
 
-/* Fills in c->user: anonymous when the call shows no credential. ERR_UNAUTHENTICATED: one that does
- * not hold, whatever else was sent. */
+/* Fills in c->user: anonymous when the call carries no credential. ERR_UNAUTHENTICATED: it carries
+ * one that is not valid, whatever else was sent. */
 must_use struct err *authenticate(struct tokens *t, struct call *c);
 /* ERR_FORBIDDEN: c->user may not do what c->route says. */
 must_use struct err *authorise(const struct call *c);

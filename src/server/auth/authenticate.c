@@ -8,7 +8,7 @@
 
 /*
  * Who asks: a client certificate of our CA (CN is the user, every O a group), or a bearer token.
- * A credential that does not hold is 401, whatever else was sent; no credential is anonymous.
+ * A credential that is not valid is 401, whatever else was sent; no credential is anonymous.
  */
 static const char *const anonymous_groups[] = { "system:unauthenticated", NULL };
 static const struct user anonymous = {
@@ -19,7 +19,7 @@ static const struct user anonymous = {
 
 static struct err *unauthorized(struct err *why)
 {
-	err_free(why); /* whoever guesses is not told why */
+	err_free(why); /* somebody who guesses must not learn why */
 	return err_new(ERR_UNAUTHENTICATED, "Unauthorized");
 }
 

@@ -14,7 +14,7 @@ enum scope {
 	SCOPE_ALL,    /* everything */
 	SCOPE_PATH,   /* a page of the server, and what is below it */
 	SCOPE_OWN_NS, /* namespaced objects in the service account's own namespace; their status
-		       * is the word of controllers and nodes, on which the router acts: to read */
+		       * is read-only: controllers and nodes write it, and the router acts on it */
 	SCOPE_OWN_NAMESPACE_OBJECT,
 };
 

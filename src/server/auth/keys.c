@@ -14,7 +14,7 @@
 #include "crypto/crypto.h"
 
 /*
- * The two certificates are made anew when they end soon, and the server's when it has to carry
+ * The two certificates are replaced when they expire soon, and the server's also when it must carry
  * other names.
  */
 #define DAY_US (24LL * 3600 * 1000000)
@@ -58,8 +58,8 @@ static struct err *pair_read(const char *dir, const char *name, struct tls_pair 
 	return e;
 }
 
-/* The certificate goes first and comes last: a crash in between leaves no pair that does not match.
- */
+/* The old certificate is removed first and the new one written last: a crash in between leaves no
+ * pair that does not match. */
 static struct err *pair_write(const char *dir, const char *name, const struct tls_pair *p)
 {
 	autofree char *crt = xasprintf("%s.crt", name), *key = xasprintf("%s.key", name);

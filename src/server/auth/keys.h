@@ -6,7 +6,7 @@
 
 /*
  * What data_dir holds besides the store: a CA, the server's and the administrator's certificates,
- * and the key that signs service-account tokens. Made on first start.
+ * and the key that signs service-account tokens. Created on the first start.
  */
 struct keys {
 	struct tls_pair ca, server, admin;

@@ -20,9 +20,9 @@
 #include "tls/tls.h"
 
 /*
- * Service-account tokens: JWTs that this server signs and alone accepts. A token is good while its
+ * Service-account tokens: JWTs that only this server signs and accepts. A token is valid while its
  * signature, times and audience are, and the account it names (and the Pod it is bound to) still
- * exists with the same uid. Good signatures are remembered by the token's hash, since checking one
+ * exists with the same uid. Valid signatures are remembered by the token's hash, since checking one
  * costs more than the rest of a small request.
  */
 #define ISSUER "https://kubernetes.default.svc"
@@ -68,7 +68,8 @@ static struct err *claims_of(struct tokens *t, const char *token, const struct j
 	struct err *e;
 
 	if (strlen(token) > TOKEN_LEN_MAX)
-		return err_new(ERR_UNAUTHENTICATED, "check token: too long");
+		return err_new(ERR_UNAUTHENTICATED, "check token: token is longer than %d bytes",
+			       TOKEN_LEN_MAX);
 	sha256(token, strlen(token), hash);
 	hex_encode(hash, sizeof(hash), hex);
 	d = map_get(t->known, hex);
@@ -143,12 +144,15 @@ struct err *token_check(struct tokens *t, struct call *c, const char *token, str
 	ns = json_get_str(k8s, "namespace");
 	pod = json_get(k8s, "pod");
 	if (!str_eq(json_get_str(claims, "iss"), ISSUER) || !for_us(json_get(claims, "aud")))
-		return err_new(ERR_UNAUTHENTICATED, "check token: not for this server");
+		return err_new(ERR_UNAUTHENTICATED,
+			       "check token: issuer or audience is not this server");
 	if (!in_time(claims))
-		return err_new(ERR_UNAUTHENTICATED, "check token: expired");
+		return err_new(ERR_UNAUTHENTICATED,
+			       "check token: token has expired or is not valid yet");
 	if (!still_there(os, os->service_account, ns, json_get(k8s, "serviceaccount")) ||
 	    (pod && !still_there(os, os->pod, ns, pod)))
-		return err_new(ERR_UNAUTHENTICATED, "check token: its subject is gone");
+		return err_new(ERR_UNAUTHENTICATED,
+			       "check token: its ServiceAccount or Pod no longer exists");
 	user_of_account(c->arena, k8s, ret);
 	return NULL;
 }

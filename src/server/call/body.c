@@ -10,7 +10,7 @@
 #include "server/call/call.h"
 
 /*
- * What a client says besides the path, handed to the decode stage (api/decode.h): bodies by their
+ * What a client sends besides the path, passed to the decode stage (api/decode.h): bodies by their
  * media type, and the parameters of the query.
  */
 
@@ -86,7 +86,7 @@ struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *
 	struct err *e = patch_type_of(str_or(type, ""), ret_how);
 
 	if (!e && *ret_how == PATCH_APPLY)
-		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not served yet; use client-side "
+		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not supported; use client-side "
 					    "apply (kubectl apply without --server-side)");
 	if (e)
 		return e;
@@ -113,7 +113,7 @@ static struct options_input options_input(struct call *c)
 	};
 }
 
-/* What is not allowed is about the options, and so are the details of the answer. */
+/* An ERR_INVALID is about the options, and so are the details of the answer. */
 static struct err *options_end(struct call *c, enum options_of of, struct err *e)
 {
 	struct kind *k;

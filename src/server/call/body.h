@@ -14,8 +14,8 @@ struct json_doc;
 struct type;
 
 /*
- * What a client says besides the path, decoded: the body, and the parameters of the query. Nothing
- * else in the server looks into either, apart from the words of exec.
+ * What a client sends besides the path, decoded: the body, and the parameters of the query. Nothing
+ * else in the server looks into either, apart from the command of an exec.
  */
 enum {
 	BODY_MAX = DECODE_LEN_MAX,
@@ -24,16 +24,17 @@ enum {
 /* Parameters of the query. */
 const char *call_query(struct call *c, const char *name); /* decoded, in the arena; NULL: absent */
 bool call_query_true(struct call *c, const char *name);   /* there, and neither 0 nor false */
-/* *ret stays when the parameter is absent or empty. ERR_MALFORMED: no number, or out of range. */
+/* *ret stays when the parameter is absent or empty. ERR_MALFORMED: not a number, or out of range.
+ */
 must_use struct err *call_query_int(struct call *c, const char *name, int64_t min, int64_t max,
 				    int64_t *ret);
 must_use struct err *call_query_uint(struct call *c, const char *name, uint64_t max, uint64_t *ret);
 
-/* The body for the decode stage, by Content-Type. ERR_MEDIA_TYPE: it is none that is read. */
+/* The body for the decode stage, by Content-Type. ERR_MEDIA_TYPE: not one that we read. */
 must_use struct err *body_input(struct call *c, struct decode_input *ret);
-/* A body of type t that is no object of a kind; an absent one is an empty one. */
+/* A body of type t that is not an object of a kind; an absent body counts as an empty one. */
 must_use struct err *body_tree(struct call *c, const struct type *t, struct json_doc **ret);
-/* A patch, and of which type it is; reports (may be NULL) gets what is odd about it. */
+/* A patch and its type; reports (may be NULL) gets its unknown and duplicate members. */
 must_use struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *ret_how,
 				struct json_doc **ret);
 

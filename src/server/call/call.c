@@ -118,7 +118,7 @@ void call_reply_document(struct call *c, const char *type, const char *text)
 	const char *seen = http_request_header(c->req, "if-none-match");
 	char hash[9], etag[40];
 
-	/* The version alone is not enough: it starts from the beginning with each process. */
+	/* The version alone is not enough: every process counts it from the beginning. */
 	name_hash(text, hash);
 	(void)snprintf(etag, sizeof(etag), "\"%llx-%s\"",
 		       (unsigned long long)kinds_version(c->calls->kinds), hash);

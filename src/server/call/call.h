@@ -33,7 +33,7 @@ struct calls {
 };
 
 /*
- * One API request, from its head to its answer. It outlives the peer when it has to: whoever waits
+ * One API request, from its head to its answer. It outlives the peer when necessary: whoever waits
  * on its behalf (for a commit, for an object to be Ready) holds a reference, and answering a
  * request whose peer has left is harmless.
  */
@@ -44,7 +44,8 @@ struct call {
 	struct arena *arena;      /* of this request */
 	struct user user;
 	struct route route;
-	const struct kind *kind; /* a reference to route.kind, which may go while this waits */
+	const struct kind
+		*kind; /* a reference to route.kind, which may be removed while this waits */
 	const char *method, *query;
 	const char *body;
 	size_t body_len;
@@ -62,7 +63,7 @@ void call_fail(struct call *c, struct err *e);
 void call_reply_text(struct call *c, int status, const char *type, struct buf *text);
 void call_reply_json(struct call *c, int status, struct json_doc *d);
 void call_reply_bytes(struct call *c, int status, struct bytes *text);
-/* What is derived from the kinds: it carries their version as an ETag, and is not sent again to a
+/* A page derived from the kinds: it carries their version as an ETag, and is not sent again to a
  * client that has it. Here the text stays the caller's. */
 void call_reply_document(struct call *c, const char *type, const char *text);
 /* An object or Status, once everything written until now is durable. */

@@ -86,7 +86,8 @@ static struct err *split(struct call *c, const char *path, struct parts *ret)
 		if (e)
 			return err_wrap(e, "read the path");
 		if (strlen(text) != len || strchr(text, '/'))
-			return err_new(ERR_MALFORMED, "read the path: a part contains a slash");
+			return err_new(ERR_MALFORMED,
+				       "read the path: a part contains an encoded slash");
 		ret->list[ret->n++] = arena_strdup(c->arena, text);
 	}
 	return NULL;

@@ -10,8 +10,8 @@ struct kind;
 struct object;
 
 /*
- * Errors as Kubernetes tells them: HTTP status, reason, message, details. The only place that knows
- * status numbers.
+ * Errors as Kubernetes reports them: HTTP status, reason, message, details. The only place that
+ * knows status numbers.
  */
 enum {
 	STATUS_OK = 200,
@@ -27,7 +27,7 @@ struct status_about {
 struct json_doc *status_failure(const struct err *e, const struct status_about *about);
 struct json_doc *status_success(const struct object *gone);
 
-/* In the words that clients know by heart. */
+/* In the words that clients know and compare. */
 must_use struct err *err_absent(const struct kind *k, const char *name)
 	__attribute__((returns_nonnull));
 must_use struct err *err_present(const struct kind *k, const char *name);

@@ -16,8 +16,8 @@
 #include "store/store.h"
 
 /*
- * client/client.h for this process: the store itself is the cache, and a write goes the same way as
- * a request over HTTP, with the same defaults, checks and errors, before the call returns.
+ * client/client.h for this process: the store itself is the cache, and a write takes the same path
+ * as a request over HTTP, with the same defaults, checks and errors, before the function returns.
  */
 static struct object *local_get(void *ctx, const struct kind *k, const char *ns, const char *name)
 {
@@ -65,7 +65,7 @@ static void finish(struct op *op, struct client_waiter *waiter, struct err *e)
 	client_waiter_end(waiter, e, e || op->removed ? NULL : op->result);
 }
 
-/* What a controller writes goes the way of any body. Takes obj over. */
+/* What a controller writes is decoded like any body. Takes obj over. */
 static struct err *decode(struct op *op, struct json_doc *obj, struct json_doc **ret)
 {
 	return op_decode(op, &(struct decode_input){ .media = DECODE_TREE, .tree = obj }, ret);
@@ -138,7 +138,7 @@ static void on_synced(void *arg, struct err *e)
 	struct local_sync *sync = arg;
 
 	if (sync->l && e) {
-		log_warn("the store cannot commit, deletions go on waiting for it", KV("err", e));
+		log_warn("store cannot commit, deletions keep waiting for it", KV("err", e));
 		sync->failed = true;
 		timer_set(sync->l->again, 1000);
 		err_free(e);

@@ -15,7 +15,7 @@ struct store_entry;
 
 /*
  * The objects in the store, by kind, namespace and name. What is stored of a kind that is not
- * served has no decoded form: nobody sees it, and nobody touches it.
+ * served has no decoded form: it is neither shown nor touched.
  */
 struct objects {
 	struct kinds *kinds; /* what is served */
@@ -28,7 +28,7 @@ struct objects {
 must_use struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds,
 				  const char *path);
 void objects_done(struct objects *os); /* commits what is pending */
-/* A kind came or went: its objects are decoded, or left alone from now on. */
+/* A kind was added or removed: its objects are decoded, or left alone from now on. */
 void objects_kind_changed(struct objects *os, const struct kind *k, bool added);
 
 /* Borrowed until the next write; NULL: none. */

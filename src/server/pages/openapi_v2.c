@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /openapi/v2 in the one form that anybody still asks for: kubectl up to 1.27 reads it as protobuf,
- * and only to learn that writes take the parameter fieldValidation. So that is all it says: for
+ * /openapi/v2 in the one form that is still requested: kubectl up to 1.27 reads it as protobuf, and
+ * only to learn that writes take the parameter fieldValidation. So that is all it contains: for
  * each kind a path whose PATCH has it.
  *
  *   Document { swagger = 1, info = 2 { title = 1, version = 2 }, paths = 8 }

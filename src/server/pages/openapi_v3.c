@@ -14,8 +14,8 @@
 #include "server/pages/pages_priv.h"
 
 /*
- * /openapi/v3: an index, and a document for each group and version, which is costly to make and
- * therefore kept until the kinds change.
+ * /openapi/v3: an index, and a document for each group and version, which is costly to build
+ * and therefore kept until the kinds change.
  */
 static void bytes_drop(void *value)
 {

@@ -10,7 +10,7 @@ struct kinds;
 struct map;
 struct store;
 
-/* What /metrics tells besides the store's own numbers. */
+/* What /metrics reports besides the store's own numbers. */
 struct pages_counts {
 	uint64_t requests, failures, writes, watches_started;
 	size_t watches;

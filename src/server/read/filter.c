@@ -16,7 +16,7 @@
  * What a list or a watch selects: a run of keys, then labels and fields. A field selector that
  * names one object (as the published clients send it) turns the run into that one key.
  */
-/* Fields are matched in stored objects; labels of fields are those of the version asked for. */
+/* Fields are matched in stored objects; their names are those of the requested version. */
 static struct err *check_fields(struct selector *fields, const struct kind *k)
 {
 	const char *label, *path;
@@ -30,7 +30,7 @@ static struct err *check_fields(struct selector *fields, const struct kind *k)
 	return NULL;
 }
 
-/* In all namespaces a name does not make a key, unless the kind has none. */
+/* Across all namespaces a name is not a key, unless the kind has no namespaces. */
 static void narrow(struct filter *f, const struct route *r)
 {
 	const char *name = selector_wants(f->fields, "metadata.name");

@@ -20,7 +20,7 @@
 
 /*
  * Get and list. Both read at the newest committed revision, so that what they show is durable and
- * nobody waits for a commit that somebody else has started.
+ * no reader waits for a commit that another request has started.
  *
  * A page of a list names, in its continue token, the revision of the first page and the last key it
  * showed; the next page is read at that same revision, as long as the history reaches it.
@@ -92,7 +92,7 @@ static struct err *read_version(struct call *c, const struct list_options *o, st
 			       rev, rev);
 	}
 	if (wanted > p->rev) {
-		/* client-go knows it by this message, and lists anew without a version. */
+		/* client-go recognises it by this message, and lists again without a version. */
 		causes_add(&c->causes, CAUSE_INVALID, "resourceVersion",
 			   "Too large resource version");
 		return err_new(ERR_TIMEOUT,
@@ -123,7 +123,7 @@ static struct err *too_old(struct err *e, const struct page *p)
 	return err_new(ERR_GONE, "The resourceVersion for the provided list is too old.");
 }
 
-/* A list on its way: what is asked, and what was gathered, as text or as rows of a table. */
+/* A list in progress: what was asked for, and what was gathered, as text or as rows of a table. */
 struct listing {
 	const struct objects *objects;
 	struct call *call;

@@ -23,8 +23,8 @@
  * opens them one by one after the upgrade.
  *
  * At the end comes the error channel: a JSON Status from version 4 on, before that a text in case
- * of failure. A client may be slow to take the rest of the output (it writes into a pager), and
- * closing under it would lose that, so the connection is the client's to close.
+ * of failure. A client may be slow to read the rest of the output (it writes into a pager), and
+ * closing early would lose that, so the connection is left for the client to close.
  */
 enum {
 	OPEN_MS = 30 * 1000, /* for the client to open its streams */
@@ -40,7 +40,7 @@ enum {
 enum channels_state {
 	CHANNELS_OPENING,
 	CHANNELS_OPEN,
-	CHANNELS_CLOSING, /* the outcome has been sent, or nobody listens */
+	CHANNELS_CLOSING, /* the outcome has been sent, or there is no peer to send it to */
 	CHANNELS_STATE_MAX_,
 };
 
@@ -110,8 +110,8 @@ struct err *upgrade_read(struct call *c, const struct protocol *ws, const struct
 }
 
 /*
- * A session may be silent for days: whether the client's machine is still there has to be asked.
- * Where the kernel has no such option (a local socket) it knows by itself.
+ * A session may be silent for days, so the kernel must probe whether the client's machine is still
+ * there. A local socket has no such option and needs none.
  */
 static void probe_peer(struct call *c)
 {
@@ -130,7 +130,7 @@ static void probe_peer(struct call *c)
 				 sizeof(options[i].value));
 }
 
-/* The connection is no longer the request's: who upgraded it holds the call. */
+/* The connection no longer belongs to the request: whoever upgraded it holds the call. */
 static void request_left(struct call *c)
 {
 	c->req = NULL;
@@ -280,8 +280,9 @@ static void on_spdy_data(void *arg, uint32_t id, const char *data, size_t len)
 		ch->ev.data(ch->arg, n, data, len);
 		return;
 	}
-	channels_enter(ch,
-		       CHANNELS_CLOSING); /* data before all streams are open: nobody can take it */
+	channels_enter(
+		ch,
+		CHANNELS_CLOSING); /* data before all streams are open: there is no receiver yet */
 	spdy_close(ch->spdy);
 }
 

@@ -15,11 +15,11 @@
 /*
  * exec and attach: a session of the node on one side, channels of the client on the other. Either
  * side that is full holds the other back. Over a WebSocket the session starts before the upgrade,
- * so that what refuses it is an ordinary answer; over SPDY it has to wait for the client's streams
- * and a refusal comes on the error channel. A client that leaves ends what it started.
+ * so that a refusal is an ordinary answer; over SPDY it must wait for the client's streams, and a
+ * refusal is sent on the error channel. When a client leaves, what it started is ended.
  *
- * attach follows the container's output from now on. Its command takes no input: nobody holds the
- * other end of its stdin.
+ * attach follows the container's output from now on. The command takes no input: the other end of
+ * its stdin is not open.
  */
 enum {
 	ARGS_MAX = 4096,
@@ -176,7 +176,7 @@ static struct err *exec_start(struct exec *x)
 		e = access_logs(a, &follow, &session_events, x, &x->session);
 	else
 		e = access_exec(a, &x->spec, &session_events, x, &x->session);
-	if (err_is(e, ERR_UNAVAILABLE)) /* it does not run, so trying again at once does not help */
+	if (err_is(e, ERR_UNAVAILABLE)) /* it does not run: retrying at once does not help */
 		e = err_wrap(err_recode(e, ERR_MALFORMED), "container not found (\"%s\")",
 			     x->spec.to.container);
 	if (!e)

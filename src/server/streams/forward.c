@@ -18,7 +18,7 @@
  *
  * Any byte on an error stream makes clients give up the whole tunnel. So it says only that the
  * target could not be reached; a connection that breaks later just ends. SPDY as spoken here has no
- * flow control: one target that takes nothing holds back the input of all.
+ * flow control: one target that reads nothing holds back the input of all.
  */
 enum {
 	MESSAGE_MAX = 1 << 20,
@@ -64,7 +64,7 @@ static void pair_free(struct pair *p)
 	free(p);
 }
 
-/* Both streams end; text, if any, tells why. */
+/* Both streams end; text, if any, says why. */
 static void pair_end(struct pair *p, const char *text)
 {
 	struct forward *f = p->f;

@@ -10,7 +10,7 @@
 
 /*
  * The log of a container as plain text, in pieces as the node reads them. The head of the answer
- * waits for the first byte, because until then what goes wrong can be told as a Status.
+ * waits for the first byte, because until then an error can be answered with a Status.
  */
 struct log_reader {
 	struct pod_stream stream;

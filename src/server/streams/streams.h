@@ -20,7 +20,7 @@ struct streams {
 	size_t n_open;
 };
 void streams_init(struct streams *ps, const struct objects *objects, struct loop *l);
-/* Cuts the streams of the one before. */
+/* Cuts the streams that use the previous one. */
 void streams_set_access(struct streams *ps, struct access *a);
 void streams_cut(struct streams *ps); /* every stream */
 

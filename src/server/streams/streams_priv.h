@@ -59,7 +59,7 @@ enum transport {
 	TRANSPORT_MAX_,
 };
 
-/* What the client offered and we took. */
+/* What the client offered and we accepted. */
 struct upgrade {
 	enum transport transport;
 	const char *protocol; /* NULL: the client named none */
@@ -85,7 +85,8 @@ struct channels_events {
 	void (*data)(void *arg, enum channel n, const char *data, size_t len); /* stdin, resize */
 	void (*ended)(void *arg, enum channel n); /* the client will send no more on it */
 	void (*drained)(void *arg);
-	void (*closed)(void *arg); /* the peer left, or all was said; free it now or later */
+	void (*closed)(
+		void *arg); /* the peer left, or the session is complete; free it now or later */
 };
 must_use struct err *channels_offered(struct call *c, struct upgrade *ret);
 struct channels_spec {
@@ -100,6 +101,6 @@ struct channels *channels_accept(struct call *c, const struct upgrade *u,
 void channels_write(struct channels *ch, enum channel n, const void *p, size_t len);
 bool channels_full(const struct channels *ch);
 void channels_pause(struct channels *ch, bool paused);
-/* The last word: a Status (borrowed). Then closed(), when the client has taken everything. */
+/* The outcome: a Status (borrowed). Then closed(), when the client has read everything. */
 void channels_finish(struct channels *ch, const struct json_doc *status);
 void channels_free(struct channels *ch);

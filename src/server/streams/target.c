@@ -11,8 +11,8 @@
 #include "server/streams/streams_priv.h"
 
 /*
- * Which container of which Pod a call means, told from the stored object, so that a wrong name is
- * answered as Kubernetes answers it. Whether the container runs is for the node to say.
+ * Which container of which Pod a call means, according to the stored object, so that a wrong name
+ * is answered as Kubernetes answers it. Only the node knows whether the container runs.
  */
 enum {
 	STREAMS_MAX = 2048, /* upgraded connections of one server */

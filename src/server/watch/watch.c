@@ -25,7 +25,7 @@
  * history while the connection takes more; a peer that reads too slowly falls out of the history
  * and gets 410.
  *
- * What existed before is told as ADDED from a view of a committed revision, and the events after
+ * What existed before is sent as ADDED from a view of a committed revision, and the events after
  * that revision follow.
  */
 enum {
@@ -137,8 +137,8 @@ static void send_error(struct watcher *w, struct err *e)
 	err_free(e);
 }
 
-/* An object that stops matching is deleted to whoever watches the selection: as it was, at the
- * revision at which it left. */
+/* To a watch with a selector, an object that stops matching is deleted: as it was, at the revision
+ * at which it stopped. */
 static struct err *send_left(struct watcher *w, const struct object *was, uint64_t rev)
 {
 	struct json_doc *d = object_edit(was);
@@ -249,8 +249,8 @@ static void on_timer(void *arg)
 
 struct beginning {
 	uint64_t from;
-	bool initial; /* tell what exists first */
-	bool mark;    /* and say when that is done */
+	bool initial; /* send what exists first */
+	bool mark;    /* and a bookmark when that is complete */
 };
 
 static struct err *read_beginning(const struct list_options *o, uint64_t newest,
@@ -267,7 +267,7 @@ static struct err *read_beginning(const struct list_options *o, uint64_t newest,
 			       "strconv.ParseUint: parsing \"%s\": invalid syntax",
 			       rev, rev);
 	}
-	if (from > newest) /* of a store that is no more: whoever holds it must start over */
+	if (from > newest) /* from a store that no longer exists: the client must start over */
 		return err_new(ERR_GONE, "resource version %llu is in the future (%llu)",
 			       (unsigned long long)from, (unsigned long long)newest);
 	ret->mark = o->initial_events == CHOICE_TRUE;

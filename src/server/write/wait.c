@@ -15,8 +15,8 @@
 
 /*
  * POST …?wait=Ready, an extension of ours: the answer comes when the Ready condition of the new
- * object is True, with the object as it is then, or after timeoutSeconds (30) as it is by then. The
- * object is followed through a watch, so that what is shown is committed.
+ * object is True, with the object as it is then, or after timeoutSeconds (30) in its current state.
+ * The object is followed through a watch, so that what is shown is committed.
  */
 enum {
 	WAIT_S = 30,

@@ -9,7 +9,7 @@
 struct object;
 struct op;
 
-/* write.c: what a call says of an operation, without its options … */
+/* write.c: the operation that a call asks for, without its options … */
 struct op write_op(struct admit *a, struct call *c);
 /* … and with those of a create, update or patch. */
 must_use struct err *write_begin(struct admit *a, struct call *c, struct op *ret);

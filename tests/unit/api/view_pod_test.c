@@ -80,7 +80,7 @@ TEST(a_pod_says_as_a_struct_what_its_tree_says)
 	eq_int(c->liveness.period_s, 1);
 	eq_str(c->liveness.http_path, "/");
 	is_false(c->readiness.there);
-	eq_int(c->told_started, 1000000);
+	eq_int(c->status_started, 1000000);
 	is_true(pod_view_uses_pvc(w.v, "q"));
 	is_false(pod_view_uses_pvc(w.v, "v"));
 	is_true(pod_view_over(w.v));

@@ -141,13 +141,13 @@ static int count_files(const char *dir, const char *suffix)
 /* Nothing may be left: no group, no socket, no directory of a slot (but logs that were kept). */
 static void close_host(struct host *h, int logs)
 {
-	autofree char *roots = xasprintf("%s/roots", h->dir), *run = xasprintf("%s/run", h->dir);
+	autofree char *slots = xasprintf("%s/roots", h->dir), *run = xasprintf("%s/run", h->dir);
 	int groups = 0;
 
 	stop_runtime(h);
 	cgroups_each(h->cgroups, count_group, &groups);
 	eq_int(groups, 0);
-	eq_int(count_files(roots, ""), logs);
+	eq_int(count_files(slots, ""), logs);
 	eq_int(count_files(run, ".sock"), 0);
 	instance_net_down(h->inst, h->nl);
 	cgroups_remove_parent(h->cgroups);
