@@ -4,6 +4,7 @@
 #include "api/diff.h"
 #include "api/kind.h"
 #include "api/meta.h"
+#include "api/pod.h"
 #include "api/view_sandbox.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -61,7 +62,7 @@ static int by_number(const void *x, const void *y)
 
 static bool counts(const struct json *container, bool init)
 {
-	return !init || str_eq(json_get_str(container, "restartPolicy"), "Always");
+	return !init || pod_is_sidecar(container);
 }
 
 static size_t ports_collect(const struct json *pod_spec, struct port *ret)
