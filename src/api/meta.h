@@ -22,6 +22,11 @@ meta_bad_dns_1035_label(const char *s); /* ≤ 63, a letter first: volume and po
 const char *meta_bad_qualified_name(const char *s); /* label and annotation keys */
 const char *meta_bad_label_value(const char *s);
 
+/* Finalizers of an object that is deleted in the foreground, or that leaves its dependents behind;
+ * the garbage collector works them off. */
+#define FINALIZER_FOREGROUND "foregroundDeletion"
+#define FINALIZER_ORPHAN     "orphan"
+
 /* name/generateName, namespace, labels, annotations, owner references, finalizers. */
 void meta_validate(const struct json *metadata, bool namespaced, struct causes *c);
 void meta_validate_labels(const struct json *labels, const char *path, struct causes *c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
+#include "api/meta.h"
 #include "api/object.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -8,6 +9,7 @@
 #include "control/cluster/cluster_priv.h"
 #include "control/cluster/gc_index_priv.h"
 #include "control/pass/control_state.h"
+#include "control/pass/draft.h"
 
 /*
  * Garbage collection by owner references. A key is the uid of an object that a change may concern:
@@ -21,8 +23,6 @@
  *
  * An owner of a kind that is not served cannot be looked up: it counts as there, as in Kubernetes.
  */
-#define FOREGROUND "foregroundDeletion"
-#define ORPHAN     "orphan"
 enum {
 	BUDGET = 256,    /* dependents that one pass releases */
 	RING_MAX = 1000, /* owners above an object; a longer ring of them is not seen */
@@ -54,12 +54,12 @@ static bool has_finalizer(const struct object *o, const char *name)
 
 static bool deletes_in_foreground(const struct object *o)
 {
-	return object_deleting(o) && has_finalizer(o, FOREGROUND);
+	return object_deleting(o) && has_finalizer(o, FINALIZER_FOREGROUND);
 }
 
 static bool leaves_orphans(const struct object *o)
 {
-	return object_deleting(o) && has_finalizer(o, ORPHAN);
+	return object_deleting(o) && has_finalizer(o, FINALIZER_ORPHAN);
 }
 
 /* Changes */
@@ -199,8 +199,7 @@ static struct json_doc *list_patch(const struct keeping *k)
 
 	json_set_root(d, root);
 	to = json_need_obj(d, root, "metadata");
-	json_set_str(d, to, "uid", k->o->uid);
-	(void)json_set(d, to, "resourceVersion", json_copy(d, json_get(meta, "resourceVersion")));
+	draft_guard(d, to, k->o);
 	json_each(it, json_get(meta, k->list))
 		if (k->keep(k, it.val))
 			json_push(d, list, json_copy(d, it.val));
@@ -284,9 +283,9 @@ static void look_at_owners(struct pass *p, const struct gc *g, const struct obje
 			      node->deps && map_len(node->deps) ? "Foreground" : "Background");
 	else if (!n.solid && n.gone)
 		delete_object(p, o,
-			      has_finalizer(o, ORPHAN)       ? "Orphan"
-			      : has_finalizer(o, FOREGROUND) ? "Foreground"
-							     : "Background");
+			      has_finalizer(o, FINALIZER_ORPHAN)       ? "Orphan"
+			      : has_finalizer(o, FINALIZER_FOREGROUND) ? "Foreground"
+								       : "Background");
 }
 
 /* An object that is being deleted in the foreground */
@@ -353,7 +352,7 @@ static void delete_in_foreground(struct pass *p, const struct gc *g, const struc
 			touched((void *)g, it.value);
 	}
 	if (!n_blocking)
-		drop_finalizer(p, o, FOREGROUND);
+		drop_finalizer(p, o, FINALIZER_FOREGROUND);
 }
 
 /* An object that is being deleted and leaves its dependents behind */
@@ -395,7 +394,7 @@ static void make_orphans(struct pass *p, const struct gc *g, const struct object
 		object_unref(deps[i]);
 	}
 	if (!n)
-		drop_finalizer(p, o, ORPHAN);
+		drop_finalizer(p, o, FINALIZER_ORPHAN);
 }
 
 struct again gc_reconcile(struct pass *p)

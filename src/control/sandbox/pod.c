@@ -210,10 +210,8 @@ struct json_doc *pod_sync(const struct object *sandbox, const struct object *pod
 	for (size_t i = 0; i < ARRAY_LEN(realms); i++)
 		json_set(d, meta, realms[i].member,
 			 diff_strings(d, json_get(have, realms[i].member), want[i]));
-	if (ownership_of(pod, sandbox) == UNOWNED) {
-		json_set(d, meta, "ownerReferences", draft_owners(d, pod, sandbox));
-		draft_guard(d, meta, pod);
-	}
+	if (ownership_of(pod, sandbox) == UNOWNED)
+		draft_adopt(d, meta, pod, sandbox);
 	return json_len(meta) ? take(d) : NULL;
 }
 

@@ -196,8 +196,7 @@ static struct json_doc *service_repair(const struct object *sandbox, const struc
 		json_set_str(d, json_need_obj(d, json_need_obj(d, root, "metadata"), "labels"),
 			     KEY_NAME_HASH, hash);
 	if (adopt)
-		json_set(d, json_need_obj(d, root, "metadata"), "ownerReferences",
-			 draft_owners(d, service, sandbox));
+		draft_adopt(d, json_need_obj(d, root, "metadata"), service, sandbox);
 	json_set_str(d, want, KEY_NAME_HASH, hash);
 	diff = diff_strings(d, json_get(spec, "selector"), want);
 	if (diff)
@@ -297,8 +296,7 @@ static struct json_doc *pvc_adopt(const struct object *sandbox, const struct obj
 	struct json *root = json_obj(d);
 
 	json_set_root(d, root);
-	json_set(d, json_need_obj(d, root, "metadata"), "ownerReferences",
-		 draft_owners(d, pvc, sandbox));
+	draft_adopt(d, json_need_obj(d, root, "metadata"), pvc, sandbox);
 	return d;
 }
 

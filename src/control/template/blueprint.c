@@ -111,7 +111,7 @@ static struct json *peer_router(struct json_doc *d)
 	struct json *peer = json_obj(d), *ns, *pod;
 
 	ns = json_need_obj(d, json_need_obj(d, peer, "namespaceSelector"), "matchLabels");
-	json_set_str(d, ns, "kubernetes.io/metadata.name", "agent-sandbox-system");
+	json_set_str(d, ns, "kubernetes.io/metadata.name", SYSTEM_NAMESPACE);
 	pod = json_need_obj(d, json_need_obj(d, peer, "podSelector"), "matchLabels");
 	json_set_str(d, pod, "app", "sandbox-router");
 	return peer;
