@@ -8,7 +8,7 @@
 #include "client/client.h"
 #include "control/cluster/cluster_priv.h"
 #include "control/cluster/gc_index_priv.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/draft.h"
 
 /*
@@ -399,7 +399,8 @@ static void make_orphans(struct pass *p, const struct gc *g, const struct object
 
 struct again gc_reconcile(struct pass *p)
 {
-	const struct gc *g = p->c->cluster->gc;
+	const struct cluster *cl = p->own;
+	const struct gc *g = cl->gc;
 	autoptr(object) o = object_of(g, gc_index_get(g->index, p->key->name));
 	struct err *e = pass_take_error(p);
 

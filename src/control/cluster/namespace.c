@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "client/client.h"
 #include "control/cluster/cluster_priv.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 
 /*
  * Namespaces: the service account that each has, and their end. First everything in a namespace is
@@ -128,7 +128,7 @@ static void finalize(struct pass *p, const struct object *ns)
 
 struct again namespace_reconcile(struct pass *p)
 {
-	const struct cluster *cl = p->c->cluster;
+	const struct cluster *cl = p->own;
 	autoptr(object) ns = client_get(p->c->client, cl->namespace, NULL, p->key->name);
 	struct err *e = pass_take_error(p);
 

@@ -5,7 +5,7 @@
 #include "api/object.h"
 #include "base/str.h"
 #include "client/client.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/keys.h"
 
 #define INSTANCE "cay"
@@ -34,7 +34,7 @@ struct json_doc *event_build(const struct event_spec *s, usec now)
 	return d;
 }
 
-void event_send(struct control *c, struct json_doc *event)
+void event_send(struct context *c, struct json_doc *event)
 {
 	autofree char *ns = NULL;
 

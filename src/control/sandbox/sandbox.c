@@ -7,9 +7,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/index/index.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/event.h"
 #include "control/pass/keys.h"
+#include "control/pass/pass.h"
 #include "control/sandbox/sandbox_priv.h"
 
 /*
@@ -245,7 +246,7 @@ static struct again report_living(struct pass *p, const struct object *sb,
 		.e_pod = either(plan->pod.e, p->out[SANDBOX_WRITE_POD].e),
 		.e_service = either(plan->service.e, p->out[SANDBOX_WRITE_SERVICE].e),
 		.rejected = plan->held,
-		.cluster_domain = p->c->cluster_domain,
+		.cluster_domain = p->c->opt.cluster_domain,
 		.now = p->now,
 	};
 

@@ -6,9 +6,10 @@
 #include "api/view_template.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/draft.h"
 #include "control/pass/keys.h"
+#include "control/pass/pass.h"
 #include "control/template/blueprint.h"
 #include "control/template/template_priv.h"
 
