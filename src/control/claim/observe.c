@@ -9,6 +9,7 @@
 #include "control/index/index.h"
 #include "control/pass/context.h"
 #include "control/template/blueprint.h"
+#include "control/template/template.h"
 
 /*
  * What a pass over a claim looks at. Everything comes from caches and indexes; the only search is
@@ -99,7 +100,7 @@ static void see_pool(struct pass *p, struct claim_seen *seen)
 bool claim_observe(struct pass *p, struct claim_seen *seen)
 {
 	struct context *c = p->c;
-	autofree char *policy = xasprintf("%s-network-policy", p->key->name);
+	autofree char *policy = policy_name(p->key->name);
 
 	seen->claim = client_get(c->client, c->kinds.claim, p->key->ns, p->key->name);
 	if (!seen->claim)

@@ -21,7 +21,9 @@ enum {
 
 enum expiry_write {
 	EXPIRY_WRITE_DELETE,
+	EXPIRY_WRITE_MAX_,
 };
+_Static_assert(EXPIRY_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
 struct aged {
 	struct object *event; /* its newest state */

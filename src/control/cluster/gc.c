@@ -32,7 +32,9 @@ enum gc_write {
 	GC_WRITE_DELETE,
 	GC_WRITE_RELEASE, /* the patch that drops owners or a finalizer of the object itself */
 	GC_WRITE_ORPHAN,  /* the patch that drops the object from a dependent's owners */
+	GC_WRITE_MAX_,
 };
+_Static_assert(GC_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
 struct gc {
 	struct cluster *cl;

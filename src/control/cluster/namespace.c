@@ -21,7 +21,9 @@ enum namespace_write {
 	NAMESPACE_WRITE_ACCOUNT, /* the default service account */
 	NAMESPACE_WRITE_EMPTY,   /* the deletion of an object in it */
 	NAMESPACE_WRITE_FINALIZE,
+	NAMESPACE_WRITE_MAX_,
 };
+_Static_assert(NAMESPACE_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
 static bool terminating(const struct cluster *cl, const char *name)
 {
