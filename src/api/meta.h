@@ -15,10 +15,8 @@ struct object;
  * What every kind shares: metadata rules, owner references, conditions, hashes.
  */
 /* NULL, or what is wrong with the text. */
-const char *meta_bad_dns_label(const char *s);     /* ≤ 63 */
-const char *meta_bad_dns_subdomain(const char *s); /* ≤ 253 */
-const char *
-meta_bad_dns_1035_label(const char *s); /* ≤ 63, a letter first: volume and port names */
+const char *meta_bad_dns_label(const char *s);      /* ≤ 63 */
+const char *meta_bad_dns_subdomain(const char *s);  /* ≤ 253 */
 const char *meta_bad_qualified_name(const char *s); /* label and annotation keys */
 const char *meta_bad_label_value(const char *s);
 
