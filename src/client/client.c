@@ -80,11 +80,6 @@ void client_watch_free(struct client_watch *w)
 	free(w);
 }
 
-void client_fetch(struct client *c, const struct client_ref *of, struct client_write *w)
-{
-	c->ops->fetch(c->ctx, of, w);
-}
-
 void client_create(struct client *c, const struct client_ref *to, struct json_doc *obj,
 		   struct client_write *w)
 {
