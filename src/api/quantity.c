@@ -172,7 +172,8 @@ struct err *quantity_parse_milli(const struct json *q, int64_t *ret)
 	nano milli;
 
 	if (!read_json(q, &x))
-		return err_new(ERR_MALFORMED, "read quantity %.64s", str_or(json_str(q), "?"));
+		return err_new(ERR_MALFORMED, "\"%.64s\" is not a quantity such as 500m or 2Gi",
+			       str_or(json_str(q), ""));
 	milli = divide_up(x.value, 1000000);
 	*ret = milli > INT64_MAX ? INT64_MAX : milli < -INT64_MAX ? -INT64_MAX : (int64_t)milli;
 	return NULL;

@@ -15,9 +15,9 @@
 /*
  * The SandboxClaim controller (docs/reference/agent-sandbox.md §6).
  *
- * A pass observes (claim_observe.c), decides (claim_decide.c, pure), acts (claim_act.c) and reports
+ * A pass observes (observe.c), decides (decide.c, pure), acts (act.c) and reports
  * (claim.c). What a claim may ask for, what its Sandbox looks like and what its status says are
- * pure functions in claim_policy.c, claim_build.c and claim_status.c.
+ * pure functions in policy.c, build.c and status.c.
  *
  * The controller reference of the Sandbox is the whole truth of an adoption: one guarded patch sets
  * it, so two claims can never have one Sandbox, and after a crash the index by owner finds it

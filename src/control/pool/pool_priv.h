@@ -12,7 +12,7 @@
 
 /*
  * The SandboxWarmPool controller (docs/reference/agent-sandbox.md §5): a pass observes
- * (pool_observe.c), decides (pool_decide.c, pure), acts and reports (pool.c).
+ * (observe.c), decides (decide.c, pure), acts and reports (pool.c).
  */
 
 /* What the passes write. */

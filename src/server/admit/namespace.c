@@ -9,7 +9,7 @@
 
 /*
  * Namespaces as far as the server knows them: which always exist, and which take new objects. What
- * becomes of a namespace afterwards is for its controller (control/namespace.c).
+ * becomes of a namespace afterwards is for its controller (control/cluster/namespace.c).
  */
 static struct err *need(struct admit *a, const struct kind *k, const char *ns, const char *name)
 {
