@@ -218,13 +218,12 @@ static struct err *start_roles(struct serve *s)
 	struct err *e = node_start(s->loop, s->node_client, &node, &s->node);
 
 	if (e)
-		return err_wrap(e, "start node");
+		return e;
 	server_set_access(s->server, node_access(s->node));
 	e = control_start(s->loop, s->control_client, &control, &s->control);
 	if (e)
 		return err_wrap(e, "start controllers");
-	e = router_start(s->loop, s->router_client, &router, &s->router);
-	return err_wrap(e, "start router");
+	return router_start(s->loop, s->router_client, &router, &s->router);
 }
 
 static void sandboxes_stopped(void *arg)

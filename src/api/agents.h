@@ -11,6 +11,12 @@
 #define API_SANDBOX    GROUP_AGENTS "/v1beta1"
 #define API_EXTENSIONS GROUP_EXTENSIONS "/v1beta1"
 
+/* The namespace that Agent Sandbox's own parts run in. */
+#define SYSTEM_NAMESPACE "agent-sandbox-system"
+
+/* The port of the runtime in a sandbox: calls of the router that name no port go there. */
+#define RUNTIME_PORT 8888
+
 #define KEY_NAME_HASH         "agents.x-k8s.io/sandbox-name-hash"
 #define KEY_ADOPTABLE         "agents.x-k8s.io/adoptable"
 #define KEY_POOL              "agents.x-k8s.io/warm-pool-sandbox"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind_priv.h"
 #include "api/meta.h"
+#include "api/pod.h"
 #include "api/table.h"
 #include "base/str.h"
 #include "json/json.h"
@@ -20,7 +21,7 @@ static bool is_sidecar(const struct json *pod, const char *name)
 {
 	json_each(it, json_at_path(pod, "spec.initContainers"))
 		if (str_eq(json_get_str(it.val, "name"), name))
-			return str_eq(json_get_str(it.val, "restartPolicy"), "Always");
+			return pod_is_sidecar(it.val);
 	return false;
 }
 
@@ -134,11 +135,10 @@ static void summarize(const struct json *pod, struct summary *s)
 		   "SchedulingGated"))
 		(void)snprintf(s->reason, sizeof(s->reason), "SchedulingGated");
 	json_each(it, json_at_path(pod, "spec.initContainers"))
-		s->n_total += str_eq(json_get_str(it.val, "restartPolicy"), "Always");
+		s->n_total += pod_is_sidecar(it.val);
 	if (!initializing(s, pod) || conditions_true(conditions, "Initialized"))
 		tell_containers(s, pod);
-	if (json_at_path(pod, "metadata.deletionTimestamp") && !str_eq(phase, "Succeeded") &&
-	    !str_eq(phase, "Failed"))
+	if (json_at_path(pod, "metadata.deletionTimestamp") && !pod_phase_over(phase))
 		(void)snprintf(s->reason, sizeof(s->reason), "Terminating");
 }
 

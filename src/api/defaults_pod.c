@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/defaults_priv.h"
 #include "api/kind_priv.h"
-#include "api/meta.h"
+#include "api/pod.h"
 #include "base/str.h"
 
-/* A Pod's defaults, and its quality of service, which follows from its containers' resources. */
+/* A Pod's defaults. */
 enum {
-	FILE_MODE = 0644,
 	TOKEN_SECONDS = 3600,
-	GRACE_SECONDS = 30,
 };
 
 static void defaults_http_get(struct json_doc *d, struct json *handler)
@@ -24,10 +22,10 @@ static void defaults_probe(struct json_doc *d, struct json *probe)
 	static const struct {
 		const char *name;
 		int value;
-	} numbers[] = { { "timeoutSeconds", 1 },
-			{ "periodSeconds", 10 },
-			{ "successThreshold", 1 },
-			{ "failureThreshold", 3 } };
+	} numbers[] = { { "timeoutSeconds", POD_PROBE_TIMEOUT_S },
+			{ "periodSeconds", POD_PROBE_PERIOD_S },
+			{ "successThreshold", POD_PROBE_NEED_OK },
+			{ "failureThreshold", POD_PROBE_NEED_BAD } };
 
 	defaults_http_get(d, probe);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
@@ -97,7 +95,7 @@ static void defaults_downward(struct json_doc *d, struct json *source)
 
 static void defaults_projected(struct json_doc *d, struct json *projected)
 {
-	defaults_int(d, projected, "defaultMode", FILE_MODE);
+	defaults_int(d, projected, "defaultMode", POD_FILE_MODE);
 	json_each(it, json_get(projected, "sources")) {
 		defaults_downward(d, json_get(it.val, "downwardAPI"));
 		defaults_int(d, json_get(it.val, "serviceAccountToken"), "expirationSeconds",
@@ -113,9 +111,9 @@ static void defaults_volume(struct json_doc *d, struct json *v)
 		return;
 	if (json_len(v) == 1 && json_get(v, "name"))
 		json_set(d, v, "emptyDir", json_obj(d));
-	defaults_int(d, json_get(v, "secret"), "defaultMode", FILE_MODE);
-	defaults_int(d, json_get(v, "configMap"), "defaultMode", FILE_MODE);
-	defaults_int(d, json_get(v, "downwardAPI"), "defaultMode", FILE_MODE);
+	defaults_int(d, json_get(v, "secret"), "defaultMode", POD_FILE_MODE);
+	defaults_int(d, json_get(v, "configMap"), "defaultMode", POD_FILE_MODE);
+	defaults_int(d, json_get(v, "downwardAPI"), "defaultMode", POD_FILE_MODE);
 	defaults_downward(d, json_get(v, "downwardAPI"));
 	defaults_projected(d, json_get(v, "projected"));
 	defaults_str(d, json_at_path(v, "ephemeral.volumeClaimTemplate.spec"), "volumeMode",
@@ -134,7 +132,7 @@ static void defaults_spec(struct json_doc *d, struct json *spec)
 	json_each(it, json_get(spec, "volumes"))
 		defaults_volume(d, it.val);
 	defaults_str(d, spec, "restartPolicy", "Always");
-	defaults_int(d, spec, "terminationGracePeriodSeconds", GRACE_SECONDS);
+	defaults_int(d, spec, "terminationGracePeriodSeconds", POD_GRACE_S);
 	defaults_str(d, spec, "dnsPolicy", "ClusterFirst");
 	defaults_str(d, spec, "serviceAccountName", str_or(account, "default"));
 	if (json_get_str(spec, "serviceAccountName"))
@@ -143,40 +141,6 @@ static void defaults_spec(struct json_doc *d, struct json *spec)
 	defaults_str(d, spec, "schedulerName", "default-scheduler");
 	if (!json_get(spec, "enableServiceLinks"))
 		json_set_bool(d, spec, "enableServiceLinks", true);
-}
-
-/* Quality of service */
-struct qos {
-	bool any;       /* a request or limit of cpu or memory was seen */
-	bool all_equal; /* every container has both limits, and requests equal to them */
-};
-
-static void weigh(struct qos *q, const struct json *resources)
-{
-	static const char *const names[] = { "cpu", "memory" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		const struct json *limit = json_get(json_get(resources, "limits"), names[i]);
-		const struct json *request = json_get(json_get(resources, "requests"), names[i]);
-
-		q->any |= limit || request;
-		q->all_equal &= limit && request && quantity_equal(limit, request);
-	}
-}
-
-static const char *qos_class(const struct json *spec)
-{
-	struct qos q = { .all_equal = true };
-
-	if (json_len(json_get(spec, "resources")))
-		weigh(&q, json_get(spec, "resources"));
-	else {
-		json_each(it, json_get(spec, "initContainers"))
-			weigh(&q, json_get(it.val, "resources"));
-		json_each(it, json_get(spec, "containers"))
-			weigh(&q, json_get(it.val, "resources"));
-	}
-	return !q.any ? "BestEffort" : q.all_equal ? "Guaranteed" : "Burstable";
 }
 
 void defaults_pod(struct json_doc *d, const struct json *old)
@@ -190,5 +154,5 @@ void defaults_pod(struct json_doc *d, const struct json *old)
 		return;
 	status = json_set(d, root, "status", json_obj(d));
 	json_set_str(d, status, "phase", "Pending");
-	json_set_str(d, status, "qosClass", qos_class(spec));
+	json_set_str(d, status, "qosClass", pod_qos(spec));
 }

@@ -25,10 +25,6 @@ static const char bad_label[] =
 	"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
 	"must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', " REGEX_USED(
 		LABEL_REGEX);
-static const char bad_1035[] =
-	"a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-	"alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
-	"'abc-123', " REGEX_USED("[a-z]([-a-z0-9]*[a-z0-9])?");
 static const char bad_subdomain[] =
 	"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
 	"'.', and must start and end with an alphanumeric character (e.g. 'example.com', " REGEX_USED(
@@ -64,13 +60,6 @@ const char *meta_bad_dns_label(const char *s)
 	if (is_dns_label(s, strlen(s)))
 		return NULL;
 	return strchr(s, '.') && !meta_bad_dns_subdomain(s) ? "must not contain dots" : bad_label;
-}
-
-const char *meta_bad_dns_1035_label(const char *s)
-{
-	if (strlen(s) > MAX_LABEL)
-		return "must be no more than 63 characters";
-	return is_dns_label(s, strlen(s)) && !isdigit((unsigned char)*s) ? NULL : bad_1035;
 }
 
 const char *meta_bad_dns_subdomain(const char *s)

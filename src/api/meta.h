@@ -15,12 +15,15 @@ struct object;
  * What every kind shares: metadata rules, owner references, conditions, hashes.
  */
 /* These return NULL, or what is wrong with the text. */
-const char *meta_bad_dns_label(const char *s);     /* ≤ 63 */
-const char *meta_bad_dns_subdomain(const char *s); /* ≤ 253 */
-const char *
-meta_bad_dns_1035_label(const char *s); /* ≤ 63, starts with a letter: volume and port names */
+const char *meta_bad_dns_label(const char *s);      /* ≤ 63 */
+const char *meta_bad_dns_subdomain(const char *s);  /* ≤ 253 */
 const char *meta_bad_qualified_name(const char *s); /* label and annotation keys */
 const char *meta_bad_label_value(const char *s);
+
+/* Finalizers of an object that is deleted in the foreground, or that leaves its dependents behind;
+ * the garbage collector works them off. */
+#define FINALIZER_FOREGROUND "foregroundDeletion"
+#define FINALIZER_ORPHAN     "orphan"
 
 /* name/generateName, namespace, labels, annotations, owner references, finalizers. */
 void meta_validate(const struct json *metadata, bool namespaced, struct causes *c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind_priv.h"
+#include "api/pod.h"
 #include "base/str.h"
 #include "json/json.h"
 
@@ -19,10 +20,10 @@ int64_t grace_pod(const struct json *obj, int64_t asked)
 	const struct json *spec = json_get(obj, "spec");
 	const char *phase = json_get_str(json_get(obj, "status"), "phase");
 
-	if (str_empty(json_get_str(spec, "nodeName")) || str_eq(phase, "Succeeded") ||
-	    str_eq(phase, "Failed"))
+	if (str_empty(json_get_str(spec, "nodeName")) || pod_phase_over(phase))
 		return 0;
-	return asked >= 0 ? asked : json_get_int(spec, "terminationGracePeriodSeconds", 30);
+	return asked >= 0 ? asked
+			  : json_get_int(spec, "terminationGracePeriodSeconds", POD_GRACE_S);
 }
 
 /* spec holds only the finalizer that the defaults add. */

@@ -38,7 +38,6 @@ struct requirement {
 struct selector {
 	struct requirement *list;
 	size_t n;
-	bool nothing; /* matches nothing at all */
 };
 
 void selector_free(struct selector *s)
@@ -241,57 +240,6 @@ struct err *selector_parse_labels(const char *text, struct selector **ret)
 	return NULL;
 }
 
-static struct err *add_expression(struct selector *s, const struct json *expr)
-{
-	static const struct {
-		const char *name;
-		enum op op;
-	} ops[] = { { "In", OP_IN },
-		    { "NotIn", OP_NOT_IN },
-		    { "Exists", OP_EXISTS },
-		    { "DoesNotExist", OP_ABSENT } };
-	const char *key = str_or(json_get_str(expr, "key"), ""),
-		   *op = json_get_str(expr, "operator");
-	struct err *e = NULL;
-	size_t i = 0;
-
-	while (i < ARRAY_LEN(ops) && !str_eq(ops[i].name, op))
-		i++;
-	if (i == ARRAY_LEN(ops))
-		return err_new(ERR_INVALID, "\"%s\" is not a valid label selector operator",
-			       str_or(op, ""));
-	e = add_requirement(s, key, strlen(key), ops[i].op);
-	json_each(it, json_get(expr, "values"))
-		if (!e && json_str(it.val))
-			e = add_value(s, json_str(it.val), json_str_len(it.val));
-	if (!e && (ops[i].op == OP_IN || ops[i].op == OP_NOT_IN) && !s->list[s->n - 1].n_values)
-		e = err_new(ERR_INVALID, "values: must be specified when operator is In or NotIn");
-	return e ? e : check_label(&s->list[s->n - 1]);
-}
-
-struct err *selector_from_object(const struct json *label_selector, struct selector **ret)
-{
-	autoptr(selector) s = xnew(struct selector);
-	struct err *e = NULL;
-
-	s->nothing = !json_is(label_selector, JSON_OBJ);
-	json_each(it, members(json_get(label_selector, "matchLabels"))) {
-		if (!e)
-			e = add_requirement(s, it.key, strlen(it.key), OP_IN);
-		if (!e)
-			e = add_value(s, str_or(json_str(it.val), ""), json_str_len(it.val));
-		if (!e)
-			e = check_label(&s->list[s->n - 1]);
-	}
-	json_each(it, json_get(label_selector, "matchExpressions"))
-		if (!e)
-			e = add_expression(s, it.val);
-	if (e)
-		return e;
-	*ret = take(s);
-	return NULL;
-}
-
 /* Fields as text: key=value, key==value, key!=value; a backslash escapes , = \. */
 static struct err *unescape(struct span part, struct buf *out)
 {
@@ -412,7 +360,7 @@ bool selector_matches_labels(const struct selector *s, const struct json *labels
 	for (size_t i = 0; i < s->n; i++)
 		if (!holds(&s->list[i], json_get_str(labels, s->list[i].key)))
 			return false;
-	return !s->nothing;
+	return true;
 }
 
 /* An absent field is "", as in Kubernetes. */
@@ -435,7 +383,7 @@ bool selector_matches_fields(const struct selector *s, const struct json *obj)
 	for (size_t i = 0; i < s->n; i++)
 		if (!field_holds(&s->list[i], json_at_path(obj, s->list[i].key)))
 			return false;
-	return !s->nothing;
+	return true;
 }
 
 const char *selector_wants(const struct selector *s, const char *key)

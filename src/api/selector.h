@@ -8,16 +8,13 @@
 #include "json/json.h"
 
 /*
- * Selectors: labels by text ("a=b,c in (d,e),!f") or by a LabelSelector object, fields by text
- * ("metadata.name=x,status.phase!=Running").
+ * Selectors: labels ("a=b,c in (d,e),!f") and fields ("metadata.name=x,status.phase!=Running") by
+ * text.
  */
 struct selector;
 
 must_use struct err *selector_parse_labels(const char *text,
 					   struct selector **ret); /* "" matches all */
-/* matchLabels and matchExpressions. {} matches everything; anything but an object matches nothing.
- */
-must_use struct err *selector_from_object(const struct json *label_selector, struct selector **ret);
 must_use struct err *selector_parse_fields(const char *text, struct selector **ret);
 void selector_free(struct selector *s);
 AUTOPTR(selector)

@@ -3,14 +3,10 @@
 
 #include "api/meta.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/arena.h"
 #include "base/str.h"
 #include "json/json.h"
-
-enum {
-	GRACE_S = 30,
-	FILE_MODE = 0644,
-};
 
 static const char *name_of(const struct json *v, const char *key)
 {
@@ -169,10 +165,10 @@ static struct pod_probe_view probe_view(const struct pod_container_view *c, cons
 	if (!v)
 		return p;
 	p.delay_s = setting(v, "initialDelaySeconds", 0, 0, 86400);
-	p.period_s = setting(v, "periodSeconds", 10, 1, 86400);
-	p.timeout_s = setting(v, "timeoutSeconds", 1, 1, 3600);
-	p.need_ok = setting(v, "successThreshold", 1, 1, 1000);
-	p.need_bad = setting(v, "failureThreshold", 3, 1, 1000);
+	p.period_s = setting(v, "periodSeconds", POD_PROBE_PERIOD_S, 1, 86400);
+	p.timeout_s = setting(v, "timeoutSeconds", POD_PROBE_TIMEOUT_S, 1, 3600);
+	p.need_ok = setting(v, "successThreshold", POD_PROBE_NEED_OK, 1, 1000);
+	p.need_bad = setting(v, "failureThreshold", POD_PROBE_NEED_BAD, 1, 1000);
 	if (http) {
 		p.http_path = str_or(json_get_str(http, "path"), "/");
 		p.port = port_of(c, json_get(http, "port"));
@@ -312,7 +308,7 @@ static struct pod_volume_view volume_view(const struct json *v, struct arena *a)
 	struct pod_volume_view p = { .name = name_of(v, "name") };
 	const struct json *s = source_of(v, &p.type);
 
-	p.mode = json_get_int(s, "defaultMode", FILE_MODE);
+	p.mode = json_get_int(s, "defaultMode", POD_FILE_MODE);
 	p.pvc = p.type == POD_VOLUME_PVC ? name_of(s, "claimName") : NULL;
 	p.readonly = p.type == POD_VOLUME_PVC && json_get_bool(s, "readOnly", false);
 	p.memory = str_eq(json_get_str(s, "medium"), "Memory");
@@ -390,12 +386,14 @@ struct pod_view *pod_view_new(const struct object *o, struct arena *a)
 	p->service_account = name_of(spec, "serviceAccountName");
 	p->hostname = str_or(json_get_str(spec, "hostname"), o->name);
 	p->runtime = json_get_str(p->annotations, "cay.dev/runtime");
+	p->default_container = pod_default_container(o->root);
+	p->qos = pod_qos(spec);
 	p->phase = name_of(status, "phase");
 	p->deleting = object_deleting(o);
 	p->ready = conditions_true(json_get(status, "conditions"), "Ready");
 	p->restart = restart_of(json_get_str(spec, "restartPolicy"));
 	p->grace_s = json_get_int(meta, "deletionGracePeriodSeconds",
-				  json_get_int(spec, "terminationGracePeriodSeconds", GRACE_S));
+				  json_get_int(spec, "terminationGracePeriodSeconds", POD_GRACE_S));
 	p->grace_s = between(p->grace_s, 0, INT32_MAX);
 	p->deadline_s = between(json_get_int(spec, "activeDeadlineSeconds", 0), 0, INT32_MAX);
 	read_groups(p, spec, a);
@@ -427,32 +425,9 @@ int64_t pod_container_quantity(const struct pod_container_view *c, const char *w
 	return v;
 }
 
-/* A limit, and no request that differs from it. */
-static bool is_guaranteed(const struct pod_container_view *c, const char *what)
-{
-	int64_t max, min;
-
-	if (!pod_quantity_find(c->limits, c->n_limits, what, &max))
-		return false;
-	return !pod_quantity_find(c->requests, c->n_requests, what, &min) || min == max;
-}
-
-const char *pod_view_qos(const struct pod_view *p)
-{
-	bool any = false, all = true;
-
-	for (size_t i = p->n_init; i < p->n_containers; i++) {
-		const struct pod_container_view *c = &p->containers[i];
-
-		any = any || c->n_limits || c->n_requests;
-		all = all && is_guaranteed(c, "cpu") && is_guaranteed(c, "memory");
-	}
-	return !any ? "BestEffort" : all ? "Guaranteed" : "Burstable";
-}
-
 bool pod_view_over(const struct pod_view *p)
 {
-	return str_eq(p->phase, "Succeeded") || str_eq(p->phase, "Failed");
+	return pod_phase_over(p->phase);
 }
 
 bool pod_view_uses_pvc(const struct pod_view *p, const char *claim_name)
@@ -473,11 +448,7 @@ const struct pod_container_view *pod_view_container(const struct pod_view *p, co
 
 const struct pod_container_view *pod_view_default_container(const struct pod_view *p)
 {
-	const char *name = json_get_str(p->annotations, "kubectl.kubernetes.io/default-container");
-
-	if (!str_empty(name))
-		return pod_view_container(p, name);
-	return p->n_containers > p->n_init ? &p->containers[p->n_init] : NULL;
+	return pod_view_container(p, p->default_container);
 }
 
 const struct pod_volume_view *pod_view_volume(const struct pod_view *p, const char *name)

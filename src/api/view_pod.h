@@ -154,6 +154,8 @@ struct pod_view {
 	const char *hostname; /* the Pod's name unless the spec says otherwise */
 	const char *runtime;  /* annotation cay.dev/runtime */
 	const char *phase;    /* of the status; "" when it has none */
+	const char *qos;
+	const char *default_container; /* pod_default_container() */
 	const struct json *labels, *annotations;
 	bool deleting, ready;
 	enum pod_restart restart;
@@ -176,12 +178,11 @@ struct pod_view {
 
 struct pod_view *pod_view_new(const struct object *o, struct arena *a);
 
-const char *pod_view_qos(const struct pod_view *p); /* "Guaranteed", "Burstable", "BestEffort" */
-bool pod_view_over(const struct pod_view *p);       /* its phase is Succeeded or Failed */
+bool pod_view_over(const struct pod_view *p); /* its phase is Succeeded or Failed */
 bool pod_view_uses_pvc(const struct pod_view *p, const char *claim_name);
 /* NULL: none of this name. */
 const struct pod_container_view *pod_view_container(const struct pod_view *p, const char *name);
-/* The container of a request that names none: the annotated one, or the first. NULL: none. */
+/* NULL: the Pod has none. */
 const struct pod_container_view *pod_view_default_container(const struct pod_view *p);
 const struct pod_volume_view *pod_view_volume(const struct pod_view *p, const char *name);
 unsigned pod_view_count_mounts(const struct pod_view *p, const char *volume);

@@ -134,22 +134,6 @@ static int hex_value(char c)
 	return -1;
 }
 
-struct err *parse_hex(const char *s, unsigned char *ret, size_t len)
-{
-	size_t n = strlen(s);
-
-	if (n != 2 * len)
-		return err_new(ERR_MALFORMED, "expected %zu hexadecimal digits, found %zu", 2 * len,
-			       n);
-	for (size_t i = 0; i < n; i++)
-		if (hex_value(s[i]) < 0)
-			return err_new(ERR_MALFORMED, "character %zu is not a hexadecimal digit",
-				       i + 1);
-	for (size_t i = 0; i < len; i++)
-		ret[i] = (unsigned char)(hex_value(s[2 * i]) << 4 | hex_value(s[2 * i + 1]));
-	return NULL;
-}
-
 void hex_encode(const void *p, size_t len, char *ret)
 {
 	static const char digits[] = "0123456789abcdef";

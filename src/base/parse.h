@@ -15,7 +15,6 @@ must_use struct err *parse_uint(const char *s, uint64_t max, uint64_t *ret); /* 
 must_use struct err *parse_bool(const char *s, bool *ret); /* true false 1 0 yes no on off */
 /* 500ms 2s 5m 1h, as in Go; also 1m30s. */
 must_use struct err *parse_duration_ms(const char *s, uint64_t *ret);
-must_use struct err *parse_hex(const char *s, unsigned char *ret, size_t len);
 void hex_encode(const void *p, size_t len, char *ret); /* writes 2 * len + 1 bytes */
 /* malloc'd, NUL-terminated. url: the URL alphabet without padding. */
 char *base64_encode(const void *p, size_t len, bool url);

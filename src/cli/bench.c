@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "api/agents.h"
 #include "api/registry.h"
 #include "base/buf.h"
 #include "base/map.h"
@@ -204,13 +205,10 @@ static void find_kinds(struct bench *b)
 {
 	b->registry = kinds_new();
 	b->kinds.namespace = kinds_need(b->registry, "v1", "Namespace");
-	b->kinds.sandbox = kinds_need(b->registry, "agents.x-k8s.io/v1beta1", "Sandbox");
-	b->kinds.template =
-		kinds_need(b->registry, "extensions.agents.x-k8s.io/v1beta1", "SandboxTemplate");
-	b->kinds.claim =
-		kinds_need(b->registry, "extensions.agents.x-k8s.io/v1beta1", "SandboxClaim");
-	b->kinds.pool =
-		kinds_need(b->registry, "extensions.agents.x-k8s.io/v1beta1", "SandboxWarmPool");
+	b->kinds.sandbox = kinds_need(b->registry, API_SANDBOX, "Sandbox");
+	b->kinds.template = kinds_need(b->registry, API_EXTENSIONS, "SandboxTemplate");
+	b->kinds.claim = kinds_need(b->registry, API_EXTENSIONS, "SandboxClaim");
+	b->kinds.pool = kinds_need(b->registry, API_EXTENSIONS, "SandboxWarmPool");
 }
 
 static struct err *run_all(struct bench *b, bool claims)

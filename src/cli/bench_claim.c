@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "api/agents.h"
 #include "api/meta.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -130,8 +131,8 @@ static struct err *prepare(struct bench *b)
 	autofree char *ns = xasprintf("{\"metadata\":{\"name\":\"%s\"}}", b->ns);
 	autofree char *template = xasprintf(
 		"{\"metadata\":{\"name\":\"bench\"},\"spec\":{\"podTemplate\":{\"spec\":{\"containers\":[{\"name\":\"main\","
-		"\"image\":\"%s\",\"command\":[\"sleep\",\"infinity\"],\"ports\":[{\"containerPort\":8888}]}]}}}}",
-		settings_text(b->settings, "image"));
+		"\"image\":\"%s\",\"command\":[\"sleep\",\"infinity\"],\"ports\":[{\"containerPort\":%d}]}]}}}}",
+		settings_text(b->settings, "image"), RUNTIME_PORT);
 	autofree char *pool = xasprintf(
 		"{\"metadata\":{\"name\":\"bench\"},\"spec\":{\"replicas\":%u,\"sandboxTemplateRef\":{\"name\":\"bench\"}}}",
 		b->pool_size);

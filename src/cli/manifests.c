@@ -4,6 +4,7 @@
  * CRDs from the schema tables, a namespace, a service account, and the fewest rights with which the
  * controllers can work.
  */
+#include "api/agents.h"
 #include "api/openapi.h"
 #include "api/registry.h"
 #include "base/buf.h"
@@ -17,7 +18,7 @@ static const char *const parts[] = { "all", "crds", "rbac", NULL };
 const struct setting manifests_settings[] = {
 	{ "part", SETTING_CHOICE, "all", "PART", "What to print: all, crds or rbac",
 	  .choices = parts },
-	{ "namespace", SETTING_TEXT, "agent-sandbox-system", "NAME",
+	{ "namespace", SETTING_TEXT, SYSTEM_NAMESPACE, "NAME",
 	  "Namespace of the controller's service account" },
 	{ "output", SETTING_CHOICE, "yaml", "FORMAT", "Output format: yaml or json (short: -o)",
 	  .choices = formats },
@@ -30,14 +31,13 @@ const struct setting manifests_settings[] = {
 static const struct {
 	const char *group, *resources, *verbs; /* separated by spaces */
 } rules[] = {
-	{ "agents.x-k8s.io", "sandboxes", "get list watch create update patch delete" },
-	{ "agents.x-k8s.io", "sandboxes/status", "get update patch" },
-	{ "agents.x-k8s.io", "sandboxes/finalizers", "update" },
-	{ "extensions.agents.x-k8s.io", "sandboxtemplates sandboxclaims sandboxwarmpools",
+	{ GROUP_AGENTS, "sandboxes", "get list watch create update patch delete" },
+	{ GROUP_AGENTS, "sandboxes/status", "get update patch" },
+	{ GROUP_AGENTS, "sandboxes/finalizers", "update" },
+	{ GROUP_EXTENSIONS, "sandboxtemplates sandboxclaims sandboxwarmpools",
 	  "get list watch update patch delete" },
-	{ "extensions.agents.x-k8s.io", "sandboxclaims/status sandboxwarmpools/status",
-	  "get update patch" },
-	{ "extensions.agents.x-k8s.io",
+	{ GROUP_EXTENSIONS, "sandboxclaims/status sandboxwarmpools/status", "get update patch" },
+	{ GROUP_EXTENSIONS,
 	  "sandboxtemplates/finalizers sandboxclaims/finalizers sandboxwarmpools/finalizers",
 	  "update" },
 	{ "", "pods services persistentvolumeclaims", "get list watch create update patch delete" },

@@ -80,11 +80,6 @@ void client_watch_free(struct client_watch *w)
 	free(w);
 }
 
-void client_fetch(struct client *c, const struct client_ref *of, struct client_write *w)
-{
-	c->ops->fetch(c->ctx, of, w);
-}
-
 /* An API server asks every custom resource what it is; the ref says so already. */
 static void name_kind(struct json_doc *obj, const struct kind *k)
 {

@@ -31,7 +31,7 @@ struct client_ref {
 };
 
 /*
- * A write, fetch or sync under way, embedded in whoever waits for its end. Everything but done is
+ * A write or sync under way, embedded in whoever waits for its end. Everything but done is
  * zero before the first use. It stays in place until done() has been called or client_cancel() has;
  * after that, and from within done(), it may be freed or used for the next call.
  *
@@ -83,7 +83,6 @@ struct client_ops {
 	void *(*watch)(void *ctx, const struct client_watch_spec *spec,
 		       const struct client_watch_events *ev, void *arg);
 	void (*watch_free)(void *ctx, void *watch);
-	void (*fetch)(void *ctx, const struct client_ref *of, struct client_write *w);
 	void (*create)(void *ctx, const struct client_ref *to, struct json_doc *obj,
 		       struct client_write *w);
 	void (*update)(void *ctx, const struct client_ref *to, struct json_doc *obj,
@@ -128,8 +127,6 @@ struct client_watch *client_watch(struct client *c, const struct client_watch_sp
 				  const struct client_watch_events *ev, void *arg);
 void client_watch_free(struct client_watch *w);
 
-/* From the source, past the cache. ERR_NOT_FOUND. */
-void client_fetch(struct client *c, const struct client_ref *of, struct client_write *w);
 /* Documents are taken over in all of these; nothing in the ref may point into them. A document
  * without apiVersion or kind gets those of the ref. generateName
  * works. ERR_EXISTS, ERR_INVALID, ERR_FORBIDDEN ... */

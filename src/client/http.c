@@ -33,7 +33,7 @@ struct http_watch {
 	struct listener *listener;
 };
 
-/* A write or fetch under way. */
+/* A write under way. */
 struct op {
 	struct list link;
 	struct http_client *h;
@@ -196,11 +196,6 @@ static void op_start(struct http_client *h, const struct client_ref *to, const s
 	spec.done = on_op_done;
 	spec.arg = op;
 	(void)exchange_start(h->t, &spec);
-}
-
-static void http_fetch(void *ctx, const struct client_ref *of, struct client_write *w)
-{
-	op_start(ctx, of, &(struct ask){ .method = "GET" }, w);
 }
 
 static void http_create(void *ctx, const struct client_ref *to, struct json_doc *obj,
@@ -391,7 +386,6 @@ static const struct client_ops http_ops = {
 	.each = http_each,
 	.watch = http_watch,
 	.watch_free = http_watch_free,
-	.fetch = http_fetch,
 	.create = http_create,
 	.update = http_update,
 	.patch = http_patch,

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <curl/curl.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
-#include "base/file.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "client/credentials_priv.h"
 #include "client/http_priv.h"
 #include "loop/loop.h"
 
@@ -30,9 +27,7 @@ enum {
 	MAX_IDLE_HANDLES = 32, /* kept for reuse */
 	MAX_TRIES = 10,        /* if the server says to come back later */
 	MAX_WAIT_MS = 30000,
-	MAX_TOKEN = 64 * 1024,
 	CONNECT_MS = 10000,
-	TOKEN_CHECK_US = 1000000,
 };
 static const size_t max_body = 256u << 20, max_line = 16u << 20;
 
@@ -48,12 +43,7 @@ struct transport {
 	CURLM *multi;
 	struct timer *timer;
 	char *server, *agent;
-	struct curl_blob ca, cert, key; /* data NULL: none */
-	bool insecure;
-	char *auth; /* "Authorization: Bearer ..." or NULL */
-	char *token_file;
-	struct timespec token_mtime;
-	usec token_checked;
+	struct credentials credentials;
 	struct list exchanges; /* all but the queued */
 	struct list queued;    /* in order */
 	struct list ready;     /* streams with new bytes */
@@ -169,33 +159,6 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 	return len;
 }
 
-/* Token files are replaced while we run: bound service account tokens live for an hour. */
-static void token_refresh(struct transport *t, bool now)
-{
-	autofree char *text = NULL;
-	struct stat st;
-	size_t len;
-	struct err *e;
-
-	if (!t->token_file || (!now && clock_mono() - t->token_checked < TOKEN_CHECK_US))
-		return;
-	t->token_checked = clock_mono();
-	if (stat(t->token_file, &st) < 0 ||
-	    (t->auth && st.st_mtim.tv_sec == t->token_mtime.tv_sec &&
-	     st.st_mtim.tv_nsec == t->token_mtime.tv_nsec))
-		return;
-	e = file_read(AT_FDCWD, t->token_file, MAX_TOKEN, &text, &len);
-	if (e) {
-		err_free(e); /* the old token stays until it can be read again */
-		return;
-	}
-	text[strcspn(text, " \r\n")] = 0;
-	free(t->auth);
-	t->auth = xasprintf("Authorization: Bearer %s", text);
-	t->token_mtime = st.st_mtim;
-	explicit_bzero(text, len);
-}
-
 static void exchange_free(struct exchange *x)
 {
 	list_del(&x->link);
@@ -249,22 +212,9 @@ static void set_headers(struct exchange *x)
 	add_header(x, "Expect:");
 	if (x->body)
 		add_header(x, type);
-	if (x->t->auth)
-		add_header(x, x->t->auth);
+	if (x->t->credentials.auth)
+		add_header(x, x->t->credentials.auth);
 	(void)curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->headers);
-}
-
-static void set_trust(struct transport *t, CURL *h)
-{
-	if (t->ca.data)
-		(void)curl_easy_setopt(h, CURLOPT_CAINFO_BLOB, &t->ca);
-	if (t->cert.data) {
-		(void)curl_easy_setopt(h, CURLOPT_SSLCERT_BLOB, &t->cert);
-		(void)curl_easy_setopt(h, CURLOPT_SSLKEY_BLOB, &t->key);
-	}
-	(void)curl_easy_setopt(h, CURLOPT_SSL_VERIFYPEER, t->insecure ? 0L : 1L);
-	(void)curl_easy_setopt(h, CURLOPT_SSL_VERIFYHOST, t->insecure ? 0L : 2L);
-	(void)curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 }
 
 /* A stream has a connection of its own: it would block others, and must be cut on its own. */
@@ -304,9 +254,9 @@ static void exchange_run(struct exchange *x)
 	list_add_tail(&t->exchanges, &x->link);
 	if (!x->data)
 		t->n_running++;
-	token_refresh(t, false);
+	credentials_refresh(&t->credentials, false);
 	set_headers(x);
-	set_trust(t, h);
+	credentials_set(&t->credentials, h);
 	set_connection(x, h);
 	(void)curl_easy_setopt(h, CURLOPT_URL, x->url);
 	(void)curl_easy_setopt(h, CURLOPT_USERAGENT, t->agent);
@@ -405,9 +355,9 @@ static void exchange_finished(struct exchange *x, CURLcode result)
 		return;
 	}
 	again_ms = come_again_ms(x, (int)status, (uint64_t)MAX(after_s, (curl_off_t)0) * 1000);
-	if (status == 401 && x->t->token_file && !x->fresh_token) {
+	if (status == 401 && x->t->credentials.token_file && !x->fresh_token) {
 		x->fresh_token = true;
-		token_refresh(x->t, true);
+		credentials_refresh(&x->t->credentials, true);
 		again_ms = 1;
 	}
 	if (again_ms) {
@@ -514,14 +464,6 @@ void exchange_cancel(struct exchange *x)
 	exchange_free(x);
 }
 
-static struct curl_blob blob_of(const char *pem)
-{
-	/* Our own copy: libcurl compares blobs to find a connection it can reuse. */
-	return (struct curl_blob){ .data = xstrdup(pem),
-				   .len = pem ? strlen(pem) : 0,
-				   .flags = CURL_BLOB_NOCOPY };
-}
-
 struct err *transport_new(struct loop *l, const struct kubeconfig *k, const char *user_agent,
 			  struct transport **ret)
 {
@@ -538,14 +480,7 @@ struct err *transport_new(struct loop *l, const struct kubeconfig *k, const char
 	t->counts = map_new(free);
 	t->server = xstrdup(k->server);
 	t->agent = xstrdup(str_or(user_agent, "cay"));
-	t->ca = blob_of(k->ca_pem);
-	t->cert = blob_of(k->cert_pem);
-	t->key = blob_of(k->key_pem);
-	t->insecure = k->insecure;
-	t->token_file = xstrdup(k->token_file);
-	if (!str_empty(k->token))
-		t->auth = xasprintf("Authorization: Bearer %s", k->token);
-	token_refresh(t, true);
+	credentials_init(&t->credentials, k);
 	t->multi = curl_multi_init();
 	assert(t->multi);
 	(void)curl_multi_setopt(t->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
@@ -578,17 +513,9 @@ void transport_free(struct transport *t)
 	(void)curl_multi_cleanup(t->multi);
 	timer_free(t->timer);
 	map_free(t->counts);
-	if (t->auth)
-		explicit_bzero(t->auth, strlen(t->auth));
-	if (t->key.data)
-		explicit_bzero(t->key.data, t->key.len);
-	free(t->auth);
+	credentials_done(&t->credentials);
 	free(t->server);
 	free(t->agent);
-	free(t->ca.data);
-	free(t->cert.data);
-	free(t->key.data);
-	free(t->token_file);
 	free(t);
 	curl_global_cleanup();
 }

@@ -15,8 +15,8 @@
 #include "control/claim/note.h"
 #include "control/cluster/cluster.h"
 #include "control/index/index.h"
-#include "control/pass/control_state.h"
-#include "control/pass/keys.h"
+#include "control/pass/context.h"
+#include "control/pass/pass.h"
 #include "control/pool/pool.h"
 #include "control/sandbox/sandbox.h"
 #include "control/template/template.h"
@@ -31,16 +31,34 @@ enum {
 	CHORES_TURN_MS = 10, /* of a turn of the loop */
 };
 
-usec control_now(const struct control *c)
-{
-	return clock_wall() + c->skew;
-}
+enum {
+	WATCH_TEMPLATES,
+	WATCH_POOLS,
+	WATCH_CLAIMS,
+	WATCH_PODS,
+	WATCH_SERVICES,
+	WATCH_PVCS,
+	WATCH_POLICIES,
+	WATCH_SANDBOXES,
+	WATCH_MAX_,
+};
+
+/* What notes and rosters hold besides what the watches tell (when a claim was first seen, who is
+ * waiting) may be lost in a crash without harm. */
+struct control {
+	struct context ctx;
+	struct loop *loop;
+	char *cluster_domain;
+	char **label_domains; /* NULL-terminated */
+	struct notes *notes;
+	struct cluster *cluster; /* NULL: somebody else's business */
+	struct client_watch *watches[WATCH_MAX_];
+	unsigned n_synced;
+};
 
 void control_step(struct control *c, uint64_t ms)
 {
-	c->skew += (usec)ms * 1000;
-	queue_step(c->queue, ms);
-	queue_step(c->chores, ms);
+	context_step(&c->ctx, ms);
 }
 
 /* Wakes the controller of o's owner, if that is of the given sort. */
@@ -52,7 +70,7 @@ static void wake_owner(struct control *c, const struct object *o, enum owner_typ
 	if (o)
 		owner = owner_view_of(o);
 	if (owner.type == type)
-		item_wake(c->queue, kind, o->ns, owner.name);
+		item_wake(c->ctx.queue, kind, o->ns, owner.name);
 }
 
 static void queue_waiting(struct control *c, struct roster *r)
@@ -61,7 +79,7 @@ static void queue_waiting(struct control *c, struct roster *r)
 
 	list_each_safe(w, tmp, &r->waiting, link) {
 		list_del(&w->link);
-		item_wake(c->queue, CONTROL_CLAIM, w->ns, w->name);
+		item_wake(c->ctx.queue, CONTROL_CLAIM, w->ns, w->name);
 	}
 }
 
@@ -72,9 +90,9 @@ static void wake_sandbox_owner(struct control *c, const struct object *o, const 
 	const struct owner_view *owner = o ? &sandbox_view(o)->owner : NULL;
 
 	if (owner && owner->type == OWNER_POOL)
-		item_wake(c->queue, CONTROL_POOL, o->ns, owner->name);
+		item_wake(c->ctx.queue, CONTROL_POOL, o->ns, owner->name);
 	else if (owner && owner->type == OWNER_CLAIM && claim_cares(was, now))
-		item_wake(c->queue, CONTROL_CLAIM, o->ns, owner->name);
+		item_wake(c->ctx.queue, CONTROL_CLAIM, o->ns, owner->name);
 }
 
 static void sandbox_changed(void *arg, struct object *was, struct object *now)
@@ -83,9 +101,9 @@ static void sandbox_changed(void *arg, struct object *was, struct object *now)
 	struct object *any = now ? now : was;
 	struct roster *roster = NULL;
 
-	if (index_sandbox(c->index, was, now, &roster))
+	if (index_sandbox(c->ctx.index, was, now, &roster))
 		queue_waiting(c, roster);
-	item_wake(c->queue, CONTROL_SANDBOX, any->ns, any->name);
+	item_wake(c->ctx.queue, CONTROL_SANDBOX, any->ns, any->name);
 	wake_sandbox_owner(c, was, was, now);
 	wake_sandbox_owner(c, now, was, now);
 }
@@ -100,7 +118,7 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
 
-	index_pod(c->index, was, now);
+	index_pod(c->ctx.index, was, now);
 	wake_sandboxes_of(c, was, now);
 }
 
@@ -117,12 +135,12 @@ static void pvc_changed(void *arg unused, struct object *was unused, struct obje
 
 static void queue_claims(struct control *c, const struct object *pool, bool bound_too)
 {
-	map_each(it, index_claims_of(c->index, pool->ns, pool->name)) {
+	map_each(it, index_claims_of(c->ctx.index, pool->ns, pool->name)) {
 		const struct object *claim = it.value;
 		const struct claim_view *v = claim_view(claim);
 
 		if (!v->deleting && (bound_too || !v->sandbox))
-			item_wake(c->queue, CONTROL_CLAIM, claim->ns, claim->name);
+			item_wake(c->ctx.queue, CONTROL_CLAIM, claim->ns, claim->name);
 	}
 }
 
@@ -131,8 +149,8 @@ static void pool_changed(void *arg, struct object *was, struct object *now)
 	struct control *c = arg;
 	struct object *any = now ? now : was;
 
-	index_pool(c->index, was, now);
-	item_wake(c->queue, CONTROL_POOL, any->ns, any->name);
+	index_pool(c->ctx.index, was, now);
+	item_wake(c->ctx.queue, CONTROL_POOL, any->ns, any->name);
 	if (!was || !now || pool_view(was)->generation != pool_view(now)->generation)
 		queue_claims(c, any, false);
 }
@@ -142,27 +160,14 @@ static void template_changed(void *arg, struct object *was, struct object *now)
 	struct control *c = arg;
 	struct object *any = now ? now : was;
 
-	item_wake(c->queue, CONTROL_TEMPLATE, any->ns, any->name);
-	map_each(it, index_pools_of(c->index, any->ns, any->name)) {
+	item_wake(c->ctx.queue, CONTROL_TEMPLATE, any->ns, any->name);
+	map_each(it, index_pools_of(c->ctx.index, any->ns, any->name)) {
 		const struct object *pool = it.value;
 
-		item_wake(c->queue, CONTROL_POOL, pool->ns, pool->name);
+		item_wake(c->ctx.queue, CONTROL_POOL, pool->ns, pool->name);
 		if (!was)
 			queue_claims(c, pool, true);
 	}
-}
-
-/* The member that it was adopting is free again; if the patch still wins, the Sandbox is deleted
- * with the claim, its owner. */
-static void forget_claim(struct control *c, const struct object *claim)
-{
-	struct note *note = notes_get(c->notes, claim->uid);
-	struct member *m =
-		note && note->reserved ? index_member(c->index, claim->ns, note->reserved) : NULL;
-
-	if (m)
-		m->taken = false;
-	notes_forget(c->notes, claim->uid);
 }
 
 static void claim_changed(void *arg, struct object *was, struct object *now)
@@ -171,10 +176,10 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 	struct object *any = now ? now : was;
 
 	assert(any);
-	index_claim(c->index, was, now);
+	index_claim(c->ctx.index, was, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
-		forget_claim(c, was);
-	item_wake(c->queue, CONTROL_CLAIM, any->ns, any->name);
+		claim_forget(c->notes, c->ctx.index, was);
+	item_wake(c->ctx.queue, CONTROL_CLAIM, any->ns, any->name);
 }
 
 static void policy_changed(void *arg, struct object *was, struct object *now)
@@ -190,7 +195,7 @@ static void one_synced(void *arg)
 	struct control *c = arg;
 
 	if (++c->n_synced == WATCH_MAX_)
-		queue_open(c->queue);
+		queue_open(c->ctx.queue);
 }
 
 static void (*const changed[WATCH_MAX_])(void *arg, struct object *was, struct object *now) = {
@@ -199,6 +204,25 @@ static void (*const changed[WATCH_MAX_])(void *arg, struct object *was, struct o
 	[WATCH_SERVICES] = service_changed,   [WATCH_PVCS] = pvc_changed,
 	[WATCH_POLICIES] = policy_changed,    [WATCH_SANDBOXES] = sandbox_changed,
 };
+
+/* What a controller keeps between passes. */
+static void *own_of(const struct control *c, enum control_kind kind)
+{
+	switch (kind) {
+	case CONTROL_CLAIM:
+		return c->notes;
+	case CONTROL_GC:
+	case CONTROL_NAMESPACE:
+	case CONTROL_EVENT_EXPIRY:
+		return c->cluster;
+	case CONTROL_SANDBOX:
+	case CONTROL_TEMPLATE:
+	case CONTROL_POOL:
+	case CONTROL_KIND_MAX_:
+		break;
+	}
+	return NULL;
+}
 
 static struct again run(void *arg, struct queue_item *q)
 {
@@ -211,11 +235,12 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_NAMESPACE] = namespace_reconcile,
 		[CONTROL_EVENT_EXPIRY] = event_expiry_reconcile,
 	};
+	struct control *c = arg;
 	struct item *it = container_of(q, struct item, q);
 	struct pass p;
 	struct again again;
 
-	pass_begin(&p, arg, it);
+	pass_begin(&p, &c->ctx, it, own_of(c, it->key.kind));
 	again = reconcilers[it->key.kind](&p);
 	if (p.started) {
 		err_free(take(again.e)); /* the pass after the writes reports it */
@@ -244,36 +269,19 @@ static char **copy_domains(const char *const *from)
 static void options_fill(struct control *c, const struct control_options *o)
 {
 	if (o)
-		c->opt = *o;
-	c->cluster_domain = xstrdup(str_or(c->opt.cluster_domain, "cluster.local"));
-	c->label_domains = copy_domains(c->opt.label_domains);
-	c->opt.cluster_domain = c->cluster_domain;
-	c->opt.label_domains = (const char *const *)c->label_domains;
-	if (!c->opt.pool_max_batch)
-		c->opt.pool_max_batch = 300;
-	if (!c->opt.pool_grace_ms)
-		c->opt.pool_grace_ms = 5 * 60 * 1000;
-	if (!c->opt.pool_recheck_ms)
-		c->opt.pool_recheck_ms = 60 * 1000;
-	if (!c->opt.claim_grace_ms)
-		c->opt.claim_grace_ms = 2000;
-}
-
-static void find_kinds(struct control *c)
-{
-	const struct kinds *ks = client_kinds(c->client);
-
-	c->kinds = (struct control_kinds){
-		.sandbox = kinds_need(ks, API_SANDBOX, "Sandbox"),
-		.template = kinds_need(ks, API_EXTENSIONS, "SandboxTemplate"),
-		.pool = kinds_need(ks, API_EXTENSIONS, "SandboxWarmPool"),
-		.claim = kinds_need(ks, API_EXTENSIONS, "SandboxClaim"),
-		.pod = kinds_need(ks, "v1", "Pod"),
-		.service = kinds_need(ks, "v1", "Service"),
-		.pvc = kinds_need(ks, "v1", "PersistentVolumeClaim"),
-		.policy = kinds_need(ks, API_NETWORK_POLICY, "NetworkPolicy"),
-		.event = kinds_need(ks, API_EVENT, "Event"),
-	};
+		c->ctx.opt = *o;
+	c->cluster_domain = xstrdup(str_or(c->ctx.opt.cluster_domain, "cluster.local"));
+	c->label_domains = copy_domains(c->ctx.opt.label_domains);
+	c->ctx.opt.cluster_domain = c->cluster_domain;
+	c->ctx.opt.label_domains = (const char *const *)c->label_domains;
+	if (!c->ctx.opt.pool_max_batch)
+		c->ctx.opt.pool_max_batch = 300;
+	if (!c->ctx.opt.pool_grace_ms)
+		c->ctx.opt.pool_grace_ms = 5 * 60 * 1000;
+	if (!c->ctx.opt.pool_recheck_ms)
+		c->ctx.opt.pool_recheck_ms = 60 * 1000;
+	if (!c->ctx.opt.claim_grace_ms)
+		c->ctx.opt.claim_grace_ms = 2000;
 }
 
 static struct queue *make_queue(struct control *c, uint64_t turn_ms)
@@ -292,17 +300,17 @@ static struct queue *make_queue(struct control *c, uint64_t turn_ms)
 static void watch_all(struct control *c)
 {
 	const struct kind *const kinds[WATCH_MAX_] = {
-		[WATCH_TEMPLATES] = c->kinds.template, [WATCH_POOLS] = c->kinds.pool,
-		[WATCH_CLAIMS] = c->kinds.claim,       [WATCH_PODS] = c->kinds.pod,
-		[WATCH_SERVICES] = c->kinds.service,   [WATCH_PVCS] = c->kinds.pvc,
-		[WATCH_POLICIES] = c->kinds.policy,    [WATCH_SANDBOXES] = c->kinds.sandbox,
+		[WATCH_TEMPLATES] = c->ctx.kinds.template, [WATCH_POOLS] = c->ctx.kinds.pool,
+		[WATCH_CLAIMS] = c->ctx.kinds.claim,       [WATCH_PODS] = c->ctx.kinds.pod,
+		[WATCH_SERVICES] = c->ctx.kinds.service,   [WATCH_PVCS] = c->ctx.kinds.pvc,
+		[WATCH_POLICIES] = c->ctx.kinds.policy,    [WATCH_SANDBOXES] = c->ctx.kinds.sandbox,
 	};
 
 	for (size_t i = 0; i < WATCH_MAX_; i++) {
 		const struct client_watch_spec spec = { .kind = kinds[i] };
 		const struct client_watch_events ev = { changed[i], one_synced };
 
-		c->watches[i] = client_watch(c->client, &spec, &ev, c);
+		c->watches[i] = client_watch(c->ctx.client, &spec, &ev, c);
 	}
 }
 
@@ -312,17 +320,17 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	struct control *c = xnew(struct control);
 
 	c->loop = l;
-	c->client = client;
-	find_kinds(c);
-	list_init(&c->running);
+	c->ctx.client = client;
+	c->ctx.kinds = context_kinds(client_kinds(client));
+	list_init(&c->ctx.running);
 	options_fill(c, o);
-	c->index = index_new();
+	c->ctx.index = index_new();
 	c->notes = notes_new();
-	c->queue = make_queue(c, 0);
-	c->chores = make_queue(c, CHORES_TURN_MS);
+	c->ctx.queue = make_queue(c, 0);
+	c->ctx.chores = make_queue(c, CHORES_TURN_MS);
 	watch_all(c);
-	if (c->opt.cluster_services)
-		c->cluster = cluster_start(c);
+	if (c->ctx.opt.cluster_services)
+		c->cluster = cluster_start(&c->ctx);
 	*ret = c;
 	return NULL;
 }
@@ -338,12 +346,12 @@ void control_free(struct control *c)
 		return;
 	for (size_t i = 0; i < WATCH_MAX_; i++)
 		client_watch_free(c->watches[i]);
-	pass_forget_all(c);
+	pass_forget_all(&c->ctx);
 	cluster_free(c->cluster);
-	queue_free(c->queue);
-	queue_free(c->chores);
+	queue_free(c->ctx.queue);
+	queue_free(c->ctx.chores);
 	notes_free(c->notes);
-	index_free(c->index);
+	index_free(c->ctx.index);
 	for (char **d = c->label_domains; *d; d++)
 		free(*d);
 	free(c->label_domains);

@@ -31,6 +31,7 @@ struct control_options {
 
 must_use struct err *control_start(struct loop *l, struct client *c,
 				   const struct control_options *o, struct control **ret);
-bool control_synced(const struct control *c); /* every watch has delivered what existed */
+bool control_synced(const struct control *c);      /* every watch has delivered what existed */
+void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had passed */
 void control_free(struct control *c);
 AUTOPTR(control)

@@ -21,7 +21,6 @@
 #endif
 
 struct child {
-	pid_t pid;
 	int pidfd;
 	struct watch *watch;
 	void (*exited)(void *arg, int status, int term_signal);
@@ -163,7 +162,6 @@ struct err *child_spawn(struct loop *l, const struct child_spec *spec,
 		return e;
 	}
 	c = xnew(struct child);
-	c->pid = pid;
 	c->pidfd = (int)pidfd;
 	c->exited = exited;
 	c->arg = arg;
@@ -171,11 +169,6 @@ struct err *child_spawn(struct loop *l, const struct child_spec *spec,
 	watch_want(c->watch, WATCH_READ);
 	*ret = c;
 	return NULL;
-}
-
-pid_t child_pid(const struct child *c)
-{
-	return c->pid;
 }
 
 void child_kill(struct child *c, int signum)

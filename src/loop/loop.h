@@ -99,5 +99,4 @@ struct child;
 must_use struct err *child_spawn(struct loop *l, const struct child_spec *spec,
 				 void (*exited)(void *arg, int status, int term_signal), void *arg,
 				 struct child **ret);
-pid_t child_pid(const struct child *c);
 void child_kill(struct child *c, int signum);

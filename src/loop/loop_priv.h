@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-/* uv.h has a field of this name. */
+/* <uv.h> has a field of this name. */
 #pragma push_macro("unused")
 #undef unused
 #include <uv.h>

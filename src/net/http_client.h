@@ -16,7 +16,6 @@ struct http_exchange;
 
 struct http_pool *http_pool_new(struct loop *l, const struct http_limits *limits,
 				size_t max_idle_per_addr);
-void http_pool_forget(struct http_pool *p, const char *addr); /* closes idle connections to addr */
 void http_pool_free(struct http_pool *p);
 AUTOPTR(http_pool)
 

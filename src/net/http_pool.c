@@ -77,14 +77,6 @@ struct http_pool *http_pool_new(struct loop *l, const struct http_limits *limits
 	return p;
 }
 
-void http_pool_forget(struct http_pool *p, const char *addr)
-{
-	struct conn *c;
-
-	while ((c = http_pool_take(p, addr)))
-		conn_free(c);
-}
-
 void http_pool_free(struct http_pool *p)
 {
 	if (!p)

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <math.h>
 
+#include "api/agents.h"
 #include "api/meta.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -35,7 +36,6 @@ static const struct {
 
 enum {
 	PREFIX_LEN = 10, /* "X-Sandbox-" */
-	DEFAULT_PORT = 8888,
 	MAX_TIMEOUT_S = 24 * 3600,
 };
 
@@ -140,7 +140,7 @@ static bool take_value(int which, const char *text, bool allow_loopback, struct 
 	case HEAD_PORT:
 		if (!str_empty(text))
 			return take_port(text, &r->port);
-		r->port = DEFAULT_PORT;
+		r->port = RUNTIME_PORT;
 		return true;
 	case HEAD_IP:
 		r->has_ip = !str_empty(text);

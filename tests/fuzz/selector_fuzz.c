@@ -14,19 +14,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	autofree char *text = xstrndup((const char *)data, len);
 	autoptr(selector) labels = NULL;
 	autoptr(selector) fields = NULL;
-	autoptr(selector) from = NULL;
-	autoptr(json_doc) d = NULL;
 	autoptr(json_doc) o = NULL;
 
 	err_free(json_parse(object, sizeof(object) - 1, NULL, &o));
 	err_free(selector_parse_labels(text, &labels));
 	err_free(selector_parse_fields(text, &fields));
-	err_free(json_parse((const char *)data, len, NULL, &d));
-	if (d)
-		err_free(selector_from_object(json_root(d), &from));
 	(void)selector_matches_labels(labels, json_at_path(json_root(o), "metadata.labels"));
 	(void)selector_matches_fields(fields, json_root(o));
-	(void)selector_matches_labels(from, json_at_path(json_root(o), "metadata.labels"));
 	(void)selector_wants(fields, "metadata.name");
 	return 0;
 }

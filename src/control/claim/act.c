@@ -5,7 +5,7 @@
 #include "control/claim/claim_priv.h"
 #include "control/claim/note.h"
 #include "control/index/index.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/event.h"
 #include "control/pass/keys.h"
 
@@ -31,7 +31,7 @@ static void act_adopt(struct pass *p, const struct object *claim, struct claim_p
 		.to = ref_of(member),
 		.event = claim_event(p, claim, "SandboxAdopted", "Adoption", text),
 	};
-	struct note *note = notes_need(p->c->notes, claim, p->now);
+	struct note *note = notes_need(p->own, claim, p->now);
 	struct member *m = index_member(p->c->index, member->ns, member->name);
 
 	if (m)
@@ -56,7 +56,7 @@ static void act_create(struct pass *p, const struct object *claim, struct claim_
 /* In line until the next member of its pool gets an address. */
 static void act_wait(struct pass *p, const struct claim_seen *seen)
 {
-	struct note *note = notes_need(p->c->notes, seen->claim, p->now);
+	struct note *note = notes_need(p->own, seen->claim, p->now);
 	struct roster *r = index_roster(p->c->index, seen->pool->ns, seen->pool->name);
 
 	list_add_tail(&r->waiting, &note->waiter.link);
@@ -156,7 +156,7 @@ static void act_step(struct pass *p, const struct claim_seen *seen, struct claim
 
 void claim_act(struct pass *p, const struct claim_seen *seen, struct claim_plan *plan)
 {
-	struct note *note = notes_get(p->c->notes, seen->claim->uid);
+	struct note *note = notes_get(p->own, seen->claim->uid);
 
 	if (note) {
 		note->conflicts = plan->conflicts;

@@ -156,7 +156,6 @@ struct err *claim_build_adoption(const struct object *claim, const struct object
 	json_push(d, owners, meta_controller_ref(d, claim));
 	json_set(d, meta, "ownerReferences", owners);
 	draft_guard(d, meta, sandbox);
-	json_set(d, meta, "uid", json_copy(d, json_get(have, "uid")));
 	put_pod_metadata(d, root, sandbox, pod_meta);
 	*ret = take(d);
 	return NULL;

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "control/claim/claim_priv.h"
 #include "control/claim/note.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/draft.h"
 
 /*
@@ -100,7 +100,7 @@ static struct again again_for(struct pass *p, struct trouble *trouble, uint64_t 
 
 static void stamp(struct pass *p, const struct claim_seen *seen, const struct claim_plan *plan)
 {
-	const struct note *note = notes_need(p->c->notes, seen->claim, p->now);
+	const struct note *note = notes_need(p->own, seen->claim, p->now);
 	const struct claim_stamps s = { seen->claim, plan->sandbox, note->first_seen,
 					note->ready_at, !p->c->opt.no_observability_annotations };
 	const struct write w = { .name = CLAIM_WRITE_STAMP,
@@ -123,7 +123,7 @@ static struct again report_living(struct pass *p, const struct claim_seen *seen,
 	struct condition_view finished = condition_view_of(conditions, "Finished");
 	usec ends = claim_expires_at(claim, &finished);
 	uint64_t left_ms = ends > p->now ? (uint64_t)(ends - p->now + 999) / 1000 : 0;
-	struct note *note = notes_need(p->c->notes, seen->claim, p->now);
+	struct note *note = notes_need(p->own, seen->claim, p->now);
 
 	if (ends && !left_ms)
 		return report_expiry(p, seen->claim, want);
@@ -174,4 +174,15 @@ struct again claim_reconcile(struct pass *p)
 	}
 	claim_seen_done(&seen);
 	return again;
+}
+
+/* If an adoption under way still wins, the Sandbox is deleted with the claim, its owner. */
+void claim_forget(struct notes *notes, struct index *ix, const struct object *claim)
+{
+	struct note *note = notes_get(notes, claim->uid);
+
+	if (!note)
+		return;
+	(void)note_release(note, ix);
+	notes_forget(notes, claim->uid);
 }

@@ -5,11 +5,16 @@
 
 #include "loop/queue.h"
 
+struct index;
+struct notes;
 struct object;
 struct pass;
 
 /* Gives a SandboxClaim its Sandbox: a member of its pool, or one of its own. */
 struct again claim_reconcile(struct pass *p);
+
+/* The claim is gone, and with it what we know of it. */
+void claim_forget(struct notes *notes, struct index *ix, const struct object *claim);
 
 /* The change of a Sandbox concerns its claim. */
 bool claim_cares(const struct object *was, const struct object *now);

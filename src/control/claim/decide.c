@@ -8,8 +8,8 @@
  * The policy of claims (docs/reference/agent-sandbox.md §6.3, §6.7 to §6.9). All of it is pure: the
  * same observations give the same plan.
  */
-#define CONFLICTS_MOST    5
-#define CANDIDATE_WAIT_MS 500
+#define CONFLICTS_MOST 5
+#define MEMBER_WAIT_MS 500
 
 void claim_plan_done(struct claim_plan *plan)
 {
@@ -210,8 +210,8 @@ static void decide_new(const struct claim_seen *seen, struct claim_plan *plan)
 		decide_adopt(seen, plan, seen->member);
 	} else if (seen->pick == PICK_PENDING && until > seen->now) {
 		plan->step = CLAIM_STEP_WAIT;
-		plan->wait_ms = MIN((uint64_t)(until - seen->now + 999) / 1000,
-				    (uint64_t)CANDIDATE_WAIT_MS);
+		plan->wait_ms =
+			MIN((uint64_t)(until - seen->now + 999) / 1000, (uint64_t)MEMBER_WAIT_MS);
 	} else {
 		decide_create(seen, plan);
 	}

@@ -61,3 +61,13 @@ void notes_forget(struct notes *n, const char *uid)
 {
 	(void)map_del(n->by_uid, uid);
 }
+
+struct member *note_release(struct note *n, struct index *ix)
+{
+	autofree char *name = take(n->reserved);
+	struct member *m = name ? index_member(ix, n->waiter.ns, name) : NULL;
+
+	if (m)
+		m->taken = false;
+	return m;
+}

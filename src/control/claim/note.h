@@ -25,3 +25,6 @@ void notes_free(struct notes *n);
 struct note *notes_need(struct notes *n, const struct object *claim, usec now);
 struct note *notes_get(struct notes *n, const char *uid); /* NULL: none */
 void notes_forget(struct notes *n, const char *uid);
+/* The adoption that the note tells of has ended, or nobody waits for it any more: its member is
+ * free for others. NULL: there was none. */
+struct member *note_release(struct note *n, struct index *ix);

@@ -7,8 +7,9 @@
 #include "control/claim/claim_priv.h"
 #include "control/claim/note.h"
 #include "control/index/index.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/template/blueprint.h"
+#include "control/template/template.h"
 
 /*
  * What a pass over a claim looks at. Everything comes from caches and indexes; the only search is
@@ -19,18 +20,14 @@
  * get it, it is passed over until it changes. */
 static void settle(struct pass *p, struct claim_seen *seen, struct note *note)
 {
-	autofree char *name = take(note->reserved);
-	struct member *m = name ? index_member(p->c->index, seen->claim->ns, name) : NULL;
+	struct member *m = note_release(note, p->c->index);
 
 	seen->adopt_e = take(p->out[CLAIM_WRITE_ADOPT].e);
 	seen->create_e = take(p->out[CLAIM_WRITE_CREATE].e);
 	seen->follow_e = p->out[CLAIM_WRITE_FOLLOW].e;
 	seen->unassign_e = p->out[CLAIM_WRITE_UNASSIGN].e;
 	seen->conflicts = note->conflicts;
-	if (!m)
-		return;
-	m->taken = false;
-	if (seen->adopt_e)
+	if (m && seen->adopt_e)
 		m->lost_rev = m->sandbox->rev;
 }
 
@@ -83,7 +80,7 @@ static bool member_fits(void *arg, struct member *m)
 
 static void see_pool(struct pass *p, struct claim_seen *seen)
 {
-	struct control *c = p->c;
+	struct context *c = p->c;
 	const char *ns = seen->claim->ns;
 	struct object *found = NULL;
 	struct member *m = NULL;
@@ -102,8 +99,8 @@ static void see_pool(struct pass *p, struct claim_seen *seen)
 
 bool claim_observe(struct pass *p, struct claim_seen *seen)
 {
-	struct control *c = p->c;
-	autofree char *policy = xasprintf("%s-network-policy", p->key->name);
+	struct context *c = p->c;
+	autofree char *policy = policy_name(p->key->name);
 
 	seen->claim = client_get(c->client, c->kinds.claim, p->key->ns, p->key->name);
 	if (!seen->claim)
@@ -111,9 +108,9 @@ bool claim_observe(struct pass *p, struct claim_seen *seen)
 	seen->now = p->now;
 	seen->grace_ms = c->opt.claim_grace_ms;
 	seen->legacy_policy = client_get(c->client, c->kinds.policy, p->key->ns, policy);
+	settle(p, seen, notes_need(p->own, seen->claim, p->now));
 	if (claim_view(seen->claim)->deleting)
 		return true;
-	settle(p, seen, notes_need(c->notes, seen->claim, p->now));
 	seen->bad_metadata = claim_check_metadata(seen->claim, c->opt.label_domains);
 	see_sandboxes(p, seen);
 	see_pool(p, seen);

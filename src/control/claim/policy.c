@@ -77,7 +77,7 @@ static struct err *check_label(const char *key, const char *value, const char *c
 
 static struct err *check_annotation(const char *key)
 {
-	static const char *const system[] = { "kubernetes.io", "k8s.io", "agents.x-k8s.io", NULL };
+	static const char *const system[] = { "kubernetes.io", "k8s.io", GROUP_AGENTS, NULL };
 	autofree char *domain = domain_of(key);
 	const char *bad = meta_bad_qualified_name(key);
 

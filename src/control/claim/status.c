@@ -8,7 +8,6 @@
 #include "base/str.h"
 #include "control/claim/claim.h"
 #include "control/claim/claim_priv.h"
-#include "control/pass/control_state.h"
 #include "control/pass/draft.h"
 #include "control/pass/keys.h"
 

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "client/client.h"
 #include "control/cluster/cluster_priv.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 
 /*
  * One watch for each stored kind of the registry, and which controllers each event concerns. As
@@ -119,7 +119,7 @@ static void on_kind(void *arg, const struct kind *k, bool added)
 	open_when_synced(cl);
 }
 
-struct cluster *cluster_start(struct control *c)
+struct cluster *cluster_start(struct context *c)
 {
 	struct kinds *registry = client_kinds(c->client);
 	struct cluster *cl = xnew(struct cluster);

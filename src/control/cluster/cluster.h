@@ -5,7 +5,7 @@
 
 #include "loop/queue.h"
 
-struct control;
+struct context;
 struct pass;
 
 /*
@@ -16,7 +16,7 @@ struct pass;
  */
 struct cluster;
 
-struct cluster *cluster_start(struct control *c);
+struct cluster *cluster_start(struct context *c);
 void cluster_free(struct cluster *cl);
 bool cluster_synced(const struct cluster *cl); /* every watch has delivered what existed */
 

@@ -9,12 +9,12 @@
 #include "control/cluster/cluster.h"
 #include "control/pass/pass.h"
 
-struct control;
+struct context;
 struct kind;
 struct object;
 
 struct cluster {
-	struct control *c;
+	struct context *c;
 	const struct kind *namespace, *service_account, *event;
 	struct gc *gc;
 	struct event_expiry *event_expiry;

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "client/client.h"
 #include "control/cluster/cluster_priv.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 
 /*
  * Events expire an hour after their last change, and the oldest are removed when there are too
@@ -21,7 +21,9 @@ enum {
 
 enum expiry_write {
 	EXPIRY_WRITE_DELETE,
+	EXPIRY_WRITE_MAX_,
 };
+_Static_assert(EXPIRY_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
 struct aged {
 	struct object *event; /* its newest state */
@@ -105,7 +107,7 @@ void event_expiry_changed(struct event_expiry *x, struct object *was, struct obj
 		forget(x, any->uid);
 		return;
 	}
-	from = cluster_synced(x->cl) ? control_now(x->cl->c) : last_change(now);
+	from = cluster_synced(x->cl) ? context_now(x->cl->c) : last_change(now);
 	note(x, now, from + KEEP_S * 1000000LL);
 	if (first || map_len(x->known) > KEEP_MAX)
 		item_wake(x->cl->c->chores, CONTROL_EVENT_EXPIRY, "", "");
@@ -140,7 +142,8 @@ static void delete_event(struct pass *p, const struct object *event)
 
 struct again event_expiry_reconcile(struct pass *p)
 {
-	const struct event_expiry *x = p->c->cluster->event_expiry;
+	const struct cluster *cl = p->own;
+	const struct event_expiry *x = cl->event_expiry;
 	struct err *e = pass_take_error(p);
 	struct object *due[BUDGET];
 	const struct aged *next;

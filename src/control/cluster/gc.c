@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
+#include "api/meta.h"
 #include "api/object.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -7,7 +8,8 @@
 #include "client/client.h"
 #include "control/cluster/cluster_priv.h"
 #include "control/cluster/gc_index_priv.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
+#include "control/pass/draft.h"
 
 /*
  * Garbage collection by owner references. A key is the uid of an object that a change may concern:
@@ -22,8 +24,6 @@
  * An owner of a kind that is not served cannot be looked up: as in Kubernetes, it counts as
  * existing.
  */
-#define FOREGROUND "foregroundDeletion"
-#define ORPHAN     "orphan"
 enum {
 	BUDGET = 256,    /* dependents that one pass releases */
 	RING_MAX = 1000, /* owners above an object; a longer cycle of them is not detected */
@@ -33,7 +33,9 @@ enum gc_write {
 	GC_WRITE_DELETE,
 	GC_WRITE_RELEASE, /* the patch that drops owners or a finalizer of the object itself */
 	GC_WRITE_ORPHAN,  /* the patch that drops the object from a dependent's owners */
+	GC_WRITE_MAX_,
 };
+_Static_assert(GC_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
 struct gc {
 	struct cluster *cl;
@@ -55,12 +57,12 @@ static bool has_finalizer(const struct object *o, const char *name)
 
 static bool deletes_in_foreground(const struct object *o)
 {
-	return object_deleting(o) && has_finalizer(o, FOREGROUND);
+	return object_deleting(o) && has_finalizer(o, FINALIZER_FOREGROUND);
 }
 
 static bool leaves_orphans(const struct object *o)
 {
-	return object_deleting(o) && has_finalizer(o, ORPHAN);
+	return object_deleting(o) && has_finalizer(o, FINALIZER_ORPHAN);
 }
 
 /* Changes */
@@ -200,8 +202,7 @@ static struct json_doc *list_patch(const struct keeping *k)
 
 	json_set_root(d, root);
 	to = json_need_obj(d, root, "metadata");
-	json_set_str(d, to, "uid", k->o->uid);
-	(void)json_set(d, to, "resourceVersion", json_copy(d, json_get(meta, "resourceVersion")));
+	draft_guard(d, to, k->o);
 	json_each(it, json_get(meta, k->list))
 		if (k->keep(k, it.val))
 			json_push(d, list, json_copy(d, it.val));
@@ -285,9 +286,9 @@ static void look_at_owners(struct pass *p, const struct gc *g, const struct obje
 			      node->deps && map_len(node->deps) ? "Foreground" : "Background");
 	else if (!n.solid && n.gone)
 		delete_object(p, o,
-			      has_finalizer(o, ORPHAN)       ? "Orphan"
-			      : has_finalizer(o, FOREGROUND) ? "Foreground"
-							     : "Background");
+			      has_finalizer(o, FINALIZER_ORPHAN)       ? "Orphan"
+			      : has_finalizer(o, FINALIZER_FOREGROUND) ? "Foreground"
+								       : "Background");
 }
 
 /* An object that is being deleted in the foreground */
@@ -354,7 +355,7 @@ static void delete_in_foreground(struct pass *p, const struct gc *g, const struc
 			touched((void *)g, it.value);
 	}
 	if (!n_blocking)
-		drop_finalizer(p, o, FOREGROUND);
+		drop_finalizer(p, o, FINALIZER_FOREGROUND);
 }
 
 /* An object that is being deleted and leaves its dependents behind */
@@ -396,12 +397,13 @@ static void make_orphans(struct pass *p, const struct gc *g, const struct object
 		object_unref(deps[i]);
 	}
 	if (!n)
-		drop_finalizer(p, o, ORPHAN);
+		drop_finalizer(p, o, FINALIZER_ORPHAN);
 }
 
 struct again gc_reconcile(struct pass *p)
 {
-	const struct gc *g = p->c->cluster->gc;
+	const struct cluster *cl = p->own;
+	const struct gc *g = cl->gc;
 	autoptr(object) o = object_of(g, gc_index_get(g->index, p->key->name));
 	struct err *e = pass_take_error(p);
 

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "client/client.h"
 #include "control/cluster/cluster_priv.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 
 /*
  * Namespaces: the service account that each has, and their end. First everything in a namespace is
@@ -21,7 +21,9 @@ enum namespace_write {
 	NAMESPACE_WRITE_ACCOUNT, /* the default service account */
 	NAMESPACE_WRITE_EMPTY,   /* the deletion of an object in it */
 	NAMESPACE_WRITE_FINALIZE,
+	NAMESPACE_WRITE_MAX_,
 };
+_Static_assert(NAMESPACE_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
 static bool terminating(const struct cluster *cl, const char *name)
 {
@@ -128,7 +130,7 @@ static void finalize(struct pass *p, const struct object *ns)
 
 struct again namespace_reconcile(struct pass *p)
 {
-	const struct cluster *cl = p->c->cluster;
+	const struct cluster *cl = p->own;
 	autoptr(object) ns = client_get(p->c->client, cl->namespace, NULL, p->key->name);
 	struct err *e = pass_take_error(p);
 

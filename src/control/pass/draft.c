@@ -26,8 +26,22 @@ struct json *draft_meta(struct json_doc *d, struct json *root, const char *name,
 	return meta;
 }
 
-struct json *draft_owners(struct json_doc *d, const struct object *o,
-			  const struct object *controller)
+/* Nobody else's object that took the name of o is touched. */
+static void guard_uid(struct json_doc *d, struct json *meta, const struct object *o)
+{
+	json_set(d, meta, "uid", json_copy(d, json_get(json_get(o->root, "metadata"), "uid")));
+}
+
+void draft_guard(struct json_doc *d, struct json *meta, const struct object *o)
+{
+	const struct json *have = json_get(o->root, "metadata");
+
+	guard_uid(d, meta, o);
+	json_set(d, meta, "resourceVersion", json_copy(d, json_get(have, "resourceVersion")));
+}
+
+void draft_adopt(struct json_doc *d, struct json *meta, const struct object *o,
+		 const struct object *controller)
 {
 	const struct json *have = json_get(json_get(o->root, "metadata"), "ownerReferences");
 	struct json *owners = json_arr(d);
@@ -35,14 +49,8 @@ struct json *draft_owners(struct json_doc *d, const struct object *o,
 	json_each(it, have)
 		json_push(d, owners, json_copy(d, it.val));
 	json_push(d, owners, meta_controller_ref(d, controller));
-	return owners;
-}
-
-void draft_guard(struct json_doc *d, struct json *meta, const struct object *o)
-{
-	const struct json *have = json_get(o->root, "metadata");
-
-	json_set(d, meta, "resourceVersion", json_copy(d, json_get(have, "resourceVersion")));
+	json_set(d, meta, "ownerReferences", owners);
+	draft_guard(d, meta, o);
 }
 
 struct json_doc *draft_status(const struct object *o)
@@ -62,6 +70,7 @@ struct json_doc *draft_status_patch(const struct object *o, const struct json *w
 	if (!diff)
 		return NULL;
 	json_set_root(d, root);
+	guard_uid(d, json_need_obj(d, root, "metadata"), o);
 	json_set(d, root, "status", diff);
 	return take(d);
 }

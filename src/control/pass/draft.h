@@ -14,13 +14,15 @@ struct json *draft_root(struct json_doc *d, const char *api_version, const char 
  * caller sets generateName. */
 struct json *draft_meta(struct json_doc *d, struct json *root, const char *name,
 			const struct object *controller);
-/* The ownerReferences of o plus one to controller, which must not be among them yet. */
-struct json *draft_owners(struct json_doc *d, const struct object *o,
-			  const struct object *controller);
-/* Lets a patch apply only if o is still at the revision that we saw. */
+/* Lets a patch apply only if o is still the object that we saw, at the same revision. */
 void draft_guard(struct json_doc *d, struct json *meta, const struct object *o);
+/* Makes controller, which must not be there yet, one more of the owners of o. The patch is guarded:
+ * of several that would control o, one gets it. */
+void draft_adopt(struct json_doc *d, struct json *meta, const struct object *o,
+		 const struct object *controller);
 
 /* A new doc with a copy of the object's status, or with an empty one. */
 struct json_doc *draft_status(const struct object *o);
-/* The merge patch that turns the object's status into want; NULL when they mean the same. */
+/* The merge patch that turns the object's status into want, good for this object (its uid) only;
+ * NULL when they mean the same. */
 struct json_doc *draft_status_patch(const struct object *o, const struct json *want);

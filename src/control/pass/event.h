@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 
-struct control;
+struct context;
 struct json_doc;
 struct object;
 
@@ -15,7 +15,7 @@ struct event_spec {
 	const char *who;  /* reporting controller */
 	const char *type; /* "Normal", "Warning" */
 	const char *reason, *action;
-	const char *note; /* cut at 1024 bytes, the API's limit */
+	const char *note; /* cut where it is too long for the API */
 };
 struct json_doc *event_build(const struct event_spec *s, usec now);
-void event_send(struct control *c, struct json_doc *event); /* takes it over; NULL is fine */
+void event_send(struct context *c, struct json_doc *event); /* takes it over; NULL is fine */

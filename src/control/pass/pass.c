@@ -4,16 +4,16 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "client/client.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/event.h"
 
 /*
  * The writes of a pass. Each knows the key it belongs to and notifies the queue when it has ended.
  */
 struct running {
-	struct list link; /* of control->running */
+	struct list link; /* of context->running */
 	struct client_write write;
-	struct control *c;
+	struct context *c;
 	struct item *item;
 	unsigned name;
 	unsigned flags;
@@ -30,15 +30,17 @@ static void running_free(struct running *r)
 	free(r);
 }
 
-void pass_forget_all(struct control *c)
+void pass_forget_all(struct context *c)
 {
 	while (!list_empty(&c->running))
 		running_free(list_first(&c->running, struct running, link));
 }
 
-void pass_begin(struct pass *p, struct control *c, struct item *it)
+void pass_begin(struct pass *p, struct context *c, struct item *it, void *own)
 {
-	*p = (struct pass){ .c = c, .item = it, .key = &it->key, .now = control_now(c) };
+	*p = (struct pass){
+		.c = c, .own = own, .item = it, .key = &it->key, .now = context_now(c)
+	};
 	for (size_t i = 0; i < WRITES_MAX; i++) {
 		p->out[i] = it->outcomes[i];
 		it->outcomes[i] = (struct outcome){ 0 };

@@ -8,7 +8,7 @@
 #include "client/client.h"
 #include "control/pass/item.h"
 
-struct control;
+struct context;
 struct json_doc;
 
 /*
@@ -20,7 +20,8 @@ struct json_doc;
  * that pass: it is not started again before the pause that again_retry() causes.
  */
 struct pass {
-	struct control *c;
+	struct context *c;
+	void *own; /* what the key's controller keeps between passes; NULL: nothing */
 	struct item *item;
 	const struct key *key;
 	usec now;
@@ -42,7 +43,7 @@ struct write {
 	unsigned flags;
 };
 
-void pass_begin(struct pass *p, struct control *c, struct item *it);
+void pass_begin(struct pass *p, struct context *c, struct item *it, void *own);
 void pass_end(struct pass *p);
 bool pass_rests(const struct pass *p, unsigned write);
 struct client_ref ref_of(const struct object *o); /* o must outlive it */
@@ -54,7 +55,7 @@ void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec);
 
 /* Stops waiting for the writes under way: the controllers are being freed. */
-void pass_forget_all(struct control *c);
+void pass_forget_all(struct context *c);
 
 /* The error of the last pass's first write (by name) that failed, owned by the caller; NULL when
  * all succeeded. */

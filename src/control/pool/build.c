@@ -58,8 +58,9 @@ struct json_doc *member_patch(const struct object *sb, const struct object *pool
 	json_set_root(d, root);
 	json_set_str(d, json_need_obj(d, meta, "labels"), KEY_LAUNCH_TYPE, "warm");
 	if (pool)
-		json_set(d, meta, "ownerReferences", draft_owners(d, sb, pool));
-	draft_guard(d, meta, sb);
+		draft_adopt(d, meta, sb, pool);
+	else
+		draft_guard(d, meta, sb);
 	return d;
 }
 

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/index/index.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pool/pool_priv.h"
 #include "control/template/blueprint.h"
 
@@ -162,7 +162,7 @@ static void see_settings(struct pass *p, struct pool_seen *seen)
 
 bool pool_observe(struct pass *p, struct pool_seen *seen)
 {
-	struct control *c = p->c;
+	struct context *c = p->c;
 	const struct pool_view *v;
 	char hash[9];
 

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "control/index/index.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/draft.h"
 #include "control/pass/event.h"
 #include "control/pass/keys.h"

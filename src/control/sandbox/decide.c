@@ -51,8 +51,8 @@ struct sandbox_plan sandbox_decide(const struct sandbox_seen *seen)
 	struct sandbox_plan plan = { 0 };
 
 	decide_pvcs(seen, &plan, rejected);
-	plan.pod = pod_decide(
-		&(struct pod_seen){ seen->sandbox, seen->tracked, seen->owned, seen->n_owned });
+	plan.pod = sandbox_pod_decide(&(struct sandbox_pod_seen){ seen->sandbox, seen->tracked,
+								  seen->owned, seen->n_owned });
 	step_hold(&plan.pod.step, &plan, rejected);
 	if (plan.pod.n_owned <= 1)
 		plan.service = service_decide(seen->sandbox, seen->service);

@@ -138,7 +138,7 @@ static void put_meta(struct json_doc *d, struct json *root, const struct object 
 	}
 }
 
-struct json_doc *pod_build(const struct object *sandbox)
+struct json_doc *sandbox_pod_build(const struct object *sandbox)
 {
 	const struct blueprint_view *from = &sandbox_view(sandbox)->blueprint;
 	struct json_doc *d = json_doc_new();
@@ -181,7 +181,7 @@ static void drop_stale(struct json *map, const char *listed, const struct json *
 	}
 }
 
-struct json_doc *pod_sync(const struct object *sandbox, const struct object *pod)
+struct json_doc *sandbox_pod_sync(const struct object *sandbox, const struct object *pod)
 {
 	autoptr(json_doc) d = json_doc_new();
 	const struct json *have = json_get(pod->root, "metadata");
@@ -210,16 +210,14 @@ struct json_doc *pod_sync(const struct object *sandbox, const struct object *pod
 	for (size_t i = 0; i < ARRAY_LEN(realms); i++)
 		json_set(d, meta, realms[i].member,
 			 diff_strings(d, json_get(have, realms[i].member), want[i]));
-	if (ownership_of(pod, sandbox) == UNOWNED) {
-		json_set(d, meta, "ownerReferences", draft_owners(d, pod, sandbox));
-		draft_guard(d, meta, pod);
-	}
+	if (ownership_of(pod, sandbox) == UNOWNED)
+		draft_adopt(d, meta, pod, sandbox);
 	return json_len(meta) ? take(d) : NULL;
 }
 
 /* Deciding */
 
-static void decide_suspended(struct pod_plan *plan, bool annotated)
+static void decide_suspended(struct sandbox_pod_plan *plan, bool annotated)
 {
 	if (plan->owned && !object_deleting(plan->pod))
 		plan->step.verb = STEP_DELETE;
@@ -227,7 +225,8 @@ static void decide_suspended(struct pod_plan *plan, bool annotated)
 		plan->forget_name = annotated;
 }
 
-static void decide_running(struct pod_plan *plan, const struct object *sandbox, bool annotated)
+static void decide_running(struct sandbox_pod_plan *plan, const struct object *sandbox,
+			   bool annotated)
 {
 	char hash[9];
 
@@ -250,15 +249,15 @@ static void decide_running(struct pod_plan *plan, const struct object *sandbox, 
 			return; /* its successor is created once it is gone */
 		break;
 	}
-	plan->step.doc = pod_sync(sandbox, plan->pod);
+	plan->step.doc = sandbox_pod_sync(sandbox, plan->pod);
 	plan->step.verb = plan->step.doc ? STEP_PATCH : STEP_NONE;
 }
 
-struct pod_plan pod_decide(const struct pod_seen *seen)
+struct sandbox_pod_plan sandbox_pod_decide(const struct sandbox_pod_seen *seen)
 {
 	const struct sandbox_view *v = sandbox_view(seen->sandbox);
 	bool annotated = v->pod_name_annotated;
-	struct pod_plan plan = { .n_owned = seen->n_owned };
+	struct sandbox_pod_plan plan = { .n_owned = seen->n_owned };
 
 	if (seen->n_owned > 1)
 		return plan; /* refuses to choose */
@@ -275,7 +274,7 @@ struct pod_plan pod_decide(const struct pod_seen *seen)
 		decide_running(&plan, seen->sandbox, annotated);
 	} else {
 		plan.step.verb = STEP_CREATE;
-		plan.step.doc = pod_build(seen->sandbox);
+		plan.step.doc = sandbox_pod_build(seen->sandbox);
 	}
 	return plan;
 }

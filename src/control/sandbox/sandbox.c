@@ -7,9 +7,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/index/index.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/event.h"
 #include "control/pass/keys.h"
+#include "control/pass/pass.h"
 #include "control/sandbox/sandbox_priv.h"
 
 /*
@@ -115,16 +116,17 @@ static void act_pvcs(struct pass *p, const struct object *sb, struct sandbox_pla
 	}
 }
 
-static void act_pod(struct pass *p, const struct object *sb, struct pod_plan *plan)
+static void act_pod(struct pass *p, const struct object *sb, struct sandbox_pod_plan *plan)
 {
 	static const char *const texts[4] = { NULL, "failed to create pod", "failed to update pod",
 					      "failed to delete pod" };
-	struct write w = { .name = SANDBOX_WRITE_POD,
+	bool create = plan->step.verb == STEP_CREATE;
+	struct write w = { .name = create ? SANDBOX_WRITE_CREATE_POD : SANDBOX_WRITE_POD,
 			   .to = { p->c->kinds.pod, sb->ns,
 				   plan->pod ? plan->pod->name : sb->name } };
 
 	w.what = texts[plan->step.verb];
-	if (plan->step.verb == STEP_CREATE) {
+	if (create) {
 		autofree char *note = xasprintf("Created Pod \"%s\"", sb->name);
 		const struct sandbox_news n = { "Normal", "SandboxPodCreated", "PodCreation",
 						note };
@@ -169,11 +171,10 @@ static struct json_doc *failure_news(struct pass *p, const struct object *sb,
 				     const struct json *want)
 {
 	struct condition_view now = condition_view_of(json_get(want, "conditions"), "Ready");
-	const struct err *e = p->out[SANDBOX_WRITE_POD].e;
+	const struct err *e = p->out[SANDBOX_WRITE_CREATE_POD].e;
 	struct sandbox_news n = { "Warning", "SandboxPodCreateFailed", "PodCreation", NULL };
 
-	if (!e || !str_starts(err_text(e), "failed to create pod") ||
-	    str_eq(sandbox_view(sb)->ready.reason, now.reason))
+	if (!e || str_eq(sandbox_view(sb)->ready.reason, now.reason))
 		return NULL;
 	n.note = err_text(e);
 	return news(p, sb, &n);
@@ -206,7 +207,7 @@ static const struct err *either(const struct err *a, const struct err *b)
 /* An object of that name exists that the cache does not show yet. */
 static bool cache_lags(const struct pass *p)
 {
-	return err_is(p->out[SANDBOX_WRITE_POD].e, ERR_EXISTS) ||
+	return err_is(p->out[SANDBOX_WRITE_CREATE_POD].e, ERR_EXISTS) ||
 	       err_is(p->out[SANDBOX_WRITE_PVC].e, ERR_EXISTS) ||
 	       err_is(p->out[SANDBOX_WRITE_SERVICE].e, ERR_EXISTS);
 }
@@ -242,10 +243,11 @@ static struct again report_living(struct pass *p, const struct object *sb,
 		.pod = &plan->pod,
 		.service = &plan->service,
 		.e_pvc = either(plan->e_pvc, p->out[SANDBOX_WRITE_PVC].e),
-		.e_pod = either(plan->pod.e, p->out[SANDBOX_WRITE_POD].e),
+		.e_pod = either(plan->pod.e, either(p->out[SANDBOX_WRITE_CREATE_POD].e,
+						    p->out[SANDBOX_WRITE_POD].e)),
 		.e_service = either(plan->service.e, p->out[SANDBOX_WRITE_SERVICE].e),
 		.rejected = plan->held,
-		.cluster_domain = p->c->cluster_domain,
+		.cluster_domain = p->c->opt.cluster_domain,
 		.now = p->now,
 	};
 

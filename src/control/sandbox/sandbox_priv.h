@@ -21,7 +21,8 @@ enum sandbox_write {
 	SANDBOX_WRITE_DELETE,     /* the deletion of the expired Sandbox */
 	SANDBOX_WRITE_STATUS,
 	SANDBOX_WRITE_PVC,
-	SANDBOX_WRITE_POD,
+	SANDBOX_WRITE_CREATE_POD,
+	SANDBOX_WRITE_POD, /* any other write of the Pod */
 	SANDBOX_WRITE_SERVICE,
 	SANDBOX_WRITE_MAX_,
 };
@@ -52,13 +53,13 @@ struct err *err_unadoptable(const char *what, const struct object *o);
 
 /* Pod */
 
-struct pod_seen {
+struct sandbox_pod_seen {
 	const struct object *sandbox;
 	struct object *tracked;      /* under the annotation's or the Sandbox's name; NULL: none */
 	struct object *const *owned; /* controlled by this Sandbox */
 	size_t n_owned;
 };
-struct pod_plan {
+struct sandbox_pod_plan {
 	struct step step;
 	struct object *pod; /* the one in hand, borrowed; NULL: none */
 	bool owned;
@@ -66,10 +67,10 @@ struct pod_plan {
 	bool forget_name; /* the pod-name annotation names no usable Pod */
 	struct err *e;
 };
-struct pod_plan pod_decide(const struct pod_seen *seen);
-struct json_doc *pod_build(const struct object *sandbox);
+struct sandbox_pod_plan sandbox_pod_decide(const struct sandbox_pod_seen *seen);
+struct json_doc *sandbox_pod_build(const struct object *sandbox);
 /* The merge patch that brings the Pod's metadata in line; NULL when it is. */
-struct json_doc *pod_sync(const struct object *sandbox, const struct object *pod);
+struct json_doc *sandbox_pod_sync(const struct object *sandbox, const struct object *pod);
 struct json *volumes_merge(struct json_doc *d, const struct json *volumes, const struct json *vcts,
 			   const char *sandbox_name);
 const char *created_by_known(const char *value); /* "unknown" for what we do not know */
@@ -108,7 +109,7 @@ struct sandbox_plan {
 	struct step *pvcs; /* one for each volumeClaimTemplate */
 	size_t n_pvcs;
 	struct err *e_pvc; /* of the first that is not available */
-	struct pod_plan pod;
+	struct sandbox_pod_plan pod;
 	struct service_plan service;
 	bool held; /* a create is left out because the API refused it before */
 };
@@ -119,7 +120,7 @@ void sandbox_plan_done(struct sandbox_plan *plan);
 
 struct sandbox_facts {
 	const struct object *sandbox;
-	const struct pod_plan *pod;
+	const struct sandbox_pod_plan *pod;
 	const struct service_plan *service;
 	const struct err *e_pvc, *e_pod, *e_service; /* what went wrong, NULL: nothing */
 	bool rejected;                               /* a create is not tried again for this spec */

@@ -4,6 +4,7 @@
 #include "api/diff.h"
 #include "api/kind.h"
 #include "api/meta.h"
+#include "api/pod.h"
 #include "api/view_sandbox.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -61,7 +62,7 @@ static int by_number(const void *x, const void *y)
 
 static bool counts(const struct json *container, bool init)
 {
-	return !init || str_eq(json_get_str(container, "restartPolicy"), "Always");
+	return !init || pod_is_sidecar(container);
 }
 
 static size_t ports_collect(const struct json *pod_spec, struct port *ret)
@@ -195,8 +196,7 @@ static struct json_doc *service_repair(const struct object *sandbox, const struc
 		json_set_str(d, json_need_obj(d, json_need_obj(d, root, "metadata"), "labels"),
 			     KEY_NAME_HASH, hash);
 	if (adopt)
-		json_set(d, json_need_obj(d, root, "metadata"), "ownerReferences",
-			 draft_owners(d, service, sandbox));
+		draft_adopt(d, json_need_obj(d, root, "metadata"), service, sandbox);
 	json_set_str(d, want, KEY_NAME_HASH, hash);
 	diff = diff_strings(d, json_get(spec, "selector"), want);
 	if (diff)
@@ -296,8 +296,7 @@ static struct json_doc *pvc_adopt(const struct object *sandbox, const struct obj
 	struct json *root = json_obj(d);
 
 	json_set_root(d, root);
-	json_set(d, json_need_obj(d, root, "metadata"), "ownerReferences",
-		 draft_owners(d, pvc, sandbox));
+	draft_adopt(d, json_need_obj(d, root, "metadata"), pvc, sandbox);
 	return d;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
+#include "api/pod.h"
 #include "api/view_sandbox.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -39,7 +40,7 @@ static struct condition_view pod_condition(const struct object *pod, const char 
 
 static void say_suspended(struct report *r)
 {
-	const struct pod_plan *pod = r->f->pod;
+	const struct sandbox_pod_plan *pod = r->f->pod;
 
 	if (!sandbox_view(r->f->sandbox)->suspended)
 		say(r, "Suspended", "False", "NotSuspended", "Sandbox is not suspended");
@@ -57,6 +58,14 @@ static void say_suspended(struct report *r)
 		    "Pod is terminating. Sandbox is suspending");
 }
 
+static void say_over(struct report *r, const char *type, const char *status, const char *phase)
+{
+	bool failed = str_eq(phase, "Failed");
+
+	say(r, type, status, failed ? "PodFailed" : "PodSucceeded",
+	    failed ? "Pod failed" : "Pod completed successfully");
+}
+
 /* The phase in which a Pod is deleted says nothing about how its work ended. */
 static void say_finished(struct report *r)
 {
@@ -64,10 +73,8 @@ static void say_finished(struct report *r)
 	const char *phase = pod ? pod_phase(pod) : "";
 	bool settled = pod && (!object_deleting(pod) || conditions_get(r->conditions, "Finished"));
 
-	if (settled && str_eq(phase, "Succeeded"))
-		say(r, "Finished", "True", "PodSucceeded", "Pod completed successfully");
-	else if (settled && str_eq(phase, "Failed"))
-		say(r, "Finished", "True", "PodFailed", "Pod failed");
+	if (settled && pod_phase_over(phase))
+		say_over(r, "Finished", "True", phase);
 	else
 		conditions_remove(r->conditions, "Finished");
 }
@@ -121,19 +128,23 @@ static bool refused(const struct sandbox_facts *f)
 /* The Pod's half of the message; true when it is all that Ready needs. */
 static bool describe_pod(const struct object *pod, struct buf *out)
 {
-	if (!pod)
+	bool ready = false;
+
+	if (!pod) {
 		buf_add_str(out, "Pod does not exist");
-	else if (object_deleting(pod))
+	} else if (object_deleting(pod)) {
 		buf_add_str(out, "Pod is terminating");
-	else if (!str_eq(pod_phase(pod), "Running"))
+	} else if (!str_eq(pod_phase(pod), "Running")) {
 		buf_printf(out, "Pod exists with phase: %s", pod_phase(pod));
-	else if (!pod_condition(pod, "Ready").is_true)
+	} else if (!pod_condition(pod, "Ready").is_true) {
 		buf_add_str(out, "Pod is Running but not Ready");
-	else if (!json_len(json_get(object_status(pod), "podIPs")))
+	} else if (!json_len(json_get(object_status(pod), "podIPs"))) {
 		buf_add_str(out, "Pod is Ready but has no podIPs yet");
-	else
+	} else {
 		buf_add_str(out, "Pod is Ready");
-	return pod && str_eq(buf_str(out), "Pod is Ready");
+		ready = true;
+	}
+	return ready;
 }
 
 static void say_dependencies(struct report *r)
@@ -173,10 +184,8 @@ static void say_ready(struct report *r)
 	} else if (sandbox_view(f->sandbox)->suspended) {
 		say(r, "Ready", "False", "SandboxSuspended",
 		    pod ? "Sandbox is suspending" : "Sandbox is suspended");
-	} else if (str_eq(phase, "Succeeded")) {
-		say(r, "Ready", "False", "PodSucceeded", "Pod completed successfully");
-	} else if (str_eq(phase, "Failed")) {
-		say(r, "Ready", "False", "PodFailed", "Pod failed");
+	} else if (pod_phase_over(phase)) {
+		say_over(r, "Ready", "False", phase);
 	} else {
 		say_dependencies(r);
 	}

@@ -26,6 +26,3 @@ bool blueprint_same(const struct object *template, const struct object *sandbox)
  */
 bool blueprint_stale(const struct object *template, const char *hash, const struct object *sandbox,
 		     bool ref_too);
-
-/* The NetworkPolicy spec that the template asks for (§4.3). */
-struct json *policy_spec(struct json_doc *d, const struct object *template);

@@ -6,9 +6,10 @@
 #include "api/view_template.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/pass/control_state.h"
+#include "control/pass/context.h"
 #include "control/pass/draft.h"
 #include "control/pass/keys.h"
+#include "control/pass/pass.h"
 #include "control/template/blueprint.h"
 #include "control/template/template_priv.h"
 
@@ -24,36 +25,30 @@ enum template_write {
 };
 _Static_assert(TEMPLATE_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
+static enum policy_step policy_decide(const struct object *template, const struct object *policy)
+{
+	bool ours = policy && object_controlled_by(policy, template->uid);
+	autoptr(json_doc) d = NULL;
+
+	if (!template_view(template)->managed)
+		return ours && !object_deleting(policy) ? POLICY_REMOVE : POLICY_NONE;
+	if (!policy)
+		return POLICY_CREATE;
+	if (!ours)
+		return POLICY_REFUSE;
+	d = json_doc_new();
+	return semantic_equal(object_spec(policy), policy_spec(d, template)) ? POLICY_NONE
+									     : POLICY_REPLACE;
+}
+
 struct template_plan template_decide(const struct object *template, const struct object *policy)
 {
-	struct template_plan plan = { 0 };
+	struct template_plan plan = { .policy = policy_decide(template, policy) };
 	char hash[9];
 
 	name_hash(template->name, hash);
 	plan.label = !str_eq(template_view(template)->ref_hash, hash);
-	if (!template_view(template)->managed) {
-		plan.remove = policy && object_controlled_by(policy, template->uid) &&
-			      !object_deleting(policy);
-	} else if (!policy) {
-		plan.create = true;
-	} else if (!object_controlled_by(policy, template->uid)) {
-		plan.refused = true;
-	} else {
-		autoptr(json_doc) d = json_doc_new();
-
-		plan.replace = !semantic_equal(object_spec(policy), policy_spec(d, template));
-	}
 	return plan;
-}
-
-struct json_doc *policy_build(const struct object *template, const char *name)
-{
-	struct json_doc *d = json_doc_new();
-	struct json *root = draft_root(d, API_NETWORK_POLICY, "NetworkPolicy");
-
-	(void)draft_meta(d, root, name, template);
-	json_set(d, root, "spec", policy_spec(d, template));
-	return d;
 }
 
 static void label(struct pass *p, const struct object *template)
@@ -83,14 +78,42 @@ static void replace(struct pass *p, const struct write *w, const struct object *
 	pass_patch(p, w, d);
 }
 
+/* Returns why it may not. */
+static struct err *act_policy(struct pass *p, enum policy_step step, const struct object *template,
+			      const struct object *policy)
+{
+	autofree char *name = policy_name(template->name);
+	struct write w = { .name = TEMPLATE_WRITE_POLICY,
+			   .to = { p->c->kinds.policy, template->ns, name } };
+
+	switch (step) {
+	case POLICY_NONE:
+		break;
+	case POLICY_CREATE:
+		pass_create(p, &w, policy_build(template, name));
+		break;
+	case POLICY_REPLACE:
+		replace(p, &w, template, policy);
+		break;
+	case POLICY_REMOVE:
+		w.flags = WRITE_GONE_OK;
+		pass_delete(p, &w, NULL);
+		break;
+	case POLICY_REFUSE:
+		return err_new(ERR_CONFLICT,
+			       "refusing to update NetworkPolicy \"%s\" as it is not "
+			       "controlled by SandboxTemplate \"%s\"",
+			       name, template->name);
+	}
+	return NULL;
+}
+
 struct again template_reconcile(struct pass *p)
 {
 	autoptr(object) template =
 		client_get(p->c->client, p->c->kinds.template, p->key->ns, p->key->name);
-	autofree char *name = xasprintf("%s-network-policy", p->key->name);
+	autofree char *name = policy_name(p->key->name);
 	autoptr(object) policy = client_get(p->c->client, p->c->kinds.policy, p->key->ns, name);
-	struct write w = { .name = TEMPLATE_WRITE_POLICY,
-			   .to = { p->c->kinds.policy, p->key->ns, name } };
 	struct template_plan plan;
 	struct err *e;
 
@@ -99,19 +122,8 @@ struct again template_reconcile(struct pass *p)
 	plan = template_decide(template, policy);
 	if (plan.label)
 		label(p, template);
-	if (plan.create)
-		pass_create(p, &w, policy_build(template, name));
-	if (plan.replace)
-		replace(p, &w, template, policy);
-	if (plan.remove) {
-		w.flags = WRITE_GONE_OK;
-		pass_delete(p, &w, NULL);
-	}
-	if (plan.refused)
-		return again_retry(err_new(ERR_CONFLICT,
-					   "refusing to update NetworkPolicy \"%s\" as it is not "
-					   "controlled by SandboxTemplate \"%s\"",
-					   name, template->name));
-	e = p->started ? NULL : pass_take_error(p);
+	e = act_policy(p, plan.policy, template, policy);
+	if (!e && !p->started)
+		e = pass_take_error(p);
 	return e ? again_retry(e) : again_never();
 }

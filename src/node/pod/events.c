@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/event.h"
 #include "api/registry.h"
 #include "base/buf.h"
-#include "base/random.h"
 #include "base/str.h"
 #include "loop/loop.h"
 #include "node/pod/pod_priv.h"
@@ -88,34 +88,22 @@ void events_free(struct events *ev)
 	free(ev);
 }
 
-static void set_about(struct json_doc *d, struct json *o, const struct object *about)
-{
-	struct json *ref = json_need_obj(d, o, "involvedObject");
-
-	json_set_str(d, ref, "apiVersion", kind_api_version(about->kind));
-	json_set_str(d, ref, "kind", about->kind->kind);
-	json_set_str(d, ref, "namespace", str_or(about->ns, NULL));
-	json_set_str(d, ref, "name", about->name);
-	json_set_str(d, ref, "uid", str_or(about->uid, NULL));
-}
-
 static struct json_doc *event_doc(const struct pods *ps, const struct object *about, bool warning,
 				  const char *reason, const char *message)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = json_obj(d), *meta = json_need_obj(d, o, "metadata");
-	char now[CLOCK_TEXT_MAX], tag[17];
+	char now[CLOCK_TEXT_MAX];
 
 	clock_format(pods_wall(ps), now);
-	random_hex(tag, 16);
 	json_set_root(d, o);
 	json_set_str(d, o, "apiVersion", "v1");
 	json_set_str(d, o, "kind", "Event");
-	json_set(d, meta, "name", json_new_strf(d, "%.200s.%s", about->name, tag));
+	json_set(d, meta, "name", event_name(d, about->name));
 	json_set_str(d, meta, "namespace", str_or(about->ns, "default"));
-	set_about(d, o, about);
+	json_set(d, o, "involvedObject", event_about(d, about));
 	json_set_str(d, o, "reason", reason);
-	json_set_str(d, o, "message", message);
+	json_set(d, o, "message", event_text(d, message));
 	json_set_str(d, o, "type", warning ? "Warning" : "Normal");
 	json_set_str(d, json_need_obj(d, o, "source"), "component", "cay-node");
 	json_set_str(d, json_need_obj(d, o, "source"), "host", ps->node_name);

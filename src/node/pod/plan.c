@@ -3,6 +3,7 @@
 
 #include <sys/capability.h>
 
+#include "api/agents.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/parse.h"
@@ -18,7 +19,6 @@
  */
 enum {
 	PIDS_MAX = 1024,
-	RUNTIME_PORT = 8888,
 	HOSTNAME_MAX = 63, /* what the kernel takes */
 };
 

@@ -182,7 +182,7 @@ static struct json_doc *make_status(const struct pod *p)
 	json_set_str(d, status, "message", p->reason ? p->message : NULL);
 	put_addresses(d, status, p);
 	set_time(d, status, "startTime", p->started);
-	json_set_str(d, status, "qosClass", pod_view_qos(p->view));
+	json_set_str(d, status, "qosClass", p->view->qos);
 	for (size_t i = 0; i < p->n_containers; i++) {
 		const struct container *c = &p->containers[i];
 

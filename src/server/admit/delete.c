@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
+#include "api/meta.h"
 #include "api/object.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -14,8 +15,6 @@
  * period of a Pod that runs on a node, or the contents of a namespace. Held objects get a
  * deletionTimestamp, and the write that removes the last hold ends them (op_store()).
  */
-#define FOREGROUND "foregroundDeletion"
-#define ORPHAN     "orphan"
 
 static struct err *check_conditions(const struct op *op, const struct object *o,
 				    const struct delete_options *w)
@@ -66,17 +65,17 @@ static void drop(struct json *list, const char *text)
  * earlier request stays. */
 static void set_policy(struct json_doc *d, struct json *meta, const char *policy)
 {
-	const char *want = str_eq(policy, "Foreground") ? FOREGROUND
-			   : str_eq(policy, "Orphan")   ? ORPHAN
+	const char *want = str_eq(policy, "Foreground") ? FINALIZER_FOREGROUND
+			   : str_eq(policy, "Orphan")   ? FINALIZER_ORPHAN
 							: NULL;
 	struct json *list = json_get(meta, "finalizers");
 
 	if (!policy)
 		return;
-	if (!str_eq(want, FOREGROUND))
-		drop(list, FOREGROUND);
-	if (!str_eq(want, ORPHAN))
-		drop(list, ORPHAN);
+	if (!str_eq(want, FINALIZER_FOREGROUND))
+		drop(list, FINALIZER_FOREGROUND);
+	if (!str_eq(want, FINALIZER_ORPHAN))
+		drop(list, FINALIZER_ORPHAN);
 	if (want && !has(list, want))
 		json_push_str(d, json_need_arr(d, meta, "finalizers"), want);
 	if (!json_len(json_get(meta, "finalizers")))

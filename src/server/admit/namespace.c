@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/agents.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "json/json.h"
@@ -55,7 +56,7 @@ struct err *namespace_open(const struct op *op)
 
 struct err *namespaces_bootstrap(struct admit *a)
 {
-	static const char *const names[] = { "default", "kube-system", "agent-sandbox-system" };
+	static const char *const names[] = { "default", "kube-system", SYSTEM_NAMESPACE };
 	const struct objects *os = a->objects;
 	struct err *e;
 

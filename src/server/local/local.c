@@ -39,16 +39,6 @@ void local_each(void *ctx, const struct kind *k, const char *ns,
 			return;
 }
 
-static void local_fetch(void *ctx, const struct client_ref *of, struct client_write *w)
-{
-	struct local *l = ctx;
-	autoptr(object) o = object_ref(objects_find(l->all->objects, of->kind, of->ns, of->name));
-	struct client_waiter waiter;
-
-	client_waiter_init(&waiter, w);
-	client_waiter_end(&waiter, o ? NULL : err_absent(of->kind, of->name), o);
-}
-
 static struct op op_for(const struct local *l, const struct client_ref *to)
 {
 	return (struct op){ .admit = l->all->admit,
@@ -196,7 +186,6 @@ static const struct client_ops local_ops = {
 	.each = local_each,
 	.watch = local_watch,
 	.watch_free = local_watch_free,
-	.fetch = local_fetch,
 	.create = local_create,
 	.update = local_update,
 	.patch = local_patch,

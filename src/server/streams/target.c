@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/str.h"
@@ -56,7 +57,7 @@ static struct err *choose_container(struct call *c, const struct object *pod, co
 	if (str_empty(name)) {
 		if (json_len(main) + json_len(init) != 1)
 			return must_choose(c, main, init);
-		name = json_get_str(json_at(main, 0), "name");
+		name = pod_default_container(pod->root);
 	} else if (!has_container(main, name) && !has_container(init, name)) {
 		return err_new(ERR_MALFORMED, "container %s is not valid for pod %s", name,
 			       pod->name);
@@ -74,7 +75,7 @@ static struct err *check_phase(const struct object *pod, enum pod_use use)
 	};
 	const char *phase = json_get_str(object_status(pod), "phase");
 
-	if (!what[use] || (!str_eq(phase, "Succeeded") && !str_eq(phase, "Failed")))
+	if (!what[use] || !pod_phase_over(phase))
 		return NULL;
 	return err_new(ERR_MALFORMED,
 		       "cannot %s a container in a completed pod; current phase is %s", what[use],

@@ -60,40 +60,6 @@ TEST(broken_label_selector_is_malformed)
 	}
 }
 
-TEST(selector_object_matches)
-{
-	autoptr(json_doc) d = doc("{'matchLabels':{'a':'b'},'matchExpressions':["
-				  "{'key':'c','operator':'In','values':['d','e']},"
-				  "{'key':'f','operator':'DoesNotExist'}]}");
-	autoptr(json_doc) yes = doc("{'a':'b','c':'d'}");
-	autoptr(json_doc) no = doc("{'a':'b','c':'d','f':''}");
-	autoptr(selector) s = NULL;
-
-	works(selector_from_object(json_root(d), &s));
-	is_true(selector_matches_labels(s, json_root(yes)));
-	is_false(selector_matches_labels(s, json_root(no)));
-}
-
-TEST(empty_selector_object_matches_all_and_none_matches_nothing)
-{
-	autoptr(json_doc) d = doc("{}");
-	autoptr(selector) all = NULL;
-	autoptr(selector) none = NULL;
-
-	works(selector_from_object(json_root(d), &all));
-	works(selector_from_object(NULL, &none));
-	is_true(selector_matches_labels(all, NULL));
-	is_false(selector_matches_labels(none, NULL));
-}
-
-TEST(selector_object_with_unknown_operator_is_invalid)
-{
-	autoptr(json_doc) d = doc("{'matchExpressions':[{'key':'a','operator':'Like'}]}");
-	autoptr(selector) s = NULL;
-
-	fails(selector_from_object(json_root(d), &s), ERR_INVALID);
-}
-
 TEST(field_selector_matches)
 {
 	static const struct {

@@ -106,7 +106,7 @@ TEST(any_tree_can_be_viewed)
 		struct viewed w = view(rows[i]);
 
 		is_true(w.v->grace_s >= 0);
-		is_true(pod_view_qos(w.v) != NULL);
+		is_true(w.v->qos != NULL);
 		is_false(pod_view_uses_pvc(w.v, "x"));
 		is_true(pod_view_count_mounts(w.v, "x") == 0);
 		(void)pod_view_default_container(w.v);
@@ -119,9 +119,15 @@ TEST(any_tree_can_be_viewed)
 TEST(quality_of_service_follows_requests_and_limits)
 {
 	static const struct {
-		const char *containers, *qos;
+		const char *containers, *qos, *more;
 	} rows[] = {
 		{ "{}", "BestEffort" },
+		{ "{'resources':{'limits':{'nvidia.com/gpu':1}}}", "BestEffort" },
+		{ "{'resources':{'limits':{'cpu':0},'requests':{'cpu':'0'}}}", "BestEffort" },
+		{ "{'resources':{'limits':{'cpu':'1','memory':'1Gi'}}}", "Burstable",
+		  "'initContainers':[{}]," },
+		{ "{}", "Burstable", "'initContainers':[{'resources':{'limits':{'cpu':'1'}}}]," },
+		{ "{}", "Guaranteed", "'resources':{'limits':{'cpu':'1','memory':'1Gi'}}," },
 		{ "{'resources':{'limits':{'cpu':'1','memory':'1Gi'}}}", "Guaranteed" },
 		{ "{'resources':{'limits':{'cpu':'1','memory':'1Gi'},'requests':{'cpu':'1000m'}}}",
 		  "Guaranteed" },
@@ -132,10 +138,30 @@ TEST(quality_of_service_follows_requests_and_limits)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		autofree char *text = xasprintf("{'spec':{'containers':[%s]}}", rows[i].containers);
+		autofree char *text = xasprintf("{'spec':{%s'containers':[%s]}}",
+						str_or(rows[i].more, ""), rows[i].containers);
 		struct viewed w = view(text);
 
-		eq_str(pod_view_qos(w.v), rows[i].qos);
+		eq_str(w.v->qos, rows[i].qos);
+		done(&w);
+	}
+}
+
+TEST(the_default_container_is_the_annotated_one_if_it_exists)
+{
+	static const struct {
+		const char *annotated, *want;
+	} rows[] = { { "b", "b" }, { "i", "i" }, { "gone", "a" }, { "", "a" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *text = xasprintf(
+			"{'metadata':{'annotations':{'kubectl.kubernetes.io/default-container':"
+			"'%s'}},'spec':{'initContainers':[{'name':'i'}],"
+			"'containers':[{'name':'a'},{'name':'b'}]}}",
+			rows[i].annotated);
+		struct viewed w = view(text);
+
+		eq_str(pod_view_default_container(w.v)->name, rows[i].want);
 		done(&w);
 	}
 }

@@ -338,16 +338,16 @@ TEST(refusals_become_codes)
 	api_start(&a);
 	api_client(&a);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
-			     diary_write(&d));
-		ask_answer(api_next(&a, "GET"), rows[i].status, "{\"reason\":\"%s\"}",
+		client_delete(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" }, NULL,
+			      diary_write(&d));
+		ask_answer(api_next(&a, "DELETE"), rows[i].status, "{\"reason\":\"%s\"}",
 			   rows[i].reason);
 		until(a.l, d.n_done == i + 1);
 		fails(take(d.e), rows[i].code);
 	}
-	client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
-		     diary_write(&d));
-	ask_answer(api_next(&a, "GET"), 200, "no JSON");
+	client_delete(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" }, NULL,
+		      diary_write(&d));
+	ask_answer(api_next(&a, "DELETE"), 200, "no JSON");
 	until(a.l, d.n_done == ARRAY_LEN(rows) + 1);
 	fails(take(d.e), ERR_MALFORMED);
 	api_stop(&a);
@@ -390,19 +390,19 @@ TEST(at_most_64_requests_are_under_way)
 	api_start(&a);
 	api_client(&a);
 	for (int i = 0; i < 100; i++)
-		client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
-			     diary_write(&d));
+		client_delete(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" }, NULL,
+			      diary_write(&d));
 	until(a.l, a.n_asks == 64);
 	api_settle(&a);
 	eq_int(a.n_asks, 64);
-	client_fetch(a.client, &(struct client_ref){ kind_named("Lease"), "ns", "l" },
-		     diary_write(&d)); /* but who leads may */
+	client_delete(a.client, &(struct client_ref){ kind_named("Lease"), "ns", "l" }, NULL,
+		      diary_write(&d)); /* but who leads may */
 	ask_answer(api_next(&a, "/leases/l"), 404, "{}");
 	for (int i = 0; i < 100; i++)
 		ask_answer(api_next(&a, "/pods/p"), 200, ITEM("p", "u", "1"));
 	until(a.l, d.n_done == 101);
 	counts = client_http_counts(a.client);
-	eq_int(json_get_int(json_root(counts), "GET pods", 0), 100);
+	eq_int(json_get_int(json_root(counts), "DELETE pods", 0), 100);
 	api_stop(&a);
 	diary_done(&d);
 }
@@ -422,13 +422,13 @@ TEST(a_changed_token_file_is_read_again)
 	api_start(&a);
 	a.config.token_file = xstrdup(path);
 	api_client(&a);
-	client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
-		     diary_write(&d));
-	k = api_next(&a, "GET");
+	client_delete(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" }, NULL,
+		      diary_write(&d));
+	k = api_next(&a, "DELETE");
 	eq_str(k->auth, "Bearer one");
 	works(file_write_atomic(AT_FDCWD, path, "two", 3, 0600));
 	ask_answer(k, 401, STATUS("401", "Unauthorized"));
-	k = api_next(&a, "GET"); /* once more, with the new one */
+	k = api_next(&a, "DELETE"); /* once more, with the new one */
 	eq_str(k->auth, "Bearer two");
 	ask_answer(k, 401, STATUS("401", "Unauthorized"));
 	until(a.l, d.n_done == 1);
@@ -448,17 +448,17 @@ TEST(a_server_we_cannot_trust_gets_nothing)
 	a.config.ca_pem = NULL; /* the system's authorities do not know it */
 	a.config.token = xstrdup("secret");
 	api_client(&a);
-	client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
-		     diary_write(&d));
+	client_delete(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" }, NULL,
+		      diary_write(&d));
 	until(a.l, d.n_done == 1);
 	fails(take(d.e), ERR_UNAVAILABLE);
 	eq_int(a.n_asks, 0);
 	client_free(a.client);
 	a.config.insecure = true;
 	api_client(&a);
-	client_fetch(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" },
-		     diary_write(&d));
-	eq_str(api_next(&a, "GET")->auth, "Bearer secret");
+	client_delete(a.client, &(struct client_ref){ kind_named("Pod"), "ns", "p" }, NULL,
+		      diary_write(&d));
+	eq_str(api_next(&a, "DELETE")->auth, "Bearer secret");
 	api_stop(&a);
 	diary_done(&d);
 }

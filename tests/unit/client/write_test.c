@@ -74,10 +74,10 @@ TEST(a_cancelled_write_can_be_used_again)
 	struct ask *k;
 
 	open_api(&a);
-	client_fetch(a.client, pod("a"), w);
+	client_delete(a.client, pod("a"), NULL, w);
 	k = api_next(&a, "/a");
 	client_cancel(w);
-	client_fetch(a.client, pod("b"), w);
+	client_delete(a.client, pod("b"), NULL, w);
 	ask_answer(k, 500, "{}");
 	ask_answer(api_next(&a, "/b"), 404, "{}");
 	until(a.l, d.n_done == 1);
@@ -140,8 +140,8 @@ TEST(the_end_of_one_write_may_cancel_another)
 	struct ask *ka, *kb;
 
 	open_api(&a);
-	client_fetch(a.client, pod("a"), &r.a);
-	client_fetch(a.client, pod("b"), &r.b);
+	client_delete(a.client, pod("a"), NULL, &r.a);
+	client_delete(a.client, pod("b"), NULL, &r.b);
 	ka = api_next(&a, "/a");
 	kb = api_next(&a, "/b");
 	ask_answer(ka, 200, "%s", answer);
@@ -165,7 +165,7 @@ static void twice_done(struct client_write *w, struct err *e, struct object *obj
 
 	err_free(e);
 	if (++*t->n_done == 1)
-		client_fetch(t->client, pod("b"), w);
+		client_delete(t->client, pod("b"), NULL, w);
 	else
 		free(t);
 }
@@ -178,7 +178,7 @@ TEST(done_may_start_the_next_write_and_free_it)
 
 	open_api(&a);
 	*t = (struct twice){ { .done = twice_done }, a.client, &n_done };
-	client_fetch(a.client, pod("a"), &t->write);
+	client_delete(a.client, pod("a"), NULL, &t->write);
 	ask_answer(api_next(&a, "/a"), 200, "%s", answer);
 	ask_answer(api_next(&a, "/b"), 200, "%s", answer);
 	until(a.l, n_done == 2);
@@ -192,16 +192,16 @@ TEST(writes_end_in_silence_with_their_client)
 	struct client_write *running = diary_write(&d), *unsent = diary_write(&d);
 
 	open_api(&a);
-	client_fetch(a.client, pod("a"), running);
+	client_delete(a.client, pod("a"), NULL, running);
 	(void)api_next(&a, "/a");
-	client_fetch(a.client, pod("b"), unsent);
+	client_delete(a.client, pod("b"), NULL, unsent);
 	client_free(take(a.client));
 	client_cancel(running); /* they are on no list any more */
 	client_cancel(unsent);
 	api_settle(&a);
 	eq_int(d.n_done, 0);
 	api_client(&a);
-	client_fetch(a.client, pod("a"), running); /* and free for the next client */
+	client_delete(a.client, pod("a"), NULL, running); /* and free for the next client */
 	ask_answer(api_next(&a, "/a"), 200, "%s", answer);
 	until(a.l, d.n_done == 1);
 	api_stop(&a);

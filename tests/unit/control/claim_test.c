@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/claim/claim_priv.h"
-#include "control/pass/control_state.h"
 #include "fixture.h"
 #include "kinds.h"
 

@@ -104,3 +104,54 @@ TEST(controllers_may_go_while_writes_are_under_way)
 	eq_int(count(&w, kind_named("Sandbox")), 4);
 	world_done(&w);
 }
+
+static bool note_name(void *arg, struct object *o)
+{
+	*(char **)arg = xstrdup(o->name);
+	return false;
+}
+
+static bool is_of(struct world *w, const char *sandbox, const char *claim)
+{
+	autoptr(object) sb = get(w, kind_named("Sandbox"), sandbox);
+	autoptr(object) c = get(w, kind_named("SandboxClaim"), claim);
+
+	assert_non_null(c);
+	return sb && object_controlled_by(sb, c->uid);
+}
+
+static void spoil(void *arg)
+{
+	struct world *w = arg;
+	autofree char *name = NULL;
+
+	client_each(w->client, kind_named("Sandbox"), NS, note_name, &name);
+	patch(w, kind_named("Sandbox"), name, NULL, "{'metadata':{'annotations':{'x':'y'}}}");
+	delete_now(w, kind_named("SandboxClaim"), "gone");
+}
+
+TEST(a_member_that_a_deleted_claim_did_not_get_is_free_again)
+{
+	autofree char *name = NULL;
+	struct world w;
+
+	open_late(&w);
+	create(&w, kind_named("SandboxWarmPool"),
+	       "{'metadata':{'name':'p'},'spec':{'replicas':1,'sandboxTemplateRef':{'name':'t'}}}");
+	turns(&w, 20);
+	all_pods_run(&w);
+	turns(&w, 20);
+	client_each(w.client, kind_named("Sandbox"), NS, note_name, &name);
+	create(&w, kind_named("SandboxClaim"),
+	       "{'metadata':{'name':'gone','finalizers':['x.io/hold']},"
+	       "'spec':{'warmPoolRef':{'name':'p'}}}");
+	loop_post(w.loop, spoil, &w); /* comes between the pass and its write */
+	turns(&w, 10);
+	is_true(!is_of(&w, name, "gone"));
+	patch(&w, kind_named("Sandbox"), name, NULL, "{'metadata':{'annotations':{'x':'z'}}}");
+	create(&w, kind_named("SandboxClaim"),
+	       "{'metadata':{'name':'c0'},'spec':{'warmPoolRef':{'name':'p'}}}");
+	turns(&w, 10);
+	is_true(is_of(&w, name, "c0"));
+	world_done(&w);
+}

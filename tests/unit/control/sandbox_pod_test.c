@@ -26,14 +26,15 @@ static struct object *sandbox(const char *meta, const char *spec)
 		meta, spec);
 }
 
-static struct pod_plan decide(const struct object *sb, struct object *tracked, struct object *owned)
+static struct sandbox_pod_plan decide(const struct object *sb, struct object *tracked,
+				      struct object *owned)
 {
 	struct object *list[] = { owned };
 
-	return pod_decide(&(struct pod_seen){ sb, tracked, list, owned ? 1 : 0 });
+	return sandbox_pod_decide(&(struct sandbox_pod_seen){ sb, tracked, list, owned ? 1 : 0 });
 }
 
-static void plan_done(struct pod_plan *p)
+static void plan_done(struct sandbox_pod_plan *p)
 {
 	json_doc_free(p->step.doc);
 	err_free(p->e);
@@ -42,7 +43,7 @@ static void plan_done(struct pod_plan *p)
 TEST(case_54_a_minimal_sandbox_makes_a_pod_of_its_name)
 {
 	autoptr(object) sb = sandbox("", "{'podTemplate':{'spec':{'containers':[{'name':'c'}]}}}");
-	struct pod_plan p = decide(sb, NULL, NULL);
+	struct sandbox_pod_plan p = decide(sb, NULL, NULL);
 
 	eq_int(p.step.verb, STEP_CREATE);
 	eq_json(json_root(p.step.doc),
@@ -62,7 +63,7 @@ TEST(cases_55_61_63_template_metadata_reaches_the_pod_but_system_keys_do_not)
 		"{'podTemplate':{'metadata':{'labels':{'b':'1','a':'2','agents.x-k8s.io/"
 		"sandbox-name-hash':'evil','extensions.agents.x-k8s.io/z':'1'},'annotations':{'n':'1',"
 		"'agents.x-k8s.io/pod-name':'p','opentelemetry.io/trace-context':'t'}},'spec':{}}}");
-	autoptr(json_doc) d = pod_build(sb);
+	autoptr(json_doc) d = sandbox_pod_build(sb);
 	const struct json *meta = json_get(json_root(d), "metadata");
 
 	eq_json(json_get(meta, "labels"),
@@ -83,8 +84,8 @@ TEST(cases_64_66_67_owners_from_the_extensions_pass_their_labels_on)
 			"sandbox-template-ref-hash':'y'}," OWNER("SandboxClaim",
 								 "extensions.agents.x-k8s.io", "p"),
 			"{}");
-	autoptr(json_doc) a = pod_build(pool);
-	autoptr(json_doc) b = pod_build(claim);
+	autoptr(json_doc) a = sandbox_pod_build(pool);
+	autoptr(json_doc) b = sandbox_pod_build(claim);
 
 	eq_json(json_at_path(json_root(a), "metadata.labels"),
 		"{'agents.x-k8s.io/sandbox-name-hash':'" H "','agents.x-k8s.io/"
@@ -146,7 +147,7 @@ TEST(cases_62_65_68_77_79_a_living_pod_follows)
 						  "{'metadata':{'name':'my-sandbox'," OWNED
 						  ",'labels':%s,'annotations':%s}}",
 						  rows[i].labels, rows[i].annotations);
-		autoptr(json_doc) patch = pod_sync(sb, pod);
+		autoptr(json_doc) patch = sandbox_pod_sync(sb, pod);
 
 		if (rows[i].patch)
 			eq_json(json_root(patch), rows[i].patch);
@@ -179,7 +180,7 @@ TEST(cases_57_to_60_72_78_who_may_be_adopted)
 			object_of_f(kind_named("Pod"),
 				    "{'metadata':{'name':'my-sandbox','resourceVersion':'5',%s}}",
 				    rows[i].meta);
-		struct pod_plan p = decide(sb, pod, NULL);
+		struct sandbox_pod_plan p = decide(sb, pod, NULL);
 
 		eq_int(p.step.verb, rows[i].verb);
 		eq_str(p.e ? err_text(p.e) : NULL, rows[i].e);
@@ -219,7 +220,7 @@ TEST(cases_69_to_76_suspended_deletes_only_its_own)
 					      sandbox_view(sb)->pod_name, rows[i].pod)
 				: NULL;
 		bool owned = pod && object_controlled_by(pod, "u1");
-		struct pod_plan p = decide(sb, pod, owned ? pod : NULL);
+		struct sandbox_pod_plan p = decide(sb, pod, owned ? pod : NULL);
 
 		eq_int(p.step.verb, rows[i].verb);
 		eq_int(p.forget_name, rows[i].forget);
@@ -236,7 +237,7 @@ TEST(cases_80_81_the_owned_pod_wins_over_the_annotation)
 	autoptr(object) other = object_of(
 		kind_named("Pod"),
 		"{'metadata':{'name':'other','labels':{'agents.x-k8s.io/adoptable':'true'}}}");
-	struct pod_plan p = decide(sb, other, owned);
+	struct sandbox_pod_plan p = decide(sb, other, owned);
 
 	is_true(p.pod == owned);
 	is_true(p.forget_name);
@@ -250,7 +251,7 @@ TEST(case_u14_a_named_pod_that_is_owned_is_used_and_not_renamed)
 	autoptr(object) pod = object_of(kind_named("Pod"),
 					"{'metadata':{'name':'other','labels':{'agents.x-k8s.io/"
 					"sandbox-name-hash':'" H "'}," OWNED "}}");
-	struct pod_plan p = decide(sb, pod, pod);
+	struct sandbox_pod_plan p = decide(sb, pod, pod);
 
 	is_true(p.pod == pod);
 	is_false(p.forget_name);
@@ -267,7 +268,8 @@ TEST(cases_82_84_two_pods_or_a_leaving_one_stop_creation)
 		"{'metadata':{'name':'my-sandbox','deletionTimestamp':'2026-01-01T00:00:00Z'"
 		"," OWNED "}}");
 	struct object *two[] = { a, leaving };
-	struct pod_plan p = pod_decide(&(struct pod_seen){ sb, leaving, two, 2 });
+	struct sandbox_pod_plan p =
+		sandbox_pod_decide(&(struct sandbox_pod_seen){ sb, leaving, two, 2 });
 
 	eq_int(p.n_owned, 2);
 	eq_int(p.step.verb, STEP_NONE);
@@ -286,7 +288,7 @@ TEST(case_88_claimed_volumes_replace_and_come_last)
 		"{'podTemplate':{'spec':{'volumes':[{'name':'data','emptyDir':{}},"
 		"{'name':'tmp','emptyDir':{}}]}},'volumeClaimTemplates':[{'metadata':{'name':'data'"
 		"}}]}");
-	autoptr(json_doc) d = pod_build(sb);
+	autoptr(json_doc) d = sandbox_pod_build(sb);
 
 	eq_json(json_at_path(json_root(d), "spec.volumes"),
 		"[{'name':'tmp','emptyDir':{}},{'name':'data','persistentVolumeClaim':{'claimName':"

@@ -15,6 +15,18 @@
 	"'ownerReferences':[{'apiVersion':'v1','kind':'X','name':'o','uid':'u9','controller':true}]"
 #define SELECTOR "'selector':{'agents.x-k8s.io/sandbox-name-hash':'" H "'}"
 
+#define REVISION "'uid':'u5','resourceVersion':'5'"
+
+/* Of two Sandboxes that adopt the same object at the same time, one gets it. */
+static void eq_guarded(const struct json_doc *patch)
+{
+	const struct json *meta = json_get(json_root(patch), "metadata");
+
+	eq_str(json_get_str(meta, "resourceVersion"), "5");
+	eq_str(json_get_str(meta, "uid"), "u5");
+	eq_str(json_get_str(json_at(json_get(meta, "ownerReferences"), 0), "uid"), "u1");
+}
+
 static void eq_ports(const char *pod_spec, const char *want)
 {
 	autoptr(json_doc) spec = doc_of(pod_spec);
@@ -136,6 +148,18 @@ TEST(cases_90_to_105_what_becomes_of_the_service)
 	}
 }
 
+TEST(the_adoption_of_a_service_is_guarded)
+{
+	autoptr(object) sb = sandbox("{'service':true}");
+	autoptr(object) svc = object_of(kind_named("Service"),
+					"{'metadata':{'name':'my-sandbox'," REVISION "," LABEL
+					"},'spec':{'clusterIP':'None'," SELECTOR "}}");
+	struct service_plan p = service_decide(sb, svc);
+
+	eq_guarded(p.step.doc);
+	json_doc_free(p.step.doc);
+}
+
 TEST(case_90_the_service_is_headless)
 {
 	autoptr(object) sb = sandbox("{'service':true}");
@@ -182,14 +206,16 @@ TEST(case_108_which_volume_claims_are_taken)
 	autoptr(json_doc) vct = doc_of("{'metadata':{'name':'v'}}");
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		autoptr(object) pvc =
-			object_of_f(kind_named("PersistentVolumeClaim"),
-				    "{'metadata':{'name':'v-my-sandbox',%s}}", rows[i].meta);
+		autoptr(object) pvc = object_of_f(
+			kind_named("PersistentVolumeClaim"),
+			"{'metadata':{'name':'v-my-sandbox'," REVISION ",%s}}", rows[i].meta);
 		struct err *e = NULL;
 		struct step s = pvc_decide(sb, json_root(vct), pvc, &e);
 
 		eq_int(s.verb, rows[i].verb);
 		eq_int(e != NULL, rows[i].fails);
+		if (s.verb == STEP_PATCH)
+			eq_guarded(s.doc);
 		json_doc_free(s.doc);
 		err_free(e);
 	}

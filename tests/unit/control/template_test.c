@@ -53,12 +53,12 @@ TEST(cases_127_to_132_what_becomes_of_the_policy)
 		const char *name, *labels, *spec, *policy;
 		struct template_plan plan;
 	} rows[] = {
-		{ "125", "{}", "{}", NULL, { .label = true, .create = true } },
+		{ "125", "{}", "{}", NULL, { .label = true, .policy = POLICY_CREATE } },
 		{ "130",
 		  "{'agents.x-k8s.io/sandbox-template-ref-hash':'69155462'}",
 		  "{}",
 		  NULL,
-		  { .create = true } },
+		  { .policy = POLICY_CREATE } },
 		{ "127",
 		  "{}",
 		  "{'networkPolicyManagement':'Unmanaged','networkPolicy':{}}",
@@ -68,18 +68,22 @@ TEST(cases_127_to_132_what_becomes_of_the_policy)
 		  "{}",
 		  "{'networkPolicyManagement':'Unmanaged'}",
 		  "{'metadata':{" OWNED "}}",
-		  { .label = true, .remove = true } },
+		  { .label = true, .policy = POLICY_REMOVE } },
 		{ "129",
 		  "{}",
 		  "{}",
 		  "{'metadata':{" OWNED "},'spec':{}}",
-		  { .label = true, .replace = true } },
+		  { .label = true, .policy = POLICY_REPLACE } },
 		{ "131",
 		  "{}",
 		  "{'networkPolicyManagement':'Unmanaged'}",
 		  "{'metadata':{}}",
 		  { .label = true } },
-		{ "132", "{}", "{}", "{'metadata':{}}", { .label = true, .refused = true } },
+		{ "132",
+		  "{}",
+		  "{}",
+		  "{'metadata':{}}",
+		  { .label = true, .policy = POLICY_REFUSE } },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -90,10 +94,7 @@ TEST(cases_127_to_132_what_becomes_of_the_policy)
 		struct template_plan plan = template_decide(t, p);
 
 		eq_int(plan.label, rows[i].plan.label);
-		eq_int(plan.create, rows[i].plan.create);
-		eq_int(plan.replace, rows[i].plan.replace);
-		eq_int(plan.remove, rows[i].plan.remove);
-		eq_int(plan.refused, rows[i].plan.refused);
+		eq_int(plan.policy, rows[i].plan.policy);
 	}
 }
 
@@ -103,7 +104,7 @@ TEST(case_130_the_policy_that_was_made_is_left_alone)
 	autoptr(object) p = object_new(kind_named("NetworkPolicy"),
 				       policy_build(t, "test-template-network-policy"));
 
-	is_false(template_decide(t, p).replace);
+	eq_int(template_decide(t, p).policy, POLICY_NONE);
 }
 
 TEST(case_137_secure_defaults)

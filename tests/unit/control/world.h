@@ -3,7 +3,7 @@
 
 #include "api/kind.h"
 #include "client/client.h"
-#include "control/pass/control_state.h"
+#include "control/control.h"
 #include "fixture.h"
 
 struct loop;

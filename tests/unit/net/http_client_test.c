@@ -306,25 +306,6 @@ TEST(a_request_with_a_body_is_not_repeated)
 	deal_done(&d);
 }
 
-TEST(forgotten_addresses_get_new_connections)
-{
-	struct deal d;
-	int fd, second;
-
-	deal_init(&d);
-	start(&d, "GET", 0);
-	fd = accepted(&d);
-	serves(&d, fd, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-	until(d.l, d.n_end == 1);
-	http_pool_forget(d.pool, d.addr);
-	is_true(rig_at_end(d.l, fd));
-	start(&d, "GET", 0);
-	second = accepted(&d);
-	(void)close(fd);
-	(void)close(second);
-	deal_done(&d);
-}
-
 TEST(bodies_stream_out)
 {
 	struct deal d;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+struct json;
+
+/*
+ * Rules about Pods that hold wherever one is read: in the server, the controllers and the node.
+ */
+
+/* What a Pod that says nothing gets. */
+enum {
+	POD_GRACE_S = 30,
+	POD_FILE_MODE = 0644, /* of the files in a volume */
+	POD_PROBE_PERIOD_S = 10,
+	POD_PROBE_TIMEOUT_S = 1,
+	POD_PROBE_NEED_OK = 1,
+	POD_PROBE_NEED_BAD = 3,
+};
+
+const char *pod_qos(const struct json *spec); /* "Guaranteed", "Burstable", "BestEffort" */
+bool pod_phase_over(const char *phase);       /* Succeeded or Failed; NULL is neither */
+/* The init container goes on running beside the others. */
+bool pod_is_sidecar(const struct json *init_container);
+/* The name of the container that a request without a name means: the one that kubectl's annotation
+ * names, if there is such a one, or else the first. NULL: the Pod has none. */
+const char *pod_default_container(const struct json *pod);
