@@ -12,6 +12,6 @@ struct numbers *numbers_new(unsigned first, unsigned n);
 void numbers_free(struct numbers *s);
 AUTOPTR(numbers)
 bool numbers_take(struct numbers *s, unsigned *ret); /* false: none is left */
-bool numbers_claim(struct numbers *s, unsigned v);   /* this one; false: taken */
+bool numbers_reserve(struct numbers *s, unsigned v); /* this one; false: taken */
 void numbers_put(struct numbers *s, unsigned v);
 void numbers_start_at(struct numbers *s, unsigned v); /* where the search begins */

@@ -21,18 +21,18 @@
  * only if it is in the group of its record; a number alone proves nothing. What is there before the
  * first new slot is made and is not attached to until the sweep belongs to nobody.
  */
-struct left {
-	bool group, root, sock;
-	int range; /* claimed by hold(); or NO_RANGE */
+struct native_left {
+	bool group, sock;
+	int range; /* reserved by hold(); or NO_RANGE */
 };
 
-static struct left *left_of(struct native *n, const char *id)
+static struct native_left *left_of(struct native *n, const char *id)
 {
-	struct left *l = map_get(n->left, id);
+	struct native_left *l = map_get(n->left, id);
 
 	if (l)
 		return l;
-	l = xnew(struct left);
+	l = xnew(struct native_left);
 	l->range = NO_RANGE;
 	map_put(n->left, id, l);
 	return l;
@@ -50,7 +50,7 @@ static void note_group(void *arg, const char *name, unused const char *path)
 
 static void note_root(struct native *n, const char *name)
 {
-	left_of(n, name)->root = true;
+	(void)left_of(n, name);
 }
 
 static void note_sock(struct native *n, const char *name)
@@ -84,14 +84,14 @@ void left_note(struct native *n)
 void native_hold(void *ctx, const struct runtime_record *r, const char *ip)
 {
 	struct native *n = ctx;
-	struct left *l;
+	struct native_left *l;
 
 	if (ip)
 		nets_hold(n, ip);
 	if (!r || !r->id || !n->left)
 		return;
 	l = left_of(n, r->id);
-	if (l->range == NO_RANGE && numbers_claim(n->ranges, r->range))
+	if (l->range == NO_RANGE && numbers_reserve(n->ranges, r->range))
 		l->range = (int)r->range;
 }
 
@@ -145,7 +145,7 @@ struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
 {
 	struct native *n = ctx;
 	struct runtime_task *t;
-	struct left *l;
+	struct native_left *l;
 	int pidfd;
 
 	native_hold(n, r, NULL);
@@ -156,8 +156,7 @@ struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
 		lost(n, r->id, l ? l->range : NO_RANGE, ret_end);
 		t = NULL;
 	} else {
-		t = task_new(n, r, pidfd);
-		t->state = TASK_ATTACHED;
+		t = task_new(n, r, pidfd, TASK_ATTACHED);
 		t->owns_range = l && l->range != NO_RANGE;
 		find_net(t);
 	}
@@ -183,7 +182,7 @@ void native_sweep(void *ctx, bool (*keep)(void *arg, const char *id), void *arg)
 			 KV("slots", (uint64_t)map_len(left)));
 	n->n_sweeping = 1; /* ourselves, until all are counted */
 	map_each(it, left) {
-		const struct left *l = it.value;
+		const struct native_left *l = it.value;
 		autofree char *sock = xasprintf("%s.sock", it.key);
 
 		if (l->sock)

@@ -16,7 +16,7 @@
 /*
  * The runtime as a whole: its start and its end, and what its parts share. Tasks are in task.c,
  * slots and networks that are made ahead in slots.c and nets.c, the processes that make them in
- * makers.c, what goes away in leave.c, what an earlier life left in attach.c.
+ * launchers.c, what goes away in leave.c, what an earlier life left in attach.c.
  */
 enum {
 	N_RANGES = 60000, /* id ranges of 65536 from 1 << 20 on */
@@ -81,7 +81,8 @@ static void await_births(struct native *n)
 {
 	usec deadline = clock_mono() + 2LL * END_S * 1000000;
 
-	while ((n->slots.n_parking || n->makers[MAKER_NETS].n_asked) && clock_mono() < deadline)
+	while ((n->slots.n_parking || n->launchers[LAUNCHER_NETS].n_asked) &&
+	       clock_mono() < deadline)
 		(void)loop_turn(n->loop, 20);
 }
 
@@ -101,7 +102,7 @@ static void native_free(void *ctx)
 	n->ending = true;
 	await_births(n);
 	slots_done(n);
-	makers_stop(n);
+	launchers_stop(n);
 	await_leaving(n);
 	nets_done(n);
 	timer_free(n->refill);
@@ -178,7 +179,7 @@ struct err *native_open(struct loop *l, const struct native_spec *spec, struct r
 		return err_wrap(e, "start the runtime");
 	}
 	left_note(n);
-	makers_start(n);
+	launchers_start(n);
 	*ret = &n->face;
 	return NULL;
 }

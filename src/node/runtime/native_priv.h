@@ -26,16 +26,17 @@ enum {
 	ASKED_MAX = 4, /* requests under way to one launcher: more would only compete */
 };
 
-/* makers.c: the two launcher processes, so that slots and networks do not wait for each other. */
-enum maker_kind {
-	MAKER_SLOTS,
-	MAKER_NETS,
-	MAKER_KIND_MAX_,
+/* launchers.c: the two launcher processes, so that slots and networks do not wait for each other.
+ */
+enum launcher_kind {
+	LAUNCHER_SLOTS,
+	LAUNCHER_NETS,
+	LAUNCHER_KIND_MAX_,
 };
 
-struct maker {
+struct launcher_proc {
 	struct native *native;
-	enum maker_kind kind;
+	enum launcher_kind kind;
 	struct child *child;
 	int fd; /* -1: it is not there */
 	struct watch *watch;
@@ -43,14 +44,14 @@ struct maker {
 	unsigned n_asked; /* unanswered */
 };
 
-void makers_start(struct native *n);
-void makers_stop(struct native *n); /* waits for their end */
-bool maker_ready(const struct maker *m);
-void maker_ask(struct maker *m, const struct message *request);
-void maker_pause(struct maker *m, unsigned ms); /* nothing is asked of it for a while */
+void launchers_start(struct native *n);
+void launchers_stop(struct native *n); /* waits for their end */
+bool launcher_ready(const struct launcher_proc *m);
+void launcher_ask(struct launcher_proc *m, const struct message *request);
+void launcher_pause(struct launcher_proc *m, unsigned ms); /* nothing is asked of it for a while */
 
 /* slots.c: slots that are made ahead. */
-struct slot {
+struct native_slot {
 	struct list on;
 	struct native *native;
 	char *id;
@@ -61,7 +62,7 @@ struct slot {
 };
 
 struct slots {
-	struct list parking, ready; /* struct slot */
+	struct list parking, ready; /* struct native_slot */
 	unsigned n_parking, n_ready;
 	struct line line;
 	struct arena *arena;
@@ -71,11 +72,12 @@ struct slots {
 void slots_init(struct native *n);
 void slots_done(struct native *n);
 void slots_fill(struct native *n);
-struct slot *slots_take(struct native *n, const struct plan_image *image, struct runtime_wait *w);
-void slot_free(struct slot *s); /* the process is no longer its business; NULL is fine */
+struct native_slot *slots_take(struct native *n, const struct plan_image *image,
+			       struct runtime_wait *w);
+void slot_free(struct native_slot *s); /* the process is no longer its business; NULL is fine */
 void slots_made(struct native *n, struct message *m);
 void slots_refused(struct native *n, const struct message_refused *r);
-void slots_maker_lost(struct native *n);
+void slots_launcher_lost(struct native *n);
 
 /* nets.c: networks that are made ahead, or at an address that somebody had before. */
 struct net {
@@ -108,7 +110,7 @@ void nets_fill(struct native *n);
 void nets_retry(struct native *n); /* asks again for what is wanted */
 void nets_made(struct native *n, struct message *m);
 void nets_refused(struct native *n, const struct message_refused *r);
-void nets_maker_lost(struct native *n);
+void nets_launcher_lost(struct native *n);
 void nets_hold(struct native *n, const char *ip);
 void nets_drop_held(struct native *n);
 struct net *nets_find_inode(struct native *n, ino_t inode); /* among the adopted; NULL: none */
@@ -160,7 +162,9 @@ struct runtime_task {
 	void *arg;
 };
 
-struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd);
+/* state: the first, TASK_RESERVED or TASK_ATTACHED. Takes pidfd over. */
+struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd,
+			      enum task_state state);
 struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
 				    struct runtime_wait *w);
 void native_watch(struct runtime_task *t, const struct runtime_events *ev, void *arg);
@@ -187,13 +191,13 @@ struct native {
 	char *launcher, *init, *stage, *roots;
 	unsigned target;
 	struct numbers *addresses, *ranges;
-	struct maker makers[MAKER_KIND_MAX_];
+	struct launcher_proc launchers[LAUNCHER_KIND_MAX_];
 	struct slots slots;
 	struct nets nets;
 	struct timer *refill;
 	struct map *tasks;   /* id → struct runtime_task */
 	struct map *leaving; /* id → struct leaving */
-	struct map *left;    /* id → struct left, owned; NULL after the sweep */
+	struct map *left;    /* id → struct native_left, owned; NULL after the sweep */
 	unsigned n_sweeping; /* left ones that are leaving */
 	struct jobs jobs;    /* the end waits for them */
 	char *trouble;

@@ -106,18 +106,18 @@ static void ask(const struct net *net)
 
 	instance_ifname(n->spec.instance, net->place, name);
 	instance_addr_text(n->spec.instance, 1, gateway);
-	maker_ask(&n->makers[MAKER_NETS],
-		  &(struct message){
-			  .type = MESSAGE_NET,
-			  .net = { .name = name, .addr = net->face.ip, .gateway = gateway } });
+	launcher_ask(&n->launchers[LAUNCHER_NETS],
+		     &(struct message){
+			     .type = MESSAGE_NET,
+			     .net = { .name = name, .addr = net->face.ip, .gateway = gateway } });
 }
 
 void nets_fill(struct native *n)
 {
-	const struct maker *m = &n->makers[MAKER_NETS];
+	const struct launcher_proc *m = &n->launchers[LAUNCHER_NETS];
 	unsigned place;
 
-	while (!n->ending && maker_ready(m) && n->nets.n_ready + n->nets.n_asked < n->target) {
+	while (!n->ending && launcher_ready(m) && n->nets.n_ready + n->nets.n_asked < n->target) {
 		if (!numbers_take(n->addresses, &place)) {
 			native_trouble_is(n, "all addresses of the pool are in use");
 			return;
@@ -132,7 +132,7 @@ void nets_retry(struct native *n)
 	struct net *net;
 
 	list_each(net, &n->nets.asked, on) {
-		if (!net->refused || n->makers[MAKER_NETS].fd < 0)
+		if (!net->refused || n->launchers[LAUNCHER_NETS].fd < 0)
 			continue;
 		net->refused = false;
 		ask(net);
@@ -194,13 +194,13 @@ static void refused(struct net *net, const char *why)
 	log_debug("network was refused", KV("address", net->face.ip), KV("err", why));
 	if (net->wanted && !list_empty(&net->waiters)) {
 		net->refused = true;
-		maker_pause(&n->makers[MAKER_NETS], RETRY_WANTED_MS);
+		launcher_pause(&n->launchers[LAUNCHER_NETS], RETRY_WANTED_MS);
 		return;
 	}
 	if (!net->wanted)
 		n->nets.n_asked--;
 	net_free(net);
-	maker_pause(&n->makers[MAKER_NETS], RETRY_MS);
+	launcher_pause(&n->launchers[LAUNCHER_NETS], RETRY_MS);
 }
 
 void nets_refused(struct native *n, const struct message_refused *r)
@@ -211,7 +211,7 @@ void nets_refused(struct native *n, const struct message_refused *r)
 		refused(net, r->text);
 }
 
-void nets_maker_lost(struct native *n)
+void nets_launcher_lost(struct native *n)
 {
 	struct net *net, *next;
 
@@ -223,7 +223,8 @@ void nets_hold(struct native *n, const char *ip)
 {
 	unsigned place;
 
-	if (instance_addr_place(n->spec.instance, ip, &place) && numbers_claim(n->addresses, place))
+	if (instance_addr_place(n->spec.instance, ip, &place) &&
+	    numbers_reserve(n->addresses, place))
 		map_put(n->nets.held, ip, n);
 }
 
@@ -241,7 +242,7 @@ void nets_drop_held(struct native *n)
 /* The place becomes the caller's. */
 static bool claim(struct native *n, unsigned place, const char *ip)
 {
-	return map_take(n->nets.held, ip) || numbers_claim(n->addresses, place);
+	return map_take(n->nets.held, ip) || numbers_reserve(n->addresses, place);
 }
 
 static void give(struct net *net)
@@ -273,7 +274,7 @@ static bool take_at(struct native *n, const char *ip, struct runtime_wait *w, st
 		net = net_new(n, &n->nets.asked, place);
 		net->wanted = true;
 		ask(net);
-		net->refused = n->makers[MAKER_NETS].fd < 0; /* then it is asked for later */
+		net->refused = n->launchers[LAUNCHER_NETS].fd < 0; /* then it is asked for later */
 	} else if (!net->wanted) {
 		net->wanted = true;
 		n->nets.n_asked--;

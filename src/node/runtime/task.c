@@ -42,11 +42,13 @@ static void enter(struct runtime_task *t, enum task_state next)
 	t->state = next;
 }
 
-struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd)
+struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd,
+			      enum task_state state)
 {
 	struct runtime_task *t = xnew(struct runtime_task);
 
 	t->native = n;
+	t->state = state;
 	t->id = xstrdup(r->id);
 	t->record = *r;
 	t->record.id = t->id;
@@ -61,12 +63,13 @@ struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
 				    struct runtime_wait *w)
 {
 	struct native *n = ctx;
-	struct slot *s = slots_take(n, image, w);
+	struct native_slot *s = slots_take(n, image, w);
 	struct runtime_task *t;
 
 	if (!s)
 		return NULL;
-	t = task_new(n, &(struct runtime_record){ s->id, s->pid, s->range }, take_fd(s->pidfd));
+	t = task_new(n, &(struct runtime_record){ s->id, s->pid, s->range }, take_fd(s->pidfd),
+		     TASK_RESERVED);
 	t->ctl = take_fd(s->ctl);
 	slot_free(s);
 	return t;
