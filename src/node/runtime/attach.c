@@ -137,7 +137,7 @@ static void find_net(struct runtime_task *t)
 	t->inode = st.st_ino;
 	t->net = nets_find_inode(t->native, t->inode);
 	if (t->net)
-		net_enter(t->net);
+		net_join(t->net);
 }
 
 struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,

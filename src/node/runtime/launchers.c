@@ -53,6 +53,12 @@ void launcher_pause(struct launcher_proc *p, unsigned ms)
 		timer_set(p->retry, ms);
 }
 
+/* Of those who wait for what it makes. */
+static struct line *line_of(struct launcher_proc *p)
+{
+	return p->kind == LAUNCHER_SLOTS ? &p->native->slots.line : &p->native->nets.line;
+}
+
 static void on_refused(struct launcher_proc *p, const struct message_refused *r)
 {
 	struct native *n = p->native;
@@ -62,7 +68,7 @@ static void on_refused(struct launcher_proc *p, const struct message_refused *r)
 	} else if (str_eq(r->what, message_type_name(MESSAGE_NET))) {
 		nets_refused(n, r);
 	} else {
-		native_trouble_is(n, r->text);
+		native_trouble_is(n, line_of(p), r->text);
 		failed(p, err_new(ERR_UNAVAILABLE, "set up the launcher: %s", r->text));
 	}
 }
@@ -116,6 +122,8 @@ static void on_exit_of(void *arg, int status, int term_signal)
 	if (!n->ending)
 		log_warn("launcher ended, starting another", KV("status", status),
 			 KV("signal", term_signal));
+	if (!n->ending && !line_of(p)->trouble) /* it may have said why before */
+		native_trouble_is(n, line_of(p), "the launcher ended");
 	if (p->kind == LAUNCHER_SLOTS)
 		slots_launcher_lost(n);
 	else
@@ -168,7 +176,7 @@ static void start(struct launcher_proc *p)
 
 	if (!e)
 		return;
-	native_trouble_is(p->native, err_text(e));
+	native_trouble_is(p->native, line_of(p), err_text(e));
 	err_free(e);
 	launcher_pause(p, RESTART_MS);
 }
@@ -181,8 +189,6 @@ static void on_retry(void *arg)
 		return;
 	if (!p->child)
 		start(p);
-	if (p->kind == LAUNCHER_NETS)
-		nets_retry(p->native);
 	slots_fill(p->native);
 	nets_fill(p->native);
 }

@@ -106,6 +106,7 @@ static void groups_gone(struct leaving *l, struct err *e)
 		log_warn("control group was not removed, the next start tries again", KV("err", e));
 	else if (l->range != NO_RANGE)
 		numbers_put(l->native->ranges, (unsigned)l->range);
+	native_refill_later(l->native); /* there may have been no range left */
 	l->range = NO_RANGE;
 	err_free(e);
 }

@@ -16,7 +16,7 @@
 /*
  * The runtime as a whole: its start and its end, and what its parts share. Tasks are in task.c,
  * slots and networks that are made ahead in slots.c and nets.c, the processes that make them in
- * launchers.c, what goes away in leave.c, what an earlier life left in attach.c.
+ * launchers.c, what goes away in leave.c, what an earlier run of the daemon left in attach.c.
  */
 enum {
 	N_RANGES = 60000, /* id ranges of 65536 from 1 << 20 on */
@@ -25,25 +25,24 @@ enum {
 	END_S = 5,      /* so long the end waits for what is leaving */
 };
 
-void native_trouble_is(struct native *n, const char *text)
+void native_trouble_is(struct native *n, struct line *l, const char *text)
 {
-	if (str_eq(n->trouble, text))
+	if (!line_trouble_is(l, text))
 		return;
-	if (text)
-		log_warn("cannot prepare sandboxes, trying again", KV("err", text));
-	free(n->trouble);
-	n->trouble = xstrdup(text);
-	if (!text)
-		return;
-	line_call_all(&n->slots.line);
-	line_call_all(&n->nets.line);
+	log_warn("cannot prepare sandboxes, trying again", KV("err", text));
+	n->troubled = l;
+	if (l == &n->nets.line)
+		nets_line_up(n);
 }
 
 static const char *trouble(void *ctx)
 {
-	struct native *n = ctx;
+	const struct native *n = ctx;
+	const char *last = n->troubled ? n->troubled->trouble : NULL;
 
-	return n->trouble;
+	if (last)
+		return last;
+	return n->slots.line.trouble ? n->slots.line.trouble : n->nets.line.trouble;
 }
 
 static void fill(void *arg)
@@ -54,13 +53,19 @@ static void fill(void *arg)
 	nets_fill(n);
 }
 
+void native_refill_later(struct native *n)
+{
+	if (!n->ending && !timer_armed(n->refill))
+		timer_set(n->refill, REFILL_MS);
+}
+
 /* In a lull later, or at once when there is little left. */
 void native_refill(struct native *n)
 {
-	if (n->slots.n_ready < n->target / 2 || n->nets.n_ready < n->target / 2)
+	if (n->slots.n_ready < n->target / 2 || n->nets.n[NET_READY] < n->target / 2)
 		fill(n);
-	else if (!timer_armed(n->refill))
-		timer_set(n->refill, REFILL_MS);
+	else
+		native_refill_later(n);
 }
 
 static void drop_log(void *ctx, const char *id)
@@ -76,8 +81,8 @@ static const struct runtime_record *record(const struct runtime_task *t)
 	return &t->record;
 }
 
-/* What is being born is let be born: only then is it known what there is to remove. */
-static void await_births(struct native *n)
+/* Only when nothing is being made any more is it known what there is to remove. */
+static void await_answers(struct native *n)
 {
 	usec deadline = clock_mono() + 2LL * END_S * 1000000;
 
@@ -100,7 +105,7 @@ static void native_free(void *ctx)
 	struct native *n = ctx;
 
 	n->ending = true;
-	await_births(n);
+	await_answers(n);
 	slots_done(n);
 	launchers_stop(n);
 	await_leaving(n);
@@ -115,7 +120,6 @@ static void native_free(void *ctx)
 	free(n->init);
 	free(n->stage);
 	free(n->roots);
-	free(n->trouble);
 	free(n);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "loop/jobs.h"
 #include "node/launch/message.h"
@@ -46,9 +47,9 @@ struct launcher_proc {
 
 void launchers_start(struct native *n);
 void launchers_stop(struct native *n); /* waits for their end */
-bool launcher_ready(const struct launcher_proc *m);
-void launcher_ask(struct launcher_proc *m, const struct message *request);
-void launcher_pause(struct launcher_proc *m, unsigned ms); /* nothing is asked of it for a while */
+bool launcher_ready(const struct launcher_proc *p);
+void launcher_ask(struct launcher_proc *p, const struct message *request);
+void launcher_pause(struct launcher_proc *p, unsigned ms); /* nothing is asked of it for a while */
 
 /* slots.c: slots that are made ahead. */
 struct native_slot {
@@ -80,41 +81,50 @@ void slots_refused(struct native *n, const struct message_refused *r);
 void slots_launcher_lost(struct native *n);
 
 /* nets.c: networks that are made ahead, or at an address that somebody had before. */
+enum net_state {
+	NET_QUEUED, /* somebody wants this address; the launcher is to be asked for it */
+	NET_WANTED, /* the launcher was asked for it for somebody who wants this address */
+	NET_ASKED,  /* the launcher was asked for it for the stock */
+	NET_READY,  /* in stock */
+	NET_KEPT,   /* made; whoever wanted this address has a moment to take it */
+	NET_IN_USE,
+	NET_PUT, /* given back, but tasks still run in it */
+	NET_STATE_MAX_,
+};
+
 struct net {
 	struct runtime_net face;
 	struct native *native;
-	struct list on;
-	unsigned place; /* in the address pool */
-	bool owned;     /* the place is ours to give back */
-	int fd;         /* -1: not made yet, or was put */
-	ino_t inode;    /* of an adopted one */
-	unsigned users; /* tasks that run in it */
-	bool put;
-
-	bool wanted;         /* for a certain waiter, who has a moment to take it */
-	bool refused;        /* wanted, and to be asked for again */
-	struct list waiters; /* struct runtime_wait, of a wanted one */
+	enum net_state state;
+	struct list on;      /* nets.in[state] */
+	unsigned place;      /* in the address pool; 0: it is not ours to give back */
+	int fd;              /* -1: not made yet, or given back */
+	ino_t inode;         /* of an adopted one */
+	unsigned users;      /* tasks that run in it */
+	struct list waiters; /* struct runtime_wait: who wants this address */
+	usec kept_until;     /* for whoever wants this address and was called */
 };
 
 struct nets {
-	struct list asked, ready, in_use; /* struct net */
-	unsigned n_asked, n_ready;        /* without the wanted ones */
+	struct list in[NET_STATE_MAX_]; /* struct net */
+	unsigned n[NET_STATE_MAX_];
 	struct line line;
 	struct map *held; /* address → the native: of an earlier life, not given away yet */
 	struct timer *keep;
+	unsigned retry_ms; /* the last pause after a refusal; 0: the last network was made */
 };
 
 void nets_init(struct native *n);
 void nets_done(struct native *n);
-void nets_fill(struct native *n);
-void nets_retry(struct native *n); /* asks again for what is wanted */
+void nets_fill(struct native *n);    /* asks the launcher for what is wanted and what is missing */
+void nets_line_up(struct native *n); /* who wants a certain address is called with the line */
 void nets_made(struct native *n, struct message *m);
 void nets_refused(struct native *n, const struct message_refused *r);
 void nets_launcher_lost(struct native *n);
 void nets_hold(struct native *n, const char *ip);
 void nets_drop_held(struct native *n);
 struct net *nets_find_inode(struct native *n, ino_t inode); /* among the adopted; NULL: none */
-void net_enter(struct net *net);
+void net_join(struct net *net);                             /* a task runs in it */
 void net_leave(struct net *net); /* the last one of a net that was put frees it */
 struct runtime_net *native_net_take(void *ctx, const char *want_ip, struct runtime_wait *w);
 struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const char *ip);
@@ -195,14 +205,16 @@ struct native {
 	struct slots slots;
 	struct nets nets;
 	struct timer *refill;
-	struct map *tasks;   /* id → struct runtime_task */
-	struct map *leaving; /* id → struct leaving */
-	struct map *left;    /* id → struct native_left, owned; NULL after the sweep */
-	unsigned n_sweeping; /* left ones that are leaving */
-	struct jobs jobs;    /* the end waits for them */
-	char *trouble;
+	struct map *tasks;           /* id → struct runtime_task */
+	struct map *leaving;         /* id → struct leaving */
+	struct map *left;            /* id → struct native_left, owned; NULL after the sweep */
+	unsigned n_sweeping;         /* left ones that are leaving */
+	struct jobs jobs;            /* the end waits for them */
+	const struct line *troubled; /* the line that had trouble last, or NULL */
 	bool ending;
 };
 
-void native_trouble_is(struct native *n, const char *text); /* NULL: none */
-void native_refill(struct native *n);                       /* something was taken */
+/* l is the line of slots or of networks. text NULL: there is no trouble any more. */
+void native_trouble_is(struct native *n, struct line *l, const char *text);
+void native_refill(struct native *n); /* something was taken */
+void native_refill_later(struct native *n);

@@ -20,8 +20,8 @@ struct wire_start;
  *
  * The life of a container's attempt:
  *
- *   reserve ── record saved by the caller ── launch ── started ─────────── exited ── ended ──
- * release └────── failed ──────────────────────┘
+ *   reserve ─ (the caller saves the record) ─ launch ─┬─ started ─ exited ─┬─ ended ─ release
+ *                                                     └────── failed ──────┘
  *
  * The caller writes the record down before launch(), so that after a crash attach() finds whatever
  * was launched. ended() comes exactly once for every reserved or attached task that was not
@@ -43,12 +43,19 @@ struct runtime_net {
 };
 
 /*
- * Somebody who stands in line for a slot or a network, embedded in whoever waits. Lines are first
- * come, first served, and one thing that becomes free wakes one waiter.
+ * Somebody who stands in line for a slot or a network, embedded in whoever waits; all zeroes but
+ * ready() at first. Lines are first come, first served, and one thing that becomes free wakes one
+ * waiter.
+ *
+ * A waiter that was called asks again as soon as it can, and goes first however late it does. One
+ * that no longer wants anything need not say so, whether it was called or not: it takes itself off
+ * the list (list_del(&w->on)), and the next is called a moment later.
  */
 struct runtime_wait {
-	struct list on;
+	struct list on;                        /* not empty while it stands in line */
 	void (*ready)(struct runtime_wait *w); /* ask again; it is no longer in line */
+	uint64_t ticket;                       /* the runtime's: its place until it is served */
+	unsigned round;                        /* the runtime's */
 };
 
 struct runtime_task; /* each implementation defines its own */
@@ -86,7 +93,8 @@ struct runtime_ops {
 	 * A want_ip that cannot be had is not an error: another address is given.
 	 */
 	struct runtime_net *(*net_take)(void *ctx, const char *want_ip, struct runtime_wait *wait);
-	/* The network of a task that runs since before the daemon started. NULL: it has none. */
+	/* The network of a task that has been running since before the daemon started. NULL: it
+	 * has none. */
 	struct runtime_net *(*net_adopt)(void *ctx, struct runtime_task *task, const char *ip);
 	/* The address returns to the pool once the last process in the network is gone. */
 	void (*net_put)(void *ctx, struct runtime_net *net);
@@ -114,8 +122,8 @@ struct runtime_ops {
 	/* The daemon goes: the task runs on, nothing is told any more. Frees t. */
 	void (*forget)(struct runtime_task *t);
 
-	/* Why nothing could be made lately, or NULL. Everybody in line is called when there is
-	 * trouble, to tell of it. */
+	/* Why no slots or no networks can be made, or NULL; the latest trouble if there is more
+	 * than one. Everybody in line is called when there is trouble, to tell of it. */
 	const char *(*trouble)(void *ctx);
 	/* The log of a task that ended goes, by its record's id. */
 	void (*drop_log)(void *ctx, const char *id);

@@ -90,7 +90,7 @@ static bool make_one(struct native *n)
 	char hex[13];
 
 	if (!numbers_take(n->ranges, &range)) {
-		native_trouble_is(n, "all ranges of user ids are in use");
+		native_trouble_is(n, &n->slots.line, "all ranges of user ids are in use");
 		return false;
 	}
 	s = xnew(struct native_slot);
@@ -113,13 +113,18 @@ void slots_fill(struct native *n)
 			return;
 }
 
+static void drop(struct native_slot *s)
+{
+	s->native->slots.n_parking--;
+	discard(s);
+}
+
 static void lost(struct native_slot *s, const char *why)
 {
 	struct native *n = s->native;
 
-	n->slots.n_parking--;
-	discard(s);
-	native_trouble_is(n, why);
+	drop(s);
+	native_trouble_is(n, &n->slots.line, why);
 	launcher_pause(&n->launchers[LAUNCHER_SLOTS], RETRY_MS);
 }
 
@@ -132,13 +137,13 @@ static void parked(struct native_slot *s)
 	n->slots.n_parking--;
 	list_add_tail(&n->slots.ready, &s->on);
 	n->slots.n_ready++;
-	native_trouble_is(n, NULL);
+	native_trouble_is(n, &n->slots.line, NULL);
 	slots_fill(n);
 	line_stocked(&n->slots.line);
 }
 
-/* The first word of a slot: it is parked, or why not. */
-static void on_word(void *arg, unused unsigned ready)
+/* The first message from a slot: it is parked, or the reason why it is not. */
+static void on_first_message(void *arg, unused unsigned ready)
 {
 	struct native_slot *s = arg;
 	autoptr(arena) a = arena_new();
@@ -178,7 +183,7 @@ void slots_made(struct native *n, struct message *m)
 	s->ctl = take_fd(m->fds[0]);
 	s->pidfd = take_fd(m->fds[1]);
 	s->pid = m->made.pid;
-	s->watch = watch_new(n->loop, s->ctl, on_word, s);
+	s->watch = watch_new(n->loop, s->ctl, on_first_message, s);
 	watch_want(s->watch, WATCH_READ);
 }
 
@@ -196,7 +201,7 @@ void slots_launcher_lost(struct native *n)
 
 	list_each_safe(s, next, &n->slots.parking, on)
 		if (s->ctl < 0)
-			lost(s, "the launcher ended");
+			drop(s);
 }
 
 /* So many layers do not fit into a request. */

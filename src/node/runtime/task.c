@@ -344,7 +344,7 @@ struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l
 	wire_put_start(&t->start, WIRE_START, 0, l->start);
 	if (l->net) {
 		t->net = container_of(l->net, struct net, face);
-		net_enter(t->net);
+		net_join(t->net);
 	}
 	enter(t, TASK_LAUNCHING);
 	t->ctl_watch = watch_new(t->native->loop, t->ctl, on_ctl, t);
