@@ -154,11 +154,11 @@ static void on_volume_dir(struct census *c, const char *dir, const char *uid)
 static void on_socket(struct census *c, const char *dir, const char *name)
 {
 	autofree char *path = xasprintf("%s/%s", dir, name);
-	autofree char *slot = str_ends(name, ".sock") ? xstrndup(name, strlen(name) - 5) : NULL;
+	autofree char *slot = instance_socket_slot(name);
 
 	if (slot)
 		add(c, "socket", path, slot_owner(c, slot));
-	else if (str_eq(name, "stage"))
+	else if (str_eq(name, instance_dir_name(INSTANCE_STAGE)))
 		add(c, "directory", path, own(c));
 }
 
@@ -262,7 +262,8 @@ static void scan_mounts(struct census *c)
 	     line = strtok_r(NULL, "\n", &save)) {
 		autofree char *run = xasprintf(" %s ", c->inst->run_dir);
 		autofree char *below = xasprintf(" %s/", c->inst->run_dir);
-		autofree char *roots = xasprintf(" %s/roots/", c->inst->data_dir);
+		autofree char *dir = instance_dir(c->inst, INSTANCE_ROOTS);
+		autofree char *roots = xasprintf(" %s/", dir);
 
 		/* The mounts of sandboxes are in their own namespaces: none belongs here. */
 		if (strstr(line, run))
@@ -290,7 +291,7 @@ static struct err *scan_host(struct census *c)
 	if (e)
 		return e;
 	if (firewall_present(c->inst)) {
-		autofree char *table = xasprintf("inet cay_%s", c->inst->id);
+		autofree char *table = instance_table(c->inst);
 
 		add(c, "table", table, own(c));
 	}
@@ -300,21 +301,24 @@ static struct err *scan_host(struct census *c)
 
 static struct err *scan(struct census *c, const struct json *pods)
 {
-	autofree char *pod_dirs = xasprintf("%s/pods", c->inst->data_dir);
-	autofree char *volumes = xasprintf("%s/volumes", c->inst->data_dir);
-	autofree char *roots = xasprintf("%s/roots", c->inst->data_dir);
-	autofree char *states = xasprintf("%s/state", c->inst->run_dir);
-	autofree char *objects = xasprintf("%s/volumes", c->inst->run_dir);
+	static const struct {
+		enum instance_dir dir;
+		void (*fn)(struct census *c, const char *dir, const char *name);
+	} rows[] = {
+		{ INSTANCE_STATE, on_state },        { INSTANCE_OBJECTS, on_pod_dir },
+		{ INSTANCE_PODS, on_pod_dir },       { INSTANCE_ROOTS, on_root },
+		{ INSTANCE_VOLUMES, on_volume_dir },
+	};
 	const struct json *list = json_get(pods, "items");
 
 	json_each(p, list ? list : pods)
 		note_alive(c, p.val);
 	c->running = instance_running(c->inst);
-	each_name(states, on_state, c);
-	each_name(objects, on_pod_dir, c);
-	each_name(pod_dirs, on_pod_dir, c);
-	each_name(roots, on_root, c);
-	each_name(volumes, on_volume_dir, c);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) { /* states first: they name what is a Pod's */
+		autofree char *dir = instance_dir(c->inst, rows[i].dir);
+
+		each_name(dir, rows[i].fn, c);
+	}
 	each_name(c->inst->run_dir, on_socket, c);
 	return scan_host(c);
 }

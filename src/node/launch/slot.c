@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "node/host/cgroup.h"
+#include "node/host/instance.h"
 #include "node/launch/launch_priv.h"
 #include "wire/wire.h"
 
@@ -121,19 +122,19 @@ static struct err *open_log(struct slot *s, int *ret)
 /* Through the directory's descriptor: a socket address has room for 107 characters only. */
 static struct err *open_socket(struct slot *s, int *ret)
 {
+	autofree char *name = instance_socket(s->spec->name);
 	autoclose fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	mode_t old;
 	int r;
 
-	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s.sock", s->l->run_fd,
-		       s->spec->name);
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", s->l->run_fd, name);
 	(void)unlink(a.sun_path); /* left by an earlier life of this name */
 	old = umask(0177);
 	r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&a, sizeof(a));
 	(void)umask(old);
 	if (r < 0 || listen(fd, 128) < 0)
-		return err_sys(errno, "listen at %s.sock", s->spec->name);
+		return err_sys(errno, "listen at %s", name);
 	*ret = take_fd(fd);
 	return NULL;
 }

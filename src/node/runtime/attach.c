@@ -55,7 +55,7 @@ static void note_root(struct native *n, const char *name)
 
 static void note_sock(struct native *n, const char *name)
 {
-	autofree char *id = str_ends(name, ".sock") ? xstrndup(name, strlen(name) - 5) : NULL;
+	autofree char *id = instance_socket_slot(name);
 
 	if (id)
 		left_of(n, id)->sock = true;
@@ -119,7 +119,7 @@ static int hold_process(struct native *n, pid_t pid, const char *id)
 /* It ended while nobody looked; cay-init would have stayed to tell how, so it was killed. */
 static void lost(struct native *n, const char *id, int range, struct runtime_end *ret)
 {
-	autofree char *sock = xasprintf("%s.sock", id);
+	autofree char *sock = instance_socket(id);
 
 	ret->oom = cgroup_oom_kills(n->spec.cgroups, id) > 0;
 	(void)unlinkat(n->spec.run_fd, sock, 0);
@@ -183,7 +183,7 @@ void native_sweep(void *ctx, bool (*keep)(void *arg, const char *id), void *arg)
 	n->n_sweeping = 1; /* ourselves, until all are counted */
 	map_each(it, left) {
 		const struct native_left *l = it.value;
-		autofree char *sock = xasprintf("%s.sock", it.key);
+		autofree char *sock = instance_socket(it.key);
 
 		if (l->sock)
 			(void)unlinkat(n->spec.run_fd, sock, 0);

@@ -154,8 +154,8 @@ static struct native *native_new(struct loop *l, const struct native_spec *spec)
 	n->spec = *spec;
 	n->launcher = xstrdup(spec->launcher);
 	n->init = xstrdup(spec->init);
-	n->stage = xasprintf("%s/stage", spec->instance->run_dir);
-	n->roots = xasprintf("%s/roots", spec->instance->data_dir);
+	n->stage = instance_dir(spec->instance, INSTANCE_STAGE);
+	n->roots = instance_dir(spec->instance, INSTANCE_ROOTS);
 	n->target = spec->pool ? spec->pool : POOL;
 	n->addresses = numbers_new(POOL_FIRST, POOL_SIZE - POOL_FIRST - 1);
 	n->ranges = numbers_new(0, N_RANGES);

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "loop/loop.h"
 #include "node/host/cgroup.h"
+#include "node/host/instance.h"
 #include "node/runtime/guest_conn.h"
 #include "node/runtime/native_priv.h"
 #include "wire/wire.h"
@@ -110,7 +111,7 @@ static void on_exit_of(void *arg, unused unsigned ready)
 {
 	struct runtime_task *t = arg;
 	struct native *n = t->native;
-	autofree char *sock = xasprintf("%s.sock", t->id);
+	autofree char *sock = instance_socket(t->id);
 	struct runtime_end end = { .oom = cgroup_oom_kills(n->spec.cgroups, t->id) > 0 };
 
 	let_go(t);
