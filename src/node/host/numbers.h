@@ -5,6 +5,11 @@
 
 #include "base/mem.h"
 
+enum {
+	ID_RANGE = 65536,  /* user and group ids of a slot */
+	ID_NOBODY = 65534, /* stands for ids that a slot does not have */
+};
+
 /* Small numbers, each held by one owner at a time; the one that has been free longest comes first.
  */
 struct numbers;

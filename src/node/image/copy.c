@@ -89,18 +89,12 @@ static struct err *copy_sub_dir(struct copy *c, int from, int to, const char *na
 	return out < 0 ? err_sys(errno, "open copy") : copy_dir(c, in, out, depth + 1);
 }
 
-/* Ids beyond a sandbox's range belong to nobody there. */
-static uid_t known_id(uid_t id)
-{
-	return id < 65536 ? id : 65534;
-}
-
 static struct err *copy_attributes(int to, const char *name, const struct stat *st)
 {
 	const struct timespec t[2] = { st->st_atim, st->st_mtim };
 
-	if (fchownat(to, name, known_id(st->st_uid), known_id(st->st_gid), AT_SYMLINK_NOFOLLOW) <
-		    0 ||
+	if (fchownat(to, name, layer_owner(st->st_uid), layer_owner(st->st_gid),
+		     AT_SYMLINK_NOFOLLOW) < 0 ||
 	    (!S_ISLNK(st->st_mode) && fchmodat(to, name, st->st_mode & 07777, 0) < 0))
 		return err_sys(errno, "set owner and mode");
 	(void)utimensat(to, name, t, AT_SYMLINK_NOFOLLOW);

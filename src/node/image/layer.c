@@ -11,12 +11,13 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "node/host/numbers.h"
 #include "node/image/image_priv.h"
 
 /*
- * Layers: libarchive reads, we write. Every name is opened below the root with RESOLVE_BENEATH, so
- * a link that an earlier entry planted leads nowhere; devices are refused, hard links may only name
- * what is inside, and the number of entries and bytes has a limit.
+ * Layers: libarchive reads, we write. Every name is opened with RESOLVE_IN_ROOT, so a link
+ * that an earlier entry planted leads to a place below the root at most; devices are refused, hard
+ * links may only name what is inside, and the number of entries and bytes has a limit.
  *
  * Owners are those of the archive: on disk an image has the ids that a sandbox sees.
  */
@@ -227,10 +228,9 @@ static struct err *write_hardlink(struct unpack *u, const char *target, const st
 	return r < 0 ? err_sys(errno, "link to %s", target) : NULL;
 }
 
-/* Ids beyond a sandbox's range belong to nobody there. */
-static uint32_t known_id(int64_t id)
+uint32_t layer_owner(int64_t id)
 {
-	return id >= 0 && id < 65536 ? (uint32_t)id : 65534;
+	return id >= 0 && id < ID_RANGE ? (uint32_t)id : ID_NOBODY;
 }
 
 static struct err *set_attributes(struct archive_entry *en, const struct place *at)
@@ -239,8 +239,8 @@ static struct err *set_attributes(struct archive_entry *en, const struct place *
 	bool link = archive_entry_filetype(en) == AE_IFLNK;
 
 	t[1] = (struct timespec){ .tv_sec = archive_entry_mtime(en) };
-	if (fchownat(at->dir, at->last, known_id(archive_entry_uid(en)),
-		     known_id(archive_entry_gid(en)), AT_SYMLINK_NOFOLLOW) < 0)
+	if (fchownat(at->dir, at->last, layer_owner(archive_entry_uid(en)),
+		     layer_owner(archive_entry_gid(en)), AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(errno, "change owner");
 	/* After the owner, which takes away set-id bits. */
 	if (!link && fchmodat(at->dir, at->last, archive_entry_perm(en) & 07777, 0) < 0)

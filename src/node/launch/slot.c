@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "node/host/cgroup.h"
 #include "node/host/instance.h"
+#include "node/host/numbers.h"
 #include "node/launch/launch_priv.h"
 #include "wire/wire.h"
 
@@ -129,7 +130,7 @@ static struct err *open_socket(struct slot *s, int *ret)
 	int r;
 
 	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", s->l->run_fd, name);
-	(void)unlink(a.sun_path); /* left by an earlier life of this name */
+	(void)unlink(a.sun_path); /* left by an earlier slot of this name */
 	old = umask(0177);
 	r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&a, sizeof(a));
 	(void)umask(old);

@@ -178,7 +178,7 @@ void native_sweep(void *ctx, bool (*keep)(void *arg, const char *id), void *arg)
 	autoptr(map) left = take(n->left);
 
 	if (map_len(left))
-		log_info("removing what an earlier life left behind",
+		log_info("removing what an earlier run left behind",
 			 KV("slots", (uint64_t)map_len(left)));
 	n->n_sweeping = 1; /* ourselves, until all are counted */
 	map_each(it, left) {

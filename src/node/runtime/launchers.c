@@ -19,7 +19,7 @@
  */
 enum {
 	RESTART_MS = 1000,
-	BUDGET = 16, /* answers a callback */
+	BUDGET = 16, /* answers for each callback */
 };
 
 static void failed(struct launcher_proc *p, struct err *e)

@@ -15,9 +15,9 @@
 #include "node/runtime/native_priv.h"
 
 /*
- * What is left of a slot goes, in this order: its process ends (it was killed), its control groups
- * are removed, its id range returns to the pool, its files are removed. A group that still has
- * processes is tried again when it is empty; nothing is waited for in a job.
+ * Removes what is left of a slot, in this order: its process ends (it was killed), its control
+ * groups are removed, its id range returns to the pool, its files are removed. A group that still
+ * has processes is tried again when it is empty; no job waits for anything.
  */
 struct leaving {
 	struct native *native;
@@ -99,7 +99,7 @@ static void wait_until_empty(struct leaving *l)
 	l->wait = cgroup_wait_new(&spec, l->id, l->tries++);
 }
 
-/* A range whose groups could not be removed is not given to anybody else in this life. */
+/* A range whose groups could not be removed is not used again until the daemon starts anew. */
 static void groups_gone(struct leaving *l, struct err *e)
 {
 	if (e)
@@ -150,7 +150,7 @@ static void on_exit_of(void *arg, unused unsigned ready)
 	try_remove(l);
 }
 
-/* It is on its way already. */
+/* It is being removed already. */
 static void merge(struct leaving *l, const struct leave_spec *spec)
 {
 	if (spec->pidfd >= 0)

@@ -19,7 +19,7 @@
  * launchers.c, what goes away in leave.c, what an earlier run of the daemon left in attach.c.
  */
 enum {
-	N_RANGES = 60000, /* id ranges of 65536 from 1 << 20 on */
+	N_RANGES = 60000, /* id ranges from 1 << 20 on */
 	POOL = 16,
 	REFILL_MS = 20, /* what was taken is replaced once its taker has had the processors */
 	END_S = 5,      /* so long the end waits for what is leaving */
@@ -159,7 +159,7 @@ static struct native *native_new(struct loop *l, const struct native_spec *spec)
 	n->target = spec->pool ? spec->pool : POOL;
 	n->addresses = numbers_new(POOL_FIRST, POOL_SIZE - POOL_FIRST - 1);
 	n->ranges = numbers_new(0, N_RANGES);
-	/* Not where the last life began: its addresses may still be on the way out. */
+	/* Not where the last run began: its addresses may still be on the way out. */
 	numbers_start_at(n->addresses, (unsigned)random_u64());
 	numbers_start_at(n->ranges, (unsigned)random_u64());
 	n->tasks = map_new(NULL);

@@ -23,7 +23,7 @@ struct native_spec {
 	unsigned pool;        /* slots and networks kept ready; 0: 16 */
 };
 
-/* Notes what an earlier life left and starts the launchers. Nothing is given a range or an address
+/* Notes what an earlier run left and starts the launchers. Nothing is given a range or an address
  * before the loop turns: hold() what must be held until then. ops->free() ends it. */
 must_use struct err *native_open(struct loop *l, const struct native_spec *spec,
 				 struct runtime **ret);

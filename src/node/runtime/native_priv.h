@@ -109,7 +109,7 @@ struct nets {
 	struct list in[NET_STATE_MAX_]; /* struct net */
 	unsigned n[NET_STATE_MAX_];
 	struct line line;
-	struct map *held; /* address → the native: of an earlier life, not given away yet */
+	struct map *held; /* address → the native: of an earlier run, not given away yet */
 	struct timer *keep;
 	unsigned retry_ms; /* the last pause after a refusal; 0: the last network was made */
 };
@@ -148,7 +148,7 @@ enum task_state {
 	TASK_RESERVED,
 	TASK_LAUNCHING, /* the slot builds its root */
 	TASK_STARTING,  /* cay-init was told to start the command */
-	TASK_ATTACHED,  /* from an earlier life; it was asked how it is */
+	TASK_ATTACHED,  /* from an earlier run of the daemon; it was asked for its state */
 	TASK_RUNNING,
 	TASK_ENDING, /* its processes were killed */
 	TASK_ENDED,
@@ -184,7 +184,7 @@ void native_kill(struct runtime_task *t);
 void native_release(struct runtime_task *t, bool keep_log);
 void native_forget(struct runtime_task *t);
 
-/* attach.c: what an earlier life left. */
+/* attach.c: what an earlier run of the daemon left. */
 void left_note(struct native *n); /* before anything new is made */
 void left_free(void *left);
 void native_hold(void *ctx, const struct runtime_record *r, const char *ip);

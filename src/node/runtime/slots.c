@@ -204,7 +204,7 @@ void slots_launcher_lost(struct native *n)
 			drop(s);
 }
 
-/* So many layers do not fit into a request. */
+/* Whether the paths of its layers do not fit into a request. */
 static bool too_long(const struct plan_image *image)
 {
 	size_t len = 0;

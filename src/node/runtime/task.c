@@ -272,13 +272,13 @@ static void on_ctl(void *arg, unused unsigned ready)
 	}
 }
 
-/* After a restart of the daemon: how is it? */
+/* Asks a task that was attached for its state. */
 static void ask_state(struct runtime_task *t)
 {
 	struct err *e = connect_guest(t);
 
 	if (e) {
-		/* It has no guest (yet): the daemon died within its launch. */
+		/* It has no guest yet: the daemon died during its launch. */
 		log_info("sandbox cannot be reached, ending it", KV("id", t->id), KV("err", e));
 		err_free(e);
 		native_kill(t);
@@ -302,7 +302,7 @@ void native_watch(struct runtime_task *t, const struct runtime_events *ev, void 
 		ask_state(t);
 }
 
-/* Only one that has become cay-init is sure to have its namespaces to the end of this launch. */
+/* Only one that has become cay-init is sure to keep its namespaces until this launch is done. */
 static bool can_be_joined(const struct runtime_task *t)
 {
 	return t && t->state >= TASK_STARTING && t->state < TASK_ENDING;
