@@ -18,8 +18,8 @@
 
 /*
  * What is on the host on behalf of a data directory, found by name alone, so that it also shows
- * what a crashed instance left. An item's owner is a Pod or PersistentVolumeClaim that exists, or
- * the instance itself while it runs or still has Pods; an item without one is an orphan.
+ * what a crashed instance left. An item's owner is a Pod or claim that exists, or the instance
+ * itself while it runs or still has Pods; anything else is an orphan.
  */
 struct census {
 	struct instance *inst;
@@ -93,7 +93,7 @@ static void note_state(struct census *c, const char *uid)
 	struct pod_record r = { 0 };
 	struct err *e = pod_record_load(run, uid, a, &r);
 
-	err_free(e); /* the node would start such a Pod from scratch: it owns nothing */
+	err_free(e); /* the node would start such a Pod anew: it owns nothing */
 	if (r.ip)
 		map_put(c->addresses, r.ip, xstrdup(uid));
 	for (size_t i = 0; i < r.n_containers; i++) {
@@ -137,7 +137,7 @@ static void on_pod_dir(struct census *c, const char *dir, const char *uid)
 	add(c, "directory", path, owner_of(c, uid));
 }
 
-static void on_slot_dir(struct census *c, const char *dir, const char *slot)
+static void on_root(struct census *c, const char *dir, const char *slot)
 {
 	autofree char *path = xasprintf("%s/%s", dir, slot);
 
@@ -154,11 +154,11 @@ static void on_volume_dir(struct census *c, const char *dir, const char *uid)
 static void on_socket(struct census *c, const char *dir, const char *name)
 {
 	autofree char *path = xasprintf("%s/%s", dir, name);
-	autofree char *slot = str_ends(name, ".sock") ? xstrndup(name, strlen(name) - 5) : NULL;
+	autofree char *slot = instance_socket_slot(name);
 
 	if (slot)
 		add(c, "socket", path, slot_owner(c, slot));
-	else if (str_eq(name, "stage"))
+	else if (str_eq(name, instance_dir_name(INSTANCE_STAGE)))
 		add(c, "directory", path, own(c));
 }
 
@@ -181,7 +181,7 @@ static void on_group(void *arg, const char *name, const char *path)
 	struct one_group g = { c, name };
 
 	add(c, "cgroup", path, slot_owner(c, name));
-	/* A process is in a group of every hierarchy: it is counted in the first one visited. */
+	/* A process is in a group of every hierarchy: count it in the first that is met. */
 	if (map_has(c->counted, name))
 		return;
 	map_put(c->counted, name, c);
@@ -215,7 +215,7 @@ static void count_dying(struct census *c, unused const char *name, unsigned n)
 	c->dying += !address_owner(c, n);
 }
 
-/* The kernel removes the links of a closed namespace a moment later: allow it that moment. */
+/* The kernel takes the links of a closed namespace away a moment later: give it that moment. */
 static void await_links(struct census *c)
 {
 	for (int i = 0; i < 40; i++) {
@@ -262,12 +262,13 @@ static void scan_mounts(struct census *c)
 	     line = strtok_r(NULL, "\n", &save)) {
 		autofree char *run = xasprintf(" %s ", c->inst->run_dir);
 		autofree char *below = xasprintf(" %s/", c->inst->run_dir);
-		autofree char *slots_dir = xasprintf(" %s/roots/", c->inst->data_dir);
+		autofree char *dir = instance_dir(c->inst, INSTANCE_SLOTS);
+		autofree char *slots = xasprintf(" %s/", dir);
 
 		/* The mounts of sandboxes are in their own namespaces: none belongs here. */
 		if (strstr(line, run))
 			add(c, "mount", c->inst->run_dir, own(c));
-		else if (strstr(line, below) || strstr(line, slots_dir))
+		else if (strstr(line, below) || strstr(line, slots))
 			add(c, "mount", line, NULL);
 	}
 }
@@ -290,7 +291,7 @@ static struct err *scan_host(struct census *c)
 	if (e)
 		return e;
 	if (firewall_present(c->inst)) {
-		autofree char *table = xasprintf("inet cay_%s", c->inst->id);
+		autofree char *table = instance_table(c->inst);
 
 		add(c, "table", table, own(c));
 	}
@@ -300,21 +301,24 @@ static struct err *scan_host(struct census *c)
 
 static struct err *scan(struct census *c, const struct json *pods)
 {
-	autofree char *pod_dirs = xasprintf("%s/pods", c->inst->data_dir);
-	autofree char *volumes = xasprintf("%s/volumes", c->inst->data_dir);
-	autofree char *slots_dir = xasprintf("%s/roots", c->inst->data_dir);
-	autofree char *states = xasprintf("%s/state", c->inst->run_dir);
-	autofree char *objects = xasprintf("%s/volumes", c->inst->run_dir);
+	static const struct {
+		enum instance_dir dir;
+		void (*fn)(struct census *c, const char *dir, const char *name);
+	} rows[] = {
+		{ INSTANCE_STATE, on_state },        { INSTANCE_OBJECTS, on_pod_dir },
+		{ INSTANCE_PODS, on_pod_dir },       { INSTANCE_SLOTS, on_root },
+		{ INSTANCE_VOLUMES, on_volume_dir },
+	};
 	const struct json *list = json_get(pods, "items");
 
 	json_each(p, list ? list : pods)
 		note_alive(c, p.val);
 	c->running = instance_running(c->inst);
-	each_name(states, on_state, c);
-	each_name(objects, on_pod_dir, c);
-	each_name(pod_dirs, on_pod_dir, c);
-	each_name(slots_dir, on_slot_dir, c);
-	each_name(volumes, on_volume_dir, c);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) { /* states first: they name what is a Pod's */
+		autofree char *dir = instance_dir(c->inst, rows[i].dir);
+
+		each_name(dir, rows[i].fn, c);
+	}
 	each_name(c->inst->run_dir, on_socket, c);
 	return scan_host(c);
 }

@@ -91,8 +91,10 @@ static void unmount_run_dir(const struct node *n)
 static struct err *open_dirs(struct node *n)
 {
 	const char *dir = n->inst->run_dir;
-	struct err *e = file_mkdirs(n->slots_dir, 0700);
+	struct err *e;
 
+	n->slots_dir = instance_dir(n->inst, INSTANCE_SLOTS);
+	e = file_mkdirs(n->slots_dir, 0700);
 	if (!e)
 		e = file_mkdirs(dir, 0700);
 	if (e)
@@ -212,7 +214,6 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	n->client = c;
 	n->data_dir = xstrdup(spec->data_dir);
 	n->name = xstrdup(str_or(spec->node_name, "cay"));
-	n->slots_dir = xasprintf("%s/roots", n->data_dir);
 	n->run_fd = -1;
 	e = open_parts(n, spec);
 	if (e)

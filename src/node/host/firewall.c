@@ -17,21 +17,21 @@
  * IPv6. Into a sandbox: the host alone.
  */
 static const char rules[] =
-	"table inet cay_%1$s {\n"
+	"table %1$s {\n"
 	"	chain spoof {\n"
 	"		type filter hook prerouting priority -310; policy accept;\n"
-	"		iifname \"cay%1$s*\" fib saddr . iif oif missing counter drop\n"
+	"		iifname \"%2$s*\" fib saddr . iif oif missing counter drop\n"
 	"	}\n"
 	"	chain to_host {\n"
 	"		type filter hook input priority -10; policy accept;\n"
-	"		iifname \"cay%1$s*\" ct state established,related accept\n"
-	"		iifname \"cay%1$s*\" counter drop\n"
+	"		iifname \"%2$s*\" ct state established,related accept\n"
+	"		iifname \"%2$s*\" counter drop\n"
 	"	}\n"
 	"	chain through {\n"
 	"		type filter hook forward priority -10; policy accept;\n"
-	"		iifname \"cay%1$s*\" jump from_sandbox\n"
-	"		oifname \"cay%1$s*\" ct state established,related accept\n"
-	"		oifname \"cay%1$s*\" counter drop\n"
+	"		iifname \"%2$s*\" jump from_sandbox\n"
+	"		oifname \"%2$s*\" ct state established,related accept\n"
+	"		oifname \"%2$s*\" counter drop\n"
 	"	}\n"
 	"	chain from_sandbox {\n"
 	"		oifname \"cay*\" counter drop\n"
@@ -41,7 +41,7 @@ static const char rules[] =
 	"	}\n"
 	"	chain hide {\n"
 	"		type nat hook postrouting priority 100; policy accept;\n"
-	"		ip saddr %2$s/%3$d oifname != \"cay*\" oifname != \"lo\" masquerade\n"
+	"		ip saddr %3$s/%4$d oifname != \"cay*\" oifname != \"lo\" masquerade\n"
 	"	}\n"
 	"}\n";
 
@@ -67,26 +67,29 @@ static struct err *run(const char *commands)
 /* The new table replaces the old one in one transaction. */
 struct err *firewall_load(const struct instance *i)
 {
+	autofree char *table = instance_table(i);
 	autobuf text = { 0 };
-	char pool[16];
+	char links[16], pool[16];
 
+	instance_ifprefix(i, links);
 	instance_addr_text(i, 0, pool);
-	buf_printf(&text, "add table inet cay_%s\ndelete table inet cay_%s\n", i->id, i->id);
-	buf_printf(&text, rules, i->id, pool, POOL_PREFIX);
+	buf_printf(&text, "add table %s\ndelete table %s\n", table, table);
+	buf_printf(&text, rules, table, links, pool, POOL_PREFIX);
 	return run(buf_str(&text));
 }
 
 struct err *firewall_remove(const struct instance *i)
 {
-	autofree char *text =
-		xasprintf("add table inet cay_%s\ndelete table inet cay_%s\n", i->id, i->id);
+	autofree char *table = instance_table(i);
+	autofree char *text = xasprintf("add table %s\ndelete table %s\n", table, table);
 
 	return run(text);
 }
 
 bool firewall_present(const struct instance *i)
 {
-	autofree char *text = xasprintf("list table inet cay_%s\n", i->id);
+	autofree char *table = instance_table(i);
+	autofree char *text = xasprintf("list table %s\n", table);
 	struct err *e = run(text);
 	bool there = !e;
 

@@ -180,9 +180,51 @@ bool instance_running(const struct instance *i)
 	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
 }
 
+static const struct {
+	const char *name;
+	bool run; /* below run_dir */
+} dirs[INSTANCE_DIR_MAX_] = {
+	[INSTANCE_SLOTS] = { "roots", false },     [INSTANCE_PODS] = { "pods", false },
+	[INSTANCE_VOLUMES] = { "volumes", false }, [INSTANCE_STATE] = { "state", true },
+	[INSTANCE_OBJECTS] = { "volumes", true },  [INSTANCE_STAGE] = { "stage", true },
+};
+
+const char *instance_dir_name(enum instance_dir dir)
+{
+	return dirs[dir].name;
+}
+
+char *instance_dir(const struct instance *i, enum instance_dir dir)
+{
+	return xasprintf("%s/%s", dirs[dir].run ? i->run_dir : i->data_dir, dirs[dir].name);
+}
+
+static const char socket_end[] = ".sock";
+
+char *instance_socket(const char *slot)
+{
+	return xasprintf("%s%s", slot, socket_end);
+}
+
+char *instance_socket_slot(const char *name)
+{
+	return str_ends(name, socket_end) ? xstrndup(name, strlen(name) - strlen(socket_end))
+					  : NULL;
+}
+
 char *instance_cgroup(const struct instance *i)
 {
 	return xasprintf("cay-%s", i->id);
+}
+
+char *instance_table(const struct instance *i)
+{
+	return xasprintf("inet cay_%s", i->id);
+}
+
+void instance_ifprefix(const struct instance *i, char ret[16])
+{
+	(void)snprintf(ret, 16, "cay%s", i->id);
 }
 
 void instance_ifname(const struct instance *i, unsigned n, char ret[16])
@@ -195,7 +237,7 @@ bool instance_owns_ifname(const struct instance *i, const char *name, unsigned *
 	char prefix[16];
 	unsigned n = 0;
 
-	(void)snprintf(prefix, sizeof(prefix), "cay%s", i->id);
+	instance_ifprefix(i, prefix);
 	if (!str_starts(name, prefix))
 		return false;
 	for (const char *p = name + strlen(prefix); *p; p++) {

@@ -15,6 +15,7 @@ struct netlink;
  *   control groups   cay-<id>/<slot>       links      cay<id><n>, n from the address
  *   nftables table   inet cay_<id>         addresses  a /18 of 100.64.0.0/10, its first on lo
  *   sockets          <run_dir>/<slot>.sock
+ *   directories      enum instance_dir
  */
 enum {
 	POOL_PREFIX = 18,
@@ -38,7 +39,24 @@ void instance_free(struct instance *i);
 AUTOPTR(instance)
 bool instance_running(const struct instance *i); /* a node holds the lock */
 
+/* Directories of an instance. What is below run_dir is gone after the host has started anew. */
+enum instance_dir {
+	INSTANCE_SLOTS,   /* data_dir/roots: a directory per slot, with its layer and its log */
+	INSTANCE_PODS,    /* data_dir/pods: one a Pod, with its volumes that live as long as it */
+	INSTANCE_VOLUMES, /* data_dir/volumes: one a PersistentVolumeClaim */
+	INSTANCE_STATE,   /* run_dir/state: one file a Pod */
+	INSTANCE_OBJECTS, /* run_dir/volumes: one a Pod, with the volumes made from objects */
+	INSTANCE_STAGE,   /* run_dir/stage: empty; each slot mounts its own things there */
+	INSTANCE_DIR_MAX_,
+};
+const char *instance_dir_name(enum instance_dir dir); /* below data_dir or run_dir */
+char *instance_dir(const struct instance *i, enum instance_dir dir);
+char *instance_socket(const char *slot);      /* below run_dir */
+char *instance_socket_slot(const char *name); /* NULL: this is not the name of a socket */
+
 char *instance_cgroup(const struct instance *i);
+char *instance_table(const struct instance *i);                 /* of the packet filter */
+void instance_ifprefix(const struct instance *i, char ret[16]); /* of all its links */
 /* n: the address's place in the pool. */
 void instance_ifname(const struct instance *i, unsigned n, char ret[16]);
 bool instance_owns_ifname(const struct instance *i, const char *name, unsigned *ret_n);

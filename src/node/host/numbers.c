@@ -45,7 +45,7 @@ bool numbers_take(struct numbers *s, unsigned *ret)
 	return true;
 }
 
-bool numbers_claim(struct numbers *s, unsigned v)
+bool numbers_reserve(struct numbers *s, unsigned v)
 {
 	if (v < s->first || v - s->first >= s->n || s->used[v - s->first])
 		return false;

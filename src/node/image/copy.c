@@ -73,7 +73,7 @@ static struct err *copy_link(struct copy *c, int from, int to, const char *name)
 		return err_sys(errno, "read link");
 	target[n] = '\0';
 	sha256_add(c->hash, target, (size_t)n);
-	return symlinkat(target, to, name) < 0 ? err_sys(errno, "create link") : NULL;
+	return symlinkat(target, to, name) < 0 ? err_sys(errno, "make link") : NULL;
 }
 
 static struct err *copy_sub_dir(struct copy *c, int from, int to, const char *name, unsigned depth)
@@ -84,33 +84,27 @@ static struct err *copy_sub_dir(struct copy *c, int from, int to, const char *na
 	if (in < 0)
 		return err_sys(errno, "open");
 	if (mkdirat(to, name, 0700) < 0)
-		return err_sys(errno, "create directory");
+		return err_sys(errno, "make directory");
 	out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return out < 0 ? err_sys(errno, "open copy") : copy_dir(c, in, out, depth + 1);
-}
-
-/* Ids beyond a sandbox's range become "nobody". */
-static uid_t known_id(uid_t id)
-{
-	return id < 65536 ? id : 65534;
 }
 
 static struct err *copy_attributes(int to, const char *name, const struct stat *st)
 {
 	const struct timespec t[2] = { st->st_atim, st->st_mtim };
 
-	if (fchownat(to, name, known_id(st->st_uid), known_id(st->st_gid), AT_SYMLINK_NOFOLLOW) <
-		    0 ||
+	if (fchownat(to, name, layer_owner(st->st_uid), layer_owner(st->st_gid),
+		     AT_SYMLINK_NOFOLLOW) < 0 ||
 	    (!S_ISLNK(st->st_mode) && fchmodat(to, name, st->st_mode & 07777, 0) < 0))
 		return err_sys(errno, "set owner and mode");
 	(void)utimensat(to, name, t, AT_SYMLINK_NOFOLLOW);
 	return NULL;
 }
 
-/* The mount point of another file system is copied as an empty directory. */
+/* The place of another file system stays as an empty directory. */
 static struct err *copy_mount_point(int to, const char *name, mode_t mode)
 {
-	return S_ISDIR(mode) && mkdirat(to, name, 0755) < 0 ? err_sys(errno, "create directory")
+	return S_ISDIR(mode) && mkdirat(to, name, 0755) < 0 ? err_sys(errno, "make directory")
 							    : NULL;
 }
 

@@ -30,6 +30,9 @@ must_use struct err *layer_unpack_bytes(const void *p, size_t len, int root,
 must_use struct err *layer_copy_dir(int from, int root, const struct layer_job *job,
 				    struct layer_done *ret);
 
+/* layer.c: the owner that a file of an image gets: ids beyond a slot's range become nobody's. */
+uint32_t layer_owner(int64_t id);
+
 /* layer.c: the job with its defaults filled in; NULL is fine. */
 struct layer_job layer_job_of(const struct layer_job *job);
 must_use struct err *layer_too_many_bytes(const struct layer_job *job);

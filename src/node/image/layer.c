@@ -11,12 +11,13 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "node/host/numbers.h"
 #include "node/image/image_priv.h"
 
 /*
- * Layers: libarchive reads, we write. Every name is opened below the root with RESOLVE_BENEATH, so
- * a link that an earlier entry planted leads nowhere; devices are refused, hard links may only name
- * what is inside, and the number of entries and bytes has a limit.
+ * Layers: libarchive reads, we write. Every name is opened with RESOLVE_IN_ROOT, so a link
+ * that an earlier entry planted leads to a place below the root at most; devices are refused, hard
+ * links may only name what is inside, and the number of entries and bytes has a limit.
  *
  * Owners are those of the archive: on disk an image has the ids that a sandbox sees.
  */
@@ -114,9 +115,9 @@ static struct err *need_dir(int root, const char *path, int *ret)
 	if (e)
 		return e;
 	if (mkdirat(up, slash ? slash + 1 : path, 0755) < 0)
-		return err_sys(errno, "create directory %s", path);
+		return err_sys(errno, "make directory %s", path);
 	e = file_open_in_root(root, path, O_RDONLY | O_DIRECTORY, 0, ret);
-	if (!e && fchmod(*ret, 0755) < 0) /* regardless of the umask */
+	if (!e && fchmod(*ret, 0755) < 0) /* the umask has no say in it */
 		e = err_sys(errno, "change the mode of %s", path);
 	return e;
 }
@@ -143,7 +144,7 @@ static struct err *find_place(struct unpack *u, const char *name, struct place *
 	return need_dir(u->root, slash ? ret->path : ".", &ret->dir);
 }
 
-/* An entry replaces an earlier one of its name, but a directory stays if it is one too. */
+/* What an earlier entry left at this name makes way, but a directory stays for a directory. */
 static struct err *make_way(const struct place *at, bool for_dir)
 {
 	struct stat st;
@@ -218,7 +219,7 @@ static struct err *write_hardlink(struct unpack *u, const char *target, const st
 	int r;
 
 	if (e || !name)
-		return e ? e : err_new(ERR_INVALID, "hard link points to the root of the archive");
+		return e ? e : err_new(ERR_INVALID, "hard link to the root of the archive");
 	e = find_place(u, name, &from);
 	if (e)
 		return e;
@@ -227,10 +228,9 @@ static struct err *write_hardlink(struct unpack *u, const char *target, const st
 	return r < 0 ? err_sys(errno, "link to %s", target) : NULL;
 }
 
-/* Ids beyond a sandbox's range become "nobody". */
-static uint32_t known_id(int64_t id)
+uint32_t layer_owner(int64_t id)
 {
-	return id >= 0 && id < 65536 ? (uint32_t)id : 65534;
+	return id >= 0 && id < ID_RANGE ? (uint32_t)id : ID_NOBODY;
 }
 
 static struct err *set_attributes(struct archive_entry *en, const struct place *at)
@@ -239,8 +239,8 @@ static struct err *set_attributes(struct archive_entry *en, const struct place *
 	bool link = archive_entry_filetype(en) == AE_IFLNK;
 
 	t[1] = (struct timespec){ .tv_sec = archive_entry_mtime(en) };
-	if (fchownat(at->dir, at->last, known_id(archive_entry_uid(en)),
-		     known_id(archive_entry_gid(en)), AT_SYMLINK_NOFOLLOW) < 0)
+	if (fchownat(at->dir, at->last, layer_owner(archive_entry_uid(en)),
+		     layer_owner(archive_entry_gid(en)), AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(errno, "change owner");
 	/* After the owner, which takes away set-id bits. */
 	if (!link && fchmodat(at->dir, at->last, archive_entry_perm(en) & 07777, 0) < 0)
@@ -263,18 +263,18 @@ static struct err *write_entry_at(struct unpack *u, struct archive *a, struct ar
 	switch (archive_entry_filetype(en)) {
 	case AE_IFDIR:
 		if (mkdirat(at->dir, at->last, 0700) < 0 && errno != EEXIST)
-			e = err_sys(errno, "create directory");
+			e = err_sys(errno, "make directory");
 		break;
 	case AE_IFREG:
 		e = write_file(u, a, en, at);
 		break;
 	case AE_IFLNK:
 		if (symlinkat(str_or(archive_entry_symlink(en), "."), at->dir, at->last) < 0)
-			e = err_sys(errno, "create symbolic link");
+			e = err_sys(errno, "make symbolic link");
 		break;
 	case AE_IFIFO:
 		if (mkfifoat(at->dir, at->last, 0600) < 0)
-			e = err_sys(errno, "create fifo");
+			e = err_sys(errno, "make fifo");
 		break;
 	default:
 		return err_new(ERR_INVALID, "devices and sockets are not allowed in an image");
@@ -346,7 +346,7 @@ static struct err *unpack(struct reader *r, struct unpack *u, struct layer_done 
 	if (!e)
 		e = write_entries(u, a);
 	while (!e && read_some(a, r, &rest) > 0)
-		; /* the digest covers what follows the end of the archive */
+		; /* what follows the archive's end belongs to the digest */
 	(void)archive_read_free(a);
 	if (e)
 		return e;

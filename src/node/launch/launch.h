@@ -21,8 +21,7 @@
  * over any of them.
  */
 enum {
-	LAUNCH_FD = 3,    /* the launcher's socket */
-	ID_RANGE = 65536, /* user and group ids of a slot */
+	LAUNCH_FD = 3, /* the launcher's socket */
 };
 
 /* main() of `cay launch`. Takes requests on LAUNCH_FD until that closes. Returns the exit code. */

@@ -18,21 +18,21 @@
 
 /*
  * After a start: records say what ran, the control groups say what still does. A process is ours
- * only if it is in the group of its record; a pid alone proves nothing. What exists before the
- * first new slot is made and has not been attached to by the time of the sweep is a leftover.
+ * only if it is in the group of its record; a number alone proves nothing. What is there before the
+ * first new slot is made and is not attached to until the sweep belongs to nobody.
  */
-struct left {
-	bool group, dir, sock;
-	int range; /* claimed by hold(); or NO_RANGE */
+struct native_left {
+	bool group, sock;
+	int range; /* reserved by hold(); or NO_RANGE */
 };
 
-static struct left *left_of(struct native *n, const char *id)
+static struct native_left *left_of(struct native *n, const char *id)
 {
-	struct left *l = map_get(n->left, id);
+	struct native_left *l = map_get(n->left, id);
 
 	if (l)
 		return l;
-	l = xnew(struct left);
+	l = xnew(struct native_left);
 	l->range = NO_RANGE;
 	map_put(n->left, id, l);
 	return l;
@@ -48,14 +48,14 @@ static void note_group(void *arg, const char *name, unused const char *path)
 	left_of(arg, name)->group = true;
 }
 
-static void note_dir(struct native *n, const char *name)
+static void note_root(struct native *n, const char *name)
 {
-	left_of(n, name)->dir = true;
+	(void)left_of(n, name);
 }
 
 static void note_sock(struct native *n, const char *name)
 {
-	autofree char *id = str_ends(name, ".sock") ? xstrndup(name, strlen(name) - 5) : NULL;
+	autofree char *id = instance_socket_slot(name);
 
 	if (id)
 		left_of(n, id)->sock = true;
@@ -77,21 +77,21 @@ static void each_name(const char *dir, void (*fn)(struct native *n, const char *
 void left_note(struct native *n)
 {
 	cgroups_each(n->spec.cgroups, note_group, n);
-	each_name(n->slots_dir, note_dir, n);
+	each_name(n->slots_dir, note_root, n);
 	each_name(n->spec.instance->run_dir, note_sock, n);
 }
 
 void native_hold(void *ctx, const struct runtime_record *r, const char *ip)
 {
 	struct native *n = ctx;
-	struct left *l;
+	struct native_left *l;
 
 	if (ip)
 		nets_hold(n, ip);
 	if (!r || !r->id || !n->left)
 		return;
 	l = left_of(n, r->id);
-	if (l->range == NO_RANGE && numbers_claim(n->ranges, r->range))
+	if (l->range == NO_RANGE && numbers_reserve(n->ranges, r->range))
 		l->range = (int)r->range;
 }
 
@@ -116,10 +116,10 @@ static int hold_process(struct native *n, pid_t pid, const char *id)
 	return take_fd(fd);
 }
 
-/* It ended while no daemon ran; cay-init would have stayed to report it, so it was killed. */
+/* It ended while nobody looked; cay-init would have stayed to tell how, so it was killed. */
 static void lost(struct native *n, const char *id, int range, struct runtime_end *ret)
 {
-	autofree char *sock = xasprintf("%s.sock", id);
+	autofree char *sock = instance_socket(id);
 
 	ret->oom = cgroup_oom_kills(n->spec.cgroups, id) > 0;
 	(void)unlinkat(n->spec.run_fd, sock, 0);
@@ -137,7 +137,7 @@ static void find_net(struct runtime_task *t)
 	t->inode = st.st_ino;
 	t->net = nets_find_inode(t->native, t->inode);
 	if (t->net)
-		net_enter(t->net);
+		net_join(t->net);
 }
 
 struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
@@ -145,7 +145,7 @@ struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
 {
 	struct native *n = ctx;
 	struct runtime_task *t;
-	struct left *l;
+	struct native_left *l;
 	int pidfd;
 
 	native_hold(n, r, NULL);
@@ -156,8 +156,7 @@ struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
 		lost(n, r->id, l ? l->range : NO_RANGE, ret_end);
 		t = NULL;
 	} else {
-		t = task_new(n, r, pidfd);
-		t->state = TASK_ATTACHED;
+		t = task_new(n, r, pidfd, TASK_ATTACHED);
 		t->owns_range = l && l->range != NO_RANGE;
 		find_net(t);
 	}
@@ -179,12 +178,12 @@ void native_sweep(void *ctx, bool (*keep)(void *arg, const char *id), void *arg)
 	autoptr(map) left = take(n->left);
 
 	if (map_len(left))
-		log_info("removing leftovers of an earlier run",
+		log_info("removing what an earlier run left behind",
 			 KV("slots", (uint64_t)map_len(left)));
 	n->n_sweeping = 1; /* ourselves, until all are counted */
 	map_each(it, left) {
-		const struct left *l = it.value;
-		autofree char *sock = xasprintf("%s.sock", it.key);
+		const struct native_left *l = it.value;
+		autofree char *sock = instance_socket(it.key);
 
 		if (l->sock)
 			(void)unlinkat(n->spec.run_fd, sock, 0);

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "net/framed.h"
+#include "node/host/instance.h"
 #include "wire/wire.h"
 
 /*
@@ -65,13 +66,13 @@ struct buf *guest_conn_out(struct guest_conn *c)
 struct err *guest_connect(const struct guest_conn_spec *spec, struct guest_conn **ret)
 {
 	static const struct framed_events events = { .frame = on_frame, .closed = on_closed };
+	autofree char *name = instance_socket(spec->id);
 	autoclose fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	uint32_t version = WIRE_VERSION;
 	struct guest_conn *c;
 
-	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s.sock", spec->run_fd,
-		       spec->id);
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", spec->run_fd, name);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return err_recode(err_sys(errno, "connect to the guest of %s", spec->id),
 				  ERR_UNAVAILABLE);

@@ -15,7 +15,6 @@ struct guest_conn;
 struct guest_conn_events {
 	void (*frame)(void *arg, const struct wire_frame *f); /* may free the connection */
 	void (*closed)(void *arg, struct err *e); /* e becomes the callee's; free it in here */
-	void (*drained)(void *arg);               /* output is below the mark; may be NULL */
 };
 
 struct guest_conn_spec {

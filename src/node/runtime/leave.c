@@ -15,13 +15,13 @@
 #include "node/runtime/native_priv.h"
 
 /*
- * The end of a slot, in this order: its process ends (it was killed), its control groups are
- * removed, its id range returns to the pool, its files are removed. A group that still has
- * processes is tried again when it is empty; no job ever waits.
+ * Removes what is left of a slot, in this order: its process ends (it was killed), its control
+ * groups are removed, its id range returns to the pool, its files are removed. A group that still
+ * has processes is tried again when it is empty; no job waits for anything.
  */
 struct leaving {
 	struct native *native;
-	char *id, *dir;
+	char *id, *root;
 	int pidfd, range;
 	bool keep_log, kill, swept;
 	struct watch *exit_watch;
@@ -45,7 +45,7 @@ static void leaving_free(struct leaving *l)
 	if (l->pidfd >= 0)
 		(void)close(l->pidfd);
 	free(l->id);
-	free(l->dir);
+	free(l->root);
 	free(l);
 }
 
@@ -54,11 +54,11 @@ static void remove_files(const struct leaving *l)
 	static const char *const parts[] = { "upper", "work", "work2", "local" };
 
 	if (!l->job.keep_log) {
-		err_free(file_remove_tree(AT_FDCWD, l->dir)); /* or else the next start does */
+		err_free(file_remove_tree(AT_FDCWD, l->root)); /* or else the next start does */
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-		autofree char *path = xasprintf("%s/%s", l->dir, parts[i]);
+		autofree char *path = xasprintf("%s/%s", l->root, parts[i]);
 
 		err_free(file_remove_tree(AT_FDCWD, path));
 	}
@@ -99,13 +99,14 @@ static void wait_until_empty(struct leaving *l)
 	l->wait = cgroup_wait_new(&spec, l->id, l->tries++);
 }
 
-/* A range whose groups could not be removed is not given out again before a restart. */
+/* A range whose groups could not be removed is not used again until the daemon starts anew. */
 static void groups_gone(struct leaving *l, struct err *e)
 {
 	if (e)
 		log_warn("control group was not removed, the next start tries again", KV("err", e));
 	else if (l->range != NO_RANGE)
 		numbers_put(l->native->ranges, (unsigned)l->range);
+	native_refill_later(l->native); /* there may have been no range left */
 	l->range = NO_RANGE;
 	err_free(e);
 }
@@ -149,7 +150,7 @@ static void on_exit_of(void *arg, unused unsigned ready)
 	try_remove(l);
 }
 
-/* It is on its way already. */
+/* It is being removed already. */
 static void merge(struct leaving *l, const struct leave_spec *spec)
 {
 	if (spec->pidfd >= 0)
@@ -173,7 +174,7 @@ void leave(struct native *n, const struct leave_spec *spec)
 	l = xnew(struct leaving);
 	l->native = n;
 	l->id = xstrdup(spec->id);
-	l->dir = xasprintf("%s/%s", n->slots_dir, spec->id);
+	l->root = xasprintf("%s/%s", n->slots_dir, spec->id);
 	l->pidfd = spec->pidfd;
 	l->range = spec->range;
 	l->keep_log = spec->keep_log;
@@ -205,8 +206,7 @@ void leave_abandon(struct native *n)
 		struct leaving *l = it.value;
 
 		assert(!l->job.running);
-		log_warn("sandbox did not end, leaving it for the next start to remove",
-			 KV("id", l->id));
+		log_warn("sandbox does not end, the next start removes it", KV("id", l->id));
 		leaving_free(l);
 	}
 	map_free(n->leaving);

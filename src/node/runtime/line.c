@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/runtime/line.h"
 
+#include "base/str.h"
 #include "loop/loop.h"
 
 enum {
-	ANSWER_MS = 1, /* not 0, which libuv may take for this same turn */
+	SOON_MS = 1, /* not 0, which libuv may take for this same turn */
 };
 
 static void on_next(void *arg);
 
 void line_init(struct line *l, struct loop *loop, unsigned (*stock)(void *arg), void *arg)
 {
-	*l = (struct line){ .stock = stock, .arg = arg };
+	*l = (struct line){ .stock = stock, .arg = arg, .next_ticket = 1, .round = 1 };
 	list_init(&l->waiting);
 	l->next = timer_new(loop, on_next, l);
 }
@@ -21,29 +22,32 @@ void line_done(struct line *l)
 	timer_free(take(l->next));
 	while (l->waiting.next && !list_empty(&l->waiting))
 		list_del(l->waiting.next);
+	free(take(l->trouble));
 }
 
-static void later(struct line *l)
+static void later(struct line *l, unsigned ms)
 {
 	if (l->next && !timer_armed(l->next))
-		timer_set(l->next, ANSWER_MS);
+		timer_set(l->next, ms);
 }
 
 static void call(struct line *l)
 {
 	struct runtime_wait *w;
 
-	while (!list_empty(&l->waiting) && l->n_called < LINE_CALLED_MAX &&
-	       l->n_called < l->stock(l->arg)) {
+	while (!list_empty(&l->waiting) && l->n_called < l->stock(l->arg)) {
 		w = list_first(&l->waiting, struct runtime_wait, on);
 		list_del(&w->on);
-		l->called[l->n_called++] = w;
-		later(l);    /* for the next waiter, in case this one does not ask */
-		w->ready(w); /* may free w */
+		if (!l->n_called || w->ticket < l->first_called)
+			l->first_called = w->ticket;
+		l->n_called++;
+		w->round = l->round;
+		later(l, LINE_ANSWER_MS); /* for the next, should this one not want it */
+		w->ready(w);              /* may free w */
 	}
 }
 
-/* A waiter that asks again meanwhile joins the line, not those that are being called. */
+/* Whoever asks again meanwhile stands in the line, not among those who are to be called. */
 static void call_everybody(struct line *l)
 {
 	LIST_HEAD(now);
@@ -68,24 +72,13 @@ static void on_next(void *arg)
 	struct line *l = arg;
 
 	l->n_called = 0;
+	l->round++;
 	if (l->call_all)
 		call_everybody(l);
 	call(l);
 }
 
-/* Whether w was called; if so, it has now responded. */
-static bool heard(struct line *l, const struct runtime_wait *w)
-{
-	for (unsigned i = 0; w && i < l->n_called; i++) {
-		if (l->called[i] != w)
-			continue;
-		l->called[i] = l->called[--l->n_called];
-		return true;
-	}
-	return false;
-}
-
-/* A waiter that was never in a line may be all zeroes. */
+/* One that never stood in a line may be all zeroes. */
 static bool in_line(struct runtime_wait *w)
 {
 	if (!w->on.next)
@@ -93,25 +86,62 @@ static bool in_line(struct runtime_wait *w)
 	return !list_empty(&w->on);
 }
 
+/* Nothing is set aside for w any more. */
+static void heard(struct line *l, struct runtime_wait *w)
+{
+	if (w->round == l->round && l->n_called)
+		l->n_called--;
+	w->round = 0;
+}
+
+static bool may_take(struct line *l, const struct runtime_wait *w)
+{
+	uint64_t ticket = w && w->ticket ? w->ticket : l->next_ticket;
+	unsigned ahead = l->n_called && l->first_called < ticket ? l->n_called : 0;
+
+	if (!list_empty(&l->waiting) &&
+	    list_first(&l->waiting, struct runtime_wait, on)->ticket < ticket)
+		return false;
+	return l->stock(l->arg) > ahead;
+}
+
 bool line_ask(struct line *l, struct runtime_wait *w)
 {
-	bool first = list_empty(&l->waiting) || (w && l->waiting.next == &w->on);
-	bool called = heard(l, w);
-
-	if ((called || first) && l->stock(l->arg) > l->n_called) {
-		if (w && in_line(w))
-			list_del(&w->on);
+	if (w)
+		heard(l, w);
+	if (may_take(l, w)) {
+		line_leave(l, w);
 		return true;
 	}
-	if (!w || in_line(w))
-		return false; /* it keeps its place */
-	if (called)
-		list_add_head(&l->waiting, &w->on);
-	else
-		list_add_tail(&l->waiting, &w->on);
-	if (l->stock(l->arg))
-		later(l);
+	if (w)
+		line_join(l, w);
 	return false;
+}
+
+void line_join(struct line *l, struct runtime_wait *w)
+{
+	struct list *after;
+
+	if (in_line(w))
+		return; /* it keeps its place */
+	if (!w->ticket)
+		w->ticket = l->next_ticket++;
+	for (after = l->waiting.prev; after != &l->waiting; after = after->prev)
+		if (list_item(after, struct runtime_wait, on)->ticket < w->ticket)
+			break;
+	list_add_head(after, &w->on);
+	if (l->call_all || l->stock(l->arg))
+		later(l, SOON_MS);
+}
+
+void line_leave(struct line *l, struct runtime_wait *w)
+{
+	if (!w)
+		return;
+	heard(l, w);
+	if (in_line(w))
+		list_del(&w->on);
+	w->ticket = 0;
 }
 
 void line_stocked(struct line *l)
@@ -119,9 +149,14 @@ void line_stocked(struct line *l)
 	call(l);
 }
 
-void line_call_all(struct line *l)
+bool line_trouble_is(struct line *l, const char *text)
 {
-	l->call_all = true;
-	if (!list_empty(&l->waiting))
-		later(l);
+	if (str_eq(l->trouble, text))
+		return false;
+	free(l->trouble);
+	l->trouble = xstrdup(text);
+	l->call_all = text;
+	if (text && !list_empty(&l->waiting))
+		later(l, SOON_MS);
+	return text;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/runtime/native.h"
 
-#include <fcntl.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -12,39 +10,39 @@
 #include "loop/loop.h"
 #include "node/host/instance.h"
 #include "node/host/numbers.h"
+#include "node/host/trash.h"
 #include "node/runtime/native_priv.h"
 
 /*
  * The runtime as a whole: its start and its end, and what its parts share. Tasks are in task.c,
  * slots and networks that are made ahead in slots.c and nets.c, the processes that make them in
- * makers.c, the end of slots in leave.c, the leftovers of an earlier run in attach.c.
+ * launchers.c, what goes away in leave.c, what an earlier run of the daemon left in attach.c.
  */
 enum {
-	N_RANGES = 60000, /* id ranges of 65536 from 1 << 20 on */
+	N_RANGES = 60000, /* id ranges from 1 << 20 on */
 	POOL = 16,
-	REFILL_MS = 20, /* what was taken is replaced only after its taker has had time to start */
-	END_S = 5,      /* how long the end waits for slots that are leaving */
+	REFILL_MS = 20, /* what was taken is replaced once its taker has had the processors */
+	END_S = 5,      /* so long the end waits for what is leaving */
 };
 
-void native_trouble_is(struct native *n, const char *text)
+void native_trouble_is(struct native *n, struct line *l, const char *text)
 {
-	if (str_eq(n->trouble, text))
+	if (!line_trouble_is(l, text))
 		return;
-	if (text)
-		log_warn("cannot prepare sandboxes, trying again", KV("err", text));
-	free(n->trouble);
-	n->trouble = xstrdup(text);
-	if (!text)
-		return;
-	line_call_all(&n->slots.line);
-	line_call_all(&n->nets.line);
+	log_warn("cannot prepare sandboxes, trying again", KV("err", text));
+	n->troubled = l;
+	if (l == &n->nets.line)
+		nets_line_up(n);
 }
 
 static const char *trouble(void *ctx)
 {
-	struct native *n = ctx;
+	const struct native *n = ctx;
+	const char *last = n->troubled ? n->troubled->trouble : NULL;
 
-	return n->trouble;
+	if (last)
+		return last;
+	return n->slots.line.trouble ? n->slots.line.trouble : n->nets.line.trouble;
 }
 
 static void fill(void *arg)
@@ -55,22 +53,19 @@ static void fill(void *arg)
 	nets_fill(n);
 }
 
-/* A little later, or at once when there are few left. */
-void native_refill(struct native *n)
+void native_refill_later(struct native *n)
 {
-	if (n->slots.n_ready < n->target / 2 || n->nets.n_ready < n->target / 2)
-		fill(n);
-	else if (!timer_armed(n->refill))
+	if (!n->ending && !timer_armed(n->refill))
 		timer_set(n->refill, REFILL_MS);
 }
 
-static void remove_tree(void *arg)
+/* In a lull later, or at once when there is little left. */
+void native_refill(struct native *n)
 {
-	struct err *e = file_remove_tree(AT_FDCWD, arg);
-
-	if (e)
-		log_warn("directory was not removed, the next start tries again", KV("err", e));
-	err_free(e);
+	if (n->slots.n_ready < n->target / 2 || n->nets.n[NET_READY] < n->target / 2)
+		fill(n);
+	else
+		native_refill_later(n);
 }
 
 static void drop_log(void *ctx, const char *id)
@@ -78,7 +73,7 @@ static void drop_log(void *ctx, const char *id)
 	struct native *n = ctx;
 
 	if (!leave_drop_log(n, id))
-		jobs_run(&n->jobs, remove_tree, free, xasprintf("%s/%s", n->slots_dir, id));
+		trash_remove(&n->jobs, xasprintf("%s/%s", n->slots_dir, id));
 }
 
 static const struct runtime_record *record(const struct runtime_task *t)
@@ -86,12 +81,13 @@ static const struct runtime_record *record(const struct runtime_task *t)
 	return &t->record;
 }
 
-/* Waits for what is being made: only then is it known what must be removed. */
-static void await_births(struct native *n)
+/* Only when nothing is being made any more is it known what there is to remove. */
+static void await_answers(struct native *n)
 {
 	usec deadline = clock_mono() + 2LL * END_S * 1000000;
 
-	while ((n->slots.n_parking || n->makers[MAKER_NETS].n_asked) && clock_mono() < deadline)
+	while ((n->slots.n_parking || n->launchers[LAUNCHER_NETS].n_asked) &&
+	       clock_mono() < deadline)
 		(void)loop_turn(n->loop, 20);
 }
 
@@ -109,9 +105,9 @@ static void native_free(void *ctx)
 	struct native *n = ctx;
 
 	n->ending = true;
-	await_births(n);
+	await_answers(n);
 	slots_done(n);
-	makers_stop(n);
+	launchers_stop(n);
 	await_leaving(n);
 	nets_done(n);
 	timer_free(n->refill);
@@ -124,7 +120,6 @@ static void native_free(void *ctx)
 	free(n->init);
 	free(n->stage);
 	free(n->slots_dir);
-	free(n->trouble);
 	free(n);
 }
 
@@ -159,12 +154,12 @@ static struct native *native_new(struct loop *l, const struct native_spec *spec)
 	n->spec = *spec;
 	n->launcher = xstrdup(spec->launcher);
 	n->init = xstrdup(spec->init);
-	n->stage = xasprintf("%s/stage", spec->instance->run_dir);
-	n->slots_dir = xasprintf("%s/roots", spec->instance->data_dir);
+	n->stage = instance_dir(spec->instance, INSTANCE_STAGE);
+	n->slots_dir = instance_dir(spec->instance, INSTANCE_SLOTS);
 	n->target = spec->pool ? spec->pool : POOL;
 	n->addresses = numbers_new(POOL_FIRST, POOL_SIZE - POOL_FIRST - 1);
 	n->ranges = numbers_new(0, N_RANGES);
-	/* Not where the last run began: its addresses may still be in the process of removal. */
+	/* Not where the last run began: its addresses may still be on the way out. */
 	numbers_start_at(n->addresses, (unsigned)random_u64());
 	numbers_start_at(n->ranges, (unsigned)random_u64());
 	n->tasks = map_new(NULL);
@@ -188,7 +183,7 @@ struct err *native_open(struct loop *l, const struct native_spec *spec, struct r
 		return err_wrap(e, "start the runtime");
 	}
 	left_note(n);
-	makers_start(n);
+	launchers_start(n);
 	*ret = &n->face;
 	return NULL;
 }

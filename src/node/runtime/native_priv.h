@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "loop/jobs.h"
 #include "node/launch/message.h"
@@ -26,31 +27,32 @@ enum {
 	ASKED_MAX = 4, /* requests under way to one launcher: more would only compete */
 };
 
-/* makers.c: the two launcher processes, so that slots and networks do not wait for each other. */
-enum maker_kind {
-	MAKER_SLOTS,
-	MAKER_NETS,
-	MAKER_KIND_MAX_,
+/* launchers.c: the two launcher processes, so that slots and networks do not wait for each other.
+ */
+enum launcher_kind {
+	LAUNCHER_SLOTS,
+	LAUNCHER_NETS,
+	LAUNCHER_KIND_MAX_,
 };
 
-struct maker {
+struct launcher_proc {
 	struct native *native;
-	enum maker_kind kind;
+	enum launcher_kind kind;
 	struct child *child;
-	int fd; /* -1: it is not running */
+	int fd; /* -1: it is not there */
 	struct watch *watch;
 	struct timer *retry;
 	unsigned n_asked; /* unanswered */
 };
 
-void makers_start(struct native *n);
-void makers_stop(struct native *n); /* waits for their end */
-bool maker_ready(const struct maker *m);
-void maker_ask(struct maker *m, const struct message *request);
-void maker_pause(struct maker *m, unsigned ms); /* nothing is asked of it for a while */
+void launchers_start(struct native *n);
+void launchers_stop(struct native *n); /* waits for their end */
+bool launcher_ready(const struct launcher_proc *p);
+void launcher_ask(struct launcher_proc *p, const struct message *request);
+void launcher_pause(struct launcher_proc *p, unsigned ms); /* nothing is asked of it for a while */
 
 /* slots.c: slots that are made ahead. */
-struct slot {
+struct native_slot {
 	struct list on;
 	struct native *native;
 	char *id;
@@ -61,7 +63,7 @@ struct slot {
 };
 
 struct slots {
-	struct list parking, ready; /* struct slot */
+	struct list parking, ready; /* struct native_slot */
 	unsigned n_parking, n_ready;
 	struct line line;
 	struct arena *arena;
@@ -71,48 +73,58 @@ struct slots {
 void slots_init(struct native *n);
 void slots_done(struct native *n);
 void slots_fill(struct native *n);
-struct slot *slots_take(struct native *n, const struct plan_image *image, struct runtime_wait *w);
-void slot_free(struct slot *s); /* leaves the process alone; NULL is fine */
+struct native_slot *slots_take(struct native *n, const struct plan_image *image,
+			       struct runtime_wait *w);
+void slot_free(struct native_slot *s); /* the process is no longer its business; NULL is fine */
 void slots_made(struct native *n, struct message *m);
 void slots_refused(struct native *n, const struct message_refused *r);
-void slots_maker_lost(struct native *n);
+void slots_launcher_lost(struct native *n);
 
-/* nets.c: networks that are made ahead, or at an address that a Pod had before. */
+/* nets.c: networks that are made ahead, or at an address that somebody had before. */
+enum net_state {
+	NET_QUEUED, /* somebody wants this address; the launcher is to be asked for it */
+	NET_WANTED, /* the launcher was asked for it for somebody who wants this address */
+	NET_ASKED,  /* the launcher was asked for it for the stock */
+	NET_READY,  /* in stock */
+	NET_KEPT,   /* made; whoever wanted this address has a moment to take it */
+	NET_IN_USE,
+	NET_PUT, /* given back, but tasks still run in it */
+	NET_STATE_MAX_,
+};
+
 struct net {
 	struct runtime_net face;
 	struct native *native;
-	struct list on;
-	unsigned place; /* in the address pool */
-	bool owned;     /* we must give the place back */
-	int fd;         /* -1: not made yet, or was put */
-	ino_t inode;    /* of an adopted one */
-	unsigned users; /* tasks that run in it */
-	bool put;
-
-	bool wanted;         /* for a certain waiter, which has a moment to take it */
-	bool refused;        /* wanted, and must be asked for again */
-	struct list waiters; /* struct runtime_wait, of a wanted one */
+	enum net_state state;
+	struct list on;      /* nets.in[state] */
+	unsigned place;      /* in the address pool; 0: it is not ours to give back */
+	int fd;              /* -1: not made yet, or given back */
+	ino_t inode;         /* of an adopted one */
+	unsigned users;      /* tasks that run in it */
+	struct list waiters; /* struct runtime_wait: who wants this address */
+	usec kept_until;     /* for whoever wants this address and was called */
 };
 
 struct nets {
-	struct list asked, ready, in_use; /* struct net */
-	unsigned n_asked, n_ready;        /* without the wanted ones */
+	struct list in[NET_STATE_MAX_]; /* struct net */
+	unsigned n[NET_STATE_MAX_];
 	struct line line;
-	struct map *held; /* address → the native: of an earlier run, not given out yet */
+	struct map *held; /* address → the native: of an earlier run, not given away yet */
 	struct timer *keep;
+	unsigned retry_ms; /* the last pause after a refusal; 0: the last network was made */
 };
 
 void nets_init(struct native *n);
 void nets_done(struct native *n);
-void nets_fill(struct native *n);
-void nets_retry(struct native *n); /* asks again for what is wanted */
+void nets_fill(struct native *n);    /* asks the launcher for what is wanted and what is missing */
+void nets_line_up(struct native *n); /* who wants a certain address is called with the line */
 void nets_made(struct native *n, struct message *m);
 void nets_refused(struct native *n, const struct message_refused *r);
-void nets_maker_lost(struct native *n);
+void nets_launcher_lost(struct native *n);
 void nets_hold(struct native *n, const char *ip);
 void nets_drop_held(struct native *n);
 struct net *nets_find_inode(struct native *n, ino_t inode); /* among the adopted; NULL: none */
-void net_enter(struct net *net);
+void net_join(struct net *net);                             /* a task runs in it */
 void net_leave(struct net *net); /* the last one of a net that was put frees it */
 struct runtime_net *native_net_take(void *ctx, const char *want_ip, struct runtime_wait *w);
 struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const char *ip);
@@ -123,7 +135,7 @@ struct leave_spec {
 	const char *id;
 	int pidfd;     /* taken over; its end is waited for. -1: it has ended */
 	int range;     /* given back when the control groups are gone; or NO_RANGE */
-	bool keep_log; /* all of its directory is removed but the log */
+	bool keep_log; /* all of its directory goes but the log */
 	bool kill;     /* there may be processes without a holder */
 	bool swept;    /* counts for native.n_sweeping */
 };
@@ -136,7 +148,7 @@ enum task_state {
 	TASK_RESERVED,
 	TASK_LAUNCHING, /* the slot builds its root */
 	TASK_STARTING,  /* cay-init was told to start the command */
-	TASK_ATTACHED,  /* from an earlier run; its state is being asked for */
+	TASK_ATTACHED,  /* from an earlier run of the daemon; it was asked for its state */
 	TASK_RUNNING,
 	TASK_ENDING, /* its processes were killed */
 	TASK_ENDED,
@@ -160,7 +172,9 @@ struct runtime_task {
 	void *arg;
 };
 
-struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd);
+/* state: the first, TASK_RESERVED or TASK_ATTACHED. Takes pidfd over. */
+struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd,
+			      enum task_state state);
 struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
 				    struct runtime_wait *w);
 void native_watch(struct runtime_task *t, const struct runtime_events *ev, void *arg);
@@ -170,14 +184,14 @@ void native_kill(struct runtime_task *t);
 void native_release(struct runtime_task *t, bool keep_log);
 void native_forget(struct runtime_task *t);
 
-/* attach.c: leftovers of an earlier run. */
+/* attach.c: what an earlier run of the daemon left. */
 void left_note(struct native *n); /* before anything new is made */
 void left_free(void *left);
 void native_hold(void *ctx, const struct runtime_record *r, const char *ip);
 struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
 				   struct runtime_end *ret_end);
 void native_sweep(void *ctx, bool (*keep)(void *arg, const char *id), void *arg);
-void native_swept_one(struct native *n); /* the last one releases held addresses */
+void native_swept_one(struct native *n); /* the last one lets held addresses go */
 
 /* native.c */
 struct native {
@@ -187,18 +201,20 @@ struct native {
 	char *launcher, *init, *stage, *slots_dir;
 	unsigned target;
 	struct numbers *addresses, *ranges;
-	struct maker makers[MAKER_KIND_MAX_];
+	struct launcher_proc launchers[LAUNCHER_KIND_MAX_];
 	struct slots slots;
 	struct nets nets;
 	struct timer *refill;
-	struct map *tasks;   /* id → struct runtime_task */
-	struct map *leaving; /* id → struct leaving */
-	struct map *left;    /* id → struct left, owned; NULL after the sweep */
-	unsigned n_sweeping; /* left ones that are leaving */
-	struct jobs jobs;    /* the end waits for them */
-	char *trouble;
+	struct map *tasks;           /* id → struct runtime_task */
+	struct map *leaving;         /* id → struct leaving */
+	struct map *left;            /* id → struct native_left, owned; NULL after the sweep */
+	unsigned n_sweeping;         /* left ones that are leaving */
+	struct jobs jobs;            /* the end waits for them */
+	const struct line *troubled; /* the line that had trouble last, or NULL */
 	bool ending;
 };
 
-void native_trouble_is(struct native *n, const char *text); /* NULL: none */
-void native_refill(struct native *n);                       /* something was taken */
+/* l is the line of slots or of networks. text NULL: there is no trouble any more. */
+void native_trouble_is(struct native *n, struct line *l, const char *text);
+void native_refill(struct native *n); /* something was taken */
+void native_refill_later(struct native *n);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,91 +13,158 @@
 #include "node/runtime/native_priv.h"
 
 /*
- * Networks are made ahead, each at the next free address; one at a certain address (a Pod keeps its
- * own over a restart of the host) is made when it is wanted. A network is a descriptor of its
+ * Networks are made ahead, each at the next free address. One at a certain address is made when it
+ * is wanted: a Pod keeps its address when the daemon starts again. A network is a descriptor of its
  * namespace: when the last process and the descriptor are gone, so are the namespace, its link and
  * its route, and the address is free again.
+ *
+ * A refusal is tried again, because most often the old link of that name is still going away. If it
+ * goes on, the pauses grow, and whoever waits is told why.
  */
 enum {
-	RETRY_MS = 10, /* most likely the old link of that name is still going away */
-	RETRY_WANTED_MS = 20,
-	KEEP_MS = 1000, /* how long a wanted one is kept for its waiter */
+	RETRY_MS = 10, /* at first, then twice as long each time */
+	RETRY_MAX_MS = 1000,
+	TROUBLE_MS = 300, /* a pause of this length is worth telling of */
+	KEEP_MS = 1000,   /* so long an address is kept for whoever wanted it and was called */
 };
 
-static unsigned stock(void *arg)
+static const struct {
+	const char *name;
+	unsigned next;
+} states[NET_STATE_MAX_] = {
+	[NET_QUEUED] = { "queued", B(NET_WANTED) },
+	[NET_WANTED] = { "wanted", B(NET_QUEUED) | B(NET_READY) | B(NET_KEPT) },
+	[NET_ASKED] = { "asked", B(NET_WANTED) | B(NET_READY) },
+	[NET_READY] = { "ready", B(NET_IN_USE) },
+	[NET_KEPT] = { "kept", B(NET_READY) | B(NET_IN_USE) },
+	[NET_IN_USE] = { "in use", B(NET_PUT) },
+	[NET_PUT] = { "put", 0 },
+};
+
+static void net_enter(struct net *net, enum net_state next)
 {
-	struct native *n = arg;
+	struct nets *all = &net->native->nets;
 
-	return n->nets.n_ready;
-}
-
-/* The waiter that was called for a wanted one did not take it: now any may. */
-static void on_keep(void *arg)
-{
-	struct native *n = arg;
-	struct net *net;
-
-	list_each(net, &n->nets.ready, on) {
-		if (!net->wanted)
-			continue;
-		net->wanted = false;
-		n->nets.n_ready++;
-	}
-	line_stocked(&n->nets.line);
-}
-
-void nets_init(struct native *n)
-{
-	list_init(&n->nets.asked);
-	list_init(&n->nets.ready);
-	list_init(&n->nets.in_use);
-	line_init(&n->nets.line, n->loop, stock, n);
-	n->nets.held = map_new(NULL);
-	n->nets.keep = timer_new(n->loop, on_keep, n);
-}
-
-static void net_free(struct net *net)
-{
-	while (!list_empty(&net->waiters))
-		list_del(net->waiters.next);
+	assert(states[net->state].next & B(next));
+	log_debug("network moves", KV("address", net->face.ip), KV("from", states[net->state].name),
+		  KV("to", states[next].name));
 	list_del(&net->on);
-	if (net->fd >= 0)
-		(void)close(net->fd);
-	if (net->owned)
-		numbers_put(net->native->addresses, net->place);
-	free(net);
+	all->n[net->state]--;
+	net->state = next;
+	all->n[next]++;
+	list_add_tail(&all->in[next], &net->on);
 }
 
-static void free_all(struct list *l)
-{
-	struct net *net, *next;
-
-	list_each_safe(net, next, l, on)
-		net_free(net);
-}
-
-void nets_done(struct native *n)
-{
-	line_done(&n->nets.line);
-	timer_free(n->nets.keep);
-	free_all(&n->nets.asked);
-	free_all(&n->nets.ready);
-	free_all(&n->nets.in_use);
-	map_free(n->nets.held);
-}
-
-static struct net *net_new(struct native *n, struct list *on, unsigned place)
+static struct net *net_new(struct native *n, unsigned place, enum net_state state)
 {
 	struct net *net = xnew(struct net);
 
 	net->native = n;
 	net->place = place;
-	net->owned = true;
 	net->fd = -1;
 	list_init(&net->waiters);
 	instance_addr_text(n->spec.instance, place, net->face.ip);
-	list_add_tail(on, &net->on);
+	net->state = state;
+	n->nets.n[state]++;
+	list_add_tail(&n->nets.in[state], &net->on);
 	return net;
+}
+
+static void net_free(struct net *net)
+{
+	struct native *n = net->native;
+
+	while (!list_empty(&net->waiters))
+		list_del(net->waiters.next);
+	list_del(&net->on);
+	n->nets.n[net->state]--;
+	if (net->fd >= 0)
+		(void)close(net->fd);
+	if (net->place)
+		numbers_put(n->addresses, net->place);
+	free(net);
+	native_refill_later(n); /* there may have been no address left */
+}
+
+static unsigned stock(void *arg)
+{
+	struct native *n = arg;
+
+	return n->nets.n[NET_READY];
+}
+
+static void keep(struct net *net)
+{
+	net->kept_until = clock_mono() + KEEP_MS * 1000LL;
+}
+
+/* Whoever wanted this address went away. */
+static bool abandoned(const struct net *net)
+{
+	return list_empty(&net->waiters) && net->kept_until <= clock_mono();
+}
+
+/* Those who want this address now wait for any. */
+static void line_up(struct net *net)
+{
+	struct runtime_wait *w;
+
+	while (!list_empty(&net->waiters)) {
+		w = list_first(&net->waiters, struct runtime_wait, on);
+		list_del(&w->on);
+		line_join(&net->native->nets.line, w);
+	}
+}
+
+void nets_line_up(struct native *n)
+{
+	static const enum net_state wanted[] = { NET_QUEUED, NET_WANTED };
+	struct net *net;
+
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+		list_each(net, &n->nets.in[wanted[i]], on) {
+			keep(net); /* they will ask for it again */
+			line_up(net);
+		}
+}
+
+/* Whoever was called for one of these did not take it: now anybody may. */
+static void on_keep(void *arg)
+{
+	struct native *n = arg;
+	struct net *net, *next;
+	usec now = clock_mono();
+
+	list_each_safe(net, next, &n->nets.in[NET_KEPT], on) {
+		if (net->kept_until > now)
+			continue;
+		line_up(net);
+		net_enter(net, NET_READY);
+	}
+	if (n->nets.n[NET_KEPT])
+		timer_set(n->nets.keep, KEEP_MS);
+	line_stocked(&n->nets.line);
+}
+
+void nets_init(struct native *n)
+{
+	for (int i = 0; i < NET_STATE_MAX_; i++)
+		list_init(&n->nets.in[i]);
+	line_init(&n->nets.line, n->loop, stock, n);
+	n->nets.held = map_new(NULL);
+	n->nets.keep = timer_new(n->loop, on_keep, n);
+}
+
+void nets_done(struct native *n)
+{
+	struct net *net, *next;
+
+	line_done(&n->nets.line);
+	timer_free(n->nets.keep);
+	for (int i = 0; i < NET_STATE_MAX_; i++)
+		list_each_safe(net, next, &n->nets.in[i], on)
+			net_free(net);
+	map_free(n->nets.held);
 }
 
 static void ask(const struct net *net)
@@ -106,46 +174,57 @@ static void ask(const struct net *net)
 
 	instance_ifname(n->spec.instance, net->place, name);
 	instance_addr_text(n->spec.instance, 1, gateway);
-	maker_ask(&n->makers[MAKER_NETS],
-		  &(struct message){
-			  .type = MESSAGE_NET,
-			  .net = { .name = name, .addr = net->face.ip, .gateway = gateway } });
+	launcher_ask(&n->launchers[LAUNCHER_NETS],
+		     &(struct message){
+			     .type = MESSAGE_NET,
+			     .net = { .name = name, .addr = net->face.ip, .gateway = gateway } });
+}
+
+/* What somebody wants comes before the stock. False: there is nothing to ask for. */
+static bool ask_next(struct native *n)
+{
+	struct nets *all = &n->nets;
+	unsigned place;
+
+	if (all->n[NET_QUEUED]) {
+		struct net *net = list_first(&all->in[NET_QUEUED], struct net, on);
+
+		if (abandoned(net)) {
+			net_free(net);
+		} else {
+			net_enter(net, NET_WANTED);
+			ask(net);
+		}
+		return true;
+	}
+	if (all->n[NET_READY] + all->n[NET_ASKED] >= n->target)
+		return false;
+	if (!numbers_take(n->addresses, &place)) {
+		native_trouble_is(n, &all->line, "all addresses of the pool are in use");
+		return false;
+	}
+	ask(net_new(n, place, NET_ASKED));
+	return true;
 }
 
 void nets_fill(struct native *n)
 {
-	const struct maker *m = &n->makers[MAKER_NETS];
-	unsigned place;
-
-	while (!n->ending && maker_ready(m) && n->nets.n_ready + n->nets.n_asked < n->target) {
-		if (!numbers_take(n->addresses, &place)) {
-			native_trouble_is(n, "all addresses of the pool are in use");
-			return;
-		}
-		n->nets.n_asked++;
-		ask(net_new(n, &n->nets.asked, place));
-	}
+	while (!n->ending && launcher_ready(&n->launchers[LAUNCHER_NETS]) && ask_next(n))
+		;
 }
 
-void nets_retry(struct native *n)
+/* Among those in any of some states. */
+static struct net *find(struct native *n, unsigned in, unsigned place)
 {
 	struct net *net;
 
-	list_each(net, &n->nets.asked, on) {
-		if (!net->refused || n->makers[MAKER_NETS].fd < 0)
+	for (int i = 0; i < NET_STATE_MAX_; i++) {
+		if (!(in & B(i)))
 			continue;
-		net->refused = false;
-		ask(net);
+		list_each(net, &n->nets.in[i], on)
+			if (net->place == place)
+				return net;
 	}
-}
-
-static struct net *find(struct list *l, unsigned place)
-{
-	struct net *net;
-
-	list_each(net, l, on)
-		if (net->place == place)
-			return net;
 	return NULL;
 }
 
@@ -153,15 +232,22 @@ static struct net *find_asked(struct native *n, const char *name)
 {
 	unsigned place;
 
-	return instance_owns_ifname(n->spec.instance, name, &place) ? find(&n->nets.asked, place)
-								    : NULL;
+	if (!instance_owns_ifname(n->spec.instance, name, &place))
+		return NULL;
+	return find(n, B(NET_WANTED) | B(NET_ASKED), place);
 }
 
 static void call_waiter(struct net *net)
 {
-	struct runtime_wait *w = list_first(&net->waiters, struct runtime_wait, on);
+	struct native *n = net->native;
+	struct runtime_wait *w;
 
-	timer_set(net->native->nets.keep, KEEP_MS);
+	keep(net);
+	if (!timer_armed(n->nets.keep))
+		timer_set(n->nets.keep, KEEP_MS);
+	if (list_empty(&net->waiters))
+		return; /* it was called to tell of trouble, and will ask again */
+	w = list_first(&net->waiters, struct runtime_wait, on);
 	list_del(&w->on);
 	w->ready(w);
 }
@@ -172,58 +258,68 @@ void nets_made(struct native *n, struct message *m)
 
 	if (!net)
 		return;
-	if (!net->wanted)
-		n->nets.n_asked--;
 	net->fd = take_fd(m->fds[0]);
-	list_del(&net->on);
-	list_add_tail(&n->nets.ready, &net->on);
-	net->wanted = net->wanted && !list_empty(&net->waiters);
-	if (net->wanted) {
+	n->nets.retry_ms = 0;
+	native_trouble_is(n, &n->nets.line, NULL);
+	if (net->state == NET_WANTED && !abandoned(net)) {
+		net_enter(net, NET_KEPT);
 		call_waiter(net);
 		return;
 	}
-	n->nets.n_ready++;
+	net_enter(net, NET_READY);
 	line_stocked(&n->nets.line);
 }
 
-/* The address is not given out now: most likely its old namespace is still going away. */
-static void refused(struct net *net, const char *why)
+/* The address is not given to another now: most likely its old namespace is still going away. */
+static void not_made(struct net *net)
 {
-	struct native *n = net->native;
+	if (net->state == NET_WANTED && !abandoned(net))
+		net_enter(net, NET_QUEUED);
+	else
+		net_free(net);
+}
 
-	log_debug("network was refused", KV("address", net->face.ip), KV("err", why));
-	if (net->wanted && !list_empty(&net->waiters)) {
-		net->refused = true;
-		maker_pause(&n->makers[MAKER_NETS], RETRY_WANTED_MS);
-		return;
-	}
-	if (!net->wanted)
-		n->nets.n_asked--;
-	net_free(net);
-	maker_pause(&n->makers[MAKER_NETS], RETRY_MS);
+static void back_off(struct native *n, const char *why)
+{
+	struct launcher_proc *p = &n->launchers[LAUNCHER_NETS];
+
+	if (!p->retry || timer_armed(p->retry))
+		return; /* it was asked before the pause began */
+	n->nets.retry_ms =
+		n->nets.retry_ms ? MIN(2 * n->nets.retry_ms, (unsigned)RETRY_MAX_MS) : RETRY_MS;
+	launcher_pause(p, n->nets.retry_ms);
+	/* The texts differ in the name of the link: one of them is enough. */
+	if (n->nets.retry_ms >= TROUBLE_MS && !n->nets.line.trouble)
+		native_trouble_is(n, &n->nets.line, why);
 }
 
 void nets_refused(struct native *n, const struct message_refused *r)
 {
 	struct net *net = find_asked(n, r->name);
 
-	if (net)
-		refused(net, r->text);
+	if (!net)
+		return;
+	log_debug("network was refused", KV("address", net->face.ip), KV("err", r->text));
+	not_made(net);
+	back_off(n, r->text);
 }
 
-void nets_maker_lost(struct native *n)
+void nets_launcher_lost(struct native *n)
 {
+	static const enum net_state asked[] = { NET_ASKED, NET_WANTED };
 	struct net *net, *next;
 
-	list_each_safe(net, next, &n->nets.asked, on)
-		refused(net, "the launcher ended");
+	for (size_t i = 0; i < ARRAY_LEN(asked); i++)
+		list_each_safe(net, next, &n->nets.in[asked[i]], on)
+			not_made(net);
 }
 
 void nets_hold(struct native *n, const char *ip)
 {
 	unsigned place;
 
-	if (instance_addr_place(n->spec.instance, ip, &place) && numbers_claim(n->addresses, place))
+	if (instance_addr_place(n->spec.instance, ip, &place) &&
+	    numbers_reserve(n->addresses, place))
 		map_put(n->nets.held, ip, n);
 }
 
@@ -239,21 +335,18 @@ void nets_drop_held(struct native *n)
 }
 
 /* The place becomes the caller's. */
-static bool claim(struct native *n, unsigned place, const char *ip)
+static bool reserve_place(struct native *n, unsigned place, const char *ip)
 {
-	return map_take(n->nets.held, ip) || numbers_claim(n->addresses, place);
+	return map_take(n->nets.held, ip) || numbers_reserve(n->addresses, place);
 }
 
 static void give(struct net *net)
 {
-	if (!net->wanted)
-		net->native->nets.n_ready--;
-	net->wanted = false;
-	list_del(&net->on);
-	list_add_tail(&net->native->nets.in_use, &net->on);
+	line_up(net);
+	net_enter(net, NET_IN_USE);
 }
 
-/* False: this address is not available. *ret NULL: it is being made, and w will be called. */
+/* False: this address cannot be had. *ret NULL: it is being made, and w will be called. */
 static bool take_at(struct native *n, const char *ip, struct runtime_wait *w, struct net **ret)
 {
 	unsigned place;
@@ -261,36 +354,23 @@ static bool take_at(struct native *n, const char *ip, struct runtime_wait *w, st
 
 	if (!instance_addr_place(n->spec.instance, ip, &place))
 		return false;
-	*ret = find(&n->nets.ready, place);
+	*ret = find(n, B(NET_READY) | B(NET_KEPT), place);
 	if (*ret) {
+		line_leave(&n->nets.line, w);
 		give(*ret);
 		return true;
 	}
-	net = find(&n->nets.asked, place);
-	if (!net && !claim(n, place, ip))
+	net = find(n, B(NET_QUEUED) | B(NET_WANTED) | B(NET_ASKED), place);
+	if (!net && !reserve_place(n, place, ip))
 		return false;
-	if (!net) {
-		net = net_new(n, &n->nets.asked, place);
-		net->wanted = true;
-		ask(net);
-		net->refused = n->makers[MAKER_NETS].fd < 0; /* then it is asked for later */
-	} else if (!net->wanted) {
-		net->wanted = true;
-		n->nets.n_asked--;
-	}
+	if (!net)
+		net = net_new(n, place, NET_QUEUED);
+	else if (net->state == NET_ASKED)
+		net_enter(net, NET_WANTED);
+	keep(net);
 	if (w && (!w->on.next || list_empty(&w->on)))
 		list_add_tail(&net->waiters, &w->on);
 	return true;
-}
-
-static struct net *first_ready(struct native *n)
-{
-	struct net *net;
-
-	list_each(net, &n->nets.ready, on)
-		if (!net->wanted)
-			return net;
-	return NULL;
 }
 
 struct runtime_net *native_net_take(void *ctx, const char *want_ip, struct runtime_wait *w)
@@ -298,12 +378,12 @@ struct runtime_net *native_net_take(void *ctx, const char *want_ip, struct runti
 	struct native *n = ctx;
 	struct net *net = NULL;
 
-	if (want_ip && take_at(n, want_ip, w, &net))
-		return net ? &net->face : NULL;
-	if (line_ask(&n->nets.line, w))
-		net = first_ready(n);
-	if (net)
+	if (!(want_ip && take_at(n, want_ip, w, &net)) && line_ask(&n->nets.line, w)) {
+		net = list_first(&n->nets.in[NET_READY], struct net, on);
 		give(net);
+	}
+	if (!net)
+		nets_fill(n);
 	native_refill(n);
 	return net ? &net->face : NULL;
 }
@@ -312,7 +392,7 @@ struct net *nets_find_inode(struct native *n, ino_t inode)
 {
 	struct net *net;
 
-	list_each(net, &n->nets.in_use, on)
+	list_each(net, &n->nets.in[NET_IN_USE], on)
 		if (inode && net->inode == inode)
 			return net;
 	return NULL;
@@ -333,8 +413,9 @@ struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const ch
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return NULL;
-	net = net_new(n, &n->nets.in_use, place);
-	net->owned = claim(n, place, ip);
+	net = net_new(n, place, NET_IN_USE);
+	if (!reserve_place(n, place, ip))
+		net->place = 0;
 	net->fd = take_fd(fd);
 	net->inode = st.st_ino;
 	map_each(it, n->tasks) {
@@ -342,20 +423,20 @@ struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const ch
 
 		if (!other->net && other->inode == net->inode) {
 			other->net = net;
-			net_enter(net);
+			net_join(net);
 		}
 	}
 	return &net->face;
 }
 
-void net_enter(struct net *net)
+void net_join(struct net *net)
 {
 	net->users++;
 }
 
 static void free_if_unused(struct net *net)
 {
-	if (net->put && !net->users)
+	if (net->state == NET_PUT && !net->users)
 		net_free(net);
 }
 
@@ -373,6 +454,6 @@ void native_net_put(unused void *ctx, struct runtime_net *face)
 
 	if (net->fd >= 0)
 		(void)close(take_fd(net->fd));
-	net->put = true;
+	net_enter(net, NET_PUT);
 	free_if_unused(net);
 }

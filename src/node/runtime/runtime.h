@@ -20,17 +20,17 @@ struct wire_start;
  *
  * The life of a container's attempt:
  *
- *   reserve ── record saved by the caller ── launch ── started ─────────── exited ── ended ──
- * release └────── failed ──────────────────────┘
+ *   reserve ─ (the caller saves the record) ─ launch ─┬─ started ─ exited ─┬─ ended ─ release
+ *                                                     └────── failed ──────┘
  *
  * The caller writes the record down before launch(), so that after a crash attach() finds whatever
  * was launched. ended() comes exactly once for every reserved or attached task that was not
- * forgotten, after the last of its processes is gone; only then does the runtime return its ids and
- * names to their pools.
+ * forgotten, after the last of its processes is gone; only then do its ids and names return to
+ * their pools, which is the runtime's business.
  */
 struct runtime;
 
-/* What is recorded in order to find a task again. */
+/* What is written down to find a task again. */
 struct runtime_record {
 	const char *id; /* also names its log; unique for all time */
 	int64_t pid;
@@ -43,25 +43,32 @@ struct runtime_net {
 };
 
 /*
- * A place in line for a slot or a network, embedded in whoever waits. Lines are first come, first
- * served, and one thing that becomes free wakes one waiter.
+ * Somebody who stands in line for a slot or a network, embedded in whoever waits; all zeroes but
+ * ready() at first. Lines are first come, first served, and one thing that becomes free wakes one
+ * waiter.
+ *
+ * A waiter that was called asks again as soon as it can, and goes first however late it does. One
+ * that no longer wants anything need not say so, whether it was called or not: it takes itself off
+ * the list (list_del(&w->on)), and the next is called a moment later.
  */
 struct runtime_wait {
-	struct list on;
+	struct list on;                        /* not empty while it stands in line */
 	void (*ready)(struct runtime_wait *w); /* ask again; it is no longer in line */
+	uint64_t ticket;                       /* the runtime's: its place until it is served */
+	unsigned round;                        /* the runtime's */
 };
 
 struct runtime_task; /* each implementation defines its own */
 
 struct runtime_end {
-	bool oom; /* the kernel killed one of its processes because memory ran out */
+	bool oom; /* the kernel killed something of it for want of memory */
 };
 
 struct runtime_events {
 	/* Its command runs. */
 	void (*started)(void *arg);
-	/* It could not be launched, or its command could not be started. code: as a shell would
-	 * return (127, 126, 128). e is the callee's. ended() follows by itself. */
+	/* It could not be launched, or its command not be started. code: as a shell would answer
+	 * (127, 126, 128). e is the callee's. ended() follows by itself. */
 	void (*failed)(void *arg, struct err *e, int code);
 	/* Its command ended. ended() follows by itself. */
 	void (*exited)(void *arg, int code, int signum);
@@ -83,11 +90,11 @@ struct runtime_ops {
 
 	/*
 	 * A network, at want_ip if that is given and free. NULL: none now; wait is put in line.
-	 * A want_ip that is not available is not an error: another address is given.
+	 * A want_ip that cannot be had is not an error: another address is given.
 	 */
 	struct runtime_net *(*net_take)(void *ctx, const char *want_ip, struct runtime_wait *wait);
-	/* The network of a task that has been running since before the daemon started. NULL: none.
-	 */
+	/* The network of a task that has been running since before the daemon started. NULL: it
+	 * has none. */
 	struct runtime_net *(*net_adopt)(void *ctx, struct runtime_task *task, const char *ip);
 	/* The address returns to the pool once the last process in the network is gone. */
 	void (*net_put)(void *ctx, struct runtime_net *net);
@@ -96,33 +103,33 @@ struct runtime_ops {
 	 * task will be launched with, most likely. */
 	struct runtime_task *(*reserve)(void *ctx, const struct plan_image *image,
 					struct runtime_wait *wait);
-	/* Takes over a task by its record. NULL: it is gone, and its leftovers are being removed;
-	 * *ret_end says what is known. */
+	/* Takes over a task by what was written down of it. NULL: it is gone, and what was left of
+	 * it is being removed; *ret_end says what is known. */
 	struct runtime_task *(*attach)(void *ctx, const struct runtime_record *r,
 				       struct runtime_end *ret_end);
-	/* From here on events are reported. For reserved and attached tasks alike, before launch().
+	/* From here on events are told. Both for reserved and for attached tasks, before launch().
 	 */
 	void (*watch)(struct runtime_task *t, const struct runtime_events *ev, void *arg);
 	const struct runtime_record *(*record)(const struct runtime_task *t);
-	/* l is read before it returns. After an error failed() is not called; the task is killed,
-	 * and ended() follows. */
+	/* l is read before it returns. An error is not told by failed() as well; the task is
+	 * killed then, and ended() follows. */
 	must_use struct err *(*launch)(struct runtime_task *t, const struct runtime_launch *l);
 
 	void (*signal)(struct runtime_task *t, int signum); /* to its command */
 	void (*kill)(struct runtime_task *t);               /* everything in it, at once */
 	/* After ended(): frees the task. keep_log: all of its directory goes but the log. */
 	void (*release)(struct runtime_task *t, bool keep_log);
-	/* The daemon ends: the task keeps running, nothing more is reported. Frees t. */
+	/* The daemon goes: the task runs on, nothing is told any more. Frees t. */
 	void (*forget)(struct runtime_task *t);
 
-	/* Why nothing could be made lately, or NULL. When there is trouble, all waiters in line are
-	 * called so that they can report it. */
+	/* Why no slots or no networks can be made, or NULL; the latest trouble if there is more
+	 * than one. Everybody in line is called when there is trouble, to tell of it. */
 	const char *(*trouble)(void *ctx);
-	/* Removes the log of a task that ended, by its record's id. */
+	/* The log of a task that ended goes, by its record's id. */
 	void (*drop_log)(void *ctx, const char *id);
-	/* Before attach(): what must not be given out; each may be NULL. */
+	/* Before attach(): what must not be given away, each may be NULL. */
 	void (*hold)(void *ctx, const struct runtime_record *r, const char *ip);
-	/* After the last attach(): removes what was not attached to. keep() says which logs
+	/* After the last attach(): what no one attached to is removed. keep() tells which logs
 	 * stay. */
 	void (*sweep)(void *ctx, bool (*keep)(void *arg, const char *id), void *arg);
 	void (*free)(void *ctx); /* tasks were forgotten or released before */

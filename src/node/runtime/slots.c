@@ -11,7 +11,7 @@
 #include "node/runtime/native_priv.h"
 
 /*
- * Slots are made ahead and parked; one that a task takes is replaced. A slot is `parking` from
+ * Slots are made ahead and parked; what a task takes is asked for anew. A slot is `parking` from
  * the request until it says that it is parked, then it is `ready`. Slots are parked for the image
  * that was asked for last.
  */
@@ -34,7 +34,7 @@ void slots_init(struct native *n)
 	line_init(&n->slots.line, n->loop, stock, n);
 }
 
-void slot_free(struct slot *s)
+void slot_free(struct native_slot *s)
 {
 	if (!s)
 		return;
@@ -47,8 +47,8 @@ void slot_free(struct slot *s)
 	free(s);
 }
 
-/* A slot that was not taken: its process ends when its socket closes; killing it is faster. */
-static void discard(struct slot *s)
+/* One that nobody took: its process ends when its socket closes, and is killed to be quick. */
+static void discard(struct native_slot *s)
 {
 	list_del(&s->on);
 	leave(s->native, &(struct leave_spec){ .id = s->id,
@@ -60,7 +60,7 @@ static void discard(struct slot *s)
 
 void slots_done(struct native *n)
 {
-	struct slot *s, *next;
+	struct native_slot *s, *next;
 
 	line_done(&n->slots.line);
 	list_each_safe(s, next, &n->slots.parking, on)
@@ -70,7 +70,7 @@ void slots_done(struct native *n)
 	arena_free(n->slots.arena);
 }
 
-static void ask(struct native *n, const struct slot *s)
+static void ask(struct native *n, const struct native_slot *s)
 {
 	struct message m = { .type = MESSAGE_SLOT,
 			     .slot = { .name = s->id,
@@ -80,20 +80,20 @@ static void ask(struct native *n, const struct slot *s)
 		m.slot.expects = true;
 		m.slot.image = *n->slots.expected;
 	}
-	maker_ask(&n->makers[MAKER_SLOTS], &m);
+	launcher_ask(&n->launchers[LAUNCHER_SLOTS], &m);
 }
 
 static bool make_one(struct native *n)
 {
-	struct slot *s;
+	struct native_slot *s;
 	unsigned range;
 	char hex[13];
 
 	if (!numbers_take(n->ranges, &range)) {
-		native_trouble_is(n, "all ranges of user ids are in use");
+		native_trouble_is(n, &n->slots.line, "all ranges of user ids are in use");
 		return false;
 	}
-	s = xnew(struct slot);
+	s = xnew(struct native_slot);
 	s->native = n;
 	s->range = range;
 	s->pidfd = s->ctl = -1;
@@ -107,23 +107,28 @@ static bool make_one(struct native *n)
 
 void slots_fill(struct native *n)
 {
-	while (!n->ending && maker_ready(&n->makers[MAKER_SLOTS]) &&
+	while (!n->ending && launcher_ready(&n->launchers[LAUNCHER_SLOTS]) &&
 	       n->slots.n_parking < ASKED_MAX && n->slots.n_ready + n->slots.n_parking < n->target)
 		if (!make_one(n))
 			return;
 }
 
-static void lost(struct slot *s, const char *why)
+static void drop(struct native_slot *s)
+{
+	s->native->slots.n_parking--;
+	discard(s);
+}
+
+static void lost(struct native_slot *s, const char *why)
 {
 	struct native *n = s->native;
 
-	n->slots.n_parking--;
-	discard(s);
-	native_trouble_is(n, why);
-	maker_pause(&n->makers[MAKER_SLOTS], RETRY_MS);
+	drop(s);
+	native_trouble_is(n, &n->slots.line, why);
+	launcher_pause(&n->launchers[LAUNCHER_SLOTS], RETRY_MS);
 }
 
-static void parked(struct slot *s)
+static void parked(struct native_slot *s)
 {
 	struct native *n = s->native;
 
@@ -132,15 +137,15 @@ static void parked(struct slot *s)
 	n->slots.n_parking--;
 	list_add_tail(&n->slots.ready, &s->on);
 	n->slots.n_ready++;
-	native_trouble_is(n, NULL);
+	native_trouble_is(n, &n->slots.line, NULL);
 	slots_fill(n);
 	line_stocked(&n->slots.line);
 }
 
-/* The first message of a slot: it is parked, or why it is not. */
-static void on_word(void *arg, unused unsigned ready)
+/* The first message from a slot: it is parked, or the reason why it is not. */
+static void on_first_message(void *arg, unused unsigned ready)
 {
-	struct slot *s = arg;
+	struct native_slot *s = arg;
 	autoptr(arena) a = arena_new();
 	enum message_got got = MESSAGE_END;
 	struct message m;
@@ -159,9 +164,9 @@ static void on_word(void *arg, unused unsigned ready)
 	err_free(e);
 }
 
-static struct slot *find_parking(struct native *n, const char *id)
+static struct native_slot *find_parking(struct native *n, const char *id)
 {
-	struct slot *s;
+	struct native_slot *s;
 
 	list_each(s, &n->slots.parking, on)
 		if (str_eq(s->id, id) && s->ctl < 0)
@@ -171,35 +176,35 @@ static struct slot *find_parking(struct native *n, const char *id)
 
 void slots_made(struct native *n, struct message *m)
 {
-	struct slot *s = find_parking(n, m->made.name);
+	struct native_slot *s = find_parking(n, m->made.name);
 
 	if (!s)
 		return;
 	s->ctl = take_fd(m->fds[0]);
 	s->pidfd = take_fd(m->fds[1]);
 	s->pid = m->made.pid;
-	s->watch = watch_new(n->loop, s->ctl, on_word, s);
+	s->watch = watch_new(n->loop, s->ctl, on_first_message, s);
 	watch_want(s->watch, WATCH_READ);
 }
 
 void slots_refused(struct native *n, const struct message_refused *r)
 {
-	struct slot *s = find_parking(n, r->name);
+	struct native_slot *s = find_parking(n, r->name);
 
 	if (s)
 		lost(s, r->text);
 }
 
-void slots_maker_lost(struct native *n)
+void slots_launcher_lost(struct native *n)
 {
-	struct slot *s, *next;
+	struct native_slot *s, *next;
 
 	list_each_safe(s, next, &n->slots.parking, on)
 		if (s->ctl < 0)
-			lost(s, "the launcher ended");
+			drop(s);
 }
 
-/* This many layers do not fit into a request. */
+/* Whether the paths of its layers do not fit into a request. */
 static bool too_long(const struct plan_image *image)
 {
 	size_t len = 0;
@@ -218,13 +223,14 @@ static void expect(struct native *n, const struct plan_image *image)
 	n->slots.expected = plan_image_copy(image, n->slots.arena);
 }
 
-struct slot *slots_take(struct native *n, const struct plan_image *image, struct runtime_wait *w)
+struct native_slot *slots_take(struct native *n, const struct plan_image *image,
+			       struct runtime_wait *w)
 {
-	struct slot *s = NULL;
+	struct native_slot *s = NULL;
 
 	expect(n, image);
 	if (line_ask(&n->slots.line, w)) {
-		s = list_first(&n->slots.ready, struct slot, on);
+		s = list_first(&n->slots.ready, struct native_slot, on);
 		list_del(&s->on);
 		n->slots.n_ready--;
 	}

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "loop/loop.h"
 #include "node/host/cgroup.h"
+#include "node/host/instance.h"
 #include "node/runtime/guest_conn.h"
 #include "node/runtime/native_priv.h"
 #include "wire/wire.h"
@@ -17,9 +18,9 @@
 /*
  * One task, from its slot to its end.
  *
- * A process is held by its pidfd, which also reports its end: the slot is pid 1 of its namespace,
- * so nothing of the task outlives it. Before that, the guest reports how the command ended, and is
- * killed once that is known.
+ * A process is held by its pidfd, which is also how its end is learned: the slot is pid 1 of its
+ * namespace, so nothing of the task outlives it. How the command ended is told by the guest before,
+ * and the guest is killed once that is known.
  */
 static const struct {
 	const char *name;
@@ -37,16 +38,18 @@ static const struct {
 static void enter(struct runtime_task *t, enum task_state next)
 {
 	assert(states[t->state].next & B(next));
-	log_debug("task changed state", KV("id", t->id), KV("from", states[t->state].name),
+	log_debug("task moves", KV("id", t->id), KV("from", states[t->state].name),
 		  KV("to", states[next].name));
 	t->state = next;
 }
 
-struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd)
+struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd,
+			      enum task_state state)
 {
 	struct runtime_task *t = xnew(struct runtime_task);
 
 	t->native = n;
+	t->state = state;
 	t->id = xstrdup(r->id);
 	t->record = *r;
 	t->record.id = t->id;
@@ -61,18 +64,19 @@ struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
 				    struct runtime_wait *w)
 {
 	struct native *n = ctx;
-	struct slot *s = slots_take(n, image, w);
+	struct native_slot *s = slots_take(n, image, w);
 	struct runtime_task *t;
 
 	if (!s)
 		return NULL;
-	t = task_new(n, &(struct runtime_record){ s->id, s->pid, s->range }, take_fd(s->pidfd));
+	t = task_new(n, &(struct runtime_record){ s->id, s->pid, s->range }, take_fd(s->pidfd),
+		     TASK_RESERVED);
 	t->ctl = take_fd(s->ctl);
 	slot_free(s);
 	return t;
 }
 
-/* Releases the process, dead or alive. */
+/* Lets go of the process, dead or alive. */
 static void let_go(struct runtime_task *t)
 {
 	guest_conn_free(take(t->guest));
@@ -107,7 +111,7 @@ static void on_exit_of(void *arg, unused unsigned ready)
 {
 	struct runtime_task *t = arg;
 	struct native *n = t->native;
-	autofree char *sock = xasprintf("%s.sock", t->id);
+	autofree char *sock = instance_socket(t->id);
 	struct runtime_end end = { .oom = cgroup_oom_kills(n->spec.cgroups, t->id) > 0 };
 
 	let_go(t);
@@ -185,7 +189,7 @@ static void on_frame(void *arg, const struct wire_frame *f)
 		on_exited(t, f);
 }
 
-/* Pid 1 does not close the connection unless something is wrong. */
+/* Pid 1 does not hang up on us while all is well. */
 static void on_closed(void *arg, struct err *e)
 {
 	struct runtime_task *t = arg;
@@ -268,13 +272,13 @@ static void on_ctl(void *arg, unused unsigned ready)
 	}
 }
 
-/* After a restart of the daemon: asks the guest for its state. */
+/* Asks a task that was attached for its state. */
 static void ask_state(struct runtime_task *t)
 {
 	struct err *e = connect_guest(t);
 
 	if (e) {
-		/* It has no guest (yet): the daemon died within its launch. */
+		/* It has no guest yet: the daemon died during its launch. */
 		log_info("sandbox cannot be reached, ending it", KV("id", t->id), KV("err", e));
 		err_free(e);
 		native_kill(t);
@@ -298,7 +302,7 @@ void native_watch(struct runtime_task *t, const struct runtime_events *ev, void 
 		ask_state(t);
 }
 
-/* Only one that has become cay-init is sure to have its namespaces to the end of this launch. */
+/* Only one that has become cay-init is sure to keep its namespaces until this launch is done. */
 static bool can_be_joined(const struct runtime_task *t)
 {
 	return t && t->state >= TASK_STARTING && t->state < TASK_ENDING;
@@ -341,7 +345,7 @@ struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l
 	wire_put_start(&t->start, WIRE_START, 0, l->start);
 	if (l->net) {
 		t->net = container_of(l->net, struct net, face);
-		net_enter(t->net);
+		net_join(t->net);
 	}
 	enter(t, TASK_LAUNCHING);
 	t->ctl_watch = watch_new(t->native->loop, t->ctl, on_ctl, t);

@@ -24,10 +24,10 @@ TEST(a_number_given_back_is_the_last_to_come_again)
 	numbers_put(s, v);
 	is_true(numbers_take(s, &v));
 	eq_int(v, 11);
-	is_true(numbers_claim(s, 12));
-	is_false(numbers_claim(s, 12));
-	is_false(numbers_claim(s, 13));
-	is_false(numbers_claim(s, 9));
+	is_true(numbers_reserve(s, 12));
+	is_false(numbers_reserve(s, 12));
+	is_false(numbers_reserve(s, 13));
+	is_false(numbers_reserve(s, 9));
 	is_true(numbers_take(s, &v));
 	eq_int(v, 10);
 	is_false(numbers_take(s, &v));

@@ -2,6 +2,7 @@
 #include "node/runtime/line.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/macros.h"
@@ -156,7 +157,7 @@ TEST(what_is_spoken_for_is_not_given_to_another)
 	close_shop(&s);
 }
 
-TEST(all_are_called_once_when_something_changed_for_all)
+TEST(all_are_called_once_to_tell_of_trouble)
 {
 	struct customer c[3];
 	struct shop s;
@@ -164,11 +165,70 @@ TEST(all_are_called_once_when_something_changed_for_all)
 	open_shop(&s, c, 3);
 	for (int i = 0; i < 3; i++)
 		ask(&c[i]);
-	line_call_all(&s.line);
+	is_true(line_trouble_is(&s.line, "out of paper"));
+	is_false(line_trouble_is(&s.line, "out of paper"));
 	eq_str(buf_str(&s.log), "a? b? c? "); /* never from within a call */
 	arrives(&s, 0);
 	eq_str(buf_str(&s.log), "a? b? c? a? b? c? ");
 	arrives(&s, 3);
 	eq_str(buf_str(&s.log), "a? b? c? a? b? c? a! b! c! ");
+	close_shop(&s);
+}
+
+TEST(a_called_waiter_that_asks_too_late_still_goes_first)
+{
+	struct customer c[3];
+	struct shop s;
+
+	open_shop(&s, c, 3);
+	for (int i = 0; i < 3; i++)
+		ask(&c[i]);
+	c[0].lost_interest = true; /* for now */
+	arrives(&s, 1);            /* until its time is over and the next was called */
+	eq_str(buf_str(&s.log), "a? b? c? a- b! ");
+	c[0].lost_interest = false;
+	ask(&c[0]);
+	arrives(&s, 1);
+	arrives(&s, 1);
+	eq_str(buf_str(&s.log), "a? b? c? a- b! a? a! c! ");
+	close_shop(&s);
+}
+
+TEST(those_called_are_served_in_order_however_late_they_ask)
+{
+	struct customer c[3];
+	struct shop s;
+
+	open_shop(&s, c, 3);
+	for (int i = 0; i < 3; i++)
+		ask(&c[i]);
+	c[0].lost_interest = c[1].lost_interest = c[2].lost_interest = true;
+	s.stock = 1;
+	line_stocked(&s.line);
+	while (!list_empty(&c[1].wait.on))
+		(void)loop_turn(s.loop, 50);
+	ask(&c[0]); /* its time is over and b was called */
+	ask(&c[1]);
+	eq_str(buf_str(&s.log), "a? b? c? a- b- a! b? ");
+	c[1].lost_interest = c[2].lost_interest = false;
+	arrives(&s, 2);
+	eq_str(buf_str(&s.log), "a? b? c? a- b- a! b? b! c! ");
+	close_shop(&s);
+}
+
+TEST(a_waiter_that_is_gone_after_its_call_does_not_keep_the_thing)
+{
+	struct customer c[2];
+	struct shop s;
+
+	open_shop(&s, c, 2);
+	for (int i = 0; i < 2; i++)
+		ask(&c[i]);
+	c[0].lost_interest = true;
+	s.stock = 1;
+	line_stocked(&s.line);
+	memset(&c[0], 0xff, sizeof(c[0])); /* as if its memory were another's by now */
+	arrives(&s, 0);
+	eq_str(buf_str(&s.log), "a? b? a- b! ");
 	close_shop(&s);
 }

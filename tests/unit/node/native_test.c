@@ -456,7 +456,7 @@ TEST(a_pod_gets_its_address_again)
 /* Whether a number is in its pool; it stays there. */
 static bool is_free(struct numbers *pool, unsigned v)
 {
-	if (!numbers_claim(pool, v))
+	if (!numbers_reserve(pool, v))
 		return false;
 	numbers_put(pool, v);
 	return true;

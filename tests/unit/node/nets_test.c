@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "loop/loop.h"
+#include "node/host/instance.h"
+#include "node/host/numbers.h"
+#include "node/runtime/native_priv.h"
+#include "test.h"
+
+/*
+ * The networks of a runtime whose launcher is this test: it reads the requests from the other end
+ * of the socket and answers them by hand.
+ */
+enum {
+	N_PODS = 400, /* more than a socket has room for requests */
+};
+
+struct host {
+	struct instance inst;
+	struct native n;
+	int launcher; /* its end of the socket */
+};
+
+struct pod {
+	struct runtime_wait wait;
+	unsigned called;
+};
+
+static void fill(void *arg)
+{
+	nets_fill(arg);
+}
+
+static void open_host(struct host *h, unsigned target, unsigned addresses)
+{
+	struct launcher_proc *p = &h->n.launchers[LAUNCHER_NETS];
+	int pair[2];
+
+	*h = (struct host){ .inst = { .id = "abcde", .pool = 0x64400000 } };
+	is_true(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	works(fd_set_nonblock(pair[0]));
+	works(fd_set_nonblock(pair[1]));
+	works(loop_new(&h->n.loop));
+	h->n.spec.instance = &h->inst;
+	h->n.target = target;
+	h->n.addresses = numbers_new(POOL_FIRST, addresses);
+	h->n.refill = timer_new(h->n.loop, fill, &h->n);
+	h->n.launchers[LAUNCHER_SLOTS].fd = -1;
+	*p = (struct launcher_proc){ .native = &h->n, .kind = LAUNCHER_NETS, .fd = pair[0] };
+	p->retry = timer_new(h->n.loop, fill, &h->n);
+	h->launcher = pair[1];
+	slots_init(&h->n);
+	nets_init(&h->n);
+}
+
+static void close_host(struct host *h)
+{
+	struct launcher_proc *p = &h->n.launchers[LAUNCHER_NETS];
+
+	h->n.ending = true;
+	slots_done(&h->n);
+	nets_done(&h->n);
+	timer_free(p->retry);
+	timer_free(h->n.refill);
+	numbers_free(h->n.addresses);
+	(void)close(p->fd);
+	(void)close(h->launcher);
+	(void)loop_turn(h->n.loop, 0);
+	loop_free(h->n.loop);
+}
+
+/* The next request, or false. It is answered as the daemon's end of the socket would see it. */
+static bool answer(struct host *h, const char *refusal)
+{
+	autoptr(arena) a = arena_new();
+	enum message_got got = MESSAGE_NONE;
+	struct message m;
+
+	works(message_recv(h->launcher, a, &m, &got));
+	if (got != MESSAGE_ONE)
+		return false;
+	eq_int(m.type, MESSAGE_NET);
+	h->n.launchers[LAUNCHER_NETS].n_asked--;
+	if (refusal) {
+		nets_refused(&h->n, &(struct message_refused){
+					    .what = "net", .name = m.net.name, .text = refusal });
+	} else {
+		struct message made = { .type = MESSAGE_NET_MADE, .made = { m.net.name, 0 } };
+
+		made.fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		made.n_fds = 1;
+		nets_made(&h->n, &made);
+		message_close(&made);
+	}
+	nets_fill(&h->n);
+	return true;
+}
+
+static void on_called(struct runtime_wait *w)
+{
+	container_of(w, struct pod, wait)->called++;
+}
+
+static struct runtime_net *take_net(struct host *h, struct pod *p, unsigned place)
+{
+	char ip[16];
+
+	instance_addr_text(&h->inst, place, ip);
+	p->wait.ready = on_called;
+	return native_net_take(&h->n, place ? ip : NULL, &p->wait);
+}
+
+/* Requests are answered meanwhile. */
+static void until_called(struct host *h, const struct pod *p, const char *refusal)
+{
+	usec deadline = clock_mono() + 10 * 1000000LL;
+
+	while (!p->called && clock_mono() < deadline)
+		if (!answer(h, refusal))
+			(void)loop_turn(h->n.loop, 50);
+	eq_int(p->called, 1);
+}
+
+TEST(a_launcher_is_asked_for_a_few_networks_at_a_time)
+{
+	struct pod *pods = xnew_n(struct pod, N_PODS);
+	const struct launcher_proc *p;
+	struct host h;
+	unsigned n = 0;
+
+	open_host(&h, 2, 1000);
+	p = &h.n.launchers[LAUNCHER_NETS];
+	for (unsigned i = 0; i < N_PODS; i++) {
+		is_true(!take_net(&h, &pods[i], POOL_FIRST + i));
+		is_true(p->n_asked <= ASKED_MAX);
+	}
+	while (answer(&h, NULL))
+		is_true(p->n_asked <= ASKED_MAX);
+	for (unsigned i = 0; i < N_PODS; i++)
+		n += pods[i].called && take_net(&h, &pods[i], POOL_FIRST + i);
+	eq_int(n, N_PODS);
+	close_host(&h);
+	free(pods);
+}
+
+TEST(a_network_that_is_refused_for_long_is_trouble_that_all_are_told_of)
+{
+	struct pod wanting = { 0 }, any = { 0 };
+	usec deadline = clock_mono() + 10 * 1000000LL;
+	struct runtime_net *net;
+	struct host h;
+	int tries = 0;
+
+	open_host(&h, 1, 100);
+	is_true(!take_net(&h, &wanting, 7));
+	is_true(!take_net(&h, &any, 0));
+	while (!h.n.nets.line.trouble && clock_mono() < deadline) {
+		while (answer(&h, "no more links"))
+			tries++;
+		(void)loop_turn(h.n.loop, 50);
+	}
+	eq_str(h.n.nets.line.trouble, "no more links");
+	is_true(tries < 20); /* the pauses grow */
+	until_called(&h, &wanting, "no more links");
+	until_called(&h, &any, "no more links");
+	/* Both ask again; what was wanted is still wanted. */
+	is_true(!take_net(&h, &wanting, 7));
+	is_true(!take_net(&h, &any, 0));
+	native_trouble_is(&h.n, &h.n.slots.line, NULL);
+	is_true(h.n.nets.line.trouble); /* slots know nothing of networks */
+	wanting.called = any.called = 0;
+	until_called(&h, &wanting, NULL);
+	until_called(&h, &any, NULL);
+	net = take_net(&h, &wanting, 7);
+	is_true(net);
+	eq_str(net->ip, "100.64.0.7");
+	is_true(take_net(&h, &any, 0));
+	is_true(!h.n.nets.line.trouble);
+	eq_int(h.n.nets.retry_ms, 0);
+	close_host(&h);
+}
+
+TEST(all_who_want_the_same_address_get_a_network)
+{
+	struct pod pods[3] = { 0 };
+	struct runtime_net *net;
+	struct host h;
+
+	open_host(&h, 1, 100);
+	for (int i = 0; i < 3; i++)
+		is_true(!take_net(&h, &pods[i], 7));
+	for (int i = 0; i < 3; i++) {
+		until_called(&h, &pods[i], NULL);
+		net = take_net(&h, &pods[i], 7);
+		is_true(net);
+		eq_int(str_eq(net->ip, "100.64.0.7"), !i);
+	}
+	close_host(&h);
+}
+
+TEST(an_address_that_nobody_came_for_goes_to_whoever_waits)
+{
+	struct pod gone = { 0 }, waiting = { 0 };
+	struct host h;
+
+	open_host(&h, 0, 100); /* nothing is made ahead */
+	is_true(!take_net(&h, &gone, 7));
+	is_true(!take_net(&h, &waiting, 0));
+	until_called(&h, &gone, NULL);
+	eq_int(waiting.called, 0);
+	until_called(&h, &waiting, NULL);
+	is_true(take_net(&h, &waiting, 0));
+	close_host(&h);
+}
+
+TEST(a_launcher_that_ended_is_asked_again_for_what_is_wanted)
+{
+	struct pod p = { 0 };
+	struct host h;
+
+	open_host(&h, 1, 100);
+	is_true(!take_net(&h, &p, 7));
+	h.n.launchers[LAUNCHER_NETS].n_asked = 0;
+	nets_launcher_lost(&h.n);
+	nets_fill(&h.n);
+	while (answer(&h, NULL)) /* to both launchers; the first one's answers name nothing */
+		;
+	eq_int(p.called, 1);
+	is_true(take_net(&h, &p, 7));
+	close_host(&h);
+}
