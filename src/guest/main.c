@@ -11,17 +11,13 @@
 #include "guest/guest_priv.h"
 #include "guest/spawn_priv.h"
 #include "loop/loop.h"
+#include "wire/wire.h"
 
 /*
  * cay-init: pid 1 of a sandbox. The launcher starts it with /dev/null on 0, 1 and 2, the private
- * socket (listening) on 3 and the log file on 4. It never exits by itself: when the command has
- * ended, the node reads its exit status and kills the sandbox.
+ * socket (listening) and the log file on the descriptors that wire.h names. It never exits by
+ * itself: when the command has ended, the node reads its exit status and kills the sandbox.
  */
-enum {
-	FD_SOCKET = 3,
-	FD_LOG = 4,
-};
-
 static void on_term(void *arg)
 {
 	command_signal(arg, SIGTERM);
@@ -48,8 +44,8 @@ static void reset_signal(int signum)
 /* Before anything else: no descriptor may leak into a child, and nobody inside may inspect us. */
 static void shut_in(void)
 {
-	(void)fcntl(FD_SOCKET, F_SETFD, FD_CLOEXEC);
-	(void)fcntl(FD_LOG, F_SETFD, FD_CLOEXEC);
+	(void)fcntl(WIRE_FD_SOCKET, F_SETFD, FD_CLOEXEC);
+	(void)fcntl(WIRE_FD_LOG, F_SETFD, FD_CLOEXEC);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	for (int signum = 1; signum < NSIG; signum++)
 		reset_signal(signum);
@@ -76,13 +72,13 @@ int main(void)
 	g->command.tty = g->command.in = -1;
 	for (int i = 0; i < LOG_SOURCE_MAX_; i++)
 		g->command.out[i].fd = -1;
-	cri_log_init(&g->command.log, FD_LOG);
+	cri_log_init(&g->command.log, WIRE_FD_LOG);
 	e = loop_new(&g->loop);
 	if (!e)
 		e = children_new(g->loop, on_term, g, &g->children);
 	if (e)
 		return 1; /* there is nobody to tell; the node sees that we ended */
-	links_start(g, FD_SOCKET);
+	links_start(g, WIRE_FD_SOCKET);
 	loop_run(g->loop);
 	return 0;
 }

@@ -29,6 +29,12 @@ struct buf;
 #define WIRE_WINDOW   (256 * 1024)
 #define WIRE_VERSION  1
 
+/* What cay-init is started with besides /dev/null on 0, 1 and 2. */
+enum wire_fd {
+	WIRE_FD_SOCKET = 3, /* the private socket, listening */
+	WIRE_FD_LOG = 4,    /* the file that the command's output goes to */
+};
+
 enum wire_type {
 	/* node → guest */
 	WIRE_HELLO,  /* u32 version; the first frame of a connection */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -141,6 +142,36 @@ struct err *plan_to_memfd(const struct plan *p, int *ret_fd)
 		return err_sys(errno, "seal the plan");
 	*ret_fd = take_fd(fd);
 	return NULL;
+}
+
+static const struct {
+	const char *name;
+	int bit;
+} capabilities[] = {
+	{ "CHOWN", CAP_CHOWN },   { "DAC_OVERRIDE", CAP_DAC_OVERRIDE },
+	{ "FOWNER", CAP_FOWNER }, { "FSETID", CAP_FSETID },
+	{ "KILL", CAP_KILL },     { "NET_BIND_SERVICE", CAP_NET_BIND_SERVICE },
+	{ "SETGID", CAP_SETGID }, { "SETPCAP", CAP_SETPCAP },
+	{ "SETUID", CAP_SETUID }, { "SYS_CHROOT", CAP_SYS_CHROOT },
+};
+
+int plan_capability(const char *name)
+{
+	if (str_starts(name, "CAP_"))
+		name += strlen("CAP_");
+	for (size_t i = 0; i < ARRAY_LEN(capabilities); i++)
+		if (str_eq(capabilities[i].name, name))
+			return capabilities[i].bit;
+	return -1;
+}
+
+uint64_t plan_capabilities(void)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(capabilities); i++)
+		bits |= UINT64_C(1) << capabilities[i].bit;
+	return bits;
 }
 
 static size_t count(const char **list)

@@ -14,7 +14,7 @@ struct arena;
  * pod/ from objects in memory, read by the launcher from a sealed memory file. Both go through one
  * table (plan.c), so a member cannot be written under one name and read under another.
  *
- * Nothing in a plan owns memory: strings and lists belong to the maker's arena.
+ * Nothing in a plan owns memory: strings and lists belong to the arena of whoever filled it in.
  */
 enum {
 	PLAN_MAX = 4 << 20, /* bytes of a plan */
@@ -63,6 +63,13 @@ must_use struct err *plan_from_fd(int fd, struct arena *a, struct plan *ret);
 /* The same from memory: what plan_from_fd() does with the bytes it has read. */
 must_use struct err *plan_from_text(const char *text, size_t len, struct arena *a,
 				    struct plan *ret);
+
+/*
+ * The capabilities that a container may have; they give it nothing outside the sandbox. A name may
+ * begin with "CAP_". The bit number, or -1 for any other name.
+ */
+int plan_capability(const char *name);
+uint64_t plan_capabilities(void); /* the bits of all of them */
 
 bool plan_image_equal(const struct plan_image *a, const struct plan_image *b);
 struct plan_image *plan_image_copy(const struct plan_image *i, struct arena *a);

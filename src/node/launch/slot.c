@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "node/host/cgroup.h"
 #include "node/launch/launch_priv.h"
+#include "wire/wire.h"
 
 /*
  * A slot: parks with everything that needs no plan, takes one plan, becomes cay-init.
@@ -28,14 +29,8 @@
  * and its socket, which closes on the exec, confirms it.
  */
 enum {
-	FD_SOCKET = 3, /* cay-init's, see src/guest */
-	FD_LOG = 4,
 	FD_KEEP = 10, /* our own descriptors live from here on */
-};
-
-static const cap_value_t init_caps[] = {
-	CAP_SETUID, CAP_SETGID, CAP_SETPCAP,          CAP_KILL,       CAP_CHOWN, CAP_DAC_OVERRIDE,
-	CAP_FOWNER, CAP_FSETID, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT,
+	CAPS = 64,    /* bits of a set of capabilities */
 };
 
 static struct err *map_ids(pid_t pid, const char *file, uint32_t base)
@@ -150,24 +145,22 @@ static struct err *join(int ns, bool shared)
 	return NULL;
 }
 
+/* cay-init has what its containers may have, and nothing else. */
 static struct err *drop_capabilities(void)
 {
+	uint64_t keep = plan_capabilities();
 	cap_t caps = cap_init();
-	int r = 0;
+	int r = caps ? 0 : -1;
 
-	for (int v = 0; v < 64; v++) {
-		bool keep = false;
-
-		for (size_t i = 0; i < ARRAY_LEN(init_caps); i++)
-			keep = keep || init_caps[i] == v;
-		if (!keep && prctl(PR_CAPBSET_DROP, v, 0, 0, 0) < 0 && errno == EINVAL)
-			break;
+	for (cap_value_t v = 0; v < CAPS && !r; v++) {
+		if (keep >> v & 1) {
+			r = cap_set_flag(caps, CAP_PERMITTED, 1, &v, CAP_SET);
+			if (!r)
+				r = cap_set_flag(caps, CAP_EFFECTIVE, 1, &v, CAP_SET);
+		} else if (prctl(PR_CAPBSET_DROP, v, 0, 0, 0) < 0 && errno == EINVAL) {
+			break; /* the kernel knows no more */
+		}
 	}
-	if (!caps)
-		return err_sys(errno, "make a capability set");
-	r = cap_set_flag(caps, CAP_PERMITTED, ARRAY_LEN(init_caps), init_caps, CAP_SET);
-	if (!r)
-		r = cap_set_flag(caps, CAP_EFFECTIVE, ARRAY_LEN(init_caps), init_caps, CAP_SET);
 	if (!r)
 		r = cap_set_proc(caps);
 	(void)cap_free(caps);
@@ -218,9 +211,9 @@ static struct err *place_descriptors(int sock, int log)
 	for (int fd = 0; fd < 3; fd++)
 		if (dup2(null, fd) < 0)
 			return err_sys(errno, "place descriptor %d", fd);
-	if (dup2(sock, FD_SOCKET) < 0 || dup2(log, FD_LOG) < 0)
+	if (dup2(sock, WIRE_FD_SOCKET) < 0 || dup2(log, WIRE_FD_LOG) < 0)
 		return err_sys(errno, "place descriptors");
-	if (syscall(SYS_close_range, FD_LOG + 1, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) < 0)
+	if (syscall(SYS_close_range, WIRE_FD_LOG + 1, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) < 0)
 		return err_sys(errno, "mark descriptors");
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);

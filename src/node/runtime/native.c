@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/runtime/native.h"
 
-#include <fcntl.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -12,6 +10,7 @@
 #include "loop/loop.h"
 #include "node/host/instance.h"
 #include "node/host/numbers.h"
+#include "node/host/trash.h"
 #include "node/runtime/native_priv.h"
 
 /*
@@ -64,21 +63,12 @@ void native_refill(struct native *n)
 		timer_set(n->refill, REFILL_MS);
 }
 
-static void remove_tree(void *arg)
-{
-	struct err *e = file_remove_tree(AT_FDCWD, arg);
-
-	if (e)
-		log_warn("directory was not removed, the next start tries again", KV("err", e));
-	err_free(e);
-}
-
 static void drop_log(void *ctx, const char *id)
 {
 	struct native *n = ctx;
 
 	if (!leave_drop_log(n, id))
-		jobs_run(&n->jobs, remove_tree, free, xasprintf("%s/%s", n->roots, id));
+		trash_remove(&n->jobs, xasprintf("%s/%s", n->roots, id));
 }
 
 static const struct runtime_record *record(const struct runtime_task *t)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,6 +30,17 @@ static const struct plan whole = {
 	.mounts = mounts,
 	.n_mounts = 3,
 };
+
+TEST(a_container_may_have_only_capabilities_of_the_table)
+{
+	eq_int(plan_capability("CHOWN"), CAP_CHOWN);
+	eq_int(plan_capability("CAP_SYS_CHROOT"), CAP_SYS_CHROOT);
+	eq_int(plan_capability("SYS_ADMIN"), -1);
+	eq_int(plan_capability("CAP_NET_RAW"), -1);
+	eq_int(plan_capability("CAP_"), -1);
+	is_true(plan_capabilities() >> CAP_KILL & 1);
+	is_false(plan_capabilities() >> CAP_SYS_ADMIN & 1);
+}
 
 static void eq_mount(const struct plan_mount *a, const struct plan_mount *b)
 {
