@@ -87,6 +87,7 @@ struct pod {
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	char *want_ip;                /* the address it had before */
+	struct map *pvcs;             /* uids of the PersistentVolumeClaims that it has mounted */
 	struct container *containers; /* init containers first */
 	size_t n_containers, n_init;
 	usec started;     /* wall clock */
@@ -113,7 +114,8 @@ void pod_enter(struct pod *p, enum pod_phase next); /* every change of the phase
 struct container *pod_container(struct pod *p, const char *name);
 struct volume_pod pod_volumes(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message);
-void pod_save(struct pod *p); /* the state file */
+void pod_mounts_pvcs(struct pod *p, const char *const *uids); /* until its end */
+void pod_save(struct pod *p);                                 /* the state file */
 
 /* reconcile.c: one pass. ret_forget: the Pod is to be freed. */
 uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */

@@ -82,17 +82,14 @@ static void pod_slowed(unused void *arg, const struct queue_item *it, const stru
 	log_warn("Pod has to pause", KV("uid", it->key), KV("err", e));
 }
 
-static bool pvc_in_use(void *arg, const char *ns, const char *claim_name)
+static bool pvc_in_use(void *arg, const char *pvc_uid)
 {
 	struct pods *ps = arg;
 
-	map_each(it, ps->pods) {
-		struct pod *p = it.value;
-
-		if (str_eq(p->obj->ns, ns) && pod_view_uses_pvc(p->view, claim_name))
+	map_each(it, ps->pods)
+		if (map_has(((struct pod *)it.value)->pvcs, pvc_uid))
 			return true;
-	}
-	return false;
+	return ps->left != NULL; /* an earlier life's Pods may yet turn up */
 }
 
 /* A Pod that waits for an object need not wait for its time. */
@@ -170,6 +167,7 @@ static void on_pods_known(void *arg)
 	if (!ps->left)
 		return;
 	recover_sweep(ps);
+	volumes_sweep(ps->volumes);
 	queue_open(ps->queue);
 }
 

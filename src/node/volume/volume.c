@@ -12,7 +12,6 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "client/client.h"
-#include "loop/jobs.h"
 #include "node/volume/volume_priv.h"
 
 /*
@@ -26,20 +25,6 @@ struct files { /* where the files of one volume go */
 	const char *dir;
 	int64_t mode;
 };
-
-static void remove_work(void *arg)
-{
-	struct err *e = file_remove_tree(AT_FDCWD, arg);
-
-	if (e)
-		log_warn("directory was not removed, the next start tries again", KV("err", e));
-	err_free(e);
-}
-
-void volume_remove_tree(struct jobs *j, char *path)
-{
-	jobs_run(j, remove_work, free, path);
-}
 
 static char *objects_dir(const struct volumes *v, const char *uid)
 {

@@ -29,8 +29,9 @@ struct volumes_spec {
 	struct client *client;
 	struct jobs *jobs;
 	const char *data_dir, *run_dir;
-	/* Whether a Pod on this node mounts the PersistentVolumeClaim. */
-	bool (*in_use)(void *arg, const char *ns, const char *claim_name);
+	/* Whether a Pod mounts the directory of this PersistentVolumeClaim. True as long as not
+	 * all Pods are known: volumes_sweep() asks again. */
+	bool (*in_use)(void *arg, const char *pvc_uid);
 	/* A ConfigMap, Secret or PersistentVolumeClaim changed: who waits for one may try again. */
 	void (*changed)(void *arg);
 	void *arg;
@@ -58,13 +59,11 @@ must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *
 void volumes_forget(struct volumes *v, const char *uid);
 /* The directory of a Pod's emptyDirs; NULL: it has none. malloc'd. */
 char *volumes_pod_dir(const struct volumes *v, const struct pod_view *p);
-/* A Pod is gone: directories of deleted claims may go if it was the last to use them. */
+/* The uids of the PersistentVolumeClaims that a Pod's volumes name now; NULL-terminated. */
+const char **volumes_pvc_uids(struct volumes *v, const struct pod_view *p, struct arena *a);
+/* All Pods are known, or one is gone: directories of deleted claims go unless a Pod uses them. */
 void volumes_sweep(struct volumes *v);
 
 /* Text of a fieldRef or resourceFieldRef. malloc'd; NULL: there is no such field. */
 char *downward_value(const struct volume_pod *p, const struct pod_container_view *c,
 		     const struct pod_field_ref *f);
-
-/* Removes a tree as a job. Takes path over. A tree that cannot be removed is logged: the next start
- * tries again. */
-void volume_remove_tree(struct jobs *j, char *path);

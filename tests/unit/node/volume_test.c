@@ -26,7 +26,7 @@ struct bench {
 	char data_dir[80];
 };
 
-static bool in_use(void *arg, unused const char *ns, unused const char *claim_name)
+static bool in_use(void *arg, unused const char *pvc_uid)
 {
 	return ((struct bench *)arg)->in_use;
 }
