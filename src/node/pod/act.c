@@ -83,7 +83,6 @@ static bool act_fail(struct pod *p, const struct pod_plan *plan)
 
 	switch (plan->failure) {
 	case POD_FAILURE_NONE:
-		put_net(p);
 		pod_enter(p, POD_FAILED);
 		break;
 	case POD_FAILURE_DEADLINE:
@@ -266,8 +265,11 @@ static bool pod_step(struct pod *p, const struct pod_plan *plan)
 	case POD_STEP_CONNECT:
 		return act_connect(p);
 	case POD_STEP_SUCCEED:
-		put_net(p);
 		pod_enter(p, POD_SUCCEEDED);
+		return true;
+	case POD_STEP_DISCONNECT:
+		put_net(p);
+		pod_save(p); /* the address may soon be another Pod's */
 		return true;
 	case POD_STEP_FAIL:
 		return act_fail(p, plan);

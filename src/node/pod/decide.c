@@ -142,6 +142,14 @@ static struct pod_plan decide_active(const struct pod_seen *s, enum container_st
 	return (struct pod_plan){ failed ? POD_STEP_FAIL : POD_STEP_SUCCEED };
 }
 
+/* Whatever still runs is killed; the address is free when the last process is gone. */
+static struct pod_plan decide_over(const struct pod_seen *s, enum container_step *steps)
+{
+	kill_live(s, steps);
+	return (struct pod_plan){ s->connected && !any_live(s) ? POD_STEP_DISCONNECT
+							       : POD_STEP_NONE };
+}
+
 /* The way of a Pod that is wanted. */
 static struct pod_plan decide_wanted(const struct pod_seen *s, enum container_step *steps)
 {
@@ -156,11 +164,10 @@ static struct pod_plan decide_wanted(const struct pod_seen *s, enum container_st
 		return (struct pod_plan){ s->in_line ? POD_STEP_NONE : POD_STEP_CONNECT };
 	case POD_ACTIVE:
 		return decide_active(s, steps);
-	case POD_FAILED:
-		kill_live(s, steps);
-		break;
 	case POD_SUCCEEDED:
+	case POD_FAILED:
 	case POD_OVER:
+		return decide_over(s, steps);
 	case POD_SYNCING:
 	case POD_STOPPING:
 	case POD_TERMINATING:

@@ -48,10 +48,11 @@ struct container_seen {
 
 struct pod_seen {
 	enum pod_phase phase;
-	bool deleting; /* its object is being deleted, or is gone */
-	bool gone;     /* its object is gone */
-	bool late;     /* its active deadline is over */
-	bool in_line;  /* for a network */
+	bool deleting;  /* its object is being deleted, or is gone */
+	bool gone;      /* its object is gone */
+	bool late;      /* its active deadline is over */
+	bool connected; /* it has a network */
+	bool in_line;   /* for a network */
 	bool grace_left;
 	enum pod_restart restart;
 	const struct container_seen *containers; /* init containers first */
@@ -63,10 +64,11 @@ enum pod_step {
 	POD_STEP_ADMIT,
 	POD_STEP_PREPARE,
 	POD_STEP_CONNECT,
-	POD_STEP_SUCCEED, /* its containers are done */
-	POD_STEP_FAIL,    /* for the reason in the plan */
-	POD_STEP_SYNC,    /* ask for the deletion to be durable */
-	POD_STEP_STOP,    /* ask the commands to end */
+	POD_STEP_SUCCEED,    /* its containers are done */
+	POD_STEP_FAIL,       /* for the reason in the plan */
+	POD_STEP_DISCONNECT, /* nothing of it runs: give its network back */
+	POD_STEP_SYNC,       /* ask for the deletion to be durable */
+	POD_STEP_STOP,       /* ask the commands to end */
 	POD_STEP_CLEAN,
 	POD_STEP_LET_GO, /* delete the object */
 	POD_STEP_FORGET, /* the last step: the Pod is no more */

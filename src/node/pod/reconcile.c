@@ -42,6 +42,7 @@ static struct pod_seen pod_observe(const struct pod *p, struct arena *a)
 		.deleting = p->gone || p->view->deleting,
 		.gone = p->gone,
 		.late = p->view->deadline_s && deadline_left(p) <= 0,
+		.connected = p->net != NULL,
 		.in_line = in_line(&p->net_wait),
 		.grace_left = p->grace_until > now,
 		.restart = p->view->restart,

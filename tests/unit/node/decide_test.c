@@ -163,16 +163,33 @@ TEST(a_pod_is_done_when_the_last_of_its_containers_is)
 
 TEST(a_failed_pod_kills_what_still_runs)
 {
-	const struct pod_seen seen = { .phase = POD_FAILED };
+	const struct pod_seen seen = { .phase = POD_FAILED, .connected = true };
 	const struct container_seen c[3] = { { .state = CONTAINER_RUNNING },
 					     { .state = CONTAINER_ENDING },
 					     { .state = CONTAINER_FOUND } };
 	enum container_step steps[3];
 
-	(void)decide(&seen, c, 3, steps);
+	eq_int(decide(&seen, c, 3, steps).step, POD_STEP_NONE);
 	eq_int(steps[0], CONTAINER_STEP_KILL);
 	eq_int(steps[1], CONTAINER_STEP_NONE);
 	eq_int(steps[2], CONTAINER_STEP_KILL);
+}
+
+TEST(a_pod_that_is_over_gives_its_network_back_after_its_last_process)
+{
+	static const enum pod_phase over[] = { POD_SUCCEEDED, POD_FAILED, POD_OVER };
+
+	for (size_t i = 0; i < ARRAY_LEN(over); i++) {
+		struct pod_seen seen = { .phase = over[i], .connected = true };
+		struct container_seen c = { .state = CONTAINER_ENDING };
+		enum container_step step;
+
+		eq_int(decide(&seen, &c, 1, &step).step, POD_STEP_NONE);
+		c.state = CONTAINER_ENDED;
+		eq_int(decide(&seen, &c, 1, &step).step, POD_STEP_DISCONNECT);
+		seen.connected = false;
+		eq_int(decide(&seen, &c, 1, &step).step, POD_STEP_NONE);
+	}
 }
 
 TEST(the_back_off_doubles_and_a_steady_run_ends_it)

@@ -215,6 +215,7 @@ TEST(a_failed_init_container_fails_a_pod_that_never_restarts)
 	eq_str(told(&r, "p", "phase"), "Failed");
 	eq_str(told(&r, "p", "reason"), "InitContainerFailed");
 	eq_str(told(&r, "p", "message"), "init container i failed with exit code 3");
+	eq_int(r.rt.n_nets_put, 1);
 	rig_done(&r);
 }
 
@@ -341,8 +342,10 @@ TEST(a_deadline_ends_a_pod_whatever_it_does)
 	is_true(fake_last(&r.rt)->killed);
 	eq_str(told(&r, "p", "phase"), "Failed");
 	eq_str(told(&r, "p", "reason"), "DeadlineExceeded");
+	eq_int(r.rt.n_nets_put, 0); /* its processes are still going */
 	fake_end(fake_last(&r.rt));
 	turn(&r);
+	eq_int(r.rt.n_nets_put, 1);
 	eq_int(fake_count(&r.rt), 1);
 	rig_done(&r);
 }

@@ -172,6 +172,7 @@ TEST(a_pod_that_had_ended_stays_as_it_was_told)
 	rig_stop(&r);
 	before = rev(&r);
 	rig_start(&r);
+	eq_int(r.rt.n_held_ips, 0);
 	step(&r, 1000);
 	eq_int(rev(&r), before);
 	eq_int(fake_count(&r.rt), 1);
