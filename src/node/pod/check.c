@@ -91,6 +91,21 @@ static char *check_ids(const struct json *s, const char *path)
 	return NULL;
 }
 
+static char *check_mounts(const struct json *mounts, const char *path)
+{
+	size_t i = 0;
+
+	json_each(m, mounts) {
+		if (wanted(m.val, "subPathExpr"))
+			return xasprintf("%s.volumeMounts[%zu].subPathExpr", path, i);
+		if (wanted(m.val, "mountPropagation") &&
+		    !str_eq(json_get_str(m.val, "mountPropagation"), "None"))
+			return xasprintf("%s.volumeMounts[%zu].mountPropagation", path, i);
+		i++;
+	}
+	return NULL;
+}
+
 static char *check_container(const struct json *c, const char *path)
 {
 	const struct json *s = json_get(c, "securityContext");
@@ -106,12 +121,7 @@ static char *check_container(const struct json *c, const char *path)
 	json_each(p, json_get(c, "ports"))
 		if (json_get_int(p.val, "hostPort", 0))
 			return xasprintf("%s.ports[].hostPort", path);
-	json_each(m, json_get(c, "volumeMounts"))
-		if (wanted(m.val, "subPathExpr") || wanted(m.val, "mountPropagation"))
-			if (!str_eq(json_get_str(m.val, "mountPropagation"), "None"))
-				return xasprintf(
-					"%s.volumeMounts[].subPathExpr or mountPropagation", path);
-	return NULL;
+	return check_mounts(json_get(c, "volumeMounts"), path);
 }
 
 static char *check_containers(const struct json *spec, const char *member)
