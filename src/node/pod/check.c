@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
+#include "node/launch/launch.h"
+#include "node/launch/plan.h"
 #include "node/pod/pod_priv.h"
 
 /*
@@ -15,9 +17,6 @@ static const char *const volume_kinds[] = {
 };
 static const char *const container_refused[] = { "lifecycle", "volumeDevices", "resizePolicy",
 						 NULL };
-static const char *const known_caps[] = { "CHOWN",  "DAC_OVERRIDE",     "FOWNER", "FSETID",
-					  "KILL",   "NET_BIND_SERVICE", "SETGID", "SETPCAP",
-					  "SETUID", "SYS_CHROOT",       NULL };
 
 static bool wanted(const struct json *obj, const char *member)
 {
@@ -70,7 +69,7 @@ static char *check_security(const struct json *s, const char *path)
 	json_each(c, json_at_path(s, "capabilities.add")) {
 		const char *name = str_or(json_str(c.val), "");
 
-		if (!str_in(str_starts(name, "CAP_") ? name + 4 : name, known_caps))
+		if (plan_capability(name) < 0)
 			return xasprintf("%s.securityContext.capabilities.add: %s", path, name);
 	}
 	return NULL;
@@ -83,10 +82,9 @@ static char *check_ids(const struct json *s, const char *path)
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		int64_t v = json_get_int(s, ids[i], 0);
 
-		if (v < 0 || v > 65535)
-			return xasprintf(
-				"%s.securityContext.%s: %lld is beyond a sandbox's 65536 ids", path,
-				ids[i], (long long)v);
+		if (v < 0 || v >= ID_RANGE)
+			return xasprintf("%s.securityContext.%s: %lld is beyond a sandbox's %d ids",
+					 path, ids[i], (long long)v, ID_RANGE);
 	}
 	return NULL;
 }

@@ -35,6 +35,7 @@ struct fake_task {
 	const struct runtime_events *ev; /* NULL: nobody watches */
 	void *arg;
 	char *argv0;
+	uint64_t keep_caps;
 	bool joins; /* another task's namespaces */
 	bool killed, released, log_kept, oom;
 	int last_signal;

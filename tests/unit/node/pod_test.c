@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <linux/capability.h>
 #include <signal.h>
 
+#include "base/mem.h"
+#include "base/str.h"
 #include "kinds.h"
 #include "rig.h"
 
@@ -175,6 +178,24 @@ TEST(root_is_refused_where_the_spec_wants_another_user)
 	       "CreateContainerConfigError");
 	pod_create(&r, "q", "'securityContext':{'runAsNonRoot':true,'runAsUser':5}," ONE);
 	eq_int(fake_count(&r.rt), 1);
+	rig_done(&r);
+}
+
+TEST(a_capability_may_be_named_with_its_prefix)
+{
+	static const char *const names[] = { "KILL", "CAP_KILL" };
+	struct rig r;
+
+	rig_open(&r);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		autofree char *spec =
+			xasprintf("'containers':[{'name':'a','image':'img',"
+				  "'securityContext':{'capabilities':{'add':['%s']}}}]",
+				  names[i]);
+
+		pod_create(&r, names[i][0] == 'K' ? "p" : "q", spec);
+		eq_int(fake_last(&r.rt)->keep_caps, UINT64_C(1) << CAP_KILL);
+	}
 	rig_done(&r);
 }
 
