@@ -36,6 +36,18 @@ static bool act_admit(struct pod *p)
 	return true;
 }
 
+/* All containers show what the Pod waits for. True: that is news. */
+static bool held_up(struct pod *p, const char *text)
+{
+	if (str_eq(p->message, text))
+		return false;
+	free(p->message);
+	p->message = xstrdup(text);
+	for (size_t i = 0; i < p->n_containers; i++)
+		container_wait(&p->containers[i], "ContainerCreating", text);
+	return true;
+}
+
 static bool act_prepare(struct pod *p)
 {
 	struct volume_pod v = pod_volumes(p);
@@ -45,15 +57,21 @@ static bool act_prepare(struct pod *p)
 		pod_enter(p, POD_CONNECTING);
 		return true;
 	}
-	if (!str_eq(p->message, err_text(e)))
+	if (held_up(p, err_text(e)))
 		pod_event(p, true, "FailedMount", "%s", err_text(e));
-	free(p->message);
-	p->message = xstrdup(err_text(e));
-	for (size_t i = 0; i < p->n_containers; i++)
-		container_wait(&p->containers[i], "ContainerCreating", err_text(e));
 	retry_in(p, err_is(e, ERR_UNAVAILABLE) ? MISSING_RETRY_MS : PREPARE_RETRY_MS);
 	err_free(e);
 	return false;
+}
+
+/* A network is there soon, unless the host cannot make any: that must be seen. */
+static void wait_for_net(struct pod *p)
+{
+	const char *trouble = p->pods->rt->trouble(p->pods->rt_ctx);
+
+	if (trouble && held_up(p, trouble))
+		pod_event(p, true, "FailedCreatePodSandBox", "Failed to create pod sandbox: %s",
+			  trouble);
 }
 
 /* A Pod that was there before keeps its address, if nobody has it. */
@@ -63,8 +81,10 @@ static bool act_connect(struct pod *p)
 
 	if (!p->net)
 		p->net = ps->rt->net_take(ps->rt_ctx, p->want_ip, &p->net_wait);
-	if (!p->net)
+	if (!p->net) {
+		wait_for_net(p);
 		return false;
+	}
 	free(take(p->want_ip));
 	pod_enter(p, POD_ACTIVE);
 	return true;

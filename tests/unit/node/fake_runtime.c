@@ -246,14 +246,13 @@ void fake_add_nets(struct fake_runtime *f, unsigned n)
 		wake_first(&f->net_line);
 }
 
-void fake_trouble_is(struct fake_runtime *f, const char *text)
+static void wake_all(struct list *line)
 {
 	struct runtime_wait *w, *next;
 	LIST_HEAD(called);
 
-	f->trouble = text;
-	while (!list_empty(&f->slot_line)) {
-		w = list_first(&f->slot_line, struct runtime_wait, on);
+	while (!list_empty(line)) {
+		w = list_first(line, struct runtime_wait, on);
 		list_del(&w->on);
 		list_add_tail(&called, &w->on);
 	}
@@ -261,6 +260,13 @@ void fake_trouble_is(struct fake_runtime *f, const char *text)
 		list_del(&w->on);
 		w->ready(w);
 	}
+}
+
+void fake_trouble_is(struct fake_runtime *f, const char *text)
+{
+	f->trouble = text;
+	wake_all(&f->slot_line);
+	wake_all(&f->net_line);
 }
 
 void fake_start(struct fake_task *t)

@@ -50,7 +50,7 @@ struct fake_task *fake_last(struct fake_runtime *f);
 
 void fake_add_slots(struct fake_runtime *f, unsigned n); /* wakes as many waiters */
 void fake_add_nets(struct fake_runtime *f, unsigned n);
-void fake_trouble_is(struct fake_runtime *f, const char *text); /* calls who waits for a slot */
+void fake_trouble_is(struct fake_runtime *f, const char *text); /* calls everybody in line */
 void fake_start(struct fake_task *t);
 void fake_fail(struct fake_task *t, int code);
 void fake_exit(struct fake_task *t, int code); /* the command; what is left ends too */

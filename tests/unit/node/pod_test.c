@@ -93,6 +93,26 @@ TEST(pods_wait_for_networks_in_line)
 	rig_done(&r);
 }
 
+TEST(a_pod_that_waits_for_a_network_shows_the_hosts_trouble)
+{
+	struct rig r;
+
+	rig_open(&r);
+	r.rt.nets = 0;
+	pod_create(&r, "p", ONE);
+	fake_trouble_is(&r.rt, "the host is out of addresses");
+	turn(&r);
+	eq_str(told(&r, "p", "containerStatuses.0.state.waiting.message"),
+	       "the host is out of addresses");
+	fake_trouble_is(&r.rt, "the host is out of addresses");
+	step(&r, 5000);
+	eq_int(count_events(&r, "FailedCreatePodSandBox"), 1);
+	fake_add_nets(&r.rt, 1);
+	turn(&r);
+	eq_int(fake_count(&r.rt), 1);
+	rig_done(&r);
+}
+
 TEST(containers_wait_for_slots_and_show_the_hosts_trouble)
 {
 	struct rig r;
