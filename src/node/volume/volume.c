@@ -62,6 +62,19 @@ static struct err *make_parents(const char *dir, const char *path)
 	return NULL;
 }
 
+/* A path leads out of its volume if it is absolute or one of its elements is "..". */
+static bool stays_inside(const char *path)
+{
+	struct span rest = SPAN(path);
+
+	if (!*path || *path == '/')
+		return false;
+	while (rest.p)
+		if (span_eq(span_cut(rest, '/', &rest), ".."))
+			return false;
+	return true;
+}
+
 static struct err *write_file(const struct files *f, const struct pod_volume_item *to,
 			      const void *data, size_t len)
 {
@@ -69,7 +82,7 @@ static struct err *write_file(const struct files *f, const struct pod_volume_ite
 	autoclose fd = -1;
 	struct err *e;
 
-	if (*to->path == '/' || strstr(to->path, "..") || !*to->path)
+	if (!stays_inside(to->path))
 		return err_new(ERR_INVALID, "path \"%s\" does not stay inside the volume",
 			       to->path);
 	e = make_parents(f->dir, to->path);
