@@ -116,10 +116,46 @@ void container_term(struct container *c)
 		container_kill(c);
 }
 
+char *container_id(const char *task_id)
+{
+	return xasprintf("cay://%s", task_id);
+}
+
 static void end_with(struct container *c, const char *reason, const char *message)
 {
 	set_text(&c->end.reason, xstrdup(reason));
 	set_text(&c->end.message, xstrdup(message));
+}
+
+/* Until something else is known, an end will have been a kill. */
+static void expect_kill(struct container *c)
+{
+	ending_done(&c->end);
+	c->end.code = KILLED;
+	c->end.signal = SIGKILL;
+}
+
+/* Completes what is known of the end; a reason that was given before stays. */
+static void make_ending(struct container *c, const struct runtime_end *end, const char *message)
+{
+	struct ending *e = &c->end;
+
+	e->started = c->started;
+	e->finished = pods_wall(c->pod->pods);
+	set_text(&e->id, container_id(c->log));
+	if (!e->reason)
+		end_with(c,
+			 end->oom && e->signal == SIGKILL ? "OOMKilled"
+			 : e->code                        ? "Error"
+							  : "Completed",
+			 message);
+}
+
+void container_lost(struct container *c, const struct runtime_end *end)
+{
+	expect_kill(c);
+	make_ending(c, end, "it ended while the node was away");
+	container_enter(c, CONTAINER_ENDED);
 }
 
 /* The runtime: what became of the task */
@@ -176,27 +212,12 @@ static void on_exited(void *arg, int code, int signum)
 	container_enter(c, CONTAINER_ENDING);
 }
 
-static void fill_ending(struct container *c, const struct runtime_end *end)
-{
-	struct ending *e = &c->end;
-
-	e->started = c->started;
-	e->finished = pods_wall(c->pod->pods);
-	set_text(&e->id, xasprintf("cay://%s", c->log));
-	if (e->reason)
-		return;
-	if (end->oom && e->signal == SIGKILL)
-		end_with(c, "OOMKilled", NULL);
-	else
-		end_with(c, e->code ? "Error" : "Completed", NULL);
-}
-
 static void on_ended(void *arg, const struct runtime_end *end)
 {
 	struct container *c = arg;
 	bool keep_log = c->pod->phase != POD_TERMINATING;
 
-	fill_ending(c, end);
+	make_ending(c, end, NULL);
 	free_probes(c);
 	c->pod->pods->rt->release(take(c->task), keep_log);
 	if (!keep_log)
@@ -215,16 +236,13 @@ static const struct runtime_events events = {
 	.ended = on_ended,
 };
 
-/* Until the runtime says otherwise, an end will have been a kill. */
 static void take_task(struct container *c, struct runtime_task *t)
 {
 	const struct runtime_ops *rt = c->pod->pods->rt;
 
 	c->task = t;
 	set_text(&c->log, xstrdup(rt->record(t)->id));
-	ending_done(&c->end);
-	c->end.code = KILLED;
-	c->end.signal = SIGKILL;
+	expect_kill(c);
 	rt->watch(t, &events, c);
 }
 

@@ -144,6 +144,10 @@ void container_attach(struct container *c, struct runtime_task *t); /* one that 
 bool container_ready(const struct container *c);
 bool container_started(const struct container *c); /* it runs, and its startup probe agrees */
 void ending_done(struct ending *e);
+/* One that was looked for ended while nobody watched. The guest would have stayed to tell how, so
+ * it was killed. */
+void container_lost(struct container *c, const struct runtime_end *end);
+char *container_id(const char *task_id); /* as the API shows it: "cay://<task>". malloc'd */
 
 /* plan.c */
 must_use struct err *container_plan(struct container *c, struct arena *a, struct plan *ret);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -75,23 +74,6 @@ static struct ending ending_copy(const struct ending *e)
 	return c;
 }
 
-/* It ended while nobody looked. The guest would have stayed to tell how, so it was killed. */
-static void lost(struct container *c, const struct container_record *r,
-		 const struct runtime_end *end)
-{
-	ending_done(&c->end);
-	c->end = (struct ending){
-		.reason = xstrdup(end->oom ? "OOMKilled" : "Error"),
-		.message = xstrdup("it ended while the node was away"),
-		.id = xasprintf("cay://%s", r->task.id),
-		.code = 128 + SIGKILL,
-		.signal = SIGKILL,
-		.started = c->started,
-		.finished = pods_wall(c->pod->pods),
-	};
-	container_enter(c, CONTAINER_ENDED);
-}
-
 static void find_task(struct container *c, const struct container_record *r)
 {
 	struct pods *ps = c->pod->pods;
@@ -99,7 +81,7 @@ static void find_task(struct container *c, const struct container_record *r)
 	struct runtime_task *t = ps->rt->attach(ps->rt_ctx, &r->task, &end);
 
 	if (!t) {
-		lost(c, r, &end);
+		container_lost(c, &end);
 		return;
 	}
 	err_free(ps->find_image(ps->images, c->view->image, &c->image));
@@ -111,7 +93,7 @@ static void find_task(struct container *c, const struct container_record *r)
 /* A record from before the start does not say when that was; the object's status does. */
 static void load_container(struct container *c, const struct container_record *r)
 {
-	c->log = xstrdup(r->log);
+	c->log = xstrdup(r->task.id ? r->task.id : r->log);
 	c->prev_log = xstrdup(r->prev_log);
 	c->restarts = r->restarts;
 	c->started = r->started ? r->started : c->view->told_started;

@@ -72,6 +72,7 @@ static void put_state(struct json_doc *d, struct json *o, const struct container
 static struct json *container_status(struct json_doc *d, const struct container *c)
 {
 	bool done = c->state == CONTAINER_ENDED && !c->end.code;
+	autofree char *id = container_live(c->state) ? container_id(c->log) : xstrdup(c->end.id);
 	struct json *o = json_obj(d);
 
 	json_set_str(d, o, "name", c->view->name);
@@ -81,10 +82,7 @@ static struct json *container_status(struct json_doc *d, const struct container 
 	json_set_int(d, o, "restartCount", c->restarts);
 	json_set_str(d, o, "image", c->view->image);
 	json_set_str(d, o, "imageID", c->image ? c->image->digest : "");
-	if (container_live(c->state))
-		json_set(d, o, "containerID", json_new_strf(d, "cay://%s", c->log));
-	else if (c->end.id)
-		json_set_str(d, o, "containerID", c->end.id);
+	json_set_str(d, o, "containerID", id);
 	json_set_bool(d, o, "started", container_started(c));
 	return o;
 }
