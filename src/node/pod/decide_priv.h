@@ -48,8 +48,9 @@ struct container_seen {
 
 struct pod_seen {
 	enum pod_phase phase;
-	bool deleting;  /* its object is being deleted, or is gone */
+	bool deleting;  /* its object is being deleted */
 	bool gone;      /* its object is gone */
+	bool stopping;  /* the whole node stops: the Pod ends, and its object stays */
 	bool late;      /* its active deadline is over */
 	bool connected; /* it has a network */
 	bool in_line;   /* for a network */

@@ -299,12 +299,8 @@ void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg)
 	ps->stopped = stopped;
 	ps->stopped_arg = arg;
 	ps->stopping = true;
-	map_each(it, ps->pods) {
-		struct pod *p = it.value;
-
-		p->gone = true;
-		pod_wake(p);
-	}
+	map_each(it, ps->pods)
+		pod_wake(it.value);
 	deferred_call(&ps->check);
 }
 
@@ -315,7 +311,7 @@ struct err *pods_container(struct pods *ps, const char *ns, const char *pod, con
 	struct pod *p = o ? map_get(ps->pods, o->uid) : NULL;
 	const struct pod_container_view *v;
 
-	if (!p || p->gone)
+	if (!p || p->gone || ps->stopping)
 		return err_new(ERR_NOT_FOUND, "pods \"%s\" not found", pod);
 	v = str_empty(name) ? pod_view_default_container(p->view)
 			    : pod_view_container(p->view, name);

@@ -65,6 +65,7 @@ TEST(a_pod_that_is_deleted_leaves_in_order)
 		{ { .phase = POD_CLEANING, .gone = true }, CONTAINER_ENDED, POD_STEP_NONE },
 		{ { .phase = POD_LETTING_GO }, CONTAINER_ENDED, POD_STEP_LET_GO },
 		{ { .phase = POD_LETTING_GO, .gone = true }, CONTAINER_ENDED, POD_STEP_FORGET },
+		{ { .phase = POD_LETTING_GO, .stopping = true }, CONTAINER_ENDED, POD_STEP_FORGET },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -76,6 +77,18 @@ TEST(a_pod_that_is_deleted_leaves_in_order)
 		eq_int(decide(&seen, &c, 1, &step).step, rows[i].step);
 		eq_int(step, rows[i].c);
 	}
+}
+
+TEST(a_pod_leaves_when_its_object_or_its_node_does)
+{
+	static const struct pod_seen rows[] = {
+		{ .phase = POD_ACTIVE, .deleting = true },
+		{ .phase = POD_ACTIVE, .gone = true },
+		{ .phase = POD_ACTIVE, .stopping = true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		eq_int(decide(&rows[i], NULL, 0, NULL).step, POD_STEP_SYNC);
 }
 
 TEST(init_containers_run_one_after_the_other)
