@@ -44,7 +44,7 @@ static bool held_up(struct pod *p, const char *text)
 	free(p->message);
 	p->message = xstrdup(text);
 	for (size_t i = 0; i < p->n_containers; i++)
-		container_wait(&p->containers[i], "ContainerCreating", text);
+		container_wait(&p->containers[i], WAIT_CREATING, text);
 	return true;
 }
 

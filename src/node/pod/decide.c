@@ -4,7 +4,8 @@
 
 enum {
 	STEADY_US = 600 * 1000000, /* a run as long as this makes up for earlier crashes */
-	BACKOFF_FIRST_S = 10,
+	RESTART_FIRST_S = 10,
+	CREATE_FIRST_S = 5,
 	BACKOFF_MAX_S = 300,
 };
 
@@ -68,11 +69,19 @@ bool container_live(enum container_state s)
 	return s != CONTAINER_WAITING && s != CONTAINER_ENDED;
 }
 
+static unsigned twice_as_long(unsigned was_s, unsigned first_s)
+{
+	return was_s ? MIN(was_s * 2, (unsigned)BACKOFF_MAX_S) : first_s;
+}
+
 unsigned restart_backoff_s(unsigned n, usec ran, unsigned was_s)
 {
-	if (ran > STEADY_US || n <= 1)
-		return 0;
-	return was_s ? MIN(was_s * 2, (unsigned)BACKOFF_MAX_S) : (unsigned)BACKOFF_FIRST_S;
+	return ran > STEADY_US || n <= 1 ? 0 : twice_as_long(was_s, RESTART_FIRST_S);
+}
+
+unsigned create_backoff_s(unsigned was_s)
+{
+	return twice_as_long(was_s, CREATE_FIRST_S);
 }
 
 static bool any_live(const struct pod_seen *s)

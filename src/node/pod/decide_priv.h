@@ -105,6 +105,9 @@ struct pod_plan pod_run_decide(const struct pod_seen *s, enum container_step *st
  * attempt of this length. was_s: what it waited the last time.
  */
 unsigned restart_backoff_s(unsigned n, usec ran, unsigned was_s);
+/* Seconds until the next try to create a container that could not be created. was_s: what it waited
+ * before this try; 0: it was the first. */
+unsigned create_backoff_s(unsigned was_s);
 
 bool container_live(enum container_state s); /* it has processes */
 bool pod_may_move(enum pod_phase from, enum pod_phase to);

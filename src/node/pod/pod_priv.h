@@ -51,11 +51,23 @@ struct pods {
 	void *stopped_arg;
 };
 
+enum wait_reason { /* why a container waits; the API's words for it are in container.c */
+	WAIT_CREATING,
+	WAIT_INIT, /* for the init containers */
+	WAIT_IMAGE_NAME,
+	WAIT_IMAGE_NEVER,
+	WAIT_IMAGE,
+	WAIT_CONFIG, /* for an object that it needs, or for a spec that can be met */
+	WAIT_CREATE,
+	WAIT_CRASH,
+	WAIT_REASON_MAX_,
+};
+
 struct container {
 	struct pod *pod;
 	const struct pod_container_view *view;
 	enum container_state state;
-	const char *reason; /* WAITING: why */
+	enum wait_reason why; /* WAITING */
 	char *message;
 	unsigned restarts;
 	struct ending end, last; /* of this attempt, and of the one before */
@@ -64,7 +76,7 @@ struct container {
 	struct runtime_task *task; /* while it is live */
 	struct runtime_wait slot;  /* in line while there is none for it */
 	char *log, *prev_log; /* tasks whose logs are kept: this attempt's, and the one before */
-	unsigned backoff_s;
+	unsigned crash_backoff_s, create_backoff_s;
 	usec backoff_until;                           /* pods_now() */
 	struct probe *startup, *readiness, *liveness; /* while it runs; NULL: it has none */
 };
@@ -134,8 +146,9 @@ bool pod_report_lost(const struct pod *p); /* somebody else has overwritten it *
 void container_init(struct container *c, struct pod *p, const struct pod_container_view *v);
 void container_done(struct container *c);
 void container_enter(struct container *c, enum container_state next); /* every change of state */
-void container_wait(struct container *c, const char *reason, const char *message);
-bool container_launch(struct container *c);  /* false: not now; its reason says why */
+void container_wait(struct container *c, enum wait_reason why, const char *message);
+const char *container_reason(const struct container *c); /* WAITING: why, in the API's words */
+bool container_launch(struct container *c);              /* false: not now; its reason says why */
 void container_probe(struct container *c);   /* it has started: from now on its probes count */
 void container_restart(struct container *c); /* an ended one gets its next attempt */
 void container_term(struct container *c);

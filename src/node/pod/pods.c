@@ -104,8 +104,7 @@ static void sources_changed(void *arg)
 		for (size_t i = 0; i < p->n_containers && p->phase == POD_ACTIVE; i++) {
 			struct container *c = &p->containers[i];
 
-			if (c->state != CONTAINER_WAITING ||
-			    !str_eq(c->reason, "CreateContainerConfigError"))
+			if (c->state != CONTAINER_WAITING || c->why != WAIT_CONFIG)
 				continue;
 			c->backoff_until = 0;
 			waits = true;

@@ -65,7 +65,7 @@ static void put_state(struct json_doc *d, struct json *o, const struct container
 		break;
 	}
 	s = json_need_obj(d, state, "waiting");
-	json_set_str(d, s, "reason", str_or(c->reason, "ContainerCreating"));
+	json_set_str(d, s, "reason", container_reason(c));
 	json_set_str(d, s, "message", str_or(c->message, NULL));
 }
 

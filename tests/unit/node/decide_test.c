@@ -221,6 +221,17 @@ TEST(the_back_off_doubles_and_a_steady_run_ends_it)
 		eq_int(restart_backoff_s(rows[i].n, rows[i].ran, rows[i].was_s), rows[i].want_s);
 }
 
+TEST(the_wait_for_a_creation_doubles)
+{
+	static const unsigned want_s[] = { 5, 10, 20, 40, 80, 160, 300, 300 };
+	unsigned s = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(want_s); i++) {
+		s = create_backoff_s(s);
+		eq_int(s, want_s[i]);
+	}
+}
+
 /* Every move that is not in this list is a bug, and pod_enter() asserts. */
 TEST(a_phase_moves_only_forward)
 {

@@ -172,6 +172,34 @@ TEST(a_container_waits_for_its_environment_until_the_object_comes)
 	rig_done(&r);
 }
 
+TEST(a_creation_that_fails_does_not_lengthen_the_back_off_of_crashes)
+{
+	static const char secret[] =
+		"{'apiVersion':'v1','kind':'Secret','metadata':{'name':'s'},'data':{'k':'dg=='}}";
+	const struct client_ref ref = { .kind = kind_named("Secret"), .ns = NS, .name = "s" };
+	struct rig r;
+
+	rig_open(&r);
+	create(&r, ref.kind, secret);
+	run(&r, "p",
+	    "'containers':[{'name':'a','image':'img','envFrom':[{'secretRef':{'name':'s'}}]}]");
+	client_delete(r.client, &ref, NULL, NULL);
+	fake_exit(fake_last(&r.rt), 1);
+	turn(&r);
+	step(&r, 5001);
+	step(&r, 10001); /* two more tries */
+	eq_int(fake_count(&r.rt), 1);
+	create(&r, ref.kind, secret);
+	eq_int(fake_count(&r.rt), 2);
+	fake_start(fake_last(&r.rt));
+	fake_exit(fake_last(&r.rt), 1);
+	turn(&r);
+	eq_int(fake_count(&r.rt), 2);
+	step(&r, 10001);
+	eq_int(fake_count(&r.rt), 3);
+	rig_done(&r);
+}
+
 TEST(a_missing_image_is_tried_again_when_images_change)
 {
 	struct rig r;
