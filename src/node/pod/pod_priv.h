@@ -35,7 +35,7 @@ struct pods {
 	const struct probe_ops *tries;
 	char *node_name, *data_dir, *run_dir;
 	int run_fd;
-	const struct kind *kind_pod, *kind_secret, *kind_config_map;
+	const struct kind *kind_pod;
 	struct jobs jobs;
 	struct map *pods;     /* uid → struct pod, owned */
 	struct queue *queue;  /* of their uids */

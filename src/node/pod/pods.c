@@ -234,8 +234,6 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->run_fd = -1;
 	ps->kind_pod = kinds_need(kinds, "v1", "Pod");
-	ps->kind_secret = kinds_need(kinds, "v1", "Secret");
-	ps->kind_config_map = kinds_need(kinds, "v1", "ConfigMap");
 	jobs_init(&ps->jobs, ps->loop, job_ended, ps);
 	deferred_init(&ps->check, ps->loop, check_stopped, ps);
 	ps->pods = map_new(free_pod);

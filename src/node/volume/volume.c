@@ -9,7 +9,6 @@
 #include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "node/volume/volume_priv.h"
@@ -24,6 +23,7 @@ struct files { /* where the files of one volume go */
 	const struct volume_pod *pod;
 	const char *dir;
 	int64_t mode;
+	bool secret; /* the source is a Secret */
 };
 
 static char *objects_dir(const struct volumes *v, const char *uid)
@@ -94,27 +94,20 @@ static struct err *write_file(const struct files *f, const struct pod_volume_ite
 	return fd_write_all(fd, data, len);
 }
 
-static const char *noun(const struct files *f, const struct kind *k)
-{
-	return k == f->volumes->secret ? "secret" : "configmap";
-}
-
 static struct err *write_key(const struct files *f, const struct object *o,
 			     const struct pod_volume_item *item)
 {
-	const char *text = json_get_str(json_get(o->root, "data"), item->key);
-	const char *binary = json_get_str(json_get(o->root, "binaryData"), item->key);
-	autofree void *bytes = NULL;
-	size_t len;
-	struct err *e;
+	autofree char *text = NULL;
+	autofree void *binary = NULL;
+	size_t len = 0;
+	struct err *e = source_value(o, f->secret, item->key, &text, &len);
 
-	if (!text && !binary)
-		return err_new(ERR_UNAVAILABLE, "%s \"%s\" has no key \"%s\"", noun(f, o->kind),
-			       o->name, item->key);
-	if (text && o->kind != f->volumes->secret)
-		return write_file(f, item, text, strlen(text));
-	e = base64_decode(text ? text : binary, false, &bytes, &len);
-	return e ? e : write_file(f, item, bytes, len);
+	if (!e && !text)
+		e = source_binary(o, item->key, &binary, &len);
+	if (!e && !text && !binary)
+		e = err_new(ERR_UNAVAILABLE, "%s \"%s\" has no key \"%s\"", source_noun(f->secret),
+			    o->name, item->key);
+	return e ? e : write_file(f, item, text ? text : binary, len);
 }
 
 static struct err *write_every_key(const struct files *f, const struct object *o,
@@ -130,18 +123,15 @@ static struct err *write_every_key(const struct files *f, const struct object *o
 	return NULL;
 }
 
-static struct err *write_object(const struct files *f, const struct pod_volume_source *s,
-				const struct kind *k)
+static struct err *write_object(const struct files *f, const struct pod_volume_source *s)
 {
-	autoptr(object) o =
-		s->object ? client_get(f->volumes->spec.client, k, f->pod->view->ns, s->object)
-			  : NULL;
+	autoptr(object) o = source_object(f->volumes, f->pod->view->ns, s->object, f->secret);
 	struct err *e = NULL;
 
 	if (!o)
 		return s->optional ? NULL
-				   : err_new(ERR_UNAVAILABLE, "%s \"%s\" not found", noun(f, k),
-					     str_or(s->object, ""));
+				   : err_new(ERR_UNAVAILABLE, "%s \"%s\" not found",
+					     source_noun(f->secret), str_or(s->object, ""));
 	for (size_t i = 0; i < s->n_items && !e; i++)
 		e = write_key(f, o, &s->items[i]);
 	if (s->n_items)
@@ -167,15 +157,15 @@ static struct err *write_downward(const struct files *f, const struct pod_volume
 	return NULL;
 }
 
-static struct err *write_source(const struct files *f, const struct pod_volume_source *s)
+static struct err *write_source(struct files f, const struct pod_volume_source *s)
 {
+	f.secret = s->type == POD_VOLUME_SECRET;
 	switch (s->type) {
 	case POD_VOLUME_CONFIG_MAP:
-		return write_object(f, s, f->volumes->config_map);
 	case POD_VOLUME_SECRET:
-		return write_object(f, s, f->volumes->secret);
+		return write_object(&f, s);
 	case POD_VOLUME_DOWNWARD:
-		return write_downward(f, s);
+		return write_downward(&f, s);
 	case POD_VOLUME_OTHER: /* a service account's token: there is none to give */
 	case POD_VOLUME_EMPTY_DIR:
 	case POD_VOLUME_PVC:
@@ -211,7 +201,7 @@ static struct err *prepare_one(struct volumes *v, const struct volume_pod *p,
 	if ((mkdir(dir, 0755) < 0 && errno != EEXIST) || chmod(dir, 0755) < 0)
 		return err_sys(errno, "make %s", dir);
 	for (size_t i = 0; i < volume->n_sources && !e; i++)
-		e = write_source(&f, &volume->sources[i]);
+		e = write_source(f, &volume->sources[i]);
 	return e;
 }
 

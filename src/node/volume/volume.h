@@ -11,6 +11,7 @@ struct arena;
 struct client;
 struct jobs;
 struct loop;
+struct object;
 struct plan;
 
 /*
@@ -49,7 +50,8 @@ struct volume_pod {
 	const char *ip; /* NULL: it has none yet */
 };
 
-/* Writes what comes from objects. ERR_UNAVAILABLE: an object that it needs is missing. */
+/* Writes what comes from objects. ERR_UNAVAILABLE: an object that it needs is missing or is not as
+ * it must be. */
 must_use struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p);
 /* The mounts of a container, in the arena, added to the plan. ERR_UNAVAILABLE as above. */
 must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *p,
@@ -63,6 +65,17 @@ char *volumes_pod_dir(const struct volumes *v, const struct pod_view *p);
 const char **volumes_pvc_uids(struct volumes *v, const struct pod_view *p, struct arena *a);
 /* All Pods are known, or one is gone: directories of deleted claims go unless a Pod uses them. */
 void volumes_sweep(struct volumes *v);
+
+/*
+ * ConfigMaps and Secrets, where files and environment variables come from.
+ */
+const char *source_noun(bool secret); /* as Kubernetes' messages name it */
+/* A new reference; NULL: there is none of this name. */
+struct object *source_object(struct volumes *v, const char *ns, const char *name, bool secret);
+/* The value of a key in "data", which is base64 in a Secret and text in a ConfigMap. *ret is
+ * malloc'd and NUL-terminated; NULL: there is no such key. ERR_UNAVAILABLE: it is not base64. */
+must_use struct err *source_value(const struct object *o, bool secret, const char *key, char **ret,
+				  size_t *ret_len);
 
 /* Text of a fieldRef or resourceFieldRef. malloc'd; NULL: there is no such field. */
 char *downward_value(const struct volume_pod *p, const struct pod_container_view *c,

@@ -123,6 +123,35 @@ TEST(objects_become_files)
 	bench_done(&b);
 }
 
+TEST(the_data_of_a_secret_is_base64_and_that_of_a_config_map_is_text)
+{
+	static const struct {
+		bool secret;
+		const char *key, *want;
+		enum err_code code;
+	} rows[] = {
+		{ true, "a", "hi" }, { false, "a", "aGk=" }, { true, "b", NULL, ERR_UNAVAILABLE },
+		{ false, "b", "!" }, { true, "none", NULL },
+	};
+	autoptr(object) o =
+		object_new(kind_named("Secret"), doc_of("{'metadata':{'name':'s','namespace':'" NS
+							"'},'data':{'a':'aGk=','b':'!'}}"));
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *value = NULL;
+		size_t len = 0;
+		struct err *e = source_value(o, rows[i].secret, rows[i].key, &value, &len);
+
+		if (rows[i].code) {
+			fails(e, rows[i].code);
+			continue;
+		}
+		works(e);
+		eq_str(value, rows[i].want);
+		eq_int(len, rows[i].want ? strlen(rows[i].want) : 0);
+	}
+}
+
 TEST(a_path_cannot_leave_its_volume)
 {
 	static const struct {
