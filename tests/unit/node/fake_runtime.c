@@ -25,7 +25,9 @@ static struct runtime_net *fake_net_take(void *ctx, const char *want_ip, struct 
 	}
 	f->nets--;
 	net = xnew(struct runtime_net);
-	if (want_ip && !str_eq(want_ip, f->refused_ip))
+	if (f->given_ip)
+		(void)snprintf(net->ip, sizeof(net->ip), "%s", f->given_ip);
+	else if (want_ip && !str_eq(want_ip, f->refused_ip))
 		(void)snprintf(net->ip, sizeof(net->ip), "%s", want_ip);
 	else
 		(void)snprintf(net->ip, sizeof(net->ip), "10.9.0.%u", ++f->n_ips);

@@ -17,6 +17,7 @@ struct fake_runtime {
 	bool launch_fails;
 	unsigned n_ids, n_ips, n_held, n_held_ips, n_swept, n_dropped_logs, n_nets_put;
 	const char *refused_ip; /* net_take() gives another */
+	const char *given_ip;   /* net_take() gives this one; NULL: the next */
 };
 
 enum fake_state {
