@@ -54,7 +54,7 @@ static void images_changed(void *arg, unused uint32_t what)
 	struct err *e = images_reload(n->images);
 
 	if (e)
-		log_warn("image names were not read, going on with the old ones", KV("err", e));
+		log_warn("cannot read the names of images, keeping the old ones", KV("err", e));
 	err_free(e);
 	pods_images_changed(n->pods);
 }
@@ -131,7 +131,7 @@ static struct err *open_images(struct node *n)
 	if (!e)
 		e = inotify_open(n->loop, &n->inotify);
 	if (!e && !inotify_add(n->inotify, dir, IN_MOVED_TO, images_changed, n))
-		log_warn("image names cannot be followed, changes show at the next try");
+		log_warn("cannot watch the names of images, changes take effect at the next try");
 	return e;
 }
 
@@ -232,7 +232,7 @@ static void note_any(void *arg, unused const char *uid)
 	*(bool *)arg = true;
 }
 
-/* What only running sandboxes need goes when there are none. */
+/* Removes what only running sandboxes need, if there are none. */
 static void leave_host(struct node *n)
 {
 	bool any = false;

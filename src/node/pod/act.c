@@ -64,7 +64,7 @@ static bool act_prepare(struct pod *p)
 	return false;
 }
 
-/* A network is there soon, unless the host cannot make any: that must be seen. */
+/* Usually there is a network soon. If the host cannot make any, that must be visible. */
 static void wait_for_net(struct pod *p)
 {
 	const char *trouble = p->pods->rt->trouble(p->pods->rt_ctx);
@@ -179,7 +179,7 @@ static void clean_done(void *arg)
 	struct pod *p = map_get(c->pods->pods, c->uid);
 
 	if (c->err)
-		log_warn("directory of a Pod was not removed, the next start tries again",
+		log_warn("cannot remove the directory of a Pod, leaving it to the next start",
 			 KV("uid", c->uid), KV("err", c->err));
 	if (p) {
 		pod_enter(p, POD_LETTING_GO);
@@ -205,7 +205,7 @@ static void drop_logs(struct pod *p)
 	}
 }
 
-/* What is in memory goes at once. What is on disk goes in its own time, and a crash leaves it to
+/* What is in memory is removed at once. What is on disk is removed by a job, or after a crash by
  * the next start. */
 static bool act_clean(struct pod *p)
 {
@@ -230,7 +230,7 @@ static bool act_clean(struct pod *p)
 static void on_let_go(unused struct client_write *w, struct err *e, unused struct object *obj)
 {
 	if (e && !err_is(e, ERR_NOT_FOUND) && !err_is(e, ERR_CONFLICT))
-		log_warn("Pod was not deleted, trying again", KV("err", e));
+		log_warn("cannot delete a Pod, trying again", KV("err", e));
 	err_free(e);
 }
 

@@ -137,7 +137,7 @@ static void end_with(struct container *c, const char *reason, const char *messag
 	set_text(&c->end.message, xstrdup(message));
 }
 
-/* Until something else is known, an end will have been a kill. */
+/* Until more is known, an end counts as a kill. */
 static void expect_kill(struct container *c)
 {
 	ending_done(&c->end);
@@ -145,7 +145,7 @@ static void expect_kill(struct container *c)
 	c->end.signal = SIGKILL;
 }
 
-/* Completes what is known of the end; a reason that was given before stays. */
+/* Completes the ending; a reason that was set before stays. */
 static void make_ending(struct container *c, const struct runtime_end *end, const char *message)
 {
 	struct ending *e = &c->end;
@@ -176,7 +176,7 @@ static void on_started(void *arg)
 	bool fresh = c->state == CONTAINER_LAUNCHING;
 
 	if (!fresh && c->state != CONTAINER_FOUND)
-		return; /* it is to end already */
+		return; /* it is already meant to end */
 	if (fresh || !c->started)
 		c->started = pods_wall(c->pod->pods);
 	c->startup = probe_new(c, PROBE_STARTUP);
@@ -314,7 +314,7 @@ static struct err *make_start(struct container *c, struct arena *a, struct plan 
 	return e ? e : container_plan(c, a, plan);
 }
 
-/* A slot is there soon, unless the host cannot make any: that must be seen. */
+/* Usually there is a slot soon. If the host cannot make any, that must be visible. */
 static void wait_for_slot(struct container *c)
 {
 	const char *trouble = c->pod->pods->rt->trouble(c->pod->pods->rt_ctx);

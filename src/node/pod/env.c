@@ -62,7 +62,7 @@ char *env_expand(struct arena *a, const char *text, const struct map *values)
 	return arena_strdup(a, buf_str(&out));
 }
 
-/* *ret NULL: it may be missing, and is. */
+/* *ret stays NULL if the key is optional and missing. */
 static struct err *from_key(struct container *c, const struct pod_key_ref *ref, bool secret,
 			    char **ret)
 {

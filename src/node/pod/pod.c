@@ -8,9 +8,9 @@
 #include "base/str.h"
 #include "node/pod/pod_priv.h"
 
-/* A Pod as a thing: its birth, its phases, its record, its end. What happens to it is in act.c. */
+/* The Pod itself: how it comes and goes, its phases, its record. What happens to it is in act.c. */
 enum {
-	QUIET_MS = 300, /* a start that takes longer is told of before it is done */
+	QUIET_MS = 300, /* a start that takes longer is reported before it is complete */
 };
 
 static void on_net(struct runtime_wait *w)
@@ -69,14 +69,14 @@ void pod_free(struct pod *p)
 	free(p);
 }
 
-/* A Pod's containers are the same for life. An object that says otherwise is not believed. */
+/* The containers of a Pod never change. An object that says otherwise is ignored. */
 void pod_update(struct pod *p, struct object *obj)
 {
 	autoptr(arena) a = arena_new();
 	struct pod_view *v = pod_view_new(obj, a);
 
 	if (v->n_containers != p->n_containers || v->n_init != p->n_init) {
-		log_warn("Pod has other containers than before, going on with the old ones",
+		log_warn("containers of a Pod have changed, keeping the old ones",
 			 KV("pod", obj->name));
 		return;
 	}
@@ -90,7 +90,7 @@ void pod_update(struct pod *p, struct object *obj)
 		p->containers[i].view = &v->containers[i];
 }
 
-/* Who does not start any more leaves the lines that he stands in. */
+/* A Pod that will not start any more gives up its places in line. */
 static void leave_lines(struct pod *p)
 {
 	list_del(&p->net_wait.on);
@@ -182,7 +182,8 @@ void pod_save(struct pod *p)
 		r.containers[i] = container_record(&p->containers[i]);
 	e = pod_record_save(p->pods->run_fd, p->obj->uid, &r);
 	if (e)
-		log_error("state of a Pod was not written; a restart would start it anew",
-			  KV("pod", p->obj->name), KV("err", e));
+		log_error(
+			"cannot write the state of a Pod; if the daemon restarts, the Pod does too",
+			KV("pod", p->obj->name), KV("err", e));
 	err_free(e);
 }

@@ -79,7 +79,8 @@ static struct again pod_pass(void *arg, struct queue_item *it)
 
 static void pod_slowed(unused void *arg, const struct queue_item *it, const struct err *e)
 {
-	log_warn("Pod has to pause", KV("uid", it->key), KV("err", e));
+	log_warn("passes over a Pod do not come to an end, pausing", KV("uid", it->key),
+		 KV("err", e));
 }
 
 static bool pvc_in_use(void *arg, const char *pvc_uid)
@@ -92,7 +93,7 @@ static bool pvc_in_use(void *arg, const char *pvc_uid)
 	return ps->left != NULL; /* an earlier life's Pods may yet turn up */
 }
 
-/* A Pod that waits for an object need not wait for its time. */
+/* A Pod that waits for an object tries again at once. */
 static void sources_changed(void *arg)
 {
 	struct pods *ps = arg;
@@ -137,8 +138,8 @@ static void pod_added(struct pods *ps, struct object *obj)
 	pod_wake(p);
 }
 
-/* A Pod's spec does not change: only the wish to end it is news, and what others say of its
- * status. */
+/* The spec of a Pod does not change. What matters is whether it is being deleted, and whether
+ * somebody has overwritten its status. */
 static void pod_changed(void *arg, struct object *was, struct object *now)
 {
 	struct pods *ps = arg;
@@ -271,7 +272,7 @@ void pods_free(struct pods *ps)
 	client_watch_free(ps->watch);
 	volumes_stop(ps->volumes);
 	ps->stopped = NULL;
-	/* First those that run, then the jobs, whose ends look for their Pods. */
+	/* First the Pods, then the jobs: a job that ends looks for its Pod. */
 	queue_free(take(ps->queue));
 	map_free(take(ps->pods));
 	ps->pods = map_new(NULL);

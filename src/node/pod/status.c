@@ -201,7 +201,7 @@ static void on_reported(struct client_write *w, struct err *e, unused struct obj
 		pod_wake(p);
 	p->report = REPORT_NONE;
 	if (e && !err_is(e, ERR_NOT_FOUND)) {
-		log_warn("status of a Pod was not written, trying again", KV("err", e));
+		log_warn("cannot write the status of a Pod, trying again", KV("err", e));
 		json_doc_free(take(p->reported));
 		p->report_after = pods_now(p->pods) + REPORT_RETRY_MS * 1000;
 		pod_wake(p);
@@ -209,7 +209,7 @@ static void on_reported(struct client_write *w, struct err *e, unused struct obj
 	err_free(e);
 }
 
-/* Nothing but "it is being created" would be said, and soon there is better news. */
+/* The status would only say that it is being created, and better news is on its way. */
 static bool says_little(const struct container *c)
 {
 	if (c->state == CONTAINER_LAUNCHING)
@@ -262,7 +262,8 @@ static struct json_doc *make_patch(const struct pod *p, const struct json *statu
 	return d;
 }
 
-/* The end of a Pod that is over was told in an earlier life, and of one that goes nobody asks. */
+/* A Pod that was over before the daemon started was reported then, and nobody asks about one that
+ * is being deleted. */
 static bool is_told(const struct pod *p)
 {
 	return p->phase < POD_OVER && !p->gone && !p->view->deleting &&

@@ -13,16 +13,16 @@
 #include "node/volume/volume_priv.h"
 
 /*
- * PersistentVolumeClaims: each is bound at once to a directory of its own, which its first use
- * makes and which lives as long as the claim. The directory is removed when the claim's deletion is
- * durable and no Pod uses it any more, whether the claim was deleted in this life of the daemon or
- * in an earlier one.
+ * PersistentVolumeClaims: each is bound at once to a directory of its own, which the first Pod that
+ * mounts it makes. The directory is removed when the deletion of the object is durable and no Pod
+ * uses the directory any more, whether the object was deleted in this life of the daemon or in an
+ * earlier one.
  */
 enum pvc_phase {
 	PVC_THERE,
 	PVC_DELETED, /* its object is gone */
 	PVC_SYNCING, /* waits until the deletion is durable */
-	PVC_UNUSED,  /* the deletion is durable: the directory goes with the last Pod */
+	PVC_UNUSED,  /* the deletion is durable: the directory goes after its last Pod */
 };
 
 struct pvc {
@@ -176,7 +176,7 @@ static void pvc_changed(void *arg, struct object *was, struct object *now)
 		(void)queue_add(v->queue, o->uid);
 }
 
-/* A directory without a claim is one whose claim was deleted in an earlier life. */
+/* A directory without an object: the object was deleted in an earlier life. */
 static void pvcs_known(void *arg)
 {
 	struct volumes *v = arg;
@@ -205,7 +205,7 @@ void pvcs_start(struct volumes *v)
 	v->watch_pvcs = client_watch(v->spec.client, &watch, &events, v);
 }
 
-/* From here on nobody could say whether a claim is in use: nothing is removed any more. */
+/* From here on nobody can say whether a directory is in use: nothing is removed any more. */
 void pvcs_stop(struct volumes *v)
 {
 	client_watch_free(take(v->watch_pvcs));

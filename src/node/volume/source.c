@@ -18,7 +18,7 @@ struct object *source_object(struct volumes *v, const char *ns, const char *name
 		       : client_get(v->spec.client, secret ? v->secret : v->config_map, ns, name);
 }
 
-/* The error is one that a change of the object can end. */
+/* Only a change of the object can help, so its value counts as not available. */
 static struct err *decode(const char *text, void **ret, size_t *ret_len)
 {
 	struct err *e = base64_decode(text, false, ret, ret_len);

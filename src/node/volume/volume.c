@@ -45,7 +45,7 @@ void volumes_forget(struct volumes *v, const char *uid)
 	struct err *e = file_remove_tree(AT_FDCWD, dir);
 
 	if (e)
-		log_warn("volumes of a Pod were not removed, the next start tries again",
+		log_warn("cannot remove the volumes of a Pod, leaving them to the next start",
 			 KV("err", e));
 	err_free(e);
 }

@@ -39,7 +39,7 @@ struct volumes_spec {
 };
 
 struct volumes *volumes_new(const struct volumes_spec *spec);
-void volumes_start(struct volumes *v); /* follows the objects, and binds claims */
+void volumes_start(struct volumes *v); /* follows the objects, and binds volumes */
 void volumes_stop(struct volumes *v);  /* hears of no change any more */
 void volumes_free(struct volumes *v);
 AUTOPTR(volumes)
@@ -63,7 +63,7 @@ void volumes_forget(struct volumes *v, const char *uid);
 char *volumes_pod_dir(const struct volumes *v, const struct pod_view *p);
 /* The uids of the PersistentVolumeClaims that a Pod's volumes name now; NULL-terminated. */
 const char **volumes_pvc_uids(struct volumes *v, const struct pod_view *p, struct arena *a);
-/* All Pods are known, or one is gone: directories of deleted claims go unless a Pod uses them. */
+/* All Pods are known, or one is gone: directories of deleted volumes go unless a Pod uses them. */
 void volumes_sweep(struct volumes *v);
 
 /*

@@ -23,5 +23,5 @@ must_use struct err *source_binary(const struct object *o, const char *key, void
 void pvcs_start(struct volumes *v);
 void pvcs_stop(struct volumes *v);
 char *pvc_dir(const struct volumes *v, const char *uid);
-/* The claim that a volume names; a new reference, or NULL. */
+/* The PersistentVolumeClaim that an entry of `volumes` names; a new reference, or NULL. */
 struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume);

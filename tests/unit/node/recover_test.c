@@ -283,7 +283,7 @@ static char *make_volume_dir(struct rig *r, const char *uid)
 	return dir;
 }
 
-TEST(a_deleted_claims_directory_outlives_a_restart_as_long_as_its_pod)
+TEST(a_deleted_volumes_directory_outlives_a_restart_as_long_as_its_pod)
 {
 	const struct client_ref ref = { .kind = kind_named("PersistentVolumeClaim"),
 					.ns = NS,

@@ -206,9 +206,9 @@ TEST(mounts_are_ordered_and_read_only_where_they_must_be)
 	bench_done(&b);
 }
 
-TEST(a_claims_directory_goes_after_its_last_user)
+TEST(a_deleted_volumes_directory_goes_after_its_last_user)
 {
-	static const char claim[] =
+	static const char pvc[] =
 		"{'apiVersion':'v1','kind':'PersistentVolumeClaim','metadata':{'name':'q'},'spec':"
 		"{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'1Gi'}}}}";
 	const struct client_ref ref = { .kind = kind_named("PersistentVolumeClaim"),
@@ -224,7 +224,7 @@ TEST(a_claims_directory_goes_after_its_last_user)
 	bench_pod(&b, "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'q'}}],"
 		      "'containers':[{'name':'a','volumeMounts':[{'name':'v','mountPath':'/v'}]}]");
 	fails(volumes_prepare(b.volumes, &b.pod), ERR_UNAVAILABLE);
-	create(&b.rig, kind_named("PersistentVolumeClaim"), claim);
+	create(&b.rig, kind_named("PersistentVolumeClaim"), pvc);
 	works(volumes_prepare(b.volumes, &b.pod));
 	works(volumes_mounts(b.volumes, &b.pod, &b.pod.view->containers[0], b.arena, &plan));
 	dir = plan.mounts[0].from;
