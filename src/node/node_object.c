@@ -86,7 +86,7 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 static void on_written(unused struct client_write *w, struct err *e, unused struct object *obj)
 {
 	if (e)
-		log_warn("Node object was not written, the next heartbeat tries again",
+		log_warn("cannot write the Node object, the next heartbeat tries again",
 			 KV("err", e));
 	err_free(e);
 }

@@ -21,6 +21,12 @@ enum {
 	PIECE = 64 * 1024,
 };
 
+enum reader_state {
+	READER_IDLE,      /* waits for a change of the file, or for the end of a pause */
+	READER_BUSY,      /* a job reads, or what it has read is being told */
+	READER_CANCELLED, /* nobody listens any more: freed when it would have been idle */
+};
+
 struct reader {
 	struct session_head head;
 	struct ways *ways;
@@ -31,8 +37,10 @@ struct reader {
 	bool follow, timestamps;
 	struct inotify_watch *watch;
 	off_t at; /* -1: where to begin is not known yet */
-	bool busy, paused, cancelled, changed, closed;
-	struct buf lines; /* read, not delivered yet */
+	enum reader_state state;
+	bool paused;          /* whoever listens wants no more for now */
+	bool changed, closed; /* the file: written to since the last read began; for good */
+	struct buf lines;     /* read, not told yet */
 	char *piece;
 	ssize_t got;
 	char *uid, *container, *task; /* whose log it is */
@@ -126,7 +134,7 @@ static void tell(struct reader *r, struct told *t)
 
 	if (r->left >= 0)
 		n = (size_t)MIN((int64_t)n, r->left);
-	if (n && !r->cancelled) {
+	if (n && r->state != READER_CANCELLED) {
 		if (r->left >= 0)
 			r->left -= (int64_t)n;
 		r->ev->output(r->arg, t->is_stderr ? 2 : 1, buf_head(&t->text), n);
@@ -157,7 +165,7 @@ static void tell_lines(struct reader *r)
 	struct told t = { 0 };
 	const char *nl;
 
-	while (!r->cancelled && r->lines.len &&
+	while (r->state != READER_CANCELLED && r->lines.len &&
 	       (nl = memchr(buf_head(&r->lines), '\n', r->lines.len))) {
 		size_t n = (size_t)(nl - buf_head(&r->lines));
 
@@ -176,39 +184,39 @@ static void finish(struct reader *r)
 	reader_free(r);
 }
 
+/* Whether there is no more to tell, now or later. */
+static bool is_over(const struct reader *r)
+{
+	if (!r->left)
+		return true;
+	return r->got <= 0 && (!r->follow || (!r->changed && !is_live(r)));
+}
+
 static void read_done(void *arg)
 {
 	struct reader *r = arg;
 
-	r->busy = false;
-	if (!r->cancelled && r->got > 0) {
+	if (r->state == READER_BUSY && r->got > 0) {
 		r->at += r->got;
 		buf_add(&r->lines, r->piece, (size_t)r->got);
-		r->busy = true; /* a cancel from within output() must leave freeing to us */
-		tell_lines(r);
-		r->busy = false;
+		tell_lines(r); /* may cancel */
 	}
-	if (r->cancelled) {
+	if (r->state == READER_CANCELLED) {
 		reader_free(r);
 		return;
 	}
-	if (r->got > 0 && r->left != 0) {
-		read_on(r);
-		return;
-	}
-	if (r->left == 0 || !r->follow || (!is_live(r) && !r->changed)) {
+	r->state = READER_IDLE;
+	if (is_over(r))
 		finish(r);
-		return;
-	}
-	if (r->changed)
+	else if (r->got > 0 || r->changed)
 		read_on(r);
 }
 
 static void read_on(struct reader *r)
 {
-	if (r->busy || r->paused)
+	if (r->state != READER_IDLE || r->paused)
 		return;
-	r->busy = true;
+	r->state = READER_BUSY;
 	r->changed = false;
 	jobs_run(&r->ways->jobs, read_work, read_done, r);
 }
@@ -332,9 +340,10 @@ static void log_cancel(void *arg)
 {
 	struct reader *r = arg;
 
-	r->cancelled = true;
-	if (!r->busy)
+	if (r->state == READER_IDLE)
 		reader_free(r);
+	else
+		r->state = READER_CANCELLED;
 }
 
 static const struct session_kind kind = {

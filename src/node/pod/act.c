@@ -36,6 +36,18 @@ static bool act_admit(struct pod *p)
 	return true;
 }
 
+/* All containers show what the Pod waits for. True: that is news. */
+static bool held_up(struct pod *p, const char *text)
+{
+	if (str_eq(p->message, text))
+		return false;
+	free(p->message);
+	p->message = xstrdup(text);
+	for (size_t i = 0; i < p->n_containers; i++)
+		container_wait(&p->containers[i], WAIT_CREATING, text);
+	return true;
+}
+
 static bool act_prepare(struct pod *p)
 {
 	struct volume_pod v = pod_volumes(p);
@@ -45,26 +57,34 @@ static bool act_prepare(struct pod *p)
 		pod_enter(p, POD_CONNECTING);
 		return true;
 	}
-	if (!str_eq(p->message, err_text(e)))
+	if (held_up(p, err_text(e)))
 		pod_event(p, true, "FailedMount", "%s", err_text(e));
-	free(p->message);
-	p->message = xstrdup(err_text(e));
-	for (size_t i = 0; i < p->n_containers; i++)
-		container_wait(&p->containers[i], "ContainerCreating", err_text(e));
 	retry_in(p, err_is(e, ERR_UNAVAILABLE) ? MISSING_RETRY_MS : PREPARE_RETRY_MS);
 	err_free(e);
 	return false;
 }
 
-/* A Pod that ran before keeps its address, if that is free. */
+/* Usually there is a network soon. If the host cannot make any, that must be visible. */
+static void wait_for_net(struct pod *p)
+{
+	const char *trouble = p->pods->rt->trouble(p->pods->rt_ctx);
+
+	if (trouble && held_up(p, trouble))
+		pod_event(p, true, "FailedCreatePodSandBox", "Failed to create pod sandbox: %s",
+			  trouble);
+}
+
+/* A Pod that was there before keeps its address, if nobody has it. */
 static bool act_connect(struct pod *p)
 {
 	struct pods *ps = p->pods;
 
 	if (!p->net)
 		p->net = ps->rt->net_take(ps->rt_ctx, p->want_ip, &p->net_wait);
-	if (!p->net)
+	if (!p->net) {
+		wait_for_net(p);
 		return false;
+	}
 	free(take(p->want_ip));
 	pod_enter(p, POD_ACTIVE);
 	return true;
@@ -83,7 +103,6 @@ static bool act_fail(struct pod *p, const struct pod_plan *plan)
 
 	switch (plan->failure) {
 	case POD_FAILURE_NONE:
-		put_net(p);
 		pod_enter(p, POD_FAILED);
 		break;
 	case POD_FAILURE_DEADLINE:
@@ -160,7 +179,7 @@ static void clean_done(void *arg)
 	struct pod *p = map_get(c->pods->pods, c->uid);
 
 	if (c->err)
-		log_warn("directory of a Pod was not removed, the next start tries again",
+		log_warn("cannot remove the directory of a Pod, leaving it to the next start",
 			 KV("uid", c->uid), KV("err", c->err));
 	if (p) {
 		pod_enter(p, POD_LETTING_GO);
@@ -186,7 +205,7 @@ static void drop_logs(struct pod *p)
 	}
 }
 
-/* What is in memory is removed at once. What is on disk is removed by a job, and after a crash by
+/* What is in memory is removed at once. What is on disk is removed by a job, or after a crash by
  * the next start. */
 static bool act_clean(struct pod *p)
 {
@@ -211,7 +230,7 @@ static bool act_clean(struct pod *p)
 static void on_let_go(unused struct client_write *w, struct err *e, unused struct object *obj)
 {
 	if (e && !err_is(e, ERR_NOT_FOUND) && !err_is(e, ERR_CONFLICT))
-		log_warn("Pod was not deleted, trying again", KV("err", e));
+		log_warn("cannot delete a Pod, trying again", KV("err", e));
 	err_free(e);
 }
 
@@ -266,8 +285,11 @@ static bool pod_step(struct pod *p, const struct pod_plan *plan)
 	case POD_STEP_CONNECT:
 		return act_connect(p);
 	case POD_STEP_SUCCEED:
-		put_net(p);
 		pod_enter(p, POD_SUCCEEDED);
+		return true;
+	case POD_STEP_DISCONNECT:
+		put_net(p);
+		pod_save(p); /* the address may soon be another Pod's */
 		return true;
 	case POD_STEP_FAIL:
 		return act_fail(p, plan);

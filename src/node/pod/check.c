@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
+#include "node/host/numbers.h"
+#include "node/launch/plan.h"
 #include "node/pod/pod_priv.h"
 
 /*
@@ -15,9 +17,6 @@ static const char *const volume_kinds[] = {
 };
 static const char *const container_refused[] = { "lifecycle", "volumeDevices", "resizePolicy",
 						 NULL };
-static const char *const known_caps[] = { "CHOWN",  "DAC_OVERRIDE",     "FOWNER", "FSETID",
-					  "KILL",   "NET_BIND_SERVICE", "SETGID", "SETPCAP",
-					  "SETUID", "SYS_CHROOT",       NULL };
 
 static bool wanted(const struct json *obj, const char *member)
 {
@@ -70,7 +69,7 @@ static char *check_security(const struct json *s, const char *path)
 	json_each(c, json_at_path(s, "capabilities.add")) {
 		const char *name = str_or(json_str(c.val), "");
 
-		if (!str_in(str_starts(name, "CAP_") ? name + 4 : name, known_caps))
+		if (plan_capability(name) < 0)
 			return xasprintf("%s.securityContext.capabilities.add: %s", path, name);
 	}
 	return NULL;
@@ -83,10 +82,24 @@ static char *check_ids(const struct json *s, const char *path)
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		int64_t v = json_get_int(s, ids[i], 0);
 
-		if (v < 0 || v > 65535)
-			return xasprintf(
-				"%s.securityContext.%s: %lld is beyond a sandbox's 65536 ids", path,
-				ids[i], (long long)v);
+		if (v < 0 || v >= ID_RANGE)
+			return xasprintf("%s.securityContext.%s: %lld is beyond a sandbox's %d ids",
+					 path, ids[i], (long long)v, ID_RANGE);
+	}
+	return NULL;
+}
+
+static char *check_mounts(const struct json *mounts, const char *path)
+{
+	size_t i = 0;
+
+	json_each(m, mounts) {
+		if (wanted(m.val, "subPathExpr"))
+			return xasprintf("%s.volumeMounts[%zu].subPathExpr", path, i);
+		if (wanted(m.val, "mountPropagation") &&
+		    !str_eq(json_get_str(m.val, "mountPropagation"), "None"))
+			return xasprintf("%s.volumeMounts[%zu].mountPropagation", path, i);
+		i++;
 	}
 	return NULL;
 }
@@ -106,12 +119,7 @@ static char *check_container(const struct json *c, const char *path)
 	json_each(p, json_get(c, "ports"))
 		if (json_get_int(p.val, "hostPort", 0))
 			return xasprintf("%s.ports[].hostPort", path);
-	json_each(m, json_get(c, "volumeMounts"))
-		if (wanted(m.val, "subPathExpr") || wanted(m.val, "mountPropagation"))
-			if (!str_eq(json_get_str(m.val, "mountPropagation"), "None"))
-				return xasprintf(
-					"%s.volumeMounts[].subPathExpr or mountPropagation", path);
-	return NULL;
+	return check_mounts(json_get(c, "volumeMounts"), path);
 }
 
 static char *check_containers(const struct json *spec, const char *member)

@@ -19,10 +19,20 @@
  *      └─────→ FOUND ────────┘  after a restart of the daemon
  */
 enum {
-	CREATE_RETRY_S = 5, /* at first, then twice as long each time */
-	CREATE_RETRY_MAX_S = 300,
 	KILLED = 128 + SIGKILL,
 };
+
+static const char *const wait_reasons[WAIT_REASON_MAX_] = {
+	[WAIT_CREATING] = "ContainerCreating",  [WAIT_INIT] = "PodInitializing",
+	[WAIT_IMAGE_NAME] = "InvalidImageName", [WAIT_IMAGE_NEVER] = "ErrImageNeverPull",
+	[WAIT_IMAGE] = "ErrImagePull",          [WAIT_CONFIG] = "CreateContainerConfigError",
+	[WAIT_CREATE] = "CreateContainerError", [WAIT_CRASH] = "CrashLoopBackOff",
+};
+
+const char *container_reason(const struct container *c)
+{
+	return wait_reasons[c->why];
+}
 
 void container_enter(struct container *c, enum container_state next)
 {
@@ -46,9 +56,9 @@ void ending_done(struct ending *e)
 	*e = (struct ending){ 0 };
 }
 
-void container_wait(struct container *c, const char *reason, const char *message)
+void container_wait(struct container *c, enum wait_reason why, const char *message)
 {
-	c->reason = reason;
+	c->why = why;
 	set_text(&c->message, xstrdup(message));
 }
 
@@ -61,7 +71,7 @@ void container_init(struct container *c, struct pod *p, const struct pod_contain
 {
 	*c = (struct container){ .pod = p, .view = v, .slot.ready = on_slot };
 	list_init(&c->slot.on);
-	c->reason = v->init || !p->n_init ? "ContainerCreating" : "PodInitializing";
+	c->why = v->init || !p->n_init ? WAIT_CREATING : WAIT_INIT;
 }
 
 static void free_probes(struct container *c)
@@ -116,10 +126,46 @@ void container_term(struct container *c)
 		container_kill(c);
 }
 
+char *container_id(const char *task_id)
+{
+	return xasprintf("cay://%s", task_id);
+}
+
 static void end_with(struct container *c, const char *reason, const char *message)
 {
 	set_text(&c->end.reason, xstrdup(reason));
 	set_text(&c->end.message, xstrdup(message));
+}
+
+/* Until more is known, an end counts as a kill. */
+static void expect_kill(struct container *c)
+{
+	ending_done(&c->end);
+	c->end.code = KILLED;
+	c->end.signal = SIGKILL;
+}
+
+/* Completes the ending; a reason that was set before stays. */
+static void make_ending(struct container *c, const struct runtime_end *end, const char *message)
+{
+	struct ending *e = &c->end;
+
+	e->started = c->started;
+	e->finished = pods_wall(c->pod->pods);
+	set_text(&e->id, container_id(c->log));
+	if (!e->reason)
+		end_with(c,
+			 end->oom && e->signal == SIGKILL ? "OOMKilled"
+			 : e->code                        ? "Error"
+							  : "Completed",
+			 message);
+}
+
+void container_lost(struct container *c, const struct runtime_end *end)
+{
+	expect_kill(c);
+	make_ending(c, end, "it ended while the node was away");
+	container_enter(c, CONTAINER_ENDED);
 }
 
 /* The runtime: what became of the task */
@@ -130,7 +176,7 @@ static void on_started(void *arg)
 	bool fresh = c->state == CONTAINER_LAUNCHING;
 
 	if (!fresh && c->state != CONTAINER_FOUND)
-		return; /* it is already ending */
+		return; /* it is already meant to end */
 	if (fresh || !c->started)
 		c->started = pods_wall(c->pod->pods);
 	c->startup = probe_new(c, PROBE_STARTUP);
@@ -176,27 +222,12 @@ static void on_exited(void *arg, int code, int signum)
 	container_enter(c, CONTAINER_ENDING);
 }
 
-static void fill_ending(struct container *c, const struct runtime_end *end)
-{
-	struct ending *e = &c->end;
-
-	e->started = c->started;
-	e->finished = pods_wall(c->pod->pods);
-	set_text(&e->id, xasprintf("cay://%s", c->log));
-	if (e->reason)
-		return;
-	if (end->oom && e->signal == SIGKILL)
-		end_with(c, "OOMKilled", NULL);
-	else
-		end_with(c, e->code ? "Error" : "Completed", NULL);
-}
-
 static void on_ended(void *arg, const struct runtime_end *end)
 {
 	struct container *c = arg;
 	bool keep_log = c->pod->phase != POD_TERMINATING;
 
-	fill_ending(c, end);
+	make_ending(c, end, NULL);
 	free_probes(c);
 	c->pod->pods->rt->release(take(c->task), keep_log);
 	if (!keep_log)
@@ -222,9 +253,7 @@ static void take_task(struct container *c, struct runtime_task *t)
 
 	c->task = t;
 	set_text(&c->log, xstrdup(rt->record(t)->id));
-	ending_done(&c->end);
-	c->end.code = KILLED;
-	c->end.signal = SIGKILL;
+	expect_kill(c);
 	rt->watch(t, &events, c);
 }
 
@@ -251,9 +280,9 @@ static bool find_image(struct container *c)
 		pod_event(c->pod, true, "Failed", "Failed to pull image \"%s\": %s", c->view->image,
 			  err_text(e));
 	container_wait(c,
-		       err_is(e, ERR_INVALID) ? "InvalidImageName"
-		       : c->view->never_pull  ? "ErrImageNeverPull"
-					      : "ErrImagePull",
+		       err_is(e, ERR_INVALID) ? WAIT_IMAGE_NAME
+		       : c->view->never_pull  ? WAIT_IMAGE_NEVER
+					      : WAIT_IMAGE,
 		       err_text(e));
 	err_free(e);
 	return false;
@@ -261,23 +290,17 @@ static bool find_image(struct container *c)
 
 static void hold_back(struct container *c, unsigned s)
 {
-	c->backoff_s = s;
 	c->backoff_until = pods_now(c->pod->pods) + (usec)s * 1000000;
 }
 
 /* Takes e over. */
 static void cannot_create(struct container *c, struct err *e)
 {
-	unsigned s = c->backoff_s ? MIN(c->backoff_s * 2, (unsigned)CREATE_RETRY_MAX_S)
-				  : (unsigned)CREATE_RETRY_S;
-
 	if (!str_eq(c->message, err_text(e)))
 		pod_event(c->pod, true, "Failed", "Error: %s", err_text(e));
-	container_wait(c,
-		       err_is(e, ERR_UNAVAILABLE) ? "CreateContainerConfigError"
-						  : "CreateContainerError",
-		       err_text(e));
-	hold_back(c, s);
+	container_wait(c, err_is(e, ERR_UNAVAILABLE) ? WAIT_CONFIG : WAIT_CREATE, err_text(e));
+	c->create_backoff_s = create_backoff_s(c->create_backoff_s);
+	hold_back(c, c->create_backoff_s);
 	err_free(e);
 }
 
@@ -299,7 +322,7 @@ static void wait_for_slot(struct container *c)
 
 	if (!trouble || str_eq(c->message, trouble))
 		return;
-	container_wait(c, "ContainerCreating", trouble);
+	container_wait(c, WAIT_CREATING, trouble);
 	pod_event(c->pod, true, "FailedCreatePodSandBox", "Failed to create pod sandbox: %s",
 		  trouble);
 }
@@ -338,8 +361,10 @@ bool container_launch(struct container *c)
 		return false;
 	}
 	c->started = 0;
+	c->create_backoff_s = 0;
 	take_task(c, t);
 	container_enter(c, CONTAINER_LAUNCHING);
+	pod_mounts_pvcs(c->pod, volumes_pvc_uids(ps->volumes, c->pod->view, a));
 	pod_save(c->pod);
 	pod_event(c->pod, false, "Created", "Created container: %s", c->view->name);
 	e = ps->rt->launch(t, &launch);
@@ -369,21 +394,21 @@ static void next_attempt(struct container *c)
 void container_restart(struct container *c)
 {
 	usec ran = c->end.started ? c->end.finished - c->end.started : 0;
-	unsigned s = restart_backoff_s(c->restarts + 1, ran, c->backoff_s);
+	unsigned s = restart_backoff_s(c->restarts + 1, ran, c->crash_backoff_s);
 	autofree char *text = NULL;
 
 	next_attempt(c);
+	c->crash_backoff_s = s;
 	if (s) {
 		hold_back(c, s);
 		text = xasprintf("back-off %us restarting failed container=%s pod=%s", s,
 				 c->view->name, c->pod->obj->name);
-		container_wait(c, "CrashLoopBackOff", text);
+		container_wait(c, WAIT_CRASH, text);
 		pod_event(c->pod, true, "BackOff",
 			  "Back-off restarting failed container %s in pod %s", c->view->name,
 			  c->pod->obj->name);
 	} else {
-		c->backoff_s = 0;
-		container_wait(c, "ContainerCreating", "");
+		container_wait(c, WAIT_CREATING, "");
 	}
 	pod_save(c->pod);
 }

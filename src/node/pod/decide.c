@@ -4,7 +4,8 @@
 
 enum {
 	STEADY_US = 600 * 1000000, /* a run as long as this makes up for earlier crashes */
-	BACKOFF_FIRST_S = 10,
+	RESTART_FIRST_S = 10,
+	CREATE_FIRST_S = 5,
 	BACKOFF_MAX_S = 300,
 };
 
@@ -68,11 +69,19 @@ bool container_live(enum container_state s)
 	return s != CONTAINER_WAITING && s != CONTAINER_ENDED;
 }
 
+static unsigned twice_as_long(unsigned was_s, unsigned first_s)
+{
+	return was_s ? MIN(was_s * 2, (unsigned)BACKOFF_MAX_S) : first_s;
+}
+
 unsigned restart_backoff_s(unsigned n, usec ran, unsigned was_s)
 {
-	if (ran > STEADY_US || n <= 1)
-		return 0;
-	return was_s ? MIN(was_s * 2, (unsigned)BACKOFF_MAX_S) : (unsigned)BACKOFF_FIRST_S;
+	return ran > STEADY_US || n <= 1 ? 0 : twice_as_long(was_s, RESTART_FIRST_S);
+}
+
+unsigned create_backoff_s(unsigned was_s)
+{
+	return twice_as_long(was_s, CREATE_FIRST_S);
 }
 
 static bool any_live(const struct pod_seen *s)
@@ -142,7 +151,15 @@ static struct pod_plan decide_active(const struct pod_seen *s, enum container_st
 	return (struct pod_plan){ failed ? POD_STEP_FAIL : POD_STEP_SUCCEED };
 }
 
-/* The next step of a Pod that is wanted. */
+/* Whatever still runs is killed; the address is free when the last process is gone. */
+static struct pod_plan decide_over(const struct pod_seen *s, enum container_step *steps)
+{
+	kill_live(s, steps);
+	return (struct pod_plan){ s->connected && !any_live(s) ? POD_STEP_DISCONNECT
+							       : POD_STEP_NONE };
+}
+
+/* The way of a Pod that is wanted. */
 static struct pod_plan decide_wanted(const struct pod_seen *s, enum container_step *steps)
 {
 	if (s->phase <= POD_ACTIVE && s->late)
@@ -156,11 +173,10 @@ static struct pod_plan decide_wanted(const struct pod_seen *s, enum container_st
 		return (struct pod_plan){ s->in_line ? POD_STEP_NONE : POD_STEP_CONNECT };
 	case POD_ACTIVE:
 		return decide_active(s, steps);
-	case POD_FAILED:
-		kill_live(s, steps);
-		break;
 	case POD_SUCCEEDED:
+	case POD_FAILED:
 	case POD_OVER:
+		return decide_over(s, steps);
 	case POD_SYNCING:
 	case POD_STOPPING:
 	case POD_TERMINATING:
@@ -191,7 +207,8 @@ static struct pod_plan decide_unwanted(const struct pod_seen *s, enum container_
 			kill_live(s, steps);
 		break;
 	case POD_LETTING_GO:
-		return (struct pod_plan){ s->gone ? POD_STEP_FORGET : POD_STEP_LET_GO };
+		return (struct pod_plan){ s->gone || s->stopping ? POD_STEP_FORGET
+								 : POD_STEP_LET_GO };
 	case POD_ADMITTING:
 	case POD_PREPARING:
 	case POD_CONNECTING:
@@ -209,5 +226,6 @@ struct pod_plan pod_run_decide(const struct pod_seen *s, enum container_step *st
 {
 	for (size_t i = 0; i < s->n_containers; i++)
 		steps[i] = CONTAINER_STEP_NONE;
-	return s->deleting ? decide_unwanted(s, steps) : decide_wanted(s, steps);
+	return s->deleting || s->gone || s->stopping ? decide_unwanted(s, steps)
+						     : decide_wanted(s, steps);
 }

@@ -48,10 +48,12 @@ struct container_seen {
 
 struct pod_seen {
 	enum pod_phase phase;
-	bool deleting; /* its object is being deleted, or is gone */
-	bool gone;     /* its object is gone */
-	bool late;     /* its active deadline is over */
-	bool in_line;  /* for a network */
+	bool deleting;  /* its object is being deleted */
+	bool gone;      /* its object is gone */
+	bool stopping;  /* the whole node stops: the Pod ends, and its object stays */
+	bool late;      /* its active deadline is over */
+	bool connected; /* it has a network */
+	bool in_line;   /* for a network */
 	bool grace_left;
 	enum pod_restart restart;
 	const struct container_seen *containers; /* init containers first */
@@ -63,10 +65,11 @@ enum pod_step {
 	POD_STEP_ADMIT,
 	POD_STEP_PREPARE,
 	POD_STEP_CONNECT,
-	POD_STEP_SUCCEED, /* its containers are done */
-	POD_STEP_FAIL,    /* for the reason in the plan */
-	POD_STEP_SYNC,    /* ask for the deletion to be durable */
-	POD_STEP_STOP,    /* ask the commands to end */
+	POD_STEP_SUCCEED,    /* its containers are done */
+	POD_STEP_FAIL,       /* for the reason in the plan */
+	POD_STEP_DISCONNECT, /* nothing of it runs: give its network back */
+	POD_STEP_SYNC,       /* ask for the deletion to be durable */
+	POD_STEP_STOP,       /* ask the commands to end */
 	POD_STEP_CLEAN,
 	POD_STEP_LET_GO, /* delete the object */
 	POD_STEP_FORGET, /* the last step: free the Pod */
@@ -102,6 +105,9 @@ struct pod_plan pod_run_decide(const struct pod_seen *s, enum container_step *st
  * attempt of this length. was_s: what it waited the last time.
  */
 unsigned restart_backoff_s(unsigned n, usec ran, unsigned was_s);
+/* Seconds until the next try to create a container that could not be created. was_s: what it waited
+ * before this try; 0: it was the first. */
+unsigned create_backoff_s(unsigned was_s);
 
 bool container_live(enum container_state s); /* it has processes */
 bool pod_may_move(enum pod_phase from, enum pod_phase to);

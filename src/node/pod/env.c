@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "node/image/image.h"
 #include "node/pod/pod_priv.h"
@@ -63,59 +62,39 @@ char *env_expand(struct arena *a, const char *text, const struct map *values)
 	return arena_strdup(a, buf_str(&out));
 }
 
-/* The data of a Secret is base64, that of a ConfigMap is text. malloc'd, NULL: no such key. */
-static char *data_value(const struct object *o, bool secret, const char *key)
-{
-	const char *text = json_get_str(json_get(o->root, "data"), key);
-	void *bytes = NULL;
-	size_t len;
-
-	if (!text || !secret)
-		return xstrdup(text);
-	err_free(base64_decode(text, false, &bytes, &len));
-	return bytes;
-}
-
-static struct object *source_object(struct container *c, const char *name, bool secret)
-{
-	struct pods *ps = c->pod->pods;
-
-	return *name ? client_get(ps->client, secret ? ps->kind_secret : ps->kind_config_map,
-				  c->pod->obj->ns, name)
-		     : NULL;
-}
-
-static const char *noun(bool secret)
-{
-	return secret ? "secret" : "configmap";
-}
-
+/* *ret stays NULL if the key is optional and missing. */
 static struct err *from_key(struct container *c, const struct pod_key_ref *ref, bool secret,
 			    char **ret)
 {
-	autoptr(object) o = source_object(c, ref->name, secret);
+	autoptr(object) o =
+		source_object(c->pod->pods->volumes, c->pod->obj->ns, ref->name, secret);
+	size_t len;
+	struct err *e = o ? source_value(o, secret, ref->key, ret, &len) : NULL;
 
-	*ret = o && *ref->key ? data_value(o, secret, ref->key) : NULL;
-	if (!*ret && !ref->optional)
-		return err_new(ERR_UNAVAILABLE, "%s \"%s\" not found or without key \"%s\"",
-			       noun(secret), ref->name, ref->key);
-	return NULL;
+	if (e || *ret || ref->optional)
+		return e;
+	return o ? err_new(ERR_UNAVAILABLE, "%s \"%s\" has no key \"%s\"", source_noun(secret),
+			   ref->name, ref->key)
+		 : err_new(ERR_UNAVAILABLE, "%s \"%s\" not found", source_noun(secret), ref->name);
 }
 
 static struct err *add_from(struct env *v, struct container *c,
 			    const struct pod_env_from_view *from)
 {
-	autoptr(object) o = source_object(c, from->name, from->secret);
+	autoptr(object) o =
+		source_object(c->pod->pods->volumes, c->pod->obj->ns, from->name, from->secret);
 
-	if (!o && from->optional)
-		return NULL;
 	if (!o)
-		return err_new(ERR_UNAVAILABLE, "%s \"%s\" not found", noun(from->secret),
-			       from->name);
+		return from->optional ? NULL
+				      : err_new(ERR_UNAVAILABLE, "%s \"%s\" not found",
+						source_noun(from->secret), from->name);
 	json_each(d, json_get(o->root, "data")) {
-		autofree char *name = xasprintf("%s%s", from->prefix, d.key);
-		autofree char *value = data_value(o, from->secret, d.key);
+		autofree char *name = xasprintf("%s%s", from->prefix, d.key), *value = NULL;
+		size_t len;
+		struct err *e = source_value(o, from->secret, d.key, &value, &len);
 
+		if (e)
+			return e;
 		if (value && !strchr(name, '='))
 			env_set(v, name, value);
 	}

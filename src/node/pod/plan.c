@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/launch/plan.h"
 
-#include <sys/capability.h>
-
 #include "api/agents.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "node/host/numbers.h"
 #include "node/image/image.h"
 #include "node/pod/pod_priv.h"
 #include "wire/wire.h"
@@ -20,18 +19,6 @@
 enum {
 	PIDS_MAX = 1024,
 	HOSTNAME_MAX = 63, /* what the kernel takes */
-};
-
-/* What securityContext.capabilities.add may ask for: it gives nothing outside the sandbox. */
-static const struct {
-	const char *name;
-	unsigned bit;
-} capabilities[] = {
-	{ "CHOWN", CAP_CHOWN },   { "DAC_OVERRIDE", CAP_DAC_OVERRIDE },
-	{ "FOWNER", CAP_FOWNER }, { "FSETID", CAP_FSETID },
-	{ "KILL", CAP_KILL },     { "NET_BIND_SERVICE", CAP_NET_BIND_SERVICE },
-	{ "SETGID", CAP_SETGID }, { "SETPCAP", CAP_SETPCAP },
-	{ "SETUID", CAP_SETUID }, { "SYS_CHROOT", CAP_SYS_CHROOT },
 };
 
 static struct plan_limits limits_of(const struct pod_container_view *v)
@@ -182,11 +169,11 @@ static void image_user(const struct image *img, uint32_t *uid, uint32_t *gid)
 	u = xstrndup(first.p, first.len);
 	g = rest.p ? xstrndup(rest.p, rest.len) : NULL;
 	v = *uid;
-	err_free(parse_uint(u, 65535, &v));
+	err_free(parse_uint(u, ID_RANGE - 1, &v));
 	*uid = (uint32_t)v;
 	v = *gid;
 	if (g)
-		err_free(parse_uint(g, 65535, &v));
+		err_free(parse_uint(g, ID_RANGE - 1, &v));
 	*gid = (uint32_t)v;
 }
 
@@ -210,10 +197,12 @@ static uint64_t kept_capabilities(const struct container *c)
 {
 	uint64_t keep = 0;
 
-	for (const char **name = c->view->add_capabilities; name && *name; name++)
-		for (size_t i = 0; i < ARRAY_LEN(capabilities); i++)
-			if (str_eq(*name, capabilities[i].name))
-				keep |= UINT64_C(1) << capabilities[i].bit;
+	for (const char **name = c->view->add_capabilities; name && *name; name++) {
+		int bit = plan_capability(*name);
+
+		if (bit >= 0) /* pod_unsupported() has refused any other */
+			keep |= UINT64_C(1) << bit;
+	}
 	return keep;
 }
 

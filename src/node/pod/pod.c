@@ -34,6 +34,7 @@ struct pod *pod_new(struct pods *ps, struct object *obj)
 	view_again(p);
 	p->started = pods_wall(ps);
 	p->quiet_until = pods_now(ps) + QUIET_MS * 1000;
+	p->pvcs = map_new(NULL);
 	p->net_wait.ready = on_net;
 	list_init(&p->net_wait.on);
 	p->n_init = p->view->n_init;
@@ -59,6 +60,7 @@ void pod_free(struct pod *p)
 	list_del(&p->net_wait.on);
 	if (p->net)
 		p->pods->rt->net_put(p->pods->rt_ctx, p->net);
+	map_free(p->pvcs);
 	json_doc_free(p->reported);
 	arena_free(p->arena);
 	object_unref(p->obj);
@@ -74,7 +76,7 @@ void pod_update(struct pod *p, struct object *obj)
 	struct pod_view *v = pod_view_new(obj, a);
 
 	if (v->n_containers != p->n_containers || v->n_init != p->n_init) {
-		log_warn("containers of a Pod have changed, going on with the old ones",
+		log_warn("containers of a Pod have changed, keeping the old ones",
 			 KV("pod", obj->name));
 		return;
 	}
@@ -128,6 +130,22 @@ void pod_fail(struct pod *p, const char *reason, const char *message)
 	pod_enter(p, POD_FAILED);
 }
 
+void pod_mounts_pvcs(struct pod *p, const char *const *uids)
+{
+	for (; uids && *uids; uids++)
+		map_put(p->pvcs, *uids, p);
+}
+
+static const char **pvc_list(const struct pod *p, struct arena *a)
+{
+	const char **list = arena_new_n(a, const char *, map_len(p->pvcs) + 1);
+	size_t n = 0;
+
+	map_each(it, p->pvcs)
+		list[n++] = arena_strdup(a, it.key);
+	return list;
+}
+
 static struct container_record container_record(const struct container *c)
 {
 	struct container_record r = {
@@ -153,6 +171,7 @@ void pod_save(struct pod *p)
 		.ns = p->obj->ns,
 		.name = p->obj->name,
 		.ip = p->net ? p->net->ip : NULL,
+		.pvcs = pvc_list(p, a),
 		.started = p->started,
 		.containers = arena_new_n(a, struct container_record, p->n_containers + 1),
 		.n_containers = p->n_containers,
@@ -163,7 +182,8 @@ void pod_save(struct pod *p)
 		r.containers[i] = container_record(&p->containers[i]);
 	e = pod_record_save(p->pods->run_fd, p->obj->uid, &r);
 	if (e)
-		log_error("state of a Pod was not written; a restart would start it anew",
-			  KV("pod", p->obj->name), KV("err", e));
+		log_error(
+			"cannot write the state of a Pod; if the daemon restarts, the Pod does too",
+			KV("pod", p->obj->name), KV("err", e));
 	err_free(e);
 }

@@ -35,7 +35,7 @@ struct pods {
 	const struct probe_ops *tries;
 	char *node_name, *data_dir, *run_dir;
 	int run_fd;
-	const struct kind *kind_pod, *kind_secret, *kind_config_map;
+	const struct kind *kind_pod;
 	struct jobs jobs;
 	struct map *pods;     /* uid → struct pod, owned */
 	struct queue *queue;  /* of their uids */
@@ -51,11 +51,23 @@ struct pods {
 	void *stopped_arg;
 };
 
+enum wait_reason { /* why a container waits; the API's words for it are in container.c */
+	WAIT_CREATING,
+	WAIT_INIT, /* for the init containers */
+	WAIT_IMAGE_NAME,
+	WAIT_IMAGE_NEVER,
+	WAIT_IMAGE,
+	WAIT_CONFIG, /* for an object that it needs, or for a spec that can be met */
+	WAIT_CREATE,
+	WAIT_CRASH,
+	WAIT_REASON_MAX_,
+};
+
 struct container {
 	struct pod *pod;
 	const struct pod_container_view *view;
 	enum container_state state;
-	const char *reason; /* WAITING: why */
+	enum wait_reason why; /* WAITING */
 	char *message;
 	unsigned restarts;
 	struct ending end, last; /* of this attempt, and of the one before */
@@ -64,7 +76,7 @@ struct container {
 	struct runtime_task *task; /* while it is live */
 	struct runtime_wait slot;  /* in line while there is none for it */
 	char *log, *prev_log; /* tasks whose logs are kept: this attempt's, and the one before */
-	unsigned backoff_s;
+	unsigned crash_backoff_s, create_backoff_s;
 	usec backoff_until;                           /* pods_now() */
 	struct probe *startup, *readiness, *liveness; /* while it runs; NULL: it has none */
 };
@@ -87,6 +99,7 @@ struct pod {
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	char *want_ip;                /* the address it had before */
+	struct map *pvcs;             /* uids of the PersistentVolumeClaims that it has mounted */
 	struct container *containers; /* init containers first */
 	size_t n_containers, n_init;
 	usec started;     /* wall clock */
@@ -114,7 +127,8 @@ void pod_enter(struct pod *p, enum pod_phase next); /* every change of the phase
 struct container *pod_container(struct pod *p, const char *name);
 struct volume_pod pod_volumes(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message);
-void pod_save(struct pod *p); /* the state file */
+void pod_mounts_pvcs(struct pod *p, const char *const *uids); /* until its end */
+void pod_save(struct pod *p);                                 /* the state file */
 
 /* reconcile.c: one pass. ret_forget: the caller must free the Pod. */
 uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */
@@ -133,8 +147,9 @@ bool pod_report_lost(const struct pod *p); /* another writer has overwritten it 
 void container_init(struct container *c, struct pod *p, const struct pod_container_view *v);
 void container_done(struct container *c);
 void container_enter(struct container *c, enum container_state next); /* every change of state */
-void container_wait(struct container *c, const char *reason, const char *message);
-bool container_launch(struct container *c);  /* false: not now; its reason says why */
+void container_wait(struct container *c, enum wait_reason why, const char *message);
+const char *container_reason(const struct container *c); /* WAITING: why, in the API's words */
+bool container_launch(struct container *c);              /* false: not now; its reason says why */
 void container_probe(struct container *c);   /* it has started: from now on its probes count */
 void container_restart(struct container *c); /* an ended one gets its next attempt */
 void container_term(struct container *c);
@@ -143,6 +158,10 @@ void container_attach(struct container *c, struct runtime_task *t); /* one that 
 bool container_ready(const struct container *c);
 bool container_started(const struct container *c); /* it runs, and its startup probe agrees */
 void ending_done(struct ending *e);
+/* One that was looked for ended while nobody watched. The guest would have stayed to tell how, so
+ * it was killed. */
+void container_lost(struct container *c, const struct runtime_end *end);
+char *container_id(const char *task_id); /* as the API shows it: "cay://<task>". malloc'd */
 
 /* plan.c */
 must_use struct err *container_plan(struct container *c, struct arena *a, struct plan *ret);

@@ -79,21 +79,18 @@ static struct again pod_pass(void *arg, struct queue_item *it)
 
 static void pod_slowed(unused void *arg, const struct queue_item *it, const struct err *e)
 {
-	log_warn("passes of a Pod do not settle, pausing before the next one", KV("uid", it->key),
+	log_warn("passes over a Pod do not come to an end, pausing", KV("uid", it->key),
 		 KV("err", e));
 }
 
-static bool pvc_in_use(void *arg, const char *ns, const char *claim_name)
+static bool pvc_in_use(void *arg, const char *pvc_uid)
 {
 	struct pods *ps = arg;
 
-	map_each(it, ps->pods) {
-		struct pod *p = it.value;
-
-		if (str_eq(p->obj->ns, ns) && pod_view_uses_pvc(p->view, claim_name))
+	map_each(it, ps->pods)
+		if (map_has(((struct pod *)it.value)->pvcs, pvc_uid))
 			return true;
-	}
-	return false;
+	return ps->left != NULL; /* an earlier life's Pods may yet turn up */
 }
 
 /* A Pod that waits for an object is tried again at once. */
@@ -108,8 +105,7 @@ static void sources_changed(void *arg)
 		for (size_t i = 0; i < p->n_containers && p->phase == POD_ACTIVE; i++) {
 			struct container *c = &p->containers[i];
 
-			if (c->state != CONTAINER_WAITING ||
-			    !str_eq(c->reason, "CreateContainerConfigError"))
+			if (c->state != CONTAINER_WAITING || c->why != WAIT_CONFIG)
 				continue;
 			c->backoff_until = 0;
 			waits = true;
@@ -170,6 +166,7 @@ static void on_pods_known(void *arg)
 	if (!ps->left)
 		return;
 	recover_sweep(ps);
+	volumes_sweep(ps->volumes);
 	queue_open(ps->queue);
 }
 
@@ -237,8 +234,6 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->run_fd = -1;
 	ps->kind_pod = kinds_need(kinds, "v1", "Pod");
-	ps->kind_secret = kinds_need(kinds, "v1", "Secret");
-	ps->kind_config_map = kinds_need(kinds, "v1", "ConfigMap");
 	jobs_init(&ps->jobs, ps->loop, job_ended, ps);
 	deferred_init(&ps->check, ps->loop, check_stopped, ps);
 	ps->pods = map_new(free_pod);
@@ -301,12 +296,8 @@ void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg)
 	ps->stopped = stopped;
 	ps->stopped_arg = arg;
 	ps->stopping = true;
-	map_each(it, ps->pods) {
-		struct pod *p = it.value;
-
-		p->gone = true;
-		pod_wake(p);
-	}
+	map_each(it, ps->pods)
+		pod_wake(it.value);
 	deferred_call(&ps->check);
 }
 
@@ -317,7 +308,7 @@ struct err *pods_container(struct pods *ps, const char *ns, const char *pod, con
 	struct pod *p = o ? map_get(ps->pods, o->uid) : NULL;
 	const struct pod_container_view *v;
 
-	if (!p || p->gone)
+	if (!p || p->gone || ps->stopping)
 		return err_new(ERR_NOT_FOUND, "pods \"%s\" not found", pod);
 	v = str_empty(name) ? pod_view_default_container(p->view)
 			    : pod_view_container(p->view, name);

@@ -17,6 +17,10 @@
  *
  * HTTP is spoken by hand: a request line out, the status line in; nothing else of it matters.
  */
+enum {
+	STATUS_LEN = 12, /* of "HTTP/1.1 204" */
+};
+
 struct probe_try {
 	struct probe *probe;
 	struct access_session *run; /* exec */
@@ -42,6 +46,18 @@ static void try_stop(void *arg)
 	free(t);
 }
 
+/* The try has its answer. The text says what was wrong with it. */
+static void printf_like(3, 4) answered(struct probe_try *t, bool good, const char *fmt, ...)
+{
+	autobuf why = { 0 };
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&why, fmt, ap);
+	va_end(ap);
+	probe_tried(t->probe, good, buf_str(&why));
+}
+
 static void exec_output(unused void *arg, unused int fd, unused const char *data, unused size_t len)
 {
 }
@@ -51,7 +67,10 @@ static void exec_ended(void *arg, const struct err *e, int code, unused int sign
 	struct probe_try *t = arg;
 
 	t->run = NULL;
-	probe_tried(t->probe, !e && !code, e ? err_text(e) : "the command's exit code was not 0");
+	if (e)
+		probe_tried(t->probe, false, err_text(e));
+	else
+		answered(t, !code, "command ended with exit code %d", code);
 }
 
 static void try_exec(struct probe_try *t, const char **argv)
@@ -77,15 +96,27 @@ static void read_status(struct probe_try *t)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n > 0)
-		buf_wrote(&t->in, (size_t)n);
-	if (n > 0 && t->in.len < 12)
+	if (n < 0) {
+		answered(t, false, "read the answer: %s", strerror(errno));
+		return;
+	}
+	buf_wrote(&t->in, (size_t)n);
+	if (n > 0 && t->in.len < STATUS_LEN)
 		return;
 	text = buf_str(&t->in);
-	probe_tried(t->probe,
-		    t->in.len >= 12 && str_starts(text, "HTTP/1.") &&
-			    (text[9] == '2' || text[9] == '3'),
-		    "HTTP probe failed with another status than 200 to 399");
+	if (t->in.len < STATUS_LEN || !str_starts(text, "HTTP/1."))
+		answered(t, false, "the answer is not HTTP");
+	else
+		answered(t, text[9] == '2' || text[9] == '3',
+			 "HTTP probe failed with statuscode: %.3s", text + 9);
+}
+
+static void cannot_connect(struct probe_try *t, int errnum)
+{
+	const struct container *c = probe_container(t->probe);
+
+	answered(t, false, "connect to %s:%d: %s", c->pod->net ? c->pod->net->ip : "",
+		 probe_rule(t->probe)->port, strerror(errnum));
 }
 
 static void on_socket(void *arg, unused unsigned ready)
@@ -97,11 +128,11 @@ static void on_socket(void *arg, unused unsigned ready)
 	if (t->sent) {
 		read_status(t);
 	} else if (getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error) {
-		probe_tried(t->probe, false, "connection refused");
+		cannot_connect(t, error ? error : errno);
 	} else if (!t->request) {
 		probe_tried(t->probe, true, NULL);
 	} else if (send(t->fd, t->request, strlen(t->request), MSG_NOSIGNAL) < 0) {
-		probe_tried(t->probe, false, "connection reset");
+		answered(t, false, "send the request: %s", strerror(errno));
 	} else {
 		t->sent = true;
 		watch_want(t->watch, WATCH_READ);
@@ -118,10 +149,14 @@ static void try_connect(struct probe_try *t, const struct pod_probe_view *rule)
 			xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: cay-probe\r\n"
 				  "Connection: close\r\n\r\n",
 				  rule->http_path);
+	if (!c->pod->net || inet_pton(AF_INET, c->pod->net->ip, &a.sin_addr) != 1) {
+		answered(t, false, "the Pod has no address");
+		return;
+	}
 	t->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (t->fd < 0 || !c->pod->net || inet_pton(AF_INET, c->pod->net->ip, &a.sin_addr) != 1 ||
+	if (t->fd < 0 ||
 	    (connect(t->fd, (struct sockaddr *)&a, sizeof(a)) < 0 && errno != EINPROGRESS)) {
-		probe_tried(t->probe, false, "cannot connect");
+		cannot_connect(t, errno);
 		return;
 	}
 	t->watch = watch_new(c->pod->pods->loop, t->fd, on_socket, t);

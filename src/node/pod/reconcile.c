@@ -39,9 +39,11 @@ static struct pod_seen pod_observe(const struct pod *p, struct arena *a)
 		list[i] = container_observe(&p->containers[i], now);
 	return (struct pod_seen){
 		.phase = p->phase,
-		.deleting = p->gone || p->view->deleting,
+		.deleting = p->view->deleting,
 		.gone = p->gone,
+		.stopping = p->pods->stopping,
 		.late = p->view->deadline_s && deadline_left(p) <= 0,
+		.connected = p->net != NULL,
 		.in_line = in_line(&p->net_wait),
 		.grace_left = p->grace_until > now,
 		.restart = p->view->restart,

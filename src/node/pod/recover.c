@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "node/host/trash.h"
 #include "node/image/image.h"
 #include "node/pod/pod_priv.h"
 
 /*
- * After a start: the state files say what ran, the runtime says what still does. A Pod whose state
- * cannot be read is started from scratch. Leftovers are removed by a job once all Pods are known.
+ * After a start, the state files say what ran and the runtime says what still does. A Pod whose
+ * state cannot be read is started anew. What belongs to no Pod any more is removed by jobs once all
+ * Pods are known.
  */
 struct left { /* a state of an earlier run */
 	struct arena *arena;
@@ -74,23 +73,6 @@ static struct ending ending_copy(const struct ending *e)
 	return c;
 }
 
-/* It ended while no daemon ran. The guest would have stayed to report it, so it was killed. */
-static void lost(struct container *c, const struct container_record *r,
-		 const struct runtime_end *end)
-{
-	ending_done(&c->end);
-	c->end = (struct ending){
-		.reason = xstrdup(end->oom ? "OOMKilled" : "Error"),
-		.message = xstrdup("it ended while the node was away"),
-		.id = xasprintf("cay://%s", r->task.id),
-		.code = 128 + SIGKILL,
-		.signal = SIGKILL,
-		.started = c->started,
-		.finished = pods_wall(c->pod->pods),
-	};
-	container_enter(c, CONTAINER_ENDED);
-}
-
 static void find_task(struct container *c, const struct container_record *r)
 {
 	struct pods *ps = c->pod->pods;
@@ -98,20 +80,19 @@ static void find_task(struct container *c, const struct container_record *r)
 	struct runtime_task *t = ps->rt->attach(ps->rt_ctx, &r->task, &end);
 
 	if (!t) {
-		lost(c, r, &end);
+		container_lost(c, &end);
 		return;
 	}
 	err_free(ps->find_image(ps->images, c->view->image, &c->image));
 	if (!c->image)
-		c->image = xnew(struct image); /* its image has lost its name; the container keeps
-						  running */
+		c->image = xnew(struct image); /* the name is gone; the container runs on */
 	container_attach(c, t);
 }
 
 /* A record from before the start does not say when that was; the object's status does. */
 static void load_container(struct container *c, const struct container_record *r)
 {
-	c->log = xstrdup(r->log);
+	c->log = xstrdup(r->task.id ? r->task.id : r->log);
 	c->prev_log = xstrdup(r->prev_log);
 	c->restarts = r->restarts;
 	c->started = r->started ? r->started : c->view->status_started;
@@ -150,6 +131,7 @@ void recover_pod(struct pod *p)
 			load_container(c, &r->containers[i]);
 	}
 	load_net(p, r->ip);
+	pod_mounts_pvcs(p, r->pvcs);
 	if (r->n_containers && p->phase == POD_ADMITTING) {
 		pod_enter(p, POD_PREPARING);
 		p->quiet_until = 0;
@@ -159,54 +141,30 @@ void recover_pod(struct pod *p)
 
 /* Leftovers */
 
-struct leftovers {
-	struct pods *pods;
-	struct map *trees; /* paths */
-};
-
-static void sweep_work(void *arg)
-{
-	struct leftovers *l = arg;
-
-	map_each(it, l->trees) {
-		struct err *e = file_remove_tree(AT_FDCWD, it.key);
-
-		if (e)
-			log_warn("directory was not removed, the next start tries again",
-				 KV("err", e));
-		err_free(e);
-	}
-}
-
-static void sweep_done(void *arg)
-{
-	struct leftovers *l = arg;
-
-	map_free(l->trees);
-	free(l);
-}
-
-/* The names in a directory, without a suffix, that are not the uid of a Pod. */
-static void find_unknown(struct leftovers *l, const char *base, const char *sub, const char *suffix)
+/* Removes what a directory has under names that, less a suffix, are no Pod's uid. */
+static size_t remove_unknown(struct pods *ps, const char *base, const char *sub, const char *suffix)
 {
 	autofree char *dir = xasprintf("%s/%s", base, sub);
 	DIR *d = opendir(dir);
 	struct dirent *de;
+	size_t n = 0;
 
 	while (d && (de = readdir(d))) {
-		autofree char *uid = NULL, *path = NULL;
+		autofree char *uid = NULL;
 
 		if (de->d_name[0] == '.')
 			continue;
 		uid = str_ends(de->d_name, suffix)
 			      ? xstrndup(de->d_name, strlen(de->d_name) - strlen(suffix))
 			      : NULL;
-		path = xasprintf("%s/%s", dir, de->d_name);
-		if (!uid || !map_has(l->pods->pods, uid))
-			map_put(l->trees, path, l);
+		if (uid && map_has(ps->pods, uid))
+			continue;
+		trash_remove(&ps->jobs, xasprintf("%s/%s", dir, de->d_name));
+		n++;
 	}
 	if (d)
 		(void)closedir(d);
+	return n;
 }
 
 static bool keeps_log(void *arg, const char *id)
@@ -226,17 +184,12 @@ static bool keeps_log(void *arg, const char *id)
 
 void recover_sweep(struct pods *ps)
 {
-	struct leftovers *l = xnew(struct leftovers);
+	size_t n = remove_unknown(ps, ps->run_dir, "state", ".json") +
+		   remove_unknown(ps, ps->run_dir, "volumes", "") +
+		   remove_unknown(ps, ps->data_dir, "pods", "");
 
-	l->pods = ps;
-	l->trees = map_new(NULL);
-	find_unknown(l, ps->run_dir, "state", ".json");
-	find_unknown(l, ps->run_dir, "volumes", "");
-	find_unknown(l, ps->data_dir, "pods", "");
 	map_free(take(ps->left));
-	if (map_len(l->trees))
-		log_info("removing leftovers of an earlier run",
-			 KV("files", (uint64_t)map_len(l->trees)));
-	jobs_run(&ps->jobs, sweep_work, sweep_done, l);
+	if (n)
+		log_info("removing what an earlier run left behind", KV("files", (uint64_t)n));
 	ps->rt->sweep(ps->rt_ctx, keeps_log, ps);
 }

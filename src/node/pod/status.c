@@ -65,13 +65,14 @@ static void put_state(struct json_doc *d, struct json *o, const struct container
 		break;
 	}
 	s = json_need_obj(d, state, "waiting");
-	json_set_str(d, s, "reason", str_or(c->reason, "ContainerCreating"));
+	json_set_str(d, s, "reason", container_reason(c));
 	json_set_str(d, s, "message", str_or(c->message, NULL));
 }
 
 static struct json *container_status(struct json_doc *d, const struct container *c)
 {
 	bool done = c->state == CONTAINER_ENDED && !c->end.code;
+	autofree char *id = container_live(c->state) ? container_id(c->log) : xstrdup(c->end.id);
 	struct json *o = json_obj(d);
 
 	json_set_str(d, o, "name", c->view->name);
@@ -81,10 +82,7 @@ static struct json *container_status(struct json_doc *d, const struct container 
 	json_set_int(d, o, "restartCount", c->restarts);
 	json_set_str(d, o, "image", c->view->image);
 	json_set_str(d, o, "imageID", c->image ? c->image->digest : "");
-	if (container_live(c->state))
-		json_set(d, o, "containerID", json_new_strf(d, "cay://%s", c->log));
-	else if (c->end.id)
-		json_set_str(d, o, "containerID", c->end.id);
+	json_set_str(d, o, "containerID", id);
 	json_set_bool(d, o, "started", container_started(c));
 	return o;
 }
@@ -203,7 +201,7 @@ static void on_reported(struct client_write *w, struct err *e, unused struct obj
 		pod_wake(p);
 	p->report = REPORT_NONE;
 	if (e && !err_is(e, ERR_NOT_FOUND)) {
-		log_warn("status of a Pod was not written, trying again", KV("err", e));
+		log_warn("cannot write the status of a Pod, trying again", KV("err", e));
 		json_doc_free(take(p->reported));
 		p->report_after = pods_now(p->pods) + REPORT_RETRY_MS * 1000;
 		pod_wake(p);

@@ -2,29 +2,32 @@
 #include <dirent.h>
 #include <errno.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "loop/loop.h"
 #include "loop/queue.h"
+#include "node/host/trash.h"
 #include "node/volume/volume_priv.h"
 
 /*
- * PersistentVolumeClaims: each is bound at once to a directory of its own, which its first use
- * creates and which lives as long as the PVC. The directory is removed when the PVC's deletion is
- * durable and no Pod uses it any more.
+ * PersistentVolumeClaims: each is bound at once to a directory of its own, which the first Pod that
+ * mounts it makes. The directory is removed when the deletion of the object is durable and no Pod
+ * uses the directory any more, whether the object was deleted in this run of the daemon or in an
+ * earlier one.
  */
 enum pvc_phase {
 	PVC_THERE,
 	PVC_DELETED, /* its object is gone */
 	PVC_SYNCING, /* waits until the deletion is durable */
-	PVC_UNUSED,  /* the deletion is durable: the directory is removed after the last Pod */
+	PVC_UNUSED,  /* the deletion is durable: the directory goes after its last Pod */
 };
 
 struct pvc {
 	struct volumes *volumes;
-	char *ns, *name, *uid;
+	char *ns, *name, *uid; /* ns, name: NULL if it was deleted in an earlier run */
 	enum pvc_phase phase;
 	struct client_write bind, sync;
 };
@@ -49,6 +52,20 @@ char *pvc_dir(const struct volumes *v, const char *uid)
 struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume)
 {
 	return str_empty(volume->pvc) ? NULL : client_get(v->spec.client, v->pvc, ns, volume->pvc);
+}
+
+const char **volumes_pvc_uids(struct volumes *v, const struct pod_view *p, struct arena *a)
+{
+	const char **list = arena_new_n(a, const char *, p->n_volumes + 1);
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_volumes; i++) {
+		autoptr(object) pvc = pvc_of(v, p->ns, &p->volumes[i]);
+
+		if (pvc)
+			list[n++] = arena_strdup(a, pvc->uid);
+	}
+	return list;
 }
 
 static void on_bound(unused struct client_write *w, struct err *e, unused struct object *obj)
@@ -116,9 +133,9 @@ static struct again pvc_pass(void *arg, struct queue_item *it)
 	case PVC_SYNCING:
 		break;
 	case PVC_UNUSED:
-		if (v->spec.in_use(v->spec.arg, c->ns, c->name))
-			break; /* the last of its Pods asks for another pass */
-		volume_remove_tree(v->spec.jobs, pvc_dir(v, c->uid));
+		if (v->spec.in_use(v->spec.arg, c->uid))
+			break; /* volumes_sweep() follows */
+		trash_remove(v->spec.jobs, pvc_dir(v, c->uid));
 		(void)map_del(v->pvcs, c->uid);
 		break;
 	}
@@ -132,6 +149,15 @@ void volumes_sweep(struct volumes *v)
 			(void)queue_add(v->queue, it.key);
 }
 
+static struct pvc *pvc_new(struct volumes *v, const char *uid, enum pvc_phase phase)
+{
+	struct pvc *c = xnew(struct pvc);
+
+	*c = (struct pvc){ .volumes = v, .uid = xstrdup(uid), .phase = phase };
+	map_put(v->pvcs, uid, c);
+	return c;
+}
+
 static void pvc_changed(void *arg, struct object *was, struct object *now)
 {
 	struct volumes *v = arg;
@@ -139,12 +165,9 @@ static void pvc_changed(void *arg, struct object *was, struct object *now)
 	struct pvc *c = map_get(v->pvcs, o->uid);
 
 	if (!c && now) {
-		c = xnew(struct pvc);
-		*c = (struct pvc){ .volumes = v,
-				   .ns = xstrdup(now->ns),
-				   .name = xstrdup(now->name),
-				   .uid = xstrdup(now->uid) };
-		map_put(v->pvcs, now->uid, c);
+		c = pvc_new(v, now->uid, PVC_THERE);
+		c->ns = xstrdup(now->ns);
+		c->name = xstrdup(now->name);
 		v->spec.changed(v->spec.arg);
 	}
 	if (c && !now)
@@ -163,9 +186,10 @@ static void pvcs_known(void *arg)
 
 	while (d && (de = readdir(d)))
 		if (de->d_name[0] != '.' && !map_has(v->pvcs, de->d_name))
-			volume_remove_tree(v->spec.jobs, pvc_dir(v, de->d_name));
+			(void)pvc_new(v, de->d_name, PVC_UNUSED);
 	if (d)
 		(void)closedir(d);
+	volumes_sweep(v);
 }
 
 void pvcs_start(struct volumes *v)

@@ -9,10 +9,8 @@
 #include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "client/client.h"
-#include "loop/jobs.h"
 #include "node/volume/volume_priv.h"
 
 /*
@@ -25,21 +23,8 @@ struct files { /* where the files of one volume go */
 	const struct volume_pod *pod;
 	const char *dir;
 	int64_t mode;
+	bool secret; /* the source is a Secret */
 };
-
-static void remove_work(void *arg)
-{
-	struct err *e = file_remove_tree(AT_FDCWD, arg);
-
-	if (e)
-		log_warn("directory was not removed, the next start tries again", KV("err", e));
-	err_free(e);
-}
-
-void volume_remove_tree(struct jobs *j, char *path)
-{
-	jobs_run(j, remove_work, free, path);
-}
 
 static char *objects_dir(const struct volumes *v, const char *uid)
 {
@@ -60,7 +45,7 @@ void volumes_forget(struct volumes *v, const char *uid)
 	struct err *e = file_remove_tree(AT_FDCWD, dir);
 
 	if (e)
-		log_warn("volumes of a Pod were not removed, the next start tries again",
+		log_warn("cannot remove the volumes of a Pod, leaving them to the next start",
 			 KV("err", e));
 	err_free(e);
 }
@@ -77,6 +62,19 @@ static struct err *make_parents(const char *dir, const char *path)
 	return NULL;
 }
 
+/* A path leads out of its volume if it is absolute or one of its elements is "..". */
+static bool stays_inside(const char *path)
+{
+	struct span rest = SPAN(path);
+
+	if (!*path || *path == '/')
+		return false;
+	while (rest.p)
+		if (span_eq(span_cut(rest, '/', &rest), ".."))
+			return false;
+	return true;
+}
+
 static struct err *write_file(const struct files *f, const struct pod_volume_item *to,
 			      const void *data, size_t len)
 {
@@ -84,7 +82,7 @@ static struct err *write_file(const struct files *f, const struct pod_volume_ite
 	autoclose fd = -1;
 	struct err *e;
 
-	if (*to->path == '/' || strstr(to->path, "..") || !*to->path)
+	if (!stays_inside(to->path))
 		return err_new(ERR_INVALID, "path \"%s\" does not stay inside the volume",
 			       to->path);
 	e = make_parents(f->dir, to->path);
@@ -96,27 +94,20 @@ static struct err *write_file(const struct files *f, const struct pod_volume_ite
 	return fd_write_all(fd, data, len);
 }
 
-static const char *noun(const struct files *f, const struct kind *k)
-{
-	return k == f->volumes->secret ? "secret" : "configmap";
-}
-
 static struct err *write_key(const struct files *f, const struct object *o,
 			     const struct pod_volume_item *item)
 {
-	const char *text = json_get_str(json_get(o->root, "data"), item->key);
-	const char *binary = json_get_str(json_get(o->root, "binaryData"), item->key);
-	autofree void *bytes = NULL;
-	size_t len;
-	struct err *e;
+	autofree char *text = NULL;
+	autofree void *binary = NULL;
+	size_t len = 0;
+	struct err *e = source_value(o, f->secret, item->key, &text, &len);
 
-	if (!text && !binary)
-		return err_new(ERR_UNAVAILABLE, "%s \"%s\" has no key \"%s\"", noun(f, o->kind),
-			       o->name, item->key);
-	if (text && o->kind != f->volumes->secret)
-		return write_file(f, item, text, strlen(text));
-	e = base64_decode(text ? text : binary, false, &bytes, &len);
-	return e ? e : write_file(f, item, bytes, len);
+	if (!e && !text)
+		e = source_binary(o, item->key, &binary, &len);
+	if (!e && !text && !binary)
+		e = err_new(ERR_UNAVAILABLE, "%s \"%s\" has no key \"%s\"", source_noun(f->secret),
+			    o->name, item->key);
+	return e ? e : write_file(f, item, text ? text : binary, len);
 }
 
 static struct err *write_every_key(const struct files *f, const struct object *o,
@@ -132,18 +123,15 @@ static struct err *write_every_key(const struct files *f, const struct object *o
 	return NULL;
 }
 
-static struct err *write_object(const struct files *f, const struct pod_volume_source *s,
-				const struct kind *k)
+static struct err *write_object(const struct files *f, const struct pod_volume_source *s)
 {
-	autoptr(object) o =
-		s->object ? client_get(f->volumes->spec.client, k, f->pod->view->ns, s->object)
-			  : NULL;
+	autoptr(object) o = source_object(f->volumes, f->pod->view->ns, s->object, f->secret);
 	struct err *e = NULL;
 
 	if (!o)
 		return s->optional ? NULL
-				   : err_new(ERR_UNAVAILABLE, "%s \"%s\" not found", noun(f, k),
-					     str_or(s->object, ""));
+				   : err_new(ERR_UNAVAILABLE, "%s \"%s\" not found",
+					     source_noun(f->secret), str_or(s->object, ""));
 	for (size_t i = 0; i < s->n_items && !e; i++)
 		e = write_key(f, o, &s->items[i]);
 	if (s->n_items)
@@ -169,15 +157,15 @@ static struct err *write_downward(const struct files *f, const struct pod_volume
 	return NULL;
 }
 
-static struct err *write_source(const struct files *f, const struct pod_volume_source *s)
+static struct err *write_source(struct files f, const struct pod_volume_source *s)
 {
+	f.secret = s->type == POD_VOLUME_SECRET;
 	switch (s->type) {
 	case POD_VOLUME_CONFIG_MAP:
-		return write_object(f, s, f->volumes->config_map);
 	case POD_VOLUME_SECRET:
-		return write_object(f, s, f->volumes->secret);
+		return write_object(&f, s);
 	case POD_VOLUME_DOWNWARD:
-		return write_downward(f, s);
+		return write_downward(&f, s);
 	case POD_VOLUME_OTHER: /* a service account's token: there is none to give */
 	case POD_VOLUME_EMPTY_DIR:
 	case POD_VOLUME_PVC:
@@ -213,7 +201,7 @@ static struct err *prepare_one(struct volumes *v, const struct volume_pod *p,
 	if ((mkdir(dir, 0755) < 0 && errno != EEXIST) || chmod(dir, 0755) < 0)
 		return err_sys(errno, "create %s", dir);
 	for (size_t i = 0; i < volume->n_sources && !e; i++)
-		e = write_source(&f, &volume->sources[i]);
+		e = write_source(f, &volume->sources[i]);
 	return e;
 }
 

@@ -11,6 +11,7 @@ struct arena;
 struct client;
 struct jobs;
 struct loop;
+struct object;
 struct plan;
 
 /*
@@ -29,17 +30,17 @@ struct volumes_spec {
 	struct client *client;
 	struct jobs *jobs;
 	const char *data_dir, *run_dir;
-	/* Whether a Pod on this node mounts the PersistentVolumeClaim. */
-	bool (*in_use)(void *arg, const char *ns, const char *claim_name);
-	/* A ConfigMap, Secret or PersistentVolumeClaim changed: Pods that wait for one may try
-	 * again. */
+	/* Whether a Pod mounts the directory of this PersistentVolumeClaim. True as long as not
+	 * all Pods are known: volumes_sweep() asks again. */
+	bool (*in_use)(void *arg, const char *pvc_uid);
+	/* A ConfigMap, Secret or PersistentVolumeClaim changed: who waits for one may try again. */
 	void (*changed)(void *arg);
 	void *arg;
 };
 
 struct volumes *volumes_new(const struct volumes_spec *spec);
-void volumes_start(struct volumes *v); /* follows the objects, and binds PVCs */
-void volumes_stop(struct volumes *v);  /* no more changes are reported */
+void volumes_start(struct volumes *v); /* follows the objects, and binds volumes */
+void volumes_stop(struct volumes *v);  /* hears of no change any more */
 void volumes_free(struct volumes *v);
 AUTOPTR(volumes)
 
@@ -49,7 +50,8 @@ struct volume_pod {
 	const char *ip; /* NULL: it has none yet */
 };
 
-/* Writes what comes from objects. ERR_UNAVAILABLE: an object that it needs is missing. */
+/* Writes what comes from objects. ERR_UNAVAILABLE: an object that it needs is missing or is not as
+ * it must be. */
 must_use struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p);
 /* The mounts of a container, in the arena, added to the plan. ERR_UNAVAILABLE as above. */
 must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *p,
@@ -59,13 +61,22 @@ must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *
 void volumes_forget(struct volumes *v, const char *uid);
 /* The directory of a Pod's emptyDirs; NULL: it has none. malloc'd. */
 char *volumes_pod_dir(const struct volumes *v, const struct pod_view *p);
-/* A Pod is gone: directories of deleted PVCs are removed if it was the last to use them. */
+/* The uids of the PersistentVolumeClaims that a Pod's volumes name now; NULL-terminated. */
+const char **volumes_pvc_uids(struct volumes *v, const struct pod_view *p, struct arena *a);
+/* All Pods are known, or one is gone: directories of deleted volumes go unless a Pod uses them. */
 void volumes_sweep(struct volumes *v);
+
+/*
+ * ConfigMaps and Secrets, where files and environment variables come from.
+ */
+const char *source_noun(bool secret); /* as Kubernetes' messages name it */
+/* A new reference; NULL: there is none of this name. */
+struct object *source_object(struct volumes *v, const char *ns, const char *name, bool secret);
+/* The value of a key in "data", which is base64 in a Secret and text in a ConfigMap. *ret is
+ * malloc'd and NUL-terminated; NULL: there is no such key. ERR_UNAVAILABLE: it is not base64. */
+must_use struct err *source_value(const struct object *o, bool secret, const char *key, char **ret,
+				  size_t *ret_len);
 
 /* Text of a fieldRef or resourceFieldRef. malloc'd; NULL: there is no such field. */
 char *downward_value(const struct volume_pod *p, const struct pod_container_view *c,
 		     const struct pod_field_ref *f);
-
-/* Removes a tree as a job. Takes path over. A tree that cannot be removed is logged: the next start
- * tries again. */
-void volume_remove_tree(struct jobs *j, char *path);

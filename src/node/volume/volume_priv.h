@@ -15,6 +15,10 @@ struct volumes {
 	struct client_watch *watch_pvcs, *watch_secrets, *watch_config_maps;
 };
 
+/* source.c: the same for a ConfigMap's "binaryData", which is base64. */
+must_use struct err *source_binary(const struct object *o, const char *key, void **ret,
+				   size_t *ret_len);
+
 /* pvc.c */
 void pvcs_start(struct volumes *v);
 void pvcs_stop(struct volumes *v);

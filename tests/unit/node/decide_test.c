@@ -65,6 +65,7 @@ TEST(a_pod_that_is_deleted_leaves_in_order)
 		{ { .phase = POD_CLEANING, .gone = true }, CONTAINER_ENDED, POD_STEP_NONE },
 		{ { .phase = POD_LETTING_GO }, CONTAINER_ENDED, POD_STEP_LET_GO },
 		{ { .phase = POD_LETTING_GO, .gone = true }, CONTAINER_ENDED, POD_STEP_FORGET },
+		{ { .phase = POD_LETTING_GO, .stopping = true }, CONTAINER_ENDED, POD_STEP_FORGET },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -76,6 +77,18 @@ TEST(a_pod_that_is_deleted_leaves_in_order)
 		eq_int(decide(&seen, &c, 1, &step).step, rows[i].step);
 		eq_int(step, rows[i].c);
 	}
+}
+
+TEST(a_pod_leaves_when_its_object_or_its_node_does)
+{
+	static const struct pod_seen rows[] = {
+		{ .phase = POD_ACTIVE, .deleting = true },
+		{ .phase = POD_ACTIVE, .gone = true },
+		{ .phase = POD_ACTIVE, .stopping = true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		eq_int(decide(&rows[i], NULL, 0, NULL).step, POD_STEP_SYNC);
 }
 
 TEST(init_containers_run_one_after_the_other)
@@ -163,16 +176,33 @@ TEST(a_pod_is_done_when_the_last_of_its_containers_is)
 
 TEST(a_failed_pod_kills_what_still_runs)
 {
-	const struct pod_seen seen = { .phase = POD_FAILED };
+	const struct pod_seen seen = { .phase = POD_FAILED, .connected = true };
 	const struct container_seen c[3] = { { .state = CONTAINER_RUNNING },
 					     { .state = CONTAINER_ENDING },
 					     { .state = CONTAINER_FOUND } };
 	enum container_step steps[3];
 
-	(void)decide(&seen, c, 3, steps);
+	eq_int(decide(&seen, c, 3, steps).step, POD_STEP_NONE);
 	eq_int(steps[0], CONTAINER_STEP_KILL);
 	eq_int(steps[1], CONTAINER_STEP_NONE);
 	eq_int(steps[2], CONTAINER_STEP_KILL);
+}
+
+TEST(a_pod_that_is_over_gives_its_network_back_after_its_last_process)
+{
+	static const enum pod_phase over[] = { POD_SUCCEEDED, POD_FAILED, POD_OVER };
+
+	for (size_t i = 0; i < ARRAY_LEN(over); i++) {
+		struct pod_seen seen = { .phase = over[i], .connected = true };
+		struct container_seen c = { .state = CONTAINER_ENDING };
+		enum container_step step;
+
+		eq_int(decide(&seen, &c, 1, &step).step, POD_STEP_NONE);
+		c.state = CONTAINER_ENDED;
+		eq_int(decide(&seen, &c, 1, &step).step, POD_STEP_DISCONNECT);
+		seen.connected = false;
+		eq_int(decide(&seen, &c, 1, &step).step, POD_STEP_NONE);
+	}
 }
 
 TEST(the_back_off_doubles_and_a_steady_run_ends_it)
@@ -189,6 +219,17 @@ TEST(the_back_off_doubles_and_a_steady_run_ends_it)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		eq_int(restart_backoff_s(rows[i].n, rows[i].ran, rows[i].was_s), rows[i].want_s);
+}
+
+TEST(the_wait_for_a_creation_doubles)
+{
+	static const unsigned want_s[] = { 5, 10, 20, 40, 80, 160, 300, 300 };
+	unsigned s = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(want_s); i++) {
+		s = create_backoff_s(s);
+		eq_int(s, want_s[i]);
+	}
 }
 
 /* Every move that is not in this list is a bug, and pod_enter() asserts. */

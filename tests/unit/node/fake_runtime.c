@@ -25,7 +25,9 @@ static struct runtime_net *fake_net_take(void *ctx, const char *want_ip, struct 
 	}
 	f->nets--;
 	net = xnew(struct runtime_net);
-	if (want_ip && !str_eq(want_ip, f->refused_ip))
+	if (f->given_ip)
+		(void)snprintf(net->ip, sizeof(net->ip), "%s", f->given_ip);
+	else if (want_ip && !str_eq(want_ip, f->refused_ip))
 		(void)snprintf(net->ip, sizeof(net->ip), "%s", want_ip);
 	else
 		(void)snprintf(net->ip, sizeof(net->ip), "10.9.0.%u", ++f->n_ips);
@@ -110,6 +112,7 @@ static struct err *fake_launch(struct runtime_task *task, const struct runtime_l
 	t->state = FAKE_LAUNCHED;
 	t->joins = l->first != NULL;
 	t->argv0 = xstrdup(l->start->argv[0]);
+	t->keep_caps = l->start->keep_caps;
 	return NULL;
 }
 
@@ -245,14 +248,13 @@ void fake_add_nets(struct fake_runtime *f, unsigned n)
 		wake_first(&f->net_line);
 }
 
-void fake_trouble_is(struct fake_runtime *f, const char *text)
+static void wake_all(struct list *line)
 {
 	struct runtime_wait *w, *next;
 	LIST_HEAD(called);
 
-	f->trouble = text;
-	while (!list_empty(&f->slot_line)) {
-		w = list_first(&f->slot_line, struct runtime_wait, on);
+	while (!list_empty(line)) {
+		w = list_first(line, struct runtime_wait, on);
 		list_del(&w->on);
 		list_add_tail(&called, &w->on);
 	}
@@ -260,6 +262,13 @@ void fake_trouble_is(struct fake_runtime *f, const char *text)
 		list_del(&w->on);
 		w->ready(w);
 	}
+}
+
+void fake_trouble_is(struct fake_runtime *f, const char *text)
+{
+	f->trouble = text;
+	wake_all(&f->slot_line);
+	wake_all(&f->net_line);
 }
 
 void fake_start(struct fake_task *t)

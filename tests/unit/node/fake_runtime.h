@@ -17,6 +17,7 @@ struct fake_runtime {
 	bool launch_fails;
 	unsigned n_ids, n_ips, n_held, n_held_ips, n_swept, n_dropped_logs, n_nets_put;
 	const char *refused_ip; /* net_take() gives another */
+	const char *given_ip;   /* net_take() gives this one; NULL: the next */
 };
 
 enum fake_state {
@@ -35,6 +36,7 @@ struct fake_task {
 	const struct runtime_events *ev; /* NULL: nobody watches */
 	void *arg;
 	char *argv0;
+	uint64_t keep_caps;
 	bool joins; /* another task's namespaces */
 	bool killed, released, log_kept, oom;
 	int last_signal;
@@ -49,7 +51,7 @@ struct fake_task *fake_last(struct fake_runtime *f);
 
 void fake_add_slots(struct fake_runtime *f, unsigned n); /* wakes as many waiters */
 void fake_add_nets(struct fake_runtime *f, unsigned n);
-void fake_trouble_is(struct fake_runtime *f, const char *text); /* calls who waits for a slot */
+void fake_trouble_is(struct fake_runtime *f, const char *text); /* calls everybody in line */
 void fake_start(struct fake_task *t);
 void fake_fail(struct fake_task *t, int code);
 void fake_exit(struct fake_task *t, int code); /* the command; what is left ends too */

@@ -83,6 +83,12 @@ TEST(what_the_node_does_not_do_is_named)
 		  "spec.initContainers[0].lifecycle" },
 		{ "{\"containers\":[{\"ports\":[{\"hostPort\":80}]}]}",
 		  "spec.containers[0].ports[].hostPort" },
+		{ "{\"containers\":[{\"volumeMounts\":[{\"mountPropagation\":\"None\"}]}]}", NULL },
+		{ "{\"containers\":[{\"volumeMounts\":[{},{\"subPathExpr\":\"$(A)\","
+		  "\"mountPropagation\":\"None\"}]}]}",
+		  "spec.containers[0].volumeMounts[1].subPathExpr" },
+		{ "{\"containers\":[{\"volumeMounts\":[{\"mountPropagation\":\"Bidirectional\"}]}]}",
+		  "spec.containers[0].volumeMounts[0].mountPropagation" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

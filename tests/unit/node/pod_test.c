@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <linux/capability.h>
 #include <signal.h>
 
+#include "base/mem.h"
+#include "base/str.h"
 #include "kinds.h"
 #include "rig.h"
 
@@ -90,6 +93,26 @@ TEST(pods_wait_for_networks_in_line)
 	rig_done(&r);
 }
 
+TEST(a_pod_that_waits_for_a_network_shows_the_hosts_trouble)
+{
+	struct rig r;
+
+	rig_open(&r);
+	r.rt.nets = 0;
+	pod_create(&r, "p", ONE);
+	fake_trouble_is(&r.rt, "the host is out of addresses");
+	turn(&r);
+	eq_str(told(&r, "p", "containerStatuses.0.state.waiting.message"),
+	       "the host is out of addresses");
+	fake_trouble_is(&r.rt, "the host is out of addresses");
+	step(&r, 5000);
+	eq_int(count_events(&r, "FailedCreatePodSandBox"), 1);
+	fake_add_nets(&r.rt, 1);
+	turn(&r);
+	eq_int(fake_count(&r.rt), 1);
+	rig_done(&r);
+}
+
 TEST(containers_wait_for_slots_and_show_the_hosts_trouble)
 {
 	struct rig r;
@@ -149,6 +172,34 @@ TEST(a_container_waits_for_its_environment_until_the_object_comes)
 	rig_done(&r);
 }
 
+TEST(a_creation_that_fails_does_not_lengthen_the_back_off_of_crashes)
+{
+	static const char secret[] =
+		"{'apiVersion':'v1','kind':'Secret','metadata':{'name':'s'},'data':{'k':'dg=='}}";
+	const struct client_ref ref = { .kind = kind_named("Secret"), .ns = NS, .name = "s" };
+	struct rig r;
+
+	rig_open(&r);
+	create(&r, ref.kind, secret);
+	run(&r, "p",
+	    "'containers':[{'name':'a','image':'img','envFrom':[{'secretRef':{'name':'s'}}]}]");
+	client_delete(r.client, &ref, NULL, NULL);
+	fake_exit(fake_last(&r.rt), 1);
+	turn(&r);
+	step(&r, 5001);
+	step(&r, 10001); /* two more tries */
+	eq_int(fake_count(&r.rt), 1);
+	create(&r, ref.kind, secret);
+	eq_int(fake_count(&r.rt), 2);
+	fake_start(fake_last(&r.rt));
+	fake_exit(fake_last(&r.rt), 1);
+	turn(&r);
+	eq_int(fake_count(&r.rt), 2);
+	step(&r, 10001);
+	eq_int(fake_count(&r.rt), 3);
+	rig_done(&r);
+}
+
 TEST(a_missing_image_is_tried_again_when_images_change)
 {
 	struct rig r;
@@ -175,6 +226,24 @@ TEST(root_is_refused_where_the_spec_wants_another_user)
 	       "CreateContainerConfigError");
 	pod_create(&r, "q", "'securityContext':{'runAsNonRoot':true,'runAsUser':5}," ONE);
 	eq_int(fake_count(&r.rt), 1);
+	rig_done(&r);
+}
+
+TEST(a_capability_may_be_named_with_its_prefix)
+{
+	static const char *const names[] = { "KILL", "CAP_KILL" };
+	struct rig r;
+
+	rig_open(&r);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		autofree char *spec =
+			xasprintf("'containers':[{'name':'a','image':'img',"
+				  "'securityContext':{'capabilities':{'add':['%s']}}}]",
+				  names[i]);
+
+		pod_create(&r, names[i][0] == 'K' ? "p" : "q", spec);
+		eq_int(fake_last(&r.rt)->keep_caps, UINT64_C(1) << CAP_KILL);
+	}
 	rig_done(&r);
 }
 
@@ -215,6 +284,7 @@ TEST(a_failed_init_container_fails_a_pod_that_never_restarts)
 	eq_str(told(&r, "p", "phase"), "Failed");
 	eq_str(told(&r, "p", "reason"), "InitContainerFailed");
 	eq_str(told(&r, "p", "message"), "init container i failed with exit code 3");
+	eq_int(r.rt.n_nets_put, 1);
 	rig_done(&r);
 }
 
@@ -341,8 +411,10 @@ TEST(a_deadline_ends_a_pod_whatever_it_does)
 	is_true(fake_last(&r.rt)->killed);
 	eq_str(told(&r, "p", "phase"), "Failed");
 	eq_str(told(&r, "p", "reason"), "DeadlineExceeded");
+	eq_int(r.rt.n_nets_put, 0); /* its processes are still going */
 	fake_end(fake_last(&r.rt));
 	turn(&r);
+	eq_int(r.rt.n_nets_put, 1);
 	eq_int(fake_count(&r.rt), 1);
 	rig_done(&r);
 }

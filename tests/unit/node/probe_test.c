@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "node/pod/probe_priv.h"
 #include "rig.h"
@@ -166,4 +173,56 @@ TEST(a_container_that_ends_is_not_tried_any_more)
 	step(&r, 60000);
 	eq_int(tries_of(2), n);
 	rig_done(&r);
+}
+
+/* A socket of this machine that nobody serves yet. */
+static int bind_any(uint16_t *ret_port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	is_true(fd >= 0 && !bind(fd, (struct sockaddr *)&a, sizeof(a)));
+	is_true(!getsockname(fd, (struct sockaddr *)&a, &len));
+	*ret_port = ntohs(a.sin_port);
+	return fd;
+}
+
+TEST(a_failed_try_names_its_cause)
+{
+	static const struct {
+		const char *answer, *why; /* answer NULL: nobody listens */
+	} rows[] = {
+		{ NULL, "Connection refused" },
+		{ "HTTP/1.1 503 No\r\n\r\n", "HTTP probe failed with statuscode: 503" },
+		{ "HELLO\r\n", "not HTTP" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct rig r;
+		uint16_t port;
+		autoclose fd = bind_any(&port), peer = -1;
+		autofree char *spec =
+			xasprintf(PROBED("'readinessProbe':{'httpGet':{'path':'/','port':%d},"
+					 "'failureThreshold':1,'timeoutSeconds':60}"),
+				  port);
+
+		rig_open(&r);
+		rig_stop(&r);
+		r.real_tries = true;
+		r.rt.given_ip = "127.0.0.1";
+		rig_start(&r);
+		if (rows[i].answer)
+			is_true(!listen(fd, 1));
+		run(&r, spec);
+		step(&r, 6);
+		if (rows[i].answer) {
+			until(&r, peer >= 0 || (peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0);
+			works(fd_write_all(peer, rows[i].answer, strlen(rows[i].answer)));
+			is_true(!shutdown(peer, SHUT_WR));
+		}
+		until(&r, count_events(&r, "Unhealthy") > 0);
+		is_true(event_says(&r, "Unhealthy", rows[i].why));
+		rig_done(&r);
+	}
 }

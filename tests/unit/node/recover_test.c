@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "kinds.h"
 #include "node/pod/state.h"
 #include "rig.h"
 
@@ -170,6 +172,7 @@ TEST(a_pod_that_had_ended_stays_as_it_was_told)
 	rig_stop(&r);
 	before = rev(&r);
 	rig_start(&r);
+	eq_int(r.rt.n_held_ips, 0);
 	step(&r, 1000);
 	eq_int(rev(&r), before);
 	eq_int(fake_count(&r.rt), 1);
@@ -269,5 +272,48 @@ TEST(a_state_of_unknown_shape_is_tolerated)
 			"{\"name\":\"a\",\"log\":\"x\"}],\"new\":1}");
 	rig_restart(&r);
 	eq_int(fake_count(&r.rt), 2);
+	rig_done(&r);
+}
+
+static char *make_volume_dir(struct rig *r, const char *uid)
+{
+	char *dir = xasprintf("%s/volumes/%s", r->data_dir, uid);
+
+	works(file_mkdirs(dir, 0700));
+	return dir;
+}
+
+TEST(a_deleted_volumes_directory_outlives_a_restart_as_long_as_its_pod)
+{
+	const struct client_ref ref = { .kind = kind_named("PersistentVolumeClaim"),
+					.ns = NS,
+					.name = "q" };
+	autofree char *used = NULL, *unused_ = NULL;
+	autoptr(object) pvc = NULL;
+	struct stat st;
+	struct rig r;
+
+	rig_open(&r);
+	create(&r, ref.kind,
+	       "{'apiVersion':'v1','kind':'PersistentVolumeClaim','metadata':{'name':'q'},'spec':"
+	       "{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'1Gi'}}}}");
+	pvc = client_get(r.client, ref.kind, NS, "q");
+	run(&r, "p",
+	    "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'q'}}],"
+	    "'containers':[{'name':'a','image':'img','volumeMounts':[{'name':'v','mountPath':'/v'}]}]");
+	used = make_volume_dir(&r, pvc->uid);
+	client_delete(r.client, &ref, NULL, NULL);
+	turn(&r);
+	rig_stop(&r);
+	unused_ = make_volume_dir(&r, "nobodys");
+	rig_start(&r);
+	until(&r, stat(unused_, &st) < 0);
+	rig_restart(&r); /* waits for whatever is being removed */
+	is_true(!stat(used, &st));
+	pod_delete(&r, "p", 0);
+	until(&r, fake_last(&r.rt)->killed);
+	is_true(!stat(used, &st));
+	fake_end(fake_last(&r.rt));
+	until(&r, stat(used, &st) < 0);
 	rig_done(&r);
 }

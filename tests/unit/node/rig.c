@@ -92,7 +92,7 @@ void rig_start(struct rig *r)
 		.node_name = "test",
 		.data_dir = r->data_dir,
 		.run_dir = r->run_dir,
-		.tries = &fake_tries,
+		.tries = r->real_tries ? NULL : &fake_tries,
 	};
 
 	works(pods_open(&spec, &r->pods));
@@ -273,7 +273,7 @@ const char *ready_of(struct rig *r, const char *name)
 }
 
 struct sought {
-	const char *reason;
+	const char *reason, *message; /* message NULL: any */
 	size_t n;
 };
 
@@ -281,15 +281,26 @@ static bool count_reason(void *arg, struct object *o)
 {
 	struct sought *s = arg;
 
-	s->n += str_eq(json_get_str(o->root, "reason"), s->reason);
+	s->n += str_eq(json_get_str(o->root, "reason"), s->reason) &&
+		(!s->message || strstr(str_or(json_get_str(o->root, "message"), ""), s->message));
 	return true;
 }
 
-size_t count_events(struct rig *r, const char *reason)
+static size_t count_sought(struct rig *r, const char *reason, const char *message)
 {
-	struct sought s = { reason };
+	struct sought s = { reason, message, 0 };
 
 	step(r, 1); /* they are told a moment later */
 	client_each(r->client, kind_storage(kind_named("Event")), NULL, count_reason, &s);
 	return s.n;
+}
+
+size_t count_events(struct rig *r, const char *reason)
+{
+	return count_sought(r, reason, NULL);
+}
+
+bool event_says(struct rig *r, const char *reason, const char *message)
+{
+	return count_sought(r, reason, message) > 0;
 }

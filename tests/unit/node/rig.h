@@ -25,7 +25,8 @@ struct rig {
 	struct proxy proxy;
 	struct fake_runtime rt;
 	struct pods *pods;
-	bool no_image; /* "img" is not there */
+	bool no_image;   /* "img" is not there */
+	bool real_tries; /* from the next start on, probes really try */
 	bool stopped;
 	char dir[64], data_dir[80], run_dir[80];
 };
@@ -62,6 +63,7 @@ uint64_t rev(struct rig *r); /* grows with each write to the store */
 const char *told(struct rig *r, const char *name, const char *path);
 const char *ready_of(struct rig *r, const char *name); /* of the condition: "True", "False", "" */
 size_t count_events(struct rig *r, const char *reason);
+bool event_says(struct rig *r, const char *reason, const char *part); /* of its message */
 
 /* Probes that try nothing: the test answers for the one of this port (1 to 7). */
 unsigned tries_of(uint16_t port); /* how many were begun */

@@ -31,7 +31,8 @@ TEST(what_is_written_down_of_a_pod_is_read_back)
 		  .last = end },
 		{ .name = "b", .log = "t3", .end = end },
 	};
-	const struct pod_record r = { "ns", "p", "10.0.0.1", -5, c, 2 };
+	const char *pvcs[] = { "u1", "u2", NULL };
+	const struct pod_record r = { "ns", "p", "10.0.0.1", pvcs, -5, c, 2 };
 	autoptr(arena) a = arena_new();
 	autobuf text = { 0 };
 	struct pod_record back;
@@ -41,6 +42,9 @@ TEST(what_is_written_down_of_a_pod_is_read_back)
 	eq_str(back.ns, "ns");
 	eq_str(back.name, "p");
 	eq_str(back.ip, "10.0.0.1");
+	eq_str(back.pvcs[0], "u1");
+	eq_str(back.pvcs[1], "u2");
+	eq_str(back.pvcs[2], NULL);
 	eq_int(back.started, -5);
 	eq_int(back.n_containers, 2);
 	for (size_t i = 0; i < 2; i++) {

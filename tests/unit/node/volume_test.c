@@ -26,7 +26,7 @@ struct bench {
 	char data_dir[80];
 };
 
-static bool in_use(void *arg, unused const char *ns, unused const char *claim_name)
+static bool in_use(void *arg, unused const char *pvc_uid)
 {
 	return ((struct bench *)arg)->in_use;
 }
@@ -58,6 +58,7 @@ static void bench_pod(struct bench *b, const char *spec)
 					"'labels':{'l':'1'}},'spec':{%s}}",
 					spec);
 
+	object_unref(b->obj);
 	b->obj = object_new(kind_named("Pod"), doc_of(text));
 	b->pod.view = pod_view_new(b->obj, b->arena);
 }
@@ -122,16 +123,60 @@ TEST(objects_become_files)
 	bench_done(&b);
 }
 
+TEST(the_data_of_a_secret_is_base64_and_that_of_a_config_map_is_text)
+{
+	static const struct {
+		bool secret;
+		const char *key, *want;
+		enum err_code code;
+	} rows[] = {
+		{ true, "a", "hi" }, { false, "a", "aGk=" }, { true, "b", NULL, ERR_UNAVAILABLE },
+		{ false, "b", "!" }, { true, "none", NULL },
+	};
+	autoptr(object) o =
+		object_new(kind_named("Secret"), doc_of("{'metadata':{'name':'s','namespace':'" NS
+							"'},'data':{'a':'aGk=','b':'!'}}"));
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *value = NULL;
+		size_t len = 0;
+		struct err *e = source_value(o, rows[i].secret, rows[i].key, &value, &len);
+
+		if (rows[i].code) {
+			fails(e, rows[i].code);
+			continue;
+		}
+		works(e);
+		eq_str(value, rows[i].want);
+		eq_int(len, rows[i].want ? strlen(rows[i].want) : 0);
+	}
+}
+
 TEST(a_path_cannot_leave_its_volume)
 {
+	static const struct {
+		const char *path;
+		bool ok;
+	} rows[] = {
+		{ "../x", false }, { "d/../../x", false }, { "d/..", false }, { "/x", false },
+		{ "..", false },   { "a..b", true },       { "..a", true },   { "d/a../x", true },
+	};
 	struct bench b;
 
 	bench_open(&b);
 	create(&b.rig, kind_named("ConfigMap"),
 	       "{'apiVersion':'v1','kind':'ConfigMap','metadata':{'name':'c'},'data':{'k':'v'}}");
-	bench_pod(&b, "'volumes':[{'name':'v','configMap':{'name':'c',"
-		      "'items':[{'key':'k','path':'../x'}]}}]");
-	fails(volumes_prepare(b.volumes, &b.pod), ERR_INVALID);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *spec = xasprintf("'volumes':[{'name':'v','configMap':{'name':'c',"
+						"'items':[{'key':'k','path':'%s'}]}}]",
+						rows[i].path);
+
+		bench_pod(&b, spec);
+		if (rows[i].ok)
+			works(volumes_prepare(b.volumes, &b.pod));
+		else
+			fails(volumes_prepare(b.volumes, &b.pod), ERR_INVALID);
+	}
 	bench_done(&b);
 }
 
@@ -161,9 +206,9 @@ TEST(mounts_are_ordered_and_read_only_where_they_must_be)
 	bench_done(&b);
 }
 
-TEST(a_claims_directory_goes_after_its_last_user)
+TEST(a_deleted_volumes_directory_goes_after_its_last_user)
 {
-	static const char claim[] =
+	static const char pvc[] =
 		"{'apiVersion':'v1','kind':'PersistentVolumeClaim','metadata':{'name':'q'},'spec':"
 		"{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'1Gi'}}}}";
 	const struct client_ref ref = { .kind = kind_named("PersistentVolumeClaim"),
@@ -179,7 +224,7 @@ TEST(a_claims_directory_goes_after_its_last_user)
 	bench_pod(&b, "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'q'}}],"
 		      "'containers':[{'name':'a','volumeMounts':[{'name':'v','mountPath':'/v'}]}]");
 	fails(volumes_prepare(b.volumes, &b.pod), ERR_UNAVAILABLE);
-	create(&b.rig, kind_named("PersistentVolumeClaim"), claim);
+	create(&b.rig, kind_named("PersistentVolumeClaim"), pvc);
 	works(volumes_prepare(b.volumes, &b.pod));
 	works(volumes_mounts(b.volumes, &b.pod, &b.pod.view->containers[0], b.arena, &plan));
 	dir = plan.mounts[0].from;
