@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/pass/context.h"
+
+struct client_watch;
+struct loop;
+
+enum {
+	WATCH_TEMPLATES,
+	WATCH_POOLS,
+	WATCH_CLAIMS,
+	WATCH_PODS,
+	WATCH_SERVICES,
+	WATCH_PVCS,
+	WATCH_POLICIES,
+	WATCH_SANDBOXES,
+	WATCH_MAX_,
+};
+
+/* What notes and rosters hold besides what the watches tell (when a claim was first seen, who is
+ * waiting) may be lost in a crash without harm. */
+struct control {
+	struct context ctx;
+	struct loop *loop;
+	char *cluster_domain;
+	char **label_domains; /* NULL-terminated */
+	struct notes *notes;
+	struct cluster *cluster; /* NULL: somebody else's business */
+	struct client_watch *watches[WATCH_MAX_];
+	unsigned n_synced;
+};
+
+void control_watch(struct control *c); /* wake.c: starts the watches */
