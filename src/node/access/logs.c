@@ -40,6 +40,7 @@ struct reader {
 	enum reader_state state;
 	bool paused;          /* whoever listens wants no more for now */
 	bool changed, closed; /* the file: written to since the last read began; for good */
+	bool final;           /* when the last read began, the file could no longer grow */
 	struct buf lines;     /* read, not told yet */
 	char *piece;
 	ssize_t got;
@@ -189,7 +190,7 @@ static bool is_over(const struct reader *r)
 {
 	if (!r->left)
 		return true;
-	return r->got <= 0 && (!r->follow || (!r->changed && !is_live(r)));
+	return r->got <= 0 && (!r->follow || (r->final && !r->changed));
 }
 
 static void read_done(void *arg)
@@ -208,7 +209,7 @@ static void read_done(void *arg)
 	r->state = READER_IDLE;
 	if (is_over(r))
 		finish(r);
-	else if (r->got > 0 || r->changed)
+	else if (r->got > 0 || r->changed || !is_live(r))
 		read_on(r);
 }
 
@@ -218,6 +219,7 @@ static void read_on(struct reader *r)
 		return;
 	r->state = READER_BUSY;
 	r->changed = false;
+	r->final = !is_live(r);
 	jobs_run(&r->ways->jobs, read_work, read_done, r);
 }
 
