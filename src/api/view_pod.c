@@ -218,15 +218,30 @@ static void read_container(struct pod_container_view *c, const struct json *spec
 	c->liveness = probe_view(c, json_get(spec, "livenessProbe"), a);
 }
 
-static void read_told_start(struct pod_container_view *c, const struct json *status)
+/* Statuses come in the order of the containers, so the first look almost always finds one. */
+static struct pod_container_view *container_named(struct pod_container_view *list, size_t n,
+						  size_t i, const char *name)
 {
-	const struct json *list =
-		json_get(status, c->init ? "initContainerStatuses" : "containerStatuses");
+	if (i < n && str_eq(list[i].name, name))
+		return &list[i];
+	for (i = 0; i < n; i++)
+		if (str_eq(list[i].name, name))
+			return &list[i];
+	return NULL;
+}
 
-	json_each(s, list) {
+static void read_status_starts(struct pod_container_view *list, size_t n,
+			       const struct json *statuses)
+{
+	size_t i = 0;
+
+	json_each(s, statuses) {
 		const char *text = json_str(json_at_path(s.val, "state.running.startedAt"));
+		struct pod_container_view *c =
+			text ? container_named(list, n, i, json_get_str(s.val, "name")) : NULL;
 
-		if (text && str_eq(json_get_str(s.val, "name"), c->name))
+		i++;
+		if (c)
 			err_free(clock_parse(text, &c->status_started));
 	}
 }
@@ -247,8 +262,10 @@ static void read_containers(struct pod_view *p, const struct object *o, struct a
 		read_container(&p->containers[n++], c.val, spec, a);
 	json_each(c, main)
 		read_container(&p->containers[n++], c.val, spec, a);
-	for (size_t i = 0; i < p->n_containers; i++)
-		read_told_start(&p->containers[i], object_status(o));
+	read_status_starts(p->containers, p->n_init,
+			   json_get(object_status(o), "initContainerStatuses"));
+	read_status_starts(p->containers + p->n_init, p->n_containers - p->n_init,
+			   json_get(object_status(o), "containerStatuses"));
 }
 
 static struct pod_volume_source volume_source(const struct json *v, enum pod_volume_type type,

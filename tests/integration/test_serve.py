@@ -155,7 +155,7 @@ def test_bad_requests_get_a_status_and_nothing_is_half_written(fresh):
     cay = fresh()
     before = cay.api("GET", SANDBOXES)["metadata"]["resourceVersion"]
     for body, code in (("{", 400), ("[]", 400), (json.dumps(box("Bad_Name")), 422), ("x" * 4_000_000, 413),
-                       ("[" * 5000, 400), (json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}}), 400)):
+                       ("[" * 5000, 400), ("\0" * 2_900_000, 400), (json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}}), 400)):
         with pytest.raises(ApiError) as e:
             cay.api("POST", SANDBOXES, body)
         assert e.value.code == code, (body[:40], str(e.value))

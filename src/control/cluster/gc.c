@@ -232,11 +232,11 @@ static bool keep_other_owners(const struct keeping *k, const struct json *ref)
 	return !str_eq(json_get_str(ref, "uid"), k->text);
 }
 
-static bool keep_existing_owners(const struct keeping *k, const struct json *ref)
+static bool keep_solid_owners(const struct keeping *k, const struct json *ref)
 {
 	autoptr(object) owner = owner_of(k->g, k->o, ref);
 
-	return owner || owner_is_hidden(k->g, ref);
+	return owner ? !deletes_in_foreground(owner) : owner_is_hidden(k->g, ref);
 }
 
 /* An object that has an owner left */
@@ -265,7 +265,7 @@ static struct owners owners_count(const struct gc *g, const struct object *o)
 static void drop_lost_owners(struct pass *p, const struct gc *g, const struct object *o)
 {
 	const struct keeping keeping = {
-		.g = g, .o = o, .list = "ownerReferences", .keep = keep_existing_owners
+		.g = g, .o = o, .list = "ownerReferences", .keep = keep_solid_owners
 	};
 	autofree char *what = xasprintf("release %s %s", o->kind->kind, o->name);
 	struct write w = write_on(o, GC_WRITE_RELEASE, what);
@@ -279,7 +279,7 @@ static void look_at_owners(struct pass *p, const struct gc *g, const struct obje
 	const struct owners n = owners_count(g, o);
 	const struct gc_node *node = gc_index_get(g->index, o->uid);
 
-	if (n.solid && n.gone)
+	if (n.solid && (n.gone || n.waiting))
 		drop_lost_owners(p, g, o);
 	else if (!n.solid && n.waiting)
 		delete_object(p, o,

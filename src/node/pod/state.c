@@ -15,7 +15,7 @@
 #include "json/record.h"
 
 enum {
-	STATE_MAX = 1 << 20,
+	STATE_MAX = 64 << 20, /* more than the largest Pod that the API takes can need */
 };
 
 static const struct record_field ending_fields[] = {

@@ -58,7 +58,7 @@ struct err *body_input(struct call *c, struct decode_input *ret)
 	struct span rest,
 		t = span_trim(span_cut(SPAN(str_or(type, "application/json")), ';', &rest));
 
-	*ret = (struct decode_input){ .text = str_or(c->body, ""), .len = c->body_len };
+	*ret = (struct decode_input){ .text = c->body ? c->body : "", .len = c->body_len };
 	if (span_eq_nocase(t, "application/json"))
 		return NULL;
 	ret->media = DECODE_PROTOBUF;
@@ -90,7 +90,7 @@ struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *
 					    "apply (kubectl apply without --server-side)");
 	if (e)
 		return e;
-	e = patch_decode(str_or(c->body, ""), c->body_len, *ret_how == PATCH_JSON, reports, ret);
+	e = patch_decode(c->body ? c->body : "", c->body_len, *ret_how == PATCH_JSON, reports, ret);
 	return *ret_how == PATCH_STRATEGIC ? e : err_wrap(e, "error decoding patch");
 }
 

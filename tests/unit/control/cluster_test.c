@@ -65,6 +65,18 @@ static void own(struct world *w, const char *name, const char *owner)
 	patch(w, config_map(), name, NULL, text);
 }
 
+static void own_both(struct world *w, const char *name, const char *one, const char *two)
+{
+	autofree char *uid = uid_of(w, one), *uid_two = uid_of(w, two);
+	autofree char *text = xasprintf(
+		"{'metadata':{'ownerReferences':[{'apiVersion':'v1','kind':'ConfigMap','name':'%s',"
+		"'uid':'%s','blockOwnerDeletion':true},{'apiVersion':'v1','kind':'ConfigMap',"
+		"'name':'%s','uid':'%s'}]}}",
+		one, uid, two, uid_two);
+
+	patch(w, config_map(), name, NULL, text);
+}
+
 TEST(dependents_go_after_their_owner)
 {
 	autofree char *owner = NULL, *child = NULL;
@@ -214,6 +226,28 @@ TEST(a_dependent_that_leaves_its_owner_as_it_goes_is_no_longer_waited_for)
 	settle(&w);
 	is_false(there(&w, "child"));
 	is_false(there(&w, "owner"));
+	world_done(&w);
+}
+
+TEST(foreground_deletion_does_not_wait_for_a_dependent_that_has_another_owner)
+{
+	struct world w;
+	autoptr(object) child = NULL;
+	autoptr(object) other = NULL;
+
+	world_open(&w, NULL);
+	create(&w, config_map(), CONFIG("owner"));
+	create(&w, config_map(), CONFIG("other"));
+	create(&w, config_map(), CONFIG("child"));
+	own_both(&w, "child", "owner", "other");
+	end_object(&w, "owner", "Foreground");
+	settle(&w);
+	is_false(there(&w, "owner"));
+	child = get(&w, config_map(), "child");
+	other = get(&w, config_map(), "other");
+	is_true(child && !object_deleting(child));
+	eq_int(json_len(json_at_path(child->root, "metadata.ownerReferences")), 1);
+	eq_str(json_str(json_at_path(child->root, "metadata.ownerReferences.0.uid")), other->uid);
 	world_done(&w);
 }
 
