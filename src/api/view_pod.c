@@ -447,14 +447,6 @@ bool pod_view_over(const struct pod_view *p)
 	return pod_phase_over(p->phase);
 }
 
-bool pod_view_uses_pvc(const struct pod_view *p, const char *claim_name)
-{
-	for (size_t i = 0; i < p->n_volumes; i++)
-		if (p->volumes[i].pvc && str_eq(p->volumes[i].pvc, claim_name))
-			return true;
-	return false;
-}
-
 const struct pod_container_view *pod_view_container(const struct pod_view *p, const char *name)
 {
 	for (size_t i = 0; i < p->n_containers; i++)

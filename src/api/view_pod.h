@@ -179,7 +179,6 @@ struct pod_view {
 struct pod_view *pod_view_new(const struct object *o, struct arena *a);
 
 bool pod_view_over(const struct pod_view *p); /* its phase is Succeeded or Failed */
-bool pod_view_uses_pvc(const struct pod_view *p, const char *claim_name);
 /* NULL: none of this name. */
 const struct pod_container_view *pod_view_container(const struct pod_view *p, const char *name);
 /* NULL: the Pod has none. */

@@ -18,7 +18,7 @@
 
 /*
  * What is on the host on behalf of a data directory, found by name alone, so that it also shows
- * what a crashed instance left. An item's owner is a Pod or claim that exists, or the instance
+ * what a crashed instance left. An item's owner is a Pod or volume that exists, or the instance
  * itself while it runs or still has Pods; anything else is an orphan.
  */
 struct census {
@@ -28,6 +28,7 @@ struct census {
 	struct map *alive;     /* uid → "namespace/name" */
 	struct map *slots;     /* slot → uid of its Pod */
 	struct map *addresses; /* address → uid of its Pod */
+	struct map *volumes;   /* uid of a PersistentVolumeClaim → uid of a Pod that mounts it */
 	struct map *counted;   /* slots whose processes were counted */
 	size_t orphans, dying;
 	bool running, any_pods;
@@ -101,6 +102,8 @@ static void note_state(struct census *c, const char *uid)
 		note_slot(c, r.containers[i].log, uid);
 		note_slot(c, r.containers[i].prev_log, uid);
 	}
+	for (const char **pvc = r.pvcs; pvc && *pvc; pvc++)
+		map_put(c->volumes, *pvc, xstrdup(uid));
 }
 
 static void each_name(const char *dir,
@@ -137,18 +140,20 @@ static void on_pod_dir(struct census *c, const char *dir, const char *uid)
 	add(c, "directory", path, owner_of(c, uid));
 }
 
-static void on_root(struct census *c, const char *dir, const char *slot)
+static void on_slot_dir(struct census *c, const char *dir, const char *slot)
 {
 	autofree char *path = xasprintf("%s/%s", dir, slot);
 
 	add(c, "directory", path, slot_owner(c, slot));
 }
 
+/* A volume that was deleted while a Pod used it is that Pod's until it ends. */
 static void on_volume_dir(struct census *c, const char *dir, const char *uid)
 {
 	autofree char *path = xasprintf("%s/%s", dir, uid);
+	const char *owner = owner_of(c, uid), *pod = map_get(c->volumes, uid);
 
-	add(c, "volume", path, owner_of(c, uid));
+	add(c, "volume", path, owner || !pod ? owner : owner_of(c, pod));
 }
 
 static void on_socket(struct census *c, const char *dir, const char *name)
@@ -306,7 +311,7 @@ static struct err *scan(struct census *c, const struct json *pods)
 		void (*fn)(struct census *c, const char *dir, const char *name);
 	} rows[] = {
 		{ INSTANCE_STATE, on_state },        { INSTANCE_OBJECTS, on_pod_dir },
-		{ INSTANCE_PODS, on_pod_dir },       { INSTANCE_SLOTS, on_root },
+		{ INSTANCE_PODS, on_pod_dir },       { INSTANCE_SLOTS, on_slot_dir },
 		{ INSTANCE_VOLUMES, on_volume_dir },
 	};
 	const struct json *list = json_get(pods, "items");
@@ -331,11 +336,13 @@ struct err *node_census(const char *data_dir, const struct json *pods, struct js
 	autoptr(map) alive = map_new(free);
 	autoptr(map) slots = map_new(free);
 	autoptr(map) addresses = map_new(free);
+	autoptr(map) volumes = map_new(free);
 	autoptr(map) counted = map_new(NULL);
 	struct census c = { .out = out,
 			    .alive = alive,
 			    .slots = slots,
 			    .addresses = addresses,
+			    .volumes = volumes,
 			    .counted = counted };
 	struct err *e = instance_open(data_dir, NULL, false, &inst);
 	bool never = err_is(e, ERR_NOT_FOUND);

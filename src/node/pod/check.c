@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/pod.h"
 #include "base/str.h"
 #include "node/host/numbers.h"
 #include "node/launch/plan.h"
@@ -130,8 +131,7 @@ static char *check_containers(const struct json *spec, const char *member)
 		autofree char *path = xasprintf("spec.%s[%zu]", member, i++);
 		char *bad = check_container(c.val, path);
 
-		if (!bad && str_eq(member, "initContainers") &&
-		    str_eq(json_get_str(c.val, "restartPolicy"), "Always"))
+		if (!bad && str_eq(member, "initContainers") && pod_is_sidecar(c.val))
 			bad = xasprintf("%s.restartPolicy", path);
 		if (bad)
 			return bad;

@@ -81,8 +81,6 @@ TEST(a_pod_says_as_a_struct_what_its_tree_says)
 	eq_str(c->liveness.http_path, "/");
 	is_false(c->readiness.there);
 	eq_int(c->status_started, 1000000);
-	is_true(pod_view_uses_pvc(w.v, "q"));
-	is_false(pod_view_uses_pvc(w.v, "v"));
 	is_true(pod_view_over(w.v));
 	is_true(pod_view_default_container(w.v) == c);
 	done(&w);
@@ -107,7 +105,6 @@ TEST(any_tree_can_be_viewed)
 
 		is_true(w.v->grace_s >= 0);
 		is_true(w.v->qos != NULL);
-		is_false(pod_view_uses_pvc(w.v, "x"));
 		is_true(pod_view_count_mounts(w.v, "x") == 0);
 		(void)pod_view_default_container(w.v);
 		for (size_t k = 0; k < w.v->n_containers; k++)
