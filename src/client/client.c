@@ -85,6 +85,8 @@ static void name_kind(struct json_doc *obj, const struct kind *k)
 {
 	struct json *root = json_root(obj);
 
+	if (!json_is(root, JSON_OBJ))
+		return; /* the server says what is wrong with it */
 	if (!json_get(root, "apiVersion"))
 		json_set_str(obj, root, "apiVersion", kind_api_version(k));
 	if (!json_get(root, "kind"))

@@ -284,7 +284,8 @@ def test_signal_to_pid_one_goes_to_the_commands_group(guest, link):
     wait_for(lambda: b"up" in guest.log())
     os.kill(guest.pid(), signal.SIGTERM)
     assert struct.unpack("<IIB", link.take(EXITED)[2])[0] == 3
-    assert cri_lines(guest.log())[-1] == ("stdout", "F", b"got")
+    # A shell may add that its sleep, which is in the group too, was terminated.
+    assert ("stdout", "F", b"got") in cri_lines(guest.log())
 
 
 def test_second_start_is_refused(link):
