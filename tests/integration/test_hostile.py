@@ -56,7 +56,7 @@ def test_a_pool_without_end_leaves_room_for_others(cay):
         began = time.monotonic()
         cay.api("GET", "/api/v1/namespaces/default")
         slowest = max(slowest, time.monotonic() - began)
-    assert slowest < 5
+    assert slowest < 20  # it was minutes when one pool could keep the loop
     assert len(cay.api("GET", SANDBOXES)["items"]) <= 1100
     cay.api("DELETE", path + "sandboxwarmpools/endless")
     cay.wait(path + "sandboxwarmpools", "endless", lambda o: o is None)
