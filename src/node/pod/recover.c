@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "node/host/instance.h"
 #include "node/host/trash.h"
 #include "node/image/image.h"
 #include "node/pod/pod_priv.h"
@@ -142,9 +143,10 @@ void recover_pod(struct pod *p)
 /* Leftovers */
 
 /* Removes what a directory has under names that, less a suffix, are no Pod's uid. */
-static size_t remove_unknown(struct pods *ps, const char *base, const char *sub, const char *suffix)
+static size_t remove_unknown(struct pods *ps, const char *base, enum instance_dir sub,
+			     const char *suffix)
 {
-	autofree char *dir = xasprintf("%s/%s", base, sub);
+	autofree char *dir = xasprintf("%s/%s", base, instance_dir_name(sub));
 	DIR *d = opendir(dir);
 	struct dirent *de;
 	size_t n = 0;
@@ -184,9 +186,9 @@ static bool keeps_log(void *arg, const char *id)
 
 void recover_sweep(struct pods *ps)
 {
-	size_t n = remove_unknown(ps, ps->run_dir, "state", ".json") +
-		   remove_unknown(ps, ps->run_dir, "volumes", "") +
-		   remove_unknown(ps, ps->data_dir, "pods", "");
+	size_t n = remove_unknown(ps, ps->run_dir, INSTANCE_STATE, ".json") +
+		   remove_unknown(ps, ps->run_dir, INSTANCE_OBJECTS, "") +
+		   remove_unknown(ps, ps->data_dir, INSTANCE_PODS, "");
 
 	map_free(take(ps->left));
 	if (n)

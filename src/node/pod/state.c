@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "json/json.h"
 #include "json/record.h"
+#include "node/host/instance.h"
 
 enum {
 	STATE_MAX = 64 << 20, /* more than the largest Pod that the API takes can need */
@@ -81,7 +82,7 @@ struct err *pod_record_read(const char *text, size_t len, struct arena *a, struc
 
 static char *state_path(const char *uid)
 {
-	return xasprintf("state/%s.json", uid);
+	return xasprintf("%s/%s.json", instance_dir_name(INSTANCE_STATE), uid);
 }
 
 struct err *pod_record_save(int run_fd, const char *uid, const struct pod_record *r)
@@ -121,7 +122,7 @@ void pod_record_remove(int run_fd, const char *uid)
 
 void pod_records_each(const char *run_dir, void (*fn)(void *arg, const char *uid), void *arg)
 {
-	autofree char *dir = xasprintf("%s/state", run_dir);
+	autofree char *dir = xasprintf("%s/%s", run_dir, instance_dir_name(INSTANCE_STATE));
 	DIR *d = opendir(dir);
 	struct dirent *de;
 

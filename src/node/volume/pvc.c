@@ -9,6 +9,7 @@
 #include "client/client.h"
 #include "loop/loop.h"
 #include "loop/queue.h"
+#include "node/host/instance.h"
 #include "node/host/trash.h"
 #include "node/volume/volume_priv.h"
 
@@ -46,7 +47,7 @@ static void pvc_free(void *arg)
 
 char *pvc_dir(const struct volumes *v, const char *uid)
 {
-	return xasprintf("%s/volumes/%s", v->spec.data_dir, uid);
+	return xasprintf("%s/%s/%s", v->spec.data_dir, instance_dir_name(INSTANCE_VOLUMES), uid);
 }
 
 struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume)
@@ -180,7 +181,8 @@ static void pvc_changed(void *arg, struct object *was, struct object *now)
 static void pvcs_known(void *arg)
 {
 	struct volumes *v = arg;
-	autofree char *path = xasprintf("%s/volumes", v->spec.data_dir);
+	autofree char *path =
+		xasprintf("%s/%s", v->spec.data_dir, instance_dir_name(INSTANCE_VOLUMES));
 	DIR *d = opendir(path);
 	struct dirent *de;
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "client/client.h"
+#include "node/host/instance.h"
 #include "node/volume/volume_priv.h"
 
 /*
@@ -28,14 +29,15 @@ struct files { /* where the files of one volume go */
 
 static char *objects_dir(const struct volumes *v, const char *uid)
 {
-	return xasprintf("%s/volumes/%s", v->spec.run_dir, uid);
+	return xasprintf("%s/%s/%s", v->spec.run_dir, instance_dir_name(INSTANCE_OBJECTS), uid);
 }
 
 char *volumes_pod_dir(const struct volumes *v, const struct pod_view *p)
 {
 	for (size_t i = 0; i < p->n_volumes; i++)
 		if (p->volumes[i].type == POD_VOLUME_EMPTY_DIR)
-			return xasprintf("%s/pods/%s", v->spec.data_dir, p->uid);
+			return xasprintf("%s/%s/%s", v->spec.data_dir,
+					 instance_dir_name(INSTANCE_PODS), p->uid);
 	return NULL;
 }
 
