@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 enum {
 	HEARTBEAT_MS = 5 * 60 * 1000,
 	PODS_MAX = 10000,
+	CONDITIONS_MAX = 8, /* beside Ready */
 };
 
 struct node_object {
@@ -24,6 +26,8 @@ struct node_object {
 	struct client_watch *watch;
 	struct client_write write;
 	struct timer *heartbeat;
+	struct condition conditions[CONDITIONS_MAX];
+	size_t n_conditions;
 };
 
 static void put_resources(struct json_doc *d, struct json *status, const char *key)
@@ -68,7 +72,8 @@ static void put_address(struct json_doc *d, struct json *list, const char *type,
 	json_push(d, list, a);
 }
 
-static void put_conditions(struct json_doc *d, struct json *status, const struct json *was)
+static void put_conditions(const struct node_object *n, struct json_doc *d, struct json *status,
+			   const struct json *was)
 {
 	struct json *list =
 		json_set(d, status, "conditions", was ? json_copy(d, was) : json_arr(d));
@@ -80,7 +85,10 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 
 	clock_format(clock_wall(), now);
 	conditions_upsert(d, list, &ready, clock_wall());
-	json_set_str(d, conditions_get(list, "Ready"), "lastHeartbeatTime", now);
+	for (size_t i = 0; i < n->n_conditions; i++)
+		conditions_upsert(d, list, &n->conditions[i], clock_wall());
+	json_each(c, list)
+		json_set_str(d, c.val, "lastHeartbeatTime", now);
 }
 
 static void on_written(unused struct client_write *w, struct err *e, unused struct object *obj)
@@ -103,7 +111,7 @@ static void write_status(struct node_object *n, const struct object *o)
 	list = json_need_arr(d, status, "addresses");
 	put_address(d, list, "InternalIP", "127.0.0.1");
 	put_address(d, list, "Hostname", n->name);
-	put_conditions(d, status, o ? json_get(object_status(o), "conditions") : NULL);
+	put_conditions(n, d, status, o ? json_get(object_status(o), "conditions") : NULL);
 	n->write.done = on_written;
 	client_patch(n->client,
 		     &(struct client_ref){ .kind = n->kind, .name = n->name, .sub = "status" },
@@ -151,6 +159,32 @@ static void on_heartbeat(void *arg)
 		create(n);
 }
 
+static void condition_done(struct condition *c)
+{
+	free((char *)(uintptr_t)c->type);
+	free((char *)(uintptr_t)c->status);
+	free((char *)(uintptr_t)c->reason);
+	free((char *)(uintptr_t)c->message);
+}
+
+void node_object_condition(struct node_object *n, const struct condition *c)
+{
+	size_t i = 0;
+
+	while (i < n->n_conditions && !str_eq(n->conditions[i].type, c->type))
+		i++;
+	if (i < n->n_conditions)
+		condition_done(&n->conditions[i]);
+	else
+		n->n_conditions++;
+	assert(n->n_conditions <= CONDITIONS_MAX);
+	n->conditions[i] = (struct condition){ .type = xstrdup(c->type),
+					       .status = xstrdup(c->status),
+					       .reason = xstrdup(c->reason),
+					       .message = xstrdup(c->message) };
+	timer_set(n->heartbeat, 0);
+}
+
 static void node_changed(unused void *arg, unused struct object *was, unused struct object *now)
 {
 }
@@ -178,6 +212,8 @@ void node_object_free(struct node_object *n)
 	client_cancel(&n->write);
 	client_watch_free(n->watch);
 	timer_free(n->heartbeat);
+	for (size_t i = 0; i < n->n_conditions; i++)
+		condition_done(&n->conditions[i]);
 	free(n->name);
 	free(n);
 }

@@ -2,10 +2,14 @@
 #pragma once
 
 struct client;
+struct condition;
 struct loop;
 
 /* The Node object: what this machine has, and that it is ready. Rewritten every few minutes. */
 struct node_object;
 
 struct node_object *node_object_new(struct loop *l, struct client *c, const char *name);
+/* Sets a condition beside Ready, whose status is "True" or "False"; written at once, and again with
+ * every heartbeat. The texts are copied. */
+void node_object_condition(struct node_object *n, const struct condition *c);
 void node_object_free(struct node_object *n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/server.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -189,6 +190,12 @@ struct err *server_listen(struct server *s)
 	s->pages.ready = true;
 	log_info("API server listens", KV("address", s->address));
 	return NULL;
+}
+
+void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b), void *arg)
+{
+	assert(s->pages.n_metrics < PAGES_METRICS_MAX);
+	s->pages.metrics[s->pages.n_metrics++] = (struct pages_metrics){ write, arg };
 }
 
 void server_set_access(struct server *s, struct access *a)

@@ -7,6 +7,7 @@
 #include "base/err.h"
 
 struct access;
+struct buf;
 struct client;
 struct kinds;
 struct loop;
@@ -33,6 +34,8 @@ must_use struct err *server_open(struct loop *l, const struct server_spec *spec,
 				 struct server **ret);
 /* How pods/exec, log and portforward reach Pods; NULL: these answer 503. */
 void server_set_access(struct server *s, struct access *a);
+/* write appends lines to /metrics (base/metrics.h) until the server is freed. */
+void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b), void *arg);
 /* Listens; from now on /readyz is 200. */
 must_use struct err *server_listen(struct server *s);
 const char *server_address(const struct server *s); /* "127.0.0.1:6443", as bound */

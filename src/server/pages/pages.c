@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/map.h"
+#include "base/metrics.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "server/call/body.h"
@@ -52,13 +53,6 @@ static void show_health(struct pages *ps, struct call *c)
 			&b);
 }
 
-static void metric(struct buf *b, const char *name, const char *type, const char *help,
-		   uint64_t value)
-{
-	buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n%s %llu\n", name, help, name, type, name,
-		   (unsigned long long)value);
-}
-
 static void show_metrics(struct pages *ps, struct call *c)
 {
 	struct pages_counts n = { 0 };
@@ -67,18 +61,20 @@ static void show_metrics(struct pages *ps, struct call *c)
 
 	ps->count(ps->arg, &n);
 	store_stats(ps->store, &st);
-	metric(&b, "cay_api_requests_total", "counter", "API requests.", n.requests);
-	metric(&b, "cay_api_failures_total", "counter", "API requests refused.", n.failures);
-	metric(&b, "cay_api_writes_total", "counter", "Objects written.", n.writes);
-	metric(&b, "cay_api_watches_started_total", "counter", "Watches begun.", n.watches_started);
-	metric(&b, "cay_api_watches", "gauge", "Watches open.", n.watches);
-	metric(&b, "cay_store_objects", "gauge", "Objects stored.", store_len(ps->store));
-	metric(&b, "cay_store_revision", "counter", "Newest committed revision.",
-	       store_committed_rev(ps->store));
-	metric(&b, "cay_store_commits_total", "counter", "Group commits.", st.commits);
-	metric(&b, "cay_store_rows_total", "counter", "Rows written.", st.rows);
-	metric(&b, "cay_store_pending", "gauge", "Writes not committed yet.", st.pending);
-	metric(&b, "cay_store_history", "gauge", "Events kept for watches.", st.history);
+	metrics_counter(&b, "cay_api_requests_total", "API requests.", n.requests);
+	metrics_counter(&b, "cay_api_failures_total", "API requests refused.", n.failures);
+	metrics_counter(&b, "cay_api_writes_total", "Objects written.", n.writes);
+	metrics_counter(&b, "cay_api_watches_started_total", "Watches begun.", n.watches_started);
+	metrics_gauge(&b, "cay_api_watches", "Watches open.", n.watches);
+	metrics_gauge(&b, "cay_store_objects", "Objects stored.", store_len(ps->store));
+	metrics_counter(&b, "cay_store_revision", "Newest committed revision.",
+			store_committed_rev(ps->store));
+	metrics_counter(&b, "cay_store_commits_total", "Group commits.", st.commits);
+	metrics_counter(&b, "cay_store_rows_total", "Rows written.", st.rows);
+	metrics_gauge(&b, "cay_store_pending", "Writes not committed yet.", st.pending);
+	metrics_gauge(&b, "cay_store_history", "Events kept for watches.", st.history);
+	for (size_t i = 0; i < ps->n_metrics; i++)
+		ps->metrics[i].write(ps->metrics[i].arg, &b);
 	call_reply_text(c, STATUS_OK, "text/plain; version=0.0.4", &b);
 }
 

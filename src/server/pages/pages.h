@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct call;
 struct kinds;
 struct map;
@@ -16,6 +17,16 @@ struct pages_counts {
 	size_t watches;
 };
 
+enum {
+	PAGES_METRICS_MAX = 4, /* roles beside the server */
+};
+
+/* A role that has lines of its own in /metrics (base/metrics.h). */
+struct pages_metrics {
+	void (*write)(void *arg, struct buf *b);
+	void *arg;
+};
+
 /* Pages of the server itself: everything that is not a resource. */
 struct pages {
 	const struct kinds *kinds;
@@ -24,6 +35,8 @@ struct pages {
 	bool ready;
 	void (*count)(void *arg, struct pages_counts *ret);
 	void *arg;
+	struct pages_metrics metrics[PAGES_METRICS_MAX];
+	size_t n_metrics;
 	struct map *documents; /* path → struct bytes: OpenAPI, made once for each … */
 	uint64_t documents_of; /* … kinds_version() */
 };
