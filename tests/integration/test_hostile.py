@@ -4,6 +4,8 @@
 import socket
 import time
 
+import pytest
+
 from cay_local import AGENTS, EXTENSIONS, Cay, is_ready
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -45,6 +47,7 @@ def test_aborted_execs_do_not_hurt_the_sandbox(cay):
     assert status["restartCount"] == 0 and "running" in status["state"]
 
 
+@pytest.mark.alone
 def test_a_pool_without_end_leaves_room_for_others(cay):
     path = EXTENSIONS + "/namespaces/default/"
     make(cay, path + "sandboxtemplates", "SandboxTemplate", "broken",

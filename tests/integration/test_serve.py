@@ -118,6 +118,7 @@ def test_man_page_is_current():
     assert open(os.path.join(root, "docs/man/cay.1")).read() == page, "make docs/man/cay.1 anew: build/cay man >docs/man/cay.1"
 
 
+@pytest.mark.alone
 def test_bench_measures_every_scenario_without_failures(fresh):
     cay = fresh()
     done = subprocess.run([os.path.join(BUILD, "cay"), "bench", "claim", "--kubeconfig", cay.kubeconfig, "--router",
