@@ -65,6 +65,8 @@ static const struct setting serve_settings[] = {
 	  "How long a pool waits after a claim before it refills, so that claims go first" },
 	{ "tls-san", SETTING_TEXT, NULL, "NAME",
 	  "Additional name or address to put into the server's certificate" },
+	{ "service-account-grants", SETTING_TEXT, NULL, "NS/NAME=ROLE,...",
+	  "Rights of service accounts, each in its own namespace: view, edit or admin; others have none" },
 	{ "router-access-log", SETTING_BOOL, "false", NULL,
 	  "Log every request through the router" },
 	{ "stop-sandboxes", SETTING_BOOL, "false", NULL,
@@ -186,6 +188,7 @@ static struct err *start_server(struct serve *s)
 		.listen = settings_text(s->settings, "listen"),
 		.node_name = s->node_name,
 		.sans = sans,
+		.grants = settings_text(s->settings, "service-account-grants"),
 	};
 	struct err *e = server_open(s->loop, &spec, &s->server);
 

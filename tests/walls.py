@@ -15,4 +15,10 @@ class Wall(typing.NamedTuple):
 
 
 WALLS = (
+    Wall("impersonation", "integration/test_identity.py::test_impersonation_is_refused_to_the_administrator_too"),
+    Wall("anonymous-rights", "integration/test_identity.py::test_nobody_without_a_credential_reads_an_object"),
+    Wall("account-rights", "integration/test_identity.py::test_an_account_has_no_rights_until_it_is_given_some"),
+    Wall("token-expiry", "integration/test_identity.py::test_an_expired_token_is_worth_nothing"),
+    Wall("token-binding", "integration/test_identity.py::test_a_bound_token_ends_with_its_pod"),
+    Wall("token-mint", "integration/test_identity.py::test_a_token_cannot_get_a_better_one"),
 )

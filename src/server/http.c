@@ -180,11 +180,13 @@ static struct err *let_in(struct front *f, struct call *c)
 	struct err *routed, *e;
 
 	e = authenticate(f->tokens, c);
+	if (!e)
+		e = refuse_impersonation(c);
 	if (e)
 		return e;
 	routed = route_read(c);
 	if (!routed || c->route.resource) {
-		e = authorise(c);
+		e = authorise(f->grants, c);
 		if (e) {
 			err_free(routed);
 			return e;

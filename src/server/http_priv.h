@@ -4,6 +4,7 @@
 #include "server/call/call.h"
 
 struct admit;
+struct grants;
 struct http_handler;
 struct objects;
 struct pages;
@@ -16,6 +17,7 @@ struct watchers;
 struct front {
 	struct calls calls;
 	struct tokens *tokens;
+	struct grants *grants;
 	struct objects *objects;
 	struct admit *admit;
 	struct waiters *waiters;

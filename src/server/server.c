@@ -43,6 +43,7 @@ struct server {
 	struct admit admit;
 	struct locals locals;
 	struct tokens tokens;
+	struct grants grants;
 	struct waiters waiters;
 	struct watchers watchers;
 	struct streams streams;
@@ -118,6 +119,7 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	streams_init(&s->streams, &s->objects, l);
 	s->front = (struct front){
 		.tokens = &s->tokens,
+		.grants = &s->grants,
 		.objects = &s->objects,
 		.admit = &s->admit,
 		.waiters = &s->waiters,
@@ -134,7 +136,9 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 	struct tls_server_spec tls;
 	struct err *e;
 
-	e = make_dir(s->data_dir);
+	e = grants_read(&s->grants, spec->grants);
+	if (!e)
+		e = make_dir(s->data_dir);
 	if (!e)
 		e = lock_take(s->data_dir, s->listen, &s->lock_fd);
 	if (!e)
@@ -234,6 +238,7 @@ void server_free(struct server *s)
 	streams_cut(&s->streams);
 	objects_done(&s->objects); /* commits; calls that wait for that are released */
 	tokens_done(&s->tokens);
+	grants_done(&s->grants);
 	pages_done(&s->pages);
 	tls_ctx_unref(s->tls);
 	keys_done(&s->keys);

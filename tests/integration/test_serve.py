@@ -131,7 +131,7 @@ def test_bench_measures_every_scenario_without_failures(fresh):
 
 
 def test_who_may_do_what(fresh):
-    cay = fresh()
+    cay = fresh("--service-account-grants", "default/default=view")
     assert raw(cay, "/readyz")[0] == raw(cay, "/healthz")[0] == raw(cay, "/version")[0] == 200
     status, body = raw(cay, "/api/v1/namespaces/default/pods")
     assert status == 403 and "system:anonymous" in json.loads(body)["message"]

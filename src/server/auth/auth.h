@@ -9,6 +9,22 @@ struct objects;
 struct user;
 
 /* Who asks (authenticate.c, tokens.c), and may they (authorise.c). */
+
+/* Rights of service accounts in their own namespaces (grants.c); none has any that is not here. */
+enum role {
+	ROLE_NONE,
+	ROLE_VIEW,
+	ROLE_EDIT,
+	ROLE_ADMIN,
+	ROLE_MAX_,
+};
+struct grants {
+	struct map *roles; /* NS/NAME → enum role, as a pointer */
+};
+/* text: "NS/NAME=ROLE,…"; NULL and "" grant nothing. ERR_INVALID says which grant is wrong. */
+must_use struct err *grants_read(struct grants *g, const char *text);
+void grants_done(struct grants *g);
+
 struct tokens {
 	const struct objects *objects;
 	const char *key;   /* signs them; outlives this */
@@ -20,7 +36,9 @@ void tokens_done(struct tokens *t);
 /* Fills in c->user: anonymous when the call carries no credential. ERR_UNAUTHENTICATED: it carries
  * one that is not valid, whatever else was sent. */
 must_use struct err *authenticate(struct tokens *t, struct call *c);
+/* ERR_FORBIDDEN: the call asks to act as another user, which nobody may. */
+must_use struct err *refuse_impersonation(const struct call *c);
 /* ERR_FORBIDDEN: c->user may not do what c->route says. */
-must_use struct err *authorise(const struct call *c);
+must_use struct err *authorise(const struct grants *g, const struct call *c);
 /* Answers POST serviceaccounts/NAME/token. */
 void token_issue(struct tokens *t, struct call *c);

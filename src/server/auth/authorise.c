@@ -3,46 +3,54 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "server/auth/auth.h"
+#include "base/wall.h"
+#include "net/http_server.h"
+#include "server/auth/auth_priv.h"
 #include "server/call/call.h"
 
 /*
- * Who may do what, as one table of grants that is read by one function, in the terms of RBAC (group
- * of users, verbs, resources or paths), so that stored roles can take its place.
+ * Who may do what, as tables that one function reads. They are in the terms of RBAC (group of
+ * users, verbs, resources or paths), so that stored roles can take their place.
+ *
+ * A service account has no rights beyond those of every user, unless the server's settings give it
+ * a role (grants.c). A role is valid in the account's own namespace and grows with its rank.
  */
-enum scope {
-	SCOPE_ALL,    /* everything */
-	SCOPE_PATH,   /* a page of the server, and what is below it */
-	SCOPE_OWN_NS, /* namespaced objects in the service account's own namespace; their status
-		       * is read-only: controllers and nodes write it, and the router acts on it */
-	SCOPE_OWN_NAMESPACE_OBJECT,
-};
-
-struct grant {
+struct path_grant {
 	const char *group; /* of users */
-	enum scope scope;
-	unsigned verbs;
-	const char *path;
+	const char *path;  /* a page of the server, and what is below it */
 };
 
 #define ALL_VERBS  (B(VERB_MAX_) - 1)
 #define READ_VERBS (B(VERB_GET) | B(VERB_LIST))
 
-static const struct grant grants[] = {
-	{ "system:masters", SCOPE_ALL, ALL_VERBS, NULL },
-	{ "system:unauthenticated", SCOPE_PATH, READ_VERBS, "/healthz" },
-	{ "system:unauthenticated", SCOPE_PATH, READ_VERBS, "/livez" },
-	{ "system:unauthenticated", SCOPE_PATH, READ_VERBS, "/readyz" },
-	{ "system:unauthenticated", SCOPE_PATH, READ_VERBS, "/version" },
-	{ "system:authenticated", SCOPE_PATH, READ_VERBS, "/healthz" },
-	{ "system:authenticated", SCOPE_PATH, READ_VERBS, "/livez" },
-	{ "system:authenticated", SCOPE_PATH, READ_VERBS, "/readyz" },
-	{ "system:authenticated", SCOPE_PATH, READ_VERBS, "/version" },
-	{ "system:authenticated", SCOPE_PATH, READ_VERBS, "/api" },
-	{ "system:authenticated", SCOPE_PATH, READ_VERBS, "/apis" },
-	{ "system:authenticated", SCOPE_PATH, READ_VERBS, "/openapi" },
-	{ "system:serviceaccounts", SCOPE_OWN_NS, ALL_VERBS, NULL },
-	{ "system:serviceaccounts", SCOPE_OWN_NAMESPACE_OBJECT, B(VERB_GET), NULL },
+static const struct path_grant pages[] = {
+	{ "system:unauthenticated", "/healthz" }, { "system:unauthenticated", "/livez" },
+	{ "system:unauthenticated", "/readyz" },  { "system:unauthenticated", "/version" },
+	{ "system:authenticated", "/healthz" },   { "system:authenticated", "/livez" },
+	{ "system:authenticated", "/readyz" },    { "system:authenticated", "/version" },
+	{ "system:authenticated", "/api" },       { "system:authenticated", "/apis" },
+	{ "system:authenticated", "/openapi" },
+};
+
+/* What a role may do with namespaced objects. Their status is read-only for all: controllers and
+ * nodes write it, and the router acts on it. */
+struct rule {
+	enum role role; /* and those of higher rank */
+	const char *sub;
+	unsigned verbs;
+	bool secrets; /* Secrets too */
+};
+static const struct rule rules[] = {
+	{ ROLE_VIEW, "", READ_VERBS | B(VERB_WATCH) },
+	{ ROLE_VIEW, "status", B(VERB_GET) },
+	{ ROLE_VIEW, "scale", B(VERB_GET) },
+	{ ROLE_VIEW, "log", B(VERB_GET) },
+	{ ROLE_EDIT, "", ALL_VERBS, .secrets = true },
+	{ ROLE_EDIT, "scale", ALL_VERBS },
+	{ ROLE_EDIT, "exec", ALL_VERBS },
+	{ ROLE_EDIT, "attach", ALL_VERBS },
+	{ ROLE_EDIT, "portforward", ALL_VERBS },
+	{ ROLE_ADMIN, "token", B(VERB_CREATE) },
 };
 
 static bool below(const char *path, const char *top)
@@ -52,22 +60,37 @@ static bool below(const char *path, const char *top)
 	return str_starts(path, top) && (path[len] == '\0' || path[len] == '/');
 }
 
-static bool grant_covers(const struct grant *g, const struct call *c)
+static bool page_allowed(const struct call *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(pages); i++)
+		if ((READ_VERBS & B(c->route.verb)) && str_in(pages[i].group, c->user.groups) &&
+		    below(c->route.path, pages[i].path))
+			return true;
+	return false;
+}
+
+/* The account's own Namespace, which is not in a namespace itself. */
+static bool is_own_namespace(const struct call *c)
 {
 	const struct route *r = &c->route;
 
-	switch (g->scope) {
-	case SCOPE_ALL:
-		return true;
-	case SCOPE_PATH:
-		return !r->resource && below(r->path, g->path);
-	case SCOPE_OWN_NS:
-		return r->resource && *r->ns && str_eq(r->ns, c->user.sa_ns) &&
-		       (!str_eq(r->sub, "status") || (B(r->verb) & READ_VERBS));
-	case SCOPE_OWN_NAMESPACE_OBJECT:
-		return r->resource && !*r->group && !*r->ns && !*r->sub &&
-		       str_eq(r->plural, "namespaces") && str_eq(r->name, c->user.sa_ns);
-	}
+	return r->verb == VERB_GET && !*r->group && !*r->ns && !*r->sub &&
+	       str_eq(r->plural, "namespaces") && str_eq(r->name, c->user.sa_ns);
+}
+
+static bool role_allows(enum role role, const struct call *c)
+{
+	const struct route *r = &c->route;
+	bool secret = !*r->group && str_eq(r->plural, "secrets");
+
+	if (role == ROLE_NONE)
+		return false;
+	if (!*r->ns || !str_eq(r->ns, c->user.sa_ns))
+		return is_own_namespace(c);
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+		if (role >= rules[i].role && str_eq(rules[i].sub, r->sub) &&
+		    (rules[i].verbs & B(r->verb)) && (!secret || rules[i].secrets))
+			return true;
 	return false;
 }
 
@@ -96,14 +119,33 @@ static struct err *refusal(const struct call *c)
 	return err_new(ERR_FORBIDDEN, "%s", buf_str(&b));
 }
 
-struct err *authorise(const struct call *c)
+struct err *refuse_impersonation(const struct call *c)
 {
-	for (size_t i = 0; i < ARRAY_LEN(grants); i++) {
-		const struct grant *g = &grants[i];
+	static const char prefix[] = "Impersonate-";
+	const struct http_headers *h = http_request_headers(c->req);
 
-		if ((g->verbs & B(c->route.verb)) && str_in(g->group, c->user.groups) &&
-		    grant_covers(g, c))
-			return NULL;
+	for (size_t i = 0; i < h->n; i++) {
+		struct span start = { h->list[i].name,
+				      MIN(strlen(h->list[i].name), sizeof(prefix) - 1) };
+
+		if (span_eq_nocase(start, prefix) && wall_stands("impersonation"))
+			return err_new(ERR_FORBIDDEN,
+				       "User \"%s\" cannot impersonate: this server does not "
+				       "support impersonation; send the request without %s",
+				       c->user.name, h->list[i].name);
 	}
-	return refusal(c);
+	return NULL;
+}
+
+struct err *authorise(const struct grants *g, const struct call *c)
+{
+	bool known = str_in("system:authenticated", c->user.groups);
+
+	if (str_in("system:masters", c->user.groups))
+		return NULL;
+	if (c->route.resource ? role_allows(grants_role(g, &c->user), c) : page_allowed(c))
+		return NULL;
+	if (known ? wall_stands("account-rights") : wall_stands("anonymous-rights"))
+		return refusal(c);
+	return NULL;
 }

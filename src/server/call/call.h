@@ -23,6 +23,8 @@ struct user {
 	const char *name, *uid;
 	const char *const *groups; /* NULL-terminated */
 	const char *sa_ns;         /* the namespace of a service account, else NULL */
+	int64_t expires;           /* when its token does, in seconds since 1970; 0: no token */
+	const char *pod_uid;       /* of the Pod that its token is bound to; NULL: none */
 };
 
 /* What the calls of a server share. */

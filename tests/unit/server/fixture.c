@@ -16,7 +16,8 @@ struct err *fixture_open(struct fixture *f)
 	struct server_spec spec = { .kinds = test_kinds(),
 				    .data_dir = f->dir,
 				    .listen = "127.0.0.1:0",
-				    .node_name = f->node_name };
+				    .node_name = f->node_name,
+				    .grants = f->grants };
 	struct err *e = server_open(f->loop, &spec, &f->server);
 
 	if (!e)

@@ -19,6 +19,7 @@ struct fixture {
 	struct client *client; /* in this process */
 	char dir[64];
 	const char *node_name;
+	const char *grants;
 	/* How requests over HTTP authenticate: the administrator's certificate unless anonymous. */
 	bool anonymous;
 	char *token;

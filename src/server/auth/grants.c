@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "server/auth/auth_priv.h"
+#include "server/call/call.h"
+
+/*
+ * Which service account has which role in its own namespace. It is a setting of the server and not
+ * an object: nothing that a service account can write gives rights to it.
+ */
+enum {
+	GRANTS_MAX = 1024,
+};
+
+static const char *const role_names[ROLE_MAX_] = {
+	[ROLE_NONE] = "none",
+	[ROLE_VIEW] = "view",
+	[ROLE_EDIT] = "edit",
+	[ROLE_ADMIN] = "admin",
+};
+
+static enum role role_named(struct span name)
+{
+	unsigned i = ROLE_VIEW;
+
+	while (i < ROLE_MAX_ && !span_eq(name, role_names[i]))
+		i++;
+	return i;
+}
+
+static struct err *grant_read(struct grants *g, struct span text)
+{
+	struct span role, rest, account = span_cut(text, '=', &role);
+	struct span ns = span_cut(account, '/', &rest);
+	autofree char *key = xstrndup(account.p, account.len);
+	enum role r = role.p ? role_named(role) : ROLE_MAX_;
+
+	if (r == ROLE_MAX_ || !ns.len || !rest.len || memchr(rest.p, '/', rest.len))
+		return err_new(ERR_INVALID,
+			       "read the grant \"%.*s\": it must be NAMESPACE/ACCOUNT=ROLE, where "
+			       "ROLE is view, edit or admin",
+			       (int)text.len, text.p);
+	if (map_has(g->roles, key))
+		return err_new(ERR_INVALID, "read the grants: %s is named twice", key);
+	if (map_len(g->roles) >= GRANTS_MAX)
+		return err_new(ERR_INVALID, "read the grants: there are more than %d", GRANTS_MAX);
+	map_put(g->roles, key, (void *)(uintptr_t)r);
+	return NULL;
+}
+
+struct err *grants_read(struct grants *g, const char *text)
+{
+	struct span rest = SPAN(text ? text : "");
+	struct err *e = NULL;
+
+	g->roles = map_new(NULL);
+	while (!e && rest.p) {
+		struct span one = span_trim(span_cut(rest, ',', &rest));
+
+		if (one.len)
+			e = grant_read(g, one);
+	}
+	return e;
+}
+
+enum role grants_role(const struct grants *g, const struct user *u)
+{
+	autofree char *key = NULL;
+	const char *name;
+
+	if (!u->sa_ns)
+		return ROLE_NONE;
+	name = strrchr(u->name, ':');
+	key = xasprintf("%s/%s", u->sa_ns, name + 1);
+	return (enum role)(uintptr_t)map_get(g->roles, key);
+}
+
+void grants_done(struct grants *g)
+{
+	map_free(take(g->roles));
+}
