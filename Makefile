@@ -13,7 +13,7 @@ help:
 	@echo 'make build         build/cay and build/cay-init; installs missing packages first (as root)'
 	@echo 'make demo          a sandbox in a few seconds, and what else Cay does; KEEP=1 leaves it running'
 	@echo 'make test          everything that must pass before a change goes in'
-	@echo 'make test-long     the same, with the tests that take minutes and a search by the fuzzers'
+	@echo 'make test-long     the same, with the tests that take minutes, a search by the fuzzers and planted faults'
 	@echo 'make test-cluster  the controllers against a real kube-apiserver'
 	@echo 'make bench         claims, cold starts and exec on a server of its own beside the floors of this machine; ARGS=... go to cay bench claim'
 	@echo 'make format        clang-format over all C files'

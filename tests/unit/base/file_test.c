@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/str.h"
 #include "test.h"
@@ -42,6 +43,51 @@ TEST(a_file_is_written_whole_and_read_up_to_a_limit)
 	fails(file_write(d, "b", "x"), ERR_NOT_FOUND);
 	works(file_write(d, "a", "HE"));
 	is_true(!none);
+	works(file_remove_tree(AT_FDCWD, dir));
+}
+
+/* What was synced since scratch(), and whether its new name was already there. */
+static unsigned n_early_syncs, n_late_syncs, n_dir_syncs;
+static const char *watched;
+
+/* In place of the C library's: the order of syncs is a promise that no reader of files can see. */
+int fsync(int fd)
+{
+	struct stat st;
+
+	if (!fstat(fd, &st) && S_ISDIR(st.st_mode))
+		n_dir_syncs++;
+	else if (watched && file_exists(AT_FDCWD, watched))
+		n_late_syncs++;
+	else
+		n_early_syncs++;
+	return (int)syscall(SYS_fsync, fd);
+}
+
+TEST(a_file_is_on_disk_before_it_gets_its_name)
+{
+	autoclose d = scratch();
+	autofree char *path = xasprintf("%s/new", dir);
+
+	watched = path;
+	n_early_syncs = n_late_syncs = n_dir_syncs = 0;
+	works(file_write_atomic(d, "new", "x", 1, 0600));
+	eq_int(n_early_syncs, 1);
+	eq_int(n_late_syncs, 0);
+	eq_int(n_dir_syncs, 1);
+	watched = NULL;
+	works(file_remove_tree(AT_FDCWD, dir));
+}
+
+TEST(a_file_gets_its_mode_whatever_the_umask)
+{
+	autoclose d = scratch();
+	mode_t mask = umask(0077);
+	struct stat st;
+
+	works(file_write_atomic(d, "a", "x", 1, 0644));
+	(void)umask(mask);
+	is_true(!fstatat(d, "a", &st, 0) && (st.st_mode & 07777) == 0644);
 	works(file_remove_tree(AT_FDCWD, dir));
 }
 

@@ -29,6 +29,19 @@ TEST(a_signature_holds_for_its_key_and_text_alone)
 	}
 }
 
+TEST(each_key_has_an_id_of_its_own)
+{
+	autoptr(signing_key) key = new_key();
+	autoptr(signing_key) other = new_key();
+	unsigned char id[SHA256_LEN], again[SHA256_LEN], others[SHA256_LEN];
+
+	signing_key_id(key, id);
+	signing_key_id(key, again);
+	signing_key_id(other, others);
+	is_true(!memcmp(id, again, sizeof(id)));
+	is_true(memcmp(id, others, sizeof(id)) != 0);
+}
+
 TEST(numbers_that_no_signature_has_are_refused)
 {
 	autoptr(signing_key) key = new_key();
@@ -45,8 +58,16 @@ TEST(only_p256_keys_are_read)
 		"-----BEGIN PUBLIC KEY-----\n"
 		"MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n"
 		"-----END PUBLIC KEY-----\n";
+	static const char p384[] =
+		"-----BEGIN PRIVATE KEY-----\n"
+		"MIG2AgEAMBAGByqGSM49AgEGBSuBBAAiBIGeMIGbAgEBBDAh4enHszOAAvcyHMSI\n"
+		"/aqAFw8uJqMXeMFRA3QRvZxreWOVr9cfRBMZxThh+DAOHgShZANiAARWEuys8v46\n"
+		"FnfGbluzfuy0s7k+/39EFrPYsI72nSksgQEFMgI/HxNaeIDrtenyDpOYDkroj2r1\n"
+		"FbSje1ryy9hXPHd0WVIhtftqObAucReYKN2ZM8Xm+mo7ygAVMBkojew=\n"
+		"-----END PRIVATE KEY-----\n";
 	struct signing_key *k = NULL;
 
+	fails(signing_key_read(p384, &k), ERR_INVALID);
 	fails(signing_key_read("junk", &k), ERR_INVALID);
 	fails(signing_key_read(ed25519, &k), ERR_INVALID);
 }

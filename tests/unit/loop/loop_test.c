@@ -247,12 +247,12 @@ TEST(posts_keep_the_order_of_their_thread)
 
 	loop_post(l, say_d, &s);
 	loop_post(l, say_f, &s);
-	loop_post(l, say_d, &s);
+	loop_post(l, say_f, &s);
 	loop_turn(l, 100);
-	eq_str(buf_str(&s.text), "dfd");
+	eq_str(buf_str(&s.text), "dff");
 	loop_post(l, say_f, &s); /* loop_free() runs what is left */
 	loop_free(take(l));
-	eq_str(buf_str(&s.text), "dfdf");
+	eq_str(buf_str(&s.text), "dfff");
 }
 
 static void *stop_it(void *arg)

@@ -125,6 +125,21 @@ TEST(a_slow_head_times_out)
 	site_done(&s);
 }
 
+TEST(a_slow_head_behind_a_request_times_out_too)
+{
+	struct http_limits limits = { .head_ms = 40 };
+	struct site s;
+	autofree char *answer = NULL;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	site_expect(&s, "hello\n");
+	rig_send_str(s.l, s.fd, "GET /hel");
+	answer = rig_read(s.l, s.fd, NULL);
+	eq_int(site_status(answer), 408);
+	site_done(&s);
+}
+
 TEST(bytes_do_not_buy_a_head_more_time)
 {
 	struct http_limits limits = { .head_ms = 60 };

@@ -163,6 +163,36 @@ TEST(invalid_certificates_are_rejected_without_tearing_the_connection)
 	client_cert(&test_ca, false, HOUR, NULL);               /* for a server */
 }
 
+/* alice signs a certificate for somebody else and sends hers along. */
+TEST(a_clients_certificate_issues_no_others)
+{
+	struct tls_cert_spec cs = { .common_name = "alice", .client = true, .valid_for = HOUR };
+	struct tls_pair alice = { 0 }, forged = { 0 };
+	struct pair_spec spec = plain;
+	struct tls_peer peer;
+	char *chain;
+	struct pair p;
+
+	pair_setup();
+	works(tls_make_cert(&test_ca, &cs, &alice));
+	cs.common_name = "admin";
+	works(tls_make_cert(&alice, &cs, &forged));
+	chain = xasprintf("%s%s", forged.cert_pem, alice.cert_pem);
+	free(forged.cert_pem);
+	forged.cert_pem = chain;
+	spec.client_pair = &forged;
+	spec.client_ca = test_ca.cert_pem;
+	pair_init(&p, &spec);
+	hello(&p);
+	tls_peer_of(conn_stream(p.server.c), &peer);
+	eq_str(peer.name, NULL);
+	is_true(tls_peer_rejected(conn_stream(p.server.c)));
+	tls_peer_done(&peer);
+	tls_pair_done(&alice);
+	tls_pair_done(&forged);
+	pair_done(&p);
+}
+
 TEST(a_client_without_certificate_is_nobody)
 {
 	struct pair_spec spec = plain;

@@ -65,6 +65,25 @@ TEST(no_other_algorithm_is_accepted)
 	}
 }
 
+/* A header that is signed like ours and says something else. */
+TEST(a_signed_header_of_another_algorithm_is_rejected)
+{
+	static const char head[] = "{\"alg\":\"none\"}";
+	autofree char *pem = NULL, *coded = base64_encode(head, strlen(head), true);
+	autofree char *body = base64_encode(claims, strlen(claims), true), *sig = NULL;
+	autofree char *text = xasprintf("%s.%s", coded, body), *token = NULL;
+	unsigned char raw[SIGNATURE_LEN];
+	autoptr(signing_key) key = NULL;
+	char *got;
+
+	works(signing_key_make(&pem));
+	works(signing_key_read(pem, &key));
+	works(signing_key_sign(key, text, strlen(text), raw));
+	sig = base64_encode(raw, sizeof(raw), true);
+	token = xasprintf("%s.%s", text, sig);
+	fails(tls_token_verify(pem, token, &got), ERR_UNAUTHENTICATED);
+}
+
 TEST(malformed_tokens_are_rejected)
 {
 	autofree char *key = NULL, *token = NULL, *longer = NULL, *unsigned_token = NULL,

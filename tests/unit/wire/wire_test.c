@@ -172,6 +172,16 @@ TEST(small_frames_are_read_as_they_were_written)
 	fails(wire_u16s_read(&f, got_size, 1), ERR_MALFORMED);
 }
 
+TEST(a_truth_that_is_neither_0_nor_1_is_malformed)
+{
+	const char payload[] = "\0\0\0\0\0\0\0\0\2";
+	struct wire_frame f = { .type = WIRE_EXITED, .payload = payload, .len = 9 };
+	uint32_t code, signum;
+	bool oom;
+
+	fails(wire_exited_read(&f, &code, &signum, &oom), ERR_MALFORMED);
+}
+
 TEST(a_frame_is_returned_only_when_complete)
 {
 	autobuf b = { 0 };
