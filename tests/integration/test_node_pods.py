@@ -174,16 +174,42 @@ def test_a_failing_init_container_keeps_the_others_from_starting(cay):
     ("hostpid", {"hostPID": True}, "spec.hostPID"),
     ("hostpath", {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}, "spec.volumes[0].hostPath"),
     ("runtime", {"runtimeClassName": "kata"}, "spec.runtimeClassName"),
-    ("cap", {"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}}, "capabilities.add: SYS_ADMIN"),
-])
+    ("cap", {"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}}, "capabilities.add[0]: SYS_ADMIN"),
+    ("seccomp", {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, "spec.securityContext.seccompProfile.type"),
+    ("sysctl", {"securityContext": {"sysctls": [{"name": "net.core.somaxconn", "value": "9"}]}},
+     "spec.securityContext.sysctls"),
+    ("hostusers", {"hostUsers": True}, "spec.hostUsers"),
+    ("podlimits", {"resources": {"limits": {"memory": "1Gi"}}}, "spec.resources.limits"),
+    ("probehost", {"container": {"readinessProbe": {"httpGet": {"port": 80, "host": "10.0.0.1"}}}},
+     "spec.containers[0].readinessProbe.httpGet.host"),
+    ("sidecar", {"initContainers": [{"name": "s", "image": "host", "restartPolicy": "Always"}]},
+     "spec.initContainers[0].restartPolicy"),
+], ids=lambda v: v if isinstance(v, str) and "." not in v else "")
 def test_what_the_node_does_not_do_is_refused_by_its_path(cay, name, change, path):
     try:
-        obj = create(cay, pod(name, "sleep", "1000", **change), phase("Failed"))
+        obj = create(cay, pod(name, "sleep", "1000", **change), phase("Failed", "Running"))
     except ApiError as e:
         assert e.code in (403, 422)  # the API may refuse it first
         return
-    assert path in obj["status"]["message"]
+    assert obj["status"]["phase"] == "Failed" and path in obj["status"]["message"]
     wait_until(lambda: path in events(cay, name).get("UnsupportedField", ""))
+
+
+def test_sandbox_and_claim_say_why_their_pod_was_refused(cay):
+    spec = {"hostUsers": True, "containers": [{"name": "main", "image": "host"}]}
+    agents, extensions = "agents.x-k8s.io/v1beta1", "extensions.agents.x-k8s.io/v1beta1"
+    for kind, plural, body in (
+            ("SandboxTemplate", "sandboxtemplates", {"podTemplate": {"spec": spec}}),
+            ("SandboxWarmPool", "sandboxwarmpools", {"replicas": 0, "sandboxTemplateRef": {"name": "refused"}}),
+            ("SandboxClaim", "sandboxclaims", {"warmPoolRef": {"name": "refused"}})):
+        cay.api("POST", f"/apis/{extensions}/namespaces/default/{plural}",
+                {"apiVersion": extensions, "kind": kind, "metadata": {"name": "refused"}, "spec": body})
+
+    def says_why(obj):
+        return obj is not None and any(c["type"] == "Ready" and "UnsupportedField: this node does not support spec.hostUsers"
+                                       in c["message"] for c in obj.get("status", {}).get("conditions", []))
+    cay.wait(f"/apis/{agents}/namespaces/default/sandboxes", "refused", says_why)
+    cay.wait(f"/apis/{extensions}/namespaces/default/sandboxclaims", "refused", says_why)
 
 
 def test_a_pod_waits_for_its_configmap_and_then_starts(cay):

@@ -58,12 +58,21 @@ static void say_suspended(struct report *r)
 		    "Pod is terminating. Sandbox is suspending");
 }
 
-static void say_over(struct report *r, const char *type, const char *status, const char *phase)
+/* A Pod that failed as a whole says why: its node refused it, or its deadline is over. */
+static void say_over(struct report *r, const char *type, const char *status,
+		     const struct object *pod)
 {
-	bool failed = str_eq(phase, "Failed");
+	const char *reason = json_get_str(object_status(pod), "reason");
+	const char *message = json_get_str(object_status(pod), "message");
+	bool failed = str_eq(pod_phase(pod), "Failed");
+	autobuf text = { 0 };
 
-	say(r, type, status, failed ? "PodFailed" : "PodSucceeded",
-	    failed ? "Pod failed" : "Pod completed successfully");
+	buf_add_str(&text, failed ? "Pod failed" : "Pod completed successfully");
+	if (failed && !str_empty(reason))
+		buf_printf(&text, ": %s", reason);
+	if (failed && !str_empty(message))
+		buf_printf(&text, ": %s", message);
+	say(r, type, status, failed ? "PodFailed" : "PodSucceeded", buf_str(&text));
 }
 
 /* The phase in which a Pod is deleted says nothing about how its work ended. */
@@ -74,7 +83,7 @@ static void say_finished(struct report *r)
 	bool settled = pod && (!object_deleting(pod) || conditions_get(r->conditions, "Finished"));
 
 	if (settled && pod_phase_over(phase))
-		say_over(r, "Finished", "True", phase);
+		say_over(r, "Finished", "True", pod);
 	else
 		conditions_remove(r->conditions, "Finished");
 }
@@ -185,7 +194,7 @@ static void say_ready(struct report *r)
 		say(r, "Ready", "False", "SandboxSuspended",
 		    pod ? "Sandbox is suspending" : "Sandbox is suspended");
 	} else if (pod_phase_over(phase)) {
-		say_over(r, "Ready", "False", phase);
+		say_over(r, "Ready", "False", pod);
 	} else {
 		say_dependencies(r);
 	}

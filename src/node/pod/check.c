@@ -1,167 +1,465 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/pod.h"
+#include <sys/utsname.h>
+
+#include "base/buf.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "node/host/numbers.h"
 #include "node/launch/plan.h"
 #include "node/pod/pod_priv.h"
 
 /*
- * What this node does not do. A field that promises the Pod something that we cannot keep is
- * refused by its path rather than ignored.
+ * What this node does with each field of a Pod, in one list. A field that is set and is not in the
+ * list promises the Pod something that nobody here would keep: it is refused by its path. A row
+ * without anything after its name is honoured as Kubernetes documents it, wherever the field is
+ * read (api/view_pod.c); every other row says what is special about it.
+ *
+ * A field counts as set unless it is null, false, 0, an empty string or an empty list: Kubernetes
+ * documents none of these as a wish. The defaults that an API server fills in are rows too.
  */
-static const char *const refused_true[] = { "hostNetwork", "hostPID", "hostIPC",
-					    "shareProcessNamespace", NULL };
-static const char *const refused_any[] = { "ephemeralContainers", "overhead", "resourceClaims",
-					   NULL };
-static const char *const volume_kinds[] = {
-	"emptyDir", "persistentVolumeClaim", "configMap", "secret", "projected", "downwardAPI", NULL
+struct rule {
+	const char *name;
+	const struct rule *of;     /* the members of it, or of each of its elements */
+	const char *const *values; /* only these texts, NULL-terminated */
+	char *(*wrong)(struct json *v, const struct json *spec); /* NULL, or why not; malloc'd */
+	const char *no;   /* refused, and this says why or what to do instead */
+	const char *idle; /* accepted without any effect, because it promises nothing here */
 };
-static const char *const container_refused[] = { "lifecycle", "volumeDevices", "resizePolicy",
-						 NULL };
 
-static bool wanted(const struct json *obj, const char *member)
+#define ONLY(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static char *wrong_id(struct json *v, unused const struct json *spec)
 {
-	const struct json *v = json_get(obj, member);
+	int64_t id = json_int(v, 0);
 
+	if (id >= 0 && id < ID_RANGE)
+		return NULL;
+	return xasprintf("%lld is beyond a sandbox's %d ids", (long long)id, ID_RANGE);
+}
+
+static char *wrong_capability(struct json *v, unused const struct json *spec)
+{
+	const char *name = str_or(json_str(v), "");
+
+	return plan_capability(name) >= 0 ? NULL : xasprintf("%s is not given to sandboxes", name);
+}
+
+static char *wrong_mount_path(struct json *v, unused const struct json *spec)
+{
+	const char *path = str_or(json_str(v), "");
+
+	while (*path == '/' || (*path == '.' && (path[1] == '/' || !path[1])))
+		path++;
+	return *path ? NULL : xstrdup("a volume cannot be the root file system");
+}
+
+static char *wrong_node_name(struct json *v, const struct json *spec)
+{
+	const char *node = json_get_str(spec, "nodeName");
+
+	if (str_empty(node) || str_eq(json_str(v), node))
+		return NULL;
+	return xasprintf("this node is %s", node);
+}
+
+static char *wrong_arch(struct json *v, unused const struct json *spec)
+{
+	const char *want = str_or(json_str(v), "");
+	struct utsname u;
+
+	if (uname(&u) < 0)
+		return NULL;
+	if (str_eq(want, str_eq(u.machine, "x86_64")    ? "amd64"
+			 : str_eq(u.machine, "aarch64") ? "arm64"
+							: u.machine))
+		return NULL;
+	return xasprintf("this node is %s", u.machine);
+}
+
+static char *wrong_min_domains(struct json *v, unused const struct json *spec)
+{
+	return json_int(v, 1) > 1 ? xstrdup("there is one node") : NULL;
+}
+
+static const struct rule object_key[] = { { "name" }, { "key" }, { "optional" }, { 0 } };
+static const struct rule object_name[] = { { "name" }, { "optional" }, { 0 } };
+static const struct rule field_ref[] = {
+	{ "fieldPath" },
+	{ "apiVersion", .values = ONLY("v1") },
+	{ 0 },
+};
+static const struct rule resource_ref[] = {
+	{ "containerName" }, { "resource" }, { "divisor" }, { 0 }
+};
+
+static const struct rule value_from[] = {
+	{ "configMapKeyRef", object_key },
+	{ "secretKeyRef", object_key },
+	{ "fieldRef", field_ref },
+	{ "resourceFieldRef", resource_ref },
+	{ 0 },
+};
+static const struct rule env[] = { { "name" }, { "value" }, { "valueFrom", value_from }, { 0 } };
+static const struct rule env_from[] = {
+	{ "prefix" }, { "configMapRef", object_name }, { "secretRef", object_name }, { 0 }
+};
+
+static const struct rule exec[] = { { "command" }, { 0 } };
+static const struct rule tcp_socket[] = {
+	{ "port" },
+	{ "host", .no = "a probe always goes to the Pod's own address" },
+	{ 0 },
+};
+static const struct rule http_get[] = {
+	{ "path" },
+	{ "port" },
+	{ "scheme", .values = ONLY("HTTP") },
+	{ "host", .no = "a probe always goes to the Pod's own address" },
+	{ 0 },
+};
+static const struct rule probe[] = {
+	{ "exec", exec },
+	{ "httpGet", http_get },
+	{ "tcpSocket", tcp_socket },
+	{ "initialDelaySeconds" },
+	{ "periodSeconds" },
+	{ "timeoutSeconds" },
+	{ "successThreshold" },
+	{ "failureThreshold" },
+	{ "terminationGracePeriodSeconds", .no = "set that of the Pod" },
+	{ 0 },
+};
+
+static const struct rule ports[] = { { "name" }, { "containerPort" }, { "protocol" }, { 0 } };
+static const struct rule mounts[] = {
+	{ "name" },
+	{ "mountPath", .wrong = wrong_mount_path },
+	{ "readOnly" },
+	{ "subPath" },
+	{ "subPathExpr", .no = "use subPath" },
+	{ "mountPropagation", .values = ONLY("None") },
+	{ "recursiveReadOnly", .values = ONLY("Disabled", "IfPossible") },
+	{ 0 },
+};
+
+static const struct rule amounts[] = {
+	{ "cpu" },
+	{ "memory" },
+	{ "ephemeral-storage", .no = "limit an emptyDir with sizeLimit" },
+	{ 0 },
+};
+static const struct rule resources[] = { { "limits", amounts }, { "requests", amounts }, { 0 } };
+static const struct rule no_resources[] = { { 0 } }; /* a Pod's own; {} is fine */
+static const struct rule resize_policy[] = {
+	{ "resourceName" },
+	{ "restartPolicy", .values = ONLY("NotRequired") }, /* what Kubernetes fills in */
+	{ 0 },
+};
+
+static const struct rule seccomp_profile[] = { { "type", .values = ONLY("RuntimeDefault") },
+					       { 0 } };
+static const struct rule apparmor_profile[] = { { "type", .values = ONLY("Unconfined") }, { 0 } };
+static const struct rule capabilities[] = {
+	{ "add", .wrong = wrong_capability },
+	{ "drop" }, /* nothing is kept but what is added */
+	{ 0 },
+};
+static const struct rule security[] = {
+	{ "runAsUser", .wrong = wrong_id },
+	{ "runAsGroup", .wrong = wrong_id },
+	{ "runAsNonRoot" },
+	{ "readOnlyRootFilesystem" },
+	{ "capabilities", capabilities },
+	{ "seccompProfile", seccomp_profile },
+	{ "appArmorProfile", apparmor_profile },
+	{ "procMount", .values = ONLY("Default") },
+	{ "allowPrivilegeEscalation",
+	  .no = "nothing in a sandbox gains privileges; leave it out or set it to false" },
+	{ 0 },
+};
+static const struct rule pod_security[] = {
+	{ "runAsUser", .wrong = wrong_id },
+	{ "runAsGroup", .wrong = wrong_id },
+	{ "runAsNonRoot" },
+	{ "fsGroup", .wrong = wrong_id },
+	{ "fsGroupChangePolicy", .values = ONLY("OnRootMismatch") },
+	{ "supplementalGroups", .wrong = wrong_id },
+	{ "supplementalGroupsPolicy", .values = ONLY("Strict") }, /* images' groups are not read */
+	{ "seccompProfile", seccomp_profile },
+	{ "appArmorProfile", apparmor_profile },
+	{ 0 },
+};
+
+static const struct rule container[] = {
+	{ "name" },
+	{ "image" },
+	{ "imagePullPolicy" },
+	{ "command" },
+	{ "args" },
+	{ "workingDir" },
+	{ "env", env },
+	{ "envFrom", env_from },
+	{ "ports", ports },
+	{ "resources", resources },
+	{ "resizePolicy", resize_policy },
+	{ "restartPolicy", .no = "set that of the Pod; sidecars go into spec.containers" },
+	{ "volumeMounts", mounts },
+	{ "livenessProbe", probe },
+	{ "readinessProbe", probe },
+	{ "startupProbe", probe },
+	{ "securityContext", security },
+	{ "stdin" },
+	{ "tty" },
+	{ "terminationMessagePath", .values = ONLY("/dev/termination-log") },
+	{ "terminationMessagePolicy", .values = ONLY("File") },
+	{ 0 },
+};
+
+static const struct rule key_items[] = { { "key" }, { "path" }, { "mode" }, { 0 } };
+static const struct rule field_items[] = { { "path" },
+					   { "mode" },
+					   { "fieldRef", field_ref },
+					   { "resourceFieldRef", resource_ref },
+					   { 0 } };
+static const struct rule empty_dir[] = {
+	{ "medium", .values = ONLY("Memory") },
+	{ "sizeLimit" },
+	{ 0 },
+};
+static const struct rule pvc[] = { { "claimName" }, { "readOnly" }, { 0 } };
+static const struct rule config_map[] = {
+	{ "name" }, { "optional" }, { "items", key_items }, { "defaultMode" }, { 0 }
+};
+static const struct rule secret[] = {
+	{ "secretName" }, { "optional" }, { "items", key_items }, { "defaultMode" }, { 0 }
+};
+static const struct rule downward[] = { { "items", field_items }, { "defaultMode" }, { 0 } };
+static const struct rule object_items[] = {
+	{ "name" }, { "optional" }, { "items", key_items }, { 0 }
+};
+static const struct rule downward_items[] = { { "items", field_items }, { 0 } };
+static const struct rule projected_sources[] = {
+	{ "configMap", object_items },
+	{ "secret", object_items },
+	{ "downwardAPI", downward_items },
+	{ "serviceAccountToken", .no = "sandboxes get no tokens; use a secret" },
+	{ 0 },
+};
+static const struct rule projected[] = { { "sources", projected_sources },
+					 { "defaultMode" },
+					 { 0 } };
+static const struct rule volume[] = {
+	{ "name" },
+	{ "emptyDir", empty_dir },
+	{ "persistentVolumeClaim", pvc },
+	{ "configMap", config_map },
+	{ "secret", secret },
+	{ "projected", projected },
+	{ "downwardAPI", downward },
+	{ "hostPath", .no = "use a persistentVolumeClaim, or bring files in with an image" },
+	{ 0 },
+};
+
+static const struct rule host_alias[] = { { "ip" }, { "hostnames" }, { 0 } };
+static const struct rule dns_option[] = { { "name" }, { "value" }, { 0 } };
+static const struct rule dns_config[] = {
+	{ "nameservers" }, { "searches" }, { "options", dns_option }, { 0 }
+};
+
+/* Constraints on the choice of a node: wishes are vain, conditions are kept or refused. */
+static const char one_node[] = "a wish about the choice among nodes, and there is one";
+static const struct rule node_labels[] = {
+	{ "kubernetes.io/os", .values = ONLY("linux") },
+	{ "kubernetes.io/arch", .wrong = wrong_arch },
+	{ "kubernetes.io/hostname", .wrong = wrong_node_name },
+	{ 0 },
+};
+static const struct rule preferred[] = {
+	{ "preferredDuringSchedulingIgnoredDuringExecution", .idle = one_node }, { 0 }
+};
+static const struct rule affinity[] = { { "nodeAffinity", preferred },
+					{ "podAffinity", preferred },
+					{ "podAntiAffinity", preferred },
+					{ 0 } };
+static const char one_domain[] = "one node is one domain, so that its skew is always 0";
+static const struct rule spread[] = {
+	{ "maxSkew", .idle = one_domain },
+	{ "topologyKey", .idle = one_domain },
+	{ "whenUnsatisfiable", .idle = one_domain },
+	{ "labelSelector", .idle = one_domain },
+	{ "matchLabelKeys", .idle = one_domain },
+	{ "nodeAffinityPolicy", .idle = one_domain },
+	{ "nodeTaintsPolicy", .idle = one_domain },
+	{ "minDomains", .wrong = wrong_min_domains },
+	{ 0 },
+};
+static const struct rule os[] = { { "name", .values = ONLY("linux") }, { 0 } };
+
+static const struct rule pod[] = {
+	{ "containers", container },
+	{ "initContainers", container },
+	{ "volumes", volume },
+	{ "restartPolicy" },
+	{ "terminationGracePeriodSeconds" },
+	{ "activeDeadlineSeconds" },
+	{ "dnsConfig", dns_config },
+	{ "dnsPolicy", .values = ONLY("ClusterFirst", "None") },
+	{ "hostname" },
+	{ "hostAliases", host_alias },
+	{ "nodeName" },
+	{ "securityContext", pod_security },
+	{ "runtimeClassName", .values = ONLY("native") },
+	{ "os", os },
+	{ "resources", no_resources },
+	{ "nodeSelector", node_labels },
+	{ "affinity", affinity },
+	{ "topologySpreadConstraints", spread },
+	{ "tolerations", .idle = "this node has no taints" },
+	{ "schedulerName", .idle = "the Pod has its node already" },
+	{ "priority", .idle = "no Pod makes way for another" },
+	{ "priorityClassName", .idle = "no Pod makes way for another" },
+	{ "preemptionPolicy", .idle = "no Pod makes way for another" },
+	{ "imagePullSecrets", .idle = "images are local" },
+	{ "serviceAccountName", .idle = "a name for the downward API; there is no token" },
+	{ "serviceAccount", .idle = "the old name of serviceAccountName" },
+	{ "enableServiceLinks", .idle = "what Kubernetes fills in" },
+	{ "automountServiceAccountToken", .no = "sandboxes get no tokens; set it to false" },
+	{ "hostUsers", .no = "a sandbox always has user ids of its own; set it to false" },
+	{ "shareProcessNamespace", .no = "every container has processes of its own" },
+	{ 0 },
+};
+
+/* Where we are, from the root down; printed when something is wrong. */
+struct at {
+	const struct at *up;
+	const char *name;
+	size_t i; /* of an element; its name is NULL */
+};
+
+static void put_path(struct buf *b, const struct at *at)
+{
+	if (at->up)
+		put_path(b, at->up);
+	if (at->name)
+		buf_printf(b, "%s%s", b->len ? "." : "", at->name);
+	else
+		buf_printf(b, "[%zu]", at->i);
+}
+
+static char *refuse(const struct at *at, const char *why)
+{
+	autobuf b = { 0 };
+
+	put_path(&b, at);
+	if (why)
+		buf_printf(&b, ": %s", why);
+	return buf_steal(&b, NULL);
+}
+
+/* An object that is there is a wish even when it is empty: a volume of that kind, a handler. */
+static bool is_set(const struct json *v)
+{
 	switch (json_type(v)) {
+	case JSON_NONE:
+	case JSON_NULL:
+	case JSON_TYPE_MAX_:
+		return false;
 	case JSON_ARR:
-	case JSON_OBJ:
 		return json_len(v) > 0;
 	case JSON_BOOL:
 		return json_bool(v, false);
-	case JSON_NONE:
-	case JSON_NULL:
+	case JSON_STR:
+		return !str_empty(json_str(v));
 	case JSON_INT:
 	case JSON_REAL:
-	case JSON_STR:
-	case JSON_TYPE_MAX_:
-		break;
+		return json_real(v, 0) != 0;
+	case JSON_OBJ:
+		return true;
 	}
-	return v && !json_is(v, JSON_NULL);
+	return true;
 }
 
-static char *check_volume(const struct json *v, size_t i)
+static char *check_members(const struct json *spec, const struct at *at, const struct rule *rules,
+			   const struct json *obj);
+
+static char *refuse_value(const struct at *at, const struct rule *r, const char *value)
 {
-	json_each(m, v) {
-		if (str_eq(m.key, "name") || str_in(m.key, volume_kinds))
-			continue;
-		return xasprintf("spec.volumes[%zu].%s", i, m.key);
+	autobuf b = { 0 };
+
+	buf_printf(&b, "\"%s\" is not supported, only", value);
+	for (const char *const *v = r->values; *v; v++)
+		buf_printf(&b, "%s \"%s\"", v == r->values ? "" : " or", *v);
+	return refuse(at, buf_str(&b));
+}
+
+/* One value that has a row: a member, or each element of a list. */
+static char *check_value(const struct json *spec, const struct at *at, const struct rule *r,
+			 struct json *v)
+{
+	autofree char *why = NULL;
+
+	if (json_is(v, JSON_ARR)) {
+		size_t i = 0;
+
+		json_each(it, v) {
+			const struct at below = { at, NULL, i++ };
+			char *bad = check_value(spec, &below, r, it.val);
+
+			if (bad)
+				return bad;
+		}
+		return NULL;
 	}
-	json_each(s, json_at_path(v, "projected.sources"))
-		json_each(m, s.val)
-			if (!str_eq(m.key, "configMap") && !str_eq(m.key, "secret") &&
-			    !str_eq(m.key, "downwardAPI") && !str_eq(m.key, "serviceAccountToken"))
-				return xasprintf("spec.volumes[%zu].projected.sources[].%s", i,
-						 m.key);
-	return NULL;
+	if (!is_set(v))
+		return NULL;
+	if (r->of)
+		return check_members(spec, at, r->of, v);
+	if (r->values && !str_in(str_or(json_str(v), ""), r->values))
+		return refuse_value(at, r, str_or(json_str(v), ""));
+	why = r->wrong ? r->wrong(v, spec) : NULL;
+	return why ? refuse(at, why) : NULL;
 }
 
-static char *check_security(const struct json *s, const char *path)
+static char *check_members(const struct json *spec, const struct at *at, const struct rule *rules,
+			   const struct json *obj)
 {
-	if (json_get_bool(s, "privileged", false))
-		return xasprintf("%s.securityContext.privileged", path);
-	if (json_at_path(s, "seccompProfile.type") &&
-	    !str_eq(json_str(json_at_path(s, "seccompProfile.type")), "RuntimeDefault"))
-		return xasprintf(
-			"%s.securityContext.seccompProfile.type: only RuntimeDefault is there",
-			path);
-	if (str_eq(json_get_str(s, "procMount"), "Unmasked"))
-		return xasprintf("%s.securityContext.procMount", path);
-	json_each(c, json_at_path(s, "capabilities.add")) {
-		const char *name = str_or(json_str(c.val), "");
+	json_each(m, obj) {
+		const struct at below = { at, m.key, 0 };
+		const struct rule *r = rules;
+		char *bad;
 
-		if (plan_capability(name) < 0)
-			return xasprintf("%s.securityContext.capabilities.add: %s", path, name);
-	}
-	return NULL;
-}
-
-static char *check_ids(const struct json *s, const char *path)
-{
-	static const char *const ids[] = { "runAsUser", "runAsGroup", "fsGroup" };
-
-	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
-		int64_t v = json_get_int(s, ids[i], 0);
-
-		if (v < 0 || v >= ID_RANGE)
-			return xasprintf("%s.securityContext.%s: %lld is beyond a sandbox's %d ids",
-					 path, ids[i], (long long)v, ID_RANGE);
-	}
-	return NULL;
-}
-
-static char *check_mounts(const struct json *mounts, const char *path)
-{
-	size_t i = 0;
-
-	json_each(m, mounts) {
-		if (wanted(m.val, "subPathExpr"))
-			return xasprintf("%s.volumeMounts[%zu].subPathExpr", path, i);
-		if (wanted(m.val, "mountPropagation") &&
-		    !str_eq(json_get_str(m.val, "mountPropagation"), "None"))
-			return xasprintf("%s.volumeMounts[%zu].mountPropagation", path, i);
-		i++;
-	}
-	return NULL;
-}
-
-static char *check_container(const struct json *c, const char *path)
-{
-	const struct json *s = json_get(c, "securityContext");
-	char *bad = check_security(s, path);
-
-	if (!bad)
-		bad = check_ids(s, path);
-	if (bad)
-		return bad;
-	for (size_t i = 0; container_refused[i]; i++)
-		if (wanted(c, container_refused[i]))
-			return xasprintf("%s.%s", path, container_refused[i]);
-	json_each(p, json_get(c, "ports"))
-		if (json_get_int(p.val, "hostPort", 0))
-			return xasprintf("%s.ports[].hostPort", path);
-	return check_mounts(json_get(c, "volumeMounts"), path);
-}
-
-static char *check_containers(const struct json *spec, const char *member)
-{
-	size_t i = 0;
-
-	json_each(c, json_get(spec, member)) {
-		autofree char *path = xasprintf("spec.%s[%zu]", member, i++);
-		char *bad = check_container(c.val, path);
-
-		if (!bad && str_eq(member, "initContainers") && pod_is_sidecar(c.val))
-			bad = xasprintf("%s.restartPolicy", path);
+		while (r->name && !str_eq(r->name, m.key))
+			r++;
+		if (r->name && !r->no)
+			bad = check_value(spec, &below, r, m.val);
+		else
+			bad = is_set(m.val) ? refuse(&below, r->no) : NULL;
 		if (bad)
 			return bad;
+	}
+	return NULL;
+}
+
+static char *check_counts(const struct json *spec)
+{
+	static const char *const lists[] = { "containers", "initContainers" };
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		size_t n = json_len(json_get(spec, lists[i]));
+
+		if (n > POD_CONTAINERS_MAX)
+			return xasprintf("spec.%s: %zu are more than the %d of a Pod", lists[i], n,
+					 POD_CONTAINERS_MAX);
 	}
 	return NULL;
 }
 
 char *pod_unsupported(const struct json *spec)
 {
-	const char *runtime = json_get_str(spec, "runtimeClassName");
-	char *bad = NULL;
-	size_t i = 0;
+	const struct at root = { NULL, "spec", 0 };
+	char *bad = check_counts(spec);
 
-	if (!str_empty(runtime) && !str_eq(runtime, "native"))
-		return xasprintf("spec.runtimeClassName: \"%s\" is not installed; this node has "
-				 "\"native\"",
-				 runtime);
-	for (size_t k = 0; refused_true[k]; k++)
-		if (json_get_bool(spec, refused_true[k], false))
-			return xasprintf("spec.%s", refused_true[k]);
-	for (size_t k = 0; refused_any[k]; k++)
-		if (wanted(spec, refused_any[k]))
-			return xasprintf("spec.%s", refused_any[k]);
-	json_each(v, json_get(spec, "volumes")) {
-		bad = check_volume(v.val, i++);
-		if (bad)
-			return bad;
-	}
-	bad = check_ids(json_get(spec, "securityContext"), "spec");
-	if (!bad)
-		bad = check_containers(spec, "initContainers");
-	return bad ? bad : check_containers(spec, "containers");
+	if (bad || !wall_stands("pod-allow-list"))
+		return bad;
+	return check_members(spec, &root, pod, spec);
 }

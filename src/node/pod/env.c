@@ -104,6 +104,7 @@ static struct err *add_from(struct env *v, struct container *c,
 static struct err *add_one(struct env *v, struct container *c, const struct pod_env_view *e)
 {
 	struct volume_pod pod = pod_volumes(c->pod);
+	const struct pod_container_view *of = c->view;
 	autofree char *value = NULL;
 	struct err *err = NULL;
 
@@ -118,7 +119,9 @@ static struct err *add_one(struct env *v, struct container *c, const struct pod_
 		err = from_key(c, &e->ref, e->source == POD_ENV_SECRET, &value);
 		break;
 	case POD_ENV_FIELD:
-		value = downward_value(&pod, c->view, &e->field);
+		if (!str_empty(e->field.container))
+			of = pod_view_container(c->pod->view, e->field.container);
+		value = downward_value(&pod, of, &e->field);
 		break;
 	case POD_ENV_SOURCE_MAX_:
 		break;

@@ -136,7 +136,10 @@ uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0
 /* act.c: one small step. True: something moved, so that there may be another step to take. */
 bool pod_act(struct pod *p, const struct pod_plan *plan, const enum container_step *steps);
 
-/* check.c: NULL, or what this node does not do, by field. malloc'd. */
+/* check.c: NULL, or what this node does not do: a field's path, and perhaps why. malloc'd. */
+enum {
+	POD_CONTAINERS_MAX = 64, /* and as many init containers */
+};
 char *pod_unsupported(const struct json *spec);
 
 /* status.c */

@@ -157,6 +157,9 @@ TEST(cases_43_to_50_ends_and_errors)
 	static const struct scene rows[] = {
 		{ "43", .pod = "{'phase':'Failed'}", .finished = "True/PodFailed/Pod failed",
 		  .ready = "False/PodFailed/Pod failed" },
+		{ "43", .pod = "{'phase':'Failed','reason':'OutOfpods','message':'too many'}",
+		  .finished = "True/PodFailed/Pod failed: OutOfpods: too many",
+		  .ready = "False/PodFailed/Pod failed: OutOfpods: too many" },
 		{ "44", .pod = "{'phase':'Succeeded'}",
 		  .finished = "True/PodSucceeded/Pod completed successfully",
 		  .ready = "False/PodSucceeded/Pod completed successfully" },

@@ -58,46 +58,6 @@ TEST(lines_of_a_log_are_told_apart)
 	}
 }
 
-static char *unsupported(const char *text)
-{
-	autoptr(json_doc) d = NULL;
-
-	works(json_parse(text, strlen(text), NULL, &d));
-	return pod_unsupported(json_root(d));
-}
-
-TEST(what_the_node_does_not_do_is_named)
-{
-	static const struct {
-		const char *spec, *field;
-	} rows[] = {
-		{ "{\"containers\":[{\"name\":\"a\"}]}", NULL },
-		{ "{\"runtimeClassName\":\"native\",\"containers\":[]}", NULL },
-		{ "{\"hostNetwork\":false,\"containers\":[]}", NULL },
-		{ "{\"hostNetwork\":true}", "spec.hostNetwork" },
-		{ "{\"volumes\":[{\"name\":\"a\",\"emptyDir\":{}},{\"name\":\"b\",\"hostPath\":{}}]}",
-		  "spec.volumes[1].hostPath" },
-		{ "{\"containers\":[{\"securityContext\":{\"privileged\":true}}]}",
-		  "spec.containers[0].securityContext.privileged" },
-		{ "{\"initContainers\":[{\"lifecycle\":{\"preStop\":{}}}]}",
-		  "spec.initContainers[0].lifecycle" },
-		{ "{\"containers\":[{\"ports\":[{\"hostPort\":80}]}]}",
-		  "spec.containers[0].ports[].hostPort" },
-		{ "{\"containers\":[{\"volumeMounts\":[{\"mountPropagation\":\"None\"}]}]}", NULL },
-		{ "{\"containers\":[{\"volumeMounts\":[{},{\"subPathExpr\":\"$(A)\","
-		  "\"mountPropagation\":\"None\"}]}]}",
-		  "spec.containers[0].volumeMounts[1].subPathExpr" },
-		{ "{\"containers\":[{\"volumeMounts\":[{\"mountPropagation\":\"Bidirectional\"}]}]}",
-		  "spec.containers[0].volumeMounts[0].mountPropagation" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		autofree char *bad = unsupported(rows[i].spec);
-
-		eq_str(bad, rows[i].field);
-	}
-}
-
 TEST(an_instance_keeps_its_names)
 {
 	char path[] = "/tmp/cay-instance-XXXXXX", ifname[16], ip[16], again[16];
