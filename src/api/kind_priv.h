@@ -27,6 +27,7 @@ struct err *convert_sandbox_to_v1alpha1(struct json_doc *d);
 
 /* What the server decides about an object. */
 void prepare_create_pod(struct json_doc *d, const struct kind_env *env);
+void prepare_create_persistent_volume_claim(struct json_doc *d, const struct kind_env *env);
 void prepare_create_namespace(struct json_doc *d, const struct kind_env *env);
 void prepare_update_namespace(struct json_doc *d, const struct json *old);
 void prepare_delete_namespace(struct json_doc *d);

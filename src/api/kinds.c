@@ -139,6 +139,7 @@ static const struct kind persistent_volume_claim = {
 	.columns = columns_persistent_volume_claim,
 	.validate = validate_persistent_volume_claim,
 	.defaults = defaults_persistent_volume_claim,
+	.prepare_create = prepare_create_persistent_volume_claim,
 	.help = "PersistentVolumeClaim is a request for storage that outlives the Pods that use it.",
 };
 

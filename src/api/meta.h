@@ -22,6 +22,8 @@ const char *meta_bad_label_value(const char *s);
 
 /* Finalizers of an object that is deleted in the foreground, or that leaves its dependents behind;
  * the garbage collector works them off. */
+/* Keeps a claim that a Pod uses. */
+#define FINALIZER_PVC        "kubernetes.io/pvc-protection"
 #define FINALIZER_FOREGROUND "foregroundDeletion"
 #define FINALIZER_ORPHAN     "orphan"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind_priv.h"
+#include "api/meta.h"
 #include "api/pod.h"
 #include "base/str.h"
 #include "json/json.h"
@@ -24,6 +25,19 @@ int64_t grace_pod(const struct json *obj, int64_t asked)
 		return 0;
 	return asked >= 0 ? asked
 			  : json_get_int(spec, "terminationGracePeriodSeconds", POD_GRACE_S);
+}
+
+void prepare_create_persistent_volume_claim(struct json_doc *d, unused const struct kind_env *env)
+{
+	struct json *meta = json_need_obj(d, json_root(d), "metadata");
+	struct json *list = json_get(meta, "finalizers");
+
+	json_each(it, list)
+		if (str_eq(json_str(it.val), FINALIZER_PVC))
+			return;
+	if (!json_is(list, JSON_ARR))
+		list = json_set(d, meta, "finalizers", json_arr(d));
+	json_push_str(d, list, FINALIZER_PVC);
 }
 
 /* spec holds only the finalizer that the defaults add. */

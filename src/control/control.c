@@ -36,6 +36,7 @@ static void *own_of(const struct control *c, enum control_kind kind)
 		return c->notes;
 	case CONTROL_GC:
 	case CONTROL_NAMESPACE:
+	case CONTROL_PVC:
 	case CONTROL_EVENT_EXPIRY:
 		return c->cluster;
 	case CONTROL_SANDBOX:
@@ -56,6 +57,7 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_CLAIM] = claim_reconcile,
 		[CONTROL_GC] = gc_reconcile,
 		[CONTROL_NAMESPACE] = namespace_reconcile,
+		[CONTROL_PVC] = pvc_protection_reconcile,
 		[CONTROL_EVENT_EXPIRY] = event_expiry_reconcile,
 	};
 	struct control *c = arg;

@@ -173,3 +173,21 @@ def test_openapi_v2_tells_old_kubectl_that_fields_are_validated(fresh):
     kinds = [b"kind: Sandbox\n", b"kind: SandboxClaim\n", b"kind: Pod\n", b"kind: Namespace\n"]
     assert body.startswith(b"\x0a\x032.0") and all(k in body for k in kinds)
     assert body.count(b"fieldValidation") == body.count(b"x-kubernetes-group-version-kind") >= 18
+
+
+def test_a_volume_claim_in_use_waits_for_its_pod(fresh):
+    cay = fresh()
+    claims, pods = "/api/v1/namespaces/default/persistentvolumeclaims", "/api/v1/namespaces/default/pods"
+    cay.api("POST", claims, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    cay.api("POST", pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user"}, "spec": {
+        "containers": [{"name": "c", "image": "host", "command": ["sleep", "inf"], "volumeMounts": [{"name": "v", "mountPath": "/data"}]}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}})
+    cay.kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=60s")
+    cay.kubectl("delete", "pvc", "data", "--wait=false")
+    claim = cay.api("GET", claims + "/data")["metadata"]
+    assert claim["deletionTimestamp"] and claim["finalizers"] == ["kubernetes.io/pvc-protection"]
+    cay.kubectl("exec", "user", "--", "sh", "-c", "echo kept > /data/file")
+    assert cay.kubectl("exec", "user", "--", "cat", "/data/file").stdout == "kept\n"
+    cay.kubectl("delete", "pod", "user", "--grace-period=1")
+    cay.kubectl("wait", "--for=delete", "pvc/data", "--timeout=60s")

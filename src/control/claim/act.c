@@ -113,14 +113,14 @@ static void act_drop_policy(struct pass *p, const struct object *policy)
 {
 	const struct write w = { .name = CLAIM_WRITE_LEGACY_POLICY,
 				 .to = ref_of(policy),
-				 .flags = WRITE_QUIET | WRITE_GONE_OK };
+				 .flags = WRITE_QUIET | WRITE_GONE_OK | WRITE_CONFLICT_OK };
 
 	if (pass_rests(p, CLAIM_WRITE_LEGACY_POLICY))
 		log_warn("cannot delete a claim's old network policy, leaving it",
 			 KV("policy", policy->name), KV("namespace", policy->ns),
 			 KV("err", p->out[CLAIM_WRITE_LEGACY_POLICY].e));
 	else
-		pass_delete(p, &w, NULL);
+		pass_delete_uid(p, &w, policy->uid);
 }
 
 static void act_step(struct pass *p, const struct claim_seen *seen, struct claim_plan *plan)

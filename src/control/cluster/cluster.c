@@ -59,6 +59,7 @@ static void on_changed(void *arg, struct object *was, struct object *now)
 
 	gc_changed(w->cl->gc, was, now);
 	namespaces_changed(w->cl, was, now);
+	pvc_protection_changed(w->cl->pvc_protection, was, now);
 	event_expiry_changed(w->cl->event_expiry, was, now);
 }
 
@@ -133,6 +134,7 @@ struct cluster *cluster_start(struct context *c)
 	cl->event = kinds_need(registry, "v1", "Event");
 	cl->gc = gc_new(cl);
 	cl->event_expiry = event_expiry_new(cl);
+	cl->pvc_protection = pvc_protection_new(cl);
 	all = kinds_all(registry, &n);
 	for (size_t i = 0; i < n; i++)
 		follow(cl, all[i]);
@@ -154,5 +156,6 @@ void cluster_free(struct cluster *cl)
 		unfollow(w);
 	gc_free(cl->gc);
 	event_expiry_free(cl->event_expiry);
+	pvc_protection_free(cl->pvc_protection);
 	free(cl);
 }

@@ -10,6 +10,7 @@
 #include "control/pass/pass.h"
 
 struct context;
+struct json_doc;
 struct kind;
 struct object;
 
@@ -18,6 +19,7 @@ struct cluster {
 	const struct kind *namespace, *service_account, *event;
 	struct gc *gc;
 	struct event_expiry *event_expiry;
+	struct pvc_protection *pvc_protection;
 	struct list watches; /* struct kind_watch */
 	size_t n_unsynced;   /* of them */
 	bool started;        /* every kind of the start is watched */
@@ -33,9 +35,17 @@ struct gc *gc_new(struct cluster *cl);
 void gc_free(struct gc *g);
 void gc_changed(struct gc *g, const struct object *was, const struct object *now);
 void gc_kind_known(struct gc *g); /* looks again at objects whose owner was unknown */
+/* A merge patch, good for this state of the object only. */
+struct json_doc *finalizer_patch(const struct object *o, const char *name);
+bool object_has_finalizer(const struct object *o, const char *name);
 void gc_kind_gone(struct gc *g, const struct kind *k);
 
 void namespaces_changed(struct cluster *cl, const struct object *was, const struct object *now);
+
+struct pvc_protection *pvc_protection_new(struct cluster *cl);
+void pvc_protection_free(struct pvc_protection *x);
+void pvc_protection_changed(struct pvc_protection *x, const struct object *was,
+			    const struct object *now);
 
 struct event_expiry *event_expiry_new(struct cluster *cl);
 void event_expiry_free(struct event_expiry *x);

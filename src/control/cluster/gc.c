@@ -47,7 +47,7 @@ static const struct json *owners_of(const struct object *o)
 	return json_get(json_get(o->root, "metadata"), "ownerReferences");
 }
 
-static bool has_finalizer(const struct object *o, const char *name)
+bool object_has_finalizer(const struct object *o, const char *name)
 {
 	json_each(it, json_get(json_get(o->root, "metadata"), "finalizers"))
 		if (str_eq(json_str(it.val), name))
@@ -57,12 +57,12 @@ static bool has_finalizer(const struct object *o, const char *name)
 
 static bool deletes_in_foreground(const struct object *o)
 {
-	return object_deleting(o) && has_finalizer(o, FINALIZER_FOREGROUND);
+	return object_deleting(o) && object_has_finalizer(o, FINALIZER_FOREGROUND);
 }
 
 static bool leaves_orphans(const struct object *o)
 {
-	return object_deleting(o) && has_finalizer(o, FINALIZER_ORPHAN);
+	return object_deleting(o) && object_has_finalizer(o, FINALIZER_ORPHAN);
 }
 
 /* Changes */
@@ -215,16 +215,22 @@ static bool keep_other_finalizers(const struct keeping *k, const struct json *na
 	return !str_eq(json_str(name), k->text);
 }
 
-static void drop_finalizer(struct pass *p, const struct object *o, const char *name)
+struct json_doc *finalizer_patch(const struct object *o, const char *name)
 {
 	const struct keeping keeping = {
 		.o = o, .list = "finalizers", .keep = keep_other_finalizers, .text = name
 	};
+
+	return list_patch(&keeping);
+}
+
+static void drop_finalizer(struct pass *p, const struct object *o, const char *name)
+{
 	autofree char *what = xasprintf("finish %s %s", o->kind->kind, o->name);
 	struct write w = write_on(o, GC_WRITE_RELEASE, what);
 
 	w.flags |= WRITE_QUIET;
-	pass_patch(p, &w, list_patch(&keeping));
+	pass_patch(p, &w, finalizer_patch(o, name));
 }
 
 static bool keep_other_owners(const struct keeping *k, const struct json *ref)
@@ -286,9 +292,9 @@ static void look_at_owners(struct pass *p, const struct gc *g, const struct obje
 			      node->deps && map_len(node->deps) ? "Foreground" : "Background");
 	else if (!n.solid && n.gone)
 		delete_object(p, o,
-			      has_finalizer(o, FINALIZER_ORPHAN)       ? "Orphan"
-			      : has_finalizer(o, FINALIZER_FOREGROUND) ? "Foreground"
-								       : "Background");
+			      object_has_finalizer(o, FINALIZER_ORPHAN)       ? "Orphan"
+			      : object_has_finalizer(o, FINALIZER_FOREGROUND) ? "Foreground"
+									      : "Background");
 }
 
 /* An object that is being deleted in the foreground */

@@ -9,13 +9,10 @@
 #include "base/str.h"
 
 static const char *const kind_names[CONTROL_KIND_MAX_] = {
-	[CONTROL_SANDBOX] = "sandbox",
-	[CONTROL_TEMPLATE] = "template",
-	[CONTROL_POOL] = "pool",
-	[CONTROL_CLAIM] = "claim",
-	[CONTROL_GC] = "gc",
-	[CONTROL_NAMESPACE] = "namespace",
-	[CONTROL_EVENT_EXPIRY] = "event-expiry",
+	[CONTROL_SANDBOX] = "sandbox", [CONTROL_TEMPLATE] = "template",
+	[CONTROL_POOL] = "pool",       [CONTROL_CLAIM] = "claim",
+	[CONTROL_GC] = "gc",           [CONTROL_NAMESPACE] = "namespace",
+	[CONTROL_PVC] = "pvc",         [CONTROL_EVENT_EXPIRY] = "event-expiry",
 };
 
 void item_wake(struct queue *q, enum control_kind kind, const char *ns, const char *name)

@@ -15,6 +15,7 @@ enum control_kind {
 	CONTROL_CLAIM,
 	CONTROL_GC, /* its names are uids */
 	CONTROL_NAMESPACE,
+	CONTROL_PVC,
 	CONTROL_EVENT_EXPIRY, /* one key without a name */
 	CONTROL_KIND_MAX_,
 };

@@ -173,3 +173,8 @@ void pass_delete(struct pass *p, const struct write *w, const struct client_dele
 	if (write)
 		client_delete(p->c->client, &w->to, spec, write);
 }
+
+void pass_delete_uid(struct pass *p, const struct write *w, const char *uid)
+{
+	pass_delete(p, w, &(struct client_delete_spec){ .uid = uid, .grace_s = -1 });
+}

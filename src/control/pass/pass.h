@@ -53,6 +53,8 @@ void pass_create(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_update(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc);
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec);
+/* Deletes the object with this uid, and no other that has its name by now. */
+void pass_delete_uid(struct pass *p, const struct write *w, const char *uid);
 
 /* Stops waiting for the writes under way: the controllers are being freed. */
 void pass_forget_all(struct context *c);

@@ -220,7 +220,7 @@ struct json_doc *sandbox_pod_sync(const struct object *sandbox, const struct obj
 static void decide_suspended(struct sandbox_pod_plan *plan, bool annotated)
 {
 	if (plan->owned && !object_deleting(plan->pod))
-		plan->step.verb = STEP_DELETE;
+		plan->step = (struct step){ STEP_DELETE, .uid = plan->pod->uid };
 	else if (!plan->owned)
 		plan->forget_name = annotated;
 }

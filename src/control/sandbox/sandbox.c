@@ -96,7 +96,7 @@ static void step_do(struct pass *p, struct step *s, const struct write *w)
 		pass_patch(p, w, take(s->doc));
 		break;
 	case STEP_DELETE:
-		pass_delete(p, w, NULL);
+		pass_delete_uid(p, w, s->uid);
 		break;
 	}
 }
@@ -134,7 +134,7 @@ static void act_pod(struct pass *p, const struct object *sb, struct sandbox_pod_
 		w.event = news(p, sb, &n);
 	}
 	if (plan->step.verb == STEP_DELETE)
-		w.flags = WRITE_GONE_OK;
+		w.flags = WRITE_GONE_OK | WRITE_CONFLICT_OK;
 	step_do(p, &plan->step, &w);
 }
 
@@ -148,7 +148,7 @@ static void act_service(struct pass *p, const struct object *sb, struct service_
 
 	w.what = texts[plan->step.verb];
 	if (plan->step.verb == STEP_DELETE)
-		w.flags = WRITE_GONE_OK;
+		w.flags = WRITE_GONE_OK | WRITE_CONFLICT_OK;
 	step_do(p, &plan->step, &w);
 }
 
@@ -279,19 +279,19 @@ static void tear_down(struct pass *p, const struct object *sb, const struct sand
 		const struct write w = { .name = SANDBOX_WRITE_POD,
 					 .to = ref_of(seen->owned[i]),
 					 .what = "failed to delete pod",
-					 .flags = WRITE_GONE_OK };
+					 .flags = WRITE_GONE_OK | WRITE_CONFLICT_OK };
 
 		if (!object_deleting(seen->owned[i]))
-			pass_delete(p, &w, NULL);
+			pass_delete_uid(p, &w, seen->owned[i]->uid);
 	}
 	if (seen->service && ownership_of(seen->service, sb) == OWNED &&
 	    !object_deleting(seen->service)) {
 		const struct write w = { .name = SANDBOX_WRITE_SERVICE,
 					 .to = ref_of(seen->service),
 					 .what = "failed to delete service",
-					 .flags = WRITE_GONE_OK };
+					 .flags = WRITE_GONE_OK | WRITE_CONFLICT_OK };
 
-		pass_delete(p, &w, NULL);
+		pass_delete_uid(p, &w, seen->service->uid);
 	}
 	if (sandbox_view(sb)->delete_at_shutdown) {
 		const struct client_delete_spec spec = { .uid = sb->uid,

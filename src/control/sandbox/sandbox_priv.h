@@ -37,6 +37,7 @@ enum step_verb {
 struct step {
 	enum step_verb verb;
 	struct json_doc *doc; /* of create and patch; owned */
+	const char *uid;      /* of what is deleted; borrowed */
 };
 
 enum ownership {

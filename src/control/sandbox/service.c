@@ -259,7 +259,7 @@ struct service_plan service_decide(const struct object *sandbox, const struct ob
 		plan.step.doc = service_build(sandbox);
 	} else if (service && !unset && !wanted) {
 		if (ownership_of(service, sandbox) == OWNED && !object_deleting(service))
-			plan.step.verb = STEP_DELETE;
+			plan.step = (struct step){ STEP_DELETE, .uid = service->uid };
 	} else if (service) {
 		decide_existing(&plan, sandbox, service, unset);
 	}

@@ -74,6 +74,7 @@ static void replace(struct pass *p, const struct write *w, const struct object *
 	struct json *root = json_obj(d);
 
 	json_set_root(d, root);
+	draft_guard(d, json_need_obj(d, root, "metadata"), policy);
 	json_set(d, root, "spec", diff_merge(d, object_spec(policy), policy_spec(d, template)));
 	pass_patch(p, w, d);
 }
@@ -93,11 +94,12 @@ static struct err *act_policy(struct pass *p, enum policy_step step, const struc
 		pass_create(p, &w, policy_build(template, name));
 		break;
 	case POLICY_REPLACE:
+		w.flags = WRITE_CONFLICT_OK;
 		replace(p, &w, template, policy);
 		break;
 	case POLICY_REMOVE:
-		w.flags = WRITE_GONE_OK;
-		pass_delete(p, &w, NULL);
+		w.flags = WRITE_GONE_OK | WRITE_CONFLICT_OK;
+		pass_delete_uid(p, &w, policy->uid);
 		break;
 	case POLICY_REFUSE:
 		return err_new(ERR_CONFLICT,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -422,6 +423,112 @@ TEST(a_finalizer_of_its_own_holds_an_empty_namespace)
 
 		is_true(!gone);
 	}
+	world_done(&w);
+}
+
+static const char *message(const struct object *ns, const char *type, bool is)
+{
+	const struct json *list = json_get(object_status(ns), "conditions");
+
+	eq_int(conditions_true(list, type), is);
+	return json_get_str(conditions_get(list, type), "message");
+}
+
+/* In the words that kube-controller-manager 1.36 uses for the same objects. */
+TEST(a_namespace_that_cannot_end_says_why)
+{
+	const struct client_ref n = { kind_named("Namespace"), NULL, "n" };
+	const struct client_ref in = { config_map(), "n" }, secret = { kind_named("Secret"), "n" };
+	struct world w;
+	uint64_t rev;
+
+	world_open(&w, NULL);
+	make_namespace(&w, "n");
+	client_create(w.client, &in, doc_of("{'metadata':{'name':'a','finalizers':['x.io/a']}}"),
+		      NULL);
+	client_create(w.client, &in,
+		      doc_of("{'metadata':{'name':'b','finalizers':['x.io/a','x.io/b']}}"), NULL);
+	client_create(w.client, &secret,
+		      doc_of("{'metadata':{'name':'s','finalizers':['x.io/a']}}"), NULL);
+	client_delete(w.client, &n, NULL, NULL);
+	settle(&w);
+	{
+		autoptr(object) ns = namespace_named(&w, "n");
+
+		eq_int(json_len(json_get(object_status(ns), "conditions")), 5);
+		eq_str(message(ns, "NamespaceDeletionDiscoveryFailure", false),
+		       "All resources successfully discovered");
+		eq_str(message(ns, "NamespaceDeletionGroupVersionParsingFailure", false),
+		       "All legacy kube types successfully parsed");
+		eq_str(message(ns, "NamespaceDeletionContentFailure", false),
+		       "All content successfully deleted, may be waiting on finalization");
+		eq_str(message(ns, "NamespaceContentRemaining", true),
+		       "Some resources are remaining: configmaps. has 2 resource instances, "
+		       "secrets. has 1 resource instances");
+		eq_str(message(ns, "NamespaceFinalizersRemaining", true),
+		       "Some content in the namespace has finalizers remaining: x.io/a in 3 "
+		       "resource instances, x.io/b in 1 resource instances");
+	}
+	rev = world_rev(&w);
+	step(&w, 5000);
+	eq_int(world_rev(&w), rev); /* what has not changed is not written */
+	client_patch(w.client, &(struct client_ref){ config_map(), "n", "b" }, PATCH_MERGE,
+		     doc_of("{'metadata':{'finalizers':null}}"), NULL);
+	settle(&w);
+	{
+		autoptr(object) ns = namespace_named(&w, "n");
+
+		eq_str(message(ns, "NamespaceFinalizersRemaining", true),
+		       "Some content in the namespace has finalizers remaining: x.io/a in 2 "
+		       "resource instances");
+	}
+	world_done(&w);
+}
+
+/* Claims that are in use */
+
+#define CLAIM                                                                               \
+	"{'metadata':{'name':'data'},'spec':{'accessModes':['ReadWriteOnce'],'resources':{" \
+	"'requests':{'storage':'1Gi'}}}}"
+#define USER(name)                                                                         \
+	"{'metadata':{'name':'" name "'},'spec':{'containers':[{'name':'c','image':'i'}]," \
+	"'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'data'}}]}}"
+
+static bool claim_there(struct world *w)
+{
+	autoptr(object) pvc = get(w, kind_named("PersistentVolumeClaim"), "data");
+
+	return pvc;
+}
+
+TEST(a_claim_outlives_the_pods_that_use_it)
+{
+	const struct kind *pvc = kind_named("PersistentVolumeClaim"), *pod = kind_named("Pod");
+	struct world w;
+
+	world_open(&w, NULL);
+	create(&w, pvc, CLAIM);
+	delete_now(&w, pvc, "data");
+	settle(&w);
+	is_true(!claim_there(&w)); /* nobody uses it */
+
+	create(&w, pod, USER("a"));
+	create(&w, pod, USER("b"));
+	create(&w, pvc, CLAIM);
+	delete_now(&w, pvc, "data");
+	settle(&w);
+	is_true(claim_there(&w));
+	delete_now(&w, pod, "a");
+	settle(&w);
+	is_true(claim_there(&w));
+	world_stop(&w); /* what was counted is counted again */
+	world_start(&w, NULL);
+	settle(&w);
+	is_true(claim_there(&w));
+	patch(&w, pod, "b", "status",
+	      "{'status':{'phase':'Succeeded'}}"); /* there, but at its end */
+	settle(&w);
+	is_true(!claim_there(&w));
 	world_done(&w);
 }
 
