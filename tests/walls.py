@@ -14,6 +14,9 @@ class Wall(typing.NamedTuple):
     hidden_by: tuple = ()  # names of walls that hide its fall
 
 
+ISOLATION = "integration/test_isolation.py::"
+FILTER = ISOLATION + "test_the_filter_in_the_kernel_answers_as_listed"
+
 WALLS = (
     Wall("impersonation", "integration/test_identity.py::test_impersonation_is_refused_to_the_administrator_too"),
     Wall("anonymous-rights", "integration/test_identity.py::test_nobody_without_a_credential_reads_an_object"),
@@ -22,4 +25,39 @@ WALLS = (
     Wall("token-binding", "integration/test_identity.py::test_a_bound_token_ends_with_its_pod"),
     Wall("token-mint", "integration/test_identity.py::test_a_token_cannot_get_a_better_one"),
     Wall("pod-allow-list", "integration/test_node_pods.py::test_what_the_node_does_not_do_is_refused_by_its_path[hostusers--]"),
+    # namespaces and ids
+    Wall("user-namespace", ISOLATION + "test_a_namespace_is_the_sandboxs_own[user]"),
+    Wall("pid-namespace", ISOLATION + "test_a_slot_is_born_with_namespaces_of_its_own"),  # cay-init must be process 1
+    Wall("network-namespace", ISOLATION + "test_a_namespace_is_the_sandboxs_own[net]"),
+    Wall("ipc-namespace", ISOLATION + "test_a_namespace_is_the_sandboxs_own[ipc]"),
+    Wall("uts-namespace", ISOLATION + "test_a_namespace_is_the_sandboxs_own[uts]"),
+    Wall("cgroup-namespace", ISOLATION + "test_a_namespace_is_the_sandboxs_own[cgroup]"),
+    Wall("userns-owner", ISOLATION + "test_another_sandbox_has_all_of_its_own_share"),
+    # processes
+    Wall("capabilities", ISOLATION + "test_cay_init_has_only_the_capabilities_that_containers_may_get"),
+    Wall("no-new-privileges", ISOLATION + "test_no_process_gains_privileges", ("seccomp",)),  # a filter needs it
+    Wall("rlimits", ISOLATION + "test_resource_limits"),
+    Wall("ucounts", ISOLATION + "test_the_user_namespace_limits_its_counters"),
+    # the system call filter
+    Wall("seccomp", ISOLATION + "test_every_process_has_the_filter"),
+    Wall("seccomp-abi", FILTER + "[foreign ABIs]"),
+    Wall("seccomp-aio", ISOLATION + "test_a_sandbox_gets_its_share_of_what_the_kernel_counts"),
+    Wall("seccomp-core-limit", FILTER + "[core limit]"),
+    Wall("seccomp-forbidden", FILTER + "[forbidden]"),
+    Wall("seccomp-namespaces", FILTER + "[namespaces]"),
+    Wall("seccomp-socket", FILTER + "[sockets]"),
+    # files
+    Wall("nosuid", ISOLATION + "test_the_mounts_are_exactly_these"),
+    Wall("nodev", ISOLATION + "test_the_mounts_are_exactly_these"),
+    Wall("read-only", ISOLATION + "test_the_mounts_are_exactly_these"),
+    Wall("old-root", ISOLATION + "test_the_mounts_are_exactly_these"),
+    Wall("host-usr-ids", ISOLATION + "test_what_only_root_of_the_host_may_read_is_not_read_inside"),
+    Wall("proc-files", ISOLATION + "test_files_of_proc_are_masked"),
+    Wall("proc-dirs", ISOLATION + "test_directories_of_proc_are_masked"),
+    Wall("proc-read-only", ISOLATION + "test_directories_of_proc_are_read_only"),
+    Wall("pty-max", ISOLATION + "test_a_sandbox_gets_its_share_of_what_the_kernel_counts"),
+    # control groups
+    Wall("memory-limit", ISOLATION + "test_the_memory_limit_is_exact"),
+    Wall("cpu-limit", ISOLATION + "test_the_cpu_limit_is_exact"),
+    Wall("pids-limit", ISOLATION + "test_the_limit_of_processes_is_exact"),
 )

@@ -128,6 +128,8 @@ static struct err *copy_entry(struct copy *c, int from, int to, const char *name
 		return err_sys(errno, "stat");
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode))
 		return NULL;
+	if (c->job.public_only && !(st.st_mode & S_IROTH))
+		return NULL;
 	if (st.st_dev != c->dev)
 		return copy_mount_point(to, name, st.st_mode);
 	e = count_entry(c, depth);

@@ -17,8 +17,9 @@
  * that run no program.
  */
 static const char *const dirs[] = {
-	"app", "dev", "etc", "home", "mnt", "media",     "opt",     "proc",    "root",    "run",
-	"srv", "sys", "tmp", "usr",  "var", "var/cache", "var/lib", "var/log", "var/tmp", "etc/ssl",
+	"app",  "dev",       "etc",     "home",    "mnt",     "media",   "opt",
+	"proc", "root",      "run",     "srv",     "sys",     "tmp",     "usr",
+	"var",  "var/cache", "var/lib", "var/log", "var/tmp", "etc/ssl", "usr/local",
 };
 static const char *const usr_links[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 static const struct {
@@ -34,7 +35,7 @@ static const struct {
 	{ "shells", "/bin/sh\n/bin/bash\n" },
 	{ "host.conf", "multi on\n" },
 };
-/* Files and directories of the machine's /etc that are copied as they are. */
+/* Files and directories of the machine's /etc that are copied, save what not everybody may read. */
 static const char *const from_etc[] = { "alternatives",   "ld.so.cache", "ld.so.conf",
 					"ld.so.conf.d",   "ssl/certs",   "services",
 					"protocols",      "mime.types",  "os-release",
@@ -112,20 +113,21 @@ static struct err *write_new(int dir, const char *name, const void *p, size_t le
 static struct err *copy_one(const char *path, int etc, const char *name)
 {
 	autoclose from = -1, to = -1;
+	const struct layer_job job = { .public_only = true };
 	struct layer_done done;
 	autofree char *text = NULL;
 	struct stat st;
 	size_t len;
 	struct err *e;
 
-	if (stat(path, &st) < 0)
-		return NULL; /* not every machine has all of them */
+	if (stat(path, &st) < 0 || !(st.st_mode & S_IROTH))
+		return NULL; /* not every machine has all of them, for everybody */
 	if (S_ISDIR(st.st_mode)) {
 		from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (from < 0 || mkdirat(etc, name, 0755) < 0 || fchmodat(etc, name, 0755, 0) < 0)
 			return err_sys(errno, "copy %s", path);
 		to = openat(etc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		return layer_copy_dir(from, to, NULL, &done);
+		return layer_copy_dir(from, to, &job, &done);
 	}
 	e = file_read(AT_FDCWD, path, 64 << 20, &text, &len);
 	return e ? e : write_new(etc, name, text, len);

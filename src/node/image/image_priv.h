@@ -11,6 +11,7 @@ must_use struct err *image_make_pause(const char *data_dir, char **ret_dir);
 /* How a root file system is read in: its limits, and where progress is reported. */
 struct layer_job {
 	uint64_t max_bytes, max_entries; /* 0: the defaults */
+	bool public_only;                /* copy.c: leave out what not everybody may read */
 	void (*progress)(void *arg, const char *what, unsigned long long done); /* or NULL */
 	void *arg;
 };

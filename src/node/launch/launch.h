@@ -12,8 +12,8 @@
  * attached while a Pod waits, and no file is created on a disk that may be busy: the slot's
  * directory
  *
- *   roots/<slot>/upper, work, local   for the overlay and for the host image's /usr/local
- *   roots/<slot>/log                  for the container's output
+ *   roots/<slot>/upper, work   for the overlay
+ *   roots/<slot>/log           for the container's output
  *
  * is made while parking, and so is the overlay, for the image that is expected next.
  *

@@ -42,20 +42,31 @@ struct slot {
 	int root_fd; /* of an overlay for the expected image; -1: there is none */
 };
 
+/* userns.c: resource limits for all that follows, and s->userns, which counts them on its own. */
+must_use struct err *userns_make(struct slot *s);
+
 /* root.c: the parts of a root that no plan changes (dev, proc), below the stage. */
 must_use struct err *root_prepare(struct slot *s);
 /* The slot's own directory, and the root of an image up to what only a plan knows. */
 must_use struct err *root_make_dir(struct slot *s);
 must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);
+/* Makes every permitted capability effective: a change of ids to or from 0 alters the set. */
+must_use struct err *capabilities_raise(void);
 /* From now on we create files as this id of the host, keeping our capabilities. */
 must_use struct err *become(uint32_t id);
 /* The root of a plan, complete and entered: it is "/" and nothing of the host is left. */
 must_use struct err *root_enter(struct slot *s, const struct plan *plan);
 
 /* mount.c */
-must_use struct err *mount_tmpfs(const char *at, const char *options, unsigned long flags);
-/* A private copy of the mount at a directory or file, mapped to the slot's ids where possible. */
-must_use struct err *mount_clone(struct slot *s, int from_fd, bool readonly, int *ret_tree);
+unsigned mount_flags(unsigned flags); /* less those whose wall a test took down */
+must_use struct err *mount_tmpfs(const char *at, const char *options, unsigned flags);
+enum clone_ids {
+	CLONE_IDS_SLOT, /* ids on disk are those that the sandbox sees, where possible */
+	CLONE_IDS_HOST, /* ids on disk are the host's: nobody's, inside */
+};
+/* A private copy of the mount at a directory or file. */
+must_use struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enum clone_ids ids,
+				 int *ret_tree);
 must_use struct err *mount_move(int tree, int to_fd);
 /* Below root; created if absent; symbolic links stay inside. file: the target is a file. */
 must_use struct err *root_open_target(int root, const char *path, bool file, int *ret);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/wall.h"
 #include "node/host/cgroup.h"
 #include "node/host/netlink.h"
 #include "node/launch/launch_priv.h"
@@ -70,12 +71,20 @@ static noreturn_fn void slot_begin(struct launcher *l, const struct message_slot
 	slot_main(l, spec, ctl);
 }
 
+/* The mount namespace always: without one, a slot would change the root of the host. */
+static uint64_t slot_namespaces(void)
+{
+	return CLONE_NEWNS | (wall_stands("pid-namespace") ? CLONE_NEWPID : 0) |
+	       (wall_stands("ipc-namespace") ? CLONE_NEWIPC : 0) |
+	       (wall_stands("uts-namespace") ? CLONE_NEWUTS : 0);
+}
+
 static struct err *make_slot(struct launcher *l, const struct message_slot *spec,
 			     struct message *answer)
 {
 	int ctl[2], theirs, pidfd = -1;
 	struct clone_args args = {
-		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
+		.flags = slot_namespaces() | CLONE_PIDFD,
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};

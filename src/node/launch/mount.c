@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -9,15 +10,28 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "node/launch/launch_priv.h"
 
 /*
  * Mounts of a slot. Sources are opened by descriptor and cloned from there; targets are found below
  * the new root without ever leaving it, whatever links an image or a shared volume holds.
  */
-struct err *mount_tmpfs(const char *at, const char *options, unsigned long flags)
+static_assert(MS_NOSUID == MOUNT_ATTR_NOSUID && MS_NODEV == MOUNT_ATTR_NODEV,
+	      "one function takes both kinds of flags");
+
+unsigned mount_flags(unsigned flags)
 {
-	if (mount("tmpfs", at, "tmpfs", flags, options) < 0)
+	if (!wall_stands("nosuid"))
+		flags &= ~(unsigned)MS_NOSUID;
+	if (!wall_stands("nodev"))
+		flags &= ~(unsigned)MS_NODEV;
+	return flags;
+}
+
+struct err *mount_tmpfs(const char *at, const char *options, unsigned flags)
+{
+	if (mount("tmpfs", at, "tmpfs", mount_flags(flags), options) < 0)
 		return err_sys(errno, "mount tmpfs at %s", at);
 	return NULL;
 }
@@ -33,15 +47,18 @@ static int set_attrs(int tree, uint64_t attrs, int userns)
 	return mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof(a));
 }
 
-struct err *mount_clone(struct slot *s, int from_fd, bool readonly, int *ret_tree)
+struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enum clone_ids ids,
+			int *ret_tree)
 {
-	uint64_t attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (readonly ? MOUNT_ATTR_RDONLY : 0);
+	uint64_t attrs = mount_flags(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	autoclose tree =
 		open_tree(from_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 
 	if (tree < 0)
 		return err_sys(errno, "clone a mount");
-	s->mapped = !set_attrs(tree, attrs, s->userns);
+	if (readonly && wall_stands("read-only"))
+		attrs |= MOUNT_ATTR_RDONLY;
+	s->mapped = ids == CLONE_IDS_SLOT && !set_attrs(tree, attrs, s->userns);
 	/* A file system whose ids cannot be mapped: writable directories must be owned by the slot.
 	 */
 	if (!s->mapped && set_attrs(tree, attrs, -1) < 0)
@@ -143,7 +160,7 @@ static struct err *mount_bind_volume(struct slot *s, int root, const struct plan
 		if (e)
 			return e;
 	}
-	e = mount_clone(s, below >= 0 ? below : top, m->readonly, &tree);
+	e = mount_clone(s, below >= 0 ? below : top, m->readonly, CLONE_IDS_SLOT, &tree);
 	if (!e)
 		e = root_open_target(root, m->to, m->file, &to);
 	return e ? e : mount_move(tree, to);

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "node/launch/launch_priv.h"
 
 /*
@@ -30,6 +31,8 @@ enum {
 	LOWER_MAX = 2000, /* bytes of layer names in the options of a mount */
 };
 
+#define PTY_MAX ",max=64" /* the machine has some thousands for all sandboxes */
+
 static const struct {
 	const char *name;
 	unsigned major, minor;
@@ -44,12 +47,18 @@ static const struct {
 	{ "stdin", "/proc/self/fd/0" },  { "stdout", "/proc/self/fd/1" },
 	{ "stderr", "/proc/self/fd/2" },
 };
-static const char *const masked_files[] = { "kcore",         "keys",        "key-users",
-					    "timer_list",    "sched_debug", "latency_stats",
-					    "sysrq-trigger", "kmsg",        "kallsyms",
-					    "kpagecount",    "kpageflags",  "kpagecgroup",
-					    "interrupts" };
-static const char *const masked_dirs[] = { "acpi", "scsi", "driver", "asound" };
+/* What tells about the machine, or its other tenants, and is no use inside. A kernel may lack some.
+ */
+static const char *const masked_files[] = {
+	"buddyinfo",   "cmdline",     "config.gz",   "consoles",   "diskstats",    "dma",
+	"interrupts",  "iomem",       "ioports",     "kallsyms",   "kcore",        "key-users",
+	"keys",        "kmsg",        "kpagecgroup", "kpagecount", "kpageflags",   "latency_stats",
+	"locks",       "mdstat",      "modules",     "mtrr",       "pagetypeinfo", "partitions",
+	"sched_debug", "schedstat",   "slabinfo",    "softirqs",   "swaps",        "sysrq-trigger",
+	"timer_list",  "vmallocinfo", "vmcore",      "zoneinfo",
+};
+static const char *const masked_dirs[] = { "acpi",     "asound", "driver",
+					   "pressure", "scsi",   "tty/driver" };
 static const char *const read_only[] = { "bus", "fs", "irq", "sys" };
 
 static struct err *make_devices(int dev)
@@ -73,8 +82,8 @@ static struct err *make_devices(int dev)
 /* One tmpfs: only shm in it can be written to by the sandbox. */
 static struct err *prepare_dev(struct slot *s)
 {
-	autofree char *pts =
-		xasprintf("newinstance,ptmxmode=0666,mode=0620,gid=%u", s->spec->base + 5);
+	autofree char *pts = xasprintf("newinstance,ptmxmode=0666,mode=0620,gid=%u%s",
+				       s->spec->base + 5, wall_stands("pty-max") ? PTY_MAX : "");
 	autoclose dev = -1;
 	struct err *e;
 
@@ -87,7 +96,7 @@ static struct err *prepare_dev(struct slot *s)
 	e = make_devices(dev);
 	if (e)
 		return e;
-	if (mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, pts) < 0)
+	if (mount("devpts", "dev/pts", "devpts", mount_flags(MS_NOSUID | MS_NOEXEC), pts) < 0)
 		return err_sys(errno, "mount devpts");
 	return NULL;
 }
@@ -98,28 +107,35 @@ static struct err *bind_over(const char *from, const char *to, bool readonly)
 		return errno == ENOENT ? NULL : err_sys(errno, "mask %s", to);
 	if (readonly &&
 	    mount(NULL, to, NULL,
-		  MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		  mount_flags(MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC),
+		  NULL) < 0)
 		return err_sys(errno, "make %s read-only", to);
 	return NULL;
+}
+
+/* from: NULL, bound to itself and so only made read-only. */
+static struct err *mask_each(const char *const names[], size_t n, const char *from, bool readonly)
+{
+	struct err *e = NULL;
+	char to[64];
+
+	for (size_t i = 0; i < n && !e; i++) {
+		(void)snprintf(to, sizeof(to), "proc/%s", names[i]);
+		e = bind_over(from ? from : to, to, readonly);
+	}
+	return e;
 }
 
 static struct err *mask_proc(void)
 {
 	struct err *e = NULL;
-	char to[64];
 
-	for (size_t i = 0; i < ARRAY_LEN(masked_files) && !e; i++) {
-		(void)snprintf(to, sizeof(to), "proc/%s", masked_files[i]);
-		e = bind_over("dev/null", to, false);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(masked_dirs) && !e; i++) {
-		(void)snprintf(to, sizeof(to), "proc/%s", masked_dirs[i]);
-		e = bind_over("empty", to, true);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(read_only) && !e; i++) {
-		(void)snprintf(to, sizeof(to), "proc/%s", read_only[i]);
-		e = bind_over(to, to, true);
-	}
+	if (wall_stands("proc-files"))
+		e = mask_each(masked_files, ARRAY_LEN(masked_files), "dev/null", false);
+	if (!e && wall_stands("proc-dirs"))
+		e = mask_each(masked_dirs, ARRAY_LEN(masked_dirs), "empty", true);
+	if (!e && wall_stands("proc-read-only"))
+		e = mask_each(read_only, ARRAY_LEN(read_only), NULL, true);
 	return e;
 }
 
@@ -150,7 +166,7 @@ struct err *root_prepare(struct slot *s)
 		e = prepare_dev(s);
 	if (e)
 		return e;
-	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+	if (mount("proc", "proc", "proc", mount_flags(MS_NOSUID | MS_NODEV | MS_NOEXEC), NULL) < 0)
 		return err_sys(errno, "mount proc");
 	return mask_proc();
 }
@@ -201,10 +217,10 @@ static struct err *give(struct slot *s, const char *name)
 	return NULL;
 }
 
-/* The slot's directory with upper, work, local and log; mounted as "u" below the stage. */
+/* The slot's directory with upper, work and log; mounted as "u" below the stage. */
 struct err *root_make_dir(struct slot *s)
 {
-	static const char *const dirs[] = { "upper", "work", "work2", "local" };
+	static const char *const dirs[] = { "upper", "work", "work2" };
 	autofree char *path = xasprintf("%s/%s", s->l->slots_dir, s->spec->name);
 	autoclose upper = -1, tree = -1, to = -1;
 	struct err *e;
@@ -226,11 +242,9 @@ struct err *root_make_dir(struct slot *s)
 	if (!e)
 		e = make_file(s->dir_fd, "log", 0600);
 	if (!e)
-		e = mount_clone(s, s->dir_fd, false, &tree);
+		e = mount_clone(s, s->dir_fd, false, CLONE_IDS_SLOT, &tree);
 	if (!e)
 		e = give(s, "upper");
-	if (!e)
-		e = give(s, "local");
 	return e ? e : mount_move(tree, to);
 }
 
@@ -244,7 +258,7 @@ static struct err *stage_layer(struct slot *s, const char *layer, const char *na
 	if (mkdirat(s->stage_fd, name, 0700) < 0 && errno != EEXIST)
 		return err_sys(errno, "create %s below the stage", name);
 	to = openat(s->stage_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	e = mount_clone(s, from, true, &tree);
+	e = mount_clone(s, from, true, CLONE_IDS_SLOT, &tree);
 	return e ? e : mount_move(tree, to);
 }
 
@@ -266,16 +280,12 @@ static struct err *stage_layers(struct slot *s, const char **lower, char prefix,
 	return NULL;
 }
 
-/* Changing from id 0 to another drops our capabilities over files: they are raised again. */
-struct err *become(uint32_t id)
+struct err *capabilities_raise(void)
 {
-	cap_t caps;
+	cap_t caps = cap_get_proc();
 	cap_value_t v;
 	int r = 0;
 
-	(void)setfsgid(id);
-	(void)setfsuid(id);
-	caps = cap_get_proc();
 	for (v = 0; caps && v <= cap_max_bits() - 1 && !r; v++) {
 		cap_flag_value_t has = CAP_CLEAR;
 
@@ -288,6 +298,13 @@ struct err *become(uint32_t id)
 	}
 	(void)cap_free(caps);
 	return NULL;
+}
+
+struct err *become(uint32_t id)
+{
+	(void)setfsgid(id);
+	(void)setfsuid(id);
+	return capabilities_raise();
 }
 
 /* volatile: otherwise the end of every sandbox would sync the file system that holds its upper. */
@@ -307,7 +324,7 @@ static struct err *mount_overlay(struct slot *s, const char *lower, const char *
 		       0); /* kernels before 5.10 lack it */
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return err_sys(errno, "create overlay");
-	mnt = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	mnt = fsmount(fs, FSMOUNT_CLOEXEC, mount_flags(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
 	at = openat(s->stage_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (mnt < 0 || at < 0 ||
 	    move_mount(mnt, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
@@ -328,30 +345,39 @@ static struct err *move_into(struct slot *s, const char *name, int root)
 	return NULL;
 }
 
-static struct err *bind_dir(struct slot *s, int from, int root, const char *to_path, bool readonly)
+/* Read-only, and its files belong to nobody inside: what only root may read on the machine, root of
+ * a sandbox may not. */
+static struct err *bind_host_usr(struct slot *s, int root, int usr)
 {
+	enum clone_ids ids = wall_stands("host-usr-ids") ? CLONE_IDS_HOST : CLONE_IDS_SLOT;
 	autoclose tree = -1, to = -1;
-	struct err *e = mount_clone(s, from, readonly, &tree);
+	struct err *e = mount_clone(s, usr, true, ids, &tree);
 
 	if (!e)
-		e = root_open_target(root, to_path, false, &to);
+		e = root_open_target(root, "/usr", false, &to);
 	return e ? e : mount_move(tree, to);
 }
 
-/* The "host" image: this machine's /usr, but not what its administrator put into /usr/local. */
+/* The "host" image: this machine's /usr, but not what its administrator put into /usr/local. That
+ * is the image's own, brought back on top. */
 static struct err *mount_host_usr(struct slot *s, int root)
 {
-	autoclose usr = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC), local = -1;
+	autoclose usr = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	autoclose under = -1, local = -1, to = -1;
 	struct err *e;
 
 	if (usr < 0)
 		return err_sys(errno, "open /usr");
-	e = bind_dir(s, usr, root, "/usr", true);
+	e = root_open_target(root, "/usr/local", false, &under);
+	if (!e)
+		e = bind_host_usr(s, root, usr);
 	if (e || faccessat(usr, "local", F_OK, 0) < 0)
 		return e;
-	local = openat(s->dir_fd, "local", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return local < 0 ? err_sys(errno, "open the slot's directory for /usr/local")
-			 : bind_dir(s, local, root, "/usr/local", false);
+	local = open_tree(under, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	if (local < 0)
+		return err_sys(errno, "clone /usr/local");
+	e = root_open_target(root, "/usr/local", false, &to);
+	return e ? e : mount_move(local, to);
 }
 
 /* again: another image was expected; its overlay is dropped, and the untouched upper is reused. An
@@ -411,9 +437,23 @@ static struct err *mount_etc(struct slot *s, const struct plan *plan, int root)
 	return e;
 }
 
-static struct err *fill_root(struct slot *s, const struct plan *plan, int root)
+static struct err *make_readonly(const struct plan *plan, int root)
 {
 	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
+	autoclose local = -1;
+	struct err *e = NULL;
+
+	if (mount_setattr(root, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
+		return err_sys(errno, "make the root read-only");
+	if (plan->image.host_usr)
+		e = root_open_target(root, "/usr/local", false, &local);
+	if (local >= 0 && mount_setattr(local, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
+		return err_sys(errno, "make /usr/local read-only");
+	return e;
+}
+
+static struct err *fill_root(struct slot *s, const struct plan *plan, int root)
+{
 	struct err *e = move_into(s, "/dev", root);
 
 	if (!e)
@@ -422,16 +462,14 @@ static struct err *fill_root(struct slot *s, const struct plan *plan, int root)
 		e = mount_etc(s, plan, root);
 	if (!e)
 		e = root_mount_volumes(s, root, plan);
-	if (!e && plan->readonly && mount_setattr(root, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
-		e = err_sys(errno, "make the root read-only");
-	return e;
+	return !e && plan->readonly ? make_readonly(plan, root) : e;
 }
 
 static struct err *pivot(int root)
 {
 	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_sys(errno, "change the root");
-	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+	if ((wall_stands("old-root") && umount2(".", MNT_DETACH) < 0) || chdir("/") < 0)
 		return err_sys(errno, "leave the old root");
 	return NULL;
 }

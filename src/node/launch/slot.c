@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/capability.h>
@@ -12,14 +11,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/wall.h"
 #include "node/host/cgroup.h"
 #include "node/host/instance.h"
-#include "node/host/numbers.h"
 #include "node/launch/launch_priv.h"
 #include "wire/wire.h"
 
@@ -35,49 +33,6 @@ enum {
 	CAPS = 64,    /* bits of a set of capabilities */
 };
 
-static struct err *map_ids(pid_t pid, const char *file, uint32_t base)
-{
-	char path[64], map[64];
-
-	(void)snprintf(path, sizeof(path), "proc/%d/%s", (int)pid, file);
-	(void)snprintf(map, sizeof(map), "0 %u %d", base, ID_RANGE);
-	return file_write(AT_FDCWD, path, map);
-}
-
-static struct err *open_userns(struct slot *s, pid_t pid)
-{
-	struct err *e = map_ids(pid, "uid_map", s->spec->base);
-	autoclose fd = -1;
-	char path[64];
-
-	if (!e)
-		e = map_ids(pid, "gid_map", s->spec->base);
-	if (e)
-		return e;
-	(void)snprintf(path, sizeof(path), "proc/%d/ns/user", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	s->userns = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_KEEP);
-	return s->userns < 0 ? err_sys(errno, "open the user namespace") : NULL;
-}
-
-/* Creating a user namespace takes a process; afterwards its descriptor holds it. */
-static struct err *make_userns(struct slot *s)
-{
-	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
-	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	struct err *e;
-
-	if (pid < 0)
-		return err_sys(errno, "create a user namespace");
-	if (!pid)
-		for (;;)
-			(void)pause();
-	e = open_userns(s, pid);
-	(void)kill(pid, SIGKILL);
-	(void)waitpid(pid, NULL, 0);
-	return e;
-}
-
 static struct err *slot_park(struct slot *s)
 {
 	const struct launcher *l = s->l;
@@ -89,11 +44,11 @@ static struct err *slot_park(struct slot *s)
 		e = cgroup_enter(l->cgroups, s->spec->name);
 	if (e)
 		return e;
-	if (unshare(CLONE_NEWCGROUP) < 0)
+	if (wall_stands("cgroup-namespace") && unshare(CLONE_NEWCGROUP) < 0)
 		return err_sys(errno, "create a control group namespace");
 	e = root_prepare(s);
 	if (!e)
-		e = make_userns(s);
+		e = userns_make(s);
 	if (!e)
 		e = root_make_dir(s);
 	/* A wrong guess costs nothing but time: the plan names its own image. */
@@ -105,10 +60,10 @@ static struct err *slot_park(struct slot *s)
 static struct err *limit(struct slot *s, const struct plan_limits *l)
 {
 	struct cgroup_limits limits = {
-		.memory = l->memory,
-		.cpu_milli = l->cpu,
+		.memory = wall_stands("memory-limit") ? l->memory : 0,
+		.cpu_milli = wall_stands("cpu-limit") ? l->cpu : 0,
 		.cpu_share = l->cpu_share,
-		.pids = l->pids,
+		.pids = wall_stands("pids-limit") ? l->pids : 0,
 	};
 
 	return cgroup_limit(s->l->cgroups, s->spec->name, &limits);
@@ -142,7 +97,9 @@ static struct err *open_socket(struct slot *s, int *ret)
 
 static struct err *join(int ns, bool shared)
 {
-	if (setns(ns, shared ? CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS : CLONE_NEWNET) < 0)
+	int kinds = shared ? CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS : CLONE_NEWNET;
+
+	if (wall_stands("network-namespace") && setns(ns, kinds) < 0)
 		return err_sys(errno, "enter the Pod's namespaces");
 	return NULL;
 }
@@ -169,38 +126,16 @@ static struct err *drop_capabilities(void)
 	return r < 0 ? err_sys(errno, "drop capabilities") : NULL;
 }
 
-static void set_rlimits(void)
-{
-	static const struct {
-		__rlimit_resource_t what;
-		rlim_t soft, hard;
-	} rows[] = {
-		{ RLIMIT_NOFILE, 1024, 1 << 20 },
-		{ RLIMIT_CORE, 0, 0 },
-		{ RLIMIT_MEMLOCK, 8 << 20, 8 << 20 },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct rlimit now, want;
-
-		if (getrlimit(rows[i].what, &now) < 0)
-			continue;
-		want.rlim_max = MIN(now.rlim_max, rows[i].hard);
-		want.rlim_cur = MIN(want.rlim_max, rows[i].soft);
-		(void)setrlimit(rows[i].what, &want); /* only ever lower */
-	}
-}
-
 /* From here on we are root inside the sandbox, and without rights outside it. */
 static struct err *enter_userns(struct slot *s)
 {
-	if (setns(s->userns, CLONE_NEWUSER) < 0)
+	if (wall_stands("user-namespace") && setns(s->userns, CLONE_NEWUSER) < 0)
 		return err_sys(errno, "enter the user namespace");
 	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
 		return err_sys(errno, "become root of the user namespace");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	if (wall_stands("no-new-privileges") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(errno, "forbid new privileges");
-	return drop_capabilities();
+	return wall_stands("capabilities") ? drop_capabilities() : NULL;
 }
 
 static struct err *place_descriptors(int sock, int log)
@@ -230,7 +165,6 @@ static struct err *become_init(struct slot *s)
 	struct err *e;
 
 	(void)umask(022);
-	set_rlimits();
 	e = enter_userns(s);
 	if (!e)
 		e = seccomp_install(&s->l->filter);
@@ -240,6 +174,14 @@ static struct err *become_init(struct slot *s)
 		return e;
 	(void)syscall(SYS_execveat, s->l->init_fd, "", argv, env, AT_EMPTY_PATH);
 	return err_sys(errno, "execute cay-init");
+}
+
+static struct err *set_hostname(const char *name)
+{
+	/* Without a namespace of our own it would be the host's name. */
+	if (name && wall_stands("uts-namespace") && sethostname(name, strlen(name)) < 0)
+		return err_sys(errno, "set the host name");
+	return NULL;
 }
 
 static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
@@ -257,9 +199,9 @@ static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
 		return e;
 	log_high = fcntl(log, F_DUPFD_CLOEXEC, FD_KEEP);
 	sock_high = fcntl(sock, F_DUPFD_CLOEXEC, FD_KEEP);
-	if (plan->hostname && sethostname(plan->hostname, strlen(plan->hostname)) < 0)
-		return err_sys(errno, "set the host name");
-	e = root_enter(s, plan);
+	e = set_hostname(plan->hostname);
+	if (!e)
+		e = root_enter(s, plan);
 	if (!e)
 		e = place_descriptors(sock_high, log_high);
 	return e ? e : become_init(s);

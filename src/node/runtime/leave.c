@@ -51,7 +51,7 @@ static void leaving_free(struct leaving *l)
 
 static void remove_files(const struct leaving *l)
 {
-	static const char *const parts[] = { "upper", "work", "work2", "local" };
+	static const char *const parts[] = { "upper", "work", "work2" };
 
 	if (!l->job.keep_log) {
 		err_free(file_remove_tree(AT_FDCWD, l->root)); /* or else the next start does */

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/wall.h"
+#include "node/host/numbers.h"
+#include "node/launch/launch_priv.h"
+
+/*
+ * The user namespace of a slot, and what its processes may use up of the kernel.
+ *
+ * The kernel counts inotify instances, pending signals, POSIX timers, message queues and locked
+ * memory per user, and once more for the owner of each user namespace around that user. A namespace
+ * made by root would charge every sandbox to root of the host: one could take it all. So the owner
+ * is the first id of the slot's range, which nothing outside the sandbox has. That id has no rights
+ * in a namespace around it; an owner commands its namespace only from outside.
+ *
+ * A namespace also remembers the resource limits of its creator as the limit of all its users
+ * together: they are set before it is made.
+ */
+enum {
+	FD_KEEP = 10, /* our own descriptors live from here on */
+};
+
+static const struct {
+	__rlimit_resource_t what;
+	rlim_t soft, hard;
+} resource_limits[] = {
+	{ RLIMIT_NOFILE, 1024, 1 << 16 },
+	{ RLIMIT_MEMLOCK, 8 << 20, 8 << 20 },
+	{ RLIMIT_SIGPENDING, 4096, 4096 }, /* POSIX timers too */
+	{ RLIMIT_MSGQUEUE, 819200, 819200 },
+	{ RLIMIT_NICE, 0, 0 },
+	{ RLIMIT_RTPRIO, 0, 0 },
+};
+
+/* In /proc/sys/user: limits of one user namespace. A kernel may be too old for some. */
+static const struct {
+	const char *name, *max;
+} counters[] = {
+	{ "max_inotify_instances", "128" }, { "max_inotify_watches", "65536" },
+	{ "max_fanotify_groups", "0" },     { "max_fanotify_marks", "0" },
+	{ "max_user_namespaces", "0" },     { "max_pid_namespaces", "0" },
+	{ "max_mnt_namespaces", "0" },      { "max_net_namespaces", "0" },
+	{ "max_ipc_namespaces", "0" },      { "max_uts_namespaces", "0" },
+	{ "max_cgroup_namespaces", "0" },   { "max_time_namespaces", "0" },
+};
+
+/* The limit that a service manager gave us may already be 0: then it is raised. */
+static struct err *limit_core(void)
+{
+	/* Not 0: with that, a core pattern that names a program would still start it, on the
+	 * host. 1 means never, and the filter keeps it at 1. */
+	const struct rlimit never = { 1, 1 };
+
+	if (setrlimit(RLIMIT_CORE, &never) < 0)
+		return err_sys(errno, "set the limit of core files to 1; "
+				      "start cay with a limit above 0 (LimitCORE=)");
+	return NULL;
+}
+
+static struct err *limit_resources(void)
+{
+	if (!wall_stands("rlimits"))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_LEN(resource_limits); i++) {
+		struct rlimit now, want;
+
+		if (getrlimit(resource_limits[i].what, &now) < 0)
+			return err_sys(errno, "read resource limit %zu", i);
+		want.rlim_max = MIN(now.rlim_max, resource_limits[i].hard); /* only ever lower */
+		want.rlim_cur = MIN(want.rlim_max, resource_limits[i].soft);
+		if (setrlimit(resource_limits[i].what, &want) < 0)
+			return err_sys(errno, "set resource limit %zu", i);
+	}
+	return limit_core();
+}
+
+/* In the namespace, where we have every capability. Returns an error number. */
+static int limit_counters(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(counters) && wall_stands("ucounts"); i++) {
+		size_t len = strlen(counters[i].max);
+		char path[64];
+		int fd;
+
+		(void)snprintf(path, sizeof(path), "/proc/sys/user/%s", counters[i].name);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0 || write(fd, counters[i].max, len) != (ssize_t)len)
+			return errno;
+		(void)close(fd);
+	}
+	return 0;
+}
+
+/* The first process of the namespace. It stops when all is set, and ends if something failed. */
+static noreturn_fn void holder_main(void)
+{
+	int errnum = limit_counters();
+
+	if (errnum)
+		_exit(errnum);
+	for (;;)
+		(void)kill(getpid(), SIGSTOP);
+}
+
+static struct err *await_holder(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, WUNTRACED) < 0)
+		if (errno != EINTR)
+			return err_sys(errno, "wait for the user namespace");
+	if (WIFSTOPPED(status))
+		return NULL;
+	return err_sys(WIFEXITED(status) ? WEXITSTATUS(status) : EIO,
+		       "limit what the user namespace may use");
+}
+
+static struct err *map_ids(pid_t pid, const char *file, uint32_t base)
+{
+	char path[64], map[64];
+
+	(void)snprintf(path, sizeof(path), "proc/%d/%s", (int)pid, file);
+	(void)snprintf(map, sizeof(map), "0 %u %d", base, ID_RANGE);
+	return file_write(AT_FDCWD, path, map);
+}
+
+static struct err *open_userns(struct slot *s, pid_t pid)
+{
+	struct err *e = map_ids(pid, "uid_map", s->spec->base);
+	autoclose fd = -1;
+	char path[64];
+
+	if (!e)
+		e = map_ids(pid, "gid_map", s->spec->base);
+	if (e)
+		return e;
+	(void)snprintf(path, sizeof(path), "proc/%d/ns/user", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	s->userns = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_KEEP);
+	return s->userns < 0 ? err_sys(errno, "open the user namespace") : NULL;
+}
+
+/* The effective id of its creator owns a namespace. The capabilities stay: some hosts let only
+ * CAP_SYS_ADMIN create one. */
+static struct err *clone_owned(struct slot *s, pid_t *ret)
+{
+	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
+	uid_t owner = wall_stands("userns-owner") ? s->spec->base : 0;
+	struct err *e;
+	pid_t pid;
+
+	if (setresuid((uid_t)-1, owner, (uid_t)-1) < 0)
+		return err_sys(errno, "become the owner of the user namespace");
+	e = capabilities_raise();
+	if (e)
+		return e;
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (!pid)
+		holder_main();
+	if (pid < 0)
+		return err_sys(errno, "create a user namespace");
+	*ret = pid;
+	return setresuid((uid_t)-1, 0, (uid_t)-1) < 0 ? err_sys(errno, "become root again") : NULL;
+}
+
+/* Creating a user namespace takes a process; afterwards its descriptor holds it. */
+struct err *userns_make(struct slot *s)
+{
+	struct err *e = limit_resources();
+	pid_t pid = -1;
+
+	if (!e)
+		e = clone_owned(s, &pid);
+	if (!e)
+		e = await_holder(pid);
+	if (!e)
+		e = open_userns(s, pid);
+	if (pid > 0) {
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+	}
+	return e;
+}
