@@ -6,22 +6,29 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/agents.h"
+#include "api/object.h"
 #include "api/registry.h"
+#include "api/view_sandbox.h"
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "cli/cli.h"
 #include "client/access.h"
 #include "client/client.h"
 #include "control/control.h"
 #include "loop/loop.h"
+#include "net/http_server.h"
 #include "node/image/image.h"
 #include "node/launch/launch.h"
 #include "node/node.h"
@@ -69,6 +76,12 @@ static const struct setting serve_settings[] = {
 	  "Rights of service accounts, each in its own namespace: view, edit or admin; others have none" },
 	{ "router-access-log", SETTING_BOOL, "false", NULL,
 	  "Log every request through the router" },
+	{ "router-host", SETTING_TEXT, NULL, "NAME,...",
+	  "More names that requests to the router may have in Host; * allows all" },
+	{ "router-group", SETTING_TEXT, NULL, "GROUP",
+	  "Group whose members may use the router as root does: no token needed" },
+	{ "open-to-local-users", SETTING_BOOL, "false", NULL,
+	  "Let every user of this machine into every sandbox: no token, no packet filter" },
 	{ "stop-sandboxes", SETTING_BOOL, "false", NULL,
 	  "Stop all sandboxes on SIGTERM instead of leaving them running" },
 	LOG_SETTINGS,
@@ -121,6 +134,7 @@ struct serve {
 	struct node *node;
 	struct control *control;
 	struct router *router;
+	const struct kind *sandboxes;
 	struct signal_watch *term, *intr;
 	bool stopping;
 };
@@ -200,6 +214,99 @@ static struct err *start_server(struct serve *s)
 	return NULL;
 }
 
+/* The token of "Authorization: Bearer TOKEN"; NULL: there is none. */
+static char *bearer(struct http_request *req)
+{
+	const char *header = http_request_header(req, "Authorization");
+	struct span word, token;
+
+	if (!header)
+		return NULL;
+	word = span_cut(span_trim(SPAN(header)), ' ', &token);
+	if (!span_eq_nocase(word, "bearer") || !token.p)
+		return NULL;
+	token = span_trim(token);
+	return xstrndup(token.p, token.len);
+}
+
+/* Who may use the router: whoever could read our keys anyway, and whoever may exec. */
+static struct err *may_enter(void *arg, const struct router_ask *ask)
+{
+	struct serve *s = arg;
+	autofree char *token = bearer(ask->request);
+	autoptr(object) sandbox = NULL;
+
+	if (ask->caller.trusted || !wall_stands("router-uid"))
+		return NULL;
+	if (ask->caller.local && settings_bool(s->settings, "open-to-local-users"))
+		return NULL;
+	sandbox = client_get(s->router_client, s->sandboxes, ask->ns, ask->sandbox);
+	return server_may_exec(s->server, token, ask->ns,
+			       sandbox ? sandbox_view(sandbox)->pod_name : ask->sandbox);
+}
+
+static struct err *find_group(const char *text, gid_t *ret)
+{
+	const struct group *g = getgrnam(text);
+	autoptr(err) bad = NULL;
+	int64_t id = 0;
+
+	if (!g)
+		bad = parse_int(text, 0, UINT32_MAX - 1, &id);
+	if (bad)
+		return err_new(ERR_INVALID, "--router-group: there is no group named %s", text);
+	*ret = g ? g->gr_gid : (gid_t)id;
+	return NULL;
+}
+
+/* Names of this machine, and those that were given. NULL: any will do. */
+static char **router_hosts(const struct serve *s)
+{
+	const char *given = settings_text(s->settings, "router-host");
+	const char *san = settings_text(s->settings, "tls-san");
+	char own[HOST_NAME_MAX + 1] = "localhost";
+	struct span rest = SPAN(given ? given : ""), name;
+	char **list = xnew_n(char *, 4 + rest.len);
+	size_t n = 0;
+
+	(void)gethostname(own, sizeof(own) - 1);
+	list[n++] = xstrdup("localhost");
+	list[n++] = xstrdup(own);
+	if (san)
+		list[n++] = xstrdup(san);
+	while (rest.len) {
+		name = span_trim(span_cut(rest, ',', &rest));
+		if (name.len)
+			list[n++] = xstrndup(name.p, name.len);
+	}
+	return list;
+}
+
+static struct err *start_router(struct serve *s)
+{
+	const char *group = settings_text(s->settings, "router-group");
+	struct router_spec spec = {
+		.listen = settings_text(s->settings, "router-listen"),
+		.no_access_log = !settings_bool(s->settings, "router-access-log"),
+		.mark = node_mark(s->node),
+		.tell_callers = true,
+		.has_group = group,
+	};
+	char **hosts = router_hosts(s);
+	struct err *e = group ? find_group(group, &spec.group) : NULL;
+
+	spec.hosts = str_in("*", (const char *const *)hosts) ? NULL : (const char *const *)hosts;
+	s->sandboxes = kinds_need(s->kinds, API_SANDBOX, "Sandbox");
+	if (!e)
+		e = router_start(s->loop, s->router_client, &spec, &s->router);
+	if (!e)
+		router_set_policy(s->router, may_enter, s);
+	for (size_t i = 0; hosts[i]; i++)
+		free(hosts[i]);
+	free(hosts);
+	return e;
+}
+
 static struct err *start_roles(struct serve *s)
 {
 	struct node_spec node = {
@@ -208,15 +315,12 @@ static struct err *start_roles(struct serve *s)
 		.launcher = s->self,
 		.init = s->init,
 		.netns_pool = (unsigned)settings_int(s->settings, "network-pool"),
+		.open_to_local_users = settings_bool(s->settings, "open-to-local-users"),
 	};
 	struct control_options control = {
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
 		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
 		.cluster_services = true,
-	};
-	struct router_spec router = {
-		.listen = settings_text(s->settings, "router-listen"),
-		.no_access_log = !settings_bool(s->settings, "router-access-log"),
 	};
 	struct err *e = node_start(s->loop, s->node_client, &node, &s->node);
 
@@ -226,7 +330,7 @@ static struct err *start_roles(struct serve *s)
 	e = control_start(s->loop, s->control_client, &control, &s->control);
 	if (e)
 		return err_wrap(e, "start controllers");
-	return router_start(s->loop, s->router_client, &router, &s->router);
+	return start_router(s);
 }
 
 static void sandboxes_stopped(void *arg)
@@ -251,6 +355,10 @@ static void greet(const struct serve *s)
 {
 	const char *dir = settings_text(s->settings, "data-dir");
 
+	if (settings_bool(s->settings, "open-to-local-users"))
+		log_warn(
+			"EVERY USER OF THIS MACHINE CAN ENTER EVERY SANDBOX, going on because "
+			"--open-to-local-users was given; leave it out and use --router-group or tokens");
 	log_info("serving", KV("api", server_address(s->server)),
 		 KV("router", router_address(s->router)), KV("dataDir", dir),
 		 KV("node", s->node_name), KV("version", CAY_VERSION));

@@ -60,4 +60,12 @@ WALLS = (
     Wall("memory-limit", ISOLATION + "test_the_memory_limit_is_exact"),
     Wall("cpu-limit", ISOLATION + "test_the_cpu_limit_is_exact"),
     Wall("pids-limit", ISOLATION + "test_the_limit_of_processes_is_exact"),
+    # who may enter
+    Wall("router-uid", "integration/test_local_user.py::test_the_router_knows_who_asks"),
+    Wall("router-host", "integration/test_local_user.py::test_host_must_be_ours"),
+    Wall("filter-output", "integration/test_local_user.py::test_only_the_daemon_sends_packets_to_sandboxes"),
+    Wall("filter-spoof", "integration/test_walls.py::test_a_foreign_source_address_goes_nowhere"),
+    Wall("filter-to-host", "integration/test_walls.py::test_neither_host_nor_control_plane_nor_metadata_is_reached",
+         hidden_by=("filter-output",)),
+    Wall("filter-through", "integration/test_walls.py::test_another_sandbox_is_not_reached_but_each_reaches_itself"),
 )

@@ -47,6 +47,7 @@ static const struct {
 	{ 415, "Unsupported Media Type" },
 	{ 416, "Range Not Satisfiable" },
 	{ 417, "Expectation Failed" },
+	{ 421, "Misdirected Request" },
 	{ 422, "Unprocessable Entity" },
 	{ 429, "Too Many Requests" },
 	{ 431, "Request Header Fields Too Large" },

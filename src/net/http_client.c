@@ -32,6 +32,7 @@ enum exchange_state {
 
 struct http_exchange {
 	struct http_pool *pool; /* NULL: it was freed before us */
+	uint32_t mark;
 	struct loop *loop;
 	struct list link;
 	struct http_limits limits;
@@ -404,7 +405,7 @@ static void exchange_connect(struct http_exchange *x)
 
 	x->state = EXCHANGE_CONNECTING;
 	x->reused = false;
-	e = net_connect(x->addr, &x->fd);
+	e = net_connect_marked(x->addr, x->mark, &x->fd);
 	if (e) {
 		exchange_fail_later(x, e);
 		return;
@@ -463,6 +464,7 @@ struct http_exchange *http_exchange_start(struct http_pool *p,
 	struct conn *c;
 
 	x->pool = p;
+	x->mark = p->mark;
 	x->loop = p->loop;
 	x->limits = p->limits;
 	x->ev = *ev;

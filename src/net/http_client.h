@@ -16,6 +16,7 @@ struct http_exchange;
 
 struct http_pool *http_pool_new(struct loop *l, const struct http_limits *limits,
 				size_t max_idle_per_addr);
+void http_pool_set_mark(struct http_pool *p, uint32_t mark); /* of new connections (SO_MARK) */
 void http_pool_free(struct http_pool *p);
 AUTOPTR(http_pool)
 

@@ -77,6 +77,11 @@ struct http_pool *http_pool_new(struct loop *l, const struct http_limits *limits
 	return p;
 }
 
+void http_pool_set_mark(struct http_pool *p, uint32_t mark)
+{
+	p->mark = mark;
+}
+
 void http_pool_free(struct http_pool *p)
 {
 	if (!p)

@@ -239,7 +239,7 @@ struct err *net_listen(const char *addr, int *ret_fd)
 	return NULL;
 }
 
-struct err *net_connect(const char *addr, int *ret_fd)
+struct err *net_connect_marked(const char *addr, uint32_t mark, int *ret_fd)
 {
 	autoclose fd = -1;
 	struct net_addr a;
@@ -251,10 +251,17 @@ struct err *net_connect(const char *addr, int *ret_fd)
 	fd = socket_for(&a);
 	if (fd < 0)
 		return err_sys(errno, "open socket for %s", addr);
+	if (mark && setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)) < 0)
+		return err_sys(errno, "mark the connection to %s", addr);
 	if (connect(fd, (const struct sockaddr *)&a.ss, a.len) < 0 && errno != EINPROGRESS)
 		return err_recode(err_sys(errno, "connect to %s", addr), ERR_UNAVAILABLE);
 	*ret_fd = take_fd(fd);
 	return NULL;
+}
+
+struct err *net_connect(const char *addr, int *ret_fd)
+{
+	return net_connect_marked(addr, 0, ret_fd);
 }
 
 static struct err *print_addr(const struct net_addr *a, char *ret, size_t size)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -58,5 +59,7 @@ AUTOPTR(stream)
  */
 must_use struct err *net_listen(const char *addr, int *ret_fd);
 must_use struct err *net_connect(const char *addr, int *ret_fd); /* still in progress on return */
+/* mark: of its packets (SO_MARK, for root alone); 0: none. */
+must_use struct err *net_connect_marked(const char *addr, uint32_t mark, int *ret_fd);
 must_use struct err *net_local_addr(int fd, char *ret, size_t size); /* "127.0.0.1:43211" */
 must_use struct err *net_peer_addr(int fd, char *ret, size_t size);

@@ -108,7 +108,7 @@ static struct err *open_dirs(struct node *n)
 	return NULL;
 }
 
-static struct err *open_host(struct node *n)
+static struct err *open_host(struct node *n, const struct node_spec *spec)
 {
 	autofree char *parent = instance_cgroup(n->inst);
 	struct err *e = cgroups_open(parent, true, &n->cgroups);
@@ -122,7 +122,7 @@ static struct err *open_host(struct node *n)
 	if (!e)
 		e = instance_net_up(n->inst, n->nl);
 	if (!e)
-		e = firewall_load(n->inst);
+		e = firewall_load(n->inst, spec->open_to_local_users);
 	return e;
 }
 
@@ -170,6 +170,7 @@ static struct err *open_pods(struct node *n)
 		.node_name = n->name,
 		.data_dir = n->data_dir,
 		.run_dir = n->inst->run_dir,
+		.mark = instance_mark(n->inst),
 	};
 	struct ways_spec ways = {
 		.loop = n->loop,
@@ -194,7 +195,7 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	if (!e)
 		e = open_dirs(n);
 	if (!e)
-		e = open_host(n);
+		e = open_host(n, spec);
 	if (!e)
 		e = open_images(n);
 	if (!e)
@@ -228,6 +229,11 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 struct access *node_access(struct node *n)
 {
 	return ways_access(n->ways);
+}
+
+uint32_t node_mark(const struct node *n)
+{
+	return instance_mark(n->inst);
 }
 
 static void note_any(void *arg, unused const char *uid)

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "json/json.h"
@@ -23,14 +24,18 @@ struct node_spec {
 	const char *data_dir; /* pods/, volumes/, images/ below it */
 	const char *run_dir;  /* sockets; "/run/cay/<id>" when NULL */
 	const char *node_name;
-	const char *launcher; /* our own binary, started anew as `cay launch` */
-	const char *init;     /* cay-init */
-	unsigned netns_pool;  /* prepared network namespaces; 0: 16 */
+	const char *launcher;     /* our own binary, started anew as `cay launch` */
+	const char *init;         /* cay-init */
+	unsigned netns_pool;      /* prepared network namespaces; 0: 16 */
+	bool open_to_local_users; /* the packet filter lets all of the host's users reach sandboxes
+				   */
 };
 /* Finds what still runs from before and continues with it. */
 must_use struct err *node_start(struct loop *l, struct client *c, const struct node_spec *spec,
 				struct node **ret);
 struct access *node_access(struct node *n); /* borrowed */
+/* Packets to Pods need this mark (SO_MARK), or the packet filter refuses them. */
+uint32_t node_mark(const struct node *n);
 /* Ends all sandboxes (for --stop-sandboxes), then done(). */
 void node_stop_sandboxes(struct node *n, void (*done)(void *arg), void *arg);
 void node_free(struct node *n); /* leaves sandboxes running */

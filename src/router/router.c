@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "client/client.h"
 #include "loop/loop.h"
 #include "net/http_client.h"
@@ -32,7 +33,7 @@ enum {
 
 void router_answer(struct http_request *req, int status, const char *fmt, ...)
 {
-	struct http_headers again = { 0 };
+	struct http_headers h = { 0 };
 	char body[512];
 	va_list ap;
 	size_t len;
@@ -46,9 +47,11 @@ void router_answer(struct http_request *req, int status, const char *fmt, ...)
 	len = strlen(body);
 	memcpy(body + len, "\"}\n", 4);
 	if (status == 503)
-		http_headers_add(&again, "Retry-After", "1");
-	http_respond(req, status, &again, (struct http_body){ "application/json", body, len + 3 });
-	http_headers_done(&again);
+		http_headers_add(&h, "Retry-After", "1");
+	if (status == 401)
+		http_headers_add(&h, "WWW-Authenticate", "Bearer realm=\"cay\"");
+	http_respond(req, status, &h, (struct http_body){ "application/json", body, len + 3 });
+	http_headers_done(&h);
 }
 
 static void hold_key(const char *ns, const char *name, char ret[512])
@@ -144,25 +147,120 @@ static void on_wake(void *arg)
 		proxy_look_again(proxy_of_hold(now.next));
 }
 
-/* The only decision about who may go in. False: the request has been answered. */
-static bool may_enter(struct router *r, struct http_request *req, const struct route *route)
+static void refuse(struct router *r, struct http_request *req, const struct route *route,
+		   struct err *why)
+{
+	r->stats.refused++;
+	log_info("request refused", KV("sandbox", route->id), KV("namespace", route->ns),
+		 KV("peer", http_request_peer(req)), KV("err", why));
+	if (err_is(why, ERR_UNAUTHENTICATED))
+		router_answer(req, 401,
+			      "unauthenticated: ask as root or as a member of the group that "
+			      "--router-group names, or send Authorization: Bearer TOKEN with a "
+			      "token that may create pods/exec in namespace %s",
+			      route->ns);
+	else if (err_is(why, ERR_FORBIDDEN))
+		router_answer(req, 403,
+			      "forbidden: the token may not create pods/exec for this sandbox in "
+			      "namespace %s",
+			      route->ns);
+	else
+		router_answer(req, 500, "An internal error occurred in the proxy.");
+	err_free(why);
+}
+
+/* A request whose caller is being looked up. */
+struct visit {
+	struct list on;
+	struct router *r;
+	struct http_request *req;
+	struct route route;
+};
+
+static void visit_free(void *owner)
+{
+	struct visit *v = owner;
+
+	list_del(&v->on);
+	free(v);
+}
+
+static void visit_wait(struct router *r, struct http_request *req, const struct route *route)
+{
+	struct visit *v = xnew(struct visit);
+
+	v->r = r;
+	v->req = req;
+	v->route = *route;
+	list_add_tail(&r->visits, &v->on);
+	http_request_set_owner(req, v, visit_free);
+}
+
+static bool find_caller(struct router *r, struct http_request *req, struct router_caller *ret)
+{
+	const struct stream *s = http_request_conn_stream(req);
+
+	*ret = (struct router_caller){ 0 };
+	return !r->callers || !s || callers_find(r->callers, s->fd, ret);
+}
+
+/* The only decision about who may go in. */
+static void enter(struct router *r, struct http_request *req, const struct route *route)
 {
 	struct router_ask ask = {
 		.ns = route->ns, .sandbox = route->id, .port = route->port, .request = req
 	};
-	struct err *e = r->decide ? r->decide(r->decide_arg, &ask) : NULL;
+	struct err *e;
 
-	if (!e)
-		return true;
-	log_info("request refused", KV("sandbox", route->id), KV("namespace", route->ns),
-		 KV("peer", http_request_peer(req)), KV("err", e));
-	if (err_is(e, ERR_UNAUTHENTICATED))
-		router_answer(req, 401, "unauthenticated");
-	else if (err_is(e, ERR_FORBIDDEN))
-		router_answer(req, 403, "forbidden");
+	if (!find_caller(r, req, &ask.caller)) {
+		visit_wait(r, req, route);
+		return;
+	}
+	e = r->decide ? r->decide(r->decide_arg, &ask) : NULL;
+	if (e)
+		refuse(r, req, route, e);
 	else
-		router_answer(req, 500, "An internal error occurred in the proxy.");
-	err_free(e);
+		proxy_start(r, req, route);
+}
+
+/* Those whose caller is still unknown wait again, behind all others. */
+static void on_learned(void *arg)
+{
+	struct router *r = arg;
+	LIST_HEAD(now);
+
+	while (!list_empty(&r->visits)) {
+		struct list *link = r->visits.next;
+
+		list_del(link);
+		list_add_tail(&now, link);
+	}
+	while (!list_empty(&now)) {
+		struct visit *v = list_first(&now, struct visit, on);
+		struct http_request *req = v->req;
+		struct route route = v->route;
+
+		http_request_set_owner(req, NULL, NULL);
+		visit_free(v);
+		enter(r, req, &route);
+	}
+}
+
+/* False: the request has been answered. */
+static bool host_is_ours(struct router *r, struct http_request *req)
+{
+	const struct stream *s = http_request_conn_stream(req);
+	const char *host = http_request_header(req, "Host");
+
+	if (!r->hosts || !wall_stands("router-host") ||
+	    (s && host_served((const char *const *)r->hosts, host, s->fd)))
+		return true;
+	r->stats.refused++;
+	log_info("request refused: its Host is not one of ours",
+		 KV("peer", http_request_peer(req)));
+	router_answer(req, 421,
+		      "The Host header names neither this machine nor an address of it; "
+		      "--router-host adds names, and * allows all.");
 	return false;
 }
 
@@ -181,13 +279,23 @@ static void on_request(void *arg, struct http_request *req)
 		return;
 	}
 	r->stats.requests++;
+	if (!host_is_ours(r, req))
+		return;
 	bad = route_parse(h, r->spec.allow_loopback, &route);
 	if (bad) {
 		router_answer(req, 400, "%s", bad);
 		return;
 	}
-	if (may_enter(r, req, &route))
-		proxy_start(r, req, &route);
+	enter(r, req, &route);
+}
+
+static struct stream *on_accept(void *arg, int fd)
+{
+	struct router *r = arg;
+
+	if (r->callers)
+		callers_accepted(r->callers, fd);
+	return stream_plain(fd);
 }
 
 static struct err *start_listening(struct router *r, const char *addr)
@@ -195,13 +303,30 @@ static struct err *start_listening(struct router *r, const char *addr)
 	static const struct http_handler handler = { .head = on_request };
 	const struct http_server_spec spec = { .limits = { .max_conns = CONNS_MAX },
 					       .handler = &handler,
-					       .arg = r };
+					       .arg = r,
+					       .wrap = on_accept,
+					       .wrap_arg = r };
 	autoclose fd = -1;
 	struct err *e = net_listen(addr, &fd);
 
 	if (!e)
 		e = net_local_addr(fd, r->address, sizeof(r->address));
+	if (!e && r->callers)
+		e = callers_check(r->callers, fd);
 	return e ? e : http_server_start(r->loop, take_fd(fd), &spec, &r->server);
+}
+
+static void keep_hosts(struct router *r, const char *const *hosts)
+{
+	size_t n = 0;
+
+	if (!hosts)
+		return;
+	while (hosts[n])
+		n++;
+	r->hosts = xnew_n(char *, n + 1);
+	for (size_t i = 0; i < n; i++)
+		r->hosts[i] = xstrdup(hosts[i]);
 }
 
 struct err *router_start(struct loop *l, struct client *c, const struct router_spec *spec,
@@ -216,14 +341,22 @@ struct err *router_start(struct loop *l, struct client *c, const struct router_s
 	r->client = c;
 	r->spec = *spec;
 	r->spec.listen = NULL; /* the caller's */
+	r->spec.hosts = NULL;
+	keep_hosts(r, spec->hosts);
 	if (!r->spec.hold_ms)
 		r->spec.hold_ms = HOLD_MS;
 	list_init(&r->woken);
 	list_init(&r->tunnels);
+	list_init(&r->visits);
 	r->holds = map_new(free);
 	r->waker = timer_new(l, on_wake, r);
 	r->pool = http_pool_new(l, &limits, IDLE_UPSTREAM);
-	e = start_listening(r, spec->listen);
+	http_pool_set_mark(r->pool, spec->mark);
+	e = spec->tell_callers ? callers_new(l, spec->has_group ? &spec->group : NULL, on_learned,
+					     r, &r->callers)
+			       : NULL;
+	if (!e)
+		e = start_listening(r, spec->listen);
 	if (e)
 		return e;
 	r->sandboxes = kinds_need(client_kinds(c), API_SANDBOX, "Sandbox");
@@ -237,12 +370,16 @@ void router_free(struct router *r)
 	if (!r)
 		return;
 	http_server_free(r->server);
+	callers_free(r->callers);
 	while (!list_empty(&r->tunnels))
 		proxy_cut(r->tunnels.next);
 	client_watch_free(r->watch);
 	http_pool_free(r->pool);
 	timer_free(r->waker);
 	map_free(r->holds);
+	for (size_t i = 0; r->hosts && r->hosts[i]; i++)
+		free(r->hosts[i]);
+	free(r->hosts);
 	free(r);
 }
 

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -26,12 +27,30 @@ struct router_spec {
 	unsigned hold_ms;    /* how long a request waits for a sandbox that is starting; 0: 30 s */
 	bool allow_loopback; /* sandboxes may have 127.0.0.0/8 and ::1 addresses */
 	bool no_access_log;  /* requests are recorded at debug level only */
+	uint32_t mark;       /* of the packets to sandboxes (SO_MARK); 0: none */
+	/*
+	 * What Host may name besides loopback addresses and the address that was connected to;
+	 * NULL-terminated, and copied. NULL: anything. It is what stops a web page whose name was
+	 * made to lead here (DNS rebinding).
+	 */
+	const char *const *hosts;
+	bool tell_callers; /* router_ask.caller is wanted; the start fails if it cannot be had */
+	bool has_group;    /* members of this group are trusted like root */
+	gid_t group;
 };
 must_use struct err *router_start(struct loop *l, struct client *c, const struct router_spec *spec,
 				  struct router **ret);
 const char *router_address(const struct router *r);
 void router_free(struct router *r); /* cuts all connections; call it before the client is freed */
 AUTOPTR(router)
+
+/* The user of this machine at the other end of a connection. */
+struct router_caller {
+	bool local; /* false: the peer is on another machine, in a network of its own, or has left
+		     */
+	uid_t uid;
+	bool trusted; /* root, our own user, or a member of the group */
+};
 
 /*
  * Decides who may go in. It is asked once for each request, before anything else is done for it.
@@ -41,13 +60,15 @@ AUTOPTR(router)
 struct router_ask {
 	const char *ns, *sandbox;
 	uint16_t port;
-	struct http_request *request;
+	struct router_caller caller;
+	struct http_request *request; /* its Authorization is never passed on to the sandbox */
 };
 typedef struct err *(*router_policy)(void *arg, const struct router_ask *ask);
 void router_set_policy(struct router *r, router_policy decide, void *arg);
 
 struct router_stats {
 	uint64_t requests, failed; /* failed: 502, 503 and 504 of our own */
+	uint64_t refused;          /* by Host or by the policy */
 	size_t active, held, tunnels;
 };
 void router_stats(const struct router *r, struct router_stats *ret);

@@ -57,6 +57,26 @@ bool target_young(const struct object *sandbox, usec now); /* its ports may stil
  * protocol that the client wants to change to; NULL: none. */
 void forward_headers(struct http_headers *h, const char *peer, const char *upgrade);
 
+/*
+ * Who has connected (callers.c). The kernel is asked when a connection is accepted; whether a user
+ * is in the group is looked up by a job when it first matters.
+ */
+struct callers;
+/* group NULL: nobody is. learned() is called whenever one more user is known. */
+must_use struct err *callers_new(struct loop *l, const gid_t *group, void (*learned)(void *arg),
+				 void *arg, struct callers **ret);
+void callers_free(struct callers *c);
+/* ERR_UNSUPPORTED: this kernel cannot tell whose sockets are whose. */
+must_use struct err *callers_check(struct callers *c, int listen_fd);
+void callers_accepted(struct callers *c, int fd);
+/* False: it is being looked up, and learned() will be called. */
+bool callers_find(struct callers *c, int fd, struct router_caller *ret);
+/* The owner of the other end of a connection within this machine. False: there is none. */
+bool caller_uid(int netlink, int fd, uid_t *ret);
+
+/* host.c: whether a Host header names us; fd is the connection. */
+bool host_served(const char *const *hosts, const char *host, int fd);
+
 /* Requests that wait for one sandbox. */
 struct hold {
 	struct list proxies; /* struct proxy.hold_link */
@@ -75,8 +95,11 @@ struct router {
 	bool synced;
 	router_policy decide;
 	void *decide_arg;
-	struct map *holds; /* "ns/name" → struct hold, owned */
-	struct list woken; /* proxies whose sandbox changed */
+	struct map *holds;       /* "ns/name" → struct hold, owned */
+	struct list woken;       /* proxies whose sandbox changed */
+	char **hosts;            /* NULL: any */
+	struct callers *callers; /* NULL: nobody asks for them */
+	struct list visits;      /* requests that wait for callers: struct visit.on */
 	struct timer
 		*waker; /* looks at them in the next turn, outside of the write that changed it */
 	struct list tunnels; /* upgraded connections: struct proxy.link */

@@ -207,6 +207,22 @@ void server_set_access(struct server *s, struct access *a)
 	streams_set_access(&s->streams, a);
 }
 
+struct err *server_may_exec(struct server *s, const char *token, const char *ns, const char *pod)
+{
+	const struct route exec = { .resource = true,
+				    .verb = VERB_CREATE,
+				    .group = "",
+				    .version = "v1",
+				    .plural = "pods",
+				    .ns = ns,
+				    .name = pod,
+				    .sub = "exec",
+				    .path = "",
+				    .kind = s->objects.pod };
+
+	return token_may(&s->tokens, &s->grants, token, &exec);
+}
+
 const char *server_address(const struct server *s)
 {
 	return s->address ? s->address : s->listen;

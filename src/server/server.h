@@ -37,6 +37,12 @@ must_use struct err *server_open(struct loop *l, const struct server_spec *spec,
 void server_set_access(struct server *s, struct access *a);
 /* write appends lines to /metrics (base/metrics.h) until the server is freed. */
 void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b), void *arg);
+/*
+ * Whether the owner of a bearer token (NULL: none was given) may exec into a Pod: the same
+ * questions as for a request that asks for it. ERR_UNAUTHENTICATED, ERR_FORBIDDEN.
+ */
+must_use struct err *server_may_exec(struct server *s, const char *token, const char *ns,
+				     const char *pod);
 /* Listens; from now on /readyz is 200. */
 must_use struct err *server_listen(struct server *s);
 const char *server_address(const struct server *s); /* "127.0.0.1:6443", as bound */

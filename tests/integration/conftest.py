@@ -62,6 +62,21 @@ def cay():
     finish(c)
 
 
+@pytest.fixture(scope="module")
+def module_instance():
+    """Makes instances with flags of a module's own."""
+    needs_root()
+    made = []
+
+    def make(*flags):
+        made.append(Cay(make_dir(), flags=["--stop-sandboxes", *flags]))
+        return made[-1].start()
+
+    yield make
+    for cay in made:
+        finish(cay)
+
+
 @pytest.fixture(scope="session")
 def kubectl_version():
     if not shutil.which("kubectl"):

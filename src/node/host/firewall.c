@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "node/host/instance.h"
 
 /*
@@ -14,36 +15,44 @@
  *
  * From a sandbox: answers to what the host asked, and the public Internet where the host forwards
  * (by default it does not). Not: the host, other sandboxes, private networks, the metadata address,
- * IPv6. Into a sandbox: the host alone.
+ * IPv6. Into a sandbox: this daemon alone, whose packets carry the instance's mark. The kernel
+ * itself answers for sockets that are gone (RST) and reports errors (ICMP) without one.
  */
-static const char rules[] =
-	"table %1$s {\n"
-	"	chain spoof {\n"
-	"		type filter hook prerouting priority -310; policy accept;\n"
-	"		iifname \"%2$s*\" fib saddr . iif oif missing counter drop\n"
-	"	}\n"
-	"	chain to_host {\n"
-	"		type filter hook input priority -10; policy accept;\n"
-	"		iifname \"%2$s*\" ct state established,related accept\n"
-	"		iifname \"%2$s*\" counter drop\n"
-	"	}\n"
+static const char spoof[] = "	chain spoof {\n"
+			    "		type filter hook prerouting priority -310; policy accept;\n"
+			    "		iifname $links fib saddr . iif oif missing counter drop\n"
+			    "	}\n";
+static const char to_host[] = "	chain to_host {\n"
+			      "		type filter hook input priority -10; policy accept;\n"
+			      "		iifname $links ct state established,related accept\n"
+			      "		iifname $links counter drop\n"
+			      "	}\n";
+static const char through[] =
 	"	chain through {\n"
 	"		type filter hook forward priority -10; policy accept;\n"
-	"		iifname \"%2$s*\" jump from_sandbox\n"
-	"		oifname \"%2$s*\" ct state established,related accept\n"
-	"		oifname \"%2$s*\" counter drop\n"
+	"		iifname $links jump from_sandbox\n"
+	"		oifname $links ct state established,related accept\n"
+	"		oifname $links counter drop\n"
 	"	}\n"
 	"	chain from_sandbox {\n"
 	"		oifname \"cay*\" counter drop\n"
 	"		meta nfproto != ipv4 counter drop\n"
 	"		ip daddr { 0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, "
 	"172.16.0.0/12, 192.0.2.0/24, 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3 } counter drop\n"
-	"	}\n"
+	"	}\n";
+static const char from_host[] =
+	"	chain from_host {\n"
+	"		type filter hook output priority -10; policy accept;\n"
+	"		oifname $links meta mark $daemon accept\n"
+	"		oifname $links tcp flags & rst == rst accept\n"
+	"		oifname $links meta l4proto icmp ct state related accept\n"
+	"		oifname $links counter reject with icmpx type admin-prohibited\n"
+	"	}\n";
+static const char hide[] =
 	"	chain hide {\n"
 	"		type nat hook postrouting priority 100; policy accept;\n"
-	"		ip saddr %3$s/%4$d oifname != \"cay*\" oifname != \"lo\" masquerade\n"
-	"	}\n"
-	"}\n";
+	"		ip saddr $pool oifname != \"cay*\" oifname != \"lo\" masquerade\n"
+	"	}\n";
 
 static struct err *run(const char *commands)
 {
@@ -65,16 +74,31 @@ static struct err *run(const char *commands)
 }
 
 /* The new table replaces the old one in one transaction. */
-struct err *firewall_load(const struct instance *i)
+struct err *firewall_load(const struct instance *i, bool open)
 {
 	autofree char *table = instance_table(i);
 	autobuf text = { 0 };
 	char links[16], pool[16];
+	const struct {
+		bool wanted;
+		const char *rules;
+	} parts[] = {
+		{ wall_stands("filter-spoof"), spoof },
+		{ wall_stands("filter-to-host"), to_host },
+		{ wall_stands("filter-through"), through },
+		{ !open && wall_stands("filter-output"), from_host },
+		{ true, hide },
+	};
 
 	instance_ifprefix(i, links);
 	instance_addr_text(i, 0, pool);
-	buf_printf(&text, "add table %s\ndelete table %s\n", table, table);
-	buf_printf(&text, rules, table, links, pool, POOL_PREFIX);
+	buf_printf(&text, "define links = \"%s*\"\ndefine pool = %s/%d\ndefine daemon = %#x\n",
+		   links, pool, POOL_PREFIX, instance_mark(i));
+	buf_printf(&text, "add table %s\ndelete table %s\ntable %s {\n", table, table, table);
+	for (size_t n = 0; n < ARRAY_LEN(parts); n++)
+		if (parts[n].wanted)
+			buf_add_str(&text, parts[n].rules);
+	buf_add_str(&text, "}\n");
 	return run(buf_str(&text));
 }
 

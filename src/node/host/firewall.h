@@ -7,7 +7,8 @@
 
 struct instance;
 
-/* The instance's nftables table. It is loaded whole; Pods that come and go change nothing in it. */
-must_use struct err *firewall_load(const struct instance *i);
+/* The instance's nftables table. It is loaded whole; Pods that come and go change nothing in it.
+ * open: every process of the host may send packets to sandboxes, not the daemon alone. */
+must_use struct err *firewall_load(const struct instance *i, bool open);
 must_use struct err *firewall_remove(const struct instance *i); /* absent is fine */
 bool firewall_present(const struct instance *i);

@@ -217,6 +217,20 @@ char *instance_cgroup(const struct instance *i)
 	return xasprintf("cay-%s", i->id);
 }
 
+/* The id is hexadecimal. An id that somebody wrote by hand and is not gets some mark as well. */
+uint32_t instance_mark(const struct instance *i)
+{
+	static const char digits[] = "0123456789abcdef";
+	uint32_t id = 0;
+
+	for (const char *p = i->id; *p; p++) {
+		const char *digit = strchr(digits, *p);
+
+		id = id << 4 | (digit ? (uint32_t)(digit - digits) : (uint32_t)*p & 0xf);
+	}
+	return 0xca700000 | (id & 0xfffff);
+}
+
 char *instance_table(const struct instance *i)
 {
 	return xasprintf("inet cay_%s", i->id);

@@ -15,6 +15,7 @@ struct netlink;
  *   control groups   cay-<id>/<slot>       links      cay<id><n>, n from the address
  *   nftables table   inet cay_<id>         addresses  a /18 of 100.64.0.0/10, its first on lo
  *   sockets          <run_dir>/<slot>.sock
+ *   packet mark      0xca7<id>, on what the daemon sends to sandboxes
  *   directories      enum instance_dir
  */
 enum {
@@ -55,6 +56,7 @@ char *instance_socket(const char *slot);      /* below run_dir */
 char *instance_socket_slot(const char *name); /* NULL: this is not the name of a socket */
 
 char *instance_cgroup(const struct instance *i);
+uint32_t instance_mark(const struct instance *i);
 char *instance_table(const struct instance *i);                 /* of the packet filter */
 void instance_ifprefix(const struct instance *i, char ret[16]); /* of all its links */
 /* n: the address's place in the pool. */

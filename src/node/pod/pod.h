@@ -34,6 +34,7 @@ struct pods_spec {
 	struct err *(*find_image)(void *images, const char *name, struct image **ret);
 	void *images;
 	const char *node_name, *data_dir, *run_dir;
+	uint32_t mark;                 /* of packets to Pods; 0: none */
 	const struct probe_ops *tries; /* how probes are tried; NULL: probe_real_tries */
 };
 

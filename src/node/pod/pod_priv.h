@@ -34,6 +34,7 @@ struct pods {
 	struct volumes *volumes;
 	const struct probe_ops *tries;
 	char *node_name, *data_dir, *run_dir;
+	uint32_t mark; /* of packets to Pods */
 	int run_fd;
 	const struct kind *kind_pod;
 	struct jobs jobs;

@@ -232,6 +232,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->node_name = xstrdup(spec->node_name);
 	ps->data_dir = xstrdup(spec->data_dir);
 	ps->run_dir = xstrdup(spec->run_dir);
+	ps->mark = spec->mark;
 	ps->run_fd = -1;
 	ps->kind_pod = kinds_need(kinds, "v1", "Pod");
 	jobs_init(&ps->jobs, ps->loop, job_ended, ps);

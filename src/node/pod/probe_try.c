@@ -143,6 +143,7 @@ static void try_connect(struct probe_try *t, const struct pod_probe_view *rule)
 {
 	struct container *c = probe_container(t->probe);
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(rule->port) };
+	const uint32_t mark = c->pod->pods->mark; /* the packet filter asks for it */
 
 	if (rule->http_path)
 		t->request =
@@ -155,6 +156,7 @@ static void try_connect(struct probe_try *t, const struct pod_probe_view *rule)
 	}
 	t->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (t->fd < 0 ||
+	    (mark && setsockopt(t->fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)) < 0) ||
 	    (connect(t->fd, (struct sockaddr *)&a, sizeof(a)) < 0 && errno != EINPROGRESS)) {
 		cannot_connect(t, errno);
 		return;

@@ -6,6 +6,7 @@
 struct call;
 struct map;
 struct objects;
+struct route;
 struct user;
 
 /* Who asks (authenticate.c, tokens.c), and may they (authorise.c). */
@@ -40,5 +41,8 @@ must_use struct err *authenticate(struct tokens *t, struct call *c);
 must_use struct err *refuse_impersonation(const struct call *c);
 /* ERR_FORBIDDEN: c->user may not do what c->route says. */
 must_use struct err *authorise(const struct grants *g, const struct call *c);
+/* Both for a bearer token that came another way than in a call; NULL: none did. */
+must_use struct err *token_may(struct tokens *t, const struct grants *g, const char *token,
+			       const struct route *what);
 /* Answers POST serviceaccounts/NAME/token. */
 void token_issue(struct tokens *t, struct call *c);

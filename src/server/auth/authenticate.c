@@ -62,3 +62,16 @@ struct err *authenticate(struct tokens *t, struct call *c)
 	e = token_check(t, c, arena_strndup(c->arena, token.p, token.len), &c->user);
 	return e ? unauthorized(e) : NULL;
 }
+
+struct err *token_may(struct tokens *t, const struct grants *g, const char *token,
+		      const struct route *what)
+{
+	autoptr(arena) a = arena_new();
+	struct call c = { .arena = a, .route = *what };
+	struct err *e;
+
+	if (!token)
+		return unauthorized(NULL);
+	e = token_check(t, &c, token, &c.user);
+	return e ? unauthorized(e) : authorise(g, &c);
+}
