@@ -262,6 +262,25 @@ TEST(patch_that_asks_for_too_much_work_is_refused)
 	fails(patch_apply(PATCH_STRATEGIC, d, json_root(p), NULL), ERR_TOO_LARGE);
 }
 
+/* Each copy puts the whole into itself, so that depth doubles with every operation. */
+TEST(a_patch_cannot_nest_what_no_parser_would_read)
+{
+	autobuf text = { 0 };
+	autoptr(json_doc) d = doc("{'a':{}}");
+	autoptr(json_doc) p = NULL;
+
+	buf_add_char(&text, '[');
+	for (int i = 0; i < 9; i++) {
+		buf_printf(&text, "%s{'op':'copy','from':'/a','path':'", i ? "," : "");
+		for (int depth = 1 << i; depth > 0; depth--)
+			buf_add_str(&text, "/a");
+		buf_add_str(&text, "/a'}");
+	}
+	buf_add_char(&text, ']');
+	p = doc(buf_str(&text));
+	fails(patch_apply(PATCH_JSON, d, json_root(p), NULL), ERR_TOO_LARGE);
+}
+
 TEST(apply_is_not_served)
 {
 	autoptr(json_doc) d = doc("{}");

@@ -26,6 +26,8 @@ TEST(label_selector_matches)
 		{ "a notin (b,c)", "{'a':'b'}", false },
 		{ "a=b,c in (d,e),!f", "{'a':'b','c':'e'}", true },
 		{ "a=b , c", "{'a':'b','c':'e'}", true },
+		{ "a=b,c", "{'a':'b'}", false },
+		{ "c,a=b", "{'a':'b'}", false },
 		{ "x.io/a=b", "{'x.io/a':'b'}", true },
 		{ "n>3", "{'n':'4'}", true },
 		{ "n>3", "{'n':'3'}", false },

@@ -53,7 +53,7 @@ TEST(flags_take_both_forms_and_end_at_two_dashes)
 TEST(wrong_values_are_invalid)
 {
 	static const char *const rows[] = { "--count=0",        "--count=11",       "--count=x",
-					    "--listen=nowhere", "--listen=h:70000", "--quiet=maybe",
+					    "--listen=nowhere", "--listen=h:65536", "--quiet=maybe",
 					    "--level=medium",   "--wait=5 parsecs", "--colour",
 					    "--count" };
 

@@ -198,6 +198,7 @@ TEST(case_108_which_volume_claims_are_taken)
 	} rows[] = {
 		{ OWNED, STEP_NONE, false },
 		{ "'labels':{'agents.x-k8s.io/adoptable':'true'}", STEP_PATCH, false },
+		{ "'labels':{'agents.x-k8s.io/adoptable':'false'}", STEP_NONE, true },
 		{ LABEL, STEP_PATCH, false },
 		{ "'x':'y'", STEP_NONE, true },
 		{ FOREIGN_OWNER, STEP_NONE, true },
