@@ -157,7 +157,7 @@ MUTATIONS = (
              "\"192.168.0.0/16\",\n					  \"169.254.0.0/16\", NULL };", "\"192.168.0.0/16\", NULL };",
              "the default policy blocks link-local metadata", "unit control"),
     mutation("namespace-finalized-early", "control/cluster/namespace.c",
-             "	if (!empty(p, cl, ns->name))\n		return again_after(AGAIN_MS);\n", "	(void)empty(p, cl, ns->name);\n",
+             "	if (tree_len(in->kinds)) {\n		report", "	if (!tree_len(in->kinds)) {\n		report",
              "a namespace goes when it is empty", "unit control"),
     mutation("pod-change-wakes-nobody", "control/wake.c",
              "	index_pod(c->ctx.index, was, now);\n	wake_sandboxes_of(c, was, now);\n", "	index_pod(c->ctx.index, was, now);\n",
