@@ -74,6 +74,9 @@ static const struct setting serve_settings[] = {
 	  "Additional name or address to put into the server's certificate" },
 	{ "service-account-grants", SETTING_TEXT, NULL, "NS/NAME=ROLE,...",
 	  "Rights of service accounts, each in its own namespace: view, edit or admin; others have none" },
+	{ "store-reserve", SETTING_INT, "32", "MIB",
+	  "Disk space to keep for deletions on a full disk, in MiB; 0 keeps none", .min = 0,
+	  .max = 4096 },
 	{ "router-access-log", SETTING_BOOL, "false", NULL,
 	  "Log every request through the router" },
 	{ "router-host", SETTING_TEXT, NULL, "NAME,...",
@@ -203,6 +206,7 @@ static struct err *start_server(struct serve *s)
 		.node_name = s->node_name,
 		.sans = sans,
 		.grants = settings_text(s->settings, "service-account-grants"),
+		.store_reserve = (uint64_t)settings_int(s->settings, "store-reserve") << 20,
 	};
 	struct err *e = server_open(s->loop, &spec, &s->server);
 

@@ -28,6 +28,7 @@ static const char *const code_names[ERR_CODE_MAX_] = {
 	[ERR_UNSUPPORTED] = "unsupported",
 	[ERR_UNAVAILABLE] = "unavailable",
 	[ERR_TIMEOUT] = "timeout",
+	[ERR_UNCERTAIN] = "uncertain",
 	[ERR_CANCELED] = "canceled",
 	[ERR_CORRUPT] = "corrupt",
 	[ERR_SYS] = "sys",

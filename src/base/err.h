@@ -32,6 +32,7 @@ enum err_code {
 	ERR_UNSUPPORTED,
 	ERR_UNAVAILABLE, /* the other side does not exist yet or is not ready */
 	ERR_TIMEOUT,
+	ERR_UNCERTAIN, /* it may have happened, or may happen yet: look before trying again */
 	ERR_CANCELED,
 	ERR_CORRUPT, /* our own data is damaged */
 	ERR_SYS,     /* a system call; err_errno() says which error */

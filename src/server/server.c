@@ -60,14 +60,41 @@ static void on_kind(void *arg, const struct kind *k, bool added)
 	objects_kind_changed(&s->objects, k, added);
 }
 
-static struct err *open_objects(struct server *s, struct kinds *kinds)
+/* Told when it changes; /readyz and /metrics show it in the meantime. */
+static void on_store_state(void *arg)
+{
+	const struct store *st = ((struct server *)arg)->objects.store;
+
+	switch (store_state(st)) {
+	case STORE_READ_ONLY:
+		log_error("store is read-only until a commit succeeds",
+			  KV("err", store_trouble(st)));
+		break;
+	case STORE_SHORT:
+		log_error("disk is full, only deletions are accepted until there is space",
+			  KV("err", store_trouble(st)));
+		break;
+	case STORE_WRITABLE:
+		log_info("store accepts writes again");
+		break;
+	case STORE_STATE_MAX_:
+		break;
+	}
+}
+
+static struct err *open_objects(struct server *s, const struct server_spec *spec)
 {
 	autofree char *path = xasprintf("%s/store.db", s->data_dir);
-	struct err *e = objects_open(&s->objects, s->loop, kinds, path);
+	const struct store_spec file = { .path = path, .reserve = spec->store_reserve };
+	struct kinds *kinds = spec->kinds;
+	struct err *e = objects_open(&s->objects, s->loop, kinds, &file);
 
 	if (e)
 		return e;
 	store_on_change(s->objects.store, locals_changed, &s->locals);
+	store_on_state(s->objects.store, on_store_state, s);
+	if (store_state(s->objects.store) != STORE_WRITABLE)
+		on_store_state(s);
 	kinds_watch(kinds, &s->kinds);
 	s->front.calls = (struct calls){ .kinds = kinds, .store = s->objects.store };
 	s->pages.kinds = kinds;
@@ -150,7 +177,7 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 					.client_ca_pem = s->keys.ca.cert_pem };
 	e = tls_server_ctx(&tls, &s->tls);
 	if (!e)
-		e = open_objects(s, spec->kinds);
+		e = open_objects(s, spec);
 	if (e)
 		return e;
 	*ret = take(s);

@@ -26,7 +26,8 @@ struct server_spec {
 	const char *node_name; /* Pods are bound to this node when created; NULL: not bound */
 	const char *const
 		*sans; /* further names and addresses in the certificate; NULL-terminated or NULL */
-	const char *grants; /* rights of service accounts, "NS/NAME=ROLE,…"; NULL: none */
+	const char *grants;     /* rights of service accounts, "NS/NAME=ROLE,…"; NULL: none */
+	uint64_t store_reserve; /* bytes of head-room for a full disk */
 };
 
 /* Opens data_dir/store.db and creates what is missing (CA, keys, default namespaces, service

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <errno.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "store/store_priv.h"
 
@@ -11,16 +14,22 @@
  * The file: one row per object, and the newest revision, which outlives the objects.
  *
  *   objects(key, rev, create_rev, value)
- *   meta(name, value)     'schema' → 1, 'rev' → the newest committed revision
+ *   meta(name, value)     'schema' → 1, 'rev' → the newest committed revision, 'id' → a random
+ *                         number by which the node knows whose sandboxes it runs
  *
  * WAL and synchronous=FULL: a commit appends to the log and syncs it once. The log is moved into
- * the file (which costs two more syncs) between commits, by disk_tidy(), never inside one.
+ * the file (which costs two more syncs) between commits, by disk_tidy(), never inside one. The log
+ * and its index stay when the file is closed, so that opening it again needs no space.
  */
 #define APP_ID 0x43617931 /* "Cay1" */
 enum {
 	SCHEMA = 1,
+	PAGE = 4096,
 	PAGES_LONG = 1000,     /* tidy when idle */
-	PAGES_TOO_LONG = 8000, /* tidy even if there is work */
+	PAGES_TOO_LONG = 2000, /* tidy even if there is work */
+	PAGES_SHORT = 100,     /* tidy at this length while the disk is full */
+	LOG_KEEP = 16 << 20,   /* a log that was longer than this is cut when it starts over */
+	RESTORE_US = 500000,   /* how often to look for space again */
 };
 
 struct disk {
@@ -28,7 +37,21 @@ struct disk {
 	char *path;
 	sqlite3_stmt *put, *del, *set_rev, *begin, *commit, *rollback;
 	int log_pages;
+	uint64_t id;
+	struct reserve reserve;
+	bool is_short; /* the disk was full, and the head-room is not complete again */
+	usec looked;   /* for space */
 };
+
+static bool is_full(const struct disk *d)
+{
+	int rc = sqlite3_extended_errcode(d->db), sys = sqlite3_system_errno(d->db);
+
+	if ((rc & 0xff) == SQLITE_FULL || rc == SQLITE_IOERR_SHMSIZE)
+		return true;
+	return ((rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN) &&
+	       (sys == ENOSPC || sys == EDQUOT);
+}
 
 static struct err *disk_err(const struct disk *d, const char *what)
 {
@@ -42,9 +65,9 @@ static struct err *disk_err(const struct disk *d, const char *what)
 			       "%s %s: %s; stop the server, keep a copy of the file, and restore "
 			       "a backup or try `sqlite3 %s .recover`",
 			       what, d->path, text, d->path);
-	case SQLITE_FULL:
-		return err_new(ERR_EXHAUSTED, "%s %s: %s", what, d->path, text);
 	}
+	if (is_full(d))
+		return err_new(ERR_EXHAUSTED, "%s %s: no space left on device", what, d->path);
 	return err_new(ERR_UNAVAILABLE, "%s %s: %s (%d)", what, d->path, text, rc);
 }
 
@@ -90,12 +113,33 @@ static struct err *make_tables(struct disk *d)
 		"CREATE TABLE objects(key TEXT PRIMARY KEY NOT NULL, rev INTEGER NOT NULL,"
 		" create_rev INTEGER NOT NULL, value BLOB NOT NULL);"
 		"CREATE TABLE meta(name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL);"
-		"INSERT INTO meta VALUES('schema', %d), ('rev', 0);"
+		"INSERT INTO meta VALUES('schema', %d), ('rev', 0), ('id', %lld);"
 		"PRAGMA application_id = %d;"
 		"COMMIT;",
-		SCHEMA, APP_ID);
+		SCHEMA, (long long)(random_u64() >> 1 | 1), APP_ID);
 
 	return run(d, sql);
+}
+
+/* Files of earlier versions have none. On a full disk they stay without one for now. */
+static struct err *find_id(struct disk *d)
+{
+	autofree char *sql = xasprintf("INSERT OR IGNORE INTO meta VALUES('id', %lld)",
+				       (long long)(random_u64() >> 1 | 1));
+	int64_t id = 0;
+	struct err *e = ask(d, "SELECT value FROM meta WHERE name = 'id'", 0, &id);
+
+	if (!e && !id) {
+		e = run(d, sql);
+		if (err_is(e, ERR_EXHAUSTED)) {
+			err_free(e);
+			return NULL;
+		}
+		if (!e)
+			e = ask(d, "SELECT value FROM meta WHERE name = 'id'", 0, &id);
+	}
+	d->id = (uint64_t)id;
+	return e;
 }
 
 /* The file must be ours and of this version; an empty file becomes ours. */
@@ -191,6 +235,9 @@ static int on_commit(void *arg, sqlite3 *db unused, const char *name unused, int
 
 static struct err *set_up(struct disk *d)
 {
+	autofree char *limit = xasprintf("PRAGMA journal_size_limit = %lld",
+					 (long long)MAX(d->reserve.bytes, (uint64_t)LOG_KEEP));
+	int keep = 1;
 	struct err *e;
 
 	(void)sqlite3_busy_timeout(d->db, 2000);
@@ -199,37 +246,66 @@ static struct err *set_up(struct disk *d)
 		e = run(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 			   "PRAGMA trusted_schema = OFF; PRAGMA cache_size = -4096;");
 	if (!e)
+		e = run(d, limit);
+	if (!e)
 		e = check_whole(d);
 	if (!e)
-		e = prepare_all(d);
+		e = find_id(d);
 	if (!e)
-		(void)sqlite3_wal_hook(d->db, on_commit, d);
-	return e;
+		e = prepare_all(d);
+	if (e)
+		return e;
+	(void)sqlite3_wal_hook(d->db, on_commit, d);
+	(void)sqlite3_file_control(d->db, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
+	return NULL;
 }
 
-struct err *disk_open(const char *path, struct disk **ret)
+static struct err *open_file(struct disk *d)
 {
-	autoptr(disk) d = xnew(struct disk);
+	mode_t old = umask(0077);
+	int rc = sqlite3_open_v2(d->path, &d->db,
+				 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+					 SQLITE_OPEN_NOFOLLOW,
+				 NULL);
 	struct err *e;
-	mode_t old;
-	int rc;
 
-	d->path = xstrdup(path);
-	old = umask(0077);
-	rc = sqlite3_open_v2(path, &d->db,
-			     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-				     SQLITE_OPEN_NOFOLLOW,
-			     NULL);
 	if (rc != SQLITE_OK)
 		e = d->db ? disk_err(d, "open store")
-			  : err_new(ERR_UNAVAILABLE, "open store %s: out of memory", path);
+			  : err_new(ERR_UNAVAILABLE, "open store %s: out of memory", d->path);
 	else
 		e = set_up(d);
 	(void)umask(old);
+	return e;
+}
+
+static void close_file(struct disk *d);
+
+struct err *disk_open(const struct store_spec *spec, struct disk **ret)
+{
+	autoptr(disk) d = xnew(struct disk);
+	struct err *e;
+
+	d->path = xstrdup(spec->path);
+	reserve_init(&d->reserve, d->path, str_eq(d->path, ":memory:") ? 0 : spec->reserve);
+	e = open_file(d);
+	if (err_is(e, ERR_EXHAUSTED) && reserve_release(&d->reserve)) {
+		err_free(e);
+		close_file(d);
+		d->is_short = true;
+		e = open_file(d);
+	}
 	if (e)
 		return e;
+	/* Without head-room on a disk that is nearly full already, it is short from the start. */
+	if (!reserve_make(&d->reserve))
+		d->is_short = true;
 	*ret = take(d);
 	return NULL;
+}
+
+uint64_t disk_id(const struct disk *d)
+{
+	return d->id;
 }
 
 static struct err *load_row(sqlite3_stmt *st,
@@ -303,7 +379,7 @@ static bool write_batch(struct disk *d, const struct batch *b)
 	return step(d->set_rev) && step(d->commit);
 }
 
-struct err *disk_commit(struct disk *d, const struct batch *b)
+static struct err *commit_once(struct disk *d, const struct batch *b)
 {
 	struct err *e;
 
@@ -315,27 +391,87 @@ struct err *disk_commit(struct disk *d, const struct batch *b)
 	return e;
 }
 
+/*
+ * Moves the log into the file. If this fails, the log merely stays long: nothing is lost, and the
+ * next call tries again.
+ */
+static bool move_log(struct disk *d)
+{
+	if (sqlite3_wal_checkpoint_v2(d->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL) !=
+	    SQLITE_OK)
+		return false;
+	d->log_pages = 0;
+	return true;
+}
+
+/* The disk is full: from now on we live on the head-room. True if that changed anything. */
+static bool spend(struct disk *d)
+{
+	bool freed = reserve_release(&d->reserve);
+
+	d->is_short = true;
+	d->looked = clock_mono();
+	return freed && move_log(d);
+}
+
+struct err *disk_commit(struct disk *d, const struct batch *b)
+{
+	struct err *e = commit_once(d, b);
+
+	if (!err_is(e, ERR_EXHAUSTED) || !spend(d))
+		return e;
+	err_free(e);
+	return commit_once(d, b);
+}
+
+bool disk_short(const struct disk *d)
+{
+	return d->is_short;
+}
+
+/* The head-room is made again only if there is space for all of it, and for the log before that. */
+static void restore(struct disk *d)
+{
+	if (clock_mono() - d->looked < RESTORE_US)
+		return;
+	d->looked = clock_mono();
+	if (d->log_pages && !move_log(d))
+		return;
+	d->is_short = !reserve_make(&d->reserve);
+}
+
 void disk_tidy(struct disk *d, bool pressing)
 {
-	if (d->log_pages < (pressing ? PAGES_TOO_LONG : PAGES_LONG))
-		return;
-	/*
-	 * If this fails, the log merely stays long: nothing is lost, and the next call tries again.
-	 */
-	(void)sqlite3_wal_checkpoint_v2(d->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	d->log_pages = 0;
+	int most = d->is_short ? PAGES_SHORT : pressing ? PAGES_TOO_LONG : PAGES_LONG;
+
+	if (d->reserve.bytes) /* half of what is allocated for it is for the time of need */
+		most = MIN(most, (int)(d->reserve.bytes / 2 / PAGE));
+	if (d->log_pages >= most && !move_log(d) && is_full(d))
+		(void)spend(d);
+	if (d->is_short)
+		restore(d);
+}
+
+static void close_file(struct disk *d)
+{
+	sqlite3_stmt **all[] = {
+		&d->put, &d->del, &d->set_rev, &d->begin, &d->commit, &d->rollback
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		(void)sqlite3_finalize(take(*all[i]));
+	/* Cutting the log now would give its space away. */
+	if (d->db)
+		(void)sqlite3_exec(d->db, "PRAGMA journal_size_limit = -1", NULL, NULL, NULL);
+	(void)sqlite3_close(take(d->db));
 }
 
 void disk_free(struct disk *d)
 {
-	sqlite3_stmt *all[] = { d ? d->put : NULL,   d ? d->del : NULL,    d ? d->set_rev : NULL,
-				d ? d->begin : NULL, d ? d->commit : NULL, d ? d->rollback : NULL };
-
 	if (!d)
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		(void)sqlite3_finalize(all[i]);
-	(void)sqlite3_close(d->db);
+	close_file(d);
+	reserve_done(&d->reserve);
 	free(d->path);
 	free(d);
 }

@@ -196,9 +196,36 @@ size_t store_len(const struct store *s)
 	return tree_len(s->live);
 }
 
-bool store_writable(const struct store *s)
+uint64_t store_id(const struct store *s)
 {
-	return !s->broken;
+	return s->id;
+}
+
+enum store_state store_state(const struct store *s)
+{
+	if (s->broken)
+		return STORE_READ_ONLY;
+	return s->short_of_space ? STORE_SHORT : STORE_WRITABLE;
+}
+
+const char *store_trouble(const struct store *s)
+{
+	switch (store_state(s)) {
+	case STORE_READ_ONLY:
+		return err_text(s->broken);
+	case STORE_SHORT:
+		return "no space left on device for more than deletions";
+	case STORE_WRITABLE:
+	case STORE_STATE_MAX_:
+		break;
+	}
+	return "";
+}
+
+void store_on_state(struct store *s, void (*changed)(void *arg), void *arg)
+{
+	s->state_changed = changed;
+	s->state_arg = arg;
 }
 
 struct store_entry *store_get(const struct store *s, const char *key)
@@ -297,6 +324,18 @@ void store_on_change(struct store *s, void (*fn)(void *arg, const struct store_e
 
 /* Committing */
 
+/*
+ * For what is in memory and in a batch that was not committed yet: it will be retried, and a crash
+ * decides otherwise.
+ */
+static struct err *uncertain(const struct err *why)
+{
+	return err_new(ERR_UNCERTAIN,
+		       "it is unknown whether this write will last; read the object before you "
+		       "write it again: %s",
+		       err_text(why));
+}
+
 void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg)
 {
 	struct store_sync_wait *w;
@@ -306,7 +345,7 @@ void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg
 		return;
 	}
 	if (s->broken) {
-		fn(arg, err_recode(err_copy(s->broken), ERR_UNAVAILABLE));
+		fn(arg, uncertain(s->broken));
 		return;
 	}
 	w = xnew(struct store_sync_wait);
@@ -329,7 +368,7 @@ static void fire_syncs(struct store *s, uint64_t up_to, const struct err *e)
 		if (w->rev > up_to)
 			return;
 		list_del(&w->link);
-		w->fn(w->arg, e ? err_recode(err_copy(e), ERR_UNAVAILABLE) : NULL);
+		w->fn(w->arg, e ? uncertain(e) : NULL);
 		free(w);
 	}
 }
@@ -345,8 +384,7 @@ static void committed(struct store *s)
 	s->stats.commits++;
 	s->stats.rows += b->n;
 	batch_clear(b);
-	err_free(s->broken);
-	s->broken = NULL;
+	err_free(take(s->broken));
 	fire_syncs(s, s->committed, NULL);
 	store_watches_wake(s, from, s->committed);
 }
@@ -354,15 +392,20 @@ static void committed(struct store *s)
 static void on_report(void *arg, struct writer_report r)
 {
 	struct store *s = arg;
+	enum store_state was = store_state(s);
 
+	s->stats.failed_commits += r.failures;
+	s->short_of_space = r.short_of_space;
 	if (r.done) {
 		err_free(r.e); /* an earlier failure, overcome since */
 		committed(s);
-		return;
+	} else if (r.e) {
+		err_free(s->broken);
+		s->broken = r.e;
+		fire_syncs(s, s->rev, s->broken);
 	}
-	err_free(s->broken);
-	s->broken = r.e;
-	fire_syncs(s, s->rev, s->broken);
+	if (store_state(s) != was && s->state_changed)
+		s->state_changed(s->state_arg);
 }
 
 static void on_flush(void *arg)
@@ -441,12 +484,14 @@ struct err *store_open(struct loop *l, const struct store_spec *spec, struct sto
 	struct loading load = { s, spec };
 	struct err *e;
 
-	e = disk_open(spec->path, &s->disk);
+	e = disk_open(spec, &s->disk);
 	if (!e)
 		e = disk_load(s->disk, load_row, &load, &s->rev);
 	if (e)
 		return e;
 	s->committed = s->base = s->rev;
+	s->id = disk_id(s->disk);
+	s->short_of_space = disk_short(s->disk);
 	e = writer_start(l, s->disk, on_report, s, &s->writer);
 	if (e)
 		return e;

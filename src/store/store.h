@@ -20,9 +20,10 @@ struct loop;
  * must be called on the loop's thread. A revision that was handed out (that is, committed) is never
  * used again.
  *
- * If a commit fails (disk full, I/O error), the store becomes read-only: later writes fail with
- * ERR_UNAVAILABLE, waiting syncs get the error, and the writer retries the same batch until it
- * succeeds.
+ * If a commit fails (I/O error), the store becomes read-only: later writes fail with
+ * ERR_UNAVAILABLE, waiting syncs get ERR_UNCERTAIN, and the writer retries the same batch until it
+ * succeeds. A full disk is not that bad at first: commits continue in head-room that the store
+ * keeps allocated, and whoever writes is expected to write only what makes space (store_state()).
  */
 struct store;
 
@@ -46,6 +47,7 @@ AUTOREF(store_entry)
 
 struct store_spec {
 	const char *path;         /* the SQLite file; ":memory:" for tests */
+	uint64_t reserve;         /* bytes of head-room for a full disk; 0: none */
 	size_t max_history;       /* events kept for watches; 0 means 16384 */
 	size_t max_history_bytes; /* 0 means 64 MiB */
 	/* Decodes a value read at startup; the result becomes the entry's tag. NULL: no tags. */
@@ -62,7 +64,18 @@ uint64_t store_rev(const struct store *s); /* the newest, committed or not */
 uint64_t store_committed_rev(const struct store *s);
 uint64_t store_oldest_rev(const struct store *s); /* watches from earlier revisions get ERR_GONE */
 size_t store_len(const struct store *s);
-bool store_writable(const struct store *s); /* false after a commit failed, until one succeeds */
+/* A random number that the file got when it was created; 0: it has none yet. */
+uint64_t store_id(const struct store *s);
+
+enum store_state {
+	STORE_WRITABLE,
+	STORE_SHORT,     /* the disk is full: write only what ends objects or makes them smaller */
+	STORE_READ_ONLY, /* a commit failed, and none has succeeded since; writes are refused */
+	STORE_STATE_MAX_,
+};
+enum store_state store_state(const struct store *s);
+const char *store_trouble(const struct store *s); /* why it is not writable; "" if it is */
+void store_on_state(struct store *s, void (*changed)(void *arg), void *arg); /* one at most */
 
 /* Borrowed until the next write; NULL if there is no such key. */
 struct store_entry *store_get(const struct store *s, const char *key);
@@ -101,7 +114,7 @@ void store_on_change(struct store *s, void (*fn)(void *arg, const struct store_e
 		     void *arg);
 /*
  * Calls fn(arg, NULL) once everything written so far is durable, at once if it is already. With an
- * error, which the callee owns, it is not durable yet.
+ * error (ERR_UNCERTAIN), which the callee owns, it is not durable yet and may still become so.
  */
 void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg);
 
@@ -150,7 +163,7 @@ void store_watch_free(struct store_watch *w);
 AUTOPTR(store_watch)
 
 struct store_stats {
-	uint64_t commits, rows;
+	uint64_t commits, rows, failed_commits;
 	size_t pending, history;
 };
 void store_stats(const struct store *s, struct store_stats *ret);

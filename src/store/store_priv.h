@@ -28,8 +28,19 @@ struct batch {
 	uint64_t rev;
 };
 
+/* reserve.c: head-room for a full disk, next to the file. */
+struct reserve {
+	char *path, *log;
+	uint64_t bytes; /* of each of the two parts; 0: no head-room */
+};
+void reserve_init(struct reserve *r, const char *path, uint64_t bytes);
+void reserve_done(struct reserve *r);
+bool reserve_make(struct reserve *r);    /* true if all of it is there */
+bool reserve_release(struct reserve *r); /* true if that freed space */
+
 /* disk.c: the SQLite file. For one thread at a time. */
-must_use struct err *disk_open(const char *path, struct disk **ret);
+must_use struct err *disk_open(const struct store_spec *spec, struct disk **ret);
+uint64_t disk_id(const struct disk *d);
 struct disk_row {
 	const char *key;
 	uint64_t rev, create_rev;
@@ -38,16 +49,23 @@ struct disk_row {
 must_use struct err *disk_load(struct disk *d,
 			       struct err *(*fn)(void *arg, const struct disk_row *row), void *arg,
 			       uint64_t *ret_rev);
+/* On a full disk the head-room is used up for it. */
 must_use struct err *disk_commit(struct disk *d, const struct batch *b);
-/* Moves the write-ahead log into the file if it is long; pressing: only if it is very long. */
+/*
+ * Moves the write-ahead log into the file if it is long; pressing: only if it is very long. Makes
+ * used head-room again once there is space.
+ */
 void disk_tidy(struct disk *d, bool pressing);
+bool disk_short(const struct disk *d); /* it lives on its head-room: call disk_tidy() often */
 void disk_free(struct disk *d);
 AUTOPTR(disk)
 
 /* writer.c: the thread that commits. report() is called on the loop. */
 struct writer_report {
-	bool done;     /* the batch is on disk */
-	struct err *e; /* it is not, and is being retried; the callee owns e */
+	bool done;         /* the batch is on disk */
+	struct err *e;     /* it is not, and is being retried; the callee owns e */
+	unsigned failures; /* attempts that failed since the last report */
+	bool short_of_space;
 };
 must_use struct err *writer_start(struct loop *l, struct disk *d,
 				  void (*report)(void *arg, struct writer_report r), void *arg,
@@ -83,7 +101,7 @@ struct store {
 
 	struct tree *live;  /* key → struct store_entry, a reference */
 	struct map *by_key; /* the same entries, borrowed: most lookups want one key */
-	uint64_t rev, committed;
+	uint64_t rev, committed, id;
 
 	/* The events base+1 … rev, each at ring[rev % ring_cap]. */
 	struct store_event *ring;
@@ -95,6 +113,9 @@ struct store {
 	unsigned gathering;      /* index of the one being gathered */
 	bool in_flight;
 	struct err *broken; /* why the store is read-only: the last commit failed; or NULL */
+	bool short_of_space;
+	void (*state_changed)(void *arg);
+	void *state_arg;
 
 	struct list hooks, syncs;
 	struct map *watched; /* prefix → struct watch_group */

@@ -20,6 +20,7 @@
 enum {
 	PAUSE_MS = 100,
 	PAUSE_MAX_MS = 5000,
+	SHORT_MS = 500, /* how often an idle thread looks whether the disk has space again */
 };
 
 struct writer {
@@ -32,7 +33,9 @@ struct writer {
 	const struct batch *todo; /* under lock, like everything down to `event` */
 	bool stop, done;
 	struct err *failed; /* not reported yet */
-	struct err *last;   /* the outcome of the newest attempt at todo */
+	unsigned failures;  /* likewise */
+	bool short_of_space;
+	struct err *last; /* the outcome of the newest attempt at todo */
 
 	int event;
 	struct watch *watch;
@@ -51,18 +54,25 @@ static void tell(struct writer *w)
 	(void)!write(w->event, &one, sizeof(one));
 }
 
-/* Waits for up to pause_ms unless the writer is being stopped. Called under lock. */
-static void pause_for(struct writer *w, unsigned pause_ms)
+static struct timespec in_ms(unsigned ms)
 {
 	struct timespec at;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_sec += pause_ms / 1000;
-	at.tv_nsec += (long)(pause_ms % 1000) * 1000000;
+	at.tv_sec += ms / 1000;
+	at.tv_nsec += (long)(ms % 1000) * 1000000;
 	if (at.tv_nsec >= 1000000000) {
 		at.tv_sec++;
 		at.tv_nsec -= 1000000000;
 	}
+	return at;
+}
+
+/* Waits for up to pause_ms unless the writer is being stopped. Called under lock. */
+static void pause_for(struct writer *w, unsigned pause_ms)
+{
+	struct timespec at = in_ms(pause_ms);
+
 	while (!w->stop && pthread_cond_timedwait(&w->work, &w->lock, &at) != ETIMEDOUT)
 		;
 }
@@ -79,12 +89,38 @@ static bool attempt(struct writer *w)
 
 	err_free(w->last);
 	w->last = e;
+	w->short_of_space = disk_short(w->disk);
 	if (!e)
 		return true;
+	w->failures++;
 	if (!w->failed)
 		w->failed = err_copy(e);
 	tell(w);
 	return false;
+}
+
+/* Made outside the lock, like an attempt. */
+static void tidy(struct writer *w)
+{
+	bool pressing = w->todo, was = w->short_of_space;
+
+	pthread_mutex_unlock(&w->lock);
+	disk_tidy(w->disk, pressing);
+	pthread_mutex_lock(&w->lock);
+	w->short_of_space = disk_short(w->disk);
+	if (w->short_of_space != was)
+		tell(w);
+}
+
+/* Until there is work, or until it is time to look at the disk. */
+static void await_work(struct writer *w)
+{
+	struct timespec at = in_ms(SHORT_MS);
+
+	if (!w->short_of_space)
+		(void)pthread_cond_wait(&w->work, &w->lock);
+	else if (pthread_cond_timedwait(&w->work, &w->lock, &at) == ETIMEDOUT)
+		tidy(w);
 }
 
 static void work_on(struct writer *w)
@@ -105,21 +141,17 @@ static void work_on(struct writer *w)
 static void *writer_main(void *arg)
 {
 	struct writer *w = arg;
-	bool more;
 
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
 		while (!w->todo && !w->stop)
-			pthread_cond_wait(&w->work, &w->lock);
+			await_work(w);
 		if (!w->todo)
 			break;
 		work_on(w);
 		if (w->stop)
 			break;
-		more = w->todo;
-		pthread_mutex_unlock(&w->lock);
-		disk_tidy(w->disk, more);
-		pthread_mutex_lock(&w->lock);
+		tidy(w);
 	}
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
@@ -128,10 +160,14 @@ static void *writer_main(void *arg)
 /* Called under lock. */
 static struct writer_report take_report(struct writer *w)
 {
-	struct writer_report r = { .done = w->done, .e = w->failed };
+	struct writer_report r = { .done = w->done,
+				   .e = w->failed,
+				   .failures = w->failures,
+				   .short_of_space = w->short_of_space };
 
 	w->done = false;
 	w->failed = NULL;
+	w->failures = 0;
 	return r;
 }
 
@@ -145,8 +181,7 @@ static void on_event(void *arg, unsigned ready unused)
 	pthread_mutex_lock(&w->lock);
 	r = take_report(w);
 	pthread_mutex_unlock(&w->lock);
-	if (r.done || r.e)
-		w->report(w->arg, r);
+	w->report(w->arg, r);
 }
 
 void writer_wait(struct writer *w)
@@ -187,6 +222,7 @@ struct err *writer_start(struct loop *l, struct disk *d,
 	int rc;
 
 	w->disk = d;
+	w->short_of_space = disk_short(d);
 	w->report = report;
 	w->arg = arg;
 	pthread_mutex_init(&w->lock, NULL);

@@ -5,6 +5,7 @@
 #include "api/meta.h"
 #include "api/object.h"
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "json/json.h"
@@ -109,6 +110,23 @@ static struct json_doc *compact(struct json_doc *doc)
 	return d;
 }
 
+/*
+ * On a full disk only what makes space is written: deletions, what leads to one (marks, finalizers,
+ * the status of what is being deleted), and states that are smaller than those before.
+ */
+static struct err *check_space(const struct op *op, const struct object *old, struct object *o)
+{
+	const struct store *s = op->admit->objects->store;
+
+	if (store_state(s) != STORE_SHORT)
+		return NULL;
+	if (old && json_get(json_get(o->root, "metadata"), "deletionTimestamp"))
+		return NULL;
+	if (old && object_text(o)->len < object_text((struct object *)old)->len)
+		return NULL;
+	return err_new(ERR_UNAVAILABLE, "the write was refused: %s", store_trouble(s));
+}
+
 /* A new object, or the next state of old. Takes doc over. */
 static struct err *put(struct op *op, const struct object *old, struct json_doc *doc)
 {
@@ -123,6 +141,11 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 	set_rev(op, doc);
 	o = object_new(kind_storage(op->kind), compact(doc));
 	key = key_of(o->kind, o->ns, o->name);
+	e = check_space(op, old, o);
+	if (e) {
+		object_unref(o);
+		return e;
+	}
 	op->result = object_ref(o);
 	e = store_put(op->admit->objects->store, key, object_text(o), o, old ? old->rev : 0);
 	if (err_is(e, ERR_EXISTS)) {

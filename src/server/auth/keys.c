@@ -227,7 +227,7 @@ struct err *keys_write_kubeconfig(const struct keys *k, const char *data_dir, co
 	autofree char *ca = base64_encode(k->ca.cert_pem, strlen(k->ca.cert_pem), false);
 	autofree char *cert = base64_encode(k->admin.cert_pem, strlen(k->admin.cert_pem), false);
 	autofree char *key = base64_encode(k->admin.key_pem, strlen(k->admin.key_pem), false);
-	autofree char *host = host_of(address);
+	autofree char *host = host_of(address), *had = NULL;
 	const char *port = strrchr(address, ':');
 	autobuf b = { 0 };
 
@@ -243,6 +243,10 @@ struct err *keys_write_kubeconfig(const struct keys *k, const char *data_dir, co
 		   cert, key);
 	buf_add_str(&b, "contexts:\n- name: cay\n  context:\n    cluster: cay\n"
 			"    user: cay-admin\n    namespace: default\ncurrent-context: cay\n");
+	/* On a full disk it could not be written again, and need not be. */
+	err_free(path_read(data_dir, "admin.kubeconfig", &had));
+	if (str_eq(had, buf_str(&b)))
+		return NULL;
 	return path_write(data_dir, "admin.kubeconfig", buf_str(&b));
 }
 

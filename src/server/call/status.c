@@ -31,6 +31,7 @@ static const struct {
 	[ERR_UNSUPPORTED] = { 400, "BadRequest" },
 	[ERR_UNAVAILABLE] = { 503, "ServiceUnavailable" },
 	[ERR_TIMEOUT] = { 504, "Timeout" },
+	[ERR_UNCERTAIN] = { 504, "Timeout" }, /* without an invitation to try again */
 	[ERR_CANCELED] = { 503, "ServiceUnavailable" },
 	[ERR_CORRUPT] = { 500, "InternalError" },
 	[ERR_SYS] = { 500, "InternalError" },

@@ -128,7 +128,7 @@ static void on_synced(void *arg, struct err *e)
 	struct local_sync *sync = arg;
 
 	if (sync->l && e) {
-		log_warn("store cannot commit, deletions keep waiting for it", KV("err", e));
+		log_debug("store cannot commit, deletions keep waiting for it", KV("err", e));
 		sync->failed = true;
 		timer_set(sync->l->again, 1000);
 		err_free(e);

@@ -177,16 +177,16 @@ static void tag_free(void *tag)
 	object_unref(tag);
 }
 
-struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds, const char *path)
+struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds,
+			 const struct store_spec *file)
 {
-	const struct store_spec spec = {
-		.path = path,
-		.max_history_bytes = HISTORY_BYTES,
-		.decode = decode_value,
-		.tag_free = tag_free,
-		.arg = os,
-	};
+	struct store_spec spec = *file;
 	struct err *e;
+
+	spec.max_history_bytes = HISTORY_BYTES;
+	spec.decode = decode_value;
+	spec.tag_free = tag_free;
+	spec.arg = os;
 
 	*os = (struct objects){
 		.kinds = kinds,

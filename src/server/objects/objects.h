@@ -11,6 +11,7 @@ struct kinds;
 struct loop;
 struct object;
 struct store;
+struct store_spec;
 struct store_entry;
 
 /*
@@ -24,9 +25,12 @@ struct objects {
 	const struct kind *namespace, *service_account, *pod;
 };
 
-/* Opens the store at path and decodes what it holds. kinds outlives the objects. */
+/*
+ * Opens the store and decodes what it holds; how to decode is filled in here. kinds outlives the
+ * objects.
+ */
 must_use struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds,
-				  const char *path);
+				  const struct store_spec *file);
 void objects_done(struct objects *os); /* commits what is pending */
 /* A kind was added or removed: its objects are decoded, or left alone from now on. */
 void objects_kind_changed(struct objects *os, const struct kind *k, bool added);

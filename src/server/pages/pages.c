@@ -39,13 +39,13 @@ static void show_version(struct pages *ps unused, struct call *c)
 static void show_health(struct pages *ps, struct call *c)
 {
 	bool ready_page = str_starts(c->route.path, "/readyz");
-	bool writable = store_writable(ps->store);
+	bool writable = store_state(ps->store) == STORE_WRITABLE;
 	bool ok = !ready_page || (ps->ready && writable);
 	autobuf b = { 0 };
 
 	if (call_query(c, "verbose"))
-		buf_printf(&b, "[+]ping ok\n%s\n%s check %s\n",
-			   writable ? "[+]store ok" : "[-]store failed: read-only",
+		buf_printf(&b, "[+]ping ok\n%s%s\n%s check %s\n",
+			   writable ? "[+]store ok" : "[-]store failed: ", store_trouble(ps->store),
 			   c->route.path + 1, ok ? "passed" : "failed");
 	else
 		buf_add_str(&b, ok ? "ok" : "not ready");
@@ -71,6 +71,13 @@ static void show_metrics(struct pages *ps, struct call *c)
 			store_committed_rev(ps->store));
 	metrics_counter(&b, "cay_store_commits_total", "Group commits.", st.commits);
 	metrics_counter(&b, "cay_store_rows_total", "Rows written.", st.rows);
+	metrics_counter(&b, "cay_store_failed_commits_total",
+			"Attempts to commit that failed; each is made again.", st.failed_commits);
+	metrics_gauge(&b, "cay_store_read_only", "1 while commits fail and writes are refused.",
+		      store_state(ps->store) == STORE_READ_ONLY);
+	metrics_gauge(&b, "cay_store_short_of_space",
+		      "1 while the disk is full and only deletions are accepted.",
+		      store_state(ps->store) == STORE_SHORT);
 	metrics_gauge(&b, "cay_store_pending", "Writes not committed yet.", st.pending);
 	metrics_gauge(&b, "cay_store_history", "Events kept for watches.", st.history);
 	for (size_t i = 0; i < ps->n_metrics; i++)
