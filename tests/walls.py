@@ -68,4 +68,12 @@ WALLS = (
     Wall("filter-to-host", "integration/test_walls.py::test_neither_host_nor_control_plane_nor_metadata_is_reached",
          hidden_by=("filter-output",)),
     Wall("filter-through", "integration/test_walls.py::test_another_sandbox_is_not_reached_but_each_reaches_itself"),
+    Wall("guest-credit-cap",
+         "integration/test_hostile_guest.py::test_a_broken_protocol_ends_the_container_and_says_how[hostile-credit-"
+         "4294967295 bytes of credit]"),
+    Wall("guest-protocol",
+         "integration/test_hostile_guest.py::test_a_broken_protocol_ends_the_container_and_says_how[hostile-stream-"
+         "STDOUT on stream 77]"),
+    Wall("guest-unsent-full", "integration/test_hostile_guest.py::test_credit_without_end_does_not_fill_the_daemon",
+         ("guest-credit-cap",)),
 )

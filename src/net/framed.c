@@ -9,28 +9,36 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/wall.h"
 #include "loop/loop.h"
 
 /*
  * The descriptor starts the reading. Everything else happens in one deferred call at the end of the
  * turn: frames left over from a pause, sending, and deciding what to poll for. The functions that
  * the owner calls only change fields and request that call.
+ *
+ * A turn passes on FRAMES_MAX frames; the rest waits for the next turn, and nothing more is read
+ * until then. So a peer that floods us with tiny frames does not keep the loop from the others.
  */
 enum {
 	OUT_HIGH = 256 * 1024,
 	OUT_LOW = 64 * 1024,
 	READ_MIN = 512,
 	READ_MAX = 64 * 1024, /* per callback */
+	FRAMES_MAX = 128,     /* per turn */
 };
 
 struct framed {
 	const struct framed_events *ev;
 	void *arg;
+	struct loop *loop;
 	int fd;
 	struct watch *watch;
+	struct timer *next_turn; /* made when it is needed first */
 	struct deferred settle;
 	struct buf in, out;
 	bool paused;
+	bool resting;     /* this turn's frames were passed on, and there are more */
 	bool was_full;    /* drained() is due */
 	bool over;        /* closed() was called */
 	bool busy, freed; /* freed by a callback: destroyed when it returns */
@@ -60,7 +68,7 @@ static void poll_for(struct framed *f)
 {
 	unsigned want = 0;
 
-	if (!f->paused)
+	if (!f->paused && !f->resting)
 		want |= WATCH_READ;
 	if (f->out.len)
 		want |= WATCH_WRITE;
@@ -72,16 +80,42 @@ static void fail(struct framed *f, struct err *e)
 {
 	f->over = true;
 	deferred_cancel(&f->settle);
+	if (f->next_turn)
+		timer_clear(f->next_turn);
 	watch_want(f->watch, 0);
 	f->ev->closed(f->arg, e);
 }
 
-/* Passes on every complete frame, until the owner pauses or frees the connection. */
+static void on_next_turn(void *arg)
+{
+	struct framed *f = arg;
+
+	f->resting = false;
+	deferred_call(&f->settle);
+}
+
+static void rest(struct framed *f)
+{
+	f->resting = true;
+	if (!f->next_turn)
+		f->next_turn = timer_new(f->loop, on_next_turn, f);
+	timer_set(f->next_turn, 0);
+}
+
+/* Passes on complete frames, until the owner pauses or frees the connection. */
 static struct err *take_frames(struct framed *f)
 {
-	while (f->in.len && !f->paused) {
+	unsigned n = 0;
+
+	while (f->in.len && !f->paused && !f->resting) {
 		size_t used = 0;
-		struct err *e = f->ev->frame(f->arg, buf_head(&f->in), f->in.len, &used);
+		struct err *e;
+
+		if (n++ == FRAMES_MAX && wall_stands("guest-frame-budget")) {
+			rest(f);
+			break;
+		}
+		e = f->ev->frame(f->arg, buf_head(&f->in), f->in.len, &used);
 
 		if (f->freed) {
 			err_free(e);
@@ -118,7 +152,7 @@ static struct err *read_some(struct framed *f)
 	if (n == 0)
 		return err_new(ERR_UNAVAILABLE, "the peer closed the connection");
 	buf_wrote(&f->in, (size_t)n);
-	return take_frames(f);
+	return NULL;
 }
 
 static struct err *send_some(struct framed *f)
@@ -170,7 +204,7 @@ static void on_ready(void *arg, unsigned ready)
 	struct err *e = NULL;
 
 	enter(f);
-	if ((ready & WATCH_READ) && !f->paused)
+	if ((ready & WATCH_READ) && !f->paused && !f->resting)
 		e = read_some(f);
 	if (e)
 		fail(f, e);
@@ -185,6 +219,7 @@ struct framed *framed_new(struct loop *l, int fd, const struct framed_events *ev
 
 	f->ev = ev;
 	f->arg = arg;
+	f->loop = l;
 	f->fd = fd;
 	f->watch = watch_new(l, fd, on_ready, f);
 	deferred_init(&f->settle, l, on_settle, f);
@@ -200,6 +235,7 @@ void framed_free(struct framed *f)
 	f->freed = true;
 	deferred_cancel(&f->settle);
 	watch_free(f->watch);
+	timer_free(f->next_turn);
 	(void)close(f->fd);
 	if (!f->busy)
 		destroy(f);

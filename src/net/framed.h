@@ -16,7 +16,8 @@ struct loop;
  * Output that is added in a turn is sent at its end. The owner should stop adding while
  * framed_full() returns true (256 KiB); the output may still grow, so an answer always fits. Input
  * is read 64 KiB at a time and held only while a frame is incomplete or the connection is paused;
- * the owner limits it by rejecting frames that are too long.
+ * the owner limits it by rejecting frames that are too long. A turn of the loop passes on 128
+ * frames of a connection at most.
  *
  * All callbacks come from the loop, never from inside one of these functions. framed_free() is
  * allowed in each of them.

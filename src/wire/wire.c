@@ -170,7 +170,7 @@ void wire_put_start(struct buf *out, enum wire_type type, uint32_t stream,
 
 void wire_put_failed(struct buf *out, uint32_t stream, int errnum, const char *text)
 {
-	size_t len = strnlen(text, 4096);
+	size_t len = strnlen(text, WIRE_TEXT_MAX);
 
 	put_head(out, WIRE_FAILED, stream, 8 + len);
 	put_le(out, (uint32_t)errnum, 4);
@@ -345,6 +345,9 @@ struct err *wire_failed_read(const struct wire_frame *f, int *ret_errno, char **
 	autofree char *text = read_str(&c);
 	struct err *e = cursor_end(&c, "failure");
 
+	if (!e && strlen(text) > WIRE_TEXT_MAX)
+		e = err_new(ERR_MALFORMED, "the text of a failure has %zu bytes; %d at most",
+			    strlen(text), WIRE_TEXT_MAX);
 	if (e)
 		return e;
 	*ret_errno = errnum;

@@ -21,12 +21,14 @@ struct buf;
  * the guest kills the exec processes started on it (but not the container's command).
  *
  * Either side may send WIRE_WINDOW bytes of data on a stream (the guest STDOUT and STDERR together,
- * the node STDIN), and after that only what the other side has granted with WIRE_CREDIT. A guest
- * that is sent more STDIN than that stops reading the connection once 1 MiB waits for the process.
+ * the node STDIN), and after that only what the other side has granted with WIRE_CREDIT, which
+ * never grants more than was sent. A guest that is sent more STDIN than that stops reading the
+ * connection once 1 MiB waits for the process. peer.h checks what a guest sends.
  */
 #define WIRE_MAX      (256 * 1024)
 #define WIRE_DATA_MAX (64 * 1024) /* the most that the guest puts into a STDOUT or STDERR frame */
 #define WIRE_WINDOW   (256 * 1024)
+#define WIRE_TEXT_MAX 4096 /* bytes in the text of FAILED */
 #define WIRE_VERSION  1
 
 /* What cay-init is started with besides /dev/null on 0, 1 and 2. */
@@ -49,7 +51,7 @@ enum wire_type {
 	/* guest → node */
 	WIRE_READY,      /* answer to HELLO: u32 version, u32 flags (WIRE_STARTED) */
 	WIRE_STARTED_OK, /* START, EXEC or DIAL succeeded: u32 pid (in the sandbox), 0 for DIAL */
-	WIRE_FAILED,     /* it did not: u32 errno, string text; the stream is over */
+	WIRE_FAILED,     /* it did not: u32 errno, string (WIRE_TEXT_MAX); the stream is over */
 	WIRE_STDOUT,     /* never empty, except on DIAL streams: the peer has ended its direction */
 	WIRE_STDERR,
 	/*

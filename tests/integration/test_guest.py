@@ -23,10 +23,7 @@ import pytest
 BUILD = pathlib.Path(os.environ.get("CAY_BUILD", pathlib.Path(__file__).parents[2] / "build"))
 INIT = (BUILD / "cay-init").absolute()
 
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes pid, mount and net namespaces"),
-    pytest.mark.skipif(not INIT.exists(), reason=f"needs {INIT}: build it first"),
-]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes pid, mount and net namespaces")
 
 (HELLO, START, EXEC, STDIN, RESIZE, SIGNAL, CREDIT, DIAL, STATUS, READY, STARTED_OK, FAILED, STDOUT,
  STDERR, EXITED, STATE) = range(16)
@@ -136,6 +133,7 @@ class Link:
 
 class Guest:
     def __init__(self, tmp_path):
+        assert INIT.exists(), f"there is no {INIT}: build it first"
         self.path = tmp_path / "s"
         self.log_path = tmp_path / "log"
         self.links = []

@@ -68,7 +68,8 @@ def test_volumes_environment_and_containers_of_one_pod(cay):
                          {"name": "cm", "mountPath": "/etc/one", "subPath": "a.txt"},
                          {"name": "all", "mountPath": "/all"}]})
     spec = body["spec"]
-    spec["containers"].append({"name": "side", "image": "host", "command": ["sleep", "1000"],
+    spec["containers"].append({"name": "side", "image": "host",
+                               "command": ["python3", "-m", "http.server", "8000", "--bind", "127.0.0.1", "-d", "/shared"],
                                "volumeMounts": [{"name": "shared", "mountPath": "/shared"}]})
     spec["initContainers"] = [{"name": "prepare", "image": "host", "command": ["sh", "-c", "echo done > /data/init; echo said"],
                                "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]
@@ -89,7 +90,8 @@ def test_volumes_environment_and_containers_of_one_pod(cay):
     assert "10M" in sh(cay, "multi", "df -h /mem", "main").stdout
     assert cay.kubectl("logs", "multi", "-c", "prepare").stdout == "said\n"
     # The containers share one network: what one binds, the other reaches.
-    sh(cay, "multi", "python3 -m http.server 8000 >/dev/null 2>&1 & sleep 1", "side")
+    fetch = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000/f').read().decode(), end='')"
+    wait_until(lambda: sh(cay, "multi", f'python3 -c "{fetch}"', "main", check=False).stdout == "x\n")
 
 
 def test_sub_paths_are_made_and_stay_in_their_volume(cay):
@@ -258,9 +260,20 @@ def test_a_failing_liveness_probe_restarts_the_container(cay):
 
 
 def test_grace_is_given_and_then_it_is_over(cay):
-    create(cay, pod("kind", "sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done", terminationGracePeriodSeconds=30))
-    create(cay, pod("stubborn", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", terminationGracePeriodSeconds=1))
-    cay.kubectl("delete", "pod", "kind", "stubborn", timeout=20)
+    """What each command did when it was asked to end is in a volume that outlives it."""
+    cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "last-words"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "last-words"}}]
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    said = "trap 'echo asked > /v/{0}; sleep 1; echo done >> /v/{0}; {1}' TERM; touch /v/{0}; while :; do sleep 0.1; done"
+    for name, then, grace in (("kind", "exit 0", 60), ("stubborn", ":", 4)):
+        create(cay, pod(name, "sh", "-c", said.format(name, then), container=mounts, volumes=volumes,
+                        terminationGracePeriodSeconds=grace))
+    create(cay, pod("witness", "sleep", "1000", container=mounts, volumes=volumes))
+    wait_until(lambda: sh(cay, "witness", "ls /v").stdout == "kind\nstubborn\n")
+    cay.kubectl("delete", "pod", "kind", "stubborn", timeout=50)  # less than the grace of the kind one
+    assert sh(cay, "witness", "cat /v/kind").stdout == "asked\ndone\n"
+    assert sh(cay, "witness", "cat /v/stubborn").stdout == "asked\ndone\n"
 
 
 def test_images_from_a_directory_and_from_a_tar(cay, tmp_path):

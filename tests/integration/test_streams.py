@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import select
 import socket
 import subprocess
 import time
@@ -80,6 +81,37 @@ def test_much_input_comes_back_whole(cay, transport):
     data = os.urandom(20_000_000)
     r = kubectl(cay, transport, "exec", "-i", "web", "--", "cat", input=data)
     assert hashlib.sha256(r.stdout).digest() == hashlib.sha256(data).digest(), (len(r.stdout), r.stderr)
+
+
+def rss(cay):
+    with open(f"/proc/{cay.process.pid}/status") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith("VmRSS"))
+
+
+def pour(process, much):
+    """Bytes that went into its input before it took none for two seconds."""
+    block, sent = bytes(1 << 16), 0
+    os.set_blocking(process.stdin.fileno(), False)
+    while sent < much and select.select([], [process.stdin], [], 2)[1]:
+        sent += os.write(process.stdin.fileno(), block)
+    return sent
+
+
+@pytest.mark.parametrize("transport", ["websocket", "spdy"])
+def test_input_that_nobody_reads_stays_with_the_client(cay, transport):
+    flag = "true" if transport == "websocket" else "false"
+    env = dict(os.environ, KUBECONFIG=cay.kubeconfig, HOME=cay.data_dir, KUBECTL_REMOTE_COMMAND_WEBSOCKETS=flag)
+    before = rss(cay)
+    p = subprocess.Popen(["kubectl", "exec", "-i", "web", "--", "sleep", "1000"], env=env, stdin=subprocess.PIPE)
+    try:
+        sent = pour(p, 400_000_000)
+        grown = rss(cay) - before
+    finally:
+        p.kill()
+        p.wait()
+        p.stdin.close()
+    print(f"{transport}: {sent >> 10} KiB taken, the daemon grew by {grown >> 10} KiB")
+    assert sent < 32 << 20 and grown < 16 << 20
 
 
 @pytest.mark.parametrize("transport", ["websocket", "spdy"])

@@ -7,6 +7,7 @@
 #include "node/access/session_priv.h"
 #include "node/pod/pod.h"
 #include "node/runtime/guest_conn.h"
+#include "wire/peer.h"
 #include "wire/wire.h"
 
 /*
@@ -14,24 +15,24 @@
  * the guest kills what was started on it, so a cancelled session leaves nothing behind.
  *
  * Output is credited back as it is passed on; a paused session stops reading its connection. Input
- * beyond the guest's credit waits here, which full() reports.
+ * that the guest gave no credit for, or does not read, waits here, which full() reports.
+ *
+ * A guest that breaks the protocol is no longer the program that we put there. The session ends,
+ * and the Pod is told: it ends the container.
  */
 enum {
-	STREAM = 1,
-	INPUT_MAX = 64 * 1024, /* waiting for credit */
-	INPUT_FRAME = 32 * 1024,
-	CREDIT_STEP = 64 * 1024,
+	INPUT_MAX = 64 * 1024, /* waiting for room */
 };
 
 struct session {
 	struct session_head head;
+	struct ways *ways;
 	const struct access_events *ev;
 	void *arg;
+	char *task_id;
 	struct guest_conn *conn;
 	bool dial, input_ended, end_sent, was_full;
 	struct buf input;
-	size_t credit;       /* bytes of input that the guest accepts now */
-	uint32_t uncredited; /* bytes of output passed on, not yet credited */
 };
 
 static const struct session_kind kind;
@@ -40,6 +41,7 @@ static void session_free(struct session *s)
 {
 	guest_conn_free(take(s->conn));
 	buf_done(&s->input);
+	free(s->task_id);
 	free(s);
 }
 
@@ -50,55 +52,36 @@ static void finish(struct session *s, const struct err *e, int code, int signum)
 	session_free(s);
 }
 
-/* Sends what the credit allows, and the end of input after the last byte. */
+/* Sends what the guest takes, and the end of input after the last byte. */
 static void push_input(struct session *s)
 {
-	struct buf *out = guest_conn_out(s->conn);
-
-	while (s->input.len && s->credit) {
-		size_t n = MIN(s->input.len, s->credit);
-
-		n = MIN(n, (size_t)INPUT_FRAME);
-		wire_put(out, WIRE_STDIN, STREAM, buf_head(&s->input), n);
-		buf_eat(&s->input, n);
-		s->credit -= n;
+	if (s->input.len)
+		buf_eat(&s->input, guest_conn_write(s->conn, buf_head(&s->input), s->input.len));
+	if (s->input.len)
+		return;
+	buf_done(&s->input);
+	if (s->input_ended && !s->end_sent) {
+		s->end_sent = true;
+		guest_conn_end_input(s->conn);
 	}
-	if (!s->input.len) {
-		buf_done(&s->input);
-		if (s->input_ended && !s->end_sent) {
-			s->end_sent = true;
-			wire_put(out, WIRE_STDIN, STREAM, NULL, 0);
-		}
-	}
-	guest_conn_kick(s->conn);
 }
 
-static void on_output(struct session *s, const struct wire_frame *f)
+static void on_room(void *arg)
 {
-	uint32_t more;
+	struct session *s = arg;
 
-	s->uncredited += (uint32_t)f->len;
-	if (s->uncredited >= CREDIT_STEP) {
-		more = s->uncredited;
-		s->uncredited = 0;
-		wire_put_u32s(guest_conn_out(s->conn), WIRE_CREDIT, STREAM, &more, 1);
-		guest_conn_kick(s->conn);
-	}
-	s->ev->output(s->arg, f->type == WIRE_STDOUT ? 1 : 2, f->payload, f->len);
-}
-
-static void on_credit(struct session *s, const struct wire_frame *f)
-{
-	uint32_t more = 0;
-
-	err_free(wire_u32s_read(f, &more, 1));
-	s->credit += MIN((size_t)more, (size_t)1 << 24);
 	push_input(s);
 	if (s->was_full && s->input.len < INPUT_MAX) {
 		s->was_full = false;
 		if (s->ev->drained)
 			s->ev->drained(s->arg);
 	}
+}
+
+static void on_output(struct session *s, const struct wire_frame *f)
+{
+	guest_conn_passed(s->conn, f->len);
+	s->ev->output(s->arg, f->type == WIRE_STDOUT ? 1 : 2, f->payload, f->len);
 }
 
 static void on_failed(struct session *s, const struct wire_frame *f)
@@ -130,14 +113,12 @@ static void on_frame(void *arg, const struct wire_frame *f)
 {
 	struct session *s = arg;
 
-	if (f->stream != STREAM)
+	if (f->stream != WIRE_NODE_STREAM)
 		return;
 	if ((f->type == WIRE_STDOUT || f->type == WIRE_STDERR) && f->len)
 		on_output(s, f);
 	else if (f->type == WIRE_STDOUT && s->dial)
 		finish(s, NULL, 0, 0); /* a forwarded port ends when its peer has sent all */
-	else if (f->type == WIRE_CREDIT)
-		on_credit(s, f);
 	else if (f->type == WIRE_FAILED)
 		on_failed(s, f);
 	else if (f->type == WIRE_EXITED)
@@ -146,12 +127,19 @@ static void on_frame(void *arg, const struct wire_frame *f)
 
 static void on_closed(void *arg, struct err *e)
 {
+	struct session *s = arg;
 	autoptr(err) owned = e;
 
-	finish(arg, owned, 0, 0);
+	if (err_is(e, ERR_MALFORMED))
+		pods_guest_broke(s->ways->pods, s->task_id, e);
+	finish(s, owned, 0, 0);
 }
 
-static const struct guest_conn_events events = { .frame = on_frame, .closed = on_closed };
+static const struct guest_conn_events events = {
+	.frame = on_frame,
+	.room = on_room,
+	.closed = on_closed,
+};
 
 static struct err *session_open(struct ways *w, const struct access_target *to,
 				struct container **ret_c, struct session **ret)
@@ -168,8 +156,9 @@ static struct err *session_open(struct ways *w, const struct access_target *to,
 			       container_name(c), to->pod);
 	s = xnew(struct session);
 	s->head.kind = &kind;
-	s->credit = WIRE_WINDOW;
-	guest.id = container_task_id(c);
+	s->ways = w;
+	s->task_id = xstrdup(container_task_id(c));
+	guest.id = s->task_id;
 	guest.arg = s;
 	e = guest_connect(&guest, &s->conn);
 	if (e) {
@@ -213,8 +202,7 @@ static struct err *put_exec(struct session *s, struct container *c,
 	if (!wire_start_fits(&w))
 		return err_new(ERR_TOO_LARGE,
 			       "arguments and environment are too long to be executed");
-	wire_put_start(guest_conn_out(s->conn), WIRE_EXEC, STREAM, &w);
-	guest_conn_kick(s->conn);
+	guest_conn_exec(s->conn, &w);
 	return NULL;
 }
 
@@ -254,8 +242,7 @@ struct err *session_dial(void *ctx, const struct access_dial_spec *spec,
 	s->ev = ev;
 	s->arg = arg;
 	s->dial = true;
-	wire_put_u16s(guest_conn_out(s->conn), WIRE_DIAL, STREAM, &spec->port, 1);
-	guest_conn_kick(s->conn);
+	guest_conn_dial(s->conn, spec->port);
 	*ret = s;
 	return NULL;
 }
@@ -289,11 +276,7 @@ static void session_end_input(void *arg)
 
 static void session_resize(void *arg, uint16_t cols, uint16_t rows)
 {
-	struct session *s = arg;
-	uint16_t size[2] = { cols, rows };
-
-	wire_put_u16s(guest_conn_out(s->conn), WIRE_RESIZE, STREAM, size, 2);
-	guest_conn_kick(s->conn);
+	guest_conn_resize(((struct session *)arg)->conn, cols, rows);
 }
 
 static void session_pause(void *arg, bool paused)

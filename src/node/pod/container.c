@@ -211,6 +211,25 @@ static void on_failed(void *arg, struct err *e, int code)
 	container_enter(c, CONTAINER_ENDING);
 }
 
+void container_broken(struct container *c, const struct err *e)
+{
+	if (c->state == CONTAINER_ENDING || !container_live(c->state))
+		return;
+	log_warn("guest broke the protocol, ending its container", KV("pod", c->pod->obj->name),
+		 KV("container", c->view->name), KV("err", e));
+	pod_event(c->pod, true, "GuestProtocolError", "Killing container %s: %s", c->view->name,
+		  err_text(e));
+	expect_kill(c);
+	end_with(c, "GuestProtocolError", err_text(e));
+	container_kill(c);
+}
+
+static void on_broken(void *arg, struct err *e)
+{
+	container_broken(arg, e);
+	err_free(e);
+}
+
 static void on_exited(void *arg, int code, int signum)
 {
 	struct container *c = arg;
@@ -242,6 +261,7 @@ static void on_ended(void *arg, const struct runtime_end *end)
 static const struct runtime_events events = {
 	.started = on_started,
 	.failed = on_failed,
+	.broken = on_broken,
 	.exited = on_exited,
 	.ended = on_ended,
 };

@@ -66,6 +66,9 @@ const char *container_task_id(const struct container *c);
 const char *container_last_task_id(const struct container *c); /* the attempt before that */
 /* Whether the task still runs, so that its log can grow. */
 bool pods_task_runs(struct pods *ps, const char *uid, const char *container, const char *task_id);
+/* Pid 1 of a task broke the protocol (e, borrowed): its container is ended, if the task still runs.
+ */
+void pods_guest_broke(struct pods *ps, const char *task_id, const struct err *e);
 /* What the guest needs to start the container's command. All of *ret is in the arena.
  * ERR_UNAVAILABLE: an object that it needs is missing. */
 must_use struct err *container_start(struct container *c, struct arena *a, struct wire_start *ret);

@@ -158,6 +158,8 @@ void container_probe(struct container *c);   /* it has started: from now on its 
 void container_restart(struct container *c); /* an ended one gets its next attempt */
 void container_term(struct container *c);
 void container_kill(struct container *c);
+/* Its pid 1 broke the protocol (e, borrowed): what it says cannot be believed, so it is ended. */
+void container_broken(struct container *c, const struct err *e);
 void container_attach(struct container *c, struct runtime_task *t); /* one that was found */
 bool container_ready(const struct container *c);
 bool container_started(const struct container *c); /* it runs, and its startup probe agrees */

@@ -327,3 +327,14 @@ bool pods_task_runs(struct pods *ps, const char *uid, const char *container, con
 
 	return c && container_live(c->state) && str_eq(c->log, task_id);
 }
+
+void pods_guest_broke(struct pods *ps, const char *task_id, const struct err *e)
+{
+	map_each(it, ps->pods) {
+		struct pod *p = it.value;
+
+		for (size_t i = 0; i < p->n_containers; i++)
+			if (p->containers[i].task && str_eq(p->containers[i].log, task_id))
+				container_broken(&p->containers[i], e);
+	}
+}

@@ -70,6 +70,9 @@ struct runtime_events {
 	/* It could not be launched, or its command not be started. code: as a shell would answer
 	 * (127, 126, 128). e is the callee's. ended() follows by itself. */
 	void (*failed)(void *arg, struct err *e, int code);
+	/* Its pid 1 does not keep to the protocol, so nothing that it says can be believed. e is
+	 * the callee's. ended() follows by itself. */
+	void (*broken)(void *arg, struct err *e);
 	/* Its command ended. ended() follows by itself. */
 	void (*exited)(void *arg, int code, int signum);
 	/* Nothing of it runs any more. Without failed() or exited() before, it was killed. */

@@ -140,12 +140,10 @@ static void now_running(struct runtime_task *t)
 
 static void on_state(struct runtime_task *t, const struct wire_frame *f)
 {
-	struct wire_state s;
-	struct err *e = wire_state_read(f, &s);
+	struct wire_state s = { 0 };
 
-	if (e)
-		failed(t, e, 128);
-	else if (s.exited)
+	err_free(wire_state_read(f, &s)); /* it was checked */
+	if (s.exited)
 		command_ended(t, s.exit_code, s.signal);
 	else if (!s.started)
 		native_kill(t); /* the daemon died before it could say what to run */
@@ -169,7 +167,7 @@ static void on_exited(struct runtime_task *t, const struct wire_frame *f)
 	uint32_t code = 0, signum = 0;
 	bool oom;
 
-	err_free(wire_exited_read(f, &code, &signum, &oom)); /* whatever it says, it is over */
+	err_free(wire_exited_read(f, &code, &signum, &oom)); /* it was checked */
 	command_ended(t, code, signum);
 }
 
@@ -193,11 +191,15 @@ static void on_frame(void *arg, const struct wire_frame *f)
 static void on_closed(void *arg, struct err *e)
 {
 	struct runtime_task *t = arg;
+	bool told = t->state >= TASK_ENDING;
 
-	log_debug("guest hung up", KV("id", t->id), KV("err", e));
-	err_free(e);
+	log_debug("connection to a guest ended", KV("id", t->id), KV("err", e));
 	guest_conn_free(take(t->guest));
 	native_kill(t);
+	if (err_is(e, ERR_MALFORMED) && !told)
+		t->events->broken(t->arg, e);
+	else
+		err_free(e);
 }
 
 static struct err *connect_guest(struct runtime_task *t)
@@ -224,8 +226,7 @@ static void start_command(struct runtime_task *t)
 		failed(t, e, 128);
 		return;
 	}
-	buf_add(guest_conn_out(t->guest), buf_head(&t->start), t->start.len);
-	guest_conn_kick(t->guest);
+	guest_conn_start(t->guest, buf_head(&t->start), t->start.len);
 	buf_done(&t->start);
 }
 
@@ -284,8 +285,7 @@ static void ask_state(struct runtime_task *t)
 		native_kill(t);
 		return;
 	}
-	wire_put(guest_conn_out(t->guest), WIRE_STATUS, 0, NULL, 0);
-	guest_conn_kick(t->guest);
+	guest_conn_ask_state(t->guest);
 }
 
 void native_watch(struct runtime_task *t, const struct runtime_events *ev, void *arg)
@@ -356,14 +356,11 @@ struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l
 /* A task that is not up yet has no command that could be signalled. */
 void native_signal(struct runtime_task *t, int signum)
 {
-	uint32_t v = (uint32_t)signum;
-
 	if (t->state != TASK_RUNNING || !t->guest) {
 		native_kill(t);
 		return;
 	}
-	wire_put_u32s(guest_conn_out(t->guest), WIRE_SIGNAL, 0, &v, 1);
-	guest_conn_kick(t->guest);
+	guest_conn_signal(t->guest, signum);
 }
 
 void native_release(struct runtime_task *t, bool keep_log)

@@ -331,3 +331,47 @@ TEST(framed_is_silent_after_closed)
 	eq_int(s.n_closed, 1);
 	scene_done(&s);
 }
+
+/* One turn of the loop, however many frames wait. */
+TEST(framed_passes_on_a_bounded_number_of_frames_per_turn)
+{
+	enum {
+		FRAMES = 5000,
+		LEN_IN_LOG = 2,
+		PER_TURN_MAX = 256,
+	};
+	autobuf flood = { 0 };
+	struct scene s;
+	size_t was = 0;
+	unsigned turns = 0;
+
+	scene_open(&s);
+	for (int i = 0; i < FRAMES; i++)
+		buf_add(&flood, "1x", 2);
+	eq_int(send(s.fd, buf_head(&flood), flood.len, MSG_DONTWAIT), flood.len);
+	for (; s.got.len < (size_t)FRAMES * LEN_IN_LOG && turns < FRAMES; turns++) {
+		(void)loop_turn(s.loop, 20);
+		is_true((s.got.len - was) / LEN_IN_LOG <= PER_TURN_MAX);
+		was = s.got.len;
+	}
+	eq_int(s.got.len, FRAMES * LEN_IN_LOG);
+	hang_up(&s);
+	eq_int(s.n_closed, 1);
+	scene_done(&s);
+}
+
+TEST(framed_may_be_freed_while_frames_wait_for_the_next_turn)
+{
+	autobuf flood = { 0 };
+	struct scene s;
+
+	scene_open(&s);
+	for (int i = 0; i < 1000; i++)
+		buf_add(&flood, "1x", 2);
+	eq_int(send(s.fd, buf_head(&flood), flood.len, MSG_DONTWAIT), flood.len);
+	while (!s.got.len)
+		(void)loop_turn(s.loop, 20);
+	is_true(s.got.len < 2000);
+	scene_drop(&s);
+	scene_done(&s);
+}

@@ -178,6 +178,14 @@ static void on_failed(void *arg, struct err *e, int code)
 	err_free(e);
 }
 
+static void on_broken(void *arg, struct err *e)
+{
+	struct watcher *w = arg;
+
+	buf_add_str(&w->log, "broken ");
+	err_free(e);
+}
+
 static void on_exited(void *arg, int code, int signum)
 {
 	struct watcher *w = arg;
@@ -192,7 +200,13 @@ static void on_ended(void *arg, unused const struct runtime_end *end)
 	buf_add_str(&w->log, "ended ");
 }
 
-static const struct runtime_events events = { on_started, on_failed, on_exited, on_ended };
+static const struct runtime_events events = {
+	.started = on_started,
+	.failed = on_failed,
+	.broken = on_broken,
+	.exited = on_exited,
+	.ended = on_ended,
+};
 
 static void on_called(struct runtime_wait *wait)
 {
