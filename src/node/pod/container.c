@@ -13,7 +13,9 @@
 
 /*
  * One container, from its plan to its end. The runtime runs it and reports what became of it; the
- * state file names the task before it gets its plan, so that it can always be found again.
+ * state file names the task before it gets its plan, so that it can always be found again, and is
+ * marked before the guest is told to start the command. What ended without that mark never ran: it
+ * is launched anew, and not counted.
  *
  *   WAITING → LAUNCHING → RUNNING → ENDING → ENDED → (WAITING, by the restart policy)
  *      └─────→ FOUND ────────┘  after a restart of the daemon
@@ -163,12 +165,31 @@ static void make_ending(struct container *c, const struct runtime_end *end, cons
 
 void container_lost(struct container *c, const struct runtime_end *end)
 {
-	expect_kill(c);
-	make_ending(c, end, "it ended while the node was away");
+	if (!c->exited)
+		expect_kill(c);
+	if (!c->exited && !end->oom)
+		end_with(c, "ContainerStatusUnknown", "it ended while the node was away");
+	make_ending(c, end, NULL);
 	container_enter(c, CONTAINER_ENDED);
 }
 
+static void hold_back(struct container *c, unsigned s)
+{
+	c->backoff_until = pods_now(c->pod->pods) + (usec)s * 1000000;
+}
+
 /* The runtime: what became of the task */
+
+static struct err *on_starting(void *arg)
+{
+	struct container *c = arg;
+	struct err *e;
+
+	c->unstarted = false;
+	e = pod_try_save(c->pod);
+	c->unstarted = e != NULL;
+	return e;
+}
 
 static void on_started(void *arg)
 {
@@ -177,6 +198,7 @@ static void on_started(void *arg)
 
 	if (!fresh && c->state != CONTAINER_FOUND)
 		return; /* it is already meant to end */
+	c->relaunches = c->create_backoff_s = 0;
 	if (fresh || !c->started)
 		c->started = pods_wall(c->pod->pods);
 	c->startup = probe_new(c, PROBE_STARTUP);
@@ -199,6 +221,47 @@ static void start_failed(struct container *c, struct err *e, int code)
 	err_free(e);
 }
 
+/* How it ended is written down before its guest is killed, which could tell it again. */
+static void exited(struct container *c)
+{
+	c->exited = true;
+	if (!c->pod->gone)
+		pod_save(c->pod);
+	container_enter(c, CONTAINER_ENDING);
+}
+
+/* The mark was written, and then the daemon died: nobody can say whether the command was sent. The
+ * guest can, and takes it once. */
+static void on_idle(void *arg)
+{
+	struct container *c = arg;
+	autoptr(arena) a = arena_new();
+	struct wire_start start = { 0 };
+	struct err *e = container_start(c, a, &start);
+
+	if (!e)
+		e = c->pod->pods->rt->start(c->task, &start);
+	if (!e)
+		return;
+	start_failed(c, e, 128);
+	container_kill(c);
+}
+
+/* Takes e over. */
+static void start_failed_or_again(struct container *c, struct err *e, int code)
+{
+	if (err_is(e, ERR_UNAVAILABLE) && c->unstarted) {
+		log_warn("slot was gone before its container started, taking another",
+			 KV("pod", c->pod->obj->name), KV("container", c->view->name),
+			 KV("err", e));
+		err_free(e);
+		container_enter(c, CONTAINER_ENDING);
+	} else {
+		start_failed(c, e, code);
+		exited(c);
+	}
+}
+
 static void on_failed(void *arg, struct err *e, int code)
 {
 	struct container *c = arg;
@@ -207,8 +270,7 @@ static void on_failed(void *arg, struct err *e, int code)
 		err_free(e); /* it was expected to end */
 		return;
 	}
-	start_failed(c, e, code);
-	container_enter(c, CONTAINER_ENDING);
+	start_failed_or_again(c, e, code);
 }
 
 void container_broken(struct container *c, const struct err *e)
@@ -238,7 +300,22 @@ static void on_exited(void *arg, int code, int signum)
 		return;
 	c->end.code = code;
 	c->end.signal = signum;
-	container_enter(c, CONTAINER_ENDING);
+	exited(c);
+}
+
+/* The slot was gone before it ran anything: the same attempt, with another one. */
+static void launch_again(struct container *c)
+{
+	c->pod->pods->rt->release(take(c->task), false);
+	free(take(c->log));
+	ending_done(&c->end);
+	container_enter(c, CONTAINER_ENDED);
+	container_enter(c, CONTAINER_WAITING);
+	container_wait(c, WAIT_CREATING, "");
+	if (c->relaunches++) {
+		c->create_backoff_s = create_backoff_s(c->create_backoff_s);
+		hold_back(c, c->create_backoff_s);
+	}
 }
 
 static void on_ended(void *arg, const struct runtime_end *end)
@@ -246,6 +323,10 @@ static void on_ended(void *arg, const struct runtime_end *end)
 	struct container *c = arg;
 	bool keep_log = c->pod->phase != POD_TERMINATING;
 
+	if (c->unstarted && !c->end.reason && c->pod->phase == POD_ACTIVE) {
+		launch_again(c);
+		return;
+	}
 	make_ending(c, end, NULL);
 	free_probes(c);
 	c->pod->pods->rt->release(take(c->task), keep_log);
@@ -259,6 +340,8 @@ static void on_ended(void *arg, const struct runtime_end *end)
 }
 
 static const struct runtime_events events = {
+	.starting = on_starting,
+	.idle = on_idle,
 	.started = on_started,
 	.failed = on_failed,
 	.broken = on_broken,
@@ -273,7 +356,8 @@ static void take_task(struct container *c, struct runtime_task *t)
 
 	c->task = t;
 	set_text(&c->log, xstrdup(rt->record(t)->id));
-	expect_kill(c);
+	if (!c->exited)
+		expect_kill(c);
 	rt->watch(t, &events, c);
 }
 
@@ -306,11 +390,6 @@ static bool find_image(struct container *c)
 		       err_text(e));
 	err_free(e);
 	return false;
-}
-
-static void hold_back(struct container *c, unsigned s)
-{
-	c->backoff_until = pods_now(c->pod->pods) + (usec)s * 1000000;
 }
 
 /* Takes e over. */
@@ -381,17 +460,16 @@ bool container_launch(struct container *c)
 		return false;
 	}
 	c->started = 0;
-	c->create_backoff_s = 0;
+	c->unstarted = true;
+	c->exited = false;
 	take_task(c, t);
 	container_enter(c, CONTAINER_LAUNCHING);
 	pod_mounts_pvcs(c->pod, volumes_pvc_uids(ps->volumes, c->pod->view, a));
 	pod_save(c->pod);
 	pod_event(c->pod, false, "Created", "Created container: %s", c->view->name);
 	e = ps->rt->launch(t, &launch);
-	if (e) {
-		start_failed(c, e, 128);
-		container_enter(c, CONTAINER_ENDING);
-	}
+	if (e)
+		start_failed_or_again(c, e, 128);
 	return true;
 }
 

@@ -153,6 +153,8 @@ static struct container_record container_record(const struct container *c)
 		.log = c->log,
 		.prev_log = c->prev_log,
 		.restarts = c->restarts,
+		.unstarted = c->task && c->unstarted,
+		.exited = c->task && c->exited,
 		.end = c->end,
 		.last = c->last,
 	};
@@ -164,7 +166,7 @@ static struct container_record container_record(const struct container *c)
 	return r;
 }
 
-void pod_save(struct pod *p)
+struct err *pod_try_save(struct pod *p)
 {
 	autoptr(arena) a = arena_new();
 	struct pod_record r = {
@@ -176,11 +178,16 @@ void pod_save(struct pod *p)
 		.containers = arena_new_n(a, struct container_record, p->n_containers + 1),
 		.n_containers = p->n_containers,
 	};
-	struct err *e;
 
 	for (size_t i = 0; i < p->n_containers; i++)
 		r.containers[i] = container_record(&p->containers[i]);
-	e = pod_record_save(p->pods->run_fd, p->obj->uid, &r);
+	return pod_record_save(p->pods->run_fd, p->obj->uid, &r);
+}
+
+void pod_save(struct pod *p)
+{
+	struct err *e = pod_try_save(p);
+
 	if (e)
 		log_error(
 			"cannot write the state of a Pod; if the daemon restarts, the Pod does too",

@@ -71,6 +71,9 @@ struct container {
 	enum wait_reason why; /* WAITING */
 	char *message;
 	unsigned restarts;
+	bool unstarted;      /* its guest was not told to start the command yet */
+	bool exited;         /* while it is ENDING: its command ended, or could not be started */
+	unsigned relaunches; /* in a row, of slots that were gone before that */
 	struct ending end, last; /* of this attempt, and of the one before */
 	usec started;            /* wall clock; 0: not yet */
 	struct image *image;
@@ -130,6 +133,7 @@ struct volume_pod pod_volumes(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message);
 void pod_mounts_pvcs(struct pod *p, const char *const *uids); /* until its end */
 void pod_save(struct pod *p);                                 /* the state file */
+must_use struct err *pod_try_save(struct pod *p);             /* for who needs it to be there */
 
 /* reconcile.c: one pass. ret_forget: the caller must free the Pod. */
 uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */
@@ -164,8 +168,8 @@ void container_attach(struct container *c, struct runtime_task *t); /* one that 
 bool container_ready(const struct container *c);
 bool container_started(const struct container *c); /* it runs, and its startup probe agrees */
 void ending_done(struct ending *e);
-/* One that was looked for ended while nobody watched. The guest would have stayed to tell how, so
- * it was killed. */
+/* One that was looked for ended while nobody watched. How its command ended is known if it was
+ * written down (exited, end); or else the guest would have stayed to tell, so it was killed. */
 void container_lost(struct container *c, const struct runtime_end *end);
 char *container_id(const char *task_id); /* as the API shows it: "cay://<task>". malloc'd */
 

@@ -90,16 +90,27 @@ static void find_task(struct container *c, const struct container_record *r)
 	container_attach(c, t);
 }
 
-/* A record from before the start does not say when that was; the object's status does. */
+/*
+ * A record from before the start does not say when that was; the object's status does. A task whose
+ * guest was never told to start the command has run nothing: the sweep removes it, and the
+ * container waits as if it had not been launched.
+ */
 static void load_container(struct container *c, const struct container_record *r)
 {
-	c->log = xstrdup(r->task.id ? r->task.id : r->log);
+	bool ran = r->task.id && !r->unstarted;
+
+	c->log = xstrdup(ran ? r->task.id : r->unstarted ? NULL : r->log);
 	c->prev_log = xstrdup(r->prev_log);
 	c->restarts = r->restarts;
 	c->started = r->started ? r->started : c->view->status_started;
+	c->exited = ran && r->exited;
 	c->end = ending_copy(&r->end);
+	if (c->exited) {
+		c->end.code = r->end.code;
+		c->end.signal = r->end.signal;
+	}
 	c->last = ending_copy(&r->last);
-	if (r->task.id)
+	if (ran)
 		find_task(c, r);
 	else if (c->end.reason)
 		container_enter(c, CONTAINER_ENDED);

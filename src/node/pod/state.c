@@ -39,6 +39,8 @@ static const struct record_field container_fields[] = {
 	RECORD(struct container_record, log, RECORD_STR),
 	RECORD(struct container_record, prev_log, RECORD_STR),
 	RECORD(struct container_record, restarts, RECORD_UINT),
+	RECORD(struct container_record, unstarted, RECORD_BOOL),
+	RECORD(struct container_record, exited, RECORD_BOOL),
 	RECORD(struct container_record, started, RECORD_INT64),
 	RECORD_IN(struct container_record, end, ending_fields),
 	RECORD_IN(struct container_record, last, ending_fields),

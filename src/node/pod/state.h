@@ -30,6 +30,8 @@ struct container_record {
 	struct runtime_record task; /* id NULL: nothing runs */
 	const char *log, *prev_log; /* tasks whose logs are kept */
 	unsigned restarts;
+	bool unstarted; /* its guest has not been told yet to start the command: it never ran */
+	bool exited;    /* its command ended, or could not be started, as end says */
 	int64_t started;
 	struct ending end, last;
 };

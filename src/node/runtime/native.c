@@ -133,6 +133,7 @@ static const struct runtime_ops ops = {
 	.watch = native_watch,
 	.record = record,
 	.launch = native_launch,
+	.start = native_start,
 	.signal = native_signal,
 	.kill = native_kill,
 	.release = native_release,

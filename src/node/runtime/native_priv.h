@@ -179,6 +179,7 @@ struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
 				    struct runtime_wait *w);
 void native_watch(struct runtime_task *t, const struct runtime_events *ev, void *arg);
 must_use struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l);
+must_use struct err *native_start(struct runtime_task *t, const struct wire_start *start);
 void native_signal(struct runtime_task *t, int signum);
 void native_kill(struct runtime_task *t);
 void native_release(struct runtime_task *t, bool keep_log);

@@ -20,11 +20,12 @@ struct wire_start;
  *
  * The life of a container's attempt:
  *
- *   reserve ─ (the caller saves the record) ─ launch ─┬─ started ─ exited ─┬─ ended ─ release
- *                                                     └────── failed ──────┘
+ *   reserve ─ (the caller saves the record) ─ launch ─┬─ starting ─ started ─ exited ─┬─ ended ─
+ * release └─────────── failed ────────────┘
  *
  * The caller writes the record down before launch(), so that after a crash attach() finds whatever
- * was launched. ended() comes exactly once for every reserved or attached task that was not
+ * was launched, and once more when it is told starting(): a task without that mark has never run
+ * its command. ended() comes exactly once for every reserved or attached task that was not
  * forgotten, after the last of its processes is gone; only then do its ids and names return to
  * their pools, which is the runtime's business.
  */
@@ -65,10 +66,16 @@ struct runtime_end {
 };
 
 struct runtime_events {
+	/* Its command is about to be started, which the caller writes down first. An error keeps it
+	 * from being started: failed() follows with it. */
+	must_use struct err *(*starting)(void *arg);
+	/* An attached one is there, and has no command: start() it or kill() it. */
+	void (*idle)(void *arg);
 	/* Its command runs. */
 	void (*started)(void *arg);
 	/* It could not be launched, or its command not be started. code: as a shell would answer
-	 * (127, 126, 128). e is the callee's. ended() follows by itself. */
+	 * (127, 126, 128). ERR_UNAVAILABLE: what was to become it is gone, and another may do
+	 * better. e is the callee's. ended() follows by itself. */
 	void (*failed)(void *arg, struct err *e, int code);
 	/* Its pid 1 does not keep to the protocol, so nothing that it says can be believed. e is
 	 * the callee's. ended() follows by itself. */
@@ -115,9 +122,11 @@ struct runtime_ops {
 	void (*watch)(struct runtime_task *t, const struct runtime_events *ev, void *arg);
 	const struct runtime_record *(*record)(const struct runtime_task *t);
 	/* l is read before it returns. An error is not told by failed() as well; the task is
-	 * killed then, and ended() follows. */
+	 * killed then, and ended() follows. ERR_UNAVAILABLE: as with failed(). */
 	must_use struct err *(*launch)(struct runtime_task *t, const struct runtime_launch *l);
 
+	/* Starts the command of a task that is idle. Harmless if that has happened after all. */
+	must_use struct err *(*start)(struct runtime_task *t, const struct wire_start *start);
 	void (*signal)(struct runtime_task *t, int signum); /* to its command */
 	void (*kill)(struct runtime_task *t);               /* everything in it, at once */
 	/* After ended(): frees the task. keep_log: all of its directory goes but the log. */

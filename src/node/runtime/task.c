@@ -29,7 +29,8 @@ static const struct {
 	[TASK_RESERVED] = { "reserved", B(TASK_LAUNCHING) | B(TASK_ENDING) | B(TASK_ENDED) },
 	[TASK_LAUNCHING] = { "launching", B(TASK_STARTING) | B(TASK_ENDING) | B(TASK_ENDED) },
 	[TASK_STARTING] = { "starting", B(TASK_RUNNING) | B(TASK_ENDING) | B(TASK_ENDED) },
-	[TASK_ATTACHED] = { "attached", B(TASK_RUNNING) | B(TASK_ENDING) | B(TASK_ENDED) },
+	[TASK_ATTACHED] = { "attached",
+			    B(TASK_STARTING) | B(TASK_RUNNING) | B(TASK_ENDING) | B(TASK_ENDED) },
 	[TASK_RUNNING] = { "running", B(TASK_ENDING) | B(TASK_ENDED) },
 	[TASK_ENDING] = { "ending", B(TASK_ENDED) },
 	[TASK_ENDED] = { "ended", 0 },
@@ -122,14 +123,14 @@ static void on_exit_of(void *arg, unused unsigned ready)
 
 static void failed(struct runtime_task *t, struct err *e, int code)
 {
+	t->events->failed(t->arg, e, code); /* written down first */
 	native_kill(t);
-	t->events->failed(t->arg, e, code);
 }
 
 static void command_ended(struct runtime_task *t, uint32_t code, uint32_t signum)
 {
+	t->events->exited(t->arg, (int)code, (int)signum); /* written down first */
 	native_kill(t);
-	t->events->exited(t->arg, (int)code, (int)signum);
 }
 
 static void now_running(struct runtime_task *t)
@@ -145,10 +146,12 @@ static void on_state(struct runtime_task *t, const struct wire_frame *f)
 	err_free(wire_state_read(f, &s)); /* it was checked */
 	if (s.exited)
 		command_ended(t, s.exit_code, s.signal);
-	else if (!s.started)
-		native_kill(t); /* the daemon died before it could say what to run */
-	else if (t->state == TASK_ATTACHED)
+	else if (s.started && (t->state == TASK_ATTACHED || t->state == TASK_STARTING))
 		now_running(t);
+	else if (t->state == TASK_ATTACHED)
+		t->events->idle(t->arg); /* the daemon died before it could say what to run */
+	else
+		failed(t, err_new(ERR_SYS, "start the command: the guest did not"), 128);
 }
 
 static void on_failed(struct runtime_task *t, const struct wire_frame *f)
@@ -157,6 +160,10 @@ static void on_failed(struct runtime_task *t, const struct wire_frame *f)
 	int errnum = 0;
 	struct err *e = wire_failed_read(f, &errnum, &text);
 
+	if (!e && errnum == EALREADY) { /* by a daemon that died at that moment */
+		guest_conn_ask_state(t->guest);
+		return;
+	}
 	if (!e)
 		e = err_new(ERR_SYS, "start the command: %s", text);
 	failed(t, e, errnum == ENOENT ? 127 : errnum == EACCES ? 126 : 128);
@@ -222,6 +229,8 @@ static void start_command(struct runtime_task *t)
 
 	enter(t, TASK_STARTING);
 	e = connect_guest(t);
+	if (!e)
+		e = t->events->starting(t->arg);
 	if (e) {
 		failed(t, e, 128);
 		return;
@@ -323,8 +332,9 @@ static struct err *send_plan(struct runtime_task *t, const struct runtime_launch
 	e = plan_to_memfd(&plan, &fd);
 	if (e)
 		return e;
-	return message_send(
+	e = message_send(
 		t->ctl, &(struct message){ .type = MESSAGE_LAUNCH, .fds = { fd, ns }, .n_fds = 2 });
+	return e ? err_recode(err_wrap(e, "tell the slot what to become"), ERR_UNAVAILABLE) : NULL;
 }
 
 struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l)
@@ -350,6 +360,21 @@ struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l
 	enter(t, TASK_LAUNCHING);
 	t->ctl_watch = watch_new(t->native->loop, t->ctl, on_ctl, t);
 	watch_want(t->ctl_watch, WATCH_READ);
+	return NULL;
+}
+
+struct err *native_start(struct runtime_task *t, const struct wire_start *start)
+{
+	autobuf frame = { 0 };
+
+	assert(t->state == TASK_ATTACHED && t->guest);
+	if (!wire_start_fits(start))
+		return err_new(ERR_TOO_LARGE,
+			       "arguments and environment of the command have more than %d bytes",
+			       WIRE_MAX);
+	wire_put_start(&frame, WIRE_START, 0, start);
+	enter(t, TASK_STARTING);
+	guest_conn_start(t->guest, buf_head(&frame), frame.len);
 	return NULL;
 }
 

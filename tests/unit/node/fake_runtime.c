@@ -162,6 +162,12 @@ static void fake_sweep(void *ctx, unused bool (*keep)(void *arg, const char *id)
 	((struct fake_runtime *)ctx)->n_swept++;
 }
 
+static struct err *fake_restart(struct runtime_task *t, unused const struct wire_start *start)
+{
+	task_of(t)->n_starts++;
+	return NULL;
+}
+
 static const struct runtime_ops fake_ops = {
 	.name = "fake",
 	.net_take = fake_net_take,
@@ -172,6 +178,7 @@ static const struct runtime_ops fake_ops = {
 	.watch = fake_watch,
 	.record = fake_record,
 	.launch = fake_launch,
+	.start = fake_restart,
 	.signal = fake_signal,
 	.kill = fake_kill,
 	.release = fake_release,
@@ -271,10 +278,29 @@ void fake_trouble_is(struct fake_runtime *f, const char *text)
 	wake_all(&f->net_line);
 }
 
+void fake_starting(struct fake_task *t)
+{
+	works(t->ev->starting(t->arg));
+	t->state = FAKE_TOLD;
+}
+
 void fake_start(struct fake_task *t)
 {
+	if (t->state == FAKE_LAUNCHED)
+		fake_starting(t);
 	t->state = FAKE_STARTED;
 	t->ev->started(t->arg);
+}
+
+void fake_idle(struct fake_task *t)
+{
+	t->ev->idle(t->arg);
+}
+
+void fake_lose(struct fake_task *t)
+{
+	t->ev->failed(t->arg, err_new(ERR_UNAVAILABLE, "the slot is gone"), 128);
+	fake_end(t);
 }
 
 void fake_end(struct fake_task *t)

@@ -23,6 +23,7 @@ struct fake_runtime {
 enum fake_state {
 	FAKE_RESERVED,
 	FAKE_LAUNCHED,
+	FAKE_TOLD, /* the start was written down */
 	FAKE_STARTED,
 	FAKE_GONE, /* nothing of it runs; ended() was told, or it ended while nobody watched */
 };
@@ -40,6 +41,7 @@ struct fake_task {
 	bool joins; /* another task's namespaces */
 	bool killed, released, log_kept, oom;
 	int last_signal;
+	unsigned n_starts; /* start() was called */
 };
 
 void fake_runtime_init(struct fake_runtime *f);
@@ -52,7 +54,10 @@ struct fake_task *fake_last(struct fake_runtime *f);
 void fake_add_slots(struct fake_runtime *f, unsigned n); /* wakes as many waiters */
 void fake_add_nets(struct fake_runtime *f, unsigned n);
 void fake_trouble_is(struct fake_runtime *f, const char *text); /* calls everybody in line */
+void fake_starting(struct fake_task *t); /* up to the moment before its guest is told */
+void fake_idle(struct fake_task *t);     /* an attached one: its guest was never told */
 void fake_start(struct fake_task *t);
+void fake_lose(struct fake_task *t); /* its slot is gone before it was told anything */
 void fake_fail(struct fake_task *t, int code);
 void fake_exit(struct fake_task *t, int code); /* the command; what is left ends too */
 void fake_end(struct fake_task *t);            /* killed, or the last process is gone */

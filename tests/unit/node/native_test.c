@@ -163,6 +163,21 @@ static void close_host(struct host *h, int logs)
 	free(h->layer);
 }
 
+static struct err *on_starting(void *arg)
+{
+	struct watcher *w = arg;
+
+	buf_add_str(&w->log, "starting ");
+	return NULL;
+}
+
+static void on_idle(void *arg)
+{
+	struct watcher *w = arg;
+
+	buf_add_str(&w->log, "idle ");
+}
+
 static void on_started(void *arg)
 {
 	struct watcher *w = arg;
@@ -201,6 +216,8 @@ static void on_ended(void *arg, unused const struct runtime_end *end)
 }
 
 static const struct runtime_events events = {
+	.starting = on_starting,
+	.idle = on_idle,
 	.started = on_started,
 	.failed = on_failed,
 	.broken = on_broken,
@@ -301,7 +318,7 @@ TEST(a_command_starts_exits_and_leaves_only_its_log)
 	id = xstrdup(h.rt->ops->record(t)->id);
 	works(launch(&h, t, net, "echo from $(hostname); exit 3"));
 	until(&h, &w, "ended ");
-	eq_str(buf_str(&w.log), "started exited(3,0) ended ");
+	eq_str(buf_str(&w.log), "starting started exited(3,0) ended ");
 	h.rt->ops->release(t, true);
 	h.rt->ops->net_put(h.rt->ctx, net);
 	stop_runtime(&h);
@@ -327,7 +344,7 @@ TEST(a_command_that_is_not_there_fails_as_in_a_shell)
 	t = reserve(&h, &w);
 	works(launch(&h, t, net, "no such program"));
 	until(&h, &w, "ended ");
-	eq_str(buf_str(&w.log), "failed(127) ended ");
+	eq_str(buf_str(&w.log), "starting failed(127) ended ");
 	id = xstrdup(h.rt->ops->record(t)->id);
 	h.rt->ops->release(t, true);
 	h.rt->ops->drop_log(h.rt->ctx, id); /* while the rest is on its way out */
@@ -378,12 +395,12 @@ TEST(a_task_is_signalled_and_killed_and_one_never_launched_ends_too)
 	until(&h, &w[1], "started ");
 	h.rt->ops->signal(t[0], SIGTERM);
 	until(&h, &w[0], "ended ");
-	eq_str(buf_str(&w[0].log), "started exited(143,15) ended ");
+	eq_str(buf_str(&w[0].log), "starting started exited(143,15) ended ");
 	h.rt->ops->kill(t[1]);
 	h.rt->ops->kill(t[2]);
 	until(&h, &w[1], "ended ");
 	until(&h, &w[2], "ended ");
-	eq_str(buf_str(&w[1].log), "started ended ");
+	eq_str(buf_str(&w[1].log), "starting started ended ");
 	eq_str(buf_str(&w[2].log), "ended ");
 	for (int i = 0; i < 3; i++) {
 		h.rt->ops->release(t[i], false);

@@ -68,7 +68,8 @@ TEST(a_task_that_ended_meanwhile_is_started_anew_at_its_address)
 	turn(&r);
 	eq_str(told(&r, "p", "podIP"), "10.9.0.1");
 	eq_str(told(&r, "p", "containerStatuses.0.restartCount"), "1");
-	eq_str(told(&r, "p", "containerStatuses.0.lastState.terminated.reason"), "Error");
+	eq_str(told(&r, "p", "containerStatuses.0.lastState.terminated.reason"),
+	       "ContainerStatusUnknown");
 	eq_str(told(&r, "p", "containerStatuses.0.lastState.terminated.exitCode"), "137");
 	eq_str(told(&r, "p", "containerStatuses.0.lastState.terminated.containerID"), "cay://t0");
 	rig_done(&r);
@@ -126,17 +127,143 @@ TEST(an_init_container_is_not_run_twice)
 	rig_done(&r);
 }
 
-TEST(a_launch_that_the_daemon_did_not_survive_is_found)
+#define NEVER "'restartPolicy':'Never'," ONE
+
+/* Its slot runs or is gone, but its guest was never told to start the command: it ran nothing. */
+TEST(a_launch_that_the_daemon_did_not_survive_is_made_anew_and_not_counted)
+{
+	for (int alive = 0; alive < 2; alive++) {
+		struct rig r;
+
+		rig_open(&r);
+		pod_create(&r, "p", NEVER);
+		rig_stop(&r);
+		if (!alive)
+			fake_end(fake_last(&r.rt));
+		rig_start(&r);
+		eq_int(fake_count(&r.rt), 2);
+		fake_start(fake_last(&r.rt));
+		turn(&r);
+		eq_str(ready_of(&r, "p"), "True");
+		eq_str(told(&r, "p", "containerStatuses.0.restartCount"), "0");
+		eq_str(told(&r, "p", "containerStatuses.0.lastState"), "{}");
+		rig_done(&r);
+	}
+}
+
+TEST(a_start_that_was_written_down_is_left_to_the_guest_that_knows)
 {
 	struct rig r;
 
 	rig_open(&r);
-	pod_create(&r, "p", ONE); /* launched, and not started yet */
+	pod_create(&r, "p", NEVER);
+	fake_starting(fake_last(&r.rt));
 	rig_restart(&r);
 	eq_int(fake_count(&r.rt), 1);
-	fake_end(fake_last(&r.rt)); /* the runtime ends what has no command */
+	eq_int(fake_last(&r.rt)->n_starts, 0);
+	fake_idle(fake_last(&r.rt)); /* it was not told */
+	eq_int(fake_last(&r.rt)->n_starts, 1);
+	fake_start(fake_last(&r.rt));
+	turn(&r);
+	eq_str(ready_of(&r, "p"), "True");
+	eq_int(fake_count(&r.rt), 1);
+	eq_str(told(&r, "p", "containerStatuses.0.restartCount"), "0");
+	rig_done(&r);
+}
+
+TEST(a_start_that_was_written_down_and_whose_guest_is_gone_counts_as_run)
+{
+	struct rig r;
+
+	rig_open(&r);
+	pod_create(&r, "p", NEVER);
+	fake_starting(fake_last(&r.rt));
+	rig_stop(&r);
+	fake_end(fake_last(&r.rt));
+	rig_start(&r);
+	turn(&r);
+	eq_int(fake_count(&r.rt), 1);
+	eq_str(told(&r, "p", "phase"), "Failed");
+	eq_str(told(&r, "p", "containerStatuses.0.state.terminated.reason"),
+	       "ContainerStatusUnknown");
+	rig_done(&r);
+}
+
+/* The daemon dies after it was told and before the last process is gone. */
+static void end_is_kept(bool gone)
+{
+	struct rig r;
+	struct fake_task *t;
+
+	rig_open(&r);
+	run(&r, "p", NEVER);
+	t = fake_last(&r.rt);
+	t->ev->exited(t->arg, 0, 0);
+	rig_stop(&r);
+	if (gone)
+		fake_end(t);
+	rig_start(&r);
+	if (!gone)
+		fake_end(t); /* it was being killed */
+	turn(&r);
+	eq_int(fake_count(&r.rt), 1);
+	eq_str(told(&r, "p", "phase"), "Succeeded");
+	eq_str(told(&r, "p", "containerStatuses.0.state.terminated.reason"), "Completed");
+	rig_done(&r);
+}
+
+TEST(an_end_that_was_written_down_is_not_lost_with_the_guest)
+{
+	end_is_kept(true);
+	end_is_kept(false);
+}
+
+TEST(a_slot_that_is_gone_before_the_start_is_replaced_and_not_counted)
+{
+	struct rig r;
+
+	rig_open(&r);
+	pod_create(&r, "p", NEVER);
+	fake_lose(fake_last(&r.rt));
+	turn(&r);
+	eq_int(fake_count(&r.rt), 2); /* the first time at once, then with a back-off */
+	fake_lose(fake_last(&r.rt));
 	turn(&r);
 	eq_int(fake_count(&r.rt), 2);
+	step(&r, 6000);
+	eq_int(fake_count(&r.rt), 3);
+	fake_end(fake_last(&r.rt)); /* killed from outside, without a word */
+	step(&r, 11000);
+	eq_int(fake_count(&r.rt), 4);
+	fake_start(fake_last(&r.rt));
+	turn(&r);
+	eq_str(ready_of(&r, "p"), "True");
+	eq_str(told(&r, "p", "containerStatuses.0.restartCount"), "0");
+	rig_done(&r);
+}
+
+TEST(a_start_that_cannot_be_written_down_is_not_made)
+{
+	struct rig r;
+	struct fake_task *t;
+
+	rig_open(&r);
+	pod_create(&r, "p", NEVER);
+	t = fake_last(&r.rt);
+	{
+		autofree char *state = xasprintf("%s/state", r.run_dir);
+		autofree char *away = xasprintf("%s/away", r.run_dir);
+		struct err *e;
+
+		eq_int(rename(state, away), 0);
+		e = t->ev->starting(t->arg);
+		eq_int(rename(away, state), 0);
+		is_true(e != NULL);
+		t->ev->failed(t->arg, e, 128);
+	}
+	fake_end(t);
+	turn(&r);
+	eq_str(told(&r, "p", "containerStatuses.0.state.terminated.reason"), "StartError");
 	rig_done(&r);
 }
 
