@@ -208,6 +208,17 @@ def test_every_process_has_the_filter(box):
             assert (status_of(p)["Seccomp"], status_of(p).get("Seccomp_filters")) == ("2", "1")
 
 
+def descriptors(pid):
+    return {int(fd): os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+
+
+def test_no_descriptor_of_the_host_is_left(box):
+    """A directory or a namespace of the host would be a way out."""
+    assert set(descriptors(box["one"].main)) == {0, 1, 2}
+    for fd, name in descriptors(box["one"].init).items():
+        assert name == "/dev/null" or name.endswith("/log") or re.match(r"(socket|pipe|anon_inode):", name), (fd, name)
+
+
 LIMITS = {  # soft and hard at most; the daemon's own may be lower
     "Max open files": (1024, 1 << 16), "Max core file size": (1, 1), "Max locked memory": (8 << 20, 8 << 20),
     "Max pending signals": (4096, 4096), "Max msgqueue size": (819200, 819200), "Max nice priority": (0, 0),
@@ -309,8 +320,8 @@ def test_root_of_the_host_is_not_charged(hog):
 MASKED_FILES = """buddyinfo cmdline config.gz consoles diskstats dma interrupts iomem ioports kallsyms kcore key-users keys kmsg
     kpagecgroup kpagecount kpageflags latency_stats locks mdstat modules mtrr pagetypeinfo partitions sched_debug schedstat
     slabinfo softirqs swaps sysrq-trigger timer_list vmallocinfo vmcore zoneinfo""".split()
-MASKED_DIRS = ["acpi", "asound", "driver", "pressure", "scsi", "tty/driver"]
-READ_ONLY = ["bus", "fs", "irq", "sys"]
+MASKED_DIRS = ["acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi", "tty/driver"]
+READ_ONLY = ["sys"]
 
 
 def mountinfo(pid):

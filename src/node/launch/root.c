@@ -57,9 +57,10 @@ static const char *const masked_files[] = {
 	"sched_debug", "schedstat",   "slabinfo",    "softirqs",   "swaps",        "sysrq-trigger",
 	"timer_list",  "vmallocinfo", "vmcore",      "zoneinfo",
 };
-static const char *const masked_dirs[] = { "acpi",     "asound", "driver",
-					   "pressure", "scsi",   "tty/driver" };
-static const char *const read_only[] = { "bus", "fs", "irq", "sys" };
+static const char *const masked_dirs[] = {
+	"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi", "tty/driver",
+};
+static const char *const read_only[] = { "sys" };
 
 static struct err *make_devices(int dev)
 {
