@@ -77,6 +77,12 @@ static const struct setting serve_settings[] = {
 	{ "store-reserve", SETTING_INT, "32", "MIB",
 	  "Disk space to keep for deletions on a full disk, in MiB; 0 keeps none", .min = 0,
 	  .max = 4096 },
+	{ "new-store", SETTING_BOOL, "false", NULL,
+	  "Begin without objects if the store of this data directory is missing" },
+	{ "new-keys", SETTING_BOOL, "false", NULL,
+	  "Create the CA and the signing key again if they are missing" },
+	{ "accept-damaged-log", SETTING_BOOL, "false", NULL,
+	  "Start although the store's log is damaged, and lose the commits after the damage" },
 	{ "router-access-log", SETTING_BOOL, "false", NULL,
 	  "Log every request through the router" },
 	{ "router-host", SETTING_TEXT, NULL, "NAME,...",
@@ -207,6 +213,9 @@ static struct err *start_server(struct serve *s)
 		.sans = sans,
 		.grants = settings_text(s->settings, "service-account-grants"),
 		.store_reserve = (uint64_t)settings_int(s->settings, "store-reserve") << 20,
+		.new_store = settings_bool(s->settings, "new-store"),
+		.new_keys = settings_bool(s->settings, "new-keys"),
+		.accept_damaged_log = settings_bool(s->settings, "accept-damaged-log"),
 	};
 	struct err *e = server_open(s->loop, &spec, &s->server);
 
@@ -319,6 +328,8 @@ static struct err *start_roles(struct serve *s)
 		.launcher = s->self,
 		.init = s->init,
 		.netns_pool = (unsigned)settings_int(s->settings, "network-pool"),
+		.store_id = store_id(server_store(s->server)),
+		.store_is_new = server_store_is_new(s->server),
 		.open_to_local_users = settings_bool(s->settings, "open-to-local-users"),
 	};
 	struct control_options control = {

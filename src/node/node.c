@@ -21,6 +21,7 @@
 #include "node/host/inotify.h"
 #include "node/host/instance.h"
 #include "node/host/netlink.h"
+#include "node/host/owner.h"
 #include "node/image/image.h"
 #include "node/node_object_priv.h"
 #include "node/pod/pod.h"
@@ -190,7 +191,10 @@ static struct err *open_pods(struct node *n)
 
 static struct err *open_parts(struct node *n, const struct node_spec *spec)
 {
-	struct err *e = instance_open(spec->data_dir, spec->run_dir, true, &n->inst);
+	struct err *e = owner_check(spec->data_dir, spec->store_id, spec->store_is_new);
+
+	if (!e)
+		e = instance_open(spec->data_dir, spec->run_dir, true, &n->inst);
 
 	if (!e)
 		e = open_dirs(n);

@@ -24,9 +24,12 @@ struct node_spec {
 	const char *data_dir; /* pods/, volumes/, images/ below it */
 	const char *run_dir;  /* sockets; "/run/cay/<id>" when NULL */
 	const char *node_name;
-	const char *launcher;     /* our own binary, started anew as `cay launch` */
-	const char *init;         /* cay-init */
-	unsigned netns_pool;      /* prepared network namespaces; 0: 16 */
+	const char *launcher; /* our own binary, started anew as `cay launch` */
+	const char *init;     /* cay-init */
+	unsigned netns_pool;  /* prepared network namespaces; 0: 16 */
+	/* Whose Pods these are; 0: unknown. What another store's Pods left is never removed. */
+	uint64_t store_id;
+	bool store_is_new;
 	bool open_to_local_users; /* the packet filter lets all of the host's users reach sandboxes
 				   */
 };

@@ -20,6 +20,7 @@
 #include "server/lock_priv.h"
 #include "server/objects/objects.h"
 #include "server/pages/pages.h"
+#include "server/presence_priv.h"
 #include "server/streams/streams.h"
 #include "server/watch/watch.h"
 #include "server/write/write.h"
@@ -34,6 +35,7 @@ struct server {
 	struct loop *loop;
 	char *data_dir, *listen, *address, *node_name;
 	int lock_fd;
+	bool store_is_new;
 	struct keys keys;
 	struct tls_ctx *tls;
 	struct http_server *http;
@@ -85,12 +87,22 @@ static void on_store_state(void *arg)
 static struct err *open_objects(struct server *s, const struct server_spec *spec)
 {
 	autofree char *path = xasprintf("%s/store.db", s->data_dir);
-	const struct store_spec file = { .path = path, .reserve = spec->store_reserve };
-	struct kinds *kinds = spec->kinds;
-	struct err *e = objects_open(&s->objects, s->loop, kinds, &file);
+	const struct store_spec file = { .path = path,
+					 .reserve = spec->store_reserve,
+					 .accept_damaged_log = spec->accept_damaged_log };
+	struct err *e = spec->new_store ? NULL : presence_check(s->data_dir);
 
-	if (e)
-		return e;
+	if (!e)
+		e = objects_open(&s->objects, s->loop, spec->kinds, &file);
+	if (!e)
+		s->store_is_new = !store_rev(s->objects.store);
+	return e;
+}
+
+static struct err *start_objects(struct server *s, struct kinds *kinds)
+{
+	struct err *e;
+
 	store_on_change(s->objects.store, locals_changed, &s->locals);
 	store_on_state(s->objects.store, on_store_state, s);
 	if (store_state(s->objects.store) != STORE_WRITABLE)
@@ -161,6 +173,7 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 {
 	autoptr(server) s = server_new(l, spec);
 	struct tls_server_spec tls;
+	struct keys_spec names;
 	struct err *e;
 
 	e = grants_read(&s->grants, spec->grants);
@@ -169,7 +182,13 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 	if (!e)
 		e = lock_take(s->data_dir, s->listen, &s->lock_fd);
 	if (!e)
-		e = keys_load(&s->keys, s->data_dir, s->listen, spec->sans);
+		e = open_objects(s, spec);
+	if (e)
+		return e;
+	names = (struct keys_spec){ .listen = s->listen,
+				    .sans = spec->sans,
+				    .make = s->store_is_new || spec->new_keys };
+	e = keys_load(&s->keys, s->data_dir, &names);
 	if (e)
 		return e;
 	tls = (struct tls_server_spec){ .cert_pem = s->keys.server.cert_pem,
@@ -177,7 +196,7 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 					.client_ca_pem = s->keys.ca.cert_pem };
 	e = tls_server_ctx(&tls, &s->tls);
 	if (!e)
-		e = open_objects(s, spec);
+		e = start_objects(s, spec->kinds);
 	if (e)
 		return e;
 	*ret = take(s);
@@ -268,6 +287,11 @@ struct client *server_client(struct server *s, const char *user)
 struct store *server_store(struct server *s)
 {
 	return s->objects.store;
+}
+
+bool server_store_is_new(const struct server *s)
+{
+	return s->store_is_new;
 }
 
 void server_free(struct server *s)

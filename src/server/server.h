@@ -28,6 +28,9 @@ struct server_spec {
 		*sans; /* further names and addresses in the certificate; NULL-terminated or NULL */
 	const char *grants;     /* rights of service accounts, "NS/NAME=ROLE,…"; NULL: none */
 	uint64_t store_reserve; /* bytes of head-room for a full disk */
+	bool new_store;         /* begin anew where a store is missing */
+	bool new_keys;          /* make keys anew that are missing from an instance in use */
+	bool accept_damaged_log;
 };
 
 /* Opens data_dir/store.db and creates what is missing (CA, keys, default namespaces, service
@@ -52,5 +55,6 @@ struct client *server_client(struct server *s, const char *user);
 /* Writes data_dir/admin.kubeconfig (0600) with a client certificate in system:masters. */
 must_use struct err *server_write_kubeconfig(struct server *s);
 struct store *server_store(struct server *s);
-void server_free(struct server *s); /* cuts connections, commits what is pending */
+bool server_store_is_new(const struct server *s); /* server_open() has made it */
+void server_free(struct server *s);               /* cuts connections, commits what is pending */
 AUTOPTR(server)

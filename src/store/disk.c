@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/str.h"
 #include "store/store_priv.h"
+#include "store/wal_priv.h"
 
 /*
  * The file: one row per object, and the newest revision, which outlives the objects.
@@ -287,7 +288,9 @@ struct err *disk_open(const struct store_spec *spec, struct disk **ret)
 
 	d->path = xstrdup(spec->path);
 	reserve_init(&d->reserve, d->path, str_eq(d->path, ":memory:") ? 0 : spec->reserve);
-	e = open_file(d);
+	e = spec->accept_damaged_log ? NULL : wal_check(d->reserve.log);
+	if (!e)
+		e = open_file(d);
 	if (err_is(e, ERR_EXHAUSTED) && reserve_release(&d->reserve)) {
 		err_free(e);
 		close_file(d);

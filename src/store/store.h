@@ -48,6 +48,7 @@ AUTOREF(store_entry)
 struct store_spec {
 	const char *path;         /* the SQLite file; ":memory:" for tests */
 	uint64_t reserve;         /* bytes of head-room for a full disk; 0: none */
+	bool accept_damaged_log;  /* go on without the commits after the damage */
 	size_t max_history;       /* events kept for watches; 0 means 16384 */
 	size_t max_history_bytes; /* 0 means 64 MiB */
 	/* Decodes a value read at startup; the result becomes the entry's tag. NULL: no tags. */

@@ -41,6 +41,15 @@ static struct err *path_write(const char *dir, const char *name, const char *tex
 	return file_write_atomic(AT_FDCWD, path, text, strlen(text), 0600);
 }
 
+static struct err *path_remove(const char *dir, const char *name)
+{
+	autofree char *path = xasprintf("%s/%s", dir, name);
+
+	if (unlink(path) < 0 && errno != ENOENT)
+		return err_sys(errno, "remove %s", path);
+	return NULL;
+}
+
 /* Reads NAME.crt and NAME.key; both are NULL when either is missing. */
 static struct err *pair_read(const char *dir, const char *name, struct tls_pair *ret)
 {
@@ -63,22 +72,37 @@ static struct err *pair_read(const char *dir, const char *name, struct tls_pair 
 static struct err *pair_write(const char *dir, const char *name, const struct tls_pair *p)
 {
 	autofree char *crt = xasprintf("%s.crt", name), *key = xasprintf("%s.key", name);
-	autofree char *old = xasprintf("%s/%s", dir, crt);
-	struct err *e;
+	struct err *e = path_remove(dir, crt);
 
-	if (unlink(old) < 0 && errno != ENOENT)
-		return err_sys(errno, "remove %s", old);
+	if (e)
+		return e;
 	e = path_write(dir, key, p->key_pem);
 	return e ? e : path_write(dir, crt, p->cert_pem);
 }
 
-static struct err *load_ca(struct keys *k, const char *dir)
+static struct err *missing(const char *what)
+{
+	return err_new(
+		ERR_NOT_FOUND,
+		"%s is missing; restore it from a backup, or start once with --new-keys: then "
+		"every kubeconfig, certificate and token issued so far becomes invalid",
+		what);
+}
+
+static struct err *load_ca(struct keys *k, const char *dir, bool make)
 {
 	struct err *e = pair_read(dir, "ca", &k->ca);
 
 	if (e || k->ca.cert_pem)
 		return e;
-	e = tls_make_ca("cay-ca", CA_DAYS * DAY_US, &k->ca);
+	if (!make)
+		return missing("ca.key or ca.crt");
+	/* What another CA has signed is of no use any more. */
+	e = path_remove(dir, "server.crt");
+	if (!e)
+		e = path_remove(dir, "admin.crt");
+	if (!e)
+		e = tls_make_ca("cay-ca", CA_DAYS * DAY_US, &k->ca);
 	return e ? e : pair_write(dir, "ca", &k->ca);
 }
 
@@ -184,7 +208,7 @@ static struct err *try_sa_key(const struct keys *k)
 	return e ? err_wrap(e, "use sa.key") : NULL;
 }
 
-static struct err *load_sa_key(struct keys *k, const char *dir)
+static struct err *load_sa_key(struct keys *k, const char *dir, bool make)
 {
 	struct err *e = path_read(dir, "sa.key", &k->sa_key);
 
@@ -193,16 +217,18 @@ static struct err *load_sa_key(struct keys *k, const char *dir)
 	if (!err_is(e, ERR_NOT_FOUND))
 		return e;
 	err_free(e);
+	if (!make)
+		return missing("sa.key");
 	e = signing_key_make(&k->sa_key);
 	return e ? e : path_write(dir, "sa.key", k->sa_key);
 }
 
-struct err *keys_load(struct keys *k, const char *data_dir, const char *listen,
-		      const char *const *sans)
+struct err *keys_load(struct keys *k, const char *data_dir, const struct keys_spec *spec)
 {
 	static const char *const always[] = { "127.0.0.1", "::1", "localhost",
 					      "kubernetes.default.svc" };
-	autofree char *host = host_of(listen);
+	autofree char *host = host_of(spec->listen);
+	const char *const *sans = spec->sans;
 	struct names names = { 0 };
 	struct err *e;
 
@@ -212,13 +238,13 @@ struct err *keys_load(struct keys *k, const char *data_dir, const char *listen,
 	for (size_t i = 0; sans && sans[i]; i++)
 		names_add(&names, sans[i]);
 
-	e = load_ca(k, data_dir);
+	e = load_ca(k, data_dir, spec->make);
 	if (!e)
 		e = load_server(k, data_dir, &names);
 	if (!e)
 		e = load_admin(k, data_dir);
 	if (!e)
-		e = load_sa_key(k, data_dir);
+		e = load_sa_key(k, data_dir, spec->make);
 	return err_wrap(e, "load the keys in %s", data_dir);
 }
 
