@@ -383,6 +383,11 @@ def test_exec_has_three_descriptors_and_clean_signals(link):
     assert out.split() == [b"2", b"4", b"SigBlk:", b"0000000000000000", b"SigIgn:", b"0000000000000000", b"0022"]
 
 
+def test_exec_starts_with_no_signal_blocked(link):
+    """Asked of the program itself: a shell may unblock them for those that it starts."""
+    assert link.run("grep", "SigBlk", "/proc/self/status")[0].split()[1] == b"0000000000000000"
+
+
 def test_exec_takes_ids_groups_limits_and_capabilities(link):
     show = "id -u; id -g; id -G; ulimit -n; grep -E 'Cap' /proc/self/status"
     out = link.run("sh", "-c", show, uid=1234, gid=4321, groups=[7, 8], nofile=99)[0].split()
@@ -507,6 +512,14 @@ def test_signal_goes_to_the_group_of_an_exec(link):
     link.exec("sh", "-c", "sleep 1000 & wait")
     link.send(SIGNAL, 1, struct.pack("<I", signal.SIGKILL))
     assert link.finish()[2:] == (137, 9)
+
+
+def test_signal_reaches_what_an_exec_has_started(link):
+    link.exec("sh", "-c", "sleep 4003 & echo up; wait")
+    link.take(STDOUT, stream=1)
+    link.send(SIGNAL, 1, struct.pack("<I", signal.SIGKILL))
+    link.finish()
+    wait_for(lambda: link.run("pgrep", "-xf", "sleep 4003", stream=9)[2] == 1)
 
 
 def test_closing_the_connection_kills_its_execs_and_no_others(guest, link):

@@ -68,6 +68,7 @@ TEST(kubeconfig_that_asks_for_more_is_refused)
 		{ CONFIG(",\"tls-server-name\":\"x\"", ""), ERR_UNSUPPORTED },
 		{ CONFIG("", "\"exec\":{}"), ERR_UNSUPPORTED },
 		{ CONFIG("", "\"client-key-data\":\"a2V5\""), ERR_INVALID },
+		{ CONFIG("", "\"client-certificate-data\":\"a2V5\""), ERR_INVALID },
 		{ CONFIG(",\"certificate-authority\":\"/nowhere/ca\"", ""), ERR_NOT_FOUND },
 		{ CONFIG(",\"certificate-authority-data\":\"*\"", ""), ERR_MALFORMED },
 	};

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/str.h"
 #include "guest/runtime_priv.h"
 #include "test.h"
 
 /*
  * dir/base: a/b.txt, and links in_rel -> a/b.txt, in_abs -> <base>/a, up -> .., out -> /etc,
- * loop -> loop, chain -> in_abs/b.txt, sneaky -> a/../../outside
+ * loop -> loop, chain -> in_abs/b.txt, sneaky -> a/../../outside, beside -> <base>-beside
  */
 struct tree_dir {
 	char top[64];
@@ -25,7 +28,7 @@ static void link_at(const struct base *b, const char *target, const char *name)
 
 static void tree_init(struct tree_dir *t)
 {
-	autofree char *path = NULL, *inside = NULL;
+	autofree char *path = NULL, *inside = NULL, *beside = NULL;
 
 	(void)snprintf(t->top, sizeof(t->top), "/tmp/cay-path-XXXXXX");
 	is_true(mkdtemp(t->top) != NULL);
@@ -42,6 +45,9 @@ static void tree_init(struct tree_dir *t)
 	link_at(&t->base, "loop", "loop");
 	link_at(&t->base, "in_abs/b.txt", "chain");
 	link_at(&t->base, "a/../../outside", "sneaky");
+	beside = xasprintf("%s-beside", path);
+	is_true(!mkdir(beside, 0755));
+	link_at(&t->base, beside, "beside");
 }
 
 static void tree_done(struct tree_dir *t)
@@ -82,18 +88,9 @@ TEST(paths_inside_become_plain)
 TEST(paths_outside_are_forbidden)
 {
 	static const char *const rows[] = {
-		"..",
-		"../etc/passwd",
-		"a/../../etc",
-		"/../etc/passwd",
-		"up",
-		"up/x",
-		"out",
-		"out/passwd",
-		"a/../out/passwd",
-		"sneaky",
-		"none/../..",
-		"in_abs/../../x",
+		"..",     "../etc/passwd", "a/../../etc", "/../etc/passwd",  "up",
+		"up/x",   "out",           "out/passwd",  "a/../out/passwd", "sneaky",
+		"beside", "beside/x",      "none/../..",  "in_abs/../../x",
 	};
 	struct tree_dir t;
 
@@ -141,6 +138,37 @@ TEST(files_are_created_with_their_directories)
 	(void)close(fd);
 	fails(path_create(&t.base, "a", &fd), ERR_SYS);
 	fails(path_create(&t.base, "a/b.txt/c", &fd), ERR_SYS);
+	tree_done(&t);
+}
+
+/* The base of the race under way: a directory on the path becomes a link to what is outside. */
+static const struct base *racing;
+
+/*
+ * In place of the C library's. The path was walked before, and the directory is opened next: this
+ * is when somebody inside wants it to lead elsewhere.
+ */
+int mkdirat(int dirfd, const char *name, mode_t mode)
+{
+	int r = (int)syscall(SYS_mkdirat, dirfd, name, mode), errnum = errno;
+
+	if (racing && r < 0 && str_eq(name, "a"))
+		is_true(!renameat2(racing->fd, "a", racing->fd, "swap", RENAME_EXCHANGE));
+	errno = errnum;
+	return r;
+}
+
+TEST(a_directory_that_becomes_a_link_is_not_entered)
+{
+	struct tree_dir t;
+	int fd = -1;
+
+	tree_init(&t);
+	link_at(&t.base, "..", "swap");
+	racing = &t.base;
+	fails(path_create(&t.base, "a/new", &fd), ERR_SYS);
+	racing = NULL;
+	is_false(file_exists(t.base.fd, "../new"));
 	tree_done(&t);
 }
 
