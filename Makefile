@@ -6,7 +6,7 @@ DESTDIR ?=
 ARGS    ?=
 BUILD   := build
 
-.PHONY: help build demo test test-long test-cluster bench format lint install clean setup-build
+.PHONY: help build demo test test-long test-cluster coverage bench format lint install clean setup-build
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo 'make demo          a sandbox in a few seconds, and what else Cay does; KEEP=1 leaves it running'
 	@echo 'make test          everything that must pass before a change goes in'
 	@echo 'make test-long     the same, with the tests that take minutes, a search by the fuzzers and planted faults'
+	@echo 'make coverage      which lines the tests reach, those in launchers and slots included; ARGS=... go to tools/coverage'
 	@echo 'make test-cluster  the controllers against a real kube-apiserver'
 	@echo 'make bench         claims, cold starts and exec on a server of its own beside the floors of this machine; ARGS=... go to cay bench claim'
 	@echo 'make format        clang-format over all C files'
@@ -39,6 +40,11 @@ test test-long:
 	@tools/setup build check run test
 	@tools/setup-venv
 	@tools/run-tests $(if $(filter test-long,$@),--long) $(ARGS)
+
+coverage:
+	@tools/setup build check run test
+	@tools/setup-venv
+	@tools/coverage $(ARGS)
 
 test-cluster:
 	@tools/setup build run test
