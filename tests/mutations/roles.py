@@ -126,7 +126,7 @@ MUTATIONS = (
     # -- router -------------------------------------------------------------------------------------------------------
     mutation("router-header-twice", "router/route.c",
              "		if (values[which])\n			twice |= B(which);\n", "",
-             "a header that comes twice is refused", "unit router route"),
+             "a header that comes twice is refused", "unit router bad_headers"),
     mutation("router-reaches-loopback", "router/route.c",
              "	if (b[12] == 127)\n		return allow_loopback;\n", "",
              "no request goes to the host's loopback", "unit router"),
@@ -229,7 +229,7 @@ MUTATIONS = (
              "\"kallsyms\",   \"kcore\",        \"key-users\",", "\"kallsyms\",   \"key-users\",",
              "/proc/kcore is masked", "pytest integration/test_isolation.py::test_files_of_proc_are_masked"),
     mutation("sys-writable", "node/launch/root.c",
-             "\"bus\", \"fs\", \"irq\", \"sys\" };", "\"bus\", \"fs\", \"irq\" };",
+             "read_only[] = { \"sys\" };", "read_only[] = { \"sys/fs\" };",
              "/proc/sys is read-only", "pytest integration/test_isolation.py::test_directories_of_proc_are_read_only"),
     mutation("ids-overlap", "node/launch/userns.c",
              "\"0 %u %d\", base, ID_RANGE);", "\"0 %u %d\", base, 2 * ID_RANGE);",

@@ -429,8 +429,7 @@ TEST(a_deleted_volumes_directory_outlives_a_restart_as_long_as_its_pod)
 	    "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'q'}}],"
 	    "'containers':[{'name':'a','image':'img','volumeMounts':[{'name':'v','mountPath':'/v'}]}]");
 	used = make_volume_dir(&r, pvc->uid);
-	client_delete(r.client, &ref, NULL, NULL);
-	turn(&r);
+	pvc_delete(&r, "q");
 	rig_stop(&r);
 	unused_ = make_volume_dir(&r, "nobodys");
 	rig_start(&r);

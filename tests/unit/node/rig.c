@@ -217,6 +217,20 @@ void pod_delete(struct rig *r, const char *name, int64_t grace_s)
 	turn(r);
 }
 
+void pvc_delete(struct rig *r, const char *name)
+{
+	struct ended gone = { .w.done = must_work }, freed = { .w.done = must_work };
+	const struct client_ref ref = { .kind = kind_named("PersistentVolumeClaim"),
+					.ns = NS,
+					.name = name };
+
+	client_delete(r->client, &ref, NULL, &gone.w);
+	client_patch(r->client, &ref, PATCH_MERGE, doc_of("{'metadata':{'finalizers':null}}"),
+		     &freed.w);
+	is_true(gone.ended && freed.ended);
+	turn(r);
+}
+
 void patch_status(struct rig *r, const char *name, const char *text)
 {
 	struct ended end = { .w.done = must_work };

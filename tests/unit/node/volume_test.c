@@ -211,9 +211,6 @@ TEST(a_deleted_volumes_directory_goes_after_its_last_user)
 	static const char pvc[] =
 		"{'apiVersion':'v1','kind':'PersistentVolumeClaim','metadata':{'name':'q'},'spec':"
 		"{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'1Gi'}}}}";
-	const struct client_ref ref = { .kind = kind_named("PersistentVolumeClaim"),
-					.ns = NS,
-					.name = "q" };
 	struct bench b;
 	struct plan plan = { 0 };
 	const char *dir;
@@ -229,7 +226,7 @@ TEST(a_deleted_volumes_directory_goes_after_its_last_user)
 	works(volumes_mounts(b.volumes, &b.pod, &b.pod.view->containers[0], b.arena, &plan));
 	dir = plan.mounts[0].from;
 	works(file_mkdirs(dir, 0700));
-	client_delete(b.rig.client, &ref, NULL, NULL);
+	pvc_delete(&b.rig, "q");
 	bench_sync(&b);
 	is_true(!stat(dir, &st));
 	b.in_use = false;
