@@ -50,6 +50,7 @@ WALLS = (
     Wall("nosuid", ISOLATION + "test_the_mounts_are_exactly_these"),
     Wall("nodev", ISOLATION + "test_the_mounts_are_exactly_these"),
     Wall("read-only", ISOLATION + "test_the_mounts_are_exactly_these"),
+    Wall("root-read-only", ISOLATION + "test_a_read_only_root_is_all_read_only"),
     Wall("old-root", ISOLATION + "test_the_mounts_are_exactly_these"),
     Wall("host-usr-ids", ISOLATION + "test_what_only_root_of_the_host_may_read_is_not_read_inside"),
     Wall("proc-files", ISOLATION + "test_files_of_proc_are_masked"),

@@ -267,12 +267,13 @@ def pty(n):
     except OSError:
         return -1
 timer = ctypes.c_void_p()
+io_setup = 206 if os.uname().machine == 'x86_64' else 0
 got = {
     'inotify': count(lambda n: libc.inotify_init1(0), most),
     'timers': count(lambda n: libc.timer_create(1, None, ctypes.byref(timer)), most),
     'queues': count(lambda n: libc.mq_open(b'/cay-%d-%d' % (os.getpid(), n), os.O_CREAT | os.O_RDWR, 0o600, None), most),
     'ptys': count(pty, most),
-    'aio': count(lambda n: libc.syscall(206, 64, ctypes.byref(ctypes.c_ulong(0))), most),
+    'aio': count(lambda n: libc.syscall(io_setup, 64, ctypes.byref(ctypes.c_ulong(0))), most),
 }
 print(json.dumps(got), flush=True)
 """
@@ -355,6 +356,14 @@ def test_the_mounts_are_exactly_these(box):
     mounts = mountinfo(box["one"].main)
     assert {p: m[0] for p, m in mounts.items() if p not in masks(mounts)} == expected_flags()
     assert mounts == mountinfo(box["one"].init)
+
+
+def test_a_read_only_root_is_all_read_only(box):
+    spec = container(securityContext={"readOnlyRootFilesystem": True})
+    mounts = mountinfo(Sandbox(box["cay"], "fixed", {"containers": [spec]}).main)
+    assert {p for p, m in mounts.items() if "rw" in m[0] and p not in masks(mounts)} == {
+        "/dev", "/dev/pts", "/proc", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
+    box["cay"].kubectl("delete", "pod", "fixed", timeout=30)
 
 
 def present(names):

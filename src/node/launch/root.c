@@ -463,7 +463,9 @@ static struct err *fill_root(struct slot *s, const struct plan *plan, int root)
 		e = mount_etc(s, plan, root);
 	if (!e)
 		e = root_mount_volumes(s, root, plan);
-	return !e && plan->readonly ? make_readonly(plan, root) : e;
+	if (!e && plan->readonly && wall_stands("root-read-only"))
+		e = make_readonly(plan, root);
+	return e;
 }
 
 static struct err *pivot(int root)

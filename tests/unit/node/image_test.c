@@ -211,3 +211,27 @@ TEST(limits_of_a_layer_hold)
 	fails(unpack(&tar, dir, &done), ERR_EXHAUSTED);
 	works(file_remove_tree(AT_FDCWD, dir));
 }
+
+TEST(a_copy_for_everybody_leaves_out_what_is_private)
+{
+	static const struct {
+		const char *name;
+		mode_t mode;
+	} rows[] = { { "public", 0644 }, { "private", 0640 }, { "secret", 0600 } };
+	autofree char *dir = make_dir(), *copy = make_dir();
+	autoclose from = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autoclose to = open(copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct layer_job job = { .public_only = true };
+	struct layer_done done;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autoclose fd = openat(from, rows[i].name, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+		eq_int(fchmod(fd, rows[i].mode), 0);
+	}
+	works(layer_copy_dir(from, to, &job, &done));
+	eq_int(done.entries, 1);
+	is_true(file_exists(to, "public"));
+	works(file_remove_tree(AT_FDCWD, dir));
+	works(file_remove_tree(AT_FDCWD, copy));
+}
