@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 
+#include "api/meta.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/map.h"
@@ -57,6 +58,21 @@ static struct err *check_choice(const struct setting *row, const char *text)
 	return err_new(ERR_INVALID, "it must be one of %s", buf_str(&list));
 }
 
+static struct err *parse_size(const struct setting *row, const char *text, int64_t *ret)
+{
+	autoptr(json_doc) d = json_doc_new();
+	int64_t milli = 0;
+	struct err *e = quantity_parse_milli(json_new_str(d, text), &milli);
+
+	if (e)
+		return e;
+	if (milli / 1000 < row->min || milli / 1000 > row->max)
+		return err_new(ERR_INVALID, "it must be %lld to %lld bytes", (long long)row->min,
+			       (long long)row->max);
+	*ret = milli / 1000;
+	return NULL;
+}
+
 static struct err *check(const struct setting *row, const char *text)
 {
 	int64_t i;
@@ -70,6 +86,8 @@ static struct err *check(const struct setting *row, const char *text)
 		return parse_int(text, row->min, row->max, &i);
 	case SETTING_BOOL:
 		return parse_bool(text, &b);
+	case SETTING_SIZE:
+		return parse_size(row, text, &i);
 	case SETTING_DURATION:
 		return parse_duration_ms(text, &ms);
 	case SETTING_ADDRESS:
@@ -268,6 +286,7 @@ int64_t settings_int(const struct settings *s, const char *name)
 
 	assert(text);
 	e = row->type == SETTING_DURATION ? parse_duration_ms(text, &ms)
+	    : row->type == SETTING_SIZE   ? parse_size(row, text, &i)
 					  : parse_int(text, row->min, row->max, &i);
 	assert(!e);
 	return row->type == SETTING_DURATION ? (int64_t)ms : i;

@@ -18,6 +18,7 @@ enum setting_type {
 	SETTING_TEXT,
 	SETTING_INT,      /* min..max */
 	SETTING_BOOL,     /* --x, --x=false */
+	SETTING_SIZE,     /* 500Mi 10Gi 1e9; kept as bytes, min..max */
 	SETTING_DURATION, /* 500ms 2s 5m; kept as milliseconds */
 	SETTING_ADDRESS,  /* 127.0.0.1:6443 or [::1]:80; port 0: any free port */
 	SETTING_CHOICE,   /* one of choices */
@@ -49,7 +50,7 @@ AUTOPTR(settings)
 bool settings_help_wanted(const struct settings *s); /* -h or --help was given */
 /* NULL if unset; asserts that the name exists. */
 const char *settings_text(const struct settings *s, const char *name);
-/* For durations, milliseconds. */
+/* For durations, milliseconds; for sizes, bytes. */
 int64_t settings_int(const struct settings *s, const char *name);
 bool settings_bool(const struct settings *s, const char *name);
 size_t settings_n_args(const struct settings *s);

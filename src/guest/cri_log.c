@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@ void cri_log_init(struct cri_log *log, int fd)
 {
 	struct stat st;
 
-	*log = (struct cri_log){ .fd = fd };
+	*log = (struct cri_log){ .fd = fd, .max = LOG_MAX };
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return;
 	log->sized = S_ISREG(st.st_mode);
@@ -31,9 +32,9 @@ static void bound(struct cri_log *log)
 {
 	uint64_t end;
 
-	if (!log->sized || log->size - log->punched <= LOG_MAX)
+	if (!log->sized || log->size - log->punched <= log->max)
 		return;
-	end = (log->size - LOG_KEEP) & ~(uint64_t)(BLOCK - 1);
+	end = (log->size - log->max / 2) & ~(uint64_t)(BLOCK - 1);
 	if (!fallocate(log->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)log->punched,
 		       (off_t)(end - log->punched))) {
 		log->punched = end;
@@ -46,6 +47,41 @@ static void bound(struct cri_log *log)
 		log->sized = false;
 }
 
+/* A line is there as a whole or not at all. */
+static bool write_whole(struct cri_log *log, const struct iovec line[4])
+{
+	size_t want = 0;
+	ssize_t n;
+
+	for (int i = 0; i < 4; i++)
+		want += line[i].iov_len;
+	do
+		n = writev(log->fd, line, 4);
+	while (n < 0 && errno == EINTR);
+	if (n == (ssize_t)want) {
+		log->size += want;
+		return true;
+	}
+	log->lost_errno = n < 0 ? errno : ENOSPC;
+	if (n > 0 && (!log->sized || ftruncate(log->fd, (off_t)log->size) < 0))
+		log->size += (uint64_t)n;
+	return false;
+}
+
+/* Says how many lines are missing; false: it cannot. */
+static bool confess(struct cri_log *log, const char *when)
+{
+	char text[CLOCK_TEXT_MAX + 160];
+	int n = snprintf(text, sizeof(text), "%s stderr F cay: %llu lines were not logged: %s\n",
+			 when, (unsigned long long)log->lost, strerror(log->lost_errno));
+	const struct iovec line[4] = { { text, (size_t)n } };
+
+	if (!write_whole(log, line))
+		return false;
+	log->lost = 0;
+	return true;
+}
+
 static void write_line(struct cri_log *log, enum log_source source, char tag,
 		       const struct iovec text[2])
 {
@@ -55,7 +91,7 @@ static void write_line(struct cri_log *log, enum log_source source, char tag,
 	};
 	char when[CLOCK_TEXT_MAX], head[CLOCK_TEXT_MAX + 16];
 	struct iovec line[4];
-	ssize_t n;
+	int n;
 
 	if (log->fd < 0)
 		return;
@@ -65,11 +101,8 @@ static void write_line(struct cri_log *log, enum log_source source, char tag,
 	line[1] = text[0];
 	line[2] = text[1];
 	line[3] = (struct iovec){ (char[]){ '\n' }, 1 };
-	do
-		n = writev(log->fd, line, 4);
-	while (n < 0 && errno == EINTR);
-	if (n > 0)
-		log->size += (uint64_t)n;
+	if ((log->lost && !confess(log, when)) || !write_whole(log, line))
+		log->lost++;
 	bound(log);
 }
 

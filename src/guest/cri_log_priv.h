@@ -13,13 +13,13 @@
  *   2026-01-02T03:04:05.123456789Z stdout F a whole line
  *   2026-01-02T03:04:05.123456789Z stderr P the first 16 KiB of a longer one
  *
- * The file takes at most LOG_MAX bytes of disk: beyond that, its oldest part becomes a hole and the
- * last LOG_KEEP bytes stay at the same offsets. A reader skips the zeros and the first line after
- * them, which is cut. A full disk costs lines, never the sandbox.
+ * The file takes at most max bytes of disk: beyond that, its oldest part becomes a hole and the
+ * newer half stays at the same offsets. A reader skips the zeros and the first line after them,
+ * which is cut. A full disk costs lines, never the sandbox; the next line that can be written
+ * follows one that says how many are missing.
  */
 #define LOG_LINE (16 * 1024)
-#define LOG_MAX  (16 * 1024 * 1024)
-#define LOG_KEEP (8 * 1024 * 1024)
+#define LOG_MAX  (20 * 1024 * 1024) /* unless somebody says otherwise */
 
 enum log_source {
 	LOG_SOURCE_STDOUT,
@@ -30,7 +30,10 @@ enum log_source {
 struct cri_log {
 	int fd; /* not owned; -1: lines are dropped */
 	bool sized;
+	uint64_t max;
 	uint64_t size, punched; /* bytes in the file; how many at its beginning are a hole */
+	uint64_t lost;          /* lines that could not be written since the last that could */
+	int lost_errno;
 	struct buf line[LOG_SOURCE_MAX_];
 };
 

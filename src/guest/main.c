@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/parse.h"
 #include "guest/guest_priv.h"
 #include "guest/spawn_priv.h"
 #include "loop/loop.h"
@@ -60,6 +61,15 @@ static void be_small(void)
 	(void)mallopt(M_TOP_PAD, 16 * 1024);
 }
 
+/* Set by the slot that became us. */
+static void limit_log(struct cri_log *log)
+{
+	const char *text = getenv("LOG_MAX");
+
+	if (text)
+		err_free(parse_uint(text, UINT64_MAX, &log->max));
+}
+
 int main(void)
 {
 	struct guest *g;
@@ -73,6 +83,7 @@ int main(void)
 	for (int i = 0; i < LOG_SOURCE_MAX_; i++)
 		g->command.out[i].fd = -1;
 	cri_log_init(&g->command.log, WIRE_FD_LOG);
+	limit_log(&g->command.log);
 	e = loop_new(&g->loop);
 	if (!e)
 		e = children_new(g->loop, on_term, g, &g->children);

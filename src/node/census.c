@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/firewall.h"
 #include "node/host/instance.h"
@@ -23,6 +24,7 @@
  */
 struct census {
 	struct instance *inst;
+	struct diskpool *disk;
 	struct json_doc *out;
 	struct json *items;
 	struct map *alive;     /* uid → "namespace/name" */
@@ -133,24 +135,34 @@ static void on_state(struct census *c, const char *dir, const char *name)
 	add(c, "file", path, owner_of(c, uid));
 }
 
-static void on_pod_dir(struct census *c, const char *dir, const char *uid)
+static void on_objects_dir(struct census *c, const char *dir, const char *uid)
 {
 	autofree char *path = xasprintf("%s/%s", dir, uid);
 
 	add(c, "directory", path, owner_of(c, uid));
 }
 
-static void on_slot_dir(struct census *c, const char *dir, const char *slot)
+static void on_pod_dir(void *arg, const char *uid)
 {
-	autofree char *path = xasprintf("%s/%s", dir, slot);
+	struct census *c = arg;
+	autofree char *path = diskpool_path(c->disk, INSTANCE_PODS, uid);
+
+	add(c, "directory", path, owner_of(c, uid));
+}
+
+static void on_slot_dir(void *arg, const char *slot)
+{
+	struct census *c = arg;
+	autofree char *path = diskpool_path(c->disk, INSTANCE_SLOTS, slot);
 
 	add(c, "directory", path, slot_owner(c, slot));
 }
 
 /* A volume that was deleted while a Pod used it is that Pod's until it ends. */
-static void on_volume_dir(struct census *c, const char *dir, const char *uid)
+static void on_volume_dir(void *arg, const char *uid)
 {
-	autofree char *path = xasprintf("%s/%s", dir, uid);
+	struct census *c = arg;
+	autofree char *path = diskpool_path(c->disk, INSTANCE_VOLUMES, uid);
 	const char *owner = owner_of(c, uid), *pod = map_get(c->volumes, uid);
 
 	add(c, "volume", path, owner || !pod ? owner : owner_of(c, pod));
@@ -257,6 +269,31 @@ static void on_route(void *arg, const struct netlink_route *r)
 	}
 }
 
+/* The kernel frees the loop device a moment after the mounts of the last sandbox are gone. */
+static char *await_loop(struct census *c)
+{
+	char *loop = diskpool_loop(c->disk);
+
+	for (int i = 0; i < 40 && loop && !own(c); i++) {
+		free(loop);
+		(void)nanosleep(&(struct timespec){ .tv_nsec = 25000000 }, NULL);
+		loop = diskpool_loop(c->disk);
+	}
+	return loop;
+}
+
+/* The image stays: there are volumes in it. Its mounts and its loop device go with the last user.
+ */
+static void scan_pool(struct census *c)
+{
+	autofree char *file = diskpool_image(c->disk), *loop = await_loop(c);
+
+	if (file)
+		add(c, "pool", file, instance_owner);
+	if (loop)
+		add(c, "loop", loop, own(c));
+}
+
 static void scan_mounts(struct census *c)
 {
 	autofree char *text = NULL;
@@ -267,12 +304,15 @@ static void scan_mounts(struct census *c)
 	     line = strtok_r(NULL, "\n", &save)) {
 		autofree char *run = xasprintf(" %s ", c->inst->run_dir);
 		autofree char *below = xasprintf(" %s/", c->inst->run_dir);
-		autofree char *dir = instance_dir(c->inst, INSTANCE_SLOTS);
-		autofree char *slots = xasprintf(" %s/", dir);
+		autofree char *slots = xasprintf(" %s/", c->inst->data_dir);
+		autofree char *pool = xasprintf(" %s/pool ", c->inst->data_dir);
+		autofree char *pool_fs = xasprintf(" %s/pool/fs ", c->inst->data_dir);
 
 		/* The mounts of sandboxes are in their own namespaces: none belongs here. */
 		if (strstr(line, run))
 			add(c, "mount", c->inst->run_dir, own(c));
+		else if (strstr(line, pool) || strstr(line, pool_fs))
+			add(c, "mount", strstr(line, pool) ? pool + 1 : pool_fs + 1, own(c));
 		else if (strstr(line, below) || strstr(line, slots))
 			add(c, "mount", line, NULL);
 	}
@@ -301,6 +341,7 @@ static struct err *scan_host(struct census *c)
 		add(c, "table", table, own(c));
 	}
 	scan_mounts(c);
+	scan_pool(c);
 	return NULL;
 }
 
@@ -310,9 +351,8 @@ static struct err *scan(struct census *c, const struct json *pods)
 		enum instance_dir dir;
 		void (*fn)(struct census *c, const char *dir, const char *name);
 	} rows[] = {
-		{ INSTANCE_STATE, on_state },        { INSTANCE_OBJECTS, on_pod_dir },
-		{ INSTANCE_PODS, on_pod_dir },       { INSTANCE_SLOTS, on_slot_dir },
-		{ INSTANCE_VOLUMES, on_volume_dir },
+		{ INSTANCE_STATE, on_state },
+		{ INSTANCE_OBJECTS, on_objects_dir },
 	};
 	const struct json *list = json_get(pods, "items");
 
@@ -324,6 +364,9 @@ static struct err *scan(struct census *c, const struct json *pods)
 
 		each_name(dir, rows[i].fn, c);
 	}
+	diskpool_each(c->disk, INSTANCE_PODS, on_pod_dir, c);
+	diskpool_each(c->disk, INSTANCE_SLOTS, on_slot_dir, c);
+	diskpool_each(c->disk, INSTANCE_VOLUMES, on_volume_dir, c);
 	each_name(c->inst->run_dir, on_socket, c);
 	return scan_host(c);
 }
@@ -332,6 +375,7 @@ struct err *node_census(const char *data_dir, const struct json *pods, struct js
 			size_t *ret_orphans)
 {
 	autoptr(instance) inst = NULL;
+	autoptr(diskpool) disk = diskpool_look(data_dir);
 	autoptr(json_doc) out = json_doc_new();
 	autoptr(map) alive = map_new(free);
 	autoptr(map) slots = map_new(free);
@@ -339,6 +383,7 @@ struct err *node_census(const char *data_dir, const struct json *pods, struct js
 	autoptr(map) volumes = map_new(free);
 	autoptr(map) counted = map_new(NULL);
 	struct census c = { .out = out,
+			    .disk = disk,
 			    .alive = alive,
 			    .slots = slots,
 			    .addresses = addresses,

@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "loop/loop.h"
 #include "node/access/ways.h"
+#include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/firewall.h"
 #include "node/host/inotify.h"
@@ -26,6 +27,7 @@
 #include "node/node_object_priv.h"
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
+#include "node/pressure_priv.h"
 #include "node/runtime/native.h"
 #include "node/runtime/runtime.h"
 
@@ -36,7 +38,8 @@
 struct node {
 	struct loop *loop;
 	struct client *client;
-	char *data_dir, *slots_dir, *name;
+	char *data_dir, *name;
+	struct diskpool *disk;
 	int run_fd;
 	struct instance *inst;
 	struct cgroups *cgroups;
@@ -47,6 +50,7 @@ struct node {
 	struct pods *pods;
 	struct ways *ways;
 	struct node_object *object;
+	struct pressure *pressure;
 };
 
 static void images_changed(void *arg, unused uint32_t what)
@@ -94,10 +98,7 @@ static struct err *open_dirs(struct node *n)
 	const char *dir = n->inst->run_dir;
 	struct err *e;
 
-	n->slots_dir = instance_dir(n->inst, INSTANCE_SLOTS);
-	e = file_mkdirs(n->slots_dir, 0700);
-	if (!e)
-		e = file_mkdirs(dir, 0700);
+	e = file_mkdirs(dir, 0700);
 	if (e)
 		return e;
 	mount_run_dir(n);
@@ -107,6 +108,20 @@ static struct err *open_dirs(struct node *n)
 	if (fchmod(n->run_fd, 0700) < 0)
 		return err_sys(errno, "set the mode of %s to 0700", dir);
 	return NULL;
+}
+
+static struct err *open_disk(struct node *n, const struct node_spec *spec)
+{
+	const struct diskpool_spec disk = {
+		.instance = n->inst,
+		.where = spec->disk_pool,
+		.size = spec->disk_pool_size,
+		.sandbox_limit = spec->sandbox_disk,
+		.log_limit = spec->log_max,
+		.allow_unenforced = spec->allow_unenforced_disk,
+	};
+
+	return diskpool_open(&disk, &n->disk);
 }
 
 static struct err *open_host(struct node *n, const struct node_spec *spec)
@@ -145,6 +160,7 @@ static struct err *open_runtime(struct node *n, const struct node_spec *spec)
 	const struct native_spec native = {
 		.instance = n->inst,
 		.cgroups = n->cgroups,
+		.disk = n->disk,
 		.inotify = n->inotify,
 		.run_fd = n->run_fd,
 		.launcher = spec->launcher,
@@ -169,7 +185,7 @@ static struct err *open_pods(struct node *n)
 		.find_image = find_image,
 		.images = n->images,
 		.node_name = n->name,
-		.data_dir = n->data_dir,
+		.disk = n->disk,
 		.run_dir = n->inst->run_dir,
 		.mark = instance_mark(n->inst),
 	};
@@ -177,7 +193,7 @@ static struct err *open_pods(struct node *n)
 		.loop = n->loop,
 		.inotify = n->inotify,
 		.run_fd = n->run_fd,
-		.slots_dir = n->slots_dir,
+		.disk = n->disk,
 	};
 	struct err *e = pods_open(&pods, &n->pods);
 
@@ -196,6 +212,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	if (!e)
 		e = instance_open(spec->data_dir, spec->run_dir, true, &n->inst);
 
+	if (!e)
+		e = open_disk(n, spec);
 	if (!e)
 		e = open_dirs(n);
 	if (!e)
@@ -225,6 +243,7 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 		return e;
 	pods_start(n->pods);
 	n->object = node_object_new(l, c, n->name);
+	n->pressure = pressure_new(l, n->disk, n->object);
 	log_info("node started", KV("node", n->name), KV("instance", n->inst->id));
 	*ret = take(n);
 	return NULL;
@@ -245,18 +264,21 @@ static void note_any(void *arg, unused const char *uid)
 	*(bool *)arg = true;
 }
 
-/* Removes what only running sandboxes need, when there are none. */
-static void leave_host(struct node *n)
+/* Removes what only running sandboxes need, when there are none. started: all of it was made. */
+static void leave_host(struct node *n, bool started)
 {
 	bool any = false;
 
 	pod_records_each(n->inst->run_dir, note_any, &any);
 	if (any)
 		return;
-	err_free(firewall_remove(n->inst));
-	instance_net_down(n->inst, n->nl);
-	cgroups_remove_parent(n->cgroups);
+	if (started) {
+		err_free(firewall_remove(n->inst));
+		instance_net_down(n->inst, n->nl);
+		cgroups_remove_parent(n->cgroups);
+	}
 	unmount_run_dir(n);
+	diskpool_unmount(n->disk);
 }
 
 void node_free(struct node *n)
@@ -265,14 +287,15 @@ void node_free(struct node *n)
 
 	if (!n)
 		return;
+	pressure_free(n->pressure);
 	node_object_free(n->object);
 	if (n->ways)
 		ways_settle(n->ways);
 	pods_free(n->pods);
 	if (n->runtime)
 		n->runtime->ops->free(n->runtime->ctx);
-	if (ran)
-		leave_host(n);
+	if (n->disk)
+		leave_host(n, ran);
 	ways_free(n->ways);
 	inotify_free(n->inotify);
 	images_free(n->images);
@@ -282,7 +305,7 @@ void node_free(struct node *n)
 	if (n->run_fd >= 0)
 		(void)close(n->run_fd);
 	free(n->data_dir);
-	free(n->slots_dir);
+	diskpool_free(n->disk);
 	free(n->name);
 	free(n);
 }

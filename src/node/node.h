@@ -32,6 +32,10 @@ struct node_spec {
 	bool store_is_new;
 	bool open_to_local_users; /* the packet filter lets all of the host's users reach sandboxes
 				   */
+	const char *disk_pool;    /* NULL: an image file; "none"; or a directory on a btrfs */
+	/* In bytes; disk_pool_size 0: by what is free. */
+	int64_t disk_pool_size, sandbox_disk, log_max;
+	bool allow_unenforced_disk;
 };
 /* Finds what still runs from before and continues with it. */
 must_use struct err *node_start(struct loop *l, struct client *c, const struct node_spec *spec,

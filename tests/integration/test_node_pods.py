@@ -129,7 +129,7 @@ def test_a_claims_directory_outlives_pods_and_goes_with_the_claim(cay):
     create(cay, pod("second", "sleep", "1000", container=mount, volumes=volumes))
     assert sh(cay, "second", "cat /v/f").stdout == "kept\n"
     uid = cay.api("GET", f"{CORE}/persistentvolumeclaims/keep")["metadata"]["uid"]
-    directory = os.path.join(cay.data_dir, "volumes", uid)
+    directory = cay.pool("volumes", uid)
     assert os.path.exists(os.path.join(directory, "f"))
     cay.kubectl("delete", "pod", "second")
     cay.kubectl("delete", "pvc", "keep")
@@ -294,7 +294,7 @@ def test_images_from_a_directory_and_from_a_tar(cay, tmp_path):
         obj = create(cay, pod(name, container={"image": f"{name}:1"}))
         assert status_of(obj)["imageID"].startswith("sha256:")
         slot = status_of(obj)["containerID"].split("//")[1]
-        assert os.path.isdir(os.path.join(cay.data_dir, "roots", slot))
+        assert os.path.isdir(cay.pool("roots", slot))
 
 
 def test_two_exits_in_a_row_are_learned_after_a_restart(fresh):

@@ -61,13 +61,8 @@ class Cay:
 
     def start(self, timeout=60):
         os.makedirs(self.data_dir, exist_ok=True)
-        log = open(self.log_path, "ab")
-        offset = log.tell()
-        argv = [os.path.join(self.build, "cay"), "serve", "--data-dir", self.data_dir,
-                "--listen", f"127.0.0.1:{self.port}", "--router-listen", f"127.0.0.1:{self.router_port}"] + self.flags
-        self.process = subprocess.Popen(argv, stderr=log, stdout=log, stdin=subprocess.DEVNULL, env=self.env,
-                                        start_new_session=True)
-        log.close()
+        offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
+        self.spawn()
         deadline = time.monotonic() + timeout
         while not self.ready():
             if self.process.poll() is not None:
@@ -77,6 +72,15 @@ class Cay:
             select.select([], [], [], 0.005)
         self._ssl = None
         return self
+
+    def spawn(self):
+        """The process alone, which may not be ready yet."""
+        argv = [os.path.join(self.build, "cay"), "serve", "--data-dir", self.data_dir,
+                "--listen", f"127.0.0.1:{self.port}", "--router-listen", f"127.0.0.1:{self.router_port}"] + self.flags
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(argv, stderr=log, stdout=log, stdin=subprocess.DEVNULL, env=self.env,
+                                            start_new_session=True)
+        return self.process
 
     def ready(self):
         try:
@@ -130,6 +134,10 @@ class Cay:
             raise RuntimeError(f"cay census: exit {r.returncode}: {r.stderr}")
         items = json.loads(r.stdout)["items"]
         return items, [i for i in items if not i.get("owner")]
+
+    def pool(self, *path):
+        """A path in the disk pool."""
+        return os.path.join(os.readlink(os.path.join(self.data_dir, "node", "pool")), *path)
 
     def kubectl(self, *args, stdin=None, check=True, timeout=120):
         env = dict(os.environ, KUBECONFIG=self.kubeconfig, HOME=self.data_dir)

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "node/access/session_priv.h"
+#include "node/disk/disk.h"
 #include "node/host/inotify.h"
 #include "node/pod/pod.h"
 
@@ -236,7 +237,7 @@ static void on_change(void *arg, uint32_t what)
 
 static struct err *open_file(struct reader *r)
 {
-	autofree char *path = xasprintf("%s/%s/log", r->ways->slots_dir, r->task);
+	autofree char *path = diskpool_slot_log(r->ways->disk, r->task);
 
 	r->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (r->fd < 0)

@@ -13,7 +13,7 @@ struct ways {
 	struct pods *pods;
 	struct inotify *inotify;
 	int run_fd;
-	char *slots_dir;
+	const struct diskpool *disk;
 	struct jobs jobs;
 	struct access *access;
 };

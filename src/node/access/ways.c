@@ -56,7 +56,7 @@ struct ways *ways_new(const struct ways_spec *spec)
 	w->pods = spec->pods;
 	w->inotify = spec->inotify;
 	w->run_fd = spec->run_fd;
-	w->slots_dir = xstrdup(spec->slots_dir);
+	w->disk = spec->disk;
 	jobs_init(&w->jobs, w->loop, NULL, NULL);
 	w->access = access_new(&ops, w);
 	return w;
@@ -78,6 +78,5 @@ void ways_free(struct ways *w)
 		return;
 	jobs_wait(&w->jobs);
 	access_free(w->access);
-	free(w->slots_dir);
 	free(w);
 }

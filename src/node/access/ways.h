@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 struct access;
+struct diskpool;
 struct inotify;
 struct loop;
 struct pods;
@@ -19,9 +20,9 @@ struct ways;
 struct ways_spec {
 	struct loop *loop;
 	struct pods *pods;
-	struct inotify *inotify; /* reports that a followed log has grown */
-	int run_fd;              /* of the guests' sockets */
-	const char *slots_dir;   /* <slots_dir>/<task>/log */
+	struct inotify *inotify;     /* reports that a followed log has grown */
+	int run_fd;                  /* of the guests' sockets */
+	const struct diskpool *disk; /* of the logs; outlives the ways */
 };
 
 struct ways *ways_new(const struct ways_spec *spec);

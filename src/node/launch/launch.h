@@ -12,10 +12,11 @@
  * attached while a Pod waits, and no file is created on a disk that may be busy: the slot's
  * directory
  *
- *   roots/<slot>/upper, work   for the overlay
- *   roots/<slot>/log           for the container's output
+ *   roots/<slot>/disk/upper, work   for the overlay
+ *   roots/<slot>/logs/log           for the container's output
  *
- * is made while parking, and so is the overlay, for the image that is expected next.
+ * is made while parking, with limits on disk and logs, and so is the overlay, for the image that is
+ * expected next.
  *
  * The namespaces of a slot belong to the host's user namespace: the sandbox's root has no rights
  * over any of them.

@@ -10,6 +10,7 @@
 #include "node/launch/launch.h"
 
 struct cgroups;
+struct diskpool_ops;
 struct netlink;
 
 extern const struct record_field plan_image_fields[]; /* plan.c; messages name images too */
@@ -19,9 +20,11 @@ struct launcher {
 	char *stage;     /* an empty directory; each slot mounts its own things there */
 	int run_fd;      /* of the sockets */
 	char *slots_dir; /* holds the slots' directories */
-	int init_fd;     /* cay-init */
-	int host_ns;     /* the host's network namespace */
-	int nice;        /* that of the daemon, and of sandboxes */
+	const struct diskpool_ops *disk;
+	int64_t disk_limit, log_limit;
+	int init_fd; /* cay-init */
+	int host_ns; /* the host's network namespace */
+	int nice;    /* that of the daemon, and of sandboxes */
 	struct sock_fprog filter;
 	struct cgroups *cgroups;
 	struct netlink *nl; /* in the host's network namespace */
@@ -37,7 +40,8 @@ struct slot {
 	int ctl;
 	int userns;
 	int stage_fd;
-	int dir_fd;  /* its directory below slots_dir */
+	int dir_fd;  /* its layer: a directory with a limit, below slots_dir */
+	int log_fd;  /* the directory of its log, with a limit too */
 	bool mapped; /* the last mount_clone() could be mapped to our ids */
 	int root_fd; /* of an overlay for the expected image; -1: there is none */
 };

@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/wall.h"
+#include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/netlink.h"
 #include "node/launch/launch_priv.h"
@@ -47,6 +48,11 @@ static struct err *setup(struct launcher *l, const struct message_setup *m)
 	if (l->run_fd < 0)
 		return err_sys(errno, "open %s", m->run);
 	l->slots_dir = xstrdup(m->slots_dir);
+	l->disk = diskpool_ops_named(m->disk);
+	l->disk_limit = m->disk_limit;
+	l->log_limit = m->log_limit;
+	if (!l->disk)
+		return err_new(ERR_UNSUPPORTED, "there is no disk pool of kind \"%s\"", m->disk);
 	l->init_fd = keep_high(open(m->init, O_RDONLY | O_CLOEXEC));
 	if (l->init_fd < 0)
 		return err_sys(errno, "open %s", m->init);

@@ -51,6 +51,9 @@ struct message_setup {
 	const char *stage;     /* an empty directory; each slot mounts its own things there */
 	const char *run;       /* directory of the sockets */
 	const char *slots_dir; /* holds the slots' directories */
+	const char *disk;      /* how they are made: the name of a struct diskpool_ops */
+	int64_t disk_limit;    /* of a slot whose plan has none; 0: none */
+	int64_t log_limit;     /* of its log */
 	const char *init;      /* cay-init */
 	const char *cgroup;
 };

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/wall.h"
+#include "node/disk/disk.h"
 #include "node/launch/launch_priv.h"
 
 /*
@@ -131,17 +132,25 @@ static struct err *open_sub_path(struct slot *s, int volume, const char *sub, bo
 }
 
 /* The directory of a volume on its first use; on disk it belongs to the sandbox's root user. */
-static struct err *make_volume(const struct plan_mount *m)
+static struct err *make_volume(const struct slot *s, const struct plan_mount *m)
 {
 	autofree char *parent = NULL;
+	struct err *e;
 
 	if (!m->make || m->memory)
 		return NULL;
+	if (file_exists(AT_FDCWD, m->from))
+		return NULL; /* also in the place where volumes were before there was a pool */
 	parent = xstrndup(m->from, (size_t)(strrchr(m->from, '/') - m->from));
 	if (mkdir(parent, 0700) < 0 && errno != EEXIST)
 		return err_sys(errno, "create %s", parent);
-	if (mkdir(m->from, 0777) < 0)
-		return errno == EEXIST ? NULL : err_sys(errno, "create volume %s", m->from);
+	e = s->l->disk->make(m->from, wall_stands("disk-volume") ? m->size : 0);
+	if (err_is(e, ERR_EXISTS)) {
+		err_free(e);
+		return NULL;
+	}
+	if (e)
+		return e;
 	if (chmod(m->from, m->group ? 02777 : 0777) < 0 || chown(m->from, 0, (gid_t)m->group) < 0)
 		return err_sys(errno, "open volume %s", m->from);
 	return NULL;
@@ -187,7 +196,7 @@ struct err *root_mount_volumes(struct slot *s, int root, const struct plan *plan
 	struct err *e = plan->n_mounts ? become(0) : NULL;
 
 	for (size_t i = 0; i < plan->n_mounts && !e; i++)
-		e = make_volume(&plan->mounts[i]);
+		e = make_volume(s, &plan->mounts[i]);
 	if (!e && plan->n_mounts)
 		e = become(s->spec->base);
 	for (size_t i = 0; i < plan->n_mounts && !e; i++) {

@@ -33,7 +33,7 @@ struct plan_mount {
 	bool make;        /* make from (and sub) where it is missing */
 	bool readonly;
 	bool memory;   /* a tmpfs of its own */
-	int64_t size;  /* of the tmpfs; 0: the default */
+	int64_t size;  /* of the tmpfs, or of the directory if it is made; 0: the default */
 	int64_t group; /* fsGroup for what is made; 0: none */
 };
 
@@ -42,6 +42,7 @@ struct plan_limits {
 	int64_t cpu;       /* thousandths of a CPU; 0: none */
 	int64_t cpu_share; /* thousandths requested, for the weight; 0: least */
 	int64_t pids;
+	int64_t disk; /* bytes of the container's layer; 0: the node's default */
 };
 
 struct plan {

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/wall.h"
+#include "node/disk/disk.h"
 #include "node/launch/launch_priv.h"
 
 /*
@@ -29,6 +30,9 @@
  */
 enum {
 	LOWER_MAX = 2000, /* bytes of layer names in the options of a mount */
+	/* The guest keeps its log within the limit; this is for one that does not. A hole is cut
+	 * only after the file has grown, and the file system needs room for both. */
+	LOG_DIR_PARTS = 2,
 };
 
 #define PTY_MAX ",max=64" /* the machine has some thousands for all sandboxes */
@@ -218,20 +222,45 @@ static struct err *give(struct slot *s, const char *name)
 	return NULL;
 }
 
-/* The slot's directory with upper, work and log; mounted as "u" below the stage. */
-struct err *root_make_dir(struct slot *s)
+/* A part of the slot's directory that holds at most so many bytes. */
+static struct err *make_part(struct slot *s, const char *name, int64_t limit, int *ret_fd)
 {
-	static const char *const dirs[] = { "upper", "work", "work2" };
+	autofree char *path = xasprintf("%s/%s/%s", s->l->slots_dir, s->spec->name, name);
+	struct err *e = s->l->disk->make(path, limit);
+
+	if (e)
+		return e;
+	/* By its path: only what is seen through our own mounts can be cloned. */
+	*ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret_fd < 0 ? err_sys(errno, "open %s", path) : NULL;
+}
+
+/* Two parts: the log must not be stopped by a layer that is full, nor fill it. */
+static struct err *make_parts(struct slot *s)
+{
 	autofree char *path = xasprintf("%s/%s", s->l->slots_dir, s->spec->name);
-	autoclose upper = -1, tree = -1, to = -1;
 	struct err *e;
 
 	if (mkdir(path, 0700) < 0)
 		return err_sys(errno, "create directory %s", path);
-	/* By its path: only what is seen through our own mounts can be cloned. */
-	s->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (s->dir_fd < 0)
-		return err_sys(errno, "open %s", path);
+	e = make_part(s, DISK_SLOT_LAYER, wall_stands("disk-layer") ? s->l->disk_limit : 0,
+		      &s->dir_fd);
+	if (!e)
+		e = make_part(s, DISK_SLOT_LOGS,
+			      wall_stands("disk-log") ? LOG_DIR_PARTS * s->l->log_limit : 0,
+			      &s->log_fd);
+	return e ? e : make_file(s->log_fd, "log", 0600);
+}
+
+/* The slot's directory; its layer (upper, work) is mounted as "u" below the stage. */
+struct err *root_make_dir(struct slot *s)
+{
+	static const char *const dirs[] = { "upper", "work", "work2" };
+	autoclose upper = -1, tree = -1, to = -1;
+	struct err *e = make_parts(s);
+
+	if (e)
+		return e;
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(s->dir_fd, dirs[i], 0755) < 0)
 			return err_sys(errno, "create directory %s", dirs[i]);
@@ -240,8 +269,6 @@ struct err *root_make_dir(struct slot *s)
 	if (upper < 0 || to < 0)
 		return err_sys(errno, "open the slot's directory");
 	e = fill_upper(upper);
-	if (!e)
-		e = make_file(s->dir_fd, "log", 0600);
 	if (!e)
 		e = mount_clone(s, s->dir_fd, false, CLONE_IDS_SLOT, &tree);
 	if (!e)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
@@ -63,7 +64,6 @@ static const char *const allowed[] = {
 	"getdents",
 	"getdents64",
 	"getxattr",
-	"ioctl",
 	"lchown",
 	"lgetxattr",
 	"link",
@@ -490,6 +490,29 @@ static int allow_rlimits(scmp_filter_ctx ctx)
 	return r;
 }
 
+/*
+ * Requests of btrfs make subvolumes, and one inside a volume would have no limit. Copies that share
+ * blocks (FICLONE and its kin) have numbers from the same range and are fine. A request is not of
+ * that range if one bit of its type differs; there is no comparison for a mask that is not equal.
+ */
+static int allow_ioctl(scmp_filter_ctx ctx)
+{
+	static const uint64_t shared_copies[] = { FICLONE, FICLONERANGE, FIDEDUPERANGE };
+	const uint64_t type = (uint64_t)_IOC_TYPE(FICLONE) << _IOC_TYPESHIFT;
+	const uint64_t mask = (uint64_t)_IOC_TYPEMASK << _IOC_TYPESHIFT;
+	int r = 0;
+
+	if (!wall_stands("seccomp-btrfs"))
+		return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 0);
+	for (uint64_t bit = 1 << _IOC_TYPESHIFT; !r && bit & mask; bit <<= 1)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+				     SCMP_A1(SCMP_CMP_MASKED_EQ, bit, ~type & bit));
+	for (size_t i = 0; !r && i < ARRAY_LEN(shared_copies); i++)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+				     SCMP_A1(SCMP_CMP_MASKED_EQ, low_half, shared_copies[i]));
+	return r;
+}
+
 /* Calls that are fine with some arguments. clone3 hides its flags in memory: it stays unknown. */
 static int allow_by_argument(scmp_filter_ctx ctx)
 {
@@ -519,6 +542,8 @@ static int add_rules(scmp_filter_ctx ctx)
 		r = allow_named(ctx);
 	if (!r)
 		r = forbid_named(ctx);
+	if (!r)
+		r = allow_ioctl(ctx);
 	return r ? r : allow_by_argument(ctx);
 }
 

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/wall.h"
+#include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/instance.h"
 #include "node/launch/launch_priv.h"
@@ -69,9 +70,15 @@ static struct err *limit(struct slot *s, const struct plan_limits *l)
 	return cgroup_limit(s->l->cgroups, s->spec->name, &limits);
 }
 
+/* The slot was parked with the limit of those that have none of their own. */
+static struct err *limit_disk(struct slot *s, int64_t bytes)
+{
+	return bytes && wall_stands("disk-layer") ? s->l->disk->limit(s->dir_fd, bytes) : NULL;
+}
+
 static struct err *open_log(struct slot *s, int *ret)
 {
-	*ret = openat(s->dir_fd, "log", O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+	*ret = openat(s->log_fd, "log", O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
 	return *ret < 0 ? err_sys(errno, "open the log") : NULL;
 }
 
@@ -161,7 +168,8 @@ static struct err *become_init(struct slot *s)
 {
 	static char name[] = "cay-init";
 	char *const argv[] = { name, NULL };
-	char *const env[] = { NULL };
+	autofree char *log_max = xasprintf("LOG_MAX=%lld", (long long)s->l->log_limit);
+	char *const env[] = { s->l->log_limit ? log_max : NULL, NULL };
 	struct err *e;
 
 	(void)umask(022);
@@ -189,6 +197,8 @@ static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
 	autoclose log = -1, sock = -1, log_high = -1, sock_high = -1;
 	struct err *e = limit(s, &plan->limits);
 
+	if (!e)
+		e = limit_disk(s, plan->limits.disk);
 	if (!e)
 		e = open_log(s, &log);
 	if (!e)
@@ -233,6 +243,7 @@ void slot_main(struct launcher *l, const struct message_slot *spec, int ctl)
 			  .userns = -1,
 			  .stage_fd = -1,
 			  .dir_fd = -1,
+			  .log_fd = -1,
 			  .root_fd = -1 };
 	struct arena *a = arena_new(); /* lives as long as the process */
 	enum message_got got;

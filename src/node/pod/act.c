@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
-
-#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "node/disk/disk.h"
 #include "node/pod/pod_priv.h"
 
 /* The steps that a plan may ask for, each as small as possible. */
@@ -24,6 +22,8 @@ static bool act_admit(struct pod *p)
 {
 	autofree char *bad = pod_unsupported(object_spec(p->obj)), *text = NULL;
 
+	if (!bad)
+		bad = pod_disk_unsupported(p->pods->disk, p->view);
 	if (!bad) {
 		pod_event(p, false, "Scheduled", "Successfully assigned %s/%s to %s", p->obj->ns,
 			  p->obj->name, p->pods->node_name);
@@ -162,7 +162,7 @@ static bool act_stop(struct pod *p)
 
 struct cleaning {
 	struct pods *pods;
-	char *uid, *dir;
+	char *uid;
 	struct err *err;
 };
 
@@ -170,7 +170,7 @@ static void clean_work(void *arg)
 {
 	struct cleaning *c = arg;
 
-	c->err = file_remove_tree(AT_FDCWD, c->dir);
+	c->err = diskpool_remove(c->pods->disk, INSTANCE_PODS, c->uid);
 }
 
 static void clean_done(void *arg)
@@ -187,7 +187,6 @@ static void clean_done(void *arg)
 	}
 	err_free(c->err);
 	free(c->uid);
-	free(c->dir);
 	free(c);
 }
 
@@ -209,7 +208,6 @@ static void drop_logs(struct pod *p)
  * the next start. */
 static bool act_clean(struct pod *p)
 {
-	autofree char *dir = volumes_pod_dir(p->pods->volumes, p->view);
 	struct cleaning *c;
 
 	pod_enter(p, POD_CLEANING);
@@ -217,12 +215,12 @@ static bool act_clean(struct pod *p)
 	volumes_forget(p->pods->volumes, p->obj->uid);
 	pod_record_remove(p->pods->run_fd, p->obj->uid);
 	drop_logs(p);
-	if (!dir) {
+	if (!volumes_on_disk(p->view)) {
 		pod_enter(p, POD_LETTING_GO);
 		return true;
 	}
 	c = xnew(struct cleaning);
-	*c = (struct cleaning){ .pods = p->pods, .uid = xstrdup(p->obj->uid), .dir = take(dir) };
+	*c = (struct cleaning){ .pods = p->pods, .uid = xstrdup(p->obj->uid) };
 	jobs_run(&p->pods->jobs, clean_work, clean_done, c);
 	return false;
 }

@@ -142,13 +142,15 @@ static const struct rule mounts[] = {
 	{ 0 },
 };
 
-static const struct rule amounts[] = {
+/* Limits of disk space are refused where nothing enforces them: check_disk.c. */
+static const struct rule limits[] = { { "cpu" }, { "memory" }, { "ephemeral-storage" }, { 0 } };
+static const struct rule requests[] = {
 	{ "cpu" },
 	{ "memory" },
-	{ "ephemeral-storage", .no = "limit an emptyDir with sizeLimit" },
+	{ "ephemeral-storage", .idle = "space is not set aside; the limit is kept" },
 	{ 0 },
 };
-static const struct rule resources[] = { { "limits", amounts }, { "requests", amounts }, { 0 } };
+static const struct rule resources[] = { { "limits", limits }, { "requests", requests }, { 0 } };
 static const struct rule no_resources[] = { { 0 } }; /* a Pod's own; {} is fine */
 static const struct rule resize_policy[] = {
 	{ "resourceName" },

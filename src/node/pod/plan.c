@@ -27,6 +27,7 @@ static struct plan_limits limits_of(const struct pod_container_view *v)
 		.memory = pod_container_quantity(v, "limits.memory") / 1000,
 		.cpu = pod_container_quantity(v, "limits.cpu"),
 		.pids = PIDS_MAX,
+		.disk = pod_container_quantity(v, "limits.ephemeral-storage") / 1000,
 	};
 
 	l.cpu_share = l.cpu;

@@ -11,6 +11,7 @@ struct access;
 struct arena;
 struct client;
 struct container;
+struct diskpool;
 struct image;
 struct loop;
 struct probe_ops;
@@ -33,7 +34,8 @@ struct pods_spec {
 	/* *ret is the caller's. ERR_NOT_FOUND: no image has this name; the text says what to do. */
 	struct err *(*find_image)(void *images, const char *name, struct image **ret);
 	void *images;
-	const char *node_name, *data_dir, *run_dir;
+	const struct diskpool *disk; /* outlives the Pods */
+	const char *node_name, *run_dir;
 	uint32_t mark;                 /* of packets to Pods; 0: none */
 	const struct probe_ops *tries; /* how probes are tried; NULL: probe_real_tries */
 };

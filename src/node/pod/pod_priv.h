@@ -15,6 +15,7 @@
 #include "node/volume/volume.h"
 
 struct arena;
+struct diskpool;
 struct events;
 struct image;
 struct kind;
@@ -33,7 +34,8 @@ struct pods {
 	struct events *events;
 	struct volumes *volumes;
 	const struct probe_ops *tries;
-	char *node_name, *data_dir, *run_dir;
+	const struct diskpool *disk;
+	char *node_name, *run_dir;
 	uint32_t mark; /* of packets to Pods */
 	int run_fd;
 	const struct kind *kind_pod;
@@ -146,6 +148,8 @@ enum {
 	POD_CONTAINERS_MAX = 64, /* and as many init containers */
 };
 char *pod_unsupported(const struct json *spec);
+/* check_disk.c: the same for limits of disk space, which not every disk pool enforces. */
+char *pod_disk_unsupported(const struct diskpool *d, const struct pod_view *p);
 
 /* status.c */
 void pod_report(struct pod *p);

@@ -181,7 +181,7 @@ static struct volumes *make_volumes(struct pods *ps)
 		.loop = ps->loop,
 		.client = ps->client,
 		.jobs = &ps->jobs,
-		.data_dir = ps->data_dir,
+		.disk = ps->disk,
 		.run_dir = ps->run_dir,
 		.in_use = pvc_in_use,
 		.changed = sources_changed,
@@ -193,17 +193,8 @@ static struct volumes *make_volumes(struct pods *ps)
 
 static struct err *make_dirs(struct pods *ps)
 {
-	static const char *const on_disk[] = { "pods", "volumes" };
 	static const char *const in_memory[] = { "state", "volumes" };
-	struct err *e = NULL;
 
-	for (size_t i = 0; i < ARRAY_LEN(on_disk) && !e; i++) {
-		autofree char *path = xasprintf("%s/%s", ps->data_dir, on_disk[i]);
-
-		e = file_mkdirs(path, 0700);
-	}
-	if (e)
-		return e;
 	ps->run_fd = open(ps->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (ps->run_fd < 0)
 		return err_sys(errno, "open %s", ps->run_dir);
@@ -230,7 +221,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->images = spec->images;
 	ps->tries = spec->tries ? spec->tries : &probe_real_tries;
 	ps->node_name = xstrdup(spec->node_name);
-	ps->data_dir = xstrdup(spec->data_dir);
+	ps->disk = spec->disk;
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->mark = spec->mark;
 	ps->run_fd = -1;
@@ -286,7 +277,6 @@ void pods_free(struct pods *ps)
 	if (ps->run_fd >= 0)
 		(void)close(ps->run_fd);
 	free(ps->node_name);
-	free(ps->data_dir);
 	free(ps->run_dir);
 	free(ps);
 }

@@ -4,8 +4,9 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "node/disk/disk.h"
+#include "node/disk/trash.h"
 #include "node/host/instance.h"
-#include "node/host/trash.h"
 #include "node/image/image.h"
 #include "node/pod/pod_priv.h"
 
@@ -153,11 +154,25 @@ void recover_pod(struct pod *p)
 
 /* Leftovers */
 
-/* Removes what a directory has under names that, less a suffix, are no Pod's uid. */
-static size_t remove_unknown(struct pods *ps, const char *base, enum instance_dir sub,
-			     const char *suffix)
+struct sweep {
+	struct pods *pods;
+	size_t n;
+};
+
+static void remove_unknown_dir(void *arg, const char *uid)
 {
-	autofree char *dir = xasprintf("%s/%s", base, instance_dir_name(sub));
+	struct sweep *s = arg;
+
+	if (map_has(s->pods->pods, uid))
+		return;
+	trash_remove_disk(&s->pods->jobs, s->pods->disk, INSTANCE_PODS, uid);
+	s->n++;
+}
+
+/* Removes what a directory has under names that, less a suffix, are no Pod's uid. */
+static size_t remove_unknown(struct pods *ps, enum instance_dir sub, const char *suffix)
+{
+	autofree char *dir = xasprintf("%s/%s", ps->run_dir, instance_dir_name(sub));
 	DIR *d = opendir(dir);
 	struct dirent *de;
 	size_t n = 0;
@@ -197,12 +212,13 @@ static bool keeps_log(void *arg, const char *id)
 
 void recover_sweep(struct pods *ps)
 {
-	size_t n = remove_unknown(ps, ps->run_dir, INSTANCE_STATE, ".json") +
-		   remove_unknown(ps, ps->run_dir, INSTANCE_OBJECTS, "") +
-		   remove_unknown(ps, ps->data_dir, INSTANCE_PODS, "");
+	struct sweep s = { .pods = ps };
 
+	diskpool_each(ps->disk, INSTANCE_PODS, remove_unknown_dir, &s);
+	s.n += remove_unknown(ps, INSTANCE_STATE, ".json") +
+	       remove_unknown(ps, INSTANCE_OBJECTS, "");
 	map_free(take(ps->left));
-	if (n)
-		log_info("removing what an earlier run left behind", KV("files", (uint64_t)n));
+	if (s.n)
+		log_info("removing what an earlier run left behind", KV("files", (uint64_t)s.n));
 	ps->rt->sweep(ps->rt_ctx, keeps_log, ps);
 }

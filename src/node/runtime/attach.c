@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "loop/loop.h"
+#include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/instance.h"
 #include "node/host/numbers.h"
@@ -48,9 +49,9 @@ static void note_group(void *arg, const char *name, unused const char *path)
 	left_of(arg, name)->group = true;
 }
 
-static void note_root(struct native *n, const char *name)
+static void note_root(void *arg, const char *name)
 {
-	(void)left_of(n, name);
+	(void)left_of(arg, name);
 }
 
 static void note_sock(struct native *n, const char *name)
@@ -77,7 +78,7 @@ static void each_name(const char *dir, void (*fn)(struct native *n, const char *
 void left_note(struct native *n)
 {
 	cgroups_each(n->spec.cgroups, note_group, n);
-	each_name(n->slots_dir, note_root, n);
+	diskpool_each(n->spec.disk, INSTANCE_SLOTS, note_root, n);
 	each_name(n->spec.instance->run_dir, note_sock, n);
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "loop/loop.h"
+#include "node/disk/disk.h"
 #include "node/host/instance.h"
 #include "node/launch/launch.h"
 #include "node/runtime/native_priv.h"
@@ -135,11 +136,15 @@ static void set_up(struct launcher_proc *p)
 {
 	struct native *n = p->native;
 	autofree char *cgroup = instance_cgroup(n->spec.instance);
+	const struct diskpool *disk = n->spec.disk;
 
 	launcher_ask(p, &(struct message){ .type = MESSAGE_SETUP,
 					   .setup = { .stage = n->stage,
 						      .run = n->spec.instance->run_dir,
 						      .slots_dir = n->slots_dir,
+						      .disk = diskpool_ops(disk)->name,
+						      .disk_limit = diskpool_sandbox_limit(disk),
+						      .log_limit = diskpool_log_limit(disk),
 						      .init = n->init,
 						      .cgroup = cgroup } });
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "loop/loop.h"
+#include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/cgroup_wait.h"
 #include "node/host/numbers.h"
@@ -21,7 +22,7 @@
  */
 struct leaving {
 	struct native *native;
-	char *id, *root;
+	char *id;
 	int pidfd, range;
 	bool keep_log, kill, swept;
 	struct watch *exit_watch;
@@ -45,22 +46,25 @@ static void leaving_free(struct leaving *l)
 	if (l->pidfd >= 0)
 		(void)close(l->pidfd);
 	free(l->id);
-	free(l->root);
 	free(l);
 }
 
 static void remove_files(const struct leaving *l)
 {
-	static const char *const parts[] = { "upper", "work", "work2" };
+	/* The last four are of slots that were made before there was a pool. */
+	static const char *const parts[] = { DISK_SLOT_LAYER, "upper", "work", "work2", "local" };
+	const struct diskpool *disk = l->native->spec.disk;
+	autofree char *root = diskpool_path(disk, INSTANCE_SLOTS, l->id);
 
-	if (!l->job.keep_log) {
-		err_free(file_remove_tree(AT_FDCWD, l->root)); /* or else the next start does */
+	if (!l->job.keep_log) { /* or else the next start does */
+		err_free(diskpool_remove(disk, INSTANCE_SLOTS, l->id));
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-		autofree char *path = xasprintf("%s/%s", l->root, parts[i]);
+		autofree char *path = xasprintf("%s/%s", root, parts[i]);
 
-		err_free(file_remove_tree(AT_FDCWD, path));
+		if (file_exists(AT_FDCWD, path))
+			err_free(diskpool_ops(disk)->remove(path));
 	}
 }
 
@@ -174,7 +178,6 @@ void leave(struct native *n, const struct leave_spec *spec)
 	l = xnew(struct leaving);
 	l->native = n;
 	l->id = xstrdup(spec->id);
-	l->root = xasprintf("%s/%s", n->slots_dir, spec->id);
 	l->pidfd = spec->pidfd;
 	l->range = spec->range;
 	l->keep_log = spec->keep_log;

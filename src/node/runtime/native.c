@@ -8,9 +8,10 @@
 #include "base/random.h"
 #include "base/str.h"
 #include "loop/loop.h"
+#include "node/disk/disk.h"
+#include "node/disk/trash.h"
 #include "node/host/instance.h"
 #include "node/host/numbers.h"
-#include "node/host/trash.h"
 #include "node/runtime/native_priv.h"
 
 /*
@@ -73,7 +74,7 @@ static void drop_log(void *ctx, const char *id)
 	struct native *n = ctx;
 
 	if (!leave_drop_log(n, id))
-		trash_remove(&n->jobs, xasprintf("%s/%s", n->slots_dir, id));
+		trash_remove_disk(&n->jobs, n->spec.disk, INSTANCE_SLOTS, id);
 }
 
 static const struct runtime_record *record(const struct runtime_task *t)
@@ -156,7 +157,7 @@ static struct native *native_new(struct loop *l, const struct native_spec *spec)
 	n->launcher = xstrdup(spec->launcher);
 	n->init = xstrdup(spec->init);
 	n->stage = instance_dir(spec->instance, INSTANCE_STAGE);
-	n->slots_dir = instance_dir(spec->instance, INSTANCE_SLOTS);
+	n->slots_dir = diskpool_dir(spec->disk, INSTANCE_SLOTS);
 	n->target = spec->pool ? spec->pool : POOL;
 	n->addresses = numbers_new(POOL_FIRST, POOL_SIZE - POOL_FIRST - 1);
 	n->ranges = numbers_new(0, N_RANGES);

@@ -4,6 +4,7 @@
 #include "base/err.h"
 
 struct cgroups;
+struct diskpool;
 struct inotify;
 struct instance;
 struct loop;
@@ -16,6 +17,7 @@ struct runtime;
 struct native_spec {
 	const struct instance *instance;
 	const struct cgroups *cgroups;
+	const struct diskpool *disk;
 	struct inotify *inotify;
 	int run_fd;           /* of instance->run_dir, which is there already */
 	const char *launcher; /* our own binary, started as `cay launch` */

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "node/disk/disk.h"
 #include "node/launch/plan.h"
 #include "node/volume/volume_priv.h"
 
@@ -28,13 +29,16 @@ static bool is_file(const char *dir, const char *sub)
 static struct err *source_dir(struct volumes *v, const struct pod_view *p,
 			      const struct pod_volume_view *volume, char **ret)
 {
+	autofree char *name = xasprintf("%s/%s", p->uid, volume->name);
 	autoptr(object) pvc = NULL;
 
+	if (volume->type == POD_VOLUME_EMPTY_DIR) {
+		*ret = diskpool_path(v->spec.disk, INSTANCE_PODS, name);
+		return NULL;
+	}
 	if (volume->type != POD_VOLUME_PVC) {
-		bool disk = volume->type == POD_VOLUME_EMPTY_DIR;
-
-		*ret = xasprintf("%s/%s/%s/%s", disk ? v->spec.data_dir : v->spec.run_dir,
-				 disk ? "pods" : "volumes", p->uid, volume->name);
+		*ret = xasprintf("%s/%s/%s", v->spec.run_dir, instance_dir_name(INSTANCE_OBJECTS),
+				 name);
 		return NULL;
 	}
 	pvc = pvc_of(v, p->ns, volume);
@@ -42,7 +46,36 @@ static struct err *source_dir(struct volumes *v, const struct pod_view *p,
 		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
 			       volume->pvc);
 	*ret = pvc_dir(v, pvc->uid);
-	return NULL;
+	return pvc_moves(v, pvc);
+}
+
+/* What the Pod may write to its emptyDirs if they have no limit of their own: as much as all of its
+ * containers together, or what the node gives a sandbox. */
+static int64_t pod_limit(const struct volumes *v, const struct pod_view *p)
+{
+	int64_t sum = 0;
+
+	for (size_t i = p->n_init; i < p->n_containers; i++) {
+		int64_t limit =
+			pod_container_quantity(&p->containers[i], "limits.ephemeral-storage");
+
+		if (!limit)
+			return diskpool_sandbox_limit(v->spec.disk);
+		sum += limit / 1000;
+	}
+	return sum;
+}
+
+/* In bytes; 0: there is none. */
+static int64_t volume_limit(struct volumes *v, const struct pod_view *p,
+			    const struct pod_volume_view *volume)
+{
+	autoptr(object) pvc = NULL;
+
+	if (volume->type == POD_VOLUME_EMPTY_DIR)
+		return volume->size ? volume->size : pod_limit(v, p);
+	pvc = volume->type == POD_VOLUME_PVC ? pvc_of(v, p->ns, volume) : NULL;
+	return pvc ? pvc_size(pvc) : 0;
 }
 
 static struct err *mount_of(struct volumes *v, const struct pod_view *p,
@@ -74,6 +107,7 @@ static struct err *mount_of(struct volumes *v, const struct pod_view *p,
 	ret->sub = vm->sub_path;
 	ret->file = is_file(from, vm->sub_path);
 	ret->make = !made; /* with fsGroup, for that group too */
+	ret->size = volume_limit(v, p, volume);
 	ret->group = MAX(p->fs_group, (int64_t)0);
 	ret->readonly = made || vm->readonly || volume->readonly;
 	return NULL;

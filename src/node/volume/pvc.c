@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
-#include <errno.h>
+#include <fcntl.h>
 
+#include "api/meta.h"
+#include "api/object.h"
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "client/client.h"
+#include "loop/jobs.h"
 #include "loop/loop.h"
 #include "loop/queue.h"
-#include "node/host/instance.h"
-#include "node/host/trash.h"
+#include "node/disk/disk.h"
+#include "node/disk/trash.h"
 #include "node/volume/volume_priv.h"
 
 /*
@@ -47,7 +51,16 @@ static void pvc_free(void *arg)
 
 char *pvc_dir(const struct volumes *v, const char *uid)
 {
-	return xasprintf("%s/%s/%s", v->spec.data_dir, instance_dir_name(INSTANCE_VOLUMES), uid);
+	return diskpool_path(v->spec.disk, INSTANCE_VOLUMES, uid);
+}
+
+int64_t pvc_size(const struct object *o)
+{
+	int64_t milli = 0;
+
+	err_free(quantity_parse_milli(json_at_path(object_spec(o), "resources.requests.storage"),
+				      &milli));
+	return milli / 1000;
 }
 
 struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume)
@@ -103,6 +116,114 @@ static void pvc_bind(struct pvc *c, const struct object *o)
 	client_patch(v->spec.client, &ref, PATCH_MERGE, d, &c->bind);
 }
 
+/* A longer job on behalf of a PVC, which may be gone when it ends. */
+struct chore {
+	struct volumes *volumes;
+	char *uid;
+	int64_t size;
+	struct err *err;
+};
+
+static struct chore *chore_new(struct volumes *v, const struct object *o)
+{
+	struct chore *c = xnew(struct chore);
+
+	*c = (struct chore){ .volumes = v, .uid = xstrdup(o->uid), .size = pvc_size(o) };
+	return c;
+}
+
+static void chore_free(struct chore *c)
+{
+	err_free(c->err);
+	free(c->uid);
+	free(c);
+}
+
+static void move_work(void *arg)
+{
+	struct chore *c = arg;
+
+	c->err = diskpool_move(c->volumes->spec.disk, INSTANCE_VOLUMES, c->uid, c->size);
+}
+
+static void move_done(void *arg)
+{
+	struct chore *c = arg;
+	struct volumes *v = c->volumes;
+
+	if (c->err)
+		log_warn("volume stays where it was, trying again when a Pod wants it",
+			 KV("uid", c->uid), KV("err", c->err));
+	(void)map_del(v->moves, c->uid);
+	v->spec.changed(v->spec.arg);
+	chore_free(c);
+}
+
+struct err *pvc_moves(struct volumes *v, const struct object *o)
+{
+	autofree char *old = diskpool_old_dir(v->spec.disk, INSTANCE_VOLUMES);
+	autofree char *path = xasprintf("%s/%s", str_or(old, ""), o->uid);
+
+	if (!old || !file_exists(AT_FDCWD, path))
+		return NULL;
+	if (!map_has(v->moves, o->uid)) {
+		if (v->spec.in_use(v->spec.arg, o->uid))
+			return NULL; /* until its last Pod ends */
+		map_put(v->moves, o->uid, v);
+		jobs_run(v->spec.jobs, move_work, move_done, chore_new(v, o));
+	}
+	return err_new(ERR_UNAVAILABLE,
+		       "persistentvolumeclaim \"%s\" is being moved into the disk pool", o->name);
+}
+
+static void grow_work(void *arg)
+{
+	struct chore *c = arg;
+
+	if (wall_stands("disk-volume"))
+		c->err = diskpool_limit(c->volumes->spec.disk, INSTANCE_VOLUMES, c->uid, c->size);
+}
+
+/* The new size is reported when it is true. */
+static void grow_done(void *arg)
+{
+	struct chore *c = arg;
+	struct volumes *v = c->volumes;
+	struct pvc *pvc = v->pvcs ? map_get(v->pvcs, c->uid) : NULL;
+	autoptr(object) o = NULL;
+
+	if (pvc && pvc->phase == PVC_THERE)
+		o = client_get(v->spec.client, v->pvc, pvc->ns, pvc->name);
+	if (c->err)
+		log_warn("volume keeps its size until its claim changes", KV("uid", c->uid),
+			 KV("err", c->err));
+	else if (o && str_eq(o->uid, c->uid) && pvc_size(o) == c->size)
+		pvc_bind(pvc, o);
+	chore_free(c);
+}
+
+/* Whether its size is not the one that its status tells. */
+static bool has_grown(const struct object *o)
+{
+	const struct json *now = json_at_path(object_spec(o), "resources.requests.storage");
+
+	return !quantity_equal(json_at_path(object_status(o), "capacity.storage"), now);
+}
+
+static void pvc_check(struct pvc *c)
+{
+	struct volumes *v = c->volumes;
+	autoptr(object) o = client_get(v->spec.client, v->pvc, c->ns, c->name);
+
+	if (!o || !str_eq(o->uid, c->uid))
+		return;
+	if (!is_bound(o))
+		pvc_bind(c, o);
+	else if (has_grown(o))
+		jobs_run(v->spec.jobs, grow_work, grow_done, chore_new(v, o));
+	err_free(pvc_moves(v, o)); /* nobody waits for it yet */
+}
+
 static void on_durable(struct client_write *w, struct err *e, unused struct object *obj)
 {
 	struct pvc *c = container_of(w, struct pvc, sync);
@@ -116,15 +237,12 @@ static struct again pvc_pass(void *arg, struct queue_item *it)
 {
 	struct volumes *v = arg;
 	struct pvc *c = map_get(v->pvcs, it->key);
-	autoptr(object) o = NULL;
 
 	if (!c)
 		return again_never();
 	switch (c->phase) {
 	case PVC_THERE:
-		o = client_get(v->spec.client, v->pvc, c->ns, c->name);
-		if (o && str_eq(o->uid, c->uid) && !is_bound(o))
-			pvc_bind(c, o);
+		pvc_check(c);
 		break;
 	case PVC_DELETED:
 		c->phase = PVC_SYNCING;
@@ -136,7 +254,7 @@ static struct again pvc_pass(void *arg, struct queue_item *it)
 	case PVC_UNUSED:
 		if (v->spec.in_use(v->spec.arg, c->uid))
 			break; /* volumes_sweep() follows */
-		trash_remove(v->spec.jobs, pvc_dir(v, c->uid));
+		trash_remove_disk(v->spec.jobs, v->spec.disk, INSTANCE_VOLUMES, c->uid);
 		(void)map_del(v->pvcs, c->uid);
 		break;
 	}
@@ -145,8 +263,10 @@ static struct again pvc_pass(void *arg, struct queue_item *it)
 
 void volumes_sweep(struct volumes *v)
 {
+	autofree char *old = diskpool_old_dir(v->spec.disk, INSTANCE_VOLUMES);
+
 	map_each(it, v->pvcs)
-		if (((struct pvc *)it.value)->phase == PVC_UNUSED)
+		if (old || ((struct pvc *)it.value)->phase == PVC_UNUSED)
 			(void)queue_add(v->queue, it.key);
 }
 
@@ -173,24 +293,24 @@ static void pvc_changed(void *arg, struct object *was, struct object *now)
 	}
 	if (c && !now)
 		c->phase = PVC_DELETED;
-	if (c && (!now || !is_bound(now)))
+	if (c && (!now || !is_bound(now) || has_grown(now)))
 		(void)queue_add(v->queue, o->uid);
+}
+
+static void note_dir(void *arg, const char *uid)
+{
+	struct volumes *v = arg;
+
+	if (!map_has(v->pvcs, uid))
+		(void)pvc_new(v, uid, PVC_UNUSED);
 }
 
 /* Removes what an earlier run could not. */
 static void pvcs_known(void *arg)
 {
 	struct volumes *v = arg;
-	autofree char *path =
-		xasprintf("%s/%s", v->spec.data_dir, instance_dir_name(INSTANCE_VOLUMES));
-	DIR *d = opendir(path);
-	struct dirent *de;
 
-	while (d && (de = readdir(d)))
-		if (de->d_name[0] != '.' && !map_has(v->pvcs, de->d_name))
-			(void)pvc_new(v, de->d_name, PVC_UNUSED);
-	if (d)
-		(void)closedir(d);
+	diskpool_each(v->spec.disk, INSTANCE_VOLUMES, note_dir, v);
 	volumes_sweep(v);
 }
 

@@ -9,6 +9,7 @@
 #include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "node/host/instance.h"
@@ -32,13 +33,12 @@ static char *objects_dir(const struct volumes *v, const char *uid)
 	return xasprintf("%s/%s/%s", v->spec.run_dir, instance_dir_name(INSTANCE_OBJECTS), uid);
 }
 
-char *volumes_pod_dir(const struct volumes *v, const struct pod_view *p)
+bool volumes_on_disk(const struct pod_view *p)
 {
 	for (size_t i = 0; i < p->n_volumes; i++)
 		if (p->volumes[i].type == POD_VOLUME_EMPTY_DIR)
-			return xasprintf("%s/%s/%s", v->spec.data_dir,
-					 instance_dir_name(INSTANCE_PODS), p->uid);
-	return NULL;
+			return true;
+	return false;
 }
 
 void volumes_forget(struct volumes *v, const char *uid)
@@ -183,7 +183,7 @@ static struct err *prepare_pvc(struct volumes *v, const struct volume_pod *p,
 {
 	autoptr(object) pvc = pvc_of(v, p->view->ns, volume);
 
-	return pvc ? NULL
+	return pvc ? pvc_moves(v, pvc)
 		   : err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
 			     volume->pvc);
 }
@@ -235,10 +235,10 @@ struct volumes *volumes_new(const struct volumes_spec *spec)
 	struct volumes *v = xnew(struct volumes);
 
 	v->spec = *spec;
-	v->spec.data_dir = xstrdup(spec->data_dir);
 	v->spec.run_dir = xstrdup(spec->run_dir);
 	v->pvc = kinds_need(kinds, "v1", "PersistentVolumeClaim");
 	v->secret = kinds_need(kinds, "v1", "Secret");
+	v->moves = map_new(NULL);
 	v->config_map = kinds_need(kinds, "v1", "ConfigMap");
 	return v;
 }
@@ -266,7 +266,7 @@ void volumes_free(struct volumes *v)
 	if (!v)
 		return;
 	volumes_stop(v);
-	free((char *)(uintptr_t)v->spec.data_dir);
+	map_free(v->moves);
 	free((char *)(uintptr_t)v->spec.run_dir);
 	free(v);
 }

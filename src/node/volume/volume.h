@@ -9,6 +9,7 @@
 
 struct arena;
 struct client;
+struct diskpool;
 struct jobs;
 struct loop;
 struct object;
@@ -17,8 +18,8 @@ struct plan;
 /*
  * The volumes of Pods as directories of the host:
  *
- *   <data_dir>/pods/<uid>/<name>/     emptyDir, made by the launcher
- *   <data_dir>/volumes/<uid>/         persistentVolumeClaim, made by the launcher
+ *   <pool>/pods/<uid>/<name>/         emptyDir, made by the launcher
+ *   <pool>/volumes/<uid>/             persistentVolumeClaim, made by the launcher
  *   <run_dir>/volumes/<uid>/<name>/   configMap, secret, projected and downwardAPI: in memory
  *
  * On the loop's thread; trees are removed by jobs.
@@ -29,7 +30,8 @@ struct volumes_spec {
 	struct loop *loop;
 	struct client *client;
 	struct jobs *jobs;
-	const char *data_dir, *run_dir;
+	const struct diskpool *disk;
+	const char *run_dir;
 	/* Whether a Pod mounts the directory of this PersistentVolumeClaim. True as long as not
 	 * all Pods are known: volumes_sweep() asks again. */
 	bool (*in_use)(void *arg, const char *pvc_uid);
@@ -59,8 +61,8 @@ must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *
 				    struct plan *plan);
 /* Removes what volumes_prepare() wrote, which is in memory. */
 void volumes_forget(struct volumes *v, const char *uid);
-/* The directory of a Pod's emptyDirs; NULL: it has none. malloc'd. */
-char *volumes_pod_dir(const struct volumes *v, const struct pod_view *p);
+/* Whether a Pod has a directory with emptyDirs in the disk pool. */
+bool volumes_on_disk(const struct pod_view *p);
 /* The uids of the PersistentVolumeClaims that a Pod's volumes name now; NULL-terminated. */
 const char **volumes_pvc_uids(struct volumes *v, const struct pod_view *p, struct arena *a);
 /* All Pods are known, or one is gone: directories of deleted volumes go unless a Pod uses them. */

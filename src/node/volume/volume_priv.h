@@ -12,6 +12,7 @@ struct volumes {
 	const struct kind *pvc, *secret, *config_map;
 	struct map *pvcs;    /* uid → struct pvc, owned */
 	struct queue *queue; /* of their uids */
+	struct map *moves;   /* uids of those that are on their way into the disk pool */
 	struct client_watch *watch_pvcs, *watch_secrets, *watch_config_maps;
 };
 
@@ -23,5 +24,9 @@ must_use struct err *source_binary(const struct object *o, const char *key, void
 void pvcs_start(struct volumes *v);
 void pvcs_stop(struct volumes *v);
 char *pvc_dir(const struct volumes *v, const char *uid);
+int64_t pvc_size(const struct object *o); /* the bytes that it asks for; 0: it does not say */
+/* Sees to it that a volume that nobody uses is in the disk pool. ERR_UNAVAILABLE: it is on its way
+ * there; volumes_spec.changed() follows. */
+must_use struct err *pvc_moves(struct volumes *v, const struct object *o);
 /* The PVC that a volume names; a new reference, or NULL. */
 struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume);

@@ -110,7 +110,7 @@ TEST(disk_usage_is_bounded_and_offsets_stay)
 	is_true(st.st_size > 5000 * 8192);
 	is_true((uint64_t)st.st_size == log.size);
 	is_true(st.st_blocks * 512 <= LOG_MAX + 8192);
-	is_true(st.st_blocks * 512 >= LOG_KEEP);
+	is_true(st.st_blocks * 512 >= LOG_MAX / 2 - 8192);
 	cri_log_done(&log);
 }
 
@@ -125,4 +125,24 @@ TEST(a_log_that_cannot_be_written_is_not_an_error)
 	cri_log_init(&log, full);
 	feed(&log, LOG_SOURCE_STDOUT, "x\n");
 	cri_log_done(&log);
+}
+
+TEST(lines_that_could_not_be_written_are_counted_by_the_next_that_can)
+{
+	autoclose fd = log_file();
+	autoclose full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	autofree char *got = NULL;
+	struct cri_log log;
+
+	cri_log_init(&log, fd);
+	feed(&log, LOG_SOURCE_STDOUT, "before\n");
+	log.fd = full;
+	feed(&log, LOG_SOURCE_STDOUT, "lost\nlost too\n");
+	log.fd = fd;
+	feed(&log, LOG_SOURCE_STDOUT, "after\n");
+	cri_log_done(&log);
+	got = lines_of(fd);
+	eq_str(got,
+	       "stdout F before\nstderr F cay: 2 lines were not logged: No space left on device\n"
+	       "stdout F after\n");
 }

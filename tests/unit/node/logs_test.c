@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "client/access.h"
 #include "node/access/ways.h"
+#include "node/disk/disk.h"
 #include "node/host/inotify.h"
 #include "rig.h"
 
@@ -17,6 +18,7 @@ struct listener {
 	struct rig rig;
 	struct inotify *inotify;
 	struct ways *ways;
+	struct diskpool *disk;
 	int log;
 	struct access_session *session;
 	struct buf told;
@@ -72,7 +74,8 @@ static void listener_open(struct listener *l)
 	spec.loop = l->rig.loop;
 	spec.pods = l->rig.pods;
 	spec.inotify = l->inotify;
-	spec.slots_dir = roots;
+	l->disk = diskpool_open_plain(l->rig.dir);
+	spec.disk = l->disk;
 	l->ways = ways_new(&spec);
 }
 
@@ -89,6 +92,7 @@ static void listen_to(struct listener *l, bool follow)
 static void listener_done(struct listener *l)
 {
 	ways_free(l->ways);
+	diskpool_free(l->disk);
 	inotify_free(l->inotify);
 	if (l->log >= 0)
 		(void)close(l->log);

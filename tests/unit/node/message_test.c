@@ -17,7 +17,8 @@ static const char *layers[] = { "/a", "/b", NULL };
 TEST(every_message_reads_back_as_it_was_written)
 {
 	const struct message rows[] = {
-		{ .type = MESSAGE_SETUP, .setup = { "stage", "run", "slots", "init", "group" } },
+		{ .type = MESSAGE_SETUP,
+		  .setup = { "stage", "run", "slots", "plain", 7, 8, "init", "group" } },
 		{ .type = MESSAGE_SLOT, .slot = { "s1", 1 << 31, true, { layers, true } } },
 		{ .type = MESSAGE_SLOT, .slot = { .name = "s1" } },
 		{ .type = MESSAGE_NET, .net = { "cay1", "100.64.0.2", "100.64.0.1" } },

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "loop/loop.h"
+#include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/inotify.h"
 #include "node/host/instance.h"
@@ -32,6 +33,7 @@ struct host {
 	char *dir, *layer;
 	struct loop *loop;
 	struct instance *inst;
+	struct diskpool *disk;
 	struct cgroups *cgroups;
 	struct netlink *nl;
 	struct inotify *inotify;
@@ -63,6 +65,7 @@ static void start_runtime(struct host *h)
 	struct native_spec spec = {
 		.instance = h->inst,
 		.cgroups = h->cgroups,
+		.disk = h->disk,
 		.inotify = h->inotify,
 		.run_fd = h->run_fd,
 		.launcher = launcher,
@@ -109,6 +112,7 @@ static bool open_host(struct host *h)
 	works(image_make_host(path, &h->layer));
 	works(loop_new(&h->loop));
 	works(instance_open(path, run, true, &h->inst));
+	h->disk = diskpool_open_plain(path);
 	parent = instance_cgroup(h->inst);
 	works(cgroups_open(parent, true, &h->cgroups));
 	works(netlink_open(&h->nl));
@@ -154,6 +158,7 @@ static void close_host(struct host *h, int logs)
 	inotify_free(h->inotify);
 	netlink_free(h->nl);
 	cgroups_free(h->cgroups);
+	diskpool_free(h->disk);
 	instance_free(h->inst);
 	(void)close(h->run_fd);
 	(void)loop_turn(h->loop, 0);
@@ -296,7 +301,7 @@ static struct err *launch(struct host *h, struct runtime_task *t, struct runtime
 
 static char *log_of(struct host *h, const char *id)
 {
-	autofree char *path = xasprintf("%s/roots/%s/log", h->dir, id);
+	autofree char *path = xasprintf("%s/roots/%s/logs/log", h->dir, id);
 	char *text = NULL;
 
 	err_free(file_read(AT_FDCWD, path, 65536, &text, NULL));

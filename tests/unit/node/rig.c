@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "kinds.h"
 #include "loop/loop.h"
+#include "node/disk/disk.h"
 #include "node/image/image.h"
 #include "node/pod/probe_priv.h"
 #include "server/server.h"
@@ -90,7 +91,7 @@ void rig_start(struct rig *r)
 		.find_image = find_image,
 		.images = r,
 		.node_name = "test",
-		.data_dir = r->data_dir,
+		.disk = r->disk,
 		.run_dir = r->run_dir,
 		.tries = r->real_tries ? NULL : &fake_tries,
 	};
@@ -127,6 +128,7 @@ void rig_open(struct rig *r)
 	(void)snprintf(r->run_dir, sizeof(r->run_dir), "%s/run", r->dir);
 	is_true(!mkdir(r->data_dir, 0700) && !mkdir(r->run_dir, 0700));
 	spec.data_dir = r->data_dir;
+	r->disk = diskpool_open_plain(r->data_dir);
 	works(loop_new(&r->loop));
 	works(server_open(r->loop, &spec, &r->server));
 	r->client = server_client(r->server, "system:admin");
@@ -142,6 +144,7 @@ void rig_done(struct rig *r)
 		;
 	loop_free(r->loop);
 	fake_runtime_done(&r->rt);
+	diskpool_free(r->disk);
 	works(file_remove_tree(AT_FDCWD, r->dir));
 }
 

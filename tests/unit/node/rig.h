@@ -29,6 +29,7 @@ struct rig {
 	bool real_tries; /* from the next start on, probes really try */
 	bool stopped;
 	char dir[64], data_dir[80], run_dir[80];
+	struct diskpool *disk;
 };
 
 void rig_open(struct rig *r);

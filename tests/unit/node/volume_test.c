@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "kinds.h"
 #include "loop/jobs.h"
+#include "node/disk/disk.h"
 #include "node/launch/plan.h"
 #include "rig.h"
 
@@ -23,7 +24,7 @@ struct bench {
 	bool in_use;
 	struct client_write sync;
 	bool synced;
-	char data_dir[80];
+	struct diskpool *disk;
 };
 
 static bool in_use(void *arg, unused const char *pvc_uid)
@@ -38,14 +39,16 @@ static void changed(unused void *arg)
 static void bench_open(struct bench *b)
 {
 	struct volumes_spec spec = { .jobs = &b->jobs, .in_use = in_use, .changed = changed };
+	autofree char *dir = NULL;
 
 	*b = (struct bench){ .arena = arena_new() };
 	rig_open(&b->rig);
 	jobs_init(&b->jobs, b->rig.loop, NULL, NULL);
 	spec.loop = b->rig.loop;
 	spec.client = b->rig.client;
-	(void)snprintf(b->data_dir, sizeof(b->data_dir), "%s/other", b->rig.dir);
-	spec.data_dir = b->data_dir;
+	dir = xasprintf("%s/other", b->rig.dir);
+	b->disk = diskpool_open_plain(dir);
+	spec.disk = b->disk;
 	spec.run_dir = b->rig.run_dir;
 	spec.arg = b;
 	b->volumes = volumes_new(&spec);
@@ -67,6 +70,7 @@ static void bench_done(struct bench *b)
 {
 	jobs_wait(&b->jobs);
 	volumes_free(b->volumes);
+	diskpool_free(b->disk);
 	object_unref(b->obj);
 	arena_free(b->arena);
 	rig_done(&b->rig);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "node/host/instance.h"
+
+struct diskpool;
 struct jobs;
 
 /*
@@ -8,3 +11,6 @@ struct jobs;
  * and left to the next start, which removes whatever has no owner. Takes path over.
  */
 void trash_remove(struct jobs *jobs, char *path);
+/* The same for a directory of the disk pool, wherever it is. The disk must outlive the jobs. */
+void trash_remove_disk(struct jobs *jobs, const struct diskpool *d, enum instance_dir dir,
+		       const char *name);

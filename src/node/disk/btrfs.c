@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "base/wall.h"
+#include "node/disk/btrfs_abi_priv.h"
+#include "node/disk/disk_priv.h"
+
+/*
+ * A directory with a limit is a subvolume, and the limit that of its quota group. The kernel
+ * counts what is referenced there, data and metadata alike, so that a million empty files reach it
+ * too. Removal unlinks the subvolume at once; the kernel frees its blocks later.
+ *
+ * These are quota groups that account for references. The cheaper "simple quotas" charge an extent
+ * to the subvolume that wrote it first, so that a file reflinked from an emptyDir into a volume
+ * would cost the volume nothing once the emptyDir is gone.
+ */
+static struct err *open_parent(const char *path, struct btrfs_vol_args *args, int *ret)
+{
+	const char *slash = strrchr(path, '/');
+	autofree char *parent = xstrndup(path, (size_t)(slash - path));
+
+	if (strlen(slash + 1) >= sizeof(args->name))
+		return err_new(ERR_TOO_LARGE, "the name of %s is too long", path);
+	memset(args, 0, sizeof(*args));
+	memcpy(args->name, slash + 1, strlen(slash + 1));
+	*ret = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret < 0 ? err_sys(errno, "open %s", parent) : NULL;
+}
+
+static struct err *set_limit(int dir_fd, int64_t limit)
+{
+	struct btrfs_qgroup_limit args = { .flags = BTRFS_LIMIT_MAX_RFER,
+					   .max_rfer = limit ? (uint64_t)limit : UINT64_MAX };
+
+	if (!wall_stands("disk-quota"))
+		return NULL;
+	if (ioctl(dir_fd, BTRFS_QGROUP_LIMIT, &args) < 0)
+		return err_sys(errno, "limit a subvolume to %lld bytes", (long long)limit);
+	return NULL;
+}
+
+static bool is_subvolume(int parent, const char *name)
+{
+	struct stat st;
+
+	return !fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) &&
+	       st.st_ino == BTRFS_SUBVOLUME_INODE;
+}
+
+static struct err *make(const char *path, int64_t limit)
+{
+	struct btrfs_vol_args args;
+	autoclose parent = -1, dir = -1;
+	struct err *e = open_parent(path, &args, &parent);
+
+	if (e)
+		return e;
+	if (ioctl(parent, BTRFS_SUBVOL_CREATE, &args) < 0)
+		return err_sys(errno, "create subvolume %s", path);
+	dir = openat(parent, args.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || fchmod(dir, 0700) < 0)
+		e = err_sys(errno, "open subvolume %s", path);
+	else if (limit)
+		e = set_limit(dir, limit);
+	if (e)
+		(void)ioctl(parent, BTRFS_SNAP_DESTROY, &args); /* none without its limit */
+	return e;
+}
+
+/* Older kernels keep the quota group of a subvolume that is gone, and newer ones until it is
+ * freed: either may refuse. */
+static void drop_group(int parent, uint64_t id)
+{
+	struct btrfs_qgroup_create args = { .create = 0, .qgroupid = id };
+
+	if (id)
+		(void)ioctl(parent, BTRFS_QGROUP_CREATE, &args);
+}
+
+static uint64_t subvolume_id(int parent, const char *name)
+{
+	struct btrfs_ino_lookup args = { .objectid = BTRFS_SUBVOLUME_INODE };
+	autoclose dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return dir >= 0 && !ioctl(dir, BTRFS_INO_LOOKUP, &args) ? args.treeid : 0;
+}
+
+static bool destroy(int parent, const char *name)
+{
+	struct btrfs_vol_args args = { 0 };
+	uint64_t id = subvolume_id(parent, name);
+
+	if (strlen(name) >= sizeof(args.name))
+		return false;
+	memcpy(args.name, name, strlen(name));
+	if (ioctl(parent, BTRFS_SNAP_DESTROY, &args) < 0)
+		return false;
+	drop_group(parent, id);
+	return true;
+}
+
+/* What is right below a directory of ours; what cannot be destroyed is removed as a tree. */
+static void destroy_below(int parent, const char *name)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *de;
+
+	if (!d && fd >= 0)
+		(void)close(fd);
+	while (d && (de = readdir(d)))
+		if (de->d_name[0] != '.' && is_subvolume(dirfd(d), de->d_name))
+			(void)destroy(dirfd(d), de->d_name);
+	if (d)
+		(void)closedir(d);
+}
+
+static struct err *remove_all(const char *path)
+{
+	struct btrfs_vol_args args;
+	autoclose parent = -1;
+	struct err *e = open_parent(path, &args, &parent);
+
+	if (e)
+		return e;
+	if (is_subvolume(parent, args.name)) {
+		if (destroy(parent, args.name))
+			return NULL;
+	} else {
+		destroy_below(parent, args.name);
+	}
+	return file_remove_tree(parent, args.name);
+}
+
+const struct diskpool_ops disk_btrfs = {
+	.name = "btrfs",
+	.enforces = true,
+	.make = make,
+	.limit = set_limit,
+	.remove = remove_all,
+};
+
+/* The first time, the kernel counts what is there already. */
+static struct err *turn_on_quotas(int fd)
+{
+	struct btrfs_quota_ctl args = { .cmd = BTRFS_QUOTA_ENABLE };
+
+	if (ioctl(fd, BTRFS_QUOTA_CTL, &args) < 0)
+		return err_sys(errno, "turn on quotas");
+	(void)ioctl(fd, BTRFS_QUOTA_RESCAN_WAIT, NULL); /* there may be none under way */
+	return NULL;
+}
+
+struct err *btrfs_prepare(const char *dir)
+{
+	autofree char *probe = xasprintf("%s/.probe", dir);
+	autoclose fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct statfs fs;
+	struct err *e;
+
+	if (fd < 0 || fstatfs(fd, &fs) < 0)
+		return err_sys(errno, "open %s", dir);
+	if ((uint32_t)fs.f_type != BTRFS_SUPER_MAGIC)
+		return err_new(ERR_UNSUPPORTED, "%s is not on a btrfs", dir);
+	e = remove_all(probe);
+	if (!e)
+		e = make(probe, 1 << 20);
+	if (err_errno(e) == ENOTCONN) {
+		err_free(e);
+		e = turn_on_quotas(fd);
+		if (!e)
+			e = make(probe, 1 << 20);
+	}
+	if (!e)
+		e = remove_all(probe);
+	return err_wrap(e, "try quotas in %s", dir);
+}

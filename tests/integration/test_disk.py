@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disk is bounded: sandboxes write into a pool of their own, and each part of it has a limit."""
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+
+import pytest
+
+from test_node_pods import CORE, PODS, create, phase, pod, sh, status_of, wait_until
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def needs_pool():
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a loop device is mounted")
+    if not shutil.which("mkfs.btrfs", path="/usr/sbin:/sbin:/usr/bin:/bin"):
+        pytest.fail("mkfs.btrfs is missing; tools/setup run installs it")
+
+
+def limits(cay):
+    """Path in the pool: (bytes used, limit or None), as the kernel has them."""
+    top = cay.pool()
+    os.sync()
+    text = subprocess.run(["btrfs", "qgroup", "show", "-re", "--raw", top], capture_output=True, text=True, check=True).stdout
+    groups = {m[1]: (int(m[2]), None if m[3] == "none" else int(m[3]))
+              for m in re.finditer(r"^0/(\d+)\s+(\d+)\s+\d+\s+(\S+)", text, re.M)}
+    listed = subprocess.run(["btrfs", "subvolume", "list", top], capture_output=True, text=True, check=True).stdout
+    return {m[2]: groups[m[1]] for m in re.finditer(r"^ID (\d+) .* path (.+)$", listed, re.M) if m[1] in groups}
+
+
+def slot_of(obj, name="main"):
+    return status_of(obj, name)["containerID"].removeprefix("cay://")
+
+
+def claim(cay, name, size):
+    return cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": name}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}})["metadata"]["uid"]
+
+
+def fill(cay, name, path, mib):
+    """What a program inside is told when it writes that much: (whole MiB that fitted, what went wrong)."""
+    script = ("import errno,os\nn=0\nf=os.open('%s',os.O_WRONLY|os.O_CREAT)\ntry:\n"
+              "  while n<%d:\n    n+=os.write(f,b'x'*1048576)//1048576\nexcept OSError as e:\n"
+              "  print(n,errno.errorcode[e.errno])\nelse:\n  print(n,'none')" % (path, mib))
+    n, what = cay.kubectl("exec", name, "--", "python3", "-c", script).stdout.split()
+    return int(n), what
+
+
+@pytest.fixture(scope="module")
+def bounded(cay):
+    """A Pod with a limit of each kind, and what the kernel says of it."""
+    uid = claim(cay, "small", "20Mi")
+    mounts = [{"name": "e", "mountPath": "/e"}, {"name": "free", "mountPath": "/free"}, {"name": "v", "mountPath": "/v"}]
+    obj = create(cay, pod("bounded", "sleep", "1000", container={
+        "resources": {"limits": {"ephemeral-storage": "50Mi"}}, "volumeMounts": mounts}, volumes=[
+            {"name": "e", "emptyDir": {"sizeLimit": "30Mi"}}, {"name": "free", "emptyDir": {}},
+            {"name": "v", "persistentVolumeClaim": {"claimName": "small"}}]))
+    create(cay, pod("neighbour", "sleep", "1000"))
+    return obj, uid
+
+
+def test_the_pool_is_not_the_file_system_of_the_store(cay):
+    assert os.stat(cay.pool("volumes")).st_dev != os.stat(os.path.join(cay.data_dir, "store.db")).st_dev
+    kinds = {i["type"]: i["owner"] for i in cay.census()[0]}
+    assert kinds["pool"] == "instance" and kinds["loop"] == "instance"
+
+
+def test_limits_are_those_of_the_pod(cay, bounded):
+    obj, uid = bounded
+    have = limits(cay)
+    slot, pod_uid = slot_of(obj), obj["metadata"]["uid"]
+    assert have[f"roots/{slot}/disk"][1] == 50 * MIB
+    assert have[f"pods/{pod_uid}/e"][1] == 30 * MIB
+    assert have[f"pods/{pod_uid}/free"][1] == 50 * MIB
+    assert have[f"volumes/{uid}"][1] == 20 * MIB
+    other = cay.api("GET", f"{PODS}/neighbour")
+    assert have[f"roots/{slot_of(other)}/disk"][1] == 10 << 30
+
+
+def test_every_subvolume_has_a_limit(cay, bounded):
+    assert not [path for path, (_, limit) in limits(cay).items() if limit is None]
+
+
+def test_the_layer_is_full_at_its_limit(cay, bounded):
+    n, what = fill(cay, "bounded", "/big", 100)
+    assert what == "EDQUOT" and 40 <= n <= 50
+
+
+def test_an_empty_dir_is_full_at_its_limit(cay, bounded):
+    n, what = fill(cay, "bounded", "/e/big", 100)
+    assert what == "EDQUOT" and 25 <= n <= 30
+
+
+def test_a_volume_is_full_at_its_limit(cay, bounded):
+    n, what = fill(cay, "bounded", "/v/big", 100)
+    assert what == "EDQUOT" and 15 <= n <= 20
+
+
+def test_neighbours_go_on_beside_one_that_is_full(cay, bounded):
+    fill(cay, "bounded", "/big", 100)
+    assert fill(cay, "neighbour", "/fine", 60) == (60, "none")
+    assert cay.api("POST", f"{CORE}/configmaps", {"metadata": {"generateName": "still-"}, "data": {"a": "b"}})
+    assert sh(cay, "bounded", "echo it still runs").stdout == "it still runs\n"
+
+
+def test_a_million_empty_files_reach_the_limit_too(cay):
+    obj = create(cay, pod("bomb", "sleep", "1000", container={"resources": {"limits": {"ephemeral-storage": "16Mi"}}}))
+    script = ("import errno\nn=0\ntry:\n  while True:\n    open('/f%d'%n,'x').close(); n+=1\n"
+              "except OSError as e:\n  print(n,errno.errorcode[e.errno])")
+    n, what = cay.kubectl("exec", "bomb", "--", "python3", "-c", script).stdout.split()
+    assert what == "EDQUOT" and 1000 < int(n) < 200000
+    cay.kubectl("delete", "pod", "bomb")
+    wait_until(lambda: not os.path.exists(cay.pool("roots", slot_of(obj))))
+
+
+def test_a_full_pod_can_be_removed_and_nothing_of_it_stays(cay):
+    obj = create(cay, pod("full", "sleep", "1000", container={
+        "resources": {"limits": {"ephemeral-storage": "20Mi"}}, "volumeMounts": [{"name": "e", "mountPath": "/e"}]},
+        volumes=[{"name": "e", "emptyDir": {"sizeLimit": "20Mi"}}]))
+    assert fill(cay, "full", "/big", 40)[1] == fill(cay, "full", "/e/big", 40)[1] == "EDQUOT"
+    cay.kubectl("delete", "pod", "full")
+    wait_until(lambda: not os.path.exists(cay.pool("roots", slot_of(obj))))
+    wait_until(lambda: not os.path.exists(cay.pool("pods", obj["metadata"]["uid"])))
+
+
+SUBVOL_CREATE, SNAP_CREATE_V2 = 0x5000940E, 0x50009417
+
+
+def test_a_sandbox_makes_no_subvolumes(cay, bounded):
+    """One inside a volume would have a quota group of its own, without a limit."""
+    script = ("import errno,fcntl,os\nfd=os.open('/v',os.O_RDONLY)\nfor nr in (%d,%d):\n  try:\n"
+              "    fcntl.ioctl(fd,nr,bytearray(bytes(8)+b'sub'+bytes(4085)))\n    print('made')\n  except OSError as e:\n"
+              "    print(errno.errorcode[e.errno])" % (SUBVOL_CREATE, SNAP_CREATE_V2))
+    assert cay.kubectl("exec", "bounded", "--", "python3", "-c", script).stdout.split() == ["ENOSYS", "ENOSYS"]
+    assert not [path for path in limits(cay) if path.endswith("/sub")]
+
+
+def test_a_plain_pool_refuses_limits_that_nothing_enforces(fresh):
+    cay = fresh("--disk-pool", "none")
+    assert "DISK IS NOT LIMITED" in cay.log() and not os.path.exists(os.path.join(cay.data_dir, "pool.img"))
+    claim(cay, "c", "1Gi")
+    bodies = {
+        "spec.volumes[0].emptyDir.sizeLimit": pod("a", volumes=[{"name": "e", "emptyDir": {"sizeLimit": "1Mi"}}]),
+        "spec.volumes[0].persistentVolumeClaim": pod("b", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]),
+        "spec.containers[0].resources.limits.ephemeral-storage": pod("c", container={
+            "resources": {"limits": {"ephemeral-storage": "1Gi"}}}),
+    }
+    for path, body in bodies.items():
+        obj = create(cay, body, phase("Failed"))
+        assert path in obj["status"]["message"] and "--allow-unenforced-disk-limits" in obj["status"]["message"]
+    create(cay, pod("d", "sleep", "1000", volumes=[{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+                                                   {"name": "e", "emptyDir": {}}]))
+
+
+def test_a_plain_pool_can_be_told_to_take_limits(fresh):
+    cay = fresh("--disk-pool", "none", "--allow-unenforced-disk-limits")
+    create(cay, pod("a", "sleep", "1000", volumes=[{"name": "e", "emptyDir": {"sizeLimit": "1Mi"}}]))
+
+
+def test_a_pool_with_volumes_in_it_is_not_passed_over(fresh):
+    cay = fresh()
+    cay.stop()
+    cay.flags += ["--disk-pool", "none"]
+    with pytest.raises(RuntimeError, match="pool.img"):
+        cay.start()
+
+
+def test_an_operators_btrfs_is_used(fresh, tmp_path):
+    """A file system that exists already, with quotas off."""
+    image, at = str(tmp_path / "img"), str(tmp_path / "at")
+    os.mkdir(at)
+    with open(image, "wb") as f:
+        f.truncate(512 * MIB)
+    subprocess.run(["mkfs.btrfs", "-q", image], check=True, capture_output=True)
+    # Shared, so that the end of the mount reaches the namespaces that sandboxes have made meanwhile.
+    subprocess.run(["mount", "--bind", "--make-shared", tmp_path, tmp_path], check=True)
+    subprocess.run(["mount", "-o", "loop", image, at], check=True)
+    try:
+        cay = fresh("--disk-pool", at)
+        obj = create(cay, pod("a", "sleep", "1000", container={"resources": {"limits": {"ephemeral-storage": "20Mi"}}}))
+        assert cay.pool().startswith(at)
+        assert fill(cay, "a", "/big", 40)[1] == "EDQUOT"
+        cay.kubectl("delete", "pod", "a")
+        wait_until(lambda: not os.path.exists(cay.pool("roots", slot_of(obj))))
+        cay.stop()
+    finally:
+        subprocess.run(["umount", at], check=True)
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+def mounts_of(cay):
+    with open("/proc/self/mountinfo") as f:
+        return [line.split()[4] for line in f if line.split()[4].startswith(cay.data_dir)]
+
+
+def test_the_pool_outlives_kill_9_and_goes_with_a_clean_stop(fresh):
+    cay = fresh()
+    uid = claim(cay, "v", "20Mi")
+    obj = create(cay, pod("a", "sleep", "1000", container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+                          volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]))
+    sh(cay, "a", "echo kept > /v/f")
+    cay.kill()
+    assert mounts_of(cay) == [os.path.join(cay.data_dir, "pool"), cay.pool()]
+    cay.start()
+    assert sh(cay, "a", "cat /v/f").stdout == "kept\n"
+    assert slot_of(cay.api("GET", f"{PODS}/a")) == slot_of(obj)
+    cay.stop()
+    assert mounts_of(cay) == [] and "loop" not in {i["type"] for i in cay.census()[0]}
+    cay.start()
+    cay.wait(PODS, "a", lambda o: status_of(o).get("ready"))
+    assert sh(cay, "a", "cat /v/f").stdout == "kept\n"
+    assert limits(cay)[f"volumes/{uid}"][1] == 20 * MIB
+
+
+def test_a_start_that_was_killed_while_it_made_the_pool_begins_anew(fresh):
+    """Every moment of it: the file appears under its name only when it is whole."""
+    for delay in (0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08):
+        cay = fresh(start=False)
+        image = os.path.join(cay.data_dir, "pool.img")
+        os.makedirs(cay.data_dir, exist_ok=True)
+        process = cay.spawn()
+        wait_until(lambda: os.path.exists(image + ".new") or os.path.exists(image))
+        threading.Event().wait(delay)
+        process.kill()
+        process.wait()
+        cay.start()
+        assert not os.path.exists(image + ".new")
+        wait_until(lambda: limits(cay))
+        cay.stop()
+
+
+def test_a_log_stays_within_its_limit_and_its_end_is_there(fresh):
+    cay = fresh("--log-max-size", "1Mi")
+    script = "i=0; while [ $i -lt 60000 ]; do echo $i-%s; i=$((i+1)); done; echo the end; sleep 1000" % ("x" * 100)
+    obj = create(cay, pod("chatty", "sh", "-c", script))
+    wait_until(lambda: cay.kubectl("logs", "chatty", "--tail=1").stdout == "the end\n")
+    log = os.stat(cay.pool("roots", slot_of(obj), "logs", "log"))
+    assert log.st_size > 5 * MIB and log.st_blocks * 512 <= MIB + 65536
+    used, limit = limits(cay)[f"roots/{slot_of(obj)}/logs"]
+    assert limit == 2 * MIB and used <= limit
+    lines = cay.kubectl("logs", "chatty").stdout.splitlines()
+    numbers = [int(line.split("-")[0]) for line in lines[:-1]]
+    assert numbers == list(range(numbers[0], 60000)) and len(numbers) > 1000
+
+
+def test_a_full_layer_does_not_stop_the_log(cay):
+    create(cay, pod("full-log", "sh", "-c", "head -c 100M /dev/zero > /big; echo it is full; sleep 1000", container={
+        "resources": {"limits": {"ephemeral-storage": "20Mi"}}}))
+    wait_until(lambda: "it is full" in cay.kubectl("logs", "full-log").stdout)
+
+
+def test_a_volume_grows_with_its_claim_while_a_pod_uses_it(cay):
+    uid = claim(cay, "grows", "16Mi")
+    create(cay, pod("grower", "sleep", "1000", container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+                    volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "grows"}}]))
+    assert fill(cay, "grower", "/v/a", 30)[1] == "EDQUOT"
+    cay.api("PATCH", f"{CORE}/persistentvolumeclaims/grows", {"spec": {"resources": {"requests": {"storage": "64Mi"}}}},
+            content_type="application/merge-patch+json")
+    cay.wait(f"{CORE}/persistentvolumeclaims", "grows", lambda o: o["status"]["capacity"]["storage"] == "64Mi")
+    assert limits(cay)[f"volumes/{uid}"][1] == 64 * MIB
+    assert fill(cay, "grower", "/v/b", 30) == (30, "none")
+
+
+FILL_OLD = """
+set -e
+cd /v; mkdir d; echo one > d/one; ln d/one d/two; ln -s one d/link
+truncate -s 100M sparse; echo end >> sparse; head -c %d /dev/urandom > data
+python3 -c 'import os; os.setxattr("d/one", "user.x", b"y")'
+"""
+
+
+def fingerprint(top):
+    """Everything that a copy must keep."""
+    seen, first = {}, {}
+    for where, dirs, files in os.walk(top):
+        for name in [".", *dirs, *files]:
+            path = os.path.join(where, name)
+            st = os.lstat(path)
+            kind = os.readlink(path) if os.path.islink(path) else open(path, "rb").read() if os.path.isfile(path) else None
+            xattrs = {n: os.getxattr(path, n, follow_symlinks=False) for n in os.listxattr(path, follow_symlinks=False)}
+            same = first.setdefault(st.st_ino, path) if st.st_nlink > 1 and not os.path.isdir(path) else path
+            mtime = st.st_mtime_ns if os.path.isfile(path) else 0
+            seen[os.path.relpath(path, top)] = (st.st_mode, st.st_uid, st.st_gid, mtime, kind, xattrs, os.path.relpath(same, top))
+    return seen
+
+
+def old_instance(fresh, mib=1):
+    """One whose volume is where volumes were before there was a pool, with a Pod that runs."""
+    cay = fresh("--disk-pool", "none", "--allow-unenforced-disk-limits")
+    uid = claim(cay, "old", "400Mi")
+    create(cay, pod("a", "sleep", "1000", container={"volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "e", "mountPath": "/e"}]},
+                    volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "old"}}, {"name": "e", "emptyDir": {}}]))
+    sh(cay, "a", FILL_OLD % (mib * MIB))
+    sh(cay, "a", "echo here > /e/f")
+    cay.flags = ["--stop-sandboxes"]
+    old = os.path.join(cay.data_dir, "volumes", uid)
+    os.chown(os.path.join(old, "d/one"), 12, 34)
+    os.chmod(os.path.join(old, "d/one"), 0o6755)
+    return cay, uid, old
+
+
+def test_volumes_move_into_the_pool_by_themselves(fresh):
+    cay, uid, old = old_instance(fresh)
+    cay.stop()
+    before = fingerprint(old)
+    assert before["d/two"][6] == "d/one" or before["d/one"][6] == "d/two"
+    cay.start()
+    wait_until(lambda: not os.path.exists(old))
+    assert fingerprint(cay.pool("volumes", uid)) == before
+    assert os.stat(cay.pool("volumes", uid, "sparse")).st_blocks * 512 < MIB
+    assert limits(cay)[f"volumes/{uid}"][1] == 400 * MIB
+    wait_until(lambda: sh(cay, "a", "cat /v/d/one", check=False).stdout == "one\n")
+
+
+def test_a_pod_that_runs_keeps_its_old_directories_until_it_ends(fresh):
+    cay, uid, old = old_instance(fresh)
+    cay.kill()
+    cay.start()
+    assert sh(cay, "a", "cat /v/d/one /e/f; echo more > /v/more").stdout == "one\nhere\n"
+    assert os.path.exists(os.path.join(old, "more"))
+    cay.kubectl("delete", "pod", "a")
+    wait_until(lambda: not os.path.exists(old))
+    assert os.path.exists(cay.pool("volumes", uid, "more"))
+    assert not [i for i in cay.census()[0] if i["name"].startswith((os.path.join(cay.data_dir, "roots"), os.path.join(cay.data_dir, "pods")))]
+
+
+def test_kill_9_while_a_volume_moves_loses_nothing(fresh):
+    cay, uid, old = old_instance(fresh, mib=64)
+    cay.stop()
+    before = fingerprint(old)
+    for delay in (0.02, 0.1, 0.2, 0.4, 0.8):
+        cay.start()
+        threading.Event().wait(delay)
+        cay.kill()
+    cay.start()
+    wait_until(lambda: not os.path.exists(old))
+    assert fingerprint(cay.pool("volumes", uid)) == before
+    assert not [n for n in os.listdir(cay.pool("volumes")) if n.startswith(".")]
