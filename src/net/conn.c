@@ -19,7 +19,6 @@
 enum {
 	IN_MAX = CONN_IN_MAX,
 	IN_FIRST = 16 * 1024, /* most turns bring less; a full TLS record fits */
-	OUT_LOW = 64 * 1024,
 	OUT_HIGH = 256 * 1024,
 	OUT_CORK = 64 * 1024,   /* at this size output is sent before the end of the turn */
 	OUT_DIRECT = 16 * 1024, /* from this size on, avoiding a copy is worth a system call */
@@ -61,6 +60,7 @@ struct conn {
 	bool blocked;       /* the socket accepted less than we had */
 	bool was_full, closed_told;
 	uint64_t idle_ms, stall_ms;
+	size_t high;                    /* of out */
 	usec moved, sent, linger_until; /* last byte in either direction; last byte out */
 };
 
@@ -252,7 +252,7 @@ static bool conn_tell_eof(struct conn *c)
 
 static bool conn_tell_drained(struct conn *c)
 {
-	if (!c->was_full || c->out.len > OUT_LOW || c->state != CONN_OPEN)
+	if (!c->was_full || c->out.len > c->high / 4 || c->state != CONN_OPEN)
 		return false;
 	c->was_full = false;
 	if (c->ev.drained)
@@ -394,6 +394,7 @@ struct conn *conn_new(struct loop *l, struct stream *s, const struct conn_events
 	c->stream = s;
 	c->ev = *ev;
 	c->arg = arg;
+	c->high = OUT_HIGH;
 	c->moved = c->sent = clock_mono();
 	c->watch = watch_new(l, s->fd, conn_ready, c);
 	deferred_init(&c->run, l, conn_scheduled, c);
@@ -440,14 +441,20 @@ void conn_write(struct conn *c, const void *p, size_t len)
 		buf_add(&c->out, (const char *)p + done, len - done);
 	if (c->out.len >= OUT_CORK && !c->err)
 		conn_flush(c);
-	if (c->out.len >= OUT_HIGH)
+	if (c->out.len >= c->high)
 		c->was_full = true;
 	conn_schedule(c);
 }
 
 bool conn_full(const struct conn *c)
 {
-	return c->out.len >= OUT_HIGH;
+	return c->out.len >= c->high;
+}
+
+void conn_set_high(struct conn *c, size_t high)
+{
+	c->high = high ? high : OUT_HIGH;
+	c->was_full = c->out.len >= c->high;
 }
 
 size_t conn_unsent(const struct conn *c)

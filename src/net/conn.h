@@ -14,7 +14,7 @@ struct stream;
 /*
  * A connection: a stream on a loop with a buffer in each direction and back-pressure. Reading stops
  * by itself while the input buffer is full (64 KiB) or the owner has paused it; the owner is told
- * when the output has drained below the low mark (64 KiB; the high mark is 256 KiB, see
+ * when the output has drained below the low mark, a quarter of the high mark (256 KiB, see
  * conn_full()).
  *
  * All callbacks come from the loop, never from inside one of these functions. conn_free() is
@@ -57,6 +57,7 @@ void conn_set_events(struct conn *c, const struct conn_events *ev, void *arg);
 /* Buffered: what is written in a turn is sent at its end, or as soon as there are 64 KiB of it. */
 void conn_write(struct conn *c, const void *p, size_t len);
 bool conn_full(const struct conn *c); /* above the high mark: stop producing until drained */
+void conn_set_high(struct conn *c, size_t high); /* another high mark; 0: the default */
 size_t conn_unsent(const struct conn *c);
 void conn_pause(struct conn *c, bool paused); /* no data callbacks while paused */
 void conn_end(struct conn *c);                /* half-closes after the buffered output */

@@ -57,5 +57,6 @@ struct http_limits {
 	uint64_t head_ms;   /* 10 s to send a head */
 	uint64_t idle_ms;   /* 120 s between requests */
 	size_t max_conns;   /* 4096 per server */
+	size_t max_out;     /* unsent bytes at which an answer is full; 256 KiB */
 };
 void http_limits_fill(struct http_limits *l); /* replaces zeros by the defaults */

@@ -302,6 +302,7 @@ void http_respond_upgrade(struct http_request *r, const struct http_headers *h, 
 	*ret = http_conn_detach(r->hc);
 	conn_set_events(*ret, &nothing, NULL);
 	conn_set_stall_ms(*ret, 0);
+	conn_set_high(*ret, 0);
 }
 
 void http_answer_refuse(struct http_conn *hc, int status)

@@ -497,6 +497,7 @@ struct http_conn *http_conn_new(struct http_server *s, struct stream *stream, co
 	(void)snprintf(hc->peer, sizeof(hc->peer), "%s", peer);
 	hc->conn = conn_new(s->loop, stream, &conn_events, hc);
 	conn_set_stall_ms(hc->conn, s->spec.limits.idle_ms);
+	conn_set_high(hc->conn, s->spec.limits.max_out);
 	hc->timer = timer_new(s->loop, on_timer, hc);
 	deferred_init(&hc->kick, s->loop, kicked, hc);
 	set_deadline(hc, s->spec.limits.head_ms);

@@ -182,6 +182,8 @@ static struct err *let_in(struct front *f, struct call *c)
 	e = authenticate(f->tokens, c);
 	if (!e)
 		e = refuse_impersonation(c);
+	if (!e)
+		e = budget_check(&c->calls->budget, &c->user);
 	if (e)
 		return e;
 	routed = route_read(c);

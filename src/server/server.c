@@ -108,7 +108,8 @@ static struct err *start_objects(struct server *s, struct kinds *kinds)
 	if (store_state(s->objects.store) != STORE_WRITABLE)
 		on_store_state(s);
 	kinds_watch(kinds, &s->kinds);
-	s->front.calls = (struct calls){ .kinds = kinds, .store = s->objects.store };
+	s->front.calls.kinds = kinds;
+	s->front.calls.store = s->objects.store;
 	s->pages.kinds = kinds;
 	s->pages.store = s->objects.store;
 	tokens_init(&s->tokens, &s->objects, s->keys.sa_key);
@@ -134,7 +135,10 @@ static void count(void *arg, struct pages_counts *ret)
 	*ret = (struct pages_counts){
 		.requests = s->front.calls.n_requests,
 		.failures = s->front.calls.n_failures,
+		.limited = s->front.calls.n_limited,
+		.answer_bytes = s->front.calls.budget.total,
 		.writes = s->admit.n_writes,
+		.events_encoded = s->watchers.n_encoded,
 		.watches_started = s->watchers.n_started,
 		.watches = s->watchers.n,
 	};
@@ -166,6 +170,8 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 		.streams = &s->streams,
 		.pages = &s->pages,
 	};
+	slices_init(&s->front.calls.slices, l);
+	budget_init(&s->front.calls.budget);
 	return s;
 }
 
@@ -213,7 +219,7 @@ static struct stream *wrap(void *arg, int fd)
 struct err *server_listen(struct server *s)
 {
 	const struct http_server_spec spec = {
-		.limits = { .max_body = BODY_MAX },
+		.limits = { .max_body = BODY_MAX, .max_out = ANSWER_OUT_MAX },
 		.handler = &front_handler,
 		.arg = &s->front,
 		.wrap = wrap,
@@ -307,6 +313,8 @@ void server_free(struct server *s)
 	tokens_done(&s->tokens);
 	grants_done(&s->grants);
 	pages_done(&s->pages);
+	slices_done(&s->front.calls.slices);
+	budget_done(&s->front.calls.budget);
 	tls_ctx_unref(s->tls);
 	keys_done(&s->keys);
 	free(s->data_dir);

@@ -170,6 +170,9 @@ static void record(struct store *s, enum store_event_type type, struct store_ent
 	trim(s);
 	if (s->rev > WARM)
 		cool(s, s->rev - WARM);
+	if (type != STORE_MODIFIED)
+		store_count_change(s, entry->key, type == STORE_ADDED ? 1 : -1);
+	store_views_note(s, &ev);
 	list_each(h, &s->hooks, link)
 		h->fn(h->arg, &ev);
 }
@@ -456,6 +459,7 @@ static struct err *load_row(void *arg, const struct disk_row *row)
 	e->create_rev = row->create_rev;
 	tree_put(load->s->live, row->key, e);
 	map_put(load->s->by_key, row->key, e);
+	store_count_change(load->s, row->key, 1);
 	return NULL;
 }
 
@@ -474,6 +478,8 @@ static struct store *store_new(struct loop *l, const struct store_spec *spec)
 		s->batches[i].index = map_new(NULL);
 	list_init(&s->hooks);
 	list_init(&s->syncs);
+	list_init(&s->views);
+	s->counts = map_new(NULL);
 	s->watched = map_new(NULL);
 	return s;
 }
@@ -533,6 +539,8 @@ void store_free(struct store *s)
 	writer_free(s->writer);
 	disk_free(s->disk);
 	assert(!s->n_watches);
+	assert(list_empty(&s->views));
+	map_free(s->counts);
 	map_free(s->watched);
 	list_each_safe(h, next, &s->hooks, link)
 		free(h);

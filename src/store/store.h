@@ -125,19 +125,28 @@ void store_sync(struct store *s, void (*fn)(void *arg, struct err *e), void *arg
  */
 must_use struct err *store_commit_now(struct store *s);
 
+/* How many keys start with prefix, which ends in '/'. Takes no time. */
+size_t store_count(const struct store *s, const char *prefix);
+
 /*
  * The state at one past revision that the history still reaches, or at the newest. Whoever answers
- * the outside reads at store_committed_rev() and need not wait. Valid until the next write.
+ * the outside reads at store_committed_rev() and need not wait. It stays as it is while others
+ * write, until it is freed (before the store)
+ * or lost.
  */
 struct store_view;
 /*
  * prefix covers everything that will be read. ERR_GONE: older than the history; ERR_INVALID: in the
  * future.
  */
-must_use struct err *store_view_new(const struct store *s, const char *prefix, uint64_t rev,
+must_use struct err *store_view_new(struct store *s, const char *prefix, uint64_t rev,
 				    struct store_view **ret);
 struct store_entry *store_view_get(const struct store_view *v, const char *key);
 struct store_entry *store_view_next(const struct store_view *v, const char *after);
+size_t store_view_count(const struct store_view *v); /* of its prefix, which ends in '/' */
+/* So much has changed since (8,192 keys or 16 MiB of their past) that it was given up: what it
+ * returns is no longer the past. Ask after reading. */
+bool store_view_lost(const struct store_view *v);
 void store_view_free(struct store_view *v);
 AUTOPTR(store_view)
 

@@ -118,6 +118,8 @@ struct store {
 	void *state_arg;
 
 	struct list hooks, syncs;
+	struct list views;   /* struct store_view */
+	struct map *counts;  /* prefix, up to and with a '/' → number of live keys, as a pointer */
 	struct map *watched; /* prefix → struct watch_group */
 	size_t n_watches;
 	struct store_stats stats;
@@ -129,6 +131,10 @@ static inline struct store_event *store_slot(const struct store *s, uint64_t rev
 }
 /* True if prefix (see struct store_watch) covers key. */
 bool store_prefix_means(const char *prefix, const char *key);
+
+/* view.c: an event was recorded, and a key came (1) or went (-1). */
+void store_views_note(struct store *s, const struct store_event *ev);
+void store_count_change(struct store *s, const char *key, int change);
 
 /* watch.c: the events from+1 … to have become durable. */
 void store_watches_wake(struct store *s, uint64_t from, uint64_t to);

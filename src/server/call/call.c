@@ -27,7 +27,15 @@ static void on_ended(void *owner)
 
 	c->req = NULL;
 	c->body = NULL;
+	call_charge(c, 0);
 	call_unref(c);
+}
+
+void call_charge(struct call *c, size_t bytes)
+{
+	if (bytes != c->charged)
+		budget_change(&c->calls->budget, &c->user, c->charged, bytes);
+	c->charged = bytes;
 }
 
 struct call *call_new(struct calls *calls, struct http_request *req)
@@ -54,6 +62,7 @@ void call_unref(struct call *c)
 {
 	if (!c || --c->refs)
 		return;
+	call_charge(c, 0);
 	causes_done(&c->causes);
 	http_headers_done(&c->headers);
 	arena_free(c->arena);
@@ -79,15 +88,88 @@ void call_warn(void *arg, const char *text)
 	http_headers_add(&c->headers, "Warning", buf_str(&b));
 }
 
-static void send(struct call *c, int status, const char *type, const void *p, size_t len)
+/* The headers of the answer, which c gives up. */
+static struct http_headers headers_take(struct call *c)
 {
 	struct http_headers h = c->headers;
 
-	if (!c->req)
-		return;
 	c->headers = (struct http_headers){ 0 };
 	http_headers_add(&h, "Cache-Control", "no-cache, private");
+	return h;
+}
+
+/* A long answer that is there in full, and goes out as the peer takes it. */
+struct sending {
+	struct call *call;
+	struct bytes *text;
+	size_t at;
+};
+
+static void sending_ended(void *owner)
+{
+	struct sending *s = owner;
+
+	bytes_unref(s->text);
+	on_ended(s->call);
+	free(s);
+}
+
+static void sending_go(void *owner)
+{
+	struct sending *s = owner;
+	struct http_request *req = s->call->req;
+	size_t len;
+
+	while (s->at < s->text->len && !http_respond_full(req)) {
+		len = MIN(s->text->len - s->at, (size_t)ANSWER_OUT_MAX);
+		http_respond_write(req, (const char *)s->text->data + s->at, len);
+		s->at += len;
+	}
+	if (s->at == s->text->len)
+		http_respond_end(req);
+}
+
+/* Takes text over. own: nobody else holds it. */
+static void send_long(struct call *c, int status, const char *type, struct bytes *text, bool own)
+{
+	struct http_headers h = headers_take(c);
+	struct sending *s = xnew(struct sending);
+
+	*s = (struct sending){ .call = c, .text = text };
+	if (type)
+		http_headers_add(&h, "Content-Type", type);
+	call_charge(c, own ? text->len : ANSWER_OUT_MAX);
+	http_request_set_owner(c->req, s, sending_ended);
+	http_respond_on_drain(c->req, sending_go);
+	http_respond_start(c->req, status, &h, (int64_t)text->len);
+	http_headers_done(&h);
+	sending_go(s);
+}
+
+static void send(struct call *c, int status, const char *type, const void *p, size_t len)
+{
+	struct http_headers h;
+
+	if (!c->req)
+		return;
+	if (len > ANSWER_OUT_MAX) {
+		send_long(c, status, type, bytes_new(p, len), true);
+		return;
+	}
+	h = headers_take(c);
 	http_respond(c->req, status, &h, (struct http_body){ type, p, len });
+	http_headers_done(&h);
+}
+
+void call_stream(struct call *c, void *owner, void (*ended)(void *owner),
+		 void (*drained)(void *owner))
+{
+	struct http_headers h = headers_take(c);
+
+	http_headers_add(&h, "Content-Type", "application/json");
+	http_request_set_owner(c->req, owner, ended);
+	http_respond_on_drain(c->req, drained);
+	http_respond_start(c->req, STATUS_OK, &h, -1);
 	http_headers_done(&h);
 }
 
@@ -99,6 +181,10 @@ void call_reply_text(struct call *c, int status, const char *type, struct buf *t
 
 void call_reply_bytes(struct call *c, int status, struct bytes *text)
 {
+	if (c->req && text->len > ANSWER_OUT_MAX) {
+		send_long(c, status, "application/json", text, false);
+		return;
+	}
 	send(c, status, "application/json", text->data, text->len);
 	bytes_unref(text);
 }
@@ -140,6 +226,10 @@ void call_fail(struct call *c, struct err *e)
 	enum err_code code = err_code(e);
 
 	c->calls->n_failures++;
+	if (code == ERR_EXHAUSTED)
+		c->calls->n_limited++;
+	if (status_retries(code))
+		http_headers_add(&c->headers, "Retry-After", "1");
 	if (code == ERR_INTERNAL || code == ERR_CORRUPT || code == ERR_SYS)
 		log_error("request failed", KV("method", c->method), KV("path", c->route.path),
 			  KV("err", e));

@@ -8,7 +8,9 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "net/http.h"
+#include "server/call/budget.h"
 #include "server/call/route.h"
+#include "server/call/slices.h"
 
 struct arena;
 struct buf;
@@ -27,11 +29,18 @@ struct user {
 	const char *pod_uid;       /* of the Pod that its token is bound to; NULL: none */
 };
 
+/* At most so much of an answer is produced before the peer takes it. */
+enum {
+	ANSWER_OUT_MAX = 64 * 1024,
+};
+
 /* What the calls of a server share. */
 struct calls {
-	struct kinds *kinds; /* what is served */
-	struct store *store; /* answers to writes wait for its commits */
-	uint64_t n_requests, n_failures;
+	struct kinds *kinds;  /* what is served */
+	struct store *store;  /* answers to writes wait for its commits */
+	struct slices slices; /* long answers take turns */
+	struct budget budget; /* of answers under way */
+	uint64_t n_requests, n_failures, n_limited;
 };
 
 /*
@@ -53,12 +62,16 @@ struct call {
 	size_t body_len;
 	struct causes causes;        /* details of an ERR_INVALID */
 	struct http_headers headers; /* of the answer: warnings, an ETag */
+	size_t charged;              /* to the user's budget, until the answer is complete */
 };
 struct call *call_new(struct calls *calls, struct http_request *req);
 struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
 AUTOREF(call)
 void call_warn(void *arg, const char *text); /* a Warning header; arg is the call */
+
+/* What the answer may hold in memory at one time; 0: nothing any more. */
+void call_charge(struct call *c, size_t bytes);
 
 /* Answers. All take over what they are given. */
 void call_fail(struct call *c, struct err *e);
@@ -70,3 +83,7 @@ void call_reply_bytes(struct call *c, int status, struct bytes *text);
 void call_reply_document(struct call *c, const char *type, const char *text);
 /* An object or Status, once everything written until now is durable. */
 void call_reply_durably(struct call *c, int status, struct bytes *text);
+/* Begins an answer in pieces, which whoever calls this writes with http_respond_*(). From now on
+ * owner has the request's reference to the call, and ended() gives it back. */
+void call_stream(struct call *c, void *owner, void (*ended)(void *owner),
+		 void (*drained)(void *owner));

@@ -43,6 +43,11 @@ int status_of(enum err_code code)
 	return statuses[code].status;
 }
 
+bool status_retries(enum err_code code)
+{
+	return code == ERR_EXHAUSTED || code == ERR_UNAVAILABLE || code == ERR_TIMEOUT;
+}
+
 static struct json *status_new(struct json_doc *d, const char *status)
 {
 	struct json *o = json_obj(d);
@@ -97,7 +102,7 @@ struct json_doc *status_failure(const struct err *e, const struct status_about *
 	json_set_str(d, o, "reason", statuses[code].reason);
 	if (about && code != ERR_MALFORMED && code != ERR_UNAUTHENTICATED)
 		details = about->kind ? details_of(d, code, about) : json_obj(d);
-	if (code == ERR_EXHAUSTED || code == ERR_UNAVAILABLE || code == ERR_TIMEOUT) {
+	if (status_retries(code)) {
 		if (!details)
 			details = json_obj(d);
 		json_set_int(d, details, "retryAfterSeconds", 1);

@@ -19,6 +19,7 @@ enum {
 	STATUS_NOT_MODIFIED = 304,
 };
 int status_of(enum err_code code);
+bool status_retries(enum err_code code); /* the client is told to try again in a second */
 struct status_about {
 	const struct kind *kind; /* NULL: no details */
 	const char *name;

@@ -63,8 +63,13 @@ static void show_metrics(struct pages *ps, struct call *c)
 	store_stats(ps->store, &st);
 	metrics_counter(&b, "cay_api_requests_total", "API requests.", n.requests);
 	metrics_counter(&b, "cay_api_failures_total", "API requests refused.", n.failures);
+	metrics_counter(&b, "cay_api_limited_total", "API requests answered with 429.", n.limited);
+	metrics_gauge(&b, "cay_api_answer_bytes",
+		      "Bytes of long answers held for their readers, at most.", n.answer_bytes);
 	metrics_counter(&b, "cay_api_writes_total", "Objects written.", n.writes);
 	metrics_counter(&b, "cay_api_watches_started_total", "Watches begun.", n.watches_started);
+	metrics_counter(&b, "cay_api_events_encoded_total", "Watch events encoded.",
+			n.events_encoded);
 	metrics_gauge(&b, "cay_api_watches", "Watches open.", n.watches);
 	metrics_gauge(&b, "cay_store_objects", "Objects stored.", store_len(ps->store));
 	metrics_counter(&b, "cay_store_revision", "Newest committed revision.",

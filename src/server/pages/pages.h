@@ -13,8 +13,8 @@ struct store;
 
 /* What /metrics reports besides the store's own numbers. */
 struct pages_counts {
-	uint64_t requests, failures, writes, watches_started;
-	size_t watches;
+	uint64_t requests, failures, limited, writes, watches_started, events_encoded;
+	size_t watches, answer_bytes;
 };
 
 enum {

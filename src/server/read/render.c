@@ -131,15 +131,27 @@ struct err *render_add(const struct render *r, struct object *o, struct buf *out
 	return NULL;
 }
 
-struct err *render_list_table(const struct render *r, struct object *o, struct json_doc *d)
+void render_columns(const struct render *r, struct buf *out)
+{
+	autoptr(json_doc) d = json_doc_new();
+
+	buf_add_str(out, "\"columnDefinitions\":");
+	json_write(json_get(table_new(d, r->kind), "columnDefinitions"), out);
+}
+
+struct err *render_row(const struct render *r, struct object *o, struct buf *out)
 {
 	autoptr(json_doc) converted = NULL;
+	autoptr(json_doc) d = json_doc_new();
 	const struct json *obj = NULL;
+	struct json *table = json_obj(d);
 	struct err *e = tree_of(r, o, &converted, &obj);
 
 	if (e)
 		return err_recode(e, ERR_INTERNAL);
-	table_add(d, json_root(d), &(struct table_rows){ r->kind, r->include, clock_wall() }, obj);
+	(void)json_set(d, table, "rows", json_arr(d));
+	table_add(d, table, &(struct table_rows){ r->kind, r->include, clock_wall() }, obj);
+	json_write(json_at(json_get(table, "rows"), 0), out);
 	return NULL;
 }
 

@@ -27,6 +27,6 @@ struct render {
 must_use struct err *render_of(struct call *c, struct render *ret); /* by Accept */
 must_use struct err *render_add(const struct render *r, struct object *o, struct buf *out);
 must_use struct err *render_text(const struct render *r, struct object *o, struct bytes **ret);
-/* Adds a row to the Table at d's root. */
-must_use struct err *render_list_table(const struct render *r, struct object *o,
-				       struct json_doc *d);
+/* The parts of a Table: its columns as a member, and a row. */
+void render_columns(const struct render *r, struct buf *out);
+must_use struct err *render_row(const struct render *r, struct object *o, struct buf *out);

@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/parse.h"
@@ -16,7 +17,7 @@
 #include "server/call/call.h"
 #include "server/call/status.h"
 #include "server/objects/objects.h"
-#include "server/read/filter.h"
+#include "server/read/cursor.h"
 #include "server/read/render.h"
 #include "store/store.h"
 
@@ -33,6 +34,7 @@ enum {
 	TIMEOUT_MIN_S = 30 * 60, /* when the client names no time: between this and twice this */
 	TIMEOUT_MAX_S = 7 * 24 * 3600,
 	WATCHES_PER_USER = 1000,
+	WATCH_LINE_MAX = 64 * 1024, /* longer ones are encoded for each watch */
 };
 
 struct watcher {
@@ -43,27 +45,49 @@ struct watcher {
 	struct filter filter;
 	struct render how;
 	struct store_watch *watch;
+	struct slice slice; /* of what existed before */
+	struct cursor
+		existing; /* its view is NULL when all of that was sent, or nothing was asked for */
+	uint64_t from;
 	struct timer *timer;
 	usec ends;
 	bool bookmarks;
+	bool mark; /* a bookmark follows what existed before */
 };
 
 static void watcher_free(struct watcher *w)
 {
-	const char *user = w->call->user.name;
-	uintptr_t n = (uintptr_t)map_get(w->ws->by_user, user);
-
-	if (n > 1)
-		map_put(w->ws->by_user, user, (void *)(n - 1));
-	else
-		(void)map_take(w->ws->by_user, user);
-	w->ws->n--;
 	list_del(&w->link);
+	slice_cancel(&w->slice);
+	cursor_done(&w->existing);
 	store_watch_free(w->watch);
 	timer_free(w->timer);
 	filter_done(&w->filter);
-	call_unref(w->call);
 	free(w);
+}
+
+/* One that was counted. */
+static void watcher_end(struct watcher *w)
+{
+	struct watchers *ws = w->ws;
+	struct call *c = w->call;
+	uintptr_t n = (uintptr_t)map_get(ws->by_user, c->user.name);
+
+	if (n > 1)
+		map_put(ws->by_user, c->user.name, (void *)(n - 1));
+	else
+		(void)map_take(ws->by_user, c->user.name);
+	ws->n--;
+	watcher_free(w);
+	call_charge(c, 0);
+	call_unref(c);
+}
+
+static void watch_line_done(struct watch_line *l)
+{
+	object_unref(l->object);
+	bytes_unref(l->text);
+	*l = (struct watch_line){ 0 };
 }
 
 void watchers_init(struct watchers *ws, const struct objects *objects, struct loop *l)
@@ -77,8 +101,10 @@ void watchers_done(struct watchers *ws)
 	struct watcher *w, *next;
 
 	list_each_safe(w, next, &ws->list, link)
-		watcher_free(w);
+		watcher_end(w);
 	map_free(take(ws->by_user));
+	for (size_t i = 0; i < ARRAY_LEN(ws->lines); i++)
+		watch_line_done(&ws->lines[i]);
 }
 
 /* The peer left or the answer ended. */
@@ -87,7 +113,7 @@ static void on_ended(void *owner)
 	struct watcher *w = owner;
 
 	w->call->req = NULL;
-	watcher_free(w);
+	watcher_end(w);
 }
 
 static void send_line(struct watcher *w, struct buf *line)
@@ -96,15 +122,61 @@ static void send_line(struct watcher *w, struct buf *line)
 	http_respond_write(w->req, buf_head(line), line->len);
 }
 
-static struct err *send_object(struct watcher *w, const char *type, struct object *o)
+static struct err *encode(const struct render *how, const char *type, struct object *o,
+			  struct bytes **ret)
 {
 	autobuf line = { 0 };
 	struct err *e;
 
 	buf_printf(&line, "{\"type\":\"%s\",\"object\":", type);
-	e = render_add(&w->how, o, &line);
+	e = render_add(how, o, &line);
+	if (e)
+		return e;
+	buf_add_str(&line, "}\n");
+	*ret = bytes_from_buf(&line);
+	return NULL;
+}
+
+static bool same_render(const struct render *a, const struct render *b)
+{
+	return a->kind == b->kind && a->shape == b->shape && a->include == b->include &&
+	       str_eq(a->version, b->version);
+}
+
+/* Watches that follow the same objects want the same line one after the other. */
+static struct err *line_of(struct watchers *ws, const struct render *how, const char *type,
+			   struct object *o, struct bytes **ret)
+{
+	struct watch_line *l =
+		&ws->lines[(o->rev * SHAPE_MAX_ + how->shape) % ARRAY_LEN(ws->lines)];
+	struct bytes *text = NULL;
+	struct err *e;
+
+	if (l->object == o && str_eq(l->type, type) && same_render(&l->how, how)) {
+		*ret = bytes_ref(l->text);
+		return NULL;
+	}
+	e = encode(how, type, o, &text);
+	if (e)
+		return e;
+	ws->n_encoded++;
+	*ret = text;
+	if (text->len > WATCH_LINE_MAX)
+		return NULL;
+	watch_line_done(l);
+	*l = (struct watch_line){
+		.object = object_ref(o), .type = type, .how = *how, .text = bytes_ref(text)
+	};
+	return NULL;
+}
+
+static struct err *send_object(struct watcher *w, const char *type, struct object *o)
+{
+	autoptr(bytes) text = NULL;
+	struct err *e = line_of(w->ws, &w->how, type, o, &text);
+
 	if (!e)
-		send_line(w, &line);
+		http_respond_write(w->req, text->data, text->len);
 	return e;
 }
 
@@ -181,6 +253,9 @@ void watchers_end(struct watchers *ws, const struct kind *k)
 {
 	struct watcher *w, *next;
 
+	for (size_t i = 0; i < ARRAY_LEN(ws->lines); i++)
+		watch_line_done(&ws->lines[i]); /* they name kinds without a reference */
+
 	list_each_safe(w, next, &ws->list, link)
 		if (w->how.kind == k)
 			finish(w);
@@ -196,6 +271,53 @@ static struct err *too_old(struct err *e, const struct store *s, uint64_t rev)
 		       (unsigned long long)store_oldest_rev(s));
 }
 
+static void pump(struct watcher *w);
+
+static void fail(struct watcher *w, struct err *e)
+{
+	send_error(w, too_old(e, w->ws->objects->store, store_watch_rev(w->watch)));
+	finish(w);
+}
+
+static struct err *send_existing(struct watcher *w, struct object *o)
+{
+	autoptr(bytes) text = NULL;
+	struct err *e = encode(&w->how, "ADDED", o, &text);
+
+	if (!e)
+		http_respond_write(w->req, text->data, text->len);
+	return e;
+}
+
+/* What existed before goes out in slices; what has happened since follows. */
+static bool on_slice(struct slice *s, usec until)
+{
+	struct watcher *w = container_of(s, struct watcher, slice);
+	struct err *e = NULL;
+
+	while (!e && !w->existing.ended && !http_respond_full(w->req)) {
+		autoptr(object) o = NULL;
+
+		if (clock_mono() >= until)
+			return true;
+		e = cursor_next(&w->existing, &o);
+		if (!e && o)
+			e = send_existing(w, o);
+	}
+	if (e) {
+		fail(w, e);
+		return false;
+	}
+	if (!w->existing.ended)
+		return false; /* on_drain() goes on */
+	cursor_done(&w->existing);
+	call_charge(w->call, 0);
+	if (w->mark)
+		send_bookmark(w, w->from, true);
+	pump(w);
+	return false;
+}
+
 /* Sends what there is while the connection takes it. */
 static void pump(struct watcher *w)
 {
@@ -203,15 +325,15 @@ static void pump(struct watcher *w)
 	struct err *e = NULL;
 	bool have = true;
 
+	if (w->existing.view)
+		return; /* that goes first */
 	while (!e && have && !http_respond_full(w->req)) {
 		e = store_watch_next(w->watch, &ev, &have);
 		if (!e && have)
 			e = send_event(w, &ev);
 	}
-	if (!e)
-		return;
-	send_error(w, too_old(e, w->ws->objects->store, store_watch_rev(w->watch)));
-	finish(w);
+	if (e)
+		fail(w, e);
 }
 
 static void on_wake(void *arg)
@@ -221,7 +343,12 @@ static void on_wake(void *arg)
 
 static void on_drain(void *owner)
 {
-	pump(owner);
+	struct watcher *w = owner;
+
+	if (w->existing.view)
+		slice_wake(&w->call->calls->slices, &w->slice);
+	else
+		pump(w);
 }
 
 static void arm(struct watcher *w)
@@ -237,7 +364,7 @@ static void on_timer(void *arg)
 {
 	struct watcher *w = arg;
 
-	if (w->bookmarks && !http_respond_full(w->req))
+	if (w->bookmarks && !w->existing.view && !http_respond_full(w->req))
 		send_bookmark(w, store_watch_rev(w->watch), false);
 	if (clock_mono() + 2000 >= w->ends)
 		finish(w);
@@ -276,33 +403,6 @@ static struct err *read_beginning(const struct list_options *o, uint64_t newest,
 	return NULL;
 }
 
-static struct err *send_existing(struct watcher *w, uint64_t rev)
-{
-	const char *prefix = buf_head(&w->filter.prefix);
-	autoptr(store_view) v = NULL;
-	struct store_entry *en = NULL;
-	struct err *e = store_view_new(w->ws->objects->store, prefix, rev, &v);
-
-	if (e)
-		return e;
-	for (;;) {
-		autoptr(object) o = NULL;
-
-		if (w->filter.exact)
-			en = en ? NULL : store_view_get(v, prefix);
-		else
-			en = store_view_next(v, en ? en->key : NULL);
-		if (!en)
-			return NULL;
-		o = objects_of_entry(w->ws->objects, en);
-		if (!filter_matches(&w->filter, o))
-			continue;
-		e = send_object(w, "ADDED", o);
-		if (e)
-			return e;
-	}
-}
-
 static struct err *count_watch(struct watchers *ws, const struct call *c)
 {
 	uintptr_t n = (uintptr_t)map_get(ws->by_user, c->user.name);
@@ -322,93 +422,65 @@ static usec timeout_of(const struct list_options *o)
 	return (usec)(asked_s ? asked_s : TIMEOUT_MIN_S + random_u64() % TIMEOUT_MIN_S) * 1000000;
 }
 
-/* What a watch follows. Takes the filter over on success. */
-static struct err *watcher_read(struct watcher *w, struct filter *f, uint64_t from)
+/* What a watch follows, and what it sends first. */
+static struct err *watcher_read(struct watcher *w, const struct list_options *o)
 {
 	struct store *store = w->ws->objects->store;
-	struct err *e = render_of(w->call, &w->how);
+	struct beginning b = { 0 };
+	struct err *e = read_beginning(o, store_committed_rev(store), &b);
 
 	if (!e)
-		e = too_old(store_watch_new(store, buf_head(&f->prefix), from,
+		e = filter_init(&w->filter, w->call, o);
+	if (!e)
+		e = render_of(w->call, &w->how);
+	if (!e && b.initial)
+		e = cursor_init(&w->existing, w->ws->objects, &w->filter, b.from);
+	if (!e)
+		e = too_old(store_watch_new(store, buf_head(&w->filter.prefix), b.from,
 					    (struct store_wake){ on_wake, w }, &w->watch),
-			    store, from);
-	if (!e)
-		e = count_watch(w->ws, w->call);
-	if (e)
-		return e;
-	w->filter = *f;
-	*f = (struct filter){ 0 };
-	return NULL;
+			    store, b.from);
+	w->from = b.from;
+	w->mark = b.mark;
+	return e;
 }
 
-static struct err *watcher_new(struct watchers *ws, struct call *c, struct filter *f, uint64_t from,
-			       struct watcher **ret)
+static void start(struct watcher *w)
 {
-	struct watcher *w = xnew(struct watcher);
-	struct err *e;
-
-	w->ws = ws;
-	w->req = c->req;
-	w->call = c; /* the request's reference */
-	e = watcher_read(w, f, from);
-	if (e) {
-		store_watch_free(w->watch);
-		free(w);
-		return e;
-	}
-	w->timer = timer_new(ws->loop, on_timer, w);
-	list_add_tail(&ws->list, &w->link);
-	ws->n++;
-	ws->n_started++;
-	*ret = w;
-	return NULL;
-}
-
-static void start(struct watcher *w, const struct beginning *b)
-{
-	struct http_headers h = w->call->headers;
-	struct err *e = NULL;
-
-	w->call->headers = (struct http_headers){ 0 };
-	http_headers_add(&h, "Content-Type", "application/json");
-	http_headers_add(&h, "Cache-Control", "no-cache, private");
-	http_request_set_owner(w->req, w, on_ended);
-	http_respond_on_drain(w->req, on_drain);
-	http_respond_start(w->req, STATUS_OK, &h, -1);
-	http_headers_done(&h);
-	if (b->initial)
-		e = send_existing(w, b->from);
-	if (e) {
-		send_error(w, e);
-		finish(w);
-		return;
-	}
-	if (b->mark)
-		send_bookmark(w, b->from, true);
+	if (w->existing.view)
+		call_charge(w->call, ANSWER_OUT_MAX);
+	call_stream(w->call, w, on_ended, on_drain);
 	arm(w);
-	pump(w);
+	if (w->existing.view)
+		slice_wake(&w->call->calls->slices, &w->slice);
+	else
+		pump(w);
 }
 
 void watchers_serve(struct watchers *ws, struct call *c)
 {
-	struct filter f = { 0 };
-	struct watcher *w = NULL;
-	struct beginning b = { 0 };
+	struct watcher *w = xnew(struct watcher);
 	struct list_options o;
 	struct err *e = options_read_list(c, &o);
 
+	w->ws = ws;
+	w->req = c->req;
+	w->call = c; /* the request's reference */
+	list_init(&w->link);
+	slice_init(&w->slice, on_slice);
 	if (!e)
-		e = read_beginning(&o, store_committed_rev(ws->objects->store), &b);
+		e = watcher_read(w, &o);
 	if (!e)
-		e = filter_init(&f, c, &o);
-	if (!e)
-		e = watcher_new(ws, c, &f, b.from, &w);
-	filter_done(&f);
+		e = count_watch(ws, c);
 	if (e) {
+		watcher_free(w);
 		call_fail(c, e);
 		return;
 	}
+	w->timer = timer_new(ws->loop, on_timer, w);
 	w->bookmarks = o.bookmarks;
 	w->ends = clock_mono() + timeout_of(&o);
-	start(w, &b);
+	list_add_tail(&ws->list, &w->link);
+	ws->n++;
+	ws->n_started++;
+	start(w);
 }

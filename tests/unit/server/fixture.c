@@ -130,7 +130,7 @@ struct stream_test *stream_open(struct fixture *f, const char *method, const cha
 
 bool stream_until(struct stream_test *s, const char *text)
 {
-	usec end = clock_mono() + 5000000;
+	usec end = clock_mono() + 60000000;
 
 	while (!strstr(s->got.len ? buf_str(&s->got) : "", text) && !s->closed &&
 	       clock_mono() < end)
@@ -145,7 +145,7 @@ const char *stream_text(struct stream_test *s)
 
 bool stream_ended(struct stream_test *s)
 {
-	usec end = clock_mono() + 5000000;
+	usec end = clock_mono() + 60000000;
 
 	while (!s->closed && clock_mono() < end)
 		(void)loop_turn(s->f->loop, 100);
@@ -174,7 +174,11 @@ static void dechunk(const char *p, struct buf *out)
 
 struct answer ask(struct fixture *f, const char *method, const char *path, const char *body)
 {
-	struct stream_test *s = stream_open(f, method, path, body);
+	return stream_answer(stream_open(f, method, path, body));
+}
+
+struct answer stream_answer(struct stream_test *s)
+{
 	struct answer a = { 0 };
 	const char *end;
 	autobuf b = { 0 };

@@ -48,10 +48,11 @@ int64_t int_at(const struct answer *a, const char *path);
 struct stream_test;
 struct stream_test *stream_open(struct fixture *f, const char *method, const char *path,
 				const char *body);
-/* Turns the loop until what has come contains text; false after 5 s. */
+/* Turns the loop until what has come contains text; false after a minute. */
 bool stream_until(struct stream_test *s, const char *text);
 const char *stream_text(struct stream_test *s);
-bool stream_ended(struct stream_test *s); /* turns the loop until it has, up to 5 s */
+bool stream_ended(struct stream_test *s); /* turns the loop until it has, up to a minute */
+struct answer stream_answer(struct stream_test *s); /* all of it; takes s over */
 void stream_test_free(struct stream_test *s);
 
 /* In process: the outcome, which the caller drops. */

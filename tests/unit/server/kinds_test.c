@@ -255,3 +255,27 @@ TEST(events_are_selected_by_the_fields_of_either_group)
 	}
 	fixture_done(&f);
 }
+
+TEST(a_list_whose_kind_goes_away_is_cut)
+{
+	const struct kind *k = toy_add();
+	struct fixture f;
+
+	fixture_init(&f);
+	fixture_listen(&f);
+	for (int i = 0; i < 5000; i++) {
+		autofree char *text =
+			xasprintf("{'metadata':{'name':'t%d'},'data':{'x':'%02500d'}}", i, 1);
+
+		works(make(&f, k, "default", text, NULL));
+	}
+	settle(&f);
+	struct stream_test *s = stream_open(&f, "GET", TOYS, NULL);
+	is_true(stream_until(s, "\"items\":["));
+	is_true(!strstr(stream_text(s), "t4999"));
+	toy_remove(k);
+	is_true(stream_ended(s));
+	is_true(!strstr(stream_text(s), "]}") && !strstr(stream_text(s), "\r\n0\r\n"));
+	stream_test_free(s);
+	fixture_done(&f);
+}

@@ -192,6 +192,7 @@ static void fail_and_mend(void (*disk_fails)(bool on))
 	eq_int(store_committed_rev(f.store), 1);
 	works(store_view_new(f.store, "", store_committed_rev(f.store), &v));
 	is_true(!store_view_get(v, "b")); /* nobody is shown what a crash would take back */
+	store_view_free(take(v));
 	after_a_cut(&f, has_only_a, 0);
 
 	disk_fails(false);

@@ -152,6 +152,75 @@ static char *seen_at(struct store *s, const char *prefix, uint64_t rev)
 	return buf_steal(&b, NULL);
 }
 
+static char *seen_in(const struct store_view *v)
+{
+	struct store_entry *e = NULL;
+	struct buf b = { 0 };
+
+	while ((e = store_view_next(v, e ? e->key : NULL)))
+		buf_printf(&b, "%s=%s ", e->key, e->value->data);
+	buf_printf(&b, "%zu", store_view_count(v));
+	return buf_steal(&b, NULL);
+}
+
+TEST(a_view_stays_as_it_is_while_others_write)
+{
+	struct store_view *v, *same, *later;
+	struct fixture f;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, NULL));
+	works(put(f.store, "p/b", "1", 0));
+	works(put(f.store, "p/c", "1", 0));
+	works(put(f.store, "q/x", "1", 0));
+	works(store_view_new(f.store, "p/", store_rev(f.store), &v));
+	works(store_view_new(f.store, "p/", store_rev(f.store), &same));
+	is_true(v == same);
+	works(put(f.store, "p/a", "new", 0));
+	works(del(f.store, "p/a", STORE_ANY)); /* it came and went */
+	works(put(f.store, "p/bb", "new", 0));
+	works(put(f.store, "p/c", "2", STORE_ANY));
+	works(put(f.store, "p/c", "3", STORE_ANY));
+	works(del(f.store, "p/b", STORE_ANY));
+	works(store_view_new(f.store, "p/", store_rev(f.store), &later));
+	works(put(f.store, "p/b", "4", 0));
+	{
+		autofree char *a = seen_in(v), *b = seen_in(later);
+
+		eq_str(a, "p/b=1 p/c=1 2");
+		eq_str(b, "p/bb=new p/c=3 2");
+		eq_int(store_count(f.store, "p/"), 3);
+		eq_int(store_count(f.store, "q/"), 1);
+		eq_int(store_count(f.store, "r/"), 0);
+	}
+	store_view_free(v);
+	store_view_free(same);
+	store_view_free(later);
+	fixture_done(&f);
+}
+
+TEST(a_view_that_would_hold_too_much_is_given_up)
+{
+	struct store_view *v, *other;
+	struct fixture f;
+	char key[32];
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, NULL));
+	works(store_view_new(f.store, "p/", store_rev(f.store), &v));
+	works(store_view_new(f.store, "q/", store_rev(f.store), &other));
+	for (int i = 0; i < 8192; i++) {
+		(void)snprintf(key, sizeof(key), "p/%d", i);
+		works(put(f.store, key, "x", 0));
+	}
+	is_true(!store_view_lost(v));
+	works(put(f.store, "p/one-more", "x", 0));
+	is_true(store_view_lost(v) && !store_view_lost(other));
+	store_view_free(v);
+	store_view_free(other);
+	fixture_done(&f);
+}
+
 TEST(a_view_shows_the_state_at_a_revision)
 {
 	static const char *const at[] = {

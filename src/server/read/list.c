@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/registry.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "net/http_server.h"
+#include "server/call/body.h"
+#include "server/call/call.h"
+#include "server/call/status.h"
+#include "server/objects/objects.h"
+#include "server/read/cursor.h"
+#include "server/read/read.h"
+#include "server/read/render.h"
+#include "store/store.h"
+
+/*
+ * Lists. They are read at the newest committed revision, so that what they show is durable and no
+ * reader waits for a commit that another request has started.
+ *
+ * A page of a list names, in its continue token, the revision of the first page, the last key it
+ * showed and how many objects were shown until there; the next page is read at that same revision,
+ * as long as the history reaches it.
+ *
+ * A list is produced in slices, in turns with others, while the peer takes it; between slices it is
+ * a cursor over a view of the store. What fits into the first slice is answered at once. What goes
+ * wrong later cuts the connection: a list that is not complete must not look like one that is.
+ */
+enum {
+	SLICE_BYTES = 32 * 1024,
+	FIRST_US = 200, /* for the first slice */
+};
+
+struct page {
+	uint64_t rev;
+	const char *after; /* the last key of the page before; NULL: the first page */
+	uint64_t limit;    /* 0: none */
+	uint64_t shown;    /* on the pages before */
+};
+
+static struct err *read_continue(struct call *c, const char *token, struct page *p)
+{
+	autoptr(json_doc) d = NULL;
+	autofree void *text = NULL;
+	size_t len = 0;
+	struct err *e;
+
+	e = base64_decode(token, true, &text, &len);
+	if (!e)
+		e = json_parse(text, len, NULL, &d);
+	if (e) {
+		err_free(e);
+		return err_new(ERR_MALFORMED, "continue key is not valid");
+	}
+	p->rev = (uint64_t)json_get_int(json_root(d), "rv", 0);
+	p->shown = (uint64_t)json_get_int(json_root(d), "n", 0);
+	p->after = arena_strdup(c->arena, str_or(json_get_str(json_root(d), "start"), ""));
+	return NULL;
+}
+
+static struct err *read_version(struct call *c, const struct list_options *o, struct page *p)
+{
+	const char *rev = o->resource_version;
+	uint64_t wanted = 0;
+	struct err *e;
+
+	if (str_empty(rev))
+		return NULL;
+	e = parse_uint(rev, UINT64_MAX, &wanted);
+	if (e) {
+		err_free(e);
+		return err_new(ERR_MALFORMED,
+			       "invalid resource version: resourceVersion: Invalid value: \"%s\": "
+			       "strconv.ParseUint: parsing \"%s\": invalid syntax",
+			       rev, rev);
+	}
+	if (wanted > p->rev) {
+		/* client-go recognises it by this message, and lists again without a version. */
+		causes_add(&c->causes, CAUSE_INVALID, "resourceVersion",
+			   "Too large resource version");
+		return err_new(ERR_TIMEOUT,
+			       "Timeout: Too large resource version: %llu, current: %llu",
+			       (unsigned long long)wanted, (unsigned long long)p->rev);
+	}
+	if (str_eq(o->version_match, "Exact") && wanted < p->rev)
+		p->rev = wanted;
+	return NULL;
+}
+
+/* At the revision p->rev, unless the options name another. */
+static struct err *page_read(struct call *c, const struct list_options *o, struct page *p)
+{
+	p->limit = o->limit > 0 ? (uint64_t)o->limit : 0;
+	return str_empty(o->continue_token) ? read_version(c, o, p)
+					    : read_continue(c, o->continue_token, p);
+}
+
+static struct err *too_old(struct err *e, const struct page *p)
+{
+	err_free(e);
+	if (p->after)
+		return err_new(
+			ERR_GONE,
+			"The provided continue parameter is too old to display a consistent "
+			"list result. You can start a new list without the continue parameter.");
+	return err_new(ERR_GONE, "The resourceVersion for the provided list is too old.");
+}
+
+/* A list in progress: what was asked for, and how far it is. */
+struct listing {
+	struct slice slice;
+	struct call *call;
+	struct filter filter;
+	struct cursor cursor;
+	struct render how;
+	struct page page;
+	struct buf out; /* of this slice */
+	uint64_t n;
+	bool begun, ended; /* its head, its tail is in the answer */
+};
+
+static char *continue_token(const struct page *p, const char *last, uint64_t shown)
+{
+	autoptr(json_doc) d = json_doc_new();
+	autofree char *text = NULL;
+
+	json_set_root(d, json_obj(d));
+	json_set_int(d, json_root(d), "rv", (int64_t)p->rev);
+	json_set_str(d, json_root(d), "start", last);
+	json_set_int(d, json_root(d), "n", (int64_t)shown);
+	text = json_to_text(json_root(d));
+	return base64_encode(text, strlen(text), true);
+}
+
+static void add_meta(struct listing *l)
+{
+	const struct filter *f = &l->filter;
+	bool more = l->page.limit && l->n == l->page.limit && cursor_more(&l->cursor);
+	uint64_t shown = l->page.shown + l->n, all;
+	autofree char *token =
+		more ? continue_token(&l->page, cursor_key(&l->cursor), shown) : NULL;
+
+	buf_printf(&l->out, "\"metadata\":{\"resourceVersion\":\"%llu\"",
+		   (unsigned long long)l->page.rev);
+	if (token)
+		buf_printf(&l->out, ",\"continue\":\"%s\"", token);
+	/* Counting the matches of a selector is not worth the time. */
+	if (token && !f->labels && !f->fields && !f->exact) {
+		all = store_view_count(l->cursor.view);
+		buf_printf(&l->out, ",\"remainingItemCount\":%llu",
+			   (unsigned long long)(all > shown ? all - shown : 0));
+	}
+	buf_add_char(&l->out, '}');
+}
+
+/* Up to the first item. The metadata comes first if it is known already, otherwise last. */
+static void add_head(struct listing *l)
+{
+	const struct kind *k = l->how.kind;
+	bool table = l->how.shape == SHAPE_TABLE, partial = l->how.shape == SHAPE_PARTIAL;
+
+	buf_printf(&l->out, "{\"kind\":\"%s\",\"apiVersion\":\"%s\",",
+		   table     ? "Table"
+		   : partial ? "PartialObjectMetadataList"
+			     : k->list_kind,
+		   table || partial ? l->how.version : kind_api_version(k));
+	if (!l->page.limit) {
+		add_meta(l);
+		buf_add_char(&l->out, ',');
+	}
+	if (table)
+		render_columns(&l->how, &l->out);
+	buf_add_str(&l->out, table ? ",\"rows\":[" : "\"items\":[");
+	l->begun = true;
+}
+
+static void add_tail(struct listing *l)
+{
+	buf_add_char(&l->out, ']');
+	if (l->page.limit) {
+		buf_add_char(&l->out, ',');
+		add_meta(l);
+	}
+	buf_add_str(&l->out, "}\n");
+	l->ended = true;
+}
+
+static struct err *add_item(struct listing *l, struct object *o)
+{
+	if (l->n++)
+		buf_add_char(&l->out, ',');
+	return l->how.shape == SHAPE_TABLE ? render_row(&l->how, o, &l->out)
+					   : render_add(&l->how, o, &l->out);
+}
+
+/* The kind may have been removed since the last slice; its objects would be missing. */
+static struct err *check_kind(const struct listing *l)
+{
+	const struct route *r = &l->call->route;
+
+	if (kinds_find(l->call->calls->kinds, r->group, r->version, r->plural) == r->kind)
+		return NULL;
+	return err_no_resource();
+}
+
+static bool is_full(const struct listing *l)
+{
+	return l->page.limit && l->n == l->page.limit;
+}
+
+/* Fills out with what belongs into one slice. */
+static struct err *produce(struct listing *l, usec until)
+{
+	struct err *e = check_kind(l);
+
+	if (!l->begun)
+		add_head(l);
+	while (!e && !l->ended && l->out.len < SLICE_BYTES) {
+		autoptr(object) o = NULL;
+
+		if (!is_full(l))
+			e = cursor_next(&l->cursor, &o);
+		if (!e && o)
+			e = add_item(l, o);
+		else if (!e && (is_full(l) || l->cursor.ended))
+			add_tail(l);
+		if (clock_mono() >= until)
+			break;
+	}
+	return e;
+}
+
+static void listing_free(struct listing *l)
+{
+	slice_cancel(&l->slice);
+	cursor_done(&l->cursor);
+	filter_done(&l->filter);
+	buf_done(&l->out);
+	free(l);
+}
+
+/* The peer left or the answer ended. */
+static void on_ended(void *owner)
+{
+	struct listing *l = owner;
+	struct call *c = l->call;
+
+	listing_free(l);
+	c->req = NULL;
+	call_charge(c, 0);
+	call_unref(c);
+}
+
+static bool on_slice(struct slice *s, usec until)
+{
+	struct listing *l = container_of(s, struct listing, slice);
+	struct http_request *req = l->call->req;
+	struct err *e = produce(l, until);
+
+	if (e) {
+		log_warn("list cannot be completed, cutting it", KV("path", l->call->route.path),
+			 KV("user", l->call->user.name), KV("err", e));
+		err_free(e);
+		http_respond_abort(req);
+		return false;
+	}
+	http_respond_write(req, buf_head(&l->out), l->out.len);
+	buf_clear(&l->out);
+	if (l->ended)
+		http_respond_end(req); /* on_ended() frees the listing, later in this turn */
+	return !l->ended && !http_respond_full(req);
+}
+
+static void on_drain(void *owner)
+{
+	struct listing *l = owner;
+
+	if (!l->ended)
+		slice_wake(&l->call->calls->slices, &l->slice);
+}
+
+static struct err *listing_read(struct listing *l, const struct objects *os)
+{
+	struct list_options o;
+	struct err *e = options_read_list(l->call, &o);
+
+	l->page.rev = store_committed_rev(os->store);
+	if (!e)
+		e = filter_init(&l->filter, l->call, &o);
+	if (!e)
+		e = render_of(l->call, &l->how);
+	if (!e)
+		e = page_read(l->call, &o, &l->page);
+	if (e)
+		return e;
+	e = cursor_init(&l->cursor, os, &l->filter, l->page.rev);
+	if (e)
+		return too_old(e, &l->page);
+	l->cursor.after = l->page.after ? xstrdup(l->page.after) : NULL;
+	return NULL;
+}
+
+void read_list(const struct objects *os, struct call *c)
+{
+	struct listing *l = xnew(struct listing);
+	struct err *e;
+
+	l->call = c;
+	slice_init(&l->slice, on_slice);
+	e = listing_read(l, os);
+	if (!e)
+		e = produce(l, clock_mono() + FIRST_US);
+	if (e)
+		call_fail(c, e);
+	else if (l->ended)
+		call_reply_text(c, STATUS_OK, "application/json", &l->out);
+	if (e || l->ended) {
+		listing_free(l);
+		return;
+	}
+	call_charge(c, ANSWER_OUT_MAX + SLICE_BYTES);
+	call_stream(c, l, on_ended, on_drain);
+	slice_wake(&c->calls->slices, &l->slice);
+}
