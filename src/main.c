@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -143,6 +144,40 @@ static void setup_log(const struct settings *s)
 }
 
 /*
+ * Connections that API and router may have, so that no crowd of them takes the descriptors that the
+ * store, images, launchers and guests need: half of all is for these.
+ */
+struct budget {
+	size_t api, router; /* 0: as many as these allow by themselves */
+};
+
+enum {
+	API_CONNS_MAX = 4096,
+	ROUTER_CONNS_MAX = 16384,
+};
+
+/* The soft limit is for programs that use select(); sandboxes get limits of their own. */
+static struct budget make_budget(void)
+{
+	struct rlimit r;
+	size_t all;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return (struct budget){ 0 };
+	r.rlim_cur = r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+		(void)getrlimit(RLIMIT_NOFILE, &r);
+	if (!wall_stands("connection-budget"))
+		return (struct budget){ 0 };
+	all = (size_t)MIN(r.rlim_cur, (rlim_t)1 << 20);
+	log_debug("descriptors", KV("limit", (uint64_t)all));
+	return (struct budget){
+		.api = MAX(MIN(all / 4, (size_t)API_CONNS_MAX), (size_t)1),
+		.router = MAX(MIN(all / 8, (size_t)ROUTER_CONNS_MAX), (size_t)1), /* two each */
+	};
+}
+
+/*
  * One running `cay serve`, in the order in which its parts are started; they are stopped in
  * reverse.
  */
@@ -159,6 +194,7 @@ struct serve {
 	const struct kind *sandboxes;
 	struct signal_watch *term, *intr;
 	bool stopping;
+	struct budget budget;
 };
 
 static void serve_done(struct serve *s)
@@ -226,6 +262,7 @@ static struct err *start_server(struct serve *s)
 		.sans = sans,
 		.grants = settings_text(s->settings, "service-account-grants"),
 		.store_reserve = (uint64_t)settings_int(s->settings, "store-reserve") << 20,
+		.max_conns = s->budget.api,
 		.new_store = settings_bool(s->settings, "new-store"),
 		.new_keys = settings_bool(s->settings, "new-keys"),
 		.accept_damaged_log = settings_bool(s->settings, "accept-damaged-log"),
@@ -313,6 +350,7 @@ static struct err *start_router(struct serve *s)
 	const char *group = settings_text(s->settings, "router-group");
 	struct router_spec spec = {
 		.listen = settings_text(s->settings, "router-listen"),
+		.max_conns = s->budget.router,
 		.no_access_log = !settings_bool(s->settings, "router-access-log"),
 		.mark = node_mark(s->node),
 		.tell_callers = true,
@@ -433,6 +471,7 @@ static int serve_run(const struct command *c unused, const struct settings *sett
 
 	setup_log(settings);
 	(void)umask(077);
+	s.budget = make_budget();
 	e = serve_start(&s);
 	if (!e)
 		loop_run(s.loop);

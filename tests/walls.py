@@ -67,6 +67,9 @@ WALLS = (
     Wall("memory-limit", ISOLATION + "test_the_memory_limit_is_exact"),
     Wall("cpu-limit", ISOLATION + "test_the_cpu_limit_is_exact"),
     Wall("pids-limit", ISOLATION + "test_the_limit_of_processes_is_exact"),
+    # what a crowd may take
+    Wall("connection-budget",
+         "integration/test_crowd.py::test_silent_connections_leave_descriptors_for_api_and_guests"),
     # who may enter
     Wall("router-uid", "integration/test_local_user.py::test_the_router_knows_who_asks"),
     Wall("router-host", "integration/test_local_user.py::test_host_must_be_ours"),

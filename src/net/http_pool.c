@@ -114,7 +114,7 @@ void http_pool_put(struct http_pool *p, const char *addr, struct conn *c)
 		conn_free(c);
 		return;
 	}
-	if (p->n_idle >= IDLE_MAX) {
+	if (p->n_idle >= MIN((size_t)IDLE_MAX, p->limits.max_conns)) {
 		conn_free(idle_remove(list_first(&p->idle, struct pool_idle, link)));
 		a = map_get(p->addrs, addr);
 	}

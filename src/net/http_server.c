@@ -2,6 +2,8 @@
 #include "net/http_server.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,13 +11,42 @@
 #include "net/stream.h"
 
 /*
- * Accepting. At max_conns the connection that has been idle longest is closed; if all are busy, new
- * ones wait in the kernel's queue until one ends.
+ * Accepting. At max_conns, and when the process has no descriptors left, a connection on which
+ * nothing happens is closed: one that has never sent a byte if there is any, else the one that has
+ * been idle longest. If all are busy, new ones wait in the kernel's queue until one ends.
  */
 enum {
 	ACCEPT_BUDGET = 16,
 	RETRY_MS = 100,
+	SILENT_LOOK = 64, /* at so many idle connections, to find a silent one */
 };
+
+/* TLS has its handshake before the first request, so we ask the kernel. */
+static bool is_silent(const struct http_conn *hc)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(conn_stream(hc->conn)->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return false;
+	return len > offsetof(struct tcp_info, tcpi_bytes_received) && !info.tcpi_bytes_received;
+}
+
+static void close_quietest(struct http_server *s)
+{
+	struct http_conn *hc, *quietest = list_first(&s->idle, struct http_conn, idle_link);
+	int looked = 0;
+
+	list_each(hc, &s->idle, idle_link) {
+		if (is_silent(hc)) {
+			quietest = hc;
+			break;
+		}
+		if (++looked == SILENT_LOOK)
+			break;
+	}
+	http_conn_close(quietest);
+}
 
 /* The only place that decides whether we poll for new connections. */
 static void server_poll(struct http_server *s)
@@ -41,7 +72,7 @@ static void server_take(struct http_server *s, int fd)
 	if (!stream)
 		return;
 	if (s->n_conns >= s->spec.limits.max_conns)
-		http_conn_close(list_first(&s->idle, struct http_conn, idle_link));
+		close_quietest(s);
 	s->n_conns++;
 	http_conn_new(s, stream, peer);
 }
@@ -59,8 +90,11 @@ static void server_ready(void *arg, unused unsigned ready)
 		if (fd < 0) {
 			/* Out of descriptors or memory: polling would spin. */
 			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			    errno == ENOMEM)
+			    errno == ENOMEM) {
+				if (!list_empty(&s->idle))
+					close_quietest(s);
 				timer_set(s->retry, RETRY_MS);
+			}
 			break;
 		}
 		server_take(s, fd);

@@ -301,7 +301,7 @@ static struct stream *on_accept(void *arg, int fd)
 static struct err *start_listening(struct router *r, const char *addr)
 {
 	static const struct http_handler handler = { .head = on_request };
-	const struct http_server_spec spec = { .limits = { .max_conns = CONNS_MAX },
+	const struct http_server_spec spec = { .limits = { .max_conns = r->spec.max_conns },
 					       .handler = &handler,
 					       .arg = r,
 					       .wrap = on_accept,
@@ -334,7 +334,7 @@ struct err *router_start(struct loop *l, struct client *c, const struct router_s
 {
 	static const struct client_watch_events events = { on_sandbox_changed, on_synced };
 	autoptr(router) r = xnew(struct router);
-	const struct http_limits limits = { 0 };
+	const struct http_limits limits = { .max_conns = spec->max_conns };
 	struct err *e;
 
 	r->loop = l;
@@ -343,6 +343,8 @@ struct err *router_start(struct loop *l, struct client *c, const struct router_s
 	r->spec.listen = NULL; /* the caller's */
 	r->spec.hosts = NULL;
 	keep_hosts(r, spec->hosts);
+	if (!r->spec.max_conns)
+		r->spec.max_conns = CONNS_MAX;
 	if (!r->spec.hold_ms)
 		r->spec.hold_ms = HOLD_MS;
 	list_init(&r->woken);

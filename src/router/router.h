@@ -21,6 +21,7 @@ struct router;
 
 struct router_spec {
 	const char *listen; /* "127.0.0.1:8080" */
+	size_t max_conns;   /* 0: 16384; each may need a second one to a sandbox */
 	/* How long the head of an answer may take if the request does not say, and the most that it
 	 * may say. 0: 180 s and one hour. */
 	unsigned proxy_timeout_ms;

@@ -35,6 +35,7 @@ struct server {
 	struct loop *loop;
 	char *data_dir, *listen, *address, *node_name;
 	int lock_fd;
+	size_t max_conns;
 	bool store_is_new;
 	struct keys keys;
 	struct tls_ctx *tls;
@@ -153,6 +154,7 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	s->listen = xstrdup(spec->listen);
 	s->node_name = xstrdup(spec->node_name);
 	s->lock_fd = -1;
+	s->max_conns = spec->max_conns;
 	s->kinds = (struct kinds_watch){ .changed = on_kind, .arg = s };
 	s->admit = (struct admit){ .objects = &s->objects, .node_name = s->node_name };
 	s->pages = (struct pages){ .count = count, .arg = s };
@@ -219,7 +221,9 @@ static struct stream *wrap(void *arg, int fd)
 struct err *server_listen(struct server *s)
 {
 	const struct http_server_spec spec = {
-		.limits = { .max_body = BODY_MAX, .max_out = ANSWER_OUT_MAX },
+		.limits = { .max_body = BODY_MAX,
+			    .max_out = ANSWER_OUT_MAX,
+			    .max_conns = s->max_conns },
 		.handler = &front_handler,
 		.arg = &s->front,
 		.wrap = wrap,

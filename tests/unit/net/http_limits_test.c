@@ -236,6 +236,29 @@ TEST(a_connection_without_a_request_makes_space_too)
 	site_done(&s);
 }
 
+TEST(a_silent_connection_makes_space_before_one_that_has_begun)
+{
+	struct http_limits limits = { .max_conns = 2 };
+	struct site s;
+	int silent, third;
+	autofree char *answer = NULL;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hel");
+	until(s.l, http_server_conns(s.server) == 1);
+	silent = rig_connect(s.addr);
+	until(s.l, http_server_conns(s.server) == 2);
+	third = rig_connect(s.addr);
+	rig_send_str(s.l, third, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	answer = rig_read(s.l, third, "hello\n");
+	is_true(rig_at_end(s.l, silent));
+	rig_send_str(s.l, s.fd, "lo HTTP/1.1\r\nHost: a\r\n\r\n");
+	site_expect(&s, "hello\n");
+	(void)close(silent);
+	(void)close(third);
+	site_done(&s);
+}
+
 TEST(busy_connections_make_newcomers_wait)
 {
 	struct http_limits limits = { .max_conns = 1 };
