@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/wall.h"
@@ -371,6 +372,20 @@ static struct err *start_router(struct serve *s)
 	return e;
 }
 
+static void write_metrics(void *arg, struct buf *b)
+{
+	const struct serve *s = arg;
+	struct router_stats router = { 0 };
+
+	if (s->node)
+		node_metrics(s->node, b);
+	if (s->router)
+		router_stats(s->router, &router);
+	metrics_counter(b, "cay_router_refused_total",
+			"Requests that the router refused by Host or by who asked.",
+			router.refused);
+}
+
 static struct err *start_roles(struct serve *s)
 {
 	struct node_spec node = {
@@ -398,6 +413,7 @@ static struct err *start_roles(struct serve *s)
 	if (e)
 		return e;
 	server_set_access(s->server, node_access(s->node));
+	server_add_metrics(s->server, write_metrics, s);
 	e = control_start(s->loop, s->control_client, &control, &s->control);
 	if (e)
 		return err_wrap(e, "start controllers");

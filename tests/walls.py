@@ -75,9 +75,11 @@ WALLS = (
     Wall("router-host", "integration/test_local_user.py::test_host_must_be_ours"),
     Wall("filter-output", "integration/test_local_user.py::test_only_the_daemon_sends_packets_to_sandboxes"),
     Wall("filter-spoof", "integration/test_walls.py::test_a_foreign_source_address_goes_nowhere"),
-    Wall("filter-to-host", "integration/test_walls.py::test_neither_host_nor_control_plane_nor_metadata_is_reached",
+    Wall("filter-to-host", "integration/test_filter.py::test_the_host_is_shut_by_its_own_filter",
          hidden_by=("filter-output",)),
-    Wall("filter-through", "integration/test_walls.py::test_another_sandbox_is_not_reached_but_each_reaches_itself"),
+    Wall("filter-through", "integration/test_filter.py::test_the_host_forwards_nothing_to_sandboxes_and_private_networks"),
+    Wall("filter-inner", "integration/test_filter.py::test_the_filter_inside_holds_while_the_hosts_is_gone"),
+    Wall("filter-watch", "integration/test_filter.py::test_a_touched_table_is_restored_and_reported"),
     Wall("guest-credit-cap",
          "integration/test_hostile_guest.py::test_a_broken_protocol_ends_the_container_and_says_how[hostile-credit-"
          "4294967295 bytes of credit]"),

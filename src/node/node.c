@@ -17,6 +17,7 @@
 #include "loop/loop.h"
 #include "node/access/ways.h"
 #include "node/disk/disk.h"
+#include "node/filter_priv.h"
 #include "node/host/cgroup.h"
 #include "node/host/firewall.h"
 #include "node/host/inotify.h"
@@ -44,6 +45,7 @@ struct node {
 	struct instance *inst;
 	struct cgroups *cgroups;
 	struct netlink *nl;
+	struct filter *filter;
 	struct inotify *inotify;
 	struct images *images;
 	struct runtime *runtime;
@@ -126,6 +128,11 @@ static struct err *open_disk(struct node *n, const struct node_spec *spec)
 
 static struct err *open_host(struct node *n, const struct node_spec *spec)
 {
+	const struct filter_spec filter = { .loop = n->loop,
+					    .client = n->client,
+					    .instance = n->inst,
+					    .node_name = n->name,
+					    .open = spec->open_to_local_users };
 	autofree char *parent = instance_cgroup(n->inst);
 	struct err *e = cgroups_open(parent, true, &n->cgroups);
 
@@ -138,7 +145,7 @@ static struct err *open_host(struct node *n, const struct node_spec *spec)
 	if (!e)
 		e = instance_net_up(n->inst, n->nl);
 	if (!e)
-		e = firewall_load(n->inst, spec->open_to_local_users);
+		e = filter_open(&filter, &n->filter);
 	return e;
 }
 
@@ -244,6 +251,7 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	pods_start(n->pods);
 	n->object = node_object_new(l, c, n->name);
 	n->pressure = pressure_new(l, n->disk, n->object);
+	filter_set_object(n->filter, n->object);
 	log_info("node started", KV("node", n->name), KV("instance", n->inst->id));
 	*ret = take(n);
 	return NULL;
@@ -252,6 +260,11 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 struct access *node_access(struct node *n)
 {
 	return ways_access(n->ways);
+}
+
+void node_metrics(const struct node *n, struct buf *b)
+{
+	filter_metrics(n->filter, b);
 }
 
 uint32_t node_mark(const struct node *n)
@@ -288,6 +301,7 @@ void node_free(struct node *n)
 	if (!n)
 		return;
 	pressure_free(n->pressure);
+	filter_free(n->filter);
 	node_object_free(n->object);
 	if (n->ways)
 		ways_settle(n->ways);

@@ -9,6 +9,7 @@
 #include "json/json.h"
 
 struct access;
+struct buf;
 struct client;
 struct loop;
 
@@ -43,6 +44,7 @@ must_use struct err *node_start(struct loop *l, struct client *c, const struct n
 struct access *node_access(struct node *n); /* borrowed */
 /* Packets to Pods need this mark (SO_MARK), or the packet filter refuses them. */
 uint32_t node_mark(const struct node *n);
+void node_metrics(const struct node *n, struct buf *b); /* lines of /metrics */
 /* Ends all sandboxes (for --stop-sandboxes), then done(). */
 void node_stop_sandboxes(struct node *n, void (*done)(void *arg), void *arg);
 void node_free(struct node *n); /* leaves sandboxes running */

@@ -260,9 +260,13 @@ print('sent')
     free_bind, transparent = 15, 19
     for option in (free_bind, transparent):
         assert python(box, send % option)[1] == ""
-    pid = process_of(box, "wall")
+    start(box["cay"], "spoofer")
+    pid = process_of(box, "spoofer")
+    inside = lambda *argv: subprocess.run(["nsenter", "-t", pid, "-n", *argv], capture_output=True, text=True)
+    assert "Operation not permitted" in inside(sys.executable, "-c", send % transparent).stderr, "the filter inside let it out"
+    assert inside("nft", "delete", "table", "inet", "cay").returncode == 0
     before = spoofed_packets()
-    r = subprocess.run(["nsenter", "-t", pid, "-n", sys.executable, "-c", send % transparent], capture_output=True, text=True)
+    r = inside(sys.executable, "-c", send % transparent)
     assert r.stdout == "sent\n", r.stderr
     assert spoofed_packets() >= before + 5
 

@@ -17,6 +17,9 @@
  * (by default it does not). Not: the host, other sandboxes, private networks, the metadata address,
  * IPv6. Into a sandbox: this daemon alone, whose packets carry the instance's mark. The kernel
  * itself answers for sockets that are gone (RST) and reports errors (ICMP) without one.
+ *
+ * Each sandbox has a filter of its own as well (launch/netns_filter.c): neither relies on the
+ * other.
  */
 static const char spoof[] = "	chain spoof {\n"
 			    "		type filter hook prerouting priority -310; policy accept;\n"
@@ -54,7 +57,8 @@ static const char hide[] =
 	"		ip saddr $pool oifname != \"cay*\" oifname != \"lo\" masquerade\n"
 	"	}\n";
 
-static struct err *run(const char *commands)
+/* ret_text NULL: what it prints does not matter. */
+static struct err *run(const char *commands, char **ret_text)
 {
 	struct nft_ctx *ctx = nft_ctx_new(NFT_CTX_DEFAULT);
 	struct err *e = NULL;
@@ -63,12 +67,15 @@ static struct err *run(const char *commands)
 		return err_new(ERR_INTERNAL, "libnftables returned no context");
 	(void)nft_ctx_buffer_error(ctx);
 	(void)nft_ctx_buffer_output(ctx);
+	nft_ctx_output_set_flags(ctx, NFT_CTX_OUTPUT_STATELESS);
 	if (nft_run_cmd_from_buffer(ctx, commands)) {
 		const char *text = nft_ctx_get_error_buffer(ctx);
 
 		e = err_new(ERR_SYS, "change packet filter: %.*s",
 			    (int)strcspn(str_or(text, ""), "\n"), str_or(text, ""));
 	}
+	if (!e && ret_text)
+		*ret_text = xstrdup(nft_ctx_get_output_buffer(ctx));
 	nft_ctx_free(ctx);
 	return e;
 }
@@ -99,7 +106,7 @@ struct err *firewall_load(const struct instance *i, bool open)
 		if (parts[n].wanted)
 			buf_add_str(&text, parts[n].rules);
 	buf_add_str(&text, "}\n");
-	return run(buf_str(&text));
+	return run(buf_str(&text), NULL);
 }
 
 struct err *firewall_remove(const struct instance *i)
@@ -107,16 +114,22 @@ struct err *firewall_remove(const struct instance *i)
 	autofree char *table = instance_table(i);
 	autofree char *text = xasprintf("add table %s\ndelete table %s\n", table, table);
 
-	return run(text);
+	return run(text, NULL);
+}
+
+void firewall_text(const struct instance *i, char **ret)
+{
+	autofree char *table = instance_table(i);
+	autofree char *command = xasprintf("list table %s\n", table);
+
+	*ret = NULL;
+	err_free(run(command, ret)); /* it says that there is none */
 }
 
 bool firewall_present(const struct instance *i)
 {
-	autofree char *table = instance_table(i);
-	autofree char *text = xasprintf("list table %s\n", table);
-	struct err *e = run(text);
-	bool there = !e;
+	autofree char *text = NULL;
 
-	err_free(e);
-	return there;
+	firewall_text(i, &text);
+	return text;
 }

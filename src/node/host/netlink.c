@@ -71,16 +71,6 @@ static void add(struct netlink *n, struct nlmsghdr *h)
 	n->n_messages++;
 }
 
-static void put_no_ipv6(struct nlmsghdr *h)
-{
-	struct nlattr *spec = mnl_attr_nest_start(h, IFLA_AF_SPEC);
-	struct nlattr *inet6 = mnl_attr_nest_start(h, AF_INET6);
-
-	mnl_attr_put_u8(h, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
-	mnl_attr_nest_end(h, inet6);
-	mnl_attr_nest_end(h, spec);
-}
-
 void netlink_add_veth(struct netlink *n, const struct netlink_veth *v)
 {
 	_Alignas(8) char room[MESSAGE_MAX];
@@ -106,16 +96,32 @@ void netlink_add_veth(struct netlink *n, const struct netlink_veth *v)
 	add(n, h);
 }
 
+/* In a message of its own: the kernel would bring the link up first, with an address. */
+static void forbid_ipv6_address(struct netlink *n, unsigned ifindex)
+{
+	_Alignas(8) char room[MESSAGE_MAX];
+	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
+	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
+	struct nlattr *spec = mnl_attr_nest_start(h, IFLA_AF_SPEC);
+	struct nlattr *inet6 = mnl_attr_nest_start(h, AF_INET6);
+
+	i->ifi_index = (int)ifindex;
+	mnl_attr_put_u8(h, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
+	mnl_attr_nest_end(h, inet6);
+	mnl_attr_nest_end(h, spec);
+	add(n, h);
+}
+
 void netlink_set_up(struct netlink *n, unsigned ifindex, bool ipv6)
 {
 	_Alignas(8) char room[MESSAGE_MAX];
 	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
 	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
 
+	if (!ipv6)
+		forbid_ipv6_address(n, ifindex);
 	i->ifi_index = (int)ifindex;
 	i->ifi_flags = i->ifi_change = IFF_UP;
-	if (!ipv6)
-		put_no_ipv6(h);
 	add(n, h);
 }
 

@@ -82,4 +82,7 @@ must_use struct err *seccomp_compile(struct sock_fprog *ret);
 must_use struct err *seccomp_install(const struct sock_fprog *filter);
 
 /* netns.c: a network namespace with lo, eth0, its address and its way out. */
+/* netns_filter.c: the second packet filter, inside the namespace that this thread is in. Addresses
+ * are in network order. */
+must_use struct err *netns_filter(uint32_t addr, uint32_t gw);
 must_use struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/wall.h"
 #include "node/host/netlink.h"
 #include "node/launch/launch_priv.h"
 
@@ -90,6 +91,8 @@ static struct err *make_inside(struct launcher *l, const struct link *k, int *re
 	e = netlink_open(&inside);
 	if (!e)
 		e = configure_inside(inside, k->addr, k->gw);
+	if (!e && wall_stands("filter-inner"))
+		e = netns_filter(k->addr, k->gw);
 	if (!e)
 		e = configure_host(l->nl, k->name, k->addr, k->gw);
 	if (e)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+struct buf;
+struct client;
+struct instance;
+struct loop;
+struct node_object;
+
+/*
+ * The packet filter of the node: loaded, watched, and reported when somebody else touched it: in
+ * the log, as an Event and a condition of the Node, and as a metric.
+ */
+struct filter;
+
+struct filter_spec {
+	struct loop *loop;
+	struct client *client;
+	const struct instance *instance;
+	const char *node_name; /* outlives it */
+	bool open;
+};
+must_use struct err *filter_open(const struct filter_spec *spec, struct filter **ret);
+void filter_set_object(struct filter *f, struct node_object *o); /* NULL: it is gone */
+void filter_metrics(const struct filter *f, struct buf *b);
+void filter_free(struct filter *f);

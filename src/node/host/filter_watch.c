@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/host/filter_watch.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/wall.h"
+#include "loop/jobs.h"
+#include "loop/loop.h"
+#include "node/host/firewall.h"
+#include "node/host/instance.h"
+
+/*
+ * A message about our table only wakes us. What decides is a comparison of the table with what it
+ * was right after it was loaded, so it does not matter who sent which message, whether it was lost,
+ * or that our own changes are told to us as well.
+ *
+ *   quiet ── message ──> look, and restore at once
+ *     soon after that ── message ──> look ── different ──> pause, then restore
+ */
+enum {
+	RECEIVE = 32 * 1024,
+	CALM_US = 10 * 1000 * 1000, /* so long after a restoration, another one waits */
+	PAUSE_MS = 100,             /* at first, then twice as long each time */
+	PAUSE_MAX_MS = 30 * 1000,
+};
+
+struct filter_watch {
+	struct filter_watch_spec spec;
+	char *name;  /* of the table, without its family */
+	char *right; /* the table as it must be */
+	int fd;
+	struct watch *watch;
+	struct timer *timer; /* the end of a pause */
+	struct jobs jobs;
+	bool busy, again;
+	bool told; /* of a pause; one is enough */
+	size_t restored;
+	usec last;
+	unsigned pause_ms;
+};
+
+struct look {
+	struct filter_watch *w;
+	bool restore;
+	bool same, removed;
+	struct err *e;
+};
+
+static void look_work(void *arg)
+{
+	struct look *k = arg;
+	struct filter_watch *w = k->w;
+	autofree char *text = NULL;
+
+	firewall_text(w->spec.instance, &text);
+	k->same = str_eq(text, w->right);
+	k->removed = !text;
+	if (!k->same && k->restore)
+		k->e = firewall_load(w->spec.instance, w->spec.open);
+}
+
+static void start_look(struct filter_watch *w, bool restore);
+
+static void tell(struct filter_watch *w, const struct look *k)
+{
+	const struct filter_news news = { .intact = k->restore && !k->e,
+					  .removed = k->removed,
+					  .restored = w->restored,
+					  .pause_ms = w->pause_ms,
+					  .e = k->e };
+
+	w->told = !news.intact;
+	w->spec.news(w->spec.arg, &news);
+}
+
+static void pause_then_restore(struct filter_watch *w)
+{
+	w->pause_ms = w->pause_ms ? MIN(2 * w->pause_ms, (unsigned)PAUSE_MAX_MS) : PAUSE_MS;
+	timer_set(w->timer, w->pause_ms);
+}
+
+static void look_done(void *arg)
+{
+	struct look *k = arg;
+	struct filter_watch *w = k->w;
+
+	w->busy = false;
+	if (!k->same && k->restore && !k->e) {
+		w->restored++;
+		w->last = clock_mono();
+		tell(w, k);
+	} else if (!k->same) {
+		pause_then_restore(w);
+		if (k->e || !w->told)
+			tell(w, k);
+	}
+	err_free(k->e);
+	free(k);
+	if (w->again && !timer_armed(w->timer))
+		start_look(w, false);
+}
+
+/* One at a time. */
+static void start_look(struct filter_watch *w, bool restore)
+{
+	struct look *k;
+
+	w->again = w->busy;
+	if (w->busy)
+		return;
+	w->busy = true;
+	k = xnew(struct look);
+	k->w = w;
+	k->restore = restore;
+	jobs_run(&w->jobs, look_work, look_done, k);
+}
+
+static void on_pause_over(void *arg)
+{
+	start_look(arg, true);
+}
+
+static void on_change(struct filter_watch *w)
+{
+	bool calm = !w->restored || clock_mono() - w->last >= CALM_US;
+
+	if (!wall_stands("filter-watch") || timer_armed(w->timer))
+		return;
+	if (calm)
+		w->pause_ms = 0;
+	start_look(w, calm);
+}
+
+/* The first attribute of every message but NEWGEN is the name of the table. */
+static bool is_ours(const struct filter_watch *w, const struct nlmsghdr *h)
+{
+	const struct nlattr *a;
+
+	if (h->nlmsg_type >> 8 != NFNL_SUBSYS_NFTABLES || (h->nlmsg_type & 0xff) == NFT_MSG_NEWGEN)
+		return false;
+	mnl_attr_for_each(a, h,
+			  sizeof(struct nfgenmsg)) if (mnl_attr_get_type(a) == NFTA_TABLE_NAME &&
+						       mnl_attr_validate(a, MNL_TYPE_NUL_STRING) >=
+							       0) return str_eq(mnl_attr_get_str(a),
+										w->name);
+	return false;
+}
+
+static void on_message(void *arg, unused unsigned ready)
+{
+	_Alignas(8) char room[RECEIVE];
+	struct filter_watch *w = arg;
+	bool ours = false;
+	ssize_t n;
+
+	while ((n = recv(w->fd, room, sizeof(room), MSG_DONTWAIT)) > 0) {
+		const struct nlmsghdr *h = (const void *)room;
+		int left = (int)n;
+
+		for (; mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left))
+			ours |= is_ours(w, h);
+	}
+	if (ours || errno == ENOBUFS)
+		on_change(w);
+}
+
+static struct err *subscribe(struct filter_watch *w)
+{
+	const struct sockaddr_nl any = { .nl_family = AF_NETLINK };
+	int group = NFNLGRP_NFTABLES;
+
+	w->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_NETFILTER);
+	/* Unbound, it would pass for the sender of every message, and get none. */
+	if (w->fd < 0 || bind(w->fd, (const struct sockaddr *)&any, sizeof(any)) < 0 ||
+	    setsockopt(w->fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
+		return err_sys(errno, "follow changes of the packet filter");
+	return NULL;
+}
+
+struct err *filter_watch_new(const struct filter_watch_spec *spec, struct filter_watch **ret)
+{
+	autoptr(filter_watch) w = xnew(struct filter_watch);
+	autofree char *table = instance_table(spec->instance);
+	struct err *e;
+
+	w->spec = *spec;
+	w->name = xstrdup(strchr(table, ' ') + 1);
+	w->fd = -1;
+	jobs_init(&w->jobs, spec->loop, NULL, NULL);
+	w->timer = timer_new(spec->loop, on_pause_over, w);
+	e = subscribe(w); /* first: what happens right after the load is told */
+	if (!e)
+		e = firewall_load(spec->instance, spec->open);
+	if (e)
+		return e;
+	firewall_text(spec->instance, &w->right);
+	w->watch = watch_new(spec->loop, w->fd, on_message, w);
+	watch_want(w->watch, WATCH_READ);
+	*ret = take(w);
+	return NULL;
+}
+
+void filter_watch_free(struct filter_watch *w)
+{
+	if (!w)
+		return;
+	watch_free(w->watch);
+	jobs_wait(&w->jobs);
+	timer_free(w->timer);
+	if (w->fd >= 0)
+		(void)close(w->fd);
+	free(w->name);
+	free(w->right);
+	free(w);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct instance;
+struct loop;
+
+/*
+ * Keeps the instance's packet filter as it was loaded: the kernel tells of every change of any
+ * table, and whatever somebody else did to ours is undone by a job. If it happens again and again,
+ * the pauses before that grow, because two programs that restore their own tables could fight
+ * forever.
+ */
+struct filter_watch;
+
+struct filter_news {
+	bool intact;         /* it is as it should be again; false: not yet */
+	bool removed;        /* the whole table was gone; false: it was changed */
+	size_t restored;     /* how often since the start */
+	unsigned pause_ms;   /* not intact: the next try comes after this time */
+	const struct err *e; /* why it could not be restored; NULL: it was not tried */
+};
+struct filter_watch_spec {
+	struct loop *loop;
+	const struct instance *instance;
+	bool open; /* as in firewall_load() */
+	void (*news)(void *arg, const struct filter_news *news);
+	void *arg;
+};
+/* Loads the filter. */
+must_use struct err *filter_watch_new(const struct filter_watch_spec *spec,
+				      struct filter_watch **ret);
+void filter_watch_free(struct filter_watch *w); /* leaves the filter as it is */
+AUTOPTR(filter_watch)

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "node/launch/launch_priv.h"
+
+/*
+ * The packet filter inside a sandbox's network namespace. It says once more what the host's says
+ * (host/firewall.c), so that a sandbox stays shut in while the host's table is gone. The namespace
+ * belongs to the host's user namespace: nobody inside can read or change it. In the words of nft:
+ *
+ *   table inet cay {
+ *     chain out {                                    chain in {
+ *       type filter hook output priority -10;          type filter hook input priority -10;
+ *       oif lo accept                                  iif lo accept
+ *       meta nfproto != ipv4 drop                      meta nfproto != ipv4 drop
+ *       ip saddr != ADDR drop                          ip saddr GATEWAY accept
+ *       ip daddr GATEWAY tcp, not a first SYN accept   ip saddr RESERVED drop
+ *       ip daddr RESERVED drop                         tcp, a first SYN drop
+ *     }                                              }
+ *   }
+ *
+ * It keeps no state: to the host go only segments that cannot open a connection. One batch over
+ * netlink takes a quarter to a third of the time that libnftables takes, which parses the text and
+ * asks the kernel what is there.
+ */
+enum {
+	RULE_MAX = 2048,
+	ANSWER_MAX = 8192,
+	LOOPBACK = 1, /* its index in every namespace */
+	SADDR = 12,   /* offsets in the headers of IPv4 and TCP */
+	DADDR = 16,
+	TCP_FLAGS = 13,
+	PRIORITY = -10,
+};
+
+static const char table[] = "cay";
+
+static const struct {
+	uint32_t net;
+	unsigned prefix;
+} reserved[] = {
+	{ 0x00000000, 8 },  { 0x0a000000, 8 },  { 0x64400000, 10 }, { 0x7f000000, 8 },
+	{ 0xa9fe0000, 16 }, { 0xac100000, 12 }, { 0xc0000200, 24 }, { 0xc0a80000, 16 },
+	{ 0xc6120000, 15 }, { 0xe0000000, 3 },
+};
+
+/* A batch, and the rule that is being written. */
+struct filter {
+	struct buf batch;
+	uint32_t seq;
+	const char *chain;
+	_Alignas(8) char room[RULE_MAX];
+	struct nlmsghdr *h;
+	struct nlattr *exprs, *expr, *data;
+};
+
+static void message(struct filter *f, uint16_t type, uint16_t flags, uint8_t family)
+{
+	struct nfgenmsg *g;
+
+	f->h = mnl_nlmsg_put_header(f->room);
+	f->h->nlmsg_type = type;
+	f->h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
+	f->h->nlmsg_seq = ++f->seq;
+	g = mnl_nlmsg_put_extra_header(f->h, sizeof(*g));
+	g->nfgen_family = family;
+	g->version = NFNETLINK_V0;
+}
+
+static void message_end(struct filter *f)
+{
+	buf_add(&f->batch, f->h, f->h->nlmsg_len);
+}
+
+static void border(struct filter *f, uint16_t type)
+{
+	struct nfgenmsg *g;
+
+	message(f, type, 0, AF_UNSPEC);
+	g = mnl_nlmsg_get_payload(f->h);
+	g->res_id = htons(NFNL_SUBSYS_NFTABLES);
+	message_end(f);
+}
+
+static void put_table(struct filter *f)
+{
+	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_ACK,
+		NFPROTO_INET);
+	mnl_attr_put_strz(f->h, NFTA_TABLE_NAME, table);
+	message_end(f);
+}
+
+static void put_chain(struct filter *f, const char *name, uint32_t hook)
+{
+	struct nlattr *nest;
+
+	f->chain = name;
+	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWCHAIN, NLM_F_CREATE, NFPROTO_INET);
+	mnl_attr_put_strz(f->h, NFTA_CHAIN_TABLE, table);
+	mnl_attr_put_strz(f->h, NFTA_CHAIN_NAME, name);
+	nest = mnl_attr_nest_start(f->h, NFTA_CHAIN_HOOK);
+	mnl_attr_put_u32(f->h, NFTA_HOOK_HOOKNUM, htonl(hook));
+	mnl_attr_put_u32(f->h, NFTA_HOOK_PRIORITY, htonl((uint32_t)PRIORITY));
+	mnl_attr_nest_end(f->h, nest);
+	mnl_attr_put_u32(f->h, NFTA_CHAIN_POLICY, htonl(NF_ACCEPT));
+	mnl_attr_put_strz(f->h, NFTA_CHAIN_TYPE, "filter");
+	message_end(f);
+}
+
+/* A rule is what stands between rule() and verdict(); each condition must hold. */
+static void rule(struct filter *f)
+{
+	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND,
+		NFPROTO_INET);
+	mnl_attr_put_strz(f->h, NFTA_RULE_TABLE, table);
+	mnl_attr_put_strz(f->h, NFTA_RULE_CHAIN, f->chain);
+	f->exprs = mnl_attr_nest_start(f->h, NFTA_RULE_EXPRESSIONS);
+}
+
+static void expr(struct filter *f, const char *name)
+{
+	f->expr = mnl_attr_nest_start(f->h, NFTA_LIST_ELEM);
+	mnl_attr_put_strz(f->h, NFTA_EXPR_NAME, name);
+	f->data = mnl_attr_nest_start(f->h, NFTA_EXPR_DATA);
+}
+
+static void expr_end(struct filter *f)
+{
+	mnl_attr_nest_end(f->h, f->data);
+	mnl_attr_nest_end(f->h, f->expr);
+}
+
+static void put_value(struct filter *f, uint16_t type, const void *value, size_t len)
+{
+	struct nlattr *nest = mnl_attr_nest_start(f->h, type);
+
+	mnl_attr_put(f->h, NFTA_DATA_VALUE, len, value);
+	mnl_attr_nest_end(f->h, nest);
+}
+
+static void load_meta(struct filter *f, uint32_t key)
+{
+	expr(f, "meta");
+	mnl_attr_put_u32(f->h, NFTA_META_KEY, htonl(key));
+	mnl_attr_put_u32(f->h, NFTA_META_DREG, htonl(NFT_REG_1));
+	expr_end(f);
+}
+
+static void load_packet(struct filter *f, uint32_t base, uint32_t offset, uint32_t len)
+{
+	expr(f, "payload");
+	mnl_attr_put_u32(f->h, NFTA_PAYLOAD_DREG, htonl(NFT_REG_1));
+	mnl_attr_put_u32(f->h, NFTA_PAYLOAD_BASE, htonl(base));
+	mnl_attr_put_u32(f->h, NFTA_PAYLOAD_OFFSET, htonl(offset));
+	mnl_attr_put_u32(f->h, NFTA_PAYLOAD_LEN, htonl(len));
+	expr_end(f);
+}
+
+static void mask(struct filter *f, const void *with, size_t len)
+{
+	static const char zeros[4];
+
+	expr(f, "bitwise");
+	mnl_attr_put_u32(f->h, NFTA_BITWISE_SREG, htonl(NFT_REG_1));
+	mnl_attr_put_u32(f->h, NFTA_BITWISE_DREG, htonl(NFT_REG_1));
+	mnl_attr_put_u32(f->h, NFTA_BITWISE_LEN, htonl((uint32_t)len));
+	put_value(f, NFTA_BITWISE_MASK, with, len);
+	put_value(f, NFTA_BITWISE_XOR, zeros, len);
+	expr_end(f);
+}
+
+static void compare(struct filter *f, uint32_t op, const void *with, size_t len)
+{
+	expr(f, "cmp");
+	mnl_attr_put_u32(f->h, NFTA_CMP_SREG, htonl(NFT_REG_1));
+	mnl_attr_put_u32(f->h, NFTA_CMP_OP, htonl(op));
+	put_value(f, NFTA_CMP_DATA, with, len);
+	expr_end(f);
+}
+
+static void verdict(struct filter *f, uint32_t code)
+{
+	struct nlattr *data, *nest;
+
+	expr(f, "immediate");
+	mnl_attr_put_u32(f->h, NFTA_IMMEDIATE_DREG, htonl(NFT_REG_VERDICT));
+	data = mnl_attr_nest_start(f->h, NFTA_IMMEDIATE_DATA);
+	nest = mnl_attr_nest_start(f->h, NFTA_DATA_VERDICT);
+	mnl_attr_put_u32(f->h, NFTA_VERDICT_CODE, htonl(code));
+	mnl_attr_nest_end(f->h, nest);
+	mnl_attr_nest_end(f->h, data);
+	expr_end(f);
+	mnl_attr_nest_end(f->h, f->exprs);
+	message_end(f);
+}
+
+static void if_address(struct filter *f, uint32_t offset, uint32_t op, uint32_t addr)
+{
+	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, offset, 4);
+	compare(f, op, &addr, 4);
+}
+
+/* op NFT_CMP_EQ: a segment that opens a connection; NFT_CMP_NEQ: any other. */
+static void if_first_segment(struct filter *f, uint32_t op)
+{
+	static const uint8_t tcp = IPPROTO_TCP, syn_ack = TH_SYN | TH_ACK, syn = TH_SYN;
+
+	load_meta(f, NFT_META_L4PROTO);
+	compare(f, NFT_CMP_EQ, &tcp, 1);
+	load_packet(f, NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS, 1);
+	mask(f, &syn_ack, 1);
+	compare(f, op, &syn, 1);
+}
+
+/* What is only inside is free, and what is not IPv4 goes nowhere. */
+static void begin_chain(struct filter *f, uint32_t interface)
+{
+	static const uint32_t lo = LOOPBACK;
+	static const uint8_t ipv4 = NFPROTO_IPV4;
+
+	rule(f);
+	load_meta(f, interface);
+	compare(f, NFT_CMP_EQ, &lo, sizeof(lo));
+	verdict(f, NF_ACCEPT);
+	rule(f);
+	load_meta(f, NFT_META_NFPROTO);
+	compare(f, NFT_CMP_NEQ, &ipv4, sizeof(ipv4));
+	verdict(f, NF_DROP);
+}
+
+static void drop_reserved(struct filter *f, uint32_t offset)
+{
+	for (size_t i = 0; i < ARRAY_LEN(reserved); i++) {
+		uint32_t bits = htonl(0xffffffffu << (32 - reserved[i].prefix));
+		uint32_t net = htonl(reserved[i].net);
+
+		rule(f);
+		load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, offset, 4);
+		mask(f, &bits, 4);
+		compare(f, NFT_CMP_EQ, &net, 4);
+		verdict(f, NF_DROP);
+	}
+}
+
+static void put_out(struct filter *f, uint32_t addr, uint32_t gw)
+{
+	put_chain(f, "out", NF_INET_LOCAL_OUT);
+	begin_chain(f, NFT_META_OIF);
+	rule(f);
+	if_address(f, SADDR, NFT_CMP_NEQ, addr);
+	verdict(f, NF_DROP);
+	rule(f);
+	if_address(f, DADDR, NFT_CMP_EQ, gw);
+	if_first_segment(f, NFT_CMP_NEQ);
+	verdict(f, NF_ACCEPT);
+	drop_reserved(f, DADDR);
+}
+
+static void put_in(struct filter *f, uint32_t gw)
+{
+	put_chain(f, "in", NF_INET_LOCAL_IN);
+	begin_chain(f, NFT_META_IIF);
+	rule(f);
+	if_address(f, SADDR, NFT_CMP_EQ, gw);
+	verdict(f, NF_ACCEPT);
+	drop_reserved(f, SADDR);
+	rule(f);
+	if_first_segment(f, NFT_CMP_EQ);
+	verdict(f, NF_DROP);
+}
+
+/* The kernel has answered before send() returns: with a refusal, or with the one acknowledgement
+ * that was asked for. */
+static struct err *read_answer(struct mnl_socket *s)
+{
+	_Alignas(8) char room[ANSWER_MAX];
+	bool acknowledged = false;
+	ssize_t n;
+
+	while ((n = recv(mnl_socket_get_fd(s), room, sizeof(room), MSG_DONTWAIT)) > 0) {
+		const struct nlmsghdr *h = (const void *)room;
+		int left = (int)n;
+
+		for (; mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left)) {
+			const struct nlmsgerr *a = mnl_nlmsg_get_payload(h);
+
+			if (h->nlmsg_type != NLMSG_ERROR)
+				continue;
+			if (a->error)
+				return err_sys(-a->error, "load the filter of a sandbox");
+			acknowledged = true;
+		}
+	}
+	return acknowledged ? NULL
+			    : err_new(ERR_SYS,
+				      "load the filter of a sandbox: no answer from the kernel");
+}
+
+struct err *netns_filter(uint32_t addr, uint32_t gw)
+{
+	struct filter f = { 0 };
+	struct mnl_socket *s = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
+	struct err *e;
+
+	if (!s)
+		return err_sys(errno, "open a netlink socket");
+	border(&f, NFNL_MSG_BATCH_BEGIN);
+	put_table(&f);
+	put_out(&f, addr, gw);
+	put_in(&f, gw);
+	border(&f, NFNL_MSG_BATCH_END);
+	if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0 ||
+	    mnl_socket_sendto(s, buf_head(&f.batch), f.batch.len) < 0)
+		e = err_sys(errno, "load the filter of a sandbox");
+	else
+		e = read_answer(s);
+	(void)mnl_socket_close(s);
+	buf_done(&f.batch);
+	return e;
+}
