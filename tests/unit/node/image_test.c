@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "node/host/numbers.h"
 #include "node/image/image_priv.h"
 #include "test.h"
 
@@ -193,6 +194,14 @@ TEST(a_planted_link_stays_inside)
 	is_true(file_exists(AT_FDCWD, path));
 	works(file_remove_tree(AT_FDCWD, dir));
 	works(file_remove_tree(AT_FDCWD, outside));
+}
+
+TEST(an_owner_beyond_the_range_of_a_sandbox_is_nobody)
+{
+	eq_int(layer_owner(0), 0);
+	eq_int(layer_owner(ID_RANGE - 1), ID_RANGE - 1);
+	eq_int(layer_owner(ID_RANGE), ID_NOBODY);
+	eq_int(layer_owner(-1), ID_NOBODY);
 }
 
 TEST(limits_of_a_layer_hold)

@@ -104,3 +104,17 @@ TEST(an_encoded_slash_names_nothing)
 	eq_int(b.status, 400);
 	fixture_done(&f);
 }
+
+TEST(a_path_that_begins_like_an_open_page_is_closed)
+{
+	struct fixture f;
+
+	fixture_init(&f);
+	fixture_listen(&f);
+	f.anonymous = true;
+	autoanswer a = ask(&f, "GET", "/healthz", NULL);
+	eq_int(a.status, 200);
+	autoanswer b = ask(&f, "GET", "/healthzzz", NULL);
+	eq_int(b.status, 403);
+	fixture_done(&f);
+}
