@@ -58,7 +58,7 @@ MUTATIONS = (
              "O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);\n	if (next < 0)", "O_PATH | O_DIRECTORY | O_CLOEXEC);\n	if (next < 0)",
              "a directory swapped for a link is not entered", "unit guest"),
     mutation("guest-log-unbounded", "guest/cri_log.c",
-             "	if (!log->sized || log->size - log->punched <= LOG_MAX)\n", "	if (!log->sized || log->size)\n",
+             "	if (!log->sized || log->size - log->punched <= log->max)\n", "	if (!log->sized || log->size)\n",
              "a log has a bound on disk", "unit guest"),
     mutation("guest-log-splits-late", "guest/cri_log.c",
              "		size_t space = MIN(len, LOG_LINE - b->len);\n", "		size_t space = MIN(len, LOG_LINE + 1 - b->len);\n",

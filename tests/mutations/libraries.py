@@ -210,7 +210,7 @@ MUTATIONS = (
              "	conn_end(s->other->conn);\n", "",
              "an end in one direction is passed on", "unit net"),
     mutation("conn-never-drains", "net/conn.c",
-             "	if (c->out.len >= OUT_HIGH)\n		c->was_full = true;\n", "",
+             "		c->was_full = true;\n", "		c->was_full = false;\n",
              "a paused producer is woken", "unit net"),
     mutation("stall-unnoticed", "net/conn.c",
              "	if (c->stall_ms && c->out.len && (!at || stall < at))\n", "	if (c->stall_ms && c->out.len && at && stall < at)\n",
