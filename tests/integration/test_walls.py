@@ -206,20 +206,29 @@ def test_neither_host_nor_control_plane_nor_metadata_is_reached(fresh, metadata_
             assert python(box, connect_code(address, port))[1].startswith("refused"), (address, port)
 
 
+def forward_between(*addresses):
+    """Lets the host pass on what comes from these sandboxes: without that, nothing would be proven of the filter."""
+    for address in addresses:
+        route = json.loads(subprocess.run(["ip", "-j", "route", "get", address], capture_output=True, text=True, check=True).stdout)
+        with open(f"/proc/sys/net/ipv4/conf/{route[0]['dev']}/forwarding", "w") as f:
+            f.write("1")
+
+
 def test_another_sandbox_is_not_reached_but_each_reaches_itself(box):
+    forward_between(box["ip"], box["other"])
     for name in ("wall", "other"):
         run(box, "python3 -m http.server 8000 >/dev/null 2>&1 & for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; "
                  "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))' 2>/dev/null && break; done", name)
     for name, address in (("wall", box["ip"]), ("other", box["other"])):
         assert python(box, connect_code(address, 8000), name)[1] == "reached\n"
     assert python(box, connect_code(box["other"], 8000))[1].startswith("refused")
-    assert python(box, connect_code(box["ip"], 8000))[1] == "reached\n", "its own"
 
 
 def test_two_instances_do_not_reach_each_other(box, fresh):
     second = fresh()
     address = start(second, "foreign", command=["python3", "-m", "http.server", "8000"])
     wait_for_port(second, "foreign", address)
+    forward_between(box["ip"], address)
     assert python(box, connect_code(address, 8000))[1].startswith("refused")
 
 
