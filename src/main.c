@@ -200,8 +200,7 @@ struct serve {
 
 static void serve_done(struct serve *s)
 {
-	signal_watch_free(s->term);
-	signal_watch_free(s->intr);
+	s->stopping = true;
 	router_free(s->router);
 	control_free(s->control);
 	if (s->server)
@@ -212,6 +211,8 @@ static void serve_done(struct serve *s)
 	client_free(s->node_client);
 	server_free(s->server);
 	kinds_free(s->kinds);
+	signal_watch_free(s->term); /* until now a signal does not cut the end short */
+	signal_watch_free(s->intr);
 	loop_free(s->loop);
 	free(s->self);
 	free(s->init);
@@ -420,7 +421,7 @@ static struct err *start_roles(struct serve *s)
 	return start_router(s);
 }
 
-static void sandboxes_stopped(void *arg)
+static void node_stopped(void *arg)
 {
 	loop_stop(((struct serve *)arg)->loop);
 }
@@ -430,12 +431,13 @@ static void on_signal(void *arg, int signum)
 	struct serve *s = arg;
 
 	log_info("stopping", KV("signal", signum));
-	if (s->stopping || !settings_bool(s->settings, "stop-sandboxes")) {
+	if (s->stopping || !s->node) { /* the second time, or in the middle of a start */
+		s->stopping = true;
 		loop_stop(s->loop);
 		return;
 	}
 	s->stopping = true;
-	node_stop_sandboxes(s->node, sandboxes_stopped, s);
+	node_stop(s->node, settings_bool(s->settings, "stop-sandboxes"), node_stopped, s);
 }
 
 static void greet(const struct serve *s)
@@ -463,6 +465,8 @@ static struct err *serve_start(struct serve *s)
 		e = loop_new(&s->loop);
 	if (e)
 		return e;
+	s->term = signal_watch_new(s->loop, SIGTERM, on_signal, s);
+	s->intr = signal_watch_new(s->loop, SIGINT, on_signal, s);
 	find_node_name(s);
 	s->kinds = kinds_new();
 	e = start_server(s);
@@ -474,8 +478,6 @@ static struct err *serve_start(struct serve *s)
 		e = server_write_kubeconfig(s->server);
 	if (e)
 		return e;
-	s->term = signal_watch_new(s->loop, SIGTERM, on_signal, s);
-	s->intr = signal_watch_new(s->loop, SIGINT, on_signal, s);
 	greet(s);
 	return NULL;
 }
@@ -489,7 +491,7 @@ static int serve_run(const struct command *c unused, const struct settings *sett
 	(void)umask(077);
 	s.budget = make_budget();
 	e = serve_start(&s);
-	if (!e)
+	if (!e && !s.stopping)
 		loop_run(s.loop);
 	serve_done(&s);
 	return e ? cli_fail(err_wrap(e, "serve")) : EXIT_OK;

@@ -36,6 +36,11 @@
  * The node puts the rooms together: the host, the runtime, the Pods and the ways into them. They
  * start in this order and stop in reverse.
  */
+enum {
+	STOP_MS = 10 * 1000,           /* for the removals under way */
+	STOP_SANDBOXES_MS = 20 * 1000, /* and the grace that every Pod gets */
+};
+
 struct node {
 	struct loop *loop;
 	struct client *client;
@@ -53,6 +58,9 @@ struct node {
 	struct ways *ways;
 	struct node_object *object;
 	struct pressure *pressure;
+	struct timer *stop_late;
+	void (*stopped)(void *arg); /* node_stop(); NULL: it was called */
+	void *stopped_arg;
 };
 
 static void images_changed(void *arg, unused uint32_t what)
@@ -277,39 +285,42 @@ static void note_any(void *arg, unused const char *uid)
 	*(bool *)arg = true;
 }
 
-/* Removes what only running sandboxes need, when there are none. started: all of it was made. */
-static void leave_host(struct node *n, bool started)
+/* Removes what only running sandboxes need, when there are none. Without a runtime directory of
+ * ours only the disk was made. */
+static void leave_host(struct node *n)
 {
 	bool any = false;
 
 	pod_records_each(n->inst->run_dir, note_any, &any);
 	if (any)
 		return;
-	if (started) {
+	if (n->run_fd >= 0) {
 		err_free(firewall_remove(n->inst));
-		instance_net_down(n->inst, n->nl);
-		cgroups_remove_parent(n->cgroups);
+		if (n->nl)
+			instance_net_down(n->inst, n->nl);
+		if (n->cgroups)
+			cgroups_remove_parent(n->cgroups);
+		unmount_run_dir(n);
 	}
-	unmount_run_dir(n);
-	diskpool_unmount(n->disk);
+	if (n->disk)
+		diskpool_unmount(n->disk);
 }
 
 void node_free(struct node *n)
 {
-	bool ran = n && n->object;
-
 	if (!n)
 		return;
 	pressure_free(n->pressure);
 	filter_free(n->filter);
+	timer_free(n->stop_late);
 	node_object_free(n->object);
 	if (n->ways)
 		ways_settle(n->ways);
 	pods_free(n->pods);
 	if (n->runtime)
 		n->runtime->ops->free(n->runtime->ctx);
-	if (n->disk)
-		leave_host(n, ran);
+	if (n->inst)
+		leave_host(n);
 	ways_free(n->ways);
 	inotify_free(n->inotify);
 	images_free(n->images);
@@ -324,7 +335,29 @@ void node_free(struct node *n)
 	free(n);
 }
 
-void node_stop_sandboxes(struct node *n, void (*done)(void *arg), void *arg)
+static void on_stopped(void *arg)
 {
-	pods_stop_all(n->pods, done, arg);
+	struct node *n = arg;
+	void (*stopped)(void *arg_) = take(n->stopped);
+
+	if (stopped)
+		stopped(n->stopped_arg);
+}
+
+static void on_stop_late(void *arg)
+{
+	log_warn("Pods do not end in time, the next start removes what is left");
+	on_stopped(arg);
+}
+
+void node_stop(struct node *n, bool sandboxes, void (*done)(void *arg), void *arg)
+{
+	n->stopped = done;
+	n->stopped_arg = arg;
+	n->stop_late = timer_new(n->loop, on_stop_late, n);
+	timer_set(n->stop_late, sandboxes ? STOP_SANDBOXES_MS : STOP_MS);
+	if (sandboxes)
+		pods_stop_all(n->pods, on_stopped, n);
+	else
+		pods_settle(n->pods, on_stopped, n);
 }

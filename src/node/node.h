@@ -45,9 +45,15 @@ struct access *node_access(struct node *n); /* borrowed */
 /* Packets to Pods need this mark (SO_MARK), or the packet filter refuses them. */
 uint32_t node_mark(const struct node *n);
 void node_metrics(const struct node *n, struct buf *b); /* lines of /metrics */
-/* Ends all sandboxes (for --stop-sandboxes), then done(). */
-void node_stop_sandboxes(struct node *n, void (*done)(void *arg), void *arg);
-void node_free(struct node *n); /* leaves sandboxes running */
+/*
+ * Before node_free(): takes no new Pods and waits until nothing is left of the deleted ones; with
+ * `sandboxes`, of any. Then done(), after some seconds in any case: the next start removes the
+ * rest.
+ */
+void node_stop(struct node *n, bool sandboxes, void (*done)(void *arg), void *arg);
+/* Leaves sandboxes running. What only they need is removed from the host if there are none, also by
+ * a start that fails. */
+void node_free(struct node *n);
 AUTOPTR(node)
 
 /*

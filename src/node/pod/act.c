@@ -142,6 +142,23 @@ static int64_t grace_s(const struct pod *p)
 	return p->gone ? 0 : MIN(p->view->grace_s, (int64_t)GRACE_MAX_S);
 }
 
+bool pod_hurry(struct pod *p)
+{
+	usec until = pods_now(p->pods) + grace_s(p) * 1000000;
+
+	if (p->phase != POD_TERMINATING || until >= p->grace_until)
+		return false;
+	p->grace_until = until;
+	return true;
+}
+
+bool pod_leaves(const struct pod *p)
+{
+	if (!p->gone && !p->view->deleting)
+		return false;
+	return p->phase < POD_TERMINATING ? !grace_s(p) : p->grace_until <= pods_now(p->pods);
+}
+
 static bool act_stop(struct pod *p)
 {
 	int64_t s = grace_s(p);

@@ -119,11 +119,14 @@ void container_kill(struct container *c)
 	container_enter(c, CONTAINER_ENDING);
 }
 
-/* A container that is not up yet has no command that could be asked to end. */
+/* A container that is not up yet has no command that could be asked to end. One that was found is
+ * asked as soon as its guest has answered. */
 void container_term(struct container *c)
 {
 	if (c->state == CONTAINER_RUNNING)
 		c->pod->pods->rt->signal(c->task, SIGTERM);
+	else if (c->state == CONTAINER_FOUND)
+		c->term_due = true;
 	else if (c->state != CONTAINER_ENDING)
 		container_kill(c);
 }
@@ -205,6 +208,8 @@ static void on_started(void *arg)
 	if (!c->startup)
 		container_probe(c);
 	container_enter(c, CONTAINER_RUNNING);
+	if (c->term_due)
+		container_term(c);
 	if (fresh)
 		pod_event(c->pod, false, "Started", "Started container %s", c->view->name);
 }

@@ -52,6 +52,9 @@ void pods_set_access(struct pods *ps, struct access *a); /* for probes that run 
 void pods_images_changed(struct pods *ps);               /* Pods that wait for an image try again */
 /* Ends every Pod but leaves its object: it runs again when the node does. Then stopped(). */
 void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg);
+/* Takes no new Pods. Then stopped(), once nothing is left of those that were deleted; one that
+ * still has time to end is left to the next start. */
+void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg);
 void pods_step(struct pods *ps, uint64_t ms); /* for tests: as if ms had passed */
 
 /*

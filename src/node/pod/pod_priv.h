@@ -49,6 +49,7 @@ struct pods {
 	usec skew; /* pods_step() */
 
 	bool stopping;              /* pods_stop_all() */
+	bool settling;              /* pods_settle() */
 	struct deferred check;      /* whether all have stopped */
 	void (*stopped)(void *arg); /* NULL: already called */
 	void *stopped_arg;
@@ -75,6 +76,7 @@ struct container {
 	unsigned restarts;
 	bool unstarted;      /* its guest was not told to start the command yet */
 	bool exited;         /* while it is ENDING: its command ended, or could not be started */
+	bool term_due;       /* while it is FOUND: it was to be asked to end */
 	unsigned relaunches; /* in a row, of slots that were gone before that */
 	struct ending end, last; /* of this attempt, and of the one before */
 	usec started;            /* wall clock; 0: not yet */
@@ -140,7 +142,10 @@ must_use struct err *pod_try_save(struct pod *p);             /* for who needs i
 /* reconcile.c: one pass. ret_forget: the caller must free the Pod. */
 uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */
 
-/* act.c: one small step. True: something moved, so that there may be another step to take. */
+/* act.c: whether it is being removed and nothing but that is waited for. */
+bool pod_leaves(const struct pod *p);
+bool pod_hurry(struct pod *p); /* true: it was deleted again, with less time to end */
+/* One small step. True: something moved, so that there may be another step to take. */
 bool pod_act(struct pod *p, const struct pod_plan *plan, const enum container_step *steps);
 
 /* check.c: NULL, or what this node does not do: a field's path, and perhaps why. malloc'd. */

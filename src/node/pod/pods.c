@@ -40,12 +40,22 @@ void pod_wake(struct pod *p)
 	(void)queue_add(p->pods->queue, p->obj->uid);
 }
 
+static bool all_left(const struct pods *ps)
+{
+	if (ps->jobs.n || ps->stopping)
+		return !ps->jobs.n && !map_len(ps->pods);
+	map_each(it, ps->pods)
+		if (pod_leaves(it.value))
+			return false;
+	return true;
+}
+
 static void check_stopped(void *arg)
 {
 	struct pods *ps = arg;
 	void (*stopped)(void *arg_);
 
-	if (!ps->stopping || ps->jobs.n || map_len(ps->pods) || !ps->stopped)
+	if (!ps->stopped || !all_left(ps))
 		return;
 	stopped = take(ps->stopped);
 	stopped(ps->stopped_arg);
@@ -146,14 +156,15 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 
 	if (p && !now) {
 		p->gone = true;
+		(void)pod_hurry(p);
 		pod_wake(p);
 	} else if (p) {
 		bool deleting = p->view->deleting;
 
 		pod_update(p, now);
-		if (p->view->deleting != deleting || pod_report_lost(p))
+		if (p->view->deleting != deleting || pod_hurry(p) || pod_report_lost(p))
 			pod_wake(p);
-	} else if (now && !ps->stopping &&
+	} else if (now && !ps->stopping && !ps->settling &&
 		   str_eq(json_get_str(object_spec(now), "nodeName"), ps->node_name)) {
 		pod_added(ps, now);
 	}
@@ -289,6 +300,14 @@ void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg)
 	ps->stopping = true;
 	map_each(it, ps->pods)
 		pod_wake(it.value);
+	deferred_call(&ps->check);
+}
+
+void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg)
+{
+	ps->stopped = stopped;
+	ps->stopped_arg = arg;
+	ps->settling = true;
 	deferred_call(&ps->check);
 }
 

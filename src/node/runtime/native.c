@@ -23,7 +23,7 @@ enum {
 	N_RANGES = 60000, /* id ranges from 1 << 20 on */
 	POOL = 16,
 	REFILL_MS = 20, /* what was taken is replaced once its taker has had the processors */
-	END_S = 5,      /* so long the end waits for what is leaving */
+	END_S = 10,     /* so long the end waits for what is leaving */
 };
 
 void native_trouble_is(struct native *n, struct line *l, const char *text)
@@ -85,7 +85,7 @@ static const struct runtime_record *record(const struct runtime_task *t)
 /* Only when nothing is being made any more is it known what there is to remove. */
 static void await_answers(struct native *n)
 {
-	usec deadline = clock_mono() + 2LL * END_S * 1000000;
+	usec deadline = clock_mono() + END_S * 1000000LL;
 
 	while ((n->slots.n_parking || n->launchers[LAUNCHER_NETS].n_asked) &&
 	       clock_mono() < deadline)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -218,6 +219,29 @@ TEST(an_end_that_was_written_down_is_not_lost_with_the_guest)
 	end_is_kept(false);
 }
 
+TEST(a_restart_in_the_middle_of_a_grace_does_not_cut_it_short)
+{
+	struct rig r;
+
+	rig_open(&r);
+	run(&r, "p", "'terminationGracePeriodSeconds':600," ONE);
+	pod_delete(&r, "p", 600);
+	until(&r, fake_last(&r.rt)->last_signal == SIGTERM);
+	fake_last(&r.rt)->last_signal = 0;
+	rig_restart(&r);
+	step(&r, 1000);
+	is_false(fake_last(&r.rt)->killed);
+	eq_int(fake_last(&r.rt)->last_signal, 0); /* its guest has not answered yet */
+	fake_start(fake_last(&r.rt));
+	until(&r, fake_last(&r.rt)->last_signal == SIGTERM);
+	is_false(fake_last(&r.rt)->killed);
+	pod_delete(&r, "p", 0); /* but whoever deletes it again may be in a hurry */
+	until(&r, fake_last(&r.rt)->killed);
+	fake_end(fake_last(&r.rt));
+	until(&r, !pod_there(&r, "p"));
+	rig_done(&r);
+}
+
 TEST(a_slot_that_is_gone_before_the_start_is_replaced_and_not_counted)
 {
 	struct rig r;
@@ -317,7 +341,9 @@ TEST(a_deletion_is_finished_after_a_restart)
 	run(&r, "p", ONE);
 	pod_delete(&r, "p", 20);
 	rig_restart(&r);
-	until(&r, fake_last(&r.rt)->killed); /* it was not known to run yet */
+	fake_start(fake_last(&r.rt));
+	until(&r, fake_last(&r.rt)->last_signal == SIGTERM);
+	is_false(fake_last(&r.rt)->killed);
 	fake_end(fake_last(&r.rt));
 	until(&r, !pod_there(&r, "p"));
 	rig_done(&r);
