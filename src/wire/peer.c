@@ -52,10 +52,15 @@ void wire_peer_grant(struct wire_peer *p, uint32_t more)
 	p->window += more;
 }
 
+static const char *type_name(const struct wire_frame *f)
+{
+	return f->type < WIRE_TYPE_MAX_ ? type_names[f->type] : "an unknown frame";
+}
+
 static struct err *unexpected(const struct wire_frame *f)
 {
 	return err_new(ERR_MALFORMED, "the guest sent %s on stream %u when it may not",
-		       type_names[f->type], f->stream);
+		       type_name(f), f->stream);
 }
 
 static struct err *in_range(uint32_t code, uint32_t signum)
@@ -148,12 +153,12 @@ static struct err *check_output(struct wire_peer *p, const struct wire_frame *f)
 	    (p->dial && f->type == WIRE_STDERR))
 		return unexpected(f);
 	if (!f->len && !p->dial)
-		return err_new(ERR_MALFORMED, "the guest sent an empty %s", type_names[f->type]);
+		return err_new(ERR_MALFORMED, "the guest sent an empty %s", type_name(f));
 	if (!f->len)
 		p->stream = WIRE_STREAM_HALF;
 	if (f->len > WIRE_DATA_MAX)
 		return err_new(ERR_MALFORMED, "the guest sent %zu bytes in a %s frame; %d at most",
-			       f->len, type_names[f->type], WIRE_DATA_MAX);
+			       f->len, type_name(f), WIRE_DATA_MAX);
 	if (f->len > p->window)
 		return err_new(ERR_MALFORMED,
 			       "the guest sent %zu bytes of output and had credit for %u", f->len,
