@@ -622,6 +622,9 @@ static const struct command commands[] = {
 	  image_settings, image_run },
 	{ "census", "[flags]", "List what exists on this host, and for which object",
 	  "The exit status is 1 if something has no living owner.", census_settings, census_run },
+	{ "doctor", "[flags]", "Say what this host lacks, and what to do about it",
+	  "Works with and without a server. The exit status is 1 if `cay serve` would not work here; a warning tells what works less.",
+	  doctor_settings, doctor_run },
 	{ "bench", "claim | floor [flags]",
 	  "Measure claims, cold starts and exec, next to this machine's floors", NULL,
 	  bench_settings, bench_run },
@@ -650,6 +653,7 @@ int main(int argc, char **argv)
 		.image_remove = image_remove,
 		.image_list = list_images,
 		.census = census,
+		.doctor = node_doctor,
 	};
 	return cli_main(commands, argc, argv);
 }

@@ -63,6 +63,8 @@ struct cli_node_ops {
 				  struct json_doc **ret); /* [{name,digest,source,size}] */
 	/* {"items":[{type,name,owner}]}, and how many of them have no living owner. */
 	struct err *(*census)(const char *data_dir, struct json_doc **ret, size_t *ret_orphans);
+	/* {"checks":[{name,status,message,fix}]}, and how many of them failed. */
+	struct err *(*doctor)(const char *data_dir, struct json_doc **ret, size_t *ret_failed);
 };
 extern struct cli_node_ops cli_node;
 
@@ -74,10 +76,11 @@ must_use struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret
 must_use struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
 				 struct client **ret);
 
-extern const struct setting bench_settings[], census_settings[], image_settings[],
-	manifests_settings[], version_settings[];
+extern const struct setting bench_settings[], census_settings[], doctor_settings[],
+	image_settings[], manifests_settings[], version_settings[];
 int bench_run(const struct command *c, const struct settings *s);
 int census_run(const struct command *c, const struct settings *s);
+int doctor_run(const struct command *c, const struct settings *s);
 int image_run(const struct command *c, const struct settings *s);
 int manifests_run(const struct command *c, const struct settings *s);
 int version_run(const struct command *c, const struct settings *s);

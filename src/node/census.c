@@ -282,14 +282,11 @@ static char *await_loop(struct census *c)
 	return loop;
 }
 
-/* The image stays: there are volumes in it. Its mounts and its loop device go with the last user.
- */
+/* The image itself is a file of the data directory, as the store is. */
 static void scan_pool(struct census *c)
 {
-	autofree char *file = diskpool_image(c->disk), *loop = await_loop(c);
+	autofree char *loop = await_loop(c);
 
-	if (file)
-		add(c, "pool", file, instance_owner);
 	if (loop)
 		add(c, "loop", loop, own(c));
 }

@@ -57,6 +57,13 @@ void node_free(struct node *n);
 AUTOPTR(node)
 
 /*
+ * What this host has of what the node needs:
+ * {"checks":[{"name":"seccomp","status":"ok"|"warn"|"fail","message":...,"fix":...}]}. A fix is
+ * given unless all is well. Changes nothing.
+ */
+must_use struct err *node_doctor(const char *data_dir, struct json_doc **ret, size_t *ret_failed);
+
+/*
  * What exists on the host for this data directory:
  * {"items":[{"type":"mount","name":...,"owner":"default/web-1" or null}]}. An item without an owner
  * that is alive is an orphan. Works whether or not an instance is running. objects is a list of the

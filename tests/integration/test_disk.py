@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disk is bounded: sandboxes write into a pool of their own, and each part of it has a limit."""
 
+import json
 import os
 import re
 import shutil
@@ -67,7 +68,7 @@ def bounded(cay):
 def test_the_pool_is_not_the_file_system_of_the_store(cay):
     assert os.stat(cay.pool("volumes")).st_dev != os.stat(os.path.join(cay.data_dir, "store.db")).st_dev
     kinds = {i["type"]: i["owner"] for i in cay.census()[0]}
-    assert kinds["pool"] == "instance" and kinds["loop"] == "instance"
+    assert kinds["loop"] == "instance" and kinds["mount"] == "instance"
 
 
 def test_limits_are_those_of_the_pod(cay, bounded):
@@ -341,3 +342,39 @@ def test_kill_9_while_a_volume_moves_loses_nothing(fresh):
     wait_until(lambda: not os.path.exists(old))
     assert fingerprint(cay.pool("volumes", uid)) == before
     assert not [n for n in os.listdir(cay.pool("volumes")) if n.startswith(".")]
+
+
+def doctor(cay, *more):
+    r = cay.cay("doctor", "--data-dir", cay.data_dir, "-o", "json", *more, check=False)
+    return r.returncode, {c["name"]: c for c in json.loads(r.stdout)["checks"]}
+
+
+def test_the_doctor_tells_whether_limits_are_enforced(fresh):
+    cay = fresh(start=False)
+    code, checks = doctor(cay)
+    assert code == 0 and checks["disk-pool"]["status"] == checks["seccomp"]["status"] == "ok"
+    cay.start()
+    code, checks = doctor(cay)
+    assert code == 0 and "are enforced" in checks["disk-pool"]["message"]
+    plain = fresh("--disk-pool", "none")
+    code, checks = doctor(plain)
+    assert code == 0 and checks["disk-pool"]["status"] == "warn" and "--disk-pool" in checks["disk-pool"]["fix"]
+    assert all(c["status"] == "ok" or c["fix"] for c in checks.values())
+
+
+def test_a_full_pool_can_be_emptied_and_serves_again(fresh):
+    """Limits may add up to more than the pool. Removal needs metadata too, and must work when there is no space left."""
+    cay = fresh("--disk-pool-size", "300Mi", "--sandbox-disk", "1Gi")
+    slots = {name: slot_of(create(cay, pod(name, "sleep", "1000"))) for name in ("one", "two")}
+    assert fill(cay, "one", "/big", 400)[1] == "ENOSPC"
+    script = ("import errno\nn=0\ntry:\n  while n<300000:\n    open('/f%d'%n,'x').close(); n+=1\n  print('none')\n"
+              "except OSError as e:\n  print(errno.errorcode[e.errno])")
+    assert cay.kubectl("exec", "two", "--", "python3", "-c", script).stdout.strip() == "ENOSPC"
+    cay.wait("/api/v1/nodes", cay.api("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"], lambda n: any(
+        c["type"] == "DiskPressure" and c["status"] == "True" for c in n["status"]["conditions"]), timeout=90)
+    assert cay.api("POST", f"{CORE}/configmaps", {"metadata": {"name": "still"}, "data": {"a": "b"}})
+    cay.kubectl("delete", "pod", "one")
+    wait_until(lambda: not os.path.exists(cay.pool("roots", slots["one"])))
+    wait_until(lambda: sh(cay, "two", "echo more > /more && cat /more", check=False).stdout == "more\n")
+    create(cay, pod("three", "sleep", "1000"))
+    assert fill(cay, "three", "/big", 30) == (30, "none")

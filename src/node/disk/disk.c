@@ -351,9 +351,21 @@ char *diskpool_slot_log(const struct diskpool *d, const char *slot)
 	return xasprintf("%s/log", dir); /* of a slot that was made before there was a pool */
 }
 
-char *diskpool_image(const struct diskpool *d)
+char *diskpool_obstacle(const struct diskpool *d)
 {
-	return pool_image_exists(d->data_dir) ? pool_image_file(d->data_dir) : NULL;
+	autofree char *link = link_path(d->data_dir);
+	struct err *e;
+	char *text;
+
+	if (d->ops->enforces || pool_image_exists(d->data_dir))
+		return NULL;
+	e = pool_image_possible(d->data_dir);
+	if (!e && file_exists(AT_FDCWD, link))
+		e = err_new(ERR_UNSUPPORTED, "the last start was told so by --disk-pool none, or "
+					     "could not make a pool");
+	text = e ? xstrdup(err_text(e)) : NULL;
+	err_free(e);
+	return text;
 }
 
 char *diskpool_loop(const struct diskpool *d)
@@ -363,9 +375,10 @@ char *diskpool_loop(const struct diskpool *d)
 
 static struct diskpool_space space_of(const char *dir)
 {
+	autofree char *there = pool_existing(dir);
 	struct statvfs fs;
 
-	if (statvfs(dir, &fs) < 0)
+	if (statvfs(there, &fs) < 0)
 		return (struct diskpool_space){ 0 };
 	return (struct diskpool_space){ (int64_t)(fs.f_blocks * fs.f_frsize),
 					(int64_t)(fs.f_bavail * fs.f_frsize) };

@@ -92,9 +92,12 @@ void diskpool_each(const struct diskpool *d, enum instance_dir dir,
 		   void (*fn)(void *arg, const char *name), void *arg);
 char *diskpool_slot_log(const struct diskpool *d, const char *slot); /* the path of a slot's log */
 
-/* The file of the pool and its loop device; NULL: it has none. malloc'd. */
-char *diskpool_image(const struct diskpool *d);
+/* The loop device of an image file; NULL: it has none. malloc'd. */
 char *diskpool_loop(const struct diskpool *d);
+
+/* Why the limits of this pool are not enforced, or those of one that is still to be made would not
+ * be; NULL: they are, or would be. malloc'd. */
+char *diskpool_obstacle(const struct diskpool *d);
 
 struct diskpool_space {
 	int64_t total, free; /* bytes */

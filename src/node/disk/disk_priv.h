@@ -9,10 +9,13 @@
  * other programs make meanwhile hold copies of both; as the outer one is shared, an unmount of the
  * inner one reaches them, and the loop device goes with the last.
  */
+char *pool_existing(const char *path); /* the longest part of it that exists; malloc'd */
 char *pool_image_file(const char *data_dir);
 char *pool_image_mount(const char *data_dir); /* where it is mounted */
 bool pool_image_exists(const char *data_dir); /* one was made */
 bool pool_image_mounted(const char *data_dir);
+/* ERR_UNSUPPORTED: what is missing to make one. */
+must_use struct err *pool_image_possible(const char *data_dir);
 /* ERR_UNSUPPORTED: this host cannot make one; the text says what is missing. */
 must_use struct err *pool_image_create(const char *data_dir, int64_t size);
 must_use struct err *pool_image_attach(const char *data_dir); /* mounts it unless it is mounted */

@@ -175,6 +175,27 @@ static struct err *finish_file(const char *from, const char *to)
 	return NULL;
 }
 
+char *pool_existing(const char *path)
+{
+	char *there = xstrdup(path);
+
+	while (!file_exists(AT_FDCWD, there) && strrchr(there, '/') > there)
+		*strrchr(there, '/') = '\0';
+	return there;
+}
+
+struct err *pool_image_possible(const char *data_dir)
+{
+	autofree char *parent = pool_existing(data_dir);
+	int64_t size = 0;
+
+	if (!find_mkfs())
+		return err_new(ERR_UNSUPPORTED, "mkfs.btrfs is missing");
+	if (access("/dev/loop-control", R_OK | W_OK) < 0)
+		return err_sys(errno, "open /dev/loop-control");
+	return choose_size(parent, &size);
+}
+
 struct err *pool_image_create(const char *data_dir, int64_t size)
 {
 	autofree char *file = pool_image_file(data_dir), *new = xasprintf("%s.new", file);
