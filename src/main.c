@@ -81,6 +81,26 @@ static const struct setting serve_settings[] = {
 	  .max = INT64_C(1) << 40 },
 	{ "allow-unenforced-disk-limits", SETTING_BOOL, "false", NULL,
 	  "Run Pods with limits of disk space where nothing enforces them, instead of refusing them" },
+	{ "host-memory-reserve", SETTING_SIZE, NULL, "SIZE",
+	  "Memory that sandboxes leave to the host (by default 512Mi or a tenth, whichever is more)",
+	  .min = 1 << 20, .max = INT64_C(1) << 50 },
+	{ "host-pids-reserve", SETTING_INT, NULL, "N",
+	  "Processes and threads that sandboxes leave to the host (by default 2048 or a tenth)",
+	  .min = 64, .max = 4194304 },
+	{ "default-memory", SETTING_SIZE, NULL, "SIZE",
+	  "Memory limit of a container that names none (by default 4Gi or half of what sandboxes may use)",
+	  .min = 1 << 20, .max = INT64_C(1) << 50 },
+	{ "pod-pids", SETTING_INT, "1024", "N",
+	  "Processes and threads of a Pod, in equal parts for its containers", .min = 16,
+	  .max = 4194304 },
+	{ "max-pods", SETTING_INT, "2000", "N", "Most Pods that run at a time", .min = 1,
+	  .max = 16000 },
+	{ "max-containers", SETTING_INT, NULL, "N",
+	  "Most containers that run at a time (by default twice --max-pods)", .min = 1,
+	  .max = 32000 },
+	{ "overcommit", SETTING_INT, "10", "N",
+	  "How many times over the memory and CPUs of the machine may be requested by Pods",
+	  .min = 1, .max = 1000 },
 	{ "cluster-domain", SETTING_TEXT, "cluster.local", "NAME",
 	  "Domain to use in status.serviceFQDN" },
 	{ "sandbox-warm-pool-rest", SETTING_DURATION, "25ms", "TIME",
@@ -387,6 +407,19 @@ static void write_metrics(void *arg, struct buf *b)
 			router.refused);
 }
 
+static struct budget_spec read_budget(const struct settings *s)
+{
+	return (struct budget_spec){
+		.memory_reserve = settings_int(s, "host-memory-reserve"),
+		.pids_reserve = settings_int(s, "host-pids-reserve"),
+		.default_memory = settings_int(s, "default-memory"),
+		.pod_pids = settings_int(s, "pod-pids"),
+		.max_pods = settings_int(s, "max-pods"),
+		.max_containers = settings_int(s, "max-containers"),
+		.overcommit = settings_int(s, "overcommit"),
+	};
+}
+
 static struct err *start_roles(struct serve *s)
 {
 	struct node_spec node = {
@@ -403,6 +436,7 @@ static struct err *start_roles(struct serve *s)
 		.sandbox_disk = settings_int(s->settings, "sandbox-disk"),
 		.log_max = settings_int(s->settings, "log-max-size"),
 		.allow_unenforced_disk = settings_bool(s->settings, "allow-unenforced-disk-limits"),
+		.budget = read_budget(s->settings),
 	};
 	struct control_options control = {
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),

@@ -88,4 +88,10 @@ WALLS = (
          "STDOUT on stream 77]"),
     Wall("guest-unsent-full", "integration/test_hostile_guest.py::test_credit_without_end_does_not_fill_the_daemon",
          ("guest-credit-cap",)),
+    Wall("oom-score", "integration/test_host.py::test_sandboxes_are_killed_before_the_daemon"),
+    Wall("instance-memory", "integration/test_host.py::test_all_sandboxes_together_leave_memory_to_the_host"),
+    Wall("instance-pids", "integration/test_host.py::test_all_sandboxes_together_leave_processes_to_the_host"),
+    Wall("default-memory", "integration/test_host.py::test_a_container_without_a_limit_gets_the_default"),
+    Wall("pod-pids", "integration/test_host.py::test_the_containers_of_a_pod_share_its_number_of_processes"),
+    Wall("max-pods", "integration/test_host.py::test_a_node_runs_a_bounded_number_of_pods"),
 )

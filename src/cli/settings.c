@@ -86,10 +86,10 @@ static struct err *check(const struct setting *row, const char *text)
 		return parse_int(text, row->min, row->max, &i);
 	case SETTING_BOOL:
 		return parse_bool(text, &b);
-	case SETTING_SIZE:
-		return parse_size(row, text, &i);
 	case SETTING_DURATION:
 		return parse_duration_ms(text, &ms);
+	case SETTING_SIZE:
+		return parse_size(row, text, &i);
 	case SETTING_ADDRESS:
 		return check_address(text);
 	case SETTING_CHOICE:
@@ -284,7 +284,8 @@ int64_t settings_int(const struct settings *s, const char *name)
 	int64_t i = 0;
 	struct err *e;
 
-	assert(text);
+	if (!text)
+		return 0;
 	e = row->type == SETTING_DURATION ? parse_duration_ms(text, &ms)
 	    : row->type == SETTING_SIZE   ? parse_size(row, text, &i)
 					  : parse_int(text, row->min, row->max, &i);

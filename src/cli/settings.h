@@ -50,7 +50,7 @@ AUTOPTR(settings)
 bool settings_help_wanted(const struct settings *s); /* -h or --help was given */
 /* NULL if unset; asserts that the name exists. */
 const char *settings_text(const struct settings *s, const char *name);
-/* For durations, milliseconds; for sizes, bytes. */
+/* For durations, milliseconds; for sizes, bytes. 0 if unset and without a default. */
 int64_t settings_int(const struct settings *s, const char *name);
 bool settings_bool(const struct settings *s, const char *name);
 size_t settings_n_args(const struct settings *s);

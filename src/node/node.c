@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "loop/loop.h"
 #include "node/access/ways.h"
 #include "node/disk/disk.h"
@@ -23,6 +24,7 @@
 #include "node/host/inotify.h"
 #include "node/host/instance.h"
 #include "node/host/netlink.h"
+#include "node/host/oom.h"
 #include "node/host/owner.h"
 #include "node/image/image.h"
 #include "node/node_object_priv.h"
@@ -48,6 +50,7 @@ struct node {
 	struct diskpool *disk;
 	int run_fd;
 	struct instance *inst;
+	struct budget budget;
 	struct cgroups *cgroups;
 	struct netlink *nl;
 	struct filter *filter;
@@ -134,6 +137,41 @@ static struct err *open_disk(struct node *n, const struct node_spec *spec)
 	return diskpool_open(&disk, &n->disk);
 }
 
+/* The daemon, and what it starts from now on: sandboxes set a score of their own. */
+static void protect_daemon(void)
+{
+	struct err *e = oom_score(OOM_DAEMON);
+
+	if (e)
+		log_warn("the daemon cannot be protected from the OOM killer, going on; sandboxes "
+			 "are still killed before it",
+			 KV("err", e));
+	err_free(e);
+}
+
+/* A sandbox that takes all it can get must leave something for the host. */
+static void limit_sandboxes(struct node *n, const struct budget_spec *spec)
+{
+	struct budget_machine m = budget_machine();
+	struct cgroup_limits caps = { 0 };
+	struct err *e;
+
+	n->budget = budget_of(&m, spec);
+	if (wall_stands("instance-memory"))
+		caps.memory = n->budget.memory;
+	if (wall_stands("instance-pids"))
+		caps.pids = n->budget.pids;
+	e = cgroups_limit(n->cgroups, &caps);
+	if (e)
+		log_warn("sandboxes are not limited together, going on with the limits of each",
+			 KV("err", e));
+	err_free(e);
+	if (spec->max_pods > n->budget.pods)
+		log_warn("descriptors or addresses do not suffice for --max-pods, going on with "
+			 "fewer",
+			 KV("pods", n->budget.pods), KV("descriptors", m.descriptors));
+}
+
 static struct err *open_host(struct node *n, const struct node_spec *spec)
 {
 	const struct filter_spec filter = { .loop = n->loop,
@@ -149,6 +187,8 @@ static struct err *open_host(struct node *n, const struct node_spec *spec)
 	if (~cgroups_have(n->cgroups) & (CGROUP_MEMORY | CGROUP_CPU | CGROUP_PIDS))
 		log_warn("control group controllers are missing, going on without their limits",
 			 KV("have", cgroups_have(n->cgroups)));
+	protect_daemon();
+	limit_sandboxes(n, &spec->budget);
 	e = netlink_open(&n->nl);
 	if (!e)
 		e = instance_net_up(n->inst, n->nl);
@@ -203,6 +243,7 @@ static struct err *open_pods(struct node *n)
 		.disk = n->disk,
 		.run_dir = n->inst->run_dir,
 		.mark = instance_mark(n->inst),
+		.budget = n->budget,
 	};
 	struct ways_spec ways = {
 		.loop = n->loop,
@@ -257,7 +298,7 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	if (e)
 		return e;
 	pods_start(n->pods);
-	n->object = node_object_new(l, c, n->name);
+	n->object = node_object_new(l, c, n->name, &n->budget);
 	n->pressure = pressure_new(l, n->disk, n->object);
 	filter_set_object(n->filter, n->object);
 	log_info("node started", KV("node", n->name), KV("instance", n->inst->id));

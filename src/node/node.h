@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "json/json.h"
+#include "node/host/budget.h"
 
 struct access;
 struct buf;
@@ -37,6 +38,7 @@ struct node_spec {
 	/* In bytes; disk_pool_size 0: by what is free. */
 	int64_t disk_pool_size, sandbox_disk, log_max;
 	bool allow_unenforced_disk;
+	struct budget_spec budget;
 };
 /* Finds what still runs from before and continues with it. */
 must_use struct err *node_start(struct loop *l, struct client *c, const struct node_spec *spec,

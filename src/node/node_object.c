@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -11,11 +10,11 @@
 #include "client/client.h"
 #include "json/json.h"
 #include "loop/loop.h"
+#include "node/host/budget.h"
 #include "node/node_object_priv.h"
 
 enum {
 	HEARTBEAT_MS = 5 * 60 * 1000,
-	PODS_MAX = 10000,
 	CONDITIONS_MAX = 8, /* beside Ready */
 };
 
@@ -23,6 +22,7 @@ struct node_object {
 	struct client *client;
 	const struct kind *kind;
 	char *name;
+	struct budget budget;
 	struct client_watch *watch;
 	struct client_write write;
 	struct timer *heartbeat;
@@ -30,18 +30,15 @@ struct node_object {
 	size_t n_conditions;
 };
 
-static void put_resources(struct json_doc *d, struct json *status, const char *key)
+/* What Pods may use is less than what the machine has. */
+static void put_resources(struct json_doc *d, struct json *status, const char *key,
+			  const struct budget *b, int64_t memory)
 {
 	struct json *o = json_need_obj(d, status, key);
-	struct sysinfo si = { 0 };
 
-	(void)sysinfo(&si);
 	json_set(d, o, "cpu", json_new_strf(d, "%ld", sysconf(_SC_NPROCESSORS_ONLN)));
-	json_set(d, o, "memory",
-		 json_new_strf(d, "%lluKi",
-			       (unsigned long long)si.totalram * (si.mem_unit ? si.mem_unit : 1) /
-				       1024));
-	json_set(d, o, "pods", json_new_strf(d, "%d", PODS_MAX));
+	json_set(d, o, "memory", json_new_strf(d, "%lldKi", (long long)memory / 1024));
+	json_set(d, o, "pods", json_new_strf(d, "%lld", (long long)b->pods));
 }
 
 static void put_info(struct json_doc *d, struct json *status)
@@ -105,8 +102,8 @@ static void write_status(struct node_object *n, const struct object *o)
 	struct json *root = json_obj(d), *status = json_need_obj(d, root, "status"), *list;
 
 	json_set_root(d, root);
-	put_resources(d, status, "capacity");
-	put_resources(d, status, "allocatable");
+	put_resources(d, status, "capacity", &n->budget, n->budget.memory_capacity);
+	put_resources(d, status, "allocatable", &n->budget, n->budget.memory);
 	put_info(d, status);
 	list = json_need_arr(d, status, "addresses");
 	put_address(d, list, "InternalIP", "127.0.0.1");
@@ -189,7 +186,8 @@ static void node_changed(unused void *arg, unused struct object *was, unused str
 {
 }
 
-struct node_object *node_object_new(struct loop *l, struct client *c, const char *name)
+struct node_object *node_object_new(struct loop *l, struct client *c, const char *name,
+				    const struct budget *b)
 {
 	static const struct client_watch_events events = { .changed = node_changed };
 	struct node_object *n = xnew(struct node_object);
@@ -198,6 +196,7 @@ struct node_object *node_object_new(struct loop *l, struct client *c, const char
 	n->client = c;
 	n->kind = kinds_need(client_kinds(c), "v1", "Node");
 	n->name = xstrdup(name);
+	n->budget = *b;
 	spec.kind = n->kind;
 	n->watch = client_watch(c, &spec, &events, n);
 	n->heartbeat = timer_new(l, on_heartbeat, n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+struct budget;
 struct client;
 struct condition;
 struct loop;
@@ -8,7 +9,8 @@ struct loop;
 /* The Node object: what this machine has, and that it is ready. Rewritten every few minutes. */
 struct node_object;
 
-struct node_object *node_object_new(struct loop *l, struct client *c, const char *name);
+struct node_object *node_object_new(struct loop *l, struct client *c, const char *name,
+				    const struct budget *b);
 /* Sets a condition beside Ready, whose status is "True" or "False"; written at once, and again with
  * every heartbeat. The texts are copied. */
 void node_object_condition(struct node_object *n, const struct condition *c);

@@ -237,6 +237,11 @@ static struct err *limit_memory(const char *dir, bool v2, int64_t bytes)
 		return e;
 	}
 	e = set(dir, "memory.limit_in_bytes", "%lld", (long long)bytes);
+	if (e) { /* it may not exceed the limit with swap: raise that first */
+		err_free(e);
+		err_free(set(dir, "memory.memsw.limit_in_bytes", "%lld", (long long)bytes));
+		e = set(dir, "memory.limit_in_bytes", "%lld", (long long)bytes);
+	}
 	err_free(set(dir, "memory.memsw.limit_in_bytes", "%lld", (long long)bytes));
 	return e;
 }
@@ -280,6 +285,24 @@ struct err *cgroup_limit(const struct cgroups *c, const char *name, const struct
 			e = set(dir, "pids.max", "%lld", (long long)l->pids);
 	}
 	return err_wrap(e, "set limits");
+}
+
+struct err *cgroups_limit(const struct cgroups *c, const struct cgroup_limits *l)
+{
+	struct err *e = NULL;
+
+	for (size_t i = 0; i < c->n && !e; i++) {
+		const struct hier *h = &c->hier[i];
+		autofree char *dir = xasprintf("%s/%s", h->mount, c->parent);
+
+		if (!h->v2 && (h->has & CGROUP_MEMORY)) /* an old kernel; others have no choice */
+			err_free(set(dir, "memory.use_hierarchy", "1"));
+		if ((h->has & CGROUP_MEMORY) && l->memory)
+			e = limit_memory(dir, h->v2, l->memory);
+		if (!e && (h->has & CGROUP_PIDS) && l->pids)
+			e = set(dir, "pids.max", "%lld", (long long)l->pids);
+	}
+	return err_wrap(e, "set the limits of all sandboxes together");
 }
 
 int64_t cgroup_oom_kills(const struct cgroups *c, const char *name)

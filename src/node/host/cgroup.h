@@ -39,6 +39,8 @@ must_use struct err *cgroup_make(const struct cgroups *c, const char *name);
 must_use struct err *cgroup_enter(const struct cgroups *c, const char *name); /* this process */
 must_use struct err *cgroup_limit(const struct cgroups *c, const char *name,
 				  const struct cgroup_limits *l);
+/* Of all groups together: memory and pids. */
+must_use struct err *cgroups_limit(const struct cgroups *c, const struct cgroup_limits *l);
 int64_t cgroup_oom_kills(const struct cgroups *c, const char *name); /* 0 when unknown */
 /* Kills what is left in it; the processes may take a moment to end. */
 void cgroup_kill(const struct cgroups *c, const char *name);

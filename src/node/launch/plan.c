@@ -32,6 +32,7 @@ static const struct record_field limits_fields[] = {
 	RECORD(struct plan_limits, cpu_share, RECORD_INT64),
 	RECORD(struct plan_limits, pids, RECORD_INT64),
 	RECORD(struct plan_limits, disk, RECORD_INT64),
+	RECORD(struct plan_limits, oom_score, RECORD_INT64),
 	{ 0 },
 };
 

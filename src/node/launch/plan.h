@@ -42,7 +42,8 @@ struct plan_limits {
 	int64_t cpu;       /* thousandths of a CPU; 0: none */
 	int64_t cpu_share; /* thousandths requested, for the weight; 0: least */
 	int64_t pids;
-	int64_t disk; /* bytes of the container's layer; 0: the node's default */
+	int64_t disk;      /* bytes of the container's layer; 0: the node's default */
+	int64_t oom_score; /* host/oom.h */
 };
 
 struct plan {

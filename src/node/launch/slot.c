@@ -19,6 +19,7 @@
 #include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/instance.h"
+#include "node/host/oom.h"
 #include "node/launch/launch_priv.h"
 #include "wire/wire.h"
 
@@ -66,8 +67,11 @@ static struct err *limit(struct slot *s, const struct plan_limits *l)
 		.cpu_share = l->cpu_share,
 		.pids = wall_stands("pids-limit") ? l->pids : 0,
 	};
+	struct err *e = cgroup_limit(s->l->cgroups, s->spec->name, &limits);
 
-	return cgroup_limit(s->l->cgroups, s->spec->name, &limits);
+	if (e || !wall_stands("oom-score"))
+		return e;
+	return oom_score((int)l->oom_score); /* while we may still say that it stays */
 }
 
 /* The slot was parked with the limit of those that have none of their own. */

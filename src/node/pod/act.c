@@ -9,7 +9,8 @@ enum {
 	PREPARE_RETRY_MS = 5000,
 	MISSING_RETRY_MS = 10000, /* an object that appears wakes the Pod anyway */
 	LET_GO_RETRY_MS = 2000,
-	STOP_GRACE_S = 5, /* when the whole node stops */
+	ROOM_RETRY_MS = 100, /* while Pods are on their way out */
+	STOP_GRACE_S = 5,    /* when the whole node stops */
 	GRACE_MAX_S = 3600,
 };
 
@@ -21,18 +22,27 @@ static void retry_in(struct pod *p, usec ms)
 static bool act_admit(struct pod *p)
 {
 	autofree char *bad = pod_unsupported(object_spec(p->obj)), *text = NULL;
+	bool soon = false;
+	const char *lacks = NULL;
 
 	if (!bad)
 		bad = pod_disk_unsupported(p->pods->disk, p->view);
-	if (!bad) {
+	if (!bad)
+		lacks = pod_room_lacks(p, &soon, &text);
+	if (lacks && soon) {
+		retry_in(p, ROOM_RETRY_MS);
+		return false;
+	}
+	if (!bad && !lacks) {
 		pod_event(p, false, "Scheduled", "Successfully assigned %s/%s to %s", p->obj->ns,
 			  p->obj->name, p->pods->node_name);
 		pod_enter(p, POD_PREPARING);
 		return true;
 	}
-	text = xasprintf("this node does not support %s", bad);
-	pod_event(p, true, "UnsupportedField", "%s", text);
-	pod_fail(p, "UnsupportedField", text);
+	if (bad)
+		text = xasprintf("this node does not support %s", bad);
+	pod_event(p, true, lacks ? lacks : "UnsupportedField", "%s", text);
+	pod_fail(p, lacks ? lacks : "UnsupportedField", text);
 	return true;
 }
 

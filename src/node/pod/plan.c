@@ -6,7 +6,9 @@
 #include "base/buf.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "node/host/numbers.h"
+#include "node/host/oom.h"
 #include "node/image/image.h"
 #include "node/pod/pod_priv.h"
 #include "wire/wire.h"
@@ -17,20 +19,55 @@
  * in memory; they touch no file.
  */
 enum {
-	PIDS_MAX = 1024,
+	CPU_SHARE = 100,   /* thousandths of a CPU, of a container that requests none */
 	HOSTNAME_MAX = 63, /* what the kernel takes */
 };
 
-static struct plan_limits limits_of(const struct pod_container_view *v)
+/*
+ * A Pod's processes are counted for the Pod. Its containers have control groups of their own, so
+ * each gets its exact part of the number; init containers run one at a time and get all of it.
+ */
+static int64_t pids_of(const struct container *c)
 {
+	const struct pod *p = c->pod;
+	int64_t all = p->pods->budget.pod_pids, n = (int64_t)(p->n_containers - p->n_init);
+	bool first = c == &p->containers[p->n_init];
+
+	if (!all || c->view->init || !wall_stands("pod-pids"))
+		return all;
+	return MAX(all / n + (first ? all % n : 0), (int64_t)1);
+}
+
+/* As the kubelet's, but above 0: the daemon may not be allowed to go below that. */
+static int64_t oom_score_of(const struct container *c)
+{
+	int64_t all = c->pod->pods->budget.memory_capacity / 1000;
+	int64_t request = pod_container_quantity(c->view, "requests.memory") / 1000;
+
+	if (str_eq(c->pod->view->qos, "Guaranteed"))
+		return OOM_GUARANTEED;
+	if (str_eq(c->pod->view->qos, "BestEffort") || !all)
+		return OOM_BEST_EFFORT;
+	return MIN(MAX(1000 - request / all, (int64_t)OOM_BURSTABLE_MIN),
+		   (int64_t)OOM_BURSTABLE_MAX);
+}
+
+static struct plan_limits limits_of(const struct container *c)
+{
+	const struct pod_container_view *v = c->view;
 	struct plan_limits l = {
 		.memory = pod_container_quantity(v, "limits.memory") / 1000,
 		.cpu = pod_container_quantity(v, "limits.cpu"),
-		.pids = PIDS_MAX,
 		.disk = pod_container_quantity(v, "limits.ephemeral-storage") / 1000,
+		.cpu_share = CPU_SHARE,
+		.pids = pids_of(c),
+		.oom_score = oom_score_of(c),
 	};
 
-	l.cpu_share = l.cpu;
+	if (!l.memory && wall_stands("default-memory"))
+		l.memory = c->pod->pods->budget.default_memory;
+	if (l.cpu)
+		l.cpu_share = l.cpu;
 	(void)pod_quantity_find(v->requests, v->n_requests, "cpu", &l.cpu_share);
 	return l;
 }
@@ -101,7 +138,7 @@ struct err *container_plan(struct container *c, struct arena *a, struct plan *re
 		.etc_hostname = arena_printf(a, "%s\n", host),
 		.etc_hosts = hosts_file(p, host, a),
 		.etc_resolv_conf = resolv_file(p->view, a),
-		.limits = limits_of(c->view),
+		.limits = limits_of(c),
 	};
 	return volumes_mounts(p->pods->volumes, &v, c->view, a, ret);
 }

@@ -51,6 +51,7 @@ void pod_free(struct pod *p)
 {
 	if (!p)
 		return;
+	pod_room_put(p);
 	client_cancel(&p->report_write);
 	client_cancel(&p->sync);
 	client_cancel(&p->letting_go);
@@ -107,6 +108,10 @@ void pod_enter(struct pod *p, enum pod_phase next)
 	p->retry_at = 0;
 	if (next > POD_ACTIVE)
 		leave_lines(p);
+	if (next == POD_PREPARING)
+		pod_room_take(p);
+	else if (next == POD_SUCCEEDED || next == POD_FAILED || next == POD_CLEANING)
+		pod_room_put(p);
 }
 
 struct container *pod_container(struct pod *p, const char *name)

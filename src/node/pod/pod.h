@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "node/host/budget.h"
 
 struct access;
 struct arena;
@@ -38,6 +39,7 @@ struct pods_spec {
 	const char *node_name, *run_dir;
 	uint32_t mark;                 /* of packets to Pods; 0: none */
 	const struct probe_ops *tries; /* how probes are tried; NULL: probe_real_tries */
+	struct budget budget;          /* what is 0 in it is not limited */
 };
 
 /* Reads the state files of an earlier run, and reserves what its Pods use. */

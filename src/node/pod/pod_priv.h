@@ -8,6 +8,7 @@
 #include "json/json.h"
 #include "loop/jobs.h"
 #include "loop/loop.h"
+#include "node/host/budget.h"
 #include "node/pod/decide_priv.h"
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
@@ -23,6 +24,11 @@ struct plan;
 struct probe;
 struct queue;
 
+/* What a Pod takes of the budget, and what all Pods take. */
+struct pod_room {
+	int64_t pods, containers, memory, cpu_milli;
+};
+
 struct pods {
 	struct loop *loop;
 	struct client *client;
@@ -36,7 +42,9 @@ struct pods {
 	const struct probe_ops *tries;
 	const struct diskpool *disk;
 	char *node_name, *run_dir;
-	uint32_t mark; /* of packets to Pods */
+	struct budget budget;
+	struct pod_room used; /* by the Pods that were admitted and are not over */
+	uint32_t mark;        /* of packets to Pods */
 	int run_fd;
 	const struct kind *kind_pod;
 	struct jobs jobs;
@@ -102,7 +110,8 @@ struct pod {
 	struct pod_view *view; /* of obj */
 	bool gone;             /* obj was deleted */
 	enum pod_phase phase;
-	const char *reason; /* what is wrong with the Pod as a whole; NULL: nothing permanent */
+	struct pod_room room; /* none before it is admitted, and after its end */
+	const char *reason;   /* what is wrong with the Pod as a whole; NULL: nothing permanent */
 	char *message;
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
@@ -155,6 +164,12 @@ enum {
 char *pod_unsupported(const struct json *spec);
 /* check_disk.c: the same for limits of disk space, which not every disk pool enforces. */
 char *pod_disk_unsupported(const struct diskpool *d, const struct pod_view *p);
+
+/* room.c: NULL, or why there is no room for it: the reason, and in *ret a malloc'd message.
+ * *ret_soon: there will be, when the Pods that are being deleted are gone. */
+const char *pod_room_lacks(const struct pod *p, bool *ret_soon, char **ret);
+void pod_room_take(struct pod *p);
+void pod_room_put(struct pod *p); /* if it has any */
 
 /* status.c */
 void pod_report(struct pod *p);

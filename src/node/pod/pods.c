@@ -230,6 +230,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->rt_ctx = spec->runtime->ctx;
 	ps->find_image = spec->find_image;
 	ps->images = spec->images;
+	ps->budget = spec->budget;
 	ps->tries = spec->tries ? spec->tries : &probe_real_tries;
 	ps->node_name = xstrdup(spec->node_name);
 	ps->disk = spec->disk;
