@@ -30,6 +30,7 @@
 #include "client/client.h"
 #include "control/control.h"
 #include "loop/loop.h"
+#include "loop/trim.h"
 #include "net/http_server.h"
 #include "node/image/image.h"
 #include "node/launch/launch.h"
@@ -212,6 +213,7 @@ struct serve {
 	struct node *node;
 	struct control *control;
 	struct router *router;
+	struct trim *trim;
 	const struct kind *sandboxes;
 	struct signal_watch *term, *intr;
 	bool stopping;
@@ -221,6 +223,7 @@ struct serve {
 static void serve_done(struct serve *s)
 {
 	s->stopping = true;
+	trim_free(s->trim);
 	router_free(s->router);
 	control_free(s->control);
 	if (s->server)
@@ -512,6 +515,7 @@ static struct err *serve_start(struct serve *s)
 		e = server_write_kubeconfig(s->server);
 	if (e)
 		return e;
+	s->trim = trim_new(s->loop);
 	greet(s);
 	return NULL;
 }

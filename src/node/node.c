@@ -50,7 +50,7 @@ struct node {
 	struct diskpool *disk;
 	int run_fd;
 	struct instance *inst;
-	struct budget budget;
+	struct host_budget budget;
 	struct cgroups *cgroups;
 	struct netlink *nl;
 	struct filter *filter;
@@ -200,14 +200,18 @@ static struct err *open_host(struct node *n, const struct node_spec *spec)
 static struct err *open_images(struct node *n)
 {
 	autofree char *dir = images_dir(n->data_dir);
-	struct err *e = images_open(n->data_dir, &n->images);
+	struct err *e = images_open(n->data_dir, &n->images), *why;
 
-	if (!e)
-		e = inotify_open(n->loop, &n->inotify);
-	if (!e && !inotify_add(n->inotify, dir, IN_MOVED_TO, images_changed, n))
-		log_warn(
-			"image directory cannot be watched, going on; new images show after a restart");
-	return e;
+	if (e)
+		return e;
+	n->inotify = inotify_open(n->loop, &why);
+	if (why)
+		log_warn("changes of files are not told, going on by looking for them; raise "
+			 "fs.inotify.max_user_instances",
+			 KV("err", why));
+	err_free(why);
+	(void)inotify_add(n->inotify, dir, IN_MOVED_TO, images_changed, n);
+	return NULL;
 }
 
 static struct err *open_runtime(struct node *n, const struct node_spec *spec)

@@ -22,7 +22,7 @@ struct node_object {
 	struct client *client;
 	const struct kind *kind;
 	char *name;
-	struct budget budget;
+	struct host_budget budget;
 	struct client_watch *watch;
 	struct client_write write;
 	struct timer *heartbeat;
@@ -32,7 +32,7 @@ struct node_object {
 
 /* What Pods may use is less than what the machine has. */
 static void put_resources(struct json_doc *d, struct json *status, const char *key,
-			  const struct budget *b, int64_t memory)
+			  const struct host_budget *b, int64_t memory)
 {
 	struct json *o = json_need_obj(d, status, key);
 
@@ -187,7 +187,7 @@ static void node_changed(unused void *arg, unused struct object *was, unused str
 }
 
 struct node_object *node_object_new(struct loop *l, struct client *c, const char *name,
-				    const struct budget *b)
+				    const struct host_budget *b)
 {
 	static const struct client_watch_events events = { .changed = node_changed };
 	struct node_object *n = xnew(struct node_object);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-struct budget;
+struct host_budget;
 struct client;
 struct condition;
 struct loop;
@@ -10,7 +10,7 @@ struct loop;
 struct node_object;
 
 struct node_object *node_object_new(struct loop *l, struct client *c, const char *name,
-				    const struct budget *b);
+				    const struct host_budget *b);
 /* Sets a condition beside Ready, whose status is "True" or "False"; written at once, and again with
  * every heartbeat. The texts are copied. */
 void node_object_condition(struct node_object *n, const struct condition *c);

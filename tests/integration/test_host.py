@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host stays alive: what sandboxes may use together and each, read from the kernel's own files; bombs with a neighbour."""
 
+import ctypes
+import errno
 import glob
 import json
 import os
 import select
+import struct
+import subprocess
 import time
 
 import pytest
@@ -169,6 +173,41 @@ def test_memory_without_a_limit_ends_at_the_default(cay):
     ended = cay.api("GET", f"{PODS}/hungry")["status"]["containerStatuses"][0]["state"]["terminated"]
     assert ended["reason"] == "OOMKilled" and ended["exitCode"] == 137
     cay.api("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "alive"}, "data": {"a": "b"}})
+
+
+def deny_inotify():
+    """From here on inotify_init1() answers EMFILE, to us and to all we start: as if other programs had taken all instances."""
+    number_of = {"x86_64": 294, "aarch64": 26}[os.uname().machine]
+    libc = ctypes.CDLL(None, use_errno=True)
+    # load the number; if it is this one, EMFILE; else allow
+    code = b"".join(struct.pack("HBBI", *row) for row in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, number_of), (0x06, 0, 0, 0x00050000 | errno.EMFILE), (0x06, 0, 0, 0x7FFF0000)))
+    rows = ctypes.create_string_buffer(code)
+    program = struct.pack("HxxxxxxP", 4, ctypes.addressof(rows))
+    if libc.prctl(22, 2, program, 0, 0):  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+def test_serve_works_without_inotify(monkeypatch, fresh):
+    real = subprocess.Popen
+    with monkeypatch.context() as m:
+        m.setattr(subprocess, "Popen", lambda *a, **k: real(*a, preexec_fn=deny_inotify, **k))
+        cay = fresh()
+    assert "changes of files are not told" in cay.log() and "Too many open files" in cay.log()
+    start(cay, "talk", {"command": ["sh", "-c", "echo one; until [ -e /tmp/go ]; do sleep 0.1; done; echo two"]},
+          restartPolicy="Never")
+    follow = real(["kubectl", "logs", "-f", "talk"], stdout=subprocess.PIPE, text=True,
+                  env=dict(os.environ, KUBECONFIG=cay.kubeconfig))
+    assert follow.stdout.readline() == "one\n"
+    sh(cay, "talk", "touch /tmp/go")
+    assert follow.stdout.readline() == "two\n"  # the follower was told of what came later
+    assert follow.wait(30) == 0  # and of the end
+    cay.api("POST", PODS, pod("named", {"image": "later:1"}))
+    cay.wait(PODS, "named", lambda o: o is not None and "ErrImagePull" in json.dumps(o.get("status", {})))
+    cay.image_tag("host", "later:1")
+    cay.wait(PODS, "named", ready)
+    cay.api("DELETE", f"{PODS}/named")
+    cay.wait(PODS, "named", lambda o: o is None)
 
 
 def test_a_node_runs_a_bounded_number_of_pods(fresh):

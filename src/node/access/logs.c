@@ -243,11 +243,9 @@ static struct err *open_file(struct reader *r)
 	if (r->fd < 0)
 		return err_recode(err_sys(errno, "open the log of %s", r->container),
 				  ERR_UNAVAILABLE);
-	if (r->follow) {
+	if (r->follow)
 		r->watch = inotify_add(r->ways->inotify, path, IN_MODIFY | IN_CLOSE_WRITE,
 				       on_change, r);
-		r->follow = r->watch != NULL; /* without a watch, it is read to its current end */
-	}
 	return NULL;
 }
 

@@ -16,8 +16,7 @@ enum {
 	MAX_PODS = 2000,
 	OVERCOMMIT = 10,
 	PIDS_RESERVE = 2048,
-	DESCRIPTORS_RESERVE = 1024, /* for clients, the store and the daemon itself */
-	DESCRIPTORS_EACH = 5,       /* of a container: pidfd, sockets, the network of its Pod */
+	DESCRIPTORS_EACH = 5, /* of a container: pidfd, sockets, the network of its Pod */
 	PODS_LEAST = 16,
 };
 
@@ -44,7 +43,7 @@ static int64_t raise_descriptors(void)
 	struct rlimit r;
 
 	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
-		return DESCRIPTORS_RESERVE;
+		return 1024;
 	r.rlim_cur = r.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &r); /* what it is after that counts */
 	(void)getrlimit(RLIMIT_NOFILE, &r);
@@ -74,11 +73,11 @@ static int64_t less(int64_t all, int64_t reserve, int64_t least)
 	return MAX(all - reserve, all / 4);
 }
 
-struct budget budget_of(const struct budget_machine *m, const struct budget_spec *s)
+struct host_budget budget_of(const struct budget_machine *m, const struct budget_spec *s)
 {
-	int64_t fit =
-		MAX((m->descriptors - DESCRIPTORS_RESERVE) / DESCRIPTORS_EACH, (int64_t)PODS_LEAST);
-	struct budget b = {
+	/* The other half is for connections. */
+	int64_t fit = MAX(m->descriptors / 2 / DESCRIPTORS_EACH, (int64_t)PODS_LEAST);
+	struct host_budget b = {
 		.memory = less(m->memory, s->memory_reserve, memory_reserve),
 		.pids = less(m->pids, s->pids_reserve, PIDS_RESERVE),
 		.memory_capacity = m->memory,

@@ -24,7 +24,7 @@ struct budget_spec {
 	int64_t overcommit; /* how many times over CPUs and memory may be requested */
 };
 
-struct budget {
+struct host_budget {
 	int64_t memory, pids;    /* of all sandboxes together */
 	int64_t memory_capacity; /* of the machine */
 	int64_t cpu_milli;
@@ -36,4 +36,4 @@ struct budget {
 
 /* Reads it; and raises the daemon's limit of descriptors as far as it goes. */
 struct budget_machine budget_machine(void);
-struct budget budget_of(const struct budget_machine *m, const struct budget_spec *s);
+struct host_budget budget_of(const struct budget_machine *m, const struct budget_spec *s);

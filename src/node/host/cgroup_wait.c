@@ -49,7 +49,7 @@ struct cgroup_wait *cgroup_wait_new(const struct cgroup_wait_spec *spec, const c
 	if (path)
 		w->events = inotify_add(spec->inotify, path, IN_MODIFY, on_event, w);
 	/* Checked after the watch was set: a change in between is either seen here or reported. */
-	if (w->events && cgroup_populated(spec->cgroups, name))
+	if (inotify_is_prompt(w->events) && cgroup_populated(spec->cgroups, name))
 		ms = LONGEST_MS;
 	timer_set(w->timer, ms);
 	return w;

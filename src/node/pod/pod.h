@@ -39,7 +39,7 @@ struct pods_spec {
 	const char *node_name, *run_dir;
 	uint32_t mark;                 /* of packets to Pods; 0: none */
 	const struct probe_ops *tries; /* how probes are tried; NULL: probe_real_tries */
-	struct budget budget;          /* what is 0 in it is not limited */
+	struct host_budget budget;     /* what is 0 in it is not limited */
 };
 
 /* Reads the state files of an earlier run, and reserves what its Pods use. */

@@ -42,7 +42,7 @@ struct pods {
 	const struct probe_ops *tries;
 	const struct diskpool *disk;
 	char *node_name, *run_dir;
-	struct budget budget;
+	struct host_budget budget;
 	struct pod_room used; /* by the Pods that were admitted and are not over */
 	uint32_t mark;        /* of packets to Pods */
 	int run_fd;

@@ -53,7 +53,7 @@ static void add(struct pod_room *to, const struct pod_room *r, int64_t sign)
 
 static const char *lacks(const struct pod *p, const struct pod_room *used, char **ret)
 {
-	const struct budget *b = &p->pods->budget;
+	const struct host_budget *b = &p->pods->budget;
 	const struct pod_room want = room_of(p);
 
 	if (exceeds(want.pods, used->pods, b->pods, 1)) {

@@ -12,12 +12,12 @@ TEST(sandboxes_leave_something_to_the_host)
 	static const struct {
 		struct budget_machine m;
 		struct budget_spec s;
-		struct budget want;
+		struct host_budget want;
 	} rows[] = {
 		{ { 24 * GI, 32768, 20000, 2000, 16381 },
 		  { 0 },
 		  { 24 * GI - 24 * GI / 10, 32768 - 3276, .default_memory = 4 * GI,
-		    .pod_pids = 1024, .pods = 2000, .containers = 3795 } },
+		    .pod_pids = 1024, .pods = 2000, .containers = 2000 } },
 		{ { 2 * GI, 4194304, 1 << 20, 2000, 16381 },
 		  { .memory_reserve = 256 * MI,
 		    .pids_reserve = 1000,
@@ -28,7 +28,7 @@ TEST(sandboxes_leave_something_to_the_host)
 		  { 2 * GI - 256 * MI, 4194304 - 1000, .default_memory = 64 * MI, .pod_pids = 50,
 		    .pods = 5, .containers = 7 } },
 		/* A small machine, with few descriptors. */
-		{ { 512 * MI, 1000, 1024, 1000, 16381 },
+		{ { 512 * MI, 1000, 100, 1000, 16381 },
 		  { 0 },
 		  { 256 * MI, 500, .default_memory = 128 * MI, .pod_pids = 500, .pods = 16,
 		    .containers = 16 } },
@@ -40,7 +40,7 @@ TEST(sandboxes_leave_something_to_the_host)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct budget b = budget_of(&rows[i].m, &rows[i].s), *w = &rows[i].want;
+		const struct host_budget b = budget_of(&rows[i].m, &rows[i].s), *w = &rows[i].want;
 
 		eq_int(b.memory, w->memory);
 		eq_int(b.pids, w->pids);

@@ -62,6 +62,7 @@ static void on_again(void *arg)
 
 TEST(a_control_group_is_made_removed_and_waited_for)
 {
+	struct err *why = NULL;
 	autoptr(cgroups) c = NULL;
 	autofree char *events = NULL;
 	struct cgroup_wait_spec spec = { .again = on_again };
@@ -87,7 +88,8 @@ TEST(a_control_group_is_made_removed_and_waited_for)
 	events = cgroup_events_path(c, "one");
 	is_true(!events || str_ends(events, "/one/cgroup.events"));
 	works(loop_new(&spec.loop));
-	works(inotify_open(spec.loop, &spec.inotify));
+	spec.inotify = inotify_open(spec.loop, &why);
+	works(why);
 	spec.cgroups = c;
 	spec.arg = &again;
 	w = cgroup_wait_new(&spec, "one", 0); /* it is empty: told after the shortest delay */

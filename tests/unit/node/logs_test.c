@@ -55,6 +55,7 @@ static void append(struct listener *l, const char *text)
 
 static void listener_open(struct listener *l)
 {
+	struct err *why = NULL;
 	autofree char *roots = NULL, *dir = NULL, *path = NULL;
 	struct ways_spec spec = { .run_fd = -1 };
 
@@ -64,7 +65,8 @@ static void listener_open(struct listener *l)
 		   "'restartPolicy':'Never','containers':[{'name':'a','image':'img'}]");
 	fake_start(fake_last(&l->rig.rt));
 	turn(&l->rig);
-	works(inotify_open(l->rig.loop, &l->inotify));
+	l->inotify = inotify_open(l->rig.loop, &why);
+	works(why);
 	roots = xasprintf("%s/roots", l->rig.dir);
 	dir = xasprintf("%s/%s", roots, fake_last(&l->rig.rt)->id);
 	path = xasprintf("%s/log", dir);

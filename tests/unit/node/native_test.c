@@ -91,6 +91,7 @@ static bool have_init(void)
 
 static bool open_host(struct host *h)
 {
+	struct err *why = NULL;
 	char path[] = "/tmp/cay-native-XXXXXX";
 	autofree char *run = NULL, *images = NULL, *parent = NULL;
 
@@ -117,7 +118,8 @@ static bool open_host(struct host *h)
 	works(cgroups_open(parent, true, &h->cgroups));
 	works(netlink_open(&h->nl));
 	works(instance_net_up(h->inst, h->nl));
-	works(inotify_open(h->loop, &h->inotify));
+	h->inotify = inotify_open(h->loop, &why);
+	works(why);
 	h->run_fd = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	is_true(h->run_fd >= 0);
 	start_runtime(h);
