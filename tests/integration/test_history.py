@@ -49,11 +49,18 @@ def hang(cay, pause):
     cay.process.send_signal(signal.SIGCONT)
 
 
-def lose_launchers(cay, _pause):
-    """The daemon's children are the launchers; slots and sandboxes are theirs."""
-    children = subprocess.run(["pgrep", "-P", str(cay.process.pid)], capture_output=True, text=True).stdout.split()
-    assert children, "there are no launchers to kill"
-    for pid in children:
+def launchers(cay):
+    """The daemon's children; slots and sandboxes are theirs."""
+    return subprocess.run(["pgrep", "-P", str(cay.process.pid)], capture_output=True, text=True).stdout.split()
+
+
+def lose_launchers(cay, pause):
+    tries = 1000
+    while not launchers(cay):  # they come back a moment after the last loss
+        tries -= 1
+        assert tries, "there are no launchers"
+        pause(0.01)
+    for pid in launchers(cay):
         try:
             os.kill(int(pid), signal.SIGKILL)
         except ProcessLookupError:
