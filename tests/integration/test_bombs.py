@@ -25,6 +25,7 @@ EXECS = 40
 KINDS = ("fork", "memory", "disk", "inodes", "descriptors", "inotify", "timers", "queues", "sysv", "aio", "ptys", "logs",
          "zombies", "connections")
 UNPACK = "cp /b/bomb /tmp/bomb"
+BOUNDED = {"disk": "16Mi", "inodes": "16Mi"}  # the default takes long to fill
 REFUSED = ("aio",)  # in every sandbox; the host has it all the same
 
 
@@ -47,6 +48,7 @@ def field(cay):
         cay.api("POST", MAPS, {"metadata": {"name": "bomb"}, "binaryData": {"bomb": base64.b64encode(f.read()).decode()}})
     cay.api("POST", SANDBOXES, sandbox("neighbour", "sh", "-c", f"{UNPACK} && exec sleep infinity"))
     cay.wait_ready(SANDBOXES, "neighbour")
+    commands(cay)  # the first ones are slower
     return cay
 
 
@@ -74,7 +76,13 @@ def write(cay, kind):
 
 def explode(cay, kind):
     """Returns once the bomb has all that it can get."""
-    cay.api("POST", PODS, {"metadata": {"name": kind}, "spec": pod_spec("sh", "-c", f"{UNPACK} && exec /tmp/bomb {kind}")})
+    spec = pod_spec("sh", "-c", f"{UNPACK} && exec /tmp/bomb {kind}")
+    if kind in BOUNDED:
+        spec["containers"][0]["resources"] = {"limits": {"ephemeral-storage": BOUNDED[kind]}}
+    cay.api("POST", PODS, {"metadata": {"name": kind}, "spec": spec})
+    if kind == "logs":
+        cay.wait(PODS, kind, is_ready)  # what it says at the start is rotated away
+        return "armed logs"
     log = subprocess.Popen(["kubectl", "--kubeconfig", cay.kubeconfig, "logs", "-f", "--pod-running-timeout=60s", kind],
                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace")
     try:
