@@ -344,6 +344,17 @@ def test_kill_9_while_a_volume_moves_loses_nothing(fresh):
     assert not [n for n in os.listdir(cay.pool("volumes")) if n.startswith(".")]
 
 
+def test_a_volume_that_cannot_move_is_not_tried_without_a_pause(fresh):
+    cay, uid, old = old_instance(fresh, mib=300)
+    cay.stop()
+    cay.flags = ["--stop-sandboxes", "--disk-pool-size", "260Mi"]
+    cay.start()
+    wait_until(lambda: "volume stays where it was" in cay.log())
+    create(cay, pod("b", "sleep", "1000"))
+    assert cay.log().count("volume stays where it was") < 5 and os.path.exists(old)
+    wait_until(lambda: not os.listdir(cay.pool("volumes")))  # the part that was copied is gone
+
+
 def doctor(cay, *more):
     r = cay.cay("doctor", "--data-dir", cay.data_dir, "-o", "json", *more, check=False)
     return r.returncode, {c["name"]: c for c in json.loads(r.stdout)["checks"]}

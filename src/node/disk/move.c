@@ -53,7 +53,10 @@ static struct err *copy_in(const struct diskpool *d, const struct place *p, cons
 		e = err_sys(errno, "rename %s", p->new);
 	if (!e)
 		e = path_limit(ops, p->to, limit);
-	return e ? e : sync_dir(dir);
+	if (!e)
+		return sync_dir(dir);
+	err_free(ops->remove(p->new)); /* a part of a copy would keep the pool full */
+	return e;
 }
 
 struct err *diskpool_move(const struct diskpool *d, enum instance_dir dir, const char *name,

@@ -155,7 +155,8 @@ static void move_done(void *arg)
 		log_warn("volume stays where it was, trying again when a Pod wants it",
 			 KV("uid", c->uid), KV("err", c->err));
 	(void)map_del(v->moves, c->uid);
-	v->spec.changed(v->spec.arg);
+	if (!c->err) /* after a failure, Pods try again at their own pace */
+		v->spec.changed(v->spec.arg);
 	chore_free(c);
 }
 
