@@ -171,6 +171,29 @@ def test_a_touched_table_is_restored_and_reported(world):
     assert any("changed" in e["message"] for e in events if e["reason"] == "PacketFilterRestored")
 
 
+def touch(world):
+    """Inserts a rule and returns what takes it away again."""
+    rule = json.loads(sh("nft", "-j", "-e", "-a", "insert", "rule", *world.table, "to_host", "accept"))["nftables"][0]["insert"]["rule"]
+    return ("nft", "delete", "rule", *world.table, "to_host", "handle", str(rule["handle"]))
+
+
+def test_a_table_that_is_put_back_during_a_pause_is_intact_again(world):
+    """Touched again and again, it is restored after longer and longer pauses; in one of them the other program undoes its change."""
+    before, count = world.listing(), world.metric("cay_packet_filter_restored_total")
+    node = world.cay.api("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"]
+    for n in range(1, 7):
+        touch(world)
+        world.restored(count + n)
+    undo = touch(world)
+    world.cay.wait("/api/v1/nodes", node, lambda n: condition(n, "PacketFilterReady")["reason"] == "PacketFilterContested")
+    assert world.metric("cay_packet_filter_intact") == 0
+    sh(*undo)
+    assert world.listing() == before
+    world.cay.wait("/api/v1/nodes", node, lambda n: condition(n, "PacketFilterReady")["status"] == "True")
+    assert world.metric("cay_packet_filter_intact") == 1
+    assert world.metric("cay_packet_filter_restored_total") == count + 6
+
+
 def test_the_filter_inside_is_there_and_ipv6_is_not(world):
     for box in (world.one, world.two):
         listed = json.loads(box.inside("nft", "-j", "list", "table", "inet", "cay"))["nftables"]

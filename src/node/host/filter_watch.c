@@ -42,7 +42,7 @@ struct filter_watch {
 	struct timer *timer; /* the end of a pause */
 	struct jobs jobs;
 	bool busy, again;
-	bool told; /* of a pause; one is enough */
+	bool told; /* that it is not intact; once is enough */
 	size_t restored;
 	usec last;
 	unsigned pause_ms;
@@ -72,7 +72,7 @@ static void start_look(struct filter_watch *w, bool restore);
 
 static void tell(struct filter_watch *w, const struct look *k)
 {
-	const struct filter_news news = { .intact = k->restore && !k->e,
+	const struct filter_news news = { .intact = k->same || (k->restore && !k->e),
 					  .removed = k->removed,
 					  .restored = w->restored,
 					  .pause_ms = w->pause_ms,
@@ -102,6 +102,8 @@ static void look_done(void *arg)
 		pause_then_restore(w);
 		if (k->e || !w->told)
 			tell(w, k);
+	} else if (w->told) {
+		tell(w, k); /* whoever changed it has put it back */
 	}
 	err_free(k->e);
 	free(k);
@@ -147,11 +149,12 @@ static bool is_ours(const struct filter_watch *w, const struct nlmsghdr *h)
 
 	if (h->nlmsg_type >> 8 != NFNL_SUBSYS_NFTABLES || (h->nlmsg_type & 0xff) == NFT_MSG_NEWGEN)
 		return false;
-	mnl_attr_for_each(a, h,
-			  sizeof(struct nfgenmsg)) if (mnl_attr_get_type(a) == NFTA_TABLE_NAME &&
-						       mnl_attr_validate(a, MNL_TYPE_NUL_STRING) >=
-							       0) return str_eq(mnl_attr_get_str(a),
-										w->name);
+	mnl_attr_for_each(a, h, sizeof(struct nfgenmsg))
+	{
+		if (mnl_attr_get_type(a) == NFTA_TABLE_NAME &&
+		    mnl_attr_validate(a, MNL_TYPE_NUL_STRING) >= 0)
+			return str_eq(mnl_attr_get_str(a), w->name);
+	}
 	return false;
 }
 
@@ -203,6 +206,8 @@ struct err *filter_watch_new(const struct filter_watch_spec *spec, struct filter
 	if (e)
 		return e;
 	firewall_text(spec->instance, &w->right);
+	if (!w->right)
+		return err_new(ERR_SYS, "read the packet filter back after loading it");
 	w->watch = watch_new(spec->loop, w->fd, on_message, w);
 	watch_want(w->watch, WATCH_READ);
 	*ret = take(w);
