@@ -39,7 +39,7 @@ static struct store_entry *following(const struct cursor *c)
 	return after ? NULL : store_view_get(c->view, buf_head(&c->filter->prefix));
 }
 
-static struct err *check(const struct cursor *c)
+struct err *cursor_check(const struct cursor *c)
 {
 	if (!store_view_lost(c->view))
 		return NULL;
@@ -55,7 +55,7 @@ struct err *cursor_next(struct cursor *c, struct object **ret)
 	for (unsigned i = 0; i < SCAN_MAX && !c->ended; i++) {
 		autoptr(object) o = NULL;
 
-		e = check(c);
+		e = cursor_check(c);
 		if (e)
 			return e;
 		en = following(c);

@@ -30,6 +30,8 @@ void cursor_done(struct cursor *c);
 /* The next object, a new reference. NULL: at the end, or nothing was found among the next few:
  * look at ended. ERR_GONE: too much has changed since. */
 must_use struct err *cursor_next(struct cursor *c, struct object **ret);
-/* Whether anything follows, selected or not. */
+/* ERR_GONE: too much has changed since; what the cursor says from now on is of no use. */
+must_use struct err *cursor_check(const struct cursor *c);
+/* Whether anything follows, selected or not. Ask cursor_check() first. */
 bool cursor_more(const struct cursor *c);
 const char *cursor_key(const struct cursor *c); /* of the last one; NULL: none yet */

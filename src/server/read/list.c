@@ -181,8 +181,13 @@ static void add_head(struct listing *l)
 	l->begun = true;
 }
 
-static void add_tail(struct listing *l)
+/* The view may have been lost since the last item, and with it whether more follows. */
+static struct err *add_tail(struct listing *l)
 {
+	struct err *e = cursor_check(&l->cursor);
+
+	if (e)
+		return e;
 	buf_add_char(&l->out, ']');
 	if (l->page.limit) {
 		buf_add_char(&l->out, ',');
@@ -190,6 +195,7 @@ static void add_tail(struct listing *l)
 	}
 	buf_add_str(&l->out, "}\n");
 	l->ended = true;
+	return NULL;
 }
 
 static struct err *add_item(struct listing *l, struct object *o)
@@ -230,7 +236,7 @@ static struct err *produce(struct listing *l, usec until)
 		if (!e && o)
 			e = add_item(l, o);
 		else if (!e && (is_full(l) || l->cursor.ended))
-			add_tail(l);
+			e = add_tail(l);
 		if (clock_mono() >= until)
 			break;
 	}
