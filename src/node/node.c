@@ -271,7 +271,6 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 
 	if (!e)
 		e = instance_open(spec->data_dir, spec->run_dir, true, &n->inst);
-
 	if (!e)
 		e = open_disk(n, spec);
 	if (!e)

@@ -47,8 +47,8 @@ AUTOPTR(router)
 
 /* The user of this machine at the other end of a connection. */
 struct router_caller {
-	bool local; /* false: the peer is on another machine, in a network of its own, or has left
-		     */
+	/* False: the peer is on another machine, in a network of its own, or has left. */
+	bool local;
 	uid_t uid;
 	bool trusted; /* root, our own user, or a member of the group */
 };

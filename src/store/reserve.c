@@ -12,10 +12,11 @@
 /*
  * Head-room for a full disk, in two parts of equal size:
  *
- *   store.db-wal   has its blocks allocated beyond its end, so that commits need no space until the
- *                  log is that long. Nobody else can take these blocks.
- *   store.reserve  only takes up space. It is removed when the disk is full: then the log can be
- *                  moved into the file, which may have to grow for that, and the log starts over.
+ *   store.db-wal      has its blocks allocated beyond its end, so that commits need no space until
+ *                     the log is that long. Nobody else can take these blocks.
+ *   store.db.reserve  only takes up space. It is removed when the disk is full: then the log can be
+ *                     moved into the file, which may have to grow for that, and the log starts
+ * over.
  */
 void reserve_init(struct reserve *r, const char *path, uint64_t bytes)
 {

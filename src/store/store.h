@@ -131,8 +131,7 @@ size_t store_count(const struct store *s, const char *prefix);
 /*
  * The state at one past revision that the history still reaches, or at the newest. Whoever answers
  * the outside reads at store_committed_rev() and need not wait. It stays as it is while others
- * write, until it is freed (before the store)
- * or lost.
+ * write, until it is freed (before the store) or lost.
  */
 struct store_view;
 /*

@@ -37,12 +37,9 @@ enum {
 	BTRFS_SUBVOLUME_INODE = 256, /* the root directory of each subvolume */
 };
 
-#define BTRFS_SNAP_CREATE       _IOW(0x94, 1, struct btrfs_vol_args)
 #define BTRFS_SUBVOL_CREATE     _IOW(0x94, 14, struct btrfs_vol_args)
 #define BTRFS_SNAP_DESTROY      _IOW(0x94, 15, struct btrfs_vol_args)
 #define BTRFS_INO_LOOKUP        _IOWR(0x94, 18, struct btrfs_ino_lookup)
-#define BTRFS_SNAP_CREATE_V2    _IOW(0x94, 23, struct btrfs_vol_args)
-#define BTRFS_SUBVOL_CREATE_V2  _IOW(0x94, 24, struct btrfs_vol_args)
 #define BTRFS_QUOTA_CTL         _IOWR(0x94, 40, struct btrfs_quota_ctl)
 #define BTRFS_QGROUP_CREATE     _IOW(0x94, 42, struct btrfs_qgroup_create)
 #define BTRFS_QGROUP_LIMIT      _IOR(0x94, 43, struct btrfs_qgroup_limit)

@@ -20,8 +20,9 @@ struct wire_start;
  *
  * The life of a container's attempt:
  *
- *   reserve ─ (the caller saves the record) ─ launch ─┬─ starting ─ started ─ exited ─┬─ ended ─
- * release └─────────── failed ────────────┘
+ *   reserve ─ (the caller saves the record) ─ launch ─┬─ starting ─ started ─ exited ─┬─ ended
+ *                                                     └──────────── failed ───────────┘    │
+ *                                                                                       release
  *
  * The caller writes the record down before launch(), so that after a crash attach() finds whatever
  * was launched, and once more when it is told starting(): a task without that mark has never run
