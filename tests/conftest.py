@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all pytest suites share."""
 
+import os
+
 import pytest
+
+# kubectl before 1.34 may drop output and exit status that arrive over a WebSocket before it has made its streams
+# (kubernetes/kubernetes#131189). Over SPDY it cannot; the tests of the transports say themselves which they want.
+os.environ.setdefault("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")
 
 
 def pytest_addoption(parser):

@@ -41,11 +41,15 @@ def pods(cay):
 
 
 def kubectl(cay, transport, *args, **more):
-    """Bytes in, bytes out, over the transport named."""
+    """Bytes in, bytes out, over the transport named; again if kubectl says that it lost some (see tests/conftest.py)."""
     flag = "true" if transport == "websocket" else "false"
     env = dict(os.environ, KUBECONFIG=cay.kubeconfig, HOME=cay.data_dir, KUBECTL_REMOTE_COMMAND_WEBSOCKETS=flag,
                KUBECTL_PORT_FORWARD_WEBSOCKETS=flag)
-    return subprocess.run(["kubectl", *args], capture_output=True, timeout=120, env=env, **more)
+    for _ in range(5):
+        r = subprocess.run(["kubectl", *args], capture_output=True, timeout=120, env=env, **more)
+        if b"discarding message" not in r.stderr:
+            break
+    return r
 
 
 def ws_open(cay, path, protocol="v4.channel.k8s.io", **more):
