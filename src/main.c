@@ -81,7 +81,7 @@ static const struct setting serve_settings[] = {
 	  "What a container's log may hold; beyond it, the older half goes", .min = 64 << 10,
 	  .max = INT64_C(1) << 40 },
 	{ "allow-unenforced-disk-limits", SETTING_BOOL, "false", NULL,
-	  "Run Pods with limits of disk space where nothing enforces them, instead of refusing them" },
+	  "Run Pods with disk space limits where nothing enforces them, instead of refusing them" },
 	{ "host-memory-reserve", SETTING_SIZE, NULL, "SIZE",
 	  "Memory that sandboxes leave to the host (by default 512Mi or a tenth, whichever is more)",
 	  .min = 1 << 20, .max = INT64_C(1) << 50 },

@@ -196,8 +196,8 @@ static void check_disk(struct doctor *d)
 	struct diskpool_space pool, data;
 
 	say(d, "disk-pool", obstacle ? VERDICT_WARN : VERDICT_OK,
-	    obstacle ? xasprintf("limits of disk space are not enforced: %s", obstacle)
-		     : xasprintf("limits of disk space %s enforced by a btrfs",
+	    obstacle ? xasprintf("disk space limits are not enforced: %s", obstacle)
+		     : xasprintf("disk space limits %s enforced by a btrfs",
 				 diskpool_enforces(disk) ? "are" : "will be"),
 	    xstrdup("install btrfs-progs, provide /dev/loop-control and free space, or name a "
 		    "directory on a btrfs with --disk-pool; then restart"));

@@ -206,7 +206,7 @@ static struct err *open_images(struct node *n)
 		return e;
 	n->inotify = inotify_open(n->loop, &why);
 	if (why)
-		log_warn("changes of files are not told, going on by looking for them; raise "
+		log_warn("the kernel reports no changes of files, going on by polling; raise "
 			 "fs.inotify.max_user_instances",
 			 KV("err", why));
 	err_free(why);

@@ -193,7 +193,7 @@ def test_serve_works_without_inotify(monkeypatch, fresh):
     with monkeypatch.context() as m:
         m.setattr(subprocess, "Popen", lambda *a, **k: real(*a, preexec_fn=deny_inotify, **k))
         cay = fresh()
-    assert "changes of files are not told" in cay.log() and "Too many open files" in cay.log()
+    assert "the kernel reports no changes of files" in cay.log() and "Too many open files" in cay.log()
     start(cay, "talk", {"command": ["sh", "-c", "echo one; until [ -e /tmp/go ]; do sleep 0.1; done; echo two"]},
           restartPolicy="Never")
     follow = real(["kubectl", "logs", "-f", "talk"], stdout=subprocess.PIPE, text=True,

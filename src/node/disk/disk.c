@@ -141,7 +141,7 @@ static struct err *open_default(struct diskpool *d, const struct diskpool_spec *
 		return e;
 	d->trouble = xstrdup(err_text(e));
 	err_free(e);
-	log_warn("DISK IS NOT LIMITED: sandboxes write next to the store, and limits of disk space "
+	log_warn("DISK IS NOT LIMITED: sandboxes write next to the store, and disk space limits "
 		 "are refused; `cay doctor` says what to do",
 		 KV("err", d->trouble));
 	return NULL;

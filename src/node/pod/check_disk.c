@@ -4,17 +4,16 @@
 #include "node/pod/pod_priv.h"
 
 /*
- * Limits of disk space. Where the pool cannot keep one it is refused, because a Pod that asks for a
+ * Disk space limits. Where the pool cannot keep one it is refused, because a Pod that asks for a
  * limit is not safe without it, unless the operator has allowed that.
  */
 static char *refuse(const struct diskpool *d, char *path)
 {
 	autofree char *at = path;
 
-	return xasprintf(
-		"%s: nothing enforces limits of disk space here (%s); see `cay doctor`, or "
-		"start with --allow-unenforced-disk-limits",
-		at, diskpool_trouble(d));
+	return xasprintf("%s: nothing enforces disk space limits here (%s); see `cay doctor`, or "
+			 "start with --allow-unenforced-disk-limits",
+			 at, diskpool_trouble(d));
 }
 
 static char *check_volume(const struct diskpool *d, const struct pod_volume_view *v, size_t i)

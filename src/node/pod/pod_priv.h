@@ -162,7 +162,7 @@ enum {
 	POD_CONTAINERS_MAX = 64, /* and as many init containers */
 };
 char *pod_unsupported(const struct json *spec);
-/* check_disk.c: the same for limits of disk space, which not every disk pool enforces. */
+/* check_disk.c: the same for disk space limits, which not every disk pool enforces. */
 char *pod_disk_unsupported(const struct diskpool *d, const struct pod_view *p);
 
 /* room.c: NULL, or why there is no room for it: the reason, and in *ret a malloc'd message.
