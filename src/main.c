@@ -236,6 +236,8 @@ static void serve_done(struct serve *s)
 	kinds_free(s->kinds);
 	signal_watch_free(s->term); /* until now a signal does not cut the end short */
 	signal_watch_free(s->intr);
+	(void)signal(SIGTERM, SIG_IGN); /* nor the exit status of one that is as good as over */
+	(void)signal(SIGINT, SIG_IGN);
 	loop_free(s->loop);
 	free(s->self);
 	free(s->init);

@@ -38,7 +38,7 @@ def wanted(body):
 
 def runs_file(cay):
     uid = cay.api("GET", f"{CLAIMS}/runs")["metadata"]["uid"]
-    for directory, _, names in os.walk(os.path.join(cay.data_dir, "volumes")):
+    for directory, _, names in os.walk(os.path.join(cay.pool(), "volumes")):
         if "runs" in names and uid in directory:
             return os.path.join(directory, "runs")
     return None
@@ -70,9 +70,12 @@ def parked_slots(cay):
 
 
 def kill(pid):
+    """Unless it has become a container meanwhile: killing that would cost a run."""
     try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
+        with open(f"/proc/{pid}/comm") as f:
+            if f.read().strip() != "cay-init":
+                os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, FileNotFoundError):
         pass  # it has ended by itself
 
 

@@ -6,6 +6,7 @@ and the readings of late lives are compared with those of early ones.
 """
 
 import glob
+import json
 import os
 import statistics
 import threading
@@ -77,13 +78,15 @@ def calm(cay):
 def spent(cay):
     pid = cay.process.pid
     status = dict(line.split(":", 1) for line in open(f"/proc/{pid}/status"))
+    with open(f"{cay.data_dir}/node/instance.json") as f:
+        run_dir = json.load(f)["runDir"]
     items, orphans = cay.census()
     assert not orphans, f"orphans: {orphans[:5]}"
     return {
         "rss_kib": int(status["VmRSS"].split()[0]),
         "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
         "threads": int(status["Threads"]),
-        "mounts": sum(1 for _ in open(f"/proc/{pid}/mountinfo")),
+        "mounts": sum(cay.data_dir in line or run_dir in line for line in open(f"/proc/{pid}/mountinfo")),
         "census": len(items),  # processes, mounts, cgroups, namespaces, links, sockets, directories
         "files": sum(len(files) for _, _, files in os.walk(cay.data_dir)),
         "store_kib": sum(os.path.getsize(f) for f in glob.glob(f"{cay.data_dir}/store.db*")) // 1024,
