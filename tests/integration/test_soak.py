@@ -18,6 +18,7 @@ from cay_local import EXTENSIONS, Cay, is_ready
 
 MINUTES = float(os.environ.get("CAY_SOAK_MINUTES", "30"))
 LIFE_S = 60
+HISTORY_S = 25  # until the events that are kept for watches have their full number
 LANES = 3
 POOL = 6
 HERE = f"{EXTENSIONS}/namespaces/default"
@@ -117,10 +118,11 @@ def soak(cay, minutes):
     prepare(cay)
     calm(cay)
     first, second, cycles = [], [], 0  # spent after the first and the second half of each life
+    half = min(LIFE_S, minutes * 60 / 8) / 2
     end = time.monotonic() + minutes * 60
     while time.monotonic() < end or len(first) < 4:
         for readings in (first, second):
-            n, s = live(cay, 2 * len(first) + len(second), min(LIFE_S, minutes * 60 / 8) / 2)
+            n, s = live(cay, 2 * len(first) + len(second), half)
             cycles += n
             readings.append(s)
         cay.kill()
@@ -129,7 +131,8 @@ def soak(cay, minutes):
     third = max(1, len(first) // 3)
     for name in SLACK:
         check_flat(name, second[:third], second[-third:])  # from life to life
-        check_flat(name, first[1:], second[1:])  # within lives
+        if name != "rss_kib" or half >= HISTORY_S:
+            check_flat(name, first[1:], second[1:])  # within lives
     assert cycles > 10 * len(first)
 
 
