@@ -2,7 +2,7 @@
 """Claims, commands and deletions for half an hour, with kill -9 in it: whatever the machine spends must stay flat.
 
 CAY_SOAK_MINUTES sets how long (30). What was spent is read when nothing is going on: twice in each life of the server,
-and the readings of late lives are compared with those of early ones.
+and the readings of late lives are compared with those before.
 """
 
 import glob
@@ -18,13 +18,13 @@ from cay_local import EXTENSIONS, Cay, is_ready
 
 MINUTES = float(os.environ.get("CAY_SOAK_MINUTES", "30"))
 LIFE_S = 60
-HISTORY_S = 25  # until the events that are kept for watches have their full number
 LANES = 3
 POOL = 6
 HERE = f"{EXTENSIONS}/namespaces/default"
 SLACK = {  # what may differ between two quiet moments: pools refill, caches fill, a checkpoint is due
     "rss_kib": 8192, "descriptors": 16, "threads": 4, "mounts": 4, "census": 24, "files": 64, "store_kib": 8192,
 }
+FILLING = {"rss_kib", "store_kib"}  # until as many Events and past states are kept as ever will be: some minutes
 
 
 def extension(kind, name, spec):
@@ -114,7 +114,7 @@ def check_flat(name, early, late):
     assert b <= a * 1.05 + SLACK[name], f"{name} grew from {a} to {b}"
 
 
-def soak(cay, minutes):
+def soak(cay, minutes, flat):
     prepare(cay)
     calm(cay)
     first, second, cycles = [], [], 0  # spent after the first and the second half of each life
@@ -128,19 +128,18 @@ def soak(cay, minutes):
         cay.kill()
         cay.start()
     print({"minutes": minutes, "cycles": cycles, "kills": len(first), "first": first[0], "last": second[-1]})
-    third = max(1, len(first) // 3)
-    for name in SLACK:
-        check_flat(name, second[:third], second[-third:])  # from life to life
-        if name != "rss_kib" or half >= HISTORY_S:
-            check_flat(name, first[1:], second[1:])  # within lives
+    third = len(first) // 3
+    for name in flat:
+        check_flat(name, second[third:-third], second[-third:])  # from life to life
+        check_flat(name, first[third:], second[third:])  # within lives
     assert cycles > 10 * len(first)
 
 
 def test_half_a_minute_of_claims_and_kills_leaves_everything_flat(fresh):
-    soak(fresh(), 0.5)
+    soak(fresh(), 0.5, set(SLACK) - FILLING)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(max(1800, MINUTES * 90))
 def test_half_an_hour_of_claims_and_kills_leaves_everything_flat(fresh):
-    soak(fresh(), MINUTES)
+    soak(fresh(), MINUTES, SLACK)
