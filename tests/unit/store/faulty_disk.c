@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static struct {
 	const char *reserve;
 	uint64_t room, taken;
 } disk;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the store's writer is another thread */
 
 static ssize_t (*real_pwrite)(int fd, const void *p, size_t len, off_t at);
 static const char *pwrite_name;
@@ -87,12 +89,14 @@ static int sync_with(int fd, long call)
 	char path[PATH_MAX];
 	struct stat st;
 
+	(void)pthread_mutex_lock(&lock);
 	if (watched_path(fd, path) && !fstat(fd, &st)) {
 		if (S_ISDIR(st.st_mode))
 			note_directory();
 		else
 			note_file(path, fd);
 	}
+	(void)pthread_mutex_unlock(&lock);
 	return (int)syscall(call, fd);
 }
 
@@ -109,7 +113,9 @@ int fdatasync(int fd)
 int statvfs(const char *path, struct statvfs *ret)
 {
 	(void)path;
+	(void)pthread_mutex_lock(&lock);
 	*ret = (struct statvfs){ .f_frsize = 4096, .f_bavail = disk.full ? 0 : 1 << 20 };
+	(void)pthread_mutex_unlock(&lock);
 	return 0;
 }
 
@@ -125,28 +131,35 @@ static uint64_t growth(int fd, size_t len, off_t at)
 	return end > have ? end - have : 0;
 }
 
-static ssize_t faulty_pwrite(int fd, const void *p, size_t len, off_t at)
+/* 0, or why a write fails. */
+static int fault_of(int fd, size_t len, off_t at)
 {
 	char path[PATH_MAX];
-	uint64_t more;
+	uint64_t more, room;
 
 	if (!watched_path(fd, path))
-		return real_pwrite(fd, p, len, at);
-	if (disk.broken) {
-		errno = EIO;
-		return -1;
-	}
+		return 0;
+	if (disk.broken)
+		return EIO;
 	more = disk.full ? growth(fd, len, at) : 0;
-	if (more) {
-		uint64_t room = access(disk.reserve, F_OK) < 0 ? disk.room : 0;
+	if (!more)
+		return 0;
+	room = access(disk.reserve, F_OK) < 0 ? disk.room : 0;
+	if (disk.taken + more > room)
+		return ENOSPC;
+	disk.taken += more;
+	return 0;
+}
 
-		if (disk.taken + more > room) {
-			errno = ENOSPC;
-			return -1;
-		}
-		disk.taken += more;
-	}
-	return real_pwrite(fd, p, len, at);
+static ssize_t faulty_pwrite(int fd, const void *p, size_t len, off_t at)
+{
+	int fault;
+
+	(void)pthread_mutex_lock(&lock);
+	fault = fault_of(fd, len, at);
+	(void)pthread_mutex_unlock(&lock);
+	errno = fault;
+	return fault ? -1 : real_pwrite(fd, p, len, at);
 }
 
 static void hook_writes(void)
@@ -168,17 +181,20 @@ void faulty_disk_watch(const char *dir)
 {
 	if (!real_pwrite)
 		hook_writes();
+	(void)pthread_mutex_lock(&lock);
 	map_free(disk.synced);
 	map_free(disk.listed);
 	disk.synced = dir ? map_new(image_free) : NULL;
 	disk.listed = dir ? map_new(free) : NULL;
 	(void)snprintf(disk.dir, sizeof(disk.dir), "%s", dir ? dir : "");
 	disk.full = disk.broken = false;
+	(void)pthread_mutex_unlock(&lock);
 }
 
 void faulty_disk_cut(const char *to)
 {
 	eq_int(mkdir(to, 0700), 0);
+	(void)pthread_mutex_lock(&lock);
 	map_each(it, disk.synced) {
 		const struct image *im = it.value;
 		autofree char *path = xasprintf("%s%s", to, it.key + strlen(disk.dir));
@@ -190,22 +206,29 @@ void faulty_disk_cut(const char *to)
 		is_true(fd >= 0);
 		works(fd_write_all(fd, im->data, im->len));
 	}
+	(void)pthread_mutex_unlock(&lock);
 }
 
 void faulty_disk_fill(const char *reserve, uint64_t room)
 {
+	(void)pthread_mutex_lock(&lock);
 	disk.full = true;
 	disk.reserve = reserve;
 	disk.room = room;
 	disk.taken = 0;
+	(void)pthread_mutex_unlock(&lock);
 }
 
 void faulty_disk_empty(void)
 {
+	(void)pthread_mutex_lock(&lock);
 	disk.full = false;
+	(void)pthread_mutex_unlock(&lock);
 }
 
 void faulty_disk_break(bool on)
 {
+	(void)pthread_mutex_lock(&lock);
 	disk.broken = on;
+	(void)pthread_mutex_unlock(&lock);
 }
