@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -146,6 +149,39 @@ static void check_calls(struct doctor *d)
 	    xstrdup("use a kernel with CONFIG_NF_TABLES, or modprobe nf_tables"));
 }
 
+/* Lists no sockets at all; where a module is missing, the answer is an error instead of an end. */
+static bool knows_owners(void)
+{
+	const struct {
+		struct nlmsghdr head;
+		struct inet_diag_req_v2 req;
+	} q = {
+		.head = { .nlmsg_len = sizeof(q),
+			  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			  .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
+		.req = { .sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_TCP },
+	};
+	struct {
+		struct nlmsghdr head;
+		int error;
+	} a;
+	autoclose fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+
+	return fd >= 0 && send(fd, &q, sizeof(q), 0) == sizeof(q) &&
+	       recv(fd, &a, sizeof(a), MSG_DONTWAIT) >= (ssize_t)sizeof(a) &&
+	       a.head.nlmsg_type == NLMSG_DONE && !a.error;
+}
+
+/* The router lets users of this machine in by who they are, and does not start without. */
+static void check_owners(struct doctor *d)
+{
+	bool known = knows_owners();
+
+	say(d, "socket-owners", known ? VERDICT_OK : VERDICT_FAIL,
+	    xasprintf("the kernel %s who owns a socket", known ? "tells" : "does not tell"),
+	    xstrdup("use a kernel with CONFIG_INET_DIAG, or modprobe tcp_diag"));
+}
+
 static void check_numbers(struct doctor *d)
 {
 	static const struct {
@@ -210,8 +246,8 @@ static void check_disk(struct doctor *d)
 struct err *node_doctor(const char *data_dir, struct json_doc **ret, size_t *ret_failed)
 {
 	static void (*const checks[])(struct doctor *d) = {
-		check_root,  check_user_namespaces, check_cgroups, check_file_systems,
-		check_calls, check_numbers,         check_oom,     check_disk,
+		check_root,   check_user_namespaces, check_cgroups, check_file_systems, check_calls,
+		check_owners, check_numbers,         check_oom,     check_disk,
 	};
 	autoptr(json_doc) out = json_doc_new();
 	struct doctor d = { .data_dir = data_dir, .out = out };

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cay doctor` fails where `cay serve` would not work."""
+
+import ctypes
+import json
+import os
+import struct
+import subprocess
+
+import pytest
+
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
+ALLOW, ERRNO, EPROTONOSUPPORT = 0x7fff0000, 0x00050000, 93
+SOCKET = {"x86_64": 41, "aarch64": 198}[os.uname().machine]
+AF_NETLINK, NETLINK_SOCK_DIAG = 16, 4
+NR, FAMILY, PROTOCOL = 0, 16, 32  # offsets in struct seccomp_data
+
+
+def without_sock_diag():
+    """From here on this process is on a kernel that cannot be asked about sockets."""
+    rows = [(LOAD, 0, 0, NR), (EQUAL, 0, 5, SOCKET), (LOAD, 0, 0, FAMILY), (EQUAL, 0, 3, AF_NETLINK), (LOAD, 0, 0, PROTOCOL),
+            (EQUAL, 0, 1, NETLINK_SOCK_DIAG), (RETURN, 0, 0, ERRNO | EPROTONOSUPPORT), (RETURN, 0, 0, ALLOW)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in rows))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rows), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program):
+        raise OSError(ctypes.get_errno(), "set a system call filter")
+
+
+def run(cay, *args, before=None):
+    argv = [os.path.join(cay.build, "cay"), *args]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, preexec_fn=before)  # noqa: PLW1509
+
+
+def checks(result):
+    return {c["name"]: c for c in json.loads(result.stdout)["checks"]}
+
+
+@pytest.mark.parametrize("flags", [(), ("--open-to-local-users",)])
+def test_a_kernel_that_does_not_tell_who_owns_a_socket_is_not_fit(fresh, flags):
+    cay = fresh(start=False)
+    doctor = ("doctor", "--data-dir", cay.data_dir, "-o", "json")
+    fine = run(cay, *doctor)
+    assert fine.returncode == 0 and checks(fine)["socket-owners"]["status"] == "ok"
+    poor = run(cay, *doctor, before=without_sock_diag)
+    assert poor.returncode == 1 and checks(poor)["socket-owners"]["status"] == "fail"
+    assert "modprobe tcp_diag" in checks(poor)["socket-owners"]["fix"]
+    serve = run(cay, "serve", "--data-dir", cay.data_dir, "--listen", f"127.0.0.1:{cay.port}", "--router-listen",
+                f"127.0.0.1:{cay.router_port}", "--stop-sandboxes", *flags, before=without_sock_diag)
+    assert serve.returncode != 0
