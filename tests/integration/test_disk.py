@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disk is bounded: sandboxes write into a pool of their own, and each part of it has a limit."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 
@@ -353,6 +355,42 @@ def test_a_volume_that_cannot_move_is_not_tried_without_a_pause(fresh):
     create(cay, pod("b", "sleep", "1000"))
     assert cay.log().count("volume stays where it was") < 5 and os.path.exists(old)
     wait_until(lambda: not os.listdir(cay.pool("volumes")))  # the part that was copied is gone
+
+
+def copier(cay):
+    """The process that copies a volume into the pool, stopped before it is done."""
+    found = []
+
+    def look():
+        for task in os.listdir(f"/proc/{cay.process.pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{cay.process.pid}/task/{task}/children") as f:
+                for pid in map(int, f.read().split()):
+                    with open(f"/proc/{pid}/comm") as comm:
+                        if comm.read() == "cp\n":
+                            os.kill(pid, signal.SIGSTOP)
+                            found.append(pid)
+        return found
+
+    cay.start()
+    wait_until(look)
+    return found[0]
+
+
+def test_a_claim_that_is_deleted_while_its_volume_moves_leaves_nothing(fresh):
+    cay, uid, old = old_instance(fresh, mib=300)
+    cay.kubectl("delete", "pod", "a")
+    cay.stop()
+    pid = copier(cay)
+    try:
+        other = claim(cay, "other", "1Mi")
+        os.mkdir(cay.pool("volumes", other))
+        cay.kubectl("delete", "pvc", "old", "other")
+        wait_until(lambda: not os.path.exists(cay.pool("volumes", other)))  # the removal of "old" would have begun before
+        assert os.path.exists(os.path.join(old, "d/one"))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not os.path.exists(old) and not os.listdir(cay.pool("volumes")))
+    assert "volume stays where it was" not in cay.log()
 
 
 def doctor(cay, *more):

@@ -21,7 +21,7 @@
  * PersistentVolumeClaims: each is bound at once to a directory of its own, which the first Pod that
  * mounts it makes. The directory is removed when the deletion of the object is durable and no Pod
  * uses the directory any more, whether the object was deleted in this run of the daemon or in an
- * earlier one.
+ * earlier one. If it is on its way into the disk pool, the removal waits until it is there.
  */
 enum pvc_phase {
 	PVC_THERE,
@@ -150,11 +150,14 @@ static void move_done(void *arg)
 {
 	struct chore *c = arg;
 	struct volumes *v = c->volumes;
+	const struct pvc *pvc = v->pvcs ? map_get(v->pvcs, c->uid) : NULL;
 
 	if (c->err)
 		log_warn("volume stays where it was, trying again when a Pod wants it",
 			 KV("uid", c->uid), KV("err", c->err));
 	(void)map_del(v->moves, c->uid);
+	if (pvc && pvc->phase == PVC_UNUSED)
+		(void)queue_add(v->queue, c->uid); /* it was deleted meanwhile */
 	if (!c->err) /* after a failure, Pods try again at their own pace */
 		v->spec.changed(v->spec.arg);
 	chore_free(c);
@@ -255,6 +258,8 @@ static struct again pvc_pass(void *arg, struct queue_item *it)
 	case PVC_UNUSED:
 		if (v->spec.in_use(v->spec.arg, c->uid))
 			break; /* volumes_sweep() follows */
+		if (map_has(v->moves, c->uid))
+			break; /* move_done() follows */
 		trash_remove_disk(v->spec.jobs, v->spec.disk, INSTANCE_VOLUMES, c->uid);
 		(void)map_del(v->pvcs, c->uid);
 		break;
