@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/wall.h"
 #include "node/host/instance.h"
+#include "node/host/reserved.h"
 
 /*
  * One nftables table for an instance, loaded at its start. Links are matched by the instance's name
@@ -40,8 +41,7 @@ static const char through[] =
 	"	chain from_sandbox {\n"
 	"		oifname \"cay*\" counter drop\n"
 	"		meta nfproto != ipv4 counter drop\n"
-	"		ip daddr { 0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, "
-	"172.16.0.0/12, 192.0.2.0/24, 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3 } counter drop\n"
+	"		ip daddr $reserved counter drop\n"
 	"	}\n";
 static const char from_host[] =
 	"	chain from_host {\n"
@@ -80,6 +80,18 @@ static struct err *run(const char *commands, char **ret_text)
 	return e;
 }
 
+static void define_reserved(struct buf *text)
+{
+	buf_add_str(text, "define reserved = {");
+	for (size_t i = 0; i < n_reserved_nets; i++) {
+		uint32_t net = reserved_nets[i].net;
+
+		buf_printf(text, "%s %u.%u.%u.%u/%u", i ? "," : "", net >> 24, net >> 16 & 0xff,
+			   net >> 8 & 0xff, net & 0xff, reserved_nets[i].prefix);
+	}
+	buf_add_str(text, " }\n");
+}
+
 /* The new table replaces the old one in one transaction. */
 struct err *firewall_load(const struct instance *i, bool open)
 {
@@ -101,6 +113,7 @@ struct err *firewall_load(const struct instance *i, bool open)
 	instance_addr_text(i, 0, pool);
 	buf_printf(&text, "define links = \"%s*\"\ndefine pool = %s/%d\ndefine daemon = %#x\n",
 		   links, pool, POOL_PREFIX, instance_mark(i));
+	define_reserved(&text);
 	buf_printf(&text, "add table %s\ndelete table %s\ntable %s {\n", table, table, table);
 	for (size_t n = 0; n < ARRAY_LEN(parts); n++)
 		if (parts[n].wanted)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "base/buf.h"
+#include "node/host/reserved.h"
 #include "node/launch/launch_priv.h"
 
 /*
@@ -44,15 +45,6 @@ enum {
 };
 
 static const char table[] = "cay";
-
-static const struct {
-	uint32_t net;
-	unsigned prefix;
-} reserved[] = {
-	{ 0x00000000, 8 },  { 0x0a000000, 8 },  { 0x64400000, 10 }, { 0x7f000000, 8 },
-	{ 0xa9fe0000, 16 }, { 0xac100000, 12 }, { 0xc0000200, 24 }, { 0xc0a80000, 16 },
-	{ 0xc6120000, 15 }, { 0xe0000000, 3 },
-};
 
 /* A batch, and the rule that is being written. */
 struct filter {
@@ -240,9 +232,9 @@ static void begin_chain(struct filter *f, uint32_t interface)
 
 static void drop_reserved(struct filter *f, uint32_t offset)
 {
-	for (size_t i = 0; i < ARRAY_LEN(reserved); i++) {
-		uint32_t bits = htonl(0xffffffffu << (32 - reserved[i].prefix));
-		uint32_t net = htonl(reserved[i].net);
+	for (size_t i = 0; i < n_reserved_nets; i++) {
+		uint32_t bits = htonl(0xffffffffu << (32 - reserved_nets[i].prefix));
+		uint32_t net = htonl(reserved_nets[i].net);
 
 		rule(f);
 		load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, offset, 4);
