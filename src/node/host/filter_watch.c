@@ -28,6 +28,7 @@
  */
 enum {
 	RECEIVE = 32 * 1024,
+	BUDGET = 16, /* messages a turn: anybody with rights over the filter can send more */
 	CALM_US = 10 * 1000 * 1000, /* so long after a restoration, another one waits */
 	PAUSE_MS = 100,             /* at first, then twice as long each time */
 	PAUSE_MAX_MS = 30 * 1000,
@@ -162,17 +163,20 @@ static void on_message(void *arg, unused unsigned ready)
 {
 	_Alignas(8) char room[RECEIVE];
 	struct filter_watch *w = arg;
-	bool ours = false;
-	ssize_t n;
+	bool changed = false;
 
-	while ((n = recv(w->fd, room, sizeof(room), MSG_DONTWAIT)) > 0) {
+	for (int i = 0; i < BUDGET; i++) {
 		const struct nlmsghdr *h = (const void *)room;
+		ssize_t n = recv(w->fd, room, sizeof(room), MSG_DONTWAIT);
 		int left = (int)n;
 
+		changed |= n < 0 && errno == ENOBUFS; /* some were lost: ours may be among them */
+		if (n <= 0)
+			break;
 		for (; mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left))
-			ours |= is_ours(w, h);
+			changed |= is_ours(w, h);
 	}
-	if (ours || errno == ENOBUFS)
+	if (changed)
 		on_change(w);
 }
 
