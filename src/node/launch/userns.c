@@ -32,15 +32,16 @@ enum {
 };
 
 static const struct {
+	const char *name;
 	__rlimit_resource_t what;
 	rlim_t soft, hard;
 } resource_limits[] = {
-	{ RLIMIT_NOFILE, 1024, 1 << 16 },
-	{ RLIMIT_MEMLOCK, 8 << 20, 8 << 20 },
-	{ RLIMIT_SIGPENDING, 4096, 4096 }, /* POSIX timers too */
-	{ RLIMIT_MSGQUEUE, 819200, 819200 },
-	{ RLIMIT_NICE, 0, 0 },
-	{ RLIMIT_RTPRIO, 0, 0 },
+	{ "open files", RLIMIT_NOFILE, 1024, 1 << 16 },
+	{ "locked memory", RLIMIT_MEMLOCK, 8 << 20, 8 << 20 },
+	{ "pending signals", RLIMIT_SIGPENDING, 4096, 4096 }, /* POSIX timers too */
+	{ "message queues", RLIMIT_MSGQUEUE, 819200, 819200 },
+	{ "nice", RLIMIT_NICE, 0, 0 },
+	{ "real-time priority", RLIMIT_RTPRIO, 0, 0 },
 };
 
 /* In /proc/sys/user: limits of one user namespace. A kernel may be too old for some. */
@@ -76,11 +77,11 @@ static struct err *limit_resources(void)
 		struct rlimit now, want;
 
 		if (getrlimit(resource_limits[i].what, &now) < 0)
-			return err_sys(errno, "read resource limit %zu", i);
+			return err_sys(errno, "read the limit of %s", resource_limits[i].name);
 		want.rlim_max = MIN(now.rlim_max, resource_limits[i].hard); /* only ever lower */
 		want.rlim_cur = MIN(want.rlim_max, resource_limits[i].soft);
 		if (setrlimit(resource_limits[i].what, &want) < 0)
-			return err_sys(errno, "set resource limit %zu", i);
+			return err_sys(errno, "set the limit of %s", resource_limits[i].name);
 	}
 	return limit_core();
 }
@@ -91,15 +92,19 @@ static int limit_counters(void)
 	for (size_t i = 0; i < ARRAY_LEN(counters) && wall_stands("ucounts"); i++) {
 		size_t len = strlen(counters[i].max);
 		char path[64];
+		ssize_t n;
 		int fd;
 
 		(void)snprintf(path, sizeof(path), "/proc/sys/user/%s", counters[i].name);
 		fd = open(path, O_WRONLY | O_CLOEXEC);
 		if (fd < 0 && errno == ENOENT)
 			continue;
-		if (fd < 0 || write(fd, counters[i].max, len) != (ssize_t)len)
+		n = fd < 0 ? -1 : write(fd, counters[i].max, len);
+		if (n < 0)
 			return errno;
 		(void)close(fd);
+		if ((size_t)n != len)
+			return EIO; /* part of a number is another limit */
 	}
 	return 0;
 }
