@@ -6,6 +6,8 @@
 #include "base/random.h"
 #include "base/str.h"
 
+#define NODE_COMPONENT "cay-node"
+
 enum {
 	TEXT_MAX = 1024,
 	SUFFIX_LEN = 16,
@@ -40,4 +42,36 @@ struct json *event_about(struct json_doc *d, const struct object *about)
 		json_set(d, r, "resourceVersion",
 			 json_new_strf(d, "%llu", (unsigned long long)about->rev));
 	return r;
+}
+
+const char *node_event_ns(const struct object *about)
+{
+	return str_or(about->ns, "default");
+}
+
+struct json_doc *node_event_doc(const struct node_event *e)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *o = json_obj(d), *meta = json_need_obj(d, o, "metadata"), *source;
+	char now[CLOCK_TEXT_MAX];
+
+	clock_format(e->now, now);
+	json_set_root(d, o);
+	json_set_str(d, o, "apiVersion", "v1");
+	json_set_str(d, o, "kind", "Event");
+	json_set(d, meta, "name", event_name(d, e->about->name));
+	json_set_str(d, meta, "namespace", node_event_ns(e->about));
+	json_set(d, o, "involvedObject", event_about(d, e->about));
+	json_set_str(d, o, "reason", e->reason);
+	json_set(d, o, "message", event_text(d, e->message));
+	json_set_str(d, o, "type", e->warning ? "Warning" : "Normal");
+	source = json_need_obj(d, o, "source");
+	json_set_str(d, source, "component", NODE_COMPONENT);
+	json_set_str(d, source, "host", e->node);
+	json_set_str(d, o, "reportingComponent", NODE_COMPONENT);
+	json_set_str(d, o, "reportingInstance", e->node);
+	json_set_str(d, o, "firstTimestamp", now);
+	json_set_str(d, o, "lastTimestamp", now);
+	json_set_int(d, o, "count", 1);
+	return d;
 }

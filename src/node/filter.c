@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/event.h"
 #include "api/meta.h"
+#include "api/object.h"
 #include "api/registry.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -11,8 +12,6 @@
 #include "node/filter_priv.h"
 #include "node/host/filter_watch.h"
 #include "node/node_object_priv.h"
-
-#define COMPONENT "cay-node"
 
 struct filter {
 	struct filter_spec spec;
@@ -34,34 +33,31 @@ static void set_condition(const struct filter *f, const char *reason, const char
 		node_object_condition(f->object, &c);
 }
 
-/* Events about a Node are in the namespace default, and kubectl finds them by its name as uid. */
-static struct json_doc *event_doc(const struct filter *f, const char *reason, const char *message)
+/* kubectl finds the Events about a Node by its name as uid. */
+static struct object *node_ref(const struct filter *f)
 {
 	struct json_doc *d = json_doc_new();
-	struct json *o = json_obj(d), *meta = json_need_obj(d, o, "metadata"), *about;
-	char now[CLOCK_TEXT_MAX];
+	struct json *o = json_obj(d), *meta = json_need_obj(d, o, "metadata");
 
-	clock_format(clock_wall(), now);
 	json_set_root(d, o);
-	json_set_str(d, o, "apiVersion", "v1");
-	json_set_str(d, o, "kind", "Event");
-	json_set(d, meta, "name", event_name(d, f->spec.node_name));
-	json_set_str(d, meta, "namespace", "default");
-	about = json_need_obj(d, o, "involvedObject");
-	json_set_str(d, about, "apiVersion", "v1");
-	json_set_str(d, about, "kind", "Node");
-	json_set_str(d, about, "name", f->spec.node_name);
-	json_set_str(d, about, "uid", f->spec.node_name);
-	json_set_str(d, o, "reason", reason);
-	json_set(d, o, "message", event_text(d, message));
-	json_set_str(d, o, "type", "Warning");
-	json_set_str(d, json_need_obj(d, o, "source"), "component", COMPONENT);
-	json_set_str(d, o, "reportingComponent", COMPONENT);
-	json_set_str(d, o, "reportingInstance", f->spec.node_name);
-	json_set_str(d, o, "firstTimestamp", now);
-	json_set_str(d, o, "lastTimestamp", now);
-	json_set_int(d, o, "count", 1);
-	return d;
+	json_set_str(d, meta, "name", f->spec.node_name);
+	json_set_str(d, meta, "uid", f->spec.node_name);
+	return object_new(kinds_need(client_kinds(f->spec.client), "v1", "Node"), d);
+}
+
+static void tell(const struct filter *f, const char *reason, const char *message)
+{
+	autoptr(object) node = node_ref(f);
+	const struct node_event event = { .about = node,
+					  .warning = true,
+					  .reason = reason,
+					  .message = message,
+					  .node = f->spec.node_name,
+					  .now = clock_wall() };
+
+	client_create(f->spec.client,
+		      &(struct client_ref){ .kind = f->events, .ns = node_event_ns(node) },
+		      node_event_doc(&event), NULL);
 }
 
 static void on_news(void *arg, const struct filter_news *news)
@@ -87,8 +83,7 @@ static void on_news(void *arg, const struct filter_news *news)
 	log_warn("packet filter was touched by another program, going on",
 		 KV("what", buf_str(&text)), KV("pause_ms", news->intact ? 0 : news->pause_ms));
 	set_condition(f, reason, buf_str(&text));
-	client_create(f->spec.client, &(struct client_ref){ .kind = f->events, .ns = "default" },
-		      event_doc(f, reason, buf_str(&text)), NULL);
+	tell(f, reason, buf_str(&text));
 }
 
 struct err *filter_open(const struct filter_spec *spec, struct filter **ret)

@@ -88,33 +88,6 @@ void events_free(struct events *ev)
 	free(ev);
 }
 
-static struct json_doc *event_doc(const struct pods *ps, const struct object *about, bool warning,
-				  const char *reason, const char *message)
-{
-	struct json_doc *d = json_doc_new();
-	struct json *o = json_obj(d), *meta = json_need_obj(d, o, "metadata");
-	char now[CLOCK_TEXT_MAX];
-
-	clock_format(pods_wall(ps), now);
-	json_set_root(d, o);
-	json_set_str(d, o, "apiVersion", "v1");
-	json_set_str(d, o, "kind", "Event");
-	json_set(d, meta, "name", event_name(d, about->name));
-	json_set_str(d, meta, "namespace", str_or(about->ns, "default"));
-	json_set(d, o, "involvedObject", event_about(d, about));
-	json_set_str(d, o, "reason", reason);
-	json_set(d, o, "message", event_text(d, message));
-	json_set_str(d, o, "type", warning ? "Warning" : "Normal");
-	json_set_str(d, json_need_obj(d, o, "source"), "component", "cay-node");
-	json_set_str(d, json_need_obj(d, o, "source"), "host", ps->node_name);
-	json_set_str(d, o, "reportingComponent", "cay-node");
-	json_set_str(d, o, "reportingInstance", ps->node_name);
-	json_set_str(d, o, "firstTimestamp", now);
-	json_set_str(d, o, "lastTimestamp", now);
-	json_set_int(d, o, "count", 1);
-	return d;
-}
-
 void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt, ...)
 {
 	struct events *ev = p->pods->events;
@@ -128,8 +101,13 @@ void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt,
 	buf_vprintf(&text, fmt, ap);
 	va_end(ap);
 	q = xnew(struct queued);
-	q->doc = event_doc(ev->pods, p->obj, warning, reason, buf_str(&text));
-	q->ns = xstrdup(str_or(p->obj->ns, "default"));
+	q->doc = node_event_doc(&(struct node_event){ .about = p->obj,
+						      .warning = warning,
+						      .reason = reason,
+						      .message = buf_str(&text),
+						      .node = ev->pods->node_name,
+						      .now = pods_wall(ev->pods) });
+	q->ns = xstrdup(node_event_ns(p->obj));
 	list_add_tail(&ev->queue, &q->on);
 	ev->n++;
 	if (!timer_armed(ev->timer))
