@@ -55,32 +55,33 @@ static const char *lacks(const struct pod *p, const struct pod_room *used, char 
 {
 	const struct host_budget *b = &p->pods->budget;
 	const struct pod_room want = room_of(p);
+	const struct {
+		const char *reason, *what, *unit;
+		const char *flag; /* of the limit; NULL: it may be overcommitted */
+		int64_t want, used, have;
+	} rows[] = {
+		{ "OutOfpods", "Pods", "", "--max-pods", want.pods, used->pods, b->pods },
+		{ "OutOfcontainers", "containers", "", "--max-containers", want.containers,
+		  used->containers, b->containers },
+		{ "OutOfmemory", "memory", " bytes", NULL, want.memory, used->memory, b->memory },
+		{ "OutOfcpu", "CPUs", "m", NULL, want.cpu_milli, used->cpu_milli, b->cpu_milli },
+	};
 
-	if (exceeds(want.pods, used->pods, b->pods, 1)) {
-		*ret = xasprintf("this node runs at most %lld Pods; delete some, or raise "
-				 "--max-pods of cay serve",
-				 (long long)b->pods);
-		return "OutOfpods";
-	}
-	if (exceeds(want.containers, used->containers, b->containers, 1)) {
-		*ret = xasprintf("this node runs at most %lld containers, and %lld are in use; "
-				 "delete some Pods, or raise --max-containers of cay serve",
-				 (long long)b->containers, (long long)used->containers);
-		return "OutOfcontainers";
-	}
-	if (exceeds(want.memory, used->memory, b->memory, b->overcommit)) {
-		*ret = xasprintf("it requests %lld bytes of memory; this node has %lld, and Pods "
-				 "requested %lld of %lld times that (--overcommit of cay serve)",
-				 (long long)want.memory, (long long)b->memory,
-				 (long long)used->memory, (long long)b->overcommit);
-		return "OutOfmemory";
-	}
-	if (exceeds(want.cpu_milli, used->cpu_milli, b->cpu_milli, b->overcommit)) {
-		*ret = xasprintf("it requests %lldm CPUs; this node has %lldm, and Pods requested "
-				 "%lldm of %lld times that (--overcommit of cay serve)",
-				 (long long)want.cpu_milli, (long long)b->cpu_milli,
-				 (long long)used->cpu_milli, (long long)b->overcommit);
-		return "OutOfcpu";
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		long long n_want = rows[i].want, n_used = rows[i].used, have = rows[i].have;
+		long long times = rows[i].flag ? 1 : b->overcommit;
+
+		if (!exceeds(n_want, n_used, have, times))
+			continue;
+		*ret = rows[i].flag ? xasprintf("this node runs at most %lld %s, and %lld are in "
+						"use; delete some Pods, or raise %s of cay serve",
+						have, rows[i].what, n_used, rows[i].flag)
+				    : xasprintf("it requests %lld%s of %s; this node has %lld%s, "
+						"and Pods requested %lld%s of %lld times that "
+						"(--overcommit of cay serve)",
+						n_want, rows[i].unit, rows[i].what, have,
+						rows[i].unit, n_used, rows[i].unit, times);
+		return rows[i].reason;
 	}
 	return NULL;
 }
