@@ -269,7 +269,8 @@ static void on_route(void *arg, const struct netlink_route *r)
 	}
 }
 
-/* The kernel frees the loop device a moment after the mounts of the last sandbox are gone. */
+/* The kernel frees the loop device a moment after the mounts of the last sandbox are gone. It tells
+ * that to nobody who could wait for it, hence the looking; a census is a command that may block. */
 static char *await_loop(struct census *c)
 {
 	char *loop = diskpool_loop(c->disk);
@@ -291,6 +292,16 @@ static void scan_pool(struct census *c)
 		add(c, "loop", loop, own(c));
 }
 
+/* The fifth word of a line of mountinfo. */
+static char *mount_point(const char *line)
+{
+	for (int i = 0; i < 4; i++) {
+		line += strcspn(line, " ");
+		line += strspn(line, " ");
+	}
+	return xstrndup(line, strcspn(line, " "));
+}
+
 static void scan_mounts(struct census *c)
 {
 	autofree char *text = NULL;
@@ -299,17 +310,13 @@ static void scan_mounts(struct census *c)
 	err_free(file_read(AT_FDCWD, "/proc/self/mountinfo", 16 << 20, &text, NULL));
 	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line;
 	     line = strtok_r(NULL, "\n", &save)) {
-		autofree char *run = xasprintf(" %s ", c->inst->run_dir);
 		autofree char *below = xasprintf(" %s/", c->inst->run_dir);
 		autofree char *slots = xasprintf(" %s/", c->inst->data_dir);
-		autofree char *pool = xasprintf(" %s/pool ", c->inst->data_dir);
-		autofree char *pool_fs = xasprintf(" %s/pool/fs ", c->inst->data_dir);
+		autofree char *at = mount_point(line);
 
 		/* The mounts of sandboxes are in their own namespaces: none belongs here. */
-		if (strstr(line, run))
-			add(c, "mount", c->inst->run_dir, own(c));
-		else if (strstr(line, pool) || strstr(line, pool_fs))
-			add(c, "mount", strstr(line, pool) ? pool + 1 : pool_fs + 1, own(c));
+		if (str_eq(at, c->inst->run_dir) || diskpool_is_mount(c->disk, at))
+			add(c, "mount", at, own(c));
 		else if (strstr(line, below) || strstr(line, slots))
 			add(c, "mount", line, NULL);
 	}

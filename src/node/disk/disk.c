@@ -368,6 +368,14 @@ char *diskpool_obstacle(const struct diskpool *d)
 	return text;
 }
 
+bool diskpool_is_mount(const struct diskpool *d, const char *path)
+{
+	autofree char *outer = pool_image_outer(d->data_dir);
+	autofree char *inner = pool_image_mount(d->data_dir);
+
+	return str_eq(path, outer) || str_eq(path, inner);
+}
+
 char *diskpool_loop(const struct diskpool *d)
 {
 	return pool_image_loop(d->data_dir);

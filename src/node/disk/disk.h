@@ -92,6 +92,8 @@ void diskpool_each(const struct diskpool *d, enum instance_dir dir,
 		   void (*fn)(void *arg, const char *name), void *arg);
 char *diskpool_slot_log(const struct diskpool *d, const char *slot); /* the path of a slot's log */
 
+/* Whether it is one of the mounts that the image file of a data directory has on the host. */
+bool diskpool_is_mount(const struct diskpool *d, const char *path);
 /* The loop device of an image file; NULL: it has none. malloc'd. */
 char *diskpool_loop(const struct diskpool *d);
 

@@ -12,6 +12,7 @@
 char *pool_existing(const char *path); /* the longest part of it that exists; malloc'd */
 char *pool_image_file(const char *data_dir);
 char *pool_image_mount(const char *data_dir); /* where it is mounted */
+char *pool_image_outer(const char *data_dir); /* the mount around that */
 bool pool_image_exists(const char *data_dir); /* one was made */
 bool pool_image_mounted(const char *data_dir);
 /* ERR_UNSUPPORTED: what is missing to make one. */

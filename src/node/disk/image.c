@@ -38,7 +38,7 @@ char *pool_image_file(const char *data_dir)
 	return xasprintf("%s/pool.img", data_dir);
 }
 
-static char *outer_mount(const char *data_dir)
+char *pool_image_outer(const char *data_dir)
 {
 	return xasprintf("%s/pool", data_dir);
 }
@@ -166,11 +166,13 @@ static struct err *make_file(const char *path, int64_t size)
 	return ftruncate(fd, size) < 0 ? err_sys(errno, "size %s", path) : NULL;
 }
 
-static struct err *finish_file(const char *from, const char *to)
+/* Volumes go into it from now on: neither the file nor its name may be lost. */
+static struct err *finish_file(const char *data_dir, const char *from, const char *to)
 {
+	autoclose dir = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	autoclose fd = open(from, O_RDWR | O_CLOEXEC);
 
-	if (fd < 0 || fsync(fd) < 0 || rename(from, to) < 0)
+	if (dir < 0 || fd < 0 || fsync(fd) < 0 || rename(from, to) < 0 || fsync(dir) < 0)
 		return err_sys(errno, "finish %s", to);
 	return NULL;
 }
@@ -206,7 +208,7 @@ struct err *pool_image_create(const char *data_dir, int64_t size)
 	if (!e)
 		e = format(new);
 	if (!e)
-		e = finish_file(new, file);
+		e = finish_file(data_dir, new, file);
 	if (e)
 		(void)unlink(new);
 	return err_wrap(e, "make a disk pool");
@@ -290,7 +292,7 @@ static struct err *mount_pool(const char *device, const char *at)
 
 struct err *pool_image_attach(const char *data_dir)
 {
-	autofree char *file = pool_image_file(data_dir), *outer = outer_mount(data_dir);
+	autofree char *file = pool_image_file(data_dir), *outer = pool_image_outer(data_dir);
 	autofree char *at = pool_image_mount(data_dir), *device = pool_image_loop(data_dir);
 	autoclose loop = -1;
 	struct err *e;
@@ -307,7 +309,7 @@ struct err *pool_image_attach(const char *data_dir)
 
 void pool_image_detach(const char *data_dir)
 {
-	autofree char *outer = outer_mount(data_dir), *at = pool_image_mount(data_dir);
+	autofree char *outer = pool_image_outer(data_dir), *at = pool_image_mount(data_dir);
 
 	if (is_mount(at) && umount2(at, 0) < 0)
 		(void)umount2(at, MNT_DETACH); /* somebody looks into it */
