@@ -82,13 +82,16 @@ def container(**more):
 def box(cay):
     """Two sandboxes: `one` has limits and volumes of every kind, `two` has nothing but the defaults."""
     limits = {"memory": str(MEMORY), "cpu": f"{CPU_MILLI}m"}
-    cay.api("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "conf"}, "data": {"key": "value"}})
+    cay.api("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "conf"}, "data": {
+        "key": "value", "script": "#!/bin/sh\necho ran\n"}})
     one = Sandbox(cay, "one", {
         "volumes": [{"name": "disk", "emptyDir": {}}, {"name": "memory", "emptyDir": {"medium": "Memory"}},
-                    {"name": "conf", "configMap": {"name": "conf"}}],
+                    {"name": "memory-ro", "emptyDir": {"medium": "Memory"}},
+                    {"name": "conf", "configMap": {"name": "conf", "defaultMode": 0o755}}],
         "containers": [container(resources={"limits": limits}, volumeMounts=[
             {"name": "disk", "mountPath": "/disk"}, {"name": "disk", "mountPath": "/disk-ro", "readOnly": True},
-            {"name": "memory", "mountPath": "/memory"}, {"name": "conf", "mountPath": "/conf"}])]})
+            {"name": "memory", "mountPath": "/memory"}, {"name": "memory-ro", "mountPath": "/memory-ro", "readOnly": True},
+            {"name": "conf", "mountPath": "/conf"}])]})
     return {"cay": cay, "one": one, "two": Sandbox(cay, "two", {"containers": [container()]})}
 
 
@@ -341,11 +344,15 @@ def mountinfo(pid):
 def expected_flags():
     want = {"/": "rw,nosuid,nodev", "/usr": "ro,nosuid,nodev", "/dev": "rw,nosuid,noexec", "/dev/pts": "rw,nosuid,noexec",
             "/proc": "rw,nosuid,nodev,noexec", "/disk": "rw,nosuid,nodev,idmapped", "/disk-ro": "ro,nosuid,nodev,idmapped",
-            "/memory": "rw,nosuid,nodev", "/conf": "ro,nosuid,nodev,noexec,idmapped"}
+            "/memory": "rw,nosuid,nodev", "/memory-ro": "ro,nosuid,nodev", "/conf": "ro,nosuid,nodev,idmapped"}
     want.update({f"/etc/{name}": "rw,nosuid,nodev" for name in ("hostname", "hosts", "resolv.conf")})
     if os.path.exists("/usr/local"):
         want["/usr/local"] = "rw,nosuid,nodev"
     return {point: set(flags.split(",")) for point, flags in want.items()}
+
+
+def test_a_script_from_a_config_map_can_be_run(box):
+    assert box["one"].run("/conf/script") == "ran\n"
 
 
 def masks(mounts):

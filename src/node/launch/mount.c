@@ -156,6 +156,16 @@ static struct err *make_volume(const struct slot *s, const struct plan_mount *m)
 	return NULL;
 }
 
+/* A script from a ConfigMap may be run, though the run directory that it comes from is noexec. */
+static struct err *allow_exec(int tree)
+{
+	struct mount_attr a = { .attr_clr = MOUNT_ATTR_NOEXEC };
+
+	if (mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof(a)) < 0)
+		return err_sys(errno, "set mount attributes");
+	return NULL;
+}
+
 static struct err *mount_bind_volume(struct slot *s, int root, const struct plan_mount *m)
 {
 	autoclose top = open(m->from, O_PATH | O_CLOEXEC | O_NOFOLLOW), below = -1, tree = -1;
@@ -171,12 +181,15 @@ static struct err *mount_bind_volume(struct slot *s, int root, const struct plan
 	}
 	e = mount_clone(s, below >= 0 ? below : top, m->readonly, CLONE_IDS_SLOT, &tree);
 	if (!e)
+		e = allow_exec(tree);
+	if (!e)
 		e = root_open_target(root, m->to, m->file, &to);
 	return e ? e : mount_move(tree, to);
 }
 
 static struct err *mount_memory_volume(struct slot *s, int root, const struct plan_mount *m)
 {
+	unsigned flags = MS_NOSUID | MS_NODEV;
 	autofree char *options = NULL;
 	autoclose to = -1;
 	char at[64];
@@ -188,7 +201,9 @@ static struct err *mount_memory_volume(struct slot *s, int root, const struct pl
 		"mode=0777,uid=%u,gid=%u%s%lld", s->spec->base, s->spec->base,
 		m->size ? ",size=" : ",nr_inodes=", m->size ? (long long)m->size : 1000000LL);
 	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", to);
-	return mount_tmpfs(at, options, MS_NOSUID | MS_NODEV);
+	if (m->readonly && wall_stands("read-only"))
+		flags |= MS_RDONLY;
+	return mount_tmpfs(at, options, flags);
 }
 
 struct err *root_mount_volumes(struct slot *s, int root, const struct plan *plan)

@@ -97,6 +97,7 @@ static struct err *mount_of(struct volumes *v, const struct pod_view *p,
 	if (volume->memory && pod_view_count_mounts(p, vm->volume) <= 1) {
 		ret->memory = true;
 		ret->size = volume->size;
+		ret->readonly = vm->readonly;
 		return NULL;
 	}
 	e = source_dir(v, p, volume, &from);
