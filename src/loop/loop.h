@@ -64,7 +64,8 @@ void watch_want(struct watch *w, unsigned want);
 void watch_free(struct watch *w);
 AUTOPTR(watch)
 
-/* Timers on the monotonic clock; one shot, re-armed by timer_set(). */
+/* Timers on the monotonic clock; one shot, re-armed by timer_set(). One that sets itself to 0 ms
+ * fires once in each turn. */
 struct timer;
 struct timer *timer_new(struct loop *l, void (*fn)(void *arg), void *arg);
 void timer_set(struct timer *t, uint64_t in_ms);

@@ -29,5 +29,6 @@ struct loop {
 	struct list flushes;             /* struct loop_flush */
 	struct list *next_flush;         /* where flush_all() goes on */
 	_Atomic(struct posted *) posted; /* last in, first out; reversed when taken */
+	bool in_timer;                   /* a timer's callback runs */
 	atomic_bool stopping;
 };

@@ -224,6 +224,45 @@ static void *post_many(void *arg)
 	return NULL;
 }
 
+static void say_t_again(void *arg)
+{
+	struct story *s = arg;
+
+	buf_add_char(&s->text, 't');
+	if (s->text.len < 100)
+		timer_set(s->timer, 0);
+}
+
+static void say_r(void *arg, unsigned ready unused)
+{
+	struct story *s = arg;
+
+	buf_add_char(&s->text, 'r');
+}
+
+TEST(a_timer_that_sets_itself_to_0_leaves_the_loop_to_others)
+{
+	autostory s = { .loop = loop_for_test() };
+	int fds[2];
+
+	eq_int(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	eq_int(write(fds[1], "x", 1), 1);
+	s.watch = watch_new(s.loop, fds[0], say_r, &s);
+	watch_want(s.watch, WATCH_READ);
+	s.timer = timer_new(s.loop, say_t_again, &s);
+	timer_set(s.timer, 0);
+	for (int i = 0; i < 5; i++)
+		(void)loop_turn(s.loop, 100);
+	is_true(timer_armed(s.timer));
+	is_true(strstr(buf_str(&s.text), "tr") && strstr(buf_str(&s.text), "rt"));
+	is_true(!strstr(buf_str(&s.text), "ttt"));
+	watch_free(s.watch);
+	timer_free(s.timer);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	loop_free(s.loop);
+}
+
 TEST(posts_of_all_threads_arrive)
 {
 	autoptr(loop) l = loop_for_test();
