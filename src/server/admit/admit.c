@@ -110,6 +110,32 @@ static struct json_doc *compact(struct json_doc *doc)
 	return d;
 }
 
+enum {
+	MARK_MAX = 1024, /* what the mark of a deletion may add to an object */
+	DIGITS_MAX = 8,  /* and what counters in its metadata may, in one write */
+	LAST_STATUS_MAX = 16 * 1024,
+};
+
+static size_t status_len(const struct object *o)
+{
+	autobuf b = { 0 };
+
+	if (object_status(o))
+		json_write(object_status(o), &b);
+	return b.len;
+}
+
+/* What is being deleted may report how that goes, and is otherwise no larger than it was. */
+static bool leads_to_end(const struct object *old, struct object *o)
+{
+	size_t was = status_len(old), is = status_len(o);
+	size_t rest_was = object_text((struct object *)old)->len - was;
+	size_t more = object_deleting(old) ? DIGITS_MAX : MARK_MAX;
+
+	return object_deleting(o) && is <= MAX(was, (size_t)LAST_STATUS_MAX) &&
+	       object_text(o)->len - is <= rest_was + more;
+}
+
 /*
  * On a full disk only what makes space is written: deletions, what leads to one (marks, finalizers,
  * the status of what is being deleted), and states that are smaller than those before.
@@ -120,7 +146,7 @@ static struct err *check_space(const struct op *op, const struct object *old, st
 
 	if (store_state(s) != STORE_SHORT)
 		return NULL;
-	if (old && json_get(json_get(o->root, "metadata"), "deletionTimestamp"))
+	if (old && leads_to_end(old, o))
 		return NULL;
 	if (old && object_text(o)->len < object_text((struct object *)old)->len)
 		return NULL;

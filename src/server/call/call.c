@@ -129,8 +129,9 @@ static void sending_go(void *owner)
 		http_respond_end(req);
 }
 
-/* Takes text over. own: nobody else holds it. */
-static void send_long(struct call *c, int status, const char *type, struct bytes *text, bool own)
+/* Takes text over. All of it is charged, even if an object has it too: that may end before the peer
+ * has read anything, and then nobody else holds it. */
+static void send_long(struct call *c, int status, const char *type, struct bytes *text)
 {
 	struct http_headers h = headers_take(c);
 	struct sending *s = xnew(struct sending);
@@ -138,7 +139,7 @@ static void send_long(struct call *c, int status, const char *type, struct bytes
 	*s = (struct sending){ .call = c, .text = text };
 	if (type)
 		http_headers_add(&h, "Content-Type", type);
-	call_charge(c, own ? text->len : ANSWER_OUT_MAX);
+	call_charge(c, text->len);
 	http_request_set_owner(c->req, s, sending_ended);
 	http_respond_on_drain(c->req, sending_go);
 	http_respond_start(c->req, status, &h, (int64_t)text->len);
@@ -153,7 +154,7 @@ static void send(struct call *c, int status, const char *type, const void *p, si
 	if (!c->req)
 		return;
 	if (len > ANSWER_OUT_MAX) {
-		send_long(c, status, type, bytes_new(p, len), true);
+		send_long(c, status, type, bytes_new(p, len));
 		return;
 	}
 	h = headers_take(c);
@@ -182,7 +183,7 @@ void call_reply_text(struct call *c, int status, const char *type, struct buf *t
 void call_reply_bytes(struct call *c, int status, struct bytes *text)
 {
 	if (c->req && text->len > ANSWER_OUT_MAX) {
-		send_long(c, status, "application/json", text, false);
+		send_long(c, status, "application/json", text);
 		return;
 	}
 	send(c, status, "application/json", text->data, text->len);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/call/slices.h"
 
+#include <assert.h>
+
 #include "loop/loop.h"
 
 /* The timer of 0 ms fires once in each turn of the loop, between two looks at the sockets. */
@@ -19,8 +21,10 @@ static void on_turn(void *arg)
 			return;
 		s = list_first(&ss->ready, struct slice, link);
 		list_del(&s->link);
-		if (s->run(s, until))
+		if (s->run(s, until)) {
+			assert(list_empty(&s->link)); /* nobody woke it while it ran */
 			list_add_tail(&ss->ready, &s->link);
+		}
 	} while (clock_mono() < until);
 	if (!list_empty(&ss->ready))
 		timer_set(ss->timer, 0);

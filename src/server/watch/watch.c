@@ -35,6 +35,7 @@ enum {
 	TIMEOUT_MAX_S = 7 * 24 * 3600,
 	WATCHES_PER_USER = 1000,
 	WATCH_LINE_MAX = 64 * 1024, /* longer ones are encoded for each watch */
+	EVENTS_AT_ONCE = 64,        /* what is looked at in one go, whether it is sent or not */
 };
 
 struct watcher {
@@ -45,7 +46,7 @@ struct watcher {
 	struct filter filter;
 	struct render how;
 	struct store_watch *watch;
-	struct slice slice; /* of what existed before */
+	struct slice slice; /* of what existed before, and of events that are too many for one go */
 	struct cursor
 		existing; /* its view is NULL when all of that was sent, or nothing was asked for */
 	uint64_t from;
@@ -246,6 +247,7 @@ static void finish(struct watcher *w)
 {
 	struct http_request *req = w->req;
 
+	slice_cancel(&w->slice);
 	http_respond_end(req); /* on_ended() frees the watcher, later in this turn */
 }
 
@@ -271,8 +273,6 @@ static struct err *too_old(struct err *e, const struct store *s, uint64_t rev)
 		       (unsigned long long)store_oldest_rev(s));
 }
 
-static void pump(struct watcher *w);
-
 static void fail(struct watcher *w, struct err *e)
 {
 	send_error(w, too_old(e, w->ws->objects->store, store_watch_rev(w->watch)));
@@ -289,10 +289,38 @@ static struct err *send_existing(struct watcher *w, struct object *o)
 	return e;
 }
 
-/* What existed before goes out in slices; what has happened since follows. */
-static bool on_slice(struct slice *s, usec until)
+/* Sends what there is while the connection takes it. True: this was enough for once, and there may
+ * be more. */
+static bool send_some(struct watcher *w)
 {
-	struct watcher *w = container_of(s, struct watcher, slice);
+	struct store_event ev;
+	bool have = true;
+
+	for (int n = 0; n < EVENTS_AT_ONCE && have && !http_respond_full(w->req); n++) {
+		struct err *e = store_watch_next(w->watch, &ev, &have);
+
+		if (!e && have)
+			e = send_event(w, &ev);
+		if (e) {
+			fail(w, e);
+			return false;
+		}
+	}
+	return have && !http_respond_full(w->req); /* full: on_drain() goes on */
+}
+
+/* A selector may match nothing in a long history, so one go has an end, and slices follow. */
+static void pump(struct watcher *w)
+{
+	if (w->existing.view || !list_empty(&w->slice.link))
+		return; /* that goes first */
+	if (send_some(w))
+		slice_wake(&w->call->calls->slices, &w->slice);
+}
+
+/* True: there is more, of this or of what has happened since, and the connection takes it. */
+static bool send_existing_until(struct watcher *w, usec until)
+{
 	struct err *e = NULL;
 
 	while (!e && !w->existing.ended && !http_respond_full(w->req)) {
@@ -314,26 +342,20 @@ static bool on_slice(struct slice *s, usec until)
 	call_charge(w->call, 0);
 	if (w->mark)
 		send_bookmark(w, w->from, true);
-	pump(w);
-	return false;
+	return true;
 }
 
-/* Sends what there is while the connection takes it. */
-static void pump(struct watcher *w)
+/* What existed before, then what has happened since. */
+static bool on_slice(struct slice *s, usec until)
 {
-	struct store_event ev;
-	struct err *e = NULL;
-	bool have = true;
+	struct watcher *w = container_of(s, struct watcher, slice);
 
 	if (w->existing.view)
-		return; /* that goes first */
-	while (!e && have && !http_respond_full(w->req)) {
-		e = store_watch_next(w->watch, &ev, &have);
-		if (!e && have)
-			e = send_event(w, &ev);
-	}
-	if (e)
-		fail(w, e);
+		return send_existing_until(w, until);
+	while (send_some(w))
+		if (clock_mono() >= until)
+			return true;
+	return false;
 }
 
 static void on_wake(void *arg)

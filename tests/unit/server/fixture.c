@@ -17,7 +17,8 @@ struct err *fixture_open(struct fixture *f)
 				    .data_dir = f->dir,
 				    .listen = "127.0.0.1:0",
 				    .node_name = f->node_name,
-				    .grants = f->grants };
+				    .grants = f->grants,
+				    .store_reserve = f->store_reserve };
 	struct err *e = server_open(f->loop, &spec, &f->server);
 
 	if (!e)
@@ -136,6 +137,11 @@ bool stream_until(struct stream_test *s, const char *text)
 	       clock_mono() < end)
 		(void)loop_turn(s->f->loop, 100);
 	return strstr(s->got.len ? buf_str(&s->got) : "", text) != NULL;
+}
+
+void stream_stall(struct stream_test *s)
+{
+	conn_pause(s->conn, true);
 }
 
 const char *stream_text(struct stream_test *s)

@@ -20,6 +20,7 @@ struct fixture {
 	char dir[64];
 	const char *node_name;
 	const char *grants;
+	uint64_t store_reserve; /* more than the disk has: the store is short of space */
 	/* How requests over HTTP authenticate: the administrator's certificate unless anonymous. */
 	bool anonymous;
 	char *token;
@@ -50,6 +51,7 @@ struct stream_test *stream_open(struct fixture *f, const char *method, const cha
 				const char *body);
 /* Turns the loop until what has come contains text; false after a minute. */
 bool stream_until(struct stream_test *s, const char *text);
+void stream_stall(struct stream_test *s); /* reads nothing more */
 const char *stream_text(struct stream_test *s);
 bool stream_ended(struct stream_test *s); /* turns the loop until it has, up to a minute */
 struct answer stream_answer(struct stream_test *s); /* all of it; takes s over */

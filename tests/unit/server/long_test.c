@@ -136,14 +136,19 @@ TEST(a_watch_sends_what_existed_and_then_what_came_after)
 	fixture_done(&f);
 }
 
-static long encoded(struct fixture *f)
+static long metric(struct fixture *f, const char *name)
 {
-	static const char name[] = "\ncay_api_events_encoded_total ";
+	autofree char *start = xasprintf("\n%s ", name);
 	autoanswer a = ask(f, "GET", "/metrics", NULL);
-	const char *line = strstr(a.text, name);
+	const char *line = strstr(a.text, start);
 
 	is_true(line != NULL);
-	return strtol(line + strlen(name), NULL, 10);
+	return strtol(line + strlen(start), NULL, 10);
+}
+
+static long encoded(struct fixture *f)
+{
+	return metric(f, "cay_api_events_encoded_total");
 }
 
 TEST(an_event_is_encoded_once_for_all_who_want_it_alike)
@@ -215,4 +220,34 @@ TEST(a_user_who_reads_nothing_runs_out_of_budget)
 	works(budget_check(&x, &a));
 	eq_int(x.total, 0);
 	budget_done(&x);
+}
+
+/* The text is the object's own, which may be deleted while the answer still holds it. */
+TEST(a_long_object_is_charged_in_full_until_it_is_read)
+{
+	enum {
+		LEN = 12 * 1024 * 1024 /* more than the sockets take */
+	};
+	autofree char *pad = xmalloc(LEN + 1), *text = NULL;
+	struct stream_test *s;
+	struct fixture f;
+
+	fixture_init(&f);
+	fixture_listen(&f);
+	memset(pad, 'x', LEN);
+	pad[LEN] = '\0';
+	text = xasprintf("{'metadata':{'name':'a'},'spec':{'podTemplate':{'spec':{'containers':["
+			 "{'name':'c','image':'i','env':[{'name':'E','value':'%s'}]}]}}}}",
+			 pad);
+	works(make(&f, kind_named("Sandbox"), "default", text, NULL));
+	settle(&f);
+	s = stream_open(&f, "GET", SANDBOXES "/a", NULL);
+	is_true(stream_until(s, "HTTP/1.1 200"));
+	stream_stall(s);
+	works(drop(&f, kind_named("Sandbox"), "default", "a", NULL));
+	settle(&f);
+	is_true(metric(&f, "cay_api_answer_bytes") >= LEN);
+	stream_test_free(s);
+	eq_int(metric(&f, "cay_api_answer_bytes"), 0);
+	fixture_done(&f);
 }

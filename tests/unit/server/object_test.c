@@ -167,6 +167,66 @@ TEST(finalizers_hold_an_object_until_the_last_is_gone)
 #define POD(name) \
 	"{'metadata':{'name':'" name "'},'spec':{'containers':[{'name':'c','image':'i'}]}}"
 
+/* A patch with a text of this length at path, "a.b.c". */
+static struct err *write_text(struct fixture *f, const struct client_ref *to, const char *path,
+			      size_t len)
+{
+	autofree char *pad = xmalloc(len + 1);
+	autobuf b = { 0 };
+	int depth = 1;
+
+	memset(pad, 'x', len);
+	pad[len] = '\0';
+	buf_add_str(&b, "{'");
+	for (; *path; path++) {
+		depth += *path == '.';
+		if (*path == '.')
+			buf_add_str(&b, "':{'");
+		else
+			buf_add_char(&b, *path);
+	}
+	buf_printf(&b, "':'%s'", pad);
+	while (depth--)
+		buf_add_char(&b, '}');
+	return merge(f, to, buf_str(&b));
+}
+
+TEST(on_a_full_disk_what_is_being_deleted_does_not_grow)
+{
+	static const char data[] = "data.a", label[] = "metadata.labels.a",
+			  status[] = "status.message";
+	const struct client_ref map = { kind_named("ConfigMap"), "default", "a", NULL };
+	const struct client_ref pod = { kind_named("Pod"), "default", "p", "status" };
+	struct fixture f;
+
+	fixture_init(&f);
+	works(make(&f, map.kind, "default",
+		   "{'metadata':{'name':'a','finalizers':['x.io/a','x.io/b']},"
+		   "'data':{'a':'123456789012345678901234567890'}}",
+		   NULL));
+	works(make(&f, pod.kind, "default",
+		   "{'metadata':{'name':'p','finalizers':['x.io/a']},"
+		   "'spec':{'containers':[{'name':'c','image':'i'}]}}",
+		   NULL));
+	fixture_close(&f);
+	f.store_reserve = 1ull << 43;
+	works(fixture_open(&f));
+	eq_int(store_state(server_store(f.server)), STORE_SHORT);
+	fails(write_text(&f, &pod, status, 100), ERR_UNAVAILABLE);
+	works(drop(&f, map.kind, "default", "a", NULL));
+	works(drop(&f, pod.kind, "default", "p", NULL));
+	fails(write_text(&f, &map, data, 1000000), ERR_UNAVAILABLE);
+	fails(write_text(&f, &map, data, 100), ERR_UNAVAILABLE);
+	fails(write_text(&f, &map, label, 60), ERR_UNAVAILABLE);
+	works(write_text(&f, &map, data, 10));
+	works(write_text(&f, &pod, status, 10000));
+	fails(write_text(&f, &pod, status, 20000), ERR_UNAVAILABLE);
+	works(merge(&f, &map, "{'metadata':{'finalizers':['x.io/b']}}"));
+	works(merge(&f, &map, "{'metadata':{'finalizers':null}}"));
+	is_true(look(&f, map.kind, "default", "a") == NULL);
+	fixture_done(&f);
+}
+
 TEST(a_bound_pod_stays_until_its_node_lets_go)
 {
 	struct client_delete_spec now = { .grace_s = 0 };

@@ -155,6 +155,39 @@ TEST(post_with_wait_answers_when_ready)
 	fixture_done(&f);
 }
 
+/* It skips thousands of events, and no turn of the loop may take so long. */
+TEST(a_watch_that_matches_nothing_leaves_time_for_others)
+{
+	const struct client_ref to = { kind_named("ConfigMap"), "default", "a", NULL };
+	autoptr(object) first = NULL;
+	autobuf path = { 0 };
+	struct stream_test *s;
+	struct fixture f;
+
+	start(&f);
+	works(make(&f, to.kind, "default", CONFIG("a"), &first));
+	for (int i = 0; i < 8000; i++) {
+		autofree char *text = xasprintf("{'data':{'a':'%d'}}", i);
+
+		works(merge(&f, &to, text));
+	}
+	works(merge(&f, &to, "{'metadata':{'labels':{'last':'yes'}}}"));
+	settle(&f);
+	buf_printf(&path, CONFIGS "?watch=1&resourceVersion=%llu&labelSelector=",
+		   (unsigned long long)first->rev);
+	for (int i = 0; i < 250; i++) /* all are true, so that each event takes its time */
+		buf_printf(&path, "!k%d,", i);
+	buf_add_str(&path, "last");
+	s = stream_open(&f, "GET", buf_str(&path), NULL);
+	is_true(stream_until(s, "\r\n\r\n"));
+	is_true(!strstr(stream_text(s), "ADDED"));
+	is_true(stream_until(s, "\"ADDED\"")); /* it goes on by itself */
+	works(merge(&f, &to, "{'data':{'a':'x'}}"));
+	is_true(stream_until(s, "\"MODIFIED\""));
+	stream_test_free(s);
+	fixture_done(&f);
+}
+
 TEST(a_watch_shows_tables)
 {
 	struct fixture f;
