@@ -304,35 +304,42 @@ static struct err *start_server(struct serve *s)
 	return NULL;
 }
 
-/* The token of "Authorization: Bearer TOKEN"; NULL: there is none. */
-static char *bearer(struct http_request *req)
+/* The same in words that say what to do. */
+static struct err *explain_refusal(struct err *e, const char *ns)
 {
-	const char *header = http_request_header(req, "Authorization");
-	struct span word, token;
+	bool known = err_is(e, ERR_FORBIDDEN);
 
-	if (!header)
-		return NULL;
-	word = span_cut(span_trim(SPAN(header)), ' ', &token);
-	if (!span_eq_nocase(word, "bearer") || !token.p)
-		return NULL;
-	token = span_trim(token);
-	return xstrndup(token.p, token.len);
+	if (!known && !err_is(e, ERR_UNAUTHENTICATED))
+		return e;
+	err_free(e);
+	if (known)
+		return err_new(ERR_FORBIDDEN,
+			       "forbidden: the token may not create pods/exec for this sandbox in "
+			       "namespace %s",
+			       ns);
+	return err_new(
+		ERR_UNAUTHENTICATED,
+		"unauthenticated: ask as root or as a member of the group that "
+		"--router-group names, or send Authorization: Bearer TOKEN with a token that "
+		"may create pods/exec in namespace %s",
+		ns);
 }
 
 /* Who may use the router: whoever could read our keys anyway, and whoever may exec. */
 static struct err *may_enter(void *arg, const struct router_ask *ask)
 {
 	struct serve *s = arg;
-	autofree char *token = bearer(ask->request);
 	autoptr(object) sandbox = NULL;
+	struct err *e;
 
 	if (ask->caller.trusted || !wall_stands("router-uid"))
 		return NULL;
 	if (ask->caller.local && settings_bool(s->settings, "open-to-local-users"))
 		return NULL;
 	sandbox = client_get(s->router_client, s->sandboxes, ask->ns, ask->sandbox);
-	return server_may_exec(s->server, token, ask->ns,
-			       sandbox ? sandbox_view(sandbox)->pod_name : ask->sandbox);
+	e = server_may_exec(s->server, http_request_header(ask->request, "Authorization"), ask->ns,
+			    sandbox ? sandbox_view(sandbox)->pod_name : ask->sandbox);
+	return explain_refusal(e, ask->ns);
 }
 
 static struct err *find_group(const char *text, gid_t *ret)

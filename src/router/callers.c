@@ -22,10 +22,12 @@
  * each. We ask it for the socket whose addresses are those of our own, exchanged (sock_diag), as
  * soon as a connection is accepted.
  *
- * The answer counts only if that socket is established and has an inode: the kernel says uid 0 of
- * one that was closed or is still being opened. And our own end must still be connected afterwards.
- * As long as it is, no other connection can have the same addresses, so the socket that was found
- * is its other end and not one that took over the port of a caller who has left.
+ * The answer counts only if that socket was established, has not received our end of the stream,
+ * and has an inode: the kernel says uid 0 of one that was closed or is still being opened. (In
+ * FIN_WAIT the caller has sent all that it will send, or has left; only the inode tells.) And our
+ * own end must still be connected afterwards. As long as it is, no other connection can have the
+ * same addresses, so the socket that was found is its other end and not one that took over the port
+ * of a caller who has left.
  */
 enum {
 	ANSWER_MAX = 8192,
@@ -215,6 +217,14 @@ static bool connected(int fd)
 	return getpeername(fd, (struct sockaddr *)&a, &len) == 0;
 }
 
+static bool is_held(const struct inet_diag_msg *m)
+{
+	bool open = m->idiag_state == TCP_ESTABLISHED || m->idiag_state == TCP_FIN_WAIT1 ||
+		    m->idiag_state == TCP_FIN_WAIT2;
+
+	return open && m->idiag_inode;
+}
+
 bool caller_uid(int netlink, int fd, uid_t *ret)
 {
 	struct sockaddr_in6 own = { 0 }, peer = { 0 };
@@ -227,7 +237,7 @@ bool caller_uid(int netlink, int fd, uid_t *ret)
 		return false;
 	if (!question_of(&peer, &own, &q) || !ask(netlink, &q, &m))
 		return false;
-	if (m.idiag_state != TCP_ESTABLISHED || !m.idiag_inode || !connected(fd))
+	if (!is_held(&m) || !connected(fd))
 		return false;
 	*ret = m.idiag_uid;
 	return true;

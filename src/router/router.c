@@ -7,11 +7,13 @@
 #include "api/agents.h"
 #include "api/object.h"
 #include "api/registry.h"
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/wall.h"
 #include "client/client.h"
+#include "json/json.h"
 #include "loop/loop.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
@@ -28,29 +30,31 @@ enum {
 	HELD_MAX_EACH = 512,
 	HOLD_MS = 30000,
 	CONNS_MAX = 16384,
+	REFUSAL_LOG_US = 1000 * 1000, /* between two lines: anybody may be refused at will */
 	IDLE_UPSTREAM = 512, /* connections kept open to one port; with fewer, crowds reconnect */
 };
 
 void router_answer(struct http_request *req, int status, const char *fmt, ...)
 {
+	autoptr(json_doc) d = json_doc_new();
 	struct http_headers h = { 0 };
-	char body[512];
+	autobuf body = { 0 };
+	char text[512];
 	va_list ap;
-	size_t len;
 
-	/* The texts are our own and the names were checked, so nothing needs escaping. */
-	(void)snprintf(body, sizeof(body), "{\"detail\":\"");
-	len = strlen(body);
 	va_start(ap, fmt);
-	(void)vsnprintf(body + len, sizeof(body) - len - 4, fmt, ap);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	len = strlen(body);
-	memcpy(body + len, "\"}\n", 4);
+	json_set_root(d, json_obj(d));
+	json_set_str(d, json_root(d), "detail", text);
+	json_write(json_root(d), &body);
+	buf_add_char(&body, '\n');
 	if (status == 503)
 		http_headers_add(&h, "Retry-After", "1");
 	if (status == 401)
 		http_headers_add(&h, "WWW-Authenticate", "Bearer realm=\"cay\"");
-	http_respond(req, status, &h, (struct http_body){ "application/json", body, len + 3 });
+	http_respond(req, status, &h,
+		     (struct http_body){ "application/json", buf_head(&body), body.len });
 	http_headers_done(&h);
 }
 
@@ -147,23 +151,27 @@ static void on_wake(void *arg)
 		proxy_look_again(proxy_of_hold(now.next));
 }
 
-static void refuse(struct router *r, struct http_request *req, const struct route *route,
-		   struct err *why)
+static void note_refusal(struct router *r, struct http_request *req, const struct err *why)
 {
+	usec now = clock_mono();
+
 	r->stats.refused++;
-	log_info("request refused", KV("sandbox", route->id), KV("namespace", route->ns),
-		 KV("peer", http_request_peer(req)), KV("err", why));
+	r->n_unlogged++;
+	if (now < r->refusals_quiet_until)
+		return;
+	log_info("requests refused", KV("requests", r->n_unlogged),
+		 KV("last_peer", http_request_peer(req)), KV("err", why));
+	r->n_unlogged = 0;
+	r->refusals_quiet_until = now + REFUSAL_LOG_US;
+}
+
+static void refuse(struct router *r, struct http_request *req, struct err *why)
+{
+	note_refusal(r, req, why);
 	if (err_is(why, ERR_UNAUTHENTICATED))
-		router_answer(req, 401,
-			      "unauthenticated: ask as root or as a member of the group that "
-			      "--router-group names, or send Authorization: Bearer TOKEN with a "
-			      "token that may create pods/exec in namespace %s",
-			      route->ns);
+		router_answer(req, 401, "%s", err_text(why));
 	else if (err_is(why, ERR_FORBIDDEN))
-		router_answer(req, 403,
-			      "forbidden: the token may not create pods/exec for this sandbox in "
-			      "namespace %s",
-			      route->ns);
+		router_answer(req, 403, "%s", err_text(why));
 	else
 		router_answer(req, 500, "An internal error occurred in the proxy.");
 	err_free(why);
@@ -218,7 +226,7 @@ static void enter(struct router *r, struct http_request *req, const struct route
 	}
 	e = r->decide ? r->decide(r->decide_arg, &ask) : NULL;
 	if (e)
-		refuse(r, req, route, e);
+		refuse(r, req, e);
 	else
 		proxy_start(r, req, route);
 }
@@ -251,16 +259,16 @@ static bool host_is_ours(struct router *r, struct http_request *req)
 {
 	const struct stream *s = http_request_conn_stream(req);
 	const char *host = http_request_header(req, "Host");
+	autoptr(err) why = NULL;
 
 	if (!r->hosts || !wall_stands("router-host") ||
 	    (s && host_served((const char *const *)r->hosts, host, s->fd)))
 		return true;
-	r->stats.refused++;
-	log_info("request refused: its Host is not one of ours",
-		 KV("peer", http_request_peer(req)));
-	router_answer(req, 421,
+	why = err_new(ERR_FORBIDDEN,
 		      "The Host header names neither this machine nor an address of it; "
 		      "--router-host adds names, and * allows all.");
+	note_refusal(r, req, why);
+	router_answer(req, 421, "%s", err_text(why));
 	return false;
 }
 

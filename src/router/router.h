@@ -55,8 +55,8 @@ struct router_caller {
 
 /*
  * Decides who may go in. It is asked once for each request, before anything else is done for it.
- * ERR_UNAUTHENTICATED is answered with 401, ERR_FORBIDDEN with 403, any other error with 500. A
- * NULL policy lets everybody in.
+ * ERR_UNAUTHENTICATED is answered with 401 and its text, ERR_FORBIDDEN with 403 and its text, any
+ * other error with 500. A NULL policy lets everybody in.
  */
 struct router_ask {
 	const char *ns, *sandbox;

@@ -104,6 +104,8 @@ struct router {
 		*waker; /* looks at them in the next turn, outside of the write that changed it */
 	struct list tunnels; /* upgraded connections: struct proxy.link */
 	struct router_stats stats;
+	usec refusals_quiet_until; /* until then, they are only counted: */
+	uint64_t n_unlogged;
 };
 
 struct proxy;

@@ -263,7 +263,8 @@ void server_set_access(struct server *s, struct access *a)
 	streams_set_access(&s->streams, a);
 }
 
-struct err *server_may_exec(struct server *s, const char *token, const char *ns, const char *pod)
+struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,
+			    const char *pod)
 {
 	const struct route exec = { .resource = true,
 				    .verb = VERB_CREATE,
@@ -276,7 +277,7 @@ struct err *server_may_exec(struct server *s, const char *token, const char *ns,
 				    .path = "",
 				    .kind = s->objects.pod };
 
-	return token_may(&s->tokens, &s->grants, token, &exec);
+	return header_may(&s->tokens, &s->grants, authorization, &exec);
 }
 
 const char *server_address(const struct server *s)

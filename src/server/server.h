@@ -43,10 +43,10 @@ void server_set_access(struct server *s, struct access *a);
 /* write appends lines to /metrics (base/metrics.h) until the server is freed. */
 void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b), void *arg);
 /*
- * Whether the owner of a bearer token (NULL: none was given) may exec into a Pod: the same
- * questions as for a request that asks for it. ERR_UNAUTHENTICATED, ERR_FORBIDDEN.
+ * Whether whoever sends this Authorization header (NULL: none was sent) may exec into a Pod: the
+ * same questions as for a request that asks for it. ERR_UNAUTHENTICATED, ERR_FORBIDDEN.
  */
-must_use struct err *server_may_exec(struct server *s, const char *token, const char *ns,
+must_use struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,
 				     const char *pod);
 /* Listens; from now on /readyz is 200. */
 must_use struct err *server_listen(struct server *s);

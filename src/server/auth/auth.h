@@ -41,8 +41,9 @@ must_use struct err *authenticate(struct tokens *t, struct call *c);
 must_use struct err *refuse_impersonation(const struct call *c);
 /* ERR_FORBIDDEN: c->user may not do what c->route says. */
 must_use struct err *authorise(const struct grants *g, const struct call *c);
-/* Both for a bearer token that came another way than in a call; NULL: none did. */
-must_use struct err *token_may(struct tokens *t, const struct grants *g, const char *token,
-			       const struct route *what);
+/* Both for an Authorization header that came another way than in a call; NULL (none did) is
+ * ERR_UNAUTHENTICATED. */
+must_use struct err *header_may(struct tokens *t, const struct grants *g, const char *header,
+				const struct route *what);
 /* Answers POST serviceaccounts/NAME/token. */
 void token_issue(struct tokens *t, struct call *c);

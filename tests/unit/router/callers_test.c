@@ -105,6 +105,23 @@ TEST(a_caller_who_has_left_is_nobody_and_not_root)
 	pair_done(&p);
 }
 
+TEST(a_caller_who_has_sent_everything_is_still_known)
+{
+	struct pair p;
+	uid_t uid = 0;
+
+	needs_root();
+	pair_make(&p, "127.0.0.1:0", "127.0.0.1");
+	eq_int(send(p.theirs, "GET", 3, 0), 3);
+	eq_int(shutdown(p.theirs, SHUT_WR), 0);
+	wait_readable(p.ours);
+	is_true(caller_uid(p.netlink, p.ours, &uid));
+	eq_int(uid, NOBODY);
+	(void)close(take_fd(p.theirs)); /* the same state, but nobody holds it */
+	is_false(caller_uid(p.netlink, p.ours, &uid));
+	pair_done(&p);
+}
+
 TEST(a_caller_who_has_reset_the_connection_is_nobody)
 {
 	const struct linger cut = { .l_onoff = 1 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -672,7 +673,7 @@ static struct err *refuse(void *arg, const struct router_ask *ask)
 {
 	eq_str(ask->ns, "default");
 	eq_str(ask->sandbox, "box");
-	return err_new(*(enum err_code *)arg, "no");
+	return err_new(*(enum err_code *)arg, "user \"x\" may not");
 }
 
 TEST(dataplane_143_and_144_a_policy_decides_first)
@@ -680,7 +681,10 @@ TEST(dataplane_143_and_144_a_policy_decides_first)
 	static const struct {
 		enum err_code code;
 		int status;
-	} rows[] = { { ERR_UNAUTHENTICATED, 401 }, { ERR_FORBIDDEN, 403 }, { ERR_INTERNAL, 500 } };
+		const char *body;
+	} rows[] = { { ERR_UNAUTHENTICATED, 401, "{\"detail\":\"user \\\"x\\\" may not\"}\n" },
+		     { ERR_FORBIDDEN, 403, "{\"detail\":\"user \\\"x\\\" may not\"}\n" },
+		     { ERR_INTERNAL, 500, "An internal error occurred in the proxy." } };
 	struct rig g = { 0 };
 
 	rig_start(&g, NULL);
@@ -692,8 +696,35 @@ TEST(dataplane_143_and_144_a_policy_decides_first)
 		router_set_policy(g.router, refuse, &code);
 		a = rig_ask(&g, "GET /", TO_BOX, g.port);
 		eq_int(rig_status(a), rows[i].status);
+		is_true(has(a, rows[i].body)); /* the policy's own words, unless they are for us */
 	}
 	eq_int(g.n_requests, 0);
+	rig_stop(&g);
+}
+
+TEST(refusals_do_not_flood_the_log)
+{
+	enum err_code code = ERR_UNAUTHENTICATED;
+	int log = memfd_create("log", MFD_CLOEXEC), old = dup(STDERR_FILENO), n_lines = 0;
+	usec begin = clock_mono();
+	struct router_stats st;
+	struct rig g = { 0 };
+	char text[65536] = "";
+
+	rig_start(&g, NULL);
+	router_set_policy(g.router, refuse, &code);
+	is_true(dup2(log, STDERR_FILENO) >= 0);
+	for (int i = 0; i < 200; i++)
+		free(rig_ask(&g, "GET /", TO_BOX, g.port));
+	is_true(dup2(old, STDERR_FILENO) >= 0);
+	is_true(pread(log, text, sizeof(text) - 1, 0) > 0);
+	for (const char *p = text; (p = strstr(p, "refused")); p++)
+		n_lines++;
+	is_true(n_lines >= 1 && n_lines <= 1 + (clock_mono() - begin) / 1000000);
+	router_stats(g.router, &st);
+	eq_int(st.refused, 200);
+	(void)close(old);
+	(void)close(log);
 	rig_stop(&g);
 }
 

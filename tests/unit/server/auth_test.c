@@ -104,6 +104,44 @@ TEST(a_service_account_has_no_rights_but_those_of_its_role)
 	}
 }
 
+/* The router asks with the header that it was sent. */
+TEST(whoever_may_exec_says_so_in_an_authorization_header)
+{
+	static const struct {
+		const char *scheme, *ns;
+		bool valid;
+		enum err_code code; /* ERR_CODE_MAX_: allowed */
+	} rows[] = {
+		{ "Bearer ", "default", true, ERR_CODE_MAX_ },
+		{ "  bEARER   ", "default", true, ERR_CODE_MAX_ },
+		{ "Bearer ", "kube-system", true, ERR_FORBIDDEN },
+		{ "Bearer ", "default", false, ERR_UNAUTHENTICATED },
+		{ "Basic ", "default", true, ERR_UNAUTHENTICATED },
+		{ "Bearer", "default", true, ERR_UNAUTHENTICATED },
+		{ "", "default", true, ERR_UNAUTHENTICATED },
+	};
+	struct fixture f;
+
+	fixture_init(&f);
+	fixture_close(&f);
+	f.grants = "default/default=edit";
+	works(fixture_open(&f));
+	fixture_listen(&f);
+	become(&f, TOKEN("default"), "{}");
+	fails(server_may_exec(f.server, NULL, "default", "p"), ERR_UNAUTHENTICATED);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *header =
+			xasprintf("%s%s", rows[i].scheme, rows[i].valid ? f.token : "nonsense");
+		struct err *e = server_may_exec(f.server, header, rows[i].ns, "p");
+
+		if (rows[i].code == ERR_CODE_MAX_)
+			works(e);
+		else
+			fails(e, rows[i].code);
+	}
+	fixture_done(&f);
+}
+
 TEST(a_grant_that_is_none_is_an_error_at_start)
 {
 	static const char *const bad[] = { "default=view", "default/a=root",   "default/a",
