@@ -9,12 +9,13 @@
 
 /*
  * Events expire an hour after their last change, and the oldest are removed when there are too
- * many. All Events share one key, whose next pass is due when the first of them expires; those that
- * are already being deleted are ignored.
+ * many: each is an object in memory and in the store, and a machine that starts dozens of sandboxes
+ * a second makes as many Events. All Events share one key, whose next pass is due when the first of
+ * them expires; those that are already being deleted are ignored.
  */
 enum {
 	KEEP_S = 3600,
-	KEEP_MAX = 10000,
+	KEEP_MAX = 5000,
 	BUDGET = 128, /* deleted in one pass */
 	RANK_MAX = 64,
 };

@@ -597,22 +597,64 @@ static bool event_there(struct world *w, const char *name)
 	return o != NULL;
 }
 
+enum {
+	EVENTS_MAX = 5000, /* KEEP_MAX of event_expiry.c */
+};
+
+static void make_events(struct world *w, int from, int n)
+{
+	for (int i = from; i < from + n; i++) {
+		autofree char *name = xasprintf("e%d", i);
+
+		make_event(w, name);
+	}
+}
+
+static void settle_events(struct world *w, size_t n)
+{
+	for (usec end = clock_mono() + 20000000;
+	     count(w, kind_named("Event")) != n && clock_mono() < end;)
+		settle(w);
+	eq_int(count(w, kind_named("Event")), n);
+}
+
 TEST(the_oldest_events_go_when_there_are_too_many)
 {
 	struct world w;
 
 	world_open(&w, NULL);
-	for (int i = 0; i < 10050; i++) {
-		autofree char *name = xasprintf("e%d", i);
-
-		make_event(&w, name);
-	}
-	for (usec end = clock_mono() + 5000000;
-	     count(&w, kind_named("Event")) != 10000 && clock_mono() < end;)
-		settle(&w);
-	eq_int(count(&w, kind_named("Event")), 10000);
+	make_events(&w, 0, EVENTS_MAX + 50);
+	settle_events(&w, EVENTS_MAX);
 	is_false(event_there(&w, "e49"));
 	is_true(event_there(&w, "e50"));
+	world_done(&w);
+}
+
+/* More than one pass deletes, and nothing new that would ask for another. */
+TEST(events_that_piled_up_before_a_start_are_trimmed_too)
+{
+	struct world w;
+
+	world_open(&w, NULL);
+	world_stop(&w);
+	make_events(&w, 0, EVENTS_MAX + 700);
+	world_start(&w, NULL);
+	settle_events(&w, EVENTS_MAX);
+	world_done(&w);
+}
+
+TEST(the_number_of_events_stays_flat_while_they_come)
+{
+	size_t most = 0;
+	struct world w;
+
+	world_open(&w, NULL);
+	for (int i = 0; i < 2 * EVENTS_MAX; i += 100) {
+		make_events(&w, i, 100);
+		settle(&w);
+		most = MAX(most, count(&w, kind_named("Event")));
+	}
+	is_true(most <= EVENTS_MAX + 100);
 	world_done(&w);
 }
 
