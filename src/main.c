@@ -4,6 +4,7 @@
  * controllers, the node and the router for `cay serve`, runs the controllers alone for `cay
  * controller`, and leaves everything else to cli/.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "api/agents.h"
+#include "api/meta.h"
 #include "api/object.h"
 #include "api/registry.h"
 #include "api/view_sandbox.h"
@@ -269,13 +271,27 @@ static struct err *find_programs(struct serve *s)
 	return NULL;
 }
 
-static void find_node_name(struct serve *s)
+/* Linux takes host names that are no names of objects: what they must not hold becomes a dash. */
+static char *name_after_host(void)
 {
-	const char *given = settings_text(s->settings, "node-name");
 	char host[HOST_NAME_MAX + 1] = "cay";
 
 	(void)gethostname(host, sizeof(host) - 1); /* on failure, "cay" is used */
-	s->node_name = xstrdup(str_or(given ? given : host, "cay"));
+	for (char *p = host; *p; p++)
+		*p = isalnum((unsigned char)*p) || *p == '.' ? (char)tolower((unsigned char)*p)
+							     : '-';
+	return xstrdup(meta_bad_dns_subdomain(host) ? "cay" : host);
+}
+
+static struct err *find_node_name(struct serve *s)
+{
+	const char *given = settings_text(s->settings, "node-name");
+	const char *bad = given ? meta_bad_dns_subdomain(given) : NULL;
+
+	if (bad)
+		return err_new(ERR_INVALID, "--node-name %s: %s", given, bad);
+	s->node_name = given ? xstrdup(given) : name_after_host();
+	return NULL;
 }
 
 static struct err *start_server(struct serve *s)
@@ -513,9 +529,10 @@ static struct err *serve_start(struct serve *s)
 		return e;
 	s->term = signal_watch_new(s->loop, SIGTERM, on_signal, s);
 	s->intr = signal_watch_new(s->loop, SIGINT, on_signal, s);
-	find_node_name(s);
 	s->kinds = kinds_new();
-	e = start_server(s);
+	e = find_node_name(s);
+	if (!e)
+		e = start_server(s);
 	if (!e)
 		e = start_roles(s);
 	if (!e)

@@ -23,7 +23,7 @@ WALLS = (
     Wall("disk-volume", "integration/test_disk.py::test_an_empty_dir_is_full_at_its_limit"),
     Wall("disk-log", "integration/test_disk.py::test_every_subvolume_has_a_limit"),
     Wall("disk-refusal", "integration/test_disk.py::test_a_plain_pool_refuses_limits_that_nothing_enforces"),
-    Wall("seccomp-btrfs", "integration/test_disk.py::test_a_sandbox_makes_no_subvolumes"),
+    Wall("seccomp-btrfs", "integration/test_disk.py::test_a_sandbox_makes_no_subvolumes_and_no_shared_copies"),
     Wall("impersonation", "integration/test_identity.py::test_impersonation_is_refused_to_the_administrator_too"),
     Wall("anonymous-rights", "integration/test_identity.py::test_nobody_without_a_credential_reads_an_object"),
     Wall("account-rights", "integration/test_identity.py::test_an_account_has_no_rights_until_it_is_given_some"),

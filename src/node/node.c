@@ -166,6 +166,11 @@ static void limit_sandboxes(struct node *n, const struct budget_spec *spec)
 		log_warn("sandboxes are not limited together, going on with the limits of each",
 			 KV("err", e));
 	err_free(e);
+	if (spec->memory_reserve > m.memory - n->budget.memory ||
+	    spec->pids_reserve > m.pids - n->budget.pids)
+		log_warn("the host's reserve would leave sandboxes less than a quarter of the "
+			 "machine, going on with that quarter for them",
+			 KV("memory", n->budget.memory), KV("pids", n->budget.pids));
 	if (spec->max_pods > n->budget.pods)
 		log_warn("descriptors or addresses do not suffice for --max-pods, going on with "
 			 "fewer",

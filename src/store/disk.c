@@ -281,12 +281,22 @@ static struct err *open_file(struct disk *d)
 
 static void close_file(struct disk *d);
 
+/* SQLite is told to follow no links, for the file's sake; its directory may well be behind one. */
+static char *resolve_directory(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	autofree char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : NULL;
+	autofree char *real = dir && *dir ? realpath(dir, NULL) : NULL;
+
+	return real ? xasprintf("%s%s", real, slash) : xstrdup(path);
+}
+
 struct err *disk_open(const struct store_spec *spec, struct disk **ret)
 {
 	autoptr(disk) d = xnew(struct disk);
 	struct err *e;
 
-	d->path = xstrdup(spec->path);
+	d->path = resolve_directory(spec->path);
 	reserve_init(&d->reserve, d->path, str_eq(d->path, ":memory:") ? 0 : spec->reserve);
 	e = spec->accept_damaged_log ? NULL : wal_check(d->reserve.log);
 	if (!e)

@@ -132,14 +132,18 @@ def test_a_full_pod_can_be_removed_and_nothing_of_it_stays(cay):
 
 
 SUBVOL_CREATE, SNAP_CREATE_V2 = 0x5000940E, 0x50009417
+FICLONE, FICLONERANGE = 0x40049409, 0x4020940D
 
 
-def test_a_sandbox_makes_no_subvolumes(cay, bounded):
-    """One inside a volume would have a quota group of its own, without a limit."""
-    script = ("import errno,fcntl,os\nfd=os.open('/v',os.O_RDONLY)\nfor nr in (%d,%d):\n  try:\n"
+def test_a_sandbox_makes_no_subvolumes_and_no_shared_copies(cay, bounded):
+    """A subvolume inside a volume would have a quota group of its own, without a limit; and copies that share blocks
+    are counted too late."""
+    script = ("import errno,fcntl,os\nfd=os.open('/v',os.O_RDONLY)\nfor nr in (%d,%d,%d,%d):\n  try:\n"
               "    fcntl.ioctl(fd,nr,bytearray(bytes(8)+b'sub'+bytes(4085)))\n    print('made')\n  except OSError as e:\n"
-              "    print(errno.errorcode[e.errno])" % (SUBVOL_CREATE, SNAP_CREATE_V2))
-    assert cay.kubectl("exec", "bounded", "--", "python3", "-c", script).stdout.split() == ["ENOSYS", "ENOSYS"]
+              "    print(errno.errorcode[e.errno])" % (SUBVOL_CREATE, SNAP_CREATE_V2, FICLONE, FICLONERANGE))
+    assert cay.kubectl("exec", "bounded", "--", "python3", "-c", script).stdout.split() == 4 * ["ENOSYS"]
+    script = "cd /v && head -c 100000 /dev/urandom > a && cp a b && cmp a b && echo same"  # by bytes
+    assert cay.kubectl("exec", "bounded", "--", "sh", "-c", script).stdout == "same\n"
     assert not [path for path in limits(cay) if path.endswith("/sub")]
 
 

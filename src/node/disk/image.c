@@ -135,6 +135,10 @@ static struct err *choose_size(const char *data_dir, int64_t *size)
 		return err_sys(errno, "look for space in %s", data_dir);
 	free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);
 	reserve = MIN(RESERVE_MIB * MIB, free_bytes / 10);
+	if (*size && *size < SIZE_MIN_MIB * MIB)
+		return err_new(ERR_INVALID,
+			       "disk pool is too small; --disk-pool-size is at least %d MiB",
+			       SIZE_MIN_MIB);
 	if (*size && *size > free_bytes - reserve)
 		return err_new(ERR_INVALID,
 			       "disk pool of %lld MiB would not leave %lld MiB of the %lld MiB "

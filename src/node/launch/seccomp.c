@@ -34,7 +34,6 @@ static const char *const allowed[] = {
 	"chown",
 	"close",
 	"close_range",
-	"copy_file_range",
 	"creat",
 	"dup",
 	"dup2",
@@ -492,12 +491,13 @@ static int allow_rlimits(scmp_filter_ctx ctx)
 
 /*
  * Requests of btrfs make subvolumes, and one inside a volume would have no limit. Copies that share
- * blocks (FICLONE and its kin) have numbers from the same range and are fine. A request is not of
- * that range if one bit of its type differs; there is no comparison for a mask that is not equal.
+ * blocks (FICLONE and its kin) have numbers from the same range, and are counted only when the file
+ * system commits: one would carry a volume past its limit. copy_file_range shares blocks too and is
+ * not allowed above; programs copy the bytes instead. A request is not of that range if one bit of
+ * its type differs; there is no comparison for a mask that is not equal.
  */
 static int allow_ioctl(scmp_filter_ctx ctx)
 {
-	static const uint64_t shared_copies[] = { FICLONE, FICLONERANGE, FIDEDUPERANGE };
 	const uint64_t type = (uint64_t)_IOC_TYPE(FICLONE) << _IOC_TYPESHIFT;
 	const uint64_t mask = (uint64_t)_IOC_TYPEMASK << _IOC_TYPESHIFT;
 	int r = 0;
@@ -507,9 +507,6 @@ static int allow_ioctl(scmp_filter_ctx ctx)
 	for (uint64_t bit = 1 << _IOC_TYPESHIFT; !r && bit & mask; bit <<= 1)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
 				     SCMP_A1(SCMP_CMP_MASKED_EQ, bit, ~type & bit));
-	for (size_t i = 0; !r && i < ARRAY_LEN(shared_copies); i++)
-		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-				     SCMP_A1(SCMP_CMP_MASKED_EQ, low_half, shared_copies[i]));
 	return r;
 }
 

@@ -46,11 +46,17 @@ static char *wrong_capability(struct json *v, unused const struct json *spec)
 
 static char *wrong_mount_path(struct json *v, unused const struct json *spec)
 {
-	const char *path = str_or(json_str(v), "");
+	const char *text = str_or(json_str(v), "");
+	struct span rest = SPAN(text), name;
+	bool named = false;
 
-	while (*path == '/' || (*path == '.' && (path[1] == '/' || !path[1])))
-		path++;
-	return *path ? NULL : xstrdup("a volume cannot be the root file system");
+	while (rest.p) {
+		name = span_cut(rest, '/', &rest);
+		if (span_eq(name, ".."))
+			return xstrdup("write the path without ..");
+		named |= name.len && !span_eq(name, ".");
+	}
+	return named ? NULL : xstrdup("a volume cannot be the root file system");
 }
 
 static char *wrong_node_name(struct json *v, const struct json *spec)
