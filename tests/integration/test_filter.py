@@ -4,8 +4,10 @@
 Behind every address that must not be reached a listener waits, and where a filter is missing the same attempt gets through.
 """
 
+import ipaddress
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -192,6 +194,17 @@ def test_a_table_that_is_put_back_during_a_pause_is_intact_again(world):
     world.cay.wait("/api/v1/nodes", node, lambda n: condition(n, "PacketFilterReady")["status"] == "True")
     assert world.metric("cay_packet_filter_intact") == 1
     assert world.metric("cay_packet_filter_restored_total") == count + 6
+
+
+def test_both_filters_reserve_the_same_addresses(world):
+    text = world.one.inside("nft", "--stateless", "list", "table", "inet", "cay")
+    inside = {96: set(), 128: set()}  # bits before the source and the destination
+    for at, mask, net in re.findall(r"@nh,(\d+),32 & (0x\w+) == (0x\w+) drop", text):
+        prefix = bin(int(mask, 16)).count("1")
+        inside[int(at)].add(str(ipaddress.ip_network((int(net, 16), prefix))))
+    host = set(re.findall(r"[\d.]+/\d+", re.search(r"ip daddr \{([^}]*)\}", world.listing())[1]))
+    assert {"10.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16", "224.0.0.0/3"} <= host
+    assert host == inside[96] == inside[128]
 
 
 def test_the_filter_inside_is_there_and_ipv6_is_not(world):
