@@ -8,6 +8,7 @@ import base64
 import http.client
 import json
 import os
+import random
 import re
 import select
 import signal
@@ -36,9 +37,14 @@ class ApiError(Exception):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below the ports that the kernel gives to connections, or one could take it before the server does."""
+    while True:
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", random.SystemRandom().randrange(10000, 32000)))
+                return s.getsockname()[1]
+            except OSError:
+                pass  # somebody has it
 
 
 class Cay:
