@@ -200,7 +200,7 @@ struct node_object *node_object_new(struct loop *l, struct client *c, const char
 	spec.kind = n->kind;
 	n->watch = client_watch(c, &spec, &events, n);
 	n->heartbeat = timer_new(l, on_heartbeat, n);
-	timer_set(n->heartbeat, 0);
+	on_heartbeat(n); /* at once: whoever finds the server ready finds its Node */
 	return n;
 }
 
