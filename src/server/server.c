@@ -233,8 +233,8 @@ struct err *server_listen(struct server *s)
 	struct err *e;
 	int fd = -1;
 
-	/* Readers see what is committed: the first of them finds what was written at the start. On a
-	 * full disk it is committed later. */
+	/* Readers see what is committed: the first of them finds what was written at the start. On
+	 * a full disk it is committed later. */
 	err_free(store_commit_now(s->objects.store));
 	e = net_listen(s->listen, &fd);
 	if (e)
