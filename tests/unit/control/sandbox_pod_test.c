@@ -223,7 +223,7 @@ TEST(cases_69_to_76_suspended_deletes_only_its_own)
 		struct sandbox_pod_plan p = decide(sb, pod, owned ? pod : NULL);
 
 		eq_int(p.step.verb, rows[i].verb);
-		is_true(p.step.verb != STEP_DELETE || p.step.uid == pod->uid);
+		is_true(p.step.verb != STEP_DELETE || (pod && p.step.uid == pod->uid));
 		eq_int(p.forget_name, rows[i].forget);
 		is_false(p.e);
 		plan_done(&p);

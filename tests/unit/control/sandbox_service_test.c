@@ -138,7 +138,7 @@ TEST(cases_90_to_105_what_becomes_of_the_service)
 		struct service_plan p = service_decide(sb, svc);
 
 		eq_int(p.step.verb, rows[i].verb);
-		is_true(p.step.verb != STEP_DELETE || p.step.uid == svc->uid);
+		is_true(p.step.verb != STEP_DELETE || (svc && p.step.uid == svc->uid));
 		eq_int(p.status, rows[i].status);
 		eq_int(p.required, rows[i].required);
 		eq_int(p.e != NULL, rows[i].fails);

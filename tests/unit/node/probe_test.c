@@ -196,6 +196,7 @@ TEST(a_failed_try_names_its_cause)
 		{ NULL, "Connection refused" },
 		{ "HTTP/1.1 503 No\r\n\r\n", "HTTP probe failed with statuscode: 503" },
 		{ "HELLO\r\n", "not HTTP" },
+		{ "SSH-2.0-s200 here\r\n", "not HTTP" }, /* a 2 where HTTP has its status */
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
