@@ -14,7 +14,7 @@
 enum {
 	POD_PIDS = 1024,
 	MAX_PODS = 2000,
-	OVERCOMMIT = 10,
+	OVERCOMMIT = 1000, /* sandboxes are many and mostly idle */
 	PIDS_RESERVE = 2048,
 	DESCRIPTORS_EACH = 5, /* of a container: pidfd, sockets, the network of its Pod */
 	PODS_LEAST = 16,
