@@ -97,7 +97,7 @@ MUTATIONS = (
     mutation("guest-time-limit-spares-group", "guest/execute.c",
              "	(void)kill(-x->pid, SIGKILL); /* the rest", "	(void)kill(x->pid, SIGKILL); /* the rest",
              "a time limit kills the whole group",
-             "pytest integration/test_guest.py::test_dataplane_13_u27_timeout_kills_the_group_and_keeps_output"),
+             "pytest integration/test_runtime.py::test_dataplane_13_u27_timeout_kills_the_group_and_keeps_output"),
     mutation("guest-signal-to-one-alone", "guest/session.c",
              "kill(-s->pid, signum)", "kill(s->pid, signum)",
              "a signal goes to the group of an exec",
