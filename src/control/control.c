@@ -133,8 +133,8 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	options_fill(c, o);
 	c->ctx.index = index_new();
 	c->notes = notes_new();
-	c->ctx.queue = make_queue(c, 0);
-	c->ctx.chores = make_queue(c, CHORES_TURN_MS);
+	c->ctx.queue = make_queue(c, c->ctx.opt.turn_ms);
+	c->ctx.chores = make_queue(c, c->ctx.opt.turn_ms ? c->ctx.opt.turn_ms : CHORES_TURN_MS);
 	control_watch(c);
 	if (c->ctx.opt.cluster_services)
 		c->cluster = cluster_start(&c->ctx);

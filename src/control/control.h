@@ -21,6 +21,7 @@ struct control_options {
 	uint64_t pool_grace_ms;     /* for a member to become Ready; 0: 5 min */
 	uint64_t pool_recheck_ms;   /* for a pool that makes no progress; 0: 1 min */
 	uint64_t pool_rest_ms;      /* how long a pool waits after a claim before it refills */
+	uint64_t turn_ms; /* that passes may take of a turn of the loop; 0: each queue's own */
 	uint64_t claim_grace_ms; /* how long a claim waits for members without an address; 0: 2 s */
 	bool no_sandbox_events, no_claim_events, no_observability_annotations;
 	/* Also collect garbage, end namespaces and expire Events: where the API server has no

@@ -38,16 +38,12 @@ static int64_t read_number(const char *path, int64_t otherwise)
 	return v;
 }
 
-static int64_t raise_descriptors(void)
+static int64_t descriptor_limit(void)
 {
 	struct rlimit r;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
-		return 1024;
-	r.rlim_cur = r.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &r); /* what it is after that counts */
-	(void)getrlimit(RLIMIT_NOFILE, &r);
-	return (int64_t)MIN(r.rlim_cur, (rlim_t)INT32_MAX);
+	return getrlimit(RLIMIT_NOFILE, &r) < 0 ? 1024
+						: (int64_t)MIN(r.rlim_cur, (rlim_t)INT32_MAX);
 }
 
 struct budget_machine budget_machine(void)
@@ -59,7 +55,7 @@ struct budget_machine budget_machine(void)
 		.memory = (int64_t)si.totalram * (si.mem_unit ? si.mem_unit : 1),
 		.pids = MIN(read_number("/proc/sys/kernel/pid_max", 32768),
 			    read_number("/proc/sys/kernel/threads-max", 32768)),
-		.descriptors = raise_descriptors(),
+		.descriptors = descriptor_limit(),
 		.cpu_milli = sysconf(_SC_NPROCESSORS_ONLN) * 1000,
 		.addresses = POOL_SIZE - POOL_FIRST - 1,
 	};

@@ -34,6 +34,5 @@ struct host_budget {
 	int64_t overcommit;
 };
 
-/* Reads it; and raises the daemon's limit of descriptors as far as it goes. */
 struct budget_machine budget_machine(void);
 struct host_budget budget_of(const struct budget_machine *m, const struct budget_spec *s);

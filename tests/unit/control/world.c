@@ -17,6 +17,7 @@ void world_start(struct world *w, const struct control_options *o)
 	struct control_options all = o ? *o : (struct control_options){ 0 };
 
 	all.cluster_services = true;
+	all.turn_ms = 60 * 1000; /* what is to happen in one turn does, on a slow machine too */
 	w->theirs = server_client(w->server, "system:cay:controller");
 	works(control_start(w->loop, w->theirs, &all, &w->control));
 	is_true(control_synced(w->control));
