@@ -35,4 +35,5 @@
 #define KEY_FIRST_OBSERVED         "agents.x-k8s.io/controller-first-observed-at"
 #define KEY_FIRST_READY            "agents.x-k8s.io/claim-first-ready-at"
 #define KEY_TRACE                  "opentelemetry.io/trace-context"
+#define KEY_REFILL                 "cay.dev/refill" /* of a pool: "off" makes no new members */
 #define KEY_SAFE_TO_EVICT          "cluster-autoscaler.kubernetes.io/safe-to-evict"

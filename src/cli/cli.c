@@ -148,21 +148,27 @@ struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **
 	return NULL;
 }
 
-struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
-			struct client **ret)
+struct err *cli_kubeconfig_read(const char *path, struct kubeconfig *ret)
 {
 	autoptr(json_doc) doc = NULL;
-	autofree char *path = NULL;
-	struct kubeconfig k = { 0 };
+	autofree char *file = NULL;
 	char *slash;
-	struct err *e = cli_kubeconfig_load(kubeconfig, &doc, &path);
+	struct err *e = cli_kubeconfig_load(path, &doc, &file);
 
 	if (e)
 		return e;
-	slash = strrchr(path, '/');
+	slash = strrchr(file, '/');
 	if (slash)
 		*slash = '\0';
-	e = kubeconfig_read(json_root(doc), slash ? path : ".", &k);
+	return kubeconfig_read(json_root(doc), slash ? file : ".", ret);
+}
+
+struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
+			struct client **ret)
+{
+	struct kubeconfig k = { 0 };
+	struct err *e = cli_kubeconfig_read(kubeconfig, &k);
+
 	if (!e)
 		e = client_http_new(l, &k, "cay/" CAY_VERSION, kinds, ret);
 	kubeconfig_done(&k);

@@ -11,6 +11,7 @@
 struct buf;
 struct client;
 struct kinds;
+struct kubeconfig;
 struct loop;
 
 /*
@@ -72,6 +73,8 @@ extern struct cli_node_ops cli_node;
  * A kubeconfig file as a tree. path NULL: $KUBECONFIG, then ~/.kube/config. *ret_path is malloc'd.
  */
 must_use struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **ret_path);
+/* What its current context says. */
+must_use struct err *cli_kubeconfig_read(const char *path, struct kubeconfig *ret);
 /* A client for that kubeconfig, on the loop. */
 must_use struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
 				 struct client **ret);

@@ -33,6 +33,8 @@ enum exchange_state {
 struct http_exchange {
 	struct http_pool *pool; /* NULL: it was freed before us */
 	uint32_t mark;
+	struct stream *(*wrap)(void *arg, int fd);
+	void *wrap_arg;
 	struct loop *loop;
 	struct list link;
 	struct http_limits limits;
@@ -367,7 +369,7 @@ static void exchange_use(struct http_exchange *x, struct conn *c)
 static void on_connected(void *arg, unused unsigned ready)
 {
 	struct http_exchange *x = arg;
-	int errnum = 0;
+	int errnum = 0, fd;
 	socklen_t len = sizeof(errnum);
 
 	if (getsockopt(x->fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0)
@@ -378,7 +380,9 @@ static void on_connected(void *arg, unused unsigned ready)
 		return;
 	}
 	watch_free(take(x->watch));
-	exchange_use(x, conn_new(x->loop, stream_plain(take_fd(x->fd)), &conn_events, x));
+	fd = take_fd(x->fd);
+	exchange_use(x, conn_new(x->loop, x->wrap ? x->wrap(x->wrap_arg, fd) : stream_plain(fd),
+				 &conn_events, x));
 	if (x->early_full)
 		on_drained(x);
 }
@@ -465,6 +469,8 @@ struct http_exchange *http_exchange_start(struct http_pool *p,
 
 	x->pool = p;
 	x->mark = p->mark;
+	x->wrap = p->wrap;
+	x->wrap_arg = p->wrap_arg;
 	x->loop = p->loop;
 	x->limits = p->limits;
 	x->ev = *ev;

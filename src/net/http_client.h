@@ -5,6 +5,7 @@
 
 struct conn;
 struct loop;
+struct stream;
 
 /*
  * The client side of HTTP/1.1, for proxying: one exchange at a time on a connection, streaming in
@@ -17,6 +18,8 @@ struct http_exchange;
 struct http_pool *http_pool_new(struct loop *l, const struct http_limits *limits,
 				size_t max_idle_per_addr);
 void http_pool_set_mark(struct http_pool *p, uint32_t mark); /* of new connections (SO_MARK) */
+/* What turns the descriptor of a new connection, which it takes over, into a stream: TLS, say. */
+void http_pool_set_wrap(struct http_pool *p, struct stream *(*wrap)(void *arg, int fd), void *arg);
 void http_pool_free(struct http_pool *p);
 AUTOPTR(http_pool)
 

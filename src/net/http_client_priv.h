@@ -8,8 +8,10 @@
 struct http_pool {
 	struct loop *loop;
 	struct http_limits limits;
-	struct map *addrs;     /* address → struct pool_addr, owned */
-	uint32_t mark;         /* of the connections' packets; 0: none */
+	struct map *addrs;                         /* address → struct pool_addr, owned */
+	uint32_t mark;                             /* of the connections' packets; 0: none */
+	struct stream *(*wrap)(void *arg, int fd); /* NULL: plain */
+	void *wrap_arg;
 	struct list idle;      /* struct pool_idle.link, longest idle first */
 	struct list exchanges; /* struct http_exchange.link */
 	size_t n_idle, max_per_addr;

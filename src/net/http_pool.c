@@ -82,6 +82,12 @@ void http_pool_set_mark(struct http_pool *p, uint32_t mark)
 	p->mark = mark;
 }
 
+void http_pool_set_wrap(struct http_pool *p, struct stream *(*wrap)(void *arg, int fd), void *arg)
+{
+	p->wrap = wrap;
+	p->wrap_arg = arg;
+}
+
 void http_pool_free(struct http_pool *p)
 {
 	if (!p)

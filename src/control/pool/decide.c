@@ -51,7 +51,9 @@ struct pool_scale pool_scale(const struct pool_counts *c)
 	uint64_t total = c->active + c->terminating;
 	struct pool_scale plan = { .again_ms = c->grace_left_ms };
 
-	if (c->template_found && total < want && c->rest_left_ms)
+	if (c->refill_off)
+		; /* members go, and none come */
+	else if (c->template_found && total < want && c->rest_left_ms)
 		plan.again_ms = sooner(plan.again_ms, c->rest_left_ms);
 	else if (c->template_found && total < want)
 		plan.create = MIN(want - total, room(c));
@@ -202,6 +204,7 @@ struct pool_plan pool_decide(const struct pool_seen *seen)
 	struct pool_plan plan = { .memory = seen->memory,
 				  .counts = { .desired = seen->desired,
 					      .template_found = seen->template,
+					      .refill_off = seen->refill_off,
 					      .max_batch = seen->max_batch,
 					      .recheck_ms = seen->recheck_ms } };
 

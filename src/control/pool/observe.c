@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/agents.h"
 #include "api/meta.h"
 #include "api/view_pool.h"
 #include "api/view_sandbox.h"
@@ -172,6 +173,9 @@ bool pool_observe(struct pass *p, struct pool_seen *seen)
 	v = pool_view(seen->pool);
 	seen->desired = v->replicas;
 	seen->recreate = v->recreate;
+	seen->refill_off = str_eq(
+		json_get_str(json_at_path(seen->pool->root, "metadata.annotations"), KEY_REFILL),
+		"off");
 	seen->roster = index_roster(c->index, p->key->ns, p->key->name);
 	seen->template = client_get(c->client, c->kinds.template, p->key->ns, v->template);
 	if (seen->template)

@@ -60,6 +60,7 @@ struct pool_seen {
 	uint64_t n_fine; /* further members, Ready and warm */
 	int64_t desired;
 	bool recreate;
+	bool refill_off; /* the pool's annotation says that it makes no members */
 
 	struct pool_memory memory;
 	unsigned n_created, n_not_created; /* by the last pass */
@@ -93,7 +94,7 @@ enum fate member_fate(const struct member_seen *m, uint64_t grace_ms, bool recre
 struct pool_counts {
 	int64_t desired;
 	uint64_t active, ready, terminating, unschedulable;
-	bool template_found;
+	bool template_found, refill_off;
 	uint64_t grace_left_ms; /* until the first member's time to become Ready is up; 0: never */
 	uint64_t max_batch, burst, recheck_ms;
 	uint64_t rest_left_ms; /* claims are being served: creates wait this long */

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "cli/bench_priv.h"
+#include "cli/bench/bench_priv.h"
 #include "loop/loop.h"
 
 #define MAX_OUTPUT 65536
@@ -62,7 +62,7 @@ static struct err *read_output(int fd, struct buf *out)
 	return n < 0 ? err_sys(errno, "read the floor program's output") : NULL;
 }
 
-struct err *bench_floor(struct loop *l, const char *dir, struct json_doc **ret)
+struct err *floor_measure(struct loop *l, const char *dir, struct json_doc **ret)
 {
 	autofree char *program = find_program();
 	const char *argv[] = { program, dir, "200", NULL };

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `cay bench`: figures of a running server next to the floors of this machine, all measured in one
+ * run and related to each other as ratios. Figures are never printed without their conditions.
+ */
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/bench/bench_priv.h"
+#include "cli/cli.h"
+#include "loop/loop.h"
+
+static const char *const formats[] = { "text", "json", NULL };
+
+const struct setting bench_settings[] = {
+	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
+	  "Server to measure (by default the one in $KUBECONFIG or ~/.kube/config)" },
+	{ "only", SETTING_TEXT, NULL, "NAME,...", "Scenarios to run (by default all): cells" },
+	{ "router", SETTING_TEXT, "127.0.0.1:8080", "ADDR:PORT",
+	  "Its router; if empty, no commands are run in sandboxes" },
+	{ "server-pid", SETTING_INT, NULL, "PID",
+	  "Process whose CPU time and memory are reported: cay serve or cay controller (by default the cay that listens where the kubeconfig says, if it is on this machine)",
+	  .min = 1, .max = INT32_MAX },
+	{ "runs", SETTING_INT, "500", "N", "How many times each scenario is run", .min = 1,
+	  .max = 1000000 },
+	{ "pool", SETTING_INT, "120", "N", "Number of members of a warm pool that refills",
+	  .min = 1, .max = 100000 },
+	{ "rate", SETTING_INT, "100", "N", "Claims per second while a pool refills", .min = 1,
+	  .max = 100000 },
+	{ "image", SETTING_TEXT, "host", "NAME", "Image of the sandboxes" },
+	{ "floor-dir", SETTING_TEXT, "/var/tmp", "DIR",
+	  "Where to measure the floor of fdatasync; choose the disk of the data directory" },
+	{ "output", SETTING_CHOICE, "text", "FORMAT", "Output format: text or json (short: -o)",
+	  .choices = formats },
+	{ 0 },
+};
+
+const struct scenario bench_scenarios[] = {
+	{ "cells", "a warm claim with and without refill and deletion", scenario_cells },
+	{ 0 },
+};
+
+struct err *bench_until(struct bench *b, const bool *done, uint64_t timeout_ms)
+{
+	usec deadline = clock_mono() + (usec)timeout_ms * 1000;
+
+	while (!*done) {
+		(void)loop_turn(b->loop, 100); /* ended by the event that we wait for */
+		if (b->stopped)
+			return err_new(ERR_UNAVAILABLE, "interrupted");
+		if (!*done && clock_mono() > deadline)
+			return err_new(ERR_TIMEOUT, "no answer within %llu s",
+				       (unsigned long long)timeout_ms / 1000);
+	}
+	return NULL;
+}
+
+static void set_true(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+struct err *bench_pause(struct bench *b, unsigned ms)
+{
+	bool over = false;
+	struct timer *t = timer_new(b->loop, set_true, &over);
+	struct err *e;
+
+	timer_set(t, ms);
+	e = bench_until(b, &over, ms + 60000);
+	timer_free(t);
+	return e;
+}
+
+struct row *bench_row(struct bench *b, const char *scenario, const char *floor, const char *what)
+{
+	struct row *r = xnew(struct row);
+
+	assert(b->n_rows < ARRAY_LEN(b->rows));
+	r->scenario = scenario;
+	r->floor = floor;
+	r->what = xstrdup(what);
+	b->rows[b->n_rows++] = r;
+	return r;
+}
+
+void row_figure(struct row *r, const char *key, double value)
+{
+	assert(r->n_figures < ARRAY_LEN(r->figures));
+	r->figures[r->n_figures++] = (struct figure){ key, value };
+}
+
+static void row_free(struct row *r)
+{
+	free(r->name);
+	free(r->what);
+	samples_done(&r->us);
+	json_doc_free(r->writes);
+	free(r);
+}
+
+/* On a terminal one line that is overwritten; otherwise one line for each thing that begins. */
+void bench_say(const struct bench *b unused, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	va_start(ap, fmt);
+	(void)fputs("\r\033[K", stderr);
+	(void)vfprintf(stderr, fmt, ap);
+	va_end(ap);
+}
+
+static bool wanted(const struct bench *b, const char *name)
+{
+	const char *only = settings_text(b->settings, "only");
+	struct span rest = SPAN(only ? only : ""), one;
+
+	if (!only)
+		return true;
+	do {
+		one = span_trim(span_cut(rest, ',', &rest));
+		if (span_eq(one, name))
+			return true;
+	} while (rest.p);
+	return false;
+}
+
+static struct err *check_only(const struct bench *b)
+{
+	const char *only = settings_text(b->settings, "only");
+	struct span rest = SPAN(only ? only : ""), one;
+
+	while (only && rest.p) {
+		const struct scenario *s = bench_scenarios;
+
+		one = span_trim(span_cut(rest, ',', &rest));
+		while (s->name && !span_eq(one, s->name))
+			s++;
+		if (!s->name)
+			return err_new(
+				ERR_INVALID,
+				"--only: there is no scenario \"%.*s\"; cay bench --help names them",
+				(int)one.len, one.p);
+	}
+	return NULL;
+}
+
+static struct err *run_scenarios(struct bench *b)
+{
+	struct err *e = world_open(b);
+
+	for (const struct scenario *s = bench_scenarios; !e && s->name; s++)
+		if (wanted(b, s->name))
+			e = err_wrap(s->run(b), "%s", s->name);
+	world_close(b);
+	return e;
+}
+
+static struct err *run_all(struct bench *b, bool claims)
+{
+	struct err *e = check_only(b);
+
+	if (!e)
+		e = floor_measure(b->loop, settings_text(b->settings, "floor-dir"), &b->floor);
+	if (e && claims && !err_is(e, ERR_INVALID)) {
+		(void)fprintf(stderr, "cay: bench: no floors, so no ratios: %s\n",
+			      err_text(e)); /* the rest is still useful */
+		err_free(take(e));
+	}
+	if (e || !claims)
+		return e;
+	e = api_open(b->loop, settings_text(b->settings, "kubeconfig"), &b->api);
+	if (e)
+		return e;
+	lane_init(&b->lane, &b->api);
+	lane_init(&b->watch_lane, &b->api);
+	b->waits = map_new(NULL);
+	b->server = (pid_t)settings_int(b->settings, "server-pid");
+	if (!b->server)
+		b->server = host_find_server(&b->api);
+	return run_scenarios(b);
+}
+
+static bool any_failed(const struct bench *b)
+{
+	for (size_t i = 0; i < b->n_rows; i++)
+		if (b->rows[i]->n_failed)
+			return true;
+	return false;
+}
+
+static void bench_done(struct bench *b)
+{
+	call_done(&b->watch);
+	lane_done(&b->lane);
+	lane_done(&b->watch_lane);
+	api_done(&b->api);
+	for (size_t i = 0; i < b->n_rows; i++)
+		row_free(b->rows[i]);
+	map_free(b->waits);
+	json_doc_free(b->floor);
+	signal_watch_free(b->intr);
+	signal_watch_free(b->term);
+	loop_free(b->loop);
+	free(b->watched);
+	free(b->ns);
+}
+
+static void on_signal(void *arg, int signum unused)
+{
+	((struct bench *)arg)->stopped = true;
+}
+
+int bench_run(const struct command *c, const struct settings *s)
+{
+	struct bench b = { .settings = s };
+	const char *what = str_or(settings_arg(s, 0), "claim");
+	autoptr(json_doc) report = NULL;
+	struct err *e;
+	int code;
+
+	if (!str_eq(what, "claim") && !str_eq(what, "floor"))
+		return cli_fail(err_new(ERR_INVALID, "usage: cay bench %s", c->usage));
+	(void)getloadavg(&b.load_before, 1);
+	e = loop_new(&b.loop);
+	if (e)
+		return cli_fail(err_wrap(e, "bench"));
+	b.intr = signal_watch_new(b.loop, SIGINT, on_signal, &b);
+	b.term = signal_watch_new(b.loop, SIGTERM, on_signal, &b);
+	e = run_all(&b, str_eq(what, "claim"));
+	bench_say(&b, "%s", "");
+	report = report_build(&b);
+	if (b.n_rows || b.floor) {
+		if (str_eq(settings_text(s, "output"), "json"))
+			cli_print(json_root(report), "json");
+		else
+			report_print(json_root(report));
+	}
+	code = e ? cli_fail(err_wrap(e, "bench")) : any_failed(&b) ? EXIT_FAILED : EXIT_OK;
+	bench_done(&b);
+	return code;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "cli/bench/stats.h"
+#include "json/json.h"
+
+struct http_exchange;
+struct http_pool;
+struct loop;
+struct map;
+struct settings;
+struct tls_ctx;
+
+/*
+ * A bench run: a namespace of its own on the server that the kubeconfig names, scenarios one after
+ * the other, and a report that states the conditions under which the figures were measured. Times
+ * are in microseconds.
+ */
+struct bench;
+
+/* ---- connections (api.c) ---- */
+
+/* Where the API is and who we are. */
+struct api {
+	struct loop *loop;
+	char *addr;          /* "127.0.0.1:6443" */
+	char *host;          /* the same as the kubeconfig has it */
+	char *name;          /* without the port, to verify the certificate */
+	char *authorization; /* NULL: by certificate */
+	struct tls_ctx *tls; /* NULL: plain HTTP, as the router speaks it */
+};
+must_use struct err *api_open(struct loop *l, const char *kubeconfig, struct api *ret);
+void api_done(struct api *a);
+
+/* A connection that stays open, with one request at a time. */
+struct lane {
+	const struct api *api;
+	struct http_pool *pool;
+};
+void lane_init(struct lane *l, const struct api *a);
+void lane_close(struct lane *l); /* the next request connects anew */
+void lane_done(struct lane *l);
+
+/* A request. done() may start the next one on the same lane. */
+struct call {
+	void (*done)(struct call *c);
+	/* Not NULL: gets the answer line by line, which is not kept then. */
+	void (*line)(struct call *c, const char *text, size_t len);
+	struct http_exchange *x; /* while under way */
+	int status;
+	struct buf body;
+	struct err *err; /* there was no answer */
+	bool over;
+};
+struct ask {
+	const char *method, *path, *body; /* body NULL: none */
+	const char *type;                 /* of the body; NULL: JSON */
+	const char *sandbox, *ns;         /* for the router; NULL: none */
+};
+void call_start(struct call *c, struct lane *l, const struct ask *ask);
+bool call_ok(const struct call *c);           /* answered, with 2xx */
+struct err *call_error(const struct call *c); /* why it is not */
+void call_done(struct call *c);               /* cancels it if need be */
+
+/* ---- what a run consists of (bench.c) ---- */
+
+/* A figure of its own beside the latencies: {"claims_per_s", 5012}. */
+struct figure {
+	const char *key;
+	double value;
+};
+
+struct row {
+	const char *scenario;
+	char *name;        /* "refill-off-delete-off" */
+	char *what;        /* "POST of a claim to its Ready event, one client" */
+	const char *floor; /* names of the floors to divide by, like "tls+fdatasync"; or NULL */
+	struct samples us;
+	size_t n_failed;
+	struct figure figures[16];
+	size_t n_figures;
+	struct json_doc *writes; /* by verb and resource, for each operation; NULL: not known */
+};
+
+struct bench {
+	const struct settings *settings;
+	struct loop *loop;
+	struct api api, router;
+	struct lane lane; /* for everything that is not measured */
+	struct lane watch_lane;
+	struct call watch; /* of what the waits are about */
+	char *watched;     /* its path */
+	char *ns;
+	bool has_ns, stopped; /* a signal came */
+	struct map *waits;    /* name → who waits for it to become Ready, borrowed */
+	pid_t server;         /* 0: not known */
+	struct row *rows[64];
+	size_t n_rows;
+	struct json_doc *floor; /* NULL: not measured */
+	double load_before;
+	struct signal_watch *intr, *term;
+};
+
+struct row *bench_row(struct bench *b, const char *scenario, const char *floor, const char *what);
+void row_figure(struct row *r, const char *key, double value);
+void bench_say(const struct bench *b, const char *fmt, ...) printf_like(2, 3); /* progress */
+/* Turns the loop until *done is set; ERR_TIMEOUT, or ERR_UNAVAILABLE after a signal. */
+must_use struct err *bench_until(struct bench *b, const bool *done, uint64_t timeout_ms);
+must_use struct err *bench_pause(struct bench *b, unsigned ms);
+
+struct scenario {
+	const char *name, *what;
+	struct err *(*run)(struct bench *b);
+};
+extern const struct scenario bench_scenarios[]; /* ends with a NULL name */
+
+/* ---- objects (world.c) ---- */
+
+/* One request that must work, on the lane for what is not measured. ret may be NULL. */
+must_use struct err *world_ask(struct bench *b, const struct ask *ask, struct json_doc **ret);
+must_use struct err *world_open(struct bench *b); /* namespace and template */
+void world_close(struct bench *b);                /* removes the namespace, also after a signal */
+must_use struct err *world_pool(struct bench *b, const char *name, unsigned n); /* filled */
+must_use struct err *world_refill(struct bench *b, const char *pool, bool on);
+must_use struct err *world_pool_full(struct bench *b, const char *name, unsigned n);
+must_use struct err *world_empty(struct bench *b); /* claims, pools, Sandboxes and Pods are gone */
+
+/* ---- load (load.c) ---- */
+
+/* Claims or Sandboxes that are made, awaited and perhaps deleted. */
+struct load {
+	const char *prefix; /* of their names; unique in the run */
+	const char *pool;   /* NULL: Sandboxes without a pool */
+	size_t n;
+	unsigned clients;     /* connections; with a rate, they are opened as they are needed */
+	double rate;          /* per second, whether or not earlier ones are Ready; 0: each client
+			       * starts its next one when the last is over */
+	bool deletes;         /* each one when it is Ready, and waits for the answer */
+	bool new_connections; /* each one on a new connection */
+
+	/* Results */
+	size_t n_cold; /* claims that did not get a member of the pool */
+	double wall_us;
+};
+must_use struct err *load_run(struct bench *b, struct load *spec, struct row *row);
+
+/* ---- the server as this machine sees it (host.c) ---- */
+
+struct usage {
+	bool known;
+	double loop_us, loop_wait_us; /* of the main thread: on a CPU, and waiting for one */
+	double cpu_us;                /* of all threads */
+	double rss, mem_available;    /* bytes */
+	struct map *writes;           /* "PATCH pods" → double *; NULL: not known */
+};
+pid_t host_find_server(const struct api *a); /* 0: not on this machine, or not cay */
+void host_usage(struct bench *b, struct usage *ret);
+void usage_done(struct usage *u);
+/* What n operations between the two cost each. */
+void row_usage(struct row *r, const struct usage *was, const struct usage *now, size_t n);
+void host_conditions(struct bench *b, struct json_doc *d, struct json *root);
+
+/* ---- floors and report ---- */
+
+/* Runs the floor program that is installed next to us; *ret is its JSON. */
+must_use struct err *floor_measure(struct loop *l, const char *dir, struct json_doc **ret);
+struct json_doc *report_build(struct bench *b);
+void report_print(const struct json *report);
+
+struct err *scenario_cells(struct bench *b);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The objects around a measurement: a namespace that is removed in the end, a template, pools. All
+ * of this is polled for and not watched, because each watch would cost the server work for every
+ * claim that is measured.
+ */
+#include "api/agents.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "cli/bench/bench_priv.h"
+#include "cli/cli.h"
+
+enum {
+	ANSWER_MS = 60000,
+	POLL_MS = 50,
+	STUCK_MS = 120000, /* without a change */
+};
+
+#define OURS "/apis/" API_EXTENSIONS "/namespaces/%s/"
+
+struct err *world_ask(struct bench *b, const struct ask *ask, struct json_doc **ret)
+{
+	struct call c = { 0 };
+	struct err *e;
+
+	call_start(&c, &b->lane, ask);
+	e = bench_until(b, &c.over, ANSWER_MS);
+	if (!e && !call_ok(&c))
+		e = err_wrap(call_error(&c), "%s %s", ask->method, ask->path);
+	if (!e && ret)
+		e = json_parse(buf_head(&c.body), c.body.len,
+			       &(struct json_limits){ .max_len = c.body.len + 1 }, ret);
+	call_done(&c);
+	return e;
+}
+
+static struct err *post(struct bench *b, const char *path, const char *body)
+{
+	return world_ask(b, &(struct ask){ .method = "POST", .path = path, .body = body }, NULL);
+}
+
+static struct err *make_template(struct bench *b)
+{
+	autofree char *path = xasprintf(OURS "sandboxtemplates", b->ns);
+	autofree char *body = xasprintf(
+		"{\"apiVersion\":\"" API_EXTENSIONS
+		"\",\"kind\":\"SandboxTemplate\",\"metadata\":{\"name\":\"bench\"},\"spec\":{\"podTemplate\":{"
+		"\"spec\":{\"containers\":[{\"name\":\"main\",\"image\":\"%s\",\"command\":[\"sleep\",\"infinity\"],"
+		"\"ports\":[{\"containerPort\":%d}]}]}}}}",
+		settings_text(b->settings, "image"), RUNTIME_PORT);
+
+	return post(b, path, body);
+}
+
+struct err *world_open(struct bench *b)
+{
+	char suffix[6];
+	autofree char *body = NULL;
+	struct err *e;
+
+	random_suffix(suffix, 5);
+	b->ns = xasprintf("bench-%s", suffix);
+	body = xasprintf(
+		"{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"%s\"}}",
+		b->ns);
+	e = post(b, "/api/v1/namespaces", body);
+	if (e)
+		return e;
+	b->has_ns = true;
+	return make_template(b);
+}
+
+/* How many objects a collection has; polled until there are none. */
+static struct err *count(struct bench *b, const char *path, int64_t *ret)
+{
+	autoptr(json_doc) list = NULL;
+	autofree char *limited = xasprintf("%s?limit=1", path);
+	struct err *e = world_ask(b, &(struct ask){ .method = "GET", .path = limited }, &list);
+
+	if (e)
+		return e;
+	*ret = (int64_t)json_len(json_get(json_root(list), "items")) +
+	       json_int(json_at_path(json_root(list), "metadata.remainingItemCount"), 0);
+	return NULL;
+}
+
+static struct err *until_none(struct bench *b, const char *path)
+{
+	usec changed = clock_mono();
+	int64_t n = -1, was = -1;
+	struct err *e = count(b, path, &n);
+
+	while (!e && n) {
+		if (n != was)
+			changed = clock_mono();
+		was = n;
+		if (clock_mono() > changed + (usec)STUCK_MS * 1000)
+			return err_new(ERR_TIMEOUT,
+				       "%lld objects of %s were not removed within %d s",
+				       (long long)n, path, STUCK_MS / 1000);
+		bench_say(b, "waiting until what was measured is removed: %lld left", (long long)n);
+		e = bench_pause(b, POLL_MS);
+		if (!e)
+			e = count(b, path, &n);
+	}
+	return e;
+}
+
+static struct err *delete_all(struct bench *b, const char *path)
+{
+	return world_ask(b, &(struct ask){ .method = "DELETE", .path = path }, NULL);
+}
+
+struct err *world_empty(struct bench *b)
+{
+	autofree char *pools = xasprintf(OURS "sandboxwarmpools", b->ns);
+	autofree char *claims = xasprintf(OURS "sandboxclaims", b->ns);
+	autofree char *sandboxes =
+		xasprintf("/apis/" API_SANDBOX "/namespaces/%s/sandboxes", b->ns);
+	autofree char *pods = xasprintf("/api/v1/namespaces/%s/pods", b->ns);
+	struct err *e = delete_all(b, pools);
+
+	if (!e)
+		e = delete_all(b, claims);
+	if (!e)
+		e = delete_all(b, sandboxes);
+	if (!e)
+		e = until_none(b, sandboxes);
+	return e ? e : until_none(b, pods);
+}
+
+struct err *world_pool_full(struct bench *b, const char *name, unsigned n)
+{
+	autofree char *path = xasprintf(OURS "sandboxwarmpools/%s", b->ns, name);
+	usec changed = clock_mono();
+	int64_t ready = -1, was = -1;
+	struct err *e = NULL;
+
+	while (!e && ready < (int64_t)n) {
+		autoptr(json_doc) pool = NULL;
+
+		if (ready >= 0)
+			e = bench_pause(b, POLL_MS);
+		if (!e)
+			e = world_ask(b, &(struct ask){ .method = "GET", .path = path }, &pool);
+		if (e)
+			return e;
+		ready = json_int(json_at_path(json_root(pool), "status.readyReplicas"), 0);
+		if (ready != was)
+			changed = clock_mono();
+		was = ready;
+		if (clock_mono() > changed + (usec)STUCK_MS * 1000)
+			return err_new(
+				ERR_TIMEOUT,
+				"only %lld of %u members of pool %s became ready; is there room for "
+				"them (cay serve --max-pods)?",
+				(long long)ready, n, name);
+		bench_say(b, "filling pool %s: %lld of %u", name, (long long)ready, n);
+	}
+	return e;
+}
+
+struct err *world_pool(struct bench *b, const char *name, unsigned n)
+{
+	autofree char *path = xasprintf(OURS "sandboxwarmpools", b->ns);
+	autofree char *body =
+		xasprintf("{\"apiVersion\":\"" API_EXTENSIONS
+			  "\",\"kind\":\"SandboxWarmPool\",\"metadata\":{\"name\":\"%s\"},"
+			  "\"spec\":{\"replicas\":%u,\"sandboxTemplateRef\":{\"name\":\"bench\"}}}",
+			  name, n);
+	struct err *e = post(b, path, body);
+
+	return e ? e : world_pool_full(b, name, n);
+}
+
+struct err *world_refill(struct bench *b, const char *pool, bool on)
+{
+	autofree char *path = xasprintf(OURS "sandboxwarmpools/%s", b->ns, pool);
+	autofree char *body = xasprintf("{\"metadata\":{\"annotations\":{\"" KEY_REFILL "\":%s}}}",
+					on ? "null" : "\"off\"");
+
+	return world_ask(b,
+			 &(struct ask){ .method = "PATCH",
+					.path = path,
+					.body = body,
+					.type = "application/merge-patch+json" },
+			 NULL);
+}
+
+void world_close(struct bench *b)
+{
+	autofree char *path = xasprintf("/api/v1/namespaces/%s", b->ns);
+	autoptr(err) e = NULL;
+
+	if (!b->has_ns)
+		return;
+	b->stopped = false; /* a second signal gives up on this too */
+	bench_say(b, "removing namespace %s", b->ns);
+	e = world_empty(b);
+	err_free(take(e));
+	e = world_ask(b, &(struct ask){ .method = "DELETE", .path = path }, NULL);
+	if (e)
+		(void)fprintf(stderr, "cay: bench: namespace %s is left: %s\n", b->ns, err_text(e));
+}
