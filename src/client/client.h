@@ -27,8 +27,21 @@ struct client;
 struct client_ref {
 	const struct kind *kind;
 	const char *ns, *name; /* ns is NULL or "" for kinds without namespaces */
-	const char *sub;       /* NULL, "status", "finalize" */
+	const char *sub;       /* NULL, "status", "finalize", or one of these */
 };
+
+/*
+ * For merge patches alone. An API server takes the status of an object and the rest of it in two
+ * requests, a store in this process in one write.
+ *
+ * The status and the rest: one write in this process. Over HTTPS the status comes first, with the
+ * preconditions of the patch, then the rest, which depends on the uid alone; the write ends with
+ * the second, or with the first that fails.
+ */
+#define CLIENT_WHOLE "*"
+/* The rest, and the status where it costs no second request: for a status that somebody else keeps
+ * right in any case. */
+#define CLIENT_AT_ONCE "+"
 
 /*
  * A write or sync under way, embedded in whoever waits for its end. Everything but done is

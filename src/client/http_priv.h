@@ -110,3 +110,24 @@ bool informer_busy(const struct informer *i); /* inside a callback: free it late
 /* The answer to a write of ours: the cache holds it (or forgets it) from now on. */
 void informer_wrote(struct informer *i, struct object *o);
 void informer_deleted(struct informer *i, const char *ns, const char *name, const char *uid);
+
+/* The transport: informers, and writes under way. */
+enum {
+	MAX_INFORMERS = 64,
+};
+struct http_client {
+	struct transport *t;
+	struct informer *informers[MAX_INFORMERS];
+	size_t n;
+	struct list ops; /* of http_write.c; under way */
+};
+/* For struct client_ops; ctx is a struct http_client. */
+void http_create(void *ctx, const struct client_ref *to, struct json_doc *obj,
+		 struct client_write *w);
+void http_update(void *ctx, const struct client_ref *to, struct json_doc *obj,
+		 struct client_write *w);
+void http_patch(void *ctx, const struct client_ref *to, enum patch_type how, struct json_doc *patch,
+		struct client_write *w);
+void http_delete(void *ctx, const struct client_ref *to, const struct client_delete_spec *spec,
+		 struct client_write *w);
+void http_writes_forget(struct http_client *h); /* they end without done() */

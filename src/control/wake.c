@@ -138,7 +138,8 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 	index_claim(c->ctx.index, was, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
 		claim_forget(c->notes, c->ctx.index, was);
-	item_wake(c->ctx.queue, CONTROL_CLAIM, any->ns, any->name);
+	if (!was || !now || !claim_reports(c->notes, now))
+		item_wake(c->ctx.queue, CONTROL_CLAIM, any->ns, any->name);
 }
 
 static void policy_changed(void *arg, struct object *was, struct object *now)

@@ -94,7 +94,7 @@ MUTATIONS = (
              "	return str_starts(key, GROUP_EXTENSIONS \"/\");\n",
              "a template cannot set the controllers' labels", "unit control"),
     mutation("status-patch-without-uid", "control/pass/draft.c",
-             "	guard_uid(d, json_need_obj(d, root, \"metadata\"), o);\n", "",
+             "	draft_guard_uid(d, json_need_obj(d, root, \"metadata\"), o);\n", "",
              "status never goes to a successor of the same name", "unit control"),
     mutation("adoption-without-revision", "control/pass/draft.c",
              "	json_set(d, meta, \"resourceVersion\", json_copy(d, json_get(have, \"resourceVersion\")));\n", "	(void)have;\n",

@@ -26,7 +26,7 @@ static void act_adopt(struct pass *p, const struct object *claim, struct claim_p
 {
 	const struct object *member = plan->member;
 	autofree char *text = xasprintf("Adopted warm pool Sandbox \"%s\"", member->name);
-	const struct write w = {
+	struct write w = {
 		.name = CLAIM_WRITE_ADOPT,
 		.to = ref_of(member),
 		.event = claim_event(p, claim, "SandboxAdopted", "Adoption", text),
@@ -38,6 +38,7 @@ static void act_adopt(struct pass *p, const struct object *claim, struct claim_p
 		m->taken = true;
 	free(note->reserved);
 	note->reserved = xstrdup(member->name);
+	w.to.sub = CLIENT_AT_ONCE; /* the Sandbox's own pass brings the status after, if need be */
 	pass_patch(p, &w, take(plan->doc));
 }
 

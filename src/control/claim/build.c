@@ -129,6 +129,22 @@ static struct json *map_copy(struct json_doc *d, const struct object *o, const c
 	return json_is(copy, JSON_OBJ) ? copy : json_obj(d);
 }
 
+/* Nothing that a condition speaks of changes with the adoption, only the generation does; what was
+ * true of the last one is true of the next. */
+static void put_generation(struct json_doc *d, struct json *root, const struct object *sandbox)
+{
+	int64_t generation = object_generation(sandbox);
+	struct json *conditions;
+
+	if (!json_get(root, "spec") || !json_len(json_get(object_status(sandbox), "conditions")))
+		return;
+	conditions = json_copy(d, json_get(object_status(sandbox), "conditions"));
+	json_each(it, conditions)
+		if (json_get_int(it.val, "observedGeneration", 0) == generation)
+			json_set_int(d, it.val, "observedGeneration", generation + 1);
+	json_set(d, json_need_obj(d, root, "status"), "conditions", conditions);
+}
+
 struct err *claim_build_adoption(const struct object *claim, const struct object *sandbox,
 				 const struct object *template, struct json_doc **ret)
 {
@@ -157,6 +173,7 @@ struct err *claim_build_adoption(const struct object *claim, const struct object
 	json_set(d, meta, "ownerReferences", owners);
 	draft_guard(d, meta, sandbox);
 	put_pod_metadata(d, root, sandbox, pod_meta);
+	put_generation(d, root, sandbox);
 	*ret = take(d);
 	return NULL;
 }

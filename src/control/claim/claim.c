@@ -10,15 +10,15 @@
 /*
  * A pass over a claim, and its report (docs/reference/agent-sandbox.md §6.3).
  *
- * A warm claim takes three passes: the first patches a member so that it is the claim's, the second
- * writes the claim's status, the third its annotations, which nobody waits for. In one process all
- * three run in one turn of the loop and end in one commit.
+ * A warm claim takes two passes: the first patches a member so that it is the claim's, the second
+ * writes the claim's status and annotations in one patch. In one process both run in one turn of
+ * the loop and end in one commit.
  */
 #define MISSING_RECHECK_MS 60000
 #define LAG_RECHECK_MS     200
 
-/* Writes the status if it differs; true when it did. A conflict is dropped: its cause wakes us. */
-static bool write_status(struct pass *p, const struct object *claim, const struct json_doc *want,
+/* Writes the status if it differs. A conflict is dropped: its cause wakes us. */
+static void write_status(struct pass *p, const struct object *claim, const struct json_doc *want,
 			 struct json_doc *event)
 {
 	struct write w = { .name = CLAIM_WRITE_STATUS,
@@ -28,12 +28,10 @@ static bool write_status(struct pass *p, const struct object *claim, const struc
 	struct json_doc *patch = claim_status_patch(claim, json_root(want));
 
 	w.to.sub = "status";
-	if (!patch) {
+	if (patch)
+		pass_patch(p, &w, patch);
+	else
 		json_doc_free(event);
-		return false;
-	}
-	pass_patch(p, &w, patch);
-	return true;
 }
 
 /* Reports that the claim has expired; the next pass acts on it. */
@@ -43,8 +41,8 @@ static struct again report_expiry(struct pass *p, const struct object *claim,
 	if (pass_rests(p, CLAIM_WRITE_STATUS))
 		return again_retry(take(p->out[CLAIM_WRITE_STATUS].e));
 	claim_mark_expired(status, claim, p->now);
-	(void)write_status(p, claim, status,
-			   claim_event(p, claim, "ClaimExpired", "Claim Expired", "Claim expired"));
+	write_status(p, claim, status,
+		     claim_event(p, claim, "ClaimExpired", "Claim Expired", "Claim expired"));
 	return again_after(1);
 }
 
@@ -64,7 +62,7 @@ static struct again report_expired(struct pass *p, const struct claim_seen *seen
 	autoptr(json_doc) want = claim_status(&facts);
 	struct err *e;
 
-	(void)write_status(p, seen->claim, want, NULL);
+	write_status(p, seen->claim, want, NULL);
 	e = p->started ? NULL : pass_take_error(p);
 	return e ? again_retry(e) : again_never();
 }
@@ -72,8 +70,7 @@ static struct again report_expired(struct pass *p, const struct claim_seen *seen
 /* When the claim's next pass is due: after an error, or when it expires. */
 static struct again again_for(struct pass *p, struct trouble *trouble, uint64_t left_ms)
 {
-	static const enum claim_write retried[] = { CLAIM_WRITE_STATUS, CLAIM_WRITE_UNASSIGN,
-						    CLAIM_WRITE_STAMP };
+	static const enum claim_write retried[] = { CLAIM_WRITE_STATUS, CLAIM_WRITE_UNASSIGN };
 
 	switch (trouble->kind) {
 	case TROUBLE_TEMPLATE:
@@ -98,18 +95,36 @@ static struct again again_for(struct pass *p, struct trouble *trouble, uint64_t 
 	return left_ms ? again_after(left_ms) : again_never();
 }
 
-static void stamp(struct pass *p, const struct claim_seen *seen, const struct claim_plan *plan)
+/*
+ * Writes the status and the annotations that differ. Nothing is left for a pass after that, so the
+ * end of the write wakes nobody, and neither does the change if it is seen from within the write.
+ */
+static void write_report(struct pass *p, const struct claim_seen *seen,
+			 const struct claim_plan *plan, const struct json *want)
 {
-	const struct note *note = notes_need(p->own, seen->claim, p->now);
-	const struct claim_stamps s = { seen->claim, plan->sandbox, note->first_seen,
-					note->ready_at, !p->c->opt.no_observability_annotations };
-	const struct write w = { .name = CLAIM_WRITE_STAMP,
-				 .to = ref_of(seen->claim),
-				 .flags = WRITE_QUIET | WRITE_GONE_OK };
-	struct json_doc *patch = claim_stamp(&s);
+	struct note *note = notes_need(p->own, seen->claim, p->now);
+	struct claim_stamps s = { .claim = seen->claim,
+				  .sandbox = plan->sandbox,
+				  .first_seen = note->first_seen,
+				  .observability = !p->c->opt.no_observability_annotations };
+	struct write w = { .name = CLAIM_WRITE_STATUS,
+			   .to = ref_of(seen->claim),
+			   .flags = WRITE_QUIET | WRITE_GONE_OK | WRITE_CONFLICT_OK };
+	struct json_doc *patch;
 
-	if (patch)
-		pass_patch(p, &w, patch);
+	s.ready = condition_view_of(json_get(want, "conditions"), "Ready").is_true;
+	if (s.ready && !note->ready_at && !claim_view(seen->claim)->ready.is_true)
+		note->ready_at = p->now;
+	s.ready_at = note->ready_at;
+	patch = claim_report(want, &s);
+	if (!patch)
+		return;
+	w.to.sub = CLIENT_WHOLE;
+	note->reporting = true;
+	pass_patch(p, &w, patch);
+	note = notes_get(p->own, seen->claim->uid); /* the write may have ended the claim */
+	if (note)
+		note->reporting = false;
 }
 
 static struct again report_living(struct pass *p, const struct claim_seen *seen,
@@ -119,21 +134,16 @@ static struct again report_living(struct pass *p, const struct claim_seen *seen,
 	const struct claim_facts facts = { seen->claim, plan->sandbox, &plan->trouble, false,
 					   p->now };
 	autoptr(json_doc) want = claim_status(&facts);
-	const struct json *conditions = json_get(json_root(want), "conditions");
-	struct condition_view finished = condition_view_of(conditions, "Finished");
+	struct condition_view finished =
+		condition_view_of(json_get(json_root(want), "conditions"), "Finished");
 	usec ends = claim_expires_at(claim, &finished);
 	uint64_t left_ms = ends > p->now ? (uint64_t)(ends - p->now + 999) / 1000 : 0;
-	struct note *note = notes_need(p->own, seen->claim, p->now);
 
 	if (ends && !left_ms)
 		return report_expiry(p, seen->claim, want);
 	if (plan->trouble.kind == TROUBLE_LAG && claim->sandbox)
 		return again_for(p, &plan->trouble, left_ms);
-	if (!note->ready_at && !claim->ready.is_true &&
-	    condition_view_of(conditions, "Ready").is_true)
-		note->ready_at = p->now;
-	if (!write_status(p, seen->claim, want, NULL))
-		stamp(p, seen, plan);
+	write_report(p, seen, plan, json_root(want));
 	return again_for(p, &plan->trouble, left_ms);
 }
 
@@ -185,4 +195,11 @@ void claim_forget(struct notes *notes, struct index *ix, const struct object *cl
 		return;
 	(void)note_release(note, ix);
 	notes_forget(notes, claim->uid);
+}
+
+bool claim_reports(struct notes *notes, const struct object *claim)
+{
+	const struct note *note = notes_get(notes, claim->uid);
+
+	return note && note->reporting;
 }

@@ -30,8 +30,7 @@ enum claim_write {
 	CLAIM_WRITE_CREATE,   /* a cold Sandbox */
 	CLAIM_WRITE_FOLLOW,   /* the patch that keeps its Sandbox in line */
 	CLAIM_WRITE_UNASSIGN, /* the patch that removes an assigned Sandbox's name from the claim */
-	CLAIM_WRITE_STATUS,   /* the claim's status */
-	CLAIM_WRITE_STAMP,    /* the claim's annotations */
+	CLAIM_WRITE_STATUS,   /* the claim's status, and its annotations */
 	CLAIM_WRITE_CLEAN_UP, /* the deletion of an expired claim's Sandbox */
 	CLAIM_WRITE_DELETE,   /* the deletion of the expired claim */
 	CLAIM_WRITE_LEGACY_POLICY, /* the deletion of a policy that older controllers made */
@@ -151,7 +150,8 @@ struct err *claim_pod_metadata(struct json_doc *d, const struct object *claim,
 			       const struct object *template, struct json **ret);
 struct trouble claim_build_cold(const struct object *claim, const struct object *template,
 				struct json_doc **ret);
-/* The guarded patch that makes the Sandbox the claim's. template NULL: cannot be read. */
+/* The guarded patch that makes the Sandbox the claim's, its status included. template NULL: cannot
+ * be read. */
 struct err *claim_build_adoption(const struct object *claim, const struct object *sandbox,
 				 const struct object *template, struct json_doc **ret);
 /* What a Sandbox that is the claim's needs to follow claim and template; *ret NULL: nothing. */
@@ -174,10 +174,13 @@ void claim_mark_expired(struct json_doc *status, const struct object *claim, use
 /* The guarded merge patch for /status; NULL when it is as it should be. */
 struct json_doc *claim_status_patch(const struct object *claim, const struct json *want);
 
-/* Annotations that follow once the status is right; NULL when none is missing. */
+/* Annotations that go with the status. */
 struct claim_stamps {
 	const struct object *claim, *sandbox; /* sandbox may be NULL */
 	usec first_seen, ready_at;            /* ready_at 0: not known */
+	bool ready;                           /* it is Ready with this write, if not before */
 	bool observability;
 };
-struct json_doc *claim_stamp(const struct claim_stamps *s);
+/* The patch of the whole claim: the status that it should have, with its guards, and the
+ * annotations that are missing; NULL when all is as it should be. */
+struct json_doc *claim_report(const struct json *want, const struct claim_stamps *s);

@@ -183,7 +183,7 @@ static void stamp_times(struct json_doc *d, struct json *annotations, const stru
 
 	if (s->observability && str_empty(claim->first_observed))
 		stamp_time(d, annotations, KEY_FIRST_OBSERVED, s->first_seen);
-	if (!claim->ready.is_true || !str_empty(claim->first_ready))
+	if (!s->ready || !str_empty(claim->first_ready))
 		return;
 	if (s->ready_at)
 		stamp_time(d, annotations, KEY_FIRST_READY, s->ready_at);
@@ -191,20 +191,34 @@ static void stamp_times(struct json_doc *d, struct json *annotations, const stru
 		json_set_str(d, annotations, KEY_FIRST_READY, "unknown");
 }
 
-struct json_doc *claim_stamp(const struct claim_stamps *s)
+/* True when one was missing. */
+static bool stamp(struct json_doc *d, struct json *meta, const struct claim_stamps *s)
 {
-	autoptr(json_doc) d = json_doc_new();
-	struct json *root = json_obj(d), *meta = json_need_obj(d, root, "metadata");
 	struct json *annotations = json_obj(d);
+	bool old_label = s->sandbox && claim_view(s->claim)->assigned_by_label;
 
-	json_set_root(d, root);
 	stamp_times(d, annotations, s);
 	if (s->sandbox && sandbox_view(s->sandbox)->warm &&
 	    !str_eq(object_annotation(s->claim, KEY_SANDBOX_NAME), s->sandbox->name))
 		json_set_str(d, annotations, KEY_SANDBOX_NAME, s->sandbox->name);
 	if (json_len(annotations))
 		json_set(d, meta, "annotations", annotations);
-	if (s->sandbox && claim_view(s->claim)->assigned_by_label)
+	if (old_label)
 		json_set(d, json_need_obj(d, meta, "labels"), KEY_SANDBOX_NAME, json_new_null(d));
-	return json_len(meta) ? take(d) : NULL;
+	return json_len(annotations) || old_label;
+}
+
+struct json_doc *claim_report(const struct json *want, const struct claim_stamps *s)
+{
+	autoptr(json_doc) d = claim_status_patch(s->claim, want);
+	bool status = d;
+
+	if (!d) {
+		d = json_doc_new();
+		json_set_root(d, json_obj(d));
+		draft_guard_uid(d, json_need_obj(d, json_root(d), "metadata"), s->claim);
+	}
+	if (!stamp(d, json_get(json_root(d), "metadata"), s) && !status)
+		return NULL;
+	return take(d);
 }

@@ -26,8 +26,7 @@ struct json *draft_meta(struct json_doc *d, struct json *root, const char *name,
 	return meta;
 }
 
-/* Nobody else's object that took the name of o is touched. */
-static void guard_uid(struct json_doc *d, struct json *meta, const struct object *o)
+void draft_guard_uid(struct json_doc *d, struct json *meta, const struct object *o)
 {
 	json_set(d, meta, "uid", json_copy(d, json_get(json_get(o->root, "metadata"), "uid")));
 }
@@ -36,7 +35,7 @@ void draft_guard(struct json_doc *d, struct json *meta, const struct object *o)
 {
 	const struct json *have = json_get(o->root, "metadata");
 
-	guard_uid(d, meta, o);
+	draft_guard_uid(d, meta, o);
 	json_set(d, meta, "resourceVersion", json_copy(d, json_get(have, "resourceVersion")));
 }
 
@@ -70,7 +69,7 @@ struct json_doc *draft_status_patch(const struct object *o, const struct json *w
 	if (!diff)
 		return NULL;
 	json_set_root(d, root);
-	guard_uid(d, json_need_obj(d, root, "metadata"), o);
+	draft_guard_uid(d, json_need_obj(d, root, "metadata"), o);
 	json_set(d, root, "status", diff);
 	return take(d);
 }

@@ -14,6 +14,8 @@ struct json *draft_root(struct json_doc *d, const char *api_version, const char 
  * caller sets generateName. */
 struct json *draft_meta(struct json_doc *d, struct json *root, const char *name,
 			const struct object *controller);
+/* Lets a patch apply only to o, and to nobody else's object that took its name. */
+void draft_guard_uid(struct json_doc *d, struct json *meta, const struct object *o);
 /* Lets a patch apply only if o is still the object that we saw, at the same revision. */
 void draft_guard(struct json_doc *d, struct json *meta, const struct object *o);
 /* Makes controller, which must not be there yet, one more of the owners of o. The patch is guarded:

@@ -281,14 +281,15 @@ struct err *op_create(struct op *op, struct json_doc *doc)
 
 /* Update */
 
-/* A write changes only status, or everything but status. *d may become another doc. */
+/* A write changes only status, or everything but status, unless it is OP_WHOLE. *d may become
+ * another doc. */
 static void split_status(const struct op *op, struct json_doc **d, const struct object *old)
 {
 	struct json *status = json_get(json_root(*d), "status");
 	const struct json *was = json_get(old->root, "status");
 	struct json_doc *whole;
 
-	if (!(kind_storage(op->kind)->flags & KIND_STATUS))
+	if (!(kind_storage(op->kind)->flags & KIND_STATUS) || str_eq(op->sub, OP_WHOLE))
 		return;
 	if (str_eq(op->sub, "status")) {
 		whole = object_edit(old);
@@ -325,7 +326,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 		return e;
 	split_status(op, &d, old);
 	k = kind_storage(op->kind);
-	if (k->prepare_update && !*op->sub)
+	if (k->prepare_update && (!*op->sub || str_eq(op->sub, OP_WHOLE)))
 		k->prepare_update(d, old->root);
 	default_and_validate(op, d, old);
 	e = verdict(op, d);

@@ -220,3 +220,161 @@ TEST(a_sync_over_https_ends_at_once)
 	api_stop(&a);
 	diary_done(&d);
 }
+
+/* Both halves of an object, in two requests. */
+
+static struct json_doc *doc_of(const char *text)
+{
+	struct json_doc *d = NULL;
+
+	works(json_parse(text, strlen(text), NULL, &d));
+	return d;
+}
+
+static void patch_whole(struct api *a, struct diary *d, const char *text)
+{
+	const struct client_ref to = { kind_named("Pod"), "ns", "a", CLIENT_WHOLE };
+
+	client_patch(a->client, &to, PATCH_MERGE, doc_of(text), diary_write(d));
+}
+
+static const char whole[] =
+	"{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"6\",\"labels\":{\"l\":\"1\"}},"
+	"\"status\":{\"phase\":\"Running\"}}";
+
+TEST(a_patch_of_the_whole_sends_the_status_first_and_ends_with_the_rest)
+{
+	struct api a;
+	struct diary d = { 0 };
+	struct client_watch *watch;
+	struct ask *k;
+
+	open_api(&a);
+	watch = watch_pods(&a, &d);
+	patch_whole(&a, &d, whole);
+	k = api_next(&a, "PATCH /api/v1/namespaces/ns/pods/a/status");
+	eq_str(k->body, "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"6\"},"
+			"\"status\":{\"phase\":\"Running\"}}");
+	eq_str(k->type, "application/merge-patch+json");
+	api_settle(&a);
+	is_false(api_has(&a, "PATCH")); /* one after the other */
+	ask_answer(k, 200, "%s", answer);
+	k = api_next(&a, "PATCH");
+	is_true(str_ends(k->target, "/pods/a"));
+	eq_str(k->body, "{\"metadata\":{\"uid\":\"u\",\"labels\":{\"l\":\"1\"}}}");
+	eq_int(d.n_done, 0);
+	ask_answer(k, 200,
+		   "{\"metadata\":{\"name\":\"a\",\"namespace\":\"ns\",\"uid\":\"u\","
+		   "\"resourceVersion\":\"8\"}}");
+	until(a.l, d.n_done == 1);
+	works(take(d.e));
+	eq_str(buf_str(&d.text), "+a ~a D ");
+	eq_int(d.o->rev, 8);
+	client_watch_free(watch);
+	api_stop(&a);
+	diary_done(&d);
+}
+
+TEST(a_patch_of_the_whole_ends_with_its_first_error)
+{
+	static const struct {
+		int status, rest; /* 0: not asked for */
+		enum err_code code;
+	} rows[] = {
+		{ 409, 0, ERR_CONFLICT }, /* the rest is not even sent */
+		{ 404, 0, ERR_NOT_FOUND },
+		{ 200, 403, ERR_FORBIDDEN },
+		{ 200, 404, ERR_NOT_FOUND }, /* it ended in between */
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct api a;
+		struct diary d = { 0 };
+
+		open_api(&a);
+		patch_whole(&a, &d, whole);
+		ask_answer(api_next(&a, "/pods/a/status"), rows[i].status, "%s",
+			   rows[i].status == 200 ? answer : "{}");
+		if (rows[i].rest)
+			ask_answer(api_next(&a, "/pods/a"), rows[i].rest, "{}");
+		until(a.l, d.n_done == 1);
+		api_settle(&a);
+		is_false(api_has(&a, "PATCH"));
+		eq_int(d.n_done, 1);
+		fails(take(d.e), rows[i].code);
+		api_stop(&a);
+		diary_done(&d);
+	}
+}
+
+TEST(a_patch_of_the_whole_sends_only_the_halves_that_it_has)
+{
+	static const struct {
+		const char *patch, *target, *body;
+	} rows[] = {
+		{ "{\"metadata\":{\"uid\":\"u\"},\"status\":{\"x\":1}}", "/pods/a/status",
+		  "{\"metadata\":{\"uid\":\"u\"},\"status\":{\"x\":1}}" },
+		{ "{\"status\":{\"x\":1}}", "/pods/a/status",
+		  "{\"metadata\":{},\"status\":{\"x\":1}}" },
+		{ "{\"metadata\":{\"resourceVersion\":\"6\",\"labels\":{}}}", "/pods/a",
+		  "{\"metadata\":{\"resourceVersion\":\"6\",\"labels\":{}}}" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct api a;
+		struct diary d = { 0 };
+		struct ask *k;
+
+		open_api(&a);
+		patch_whole(&a, &d, rows[i].patch);
+		k = api_next(&a, "PATCH");
+		is_true(str_ends(k->target, rows[i].target));
+		eq_str(k->body, rows[i].body);
+		ask_answer(k, 200, "%s", answer);
+		until(a.l, d.n_done == 1);
+		works(take(d.e));
+		api_settle(&a);
+		is_false(api_has(&a, "PATCH"));
+		api_stop(&a);
+		diary_done(&d);
+	}
+}
+
+TEST(a_client_that_is_freed_between_the_halves_sends_no_more)
+{
+	struct api a;
+	struct diary d = { 0 };
+
+	open_api(&a);
+	patch_whole(&a, &d, whole);
+	ask_answer(api_next(&a, "/pods/a/status"), 200, "%s", answer);
+	(void)api_next(&a, "PATCH");
+	client_free(take(a.client));
+	api_settle(&a);
+	eq_int(d.n_done, 0);
+	api_client(&a);
+	api_stop(&a);
+	diary_done(&d);
+}
+
+TEST(a_status_that_would_cost_a_second_request_is_left_out)
+{
+	const struct client_ref to = { kind_named("Pod"), "ns", "a", CLIENT_AT_ONCE };
+	struct api a;
+	struct diary d = { 0 };
+	struct ask *k;
+
+	open_api(&a);
+	client_patch(a.client, &to, PATCH_MERGE, doc_of(whole), diary_write(&d));
+	k = api_next(&a, "PATCH");
+	is_true(str_ends(k->target, "/pods/a"));
+	eq_str(k->body, "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"6\","
+			"\"labels\":{\"l\":\"1\"}}}");
+	ask_answer(k, 200, "%s", answer);
+	until(a.l, d.n_done == 1);
+	works(take(d.e));
+	api_settle(&a);
+	is_false(api_has(&a, "PATCH"));
+	api_stop(&a);
+	diary_done(&d);
+}

@@ -532,31 +532,40 @@ TEST(case_271_what_a_claim_hears_of_its_sandbox)
 	}
 }
 
-TEST(cases_193_253_272_stamps_in_one_patch)
+TEST(cases_193_253_272_status_and_stamps_in_one_patch)
 {
 	autoptr(object) fresh = claim("", "{}");
 	autoptr(object) ready = object_of(
 		kind_named("SandboxClaim"),
-		"{'metadata':{'name':'c','labels':{'agents.x-k8s.io/sandbox-name':'s'}},'status':{"
-		"'conditions':[{'type':'Ready','status':'True'}]}}");
+		"{'metadata':{'name':'c','uid':'u','resourceVersion':'9','labels':{'agents.x-k8s.io/"
+		"sandbox-name':'s'}},'status':{'conditions':[{'type':'Ready','status':'True'}]}}");
 	autoptr(object) warm = object_of(
 		kind_named("Sandbox"),
 		"{'metadata':{'name':'s','labels':{'agents.x-k8s.io/launch-type':'warm'}}}");
 	autoptr(object) cold = object_of(
 		kind_named("Sandbox"),
 		"{'metadata':{'name':'c','labels':{'agents.x-k8s.io/launch-type':'cold'}}}");
-	autoptr(json_doc) a = claim_stamp(&(struct claim_stamps){ fresh, cold, 1, 0, true });
-	autoptr(json_doc) b = claim_stamp(&(struct claim_stamps){ ready, warm, 1, 1000001, false });
-	autoptr(json_doc) c = claim_stamp(&(struct claim_stamps){ ready, cold, 1, 0, false });
-	autoptr(json_doc) none = claim_stamp(&(struct claim_stamps){ fresh, cold, 1, 0, false });
+	const struct json *was = object_status(ready);
+	autoptr(json_doc) new = doc_of("{'x':'y'}");
+	autoptr(json_doc) a = claim_report(
+		object_status(fresh), &(struct claim_stamps){ fresh, cold, 1, 0, false, true });
+	autoptr(json_doc) b =
+		claim_report(was, &(struct claim_stamps){ ready, warm, 1, 1000001, true, false });
+	autoptr(json_doc) c = claim_report(
+		json_root(new), &(struct claim_stamps){ ready, cold, 1, 0, true, false });
+	autoptr(json_doc) none = claim_report(
+		object_status(fresh), &(struct claim_stamps){ fresh, cold, 1, 0, false, false });
 
-	eq_json(json_root(a), "{'metadata':{'annotations':{'agents.x-k8s.io/"
-			      "controller-first-observed-at':'1970-01-01T00:00:00.000001000Z'}}}");
+	eq_json(json_at_path(json_root(a), "metadata.annotations"),
+		"{'agents.x-k8s.io/"
+		"controller-first-observed-at':'1970-01-01T00:00:00.000001000Z'}");
 	eq_json(json_root(b),
-		"{'metadata':{'annotations':{'agents.x-k8s.io/sandbox-name':'s','agents.x-k8s.io/"
-		"claim-first-ready-at':'1970-01-01T00:00:01.000001000Z'},'labels':{'agents.x-k8s.io/"
-		"sandbox-name':null}}}");
-	eq_json(json_at_path(json_root(c), "metadata.annotations"),
-		"{'agents.x-k8s.io/claim-first-ready-at':'unknown'}");
+		"{'metadata':{'uid':'u','annotations':{'agents.x-k8s.io/sandbox-name':'s',"
+		"'agents.x-k8s.io/claim-first-ready-at':'1970-01-01T00:00:01.000001000Z'},'labels':{"
+		"'agents.x-k8s.io/sandbox-name':null}}}");
+	eq_json(json_root(c),
+		"{'metadata':{'uid':'u','resourceVersion':'9','annotations':{'agents.x-k8s.io/"
+		"claim-first-ready-at':'unknown'},'labels':{'agents.x-k8s.io/sandbox-name':null}},"
+		"'status':{'conditions':null,'x':'y'}}");
 	is_false(none);
 }

@@ -109,3 +109,46 @@ TEST(a_sync_ends_in_silence_with_its_client)
 	client_cancel(&w.write);
 	fixture_done(&f);
 }
+
+static void gone_wrong(struct client_write *w, struct err *e, struct object *obj unused)
+{
+	fails(e, ERR_CONFLICT);
+	container_of(w, struct wait, write)->n_done++;
+}
+
+TEST(a_patch_of_the_whole_is_one_write_and_one_generation)
+{
+	static const char *const subs[] = { CLIENT_WHOLE, CLIENT_AT_ONCE };
+	const struct kind *k = kind_named("Sandbox");
+
+	for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
+		const struct client_ref to = { k, "default", "a", subs[i] };
+		struct wait w = { .write.done = on_done }, late = { .write.done = gone_wrong };
+		autoptr(object) was = NULL;
+		autoptr(object) o = NULL;
+		struct fixture f;
+
+		fixture_init(&f);
+		works(make(&f, k, "default",
+			   "{'metadata':{'name':'a'},'spec':{'podTemplate':{'spec':{'containers':["
+			   "{'name':'c','image':'i'}]}}}}",
+			   NULL));
+		was = look(&f, k, "default", "a");
+		client_patch(f.client, &to, PATCH_MERGE,
+			     parse("{'metadata':{'labels':{'l':'1'}},'spec':{'operatingMode':"
+				   "'Suspended'},'status':{'nodeName':'n'}}"),
+			     &w.write);
+		eq_int(w.n_done, 1);
+		o = look(&f, k, "default", "a");
+		eq_int(o->rev, was->rev + 1);
+		eq_int(object_generation(o), 2);
+		eq_str(object_label(o, "l"), "1");
+		eq_str(json_str(json_at_path(o->root, "status.nodeName")), "n");
+		client_patch(
+			f.client, &to, PATCH_MERGE,
+			parse("{'metadata':{'resourceVersion':'1'},'status':{'nodeName':'m'}}"),
+			&late.write);
+		eq_int(late.n_done, 1);
+		fixture_done(&f);
+	}
+}
