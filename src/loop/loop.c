@@ -135,6 +135,8 @@ void loop_free(struct loop *l)
 
 	if (!l)
 		return;
+	crew_free(l->crew);
+	l->crew = NULL;
 	run_posted(l);
 	settle(l);
 	uv_close((uv_handle_t *)&l->prepare, NULL);
@@ -168,7 +170,7 @@ static bool alive(struct loop *l)
 {
 	bool any;
 
-	if (!list_empty(&l->deferred) || atomic_load(&l->posted))
+	if (!list_empty(&l->deferred) || atomic_load(&l->posted) || crew_works(l->crew))
 		return true;
 	uv_unref((uv_handle_t *)&l->wake);
 	any = uv_loop_alive(&l->uv);

@@ -78,6 +78,12 @@ AUTOPTR(timer)
  * done(). */
 void job_run(struct loop *l, void (*work)(void *arg), void (*done)(void *arg), void *arg);
 
+/*
+ * The same for work that computes for a millisecond or so and never waits: it has threads of its
+ * own, so jobs that wait for a disk do not hold it up.
+ */
+void job_run_short(struct loop *l, void (*work)(void *arg), void (*done)(void *arg), void *arg);
+
 /* Signals of this process. */
 struct signal_watch;
 struct signal_watch *signal_watch_new(struct loop *l, int signum, void (*fn)(void *arg, int signum),

@@ -19,6 +19,8 @@ struct posted {
 	struct posted *next;
 };
 
+struct crew;
+
 struct loop {
 	uv_loop_t uv;
 	uv_prepare_t prepare; /* runs after callbacks, before the sleep */
@@ -29,6 +31,10 @@ struct loop {
 	struct list flushes;             /* struct loop_flush */
 	struct list *next_flush;         /* where flush_all() goes on */
 	_Atomic(struct posted *) posted; /* last in, first out; reversed when taken */
+	struct crew *crew;               /* made by the first short job */
 	bool in_timer;                   /* a timer's callback runs */
 	atomic_bool stopping;
 };
+
+bool crew_works(const struct crew *c); /* a job's done() is still to be called; NULL is fine */
+void crew_free(struct crew *c);        /* turns the loop until all jobs are done; NULL is fine */

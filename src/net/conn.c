@@ -122,7 +122,7 @@ static unsigned conn_wants(const struct conn *c)
 		return 0;
 	want = c->stream->ops->wants(c->stream);
 	if (want)
-		return want;
+		return want & (WATCH_READ | WATCH_WRITE);
 	if (reads)
 		want |= WATCH_READ;
 	if (sends || (reads && c->stream->ops->pending(c->stream)))
@@ -386,6 +386,17 @@ static void conn_ready(void *arg, unsigned ready)
 	conn_run(c, own || (ready & WATCH_READ) || c->stream->ops->pending(c->stream));
 }
 
+/* The stream is ready to be used, or waits for its peer. */
+static void conn_woken(void *arg)
+{
+	struct conn *c = arg;
+	bool usable = !c->stream->ops->wants(c->stream);
+
+	if (usable)
+		c->blocked = false;
+	conn_run(c, usable);
+}
+
 struct conn *conn_new(struct loop *l, struct stream *s, const struct conn_events *ev, void *arg)
 {
 	struct conn *c = xnew(struct conn);
@@ -397,6 +408,8 @@ struct conn *conn_new(struct loop *l, struct stream *s, const struct conn_events
 	c->high = OUT_HIGH;
 	c->moved = c->sent = clock_mono();
 	c->watch = watch_new(l, s->fd, conn_ready, c);
+	if (s->ops->attach)
+		s->ops->attach(s, l, conn_woken, c);
 	deferred_init(&c->run, l, conn_scheduled, c);
 	conn_schedule(c);
 	return c;

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+struct loop;
 struct sockaddr;
 
 /*
@@ -22,6 +23,11 @@ enum {
 	STREAM_FAILED = -3
 };
 
+/* What wants() returns instead of WATCH_ bits while the stream works in another thread. */
+enum {
+	STREAM_WORKS = 4,
+};
+
 struct stream_ops {
 	/*
 	 * Returns a count > 0, STREAM_AGAIN, STREAM_EOF (the peer has ended its direction) or
@@ -32,7 +38,14 @@ struct stream_ops {
 	/* Ends our direction. True if done; false: call again when writable. */
 	bool (*shutdown)(struct stream *s);
 	/*
+	 * For a stream that works in other threads; otherwise NULL. Called before anything else.
+	 * woken() is called on l whenever what wants() returns has changed by itself, never from
+	 * inside one of these functions, and not after free(). The stream may be freed there.
+	 */
+	void (*attach)(struct stream *s, struct loop *l, void (*woken)(void *arg), void *arg);
+	/*
 	 * WATCH_READ/WATCH_WRITE bits that the stream itself waits for (during a handshake), or 0.
+	 * STREAM_WORKS: nothing is to be polled for, and reading and writing return STREAM_AGAIN.
 	 */
 	unsigned (*wants)(const struct stream *s);
 	/*

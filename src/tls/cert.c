@@ -182,17 +182,25 @@ struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_cert_spec 
 	return sign_and_print(x, signer, key, ret);
 }
 
+usec tls_not_after(const X509 *x)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(X509_get0_notAfter(x), &tm) == 1 ? (usec)timegm(&tm) * 1000000 : 0;
+}
+
 struct err *tls_cert_expiry(const char *cert_pem, usec *ret)
 {
 	auto_ossl(X509) x = NULL;
-	struct tm tm;
 	struct err *e;
+	usec at;
 
 	e = tls_read_cert(cert_pem, &x);
 	if (e)
 		return e;
-	if (ASN1_TIME_to_tm(X509_get0_notAfter(x), &tm) != 1)
+	at = tls_not_after(x);
+	if (!at)
 		return ossl_err(ERR_INVALID, "read the expiry time of the certificate");
-	*ret = (usec)timegm(&tm) * 1000000;
+	*ret = at;
 	return NULL;
 }

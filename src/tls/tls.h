@@ -33,28 +33,26 @@ void tls_ctx_unref(struct tls_ctx *c);
 AUTOREF(tls_ctx)
 
 /*
- * These take ownership of fd; the handshake happens during the first reads and writes. server_name
- * is for SNI and verification.
+ * These take ownership of fd. The handshake happens in threads of the loop that a connection gives
+ * the stream to; until it is over, nothing can be read or written. server_name is for SNI and
+ * verification.
  */
 struct stream *tls_accept(struct tls_ctx *c, int fd);
 struct stream *tls_connect(struct tls_ctx *c, int fd, const char *server_name);
 
-/*
- * Who the peer is: the CN and all O of its verified certificate. The name is NULL if it sent none.
- * malloc'd.
- */
+/* Who the peer is: the CN and all O of its certificate. */
 struct tls_peer {
 	char *name;
 	char **groups;
 	size_t n_groups;
 };
-void tls_peer_of(const struct stream *s, struct tls_peer *ret);
+/* NULL unless it sent a certificate that is verified and has not expired. The stream keeps it. */
+const struct tls_peer *tls_peer_of(const struct stream *s);
 /*
  * True if a certificate was sent but does not verify against client_ca: requests with it are
  * unauthenticated.
  */
 bool tls_peer_rejected(const struct stream *s);
-void tls_peer_done(struct tls_peer *p);
 
 /* Certificates: ECDSA P-256, PEM text, malloc'd. */
 struct tls_pair {

@@ -4,11 +4,20 @@
 /* Include this after OpenSSL's own headers, which use some of our macro names. */
 #include <openssl/ssl.h>
 
+#include "base/clock.h"
 #include "crypto/openssl.h"
 
+struct stream;
 struct tls_ctx;
 
 AUTO_OSSL(SSL_CTX, SSL_CTX_free)
 
 must_use struct err *tls_read_cert(const char *pem, X509 **ret); /* the first certificate in pem */
+usec tls_not_after(const X509 *x);                               /* 0: it cannot be read */
 SSL_CTX *tls_ctx_ssl(struct tls_ctx *c);
+
+/* What the peer's certificate says, once the handshake is over; NULL if it sent none. */
+struct tls_identity;
+struct tls_identity *tls_identity_of(const SSL *ssl);
+void tls_identity_free(struct tls_identity *id);
+const struct tls_identity *tls_stream_identity(const struct stream *s);

@@ -25,22 +25,18 @@ static struct err *unauthorized(struct err *why)
 
 static void by_certificate(struct call *c)
 {
-	struct tls_peer peer = { 0 };
+	const struct tls_peer *peer = tls_peer_of(http_request_conn_stream(c->req));
 	const char **groups;
 
-	tls_peer_of(http_request_conn_stream(c->req), &peer);
-	if (!peer.name) {
-		tls_peer_done(&peer);
+	if (!peer)
 		return;
-	}
-	groups = arena_new_n(c->arena, const char *, peer.n_groups + 2);
-	for (size_t i = 0; i < peer.n_groups; i++)
-		groups[i] = arena_strdup(c->arena, peer.groups[i]);
-	groups[peer.n_groups] = "system:authenticated";
-	c->user = (struct user){ .name = arena_strdup(c->arena, peer.name),
+	groups = arena_new_n(c->arena, const char *, peer->n_groups + 2);
+	for (size_t i = 0; i < peer->n_groups; i++)
+		groups[i] = arena_strdup(c->arena, peer->groups[i]);
+	groups[peer->n_groups] = "system:authenticated";
+	c->user = (struct user){ .name = arena_strdup(c->arena, peer->name),
 				 .uid = "",
 				 .groups = groups };
-	tls_peer_done(&peer);
 }
 
 /* The user of "Authorization: Bearer TOKEN". */
