@@ -181,7 +181,7 @@ static const struct kind event = {
 	CORE,
 	NAMES("Event", "events", "event"),
 	.short_names = { "ev" },
-	.flags = KIND_NAMESPACED,
+	.flags = KIND_NAMESPACED | KIND_SELDOM,
 	.type = &type_core_event,
 	.columns = columns_event,
 	.validate = validate_event,

@@ -67,6 +67,11 @@ void object_unref(struct object *o)
 	free(o);
 }
 
+size_t object_mem(const struct object *o)
+{
+	return sizeof(*o) + json_doc_mem(o->doc) + (o->view ? o->kind->view->size : 0);
+}
+
 struct bytes *object_text(struct object *o)
 {
 	if (!o->text)

@@ -33,6 +33,7 @@ struct object *object_new(const struct kind *kind, struct json_doc *doc);
 struct object *object_ref(struct object *o);
 void object_unref(struct object *o);
 AUTOREF(object)
+size_t object_mem(const struct object *o); /* roughly the bytes of tree and view, not of the text */
 struct bytes *object_text(struct object *o); /* borrowed */
 /* The view of its kind, which must be of this type (assert). It ends with the object. */
 const void *object_view(const struct object *o, const struct view_type *type);

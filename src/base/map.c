@@ -14,12 +14,12 @@
 enum {
 	SLOT_FREE = 0,
 	SLOT_GONE = UINT32_MAX,
-	FIRST_CAP = 8,
+	FIRST_CAP = 4,
 };
 
 struct entry {
 	uint64_t hash;
-	char *key; /* NULL: a hole */
+	char *key; /* NULL: a hole; owned unless the map borrows keys */
 	void *value;
 };
 
@@ -28,6 +28,7 @@ struct map {
 	struct entry *row;
 	uint32_t *slots; /* index into row, plus one; there are 2 * cap slots, a power of two */
 	size_t n_row, cap, len;
+	bool borrows;
 };
 
 static uint64_t seed[2];
@@ -91,14 +92,28 @@ struct map *map_new(void (*free_value)(void *value))
 	return m;
 }
 
+struct map *map_new_borrowing(void (*free_value)(void *value))
+{
+	struct map *m = map_new(free_value);
+
+	m->borrows = true;
+	return m;
+}
+
+static void drop_key(const struct map *m, char *key)
+{
+	if (!m->borrows)
+		free(key);
+}
+
 void map_free(struct map *m)
 {
 	if (!m)
 		return;
 	for (size_t i = 0; i < m->n_row; i++) {
+		drop_key(m, m->row[i].key);
 		if (m->row[i].key && m->free_value)
 			m->free_value(m->row[i].value);
-		free(m->row[i].key);
 	}
 	free(m->row);
 	free(m->slots);
@@ -173,18 +188,23 @@ void map_put(struct map *m, const char *key, void *value)
 	size_t len = strlen(key);
 	uint64_t hash = hash_key(key, len);
 	uint32_t *slot = find(m, key, hash);
+	struct entry *e;
 	void *old;
 
 	if (slot) {
-		old = m->row[*slot - 1].value;
-		m->row[*slot - 1].value = value;
+		e = &m->row[*slot - 1];
+		old = e->value;
+		e->value = value;
+		if (m->borrows)
+			e->key = (char *)key;
 		if (m->free_value && old != value)
 			m->free_value(old);
 		return;
 	}
 	if (m->n_row == m->cap)
 		rebuild(m);
-	m->row[m->n_row] = (struct entry){ hash, xmemdup(key, len), value };
+	m->row[m->n_row] =
+		(struct entry){ hash, m->borrows ? (char *)key : xmemdup(key, len), value };
 	place(m, m->n_row++);
 	m->len++;
 }
@@ -198,7 +218,7 @@ void *map_take(struct map *m, const char *key)
 		return NULL;
 	e = &m->row[*slot - 1];
 	*slot = SLOT_GONE;
-	free(take(e->key));
+	drop_key(m, take(e->key));
 	m->len--;
 	return take(e->value);
 }

@@ -15,6 +15,9 @@
 struct map;
 
 struct map *map_new(void (*free_value)(void *value)); /* NULL: the map does not own the values */
+/* The same without copies of keys: a key is part of its value, or lives as long in another way.
+ * map_put() exchanges the key together with the value. */
+struct map *map_new_borrowing(void (*free_value)(void *value));
 void map_free(struct map *m);
 AUTOPTR(map)
 
@@ -38,6 +41,7 @@ bool map_next(struct map_iter *it); /* a NULL map has no entries */
 struct tree;
 
 struct tree *tree_new(void (*free_value)(void *value));
+struct tree *tree_new_borrowing(void (*free_value)(void *value)); /* see map_new_borrowing() */
 void tree_free(struct tree *t);
 AUTOPTR(tree)
 void *tree_get(const struct tree *t, const char *key);

@@ -16,7 +16,7 @@ enum {
 
 struct node {
 	void *value;
-	char *key; /* stored behind next[] in the same block */
+	const char *key; /* stored behind next[] in the same block, unless the tree borrows keys */
 	unsigned height;
 	struct node *next[];
 };
@@ -26,6 +26,7 @@ struct tree {
 	uint64_t dice;
 	size_t len;
 	unsigned height; /* levels in use */
+	bool borrows;
 	struct node *first[LEVELS];
 };
 
@@ -35,6 +36,14 @@ struct tree *tree_new(void (*free_value)(void *value))
 
 	t->free_value = free_value;
 	t->dice = random_u64() | 1;
+	return t;
+}
+
+struct tree *tree_new_borrowing(void (*free_value)(void *value))
+{
+	struct tree *t = tree_new(free_value);
+
+	t->borrows = true;
 	return t;
 }
 
@@ -95,24 +104,26 @@ static unsigned draw_height(struct tree *t)
 	return height;
 }
 
-static struct node *node_new(const char *key, void *value, unsigned height)
+static struct node *node_new(struct tree *t, const char *key, void *value)
 {
+	unsigned height = draw_height(t);
 	size_t links = sizeof(struct node) + height * sizeof(struct node *);
-	size_t key_len = strlen(key);
-	struct node *n = xmalloc(links + key_len + 1);
+	size_t key_size = t->borrows ? 0 : strlen(key) + 1;
+	struct node *n = xmalloc(links + key_size);
 
 	n->value = value;
 	n->height = height;
-	n->key = (char *)n + links;
-	memcpy(n->key, key, key_len + 1);
+	n->key = t->borrows ? key : memcpy((char *)n + links, key, key_size);
 	return n;
 }
 
-static void replace_value(struct tree *t, struct node *n, void *value)
+static void replace_value(struct tree *t, struct node *n, const char *key, void *value)
 {
 	void *old = n->value;
 
 	n->value = value;
+	if (t->borrows)
+		n->key = key;
 	if (t->free_value && old != value)
 		t->free_value(old);
 }
@@ -123,10 +134,10 @@ void tree_put(struct tree *t, const char *key, void *value)
 	struct node *n = search(t, key, false, before);
 
 	if (n && !strcmp(n->key, key)) {
-		replace_value(t, n, value);
+		replace_value(t, n, key, value);
 		return;
 	}
-	n = node_new(key, value, draw_height(t));
+	n = node_new(t, key, value);
 	t->height = MAX(t->height, n->height);
 	for (unsigned i = 0; i < n->height; i++) {
 		struct node **link = before[i] ? &before[i]->next[i] : &t->first[i];

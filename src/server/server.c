@@ -90,6 +90,7 @@ static struct err *open_objects(struct server *s, const struct server_spec *spec
 	autofree char *path = xasprintf("%s/store.db", s->data_dir);
 	const struct store_spec file = { .path = path,
 					 .reserve = spec->store_reserve,
+					 .max_history_bytes = spec->watch_history,
 					 .accept_damaged_log = spec->accept_damaged_log };
 	struct err *e = spec->new_store ? NULL : presence_check(s->data_dir);
 

@@ -28,6 +28,7 @@ struct server_spec {
 		*sans; /* further names and addresses in the certificate; NULL-terminated or NULL */
 	const char *grants;     /* rights of service accounts, "NS/NAME=ROLE,…"; NULL: none */
 	uint64_t store_reserve; /* bytes of head-room for a full disk */
+	size_t watch_history;   /* bytes of past states, see struct store_spec; 0: 8 MiB */
 	size_t max_conns;       /* 0: 4096 */
 	bool new_store;         /* begin anew where a store is missing */
 	bool new_keys;          /* make keys anew that are missing from an instance in use */

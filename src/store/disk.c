@@ -245,7 +245,7 @@ static struct err *set_up(struct disk *d)
 	e = check_file(d);
 	if (!e)
 		e = run(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-			   "PRAGMA trusted_schema = OFF; PRAGMA cache_size = -4096;");
+			   "PRAGMA trusted_schema = OFF; PRAGMA cache_size = -512;");
 	if (!e)
 		e = run(d, limit);
 	if (!e)

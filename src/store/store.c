@@ -16,10 +16,7 @@
  * and the next commit is larger.
  */
 enum {
-	HISTORY = 16384,
-	HISTORY_BYTES = 64 << 20,
 	KEY_MAX = 1024,
-	WARM = 512, /* this many events keep the decoded form of past states */
 };
 
 struct store_entry *store_entry_ref(struct store_entry *e)
@@ -29,10 +26,10 @@ struct store_entry *store_entry_ref(struct store_entry *e)
 	return e;
 }
 
-static void drop_tag(struct store_entry *e)
+void store_entry_drop_tag(struct store_entry *e)
 {
-	if (e->tag && e->tag_free)
-		e->tag_free(e->tag);
+	if (e->tag && e->tags)
+		e->tags->free(e->tag);
 	e->tag = NULL;
 }
 
@@ -40,7 +37,7 @@ void store_entry_unref(struct store_entry *e)
 {
 	if (!e || --e->refs)
 		return;
-	drop_tag(e);
+	store_entry_drop_tag(e);
 	bytes_unref(e->value);
 	free(e);
 }
@@ -54,7 +51,7 @@ static struct store_entry *entry_new(const struct store *s, const char *key, str
 	e->refs = 1;
 	e->value = bytes_ref(value);
 	e->tag = tag;
-	e->tag_free = s->tag_free;
+	e->tags = s->tags;
 	memcpy(e->key, key, len);
 	return e;
 }
@@ -98,63 +95,6 @@ static void batch_clear(struct batch *b)
 	b->n = 0;
 }
 
-/* History */
-
-static size_t event_bytes(const struct store_event *ev)
-{
-	return sizeof(*ev) + ev->entry->value->len;
-}
-
-static void drop_oldest(struct store *s)
-{
-	struct store_event *ev = store_slot(s, ++s->base);
-
-	s->history_bytes -= event_bytes(ev);
-	store_entry_unref(ev->entry);
-	store_entry_unref(ev->prev);
-	*ev = (struct store_event){ 0 };
-}
-
-/* Events that are not committed yet are never dropped: the ring grows instead. */
-static void make_space(struct store *s)
-{
-	struct store_event *ring;
-	size_t cap = s->ring_cap;
-
-	if (s->rev - s->base < cap)
-		return;
-	if (s->base < s->committed) {
-		drop_oldest(s);
-		return;
-	}
-	ring = xnew_n(struct store_event, cap * 2);
-	for (uint64_t r = s->base + 1; r <= s->rev; r++)
-		ring[r % (cap * 2)] = *store_slot(s, r);
-	free(s->ring);
-	s->ring = ring;
-	s->ring_cap = cap * 2;
-}
-
-/* Past states keep their text; their decoded form is several times larger and seldom read. */
-static void cool(struct store *s, uint64_t rev)
-{
-	struct store_event *ev;
-
-	if (rev <= s->base || rev > s->committed)
-		return;
-	ev = store_slot(s, rev);
-	if (ev->prev)
-		drop_tag(ev->prev);
-	if (ev->type == STORE_DELETED)
-		drop_tag(ev->entry);
-}
-
-static void trim(struct store *s)
-{
-	while (s->history_bytes > s->max_history_bytes && s->base < s->committed)
-		drop_oldest(s);
-}
-
 /* Takes ownership of both references. */
 static void record(struct store *s, enum store_event_type type, struct store_entry *entry,
 		   struct store_entry *prev)
@@ -162,14 +102,8 @@ static void record(struct store *s, enum store_event_type type, struct store_ent
 	struct store_event ev = { .type = type, .entry = entry, .prev = prev };
 	struct store_hook *h;
 
-	make_space(s);
-	s->rev = entry->rev;
-	*store_slot(s, s->rev) = ev;
-	s->history_bytes += event_bytes(&ev);
 	batch_add(&s->batches[s->gathering], entry, type == STORE_DELETED);
-	trim(s);
-	if (s->rev > WARM)
-		cool(s, s->rev - WARM);
+	history_add(s, &ev);
 	if (type != STORE_MODIFIED)
 		store_count_change(s, entry->key, type == STORE_ADDED ? 1 : -1);
 	store_views_note(s, &ev);
@@ -249,6 +183,7 @@ void store_stats(const struct store *s, struct store_stats *ret)
 	*ret = s->stats;
 	ret->pending = s->rev - s->committed;
 	ret->history = s->rev - s->base;
+	ret->history_bytes = s->history_bytes;
 }
 
 /* Writing */
@@ -288,8 +223,8 @@ struct err *store_put(struct store *s, const char *key, struct bytes *value, voi
 	}
 	now->rev = s->rev + 1;
 	now->create_rev = old ? old->create_rev : now->rev;
-	tree_put(s->live, key, store_entry_ref(now));
-	map_put(s->by_key, key, now);
+	tree_put(s->live, now->key, store_entry_ref(now));
+	map_put(s->by_key, now->key, now);
 	record(s, old ? STORE_MODIFIED : STORE_ADDED, now, old);
 	return NULL;
 }
@@ -442,12 +377,13 @@ struct loading {
 static struct err *load_row(void *arg, const struct disk_row *row)
 {
 	struct loading *load = arg;
+	const struct store_tags *tags = load->s->tags;
 	struct store_entry *e;
 	void *tag = NULL;
 	struct err *err = NULL;
 
-	if (load->spec->decode)
-		err = load->spec->decode(load->spec->arg, row->key, row->value, row->rev, &tag);
+	if (tags && tags->decode)
+		err = tags->decode(load->spec->arg, row->key, row->value, row->rev, &tag);
 	if (err)
 		return err_recode(err_wrap(err,
 					   "read %s from store %s (restore a backup, or delete its "
@@ -457,8 +393,10 @@ static struct err *load_row(void *arg, const struct disk_row *row)
 	e = entry_new(load->s, row->key, row->value, tag);
 	e->rev = row->rev;
 	e->create_rev = row->create_rev;
-	tree_put(load->s->live, row->key, e);
-	map_put(load->s->by_key, row->key, e);
+	if (e->tag && tags->seldom && tags->seldom(e->tag))
+		store_entry_drop_tag(e);
+	tree_put(load->s->live, e->key, e);
+	map_put(load->s->by_key, e->key, e);
 	store_count_change(load->s, row->key, 1);
 	return NULL;
 }
@@ -468,12 +406,10 @@ static struct store *store_new(struct loop *l, const struct store_spec *spec)
 	struct store *s = xnew(struct store);
 
 	s->loop = l;
-	s->tag_free = spec->tag_free;
-	s->live = tree_new(NULL);
-	s->by_key = map_new(NULL);
-	s->ring_cap = spec->max_history ? spec->max_history : HISTORY;
-	s->ring = xnew_n(struct store_event, s->ring_cap);
-	s->max_history_bytes = spec->max_history_bytes ? spec->max_history_bytes : HISTORY_BYTES;
+	s->tags = spec->tags;
+	s->live = tree_new_borrowing(NULL);
+	s->by_key = map_new_borrowing(NULL);
+	history_init(s, spec);
 	for (size_t i = 0; i < ARRAY_LEN(s->batches); i++)
 		s->batches[i].index = map_new(NULL);
 	list_init(&s->hooks);
@@ -544,8 +480,7 @@ void store_free(struct store *s)
 	map_free(s->watched);
 	list_each_safe(h, next, &s->hooks, link)
 		free(h);
-	while (s->base < s->rev && s->ring)
-		drop_oldest(s);
+	history_done(s);
 	for (size_t i = 0; i < ARRAY_LEN(s->batches); i++) {
 		batch_clear(&s->batches[i]);
 		free(s->batches[i].ops);
@@ -558,6 +493,5 @@ void store_free(struct store *s)
 	tree_free(s->live);
 	map_free(s->by_key);
 	err_free(s->broken);
-	free(s->ring);
 	free(s);
 }

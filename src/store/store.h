@@ -29,8 +29,8 @@ struct store;
 
 /*
  * One object at one revision, reference-counted. It is immutable except for the tag: the decoded
- * form, owned by the entry, which past states lose after a while (then it is NULL: decode the
- * value).
+ * form, owned by the entry, which past states lose after a while, and live ones too if their tag is
+ * seldom read (then it is NULL: decode the value).
  */
 struct store_entry {
 	unsigned refs;
@@ -38,24 +38,32 @@ struct store_entry {
 	uint64_t create_rev; /* of the state that created the key */
 	struct bytes *value;
 	void *tag;
-	void (*tag_free)(void *tag);
+	const struct store_tags *tags;
 	char key[];
 };
 struct store_entry *store_entry_ref(struct store_entry *e);
 void store_entry_unref(struct store_entry *e);
 AUTOREF(store_entry)
 
-struct store_spec {
-	const char *path;         /* the SQLite file; ":memory:" for tests */
-	uint64_t reserve;         /* bytes of head-room for a full disk; 0: none */
-	bool accept_damaged_log;  /* go on without the commits after the damage */
-	size_t max_history;       /* events kept for watches; 0 means 16384 */
-	size_t max_history_bytes; /* 0 means 64 MiB */
-	/* Decodes a value read at startup; the result becomes the entry's tag. NULL: no tags. */
+/* What the store needs to know about tags. It outlives every entry. */
+struct store_tags {
+	/* Decodes a value read at startup; the result becomes the entry's tag. NULL: none does. */
 	struct err *(*decode)(void *arg, const char *key, struct bytes *value, uint64_t rev,
 			      void **ret_tag);
-	void (*tag_free)(void *tag);
-	void *arg;
+	void (*free)(void *tag);
+	size_t (*bytes)(const void *tag); /* the memory it takes, besides the value; NULL: none */
+	/* Is it read so seldom that the value alone will do? NULL: none is. */
+	bool (*seldom)(const void *tag);
+};
+
+struct store_spec {
+	const char *path;              /* the SQLite file; ":memory:" for tests */
+	uint64_t reserve;              /* bytes of head-room for a full disk; 0: none */
+	bool accept_damaged_log;       /* go on without the commits after the damage */
+	size_t max_history;            /* events kept for watches; 0 means 16384 */
+	size_t max_history_bytes;      /* memory of past states, all in; 0 means 8 MiB */
+	const struct store_tags *tags; /* NULL: no tags */
+	void *arg;                     /* for tags->decode() */
 };
 must_use struct err *store_open(struct loop *l, const struct store_spec *spec, struct store **ret);
 void store_free(struct store *s); /* commits pending writes first */
@@ -106,6 +114,7 @@ enum store_event_type {
 };
 struct store_event {
 	enum store_event_type type;
+	uint32_t held; /* bytes of past states that only the history keeps; private to store/ */
 	struct store_entry *entry; /* for DELETED, the last state */
 	struct store_entry *prev;  /* the state before; NULL for ADDED */
 };
@@ -174,6 +183,7 @@ AUTOPTR(store_watch)
 struct store_stats {
 	uint64_t commits, rows, failed_commits;
 	size_t pending, history;
+	size_t history_bytes; /* that past states take */
 };
 void store_stats(const struct store *s, struct store_stats *ret);
 

@@ -97,16 +97,17 @@ struct store {
 	struct loop_flush *flush;
 	struct disk *disk;
 	struct writer *writer;
-	void (*tag_free)(void *tag);
+	const struct store_tags *tags;
 
-	struct tree *live;  /* key → struct store_entry, a reference */
+	struct tree
+		*live; /* key → struct store_entry, a reference; the keys are the entries' own */
 	struct map *by_key; /* the same entries, borrowed: most lookups want one key */
 	uint64_t rev, committed, id;
 
 	/* The events base+1 … rev, each at ring[rev % ring_cap]. */
 	struct store_event *ring;
 	size_t ring_cap;
-	uint64_t base;
+	uint64_t base, cooled; /* the newest event whose tags were looked at */
 	size_t history_bytes, max_history_bytes;
 
 	struct batch batches[2]; /* one is gathered while the other is being committed */
@@ -131,6 +132,14 @@ static inline struct store_event *store_slot(const struct store *s, uint64_t rev
 }
 /* True if prefix (see struct store_watch) covers key. */
 bool store_prefix_means(const char *prefix, const char *key);
+
+void store_entry_drop_tag(struct store_entry *e);
+
+/* history.c: the ring. */
+void history_init(struct store *s, const struct store_spec *spec);
+void history_done(struct store *s);
+/* Takes over the references of the event, whose revision becomes the newest. */
+void history_add(struct store *s, const struct store_event *ev);
 
 /* view.c: an event was recorded, and a key came (1) or went (-1). */
 void store_views_note(struct store *s, const struct store_event *ev);

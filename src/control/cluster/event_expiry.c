@@ -16,8 +16,8 @@
 enum {
 	KEEP_S = 3600,
 	KEEP_MAX = 5000,
-	BUDGET = 128, /* deleted in one pass */
-	RANK_MAX = 64,
+	BUDGET = 128,   /* deleted in one pass */
+	UNTIL_LEN = 17, /* 16 digits and a slash */
 };
 
 enum expiry_write {
@@ -26,9 +26,11 @@ enum expiry_write {
 };
 _Static_assert(EXPIRY_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
 
+/* Not the object itself: whoever held thousands of them would keep their decoded forms alive. */
 struct aged {
-	struct object *event; /* its newest state */
 	usec until;
+	const char *uid, *ns, *name; /* in rank, behind the text that orders by until */
+	char rank[];
 };
 
 struct event_expiry {
@@ -37,24 +39,18 @@ struct event_expiry {
 	struct tree *order; /* rank → struct aged, the next to expire first */
 };
 
-static void aged_free(void *value)
+static struct aged *aged_new(usec until, const char *uid, const char *ns, const char *name)
 {
-	struct aged *a = value;
+	size_t uid_size = strlen(uid) + 1, ns_size = strlen(ns) + 1, name_size = strlen(name) + 1;
+	struct aged *a = xmalloc(sizeof(*a) + UNTIL_LEN + uid_size + ns_size + name_size);
+	char *at = a->rank + UNTIL_LEN;
 
-	object_unref(a->event);
-	free(a);
-}
-
-struct rank {
-	char s[RANK_MAX];
-};
-
-static struct rank rank_of(const struct aged *a)
-{
-	struct rank r;
-
-	(void)snprintf(r.s, sizeof(r.s), "%016llx/%s", (unsigned long long)a->until, a->event->uid);
-	return r;
+	(void)snprintf(a->rank, UNTIL_LEN + 1, "%016llx/", (unsigned long long)until);
+	a->until = until;
+	a->uid = memcpy(at, uid, uid_size);
+	a->ns = memcpy(at + uid_size, ns, ns_size);
+	a->name = memcpy(at + uid_size + ns_size, name, name_size);
+	return a;
 }
 
 static void forget(struct event_expiry *x, const char *uid)
@@ -63,19 +59,17 @@ static void forget(struct event_expiry *x, const char *uid)
 
 	if (!a)
 		return;
-	(void)tree_take(x->order, rank_of(a).s);
+	(void)tree_take(x->order, a->rank);
 	(void)map_del(x->known, uid);
 }
 
-static void note(struct event_expiry *x, struct object *event, usec until)
+static void note(struct event_expiry *x, const struct object *event, usec until)
 {
-	struct aged *a = xnew(struct aged);
+	struct aged *a = aged_new(until, event->uid, event->ns, event->name);
 
 	forget(x, event->uid);
-	a->event = object_ref(event);
-	a->until = until;
-	map_put(x->known, event->uid, a);
-	tree_put(x->order, rank_of(a).s, a);
+	map_put(x->known, a->uid, a);
+	tree_put(x->order, a->rank, a);
 }
 
 /* When it last changed, as far as it says. */
@@ -114,8 +108,8 @@ void event_expiry_changed(struct event_expiry *x, struct object *was, struct obj
 		item_wake(x->cl->c->chores, CONTROL_EVENT_EXPIRY, "", "");
 }
 
-/* Those that are due, at most BUDGET, as references. */
-static size_t find_due(const struct event_expiry *x, usec now, struct object **ret)
+/* Those that are due, at most BUDGET, as copies. */
+static size_t find_due(const struct event_expiry *x, usec now, struct aged **ret)
 {
 	size_t len = map_len(x->known), n = 0;
 	const char *at = "";
@@ -125,16 +119,16 @@ static size_t find_due(const struct event_expiry *x, usec now, struct object **r
 	     a = tree_seek(x->order, at, true, &at)) {
 		if (a->until > now && n + KEEP_MAX >= len)
 			break;
-		ret[n++] = object_ref(a->event);
+		ret[n++] = aged_new(a->until, a->uid, a->ns, a->name);
 	}
 	return n;
 }
 
-static void delete_event(struct pass *p, const struct object *event)
+static void delete_event(struct pass *p, const struct kind *k, const struct aged *a)
 {
-	const struct client_delete_spec spec = { .uid = event->uid, .grace_s = 0 };
+	const struct client_delete_spec spec = { .uid = a->uid, .grace_s = 0 };
 	const struct write w = { .name = EXPIRY_WRITE_DELETE,
-				 .to = ref_of(event),
+				 .to = { .kind = k, .ns = a->ns, .name = a->name },
 				 .what = "delete an event",
 				 .flags = WRITE_GONE_OK };
 
@@ -146,7 +140,7 @@ struct again event_expiry_reconcile(struct pass *p)
 	const struct cluster *cl = p->own;
 	const struct event_expiry *x = cl->event_expiry;
 	struct err *e = pass_take_error(p);
-	struct object *due[BUDGET];
+	struct aged *due[BUDGET];
 	const struct aged *next;
 	const char *rank;
 	size_t n;
@@ -155,8 +149,8 @@ struct again event_expiry_reconcile(struct pass *p)
 		return again_retry(e);
 	n = find_due(x, p->now, due);
 	for (size_t i = 0; i < n; i++) {
-		delete_event(p, due[i]);
-		object_unref(due[i]);
+		delete_event(p, cl->event, due[i]);
+		free(due[i]);
 	}
 	next = tree_seek(x->order, "", false, &rank);
 	if (!next)
@@ -169,8 +163,8 @@ struct event_expiry *event_expiry_new(struct cluster *cl)
 	struct event_expiry *x = xnew(struct event_expiry);
 
 	x->cl = cl;
-	x->known = map_new(aged_free);
-	x->order = tree_new(NULL);
+	x->known = map_new_borrowing(free);
+	x->order = tree_new_borrowing(NULL);
 	return x;
 }
 

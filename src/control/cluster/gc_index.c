@@ -21,8 +21,18 @@ struct gc_index {
 static void node_forget_object(struct gc_node *n)
 {
 	kind_unref(take(n->kind));
+	n->name = NULL;
 	free(take(n->ns));
-	free(take(n->name));
+}
+
+static void node_name(struct gc_node *n, const char *ns, const char *name)
+{
+	size_t ns_size = strlen(ns) + 1, name_size = strlen(name) + 1;
+
+	n->ns = xmalloc(ns_size + name_size);
+	n->name = n->ns + ns_size;
+	memcpy(n->ns, ns, ns_size);
+	memcpy(n->name, name, name_size);
 }
 
 static void node_free(void *value)
@@ -39,7 +49,7 @@ struct gc_index *gc_index_new(void (*touched)(void *arg, const struct gc_node *n
 {
 	struct gc_index *ix = xnew(struct gc_index);
 
-	ix->nodes = map_new(node_free);
+	ix->nodes = map_new_borrowing(node_free);
 	ix->touched = touched;
 	ix->arg = arg;
 	return ix;
@@ -66,7 +76,7 @@ static struct gc_node *node_need(struct gc_index *ix, const char *uid)
 	if (!n) {
 		n = xcalloc(1, sizeof(*n) + len);
 		memcpy(n->uid, uid, len);
-		map_put(ix->nodes, uid, n);
+		map_put(ix->nodes, n->uid, n);
 	}
 	return n;
 }
@@ -94,7 +104,7 @@ static void link_owners(struct gc_index *ix, struct gc_node *n, const struct jso
 			continue;
 		owner = node_need(ix, uid);
 		if (!owner->deps)
-			owner->deps = map_new(NULL);
+			owner->deps = map_new_borrowing(NULL);
 		if (map_has(owner->deps, n->uid))
 			continue; /* named twice */
 		map_put(owner->deps, n->uid, n);
@@ -125,8 +135,7 @@ void gc_index_put(struct gc_index *ix, const struct object *o)
 
 	if (!n->kind) {
 		n->kind = kind_ref(o->kind);
-		n->ns = xstrdup(o->ns);
-		n->name = xstrdup(o->name);
+		node_name(n, o->ns, o->name);
 	}
 	unlink_owners(ix, n, true);
 	if (json_len(refs))

@@ -13,7 +13,7 @@ struct object;
  */
 struct gc_node {
 	const struct kind *kind; /* a reference; NULL: no object of this uid is known */
-	char *ns, *name;
+	char *ns, *name;         /* in one block */
 	struct gc_node **owners; /* as the object names them, each once */
 	size_t n_owners;
 	struct map *deps; /* uid → struct gc_node of an object that names it; NULL: none yet */

@@ -34,9 +34,12 @@ void local_each(void *ctx, const struct kind *k, const char *ns,
 	autobuf prefix = { 0 };
 
 	key_prefix(&prefix, k, ns);
-	while ((en = store_next(l->all->objects->store, buf_str(&prefix), en ? en->key : NULL)))
-		if (en->tag && !fn(arg, en->tag))
+	while ((en = store_next(l->all->objects->store, buf_str(&prefix), en ? en->key : NULL))) {
+		autoptr(object) o = objects_of_entry(l->all->objects, en);
+
+		if (o && !fn(arg, o))
 			return;
+	}
 }
 
 static struct op op_for(const struct local *l, const struct client_ref *to)

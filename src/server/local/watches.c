@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "server/local/local_priv.h"
+#include "server/objects/objects.h"
 #include "store/store.h"
 
 /*
@@ -33,12 +34,11 @@ static bool watch_wants(const struct local_watch *w, const struct object *o)
 void locals_changed(void *arg, const struct store_event *ev)
 {
 	struct locals *ls = arg;
-	struct object *now = ev->type == STORE_DELETED ? NULL : ev->entry->tag;
+	struct object *any = ev->entry->tag;
+	struct object *now = ev->type == STORE_DELETED ? NULL : any;
+	autoptr(object) prev = ev->prev ? objects_of_entry(ls->objects, ev->prev) : NULL;
 	/* A deleted object is shown in its last state, with the revision of its deletion. */
-	struct object *was = ev->type == STORE_DELETED ? ev->entry->tag
-			     : ev->prev                ? ev->prev->tag
-						       : NULL;
-	const struct object *any = ev->entry->tag;
+	struct object *was = ev->type == STORE_DELETED ? any : prev;
 	struct local_watch *w, *next;
 
 	list_each_safe(w, next, &ls->watches, link) {

@@ -19,7 +19,6 @@
  */
 enum {
 	RESOURCE_MAX = 512, /* of PLURAL.GROUP; longer than any that could be registered */
-	HISTORY_BYTES = 16 << 20,
 };
 
 void key_prefix(struct buf *b, const struct kind *k, const char *ns)
@@ -65,7 +64,6 @@ static const struct kind *key_kind(const struct kinds *ks, const char *key)
 	return kinds_stored(ks, text);
 }
 
-/* For struct store_spec. */
 static struct err *decode_value(void *arg, const char *key, struct bytes *value,
 				uint64_t rev unused, void **ret_tag)
 {
@@ -107,6 +105,9 @@ struct object *objects_find(const struct objects *os, const struct kind *k, cons
 	autofree char *key = key_of(k, ns, name);
 	struct store_entry *e = store_get(os->store, key);
 
+	if (e && !e->tag)
+		e->tag =
+			objects_of_entry(os, e); /* stays: it is about to be changed, most likely */
 	return e ? e->tag : NULL;
 }
 
@@ -136,7 +137,7 @@ static void report_unknown(const struct objects *os)
 	while ((en = store_next(os->store, "", en ? en->key : NULL))) {
 		struct span resource = resource_of(en->key);
 
-		if (en->tag)
+		if (key_kind(os->kinds, en->key))
 			continue;
 		if (u.resource && !span_eq(resource, u.resource))
 			unknown_report(&u);
@@ -177,15 +178,27 @@ static void tag_free(void *tag)
 	object_unref(tag);
 }
 
+static size_t tag_bytes(const void *tag)
+{
+	return object_mem(tag);
+}
+
+static bool tag_seldom(const void *tag)
+{
+	const struct object *o = tag;
+
+	return o->kind->flags & KIND_SELDOM;
+}
+
+static const struct store_tags tags = { decode_value, tag_free, tag_bytes, tag_seldom };
+
 struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds,
 			 const struct store_spec *file)
 {
 	struct store_spec spec = *file;
 	struct err *e;
 
-	spec.max_history_bytes = HISTORY_BYTES;
-	spec.decode = decode_value;
-	spec.tag_free = tag_free;
+	spec.tags = &tags;
 	spec.arg = os;
 
 	*os = (struct objects){

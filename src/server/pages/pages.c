@@ -85,6 +85,8 @@ static void show_metrics(struct pages *ps, struct call *c)
 		      store_state(ps->store) == STORE_SHORT);
 	metrics_gauge(&b, "cay_store_pending", "Writes not committed yet.", st.pending);
 	metrics_gauge(&b, "cay_store_history", "Events kept for watches.", st.history);
+	metrics_gauge(&b, "cay_store_history_bytes", "Memory of past states kept for watches.",
+		      st.history_bytes);
 	for (size_t i = 0; i < ps->n_metrics; i++)
 		ps->metrics[i].write(ps->metrics[i].arg, &b);
 	call_reply_text(c, STATUS_OK, "text/plain; version=0.0.4", &b);

@@ -77,10 +77,13 @@ static struct err *select_objects(const struct objects *os, struct call *c,
 
 	prefix = e ? NULL : buf_head(&f.prefix);
 	while (!e && (en = store_next(os->store, prefix, en ? en->key : NULL))) {
-		if ((f.exact && !str_eq(en->key, prefix)) || !en->tag ||
-		    !filter_matches(&f, en->tag))
+		autoptr(object) each = NULL;
+
+		if (f.exact && !str_eq(en->key, prefix))
 			continue;
-		selection_add(ret, en->tag);
+		each = objects_of_entry(os, en);
+		if (each && filter_matches(&f, each))
+			selection_add(ret, each);
 	}
 	filter_done(&f);
 	return e;

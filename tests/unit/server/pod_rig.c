@@ -321,7 +321,8 @@ void pod_rig_init(struct pod_rig *r)
 {
 	static const struct http_handler handler = { on_head };
 	struct http_server_spec http = { .handler = &handler, .arg = r };
-	struct store_spec store = { .path = ":memory:", .tag_free = tag_free };
+	static const struct store_tags tags = { .free = tag_free };
+	struct store_spec store = { .path = ":memory:", .tags = &tags };
 	int fds[2];
 
 	*r = (struct pod_rig){ 0 };

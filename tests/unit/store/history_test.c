@@ -115,6 +115,154 @@ TEST(uncommitted_events_are_never_dropped)
 	fixture_done(&f);
 }
 
+/* Tags for tests: a C string, read seldom if it begins with 's'. */
+enum {
+	TAG_BYTES = 1000,
+};
+
+static size_t tag_bytes(const void *tag unused)
+{
+	return TAG_BYTES;
+}
+
+static bool tag_seldom(const void *tag)
+{
+	return *(const char *)tag == 's';
+}
+
+static struct err *tag_decode(void *arg unused, const char *key unused, struct bytes *value,
+			      uint64_t rev unused, void **ret_tag)
+{
+	*ret_tag = xstrdup(value->data);
+	return NULL;
+}
+
+static const struct store_tags test_tags = { tag_decode, free, tag_bytes, tag_seldom };
+
+static void put_tagged(struct fixture *f, const char *key, const char *text)
+{
+	autoptr(bytes) b = bytes_new(text, strlen(text));
+
+	works(store_put(f->store, key, b, xstrdup(text), STORE_ANY));
+	works(sync_now(f));
+}
+
+static size_t held(const struct fixture *f)
+{
+	struct store_stats st;
+
+	store_stats(f->store, &st);
+	return st.history_bytes;
+}
+
+enum {
+	STILL_WARM = 128, /* WARM of store.c */
+};
+
+TEST(the_history_counts_every_past_state_and_no_live_one)
+{
+	struct store_spec spec = { .tags = &test_tags };
+	struct fixture f;
+	size_t one;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, &spec));
+	put_tagged(&f, "a", "x1");
+	put_tagged(&f, "b", "x1");
+	eq_int(held(&f), 0); /* both are live */
+	put_tagged(&f, "a", "x2");
+	one = held(&f);
+	is_true(one > TAG_BYTES + sizeof(struct store_entry) + strlen("x1"));
+	put_tagged(&f, "a", "x2");
+	eq_int(held(&f), 2 * one);
+	for (int i = 0; i < STILL_WARM; i++)
+		put_tagged(&f, "b", "x2");
+	/* The two past states of a have lost their tags by now, and so have no others. */
+	eq_int(held(&f), (2 + STILL_WARM) * one - 2 * TAG_BYTES);
+	works(del(f.store, "a", STORE_ANY));
+	works(sync_now(&f));
+	/* One more past state is warm and one no longer, and the last one has the text "gone". */
+	eq_int(held(&f), (3 + STILL_WARM) * one - 3 * TAG_BYTES + one - TAG_BYTES + 2);
+	fixture_done(&f);
+}
+
+TEST(the_history_keeps_exactly_what_fits_its_bytes)
+{
+	struct store_spec spec = { 0 };
+	struct fixture f;
+	size_t one;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, NULL));
+	put_tagged(&f, "a", "x");
+	put_tagged(&f, "a", "x");
+	one = held(&f);
+	fixture_close(&f);
+
+	spec.max_history_bytes = 10 * one;
+	works(fixture_open(&f, &spec));
+	for (int i = 0; i < 12; i++) { /* the first has no past state */
+		eq_int(store_oldest_rev(f.store), MAX(i - 11, 0));
+		put_tagged(&f, "a", "x");
+	}
+	/* Eleven past states: the oldest goes, and with it the event that created the key. */
+	eq_int(held(&f), 10 * one);
+	eq_int(store_oldest_rev(f.store), 2);
+	fixture_close(&f);
+
+	spec.max_history_bytes = 10 * one - 1;
+	works(fixture_open(&f, &spec));
+	for (int i = 0; i < 12; i++)
+		put_tagged(&f, "a", "x");
+	eq_int(held(&f), 9 * one);
+	fixture_done(&f);
+}
+
+TEST(what_is_seldom_read_stays_as_text_alone)
+{
+	struct store_spec spec = { .tags = &test_tags };
+	struct fixture f;
+
+	fixture_init(&f, true);
+	works(fixture_open(&f, &spec));
+	put_tagged(&f, "s", "seldom");
+	put_tagged(&f, "o", "often");
+	for (int i = 0; i < STILL_WARM - 2; i++)
+		put_tagged(&f, "x", "x");
+	eq_str(store_get(f.store, "s")->tag, "seldom"); /* it was just written */
+	put_tagged(&f, "x", "x");
+	is_true(!store_get(f.store, "s")->tag);
+	eq_str(value_of(f.store, "s"), "seldom");
+	put_tagged(&f, "x", "x");
+	eq_str(store_get(f.store, "o")->tag, "often");
+	fixture_close(&f);
+
+	works(fixture_open(&f, &spec));
+	is_true(!store_get(f.store, "s")->tag);
+	eq_str(value_of(f.store, "s"), "seldom");
+	eq_str(store_get(f.store, "o")->tag, "often");
+	fixture_done(&f);
+}
+
+TEST(states_that_wait_for_a_commit_lose_their_decoded_form_after_it)
+{
+	struct store_spec spec = { .tags = &test_tags };
+	struct fixture f;
+
+	fixture_init(&f, false);
+	works(fixture_open(&f, &spec));
+	for (int i = 0; i < 2 * STILL_WARM; i++) { /* one commit for all of them */
+		autoptr(bytes) b = bytes_new("x", 1);
+
+		works(store_put(f.store, "a", b, xstrdup("x"), STORE_ANY));
+	}
+	is_true(held(&f) > (2 * STILL_WARM - 1) * (size_t)TAG_BYTES);
+	works(sync_now(&f));
+	put_tagged(&f, "a", "x");
+	is_true(held(&f) < (STILL_WARM + 50) * (size_t)TAG_BYTES);
+	fixture_done(&f);
+}
+
 static void free_next_watch(void *arg)
 {
 	struct store_watch **other = arg;

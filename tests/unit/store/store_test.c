@@ -189,7 +189,8 @@ static struct err *decode_or_refuse(void *arg unused, const char *key unused, st
 
 TEST(tags_are_decoded_at_startup)
 {
-	struct store_spec spec = { .decode = decode_or_refuse, .tag_free = free };
+	static const struct store_tags tags = { .decode = decode_or_refuse, .free = free };
+	struct store_spec spec = { .tags = &tags };
 	struct fixture f;
 
 	fixture_init(&f, true);
