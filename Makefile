@@ -10,7 +10,7 @@ BUILD   := build
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make build         build/cay and build/cay-init; installs missing packages first (as root)'
+	@echo 'make build         build/cay, cay-launch and cay-init; installs missing packages first (as root)'
 	@echo 'make demo          a sandbox in a few seconds, and what else Cay does; KEEP=1 leaves it running'
 	@echo 'make test          everything that must pass before a change goes in'
 	@echo 'make test-long     the same, with the tests that take minutes, a search by the fuzzers and planted faults'
@@ -69,6 +69,7 @@ lint:
 
 install: build
 	install -D -m 755 $(BUILD)/cay '$(DESTDIR)$(PREFIX)/bin/cay'
+	install -D -m 755 $(BUILD)/cay-launch '$(DESTDIR)$(PREFIX)/libexec/cay/cay-launch'
 	install -D -m 755 $(BUILD)/cay-init '$(DESTDIR)$(PREFIX)/libexec/cay/cay-init'
 	install -D -m 755 $(BUILD)/bench/floor '$(DESTDIR)$(PREFIX)/libexec/cay/floor'
 	[ ! -f docs/man/cay.1 ] || install -D -m 644 docs/man/cay.1 '$(DESTDIR)$(PREFIX)/share/man/man1/cay.1'

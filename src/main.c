@@ -35,7 +35,6 @@
 #include "loop/trim.h"
 #include "net/http_server.h"
 #include "node/image/image.h"
-#include "node/launch/launch.h"
 #include "node/node.h"
 #include "router/router.h"
 #include "server/server.h"
@@ -210,7 +209,7 @@ static struct budget make_budget(void)
  */
 struct serve {
 	const struct settings *settings;
-	char *self, *init, *node_name;
+	char *launcher, *init, *node_name;
 	struct loop *loop;
 	struct kinds *kinds;
 	struct server *server;
@@ -244,14 +243,28 @@ static void serve_done(struct serve *s)
 	(void)signal(SIGTERM, SIG_IGN); /* nor the exit status of one that is as good as over */
 	(void)signal(SIGINT, SIG_IGN);
 	loop_free(s->loop);
-	free(s->self);
+	free(s->launcher);
 	free(s->init);
 	free(s->node_name);
 }
 
+/* A program that is installed with this one. NULL: there is none. */
+static char *find_program(const char *self, const char *name)
+{
+	static const char *const places[] = { "", "../libexec/cay/" };
+	int dir = (int)(strrchr(self, '/') + 1 - self);
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		autofree char *path = xasprintf("%.*s%s%s", dir, self, places[i], name);
+
+		if (access(path, X_OK) == 0)
+			return take(path);
+	}
+	return NULL;
+}
+
 static struct err *find_programs(struct serve *s)
 {
-	static const char *const places[] = { "cay-init", "../libexec/cay/cay-init" };
 	const char *given = settings_text(s->settings, "init");
 	char self[PATH_MAX];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -259,18 +272,20 @@ static struct err *find_programs(struct serve *s)
 	if (len < 0)
 		return err_sys(errno, "read /proc/self/exe");
 	self[len] = '\0';
-	s->self = xstrdup(self);
-	*(strrchr(self, '/') + 1) = '\0';
-	for (size_t i = 0; i < ARRAY_LEN(places) && !s->init; i++) {
-		autofree char *path = given ? xstrdup(given) : xasprintf("%s%s", self, places[i]);
-
-		if (access(path, X_OK) == 0)
-			s->init = take(path);
-	}
+	s->launcher = find_program(self, "cay-launch");
+	if (!s->launcher)
+		return err_new(ERR_NOT_FOUND,
+			       "there is no executable cay-launch next to or in "
+			       "../libexec/cay of %s",
+			       self);
+	if (!given)
+		s->init = find_program(self, "cay-init");
+	else if (access(given, X_OK) == 0)
+		s->init = xstrdup(given);
 	if (!s->init)
 		return err_new(
 			ERR_NOT_FOUND, "there is no executable cay-init %s %s; name it with --init",
-			given ? "at" : "next to or in ../libexec/cay of", given ? given : s->self);
+			given ? "at" : "next to or in ../libexec/cay of", given ? given : self);
 	return NULL;
 }
 
@@ -457,7 +472,7 @@ static struct err *start_roles(struct serve *s)
 	struct node_spec node = {
 		.data_dir = settings_text(s->settings, "data-dir"),
 		.node_name = s->node_name,
-		.launcher = s->self,
+		.launcher = s->launcher,
 		.init = s->init,
 		.netns_pool = (unsigned)settings_int(s->settings, "network-pool"),
 		.store_id = store_id(server_store(s->server)),
@@ -712,8 +727,6 @@ static int man_run(const struct command *c unused, const struct settings *settin
 
 int main(int argc, char **argv)
 {
-	if (argc > 1 && str_eq(argv[1], "launch"))
-		return launcher_main(argc - 1, argv + 1);
 	(void)signal(SIGPIPE, SIG_IGN); /* writing to a peer that has left returns EPIPE */
 	cli_node = (struct cli_node_ops){
 		.image_tag = image_tag,

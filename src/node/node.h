@@ -26,7 +26,7 @@ struct node_spec {
 	const char *data_dir; /* pods/, volumes/, images/ below it */
 	const char *run_dir;  /* sockets; "/run/cay/<id>" when NULL */
 	const char *node_name;
-	const char *launcher; /* our own binary, started anew as `cay launch` */
+	const char *launcher; /* cay-launch */
 	const char *init;     /* cay-init */
 	unsigned netns_pool;  /* prepared network namespaces; 0: 16 */
 	/* Whose Pods these are; 0: unknown. What another store's Pods left is never removed. */

@@ -34,8 +34,10 @@ static const struct {
 	const char *name;
 	unsigned bit;
 } controllers[] = {
-	{ "memory", CGROUP_MEMORY },   { "cpu", CGROUP_CPU },           { "pids", CGROUP_PIDS },
-	{ "cpuacct", CGROUP_CPUACCT }, { "name=systemd", CGROUP_TREE },
+	{ "memory", CGROUP_MEMORY },
+	{ "cpu", CGROUP_CPU },
+	{ "pids", CGROUP_PIDS },
+	{ "name=systemd", CGROUP_TREE },
 };
 
 static unsigned controllers_of(const char *list, char sep)

@@ -16,8 +16,7 @@ enum {
 	CGROUP_MEMORY = 1,
 	CGROUP_CPU = 2,
 	CGROUP_PIDS = 4,
-	CGROUP_CPUACCT = 8,
-	CGROUP_TREE = 16, /* groups processes: version 2, or the named tree of an old host */
+	CGROUP_TREE = 8, /* groups processes: version 2, or the named tree of an old host */
 };
 
 struct cgroups;

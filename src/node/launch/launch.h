@@ -5,7 +5,7 @@
 #include "node/launch/plan.h"
 
 /*
- * The launcher, `cay launch`: a program with one thread that the daemon starts ahead of need. It
+ * The launcher, `cay-launch`: a program with one thread that the daemon starts ahead of need. It
  * makes network namespaces and slots. A slot is a process that already is pid 1 of its own
  * namespaces, sits in its own control groups, owns a user namespace with an id range of its own,
  * and waits for a plan: then it builds the root and becomes cay-init. Nothing is forked, mapped or
@@ -15,8 +15,8 @@
  *   roots/<slot>/disk/upper, work   for the overlay
  *   roots/<slot>/logs/log           for the container's output
  *
- * is made while parking, with limits on disk and logs, and so is the overlay, for the image that is
- * expected next.
+ * is made while parking, with limits on disk and logs, and so are the private socket and the
+ * overlay, for the image that is expected next.
  *
  * The namespaces of a slot belong to the host's user namespace: the sandbox's root has no rights
  * over any of them.
@@ -25,5 +25,5 @@ enum {
 	LAUNCH_FD = 3, /* the launcher's socket */
 };
 
-/* main() of `cay launch`. Takes requests on LAUNCH_FD until that closes. Returns the exit code. */
-int launcher_main(int argc, char **argv);
+/* Takes requests on LAUNCH_FD until that closes. Returns the exit code. */
+int launcher_main(void);

@@ -226,7 +226,7 @@ static void be_patient(struct launcher *l)
 		(void)setpriority(PRIO_PROCESS, 0, PARKING_NICE);
 }
 
-int launcher_main(unused int argc, unused char **argv)
+int launcher_main(void)
 {
 	static struct launcher l = { .run_fd = -1, .init_fd = -1, .host_ns = -1 };
 	int sigfd = children_fd();

@@ -71,15 +71,13 @@ static struct err *make_devices(int dev)
 	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
 		dev_t d = makedev(devices[i].major, devices[i].minor);
 
-		if (mknodat(dev, devices[i].name, S_IFCHR | 0666, d) < 0 ||
-		    fchmodat(dev, devices[i].name, 0666, 0) < 0)
+		if (mknodat(dev, devices[i].name, S_IFCHR | 0666, d) < 0)
 			return err_sys(errno, "create device %s", devices[i].name);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(dev_links); i++)
 		if (symlinkat(dev_links[i].to, dev, dev_links[i].name) < 0)
 			return err_sys(errno, "link device %s", dev_links[i].name);
-	if (mkdirat(dev, "shm", 01777) < 0 || fchmodat(dev, "shm", 01777, 0) < 0 ||
-	    mkdirat(dev, "pts", 0755) < 0)
+	if (mkdirat(dev, "shm", 01777) < 0 || mkdirat(dev, "pts", 0755) < 0)
 		return err_sys(errno, "create device directories");
 	return NULL;
 }
@@ -91,6 +89,7 @@ static struct err *prepare_dev(struct slot *s)
 				       s->spec->base + 5, wall_stands("pty-max") ? PTY_MAX : "");
 	autoclose dev = -1;
 	struct err *e;
+	mode_t old;
 
 	e = mount_tmpfs("dev", "mode=0755,size=64m,nr_inodes=16k", MS_NOSUID | MS_NOEXEC);
 	if (e)
@@ -98,7 +97,9 @@ static struct err *prepare_dev(struct slot *s)
 	dev = openat(s->stage_fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dev < 0)
 		return err_sys(errno, "open the device directory");
+	old = umask(0);
 	e = make_devices(dev);
+	(void)umask(old);
 	if (e)
 		return e;
 	if (mount("devpts", "dev/pts", "devpts", mount_flags(MS_NOSUID | MS_NOEXEC), pts) < 0)
@@ -118,29 +119,30 @@ static struct err *bind_over(const char *from, const char *to, bool readonly)
 	return NULL;
 }
 
-/* from: NULL, bound to itself and so only made read-only. */
-static struct err *mask_each(const char *const names[], size_t n, const char *from, bool readonly)
+/* from: NULL, bound to itself and made read-only. */
+static struct err *mask_each(const char *const names[], size_t n, const char *from)
 {
 	struct err *e = NULL;
 	char to[64];
 
 	for (size_t i = 0; i < n && !e; i++) {
 		(void)snprintf(to, sizeof(to), "proc/%s", names[i]);
-		e = bind_over(from ? from : to, to, readonly);
+		e = bind_over(from ? from : to, to, !from);
 	}
 	return e;
 }
 
-static struct err *mask_proc(void)
+/* What is bound has the flags of what it is bound from: "empty" is made read-only once. */
+struct err *root_mask_proc(void)
 {
-	struct err *e = NULL;
+	struct err *e = bind_over("empty", "empty", true);
 
-	if (wall_stands("proc-files"))
-		e = mask_each(masked_files, ARRAY_LEN(masked_files), "dev/null", false);
+	if (!e && wall_stands("proc-files"))
+		e = mask_each(masked_files, ARRAY_LEN(masked_files), "dev/null");
 	if (!e && wall_stands("proc-dirs"))
-		e = mask_each(masked_dirs, ARRAY_LEN(masked_dirs), "empty", true);
+		e = mask_each(masked_dirs, ARRAY_LEN(masked_dirs), "empty");
 	if (!e && wall_stands("proc-read-only"))
-		e = mask_each(read_only, ARRAY_LEN(read_only), NULL, true);
+		e = mask_each(read_only, ARRAY_LEN(read_only), NULL);
 	return e;
 }
 
@@ -173,7 +175,7 @@ struct err *root_prepare(struct slot *s)
 		return e;
 	if (mount("proc", "proc", "proc", mount_flags(MS_NOSUID | MS_NODEV | MS_NOEXEC), NULL) < 0)
 		return err_sys(errno, "mount proc");
-	return mask_proc();
+	return NULL;
 }
 
 static struct err *make_file(int dir, const char *name, mode_t mode)
@@ -255,7 +257,7 @@ static struct err *make_parts(struct slot *s)
 /* The slot's directory; its layer (upper, work) is mounted as "u" below the stage. */
 struct err *root_make_dir(struct slot *s)
 {
-	static const char *const dirs[] = { "upper", "work", "work2" };
+	static const char *const dirs[] = { "upper", "work" };
 	autoclose upper = -1, tree = -1, to = -1;
 	struct err *e = make_parts(s);
 
@@ -408,7 +410,8 @@ static struct err *mount_host_usr(struct slot *s, int root)
 	return e ? e : mount_move(local, to);
 }
 
-/* again: another image was expected; its overlay is dropped, and the untouched upper is reused. An
+/* again: another image was expected; its overlay is dropped, and the untouched upper is reused, but
+ * not its working directory, which a volatile overlay leaves marked. An
  * overlay works with the identity of whoever mounted it, and a mapped upper has no ids of the host.
  */
 struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again)
@@ -421,6 +424,8 @@ struct err *root_mount_image(struct slot *s, const struct plan_image *image, boo
 		(void)umount2("root", MNT_DETACH);
 	}
 	e = become(0);
+	if (!e && again && mkdirat(s->dir_fd, "work2", 0755) < 0)
+		e = err_sys(errno, "create directory work2");
 	if (!e)
 		e = stage_layers(s, image->lower, again ? 'm' : 'l', &lower);
 	if (!e)

@@ -35,30 +35,6 @@ enum {
 	CAPS = 64,    /* bits of a set of capabilities */
 };
 
-static struct err *slot_park(struct slot *s)
-{
-	const struct launcher *l = s->l;
-	struct err *e;
-
-	(void)setsid();
-	e = cgroup_make(l->cgroups, s->spec->name);
-	if (!e)
-		e = cgroup_enter(l->cgroups, s->spec->name);
-	if (e)
-		return e;
-	if (wall_stands("cgroup-namespace") && unshare(CLONE_NEWCGROUP) < 0)
-		return err_sys(errno, "create a control group namespace");
-	e = root_prepare(s);
-	if (!e)
-		e = userns_make(s);
-	if (!e)
-		e = root_make_dir(s);
-	/* A wrong guess costs nothing but time: the plan names its own image. */
-	if (!e && s->spec->expects)
-		err_free(root_mount_image(s, &s->spec->image, false));
-	return e;
-}
-
 static struct err *limit(struct slot *s, const struct plan_limits *l)
 {
 	struct cgroup_limits limits = {
@@ -80,14 +56,25 @@ static struct err *limit_disk(struct slot *s, int64_t bytes)
 	return bytes && wall_stands("disk-layer") ? s->l->disk->limit(s->dir_fd, bytes) : NULL;
 }
 
-static struct err *open_log(struct slot *s, int *ret)
+/* A copy of fd that is not where cay-init gets its own; fd is closed. */
+static int keep_high(int fd)
 {
-	*ret = openat(s->log_fd, "log", O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-	return *ret < 0 ? err_sys(errno, "open the log") : NULL;
+	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_KEEP);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return high;
 }
 
-/* Through the directory's descriptor: a socket address holds only 107 characters. */
-static struct err *open_socket(struct slot *s, int *ret)
+static struct err *open_log(struct slot *s)
+{
+	s->log = keep_high(openat(s->log_fd, "log", O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC));
+	return s->log < 0 ? err_sys(errno, "open the log") : NULL;
+}
+
+/* Through the directory's descriptor: a socket address holds only 107 characters. Nobody connects
+ * before the slot has said that it is launched. */
+static struct err *open_socket(struct slot *s)
 {
 	autofree char *name = instance_socket(s->spec->name);
 	autoclose fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -102,8 +89,38 @@ static struct err *open_socket(struct slot *s, int *ret)
 	(void)umask(old);
 	if (r < 0 || listen(fd, 128) < 0)
 		return err_sys(errno, "listen at %s", name);
-	*ret = take_fd(fd);
-	return NULL;
+	s->sock = keep_high(take_fd(fd));
+	return s->sock < 0 ? err_sys(errno, "keep the socket of %s", name) : NULL;
+}
+
+static struct err *slot_park(struct slot *s)
+{
+	const struct launcher *l = s->l;
+	struct err *e;
+
+	(void)setsid();
+	e = cgroup_make(l->cgroups, s->spec->name);
+	if (!e)
+		e = cgroup_enter(l->cgroups, s->spec->name);
+	if (e)
+		return e;
+	if (wall_stands("cgroup-namespace") && unshare(CLONE_NEWCGROUP) < 0)
+		return err_sys(errno, "create a control group namespace");
+	e = root_prepare(s);
+	if (!e)
+		e = userns_make(s);
+	if (!e)
+		e = root_mask_proc();
+	if (!e)
+		e = root_make_dir(s);
+	if (!e)
+		e = open_log(s);
+	if (!e)
+		e = open_socket(s);
+	/* A wrong guess costs nothing but time: the plan names its own image. */
+	if (!e && s->spec->expects)
+		err_free(root_mount_image(s, &s->spec->image, false));
+	return e;
 }
 
 static struct err *join(int ns, bool shared)
@@ -198,26 +215,18 @@ static struct err *set_hostname(const char *name)
 
 static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
 {
-	autoclose log = -1, sock = -1, log_high = -1, sock_high = -1;
 	struct err *e = limit(s, &plan->limits);
 
 	if (!e)
 		e = limit_disk(s, plan->limits.disk);
 	if (!e)
-		e = open_log(s, &log);
-	if (!e)
-		e = open_socket(s, &sock);
-	if (!e)
 		e = join(ns, plan->join);
-	if (e)
-		return e;
-	log_high = fcntl(log, F_DUPFD_CLOEXEC, FD_KEEP);
-	sock_high = fcntl(sock, F_DUPFD_CLOEXEC, FD_KEEP);
-	e = set_hostname(plan->hostname);
+	if (!e)
+		e = set_hostname(plan->hostname);
 	if (!e)
 		e = root_enter(s, plan);
 	if (!e)
-		e = place_descriptors(sock_high, log_high);
+		e = place_descriptors(s->sock, s->log);
 	return e ? e : become_init(s);
 }
 
@@ -248,7 +257,9 @@ void slot_main(struct launcher *l, const struct message_slot *spec, int ctl)
 			  .stage_fd = -1,
 			  .dir_fd = -1,
 			  .log_fd = -1,
-			  .root_fd = -1 };
+			  .root_fd = -1,
+			  .sock = -1,
+			  .log = -1 };
 	struct arena *a = arena_new(); /* lives as long as the process */
 	enum message_got got;
 	struct message m;

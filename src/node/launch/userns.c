@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/capability.h>
@@ -29,6 +28,7 @@
  */
 enum {
 	FD_KEEP = 10, /* our own descriptors live from here on */
+	HOLDER_STACK = 32 * 1024,
 };
 
 static const struct {
@@ -44,7 +44,7 @@ static const struct {
 	{ "real-time priority", RLIMIT_RTPRIO, 0, 0 },
 };
 
-/* In /proc/sys/user: limits of one user namespace. A kernel may be too old for some. */
+/* In sys/user of proc: limits of one user namespace. A kernel may be too old for some. */
 static const struct {
 	const char *name, *max;
 } counters[] = {
@@ -86,8 +86,9 @@ static struct err *limit_resources(void)
 	return limit_core();
 }
 
-/* In the namespace, where we have every capability. Returns an error number. */
-static int limit_counters(void)
+/* In the namespace, where we have every capability. Returns an error number. Through the proc of
+ * the slot: below that of the host, names of all sandboxes would lie in the same hash chains. */
+static int limit_counters(int proc)
 {
 	for (size_t i = 0; i < ARRAY_LEN(counters) && wall_stands("ucounts"); i++) {
 		size_t len = strlen(counters[i].max);
@@ -95,8 +96,8 @@ static int limit_counters(void)
 		ssize_t n;
 		int fd;
 
-		(void)snprintf(path, sizeof(path), "/proc/sys/user/%s", counters[i].name);
-		fd = open(path, O_WRONLY | O_CLOEXEC);
+		(void)snprintf(path, sizeof(path), "sys/user/%s", counters[i].name);
+		fd = openat(proc, path, O_WRONLY | O_CLOEXEC);
 		if (fd < 0 && errno == ENOENT)
 			continue;
 		n = fd < 0 ? -1 : write(fd, counters[i].max, len);
@@ -109,10 +110,11 @@ static int limit_counters(void)
 	return 0;
 }
 
-/* The first process of the namespace. It stops when all is set, and ends if something failed. */
-static noreturn_fn void holder_main(void)
+/* The first process of the namespace. It stops when all is set, and ends if something failed. Its
+ * memory is the slot's, which waits meanwhile. */
+static int holder_main(void *arg)
 {
-	int errnum = limit_counters();
+	int errnum = limit_counters(*(const int *)arg);
 
 	if (errnum)
 		_exit(errnum);
@@ -160,37 +162,42 @@ static struct err *open_userns(struct slot *s, pid_t pid)
 
 /* The effective id of its creator owns a namespace. The capabilities stay: some hosts let only
  * CAP_SYS_ADMIN create one. */
-static struct err *clone_owned(struct slot *s, pid_t *ret)
+static struct err *become_owner(const struct slot *s)
 {
-	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
 	uid_t owner = wall_stands("userns-owner") ? s->spec->base : 0;
-	struct err *e;
-	pid_t pid;
 
 	if (setresuid((uid_t)-1, owner, (uid_t)-1) < 0)
 		return err_sys(errno, "become the owner of the user namespace");
-	e = capabilities_raise();
-	if (e)
-		return e;
-	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	if (!pid)
-		holder_main();
+	return capabilities_raise();
+}
+
+/* It shares our memory, so that nothing is copied for the moment that it lives: until it has
+ * stopped, we do nothing but wait for that. */
+static struct err *clone_holder(int proc, pid_t *ret)
+{
+	static _Alignas(16) char stack[HOLDER_STACK];
+	pid_t pid = clone(holder_main, stack + sizeof(stack), CLONE_VM | CLONE_NEWUSER | SIGCHLD,
+			  &proc);
+
 	if (pid < 0)
 		return err_sys(errno, "create a user namespace");
 	*ret = pid;
-	return setresuid((uid_t)-1, 0, (uid_t)-1) < 0 ? err_sys(errno, "become root again") : NULL;
+	return await_holder(pid);
 }
 
 /* Creating a user namespace takes a process; afterwards its descriptor holds it. */
 struct err *userns_make(struct slot *s)
 {
-	struct err *e = limit_resources();
+	autoclose proc = openat(s->stage_fd, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct err *e = proc < 0 ? err_sys(errno, "open proc") : limit_resources();
 	pid_t pid = -1;
 
 	if (!e)
-		e = clone_owned(s, &pid);
+		e = become_owner(s);
 	if (!e)
-		e = await_holder(pid);
+		e = clone_holder(proc, &pid);
+	if (!e && setresuid((uid_t)-1, 0, (uid_t)-1) < 0)
+		e = err_sys(errno, "become root again");
 	if (!e)
 		e = open_userns(s, pid);
 	if (pid > 0) {

@@ -23,7 +23,7 @@
  * first new slot is made and is not attached to until the sweep belongs to nobody.
  */
 struct native_left {
-	bool group, sock;
+	bool group;
 	int range; /* reserved by hold(); or NO_RANGE */
 };
 
@@ -59,7 +59,7 @@ static void note_sock(struct native *n, const char *name)
 	autofree char *id = instance_socket_slot(name);
 
 	if (id)
-		left_of(n, id)->sock = true;
+		(void)left_of(n, id);
 }
 
 static void each_name(const char *dir, void (*fn)(struct native *n, const char *name),
@@ -120,10 +120,7 @@ static int hold_process(struct native *n, pid_t pid, const char *id)
 /* It ended while nobody looked; cay-init would have stayed to tell how, so it was killed. */
 static void lost(struct native *n, const char *id, int range, struct runtime_end *ret)
 {
-	autofree char *sock = instance_socket(id);
-
 	ret->oom = cgroup_oom_kills(n->spec.cgroups, id) > 0;
-	(void)unlinkat(n->spec.run_fd, sock, 0);
 	leave(n, &(struct leave_spec){
 			 .id = id, .pidfd = -1, .range = range, .keep_log = true, .kill = true });
 }
@@ -184,10 +181,7 @@ void native_sweep(void *ctx, bool (*keep)(void *arg, const char *id), void *arg)
 	n->n_sweeping = 1; /* ourselves, until all are counted */
 	map_each(it, left) {
 		const struct native_left *l = it.value;
-		autofree char *sock = instance_socket(it.key);
 
-		if (l->sock)
-			(void)unlinkat(n->spec.run_fd, sock, 0);
 		n->n_sweeping++;
 		leave(n, &(struct leave_spec){ .id = it.key,
 					       .pidfd = -1,

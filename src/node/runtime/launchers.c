@@ -152,7 +152,7 @@ static void set_up(struct launcher_proc *p)
 static struct err *spawn(struct launcher_proc *p)
 {
 	struct native *n = p->native;
-	const char *argv[] = { n->launcher, "launch", NULL };
+	const char *argv[] = { n->launcher, NULL };
 	int pair[2], fds[LAUNCH_FD + 1] = { -1, -1, 2, -1 };
 	struct child_spec spec = { .argv = argv, .fds = fds, .n_fds = ARRAY_LEN(fds) };
 	struct err *e;
@@ -167,7 +167,7 @@ static struct err *spawn(struct launcher_proc *p)
 		e = fd_set_nonblock(p->fd);
 	if (e) {
 		(void)close(take_fd(p->fd));
-		return err_wrap(e, "start %s launch", n->launcher);
+		return err_wrap(e, "start %s", n->launcher);
 	}
 	p->watch = watch_new(n->loop, p->fd, on_ready, p);
 	watch_want(p->watch, WATCH_READ);

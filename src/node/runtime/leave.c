@@ -12,13 +12,14 @@
 #include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/cgroup_wait.h"
+#include "node/host/instance.h"
 #include "node/host/numbers.h"
 #include "node/runtime/native_priv.h"
 
 /*
  * Removes what is left of a slot, in this order: its process ends (it was killed), its control
- * groups are removed, its id range returns to the pool, its files are removed. A group that still
- * has processes is tried again when it is empty; no job waits for anything.
+ * groups are removed, its id range returns to the pool, its socket and its files are removed. A
+ * group that still has processes is tried again when it is empty; no job waits for anything.
  */
 struct leaving {
 	struct native *native;
@@ -72,13 +73,16 @@ static void work(void *arg)
 {
 	struct leaving *l = arg;
 	const struct cgroups *groups = l->native->spec.cgroups;
+	autofree char *sock = instance_socket(l->id);
 
 	if (l->job.kill)
 		cgroup_kill(groups, l->id);
 	l->job.e = cgroup_remove(groups, l->id);
 	l->job.busy = err_is(l->job.e, ERR_UNAVAILABLE);
-	if (!l->job.busy)
-		remove_files(l);
+	if (l->job.busy)
+		return;
+	(void)unlinkat(l->native->spec.run_fd, sock, 0); /* or else the next start does */
+	remove_files(l);
 }
 
 static void on_again(void *arg)

@@ -20,7 +20,7 @@ struct native_spec {
 	const struct diskpool *disk;
 	struct inotify *inotify;
 	int run_fd;           /* of instance->run_dir, which is there already */
-	const char *launcher; /* our own binary, started as `cay launch` */
+	const char *launcher; /* cay-launch */
 	const char *init;     /* cay-init */
 	unsigned pool;        /* slots and networks kept ready; 0: 16 */
 };

@@ -10,7 +10,6 @@
 #include "base/map.h"
 #include "loop/loop.h"
 #include "node/host/cgroup.h"
-#include "node/host/instance.h"
 #include "node/runtime/guest_conn.h"
 #include "node/runtime/native_priv.h"
 #include "wire/wire.h"
@@ -112,11 +111,9 @@ static void on_exit_of(void *arg, unused unsigned ready)
 {
 	struct runtime_task *t = arg;
 	struct native *n = t->native;
-	autofree char *sock = instance_socket(t->id);
 	struct runtime_end end = { .oom = cgroup_oom_kills(n->spec.cgroups, t->id) > 0 };
 
 	let_go(t);
-	(void)unlinkat(n->spec.run_fd, sock, 0);
 	enter(t, TASK_ENDED);
 	t->events->ended(t->arg, &end);
 }

@@ -61,7 +61,8 @@ static char *beside(const char *name)
 
 static void start_runtime(struct host *h)
 {
-	autofree char *launcher = beside("test_launcher"), *init = beside("../../../cay-init");
+	autofree char *launcher = beside("../../../cay-launch"),
+		      *init = beside("../../../cay-init");
 	struct native_spec spec = {
 		.instance = h->inst,
 		.cgroups = h->cgroups,
