@@ -447,6 +447,8 @@ static void write_metrics(void *arg, struct buf *b)
 
 	if (s->node)
 		node_metrics(s->node, b);
+	if (s->control)
+		control_metrics(s->control, b);
 	if (s->router)
 		router_stats(s->router, &router);
 	metrics_counter(b, "cay_router_refused_total",
@@ -465,6 +467,15 @@ static struct budget_spec read_budget(const struct settings *s)
 		.max_containers = settings_int(s, "max-containers"),
 		.overcommit = settings_int(s, "overcommit"),
 	};
+}
+
+/* Control knows whether claims come in, the node does the launching. */
+static void pace_changed(void *arg, bool yield)
+{
+	struct serve *s = arg;
+
+	if (s->node)
+		node_set_pace(s->node, yield);
 }
 
 static struct err *start_roles(struct serve *s)
@@ -489,6 +500,8 @@ static struct err *start_roles(struct serve *s)
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
 		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
 		.cluster_services = true,
+		.pace_changed = pace_changed,
+		.pace_arg = s,
 	};
 	struct err *e = node_start(s->loop, s->node_client, &node, &s->node);
 

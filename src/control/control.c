@@ -9,6 +9,7 @@
 #include "control/cluster/cluster.h"
 #include "control/control_priv.h"
 #include "control/index/index.h"
+#include "control/pace/pace.h"
 #include "control/pass/context.h"
 #include "control/pass/pass.h"
 #include "control/pool/pool.h"
@@ -133,6 +134,7 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	options_fill(c, o);
 	c->ctx.index = index_new();
 	c->notes = notes_new();
+	c->pace = pace_new(l, c->ctx.opt.pace_changed, c->ctx.opt.pace_arg);
 	c->ctx.queue = make_queue(c, c->ctx.opt.turn_ms);
 	c->ctx.chores = make_queue(c, c->ctx.opt.turn_ms ? c->ctx.opt.turn_ms : CHORES_TURN_MS);
 	control_watch(c);
@@ -147,6 +149,11 @@ bool control_synced(const struct control *c)
 	return c->n_synced == WATCH_MAX_ && (!c->cluster || cluster_synced(c->cluster));
 }
 
+void control_metrics(const struct control *c, struct buf *b)
+{
+	pace_metrics(c->pace, b);
+}
+
 void control_free(struct control *c)
 {
 	if (!c)
@@ -158,6 +165,7 @@ void control_free(struct control *c)
 	queue_free(c->ctx.queue);
 	queue_free(c->ctx.chores);
 	notes_free(c->notes);
+	pace_free(c->pace);
 	index_free(c->ctx.index);
 	for (char **d = c->label_domains; *d; d++)
 		free(*d);

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 
+struct buf;
 struct client;
 struct loop;
 
@@ -28,11 +29,16 @@ struct control_options {
 	 * kube-controller-manager. */
 	bool cluster_services;
 	const char *const *label_domains; /* whose labels claims may set; NULL: sandbox.users.io */
+	/* Launches should yield to claims from now on, or no longer (pace/pace.h). NULL: nobody
+	 * listens, as on a cluster. */
+	void (*pace_changed)(void *arg, bool yield);
+	void *pace_arg;
 };
 
 must_use struct err *control_start(struct loop *l, struct client *c,
 				   const struct control_options *o, struct control **ret);
 bool control_synced(const struct control *c);      /* every watch has delivered what existed */
 void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had passed */
+void control_metrics(const struct control *c, struct buf *b); /* lines of /metrics */
 void control_free(struct control *c);
 AUTOPTR(control)

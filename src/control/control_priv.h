@@ -5,6 +5,7 @@
 
 struct client_watch;
 struct loop;
+struct pace;
 
 enum {
 	WATCH_TEMPLATES,
@@ -26,6 +27,7 @@ struct control {
 	char *cluster_domain;
 	char **label_domains; /* NULL-terminated */
 	struct notes *notes;
+	struct pace *pace;
 	struct cluster *cluster; /* NULL: somebody else's business */
 	struct client_watch *watches[WATCH_MAX_];
 	unsigned n_synced;

@@ -13,6 +13,7 @@
 #include "control/claim/note.h"
 #include "control/control_priv.h"
 #include "control/index/index.h"
+#include "control/pace/pace.h"
 #include "control/pass/item.h"
 
 /*
@@ -32,14 +33,17 @@ static void wake_owner(struct control *c, const struct object *o, enum owner_typ
 		item_wake(c->ctx.queue, kind, o->ns, owner.name);
 }
 
-static void queue_waiting(struct control *c, struct roster *r)
+/* One member calls one claim: all others would look for it in vain. Should that one be deleted
+ * before its pass, the next looks by itself before long (MEMBER_WAIT_MS). */
+static void call_waiting(struct control *c, struct roster *r)
 {
-	struct waiter *w, *tmp;
+	struct waiter *w;
 
-	list_each_safe(w, tmp, &r->waiting, link) {
-		list_del(&w->link);
-		item_wake(c->ctx.queue, CONTROL_CLAIM, w->ns, w->name);
-	}
+	if (list_empty(&r->waiting))
+		return;
+	w = list_first(&r->waiting, struct waiter, link);
+	list_del(&w->link);
+	item_wake(c->ctx.queue, CONTROL_CLAIM, w->ns, w->name);
 }
 
 /* o is was or now. */
@@ -61,7 +65,7 @@ static void sandbox_changed(void *arg, struct object *was, struct object *now)
 	struct roster *roster = NULL;
 
 	if (index_sandbox(c->ctx.index, was, now, &roster))
-		queue_waiting(c, roster);
+		call_waiting(c, roster);
 	item_wake(c->ctx.queue, CONTROL_SANDBOX, any->ns, any->name);
 	wake_sandbox_owner(c, was, was, now);
 	wake_sandbox_owner(c, now, was, now);
@@ -129,6 +133,13 @@ static void template_changed(void *arg, struct object *was, struct object *now)
 	}
 }
 
+static void tell_pace(struct control *c, const struct object *claim)
+{
+	struct roster *r = index_find_roster(c->ctx.index, claim->ns, claim_view(claim)->pool);
+
+	pace_claim(c->pace, r && roster_low(r));
+}
+
 static void claim_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
@@ -138,6 +149,8 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 	index_claim(c->ctx.index, was, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
 		claim_forget(c->notes, c->ctx.index, was);
+	if (!was && c->n_synced == WATCH_MAX_)
+		tell_pace(c, now);
 	if (!was || !now || !claim_reports(c->notes, now))
 		item_wake(c->ctx.queue, CONTROL_CLAIM, any->ns, any->name);
 }

@@ -322,6 +322,12 @@ struct access *node_access(struct node *n)
 void node_metrics(const struct node *n, struct buf *b)
 {
 	filter_metrics(n->filter, b);
+	native_metrics(n->runtime, b);
+}
+
+void node_set_pace(struct node *n, bool yield)
+{
+	native_set_pace(n->runtime, yield);
 }
 
 uint32_t node_mark(const struct node *n)

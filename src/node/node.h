@@ -47,6 +47,9 @@ struct access *node_access(struct node *n); /* borrowed */
 /* Packets to Pods need this mark (SO_MARK), or the packet filter refuses them. */
 uint32_t node_mark(const struct node *n);
 void node_metrics(const struct node *n, struct buf *b); /* lines of /metrics */
+/* Whether launches should leave a processor to others; they use all of them at first. Pods that
+ * somebody waits for are not held back. */
+void node_set_pace(struct node *n, bool yield);
 /*
  * Before node_free(): takes no new Pods and waits until nothing is left of the deleted ones; with
  * `sandboxes`, of any. Then done(), after some seconds in any case: the next start removes the

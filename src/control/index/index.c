@@ -106,11 +106,16 @@ void index_claim(struct index *ix, struct object *was, struct object *now)
 
 void index_pool(struct index *ix, struct object *was, struct object *now)
 {
+	struct roster *r;
+
 	move_by_name(ix->pools_by_template, was, now, template_of);
-	if (now)
-		index_roster(ix, now->ns, now->name)->wanted = true;
-	else
+	if (!now) {
 		index_drop_roster(ix, was->ns, was->name);
+		return;
+	}
+	r = index_roster(ix, now->ns, now->name);
+	r->wanted = true;
+	r->desired = pool_view(now)->replicas;
 }
 
 static char *orphan_place(const struct object *o)

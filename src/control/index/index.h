@@ -76,7 +76,9 @@ struct roster {
 	char *key; /* "ns/pool" */
 	struct list members, ready, waiting;
 	struct list odd; /* members that the pool controller must look at */
-	size_t n_members;
+	size_t n_members, n_ready;
+	int64_t desired;   /* members, according to the pool */
+	bool low;          /* as roster_low() said last */
 	size_t n_fine;     /* the others, which are Ready, warm, and what the template makes */
 	bool wanted;       /* the pool itself exists */
 	struct map *nodes; /* name → struct node_count, owned */
@@ -90,6 +92,8 @@ struct roster {
 
 struct roster *index_roster(struct index *ix, const char *ns,
 			    const char *pool); /* made if needed */
+struct roster *index_find_roster(struct index *ix, const char *ns,
+				 const char *pool); /* NULL: no such pool, and no member of it */
 struct member *index_member(struct index *ix, const char *ns, const char *name); /* NULL: in none */
 
 enum pick {
@@ -103,6 +107,9 @@ enum pick {
  */
 enum pick roster_pick(struct roster *r, bool (*fits)(void *arg, struct member *m), void *arg,
 		      struct member **ret);
+/* Whether few members are left for claims: fewer than half of those that are desired, and from then
+ * on until there are three quarters. */
+bool roster_low(struct roster *r);
 void member_is_fine(struct member *m);   /* it needs no attention until it changes */
 void roster_doubt_all(struct roster *r); /* every member must be looked at again */
 /* The pool is gone; its roster is freed with its last member. */

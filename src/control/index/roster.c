@@ -41,6 +41,13 @@ struct roster *index_roster(struct index *ix, const char *ns, const char *pool)
 	return r;
 }
 
+struct roster *index_find_roster(struct index *ix, const char *ns, const char *pool)
+{
+	autofree char *key = xasprintf("%s/%s", ns, pool);
+
+	return map_get(index_rosters(ix), key);
+}
+
 void index_drop_roster(struct index *ix, const char *ns, const char *pool)
 {
 	autofree char *key = xasprintf("%s/%s", ns, pool);
@@ -49,6 +56,7 @@ void index_drop_roster(struct index *ix, const char *ns, const char *pool)
 	if (!r)
 		return;
 	r->wanted = false;
+	r->desired = 0;
 	r->memory.stalled = false;
 	if (!r->n_members)
 		(void)map_del(index_rosters(ix), key);
@@ -114,6 +122,22 @@ void roster_doubt_all(struct roster *r)
 		member_doubt(m);
 }
 
+static void leave_ready(struct member *m)
+{
+	if (list_empty(&m->ready_link))
+		return;
+	list_del(&m->ready_link);
+	m->roster->n_ready--;
+}
+
+bool roster_low(struct roster *r)
+{
+	int64_t quarters = r->low ? 3 : 2;
+
+	r->low = (int64_t)r->n_ready * 4 < r->desired * quarters;
+	return r->low;
+}
+
 void member_drop(void *p)
 {
 	struct member *m = p;
@@ -122,7 +146,7 @@ void member_drop(void *p)
 	list_del(&m->odd_link);
 	member_leave_node(m);
 	list_del(&m->link);
-	list_del(&m->ready_link);
+	leave_ready(m);
 	m->roster->n_members--;
 	object_unref(m->sandbox);
 	free(m);
@@ -150,6 +174,7 @@ static void member_line_up_ready(struct member *m)
 	while (at != &m->roster->ready && older(m, list_item(at, struct member, ready_link)))
 		at = at->prev;
 	list_add_head(at, &m->ready_link);
+	m->roster->n_ready++;
 }
 
 static bool can_be_had(const struct sandbox_view *v)
@@ -171,7 +196,7 @@ static bool member_update(struct member *m, const struct sandbox_view *was, stru
 	m->judged_rev = m->fresh_rev = 0;
 	member_leave_node(m);
 	member_join_node(m, v->node_name);
-	list_del(&m->ready_link);
+	leave_ready(m);
 	if (!can_be_had(v))
 		return false;
 	if (v->ready.is_true)

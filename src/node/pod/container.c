@@ -72,6 +72,7 @@ static void on_slot(struct runtime_wait *w)
 void container_init(struct container *c, struct pod *p, const struct pod_container_view *v)
 {
 	*c = (struct container){ .pod = p, .view = v, .slot.ready = on_slot };
+	c->slot.later = pod_made_ahead(p);
 	list_init(&c->slot.on);
 	c->why = v->init || !p->n_init ? WAIT_CREATING : WAIT_INIT;
 }

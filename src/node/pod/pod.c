@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "api/agents.h"
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -25,6 +26,12 @@ static void view_again(struct pod *p)
 	p->view = pod_view_new(p->obj, p->arena);
 }
 
+/* A member of a warm pool that no claim has yet. */
+bool pod_made_ahead(const struct pod *p)
+{
+	return json_get(p->view->labels, KEY_POOL);
+}
+
 struct pod *pod_new(struct pods *ps, struct object *obj)
 {
 	struct pod *p = xnew(struct pod);
@@ -36,6 +43,7 @@ struct pod *pod_new(struct pods *ps, struct object *obj)
 	p->quiet_until = pods_now(ps) + QUIET_MS * 1000;
 	p->pvcs = map_new(NULL);
 	p->net_wait.ready = on_net;
+	p->net_wait.later = pod_made_ahead(p);
 	list_init(&p->net_wait.on);
 	p->n_init = p->view->n_init;
 	p->n_containers = p->view->n_containers;

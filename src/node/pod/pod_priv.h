@@ -139,6 +139,7 @@ void pod_wake(struct pod *p);          /* a pass later in this turn */
 /* pod.c */
 struct pod *pod_new(struct pods *ps, struct object *obj);
 void pod_free(struct pod *p);
+bool pod_made_ahead(const struct pod *p); /* nobody waits for it */
 void pod_update(struct pod *p, struct object *obj);
 void pod_enter(struct pod *p, enum pod_phase next); /* every change of the phase */
 struct container *pod_container(struct pod *p, const char *name);

@@ -29,6 +29,8 @@ struct leaving {
 	struct watch *exit_watch;
 	struct cgroup_wait *wait;
 	unsigned tries;
+	struct list queued; /* native.ends, while it waits for a permit */
+	struct permit permit;
 
 	/* The job's own, while there is one. */
 	struct {
@@ -42,6 +44,8 @@ static void try_remove(struct leaving *l);
 
 static void leaving_free(struct leaving *l)
 {
+	list_del(&l->queued);
+	permit_put(&l->permit);
 	watch_free(l->exit_watch);
 	cgroup_wait_free(l->wait);
 	if (l->pidfd >= 0)
@@ -125,6 +129,7 @@ static void done(void *arg)
 	struct native *n = l->native;
 
 	l->job.running = false;
+	permit_put(&l->permit);
 	if (l->job.busy) {
 		err_free(take(l->job.e));
 		wait_until_empty(l);
@@ -141,12 +146,30 @@ static void done(void *arg)
 	leaving_free(l);
 }
 
-static void try_remove(struct leaving *l)
+static void start_job(struct leaving *l)
 {
+	permit_take(&l->native->permits, &l->permit);
 	l->job.running = true;
 	l->job.kill = l->kill;
 	l->job.keep_log = l->keep_log;
 	jobs_run(&l->native->jobs, work, done, l);
+}
+
+void leave_next(struct native *n)
+{
+	while (!list_empty(&n->ends) && permits_left(&n->permits, false)) {
+		struct leaving *l = list_first(&n->ends, struct leaving, queued);
+
+		list_del(&l->queued);
+		start_job(l);
+	}
+}
+
+static void try_remove(struct leaving *l)
+{
+	if (list_empty(&l->queued))
+		list_add_tail(&l->native->ends, &l->queued);
+	leave_next(l->native);
 }
 
 static void on_exit_of(void *arg, unused unsigned ready)
@@ -181,6 +204,7 @@ void leave(struct native *n, const struct leave_spec *spec)
 	}
 	l = xnew(struct leaving);
 	l->native = n;
+	list_init(&l->queued);
 	l->id = xstrdup(spec->id);
 	l->pidfd = spec->pidfd;
 	l->range = spec->range;

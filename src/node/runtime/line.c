@@ -10,7 +10,8 @@ enum {
 
 static void on_next(void *arg);
 
-void line_init(struct line *l, struct loop *loop, unsigned (*stock)(void *arg), void *arg)
+void line_init(struct line *l, struct loop *loop, unsigned (*stock)(void *arg, bool later),
+	       void *arg)
 {
 	*l = (struct line){ .stock = stock, .arg = arg, .next_ticket = 1, .round = 1 };
 	list_init(&l->waiting);
@@ -31,12 +32,16 @@ static void later(struct line *l, unsigned ms)
 		timer_set(l->next, ms);
 }
 
+static struct runtime_wait *first(const struct line *l)
+{
+	return list_empty(&l->waiting) ? NULL : list_first(&l->waiting, struct runtime_wait, on);
+}
+
 static void call(struct line *l)
 {
 	struct runtime_wait *w;
 
-	while (!list_empty(&l->waiting) && l->n_called < l->stock(l->arg)) {
-		w = list_first(&l->waiting, struct runtime_wait, on);
+	while ((w = first(l)) && l->n_called < l->stock(l->arg, w->later)) {
 		list_del(&w->on);
 		if (!l->n_called || w->ticket < l->first_called)
 			l->first_called = w->ticket;
@@ -94,15 +99,20 @@ static void heard(struct line *l, struct runtime_wait *w)
 	w->round = 0;
 }
 
+static bool goes_before(const struct runtime_wait *a, const struct runtime_wait *b)
+{
+	return a->later != b->later ? b->later : a->ticket < b->ticket;
+}
+
 static bool may_take(struct line *l, const struct runtime_wait *w)
 {
-	uint64_t ticket = w && w->ticket ? w->ticket : l->next_ticket;
-	unsigned ahead = l->n_called && l->first_called < ticket ? l->n_called : 0;
+	const struct runtime_wait self = { .ticket = w && w->ticket ? w->ticket : l->next_ticket,
+					   .later = w && w->later };
+	unsigned ahead = l->n_called && l->first_called < self.ticket ? l->n_called : 0;
 
-	if (!list_empty(&l->waiting) &&
-	    list_first(&l->waiting, struct runtime_wait, on)->ticket < ticket)
+	if (first(l) && goes_before(first(l), &self))
 		return false;
-	return l->stock(l->arg) > ahead;
+	return l->stock(l->arg, self.later) > ahead;
 }
 
 bool line_ask(struct line *l, struct runtime_wait *w)
@@ -127,10 +137,10 @@ void line_join(struct line *l, struct runtime_wait *w)
 	if (!w->ticket)
 		w->ticket = l->next_ticket++;
 	for (after = l->waiting.prev; after != &l->waiting; after = after->prev)
-		if (list_item(after, struct runtime_wait, on)->ticket < w->ticket)
+		if (goes_before(list_item(after, struct runtime_wait, on), w))
 			break;
 	list_add_head(after, &w->on);
-	if (l->call_all || l->stock(l->arg))
+	if (l->call_all || l->stock(l->arg, w->later))
 		later(l, SOON_MS);
 }
 
@@ -147,6 +157,24 @@ void line_leave(struct line *l, struct runtime_wait *w)
 void line_stocked(struct line *l)
 {
 	call(l);
+}
+
+bool line_hurries(const struct line *l)
+{
+	return first(l) && !first(l)->later;
+}
+
+unsigned line_len(const struct line *l, unsigned enough)
+{
+	unsigned n = l->n_called;
+	const struct runtime_wait *w;
+
+	list_each(w, &l->waiting, on) {
+		if (n >= enough)
+			break;
+		n++;
+	}
+	return MIN(n, enough);
 }
 
 bool line_trouble_is(struct line *l, const char *text)

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/metrics.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "loop/loop.h"
@@ -46,6 +47,13 @@ static const char *trouble(void *ctx)
 	return n->slots.line.trouble ? n->slots.line.trouble : n->nets.line.trouble;
 }
 
+bool native_may_make(const struct native *n)
+{
+	bool urgent = line_hurries(&n->slots.line) || line_hurries(&n->nets.line);
+
+	return permits_left(&n->permits, urgent) > line_len(&n->slots.line, n->slots.n_ready);
+}
+
 static void fill(void *arg)
 {
 	struct native *n = arg;
@@ -67,6 +75,46 @@ void native_refill(struct native *n)
 		fill(n);
 	else
 		native_refill_later(n);
+}
+
+/* In this order: what can be launched, what must be removed, what is made ahead. */
+static void permits_freed(void *arg)
+{
+	struct native *n = arg;
+
+	line_stocked(&n->slots.line);
+	leave_next(n);
+	fill(n);
+}
+
+void native_set_pace(struct runtime *r, bool yield)
+{
+	struct native *n = r->ctx;
+
+	permits_yield(&n->permits, yield);
+}
+
+static unsigned list_len(const struct list *l)
+{
+	unsigned n = 0;
+
+	for (const struct list *it = l->next; it != l; it = it->next)
+		n++;
+	return n;
+}
+
+void native_metrics(const struct runtime *r, struct buf *b)
+{
+	const struct native *n = r->ctx;
+
+	metrics_gauge(b, "cay_launches_in_flight",
+		      "Slots, networks, tasks and removals that are under way.", n->permits.n);
+	metrics_gauge(b, "cay_launches_slots_waited_for", "Containers in line for a slot.",
+		      list_len(&n->slots.line.waiting));
+	metrics_gauge(b, "cay_launches_networks_waited_for", "Pods in line for a network.",
+		      list_len(&n->nets.line.waiting));
+	metrics_gauge(b, "cay_launches_removals_waiting", "Removals that wait for their turn.",
+		      list_len(&n->ends));
 }
 
 static void drop_log(void *ctx, const char *id)
@@ -106,11 +154,13 @@ static void native_free(void *ctx)
 	struct native *n = ctx;
 
 	n->ending = true;
+	permits_lift(&n->permits);
 	await_answers(n);
 	slots_done(n);
 	launchers_stop(n);
 	await_leaving(n);
 	nets_done(n);
+	permits_done(&n->permits);
 	timer_free(n->refill);
 	numbers_free(n->addresses);
 	numbers_free(n->ranges);
@@ -168,6 +218,8 @@ static struct native *native_new(struct loop *l, const struct native_spec *spec)
 	n->leaving = map_new(NULL);
 	n->left = map_new(left_free);
 	n->refill = timer_new(l, fill, n);
+	list_init(&n->ends);
+	permits_init(&n->permits, l, permits_freed, n);
 	slots_init(n);
 	nets_init(n);
 	return n;

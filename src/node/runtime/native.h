@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
+struct buf;
 struct cgroups;
 struct diskpool;
 struct inotify;
@@ -29,3 +32,6 @@ struct native_spec {
  * before the loop turns: hold() what must be held until then. ops->free() ends it. */
 must_use struct err *native_open(struct loop *l, const struct native_spec *spec,
 				 struct runtime **ret);
+/* How much is launched at a time (permits.h). */
+void native_set_pace(struct runtime *r, bool yield);
+void native_metrics(const struct runtime *r, struct buf *b); /* lines of /metrics */

@@ -11,6 +11,7 @@
 #include "node/launch/message.h"
 #include "node/runtime/line.h"
 #include "node/runtime/native.h"
+#include "node/runtime/permits.h"
 #include "node/runtime/runtime.h"
 
 struct arena;
@@ -60,6 +61,7 @@ struct native_slot {
 	pid_t pid;
 	int pidfd, ctl;
 	struct watch *watch;
+	struct permit permit; /* until it is parked */
 };
 
 struct slots {
@@ -96,13 +98,14 @@ struct net {
 	struct runtime_net face;
 	struct native *native;
 	enum net_state state;
-	struct list on;      /* nets.in[state] */
-	unsigned place;      /* in the address pool; 0: it is not ours to give back */
-	int fd;              /* -1: not made yet, or given back */
-	ino_t inode;         /* of an adopted one */
-	unsigned users;      /* tasks that run in it */
-	struct list waiters; /* struct runtime_wait: who wants this address */
-	usec kept_until;     /* for whoever wants this address and was called */
+	struct list on;       /* nets.in[state] */
+	unsigned place;       /* in the address pool; 0: it is not ours to give back */
+	int fd;               /* -1: not made yet, or given back */
+	ino_t inode;          /* of an adopted one */
+	unsigned users;       /* tasks that run in it */
+	struct list waiters;  /* struct runtime_wait: who wants this address */
+	usec kept_until;      /* for whoever wants this address and was called */
+	struct permit permit; /* while it is being made */
 };
 
 struct nets {
@@ -141,6 +144,7 @@ struct leave_spec {
 };
 void leave(struct native *n, const struct leave_spec *spec);
 bool leave_drop_log(struct native *n, const char *id); /* false: it is not leaving */
+void leave_next(struct native *n);                     /* removals that waited for a permit */
 void leave_abandon(struct native *n);                  /* what cannot be waited for any longer */
 
 /* task.c */
@@ -167,7 +171,8 @@ struct runtime_task {
 	struct guest_conn *guest;
 	struct buf start; /* the frame that starts its command */
 	struct net *net;
-	ino_t inode; /* of the network namespace of an attached one */
+	struct permit permit; /* until its command runs */
+	ino_t inode;          /* of the network namespace of an attached one */
 	const struct runtime_events *events;
 	void *arg;
 };
@@ -206,8 +211,10 @@ struct native {
 	struct slots slots;
 	struct nets nets;
 	struct timer *refill;
+	struct permits permits;
 	struct map *tasks;           /* id → struct runtime_task */
 	struct map *leaving;         /* id → struct leaving */
+	struct list ends;            /* those of them that wait for a permit */
 	struct map *left;            /* id → struct native_left, owned; NULL after the sweep */
 	unsigned n_sweeping;         /* left ones that are leaving */
 	struct jobs jobs;            /* the end waits for them */
@@ -219,3 +226,5 @@ struct native {
 void native_trouble_is(struct native *n, struct line *l, const char *text);
 void native_refill(struct native *n); /* something was taken */
 void native_refill_later(struct native *n);
+/* Whether something may be made ahead now: what can be launched already comes first. */
+bool native_may_make(const struct native *n);

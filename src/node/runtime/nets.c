@@ -74,6 +74,7 @@ static void net_free(struct net *net)
 {
 	struct native *n = net->native;
 
+	permit_put(&net->permit);
 	while (!list_empty(&net->waiters))
 		list_del(net->waiters.next);
 	list_del(&net->on);
@@ -86,7 +87,7 @@ static void net_free(struct net *net)
 	native_refill_later(n); /* there may have been no address left */
 }
 
-static unsigned stock(void *arg)
+static unsigned stock(void *arg, unused bool later)
 {
 	struct native *n = arg;
 
@@ -167,13 +168,14 @@ void nets_done(struct native *n)
 	map_free(n->nets.held);
 }
 
-static void ask(const struct net *net)
+static void ask(struct net *net)
 {
 	struct native *n = net->native;
 	char name[16], gateway[16];
 
 	instance_ifname(n->spec.instance, net->place, name);
 	instance_addr_text(n->spec.instance, 1, gateway);
+	permit_take(&n->permits, &net->permit);
 	launcher_ask(&n->launchers[LAUNCHER_NETS],
 		     &(struct message){
 			     .type = MESSAGE_NET,
@@ -197,7 +199,7 @@ static bool ask_next(struct native *n)
 		}
 		return true;
 	}
-	if (all->n[NET_READY] + all->n[NET_ASKED] >= n->target)
+	if (all->n[NET_READY] + all->n[NET_ASKED] >= n->target || !native_may_make(n))
 		return false;
 	if (!numbers_take(n->addresses, &place)) {
 		native_trouble_is(n, &all->line, "all addresses of the pool are in use");
@@ -258,6 +260,7 @@ void nets_made(struct native *n, struct message *m)
 
 	if (!net)
 		return;
+	permit_put(&net->permit);
 	net->fd = take_fd(m->fds[0]);
 	n->nets.retry_ms = 0;
 	native_trouble_is(n, &n->nets.line, NULL);
@@ -273,6 +276,7 @@ void nets_made(struct native *n, struct message *m)
 /* The address is not given to another now: most likely its old namespace is still going away. */
 static void not_made(struct net *net)
 {
+	permit_put(&net->permit);
 	if (net->state == NET_WANTED && !abandoned(net))
 		net_enter(net, NET_QUEUED);
 	else

@@ -46,8 +46,8 @@ struct runtime_net {
 
 /*
  * Somebody who stands in line for a slot or a network, embedded in whoever waits; all zeroes but
- * ready() at first. Lines are first come, first served, and one thing that becomes free wakes one
- * waiter.
+ * ready() and later at first. Lines are first come, first served, and one thing that becomes free
+ * wakes one waiter. Those whom nobody waits for (later) stand behind all others.
  *
  * A waiter that was called asks again as soon as it can, and goes first however late it does. One
  * that no longer wants anything need not say so, whether it was called or not: it takes itself off
@@ -57,6 +57,7 @@ struct runtime_wait {
 	struct list on;                        /* not empty while it stands in line */
 	void (*ready)(struct runtime_wait *w); /* ask again; it is no longer in line */
 	uint64_t ticket;                       /* the runtime's: its place until it is served */
+	bool later;                            /* it is made ahead: nobody waits for it */
 	unsigned round;                        /* the runtime's */
 };
 

@@ -20,11 +20,12 @@ enum {
 	FIRST_BASE = 16, /* in ranges: the host's own ids end long before 1 << 20 */
 };
 
-static unsigned stock(void *arg)
+/* A slot without a permit to launch it is of no use yet. */
+static unsigned stock(void *arg, bool later)
 {
 	struct native *n = arg;
 
-	return n->slots.n_ready;
+	return MIN(n->slots.n_ready, permits_left(&n->permits, !later));
 }
 
 void slots_init(struct native *n)
@@ -38,6 +39,7 @@ void slot_free(struct native_slot *s)
 {
 	if (!s)
 		return;
+	permit_put(&s->permit);
 	watch_free(s->watch);
 	if (s->ctl >= 0)
 		(void)close(s->ctl);
@@ -101,13 +103,14 @@ static bool make_one(struct native *n)
 	s->id = xasprintf("s%s", hex); /* no control group, socket or record had it before */
 	list_add_tail(&n->slots.parking, &s->on);
 	n->slots.n_parking++;
+	permit_take(&n->permits, &s->permit);
 	ask(n, s);
 	return true;
 }
 
 void slots_fill(struct native *n)
 {
-	while (!n->ending && launcher_ready(&n->launchers[LAUNCHER_SLOTS]) &&
+	while (!n->ending && launcher_ready(&n->launchers[LAUNCHER_SLOTS]) && native_may_make(n) &&
 	       n->slots.n_parking < ASKED_MAX && n->slots.n_ready + n->slots.n_parking < n->target)
 		if (!make_one(n))
 			return;
@@ -133,6 +136,7 @@ static void parked(struct native_slot *s)
 	struct native *n = s->native;
 
 	watch_free(take(s->watch));
+	permit_put(&s->permit);
 	list_del(&s->on);
 	n->slots.n_parking--;
 	list_add_tail(&n->slots.ready, &s->on);

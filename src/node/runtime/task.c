@@ -41,6 +41,8 @@ static void enter(struct runtime_task *t, enum task_state next)
 	log_debug("task moves", KV("id", t->id), KV("from", states[t->state].name),
 		  KV("to", states[next].name));
 	t->state = next;
+	if (next >= TASK_RUNNING)
+		permit_put(&t->permit);
 }
 
 struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd,
@@ -72,6 +74,7 @@ struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
 	t = task_new(n, &(struct runtime_record){ s->id, s->pid, s->range }, take_fd(s->pidfd),
 		     TASK_RESERVED);
 	t->ctl = take_fd(s->ctl);
+	permit_take(&n->permits, &t->permit);
 	slot_free(s);
 	return t;
 }
@@ -93,6 +96,7 @@ static void let_go(struct runtime_task *t)
 static void task_free(struct runtime_task *t)
 {
 	let_go(t);
+	permit_put(&t->permit);
 	(void)map_take(t->native->tasks, t->id);
 	free(t->id);
 	free(t);

@@ -319,6 +319,43 @@ TEST(cases_239_240_members_without_an_address_are_waited_for)
 	world_done(&w);
 }
 
+static bool add_name(void *arg, struct object *o)
+{
+	char **at = arg;
+
+	while (*at)
+		at++;
+	*at = xstrdup(o->name);
+	return true;
+}
+
+TEST(claims_that_wait_are_served_in_the_order_of_their_arrival)
+{
+	static const char *const claims[] = { "c", "b", "a" };
+	char *pods[4] = { 0 };
+	struct world w;
+
+	world_open(&w, NULL);
+	make_template(&w, "t", "");
+	make_pool(&w, "p", "t", ",'replicas':3");
+	turn(&w);
+	for (size_t i = 0; i < 3; i++)
+		make_claim(&w, claims[i], "p", "");
+	turn(&w);
+	client_each(w.client, kind_named("Pod"), NS, add_name, pods);
+	for (size_t i = 0; i < 3; i++) {
+		uint64_t rev = world_rev(&w);
+
+		pod_runs(&w, pods[i]);
+		for (size_t k = 0; k < 3; k++)
+			eq_str(ready_of(&w, claims[k]),
+			       k <= i ? "True/DependenciesReady/Pod is Ready" : "-");
+		is_true(world_rev(&w) > rev);
+		free(pods[i]);
+	}
+	world_done(&w);
+}
+
 TEST(a_bound_sandbox_that_is_deleted_is_replaced)
 {
 	struct world w;

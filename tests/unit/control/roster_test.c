@@ -105,6 +105,46 @@ TEST(case_238_members_without_an_address_are_pending)
 	index_free(b.ix);
 }
 
+static void pool_of(struct bench *b, int replicas)
+{
+	autoptr(object) pool = object_of_f(
+		kind_named("SandboxWarmPool"),
+		"{'metadata':{'name':'p','namespace':'ns','uid':'pu'},'spec':{'replicas':%d,"
+		"'sandboxTemplateRef':{'name':'t'}}}",
+		replicas);
+
+	index_pool(b->ix, NULL, pool);
+}
+
+TEST(a_pool_runs_low_below_a_half_and_until_three_quarters)
+{
+	static const char *const names[] = { "a", "b", "c" };
+	struct bench b = { index_new() };
+	struct roster *r;
+
+	is_true(!index_find_roster(b.ix, "ns", "p"));
+	pool_of(&b, 4);
+	r = index_find_roster(b.ix, "ns", "p");
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		put(&b, names[i], READY("n"), POOL);
+	put(&b, "d", NETWORKED, POOL);
+	is_false(roster_low(r));
+	put(&b, "a", READY("n"), CLAIM);
+	is_false(roster_low(r)); /* two of four */
+	put(&b, "b", NETWORKED, POOL);
+	is_true(roster_low(r));
+	put(&b, "b", READY("n"), POOL);
+	is_true(roster_low(r)); /* two again, but it has not recovered yet */
+	put(&b, "d", READY("n"), POOL);
+	is_false(roster_low(r));
+	pool_of(&b, 0);
+	put(&b, "b", NULL, NULL);
+	put(&b, "c", NULL, NULL);
+	put(&b, "d", NULL, NULL);
+	is_false(roster_low(r)); /* nothing is wanted of it */
+	index_free(b.ix);
+}
+
 TEST(case_242_the_node_with_most_members_gives_one)
 {
 	struct bench b = { index_new() };

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/macros.h"
+#include "base/random.h"
 #include "loop/loop.h"
 #include "test.h"
 
@@ -24,7 +25,7 @@ struct customer {
 	bool lost_interest;
 };
 
-static unsigned stock_of(void *arg)
+static unsigned stock_of(void *arg, unused bool later)
 {
 	struct shop *s = arg;
 
@@ -141,6 +142,24 @@ TEST(a_newcomer_does_not_get_ahead_of_the_line)
 	close_shop(&s);
 }
 
+TEST(whoever_is_in_a_hurry_goes_before_those_who_are_not)
+{
+	struct customer c[4];
+	struct shop s;
+
+	open_shop(&s, c, 4);
+	c[0].wait.later = c[1].wait.later = true;
+	for (int i = 0; i < 4; i++)
+		ask(&c[i]);
+	is_true(line_hurries(&s.line));
+	eq_int(line_len(&s.line, 3), 3);
+	eq_int(line_len(&s.line, 9), 4);
+	arrives(&s, 3);
+	eq_str(buf_str(&s.log), "a? b? c? d? c! d! a! ");
+	is_false(line_hurries(&s.line));
+	close_shop(&s);
+}
+
 TEST(what_is_spoken_for_is_not_given_to_another)
 {
 	struct customer c[2];
@@ -231,4 +250,127 @@ TEST(a_waiter_that_is_gone_after_its_call_does_not_keep_the_thing)
 	arrives(&s, 0);
 	eq_str(buf_str(&s.log), "a? b? a- b! ");
 	close_shop(&s);
+}
+
+/* The market: many customers who come, ask at once or later, take, give back and go away, and a
+ * stock that grows and is lost at random. */
+enum {
+	N_CUSTOMERS = 40,
+	N_STEPS = 4000,
+};
+
+struct market {
+	struct shop shop;
+	struct buyer {
+		struct customer as;
+		enum {
+			AWAY,
+			WAITS,
+			CALLED,
+		} state;
+		bool slow;     /* does not answer at once when it is called */
+		unsigned came; /* 0: it has no place */
+	} buyers[N_CUSTOMERS];
+	unsigned n_came, n_served;
+};
+
+static bool came_before(const struct buyer *a, const struct buyer *b)
+{
+	return a->as.wait.later != b->as.wait.later ? b->as.wait.later : a->came < b->came;
+}
+
+static void buyer_asks(struct market *m, struct buyer *b)
+{
+	if (!b->came)
+		b->came = ++m->n_came;
+	if (!line_ask(&m->shop.line, &b->as.wait)) {
+		b->state = WAITS;
+		return;
+	}
+	is_true(m->shop.stock);
+	m->shop.stock--;
+	m->n_served++;
+	for (size_t i = 0; i < N_CUSTOMERS; i++)
+		is_false(m->buyers[i].state == WAITS && &m->buyers[i] != b &&
+			 came_before(&m->buyers[i], b));
+	b->state = AWAY;
+	b->came = 0;
+}
+
+static void on_buyer_called(struct runtime_wait *w)
+{
+	struct buyer *b = container_of(container_of(w, struct customer, wait), struct buyer, as);
+
+	b->state = CALLED;
+	if (!b->slow)
+		buyer_asks(container_of(b->as.shop, struct market, shop), b);
+}
+
+static void market_step(struct market *m)
+{
+	struct buyer *b = &m->buyers[random_u64() % N_CUSTOMERS];
+
+	switch (random_u64() % 8) {
+	case 0:
+	case 1:
+		m->shop.stock++;
+		line_stocked(&m->shop.line);
+		break;
+	case 2: /* a launcher crashed with what it had made */
+		m->shop.stock -= MIN(m->shop.stock, (unsigned)(random_u64() % 3));
+		break;
+	case 3: /* it is not wanted any more, whether it was called or not */
+		list_del(&b->as.wait.on);
+		line_leave(&m->shop.line, &b->as.wait);
+		b->state = AWAY;
+		b->came = 0;
+		break;
+	case 4:
+		(void)loop_turn(m->shop.loop, 0);
+		break;
+	default:
+		if (b->state != WAITS)
+			buyer_asks(m, b);
+	}
+}
+
+/* Those who were called answer at last, or never. */
+static void market_settles(struct market *m)
+{
+	for (size_t i = 0; i < N_CUSTOMERS; i++) {
+		struct buyer *b = &m->buyers[i];
+
+		if (b->state == CALLED && i % 2)
+			buyer_asks(m, b);
+		else if (b->state == CALLED)
+			b->state = AWAY;
+		b->slow = false;
+	}
+	while (timer_armed(m->shop.line.next))
+		(void)loop_turn(m->shop.loop, 50);
+	is_false(m->shop.stock && !list_empty(&m->shop.line.waiting));
+}
+
+TEST(nobody_waits_while_something_is_free_whatever_happens)
+{
+	struct market m = { 0 };
+
+	open_shop(&m.shop, NULL, 0);
+	for (size_t i = 0; i < N_CUSTOMERS; i++) {
+		struct customer *c = &m.buyers[i].as;
+
+		*c = (struct customer){ .shop = &m.shop };
+		list_init(&c->wait.on);
+		c->wait.ready = on_buyer_called;
+		c->wait.later = i % 3 == 0;
+	}
+	for (int i = 0; i < N_STEPS; i++) {
+		m.buyers[random_u64() % N_CUSTOMERS].slow = random_u64() % 4 == 0;
+		market_step(&m);
+		if (i % 200 == 0)
+			market_settles(&m);
+	}
+	market_settles(&m);
+	is_true(m.n_served > N_STEPS / 20);
+	close_shop(&m.shop);
 }

@@ -55,6 +55,9 @@ static void open_host(struct host *h, unsigned target, unsigned addresses)
 	*p = (struct launcher_proc){ .native = &h->n, .kind = LAUNCHER_NETS, .fd = pair[0] };
 	p->retry = timer_new(h->n.loop, fill, &h->n);
 	h->launcher = pair[1];
+	list_init(&h->n.ends);
+	permits_init(&h->n.permits, h->n.loop, fill, &h->n);
+	h->n.permits.full = N_PODS;
 	slots_init(&h->n);
 	nets_init(&h->n);
 }
@@ -66,6 +69,7 @@ static void close_host(struct host *h)
 	h->n.ending = true;
 	slots_done(&h->n);
 	nets_done(&h->n);
+	permits_done(&h->n.permits);
 	timer_free(p->retry);
 	timer_free(h->n.refill);
 	numbers_free(h->n.addresses);
@@ -147,6 +151,25 @@ TEST(a_launcher_is_asked_for_a_few_networks_at_a_time)
 	eq_int(n, N_PODS);
 	close_host(&h);
 	free(pods);
+}
+
+TEST(while_launches_yield_one_network_is_made_ahead_at_a_time)
+{
+	struct pod pod = { 0 };
+	struct host h;
+
+	open_host(&h, 3, 1000);
+	h.n.permits.yield = 1;
+	permits_yield(&h.n.permits, true);
+	nets_fill(&h.n);
+	eq_int(h.n.launchers[LAUNCHER_NETS].n_asked, 1);
+	is_true(!take_net(&h, &pod, POOL_FIRST + 7)); /* somebody wants this one now */
+	eq_int(h.n.launchers[LAUNCHER_NETS].n_asked, 2);
+	while (answer(&h, NULL))
+		;
+	eq_int(h.n.nets.n[NET_READY], 3);
+	eq_int(h.n.permits.n, 0);
+	close_host(&h);
 }
 
 TEST(a_network_that_is_refused_for_long_is_trouble_that_all_are_told_of)
