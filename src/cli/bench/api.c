@@ -213,12 +213,12 @@ bool call_ok(const struct call *c)
 struct err *call_error(const struct call *c)
 {
 	autoptr(json_doc) doc = NULL;
-	autoptr(err) bad = NULL;
 	const char *text = NULL;
 
 	if (c->err)
 		return err_copy(c->err);
-	bad = c->body.len ? json_parse(buf_head(&c->body), c->body.len, NULL, &doc) : NULL;
+	if (c->body.len) /* what is not JSON has no message */
+		err_free(json_parse(buf_head(&c->body), c->body.len, NULL, &doc));
 	text = doc ? json_get_str(json_root(doc), "message") : NULL;
 	return err_new(c->status == 404 ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "status %d: %s",
 		       c->status, str_or(text, "no reason given"));

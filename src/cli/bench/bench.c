@@ -11,6 +11,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "cli/bench/bench_priv.h"
 #include "cli/cli.h"
@@ -21,7 +22,8 @@ static const char *const formats[] = { "text", "json", NULL };
 const struct setting bench_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
 	  "Server to measure (by default the one in $KUBECONFIG or ~/.kube/config)" },
-	{ "only", SETTING_TEXT, NULL, "NAME,...", "Scenarios to run (by default all): cells" },
+	{ "only", SETTING_TEXT, NULL, "NAME,...",
+	  "Scenarios to run (by default all): growth, cells, loops, sustained, burst, cold, exec" },
 	{ "router", SETTING_TEXT, "127.0.0.1:8080", "ADDR:PORT",
 	  "Its router; if empty, no commands are run in sandboxes" },
 	{ "server-pid", SETTING_INT, NULL, "PID",
@@ -33,6 +35,11 @@ const struct setting bench_settings[] = {
 	  .min = 1, .max = 100000 },
 	{ "rate", SETTING_INT, "100", "N", "Claims per second while a pool refills", .min = 1,
 	  .max = 100000 },
+	{ "clients", SETTING_TEXT, "1,8,64", "N,...", "Clients of the closed loops" },
+	{ "members", SETTING_INT, "1000", "N", "Members of the pool for sustained claims", .min = 1,
+	  .max = 100000 },
+	{ "bursts", SETTING_TEXT, "100,300", "N,...", "Claims of a burst" },
+	{ "sizes", SETTING_TEXT, "100,1000,2000", "N,...", "Numbers of idle sandboxes for growth" },
 	{ "image", SETTING_TEXT, "host", "NAME", "Image of the sandboxes" },
 	{ "floor-dir", SETTING_TEXT, "/var/tmp", "DIR",
 	  "Where to measure the floor of fdatasync; choose the disk of the data directory" },
@@ -42,7 +49,13 @@ const struct setting bench_settings[] = {
 };
 
 const struct scenario bench_scenarios[] = {
+	{ "growth", "memory of idle sandboxes, and a claim beside them", scenario_growth },
 	{ "cells", "a warm claim with and without refill and deletion", scenario_cells },
+	{ "loops", "clients that claim and delete without a pause", scenario_loops },
+	{ "sustained", "claims as fast as they are answered, without refill", scenario_sustained },
+	{ "burst", "many claims at a time, with a command beside them", scenario_burst },
+	{ "cold", "Sandboxes without a pool", scenario_cold },
+	{ "exec", "a command in a sandbox, and the first one after a claim", scenario_exec },
 	{ 0 },
 };
 
@@ -78,12 +91,17 @@ struct err *bench_pause(struct bench *b, unsigned ms)
 	return e;
 }
 
-struct row *bench_row(struct bench *b, const char *scenario, const char *floor, const char *what)
+struct row *bench_row(struct bench *b, const char *scenario, const char *name, const char *floor,
+		      const char *what)
 {
 	struct row *r = xnew(struct row);
 
 	assert(b->n_rows < ARRAY_LEN(b->rows));
+	if (!isatty(STDERR_FILENO))
+		(void)fprintf(stderr, "cay: bench: %s\n",
+			      name); /* on a terminal bench_say() tells more */
 	r->scenario = scenario;
+	r->name = xstrdup(name);
 	r->floor = floor;
 	r->what = xstrdup(what);
 	b->rows[b->n_rows++] = r;
@@ -98,8 +116,8 @@ void row_figure(struct row *r, const char *key, double value)
 
 static void row_free(struct row *r)
 {
-	free(r->name);
-	free(r->what);
+	free((void *)r->name);
+	free((void *)r->what);
 	samples_done(&r->us);
 	json_doc_free(r->writes);
 	free(r);
@@ -131,6 +149,30 @@ static bool wanted(const struct bench *b, const char *name)
 			return true;
 	} while (rest.p);
 	return false;
+}
+
+struct err *bench_list(struct bench *b, const char *setting, unsigned *ret, size_t max,
+		       size_t *ret_n)
+{
+	struct span rest = SPAN(settings_text(b->settings, setting)), one;
+
+	*ret_n = 0;
+	do {
+		autofree char *text = NULL;
+		autoptr(err) bad = NULL;
+		int64_t v = 0;
+
+		one = span_trim(span_cut(rest, ',', &rest));
+		text = xstrndup(one.p, one.len);
+		bad = parse_int(text, 1, 2000, &v);
+		if (bad || *ret_n == max)
+			return err_new(
+				ERR_INVALID,
+				"--%s: \"%s\": give at most %zu numbers from 1 to 2000, as in %s",
+				setting, text, max, "1,8,64");
+		ret[(*ret_n)++] = (unsigned)v;
+	} while (rest.p);
+	return NULL;
 }
 
 static struct err *check_only(const struct bench *b)
@@ -180,6 +222,9 @@ static struct err *run_all(struct bench *b, bool claims)
 	e = api_open(b->loop, settings_text(b->settings, "kubeconfig"), &b->api);
 	if (e)
 		return e;
+	b->router = (struct api){ .loop = b->loop,
+				  .addr = xstrdup(settings_text(b->settings, "router")),
+				  .host = xstrdup(settings_text(b->settings, "router")) };
 	lane_init(&b->lane, &b->api);
 	lane_init(&b->watch_lane, &b->api);
 	b->waits = map_new(NULL);
@@ -203,6 +248,7 @@ static void bench_done(struct bench *b)
 	lane_done(&b->lane);
 	lane_done(&b->watch_lane);
 	api_done(&b->api);
+	api_done(&b->router);
 	for (size_t i = 0; i < b->n_rows; i++)
 		row_free(b->rows[i]);
 	map_free(b->waits);

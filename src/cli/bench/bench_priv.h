@@ -76,8 +76,8 @@ struct figure {
 
 struct row {
 	const char *scenario;
-	char *name;        /* "refill-off-delete-off" */
-	char *what;        /* "POST of a claim to its Ready event, one client" */
+	const char *name;  /* "loop clients=8"; owned */
+	const char *what;  /* "POST of a claim to its Ready event, one client" */
 	const char *floor; /* names of the floors to divide by, like "tls+fdatasync"; or NULL */
 	struct samples us;
 	size_t n_failed;
@@ -105,12 +105,16 @@ struct bench {
 	struct signal_watch *intr, *term;
 };
 
-struct row *bench_row(struct bench *b, const char *scenario, const char *floor, const char *what);
+struct row *bench_row(struct bench *b, const char *scenario, const char *name, const char *floor,
+		      const char *what);
 void row_figure(struct row *r, const char *key, double value);
 void bench_say(const struct bench *b, const char *fmt, ...) printf_like(2, 3); /* progress */
 /* Turns the loop until *done is set; ERR_TIMEOUT, or ERR_UNAVAILABLE after a signal. */
 must_use struct err *bench_until(struct bench *b, const bool *done, uint64_t timeout_ms);
 must_use struct err *bench_pause(struct bench *b, unsigned ms);
+/* A setting like "1,8,64". */
+must_use struct err *bench_list(struct bench *b, const char *setting, unsigned *ret, size_t max,
+				size_t *ret_n);
 
 struct scenario {
 	const char *name, *what;
@@ -127,6 +131,9 @@ void world_close(struct bench *b);                /* removes the namespace, also
 must_use struct err *world_pool(struct bench *b, const char *name, unsigned n); /* filled */
 must_use struct err *world_refill(struct bench *b, const char *pool, bool on);
 must_use struct err *world_pool_full(struct bench *b, const char *name, unsigned n);
+must_use struct err *world_scale(struct bench *b, const char *pool, unsigned n);
+/* Deletes the n claims of a load. */
+must_use struct err *world_unclaim(struct bench *b, const char *prefix, size_t n);
 must_use struct err *world_empty(struct bench *b); /* claims, pools, Sandboxes and Pods are gone */
 
 /* ---- load (load.c) ---- */
@@ -141,12 +148,26 @@ struct load {
 			       * starts its next one when the last is over */
 	bool deletes;         /* each one when it is Ready, and waits for the answer */
 	bool new_connections; /* each one on a new connection */
+	bool command; /* and runs a command in it: it is not over before the answer to that */
+	struct beside *beside; /* runs beside it; what it measures meanwhile goes to during */
+	struct samples *during;
 
 	/* Results */
-	size_t n_cold; /* claims that did not get a member of the pool */
-	double wall_us;
+	size_t n_cold;  /* claims that did not get a member of the pool */
+	double wall_us; /* until the last one was Ready, or deleted if they are */
+	char *sandbox;  /* of the claim that was Ready last; malloc'd */
 };
 must_use struct err *load_run(struct bench *b, struct load *spec, struct row *row);
+
+/* ---- commands (exec.c) ---- */
+
+/* Through the router; the answer says whether it ran. */
+void exec_start(struct bench *b, struct call *c, struct lane *l, const char *sandbox);
+/* Somebody who runs a command every few milliseconds, or sends a GET if there is no router. */
+struct beside;
+struct beside *beside_new(struct bench *b, const char *sandbox);
+void beside_into(struct beside *s, struct samples *into); /* NULL: nowhere */
+size_t beside_free(struct beside *s);                     /* how many failed */
 
 /* ---- the server as this machine sees it (host.c) ---- */
 
@@ -171,4 +192,12 @@ must_use struct err *floor_measure(struct loop *l, const char *dir, struct json_
 struct json_doc *report_build(struct bench *b);
 void report_print(const struct json *report);
 
-struct err *scenario_cells(struct bench *b);
+/* ---- scenarios ---- */
+
+struct err *scenario_growth(struct bench *b);    /* growth.c */
+struct err *scenario_cells(struct bench *b);     /* cells.c */
+struct err *scenario_loops(struct bench *b);     /* loops.c */
+struct err *scenario_sustained(struct bench *b); /* loops.c */
+struct err *scenario_burst(struct bench *b);     /* burst.c */
+struct err *scenario_cold(struct bench *b);      /* loops.c */
+struct err *scenario_exec(struct bench *b);      /* exec.c */

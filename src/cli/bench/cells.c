@@ -20,12 +20,15 @@ static struct err *cell(struct bench *b, bool refill, bool deletes)
 			     .clients = refill ? 16 : 1,
 			     .rate = refill ? rate : 0,
 			     .deletes = deletes };
-	struct row *row = bench_row(b, "cells", "tls+fdatasync", "warm claim, POST to Ready event");
+	autofree char *name = xasprintf("cell refill=%s delete=%s", refill ? "on" : "off",
+					deletes ? "on" : "off");
+	struct row *row =
+		bench_row(b, "cells", name, "tls+fdatasync",
+			  refill ? "warm claim at a rate, POST to Ready event"
+				 : "warm claim, one after the other, POST to Ready event");
 	struct usage was = { 0 }, now = { 0 };
 	struct err *e;
 
-	row->name = xasprintf("cell refill=%s delete=%s", refill ? "on" : "off",
-			      deletes ? "on" : "off");
 	e = world_pool(b, pool, size);
 	if (!e && !refill)
 		e = world_refill(b, pool, false);
@@ -43,6 +46,7 @@ static struct err *cell(struct bench *b, bool refill, bool deletes)
 	row_usage(row, &was, &now, n);
 	usage_done(&was);
 	usage_done(&now);
+	free(load.sandbox);
 	return e ? e : world_empty(b);
 }
 

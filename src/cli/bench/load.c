@@ -26,6 +26,8 @@ struct client {
 	struct engine *g;
 	struct lane lane;
 	struct call call;
+	struct lane router; /* to run a command */
+	struct call command;
 	char *name; /* of the object; NULL: idle */
 	double begin;
 	bool answered, ready;
@@ -93,8 +95,7 @@ static void on_deleted(struct call *call)
 	client_over(c);
 }
 
-/* The POST is answered and the event has come, in either order. */
-static void client_ready(struct client *c)
+static void client_delete(struct client *c)
 {
 	autofree char *path = NULL;
 
@@ -106,6 +107,27 @@ static void client_ready(struct client *c)
 	path = path_of(c->g->b, c->g->spec, c->name);
 	c->call.done = on_deleted;
 	call_start(&c->call, &c->lane, &(struct ask){ .method = "DELETE", .path = path });
+}
+
+static void on_command(struct call *call)
+{
+	struct client *c = container_of(call, struct client, command);
+
+	if (call_ok(call))
+		samples_add(&c->g->row->us, now_us() - c->begin);
+	else
+		c->g->row->n_failed++;
+	client_delete(c);
+}
+
+/* The POST is answered and the event has come, in either order. */
+static void client_ready(struct client *c)
+{
+	c->command.done = on_command;
+	if (c->g->spec->command)
+		exec_start(c->g->b, &c->command, &c->router, str_or(c->g->spec->sandbox, ""));
+	else
+		client_delete(c);
 }
 
 static void on_answer(struct call *call)
@@ -144,6 +166,8 @@ static void client_over(struct client *c)
 	(void)map_del(g->b->waits, c->name);
 	free(take(c->name));
 	g->progress = clock_mono();
+	if (g->spec->deletes)
+		g->end = now_us();
 	g->done = ++g->n_over == g->spec->n;
 	if (g->spec->rate <= 0 && g->n_started < g->spec->n)
 		client_start(c);
@@ -161,11 +185,14 @@ static void note_object(struct bench *b, const struct json *obj)
 	if (!c || c->ready || !conditions_true(json_get(status, "conditions"), "Ready"))
 		return;
 	c->ready = true;
-	samples_add(&c->g->row->us, now_us() - c->begin);
+	if (!c->g->spec->command)
+		samples_add(&c->g->row->us, now_us() - c->begin);
 	c->g->progress = clock_mono();
 	sandbox = json_str(json_at_path(status, "sandbox.name"));
 	if (c->g->spec->pool && !(sandbox && str_starts(sandbox, c->g->spec->pool)))
 		c->g->spec->n_cold++;
+	free(c->g->spec->sandbox);
+	c->g->spec->sandbox = xstrdup(sandbox);
 	if (c->answered)
 		client_ready(c);
 }
@@ -212,6 +239,7 @@ static struct client *add_client(struct engine *g)
 
 	c->g = g;
 	lane_init(&c->lane, &g->b->api);
+	lane_init(&c->router, &g->b->router);
 	g->clients[g->n_clients++] = c;
 	return c;
 }
@@ -261,7 +289,9 @@ static void engine_done(struct engine *g)
 		if (c->name)
 			(void)map_del(g->b->waits, c->name);
 		call_done(&c->call);
+		call_done(&c->command);
 		lane_done(&c->lane);
+		lane_done(&c->router);
 		free(c->name);
 		free(c);
 	}
@@ -273,6 +303,8 @@ static struct err *engine_run(struct engine *g)
 {
 	struct err *e = NULL;
 
+	if (g->spec->beside)
+		beside_into(g->spec->beside, g->spec->during);
 	g->begin = g->end = now_us();
 	g->progress = clock_mono();
 	if (g->spec->rate > 0)
@@ -292,6 +324,8 @@ static struct err *engine_run(struct engine *g)
 			      g->row->name, STALL_MS / 1000);
 		g->row->n_failed += g->spec->n - g->n_over;
 	}
+	if (g->spec->beside)
+		beside_into(g->spec->beside, NULL);
 	g->spec->wall_us = g->end - g->begin;
 	return e;
 }

@@ -174,11 +174,9 @@ struct err *world_pool(struct bench *b, const char *name, unsigned n)
 	return e ? e : world_pool_full(b, name, n);
 }
 
-struct err *world_refill(struct bench *b, const char *pool, bool on)
+static struct err *patch_pool(struct bench *b, const char *pool, const char *body)
 {
 	autofree char *path = xasprintf(OURS "sandboxwarmpools/%s", b->ns, pool);
-	autofree char *body = xasprintf("{\"metadata\":{\"annotations\":{\"" KEY_REFILL "\":%s}}}",
-					on ? "null" : "\"off\"");
 
 	return world_ask(b,
 			 &(struct ask){ .method = "PATCH",
@@ -186,6 +184,35 @@ struct err *world_refill(struct bench *b, const char *pool, bool on)
 					.body = body,
 					.type = "application/merge-patch+json" },
 			 NULL);
+}
+
+struct err *world_refill(struct bench *b, const char *pool, bool on)
+{
+	autofree char *body = xasprintf("{\"metadata\":{\"annotations\":{\"" KEY_REFILL "\":%s}}}",
+					on ? "null" : "\"off\"");
+
+	return patch_pool(b, pool, body);
+}
+
+struct err *world_scale(struct bench *b, const char *pool, unsigned n)
+{
+	autofree char *body = xasprintf("{\"spec\":{\"replicas\":%u}}", n);
+
+	return patch_pool(b, pool, body);
+}
+
+struct err *world_unclaim(struct bench *b, const char *prefix, size_t n)
+{
+	struct err *e = NULL;
+
+	for (size_t i = 0; !e && i < n; i++) {
+		autofree char *path = xasprintf(OURS "sandboxclaims/%s-%zu", b->ns, prefix, i);
+
+		e = world_ask(b, &(struct ask){ .method = "DELETE", .path = path }, NULL);
+		if (e && err_is(e, ERR_NOT_FOUND)) /* its POST had failed, and was counted */
+			err_free(take(e));
+	}
+	return e;
 }
 
 void world_close(struct bench *b)
