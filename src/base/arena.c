@@ -54,6 +54,24 @@ static struct block *block_new(size_t cap)
 	return b;
 }
 
+struct arena *arena_new_sized(size_t size)
+{
+	struct arena *a = arena_new();
+
+	if (size)
+		a->head = block_new(size);
+	return a;
+}
+
+size_t arena_used(const struct arena *a)
+{
+	size_t used = 0;
+
+	for (const struct block *b = a ? a->head : NULL; b; b = b->next)
+		used += b->used;
+	return used;
+}
+
 static void *alloc_alone(struct arena *a, size_t len)
 {
 	struct block *b = block_new(len);

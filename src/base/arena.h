@@ -13,6 +13,9 @@
 struct arena;
 
 struct arena *arena_new(void);
+/* Has room for so many bytes from the beginning: arena_used() of one that was filled like it. */
+struct arena *arena_new_sized(size_t size);
+size_t arena_used(const struct arena *a); /* bytes that were handed out; NULL: 0 */
 void arena_free(struct arena *a);
 AUTOPTR(arena)
 

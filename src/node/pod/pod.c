@@ -70,7 +70,6 @@ void pod_free(struct pod *p)
 	if (p->net)
 		p->pods->rt->net_put(p->pods->rt_ctx, p->net);
 	map_free(p->pvcs);
-	json_doc_free(p->reported);
 	arena_free(p->arena);
 	object_unref(p->obj);
 	free(p->message);
@@ -81,7 +80,7 @@ void pod_free(struct pod *p)
 /* A Pod's containers never change. An object that says otherwise is ignored. */
 void pod_update(struct pod *p, struct object *obj)
 {
-	autoptr(arena) a = arena_new();
+	autoptr(arena) a = arena_new_sized(arena_used(p->arena));
 	struct pod_view *v = pod_view_new(obj, a);
 
 	if (v->n_containers != p->n_containers || v->n_init != p->n_init) {

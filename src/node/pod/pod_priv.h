@@ -125,7 +125,7 @@ struct pod {
 	usec quiet_until; /* until then, a start that goes well is not reported before it is
 			     complete */
 
-	struct json_doc *reported; /* the status that was written last */
+	bool reported; /* its status was written, and is to be found in obj */
 	enum report report;
 	usec report_after; /* pods_now(): a write failed, the next waits until then */
 	struct client_write report_write, sync, letting_go;
@@ -174,7 +174,8 @@ void pod_room_put(struct pod *p); /* if it has any */
 
 /* status.c */
 void pod_report(struct pod *p);
-bool pod_report_lost(const struct pod *p); /* another writer has overwritten it */
+bool pod_report_lost(const struct pod *p,
+		     const struct object *now); /* another writer wrote there */
 
 /* container.c */
 void container_init(struct container *c, struct pod *p, const struct pod_container_view *v);

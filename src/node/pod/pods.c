@@ -159,10 +159,10 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 		(void)pod_hurry(p);
 		pod_wake(p);
 	} else if (p) {
-		bool deleting = p->view->deleting;
+		bool deleting = p->view->deleting, lost = pod_report_lost(p, now);
 
 		pod_update(p, now);
-		if (p->view->deleting != deleting || pod_hurry(p) || pod_report_lost(p))
+		if (p->view->deleting != deleting || pod_hurry(p) || lost)
 			pod_wake(p);
 	} else if (now && !ps->stopping && !ps->settling &&
 		   str_eq(json_get_str(object_spec(now), "nodeName"), ps->node_name)) {

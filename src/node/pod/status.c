@@ -9,7 +9,7 @@
 
 /*
  * The status that the API shows: computed as a whole from what runs, and written only when it
- * differs from what was written last. A start that goes well writes it once, when the Pod is ready.
+ * differs from what the object says. A start that goes well writes it once, when the Pod is ready.
  */
 enum {
 	REPORT_RETRY_MS = 1000,
@@ -202,7 +202,7 @@ static void on_reported(struct client_write *w, struct err *e, unused struct obj
 	p->report = REPORT_NONE;
 	if (e && !err_is(e, ERR_NOT_FOUND)) {
 		log_warn("cannot write the status of a Pod, trying again", KV("err", e));
-		json_doc_free(take(p->reported));
+		p->reported = false;
 		p->report_after = pods_now(p->pods) + REPORT_RETRY_MS * 1000;
 		pod_wake(p);
 	}
@@ -234,21 +234,22 @@ static bool too_early(const struct pod *p)
 	return false;
 }
 
-/* Whether the object still says what was reported; others may write there too. Empty values are
- * not stored. */
-static bool report_stands(const struct pod *p)
+/* Whether the object says all of it already; others may write there too. Empty values are not
+ * stored. */
+static bool report_stands(const struct pod *p, const struct json *status)
 {
 	const struct json *has = object_status(p->obj);
 
-	json_each(it, json_root(p->reported))
+	json_each(it, status)
 		if (!semantic_equal(json_get(has, it.key), it.val))
 			return false;
 	return true;
 }
 
-bool pod_report_lost(const struct pod *p)
+bool pod_report_lost(const struct pod *p, const struct object *now)
 {
-	return p->reported && p->report == REPORT_NONE && !report_stands(p);
+	return p->reported && p->report == REPORT_NONE &&
+	       !json_equal(object_status(p->obj), object_status(now));
 }
 
 static struct json_doc *make_patch(const struct pod *p, const struct json *status)
@@ -285,13 +286,11 @@ void pod_report(struct pod *p)
 		return;
 	}
 	status = make_status(p);
-	if (p->reported && !pod_report_lost(p) &&
-	    json_equal(json_root(p->reported), json_root(status)))
+	if (p->reported && report_stands(p, json_root(status)))
 		return;
-	json_doc_free(p->reported);
-	p->reported = take(status);
+	p->reported = true;
 	p->report = REPORT_BUSY;
 	p->report_write.done = on_reported;
-	client_patch(p->pods->client, &ref, PATCH_MERGE, make_patch(p, json_root(p->reported)),
+	client_patch(p->pods->client, &ref, PATCH_MERGE, make_patch(p, json_root(status)),
 		     &p->report_write);
 }

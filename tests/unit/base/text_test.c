@@ -158,6 +158,26 @@ TEST(an_arena_gives_aligned_zeroed_memory_of_any_size)
 	}
 }
 
+TEST(an_arena_of_a_known_size_has_no_slack)
+{
+	autoptr(arena) like = arena_new();
+	autoptr(arena) a = NULL;
+	char *first;
+
+	eq_int(arena_used(NULL), 0);
+	for (size_t len = 1; len < 3000; len *= 3)
+		(void)arena_alloc(like, len);
+	a = arena_new_sized(arena_used(like));
+	first = arena_alloc(a, 1);
+	for (size_t len = 3; len < 3000; len *= 3) {
+		char *p = arena_alloc(a, len);
+
+		is_true(p > first && p + len <= first + arena_used(like)); /* all in one block */
+	}
+	eq_int(arena_used(a), arena_used(like));
+	is_true(arena_alloc(a, 100) != NULL);
+}
+
 TEST(an_arena_copies_text)
 {
 	autoptr(arena) a = arena_new();
