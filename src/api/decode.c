@@ -58,7 +58,7 @@ static void settle_root(struct json_doc *d)
 
 static struct err *decode_tree(struct decode_walk *w, const struct type *t)
 {
-	struct place at = { .path = { .name = "" } };
+	struct place at = { .path = { .name = "" }, .was = w->was };
 	struct json *root = json_root(w->d);
 	struct err *e = t->structural ? decode_loose(w, root, t) : decode_typed(w, &root, t, &at);
 
@@ -328,7 +328,7 @@ struct err *object_decode(const struct kind *k, const struct decode_request *r,
 			  struct json_doc **ret)
 {
 	autoptr(json_doc) d = NULL;
-	struct decode_walk w = { 0 };
+	struct decode_walk w = { .was = r->was };
 	struct err *e = read_input(k->type, &r->in, &w.duplicates, &d);
 
 	if (e)

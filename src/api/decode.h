@@ -50,6 +50,9 @@ struct decode_request {
 	 * with their details here. reports has the patch's own unknown and duplicate members. */
 	struct causes *patch_causes;
 	const struct causes *reports;
+	/* The settled object that the tree was branched from; NULL: none. What they share is not
+	 * looked at again. */
+	const struct json *was;
 };
 
 /* How long a body may be, in bytes, and how deeply nested. */

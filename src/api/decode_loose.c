@@ -94,12 +94,15 @@ static void keep_known(struct json_doc *d, struct json *v, const struct type *t)
 static void prune_object(struct decode_walk *w, struct json *v, const struct type *t,
 			 const struct place *at)
 {
+	struct json_iter was = { .of = at->was };
 	bool odd = false;
 
 	json_each(it, v) {
 		const struct field *f = t->kind == TYPE_OBJECT ? schema_field(t, it.key) : NULL;
 		const struct type *of = f ? f->type : t->elem;
-		struct place here = { .path = { &at->path, it.key }, .up = at };
+		struct place here = { .path = { &at->path, it.key },
+				      .up = at,
+				      .was = json_follow(&was, &it) };
 
 		if (!of) {
 			decode_report(w, "unknown", at, it.key);
@@ -117,10 +120,14 @@ static void prune_object(struct decode_walk *w, struct json *v, const struct typ
 static void prune(struct decode_walk *w, struct json *v, const struct type *t,
 		  const struct place *at)
 {
+	struct json_iter was = { .of = at->was };
 	size_t i = 0;
 
 	if (t == &type_meta_object_meta)
 		return; /* already read as a built-in type */
+	if (json_same(v, at->was))
+		return;
+	(void)json_own(w->d, v);
 	if ((t->kind == TYPE_OBJECT || t->kind == TYPE_MAP) && json_is(v, JSON_OBJ)) {
 		prune_object(w, v, t, at);
 		return;
@@ -128,7 +135,9 @@ static void prune(struct decode_walk *w, struct json *v, const struct type *t,
 	if (t->kind != TYPE_LIST || !json_is(v, JSON_ARR) || t->elem->kind < TYPE_OBJECT)
 		return;
 	json_each(it, v) {
-		struct place here = { .path = { &at->path, NULL, i++ }, .up = at };
+		struct place here = { .path = { &at->path, NULL, i++ },
+				      .up = at,
+				      .was = json_follow(&was, &it) };
 
 		prune(w, it.val, t->elem, &here);
 	}
@@ -157,8 +166,10 @@ static void prune_and_report(struct decode_walk *w, struct json *root, const str
 
 struct err *decode_loose(struct decode_walk *w, struct json *root, const struct type *t)
 {
-	struct place at = { .path = { .name = "" } };
-	struct place meta_at = { .path = { &at.path, "metadata" }, .up = &at };
+	struct place at = { .path = { .name = "" }, .was = w->was };
+	struct place meta_at = { .path = { &at.path, "metadata" },
+				 .up = &at,
+				 .was = json_get(w->was, "metadata") };
 	struct json *meta, *was;
 	struct err *e = NULL;
 

@@ -11,6 +11,7 @@ struct decode_walk {
 	struct json_doc *d;
 	struct causes *reports; /* NULL: reports are dropped */
 	bool duplicates;        /* members may appear twice */
+	const struct json *was; /* as in struct decode_request */
 	struct err *first; /* about the first value of a wrong type; a worse error replaces it */
 };
 
@@ -20,6 +21,7 @@ struct place {
 	const struct place *up;
 	const struct field *field; /* NULL: an element, an entry, or where Go starts reading */
 	const struct type *of;     /* the struct that field is in */
+	const struct json *was;    /* what is in this place of the walk's was; NULL: nothing */
 };
 
 /* decode_typed.c: reads v as Go reads it into a struct of type t. *v may become another value. */

@@ -308,6 +308,7 @@ static struct err *settle_member(struct decode_walk *w, struct json **v, const s
 static struct err *settle_object(struct decode_walk *w, struct json *v, const struct type *t,
 				 const struct place *at)
 {
+	struct json_iter was = { .of = at->was };
 	struct kept kept = { 0 };
 	struct err *e = NULL;
 	size_t i = 0;
@@ -316,7 +317,7 @@ static struct err *settle_object(struct decode_walk *w, struct json *v, const st
 		kept_begin(&kept, v, t, 0);
 	json_each(it, v) {
 		const struct field *f = schema_field(t, it.key);
-		struct place here = { { &at->path, it.key }, at, f, t };
+		struct place here = { { &at->path, it.key }, at, f, t, json_follow(&was, &it) };
 		struct member *had = f && w->duplicates ? kept_find(&kept, f) : NULL;
 		struct json *val = it.val;
 
@@ -340,6 +341,7 @@ static struct err *settle_object(struct decode_walk *w, struct json *v, const st
 static struct err *settle_elements(struct decode_walk *w, struct json *v, const struct type *t,
 				   const struct place *at)
 {
+	struct json_iter was = { .of = at->was };
 	struct kept kept = { 0 };
 	struct err *e = NULL;
 	size_t i = 0;
@@ -347,7 +349,9 @@ static struct err *settle_elements(struct decode_walk *w, struct json *v, const 
 	if (w->duplicates && t->kind == TYPE_MAP)
 		decode_settle_duplicates(w, v, at, false);
 	json_each(it, v) {
-		struct place here = { { &at->path, it.key, i }, at, NULL, NULL };
+		struct place here = {
+			{ &at->path, it.key, i }, at, NULL, NULL, json_follow(&was, &it)
+		};
 		struct json *val = it.val;
 
 		if (json_is(val, JSON_NULL))
@@ -373,6 +377,9 @@ static struct err *settle_container(struct decode_walk *w, struct json *v, const
 		mismatch(w, at, go_value(v), t);
 		return NULL;
 	}
+	if (json_same(v, at->was))
+		return NULL;
+	(void)json_own(w->d, v);
 	return t->kind == TYPE_OBJECT ? settle_object(w, v, t, at) : settle_elements(w, v, t, at);
 }
 

@@ -252,13 +252,23 @@ static void check_finalizers(const struct json *finalizers, struct causes *c)
 	}
 }
 
-void meta_validate(const struct json *metadata, bool namespaced, struct causes *c)
+/* The member, unless the settled object has the very same one. */
+static const struct json *news(const struct json *metadata, const struct json *was,
+			       const char *name)
+{
+	const struct json *v = json_get(metadata, name);
+
+	return json_same(v, json_get(was, name)) ? NULL : v;
+}
+
+void meta_validate(const struct json *metadata, bool namespaced, const struct json *was,
+		   struct causes *c)
 {
 	check_names(metadata, namespaced, c);
-	meta_validate_labels(json_get(metadata, "labels"), "metadata.labels", c);
-	meta_validate_annotations(json_get(metadata, "annotations"), "metadata.annotations", c);
-	check_owners(json_get(metadata, "ownerReferences"), c);
-	check_finalizers(json_get(metadata, "finalizers"), c);
+	meta_validate_labels(news(metadata, was, "labels"), "metadata.labels", c);
+	meta_validate_annotations(news(metadata, was, "annotations"), "metadata.annotations", c);
+	check_owners(news(metadata, was, "ownerReferences"), c);
+	check_finalizers(news(metadata, was, "finalizers"), c);
 }
 
 struct json *meta_controller_ref(struct json_doc *d, const struct object *owner)

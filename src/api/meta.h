@@ -28,7 +28,8 @@ const char *meta_bad_label_value(const char *s);
 #define FINALIZER_ORPHAN     "orphan"
 
 /* name/generateName, namespace, labels, annotations, owner references, finalizers. */
-void meta_validate(const struct json *metadata, bool namespaced, struct causes *c);
+void meta_validate(const struct json *metadata, bool namespaced, const struct json *was,
+		   struct causes *c);
 void meta_validate_labels(const struct json *labels, const char *path, struct causes *c);
 void meta_validate_annotations(const struct json *annotations, const char *path, struct causes *c);
 

@@ -100,6 +100,11 @@ struct json_doc *object_edit(const struct object *o)
 	return d;
 }
 
+struct json_doc *object_next(const struct object *o)
+{
+	return o->settled ? json_branch(o->doc) : object_edit(o);
+}
+
 static const struct json *meta_of(const struct object *o)
 {
 	return json_get(o->root, "metadata");

@@ -24,6 +24,7 @@ struct object {
 	struct bytes *text;          /* encoded form, made once by object_text() */
 	void *view;                  /* made once by object_view() */
 	uint64_t rev;                /* resourceVersion, 0 when none */
+	bool settled;                /* it was decoded, completed and checked as its kind is now */
 	const char *ns, *name, *uid; /* in the tree; "" when absent */
 };
 
@@ -39,6 +40,11 @@ struct bytes *object_text(struct object *o); /* borrowed */
 const void *object_view(const struct object *o, const struct view_type *type);
 /* A new doc that holds a copy of the tree, for changing. */
 struct json_doc *object_edit(const struct object *o);
+/*
+ * A new doc that holds the tree, for changing into the next state of the object: see json_own().
+ * What is still shared with a settled object (json_same()) need not be looked at again.
+ */
+struct json_doc *object_next(const struct object *o);
 
 const char *object_label(const struct object *o, const char *key);      /* NULL when absent */
 const char *object_annotation(const struct object *o, const char *key); /* NULL when absent */

@@ -75,7 +75,7 @@ static struct err *merge_member(struct patch_work *w, struct json *obj, const ch
 	have = json_get(obj, key);
 	if (!json_is(have, JSON_OBJ))
 		have = json_set(w->d, obj, key, json_obj(w->d));
-	return merge_into(w, have, v);
+	return merge_into(w, json_own(w->d, have), v);
 }
 
 /* Recurses as deeply as the patch is nested, which the parser limits. */

@@ -85,7 +85,7 @@ static struct err *missing(const char *path)
 static struct err *find(struct patch_work *w, const char *path, struct place *ret)
 {
 	struct span rest = SPAN(path), raw;
-	struct json *at = json_root(w->d);
+	struct json *at = json_own(w->d, json_root(w->d));
 	struct err *e;
 
 	*ret = (struct place){ 0 };
@@ -107,7 +107,7 @@ static struct err *find(struct patch_work *w, const char *path, struct place *re
 		ret->depth++;
 		if (!rest.p)
 			break;
-		at = child(at, ret->token);
+		at = json_own(w->d, child(at, ret->token));
 		if (!at)
 			return missing(path);
 	}

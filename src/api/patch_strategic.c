@@ -188,7 +188,7 @@ static struct err *merge_item(struct patch_work *w, struct items *l, const struc
 		return NULL;
 	}
 	l->v[at].want = want;
-	return *t->patch_key ? merge_object(w, l->v[at].v, patch, t->elem) : NULL;
+	return *t->patch_key ? merge_object(w, json_own(w->d, l->v[at].v), patch, t->elem) : NULL;
 }
 
 /* *ret_taken: the element was a directive and has been carried out. */
@@ -294,7 +294,7 @@ static struct err *merge_list(struct patch_work *w, struct json *list, const str
 	struct err *e = check_items(list, t);
 
 	if (!e)
-		e = read_items(list, &l);
+		e = read_items(json_own(w->d, list), &l);
 	if (!e && patch)
 		e = merge_items(w, &l, patch, t);
 	if (!e && order)
@@ -309,7 +309,7 @@ static struct err *delete_scalars(struct patch_work *w, struct json *list,
 {
 	autoitems l = { 0 };
 	ptrdiff_t at;
-	struct err *e = read_items(list, &l);
+	struct err *e = read_items(json_own(w->d, list), &l);
 
 	json_each(it, values) {
 		do {
@@ -340,7 +340,7 @@ static struct err *merge_member(struct patch_work *w, struct json *obj, const ch
 	if (json_is(v, JSON_NULL))
 		json_del(obj, key);
 	else if (have && json_is(v, JSON_OBJ) && json_is(have, JSON_OBJ))
-		return merge_object(w, have, v, t);
+		return merge_object(w, json_own(w->d, have), v, t);
 	else if (have && is_merged_list(t) && json_is(v, JSON_ARR) && json_is(have, JSON_ARR))
 		return merge_list(w, have, v, t, NULL);
 	else

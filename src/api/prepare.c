@@ -49,7 +49,10 @@ void prepare_create_namespace(struct json_doc *d, unused const struct kind_env *
 /* Kubernetes changes spec.finalizers only through /finalize. */
 void prepare_update_namespace(struct json_doc *d, const struct json *old)
 {
-	(void)json_set(d, json_root(d), "spec", json_copy(d, json_get(old, "spec")));
+	const struct json *was = json_get(old, "spec");
+
+	if (!json_equal(json_get(json_root(d), "spec"), was))
+		(void)json_set(d, json_root(d), "spec", json_copy(d, was));
 }
 
 void prepare_delete_namespace(struct json_doc *d)

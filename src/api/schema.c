@@ -57,23 +57,33 @@ struct json *schema_fallback(struct json_doc *d, const struct field *f)
 	return json_copy(d, json_root(parsed));
 }
 
-static void default_object(struct json_doc *d, struct json *v, const struct type *t)
+static void default_object(struct json_doc *d, struct json *v, const struct type *t,
+			   const struct json *was)
 {
+	struct json_iter old = { .of = was };
+
 	for (const struct field *f = t->fields; f->name; f++)
 		if (f->fallback && !json_get(v, f->name))
 			json_set(d, v, f->name, schema_fallback(d, f));
 	json_each(it, v) {
 		const struct field *f = schema_field(t, it.key);
+		const struct json *there = json_follow(&old, &it);
 
 		if (f)
-			schema_default(d, it.val, f->type);
+			schema_default(d, it.val, f->type, there);
 	}
 }
 
-void schema_default(struct json_doc *d, struct json *v, const struct type *t)
+void schema_default(struct json_doc *d, struct json *v, const struct type *t,
+		    const struct json *was)
 {
+	struct json_iter old = { .of = was };
+
+	if (json_same(v, was))
+		return;
+	(void)json_own(d, v);
 	if (t->kind == TYPE_OBJECT && json_is(v, JSON_OBJ)) {
-		default_object(d, v, t);
+		default_object(d, v, t, was);
 		return;
 	}
 	if ((t->kind != TYPE_LIST || !json_is(v, JSON_ARR)) &&
@@ -82,5 +92,5 @@ void schema_default(struct json_doc *d, struct json *v, const struct type *t)
 	if (t->elem->kind != TYPE_OBJECT && t->elem->kind != TYPE_LIST)
 		return;
 	json_each(it, v)
-		schema_default(d, it.val, t->elem);
+		schema_default(d, it.val, t->elem, json_follow(&old, &it));
 }

@@ -123,10 +123,11 @@ void causes_unsupported(struct causes *c, const char *field, const char *v,
 void causes_duplicate(struct causes *c, const char *field, const char *v);
 void causes_forbidden(struct causes *c, const char *field, const char *detail);
 
-/* For trees that decode.h made. */
-void schema_default(struct json_doc *d, struct json *v, const struct type *t);
+/* For trees that decode.h made. was as in struct decode_request. */
+void schema_default(struct json_doc *d, struct json *v, const struct type *t,
+		    const struct json *was);
 /* Types, required members, allowed values, ranges, duplicate keys. */
-void schema_validate(const struct json *v, const struct type *t, const char *path,
+void schema_validate(const struct json *v, const struct type *t, const struct json *was,
 		     struct causes *c);
 /* The field of an object type, or NULL. */
 const struct field *schema_field(const struct type *t, const char *name);

@@ -164,8 +164,12 @@ static void check_bytes(struct walk *w, const struct json *v, const struct path 
 	free(raw);
 }
 
-static void check(struct walk *w, const struct json *v, const struct type *t,
-		  const struct path *at);
+/* What is in the tree at one place, and what was there in the settled object. */
+struct here {
+	const struct json *v, *was;
+};
+
+static void check(struct walk *w, struct here here, const struct type *t, const struct path *at);
 
 /* Metadata has rules of its own, in meta_validate(). */
 static bool is_lax(const struct field *f, bool structural)
@@ -173,27 +177,30 @@ static bool is_lax(const struct field *f, bool structural)
 	return !strcmp(f->name, "metadata") || (!structural && !strcmp(f->name, "status"));
 }
 
-static void check_object(struct walk *w, const struct json *v, const struct type *t,
+static void check_object(struct walk *w, struct here here, const struct type *t,
 			 const struct path *at)
 {
+	struct json_iter was = { .of = here.was };
+	const struct json *v = here.v;
+
 	for (const struct field *f = t->fields; f->name; f++) {
-		struct path here = { .up = at, .name = f->name };
+		struct path in = { .up = at, .name = f->name };
 		autofree char *path = NULL;
 
 		if (!(f->flags & FIELD_REQUIRED) || w->lax || json_get(v, f->name))
 			continue;
-		path = path_text(&here);
+		path = path_text(&in);
 		causes_required(w->causes, path, NULL);
 	}
 	json_each(it, v) {
 		const struct field *f = schema_field(t, it.key);
-		struct path here = { .up = at, .name = it.key };
+		struct path in = { .up = at, .name = it.key };
 		bool lax = w->lax;
 
 		if (!f)
 			continue; /* unknown members are pruned elsewhere */
 		w->lax |= !at->up && is_lax(f, w->structural);
-		check(w, it.val, f->type, &here);
+		check(w, (struct here){ it.val, json_follow(&was, &it) }, f->type, &in);
 		w->lax = lax;
 	}
 }
@@ -237,9 +244,11 @@ static void check_unique(struct walk *w, const struct json *v, const struct type
 	}
 }
 
-static void check_list(struct walk *w, const struct json *v, const struct type *t,
+static void check_list(struct walk *w, struct here here, const struct type *t,
 		       const struct path *at)
 {
+	struct json_iter was = { .of = here.was };
+	const struct json *v = here.v;
 	size_t i = 0;
 
 	if (t->max && (int64_t)json_len(v) > *t->max) {
@@ -254,24 +263,29 @@ static void check_list(struct walk *w, const struct json *v, const struct type *
 	if (w->structural && !w->lax && t->list != LIST_ATOMIC && json_len(v) > 1)
 		check_unique(w, v, t, at);
 	json_each(it, v) {
-		struct path here = { .up = at, .index = i++ };
+		struct path in = { .up = at, .index = i++ };
 
-		check(w, it.val, t->elem, &here);
+		check(w, (struct here){ it.val, json_follow(&was, &it) }, t->elem, &in);
 	}
 }
 
-static void check_map(struct walk *w, const struct json *v, const struct type *t,
-		      const struct path *at)
+static void check_map(struct walk *w, struct here here, const struct type *t, const struct path *at)
 {
-	json_each(it, v) {
-		struct path here = { .up = at, .name = it.key };
+	struct json_iter was = { .of = here.was };
 
-		check(w, it.val, t->elem, &here);
+	json_each(it, here.v) {
+		struct path in = { .up = at, .name = it.key };
+
+		check(w, (struct here){ it.val, json_follow(&was, &it) }, t->elem, &in);
 	}
 }
 
-static void check(struct walk *w, const struct json *v, const struct type *t, const struct path *at)
+static void check(struct walk *w, struct here here, const struct type *t, const struct path *at)
 {
+	const struct json *v = here.v;
+
+	if (json_same(v, here.was))
+		return;
 	if (!type_fits(v, t)) {
 		bad_type(w, at, v, type_names[t->kind]);
 		return;
@@ -298,13 +312,13 @@ static void check(struct walk *w, const struct json *v, const struct type *t, co
 			check_bytes(w, v, at);
 		break;
 	case TYPE_OBJECT:
-		check_object(w, v, t, at);
+		check_object(w, here, t, at);
 		break;
 	case TYPE_MAP:
-		check_map(w, v, t, at);
+		check_map(w, here, t, at);
 		break;
 	case TYPE_LIST:
-		check_list(w, v, t, at);
+		check_list(w, here, t, at);
 		break;
 	case TYPE_BOOL:
 	case TYPE_NUMBER:
@@ -315,10 +329,11 @@ static void check(struct walk *w, const struct json *v, const struct type *t, co
 	}
 }
 
-void schema_validate(const struct json *v, const struct type *t, const char *path, struct causes *c)
+void schema_validate(const struct json *v, const struct type *t, const struct json *was,
+		     struct causes *c)
 {
-	struct path root = { .name = path ? path : "" };
+	struct path root = { .name = "" };
 	struct walk w = { .causes = c, .structural = t->structural };
 
-	check(&w, v, t, &root);
+	check(&w, (struct here){ v, was }, t, &root);
 }

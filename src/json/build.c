@@ -29,47 +29,49 @@ static void count_free(unused void *ctx, void *p)
 	free(p);
 }
 
-static struct json_doc *doc_alloc(void)
-{
-	struct json_doc *d = xnew(struct json_doc);
-
-	d->alloc = (yyjson_alc){ count_malloc, count_realloc, count_free, &d->mem };
-	return d;
-}
-
 struct json_doc *json_doc_new(void)
 {
-	struct json_doc *d = doc_alloc();
+	struct json_doc *d = xnew(struct json_doc);
+	const yyjson_alc alloc = { count_malloc, count_realloc, count_free, &d->mem };
 
-	d->tree = yyjson_mut_doc_new(&d->alloc);
+	d->refs = 1;
+	d->pool = yyjson_mut_doc_new(&alloc);
 	return d;
 }
 
 struct json_doc *json_doc_from(yyjson_doc *read)
 {
-	struct json_doc *d = doc_alloc();
+	struct json_doc *d = xnew(struct json_doc);
+	const yyjson_alc alloc = { count_malloc, count_realloc, count_free, &d->mem };
 
-	d->tree = yyjson_doc_mut_copy(read, &d->alloc);
-	assert(d->tree);
+	d->refs = 1;
+	d->pool = yyjson_doc_mut_copy(read, &alloc);
+	assert(d->pool);
+	d->root = yyjson_mut_doc_get_root(d->pool);
 	return d;
 }
 
 void json_doc_free(struct json_doc *d)
 {
-	if (!d)
+	if (!d || --d->refs)
 		return;
-	yyjson_mut_doc_free(d->tree);
+	for (size_t i = 0; i < d->n_keeps; i++)
+		json_doc_free(d->keeps[i]);
+	if (d->pool) {
+		yyjson_mut_doc_free(d->pool);
+		free(d->keeps);
+	}
 	free(d);
 }
 
 struct json *json_root(const struct json_doc *d)
 {
-	return d ? json_of(yyjson_mut_doc_get_root(d->tree)) : NULL;
+	return d ? json_of(d->root) : NULL;
 }
 
 void json_set_root(struct json_doc *d, struct json *v)
 {
-	yyjson_mut_doc_set_root(d->tree, val_of(v));
+	d->root = val_of(v);
 }
 
 size_t json_doc_mem(const struct json_doc *d)
@@ -79,33 +81,33 @@ size_t json_doc_mem(const struct json_doc *d)
 
 struct json *json_obj(struct json_doc *d)
 {
-	return json_of(yyjson_mut_obj(d->tree));
+	return json_of(yyjson_mut_obj(d->pool));
 }
 
 struct json *json_arr(struct json_doc *d)
 {
-	return json_of(yyjson_mut_arr(d->tree));
+	return json_of(yyjson_mut_arr(d->pool));
 }
 
 struct json *json_new_null(struct json_doc *d)
 {
-	return json_of(yyjson_mut_null(d->tree));
+	return json_of(yyjson_mut_null(d->pool));
 }
 
 struct json *json_new_bool(struct json_doc *d, bool b)
 {
-	return json_of(yyjson_mut_bool(d->tree, b));
+	return json_of(yyjson_mut_bool(d->pool, b));
 }
 
 struct json *json_new_int(struct json_doc *d, int64_t i)
 {
-	return json_of(yyjson_mut_sint(d->tree, i));
+	return json_of(yyjson_mut_sint(d->pool, i));
 }
 
 /* JSON cannot express infinity: write null, as JavaScript does. */
 struct json *json_new_real(struct json_doc *d, double r)
 {
-	return isfinite(r) ? json_of(yyjson_mut_real(d->tree, r)) : json_new_null(d);
+	return isfinite(r) ? json_of(yyjson_mut_real(d->pool, r)) : json_new_null(d);
 }
 
 static yyjson_mut_val *new_repaired(struct json_doc *d, const char *s, size_t len)
@@ -123,13 +125,13 @@ static yyjson_mut_val *new_repaired(struct json_doc *d, const char *s, size_t le
 			at++;
 		}
 	}
-	return yyjson_mut_strncpy(d->tree, buf_str(&fixed), fixed.len);
+	return yyjson_mut_strncpy(d->pool, buf_str(&fixed), fixed.len);
 }
 
 static yyjson_mut_val *new_text(struct json_doc *d, const char *s, size_t len)
 {
 	if (utf8_valid(s, len) && !memchr(s, 0, len))
-		return yyjson_mut_strncpy(d->tree, s, len);
+		return yyjson_mut_strncpy(d->pool, s, len);
 	return new_repaired(d, s, len);
 }
 
@@ -154,11 +156,6 @@ struct json *json_new_strf(struct json_doc *d, const char *fmt, ...)
 	return json_new_strn(d, buf_str(&text), text.len);
 }
 
-struct json *json_copy(struct json_doc *d, const struct json *v)
-{
-	return v ? json_of(yyjson_mut_val_mut_copy(d->tree, val_of(v))) : NULL;
-}
-
 /* The key of a member. In the ring, its value follows it. */
 static yyjson_mut_val *find_key(const struct json *obj, const char *name)
 {
@@ -181,6 +178,7 @@ struct json *json_set(struct json_doc *d, struct json *obj, const char *key, str
 	yyjson_mut_val *at;
 
 	assert(json_is(obj, JSON_OBJ));
+	json_own(d, obj);
 	if (!val) {
 		json_del(obj, key);
 		return NULL;
@@ -197,8 +195,10 @@ struct json *json_set(struct json_doc *d, struct json *obj, const char *key, str
 
 void json_add(struct json_doc *d, struct json *obj, const char *key, struct json *val)
 {
-	bool done = yyjson_mut_obj_add(val_of(obj), new_text(d, key, strlen(key)), val_of(val));
+	bool done;
 
+	json_own(d, obj);
+	done = yyjson_mut_obj_add(val_of(obj), new_text(d, key, strlen(key)), val_of(val));
 	assert(done); /* not an object, or no value */
 }
 
@@ -217,28 +217,34 @@ void json_set_bool(struct json_doc *d, struct json *obj, const char *key, bool b
 	json_set(d, obj, key, json_new_bool(d, b));
 }
 
+static bool is_owned(const struct json *v)
+{
+	return !(val_of(v)->tag & MARKS);
+}
+
 bool json_del(struct json *obj, const char *key)
 {
+	assert(!obj || is_owned(obj));
 	return obj && yyjson_mut_obj_remove_keyn(val_of(obj), key, strlen(key));
 }
 
 struct json *json_need_obj(struct json_doc *d, struct json *obj, const char *key)
 {
-	struct json *v = json_get(obj, key);
+	struct json *v = json_get(json_own(d, obj), key);
 
-	return json_is(v, JSON_OBJ) ? v : json_set(d, obj, key, json_obj(d));
+	return json_is(v, JSON_OBJ) ? json_own(d, v) : json_set(d, obj, key, json_obj(d));
 }
 
 struct json *json_need_arr(struct json_doc *d, struct json *obj, const char *key)
 {
-	struct json *v = json_get(obj, key);
+	struct json *v = json_get(json_own(d, obj), key);
 
-	return json_is(v, JSON_ARR) ? v : json_set(d, obj, key, json_arr(d));
+	return json_is(v, JSON_ARR) ? json_own(d, v) : json_set(d, obj, key, json_arr(d));
 }
 
-void json_push(unused struct json_doc *d, struct json *arr, struct json *val)
+void json_push(struct json_doc *d, struct json *arr, struct json *val)
 {
-	bool done = yyjson_mut_arr_append(val_of(arr), val_of(val));
+	bool done = yyjson_mut_arr_append(val_of(json_own(d, arr)), val_of(val));
 
 	assert(done); /* fails if it is not a list or there is no value */
 }
@@ -248,20 +254,23 @@ void json_push_str(struct json_doc *d, struct json *arr, const char *s)
 	json_push(d, arr, json_new_str(d, s));
 }
 
-void json_insert(unused struct json_doc *d, struct json *arr, size_t i, struct json *val)
+void json_insert(struct json_doc *d, struct json *arr, size_t i, struct json *val)
 {
-	bool done = yyjson_mut_arr_insert(val_of(arr), val_of(val), i);
+	bool done = yyjson_mut_arr_insert(val_of(json_own(d, arr)), val_of(val), i);
 
 	assert(done); /* fails if i is beyond the end or it is not a list */
 }
 
 void json_remove(struct json *arr, size_t i)
 {
+	assert(!arr || is_owned(arr));
 	(void)yyjson_mut_arr_remove(val_of(arr), i); /* beyond the end there is nothing to remove */
 }
 
 void json_clear(struct json *v)
 {
+	assert(!(val_of(v)->tag & FROZEN));
+	val_of(v)->tag &= ~(uint64_t)LENT;
 	if (json_is(v, JSON_OBJ))
 		yyjson_mut_obj_clear(val_of(v));
 	else

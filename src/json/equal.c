@@ -91,6 +91,8 @@ bool json_equal(const struct json *a, const struct json *b)
 		return a == b;
 	if (yyjson_mut_is_num(val_of(a)) && yyjson_mut_is_num(val_of(b)))
 		return numbers_equal(val_of(a), val_of(b));
+	if (json_same(a, b))
+		return true;
 	if (json_type(a) != json_type(b) || json_len(a) != json_len(b))
 		return false;
 	switch (json_type(a)) {

@@ -13,14 +13,15 @@ struct bytes;
 /*
  * JSON trees over yyjson. A json_doc owns memory; every struct json lives in one doc and is freed
  * with it. Functions that build take the doc that owns the tree they change. A value is in at most
- * one place in a tree: to use it again, json_copy() it. Functions that read accept NULL and treat
- * it as an absent value.
+ * one place in a tree: to use it again, json_copy() or json_lend() it. Functions that read accept
+ * NULL and treat it as an absent value.
  *
  * Objects keep the order of their members. A doc must not be used by two threads, except that once
  * nobody changes it any more, all may read it.
  */
 struct json_doc;
 struct json;
+struct json_iter;
 
 enum json_type {
 	JSON_NONE, /* no value: a NULL pointer */
@@ -112,6 +113,33 @@ struct json *json_new_strf(struct json_doc *d, const char *fmt, ...) printf_like
 /* Deep, from any doc; NULL stays NULL. */
 struct json *json_copy(struct json_doc *d, const struct json *v);
 
+/*
+ * Sharing. A frozen doc never changes again, so its contents may be lent to other docs: they cost
+ * nothing there until they are changed. Whoever changes what is inside a tree that may have been
+ * lent goes down from its root by json_own(); changing a frozen value is a bug (assert).
+ */
+/* The same tree, whose root is an object (assert), without what editing has left behind. Takes d
+ * over. */
+struct json_doc *json_freeze(struct json_doc *d);
+/* The value v of `from` for use in d. Copied, unless `from` is frozen; NULL stays NULL. */
+struct json *json_lend(struct json_doc *d, struct json_doc *from, const struct json *v);
+/* A new doc whose root is the root of `from`, lent and owned. */
+struct json_doc *json_branch(struct json_doc *from);
+/* Makes the members of v d's own, so that they can be changed, and those inside them owned. Returns
+ * v, which may be NULL or a scalar. */
+struct json *json_own(struct json_doc *d, struct json *v);
+struct json *json_own_all(struct json_doc *d, struct json *v); /* at every depth */
+/* Moves v from another doc, which is taken over and stays until d ends. Returns v. */
+struct json *json_move(struct json_doc *d, struct json_doc *from, struct json *v);
+/*
+ * Called for each step of *it with the same *was, which begins as an iterator over an earlier state
+ * of what *it goes over: what was there then in the place of it->val. NULL: nothing, or it is so
+ * far from where it could be expected that it was not found.
+ */
+struct json *json_follow(struct json_iter *was, const struct json_iter *it);
+/* Both are lists or objects with the same contents in memory: equal, without looking. */
+bool json_same(const struct json *a, const struct json *b);
+
 /* Replaces a member in place or adds it at the end. A NULL val removes it. Returns val. */
 struct json *json_set(struct json_doc *d, struct json *obj, const char *key, struct json *val);
 /* Adds a member that obj does not have, without searching for it. */
@@ -120,12 +148,12 @@ void json_add(struct json_doc *d, struct json *obj, const char *key, struct json
 void json_set_str(struct json_doc *d, struct json *obj, const char *key, const char *s);
 void json_set_int(struct json_doc *d, struct json *obj, const char *key, int64_t i);
 void json_set_bool(struct json_doc *d, struct json *obj, const char *key, bool b);
-bool json_del(struct json *obj, const char *key);
-/* The member if it is an object (or a list); otherwise a new one is put there. */
+bool json_del(struct json *obj, const char *key); /* of an object that is owned */
+/* The member, owned, if it is an object (or a list); otherwise a new one is put there. */
 struct json *json_need_obj(struct json_doc *d, struct json *obj, const char *key);
 struct json *json_need_arr(struct json_doc *d, struct json *obj, const char *key);
 void json_push(struct json_doc *d, struct json *arr, struct json *val);
 void json_push_str(struct json_doc *d, struct json *arr, const char *s);
 void json_insert(struct json_doc *d, struct json *arr, size_t i, struct json *val);
-void json_remove(struct json *arr, size_t i);
-void json_clear(struct json *v); /* removes all members or elements */
+void json_remove(struct json *arr, size_t i); /* of a list that is owned */
+void json_clear(struct json *v);              /* removes all members or elements */

@@ -29,11 +29,11 @@ static struct json_doc *take_in(struct json_doc *doc, const struct kind *k)
 		causes_done(&c);
 		return NULL;
 	}
-	schema_default(d, json_root(d), k->type);
+	schema_default(d, json_root(d), k->type, NULL);
 	if (k->defaults)
 		k->defaults(d, NULL);
-	meta_validate(json_get(json_root(d), "metadata"), k->flags & KIND_NAMESPACED, &c);
-	schema_validate(json_root(d), k->type, "", &c);
+	meta_validate(json_get(json_root(d), "metadata"), k->flags & KIND_NAMESPACED, NULL, &c);
+	schema_validate(json_root(d), k->type, NULL, &c);
 	if (k->validate)
 		k->validate(json_root(d), NULL, &c);
 	causes_done(&c);

@@ -32,9 +32,10 @@ void op_audit(const struct op *op, const char *verb, const struct err *e)
 		  KV("result", e ? err_code_name(err_code(e)) : "ok"));
 }
 
-/* patched: the result of a patch, with its unknown and duplicate members; NULL: a body. */
+/* patched: the result of a patch of was, with its unknown and duplicate members; NULL: a body. */
 static struct err *decode(struct op *op, const struct decode_input *in,
-			  const struct causes *patched, struct json_doc **ret)
+			  const struct causes *patched, const struct json *was,
+			  struct json_doc **ret)
 {
 	const struct decode_request r = {
 		.in = *in,
@@ -43,6 +44,7 @@ static struct err *decode(struct op *op, const struct decode_input *in,
 		.warn_arg = op->warn_arg,
 		.patch_causes = patched ? &op->causes : NULL,
 		.reports = patched,
+		.was = was,
 	};
 
 	return object_decode(op->kind, &r, ret);
@@ -50,7 +52,7 @@ static struct err *decode(struct op *op, const struct decode_input *in,
 
 struct err *op_decode(struct op *op, const struct decode_input *in, struct json_doc **ret)
 {
-	return decode(op, in, NULL, ret);
+	return decode(op, in, NULL, NULL, ret);
 }
 
 static struct err *verdict(struct op *op, const struct json_doc *d)
@@ -71,24 +73,54 @@ static struct err *to_storage(struct op *op, struct json_doc *d)
 
 	if (kind_storage(k) == k)
 		return NULL;
-	schema_default(d, json_root(d), k->type);
-	schema_validate(json_root(d), k->type, "", &op->causes);
+	schema_default(d, json_root(d), k->type, NULL);
+	schema_validate(json_root(d), k->type, NULL, &op->causes);
 	e = verdict(op, d);
 	return e ? e : k->to_storage(d);
+}
+
+static bool is_same(const struct json *now, const struct json *was)
+{
+	return json_same(now, was) || (!json_len(now) && json_equal(now, was));
+}
+
+/*
+ * True if nothing has changed of what the hooks of a kind look at: everything but the status, and
+ * of the metadata the labels. They are content with old as it is, or it would not be settled.
+ */
+static bool is_content(const struct json *root, const struct object *old)
+{
+	if (!old || !old->settled || json_len(root) != json_len(old->root))
+		return false;
+	json_each(it, root) {
+		const struct json *now = it.val, *was = json_get(old->root, it.key);
+
+		if (str_eq(it.key, "metadata")) {
+			now = json_get(now, "labels");
+			was = json_get(was, "labels");
+		}
+		if (!str_eq(it.key, "status") && !is_same(now, was))
+			return false;
+	}
+	return true;
 }
 
 static void default_and_validate(struct op *op, struct json_doc *d, const struct object *old)
 {
 	const struct kind *k = kind_storage(op->kind);
-	const struct json *root = json_root(d);
+	const struct json *root = json_root(d), *was = old ? old->root : NULL;
+	bool content = is_content(root, old);
 
-	schema_default(d, json_root(d), k->type);
-	if (k->defaults)
-		k->defaults(d, old ? old->root : NULL);
-	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED, &op->causes);
-	schema_validate(root, k->type, "", &op->causes);
-	if (!op->causes.n && k->validate)
-		k->validate(root, old ? old->root : NULL, &op->causes);
+	schema_default(d, json_root(d), k->type, was);
+	if (k->defaults && !content) {
+		json_own_all(d, json_root(d));
+		k->defaults(d, was);
+	}
+	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED,
+		      json_get(was, "metadata"), &op->causes);
+	schema_validate(root, k->type, was, &op->causes);
+	if (!op->causes.n && k->validate && !content)
+		k->validate(root, was, &op->causes);
 }
 
 static void set_rev(struct op *op, struct json_doc *d)
@@ -98,16 +130,6 @@ static void set_rev(struct op *op, struct json_doc *d)
 	(void)json_set(d, meta, "resourceVersion",
 		       json_new_strf(d, "%llu",
 				     (unsigned long long)store_rev(op->admit->objects->store) + 1));
-}
-
-/* Editing leaves dead values in a doc, often more than live ones. Keeps a copy without them. */
-static struct json_doc *compact(struct json_doc *doc)
-{
-	struct json_doc *d = json_doc_new();
-
-	json_set_root(d, json_copy(d, json_root(doc)));
-	json_doc_free(doc);
-	return d;
 }
 
 enum {
@@ -165,7 +187,8 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 		return NULL;
 	}
 	set_rev(op, doc);
-	o = object_new(kind_storage(op->kind), compact(doc));
+	o = object_new(kind_storage(op->kind), json_freeze(doc));
+	o->settled = true;
 	key = key_of(o->kind, o->ns, o->name);
 	e = check_space(op, old, o);
 	if (e) {
@@ -194,7 +217,7 @@ struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc
 		return NULL;
 	}
 	set_rev(op, doc);
-	o = object_new(kind_storage(op->kind), doc);
+	o = object_new(kind_storage(op->kind), json_freeze(doc));
 	op->result = object_ref(o);
 	e = store_delete(op->admit->objects->store, key, object_text(o), o, old->rev);
 	op->admit->n_writes++;
@@ -292,12 +315,12 @@ static void split_status(const struct op *op, struct json_doc **d, const struct 
 	if (!(kind_storage(op->kind)->flags & KIND_STATUS) || str_eq(op->sub, OP_WHOLE))
 		return;
 	if (str_eq(op->sub, "status")) {
-		whole = object_edit(old);
-		(void)json_set(whole, json_root(whole), "status", json_copy(whole, status));
-		json_doc_free(*d);
+		whole = object_next(old);
+		status = json_move(whole, *d, status);
+		(void)json_set(whole, json_root(whole), "status", status);
 		*d = whole;
 	} else if (!json_equal(status, was)) {
-		(void)json_set(*d, json_root(*d), "status", json_copy(*d, was));
+		(void)json_set(*d, json_root(*d), "status", json_lend(*d, old->doc, was));
 	}
 }
 
@@ -356,19 +379,20 @@ static struct err *patched(struct op *op, struct object *old, enum patch_type ho
 			   const struct json *patch, const struct causes *reports)
 {
 	static const struct causes none;
-	autoptr(json_doc) d = object_edit(old);
+	bool as_stored = kind_storage(op->kind) == op->kind;
+	autoptr(json_doc) d = as_stored ? object_next(old) : object_edit(old);
 	struct decode_input in = { .media = DECODE_TREE };
 	struct json_doc *next = NULL;
 	struct err *e = NULL;
 
-	if (kind_storage(op->kind) != op->kind)
+	if (!as_stored)
 		e = op->kind->from_storage(d);
 	if (!e)
 		e = patch_apply(how, d, patch, op->kind->type);
 	if (e)
 		return err_is(e, ERR_INVALID) ? err_wrap(e, "apply the patch") : e;
 	in.tree = take(d);
-	e = decode(op, &in, reports ? reports : &none, &next);
+	e = decode(op, &in, reports ? reports : &none, old->root, &next);
 	return e ? e : replace(op, old, next);
 }
 

@@ -68,7 +68,7 @@ static void set_policy(struct json_doc *d, struct json *meta, const char *policy
 	const char *want = str_eq(policy, "Foreground") ? FINALIZER_FOREGROUND
 			   : str_eq(policy, "Orphan")   ? FINALIZER_ORPHAN
 							: NULL;
-	struct json *list = json_get(meta, "finalizers");
+	struct json *list = json_own(d, json_get(meta, "finalizers"));
 
 	if (!policy)
 		return;
@@ -105,8 +105,8 @@ static void set_deadline(struct json_doc *d, struct json *meta, int64_t grace_s)
 
 static struct err *mark(struct op *op, struct object *o, const struct delete_options *w)
 {
-	struct json_doc *d = object_edit(o);
-	struct json *meta = json_get(json_root(d), "metadata");
+	struct json_doc *d = object_next(o);
+	struct json *meta = json_need_obj(d, json_root(d), "metadata");
 
 	set_policy(d, meta, w->propagation);
 	set_deadline(d, meta, grace_of(o, w));
@@ -135,7 +135,7 @@ struct err *op_delete(struct op *op, const struct delete_options *w)
 	if (!e)
 		e = check_allowed(op, o);
 	if (!e)
-		e = goes_at_once(o, w) ? op_end(op, o, object_edit(o)) : mark(op, o, w);
+		e = goes_at_once(o, w) ? op_end(op, o, object_next(o)) : mark(op, o, w);
 	op_audit(op, "delete", e);
 	return e;
 }

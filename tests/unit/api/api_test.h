@@ -55,10 +55,10 @@ static inline void admit(struct json_doc *d, const struct kind *k, const struct 
 
 	decode(d, k->type, NULL);
 	root = json_root(d);
-	schema_default(d, root, k->type);
+	schema_default(d, root, k->type, NULL);
 	if (k->defaults)
 		k->defaults(d, old);
-	schema_validate(root, k->type, "", c);
+	schema_validate(root, k->type, NULL, c);
 	if (k->validate)
 		k->validate(root, old, c);
 }

@@ -76,7 +76,7 @@ TEST(default_fills_in_what_the_table_says)
 		"{'key':'k'}}}]}],'imagePullSecrets':[{}],'volumes':[{'name':'v','configMap':{}},"
 		"{'name':'r','iscsi':{}}]}}}}");
 
-	schema_default(d, json_root(d), kind_named("Sandbox")->type);
+	schema_default(d, json_root(d), kind_named("Sandbox")->type, NULL);
 	eq_json(json_root(d),
 		"{'spec':{'shutdownPolicy':'Retain','operatingMode':'Running','podTemplate':{'spec':{"
 		"'containers':[{'name':'a','ports':[{'containerPort':1,'protocol':'TCP'}],'env':[{"
@@ -91,12 +91,12 @@ TEST(default_does_not_make_optional_objects)
 	autoptr(json_doc) full = doc("{'spec':{'warmPoolRef':{'name':'p'},'lifecycle':{}}}");
 	autoptr(json_doc) pool = doc("{'spec':{'updateStrategy':{}}}");
 
-	schema_default(claim, json_root(claim), kind_named("SandboxClaim")->type);
+	schema_default(claim, json_root(claim), kind_named("SandboxClaim")->type, NULL);
 	eq_json(json_root(claim), "{'spec':{'warmPoolRef':{'name':'p'}}}");
-	schema_default(full, json_root(full), kind_named("SandboxClaim")->type);
+	schema_default(full, json_root(full), kind_named("SandboxClaim")->type, NULL);
 	eq_json(json_root(full), "{'spec':{'warmPoolRef':{'name':'p'},'lifecycle':{"
 				 "'shutdownPolicy':'Retain'}}}");
-	schema_default(pool, json_root(pool), kind_named("SandboxWarmPool")->type);
+	schema_default(pool, json_root(pool), kind_named("SandboxWarmPool")->type, NULL);
 	eq_json(json_root(pool), "{'spec':{'replicas':1,'updateStrategy':{'type':'OnReplenish'}}}");
 }
 
@@ -152,7 +152,7 @@ TEST(validate_words_like_a_kube_apiserver)
 		autoptr(json_doc) d = doc(rows[i].object);
 		struct causes c = { 0 };
 
-		schema_validate(json_root(d), rows[i].kind->type, "", &c);
+		schema_validate(json_root(d), rows[i].kind->type, NULL, &c);
 		eq_int(c.n, 1);
 		eq_cause(&c, 0, rows[i].field, rows[i].message);
 		causes_done(&c);
@@ -166,13 +166,13 @@ TEST(validate_accepts_both_forms_of_a_quantity)
 		"'cpu':1,'memory':'1Gi'}},'livenessProbe':{'httpGet':{'port':'http'}}}]}}}}");
 	struct causes c = { 0 };
 
-	schema_validate(json_root(d), kind_named("Sandbox")->type, "", &c);
+	schema_validate(json_root(d), kind_named("Sandbox")->type, NULL, &c);
 	eq_int(c.n, 0);
 	json_set_str(
 		d,
 		json_at_path(json_root(d), "spec.podTemplate.spec.containers.0.resources.limits"),
 		"cpu", "abc");
-	schema_validate(json_root(d), kind_named("Sandbox")->type, "", &c);
+	schema_validate(json_root(d), kind_named("Sandbox")->type, NULL, &c);
 	eq_int(c.n, 1);
 	causes_done(&c);
 }
@@ -183,7 +183,7 @@ TEST(validate_asks_nothing_of_the_status_of_built_in_kinds)
 				  "'containerStatuses':[{'name':'a'}]}}");
 	struct causes c = { 0 };
 
-	schema_validate(json_root(d), kind_named("Pod")->type, "", &c);
+	schema_validate(json_root(d), kind_named("Pod")->type, NULL, &c);
 	eq_int(c.n, 0);
 	causes_done(&c);
 }

@@ -29,6 +29,105 @@ static void refuses(const char *text, size_t len)
 	is_true(!d);
 }
 
+/* Sharing */
+
+static struct json_doc *frozen(const char *text)
+{
+	struct json_doc *d = NULL;
+
+	works(json_parse(text, strlen(text), NULL, &d));
+	return json_freeze(d);
+}
+
+static void eq_doc(const struct json_doc *d, const char *text)
+{
+	autofree char *now = json_to_text(json_root(d));
+
+	eq_str(now, text);
+}
+
+#define MANY "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24]"
+#define TREE "{\"a\":{\"b\":{\"c\":1},\"e\":{}},\"many\":" MANY ",\"s\":\"t\"}"
+
+TEST(a_branch_changes_without_the_doc_that_lent_it)
+{
+	autoptr(json_doc) d = frozen(TREE);
+	autoptr(json_doc) next = json_branch(d);
+	struct json *a = json_need_obj(next, json_root(next), "a");
+
+	is_true(json_same(json_get(a, "b"), json_at_path(json_root(d), "a.b")));
+	is_false(json_same(a, json_get(json_root(d), "a")));
+	json_set_int(next, json_own(next, json_get(a, "b")), "c", 2);
+	json_set_int(next, json_need_obj(next, a, "e"), "f", 3);
+	json_push(next, json_get(json_root(next), "many"), json_new_int(next, 25));
+	eq_doc(d, TREE);
+	is_true(json_int(json_at_path(json_root(next), "a.b.c"), 0) == 2);
+	eq_int(json_len(json_get(json_root(next), "many")), 26);
+	is_true(json_del(a, "b"));
+	json_clear(json_get(json_root(next), "many"));
+	eq_doc(next, "{\"a\":{\"e\":{\"f\":3}},\"many\":[],\"s\":\"t\"}");
+	eq_doc(d, TREE);
+}
+
+TEST(the_next_state_refers_to_the_parts_that_did_not_change_and_to_nothing_else)
+{
+	struct json_doc *d = frozen(TREE), *next;
+	const void *many = json_at(json_get(json_root(d), "many"), 0);
+	size_t mem = json_doc_mem(d);
+
+	for (int i = 0; i < 100; i++) {
+		next = json_branch(d);
+		json_set_int(next, json_need_obj(next, json_root(next), "a"), "e", i);
+		json_doc_free(d);
+		d = json_freeze(next);
+		is_true(json_at(json_get(json_root(d), "many"), 0) == many);
+		is_true(json_doc_mem(d) <= mem);
+	}
+	eq_doc(d, "{\"a\":{\"b\":{\"c\":1},\"e\":99},\"many\":" MANY ",\"s\":\"t\"}");
+	json_doc_free(d);
+}
+
+TEST(a_moved_value_outlives_the_doc_it_was_made_in)
+{
+	autoptr(json_doc) d = frozen(TREE);
+	struct json_doc *next = json_branch(d), *whole = json_branch(d);
+	struct json *a = json_need_obj(next, json_root(next), "a");
+
+	json_set_str(next, a, "e", "moved");
+	(void)json_set(whole, json_root(whole), "a", json_move(whole, next, a));
+	whole = json_freeze(whole);
+	eq_doc(whole, "{\"a\":{\"b\":{\"c\":1},\"e\":\"moved\"},\"many\":" MANY ",\"s\":\"t\"}");
+	json_doc_free(whole);
+}
+
+TEST(what_is_lent_by_a_doc_that_may_change_is_a_copy)
+{
+	autoptr(json_doc) d = json_doc_new();
+	autoptr(json_doc) other = json_doc_new();
+	struct json *list = json_arr(other), *lent;
+
+	json_push_str(other, list, "x");
+	lent = json_lend(d, other, list);
+	is_false(json_same(lent, list));
+	json_push_str(other, list, "y");
+	eq_int(json_len(lent), 1);
+}
+
+TEST(following_finds_members_behind_those_that_are_gone)
+{
+	autoptr(json_doc) d = frozen("{\"a\":1,\"b\":2,\"c\":3,\"d\":4}");
+	autoptr(json_doc) next = json_branch(d);
+	struct json_iter was = { .of = json_root(d) };
+
+	is_true(json_del(json_root(next), "b"));
+	json_set_int(next, json_root(next), "e", 5);
+	json_each(it, json_root(next)) {
+		const struct json *there = json_follow(&was, &it);
+
+		eq_int(json_int(there, 0), str_eq(it.key, "e") ? 0 : json_int(it.val, -1));
+	}
+}
+
 TEST(what_is_read_is_written_again)
 {
 	static const char *const texts[] = {

@@ -243,6 +243,11 @@ static void on_done(struct client_write *w, struct err *e, struct object *obj)
 	o->obj = object_ref(obj);
 }
 
+void outcome_init(struct outcome *o)
+{
+	*o = (struct outcome){ .write.done = on_done };
+}
+
 static struct err *outcome_err(struct outcome *o, struct object **ret)
 {
 	if (ret)

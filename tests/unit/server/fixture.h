@@ -63,6 +63,7 @@ struct outcome {
 	struct err *e;
 	struct object *obj;
 };
+void outcome_init(struct outcome *o);
 struct json_doc *parse(const char *text); /* single quotes stand for double ones */
 struct err *make(struct fixture *f, const struct kind *k, const char *ns, const char *text,
 		 struct object **ret); /* ret may be NULL */

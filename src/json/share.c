@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "json/json_priv.h"
+
+/*
+ * Copying, and doing without: what a frozen doc lends costs the borrower one value.
+ *
+ * A frozen doc is one block of memory:
+ *
+ *   struct json_doc | its parts | values, each container before its ring | text
+ *
+ * A large member of its root is not in there but in a part, a frozen doc of its own. The next
+ * state of an object usually changes little: it refers to the parts that did not change and has a
+ * copy of the rest, so no state keeps the memory of an earlier one, and nothing builds up.
+ */
+enum {
+	PART_MIN = 24, /* values; a smaller member is cheaper to copy */
+	AHEAD = 8,
+};
+
+/* Where values and text for a copy come from. */
+struct supply {
+	yyjson_mut_doc *pool; /* or, if NULL, the rest of a block: */
+	yyjson_mut_val *vals;
+	char *text;
+	unsigned marks; /* of the containers that are made */
+};
+
+static yyjson_mut_val *supply_vals(struct supply *s, size_t n)
+{
+	yyjson_mut_val *v = s->vals;
+
+	if (s->pool)
+		return unsafe_yyjson_mut_val(s->pool, n);
+	s->vals += n;
+	return v;
+}
+
+static const char *supply_text(struct supply *s, const char *text, size_t len)
+{
+	char *at = s->text;
+
+	if (s->pool)
+		return unsafe_yyjson_mut_strncpy(s->pool, text, len);
+	memcpy(at, text, len);
+	at[len] = '\0';
+	s->text += len + 1;
+	return at;
+}
+
+static void copy_to(struct supply *s, yyjson_mut_val *to, const yyjson_mut_val *from);
+
+static void copy_ring(struct supply *s, yyjson_mut_val *to, const yyjson_mut_val *from)
+{
+	size_t n = ring_len(from), last = n - (yyjson_mut_is_obj((void *)from) ? 2 : 1);
+	yyjson_mut_val *ring = supply_vals(s, n), *at = from->uni.ptr;
+
+	at = yyjson_mut_is_obj((void *)from) ? at->next->next : at->next;
+	for (size_t i = 0; i < n; i++, at = at->next) {
+		copy_to(s, &ring[i], at);
+		ring[i].next = &ring[i + 1 < n ? i + 1 : 0];
+	}
+	to->uni.ptr = &ring[last];
+}
+
+/* All but to->next. Recurses as deeply as the tree is nested, which the parser limits. */
+static void copy_to(struct supply *s, yyjson_mut_val *to, const yyjson_mut_val *from)
+{
+	to->tag = from->tag & ~(uint64_t)MARKS;
+	to->uni = from->uni;
+	if (yyjson_mut_is_str((void *)from))
+		to->uni.str = supply_text(s, from->uni.str, unsafe_yyjson_get_len((void *)from));
+	if (!yyjson_mut_is_ctn((void *)from))
+		return;
+	to->tag |= s->marks;
+	if (has_ring(from))
+		copy_ring(s, to, from);
+}
+
+struct json *json_copy(struct json_doc *d, const struct json *v)
+{
+	struct supply s = { .pool = d->pool };
+	yyjson_mut_val *to;
+
+	if (!v)
+		return NULL;
+	to = supply_vals(&s, 1);
+	copy_to(&s, to, val_of(v));
+	return json_of(to);
+}
+
+/* Lending */
+
+static void keep(struct json_doc *d, struct json_doc *what)
+{
+	for (size_t i = 0; i < d->n_keeps; i++)
+		if (d->keeps[i] == what)
+			return;
+	what->refs++;
+	d->keeps = xrealloc(d->keeps, (d->n_keeps + 1) * sizeof(struct json_doc *));
+	d->keeps[d->n_keeps++] = what;
+}
+
+/* to becomes what from is, without a copy of anything. All but to->next. */
+static void lend_to(yyjson_mut_val *to, const yyjson_mut_val *from)
+{
+	to->tag = (from->tag & ~(uint64_t)MARKS) | (has_ring(from) ? LENT : 0);
+	to->uni = from->uni;
+}
+
+struct json *json_lend(struct json_doc *d, struct json_doc *from, const struct json *v)
+{
+	yyjson_mut_val *to;
+
+	if (!v || from->pool)
+		return json_copy(d, v);
+	keep(d, from);
+	to = unsafe_yyjson_mut_val(d->pool, 1);
+	lend_to(to, val_of(v));
+	return json_of(to);
+}
+
+struct json *json_own(struct json_doc *d, struct json *v)
+{
+	yyjson_mut_val *to = val_of(v), *ring, *at;
+	size_t n, last;
+
+	if (!yyjson_mut_is_ctn(to) || !(to->tag & MARKS))
+		return v;
+	assert(!(to->tag & FROZEN));
+	n = ring_len(to);
+	last = n - (yyjson_mut_is_obj(to) ? 2 : 1);
+	at = to->uni.ptr;
+	at = yyjson_mut_is_obj(to) ? at->next->next : at->next;
+	ring = unsafe_yyjson_mut_val(d->pool, n);
+	for (size_t i = 0; i < n; i++, at = at->next) {
+		lend_to(&ring[i], at);
+		ring[i].next = &ring[i + 1 < n ? i + 1 : 0];
+	}
+	to->uni.ptr = &ring[last];
+	to->tag &= ~(uint64_t)LENT;
+	return v;
+}
+
+struct json *json_own_all(struct json_doc *d, struct json *v)
+{
+	json_each(it, json_own(d, v))
+		json_own_all(d, it.val);
+	return v;
+}
+
+struct json_doc *json_branch(struct json_doc *from)
+{
+	struct json_doc *d = json_doc_new();
+
+	json_set_root(d, json_own(d, json_lend(d, from, json_root(from))));
+	return d;
+}
+
+struct json *json_move(struct json_doc *d, struct json_doc *from, struct json *v)
+{
+	assert(from->pool);
+	keep(d, from);
+	json_doc_free(from);
+	return v;
+}
+
+bool json_same(const struct json *a, const struct json *b)
+{
+	const yyjson_mut_val *x = val_of(a), *y = val_of(b);
+
+	return x && y && has_ring(x) && has_ring(y) && x->uni.ptr == y->uni.ptr &&
+	       (x->tag & ~(uint64_t)MARKS) == (y->tag & ~(uint64_t)MARKS);
+}
+
+static bool same_place(const struct json_iter *a, const struct json_iter *b)
+{
+	return a->key == b->key || (a->key && b->key && !strcmp(a->key, b->key));
+}
+
+/* Looking no further than a few members ahead keeps a walk over many from taking their square. */
+struct json *json_follow(struct json_iter *was, const struct json_iter *it)
+{
+	struct json_iter ahead = *was;
+
+	for (int i = 0; i < AHEAD && json_next(&ahead); i++)
+		if (same_place(&ahead, it)) {
+			*was = ahead;
+			return ahead.val;
+		}
+	return NULL;
+}
+
+/* Freezing */
+
+struct size {
+	size_t vals, text;
+};
+
+/* What a copy of v takes, besides the value itself. */
+static void measure(const yyjson_mut_val *v, struct size *ret)
+{
+	const yyjson_mut_val *at = v->uni.ptr;
+	size_t n;
+
+	if (yyjson_mut_is_str((void *)v))
+		ret->text += unsafe_yyjson_get_len((void *)v) + 1;
+	if (!has_ring(v))
+		return;
+	n = ring_len(v);
+	ret->vals += n;
+	for (; n--; at = at->next)
+		measure(at, ret);
+}
+
+static struct json_doc *block_new(const struct size *of, size_t n_parts, struct supply *ret)
+{
+	size_t parts = n_parts * sizeof(struct json_doc *), vals = of->vals * sizeof(*ret->vals);
+	struct json_doc *d = xmalloc(sizeof(*d) + parts + vals + of->text);
+
+	*d = (struct json_doc){ .refs = 1, .mem = parts + vals + of->text };
+	d->keeps = (struct json_doc **)(d + 1);
+	ret->vals = (yyjson_mut_val *)(d->keeps + n_parts);
+	ret->text = (char *)(ret->vals + of->vals);
+	ret->marks = FROZEN;
+	d->root = supply_vals(ret, 1);
+	d->root->next = NULL;
+	return d;
+}
+
+/* What becomes of a member of the root. */
+struct member {
+	const yyjson_mut_val *key, *val;
+	struct json_doc *part; /* a reference; NULL: it is copied */
+};
+
+static struct json_doc *lent_part(const struct json_doc *d, const yyjson_mut_val *v)
+{
+	for (size_t i = 0; i < d->n_keeps; i++) {
+		struct json_doc *p = d->keeps[i];
+
+		if (!p->pool && json_same(json_of(p->root), json_of((yyjson_mut_val *)v))) {
+			p->refs++;
+			return p;
+		}
+		p = lent_part(p, v);
+		if (p)
+			return p;
+	}
+	return NULL;
+}
+
+static struct json_doc *part_new(const yyjson_mut_val *v, struct size size)
+{
+	struct supply s = { 0 };
+	struct json_doc *d;
+
+	size.vals++;
+	d = block_new(&size, 0, &s);
+	copy_to(&s, d->root, v);
+	return d;
+}
+
+static void freeze_member(const struct json_doc *d, struct member *m, struct size *rest)
+{
+	struct size size = { 0 };
+
+	measure(m->key, rest);
+	rest->vals += 2;
+	if (m->val->tag & LENT)
+		m->part = lent_part(d, m->val);
+	if (m->part)
+		return;
+	measure(m->val, &size);
+	if (size.vals >= PART_MIN) {
+		m->part = part_new(m->val, size);
+		return;
+	}
+	rest->vals += size.vals;
+	rest->text += size.text;
+}
+
+static void put_members(struct json_doc *d, struct supply *s, const struct member *list, size_t n)
+{
+	yyjson_mut_val *ring = supply_vals(s, 2 * n);
+
+	for (size_t i = 0; i < n; i++) {
+		yyjson_mut_val *key = &ring[2 * i], *val = key + 1;
+
+		copy_to(s, key, list[i].key);
+		if (list[i].part) {
+			d->keeps[d->n_keeps++] = list[i].part;
+			lend_to(val, list[i].part->root);
+			val->tag = (val->tag & ~(uint64_t)MARKS) | FROZEN;
+		} else {
+			copy_to(s, val, list[i].val);
+		}
+		key->next = val;
+		val->next = &ring[i + 1 < n ? 2 * i + 2 : 0];
+	}
+	d->root->uni.ptr = &ring[2 * n - 2];
+}
+
+struct json_doc *json_freeze(struct json_doc *doc)
+{
+	autoptr(json_doc) d = doc;
+	size_t n = has_ring(d->root) ? unsafe_yyjson_get_len(d->root) : 0, n_parts = 0;
+	autofree struct member *list = xnew_n(struct member, n + 1);
+	struct size size = { .vals = 1 };
+	struct supply s = { 0 };
+	yyjson_mut_val *key = n ? d->root->uni.ptr : NULL;
+	struct json_doc *ret;
+
+	assert(yyjson_mut_is_obj(d->root));
+	for (size_t i = 0; i < n; i++) {
+		key = key->next->next;
+		list[i] = (struct member){ .key = key, .val = key->next };
+		freeze_member(d, &list[i], &size);
+		n_parts += list[i].part != NULL;
+	}
+	ret = block_new(&size, n_parts, &s);
+	ret->root->tag = (d->root->tag & ~(uint64_t)MARKS) | FROZEN;
+	if (n)
+		put_members(ret, &s, list, n);
+	return ret;
+}
