@@ -76,7 +76,11 @@ void json_set_root(struct json_doc *d, struct json *v)
 
 size_t json_doc_mem(const struct json_doc *d)
 {
-	return d ? sizeof(*d) + d->mem : 0;
+	size_t mem = d ? sizeof(*d) + d->mem : 0;
+
+	for (size_t i = 0; d && i < d->n_keeps; i++)
+		mem += json_doc_mem(d->keeps[i]);
+	return mem;
 }
 
 struct json *json_obj(struct json_doc *d)

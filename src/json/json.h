@@ -48,7 +48,7 @@ void json_doc_free(struct json_doc *d);
 AUTOPTR(json_doc)
 struct json *json_root(const struct json_doc *d); /* NULL until set */
 void json_set_root(struct json_doc *d, struct json *v);
-size_t json_doc_mem(const struct json_doc *d); /* roughly how many bytes it holds */
+size_t json_doc_mem(const struct json_doc *d); /* roughly how many bytes it holds, shared or not */
 
 /*
  * Strict RFC 8259. ERR_MALFORMED gives the line and column; a duplicate member (unless limits say
