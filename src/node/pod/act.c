@@ -9,8 +9,7 @@ enum {
 	PREPARE_RETRY_MS = 5000,
 	MISSING_RETRY_MS = 10000, /* an object that appears wakes the Pod anyway */
 	LET_GO_RETRY_MS = 2000,
-	ROOM_RETRY_MS = 100, /* while Pods are on their way out */
-	STOP_GRACE_S = 5,    /* when the whole node stops */
+	STOP_GRACE_S = 5, /* when the whole node stops */
 	GRACE_MAX_S = 3600,
 };
 
@@ -29,10 +28,8 @@ static bool act_admit(struct pod *p)
 		bad = pod_disk_unsupported(p->pods->disk, p->view);
 	if (!bad)
 		lacks = pod_room_lacks(p, &soon, &text);
-	if (lacks && soon) {
-		retry_in(p, ROOM_RETRY_MS);
-		return false;
-	}
+	if (!bad && ((lacks && soon) || pod_must_wait_for_room(p)))
+		return false; /* whoever leaves calls the first in line */
 	if (!bad && !lacks) {
 		pod_event(p, false, "Scheduled", "Successfully assigned %s/%s to %s", p->obj->ns,
 			  p->obj->name, p->pods->node_name);

@@ -409,7 +409,8 @@ static void cannot_create(struct container *c, struct err *e)
 	err_free(e);
 }
 
-/* Everything that a start needs is made before a slot is taken: an object may be missing. */
+/* Everything that a start needs is made before a slot is taken, as an object may be missing; but
+ * not before there is a slot to take. */
 static struct err *make_start(struct container *c, struct arena *a, struct plan *plan,
 			      struct wire_start *start)
 {
@@ -450,21 +451,25 @@ bool container_launch(struct container *c)
 	const struct runtime_launch launch = {
 		.plan = &plan, .start = &start, .net = c->pod->net, .first = first_task(c->pod)
 	};
+	struct plan_image image;
 	struct runtime_task *t;
 	struct err *e;
 
 	if (!find_image(c))
 		return false;
+	image = container_image(c, a);
+	if (!ps->rt->has_slot(ps->rt_ctx, &image, &c->slot)) {
+		wait_for_slot(c);
+		return false;
+	}
 	e = make_start(c, a, &plan, &start);
 	if (e) {
 		cannot_create(c, e);
 		return false;
 	}
-	t = ps->rt->reserve(ps->rt_ctx, &plan.image, &c->slot);
-	if (!t) {
-		wait_for_slot(c);
+	t = ps->rt->reserve(ps->rt_ctx, &c->slot);
+	if (!t)
 		return false;
-	}
 	c->started = 0;
 	c->unstarted = true;
 	c->exited = false;

@@ -124,6 +124,12 @@ static const char **layers_of(const struct image *img, struct arena *a)
 	return list;
 }
 
+struct plan_image container_image(const struct container *c, struct arena *a)
+{
+	return (struct plan_image){ .lower = layers_of(c->image, a),
+				    .host_usr = c->image->host_usr };
+}
+
 struct err *container_plan(struct container *c, struct arena *a, struct plan *ret)
 {
 	struct pod *p = c->pod;
@@ -132,7 +138,7 @@ struct err *container_plan(struct container *c, struct arena *a, struct plan *re
 					 MIN(strlen(p->view->hostname), (size_t)HOSTNAME_MAX));
 
 	*ret = (struct plan){
-		.image = { .lower = layers_of(c->image, a), .host_usr = c->image->host_usr },
+		.image = container_image(c, a),
 		.readonly = c->view->readonly_root,
 		.hostname = host,
 		.etc_hostname = arena_printf(a, "%s\n", host),

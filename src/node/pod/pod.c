@@ -11,7 +11,9 @@
 
 /* The Pod object itself: its creation, phases, state file and end. act.c does things to it. */
 enum {
-	QUIET_MS = 300, /* a start that takes longer is reported before it is complete */
+	/* A start that takes longer is reported before it is complete. */
+	QUIET_MS = 300,
+	QUIET_AHEAD_MS = 3000, /* of a Pod that nobody waits for */
 };
 
 static void on_net(struct runtime_wait *w)
@@ -40,8 +42,9 @@ struct pod *pod_new(struct pods *ps, struct object *obj)
 	p->obj = object_ref(obj);
 	view_again(p);
 	p->started = pods_wall(ps);
-	p->quiet_until = pods_now(ps) + QUIET_MS * 1000;
+	p->quiet_until = pods_now(ps) + (pod_made_ahead(p) ? QUIET_AHEAD_MS : QUIET_MS) * 1000;
 	p->pvcs = map_new(NULL);
+	pod_waits_init(p);
 	p->net_wait.ready = on_net;
 	p->net_wait.later = pod_made_ahead(p);
 	list_init(&p->net_wait.on);
@@ -59,6 +62,7 @@ void pod_free(struct pod *p)
 {
 	if (!p)
 		return;
+	pod_waits_done(p);
 	pod_room_put(p);
 	client_cancel(&p->report_write);
 	client_cancel(&p->sync);

@@ -21,12 +21,18 @@ struct events;
 struct image;
 struct kind;
 struct plan;
+struct plan_image;
 struct probe;
 struct queue;
 
 /* What a Pod takes of the budget, and what all Pods take. */
 struct pod_room {
 	int64_t pods, containers, memory, cpu_milli;
+};
+
+/* Pods that wait for something, by what it is (waits.c). */
+struct waits {
+	struct list objects, images, room;
 };
 
 struct pods {
@@ -43,6 +49,7 @@ struct pods {
 	const struct diskpool *disk;
 	char *node_name, *run_dir;
 	struct host_budget budget;
+	struct waits waits;
 	struct pod_room used; /* by the Pods that were admitted and are not over */
 	uint32_t mark;        /* of packets to Pods */
 	int run_fd;
@@ -105,10 +112,11 @@ enum report {
 
 struct pod {
 	struct pods *pods;
-	struct object *obj;    /* the latest */
-	struct arena *arena;   /* of the view */
-	struct pod_view *view; /* of obj */
-	bool gone;             /* obj was deleted */
+	struct list for_object, for_image, for_room; /* pods.waits */
+	struct object *obj;                          /* the latest */
+	struct arena *arena;                         /* of the view */
+	struct pod_view *view;                       /* of obj */
+	bool gone;                                   /* obj was deleted */
 	enum pod_phase phase;
 	struct pod_room room; /* none before it is admitted, and after its end */
 	const char *reason;   /* what is wrong with the Pod as a whole; NULL: nothing permanent */
@@ -172,6 +180,16 @@ const char *pod_room_lacks(const struct pod *p, bool *ret_soon, char **ret);
 void pod_room_take(struct pod *p);
 void pod_room_put(struct pod *p); /* if it has any */
 
+/* waits.c */
+void waits_init(struct waits *w);
+void pod_waits_init(struct pod *p);
+void pod_waits_done(struct pod *p);
+void pod_waits(struct pod *p); /* after a pass: notes what it waits for now */
+/* Whether others are before it; it gets its turn. */
+bool pod_must_wait_for_room(const struct pod *p);
+void waits_room_left(struct pods *ps); /* there is more room: the first who waits for it tries */
+void waits_object_changed(struct pods *ps, const struct object *o);
+
 /* status.c */
 void pod_report(struct pod *p);
 bool pod_report_lost(const struct pod *p,
@@ -200,6 +218,7 @@ void container_lost(struct container *c, const struct runtime_end *end);
 char *container_id(const char *task_id); /* as the API shows it: "cay://<task>". malloc'd */
 
 /* plan.c */
+struct plan_image container_image(const struct container *c, struct arena *a);
 must_use struct err *container_plan(struct container *c, struct arena *a, struct plan *ret);
 
 /* env.c */

@@ -103,39 +103,9 @@ static bool pvc_in_use(void *arg, const char *pvc_uid)
 	return ps->left != NULL; /* an earlier life's Pods may yet turn up */
 }
 
-/* A Pod that waits for an object is tried again at once. */
-static void sources_changed(void *arg)
+static void source_changed(void *arg, const struct object *o)
 {
-	struct pods *ps = arg;
-
-	map_each(it, ps->pods) {
-		struct pod *p = it.value;
-		bool waits = p->phase == POD_PREPARING;
-
-		for (size_t i = 0; i < p->n_containers && p->phase == POD_ACTIVE; i++) {
-			struct container *c = &p->containers[i];
-
-			if (c->state != CONTAINER_WAITING || c->why != WAIT_CONFIG)
-				continue;
-			c->backoff_until = 0;
-			waits = true;
-		}
-		if (waits)
-			pod_wake(p);
-	}
-}
-
-void pods_images_changed(struct pods *ps)
-{
-	map_each(it, ps->pods) {
-		struct pod *p = it.value;
-		bool waits = false;
-
-		for (size_t i = 0; i < p->n_containers; i++)
-			waits = waits || p->containers[i].state == CONTAINER_WAITING;
-		if (waits && p->phase == POD_ACTIVE)
-			pod_wake(p);
-	}
+	waits_object_changed(arg, o);
 }
 
 static void pod_added(struct pods *ps, struct object *obj)
@@ -195,7 +165,7 @@ static struct volumes *make_volumes(struct pods *ps)
 		.disk = ps->disk,
 		.run_dir = ps->run_dir,
 		.in_use = pvc_in_use,
-		.changed = sources_changed,
+		.changed = source_changed,
 		.arg = ps,
 	};
 
@@ -239,6 +209,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->run_fd = -1;
 	ps->kind_pod = kinds_need(kinds, "v1", "Pod");
 	jobs_init(&ps->jobs, ps->loop, job_ended, ps);
+	waits_init(&ps->waits);
 	deferred_init(&ps->check, ps->loop, check_stopped, ps);
 	ps->pods = map_new(free_pod);
 	ps->queue = queue_new(&queue);

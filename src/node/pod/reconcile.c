@@ -95,6 +95,7 @@ uint64_t pod_reconcile(struct pod *p, bool *ret_forget)
 
 		plan = pod_run_decide(&seen, steps);
 	} while (pod_act(p, &plan, steps));
+	pod_waits(p);
 	*ret_forget = plan.step == POD_STEP_FORGET;
 	if (!*ret_forget)
 		pod_report(p);

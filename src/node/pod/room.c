@@ -6,7 +6,8 @@
 /*
  * How many Pods there may be, and how much they may request. As a kubelet does, a Pod for which
  * there is no room is failed rather than kept waiting: whoever made it can decide what to do. It
- * waits only for Pods that are on their way out, as the one that it replaces may be.
+ * waits only for Pods that are on their way out, as the one that it replaces may be, and then in
+ * line behind those who came before it.
  *
  * Requests may be overcommitted (budget.h), because most sandboxes idle; one Pod alone may not
  * request more than there is.
@@ -127,6 +128,9 @@ void pod_room_take(struct pod *p)
 
 void pod_room_put(struct pod *p)
 {
+	if (!p->room.pods)
+		return;
 	add(&p->pods->used, &p->room, -1);
 	p->room = (struct pod_room){ 0 };
+	waits_room_left(p->pods);
 }

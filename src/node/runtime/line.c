@@ -128,6 +128,18 @@ bool line_ask(struct line *l, struct runtime_wait *w)
 	return false;
 }
 
+bool line_would_serve(struct line *l, struct runtime_wait *w)
+{
+	heard(l, w);
+	if (may_take(l, w)) {
+		if (!list_empty(&l->waiting))
+			later(l, LINE_ANSWER_MS);
+		return true;
+	}
+	line_join(l, w);
+	return false;
+}
+
 void line_join(struct line *l, struct runtime_wait *w)
 {
 	struct list *after;

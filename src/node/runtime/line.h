@@ -42,6 +42,8 @@ void line_done(struct line *l); /* nobody is called any more; NULL members are f
 
 /* True: take one now. False: there is none for w, which stands in line (unless it is NULL). */
 bool line_ask(struct line *l, struct runtime_wait *w);
+/* The same, but nothing is taken yet; if it is not, the next is called before long. */
+bool line_would_serve(struct line *l, struct runtime_wait *w);
 void line_join(struct line *l, struct runtime_wait *w);  /* stands in line, at its old place */
 void line_leave(struct line *l, struct runtime_wait *w); /* it was served elsewhere; or NULL */
 void line_stocked(struct line *l); /* there is one more; from the loop, as it calls a waiter */

@@ -179,6 +179,7 @@ static const struct runtime_ops ops = {
 	.net_take = native_net_take,
 	.net_adopt = native_net_adopt,
 	.net_put = native_net_put,
+	.has_slot = native_has_slot,
 	.reserve = native_reserve,
 	.attach = native_attach,
 	.watch = native_watch,

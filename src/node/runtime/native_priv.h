@@ -75,8 +75,8 @@ struct slots {
 void slots_init(struct native *n);
 void slots_done(struct native *n);
 void slots_fill(struct native *n);
-struct native_slot *slots_take(struct native *n, const struct plan_image *image,
-			       struct runtime_wait *w);
+bool native_has_slot(void *ctx, const struct plan_image *image, struct runtime_wait *w);
+struct native_slot *slots_take(struct native *n, struct runtime_wait *w);
 void slot_free(struct native_slot *s); /* the process is no longer its business; NULL is fine */
 void slots_made(struct native *n, struct message *m);
 void slots_refused(struct native *n, const struct message_refused *r);
@@ -180,8 +180,7 @@ struct runtime_task {
 /* state: the first, TASK_RESERVED or TASK_ATTACHED. Takes pidfd over. */
 struct runtime_task *task_new(struct native *n, const struct runtime_record *r, int pidfd,
 			      enum task_state state);
-struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
-				    struct runtime_wait *w);
+struct runtime_task *native_reserve(void *ctx, struct runtime_wait *w);
 void native_watch(struct runtime_task *t, const struct runtime_events *ev, void *arg);
 must_use struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l);
 must_use struct err *native_start(struct runtime_task *t, const struct wire_start *start);

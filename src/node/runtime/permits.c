@@ -15,11 +15,11 @@ static void on_again(void *arg)
 	p->freed(p->arg);
 }
 
-static void forget(struct permit *t)
+static void forget(struct permits *p, struct permit *t)
 {
 	list_del(&t->on);
-	t->of->n--;
 	t->of = NULL;
+	p->n--;
 }
 
 static void arm(struct permits *p)
@@ -42,7 +42,7 @@ static void on_late(void *arg)
 
 		if (t->since > before)
 			break;
-		forget(t);
+		forget(p, t);
 		deferred_call(&p->again);
 	}
 	arm(p);
@@ -63,7 +63,7 @@ void permits_init(struct permits *p, struct loop *l, void (*freed)(void *arg), v
 void permits_done(struct permits *p)
 {
 	while (!list_empty(&p->held))
-		forget(list_first(&p->held, struct permit, on));
+		forget(p, list_first(&p->held, struct permit, on));
 	timer_free(take(p->late));
 	deferred_cancel(&p->again);
 }
@@ -94,7 +94,7 @@ void permit_put(struct permit *t)
 
 	if (!p)
 		return;
-	forget(t);
+	forget(p, t);
 	deferred_call(&p->again);
 }
 

@@ -111,10 +111,11 @@ struct runtime_ops {
 	/* The address returns to the pool once the last process in the network is gone. */
 	void (*net_put)(void *ctx, struct runtime_net *net);
 
-	/* A task without a plan yet. NULL: no slot now; wait is put in line. image is what the
-	 * task will be launched with, most likely. */
-	struct runtime_task *(*reserve)(void *ctx, const struct plan_image *image,
-					struct runtime_wait *wait);
+	/* Before anything is made for a launch with this image. True: reserve() gives a slot now.
+	 * False: wait is put in line. */
+	bool (*has_slot)(void *ctx, const struct plan_image *image, struct runtime_wait *wait);
+	/* A task without a plan yet. NULL: no slot now; wait is put in line. */
+	struct runtime_task *(*reserve)(void *ctx, struct runtime_wait *wait);
 	/* Takes over a task by what was written down of it. NULL: it is gone, and what was left of
 	 * it is being removed; *ret_end says what is known. */
 	struct runtime_task *(*attach)(void *ctx, const struct runtime_record *r,

@@ -227,12 +227,21 @@ static void expect(struct native *n, const struct plan_image *image)
 	n->slots.expected = plan_image_copy(image, n->slots.arena);
 }
 
-struct native_slot *slots_take(struct native *n, const struct plan_image *image,
-			       struct runtime_wait *w)
+bool native_has_slot(void *ctx, const struct plan_image *image, struct runtime_wait *w)
+{
+	struct native *n = ctx;
+
+	expect(n, image);
+	if (line_would_serve(&n->slots.line, w))
+		return true;
+	native_refill(n);
+	return false;
+}
+
+struct native_slot *slots_take(struct native *n, struct runtime_wait *w)
 {
 	struct native_slot *s = NULL;
 
-	expect(n, image);
 	if (line_ask(&n->slots.line, w)) {
 		s = list_first(&n->slots.ready, struct native_slot, on);
 		list_del(&s->on);

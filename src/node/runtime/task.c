@@ -62,11 +62,10 @@ struct runtime_task *task_new(struct native *n, const struct runtime_record *r, 
 	return t;
 }
 
-struct runtime_task *native_reserve(void *ctx, const struct plan_image *image,
-				    struct runtime_wait *w)
+struct runtime_task *native_reserve(void *ctx, struct runtime_wait *w)
 {
 	struct native *n = ctx;
-	struct native_slot *s = slots_take(n, image, w);
+	struct native_slot *s = slots_take(n, w);
 	struct runtime_task *t;
 
 	if (!s)

@@ -159,7 +159,7 @@ static void move_done(void *arg)
 	if (pvc && pvc->phase == PVC_UNUSED)
 		(void)queue_add(v->queue, c->uid); /* it was deleted meanwhile */
 	if (!c->err) /* after a failure, Pods try again at their own pace */
-		v->spec.changed(v->spec.arg);
+		v->spec.changed(v->spec.arg, NULL);
 	chore_free(c);
 }
 
@@ -295,7 +295,7 @@ static void pvc_changed(void *arg, struct object *was, struct object *now)
 		c = pvc_new(v, now->uid, PVC_THERE);
 		c->ns = xstrdup(now->ns);
 		c->name = xstrdup(now->name);
-		v->spec.changed(v->spec.arg);
+		v->spec.changed(v->spec.arg, now);
 	}
 	if (c && !now)
 		c->phase = PVC_DELETED;

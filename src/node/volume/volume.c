@@ -222,11 +222,11 @@ struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p)
 	return NULL;
 }
 
-static void source_changed(void *arg, unused struct object *was, unused struct object *now)
+static void source_changed(void *arg, struct object *was, struct object *now)
 {
 	struct volumes *v = arg;
 
-	v->spec.changed(v->spec.arg);
+	v->spec.changed(v->spec.arg, now ? now : was);
 }
 
 struct volumes *volumes_new(const struct volumes_spec *spec)

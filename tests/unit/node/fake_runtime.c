@@ -49,18 +49,24 @@ static void fake_net_put(void *ctx, struct runtime_net *net)
 	free(net);
 }
 
-static struct runtime_task *fake_reserve(void *ctx, const struct plan_image *image,
-					 struct runtime_wait *wait)
+static bool fake_has_slot(void *ctx, const struct plan_image *image, struct runtime_wait *wait)
+{
+	struct fake_runtime *f = ctx;
+
+	is_true(image != NULL);
+	is_true(list_empty(&wait->on));
+	if (!f->slots)
+		list_add_tail(&f->slot_line, &wait->on);
+	return f->slots;
+}
+
+static struct runtime_task *fake_reserve(void *ctx, struct runtime_wait *wait)
 {
 	struct fake_runtime *f = ctx;
 	struct fake_task *t;
 
-	is_true(image != NULL);
 	is_true(list_empty(&wait->on));
-	if (!f->slots) {
-		list_add_tail(&f->slot_line, &wait->on);
-		return NULL;
-	}
+	is_true(f->slots);
 	f->slots--;
 	t = xnew(struct fake_task);
 	t->of = f;
@@ -173,6 +179,7 @@ static const struct runtime_ops fake_ops = {
 	.net_take = fake_net_take,
 	.net_adopt = fake_net_adopt,
 	.net_put = fake_net_put,
+	.has_slot = fake_has_slot,
 	.reserve = fake_reserve,
 	.attach = fake_attach,
 	.watch = fake_watch,

@@ -277,7 +277,8 @@ static struct runtime_task *reserve(struct host *h, struct watcher *w)
 	struct runtime_task *t;
 
 	w->wait.ready = on_called;
-	while (!(t = h->rt->ops->reserve(h->rt->ctx, &image, &w->wait)))
+	while (!h->rt->ops->has_slot(h->rt->ctx, &image, &w->wait) ||
+	       !(t = h->rt->ops->reserve(h->rt->ctx, &w->wait)))
 		until_called(h, w);
 	h->rt->ops->watch(t, &events, w);
 	return t;

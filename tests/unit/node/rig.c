@@ -23,6 +23,7 @@ static struct err *find_image(void *arg, const char *name, struct image **ret)
 {
 	struct rig *r = arg;
 
+	r->n_finds++;
 	if (r->no_image || !str_eq(name, "img"))
 		return err_new(ERR_NOT_FOUND, "no image named %s", name);
 	*ret = xnew(struct image);
@@ -94,6 +95,7 @@ void rig_start(struct rig *r)
 		.disk = r->disk,
 		.run_dir = r->run_dir,
 		.tries = r->real_tries ? NULL : &fake_tries,
+		.budget = { .pods = r->max_pods, .memory = r->max_memory, .overcommit = 1 },
 	};
 
 	works(pods_open(&spec, &r->pods));

@@ -25,8 +25,10 @@ struct rig {
 	struct proxy proxy;
 	struct fake_runtime rt;
 	struct pods *pods;
-	bool no_image;   /* "img" is not there */
-	bool real_tries; /* from the next start on, probes really try */
+	bool no_image;                /* "img" is not there */
+	unsigned n_finds;             /* how many times images were looked for */
+	int64_t max_pods, max_memory; /* from the next start on; 0: any number */
+	bool real_tries;              /* from the next start on, probes really try */
 	bool stopped;
 	char dir[64], data_dir[80], run_dir[80];
 	struct diskpool *disk;

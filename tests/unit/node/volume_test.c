@@ -32,7 +32,7 @@ static bool in_use(void *arg, unused const char *pvc_uid)
 	return ((struct bench *)arg)->in_use;
 }
 
-static void changed(unused void *arg)
+static void changed(unused void *arg, unused const struct object *o)
 {
 }
 
