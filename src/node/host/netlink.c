@@ -71,6 +71,13 @@ static void add(struct netlink *n, struct nlmsghdr *h)
 	n->n_messages++;
 }
 
+/* The kernel would make one for each processor, and each has a directory of files in sysfs. */
+static void one_queue(struct nlmsghdr *h)
+{
+	mnl_attr_put_u32(h, IFLA_NUM_TX_QUEUES, 1);
+	mnl_attr_put_u32(h, IFLA_NUM_RX_QUEUES, 1);
+}
+
 void netlink_add_veth(struct netlink *n, const struct netlink_veth *v)
 {
 	_Alignas(8) char room[MESSAGE_MAX];
@@ -81,6 +88,7 @@ void netlink_add_veth(struct netlink *n, const struct netlink_veth *v)
 	i->ifi_flags = 0; /* netlink_set_up() follows, once its IPv6 address is switched off */
 	mnl_attr_put_strz(h, IFLA_IFNAME, v->name);
 	mnl_attr_put(h, IFLA_ADDRESS, 6, v->mac);
+	one_queue(h);
 	info = mnl_attr_nest_start(h, IFLA_LINKINFO);
 	mnl_attr_put_strz(h, IFLA_INFO_KIND, "veth");
 	data = mnl_attr_nest_start(h, IFLA_INFO_DATA);
@@ -89,6 +97,7 @@ void netlink_add_veth(struct netlink *n, const struct netlink_veth *v)
 	p->ifi_flags = 0;
 	mnl_attr_put_strz(h, IFLA_IFNAME, v->peer_name);
 	mnl_attr_put(h, IFLA_ADDRESS, 6, v->peer_mac);
+	one_queue(h);
 	mnl_attr_put_u32(h, IFLA_NET_NS_FD, (uint32_t)v->peer_ns);
 	mnl_attr_nest_end(h, peer);
 	mnl_attr_nest_end(h, data);

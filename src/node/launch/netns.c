@@ -45,8 +45,6 @@ static struct err *configure_inside(struct netlink *nl, uint32_t addr, uint32_t 
 		e = file_write(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
 	if (!e)
 		e = file_write(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
-	/* A kernel without IPv6 has nothing to switch off. */
-	err_free(file_write(AT_FDCWD, "/proc/sys/net/ipv6/conf/eth0/disable_ipv6", "1"));
 	return e;
 }
 
@@ -83,6 +81,9 @@ static struct err *make_inside(struct launcher *l, const struct link *k, int *re
 
 	if (ns < 0)
 		return err_sys(errno, "open the network namespace");
+	/* For eth0, before there is one: it never has what would have to be taken away again. A
+	 * kernel without IPv6 has nothing to switch off. */
+	err_free(file_write(AT_FDCWD, "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"));
 	mac_of(k->addr, mac);
 	netlink_add_veth(l->nl, &veth);
 	e = netlink_commit(l->nl);

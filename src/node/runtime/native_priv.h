@@ -90,7 +90,8 @@ enum net_state {
 	NET_READY,  /* in stock */
 	NET_KEPT,   /* made; whoever wanted this address has a moment to take it */
 	NET_IN_USE,
-	NET_PUT, /* given back, but tasks still run in it */
+	NET_PUT,    /* given back, but tasks still run in it */
+	NET_UNUSED, /* closed with the next batch */
 	NET_STATE_MAX_,
 };
 
@@ -100,7 +101,7 @@ struct net {
 	enum net_state state;
 	struct list on;       /* nets.in[state] */
 	unsigned place;       /* in the address pool; 0: it is not ours to give back */
-	int fd;               /* -1: not made yet, or given back */
+	int fd;               /* -1: not made yet */
 	ino_t inode;          /* of an adopted one */
 	unsigned users;       /* tasks that run in it */
 	struct list waiters;  /* struct runtime_wait: who wants this address */
@@ -113,7 +114,7 @@ struct nets {
 	unsigned n[NET_STATE_MAX_];
 	struct line line;
 	struct map *held; /* address → the native: of an earlier run, not given away yet */
-	struct timer *keep;
+	struct timer *keep, *close;
 	unsigned retry_ms; /* the last pause after a refusal; 0: the last network was made */
 };
 

@@ -18,6 +18,9 @@
  * namespace: when the last process and the descriptor are gone, so are the namespace, its link and
  * its route, and the address is free again.
  *
+ * What is no longer used is closed in batches: the kernel takes namespaces away in rounds, and a
+ * round costs about the same for one as for many.
+ *
  * A refusal is tried again, because most often the old link of that name is still going away. If it
  * goes on, the pauses grow, and whoever waits is told why.
  */
@@ -25,6 +28,8 @@ enum {
 	RETRY_MS = 10, /* at first, then twice as long each time */
 	RETRY_MAX_MS = 1000,
 	TROUBLE_MS = 300, /* a pause of this length is worth telling of */
+	CLOSE_MS = 100,   /* the first of a batch waits so long for others */
+	CLOSE_MAX = 32,   /* so many do not wait */
 	KEEP_MS = 1000,   /* so long an address is kept for whoever wanted it and was called */
 };
 
@@ -38,7 +43,8 @@ static const struct {
 	[NET_READY] = { "ready", B(NET_IN_USE) },
 	[NET_KEPT] = { "kept", B(NET_READY) | B(NET_IN_USE) },
 	[NET_IN_USE] = { "in use", B(NET_PUT) },
-	[NET_PUT] = { "put", 0 },
+	[NET_PUT] = { "put", B(NET_UNUSED) },
+	[NET_UNUSED] = { "unused", 0 },
 };
 
 static void net_enter(struct net *net, enum net_state next)
@@ -147,6 +153,16 @@ static void on_keep(void *arg)
 	line_stocked(&n->nets.line);
 }
 
+static void close_unused(void *arg)
+{
+	struct native *n = arg;
+	struct net *net, *next;
+
+	timer_clear(n->nets.close);
+	list_each_safe(net, next, &n->nets.in[NET_UNUSED], on)
+		net_free(net);
+}
+
 void nets_init(struct native *n)
 {
 	for (int i = 0; i < NET_STATE_MAX_; i++)
@@ -154,6 +170,7 @@ void nets_init(struct native *n)
 	line_init(&n->nets.line, n->loop, stock, n);
 	n->nets.held = map_new(NULL);
 	n->nets.keep = timer_new(n->loop, on_keep, n);
+	n->nets.close = timer_new(n->loop, close_unused, n);
 }
 
 void nets_done(struct native *n)
@@ -162,6 +179,7 @@ void nets_done(struct native *n)
 
 	line_done(&n->nets.line);
 	timer_free(n->nets.keep);
+	timer_free(n->nets.close);
 	for (int i = 0; i < NET_STATE_MAX_; i++)
 		list_each_safe(net, next, &n->nets.in[i], on)
 			net_free(net);
@@ -364,6 +382,8 @@ static bool take_at(struct native *n, const char *ip, struct runtime_wait *w, st
 		give(*ret);
 		return true;
 	}
+	if (find(n, B(NET_UNUSED), place))
+		close_unused(n);
 	net = find(n, B(NET_QUEUED) | B(NET_WANTED) | B(NET_ASKED), place);
 	if (!net && !reserve_place(n, place, ip))
 		return false;
@@ -438,10 +458,17 @@ void net_join(struct net *net)
 	net->users++;
 }
 
-static void free_if_unused(struct net *net)
+static void close_if_unused(struct net *net)
 {
-	if (net->state == NET_PUT && !net->users)
-		net_free(net);
+	struct native *n = net->native;
+
+	if (net->state != NET_PUT || net->users)
+		return;
+	net_enter(net, NET_UNUSED);
+	if (n->nets.n[NET_UNUSED] >= CLOSE_MAX)
+		close_unused(n);
+	else if (!timer_armed(n->nets.close))
+		timer_set(n->nets.close, CLOSE_MS);
 }
 
 void net_leave(struct net *net)
@@ -449,15 +476,13 @@ void net_leave(struct net *net)
 	if (!net)
 		return;
 	net->users--;
-	free_if_unused(net);
+	close_if_unused(net);
 }
 
 void native_net_put(unused void *ctx, struct runtime_net *face)
 {
 	struct net *net = container_of(face, struct net, face);
 
-	if (net->fd >= 0)
-		(void)close(take_fd(net->fd));
 	net_enter(net, NET_PUT);
-	free_if_unused(net);
+	close_if_unused(net);
 }

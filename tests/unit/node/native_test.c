@@ -526,6 +526,9 @@ TEST(ids_and_addresses_return_only_after_the_last_process)
 	is_false(is_free(n->addresses, place));
 	h.rt->ops->kill(t);
 	until(&h, &w, "ended ");
+	is_false(is_free(n->ranges, range));
+	while (n->nets.n[NET_UNUSED])
+		(void)loop_turn(h.loop, 50);
 	is_true(is_free(n->addresses, place));
 	is_false(is_free(n->ranges, range));
 	h.rt->ops->release(t, false);

@@ -258,3 +258,54 @@ TEST(a_launcher_that_ended_is_asked_again_for_what_is_wanted)
 	is_true(take_net(&h, &p, 7));
 	close_host(&h);
 }
+
+static struct net *taken(struct host *h, unsigned place)
+{
+	struct pod p = { 0 };
+
+	is_true(!take_net(h, &p, place));
+	until_called(h, &p, NULL);
+	return container_of(take_net(h, &p, place), struct net, face);
+}
+
+TEST(networks_that_nobody_uses_are_closed_together)
+{
+	usec deadline = clock_mono() + 10 * 1000000LL;
+	struct net *a, *b;
+	struct host h;
+	int fds[2];
+
+	open_host(&h, 0, 100);
+	a = taken(&h, 7);
+	b = taken(&h, 8);
+	fds[0] = a->fd;
+	fds[1] = b->fd;
+	net_join(a); /* a task still runs in it */
+	native_net_put(&h.n, &a->face);
+	native_net_put(&h.n, &b->face);
+	net_leave(a);
+	for (int i = 0; i < 2; i++)
+		is_true(fcntl(fds[i], F_GETFD) >= 0);
+	is_true(!numbers_reserve(h.n.addresses, 7)); /* nobody gets the address before that */
+	while (fcntl(fds[0], F_GETFD) >= 0 && clock_mono() < deadline)
+		(void)loop_turn(h.n.loop, 50);
+	for (int i = 0; i < 2; i++)
+		is_true(fcntl(fds[i], F_GETFD) < 0);
+	is_true(numbers_reserve(h.n.addresses, 7));
+	close_host(&h);
+}
+
+TEST(many_networks_that_nobody_uses_do_not_wait)
+{
+	struct net *nets[32];
+	struct host h;
+
+	open_host(&h, 0, 100);
+	for (unsigned i = 0; i < ARRAY_LEN(nets); i++)
+		nets[i] = taken(&h, POOL_FIRST + i);
+	for (unsigned i = 0; i < ARRAY_LEN(nets); i++)
+		native_net_put(&h.n, &nets[i]->face);
+	eq_int(h.n.nets.n[NET_UNUSED], 0);
+	is_true(numbers_reserve(h.n.addresses, POOL_FIRST));
+	close_host(&h);
+}
