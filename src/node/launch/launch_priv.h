@@ -40,20 +40,21 @@ struct slot {
 	int ctl;
 	int userns;
 	int stage_fd;
-	int dir_fd;    /* its layer: a directory with a limit, below slots_dir */
-	int log_fd;    /* the directory of its log, with a limit too */
-	bool mapped;   /* the last mount_clone() could be mapped to our ids */
-	int root_fd;   /* of an overlay for the expected image; -1: there is none */
+	int dir_fd;  /* its layer: a directory with a limit, below slots_dir */
+	int log_fd;  /* the directory of its log, with a limit too */
+	bool mapped; /* the last mount_clone() could be mapped to our ids */
+	int root_fd; /* of an overlay for the expected image; -1: there is none */
+	bool root_ready;
 	int sock, log; /* for cay-init */
 };
 
 /* userns.c: resource limits for all that follows, and s->userns, which counts them on its own. */
 must_use struct err *userns_make(struct slot *s);
 
-/* root.c: the parts of a root that no plan changes (dev, proc), below the stage. */
+/* stage.c: the parts of a root that no plan changes (dev, proc), below the stage. */
 must_use struct err *root_prepare(struct slot *s);
 must_use struct err *root_mask_proc(void); /* from here on nothing in proc/sys can be changed */
-/* The slot's own directory, and the root of an image up to what only a plan knows. */
+/* root.c: the slot's own directory, and the root of an image up to what only a plan knows. */
 must_use struct err *root_make_dir(struct slot *s);
 must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);
 /* Makes every permitted capability effective: a change of ids to or from 0 alters the set. */

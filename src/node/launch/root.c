@@ -7,7 +7,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -20,7 +19,8 @@
 /*
  * The root of a sandbox. Below the stage, a tmpfs that only this slot sees:
  *
- *   dev/ proc/   made while parked, moved into the root by the plan
+ *   dev/ proc/   made first, and moved into the root
+ *   hosts ...    bound into /etc of the root; a plan fills them in
  *   l0/ l1/ ...  the image's layers, read-only, mapped to the slot's ids
  *   u/           the container's own directory (upper, work), mapped as well
  *   root/        the overlay of these; it becomes "/" and the rest goes away
@@ -34,149 +34,6 @@ enum {
 	 * only after the file has grown, and the file system needs room for both. */
 	LOG_DIR_PARTS = 2,
 };
-
-#define PTY_MAX ",max=64" /* the machine has some thousands for all sandboxes */
-
-static const struct {
-	const char *name;
-	unsigned major, minor;
-} devices[] = {
-	{ "null", 1, 3 },   { "zero", 1, 5 },    { "full", 1, 7 },
-	{ "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
-};
-static const struct {
-	const char *name, *to;
-} dev_links[] = {
-	{ "ptmx", "pts/ptmx" },          { "fd", "/proc/self/fd" },
-	{ "stdin", "/proc/self/fd/0" },  { "stdout", "/proc/self/fd/1" },
-	{ "stderr", "/proc/self/fd/2" },
-};
-/* What tells about the machine, or its other tenants, and is no use inside. A kernel may lack some.
- */
-static const char *const masked_files[] = {
-	"buddyinfo",   "cmdline",     "config.gz",   "consoles",   "diskstats",    "dma",
-	"interrupts",  "iomem",       "ioports",     "kallsyms",   "kcore",        "key-users",
-	"keys",        "kmsg",        "kpagecgroup", "kpagecount", "kpageflags",   "latency_stats",
-	"locks",       "mdstat",      "modules",     "mtrr",       "pagetypeinfo", "partitions",
-	"sched_debug", "schedstat",   "slabinfo",    "softirqs",   "swaps",        "sysrq-trigger",
-	"timer_list",  "vmallocinfo", "vmcore",      "zoneinfo",
-};
-static const char *const masked_dirs[] = {
-	"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi", "tty/driver",
-};
-static const char *const read_only[] = { "sys" };
-
-static struct err *make_devices(int dev)
-{
-	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
-		dev_t d = makedev(devices[i].major, devices[i].minor);
-
-		if (mknodat(dev, devices[i].name, S_IFCHR | 0666, d) < 0)
-			return err_sys(errno, "create device %s", devices[i].name);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(dev_links); i++)
-		if (symlinkat(dev_links[i].to, dev, dev_links[i].name) < 0)
-			return err_sys(errno, "link device %s", dev_links[i].name);
-	if (mkdirat(dev, "shm", 01777) < 0 || mkdirat(dev, "pts", 0755) < 0)
-		return err_sys(errno, "create device directories");
-	return NULL;
-}
-
-/* One tmpfs: only shm in it can be written to by the sandbox. */
-static struct err *prepare_dev(struct slot *s)
-{
-	autofree char *pts = xasprintf("newinstance,ptmxmode=0666,mode=0620,gid=%u%s",
-				       s->spec->base + 5, wall_stands("pty-max") ? PTY_MAX : "");
-	autoclose dev = -1;
-	struct err *e;
-	mode_t old;
-
-	e = mount_tmpfs("dev", "mode=0755,size=64m,nr_inodes=16k", MS_NOSUID | MS_NOEXEC);
-	if (e)
-		return e;
-	dev = openat(s->stage_fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dev < 0)
-		return err_sys(errno, "open the device directory");
-	old = umask(0);
-	e = make_devices(dev);
-	(void)umask(old);
-	if (e)
-		return e;
-	if (mount("devpts", "dev/pts", "devpts", mount_flags(MS_NOSUID | MS_NOEXEC), pts) < 0)
-		return err_sys(errno, "mount devpts");
-	return NULL;
-}
-
-static struct err *bind_over(const char *from, const char *to, bool readonly)
-{
-	if (mount(from, to, NULL, MS_BIND, NULL) < 0)
-		return errno == ENOENT ? NULL : err_sys(errno, "mask %s", to);
-	if (readonly &&
-	    mount(NULL, to, NULL,
-		  mount_flags(MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC),
-		  NULL) < 0)
-		return err_sys(errno, "make %s read-only", to);
-	return NULL;
-}
-
-/* from: NULL, bound to itself and made read-only. */
-static struct err *mask_each(const char *const names[], size_t n, const char *from)
-{
-	struct err *e = NULL;
-	char to[64];
-
-	for (size_t i = 0; i < n && !e; i++) {
-		(void)snprintf(to, sizeof(to), "proc/%s", names[i]);
-		e = bind_over(from ? from : to, to, !from);
-	}
-	return e;
-}
-
-/* What is bound has the flags of what it is bound from: "empty" is made read-only once. */
-struct err *root_mask_proc(void)
-{
-	struct err *e = bind_over("empty", "empty", true);
-
-	if (!e && wall_stands("proc-files"))
-		e = mask_each(masked_files, ARRAY_LEN(masked_files), "dev/null");
-	if (!e && wall_stands("proc-dirs"))
-		e = mask_each(masked_dirs, ARRAY_LEN(masked_dirs), "empty");
-	if (!e && wall_stands("proc-read-only"))
-		e = mask_each(read_only, ARRAY_LEN(read_only), NULL);
-	return e;
-}
-
-static struct err *prepare_stage(struct slot *s)
-{
-	static const char *const dirs[] = { "root", "dev", "proc", "empty", "u" };
-	struct err *e;
-
-	if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0)
-		return err_sys(errno, "make the mount namespace private");
-	e = mount_tmpfs(s->l->stage, "mode=0700,size=1m", MS_NOSUID | MS_NODEV);
-	if (e)
-		return e;
-	s->stage_fd = open(s->l->stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (s->stage_fd < 0 || fchdir(s->stage_fd) < 0)
-		return err_sys(errno, "enter the stage");
-	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		if (mkdir(dirs[i], 0755) < 0)
-			return err_sys(errno, "create %s below the stage", dirs[i]);
-	return NULL;
-}
-
-struct err *root_prepare(struct slot *s)
-{
-	struct err *e = prepare_stage(s);
-
-	if (!e)
-		e = prepare_dev(s);
-	if (e)
-		return e;
-	if (mount("proc", "proc", "proc", mount_flags(MS_NOSUID | MS_NODEV | MS_NOEXEC), NULL) < 0)
-		return err_sys(errno, "mount proc");
-	return NULL;
-}
 
 static struct err *make_file(int dir, const char *name, mode_t mode)
 {
@@ -410,6 +267,44 @@ static struct err *mount_host_usr(struct slot *s, int root)
 	return e ? e : mount_move(local, to);
 }
 
+/* On our tmpfs, where a file costs nothing, and bound over the empty one in the root. */
+static struct err *place_etc_file(struct slot *s, const char *name)
+{
+	autofree char *to_path = xasprintf("/etc/%s", name);
+	autoclose fd = openat(s->stage_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	autoclose tree = -1, to = -1;
+	struct err *e;
+
+	if (fd < 0)
+		return err_sys(errno, "create %s", name);
+	e = root_open_target(s->root_fd, to_path, true, &to);
+	if (e)
+		return e;
+	tree = open_tree(s->stage_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	return tree < 0 ? err_sys(errno, "clone %s", name) : mount_move(tree, to);
+}
+
+/* What every root has. */
+static struct err *place_parts(struct slot *s)
+{
+	struct err *e = move_into(s, "/dev", s->root_fd);
+
+	if (!e)
+		e = move_into(s, "/proc", s->root_fd);
+	for (size_t i = 0; i < ARRAY_LEN(etc_names) && !e; i++)
+		e = place_etc_file(s, etc_names[i]);
+	return e;
+}
+
+/* Below the stage again, where one of them may still be. */
+static void take_back(struct slot *s)
+{
+	static const char *const names[] = { "dev", "proc" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		(void)move_mount(s->root_fd, names[i], s->stage_fd, names[i], 0);
+}
+
 /* again: another image was expected; its overlay is dropped, and the untouched upper is reused, but
  * not its working directory, which a volatile overlay leaves marked. An
  * overlay works with the identity of whoever mounted it, and a mapped upper has no ids of the host.
@@ -419,7 +314,9 @@ struct err *root_mount_image(struct slot *s, const struct plan_image *image, boo
 	autobuf lower = { 0 };
 	struct err *e;
 
+	s->root_ready = false;
 	if (again && s->root_fd >= 0) {
+		take_back(s);
 		(void)close(take_fd(s->root_fd));
 		(void)umount2("root", MNT_DETACH);
 	}
@@ -434,39 +331,9 @@ struct err *root_mount_image(struct slot *s, const struct plan_image *image, boo
 		e = mount_overlay(s, buf_str(&lower), again ? "work2" : "work", &s->root_fd);
 	if (!e && image->host_usr)
 		e = mount_host_usr(s, s->root_fd);
-	return e;
-}
-
-/* On our tmpfs, where a file costs nothing, and bound over the empty one in the root. */
-static struct err *mount_etc_file(struct slot *s, int root, const char *name, const char *text)
-{
-	autofree char *to_path = xasprintf("/etc/%s", name);
-	autoclose fd = openat(s->stage_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	autoclose tree = -1, to = -1;
-	struct err *e;
-
-	if (fd < 0)
-		return err_sys(errno, "create %s", name);
-	e = fd_write_all(fd, text, strlen(text));
 	if (!e)
-		e = root_open_target(root, to_path, true, &to);
-	if (e)
-		return e;
-	tree = open_tree(s->stage_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	return tree < 0 ? err_sys(errno, "clone %s", name) : mount_move(tree, to);
-}
-
-static struct err *mount_etc(struct slot *s, const struct plan *plan, int root)
-{
-	const char *const texts[ETC_FILE_MAX_] = {
-		[ETC_HOSTNAME] = plan->etc_hostname,
-		[ETC_HOSTS] = plan->etc_hosts,
-		[ETC_RESOLV_CONF] = plan->etc_resolv_conf,
-	};
-	struct err *e = NULL;
-
-	for (size_t i = 0; i < ARRAY_LEN(etc_names) && !e; i++)
-		e = mount_etc_file(s, root, etc_names[i], str_or(texts[i], ""));
+		e = place_parts(s);
+	s->root_ready = !e;
 	return e;
 }
 
@@ -485,18 +352,28 @@ static struct err *make_readonly(const struct plan *plan, int root)
 	return e;
 }
 
-static struct err *fill_root(struct slot *s, const struct plan *plan, int root)
+static struct err *write_etc(struct slot *s, const char *name, const char *text)
 {
-	struct err *e = move_into(s, "/dev", root);
+	autoclose fd = openat(s->stage_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 
+	return fd < 0 ? err_sys(errno, "open %s", name) : fd_write_all(fd, text, strlen(text));
+}
+
+static struct err *fill_root(struct slot *s, const struct plan *plan)
+{
+	const char *const texts[ETC_FILE_MAX_] = {
+		[ETC_HOSTNAME] = plan->etc_hostname,
+		[ETC_HOSTS] = plan->etc_hosts,
+		[ETC_RESOLV_CONF] = plan->etc_resolv_conf,
+	};
+	struct err *e = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(etc_names) && !e; i++)
+		e = write_etc(s, etc_names[i], str_or(texts[i], ""));
 	if (!e)
-		e = move_into(s, "/proc", root);
-	if (!e)
-		e = mount_etc(s, plan, root);
-	if (!e)
-		e = root_mount_volumes(s, root, plan);
+		e = root_mount_volumes(s, s->root_fd, plan);
 	if (!e && plan->readonly && wall_stands("root-read-only"))
-		e = make_readonly(plan, root);
+		e = make_readonly(plan, s->root_fd);
 	return e;
 }
 
@@ -513,9 +390,9 @@ struct err *root_enter(struct slot *s, const struct plan *plan)
 {
 	struct err *e = NULL;
 
-	if (s->root_fd < 0 || !plan_image_equal(&plan->image, &s->spec->image))
+	if (!s->root_ready || !plan_image_equal(&plan->image, &s->spec->image))
 		e = root_mount_image(s, &plan->image, true);
 	if (!e)
-		e = fill_root(s, plan, s->root_fd);
+		e = fill_root(s, plan);
 	return e ? e : pivot(s->root_fd);
 }

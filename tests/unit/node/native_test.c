@@ -284,14 +284,14 @@ static struct runtime_task *reserve(struct host *h, struct watcher *w)
 	return t;
 }
 
-static struct err *launch(struct host *h, struct runtime_task *t, struct runtime_net *net,
-			  const char *command)
+static struct err *launch_image(struct host *h, struct runtime_task *t, struct runtime_net *net,
+				const char **lower, const char *command)
 {
-	const char *lower[] = { h->layer, NULL };
 	const char *argv[] = { "/bin/sh", "-c", command, NULL };
 	const char *env[] = { "PATH=/usr/bin:/bin", NULL };
 	struct plan plan = { .image = { lower, true },
 			     .hostname = "box",
+			     .etc_hosts = "127.0.0.1 localhost\n",
 			     .limits = { .pids = 64 } };
 	struct wire_start start = {
 		.argv = argv, .env = env, .cwd = "/", .flags = WIRE_LOG_STDOUT
@@ -301,6 +301,14 @@ static struct err *launch(struct host *h, struct runtime_task *t, struct runtime
 	if (str_eq(command, "no such program"))
 		argv[0] = "/nope";
 	return h->rt->ops->launch(t, &l);
+}
+
+static struct err *launch(struct host *h, struct runtime_task *t, struct runtime_net *net,
+			  const char *command)
+{
+	const char *lower[] = { h->layer, NULL };
+
+	return launch_image(h, t, net, lower, command);
 }
 
 static char *log_of(struct host *h, const char *id)
@@ -502,6 +510,42 @@ static bool is_free(struct numbers *pool, unsigned v)
 		return false;
 	numbers_put(pool, v);
 	return true;
+}
+
+/* The first two were parked before anything was expected, the third for the image of the others. */
+TEST(a_slot_that_was_parked_for_another_image_has_a_whole_root)
+{
+	struct watcher w[3] = { 0 };
+	autofree char *other = NULL;
+	struct runtime_task *t[3];
+	struct runtime_net *net;
+	const char *lower[3] = { 0 };
+	struct host h;
+
+	if (!open_host(&h))
+		return;
+	other = xasprintf("%s/other", h.dir);
+	works(file_mkdirs(other, 0755));
+	lower[0] = other;
+	lower[1] = h.layer;
+	net = take_net(&h, &w[2], NULL);
+	for (int i = 0; i < 3; i++)
+		t[i] = reserve(&h, &w[i]);
+	works(launch_image(&h, t[2], net, lower,
+			   "test -c /dev/null && test -d /dev/pts && test -r /proc/self/stat && "
+			   "grep -q localhost /etc/hosts && exit 7"));
+	until(&h, &w[2], "ended ");
+	eq_str(buf_str(&w[2].log), "starting started exited(7,0) ended ");
+	for (int i = 0; i < 2; i++) {
+		h.rt->ops->kill(t[i]);
+		until(&h, &w[i], "ended ");
+	}
+	for (int i = 0; i < 3; i++) {
+		h.rt->ops->release(t[i], false);
+		buf_done(&w[i].log);
+	}
+	h.rt->ops->net_put(h.rt->ctx, net);
+	close_host(&h, 0);
 }
 
 TEST(ids_and_addresses_return_only_after_the_last_process)
