@@ -180,6 +180,7 @@ struct budget {
 enum {
 	API_CONNS_MAX = 4096,
 	ROUTER_CONNS_MAX = 16384,
+	TRIM_LOOK_MS = 5000,
 };
 
 /* The soft limit is for programs that use select(); sandboxes get limits of their own. */
@@ -573,7 +574,7 @@ static struct err *serve_start(struct serve *s)
 		e = server_write_kubeconfig(s->server);
 	if (e)
 		return e;
-	s->trim = trim_new(s->loop);
+	s->trim = trim_new(s->loop, TRIM_LOOK_MS);
 	greet(s);
 	return NULL;
 }

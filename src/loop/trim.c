@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -14,33 +15,55 @@
 #include "loop/loop.h"
 
 enum {
-	LOOK_MS = 5000,
-	CALM_KIB = 1024, /* less growth between two looks than this is none */
-	WORTH_KIB = 8 * 1024,
+	BUSY_PERCENT = 5,      /* of one processor, for all threads together */
+	BUSY_LOOKS = 12,       /* a process that stays busy is looked at once in so many times */
+	WORTH_IDLE_KIB = 1024, /* free memory that is worth the effort when idle */
+	WORTH_KIB = 8 * 1024,  /* and when not: trimming makes whoever allocates wait */
 };
 
 struct trim {
 	struct timer *timer;
 	struct jobs jobs;
-	int64_t was_kib; /* at the last look */
-	int64_t low_kib; /* the least since the last trim, or what that left */
-	bool running;
+	unsigned look_ms, n_busy;
+	int64_t cpu_us;    /* that the process had used by the last look */
+	bool due;          /* it has been busy since the heap was last examined */
+	bool running;      /* the job, to which the following belongs as long */
+	int64_t worth_kib; /* that must be free before it trims */
+	int64_t rest_kib;  /* what seems to be free and cannot be given back */
 };
 
-static int64_t resident_kib(void)
+static int64_t cpu_us(void)
 {
-	autofree char *text = NULL;
-	int64_t all = 0, resident = 0;
+	struct timespec t = { 0 };
 
-	err_free(file_read(AT_FDCWD, "/proc/self/statm", 256, &text, NULL));
-	if (!text || sscanf(text, "%" SCNd64 " %" SCNd64, &all, &resident) != 2)
-		return 0;
-	return resident * (sysconf(_SC_PAGESIZE) / 1024);
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static void work(unused void *arg)
+/* Anonymous memory that is resident and not in use, by and large: stacks and the like count too. */
+static int64_t free_kib(void)
 {
+	const struct mallinfo2 heap = mallinfo2();
+	autofree char *text = NULL;
+	int64_t all = 0, resident = 0, file = 0;
+
+	err_free(file_read(AT_FDCWD, "/proc/self/statm", 256, &text, NULL));
+	if (!text || sscanf(text, "%" SCNd64 " %" SCNd64 " %" SCNd64, &all, &resident, &file) != 3)
+		return 0;
+	return (resident - file) * (sysconf(_SC_PAGESIZE) / 1024) -
+	       (int64_t)((heap.uordblks + heap.hblkhd) / 1024);
+}
+
+static void work(void *arg)
+{
+	struct trim *t = arg;
+	int64_t now = free_kib();
+
+	t->rest_kib = MIN(t->rest_kib, now);
+	if (now < t->rest_kib + t->worth_kib)
+		return;
 	(void)malloc_trim(0);
+	t->rest_kib = free_kib();
 }
 
 static void done(void *arg)
@@ -48,32 +71,36 @@ static void done(void *arg)
 	struct trim *t = arg;
 
 	t->running = false;
-	t->was_kib = t->low_kib = resident_kib();
 }
 
 static void on_look(void *arg)
 {
 	struct trim *t = arg;
-	int64_t now = resident_kib();
-	bool calm = now <= t->was_kib + CALM_KIB;
+	int64_t cpu = cpu_us();
+	bool busy = (cpu - t->cpu_us) * 100 > (int64_t)t->look_ms * 1000 * BUSY_PERCENT;
 
-	timer_set(t->timer, LOOK_MS);
-	t->was_kib = now;
-	t->low_kib = MIN(t->low_kib, now);
-	if (t->running || !calm || now < t->low_kib + WORTH_KIB)
+	timer_set(t->timer, t->look_ms);
+	t->cpu_us = cpu;
+	t->due = t->due || busy;
+	t->n_busy = busy ? t->n_busy + 1 : 0;
+	if (t->running || !t->due || t->n_busy % BUSY_LOOKS)
 		return;
+	t->due = false;
 	t->running = true;
+	t->worth_kib = busy ? WORTH_KIB : WORTH_IDLE_KIB;
 	jobs_run(&t->jobs, work, done, t);
 }
 
-struct trim *trim_new(struct loop *l)
+struct trim *trim_new(struct loop *l, unsigned look_ms)
 {
 	struct trim *t = xnew(struct trim);
 
 	jobs_init(&t->jobs, l, NULL, NULL);
 	t->timer = timer_new(l, on_look, t);
-	t->was_kib = t->low_kib = resident_kib();
-	timer_set(t->timer, LOOK_MS);
+	t->look_ms = look_ms;
+	t->cpu_us = cpu_us();
+	t->rest_kib = free_kib();
+	timer_set(t->timer, look_ms);
 	return t;
 }
 

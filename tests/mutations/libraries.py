@@ -92,6 +92,12 @@ MUTATIONS = (
              "a number that does not fit is rejected", "unit json"),
 
     # -- loop ---------------------------------------------------------------------------------------------------------
+    mutation("free-memory-kept", "loop/trim.c",
+             "	(void)malloc_trim(0);\n", "",
+             "what a peak needed is given back", "unit loop"),
+    mutation("memory-in-use-hides-free-memory", "loop/trim.c",
+             "	t->rest_kib = MIN(t->rest_kib, now);\n", "	t->rest_kib = now;\n",
+             "what a peak needed is given back when it is free", "unit loop"),
     mutation("queue-loses-wakes", "loop/queue.c",
              "	if (it->running || it->n_held) {\n		it->dirty = true;\n", "	if (it->running || it->n_held) {\n",
              "a key that changes while it runs gets another pass", "unit loop"),
