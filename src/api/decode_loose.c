@@ -98,12 +98,15 @@ static void prune_object(struct decode_walk *w, struct json *v, const struct typ
 	bool odd = false;
 
 	json_each(it, v) {
-		const struct field *f = t->kind == TYPE_OBJECT ? schema_field(t, it.key) : NULL;
+		const struct json *there = json_follow(&was, &it);
+		const bool fine = json_same(it.val, there);
+		const struct field *f =
+			t->kind == TYPE_OBJECT && !fine ? schema_field(t, it.key) : NULL;
 		const struct type *of = f ? f->type : t->elem;
-		struct place here = { .path = { &at->path, it.key },
-				      .up = at,
-				      .was = json_follow(&was, &it) };
+		struct place here = { .path = { &at->path, it.key }, .up = at, .was = there };
 
+		if (fine)
+			continue;
 		if (!of) {
 			decode_report(w, "unknown", at, it.key);
 			odd = true;

@@ -316,11 +316,16 @@ static struct err *settle_object(struct decode_walk *w, struct json *v, const st
 	if (w->duplicates)
 		kept_begin(&kept, v, t, 0);
 	json_each(it, v) {
-		const struct field *f = schema_field(t, it.key);
-		struct place here = { { &at->path, it.key }, at, f, t, json_follow(&was, &it) };
+		const struct json *there = json_follow(&was, &it);
+		const bool fine = json_same(it.val, there) && !kept.list;
+		const struct field *f = fine ? NULL : schema_field(t, it.key);
+		struct place here = { { &at->path, it.key }, at, f, t, there };
 		struct member *had = f && w->duplicates ? kept_find(&kept, f) : NULL;
 		struct json *val = it.val;
 
+		i++;
+		if (fine)
+			continue;
 		if (!f || had)
 			decode_report(w, f ? "duplicate" : "unknown", at, it.key);
 		if (f)
@@ -328,10 +333,9 @@ static struct err *settle_object(struct decode_walk *w, struct json *v, const st
 		if (e)
 			break;
 		if (!f || val != it.val)
-			kept_begin(&kept, v, t, i);
+			kept_begin(&kept, v, t, i - 1);
 		if (kept.list && f && (!had || !json_is(it.val, JSON_NULL) || null_takes_away(f)))
 			keep(w, &kept, had, (struct member){ f->name, f, val });
-		i++;
 	}
 	kept_end(&kept, w->d, v);
 	return e;

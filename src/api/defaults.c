@@ -66,19 +66,10 @@ static struct json *spec_of(struct json_doc *d)
 	return defaults_need_obj(d, json_root(d), "spec");
 }
 
-static struct json *need_labels(struct json_doc *d, struct json *meta)
-{
-	return json_is(meta, JSON_OBJ) ? defaults_need_obj(d, meta, "labels") : NULL;
-}
-
 void defaults_namespace(struct json_doc *d, const struct json *old)
 {
-	struct json *root = json_root(d), *meta = json_get(root, "metadata");
-	struct json *spec = spec_of(d), *labels = need_labels(d, meta);
-	const char *name = json_get_str(meta, "name");
+	struct json *root = json_root(d), *spec = spec_of(d);
 
-	if (labels && !str_empty(name))
-		json_set_str(d, labels, "kubernetes.io/metadata.name", name);
 	if (old || !spec)
 		return;
 	if (!json_get(spec, "finalizers"))

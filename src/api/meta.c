@@ -264,7 +264,8 @@ static const struct json *news(const struct json *metadata, const struct json *w
 void meta_validate(const struct json *metadata, bool namespaced, const struct json *was,
 		   struct causes *c)
 {
-	check_names(metadata, namespaced, c);
+	if (!was || news(metadata, was, "name") || news(metadata, was, "namespace"))
+		check_names(metadata, namespaced, c);
 	meta_validate_labels(news(metadata, was, "labels"), "metadata.labels", c);
 	meta_validate_annotations(news(metadata, was, "annotations"), "metadata.annotations", c);
 	check_owners(news(metadata, was, "ownerReferences"), c);

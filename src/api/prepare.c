@@ -40,10 +40,21 @@ void prepare_create_persistent_volume_claim(struct json_doc *d, unused const str
 	json_push_str(d, list, FINALIZER_PVC);
 }
 
+static void label_namespace(struct json_doc *d)
+{
+	struct json *meta = json_need_obj(d, json_root(d), "metadata");
+	const char *name = json_get_str(meta, "name");
+
+	if (!str_empty(name))
+		json_set_str(d, json_need_obj(d, meta, "labels"), "kubernetes.io/metadata.name",
+			     name);
+}
+
 /* spec holds only the finalizer that the defaults add. */
 void prepare_create_namespace(struct json_doc *d, unused const struct kind_env *env)
 {
 	(void)json_del(json_root(d), "spec");
+	label_namespace(d);
 }
 
 /* Kubernetes changes spec.finalizers only through /finalize. */
@@ -53,6 +64,7 @@ void prepare_update_namespace(struct json_doc *d, const struct json *old)
 
 	if (!json_equal(json_get(json_root(d), "spec"), was))
 		(void)json_set(d, json_root(d), "spec", json_copy(d, was));
+	label_namespace(d);
 }
 
 void prepare_delete_namespace(struct json_doc *d)

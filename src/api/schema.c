@@ -66,8 +66,8 @@ static void default_object(struct json_doc *d, struct json *v, const struct type
 		if (f->fallback && !json_get(v, f->name))
 			json_set(d, v, f->name, schema_fallback(d, f));
 	json_each(it, v) {
-		const struct field *f = schema_field(t, it.key);
 		const struct json *there = json_follow(&old, &it);
+		const struct field *f = json_same(it.val, there) ? NULL : schema_field(t, it.key);
 
 		if (f)
 			schema_default(d, it.val, f->type, there);

@@ -193,14 +193,15 @@ static void check_object(struct walk *w, struct here here, const struct type *t,
 		causes_required(w->causes, path, NULL);
 	}
 	json_each(it, v) {
-		const struct field *f = schema_field(t, it.key);
+		const struct json *there = json_follow(&was, &it);
+		const struct field *f = json_same(it.val, there) ? NULL : schema_field(t, it.key);
 		struct path in = { .up = at, .name = it.key };
 		bool lax = w->lax;
 
 		if (!f)
 			continue; /* unknown members are pruned elsewhere */
 		w->lax |= !at->up && is_lax(f, w->structural);
-		check(w, (struct here){ it.val, json_follow(&was, &it) }, f->type, &in);
+		check(w, (struct here){ it.val, there }, f->type, &in);
 		w->lax = lax;
 	}
 }

@@ -69,11 +69,21 @@ static struct civil civil_from_days(int64_t days)
 	};
 }
 
-/* Formats the time down to the seconds; *ret_micros is the remaining fraction. */
-static int format_seconds(usec wall, char ret[CLOCK_TEXT_MAX], int64_t *ret_micros)
+/* Writes n as this many digits, and returns what follows them. */
+static char *put_digits(char *at, int64_t n, unsigned digits)
+{
+	for (unsigned i = digits; i--; n /= 10)
+		at[i] = (char)('0' + n % 10);
+	return at + digits;
+}
+
+/* Formats the time down to the seconds, and returns what follows; *ret_micros is the remaining
+ * fraction. Done by hand, because every write has a few of these. */
+static char *format_seconds(usec wall, char ret[CLOCK_TEXT_MAX], int64_t *ret_micros)
 {
 	int64_t micros = wall % SECOND, s = wall / SECOND, in_day, days;
 	struct civil c;
+	char *at = ret;
 
 	if (micros < 0) {
 		micros += SECOND;
@@ -87,36 +97,51 @@ static int format_seconds(usec wall, char ret[CLOCK_TEXT_MAX], int64_t *ret_micr
 	}
 	c = civil_from_days(days);
 	*ret_micros = micros;
-	return snprintf(ret, CLOCK_TEXT_MAX, "%04lld-%02u-%02uT%02d:%02d:%02d", (long long)c.year,
-			c.month, c.day, (int)(in_day / 3600), (int)(in_day / 60 % 60),
-			(int)(in_day % 60));
+	if (c.year < 0 || c.year > 9999)
+		return ret + snprintf(ret, CLOCK_TEXT_MAX, "%04lld-%02u-%02uT%02d:%02d:%02d",
+				      (long long)c.year, c.month, c.day, (int)(in_day / 3600),
+				      (int)(in_day / 60 % 60), (int)(in_day % 60));
+	at = put_digits(at, c.year, 4);
+	*at++ = '-';
+	at = put_digits(at, c.month, 2);
+	*at++ = '-';
+	at = put_digits(at, c.day, 2);
+	*at++ = 'T';
+	at = put_digits(at, in_day / 3600, 2);
+	*at++ = ':';
+	at = put_digits(at, in_day / 60 % 60, 2);
+	*at++ = ':';
+	return put_digits(at, in_day % 60, 2);
 }
 
-static void format_with(usec wall, char ret[CLOCK_TEXT_MAX], const char *tail_fmt)
+/* digits: of the fraction, 0, 6 or 9. */
+static void format_with(usec wall, char ret[CLOCK_TEXT_MAX], unsigned digits)
 {
 	int64_t micros;
-	int len = format_seconds(wall, ret, &micros);
+	char *at = format_seconds(wall, ret, &micros);
 
-	assert(len > 0 && len < CLOCK_TEXT_MAX);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* one of the three constants below */
-	(void)snprintf(ret + len, (size_t)(CLOCK_TEXT_MAX - len), tail_fmt, (int)micros);
-#pragma GCC diagnostic pop
+	assert(at - ret + 12 <= CLOCK_TEXT_MAX);
+	if (digits) {
+		*at++ = '.';
+		at = put_digits(at, digits > 6 ? micros * 1000 : micros, digits);
+	}
+	*at++ = 'Z';
+	*at = '\0';
 }
 
 void clock_format(usec wall, char ret[CLOCK_TEXT_MAX])
 {
-	format_with(wall, ret, "Z");
+	format_with(wall, ret, 0);
 }
 
 void clock_format_micro(usec wall, char ret[CLOCK_TEXT_MAX])
 {
-	format_with(wall, ret, ".%06dZ");
+	format_with(wall, ret, 6);
 }
 
 void clock_format_nano(usec wall, char ret[CLOCK_TEXT_MAX])
 {
-	format_with(wall, ret, ".%06d000Z");
+	format_with(wall, ret, 9);
 }
 
 /* Reads exactly n digits from *at and moves it past them. */

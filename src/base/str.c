@@ -124,7 +124,18 @@ size_t utf8_prefix(const char *s, size_t len)
 	size_t at = 0;
 
 	while (at < len) {
-		unsigned n = char_len((const unsigned char *)s + at, len - at);
+		uint64_t eight;
+		unsigned n;
+
+		/* Nearly all text is ASCII. */
+		if (len - at >= sizeof(eight)) {
+			memcpy(&eight, s + at, sizeof(eight));
+			if (!(eight & 0x8080808080808080u)) {
+				at += sizeof(eight);
+				continue;
+			}
+		}
+		n = char_len((const unsigned char *)s + at, len - at);
 
 		if (!n)
 			break;

@@ -137,7 +137,7 @@ struct json *json_move(struct json_doc *d, struct json_doc *from, struct json *v
  * far from where it could be expected that it was not found.
  */
 struct json *json_follow(struct json_iter *was, const struct json_iter *it);
-/* Both are lists or objects with the same contents in memory: equal, without looking. */
+/* Equal at a glance: text, members and elements are not only alike but the very same in memory. */
 bool json_same(const struct json *a, const struct json *b);
 
 /* Replaces a member in place or adds it at the end. A NULL val removes it. Returns val. */

@@ -8,22 +8,21 @@
 
 enum json_type json_type(const struct json *v)
 {
-	switch (yyjson_mut_get_type(val_of(v))) {
-	case YYJSON_TYPE_NULL:
-		return JSON_NULL;
-	case YYJSON_TYPE_BOOL:
-		return JSON_BOOL;
-	case YYJSON_TYPE_NUM:
-		return yyjson_mut_is_real(val_of(v)) ? JSON_REAL : JSON_INT;
-	case YYJSON_TYPE_STR:
-		return JSON_STR;
-	case YYJSON_TYPE_ARR:
-		return JSON_ARR;
-	case YYJSON_TYPE_OBJ:
-		return JSON_OBJ;
-	default:
-		return JSON_NONE;
-	}
+	/* By type and subtype. */
+	static const unsigned char types[YYJSON_TYPE_MASK + YYJSON_SUBTYPE_MASK + 1] = {
+		[YYJSON_TYPE_NULL] = JSON_NULL,
+		[YYJSON_TYPE_BOOL | YYJSON_SUBTYPE_FALSE] = JSON_BOOL,
+		[YYJSON_TYPE_BOOL | YYJSON_SUBTYPE_TRUE] = JSON_BOOL,
+		[YYJSON_TYPE_NUM | YYJSON_SUBTYPE_UINT] = JSON_INT,
+		[YYJSON_TYPE_NUM | YYJSON_SUBTYPE_SINT] = JSON_INT,
+		[YYJSON_TYPE_NUM | YYJSON_SUBTYPE_REAL] = JSON_REAL,
+		[YYJSON_TYPE_STR] = JSON_STR,
+		[YYJSON_TYPE_STR | YYJSON_SUBTYPE_NOESC] = JSON_STR,
+		[YYJSON_TYPE_ARR] = JSON_ARR,
+		[YYJSON_TYPE_OBJ] = JSON_OBJ,
+	};
+
+	return v ? types[val_of(v)->tag & (YYJSON_TYPE_MASK | YYJSON_SUBTYPE_MASK)] : JSON_NONE;
 }
 
 const char *json_type_name(enum json_type t)
@@ -42,9 +41,21 @@ bool json_is(const struct json *v, enum json_type t)
 	return json_type(v) == t;
 }
 
+/* The most frequent of all calls. */
 struct json *json_get(const struct json *obj, const char *key)
 {
-	return json_of(yyjson_mut_obj_getn(val_of(obj), key, strlen(key)));
+	size_t len = strlen(key), n;
+	yyjson_mut_val *at;
+
+	if (!yyjson_mut_is_obj(val_of(obj)))
+		return NULL;
+	at = val_of(obj)->uni.ptr;
+	for (n = unsafe_yyjson_get_len(val_of(obj)); n--;) {
+		at = at->next->next;
+		if (unsafe_yyjson_get_len(at) == len && !memcmp(at->uni.str, key, len))
+			return json_of(at->next);
+	}
+	return NULL;
 }
 
 struct json *json_at(const struct json *arr, size_t i)

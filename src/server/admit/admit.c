@@ -79,57 +79,56 @@ static struct err *to_storage(struct op *op, struct json_doc *d)
 	return e ? e : k->to_storage(d);
 }
 
-static bool is_same(const struct json *now, const struct json *was)
+/* The state before, if it went through all that the next one goes through. */
+static const struct json *settled(const struct object *old)
 {
-	return json_same(now, was) || (!json_len(now) && json_equal(now, was));
+	return old && old->settled ? old->root : NULL;
 }
 
 /*
- * True if nothing has changed of what the hooks of a kind look at: everything but the status, and
- * of the metadata the labels. They are content with old as it is, or it would not be settled.
+ * True if nothing has changed of what the hooks of a kind look at: everything but metadata and
+ * status. They are content with old as it is, or it would not be settled.
  */
-static bool is_content(const struct json *root, const struct object *old)
+static bool is_content(const struct json *root, const struct json *was)
 {
-	if (!old || !old->settled || json_len(root) != json_len(old->root))
-		return false;
-	json_each(it, root) {
-		const struct json *now = it.val, *was = json_get(old->root, it.key);
+	static const char *const others[] = { "metadata", "status", NULL };
+	size_t n = 0;
 
-		if (str_eq(it.key, "metadata")) {
-			now = json_get(now, "labels");
-			was = json_get(was, "labels");
-		}
-		if (!str_eq(it.key, "status") && !is_same(now, was))
+	json_each(it, root)
+		if (!str_in(it.key, others) && !json_same(it.val, json_get(was, it.key)))
 			return false;
-	}
-	return true;
+	for (size_t i = 0; others[i]; i++)
+		n += (json_get(root, others[i]) != NULL) - (json_get(was, others[i]) != NULL);
+	return was && json_len(root) == json_len(was) + n;
 }
 
 static void default_and_validate(struct op *op, struct json_doc *d, const struct object *old)
 {
 	const struct kind *k = kind_storage(op->kind);
-	const struct json *root = json_root(d), *was = old ? old->root : NULL;
-	bool content = is_content(root, old);
+	const struct json *root = json_root(d), *was = settled(old);
+	bool content = is_content(root, was);
 
 	schema_default(d, json_root(d), k->type, was);
 	if (k->defaults && !content) {
 		json_own_all(d, json_root(d));
-		k->defaults(d, was);
+		k->defaults(d, old ? old->root : NULL);
 	}
 	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED,
 		      json_get(was, "metadata"), &op->causes);
 	schema_validate(root, k->type, was, &op->causes);
 	if (!op->causes.n && k->validate && !content)
-		k->validate(root, was, &op->causes);
+		k->validate(root, old ? old->root : NULL, &op->causes);
 }
 
 static void set_rev(struct op *op, struct json_doc *d)
 {
 	struct json *meta = json_need_obj(d, json_root(d), "metadata");
 
-	(void)json_set(d, meta, "resourceVersion",
-		       json_new_strf(d, "%llu",
-				     (unsigned long long)store_rev(op->admit->objects->store) + 1));
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%llu",
+		       (unsigned long long)store_rev(op->admit->objects->store) + 1);
+	json_set_str(d, meta, "resourceVersion", text);
 }
 
 enum {
@@ -392,7 +391,7 @@ static struct err *patched(struct op *op, struct object *old, enum patch_type ho
 	if (e)
 		return err_is(e, ERR_INVALID) ? err_wrap(e, "apply the patch") : e;
 	in.tree = take(d);
-	e = decode(op, &in, reports ? reports : &none, old->root, &next);
+	e = decode(op, &in, reports ? reports : &none, as_stored ? settled(old) : NULL, &next);
 	return e ? e : replace(op, old, next);
 }
 

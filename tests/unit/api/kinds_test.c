@@ -112,7 +112,7 @@ TEST(other_kinds_get_their_defaults)
 	admits(kind_named("Secret"), "{'stringData':{'a':'b'},'data':{'c':'ZA=='}}",
 	       "{'data':{'c':'ZA==','a':'Yg=='},'type':'Opaque'}");
 	admits(kind_named("Namespace"), "{'metadata':{'name':'n'}}",
-	       "{'metadata':{'name':'n','labels':{'kubernetes.io/metadata.name':'n'}},"
+	       "{'metadata':{'name':'n'},"
 	       "'spec':{'finalizers':['kubernetes']},'status':{'phase':'Active'}}");
 	admits(kind_named("NetworkPolicy"), "{'spec':{'egress':[{'ports':[{'port':53}]}]}}",
 	       "{'spec':{'egress':[{'ports':[{'port':53,'protocol':'TCP'}]}],'podSelector':{},"
