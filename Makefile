@@ -6,7 +6,7 @@ DESTDIR ?=
 ARGS    ?=
 BUILD   := build
 
-.PHONY: help build demo test test-long test-cluster coverage bench format lint install clean setup-build
+.PHONY: help build demo test test-long test-cluster coverage bench bench-compare format lint install clean setup-build
 .DEFAULT_GOAL := help
 
 help:
@@ -16,7 +16,8 @@ help:
 	@echo 'make test-long     the same, with the tests that take minutes, a search by the fuzzers and planted faults'
 	@echo 'make coverage      which lines the tests reach, those in launchers and slots included; ARGS=... go to tools/coverage'
 	@echo 'make test-cluster  the controllers against a real kube-apiserver'
-	@echo 'make bench         claims, cold starts and exec on a server of its own beside the floors of this machine; ARGS=... go to cay bench claim'
+	@echo 'make bench         claims, bursts, cold starts, exec and memory on a server of its own beside the floors of this machine; ARGS=... go to cay bench claim'
+	@echo 'make bench-compare BASE=COMMIT: builds it and this tree, measures both in turn, and says which differences exceed the noise; ARGS=... as above'
 	@echo 'make format        clang-format over all C files'
 	@echo 'make lint          layers, format, citations, clang-tidy over all C files; what has not changed since it was clean is not looked at again'
 	@echo 'make install       to $$DESTDIR$$PREFIX (PREFIX=$(PREFIX))'
@@ -52,9 +53,13 @@ test-cluster:
 	@tests/cluster/run
 
 bench:
-	@tools/setup build run test
+	@tools/setup build run test bench
 	@$(MAKE) --no-print-directory build
 	tools/bench $(ARGS)
+
+bench-compare:
+	@tools/setup build run test
+	@tools/bench-compare $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(BASE),$(BASE),$(error name a commit: make bench-compare BASE=HEAD~1)) -- $(ARGS)
 
 format:
 	@tools/setup check

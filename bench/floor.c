@@ -14,7 +14,6 @@
  * JSON. launch and exec need root and are left out without it.
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <netinet/in.h>
@@ -32,6 +31,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "measure.h"
+
 #define NAMESPACES                                                                                 \
 	(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | \
 	 CLONE_NEWCGROUP)
@@ -40,21 +41,6 @@ static void die(const char *what)
 {
 	(void)fprintf(stderr, "floor: %s: %s\n", what, strerror(errno));
 	_exit(1);
-}
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 static void report(const char *name, double *us, int n, bool last)

@@ -723,7 +723,18 @@ static const struct command commands[] = {
 	  "Works with and without a server. The exit status is 1 if `cay serve` would not work here; a warning tells what works less.",
 	  doctor_settings, doctor_run },
 	{ "bench", "claim | floor [flags]",
-	  "Measure claims, cold starts and exec, next to this machine's floors", NULL,
+	  "Measure claims, bursts, cold starts, exec and memory, next to this machine's floors",
+	  "`claim` runs scenarios against the server that the kubeconfig names, in a namespace that is removed in the end, also after ^C.\n"
+	  "`floor` measures the machine alone. A ratio like (2.1x) divides by a floor of the same run: a TLS round trip and an fdatasync for\n"
+	  "a claim, a bare launch for a cold start. Percentiles that so few runs do not have are left out. Scenarios, in this order:\n"
+	  "  growth     memory of idle sandboxes, and a claim beside them\n"
+	  "  cells      a warm claim with and without refill and deletion: latency, CPU time of the server's loop, writes\n"
+	  "  loops      clients that claim and delete without a pause: cycles per second\n"
+	  "  sustained  claims as fast as they are answered, without refill: claims per second\n"
+	  "  burst      many claims at a time on open and on new connections, with a command beside them\n"
+	  "  cold       Sandboxes without a pool, beside bwrap and crun where they are installed\n"
+	  "  exec       a command in a sandbox, and the first one after a claim\n"
+	  "The exit status is 1 if anything failed. On a cluster give --server-pid of cay controller and --router=''.",
 	  bench_settings, bench_run },
 	{ "version", "[flags]", "Print the version", NULL, version_settings, version_run },
 	{ "man", "", "Print the man page", NULL, no_settings, man_run, .hidden = true },

@@ -17,6 +17,10 @@
 #include "cli/cli.h"
 #include "loop/loop.h"
 
+enum {
+	FLOOR_RUNS = 200,
+};
+
 static const char *const formats[] = { "text", "json", NULL };
 
 const struct setting bench_settings[] = {
@@ -175,6 +179,18 @@ struct err *bench_list(struct bench *b, const char *setting, unsigned *ret, size
 	return NULL;
 }
 
+static struct err *check_lists(struct bench *b)
+{
+	static const char *const lists[] = { "clients", "bursts", "sizes" };
+	struct err *e = NULL;
+	unsigned v[LIST_MAX];
+	size_t n;
+
+	for (size_t i = 0; !e && i < ARRAY_LEN(lists); i++)
+		e = bench_list(b, lists[i], v, LIST_MAX, &n);
+	return e;
+}
+
 static struct err *check_only(const struct bench *b)
 {
 	const char *only = settings_text(b->settings, "only");
@@ -211,7 +227,9 @@ static struct err *run_all(struct bench *b, bool claims)
 	struct err *e = check_only(b);
 
 	if (!e)
-		e = floor_measure(b->loop, settings_text(b->settings, "floor-dir"), &b->floor);
+		e = check_lists(b);
+	if (!e)
+		e = program_measure(b, "floor", FLOOR_RUNS, &b->floor);
 	if (e && claims && !err_is(e, ERR_INVALID)) {
 		(void)fprintf(stderr, "cay: bench: no floors, so no ratios: %s\n",
 			      err_text(e)); /* the rest is still useful */

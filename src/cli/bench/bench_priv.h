@@ -95,9 +95,9 @@ struct bench {
 	struct call watch; /* of what the waits are about */
 	char *watched;     /* its path */
 	char *ns;
-	bool has_ns, stopped; /* a signal came */
-	struct map *waits;    /* name → who waits for it to become Ready, borrowed */
-	pid_t server;         /* 0: not known */
+	bool has_ns, has_template, stopped; /* a signal came */
+	struct map *waits;                  /* name → who waits for it to become Ready, borrowed */
+	pid_t server;                       /* 0: not known */
 	struct row *rows[64];
 	size_t n_rows;
 	struct json_doc *floor; /* NULL: not measured */
@@ -113,6 +113,9 @@ void bench_say(const struct bench *b, const char *fmt, ...) printf_like(2, 3); /
 must_use struct err *bench_until(struct bench *b, const bool *done, uint64_t timeout_ms);
 must_use struct err *bench_pause(struct bench *b, unsigned ms);
 /* A setting like "1,8,64". */
+enum {
+	LIST_MAX = 8
+};
 must_use struct err *bench_list(struct bench *b, const char *setting, unsigned *ret, size_t max,
 				size_t *ret_n);
 
@@ -126,10 +129,13 @@ extern const struct scenario bench_scenarios[]; /* ends with a NULL name */
 
 /* One request that must work, on the lane for what is not measured. ret may be NULL. */
 must_use struct err *world_ask(struct bench *b, const struct ask *ask, struct json_doc **ret);
-must_use struct err *world_open(struct bench *b); /* namespace and template */
+must_use struct err *world_open(struct bench *b); /* the namespace */
 void world_close(struct bench *b);                /* removes the namespace, also after a signal */
 must_use struct err *world_pool(struct bench *b, const char *name, unsigned n); /* filled */
 must_use struct err *world_refill(struct bench *b, const char *pool, bool on);
+/* Adds to the row how many members a pool has beyond those that the claims left. */
+must_use struct err *world_refilled(struct bench *b, const char *pool, struct row *row,
+				    int64_t left);
 must_use struct err *world_pool_full(struct bench *b, const char *name, unsigned n);
 must_use struct err *world_scale(struct bench *b, const char *pool, unsigned n);
 /* Deletes the n claims of a load. */
@@ -158,6 +164,9 @@ struct load {
 	char *sandbox;  /* of the claim that was Ready last; malloc'd */
 };
 must_use struct err *load_run(struct bench *b, struct load *spec, struct row *row);
+/* The same, and adds to the row what it cost, and how many a second there were, called rate. */
+must_use struct err *load_measure(struct bench *b, struct load *spec, struct row *row,
+				  const char *rate);
 
 /* ---- commands (exec.c) ---- */
 
@@ -187,8 +196,9 @@ void host_conditions(struct bench *b, struct json_doc *d, struct json *root);
 
 /* ---- floors and report ---- */
 
-/* Runs the floor program that is installed next to us; *ret is its JSON. */
-must_use struct err *floor_measure(struct loop *l, const char *dir, struct json_doc **ret);
+/* Runs a program of bench/, which is installed next to us; *ret is its JSON. */
+must_use struct err *program_measure(struct bench *b, const char *name, unsigned runs,
+				     struct json_doc **ret);
 struct json_doc *report_build(struct bench *b);
 void report_print(const struct json *report);
 
@@ -199,5 +209,5 @@ struct err *scenario_cells(struct bench *b);     /* cells.c */
 struct err *scenario_loops(struct bench *b);     /* loops.c */
 struct err *scenario_sustained(struct bench *b); /* loops.c */
 struct err *scenario_burst(struct bench *b);     /* burst.c */
-struct err *scenario_cold(struct bench *b);      /* loops.c */
+struct err *scenario_cold(struct bench *b);      /* cold.c */
 struct err *scenario_exec(struct bench *b);      /* exec.c */

@@ -44,24 +44,30 @@ static struct err *round_of(struct bench *b, struct burst *s, struct beside *bes
 	return e ? e : world_pool_full(b, s->pool, s->n + SPARE);
 }
 
+/* Of few: one alone is its own. */
+static double median(struct samples *s)
+{
+	double v = 0;
+
+	return samples_quantile(s, 0.5, &v) ? v : samples_max(s);
+}
+
 static void report(struct bench *b, struct burst *s, size_t n_failed)
 {
 	struct row *row = s->row;
-	double wall = 0, alone = 0, during = 0;
+	double alone, during;
 
-	(void)samples_quantile(&s->walls, 0.5, &wall);
 	row_figure(row, "rounds", (double)s->walls.n);
-	row_figure(row, "wall_us", s->walls.n == 1 ? samples_max(&s->walls) : wall);
+	row_figure(row, "wall_us", median(&s->walls));
 	row_figure(row, "wall_max_us", samples_max(&s->walls));
 	row_figure(row, "pool", s->n + SPARE);
 	row_figure(row, "cold_claims", (double)s->n_cold);
-	if (samples_quantile(&s->alone, 0.5, &alone) &&
-	    samples_quantile(&s->during, 0.5, &during)) {
-		row_figure(row, *b->router.addr ? "exec_alone_us" : "get_alone_us", alone);
-		row_figure(row, *b->router.addr ? "exec_during_us" : "get_during_us", during);
-		row_figure(row, "beside_ratio", during / alone);
-		row_figure(row, "beside_n", (double)s->during.n);
-	}
+	alone = median(&s->alone);
+	during = median(&s->during);
+	row_figure(row, *b->router.addr ? "exec_alone_us" : "get_alone_us", alone);
+	row_figure(row, *b->router.addr ? "exec_during_us" : "get_during_us", during);
+	row_figure(row, "beside_ratio", alone > 0 ? during / alone : 0);
+	row_figure(row, "beside_n", (double)s->during.n);
 	row->n_failed += n_failed;
 }
 
@@ -115,9 +121,9 @@ static struct err *burst(struct bench *b, unsigned n, bool fresh)
 
 struct err *scenario_burst(struct bench *b)
 {
-	unsigned sizes[8];
+	unsigned sizes[LIST_MAX];
 	size_t n = 0;
-	struct err *e = bench_list(b, "bursts", sizes, ARRAY_LEN(sizes), &n);
+	struct err *e = bench_list(b, "bursts", sizes, LIST_MAX, &n);
 
 	for (size_t i = 0; !e && i < 2 * n; i++)
 		e = burst(b, sizes[i / 2], i % 2);

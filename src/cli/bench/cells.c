@@ -47,6 +47,10 @@ static struct err *cell(struct bench *b, bool refill, bool deletes)
 	usage_done(&was);
 	usage_done(&now);
 	free(load.sandbox);
+	if (!e && !refill)
+		e = bench_pause(b, 200); /* the pool's status follows its members */
+	if (!e && !refill)
+		e = world_refilled(b, pool, row, (int64_t)size - (int64_t)n);
 	return e ? e : world_empty(b);
 }
 

@@ -33,7 +33,7 @@ struct beside {
 	struct timer *timer;
 	char *sandbox; /* NULL: there is no router; a GET is sent to the API instead */
 	double begin;
-	struct samples *into;
+	struct samples *into, *now; /* where the next one goes, and the one under way */
 	size_t n_failed;
 };
 
@@ -42,6 +42,7 @@ static void beside_next(void *arg)
 	struct beside *s = arg;
 
 	s->begin = (double)clock_mono();
+	s->now = s->into;
 	if (s->sandbox)
 		exec_start(s->b, &s->call, &s->lane, s->sandbox);
 	else
@@ -55,8 +56,8 @@ static void on_beside(struct call *c)
 
 	if (!call_ok(c))
 		s->n_failed++;
-	else if (s->into)
-		samples_add(s->into, (double)clock_mono() - s->begin);
+	else if (s->now)
+		samples_add(s->now, (double)clock_mono() - s->begin);
 	timer_set(s->timer, BESIDE_MS);
 }
 
@@ -76,6 +77,8 @@ struct beside *beside_new(struct bench *b, const char *sandbox)
 void beside_into(struct beside *s, struct samples *into)
 {
 	s->into = into;
+	if (into && timer_armed(s->timer))
+		timer_set(s->timer, 0); /* one at least begins now, however short the load is */
 }
 
 size_t beside_free(struct beside *s)

@@ -64,9 +64,9 @@ static struct err *at_size(struct bench *b, unsigned size, const struct usage *e
 struct err *scenario_growth(struct bench *b)
 {
 	struct usage empty = { 0 };
-	unsigned sizes[8];
+	unsigned sizes[LIST_MAX];
 	size_t n = 0;
-	struct err *e = bench_list(b, "sizes", sizes, ARRAY_LEN(sizes), &n);
+	struct err *e = bench_list(b, "sizes", sizes, LIST_MAX, &n);
 
 	if (!e)
 		e = world_pool(b, "growth", 0);

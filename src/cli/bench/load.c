@@ -348,3 +348,24 @@ struct err *load_run(struct bench *b, struct load *spec, struct row *row)
 	engine_done(&g);
 	return err_wrap(e, "%s", row->name);
 }
+
+struct err *load_measure(struct bench *b, struct load *spec, struct row *row, const char *rate)
+{
+	struct usage was = { 0 }, now = { 0 };
+	struct err *e;
+
+	host_usage(b, &was);
+	e = load_run(b, spec, row);
+	host_usage(b, &now);
+	row_figure(row, "clients", spec->clients);
+	row_figure(row, "wall_us", spec->wall_us);
+	if (spec->wall_us > 0)
+		row_figure(row, rate, (double)row->us.n / spec->wall_us * 1e6);
+	if (spec->pool)
+		row_figure(row, "cold_claims", (double)spec->n_cold);
+	row_usage(row, &was, &now, spec->n);
+	usage_done(&was);
+	usage_done(&now);
+	free(take(spec->sandbox));
+	return e;
+}

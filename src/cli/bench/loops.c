@@ -13,28 +13,6 @@ enum {
 	SUSTAINED_CLIENTS = 64,
 };
 
-/* Runs the load and adds what it cost; the pool is there. */
-static struct err *measure(struct bench *b, struct load *load, struct row *row, const char *rate)
-{
-	struct usage was = { 0 }, now = { 0 };
-	struct err *e;
-
-	host_usage(b, &was);
-	e = load_run(b, load, row);
-	host_usage(b, &now);
-	row_figure(row, "clients", load->clients);
-	row_figure(row, "wall_us", load->wall_us);
-	if (load->wall_us > 0)
-		row_figure(row, rate, (double)row->us.n / load->wall_us * 1e6);
-	if (load->pool)
-		row_figure(row, "cold_claims", (double)load->n_cold);
-	row_usage(row, &was, &now, load->n);
-	usage_done(&was);
-	usage_done(&now);
-	free(load->sandbox);
-	return e;
-}
-
 static struct err *loop_of(struct bench *b, unsigned clients)
 {
 	unsigned size = (unsigned)settings_int(b->settings, "pool");
@@ -52,16 +30,16 @@ static struct err *loop_of(struct bench *b, unsigned clients)
 	struct err *e = world_pool_full(b, "loop", size);
 
 	if (!e)
-		e = measure(b, &load, row, "cycles_per_s");
+		e = load_measure(b, &load, row, "cycles_per_s");
 	row_figure(row, "pool", size);
 	return e;
 }
 
 struct err *scenario_loops(struct bench *b)
 {
-	unsigned clients[8];
+	unsigned clients[LIST_MAX];
 	size_t n = 0;
-	struct err *e = bench_list(b, "clients", clients, ARRAY_LEN(clients), &n);
+	struct err *e = bench_list(b, "clients", clients, LIST_MAX, &n);
 
 	if (!e)
 		e = world_pool(b, "loop", (unsigned)settings_int(b->settings, "pool"));
@@ -87,33 +65,11 @@ struct err *scenario_sustained(struct bench *b)
 	if (!e)
 		e = bench_pause(b, 500); /* the pool's own writes are over */
 	if (!e)
-		e = measure(b, &load, row, "claims_per_s");
+		e = load_measure(b, &load, row, "claims_per_s");
 	row_figure(row, "pool", members);
-	return e ? e : world_empty(b);
-}
-
-static struct err *cold_of(struct bench *b, unsigned clients)
-{
-	autofree char *prefix = xasprintf("cold%u", clients);
-	autofree char *name = xasprintf("cold clients=%u", clients);
-	struct load load = { .prefix = prefix,
-			     .n = MAX((size_t)settings_int(b->settings, "runs"), (size_t)clients),
-			     .clients = clients,
-			     .deletes = true };
-	struct row *row = bench_row(
-		b, "cold", name, clients == 1 ? "launch" : NULL,
-		"Sandbox without a pool, POST to Ready event; deleted before the client's next");
-
-	return measure(b, &load, row, "cycles_per_s");
-}
-
-struct err *scenario_cold(struct bench *b)
-{
-	struct err *e = cold_of(b, 1);
-
 	if (!e)
-		e = world_empty(b);
+		e = bench_pause(b, 200); /* the pool's status follows its members */
 	if (!e)
-		e = cold_of(b, 8);
+		e = world_refilled(b, "sustained", row, 0);
 	return e ? e : world_empty(b);
 }

@@ -4,6 +4,8 @@
  * of this is polled for and not watched, because each watch would cost the server work for every
  * claim that is measured.
  */
+#include <stdio.h>
+
 #include "api/agents.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -68,7 +70,7 @@ struct err *world_open(struct bench *b)
 	if (e)
 		return e;
 	b->has_ns = true;
-	return make_template(b);
+	return NULL;
 }
 
 /* How many objects a collection has; polled until there are none. */
@@ -169,8 +171,11 @@ struct err *world_pool(struct bench *b, const char *name, unsigned n)
 			  "\",\"kind\":\"SandboxWarmPool\",\"metadata\":{\"name\":\"%s\"},"
 			  "\"spec\":{\"replicas\":%u,\"sandboxTemplateRef\":{\"name\":\"bench\"}}}",
 			  name, n);
-	struct err *e = post(b, path, body);
+	struct err *e = b->has_template ? NULL : make_template(b);
 
+	b->has_template = true;
+	if (!e)
+		e = post(b, path, body);
 	return e ? e : world_pool_full(b, name, n);
 }
 
@@ -192,6 +197,26 @@ struct err *world_refill(struct bench *b, const char *pool, bool on)
 					on ? "null" : "\"off\"");
 
 	return patch_pool(b, pool, body);
+}
+
+struct err *world_refilled(struct bench *b, const char *pool, struct row *row, int64_t left)
+{
+	autofree char *path = xasprintf(OURS "sandboxwarmpools/%s", b->ns, pool);
+	autoptr(json_doc) doc = NULL;
+	struct err *e = world_ask(b, &(struct ask){ .method = "GET", .path = path }, &doc);
+	int64_t more;
+
+	if (e)
+		return e;
+	more = json_int(json_at_path(json_root(doc), "status.replicas"), 0) - left;
+	row_figure(row, "refilled", (double)MAX(more, (int64_t)0));
+	if (more > 0)
+		(void)fprintf(
+			stderr,
+			"cay: bench: %s: the server refilled the pool; it does not know the annotation " KEY_REFILL
+			"\n",
+			row->name);
+	return NULL;
 }
 
 struct err *world_scale(struct bench *b, const char *pool, unsigned n)

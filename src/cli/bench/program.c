@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the `floor` program and reads what it prints: the best that the machine can do, measured in
- * the same run as our figures.
+ * Runs a program of bench/ and reads what it prints: `floor`, the best that the machine can do, or
+ * `peers`, what other programs do; measured in the same run as our figures.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/bench/bench_priv.h"
+#include "cli/cli.h"
 #include "loop/loop.h"
 
 #define MAX_OUTPUT 65536
@@ -30,9 +31,9 @@ static void exited(void *arg, int status, int term_signal)
 	r->over = true;
 }
 
-static char *find_program(void)
+static char *find_program(const char *name)
 {
-	static const char *const places[] = { "bench/floor", "../libexec/cay/floor", "floor" };
+	static const char *const places[] = { "bench/", "../libexec/cay/", "" };
 	char self[PATH_MAX];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -41,7 +42,7 @@ static char *find_program(void)
 	self[len] = '\0';
 	*(strrchr(self, '/') + 1) = '\0';
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		autofree char *path = xasprintf("%s%s", self, places[i]);
+		autofree char *path = xasprintf("%s%s%s", self, places[i], name);
 
 		if (access(path, X_OK) == 0)
 			return take(path);
@@ -59,13 +60,14 @@ static struct err *read_output(int fd, struct buf *out)
 		if (n > 0)
 			buf_wrote(out, (size_t)n);
 	} while (n > 0 && out->len < MAX_OUTPUT);
-	return n < 0 ? err_sys(errno, "read the floor program's output") : NULL;
+	return n < 0 ? err_sys(errno, "read the program's output") : NULL;
 }
 
-struct err *floor_measure(struct loop *l, const char *dir, struct json_doc **ret)
+struct err *program_measure(struct bench *b, const char *name, unsigned runs, struct json_doc **ret)
 {
-	autofree char *program = find_program();
-	const char *argv[] = { program, dir, "200", NULL };
+	autofree char *program = find_program(name);
+	autofree char *count = xasprintf("%u", runs);
+	const char *argv[] = { program, settings_text(b->settings, "floor-dir"), count, NULL };
 	struct floor_run run = { 0 };
 	autoclose rd = -1;
 	autoclose wr = -1;
@@ -76,7 +78,8 @@ struct err *floor_measure(struct loop *l, const char *dir, struct json_doc **ret
 	if (!program)
 		return err_new(
 			ERR_NOT_FOUND,
-			"the floor program is neither next to cay nor in ../libexec/cay; build it or install it there");
+			"the program %s is neither next to cay nor in ../libexec/cay; build it or install it there",
+			name);
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(errno, "create a pipe");
 	rd = p[0];
@@ -84,12 +87,12 @@ struct err *floor_measure(struct loop *l, const char *dir, struct json_doc **ret
 	fds[0] = -1;
 	fds[1] = wr;
 	fds[2] = STDERR_FILENO;
-	e = child_spawn(l, &(struct child_spec){ .argv = argv, .fds = fds, .n_fds = 3 }, exited,
-			&run, &child);
+	e = child_spawn(b->loop, &(struct child_spec){ .argv = argv, .fds = fds, .n_fds = 3 },
+			exited, &run, &child);
 	if (e)
 		return err_wrap(e, "start %s", program);
 	while (!run.over)
-		(void)loop_turn(l, 100); /* ended by the end of the child */
+		(void)loop_turn(b->loop, 100); /* ended by the end of the child */
 	close(take_fd(wr));
 	e = read_output(rd, &run.out);
 	if (!e && (run.status || run.signal))

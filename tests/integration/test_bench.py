@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cay bench`: every scenario in its smallest size. What is checked is the report, never a time."""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from cay_local import ROOT
+
+SMALL = ["--runs", "10", "--pool", "6", "--rate", "20", "--clients", "1,2", "--members", "12", "--bursts", "4", "--sizes", "4,8"]
+ROWS = ["growth 4", "growth 8", "cell refill=off delete=off", "cell refill=off delete=on", "cell refill=on delete=off",
+        "cell refill=on delete=on", "loop clients=1", "loop clients=2", "sustained", "burst 4 open", "burst 4 new", "cold clients=1",
+        "cold clients=8", "exec", "first output"]
+PEERS = ["bwrap", "crun"]  # only where they are installed
+
+
+def bench(cay, *args, **more):
+    argv = [os.path.join(cay.build, "cay"), "bench", "claim", "--kubeconfig", cay.kubeconfig, "--router",
+            f"127.0.0.1:{cay.router_port}", *args]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def finished(cay, *args):
+    with bench(cay, *args) as p:
+        out, err = p.communicate(timeout=170)
+    return p.returncode, out, err
+
+
+def namespaces(cay):
+    return [n["metadata"]["name"] for n in cay.api("GET", "/api/v1/namespaces")["items"]
+            if n["metadata"]["name"].startswith("bench-") and not n["metadata"].get("deletionTimestamp")]
+
+
+@pytest.fixture(scope="module")
+def report(cay):
+    code, out, err = finished(cay, *SMALL, "-o", "json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_every_scenario_has_its_rows_and_no_failure(report):
+    names = [r["name"] for r in report["rows"]]
+    assert [n for n in names if n not in PEERS] == ROWS
+    for row in report["rows"]:
+        assert row["failures"] == 0, row
+        assert row["n"] > 0 and 0 < row["min_us"] <= row["p50_us"] <= row["max_us"], row
+
+
+def test_percentiles_that_so_few_runs_do_not_have_are_left_out(report):
+    for row in report["rows"]:
+        assert ("p90_us" in row) == (row["n"] >= 10), row
+        assert ("p99_us" in row) == (row["n"] >= 100), row
+        assert "p999_us" not in row
+
+
+def test_the_conditions_and_the_floors_are_part_of_the_report(report):
+    conditions = report["conditions"]
+    for key in ("version", "build", "kernel", "cores", "filesystem", "image", "load_before", "load_after"):
+        assert conditions[key] not in (None, ""), key
+    assert conditions["server_pid"] > 0
+    for floor in ("tls", "fdatasync", "launch", "exec"):
+        assert report["floors"][floor]["p50_us"] > 0
+    claim = next(r for r in report["rows"] if r["name"] == ROWS[2])
+    assert claim["floor"] == "tls+fdatasync"
+    assert claim["floor_us"] == pytest.approx(report["floors"]["tls"]["p50_us"] + report["floors"]["fdatasync"]["p50_us"])
+    assert claim["p50_to_floor"] == pytest.approx(claim["p50_us"] / claim["floor_us"])
+
+
+def test_what_a_claim_costs_the_server_is_in_the_report(report):
+    rows = {r["name"]: r for r in report["rows"]}
+    for name in ROWS[2:9]:
+        assert rows[name]["loop_cpu_us"] > 0 and rows[name]["server_cpu_us"] >= rows[name]["loop_cpu_us"], name
+        assert rows[name]["writes"] >= 2, name  # the claim and its Sandbox at least
+    for name in ("loop clients=1", "loop clients=2", "cold clients=1"):
+        assert rows[name]["cycles_per_s"] == pytest.approx(rows[name]["n"] / rows[name]["wall_us"] * 1e6)
+    for name in ("burst 4 open", "burst 4 new"):
+        assert rows[name]["beside_ratio"] == pytest.approx(rows[name]["exec_during_us"] / rows[name]["exec_alone_us"])
+    assert rows["growth 8"]["server_rss_mib"] > 0
+
+
+def test_claims_are_warm_and_a_pool_that_is_not_refilled_makes_no_members(report):
+    for row in report["rows"]:
+        if "refill=off" in row["name"] or row["name"] in ("sustained", "growth 4", "growth 8"):
+            assert row["cold_claims"] == 0, row
+        if "refill=off" in row["name"] or row["name"] == "sustained":
+            assert row["refilled"] == 0, row
+
+
+def test_a_rate_is_kept_whether_or_not_earlier_claims_are_ready(report):
+    row = next(r for r in report["rows"] if r["name"] == "cell refill=on delete=off")
+    assert row["rate"] == 20 and row["n"] == 10
+
+
+def test_nothing_is_left_afterwards(cay, report):
+    assert not namespaces(cay)
+
+
+def test_an_interrupted_bench_removes_what_it_made(cay):
+    with bench(cay, "--only", "sustained", "--members", "40") as p:
+        while not namespaces(cay):
+            assert p.poll() is None
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=100)
+    assert p.returncode == 1 and "interrupted" in err
+    assert not namespaces(cay)
+
+
+def test_failed_claims_are_counted_and_end_the_bench_with_1(cay):
+    code, out, err = finished(cay, "--only", "cold", "--runs", "3", "--image", "no\"json", "-o", "json")
+    assert code == 1, err
+    assert next(r for r in json.loads(out)["rows"] if r["name"] == "cold clients=1")["failures"] == 3
+
+
+@pytest.mark.parametrize("args, names", [
+    (["--only", "cells,nope"], "--only"),
+    (["--only", "loops", "--clients", "1,x"], "--clients"),
+    (["--only", "burst", "--bursts", "0"], "--bursts"),
+    (["--runs", "0"], "--runs"),
+])
+def test_a_wrong_flag_is_named(cay, args, names):
+    code, out, err = finished(cay, *args)
+    assert code == 2 and names in err and not out.strip().startswith("{")
+    assert not namespaces(cay)
+
+
+def test_one_scenario_as_text(cay):
+    code, out, err = finished(cay, "--only", "cold", "--runs", "8")
+    assert code == 0, err
+    assert "cold clients=1" in out and "floor fdatasync" in out and "cell" not in out
+
+
+# -- tools/bench-compare ------------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def tool():
+    loader = importlib.machinery.SourceFileLoader("bench_compare", os.path.join(ROOT, "tools/bench-compare"))
+    spec = importlib.util.spec_from_loader("bench_compare", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("base, tree, sign, verdict", [
+    ([10, 11, 10], [10, 11, 12], -1, ""),          # the ranges overlap
+    ([10, 11, 10], [20, 21, 20], -1, "worse"),
+    ([10, 11, 10], [20, 21, 20], 1, "better"),     # a rate
+    ([20, 21, 20], [10, 11, 10], -1, "better"),
+    ([10, 18, 14], [19, 25, 20], -1, ""),          # apart, but by less than runs of the same tree differ
+    ([10], [20], -1, ""),                          # one run has no spread
+    ([0, 0], [3, 3], -1, "worse"),                 # failures where there were none
+])
+def test_a_difference_counts_only_beyond_the_noise(tool, base, tree, sign, verdict):
+    assert tool.judge(base, tree, sign)[1] == verdict
+
+
+def test_what_is_compared(tool):
+    assert [tool.better(k) for k in ("p50_us", "loop_cpu_us", "cycles_per_s", "writes", "failures", "n", "floor_us", "p50_to_floor")] == \
+        [-1, -1, 1, -1, -1, 0, 0, 0]
+    rows = list(tool.compare([{"a": {"p50_us": 1.0, "n": 5}}] * 2, [{"a": {"p50_us": 3.0, "n": 5}, "new": {"p50_us": 1.0}}] * 2))
+    assert rows == [("a", "p50_us", 1.0, 3.0, 3.0, "worse")]
