@@ -319,6 +319,12 @@ def test_root_of_the_host_is_not_charged(hog):
     assert json.loads(r.stdout) == dict.fromkeys(ALL, 1)
 
 
+def test_ipv6_is_on_the_loopback_alone(box):
+    inside = box["one"].run("cd /proc/sys/net/ipv6/conf && cat eth0/disable_ipv6 lo/disable_ipv6; cat /proc/net/if_inet6")
+    assert inside.split()[:2] == ["1", "0"]
+    assert {line.split()[-1] for line in inside.splitlines()[2:]} == {"lo"}
+
+
 # -- files ------------------------------------------------------------------------------------------------------------
 
 MASKED_FILES = """buddyinfo cmdline config.gz consoles diskstats dma interrupts iomem ioports kallsyms kcore key-users keys kmsg

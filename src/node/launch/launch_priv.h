@@ -28,6 +28,8 @@ struct launcher {
 	struct sock_fprog filter;
 	struct cgroups *cgroups;
 	struct netlink *nl; /* in the host's network namespace */
+	int proc;           /* a proc of our own, for the settings of networks; -1: none yet */
+	unsigned n_proc;    /* networks that were set up with it */
 };
 
 /* slot.c. In the slot's process, just born; ctl is its end of the socket. Does not return. */

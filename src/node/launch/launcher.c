@@ -228,7 +228,7 @@ static void be_patient(struct launcher *l)
 
 int launcher_main(void)
 {
-	static struct launcher l = { .run_fd = -1, .init_fd = -1, .host_ns = -1 };
+	static struct launcher l = { .run_fd = -1, .init_fd = -1, .host_ns = -1, .proc = -1 };
 	int sigfd = children_fd();
 	struct pollfd fds[] = { { LAUNCH_FD, POLLIN, 0 }, { sigfd, POLLIN, 0 } };
 	bool end = false;

@@ -28,8 +28,8 @@ enum {
 	RETRY_MS = 10, /* at first, then twice as long each time */
 	RETRY_MAX_MS = 1000,
 	TROUBLE_MS = 300, /* a pause of this length is worth telling of */
-	CLOSE_MS = 100,   /* the first of a batch waits so long for others */
-	CLOSE_MAX = 32,   /* so many do not wait */
+	CLOSE_MS = 500,   /* the first of a batch waits so long for others */
+	CLOSE_MAX = 128,  /* so many do not wait */
 	KEEP_MS = 1000,   /* so long an address is kept for whoever wanted it and was called */
 };
 

@@ -297,10 +297,10 @@ TEST(networks_that_nobody_uses_are_closed_together)
 
 TEST(many_networks_that_nobody_uses_do_not_wait)
 {
-	struct net *nets[32];
+	struct net *nets[128];
 	struct host h;
 
-	open_host(&h, 0, 100);
+	open_host(&h, 0, 1000);
 	for (unsigned i = 0; i < ARRAY_LEN(nets); i++)
 		nets[i] = taken(&h, POOL_FIRST + i);
 	for (unsigned i = 0; i < ARRAY_LEN(nets); i++)
