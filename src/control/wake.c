@@ -37,13 +37,10 @@ static void wake_owner(struct control *c, const struct object *o, enum owner_typ
  * before its pass, the next looks by itself before long (MEMBER_WAIT_MS). */
 static void call_waiting(struct control *c, struct roster *r)
 {
-	struct waiter *w;
+	const struct waiter *w = roster_call(r);
 
-	if (list_empty(&r->waiting))
-		return;
-	w = list_first(&r->waiting, struct waiter, link);
-	list_del(&w->link);
-	item_wake(c->ctx.queue, CONTROL_CLAIM, w->ns, w->name);
+	if (w)
+		item_wake(c->ctx.queue, CONTROL_CLAIM, w->ns, w->name);
 }
 
 /* o is was or now. */

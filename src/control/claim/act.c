@@ -60,7 +60,7 @@ static void act_wait(struct pass *p, const struct claim_seen *seen)
 	struct note *note = notes_need(p->own, seen->claim, p->now);
 	struct roster *r = index_roster(p->c->index, seen->pool->ns, seen->pool->name);
 
-	list_add_tail(&r->waiting, &note->waiter.link);
+	roster_wait(r, &note->waiter);
 }
 
 static void act_unassign(struct pass *p, const struct object *claim, struct claim_plan *plan)
@@ -161,7 +161,7 @@ void claim_act(struct pass *p, const struct claim_seen *seen, struct claim_plan 
 
 	if (note) {
 		note->conflicts = plan->conflicts;
-		list_del(&note->waiter.link);
+		waiter_leave(&note->waiter);
 	}
 	if (plan->drop_policy)
 		act_drop_policy(p, seen->legacy_policy);

@@ -14,7 +14,7 @@ static void note_free(void *p)
 {
 	struct note *n = p;
 
-	list_del(&n->waiter.link);
+	waiter_leave(&n->waiter);
 	free(n->waiter.ns);
 	free(n->waiter.name);
 	free(n->reserved);
@@ -44,7 +44,7 @@ struct note *notes_need(struct notes *n, const struct object *claim, usec now)
 	if (note)
 		return note;
 	note = xnew(struct note);
-	note->first_seen = now;
+	note->first_seen = note->waiter.since = now;
 	list_init(&note->waiter.link);
 	note->waiter.ns = xstrdup(claim->ns);
 	note->waiter.name = xstrdup(claim->name);

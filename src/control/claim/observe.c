@@ -84,6 +84,7 @@ static void see_pool(struct pass *p, struct claim_seen *seen)
 	const char *ns = seen->claim->ns;
 	struct object *found = NULL;
 	struct member *m = NULL;
+	struct roster *r;
 
 	seen->pool = client_get(c->client, c->kinds.pool, ns, claim_view(seen->claim)->pool);
 	if (!seen->pool)
@@ -92,8 +93,10 @@ static void see_pool(struct pass *p, struct claim_seen *seen)
 		client_get(c->client, c->kinds.template, ns, pool_view(seen->pool)->template);
 	if (claim_view(seen->claim)->needs_cold || claim_find(seen, &found) != FIND_NEW)
 		return;
-	seen->pick =
-		roster_pick(index_roster(c->index, ns, seen->pool->name), member_fits, seen, &m);
+	r = index_roster(c->index, ns, seen->pool->name);
+	seen->pick = roster_ahead(r, &notes_need(p->own, seen->claim, p->now)->waiter)
+			     ? PICK_PENDING
+			     : roster_pick(r, member_fits, seen, &m);
 	seen->member = m ? object_ref(m->sandbox) : NULL;
 }
 

@@ -60,8 +60,10 @@ struct member {
 
 /* A claim that waits for a member to get an address; part of the claim's note. */
 struct waiter {
-	struct list link; /* of roster->waiting */
+	struct list link; /* of roster->waiting, or of roster->called */
 	char *ns, *name;
+	usec since;  /* when it came: its place in line */
+	bool called; /* there is a member for it */
 };
 
 /* What the pool controller remembers between passes. */
@@ -74,8 +76,10 @@ struct pool_memory {
 
 struct roster {
 	char *key; /* "ns/pool" */
-	struct list members, ready, waiting;
-	struct list odd; /* members that the pool controller must look at */
+	struct list members, ready;
+	struct list waiting; /* struct waiter, oldest first */
+	struct list called;  /* those that are about to look for a member */
+	struct list odd;     /* members that the pool controller must look at */
 	size_t n_members, n_ready;
 	int64_t desired;   /* members, according to the pool */
 	bool low;          /* as roster_low() said last */
@@ -95,6 +99,13 @@ struct roster *index_roster(struct index *ix, const char *ns,
 struct roster *index_find_roster(struct index *ix, const char *ns,
 				 const char *pool); /* NULL: no such pool, and no member of it */
 struct member *index_member(struct index *ix, const char *ns, const char *name); /* NULL: in none */
+
+void roster_wait(struct roster *r, struct waiter *w); /* at its place */
+/* The first in line, which is called now; NULL: nobody waits. */
+struct waiter *roster_call(struct roster *r);
+void waiter_leave(struct waiter *w); /* it waits no more, if it did */
+/* Whether others came before it, so that it must wait even for a member that could be had. */
+bool roster_ahead(const struct roster *r, const struct waiter *w);
 
 enum pick {
 	PICK_NONE,    /* there is no member */

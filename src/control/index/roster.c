@@ -17,6 +17,8 @@ void roster_drop(void *p)
 
 	while (!list_empty(&r->waiting))
 		list_del(r->waiting.next);
+	while (!list_empty(&r->called))
+		list_del(r->called.next);
 	map_free(r->nodes);
 	free(r->fine_uid);
 	free(r->key);
@@ -34,6 +36,7 @@ struct roster *index_roster(struct index *ix, const char *ns, const char *pool)
 	list_init(&r->members);
 	list_init(&r->ready);
 	list_init(&r->waiting);
+	list_init(&r->called);
 	list_init(&r->odd);
 	r->nodes = map_new(free);
 	r->key = xstrdup(key);
@@ -246,6 +249,50 @@ bool member_follow(struct index *ix, struct object *was, struct object *now,
 		m = member_new(ix, now, key);
 	*ret_roster = m->roster;
 	return member_update(m, before, now);
+}
+
+/* Waiting */
+
+void roster_wait(struct roster *r, struct waiter *w)
+{
+	struct list *at = r->waiting.prev;
+
+	while (at != &r->waiting && list_item(at, struct waiter, link)->since > w->since)
+		at = at->prev;
+	list_add_head(at, &w->link);
+}
+
+struct waiter *roster_call(struct roster *r)
+{
+	struct waiter *w;
+
+	if (list_empty(&r->waiting))
+		return NULL;
+	w = list_first(&r->waiting, struct waiter, link);
+	list_del(&w->link);
+	list_add_tail(&r->called, &w->link);
+	w->called = true;
+	return w;
+}
+
+void waiter_leave(struct waiter *w)
+{
+	list_del(&w->link);
+	w->called = false;
+}
+
+bool roster_ahead(const struct roster *r, const struct waiter *w)
+{
+	const struct waiter *first;
+
+	if (w->called)
+		return false;
+	if (!list_empty(&r->called))
+		return true;
+	if (list_empty(&r->waiting))
+		return false;
+	first = list_first(&r->waiting, struct waiter, link);
+	return first != w && first->since <= w->since;
 }
 
 /* Picking */

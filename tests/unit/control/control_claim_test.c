@@ -356,6 +356,33 @@ TEST(claims_that_wait_are_served_in_the_order_of_their_arrival)
 	world_done(&w);
 }
 
+TEST(a_claim_that_waits_is_not_overtaken_by_a_newcomer)
+{
+	struct world w;
+	char *pods[3] = { 0 };
+
+	world_open(&w, NULL);
+	make_template(&w, "t", "");
+	make_pool(&w, "p", "t", ",'replicas':2");
+	turn(&w);
+	make_claim(&w, "old", "p", "");
+	turn(&w);
+	client_each(w.client, kind_named("Pod"), NS, add_name, pods);
+	/* It runs, and in the same turn another claim comes, whose pass is before the old one's. */
+	patch(&w, kind_named("Pod"), pods[0], "status",
+	      "{'status':{'phase':'Running','podIPs':[{'ip':'10.0.0.1'}],"
+	      "'conditions':[{'type':'Ready','status':'True'}]}}");
+	make_claim(&w, "new", "p", "");
+	turn(&w);
+	eq_str(ready_of(&w, "old"), "True/DependenciesReady/Pod is Ready");
+	eq_str(ready_of(&w, "new"), "-");
+	pod_runs(&w, pods[1]);
+	eq_str(ready_of(&w, "new"), "True/DependenciesReady/Pod is Ready");
+	free(pods[0]);
+	free(pods[1]);
+	world_done(&w);
+}
+
 TEST(a_bound_sandbox_that_is_deleted_is_replaced)
 {
 	struct world w;
