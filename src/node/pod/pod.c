@@ -13,7 +13,7 @@
 enum {
 	/* A start that takes longer is reported before it is complete. */
 	QUIET_MS = 300,
-	QUIET_AHEAD_MS = 3000, /* of a Pod that nobody waits for */
+	QUIET_AHEAD_MS = 30 * 1000, /* of a Pod that nobody waits for */
 };
 
 static void on_net(struct runtime_wait *w)

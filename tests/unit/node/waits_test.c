@@ -164,9 +164,9 @@ TEST(the_start_of_a_pod_that_nobody_waits_for_is_reported_late)
 	       "','labels':{'agents.x-k8s.io/warm-pool-sandbox':'h'}},'spec':{'nodeName':'test'," ONE
 	       "}}");
 	turn(&r);
-	step(&r, 2500);
+	step(&r, 29 * 1000);
 	eq_int(r.proxy.n_patches, 0);
-	step(&r, 1000);
+	step(&r, 2000);
 	eq_int(r.proxy.n_patches, 1);
 	rig_done(&r);
 }
