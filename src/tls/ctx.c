@@ -24,6 +24,7 @@ struct tls_ctx {
 static const unsigned char alpn_http11[] = "\x08http/1.1";
 enum {
 	ALPN_LEN = sizeof(alpn_http11) - 1,
+	CERTS_MAX = 16 * 1024, /* of a client: a certificate of ours takes less than one KiB */
 };
 
 struct err *tls_read_cert(const char *pem, X509 **ret)
@@ -118,6 +119,9 @@ static SSL_CTX *ctx_base(const SSL_METHOD *method)
 	SSL_CTX_set_mode(s, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				    SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_read_ahead(s, 1); /* header and body of a record in one system call */
+	/* A peer must not choose one that takes us milliseconds. */
+	if (SSL_CTX_set1_groups_list(s, "X25519:P-256:P-384") != 1)
+		abort();
 	return s;
 }
 
@@ -136,10 +140,8 @@ struct err *tls_server_ctx(const struct tls_server_spec *spec, struct tls_ctx **
 	struct err *e;
 
 	SSL_CTX_set_alpn_select_cb(s, alpn_choose, NULL);
-	SSL_CTX_set_session_cache_mode(
-		s, SSL_SESS_CACHE_OFF); /* tickets keep the state at the client */
-	SSL_CTX_set_session_id_context(s, (const unsigned char *)"cay", 3);
-	SSL_CTX_set_num_tickets(s, 1);
+	SSL_CTX_set_max_cert_list(s, CERTS_MAX);
+	tls_sessions_keep(s, spec->client_ca_pem);
 	/* HTTP frames its bodies itself, and many clients just close the connection. */
 	SSL_CTX_set_options(s, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	e = use_pair(s, spec->cert_pem, spec->key_pem);

@@ -16,6 +16,9 @@ must_use struct err *tls_read_cert(const char *pem, X509 **ret); /* the first ce
 usec tls_not_after(const X509 *x);                               /* 0: it cannot be read */
 SSL_CTX *tls_ctx_ssl(struct tls_ctx *c);
 
+/* Lets clients resume sessions. client_ca_pem may be NULL. */
+void tls_sessions_keep(SSL_CTX *s, const char *client_ca_pem);
+
 /* What the peer's certificate says, once the handshake is over; NULL if it sent none. */
 struct tls_identity;
 struct tls_identity *tls_identity_of(const SSL *ssl);

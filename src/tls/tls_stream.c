@@ -232,6 +232,9 @@ static void shake_work(void *arg)
 
 static void tls_destroy(struct tls_stream *t)
 {
+	/* OpenSSL forgets the session of a connection that was not shut down in both directions. */
+	if (t->state == TLS_OPEN)
+		SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	SSL_free(t->ssl);
 	(void)close(t->stream.fd);
 	ERR_clear_error();
