@@ -43,15 +43,18 @@ struct writer {
 	void *arg;
 };
 
+/* Called under lock, but gives it up meanwhile: whoever is woken wants it first. */
 static void tell(struct writer *w)
 {
 	uint64_t one = 1;
 
+	pthread_mutex_unlock(&w->lock);
 	pthread_cond_signal(&w->told);
 	/*
 	 * This can fail only if the counter is at its maximum, and then the loop is woken anyway.
 	 */
 	(void)!write(w->event, &one, sizeof(one));
+	pthread_mutex_lock(&w->lock);
 }
 
 static struct timespec in_ms(unsigned ms)
@@ -249,8 +252,8 @@ void writer_give(struct writer *w, const struct batch *b)
 	pthread_mutex_lock(&w->lock);
 	assert(!w->todo);
 	w->todo = b;
-	pthread_cond_signal(&w->work);
 	pthread_mutex_unlock(&w->lock);
+	pthread_cond_signal(&w->work); /* the thread that it wakes wants the lock first */
 }
 
 struct err *writer_stop(struct writer *w)
