@@ -81,17 +81,17 @@ void buf_add_char(struct buf *b, char c)
 
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
+	size_t room = b->cap - b->off - b->len;
 	va_list again;
-	char *to;
 	int len;
 
 	va_copy(again, ap);
-	len = vsnprintf(NULL, 0, fmt, again);
+	len = vsnprintf(room ? b->data + b->off + b->len : NULL, room, fmt, again);
 	va_end(again);
 	if (len <= 0)
 		return;
-	to = buf_reserve(b, (size_t)len);
-	(void)vsnprintf(to, (size_t)len + 1, fmt, ap);
+	if ((size_t)len >= room) /* not all of it, with its NUL */
+		(void)vsnprintf(buf_reserve(b, (size_t)len), (size_t)len + 1, fmt, ap);
 	b->len += (size_t)len;
 }
 

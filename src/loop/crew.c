@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -99,11 +100,16 @@ static struct crew *crew_new(struct loop *l)
 /* One thread at least must start; without the others it only takes longer. */
 static void crew_grow(struct crew *c)
 {
-	if (c->n_threads == crew_size() ||
-	    uv_thread_create(&c->threads[c->n_threads], crew_member, c) < 0)
-		assert(c->n_threads);
-	else
+	sigset_t all, old;
+
+	if (c->n_threads == crew_size())
+		return;
+	(void)sigfillset(&all); /* signals are for the loop's thread */
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (!uv_thread_create(&c->threads[c->n_threads], crew_member, c))
 		c->n_threads++;
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	assert(c->n_threads);
 }
 
 void job_run_short(struct loop *l, void (*work)(void *arg), void (*done)(void *arg), void *arg)

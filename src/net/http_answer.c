@@ -8,6 +8,10 @@
  * What handlers ask of a request, and how they answer it. The server alone decides on framing and
  * on closing: headers from the handler that would contradict it are left out.
  */
+enum {
+	HEAD_USUAL = 512, /* what most heads of answers fit in */
+};
+
 static const char continue_text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 const char *http_request_method(const struct http_request *r)
@@ -119,16 +123,19 @@ static bool header_passes(const struct http_header *h, bool upgrade)
 	return http_header_valid(h);
 }
 
+static void put_header(struct buf *b, const char *name, const char *value)
+{
+	buf_add_str(b, name);
+	buf_add(b, ": ", 2);
+	buf_add_str(b, value);
+	buf_add(b, "\r\n", 2);
+}
+
 static void put_headers(struct buf *b, const struct http_headers *h, bool upgrade)
 {
-	for (size_t i = 0; h && i < h->n; i++) {
-		if (!header_passes(&h->list[i], upgrade))
-			continue;
-		buf_add_str(b, h->list[i].name);
-		buf_add(b, ": ", 2);
-		buf_add_str(b, h->list[i].value);
-		buf_add(b, "\r\n", 2);
-	}
+	for (size_t i = 0; h && i < h->n; i++)
+		if (header_passes(&h->list[i], upgrade))
+			put_header(b, h->list[i].name, h->list[i].value);
 }
 
 static void put_start(struct buf *b, struct http_server *s, int status,
@@ -136,7 +143,7 @@ static void put_start(struct buf *b, struct http_server *s, int status,
 {
 	buf_printf(b, "HTTP/1.1 %d %s\r\n", status, http_reason(status));
 	if (!h || !http_headers_get(h, "Date"))
-		buf_printf(b, "Date: %s\r\n", http_server_date(s));
+		put_header(b, "Date", http_server_date(s));
 }
 
 static bool status_has_no_body(int status)
@@ -177,12 +184,13 @@ static void answer_start(struct http_request *r, int status, const struct http_h
 {
 	autobuf b = { 0 };
 
+	(void)buf_reserve(&b, HEAD_USUAL);
 	if ((h && http_headers_has_token(h, "Connection", "close")) || body_in_the_way(r))
 		r->close = true;
 	put_start(&b, r->hc->server, status, h);
 	put_headers(&b, h, false);
 	if (type)
-		buf_printf(&b, "Content-Type: %s\r\n", type);
+		put_header(&b, "Content-Type", type);
 	put_framing(&b, r, status, length);
 	buf_add(&b, "\r\n", 2);
 	conn_write(r->hc->conn, buf_head(&b), b.len);

@@ -97,8 +97,10 @@ static const char *join(struct call *c, const struct parts *p)
 {
 	autobuf b = { 0 };
 
-	for (size_t i = 0; i < p->n; i++)
-		buf_printf(&b, "/%s", p->list[i]);
+	for (size_t i = 0; i < p->n; i++) {
+		buf_add_char(&b, '/');
+		buf_add_str(&b, p->list[i]);
+	}
 	return arena_strdup(c->arena, b.len ? buf_str(&b) : "/");
 }
 
