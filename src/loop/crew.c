@@ -28,6 +28,7 @@ struct short_job {
 struct crew {
 	struct loop *loop;
 	size_t under_way; /* jobs whose done() has not been called; for the loop's thread alone */
+	unsigned max;     /* threads */
 
 	uv_mutex_t lock; /* for all that follows */
 	uv_cond_t more;
@@ -91,6 +92,7 @@ static struct crew *crew_new(struct loop *l)
 	struct crew *c = xnew(struct crew);
 
 	c->loop = l;
+	c->max = crew_size();
 	list_init(&c->waiting);
 	if (uv_mutex_init(&c->lock) < 0 || uv_cond_init(&c->more) < 0)
 		abort(); /* out of memory */
@@ -102,7 +104,7 @@ static void crew_grow(struct crew *c)
 {
 	sigset_t all, old;
 
-	if (c->n_threads == crew_size())
+	if (c->n_threads == c->max)
 		return;
 	(void)sigfillset(&all); /* signals are for the loop's thread */
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -125,8 +127,8 @@ void job_run_short(struct loop *l, void (*work)(void *arg), void (*done)(void *a
 	list_add_tail(&c->waiting, &j->link);
 	if (++c->n_waiting > c->n_idle)
 		crew_grow(c);
-	uv_cond_signal(&c->more);
 	uv_mutex_unlock(&c->lock);
+	uv_cond_signal(&c->more); /* the thread that it wakes wants the lock first */
 }
 
 bool crew_works(const struct crew *c)
