@@ -205,9 +205,10 @@ static void check_owner(const struct json *ref, struct causes *c)
 	for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
 		const char *v = json_get_str(ref, needed[i]);
 
+		if (!str_empty(v))
+			continue;
 		(void)snprintf(path, sizeof(path), "metadata.ownerReferences.%s", needed[i]);
-		if (str_empty(v))
-			causes_invalid_str(c, path, "", "must not be empty");
+		causes_invalid_str(c, path, "", "must not be empty");
 	}
 	if (str_eq(version, "v1") && str_eq(json_get_str(ref, "kind"), "Event"))
 		causes_invalid(c, "metadata.ownerReferences", ref,

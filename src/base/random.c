@@ -55,8 +55,12 @@ void random_uuid(char ret[37])
 	raw[6] = (unsigned char)((raw[6] & 0x0f) | 0x40);
 	raw[8] = (unsigned char)((raw[8] & 0x3f) | 0x80);
 	hex_encode(raw, sizeof(raw), hex);
-	(void)snprintf(ret, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
-		       hex + 20);
+	for (size_t i = 0, at = 0; i < 32; i++) {
+		if (i == 8 || i == 12 || i == 16 || i == 20)
+			ret[at++] = '-';
+		ret[at++] = hex[i];
+	}
+	ret[36] = '\0';
 }
 
 void random_suffix(char *ret, size_t n_chars)

@@ -153,35 +153,26 @@ bool json_get_bool(const struct json *obj, const char *key, bool otherwise)
 	return json_bool(json_get(obj, key), otherwise);
 }
 
-static void next_element(struct json_iter *it)
-{
-	yyjson_mut_val *at = it->pos;
-
-	at = at ? at->next : yyjson_mut_arr_get_first(val_of(it->of));
-	it->pos = at;
-	it->val = json_of(at);
-}
-
-static void next_member(struct json_iter *it)
-{
-	yyjson_mut_val *key = it->pos ? it->pos : val_of(it->of)->uni.ptr;
-
-	key = key->next->next;
-	it->pos = key;
-	it->key = yyjson_mut_get_str(key);
-	it->val = json_of(key->next);
-}
-
+/* The owner of a ring points at its last element or key, so the first step is like any other. */
 bool json_next(struct json_iter *it)
 {
-	if (!it->pos)
+	yyjson_mut_val *of = val_of(it->of), *at = it->pos;
+
+	if (!at) {
 		it->n = json_len(it->of);
+		at = it->n ? of->uni.ptr : NULL;
+	}
 	if (it->i >= it->n)
 		return false;
 	it->i++;
-	if (json_is(it->of, JSON_OBJ))
-		next_member(it);
-	else
-		next_element(it);
+	at = at->next;
+	if (unsafe_yyjson_get_type(of) == YYJSON_TYPE_OBJ) {
+		at = at->next;
+		it->key = at->uni.str;
+		it->val = json_of(at->next);
+	} else {
+		it->val = json_of(at);
+	}
+	it->pos = at;
 	return true;
 }

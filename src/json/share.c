@@ -19,6 +19,8 @@
 enum {
 	PART_MIN = 24, /* values; a smaller member is cheaper to copy */
 	AHEAD = 8,
+	BRANCH_VALS = 128,
+	BRANCH_TEXT = 1024,
 };
 
 /* Where values and text for a copy come from. */
@@ -156,6 +158,9 @@ struct json_doc *json_branch(struct json_doc *from)
 {
 	struct json_doc *d = json_doc_new();
 
+	/* It ends within the write: better one block too large than several. */
+	(void)yyjson_mut_doc_set_val_pool_size(d->pool, BRANCH_VALS);
+	(void)yyjson_mut_doc_set_str_pool_size(d->pool, BRANCH_TEXT);
 	json_set_root(d, json_own(d, json_lend(d, from, json_root(from))));
 	return d;
 }

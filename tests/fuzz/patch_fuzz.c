@@ -9,13 +9,15 @@
 #include "api/schema.h"
 #include "api/table.h"
 #include "base/buf.h"
+#include "base/str.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /*
  * The input is a byte that chooses patch type and kind, an object, a newline, and a patch. The
  * result must be writable and readable, and survive what a server does with it: decode, default,
- * complete, validate.
+ * complete, validate. A patch of what a frozen object has lent has the same result as one of a
+ * copy, and leaves the object as it was.
  */
 static struct json_doc *take_in(struct json_doc *doc, const struct kind *k)
 {
@@ -66,6 +68,30 @@ static void check_readable(const struct json *v)
 	assert(json_equal(v, json_root(again)));
 }
 
+static void check_lent(enum patch_type how, struct json_doc *copy, const struct json *patch,
+		       const struct kind *k)
+{
+	autoptr(json_doc) object = json_freeze(copy);
+	autoptr(json_doc) lent = json_branch(object);
+	autoptr(json_doc) own = json_doc_new();
+	autofree char *before = json_to_text(json_root(object)), *after = NULL;
+	autofree char *by_lending = NULL, *by_copy = NULL;
+	autoptr(err) e_lent = patch_apply(how, lent, patch, k->type);
+	autoptr(err) e_own = NULL;
+
+	json_set_root(own, json_copy(own, json_root(object)));
+	e_own = patch_apply(how, own, patch, k->type);
+	assert(str_eq(e_lent ? err_text(e_lent) : NULL, e_own ? err_text(e_own) : NULL));
+	after = json_to_text(json_root(object));
+	assert(str_eq(before, after));
+	if (e_own)
+		return;
+	lent = json_freeze(take(lent));
+	by_lending = json_to_text(json_root(lent));
+	by_copy = json_to_text(json_root(own));
+	assert(str_eq(by_lending, by_copy));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	const char *text = (const char *)data + 1, *cut;
@@ -74,6 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	size_t n;
 	autoptr(json_doc) d = NULL;
 	autoptr(json_doc) patch = NULL;
+	struct json_doc *copy;
 	autoptr(err) e = NULL;
 
 	if (len < 2)
@@ -90,6 +117,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		e = json_parse(cut + 1, len - 2 - (size_t)(cut - text), NULL, &patch);
 	if (e || !json_is(json_root(d), JSON_OBJ))
 		return 0;
+	copy = json_doc_new();
+	json_set_root(copy, json_copy(copy, json_root(d)));
+	check_lent((enum patch_type)(data[0] % 3), copy, json_root(patch), k);
 	e = patch_apply((enum patch_type)(data[0] % 3), d, json_root(patch), k->type);
 	if (e)
 		return 0;

@@ -132,7 +132,6 @@ static struct err *check_version(struct op *op, const struct json *meta, const s
 {
 	const char *rev = json_get_str(meta, "resourceVersion");
 	const char *uid = json_get_str(meta, "uid");
-	char now[24];
 
 	if (!str_empty(uid) && !str_eq(uid, old->uid)) {
 		autofree char *why =
@@ -142,8 +141,8 @@ static struct err *check_version(struct op *op, const struct json *meta, const s
 
 		return err_changed(op->kind, old->name, why);
 	}
-	(void)snprintf(now, sizeof(now), "%llu", (unsigned long long)old->rev);
-	if (!str_empty(rev) && !str_eq(rev, "0") && !str_eq(rev, now))
+	if (!str_empty(rev) && !str_eq(rev, "0") &&
+	    !str_eq(rev, json_get_str(json_get(old->root, "metadata"), "resourceVersion")))
 		return err_changed(op->kind, old->name, NULL);
 	if (op->external && str_empty(rev) && (op->kind->flags & KIND_CRD))
 		causes_add(&op->causes, CAUSE_INVALID, "metadata.resourceVersion",
