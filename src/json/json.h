@@ -121,6 +121,14 @@ struct json *json_copy(struct json_doc *d, const struct json *v);
 /* The same tree, whose root is an object (assert), without what editing has left behind. Takes d
  * over. */
 struct json_doc *json_freeze(struct json_doc *d);
+/*
+ * A shelf makes docs share what is equal in them: the values that one member of their roots had
+ * lately. For one thread; NULL does nothing. Docs may outlive it.
+ */
+struct json_shelf;
+struct json_shelf *json_shelf_new(const char *member); /* borrowed */
+void json_shelf_free(struct json_shelf *s);
+struct json_doc *json_freeze_shelved(struct json_doc *d, struct json_shelf *shelf);
 /* The value v of `from` for use in d. Copied, unless `from` is frozen; NULL stays NULL. */
 struct json *json_lend(struct json_doc *d, struct json_doc *from, const struct json *v);
 /* A new doc whose root is the root of `from`, lent and owned. */

@@ -18,6 +18,8 @@
  */
 enum {
 	PART_MIN = 24, /* values; a smaller member is cheaper to copy */
+	SHELF_LEN = 64,
+	SHELF_PART_MAX = 16 * 1024, /* bytes; a larger part would be kept too long */
 	AHEAD = 8,
 	BRANCH_VALS = 128,
 	BRANCH_TEXT = 1024,
@@ -246,6 +248,50 @@ static struct json_doc *block_new(const struct size *of, size_t n_parts, struct 
 	return d;
 }
 
+/* The shelf */
+
+struct json_shelf {
+	const char *member;
+	struct json_doc *parts[SHELF_LEN]; /* references, each where its size says; NULL: none */
+};
+
+struct json_shelf *json_shelf_new(const char *member)
+{
+	struct json_shelf *s = xnew(struct json_shelf);
+
+	s->member = member;
+	return s;
+}
+
+void json_shelf_free(struct json_shelf *s)
+{
+	for (size_t i = 0; s && i < SHELF_LEN; i++)
+		json_doc_free(s->parts[i]);
+	free(s);
+}
+
+/* Equal in the order of members too, so that nobody can tell one from the other. */
+static bool identical(const yyjson_mut_val *a, const yyjson_mut_val *b)
+{
+	const yyjson_mut_val *x = a->uni.ptr, *y = b->uni.ptr;
+	size_t n;
+
+	if (unsafe_yyjson_get_type((void *)a) != unsafe_yyjson_get_type((void *)b) ||
+	    unsafe_yyjson_get_len((void *)a) != unsafe_yyjson_get_len((void *)b))
+		return false;
+	if (yyjson_mut_is_str((void *)a))
+		return !memcmp(a->uni.str, b->uni.str, unsafe_yyjson_get_len((void *)a));
+	if (!yyjson_mut_is_ctn((void *)a))
+		return unsafe_yyjson_get_subtype((void *)a) ==
+			       unsafe_yyjson_get_subtype((void *)b) &&
+		       (!yyjson_mut_is_num((void *)a) || a->uni.u64 == b->uni.u64);
+	for (n = has_ring(a) ? ring_len(a) : 0; n && identical(x, y); n--) {
+		x = x->next;
+		y = y->next;
+	}
+	return !n;
+}
+
 /* What becomes of a member of the root. */
 struct member {
 	const yyjson_mut_val *key, *val;
@@ -279,7 +325,27 @@ static struct json_doc *part_new(const yyjson_mut_val *v, struct size size)
 	return d;
 }
 
-static void freeze_member(const struct json_doc *d, struct member *m, struct size *rest)
+/* A part for m, or an equal one that is on the shelf. A new one takes the place of what had its
+ * size by chance: those that are used again and again return. */
+static struct json_doc *shelf_part(struct json_shelf *shelf, const struct member *m,
+				   const struct size *size)
+{
+	struct json_doc **slot;
+
+	if (!shelf || size->vals * sizeof(*m->val) + size->text > SHELF_PART_MAX ||
+	    !yyjson_mut_equals_str((void *)m->key, shelf->member))
+		return part_new(m->val, *size);
+	slot = &shelf->parts[(size->vals * 31 + size->text) % SHELF_LEN];
+	if (!*slot || !identical((*slot)->root, m->val)) {
+		json_doc_free(*slot);
+		*slot = part_new(m->val, *size);
+	}
+	(*slot)->refs++;
+	return *slot;
+}
+
+static void freeze_member(const struct json_doc *d, struct json_shelf *shelf, struct member *m,
+			  struct size *rest)
 {
 	struct size size = { 0 };
 
@@ -291,7 +357,7 @@ static void freeze_member(const struct json_doc *d, struct member *m, struct siz
 		return;
 	measure(m->val, &size);
 	if (size.vals >= PART_MIN) {
-		m->part = part_new(m->val, size);
+		m->part = shelf_part(shelf, m, &size);
 		return;
 	}
 	rest->vals += size.vals;
@@ -321,6 +387,11 @@ static void put_members(struct json_doc *d, struct supply *s, const struct membe
 
 struct json_doc *json_freeze(struct json_doc *doc)
 {
+	return json_freeze_shelved(doc, NULL);
+}
+
+struct json_doc *json_freeze_shelved(struct json_doc *doc, struct json_shelf *shelf)
+{
 	autoptr(json_doc) d = doc;
 	size_t n = has_ring(d->root) ? unsafe_yyjson_get_len(d->root) : 0, n_parts = 0;
 	autofree struct member *list = xnew_n(struct member, n + 1);
@@ -333,7 +404,7 @@ struct json_doc *json_freeze(struct json_doc *doc)
 	for (size_t i = 0; i < n; i++) {
 		key = key->next->next;
 		list[i] = (struct member){ .key = key, .val = key->next };
-		freeze_member(d, &list[i], &size);
+		freeze_member(d, shelf, &list[i], &size);
 		n_parts += list[i].part != NULL;
 	}
 	ret = block_new(&size, n_parts, &s);

@@ -60,6 +60,12 @@ MUTATIONS = (
              "29 February 2100 is not a date", "unit base"),
 
     # -- json ---------------------------------------------------------------------------------------------------------
+    mutation("shelf-takes-the-size-for-the-value", "json/share.c",
+             "	if (!*slot || !identical((*slot)->root, m->val)) {\n", "	if (!*slot) {\n",
+             "docs share only what is equal", "unit json"),
+    mutation("shelf-never-shares", "json/share.c",
+             "	if (!*slot || !identical((*slot)->root, m->val)) {\n", "	if (!*slot || (*slot)->root) {\n",
+             "docs from one shelf share what is equal", "unit json"),
     mutation("json-depth-unlimited", "json/parse.c",
              "			if (++depth > max_depth)\n", "			if (++depth > max_depth && !max_depth)\n",
              "deep nesting is rejected", "unit json"),

@@ -186,7 +186,7 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 		return NULL;
 	}
 	set_rev(op, doc);
-	o = object_new(kind_storage(op->kind), json_freeze(doc));
+	o = object_new(kind_storage(op->kind), json_freeze_shelved(doc, op->admit->objects->specs));
 	o->settled = true;
 	key = key_of(o->kind, o->ns, o->name);
 	e = check_space(op, old, o);

@@ -64,39 +64,57 @@ static const struct kind *key_kind(const struct kinds *ks, const char *key)
 	return kinds_stored(ks, text);
 }
 
-static struct err *decode_value(void *arg, const char *key, struct bytes *value,
-				uint64_t rev unused, void **ret_tag)
+/* NULL: its kind is not served. */
+static struct err *parse_value(const struct objects *os, const char *key, struct bytes *value,
+			       struct json_doc **ret)
 {
-	const struct objects *os = arg;
-	const struct kind *k = key_kind(os->kinds, key);
-	struct json_doc *d = NULL;
-	struct object *o;
+	autoptr(json_doc) d = NULL;
 	struct err *e;
 
-	if (!k)
+	*ret = NULL;
+	if (!key_kind(os->kinds, key))
 		return NULL;
 	e = json_parse(value->data, value->len, NULL, &d);
 	if (e)
 		return err_wrap(e, "decode %s", key);
-	if (!json_is(json_root(d), JSON_OBJ)) {
-		json_doc_free(d);
+	if (!json_is(json_root(d), JSON_OBJ))
 		return err_new(ERR_CORRUPT, "decode %s: the value is not a JSON object", key);
-	}
-	o = object_new(k, d);
-	o->text = bytes_ref(value);
-	*ret_tag = o;
+	*ret = take(d);
 	return NULL;
+}
+
+/* Takes d over. */
+static struct object *object_of(const struct objects *os, const char *key, struct bytes *value,
+				struct json_doc *d)
+{
+	struct object *o = object_new(key_kind(os->kinds, key), d);
+
+	o->text = bytes_ref(value);
+	return o;
+}
+
+/* For struct store_tags: a form that stays. */
+static struct err *decode_value(void *arg, const char *key, struct bytes *value,
+				uint64_t rev unused, void **ret_tag)
+{
+	const struct objects *os = arg;
+	struct json_doc *d;
+	struct err *e = parse_value(os, key, value, &d);
+
+	if (!e && d)
+		*ret_tag = object_of(os, key, value, json_freeze_shelved(d, os->specs));
+	return e;
 }
 
 struct object *objects_of_entry(const struct objects *os, struct store_entry *e)
 {
-	void *tag = NULL;
+	struct json_doc *d = NULL;
 
 	if (e->tag)
 		return object_ref(e->tag);
 	/* We encoded it, so it decodes unless its kind is no longer served. */
-	err_free(decode_value((void *)os, e->key, e->value, e->rev, &tag));
-	return tag;
+	err_free(parse_value(os, e->key, e->value, &d));
+	return d ? object_of(os, e->key, e->value, d) : NULL;
 }
 
 struct object *objects_find(const struct objects *os, const struct kind *k, const char *ns,
@@ -203,6 +221,7 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 
 	*os = (struct objects){
 		.kinds = kinds,
+		.specs = json_shelf_new("spec"),
 		.namespace = kinds_need(kinds, "v1", "Namespace"),
 		.service_account = kinds_need(kinds, "v1", "ServiceAccount"),
 		.pod = kinds_need(kinds, "v1", "Pod"),
@@ -216,4 +235,5 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 void objects_done(struct objects *os)
 {
 	store_free(take(os->store));
+	json_shelf_free(take(os->specs));
 }

@@ -7,6 +7,7 @@
 
 struct buf;
 struct kind;
+struct json_shelf;
 struct kinds;
 struct loop;
 struct object;
@@ -21,6 +22,7 @@ struct store_entry;
 struct objects {
 	struct kinds *kinds; /* what is served */
 	struct store *store;
+	struct json_shelf *specs; /* of objects: those of a pool's members are all the same */
 	/* Kinds that the server itself works with. */
 	const struct kind *namespace, *service_account, *pod;
 };

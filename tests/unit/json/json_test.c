@@ -100,6 +100,67 @@ TEST(a_moved_value_outlives_the_doc_it_was_made_in)
 	json_doc_free(whole);
 }
 
+static struct json_doc *shelved(struct json_shelf *shelf, const char *text)
+{
+	struct json_doc *d = NULL;
+
+	works(json_parse(text, strlen(text), NULL, &d));
+	return json_freeze_shelved(d, shelf);
+}
+
+TEST(docs_from_one_shelf_share_the_member_that_is_equal_in_them)
+{
+	static const struct {
+		const char *other;
+		bool shared;
+	} rows[] = {
+		{ "{\"many\":" MANY ",\"s\":\"u\"}", true },
+		/* The same length, another value. */
+		{ "{\"many\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,25]}",
+		  false },
+		{ "{\"many\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,[]]}",
+		  false },
+		{ "{\"more\":" MANY "}", false }, /* not the member of this shelf */
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct json_shelf *shelf = json_shelf_new("many");
+		autoptr(json_doc) a = shelved(shelf, TREE);
+		autoptr(json_doc) b = shelved(shelf, rows[i].other);
+		const struct json *many = json_get(json_root(b), i == 3 ? "more" : "many");
+
+		eq_int(json_same(json_get(json_root(a), "many"), many), rows[i].shared);
+		json_shelf_free(shelf); /* they outlive it */
+		eq_doc(a, TREE);
+		eq_doc(b, rows[i].other);
+	}
+}
+
+TEST(members_in_another_order_are_not_the_same)
+{
+#define AB "{\"s\":{\"v\":" MANY ",\"a\":1,\"b\":2}}"
+#define BA "{\"s\":{\"v\":" MANY ",\"b\":2,\"a\":1}}"
+	struct json_shelf *shelf = json_shelf_new("s");
+	autoptr(json_doc) ab = shelved(shelf, AB);
+	autoptr(json_doc) ba = shelved(shelf, BA);
+
+	is_true(json_equal(json_root(ab), json_root(ba)));
+	eq_doc(ab, AB);
+	eq_doc(ba, BA);
+	json_shelf_free(shelf);
+}
+
+/* An object at rest: a value takes 24 bytes, a text its bytes and a NUL, and there is no slack. */
+TEST(a_frozen_doc_takes_what_its_values_and_texts_take)
+{
+	autoptr(json_doc) d = frozen("{\"key\":\"text\",\"list\":[1,2]}");
+	size_t values = 1 + 4 + 2, text = sizeof("key") + sizeof("text") + sizeof("list");
+	autoptr(json_doc) empty = frozen("{}");
+
+	eq_int(json_doc_mem(d) - json_doc_mem(empty), (values - 1) * 24 + text);
+	is_true(json_doc_mem(empty) <= 100);
+}
+
 TEST(what_is_lent_by_a_doc_that_may_change_is_a_copy)
 {
 	autoptr(json_doc) d = json_doc_new();
