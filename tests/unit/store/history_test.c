@@ -188,12 +188,12 @@ TEST(the_history_counts_every_past_state_and_no_live_one)
 
 TEST(the_history_keeps_exactly_what_fits_its_bytes)
 {
-	struct store_spec spec = { 0 };
+	struct store_spec spec = { .tags = &test_tags };
 	struct fixture f;
 	size_t one;
 
 	fixture_init(&f, false);
-	works(fixture_open(&f, NULL));
+	works(fixture_open(&f, &spec));
 	put_tagged(&f, "a", "x");
 	put_tagged(&f, "a", "x");
 	one = held(&f);
