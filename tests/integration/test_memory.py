@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an idle sandbox costs the server: the difference between two sizes, with much tolerance."""
+
+import time
+
+import pytest
+from cay_local import EXTENSIONS
+from conftest import Cay, finish, make_dir, needs_root
+
+KIB = 1024
+SMALL, LARGE = 30, 180
+POOLS = EXTENSIONS + "/namespaces/default/sandboxwarmpools"
+PER_SANDBOX = 40 * KIB  # the promise; the history is not part of it here
+
+
+@pytest.fixture
+def cay(request):
+    needs_root()
+    cay = Cay(make_dir(), flags=["--stop-sandboxes", "--watch-history", "256Ki"]).start()
+    request.addfinalizer(lambda: finish(cay))
+    template = {"podTemplate": {"spec": {"containers": [{"name": "main", "image": "host", "command": ["sleep", "infinity"]}]}}}
+    cay.api("POST", EXTENSIONS + "/namespaces/default/sandboxtemplates",
+            {"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxTemplate", "metadata": {"name": "t"}, "spec": template})
+    cay.api("POST", POOLS, {"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxWarmPool", "metadata": {"name": "p"},
+                            "spec": {"replicas": SMALL, "sandboxTemplateRef": {"name": "t"}}})
+    return cay
+
+
+def rss(cay):
+    with open(f"/proc/{cay.process.pid}/status") as f:
+        return next(int(line.split()[1]) * KIB for line in f if line.startswith("VmRSS"))
+
+
+def filled(cay, n):
+    cay.api("PATCH", POOLS + "/p", {"spec": {"replicas": n}}, content_type="application/merge-patch+json")
+    deadline = time.monotonic() + 240
+    while True:  # not by a watch: the history is too short for one that has to begin where a list ended
+        status = cay.api("GET", POOLS + "/p")["status"]
+        if status.get("readyReplicas", 0) == n == status.get("replicas", 0):
+            return
+        assert time.monotonic() < deadline, status
+        time.sleep(0.2)
+
+
+def metric(cay, name):
+    return next(float(line.split()[1]) for line in cay.api("GET", "/metrics").splitlines() if line.startswith(name + " "))
+
+
+def test_an_idle_sandbox_is_small(cay):
+    filled(cay, SMALL)
+    small = rss(cay)
+    filled(cay, LARGE)
+    large = rss(cay)
+    assert large - small < 2 * PER_SANDBOX * (LARGE - SMALL)
+    assert 0 < metric(cay, "cay_store_history_bytes") <= 256 * KIB
