@@ -187,7 +187,7 @@ bool json_same(const struct json *a, const struct json *b)
 		return x->uni.u64 == y->uni.u64; /* the number, or where the text is */
 	case YYJSON_TYPE_ARR:
 	case YYJSON_TYPE_OBJ:
-		return x->uni.ptr == y->uni.ptr || !has_ring(x);
+		return !has_ring(x) || x->uni.ptr == y->uni.ptr;
 	default:
 		return true;
 	}
