@@ -594,10 +594,35 @@ static int serve_run(const struct command *c unused, const struct settings *sett
 	return e ? cli_fail(err_wrap(e, "serve")) : EXIT_OK;
 }
 
-static void stop_loop(void *arg, int signum)
+enum {
+	CONTROLLER_STOP_MS = 2000,
+};
+
+/* A running `cay controller`. */
+struct controller {
+	struct loop *loop;
+	struct control *control;
+	struct timer *deadline; /* of a clean stop; NULL: not asked to stop yet */
+};
+
+static void controller_finished(void *arg)
 {
+	loop_stop(((struct controller *)arg)->loop);
+}
+
+/* The second time, or if the API server does not answer, it is over at once. */
+static void controller_stop(void *arg, int signum)
+{
+	struct controller *c = arg;
+
 	log_info("stopping", KV("signal", signum));
-	loop_stop(arg);
+	if (c->deadline) {
+		loop_stop(c->loop);
+		return;
+	}
+	c->deadline = timer_new(c->loop, controller_finished, c);
+	timer_set(c->deadline, CONTROLLER_STOP_MS);
+	control_finish(c->control, controller_finished, c);
 }
 
 static struct err *controller_start(const struct settings *settings, struct loop *l,
@@ -622,25 +647,27 @@ static int controller_run(const struct command *c unused, const struct settings 
 	autoptr(loop) l = NULL;
 	autoptr(kinds) kinds = kinds_new();
 	struct client *client = NULL;
-	struct control *control = NULL;
+	struct controller it = { 0 };
 	struct err *e;
 
 	setup_log(settings);
 	e = loop_new(&l);
+	it.loop = l;
 	if (!e)
 		e = cli_connect(l, settings_text(settings, "kubeconfig"), kinds, &client);
 	if (!e)
-		e = controller_start(settings, l, client, &control);
+		e = controller_start(settings, l, client, &it.control);
 	if (!e) {
-		struct signal_watch *term = signal_watch_new(l, SIGTERM, stop_loop, l);
-		struct signal_watch *intr = signal_watch_new(l, SIGINT, stop_loop, l);
+		struct signal_watch *term = signal_watch_new(l, SIGTERM, controller_stop, &it);
+		struct signal_watch *intr = signal_watch_new(l, SIGINT, controller_stop, &it);
 
 		log_info("controlling", KV("version", CAY_VERSION));
 		loop_run(l);
 		signal_watch_free(term);
 		signal_watch_free(intr);
+		timer_free(it.deadline);
 	}
-	control_free(control);
+	control_free(it.control);
 	client_free(client);
 	return e ? cli_fail(err_wrap(e, "controller")) : EXIT_OK;
 }

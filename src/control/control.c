@@ -11,6 +11,7 @@
 #include "control/index/index.h"
 #include "control/pace/pace.h"
 #include "control/pass/context.h"
+#include "control/pass/event.h"
 #include "control/pass/pass.h"
 #include "control/pool/pool.h"
 #include "control/sandbox/sandbox.h"
@@ -43,6 +44,7 @@ static void *own_of(const struct control *c, enum control_kind kind)
 	case CONTROL_SANDBOX:
 	case CONTROL_TEMPLATE:
 	case CONTROL_POOL:
+	case CONTROL_EVENTS:
 	case CONTROL_KIND_MAX_:
 		break;
 	}
@@ -60,12 +62,14 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_NAMESPACE] = namespace_reconcile,
 		[CONTROL_PVC] = pvc_protection_reconcile,
 		[CONTROL_EVENT_EXPIRY] = event_expiry_reconcile,
+		[CONTROL_EVENTS] = event_reconcile,
 	};
 	struct control *c = arg;
 	struct item *it = container_of(q, struct item, q);
 	struct pass p;
 	struct again again;
 
+	c->n_passes[it->key.kind]++;
 	pass_begin(&p, &c->ctx, it, own_of(c, it->key.kind));
 	again = reconcilers[it->key.kind](&p);
 	if (p.started) {
@@ -132,6 +136,7 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	c->ctx.kinds = context_kinds(client_kinds(client));
 	list_init(&c->ctx.running);
 	options_fill(c, o);
+	c->ctx.events = event_queue_new(&c->ctx);
 	c->ctx.index = index_new();
 	c->notes = notes_new();
 	c->pace = pace_new(l, c->ctx.opt.pace_changed, c->ctx.opt.pace_arg);
@@ -154,10 +159,16 @@ void control_metrics(const struct control *c, struct buf *b)
 	pace_metrics(c->pace, b);
 }
 
+void control_finish(struct control *c, void (*done)(void *arg), void *arg)
+{
+	event_queue_flush(c->ctx.events, done, arg);
+}
+
 void control_free(struct control *c)
 {
 	if (!c)
 		return;
+	event_queue_free(c->ctx.events);
 	for (size_t i = 0; i < WATCH_MAX_; i++)
 		client_watch_free(c->watches[i]);
 	pass_forget_all(&c->ctx);

@@ -40,5 +40,8 @@ must_use struct err *control_start(struct loop *l, struct client *c,
 bool control_synced(const struct control *c);      /* every watch has delivered what existed */
 void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had passed */
 void control_metrics(const struct control *c, struct buf *b); /* lines of /metrics */
+/* Sends the Events that wait; done() is called once they have been answered, perhaps before this
+ * returns. A clean stop begins with it where writes take their time. */
+void control_finish(struct control *c, void (*done)(void *arg), void *arg);
 void control_free(struct control *c);
 AUTOPTR(control)

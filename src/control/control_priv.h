@@ -2,6 +2,7 @@
 #pragma once
 
 #include "control/pass/context.h"
+#include "control/pass/item.h"
 
 struct client_watch;
 struct loop;
@@ -31,6 +32,7 @@ struct control {
 	struct cluster *cluster; /* NULL: somebody else's business */
 	struct client_watch *watches[WATCH_MAX_];
 	unsigned n_synced;
+	uint64_t n_passes[CONTROL_KIND_MAX_]; /* for tests */
 };
 
 void control_watch(struct control *c); /* wake.c: starts the watches */

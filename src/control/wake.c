@@ -7,6 +7,7 @@
 #include "api/view_sandbox.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "control/claim/claim.h"
@@ -15,12 +16,18 @@
 #include "control/index/index.h"
 #include "control/pace/pace.h"
 #include "control/pass/item.h"
+#include "control/sandbox/sandbox.h"
 
 /*
  * The watches, and which keys a change wakes. A watch event only updates the index and queues keys;
  * their passes run later in the same turn of the loop. No pass runs before every watch has
  * delivered what existed.
  */
+enum {
+	POOL_LATER_MS = 10,
+	BEHIND_MS = 1000,
+};
+
 /* Wakes the controller of o's owner, if that is of the given sort. */
 static void wake_owner(struct control *c, const struct object *o, enum owner_type type,
 		       enum control_kind kind)
@@ -43,27 +50,51 @@ static void call_waiting(struct control *c, struct roster *r)
 		item_wake(c->ctx.queue, CONTROL_CLAIM, w->ns, w->name);
 }
 
-/* o is was or now. */
+/* A claim took the Sandbox from its pool. */
+static bool was_adopted(const struct object *was, const struct object *now)
+{
+	return was && now && sandbox_view(was)->owner.type == OWNER_POOL &&
+	       sandbox_view(now)->owner.type == OWNER_CLAIM;
+}
+
+/* A claim comes before what follows from it, and one pass of the pool does for many claims. o is
+ * was or now. */
 static void wake_sandbox_owner(struct control *c, const struct object *o, const struct object *was,
 			       const struct object *now)
 {
 	const struct owner_view *owner = o ? &sandbox_view(o)->owner : NULL;
 
-	if (owner && owner->type == OWNER_POOL)
+	if (owner && owner->type == OWNER_POOL && was_adopted(was, now))
+		item_wake_later(c->ctx.queue, &(struct key){ CONTROL_POOL, o->ns, owner->name },
+				POOL_LATER_MS);
+	else if (owner && owner->type == OWNER_POOL)
 		item_wake(c->ctx.queue, CONTROL_POOL, o->ns, owner->name);
 	else if (owner && owner->type == OWNER_CLAIM && claim_cares(was, now))
 		item_wake(c->ctx.queue, CONTROL_CLAIM, o->ns, owner->name);
 }
 
+/* What an adoption leaves to the Sandbox's own pass is mostly for others to read, so it has the
+ * time that upstream's write-behind window gives it; a claim that ends sooner never costs it. Vary
+ * the time, so that a burst of claims does not come back as one of writes. */
+static void wake_sandbox(struct control *c, const struct object *was, const struct object *now)
+{
+	const struct object *any = now ? now : was;
+
+	if (was_adopted(was, now) && sandbox_can_wait(was, now))
+		item_wake_later(c->ctx.queue, &(struct key){ CONTROL_SANDBOX, any->ns, any->name },
+				BEHIND_MS / 2 + random_u64() % (BEHIND_MS / 2));
+	else
+		item_wake(c->ctx.queue, CONTROL_SANDBOX, any->ns, any->name);
+}
+
 static void sandbox_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
-	struct object *any = now ? now : was;
 	struct roster *roster = NULL;
 
 	if (index_sandbox(c->ctx.index, was, now, &roster))
 		call_waiting(c, roster);
-	item_wake(c->ctx.queue, CONTROL_SANDBOX, any->ns, any->name);
+	wake_sandbox(c, was, now);
 	wake_sandbox_owner(c, was, was, now);
 	wake_sandbox_owner(c, now, was, now);
 }
@@ -164,8 +195,11 @@ static void one_synced(void *arg)
 {
 	struct control *c = arg;
 
-	if (++c->n_synced == WATCH_MAX_)
-		queue_open(c->ctx.queue);
+	if (++c->n_synced < WATCH_MAX_)
+		return;
+	queue_open(c->ctx.queue);
+	if (!c->ctx.opt.cluster_services)
+		queue_open(c->ctx.chores); /* nothing else holds it up */
 }
 
 static void (*const changed[WATCH_MAX_])(void *arg, struct object *was, struct object *now) = {

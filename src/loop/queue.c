@@ -215,6 +215,16 @@ struct queue_item *queue_add(struct queue *q, const char *key)
 	return it;
 }
 
+void queue_add_later(struct queue *q, const char *key, uint64_t ms)
+{
+	struct queue_item *it = queue_find(q, key);
+
+	if (!it)
+		it = item_new(q, key);
+	if (!it->queued)
+		item_wait(q, it, ms);
+}
+
 static void on_timer(void *arg)
 {
 	struct queue *q = arg;

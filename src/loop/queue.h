@@ -79,6 +79,9 @@ AUTOPTR(queue)
 
 /* A pass later in this turn, or as soon as the key is no longer running or held. */
 struct queue_item *queue_add(struct queue *q, const char *key);
+/* A pass once ms have gone by, unless there is one before. For what has time: many such additions
+ * of a key are one pass. */
+void queue_add_later(struct queue *q, const char *key, uint64_t ms);
 struct queue_item *queue_find(const struct queue *q, const char *key); /* NULL: not known */
 size_t queue_len(const struct queue *q); /* keys that are known, in whatever state */
 

@@ -141,8 +141,11 @@ class Space:
         """The Event with this reason about an object of this name."""
         return event_of(self.members("events", lambda es: event_of(es, regarding, reason)), regarding, reason)
 
-    def events(self, regarding, reason):
-        return [e for e in self.list("events") if event_of([e], regarding, reason)]
+    def events(self, regarding, reason, n=0):
+        """All Events with this reason about an object of this name, once there are n: they follow what they tell of."""
+        def about(events):
+            return [e for e in events if event_of([e], regarding, reason)]
+        return about(self.members("events", lambda es: len(about(es)) >= n))
 
     # -- small objects ------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ def test_case_217_delete(ns, policy):
         ns.gone(kind, "mine")
     seen = ns.history("sandboxclaims", version, lambda what, c: what == "DELETED" or is_deleting(c))
     assert any(expired(c) for _, c in seen), "the end was not told before it came"
-    events = [e for e in ns.events("mine", "ClaimExpired") if e["action"] == "Deleting"]
+    events = [e for e in ns.events("mine", "ClaimExpired", 2) if e["action"] == "Deleting"]
     assert [e["note"] for e in events] == [f"Deleting Claim (ShutdownPolicy={policy})"]
 
 

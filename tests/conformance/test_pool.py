@@ -253,5 +253,5 @@ def test_u21_a_missing_template_is_told_once(ns):
     ns.full("pool", 2)
     event = ns.event("pool", "WarmPoolProgressing")
     assert (event["type"], event["action"], event["note"]) == ("Normal", "Reconciling", "Warm pool is progressing again")
-    assert len(ns.events("pool", "WarmPoolNotProgressing")) == 1
+    assert len(ns.events("pool", "WarmPoolNotProgressing", 1)) == 1
     assert not ns.events("empty", "WarmPoolNotProgressing") + ns.events("empty", "WarmPoolProgressing")

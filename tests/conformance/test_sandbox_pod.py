@@ -213,7 +213,7 @@ def test_case_82_two_owned_pods_stop_everything(ns):
     assert (event["type"], event["action"], event["note"]) == ("Warning", "Reconciling", text)
     ns.patch("sandboxes", "box", {"spec": {"service": True}})
     ns.seen("sandboxes", "box")
-    assert not ns.get("services", "box") and len(ns.events("box", "MultiplePods")) == 1
+    assert not ns.get("services", "box") and len(ns.events("box", "MultiplePods", 1)) == 1
     assert {p["metadata"]["name"] for p in ns.list("pods") if "deletionTimestamp" not in p["metadata"]} == {"box", "box-two"}
     ns.delete("pods", "box-two")
     assert ns.ready("sandboxes", "box")["status"]["service"] == "box"

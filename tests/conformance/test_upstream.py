@@ -216,7 +216,7 @@ def test_u19_events_of_a_life(ns):
     ns.patch("sandboxes", "box", {"spec": {"shutdownTime": at(-1)}})
     ns.event("box", "SandboxExpired")
     for reason in ("SandboxPodCreated", "SandboxReady", "SandboxSuspended", "SandboxExpired"):
-        [event] = ns.events("box", reason)
+        [event] = ns.events("box", reason, 1)
         assert event["type"] == "Normal" and event["regarding"]["kind"] == "Sandbox", reason
         assert event["reportingController"] == "sandbox-controller"
     ns.sandbox("gone", shutdownPolicy="Delete", shutdownTime=at(-1))

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "control/control.h"
 
+struct event_queue;
 struct index;
 struct kind;
 struct kinds;
@@ -29,7 +30,8 @@ struct context {
 	struct queue *chores; /* what has time: the keys of cluster/ do not hold up claims */
 	struct index *index;
 	struct list running; /* writes under way */
-	usec skew;           /* tests step the clock */
+	struct event_queue *events;
+	usec skew; /* tests step the clock */
 };
 
 struct context_kinds context_kinds(const struct kinds *registry);

@@ -13,6 +13,7 @@ static const char *const kind_names[CONTROL_KIND_MAX_] = {
 	[CONTROL_POOL] = "pool",       [CONTROL_CLAIM] = "claim",
 	[CONTROL_GC] = "gc",           [CONTROL_NAMESPACE] = "namespace",
 	[CONTROL_PVC] = "pvc",         [CONTROL_EVENT_EXPIRY] = "event-expiry",
+	[CONTROL_EVENTS] = "events",
 };
 
 void item_wake(struct queue *q, enum control_kind kind, const char *ns, const char *name)
@@ -20,6 +21,13 @@ void item_wake(struct queue *q, enum control_kind kind, const char *ns, const ch
 	autofree char *key = xasprintf("%s/%s/%s", kind_names[kind], ns, name);
 
 	(void)queue_add(q, key);
+}
+
+void item_wake_later(struct queue *q, const struct key *k, uint64_t ms)
+{
+	autofree char *key = xasprintf("%s/%s/%s", kind_names[k->kind], k->ns, k->name);
+
+	queue_add_later(q, key, ms);
 }
 
 static enum control_kind kind_of(const char *key, size_t len)

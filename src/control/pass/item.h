@@ -16,7 +16,8 @@ enum control_kind {
 	CONTROL_GC, /* its names are uids */
 	CONTROL_NAMESPACE,
 	CONTROL_PVC,
-	CONTROL_EVENT_EXPIRY, /* one key without a name */
+	CONTROL_EVENT_EXPIRY, /* one key without a name, as is the next */
+	CONTROL_EVENTS,
 	CONTROL_KIND_MAX_,
 };
 
@@ -43,6 +44,9 @@ struct item {
 
 /* Queues a pass for the object, whether or not it exists. */
 void item_wake(struct queue *q, enum control_kind kind, const char *ns, const char *name);
+
+/* The same once ms have gone by, unless there is a pass before. */
+void item_wake_later(struct queue *q, const struct key *key, uint64_t ms);
 
 /* For struct queue_spec. */
 void item_init(void *arg, struct queue_item *it);

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "control/pass/draft.h"
 #include "control/pass/keys.h"
+#include "control/sandbox/sandbox.h"
 #include "control/sandbox/sandbox_priv.h"
 
 /*
@@ -213,6 +214,35 @@ struct json_doc *sandbox_pod_sync(const struct object *sandbox, const struct obj
 	if (ownership_of(pod, sandbox) == UNOWNED)
 		draft_adopt(d, meta, pod, sandbox);
 	return json_len(meta) ? take(d) : NULL;
+}
+
+/* Every key of a that goes to the Pod has its value in b too. */
+static bool is_within(const struct json *a, const struct json *b, const struct realm *r)
+{
+	json_each(it, a)
+		if (!r->reserved(it.key) && !str_eq(it.key, KEY_SAFE_TO_EVICT) &&
+		    !json_equal(it.val, json_get(b, it.key)))
+			return false;
+	return true;
+}
+
+bool sandbox_can_wait(const struct object *was, const struct object *now)
+{
+	const struct sandbox_view *a = sandbox_view(was), *b = sandbox_view(now);
+	const struct json *evict = json_get(template_map(now, &realms[1]), KEY_SAFE_TO_EVICT);
+
+	if (a->deleting != b->deleting || a->suspended != b->suspended ||
+	    a->shutdown_at != b->shutdown_at || !str_eq(a->template_ref_hash, b->template_ref_hash))
+		return false;
+	if (evict && !json_equal(evict, json_get(template_map(was, &realms[1]), KEY_SAFE_TO_EVICT)))
+		return false; /* a word of the claim's own */
+	for (size_t i = 0; i < ARRAY_LEN(realms); i++)
+		if (!is_within(template_map(was, &realms[i]), template_map(now, &realms[i]),
+			       &realms[i]) ||
+		    !is_within(template_map(now, &realms[i]), template_map(was, &realms[i]),
+			       &realms[i]))
+			return false;
+	return true;
 }
 
 /* Deciding */

@@ -242,6 +242,7 @@ TEST(case_u15_what_the_api_refuses_is_not_tried_again)
 	turn(&w);
 	is_true(str_starts(condition_of(&w, kind_named("Sandbox"), "box", "Ready"),
 			   "False/InvalidConfiguration/Error seen: failed to create pod: "));
+	eq_int(count_events(&w, "SandboxPodCreateFailed"), 1);
 	rev = world_rev(&w);
 	step(&w, 50 * 60 * 1000); /* its Event still exists */
 	eq_int(world_rev(&w), rev);

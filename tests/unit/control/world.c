@@ -47,6 +47,8 @@ void world_open(struct world *w, const struct control_options *o)
 void world_done(struct world *w)
 {
 	world_stop(w);
+	for (int i = 0; i < 8; i++) /* writes that take their time still need the server */
+		turn(w);
 	client_free(w->client);
 	server_free(w->server);
 	while (loop_turn(w->loop, 0))
@@ -149,10 +151,15 @@ static bool count_reason(void *arg, struct object *o)
 	return true;
 }
 
+static void sent(void *arg unused)
+{
+}
+
 size_t count_events(struct world *w, const char *reason)
 {
 	struct sought s = { reason };
 
+	control_finish(w->control, sent, NULL); /* those that wait count too */
 	client_each(w->client, kind_storage(kind_named("events.k8s.io/v1 Event")), NULL,
 		    count_reason, &s);
 	return s.n;

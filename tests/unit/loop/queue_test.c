@@ -267,6 +267,32 @@ TEST(queue_does_not_make_a_key_wait_that_is_added)
 	bench_done(&b);
 }
 
+TEST(queue_runs_what_was_added_for_later_once_and_not_before)
+{
+	struct bench b;
+
+	bench_open(&b);
+	queue_add_later(b.q, "a", 1000);
+	queue_add_later(b.q, "a", 3000); /* the sooner counts */
+	queue_add_later(b.q, "b", 1000);
+	turn(&b);
+	eq_str(buf_str(&b.ran), "");
+	queue_add(b.q, "b"); /* a pass before is as good */
+	turn(&b);
+	eq_str(buf_str(&b.ran), "b ");
+	queue_step(b.q, 999);
+	queue_add_later(b.q, "c", 1);
+	queue_step(b.q, 1);
+	turn(&b);
+	turn(&b);
+	eq_str(buf_str(&b.ran), "b a c ");
+	queue_step(b.q, 10000);
+	turn(&b);
+	eq_str(buf_str(&b.ran), "b a c ");
+	eq_int(queue_len(b.q), 0);
+	bench_done(&b);
+}
+
 TEST(queue_forgets_a_key_when_its_last_operation_ends_and_nothing_came)
 {
 	struct bench b;
