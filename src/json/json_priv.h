@@ -11,14 +11,13 @@
  * whose owner points at the last key.
  *
  * Two containers may point at the same ring as long as nobody changes it. A mark in the tag, in
- * bits that yyjson leaves alone, says who may:
- *
- *   LENT    the ring is part of a frozen doc, the value itself is ours: json_own() replaces the
- * ring by a copy, in which containers are lent in turn FROZEN  the value is part of a frozen doc:
- * whoever changes it did not come here by json_own()
+ * bits that yyjson leaves alone, says who may.
  */
 enum {
+	/* The ring is part of a frozen doc, the value itself is ours: json_own() replaces the ring
+	 * by a copy, in which containers are lent in turn. */
 	LENT = 0x20,
+	/* The value is part of a frozen doc: whoever changes it did not come here by json_own(). */
 	FROZEN = 0x40,
 	MARKS = LENT | FROZEN,
 };

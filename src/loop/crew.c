@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,7 +9,8 @@
  * Short jobs have threads of their own, made when first needed: jobs on libuv's pool may wait for a
  * disk for seconds, and somebody waits for each of these. There are no more threads than half of
  * the processors, so the loop and whoever talks to it keep the rest. Waiting jobs are taken in
- * order.
+ * order. This folder has locks where elsewhere only base/ and store/ have: a queue that several
+ * threads take from needs one, and libuv's own has no threads to spare.
  */
 enum {
 	CREW_MAX = 4,
@@ -99,7 +99,7 @@ static struct crew *crew_new(struct loop *l)
 	return c;
 }
 
-/* One thread at least must start; without the others it only takes longer. */
+/* Where the host has no more threads, there are fewer. */
 static void crew_grow(struct crew *c)
 {
 	sigset_t all, old;
@@ -111,22 +111,28 @@ static void crew_grow(struct crew *c)
 	if (!uv_thread_create(&c->threads[c->n_threads], crew_member, c))
 		c->n_threads++;
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	assert(c->n_threads);
 }
 
 void job_run_short(struct loop *l, void (*work)(void *arg), void (*done)(void *arg), void *arg)
 {
-	struct short_job *j = xnew(struct short_job);
 	struct crew *c = l->crew;
+	struct short_job *j;
 
 	if (!c)
 		c = l->crew = crew_new(l);
+	uv_mutex_lock(&c->lock);
+	if (c->n_waiting >= c->n_idle)
+		crew_grow(c);
+	if (!c->n_threads) {
+		uv_mutex_unlock(&c->lock);
+		job_run(l, work, done, arg); /* late is better than never */
+		return;
+	}
+	j = xnew(struct short_job);
 	*j = (struct short_job){ .crew = c, .work = work, .done = done, .arg = arg };
 	c->under_way++;
-	uv_mutex_lock(&c->lock);
 	list_add_tail(&c->waiting, &j->link);
-	if (++c->n_waiting > c->n_idle)
-		crew_grow(c);
+	c->n_waiting++;
 	uv_mutex_unlock(&c->lock);
 	uv_cond_signal(&c->more); /* the thread that it wakes wants the lock first */
 }

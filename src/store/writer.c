@@ -126,19 +126,21 @@ static void await_work(struct writer *w)
 		tidy(w);
 }
 
-static void work_on(struct writer *w)
+/* Until the batch is on disk; false if the last attempt before the end failed. */
+static bool work_on(struct writer *w)
 {
 	unsigned pause_ms = PAUSE_MS;
 
 	while (!attempt(w)) {
 		if (w->stop)
-			return; /* that was the last attempt */
+			return false;
 		pause_for(w, pause_ms);
 		pause_ms = MIN(pause_ms * 2, (unsigned)PAUSE_MAX_MS);
 	}
 	w->todo = NULL;
 	w->done = true;
 	tell(w);
+	return true;
 }
 
 static void *writer_main(void *arg)
@@ -149,12 +151,10 @@ static void *writer_main(void *arg)
 	for (;;) {
 		while (!w->todo && !w->stop)
 			await_work(w);
-		if (!w->todo)
+		if (!w->todo || !work_on(w))
 			break;
-		work_on(w);
-		if (w->stop)
-			break;
-		tidy(w);
+		if (!w->stop) /* otherwise there may be one batch more, given while we told */
+			tidy(w);
 	}
 	pthread_mutex_unlock(&w->lock);
 	return NULL;

@@ -118,18 +118,6 @@ def test_man_page_is_current():
     assert open(os.path.join(root, "docs/man/cay.1")).read() == page, "make docs/man/cay.1 anew: build/cay man >docs/man/cay.1"
 
 
-@pytest.mark.alone
-def test_bench_measures_every_scenario_without_failures(fresh):
-    cay = fresh()
-    done = subprocess.run([os.path.join(BUILD, "cay"), "bench", "claim", "--kubeconfig", cay.kubeconfig, "--router",
-                           f"127.0.0.1:{cay.router_port}", "--pool", "6", "--runs", "3", "--burst", "4", "-o", "json"],
-                          capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    scenarios = {s["name"]: s for s in json.loads(done.stdout)["results"]}
-    assert {"claim", "burst", "cold", "exec", "first"} <= set(scenarios)
-    assert [s["failures"] for s in scenarios.values()] == [0] * len(scenarios)
-
-
 def test_who_may_do_what(fresh):
     cay = fresh("--service-account-grants", "default/default=view")
     assert raw(cay, "/readyz")[0] == raw(cay, "/healthz")[0] == raw(cay, "/version")[0] == 200

@@ -18,7 +18,7 @@
 enum {
 	LATER_MS = 10,
 	BATCH = 16,           /* then other work gets its turn */
-	WAITING_MOST = 10000, /* with more, the oldest waits no longer */
+	WAITING_MOST = 10000, /* more are dropped */
 };
 
 struct event_queue {
@@ -126,8 +126,11 @@ void event_send(struct context *c, struct json_doc *event)
 
 	if (!event)
 		return;
-	if (q->n_waiting == WAITING_MOST)
-		send_first(q);
+	if (q->n_waiting == WAITING_MOST) {
+		log_debug("too many events wait to be written, dropping one");
+		json_doc_free(event);
+		return;
+	}
 	e = xnew(struct pending);
 	e->q = q;
 	e->write.done = on_answer;

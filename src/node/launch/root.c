@@ -306,9 +306,8 @@ static void take_back(struct slot *s)
 }
 
 /* again: another image was expected; its overlay is dropped, and the untouched upper is reused, but
- * not its working directory, which a volatile overlay leaves marked. An
- * overlay works with the identity of whoever mounted it, and a mapped upper has no ids of the host.
- */
+ * not its working directory, which a volatile overlay leaves marked. An overlay works with the
+ * identity of whoever mounted it, and a mapped upper has no ids of the host. */
 struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again)
 {
 	autobuf lower = { 0 };

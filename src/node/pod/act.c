@@ -28,8 +28,10 @@ static bool act_admit(struct pod *p)
 		bad = pod_disk_unsupported(p->pods->disk, p->view);
 	if (!bad)
 		lacks = pod_room_lacks(p, &soon, &text);
-	if (!bad && ((lacks && soon) || pod_must_wait_for_room(p)))
-		return false; /* whoever leaves calls the first in line */
+	if (!bad && lacks && soon) {
+		waits_pass_on_room(p);
+		return false;
+	}
 	if (!bad && !lacks) {
 		pod_event(p, false, "Scheduled", "Successfully assigned %s/%s to %s", p->obj->ns,
 			  p->obj->name, p->pods->node_name);

@@ -184,10 +184,9 @@ void pod_room_put(struct pod *p); /* if it has any */
 void waits_init(struct waits *w);
 void pod_waits_init(struct pod *p);
 void pod_waits_done(struct pod *p);
-void pod_waits(struct pod *p); /* after a pass: notes what it waits for now */
-/* Whether others are before it; it gets its turn. */
-bool pod_must_wait_for_room(const struct pod *p);
-void waits_room_left(struct pods *ps); /* there is more room: the first who waits for it tries */
+void pod_waits(struct pod *p);          /* after a pass: notes what it waits for now */
+void waits_pass_on_room(struct pod *p); /* there is not enough for it: the next in line tries */
+void waits_room_left(struct pods *ps);  /* there is more room: the first who waits for it tries */
 void waits_object_changed(struct pods *ps, const struct object *o);
 
 /* status.c */

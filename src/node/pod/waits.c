@@ -63,11 +63,14 @@ void waits_room_left(struct pods *ps)
 		pod_wake(p);
 }
 
-bool pod_must_wait_for_room(const struct pod *p)
+/* What is too little for a large Pod may be enough for the next in line: nobody keeps the others
+ * from room that they fit into, however long it waits itself. */
+void waits_pass_on_room(struct pod *p)
 {
-	const struct pod *first = first_for_room(p->pods);
+	struct list *next = p->for_room.next;
 
-	return first && first != p;
+	if (!list_empty(&p->for_room) && next != &p->pods->waits.room)
+		pod_wake(list_item(next, struct pod, for_room));
 }
 
 void pod_waits(struct pod *p)
@@ -127,8 +130,6 @@ static bool container_names(const struct pod_container_view *c, const struct obj
 
 static bool names(const struct pod *p, const struct object *o)
 {
-	if (!o)
-		return true;
 	if (!str_eq(p->obj->ns, o->ns))
 		return false;
 	for (size_t i = 0; i < p->view->n_volumes; i++)

@@ -157,7 +157,8 @@ static void start_job(struct leaving *l)
 
 void leave_next(struct native *n)
 {
-	while (!list_empty(&n->ends) && permits_left(&n->permits, false)) {
+	while (!list_empty(&n->ends) &&
+	       permits_left(&n->permits, false) > line_len(&n->slots.line, n->slots.n_ready)) {
 		struct leaving *l = list_first(&n->ends, struct leaving, queued);
 
 		list_del(&l->queued);

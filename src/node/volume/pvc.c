@@ -151,6 +151,7 @@ static void move_done(void *arg)
 	struct chore *c = arg;
 	struct volumes *v = c->volumes;
 	const struct pvc *pvc = v->pvcs ? map_get(v->pvcs, c->uid) : NULL;
+	autoptr(object) o = NULL;
 
 	if (c->err)
 		log_warn("volume stays where it was, trying again when a Pod wants it",
@@ -158,8 +159,10 @@ static void move_done(void *arg)
 	(void)map_del(v->moves, c->uid);
 	if (pvc && pvc->phase == PVC_UNUSED)
 		(void)queue_add(v->queue, c->uid); /* it was deleted meanwhile */
-	if (!c->err) /* after a failure, Pods try again at their own pace */
-		v->spec.changed(v->spec.arg, NULL);
+	if (!c->err && pvc && pvc->name) /* after a failure, Pods try again at their own pace */
+		o = client_get(v->spec.client, v->pvc, pvc->ns, pvc->name);
+	if (o)
+		v->spec.changed(v->spec.arg, o);
 	chore_free(c);
 }
 

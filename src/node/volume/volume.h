@@ -35,8 +35,7 @@ struct volumes_spec {
 	/* Whether a Pod mounts the directory of this PersistentVolumeClaim. True as long as not
 	 * all Pods are known: volumes_sweep() asks again. */
 	bool (*in_use)(void *arg, const char *pvc_uid);
-	/* A ConfigMap, Secret or PersistentVolumeClaim changed: who waits for it may try again.
-	 * NULL: any of them may have. */
+	/* A ConfigMap, Secret or PersistentVolumeClaim changed: who waits for it may try again. */
 	void (*changed)(void *arg, const struct object *o);
 	void *arg;
 };

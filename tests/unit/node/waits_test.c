@@ -128,7 +128,7 @@ TEST(room_goes_to_the_pod_that_came_first)
 #define BIG(memory) \
 	"'containers':[{'name':'c','image':'img','resources':{'requests':{'memory':'" memory "'}}}]"
 
-TEST(a_small_pod_waits_for_room_behind_a_large_one)
+TEST(a_small_pod_takes_the_room_that_is_too_little_for_a_large_one)
 {
 	struct rig r;
 
@@ -137,17 +137,23 @@ TEST(a_small_pod_waits_for_room_behind_a_large_one)
 	r.max_memory = 100;
 	rig_start(&r);
 	pod_create(&r, "a", BIG("60"));
-	fake_start(fake_last(&r.rt));
+	pod_create(&r, "b", BIG("30"));
+	fake_start(fake_task(&r.rt, 0));
+	fake_start(fake_task(&r.rt, 1));
 	turn(&r);
 	pod_delete(&r, "a", 30);
-	until(&r, fake_last(&r.rt)->last_signal);
+	pod_delete(&r, "b", 30);
+	until(&r, fake_task(&r.rt, 1)->last_signal);
 	pod_create(&r, "z", BIG("60"));
-	pod_create(&r, "y", BIG("10")); /* it would fit */
-	step(&r, 1000);
-	eq_int(fake_count(&r.rt), 1);
-	fake_exit(fake_last(&r.rt), 0);
-	until(&r, fake_count(&r.rt) == 3);
-	fake_start(fake_task(&r.rt, 1));
+	pod_create(&r, "y", BIG("20"));
+	pod_create(&r, "x", BIG("10")); /* it fits */
+	eq_int(fake_count(&r.rt), 3);
+	fake_exit(fake_task(&r.rt, 1), 0); /* enough for y, but z is the first in line */
+	until(&r, fake_count(&r.rt) == 4);
+	eq_str(told(&r, "z", "phase"), "Pending");
+	fake_exit(fake_task(&r.rt, 0), 0);
+	until(&r, fake_count(&r.rt) == 5);
+	fake_start(fake_last(&r.rt));
 	turn(&r);
 	eq_str(told(&r, "z", "phase"), "Running");
 	rig_done(&r);
