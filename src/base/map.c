@@ -209,27 +209,36 @@ void map_put(struct map *m, const char *key, void *value)
 	m->len++;
 }
 
-void *map_take(struct map *m, const char *key)
+static bool take_out(struct map *m, const char *key, void **ret)
 {
 	uint32_t *slot = find(m, key, hash_key(key, strlen(key)));
 	struct entry *e;
 
+	*ret = NULL;
 	if (!slot)
-		return NULL;
+		return false;
 	e = &m->row[*slot - 1];
 	*slot = SLOT_GONE;
 	drop_key(m, take(e->key));
 	m->len--;
-	return take(e->value);
+	*ret = take(e->value);
+	return true;
+}
+
+void *map_take(struct map *m, const char *key)
+{
+	void *value;
+
+	(void)take_out(m, key, &value);
+	return value;
 }
 
 bool map_del(struct map *m, const char *key)
 {
 	void *value;
 
-	if (!map_has(m, key))
+	if (!take_out(m, key, &value))
 		return false;
-	value = map_take(m, key);
 	if (m->free_value)
 		m->free_value(value);
 	return true;

@@ -39,13 +39,16 @@ bool map_next(struct map_iter *it); /* a NULL map has no entries */
 
 /* An ordered map: keys in strcmp order, with range scans. For the store and for anything listed. */
 struct tree;
+struct tree_place; /* where an entry is, until it is taken out */
 
 struct tree *tree_new(void (*free_value)(void *value));
 struct tree *tree_new_borrowing(void (*free_value)(void *value)); /* see map_new_borrowing() */
 void tree_free(struct tree *t);
 AUTOPTR(tree)
 void *tree_get(const struct tree *t, const char *key);
-void tree_put(struct tree *t, const char *key, void *value);
+struct tree_place *tree_put(struct tree *t, const char *key, void *value);
+/* The same without a search if the place of the key is known; NULL: it is not. */
+struct tree_place *tree_put_at(struct tree *t, struct tree_place *at, const char *key, void *value);
 void *tree_take(struct tree *t, const char *key);
 size_t tree_len(const struct tree *t);
 /*

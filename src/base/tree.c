@@ -14,11 +14,11 @@ enum {
 	LEVELS = 16, /* only one entry in 4^16 would be higher */
 };
 
-struct node {
+struct tree_place {
 	void *value;
 	const char *key; /* stored behind next[] in the same block, unless the tree borrows keys */
 	unsigned height;
-	struct node *next[];
+	struct tree_place *next[];
 };
 
 struct tree {
@@ -27,7 +27,7 @@ struct tree {
 	size_t len;
 	unsigned height; /* levels in use */
 	bool borrows;
-	struct node *first[LEVELS];
+	struct tree_place *first[LEVELS];
 };
 
 struct tree *tree_new(void (*free_value)(void *value))
@@ -49,7 +49,7 @@ struct tree *tree_new_borrowing(void (*free_value)(void *value))
 
 void tree_free(struct tree *t)
 {
-	struct node *n, *next;
+	struct tree_place *n, *next;
 
 	if (!t)
 		return;
@@ -62,7 +62,8 @@ void tree_free(struct tree *t)
 	free(t);
 }
 
-static struct node *following(const struct tree *t, const struct node *n, unsigned level)
+static struct tree_place *following(const struct tree *t, const struct tree_place *n,
+				    unsigned level)
 {
 	return n ? n->next[level] : t->first[level];
 }
@@ -71,9 +72,10 @@ static struct node *following(const struct tree *t, const struct node *n, unsign
  * The first node whose key is >= key (> key if after is set), or NULL. before[i] becomes the last
  * node of level i that precedes it, NULL meaning the head of the list; before may be NULL.
  */
-static struct node *search(const struct tree *t, const char *key, bool after, struct node **before)
+static struct tree_place *search(const struct tree *t, const char *key, bool after,
+				 struct tree_place **before)
 {
-	struct node *at = NULL, *next, *checked = NULL;
+	struct tree_place *at = NULL, *next, *checked = NULL;
 
 	for (unsigned level = t->height; level-- > 0;) {
 		while ((next = following(t, at, level)) && next != checked) {
@@ -104,12 +106,12 @@ static unsigned draw_height(struct tree *t)
 	return height;
 }
 
-static struct node *node_new(struct tree *t, const char *key, void *value)
+static struct tree_place *node_new(struct tree *t, const char *key, void *value)
 {
 	unsigned height = draw_height(t);
-	size_t links = sizeof(struct node) + height * sizeof(struct node *);
+	size_t links = sizeof(struct tree_place) + height * sizeof(struct tree_place *);
 	size_t key_size = t->borrows ? 0 : strlen(key) + 1;
-	struct node *n = xmalloc(links + key_size);
+	struct tree_place *n = xmalloc(links + key_size);
 
 	n->value = value;
 	n->height = height;
@@ -117,7 +119,7 @@ static struct node *node_new(struct tree *t, const char *key, void *value)
 	return n;
 }
 
-static void replace_value(struct tree *t, struct node *n, const char *key, void *value)
+static void replace_value(struct tree *t, struct tree_place *n, const char *key, void *value)
 {
 	void *old = n->value;
 
@@ -128,36 +130,46 @@ static void replace_value(struct tree *t, struct node *n, const char *key, void 
 		t->free_value(old);
 }
 
-void tree_put(struct tree *t, const char *key, void *value)
+struct tree_place *tree_put(struct tree *t, const char *key, void *value)
 {
-	struct node *before[LEVELS] = { 0 };
-	struct node *n = search(t, key, false, before);
+	struct tree_place *before[LEVELS] = { 0 };
+	struct tree_place *n = search(t, key, false, before);
 
 	if (n && !strcmp(n->key, key)) {
 		replace_value(t, n, key, value);
-		return;
+		return n;
 	}
 	n = node_new(t, key, value);
 	t->height = MAX(t->height, n->height);
 	for (unsigned i = 0; i < n->height; i++) {
-		struct node **link = before[i] ? &before[i]->next[i] : &t->first[i];
+		struct tree_place **link = before[i] ? &before[i]->next[i] : &t->first[i];
 
 		n->next[i] = *link;
 		*link = n;
 	}
 	t->len++;
+	return n;
+}
+
+struct tree_place *tree_put_at(struct tree *t, struct tree_place *at, const char *key, void *value)
+{
+	if (!at)
+		return tree_put(t, key, value);
+	assert(!strcmp(at->key, key));
+	replace_value(t, at, key, value);
+	return at;
 }
 
 void *tree_take(struct tree *t, const char *key)
 {
-	struct node *before[LEVELS] = { 0 };
-	struct node *n = search(t, key, false, before);
+	struct tree_place *before[LEVELS] = { 0 };
+	struct tree_place *n = search(t, key, false, before);
 	void *value;
 
 	if (!n || strcmp(n->key, key) != 0)
 		return NULL;
 	for (unsigned i = 0; i < n->height; i++) {
-		struct node **link = before[i] ? &before[i]->next[i] : &t->first[i];
+		struct tree_place **link = before[i] ? &before[i]->next[i] : &t->first[i];
 
 		assert(*link == n);
 		*link = n->next[i];
@@ -172,7 +184,7 @@ void *tree_take(struct tree *t, const char *key)
 
 void *tree_get(const struct tree *t, const char *key)
 {
-	const struct node *n = search(t, key, false, NULL);
+	const struct tree_place *n = search(t, key, false, NULL);
 
 	return n && !strcmp(n->key, key) ? n->value : NULL;
 }
@@ -184,7 +196,7 @@ size_t tree_len(const struct tree *t)
 
 void *tree_seek(const struct tree *t, const char *from, bool after, const char **ret_key)
 {
-	const struct node *n = search(t, from, after, NULL);
+	const struct tree_place *n = search(t, from, after, NULL);
 
 	if (!n)
 		return NULL;

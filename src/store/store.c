@@ -223,7 +223,7 @@ struct err *store_put(struct store *s, const char *key, struct bytes *value, voi
 	}
 	now->rev = s->rev + 1;
 	now->create_rev = old ? old->create_rev : now->rev;
-	tree_put(s->live, now->key, store_entry_ref(now));
+	now->place = tree_put_at(s->live, old ? old->place : NULL, now->key, store_entry_ref(now));
 	map_put(s->by_key, now->key, now);
 	record(s, old ? STORE_MODIFIED : STORE_ADDED, now, old);
 	return NULL;
@@ -395,7 +395,7 @@ static struct err *load_row(void *arg, const struct disk_row *row)
 	e->create_rev = row->create_rev;
 	if (e->tag && tags->seldom && tags->seldom(e->tag))
 		store_entry_drop_tag(e);
-	tree_put(load->s->live, e->key, e);
+	e->place = tree_put(load->s->live, e->key, e);
 	map_put(load->s->by_key, e->key, e);
 	store_count_change(load->s, row->key, 1);
 	return NULL;

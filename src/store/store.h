@@ -26,6 +26,7 @@ struct loop;
  * keeps allocated, and whoever writes is expected to write only what makes space (store_state()).
  */
 struct store;
+struct tree_place;
 
 /*
  * One object at one revision, reference-counted. It is immutable except for the tag: the decoded
@@ -39,6 +40,7 @@ struct store_entry {
 	struct bytes *value;
 	void *tag;
 	const struct store_tags *tags;
+	struct tree_place *place; /* of the key among the live ones, if this state is live */
 	char key[];
 };
 struct store_entry *store_entry_ref(struct store_entry *e);

@@ -131,6 +131,22 @@ static void key_of(char *ret, size_t room, unsigned i)
 	(void)snprintf(ret, room, "/pods/default/%08x", i * 2654435761u);
 }
 
+TEST(a_tree_puts_at_a_known_place)
+{
+	char first[] = "b", second[] = "b";
+	autoptr(tree) t = tree_new_borrowing(NULL);
+	struct tree_place *at = tree_put_at(t, NULL, first, first);
+	const char *key;
+
+	tree_put(t, "a", t);
+	tree_put(t, "c", t);
+	is_true(tree_put_at(t, at, second, second) == at);
+	memset(first, 'x', sizeof(first)); /* who borrows keys borrows the new one now */
+	is_true(tree_get(t, "b") == second);
+	is_true(tree_seek(t, "a", true, &key) == second && key == second);
+	eq_int(tree_len(t), 3);
+}
+
 TEST(a_tree_of_many_stays_sorted_and_complete)
 {
 	autoptr(tree) t = tree_new(NULL);
