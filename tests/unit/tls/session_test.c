@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "net/rig.h"
@@ -192,7 +193,7 @@ TEST(a_session_ends_with_its_certificate)
 		struct visit v = { .at = &p, .version = versions[i] };
 		usec end = visit_briefly(&v);
 
-		until(p.l, clock_wall() > end);
+		until(p.l, (usec)time(NULL) * 1000000 >= end); /* OpenSSL's clock, which lags */
 		v.cert = &renewed;
 		visit_again(&v);
 		is_false(v.reused);
