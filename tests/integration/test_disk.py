@@ -195,7 +195,8 @@ def test_an_operators_btrfs_is_used(fresh, tmp_path):
         cay.stop()
     finally:
         subprocess.run(["umount", at], check=True)
-        subprocess.run(["umount", tmp_path], check=True)
+        # The loop device lets go of the image when the last namespace that had the mount is gone.
+        wait_until(lambda: subprocess.run(["umount", tmp_path], capture_output=True).returncode == 0)
 
 
 def mounts_of(cay):
