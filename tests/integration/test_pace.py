@@ -2,6 +2,7 @@
 """Launches yield to claims, and /metrics tells of it."""
 
 from cay_local import EXTENSIONS, is_ready
+from test_node_pods import wait_until
 
 NS = f"{EXTENSIONS}/namespaces/default"
 POOLS, CLAIMS = f"{NS}/sandboxwarmpools", f"{NS}/sandboxclaims"
@@ -30,4 +31,5 @@ def test_launches_yield_to_claims_and_the_pool_is_full_again(cay):
     for i in range(3):
         cay.api("DELETE", f"{CLAIMS}/c{i}")
         cay.wait(CLAIMS, f"c{i}", lambda claim: claim is None)
-    cay.wait(POOLS, "p", lambda pool: full(pool) and metric(cay, "cay_launches_slots_waited_for") == 0)
+    cay.wait(POOLS, "p", full)
+    wait_until(lambda: metric(cay, "cay_launches_slots_waited_for") == 0)

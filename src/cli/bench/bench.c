@@ -228,6 +228,8 @@ static struct err *run_all(struct bench *b, bool claims)
 
 	if (!e)
 		e = check_lists(b);
+	if (!e && claims)
+		e = api_open(b->loop, settings_text(b->settings, "kubeconfig"), &b->api);
 	if (!e)
 		e = program_measure(b, "floor", FLOOR_RUNS, &b->floor);
 	if (e && claims && !err_is(e, ERR_INVALID)) {
@@ -236,9 +238,6 @@ static struct err *run_all(struct bench *b, bool claims)
 		err_free(take(e));
 	}
 	if (e || !claims)
-		return e;
-	e = api_open(b->loop, settings_text(b->settings, "kubeconfig"), &b->api);
-	if (e)
 		return e;
 	b->router = (struct api){ .loop = b->loop,
 				  .addr = xstrdup(settings_text(b->settings, "router")),
@@ -291,7 +290,7 @@ int bench_run(const struct command *c, const struct settings *s)
 	struct err *e;
 	int code;
 
-	if (!str_eq(what, "claim") && !str_eq(what, "floor"))
+	if ((!str_eq(what, "claim") && !str_eq(what, "floor")) || settings_n_args(s) > 1)
 		return cli_fail(err_new(ERR_INVALID, "usage: cay bench %s", c->usage));
 	(void)getloadavg(&b.load_before, 1);
 	e = loop_new(&b.loop);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -31,6 +32,8 @@ enum {
 	RESERVE_MIB = 1024, /* stays free for the store, or a tenth where that is less */
 	LOOP_TRIES = 64,
 	LOOP_BLOCK = 4096,
+	DETACH_MS = 2000,
+	DETACH_STEP_MS = 10,
 };
 
 char *pool_image_file(const char *data_dir)
@@ -311,6 +314,18 @@ struct err *pool_image_attach(const char *data_dir)
 	return err_wrap(e, "open the disk pool %s", file);
 }
 
+/* The mounts of processes that have just ended go a moment after them. */
+static void await_loop_gone(const char *data_dir)
+{
+	for (int i = 0; i < DETACH_MS / DETACH_STEP_MS; i++) {
+		autofree char *device = pool_image_loop(data_dir);
+
+		if (!device)
+			return;
+		(void)poll(NULL, 0, DETACH_STEP_MS);
+	}
+}
+
 void pool_image_detach(const char *data_dir)
 {
 	autofree char *outer = pool_image_outer(data_dir), *at = pool_image_mount(data_dir);
@@ -321,4 +336,5 @@ void pool_image_detach(const char *data_dir)
 	if (is_mount(outer))
 		(void)umount2(outer, MNT_DETACH);
 	(void)rmdir(outer);
+	await_loop_gone(data_dir);
 }

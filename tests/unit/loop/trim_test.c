@@ -44,12 +44,13 @@ static int64_t resident_kib(void)
  * when its memory is free, not when it stops growing: nothing is given back in between. */
 TEST(what_a_peak_needed_is_given_back_when_it_is_free)
 {
-	autofree void **blocks = xnew_n(void *, BLOCKS);
+	autofree void **blocks = NULL;
 	struct trim *t;
 	autoptr(loop) l = NULL;
 
 	if (own_allocator)
 		skip_because("needs the allocator of libc, which sanitizers replace");
+	blocks = xnew_n(void *, BLOCKS);
 	works(loop_new(&l));
 	t = trim_new(l, LOOK_MS);
 	for (int peak = 0; peak < 2; peak++) {
