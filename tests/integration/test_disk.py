@@ -430,3 +430,35 @@ def test_a_full_pool_can_be_emptied_and_serves_again(fresh):
     wait_until(lambda: sh(cay, "two", "echo more > /more && cat /more", check=False).stdout == "more\n")
     create(cay, pod("three", "sleep", "1000"))
     assert fill(cay, "three", "/big", 30) == (30, "none")
+
+
+def test_a_directory_that_is_used_again_has_nothing_but_its_new_limit(fresh):
+    """The parts of a slot that left little behind are emptied and taken by another: its own limit, and no trace."""
+    cay = fresh()
+    seen, used_again = set(), 0
+    for n in range(24):  # slots are made ahead: it takes a few until one has the parts of another
+        name, resources = f"p{n}", {} if n % 2 else {"resources": {"limits": {"ephemeral-storage": "30Mi"}}}
+        obj = create(cay, pod(name, "sleep", "1000", container=resources))
+        path = cay.pool("roots", slot_of(obj), "disk")
+        subvolume = subprocess.run(["btrfs", "inspect-internal", "rootid", path], capture_output=True, text=True, check=True).stdout
+        if subvolume in seen:
+            used_again += 1
+            assert limits(cay)[f"roots/{slot_of(obj)}/disk"][1] == (10 << 30 if n % 2 else 30 * MIB)
+        seen.add(subvolume)
+        assert "left" not in sh(cay, name, "ls -A / /root /tmp /etc").stdout + cay.kubectl("logs", name).stdout
+        sh(cay, name, "echo x | tee /left /root/left /tmp/left /etc/left; echo left > /proc/1/fd/1; chmod 777 /etc")
+        cay.kubectl("delete", "pod", name, "--grace-period=0", "--force")
+        wait_until(lambda: not os.path.exists(os.path.dirname(path)))
+        if used_again > 3:
+            break
+    assert used_again > 3
+    create(cay, pod("last", "sleep", "1000"))
+    sh(cay, "last", "echo x | tee /left /etc/left")
+    path = cay.pool("roots", slot_of(cay.api("GET", f"{PODS}/last")))
+    cay.api("DELETE", f"{PODS}/last?gracePeriodSeconds=0")
+    cay.kill()  # maybe while it is emptied
+    cay.start()
+    wait_until(lambda: not os.path.exists(path) and not cay.census()[1])
+    for n in range(3):
+        create(cay, pod(f"q{n}", "sleep", "1000"))
+        assert "left" not in sh(cay, f"q{n}", "ls -A / /etc").stdout

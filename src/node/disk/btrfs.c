@@ -13,6 +13,7 @@
 #include "base/wall.h"
 #include "node/disk/btrfs_abi_priv.h"
 #include "node/disk/disk_priv.h"
+#include "node/disk/spare_priv.h"
 
 /*
  * A directory with a limit is a subvolume, and the limit that of its quota group. The kernel
@@ -147,6 +148,8 @@ const struct diskpool_ops disk_btrfs = {
 	.make = make,
 	.limit = set_limit,
 	.remove = remove_all,
+	.keep = spare_keep,
+	.reuse = spare_reuse,
 };
 
 /* The first time, the kernel counts what is there already. */

@@ -31,7 +31,33 @@ struct btrfs_ino_lookup {
 	char name[4080];
 };
 
+/* Reads items of the tree of a subvolume; buf has nr_items times a header and what it describes. */
+struct btrfs_search {
+	uint64_t tree_id; /* 0: that of the descriptor */
+	uint64_t min_objectid, max_objectid, min_offset, max_offset, min_transid, max_transid;
+	uint32_t min_type, max_type, nr_items, unused1;
+	uint64_t unused2[4];
+	uint64_t buf_size;
+	char buf[];
+};
+
+struct btrfs_search_header {
+	uint64_t transid, objectid, offset;
+	uint32_t type, len;
+};
+
+struct __attribute__((packed)) btrfs_file_extent {
+	uint64_t generation, ram_bytes;
+	uint8_t compression, encryption, other[2], type;
+	uint64_t disk_bytenr, disk_num_bytes; /* these two if it is not inline */
+	uint64_t offset, num_bytes;
+};
+
+#define BTRFS_ORPHAN_OBJECTID ((uint64_t)-5)
+
 enum {
+	BTRFS_ORPHAN_ITEM = 48,
+	BTRFS_EXTENT_DATA = 108,
 	BTRFS_QUOTA_ENABLE = 1,
 	BTRFS_LIMIT_MAX_RFER = 1 << 0,
 	BTRFS_SUBVOLUME_INODE = 256, /* the root directory of each subvolume */
@@ -39,6 +65,7 @@ enum {
 
 #define BTRFS_SUBVOL_CREATE     _IOW(0x94, 14, struct btrfs_vol_args)
 #define BTRFS_SNAP_DESTROY      _IOW(0x94, 15, struct btrfs_vol_args)
+#define BTRFS_TREE_SEARCH_V2    _IOWR(0x94, 17, struct btrfs_search)
 #define BTRFS_INO_LOOKUP        _IOWR(0x94, 18, struct btrfs_ino_lookup)
 #define BTRFS_QUOTA_CTL         _IOWR(0x94, 40, struct btrfs_quota_ctl)
 #define BTRFS_QGROUP_CREATE     _IOW(0x94, 42, struct btrfs_qgroup_create)

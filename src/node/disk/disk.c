@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "node/disk/disk_priv.h"
+#include "node/disk/spare_priv.h"
 
 struct diskpool {
 	const struct diskpool_ops *ops;
@@ -195,6 +196,11 @@ static struct err *make_dirs(struct diskpool *d)
 
 		e = file_mkdirs(dir, 0700);
 	}
+	if (!e && d->ops->enforces) {
+		autofree char *spares = xasprintf("%s/" DISK_SPARES, d->dir);
+
+		e = file_mkdirs(spares, 0700);
+	}
 	return e;
 }
 
@@ -289,8 +295,10 @@ struct err *diskpool_remove(const struct diskpool *d, enum instance_dir dir, con
 {
 	autofree char *old = diskpool_old_dir(d, dir);
 	autofree char *path = xasprintf("%s/%s/%s", d->dir, instance_dir_name(dir), name);
-	struct err *e = d->ops->remove(path), *e2 = NULL;
+	struct err *e = NULL, *e2 = NULL;
 
+	if (dir != INSTANCE_SLOTS || !d->ops->keep(path))
+		e = d->ops->remove(path);
 	if (old) {
 		autofree char *before = xasprintf("%s/%s", old, name);
 

@@ -15,6 +15,7 @@
  *
  *   <pool>/roots/<slot>/disk   a slot's layer      <pool>/pods/<uid>/<name>   emptyDir
  *   <pool>/roots/<slot>/logs   a slot's log        <pool>/volumes/<uid>       persistentVolumeClaim
+ *   <pool>/spare/<slot>        emptied, for a new slot
  *
  * By default the pool is a btrfs in a sparse file of the data directory, mounted at
  * <data_dir>/pool/fs; the operator may name a directory on a btrfs instead, or none at all. Then
@@ -35,6 +36,13 @@ struct diskpool_ops {
 	/* Removes a directory with all that is in it, whether make() made it or what is right
 	 * below it, or neither. It need not exist. */
 	must_use struct err *(*remove)(const char *path);
+	/* Keeps the directory of a slot, in which make() made all that there is, for another to
+	 * take: emptied, so that nothing of the slot is left. Nobody may use it any more. False: it
+	 * cannot be kept or is not worth it, and is to be removed. */
+	bool (*keep)(const char *path);
+	/* Makes one that was kept the directory of a new slot. What is in it has the limits of
+	 * before. False: there is none. */
+	bool (*reuse)(const char *path);
 };
 extern const struct diskpool_ops disk_btrfs, disk_plain;
 const struct diskpool_ops *diskpool_ops_named(const char *name); /* NULL: there is none */

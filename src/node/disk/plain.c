@@ -23,9 +23,17 @@ static struct err *remove_all(const char *path)
 	return file_remove_tree(AT_FDCWD, path);
 }
 
+/* A directory costs nothing. */
+static bool no_spare(unused const char *path)
+{
+	return false;
+}
+
 const struct diskpool_ops disk_plain = {
 	.name = "plain",
 	.make = make,
 	.limit = set_limit,
 	.remove = remove_all,
+	.keep = no_spare,
+	.reuse = no_spare,
 };

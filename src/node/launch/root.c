@@ -81,17 +81,23 @@ static struct err *give(struct slot *s, const char *name)
 	return NULL;
 }
 
-/* A part of the slot's directory that holds at most so many bytes. */
+/* A part of the slot's directory that holds at most so many bytes; it is there if the directory was
+ * kept for us. */
 static struct err *make_part(struct slot *s, const char *name, int64_t limit, int *ret_fd)
 {
 	autofree char *path = xasprintf("%s/%s/%s", s->l->slots_dir, s->spec->name, name);
 	struct err *e = s->l->disk->make(path, limit);
+	bool kept = err_is(e, ERR_EXISTS);
 
-	if (e)
+	if (kept)
+		err_free(e);
+	else if (e)
 		return e;
 	/* By its path: only what is seen through our own mounts can be cloned. */
 	*ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return *ret_fd < 0 ? err_sys(errno, "open %s", path) : NULL;
+	if (*ret_fd < 0)
+		return err_sys(errno, "open %s", path);
+	return kept ? s->l->disk->limit(*ret_fd, limit) : NULL;
 }
 
 /* Two parts: the log must not be stopped by a layer that is full, nor fill it. */
@@ -100,7 +106,7 @@ static struct err *make_parts(struct slot *s)
 	autofree char *path = xasprintf("%s/%s", s->l->slots_dir, s->spec->name);
 	struct err *e;
 
-	if (mkdir(path, 0700) < 0)
+	if (!s->l->disk->reuse(path) && mkdir(path, 0700) < 0)
 		return err_sys(errno, "create directory %s", path);
 	e = make_part(s, DISK_SLOT_LAYER, wall_stands("disk-layer") ? s->l->disk_limit : 0,
 		      &s->dir_fd);
