@@ -100,6 +100,12 @@ def test_nothing_is_left_afterwards(cay, report):
     assert not namespaces(cay)
 
 
+@pytest.mark.parametrize("args,words", [(["cells"], "usage: cay bench"), (["--kubeconfig", "/nonexistent"], "/nonexistent")])
+def test_bad_input_is_refused_before_anything_is_measured(cay, args, words):
+    code, out, err = finished(cay, *args)
+    assert code != 0 and words in err and not out
+
+
 def test_an_interrupted_bench_removes_what_it_made(cay):
     with bench(cay, "--only", "sustained", "--members", "40") as p:
         while not namespaces(cay):

@@ -230,8 +230,9 @@ static struct err *run_all(struct bench *b, bool claims)
 		e = check_lists(b);
 	if (!e && claims)
 		e = api_open(b->loop, settings_text(b->settings, "kubeconfig"), &b->api);
-	if (!e)
-		e = program_measure(b, "floor", FLOOR_RUNS, &b->floor);
+	if (e)
+		return e;
+	e = program_measure(b, "floor", FLOOR_RUNS, &b->floor);
 	if (e && claims && !err_is(e, ERR_INVALID)) {
 		(void)fprintf(stderr, "cay: bench: no floors, so no ratios: %s\n",
 			      err_text(e)); /* the rest is still useful */
