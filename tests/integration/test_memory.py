@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an idle sandbox costs the server: the difference between two sizes, with much tolerance."""
 
-import time
-
 import pytest
 from cay_local import EXTENSIONS
 from conftest import Cay, finish, make_dir, needs_root
+from test_node_pods import wait_until
 
 KIB = 1024
 SMALL, LARGE = 30, 180
@@ -33,13 +32,11 @@ def rss(cay):
 
 def filled(cay, n):
     cay.api("PATCH", POOLS + "/p", {"spec": {"replicas": n}}, content_type="application/merge-patch+json")
-    deadline = time.monotonic() + 240
-    while True:  # not by a watch: the history is too short for one that has to begin where a list ended
+
+    def full():  # not by a watch: the history is too short for one that has to begin where a list ended
         status = cay.api("GET", POOLS + "/p")["status"]
-        if status.get("readyReplicas", 0) == n == status.get("replicas", 0):
-            return
-        assert time.monotonic() < deadline, status
-        time.sleep(0.2)
+        return status.get("readyReplicas", 0) == n == status.get("replicas", 0)
+    wait_until(full, seconds=240)
 
 
 def metric(cay, name):
