@@ -119,7 +119,8 @@ def test_a_stop_does_not_wait_for_a_grace_that_was_given(lone):
     """The Pod is left to the next start, which goes on with its deletion."""
     cay = lone.start()
     body = pod("patient", terminationGracePeriodSeconds=600)
-    body["spec"]["containers"][0]["command"] = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
+    body["spec"]["containers"][0]["command"] = ["sh", "-c", "trap '' TERM; touch /armed; while :; do sleep 1; done"]
+    body["spec"]["containers"][0]["readinessProbe"] = {"exec": {"command": ["test", "-e", "/armed"]}, "periodSeconds": 1}
     cay.api("POST", PODS, body)
     cay.wait_ready(PODS, "patient")
     cay.api("DELETE", f"{PODS}/patient")

@@ -34,6 +34,7 @@ enum {
 	ITEMS_MAX = 128 << 10, /* bytes of metadata: about 300 files */
 	ITEM_MAX = 64 << 10,   /* no item is longer */
 	DATA_MAX = 1 << 20,
+	ORPHAN_BUF = 64, /* bytes: one item, which has no contents */
 };
 
 /* <pool>/spare for <pool>/roots/<slot>; -1: this pool has none. */
@@ -117,19 +118,17 @@ static bool is_small(int fd)
 
 static bool is_unused(int fd)
 {
-	struct {
-		struct btrfs_search s;
-		char buf[64];
-	} a = { .s = { .min_objectid = BTRFS_ORPHAN_OBJECTID,
-		       .max_objectid = BTRFS_ORPHAN_OBJECTID,
-		       .max_offset = UINT64_MAX,
-		       .max_transid = UINT64_MAX,
-		       .min_type = BTRFS_ORPHAN_ITEM,
-		       .max_type = BTRFS_ORPHAN_ITEM,
-		       .nr_items = 1,
-		       .buf_size = sizeof(a.buf) } };
+	autofree struct btrfs_search *s = xcalloc(1, sizeof(*s) + ORPHAN_BUF);
 
-	return !ioctl(fd, BTRFS_TREE_SEARCH_V2, &a.s) && !a.s.nr_items;
+	*s = (struct btrfs_search){ .min_objectid = BTRFS_ORPHAN_OBJECTID,
+				    .max_objectid = BTRFS_ORPHAN_OBJECTID,
+				    .max_offset = UINT64_MAX,
+				    .max_transid = UINT64_MAX,
+				    .min_type = BTRFS_ORPHAN_ITEM,
+				    .max_type = BTRFS_ORPHAN_ITEM,
+				    .nr_items = 1,
+				    .buf_size = ORPHAN_BUF };
+	return !ioctl(fd, BTRFS_TREE_SEARCH_V2, s) && !s->nr_items;
 }
 
 static bool remove_entry(unused void *arg, int dir, const char *name)
