@@ -19,7 +19,7 @@ static uint64_t seed;
 static unsigned pick(unsigned n)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(seed >> 33) % n;
+	return n ? (unsigned)(seed >> 33) % n : 0;
 }
 
 /* Values */
