@@ -9,6 +9,7 @@ import signal
 import threading
 
 import pytest
+from test_node_pods import wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -69,12 +70,18 @@ def parked_slots(cay):
     return [int(i["name"]) for i in cay.census()[0] if i["type"] == "process" and i["owner"] == "instance"]
 
 
+def stopped(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[0] in "TtZX"
+
+
 def kill(pid):
-    """Unless it has become a container meanwhile: killing that would cost a run."""
+    """Unless it has become a container meanwhile: killing that would cost a run. While it is stopped it becomes nothing."""
     try:
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: stopped(pid))
         with open(f"/proc/{pid}/comm") as f:
-            if f.read().strip() != "cay-init":
-                os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGCONT if f.read().strip() == "cay-init" else signal.SIGKILL)
     except (ProcessLookupError, FileNotFoundError):
         pass  # it has ended by itself
 
