@@ -459,7 +459,9 @@ void informer_wrote(struct informer *i, struct object *o)
 {
 	const struct json *labels = json_at_path(o->root, "metadata.labels");
 
-	if (!is_ours(i, o->ns))
+	/* What the watch has passed, the cache knows already. If the object is not there, it was
+	 * deleted after this write, and nothing would ever remove it again. */
+	if (!is_ours(i, o->ns) || o->rev <= i->rev)
 		return;
 	if (i->selector && (!i->match || !selector_matches_labels(i->match, labels)))
 		cache_del(i->cache, o);

@@ -81,6 +81,7 @@ struct row {
 	const char *floor; /* names of the floors to divide by, like "tls+fdatasync"; or NULL */
 	struct samples us;
 	size_t n_failed;
+	size_t n_cuts; /* times that the server ended the watch */
 	struct figure figures[16];
 	size_t n_figures;
 	struct json_doc *writes; /* by verb and resource, for each operation; NULL: not known */

@@ -24,6 +24,8 @@ enum {
 	PROC_MAX = 16 << 20
 };
 
+#define REFUSED "refused " /* before the key of a write that was not made */
+
 /* The whole of a file in /proc, or NULL. */
 static char *proc_read(const char *fmt, ...) printf_like(1, 2);
 static char *proc_read(const char *fmt, ...)
@@ -186,14 +188,20 @@ static void add_writes(struct map *m, const char *key, double n)
 	*v += n;
 }
 
-/* A line of the API server of a cluster: apiserver_request_total{resource="pods",...} 12 */
+/* A line of the API server of a cluster:
+ * apiserver_request_total{code="200",resource="pods",...} 12. What was refused is no write, and is
+ * counted apart: by whom it was sent does not matter. */
 static void note_request(struct map *m, const char *line)
 {
 	static const char *const writes[] = { "POST", "PUT", "PATCH", "APPLY", "DELETE", NULL };
 	autofree char *verb = label_of(line, "verb");
 	autofree char *resource = label_of(line, "resource");
 	autofree char *sub = label_of(line, "subresource");
-	autofree char *key = xasprintf("%s %s%s%s", verb, resource, *sub ? "/" : "", sub);
+	autofree char *code = label_of(line, "code");
+	bool refused = *code == '4' || *code == '5';
+	autofree char *key =
+		xasprintf("%s%s%s%s %s%s%s", refused ? REFUSED : "", refused ? code : "",
+			  refused ? " " : "", verb, resource, *sub ? "/" : "", sub);
 	const char *value = strrchr(line, ' ');
 
 	/* A leader renews its lease whether there are claims or not. */
@@ -264,7 +272,7 @@ void usage_done(struct usage *u)
 
 static void row_writes(struct row *r, const struct usage *was, const struct usage *now, double n)
 {
-	double sum = 0;
+	double sum = 0, refused = 0;
 
 	r->writes = json_doc_new();
 	json_set_root(r->writes, json_obj(r->writes));
@@ -272,14 +280,18 @@ static void row_writes(struct row *r, const struct usage *was, const struct usag
 		const double *before = map_get(was->writes, it.key);
 		double each = (*(double *)it.value - (before ? *before : 0)) / n;
 
-		if (each < 0.005)
+		if (each <= 0)
 			continue;
 		json_set(r->writes, json_root(r->writes), it.key, json_new_real(r->writes, each));
-		if (strchr(it.key, ' ') || str_eq(it.key, "writes"))
+		if (str_starts(it.key, REFUSED))
+			refused += each;
+		else if (strchr(it.key, ' ') || str_eq(it.key, "writes"))
 			sum += each;
 	}
 	if (map_len(now->writes))
 		row_figure(r, "writes", sum);
+	if (refused > 0)
+		row_figure(r, "writes_refused", refused);
 }
 
 void row_usage(struct row *r, const struct usage *was, const struct usage *now, size_t n)

@@ -67,6 +67,8 @@ static void put_row(const struct bench *b, struct json_doc *d, struct json *list
 	json_set_str(d, o, "what", r->what);
 	json_set_int(d, o, "n", (int64_t)(r->us.n));
 	json_set_int(d, o, "failures", (int64_t)r->n_failed);
+	if (r->n_cuts)
+		json_set_int(d, o, "watch_cuts", (int64_t)r->n_cuts);
 	if (floor > 0) {
 		json_set_str(d, o, "floor", r->floor);
 		json_set(d, o, "floor_us", json_new_real(d, floor));

@@ -240,6 +240,16 @@ struct err *world_unclaim(struct bench *b, const char *prefix, size_t n)
 	return e;
 }
 
+/* Before its namespace: a controller would try to keep what belongs to it. */
+static struct err *remove_template(struct bench *b)
+{
+	autofree char *path = xasprintf(OURS "sandboxtemplates/bench", b->ns);
+
+	return b->has_template
+		       ? world_ask(b, &(struct ask){ .method = "DELETE", .path = path }, NULL)
+		       : NULL;
+}
+
 void world_close(struct bench *b)
 {
 	autofree char *path = xasprintf("/api/v1/namespaces/%s", b->ns);
@@ -250,6 +260,8 @@ void world_close(struct bench *b)
 	b->stopped = false; /* a second signal gives up on this too */
 	bench_say(b, "removing namespace %s", b->ns);
 	e = world_empty(b);
+	if (!e)
+		e = remove_template(b);
 	err_free(take(e));
 	e = world_ask(b, &(struct ask){ .method = "DELETE", .path = path }, NULL);
 	if (e)

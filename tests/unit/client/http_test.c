@@ -232,6 +232,29 @@ TEST(a_write_is_in_the_cache_before_done)
 	diary_done(&d);
 }
 
+TEST(an_answer_that_the_watch_has_overtaken_brings_nothing_back)
+{
+	struct api a;
+	struct diary d = { 0 };
+	struct client_watch *w;
+	struct ask *k = started(&a, &d, &w), *patch;
+	const struct client_ref to = { kind_named("ConfigMap"), "default", "a", NULL };
+
+	client_patch(a.client, &to, PATCH_MERGE, doc("{\"data\":{}}"), diary_write(&d));
+	patch = api_next(&a, "PATCH");
+	ask_send(k,
+		 EVENT("MODIFIED", ITEM("a", "u1", "11")) EVENT("DELETED", ITEM("a", "u1", "12")));
+	until(a.l, d.text.len >= 6);
+	ask_answer(patch, 200, ITEM("a", "u1", "11"));
+	until(a.l, d.n_done == 1);
+	eq_str(buf_str(&d.text), "~a -a D ");
+	is_false(d.e);
+	is_false(client_get(a.client, kind_named("ConfigMap"), "default", "a"));
+	client_watch_free(w);
+	api_stop(&a);
+	diary_done(&d);
+}
+
 TEST(a_delete_is_in_the_cache_before_done)
 {
 	struct api a;
