@@ -167,9 +167,9 @@ static void on_gone(void *owner)
 	x->r = NULL;
 }
 
-static struct err *start(struct rt *rt, const char *const *argv, int fds[2], pid_t *ret)
+static struct err *start(const struct spawn *what, int fds[2], pid_t *ret)
 {
-	struct spawn spec = { .argv = argv, .env = rt->env, .cwd = rt->base };
+	struct spawn spec = *what;
 	int p[2][2] = { { -1, -1 }, { -1, -1 } };
 	struct err *e = NULL;
 
@@ -238,41 +238,80 @@ static void reply_errno(struct rt *rt, struct http_request *r, const struct err 
 	reply_not_run(r, reason);
 }
 
-static void run_argv(struct rt *rt, struct http_request *r, const char *const *argv, double limit_s)
+/* argv[0] names the program in an error. */
+static void begin(struct rt *rt, struct http_request *r, const struct spawn *spec, double limit_s)
 {
 	autoptr(err) e = NULL;
 	int fds[2];
 	pid_t pid;
 
-	e = start(rt, argv, fds, &pid);
+	e = start(spec, fds, &pid);
 	if (e)
-		reply_errno(rt, r, e, argv[0]);
+		reply_errno(rt, r, e, spec->argv[0]);
 	else
 		watch_it(rt, r, limit_s, fds, pid);
 }
 
-void execute_run(struct rt *rt, struct http_request *r, const char *command, double limit_s)
+/*
+ * A plain command is executed at once, because a shell would only do the same half a millisecond
+ * later. What cannot be executed is the shell's business: it may be a script without an
+ * interpreter, and the shell knows the usual words for everything else.
+ */
+static bool begin_plain(struct rt *rt, struct http_request *r, const char *command, double limit_s)
 {
-	const char *shell[] = { "/bin/sh", "-c", command, NULL };
+	struct spawn spec = { .env = rt->plain_env, .cwd = rt->base };
+	autoptr(err) e = NULL;
+	char **words;
+	int fds[2];
+	pid_t pid;
+
+	if (!words_plain(command))
+		return false;
+	e = words_split(command, &words);
+	if (e)
+		return false;
+	spec.argv = (const char *const *)words;
+	e = start(&spec, fds, &pid);
+	if (!e)
+		watch_it(rt, r, limit_s, fds, pid);
+	words_free(words);
+	return !e;
+}
+
+static void run_in_shell(struct rt *rt, struct http_request *r, const char *command, double limit_s)
+{
+	const char *argv[] = { "/bin/sh", "-c", command, NULL };
+	struct spawn spec = { .argv = argv, .env = rt->env, .cwd = rt->base };
+
+	if (!begin_plain(rt, r, command, limit_s))
+		begin(rt, r, &spec, limit_s);
+}
+
+static void run_words(struct rt *rt, struct http_request *r, const char *command, double limit_s)
+{
+	struct spawn spec = { .env = rt->env, .cwd = rt->base };
 	autoptr(err) e = NULL;
 	char **words;
 
-	if (rt->n_commands >= RT_COMMANDS_MAX) {
-		reply_message(r, 503, "More than %d commands at a time", RT_COMMANDS_MAX);
-		return;
-	}
-	if (!rt->words) {
-		run_argv(rt, r, shell, limit_s);
-		return;
-	}
 	e = words_split(command, &words);
 	if (e) {
 		reply_not_run(r, err_text(e));
 		return;
 	}
+	spec.argv = (const char *const *)words;
 	if (words[0])
-		run_argv(rt, r, (const char *const *)words, limit_s);
+		begin(rt, r, &spec, limit_s);
 	else
 		reply_not_run(r, "empty command");
 	words_free(words);
+}
+
+void execute_run(struct rt *rt, struct http_request *r, const char *command, double limit_s)
+{
+	if (rt->n_commands >= RT_COMMANDS_MAX)
+		reply_message(r, 503, "More than %d commands at a time", RT_COMMANDS_MAX);
+	else if (rt->words)
+		run_words(rt, r, command, limit_s);
+	else
+		run_in_shell(rt, r, command, limit_s);
 }

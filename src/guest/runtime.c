@@ -179,6 +179,23 @@ static char *base_choose(const struct rt *rt, const struct wire_start *who)
 	return xstrdup("/app");
 }
 
+/* A shell sets PWD, to the directory without links. */
+static const char **env_with_pwd(const char *const *env, const char *dir)
+{
+	autofree char *real = realpath(dir, NULL);
+	const char **list;
+	size_t n = 0, kept = 0;
+
+	while (env && env[n])
+		n++;
+	list = xnew_n(const char *, n + 2);
+	for (size_t i = 0; i < n; i++)
+		if (!str_starts(env[i], "PWD="))
+			list[kept++] = env[i];
+	list[kept] = xasprintf("PWD=%s", real ? real : dir);
+	return list;
+}
+
 static double limit_choose(const struct rt *rt)
 {
 	const char *text = rt_env(rt, "SANDBOX_EXEC_TIMEOUT_SECONDS");
@@ -260,6 +277,7 @@ void runtime_main(int listen_fd, const struct wire_start *who)
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	rt->base = base_choose(rt, who);
+	rt->plain_env = env_with_pwd(rt->env, rt->base);
 	rt->limit_s = limit_choose(rt);
 	rt->words = str_eq(rt_env(rt, "SANDBOX_EXECUTE_MODE"), "argv");
 	err_free(serve(rt, listen_fd));

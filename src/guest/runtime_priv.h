@@ -37,6 +37,7 @@ struct rt {
 	struct timer *look; /* checks whether anybody is still there */
 	unsigned idle_looks;
 	const char *const *env; /* the container's */
+	const char **plain_env; /* the same with PWD, as a shell would pass it on */
 	char *base;             /* where commands run and files are */
 	double limit_s;         /* for a command */
 	bool words;             /* split commands into words ourselves; otherwise /bin/sh does it */
@@ -107,3 +108,8 @@ must_use struct err *path_create(const struct base *b, const char *path, int *re
 /* POSIX quoting without a shell, like Python's shlex. *ret is NULL-terminated and malloc'd. */
 must_use struct err *words_split(const char *text, char ***ret);
 void words_free(char **words);
+/*
+ * True for a command that every shell would only split at its spaces and execute: its first word
+ * names a program, and no character has a meaning to a shell.
+ */
+bool words_plain(const char *text);

@@ -4,6 +4,42 @@
 #include "base/buf.h"
 #include "guest/runtime_priv.h"
 
+/*
+ * What some /bin/sh takes for itself when it stands first: the reserved words and builtins of dash,
+ * bash and busybox. A builtin may differ from the program of its name.
+ */
+static const char *const shell_words[] = {
+	".",       ":",       "alias",  "bg",      "bind",     "break",    "builtin",   "caller",
+	"case",    "cd",      "chdir",  "command", "compgen",  "complete", "compopt",   "continue",
+	"coproc",  "declare", "dirs",   "disown",  "do",       "done",     "echo",      "elif",
+	"else",    "enable",  "esac",   "eval",    "exec",     "exit",     "export",    "false",
+	"fc",      "fg",      "fi",     "for",     "function", "getopts",  "hash",      "help",
+	"history", "if",      "in",     "jobs",    "kill",     "let",      "local",     "logout",
+	"mapfile", "popd",    "printf", "pushd",   "pwd",      "read",     "readarray", "readonly",
+	"return",  "select",  "set",    "shift",   "shopt",    "source",   "suspend",   "test",
+	"then",    "time",    "times",  "trap",    "true",     "type",     "typeset",   "ulimit",
+	"umask",   "unalias", "unset",  "until",   "wait",     "while",
+};
+
+/* Characters that mean themselves to every shell. In the first word some mean more. */
+#define PLAIN_FIRST "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+"
+#define PLAIN       PLAIN_FIRST ",:@%="
+
+bool words_plain(const char *text)
+{
+	size_t first, all;
+
+	text += strspn(text, " ");
+	first = strspn(text, PLAIN_FIRST);
+	all = strspn(text, PLAIN " ");
+	if (!first || text[all] || (text[first] && text[first] != ' '))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(shell_words); i++)
+		if (strlen(shell_words[i]) == first && !memcmp(text, shell_words[i], first))
+			return false;
+	return true;
+}
+
 void words_free(char **words)
 {
 	for (char **w = words; w && *w; w++)

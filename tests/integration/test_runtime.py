@@ -185,6 +185,24 @@ def test_u26_execute_runs_a_shell(rt):
     assert (got["stdout"], got["exit_code"]) == ("Hi\n", 0)
 
 
+@pytest.mark.parametrize("command", [
+    "env", "/usr/bin/env", "./script a b", "./noexec", "nosuch x", "./nosuch", ".", "./dir", "dir", "/bin/false", "sleep x",
+    "python3 -c exit(3)", "printf a", "true"])
+def test_a_plain_command_ends_as_in_a_shell(rt, base, command):
+    (base / "script").write_text("echo script without an interpreter $*\n")
+    (base / "script").chmod(0o755)
+    (base / "noexec").write_text("echo never\n")
+    (base / "noexec").chmod(0o644)
+    (base / "dir").mkdir()
+
+    def run(text):
+        status, got = rt.execute(text)
+        got["stdout"] = sorted(got["stdout"].splitlines())
+        return status, got
+
+    assert run(command) == run(command + " ;")
+
+
 def test_dataplane_13_u27_timeout_kills_the_group_and_keeps_output(rt):
     before = time.monotonic()
     status, got = rt.execute("echo x; sleep 4711 & sleep 4711", timeout_seconds=1)
