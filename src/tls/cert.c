@@ -182,11 +182,16 @@ struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_cert_spec 
 	return sign_and_print(x, signer, key, ret);
 }
 
-usec tls_not_after(const X509 *x)
+usec tls_time(const ASN1_TIME *t)
 {
 	struct tm tm;
 
-	return ASN1_TIME_to_tm(X509_get0_notAfter(x), &tm) == 1 ? (usec)timegm(&tm) * 1000000 : 0;
+	return ASN1_TIME_to_tm(t, &tm) == 1 ? (usec)timegm(&tm) * 1000000 : 0;
+}
+
+usec tls_not_after(const X509 *x)
+{
+	return tls_time(X509_get0_notAfter(x));
 }
 
 struct err *tls_cert_expiry(const char *cert_pem, usec *ret)

@@ -13,11 +13,16 @@ struct tls_ctx;
 AUTO_OSSL(SSL_CTX, SSL_CTX_free)
 
 must_use struct err *tls_read_cert(const char *pem, X509 **ret); /* the first certificate in pem */
-usec tls_not_after(const X509 *x);                               /* 0: it cannot be read */
+usec tls_time(const ASN1_TIME *t);                               /* 0: it cannot be read */
+usec tls_not_after(const X509 *x);                               /* 0 likewise */
 SSL_CTX *tls_ctx_ssl(struct tls_ctx *c);
 
 /* Lets clients resume sessions. client_ca_pem may be NULL. */
 void tls_sessions_keep(SSL_CTX *s, const char *client_ca_pem);
+
+/* Lets certificates that were verified once be believed for a while. */
+void tls_verdicts_keep(SSL_CTX *s);
+size_t tls_verdicts_made(struct tls_ctx *c); /* how often certificates were really verified */
 
 /* What the peer's certificate says, once the handshake is over; NULL if it sent none. */
 struct tls_identity;
