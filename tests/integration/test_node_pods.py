@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from cay_local import ApiError
+from cay_local import ApiError, wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 CORE = "/api/v1/namespaces/default"
@@ -136,15 +136,6 @@ def test_a_claims_directory_outlives_pods_and_goes_with_the_claim(cay):
     wait_until(lambda: not os.path.exists(directory))
 
 
-def wait_until(holds, seconds=20):
-    done = threading.Event()
-    for _ in range(seconds * 20):
-        if holds():
-            return
-        done.wait(0.05)
-    assert holds()
-
-
 def test_a_pod_that_never_restarts_ends_with_its_exit_code(cay):
     obj = create(cay, pod("seven", "sh", "-c", "echo bye; exit 7", restartPolicy="Never"), phase("Failed"))
     ended = status_of(obj)["state"]["terminated"]
@@ -194,6 +185,7 @@ def test_what_the_node_does_not_do_is_refused_by_its_path(cay, name, change, pat
         assert e.code in (403, 422)  # the API may refuse it first
         return
     assert obj["status"]["phase"] == "Failed" and path in obj["status"]["message"]
+    assert not obj["status"].get("containerStatuses")  # a kubelet says nothing of the containers of a Pod that it rejects
     wait_until(lambda: path in events(cay, name).get("UnsupportedField", ""))
 
 

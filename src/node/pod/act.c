@@ -40,6 +40,7 @@ static bool act_admit(struct pod *p)
 	}
 	if (bad)
 		text = xasprintf("this node does not support %s", bad);
+	p->rejected = true;
 	pod_event(p, true, lacks ? lacks : "UnsupportedField", "%s", text);
 	pod_fail(p, lacks ? lacks : "UnsupportedField", text);
 	return true;

@@ -133,6 +133,7 @@ struct pod {
 	usec quiet_until; /* until then, a start that goes well is not reported before it is
 			     complete */
 
+	bool rejected; /* it was never admitted, so it has no containers */
 	bool reported; /* its status was written, and is to be found in obj */
 	enum report report;
 	usec report_after; /* pods_now(): a write failed, the next waits until then */

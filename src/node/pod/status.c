@@ -167,6 +167,20 @@ static void put_addresses(struct json_doc *d, struct json *status, const struct 
 	json_push(d, list, one);
 }
 
+/* Like a kubelet: the containers of a Pod that was rejected are not mentioned. Empty lists also
+ * take back what was said while it waited for room. */
+static void put_containers(struct json_doc *d, struct json *status, const struct pod *p)
+{
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct container *c = &p->containers[i];
+		struct json *list = json_need_arr(
+			d, status, c->view->init ? "initContainerStatuses" : "containerStatuses");
+
+		if (!p->rejected)
+			json_push(d, list, container_status(d, c));
+	}
+}
+
 static struct json_doc *make_status(const struct pod *p)
 {
 	struct json_doc *d = json_doc_new();
@@ -181,15 +195,7 @@ static struct json_doc *make_status(const struct pod *p)
 	put_addresses(d, status, p);
 	set_time(d, status, "startTime", p->started);
 	json_set_str(d, status, "qosClass", p->view->qos);
-	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct container *c = &p->containers[i];
-
-		json_push(d,
-			  json_need_arr(d, status,
-					c->view->init ? "initContainerStatuses"
-						      : "containerStatuses"),
-			  container_status(d, c));
-	}
+	put_containers(d, status, p);
 	return d;
 }
 

@@ -67,6 +67,8 @@ TEST(what_the_node_does_not_do_fails_the_pod)
 	eq_str(told(&r, "p", "phase"), "Failed");
 	eq_str(told(&r, "p", "reason"), "UnsupportedField");
 	eq_str(told(&r, "p", "message"), "this node does not support spec.hostNetwork");
+	eq_str(told(&r, "p", "containerStatuses.0.name"), "");
+	eq_str(told(&r, "p", "initContainerStatuses.0.name"), "");
 	eq_int(count_events(&r, "UnsupportedField"), 1);
 	rig_done(&r);
 }
