@@ -5,11 +5,9 @@ import ctypes
 import os
 import pathlib
 import re
-import select
 import socket
 import struct
 import subprocess
-import time
 
 import pytest
 
@@ -183,14 +181,6 @@ def guest(tmp_path):
 @pytest.fixture
 def link(guest):
     return guest.link()
-
-
-def wait_for(check, seconds=10):
-    """Polls for what has no event to wait for: files and processes of others."""
-    end = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < end, "waited too long"
-        select.select([], [], [], 0.01)
 
 
 def cri_lines(data):

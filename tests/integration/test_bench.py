@@ -26,7 +26,7 @@ def bench(cay, *args, **more):
 
 def finished(cay, *args):
     with bench(cay, *args) as p:
-        out, err = p.communicate(timeout=170)
+        out, err = p.communicate(timeout=540)
     return p.returncode, out, err
 
 
@@ -111,7 +111,7 @@ def test_an_interrupted_bench_removes_what_it_made(cay):
         while not namespaces(cay):
             assert p.poll() is None
         p.send_signal(signal.SIGINT)
-        _, err = p.communicate(timeout=100)
+        _, err = p.communicate(timeout=400)
     assert p.returncode == 1 and "interrupted" in err
     assert not namespaces(cay)
 
@@ -131,6 +131,20 @@ def test_failed_claims_are_counted_and_end_the_bench_with_1(cay):
 def test_a_wrong_flag_is_named(cay, args, names):
     code, out, err = finished(cay, *args)
     assert code == 2 and names in err and not out.strip().startswith("{")
+    assert not namespaces(cay)
+
+
+@pytest.mark.parametrize("only", ["cells", "cold"])
+def test_an_image_that_is_not_there_is_named(cay, only):
+    """With the Pod's own reason, and not after a wait for it to start by itself."""
+    code, out, err = finished(cay, "--only", only, "--runs", "3", "--image", "nope")
+    assert code == 1 and "ErrImagePull" in err and "nope" in err and "no progress" not in err, err
+    assert not namespaces(cay)
+
+
+def test_a_router_that_is_not_there_is_named(cay):
+    code, out, err = finished(cay, "--only", "burst", "--bursts", "2", "--runs", "1", "--router", "127.0.0.1:1")
+    assert code == 1 and "127.0.0.1:1" in err and "--router" in err, err
     assert not namespaces(cay)
 
 

@@ -12,7 +12,8 @@ import threading
 
 import pytest
 
-from test_node_pods import CORE, PODS, create, phase, pod, sh, status_of, wait_until
+from cay_local import wait_until
+from test_node_pods import CORE, PODS, create, phase, pod, sh, status_of
 
 MIB = 1 << 20
 
@@ -436,7 +437,7 @@ def test_a_directory_that_is_used_again_has_nothing_but_its_new_limit(fresh):
     """The parts of a slot that left little behind are emptied and taken by another: its own limit, and no trace."""
     cay = fresh()
     seen, used_again = set(), 0
-    for n in range(24):  # slots are made ahead: it takes a few until one has the parts of another
+    for n in range(64):  # slots are made ahead: it takes a few until one has the parts of another
         name, resources = f"p{n}", {} if n % 2 else {"resources": {"limits": {"ephemeral-storage": "30Mi"}}}
         obj = create(cay, pod(name, "sleep", "1000", container=resources))
         path = cay.pool("roots", slot_of(obj), "disk")

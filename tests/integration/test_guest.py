@@ -11,9 +11,10 @@ import time
 
 import pytest
 
+from cay_local import wait_until
 from guest_kit import (  # noqa: F401: fixtures
     CREDIT, DIAL, EXEC, EXITED, FAILED, LOG_STDOUT, PATH, READY, RESIZE, SIGNAL, START, STARTED_OK, STATUS, STDIN,
-    STDIN_OPEN, STDOUT, TTY, WINDOW, cri_lines, guest, link, packed_start, wait_for)
+    STDIN_OPEN, STDOUT, TTY, WINDOW, cri_lines, guest, link, packed_start)
 
 
 # The private socket
@@ -85,7 +86,7 @@ def test_command_outlives_the_connection_that_started_it(guest, link):
 
 def test_signal_to_pid_one_goes_to_the_commands_group(guest, link):
     link.start("sh", "-c", "trap 'echo got; exit 3' TERM; echo up; while :; do sleep 0.05; done")
-    wait_for(lambda: b"up" in guest.log())
+    wait_until(lambda: b"up" in guest.log())
     os.kill(guest.pid(), signal.SIGTERM)
     assert struct.unpack("<IIB", link.take(EXITED)[2])[0] == 3
     # A shell may add that its sleep, which is in the group too, was terminated.
@@ -325,7 +326,7 @@ def test_signal_reaches_what_an_exec_has_started(link):
     link.take(STDOUT, stream=1)
     link.send(SIGNAL, 1, struct.pack("<I", signal.SIGKILL))
     link.finish()
-    wait_for(lambda: link.run("pgrep", "-xf", "sleep 4003", stream=9)[2] == 1)
+    wait_until(lambda: link.run("pgrep", "-xf", "sleep 4003", stream=9)[2] == 1)
 
 
 def test_closing_the_connection_kills_its_execs_and_no_others(guest, link):
@@ -334,7 +335,7 @@ def test_closing_the_connection_kills_its_execs_and_no_others(guest, link):
     link.exec("sh", "-c", "sleep 4002 & sleep 4002", stream=1)
     link.exec("sleep", "4002", stream=2)
     link.close()
-    wait_for(lambda: other.run("pgrep", "-xf", "sleep 4002", stream=9)[2] == 1)
+    wait_until(lambda: other.run("pgrep", "-xf", "sleep 4002", stream=9)[2] == 1)
     assert other.run("pgrep", "-xf", "sleep 4001", stream=9)[2] == 0
 
 
@@ -357,7 +358,7 @@ def test_execs_are_limited(link):
 
 def test_orphans_are_reaped(link):
     assert link.run("sh", "-c", "for i in 1 2 3 4 5; do (sleep 0 & exec true) & done; wait")[2] == 0
-    wait_for(lambda: b"Z" not in link.run("ps", "-eo", "stat=", stream=7)[0])
+    wait_until(lambda: b"Z" not in link.run("ps", "-eo", "stat=", stream=7)[0])
 
 
 def test_no_thread_is_made(guest, link):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """TLS handshakes: many at once, peers that stall in theirs, ends in the middle, and sessions that are resumed."""
 
+import contextlib
 import selectors
 import socket
 import ssl
 import time
 
+from cay_local import wait_until
 from test_crowd import connect, start_limited
 
 REQUEST = b"GET /api/v1/namespaces/default HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -72,11 +74,9 @@ def connections(cay):
     return sum(1 for r in rows if r[1].endswith(f":{cay.port:04X}") and r[3] != "0A" and r[9] != "0")
 
 
-def wait_until_all_are_gone(cay, timeout=30):
+def wait_until_all_are_gone(cay):
     cay.close()
-    end = time.monotonic() + timeout
-    while connections(cay):
-        assert time.monotonic() < end, f"{connections(cay)} connections are left"
+    wait_until(lambda: not connections(cay))
 
 
 def test_peers_that_stall_keep_nobody_out(fresh):
@@ -89,7 +89,8 @@ def test_peers_that_stall_keep_nobody_out(fresh):
         for i, s in enumerate(crowd):
             if i % 2:
                 s.setblocking(True)
-                s.send(HALF_HELLO)
+                with contextlib.suppress(OSError):  # one that had to make room for another
+                    s.send(HALF_HELLO)
         for c in whole:
             c.step()  # the ClientHello leaves; nothing more does
         for _ in range(5):

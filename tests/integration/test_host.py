@@ -6,14 +6,12 @@ import errno
 import glob
 import json
 import os
-import select
 import struct
 import subprocess
-import time
 
 import pytest
 
-from cay_local import Cay
+from cay_local import Cay, wait_until
 from conftest import finish, make_dir, needs_root
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -24,13 +22,6 @@ CAP_SYS_RESOURCE = 24
 def ready(obj):
     return obj is not None and any(c["type"] == "Ready" and c["status"] == "True"
                                    for c in obj.get("status", {}).get("conditions", []))
-
-
-def wait_until(holds, timeout=30):
-    deadline = time.monotonic() + timeout
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        select.select([], [], [], 0.05)
 
 
 def over(obj):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cay_local import AGENTS, EXTENSIONS, Cay, is_ready
+from cay_local import AGENTS, EXTENSIONS, Cay, is_ready, wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 SANDBOXES = AGENTS + "/namespaces/default/sandboxes"
@@ -27,7 +27,7 @@ def make_pod(cay, name, spec):
 
 def upgrade(cay, path, after=b""):
     """A WebSocket to path with `after` sent behind the request, as a raw TLS socket."""
-    sock = socket.create_connection(("127.0.0.1", cay.port), timeout=10)
+    sock = socket.create_connection(("127.0.0.1", cay.port), timeout=60)
     tls = cay.context().wrap_socket(sock, server_hostname="127.0.0.1")
     tls.sendall(f"GET {path} HTTP/1.1\r\nHost: cay\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                 "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -63,10 +63,7 @@ def test_a_pool_without_end_leaves_room_for_others(cay):
     assert len(cay.api("GET", SANDBOXES)["items"]) <= 1100
     cay.api("DELETE", path + "sandboxwarmpools/endless")
     cay.wait(path + "sandboxwarmpools", "endless", lambda o: o is None)
-    deadline = time.monotonic() + 30
-    while cay.api("GET", SANDBOXES + "?labelSelector=agents.x-k8s.io/launch-type")["items"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: not cay.api("GET", SANDBOXES + "?labelSelector=agents.x-k8s.io/launch-type")["items"], timeout=240)
 
 
 def test_a_namespace_with_a_ring_of_owners_ends(cay):
@@ -78,7 +75,7 @@ def test_a_namespace_with_a_ring_of_owners_ends(cay):
         cay.api("PATCH", f"{path}/{name}", {"metadata": {"ownerReferences": [ref]}}, "application/merge-patch+json")
     cay.api("DELETE", path + "/a?propagationPolicy=Foreground")
     cay.api("DELETE", "/api/v1/namespaces/ring")
-    cay.wait("/api/v1/namespaces", "ring", lambda o: o is None, timeout=20)
+    cay.wait("/api/v1/namespaces", "ring", lambda o: o is None)
 
 
 def test_a_forged_status_is_put_right(cay):
@@ -86,7 +83,7 @@ def test_a_forged_status_is_put_right(cay):
     ip = pod["status"]["podIP"]
     forged = {"status": {"phase": "Failed", "podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}}
     cay.api("PATCH", PODS + "/forged/status", forged, "application/merge-patch+json")
-    now = cay.wait(PODS, "forged", lambda o: o["status"]["podIP"] == ip and is_ready(o), timeout=10)
+    now = cay.wait(PODS, "forged", lambda o: o["status"]["podIP"] == ip and is_ready(o))
     assert now["status"]["phase"] == "Running"
 
 

@@ -4,12 +4,11 @@
 import os
 import shutil
 import subprocess
-import time
 
 import pytest
 import websocket
 
-from cay_local import Cay
+from cay_local import Cay, wait_until
 from conftest import finish, make_dir, needs_root
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -73,13 +72,8 @@ def pour(ws):
 
 def broken_events(cay, pod):
     """Events are written a moment after what they tell of."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        found = [e for e in cay.api("GET", EVENTS)["items"]
-                 if e["involvedObject"]["name"] == pod and e["reason"] == "GuestProtocolError"]
-        if found:
-            return found
-    return []
+    return wait_until(lambda: [e for e in cay.api("GET", EVENTS)["items"]
+                               if e["involvedObject"]["name"] == pod and e["reason"] == "GuestProtocolError"])
 
 
 @pytest.mark.parametrize("mode, says", [

@@ -122,7 +122,7 @@ print('sent')
     before = cay.log().count("/came-from-nobody")
     assert as_user(attack, port=cay.router_port) == "sent"
     assert cay.route("box", "GET", "/came-from-root", port=8000)[0] == 200
-    deadline = time.monotonic() + 10  # a request is logged when it has ended
+    deadline = time.monotonic() + 60  # a request is logged when it has ended
     while not cay.log().count("/came-from-root") and time.monotonic() < deadline:
         threading.Event().wait(0.01)
     assert cay.log().count("/came-from-root") == 1, "the access log shows who got through"

@@ -2,9 +2,8 @@
 """What an idle sandbox costs the server: the difference between two sizes, with much tolerance."""
 
 import pytest
-from cay_local import EXTENSIONS
+from cay_local import EXTENSIONS, wait_until
 from conftest import Cay, finish, make_dir, needs_root
-from test_node_pods import wait_until
 
 KIB = 1024
 SMALL, LARGE = 30, 180
@@ -36,7 +35,7 @@ def filled(cay, n):
     def full():  # not by a watch: the history is too short for one that has to begin where a list ended
         status = cay.api("GET", POOLS + "/p")["status"]
         return status.get("readyReplicas", 0) == n == status.get("replicas", 0)
-    wait_until(full, seconds=240)
+    wait_until(full, timeout=240)
 
 
 def metric(cay, name):
@@ -47,6 +46,6 @@ def test_an_idle_sandbox_is_small(cay):
     filled(cay, SMALL)
     small = rss(cay)
     filled(cay, LARGE)
-    large = rss(cay)
-    assert large - small < 1.3 * PER_SANDBOX * (LARGE - SMALL)  # it was 71 KiB once
+    # It was 71 KiB once. What the filling needed beside that goes back to the kernel a few seconds after it is free.
+    wait_until(lambda: rss(cay) - small < 1.3 * PER_SANDBOX * (LARGE - SMALL))
     assert 0 < metric(cay, "cay_store_history_bytes") <= 256 * KIB

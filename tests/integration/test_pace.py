@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches yield to claims, and /metrics tells of it."""
 
-from cay_local import EXTENSIONS, is_ready
-from test_node_pods import wait_until
+from cay_local import EXTENSIONS, is_ready, wait_until
 
 NS = f"{EXTENSIONS}/namespaces/default"
 POOLS, CLAIMS = f"{NS}/sandboxwarmpools", f"{NS}/sandboxclaims"

@@ -12,8 +12,9 @@ import time
 
 import pytest
 
+from cay_local import wait_until
 from guest_kit import (  # noqa: F401: fixtures
-    LOG_STDOUT, PATH, PORT, RUNTIME_HTTP, RUNTIME_NOW, STDOUT, guest, link, wait_for)
+    LOG_STDOUT, PATH, PORT, RUNTIME_HTTP, RUNTIME_NOW, STDOUT, guest, link)
 
 
 class Runtime:
@@ -209,7 +210,7 @@ def test_dataplane_13_u27_timeout_kills_the_group_and_keeps_output(rt):
     assert time.monotonic() - before < 100  # not 4711
     assert (status, got["exit_code"], got["timed_out"], got["stdout"]) == (200, 124, True, "x\n")
     assert got["stderr"].endswith("Command timed out after 1 seconds")
-    wait_for(lambda: rt.execute("pgrep -xf 'sleep 4711'")[1]["exit_code"] == 1)
+    wait_until(lambda: rt.execute("pgrep -xf 'sleep 4711'")[1]["exit_code"] == 1)
     got = rt.execute("printf oops >&2; sleep 60", timeout_seconds=0.25)[1]
     assert got["stderr"] == "oops\nCommand timed out after 0.25 seconds"
 
@@ -261,13 +262,13 @@ def test_slow_command_blocks_nobody_and_outlives_its_caller(rt, base):
     sock = rt.guest.tcp()
     body = json.dumps({"command": "echo up > up; while [ ! -e go ]; do sleep 0.02; done; echo done > done"})
     sock.sendall(f"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
-    wait_for((base / "up").exists)
+    wait_until((base / "up").exists)
     assert rt.get("/")[0] == 200
     assert rt.get("/exists/up")[1]["exists"]
     sock.close()
     assert rt.get("/")[0] == 200
     (base / "go").touch()
-    wait_for((base / "done").exists)
+    wait_until((base / "done").exists)
 
 
 def test_dataplane_15_18_32_upload_download_remove(rt, base):
@@ -464,7 +465,7 @@ def test_runtime_comes_a_second_later_when_the_command_does_not_listen(guest, li
             return rt.get("/")[0] == 200
         except ConnectionRefusedError:
             return False
-    wait_for(listens)
+    wait_until(listens)
 
 
 def test_runtime_is_started_again_when_it_dies(rt):

@@ -24,7 +24,7 @@ def box(name, **container):
 
 
 def raw(cay, path, headers=None, context=None):
-    conn = http.client.HTTPSConnection("127.0.0.1", cay.port, timeout=10, context=context or ssl._create_unverified_context())
+    conn = http.client.HTTPSConnection("127.0.0.1", cay.port, timeout=60, context=context or ssl._create_unverified_context())
     conn.request("GET", path, headers=headers or {})
     answer = conn.getresponse()
     return answer.status, answer.read()
@@ -59,7 +59,7 @@ def test_stop_is_clean_and_leaves_sandboxes_running(fresh):
 def test_second_instance_is_refused_and_told_who_holds_the_directory(fresh):
     cay = fresh()
     r = subprocess.run([os.path.join(BUILD, "cay"), "serve", "--data-dir", cay.data_dir, "--listen", "127.0.0.1:0",
-                        "--router-listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=30)
+                        "--router-listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=120)
     assert r.returncode == 1
     assert cay.data_dir in r.stderr and str(cay.process.pid) in r.stderr
     assert cay.ready()
@@ -97,7 +97,7 @@ def test_settings_come_from_flag_variable_and_file_in_that_order(fresh, tmp_path
     (["image", "tag", "host"], ["FROM TO"]),
 ])
 def test_wrong_arguments_name_the_flag_and_exit_with_2(argv, words):
-    r = subprocess.run([os.path.join(BUILD, "cay"), *argv], capture_output=True, text=True, timeout=30)
+    r = subprocess.run([os.path.join(BUILD, "cay"), *argv], capture_output=True, text=True, timeout=120)
     assert r.returncode == 2
     for word in words:
         assert word in r.stderr

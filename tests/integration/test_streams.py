@@ -14,7 +14,7 @@ import time
 import pytest
 import websocket
 
-from cay_local import ApiError, is_ready
+from cay_local import ApiError, is_ready, wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 CODE_OF_KILL = 128 + 9
@@ -223,12 +223,9 @@ def processes(cay, text):
 
 def test_what_a_client_started_ends_with_it(cay):
     ws = ws_open(cay, exec_path("sleep", "98765"))
-    deadline = time.monotonic() + 20
-    while not processes(cay, "sleep 98765"):
-        assert time.monotonic() < deadline
+    wait_until(lambda: processes(cay, "sleep 98765"))
     ws.shutdown()
-    while processes(cay, "sleep 98765"):
-        assert time.monotonic() < deadline
+    wait_until(lambda: not processes(cay, "sleep 98765"))
 
 
 def test_a_request_without_upgrade_is_refused(cay):

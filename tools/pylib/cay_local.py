@@ -65,7 +65,7 @@ class Cay:
 
     # -- life ---------------------------------------------------------------------------------
 
-    def start(self, timeout=60):
+    def start(self, timeout=120):
         os.makedirs(self.data_dir, exist_ok=True)
         offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         self.spawn()
@@ -102,7 +102,7 @@ class Cay:
             f.seek(offset)
             return f.read().decode(errors="replace")
 
-    def stop(self, timeout=60):
+    def stop(self, timeout=120):
         """SIGTERM; returns the exit code. Sandboxes stay unless started with --stop-sandboxes."""
         self.close()
         if self.process and self.process.poll() is None:
@@ -215,27 +215,32 @@ class Cay:
         finally:
             conn.close()
 
-    def wait(self, path, name, until, timeout=60):
-        """The object called name under path once until(object or None) holds; watches, does not poll."""
+    def wait(self, path, name, until, timeout=120):
+        """The object called name under path once until(object or None) holds; watches, and lists again when the server no
+        longer has the revision to go on from."""
         deadline = time.monotonic() + timeout
-        seen = None
-        listed = self.api("GET", path + "?" + urllib.parse.urlencode({"fieldSelector": f"metadata.name={name}"}))
-        seen = (listed["items"] or [None])[0]
-        if until(seen):
-            return seen
-        version = listed["metadata"]["resourceVersion"]
+        one = f"metadata.name={name}"
+        version = seen = None
         while time.monotonic() < deadline:
+            if version is None:
+                listed = self.api("GET", path + "?" + urllib.parse.urlencode({"fieldSelector": one}))
+                version, seen = listed["metadata"]["resourceVersion"], (listed["items"] or [None])[0]
+                if until(seen):
+                    return seen
             left = max(1, int(deadline - time.monotonic()))
-            for kind, obj in self.watch(path, version, left, fieldSelector=f"metadata.name={name}"):
-                if kind in ("BOOKMARK", "ERROR"):
-                    continue
+            for kind, obj in self.watch(path, version, left, fieldSelector=one):
+                if kind == "ERROR":
+                    version = None
+                    break
                 version = obj["metadata"]["resourceVersion"]
+                if kind == "BOOKMARK":
+                    continue
                 seen = None if kind == "DELETED" else obj
                 if until(seen):
                     return seen
         raise TimeoutError(f"{path}/{name} after {timeout} s: {json.dumps(seen and seen.get('status'))}")
 
-    def wait_ready(self, path, name, timeout=60):
+    def wait_ready(self, path, name, timeout=120):
         return self.wait(path, name, is_ready, timeout)
 
     # -- the router ---------------------------------------------------------------------------
@@ -257,6 +262,18 @@ class Cay:
         if status != 200:
             raise ApiError(status, body.decode(errors="replace"))
         return json.loads(body)
+
+
+def wait_until(holds, timeout=60):
+    """Polls for what has no event to wait for, such as files and processes; returns what holds() did."""
+    deadline = time.monotonic() + timeout
+    while True:
+        late = time.monotonic() > deadline
+        result = holds()
+        if result:
+            return result
+        assert not late, f"waited in vain for {timeout} s"
+        select.select([], [], [], 0.05)
 
 
 def condition(obj, kind):

@@ -138,6 +138,12 @@ must_use struct err *world_refill(struct bench *b, const char *pool, bool on);
 must_use struct err *world_refilled(struct bench *b, const char *pool, struct row *row,
 				    int64_t left);
 must_use struct err *world_pool_full(struct bench *b, const char *name, unsigned n);
+/* Why a Pod does not start, if one of them cannot; to be asked when there was no progress for this
+ * long. */
+enum {
+	TROUBLE_MS = 1000
+};
+must_use struct err *world_trouble(struct bench *b);
 must_use struct err *world_scale(struct bench *b, const char *pool, unsigned n);
 /* Deletes the n claims of a load. */
 must_use struct err *world_unclaim(struct bench *b, const char *prefix, size_t n);
@@ -177,6 +183,7 @@ void exec_start(struct bench *b, struct call *c, struct lane *l, const char *san
 struct beside;
 struct beside *beside_new(struct bench *b, const char *sandbox);
 void beside_into(struct beside *s, struct samples *into); /* NULL: nowhere */
+struct err *beside_error(const struct beside *s);         /* of the first that failed */
 size_t beside_free(struct beside *s);                     /* how many failed */
 
 /* ---- the server as this machine sees it (host.c) ---- */

@@ -8,8 +8,9 @@
 #include "cli/cli.h"
 
 enum {
-	SPARE = 10,     /* members beyond the burst */
-	ALONE_MS = 500, /* how long the commands run before the first burst */
+	SPARE = 10,           /* members beyond the burst */
+	ALONE_MS = 500,       /* how long the commands run before the first burst, at least */
+	ALONE_MAX_MS = 30000, /* and at most, until one has ended */
 	PER_ROUND = 100,
 };
 
@@ -71,16 +72,31 @@ static void report(struct bench *b, struct burst *s, size_t n_failed)
 	row->n_failed += n_failed;
 }
 
+/* How long a command takes while there is no burst. */
+static struct err *alone(struct bench *b, struct burst *s, struct beside *beside)
+{
+	usec end = clock_mono() + (usec)ALONE_MAX_MS * 1000;
+	struct err *e;
+
+	beside_into(beside, &s->alone);
+	e = bench_pause(b, ALONE_MS);
+	while (!e && !s->alone.n && clock_mono() < end) {
+		e = beside_error(beside);
+		if (!e)
+			e = bench_pause(b, 10);
+	}
+	beside_into(beside, NULL);
+	return e;
+}
+
 static struct err *with_beside(struct bench *b, struct burst *s, const char *sandbox)
 {
 	size_t rounds = MAX((size_t)settings_int(b->settings, "runs") / PER_ROUND, (size_t)1);
 	struct beside *beside = beside_new(b, sandbox);
 	struct err *e = bench_pause(b, 100);
 
-	beside_into(beside, &s->alone);
 	if (!e)
-		e = bench_pause(b, ALONE_MS);
-	beside_into(beside, NULL);
+		e = alone(b, s, beside);
 	for (size_t i = 0; !e && i < rounds; i++)
 		e = round_of(b, s, beside, i);
 	report(b, s, beside_free(beside));

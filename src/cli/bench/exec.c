@@ -3,6 +3,8 @@
  * Commands in sandboxes through the router, sent the way the published clients do it: in a sandbox
  * that runs, as the first thing after a claim, and over and over beside another load.
  */
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/bench/bench_priv.h"
@@ -34,6 +36,7 @@ struct beside {
 	char *sandbox; /* NULL: there is no router; a GET is sent to the API instead */
 	double begin;
 	struct samples *into, *now; /* where the next one goes, and the one under way */
+	struct err *e;              /* of the first that failed */
 	size_t n_failed;
 };
 
@@ -54,9 +57,9 @@ static void on_beside(struct call *c)
 {
 	struct beside *s = container_of(c, struct beside, call);
 
-	if (!call_ok(c))
-		s->n_failed++;
-	else if (s->now)
+	if (!call_ok(c) && !s->n_failed++)
+		s->e = call_error(c);
+	else if (call_ok(c) && s->now)
 		samples_add(s->now, (double)clock_mono() - s->begin);
 	timer_set(s->timer, BESIDE_MS);
 }
@@ -81,6 +84,20 @@ void beside_into(struct beside *s, struct samples *into)
 		timer_set(s->timer, 0); /* one at least begins now, however short the load is */
 }
 
+struct err *beside_error(const struct beside *s)
+{
+	const char *router = s->b->router.addr;
+
+	if (!s->e)
+		return NULL;
+	if (!s->sandbox)
+		return err_wrap(err_copy(s->e), "GET /version");
+	return err_wrap(err_copy(s->e),
+			"run a command through the router at %s (--router names another; if it is "
+			"empty, no commands are run)",
+			router);
+}
+
 size_t beside_free(struct beside *s)
 {
 	size_t n = s->n_failed;
@@ -88,6 +105,7 @@ size_t beside_free(struct beside *s)
 	call_done(&s->call);
 	lane_done(&s->lane);
 	timer_free(s->timer);
+	err_free(s->e);
 	free(s->sandbox);
 	free(s);
 	return n;
@@ -157,7 +175,7 @@ struct err *scenario_exec(struct bench *b)
 	struct err *e;
 
 	if (!*b->router.addr) {
-		bench_say(b, "exec: left out, because --router is empty");
+		(void)fprintf(stderr, "cay: bench: exec: left out, because --router is empty\n");
 		return NULL;
 	}
 	e = world_pool(b, "exec", (unsigned)settings_int(b->settings, "pool"));

@@ -43,6 +43,7 @@ struct engine {
 	size_t n_clients, n_started, n_over;
 	double begin, end;
 	usec progress;
+	usec looked; /* for what keeps it from progress */
 	struct timer *pace;
 	bool done;
 };
@@ -313,6 +314,19 @@ static void engine_done(struct engine *g)
 	timer_free(g->pace);
 }
 
+/* What ends a load before its time. */
+static struct err *engine_trouble(struct engine *g)
+{
+	if (g->b->stopped)
+		return err_new(ERR_UNAVAILABLE, "interrupted");
+	if (g->b->watch.over)
+		return watch_again(g);
+	if (clock_mono() < MAX(g->progress, g->looked) + (usec)TROUBLE_MS * 1000)
+		return NULL;
+	g->looked = clock_mono();
+	return world_trouble(g->b);
+}
+
 static struct err *engine_run(struct engine *g)
 {
 	struct err *e = NULL;
@@ -327,10 +341,7 @@ static struct err *engine_run(struct engine *g)
 		client_start(g->clients[i]);
 	while (!e && !g->done && clock_mono() < g->progress + (usec)STALL_MS * 1000) {
 		(void)loop_turn(g->b->loop, 100); /* ended by the event that we wait for */
-		if (g->b->stopped)
-			e = err_new(ERR_UNAVAILABLE, "interrupted");
-		else if (g->b->watch.over)
-			e = watch_again(g);
+		e = engine_trouble(g);
 	}
 	if (!e && !g->done) {
 		(void)fprintf(stderr,

@@ -132,10 +132,52 @@ struct err *world_empty(struct bench *b)
 	return e ? e : until_none(b, pods);
 }
 
+/* Why this Pod does not run, if waiting longer is of no use; NULL: it may. */
+static struct err *pod_trouble(const struct json *pod)
+{
+	static const char *const hopeless[] = {
+		"ErrImagePull",      "ImagePullBackOff",     "InvalidImageName",
+		"ErrImageNeverPull", "CrashLoopBackOff",     "CreateContainerConfigError",
+		"RunContainerError", "CreateContainerError", NULL
+	};
+	const char *name = json_str(json_at_path(pod, "metadata.name"));
+	const struct json *status = json_get(pod, "status");
+
+	if (str_eq(json_get_str(status, "phase"), "Failed"))
+		return err_new(ERR_UNAVAILABLE, "Pod %s has failed: %s: %s", name,
+			       str_or(json_get_str(status, "reason"), "no reason given"),
+			       str_or(json_get_str(status, "message"), ""));
+	json_each(it, json_get(status, "containerStatuses")) {
+		const struct json *waits = json_at_path(it.val, "state.waiting");
+		const char *reason = json_get_str(waits, "reason");
+
+		if (reason && str_in(reason, hopeless))
+			return err_new(ERR_UNAVAILABLE, "Pod %s does not start: %s: %s", name,
+				       reason, str_or(json_get_str(waits, "message"), ""));
+	}
+	return NULL;
+}
+
+struct err *world_trouble(struct bench *b)
+{
+	autoptr(json_doc) list = NULL;
+	autofree char *path = xasprintf("/api/v1/namespaces/%s/pods?limit=20", b->ns);
+	struct err *e = world_ask(b, &(struct ask){ .method = "GET", .path = path }, &list);
+
+	if (e)
+		return e;
+	json_each(it, json_get(json_root(list), "items")) {
+		e = pod_trouble(it.val);
+		if (e)
+			return e;
+	}
+	return NULL;
+}
+
 struct err *world_pool_full(struct bench *b, const char *name, unsigned n)
 {
 	autofree char *path = xasprintf(OURS "sandboxwarmpools/%s", b->ns, name);
-	usec changed = clock_mono();
+	usec changed = clock_mono(), looked = changed;
 	int64_t ready = -1, was = -1;
 	struct err *e = NULL;
 
@@ -150,9 +192,13 @@ struct err *world_pool_full(struct bench *b, const char *name, unsigned n)
 			return e;
 		ready = json_int(json_at_path(json_root(pool), "status.readyReplicas"), 0);
 		if (ready != was)
-			changed = clock_mono();
+			changed = looked = clock_mono();
 		was = ready;
-		if (clock_mono() > changed + (usec)STUCK_MS * 1000)
+		if (clock_mono() > looked + (usec)TROUBLE_MS * 1000) {
+			looked = clock_mono();
+			e = world_trouble(b);
+		}
+		if (!e && clock_mono() > changed + (usec)STUCK_MS * 1000)
 			return err_new(
 				ERR_TIMEOUT,
 				"only %lld of %u members of pool %s became ready; is there room for "
