@@ -21,6 +21,7 @@ struct hier {
 	char *mount;  /* "/sys/fs/cgroup/memory" */
 	unsigned has; /* CGROUP_* */
 	bool v2;
+	int parent; /* directory of our groups: what a slot does there is a short way from it */
 };
 
 struct cgroups {
@@ -61,7 +62,7 @@ static void add_hier(struct cgroups *c, const char *mount, unsigned has, bool v2
 	if (!has)
 		return;
 	c->hier = xrealloc(c->hier, (c->n + 1) * sizeof(*c->hier));
-	c->hier[c->n++] = (struct hier){ xstrdup(mount), has, v2 };
+	c->hier[c->n++] = (struct hier){ xstrdup(mount), has, v2, -1 };
 	c->have |= has;
 }
 
@@ -141,6 +142,9 @@ static struct err *make_parents(struct cgroups *c)
 
 		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
 			return err_sys(errno, "create control group %s", dir);
+		c->hier[i].parent = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (c->hier[i].parent < 0)
+			return err_sys(errno, "open control group %s", dir);
 	}
 	return NULL;
 }
@@ -173,8 +177,11 @@ void cgroups_free(struct cgroups *c)
 {
 	if (!c)
 		return;
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = 0; i < c->n; i++) {
 		free(c->hier[i].mount);
+		if (c->hier[i].parent >= 0)
+			(void)close(c->hier[i].parent);
+	}
 	free(c->hier);
 	free(c->parent);
 	free(c);
@@ -194,20 +201,18 @@ static char *group_path(const struct cgroups *c, const struct hier *h, const cha
 
 struct err *cgroup_make(const struct cgroups *c, const char *name)
 {
-	for (size_t i = 0; i < c->n; i++) {
-		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
-
-		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-			return err_sys(errno, "create control group %s", dir);
-	}
+	for (size_t i = 0; i < c->n; i++)
+		if (mkdirat(c->hier[i].parent, name, 0755) < 0 && errno != EEXIST)
+			return err_sys(errno, "create control group %s", name);
 	return NULL;
 }
 
 struct err *cgroup_enter(const struct cgroups *c, const char *name)
 {
+	autofree char *procs = xasprintf("%s/cgroup.procs", name);
+
 	for (size_t i = 0; i < c->n; i++) {
-		autofree char *procs = group_path(c, &c->hier[i], name, "cgroup.procs");
-		struct err *e = file_write(AT_FDCWD, procs, "0");
+		struct err *e = file_write(c->hier[i].parent, procs, "0");
 
 		if (e)
 			return err_wrap(e, "enter control group");
@@ -215,21 +220,20 @@ struct err *cgroup_enter(const struct cgroups *c, const char *name)
 	return NULL;
 }
 
-static struct err *set(const char *dir, const char *file, const char *fmt, ...) printf_like(3, 4);
+static struct err *set(int dir, const char *file, const char *fmt, ...) printf_like(3, 4);
 
-static struct err *set(const char *dir, const char *file, const char *fmt, ...)
+static struct err *set(int dir, const char *file, const char *fmt, ...)
 {
-	autofree char *path = xasprintf("%s/%s", dir, file);
 	char text[64];
 	va_list ap;
 
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	return file_write(AT_FDCWD, path, text);
+	return file_write(dir, file, text);
 }
 
-static struct err *limit_memory(const char *dir, bool v2, int64_t bytes)
+static struct err *limit_memory(int dir, bool v2, int64_t bytes)
 {
 	struct err *e;
 
@@ -248,10 +252,10 @@ static struct err *limit_memory(const char *dir, bool v2, int64_t bytes)
 	return e;
 }
 
-static struct err *limit_cpu(const char *dir, bool v2, const struct cgroup_limits *l)
+static struct err *limit_cpu(int dir, bool v2, const struct cgroup_limits *l)
 {
 	enum {
-		PERIOD_US = 100000
+		PERIOD_US = 100000, /* the kernel's own */
 	};
 	long long quota = MAX(l->cpu_milli * PERIOD_US / 1000, (int64_t)1000);
 	long long shares = MIN(MAX(l->cpu_share * 1024 / 1000, (int64_t)2), (int64_t)262144);
@@ -264,10 +268,8 @@ static struct err *limit_cpu(const char *dir, bool v2, const struct cgroup_limit
 		return e;
 	}
 	err_free(set(dir, "cpu.shares", "%lld", shares));
-	if (l->cpu_milli) {
-		err_free(set(dir, "cpu.cfs_period_us", "%d", PERIOD_US));
+	if (l->cpu_milli) /* a new group has the period already, and setting it costs as much */
 		e = set(dir, "cpu.cfs_quota_us", "%lld", quota);
-	}
 	return e;
 }
 
@@ -277,8 +279,10 @@ struct err *cgroup_limit(const struct cgroups *c, const char *name, const struct
 
 	for (size_t i = 0; i < c->n && !e; i++) {
 		const struct hier *h = &c->hier[i];
-		autofree char *dir = group_path(c, h, name, NULL);
+		autoclose dir = openat(h->parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
+		if (dir < 0)
+			return err_sys(errno, "open control group %s", name);
 		if ((h->has & CGROUP_MEMORY) && l->memory)
 			e = limit_memory(dir, h->v2, l->memory);
 		if (!e && (h->has & CGROUP_CPU) && (l->cpu_milli || l->cpu_share))
@@ -295,7 +299,7 @@ struct err *cgroups_limit(const struct cgroups *c, const struct cgroup_limits *l
 
 	for (size_t i = 0; i < c->n && !e; i++) {
 		const struct hier *h = &c->hier[i];
-		autofree char *dir = xasprintf("%s/%s", h->mount, c->parent);
+		int dir = h->parent;
 
 		if (!h->v2 && (h->has & CGROUP_MEMORY)) /* an old kernel; others have no choice */
 			err_free(set(dir, "memory.use_hierarchy", "1"));
@@ -355,7 +359,8 @@ void cgroup_kill(const struct cgroups *c, const char *name)
 		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
 
 		if (c->hier[i].v2) {
-			struct err *e = set(dir, "cgroup.kill", "1");
+			autofree char *kill_path = group_path(c, &c->hier[i], name, "cgroup.kill");
+			struct err *e = file_write(AT_FDCWD, kill_path, "1");
 
 			if (!e)
 				return;

@@ -28,7 +28,8 @@ struct cgroup_limits {
 	int64_t pids;
 };
 
-/* Finds the hierarchies. parent is one path element. make: also makes the parents. */
+/* Finds the hierarchies. parent is one path element. make: also makes the parents; without that,
+ * groups can be looked at and removed, but not made, entered or limited. */
 must_use struct err *cgroups_open(const char *parent, bool make, struct cgroups **ret);
 void cgroups_free(struct cgroups *c);
 AUTOPTR(cgroups)

@@ -25,6 +25,7 @@ struct launcher {
 	int init_fd; /* cay-init */
 	int host_ns; /* the host's network namespace */
 	int nice;    /* that of the daemon, and of sandboxes */
+	bool scores; /* a slot may lower its score for the OOM killer again */
 	struct sock_fprog filter;
 	struct cgroups *cgroups;
 	struct netlink *nl; /* in the host's network namespace */
@@ -47,7 +48,8 @@ struct slot {
 	bool mapped; /* the last mount_clone() could be mapped to our ids */
 	int root_fd; /* of an overlay for the expected image; -1: there is none */
 	bool root_ready;
-	int sock, log; /* for cay-init */
+	int64_t oom_score; /* 0: still that of the launcher */
+	int sock, log;     /* for cay-init */
 };
 
 /* userns.c: resource limits for all that follows, and s->userns, which counts them on its own. */

@@ -209,20 +209,25 @@ static int children_fd(void)
 	return keep_high(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+static bool capable(cap_value_t what)
+{
+	cap_t caps = cap_get_proc();
+	cap_flag_value_t can = CAP_CLEAR;
+
+	if (caps)
+		(void)cap_get_flag(caps, what, CAP_EFFECTIVE, &can);
+	(void)cap_free(caps);
+	return can == CAP_SET;
+}
+
 /*
  * Parking is background work: its priority is lowered where we may raise it again when a plan
  * arrives (CAP_SYS_NICE).
  */
 static void be_patient(struct launcher *l)
 {
-	cap_t caps = cap_get_proc();
-	cap_flag_value_t can = CAP_CLEAR;
-
-	if (caps)
-		(void)cap_get_flag(caps, CAP_SYS_NICE, CAP_EFFECTIVE, &can);
-	(void)cap_free(caps);
 	l->nice = getpriority(PRIO_PROCESS, 0);
-	if (can == CAP_SET)
+	if (capable(CAP_SYS_NICE))
 		(void)setpriority(PRIO_PROCESS, 0, PARKING_NICE);
 }
 
@@ -235,6 +240,7 @@ int launcher_main(void)
 
 	(void)umask(022); /* files in a root are for all of its users */
 	be_patient(&l);
+	l.scores = capable(CAP_SYS_RESOURCE);
 	(void)setsid(); /* a terminal's signals are for the daemon */
 	(void)fcntl(LAUNCH_FD, F_SETFD, FD_CLOEXEC);
 	while (!end) {

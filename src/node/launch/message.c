@@ -28,6 +28,7 @@ static const struct record_field slot_fields[] = {
 	RECORD(struct message_slot, base, RECORD_UINT32),
 	RECORD(struct message_slot, expects, RECORD_BOOL),
 	RECORD_IN(struct message_slot, image, plan_image_fields),
+	RECORD(struct message_slot, oom_score, RECORD_INT64),
 	{ 0 },
 };
 

@@ -63,6 +63,7 @@ struct message_slot {
 	uint32_t base;    /* first id of its range */
 	bool expects;     /* image is the one that is expected next */
 	struct plan_image image;
+	int64_t oom_score; /* expected too; 0: any */
 };
 
 struct message_net {

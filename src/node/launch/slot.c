@@ -35,6 +35,16 @@ enum {
 	CAPS = 64,    /* bits of a set of capabilities */
 };
 
+/* While we may still say that it stays. Once a user namespace was made, this takes the kernel a
+ * look at every process of the machine; so a score that is expected is set before that. */
+static struct err *set_score(struct slot *s, int64_t score)
+{
+	if (!wall_stands("oom-score") || score == s->oom_score)
+		return NULL;
+	s->oom_score = score;
+	return oom_score((int)score);
+}
+
 static struct err *limit(struct slot *s, const struct plan_limits *l)
 {
 	struct cgroup_limits limits = {
@@ -45,9 +55,7 @@ static struct err *limit(struct slot *s, const struct plan_limits *l)
 	};
 	struct err *e = cgroup_limit(s->l->cgroups, s->spec->name, &limits);
 
-	if (e || !wall_stands("oom-score"))
-		return e;
-	return oom_score((int)l->oom_score); /* while we may still say that it stays */
+	return e ? e : set_score(s, l->oom_score);
 }
 
 /* The slot was parked with the limit of those that have none of their own. */
@@ -102,6 +110,8 @@ static struct err *slot_park(struct slot *s)
 	e = cgroup_make(l->cgroups, s->spec->name);
 	if (!e)
 		e = cgroup_enter(l->cgroups, s->spec->name);
+	if (!e && l->scores && s->spec->oom_score)
+		e = set_score(s, s->spec->oom_score);
 	if (e)
 		return e;
 	if (wall_stands("cgroup-namespace") && unshare(CLONE_NEWCGROUP) < 0)

@@ -70,6 +70,7 @@ struct slots {
 	struct line line;
 	struct arena *arena;
 	struct plan_image *expected; /* in the arena: the image that was asked for last, or NULL */
+	int64_t oom_score;           /* of the plan that was launched last; 0: none was */
 };
 
 void slots_init(struct native *n);

@@ -76,7 +76,8 @@ static void ask(struct native *n, const struct native_slot *s)
 {
 	struct message m = { .type = MESSAGE_SLOT,
 			     .slot = { .name = s->id,
-				       .base = (uint32_t)(s->range + FIRST_BASE) * ID_RANGE } };
+				       .base = (uint32_t)(s->range + FIRST_BASE) * ID_RANGE,
+				       .oom_score = n->slots.oom_score } };
 
 	if (n->slots.expected) {
 		m.slot.expects = true;

@@ -329,6 +329,7 @@ static struct err *send_plan(struct runtime_task *t, const struct runtime_launch
 	if (ns < 0)
 		return err_new(ERR_UNAVAILABLE, "the Pod has no network");
 	plan.join = join;
+	t->native->slots.oom_score = plan.limits.oom_score; /* the next is likely to have it too */
 	e = plan_to_memfd(&plan, &fd);
 	if (e)
 		return e;

@@ -48,7 +48,7 @@ TEST(every_message_reads_back_as_it_was_written)
 TEST(members_of_a_slot_request_arrive)
 {
 	const struct message m = { .type = MESSAGE_SLOT,
-				   .slot = { "s1", 1048576, true, { layers, true } } };
+				   .slot = { "s1", 1048576, true, { layers, true }, 1000 } };
 	autoptr(arena) a = arena_new();
 	autobuf text = { 0 };
 	struct message got;
@@ -58,6 +58,7 @@ TEST(members_of_a_slot_request_arrive)
 	eq_str(got.slot.name, "s1");
 	eq_int(got.slot.base, 1048576);
 	is_true(got.slot.expects);
+	eq_int(got.slot.oom_score, 1000);
 	is_true(plan_image_equal(&got.slot.image, &m.slot.image));
 }
 
