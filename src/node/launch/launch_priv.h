@@ -31,6 +31,7 @@ struct launcher {
 	struct netlink *nl; /* in the host's network namespace */
 	int proc;           /* a proc of our own, for the settings of networks; -1: none yet */
 	unsigned n_proc;    /* networks that were set up with it */
+	uint64_t closed_files, closed_dirs; /* stage.c: what of proc needs no mask */
 };
 
 /* slot.c. In the slot's process, just born; ctl is its end of the socket. Does not return. */
@@ -57,7 +58,11 @@ must_use struct err *userns_make(struct slot *s);
 
 /* stage.c: the parts of a root that no plan changes (dev, proc), below the stage. */
 must_use struct err *root_prepare(struct slot *s);
-must_use struct err *root_mask_proc(void); /* from here on nothing in proc/sys can be changed */
+/* Once: learns what of proc only root of the host can open. A mount for each of these would be a
+ * tenth of parking. */
+must_use struct err *root_look_at_proc(struct launcher *l);
+/* From here on nothing in proc/sys can be changed. */
+must_use struct err *root_mask_proc(const struct launcher *l);
 /* root.c: the slot's own directory, and the root of an image up to what only a plan knows. */
 must_use struct err *root_make_dir(struct slot *s);
 must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);

@@ -62,6 +62,8 @@ static struct err *setup(struct launcher *l, const struct message_setup *m)
 	e = cgroups_open(m->cgroup, true, &l->cgroups);
 	if (!e)
 		e = netlink_open(&l->nl);
+	if (!e)
+		e = root_look_at_proc(l);
 	return e ? e : seccomp_compile(&l->filter);
 }
 

@@ -120,7 +120,7 @@ static struct err *slot_park(struct slot *s)
 	if (!e)
 		e = userns_make(s);
 	if (!e)
-		e = root_mask_proc();
+		e = root_mask_proc(l);
 	if (!e)
 		e = root_make_dir(s);
 	if (!e)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -27,8 +28,8 @@ static const struct {
 	{ "stdin", "/proc/self/fd/0" },  { "stdout", "/proc/self/fd/1" },
 	{ "stderr", "/proc/self/fd/2" },
 };
-/* What tells about the machine, or its other tenants, and is no use inside. A kernel may lack some.
- */
+/* What tells about the machine, or its other tenants, and is no use inside. A kernel may lack some;
+ * it may also come to have them later, with a module. */
 static const char *const masked_files[] = {
 	"buddyinfo",   "cmdline",     "config.gz",   "consoles",   "diskstats",    "dma",
 	"interrupts",  "iomem",       "ioports",     "kallsyms",   "kcore",        "key-users",
@@ -41,6 +42,7 @@ static const char *const masked_dirs[] = {
 	"acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi", "tty/driver",
 };
 static const char *const read_only[] = { "sys" };
+static_assert(ARRAY_LEN(masked_files) <= 64 && ARRAY_LEN(masked_dirs) <= 64, "a bit for each");
 
 static struct err *make_devices(int dev)
 {
@@ -95,30 +97,63 @@ static struct err *bind_over(const char *from, const char *to, bool readonly)
 	return NULL;
 }
 
-/* from: NULL, bound to itself and made read-only. */
-static struct err *mask_each(const char *const names[], size_t n, const char *from)
+/* from: NULL, bound to itself and made read-only. except: bits of names that need no mask. */
+static struct err *mask_each(const char *const names[], size_t n, const char *from, uint64_t except)
 {
 	struct err *e = NULL;
 	char to[64];
 
 	for (size_t i = 0; i < n && !e; i++) {
+		if (except >> i & 1)
+			continue;
 		(void)snprintf(to, sizeof(to), "proc/%s", names[i]);
 		e = bind_over(from ? from : to, to, !from);
 	}
 	return e;
 }
 
+/* Root of the host owns it and nobody else may do anything with it: no user of a sandbox is that
+ * root, nor has a capability over its files. */
+static bool closed(int proc, const char *name)
+{
+	struct stat st;
+
+	return !fstatat(proc, name, &st, AT_SYMLINK_NOFOLLOW) && !st.st_uid && !st.st_gid &&
+	       !(st.st_mode & S_IRWXO) && wall_stands("user-namespace");
+}
+
+static uint64_t closed_among(int proc, const char *const names[], size_t n)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (closed(proc, names[i]))
+			bits |= UINT64_C(1) << i;
+	return bits;
+}
+
+struct err *root_look_at_proc(struct launcher *l)
+{
+	autoclose proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (proc < 0)
+		return err_sys(errno, "open /proc");
+	l->closed_files = closed_among(proc, masked_files, ARRAY_LEN(masked_files));
+	l->closed_dirs = closed_among(proc, masked_dirs, ARRAY_LEN(masked_dirs));
+	return NULL;
+}
+
 /* What is bound has the flags of what it is bound from: "empty" is made read-only once. */
-struct err *root_mask_proc(void)
+struct err *root_mask_proc(const struct launcher *l)
 {
 	struct err *e = bind_over("empty", "empty", true);
 
 	if (!e && wall_stands("proc-files"))
-		e = mask_each(masked_files, ARRAY_LEN(masked_files), "dev/null");
+		e = mask_each(masked_files, ARRAY_LEN(masked_files), "dev/null", l->closed_files);
 	if (!e && wall_stands("proc-dirs"))
-		e = mask_each(masked_dirs, ARRAY_LEN(masked_dirs), "empty");
+		e = mask_each(masked_dirs, ARRAY_LEN(masked_dirs), "empty", l->closed_dirs);
 	if (!e && wall_stands("proc-read-only"))
-		e = mask_each(read_only, ARRAY_LEN(read_only), NULL);
+		e = mask_each(read_only, ARRAY_LEN(read_only), NULL, 0);
 	return e;
 }
 
