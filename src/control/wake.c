@@ -16,6 +16,7 @@
 #include "control/index/index.h"
 #include "control/pace/pace.h"
 #include "control/pass/item.h"
+#include "control/pass/pass.h"
 #include "control/sandbox/sandbox.h"
 
 /*
@@ -80,6 +81,8 @@ static void wake_sandbox(struct control *c, const struct object *was, const stru
 {
 	const struct object *any = now ? now : was;
 
+	if (was && now && pass_tells(&c->ctx, CONTROL_SANDBOX, now))
+		return;
 	if (was_adopted(was, now) && sandbox_can_wait(was, now))
 		item_wake_later(c->ctx.queue, &(struct key){ CONTROL_SANDBOX, any->ns, any->name },
 				BEHIND_MS / 2 + random_u64() % (BEHIND_MS / 2));
@@ -140,8 +143,10 @@ static void pool_changed(void *arg, struct object *was, struct object *now)
 	struct control *c = arg;
 	struct object *any = now ? now : was;
 
+	assert(any);
 	index_pool(c->ctx.index, was, now);
-	item_wake(c->ctx.queue, CONTROL_POOL, any->ns, any->name);
+	if (!was || !now || !pass_tells(&c->ctx, CONTROL_POOL, now))
+		item_wake(c->ctx.queue, CONTROL_POOL, any->ns, any->name);
 	if (!was || !now || pool_view(was)->generation != pool_view(now)->generation)
 		queue_claims(c, any, false);
 }
@@ -179,7 +184,7 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 		claim_forget(c->notes, c->ctx.index, was);
 	if (!was && c->n_synced == WATCH_MAX_)
 		tell_pace(c, now);
-	if (!was || !now || !claim_reports(c->notes, now))
+	if (!was || !now || !pass_tells(&c->ctx, CONTROL_CLAIM, now))
 		item_wake(c->ctx.queue, CONTROL_CLAIM, any->ns, any->name);
 }
 

@@ -120,11 +120,7 @@ static void write_report(struct pass *p, const struct claim_seen *seen,
 	if (!patch)
 		return;
 	w.to.sub = CLIENT_WHOLE;
-	note->reporting = true;
 	pass_patch(p, &w, patch);
-	note = notes_get(p->own, seen->claim->uid); /* the write may have ended the claim */
-	if (note)
-		note->reporting = false;
 }
 
 static struct again report_living(struct pass *p, const struct claim_seen *seen,
@@ -195,11 +191,4 @@ void claim_forget(struct notes *notes, struct index *ix, const struct object *cl
 		return;
 	(void)note_release(note, ix);
 	notes_forget(notes, claim->uid);
-}
-
-bool claim_reports(struct notes *notes, const struct object *claim)
-{
-	const struct note *note = notes_get(notes, claim->uid);
-
-	return note && note->reporting;
 }

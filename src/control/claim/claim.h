@@ -16,9 +16,5 @@ struct again claim_reconcile(struct pass *p);
 /* The claim is gone, and with it what we know of it. */
 void claim_forget(struct notes *notes, struct index *ix, const struct object *claim);
 
-/* Its own controller is writing its status at this moment: the change is that write, and no pass
- * needs to see it. */
-bool claim_reports(struct notes *notes, const struct object *claim);
-
 /* The change of a Sandbox concerns its claim. */
 bool claim_cares(const struct object *was, const struct object *now);

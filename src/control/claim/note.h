@@ -14,7 +14,6 @@ struct note {
 	usec first_seen;
 	usec ready_at;      /* when we first wrote that it is Ready; 0: not since we started */
 	char *reserved;     /* the member that an adoption is under way for; NULL: none */
-	bool reporting;     /* within the write of its status */
 	unsigned conflicts; /* how many adoptions in a row were lost to others */
 	struct waiter waiter;
 };

@@ -87,7 +87,7 @@ struct roster {
 	bool wanted;       /* the pool itself exists */
 	struct map *nodes; /* name → struct node_count, owned */
 	struct pool_memory memory;
-	usec status_at;      /* when the pool's status was last written */
+	usec status_differs; /* since when the pool's status is out of date; 0: it is not */
 	uint64_t hashed_rev; /* the template's revision that the hashes are of */
 	uint64_t fine_for;   /* the template's revision that n_fine is for; 0: none */
 	char *fine_uid;      /* and the pool's uid */

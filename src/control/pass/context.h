@@ -7,6 +7,7 @@
 
 struct event_queue;
 struct index;
+struct key;
 struct kind;
 struct kinds;
 struct queue;
@@ -29,7 +30,8 @@ struct context {
 	struct queue *queue;
 	struct queue *chores; /* what has time: the keys of cluster/ do not hold up claims */
 	struct index *index;
-	struct list running; /* writes under way */
+	struct list running;       /* writes under way */
+	const struct key *telling; /* within a write of its own that leaves it nothing to do */
 	struct event_queue *events;
 	usec skew; /* tests step the clock */
 };

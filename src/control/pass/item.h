@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "loop/queue.h"
 
@@ -40,6 +41,7 @@ struct item {
 	struct key key;
 	char *ns;                            /* the key's; its name is in the same block */
 	struct outcome outcomes[WRITES_MAX]; /* by the name of the write */
+	usec quiet_since;                    /* since when a report is put off; 0: none is */
 };
 
 /* Queues a pass for the object, whether or not it exists. */

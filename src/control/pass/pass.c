@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/pass/pass.h"
 
+#include "api/object.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "client/client.h"
 #include "control/pass/context.h"
 #include "control/pass/event.h"
@@ -56,6 +58,13 @@ void pass_end(struct pass *p)
 bool pass_rests(const struct pass *p, unsigned write)
 {
 	return p->out[write].e;
+}
+
+bool pass_tells(const struct context *c, enum control_kind kind, const struct object *o)
+{
+	const struct key *k = c->telling;
+
+	return k && k->kind == kind && str_eq(k->name, o->name) && str_eq(k->ns, o->ns);
 }
 
 struct err *pass_take_error(struct pass *p)
@@ -160,10 +169,13 @@ void pass_patch(struct pass *p, const struct write *w, struct json_doc *doc)
 {
 	struct client_write *write = begin(p, w);
 
-	if (write)
-		client_patch(p->c->client, &w->to, PATCH_MERGE, doc, write);
-	else
+	if (!write) {
 		json_doc_free(doc);
+		return;
+	}
+	p->c->telling = w->flags & WRITE_QUIET ? p->key : NULL;
+	client_patch(p->c->client, &w->to, PATCH_MERGE, doc, write);
+	p->c->telling = NULL;
 }
 
 void pass_delete(struct pass *p, const struct write *w, const struct client_delete_spec *spec)

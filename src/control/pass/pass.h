@@ -30,7 +30,7 @@ struct pass {
 };
 
 enum {
-	WRITE_QUIET = 1,       /* its success wakes nobody */
+	WRITE_QUIET = 1,       /* its success wakes nobody, nor does the change that it is */
 	WRITE_GONE_OK = 2,     /* ERR_NOT_FOUND counts as success */
 	WRITE_CONFLICT_OK = 4, /* so does ERR_CONFLICT: the other's change will wake us */
 };
@@ -46,6 +46,9 @@ struct write {
 void pass_begin(struct pass *p, struct context *c, struct item *it, void *own);
 void pass_end(struct pass *p);
 bool pass_rests(const struct pass *p, unsigned write);
+/* For a watch: o changes because the key's own pass is writing it quietly. Only in one process are
+ * changes seen from within the write. */
+bool pass_tells(const struct context *c, enum control_kind kind, const struct object *o);
 struct client_ref ref_of(const struct object *o); /* o must outlive it */
 
 /* The doc is taken over. Patches are merge patches. */

@@ -105,7 +105,11 @@ static void act(struct pass *p, const struct pool_seen *seen, const struct pool_
 	remove_members(p, &plan->trim);
 }
 
-/* Writes the status if it differs, but not too often. Returns when to look again; 0: no need. */
+/*
+ * Writes the status if it has differed for a while: a claim and its refill often leave it as it
+ * was, and what many members change is one write. A new generation is acknowledged at once.
+ * Returns when to look again; 0: no need.
+ */
 static uint64_t write_status(struct pass *p, const struct pool_seen *seen,
 			     const struct pool_plan *plan)
 {
@@ -114,15 +118,20 @@ static uint64_t write_status(struct pass *p, const struct pool_seen *seen,
 			   .flags = WRITE_QUIET };
 	autoptr(json_doc) want = pool_status(seen->pool, plan->counts.active, plan->counts.ready);
 	autoptr(json_doc) patch = draft_status_patch(seen->pool, json_root(want));
-	usec since = p->now - seen->roster->status_at;
+	usec *differs = &seen->roster->status_differs, since;
 
-	if (!patch)
+	if (!patch) {
+		*differs = 0;
 		return 0;
-	if (!json_at_path(json_root(patch), "status.observedGeneration") && since >= 0 &&
-	    since < STATUS_EVERY_MS * 1000)
-		return (uint64_t)(STATUS_EVERY_MS - since / 1000);
+	}
+	if (!*differs || *differs > p->now)
+		*differs = p->now;
+	since = p->now - *differs;
+	if (!json_at_path(json_root(patch), "status.observedGeneration") &&
+	    since < STATUS_AFTER_MS * 1000)
+		return (uint64_t)(STATUS_AFTER_MS - since / 1000);
 	w.to.sub = "status";
-	seen->roster->status_at = p->now;
+	*differs = 0;
 	pass_patch(p, &w, take(patch));
 	return 0;
 }

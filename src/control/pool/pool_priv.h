@@ -136,7 +136,7 @@ struct json_doc *pool_status(const struct object *pool, uint64_t active, uint64_
 #define SETTLE_MS \
 	10000 /* no member is given up sooner after we first saw it, whatever the clocks say */
 #define GRACE_SLACK_MS  2000
-#define STATUS_EVERY_MS 100  /* at most one status write per interval, however busy the pool is */
+#define STATUS_AFTER_MS 100  /* what changes meanwhile is one write of the status */
 #define PENDING_MAX     1000 /* members not Ready; more are made as these become so */
 #define REST_LOW        4    /* a pool with a quarter of its members or less does not rest */
 #define REST_MAX        4    /* times pool_rest_ms: the longest rest */

@@ -21,6 +21,12 @@
  * wakes does, and it sees the effect.
  */
 
+enum {
+	/* A start that takes longer is reported before it is complete. */
+	QUIET_MS = 100,
+	QUIET_AHEAD_MS = 30 * 1000, /* of a member of a pool, which nobody waits for */
+};
+
 static void seen_done(struct sandbox_seen *seen)
 {
 	object_unref(seen->tracked);
@@ -75,12 +81,15 @@ static void observe(struct pass *p, const struct object *sb, struct sandbox_seen
 	see_pvcs(p, seen);
 }
 
+/* What a pool's members do as they should is told by the status of the pool. */
 static struct json_doc *news(struct pass *p, const struct object *sb, const struct sandbox_news *n)
 {
 	const struct event_spec spec = { sb,        WHO_SANDBOX, n->type,
 					 n->reason, n->action,   str_or(n->note, n->reason) };
 
-	return p->c->opt.no_sandbox_events ? NULL : event_build(&spec, p->now);
+	if (p->c->opt.no_sandbox_events || (sandbox_view(sb)->in_pool && str_eq(n->type, "Normal")))
+		return NULL;
+	return event_build(&spec, p->now);
 }
 
 /* Takes the step's doc over. */
@@ -180,11 +189,13 @@ static struct json_doc *failure_news(struct pass *p, const struct object *sb,
 	return news(p, sb, &n);
 }
 
-static void report(struct pass *p, const struct object *sb, struct json_doc *want, bool tell)
+/* Takes want over. flags: of the write; tell: in Events too. */
+static void report(struct pass *p, const struct object *sb, struct json_doc *want, unsigned flags,
+		   bool tell)
 {
 	struct write w = { .name = SANDBOX_WRITE_STATUS,
 			   .to = ref_of(sb),
-			   .flags = WRITE_QUIET | WRITE_GONE_OK };
+			   .flags = flags | WRITE_GONE_OK };
 	struct json_doc *patch = sandbox_status_patch(sb, json_root(want));
 	struct sandbox_news n;
 
@@ -234,6 +245,25 @@ static void act(struct pass *p, const struct object *sb, struct sandbox_plan *pl
 	act_service(p, sb, &plan->service);
 }
 
+/*
+ * How long the report can still wait, in ms. A Pod that is started at once reports that it is
+ * Ready a few milliseconds after its creation, and one write then says all of it.
+ */
+static uint64_t quiet_ms(struct pass *p, const struct sandbox_facts *f)
+{
+	uint64_t most = sandbox_view(f->sandbox)->in_pool ? QUIET_AHEAD_MS : QUIET_MS;
+	uint64_t ms;
+
+	if (!sandbox_says_little(f)) {
+		p->item->quiet_since = 0;
+		return 0;
+	}
+	if (!p->item->quiet_since)
+		p->item->quiet_since = p->now;
+	ms = (uint64_t)MAX(p->now - p->item->quiet_since, (usec)0) / 1000;
+	return most - MIN(ms, most);
+}
+
 /* For a pass that started no write. */
 static struct again report_living(struct pass *p, const struct object *sb,
 				  const struct sandbox_plan *plan, uint64_t left_ms)
@@ -250,8 +280,12 @@ static struct again report_living(struct pass *p, const struct object *sb,
 		.cluster_domain = p->c->opt.cluster_domain,
 		.now = p->now,
 	};
+	uint64_t quiet;
 
-	report(p, sb, sandbox_status(&f), true);
+	quiet = quiet_ms(p, &f);
+	if (quiet)
+		return again_after(left_ms ? MIN(left_ms, quiet) : quiet);
+	report(p, sb, sandbox_status(&f), WRITE_QUIET, true);
 	return again_for(p, &f, left_ms);
 }
 
@@ -319,7 +353,7 @@ static struct again reconcile_expired(struct pass *p, const struct object *sb)
 	if (e)
 		return again_retry(e);
 	if (!sandbox_view(sb)->delete_at_shutdown)
-		report(p, sb, sandbox_status_expired(sb, true, p->now), false);
+		report(p, sb, sandbox_status_expired(sb, true, p->now), WRITE_QUIET, false);
 	return again_never();
 }
 
@@ -337,7 +371,7 @@ struct again sandbox_reconcile(struct pass *p)
 	case EXPIRY_MARK:
 		if (pass_rests(p, SANDBOX_WRITE_STATUS))
 			return again_retry(pass_take_error(p));
-		report(p, sb, sandbox_status_expired(sb, false, p->now),
+		report(p, sb, sandbox_status_expired(sb, false, p->now), 0,
 		       !sandbox_view(sb)->delete_at_shutdown);
 		return again_after(1);
 	case EXPIRY_CLEANUP:

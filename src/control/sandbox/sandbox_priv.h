@@ -128,6 +128,8 @@ struct sandbox_facts {
 	const char *cluster_domain;
 	usec now;
 };
+/* There is nothing to report but that its Pod was created, and nothing was reported before. */
+bool sandbox_says_little(const struct sandbox_facts *f);
 /* A new doc with the status as it should be. */
 struct json_doc *sandbox_status(const struct sandbox_facts *f);
 struct json_doc *sandbox_status_expired(const struct object *sandbox, bool torn_down, usec now);

@@ -254,6 +254,17 @@ struct json_doc *sandbox_status(const struct sandbox_facts *f)
 	return d;
 }
 
+bool sandbox_says_little(const struct sandbox_facts *f)
+{
+	const struct object *pod = f->pod->owned ? f->pod->pod : NULL;
+
+	if (f->e_pvc || f->e_pod || f->e_service || f->rejected || f->pod->n_owned != 1)
+		return false;
+	return pod && !object_deleting(pod) &&
+	       !json_len(json_get(object_status(pod), "conditions")) &&
+	       !json_len(json_get(object_status(f->sandbox), "conditions"));
+}
+
 struct json_doc *sandbox_status_expired(const struct object *sandbox, bool torn_down, usec now)
 {
 	struct json_doc *d = draft_status(sandbox);

@@ -8,7 +8,9 @@
 
 /*
  * Events are written a moment later, so that no Pod's start waits for them, and no more often than
- * a token bucket allows: what does not fit is dropped, ordinary events before warnings.
+ * a token bucket allows: what does not fit is dropped, ordinary events before warnings. Ordinary
+ * ones are for whoever looks at the Pod. So nothing is written of the start of one that was made
+ * ahead, whose status says the same, nor of one that is gone by then.
  */
 enum {
 	DELAY_MS = 50,
@@ -19,8 +21,12 @@ enum {
 
 struct queued {
 	struct list on;
-	struct json_doc *doc;
-	char *ns;
+	struct object *about;
+	bool warning;
+	const char *reason; /* static */
+	char *message;
+	usec at;  /* wall clock */
+	usec due; /* clock_mono() */
 };
 
 struct events {
@@ -36,31 +42,58 @@ struct events {
 static void queued_free(struct queued *q)
 {
 	list_del(&q->on);
-	json_doc_free(q->doc);
-	free(q->ns);
+	object_unref(q->about);
+	free(q->message);
 	free(q);
 }
 
-static void on_timer(void *arg)
+static bool is_of_use(const struct events *ev, const struct queued *q)
 {
-	struct events *ev = arg;
+	const struct pod *p = map_get(ev->pods->pods, q->about->uid);
+
+	return q->warning || (p && !p->gone);
+}
+
+static void write_event(const struct events *ev, const struct queued *q)
+{
+	const struct client_ref ref = { .kind = ev->kind, .ns = node_event_ns(q->about) };
+	const struct node_event e = { .about = q->about,
+				      .warning = q->warning,
+				      .reason = q->reason,
+				      .message = q->message,
+				      .node = ev->pods->node_name,
+				      .now = q->at };
+
+	client_create(ev->pods->client, &ref, node_event_doc(&e), NULL);
+}
+
+/* Those that are due, in their order. */
+static void write_until(struct events *ev, usec due)
+{
 	usec now = clock_mono();
 	struct queued *q, *next;
 
 	ev->tokens = MIN(ev->tokens + (double)(now - ev->filled) * PER_SECOND / 1e6, (double)BURST);
 	ev->filled = now;
 	list_each_safe(q, next, &ev->queue, on) {
-		if (ev->tokens < 1)
+		bool use = is_of_use(ev, q);
+
+		if (q->due > due || (use && ev->tokens < 1))
 			break;
-		ev->tokens -= 1;
-		client_create(ev->pods->client,
-			      &(struct client_ref){ .kind = ev->kind, .ns = q->ns }, take(q->doc),
-			      NULL);
+		if (use) {
+			ev->tokens -= 1;
+			write_event(ev, q);
+		}
 		queued_free(q);
 		ev->n--;
 	}
 	if (ev->n)
-		timer_set(ev->timer, 200);
+		timer_set(ev->timer, ev->tokens < 1 ? 200 : DELAY_MS);
+}
+
+static void on_timer(void *arg)
+{
+	write_until(arg, clock_mono());
 }
 
 struct events *events_new(struct pods *ps)
@@ -95,19 +128,18 @@ void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt,
 	struct queued *q;
 	va_list ap;
 
-	if (ev->n >= (warning ? QUEUE_MAX : QUEUE_MAX / 2))
+	if (ev->n >= (warning ? QUEUE_MAX : QUEUE_MAX / 2) || (!warning && pod_made_ahead(p)))
 		return;
 	va_start(ap, fmt);
 	buf_vprintf(&text, fmt, ap);
 	va_end(ap);
 	q = xnew(struct queued);
-	q->doc = node_event_doc(&(struct node_event){ .about = p->obj,
-						      .warning = warning,
-						      .reason = reason,
-						      .message = buf_str(&text),
-						      .node = ev->pods->node_name,
-						      .now = pods_wall(ev->pods) });
-	q->ns = xstrdup(node_event_ns(p->obj));
+	q->about = object_ref(p->obj);
+	q->warning = warning;
+	q->reason = reason;
+	q->message = xstrdup(buf_str(&text));
+	q->at = pods_wall(ev->pods);
+	q->due = clock_mono() + DELAY_MS * 1000;
 	list_add_tail(&ev->queue, &q->on);
 	ev->n++;
 	if (!timer_armed(ev->timer))
@@ -116,5 +148,5 @@ void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt,
 
 void events_flush(struct events *ev)
 {
-	on_timer(ev);
+	write_until(ev, INT64_MAX);
 }

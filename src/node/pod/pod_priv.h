@@ -231,7 +231,7 @@ void recover_load(struct pods *ps);
 void recover_pod(struct pod *p);
 void recover_sweep(struct pods *ps); /* once all Pods are known */
 
-/* events.c: core/v1 Events, at most so many per second. */
+/* events.c: core/v1 Events, at most so many per second. Reasons are static. */
 struct events *events_new(struct pods *ps);
 void events_free(struct events *e);
 void events_flush(struct events *e); /* without the delay, for tests */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
 #include "base/str.h"
+#include "control/control_priv.h"
 #include "control/pass/keys.h"
 #include "kinds.h"
 #include "world.h"
@@ -10,7 +11,7 @@
 #define POD_SPEC \
 	"'podTemplate':{'spec':{'containers':[{'name':'c','image':'pause','ports':[{'containerPort':8080}]}]}}"
 
-TEST(case_54_sandbox_gets_a_pod_and_says_so_in_one_turn)
+TEST(case_54_sandbox_gets_a_pod_at_once_and_says_so_before_long)
 {
 	struct world w;
 	autoptr(object) pod = NULL;
@@ -22,11 +23,54 @@ TEST(case_54_sandbox_gets_a_pod_and_says_so_in_one_turn)
 	pod = get(&w, kind_named("Pod"), "my-sandbox");
 	is_true(pod);
 	eq_str(object_label(pod, KEY_NAME_HASH), "374de8f5");
+	step(&w, 100);
 	eq_str(condition_of(&w, kind_named("Sandbox"), "my-sandbox", "Suspended"),
 	       "False/NotSuspended/Sandbox is not suspended");
 	is_true(str_starts(condition_of(&w, kind_named("Sandbox"), "my-sandbox", "Ready"),
 			   "False/DependenciesNotReady/Pod exists with phase: "));
 	eq_int(count(&w, kind_named("Service")), 0);
+	world_done(&w);
+}
+
+TEST(a_start_that_goes_well_is_reported_once)
+{
+	struct world w;
+	uint64_t rev, passes;
+
+	world_open(&w, NULL);
+	create(&w, kind_named("Sandbox"), "{'metadata':{'name':'box'},'spec':{" POD_SPEC "}}");
+	rev = world_rev(&w);
+	turn(&w);
+	step(&w, 90);
+	eq_int(world_rev(&w), rev + 2); /* the Pod and an Event */
+	passes = w.control->n_passes[CONTROL_SANDBOX];
+	pod_runs(&w, "box");
+	eq_str(condition_of(&w, kind_named("Sandbox"), "box", "Ready"),
+	       "True/DependenciesReady/Pod is Ready");
+	eq_int(world_rev(&w), rev + 4); /* the Pod's status and the Sandbox's */
+	eq_int(w.control->n_passes[CONTROL_SANDBOX], passes + 1);
+	patch(&w, kind_named("Sandbox"), "box", "status", "{'status':{'conditions':[]}}");
+	turn(&w);
+	eq_str(condition_of(&w, kind_named("Sandbox"), "box", "Ready"),
+	       "True/DependenciesReady/Pod is Ready"); /* what others write there is mended */
+	world_done(&w);
+}
+
+TEST(a_start_that_waits_is_reported_before_it_is_complete)
+{
+	struct world w;
+
+	world_open(&w, NULL);
+	create(&w, kind_named("Sandbox"), "{'metadata':{'name':'box'},'spec':{" POD_SPEC "}}");
+	turn(&w);
+	patch(&w, kind_named("Pod"), "box", "status",
+	      "{'status':{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False',"
+	      "'reason':'Unschedulable'}]}}");
+	turn(&w);
+	eq_str(condition_of(&w, kind_named("Sandbox"), "box", "Ready"),
+	       "False/DependenciesNotReady/Pod exists with phase: Pending");
+	eq_str(condition_of(&w, kind_named("Sandbox"), "box", "PodScheduled"),
+	       "False/Unschedulable/");
 	world_done(&w);
 }
 

@@ -43,6 +43,40 @@ TEST(a_pod_is_launched_and_told_of_once_when_it_runs)
 	rig_done(&r);
 }
 
+TEST(a_member_of_a_pool_tells_of_trouble_alone)
+{
+	struct rig r;
+
+	rig_open(&r);
+	pod_create_ahead(&r, "p", ONE);
+	fake_start(fake_last(&r.rt));
+	turn(&r);
+	eq_str(ready_of(&r, "p"), "True");
+	eq_int(count_events(&r, "Scheduled"), 0);
+	eq_int(count_events(&r, "Created"), 0);
+	eq_int(count_events(&r, "Started"), 0);
+	pod_create_ahead(&r, "q", "'hostNetwork':true," ONE);
+	eq_int(count_events(&r, "UnsupportedField"), 1);
+	rig_done(&r);
+}
+
+TEST(what_a_pod_did_is_not_told_once_it_is_gone)
+{
+	struct rig r;
+
+	rig_open(&r);
+	run(&r, "p", ONE);
+	eq_int(count_events(&r, "Started"), 1);
+	pod_delete(&r, "p", 0);
+	until(&r, fake_last(&r.rt)->killed);
+	eq_int(count_events(&r, "Killing"), 0);
+	run(&r, "q", ONE);
+	pod_delete(&r, "q", 20);
+	until(&r, fake_last(&r.rt)->last_signal == SIGTERM);
+	eq_int(count_events(&r, "Killing"), 1); /* it is still there */
+	rig_done(&r);
+}
+
 TEST(a_slow_start_is_told_of_before_it_is_done)
 {
 	struct rig r;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "api/agents.h"
 #include "api/meta.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -206,6 +207,15 @@ void pod_create(struct rig *r, const char *name, const char *spec)
 {
 	autofree char *text = xasprintf("{'apiVersion':'v1','kind':'Pod','metadata':{'name':'%s'},"
 					"'spec':{%s}}",
+					name, spec);
+
+	create(r, kind_named("Pod"), text);
+}
+
+void pod_create_ahead(struct rig *r, const char *name, const char *spec)
+{
+	autofree char *text = xasprintf("{'apiVersion':'v1','kind':'Pod','metadata':{'name':'%s',"
+					"'labels':{'" KEY_POOL "':'x'}},'spec':{%s}}",
 					name, spec);
 
 	create(r, kind_named("Pod"), text);

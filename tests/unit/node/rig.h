@@ -55,6 +55,7 @@ void wait_a_bit(struct rig *r);
 struct json_doc *doc_of(const char *text);
 /* A Pod: its spec but for the braces. */
 void pod_create(struct rig *r, const char *name, const char *spec);
+void pod_create_ahead(struct rig *r, const char *name, const char *spec); /* for a warm pool */
 void pod_delete(struct rig *r, const char *name, int64_t grace_s);
 void create(struct rig *r, const struct kind *k, const char *text);
 void pvc_delete(struct rig *r, const char *name); /* although a Pod uses it */
