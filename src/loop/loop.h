@@ -10,8 +10,9 @@
 #include "base/list.h"
 
 /*
- * The event loop over libuv. A thread runs one loop; everything here except loop_post() and
- * loop_stop() is for that thread alone. Nothing blocks on a loop: work that blocks is a job.
+ * The event loop over libuv; cay-init has a smaller one, epoll.c. A thread runs one loop;
+ * everything here except loop_post() and loop_stop() is for that thread alone. Nothing blocks on a
+ * loop: work that blocks is a job.
  *
  * A turn: I/O and timers call their callbacks; then deferred calls run until none is left,
  * including those that deferred calls ask for; then the flush hooks run (the store hands its batch

@@ -107,6 +107,15 @@ MUTATIONS = (
     mutation("memory-in-use-hides-free-memory", "loop/trim.c",
              "	t->rest_kib = MIN(t->rest_kib, now);\n", "	t->rest_kib = now;\n",
              "what a peak needed is given back when it is free", "unit loop"),
+    mutation("small-loop-fires-at-once-again", "loop/epoll.c",
+             "		list_add_tail(&now, &t->on);\n	}\n	while (!list_empty(&now)) {\n		t = list_first(&now, struct timer, on);\n",
+             "		list_add_tail(&now, &t->on);\n	}\n	list_move(&now, &l->timers);\n"
+             "	while (!list_empty(&l->timers) && list_first(&l->timers, struct timer, on)->at <= clock_mono()) {\n"
+             "		t = list_first(&l->timers, struct timer, on);\n",
+             "a timer that sets itself to 0 ms leaves the loop to others", "unit loop_epoll"),
+    mutation("small-loop-hides-errors", "loop/epoll.c",
+             "	if (events & EPOLLERR)\n		return WATCH_READ | WATCH_WRITE;\n", "	if (events & EPOLLERR)\n		return 0;\n",
+             "a watch reports an error", "unit loop_epoll"),
     mutation("queue-loses-wakes", "loop/queue.c",
              "	if (it->running || it->n_held) {\n		it->dirty = true;\n", "	if (it->running || it->n_held) {\n",
              "a key that changes while it runs gets another pass", "unit loop"),
