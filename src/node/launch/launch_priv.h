@@ -94,7 +94,10 @@ must_use struct err *seccomp_compile(struct sock_fprog *ret);
 must_use struct err *seccomp_install(const struct sock_fprog *filter);
 
 /* netns.c: a network namespace with lo, eth0, its address and its way out. */
+must_use struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret);
+must_use struct err *netns_renew_proc(struct launcher *l); /* l->proc is there, and not too full */
 /* netns_filter.c: the second packet filter, inside the namespace that this thread is in. Addresses
  * are in network order. */
 must_use struct err *netns_filter(uint32_t addr, uint32_t gw);
-must_use struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret);
+/* netns_check.c: ERR_CONFLICT unless the network is as it was made. */
+must_use struct err *netns_check(struct launcher *l, int ns);

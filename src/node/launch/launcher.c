@@ -135,6 +135,14 @@ static struct err *make_net(struct launcher *l, const struct message_net *spec,
 	return NULL;
 }
 
+static struct err *check_net(struct launcher *l, const struct message *m, struct message *answer)
+{
+	if (!l->nl)
+		return err_new(ERR_UNAVAILABLE, "launcher was not set up");
+	*answer = (struct message){ .type = MESSAGE_NET_AS_NEW, .check = m->check };
+	return netns_check(l, m->fds[0]);
+}
+
 static struct err *act(struct launcher *l, const struct message *m, struct message *answer)
 {
 	switch (m->type) {
@@ -145,9 +153,12 @@ static struct err *act(struct launcher *l, const struct message *m, struct messa
 		return make_slot(l, &m->slot, answer);
 	case MESSAGE_NET:
 		return make_net(l, &m->net, answer);
+	case MESSAGE_NET_CHECK:
+		return check_net(l, m, answer);
 	case MESSAGE_READY:
 	case MESSAGE_SLOT_MADE:
 	case MESSAGE_NET_MADE:
+	case MESSAGE_NET_AS_NEW:
 	case MESSAGE_REFUSED:
 	case MESSAGE_PARKED:
 	case MESSAGE_LAUNCH:
@@ -161,7 +172,10 @@ static struct err *act(struct launcher *l, const struct message *m, struct messa
 
 static const char *name_in(const struct message *m)
 {
-	return m->type == MESSAGE_SLOT ? m->slot.name : m->type == MESSAGE_NET ? m->net.name : "";
+	return m->type == MESSAGE_SLOT        ? m->slot.name
+	       : m->type == MESSAGE_NET       ? m->net.name
+	       : m->type == MESSAGE_NET_CHECK ? m->check.name
+					      : "";
 }
 
 static struct err *serve(struct launcher *l, const struct message *m)
@@ -189,7 +203,11 @@ static struct err *serve_one(struct launcher *l, bool *ret_end)
 	if (e)
 		return e;
 	*ret_end = got == MESSAGE_END;
-	return got == MESSAGE_ONE ? serve(l, &m) : NULL;
+	if (got != MESSAGE_ONE)
+		return NULL;
+	e = serve(l, &m);
+	message_close(&m);
+	return e;
 }
 
 static void reap(int sigfd)

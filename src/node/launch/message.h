@@ -16,8 +16,8 @@ struct buf;
  * per packet, a JSON object with descriptors. A row of the table in message.c gives the name of
  * each type, its members and how many descriptors it carries.
  *
- *   daemon → launcher   setup, slot, net           each answered, in order
- *   launcher → daemon   ready, slot_made, net_made, refused
+ *   daemon → launcher   setup, slot, net, net_check     each answered, in order
+ *   launcher → daemon   ready, slot_made, net_made, net_as_new, refused
  *   slot → daemon       parked | failed
  *   daemon → slot       launch
  *   slot → daemon       launched, then its end: it has become cay-init
@@ -35,9 +35,11 @@ enum message_type {
 	MESSAGE_SETUP,
 	MESSAGE_SLOT,
 	MESSAGE_NET,
+	MESSAGE_NET_CHECK, /* descriptor: a network namespace that was used */
 	MESSAGE_READY,
 	MESSAGE_SLOT_MADE, /* descriptors: the slot's socket, its pidfd */
 	MESSAGE_NET_MADE,  /* descriptor: the network namespace */
+	MESSAGE_NET_AS_NEW,
 	MESSAGE_REFUSED,
 	MESSAGE_PARKED,
 	MESSAGE_LAUNCH, /* descriptors: the plan; a namespace, or a pidfd whose namespaces to join
@@ -71,13 +73,17 @@ struct message_net {
 	const char *addr, *gateway;
 };
 
+struct message_check {
+	const char *name; /* of its link on the host's side */
+};
+
 struct message_made {
 	const char *name; /* as it was asked for */
 	int pid;          /* of a slot */
 };
 
 struct message_refused {
-	const char *what; /* type of the request: "setup", "slot", "net" */
+	const char *what; /* type of the request: "setup", "slot", "net", "net_check" */
 	const char *name;
 	const char *text;
 };
@@ -92,6 +98,7 @@ struct message {
 		struct message_setup setup;
 		struct message_slot slot;
 		struct message_net net;
+		struct message_check check; /* also of its answer */
 		struct message_made made;
 		struct message_refused refused;
 		struct message_failed failed;

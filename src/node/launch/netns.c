@@ -37,7 +37,7 @@ static void mac_of(uint32_t addr, uint8_t ret[6])
  * the same hash chains, for as long as the namespaces live: with a thousand of them, the lookups
  * would take longer than everything else together. So a new proc is taken now and then.
  */
-static struct err *renew_proc(struct launcher *l)
+struct err *netns_renew_proc(struct launcher *l)
 {
 	autoclose fs = -1;
 
@@ -155,7 +155,7 @@ struct err *netns_make(struct launcher *l, const struct message_net *spec, int *
 			       spec->gateway);
 	k.addr = addr.s_addr;
 	k.gw = gw.s_addr;
-	e = renew_proc(l);
+	e = netns_renew_proc(l);
 	if (e)
 		return e;
 	if (unshare(CLONE_NEWNET) < 0)

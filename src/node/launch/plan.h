@@ -33,6 +33,7 @@ struct plan_mount {
 	bool make;        /* make from (and sub) where it is missing */
 	bool readonly;
 	bool memory;   /* a tmpfs of its own */
+	bool own;      /* no other Pod sees it; only for the runtime, and not written */
 	int64_t size;  /* of the tmpfs, or of the directory if it is made; 0: the default */
 	int64_t group; /* fsGroup for what is made; 0: none */
 };

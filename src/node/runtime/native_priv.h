@@ -91,8 +91,10 @@ enum net_state {
 	NET_READY,  /* in stock */
 	NET_KEPT,   /* made; whoever wanted this address has a moment to take it */
 	NET_IN_USE,
-	NET_PUT,    /* given back, but tasks still run in it */
-	NET_UNUSED, /* closed with the next batch */
+	NET_PUT,     /* given back, but tasks still run in it */
+	NET_UNUSED,  /* rests before it is looked at */
+	NET_CHECKED, /* the launcher was asked whether it is as new */
+	NET_SPENT,   /* closed with the next batch */
 	NET_STATE_MAX_,
 };
 
@@ -100,11 +102,13 @@ struct net {
 	struct runtime_net face;
 	struct native *native;
 	enum net_state state;
-	struct list on;       /* nets.in[state] */
-	unsigned place;       /* in the address pool; 0: it is not ours to give back */
-	int fd;               /* -1: not made yet */
-	ino_t inode;          /* of an adopted one */
-	unsigned users;       /* tasks that run in it */
+	struct list on; /* nets.in[state] */
+	unsigned place; /* in the address pool; 0: it is not ours to give back */
+	int fd;         /* -1: not made yet */
+	ino_t inode;    /* of an adopted one */
+	unsigned users; /* tasks that run in it */
+	bool confined;  /* we made it, and nothing in it could pass a descriptor outside */
+	usec unused_since;
 	struct list waiters;  /* struct runtime_wait: who wants this address */
 	usec kept_until;      /* for whoever wants this address and was called */
 	struct permit permit; /* while it is being made */
@@ -115,7 +119,8 @@ struct nets {
 	unsigned n[NET_STATE_MAX_];
 	struct line line;
 	struct map *held; /* address → the native: of an earlier run, not given away yet */
-	struct timer *keep, *close;
+	struct timer *keep, *close, *lull;
+	usec last_taken;
 	unsigned retry_ms; /* the last pause after a refusal; 0: the last network was made */
 };
 
@@ -130,9 +135,23 @@ void nets_hold(struct native *n, const char *ip);
 void nets_drop_held(struct native *n);
 struct net *nets_find_inode(struct native *n, ino_t inode); /* among the adopted; NULL: none */
 void net_join(struct net *net);                             /* a task runs in it */
-void net_leave(struct net *net); /* the last one of a net that was put frees it */
+/* Among those in any of some states. NULL: none. */
+struct net *nets_find(struct native *n, unsigned in, unsigned place);
+struct net *nets_find_named(struct native *n, unsigned in, const char *name); /* of its link */
+void net_enter(struct net *net, enum net_state next);
+void net_free(struct net *net);
 struct runtime_net *native_net_take(void *ctx, const char *want_ip, struct runtime_wait *w);
 struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const char *ip);
+
+/* nets_unused.c: what becomes of a network that nobody uses any more. */
+void nets_unused_init(struct native *n);
+void nets_unused_done(struct native *n);
+bool nets_check_next(struct native *n); /* asks the launcher about one; false: there is none */
+void nets_as_new(struct native *n, const char *name);
+void nets_worn(struct native *n, const struct message_refused *r);
+void nets_batch_later(struct native *n);            /* those that are spent wait for a moment */
+void nets_vacate(struct native *n, unsigned place); /* whoever has this address lets it go */
+void net_leave(struct net *net); /* the last one of a net that was put makes it unused */
 void native_net_put(void *ctx, struct runtime_net *net);
 
 /* leave.c: the end of what a slot was. */

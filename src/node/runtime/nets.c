@@ -16,10 +16,7 @@
  * Networks are made ahead, each at the next free address. One at a certain address is made when it
  * is wanted: a Pod keeps its address when the daemon starts again. A network is a descriptor of its
  * namespace: when the last process and the descriptor are gone, so are the namespace, its link and
- * its route, and the address is free again.
- *
- * What is no longer used is closed in batches: the kernel takes namespaces away in rounds, and a
- * round costs about the same for one as for many.
+ * its route, and the address is free again. nets_unused.c says when that is.
  *
  * A refusal is tried again, because most often the old link of that name is still going away. If it
  * goes on, the pauses grow, and whoever waits is told why.
@@ -28,8 +25,6 @@ enum {
 	RETRY_MS = 10, /* at first, then twice as long each time */
 	RETRY_MAX_MS = 1000,
 	TROUBLE_MS = 300, /* a pause of this length is worth telling of */
-	CLOSE_MS = 500,   /* the first of a batch waits so long for others */
-	CLOSE_MAX = 128,  /* so many do not wait */
 	KEEP_MS = 1000,   /* so long an address is kept for whoever wanted it and was called */
 };
 
@@ -43,11 +38,13 @@ static const struct {
 	[NET_READY] = { "ready", B(NET_IN_USE) },
 	[NET_KEPT] = { "kept", B(NET_READY) | B(NET_IN_USE) },
 	[NET_IN_USE] = { "in use", B(NET_PUT) },
-	[NET_PUT] = { "put", B(NET_UNUSED) },
-	[NET_UNUSED] = { "unused", 0 },
+	[NET_PUT] = { "put", B(NET_UNUSED) | B(NET_SPENT) },
+	[NET_UNUSED] = { "unused", B(NET_CHECKED) },
+	[NET_CHECKED] = { "checked", B(NET_READY) | B(NET_SPENT) },
+	[NET_SPENT] = { "spent", 0 },
 };
 
-static void net_enter(struct net *net, enum net_state next)
+void net_enter(struct net *net, enum net_state next)
 {
 	struct nets *all = &net->native->nets;
 
@@ -76,7 +73,7 @@ static struct net *net_new(struct native *n, unsigned place, enum net_state stat
 	return net;
 }
 
-static void net_free(struct net *net)
+void net_free(struct net *net)
 {
 	struct native *n = net->native;
 
@@ -153,16 +150,6 @@ static void on_keep(void *arg)
 	line_stocked(&n->nets.line);
 }
 
-static void close_unused(void *arg)
-{
-	struct native *n = arg;
-	struct net *net, *next;
-
-	timer_clear(n->nets.close);
-	list_each_safe(net, next, &n->nets.in[NET_UNUSED], on)
-		net_free(net);
-}
-
 void nets_init(struct native *n)
 {
 	for (int i = 0; i < NET_STATE_MAX_; i++)
@@ -170,7 +157,7 @@ void nets_init(struct native *n)
 	line_init(&n->nets.line, n->loop, stock, n);
 	n->nets.held = map_new(NULL);
 	n->nets.keep = timer_new(n->loop, on_keep, n);
-	n->nets.close = timer_new(n->loop, close_unused, n);
+	nets_unused_init(n);
 }
 
 void nets_done(struct native *n)
@@ -179,7 +166,7 @@ void nets_done(struct native *n)
 
 	line_done(&n->nets.line);
 	timer_free(n->nets.keep);
-	timer_free(n->nets.close);
+	nets_unused_done(n);
 	for (int i = 0; i < NET_STATE_MAX_; i++)
 		list_each_safe(net, next, &n->nets.in[i], on)
 			net_free(net);
@@ -200,7 +187,8 @@ static void ask(struct net *net)
 			     .net = { .name = name, .addr = net->face.ip, .gateway = gateway } });
 }
 
-/* What somebody wants comes before the stock. False: there is nothing to ask for. */
+/* What somebody wants comes before the stock, and what may be there already before what has to be
+ * made. False: there is nothing to ask for. */
 static bool ask_next(struct native *n)
 {
 	struct nets *all = &n->nets;
@@ -217,6 +205,8 @@ static bool ask_next(struct native *n)
 		}
 		return true;
 	}
+	if (nets_check_next(n))
+		return true;
 	if (all->n[NET_READY] + all->n[NET_ASKED] >= n->target || !native_may_make(n))
 		return false;
 	if (!numbers_take(n->addresses, &place)) {
@@ -233,8 +223,7 @@ void nets_fill(struct native *n)
 		;
 }
 
-/* Among those in any of some states. */
-static struct net *find(struct native *n, unsigned in, unsigned place)
+struct net *nets_find(struct native *n, unsigned in, unsigned place)
 {
 	struct net *net;
 
@@ -248,13 +237,13 @@ static struct net *find(struct native *n, unsigned in, unsigned place)
 	return NULL;
 }
 
-static struct net *find_asked(struct native *n, const char *name)
+struct net *nets_find_named(struct native *n, unsigned in, const char *name)
 {
 	unsigned place;
 
 	if (!instance_owns_ifname(n->spec.instance, name, &place))
 		return NULL;
-	return find(n, B(NET_WANTED) | B(NET_ASKED), place);
+	return nets_find(n, in, place);
 }
 
 static void call_waiter(struct net *net)
@@ -274,12 +263,13 @@ static void call_waiter(struct net *net)
 
 void nets_made(struct native *n, struct message *m)
 {
-	struct net *net = find_asked(n, m->made.name);
+	struct net *net = nets_find_named(n, B(NET_WANTED) | B(NET_ASKED), m->made.name);
 
 	if (!net)
 		return;
 	permit_put(&net->permit);
 	net->fd = take_fd(m->fds[0]);
+	net->confined = true;
 	n->nets.retry_ms = 0;
 	native_trouble_is(n, &n->nets.line, NULL);
 	if (net->state == NET_WANTED && !abandoned(net)) {
@@ -317,7 +307,7 @@ static void back_off(struct native *n, const char *why)
 
 void nets_refused(struct native *n, const struct message_refused *r)
 {
-	struct net *net = find_asked(n, r->name);
+	struct net *net = nets_find_named(n, B(NET_WANTED) | B(NET_ASKED), r->name);
 
 	if (!net)
 		return;
@@ -334,6 +324,9 @@ void nets_launcher_lost(struct native *n)
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++)
 		list_each_safe(net, next, &n->nets.in[asked[i]], on)
 			not_made(net);
+	list_each_safe(net, next, &n->nets.in[NET_CHECKED], on)
+		net_enter(net, NET_SPENT);
+	nets_batch_later(n);
 }
 
 void nets_hold(struct native *n, const char *ip)
@@ -365,6 +358,7 @@ static bool reserve_place(struct native *n, unsigned place, const char *ip)
 static void give(struct net *net)
 {
 	line_up(net);
+	net->native->nets.last_taken = clock_mono();
 	net_enter(net, NET_IN_USE);
 }
 
@@ -376,15 +370,14 @@ static bool take_at(struct native *n, const char *ip, struct runtime_wait *w, st
 
 	if (!instance_addr_place(n->spec.instance, ip, &place))
 		return false;
-	*ret = find(n, B(NET_READY) | B(NET_KEPT), place);
+	*ret = nets_find(n, B(NET_READY) | B(NET_KEPT), place);
 	if (*ret) {
 		line_leave(&n->nets.line, w);
 		give(*ret);
 		return true;
 	}
-	if (find(n, B(NET_UNUSED), place))
-		close_unused(n);
-	net = find(n, B(NET_QUEUED) | B(NET_WANTED) | B(NET_ASKED), place);
+	nets_vacate(n, place);
+	net = nets_find(n, B(NET_QUEUED) | B(NET_WANTED) | B(NET_ASKED), place);
 	if (!net && !reserve_place(n, place, ip))
 		return false;
 	if (!net)
@@ -456,33 +449,4 @@ struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const ch
 void net_join(struct net *net)
 {
 	net->users++;
-}
-
-static void close_if_unused(struct net *net)
-{
-	struct native *n = net->native;
-
-	if (net->state != NET_PUT || net->users)
-		return;
-	net_enter(net, NET_UNUSED);
-	if (n->nets.n[NET_UNUSED] >= CLOSE_MAX)
-		close_unused(n);
-	else if (!timer_armed(n->nets.close))
-		timer_set(n->nets.close, CLOSE_MS);
-}
-
-void net_leave(struct net *net)
-{
-	if (!net)
-		return;
-	net->users--;
-	close_if_unused(net);
-}
-
-void native_net_put(unused void *ctx, struct runtime_net *face)
-{
-	struct net *net = container_of(face, struct net, face);
-
-	net_enter(net, NET_PUT);
-	close_if_unused(net);
 }

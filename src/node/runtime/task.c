@@ -338,6 +338,15 @@ static struct err *send_plan(struct runtime_task *t, const struct runtime_launch
 	return e ? err_recode(err_wrap(e, "tell the slot what to become"), ERR_UNAVAILABLE) : NULL;
 }
 
+/* A descriptor of the network could be handed on through a directory that others see. */
+static bool stays_inside(const struct plan *p)
+{
+	for (size_t i = 0; i < p->n_mounts; i++)
+		if (!p->mounts[i].own)
+			return false;
+	return true;
+}
+
 struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l)
 {
 	struct err *e = NULL;
@@ -356,6 +365,7 @@ struct err *native_launch(struct runtime_task *t, const struct runtime_launch *l
 	wire_put_start(&t->start, WIRE_START, 0, l->start);
 	if (l->net) {
 		t->net = container_of(l->net, struct net, face);
+		t->net->confined &= stays_inside(l->plan);
 		net_join(t->net);
 	}
 	enter(t, TASK_LAUNCHING);

@@ -92,7 +92,7 @@ static struct err *mount_of(struct volumes *v, const struct pod_view *p,
 			       "volumeMounts names volume \"%s\", which the Pod does "
 			       "not have",
 			       vm->volume);
-	*ret = (struct plan_mount){ .to = vm->path };
+	*ret = (struct plan_mount){ .to = vm->path, .own = volume->type != POD_VOLUME_PVC };
 	/* A memory volume is a tmpfs of its one user; several users share a directory instead. */
 	if (volume->memory && pod_view_count_mounts(p, vm->volume) <= 1) {
 		ret->memory = true;

@@ -22,6 +22,8 @@ TEST(every_message_reads_back_as_it_was_written)
 		{ .type = MESSAGE_SLOT, .slot = { "s1", 1 << 31, true, { layers, true } } },
 		{ .type = MESSAGE_SLOT, .slot = { .name = "s1" } },
 		{ .type = MESSAGE_NET, .net = { "cay1", "100.64.0.2", "100.64.0.1" } },
+		{ .type = MESSAGE_NET_CHECK, .check = { "cay1" } },
+		{ .type = MESSAGE_NET_AS_NEW, .check = { "cay1" } },
 		{ .type = MESSAGE_READY },
 		{ .type = MESSAGE_SLOT_MADE, .made = { "s1", 4711 } },
 		{ .type = MESSAGE_NET_MADE, .made = { .name = "cay1" } },

@@ -566,12 +566,13 @@ TEST(ids_and_addresses_return_only_after_the_last_process)
 	range = h.rt->ops->record(t)->range;
 	works(launch(&h, t, net, "exec sleep 1000"));
 	until(&h, &w, "started ");
+	container_of(net, struct net, face)->confined = false; /* it is not kept */
 	h.rt->ops->net_put(h.rt->ctx, net);
 	is_false(is_free(n->addresses, place));
 	h.rt->ops->kill(t);
 	until(&h, &w, "ended ");
 	is_false(is_free(n->ranges, range));
-	while (n->nets.n[NET_UNUSED])
+	while (n->nets.n[NET_SPENT])
 		(void)loop_turn(h.loop, 50);
 	is_true(is_free(n->addresses, place));
 	is_false(is_free(n->ranges, range));
@@ -582,4 +583,38 @@ TEST(ids_and_addresses_return_only_after_the_last_process)
 	is_true(is_free(n->ranges, range));
 	close_host(&h, 0);
 	buf_done(&w.log);
+}
+
+/* What becomes of the network of a sandbox that ran this command to its end. */
+static enum net_state net_after(struct host *h, const char *command)
+{
+	struct native *n = h->rt->ctx;
+	struct watcher w = { 0 };
+	struct runtime_net *face = take_net(h, &w, NULL);
+	struct net *net = container_of(face, struct net, face);
+	struct runtime_task *t = reserve(h, &w);
+
+	works(launch(h, t, face, command));
+	until(h, &w, "ended ");
+	is_true(strstr(buf_str(&w.log), "exited(0,0)"));
+	h->rt->ops->release(t, false);
+	h->rt->ops->net_put(h->rt->ctx, face);
+	eq_int(net->state, NET_UNUSED);
+	while (n->nets.n[NET_UNUSED] || n->nets.n[NET_CHECKED])
+		(void)loop_turn(h->loop, 50);
+	buf_done(&w.log);
+	return n->nets.n[NET_SPENT] ? NET_SPENT : net->state;
+}
+
+TEST(only_a_network_that_nothing_went_through_is_given_to_another)
+{
+	struct host h;
+
+	if (!open_host(&h))
+		return;
+	eq_int(net_after(&h, "true"), NET_READY);
+	eq_int(net_after(&h, "test -e /bin/bash || exit 0; "
+			     "exec /bin/bash -c 'echo > /dev/udp/127.0.0.1/9; exit 0'"),
+	       NET_SPENT);
+	close_host(&h, 0);
 }

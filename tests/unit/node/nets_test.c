@@ -25,6 +25,8 @@ struct host {
 	struct instance inst;
 	struct native n;
 	int launcher; /* its end of the socket */
+	bool used;    /* what it says of networks that it is to look at */
+	unsigned n_checks;
 };
 
 struct pod {
@@ -79,6 +81,15 @@ static void close_host(struct host *h)
 	loop_free(h->n.loop);
 }
 
+static void answer_check(struct host *h, const char *name)
+{
+	h->n_checks++;
+	if (h->used)
+		nets_worn(&h->n, &(struct message_refused){ "net_check", name, "a packet" });
+	else
+		nets_as_new(&h->n, name);
+}
+
 /* The next request, or false. It is answered as the daemon's end of the socket would see it. */
 static bool answer(struct host *h, const char *refusal)
 {
@@ -89,9 +100,11 @@ static bool answer(struct host *h, const char *refusal)
 	works(message_recv(h->launcher, a, &m, &got));
 	if (got != MESSAGE_ONE)
 		return false;
-	eq_int(m.type, MESSAGE_NET);
 	h->n.launchers[LAUNCHER_NETS].n_asked--;
-	if (refusal) {
+	if (m.type == MESSAGE_NET_CHECK) {
+		answer_check(h, m.check.name);
+		message_close(&m);
+	} else if (refusal) {
 		nets_refused(&h->n, &(struct message_refused){
 					    .what = "net", .name = m.net.name, .text = refusal });
 	} else {
@@ -268,14 +281,35 @@ static struct net *taken(struct host *h, unsigned place)
 	return container_of(take_net(h, &p, place), struct net, face);
 }
 
-TEST(networks_that_nobody_uses_are_closed_together)
+/* Requests are answered meanwhile. */
+static void until_closed(struct host *h, int fd)
 {
 	usec deadline = clock_mono() + 10 * 1000000LL;
+
+	while (fcntl(fd, F_GETFD) >= 0 && clock_mono() < deadline)
+		if (!answer(h, NULL))
+			(void)loop_turn(h->n.loop, 50);
+	is_true(fcntl(fd, F_GETFD) < 0);
+}
+
+static void until_in(struct host *h, const struct net *net, enum net_state state)
+{
+	usec deadline = clock_mono() + 10 * 1000000LL;
+
+	while (net->state != state && clock_mono() < deadline)
+		if (!answer(h, NULL))
+			(void)loop_turn(h->n.loop, 50);
+	eq_int(net->state, state);
+}
+
+TEST(networks_that_were_used_are_closed_together)
+{
 	struct net *a, *b;
 	struct host h;
 	int fds[2];
 
 	open_host(&h, 0, 100);
+	h.used = true;
 	a = taken(&h, 7);
 	b = taken(&h, 8);
 	fds[0] = a->fd;
@@ -283,29 +317,108 @@ TEST(networks_that_nobody_uses_are_closed_together)
 	net_join(a); /* a task still runs in it */
 	native_net_put(&h.n, &a->face);
 	native_net_put(&h.n, &b->face);
+	until_in(&h, b, NET_SPENT);
+	eq_int(a->state, NET_PUT);
 	net_leave(a);
-	for (int i = 0; i < 2; i++)
-		is_true(fcntl(fds[i], F_GETFD) >= 0);
+	until_in(&h, a, NET_SPENT);
 	is_true(!numbers_reserve(h.n.addresses, 7)); /* nobody gets the address before that */
-	while (fcntl(fds[0], F_GETFD) >= 0 && clock_mono() < deadline)
-		(void)loop_turn(h.n.loop, 50);
-	for (int i = 0; i < 2; i++)
-		is_true(fcntl(fds[i], F_GETFD) < 0);
+	until_closed(&h, fds[0]);
+	is_true(fcntl(fds[1], F_GETFD) < 0);
 	is_true(numbers_reserve(h.n.addresses, 7));
+	eq_int(h.n_checks, 2);
 	close_host(&h);
 }
 
-TEST(many_networks_that_nobody_uses_do_not_wait)
+TEST(a_network_that_is_as_new_is_given_away_again)
 {
-	struct net *nets[128];
+	struct pod pod = { 0 };
+	struct net *net;
+	struct host h;
+	int fd;
+
+	open_host(&h, 0, 100);
+	net = taken(&h, 7);
+	fd = net->fd;
+	native_net_put(&h.n, &net->face);
+	nets_fill(&h.n);
+	eq_int(h.n.launchers[LAUNCHER_NETS].n_asked, 0); /* it rests first */
+	is_true(!take_net(&h, &pod, 0));
+	until_called(&h, &pod, NULL);
+	is_true(take_net(&h, &pod, 0) == &net->face);
+	eq_int(net->fd, fd);
+	eq_int(h.n_checks, 1);
+	close_host(&h);
+}
+
+TEST(a_network_whose_descriptors_may_be_elsewhere_is_not_even_looked_at)
+{
+	struct net *net;
+	struct host h;
+	int fd;
+
+	open_host(&h, 0, 100);
+	net = taken(&h, 7);
+	fd = net->fd;
+	net->confined = false;
+	native_net_put(&h.n, &net->face);
+	eq_int(net->state, NET_SPENT);
+	until_closed(&h, fd);
+	eq_int(h.n_checks, 0);
+	close_host(&h);
+}
+
+TEST(networks_beyond_a_limit_are_not_kept_and_many_do_not_wait_for_their_end)
+{
+	enum {
+		MANY = 2 * 128
+	};
+	struct net *nets[MANY];
 	struct host h;
 
 	open_host(&h, 0, 1000);
-	for (unsigned i = 0; i < ARRAY_LEN(nets); i++)
+	for (unsigned i = 0; i < MANY; i++)
 		nets[i] = taken(&h, POOL_FIRST + i);
-	for (unsigned i = 0; i < ARRAY_LEN(nets); i++)
+	for (unsigned i = 0; i < MANY; i++)
 		native_net_put(&h.n, &nets[i]->face);
-	eq_int(h.n.nets.n[NET_UNUSED], 0);
-	is_true(numbers_reserve(h.n.addresses, POOL_FIRST));
+	eq_int(h.n.nets.n[NET_UNUSED], MANY / 2);
+	eq_int(h.n.nets.n[NET_SPENT], 0);
+	is_true(!numbers_reserve(h.n.addresses, POOL_FIRST));
+	is_true(numbers_reserve(h.n.addresses, POOL_FIRST + MANY / 2));
+	close_host(&h);
+}
+
+TEST(whoever_wants_an_address_does_not_wait_for_a_network_that_rests)
+{
+	struct net *net;
+	struct host h;
+	int fd;
+
+	open_host(&h, 0, 100);
+	net = taken(&h, 7);
+	fd = dup(net->fd);
+	native_net_put(&h.n, &net->face);
+	eq_str(taken(&h, 7)->face.ip, "100.64.0.7");
+	eq_int(h.n_checks, 0);
+	(void)close(fd);
+	close_host(&h);
+}
+
+TEST(a_network_that_a_lost_launcher_was_asked_about_is_closed)
+{
+	usec deadline = clock_mono() + 10 * 1000000LL;
+	struct net *net;
+	struct host h;
+	int fd;
+
+	open_host(&h, 0, 100);
+	net = taken(&h, 7);
+	fd = net->fd;
+	native_net_put(&h.n, &net->face);
+	while (net->state != NET_CHECKED && clock_mono() < deadline)
+		(void)loop_turn(h.n.loop, 50);
+	h.n.launchers[LAUNCHER_NETS].n_asked = 0;
+	nets_launcher_lost(&h.n);
+	eq_int(net->state, NET_SPENT);
+	until_closed(&h, fd); /* the answer of the first launcher names nothing */
 	close_host(&h);
 }

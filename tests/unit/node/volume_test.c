@@ -207,6 +207,8 @@ TEST(mounts_are_ordered_and_read_only_where_they_must_be)
 	eq_int(plan.mounts[1].size, 1 << 20);
 	eq_str(plan.mounts[2].to, "/d/inner");
 	is_true(plan.mounts[2].readonly && !plan.mounts[2].make);
+	for (size_t i = 0; i < plan.n_mounts; i++)
+		is_true(plan.mounts[i].own);
 	bench_done(&b);
 }
 

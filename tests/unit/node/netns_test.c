@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/in6.h>
+#include <linux/netlink.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "node/host/netlink.h"
+#include "node/launch/launch_priv.h"
+#include "test.h"
+
+/*
+ * What a sandbox can leave behind in its network, and whether it is found. A network namespace
+ * of the test's own plays the host.
+ */
+enum {
+	SETTLE_MS = 200, /* the kernel reports a group that was joined or left a moment later */
+};
+
+struct rig {
+	struct launcher l;
+	int outside; /* where the test came from */
+	int ns;
+};
+
+static void enter(int ns)
+{
+	is_true(!setns(ns, CLONE_NEWNET));
+}
+
+static int own_ns(void)
+{
+	int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	is_true(fd >= 0);
+	return fd;
+}
+
+static bool open_rig(struct rig *r)
+{
+	static const struct message_net spec = { "caytest1", "100.64.0.7", "100.64.0.1" };
+
+	if (geteuid() != 0) {
+		skip_because("needs root: it makes network namespaces");
+		return false;
+	}
+	*r = (struct rig){ .l = { .proc = -1 }, .outside = own_ns() };
+	is_true(!unshare(CLONE_NEWNET));
+	r->l.host_ns = own_ns();
+	works(netlink_open(&r->l.nl));
+	netlink_set_up(r->l.nl, 1, true);
+	netlink_add_addr(r->l.nl, 1, inet_addr(spec.gateway), 32);
+	works(netlink_commit(r->l.nl));
+	works(netns_make(&r->l, &spec, &r->ns));
+	(void)poll(NULL, 0, SETTLE_MS); /* the sockets that it was made with are freed late */
+	works(netns_check(&r->l, r->ns));
+	return true;
+}
+
+static void close_rig(struct rig *r)
+{
+	netlink_free(r->l.nl);
+	enter(r->outside);
+	(void)close(r->outside);
+	(void)close(r->ns);
+	(void)close(r->l.host_ns);
+	(void)close(r->l.proc);
+}
+
+static int open_socket(int family, int type, int protocol)
+{
+	int fd = socket(family, type | SOCK_CLOEXEC, protocol);
+
+	is_true(fd >= 0);
+	return fd;
+}
+
+static struct sockaddr_in at(const char *ip, uint16_t port)
+{
+	return (struct sockaddr_in){ .sin_family = AF_INET,
+				     .sin_port = htons(port),
+				     .sin_addr = { inet_addr(ip) } };
+}
+
+static void send_to(const char *ip)
+{
+	int fd = open_socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in a = at(ip, 9);
+
+	(void)!sendto(fd, "x", 1, 0, (struct sockaddr *)&a, sizeof(a));
+	(void)close(fd);
+}
+
+static void nothing(void)
+{
+}
+
+static void use_loopback(void)
+{
+	send_to("127.0.0.1");
+}
+
+static void use_the_way_out(void)
+{
+	send_to("192.0.9.1");
+}
+
+/* The filter drops it before any link sees it. */
+static void be_filtered(void)
+{
+	send_to("10.1.2.3");
+}
+
+static void use_ipv6(void)
+{
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+	struct sockaddr_in6 a = { .sin6_family = AF_INET6,
+				  .sin6_port = htons(9),
+				  .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+
+	is_true(sendto(fd, "x", 1, 0, (struct sockaddr *)&a, sizeof(a)) == 1);
+	(void)close(fd);
+}
+
+/* One end is left in TIME_WAIT, which belongs to no socket. */
+static void connect_and_close(void)
+{
+	int listener = open_socket(AF_INET, SOCK_STREAM, 0), fd, peer;
+	struct sockaddr_in a = at("127.0.0.1", 80);
+
+	is_true(!bind(listener, (struct sockaddr *)&a, sizeof(a)) && !listen(listener, 1));
+	fd = open_socket(AF_INET, SOCK_STREAM, 0);
+	is_true(!connect(fd, (struct sockaddr *)&a, sizeof(a)));
+	peer = accept(listener, NULL, NULL);
+	(void)close(fd);
+	(void)close(peer);
+	(void)close(listener);
+}
+
+/* Labels live for some seconds after their socket. */
+static void take_a_flow_label(void)
+{
+	struct in6_flowlabel_req req = { .flr_action = IPV6_FL_A_GET,
+					 .flr_share = IPV6_FL_S_ANY,
+					 .flr_flags = IPV6_FL_F_CREATE,
+					 .flr_linger = 60 };
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+
+	req.flr_dst.s6_addr[15] = 1;
+	is_true(!setsockopt(fd, IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &req, sizeof(req)));
+	(void)close(fd);
+}
+
+static void join_a_group(void)
+{
+	int fd = open_socket(AF_INET, SOCK_DGRAM, 0);
+	struct ip_mreqn m = { .imr_multiaddr = { inet_addr("239.1.2.3") }, .imr_ifindex = 2 };
+
+	is_true(!setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof(m)));
+	(void)close(fd);
+}
+
+static void join_a_group_of_ipv6(void)
+{
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+	struct ipv6_mreq m = { .ipv6mr_interface = 1 };
+
+	is_true(inet_pton(AF_INET6, "ff05::1234", &m.ipv6mr_multiaddr) == 1);
+	is_true(!setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &m, sizeof(m)));
+	(void)close(fd);
+}
+
+/* Nothing of these is left: no packet went anywhere, and names go with their sockets. */
+static void listen_and_close(void)
+{
+	int fd = open_socket(AF_INET, SOCK_STREAM, 0);
+	struct sockaddr_in a = at("0.0.0.0", 80);
+
+	is_true(!bind(fd, (struct sockaddr *)&a, sizeof(a)) && !listen(fd, 1));
+	(void)close(fd);
+}
+
+static void bind_a_name(void)
+{
+	int fd = open_socket(AF_UNIX, SOCK_STREAM, 0);
+	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = "\0name" };
+
+	is_true(!bind(fd, (struct sockaddr *)&a, sizeof(a)) && !listen(fd, 1));
+	(void)close(fd);
+}
+
+static void ask_about_links(void)
+{
+	struct netlink *nl = NULL;
+
+	works(netlink_open(&nl));
+	is_true(netlink_index(nl, "eth0"));
+	netlink_free(nl);
+}
+
+TEST(a_network_that_anything_went_through_is_not_as_new)
+{
+	static const struct {
+		void (*act)(void);
+		bool as_new;
+	} rows[] = {
+		{ nothing, true },
+		{ use_loopback, false },
+		{ use_the_way_out, false },
+		{ be_filtered, false },
+		{ use_ipv6, false },
+		{ connect_and_close, false },
+		{ take_a_flow_label, false },
+		{ join_a_group, false },
+		{ join_a_group_of_ipv6, false },
+		{ listen_and_close, true },
+		{ bind_a_name, true },
+		{ ask_about_links, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct rig r;
+
+		if (!open_rig(&r))
+			return;
+		enter(r.ns);
+		rows[i].act();
+		enter(r.l.host_ns);
+		(void)poll(NULL, 0, SETTLE_MS);
+		if (rows[i].as_new)
+			works(netns_check(&r.l, r.ns));
+		else
+			fails(netns_check(&r.l, r.ns), ERR_CONFLICT);
+		close_rig(&r);
+	}
+}
+
+TEST(a_network_that_the_host_sent_something_to_is_not_as_new)
+{
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	send_to("100.64.0.7");
+	fails(netns_check(&r.l, r.ns), ERR_CONFLICT);
+	close_rig(&r);
+}
+
+/* The test is in another network by then, as somebody is who was handed the descriptor. */
+TEST(a_network_whose_socket_is_held_elsewhere_is_not_as_new)
+{
+	static const struct {
+		int family, type, protocol;
+	} rows[] = {
+		{ AF_UNIX, SOCK_STREAM, 0 },
+		{ AF_UNIX, SOCK_DGRAM, 0 },
+		{ AF_INET, SOCK_STREAM, 0 },
+		{ AF_INET, SOCK_STREAM, IPPROTO_MPTCP },
+		{ AF_INET, SOCK_DGRAM, 0 },
+		{ AF_INET, SOCK_DGRAM, IPPROTO_ICMP },
+		{ AF_INET6, SOCK_STREAM, 0 },
+		{ AF_INET6, SOCK_DGRAM, 0 },
+		{ AF_NETLINK, SOCK_RAW, NETLINK_ROUTE },
+	};
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int fd;
+
+		enter(r.ns);
+		fd = socket(rows[i].family, rows[i].type | SOCK_CLOEXEC, rows[i].protocol);
+		enter(r.l.host_ns);
+		if (fd < 0 && rows[i].protocol == IPPROTO_MPTCP)
+			continue; /* not every kernel has it */
+		is_true(fd >= 0);
+		fails(netns_check(&r.l, r.ns), ERR_CONFLICT);
+		(void)close(fd);
+		(void)poll(NULL, 0, SETTLE_MS); /* some are freed a moment later */
+		works(netns_check(&r.l, r.ns));
+	}
+	close_rig(&r);
+}
