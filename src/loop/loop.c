@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "loop/loop_priv.h"
@@ -10,7 +13,10 @@
  * callbacks of this round asked for is done, and flushed once, before the thread goes to sleep.
  *
  * Posted calls are a stack that producers push to with one compare-and-swap; the loop takes
- * the whole stack in one exchange and reverses it. No lock is needed.
+ * the whole stack in one exchange and reverses it. No lock is needed. Who pushes to an empty stack
+ * wakes the loop, by a descriptor of our own: a loop that is woken by libuv's uv_async_send() spins
+ * until the sender has returned from its write, which on a busy machine has just lost its CPU to
+ * the loop.
  */
 struct loop_flush {
 	struct list link;
@@ -81,10 +87,18 @@ static void run_posted(struct loop *l)
 	}
 }
 
-static void on_wake(uv_async_t *h)
+static void wake(struct loop *l)
+{
+	(void)eventfd_write(l->wake_fd, 1); /* fails only where as many wake-ups are pending */
+}
+
+/* The wake-ups are taken before the calls: a call that comes in between brings another one. */
+static void on_wake(uv_poll_t *h, unused int status, unused int events)
 {
 	struct loop *l = h->data;
+	eventfd_t n;
 
+	(void)eventfd_read(l->wake_fd, &n);
 	run_posted(l);
 	if (atomic_load(&l->stopping))
 		uv_stop(&l->uv);
@@ -105,12 +119,15 @@ struct err *loop_new(struct loop **ret)
 		free(l);
 		return err_sys(-r, "create an event loop");
 	}
-	r = uv_async_init(&l->uv, &l->wake, on_wake);
-	if (r < 0) {
+	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->wake_fd < 0) {
+		r = errno;
 		(void)uv_loop_close(&l->uv);
 		free(l);
-		return err_sys(-r, "create the wake-up handle of an event loop");
+		return err_sys(r, "create the wake-up descriptor of an event loop");
 	}
+	r = uv_poll_init(&l->uv, &l->wake, l->wake_fd);
+	assert(r == 0); /* it is new, and can be polled */
 	(void)uv_prepare_init(&l->uv, &l->prepare);
 	(void)uv_timer_init(&l->uv, &l->turn_end);
 	uv_unref((uv_handle_t *)&l->prepare);
@@ -119,6 +136,7 @@ struct err *loop_new(struct loop **ret)
 	list_init(&l->deferred);
 	list_init(&l->flushes);
 	l->next_flush = &l->flushes;
+	(void)uv_poll_start(&l->wake, UV_READABLE, on_wake);
 	(void)uv_prepare_start(&l->prepare, on_prepare);
 	*ret = l;
 	return NULL;
@@ -148,6 +166,7 @@ void loop_free(struct loop *l)
 	assert(list_empty(&l->flushes));
 	r = uv_loop_close(&l->uv);
 	assert(r == 0);
+	(void)close(l->wake_fd);
 	free(l);
 }
 
@@ -162,7 +181,7 @@ void loop_run(struct loop *l)
 void loop_stop(struct loop *l)
 {
 	atomic_store(&l->stopping, true);
-	(void)uv_async_send(&l->wake);
+	wake(l);
 }
 
 /* Whether anything but our own wake-up could still happen. */
@@ -219,14 +238,15 @@ bool deferred_pending(const struct deferred *d)
 
 void loop_post(struct loop *l, void (*fn)(void *arg), void *arg)
 {
-	struct posted *c = xnew(struct posted);
+	struct posted *c = xnew(struct posted), *before = atomic_load(&l->posted);
 
 	c->fn = fn;
 	c->arg = arg;
-	c->next = atomic_load(&l->posted);
-	while (!atomic_compare_exchange_weak(&l->posted, &c->next, c))
-		;
-	(void)uv_async_send(&l->wake);
+	do /* once it is pushed, it may run and be freed at any time */
+		c->next = before;
+	while (!atomic_compare_exchange_weak(&l->posted, &before, c));
+	if (!before)
+		wake(l);
 }
 
 struct loop_flush *loop_add_flush(struct loop *l, void (*fn)(void *arg), void *arg)

@@ -24,8 +24,9 @@ struct crew;
 struct loop {
 	uv_loop_t uv;
 	uv_prepare_t prepare; /* runs after callbacks, before the sleep */
-	uv_async_t wake;      /* keeps the loop alive; sent by loop_post() and loop_stop() */
-	uv_timer_t turn_end;  /* bounds the sleep of loop_turn() */
+	uv_poll_t wake; /* on wake_fd, for loop_post() and loop_stop(); keeps the loop alive */
+	int wake_fd;
+	uv_timer_t turn_end; /* bounds the sleep of loop_turn() */
 
 	struct list deferred;            /* struct deferred; first in, first out */
 	struct list flushes;             /* struct loop_flush */

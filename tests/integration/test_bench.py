@@ -79,6 +79,7 @@ def test_what_a_claim_costs_the_server_is_in_the_report(report):
         assert 0 < rows[name]["bench_cpu_us"]
         assert rows[name]["cycles_per_s"] == pytest.approx(rows[name]["n"] / rows[name]["wall_us"] * 1e6)
     for name in ("burst 4 open", "burst 4 new"):
+        assert rows[name]["bench_cpu_us"] > 0 and rows[name]["server_cpu_us"] >= rows[name]["loop_cpu_us"] > 0
         assert rows[name]["beside_ratio"] == pytest.approx(rows[name]["exec_during_us"] / rows[name]["exec_alone_us"])
     assert rows["growth 8"]["server_rss_mib"] > 0
 

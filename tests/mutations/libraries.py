@@ -148,7 +148,7 @@ MUTATIONS = (
              "*c = reversed(atomic_exchange(&l->posted, NULL))", "*c = atomic_exchange(&l->posted, NULL)",
              "posted calls run in their order", "unit loop"),
     mutation("post-does-not-wake", "loop/loop.c",
-             "		;\n	(void)uv_async_send(&l->wake);\n", "		;\n",
+             "	if (!before)\n		wake(l);\n", "",
              "a posted call wakes a sleeping loop", "unit loop"),
 
     # -- crypto -------------------------------------------------------------------------------------------------------

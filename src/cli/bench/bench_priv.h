@@ -171,6 +171,7 @@ struct load {
 	char *sandbox;  /* of the claim that was Ready last; malloc'd */
 };
 must_use struct err *load_run(struct bench *b, struct load *spec, struct row *row);
+double load_own_cpu_us(void); /* of this process so far: one that needs a core measures itself */
 /* The same, and adds to the row what it cost, and how many a second there were, called rate. */
 must_use struct err *load_measure(struct bench *b, struct load *spec, struct row *row,
 				  const char *rate);

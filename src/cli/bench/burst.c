@@ -21,7 +21,28 @@ struct burst {
 	struct row *row;
 	struct samples walls, alone, during;
 	size_t n_cold;
+	double bench_us, loop_us, server_us; /* CPU time of all rounds */
+	bool server_known;
 };
+
+/* What a burst costs on both ends; on new connections most of it are handshakes. */
+static struct err *measured(struct bench *b, struct burst *s, struct load *load)
+{
+	struct usage was = { 0 }, now = { 0 };
+	struct err *e;
+
+	host_usage(b, &was);
+	s->bench_us -= load_own_cpu_us();
+	e = load_run(b, load, s->row);
+	s->bench_us += load_own_cpu_us();
+	host_usage(b, &now);
+	s->loop_us += now.loop_us - was.loop_us;
+	s->server_us += now.cpu_us - was.cpu_us;
+	s->server_known = was.known && now.known;
+	usage_done(&was);
+	usage_done(&now);
+	return e;
+}
 
 static struct err *round_of(struct bench *b, struct burst *s, struct beside *beside, size_t i)
 {
@@ -35,7 +56,7 @@ static struct err *round_of(struct bench *b, struct burst *s, struct beside *bes
 
 	load.during = &s->during;
 	load.beside = beside;
-	e = load_run(b, &load, s->row);
+	e = measured(b, s, &load);
 	free(load.sandbox);
 	s->n_cold += load.n_cold;
 	if (e)
@@ -56,13 +77,18 @@ static double median(struct samples *s)
 static void report(struct bench *b, struct burst *s, size_t n_failed)
 {
 	struct row *row = s->row;
-	double alone, during;
+	double alone, during, n = (double)MAX(s->walls.n * s->n, (size_t)1);
 
 	row_figure(row, "rounds", (double)s->walls.n);
 	row_figure(row, "wall_us", median(&s->walls));
 	row_figure(row, "wall_max_us", samples_max(&s->walls));
 	row_figure(row, "pool", s->n + SPARE);
 	row_figure(row, "cold_claims", (double)s->n_cold);
+	row_figure(row, "bench_cpu_us", s->bench_us / n);
+	if (s->server_known) {
+		row_figure(row, "loop_cpu_us", s->loop_us / n);
+		row_figure(row, "server_cpu_us", s->server_us / n);
+	}
 	alone = median(&s->alone);
 	during = median(&s->during);
 	row_figure(row, *b->router.addr ? "exec_alone_us" : "get_alone_us", alone);

@@ -374,7 +374,7 @@ struct err *load_run(struct bench *b, struct load *spec, struct row *row)
 	return err_wrap(e, "%s", row->name);
 }
 
-static double own_cpu_us(void)
+double load_own_cpu_us(void)
 {
 	struct timespec t;
 
@@ -389,10 +389,11 @@ struct err *load_measure(struct bench *b, struct load *spec, struct row *row, co
 	struct err *e;
 
 	host_usage(b, &was);
-	own = own_cpu_us();
+	own = load_own_cpu_us();
 	e = load_run(b, spec, row);
 	/* A bench that needs a core for itself measures itself. */
-	row_figure(row, "bench_cpu_us", (own_cpu_us() - own) / (double)MAX(spec->n, (size_t)1));
+	row_figure(row, "bench_cpu_us",
+		   (load_own_cpu_us() - own) / (double)MAX(spec->n, (size_t)1));
 	host_usage(b, &now);
 	row_figure(row, "clients", spec->clients);
 	row_figure(row, "wall_us", spec->wall_us);
