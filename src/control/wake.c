@@ -79,15 +79,13 @@ static void wake_sandbox_owner(struct control *c, const struct object *o, const 
  * the time, so that a burst of claims does not come back as one of writes. */
 static void wake_sandbox(struct control *c, const struct object *was, const struct object *now)
 {
-	const struct object *any = now ? now : was;
-
-	if (was && now && pass_tells(&c->ctx, CONTROL_SANDBOX, now))
+	if (!now || (was && pass_tells(&c->ctx, CONTROL_SANDBOX, now)))
 		return;
 	if (was_adopted(was, now) && sandbox_can_wait(was, now))
-		item_wake_later(c->ctx.queue, &(struct key){ CONTROL_SANDBOX, any->ns, any->name },
+		item_wake_later(c->ctx.queue, &(struct key){ CONTROL_SANDBOX, now->ns, now->name },
 				BEHIND_MS / 2 + random_u64() % (BEHIND_MS / 2));
 	else
-		item_wake(c->ctx.queue, CONTROL_SANDBOX, any->ns, any->name);
+		item_wake(c->ctx.queue, CONTROL_SANDBOX, now->ns, now->name);
 }
 
 static void sandbox_changed(void *arg, struct object *was, struct object *now)
@@ -176,16 +174,15 @@ static void tell_pace(struct control *c, const struct object *claim)
 static void claim_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
-	struct object *any = now ? now : was;
 
-	assert(any);
+	assert(was || now);
 	index_claim(c->ctx.index, was, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
 		claim_forget(c->notes, c->ctx.index, was);
 	if (!was && c->n_synced == WATCH_MAX_)
 		tell_pace(c, now);
-	if (!was || !now || !pass_tells(&c->ctx, CONTROL_CLAIM, now))
-		item_wake(c->ctx.queue, CONTROL_CLAIM, any->ns, any->name);
+	if (now && !(was && pass_tells(&c->ctx, CONTROL_CLAIM, now)))
+		item_wake(c->ctx.queue, CONTROL_CLAIM, now->ns, now->name);
 }
 
 static void policy_changed(void *arg, struct object *was, struct object *now)

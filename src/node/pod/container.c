@@ -227,11 +227,12 @@ static void start_failed(struct container *c, struct err *e, int code)
 	err_free(e);
 }
 
-/* How it ended is written down before its guest is killed, which could tell it again. */
+/* How it ended is written down before its guest is killed, which could tell it again; but of a Pod
+ * that is being deleted nobody asks. */
 static void exited(struct container *c)
 {
 	c->exited = true;
-	if (!c->pod->gone)
+	if (!c->pod->gone && !c->pod->view->deleting)
 		pod_save(c->pod);
 	container_enter(c, CONTAINER_ENDING);
 }
