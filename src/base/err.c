@@ -70,6 +70,17 @@ struct err *err_new(enum err_code code, const char *fmt, ...)
 	return e;
 }
 
+/* musl, which the guest may have, has the other strerror_r(), but a strerror() for all threads. */
+static const char *reason_of(int errnum, char *text, size_t size)
+{
+#ifdef __GLIBC__
+	return strerror_r(errnum, text, size);
+#else
+	(void)snprintf(text, size, "%s", strerror(errnum));
+	return text;
+#endif
+}
+
 struct err *err_sys(int errnum, const char *fmt, ...)
 {
 	enum err_code code = ERR_SYS;
@@ -82,7 +93,7 @@ struct err *err_sys(int errnum, const char *fmt, ...)
 	if (errnum == EEXIST)
 		code = ERR_EXISTS;
 	va_start(ap, fmt);
-	e = err_build(code, strerror_r(errnum, why, sizeof(why)), fmt, ap);
+	e = err_build(code, reason_of(errnum, why, sizeof(why)), fmt, ap);
 	va_end(ap);
 	e->errnum = errnum;
 	return e;

@@ -171,7 +171,7 @@ static int open_how(int dirfd, const char *path, int flags, mode_t mode, uint64_
 {
 	struct open_how how = {
 		.flags = (uint64_t)(unsigned)flags | O_CLOEXEC,
-		.mode = flags & (O_CREAT | __O_TMPFILE) ? mode : 0,
+		.mode = flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) ? mode : 0,
 		.resolve = resolve,
 	};
 	long fd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
-#include <malloc.h>
+#include <malloc.h> /* mallopt(), of glibc */
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -53,12 +53,14 @@ static void shut_in(void)
 	(void)signal(SIGPIPE, SIG_IGN);
 }
 
-/* Return memory early: there are thousands of us on a host. */
+/* Return memory early: there are thousands of us on a host. musl does so by itself. */
 static void be_small(void)
 {
+#ifdef __GLIBC__
 	(void)mallopt(M_TRIM_THRESHOLD, 64 * 1024);
 	(void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);
 	(void)mallopt(M_TOP_PAD, 16 * 1024);
+#endif
 }
 
 /* Set by the slot that became us. */
