@@ -41,16 +41,6 @@ static void wake_owner(struct control *c, const struct object *o, enum owner_typ
 		item_wake(c->ctx.queue, kind, o->ns, owner.name);
 }
 
-/* One member calls one claim: all others would look for it in vain. Should that one be deleted
- * before its pass, the next looks by itself before long (MEMBER_WAIT_MS). */
-static void call_waiting(struct control *c, struct roster *r)
-{
-	const struct waiter *w = roster_call(r);
-
-	if (w)
-		item_wake(c->ctx.queue, CONTROL_CLAIM, w->ns, w->name);
-}
-
 /* A claim took the Sandbox from its pool. */
 static bool was_adopted(const struct object *was, const struct object *now)
 {
@@ -94,7 +84,7 @@ static void sandbox_changed(void *arg, struct object *was, struct object *now)
 	struct roster *roster = NULL;
 
 	if (index_sandbox(c->ctx.index, was, now, &roster))
-		call_waiting(c, roster);
+		claim_call(&c->ctx, roster);
 	wake_sandbox(c, was, now);
 	wake_sandbox_owner(c, was, was, now);
 	wake_sandbox_owner(c, now, was, now);
@@ -178,7 +168,7 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 	assert(was || now);
 	index_claim(c->ctx.index, was, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
-		claim_forget(c->notes, c->ctx.index, was);
+		claim_forget(c->notes, &c->ctx, was);
 	if (!was && c->n_synced == WATCH_MAX_)
 		tell_pace(c, now);
 	if (now && !(was && pass_tells(&c->ctx, CONTROL_CLAIM, now)))

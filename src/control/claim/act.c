@@ -158,11 +158,14 @@ static void act_step(struct pass *p, const struct claim_seen *seen, struct claim
 void claim_act(struct pass *p, const struct claim_seen *seen, struct claim_plan *plan)
 {
 	struct note *note = notes_get(p->own, seen->claim->uid);
+	bool called = note && note->waiter.called;
 
 	if (note) {
 		note->conflicts = plan->conflicts;
 		waiter_leave(&note->waiter);
 	}
+	if (called && plan->step != CLAIM_STEP_ADOPT && plan->step != CLAIM_STEP_WAIT)
+		claim_pass_on(p->c, seen->claim);
 	if (plan->drop_policy)
 		act_drop_policy(p, seen->legacy_policy);
 	act_step(p, seen, plan);

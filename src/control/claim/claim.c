@@ -182,13 +182,32 @@ struct again claim_reconcile(struct pass *p)
 	return again;
 }
 
+void claim_call(struct context *c, struct roster *r)
+{
+	const struct waiter *w = roster_call(r);
+
+	if (w)
+		item_wake(c->queue, CONTROL_CLAIM, w->ns, w->name);
+}
+
+void claim_pass_on(struct context *c, const struct object *claim)
+{
+	struct roster *r = index_find_roster(c->index, claim->ns, claim_view(claim)->pool);
+
+	if (r)
+		claim_call(c, r);
+}
+
 /* If an adoption under way still wins, the Sandbox is deleted with the claim, its owner. */
-void claim_forget(struct notes *notes, struct index *ix, const struct object *claim)
+void claim_forget(struct notes *notes, struct context *c, const struct object *claim)
 {
 	struct note *note = notes_get(notes, claim->uid);
+	bool called = note && note->waiter.called;
 
 	if (!note)
 		return;
-	(void)note_release(note, ix);
+	(void)note_release(note, c->index);
 	notes_forget(notes, claim->uid);
+	if (called)
+		claim_pass_on(c, claim);
 }

@@ -78,6 +78,8 @@ struct claim_seen {
 };
 /* False when there is no such claim. seen must be zero before, and be passed to claim_seen_done()
  * in any case. */
+/* A claim that was called does without the member: the next in line may have it. */
+void claim_pass_on(struct context *c, const struct object *claim);
 bool claim_observe(struct pass *p, struct claim_seen *seen);
 void claim_seen_done(struct claim_seen *seen);
 

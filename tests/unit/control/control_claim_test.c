@@ -574,6 +574,59 @@ TEST(claims_that_wait_are_served_in_the_order_of_their_arrival)
 	world_done(&w);
 }
 
+/* Two claims wait, and the first is called for a member that became ready; its pass comes later in
+ * the turn. */
+static void open_with_called(struct world *w, const char *metadata)
+{
+	static const char ready[] =
+		"{'status':{'podIPs':['10.0.0.1'],'conditions':[{'type':'Ready','status':'True',"
+		"'reason':'DependenciesReady','message':'Pod is Ready',"
+		"'lastTransitionTime':'2026-01-01T00:00:00Z'}]}}";
+	char *pods[3] = { 0 };
+
+	world_open(w, NULL);
+	make_template(w, "t", "");
+	make_pool(w, "p", "t", ",'replicas':2");
+	turn(w);
+	make_claim(w, "first", "p", "");
+	turn(w);
+	make_claim(w, "second", "p", "");
+	turn(w);
+	if (metadata)
+		patch(w, kind_named("SandboxClaim"), "first", "", metadata);
+	turn(w);
+	client_each(w->client, kind_named("Pod"), NS, add_name, pods);
+	patch(w, kind_named("Pod"), pods[0], "status",
+	      "{'status':{'phase':'Running','podIPs':[{'ip':'10.0.0.1'}],"
+	      "'conditions':[{'type':'Ready','status':'True'}]}}");
+	patch(w, kind_named("Sandbox"), pods[0], "status", ready);
+	eq_str(ready_of(w, "first"), "-");
+	free(pods[0]);
+	free(pods[1]);
+}
+
+TEST(a_claim_that_is_deleted_when_it_is_called_passes_the_member_on)
+{
+	struct world w;
+
+	open_with_called(&w, NULL);
+	delete_now(&w, kind_named("SandboxClaim"), "first");
+	turn(&w); /* and not half a second later */
+	eq_str(ready_of(&w, "second"), "True/DependenciesReady/Pod is Ready");
+	world_done(&w);
+}
+
+TEST(a_claim_that_ends_when_it_is_called_passes_the_member_on)
+{
+	struct world w;
+
+	open_with_called(&w, "{'metadata':{'finalizers':['example.com/f']}}");
+	delete_now(&w, kind_named("SandboxClaim"), "first"); /* it stays until its finalizer goes */
+	turn(&w);
+	eq_str(ready_of(&w, "second"), "True/DependenciesReady/Pod is Ready");
+	world_done(&w);
+}
+
 TEST(a_claim_that_waits_is_not_overtaken_by_a_newcomer)
 {
 	struct world w;
