@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/log.h"
+#include "base/str.h"
 
 /*
  * The client is a thin dispatch: a transport's functions and what they work on. All behaviour is in
@@ -100,9 +101,26 @@ void client_create(struct client *c, const struct client_ref *to, struct json_do
 	c->ops->create(c->ctx, to, obj, w);
 }
 
+static void refuse(struct client_write *w, struct err *e)
+{
+	struct client_waiter waiter;
+
+	client_waiter_init(&waiter, w);
+	client_waiter_end(&waiter, e, NULL);
+}
+
 void client_update(struct client *c, const struct client_ref *to, struct json_doc *obj,
 		   struct client_write *w)
 {
+	static const char *const patches[] = { CLIENT_WHOLE, CLIENT_AT_ONCE, NULL };
+
+	if (str_in(str_or(to->sub, ""), patches)) {
+		json_doc_free(obj);
+		refuse(w, err_new(ERR_INVALID,
+				  "update %s: status and the rest are written apart, or patched",
+				  to->name));
+		return;
+	}
 	name_kind(obj, to->kind);
 	c->ops->update(c->ctx, to, obj, w);
 }

@@ -31,8 +31,8 @@ struct client_ref {
 };
 
 /*
- * For merge patches alone. An API server takes the status of an object and the rest of it in two
- * requests, a store in this process in one write.
+ * Subs that no path has, for merge patches alone. An API server takes the status of an object and
+ * the rest of it in two requests, a store in this process in one write.
  *
  * The status and the rest: one write in this process. Over HTTPS the status comes first, with the
  * preconditions of the patch, then the rest, which depends on the uid alone; the write ends with
@@ -145,7 +145,8 @@ void client_watch_free(struct client_watch *w);
  * works. ERR_EXISTS, ERR_INVALID, ERR_FORBIDDEN ... */
 void client_create(struct client *c, const struct client_ref *to, struct json_doc *obj,
 		   struct client_write *w);
-/* Guarded by metadata.resourceVersion in obj when it is there: ERR_CONFLICT. */
+/* Guarded by metadata.resourceVersion in obj when it is there: ERR_CONFLICT. CLIENT_WHOLE and
+ * CLIENT_AT_ONCE are refused: ERR_INVALID. */
 void client_update(struct client *c, const struct client_ref *to, struct json_doc *obj,
 		   struct client_write *w);
 /* A metadata.resourceVersion or uid in a merge patch is a precondition: ERR_CONFLICT. */

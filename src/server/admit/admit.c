@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "client/client.h"
 #include "json/json.h"
 #include "server/admit/admit_priv.h"
 #include "server/call/status.h"
@@ -303,7 +304,7 @@ struct err *op_create(struct op *op, struct json_doc *doc)
 
 /* Update */
 
-/* A write changes only status, or everything but status, unless it is OP_WHOLE. *d may become
+/* A write changes only status, or everything but status, unless it is CLIENT_WHOLE. *d may become
  * another doc. */
 static void split_status(const struct op *op, struct json_doc **d, const struct object *old)
 {
@@ -311,7 +312,7 @@ static void split_status(const struct op *op, struct json_doc **d, const struct 
 	const struct json *was = json_get(old->root, "status");
 	struct json_doc *whole;
 
-	if (!(kind_storage(op->kind)->flags & KIND_STATUS) || str_eq(op->sub, OP_WHOLE))
+	if (!(kind_storage(op->kind)->flags & KIND_STATUS) || str_eq(op->sub, CLIENT_WHOLE))
 		return;
 	if (str_eq(op->sub, "status")) {
 		whole = object_next(old);
@@ -348,7 +349,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 		return e;
 	split_status(op, &d, old);
 	k = kind_storage(op->kind);
-	if (k->prepare_update && (!*op->sub || str_eq(op->sub, OP_WHOLE)))
+	if (k->prepare_update && (!*op->sub || str_eq(op->sub, CLIENT_WHOLE)))
 		k->prepare_update(d, old->root);
 	default_and_validate(op, d, old);
 	e = verdict(op, d);

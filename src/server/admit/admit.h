@@ -26,10 +26,6 @@ struct admit {
 	uint64_t n_writes;
 };
 
-/* A sub that no path has: what is written is the status and the rest, for clients in this process.
- */
-#define OP_WHOLE "*"
-
 struct op {
 	struct admit *admit;
 	const char *user;

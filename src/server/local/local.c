@@ -98,8 +98,8 @@ static void local_patch(void *ctx, const struct client_ref *to, enum patch_type 
 	autoop op = op_for(ctx, to);
 	struct client_waiter waiter;
 
-	if (str_eq(op.sub, CLIENT_WHOLE) || str_eq(op.sub, CLIENT_AT_ONCE))
-		op.sub = OP_WHOLE;
+	if (str_eq(op.sub, CLIENT_AT_ONCE)) /* a second half costs nothing here */
+		op.sub = CLIENT_WHOLE;
 	client_waiter_init(&waiter, w);
 	finish(&op, &waiter, op_patch(&op, how, json_root(p), NULL));
 }

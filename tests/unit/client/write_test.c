@@ -340,6 +340,27 @@ TEST(a_patch_of_the_whole_sends_only_the_halves_that_it_has)
 	}
 }
 
+TEST(only_a_patch_may_be_of_the_whole)
+{
+	static const char *const subs[] = { CLIENT_WHOLE, CLIENT_AT_ONCE };
+	struct api a;
+	struct diary d = { 0 };
+
+	api_start(&a);
+	api_client(&a);
+	for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
+		const struct client_ref to = { kind_named("Pod"), "ns", "a", subs[i] };
+
+		client_update(a.client, &to, doc_of(whole), diary_write(&d));
+		eq_int(d.n_done, i + 1);
+		fails(take(d.e), ERR_INVALID);
+	}
+	api_settle(&a);
+	eq_int(a.n_asks, 0);
+	api_stop(&a);
+	diary_done(&d);
+}
+
 TEST(a_client_that_is_freed_between_the_halves_sends_no_more)
 {
 	struct api a;
