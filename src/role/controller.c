@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `cay controller`: the controllers alone, over HTTPS against a Kubernetes cluster.
+ */
+#include <signal.h>
+
+#include "api/registry.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "client/client.h"
+#include "control/control.h"
+#include "loop/loop.h"
+#include "role/log_settings_priv.h"
+#include "role/role.h"
+
+const struct setting controller_settings[] = {
+	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
+	  "Cluster to serve (by default the one in $KUBECONFIG or ~/.kube/config)" },
+	{ "cluster-domain", SETTING_TEXT, "cluster.local", "NAME",
+	  "Domain to use in status.serviceFQDN" },
+	{ "sandbox-warm-pool-max-batch-size", SETTING_INT, "300", "N",
+	  "Most sandboxes that a pool creates or deletes in one pass", .min = 1, .max = 100000 },
+	{ "sandbox-warm-pool-readiness-grace-period", SETTING_DURATION, "5m", "TIME",
+	  "How long a pool member may take to become ready before it is replaced" },
+	{ "sandbox-warm-pool-rest", SETTING_DURATION, "25ms", "TIME",
+	  "How long a pool waits after a claim before it refills, so that claims go first" },
+	{ "disable-sandbox-events", SETTING_BOOL, "false", NULL,
+	  "Do not write Events about Sandboxes" },
+	{ "disable-claim-events", SETTING_BOOL, "false", NULL,
+	  "Do not write Events about SandboxClaims" },
+	LOG_SETTINGS,
+	{ 0 },
+};
+
+enum {
+	CONTROLLER_STOP_MS = 2000,
+};
+
+/* A running `cay controller`. */
+struct controller {
+	struct loop *loop;
+	struct control *control;
+	struct timer *deadline; /* of a clean stop; NULL: not asked to stop yet */
+};
+
+static void controller_finished(void *arg)
+{
+	loop_stop(((struct controller *)arg)->loop);
+}
+
+/* The second time, or if the API server does not answer, it is over at once. */
+static void controller_stop(void *arg, int signum)
+{
+	struct controller *c = arg;
+
+	log_info("stopping", KV("signal", signum));
+	if (c->deadline) {
+		loop_stop(c->loop);
+		return;
+	}
+	c->deadline = timer_new(c->loop, controller_finished, c);
+	timer_set(c->deadline, CONTROLLER_STOP_MS);
+	control_finish(c->control, controller_finished, c);
+}
+
+static struct err *controller_start(const struct settings *settings, struct loop *l,
+				    struct client *client, struct control **ret)
+{
+	struct control_options o = {
+		.cluster_domain = settings_text(settings, "cluster-domain"),
+		.pool_max_batch =
+			(unsigned)settings_int(settings, "sandbox-warm-pool-max-batch-size"),
+		.pool_rest_ms = (uint64_t)settings_int(settings, "sandbox-warm-pool-rest"),
+		.pool_grace_ms = (uint64_t)settings_int(settings,
+							"sandbox-warm-pool-readiness-grace-period"),
+		.no_sandbox_events = settings_bool(settings, "disable-sandbox-events"),
+		.no_claim_events = settings_bool(settings, "disable-claim-events"),
+	};
+
+	return control_start(l, client, &o, ret);
+}
+
+int controller_run(const struct command *c unused, const struct settings *settings)
+{
+	autoptr(loop) l = NULL;
+	autoptr(kinds) kinds = kinds_new();
+	struct client *client = NULL;
+	struct controller it = { 0 };
+	struct err *e;
+
+	log_setup_from(settings);
+	e = loop_new(&l);
+	it.loop = l;
+	if (!e)
+		e = cli_connect(l, settings_text(settings, "kubeconfig"), kinds, &client);
+	if (!e)
+		e = controller_start(settings, l, client, &it.control);
+	if (!e) {
+		struct signal_watch *term = signal_watch_new(l, SIGTERM, controller_stop, &it);
+		struct signal_watch *intr = signal_watch_new(l, SIGINT, controller_stop, &it);
+
+		log_info("controlling", KV("version", CAY_VERSION));
+		loop_run(l);
+		signal_watch_free(term);
+		signal_watch_free(intr);
+		timer_free(it.deadline);
+	}
+	control_free(it.control);
+	client_free(client);
+	return e ? cli_fail(err_wrap(e, "controller")) : EXIT_OK;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `cay serve`: the server, the node, the controllers and the router in one process, started in this
+ * order and stopped in reverse.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/registry.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "client/client.h"
+#include "control/control.h"
+#include "loop/loop.h"
+#include "loop/trim.h"
+#include "node/node.h"
+#include "role/log_settings_priv.h"
+#include "role/role.h"
+#include "role/serve_priv.h"
+#include "router/router.h"
+#include "server/server.h"
+#include "store/store.h"
+
+enum {
+	TRIM_LOOK_MS = 5000,
+};
+
+static void serve_done(struct serve *s)
+{
+	s->stopping = true;
+	trim_free(s->trim);
+	router_free(s->router);
+	control_free(s->control);
+	if (s->server)
+		server_set_access(s->server, NULL);
+	node_free(s->node);
+	client_free(s->router_client);
+	client_free(s->control_client);
+	client_free(s->node_client);
+	server_free(s->server);
+	kinds_free(s->kinds);
+	signal_watch_free(s->term); /* until now a signal does not cut the end short */
+	signal_watch_free(s->intr);
+	(void)signal(SIGTERM, SIG_IGN); /* nor the exit status of one that is as good as over */
+	(void)signal(SIGINT, SIG_IGN);
+	loop_free(s->loop);
+	free(s->launcher);
+	free(s->init);
+	free(s->node_name);
+}
+
+static struct err *start_server(struct serve *s)
+{
+	const char *sans[] = { settings_text(s->settings, "tls-san"), NULL };
+	struct server_spec spec = {
+		.kinds = s->kinds,
+		.data_dir = settings_text(s->settings, "data-dir"),
+		.listen = settings_text(s->settings, "listen"),
+		.node_name = s->node_name,
+		.sans = sans,
+		.grants = settings_text(s->settings, "service-account-grants"),
+		.store_reserve = (uint64_t)settings_int(s->settings, "store-reserve") << 20,
+		.watch_history = (size_t)settings_int(s->settings, "watch-history"),
+		.max_conns = s->budget.api,
+		.new_store = settings_bool(s->settings, "new-store"),
+		.new_keys = settings_bool(s->settings, "new-keys"),
+		.accept_damaged_log = settings_bool(s->settings, "accept-damaged-log"),
+	};
+	struct err *e = server_open(s->loop, &spec, &s->server);
+
+	if (e)
+		return e;
+	s->node_client = server_client(s->server, "system:cay:node");
+	s->control_client = server_client(s->server, "system:cay:controller");
+	s->router_client = server_client(s->server, "system:cay:router");
+	return NULL;
+}
+
+static void write_metrics(void *arg, struct buf *b)
+{
+	const struct serve *s = arg;
+	struct router_stats router = { 0 };
+
+	if (s->node)
+		node_metrics(s->node, b);
+	if (s->control)
+		control_metrics(s->control, b);
+	if (s->router)
+		router_stats(s->router, &router);
+	metrics_counter(b, "cay_router_refused_total",
+			"Requests that the router refused by Host or by who asked.",
+			router.refused);
+}
+
+static struct budget_spec read_budget(const struct settings *s)
+{
+	return (struct budget_spec){
+		.memory_reserve = settings_int(s, "host-memory-reserve"),
+		.pids_reserve = settings_int(s, "host-pids-reserve"),
+		.default_memory = settings_int(s, "default-memory"),
+		.pod_pids = settings_int(s, "pod-pids"),
+		.max_pods = settings_int(s, "max-pods"),
+		.max_containers = settings_int(s, "max-containers"),
+		.overcommit = settings_int(s, "overcommit"),
+	};
+}
+
+/* Control knows whether claims come in, the node does the launching. */
+static void pace_changed(void *arg, bool yield)
+{
+	struct serve *s = arg;
+
+	if (s->node)
+		node_set_pace(s->node, yield);
+}
+
+static struct err *start_roles(struct serve *s)
+{
+	struct node_spec node = {
+		.data_dir = settings_text(s->settings, "data-dir"),
+		.node_name = s->node_name,
+		.launcher = s->launcher,
+		.init = s->init,
+		.netns_pool = (unsigned)settings_int(s->settings, "network-pool"),
+		.store_id = store_id(server_store(s->server)),
+		.store_is_new = server_store_is_new(s->server),
+		.open_to_local_users = settings_bool(s->settings, "open-to-local-users"),
+		.disk_pool = settings_text(s->settings, "disk-pool"),
+		.disk_pool_size = settings_int(s->settings, "disk-pool-size"),
+		.sandbox_disk = settings_int(s->settings, "sandbox-disk"),
+		.log_max = settings_int(s->settings, "log-max-size"),
+		.allow_unenforced_disk = settings_bool(s->settings, "allow-unenforced-disk-limits"),
+		.budget = read_budget(s->settings),
+	};
+	struct control_options control = {
+		.cluster_domain = settings_text(s->settings, "cluster-domain"),
+		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
+		.cluster_services = true,
+		.pace_changed = pace_changed,
+		.pace_arg = s,
+	};
+	struct err *e = node_start(s->loop, s->node_client, &node, &s->node);
+
+	if (e)
+		return e;
+	server_set_access(s->server, node_access(s->node));
+	server_add_metrics(s->server, write_metrics, s);
+	e = control_start(s->loop, s->control_client, &control, &s->control);
+	if (e)
+		return err_wrap(e, "start controllers");
+	return serve_start_router(s);
+}
+
+static void node_stopped(void *arg)
+{
+	loop_stop(((struct serve *)arg)->loop);
+}
+
+static void on_signal(void *arg, int signum)
+{
+	struct serve *s = arg;
+
+	log_info("stopping", KV("signal", signum));
+	if (s->stopping || !s->node) { /* the second time, or in the middle of a start */
+		s->stopping = true;
+		loop_stop(s->loop);
+		return;
+	}
+	s->stopping = true;
+	node_stop(s->node, settings_bool(s->settings, "stop-sandboxes"), node_stopped, s);
+}
+
+static void greet(const struct serve *s)
+{
+	const char *dir = settings_text(s->settings, "data-dir");
+
+	if (settings_bool(s->settings, "open-to-local-users"))
+		log_warn(
+			"EVERY USER OF THIS MACHINE CAN ENTER EVERY SANDBOX, going on because "
+			"--open-to-local-users was given; leave it out and use --router-group or tokens");
+	log_info("serving", KV("api", server_address(s->server)),
+		 KV("router", router_address(s->router)), KV("dataDir", dir),
+		 KV("node", s->node_name), KV("version", CAY_VERSION));
+	if (isatty(STDERR_FILENO))
+		(void)fprintf(stderr,
+			      "\nTry:  kubectl --kubeconfig %s/admin.kubeconfig get nodes\n\n",
+			      dir);
+}
+
+static struct err *serve_start(struct serve *s)
+{
+	struct err *e = serve_find_programs(s);
+
+	if (!e)
+		e = loop_new(&s->loop);
+	if (e)
+		return e;
+	s->term = signal_watch_new(s->loop, SIGTERM, on_signal, s);
+	s->intr = signal_watch_new(s->loop, SIGINT, on_signal, s);
+	s->kinds = kinds_new();
+	e = serve_find_node_name(s);
+	if (!e)
+		e = start_server(s);
+	if (!e)
+		e = start_roles(s);
+	if (!e)
+		e = server_listen(s->server);
+	if (!e)
+		e = server_write_kubeconfig(s->server);
+	if (e)
+		return e;
+	s->trim = trim_new(s->loop, TRIM_LOOK_MS);
+	greet(s);
+	return NULL;
+}
+
+int serve_run(const struct command *c unused, const struct settings *settings)
+{
+	struct serve s = { .settings = settings };
+	struct err *e;
+
+	log_setup_from(settings);
+	(void)umask(077);
+	s.budget = descriptors_budget();
+	e = serve_start(&s);
+	if (!e && !s.stopping)
+		loop_run(s.loop);
+	serve_done(&s);
+	return e ? cli_fail(err_wrap(e, "serve")) : EXIT_OK;
+}

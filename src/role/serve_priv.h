@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "role/descriptors_priv.h"
+
+struct client;
+struct control;
+struct kind;
+struct kinds;
+struct loop;
+struct node;
+struct router;
+struct server;
+struct settings;
+struct signal_watch;
+struct trim;
+
+/*
+ * One running `cay serve`, in the order in which its parts are started; they are stopped in
+ * reverse.
+ */
+struct serve {
+	const struct settings *settings;
+	char *launcher, *init, *node_name;
+	struct loop *loop;
+	struct kinds *kinds;
+	struct server *server;
+	struct client *node_client, *control_client, *router_client;
+	struct node *node;
+	struct control *control;
+	struct router *router;
+	struct trim *trim;
+	const struct kind *sandboxes;
+	struct signal_watch *term, *intr;
+	bool stopping;
+	struct budget budget;
+};
+
+/* programs.c: the programs and the name that the settings do not have to say */
+must_use struct err *serve_find_programs(struct serve *s);
+must_use struct err *serve_find_node_name(struct serve *s);
+
+/* entrance.c: the router, and who may use it */
+must_use struct err *serve_start_router(struct serve *s);

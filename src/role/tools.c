@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images and the census, for commands that work on a data directory whether or not a server runs
+ * there.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "json/json.h"
+#include "node/image/image.h"
+#include "node/node.h"
+#include "role/role.h"
+#include "store/store.h"
+
+static struct err *list_images(const char *data_dir, struct json_doc **ret)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *list = json_arr(d);
+	struct image_info *images = NULL;
+	size_t n = 0;
+	struct err *e = image_list(data_dir, &images, &n);
+
+	for (size_t i = 0; !e && i < n; i++) {
+		struct json *o = json_obj(d);
+
+		json_set_str(d, o, "name", images[i].name);
+		json_set_str(d, o, "digest", images[i].digest);
+		json_set_str(d, o, "source", images[i].source);
+		json_set_int(d, o, "size", images[i].size);
+		json_push(d, list, o);
+	}
+	image_list_free(images, n);
+	json_set_root(d, list);
+	if (e)
+		json_doc_free(d);
+	else
+		*ret = d;
+	return e;
+}
+
+/* arg is a list, which grows by one object per row. */
+static void add_object(void *arg, const char *key unused, struct bytes *value)
+{
+	struct json_doc *objects = arg;
+	autoptr(json_doc) doc = NULL;
+	autoptr(err) e = json_parse(value->data, value->len, NULL, &doc);
+
+	if (!e)
+		json_push(objects, json_root(objects), json_copy(objects, json_root(doc)));
+}
+
+/* Uses the objects as of the last commit, whether or not a server is running on the directory. */
+static struct err *census(const char *data_dir, struct json_doc **ret, size_t *ret_orphans)
+{
+	autoptr(json_doc) objects = json_doc_new();
+	autofree char *path = xasprintf("%s/store.db", data_dir);
+	struct err *e;
+
+	json_set_root(objects, json_arr(objects));
+	if (access(path, R_OK) < 0)
+		return err_sys(errno, "open %s (--data-dir names the instance)", path);
+	e = store_peek(path, "pods/", add_object, objects);
+	if (!e)
+		e = store_peek(path, "persistentvolumeclaims/", add_object, objects);
+	return e ? e : node_census(data_dir, json_root(objects), ret, ret_orphans);
+}
+
+void tools_provide(void)
+{
+	cli_node = (struct cli_node_ops){
+		.image_tag = image_tag,
+		.image_import = image_import,
+		.image_remove = image_remove,
+		.image_list = list_images,
+		.census = census,
+		.doctor = node_doctor,
+	};
+}
