@@ -12,8 +12,8 @@
 #include "loop/loop.h"
 
 /*
- * Exchanges over libcurl's multi interface on our loop. libcurl says which sockets and what time it
- * waits for; we tell it when they are ready, and then settle(): first the bytes of streams, then
+ * Exchanges over libcurl's multi interfaces on our loop. libcurl says which sockets and what time
+ * it waits for; we tell it when they are ready, and then settle(): first the bytes of streams, then
  * the ends of exchanges. No callback of ours runs inside libcurl, so callbacks may start and cancel
  * exchanges.
  *
@@ -28,6 +28,7 @@ enum {
 	MAX_TRIES = 10,        /* if the server says to come back later */
 	MAX_WAIT_MS = 30000,
 	CONNECT_MS = 10000,
+	IDLE_S = 60, /* a connection that was idle for longer is not used again: servers end them */
 };
 static const size_t max_body = 256u << 20, max_line = 16u << 20;
 
@@ -38,10 +39,26 @@ enum exchange_state {
 	EXCHANGE_STATE_MAX_,
 };
 
-struct transport {
-	struct loop *loop;
+/*
+ * Streams and requests share no connections, and each sort has a multi handle with its own. In one
+ * and the same, libcurl takes an HTTP/1.1 connection that a stream is using for one that
+ * multiplexes as soon as another connection to that host has done so, and sends requests into it.
+ */
+enum lane_kind {
+	LANE_REQUESTS, /* HTTP/2 */
+	LANE_STREAMS,  /* HTTP/1.1, a connection each */
+	LANE_KIND_MAX_,
+};
+
+struct lane {
+	struct transport *t;
 	CURLM *multi;
 	struct timer *timer;
+};
+
+struct transport {
+	struct loop *loop;
+	struct lane lanes[LANE_KIND_MAX_];
 	char *server, *agent;
 	struct credentials credentials;
 	struct list exchanges; /* all but the queued */
@@ -75,7 +92,7 @@ struct exchange {
 };
 
 struct sock {
-	struct transport *t;
+	struct lane *lane;
 	curl_socket_t fd;
 	struct watch *watch;
 };
@@ -85,20 +102,20 @@ static void settle(struct transport *t);
 static void on_sock_ready(void *arg, unsigned ready)
 {
 	struct sock *s = arg;
-	struct transport *t = s->t;
+	struct lane *lane = s->lane;
 	int bits = 0, left;
 
 	if (ready & WATCH_READ)
 		bits |= CURL_CSELECT_IN;
 	if (ready & WATCH_WRITE)
 		bits |= CURL_CSELECT_OUT;
-	(void)curl_multi_socket_action(t->multi, s->fd, bits, &left); /* may free s */
-	settle(t);
+	(void)curl_multi_socket_action(lane->multi, s->fd, bits, &left); /* may free s */
+	settle(lane->t);
 }
 
 static int on_socket(unused CURL *easy, curl_socket_t fd, int what, void *arg, void *sock)
 {
-	struct transport *t = arg;
+	struct lane *lane = arg;
 	struct sock *s = sock;
 	unsigned want = 0;
 
@@ -106,15 +123,15 @@ static int on_socket(unused CURL *easy, curl_socket_t fd, int what, void *arg, v
 		if (s)
 			watch_free(s->watch);
 		free(s);
-		(void)curl_multi_assign(t->multi, fd, NULL);
+		(void)curl_multi_assign(lane->multi, fd, NULL);
 		return 0;
 	}
 	if (!s) {
 		s = xnew(struct sock);
-		s->t = t;
+		s->lane = lane;
 		s->fd = fd;
-		s->watch = watch_new(t->loop, fd, on_sock_ready, s);
-		(void)curl_multi_assign(t->multi, fd, s);
+		s->watch = watch_new(lane->t->loop, fd, on_sock_ready, s);
+		(void)curl_multi_assign(lane->multi, fd, s);
 	}
 	if (what & CURL_POLL_IN)
 		want |= WATCH_READ;
@@ -126,22 +143,22 @@ static int on_socket(unused CURL *easy, curl_socket_t fd, int what, void *arg, v
 
 static int on_set_timer(unused CURLM *multi, long ms, void *arg)
 {
-	struct transport *t = arg;
+	struct lane *lane = arg;
 
 	if (ms < 0)
-		timer_clear(t->timer);
+		timer_clear(lane->timer);
 	else
-		timer_set(t->timer, (uint64_t)ms);
+		timer_set(lane->timer, (uint64_t)ms);
 	return 0;
 }
 
 static void on_timer(void *arg)
 {
-	struct transport *t = arg;
+	struct lane *lane = arg;
 	int left;
 
-	(void)curl_multi_socket_action(t->multi, CURL_SOCKET_TIMEOUT, 0, &left);
-	settle(t);
+	(void)curl_multi_socket_action(lane->multi, CURL_SOCKET_TIMEOUT, 0, &left);
+	settle(lane->t);
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
@@ -174,6 +191,11 @@ static void exchange_free(struct exchange *x)
 	free(x);
 }
 
+static struct lane *lane_of(const struct exchange *x)
+{
+	return &x->t->lanes[x->data ? LANE_STREAMS : LANE_REQUESTS];
+}
+
 /* Takes back the handle of a running exchange for reuse. */
 static void exchange_stop(struct exchange *x)
 {
@@ -181,7 +203,7 @@ static void exchange_stop(struct exchange *x)
 
 	if (!x->easy)
 		return;
-	(void)curl_multi_remove_handle(t->multi, x->easy);
+	(void)curl_multi_remove_handle(lane_of(x)->multi, x->easy);
 	if (t->n_idle < MAX_IDLE_HANDLES) {
 		curl_easy_reset(x->easy);
 		t->idle[t->n_idle++] = x->easy;
@@ -227,6 +249,7 @@ static void set_connection(struct exchange *x, CURL *h)
 	} else {
 		(void)curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 		(void)curl_easy_setopt(h, CURLOPT_PIPEWAIT, 1L);
+		(void)curl_easy_setopt(h, CURLOPT_MAXAGE_CONN, (long)IDLE_S);
 	}
 	(void)curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
 	(void)curl_easy_setopt(h, CURLOPT_TCP_KEEPIDLE, 30L);
@@ -271,7 +294,7 @@ static void exchange_run(struct exchange *x)
 	if (str_eq(x->method, "HEAD"))
 		(void)curl_easy_setopt(h, CURLOPT_NOBODY, 1L);
 	(void)curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, x->method);
-	(void)curl_multi_add_handle(t->multi, h);
+	(void)curl_multi_add_handle(lane_of(x)->multi, h);
 }
 
 static void run_queued(struct transport *t)
@@ -389,14 +412,12 @@ static void exchange_feed(struct exchange *x)
 	}
 }
 
-static void settle(struct transport *t)
+static void take_ends(CURLM *multi)
 {
 	CURLMsg *m;
 	int left;
 
-	while (!list_empty(&t->ready))
-		exchange_feed(list_first(&t->ready, struct exchange, ready));
-	while ((m = curl_multi_info_read(t->multi, &left))) {
+	while ((m = curl_multi_info_read(multi, &left))) {
 		struct exchange *x = NULL;
 		CURLcode result = m->data.result;
 
@@ -405,6 +426,14 @@ static void settle(struct transport *t)
 		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
 		exchange_finished(x, result);
 	}
+}
+
+static void settle(struct transport *t)
+{
+	while (!list_empty(&t->ready))
+		exchange_feed(list_first(&t->ready, struct exchange, ready));
+	for (size_t i = 0; i < LANE_KIND_MAX_; i++)
+		take_ends(t->lanes[i].multi);
 	run_queued(t);
 }
 
@@ -464,6 +493,18 @@ void exchange_cancel(struct exchange *x)
 	exchange_free(x);
 }
 
+static void lane_init(struct lane *lane, struct transport *t)
+{
+	lane->t = t;
+	lane->timer = timer_new(t->loop, on_timer, lane);
+	lane->multi = curl_multi_init();
+	assert(lane->multi);
+	(void)curl_multi_setopt(lane->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+	(void)curl_multi_setopt(lane->multi, CURLMOPT_SOCKETDATA, lane);
+	(void)curl_multi_setopt(lane->multi, CURLMOPT_TIMERFUNCTION, on_set_timer);
+	(void)curl_multi_setopt(lane->multi, CURLMOPT_TIMERDATA, lane);
+}
+
 struct err *transport_new(struct loop *l, const struct kubeconfig *k, const char *user_agent,
 			  struct transport **ret)
 {
@@ -476,17 +517,12 @@ struct err *transport_new(struct loop *l, const struct kubeconfig *k, const char
 	list_init(&t->exchanges);
 	list_init(&t->queued);
 	list_init(&t->ready);
-	t->timer = timer_new(l, on_timer, t);
 	t->counts = map_new(free);
 	t->server = xstrdup(k->server);
 	t->agent = xstrdup(str_or(user_agent, "cay"));
 	credentials_init(&t->credentials, k);
-	t->multi = curl_multi_init();
-	assert(t->multi);
-	(void)curl_multi_setopt(t->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-	(void)curl_multi_setopt(t->multi, CURLMOPT_SOCKETDATA, t);
-	(void)curl_multi_setopt(t->multi, CURLMOPT_TIMERFUNCTION, on_set_timer);
-	(void)curl_multi_setopt(t->multi, CURLMOPT_TIMERDATA, t);
+	for (size_t i = 0; i < LANE_KIND_MAX_; i++)
+		lane_init(&t->lanes[i], t);
 	*ret = t;
 	return NULL;
 }
@@ -510,8 +546,10 @@ void transport_free(struct transport *t)
 	drop_exchanges(&t->queued);
 	while (t->n_idle)
 		curl_easy_cleanup(t->idle[--t->n_idle]);
-	(void)curl_multi_cleanup(t->multi);
-	timer_free(t->timer);
+	for (size_t i = 0; i < LANE_KIND_MAX_; i++) {
+		(void)curl_multi_cleanup(t->lanes[i].multi);
+		timer_free(t->lanes[i].timer);
+	}
 	map_free(t->counts);
 	credentials_done(&t->credentials);
 	free(t->server);
