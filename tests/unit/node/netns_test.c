@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "node/host/netlink.h"
+#include "node/host/reserved.h"
 #include "node/launch/launch_priv.h"
 #include "test.h"
 
@@ -87,13 +88,22 @@ static struct sockaddr_in at(const char *ip, uint16_t port)
 				     .sin_addr = { inet_addr(ip) } };
 }
 
-static void send_to(const char *ip)
+/* False: it was refused on the way. */
+static bool send_to_addr(uint32_t addr)
 {
 	int fd = open_socket(AF_INET, SOCK_DGRAM, 0);
-	struct sockaddr_in a = at(ip, 9);
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons(9),
+				 .sin_addr = { htonl(addr) } };
+	ssize_t n = sendto(fd, "x", 1, 0, (struct sockaddr *)&a, sizeof(a));
 
-	(void)!sendto(fd, "x", 1, 0, (struct sockaddr *)&a, sizeof(a));
 	(void)close(fd);
+	return n == 1;
+}
+
+static bool send_to(const char *ip)
+{
+	return send_to_addr(ntohl(inet_addr(ip)));
 }
 
 static void nothing(void)
@@ -102,18 +112,18 @@ static void nothing(void)
 
 static void use_loopback(void)
 {
-	send_to("127.0.0.1");
+	is_true(send_to("127.0.0.1"));
 }
 
 static void use_the_way_out(void)
 {
-	send_to("192.0.9.1");
+	is_true(send_to("192.0.9.1"));
 }
 
 /* The filter drops it before any link sees it. */
 static void be_filtered(void)
 {
-	send_to("10.1.2.3");
+	is_true(!send_to("10.1.2.3"));
 }
 
 static void use_ipv6(void)
@@ -246,7 +256,7 @@ TEST(a_network_that_the_host_sent_something_to_is_not_as_new)
 
 	if (!open_rig(&r))
 		return;
-	send_to("100.64.0.7");
+	is_true(send_to("100.64.0.7"));
 	fails(netns_check(&r.l, r.ns), ERR_CONFLICT);
 	close_rig(&r);
 }
@@ -285,5 +295,27 @@ TEST(a_network_whose_socket_is_held_elsewhere_is_not_as_new)
 		(void)poll(NULL, 0, SETTLE_MS); /* some are freed a moment later */
 		works(netns_check(&r.l, r.ns));
 	}
+	close_rig(&r);
+}
+
+TEST(the_filter_inside_stops_what_is_reserved_and_nothing_beside_it)
+{
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	enter(r.ns);
+	for (size_t i = 0; i < n_reserved_nets; i++) {
+		uint32_t first = reserved_nets[i].net;
+		uint32_t behind = first + (1u << (32 - reserved_nets[i].prefix));
+
+		if (first >> 24 != 127) { /* that is the loopback, where all may go */
+			is_true(!send_to_addr(first + !first)); /* 0.0.0.0 means oneself */
+			is_true(!send_to_addr(behind - 1));
+			is_true(!first || send_to_addr(first - 1));
+		}
+		is_true(!behind || send_to_addr(behind));
+	}
+	enter(r.l.host_ns);
 	close_rig(&r);
 }
