@@ -27,7 +27,7 @@ setup-build:
 	@tools/setup build
 
 $(BUILD)/build.ninja: | setup-build
-	meson setup $(BUILD)
+	meson setup $(BUILD) -Dlto=auto
 
 build: setup-build $(BUILD)/build.ninja
 	ninja -C $(BUILD)
