@@ -10,7 +10,7 @@
  * space left in the newest is not lost.
  */
 enum {
-	FIRST_BLOCK = 1024,
+	FIRST_BLOCK = 960, /* with its header still a size that the allocator has at hand */
 	LARGEST_BLOCK = 64 * 1024,
 };
 

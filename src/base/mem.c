@@ -4,6 +4,9 @@
 #include <stdarg.h>
 
 /* Allocation that aborts when memory runs out: no caller could do better with what is left. */
+enum {
+	SMALL = 1024, /* glibc keeps freed blocks up to this size at hand, for malloc() alone */
+};
 
 static noreturn_fn void out_of_memory(void)
 {
@@ -24,8 +27,14 @@ void *xmalloc(size_t len)
 
 void *xcalloc(size_t n, size_t size)
 {
-	void *p = calloc(n ? n : 1, size ? size : 1);
+	size_t len;
+	void *p;
 
+	n = n ? n : 1;
+	size = size ? size : 1;
+	if (!__builtin_mul_overflow(n, size, &len) && len <= SMALL)
+		return memset(xmalloc(len), 0, len);
+	p = calloc(n, size);
 	if (!p)
 		out_of_memory();
 	return p;

@@ -5,26 +5,63 @@
 #include "base/bytes.h"
 #include "json/json_priv.h"
 
-/* malloc'd and NUL-terminated. An absent value is written as null. */
-static char *write_text(const struct json *v, yyjson_write_flag how, size_t *ret_len)
+enum {
+	DESK = 16 * 1024, /* most texts are much shorter, and are then written on the stack */
+};
+
+/* A text, on the desk or malloc'd. */
+struct text {
+	char *text; /* NUL-terminated */
+	size_t len;
+	char *heap; /* the same, or NULL */
+	_Alignas(max_align_t) char desk[DESK];
+};
+
+static void text_done(struct text *t)
+{
+	free(t->heap);
+}
+#define autotext __attribute__((cleanup(text_done))) struct text
+
+static char *write_with(const yyjson_alc *alloc, const struct json *v, yyjson_write_flag how,
+			size_t *ret_len)
 {
 	yyjson_mut_val none = { .tag = YYJSON_TYPE_NULL };
 	yyjson_write_err why;
-	char *text;
 
-	text = yyjson_mut_val_write_opts(
-		v ? val_of(v) : &none, how | YYJSON_WRITE_INF_AND_NAN_AS_NULL, NULL, ret_len, &why);
+	return yyjson_mut_val_write_opts(v ? val_of(v) : &none,
+					 how | YYJSON_WRITE_INF_AND_NAN_AS_NULL, alloc, ret_len,
+					 &why);
+}
+
+/* malloc'd and NUL-terminated. An absent value is written as null. */
+static char *write_text(const struct json *v, yyjson_write_flag how, size_t *ret_len)
+{
+	char *text = write_with(NULL, v, how, ret_len);
+
 	if (!text)
 		abort(); /* out of memory: strings were made valid on entry */
 	return text;
 }
 
+/* Fills in all but the desk: clearing that would cost more than it saves. */
+static void text_write(struct text *t, const struct json *v, yyjson_write_flag how)
+{
+	yyjson_alc desk;
+
+	(void)yyjson_alc_pool_init(&desk, t->desk, sizeof(t->desk));
+	t->heap = NULL;
+	t->text = write_with(&desk, v, how, &t->len);
+	if (!t->text)
+		t->text = t->heap = write_text(v, how, &t->len);
+}
+
 static void write_to(const struct json *v, yyjson_write_flag how, struct buf *out)
 {
-	size_t len;
-	autofree char *text = write_text(v, how, &len);
+	autotext t;
 
-	buf_add(out, text, len);
+	text_write(&t, v, how);
+	buf_add(out, t.text, t.len);
 }
 
 void json_write(const struct json *v, struct buf *out)
@@ -39,10 +76,10 @@ void json_write_pretty(const struct json *v, struct buf *out)
 
 struct bytes *json_to_bytes(const struct json *v)
 {
-	size_t len;
-	autofree char *text = write_text(v, YYJSON_WRITE_NOFLAG, &len);
+	autotext t;
 
-	return bytes_new(text, len);
+	text_write(&t, v, YYJSON_WRITE_NOFLAG);
+	return bytes_new(t.text, t.len);
 }
 
 char *json_to_text(const struct json *v)

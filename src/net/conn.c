@@ -18,7 +18,8 @@
  */
 enum {
 	IN_MAX = CONN_IN_MAX,
-	IN_FIRST = 16 * 1024, /* most turns bring less; a full TLS record fits */
+	IN_FIRST = 1000, /* most turns bring a small request, and the allocator has this at hand */
+	IN_BULK = 16 * 1024, /* where the last turn brought more; a full TLS record fits */
 	OUT_HIGH = 256 * 1024,
 	OUT_CORK = 64 * 1024,   /* at this size output is sent before the end of the turn */
 	OUT_DIRECT = 16 * 1024, /* from this size on, avoiding a copy is worth a system call */
@@ -58,6 +59,7 @@ struct conn {
 	bool eof, eof_told;
 	bool ending, ended; /* our end: requested, sent */
 	bool blocked;       /* the socket accepted less than we had */
+	bool bulk;          /* the last read brought as much as a small request at least */
 	bool was_full, closed_told;
 	uint64_t idle_ms, stall_ms;
 	size_t high;                    /* of out */
@@ -186,7 +188,7 @@ static bool conn_fill_once(struct conn *c, size_t *budget)
 	ssize_t n;
 
 	if (!c->in.len)
-		want = MIN(want, (size_t)IN_FIRST);
+		want = MIN(want, (size_t)(c->bulk ? IN_BULK : IN_FIRST));
 	to = buf_reserve(&c->in, want);
 	n = c->stream->ops->read(c->stream, to, want, &e);
 	if (n == STREAM_EOF)
@@ -196,6 +198,7 @@ static bool conn_fill_once(struct conn *c, size_t *budget)
 	if (n <= 0)
 		return false;
 
+	c->bulk = (size_t)n >= IN_FIRST;
 	*budget -= (size_t)n;
 	c->moved = clock_mono();
 	if (c->state == CONN_OPEN) {

@@ -65,33 +65,34 @@ bool store_prefix_means(const char *prefix, const char *key)
 
 /* Batches */
 
-static void batch_add(struct batch *b, struct store_entry *e, bool deleted)
+/* The state before, if it waits in this batch too: e takes its place. */
+static bool in_batch(const struct batch *b, const struct store_entry *prev)
 {
-	struct batch_op *op;
-	size_t at = (size_t)(uintptr_t)map_get(b->index, e->key);
+	return prev && prev->op < b->n && b->ops[prev->op].entry == prev;
+}
+
+static void batch_add(struct batch *b, const struct store_event *ev)
+{
+	struct store_entry *e = ev->entry;
 
 	b->rev = e->rev;
-	if (at) {
-		op = &b->ops[at - 1];
-		store_entry_unref(op->entry);
+	if (in_batch(b, ev->prev)) {
+		e->op = ev->prev->op;
+		store_entry_unref(ev->prev);
 	} else {
 		if (b->n == b->cap) {
 			b->cap = b->cap ? b->cap * 2 : 64;
 			b->ops = xrealloc(b->ops, b->cap * sizeof(*b->ops));
 		}
-		op = &b->ops[b->n++];
-		map_put(b->index, e->key, (void *)(uintptr_t)b->n);
+		e->op = (unsigned)b->n++;
 	}
-	op->entry = store_entry_ref(e);
-	op->deleted = deleted;
+	b->ops[e->op] = (struct batch_op){ store_entry_ref(e), ev->type == STORE_DELETED };
 }
 
 static void batch_clear(struct batch *b)
 {
-	for (size_t i = 0; i < b->n; i++) {
-		(void)map_del(b->index, b->ops[i].entry->key);
+	for (size_t i = 0; i < b->n; i++)
 		store_entry_unref(b->ops[i].entry);
-	}
 	b->n = 0;
 }
 
@@ -102,7 +103,7 @@ static void record(struct store *s, enum store_event_type type, struct store_ent
 	struct store_event ev = { .type = type, .entry = entry, .prev = prev };
 	struct store_hook *h;
 
-	batch_add(&s->batches[s->gathering], entry, type == STORE_DELETED);
+	batch_add(&s->batches[s->gathering], &ev);
 	history_add(s, &ev);
 	if (type != STORE_MODIFIED)
 		store_count_change(s, entry->key, type == STORE_ADDED ? 1 : -1);
@@ -410,8 +411,6 @@ static struct store *store_new(struct loop *l, const struct store_spec *spec)
 	s->live = tree_new_borrowing(NULL);
 	s->by_key = map_new_borrowing(NULL);
 	history_init(s, spec);
-	for (size_t i = 0; i < ARRAY_LEN(s->batches); i++)
-		s->batches[i].index = map_new(NULL);
 	list_init(&s->hooks);
 	list_init(&s->syncs);
 	list_init(&s->views);
@@ -484,7 +483,6 @@ void store_free(struct store *s)
 	for (size_t i = 0; i < ARRAY_LEN(s->batches); i++) {
 		batch_clear(&s->batches[i]);
 		free(s->batches[i].ops);
-		map_free(s->batches[i].index);
 	}
 	while ((e = tree_seek(s->live, "", false, &key))) {
 		(void)tree_take(s->live, key);

@@ -35,6 +35,7 @@ struct tree_place;
  */
 struct store_entry {
 	unsigned refs;
+	unsigned op;         /* its position in the batch that it was last part of */
 	uint64_t rev;        /* of this state */
 	uint64_t create_rev; /* of the state that created the key */
 	struct bytes *value;

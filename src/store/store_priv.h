@@ -15,7 +15,8 @@ struct watch;
 struct writer;
 
 /*
- * What one transaction writes: the last state of every key that changed, and the newest revision.
+ * What one transaction writes: the last state of every key that changed, in the order in which they
+ * first did, and the newest revision. A key that was deleted and then created anew is in it twice.
  */
 struct batch_op {
 	struct store_entry *entry; /* a reference */
@@ -24,7 +25,6 @@ struct batch_op {
 struct batch {
 	struct batch_op *ops;
 	size_t n, cap;
-	struct map *index; /* key → position of its struct batch_op, plus one */
 	uint64_t rev;
 };
 

@@ -3,6 +3,13 @@
 
 MUTATIONS = (
     # -- base ---------------------------------------------------------------------------------------------------------
+    mutation("new-memory-not-cleared", "base/mem.c",
+             "		return memset(xmalloc(len), 0, len);\n", "		return xmalloc(len);\n",
+             "new memory is zero", "unit base"),
+    mutation("random-supply-never-used-up", "base/random.c",
+             "	left -= len;\n	memcpy(p, supply + left, len);\n	memset(supply + left, 0, len);",
+             "	memcpy(p, supply, len);\n	memset(supply + left, 0, 0);",
+             "no two names are the same", "unit base"),
     mutation("removal-crosses-mounts", "base/remove.c",
              ("RESOLVE_NO_XDEV | ", "	if (errno != ENOTEMPTY && errno != EEXIST)\n"),
              ("", "	if (errno != ENOTEMPTY && errno != EEXIST && errno != EBUSY)\n"),
@@ -69,6 +76,9 @@ MUTATIONS = (
     mutation("shelf-never-shares", "json/share.c",
              "	if (!*slot || !identical((*slot)->root, m->val)) {\n", "	if (!*slot || (*slot)->root) {\n",
              "docs from one shelf share what is equal", "unit json"),
+    mutation("json-long-text-is-lost", "json/write.c",
+             "		t->text = t->heap = write_text(v, how, &t->len);\n", "		t->len = 0;\n",
+             "a text of any length is written whole", "unit json"),
     mutation("json-depth-unlimited", "json/parse.c",
              "			if (++depth > max_depth)\n", "			if (++depth > max_depth && !max_depth)\n",
              "deep nesting is rejected", "unit json"),

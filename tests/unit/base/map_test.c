@@ -177,6 +177,21 @@ TEST(a_tree_of_many_stays_sorted_and_complete)
 	}
 }
 
+TEST(random_names_do_not_repeat)
+{
+	autoptr(map) seen = map_new(NULL);
+	char uuid[37], hex[13];
+
+	for (int i = 0; i < 500; i++) {
+		random_uuid(uuid);
+		random_hex(hex, 12);
+		is_false(map_has(seen, uuid));
+		is_false(map_has(seen, hex));
+		map_put(seen, uuid, seen);
+		map_put(seen, hex, seen);
+	}
+}
+
 TEST(random_text_has_its_shape)
 {
 	char uuid[37], other[37], hex[100], suffix[6];

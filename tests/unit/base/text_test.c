@@ -5,6 +5,20 @@
 #include "base/str.h"
 #include "test.h"
 
+TEST(new_memory_is_zero_even_where_it_was_used_before)
+{
+	for (size_t len = 1; len < 8192; len += len / 3 + 1) {
+		char *p = xmalloc(len);
+
+		memset(p, 'x', len);
+		free(p);
+		p = xcalloc(len, 1);
+		for (size_t i = 0; i < len; i++)
+			eq_int(p[i], 0);
+		free(p);
+	}
+}
+
 TEST(strings_answer_about_null)
 {
 	is_true(str_eq(NULL, NULL));

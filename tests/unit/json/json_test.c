@@ -561,6 +561,27 @@ TEST(writers_agree)
 	is_true(json_doc_mem(d) > 64);
 }
 
+TEST(texts_of_any_length_are_written_whole)
+{
+	for (size_t len = 1000; len < 200 * 1000; len += len / 2) {
+		autofree char *text = xmalloc(len + 1);
+		autoptr(json_doc) d = json_doc_new();
+		autoptr(bytes) b = NULL;
+		autobuf out = { 0 };
+
+		memset(text, 'x', len);
+		text[len] = '\0';
+		json_set_root(d, json_arr(d));
+		json_push_str(d, json_root(d), text);
+		json_push_str(d, json_root(d), "end");
+		b = json_to_bytes(json_root(d));
+		eq_int(b->len, len + 10);
+		eq_str(b->data + len + 3, ",\"end\"]");
+		json_write(json_root(d), &out);
+		eq_str(buf_str(&out), b->data);
+	}
+}
+
 TEST(equal_objects_of_many_members_are_compared_fast)
 {
 	autobuf forward = { 0 }, backward = { 0 };

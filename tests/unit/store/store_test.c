@@ -111,6 +111,37 @@ TEST(writes_of_one_turn_share_a_commit)
 	fixture_done(&f);
 }
 
+/* Deleted and created within a turn, in either order, and beside others whose place in the batch
+ * must stay theirs. */
+TEST(the_last_write_of_a_turn_is_what_a_commit_keeps)
+{
+	struct fixture f;
+
+	fixture_init(&f, true);
+	works(fixture_open(&f, NULL));
+	works(put(f.store, "old", "1", 0));
+	works(put(f.store, "again", "1", 0));
+	works(sync_now(&f));
+
+	works(put(f.store, "first", "1", 0));
+	works(del(f.store, "again", STORE_ANY));
+	works(put(f.store, "old", "2", STORE_ANY));
+	works(put(f.store, "again", "2", 0));
+	works(put(f.store, "brief", "1", 0));
+	works(del(f.store, "brief", STORE_ANY));
+	works(put(f.store, "again", "3", STORE_ANY));
+	works(put(f.store, "old", "3", STORE_ANY));
+	works(sync_now(&f));
+	fixture_close(&f);
+
+	works(fixture_open(&f, NULL));
+	eq_int(store_len(f.store), 3);
+	eq_str(value_of(f.store, "first"), "1");
+	eq_str(value_of(f.store, "again"), "3");
+	eq_str(value_of(f.store, "old"), "3");
+	fixture_done(&f);
+}
+
 TEST(listing_goes_in_order_of_keys_under_a_prefix)
 {
 	static const char *const keys[] = { "p/b/2", "p/a/1", "q/a/1", "p/b/1", "o/z" };
