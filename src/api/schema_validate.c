@@ -14,6 +14,10 @@
  * Validation by the table: types, required members, allowed values, ranges, unique keys, in the
  * words of a kube-apiserver that validates a custom resource.
  */
+enum {
+	SHORT_LIST = 8, /* whose elements are compared in pairs */
+};
+
 struct walk {
 	struct causes *causes;
 	bool structural; /* otherwise decoding has checked the formats */
@@ -227,12 +231,40 @@ static char *identity(const struct json *v, const struct type *list)
 	return buf_steal(&out, NULL);
 }
 
+static bool may_be_twins(const struct json *a, const struct json *b, const struct type *list)
+{
+	if (list->list == LIST_SET)
+		return json_equal(a, b);
+	for (size_t i = 0; i < ARRAY_LEN(list->merge_keys) && list->merge_keys[i]; i++)
+		if (!json_equal(json_get(a, list->merge_keys[i]), json_get(b, list->merge_keys[i])))
+			return false;
+	return true;
+}
+
+/* Nearly all lists are short and without twins, and need no texts to prove it. */
+static bool plainly_unique(const struct json *v, const struct type *list)
+{
+	if (json_len(v) > SHORT_LIST)
+		return false;
+	json_each(a, v) {
+		struct json_iter b = a;
+
+		while (json_next(&b))
+			if (may_be_twins(a.val, b.val, list))
+				return false;
+	}
+	return true;
+}
+
 static void check_unique(struct walk *w, const struct json *v, const struct type *t,
 			 const struct path *at)
 {
-	autoptr(map) seen = map_new(NULL);
+	autoptr(map) seen = NULL;
 	size_t i = 0;
 
+	if (plainly_unique(v, t))
+		return;
+	seen = map_new(NULL);
 	json_each(it, v) {
 		struct path here = { .up = at, .index = i++ };
 		autofree char *id = identity(it.val, t), *path = NULL;

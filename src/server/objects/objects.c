@@ -19,6 +19,7 @@
  */
 enum {
 	RESOURCE_MAX = 512, /* of PLURAL.GROUP; longer than any that could be registered */
+	KEY_FEW = 256,      /* longer keys than this are seldom looked up */
 };
 
 void key_prefix(struct buf *b, const struct kind *k, const char *ns)
@@ -36,13 +37,37 @@ void key_prefix(struct buf *b, const struct kind *k, const char *ns)
 	buf_add_char(b, '/');
 }
 
+/* Enough for the key and its NUL. */
+static size_t key_room(const struct kind *k, const char *ns, const char *name)
+{
+	k = kind_storage(k);
+	return strlen(k->plural) + strlen(k->group) + strlen(str_or(ns, "")) +
+	       strlen(str_or(name, "")) + 4;
+}
+
+/* What key_prefix() and the name make together. */
+static void key_write(char *to, const struct kind *k, const char *ns, const char *name)
+{
+	k = kind_storage(k);
+	to = stpcpy(to, k->plural);
+	if (*k->group) {
+		*to++ = '.';
+		to = stpcpy(to, k->group);
+	}
+	*to++ = '/';
+	if ((k->flags & KIND_NAMESPACED) && !str_empty(ns)) {
+		to = stpcpy(to, ns);
+		*to++ = '/';
+	}
+	(void)stpcpy(to, str_or(name, ""));
+}
+
 char *key_of(const struct kind *k, const char *ns, const char *name)
 {
-	struct buf b = { 0 };
+	char *key = xmalloc(key_room(k, ns, name));
 
-	key_prefix(&b, k, ns);
-	buf_add_str(&b, name);
-	return buf_steal(&b, NULL);
+	key_write(key, k, ns, name);
+	return key;
 }
 
 static struct span resource_of(const char *key)
@@ -120,9 +145,14 @@ struct object *objects_of_entry(const struct objects *os, struct store_entry *e)
 struct object *objects_find(const struct objects *os, const struct kind *k, const char *ns,
 			    const char *name)
 {
-	autofree char *key = key_of(k, ns, name);
-	struct store_entry *e = store_get(os->store, key);
+	char few[KEY_FEW];
+	size_t room = key_room(k, ns, name);
+	autofree char *many = room > sizeof(few) ? xmalloc(room) : NULL;
+	char *key = many ? many : few;
+	struct store_entry *e;
 
+	key_write(key, k, ns, name);
+	e = store_get(os->store, key);
 	if (e && !e->tag)
 		e->tag =
 			objects_of_entry(os, e); /* stays: it is about to be changed, most likely */
