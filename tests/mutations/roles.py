@@ -401,7 +401,7 @@ MUTATIONS = (
              "what others may read in proc is masked", "pytest integration/test_isolation.py::test_files_of_proc_are_masked"),
     mutation("range-begins-late", "node/launch/seccomp_numbers.c",
              "BPF_JGE | BPF_K, r[left].first,", "BPF_JGT | BPF_K, r[left].first,",
-             "every call has the verdict that is listed for it", "unit node"),
+             "every call has the verdict that is listed for it", "unit node_lower"),
     mutation("bpf-allowed", "node/launch/seccomp.c",
              "	\"bpf\",\n	\"perf_event_open\",\n", "	\"perf_event_open\",\n",
              "no program is loaded into the kernel", "pytest integration/test_isolation.py::test_the_filter_in_the_kernel_answers_as_listed"),

@@ -34,6 +34,10 @@ static const struct {
 	{ "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\n" },
 	{ "shells", "/bin/sh\n/bin/bash\n" },
 	{ "host.conf", "multi on\n" },
+	/* The launcher mounts its own over these; without them, every root would be given some. */
+	{ "hostname", "" },
+	{ "hosts", "" },
+	{ "resolv.conf", "" },
 };
 /* Files and directories of the machine's /etc that are copied, save what not everybody may read. */
 static const char *const from_etc[] = { "alternatives",   "ld.so.cache", "ld.so.conf",
@@ -63,8 +67,10 @@ static void skeleton_tag(char ret[17])
 
 		hash_stat(h, path);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(etc_files); i++)
+	for (size_t i = 0; i < ARRAY_LEN(etc_files); i++) {
+		sha256_add(h, etc_files[i].name, strlen(etc_files[i].name));
 		sha256_add(h, etc_files[i].text, strlen(etc_files[i].text));
+	}
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		sha256_add(h, dirs[i], strlen(dirs[i]));
 	sha256_end(h, sum);

@@ -67,13 +67,13 @@ static struct err *setup(struct launcher *l, const struct message_setup *m)
 	return e ? e : seccomp_compile(&l->filter);
 }
 
-/* In the child: closes everything of the launcher's that slots do not need. */
+/* In the child. What it does not need of the launcher closes when it becomes cay-init; the socket
+ * must not outlive the launcher. */
 static noreturn_fn void slot_begin(struct launcher *l, const struct message_slot *spec, int ctl)
 {
 	sigset_t none;
 
 	(void)close(LAUNCH_FD);
-	netlink_free(take(l->nl));
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	slot_main(l, spec, ctl);

@@ -226,7 +226,7 @@ static struct err *check_descriptors(const struct message *m)
 
 struct err *message_recv(int fd, struct arena *a, struct message *ret, enum message_got *ret_got)
 {
-	char text[MESSAGE_MAX];
+	autofree char *text = xmalloc(MESSAGE_MAX); /* a slot's stack would grow for good */
 	struct message fds = { .n_fds = 0 }, m;
 	ssize_t len;
 	struct err *e = receive(fd, text, &len, &fds);

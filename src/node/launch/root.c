@@ -55,24 +55,6 @@ static const char *const etc_names[ETC_FILE_MAX_] = {
 	[ETC_RESOLV_CONF] = "resolv.conf",
 };
 
-/* Creates mount points in the upper directory before anything sees it through the overlay. */
-static struct err *fill_upper(int upper)
-{
-	static const char *const dirs[] = { "dev", "proc", "sys", "etc" };
-	autoclose etc = -1;
-	struct err *e = NULL;
-
-	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		if (mkdirat(upper, dirs[i], 0755) < 0)
-			return err_sys(errno, "create /%s", dirs[i]);
-	etc = openat(upper, "etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (etc < 0)
-		return err_sys(errno, "open /etc");
-	for (size_t i = 0; i < ARRAY_LEN(etc_names) && !e; i++)
-		e = make_file(etc, etc_names[i], 0644);
-	return e;
-}
-
 /* Where ids cannot be mapped, what the sandbox's root user shall own is chowned to it. */
 static struct err *give(struct slot *s, const char *name)
 {
@@ -121,7 +103,7 @@ static struct err *make_parts(struct slot *s)
 struct err *root_make_dir(struct slot *s)
 {
 	static const char *const dirs[] = { "upper", "work" };
-	autoclose upper = -1, tree = -1, to = -1;
+	autoclose tree = -1, to = -1;
 	struct err *e = make_parts(s);
 
 	if (e)
@@ -129,13 +111,10 @@ struct err *root_make_dir(struct slot *s)
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(s->dir_fd, dirs[i], 0755) < 0)
 			return err_sys(errno, "create directory %s", dirs[i]);
-	upper = openat(s->dir_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	to = openat(s->stage_fd, "u", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (upper < 0 || to < 0)
-		return err_sys(errno, "open the slot's directory");
-	e = fill_upper(upper);
-	if (!e)
-		e = mount_clone(s, s->dir_fd, false, CLONE_IDS_SLOT, &tree);
+	if (to < 0)
+		return err_sys(errno, "open the stage");
+	e = mount_clone(s, s->dir_fd, false, CLONE_IDS_SLOT, &tree);
 	if (!e)
 		e = give(s, "upper");
 	return e ? e : mount_move(tree, to);
@@ -171,6 +150,47 @@ static struct err *stage_layers(struct slot *s, const char **lower, char prefix,
 			return err_new(ERR_EXHAUSTED, "image has more than %zu layers", n);
 	}
 	return NULL;
+}
+
+static bool in_layers(const struct slot *s, const struct plan_image *image, char prefix,
+		      const char *name)
+{
+	for (size_t n = 0; image->lower && image->lower[n]; n++) {
+		char path[64];
+
+		(void)snprintf(path, sizeof(path), "%c%zu/%s", prefix, n, name);
+		if (file_exists(s->stage_fd, path))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Makes the mount points that the image lacks in the upper directory, before anything sees it
+ * through the overlay, where making them would cost more. What a layer hides from the next is not
+ * looked at: what is missing after all is made when something is mounted there.
+ */
+static struct err *fill_upper(struct slot *s, const struct plan_image *image, char prefix)
+{
+	static const char *const dirs[] = { "dev", "proc", "sys", "etc" };
+	autoclose upper = openat(s->dir_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct err *e = upper < 0 ? err_sys(errno, "open the slot's directory") : NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs) && !e; i++)
+		if (!in_layers(s, image, prefix, dirs[i]) && mkdirat(upper, dirs[i], 0755) < 0 &&
+		    errno != EEXIST)
+			e = err_sys(errno, "create /%s", dirs[i]);
+	for (size_t i = 0; i < ARRAY_LEN(etc_names) && !e; i++) {
+		char path[32];
+
+		(void)snprintf(path, sizeof(path), "etc/%s", etc_names[i]);
+		if (in_layers(s, image, prefix, path) || file_exists(upper, path))
+			continue;
+		if (mkdirat(upper, "etc", 0755) < 0 && errno != EEXIST)
+			return err_sys(errno, "create /etc");
+		e = make_file(upper, path, 0644);
+	}
+	return e;
 }
 
 struct err *capabilities_raise(void)
@@ -316,6 +336,7 @@ static void take_back(struct slot *s)
  * identity of whoever mounted it, and a mapped upper has no ids of the host. */
 struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again)
 {
+	char prefix = again ? 'm' : 'l';
 	autobuf lower = { 0 };
 	struct err *e;
 
@@ -329,7 +350,9 @@ struct err *root_mount_image(struct slot *s, const struct plan_image *image, boo
 	if (!e && again && mkdirat(s->dir_fd, "work2", 0755) < 0)
 		e = err_sys(errno, "create directory work2");
 	if (!e)
-		e = stage_layers(s, image->lower, again ? 'm' : 'l', &lower);
+		e = stage_layers(s, image->lower, prefix, &lower);
+	if (!e)
+		e = fill_upper(s, image, prefix);
 	if (!e)
 		e = become(s->spec->base);
 	if (!e)
