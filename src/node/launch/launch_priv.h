@@ -66,12 +66,17 @@ must_use struct err *root_mask_proc(const struct launcher *l);
 /* root.c: the slot's own directory, and the root of an image up to what only a plan knows. */
 must_use struct err *root_make_dir(struct slot *s);
 must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);
-/* Makes every permitted capability effective: a change of ids to or from 0 alters the set. */
-must_use struct err *capabilities_raise(void);
 /* From now on we create files as this id of the host, keeping our capabilities. */
 must_use struct err *become(uint32_t id);
 /* The root of a plan, complete and entered: it is "/" and nothing of the host is left. */
 must_use struct err *root_enter(struct slot *s, const struct plan *plan);
+
+/* caps.c */
+bool capabilities_have(int cap); /* in effect */
+/* Makes every permitted capability effective: a change of ids to or from 0 alters the set. */
+must_use struct err *capabilities_raise(void);
+/* No others from here on, whatever is executed. */
+must_use struct err *capabilities_keep(uint64_t keep);
 
 /* mount.c */
 unsigned mount_flags(unsigned flags); /* less those whose wall a test took down */

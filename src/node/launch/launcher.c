@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/capability.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -229,17 +229,6 @@ static int children_fd(void)
 	return keep_high(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-static bool capable(cap_value_t what)
-{
-	cap_t caps = cap_get_proc();
-	cap_flag_value_t can = CAP_CLEAR;
-
-	if (caps)
-		(void)cap_get_flag(caps, what, CAP_EFFECTIVE, &can);
-	(void)cap_free(caps);
-	return can == CAP_SET;
-}
-
 /*
  * Parking is background work: its priority is lowered where we may raise it again when a plan
  * arrives (CAP_SYS_NICE).
@@ -247,7 +236,7 @@ static bool capable(cap_value_t what)
 static void be_patient(struct launcher *l)
 {
 	l->nice = getpriority(PRIO_PROCESS, 0);
-	if (capable(CAP_SYS_NICE))
+	if (capabilities_have(CAP_SYS_NICE))
 		(void)setpriority(PRIO_PROCESS, 0, PARKING_NICE);
 }
 
@@ -260,7 +249,7 @@ int launcher_main(void)
 
 	(void)umask(022); /* files in a root are for all of its users */
 	be_patient(&l);
-	l.scores = capable(CAP_SYS_RESOURCE);
+	l.scores = capabilities_have(CAP_SYS_RESOURCE);
 	(void)setsid(); /* a terminal's signals are for the daemon */
 	(void)fcntl(LAUNCH_FD, F_SETFD, FD_CLOEXEC);
 	while (!end) {

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/capability.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -191,26 +190,6 @@ static struct err *fill_upper(struct slot *s, const struct plan_image *image, ch
 		e = make_file(upper, path, 0644);
 	}
 	return e;
-}
-
-struct err *capabilities_raise(void)
-{
-	cap_t caps = cap_get_proc();
-	cap_value_t v;
-	int r = 0;
-
-	for (v = 0; caps && v <= cap_max_bits() - 1 && !r; v++) {
-		cap_flag_value_t has = CAP_CLEAR;
-
-		(void)cap_get_flag(caps, v, CAP_PERMITTED, &has);
-		r = cap_set_flag(caps, CAP_EFFECTIVE, 1, &v, has);
-	}
-	if (!caps || r < 0 || cap_set_proc(caps) < 0) {
-		(void)cap_free(caps);
-		return err_sys(errno, "keep capabilities");
-	}
-	(void)cap_free(caps);
-	return NULL;
 }
 
 struct err *become(uint32_t id)

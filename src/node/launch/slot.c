@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -32,7 +31,6 @@
  */
 enum {
 	FD_KEEP = 10, /* our own descriptors live from here on */
-	CAPS = 64,    /* bits of a set of capabilities */
 };
 
 /* While we may still say that it stays. Once a user namespace was made, this takes the kernel a
@@ -80,23 +78,25 @@ static struct err *open_log(struct slot *s)
 	return s->log < 0 ? err_sys(errno, "open the log") : NULL;
 }
 
-/* Through the directory's descriptor: a socket address holds only 107 characters. Nobody connects
- * before the slot has said that it is launched. */
+/* From inside its directory: a socket address holds only 107 characters. Nobody connects before the
+ * slot has said that it is launched. */
 static struct err *open_socket(struct slot *s)
 {
 	autofree char *name = instance_socket(s->spec->name);
 	autoclose fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	mode_t old;
+	mode_t old = umask(0177);
 	int r;
 
-	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", s->l->run_fd, name);
-	(void)unlink(a.sun_path); /* left by an earlier slot of this name */
-	old = umask(0177);
-	r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&a, sizeof(a));
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", name);
+	r = fd < 0 ? -1 : fchdir(s->l->run_fd);
+	if (!r)
+		r = bind(fd, (struct sockaddr *)&a, sizeof(a));
 	(void)umask(old);
 	if (r < 0 || listen(fd, 128) < 0)
 		return err_sys(errno, "listen at %s", name);
+	if (fchdir(s->stage_fd) < 0)
+		return err_sys(errno, "enter the stage");
 	s->sock = keep_high(take_fd(fd));
 	return s->sock < 0 ? err_sys(errno, "keep the socket of %s", name) : NULL;
 }
@@ -142,28 +142,6 @@ static struct err *join(int ns, bool shared)
 	return NULL;
 }
 
-/* cay-init has what its containers may have, and nothing else. */
-static struct err *drop_capabilities(void)
-{
-	uint64_t keep = plan_capabilities();
-	cap_t caps = cap_init();
-	int r = caps ? 0 : -1;
-
-	for (cap_value_t v = 0; v < CAPS && !r; v++) {
-		if (keep >> v & 1) {
-			r = cap_set_flag(caps, CAP_PERMITTED, 1, &v, CAP_SET);
-			if (!r)
-				r = cap_set_flag(caps, CAP_EFFECTIVE, 1, &v, CAP_SET);
-		} else if (prctl(PR_CAPBSET_DROP, v, 0, 0, 0) < 0 && errno == EINVAL) {
-			break; /* the kernel knows no more */
-		}
-	}
-	if (!r)
-		r = cap_set_proc(caps);
-	(void)cap_free(caps);
-	return r < 0 ? err_sys(errno, "drop capabilities") : NULL;
-}
-
 /* From here on we are root inside the sandbox, and without rights outside it. */
 static struct err *enter_userns(struct slot *s)
 {
@@ -173,7 +151,8 @@ static struct err *enter_userns(struct slot *s)
 		return err_sys(errno, "become root of the user namespace");
 	if (wall_stands("no-new-privileges") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(errno, "forbid new privileges");
-	return wall_stands("capabilities") ? drop_capabilities() : NULL;
+	/* cay-init has what its containers may have, and nothing else. */
+	return wall_stands("capabilities") ? capabilities_keep(plan_capabilities()) : NULL;
 }
 
 static struct err *place_descriptors(int sock, int log)

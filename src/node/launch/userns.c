@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/capability.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -90,14 +89,16 @@ static struct err *limit_resources(void)
  * the slot: below that of the host, names of all sandboxes would lie in the same hash chains. */
 static int limit_counters(int proc)
 {
+	int dir = openat(proc, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		return errno;
 	for (size_t i = 0; i < ARRAY_LEN(counters) && wall_stands("ucounts"); i++) {
 		size_t len = strlen(counters[i].max);
-		char path[64];
 		ssize_t n;
 		int fd;
 
-		(void)snprintf(path, sizeof(path), "sys/user/%s", counters[i].name);
-		fd = openat(proc, path, O_WRONLY | O_CLOEXEC);
+		fd = openat(dir, counters[i].name, O_WRONLY | O_CLOEXEC);
 		if (fd < 0 && errno == ENOENT)
 			continue;
 		n = fd < 0 ? -1 : write(fd, counters[i].max, len);
@@ -107,6 +108,7 @@ static int limit_counters(int proc)
 		if ((size_t)n != len)
 			return EIO; /* part of a number is another limit */
 	}
+	(void)close(dir);
 	return 0;
 }
 
