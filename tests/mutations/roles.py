@@ -400,7 +400,7 @@ MUTATIONS = (
              "!(st.st_mode & S_IRWXO)", "!(st.st_mode & S_IWOTH)",
              "what others may read in proc is masked", "pytest integration/test_isolation.py::test_files_of_proc_are_masked"),
     mutation("range-begins-late", "node/launch/seccomp_numbers.c",
-             "BPF_JGE | BPF_K, r[left].first,", "BPF_JGT | BPF_K, r[left].first,",
+             "BPF_JMP | BPF_JGE | BPF_K", "BPF_JMP | BPF_JGT | BPF_K",
              "every call has the verdict that is listed for it", "unit node_lower"),
     mutation("bpf-allowed", "node/launch/seccomp.c",
              "	\"bpf\",\n	\"perf_event_open\",\n", "	\"perf_event_open\",\n",

@@ -18,20 +18,34 @@
  * while its Pod waits, and the kernel translates every instruction of it each time.
  */
 enum {
-	RANGES_MAX = 256, /* a comparison skips the left half of a tree, at most 255 instructions */
+	RANGES_MAX = 240, /* the farthest answer is that many instructions away, and at most 255 */
+	ANSWERS_MAX = 8,
 	X32_BIT = 0x40000000, /* numbers from here on are those of a foreign ABI */
 };
 
-struct range {
-	uint32_t first, verdict;
-};
-
 struct writer {
-	struct range ranges[RANGES_MAX];
+	struct {
+		uint32_t first, verdict;
+	} ranges[RANGES_MAX];
 	size_t n_ranges;
+	uint32_t answers[ANSWERS_MAX]; /* the verdicts, each once; the other filter comes after them
+					*/
+	size_t n_answers;
 	struct sock_filter *out;
 	size_t n;
+	size_t tree_end;
 };
+
+static bool add_answer(struct writer *w, uint32_t verdict)
+{
+	for (size_t i = 0; i < w->n_answers; i++)
+		if (w->answers[i] == verdict)
+			return true;
+	if (w->n_answers == ANSWERS_MAX)
+		return false;
+	w->answers[w->n_answers++] = verdict;
+	return true;
+}
 
 static bool add_range(struct writer *w, uint32_t first, uint32_t verdict)
 {
@@ -39,8 +53,9 @@ static bool add_range(struct writer *w, uint32_t first, uint32_t verdict)
 		return true;
 	if (w->n_ranges == RANGES_MAX)
 		return false;
-	w->ranges[w->n_ranges++] = (struct range){ first, verdict };
-	return true;
+	w->ranges[w->n_ranges].first = first;
+	w->ranges[w->n_ranges++].verdict = verdict;
+	return verdict == CALL_BY_ARGUMENT || add_answer(w, verdict);
 }
 
 static bool find_ranges(struct writer *w, const struct call_verdicts *v)
@@ -56,22 +71,31 @@ static void emit(struct writer *w, struct sock_filter i)
 	w->out[w->n++] = i;
 }
 
-/* The tree of n ranges from this one on has 2 * n - 1 instructions; the last one that was written
- * is at end, where the other filter begins. */
-static void emit_tree(struct writer *w, const struct range *r, size_t n, size_t end)
+/* Where the answer to a range is, or that there is none and the other filter begins. */
+static size_t answer_at(const struct writer *w, size_t range)
 {
-	size_t left = n / 2;
+	size_t i = 0;
 
-	if (n == 1 && r->verdict == CALL_BY_ARGUMENT) {
-		emit(w, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, (uint32_t)(end - w->n - 1)));
-	} else if (n == 1) {
-		emit(w, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, r->verdict));
-	} else {
-		emit(w, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, r[left].first,
-						     (uint8_t)(2 * left - 1), 0));
-		emit_tree(w, r, left, end);
-		emit_tree(w, r + left, n - left, end);
-	}
+	while (i < w->n_answers && w->answers[i] != w->ranges[range].verdict)
+		i++;
+	return w->tree_end + i;
+}
+
+/* A comparison sends the lower half of n ranges one way and the upper half another: to a tree of
+ * comparisons, one less than it has ranges, or straight to the answer. */
+static void emit_tree(struct writer *w, size_t range, size_t n)
+{
+	size_t left = n / 2, right = n - left, after = w->n + 1;
+	size_t low = left == 1 ? answer_at(w, range) : after;
+	size_t high = right == 1 ? answer_at(w, range + left) : after + left - 1;
+
+	emit(w,
+	     (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, w->ranges[range + left].first,
+					  (uint8_t)(high - after), (uint8_t)(low - after)));
+	if (left > 1)
+		emit_tree(w, range, left);
+	if (right > 1)
+		emit_tree(w, range + left, right);
 }
 
 struct err *seccomp_numbers(const struct call_verdicts *v, const struct sock_fprog *by_argument,
@@ -84,18 +108,16 @@ struct err *seccomp_numbers(const struct call_verdicts *v, const struct sock_fpr
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 	};
 	struct writer w = { .n_ranges = 0 };
-	size_t end;
 
-	if (!find_ranges(&w, v))
-		return err_new(ERR_INTERNAL, "the system call filter has more than %d ranges",
-			       RANGES_MAX);
-	end = ARRAY_LEN(head) + 2 * w.n_ranges - 1;
-	if (end + by_argument->len > BPF_MAXINSNS)
-		return err_new(ERR_INTERNAL, "the system call filter is too long");
-	w.out = xnew_n(struct sock_filter, end + by_argument->len);
+	if (!find_ranges(&w, v) || w.n_ranges < 2)
+		return err_new(ERR_INTERNAL, "the system call filter has too many ranges");
+	w.tree_end = ARRAY_LEN(head) + w.n_ranges - 1;
+	w.out = xnew_n(struct sock_filter, w.tree_end + w.n_answers + by_argument->len);
 	for (size_t i = 0; i < ARRAY_LEN(head); i++)
 		emit(&w, head[i]);
-	emit_tree(&w, w.ranges, w.n_ranges, end);
+	emit_tree(&w, 0, w.n_ranges);
+	for (size_t i = 0; i < w.n_answers; i++)
+		emit(&w, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, w.answers[i]));
 	for (size_t i = 0; i < by_argument->len; i++)
 		emit(&w, by_argument->filter[i]);
 	*ret = (struct sock_fprog){ (unsigned short)w.n, w.out };
