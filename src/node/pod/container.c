@@ -22,6 +22,7 @@
  */
 enum {
 	KILLED = 128 + SIGKILL,
+	RELAUNCHES_AT_ONCE = 32, /* in a row; the node keeps about half as many slots parked */
 };
 
 static const char *const wait_reasons[WAIT_REASON_MAX_] = {
@@ -310,7 +311,9 @@ static void on_exited(void *arg, int code, int signum)
 	exited(c);
 }
 
-/* The slot was gone before it ran anything: the same attempt, with another one. */
+/* The slot was gone before it ran anything: the same attempt, with another one. A parked slot that
+ * died is noticed only here, so many may follow each other, and none of them is a reason to wait.
+ */
 static void launch_again(struct container *c)
 {
 	c->pod->pods->rt->release(take(c->task), false);
@@ -319,7 +322,7 @@ static void launch_again(struct container *c)
 	container_enter(c, CONTAINER_ENDED);
 	container_enter(c, CONTAINER_WAITING);
 	container_wait(c, WAIT_CREATING, "");
-	if (c->relaunches++) {
+	if (++c->relaunches > RELAUNCHES_AT_ONCE) {
 		c->create_backoff_s = create_backoff_s(c->create_backoff_s);
 		hold_back(c, c->create_backoff_s);
 	}
