@@ -46,7 +46,7 @@ class Link:
 
     def __init__(self, path, hello=True):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(20)
+        self.sock.settimeout(60)
         self.sock.connect(str(path))
         self.seen = []
         if hello:
@@ -154,7 +154,7 @@ class Guest:
         with open("/proc/self/ns/net") as ours, open(f"/proc/{self.proc.pid}/ns/net") as theirs:
             assert libc.setns(theirs.fileno(), CLONE_NEWNET) == 0
             try:
-                sock = socket.create_connection(("127.0.0.1", port), timeout=20)
+                sock = socket.create_connection(("127.0.0.1", port), timeout=60)
             finally:
                 assert libc.setns(ours.fileno(), CLONE_NEWNET) == 0
         return sock
