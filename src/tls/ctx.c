@@ -109,7 +109,7 @@ static int alpn_choose(unused SSL *ssl, const unsigned char **out, unsigned char
 
 static SSL_CTX *ctx_base(const SSL_METHOD *method)
 {
-	SSL_CTX *s = SSL_CTX_new_ex(tls_library(), NULL, method);
+	SSL_CTX *s = SSL_CTX_new(method);
 
 	if (!s)
 		abort();

@@ -16,7 +16,6 @@ must_use struct err *tls_read_cert(const char *pem, X509 **ret); /* the first ce
 usec tls_time(const ASN1_TIME *t);                               /* 0: it cannot be read */
 usec tls_not_after(const X509 *x);                               /* 0 likewise */
 SSL_CTX *tls_ctx_ssl(struct tls_ctx *c);
-OSSL_LIB_CTX *tls_library(void); /* for contexts; NULL: OpenSSL's own */
 
 /* Lets clients resume sessions. client_ca_pem may be NULL. */
 void tls_sessions_keep(SSL_CTX *s, const char *client_ca_pem);
