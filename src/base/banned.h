@@ -11,5 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* For clang, a fortified C library has macros of these names. */
+#undef sprintf
+#undef vsprintf
 #pragma GCC poison strcpy strcat sprintf vsprintf strncpy strncat strtok atoi atol atoll
 #pragma GCC poison gmtime localtime asctime ctime popen usleep gets mktemp tmpnam
