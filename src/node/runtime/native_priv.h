@@ -62,6 +62,7 @@ struct native_slot {
 	int pidfd, ctl;
 	struct watch *watch;
 	struct permit permit; /* until it is parked */
+	bool ready;           /* it is parked */
 };
 
 struct slots {

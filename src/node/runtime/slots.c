@@ -13,7 +13,7 @@
 /*
  * Slots are made ahead and parked; what a task takes is asked for anew. A slot is `parking` from
  * the request until it says that it is parked, then it is `ready`. Slots are parked for the image
- * that was asked for last.
+ * that was asked for last. One that dies is replaced, ready or not.
  */
 enum {
 	RETRY_MS = 1000,
@@ -136,10 +136,10 @@ static void parked(struct native_slot *s)
 {
 	struct native *n = s->native;
 
-	watch_free(take(s->watch));
 	permit_put(&s->permit);
 	list_del(&s->on);
 	n->slots.n_parking--;
+	s->ready = true;
 	list_add_tail(&n->slots.ready, &s->on);
 	n->slots.n_ready++;
 	native_trouble_is(n, &n->slots.line, NULL);
@@ -147,15 +147,31 @@ static void parked(struct native_slot *s)
 	line_stocked(&n->slots.line);
 }
 
+/* A parked slot waits for its plan and says nothing: this is its end. */
+static void died(struct native_slot *s)
+{
+	struct native *n = s->native;
+
+	n->slots.n_ready--;
+	discard(s);
+	launcher_pause(&n->launchers[LAUNCHER_SLOTS], RETRY_MS);
+}
+
 /* The first message from a slot: it is parked, or the reason why it is not. */
-static void on_first_message(void *arg, unused unsigned ready)
+static void on_message(void *arg, unused unsigned ready)
 {
 	struct native_slot *s = arg;
-	autoptr(arena) a = arena_new();
+	autoptr(arena) a = NULL;
 	enum message_got got = MESSAGE_END;
 	struct message m;
-	struct err *e = message_recv(s->ctl, a, &m, &got);
+	struct err *e;
 
+	if (s->ready) {
+		died(s);
+		return;
+	}
+	a = arena_new();
+	e = message_recv(s->ctl, a, &m, &got);
 	if (e)
 		lost(s, err_text(e));
 	else if (got == MESSAGE_END)
@@ -188,7 +204,7 @@ void slots_made(struct native *n, struct message *m)
 	s->ctl = take_fd(m->fds[0]);
 	s->pidfd = take_fd(m->fds[1]);
 	s->pid = m->made.pid;
-	s->watch = watch_new(n->loop, s->ctl, on_first_message, s);
+	s->watch = watch_new(n->loop, s->ctl, on_message, s);
 	watch_want(s->watch, WATCH_READ);
 }
 
@@ -247,6 +263,7 @@ struct native_slot *slots_take(struct native *n, struct runtime_wait *w)
 		s = list_first(&n->slots.ready, struct native_slot, on);
 		list_del(&s->on);
 		n->slots.n_ready--;
+		watch_free(take(s->watch)); /* what it says from here on is for its task */
 	}
 	native_refill(n);
 	return s;

@@ -548,6 +548,47 @@ TEST(a_slot_that_was_parked_for_another_image_has_a_whole_root)
 	close_host(&h, 0);
 }
 
+static bool is_ready(const struct native *n, const char *id)
+{
+	const struct native_slot *s;
+
+	list_each(s, &n->slots.ready, on)
+		if (str_eq(s->id, id))
+			return true;
+	return false;
+}
+
+TEST(a_parked_slot_that_dies_is_replaced)
+{
+	const struct native_slot *s;
+	struct watcher w = { 0 };
+	autofree char *id = NULL;
+	struct runtime_task *t;
+	struct native *n;
+	struct host h;
+
+	if (!open_host(&h))
+		return;
+	n = h.rt->ctx;
+	while (!n->slots.n_ready)
+		(void)loop_turn(h.loop, 50);
+	s = list_first(&n->slots.ready, struct native_slot, on);
+	id = xstrdup(s->id);
+	eq_int(kill(s->pid, SIGKILL), 0);
+	for (int i = 0; i < 200 && is_ready(n, id); i++)
+		(void)loop_turn(h.loop, 50);
+	is_false(is_ready(n, id));
+	while (n->slots.n_ready < 2)
+		(void)loop_turn(h.loop, 50);
+	t = reserve(&h, &w);
+	is_false(str_eq(h.rt->ops->record(t)->id, id));
+	h.rt->ops->kill(t);
+	until(&h, &w, "ended ");
+	h.rt->ops->release(t, false);
+	close_host(&h, 0);
+	buf_done(&w.log);
+}
+
 TEST(ids_and_addresses_return_only_after_the_last_process)
 {
 	struct watcher w = { 0 };
