@@ -9,12 +9,16 @@ enum {
 	DESK = 16 * 1024, /* most texts are much shorter, and are then written on the stack */
 };
 
-/* A text, on the desk or malloc'd. */
+/* Room on the stack for a text. It is not cleared: that would cost more than it saves. */
+struct desk {
+	_Alignas(max_align_t) char room[DESK];
+};
+
+/* A text, on a desk or malloc'd. */
 struct text {
 	char *text; /* NUL-terminated */
 	size_t len;
 	char *heap; /* the same, or NULL */
-	_Alignas(max_align_t) char desk[DESK];
 };
 
 static void text_done(struct text *t)
@@ -44,23 +48,23 @@ static char *write_text(const struct json *v, yyjson_write_flag how, size_t *ret
 	return text;
 }
 
-/* Fills in all but the desk: clearing that would cost more than it saves. */
-static void text_write(struct text *t, const struct json *v, yyjson_write_flag how)
+static struct text text_of(const struct json *v, yyjson_write_flag how, struct desk *desk)
 {
-	yyjson_alc desk;
+	struct text t = { 0 };
+	yyjson_alc alloc;
 
-	(void)yyjson_alc_pool_init(&desk, t->desk, sizeof(t->desk));
-	t->heap = NULL;
-	t->text = write_with(&desk, v, how, &t->len);
-	if (!t->text)
-		t->text = t->heap = write_text(v, how, &t->len);
+	(void)yyjson_alc_pool_init(&alloc, desk->room, sizeof(desk->room));
+	t.text = write_with(&alloc, v, how, &t.len);
+	if (!t.text)
+		t.text = t.heap = write_text(v, how, &t.len);
+	return t;
 }
 
 static void write_to(const struct json *v, yyjson_write_flag how, struct buf *out)
 {
-	autotext t;
+	struct desk desk;
+	autotext t = text_of(v, how, &desk);
 
-	text_write(&t, v, how);
 	buf_add(out, t.text, t.len);
 }
 
@@ -76,9 +80,9 @@ void json_write_pretty(const struct json *v, struct buf *out)
 
 struct bytes *json_to_bytes(const struct json *v)
 {
-	autotext t;
+	struct desk desk;
+	autotext t = text_of(v, YYJSON_WRITE_NOFLAG, &desk);
 
-	text_write(&t, v, YYJSON_WRITE_NOFLAG);
 	return bytes_new(t.text, t.len);
 }
 

@@ -22,51 +22,47 @@ enum {
 	KEY_FEW = 256,      /* longer keys than this are seldom looked up */
 };
 
+/*
+ * Returns the length of the key; if that is less than room, the key is in to, with a NUL. Without a
+ * name it is the prefix of all keys of the namespace, without that too the one of all of the kind.
+ */
+static size_t key_write(char *to, size_t room, const struct kind *k, const char *ns,
+			const char *name)
+{
+	const struct kind *stored = kind_storage(k);
+	bool inside = (stored->flags & KIND_NAMESPACED) && !str_empty(ns);
+	const char *const parts[] = {
+		stored->plural,   *stored->group ? "." : "", stored->group,    "/",
+		inside ? ns : "", inside ? "/" : "",         str_or(name, ""),
+	};
+	size_t len = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		size_t n = strlen(parts[i]);
+
+		if (len + n < room)
+			memcpy(to + len, parts[i], n);
+		len += n;
+	}
+	if (len < room)
+		to[len] = '\0';
+	return len;
+}
+
 void key_prefix(struct buf *b, const struct kind *k, const char *ns)
 {
-	k = kind_storage(k);
-	buf_add_str(b, k->plural);
-	if (*k->group) {
-		buf_add_char(b, '.');
-		buf_add_str(b, k->group);
-	}
-	buf_add_char(b, '/');
-	if (!(k->flags & KIND_NAMESPACED) || str_empty(ns))
-		return;
-	buf_add_str(b, ns);
-	buf_add_char(b, '/');
-}
+	size_t len = key_write(NULL, 0, k, ns, NULL);
 
-/* Enough for the key and its NUL. */
-static size_t key_room(const struct kind *k, const char *ns, const char *name)
-{
-	k = kind_storage(k);
-	return strlen(k->plural) + strlen(k->group) + strlen(str_or(ns, "")) +
-	       strlen(str_or(name, "")) + 4;
-}
-
-/* What key_prefix() and the name make together. */
-static void key_write(char *to, const struct kind *k, const char *ns, const char *name)
-{
-	k = kind_storage(k);
-	to = stpcpy(to, k->plural);
-	if (*k->group) {
-		*to++ = '.';
-		to = stpcpy(to, k->group);
-	}
-	*to++ = '/';
-	if ((k->flags & KIND_NAMESPACED) && !str_empty(ns)) {
-		to = stpcpy(to, ns);
-		*to++ = '/';
-	}
-	(void)stpcpy(to, str_or(name, ""));
+	(void)key_write(buf_reserve(b, len + 1), len + 1, k, ns, NULL);
+	buf_wrote(b, len);
 }
 
 char *key_of(const struct kind *k, const char *ns, const char *name)
 {
-	char *key = xmalloc(key_room(k, ns, name));
+	size_t room = key_write(NULL, 0, k, ns, name) + 1;
+	char *key = xmalloc(room);
 
-	key_write(key, k, ns, name);
+	(void)key_write(key, room, k, ns, name);
 	return key;
 }
 
@@ -146,13 +142,10 @@ struct object *objects_find(const struct objects *os, const struct kind *k, cons
 			    const char *name)
 {
 	char few[KEY_FEW];
-	size_t room = key_room(k, ns, name);
-	autofree char *many = room > sizeof(few) ? xmalloc(room) : NULL;
-	char *key = many ? many : few;
-	struct store_entry *e;
+	bool fits = key_write(few, sizeof(few), k, ns, name) < sizeof(few);
+	autofree char *many = fits ? NULL : key_of(k, ns, name);
+	struct store_entry *e = store_get(os->store, fits ? few : many);
 
-	key_write(key, k, ns, name);
-	e = store_get(os->store, key);
 	if (e && !e->tag)
 		e->tag =
 			objects_of_entry(os, e); /* stays: it is about to be changed, most likely */
