@@ -12,7 +12,7 @@
 #include "loop/loop.h"
 
 /*
- * Exchanges over libcurl's multi interfaces on our loop. libcurl says which sockets and what time
+ * Exchanges over libcurl's multi handles on our loop. libcurl says which sockets and what time
  * it waits for; we tell it when they are ready, and then settle(): first the bytes of streams, then
  * the ends of exchanges. No callback of ours runs inside libcurl, so callbacks may start and cancel
  * exchanges.

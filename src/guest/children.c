@@ -11,8 +11,8 @@
 #include "loop/loop.h"
 
 /*
- * Signals come through a descriptor and not through libuv's handlers: a process shares those with
- * what it forks, and the runtime is forked from pid 1.
+ * Signals come through a descriptor, so that they are handled on the loop like everything else. The
+ * runtime, which is forked from pid 1, closes that descriptor and opens its own.
  */
 struct known {
 	struct list link;

@@ -179,7 +179,7 @@ static char *base_choose(const struct rt *rt, const struct wire_start *who)
 	return xstrdup("/app");
 }
 
-/* A shell sets PWD, to the directory without links. */
+/* dash, bash and busybox set PWD to the directory without links; so do we in their place. */
 static const char **env_with_pwd(const char *const *env, const char *dir)
 {
 	autofree char *real = realpath(dir, NULL);
@@ -243,8 +243,8 @@ static struct err *serve(struct rt *rt, int listen_fd)
 }
 
 /*
- * Nothing of pid 1 stays open except the port: not its loop, not the private socket, not the log,
- * nor what libuv keeps for its signal handlers, which neither of us uses.
+ * Nothing of pid 1 stays open except the port: not its loop, not its signals, not the private
+ * socket, not the log.
  */
 static int keep_only(int fd)
 {

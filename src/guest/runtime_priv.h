@@ -109,7 +109,7 @@ must_use struct err *path_create(const struct base *b, const char *path, int *re
 must_use struct err *words_split(const char *text, char ***ret);
 void words_free(char **words);
 /*
- * True for a command that every shell would only split at its spaces and execute: its first word
- * names a program, and no character has a meaning to a shell.
+ * True for a command that dash, bash and busybox would only split at its spaces and execute: its
+ * first word names a program, and no character has a meaning to any of them.
  */
 bool words_plain(const char *text);

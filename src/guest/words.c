@@ -21,7 +21,7 @@ static const char *const shell_words[] = {
 	"umask",   "unalias", "unset",  "until",   "wait",     "while",
 };
 
-/* Characters that mean themselves to every shell. In the first word some mean more. */
+/* Characters that mean only themselves to these shells; in the first word they are fewer. */
 #define PLAIN_FIRST "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+"
 #define PLAIN       PLAIN_FIRST ",:@%="
 

@@ -89,7 +89,8 @@ static void run_posted(struct loop *l)
 
 static void wake(struct loop *l)
 {
-	(void)eventfd_write(l->wake_fd, 1); /* fails only where as many wake-ups are pending */
+	/* Fails only if the counter is full, and then the loop is awake anyway. */
+	(void)eventfd_write(l->wake_fd, 1);
 }
 
 /* The wake-ups are taken before the calls: a call that comes in between brings another one. */

@@ -10,9 +10,11 @@
 #include "base/list.h"
 
 /*
- * The event loop over libuv; cay-init has a smaller one, epoll.c. A thread runs one loop;
- * everything here except loop_post() and loop_stop() is for that thread alone. Nothing blocks on a
- * loop: work that blocks is a job.
+ * The event loop over libuv. A thread runs one loop; everything here except loop_post() and
+ * loop_stop() is for that thread alone. Nothing blocks on a loop: work that blocks is a job.
+ *
+ * cay-init has one thread and a smaller loop, epoll.c, in which loop_post() and loop_stop() too are
+ * for the thread of the loop alone.
  *
  * A turn: I/O and timers call their callbacks; then deferred calls run until none is left,
  * including those that deferred calls ask for; then the flush hooks run (the store hands its batch
@@ -24,7 +26,7 @@ must_use struct err *loop_new(struct loop **ret);
 void loop_free(struct loop *l); /* everything on it must have been freed before */
 AUTOPTR(loop)
 void loop_run(struct loop *l);  /* until loop_stop() */
-void loop_stop(struct loop *l); /* from any thread or from a signal callback */
+void loop_stop(struct loop *l); /* from any thread (epoll.c: its own), or from a signal callback */
 /* One turn that sleeps wait_ms at most, for tests. False when nothing is left that could happen. */
 bool loop_turn(struct loop *l, unsigned wait_ms);
 
@@ -47,7 +49,7 @@ bool deferred_pending(const struct deferred *d);
 struct loop_flush;
 struct loop_flush *loop_add_flush(struct loop *l, void (*fn)(void *arg), void *arg);
 void loop_del_flush(struct loop_flush *f);
-/* From any thread: fn runs on the loop's thread in a coming turn. */
+/* From any thread (epoll.c: its own): fn runs on the loop's thread in a coming turn. */
 void loop_post(struct loop *l, void (*fn)(void *arg), void *arg);
 
 /*

@@ -337,7 +337,7 @@ MUTATIONS = (
              "	(void)unlinkat(l->native->spec.run_fd, sock, 0);", "	(void)sock;",
              "the socket of a slot goes with it, parked or not", "unit node_lower"),
     mutation("unused-networks-kept", "node/runtime/nets_unused.c",
-             "	if ((have[NET_SPENT] || have[NET_UNUSED]) && !timer_armed(n->nets.close))\n		timer_set(n->nets.close, BATCH_MS);\n", "",
+             "	if ((have[NET_SPENT] || have[NET_UNUSED]) && !timer_armed(n->nets.batch))\n		timer_set(n->nets.batch, BATCH_MS);\n", "",
              "a network that nobody uses is closed, and its address returns", "unit node_lower"),
     mutation("address-waits-for-the-batch", "node/runtime/nets.c",
              "	nets_vacate(n, place);\n", "",

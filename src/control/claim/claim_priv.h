@@ -76,10 +76,10 @@ struct claim_seen {
 	uint64_t grace_ms;  /* how long members without an address are worth waiting for */
 	usec now;
 };
-/* False when there is no such claim. seen must be zero before, and be passed to claim_seen_done()
- * in any case. */
 /* A claim that was called does without the member: the next in line may have it. */
 void claim_pass_on(struct context *c, const struct object *claim);
+/* False when there is no such claim. seen must be zero before, and be passed to claim_seen_done()
+ * in any case. */
 bool claim_observe(struct pass *p, struct claim_seen *seen);
 void claim_seen_done(struct claim_seen *seen);
 

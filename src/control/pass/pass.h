@@ -30,7 +30,7 @@ struct pass {
 };
 
 enum {
-	WRITE_QUIET = 1,       /* its success wakes nobody, nor does the change that it is */
+	WRITE_QUIET = 1,       /* neither its success nor the change it makes wakes the key */
 	WRITE_GONE_OK = 2,     /* ERR_NOT_FOUND counts as success */
 	WRITE_CONFLICT_OK = 4, /* so does ERR_CONFLICT: the other's change will wake us */
 };

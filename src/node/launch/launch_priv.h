@@ -29,8 +29,8 @@ struct launcher {
 	struct sock_fprog filter;
 	struct cgroups *cgroups;
 	struct netlink *nl; /* in the host's network namespace */
-	int proc;           /* a proc of our own, for the settings of networks; -1: none yet */
-	unsigned n_proc;    /* networks that were set up with it */
+	int proc;           /* a proc of our own, to set up and check networks; -1: none yet */
+	unsigned n_proc;    /* networks that were set up or checked with it */
 	uint64_t closed_files, closed_dirs; /* stage.c: what of proc needs no mask */
 };
 
@@ -58,8 +58,8 @@ must_use struct err *userns_make(struct slot *s);
 
 /* stage.c: the parts of a root that no plan changes (dev, proc), below the stage. */
 must_use struct err *root_prepare(struct slot *s);
-/* Once: learns what of proc only root of the host can open. A mount for each of these would be a
- * tenth of parking. */
+/* Called once, to learn which files of proc only root of the host can open. They need no mask;
+ * masking them all the same would be a tenth of the work of parking. */
 must_use struct err *root_look_at_proc(struct launcher *l);
 /* From here on nothing in proc/sys can be changed. */
 must_use struct err *root_mask_proc(const struct launcher *l);

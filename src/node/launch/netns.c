@@ -20,7 +20,7 @@
  * namespace lives as long as something holds it; the veth and the route end with it.
  */
 enum {
-	PROC_NETWORKS = 16, /* so many are set up through one proc */
+	PROC_NETWORKS = 16, /* set up or checked through one proc */
 };
 
 static const uint8_t host_mac[6] = { 0x02, 0xca, 0x79, 0, 0, 1 };

@@ -120,7 +120,7 @@ struct nets {
 	unsigned n[NET_STATE_MAX_];
 	struct line line;
 	struct map *held; /* address → the native: of an earlier run, not given away yet */
-	struct timer *keep, *close, *lull;
+	struct timer *keep, *batch, *lull;
 	usec last_taken;
 	unsigned retry_ms; /* the last pause after a refusal; 0: the last network was made */
 };

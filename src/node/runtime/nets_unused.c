@@ -20,11 +20,11 @@
  * about the same for one as for many.
  */
 enum {
-	BATCH_MS = 500,  /* the first of a batch waits so long for others */
-	BATCH_MAX = 128, /* so many do not wait */
-	REST_MS = 500,   /* before it is looked at */
-	SPARE_MAX = 128, /* so many may there be beyond the stock */
-	LULL_MS = 10000, /* after so long without a taker, the stock is enough */
+	BATCH_MS = 500,  /* how long the first of a batch waits for others */
+	BATCH_MAX = 128, /* a batch of this size is closed at once */
+	REST_MS = 500,   /* how long a network rests before it is looked at */
+	SPARE_MAX = 128, /* how many may be kept beyond the stock */
+	LULL_MS = 10000, /* without a taker for this long, those beyond the stock are closed */
 };
 
 static void close_spent(struct native *n)
@@ -55,8 +55,8 @@ void nets_batch_later(struct native *n)
 
 	if (have[NET_SPENT] >= BATCH_MAX)
 		close_spent(n);
-	if ((have[NET_SPENT] || have[NET_UNUSED]) && !timer_armed(n->nets.close))
-		timer_set(n->nets.close, BATCH_MS);
+	if ((have[NET_SPENT] || have[NET_UNUSED]) && !timer_armed(n->nets.batch))
+		timer_set(n->nets.batch, BATCH_MS);
 }
 
 static void on_batch(void *arg)
@@ -70,13 +70,13 @@ static void on_batch(void *arg)
 
 void nets_unused_init(struct native *n)
 {
-	n->nets.close = timer_new(n->loop, on_batch, n);
+	n->nets.batch = timer_new(n->loop, on_batch, n);
 	n->nets.lull = timer_new(n->loop, on_lull, n);
 }
 
 void nets_unused_done(struct native *n)
 {
-	timer_free(n->nets.close);
+	timer_free(n->nets.batch);
 	timer_free(n->nets.lull);
 }
 
@@ -141,7 +141,7 @@ static bool worth_a_look(const struct net *net)
 	       have[NET_READY] + have[NET_UNUSED] + have[NET_CHECKED] < n->target + SPARE_MAX;
 }
 
-static void close_if_unused(struct net *net)
+static void retire_if_unused(struct net *net)
 {
 	if (net->state != NET_PUT || net->users)
 		return;
@@ -155,7 +155,7 @@ void net_leave(struct net *net)
 	if (!net)
 		return;
 	net->users--;
-	close_if_unused(net);
+	retire_if_unused(net);
 }
 
 void native_net_put(unused void *ctx, struct runtime_net *face)
@@ -163,5 +163,5 @@ void native_net_put(unused void *ctx, struct runtime_net *face)
 	struct net *net = container_of(face, struct net, face);
 
 	net_enter(net, NET_PUT);
-	close_if_unused(net);
+	retire_if_unused(net);
 }
