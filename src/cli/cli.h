@@ -50,8 +50,8 @@ void cli_print(const struct json *v, const char *format);
 void cli_write(const struct buf *text); /* all of it, to standard output */
 
 /*
- * What node/ provides to commands that work on a data directory without a server. main.c fills it
- * in, because cli/ must not depend on node/.
+ * What node/ provides to commands that work on a data directory without a server. role/tools.c
+ * fills it in, because cli/ must not depend on node/.
  */
 struct cli_node_ops {
 	struct err *(*image_tag)(const char *data_dir, const char *from, const char *to);

@@ -77,7 +77,7 @@ MUTATIONS = (
              "	if (!*slot || !identical((*slot)->root, m->val)) {\n", "	if (!*slot || (*slot)->root) {\n",
              "docs from one shelf share what is equal", "unit json"),
     mutation("json-long-text-is-lost", "json/write.c",
-             "		t.text = t.heap = write_text(v, how, &t.len);\n", "		t->len = 0;\n",
+             "		t.text = t.heap = write_text(v, how, &t.len);\n", "		t.len = 0;\n",
              "a text of any length is written whole", "unit json"),
     mutation("json-depth-unlimited", "json/parse.c",
              "			if (++depth > max_depth)\n", "			if (++depth > max_depth && !max_depth)\n",

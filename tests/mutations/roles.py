@@ -78,6 +78,9 @@ MUTATIONS = (
              "uncommitted events are never dropped", "unit store"),
 
     # -- server -------------------------------------------------------------------------------------------------------
+    mutation("long-key-is-cut", "server/objects/objects.c",
+             "store_get(os->store, fits ? few : many)", "store_get(os->store, few)",
+             "an object with a long key is found", "unit server"),
     mutation("expired-token-accepted", "server/auth/tokens.c",
              "(json_get_int(claims, \"exp\", 0) > now ||", "(json_get_int(claims, \"exp\", 0) > 0 ||",
              "an expired token is refused", "unit server token"),

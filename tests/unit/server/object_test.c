@@ -60,6 +60,30 @@ TEST(create_fills_in_metadata_and_defaults)
 	fixture_done(&f);
 }
 
+/* The longest name there may be is 253; keys beyond 255 characters are not written on the stack. */
+TEST(objects_with_keys_of_any_length_are_found)
+{
+	const struct kind *k = kind_named("ConfigMap");
+	struct fixture f;
+
+	fixture_init(&f);
+	for (int len = 230; len <= 253; len++) {
+		autofree char *name = xasprintf("%0*d", len, 7);
+		autofree char *other = xasprintf("%0*d", len, 8);
+		autofree char *text = xasprintf("{'metadata':{'name':'%s'}}", name);
+		autoptr(object) o = NULL;
+
+		works(make(&f, k, "default", text, NULL));
+		o = look(&f, k, "default", name);
+		is_true(o != NULL);
+		eq_str(o->name, name);
+		is_true(look(&f, k, "default", other) == NULL);
+		works(drop(&f, k, "default", name, NULL));
+		is_true(look(&f, k, "default", name) == NULL);
+	}
+	fixture_done(&f);
+}
+
 TEST(generate_name_makes_names)
 {
 	struct fixture f;
