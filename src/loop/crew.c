@@ -9,8 +9,9 @@
  * Short jobs have threads of their own, made when first needed: jobs on libuv's pool may wait for a
  * disk for seconds, and somebody waits for each of these. There are no more threads than half of
  * the processors, so the loop and whoever talks to it keep the rest. Waiting jobs are taken in
- * order. This folder has locks where elsewhere only base/ and store/ have: a queue that several
- * threads take from needs one, and libuv's own has no threads to spare.
+ * order. Few have locks: base/ and store/, tls/verdict.c, which these threads call, and this
+ * folder, because a queue that several threads take from needs one, and libuv's own has no threads
+ * to spare.
  */
 enum {
 	CREW_MAX = 4,

@@ -22,7 +22,7 @@ void tls_sessions_keep(SSL_CTX *s, const char *client_ca_pem);
 
 /* Lets certificates that were verified once be believed for a while. */
 void tls_verdicts_keep(SSL_CTX *s);
-size_t tls_verdicts_made(struct tls_ctx *c); /* how often certificates were really verified */
+size_t tls_verdicts_made(struct tls_ctx *c); /* certificates really verified; for tests */
 
 /* What the peer's certificate says, once the handshake is over; NULL if it sent none. */
 struct tls_identity;

@@ -18,7 +18,8 @@
  * an hour at most. Only good ones are kept: anybody can send bad certificates. They belong to a
  * context, whose trusted certificates never change.
  *
- * Handshakes of one context run in several threads, hence the lock.
+ * Handshakes of one context run in several threads at once, on the crew of the loop, and OpenSSL
+ * calls us from within them: hence the lock.
  */
 enum {
 	VERDICTS_MAX = 256, /* the oldest goes first */
@@ -37,15 +38,16 @@ struct tls_verdicts {
 	size_t n_made;
 };
 
-static void add_cert(struct sha256 *s, const X509 *x)
+static bool add_cert(struct sha256 *s, const X509 *x)
 {
 	unsigned char *der = NULL;
-	int len = i2d_X509(x, &der);
+	int len = x ? i2d_X509(x, &der) : -1;
 
 	if (len < 0)
-		abort(); /* out of memory: it has been read from this form */
+		return false;
 	sha256_add(s, der, (size_t)len);
 	OPENSSL_free(der);
+	return true;
 }
 
 static void add_name(struct sha256 *s, const char *name)
@@ -55,20 +57,24 @@ static void add_name(struct sha256 *s, const char *name)
 	sha256_add(s, "", 1);
 }
 
-static void about(X509_STORE_CTX *x, unsigned char ret[SHA256_LEN])
+/* Not of certificates that cannot be written down again: they are verified every time. */
+static bool about(X509_STORE_CTX *x, unsigned char ret[SHA256_LEN])
 {
 	X509_VERIFY_PARAM *param = X509_STORE_CTX_get0_param(x);
 	char *ip = X509_VERIFY_PARAM_get1_ip_asc(param);
 	STACK_OF(X509) *sent = X509_STORE_CTX_get0_untrusted(x);
 	autoptr(sha256) s = sha256_new();
+	bool ok;
 
 	add_name(s, X509_VERIFY_PARAM_get0_host(param, 0));
 	add_name(s, ip);
 	OPENSSL_free(ip);
-	add_cert(s, X509_STORE_CTX_get0_cert(x));
-	for (int i = 0; i < sk_X509_num(sent); i++)
-		add_cert(s, sk_X509_value(sent, i));
-	sha256_end(s, ret);
+	ok = add_cert(s, X509_STORE_CTX_get0_cert(x));
+	for (int i = 0; ok && i < sk_X509_num(sent); i++)
+		ok = add_cert(s, sk_X509_value(sent, i));
+	if (ok)
+		sha256_end(s, ret);
+	return ok;
 }
 
 /* The time during which all of a verified chain is valid. */
@@ -111,11 +117,10 @@ static int on_verify(X509_STORE_CTX *x, void *arg)
 	struct tls_verdicts *t = arg;
 	usec now = clock_wall();
 	struct verdict v = { .until = now + VERDICT_STANDS };
-	bool good;
+	bool known = about(x, v.about), good;
 	int r;
 
-	about(x, v.about);
-	if (stands(t, v.about, now)) {
+	if (known && stands(t, v.about, now)) {
 		X509_STORE_CTX_set_error(x, X509_V_OK);
 		return 1;
 	}
@@ -123,7 +128,7 @@ static int on_verify(X509_STORE_CTX *x, void *arg)
 	good = r == 1 && X509_STORE_CTX_get_error(x) == X509_V_OK;
 	if (good)
 		narrow(&v, X509_STORE_CTX_get0_chain(x));
-	keep(t, &v, good);
+	keep(t, &v, known && good);
 	return r;
 }
 

@@ -76,12 +76,13 @@ def stopped(pid):
 
 
 def kill(pid):
-    """Unless it has become a container meanwhile: killing that would cost a run. While it is stopped it becomes nothing."""
+    """If it is still the launcher or a slot: killing a container, or a command that began while the census was taken, would
+    cost a run. While it is stopped it becomes nothing."""
     try:
         os.kill(pid, signal.SIGSTOP)
         wait_until(lambda: stopped(pid))
         with open(f"/proc/{pid}/comm") as f:
-            os.kill(pid, signal.SIGCONT if f.read().strip() == "cay-init" else signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL if f.read().strip() == "cay-launch" else signal.SIGCONT)
     except (ProcessLookupError, FileNotFoundError):
         pass  # it has ended by itself
 

@@ -289,6 +289,25 @@ def test_images_from_a_directory_and_from_a_tar(cay, tmp_path):
         assert os.path.isdir(cay.pool("roots", slot))
 
 
+@pytest.mark.parametrize("spoil", ["etc/resolv.conf", "etc", "dev", "proc"])
+@pytest.mark.parametrize("how", ["dangling", "host", "file"])
+def test_an_image_with_something_else_where_a_mount_belongs_starts(cay, tmp_path, spoil, how):
+    """A link, be it to a place of the machine's own, or a plain file; a file is right for resolv.conf, a directory is not."""
+    root, name = tmp_path / "root", f"odd-{spoil.split('/')[-1].replace('.', '-')}-{how}"
+    for d in ("etc", "dev", "proc", "usr/bin", "tmp"):
+        (root / d).mkdir(parents=True)
+    if spoil in ("etc", "dev", "proc"):
+        (root / spoil).rmdir()
+    if how == "file":
+        (root / spoil).mkdir() if "." in spoil else (root / spoil).write_text("in the way\n")
+    else:
+        (root / spoil).symlink_to("../run/nowhere" if how == "dangling" else f"/{spoil}")
+    cay.cay("image", "import", str(root), f"{name}:1", "--data-dir", cay.data_dir)
+    obj = create(cay, pod(name, container={"image": f"{name}:1"}))
+    assert status_of(obj)["restartCount"] == 0
+    cay.kubectl("delete", "pod", name)
+
+
 def test_two_exits_in_a_row_are_learned_after_a_restart(fresh):
     cay = fresh()
     cay.flags = []

@@ -242,8 +242,8 @@ MUTATIONS = (
              " && X509_STORE_CTX_get_error(x) == X509_V_OK;", ";",
              "a certificate that was rejected once is not believed afterwards", "unit tls"),
     mutation("verdict-whatever-the-certificate", "tls/verdict.c",
-             "	add_cert(s, X509_STORE_CTX_get0_cert(x));\n	for (int i = 0; i < sk_X509_num(sent); i++)\n"
-             "		add_cert(s, sk_X509_value(sent, i));\n", "	(void)sent;\n	(void)add_cert;\n",
+             "	ok = add_cert(s, X509_STORE_CTX_get0_cert(x));\n	for (int i = 0; ok && i < sk_X509_num(sent); i++)\n"
+             "		ok = add_cert(s, sk_X509_value(sent, i));\n", "	ok = true;\n	(void)sent;\n	(void)add_cert;\n",
              "that one certificate is good says nothing about another", "unit tls"),
     mutation("verdict-whatever-the-name", "tls/verdict.c",
              "	add_name(s, X509_VERIFY_PARAM_get0_host(param, 0));\n	add_name(s, ip);\n", "	(void)add_name;\n",

@@ -104,5 +104,6 @@ must_use struct err *netns_renew_proc(struct launcher *l); /* l->proc is there, 
 /* netns_filter.c: the second packet filter, inside the namespace that this thread is in. Addresses
  * are in network order. */
 must_use struct err *netns_filter(uint32_t addr, uint32_t gw);
-/* netns_check.c: ERR_CONFLICT unless the network is as it was made. */
+/* netns_check.c: NULL if the network is as it was made, ERR_CONFLICT if it is not; another error if
+ * that could not be found out. */
 must_use struct err *netns_check(struct launcher *l, int ns);

@@ -74,7 +74,7 @@ static const char *labels_left(char *text)
 {
 	char *end = strchr(text, '\n');
 
-	return !end || end[1] ? "there are some" : NULL;
+	return !end || end[1] ? "flow labels are left" : NULL;
 }
 
 /* Those that are cheap to read, and fail most often, come first. */
@@ -147,5 +147,5 @@ struct err *netns_check(struct launcher *l, int ns)
 	e = check_inside(l);
 	if (setns(l->host_ns, CLONE_NEWNET) < 0)
 		_exit(1); /* never serve from the wrong network */
-	return e ? err_wrap(e, "the network was used") : NULL;
+	return e ? err_wrap(e, "look at a network") : NULL;
 }

@@ -151,39 +151,52 @@ static struct err *stage_layers(struct slot *s, const char **lower, char prefix,
 	return NULL;
 }
 
-static bool in_layers(const struct slot *s, const struct plan_image *image, char prefix,
-		      const char *name)
+/* What a name is in the image, S_IFDIR and its like; 0: it has none. The topmost layer that has the
+ * name decides, be it with the device that hides what others below have. Links lead nowhere else
+ * than within their layer. */
+static mode_t type_in_image(const struct slot *s, const struct plan_image *image, char prefix,
+			    const char *name)
 {
-	for (size_t n = 0; image->lower && image->lower[n]; n++) {
-		char path[64];
+	struct stat st = { 0 };
 
-		(void)snprintf(path, sizeof(path), "%c%zu/%s", prefix, n, name);
-		if (file_exists(s->stage_fd, path))
-			return true;
+	for (size_t n = 0; image->lower && image->lower[n]; n++) {
+		autoclose layer = -1, fd = -1;
+		char at[24];
+		struct err *e;
+
+		(void)snprintf(at, sizeof(at), "%c%zu", prefix, n);
+		layer = openat(s->stage_fd, at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		e = file_open_in_root(layer, name, O_PATH | O_NOFOLLOW, 0, &fd);
+		if (!e)
+			return fstat(fd, &st) < 0 ? 0 : st.st_mode & S_IFMT;
+		err_free(e);
 	}
-	return false;
+	return 0;
 }
 
 /*
  * Makes the mount points that the image lacks in the upper directory, before anything sees it
- * through the overlay, where making them would cost more. What a layer hides from the next is not
- * looked at: what is missing after all is made when something is mounted there.
+ * through the overlay, where making them would cost more. What is in the way of a mount point, such
+ * as a link that leads nowhere, is hidden by it. What is missing after all is made when something
+ * is mounted there.
  */
 static struct err *fill_upper(struct slot *s, const struct plan_image *image, char prefix)
 {
 	static const char *const dirs[] = { "dev", "proc", "sys", "etc" };
 	autoclose upper = openat(s->dir_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool has_etc = type_in_image(s, image, prefix, "etc") == S_IFDIR;
 	struct err *e = upper < 0 ? err_sys(errno, "open the slot's directory") : NULL;
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs) && !e; i++)
-		if (!in_layers(s, image, prefix, dirs[i]) && mkdirat(upper, dirs[i], 0755) < 0 &&
-		    errno != EEXIST)
+		if (type_in_image(s, image, prefix, dirs[i]) != S_IFDIR &&
+		    mkdirat(upper, dirs[i], 0755) < 0 && errno != EEXIST)
 			e = err_sys(errno, "create /%s", dirs[i]);
 	for (size_t i = 0; i < ARRAY_LEN(etc_names) && !e; i++) {
 		char path[32];
 
 		(void)snprintf(path, sizeof(path), "etc/%s", etc_names[i]);
-		if (in_layers(s, image, prefix, path) || file_exists(upper, path))
+		if (file_exists(upper, path) ||
+		    (has_etc && type_in_image(s, image, prefix, path) == S_IFREG))
 			continue;
 		if (mkdirat(upper, "etc", 0755) < 0 && errno != EEXIST)
 			return err_sys(errno, "create /etc");

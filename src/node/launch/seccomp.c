@@ -536,11 +536,8 @@ static int allow_by_argument(scmp_filter_ctx ctx)
 
 static int add_rules(scmp_filter_ctx ctx)
 {
-	uint32_t foreign = wall_stands("seccomp-abi") ? SCMP_ACT_ERRNO(ENOSYS) : SCMP_ACT_ALLOW;
-	int r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, foreign);
+	int r = allow_ioctl(ctx);
 
-	if (!r)
-		r = allow_ioctl(ctx);
 	return r ? r : allow_by_argument(ctx);
 }
 

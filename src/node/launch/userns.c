@@ -89,26 +89,26 @@ static struct err *limit_resources(void)
  * the slot: below that of the host, names of all sandboxes would lie in the same hash chains. */
 static int limit_counters(int proc)
 {
-	int dir = openat(proc, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	autoclose dir = -1;
 
+	if (!wall_stands("ucounts"))
+		return 0;
+	dir = openat(proc, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return errno;
-	for (size_t i = 0; i < ARRAY_LEN(counters) && wall_stands("ucounts"); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(counters); i++) {
+		autoclose fd = openat(dir, counters[i].name, O_WRONLY | O_CLOEXEC);
 		size_t len = strlen(counters[i].max);
 		ssize_t n;
-		int fd;
 
-		fd = openat(dir, counters[i].name, O_WRONLY | O_CLOEXEC);
 		if (fd < 0 && errno == ENOENT)
 			continue;
 		n = fd < 0 ? -1 : write(fd, counters[i].max, len);
 		if (n < 0)
 			return errno;
-		(void)close(fd);
 		if ((size_t)n != len)
 			return EIO; /* part of a number is another limit */
 	}
-	(void)close(dir);
 	return 0;
 }
 

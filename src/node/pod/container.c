@@ -22,7 +22,7 @@
  */
 enum {
 	KILLED = 128 + SIGKILL,
-	RELAUNCHES_AT_ONCE = 32, /* in a row; the node keeps about half as many slots parked */
+	RELAUNCHES_AT_ONCE = 4, /* in a row */
 };
 
 static const char *const wait_reasons[WAIT_REASON_MAX_] = {
@@ -311,9 +311,9 @@ static void on_exited(void *arg, int code, int signum)
 	exited(c);
 }
 
-/* The slot was gone before it ran anything: the same attempt, with another one. A parked slot that
- * died is noticed only here, so many may follow each other, and none of them is a reason to wait.
- */
+/* The slot was gone before it ran anything: the same attempt, with another one. The runtime
+ * replaces slots that die while they are parked: only one that dies between its choice and the
+ * start of the command is met here, and a few of those in a row are no reason to wait. */
 static void launch_again(struct container *c)
 {
 	c->pod->pods->rt->release(take(c->task), false);

@@ -78,6 +78,24 @@ static int64_t volume_limit(struct volumes *v, const struct pod_view *p,
 	return pvc ? pvc_size(pvc) : 0;
 }
 
+/* Whether no other Pod ever sees it. What is not listed is shared, also a type that is new. */
+static bool is_own(enum pod_volume_type type)
+{
+	switch (type) {
+	case POD_VOLUME_EMPTY_DIR:
+	case POD_VOLUME_CONFIG_MAP:
+	case POD_VOLUME_SECRET:
+	case POD_VOLUME_DOWNWARD:
+	case POD_VOLUME_PROJECTED:
+		return true;
+	case POD_VOLUME_PVC:
+	case POD_VOLUME_OTHER:
+	case POD_VOLUME_TYPE_MAX_:
+		break;
+	}
+	return false;
+}
+
 static struct err *mount_of(struct volumes *v, const struct pod_view *p,
 			    const struct pod_mount_view *vm, struct arena *a,
 			    struct plan_mount *ret)
@@ -92,7 +110,7 @@ static struct err *mount_of(struct volumes *v, const struct pod_view *p,
 			       "volumeMounts names volume \"%s\", which the Pod does "
 			       "not have",
 			       vm->volume);
-	*ret = (struct plan_mount){ .to = vm->path, .own = volume->type != POD_VOLUME_PVC };
+	*ret = (struct plan_mount){ .to = vm->path, .own = is_own(volume->type) };
 	/* A memory volume is a tmpfs of its one user; several users share a directory instead. */
 	if (volume->memory && pod_view_count_mounts(p, vm->volume) <= 1) {
 		ret->memory = true;

@@ -651,11 +651,13 @@ TEST(only_a_network_that_nothing_went_through_is_given_to_another)
 {
 	struct host h;
 
+	if (access("/bin/bash", X_OK) < 0) {
+		skip_because("needs bash, which sends a packet");
+		return;
+	}
 	if (!open_host(&h))
 		return;
 	eq_int(net_after(&h, "true"), NET_READY);
-	eq_int(net_after(&h, "test -e /bin/bash || exit 0; "
-			     "exec /bin/bash -c 'echo > /dev/udp/127.0.0.1/9; exit 0'"),
-	       NET_SPENT);
+	eq_int(net_after(&h, "exec /bin/bash -c 'echo > /dev/udp/127.0.0.1/9; exit 0'"), NET_SPENT);
 	close_host(&h, 0);
 }
