@@ -421,7 +421,7 @@ MUTATIONS = (
              "pytest integration/test_host.py::test_sandboxes_are_killed_before_the_daemon"),
     mutation("dead-slot-stays", "node/runtime/slots.c",
              "	if (s->ready) {\n		died(s);\n		return;", "	if (s->ready) {\n		watch_want(s->watch, 0);\n		return;",
-             "a parked slot that died is replaced", "unit node"),
+             "a parked slot that died is replaced", "unit node_lower parked_slot_that_dies"),
     mutation("readable-taken-for-closed", "node/launch/stage.c",
              "!(st.st_mode & S_IRWXO)", "!(st.st_mode & S_IWOTH)",
              "what others may read in proc is masked", "pytest integration/test_isolation.py::test_files_of_proc_are_masked"),
