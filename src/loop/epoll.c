@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "loop/deferred_priv.h"
 #include "loop/loop.h"
 
 /*
@@ -82,17 +83,6 @@ static void list_move(struct list *from, struct list *to)
 		return;
 	list_add_head(from, to); /* to takes the place of from among its elements */
 	list_del(from);
-}
-
-static void run_deferred(struct loop *l)
-{
-	struct deferred *d;
-
-	while (!list_empty(&l->deferred)) {
-		d = list_first(&l->deferred, struct deferred, on);
-		list_del(&d->on);
-		d->fn(d->arg);
-	}
 }
 
 /* What is posted by these calls waits for the next turn. */
@@ -201,7 +191,7 @@ static void turn(struct loop *l, int most_ms)
 {
 	run_timers(l);
 	run_posted(l);
-	run_deferred(l);
+	deferred_run(&l->deferred);
 	sleep_and_call(l, most_ms);
 }
 
@@ -210,7 +200,7 @@ void loop_run(struct loop *l)
 	while (!l->stopping)
 		turn(l, -1);
 	l->stopping = false;
-	run_deferred(l);
+	deferred_run(&l->deferred);
 }
 
 void loop_stop(struct loop *l)
@@ -222,7 +212,7 @@ bool loop_turn(struct loop *l, unsigned wait)
 {
 	turn(l, (int)wait);
 	run_timers(l);
-	run_deferred(l);
+	deferred_run(&l->deferred);
 	return l->n_alive || !list_empty(&l->timers) || !list_empty(&l->posted);
 }
 
@@ -231,35 +221,15 @@ void loop_free(struct loop *l)
 	if (!l)
 		return;
 	run_posted(l);
-	run_deferred(l);
+	deferred_run(&l->deferred);
 	assert(!l->n_alive && list_empty(&l->timers)); /* one has outlived its loop */
 	(void)close(l->fd);
 	free(l);
 }
 
-void deferred_init(struct deferred *d, struct loop *l, void (*fn)(void *arg), void *arg)
+struct list *loop_deferred(struct loop *l)
 {
-	list_init(&d->on);
-	d->loop = l;
-	d->fn = fn;
-	d->arg = arg;
-}
-
-void deferred_call(struct deferred *d)
-{
-	if (!deferred_pending(d))
-		list_add_tail(&d->loop->deferred, &d->on);
-}
-
-void deferred_cancel(struct deferred *d)
-{
-	if (deferred_pending(d))
-		list_del(&d->on);
-}
-
-bool deferred_pending(const struct deferred *d)
-{
-	return d->loop && !list_empty(&d->on);
+	return &l->deferred;
 }
 
 void loop_post(struct loop *l, void (*fn)(void *arg), void *arg)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "loop/deferred_priv.h"
 #include "loop/loop_priv.h"
 
 /*
@@ -26,17 +27,6 @@ struct loop_flush {
 };
 
 /* A call is taken off the list before it runs: it may ask for itself again, or be freed. */
-static void run_deferred(struct loop *l)
-{
-	struct deferred *d;
-
-	while (!list_empty(&l->deferred)) {
-		d = list_first(&l->deferred, struct deferred, on);
-		list_del(&d->on);
-		d->fn(d->arg);
-	}
-}
-
 /* A hook may remove itself or any other: loop_del_flush() moves next_flush along. */
 static void flush_all(struct loop *l)
 {
@@ -54,7 +44,7 @@ static void flush_all(struct loop *l)
 static void settle(struct loop *l)
 {
 	do {
-		run_deferred(l);
+		deferred_run(&l->deferred);
 		flush_all(l);
 	} while (!list_empty(&l->deferred));
 }
@@ -163,7 +153,7 @@ void loop_free(struct loop *l)
 	uv_close((uv_handle_t *)&l->turn_end, NULL);
 	uv_walk(&l->uv, check_closing, NULL);
 	(void)uv_run(&l->uv, UV_RUN_DEFAULT); /* jobs end, handles close */
-	run_deferred(l);
+	deferred_run(&l->deferred);
 	assert(list_empty(&l->flushes));
 	r = uv_loop_close(&l->uv);
 	assert(r == 0);
@@ -212,29 +202,9 @@ bool loop_turn(struct loop *l, unsigned wait_ms)
 	return alive(l);
 }
 
-void deferred_init(struct deferred *d, struct loop *l, void (*fn)(void *arg), void *arg)
+struct list *loop_deferred(struct loop *l)
 {
-	list_init(&d->on);
-	d->loop = l;
-	d->fn = fn;
-	d->arg = arg;
-}
-
-void deferred_call(struct deferred *d)
-{
-	if (!deferred_pending(d))
-		list_add_tail(&d->loop->deferred, &d->on);
-}
-
-void deferred_cancel(struct deferred *d)
-{
-	if (deferred_pending(d))
-		list_del(&d->on);
-}
-
-bool deferred_pending(const struct deferred *d)
-{
-	return d->loop && !list_empty(&d->on);
+	return &l->deferred;
 }
 
 void loop_post(struct loop *l, void (*fn)(void *arg), void *arg)

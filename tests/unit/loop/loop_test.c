@@ -6,70 +6,9 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "base/buf.h"
 #include "base/str.h"
+#include "story.h"
 #include "test.h"
-
-static struct loop *loop_for_test(void)
-{
-	struct loop *l = NULL;
-
-	works(loop_new(&l));
-	return l;
-}
-
-/* What happened, in order, one letter each. */
-struct story {
-	struct loop *loop;
-	struct buf text;
-	struct timer *timer;
-	struct watch *watch;
-	struct loop_flush *flush, *other;
-	struct deferred d, more;
-	int fd;
-	unsigned ready;
-};
-
-#define autostory __attribute__((cleanup(story_done))) struct story
-
-static void story_done(struct story *s)
-{
-	buf_done(&s->text);
-}
-
-static void say_d(void *arg)
-{
-	buf_add_char(&((struct story *)arg)->text, 'd');
-}
-
-static void say_f(void *arg)
-{
-	buf_add_char(&((struct story *)arg)->text, 'f');
-}
-
-static void defer_more(void *arg)
-{
-	struct story *s = arg;
-
-	buf_add_char(&s->text, 'm');
-	deferred_call(&s->d);
-}
-
-static void story_can_defer(struct story *s)
-{
-	deferred_init(&s->d, s->loop, say_d, s);
-	deferred_init(&s->more, s->loop, defer_more, s);
-}
-
-static void on_timer(void *arg)
-{
-	struct story *s = arg;
-
-	buf_add_char(&s->text, 't');
-	deferred_call(&s->d);
-	deferred_call(&s->more);
-	loop_stop(s->loop);
-}
 
 TEST(deferred_calls_run_to_the_last_before_the_flush)
 {
@@ -118,7 +57,7 @@ static void drop_both(void *arg)
 	struct story *s = arg;
 
 	buf_add_char(&s->text, 'x');
-	loop_del_flush(s->other);
+	loop_del_flush(s->other_flush);
 	loop_del_flush(s->flush);
 }
 
@@ -128,7 +67,7 @@ TEST(a_flush_hook_may_remove_itself_and_the_next)
 	autostory s = { .loop = l };
 
 	s.flush = loop_add_flush(l, drop_both, &s);
-	s.other = loop_add_flush(l, say_f, &s);
+	s.other_flush = loop_add_flush(l, say_f, &s);
 	loop_turn(l, 0);
 	eq_str(buf_str(&s.text), "x");
 	loop_del_flush(NULL);

@@ -2,72 +2,11 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "base/buf.h"
 #include "base/str.h"
-#include "loop/loop.h"
+#include "story.h"
 #include "test.h"
 
 /* What both loops do: the one over libuv, and cay-init's own. */
-
-static struct loop *loop_for_test(void)
-{
-	struct loop *l = NULL;
-
-	works(loop_new(&l));
-	return l;
-}
-
-/* What happened, in order, one letter each. */
-struct story {
-	struct loop *loop;
-	struct buf text;
-	struct timer *timer;
-	struct watch *watch, *other;
-	struct deferred d, more;
-	int fd;
-	unsigned ready;
-};
-
-#define autostory __attribute__((cleanup(story_done))) struct story
-
-static void story_done(struct story *s)
-{
-	buf_done(&s->text);
-}
-
-static void say_d(void *arg)
-{
-	buf_add_char(&((struct story *)arg)->text, 'd');
-}
-
-static void say_f(void *arg)
-{
-	buf_add_char(&((struct story *)arg)->text, 'f');
-}
-
-static void defer_more(void *arg)
-{
-	struct story *s = arg;
-
-	buf_add_char(&s->text, 'm');
-	deferred_call(&s->d);
-}
-
-static void story_can_defer(struct story *s)
-{
-	deferred_init(&s->d, s->loop, say_d, s);
-	deferred_init(&s->more, s->loop, defer_more, s);
-}
-
-static void on_timer(void *arg)
-{
-	struct story *s = arg;
-
-	buf_add_char(&s->text, 't');
-	deferred_call(&s->d);
-	deferred_call(&s->more);
-	loop_stop(s->loop);
-}
 
 static void outlast_the_turn(void *arg)
 {
