@@ -26,7 +26,6 @@ struct loop_flush {
 	void *arg;
 };
 
-/* A call is taken off the list before it runs: it may ask for itself again, or be freed. */
 /* A hook may remove itself or any other: loop_del_flush() moves next_flush along. */
 static void flush_all(struct loop *l)
 {

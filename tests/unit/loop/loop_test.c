@@ -24,8 +24,8 @@ TEST(deferred_calls_run_to_the_last_before_the_flush)
 		buf_clear(&s.text);
 		loop_turn(l, 100);
 	}
-	/* The letters before t are flushes at the beginning of the turn. */
-	eq_str(strchr(buf_str(&s.text), 't'), "tdmdf");
+	/* Flushes at the beginning of the turn come before t; one follows if t was due at once. */
+	is_true(str_starts(strchr(buf_str(&s.text), 't'), "tdmdf"));
 	is_false(timer_armed(t));
 	loop_del_flush(f);
 	timer_free(t);
