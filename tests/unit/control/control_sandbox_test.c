@@ -47,7 +47,7 @@ TEST(a_start_that_goes_well_is_reported_once)
 	pod_runs(&w, "box");
 	eq_str(condition_of(&w, kind_named("Sandbox"), "box", "Ready"),
 	       "True/DependenciesReady/Pod is Ready");
-	eq_int(world_rev(&w), rev + 4); /* the Pod's status and the Sandbox's */
+	eq_int(world_rev(&w), rev + 5); /* the Pod's status, the Sandbox's and an Event */
 	eq_int(w.control->n_passes[CONTROL_SANDBOX], passes + 1);
 	patch(&w, kind_named("Sandbox"), "box", "status", "{'status':{'conditions':[]}}");
 	turn(&w);

@@ -57,6 +57,16 @@ void world_done(struct world *w)
 	works(file_remove_tree(AT_FDCWD, w->dir));
 }
 
+static void sent(void *arg unused)
+{
+}
+
+uint64_t world_rev(struct world *w)
+{
+	control_finish(w->control, sent, NULL); /* Events that wait count too */
+	return store_rev(server_store(w->server));
+}
+
 void turn(struct world *w)
 {
 	(void)loop_turn(w->loop, 0);
@@ -67,11 +77,6 @@ void step(struct world *w, uint64_t ms)
 	control_step(w->control, ms);
 	for (int i = 0; i < 4; i++)
 		turn(w);
-}
-
-uint64_t world_rev(struct world *w)
-{
-	return store_rev(server_store(w->server));
 }
 
 struct ending {
@@ -149,10 +154,6 @@ static bool count_reason(void *arg, struct object *o)
 
 	s->n += str_eq(json_get_str(o->root, "reason"), s->reason);
 	return true;
-}
-
-static void sent(void *arg unused)
-{
 }
 
 size_t count_events(struct world *w, const char *reason)
