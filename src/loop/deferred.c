@@ -29,6 +29,7 @@ bool deferred_pending(const struct deferred *d)
 	return d->loop && !list_empty(&d->on);
 }
 
+/* A call is taken off the list before it runs: it may ask for itself again, or be freed. */
 void deferred_run(struct list *line)
 {
 	while (!list_empty(line)) {

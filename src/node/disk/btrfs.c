@@ -142,12 +142,31 @@ static struct err *remove_all(const char *path)
 	return file_remove_tree(parent, args.name);
 }
 
+/* What files had is free with the commit; what a subvolume had, only with one after that: so its
+ * files go first. The request also wakes the kernel thread that lets go of empty block groups,
+ * which else looks twice a minute. */
+static struct err *give_back(const char *path)
+{
+	struct btrfs_vol_args args;
+	autoclose parent = -1;
+	struct err *e = open_parent(path, &args, &parent);
+
+	if (e)
+		return e;
+	err_free(file_remove_tree(parent, args.name)); /* what is left is destroyed */
+	e = remove_all(path);
+	if (ioctl(parent, BTRFS_SYNC) < 0 && !e)
+		e = err_sys(errno, "commit %s", path);
+	return e;
+}
+
 const struct diskpool_ops disk_btrfs = {
 	.name = "btrfs",
 	.enforces = true,
 	.make = make,
 	.limit = set_limit,
 	.remove = remove_all,
+	.give_back = give_back,
 	.keep = spare_keep,
 	.reuse = spare_reuse,
 };

@@ -2,13 +2,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "node/disk/btrfs_abi_priv.h"
 #include "node/disk/disk_priv.h"
 
 /*
@@ -39,20 +37,6 @@ struct place {
 	char *from, *to, *new;
 };
 
-/* A part of a copy would keep the pool full, for all sandboxes. What its files had is free with the
- * commit; what a subvolume had would be free only with one after that. The request also wakes the
- * kernel thread that lets go of empty block groups, which else looks twice a minute. Other file
- * systems do not know it, nor need it. */
-static void give_back(const struct diskpool_ops *ops, const char *part, const char *dir)
-{
-	autoclose fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	err_free(file_remove_tree(AT_FDCWD, part));
-	err_free(ops->remove(part));
-	if (fd >= 0)
-		(void)ioctl(fd, BTRFS_SYNC);
-}
-
 static struct err *copy_in(const struct diskpool *d, const struct place *p, const char *dir,
 			   int64_t limit)
 {
@@ -71,7 +55,7 @@ static struct err *copy_in(const struct diskpool *d, const struct place *p, cons
 		e = path_limit(ops, p->to, limit);
 	if (!e)
 		return sync_dir(dir);
-	give_back(ops, p->new, dir);
+	err_free(ops->give_back(p->new)); /* a part of a copy would keep the pool full */
 	return e;
 }
 

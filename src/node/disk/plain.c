@@ -34,6 +34,7 @@ const struct diskpool_ops disk_plain = {
 	.make = make,
 	.limit = set_limit,
 	.remove = remove_all,
+	.give_back = remove_all,
 	.keep = no_spare,
 	.reuse = no_spare,
 };

@@ -61,9 +61,15 @@ static void sent(void *arg unused)
 {
 }
 
+/* An Event follows what it tells of a moment later; whoever counts wants those that wait too. */
+static void send_events(struct world *w)
+{
+	control_finish(w->control, sent, NULL);
+}
+
 uint64_t world_rev(struct world *w)
 {
-	control_finish(w->control, sent, NULL); /* Events that wait count too */
+	send_events(w);
 	return store_rev(server_store(w->server));
 }
 
@@ -160,7 +166,7 @@ size_t count_events(struct world *w, const char *reason)
 {
 	struct sought s = { reason };
 
-	control_finish(w->control, sent, NULL); /* those that wait count too */
+	send_events(w);
 	client_each(w->client, kind_storage(kind_named("events.k8s.io/v1 Event")), NULL,
 		    count_reason, &s);
 	return s.n;
