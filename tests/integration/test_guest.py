@@ -104,7 +104,7 @@ def test_second_start_is_refused(link):
 def test_command_that_is_not_there_fails_the_start_and_may_be_tried_again(link):
     for argv, cwd, text in ((["nosuch"], "/", 'exec "nosuch": No such file or directory'),
                             (["/etc/passwd"], "/", 'exec "/etc/passwd": Permission denied'),
-                            (["true"], "/no/dir", 'chdir "/no/dir": No such file or directory')):
+                            (["true"], "/proc/no/dir", 'chdir "/proc/no/dir": No such file or directory')):
         link.send(START, 0, packed_start(argv, cwd=cwd))
         payload = link.take(FAILED)[2]
         assert payload[8:].decode() == text
