@@ -38,14 +38,10 @@ def filled(cay, n):
     wait_until(full, timeout=240)
 
 
-def metric(cay, name):
-    return next(float(line.split()[1]) for line in cay.api("GET", "/metrics").splitlines() if line.startswith(name + " "))
-
-
 def test_an_idle_sandbox_is_small(cay):
     filled(cay, SMALL)
     small = rss(cay)
     filled(cay, LARGE)
     # It was 71 KiB once. What the filling needed beside that goes back to the kernel a few seconds after it is free.
     wait_until(lambda: rss(cay) - small < 1.3 * PER_SANDBOX * (LARGE - SMALL))
-    assert 0 < metric(cay, "cay_store_history_bytes") <= 256 * KIB
+    assert 0 < cay.metric("cay_store_history_bytes") <= 256 * KIB

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks that are given to another sandbox: those that nothing went through, and no others."""
 
+from cay_local import wait_until
 from test_node_pods import CORE, PODS, create, pod, sh
 
 CLAIM = {"name": "v", "persistentVolumeClaim": {"claimName": "both"}}
@@ -62,9 +63,9 @@ def test_only_a_network_that_nothing_went_through_comes_back(cay):
         sh(cay, "keeper", f"until test -d /v/got-{i + 1}; do sleep 0.05; done")
 
     end(cay, "quiet", *used)
-    seen = []
-    while quiet not in seen[:-len(used)] and len(seen) < 4 * STOCK:  # the others would come right behind it
-        seen.append(box(cay, f"next-{len(seen)}"))
+    looked_at = len({"quiet", *used} - LEAKS.keys())
+    wait_until(lambda: cay.metric("cay_networks_as_new_total") + cay.metric("cay_networks_worn_total") == looked_at)
+    seen = [box(cay, f"next-{i}") for i in range(2 * STOCK)]
     assert quiet in seen
     assert not {name for name, ip in used.items() if ip in seen}
     dev = sh(cay, f"next-{seen.index(quiet)}", "tail -n 2 /proc/net/dev").stdout.replace("eth0", "eth")

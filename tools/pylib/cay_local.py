@@ -172,6 +172,10 @@ class Cay:
     def connect(self, timeout=60):
         return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.context())
 
+    def metric(self, name):
+        """The value of a metric without labels."""
+        return next(float(line.split()[1]) for line in self.api("GET", "/metrics").splitlines() if line.startswith(name + " "))
+
     def api(self, method, path, body=None, content_type="application/json", accept="application/json"):
         """One request on a kept connection; the decoded answer, or ApiError."""
         data = None if body is None else json.dumps(body) if not isinstance(body, (str, bytes)) else body

@@ -113,6 +113,12 @@ void native_metrics(const struct runtime *r, struct buf *b)
 		      list_len(&n->slots.line.waiting));
 	metrics_gauge(b, "cay_launches_networks_waited_for", "Pods in line for a network.",
 		      list_len(&n->nets.line.waiting));
+	metrics_counter(b, "cay_networks_as_new_total",
+			"Networks that were looked at after their sandbox ended, and kept.",
+			n->nets.as_new);
+	metrics_counter(b, "cay_networks_worn_total",
+			"Networks that were looked at after their sandbox ended, and closed.",
+			n->nets.worn);
 	metrics_gauge(b, "cay_launches_removals_waiting", "Removals that wait for their turn.",
 		      list_len(&n->ends));
 }

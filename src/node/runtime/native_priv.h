@@ -122,7 +122,8 @@ struct nets {
 	struct map *held; /* address → the native: of an earlier run, not given away yet */
 	struct timer *keep, *batch, *lull;
 	usec last_taken;
-	unsigned retry_ms; /* the last pause after a refusal; 0: the last network was made */
+	uint64_t as_new, worn; /* of those that were looked at */
+	unsigned retry_ms;     /* the last pause after a refusal; 0: the last network was made */
 };
 
 void nets_init(struct native *n);

@@ -105,6 +105,7 @@ void nets_as_new(struct native *n, const char *name)
 
 	if (!net)
 		return;
+	n->nets.as_new++;
 	net_enter(net, NET_READY);
 	if (n->nets.n[NET_READY] > n->target && !timer_armed(n->nets.lull))
 		timer_set(n->nets.lull, LULL_MS);
@@ -118,6 +119,7 @@ void nets_worn(struct native *n, const struct message_refused *r)
 	if (!net)
 		return;
 	log_debug("network is not used again", KV("address", net->face.ip), KV("err", r->text));
+	n->nets.worn++;
 	net_enter(net, NET_SPENT);
 	nets_batch_later(n);
 }
