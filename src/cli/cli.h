@@ -49,16 +49,21 @@ int cli_fail(struct err *e);
 void cli_print(const struct json *v, const char *format);
 void cli_write(const struct buf *text); /* all of it, to standard output */
 
+/* A display of how far a long step is; NULL: nobody looks. */
+struct cli_progress {
+	void (*report)(void *arg, const char *what, unsigned long long bytes);
+	void *arg;
+};
+
 /*
  * What node/ provides to commands that work on a data directory without a server. role/tools.c
  * fills it in, because cli/ must not depend on node/.
  */
 struct cli_node_ops {
 	struct err *(*image_tag)(const char *data_dir, const char *from, const char *to);
+	/* name NULL: as the archive has it. *ret: [{name,digest}] */
 	struct err *(*image_import)(const char *data_dir, const char *path, const char *name,
-				    void (*progress)(void *arg, const char *what,
-						     unsigned long long done),
-				    void *arg);
+				    struct cli_progress *progress, struct json_doc **ret);
 	struct err *(*image_remove)(const char *data_dir, const char *name);
 	struct err *(*image_list)(const char *data_dir,
 				  struct json_doc **ret); /* [{name,digest,source,size}] */

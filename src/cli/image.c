@@ -19,11 +19,9 @@ const struct setting image_settings[] = {
 	{ 0 },
 };
 
-static void progress(void *arg unused, const char *what, unsigned long long done)
+static void show(void *arg unused, const char *what, unsigned long long bytes)
 {
-	if (isatty(STDERR_FILENO))
-		(void)fprintf(stderr, "\r\033[K%s: %llu MiB", what,
-			      done >> 20); /* only a progress display */
+	(void)fprintf(stderr, "\r\033[K%s: %llu MiB", what, bytes >> 20);
 }
 
 static struct err *do_list(const struct settings *s)
@@ -57,12 +55,27 @@ static struct err *do_tag(const struct settings *s)
 
 static struct err *do_import(const struct settings *s)
 {
-	struct err *e = cli_node.image_import(settings_text(s, "data-dir"), settings_arg(s, 1),
-					      settings_arg(s, 2), progress, NULL);
+	struct cli_progress progress = { .report = show };
+	bool terminal = isatty(STDERR_FILENO);
+	autoptr(json_doc) doc = NULL;
+	autobuf out = { 0 };
+	struct err *e =
+		cli_node.image_import(settings_text(s, "data-dir"), settings_arg(s, 1),
+				      settings_arg(s, 2), terminal ? &progress : NULL, &doc);
 
-	if (isatty(STDERR_FILENO))
+	if (terminal)
 		(void)fputs("\r\033[K", stderr);
-	return e;
+	if (e)
+		return e;
+	if (!str_eq(settings_text(s, "output"), "text")) {
+		cli_print(json_root(doc), settings_text(s, "output"));
+		return NULL;
+	}
+	json_each(it, json_root(doc))
+		buf_printf(&out, "%s %s\n", json_get_str(it.val, "name"),
+			   json_get_str(it.val, "digest"));
+	cli_write(&out);
+	return NULL;
 }
 
 static struct err *do_remove(const struct settings *s)
@@ -72,26 +85,27 @@ static struct err *do_remove(const struct settings *s)
 
 static const struct {
 	const char *name;
-	size_t n_args;
+	size_t min_args, max_args;
 	const char *usage;
 	struct err *(*run)(const struct settings *s);
 } verbs[] = {
-	{ "ls", 0, "", do_list },
-	{ "tag", 2, "FROM TO", do_tag },
-	{ "import", 2, "PATH NAME", do_import },
-	{ "rm", 1, "NAME", do_remove },
+	{ "ls", 0, 0, "", do_list },
+	{ "tag", 2, 2, "FROM TO", do_tag },
+	{ "import", 1, 2, "PATH [NAME]", do_import },
+	{ "rm", 1, 1, "NAME", do_remove },
 };
 
 int image_run(const struct command *c, const struct settings *s)
 {
 	const char *verb = str_or(settings_arg(s, 0), "ls");
+	size_t n = settings_n_args(s) ? settings_n_args(s) - 1 : 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		struct err *e;
 
 		if (!str_eq(verbs[i].name, verb))
 			continue;
-		if (settings_n_args(s) > 0 && settings_n_args(s) - 1 != verbs[i].n_args)
+		if (n < verbs[i].min_args || n > verbs[i].max_args)
 			return cli_fail(err_new(ERR_INVALID, "usage: cay image %s %s", verb,
 						verbs[i].usage));
 		e = verbs[i].run(s);

@@ -41,6 +41,15 @@ static struct err *list_images(const char *data_dir, struct json_doc **ret)
 	return e;
 }
 
+static struct err *import_image(const char *data_dir, const char *path, const char *name,
+				struct cli_progress *progress, struct json_doc **ret)
+{
+	const struct image_progress p = { progress ? progress->report : NULL,
+					  progress ? progress->arg : NULL };
+
+	return image_import(data_dir, path, name, progress ? &p : NULL, ret);
+}
+
 /* arg is a list, which grows by one object per row. */
 static void add_object(void *arg, const char *key unused, struct bytes *value)
 {
@@ -72,7 +81,7 @@ void tools_provide(void)
 {
 	cli_node = (struct cli_node_ops){
 		.image_tag = image_tag,
-		.image_import = image_import,
+		.image_import = import_image,
 		.image_remove = image_remove,
 		.image_list = list_images,
 		.census = census,

@@ -11,11 +11,11 @@
 /*
  * Images of a data directory:
  *
- *   images/names.json      {"names": {canonical name: id}, "images": {id: {digest, source, size,
- *                          layers, config, host}}}
- *   images/<id>/rootfs     an imported one; id is the start of its digest
- *   images/host-<tag>/     the skeleton of `host`, rebuilt when the machine's own files change
- *   images/pause/          an empty root
+ *   images/names.json        {"names": {canonical name: id}, "images": {id: {digest, digests,
+ * source, size, layers, config}}, "layers": {layer: size}} images/layers/<diff-id>  a layer,
+ * unpacked once for all images that have it images/<id>/rootfs       a layer from before there were
+ * diff-ids images/.import-<random>  work in progress images/host-<tag>/       the skeleton of
+ * `host`, rebuilt when the machine's own files change images/pause/            an empty root
  *
  * names.json is replaced whole, so readers need no lock; writers take images/lock.
  */
@@ -24,8 +24,10 @@ struct image {
 	int64_t size;
 	char **layers; /* absolute, top first, NULL-terminated */
 	bool host_usr; /* the machine's /usr comes on top */
-	/* {"env": [..], "entrypoint": [..], "cmd": [..], "workdir": "", "user": ""}, each optional
-	 */
+	/* {"env": [..], "entrypoint": [..], "cmd": [..], "workdir": "", "user": "", "uid": n,
+	 * "gid": n, "groups": [n], "home": "", "stopsignal": n, "labels": {}, "ports": ["80/tcp"],
+	 * "created": "", "os": "", "architecture": ""}, each optional. "user" without "uid": nobody
+	 * in the image is called so. */
 	struct json_doc *config;
 };
 void image_free(struct image *i);
@@ -49,9 +51,19 @@ struct image_info {
 	long long size;
 };
 must_use struct err *image_tag(const char *data_dir, const char *from, const char *to);
-must_use struct err *
-image_import(const char *data_dir, const char *path, const char *name,
-	     void (*progress)(void *arg, const char *what, unsigned long long done), void *arg);
+/* Called now and then during a long step, on the caller's thread. */
+struct image_progress {
+	void (*report)(void *arg, const char *what, unsigned long long bytes);
+	void *arg;
+};
+/*
+ * A docker-archive, an oci-archive, an OCI layout or a root file system; the content says which.
+ * name NULL: as the archive calls them. progress may be NULL. *ret, if wanted: [{name, digest}].
+ * ERR_UNSUPPORTED: something else, which the text names. ERR_INVALID, ERR_MALFORMED, ERR_EXHAUSTED:
+ * what is wrong with it.
+ */
+must_use struct err *image_import(const char *data_dir, const char *path, const char *name,
+				  const struct image_progress *progress, struct json_doc **ret);
 must_use struct err *image_remove(const char *data_dir, const char *name);
 must_use struct err *image_list(const char *data_dir, struct image_info **ret, size_t *ret_n);
 void image_list_free(struct image_info *list, size_t n);

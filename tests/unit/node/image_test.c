@@ -108,7 +108,8 @@ static struct err *unpack(struct buf *tar, const char *dir, struct layer_done *d
 	struct layer_job job = { .max_bytes = 1 << 20, .max_entries = 10 };
 
 	buf_add(tar, end, sizeof(end));
-	return layer_unpack_bytes(buf_head(tar), tar->len, root, &job, done);
+	return layer_unpack(&(struct tar_from){ .bytes = buf_head(tar), .len = tar->len }, root,
+			    &job, done);
 }
 
 TEST(a_tar_becomes_a_tree)

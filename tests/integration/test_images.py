@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images from outside: what is recognised, what is refused and with which words, and what a Pod gets of them."""
+
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import zlib
+
+import pytest
+
+from cay_local import BUILD, wait_until
+from conftest import make_dir, needs_root
+
+ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+OCI = "application/vnd.oci.image."
+PODS = "/api/v1/namespaces/default/pods"
+
+
+# -- making images ----------------------------------------------------------------------------------------------------
+
+
+def sha(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def member(name, data=b"", kind=tarfile.REGTYPE, **more):
+    info = tarfile.TarInfo(name)
+    info.type, info.size, info.mode = kind, len(data), 0o755
+    for key, value in more.items():
+        setattr(info, key, value)
+    return info, data
+
+
+def tar(*members):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as t:
+        for info, data in members:
+            t.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def config(*layers, **more):
+    return dict({"architecture": ARCH, "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": [sha(l) for l in layers]}}, **more)
+
+
+def dump(value):
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
+ROOT = tar(member("etc", kind=tarfile.DIRTYPE), member("etc/motd", b"hello\n"))
+
+
+def docker(layers=(ROOT,), conf=None, manifest=None, extra=(), leave=()):
+    conf = dump(conf if conf is not None else config(*layers))
+    name = hashlib.sha256(conf).hexdigest() + ".json"
+    names = [f"{i}/layer.tar" for i in range(len(layers))]
+    if manifest is None:
+        manifest = [{"Config": name, "RepoTags": ["example.com/made:1"], "Layers": names}]
+    files = [(name, conf), *zip(names, layers), ("manifest.json", dump(manifest))]
+    return tar(*[member(n, d) for n, d in files if n not in leave], *extra)
+
+
+class Layout:
+    """An OCI layout, which a test may spoil before it is packed."""
+
+    def __init__(self, layers=(ROOT,), conf=None, type_of=lambda l: OCI + "layer.v1.tar", media=OCI + "config.v1+json", **more):
+        self.files = {"oci-layout": dump({"imageLayoutVersion": "1.0.0"})}
+        conf = self.blob(dump(conf if conf is not None else config(*[plain(l) for l in layers])), media)
+        self.manifest = self.blob(dump(dict({"schemaVersion": 2, "config": conf,
+                                             "layers": [self.blob(l, type_of(l)) for l in layers]}, **more)), OCI + "manifest.v1+json")
+        self.index(self.manifest)
+
+    def blob(self, data, media):
+        self.files["blobs/sha256/" + sha(data)[7:]] = data
+        return {"mediaType": media, "digest": sha(data), "size": len(data)}
+
+    def index(self, *manifests):
+        self.files["index.json"] = dump({"schemaVersion": 2, "manifests": list(manifests)})
+        return self
+
+    def spoil(self, **files):
+        self.files.update({n.replace("__", "/").replace("_", "-"): d for n, d in files.items()})
+        return self
+
+    def pack(self, prefix=""):
+        return tar(*[member(prefix + n, d) for n, d in self.files.items()])
+
+
+def plain(data):
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
+def import_file(tmp_path, data, *name, data_dir=None, file="archive"):
+    path = tmp_path / file
+    path.write_bytes(data)
+    return image(data_dir or str(tmp_path / "data"), "import", str(path), *(name or ("made:1",)))
+
+
+def image(data_dir, *args, check=False):
+    r = subprocess.run([os.path.join(BUILD, "cay"), "image", *args, "--data-dir", data_dir], capture_output=True, text=True, timeout=300)
+    assert not check or not r.returncode, r.stderr
+    return r
+
+
+def listed(data_dir):
+    names = json.loads(image(data_dir, "ls", "-o", "json", check=True).stdout)
+    return {i["name"]: i for i in names if i["source"] != "built-in"}
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def sparse():
+    """A file of 1 EiB that has no data: pax headers of GNU tar."""
+    return tar(member("huge", b"", pax_headers={"GNU.sparse.major": "0", "GNU.sparse.size": str(1 << 60), "GNU.sparse.map": "0,0"}))
+
+
+def wrong_blob():
+    made = Layout()
+    path = "blobs/sha256/" + sha(ROOT)[7:]
+    made.files[path] = tar(member("etc/motd", b"evil!\n"))
+    return made.pack()
+
+
+def unlike(data):
+    """The same tar, in which something else than the config says was packed."""
+    return docker(layers=(data,), conf=config(ROOT))
+
+
+def other_platform():
+    made = Layout()
+    return made.index(dict(made.manifest, platform={"os": "linux", "architecture": "mips64le"}),
+                      dict(made.manifest, platform={"os": "windows", "architecture": ARCH})).pack()
+
+
+HOSTILE = {
+    "zip": (b"PK\x03\x04" + bytes(600), "it is a zip archive"),
+    "squashfs": (b"hsqs" + bytes(600), "it is a squashfs file system"),
+    "qcow2": (b"QFI\xfb" + bytes(600), "it is a qcow2 disk image"),
+    "iso": (bytes(32769) + b"CD001" + bytes(600), "it is an ISO 9660 file system"),
+    "deb": (b"!<arch>\ndebian-binary   " + bytes(600), "it is a Debian package"),
+    "cpio": (b"070701" + b"0" * 600, "it is a cpio archive"),
+    "cpio-gzip": (gzip.compress(b"070701" + b"0" * 600), "it is a cpio archive"),
+    "ext4": (bytes(1080) + b"\x53\xef" + bytes(600), "it is an ext2, ext3 or ext4 file system"),
+    "lz4": (b"\x04\x22\x4d\x18" + bytes(600), "it is an lz4 stream"),
+    "elf": (b"\x7fELF" + bytes(600), "it is a program"),
+    "text": (b"FROM debian\n" * 60, "it is not a tar archive"),
+    "empty": (b"", "the file is empty"),
+    "no-entries": (bytes(10240), "the archive has no entries"),
+    "truncated-gzip": (gzip.compress(os.urandom(4096) + ROOT)[:2000], "truncated gzip"),
+    "truncated-tar": (ROOT[:1300], "read archive"),
+    "docker-v1": (tar(member("repositories", b"{}"), member("aa/json", b"{}"), member("aa/layer.tar", ROOT)), "Docker before 1.10"),
+    "docker-and-root": (docker(extra=[member("etc/passwd", b"")]), "it has both manifest.json"),
+    "docker-no-json": (docker(manifest=b"[{"), "read manifest.json"),
+    "docker-not-a-list": (docker(manifest={"a": 1}), "not that of a docker-archive"),
+    "docker-no-layers": (docker(manifest=[{"Config": "x"}]), "Config or Layers is missing"),
+    "docker-layer-missing": (docker(leave=["0/layer.tar"]), "0/layer.tar is missing"),
+    "docker-wrong-diff-id": (unlike(tar(member("x", b"y"))), "its diff-id is sha256:"),
+    "docker-diff-ids": (docker(conf=config(ROOT, ROOT)), "has 2 diff_ids for 1 layers"),
+    "docker-config-name": (docker(manifest=[{"Config": "ab" * 32 + ".json", "Layers": ["0/layer.tar"]}],
+                                  extra=[member("ab" * 32 + ".json", dump(config(ROOT)))]), "has digest sha256:"),
+    "docker-layer-climbs": (docker(manifest=[{"Config": "c.json", "Layers": ["../../../../etc/passwd"]}],
+                                   extra=[member("c.json", dump(config(ROOT)))]), "etc/passwd"),
+    "docker-layer-link": (docker(manifest=[{"Config": "c.json", "Layers": ["l.tar"]}],
+                                 extra=[member("c.json", dump(config(ROOT))),
+                                        member("l.tar", kind=tarfile.SYMTYPE, linkname="/etc/passwd")]), "l.tar"),
+    "config-env": (docker(conf=config(ROOT, config={"Env": "A=b"})), "Env is not a list of texts"),
+    "config-signal": (docker(conf=config(ROOT, config={"StopSignal": "SIGFOO"})), "StopSignal is not a signal"),
+    "config-huge": (docker(conf=config(ROOT, config={"Labels": {"a": "b" * 300000}})), "more than 262144 bytes"),
+    "platform": (docker(conf=dict(config(ROOT), architecture="mips64le")), "is for linux/mips64le, and this machine is linux/"),
+    "oci-version": (Layout().spoil(oci_layout=dump({"imageLayoutVersion": "9"})).pack(), "version \"9\""),
+    "oci-nested": (Layout().pack("dir/"), "the OCI layout is in its directory dir"),
+    "oci-no-index": (tar(member("oci-layout", b"{}")), "without index.json"),
+    "oci-no-images": (Layout().index().pack(), "names 0 images"),
+    "oci-wrong-digest": (wrong_blob(), "and the manifest says sha256:"),
+    "oci-size": ((lambda l: l.index(dict(l.manifest, size=7)).pack())(Layout()), "its descriptor says 7"),
+    "oci-bad-digest": ((lambda l: l.index(dict(l.manifest, digest="sha256:../../../etc")).pack())(Layout()), "64 hexadecimal digits"),
+    "oci-sha512": ((lambda l: l.index(dict(l.manifest, digest="sha512:" + "0" * 128)).pack())(Layout()), "only sha256"),
+    "oci-encrypted": (Layout(type_of=lambda l: OCI + "layer.v1.tar+gzip+encrypted").pack(), "a layer is encrypted"),
+    "oci-not-a-tar": (Layout(type_of=lambda l: "application/wasm").pack(), "not a tar but \"application/wasm\""),
+    "oci-artifact": (Layout(media="application/vnd.cncf.helm.config.v1+json").pack(), "an artifact of type"),
+    "oci-schema": (Layout(schemaVersion=1).pack(), "schema version 1"),
+    "oci-platform": (other_platform(), "there is no image for linux/"),
+    "device": (tar(member("dev/sda", kind=tarfile.BLKTYPE)), "devices and sockets are not allowed"),
+    "dot-dot": (tar(member("../out", b"x")), "has \"..\" in its name"),
+    "hard-link-out": (tar(member("x", kind=tarfile.LNKTYPE, linkname="../../../../etc/shadow")), "has \"..\" in its name"),
+    "hard-link-nowhere": (tar(member("x", kind=tarfile.LNKTYPE, linkname="y")), "hard link to y"),
+    "overlay-xattr": (tar(member("d", kind=tarfile.DIRTYPE, pax_headers={"SCHILY.xattr.trusted.overlay.redirect": "/etc"})),
+                      "attribute trusted.overlay.redirect is not allowed"),
+    "whiteout": (tar(member("etc/.wh.passwd")), "this is one layer of an image"),
+    "deep": (tar(member("/".join("d" * 300), b"x")), "more than 256 levels"),
+    "sparse": (sparse(), "root file system has more than"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_what_is_malformed_or_hostile_is_refused_by_its_defect(tmp_path, case):
+    needs_root()
+    data, says = HOSTILE[case]
+    r = import_file(tmp_path, data)
+    assert r.returncode in (1, 2) and says in r.stderr, (r.returncode, r.stdout, r.stderr)
+    assert not listed(str(tmp_path / "data"))
+    assert sorted(os.listdir(tmp_path / "data" / "images")) == ["lock"]
+    assert sorted(os.listdir(tmp_path)) == ["archive", "data"]
+
+
+def test_a_bomb_ends_at_the_limit_of_bytes(tmp_path):
+    """A layer that would be 65 GiB of zeros; it is the header that says so, so nothing of it is written."""
+    needs_root()
+    info, _ = member("zeros")
+    info.size = 65 << 30
+    press = zlib.compressobj(wbits=31)
+    r = import_file(tmp_path, press.compress(info.tobuf() + bytes(1 << 20)) + press.flush())
+    assert r.returncode == 1 and "more than 68719476736 bytes" in r.stderr, r.stderr
+
+
+# -- what is taken ----------------------------------------------------------------------------------------------------
+
+
+def zstd(data):
+    return subprocess.run(["zstd", "-q", "-c"], input=data, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("press", [bytes, gzip.compress, lzma.compress, zstd])
+def test_the_content_decides_and_not_the_name(tmp_path, press):
+    """A misleading suffix changes nothing; layers are shared, whatever they came in."""
+    needs_root()
+    data = str(tmp_path / "data")
+    for name, made in (("a:1", docker()), ("b:1", Layout().pack()), ("c:1", ROOT), ("d:1", Layout((gzip.compress(ROOT),),
+                       type_of=lambda l: OCI + "layer.v1.tar+gzip").pack())):
+        r = import_file(tmp_path, press(made), name, file="image.zip")
+        assert not r.returncode, r.stderr
+    assert os.listdir(os.path.join(data, "images", "layers")) == [sha(ROOT)[7:]]
+    with open(os.path.join(data, "images", "layers", sha(ROOT)[7:], "etc", "motd")) as f:
+        assert f.read() == "hello\n"
+
+
+def test_an_index_gives_this_machine_its_image(tmp_path):
+    needs_root()
+    other, made = Layout((tar(member("other", b"x")),)), Layout()
+    index = made.blob(dump({"schemaVersion": 2, "manifests": [
+        dict(other.manifest, platform={"os": "linux", "architecture": "mips64le"}),
+        dict(made.manifest, platform={"os": "linux", "architecture": ARCH})]}), OCI + "index.v1+json")
+    made.index(dict(index, annotations={"org.opencontainers.image.ref.name": "example.com/many:2"}))
+    r = import_file(tmp_path, made.pack(), "-o", "json")
+    assert [i["name"] for i in json.loads(r.stdout)] == ["example.com/many:2"]
+    assert json.loads(r.stdout)[0]["digest"] == made.manifest["digest"]
+
+
+def test_an_archive_of_several_images_keeps_their_names(tmp_path):
+    needs_root()
+    conf = [config(ROOT, config={"Env": [f"N={i}"]}) for i in range(2)]
+    both = tar(member("l.tar", ROOT), *[member(f"c{i}.json", dump(c)) for i, c in enumerate(conf)],
+               member("manifest.json", dump([{"Config": f"c{i}.json", "RepoTags": [f"two/{i}:1"], "Layers": ["l.tar"]} for i in range(2)])))
+    data = str(tmp_path / "data")
+    r = import_file(tmp_path, both, "three:1")
+    assert r.returncode == 2 and "two/0:1, two/1:1" in r.stderr, r.stderr
+    assert not import_file(tmp_path, both, "two/1:1").returncode
+    assert set(listed(data)) == {"docker.io/two/1:1"}
+    assert not import_file(tmp_path, both, "-o", "json").returncode
+    assert set(listed(data)) == {"docker.io/two/0:1", "docker.io/two/1:1"}
+
+
+def test_a_layer_keeps_links_names_times_and_hides_what_it_says(tmp_path):
+    needs_root()
+    lower = tar(member("etc/gone", b"x"), member("old/a", b"x"), member("swap", b"x"))
+    upper = tar(member("etc/.wh.gone"), member("old/.wh..wh..opq"), member("old/b", b"y"), member(".wh.swap"),
+                member("swap", kind=tarfile.DIRTYPE, mtime=1000), member("swap/ő", b"z", pax_headers={"SCHILY.xattr.user.x": "1"}),
+                member("hard", kind=tarfile.LNKTYPE, linkname="swap/ő"), member("set", b"", mode=0o4755))
+    assert not import_file(tmp_path, docker((lower, upper))).returncode
+    at = tmp_path / "data" / "images" / "layers" / sha(upper)[7:]
+    assert os.stat(at / "etc" / "gone").st_rdev == 0 and (at / "etc" / "gone").is_char_device()
+    assert os.getxattr(at / "old", "trusted.overlay.opaque") == b"y"
+    assert os.getxattr(at / "swap", "trusted.overlay.opaque") == b"y"
+    assert os.stat(at / "swap").st_mtime == 1000 and os.stat(at / "set").st_mode & 0o7777 == 0o4755
+    assert os.stat(at / "hard").st_ino == os.stat(at / "swap" / "ő").st_ino
+    assert os.getxattr(at / "hard", "user.x") == b"1"
+
+
+def test_names_of_an_earlier_data_directory_work_on(tmp_path):
+    needs_root()
+    images = tmp_path / "data" / "images"
+    (images / "0123456789abcdef" / "rootfs").mkdir(parents=True)
+    (images / "names.json").write_text(json.dumps({
+        "names": {"docker.io/library/old:1": "0123456789abcdef"},
+        "images": {"0123456789abcdef": {"digest": sha(b"x"), "source": "x.tar", "size": 1, "layers": ["0123456789abcdef/rootfs"], "config": {}}}}))
+    assert not image(str(tmp_path / "data"), "tag", "old:1", "new:1").returncode
+    assert not import_file(tmp_path, docker()).returncode
+    assert set(listed(str(tmp_path / "data"))) == {"docker.io/library/old:1", "docker.io/library/new:1", "docker.io/library/made:1"}
+
+
+def test_a_kill_leaves_nothing_that_the_next_command_does_not_remove(tmp_path):
+    needs_root()
+    (tmp_path / "big").write_bytes(gzip.compress(tar(member("etc/big", bytes(400 << 20))), 1))
+    images = tmp_path / "data" / "images"
+    process = subprocess.Popen([os.path.join(BUILD, "cay"), "image", "import", str(tmp_path / "big"), "big:1", "--data-dir", str(tmp_path / "data")])
+    wait_until(lambda: images.exists() and any((w / "tree" / "etc" / "big").exists() for w in images.glob(".import-*")))
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not listed(str(tmp_path / "data")) and list(images.glob(".import-*"))
+    assert not image(str(tmp_path / "data"), "tag", "host", "x:1").returncode
+    assert sorted(os.listdir(images)) == ["lock", "names.json"]
