@@ -307,3 +307,118 @@ def test_a_kill_leaves_nothing_that_the_next_command_does_not_remove(tmp_path):
     assert not listed(str(tmp_path / "data")) and list(images.glob(".import-*"))
     assert not image(str(tmp_path / "data"), "tag", "host", "x:1").returncode
     assert sorted(os.listdir(images)) == ["lock", "names.json"]
+
+
+# -- what a Pod gets of them ------------------------------------------------------------------------------------------
+
+BUSYBOX = "/bin/busybox"
+TELL = "id -u; id -g; pwd; echo $HOME $WHO; ls /etc/gone /old 2>&1; echo said"
+
+
+def run(*command, cwd):
+    subprocess.run(command, check=True, capture_output=True, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A directory with image.docker and image.oci: two layers with users, made by umoci and packed by skopeo."""
+    needs_root()
+    for program in ("skopeo", "umoci"):
+        if not shutil.which(program):
+            pytest.fail(f"{program} is missing; tools/setup test installs it")
+    at = tmp_path_factory.mktemp("made")
+    run("umoci", "init", "--layout", "lay", cwd=at)
+    run("umoci", "new", "--image", "lay:t", cwd=at)
+    run("umoci", "unpack", "--image", "lay:t", "one", cwd=at)
+    root = at / "one" / "rootfs"
+    for d in ("bin", "etc", "home/app", "old"):
+        (root / d).mkdir(parents=True)
+    shutil.copy(BUSYBOX, root / "bin" / "busybox")
+    for name in ("sh", "id", "ls", "sleep"):
+        (root / "bin" / name).symlink_to("busybox")
+    (root / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\napp:x:1234:1235::/home/app:/bin/sh\n")
+    (root / "etc" / "gone").write_text("x")
+    (root / "old" / "a").write_text("x")
+    run("umoci", "repack", "--image", "lay:t", "one", cwd=at)
+    run("umoci", "unpack", "--image", "lay:t", "two", cwd=at)
+    root = at / "two" / "rootfs"
+    (root / "etc" / "group").write_text("root:x:0:\napp:x:1235:\nstaff:x:50:\n")
+    (root / "etc" / "gone").unlink()
+    shutil.rmtree(root / "old")
+    run("umoci", "repack", "--image", "lay:t", "two", cwd=at)
+    run("umoci", "config", "--image", "lay:t", "--config.user", "app:staff", "--config.entrypoint", "/bin/sh", "--config.entrypoint", "-c",
+        "--config.cmd", TELL, "--config.workingdir", "/srv/made/here", "--config.env", "WHO=image", "--config.stopsignal", "SIGUSR1", cwd=at)
+    run("skopeo", "copy", "-q", "oci:lay:t", "docker-archive:image.docker:example.com/made:docker", cwd=at)
+    run("skopeo", "copy", "-q", "oci:lay:t", "oci-archive:image.oci:example.com/made:oci", cwd=at)
+    return at
+
+
+@pytest.fixture(scope="module")
+def with_images(cay, made):
+    cay.digests = {}
+    for kind in ("docker", "oci"):
+        out = image(cay.data_dir, "import", str(made / f"image.{kind}"), "-o", "json", check=True).stdout
+        cay.digests[kind] = json.loads(out)[0]["digest"]
+    return cay
+
+
+def pod(name, image_name, **container):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
+        "restartPolicy": "Never", "containers": [dict({"name": "main", "image": image_name}, **container)]}}
+
+
+def state(obj):
+    return ((obj or {}).get("status", {}).get("containerStatuses") or [{}])[0].get("state", {})
+
+
+def said(cay, name):
+    cay.wait(PODS, name, lambda o: "terminated" in state(o))
+    return cay.kubectl("logs", name).stdout.splitlines()
+
+
+@pytest.mark.parametrize("kind", ["docker", "oci"])
+def test_a_pod_runs_what_the_image_says_as_whom_it_says(with_images, kind):
+    cay = with_images
+    cay.api("POST", PODS, pod(f"says-{kind}", f"example.com/made:{kind}"))
+    lines = said(cay, f"says-{kind}")
+    assert lines[:4] == ["1234", "50", "/srv/made/here", "/home/app image"], lines
+    assert lines[4:] == ["ls: /etc/gone: No such file or directory", "ls: /old: No such file or directory", "said"], lines
+    assert cay.api("GET", f"{PODS}/says-{kind}")["status"]["containerStatuses"][0]["imageID"] == cay.digests[kind]
+
+
+def test_a_pod_names_a_digest(with_images):
+    cay = with_images
+    cay.api("POST", PODS, pod("exact", f"example.com/made:gone@{cay.digests['oci']}", args=["echo by digest"]))
+    assert said(cay, "exact") == ["by digest"]
+    cay.api("POST", PODS, pod("other", f"example.com/made@{sha(b'x')}"))
+    waiting = state(cay.wait(PODS, "other", lambda o: "waiting" in state(o) and state(o)["waiting"].get("reason") == "ErrImagePull"))["waiting"]
+    assert sha(b"x") in waiting["message"]
+
+
+def test_a_pod_overrides_what_the_image_says(with_images):
+    cay = with_images
+    cay.api("POST", PODS, pod("over", "example.com/made:oci", command=["/bin/sh", "-c", TELL], workingDir="/new/dir/",
+                              env=[{"name": "WHO", "value": "pod"}], securityContext={"runAsUser": 77}))
+    assert said(cay, "over")[:4] == ["77", "0", "/new/dir", "/root pod"]
+
+
+def test_a_pod_is_asked_to_end_by_the_signal_of_its_image(with_images):
+    cay = with_images
+    cay.api("POST", PODS, pod("ask", "example.com/made:oci", args=["trap 'echo usr1; exit 7' USR1; echo up; while :; do sleep 0.1; done"]))
+    cay.wait(PODS, "ask", lambda o: "running" in state(o))
+    wait_until(lambda: "up" in cay.kubectl("logs", "ask").stdout)
+    follow = subprocess.Popen(["kubectl", "logs", "-f", "ask"], stdout=subprocess.PIPE, text=True, env=dict(os.environ, KUBECONFIG=cay.kubeconfig))
+    assert follow.stdout.readline() == "up\n"
+    cay.kubectl("delete", "pod", "ask", "--wait=false")
+    assert follow.communicate(timeout=120)[0].endswith("usr1\n")
+
+
+@pytest.mark.parametrize("user, says", [("nobody-here", "is not in its /etc/passwd"), ("100000", "is beyond a sandbox's 65536 ids")])
+def test_a_user_that_the_image_does_not_have_is_named(with_images, tmp_path, user, says):
+    cay, name = with_images, f"user-{user}"
+    r = import_file(tmp_path, docker(conf=config(ROOT, config={"User": user, "Cmd": ["/bin/true"]})), f"{name}:1", data_dir=cay.data_dir)
+    assert not r.returncode, r.stderr
+    cay.api("POST", PODS, pod(name, f"{name}:1"))
+    waiting = state(cay.wait(PODS, name, lambda o: state(o).get("waiting", {}).get("reason") == "CreateContainerError"))["waiting"]
+    assert user in waiting["message"] and says in waiting["message"]
+    cay.api("DELETE", f"{PODS}/{name}")

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/image/image.h"
 
+#include <signal.h>
+
 #include "base/file.h"
 #include "base/str.h"
+#include "node/host/numbers.h"
 #include "node/image/image_priv.h"
 
 /* From a name to its image. See image.h for the files. */
@@ -24,6 +27,42 @@ void image_free(struct image *i)
 	free(i->source);
 	json_doc_free(i->config);
 	free(i);
+}
+
+static const struct json *config_of(const struct image *i)
+{
+	return i && i->config ? json_root(i->config) : NULL;
+}
+
+const char *image_text(const struct image *i, const char *member)
+{
+	return json_get_str(config_of(i), member);
+}
+
+int image_stop_signal(const struct image *i)
+{
+	return (int)json_get_int(config_of(i), "stopsignal", SIGTERM);
+}
+
+struct err *image_user(const struct image *i, uint32_t *ret_uid, uint32_t *ret_gid)
+{
+	const char *user = image_text(i, "user");
+	int64_t uid = json_get_int(config_of(i), "uid", user ? -1 : 0);
+	int64_t gid = json_get_int(config_of(i), "gid", 0);
+
+	if (uid < 0)
+		return err_new(ERR_INVALID,
+			       "the image's user \"%s\" is not in its /etc/passwd and /etc/group; "
+			       "set securityContext.runAsUser",
+			       user);
+	if (uid >= ID_RANGE || gid >= ID_RANGE)
+		return err_new(ERR_INVALID,
+			       "the image's user %lld:%lld is beyond a sandbox's %d ids; set "
+			       "securityContext.runAsUser",
+			       (long long)uid, (long long)gid, ID_RANGE);
+	*ret_uid = (uint32_t)uid;
+	*ret_gid = (uint32_t)gid;
+	return NULL;
 }
 
 struct err *images_reload(struct images *im)

@@ -25,13 +25,18 @@ struct image {
 	char **layers; /* absolute, top first, NULL-terminated */
 	bool host_usr; /* the machine's /usr comes on top */
 	/* {"env": [..], "entrypoint": [..], "cmd": [..], "workdir": "", "user": "", "uid": n,
-	 * "gid": n, "groups": [n], "home": "", "stopsignal": n, "labels": {}, "ports": ["80/tcp"],
+	 * "gid": n, "home": "", "stopsignal": n, "labels": {}, "ports": ["80/tcp"],
 	 * "created": "", "os": "", "architecture": ""}, each optional. "user" without "uid": nobody
 	 * in the image is called so. */
 	struct json_doc *config;
 };
 void image_free(struct image *i);
 AUTOPTR(image)
+int image_stop_signal(const struct image *i); /* what asks its command to end; NULL is fine */
+/* The ids of its user. ERR_INVALID: it has no such user, or one beyond a sandbox's ids. */
+must_use struct err *image_user(const struct image *i, uint32_t *ret_uid, uint32_t *ret_gid);
+/* A text of its config, or NULL. */
+const char *image_text(const struct image *i, const char *member);
 
 struct images;
 must_use struct err *images_open(const char *data_dir, struct images **ret);

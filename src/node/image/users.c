@@ -18,7 +18,6 @@
 enum {
 	FILE_LEN_MAX = 1 << 20,
 	FIELDS_MAX = 8,
-	GROUPS_MAX = 64,
 };
 
 static bool hidden(int fd)
@@ -114,7 +113,7 @@ static bool number(const char *text, uint32_t *ret)
 struct found {
 	bool has_uid, has_gid;
 	uint32_t uid, gid;
-	char *name, *home;
+	char *home;
 };
 
 static void find_user(char *passwd, const char *want, struct found *f)
@@ -130,7 +129,6 @@ static void find_user(char *passwd, const char *want, struct found *f)
 		if (f->has_uid ? uid != f->uid : !str_eq(l.field[0], want))
 			continue;
 		*f = (struct found){ .has_uid = true, .has_gid = true, .uid = uid, .gid = gid };
-		f->name = xstrdup(l.field[0]);
 		f->home = str_empty(l.field[5]) ? NULL : xstrdup(l.field[5]);
 		return;
 	}
@@ -146,35 +144,11 @@ static void find_group(char *group, const char *want, struct found *f)
 		f->has_gid = str_eq(l.field[0], want) && number(l.field[2], &f->gid);
 }
 
-static bool has_member(const char *list, const char *name)
-{
-	struct span rest = SPAN(list);
-
-	while (rest.p)
-		if (span_eq(span_trim(span_cut(rest, ',', &rest)), name))
-			return true;
-	return false;
-}
-
-static void add_groups(char *group, const struct found *f, struct json_doc *config)
-{
-	struct json *list = json_arr(config);
-	struct line l;
-	uint32_t gid;
-
-	while (f->name && next_line(&group, &l))
-		if (l.field[3] && has_member(l.field[3], f->name) && number(l.field[2], &gid) &&
-		    gid != f->gid && json_len(list) < GROUPS_MAX)
-			json_push(config, list, json_new_int(config, gid));
-	if (json_len(list))
-		json_set(config, json_root(config), "groups", list);
-}
-
 void users_resolve(const char *const *layers, struct json_doc *config)
 {
 	const char *text = str_or(json_get_str(json_root(config), "user"), "0");
 	autofree char *passwd = read_file(layers, "etc/passwd");
-	autofree char *group = read_file(layers, "etc/group"), *again = xstrdup(group);
+	autofree char *group = read_file(layers, "etc/group");
 	autofree char *user = NULL, *wanted_group = NULL;
 	struct found f = { 0 };
 	struct span rest, first = span_cut(SPAN(text), ':', &rest);
@@ -188,9 +162,6 @@ void users_resolve(const char *const *layers, struct json_doc *config)
 		json_set_int(config, json_root(config), "uid", f.uid);
 		json_set_int(config, json_root(config), "gid", f.gid);
 		json_set_str(config, json_root(config), "home", f.home);
-		if (!wanted_group)
-			add_groups(again, &f, config);
 	}
-	free(f.name);
 	free(f.home);
 }

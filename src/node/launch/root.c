@@ -379,6 +379,16 @@ static struct err *write_etc(struct slot *s, const char *name, const char *text)
 	return fd < 0 ? err_sys(errno, "open %s", name) : fd_write_all(fd, text, strlen(text));
 }
 
+/* Below the root, whatever links there are. Where it cannot be made, going there fails, and the
+ * guest says so. */
+static void make_workdir(int root, const char *path)
+{
+	autoclose dir = -1;
+
+	if (path)
+		err_free(root_open_target(root, path, false, &dir));
+}
+
 static struct err *fill_root(struct slot *s, const struct plan *plan)
 {
 	const char *const texts[ETC_FILE_MAX_] = {
@@ -392,6 +402,8 @@ static struct err *fill_root(struct slot *s, const struct plan *plan)
 		e = write_etc(s, etc_names[i], str_or(texts[i], ""));
 	if (!e)
 		e = root_mount_volumes(s, s->root_fd, plan);
+	if (!e)
+		make_workdir(s->root_fd, plan->workdir);
 	if (!e && plan->readonly && wall_stands("root-read-only"))
 		e = make_readonly(plan, s->root_fd);
 	return e;
