@@ -422,3 +422,84 @@ def test_a_user_that_the_image_does_not_have_is_named(with_images, tmp_path, use
     waiting = state(cay.wait(PODS, name, lambda o: state(o).get("waiting", {}).get("reason") == "CreateContainerError"))["waiting"]
     assert user in waiting["message"] and says in waiting["message"]
     cay.api("DELETE", f"{PODS}/{name}")
+
+
+# -- the commands -----------------------------------------------------------------------------------------------------
+
+
+def layers_of(data_dir):
+    at = os.path.join(data_dir, "images", "layers")
+    return set(os.listdir(at)) if os.path.exists(at) else set()
+
+
+def test_an_export_comes_back_as_the_same_image(made, tmp_path):
+    """To the byte: what was exported, imported elsewhere and exported again is one file. skopeo reads it, too."""
+    first, second = str(tmp_path / "a"), str(tmp_path / "b")
+    image(first, "import", str(made / "image.oci"), check=True)
+    image(first, "export", "example.com/made:oci", str(tmp_path / "one.tar"), check=True)
+    image(second, "import", str(tmp_path / "one.tar"), check=True)
+    image(second, "export", "example.com/made:oci", str(tmp_path / "two.tar"), check=True)
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+    shown = [json.loads(image(d, "inspect", "example.com/made:oci", check=True).stdout) for d in (first, second)]
+    assert shown[0]["config"] == shown[1]["config"] and shown[0]["config"]["uid"] == 1234
+    seen = subprocess.run(["skopeo", "inspect", f"oci-archive:{tmp_path}/one.tar"], capture_output=True, text=True, check=True)
+    assert json.loads(seen.stdout)["Env"] == ["WHO=image"]
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "one.tar", "two.tar"]
+
+
+def test_only_what_has_no_name_is_removed(tmp_path):
+    needs_root()
+    data, other = str(tmp_path / "data"), tar(member("etc/other", b"x"))
+    for name, made_of in (("one:1", (ROOT,)), ("two:1", (ROOT, other))):
+        assert not import_file(tmp_path, docker(made_of), name).returncode
+    image(data, "tag", "two:1", "three:1", check=True)
+    image(data, "rm", "two:1", check=True)
+    assert layers_of(data) == {sha(ROOT)[7:], sha(other)[7:]}
+    image(data, "rm", "three:1", check=True)
+    assert layers_of(data) == {sha(ROOT)[7:]}
+    assert not import_file(tmp_path, docker((other,)), "one:1").returncode  # the old one has no name any more
+    assert layers_of(data) == {sha(ROOT)[7:], sha(other)[7:]}
+    assert json.loads(image(data, "prune", "-o", "json", check=True).stdout) == {"images": 1, "layers": 1, "bytes": 6}
+    assert layers_of(data) == {sha(other)[7:]} and set(listed(data)) == {"docker.io/library/one:1"}
+    assert sorted(os.listdir(tmp_path / "data" / "images")) == ["layers", "lock", "names.json"]
+
+
+def test_what_a_sandbox_uses_stays(with_images, made):
+    """With the daemon there, and while it is away; afterwards it can go, and come back for a slot that is parked with it."""
+    cay, name = with_images, "example.com/made:used"
+    image(cay.data_dir, "tag", "example.com/made:oci", name, check=True)
+    cay.api("POST", PODS, pod("uses", name, args=["sleep 1000"]))
+    cay.wait(PODS, "uses", lambda o: "running" in state(o))
+    for other in ("example.com/made:oci", "example.com/made:docker"):
+        image(cay.data_dir, "rm", other, check=True)
+    cay.kill()
+    r = image(cay.data_dir, "rm", name)
+    assert r.returncode == 1 and "is used by Pod default/uses; delete that first" in r.stderr, r.stderr
+    image(cay.data_dir, "tag", "host", name, check=True)  # the image has lost its name, but not its user
+    assert json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 0
+    cay.start()
+    wait_until(lambda: cay.kubectl("exec", "uses", "--", "ls", "/home", check=False).stdout == "app\n")
+    assert json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 0
+    cay.api("DELETE", f"{PODS}/uses?gracePeriodSeconds=0")
+    cay.wait(PODS, "uses", lambda o: o is None)
+    wait_until(lambda: json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 1)
+    for kind in ("docker", "oci"):
+        image(cay.data_dir, "import", str(made / f"image.{kind}"), check=True)
+    cay.api("POST", PODS, pod("again", "example.com/made:oci", args=["ls /home"]))
+    assert said(cay, "again") == ["app"]
+
+
+@pytest.mark.parametrize("verb", ["ls", "inspect", "import", "export", "tag", "rm", "prune"])
+def test_every_verb_has_help(tmp_path, verb):
+    r = image(str(tmp_path), verb, "--help", check=True)
+    assert r.stdout.startswith(f"usage: cay image {verb}") and "--data-dir" in r.stdout
+
+
+@pytest.mark.parametrize("args, says", [
+    (("rm", "nope"), "no image named nope; see cay image ls"), (("inspect", "nope"), "no image named nope"),
+    (("export", "nope", "f"), "no image named nope"), (("export", "host", "f"), "built-in"), (("tag", "host", "pause"), "choose another name"),
+    (("import", "/nowhere", "x"), "No such file"), (("rm", "a b"), "not an image name"), (("export", "x"), "usage: cay image export NAME FILE")])
+def test_an_error_says_what_to_do(tmp_path, args, says):
+    needs_root()
+    r = image(str(tmp_path / "data"), *args)
+    assert r.returncode in (1, 2) and says in r.stderr, r.stderr

@@ -8,6 +8,8 @@
 #include "base/err.h"
 #include "json/json.h"
 
+struct map;
+
 /*
  * Images of a data directory:
  *
@@ -69,6 +71,24 @@ struct image_progress {
  */
 must_use struct err *image_import(const char *data_dir, const char *path, const char *name,
 				  const struct image_progress *progress, struct json_doc **ret);
-must_use struct err *image_remove(const char *data_dir, const char *name);
+/* An oci-archive. The same image always becomes the same bytes. */
+must_use struct err *image_export(const char *data_dir, const char *name, const char *path,
+				  const struct image_progress *progress);
+/* *ret: {"name", "names", "id", "digest", "digests", "size", "source", "layers", "config"} */
+must_use struct err *image_inspect(const char *data_dir, const char *name, struct json_doc **ret);
+
+/* Which images sandboxes use: id → a Pod that does, with values of its own; IMAGE_ANY stands for
+ * all of them. The image room does not know Pods. */
+#define IMAGE_ANY "*"
+struct image_users {
+	struct err *(*find)(const char *data_dir, struct map **ret);
+};
+/* Removes the name, and with an image's last name the image. ERR_CONFLICT: a sandbox uses it. */
+must_use struct err *image_remove(const char *data_dir, const char *name,
+				  const struct image_users *users);
+/* Removes images without a name, and layers that no image has. *ret: {"images", "layers", "bytes"}
+ */
+must_use struct err *image_prune(const char *data_dir, const struct image_users *users,
+				 struct json_doc **ret);
 must_use struct err *image_list(const char *data_dir, struct image_info **ret, size_t *ret_n);
 void image_list_free(struct image_info *list, size_t n);

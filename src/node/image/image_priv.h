@@ -26,6 +26,8 @@ struct json *names_image(const struct json_doc *names, const char *id); /* its r
 /* The id of the image that has this digest and a name in the same repository; NULL: none. */
 const char *names_by_digest(const struct json_doc *names, const char *canonical,
 			    const char *digest);
+/* The same for a name as a person writes it, with or without a digest. */
+const char *names_id_of(const struct json_doc *names, const char *name);
 bool names_has_digest(const struct json *image, const char *digest);
 bool digest_valid(const char *digest); /* "sha256:" and 64 hexadecimal digits */
 /* The canonical form of a name that an image may be given. ERR_INVALID. */
@@ -160,3 +162,14 @@ void users_resolve(const char *const *layers, struct json_doc *config);
 /* work.c: directories for work in progress, removed by the next command if their owner died. */
 must_use struct err *work_new(const char *data_dir, char **ret_path, int *ret_fd);
 void work_sweep(const char *data_dir); /* with the lock held */
+
+/* collect.c, with the lock held: removes images without a name (only: this one) and the layers that
+ * no image has, but nothing that a sandbox uses. Writes names, in which the caller has changed
+ * something. */
+struct collect_done {
+	size_t images, layers;
+	int64_t bytes;
+};
+must_use struct err *images_collect(const char *data_dir, struct json_doc *names,
+				    const struct image_users *users, const char *only,
+				    struct collect_done *ret);

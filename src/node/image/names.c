@@ -190,3 +190,12 @@ const char *names_by_digest(const struct json_doc *names, const char *canonical,
 	}
 	return NULL;
 }
+
+const char *names_id_of(const struct json_doc *names, const char *name)
+{
+	autofree char *digest = NULL, *canonical = image_canonical(name, &digest);
+
+	if (!canonical)
+		return NULL;
+	return digest ? names_by_digest(names, canonical, digest) : names_id(names, canonical);
+}

@@ -418,11 +418,28 @@ static struct err *pivot(int root)
 	return NULL;
 }
 
+/* A layer may have been removed, and come back, since the slot was parked: then the overlay that it
+ * has is of files that are gone. */
+static bool layers_stand(const struct slot *s, const struct plan_image *image)
+{
+	for (size_t n = 0; image->lower && image->lower[n]; n++) {
+		struct stat here, there;
+		char name[24];
+
+		(void)snprintf(name, sizeof(name), "l%zu", n);
+		if (fstatat(s->stage_fd, name, &here, 0) < 0 || stat(image->lower[n], &there) < 0 ||
+		    here.st_ino != there.st_ino || here.st_dev != there.st_dev)
+			return false;
+	}
+	return true;
+}
+
 struct err *root_enter(struct slot *s, const struct plan *plan)
 {
 	struct err *e = NULL;
 
-	if (!s->root_ready || !plan_image_equal(&plan->image, &s->spec->image))
+	if (!s->root_ready || !plan_image_equal(&plan->image, &s->spec->image) ||
+	    !layers_stand(s, &plan->image))
 		e = root_mount_image(s, &plan->image, true);
 	if (!e)
 		e = fill_root(s, plan);
