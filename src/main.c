@@ -24,12 +24,13 @@ static const struct command commands[] = {
 	{ "manifests", "[flags]",
 	  "Print the CRDs and access rights that `cay controller` needs in a cluster", NULL,
 	  manifests_settings, manifests_run },
-	{ "image", "ls | tag FROM TO | import PATH NAME | rm NAME",
+	{ "image",
+	  "ls | inspect NAME | import PATH [NAME] | export NAME FILE | tag FROM TO | rm NAME | prune",
 	  "Manage the images in a data directory",
-	  "The image `host` is this machine's /usr, read-only; `pause` is empty and idles. `import` takes a root file system as\n"
-	  "a directory or a tar archive. `tag` gives a local image another name, so that a manifest that names a registry works\n"
-	  "without one.",
-	  image_settings, image_run },
+	  "The image `host` is this machine's /usr, read-only; `pause` is empty and idles. `import` takes a docker-archive, an\n"
+	  "oci-archive, an OCI layout or a root file system, plain or compressed; the content decides. `tag` gives a\n"
+	  "local image another name, so that a manifest that names a registry works without one.",
+	  image_settings, image_run, .help = image_help },
 	{ "census", "[flags]", "List what exists on this host, and for which object",
 	  "The exit status is 1 if something has no living owner.", census_settings, census_run },
 	{ "doctor", "[flags]", "Say what this host lacks, and what to do about it",

@@ -65,7 +65,8 @@ static int run(const struct command *c, int argc, char **argv)
 					settings_arg(s, 0)));
 	if (!settings_help_wanted(s))
 		return c->run(c, s);
-	command_help(c, &help);
+	if (!c->help || !c->help(s, &help))
+		command_help(c, &help);
 	cli_write(&help);
 	return EXIT_OK;
 }

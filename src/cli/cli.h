@@ -27,6 +27,8 @@ struct command {
 	/* Returns the exit code. Errors go through cli_fail(). */
 	int (*run)(const struct command *c, const struct settings *s);
 	bool hidden; /* for our own use: not in the overview */
+	/* --help after words of its own; NULL, or false: that of the whole command is wanted. */
+	bool (*help)(const struct settings *s, struct buf *out);
 };
 
 enum {
@@ -49,17 +51,27 @@ int cli_fail(struct err *e);
 void cli_print(const struct json *v, const char *format);
 void cli_write(const struct buf *text); /* all of it, to standard output */
 
+/* A display of how far a long step is; NULL: nobody looks. */
+struct cli_progress {
+	void (*report)(void *arg, const char *what, unsigned long long bytes);
+	void *arg;
+};
+
 /*
  * What node/ provides to commands that work on a data directory without a server. role/tools.c
  * fills it in, because cli/ must not depend on node/.
  */
 struct cli_node_ops {
 	struct err *(*image_tag)(const char *data_dir, const char *from, const char *to);
+	/* name NULL: as the archive has it. *ret: [{name,digest}] */
 	struct err *(*image_import)(const char *data_dir, const char *path, const char *name,
-				    void (*progress)(void *arg, const char *what,
-						     unsigned long long done),
-				    void *arg);
+				    struct cli_progress *progress, struct json_doc **ret);
+	struct err *(*image_export)(const char *data_dir, const char *name, const char *path,
+				    struct cli_progress *progress);
+	struct err *(*image_inspect)(const char *data_dir, const char *name, struct json_doc **ret);
 	struct err *(*image_remove)(const char *data_dir, const char *name);
+	/* {images,layers,bytes} */
+	struct err *(*image_prune)(const char *data_dir, struct json_doc **ret);
 	struct err *(*image_list)(const char *data_dir,
 				  struct json_doc **ret); /* [{name,digest,source,size}] */
 	/* {"items":[{type,name,owner}]}, and how many of them have no living owner. */
@@ -85,6 +97,7 @@ int bench_run(const struct command *c, const struct settings *s);
 int census_run(const struct command *c, const struct settings *s);
 int doctor_run(const struct command *c, const struct settings *s);
 int image_run(const struct command *c, const struct settings *s);
+bool image_help(const struct settings *s, struct buf *out);
 int manifests_run(const struct command *c, const struct settings *s);
 int version_run(const struct command *c, const struct settings *s);
 /* The man page for the whole table, as roff. */

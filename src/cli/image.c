@@ -19,11 +19,9 @@ const struct setting image_settings[] = {
 	{ 0 },
 };
 
-static void progress(void *arg unused, const char *what, unsigned long long done)
+static void show(void *arg unused, const char *what, unsigned long long bytes)
 {
-	if (isatty(STDERR_FILENO))
-		(void)fprintf(stderr, "\r\033[K%s: %llu MiB", what,
-			      done >> 20); /* only a progress display */
+	(void)fprintf(stderr, "\r\033[K%s: %llu MiB", what, bytes >> 20);
 }
 
 static struct err *do_list(const struct settings *s)
@@ -55,13 +53,63 @@ static struct err *do_tag(const struct settings *s)
 				  settings_arg(s, 2));
 }
 
-static struct err *do_import(const struct settings *s)
+static bool wants_text(const struct settings *s)
 {
-	struct err *e = cli_node.image_import(settings_text(s, "data-dir"), settings_arg(s, 1),
-					      settings_arg(s, 2), progress, NULL);
+	return str_eq(settings_text(s, "output"), "text");
+}
 
+/* Progress is for people: without a terminal there is none. */
+static struct cli_progress *display(void)
+{
+	static struct cli_progress progress = { .report = show };
+
+	return isatty(STDERR_FILENO) ? &progress : NULL;
+}
+
+static void display_end(void)
+{
 	if (isatty(STDERR_FILENO))
 		(void)fputs("\r\033[K", stderr);
+}
+
+static struct err *do_import(const struct settings *s)
+{
+	autoptr(json_doc) doc = NULL;
+	autobuf out = { 0 };
+	struct err *e = cli_node.image_import(settings_text(s, "data-dir"), settings_arg(s, 1),
+					      settings_arg(s, 2), display(), &doc);
+
+	display_end();
+	if (e)
+		return e;
+	if (!wants_text(s)) {
+		cli_print(json_root(doc), settings_text(s, "output"));
+		return NULL;
+	}
+	json_each(it, json_root(doc))
+		buf_printf(&out, "%s %s\n", json_get_str(it.val, "name"),
+			   json_get_str(it.val, "digest"));
+	cli_write(&out);
+	return NULL;
+}
+
+static struct err *do_export(const struct settings *s)
+{
+	struct err *e = cli_node.image_export(settings_text(s, "data-dir"), settings_arg(s, 1),
+					      settings_arg(s, 2), display());
+
+	display_end();
+	return e;
+}
+
+static struct err *do_inspect(const struct settings *s)
+{
+	autoptr(json_doc) doc = NULL;
+	struct err *e =
+		cli_node.image_inspect(settings_text(s, "data-dir"), settings_arg(s, 1), &doc);
+
+	if (!e)
+		cli_print(json_root(doc), wants_text(s) ? "json" : settings_text(s, "output"));
 	return e;
 }
 
@@ -70,32 +118,82 @@ static struct err *do_remove(const struct settings *s)
 	return cli_node.image_remove(settings_text(s, "data-dir"), settings_arg(s, 1));
 }
 
-static const struct {
+static struct err *do_prune(const struct settings *s)
+{
+	autoptr(json_doc) doc = NULL;
+	autobuf out = { 0 };
+	struct err *e = cli_node.image_prune(settings_text(s, "data-dir"), &doc);
+
+	if (e)
+		return e;
+	if (!wants_text(s)) {
+		cli_print(json_root(doc), settings_text(s, "output"));
+		return NULL;
+	}
+	buf_printf(&out, "removed %lld images and %lld layers, %lld MiB\n",
+		   (long long)json_get_int(json_root(doc), "images", 0),
+		   (long long)json_get_int(json_root(doc), "layers", 0),
+		   (long long)json_get_int(json_root(doc), "bytes", 0) >> 20);
+	cli_write(&out);
+	return NULL;
+}
+
+static const struct verb {
 	const char *name;
-	size_t n_args;
-	const char *usage;
+	size_t min_args, max_args;
+	const char *usage, *help;
 	struct err *(*run)(const struct settings *s);
 } verbs[] = {
-	{ "ls", 0, "", do_list },
-	{ "tag", 2, "FROM TO", do_tag },
-	{ "import", 2, "PATH NAME", do_import },
-	{ "rm", 1, "NAME", do_remove },
+	{ "ls", 0, 0, "", "List the images and their names.", do_list },
+	{ "inspect", 1, 1, "NAME",
+	  "Print what is known of an image: its digests, layers, size and config, as JSON.",
+	  do_inspect },
+	{ "import", 1, 2, "PATH [NAME]",
+	  "Import a docker-archive, an oci-archive, an OCI layout or a root file system, as a file that may be compressed or\n"
+	  "as a directory; the content decides. Without NAME an image keeps the names that its archive gives it.",
+	  do_import },
+	{ "export", 2, 2, "NAME FILE",
+	  "Write an image as an oci-archive. The same image always becomes the same file. Layers are packed anew, so that its\n"
+	  "digest may differ from that of the archive it came in.",
+	  do_export },
+	{ "tag", 2, 2, "FROM TO", "Give an image another name.", do_tag },
+	{ "rm", 1, 1, "NAME",
+	  "Remove a name, and with its last name the image, unless a sandbox uses it.", do_remove },
+	{ "prune", 0, 0, "",
+	  "Remove images that have lost their names to others, and layers that no image has. What a sandbox uses stays.",
+	  do_prune },
 };
+
+static const struct verb *find_verb(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		if (str_eq(verbs[i].name, name))
+			return &verbs[i];
+	return NULL;
+}
+
+bool image_help(const struct settings *s, struct buf *out)
+{
+	const struct verb *v = find_verb(settings_arg(s, 0));
+
+	if (!v)
+		return false;
+	buf_printf(out, "usage: cay image %s%s%s [flags]\n\n%s\n\n", v->name, *v->usage ? " " : "",
+		   v->usage, v->help);
+	settings_help(image_settings, out);
+	return true;
+}
 
 int image_run(const struct command *c, const struct settings *s)
 {
-	const char *verb = str_or(settings_arg(s, 0), "ls");
+	const struct verb *v = find_verb(str_or(settings_arg(s, 0), "ls"));
+	size_t n = settings_n_args(s) ? settings_n_args(s) - 1 : 0;
+	struct err *e;
 
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
-		struct err *e;
-
-		if (!str_eq(verbs[i].name, verb))
-			continue;
-		if (settings_n_args(s) > 0 && settings_n_args(s) - 1 != verbs[i].n_args)
-			return cli_fail(err_new(ERR_INVALID, "usage: cay image %s %s", verb,
-						verbs[i].usage));
-		e = verbs[i].run(s);
-		return e ? cli_fail(err_wrap(e, "image %s", verb)) : EXIT_OK;
-	}
-	return cli_fail(err_new(ERR_INVALID, "usage: cay image %s", c->usage));
+	if (!v)
+		return cli_fail(err_new(ERR_INVALID, "usage: cay image %s", c->usage));
+	if (n < v->min_args || n > v->max_args)
+		return cli_fail(err_new(ERR_INVALID, "usage: cay image %s %s", v->name, v->usage));
+	e = v->run(s);
+	return e ? cli_fail(err_wrap(e, "image %s", v->name)) : EXIT_OK;
 }

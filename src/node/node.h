@@ -13,6 +13,7 @@ struct access;
 struct buf;
 struct client;
 struct loop;
+struct map;
 
 /*
  * The node: runs the Pods bound to it on this host, as a kubelet would, and gives ways into them.
@@ -77,3 +78,5 @@ must_use struct err *node_doctor(const char *data_dir, struct json_doc **ret, si
  */
 must_use struct err *node_census(const char *data_dir, const struct json *objects,
 				 struct json_doc **ret, size_t *ret_orphans);
+/* Which images sandboxes use: id → "namespace/pod". Works whether or not an instance is running. */
+must_use struct err *node_images_used(const char *data_dir, struct map **ret);

@@ -41,6 +41,39 @@ static struct err *list_images(const char *data_dir, struct json_doc **ret)
 	return e;
 }
 
+static const struct image_users image_users = { node_images_used };
+
+static struct image_progress progress_of(const struct cli_progress *p)
+{
+	return (struct image_progress){ p ? p->report : NULL, p ? p->arg : NULL };
+}
+
+static struct err *import_image(const char *data_dir, const char *path, const char *name,
+				struct cli_progress *progress, struct json_doc **ret)
+{
+	const struct image_progress p = progress_of(progress);
+
+	return image_import(data_dir, path, name, progress ? &p : NULL, ret);
+}
+
+static struct err *export_image(const char *data_dir, const char *name, const char *path,
+				struct cli_progress *progress)
+{
+	const struct image_progress p = progress_of(progress);
+
+	return image_export(data_dir, name, path, progress ? &p : NULL);
+}
+
+static struct err *remove_image(const char *data_dir, const char *name)
+{
+	return image_remove(data_dir, name, &image_users);
+}
+
+static struct err *prune_images(const char *data_dir, struct json_doc **ret)
+{
+	return image_prune(data_dir, &image_users, ret);
+}
+
 /* arg is a list, which grows by one object per row. */
 static void add_object(void *arg, const char *key unused, struct bytes *value)
 {
@@ -72,8 +105,11 @@ void tools_provide(void)
 {
 	cli_node = (struct cli_node_ops){
 		.image_tag = image_tag,
-		.image_import = image_import,
-		.image_remove = image_remove,
+		.image_import = import_image,
+		.image_export = export_image,
+		.image_inspect = image_inspect,
+		.image_remove = remove_image,
+		.image_prune = prune_images,
 		.image_list = list_images,
 		.census = census,
 		.doctor = node_doctor,

@@ -14,7 +14,7 @@
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct layer_job job = { .max_bytes = 1 << 20, .max_entries = 200 };
+	struct layer_job job = { .max_bytes = 1 << 20, .max_entries = 200, .whiteouts = true };
 	char base[] = "/tmp/cay-layer-XXXXXX";
 	autofree char *root = NULL, *beside = NULL;
 	struct layer_done done;
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (mkdir(root, 0755) < 0 || mkdir(beside, 0755) < 0)
 		abort();
 	fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	err_free(layer_unpack_bytes(data, len, fd, &job, &done));
+	err_free(layer_unpack(&(struct tar_from){ .bytes = data, .len = len }, fd, &job, &done));
 	if (rmdir(beside) < 0)
 		abort(); /* something was put there */
 	err_free(file_remove_tree(AT_FDCWD, base));

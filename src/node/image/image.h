@@ -8,14 +8,16 @@
 #include "base/err.h"
 #include "json/json.h"
 
+struct map;
+
 /*
  * Images of a data directory:
  *
- *   images/names.json      {"names": {canonical name: id}, "images": {id: {digest, source, size,
- *                          layers, config, host}}}
- *   images/<id>/rootfs     an imported one; id is the start of its digest
- *   images/host-<tag>/     the skeleton of `host`, rebuilt when the machine's own files change
- *   images/pause/          an empty root
+ *   images/names.json        {"names": {canonical name: id}, "images": {id: {digest, digests,
+ * source, size, layers, config}}, "layers": {layer: size}} images/layers/<diff-id>  a layer,
+ * unpacked once for all images that have it images/<id>/rootfs       a layer from before there were
+ * diff-ids images/.import-<random>  work in progress images/host-<tag>/       the skeleton of
+ * `host`, rebuilt when the machine's own files change images/pause/            an empty root
  *
  * names.json is replaced whole, so readers need no lock; writers take images/lock.
  */
@@ -24,12 +26,19 @@ struct image {
 	int64_t size;
 	char **layers; /* absolute, top first, NULL-terminated */
 	bool host_usr; /* the machine's /usr comes on top */
-	/* {"env": [..], "entrypoint": [..], "cmd": [..], "workdir": "", "user": ""}, each optional
-	 */
+	/* {"env": [..], "entrypoint": [..], "cmd": [..], "workdir": "", "user": "", "uid": n,
+	 * "gid": n, "home": "", "stopsignal": n, "labels": {}, "ports": ["80/tcp"],
+	 * "created": "", "os": "", "architecture": ""}, each optional. "user" without "uid": nobody
+	 * in the image is called so. */
 	struct json_doc *config;
 };
 void image_free(struct image *i);
 AUTOPTR(image)
+int image_stop_signal(const struct image *i); /* what asks its command to end; NULL is fine */
+/* The ids of its user. ERR_INVALID: it has no such user, or one beyond a sandbox's ids. */
+must_use struct err *image_user(const struct image *i, uint32_t *ret_uid, uint32_t *ret_gid);
+/* A text of its config, or NULL. */
+const char *image_text(const struct image *i, const char *member);
 
 struct images;
 must_use struct err *images_open(const char *data_dir, struct images **ret);
@@ -49,9 +58,37 @@ struct image_info {
 	long long size;
 };
 must_use struct err *image_tag(const char *data_dir, const char *from, const char *to);
-must_use struct err *
-image_import(const char *data_dir, const char *path, const char *name,
-	     void (*progress)(void *arg, const char *what, unsigned long long done), void *arg);
-must_use struct err *image_remove(const char *data_dir, const char *name);
+/* Called now and then during a long step, on the caller's thread. */
+struct image_progress {
+	void (*report)(void *arg, const char *what, unsigned long long bytes);
+	void *arg;
+};
+/*
+ * A docker-archive, an oci-archive, an OCI layout or a root file system; the content says which.
+ * name NULL: as the archive calls them. progress may be NULL. *ret, if wanted: [{name, digest}].
+ * ERR_UNSUPPORTED: something else, which the text names. ERR_INVALID, ERR_MALFORMED, ERR_EXHAUSTED:
+ * what is wrong with it.
+ */
+must_use struct err *image_import(const char *data_dir, const char *path, const char *name,
+				  const struct image_progress *progress, struct json_doc **ret);
+/* An oci-archive. The same image always becomes the same bytes. */
+must_use struct err *image_export(const char *data_dir, const char *name, const char *path,
+				  const struct image_progress *progress);
+/* *ret: {"name", "names", "id", "digest", "digests", "size", "source", "layers", "config"} */
+must_use struct err *image_inspect(const char *data_dir, const char *name, struct json_doc **ret);
+
+/* Which images sandboxes use: id → a Pod that does, with values of its own; IMAGE_ANY stands for
+ * all of them. The image room does not know Pods. */
+#define IMAGE_ANY "*"
+struct image_users {
+	struct err *(*find)(const char *data_dir, struct map **ret);
+};
+/* Removes the name, and with an image's last name the image. ERR_CONFLICT: a sandbox uses it. */
+must_use struct err *image_remove(const char *data_dir, const char *name,
+				  const struct image_users *users);
+/* Removes images without a name, and layers that no image has. *ret: {"images", "layers", "bytes"}
+ */
+must_use struct err *image_prune(const char *data_dir, const struct image_users *users,
+				 struct json_doc **ret);
 must_use struct err *image_list(const char *data_dir, struct image_info **ret, size_t *ret_n);
 void image_list_free(struct image_info *list, size_t n);

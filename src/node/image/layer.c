@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -19,53 +20,35 @@
  * that an earlier entry planted leads to a place below the root at most; devices are refused, hard
  * links may only name what is inside, and the number of entries and bytes has a limit.
  *
- * Owners are those of the archive: on disk an image has the ids that a sandbox sees.
+ * Owners are those of the archive: on disk an image has the ids that a sandbox sees. Of extended
+ * attributes, those of users are kept. File capabilities and labels are left out: nothing in a
+ * sandbox gains privileges by running a file.
+ *
+ * A layer says with ".wh.x" that x of the layers below is gone, and with ".wh..wh..opq" that all in
+ * the directory is. On disk these are what an overlay takes for that.
  */
 enum {
-	CHUNK = 64 * 1024,
 	PATH_LEN_MAX = 4096,
 	DEPTH_MAX = 256,
+	XATTR_LEN_MAX = 64 * 1024,
 };
 static const uint64_t default_bytes = 64ULL << 30;
 static const uint64_t default_entries = 4000000;
 
-struct reader {
-	int fd;
-	const char *bytes; /* instead of fd, for tests */
-	size_t len;
-	struct sha256 *hash;
-	char chunk[CHUNK];
+/* A directory gets its time when nothing is put into it any more. */
+struct dir_time {
+	char *path;
+	int64_t mtime;
 };
 
 struct unpack {
 	int root;
 	struct layer_job job;
 	struct layer_done done;
+	struct tar *tar;
+	struct dir_time *dirs;
+	size_t n_dirs, cap_dirs;
 };
-
-static la_ssize_t read_some(struct archive *a, void *arg, const void **ret)
-{
-	struct reader *r = arg;
-	ssize_t n;
-
-	if (r->bytes) {
-		n = (ssize_t)MIN(r->len, (size_t)CHUNK);
-		*ret = r->bytes;
-		r->bytes += n;
-		r->len -= (size_t)n;
-	} else {
-		do
-			n = read(r->fd, r->chunk, CHUNK);
-		while (n < 0 && errno == EINTR);
-		*ret = r->chunk;
-	}
-	if (n < 0) {
-		archive_set_error(a, errno, "%s", "read");
-		return -1;
-	}
-	sha256_add(r->hash, *ret, (size_t)n);
-	return n;
-}
 
 /* The entry's name without leading "./" and "/"; NULL: it is the root itself. ERR_INVALID for "..".
  */
@@ -144,13 +127,21 @@ static struct err *find_place(struct unpack *u, const char *name, struct place *
 	return need_dir(u->root, slash ? ret->path : ".", &ret->dir);
 }
 
-/* What an earlier entry left at this name makes way, but a directory stays for a directory. */
-static struct err *make_way(const struct place *at, bool for_dir)
+static bool is_whiteout(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+}
+
+/* What an earlier entry left at this name makes way, but a directory stays for a directory.
+ * *ret_opaque: it hid what is below, and so must what comes now. */
+static struct err *make_way(const struct place *at, bool for_dir, bool *ret_opaque)
 {
 	struct stat st;
 
+	*ret_opaque = false;
 	if (fstatat(at->dir, at->last, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return NULL;
+	*ret_opaque = is_whiteout(&st);
 	if (S_ISDIR(st.st_mode))
 		return for_dir ? NULL : file_remove_tree(at->dir, at->last);
 	if (unlinkat(at->dir, at->last, 0) < 0)
@@ -161,25 +152,22 @@ static struct err *make_way(const struct place *at, bool for_dir)
 static struct err *count_bytes(struct unpack *u, uint64_t n)
 {
 	u->done.bytes += n;
+	if (u->job.done)
+		*u->job.done = u->done.bytes;
 	return u->done.bytes > u->job.max_bytes ? layer_too_many_bytes(&u->job) : NULL;
 }
 
-static struct err *copy_data(struct unpack *u, struct archive *a, int fd)
+static struct err *copy_data(struct unpack *u, int fd)
 {
 	for (;;) {
 		const void *p;
 		size_t len;
-		la_int64_t off;
-		int r = archive_read_data_block(a, &p, &len, &off);
-		struct err *e;
+		int64_t off;
+		struct err *e = tar_data(u->tar, &p, &len, &off);
 
-		if (r == ARCHIVE_EOF)
-			return NULL;
-		if (r < ARCHIVE_WARN)
-			return err_new(ERR_MALFORMED, "read the data of a file: %s",
-				       str_or(archive_error_string(a), "unknown"));
-		e = count_bytes(u, len);
-		if (e)
+		if (!e && p)
+			e = count_bytes(u, len);
+		if (e || !p)
 			return e;
 		while (len) {
 			ssize_t n = pwrite(fd, p, len, off);
@@ -193,19 +181,21 @@ static struct err *copy_data(struct unpack *u, struct archive *a, int fd)
 	}
 }
 
-static struct err *write_file(struct unpack *u, struct archive *a, struct archive_entry *en,
-			      const struct place *at)
+static struct err *write_file(struct unpack *u, struct archive_entry *en, const struct place *at)
 {
 	autoclose fd = openat(at->dir, at->last,
 			      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int64_t size = archive_entry_size_is_set(en) ? archive_entry_size(en) : -1;
 	struct err *e;
 
 	if (fd < 0)
 		return err_sys(errno, "create file");
-	e = copy_data(u, a, fd);
+	if (size > 0 && (uint64_t)size > u->job.max_bytes)
+		return layer_too_many_bytes(&u->job); /* holes count as well */
+	e = copy_data(u, fd);
 	if (e)
 		return e;
-	if (archive_entry_size_is_set(en) && ftruncate(fd, archive_entry_size(en)) < 0)
+	if (size >= 0 && ftruncate(fd, size) < 0)
 		return err_sys(errno, "set file size"); /* a hole at the end */
 	return NULL;
 }
@@ -225,12 +215,48 @@ static struct err *write_hardlink(struct unpack *u, const char *target, const st
 		return e;
 	r = linkat(from.dir, from.last, at->dir, at->last, 0);
 	(void)close(from.dir);
+	if (r < 0 && errno == ENOENT)
+		return err_new(ERR_INVALID, "hard link to %s, which no entry before it has",
+			       target);
 	return r < 0 ? err_sys(errno, "link to %s", target) : NULL;
 }
 
 uint32_t layer_owner(int64_t id)
 {
 	return id >= 0 && id < ID_RANGE ? (uint32_t)id : ID_NOBODY;
+}
+
+static struct err *set_xattr(const struct place *at, const char *name, const void *value,
+			     size_t len)
+{
+	autofree char *path = xasprintf("/proc/self/fd/%d/%s", at->dir, at->last);
+
+	if (str_starts(name, "trusted.overlay.") || str_starts(name, "user.overlay."))
+		return err_new(ERR_INVALID, "extended attribute %s is not allowed in an image",
+			       name);
+	if (!str_starts(name, "user."))
+		return NULL;
+	if (len > XATTR_LEN_MAX)
+		return err_new(ERR_INVALID, "extended attribute %s has more than %d bytes", name,
+			       XATTR_LEN_MAX);
+	if (lsetxattr(path, name, value, len, 0) < 0 && errno != ENOTSUP)
+		return err_sys(errno, "set extended attribute %s", name);
+	return NULL;
+}
+
+static struct err *set_xattrs(struct archive_entry *en, const struct place *at)
+{
+	bool can = archive_entry_filetype(en) == AE_IFREG || archive_entry_filetype(en) == AE_IFDIR;
+	const char *name;
+	const void *value;
+	size_t len;
+	struct err *e = NULL;
+
+	if (archive_entry_xattr_reset(en) <= 0 || !can)
+		return NULL;
+	while (!e && archive_entry_xattr_next(en, &name, &value, &len) == ARCHIVE_OK)
+		e = set_xattr(at, str_or(name, ""), value, len);
+	return e;
 }
 
 static struct err *set_attributes(struct archive_entry *en, const struct place *at)
@@ -246,14 +272,57 @@ static struct err *set_attributes(struct archive_entry *en, const struct place *
 	if (!link && fchmodat(at->dir, at->last, archive_entry_perm(en) & 07777, 0) < 0)
 		return err_sys(errno, "change mode");
 	(void)utimensat(at->dir, at->last, t, AT_SYMLINK_NOFOLLOW);
-	return NULL;
+	return set_xattrs(en, at);
 }
 
-static struct err *write_entry_at(struct unpack *u, struct archive *a, struct archive_entry *en,
+static void remember_dir(struct unpack *u, const char *name, int64_t mtime)
+{
+	if (u->n_dirs == u->cap_dirs) {
+		u->cap_dirs = u->cap_dirs ? u->cap_dirs * 2 : 64;
+		u->dirs = xrealloc(u->dirs, u->cap_dirs * sizeof(*u->dirs));
+	}
+	u->dirs[u->n_dirs++] = (struct dir_time){ xstrdup(name), mtime };
+}
+
+/* Only for the looks of it: a directory that has gone in the meantime is passed over. */
+static void set_dir_times(struct unpack *u)
+{
+	for (size_t i = 0; i < u->n_dirs; i++) {
+		struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_sec = u->dirs[i].mtime } };
+		autoclose fd = -1;
+
+		err_free(file_open_in_root(u->root, u->dirs[i].path, O_RDONLY | O_DIRECTORY, 0,
+					   &fd));
+		if (fd >= 0)
+			(void)futimens(fd, t);
+	}
+}
+
+static struct err *set_opaque(int dir)
+{
+	return fsetxattr(dir, LAYER_OPAQUE, "y", 1, 0) < 0 ? err_sys(errno, "make opaque") : NULL;
+}
+
+static struct err *write_dir(struct unpack *u, struct archive_entry *en, const struct place *at,
+			     bool opaque)
+{
+	autoclose fd = -1;
+
+	if (mkdirat(at->dir, at->last, 0700) < 0 && errno != EEXIST)
+		return err_sys(errno, "make directory");
+	remember_dir(u, archive_entry_pathname(en), archive_entry_mtime(en));
+	if (!opaque)
+		return NULL;
+	fd = openat(at->dir, at->last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? err_sys(errno, "open directory") : set_opaque(fd);
+}
+
+static struct err *write_entry_at(struct unpack *u, struct archive_entry *en,
 				  const struct place *at)
 {
 	const char *hard = archive_entry_hardlink(en);
-	struct err *e = make_way(at, archive_entry_filetype(en) == AE_IFDIR && !hard);
+	bool opaque;
+	struct err *e = make_way(at, archive_entry_filetype(en) == AE_IFDIR && !hard, &opaque);
 
 	assert(at->dir >= 0);
 	if (e)
@@ -262,11 +331,10 @@ static struct err *write_entry_at(struct unpack *u, struct archive *a, struct ar
 		return write_hardlink(u, hard, at);
 	switch (archive_entry_filetype(en)) {
 	case AE_IFDIR:
-		if (mkdirat(at->dir, at->last, 0700) < 0 && errno != EEXIST)
-			e = err_sys(errno, "make directory");
+		e = write_dir(u, en, at, opaque);
 		break;
 	case AE_IFREG:
-		e = write_file(u, a, en, at);
+		e = write_file(u, en, at);
 		break;
 	case AE_IFLNK:
 		if (symlinkat(str_or(archive_entry_symlink(en), "."), at->dir, at->last) < 0)
@@ -282,7 +350,40 @@ static struct err *write_entry_at(struct unpack *u, struct archive *a, struct ar
 	return e ? e : set_attributes(en, at);
 }
 
-static struct err *write_entry(struct unpack *u, struct archive *a, struct archive_entry *en)
+/* The layer's own file of that name stays, a directory without what is below it: a whiteout is
+ * about the layers below, wherever it stands in the archive. */
+static struct err *hide(const struct place *at, const char *name)
+{
+	autoclose fd = -1;
+	struct stat st;
+
+	if (str_empty(name) || str_eq(name, ".") || str_eq(name, ".."))
+		return err_new(ERR_INVALID, "whiteout without a name");
+	if (fstatat(at->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (mknodat(at->dir, name, S_IFCHR, makedev(0, 0)) < 0)
+			return err_sys(errno, "make whiteout");
+		return NULL;
+	}
+	if (!S_ISDIR(st.st_mode))
+		return NULL;
+	fd = openat(at->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? err_sys(errno, "open directory") : set_opaque(fd);
+}
+
+static struct err *write_whiteout(struct unpack *u, const struct place *at)
+{
+	if (!u->job.whiteouts)
+		return err_new(ERR_UNSUPPORTED,
+			       "it is a whiteout: this is one layer of an image, not a root file "
+			       "system; import the whole image");
+	if (str_eq(at->last, ".wh..wh..opq"))
+		return set_opaque(at->dir);
+	if (str_starts(at->last, ".wh..wh."))
+		return NULL; /* what an old storage driver kept for itself */
+	return hide(at, at->last + strlen(".wh."));
+}
+
+static struct err *write_entry(struct unpack *u, struct archive_entry *en)
 {
 	struct place at;
 	const char *name;
@@ -294,65 +395,24 @@ static struct err *write_entry(struct unpack *u, struct archive *a, struct archi
 		return layer_too_many_entries(&u->job);
 	e = find_place(u, name, &at);
 	if (!e) {
-		e = write_entry_at(u, a, en, &at);
+		e = str_starts(at.last, ".wh.") ? write_whiteout(u, &at)
+						: write_entry_at(u, en, &at);
 		(void)close(at.dir);
 	}
-	if (u->job.progress && u->done.entries % 1024 == 0)
-		u->job.progress(u->job.arg, "unpacking", u->done.bytes);
 	return err_wrap(e, "unpack %s", name);
 }
 
-static struct err *write_entries(struct unpack *u, struct archive *a)
+static struct err *write_entries(struct unpack *u)
 {
-	struct archive_entry *en;
-	struct err *e = NULL;
+	for (;;) {
+		struct archive_entry *en;
+		struct err *e = tar_next(u->tar, &en);
 
-	while (!e) {
-		int r = archive_read_next_header(a, &en);
-
-		if (r == ARCHIVE_EOF)
-			return NULL;
-		if (r < ARCHIVE_WARN)
-			return err_new(ERR_MALFORMED, "read archive: %s",
-				       str_or(archive_error_string(a), "unknown"));
-		e = write_entry(u, a, en);
+		if (!e && en)
+			e = write_entry(u, en);
+		if (e || !en)
+			return e;
 	}
-	return e;
-}
-
-static struct archive *reader_archive(void)
-{
-	struct archive *a = archive_read_new();
-
-	(void)archive_read_support_format_tar(a);
-	(void)archive_read_support_filter_gzip(a);
-	(void)archive_read_support_filter_xz(a);
-	(void)archive_read_support_filter_zstd(a);
-	(void)archive_read_support_filter_bzip2(a);
-	return a;
-}
-
-static struct err *unpack(struct reader *r, struct unpack *u, struct layer_done *ret)
-{
-	struct archive *a = reader_archive();
-	autoptr(sha256) hash = sha256_new();
-	const void *rest;
-	struct err *e = NULL;
-
-	r->hash = hash;
-	if (archive_read_open(a, r, NULL, read_some, NULL) != ARCHIVE_OK)
-		e = err_new(ERR_MALFORMED, "open archive: %s",
-			    str_or(archive_error_string(a), "unknown"));
-	if (!e)
-		e = write_entries(u, a);
-	while (!e && read_some(a, r, &rest) > 0)
-		; /* what follows the archive's end belongs to the digest */
-	(void)archive_read_free(a);
-	if (e)
-		return e;
-	sha256_end_text(r->hash, u->done.digest);
-	*ret = u->done;
-	return NULL;
 }
 
 struct layer_job layer_job_of(const struct layer_job *job)
@@ -376,22 +436,29 @@ struct err *layer_too_many_entries(const struct layer_job *job)
 		       (unsigned long long)job->max_entries);
 }
 
-struct err *layer_unpack(int fd, int root, const struct layer_job *job, struct layer_done *ret)
+struct err *layer_unpack(const struct tar_from *from, int root, const struct layer_job *job,
+			 struct layer_done *ret)
 {
-	autofree struct reader *r = xnew(struct reader);
 	struct unpack u = { .root = root, .job = layer_job_of(job) };
+	struct tar_from limited = *from;
+	autoptr(tar) tar = NULL;
+	struct err *e;
 
-	r->fd = fd;
-	return unpack(r, &u, ret);
-}
-
-struct err *layer_unpack_bytes(const void *p, size_t len, int root, const struct layer_job *job,
-			       struct layer_done *ret)
-{
-	autofree struct reader *r = xnew(struct reader);
-	struct unpack u = { .root = root, .job = layer_job_of(job) };
-
-	r->bytes = len ? p : "";
-	r->len = len;
-	return unpack(r, &u, ret);
+	/* Headers come on top of the data. */
+	limited.max = 2 * u.job.max_bytes + 4096 * u.job.max_entries;
+	e = tar_open(&limited, &tar);
+	u.tar = tar;
+	if (!e)
+		e = write_entries(&u);
+	if (!e) {
+		set_dir_times(&u);
+		e = tar_end(tar, &u.done);
+	}
+	for (size_t i = 0; i < u.n_dirs; i++)
+		free(u.dirs[i].path);
+	free(u.dirs);
+	if (e)
+		return e;
+	*ret = u.done;
+	return NULL;
 }

@@ -57,6 +57,7 @@ static const struct record_field plan_fields[] = {
 	RECORD(struct plan, etc_hostname, RECORD_STR),
 	RECORD(struct plan, etc_hosts, RECORD_STR),
 	RECORD(struct plan, etc_resolv_conf, RECORD_STR),
+	RECORD(struct plan, workdir, RECORD_STR),
 	RECORD_IN(struct plan, limits, limits_fields),
 	RECORD_MANY(struct plan, mounts, n_mounts, mount_fields),
 	{ 0 },
@@ -85,6 +86,9 @@ static struct err *check(const struct plan *p)
 	for (const char **l = p->image.lower; l && *l; l++)
 		if (!absolute(*l))
 			return err_new(ERR_MALFORMED, "layer \"%s\" is not an absolute path", *l);
+	if (p->workdir && !absolute(p->workdir))
+		return err_new(ERR_MALFORMED, "working directory \"%s\" is not an absolute path",
+			       p->workdir);
 	for (size_t i = 0; i < p->n_mounts && !e; i++)
 		e = check_mount(&p->mounts[i]);
 	return e;

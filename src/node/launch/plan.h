@@ -53,6 +53,7 @@ struct plan {
 	bool join;     /* the IPC and UTS namespaces of the Pod's first container too */
 	const char *hostname;
 	const char *etc_hostname, *etc_hosts, *etc_resolv_conf; /* contents */
+	const char *workdir; /* made where it is missing; NULL: none */
 	struct plan_limits limits;
 	struct plan_mount *mounts; /* outer ones first */
 	size_t n_mounts;

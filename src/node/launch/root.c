@@ -379,6 +379,16 @@ static struct err *write_etc(struct slot *s, const char *name, const char *text)
 	return fd < 0 ? err_sys(errno, "open %s", name) : fd_write_all(fd, text, strlen(text));
 }
 
+/* Below the root, whatever links there are. Where it cannot be made, going there fails, and the
+ * guest says so. */
+static void make_workdir(int root, const char *path)
+{
+	autoclose dir = -1;
+
+	if (path)
+		err_free(root_open_target(root, path, false, &dir));
+}
+
 static struct err *fill_root(struct slot *s, const struct plan *plan)
 {
 	const char *const texts[ETC_FILE_MAX_] = {
@@ -392,6 +402,8 @@ static struct err *fill_root(struct slot *s, const struct plan *plan)
 		e = write_etc(s, etc_names[i], str_or(texts[i], ""));
 	if (!e)
 		e = root_mount_volumes(s, s->root_fd, plan);
+	if (!e)
+		make_workdir(s->root_fd, plan->workdir);
 	if (!e && plan->readonly && wall_stands("root-read-only"))
 		e = make_readonly(plan, s->root_fd);
 	return e;
@@ -406,11 +418,28 @@ static struct err *pivot(int root)
 	return NULL;
 }
 
+/* A layer may have been removed, and come back, since the slot was parked: then the overlay that it
+ * has is of files that are gone. */
+static bool layers_stand(const struct slot *s, const struct plan_image *image)
+{
+	for (size_t n = 0; image->lower && image->lower[n]; n++) {
+		struct stat here, there;
+		char name[24];
+
+		(void)snprintf(name, sizeof(name), "l%zu", n);
+		if (fstatat(s->stage_fd, name, &here, 0) < 0 || stat(image->lower[n], &there) < 0 ||
+		    here.st_ino != there.st_ino || here.st_dev != there.st_dev)
+			return false;
+	}
+	return true;
+}
+
 struct err *root_enter(struct slot *s, const struct plan *plan)
 {
 	struct err *e = NULL;
 
-	if (!s->root_ready || !plan_image_equal(&plan->image, &s->spec->image))
+	if (!s->root_ready || !plan_image_equal(&plan->image, &s->spec->image) ||
+	    !layers_stand(s, &plan->image))
 		e = root_mount_image(s, &plan->image, true);
 	if (!e)
 		e = fill_root(s, plan);

@@ -126,7 +126,7 @@ void container_kill(struct container *c)
 void container_term(struct container *c)
 {
 	if (c->state == CONTAINER_RUNNING)
-		c->pod->pods->rt->signal(c->task, SIGTERM);
+		c->pod->pods->rt->signal(c->task, image_stop_signal(c->image));
 	else if (c->state == CONTAINER_FOUND)
 		c->term_due = true;
 	else if (c->state != CONTAINER_ENDING)

@@ -157,7 +157,8 @@ static struct err *fill(struct env *v, struct container *c)
 	struct err *e = NULL;
 
 	env_set(v, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-	env_set(v, "HOME", "/root");
+	env_set(v, "HOME",
+		str_or(c->view->user < 0 ? image_text(c->image, "home") : NULL, "/root"));
 	env_set(v, "HOSTNAME", c->pod->view->hostname);
 	add_image(v, c->image);
 	for (size_t i = 0; i < c->view->n_env_from && !e; i++)

@@ -130,6 +130,17 @@ struct plan_image container_image(const struct container *c, struct arena *a)
 				    .host_usr = c->image->host_usr };
 }
 
+/* Absolute, and without a slash at its end. */
+static const char *workdir_of(const struct container *c, struct arena *a)
+{
+	const char *text = str_or(str_or(c->view->workdir, image_text(c->image, "workdir")), "/");
+	char *path = arena_printf(a, "%s%s", *text == '/' ? "" : "/", text);
+
+	for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+	return path;
+}
+
 struct err *container_plan(struct container *c, struct arena *a, struct plan *ret)
 {
 	struct pod *p = c->pod;
@@ -144,6 +155,7 @@ struct err *container_plan(struct container *c, struct arena *a, struct plan *re
 		.etc_hostname = arena_printf(a, "%s\n", host),
 		.etc_hosts = hosts_file(p, host, a),
 		.etc_resolv_conf = resolv_file(p->view, a),
+		.workdir = workdir_of(c, a),
 		.limits = limits_of(c),
 	};
 	return volumes_mounts(p->pods->volumes, &v, c->view, a, ret);
@@ -199,35 +211,18 @@ static const char **arguments(struct container *c, struct arena *a, const char *
 	return argv;
 }
 
-/* "1000", "1000:1000": an image's user by number; names are not looked up. */
-static void image_user(const struct image *img, uint32_t *uid, uint32_t *gid)
-{
-	const char *text = img->config ? json_get_str(json_root(img->config), "user") : NULL;
-	struct span rest, first;
-	autofree char *u = NULL, *g = NULL;
-	uint64_t v;
-
-	if (!text || !*text)
-		return;
-	first = span_cut(SPAN(text), ':', &rest);
-	u = xstrndup(first.p, first.len);
-	g = rest.p ? xstrndup(rest.p, rest.len) : NULL;
-	v = *uid;
-	err_free(parse_uint(u, ID_RANGE - 1, &v));
-	*uid = (uint32_t)v;
-	v = *gid;
-	if (g)
-		err_free(parse_uint(g, ID_RANGE - 1, &v));
-	*gid = (uint32_t)v;
-}
-
-static void set_ids(struct container *c, struct arena *a, struct wire_start *s)
+/* runAsUser replaces the image's user with its group. */
+static struct err *set_ids(struct container *c, struct arena *a, struct wire_start *s)
 {
 	const struct pod_view *pod = c->pod->view;
+	struct err *e = NULL;
 
-	image_user(c->image, &s->uid, &s->gid);
 	if (c->view->user >= 0)
 		s->uid = (uint32_t)c->view->user;
+	else
+		e = image_user(c->image, &s->uid, &s->gid);
+	if (e)
+		return e;
 	if (c->view->group >= 0)
 		s->gid = (uint32_t)c->view->group;
 	s->groups = arena_new_n(a, uint32_t, pod->n_groups + 1);
@@ -235,6 +230,7 @@ static void set_ids(struct container *c, struct arena *a, struct wire_start *s)
 		s->groups[s->n_groups++] = pod->groups[i];
 	if (pod->fs_group >= 0)
 		s->groups[s->n_groups++] = (uint32_t)pod->fs_group;
+	return NULL;
 }
 
 static uint64_t kept_capabilities(const struct container *c)
@@ -271,16 +267,14 @@ static uint32_t runtime_flags(const struct container *c, const char *const *argv
 struct err *container_start(struct container *c, struct arena *a, struct wire_start *ret)
 {
 	struct wire_start s = { .flags = WIRE_LOG_STDOUT, .runtime_port = RUNTIME_PORT };
-	const char *workdir = c->view->workdir;
 	struct err *e = env_build(c, a, &s.env);
 
+	if (!e)
+		e = set_ids(c, a, &s);
 	if (e)
 		return e;
-	if (!workdir && c->image->config)
-		workdir = json_get_str(json_root(c->image->config), "workdir");
 	s.argv = arguments(c, a, s.env);
-	s.cwd = arena_strdup(a, str_or(workdir, "/"));
-	set_ids(c, a, &s);
+	s.cwd = workdir_of(c, a);
 	s.keep_caps = kept_capabilities(c);
 	s.flags |= runtime_flags(c, s.argv);
 	if (c->view->tty)

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "node/image/image.h"
 #include "node/pod/pod_priv.h"
 
 /* The Pod object itself: its creation, phases, state file and end. act.c does things to it. */
@@ -177,6 +178,7 @@ static struct container_record container_record(const struct container *c)
 
 	if (c->task) {
 		r.task = *c->pod->pods->rt->record(c->task);
+		r.image = c->image ? c->image->id : NULL;
 		r.started = c->started;
 	}
 	return r;

@@ -88,6 +88,10 @@ static void find_task(struct container *c, const struct container_record *r)
 	err_free(ps->find_image(ps->images, c->view->image, &c->image));
 	if (!c->image)
 		c->image = xnew(struct image); /* the name is gone; the container runs on */
+	if (r->image) {                        /* the name may stand for another one by now */
+		free(c->image->id);
+		c->image->id = xstrdup(r->image);
+	}
 	container_attach(c, t);
 }
 

@@ -36,6 +36,7 @@ static const struct record_field task_fields[] = {
 static const struct record_field container_fields[] = {
 	RECORD(struct container_record, name, RECORD_STR),
 	RECORD_IN(struct container_record, task, task_fields),
+	RECORD(struct container_record, image, RECORD_STR),
 	RECORD(struct container_record, log, RECORD_STR),
 	RECORD(struct container_record, prev_log, RECORD_STR),
 	RECORD(struct container_record, restarts, RECORD_UINT),

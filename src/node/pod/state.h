@@ -28,6 +28,7 @@ struct ending {
 struct container_record {
 	const char *name;
 	struct runtime_record task; /* id NULL: nothing runs */
+	const char *image;          /* id of the one that the task uses */
 	const char *log, *prev_log; /* tasks whose logs are kept */
 	unsigned restarts;
 	bool unstarted; /* its guest has not been told yet to start the command: it never ran */

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "node/host/numbers.h"
@@ -46,6 +47,13 @@ static char *make_dir(void)
 	return xstrdup(path);
 }
 
+static struct err *nobody(const char *data_dir unused, struct map **ret)
+{
+	*ret = map_new(NULL);
+	return NULL;
+}
+static const struct image_users no_users = { nobody };
+
 TEST(a_name_leads_to_its_image_and_back_to_none)
 {
 	autofree char *dir = make_dir(), *names = NULL;
@@ -67,8 +75,8 @@ TEST(a_name_leads_to_its_image_and_back_to_none)
 	image_list_free(list, n);
 	fails(image_tag(dir, "nothing", "y"), ERR_NOT_FOUND);
 	fails(image_tag(dir, "pause", "host"), ERR_INVALID);
-	works(image_remove(dir, "registry.example.com/x:1"));
-	fails(image_remove(dir, "registry.example.com/x:1"), ERR_NOT_FOUND);
+	works(image_remove(dir, "registry.example.com/x:1", &no_users));
+	fails(image_remove(dir, "registry.example.com/x:1", &no_users), ERR_NOT_FOUND);
 	names = xasprintf("%s/images/names.json", dir);
 	works(file_write_atomic(AT_FDCWD, names, "[1]", 3, 0600));
 	fails(image_tag(dir, "host", "y"), ERR_MALFORMED);
@@ -108,7 +116,8 @@ static struct err *unpack(struct buf *tar, const char *dir, struct layer_done *d
 	struct layer_job job = { .max_bytes = 1 << 20, .max_entries = 10 };
 
 	buf_add(tar, end, sizeof(end));
-	return layer_unpack_bytes(buf_head(tar), tar->len, root, &job, done);
+	return layer_unpack(&(struct tar_from){ .bytes = buf_head(tar), .len = tar->len }, root,
+			    &job, done);
 }
 
 TEST(a_tar_becomes_a_tree)

@@ -24,6 +24,7 @@ TEST(what_is_written_down_of_a_pod_is_read_back)
 	struct container_record c[2] = {
 		{ .name = "a",
 		  .task = { .id = "t2", .pid = INT64_MAX, .range = 7 },
+		  .image = "0123456789abcdef",
 		  .log = "t2",
 		  .prev_log = "t1",
 		  .restarts = 4,
@@ -54,6 +55,7 @@ TEST(what_is_written_down_of_a_pod_is_read_back)
 		eq_str(b->task.id, c[i].task.id);
 		eq_int(b->task.pid, c[i].task.pid);
 		eq_int(b->task.range, c[i].task.range);
+		eq_str(b->image, c[i].image);
 		eq_str(b->log, c[i].log);
 		eq_str(b->prev_log, c[i].prev_log);
 		eq_int(b->restarts, c[i].restarts);

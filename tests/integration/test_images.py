@@ -1,0 +1,505 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images from outside: what is recognised, what is refused and with which words, and what a Pod gets of them."""
+
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import zlib
+
+import pytest
+
+from cay_local import BUILD, wait_until
+from conftest import make_dir, needs_root
+
+ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+OCI = "application/vnd.oci.image."
+PODS = "/api/v1/namespaces/default/pods"
+
+
+# -- making images ----------------------------------------------------------------------------------------------------
+
+
+def sha(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def member(name, data=b"", kind=tarfile.REGTYPE, **more):
+    info = tarfile.TarInfo(name)
+    info.type, info.size, info.mode = kind, len(data), 0o755
+    for key, value in more.items():
+        setattr(info, key, value)
+    return info, data
+
+
+def tar(*members):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as t:
+        for info, data in members:
+            t.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def config(*layers, **more):
+    return dict({"architecture": ARCH, "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": [sha(l) for l in layers]}}, **more)
+
+
+def dump(value):
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
+ROOT = tar(member("etc", kind=tarfile.DIRTYPE), member("etc/motd", b"hello\n"))
+
+
+def docker(layers=(ROOT,), conf=None, manifest=None, extra=(), leave=()):
+    conf = dump(conf if conf is not None else config(*layers))
+    name = hashlib.sha256(conf).hexdigest() + ".json"
+    names = [f"{i}/layer.tar" for i in range(len(layers))]
+    if manifest is None:
+        manifest = [{"Config": name, "RepoTags": ["example.com/made:1"], "Layers": names}]
+    files = [(name, conf), *zip(names, layers), ("manifest.json", dump(manifest))]
+    return tar(*[member(n, d) for n, d in files if n not in leave], *extra)
+
+
+class Layout:
+    """An OCI layout, which a test may spoil before it is packed."""
+
+    def __init__(self, layers=(ROOT,), conf=None, type_of=lambda l: OCI + "layer.v1.tar", media=OCI + "config.v1+json", **more):
+        self.files = {"oci-layout": dump({"imageLayoutVersion": "1.0.0"})}
+        conf = self.blob(dump(conf if conf is not None else config(*[plain(l) for l in layers])), media)
+        self.manifest = self.blob(dump(dict({"schemaVersion": 2, "config": conf,
+                                             "layers": [self.blob(l, type_of(l)) for l in layers]}, **more)), OCI + "manifest.v1+json")
+        self.index(self.manifest)
+
+    def blob(self, data, media):
+        self.files["blobs/sha256/" + sha(data)[7:]] = data
+        return {"mediaType": media, "digest": sha(data), "size": len(data)}
+
+    def index(self, *manifests):
+        self.files["index.json"] = dump({"schemaVersion": 2, "manifests": list(manifests)})
+        return self
+
+    def spoil(self, **files):
+        self.files.update({n.replace("__", "/").replace("_", "-"): d for n, d in files.items()})
+        return self
+
+    def pack(self, prefix=""):
+        return tar(*[member(prefix + n, d) for n, d in self.files.items()])
+
+
+def plain(data):
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
+def import_file(tmp_path, data, *name, data_dir=None, file="archive"):
+    path = tmp_path / file
+    path.write_bytes(data)
+    return image(data_dir or str(tmp_path / "data"), "import", str(path), *(name or ("made:1",)))
+
+
+def image(data_dir, *args, check=False):
+    r = subprocess.run([os.path.join(BUILD, "cay"), "image", *args, "--data-dir", data_dir], capture_output=True, text=True, timeout=300)
+    assert not check or not r.returncode, r.stderr
+    return r
+
+
+def listed(data_dir):
+    names = json.loads(image(data_dir, "ls", "-o", "json", check=True).stdout)
+    return {i["name"]: i for i in names if i["source"] != "built-in"}
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def sparse():
+    """A file of 1 EiB that has no data: pax headers of GNU tar."""
+    return tar(member("huge", b"", pax_headers={"GNU.sparse.major": "0", "GNU.sparse.size": str(1 << 60), "GNU.sparse.map": "0,0"}))
+
+
+def wrong_blob():
+    made = Layout()
+    path = "blobs/sha256/" + sha(ROOT)[7:]
+    made.files[path] = tar(member("etc/motd", b"evil!\n"))
+    return made.pack()
+
+
+def unlike(data):
+    """The same tar, in which something else than the config says was packed."""
+    return docker(layers=(data,), conf=config(ROOT))
+
+
+def other_platform():
+    made = Layout()
+    return made.index(dict(made.manifest, platform={"os": "linux", "architecture": "mips64le"}),
+                      dict(made.manifest, platform={"os": "windows", "architecture": ARCH})).pack()
+
+
+HOSTILE = {
+    "zip": (b"PK\x03\x04" + bytes(600), "it is a zip archive"),
+    "squashfs": (b"hsqs" + bytes(600), "it is a squashfs file system"),
+    "qcow2": (b"QFI\xfb" + bytes(600), "it is a qcow2 disk image"),
+    "iso": (bytes(32769) + b"CD001" + bytes(600), "it is an ISO 9660 file system"),
+    "deb": (b"!<arch>\ndebian-binary   " + bytes(600), "it is a Debian package"),
+    "cpio": (b"070701" + b"0" * 600, "it is a cpio archive"),
+    "cpio-gzip": (gzip.compress(b"070701" + b"0" * 600), "it is a cpio archive"),
+    "ext4": (bytes(1080) + b"\x53\xef" + bytes(600), "it is an ext2, ext3 or ext4 file system"),
+    "lz4": (b"\x04\x22\x4d\x18" + bytes(600), "it is an lz4 stream"),
+    "elf": (b"\x7fELF" + bytes(600), "it is a program"),
+    "text": (b"FROM debian\n" * 60, "it is not a tar archive"),
+    "empty": (b"", "the file is empty"),
+    "no-entries": (bytes(10240), "the archive has no entries"),
+    "truncated-gzip": (gzip.compress(os.urandom(4096) + ROOT)[:2000], "truncated gzip"),
+    "truncated-tar": (ROOT[:1300], "read archive"),
+    "docker-v1": (tar(member("repositories", b"{}"), member("aa/json", b"{}"), member("aa/layer.tar", ROOT)), "Docker before 1.10"),
+    "docker-and-root": (docker(extra=[member("etc/passwd", b"")]), "it has both manifest.json"),
+    "docker-no-json": (docker(manifest=b"[{"), "read manifest.json"),
+    "docker-not-a-list": (docker(manifest={"a": 1}), "not that of a docker-archive"),
+    "docker-no-layers": (docker(manifest=[{"Config": "x"}]), "Config or Layers is missing"),
+    "docker-layer-missing": (docker(leave=["0/layer.tar"]), "0/layer.tar is missing"),
+    "docker-wrong-diff-id": (unlike(tar(member("x", b"y"))), "its diff-id is sha256:"),
+    "docker-diff-ids": (docker(conf=config(ROOT, ROOT)), "has 2 diff_ids for 1 layers"),
+    "docker-config-name": (docker(manifest=[{"Config": "ab" * 32 + ".json", "Layers": ["0/layer.tar"]}],
+                                  extra=[member("ab" * 32 + ".json", dump(config(ROOT)))]), "has digest sha256:"),
+    "docker-layer-climbs": (docker(manifest=[{"Config": "c.json", "Layers": ["../../../../etc/passwd"]}],
+                                   extra=[member("c.json", dump(config(ROOT)))]), "etc/passwd"),
+    "docker-layer-link": (docker(manifest=[{"Config": "c.json", "Layers": ["l.tar"]}],
+                                 extra=[member("c.json", dump(config(ROOT))),
+                                        member("l.tar", kind=tarfile.SYMTYPE, linkname="/etc/passwd")]), "l.tar"),
+    "config-env": (docker(conf=config(ROOT, config={"Env": "A=b"})), "Env is not a list of texts"),
+    "config-signal": (docker(conf=config(ROOT, config={"StopSignal": "SIGFOO"})), "StopSignal is not a signal"),
+    "config-huge": (docker(conf=config(ROOT, config={"Labels": {"a": "b" * 300000}})), "more than 262144 bytes"),
+    "platform": (docker(conf=dict(config(ROOT), architecture="mips64le")), "is for linux/mips64le, and this machine is linux/"),
+    "oci-version": (Layout().spoil(oci_layout=dump({"imageLayoutVersion": "9"})).pack(), "version \"9\""),
+    "oci-nested": (Layout().pack("dir/"), "the OCI layout is in its directory dir"),
+    "oci-no-index": (tar(member("oci-layout", b"{}")), "without index.json"),
+    "oci-no-images": (Layout().index().pack(), "names 0 images"),
+    "oci-wrong-digest": (wrong_blob(), "and the manifest says sha256:"),
+    "oci-size": ((lambda l: l.index(dict(l.manifest, size=7)).pack())(Layout()), "its descriptor says 7"),
+    "oci-bad-digest": ((lambda l: l.index(dict(l.manifest, digest="sha256:../../../etc")).pack())(Layout()), "64 hexadecimal digits"),
+    "oci-sha512": ((lambda l: l.index(dict(l.manifest, digest="sha512:" + "0" * 128)).pack())(Layout()), "only sha256"),
+    "oci-encrypted": (Layout(type_of=lambda l: OCI + "layer.v1.tar+gzip+encrypted").pack(), "a layer is encrypted"),
+    "oci-not-a-tar": (Layout(type_of=lambda l: "application/wasm").pack(), "not a tar but \"application/wasm\""),
+    "oci-artifact": (Layout(media="application/vnd.cncf.helm.config.v1+json").pack(), "an artifact of type"),
+    "oci-schema": (Layout(schemaVersion=1).pack(), "schema version 1"),
+    "oci-platform": (other_platform(), "there is no image for linux/"),
+    "device": (tar(member("dev/sda", kind=tarfile.BLKTYPE)), "devices and sockets are not allowed"),
+    "dot-dot": (tar(member("../out", b"x")), "has \"..\" in its name"),
+    "hard-link-out": (tar(member("x", kind=tarfile.LNKTYPE, linkname="../../../../etc/shadow")), "has \"..\" in its name"),
+    "hard-link-nowhere": (tar(member("x", kind=tarfile.LNKTYPE, linkname="y")), "hard link to y"),
+    "overlay-xattr": (tar(member("d", kind=tarfile.DIRTYPE, pax_headers={"SCHILY.xattr.trusted.overlay.redirect": "/etc"})),
+                      "attribute trusted.overlay.redirect is not allowed"),
+    "whiteout": (tar(member("etc/.wh.passwd")), "this is one layer of an image"),
+    "deep": (tar(member("/".join("d" * 300), b"x")), "more than 256 levels"),
+    "sparse": (sparse(), "root file system has more than"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_what_is_malformed_or_hostile_is_refused_by_its_defect(tmp_path, case):
+    needs_root()
+    data, says = HOSTILE[case]
+    r = import_file(tmp_path, data)
+    assert r.returncode in (1, 2) and says in r.stderr, (r.returncode, r.stdout, r.stderr)
+    assert not listed(str(tmp_path / "data"))
+    assert sorted(os.listdir(tmp_path / "data" / "images")) == ["lock"]
+    assert sorted(os.listdir(tmp_path)) == ["archive", "data"]
+
+
+def test_a_bomb_ends_at_the_limit_of_bytes(tmp_path):
+    """A layer that would be 65 GiB of zeros; it is the header that says so, so nothing of it is written."""
+    needs_root()
+    info, _ = member("zeros")
+    info.size = 65 << 30
+    press = zlib.compressobj(wbits=31)
+    r = import_file(tmp_path, press.compress(info.tobuf() + bytes(1 << 20)) + press.flush())
+    assert r.returncode == 1 and "more than 68719476736 bytes" in r.stderr, r.stderr
+
+
+# -- what is taken ----------------------------------------------------------------------------------------------------
+
+
+def zstd(data):
+    return subprocess.run(["zstd", "-q", "-c"], input=data, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("press", [bytes, gzip.compress, lzma.compress, zstd])
+def test_the_content_decides_and_not_the_name(tmp_path, press):
+    """A misleading suffix changes nothing; layers are shared, whatever they came in."""
+    needs_root()
+    data = str(tmp_path / "data")
+    for name, made in (("a:1", docker()), ("b:1", Layout().pack()), ("c:1", ROOT), ("d:1", Layout((gzip.compress(ROOT),),
+                       type_of=lambda l: OCI + "layer.v1.tar+gzip").pack())):
+        r = import_file(tmp_path, press(made), name, file="image.zip")
+        assert not r.returncode, r.stderr
+    assert os.listdir(os.path.join(data, "images", "layers")) == [sha(ROOT)[7:]]
+    with open(os.path.join(data, "images", "layers", sha(ROOT)[7:], "etc", "motd")) as f:
+        assert f.read() == "hello\n"
+
+
+def test_an_index_gives_this_machine_its_image(tmp_path):
+    needs_root()
+    other, made = Layout((tar(member("other", b"x")),)), Layout()
+    index = made.blob(dump({"schemaVersion": 2, "manifests": [
+        dict(other.manifest, platform={"os": "linux", "architecture": "mips64le"}),
+        dict(made.manifest, platform={"os": "linux", "architecture": ARCH})]}), OCI + "index.v1+json")
+    made.index(dict(index, annotations={"org.opencontainers.image.ref.name": "example.com/many:2"}))
+    r = import_file(tmp_path, made.pack(), "-o", "json")
+    assert [i["name"] for i in json.loads(r.stdout)] == ["example.com/many:2"]
+    assert json.loads(r.stdout)[0]["digest"] == made.manifest["digest"]
+
+
+def test_an_archive_of_several_images_keeps_their_names(tmp_path):
+    needs_root()
+    conf = [config(ROOT, config={"Env": [f"N={i}"]}) for i in range(2)]
+    both = tar(member("l.tar", ROOT), *[member(f"c{i}.json", dump(c)) for i, c in enumerate(conf)],
+               member("manifest.json", dump([{"Config": f"c{i}.json", "RepoTags": [f"two/{i}:1"], "Layers": ["l.tar"]} for i in range(2)])))
+    data = str(tmp_path / "data")
+    r = import_file(tmp_path, both, "three:1")
+    assert r.returncode == 2 and "two/0:1, two/1:1" in r.stderr, r.stderr
+    assert not import_file(tmp_path, both, "two/1:1").returncode
+    assert set(listed(data)) == {"docker.io/two/1:1"}
+    assert not import_file(tmp_path, both, "-o", "json").returncode
+    assert set(listed(data)) == {"docker.io/two/0:1", "docker.io/two/1:1"}
+
+
+def test_a_layer_keeps_links_names_times_and_hides_what_it_says(tmp_path):
+    needs_root()
+    lower = tar(member("etc/gone", b"x"), member("old/a", b"x"), member("swap", b"x"))
+    upper = tar(member("etc/.wh.gone"), member("old/.wh..wh..opq"), member("old/b", b"y"), member(".wh.swap"),
+                member("swap", kind=tarfile.DIRTYPE, mtime=1000), member("swap/ő", b"z", pax_headers={"SCHILY.xattr.user.x": "1"}),
+                member("hard", kind=tarfile.LNKTYPE, linkname="swap/ő"), member("set", b"", mode=0o4755))
+    assert not import_file(tmp_path, docker((lower, upper))).returncode
+    at = tmp_path / "data" / "images" / "layers" / sha(upper)[7:]
+    assert os.stat(at / "etc" / "gone").st_rdev == 0 and (at / "etc" / "gone").is_char_device()
+    assert os.getxattr(at / "old", "trusted.overlay.opaque") == b"y"
+    assert os.getxattr(at / "swap", "trusted.overlay.opaque") == b"y"
+    assert os.stat(at / "swap").st_mtime == 1000 and os.stat(at / "set").st_mode & 0o7777 == 0o4755
+    assert os.stat(at / "hard").st_ino == os.stat(at / "swap" / "ő").st_ino
+    assert os.getxattr(at / "hard", "user.x") == b"1"
+
+
+def test_names_of_an_earlier_data_directory_work_on(tmp_path):
+    needs_root()
+    images = tmp_path / "data" / "images"
+    (images / "0123456789abcdef" / "rootfs").mkdir(parents=True)
+    (images / "names.json").write_text(json.dumps({
+        "names": {"docker.io/library/old:1": "0123456789abcdef"},
+        "images": {"0123456789abcdef": {"digest": sha(b"x"), "source": "x.tar", "size": 1, "layers": ["0123456789abcdef/rootfs"], "config": {}}}}))
+    assert not image(str(tmp_path / "data"), "tag", "old:1", "new:1").returncode
+    assert not import_file(tmp_path, docker()).returncode
+    assert set(listed(str(tmp_path / "data"))) == {"docker.io/library/old:1", "docker.io/library/new:1", "docker.io/library/made:1"}
+
+
+def test_a_kill_leaves_nothing_that_the_next_command_does_not_remove(tmp_path):
+    needs_root()
+    (tmp_path / "big").write_bytes(gzip.compress(tar(member("etc/big", bytes(400 << 20))), 1))
+    images = tmp_path / "data" / "images"
+    process = subprocess.Popen([os.path.join(BUILD, "cay"), "image", "import", str(tmp_path / "big"), "big:1", "--data-dir", str(tmp_path / "data")])
+    wait_until(lambda: images.exists() and any((w / "tree" / "etc" / "big").exists() for w in images.glob(".import-*")))
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not listed(str(tmp_path / "data")) and list(images.glob(".import-*"))
+    assert not image(str(tmp_path / "data"), "tag", "host", "x:1").returncode
+    assert sorted(os.listdir(images)) == ["lock", "names.json"]
+
+
+# -- what a Pod gets of them ------------------------------------------------------------------------------------------
+
+BUSYBOX = "/bin/busybox"
+TELL = "id -u; id -g; pwd; echo $HOME $WHO; ls /etc/gone /old 2>&1; echo said"
+
+
+def run(*command, cwd):
+    subprocess.run(command, check=True, capture_output=True, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A directory with image.docker and image.oci: two layers with users, made by umoci and packed by skopeo."""
+    needs_root()
+    for program in ("skopeo", "umoci"):
+        if not shutil.which(program):
+            pytest.fail(f"{program} is missing; tools/setup test installs it")
+    at = tmp_path_factory.mktemp("made")
+    run("umoci", "init", "--layout", "lay", cwd=at)
+    run("umoci", "new", "--image", "lay:t", cwd=at)
+    run("umoci", "unpack", "--image", "lay:t", "one", cwd=at)
+    root = at / "one" / "rootfs"
+    for d in ("bin", "etc", "home/app", "old"):
+        (root / d).mkdir(parents=True)
+    shutil.copy(BUSYBOX, root / "bin" / "busybox")
+    for name in ("sh", "id", "ls", "sleep"):
+        (root / "bin" / name).symlink_to("busybox")
+    (root / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\napp:x:1234:1235::/home/app:/bin/sh\n")
+    (root / "etc" / "gone").write_text("x")
+    (root / "old" / "a").write_text("x")
+    run("umoci", "repack", "--image", "lay:t", "one", cwd=at)
+    run("umoci", "unpack", "--image", "lay:t", "two", cwd=at)
+    root = at / "two" / "rootfs"
+    (root / "etc" / "group").write_text("root:x:0:\napp:x:1235:\nstaff:x:50:\n")
+    (root / "etc" / "gone").unlink()
+    shutil.rmtree(root / "old")
+    run("umoci", "repack", "--image", "lay:t", "two", cwd=at)
+    run("umoci", "config", "--image", "lay:t", "--config.user", "app:staff", "--config.entrypoint", "/bin/sh", "--config.entrypoint", "-c",
+        "--config.cmd", TELL, "--config.workingdir", "/srv/made/here", "--config.env", "WHO=image", "--config.stopsignal", "SIGUSR1", cwd=at)
+    run("skopeo", "copy", "-q", "oci:lay:t", "docker-archive:image.docker:example.com/made:docker", cwd=at)
+    run("skopeo", "copy", "-q", "oci:lay:t", "oci-archive:image.oci:example.com/made:oci", cwd=at)
+    return at
+
+
+@pytest.fixture(scope="module")
+def with_images(cay, made):
+    cay.digests = {}
+    for kind in ("docker", "oci"):
+        out = image(cay.data_dir, "import", str(made / f"image.{kind}"), "-o", "json", check=True).stdout
+        cay.digests[kind] = json.loads(out)[0]["digest"]
+    return cay
+
+
+def pod(name, image_name, **container):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
+        "restartPolicy": "Never", "containers": [dict({"name": "main", "image": image_name}, **container)]}}
+
+
+def state(obj):
+    return ((obj or {}).get("status", {}).get("containerStatuses") or [{}])[0].get("state", {})
+
+
+def said(cay, name):
+    cay.wait(PODS, name, lambda o: "terminated" in state(o))
+    return cay.kubectl("logs", name).stdout.splitlines()
+
+
+@pytest.mark.parametrize("kind", ["docker", "oci"])
+def test_a_pod_runs_what_the_image_says_as_whom_it_says(with_images, kind):
+    cay = with_images
+    cay.api("POST", PODS, pod(f"says-{kind}", f"example.com/made:{kind}"))
+    lines = said(cay, f"says-{kind}")
+    assert lines[:4] == ["1234", "50", "/srv/made/here", "/home/app image"], lines
+    assert lines[4:] == ["ls: /etc/gone: No such file or directory", "ls: /old: No such file or directory", "said"], lines
+    assert cay.api("GET", f"{PODS}/says-{kind}")["status"]["containerStatuses"][0]["imageID"] == cay.digests[kind]
+
+
+def test_a_pod_names_a_digest(with_images):
+    cay = with_images
+    cay.api("POST", PODS, pod("exact", f"example.com/made:gone@{cay.digests['oci']}", args=["echo by digest"]))
+    assert said(cay, "exact") == ["by digest"]
+    cay.api("POST", PODS, pod("other", f"example.com/made@{sha(b'x')}"))
+    waiting = state(cay.wait(PODS, "other", lambda o: "waiting" in state(o) and state(o)["waiting"].get("reason") == "ErrImagePull"))["waiting"]
+    assert sha(b"x") in waiting["message"]
+
+
+def test_a_pod_overrides_what_the_image_says(with_images):
+    cay = with_images
+    cay.api("POST", PODS, pod("over", "example.com/made:oci", command=["/bin/sh", "-c", TELL], workingDir="/new/dir/",
+                              env=[{"name": "WHO", "value": "pod"}], securityContext={"runAsUser": 77}))
+    assert said(cay, "over")[:4] == ["77", "0", "/new/dir", "/root pod"]
+
+
+def test_a_pod_is_asked_to_end_by_the_signal_of_its_image(with_images):
+    cay = with_images
+    cay.api("POST", PODS, pod("ask", "example.com/made:oci", args=["trap 'echo usr1; exit 7' USR1; echo up; while :; do sleep 0.1; done"]))
+    cay.wait(PODS, "ask", lambda o: "running" in state(o))
+    wait_until(lambda: "up" in cay.kubectl("logs", "ask").stdout)
+    follow = subprocess.Popen(["kubectl", "logs", "-f", "ask"], stdout=subprocess.PIPE, text=True, env=dict(os.environ, KUBECONFIG=cay.kubeconfig))
+    assert follow.stdout.readline() == "up\n"
+    cay.kubectl("delete", "pod", "ask", "--wait=false")
+    assert follow.communicate(timeout=120)[0].endswith("usr1\n")
+
+
+@pytest.mark.parametrize("user, says", [("nobody-here", "is not in its /etc/passwd"), ("100000", "is beyond a sandbox's 65536 ids")])
+def test_a_user_that_the_image_does_not_have_is_named(with_images, tmp_path, user, says):
+    cay, name = with_images, f"user-{user}"
+    r = import_file(tmp_path, docker(conf=config(ROOT, config={"User": user, "Cmd": ["/bin/true"]})), f"{name}:1", data_dir=cay.data_dir)
+    assert not r.returncode, r.stderr
+    cay.api("POST", PODS, pod(name, f"{name}:1"))
+    waiting = state(cay.wait(PODS, name, lambda o: state(o).get("waiting", {}).get("reason") == "CreateContainerError"))["waiting"]
+    assert user in waiting["message"] and says in waiting["message"]
+    cay.api("DELETE", f"{PODS}/{name}")
+
+
+# -- the commands -----------------------------------------------------------------------------------------------------
+
+
+def layers_of(data_dir):
+    at = os.path.join(data_dir, "images", "layers")
+    return set(os.listdir(at)) if os.path.exists(at) else set()
+
+
+def test_an_export_comes_back_as_the_same_image(made, tmp_path):
+    """To the byte: what was exported, imported elsewhere and exported again is one file. skopeo reads it, too."""
+    first, second = str(tmp_path / "a"), str(tmp_path / "b")
+    image(first, "import", str(made / "image.oci"), check=True)
+    image(first, "export", "example.com/made:oci", str(tmp_path / "one.tar"), check=True)
+    image(second, "import", str(tmp_path / "one.tar"), check=True)
+    image(second, "export", "example.com/made:oci", str(tmp_path / "two.tar"), check=True)
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+    shown = [json.loads(image(d, "inspect", "example.com/made:oci", check=True).stdout) for d in (first, second)]
+    assert shown[0]["config"] == shown[1]["config"] and shown[0]["config"]["uid"] == 1234
+    seen = subprocess.run(["skopeo", "inspect", f"oci-archive:{tmp_path}/one.tar"], capture_output=True, text=True, check=True)
+    assert json.loads(seen.stdout)["Env"] == ["WHO=image"]
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "one.tar", "two.tar"]
+
+
+def test_only_what_has_no_name_is_removed(tmp_path):
+    needs_root()
+    data, other = str(tmp_path / "data"), tar(member("etc/other", b"x"))
+    for name, made_of in (("one:1", (ROOT,)), ("two:1", (ROOT, other))):
+        assert not import_file(tmp_path, docker(made_of), name).returncode
+    image(data, "tag", "two:1", "three:1", check=True)
+    image(data, "rm", "two:1", check=True)
+    assert layers_of(data) == {sha(ROOT)[7:], sha(other)[7:]}
+    image(data, "rm", "three:1", check=True)
+    assert layers_of(data) == {sha(ROOT)[7:]}
+    assert not import_file(tmp_path, docker((other,)), "one:1").returncode  # the old one has no name any more
+    assert layers_of(data) == {sha(ROOT)[7:], sha(other)[7:]}
+    assert json.loads(image(data, "prune", "-o", "json", check=True).stdout) == {"images": 1, "layers": 1, "bytes": 6}
+    assert layers_of(data) == {sha(other)[7:]} and set(listed(data)) == {"docker.io/library/one:1"}
+    assert sorted(os.listdir(tmp_path / "data" / "images")) == ["layers", "lock", "names.json"]
+
+
+def test_what_a_sandbox_uses_stays(with_images, made):
+    """With the daemon there, and while it is away; afterwards it can go, and come back for a slot that is parked with it."""
+    cay, name = with_images, "example.com/made:used"
+    image(cay.data_dir, "tag", "example.com/made:oci", name, check=True)
+    cay.api("POST", PODS, pod("uses", name, args=["sleep 1000"]))
+    cay.wait(PODS, "uses", lambda o: "running" in state(o))
+    for other in ("example.com/made:oci", "example.com/made:docker"):
+        image(cay.data_dir, "rm", other, check=True)
+    cay.kill()
+    r = image(cay.data_dir, "rm", name)
+    assert r.returncode == 1 and "is used by Pod default/uses; delete that first" in r.stderr, r.stderr
+    image(cay.data_dir, "tag", "host", name, check=True)  # the image has lost its name, but not its user
+    assert json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 0
+    cay.start()
+    wait_until(lambda: cay.kubectl("exec", "uses", "--", "ls", "/home", check=False).stdout == "app\n")
+    assert json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 0
+    cay.api("DELETE", f"{PODS}/uses?gracePeriodSeconds=0")
+    cay.wait(PODS, "uses", lambda o: o is None)
+    wait_until(lambda: json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 1)
+    for kind in ("docker", "oci"):
+        image(cay.data_dir, "import", str(made / f"image.{kind}"), check=True)
+    cay.api("POST", PODS, pod("again", "example.com/made:oci", args=["ls /home"]))
+    assert said(cay, "again") == ["app"]
+
+
+@pytest.mark.parametrize("verb", ["ls", "inspect", "import", "export", "tag", "rm", "prune"])
+def test_every_verb_has_help(tmp_path, verb):
+    r = image(str(tmp_path), verb, "--help", check=True)
+    assert r.stdout.startswith(f"usage: cay image {verb}") and "--data-dir" in r.stdout
+
+
+@pytest.mark.parametrize("args, says", [
+    (("rm", "nope"), "no image named nope; see cay image ls"), (("inspect", "nope"), "no image named nope"),
+    (("export", "nope", "f"), "no image named nope"), (("export", "host", "f"), "built-in"), (("tag", "host", "pause"), "choose another name"),
+    (("import", "/nowhere", "x"), "No such file"), (("rm", "a b"), "not an image name"), (("export", "x"), "usage: cay image export NAME FILE")])
+def test_an_error_says_what_to_do(tmp_path, args, says):
+    needs_root()
+    r = image(str(tmp_path / "data"), *args)
+    assert r.returncode in (1, 2) and says in r.stderr, r.stderr
