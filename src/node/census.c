@@ -14,6 +14,7 @@
 #include "node/host/firewall.h"
 #include "node/host/instance.h"
 #include "node/host/netlink.h"
+#include "node/host/uplink.h"
 #include "node/node.h"
 #include "node/pod/state.h"
 
@@ -322,6 +323,15 @@ static void scan_mounts(struct census *c)
 	}
 }
 
+static void scan_forwarding(struct census *c)
+{
+	struct uplinks noted;
+
+	uplinks_noted(c->inst, &noted);
+	for (unsigned n = 0; n < noted.n; n++)
+		add(c, "forwarding", noted.name[n], own(c));
+}
+
 static struct err *scan_host(struct census *c)
 {
 	autofree char *parent = instance_cgroup(c->inst);
@@ -344,6 +354,7 @@ static struct err *scan_host(struct census *c)
 
 		add(c, "table", table, own(c));
 	}
+	scan_forwarding(c);
 	scan_mounts(c);
 	scan_pool(c);
 	return NULL;

@@ -15,6 +15,9 @@
 #include "base/str.h"
 #include "node/disk/disk.h"
 #include "node/host/cgroup.h"
+#include "node/host/firewall.h"
+#include "node/host/netlink.h"
+#include "node/host/uplink.h"
 #include "node/node.h"
 
 /*
@@ -182,6 +185,33 @@ static void check_owners(struct doctor *d)
 	    xstrdup("use a kernel with CONFIG_INET_DIAG, or modprobe tcp_diag"));
 }
 
+/* A rule of our own cannot undo what another table drops. */
+static void check_way_out(struct doctor *d)
+{
+	autofree char *chain = firewall_forward_policy();
+	autoptr(netlink) nl = NULL;
+	struct uplinks u = { 0 };
+	struct err *e = netlink_open(&nl);
+
+	if (!e)
+		e = uplinks_find(nl, &u);
+	if (e || !u.n)
+		say(d, "way-out", VERDICT_WARN,
+		    e ? xstrdup(err_text(e))
+		      : xstrdup("this host has no route to the Internet, so sandboxes have none"),
+		    xstrdup("add a default route; sandboxes have a way out from that moment on"));
+	else if (chain)
+		say(d, "way-out", VERDICT_WARN,
+		    xasprintf("chain %s of another program drops what is forwarded", chain),
+		    xasprintf("nft insert rule %s iifname \"cay*\" accept; nft insert rule %s "
+			      "oifname \"cay*\" ct state established,related accept",
+			      chain, chain));
+	else
+		say(d, "way-out", VERDICT_OK,
+		    xasprintf("sandboxes reach the Internet through %s", u.name[0]), NULL);
+	err_free(e);
+}
+
 static void check_numbers(struct doctor *d)
 {
 	static const struct {
@@ -247,7 +277,7 @@ struct err *node_doctor(const char *data_dir, struct json_doc **ret, size_t *ret
 {
 	static void (*const checks[])(struct doctor *d) = {
 		check_root,   check_user_namespaces, check_cgroups, check_file_systems, check_calls,
-		check_owners, check_numbers,         check_oom,     check_disk,
+		check_owners, check_way_out,         check_numbers, check_oom,          check_disk,
 	};
 	autoptr(json_doc) out = json_doc_new();
 	struct doctor d = { .data_dir = data_dir, .out = out };

@@ -60,6 +60,18 @@ static void tell(const struct filter *f, const char *reason, const char *message
 		      node_event_doc(&event), NULL);
 }
 
+/* Nobody touched it, but its rules are to change. */
+static void tell_of_change(const struct filter *f, const struct filter_news *news)
+{
+	if (news->intact) {
+		set_condition(f, "PacketFilterLoaded", "the packet filter is loaded and watched");
+		return;
+	}
+	log_warn("packet filter could not be changed, going on with what it was; it is tried again",
+		 KV("err", news->e));
+	set_condition(f, "PacketFilterFailed", err_text(news->e));
+}
+
 static void on_news(void *arg, const struct filter_news *news)
 {
 	struct filter *f = arg;
@@ -70,6 +82,10 @@ static void on_news(void *arg, const struct filter_news *news)
 
 	f->restored = news->restored;
 	f->intact = news->intact;
+	if (news->ours) {
+		tell_of_change(f, news);
+		return;
+	}
 	buf_printf(&text, "another program %s our table of the packet filter; ",
 		   news->removed ? "removed" : "changed");
 	if (news->intact)
@@ -91,7 +107,7 @@ struct err *filter_open(const struct filter_spec *spec, struct filter **ret)
 	struct filter *f = xnew(struct filter);
 	const struct filter_watch_spec watch = { .loop = spec->loop,
 						 .instance = spec->instance,
-						 .open = spec->open,
+						 .rules = spec->rules,
 						 .news = on_news,
 						 .arg = f };
 	struct err *e;
@@ -105,6 +121,12 @@ struct err *filter_open(const struct filter_spec *spec, struct filter **ret)
 	else
 		*ret = f;
 	return e;
+}
+
+void filter_change(struct filter *f, const struct firewall_rules *rules, void (*loaded)(void *arg),
+		   void *arg)
+{
+	filter_watch_change(f->watch, rules, loaded, arg);
 }
 
 void filter_set_object(struct filter *f, struct node_object *o)

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "node/host/firewall.h"
 
 struct buf;
 struct client;
@@ -22,9 +23,12 @@ struct filter_spec {
 	struct client *client;
 	const struct instance *instance;
 	const char *node_name; /* outlives it */
-	bool open;
+	struct firewall_rules rules;
 };
 must_use struct err *filter_open(const struct filter_spec *spec, struct filter **ret);
+/* Rules that have changed; loaded() when they are in force. */
+void filter_change(struct filter *f, const struct firewall_rules *rules, void (*loaded)(void *arg),
+		   void *arg);
 void filter_set_object(struct filter *f, struct node_object *o); /* NULL: it is gone */
 void filter_metrics(const struct filter *f, struct buf *b);
 void filter_free(struct filter *f);

@@ -26,7 +26,9 @@
 #include "node/host/netlink.h"
 #include "node/host/oom.h"
 #include "node/host/owner.h"
+#include "node/host/uplink.h"
 #include "node/image/image.h"
+#include "node/network/egress.h"
 #include "node/node_object_priv.h"
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
@@ -53,7 +55,9 @@ struct node {
 	struct host_budget budget;
 	struct cgroups *cgroups;
 	struct netlink *nl;
+	struct firewall_rules rules;
 	struct filter *filter;
+	struct egress *egress; /* NULL: it is off */
 	struct inotify *inotify;
 	struct images *images;
 	struct runtime *runtime;
@@ -177,13 +181,51 @@ static void limit_sandboxes(struct node *n, const struct budget_spec *spec)
 			 KV("pods", n->budget.pods), KV("descriptors", m.descriptors));
 }
 
+static void uplinks_loaded(void *arg)
+{
+	egress_ready(((struct node *)arg)->egress);
+}
+
+static void load_uplinks(void *arg, const struct uplinks *claimed)
+{
+	struct node *n = arg;
+
+	n->rules.uplinks = *claimed;
+	filter_change(n->filter, &n->rules, uplinks_loaded, n);
+}
+
+/* An uplink is noted, then its strangers are shut out, then it is switched on. */
+static struct err *open_network(struct node *n, const struct node_spec *spec)
+{
+	const struct egress_spec egress = {
+		.loop = n->loop, .instance = n->inst, .nl = n->nl, .load = load_uplinks, .arg = n
+	};
+	struct filter_spec filter = {
+		.loop = n->loop, .client = n->client, .instance = n->inst, .node_name = n->name
+	};
+	struct err *e = instance_net_up(n->inst, n->nl);
+
+	n->rules.open = spec->open_to_local_users;
+	n->rules.egress = !spec->no_egress || !wall_stands("egress-none");
+	if (!e && n->rules.egress)
+		e = egress_open(&egress, &n->egress);
+	else if (!e)
+		e = egress_set_links(n->inst, n->nl, false);
+	if (e)
+		return e;
+	if (n->egress)
+		n->rules.uplinks = *egress_uplinks(n->egress);
+	else
+		uplinks_release(n->inst); /* what an earlier run may have left on */
+	filter.rules = n->rules;
+	e = filter_open(&filter, &n->filter);
+	if (!e && n->egress)
+		egress_ready(n->egress);
+	return e;
+}
+
 static struct err *open_host(struct node *n, const struct node_spec *spec)
 {
-	const struct filter_spec filter = { .loop = n->loop,
-					    .client = n->client,
-					    .instance = n->inst,
-					    .node_name = n->name,
-					    .open = spec->open_to_local_users };
 	autofree char *parent = instance_cgroup(n->inst);
 	struct err *e = cgroups_open(parent, true, &n->cgroups);
 
@@ -195,11 +237,7 @@ static struct err *open_host(struct node *n, const struct node_spec *spec)
 	protect_daemon();
 	limit_sandboxes(n, &spec->budget);
 	e = netlink_open(&n->nl);
-	if (!e)
-		e = instance_net_up(n->inst, n->nl);
-	if (!e)
-		e = filter_open(&filter, &n->filter);
-	return e;
+	return e ? e : open_network(n, spec);
 }
 
 static struct err *open_images(struct node *n)
@@ -230,6 +268,7 @@ static struct err *open_runtime(struct node *n, const struct node_spec *spec)
 		.launcher = spec->launcher,
 		.init = spec->init,
 		.pool = spec->netns_pool,
+		.egress = n->rules.egress,
 	};
 
 	return native_open(n->loop, &native, &n->runtime);
@@ -350,6 +389,7 @@ static void leave_host(struct node *n)
 	if (any)
 		return;
 	if (n->run_fd >= 0) {
+		uplinks_release(n->inst);
 		err_free(firewall_remove(n->inst));
 		if (n->nl)
 			instance_net_down(n->inst, n->nl);
@@ -366,6 +406,7 @@ void node_free(struct node *n)
 	if (!n)
 		return;
 	pressure_free(n->pressure);
+	egress_free(n->egress);
 	filter_free(n->filter);
 	timer_free(n->stop_late);
 	node_object_free(n->object);

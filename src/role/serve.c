@@ -130,6 +130,7 @@ static struct err *start_roles(struct serve *s)
 		.store_id = store_id(server_store(s->server)),
 		.store_is_new = server_store_is_new(s->server),
 		.open_to_local_users = settings_bool(s->settings, "open-to-local-users"),
+		.no_egress = str_eq(settings_text(s->settings, "egress"), "none"),
 		.disk_pool = settings_text(s->settings, "disk-pool"),
 		.disk_pool_size = settings_int(s->settings, "disk-pool-size"),
 		.sandbox_disk = settings_int(s->settings, "sandbox-disk"),

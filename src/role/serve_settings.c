@@ -2,6 +2,8 @@
 #include "role/log_settings_priv.h"
 #include "role/role.h"
 
+static const char *const ways_out[] = { "internet", "none", NULL };
+
 const struct setting serve_settings[] = {
 	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "Directory for all state" },
 	{ "listen", SETTING_ADDRESS, "127.0.0.1:6443", "ADDR:PORT",
@@ -14,6 +16,9 @@ const struct setting serve_settings[] = {
 	  "Path of cay-init (by default next to this program or in ../libexec/cay)" },
 	{ "network-pool", SETTING_INT, "16", "N",
 	  "Number of network namespaces to keep ready for new sandboxes", .min = 1, .max = 1024 },
+	{ "egress", SETTING_CHOICE, "internet", "WHERE",
+	  "Where sandboxes may connect to: `internet` (public addresses and nothing else) or `none`",
+	  .choices = ways_out },
 	{ "disk-pool", SETTING_TEXT, NULL, "DIR",
 	  "Where sandboxes write: a directory on a btrfs, or `none` for plain directories without limits (by default a btrfs in DATA-DIR/pool.img)" },
 	{ "disk-pool-size", SETTING_SIZE, "0", "SIZE",

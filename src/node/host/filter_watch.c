@@ -25,6 +25,8 @@
  *
  *   quiet ── message ──> look, and restore at once
  *     soon after that ── message ──> look ── different ──> pause, then restore
+ *
+ * Rules of ours that change are loaded by the same jobs, one at a time.
  */
 enum {
 	RECEIVE = 32 * 1024,
@@ -43,6 +45,9 @@ struct filter_watch {
 	struct timer *timer; /* the end of a pause */
 	struct jobs jobs;
 	bool busy, again;
+	bool changed;              /* the rules have to be loaded */
+	void (*loaded)(void *arg); /* and this has to be told then */
+	void *loaded_arg;
 	bool told; /* that it is not intact; once is enough */
 	size_t restored;
 	usec last;
@@ -52,9 +57,21 @@ struct filter_watch {
 struct look {
 	struct filter_watch *w;
 	bool restore;
+	struct firewall_rules rules;
+	bool changed;
+	char *right; /* the new rules, as the kernel has them */
 	bool same, removed;
 	struct err *e;
 };
+
+static void load_work(struct look *k)
+{
+	k->e = firewall_load(k->w->spec.instance, &k->rules);
+	if (!k->e)
+		firewall_text(k->w->spec.instance, &k->right);
+	if (!k->e && !k->right)
+		k->e = err_new(ERR_SYS, "read the packet filter back after loading it");
+}
 
 static void look_work(void *arg)
 {
@@ -62,11 +79,15 @@ static void look_work(void *arg)
 	struct filter_watch *w = k->w;
 	autofree char *text = NULL;
 
+	if (k->changed) {
+		load_work(k);
+		return;
+	}
 	firewall_text(w->spec.instance, &text);
 	k->same = str_eq(text, w->right);
 	k->removed = !text;
 	if (!k->same && k->restore)
-		k->e = firewall_load(w->spec.instance, w->spec.open);
+		k->e = firewall_load(w->spec.instance, &k->rules);
 }
 
 static void start_look(struct filter_watch *w, bool restore);
@@ -75,6 +96,7 @@ static void tell(struct filter_watch *w, const struct look *k)
 {
 	const struct filter_news news = { .intact = k->same || (k->restore && !k->e),
 					  .removed = k->removed,
+					  .ours = k->changed,
 					  .restored = w->restored,
 					  .pause_ms = w->pause_ms,
 					  .e = k->e };
@@ -89,13 +111,34 @@ static void pause_then_restore(struct filter_watch *w)
 	timer_set(w->timer, w->pause_ms);
 }
 
+/* Rules that changed once more meanwhile are loaded next. */
+static void load_done(struct filter_watch *w, struct look *k)
+{
+	if (k->e) {
+		w->changed = true;
+		pause_then_restore(w);
+		tell(w, k);
+		return;
+	}
+	free(w->right);
+	w->right = take(k->right);
+	if (w->told) {
+		k->same = true;
+		tell(w, k);
+	}
+	if (!w->changed && w->loaded)
+		w->loaded(w->loaded_arg);
+}
+
 static void look_done(void *arg)
 {
 	struct look *k = arg;
 	struct filter_watch *w = k->w;
 
 	w->busy = false;
-	if (!k->same && k->restore && !k->e) {
+	if (k->changed) {
+		load_done(w, k);
+	} else if (!k->same && k->restore && !k->e) {
 		w->restored++;
 		w->last = clock_mono();
 		tell(w, k);
@@ -108,7 +151,7 @@ static void look_done(void *arg)
 	}
 	err_free(k->e);
 	free(k);
-	if (w->again && !timer_armed(w->timer))
+	if ((w->again || w->changed) && !timer_armed(w->timer))
 		start_look(w, false);
 }
 
@@ -124,12 +167,26 @@ static void start_look(struct filter_watch *w, bool restore)
 	k = xnew(struct look);
 	k->w = w;
 	k->restore = restore;
+	k->rules = w->spec.rules;
+	k->changed = w->changed;
+	w->changed = false;
 	jobs_run(&w->jobs, look_work, look_done, k);
 }
 
 static void on_pause_over(void *arg)
 {
 	start_look(arg, true);
+}
+
+void filter_watch_change(struct filter_watch *w, const struct firewall_rules *rules,
+			 void (*loaded)(void *arg), void *arg)
+{
+	w->spec.rules = *rules;
+	w->loaded = loaded;
+	w->loaded_arg = arg;
+	w->changed = true;
+	if (!timer_armed(w->timer))
+		start_look(w, false);
 }
 
 static void on_change(struct filter_watch *w)
@@ -206,7 +263,7 @@ struct err *filter_watch_new(const struct filter_watch_spec *spec, struct filter
 	w->timer = timer_new(spec->loop, on_pause_over, w);
 	e = subscribe(w); /* first: what happens right after the load is told */
 	if (!e)
-		e = firewall_load(spec->instance, spec->open);
+		e = firewall_load(spec->instance, &spec->rules);
 	if (e)
 		return e;
 	firewall_text(spec->instance, &w->right);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "node/host/firewall.h"
 
 struct instance;
 struct loop;
@@ -20,6 +21,7 @@ struct filter_watch;
 struct filter_news {
 	bool intact;         /* it is as it should be again; false: not yet */
 	bool removed;        /* the whole table was gone; false: it was changed */
+	bool ours;           /* nobody touched it: its rules are to change */
 	size_t restored;     /* how often since the start */
 	unsigned pause_ms;   /* not intact: the next try comes after this time */
 	const struct err *e; /* why it could not be restored; NULL: it was not tried */
@@ -27,12 +29,16 @@ struct filter_news {
 struct filter_watch_spec {
 	struct loop *loop;
 	const struct instance *instance;
-	bool open; /* as in firewall_load() */
+	struct firewall_rules rules;
 	void (*news)(void *arg, const struct filter_news *news);
 	void *arg;
 };
 /* Loads the filter. */
 must_use struct err *filter_watch_new(const struct filter_watch_spec *spec,
 				      struct filter_watch **ret);
+/* Loads it with other rules, in a job; loaded() is told when they are in force. Until then, and if
+ * it fails, the old ones are; it is tried again like a restoration. */
+void filter_watch_change(struct filter_watch *w, const struct firewall_rules *rules,
+			 void (*loaded)(void *arg), void *arg);
 void filter_watch_free(struct filter_watch *w); /* leaves the filter as it is */
 AUTOPTR(filter_watch)

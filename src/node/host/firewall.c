@@ -14,10 +14,11 @@
  * prefix and a packet's source is checked against the routes (each sandbox has one to its link), so
  * nothing changes here when Pods come and go.
  *
- * From a sandbox: answers to what the host asked, and the public Internet where the host forwards
- * (by default it does not). Not: the host, other sandboxes, private networks, the metadata address,
- * IPv6. Into a sandbox: this daemon alone, whose packets carry the instance's mark. The kernel
- * itself answers for sockets that are gone (RST) and reports errors (ICMP) without one.
+ * From a sandbox: answers to what the host asked, and the public Internet unless egress is off.
+ * Not: the host, other sandboxes, private networks, the metadata address, IPv6. Into a sandbox:
+ * this daemon alone, whose packets carry the instance's mark. The kernel itself answers for
+ * sockets that are gone (RST) and reports errors (ICMP) without one. By an uplink that was switched
+ * on for sandboxes, nobody else's packets are forwarded.
  *
  * Each sandbox has a filter of its own as well (launch/netns_filter.c): neither relies on the
  * other.
@@ -37,11 +38,19 @@ static const char through[] =
 	"		iifname $links jump from_sandbox\n"
 	"		oifname $links ct state established,related accept\n"
 	"		oifname $links counter drop\n"
-	"	}\n"
-	"	chain from_sandbox {\n"
-	"		oifname \"cay*\" counter drop\n"
-	"		meta nfproto != ipv4 counter drop\n"
-	"		ip daddr $reserved counter drop\n"
+	"	}\n";
+static const char to_internet[] = "	chain from_sandbox {\n"
+				  "		oifname \"cay*\" counter drop\n"
+				  "		meta nfproto != ipv4 counter drop\n"
+				  "		ip daddr $reserved counter drop\n"
+				  "	}\n";
+static const char to_nowhere[] = "	chain from_sandbox {\n"
+				 "		counter drop\n"
+				 "	}\n";
+static const char strangers[] =
+	"	chain strangers {\n"
+	"		type filter hook forward priority -10; policy accept;\n"
+	"		iifname $uplinks oifname != \"cay*\" counter drop\n"
 	"	}\n";
 static const char from_host[] =
 	"	chain from_host {\n"
@@ -92,8 +101,16 @@ static void define_reserved(struct buf *text)
 	buf_add_str(text, " }\n");
 }
 
+static void define_uplinks(struct buf *text, const struct uplinks *u)
+{
+	buf_add_str(text, "define uplinks = {");
+	for (unsigned n = 0; n < u->n; n++)
+		buf_printf(text, "%s \"%s\"", n ? "," : "", u->name[n]);
+	buf_add_str(text, " }\n");
+}
+
 /* The new table replaces the old one in one transaction. */
-struct err *firewall_load(const struct instance *i, bool open)
+struct err *firewall_load(const struct instance *i, const struct firewall_rules *r)
 {
 	autofree char *table = instance_table(i);
 	autobuf text = { 0 };
@@ -105,7 +122,9 @@ struct err *firewall_load(const struct instance *i, bool open)
 		{ wall_stands("filter-spoof"), spoof },
 		{ wall_stands("filter-to-host"), to_host },
 		{ wall_stands("filter-through"), through },
-		{ !open && wall_stands("filter-output"), from_host },
+		{ wall_stands("filter-through"), r->egress ? to_internet : to_nowhere },
+		{ r->uplinks.n && wall_stands("filter-strangers"), strangers },
+		{ !r->open && wall_stands("filter-output"), from_host },
 		{ true, hide },
 	};
 
@@ -114,6 +133,8 @@ struct err *firewall_load(const struct instance *i, bool open)
 	buf_printf(&text, "define links = \"%s*\"\ndefine pool = %s/%d\ndefine daemon = %#x\n",
 		   links, pool, POOL_PREFIX, instance_mark(i));
 	define_reserved(&text);
+	if (r->uplinks.n)
+		define_uplinks(&text, &r->uplinks);
 	buf_printf(&text, "add table %s\ndelete table %s\ntable %s {\n", table, table, table);
 	for (size_t n = 0; n < ARRAY_LEN(parts); n++)
 		if (parts[n].wanted)
@@ -145,4 +166,27 @@ bool firewall_present(const struct instance *i)
 
 	firewall_text(i, &text);
 	return text;
+}
+
+/* In the lines of a listing: "table ip filter {", "chain FORWARD {", "... hook forward ...; policy
+ * drop;". */
+char *firewall_forward_policy(void)
+{
+	autofree char *text = NULL;
+	const char *table = "", *chain = "";
+	char *save = NULL;
+
+	err_free(run("list chains\n", &text)); /* without a packet filter nothing drops */
+	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		line += strspn(line, " \t");
+		if (str_starts(line, "table "))
+			table = line + strlen("table ");
+		else if (str_starts(line, "chain "))
+			chain = line + strlen("chain ");
+		else if (strstr(line, "hook forward") && strstr(line, "policy drop"))
+			return xasprintf("%.*s %.*s", (int)strcspn(table, "{") - 1, table,
+					 (int)strcspn(chain, " {"), chain);
+	}
+	return NULL;
 }

@@ -4,14 +4,23 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "node/host/uplink.h"
 
 struct instance;
 
 /* The instance's nftables table, from any thread. It is loaded whole; Pods that come and go change
- * nothing in it. open: every process of the host may send packets to sandboxes, not the daemon
- * alone. */
-must_use struct err *firewall_load(const struct instance *i, bool open);
+ * nothing in it. */
+struct firewall_rules {
+	bool open; /* every process of the host may send packets to sandboxes, not the daemon alone
+		    */
+	bool egress;            /* sandboxes may connect to public addresses */
+	struct uplinks uplinks; /* that were switched on: they forward for sandboxes alone */
+};
+must_use struct err *firewall_load(const struct instance *i, const struct firewall_rules *r);
 must_use struct err *firewall_remove(const struct instance *i); /* absent is fine */
 /* As the kernel has it, without counters; *ret is NULL if it is not there. From any thread. */
 void firewall_text(const struct instance *i, char **ret);
 bool firewall_present(const struct instance *i);
+/* A chain of another table that drops what is forwarded unless one of its rules accepts it, as
+ * "ip filter FORWARD"; NULL: there is none. */
+char *firewall_forward_policy(void);

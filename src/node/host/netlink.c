@@ -5,6 +5,7 @@
 #include <libmnl/libmnl.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/ip.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
@@ -131,6 +132,23 @@ void netlink_set_up(struct netlink *n, unsigned ifindex, bool ipv6)
 		forbid_ipv6_address(n, ifindex);
 	i->ifi_index = (int)ifindex;
 	i->ifi_flags = i->ifi_change = IFF_UP;
+	add(n, h);
+}
+
+void netlink_set_forwarding(struct netlink *n, unsigned ifindex, bool on)
+{
+	_Alignas(8) char room[MESSAGE_MAX];
+	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
+	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
+	struct nlattr *spec = mnl_attr_nest_start(h, IFLA_AF_SPEC);
+	struct nlattr *inet = mnl_attr_nest_start(h, AF_INET);
+	struct nlattr *conf = mnl_attr_nest_start(h, IFLA_INET_CONF);
+
+	i->ifi_index = (int)ifindex;
+	mnl_attr_put_u32(h, IPV4_DEVCONF_FORWARDING, on);
+	mnl_attr_nest_end(h, conf);
+	mnl_attr_nest_end(h, inet);
+	mnl_attr_nest_end(h, spec);
 	add(n, h);
 }
 
@@ -283,7 +301,8 @@ static int on_route(const struct nlmsghdr *h, void *data)
 {
 	const struct rtmsg *m = mnl_nlmsg_get_payload(h);
 	struct netlink_route r = { .prefix = m->rtm_dst_len,
-				   .unreachable = m->rtm_type == RTN_UNREACHABLE };
+				   .unreachable = m->rtm_type == RTN_UNREACHABLE,
+				   .table = m->rtm_table };
 	struct dump *d = data;
 	const struct nlattr *a;
 

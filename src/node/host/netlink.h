@@ -26,16 +26,22 @@ struct netlink_veth {
 void netlink_add_veth(struct netlink *n, const struct netlink_veth *v);
 /* ipv6: it may give itself a link-local address. */
 void netlink_set_up(struct netlink *n, unsigned ifindex, bool ipv6);
+/* Whether the host passes on IPv4 packets that come in by it. */
+void netlink_set_forwarding(struct netlink *n, unsigned ifindex, bool on);
 void netlink_add_addr(struct netlink *n, unsigned ifindex, uint32_t addr, uint8_t prefix);
 void netlink_del_addr(struct netlink *n, unsigned ifindex, uint32_t addr, uint8_t prefix);
 void netlink_add_neigh(struct netlink *n, unsigned ifindex, uint32_t addr, const uint8_t *mac);
 
+enum {
+	NETLINK_MAIN = 254, /* the table of routes that an administrator sees */
+};
 struct netlink_route {
 	uint32_t dst;
 	uint8_t prefix; /* 0: the default route */
 	uint32_t via, src;
 	unsigned ifindex;
 	bool unreachable;
+	uint8_t table; /* when it is listed; 0: one without a small number */
 };
 void netlink_add_route(struct netlink *n, const struct netlink_route *r);
 void netlink_del_route(struct netlink *n, const struct netlink_route *r);

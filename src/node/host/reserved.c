@@ -11,3 +11,14 @@ const struct reserved_net reserved_nets[] = {
 	NET(198, 18, 0, 15),  NET(224, 0, 0, 3), /* multicast, and what nobody may use */
 };
 const size_t n_reserved_nets = ARRAY_LEN(reserved_nets);
+
+bool reserved_holds(uint32_t net, unsigned prefix)
+{
+	for (size_t i = 0; i < n_reserved_nets; i++) {
+		const struct reserved_net *r = &reserved_nets[i];
+
+		if (prefix >= r->prefix && !((net ^ r->net) >> (32 - r->prefix)))
+			return true;
+	}
+	return false;
+}

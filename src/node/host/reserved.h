@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,3 +16,5 @@ struct reserved_net {
 };
 extern const struct reserved_net reserved_nets[];
 extern const size_t n_reserved_nets;
+/* Whether all addresses of a network (in the host's byte order) are among them. */
+bool reserved_holds(uint32_t net, unsigned prefix);

@@ -71,6 +71,7 @@ struct message_slot {
 struct message_net {
 	const char *name; /* of the link on the host's side */
 	const char *addr, *gateway;
+	bool egress; /* it may connect to public addresses */
 };
 
 struct message_check {

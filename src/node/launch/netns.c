@@ -87,6 +87,7 @@ static struct err *configure_inside(struct launcher *l, struct netlink *nl, uint
 struct link {
 	const char *name; /* on the host's side */
 	uint32_t addr, gw;
+	bool egress;
 };
 
 /* A link with IPv6 would have a route among those of all the others, which the kernel goes through
@@ -103,6 +104,7 @@ static struct err *configure_host(struct launcher *l, const struct link *k)
 	err_free(set(l, name, "1")); /* a kernel without IPv6 has nothing to switch off */
 	mac_of(k->addr, mac);
 	netlink_set_up(l->nl, index, false);
+	netlink_set_forwarding(l->nl, index, k->egress); /* whatever the default for new links */
 	netlink_add_neigh(l->nl, index, k->addr, mac);
 	netlink_add_route(l->nl, &to);
 	e = netlink_commit(l->nl);
@@ -135,7 +137,7 @@ static struct err *make_inside(struct launcher *l, const struct link *k, int *re
 	if (!e)
 		e = configure_inside(l, inside, k->addr, k->gw);
 	if (!e && wall_stands("filter-inner"))
-		e = netns_filter(k->addr, k->gw);
+		e = netns_filter(k->addr, k->gw, k->egress);
 	if (e)
 		return err_wrap(e, "configure link %s", k->name);
 	*ret = take_fd(ns);
@@ -145,7 +147,7 @@ static struct err *make_inside(struct launcher *l, const struct link *k, int *re
 struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret)
 {
 	struct in_addr addr, gw;
-	struct link k = { .name = spec->name };
+	struct link k = { .name = spec->name, .egress = spec->egress };
 	autoclose ns = -1;
 	struct err *e;
 

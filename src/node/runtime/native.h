@@ -26,6 +26,7 @@ struct native_spec {
 	const char *launcher; /* cay-launch */
 	const char *init;     /* cay-init */
 	unsigned pool;        /* slots and networks kept ready; 0: 16 */
+	bool egress;          /* sandboxes may connect to public addresses */
 };
 
 /* Notes what an earlier run left and starts the launchers. Nothing is given a range or an address

@@ -182,9 +182,11 @@ static void ask(struct net *net)
 	instance_addr_text(n->spec.instance, 1, gateway);
 	permit_take(&n->permits, &net->permit);
 	launcher_ask(&n->launchers[LAUNCHER_NETS],
-		     &(struct message){
-			     .type = MESSAGE_NET,
-			     .net = { .name = name, .addr = net->face.ip, .gateway = gateway } });
+		     &(struct message){ .type = MESSAGE_NET,
+					.net = { .name = name,
+						 .addr = net->face.ip,
+						 .gateway = gateway,
+						 .egress = n->spec.egress } });
 }
 
 /* What somebody wants comes before the stock, and what may be there already before what has to be

@@ -59,9 +59,9 @@ static struct err *look_until(struct rig *r, bool as_new)
 	return e;
 }
 
-static bool open_rig(struct rig *r)
+static bool open_rig_with(struct rig *r, bool egress)
 {
-	static const struct message_net spec = { "caytest1", "100.64.0.7", "100.64.0.1" };
+	const struct message_net spec = { "caytest1", "100.64.0.7", "100.64.0.1", egress };
 
 	if (geteuid() != 0) {
 		skip_because("needs root: it makes network namespaces");
@@ -77,6 +77,11 @@ static bool open_rig(struct rig *r)
 	works(netns_make(&r->l, &spec, &r->ns));
 	works(look_until(r, true)); /* the sockets that it was made with are freed late */
 	return true;
+}
+
+static bool open_rig(struct rig *r)
+{
+	return open_rig_with(r, true);
 }
 
 static void close_rig(struct rig *r)
@@ -312,6 +317,42 @@ TEST(a_network_whose_socket_is_held_elsewhere_is_not_as_new)
 		works(look_until(&r, true)); /* some are freed a moment later */
 	}
 	close_rig(&r);
+}
+
+TEST(without_egress_the_filter_inside_lets_nothing_out)
+{
+	struct rig r;
+
+	if (!open_rig_with(&r, false))
+		return;
+	enter(r.ns);
+	is_true(!send_to("192.0.9.1"));
+	is_true(!send_to("10.1.2.3"));
+	is_true(send_to("127.0.0.1"));
+	enter(r.l.host_ns);
+	close_rig(&r);
+}
+
+TEST(a_route_leads_to_the_internet_unless_all_of_it_is_reserved)
+{
+	static const struct {
+		const char *net;
+		unsigned prefix;
+		bool reserved;
+	} rows[] = {
+		{ "0.0.0.0", 0, false },     { "10.0.0.0", 8, true },
+		{ "10.1.2.3", 32, true },    { "8.0.0.0", 6, false },
+		{ "11.0.0.0", 8, false },    { "100.64.0.0", 10, true },
+		{ "100.0.0.0", 8, false },   { "192.0.2.0", 24, true },
+		{ "192.0.3.0", 24, false },  { "203.0.113.0", 24, false },
+		{ "169.254.0.0", 16, true }, { "224.0.0.0", 4, true },
+		{ "128.0.0.0", 1, false },   { "172.31.255.1", 32, true },
+		{ "172.32.0.0", 16, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		is_true(reserved_holds(ntohl(inet_addr(rows[i].net)), rows[i].prefix) ==
+			rows[i].reserved);
 }
 
 TEST(the_filter_inside_stops_what_is_reserved_and_nothing_beside_it)

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/host/uplink.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "node/host/instance.h"
+#include "node/host/netlink.h"
+#include "node/host/reserved.h"
+
+static const char notes_dir[] = "/run/cay/forwarding";
+enum {
+	NOTE_MAX = 8192, /* bytes: the boot's id and a path */
+	BOOT_ID_MAX = 64,
+};
+
+bool uplinks_have(const struct uplinks *u, const char *name)
+{
+	for (unsigned n = 0; n < u->n; n++)
+		if (str_eq(u->name[n], name))
+			return true;
+	return false;
+}
+
+static void put(struct uplinks *u, const char *name)
+{
+	if (u->n == UPLINKS_MAX || strlen(name) >= LINK_NAME || uplinks_have(u, name))
+		return;
+	(void)snprintf(u->name[u->n++], LINK_NAME, "%s", name);
+}
+
+/* It becomes a part of a path and of the rules of the packet filter; the kernel allows more. */
+static bool is_plain(const char *name)
+{
+	return !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				  "._-@")] &&
+	       *name != '.';
+}
+
+static void note_route(void *arg, const struct netlink_route *r)
+{
+	char name[IF_NAMESIZE];
+
+	/* The other tables hold the host's own addresses, and what an operator routes by rules. */
+	if (r->table != NETLINK_MAIN || r->unreachable || !r->ifindex ||
+	    reserved_holds(ntohl(r->dst), r->prefix))
+		return;
+	if (if_indextoname(r->ifindex, name) && !str_eq(name, "lo") && !str_starts(name, "cay") &&
+	    is_plain(name))
+		put(arg, name);
+}
+
+struct err *uplinks_find(struct netlink *nl, struct uplinks *ret)
+{
+	struct uplinks found = { 0 };
+	struct err *e = netlink_each_route(nl, note_route, &found);
+
+	if (e)
+		return err_wrap(e, "find the way to the Internet");
+	*ret = found;
+	return NULL;
+}
+
+static char *setting(const char *link)
+{
+	return xasprintf("/proc/sys/net/ipv4/conf/%s/forwarding", link);
+}
+
+static bool forwards(const char *link)
+{
+	autofree char *path = setting(link), *text = NULL;
+
+	err_free(file_read(AT_FDCWD, path, 16, &text, NULL)); /* the link may be gone */
+	return text && *text == '1';
+}
+
+static struct err *set_forwarding(const char *link, bool on)
+{
+	autofree char *path = setting(link);
+
+	return file_write(AT_FDCWD, path, on ? "1" : "0");
+}
+
+/* -1: the notes cannot be locked. */
+static int lock_notes(struct err **ret)
+{
+	autoclose fd = -1;
+
+	*ret = file_mkdirs(notes_dir, 0700);
+	if (*ret)
+		return -1;
+	fd = open(notes_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || flock(fd, LOCK_EX) < 0) {
+		*ret = err_sys(errno, "lock %s", notes_dir);
+		return -1;
+	}
+	return take_fd(fd);
+}
+
+static void boot_id(char ret[BOOT_ID_MAX])
+{
+	autofree char *text = NULL;
+
+	err_free(file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", BOOT_ID_MAX - 1, &text,
+			   NULL));
+	(void)snprintf(ret, BOOT_ID_MAX, "%.*s", (int)strcspn(str_or(text, ""), "\n"),
+		       str_or(text, ""));
+}
+
+static struct err *write_note(const struct instance *i, const char *link)
+{
+	autofree char *path = xasprintf("%s/%s.%s", notes_dir, i->id, link);
+	autofree char *text = NULL;
+	char boot[BOOT_ID_MAX];
+
+	boot_id(boot);
+	text = xasprintf("%s\n%s\n", boot, i->data_dir);
+	return file_write_atomic(AT_FDCWD, path, text, strlen(text), 0600);
+}
+
+/* Written in this boot, by an instance whose data directory is still there. */
+static bool note_counts(const char *name)
+{
+	autofree char *path = xasprintf("%s/%s", notes_dir, name), *text = NULL, *file = NULL;
+	char boot[BOOT_ID_MAX], *dir;
+
+	err_free(file_read(AT_FDCWD, path, NOTE_MAX, &text, NULL));
+	dir = text ? strchr(text, '\n') : NULL;
+	if (!dir)
+		return false;
+	*dir++ = '\0';
+	dir[strcspn(dir, "\n")] = '\0';
+	boot_id(boot);
+	file = xasprintf("%s/node/instance.json", dir);
+	return str_eq(text, boot) && file_exists(AT_FDCWD, file);
+}
+
+/* Where the name of the link begins in the name of a note; NULL: it is none. */
+static const char *note_link(const char *name)
+{
+	const char *dot = strchr(name, '.');
+
+	return dot && dot != name && dot[1] ? dot + 1 : NULL;
+}
+
+static bool is_own(const struct instance *i, const char *name)
+{
+	size_t len = strlen(i->id);
+
+	return !strncmp(name, i->id, len) && name[len] == '.';
+}
+
+/* Whether an instance, other than one that may be left out, has a note for this link. Notes that
+ * count for nothing are removed. */
+static bool is_noted(const char *link, const struct instance *but)
+{
+	DIR *d = opendir(notes_dir);
+	struct dirent *de;
+	bool found = false;
+
+	while (d && (de = readdir(d))) {
+		const char *of = note_link(de->d_name);
+
+		if (!of || !str_eq(of, link) || (but && is_own(but, de->d_name)))
+			continue;
+		if (note_counts(de->d_name))
+			found = true;
+		else
+			(void)unlinkat(dirfd(d), de->d_name, 0);
+	}
+	if (d)
+		(void)closedir(d);
+	return found;
+}
+
+/* Without the lock, as a census sees them. */
+static void own_notes(const struct instance *i, struct uplinks *ret)
+{
+	DIR *d = opendir(notes_dir);
+	struct dirent *de;
+
+	while (d && (de = readdir(d)))
+		if (is_own(i, de->d_name))
+			put(ret, note_link(de->d_name));
+	if (d)
+		(void)closedir(d);
+}
+
+static void take_back(const struct instance *i, const char *link)
+{
+	autofree char *path = xasprintf("%s/%s.%s", notes_dir, i->id, link);
+
+	if (!is_noted(link, i))
+		err_free(set_forwarding(link, false)); /* it may be gone */
+	(void)unlink(path);
+}
+
+/* The operator forwards everything: then no link is for us to switch on, or off. */
+static bool host_forwards(void)
+{
+	return forwards("all");
+}
+
+static struct err *claim_each(const struct instance *i, const struct uplinks *found,
+			      struct uplinks *ret)
+{
+	struct err *e = NULL;
+
+	for (unsigned n = 0; n < found->n && !e; n++) {
+		const char *link = found->name[n];
+
+		if (host_forwards() || (forwards(link) && !is_noted(link, NULL)))
+			continue;
+		e = write_note(i, link);
+		if (!e)
+			put(ret, link);
+	}
+	return e;
+}
+
+struct err *uplinks_claim(const struct instance *i, const struct uplinks *found,
+			  struct uplinks *ret)
+{
+	struct uplinks had = { 0 }, got = { 0 };
+	struct err *e;
+	autoclose lock = lock_notes(&e);
+
+	if (e)
+		return e;
+	own_notes(i, &had);
+	e = claim_each(i, found, &got);
+	if (e)
+		return err_wrap(e, "note which links are switched on");
+	for (unsigned n = 0; n < had.n; n++) {
+		autofree char *path = xasprintf("%s/%s.%s", notes_dir, i->id, had.name[n]);
+
+		if (uplinks_have(&got, had.name[n]))
+			continue;
+		if (host_forwards())
+			(void)unlink(path); /* it is the operator's now */
+		else
+			take_back(i, had.name[n]);
+	}
+	*ret = got;
+	return NULL;
+}
+
+struct err *uplinks_switch_on(const struct uplinks *claimed)
+{
+	struct err *e = NULL;
+
+	for (unsigned n = 0; n < claimed->n && !e; n++)
+		if (!forwards(claimed->name[n]))
+			e = set_forwarding(claimed->name[n], true);
+	return e ? err_wrap(e, "let answers from the Internet through") : NULL;
+}
+
+void uplinks_release(const struct instance *i)
+{
+	struct uplinks had = { 0 };
+	struct err *e = NULL;
+	autoclose lock = file_exists(AT_FDCWD, notes_dir) ? lock_notes(&e) : -1;
+
+	err_free(e); /* where it cannot be locked nothing was noted */
+	own_notes(i, &had);
+	for (unsigned n = 0; n < had.n; n++)
+		take_back(i, had.name[n]);
+}
+
+void uplinks_noted(const struct instance *i, struct uplinks *ret)
+{
+	struct uplinks had = { 0 };
+
+	*ret = (struct uplinks){ 0 };
+	own_notes(i, &had);
+	for (unsigned n = 0; n < had.n; n++)
+		if (forwards(had.name[n]))
+			put(ret, had.name[n]);
+}

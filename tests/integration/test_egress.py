@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way out: sandboxes reach the public Internet, nothing else, and the host becomes a router for nobody but them.
+
+The Internet is a network namespace; behind every address that must not be reached a listener waits.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+from cay_local import BUILD, wait_until
+from conftest import needs_root
+from internet import Network, sh
+from test_node_pods import create, pod
+
+PORT = 8000
+PRIVATE = ("10.211.79.2", "172.29.79.2", "192.168.79.2", "169.254.79.2", "100.127.79.2")
+CONNECT = """
+import socket, sys
+try:
+    socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=float(sys.argv[3])).close(); print('reached')
+except OSError as e:
+    print('refused', e)
+"""
+GET = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())"
+
+
+@contextlib.contextmanager
+def network(name, net):
+    n = Network(f"{name}{os.getpid()}", net)
+    try:
+        yield n
+    finally:
+        n.close()
+
+
+@pytest.fixture(scope="module")
+def internet():
+    with network("inet", "203.0.113") as n:
+        for ip in PRIVATE:
+            n.add(ip)
+        n.serve_web(PORT)
+        for ip in (n.ip, *PRIVATE):
+            socket.create_connection((ip, PORT), timeout=60).close()
+        yield n
+
+
+def own_notes(cay):
+    return {i["name"] for i in cay.census()[0] if i["type"] == "forwarding"}
+
+
+def python(cay, name, script, *args):
+    return cay.kubectl("exec", name, "--", "python3", "-c", script, *map(str, args)).stdout.strip()
+
+
+def connect(cay, name, ip, port, timeout=1):
+    return python(cay, name, CONNECT, ip, port, timeout).split()[0]
+
+
+def box(cay, name):
+    return create(cay, pod(name, "python3", "-m", "http.server", str(PORT), container={
+        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1}}))["status"]["podIP"]
+
+
+def test_a_sandbox_reaches_the_internet_with_the_hosts_address(cay, internet):
+    create(cay, pod("out", "sleep", "1000"))
+    wait_until(lambda: internet.forwards)
+    assert python(cay, "out", GET, f"http://{internet.ip}:{PORT}/") == internet.host
+    with open("/proc/sys/net/ipv4/ip_forward") as f:
+        assert f.read().strip() == "0" or not own_notes(cay)
+
+
+def test_nothing_but_the_internet_is_reached(cay, internet):
+    create(cay, pod("shut", "sleep", "1000"))
+    neighbour = box(cay, "neighbour")
+    wait_until(lambda: internet.forwards)
+    assert connect(cay, "shut", internet.ip, PORT, timeout=60) == "reached", "the attempts prove nothing"
+    with socket.create_server(("0.0.0.0", 0)) as listener:
+        port = listener.getsockname()[1]
+        gateway = python(cay, "shut", "print([l.split()[2] for l in open('/proc/net/route') if l.split()[1] == '00000000'][0])")
+        gateway = socket.inet_ntoa(bytes.fromhex(gateway)[::-1])
+        host = [(gateway, port), (internet.host, port)]
+        for ip, port in [*host, (neighbour, PORT), *((ip, PORT) for ip in PRIVATE)]:
+            assert connect(cay, "shut", ip, port) == "refused", ip
+
+
+def test_the_host_forwards_nobody_elses_packets(cay, internet):
+    """Both are switched on for sandboxes; a stranger beyond one of them would be routed to the other."""
+    with network("lan", "198.51.100") as lan:
+        lan.serve_web(PORT)
+        wait_until(lambda: lan.forwards and internet.forwards)
+        internet.run("ip", "route", "add", f"{lan.ip}/32", "via", internet.host)
+        lan.run("ip", "route", "add", f"{internet.ip}/32", "via", lan.host)
+        said = internet.run("python3", "-c", CONNECT, lan.ip, str(PORT), "1")
+        assert said.split()[0] == "refused"
+        sh("ip", "route", "del", "198.51.100.0/24", "dev", lan.name)
+        wait_until(lambda: not lan.forwards)
+
+
+def test_without_egress_there_is_no_way_out(fresh, internet):
+    cay = fresh("--egress", "none")
+    created = create(cay, pod("inside", "sleep", "1000"))
+    assert not own_notes(cay)
+    link = json.loads(sh("ip", "-j", "route", "get", created["status"]["podIP"]))[0]["dev"]
+    for path in (link, internet.name):  # as a host that forwards on its own would have them
+        with open(f"/proc/sys/net/ipv4/conf/{path}/forwarding", "w") as f:
+            f.write("1")
+    assert connect(cay, "inside", internet.ip, PORT) == "refused"
+    pid = next(i["name"].split()[0] for i in cay.census()[0] if i["type"] == "process" and i["owner"] == "default/inside")
+    sh("nsenter", "-t", pid, "-n", "nft", "delete", "table", "inet", "cay")
+    assert connect(cay, "inside", internet.ip, PORT) == "refused", "the filter of the host alone"
+    assert "--egress" in cay.cay("serve", "--help").stdout
+
+
+WAYS = """
+set -e
+doctor() { "$CAY" doctor --data-dir /nonexistent -o json || :; echo; }
+ip link set lo up
+doctor
+ip link add up0 type veth peer name up1
+ip link set up0 up
+ip link set up1 up
+ip addr add 203.0.113.9/24 dev up0
+ip route add default via 203.0.113.1
+doctor
+nft add table ip other
+nft 'add chain ip other through { type filter hook forward priority 0; policy drop; }'
+doctor
+"""
+
+
+def test_doctor_tells_whether_there_is_a_way_out():
+    needs_root()
+    said = subprocess.run(["unshare", "-n", "sh", "-c", WAYS], env=dict(os.environ, CAY=os.path.join(BUILD, "cay")),
+                          capture_output=True, text=True, timeout=60, check=True).stdout
+    decoder, at, found = json.JSONDecoder(), 0, []
+    while said[at:].strip():
+        at += len(said[at:]) - len(said[at:].lstrip())
+        value, at = decoder.raw_decode(said, at)
+        found.append(next(c for c in value["checks"] if c["name"] == "way-out"))
+    assert [c["status"] for c in found] == ["warn", "ok", "warn"]
+    assert "no route" in found[0]["message"] and "up0" in found[1]["message"] and "ip other through" in found[2]["message"]
