@@ -179,21 +179,28 @@ static struct pod_probe_view probe_view(const struct pod_container_view *c, cons
 	return p;
 }
 
+static const char **capability_names(struct arena *a, const struct json *list)
+{
+	const char **names = strings(a, list);
+
+	for (const char **w = names; w && *w; w++)
+		if (str_starts(*w, "CAP_"))
+			*w += strlen("CAP_");
+	return names;
+}
+
 /* A container's own security context wins over the Pod's. */
 static void read_security(struct pod_container_view *c, const struct json *spec,
 			  const struct json *pod, struct arena *a)
 {
 	const struct json *own = json_get(spec, "securityContext");
-	const struct json *add = json_at_path(own, "capabilities.add");
 
 	c->user = json_get_int(own, "runAsUser", json_get_int(pod, "runAsUser", -1));
 	c->group = json_get_int(own, "runAsGroup", json_get_int(pod, "runAsGroup", -1));
 	c->nonroot = json_get_bool(own, "runAsNonRoot", json_get_bool(pod, "runAsNonRoot", false));
 	c->readonly_root = json_get_bool(own, "readOnlyRootFilesystem", false);
-	c->add_capabilities = strings(a, add);
-	for (const char **w = c->add_capabilities; w && *w; w++)
-		if (str_starts(*w, "CAP_"))
-			*w += strlen("CAP_");
+	c->add_capabilities = capability_names(a, json_at_path(own, "capabilities.add"));
+	c->drop_capabilities = capability_names(a, json_at_path(own, "capabilities.drop"));
 }
 
 static void read_container(struct pod_container_view *c, const struct json *spec,

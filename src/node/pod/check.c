@@ -169,7 +169,7 @@ static const struct rule seccomp_profile[] = { { "type", .values = ONLY("Runtime
 static const struct rule apparmor_profile[] = { { "type", .values = ONLY("Unconfined") }, { 0 } };
 static const struct rule capabilities[] = {
 	{ "add", .wrong = wrong_capability },
-	{ "drop" }, /* nothing is kept but what is added */
+	{ "drop" },
 	{ 0 },
 };
 static const struct rule security[] = {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/launch/plan.h"
 
+#include <strings.h>
+
 #include "api/agents.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -237,17 +239,36 @@ static void set_ids(struct container *c, struct arena *a, struct wire_start *s)
 		s->groups[s->n_groups++] = (uint32_t)pod->fs_group;
 }
 
+/* Of the names that are no capability of ours, pod_unsupported() has refused to add any, and to
+ * drop one changes nothing. */
+static uint64_t capability_bits(const char *const *names)
+{
+	uint64_t bits = 0;
+
+	for (; names && *names; names++) {
+		int bit = plan_capability(*names);
+
+		if (bit >= 0)
+			bits |= UINT64_C(1) << bit;
+	}
+	return bits;
+}
+
+static bool drops_all(const struct pod_container_view *v)
+{
+	for (const char **name = v->drop_capabilities; name && *name; name++)
+		if (!strcasecmp(*name, "ALL"))
+			return true;
+	return false;
+}
+
+/* In the order of container runtimes: ALL is dropped first, one that is named last. */
 static uint64_t kept_capabilities(const struct container *c)
 {
-	uint64_t keep = 0;
+	uint64_t keep = drops_all(c->view) ? 0 : plan_capabilities();
 
-	for (const char **name = c->view->add_capabilities; name && *name; name++) {
-		int bit = plan_capability(*name);
-
-		if (bit >= 0) /* pod_unsupported() has refused any other */
-			keep |= UINT64_C(1) << bit;
-	}
-	return keep;
+	keep |= capability_bits(c->view->add_capabilities);
+	return keep & ~capability_bits(c->view->drop_capabilities);
 }
 
 /* Commands that only hold a container open: nothing of theirs will ever listen. */
