@@ -263,10 +263,11 @@ static void read_containers(struct pod_view *p, const struct object *o, struct a
 	p->n_init = json_len(init);
 	p->n_containers = p->n_init + json_len(main);
 	p->containers = arena_new_n(a, struct pod_container_view, p->n_containers + 1);
-	for (size_t i = 0; i < p->n_init; i++)
-		p->containers[i].init = true;
-	json_each(c, init)
+	json_each(c, init) {
+		p->containers[n].init = true;
+		p->containers[n].sidecar = pod_is_sidecar(c.val);
 		read_container(&p->containers[n++], c.val, spec, a);
+	}
 	json_each(c, main)
 		read_container(&p->containers[n++], c.val, spec, a);
 	read_status_starts(p->containers, p->n_init,

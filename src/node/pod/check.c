@@ -198,28 +198,38 @@ static const struct rule pod_security[] = {
 	{ 0 },
 };
 
+/* clang-format off */
+#define CONTAINER_ROWS \
+	{ "name" }, \
+	{ "image" }, \
+	{ "imagePullPolicy" }, \
+	{ "command" }, \
+	{ "args" }, \
+	{ "workingDir" }, \
+	{ "env", env }, \
+	{ "envFrom", env_from }, \
+	{ "ports", ports }, \
+	{ "resources", resources }, \
+	{ "resizePolicy", resize_policy }, \
+	{ "volumeMounts", mounts }, \
+	{ "livenessProbe", probe }, \
+	{ "readinessProbe", probe }, \
+	{ "startupProbe", probe }, \
+	{ "securityContext", security }, \
+	{ "stdin" }, \
+	{ "tty" }, \
+	{ "terminationMessagePath", .values = ONLY("/dev/termination-log") }, \
+	{ "terminationMessagePolicy", .values = ONLY("File") }
+/* clang-format on */
+
 static const struct rule container[] = {
-	{ "name" },
-	{ "image" },
-	{ "imagePullPolicy" },
-	{ "command" },
-	{ "args" },
-	{ "workingDir" },
-	{ "env", env },
-	{ "envFrom", env_from },
-	{ "ports", ports },
-	{ "resources", resources },
-	{ "resizePolicy", resize_policy },
-	{ "restartPolicy", .no = "set that of the Pod; sidecars go into spec.containers" },
-	{ "volumeMounts", mounts },
-	{ "livenessProbe", probe },
-	{ "readinessProbe", probe },
-	{ "startupProbe", probe },
-	{ "securityContext", security },
-	{ "stdin" },
-	{ "tty" },
-	{ "terminationMessagePath", .values = ONLY("/dev/termination-log") },
-	{ "terminationMessagePolicy", .values = ONLY("File") },
+	CONTAINER_ROWS,
+	{ "restartPolicy", .no = "set that of the Pod; sidecars go into spec.initContainers" },
+	{ 0 },
+};
+static const struct rule init_container[] = {
+	CONTAINER_ROWS,
+	{ "restartPolicy", .values = ONLY("Always") },
 	{ 0 },
 };
 
@@ -305,7 +315,7 @@ static const struct rule os[] = { { "name", .values = ONLY("linux") }, { 0 } };
 
 static const struct rule pod[] = {
 	{ "containers", container },
-	{ "initContainers", container },
+	{ "initContainers", init_container },
 	{ "volumes", volume },
 	{ "restartPolicy" },
 	{ "terminationGracePeriodSeconds" },

@@ -125,6 +125,7 @@ void container_kill(struct container *c)
  * asked as soon as its guest has answered. */
 void container_term(struct container *c)
 {
+	c->asked = true;
 	if (c->state == CONTAINER_RUNNING)
 		c->pod->pods->rt->signal(c->task, SIGTERM);
 	else if (c->state == CONTAINER_FOUND)
@@ -345,7 +346,7 @@ static void on_ended(void *arg, const struct runtime_end *end)
 	log_debug("container ended", KV("pod", c->pod->obj->name), KV("container", c->view->name),
 		  KV("code", c->end.code), KV("reason", c->end.reason));
 	container_enter(c, CONTAINER_ENDED);
-	if (c->view->init && !c->pod->gone)
+	if (c->view->init && !c->view->sidecar && !c->pod->gone)
 		pod_save(c->pod); /* it must not run a second time */
 }
 
@@ -440,9 +441,12 @@ static void wait_for_slot(struct container *c)
 /* The first container that runs owns the IPC and UTS namespaces that the others join. */
 static struct runtime_task *first_task(const struct pod *p)
 {
-	for (size_t i = p->n_init; i < p->n_containers; i++)
-		if (p->containers[i].state == CONTAINER_RUNNING)
-			return p->containers[i].task;
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct container *c = &p->containers[i];
+
+		if (c->state == CONTAINER_RUNNING && (!c->view->init || c->view->sidecar))
+			return c->task;
+	}
 	return NULL;
 }
 
@@ -476,7 +480,7 @@ bool container_launch(struct container *c)
 		return false;
 	c->started = 0;
 	c->unstarted = true;
-	c->exited = false;
+	c->exited = c->asked = false;
 	take_task(c, t);
 	container_enter(c, CONTAINER_LAUNCHING);
 	pod_mounts_pvcs(c->pod, volumes_pvc_uids(ps->volumes, c->pod->view, a));

@@ -25,18 +25,31 @@ enum {
 	HOSTNAME_MAX = 63, /* what the kernel takes */
 };
 
+static int64_t count_sidecars(const struct pod *p)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < p->n_init; i++)
+		n += p->view->containers[i].sidecar;
+	return n;
+}
+
 /*
  * A Pod's processes are counted for the Pod. Its containers have control groups of their own, so
- * each gets its exact part of the number; init containers run one at a time and get all of it.
+ * each gets its exact part of the number; init containers run one at a time and get all that
+ * sidecars leave.
  */
 static int64_t pids_of(const struct container *c)
 {
 	const struct pod *p = c->pod;
-	int64_t all = p->pods->budget.pod_pids, n = (int64_t)(p->n_containers - p->n_init);
+	int64_t all = p->pods->budget.pod_pids, sidecars = count_sidecars(p);
+	int64_t n = (int64_t)(p->n_containers - p->n_init) + sidecars;
 	bool first = c == &p->containers[p->n_init];
 
-	if (!all || c->view->init || !wall_stands("pod-pids"))
+	if (!all || !wall_stands("pod-pids"))
 		return all;
+	if (c->view->init && !c->view->sidecar)
+		return MAX(all - all / n * sidecars, (int64_t)1);
 	return MAX(all / n + (first ? all % n : 0), (int64_t)1);
 }
 

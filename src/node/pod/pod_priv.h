@@ -92,6 +92,7 @@ struct container {
 	bool unstarted;      /* its guest was not told to start the command yet */
 	bool exited;         /* while it is ENDING: its command ended, or could not be started */
 	bool term_due;       /* while it is FOUND: it was to be asked to end */
+	bool asked;          /* to end, in this attempt */
 	unsigned relaunches; /* in a row, of slots that were gone before that */
 	struct ending end, last; /* of this attempt, and of the one before */
 	usec started;            /* wall clock; 0: not yet */
@@ -129,7 +130,7 @@ struct pod {
 	size_t n_containers, n_init;
 	usec started;     /* wall clock */
 	usec retry_at;    /* pods_now(); when something must be tried again; 0: never */
-	usec grace_until; /* TERMINATING */
+	usec grace_until; /* TERMINATING, FINISHING */
 	usec quiet_until; /* until then, a start that goes well is not reported before it is
 			     complete */
 
