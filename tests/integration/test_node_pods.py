@@ -167,6 +167,45 @@ def noted(name, script, **more):
         "sh", "-c", f"exec 2>/dev/null; trap 'echo {name}-end >> /d/log; cat /d/log; exit 0' TERM; echo {name} >> /d/log; {script}"]}, **more)
 
 
+SAYS_BYE = """
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        with open('/d/log', 'a') as f:
+            f.write(self.path + chr(10))
+        self.send_response(404)  # a hook has done its part when it was heard
+        self.end_headers()
+http.server.HTTPServer(('', 8000), Handler).serve_forever()
+"""
+
+
+def test_hooks_run_after_the_start_and_before_the_end(cay):
+    cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "hooks"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "hooks"}}]
+    note = lambda text: {"exec": {"command": ["sh", "-c", f"echo {text} >> /d/log"]}}
+    body = pod("hooked", volumes=volumes, terminationGracePeriodSeconds=60)
+    body["spec"]["containers"] = [
+        noted("main", RUN_ON, lifecycle={"postStart": note("after-start"), "preStop": note("before-end")}),
+        noted("web", "exec python3 -c \"$SERVER\"", env=[{"name": "SERVER", "value": SAYS_BYE}], lifecycle={
+            "postStart": {"sleep": {"seconds": 1}}, "preStop": {"httpGet": {"port": 8000, "path": "/bye"}}})]
+    create(cay, body)
+    cay.kubectl("delete", "pod", "hooked", timeout=60)
+    create(cay, pod("hook-reader", "sleep", "1000", volumes=volumes, container={"volumeMounts": [{"name": "d", "mountPath": "/d"}]}))
+    log = sh(cay, "hook-reader", "cat /d/log").stdout.split()
+    assert [word for word in log if word in ("main", "after-start")] in (["main", "after-start"], ["after-start", "main"])
+    assert [word for word in log if word in ("before-end", "main-end")] == ["before-end", "main-end"]
+    assert "/bye" in log, "the hook that is a request arrived before the container was ended"
+
+
+def test_a_failing_post_start_hook_ends_the_container(cay):
+    body = pod("unhooked", "sleep", "1000", restartPolicy="Never", terminationGracePeriodSeconds=1,
+               container={"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}})
+    obj = create(cay, body, phase("Failed", "Succeeded"))
+    assert obj["status"]["phase"] == "Failed" and status_of(obj)["state"]["terminated"]["exitCode"] in (137, 143)
+    wait_until(lambda: "exit code 1" in events(cay, "unhooked").get("FailedPostStartHook", ""))
+
+
 SIDECAR = {"restartPolicy": "Always", "startupProbe": {"exec": {"command": ["test", "-e", "/d/up"]}, "periodSeconds": 1}}
 RUN_ON = "touch /d/up; while :; do sleep 0.05; done"
 

@@ -294,8 +294,8 @@ static bool container_act(struct container *c, enum container_step step)
 		return true;
 	case CONTAINER_STEP_REPLACE:
 		pod_event(c->pod, false, "Killing",
-			  "Container %s failed its probe, will be restarted", c->view->name);
-		container_kill(c);
+			  "Container %s failed its probe or hook and is ended", c->view->name);
+		container_replace(c);
 		return true;
 	case CONTAINER_STEP_TERM:
 		pod_event(c->pod, false, "Killing", "Stopping container %s", c->view->name);

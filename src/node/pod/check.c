@@ -132,7 +132,20 @@ static const struct rule probe[] = {
 	{ "timeoutSeconds" },
 	{ "successThreshold" },
 	{ "failureThreshold" },
-	{ "terminationGracePeriodSeconds", .no = "set that of the Pod" },
+	{ "terminationGracePeriodSeconds" },
+	{ 0 },
+};
+static const struct rule hook_sleep[] = { { "seconds" }, { 0 } };
+static const struct rule hook[] = {
+	{ "exec", exec },
+	{ "httpGet", http_get },
+	{ "tcpSocket", tcp_socket },
+	{ "sleep", hook_sleep },
+	{ 0 },
+};
+static const struct rule lifecycle[] = {
+	{ "postStart", hook },
+	{ "preStop", hook },
 	{ 0 },
 };
 
@@ -215,6 +228,7 @@ static const struct rule pod_security[] = {
 	{ "livenessProbe", probe }, \
 	{ "readinessProbe", probe }, \
 	{ "startupProbe", probe }, \
+	{ "lifecycle", lifecycle }, \
 	{ "securityContext", security }, \
 	{ "stdin" }, \
 	{ "tty" }, \

@@ -119,7 +119,9 @@ static enum container_step container_decide(const struct pod_seen *s,
 	case CONTAINER_WAITING:
 		return c->held ? CONTAINER_STEP_NONE : CONTAINER_STEP_LAUNCH;
 	case CONTAINER_RUNNING:
-		return c->probe_failed ? CONTAINER_STEP_REPLACE : CONTAINER_STEP_NONE;
+		if (c->overdue)
+			return CONTAINER_STEP_KILL;
+		return c->probe_failed && !c->asked ? CONTAINER_STEP_REPLACE : CONTAINER_STEP_NONE;
 	case CONTAINER_ENDED:
 		return may_restart(s, c) ? CONTAINER_STEP_RESTART : CONTAINER_STEP_NONE;
 	case CONTAINER_FOUND:

@@ -48,7 +48,9 @@ struct container_seen {
 	enum container_state state;
 	int code;          /* ENDED: its exit code */
 	bool held;         /* WAITING: for its back-off, or in line for a slot */
-	bool probe_failed; /* RUNNING: a startup or liveness probe failed as often as it may */
+	bool probe_failed; /* RUNNING: a startup or liveness probe failed as often as it may, or its
+			      postStart hook */
+	bool overdue;      /* RUNNING: it was asked to end for that, and had its time */
 };
 
 struct pod_seen {
@@ -86,7 +88,7 @@ enum container_step {
 	CONTAINER_STEP_NONE,
 	CONTAINER_STEP_LAUNCH,
 	CONTAINER_STEP_RESTART, /* gets its next attempt, after a back-off */
-	CONTAINER_STEP_REPLACE, /* failed its probe: kill it, the policy restarts it */
+	CONTAINER_STEP_REPLACE, /* failed its probe: ask it to end, the policy restarts it */
 	CONTAINER_STEP_TERM,    /* ask it to end */
 	CONTAINER_STEP_KILL,
 	CONTAINER_STEP_MAX_,

@@ -29,8 +29,9 @@ static struct container_seen container_observe(const struct container *c, usec n
 		.state = c->state,
 		.code = c->state == CONTAINER_ENDED ? c->end.code : 0,
 		.held = c->backoff_until > now || in_line(&c->slot),
-		.probe_failed =
-			probe_dead(c->startup) || (container_started(c) && probe_dead(c->liveness)),
+		.probe_failed = probe_dead(c->startup) || probe_dead(c->post_start) ||
+				(container_started(c) && probe_dead(c->liveness)),
+		.overdue = c->kill_at && c->kill_at <= now,
 	};
 }
 
@@ -84,6 +85,8 @@ static uint64_t next_ms(const struct pod *p)
 
 		if (c->state == CONTAINER_WAITING)
 			sooner(&ms, c->backoff_until - now);
+		else if (c->state == CONTAINER_RUNNING && c->kill_at)
+			sooner(&ms, c->kill_at - now);
 	}
 	return ms;
 }
