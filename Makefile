@@ -40,11 +40,13 @@ demo:
 test test-long:
 	@tools/setup build check run test
 	@tools/setup-venv
+	@tools/setup-root
 	@tools/run-tests $(if $(filter test-long,$@),--long) $(ARGS)
 
 coverage:
 	@tools/setup build check run test
 	@tools/setup-venv
+	@tools/setup-root
 	@tools/coverage $(ARGS)
 
 test-cluster:

@@ -150,16 +150,33 @@ static uint16_t port_of(const struct pod_container_view *c, const struct json *v
 	return (uint16_t)json_int(v, 0);
 }
 
+enum {
+	HOOK_MAX_S = 86400,
+};
+
 static unsigned setting(const struct json *spec, const char *name, int64_t otherwise, int64_t min,
 			int64_t max)
 {
 	return (unsigned)between(json_get_int(spec, name, otherwise), min, max);
 }
 
+static void read_handler(struct pod_probe_view *p, const struct pod_container_view *c,
+			 const struct json *v, struct arena *a)
+{
+	const struct json *http = json_get(v, "httpGet");
+
+	if (http) {
+		p->http_path = str_or(json_get_str(http, "path"), "/");
+		p->port = port_of(c, json_get(http, "port"));
+		return;
+	}
+	p->command = strings(a, json_at_path(v, "exec.command"));
+	p->port = port_of(c, json_at_path(v, "tcpSocket.port"));
+}
+
 static struct pod_probe_view probe_view(const struct pod_container_view *c, const struct json *v,
 					struct arena *a)
 {
-	const struct json *http = json_get(v, "httpGet");
 	struct pod_probe_view p = { .there = v != NULL };
 
 	if (!v)
@@ -169,14 +186,36 @@ static struct pod_probe_view probe_view(const struct pod_container_view *c, cons
 	p.timeout_s = setting(v, "timeoutSeconds", POD_PROBE_TIMEOUT_S, 1, 3600);
 	p.need_ok = setting(v, "successThreshold", POD_PROBE_NEED_OK, 1, 1000);
 	p.need_bad = setting(v, "failureThreshold", POD_PROBE_NEED_BAD, 1, 1000);
-	if (http) {
-		p.http_path = str_or(json_get_str(http, "path"), "/");
-		p.port = port_of(c, json_get(http, "port"));
-		return p;
-	}
-	p.command = strings(a, json_at_path(v, "exec.command"));
-	p.port = port_of(c, json_at_path(v, "tcpSocket.port"));
+	p.grace_s = json_get_int(v, "terminationGracePeriodSeconds", -1);
+	read_handler(&p, c, v, a);
 	return p;
+}
+
+/* It is tried once, and may take as long as it likes. */
+static struct pod_probe_view hook_view(const struct pod_container_view *c, const struct json *v,
+				       struct arena *a)
+{
+	const struct json *sleep = json_get(v, "sleep");
+	struct pod_probe_view p = { .there = v != NULL, .need_ok = 1, .need_bad = 1 };
+
+	if (!v)
+		return p;
+	p.grace_s = -1;
+	p.timeout_s = HOOK_MAX_S;
+	p.sleeps = sleep != NULL;
+	p.sleep_s = setting(sleep, "seconds", 0, 0, HOOK_MAX_S);
+	read_handler(&p, c, v, a);
+	return p;
+}
+
+static const char **capability_names(struct arena *a, const struct json *list)
+{
+	const char **names = strings(a, list);
+
+	for (const char **w = names; w && *w; w++)
+		if (str_starts(*w, "CAP_"))
+			*w += strlen("CAP_");
+	return names;
 }
 
 /* A container's own security context wins over the Pod's. */
@@ -184,16 +223,13 @@ static void read_security(struct pod_container_view *c, const struct json *spec,
 			  const struct json *pod, struct arena *a)
 {
 	const struct json *own = json_get(spec, "securityContext");
-	const struct json *add = json_at_path(own, "capabilities.add");
 
 	c->user = json_get_int(own, "runAsUser", json_get_int(pod, "runAsUser", -1));
 	c->group = json_get_int(own, "runAsGroup", json_get_int(pod, "runAsGroup", -1));
 	c->nonroot = json_get_bool(own, "runAsNonRoot", json_get_bool(pod, "runAsNonRoot", false));
 	c->readonly_root = json_get_bool(own, "readOnlyRootFilesystem", false);
-	c->add_capabilities = strings(a, add);
-	for (const char **w = c->add_capabilities; w && *w; w++)
-		if (str_starts(*w, "CAP_"))
-			*w += strlen("CAP_");
+	c->add_capabilities = capability_names(a, json_at_path(own, "capabilities.add"));
+	c->drop_capabilities = capability_names(a, json_at_path(own, "capabilities.drop"));
 }
 
 static void read_container(struct pod_container_view *c, const struct json *spec,
@@ -216,6 +252,8 @@ static void read_container(struct pod_container_view *c, const struct json *spec
 	c->startup = probe_view(c, json_get(spec, "startupProbe"), a);
 	c->readiness = probe_view(c, json_get(spec, "readinessProbe"), a);
 	c->liveness = probe_view(c, json_get(spec, "livenessProbe"), a);
+	c->post_start = hook_view(c, json_at_path(spec, "lifecycle.postStart"), a);
+	c->pre_stop = hook_view(c, json_at_path(spec, "lifecycle.preStop"), a);
 }
 
 /* Statuses come in the order of the containers, so the first look almost always finds one. */
@@ -256,10 +294,11 @@ static void read_containers(struct pod_view *p, const struct object *o, struct a
 	p->n_init = json_len(init);
 	p->n_containers = p->n_init + json_len(main);
 	p->containers = arena_new_n(a, struct pod_container_view, p->n_containers + 1);
-	for (size_t i = 0; i < p->n_init; i++)
-		p->containers[i].init = true;
-	json_each(c, init)
+	json_each(c, init) {
+		p->containers[n].init = true;
+		p->containers[n].sidecar = pod_is_sidecar(c.val);
 		read_container(&p->containers[n++], c.val, spec, a);
+	}
 	json_each(c, main)
 		read_container(&p->containers[n++], c.val, spec, a);
 	read_status_starts(p->containers, p->n_init,

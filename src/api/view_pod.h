@@ -66,9 +66,11 @@ struct pod_mount_view {
 	bool readonly;
 };
 
-struct pod_probe_view {
+struct pod_probe_view { /* a probe, or a lifecycle hook */
 	bool there;
-	unsigned delay_s, period_s, timeout_s, need_ok, need_bad;
+	bool sleeps; /* a hook that does nothing for sleep_s */
+	unsigned delay_s, period_s, timeout_s, need_ok, need_bad, sleep_s;
+	int64_t grace_s;       /* of a container that fails it; -1: the Pod's */
 	const char **command;  /* exec; NULL: probes by connecting */
 	const char *http_path; /* httpGet; NULL: the connection is enough */
 	uint16_t port;         /* a name is already resolved to the container's port */
@@ -81,6 +83,7 @@ struct pod_quantity_view {
 
 struct pod_container_view {
 	const char *name, *image, *workdir;
+	bool sidecar; /* an init container with restartPolicy Always: it runs beside the others */
 	bool init, never_pull, tty, stdin_open, readonly_root, nonroot;
 	const char **command, **args; /* NULL: the image's */
 	struct pod_env_view *env;
@@ -88,10 +91,10 @@ struct pod_container_view {
 	struct pod_port_view *ports;
 	struct pod_mount_view *mounts;
 	struct pod_quantity_view *limits, *requests;
-	const char **add_capabilities; /* without "CAP_" */
+	const char **add_capabilities, **drop_capabilities; /* without "CAP_" */
 	size_t n_env, n_env_from, n_ports, n_mounts, n_limits, n_requests;
 	int64_t user, group; /* -1: the image's; the Pod's security context is applied */
-	struct pod_probe_view startup, readiness, liveness;
+	struct pod_probe_view startup, readiness, liveness, post_start, pre_stop;
 	usec status_started; /* when the status says it started; 0: it does not say */
 };
 

@@ -271,7 +271,7 @@ void runtime_main(int listen_fd, const struct wire_start *who)
 	rt->env = who->env;
 	base_make(rt, who);
 	(void)umask(022);
-	if (identity_assume(who, false, &step))
+	if (identity_assume(who, &step))
 		_exit(1);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	(void)sigemptyset(&none);

@@ -63,6 +63,8 @@ void spawn_setup(void)
 		(void)setrlimit(RLIMIT_NOFILE, &more);
 }
 
+/* Nothing is inheritable or ambient, as with container runtimes: root has its capabilities because
+ * it is root, and whoever is no longer root has none. */
 static int caps_set(uint64_t keep)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -71,16 +73,9 @@ static int caps_set(uint64_t keep)
 	for (int i = 0; i < 2; i++) {
 		uint32_t bits = (uint32_t)(keep >> (32 * i));
 
-		data[i] = (struct __user_cap_data_struct){ bits, bits, bits };
+		data[i] = (struct __user_cap_data_struct){ .effective = bits, .permitted = bits };
 	}
-	if (syscall(SYS_capset, &head, data) < 0)
-		return errno;
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return errno;
-	for (int cap = 0; cap < CAPS; cap++)
-		if (keep >> cap & 1 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
-			return errno;
-	return 0;
+	return syscall(SYS_capset, &head, data) < 0 ? errno : 0;
 }
 
 static int bounding_shrink(uint64_t keep)
@@ -114,22 +109,20 @@ static void limits_set(const struct wire_start *who)
 	(void)setrlimit(RLIMIT_NOFILE, &r); /* at most what we were given: cannot fail */
 }
 
-int identity_assume(const struct wire_start *who, bool keep, const char **ret_step)
+int identity_assume(const struct wire_start *who, const char **ret_step)
 {
-	uint64_t caps = keep ? who->keep_caps & bounding : 0;
+	uint64_t caps = who->keep_caps & bounding;
 	int errnum;
 
 	limits_set(who);
 	*ret_step = "drop capabilities";
 	errnum = bounding_shrink(caps);
-	if (!errnum && caps && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
-		errnum = errno;
 	if (!errnum)
 		errnum = ids_set(who, ret_step);
 	if (errnum)
 		return errnum;
 	*ret_step = "set capabilities";
-	return caps_set(caps);
+	return caps_set(who->uid ? 0 : caps);
 }
 
 /*
@@ -213,7 +206,7 @@ static int become(struct birth *b)
 		return errno;
 	(void)umask(022);
 	if (s->who)
-		errnum = identity_assume(s->who, true, &b->step);
+		errnum = identity_assume(s->who, &b->step);
 	if (errnum)
 		return errnum;
 	b->step = "chdir";

@@ -34,11 +34,11 @@ struct spawn {
 must_use struct err *spawn(const struct spawn *s, pid_t *ret);
 
 /*
- * Assumes the ids and limits of who, without its capabilities unless keep is set. This is
- * irrevocable, even by a later exec: the bounding set shrinks. Returns 0 or an errno; *ret_step
- * names what failed. Safe between vfork and exec.
+ * Assumes the ids, limits and capabilities of who; a user other than root has its capabilities in
+ * the bounding set only. This is irrevocable, even by a later exec. Returns 0 or an errno;
+ * *ret_step names what failed. Safe between vfork and exec.
  */
-int identity_assume(const struct wire_start *who, bool keep, const char **ret_step);
+int identity_assume(const struct wire_start *who, const char **ret_step);
 
 /* Reaps every child of this process, known or not: pid 1 inherits all orphans of its sandbox. */
 struct children;

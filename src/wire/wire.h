@@ -92,7 +92,7 @@ struct wire_start {
 	uint32_t flags;
 	uint16_t cols, rows;
 	uint16_t runtime_port;
-	uint64_t keep_caps; /* capability bits that the process may keep; 0: none */
+	uint64_t keep_caps; /* bits of the bounding set; those of root are effective too */
 	uint32_t nofile;    /* RLIMIT_NOFILE; 0: leave it as it is */
 };
 

@@ -22,7 +22,7 @@ PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 PORT = 8888
 CLONE_NEWNET = 0x40000000
 # What the launcher leaves to cay-init.
-CAPABILITIES = "-all,+setuid,+setgid,+setpcap,+kill,+chown,+dac_override,+fowner,+fsetid,+net_bind_service,+sys_chroot"
+CAPABILITIES = "-all,+setuid,+setgid,+setpcap,+kill,+chown,+dac_override,+fowner,+fsetid,+net_bind_service,+sys_chroot,+setfcap,+audit_write"
 
 
 def packed_text(s):

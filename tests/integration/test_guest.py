@@ -202,10 +202,13 @@ def test_exec_takes_ids_groups_limits_and_capabilities(link):
     out = link.run("sh", "-c", show, uid=1234, gid=4321, groups=[7, 8], nofile=99)[0].split()
     assert out[:6] == [b"1234", b"4321", b"4321", b"7", b"8", b"99"]
     assert set(out[7::2]) == {b"0" * 16}
+    none, some = b"0" * 16, b"0000000000000400"
     out = link.run("sh", "-c", show, uid=1234, gid=4321, caps=1 << 10)[0].split()
-    assert set(out[5::2]) == {b"0000000000000400"}
+    assert out[5::2] == [none, none, none, some, none], "inheritable, permitted, effective, bounding, ambient"
+    out = link.run("sh", "-c", show, uid=0, gid=0, caps=1 << 10)[0].split()
+    assert out[5::2] == [none, some, some, some, none]
     out = link.run("sh", "-c", show, uid=0, gid=0)[0].split()
-    assert set(out[5::2]) == {b"0" * 16}
+    assert set(out[5::2]) == {none}
 
 
 def test_exec_reads_its_input_to_the_end(link):

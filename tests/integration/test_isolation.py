@@ -24,7 +24,8 @@ from cay_local import ROOT
 PODS = "/api/v1/namespaces/default/pods"
 MEMORY, CPU_MILLI, PIDS = 192 << 20, 300, 1024
 ID_RANGE = 65536
-INIT_CAPS = 0x405fb  # CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE SYS_CHROOT
+# CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE SYS_CHROOT AUDIT_WRITE SETFCAP
+CAPS = 0xa00405fb
 NUMBERS = itertools.count()
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
@@ -189,15 +190,41 @@ def capabilities(pid):
     return {which: int(status["Cap" + which], 16) for which in ("Inh", "Prm", "Eff", "Bnd", "Amb")}
 
 
+def root_with(caps):
+    return {"Inh": 0, "Prm": caps, "Eff": caps, "Bnd": caps, "Amb": 0}
+
+
 def test_cay_init_has_only_the_capabilities_that_containers_may_get(box):
-    assert capabilities(box["one"].init) == {"Inh": 0, "Prm": INIT_CAPS, "Eff": INIT_CAPS, "Bnd": INIT_CAPS, "Amb": 0}
+    assert capabilities(box["one"].init) == root_with(CAPS)
 
 
-def test_processes_have_no_capability(box):
-    none = dict.fromkeys(("Inh", "Prm", "Eff", "Bnd", "Amb"), 0)
-    assert capabilities(box["one"].main) == none
+def test_root_has_the_usual_capabilities(box):
+    assert capabilities(box["one"].main) == root_with(CAPS)
     with box["one"].execed() as pid:
-        assert capabilities(pid) == none
+        assert capabilities(pid) == root_with(CAPS)
+
+
+WISHES = {  # a security context, and what its processes have
+    "drop-all": ({"capabilities": {"drop": ["ALL"]}}, root_with(0)),
+    "drop-one": ({"capabilities": {"drop": ["CHOWN"]}}, root_with(CAPS & ~1)),
+    "add-one": ({"capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}}, root_with(1)),
+    "user": ({"runAsUser": 1000}, dict(root_with(0), Bnd=CAPS)),
+    "restricted": ({"runAsUser": 1000, "runAsNonRoot": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+                    "seccompProfile": {"type": "RuntimeDefault"}}, root_with(0)),
+}
+
+
+def test_capabilities_are_those_of_the_security_context(box):
+    """For the command and for an exec alike."""
+    containers = [container(name=name, securityContext=wish) for name, (wish, _) in WISHES.items()]
+    box["cay"].api("POST", PODS, {"metadata": {"name": "wishes"}, "spec": {"terminationGracePeriodSeconds": 0, "containers": containers}})
+    box["cay"].wait(PODS, "wishes", ready)
+    for name, (_, want) in WISHES.items():
+        out = box["cay"].kubectl("exec", "wishes", "-c", name, "--", "sh", "-c", "grep Cap /proc/self/status $(grep -lx 'Name:.sleep' /proc/[0-9]*/status)").stdout
+        rows = [line.split(":Cap")[1].split(":") for line in out.splitlines()]
+        assert len(rows) == 10
+        assert all(int(value, 16) == want[which] for which, value in rows), (name, out)
+    box["cay"].kubectl("delete", "pod", "wishes", timeout=60)
 
 
 def test_no_process_gains_privileges(box):

@@ -161,6 +161,92 @@ def test_a_failing_init_container_keeps_the_others_from_starting(cay):
     assert "terminated" not in status_of(obj)["state"]
 
 
+def noted(name, script, **more):
+    """A container that notes what happens to it in /d/log, and its end if it is asked to end."""
+    return dict({"name": name, "image": "host", "volumeMounts": [{"name": "d", "mountPath": "/d"}], "command": [
+        "sh", "-c", f"exec 2>/dev/null; trap 'echo {name}-end >> /d/log; cat /d/log; exit 0' TERM; echo {name} >> /d/log; {script}"]}, **more)
+
+
+SAYS_BYE = """
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        with open('/d/log', 'a') as f:
+            f.write(self.path + chr(10))
+        self.send_response(404)  # a hook has done its part when it was heard
+        self.end_headers()
+http.server.HTTPServer(('', 8000), Handler).serve_forever()
+"""
+
+
+def test_hooks_run_after_the_start_and_before_the_end(cay):
+    cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "hooks"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "hooks"}}]
+    note = lambda text: {"exec": {"command": ["sh", "-c", f"echo {text} >> /d/log"]}}
+    body = pod("hooked", volumes=volumes, terminationGracePeriodSeconds=60)
+    body["spec"]["containers"] = [
+        noted("main", RUN_ON, lifecycle={"postStart": note("after-start"), "preStop": note("before-end")}),
+        noted("web", "exec python3 -c \"$SERVER\"", env=[{"name": "SERVER", "value": SAYS_BYE}], lifecycle={
+            "postStart": {"sleep": {"seconds": 1}}, "preStop": {"httpGet": {"port": 8000, "path": "/bye"}}})]
+    create(cay, body)
+    cay.kubectl("delete", "pod", "hooked", timeout=60)
+    create(cay, pod("hook-reader", "sleep", "1000", volumes=volumes, container={"volumeMounts": [{"name": "d", "mountPath": "/d"}]}))
+    log = sh(cay, "hook-reader", "cat /d/log").stdout.split()
+    assert [word for word in log if word in ("main", "after-start")] in (["main", "after-start"], ["after-start", "main"])
+    assert [word for word in log if word in ("before-end", "main-end")] == ["before-end", "main-end"]
+    assert "/bye" in log, "the hook that is a request arrived before the container was ended"
+
+
+def test_a_failing_post_start_hook_ends_the_container(cay):
+    body = pod("unhooked", "sleep", "1000", restartPolicy="Never", terminationGracePeriodSeconds=1,
+               container={"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}})
+    obj = create(cay, body, phase("Failed", "Succeeded"))
+    assert obj["status"]["phase"] == "Failed" and status_of(obj)["state"]["terminated"]["exitCode"] in (137, 143)
+    wait_until(lambda: "exit code 1" in events(cay, "unhooked").get("FailedPostStartHook", ""))
+
+
+SIDECAR = {"restartPolicy": "Always", "startupProbe": {"exec": {"command": ["test", "-e", "/d/up"]}, "periodSeconds": 1}}
+RUN_ON = "touch /d/up; while :; do sleep 0.05; done"
+
+
+def test_a_sidecar_starts_before_the_others_and_ends_after_them(cay):
+    body = pod("job", restartPolicy="Never", volumes=[{"name": "d", "emptyDir": {}}], terminationGracePeriodSeconds=60)
+    body["spec"]["initContainers"] = [noted("first", "sleep 0.2; " + RUN_ON, **SIDECAR), noted("init", "true"), noted("second", RUN_ON, **SIDECAR)]
+    body["spec"]["containers"] = [noted("main", "true")]
+    obj = create(cay, body, phase("Succeeded", "Failed"))
+    assert obj["status"]["phase"] == "Succeeded" and condition(obj, "Initialized") == "True"
+    assert cay.kubectl("logs", "job", "-c", "first").stdout.split() == ["first", "init", "second", "main", "second-end", "first-end"]
+    assert {status_of(obj, n)["state"]["terminated"]["reason"] for n in ("first", "second", "main")} == {"Completed"}
+
+
+def test_a_sidecar_is_restarted_whatever_the_policy_and_counts_for_readiness(cay):
+    body = pod("helped", "sleep", "1000", restartPolicy="Never", volumes=[{"name": "d", "emptyDir": {}}])
+    body["spec"]["initContainers"] = [noted("side", RUN_ON, restartPolicy="Always", readinessProbe={
+        "exec": {"command": ["test", "-e", "/d/ok"]}, "periodSeconds": 1})]
+    create(cay, body, lambda o: o is not None and status_of(o).get("started"))
+    obj = cay.api("GET", f"{PODS}/helped")
+    assert condition(obj, "Ready") == "False" and condition(obj, "Initialized") == "True" and not status_of(obj, "side")["ready"]
+    sh(cay, "helped", "touch /d/ok", "side")
+    cay.wait(PODS, "helped", ready)
+    sh(cay, "helped", "kill -9 -1", "side", check=False)
+    obj = cay.wait(PODS, "helped", lambda o: status_of(o, "side").get("restartCount") == 1 and ready(o))
+    assert status_of(obj)["restartCount"] == 0 and "running" in status_of(obj)["state"]
+
+
+def test_deletion_asks_the_sidecars_last_and_in_reverse_order(cay):
+    cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": "order"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "order"}}]
+    body = pod("leaving", volumes=volumes, terminationGracePeriodSeconds=60)
+    body["spec"]["initContainers"] = [noted("first", RUN_ON, **SIDECAR), noted("second", RUN_ON, **SIDECAR)]
+    body["spec"]["containers"] = [noted("main", RUN_ON)]
+    create(cay, body)
+    cay.kubectl("delete", "pod", "leaving", timeout=60)
+    create(cay, pod("reader", "sleep", "1000", volumes=volumes, container={"volumeMounts": [{"name": "d", "mountPath": "/d"}]}))
+    assert sh(cay, "reader", "tail -n 3 /d/log").stdout.split() == ["main-end", "second-end", "first-end"]
+
+
 @pytest.mark.parametrize("name,change,path", [
     ("priv", {"container": {"securityContext": {"privileged": True}}}, "spec.containers[0].securityContext.privileged"),
     ("hostnet", {"hostNetwork": True}, "spec.hostNetwork"),
@@ -175,7 +261,7 @@ def test_a_failing_init_container_keeps_the_others_from_starting(cay):
     ("podlimits", {"resources": {"limits": {"memory": "1Gi"}}}, "spec.resources.limits"),
     ("probehost", {"container": {"readinessProbe": {"httpGet": {"port": 80, "host": "10.0.0.1"}}}},
      "spec.containers[0].readinessProbe.httpGet.host"),
-    ("sidecar", {"initContainers": [{"name": "s", "image": "host", "restartPolicy": "Always"}]},
+    ("sidecar", {"initContainers": [{"name": "s", "image": "host", "restartPolicy": "Never"}]},
      "spec.initContainers[0].restartPolicy"),
 ], ids=lambda v: v if isinstance(v, str) and "." not in v else "")
 def test_what_the_node_does_not_do_is_refused_by_its_path(cay, name, change, path):

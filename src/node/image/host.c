@@ -17,21 +17,57 @@
  * that run no program.
  */
 static const char *const dirs[] = {
-	"app",  "dev",       "etc",     "home",    "mnt",     "media",   "opt",
-	"proc", "root",      "run",     "srv",     "sys",     "tmp",     "usr",
-	"var",  "var/cache", "var/lib", "var/log", "var/tmp", "etc/ssl", "usr/local",
+	"app",       "dev",     "etc",     "home",      "mnt",       "media",
+	"opt",       "proc",    "root",    "run",       "srv",       "sys",
+	"tmp",       "usr",     "var",     "var/cache", "var/lib",   "var/log",
+	"var/spool", "var/tmp", "etc/ssl", "usr/local", "etc/pam.d",
 };
 static const char *const usr_links[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+/* Root may become anybody without a password. Nobody has one: to whom root gives one may use it. */
+#define PAM_UNIX                                                    \
+	"auth required pam_unix.so\naccount required pam_unix.so\n" \
+	"password required pam_unix.so\nsession required pam_unix.so\n"
+#define PAM_ROOT     "auth sufficient pam_rootok.so\n" PAM_UNIX
+#define SHADOW(name) name ":*:19000:0:99999:7:::\n"
+
+enum {
+	SHADOW_GROUP = 42,
+};
+
+/* Users and groups that programs of Debian expect by name, with Debian's numbers. */
 static const struct {
 	const char *name, *text;
+	bool secret; /* for root and the group shadow */
 } etc_files[] = {
 	{ "passwd", "root:x:0:0:root:/root:/bin/sh\n"
 		    "daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
+		    "bin:x:2:2:bin:/bin:/usr/sbin/nologin\n"
+		    "sys:x:3:3:sys:/dev:/usr/sbin/nologin\n"
+		    "man:x:6:12:man:/var/cache/man:/usr/sbin/nologin\n"
+		    "mail:x:8:8:mail:/var/mail:/usr/sbin/nologin\n"
+		    "www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n"
+		    "_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\n"
 		    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
 		    "agent:x:1000:1000:agent:/home:/bin/sh\n" },
-	{ "group",
-	  "root:x:0:\ndaemon:x:1:\ntty:x:5:\nstaff:x:50:\nagent:x:1000:\nnogroup:x:65534:\n" },
-	{ "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\n" },
+	{ "group", "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\n"
+		   "mail:x:8:\nman:x:12:\nwww-data:x:33:\nshadow:x:42:\nutmp:x:43:\nstaff:x:50:\n"
+		   "users:x:100:\nagent:x:1000:\nnogroup:x:65534:\n" },
+	{ "shadow",
+	  SHADOW("root") SHADOW("daemon") SHADOW("bin") SHADOW("sys") SHADOW("man") SHADOW("mail")
+		  SHADOW("www-data") SHADOW("_apt") SHADOW("nobody") SHADOW("agent"),
+	  .secret = true },
+	{ "login.defs", "UID_MIN 1000\nUID_MAX 60000\nSYS_UID_MIN 101\nSYS_UID_MAX 999\n"
+			"GID_MIN 1000\nGID_MAX 60000\nSYS_GID_MIN 101\nSYS_GID_MAX 999\n"
+			"UMASK 022\nUSERGROUPS_ENAB yes\n" },
+	{ "pam.d/other", PAM_UNIX },
+	{ "pam.d/su", PAM_ROOT },
+	{ "pam.d/su-l", PAM_ROOT },
+	{ "pam.d/runuser", PAM_ROOT },
+	{ "pam.d/runuser-l", PAM_ROOT },
+	{ "pam.d/passwd", PAM_UNIX },
+	{ "pam.d/chpasswd", PAM_ROOT },
+	{ "nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
+			   "services: files\n" },
 	{ "shells", "/bin/sh\n/bin/bash\n" },
 	{ "host.conf", "multi on\n" },
 	/* The launcher mounts its own over these; without them, every root would be given some. */
@@ -106,14 +142,16 @@ static struct err *make_links(int root)
 	return NULL;
 }
 
-static struct err *write_new(int dir, const char *name, const void *p, size_t len)
+static struct err *write_new(int dir, const char *name, bool secret, struct span text)
 {
+	mode_t mode = secret ? 0640 : 0644;
 	autoclose fd =
-		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 
-	if (fd < 0 || fchmod(fd, 0644) < 0) /* regardless of the umask */
+	if (fd < 0 || fchmod(fd, mode) < 0 || /* regardless of the umask */
+	    (secret && fchown(fd, 0, SHADOW_GROUP) < 0))
 		return err_sys(errno, "create %s", name);
-	return fd_write_all(fd, p, len);
+	return fd_write_all(fd, text.p, text.len);
 }
 
 static struct err *copy_one(const char *path, int etc, const char *name)
@@ -136,7 +174,7 @@ static struct err *copy_one(const char *path, int etc, const char *name)
 		return layer_copy_dir(from, to, &job, &done);
 	}
 	e = file_read(AT_FDCWD, path, 64 << 20, &text, &len);
-	return e ? e : write_new(etc, name, text, len);
+	return e ? e : write_new(etc, name, false, (struct span){ text, len });
 }
 
 static struct err *make_etc(int root)
@@ -145,7 +183,7 @@ static struct err *make_etc(int root)
 	struct err *e = etc < 0 ? err_sys(errno, "open etc") : NULL;
 
 	for (size_t i = 0; i < ARRAY_LEN(etc_files) && !e; i++)
-		e = write_new(etc, etc_files[i].name, etc_files[i].text, strlen(etc_files[i].text));
+		e = write_new(etc, etc_files[i].name, etc_files[i].secret, SPAN(etc_files[i].text));
 	for (size_t i = 0; i < ARRAY_LEN(from_etc) && !e; i++) {
 		autofree char *path = xasprintf("/etc/%s", from_etc[i]);
 

@@ -155,11 +155,18 @@ static const struct {
 	const char *name;
 	int bit;
 } capabilities[] = {
-	{ "CHOWN", CAP_CHOWN },   { "DAC_OVERRIDE", CAP_DAC_OVERRIDE },
-	{ "FOWNER", CAP_FOWNER }, { "FSETID", CAP_FSETID },
-	{ "KILL", CAP_KILL },     { "NET_BIND_SERVICE", CAP_NET_BIND_SERVICE },
-	{ "SETGID", CAP_SETGID }, { "SETPCAP", CAP_SETPCAP },
-	{ "SETUID", CAP_SETUID }, { "SYS_CHROOT", CAP_SYS_CHROOT },
+	{ "AUDIT_WRITE", CAP_AUDIT_WRITE },
+	{ "CHOWN", CAP_CHOWN },
+	{ "DAC_OVERRIDE", CAP_DAC_OVERRIDE },
+	{ "FOWNER", CAP_FOWNER },
+	{ "FSETID", CAP_FSETID },
+	{ "KILL", CAP_KILL },
+	{ "NET_BIND_SERVICE", CAP_NET_BIND_SERVICE },
+	{ "SETFCAP", CAP_SETFCAP },
+	{ "SETGID", CAP_SETGID },
+	{ "SETPCAP", CAP_SETPCAP },
+	{ "SETUID", CAP_SETUID },
+	{ "SYS_CHROOT", CAP_SYS_CHROOT },
 };
 
 int plan_capability(const char *name)

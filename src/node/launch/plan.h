@@ -69,8 +69,10 @@ must_use struct err *plan_from_text(const char *text, size_t len, struct arena *
 				    struct plan *ret);
 
 /*
- * The capabilities that a container may have; they give it nothing outside the sandbox. A name may
- * begin with "CAP_". The bit number, or -1 for any other name.
+ * The capabilities that a container may have, and has unless it drops them: those that container
+ * runtimes give, but neither NET_RAW nor MKNOD. They count in the sandbox's own user namespace
+ * only, which owns nothing of the host. A name may begin with "CAP_". The bit number, or -1 for any
+ * other name.
  */
 int plan_capability(const char *name);
 uint64_t plan_capabilities(void); /* the bits of all of them */

@@ -453,6 +453,14 @@ static int allow_if(scmp_filter_ctx ctx, int nr, struct scmp_arg_cmp arg)
 	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1, arg);
 }
 
+/* As a kernel without auditing answers. With ENOSYS, libpam would let nobody in: su, login. */
+static int deny_audit(scmp_filter_ctx ctx)
+{
+	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
+				SCMP_A0(SCMP_CMP_MASKED_EQ, low_half, (uint64_t)AF_NETLINK),
+				SCMP_A2(SCMP_CMP_MASKED_EQ, low_half, (uint64_t)NETLINK_AUDIT));
+}
+
 static int allow_sockets(scmp_filter_ctx ctx)
 {
 	int r = 0;
@@ -465,8 +473,10 @@ static int allow_sockets(scmp_filter_ctx ctx)
 	if (!r)
 		r = allow_if(ctx, SCMP_SYS(socketpair),
 			     SCMP_A0(SCMP_CMP_MASKED_EQ, low_half, AF_UNIX));
-	if (!r && !wall_stands("seccomp-socket"))
-		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 0);
+	if (!r)
+		r = wall_stands("seccomp-socket")
+			    ? deny_audit(ctx)
+			    : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 0);
 	return r;
 }
 

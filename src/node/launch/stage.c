@@ -113,7 +113,7 @@ static struct err *mask_each(const char *const names[], size_t n, const char *fr
 }
 
 /* Root of the host owns it and nobody else may do anything with it: no user of a sandbox is that
- * root, nor has a capability over its files. */
+ * root, and no capability counts for files whose owner the sandbox does not have. */
 static bool closed(int proc, const char *name)
 {
 	struct stat st;

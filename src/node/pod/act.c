@@ -178,12 +178,20 @@ static bool act_stop(struct pod *p)
 	for (size_t i = 0; i < p->n_containers; i++) {
 		struct container *c = &p->containers[i];
 
-		if (!container_live(c->state))
-			continue;
+		if (!container_live(c->state) || (s && c->view->sidecar))
+			continue; /* a sidecar's turn comes when the others have ended */
 		pod_event(p, false, "Killing", "Stopping container %s", c->view->name);
 		if (s)
 			container_term(c);
 	}
+	return true;
+}
+
+/* A sidecar has as much time as if the Pod were deleted. */
+static bool act_finish(struct pod *p)
+{
+	pod_enter(p, POD_FINISHING);
+	p->grace_until = pods_now(p->pods) + grace_s(p) * 1000000;
 	return true;
 }
 
@@ -286,8 +294,12 @@ static bool container_act(struct container *c, enum container_step step)
 		return true;
 	case CONTAINER_STEP_REPLACE:
 		pod_event(c->pod, false, "Killing",
-			  "Container %s failed its probe, will be restarted", c->view->name);
-		container_kill(c);
+			  "Container %s failed its probe or hook and is ended", c->view->name);
+		container_replace(c);
+		return true;
+	case CONTAINER_STEP_TERM:
+		pod_event(c->pod, false, "Killing", "Stopping container %s", c->view->name);
+		container_term(c);
 		return true;
 	case CONTAINER_STEP_KILL:
 		container_kill(c);
@@ -309,6 +321,8 @@ static bool pod_step(struct pod *p, const struct pod_plan *plan)
 		return act_prepare(p);
 	case POD_STEP_CONNECT:
 		return act_connect(p);
+	case POD_STEP_FINISH:
+		return act_finish(p);
 	case POD_STEP_SUCCEED:
 		pod_enter(p, POD_SUCCEEDED);
 		return true;

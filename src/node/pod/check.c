@@ -132,7 +132,20 @@ static const struct rule probe[] = {
 	{ "timeoutSeconds" },
 	{ "successThreshold" },
 	{ "failureThreshold" },
-	{ "terminationGracePeriodSeconds", .no = "set that of the Pod" },
+	{ "terminationGracePeriodSeconds" },
+	{ 0 },
+};
+static const struct rule hook_sleep[] = { { "seconds" }, { 0 } };
+static const struct rule hook[] = {
+	{ "exec", exec },
+	{ "httpGet", http_get },
+	{ "tcpSocket", tcp_socket },
+	{ "sleep", hook_sleep },
+	{ 0 },
+};
+static const struct rule lifecycle[] = {
+	{ "postStart", hook },
+	{ "preStop", hook },
 	{ 0 },
 };
 
@@ -169,7 +182,7 @@ static const struct rule seccomp_profile[] = { { "type", .values = ONLY("Runtime
 static const struct rule apparmor_profile[] = { { "type", .values = ONLY("Unconfined") }, { 0 } };
 static const struct rule capabilities[] = {
 	{ "add", .wrong = wrong_capability },
-	{ "drop" }, /* nothing is kept but what is added */
+	{ "drop" },
 	{ 0 },
 };
 static const struct rule security[] = {
@@ -198,28 +211,39 @@ static const struct rule pod_security[] = {
 	{ 0 },
 };
 
+/* clang-format off */
+#define CONTAINER_ROWS \
+	{ "name" }, \
+	{ "image" }, \
+	{ "imagePullPolicy" }, \
+	{ "command" }, \
+	{ "args" }, \
+	{ "workingDir" }, \
+	{ "env", env }, \
+	{ "envFrom", env_from }, \
+	{ "ports", ports }, \
+	{ "resources", resources }, \
+	{ "resizePolicy", resize_policy }, \
+	{ "volumeMounts", mounts }, \
+	{ "livenessProbe", probe }, \
+	{ "readinessProbe", probe }, \
+	{ "startupProbe", probe }, \
+	{ "lifecycle", lifecycle }, \
+	{ "securityContext", security }, \
+	{ "stdin" }, \
+	{ "tty" }, \
+	{ "terminationMessagePath", .values = ONLY("/dev/termination-log") }, \
+	{ "terminationMessagePolicy", .values = ONLY("File") }
+/* clang-format on */
+
 static const struct rule container[] = {
-	{ "name" },
-	{ "image" },
-	{ "imagePullPolicy" },
-	{ "command" },
-	{ "args" },
-	{ "workingDir" },
-	{ "env", env },
-	{ "envFrom", env_from },
-	{ "ports", ports },
-	{ "resources", resources },
-	{ "resizePolicy", resize_policy },
-	{ "restartPolicy", .no = "set that of the Pod; sidecars go into spec.containers" },
-	{ "volumeMounts", mounts },
-	{ "livenessProbe", probe },
-	{ "readinessProbe", probe },
-	{ "startupProbe", probe },
-	{ "securityContext", security },
-	{ "stdin" },
-	{ "tty" },
-	{ "terminationMessagePath", .values = ONLY("/dev/termination-log") },
-	{ "terminationMessagePolicy", .values = ONLY("File") },
+	CONTAINER_ROWS,
+	{ "restartPolicy", .no = "set that of the Pod; sidecars go into spec.initContainers" },
+	{ 0 },
+};
+static const struct rule init_container[] = {
+	CONTAINER_ROWS,
+	{ "restartPolicy", .values = ONLY("Always") },
 	{ 0 },
 };
 
@@ -305,7 +329,7 @@ static const struct rule os[] = { { "name", .values = ONLY("linux") }, { 0 } };
 
 static const struct rule pod[] = {
 	{ "containers", container },
-	{ "initContainers", container },
+	{ "initContainers", init_container },
 	{ "volumes", volume },
 	{ "restartPolicy" },
 	{ "terminationGracePeriodSeconds" },

@@ -23,6 +23,7 @@
 enum {
 	KILLED = 128 + SIGKILL,
 	RELAUNCHES_AT_ONCE = 4, /* in a row */
+	GRACE_MAX_S = 3600,
 };
 
 static const char *const wait_reasons[WAIT_REASON_MAX_] = {
@@ -83,6 +84,8 @@ static void free_probes(struct container *c)
 	probe_free(take(c->startup));
 	probe_free(take(c->readiness));
 	probe_free(take(c->liveness));
+	probe_free(take(c->post_start));
+	probe_free(take(c->pre_stop));
 }
 
 void container_done(struct container *c)
@@ -105,9 +108,17 @@ void container_probe(struct container *c)
 	c->liveness = probe_new(c, PROBE_LIVENESS);
 }
 
+/* Its postStart hook, if it has one, has ended. */
+static void begin_probes(struct container *c)
+{
+	c->startup = probe_new(c, PROBE_STARTUP);
+	if (!c->startup)
+		container_probe(c);
+}
+
 bool container_started(const struct container *c)
 {
-	return c->state == CONTAINER_RUNNING && probe_ok(c->startup);
+	return c->state == CONTAINER_RUNNING && probe_ok(c->post_start) && probe_ok(c->startup);
 }
 
 bool container_ready(const struct container *c)
@@ -121,16 +132,59 @@ void container_kill(struct container *c)
 	container_enter(c, CONTAINER_ENDING);
 }
 
+static void ask(struct container *c)
+{
+	c->pod->pods->rt->signal(c->task, image_stop_signal(c->image));
+}
+
 /* A container that is not up yet has no command that could be asked to end. One that was found is
  * asked as soon as its guest has answered. */
 void container_term(struct container *c)
 {
-	if (c->state == CONTAINER_RUNNING)
-		c->pod->pods->rt->signal(c->task, image_stop_signal(c->image));
-	else if (c->state == CONTAINER_FOUND)
+	if (c->asked && c->state == CONTAINER_RUNNING)
+		return; /* it was asked, or will be when its hook has ended */
+	c->asked = true;
+	if (c->state == CONTAINER_RUNNING) {
+		c->pre_stop = probe_new(c, PROBE_PRE_STOP);
+		if (!c->pre_stop)
+			ask(c);
+	} else if (c->state == CONTAINER_FOUND)
 		c->term_due = true;
 	else if (c->state != CONTAINER_ENDING)
 		container_kill(c);
+}
+
+void container_hooked(struct container *c, bool pre_stop)
+{
+	if (c->state != CONTAINER_RUNNING)
+		return;
+	if (pre_stop) /* however it went */
+		ask(c);
+	else if (probe_ok(c->post_start))
+		begin_probes(c);
+	pod_wake(c->pod);
+}
+
+static int64_t replace_grace_s(const struct container *c)
+{
+	const struct pod_container_view *v = c->view;
+	int64_t own = probe_dead(c->startup)    ? v->startup.grace_s
+		      : probe_dead(c->liveness) ? v->liveness.grace_s
+						: -1;
+
+	return own >= 0 ? own : c->pod->view->grace_s;
+}
+
+void container_replace(struct container *c)
+{
+	int64_t s = replace_grace_s(c);
+
+	if (s <= 0) {
+		container_kill(c);
+		return;
+	}
+	c->kill_at = pods_now(c->pod->pods) + MIN(s, (int64_t)GRACE_MAX_S) * 1000000;
+	container_term(c);
 }
 
 char *container_id(const char *task_id)
@@ -206,12 +260,14 @@ static void on_started(void *arg)
 	c->relaunches = c->create_backoff_s = 0;
 	if (fresh || !c->started)
 		c->started = pods_wall(c->pod->pods);
-	c->startup = probe_new(c, PROBE_STARTUP);
-	if (!c->startup)
-		container_probe(c);
+	c->post_start = fresh ? probe_new(c, PROBE_POST_START) : NULL;
+	if (!c->post_start)
+		begin_probes(c);
 	container_enter(c, CONTAINER_RUNNING);
-	if (c->term_due)
+	if (c->term_due) {
+		c->asked = false;
 		container_term(c);
+	}
 	if (fresh)
 		pod_event(c->pod, false, "Started", "Started container %s", c->view->name);
 }
@@ -345,7 +401,7 @@ static void on_ended(void *arg, const struct runtime_end *end)
 	log_debug("container ended", KV("pod", c->pod->obj->name), KV("container", c->view->name),
 		  KV("code", c->end.code), KV("reason", c->end.reason));
 	container_enter(c, CONTAINER_ENDED);
-	if (c->view->init && !c->pod->gone)
+	if (c->view->init && !c->view->sidecar && !c->pod->gone)
 		pod_save(c->pod); /* it must not run a second time */
 }
 
@@ -440,9 +496,12 @@ static void wait_for_slot(struct container *c)
 /* The first container that runs owns the IPC and UTS namespaces that the others join. */
 static struct runtime_task *first_task(const struct pod *p)
 {
-	for (size_t i = p->n_init; i < p->n_containers; i++)
-		if (p->containers[i].state == CONTAINER_RUNNING)
-			return p->containers[i].task;
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct container *c = &p->containers[i];
+
+		if (c->state == CONTAINER_RUNNING && (!c->view->init || c->view->sidecar))
+			return c->task;
+	}
 	return NULL;
 }
 
@@ -476,7 +535,8 @@ bool container_launch(struct container *c)
 		return false;
 	c->started = 0;
 	c->unstarted = true;
-	c->exited = false;
+	c->exited = c->asked = false;
+	c->kill_at = 0;
 	take_task(c, t);
 	container_enter(c, CONTAINER_LAUNCHING);
 	pod_mounts_pvcs(c->pod, volumes_pvc_uids(ps->volumes, c->pod->view, a));

@@ -18,7 +18,9 @@ static const struct {
 			    B(POD_PREPARING) | B(POD_FAILED) | B(POD_OVER) | B(POD_SYNCING) },
 	[POD_PREPARING] = { "preparing", B(POD_CONNECTING) | B(POD_FAILED) | B(POD_SYNCING) },
 	[POD_CONNECTING] = { "connecting", B(POD_ACTIVE) | B(POD_FAILED) | B(POD_SYNCING) },
-	[POD_ACTIVE] = { "active", B(POD_SUCCEEDED) | B(POD_FAILED) | B(POD_SYNCING) },
+	[POD_ACTIVE] = { "active",
+			 B(POD_FINISHING) | B(POD_SUCCEEDED) | B(POD_FAILED) | B(POD_SYNCING) },
+	[POD_FINISHING] = { "finishing", B(POD_SUCCEEDED) | B(POD_FAILED) | B(POD_SYNCING) },
 	[POD_SUCCEEDED] = { "succeeded", B(POD_SYNCING) },
 	[POD_FAILED] = { "failed", B(POD_SYNCING) },
 	[POD_OVER] = { "over", B(POD_SYNCING) },
@@ -102,6 +104,8 @@ static void kill_live(const struct pod_seen *s, enum container_step *steps)
 
 static bool may_restart(const struct pod_seen *s, const struct container_seen *c)
 {
+	if (c->sidecar)
+		return true;
 	if (s->restart == POD_RESTART_NEVER)
 		return false;
 	return c->code != 0 || (!c->init && s->restart == POD_RESTART_ALWAYS);
@@ -115,7 +119,9 @@ static enum container_step container_decide(const struct pod_seen *s,
 	case CONTAINER_WAITING:
 		return c->held ? CONTAINER_STEP_NONE : CONTAINER_STEP_LAUNCH;
 	case CONTAINER_RUNNING:
-		return c->probe_failed ? CONTAINER_STEP_REPLACE : CONTAINER_STEP_NONE;
+		if (c->overdue)
+			return CONTAINER_STEP_KILL;
+		return c->probe_failed && !c->asked ? CONTAINER_STEP_REPLACE : CONTAINER_STEP_NONE;
 	case CONTAINER_ENDED:
 		return may_restart(s, c) ? CONTAINER_STEP_RESTART : CONTAINER_STEP_NONE;
 	case CONTAINER_FOUND:
@@ -127,28 +133,97 @@ static enum container_step container_decide(const struct pod_seen *s,
 	return CONTAINER_STEP_NONE;
 }
 
-/* Init containers one after the other, then all the others at once. */
+/* Whether all containers but sidecars have run and will not run again. */
+static bool is_over(const struct pod_seen *s, bool *ret_failed)
+{
+	*ret_failed = false;
+	for (size_t i = 0; i < s->n_containers; i++) {
+		const struct container_seen *c = &s->containers[i];
+
+		if (c->sidecar)
+			continue;
+		if (c->state != CONTAINER_ENDED || may_restart(s, c) || (c->init && c->code))
+			return false;
+		*ret_failed = *ret_failed || c->code;
+	}
+	return true;
+}
+
+/* Once a later container was started, a sidecar that is down holds up nobody. */
+static bool holds_up(const struct pod_seen *s, size_t sidecar)
+{
+	if (s->containers[sidecar].started)
+		return false;
+	for (size_t i = sidecar + 1; i < s->n_containers; i++)
+		if (s->containers[i].state != CONTAINER_WAITING || s->containers[i].ran)
+			return false;
+	return true;
+}
+
+static struct pod_plan decide_end(const struct pod_seen *s, bool failed)
+{
+	if (any_live(s) && s->phase == POD_ACTIVE)
+		return (struct pod_plan){ POD_STEP_FINISH };
+	return (struct pod_plan){ failed ? POD_STEP_FAIL : POD_STEP_SUCCEED };
+}
+
+/*
+ * Init containers one after the other, then all the others at once. A sidecar is waited for until
+ * it has started, and runs on.
+ */
 static struct pod_plan decide_active(const struct pod_seen *s, enum container_step *steps)
 {
-	bool over = true, failed = false;
+	bool failed;
 
+	if (is_over(s, &failed))
+		return decide_end(s, failed);
 	for (size_t i = 0; i < s->n_containers; i++) {
 		const struct container_seen *c = &s->containers[i];
 		bool ended = c->state == CONTAINER_ENDED;
 
-		if (c->init && ended && !c->code)
+		if (c->init && !c->sidecar && ended && !c->code)
 			continue;
 		steps[i] = container_decide(s, c);
 		if (c->init && ended && steps[i] == CONTAINER_STEP_NONE)
 			return (struct pod_plan){ POD_STEP_FAIL, POD_FAILURE_INIT, i };
-		if (c->init)
-			return (struct pod_plan){ POD_STEP_NONE };
-		over = over && ended && steps[i] == CONTAINER_STEP_NONE;
-		failed = failed || c->code;
+		if (c->sidecar ? holds_up(s, i) : c->init)
+			break;
 	}
-	if (!over)
-		return (struct pod_plan){ POD_STEP_NONE };
-	return (struct pod_plan){ failed ? POD_STEP_FAIL : POD_STEP_SUCCEED };
+	return (struct pod_plan){ POD_STEP_NONE };
+}
+
+/* Sidecars end in the reverse order of their start, one by one, when all others have ended. */
+static void term_sidecars(const struct pod_seen *s, enum container_step *steps)
+{
+	for (size_t i = s->n_containers; i-- > 0;) {
+		const struct container_seen *c = &s->containers[i];
+
+		if (!container_live(c->state))
+			continue;
+		if (c->sidecar && !c->asked && c->state != CONTAINER_ENDING)
+			steps[i] = CONTAINER_STEP_TERM;
+		return;
+	}
+}
+
+/* What is live is asked to end, and killed when the grace is over. */
+static void end_live(const struct pod_seen *s, enum container_step *steps)
+{
+	if (s->grace_left)
+		term_sidecars(s, steps);
+	else
+		kill_live(s, steps);
+}
+
+static struct pod_plan decide_finishing(const struct pod_seen *s, enum container_step *steps)
+{
+	bool failed;
+
+	(void)is_over(s, &failed);
+	if (!any_live(s))
+		return decide_end(s, failed);
+	end_live(s, steps);
+	return (struct pod_plan){ POD_STEP_NONE };
 }
 
 /* Whatever still runs is killed; the address is free when the last process is gone. */
@@ -173,6 +248,8 @@ static struct pod_plan decide_wanted(const struct pod_seen *s, enum container_st
 		return (struct pod_plan){ s->in_line ? POD_STEP_NONE : POD_STEP_CONNECT };
 	case POD_ACTIVE:
 		return decide_active(s, steps);
+	case POD_FINISHING:
+		return decide_finishing(s, steps);
 	case POD_SUCCEEDED:
 	case POD_FAILED:
 	case POD_OVER:
@@ -203,8 +280,7 @@ static struct pod_plan decide_unwanted(const struct pod_seen *s, enum container_
 	case POD_TERMINATING:
 		if (!any_live(s))
 			return (struct pod_plan){ POD_STEP_CLEAN };
-		if (!s->grace_left)
-			kill_live(s, steps);
+		end_live(s, steps);
 		break;
 	case POD_LETTING_GO:
 		return (struct pod_plan){ s->gone || s->stopping ? POD_STEP_FORGET
@@ -213,6 +289,7 @@ static struct pod_plan decide_unwanted(const struct pod_seen *s, enum container_
 	case POD_PREPARING:
 	case POD_CONNECTING:
 	case POD_ACTIVE:
+	case POD_FINISHING:
 	case POD_SUCCEEDED:
 	case POD_FAILED:
 	case POD_OVER:

@@ -27,6 +27,7 @@ enum pod_phase {
 	POD_PREPARING,   /* its volumes are made */
 	POD_CONNECTING,  /* it gets its network */
 	POD_ACTIVE,      /* its containers run, according to the restart policy */
+	POD_FINISHING,   /* its containers are done; its sidecars were asked to end */
 	POD_SUCCEEDED,   /* all of its containers succeeded and will not run again */
 	POD_FAILED,      /* it will not run any more; what still runs is killed */
 	POD_OVER,        /* had ended before the daemon started: that was reported then */
@@ -40,10 +41,16 @@ enum pod_phase {
 
 struct container_seen {
 	bool init;
+	bool sidecar; /* also init, but runs beside the others, and is always restarted */
+	bool started; /* RUNNING: its startup probe agrees */
+	bool ran;     /* an earlier attempt of it ran */
+	bool asked;   /* live: to end */
 	enum container_state state;
 	int code;          /* ENDED: its exit code */
 	bool held;         /* WAITING: for its back-off, or in line for a slot */
-	bool probe_failed; /* RUNNING: a startup or liveness probe failed as often as it may */
+	bool probe_failed; /* RUNNING: a startup or liveness probe failed as often as it may, or its
+			      postStart hook */
+	bool overdue;      /* RUNNING: it was asked to end for that, and had its time */
 };
 
 struct pod_seen {
@@ -65,6 +72,7 @@ enum pod_step {
 	POD_STEP_ADMIT,
 	POD_STEP_PREPARE,
 	POD_STEP_CONNECT,
+	POD_STEP_FINISH,     /* its containers are done: its sidecars may end */
 	POD_STEP_SUCCEED,    /* its containers are done */
 	POD_STEP_FAIL,       /* for the reason in the plan */
 	POD_STEP_DISCONNECT, /* nothing of it runs: give its network back */
@@ -80,7 +88,8 @@ enum container_step {
 	CONTAINER_STEP_NONE,
 	CONTAINER_STEP_LAUNCH,
 	CONTAINER_STEP_RESTART, /* gets its next attempt, after a back-off */
-	CONTAINER_STEP_REPLACE, /* failed its probe: kill it, the policy restarts it */
+	CONTAINER_STEP_REPLACE, /* failed its probe: ask it to end, the policy restarts it */
+	CONTAINER_STEP_TERM,    /* ask it to end */
 	CONTAINER_STEP_KILL,
 	CONTAINER_STEP_MAX_,
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/launch/plan.h"
 
+#include <strings.h>
+
 #include "api/agents.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -23,18 +25,31 @@ enum {
 	HOSTNAME_MAX = 63, /* what the kernel takes */
 };
 
+static int64_t count_sidecars(const struct pod *p)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < p->n_init; i++)
+		n += p->view->containers[i].sidecar;
+	return n;
+}
+
 /*
  * A Pod's processes are counted for the Pod. Its containers have control groups of their own, so
- * each gets its exact part of the number; init containers run one at a time and get all of it.
+ * each gets its exact part of the number; init containers run one at a time and get all that
+ * sidecars leave.
  */
 static int64_t pids_of(const struct container *c)
 {
 	const struct pod *p = c->pod;
-	int64_t all = p->pods->budget.pod_pids, n = (int64_t)(p->n_containers - p->n_init);
+	int64_t all = p->pods->budget.pod_pids, sidecars = count_sidecars(p);
+	int64_t n = (int64_t)(p->n_containers - p->n_init) + sidecars;
 	bool first = c == &p->containers[p->n_init];
 
-	if (!all || c->view->init || !wall_stands("pod-pids"))
+	if (!all || !wall_stands("pod-pids"))
 		return all;
+	if (c->view->init && !c->view->sidecar)
+		return MAX(all - all / n * sidecars, (int64_t)1);
 	return MAX(all / n + (first ? all % n : 0), (int64_t)1);
 }
 
@@ -233,17 +248,36 @@ static struct err *set_ids(struct container *c, struct arena *a, struct wire_sta
 	return NULL;
 }
 
+/* Of the names that are no capability of ours, pod_unsupported() has refused to add any, and to
+ * drop one changes nothing. */
+static uint64_t capability_bits(const char *const *names)
+{
+	uint64_t bits = 0;
+
+	for (; names && *names; names++) {
+		int bit = plan_capability(*names);
+
+		if (bit >= 0)
+			bits |= UINT64_C(1) << bit;
+	}
+	return bits;
+}
+
+static bool drops_all(const struct pod_container_view *v)
+{
+	for (const char **name = v->drop_capabilities; name && *name; name++)
+		if (!strcasecmp(*name, "ALL"))
+			return true;
+	return false;
+}
+
+/* In the order of container runtimes: ALL is dropped first, one that is named last. */
 static uint64_t kept_capabilities(const struct container *c)
 {
-	uint64_t keep = 0;
+	uint64_t keep = drops_all(c->view) ? 0 : plan_capabilities();
 
-	for (const char **name = c->view->add_capabilities; name && *name; name++) {
-		int bit = plan_capability(*name);
-
-		if (bit >= 0) /* pod_unsupported() has refused any other */
-			keep |= UINT64_C(1) << bit;
-	}
-	return keep;
+	keep |= capability_bits(c->view->add_capabilities);
+	return keep & ~capability_bits(c->view->drop_capabilities);
 }
 
 /* Commands that only hold a container open: nothing of theirs will ever listen. */

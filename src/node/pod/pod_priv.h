@@ -92,6 +92,7 @@ struct container {
 	bool unstarted;      /* its guest was not told to start the command yet */
 	bool exited;         /* while it is ENDING: its command ended, or could not be started */
 	bool term_due;       /* while it is FOUND: it was to be asked to end */
+	bool asked;          /* to end, in this attempt */
 	unsigned relaunches; /* in a row, of slots that were gone before that */
 	struct ending end, last; /* of this attempt, and of the one before */
 	usec started;            /* wall clock; 0: not yet */
@@ -100,8 +101,10 @@ struct container {
 	struct runtime_wait slot;  /* in line while there is none for it */
 	char *log, *prev_log; /* tasks whose logs are kept: this attempt's, and the one before */
 	unsigned crash_backoff_s, create_backoff_s;
-	usec backoff_until;                           /* pods_now() */
+	usec backoff_until; /* pods_now() */
+	usec kill_at;       /* pods_now(): it failed a probe, and was asked to end; 0: it was not */
 	struct probe *startup, *readiness, *liveness; /* while it runs; NULL: it has none */
+	struct probe *post_start, *pre_stop;          /* likewise, since they began */
 };
 
 enum report {
@@ -129,7 +132,7 @@ struct pod {
 	size_t n_containers, n_init;
 	usec started;     /* wall clock */
 	usec retry_at;    /* pods_now(); when something must be tried again; 0: never */
-	usec grace_until; /* TERMINATING */
+	usec grace_until; /* TERMINATING, FINISHING */
 	usec quiet_until; /* until then, a start that goes well is not reported before it is
 			     complete */
 
@@ -204,7 +207,9 @@ const char *container_reason(const struct container *c); /* WAITING: why, in the
 bool container_launch(struct container *c);              /* false: not now; its reason says why */
 void container_probe(struct container *c);   /* it has started: from now on its probes count */
 void container_restart(struct container *c); /* an ended one gets its next attempt */
-void container_term(struct container *c);
+void container_term(struct container *c);    /* asks it to end, after its preStop hook */
+void container_replace(struct container *c); /* it failed a probe: it has its grace to end */
+void container_hooked(struct container *c, bool pre_stop); /* a hook has ended */
 void container_kill(struct container *c);
 /* Its pid 1 broke the protocol (e, borrowed): what it says cannot be believed, so it is ended. */
 void container_broken(struct container *c, const struct err *e);

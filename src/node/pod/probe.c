@@ -8,8 +8,8 @@
 /*
  * Probes: one try after the other, each due at a time that the queue of probes keeps. A verdict
  * changes after as many tries in a row as the thresholds say, and wakes the Pod. A startup probe
- * ends with its first success; until then the others are not tried. How a try is made is in
- * probe_try.c.
+ * ends with its first success; until then the others are not tried. A lifecycle hook is a probe
+ * with a single try. How a try is made is in probe_try.c.
  */
 struct probe {
 	struct container *c;
@@ -26,11 +26,16 @@ static const struct {
 	size_t rule;       /* offset in the container's view */
 	bool ok;           /* before the first verdict */
 	uint64_t early_ms; /* a program that starts quickly should not wait a whole period */
+	const char *event; /* of a hook that failed; NULL: it is a probe */
 } kinds[PROBE_KIND_MAX_] = {
 	[PROBE_STARTUP] = { "Startup", offsetof(struct pod_container_view, startup), false, 100 },
 	[PROBE_READINESS] = { "Readiness", offsetof(struct pod_container_view, readiness), false,
 			      5 },
 	[PROBE_LIVENESS] = { "Liveness", offsetof(struct pod_container_view, liveness), true, 100 },
+	[PROBE_POST_START] = { "PostStart", offsetof(struct pod_container_view, post_start), false,
+			       0, "FailedPostStartHook" },
+	[PROBE_PRE_STOP] = { "PreStop", offsetof(struct pod_container_view, pre_stop), false, 0,
+			     "FailedPreStopHook" },
 };
 
 const struct pod_probe_view *probe_rule(const struct probe *p)
@@ -41,6 +46,30 @@ const struct pod_probe_view *probe_rule(const struct probe *p)
 struct container *probe_container(const struct probe *p)
 {
 	return p->c;
+}
+
+bool probe_is_hook(const struct probe *p)
+{
+	return kinds[p->kind].event;
+}
+
+/* It has its answer, and is not tried again. */
+static bool probe_done(const struct probe *p)
+{
+	if (probe_is_hook(p))
+		return p->score.ok || p->score.dead;
+	return p->kind == PROBE_STARTUP && p->score.ok;
+}
+
+static void tell_failure(struct probe *p, const char *why)
+{
+	if (probe_is_hook(p))
+		pod_event(p->c->pod, true, kinds[p->kind].event,
+			  "%s hook of container %s failed: %s", kinds[p->kind].name,
+			  p->c->view->name, why);
+	else
+		pod_event(p->c->pod, true, "Unhealthy", "%s probe failed: %s", kinds[p->kind].name,
+			  why);
 }
 
 bool probe_count(struct probe_score *s, const struct pod_probe_view *rule, bool good)
@@ -80,17 +109,23 @@ void probe_tried(struct probe *p, bool good, const char *why)
 		pod_wake(p->c->pod);
 	}
 	if (!good && p->score.n_bad == rule->need_bad)
-		pod_event(p->c->pod, true, "Unhealthy", "%s probe failed: %s", kinds[p->kind].name,
-			  why);
+		tell_failure(p, why);
+	if (probe_is_hook(p))
+		container_hooked(p->c, p->kind == PROBE_PRE_STOP);
 	(void)queue_add(ps->probes, p->key);
 }
 
 static void start_try(struct probe *p)
 {
 	struct pods *ps = p->c->pod->pods;
+	const struct pod_probe_view *rule = probe_rule(p);
 	void *t;
 
-	p->deadline = pods_now(ps) + (usec)probe_rule(p)->timeout_s * 1000000;
+	if (rule->sleeps) {
+		p->deadline = pods_now(ps) + (usec)rule->sleep_s * 1000000;
+		return;
+	}
+	p->deadline = pods_now(ps) + (usec)rule->timeout_s * 1000000;
 	t = ps->tries->start(p);
 	if (p->deadline)
 		p->try_ = t;
@@ -105,7 +140,8 @@ static struct probe *probe_by_key(struct pods *ps, const char *key)
 
 	for (size_t i = 0; p && i < p->n_containers; i++) {
 		struct container *c = &p->containers[i];
-		struct probe *const list[] = { c->startup, c->readiness, c->liveness };
+		struct probe *const list[] = { c->startup, c->readiness, c->liveness, c->post_start,
+					       c->pre_stop };
 
 		for (size_t k = 0; k < ARRAY_LEN(list); k++)
 			if (list[k] && str_eq(list[k]->key, key))
@@ -120,10 +156,10 @@ static struct again probe_pass(void *arg, struct queue_item *it)
 	struct probe *p = probe_by_key(ps, it->key);
 	usec left;
 
-	if (!p || (p->kind == PROBE_STARTUP && p->score.ok))
+	if (!p || probe_done(p))
 		return again_never(); /* its container has ended, or has started */
 	if (p->deadline && p->deadline <= pods_now(ps))
-		probe_tried(p, false, "it took too long");
+		probe_tried(p, probe_rule(p)->sleeps, "it took too long");
 	else if (!p->deadline && p->due <= pods_now(ps))
 		start_try(p);
 	left = (p->deadline ? p->deadline : p->due) - pods_now(ps);

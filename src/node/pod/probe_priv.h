@@ -33,6 +33,8 @@ enum probe_kind {
 	PROBE_STARTUP,
 	PROBE_READINESS,
 	PROBE_LIVENESS,
+	PROBE_POST_START, /* hooks are tried once */
+	PROBE_PRE_STOP,
 	PROBE_KIND_MAX_,
 };
 
@@ -42,6 +44,7 @@ bool probe_ok(const struct probe *p);   /* the last verdict; NULL: true */
 bool probe_dead(const struct probe *p); /* NULL: false */
 void probe_tried(struct probe *p, bool good, const char *why);
 struct container *probe_container(const struct probe *p);
+bool probe_is_hook(const struct probe *p);
 /* The rule, good until the loop turns. */
 const struct pod_probe_view *probe_rule(const struct probe *p);
 

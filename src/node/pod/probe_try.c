@@ -107,7 +107,7 @@ static void read_status(struct probe_try *t)
 	if (t->in.len < STATUS_LEN || !str_starts(text, "HTTP/1."))
 		answered(t, false, "the answer is not HTTP");
 	else
-		answered(t, text[9] == '2' || text[9] == '3',
+		answered(t, text[9] == '2' || text[9] == '3' || probe_is_hook(t->probe),
 			 "HTTP probe failed with statuscode: %.3s", text + 9);
 }
 

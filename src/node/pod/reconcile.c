@@ -22,11 +22,16 @@ static struct container_seen container_observe(const struct container *c, usec n
 {
 	return (struct container_seen){
 		.init = c->view->init,
+		.sidecar = c->view->sidecar,
+		.started = container_started(c),
+		.ran = c->restarts > 0,
+		.asked = c->asked,
 		.state = c->state,
 		.code = c->state == CONTAINER_ENDED ? c->end.code : 0,
 		.held = c->backoff_until > now || in_line(&c->slot),
-		.probe_failed =
-			probe_dead(c->startup) || (container_started(c) && probe_dead(c->liveness)),
+		.probe_failed = probe_dead(c->startup) || probe_dead(c->post_start) ||
+				(container_started(c) && probe_dead(c->liveness)),
+		.overdue = c->kill_at && c->kill_at <= now,
 	};
 }
 
@@ -69,7 +74,7 @@ static uint64_t next_ms(const struct pod *p)
 	sooner(&ms, p->retry_at - now);
 	sooner(&ms, p->quiet_until - now);
 	sooner(&ms, p->report_after - now);
-	if (p->phase == POD_TERMINATING)
+	if (p->phase == POD_TERMINATING || p->phase == POD_FINISHING)
 		sooner(&ms, p->grace_until - now);
 	if (p->phase > POD_ACTIVE)
 		return ms;
@@ -80,6 +85,8 @@ static uint64_t next_ms(const struct pod *p)
 
 		if (c->state == CONTAINER_WAITING)
 			sooner(&ms, c->backoff_until - now);
+		else if (c->state == CONTAINER_RUNNING && c->kill_at)
+			sooner(&ms, c->kill_at - now);
 	}
 	return ms;
 }

@@ -14,19 +14,19 @@
  */
 static int64_t requested(const struct pod_view *v, const char *what)
 {
-	int64_t first = 0, together = 0;
+	int64_t most = 0, together = 0; /* together: of those that run on */
 
 	for (size_t i = 0; i < v->n_containers; i++) {
-		int64_t q = pod_container_quantity(&v->containers[i], what);
+		const struct pod_container_view *c = &v->containers[i];
+		int64_t q = 0;
 
-		if (v->containers[i].init)
-			first = MAX(first, q); /* one after the other */
-		else if (!__builtin_add_overflow(together, q, &together))
-			continue;
-		else
-			together = INT64_MAX;
+		if (__builtin_add_overflow(together, pod_container_quantity(c, what), &q))
+			q = INT64_MAX;
+		if (!c->init || c->sidecar)
+			together = q;
+		most = MAX(most, q);
 	}
-	return MAX(first, together);
+	return most;
 }
 
 static struct pod_room room_of(const struct pod *p)

@@ -78,7 +78,8 @@ static struct json *container_status(struct json_doc *d, const struct container 
 	json_set_str(d, o, "name", c->view->name);
 	put_state(d, o, c);
 	put_ending(d, json_need_obj(d, o, "lastState"), &c->last);
-	json_set_bool(d, o, "ready", c->view->init ? done : container_ready(c));
+	json_set_bool(d, o, "ready",
+		      c->view->init && !c->view->sidecar ? done : container_ready(c));
 	json_set_int(d, o, "restartCount", c->restarts);
 	json_set_str(d, o, "image", c->view->image);
 	json_set_str(d, o, "imageID", c->image ? c->image->digest : "");
@@ -92,6 +93,25 @@ struct summary {
 	const char *unready; /* a container that is not ready */
 };
 
+static bool has_run(const struct container *c)
+{
+	return c->started || c->end.reason || c->last.reason;
+}
+
+/* A sidecar that has started once has done its part of the initialisation, even if it is down
+ * later: those after it have run then. */
+static bool init_done(const struct pod *p, size_t i)
+{
+	const struct container *c = &p->containers[i];
+
+	if (!c->view->sidecar)
+		return c->state == CONTAINER_ENDED && !c->end.code;
+	for (size_t k = i + 1; k < p->n_containers; k++)
+		if (has_run(&p->containers[k]))
+			return true;
+	return container_started(c);
+}
+
 static struct summary summarise(const struct pod *p)
 {
 	struct summary s = { .initialized = true, .ready = true };
@@ -99,12 +119,12 @@ static struct summary summarise(const struct pod *p)
 	for (size_t i = 0; i < p->n_containers; i++) {
 		const struct container *c = &p->containers[i];
 
-		if (c->view->init) {
-			s.initialized =
-				s.initialized && c->state == CONTAINER_ENDED && !c->end.code;
+		if (c->view->init && !init_done(p, i))
+			s.initialized = false;
+		if (c->view->init && !c->view->sidecar)
 			continue;
-		}
-		s.any_started = s.any_started || c->started || c->end.reason || c->last.reason;
+		if (!c->view->init && has_run(c))
+			s.any_started = true;
 		if (container_ready(c))
 			continue;
 		s.ready = false;

@@ -123,6 +123,88 @@ TEST(init_containers_run_one_after_the_other)
 	}
 }
 
+#define SIDECAR      .init = true, .sidecar = true
+#define SIDECAR_UP   SIDECAR, .state = CONTAINER_RUNNING, .started = true
+#define SIDECAR_DOWN SIDECAR, .state = CONTAINER_ENDED
+
+TEST(a_sidecar_is_waited_for_until_it_has_started_and_runs_on)
+{
+	static const struct {
+		struct container_seen c[N_MAX];
+		enum container_step steps[N_MAX];
+		enum pod_step pod;
+	} rows[] = {
+		{ { { SIDECAR }, { .init = true }, { 0 } }, { CONTAINER_STEP_LAUNCH } },
+		{ { { SIDECAR, .state = CONTAINER_RUNNING }, { .init = true }, { 0 } }, { 0 } },
+		{ { { SIDECAR_UP }, { .init = true }, { 0 } }, { 0, CONTAINER_STEP_LAUNCH } },
+		{ { { SIDECAR_UP }, { .init = true, .state = CONTAINER_ENDED }, { 0 } },
+		  { 0, 0, CONTAINER_STEP_LAUNCH } },
+		/* before anything else has run, one that ended is waited for again */
+		{ { { SIDECAR_DOWN }, { .init = true }, { 0 } }, { CONTAINER_STEP_RESTART } },
+		/* afterwards it holds up nobody, and is restarted whatever the Pod's policy is */
+		{ { { SIDECAR_DOWN }, { SIDECAR_UP }, { .ran = true } },
+		  { CONTAINER_STEP_RESTART, 0, CONTAINER_STEP_LAUNCH } },
+		{ { { SIDECAR, .ran = true },
+		    { .init = true, .state = CONTAINER_ENDED },
+		    { .state = CONTAINER_RUNNING } },
+		  { CONTAINER_STEP_LAUNCH } },
+		/* when the container proper is done, the sidecars are */
+		{ { { SIDECAR_UP }, { SIDECAR_UP }, { .state = CONTAINER_ENDED } },
+		  { 0 },
+		  POD_STEP_FINISH },
+		{ { { SIDECAR_DOWN, .code = 1 }, { SIDECAR_DOWN }, { .state = CONTAINER_ENDED } },
+		  { 0 },
+		  POD_STEP_SUCCEED },
+	};
+	const struct pod_seen seen = { .phase = POD_ACTIVE, .restart = POD_RESTART_NEVER };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		enum container_step steps[N_MAX];
+
+		eq_int(decide(&seen, rows[i].c, N_MAX, steps).step, rows[i].pod);
+		for (size_t k = 0; k < N_MAX; k++)
+			eq_int(steps[k], rows[i].steps[k]);
+	}
+}
+
+TEST(sidecars_end_last_and_in_reverse_order)
+{
+	static const struct {
+		struct container_seen c[N_MAX];
+		enum container_step steps[N_MAX];
+		bool late;
+	} rows[] = {
+		{ { { SIDECAR_UP }, { SIDECAR_UP }, { .state = CONTAINER_RUNNING } }, { 0 } },
+		{ { { SIDECAR_UP }, { SIDECAR_UP }, { .state = CONTAINER_ENDED } },
+		  { 0, CONTAINER_STEP_TERM } },
+		{ { { SIDECAR_UP }, { SIDECAR_UP, .asked = true }, { .state = CONTAINER_ENDED } },
+		  { 0 } },
+		{ { { SIDECAR_UP }, { SIDECAR_DOWN }, { .state = CONTAINER_ENDED } },
+		  { CONTAINER_STEP_TERM } },
+		{ { { SIDECAR_UP }, { SIDECAR_UP, .asked = true }, { .state = CONTAINER_ENDED } },
+		  { CONTAINER_STEP_KILL, CONTAINER_STEP_KILL },
+		  .late = true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		enum container_step steps[N_MAX];
+		struct pod_seen seen = { .phase = POD_TERMINATING, .deleting = true };
+
+		seen.grace_left = !rows[i].late;
+		eq_int(decide(&seen, rows[i].c, N_MAX, steps).step, POD_STEP_NONE);
+		for (size_t k = 0; k < N_MAX; k++)
+			eq_int(steps[k], rows[i].steps[k]);
+		if (rows[i].c[2].state != CONTAINER_ENDED)
+			continue;
+		seen = (struct pod_seen){ .phase = POD_FINISHING,
+					  .restart = POD_RESTART_NEVER,
+					  .grace_left = !rows[i].late };
+		eq_int(decide(&seen, rows[i].c, N_MAX, steps).step, POD_STEP_NONE);
+		for (size_t k = 0; k < N_MAX; k++)
+			eq_int(steps[k], rows[i].steps[k]);
+	}
+}
+
 TEST(the_restart_policy_decides_what_an_end_means)
 {
 	static const struct {
@@ -237,9 +319,10 @@ TEST(a_phase_moves_only_forward)
 {
 	for (int from = 0; from < POD_PHASE_MAX_; from++)
 		for (int to = 0; to < POD_PHASE_MAX_; to++) {
-			bool up = to == from + 1 && from < POD_ACTIVE;
-			bool ends = from == POD_ACTIVE && to == POD_SUCCEEDED;
-			bool fails = from <= POD_ACTIVE && to == POD_FAILED;
+			bool up = to == from + 1 && from <= POD_ACTIVE;
+			bool ends = (from == POD_ACTIVE || from == POD_FINISHING) &&
+				    to == POD_SUCCEEDED;
+			bool fails = from <= POD_FINISHING && to == POD_FAILED;
 			bool over = from == POD_ADMITTING && to == POD_OVER;
 			bool deleted = from <= POD_OVER && to == POD_SYNCING;
 			bool out = to == from + 1 && from >= POD_SYNCING;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "kinds.h"
+#include "node/launch/plan.h"
 #include "rig.h"
 
 /* Pods from their admission to their end, over the fake runtime. */
@@ -265,20 +266,33 @@ TEST(root_is_refused_where_the_spec_wants_another_user)
 	rig_done(&r);
 }
 
-TEST(a_capability_may_be_named_with_its_prefix)
+TEST(capabilities_are_the_usual_ones_less_those_dropped)
 {
-	static const char *const names[] = { "KILL", "CAP_KILL" };
+	const uint64_t usual = plan_capabilities(), one = UINT64_C(1) << CAP_KILL;
+	const struct {
+		const char *wish;
+		uint64_t keep;
+	} rows[] = {
+		{ "", usual },
+		{ "'add':['KILL']", usual },
+		{ "'drop':['ALL']", 0 },
+		{ "'drop':['all'],'add':['KILL']", one },
+		{ "'drop':['ALL'],'add':['CAP_KILL']", one },
+		{ "'drop':['KILL']", usual & ~one },
+		{ "'drop':['CAP_KILL','NET_RAW']", usual & ~one },
+		{ "'drop':['KILL'],'add':['KILL']", usual & ~one },
+	};
 	struct rig r;
 
 	rig_open(&r);
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		autofree char *spec =
-			xasprintf("'containers':[{'name':'a','image':'img',"
-				  "'securityContext':{'capabilities':{'add':['%s']}}}]",
-				  names[i]);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *name = xasprintf("p%zu", i);
+		autofree char *spec = xasprintf("'containers':[{'name':'a','image':'img',"
+						"'securityContext':{'capabilities':{%s}}}]",
+						rows[i].wish);
 
-		pod_create(&r, names[i][0] == 'K' ? "p" : "q", spec);
-		eq_int(fake_last(&r.rt)->keep_caps, UINT64_C(1) << CAP_KILL);
+		pod_create(&r, name, spec);
+		eq_int(fake_last(&r.rt)->keep_caps, rows[i].keep);
 	}
 	rig_done(&r);
 }

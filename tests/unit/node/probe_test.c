@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -116,6 +117,10 @@ TEST(a_liveness_probe_kills_and_the_policy_restarts)
 	tried(&r, 3, false);
 	is_false(fake_last(&r.rt)->killed);
 	tried(&r, 3, false);
+	eq_int(fake_last(&r.rt)->last_signal, SIGTERM); /* it has the Pod's grace of 30 s */
+	step(&r, 29000);
+	is_false(fake_last(&r.rt)->killed);
+	step(&r, 1001);
 	is_true(fake_last(&r.rt)->killed);
 	eq_int(count_events(&r, "Killing"), 1);
 	fake_end(fake_last(&r.rt));
@@ -141,7 +146,7 @@ TEST(a_startup_probe_holds_the_others_back)
 	for (int i = 0; i < 2; i++)
 		tried(&r, 3, false);
 	eq_int(tries_of(1), 3); /* it is not asked again */
-	is_true(fake_last(&r.rt)->killed);
+	eq_int(fake_last(&r.rt)->last_signal, SIGTERM);
 	rig_done(&r);
 }
 
@@ -152,11 +157,95 @@ TEST(a_start_that_never_succeeds_is_killed)
 	rig_open(&r);
 	run(&r, PROBED(STARTUP));
 	for (int i = 0; i < 3; i++) {
-		is_false(fake_last(&r.rt)->killed);
+		eq_int(fake_last(&r.rt)->last_signal, 0);
 		tried(&r, 1, false);
 	}
-	is_true(fake_last(&r.rt)->killed);
+	eq_int(fake_last(&r.rt)->last_signal, SIGTERM);
 	rig_done(&r);
+}
+
+TEST(a_probe_may_have_a_grace_of_its_own)
+{
+	static const struct {
+		unsigned s;
+		bool killed;
+	} rows[] = { { 0, true }, { 5, false } };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct rig r;
+		autofree char *spec = xasprintf(
+			PROBED("'livenessProbe':{'tcpSocket':{'port':3},'periodSeconds':10,"
+			       "'failureThreshold':1,'terminationGracePeriodSeconds':%u}"),
+			rows[i].s);
+
+		rig_open(&r);
+		run(&r, spec);
+		tried(&r, 3, false);
+		eq_int(fake_last(&r.rt)->killed, rows[i].killed);
+		step(&r, 5001);
+		is_true(fake_last(&r.rt)->killed);
+		rig_done(&r);
+	}
+}
+
+#define POST_START "'lifecycle':{'postStart':{'tcpSocket':{'port':4}}}"
+#define PRE_STOP   "'lifecycle':{'preStop':{'tcpSocket':{'port':5}}}"
+
+TEST(a_container_has_started_when_its_post_start_hook_has_ended)
+{
+	struct rig r;
+
+	rig_open(&r);
+	run(&r, PROBED(POST_START "," LIVENESS));
+	eq_int(tries_of(4), 1);
+	eq_str(told(&r, "p", "containerStatuses.0.started"), "false");
+	step(&r, 20000);
+	eq_int(tries_of(3), 0);
+	answer(4, true);
+	turn(&r);
+	eq_str(told(&r, "p", "containerStatuses.0.started"), "true");
+	eq_str(ready_of(&r, "p"), "True");
+	tried(&r, 3, true);
+	eq_int(tries_of(4), 1); /* it runs once */
+	rig_done(&r);
+}
+
+TEST(a_post_start_hook_that_fails_ends_the_container)
+{
+	struct rig r;
+
+	rig_open(&r);
+	run(&r, PROBED(POST_START));
+	answer(4, false);
+	turn(&r);
+	eq_int(count_events(&r, "FailedPostStartHook"), 1);
+	eq_int(fake_last(&r.rt)->last_signal, SIGTERM);
+	rig_done(&r);
+}
+
+TEST(a_pre_stop_hook_comes_before_the_signal_and_within_the_grace)
+{
+	static const struct {
+		bool answers, good;
+	} rows[] = { { true, true }, { true, false }, { false } };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct rig r;
+
+		rig_open(&r);
+		run(&r, PROBED(PRE_STOP));
+		pod_delete(&r, "p", 20);
+		until(&r, tries_of(5) == 1);
+		eq_int(fake_last(&r.rt)->last_signal, 0);
+		if (rows[i].answers)
+			answer(5, rows[i].good);
+		turn(&r);
+		eq_int(fake_last(&r.rt)->last_signal, rows[i].answers ? SIGTERM : 0);
+		is_false(fake_last(&r.rt)->killed);
+		step(&r, 20001);
+		is_true(fake_last(&r.rt)->killed);
+		rig_done(&r);
+	}
 }
 
 TEST(a_container_that_ends_is_not_tried_any_more)
