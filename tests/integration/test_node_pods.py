@@ -94,6 +94,39 @@ def test_volumes_environment_and_containers_of_one_pod(cay):
     wait_until(lambda: sh(cay, "multi", f'python3 -c "{fetch}"', "main", check=False).stdout == "x\n")
 
 
+def test_volumes_follow_their_objects_at_once_and_all_files_together(cay):
+    """While a sandbox reads both files again and again, it never sees one of the old state beside one of the new."""
+    for plural, name, data in (("configmaps", "live", {"data": {"a": "0", "b": "0"}}),
+                               ("secrets", "live", {"stringData": {"s": "0"}})):
+        cay.api("POST", f"{CORE}/{plural}", dict({"metadata": {"name": name}}, **data))
+    watch = ('echo $A > /tmp/a; cd /v; n=0; while :; do d=$(readlink ..data); x=$(cat $d/a $d/b); '
+             'case $x in "") ;; *) [ "${x%?}" = "${x#?}" ] || echo torn >> /tmp/torn;; esac; n=$((n+1)); echo $n > /tmp/n; done')
+    body = pod("live", "sh", "-c", watch, container={
+        "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "live", "key": "a", "optional": True}}}],
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/one", "subPath": "a"},
+                         {"name": "w", "mountPath": "/w"}]})
+    body["metadata"]["labels"] = {"l": "0"}
+    body["spec"]["volumes"] = [
+        {"name": "v", "configMap": {"name": "live"}},
+        {"name": "w", "projected": {"sources": [{"secret": {"name": "live"}}, {"downwardAPI": {"items": [
+            {"path": "l", "fieldRef": {"fieldPath": "metadata.labels['l']"}}]}}]}}]
+    create(cay, body)
+
+    def patch(path, change):
+        cay.api("PATCH", path, change, content_type="application/merge-patch+json")
+    for n in range(1, 6):
+        patch(f"{CORE}/configmaps/live", {"data": {"a": str(n), "b": str(n)}})
+        wait_until(lambda n=n: sh(cay, "live", "cat /v/a /v/b").stdout == f"{n}{n}")
+    patch(f"{CORE}/secrets/live", {"stringData": {"s": "5", "more": "m"}})
+    patch(f"{PODS}/live", {"metadata": {"labels": {"l": "5"}}})
+    wait_until(lambda: sh(cay, "live", "cat /w/s /w/l /w/more", check=False).stdout == "55m")
+    assert sh(cay, "live", "cat /one /tmp/a").stdout == "00\n"  # a subPath stays as it was
+    assert sh(cay, "live", "[ -s /tmp/n ] && [ ! -e /tmp/torn ] && ! touch /v/x 2>&1 && ! rm /v/..data 2>&1").stdout
+    cay.api("DELETE", f"{CORE}/configmaps/live")
+    wait_until(lambda: 'configmap "live" not found' in events(cay, "live").get("FailedMount", ""))
+    assert sh(cay, "live", "cat /v/a").stdout == "5"  # what was there stays
+
+
 def test_sub_paths_are_made_and_stay_in_their_volume(cay):
     mounts = [{"name": "v", "mountPath": "/whole"}, {"name": "v", "mountPath": "/part", "subPath": "a/b"},
               {"name": "v", "mountPath": "/whole/ro", "subPath": "c", "readOnly": True}]

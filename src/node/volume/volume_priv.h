@@ -14,7 +14,17 @@ struct volumes {
 	struct queue *queue; /* of their uids */
 	struct map *moves;   /* uids of those that are on their way into the disk pool */
 	struct client_watch *watch_pvcs, *watch_secrets, *watch_config_maps;
+	struct map *followers; /* "secret/ns/name" → map of the uids of Pods, owned */
+	struct map *following; /* uid of a Pod → struct following, owned */
+	struct queue *refresh; /* of uids of Pods */
 };
+
+/* follow.c */
+void follow_open(struct volumes *v);
+void follow_close(struct volumes *v);
+void follow_start(struct volumes *v, const struct pod_view *p); /* once a Pod; again does no harm */
+void follow_stop(struct volumes *v, const char *uid);
+void follow_changed(struct volumes *v, const struct object *was, const struct object *now);
 
 /* source.c: the same for a ConfigMap's "binaryData", which is base64. */
 must_use struct err *source_binary(const struct object *o, const char *key, void **ret,
