@@ -450,4 +450,10 @@ MUTATIONS = (
     mutation("volumes-without-limit", "node/volume/payload.c",
              "	if (len > PAYLOAD_BYTES_MAX - p->bytes)\n", "	if (len > PAYLOAD_BYTES_MAX)\n",
              "a volume of objects has a limit", "unit node limit_of_bytes"),
+    mutation("clones-without-limit", "node/disk/btrfs.c",
+             ": set_limit(dir, limit);", ": NULL;",
+             "a clone has its own limit", "pytest integration/test_disk.py::test_a_clone_has_what_its_source_had_and_goes_its_own_way"),
+    mutation("clones-of-the-unready", "node/volume/pvc.c",
+             "	if (is_bound(o) || !source_name(o))\n		return NULL;\n", "	if (o)\n		return NULL;\n",
+             "a Pod waits for a clone and says so", "pytest integration/test_disk.py::test_a_clone_waits_for_its_source_and_says_so"),
 )

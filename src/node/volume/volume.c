@@ -145,10 +145,13 @@ static struct err *prepare_pvc(struct volumes *v, const struct volume_pod *p,
 			       const struct pod_volume_view *volume)
 {
 	autoptr(object) pvc = pvc_of(v, p->view->ns, volume);
+	struct err *e;
 
-	return pvc ? pvc_moves(v, pvc)
-		   : err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
-			     volume->pvc);
+	if (!pvc)
+		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
+			       volume->pvc);
+	e = pvc_cloned(v, pvc);
+	return e ? e : pvc_moves(v, pvc);
 }
 
 static bool from_objects(const struct pod_volume_view *volume)

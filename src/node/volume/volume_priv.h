@@ -38,5 +38,8 @@ int64_t pvc_size(const struct object *o); /* the bytes that it asks for; 0: it d
 /* Sees to it that a volume that nobody uses is in the disk pool. ERR_UNAVAILABLE: it is on its way
  * there; volumes_spec.changed() follows if it gets there. */
 must_use struct err *pvc_moves(struct volumes *v, const struct object *o);
+/* ERR_UNAVAILABLE: it is to be a clone, which has not been made yet; volumes_spec.changed() follows
+ * when it has. */
+must_use struct err *pvc_cloned(struct volumes *v, const struct object *o);
 /* The PVC that a volume names; a new reference, or NULL. */
 struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume);
