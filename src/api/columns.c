@@ -437,11 +437,13 @@ const struct column columns_lease[] = {
 
 /* The agent kinds. These columns go into their CRDs unchanged. */
 #define READY(field) ".status.conditions[?(@.type=='Ready')]." field
+#define MESSAGE      { "Message", "string", READY("message"), "What the Ready condition says", 1 }
 
 const struct column columns_sandbox[] = {
 	{ "Ready", "string", READY("status"), "Whether the sandbox is ready to use" },
 	{ "Reason", "string", READY("reason"), "Reason for the Ready condition" },
 	AGE,
+	MESSAGE,
 	{ 0 },
 };
 const struct column columns_sandbox_claim[] = {
@@ -449,6 +451,7 @@ const struct column columns_sandbox_claim[] = {
 	{ "Sandbox", "string", ".status.sandbox.name", "Sandbox that serves the claim" },
 	{ "Reason", "string", READY("reason"), "Reason for the Ready condition" },
 	AGE,
+	MESSAGE,
 	{ 0 },
 };
 const struct column columns_sandbox_warm_pool[] = {

@@ -11,6 +11,10 @@ enum {
 	MAX_DATA = 1024 * 1024
 };
 
+/* What a volume may ask for. Less holds no file system worth the name, and more is a slip of the
+ * pen. */
+static const int64_t volume_min = INT64_C(1) << 20, volume_max = INT64_C(64) << 40;
+
 static const char name_path[] = "metadata.name";
 
 void validate_namespace(const struct json *obj, unused const struct json *old, struct causes *c)
@@ -36,6 +40,54 @@ static void check_storage(const struct json *spec, struct causes *c)
 	err_free(quantity_parse_milli(size, &milli)); /* the schema reports it */
 	if (milli <= 0)
 		bad_invalid(c, p, size, "must be greater than zero");
+}
+
+/* A claim that was stored before there were bounds can still be changed in all other ways. */
+static void check_bounds(const struct json *spec, const struct json *was, struct causes *c)
+{
+	const struct json *size = json_at_path(spec, "resources.requests.storage");
+	const struct json *old = json_at_path(was, "resources.requests.storage");
+	int64_t milli = 0;
+
+	if (!size || (old && quantity_equal(size, old)))
+		return;
+	err_free(quantity_parse_milli(size, &milli)); /* the schema reports it */
+	if (milli / 1000 > volume_max)
+		causes_invalid(c, "spec.resources.requests.storage", size, "must be at most 64Ti");
+	else if (milli > 0 && milli / 1000 < volume_min)
+		causes_invalid(c, "spec.resources.requests.storage", size, "must be at least 1Mi");
+}
+
+static void check_source(const struct json *spec, const char *member, struct causes *c)
+{
+	static const char *const kinds[] = { "PersistentVolumeClaim", NULL };
+	const struct json *source = json_get(spec, member);
+	autofree char *kind = xasprintf("spec.%s.kind", member);
+	autofree char *ns = xasprintf("spec.%s.namespace", member);
+	autofree char *name = xasprintf("spec.%s.name", member);
+
+	if (!json_is(source, JSON_OBJ))
+		return;
+	if (!str_eq(json_get_str(source, "kind"), kinds[0]) ||
+	    !str_empty(json_get_str(source, "apiGroup")))
+		causes_unsupported(c, kind, str_or(json_get_str(source, "kind"), ""), kinds);
+	if (str_empty(json_get_str(source, "name")))
+		causes_required(c, name, "");
+	if (!str_empty(json_get_str(source, "namespace")))
+		causes_forbidden(c, ns, "a volume is cloned within its namespace");
+}
+
+/* What this server's node does not do is refused when it is asked for, not when a Pod waits. */
+static void check_new_claim(const struct json *spec, struct causes *c)
+{
+	static const char *const modes[] = { "Filesystem", NULL };
+
+	if (str_eq(json_get_str(spec, "volumeMode"), "Block"))
+		causes_unsupported(c, "spec.volumeMode", "Block", modes);
+	if (json_len(json_get(spec, "selector")))
+		causes_forbidden(c, "spec.selector", "there are no volumes to select from");
+	check_source(spec, "dataSource", c);
+	check_source(spec, "dataSourceRef", c);
 }
 
 static void check_modes(const struct json *spec, struct causes *c)
@@ -94,8 +146,11 @@ void validate_persistent_volume_claim(const struct json *obj, const struct json 
 	check_selector(c, IN(p, "selector"), json_get(spec, "selector"));
 	check_text(c, p, spec, "storageClassName", meta_bad_dns_subdomain);
 	check_values(c, p, spec, "volumeMode", modes);
+	check_bounds(spec, json_get(old, "spec"), c);
 	if (old)
 		check_claim_update(obj, old, c);
+	else
+		check_new_claim(spec, c);
 }
 
 /* Secret and ConfigMap */

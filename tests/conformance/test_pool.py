@@ -121,7 +121,8 @@ def test_case_138_only_ready_members_are_ready_replicas(ns):
     ns.warm("pool")
     ns.patch("sandboxtemplates", "pool", {"spec": {"podTemplate": {"spec": NEVER_READY}}})
     new = grow(ns, "pool", 2)
-    ns.wait("sandboxes", new["metadata"]["name"], lambda s: (condition(s, "Ready") or {}).get("message") == "Pod is Running but not Ready")
+    ns.wait("sandboxes", new["metadata"]["name"],
+            lambda s: (condition(s, "Ready") or {}).get("message", "").startswith("Pod is Running but not Ready"))
     pool = ns.wait("sandboxwarmpools", "pool", lambda p: p["status"].get("replicas") == 2)
     assert pool["status"]["readyReplicas"] == 1
 

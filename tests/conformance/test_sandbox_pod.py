@@ -10,7 +10,7 @@ FOREIGN = {"terminationGracePeriodSeconds": 0, "containers": [container()]}
 
 def test_case_33_running_but_not_ready(ns):
     ns.sandbox("box", pod=NEVER_READY, service=True)
-    box = ns.wait("sandboxes", "box", lambda s: (said(s) or [""])[-1] == "Pod is Running but not Ready; Service Exists")
+    box = ns.wait("sandboxes", "box", lambda s: (said(s) or [""])[-1].startswith("Pod is Running but not Ready; Service Exists"))
     assert said(box)[:2] == ("False", "DependenciesNotReady")
     assert condition(box, "PodScheduled")["status"] == "True"
 

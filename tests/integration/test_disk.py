@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from cay_local import wait_until
+from cay_local import ApiError, wait_until
 from test_node_pods import CORE, PODS, create, phase, pod, sh, status_of
 
 MIB = 1 << 20
@@ -41,9 +41,19 @@ def slot_of(obj, name="main"):
     return status_of(obj, name)["containerID"].removeprefix("cay://")
 
 
-def claim(cay, name, size):
-    return cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": name}, "spec": {
-        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}})["metadata"]["uid"]
+def claim(cay, name, size, **spec):
+    return cay.api("POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": name}, "spec": dict({
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}, **spec)})["metadata"]["uid"]
+
+
+def clone_of(name):
+    return {"kind": "PersistentVolumeClaim", "name": name}
+
+
+def user_of(name, volume):
+    """A Pod that mounts a claim at /v."""
+    return pod(name, "sleep", "1000", container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+               volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": volume}}])
 
 
 def fill(cay, name, path, mib):
@@ -271,6 +281,67 @@ def test_a_volume_grows_with_its_claim_while_a_pod_uses_it(cay):
     cay.wait(f"{CORE}/persistentvolumeclaims", "grows", lambda o: o["status"]["capacity"]["storage"] == "64Mi")
     assert limits(cay)[f"volumes/{uid}"][1] == 64 * MIB
     assert fill(cay, "grower", "/v/b", 30) == (30, "none")
+
+
+@pytest.mark.parametrize("size,spec,field", [
+    ("1", {}, "spec.resources.requests.storage"), ("1023Ki", {}, "spec.resources.requests.storage"),
+    ("65Ti", {}, "spec.resources.requests.storage"), ("8Ei", {}, "spec.resources.requests.storage"),
+    ("1Mi", {"volumeMode": "Block"}, "spec.volumeMode"),
+    ("1Mi", {"selector": {"matchLabels": {"a": "b"}}}, "spec.selector"),
+    ("1Mi", {"dataSource": {"kind": "VolumeSnapshot", "apiGroup": "snapshot.storage.k8s.io", "name": "x"}}, "spec.dataSource.kind"),
+    ("1Mi", {"dataSourceRef": dict(clone_of("x"), namespace="other")}, "spec.dataSourceRef.namespace"),
+    ("1Mi", {}, None), ("64Ti", {}, None),
+])
+def test_a_claim_for_what_nobody_can_give_is_refused_by_its_field(cay, size, spec, field):
+    body = {"metadata": {"generateName": "c-"}, "spec": dict({
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}, **spec)}
+    path = f"{CORE}/persistentvolumeclaims?dryRun=All"
+    if not field:
+        cay.api("POST", path, body)
+        return
+    with pytest.raises(ApiError) as refused:
+        cay.api("POST", path, body)
+    assert refused.value.code == 422
+    assert [c["field"] for c in refused.value.status["details"]["causes"]] == [field]
+
+
+def test_a_clone_has_what_its_source_had_and_goes_its_own_way(cay):
+    claim(cay, "origin", "32Mi")
+    create(cay, user_of("writer", "origin"))
+    sh(cay, "writer", "head -c 10M /dev/urandom > /v/data; chown 7:8 /v/data; mkdir /v/d; ln -s ../data /v/d/link; echo 1 > /v/n")
+    sums = sh(cay, "writer", "cd /v; sha256sum data; stat -c %u:%g data; readlink d/link").stdout
+    uid = claim(cay, "copy", "48Mi", dataSource=clone_of("origin"))
+    cay.wait(f"{CORE}/persistentvolumeclaims", "copy", lambda o: o["status"]["phase"] == "Bound")
+    create(cay, user_of("reader", "copy"))
+    assert sh(cay, "reader", "cd /v; sha256sum data; stat -c %u:%g data; readlink d/link").stdout == sums
+    used, limit = limits(cay)[f"volumes/{uid}"]
+    assert limit == 48 * MIB and used > 10 * MIB  # what is shared counts, as if it had been copied
+    sh(cay, "reader", "echo 2 > /v/n")
+    assert fill(cay, "reader", "/v/more", 64)[1] == "EDQUOT"
+    assert sh(cay, "writer", "cat /v/n; ls /v").stdout == "1\nd\ndata\nn\n"
+    cay.api("DELETE", f"{PODS}/writer")
+    cay.api("DELETE", f"{CORE}/persistentvolumeclaims/origin")
+    cay.wait(f"{CORE}/persistentvolumeclaims", "origin", lambda o: o is None)
+    assert sh(cay, "reader", "cd /v; sha256sum data; stat -c %u:%g data; readlink d/link").stdout == sums
+
+
+def message(obj):
+    return status_of(obj or {}).get("state", {}).get("waiting", {}).get("message", "")
+
+
+def test_a_clone_waits_for_its_source_and_says_so(cay):
+    claim(cay, "early", "16Mi", dataSource=clone_of("late"))
+    create(cay, user_of("patient", "early"), lambda o: '"late", is not there' in message(o))
+    claim(cay, "late", "32Mi")
+    wait_until(lambda: "spec.resources.requests.storage: 16777216 bytes are less" in message(cay.api("GET", f"{PODS}/patient")))
+
+
+def test_a_plain_pool_clones_nothing_and_says_why(fresh):
+    cay = fresh("--disk-pool", "none", "--allow-unenforced-disk-limits")
+    claim(cay, "origin", "16Mi")
+    claim(cay, "copy", "16Mi", dataSource=clone_of("origin"))
+    create(cay, user_of("reader", "copy"), lambda o: "volumes are cloned in a disk pool on btrfs only" in message(o))
+    assert cay.api("GET", f"{CORE}/persistentvolumeclaims/copy")["status"]["phase"] == "Pending"
 
 
 FILL_OLD = """

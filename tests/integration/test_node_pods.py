@@ -94,6 +94,39 @@ def test_volumes_environment_and_containers_of_one_pod(cay):
     wait_until(lambda: sh(cay, "multi", f'python3 -c "{fetch}"', "main", check=False).stdout == "x\n")
 
 
+def test_volumes_follow_their_objects_at_once_and_all_files_together(cay):
+    """While a sandbox reads both files again and again, it never sees one of the old state beside one of the new."""
+    for plural, name, data in (("configmaps", "live", {"data": {"a": "0", "b": "0"}}),
+                               ("secrets", "live", {"stringData": {"s": "0"}})):
+        cay.api("POST", f"{CORE}/{plural}", dict({"metadata": {"name": name}}, **data))
+    watch = ('echo $A > /tmp/a; cd /v; n=0; while :; do d=$(readlink ..data); x=$(cat $d/a $d/b); '
+             'case $x in "") ;; *) [ "${x%?}" = "${x#?}" ] || echo torn >> /tmp/torn;; esac; n=$((n+1)); echo $n > /tmp/n; done')
+    body = pod("live", "sh", "-c", watch, container={
+        "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "live", "key": "a", "optional": True}}}],
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/one", "subPath": "a"},
+                         {"name": "w", "mountPath": "/w"}]})
+    body["metadata"]["labels"] = {"l": "0"}
+    body["spec"]["volumes"] = [
+        {"name": "v", "configMap": {"name": "live"}},
+        {"name": "w", "projected": {"sources": [{"secret": {"name": "live"}}, {"downwardAPI": {"items": [
+            {"path": "l", "fieldRef": {"fieldPath": "metadata.labels['l']"}}]}}]}}]
+    create(cay, body)
+
+    def patch(path, change):
+        cay.api("PATCH", path, change, content_type="application/merge-patch+json")
+    for n in range(1, 6):
+        patch(f"{CORE}/configmaps/live", {"data": {"a": str(n), "b": str(n)}})
+        wait_until(lambda n=n: sh(cay, "live", "cat /v/a /v/b").stdout == f"{n}{n}")
+    patch(f"{CORE}/secrets/live", {"stringData": {"s": "5", "more": "m"}})
+    patch(f"{PODS}/live", {"metadata": {"labels": {"l": "5"}}})
+    wait_until(lambda: sh(cay, "live", "cat /w/s /w/l /w/more", check=False).stdout == "55m")
+    assert sh(cay, "live", "cat /one /tmp/a").stdout == "00\n"  # a subPath stays as it was
+    assert sh(cay, "live", "[ -s /tmp/n ] && [ ! -e /tmp/torn ] && ! touch /v/x 2>&1 && ! rm /v/..data 2>&1").stdout
+    cay.api("DELETE", f"{CORE}/configmaps/live")
+    wait_until(lambda: 'configmap "live" not found' in events(cay, "live").get("FailedMount", ""))
+    assert sh(cay, "live", "cat /v/a").stdout == "5"  # what was there stays
+
+
 def test_sub_paths_are_made_and_stay_in_their_volume(cay):
     mounts = [{"name": "v", "mountPath": "/whole"}, {"name": "v", "mountPath": "/part", "subPath": "a/b"},
               {"name": "v", "mountPath": "/whole/ro", "subPath": "c", "readOnly": True}]
@@ -275,21 +308,40 @@ def test_what_the_node_does_not_do_is_refused_by_its_path(cay, name, change, pat
     wait_until(lambda: path in events(cay, name).get("UnsupportedField", ""))
 
 
-def test_sandbox_and_claim_say_why_their_pod_was_refused(cay):
-    spec = {"hostUsers": True, "containers": [{"name": "main", "image": "host"}]}
+@pytest.mark.parametrize("name,change,words", [
+    ("refused", {"hostUsers": True}, "Pod failed: UnsupportedField: this node does not support spec.hostUsers"),
+    ("toobig", {"container": {"resources": {"requests": {"memory": "1Ei"}}}}, "Pod failed: OutOfmemory: "),
+    ("noimage", {"container": {"image": "example.com/none:1"}},
+     "Pod exists with phase: Pending; container main: ErrImagePull: no image named example.com/none:1"),
+    ("noconfig", {"container": {"envFrom": [{"configMapRef": {"name": "absent"}}]}},
+     'configmap "absent" not found'),
+    ("novolume", {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "absent"}}]},
+     'container main: ContainerCreating: prepare volume v: persistentvolumeclaim "absent" not found'),
+    ("nocommand", {"container": {"command": ["/no/such/program"]}}, "/no/such/program"),
+    ("crashing", {"container": {"command": ["sh", "-c", "exit 7"]}},
+     "CrashLoopBackOff: back-off 10s restarting failed container=main pod=crashing; it last ended with Error, exit code 7"),
+    ("unready", {"container": {"command": ["sleep", "1000"], "readinessProbe": {
+        "exec": {"command": ["sh", "-c", "exit 3"]}, "periodSeconds": 1, "failureThreshold": 1}}},
+     "Pod is Running but not Ready; containers with unready status: [main]: Readiness probe failed: "),
+], ids=lambda v: v if isinstance(v, str) and " " not in v and "/" not in v else "")
+def test_sandbox_and_claim_say_what_keeps_their_pod_from_running(cay, name, change, words):
+    spec = pod(name, **change)["spec"]
     agents, extensions = "agents.x-k8s.io/v1beta1", "extensions.agents.x-k8s.io/v1beta1"
     for kind, plural, body in (
             ("SandboxTemplate", "sandboxtemplates", {"podTemplate": {"spec": spec}}),
-            ("SandboxWarmPool", "sandboxwarmpools", {"replicas": 0, "sandboxTemplateRef": {"name": "refused"}}),
-            ("SandboxClaim", "sandboxclaims", {"warmPoolRef": {"name": "refused"}})):
+            ("SandboxWarmPool", "sandboxwarmpools", {"replicas": 0, "sandboxTemplateRef": {"name": name}}),
+            ("SandboxClaim", "sandboxclaims", {"warmPoolRef": {"name": name}})):
         cay.api("POST", f"/apis/{extensions}/namespaces/default/{plural}",
-                {"apiVersion": extensions, "kind": kind, "metadata": {"name": "refused"}, "spec": body})
+                {"apiVersion": extensions, "kind": kind, "metadata": {"name": name}, "spec": body})
 
     def says_why(obj):
-        return obj is not None and any(c["type"] == "Ready" and "UnsupportedField: this node does not support spec.hostUsers"
-                                       in c["message"] for c in obj.get("status", {}).get("conditions", []))
-    cay.wait(f"/apis/{agents}/namespaces/default/sandboxes", "refused", says_why)
-    cay.wait(f"/apis/{extensions}/namespaces/default/sandboxclaims", "refused", says_why)
+        return obj is not None and any(c["type"] == "Ready" and c["status"] == "False" and words in c["message"]
+                                       for c in obj.get("status", {}).get("conditions", []))
+    cay.wait(f"/apis/{agents}/namespaces/default/sandboxes", name, says_why)
+    cay.wait(f"/apis/{extensions}/namespaces/default/sandboxclaims", name, says_why)
+    for kind in ("sandbox", "sandboxclaim"):
+        assert words in cay.kubectl("get", kind, name, "-o", "wide").stdout
+    cay.api("DELETE", f"/apis/{extensions}/namespaces/default/sandboxclaims/{name}")
 
 
 def test_a_pod_waits_for_its_configmap_and_then_starts(cay):

@@ -232,4 +232,14 @@ MUTATIONS = (
     mutation("waiting-claims-not-called", "control/wake.c",
              "		claim_call(&c->ctx, roster);\n", "		(void)roster;\n",
              "a member that gets an address calls a claim that waits", "unit control served_in"),
+    # -- control: what a Sandbox says ---------------------------------------------------------------------------------
+    mutation("trouble-is-silent", "control/sandbox/status.c",
+             "		pod_trouble(r->f->pod->pod, &text);\n", "		(void)pod_trouble;\n",
+             "a Sandbox says what keeps its Pod from running", "unit control keeps_the_pod"),
+    mutation("every-start-is-news", "control/sandbox/trouble.c",
+             "	bool waits = waiting && (last || !is_on_its_way(waiting));\n", "	bool waits = waiting != NULL;\n",
+             "a start that goes well has no detail to write", "unit control keeps_the_pod"),
+    mutation("trouble-without-end", "control/sandbox/trouble.c",
+             "MIN(text->len, (size_t)TROUBLE_MAX)", "text->len",
+             "what a Pod says is cut", "unit control kilobyte"),
 )

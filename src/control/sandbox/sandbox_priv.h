@@ -10,6 +10,8 @@
 #include "control/pass/item.h"
 #include "json/json.h"
 
+struct buf;
+
 /*
  * The Sandbox controller's parts: what to do about the Pod, the PVCs and the Service, and what to
  * report. All but sandbox.c is pure: objects in, a plan out.
@@ -139,6 +141,9 @@ struct json_doc *sandbox_status_patch(const struct object *sandbox, const struct
 struct sandbox_news {
 	const char *type, *reason, *action, *note;
 };
+/* Adds "; " and what keeps the Pod from being ready, on one line of bounded length; nothing if the
+ * Pod does not say. */
+void pod_trouble(const struct object *pod, struct buf *out);
 bool sandbox_news(const struct json *was, const struct json *now, struct sandbox_news *ret);
 
 enum expiry {

@@ -166,6 +166,8 @@ static void say_dependencies(struct report *r)
 		buf_add_str(&text, svc->exists ? "; Service Exists" : "; Service does not exist");
 		ready = ready && svc->exists;
 	}
+	if (!ready && r->f->pod->pod && !object_deleting(r->f->pod->pod))
+		pod_trouble(r->f->pod->pod, &text);
 	say(r, "Ready", ready ? "True" : "False",
 	    ready ? "DependenciesReady" : "DependenciesNotReady", buf_str(&text));
 }

@@ -77,6 +77,27 @@ static struct err *make(const char *path, int64_t limit)
 	return e;
 }
 
+static struct err *clone_of(const char *from, const char *path, int64_t limit)
+{
+	struct btrfs_vol_args args;
+	autoclose parent = -1, source = -1, dir = -1;
+	struct err *e = open_parent(path, &args, &parent);
+
+	if (e)
+		return e;
+	source = open(from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (source < 0)
+		return err_sys(errno, "open %s", from);
+	args.fd = source;
+	if (ioctl(parent, BTRFS_SNAP_CREATE, &args) < 0)
+		return err_sys(errno, "clone %s", from);
+	dir = openat(parent, args.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	e = dir < 0 ? err_sys(errno, "open subvolume %s", path) : set_limit(dir, limit);
+	if (e)
+		(void)ioctl(parent, BTRFS_SNAP_DESTROY, &args); /* none without its limit */
+	return e;
+}
+
 /* Older kernels keep the quota group of a subvolume that is gone, and newer ones until it is
  * freed: either may refuse. */
 static void drop_group(int parent, uint64_t id)
@@ -165,6 +186,7 @@ const struct diskpool_ops disk_btrfs = {
 	.enforces = true,
 	.make = make,
 	.limit = set_limit,
+	.clone = clone_of,
 	.remove = remove_all,
 	.give_back = give_back,
 	.keep = spare_keep,

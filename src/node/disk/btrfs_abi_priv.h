@@ -65,6 +65,7 @@ enum {
 
 #define BTRFS_SYNC              _IO(0x94, 8)
 #define BTRFS_SUBVOL_CREATE     _IOW(0x94, 14, struct btrfs_vol_args)
+#define BTRFS_SNAP_CREATE       _IOW(0x94, 1, struct btrfs_vol_args)
 #define BTRFS_SNAP_DESTROY      _IOW(0x94, 15, struct btrfs_vol_args)
 #define BTRFS_TREE_SEARCH_V2    _IOWR(0x94, 17, struct btrfs_search)
 #define BTRFS_INO_LOOKUP        _IOWR(0x94, 18, struct btrfs_ino_lookup)

@@ -327,6 +327,32 @@ struct err *diskpool_limit(const struct diskpool *d, enum instance_dir dir, cons
 	return path_limit(d->ops, path, limit);
 }
 
+/* Under another name until it has its limit: what a crash leaves, the next start removes. */
+struct err *diskpool_clone(const struct diskpool *d, const char *from, const char *name,
+			   int64_t limit)
+{
+	const char *dir = instance_dir_name(INSTANCE_VOLUMES);
+	autofree char *source = diskpool_path(d, INSTANCE_VOLUMES, from);
+	autofree char *path = xasprintf("%s/%s/%s", d->dir, dir, name);
+	autofree char *next = xasprintf("%s/%s/.clone-%s", d->dir, dir, name);
+	struct err *e;
+
+	if (!d->ops->clone)
+		return err_new(ERR_UNSUPPORTED, "volumes are cloned in a disk pool on btrfs only");
+	if (!file_exists(AT_FDCWD, source) || file_exists(AT_FDCWD, path))
+		return NULL;
+	if (!str_starts(source, d->dir))
+		return err_new(ERR_UNSUPPORTED, "its source is not in the disk pool yet");
+	e = d->ops->remove(next);
+	if (!e)
+		e = d->ops->clone(source, next, limit);
+	if (!e && rename(next, path) < 0) {
+		e = err_sys(errno, "rename %s", next);
+		err_free(d->ops->remove(next));
+	}
+	return e;
+}
+
 static void each_in(const char *path, void (*fn)(void *arg, const char *name), void *arg)
 {
 	DIR *d = opendir(path);

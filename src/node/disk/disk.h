@@ -33,6 +33,9 @@ struct diskpool_ops {
 	/* Gives a directory that make() made another limit. One below what is in it already only
 	 * stops further writes. */
 	must_use struct err *(*limit)(int dir_fd, int64_t limit);
+	/* A directory with all that is in from, which make() made, at once and without a copy; what
+	 * is written to one later is not in the other. NULL: this pool has no such thing. */
+	must_use struct err *(*clone)(const char *from, const char *path, int64_t limit);
 	/* Removes a directory with all that is in it, whether make() made it or what is right
 	 * below it, or neither. It need not exist. */
 	must_use struct err *(*remove)(const char *path);
@@ -93,6 +96,11 @@ must_use struct err *diskpool_remove(const struct diskpool *d, enum instance_dir
 /* Gives it another limit; it need not exist. Blocks. */
 must_use struct err *diskpool_limit(const struct diskpool *d, enum instance_dir dir,
 				    const char *name, int64_t limit);
+/* A copy of one directory under another name, as ops->clone() makes it; nothing if the first does
+ * not exist or the second does. ERR_UNSUPPORTED: the pool has no copies, or the first is not in it
+ * yet. Blocks. */
+must_use struct err *diskpool_clone(const struct diskpool *d, const char *from, const char *name,
+				    int64_t limit);
 /* From the old place into the pool; nothing if it is not there. Nobody may use it meanwhile. After
  * a crash, the same call completes it. Blocks, for as long as a copy takes. */
 must_use struct err *diskpool_move(const struct diskpool *d, enum instance_dir dir,

@@ -108,6 +108,23 @@ static void source_changed(void *arg, const struct object *o)
 	waits_object_changed(arg, o);
 }
 
+/* One that is not prepared yet gets its files when it is. */
+static void volumes_stale(void *arg, const char *uid)
+{
+	struct pods *ps = arg;
+	struct pod *p = map_get(ps->pods, uid);
+	struct volume_pod v;
+	struct err *e;
+
+	if (!p || (p->phase != POD_CONNECTING && p->phase != POD_ACTIVE))
+		return;
+	v = pod_volumes(p);
+	e = volumes_refresh(ps->volumes, &v);
+	if (e)
+		pod_event(p, true, "FailedMount", "%s", err_text(e));
+	err_free(e);
+}
+
 static void pod_added(struct pods *ps, struct object *obj)
 {
 	struct pod *p = pod_new(ps, obj);
@@ -132,6 +149,7 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 		bool deleting = p->view->deleting, lost = pod_report_lost(p, now);
 
 		pod_update(p, now);
+		volumes_pod_changed(ps->volumes, p->obj->uid);
 		if (p->view->deleting != deleting || pod_hurry(p) || lost)
 			pod_wake(p);
 	} else if (now && !ps->stopping && !ps->settling &&
@@ -166,6 +184,7 @@ static struct volumes *make_volumes(struct pods *ps)
 		.run_dir = ps->run_dir,
 		.in_use = pvc_in_use,
 		.changed = source_changed,
+		.stale = volumes_stale,
 		.arg = ps,
 	};
 

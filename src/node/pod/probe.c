@@ -11,6 +11,10 @@
  * ends with its first success; until then the others are not tried. A lifecycle hook is a probe
  * with a single try. How a try is made is in probe_try.c.
  */
+enum {
+	WHY_MAX = 256, /* bytes of what a sandbox answered */
+};
+
 struct probe {
 	struct container *c;
 	enum probe_kind kind;
@@ -19,6 +23,7 @@ struct probe {
 	usec due;      /* of the next try */
 	usec deadline; /* of the try that is under way; 0: none is */
 	void *try_;
+	char *why; /* the try that brought a bad verdict about; NULL: the verdict is not bad */
 };
 
 static const struct {
@@ -103,6 +108,12 @@ void probe_tried(struct probe *p, bool good, const char *why)
 
 	stop_try(p);
 	p->due = pods_now(ps) + (usec)rule->period_s * 1000000;
+	if (good ? p->score.n_ok + 1 == rule->need_ok : p->score.n_bad + 1 == rule->need_bad) {
+		free(p->why);
+		p->why = good ? NULL
+			      : xasprintf("%s probe failed: %.*s", kinds[p->kind].name,
+					  (int)utf8_prefix(why, strnlen(why, WHY_MAX)), why);
+	}
 	if (probe_count(&p->score, rule, good)) {
 		if (p->kind == PROBE_STARTUP && p->score.ok)
 			container_probe(p->c);
@@ -200,6 +211,7 @@ void probe_free(struct probe *p)
 	if (!p)
 		return;
 	stop_try(p);
+	free(p->why);
 	free(p->key);
 	free(p);
 }
@@ -207,6 +219,11 @@ void probe_free(struct probe *p)
 bool probe_ok(const struct probe *p)
 {
 	return !p || p->score.ok;
+}
+
+const char *probe_trouble(const struct probe *p)
+{
+	return p && !p->score.ok ? p->why : NULL;
 }
 
 bool probe_dead(const struct probe *p)

@@ -40,7 +40,9 @@ enum probe_kind {
 
 struct probe *probe_new(struct container *c, enum probe_kind kind); /* NULL: there is none */
 void probe_free(struct probe *p);
-bool probe_ok(const struct probe *p);   /* the last verdict; NULL: true */
+bool probe_ok(const struct probe *p); /* the last verdict; NULL: true */
+/* Why the last verdict is bad; NULL: it is not, or there was none yet. */
+const char *probe_trouble(const struct probe *p);
 bool probe_dead(const struct probe *p); /* NULL: false */
 void probe_tried(struct probe *p, bool good, const char *why);
 struct container *probe_container(const struct probe *p);

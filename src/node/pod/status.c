@@ -91,6 +91,7 @@ static struct json *container_status(struct json_doc *d, const struct container 
 struct summary {
 	bool initialized, ready, any_started;
 	const char *unready; /* a container that is not ready */
+	const char *probe;   /* what its probe says; NULL: nothing */
 };
 
 static bool has_run(const struct container *c)
@@ -129,6 +130,7 @@ static struct summary summarise(const struct pod *p)
 			continue;
 		s.ready = false;
 		s.unready = c->view->name;
+		s.probe = probe_trouble(container_started(c) ? c->readiness : c->startup);
 	}
 	return s;
 }
@@ -150,8 +152,10 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 	bool ready = s->ready && p->phase == POD_ACTIVE;
 	const char *reason = over ? "PodCompleted" : ready ? NULL : "ContainersNotReady";
 	autofree char *text =
-		!ready && s->unready ? xasprintf("containers with unready status: [%s]", s->unready)
-				     : NULL;
+		!ready && s->unready
+			? xasprintf("containers with unready status: [%s]%s%s", s->unready,
+				    s->probe ? ": " : "", str_or(s->probe, ""))
+			: NULL;
 	struct condition list[] = {
 		{ .type = "PodScheduled", .status = "True" },
 		{ .type = "Initialized",

@@ -22,7 +22,13 @@
  * mounts it makes. The directory is removed when the deletion of the object is durable and no Pod
  * uses the directory any more, whether the object was deleted in this run of the daemon or in an
  * earlier one. If it is on its way into the disk pool, the removal waits until it is there.
+ *
+ * One with a data source is a clone of another's directory, and bound when it has been made.
  */
+enum {
+	CLONE_RETRY_MS = 2000, /* its source may have come */
+};
+
 enum pvc_phase {
 	PVC_THERE,
 	PVC_DELETED, /* its object is gone */
@@ -34,6 +40,7 @@ struct pvc {
 	struct volumes *volumes;
 	char *ns, *name, *uid; /* ns, name: NULL if it was deleted in an earlier run */
 	enum pvc_phase phase;
+	char *trouble; /* why it could not be cloned; NULL: it has not failed */
 	struct client_write bind, sync;
 };
 
@@ -46,6 +53,7 @@ static void pvc_free(void *arg)
 	free(c->ns);
 	free(c->name);
 	free(c->uid);
+	free(c->trouble);
 	free(c);
 }
 
@@ -120,6 +128,7 @@ static void pvc_bind(struct pvc *c, const struct object *o)
 struct chore {
 	struct volumes *volumes;
 	char *uid;
+	char *from; /* the uid of the source of a clone */
 	int64_t size;
 	struct err *err;
 };
@@ -136,6 +145,7 @@ static void chore_free(struct chore *c)
 {
 	err_free(c->err);
 	free(c->uid);
+	free(c->from);
 	free(c);
 }
 
@@ -183,6 +193,105 @@ struct err *pvc_moves(struct volumes *v, const struct object *o)
 		       "persistentvolumeclaim \"%s\" is being moved into the disk pool", o->name);
 }
 
+/* The name of the PVC that it is to be a clone of; NULL: it begins empty. */
+static const char *source_name(const struct object *o)
+{
+	const struct json *spec = object_spec(o);
+	const struct json *source = json_get(spec, "dataSource");
+
+	return json_get_str(source ? source : json_get(spec, "dataSourceRef"), "name");
+}
+
+struct err *pvc_cloned(struct volumes *v, const struct object *o)
+{
+	const struct pvc *c = v->pvcs ? map_get(v->pvcs, o->uid) : NULL;
+
+	if (is_bound(o) || !source_name(o))
+		return NULL;
+	if (c && c->trouble)
+		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is not bound: %s",
+			       o->name, c->trouble);
+	return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is being cloned from \"%s\"",
+		       o->name, source_name(o));
+}
+
+static void clone_work(void *arg)
+{
+	struct chore *c = arg;
+
+	c->err = diskpool_clone(c->volumes->spec.disk, c->from, c->uid,
+				wall_stands("disk-volume") ? c->size : 0);
+}
+
+static void clone_done(void *arg)
+{
+	struct chore *c = arg;
+	struct volumes *v = c->volumes;
+	struct pvc *pvc = v->pvcs ? map_get(v->pvcs, c->uid) : NULL;
+	autoptr(object) o = NULL;
+
+	(void)map_del(v->moves, c->uid);
+	if (pvc && pvc->phase == PVC_UNUSED)
+		(void)queue_add(v->queue, c->uid); /* it was deleted meanwhile */
+	if (pvc && pvc->phase == PVC_THERE)
+		o = client_get(v->spec.client, v->pvc, pvc->ns, pvc->name);
+	if (pvc && o && str_eq(o->uid, c->uid)) {
+		free(pvc->trouble);
+		pvc->trouble = c->err ? xstrdup(err_text(c->err)) : NULL;
+		if (!c->err)
+			pvc_bind(pvc, o);
+		v->spec.changed(v->spec.arg, o);
+	}
+	chore_free(c);
+}
+
+/* NULL: it can be cloned from *ret, a new reference. Else why not, malloc'd. */
+static char *clone_source(struct volumes *v, const struct object *o, struct object **ret)
+{
+	const char *name = source_name(o);
+	autoptr(object) from = client_get(v->spec.client, v->pvc, o->ns, name);
+
+	if (!from || object_deleting(from))
+		return xasprintf("its data source, persistentvolumeclaim \"%s\", is not there",
+				 name);
+	if (!is_bound(from))
+		return xasprintf("its data source, persistentvolumeclaim \"%s\", is not bound",
+				 name);
+	if (pvc_size(o) < pvc_size(from))
+		return xasprintf("spec.resources.requests.storage: %lld bytes are less than the "
+				 "%lld of its data source",
+				 (long long)pvc_size(o), (long long)pvc_size(from));
+	*ret = take(from);
+	return NULL;
+}
+
+/* True: come back later. */
+static bool pvc_clone(struct pvc *c, const struct object *o)
+{
+	struct volumes *v = c->volumes;
+	autoptr(object) from = NULL;
+	autofree char *why = NULL;
+	struct chore *job;
+
+	if (map_has(v->moves, c->uid))
+		return false;
+	why = clone_source(v, o, &from);
+	if (!from) {
+		bool news = !str_eq(c->trouble, why);
+
+		free(c->trouble);
+		c->trouble = take(why);
+		if (news)
+			v->spec.changed(v->spec.arg, o);
+		return true;
+	}
+	map_put(v->moves, c->uid, v);
+	job = chore_new(v, o);
+	job->from = xstrdup(from->uid);
+	jobs_run(v->spec.jobs, clone_work, clone_done, job);
+	return false;
+}
+
 static void grow_work(void *arg)
 {
 	struct chore *c = arg;
@@ -217,18 +326,22 @@ static bool has_grown(const struct object *o)
 	return !quantity_equal(json_at_path(object_status(o), "capacity.storage"), now);
 }
 
-static void pvc_check(struct pvc *c)
+/* True: come back later. */
+static bool pvc_check(struct pvc *c)
 {
 	struct volumes *v = c->volumes;
 	autoptr(object) o = client_get(v->spec.client, v->pvc, c->ns, c->name);
 
 	if (!o || !str_eq(o->uid, c->uid))
-		return;
+		return false;
+	if (!is_bound(o) && source_name(o))
+		return pvc_clone(c, o);
 	if (!is_bound(o))
 		pvc_bind(c, o);
 	else if (has_grown(o))
 		jobs_run(v->spec.jobs, grow_work, grow_done, chore_new(v, o));
 	err_free(pvc_moves(v, o)); /* nobody waits for it yet */
+	return false;
 }
 
 static void on_durable(struct client_write *w, struct err *e, unused struct object *obj)
@@ -249,7 +362,8 @@ static struct again pvc_pass(void *arg, struct queue_item *it)
 		return again_never();
 	switch (c->phase) {
 	case PVC_THERE:
-		pvc_check(c);
+		if (pvc_check(c))
+			return again_after(CLONE_RETRY_MS);
 		break;
 	case PVC_DELETED:
 		c->phase = PVC_SYNCING;

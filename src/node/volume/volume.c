@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "api/registry.h"
 #include "base/file.h"
@@ -13,6 +12,7 @@
 #include "base/str.h"
 #include "client/client.h"
 #include "node/host/instance.h"
+#include "node/volume/payload.h"
 #include "node/volume/volume_priv.h"
 
 /*
@@ -23,7 +23,7 @@
 struct files { /* where the files of one volume go */
 	struct volumes *volumes;
 	const struct volume_pod *pod;
-	const char *dir;
+	struct payload *payload;
 	int64_t mode;
 	bool secret; /* the source is a Secret */
 };
@@ -46,58 +46,22 @@ void volumes_forget(struct volumes *v, const char *uid)
 	autofree char *dir = objects_dir(v, uid);
 	struct err *e = file_remove_tree(AT_FDCWD, dir);
 
+	follow_stop(v, uid);
 	if (e)
 		log_warn("cannot remove the volumes of a Pod, leaving them to the next start",
 			 KV("err", e));
 	err_free(e);
 }
 
-/* The directories of a key's path, open to everybody who may look into the volume. */
-static struct err *make_parents(const char *dir, const char *path)
+static struct err *add_file(const struct files *f, const struct pod_volume_item *to,
+			    const void *data, size_t len)
 {
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		autofree char *at = xasprintf("%s/%.*s", dir, (int)(slash - path), path);
-
-		if ((mkdir(at, 0755) < 0 && errno != EEXIST) || chmod(at, 0755) < 0)
-			return err_sys(errno, "create %s", at);
-	}
-	return NULL;
+	return payload_add(f->payload, to->path, (mode_t)(to->mode >= 0 ? to->mode : f->mode), data,
+			   len);
 }
 
-/* A path leads out of its volume if it is absolute or one of its elements is "..". */
-static bool stays_inside(const char *path)
-{
-	struct span rest = SPAN(path);
-
-	if (!*path || *path == '/')
-		return false;
-	while (rest.p)
-		if (span_eq(span_cut(rest, '/', &rest), ".."))
-			return false;
-	return true;
-}
-
-static struct err *write_file(const struct files *f, const struct pod_volume_item *to,
-			      const void *data, size_t len)
-{
-	autofree char *full = xasprintf("%s/%s", f->dir, to->path);
-	autoclose fd = -1;
-	struct err *e;
-
-	if (!stays_inside(to->path))
-		return err_new(ERR_INVALID, "path \"%s\" does not stay inside the volume",
-			       to->path);
-	e = make_parents(f->dir, to->path);
-	if (e)
-		return e;
-	fd = open(full, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || fchmod(fd, (mode_t)(to->mode >= 0 ? to->mode : f->mode) & 0777) < 0)
-		return err_sys(errno, "write %s", full);
-	return fd_write_all(fd, data, len);
-}
-
-static struct err *write_key(const struct files *f, const struct object *o,
-			     const struct pod_volume_item *item)
+static struct err *add_key(const struct files *f, const struct object *o,
+			   const struct pod_volume_item *item)
 {
 	autofree char *text = NULL;
 	autofree void *binary = NULL;
@@ -109,15 +73,14 @@ static struct err *write_key(const struct files *f, const struct object *o,
 	if (!e && !text && !binary)
 		e = err_new(ERR_UNAVAILABLE, "%s \"%s\" has no key \"%s\"", source_noun(f->secret),
 			    o->name, item->key);
-	return e ? e : write_file(f, item, text ? text : binary, len);
+	return e ? e : add_file(f, item, text ? text : binary, len);
 }
 
-static struct err *write_every_key(const struct files *f, const struct object *o,
-				   const char *member)
+static struct err *add_every_key(const struct files *f, const struct object *o, const char *member)
 {
 	json_each(d, json_get(o->root, member)) {
 		const struct pod_volume_item item = { .key = d.key, .path = d.key, .mode = -1 };
-		struct err *e = write_key(f, o, &item);
+		struct err *e = add_key(f, o, &item);
 
 		if (e)
 			return e;
@@ -125,7 +88,7 @@ static struct err *write_every_key(const struct files *f, const struct object *o
 	return NULL;
 }
 
-static struct err *write_object(const struct files *f, const struct pod_volume_source *s)
+static struct err *add_object(const struct files *f, const struct pod_volume_source *s)
 {
 	autoptr(object) o = source_object(f->volumes, f->pod->view->ns, s->object, f->secret);
 	struct err *e = NULL;
@@ -135,14 +98,14 @@ static struct err *write_object(const struct files *f, const struct pod_volume_s
 				   : err_new(ERR_UNAVAILABLE, "%s \"%s\" not found",
 					     source_noun(f->secret), str_or(s->object, ""));
 	for (size_t i = 0; i < s->n_items && !e; i++)
-		e = write_key(f, o, &s->items[i]);
+		e = add_key(f, o, &s->items[i]);
 	if (s->n_items)
 		return e;
-	e = write_every_key(f, o, "data");
-	return e ? e : write_every_key(f, o, "binaryData");
+	e = add_every_key(f, o, "data");
+	return e ? e : add_every_key(f, o, "binaryData");
 }
 
-static struct err *write_downward(const struct files *f, const struct pod_volume_source *s)
+static struct err *add_downward(const struct files *f, const struct pod_volume_source *s)
 {
 	for (size_t i = 0; i < s->n_items; i++) {
 		const struct pod_volume_item *item = &s->items[i];
@@ -151,7 +114,7 @@ static struct err *write_downward(const struct files *f, const struct pod_volume
 				? pod_view_container(f->pod->view, item->field.container)
 				: NULL;
 		autofree char *value = downward_value(f->pod, c, &item->field);
-		struct err *e = write_file(f, item, str_or(value, ""), value ? strlen(value) : 0);
+		struct err *e = add_file(f, item, str_or(value, ""), value ? strlen(value) : 0);
 
 		if (e)
 			return e;
@@ -159,15 +122,15 @@ static struct err *write_downward(const struct files *f, const struct pod_volume
 	return NULL;
 }
 
-static struct err *write_source(struct files f, const struct pod_volume_source *s)
+static struct err *add_source(struct files f, const struct pod_volume_source *s)
 {
 	f.secret = s->type == POD_VOLUME_SECRET;
 	switch (s->type) {
 	case POD_VOLUME_CONFIG_MAP:
 	case POD_VOLUME_SECRET:
-		return write_object(&f, s);
+		return add_object(&f, s);
 	case POD_VOLUME_DOWNWARD:
-		return write_downward(&f, s);
+		return add_downward(&f, s);
 	case POD_VOLUME_OTHER: /* a service account's token: there is none to give */
 	case POD_VOLUME_EMPTY_DIR:
 	case POD_VOLUME_PVC:
@@ -182,29 +145,49 @@ static struct err *prepare_pvc(struct volumes *v, const struct volume_pod *p,
 			       const struct pod_volume_view *volume)
 {
 	autoptr(object) pvc = pvc_of(v, p->view->ns, volume);
+	struct err *e;
 
-	return pvc ? pvc_moves(v, pvc)
-		   : err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
-			     volume->pvc);
+	if (!pvc)
+		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
+			       volume->pvc);
+	e = pvc_cloned(v, pvc);
+	return e ? e : pvc_moves(v, pvc);
+}
+
+static bool from_objects(const struct pod_volume_view *volume)
+{
+	return volume->type != POD_VOLUME_PVC && volume->type != POD_VOLUME_EMPTY_DIR;
+}
+
+static struct err *write_volume(struct volumes *v, const struct volume_pod *p,
+				const struct pod_volume_view *volume)
+{
+	autofree char *base = objects_dir(v, p->view->uid);
+	autofree char *dir = xasprintf("%s/%s", base, volume->name);
+	autofree char *sum = xasprintf("%s/.%s.sum", base, volume->name);
+	autopayload payload = { 0 };
+	const struct files f = {
+		.volumes = v, .pod = p, .payload = &payload, .mode = volume->mode
+	};
+	struct err *e = NULL;
+
+	for (size_t i = 0; i < volume->n_sources && !e; i++)
+		e = add_source(f, &volume->sources[i]);
+	if (e)
+		return e;
+	if ((mkdir(dir, 0755) < 0 && errno != EEXIST) || chmod(dir, 0755) < 0)
+		return err_sys(errno, "create %s", dir);
+	return payload_write(&payload, dir, sum);
 }
 
 static struct err *prepare_one(struct volumes *v, const struct volume_pod *p,
 			       const struct pod_volume_view *volume)
 {
-	autofree char *base = objects_dir(v, p->view->uid);
-	autofree char *dir = xasprintf("%s/%s", base, volume->name);
-	const struct files f = { .volumes = v, .pod = p, .dir = dir, .mode = volume->mode };
-	struct err *e = NULL;
-
 	if (volume->type == POD_VOLUME_PVC)
 		return prepare_pvc(v, p, volume);
-	if (volume->type == POD_VOLUME_EMPTY_DIR)
+	if (!from_objects(volume))
 		return NULL; /* the launcher makes it */
-	if ((mkdir(dir, 0755) < 0 && errno != EEXIST) || chmod(dir, 0755) < 0)
-		return err_sys(errno, "create %s", dir);
-	for (size_t i = 0; i < volume->n_sources && !e; i++)
-		e = write_source(f, &volume->sources[i]);
-	return e;
+	return write_volume(v, p, volume);
 }
 
 struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p)
@@ -213,6 +196,8 @@ struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p)
 
 	if (p->view->n_volumes && mkdir(dir, 0700) < 0 && errno != EEXIST)
 		return err_sys(errno, "create %s", dir);
+	if (p->view->n_volumes)
+		follow_start(v, p->view); /* first, or a change could be missed */
 	for (size_t i = 0; i < p->view->n_volumes; i++) {
 		struct err *e = prepare_one(v, p, &p->view->volumes[i]);
 
@@ -222,11 +207,28 @@ struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p)
 	return NULL;
 }
 
+struct err *volumes_refresh(struct volumes *v, const struct volume_pod *p)
+{
+	struct err *first = NULL;
+
+	for (size_t i = 0; i < p->view->n_volumes; i++) {
+		const struct pod_volume_view *volume = &p->view->volumes[i];
+		struct err *e = from_objects(volume) ? write_volume(v, p, volume) : NULL;
+
+		if (e && first)
+			err_free(e);
+		else if (e)
+			first = err_wrap(e, "update volume %s", volume->name);
+	}
+	return first;
+}
+
 static void source_changed(void *arg, struct object *was, struct object *now)
 {
 	struct volumes *v = arg;
 
 	v->spec.changed(v->spec.arg, now ? now : was);
+	follow_changed(v, was, now);
 }
 
 struct volumes *volumes_new(const struct volumes_spec *spec)
@@ -240,6 +242,7 @@ struct volumes *volumes_new(const struct volumes_spec *spec)
 	v->secret = kinds_need(kinds, "v1", "Secret");
 	v->moves = map_new(NULL);
 	v->config_map = kinds_need(kinds, "v1", "ConfigMap");
+	follow_open(v);
 	return v;
 }
 
@@ -266,6 +269,7 @@ void volumes_free(struct volumes *v)
 	if (!v)
 		return;
 	volumes_stop(v);
+	follow_close(v);
 	map_free(v->moves);
 	free((char *)(uintptr_t)v->spec.run_dir);
 	free(v);

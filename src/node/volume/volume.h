@@ -37,6 +37,8 @@ struct volumes_spec {
 	bool (*in_use)(void *arg, const char *pvc_uid);
 	/* A ConfigMap, Secret or PersistentVolumeClaim changed: who waits for it may try again. */
 	void (*changed)(void *arg, const struct object *o);
+	/* What the volumes of a Pod are made from has changed: volumes_refresh() is due. */
+	void (*stale)(void *arg, const char *pod_uid);
 	void *arg;
 };
 
@@ -55,6 +57,11 @@ struct volume_pod {
 /* Writes what comes from objects. ERR_UNAVAILABLE: an object that it needs is missing or is not as
  * it must be. */
 must_use struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p);
+/* Writes it again where an object has changed; errors as above, and ERR_EXHAUSTED if memory is
+ * short. What cannot be written stays as it was. */
+must_use struct err *volumes_refresh(struct volumes *v, const struct volume_pod *p);
+/* The Pod's own object changed, which a downwardAPI shows. */
+void volumes_pod_changed(struct volumes *v, const char *uid);
 /* The mounts of a container, in the arena, added to the plan. ERR_UNAVAILABLE as above. */
 must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *p,
 				    const struct pod_container_view *c, struct arena *a,

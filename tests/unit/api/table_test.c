@@ -100,13 +100,13 @@ TEST(rows_of_the_agent_kinds_are_their_printer_columns)
 	row_is(kind_named("Sandbox"),
 	       "{'metadata':{'name':'s','creationTimestamp':'1970-01-01T00:00:00Z'},'status':{"
 	       "'conditions':[{'type':'Suspended','status':'False'},{'type':'Ready','status':'True',"
-	       "'reason':'DependenciesReady'}]}}",
-	       minute, "['s','True','DependenciesReady','60s']");
+	       "'reason':'DependenciesReady','message':'Pod is Ready'}]}}",
+	       minute, "['s','True','DependenciesReady','60s','Pod is Ready']");
 	row_is(kind_named("SandboxClaim"),
 	       "{'metadata':{'name':'c','creationTimestamp':'1970-01-01T00:00:00Z'},'status':{"
 	       "'sandbox':{'name':'pool-x'},'conditions':[{'type':'Ready','status':'False','reason':"
 	       "'SandboxNotReady'}]}}",
-	       minute, "['c','False','pool-x','SandboxNotReady','60s']");
+	       minute, "['c','False','pool-x','SandboxNotReady','60s',null]");
 	row_is(kind_named("SandboxWarmPool"),
 	       "{'metadata':{'name':'p','creationTimestamp':'1970-01-01T00:00:00Z'},'spec':{"
 	       "'replicas':3},'status':{'readyReplicas':2}}",
@@ -115,7 +115,7 @@ TEST(rows_of_the_agent_kinds_are_their_printer_columns)
 	       "{'metadata':{'name':'t','creationTimestamp':'1970-01-01T00:00:00Z'}}", minute,
 	       "['t','60s']");
 	row_is(kind_named("Sandbox"), "{'metadata':{'name':'s'}}", 0,
-	       "['s',null,null,'<unknown>']");
+	       "['s',null,null,'<unknown>',null]");
 }
 
 TEST(rows_of_other_kinds_look_like_kubectl)

@@ -68,7 +68,7 @@ TEST(a_start_that_waits_is_reported_before_it_is_complete)
 	      "'reason':'Unschedulable'}]}}");
 	turn(&w);
 	eq_str(condition_of(&w, kind_named("Sandbox"), "box", "Ready"),
-	       "False/DependenciesNotReady/Pod exists with phase: Pending");
+	       "False/DependenciesNotReady/Pod exists with phase: Pending; Unschedulable");
 	eq_str(condition_of(&w, kind_named("Sandbox"), "box", "PodScheduled"),
 	       "False/Unschedulable/");
 	world_done(&w);

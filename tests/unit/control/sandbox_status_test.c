@@ -2,6 +2,8 @@
 #include "api/kind.h"
 #include "api/meta.h"
 #include "api/view_sandbox.h"
+#include "base/buf.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "control/sandbox/sandbox_priv.h"
 #include "fixture.h"
@@ -173,12 +175,14 @@ TEST(cases_43_to_50_ends_and_errors)
 		  .pod = "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False',"
 			 "'reason':'Unschedulable','message':'0/3 nodes'}]}",
 		  .scheduled = "False/Unschedulable/0/3 nodes",
-		  .ready = "False/DependenciesNotReady/Pod exists with phase: Pending" },
+		  .ready = "False/DependenciesNotReady/Pod exists with phase: Pending; "
+			   "Unschedulable: 0/3 nodes" },
 		{ "48",
 		  .pod = "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False',"
 			 "'reason':'SchedulingGated','message':'gated'}]}",
 		  .scheduled = "False/SchedulingGated/gated",
-		  .ready = "False/DependenciesNotReady/Pod exists with phase: Pending" },
+		  .ready = "False/DependenciesNotReady/Pod exists with phase: Pending; "
+			   "SchedulingGated: gated" },
 		{ "49",
 		  .pod = "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False'}]}",
 		  .scheduled = "False/PodSchedulingUnknown/",
@@ -193,6 +197,81 @@ TEST(cases_43_to_50_ends_and_errors)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		check(&rows[i]);
+}
+
+#define STATE(list, rest) "'" list "':[{'name':'main'," rest "}]"
+#define WAITING(why)      STATE("containerStatuses", "'state':{'waiting':{" why "}}")
+#define ENDED(code, why)  "'state':{'terminated':{'exitCode':" #code ",'reason':'" why "'}}"
+#define PENDING           "False/DependenciesNotReady/Pod exists with phase: Pending"
+#define RUNNING           "False/DependenciesNotReady/Pod is Running but not Ready"
+
+TEST(ready_goes_on_with_what_keeps_the_pod_from_it)
+{
+	static const struct scene rows[] = {
+		{ "no image",
+		  .pod = "{'phase':'Pending'," WAITING(
+			  "'reason':'ImagePullBackOff','message':'no image named x'") "}",
+		  .required = true, .exists = true,
+		  .ready = PENDING "; Service Exists; container main: ImagePullBackOff: no image "
+				   "named x" },
+		{ "no volume",
+		  .pod = "{'phase':'Pending'," WAITING(
+			  "'reason':'ContainerCreating','message':'secret s not found'") "}",
+		  .ready = PENDING "; container main: ContainerCreating: secret s not found" },
+		{ "starting",
+		  .pod = "{'phase':'Pending'," WAITING("'reason':'ContainerCreating'") "}",
+		  .ready = PENDING },
+		{ "initializing",
+		  .pod = "{'phase':'Pending'," WAITING("'reason':'PodInitializing'") "}",
+		  .ready = PENDING },
+		{ "init failed",
+		  .pod = "{'phase':'Pending'," STATE("initContainerStatuses",
+						     ENDED(3, "Error")) "}",
+		  .ready = PENDING "; container main: Error, exit code 3" },
+		{ "crash",
+		  .pod = "{'phase':'Running'," STATE(
+			  "containerStatuses",
+			  "'state':{'waiting':{'reason':'CrashLoopBackOff','message':'back-off 10s'}},"
+			  "'lastState':{'terminated':{'exitCode':137,'reason':'OOMKilled',"
+			  "'message':'a\\nb'}}") "}",
+		  .ready =
+			  RUNNING "; container main: CrashLoopBackOff: back-off 10s; it last ended "
+				  "with OOMKilled, exit code 137: a b" },
+		{ "init done, one ended",
+		  .pod = "{'phase':'Running'," STATE(
+			  "initContainerStatuses",
+			  ENDED(0, "Completed")) "," STATE("containerStatuses",
+							   ENDED(2, "Error")) "}",
+		  .ready = RUNNING "; container main: Error, exit code 2" },
+		{ "probe",
+		  .pod = "{'phase':'Running','conditions':[{'type':'Ready','status':'False',"
+			 "'reason':'ContainersNotReady','message':'containers with unready status: "
+			 "[main]'}]," STATE("containerStatuses", "'state':{'running':{}}") "}",
+		  .ready = RUNNING "; containers with unready status: [main]" },
+		{ "gate",
+		  .pod = "{'phase':'Running','conditions':[{'type':'Ready','status':'False',"
+			 "'reason':'ReadinessGatesNotReady','message':'m'}]}",
+		  .ready = RUNNING "; ReadinessGatesNotReady: m" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check(&rows[i]);
+}
+
+TEST(what_a_pod_says_is_cut_at_a_kilobyte)
+{
+	autofree char *much = xnew_n(char, 5001);
+	autofree char *pod = NULL;
+	autoptr(object) o = NULL;
+	autobuf text = { 0 };
+
+	memset(much, 'x', 5000);
+	pod = xasprintf("{" POD_META ",'status':{'phase':'Pending'," WAITING(
+				"'reason':'ErrImagePull','message':'%s'") "}}",
+			much);
+	o = object_of(kind_named("Pod"), pod);
+	pod_trouble(o, &text);
+	eq_int(text.len, strlen("; ") + 1024);
 }
 
 TEST(case_u22_a_terminating_pod_is_not_ready_and_not_finished)

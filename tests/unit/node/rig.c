@@ -258,6 +258,16 @@ void patch_status(struct rig *r, const char *name, const char *text)
 	turn(r);
 }
 
+void patch_config_map(struct rig *r, const char *name, const char *text)
+{
+	struct ended end = { .w.done = must_work };
+	const struct client_ref ref = { .kind = kind_named("ConfigMap"), .ns = NS, .name = name };
+
+	client_patch(r->client, &ref, PATCH_MERGE, doc_of(text), &end.w);
+	is_true(end.ended);
+	turn(r);
+}
+
 struct object *pod_get(struct rig *r, const char *name)
 {
 	return client_get(r->client, kind_named("Pod"), NS, name);
