@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images from outside: what is recognised, what is refused and with which words, and what a Pod gets of them."""
 
+import base64
 import gzip
 import hashlib
 import io
@@ -9,13 +10,14 @@ import lzma
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tarfile
 import zlib
 
 import pytest
 
-from cay_local import BUILD, wait_until
+from cay_local import BUILD, free_port, wait_until
 from conftest import make_dir, needs_root
 
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
@@ -489,7 +491,7 @@ def test_what_a_sandbox_uses_stays(with_images, made):
     assert said(cay, "again") == ["app"]
 
 
-@pytest.mark.parametrize("verb", ["ls", "inspect", "import", "export", "tag", "rm", "prune"])
+@pytest.mark.parametrize("verb", ["ls", "inspect", "import", "pull", "export", "tag", "rm", "prune"])
 def test_every_verb_has_help(tmp_path, verb):
     r = image(str(tmp_path), verb, "--help", check=True)
     assert r.stdout.startswith(f"usage: cay image {verb}") and "--data-dir" in r.stdout
@@ -503,3 +505,134 @@ def test_an_error_says_what_to_do(tmp_path, args, says):
     needs_root()
     r = image(str(tmp_path / "data"), *args)
     assert r.returncode in (1, 2) and says in r.stderr, r.stderr
+
+
+# -- registries -------------------------------------------------------------------------------------------------------
+
+SECRET = "open-sesame"
+HTPASSWD = "agent:$2b$04$e1oeGBtVqVyppM7hYzNR2eOqkLv8JPRLQehXLrjLlRsvcn8EXqc36\n"  # bcrypt of SECRET
+
+
+class Registry:
+    """Debian's docker-registry on loopback; with a password if wanted."""
+
+    def __init__(self, at, locked):
+        self.port, self.at = free_port(), at
+        at.mkdir()
+        auth = ""
+        if locked:
+            (at / "htpasswd").write_text(HTPASSWD)
+            auth = f"auth: {{htpasswd: {{realm: test, path: {at}/htpasswd}}}}\n"
+        (at / "config.yml").write_text(f"version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {at}/data}}}}\n"
+                                       f"http: {{addr: '127.0.0.1:{self.port}'}}\n{auth}")
+        self.authfile = at / "auth.json"
+        token = base64.b64encode(f"agent:{SECRET}".encode()).decode()
+        self.authfile.write_text(json.dumps({"auths": {f"127.0.0.1:{self.port}": {"auth": token}}}))
+        with open(at / "log", "wb") as log:
+            self.process = subprocess.Popen(["docker-registry", "serve", str(at / "config.yml")], stdout=log, stderr=log)
+        wait_until(self.answers)
+
+    def answers(self):
+        assert self.process.poll() is None, (self.at / "log").read_text()
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def name(self, rest):
+        return f"127.0.0.1:{self.port}/{rest}"
+
+    def push(self, made):
+        """The digest that the registry knows it by."""
+        run("skopeo", "copy", "-q", "--dest-tls-verify=false", "--dest-authfile", str(self.authfile), "--digestfile", str(self.at / "digest"),
+            "oci:lay:t", "docker://" + self.name("team/made:1"), cwd=made)
+        return (self.at / "digest").read_text().strip()
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def registries(made, tmp_path_factory):
+    if not shutil.which("docker-registry"):
+        pytest.fail("docker-registry is missing; tools/setup test installs it")
+    at = tmp_path_factory.mktemp("registries")
+    both = {"open": Registry(at / "open", False), "locked": Registry(at / "locked", True)}
+    for registry in both.values():
+        registry.digest = registry.push(made)
+    yield both
+    for registry in both.values():
+        registry.stop()
+
+
+def test_an_image_is_pulled_from_a_registry_and_runs(cay, registries):
+    registry = registries["open"]
+    out = image(cay.data_dir, "pull", registry.name("team/made:1"), "-o", "json", check=True).stdout
+    assert json.loads(out) == [{"name": registry.name("team/made:1"), "digest": registry.digest}]
+    cay.api("POST", PODS, pod("pulled", registry.name("team/made:1")))
+    assert said(cay, "pulled")[:4] == ["1234", "50", "/srv/made/here", "/home/app image"]
+
+
+def test_a_pull_by_digest_gives_exactly_that(cay, registries):
+    registry = registries["open"]
+    name = registry.name(f"team/made@{registry.digest}")
+    assert json.loads(image(cay.data_dir, "pull", name, "-o", "json", check=True).stdout)[0]["name"] == name
+    cay.api("POST", PODS, pod("pulled-exact", name, args=["echo exact"]))
+    assert said(cay, "pulled-exact") == ["exact"]
+    image(cay.data_dir, "rm", name, check=True)
+    r = image(cay.data_dir, "pull", registry.name(f"team/made@{sha(b'x')}"))
+    assert r.returncode == 1 and "manifest unknown" in r.stderr, r.stderr
+
+
+def test_a_registry_with_a_password_wants_the_file_that_has_it(tmp_path, registries):
+    """The password is an argument of no process and in no message."""
+    registry, data = registries["locked"], str(tmp_path / "data")
+    name = registry.name("team/made:1")
+    refused = image(data, "pull", name)
+    assert refused.returncode == 1 and "authentication required" in refused.stderr, refused.stderr
+    assert sorted(os.listdir(tmp_path / "data" / "images")) == ["lock"]
+    (tmp_path / "wrong.json").write_text(registry.authfile.read_text().replace(
+        base64.b64encode(f"agent:{SECRET}".encode()).decode(), base64.b64encode(b"agent:wrong-word").decode()))
+    wrong = image(data, "pull", name, "--authfile", str(tmp_path / "wrong.json"))
+    assert wrong.returncode == 1 and "authentication required" in wrong.stderr and "wrong-word" not in wrong.stderr, wrong.stderr
+    process = subprocess.Popen([os.path.join(BUILD, "cay"), "image", "pull", name, "--authfile", str(registry.authfile), "--data-dir", data],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    seen = b""
+    while process.poll() is None:
+        for child in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split():
+            try:
+                with open(f"/proc/{child}/cmdline", "rb") as f:
+                    seen += f.read()
+            except OSError:
+                pass  # it has ended
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert b"skopeo" in seen and SECRET.encode() not in seen and SECRET.encode() not in out + err
+    assert set(listed(data)) == {name}
+
+
+def test_a_mirror_stands_in_for_a_registry(tmp_path, registries):
+    registry = registries["open"]
+    (tmp_path / "registries.conf").write_text(
+        f'[[registry]]\nprefix = "registry.invalid"\nlocation = "registry.invalid"\n'
+        f'[[registry.mirror]]\nlocation = "{registry.name("team")}"\ninsecure = true\n')
+    data = str(tmp_path / "data")
+    r = image(data, "pull", "registry.invalid/made:1", "--registries-conf", str(tmp_path / "registries.conf"))
+    assert not r.returncode, r.stderr
+    assert set(listed(data)) == {"registry.invalid/made:1"}
+
+
+@pytest.mark.parametrize("args, says", [
+    (("pull", "127.0.0.1:1/x:1"), "connection refused"), (("pull", "host"), "built-in"), (("pull", "a b"), "not an image name"),
+    (("pull", "x@sha256:short"), "not an image name"), (("pull", "127.0.0.1:1/x", "--authfile", "/nowhere"), "open /nowhere")])
+def test_a_pull_that_fails_says_why(tmp_path, args, says):
+    needs_root()
+    r = image(str(tmp_path / "data"), *args)
+    assert r.returncode in (1, 2) and says in r.stderr, r.stderr
+    assert not (tmp_path / "data" / "images" / "names.json").exists()
+
+
+def test_without_skopeo_a_pull_says_what_to_install(tmp_path):
+    needs_root()
+    r = subprocess.run([os.path.join(BUILD, "cay"), "image", "pull", "127.0.0.1:1/x", "--data-dir", str(tmp_path / "data")],
+                       capture_output=True, text=True, env={"PATH": str(tmp_path)})
+    assert r.returncode == 1 and "install the package skopeo" in r.stderr, r.stderr

@@ -71,6 +71,17 @@ struct image_progress {
  */
 must_use struct err *image_import(const char *data_dir, const char *path, const char *name,
 				  const struct image_progress *progress, struct json_doc **ret);
+/*
+ * From a registry, by skopeo, which must be installed. The name may have a digest. Registries on
+ * this machine's loopback may speak plain HTTP. ERR_UNAVAILABLE: skopeo's own words.
+ */
+struct image_pull {
+	const char *data_dir, *name;
+	const char *authfile; /* credentials, as containers-auth.json(5) has them; NULL: skopeo's */
+	const char *registries_conf;           /* mirrors; NULL: the machine's own */
+	const struct image_progress *progress; /* or NULL */
+};
+must_use struct err *image_pull(const struct image_pull *pull, struct json_doc **ret);
 /* An oci-archive. The same image always becomes the same bytes. */
 must_use struct err *image_export(const char *data_dir, const char *name, const char *path,
 				  const struct image_progress *progress);
