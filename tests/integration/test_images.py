@@ -594,19 +594,17 @@ def test_a_registry_with_a_password_wants_the_file_that_has_it(tmp_path, registr
         base64.b64encode(f"agent:{SECRET}".encode()).decode(), base64.b64encode(b"agent:wrong-word").decode()))
     wrong = image(data, "pull", name, "--authfile", str(tmp_path / "wrong.json"))
     assert wrong.returncode == 1 and "authentication required" in wrong.stderr and "wrong-word" not in wrong.stderr, wrong.stderr
-    process = subprocess.Popen([os.path.join(BUILD, "cay"), "image", "pull", name, "--authfile", str(registry.authfile), "--data-dir", data],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    seen = b""
-    while process.poll() is None:
-        for child in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split():
-            try:
-                with open(f"/proc/{child}/cmdline", "rb") as f:
-                    seen += f.read()
-            except OSError:
-                pass  # it has ended
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert b"skopeo" in seen and SECRET.encode() not in seen and SECRET.encode() not in out + err
+    (tmp_path / "bin").mkdir()
+    spy = tmp_path / "bin" / "skopeo"  # notes what it was given, and becomes the real one
+    spy.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/seen\nenv >>{tmp_path}/seen\nexec {shutil.which("skopeo")} "$@"\n')
+    spy.chmod(0o755)
+    r = subprocess.run([os.path.join(BUILD, "cay"), "image", "pull", name, "--authfile", str(registry.authfile), "--data-dir", data],
+                       capture_output=True, text=True, env=dict(os.environ, PATH=f"{tmp_path}/bin:{os.environ['PATH']}"))
+    assert not r.returncode, r.stderr
+    seen = (tmp_path / "seen").read_text()
+    token = base64.b64encode(f"agent:{SECRET}".encode()).decode()
+    assert f"docker://{name}" in seen
+    assert not any(word in text for word in (SECRET, token) for text in (seen, r.stdout, r.stderr))
     assert set(listed(data)) == {name}
 
 
