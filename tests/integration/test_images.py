@@ -634,3 +634,57 @@ def test_without_skopeo_a_pull_says_what_to_install(tmp_path):
     r = subprocess.run([os.path.join(BUILD, "cay"), "image", "pull", "127.0.0.1:1/x", "--data-dir", str(tmp_path / "data")],
                        capture_output=True, text=True, env={"PATH": str(tmp_path)})
     assert r.returncode == 1 and "install the package skopeo" in r.stderr, r.stderr
+
+
+# -- pulls by the node ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pulling(module_instance, registries):
+    return module_instance("--pull-images")
+
+
+def secret(name, registry, password):
+    config_json = json.dumps({"auths": {f"127.0.0.1:{registry.port}": {"username": "agent", "password": password}}})
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "kubernetes.io/dockerconfigjson",
+            "data": {".dockerconfigjson": base64.b64encode(config_json.encode()).decode()}}
+
+
+def secret_is_nowhere(cay):
+    token = base64.b64encode(f"agent:{SECRET}".encode()).decode()
+    told = cay.log() + json.dumps(cay.api("GET", "/api/v1/namespaces/default/events")) + json.dumps(cay.api("GET", PODS))
+    run_dir = json.load(open(os.path.join(cay.data_dir, "node", "instance.json")))["runDir"]
+    return SECRET not in told and token not in told and not [n for n in os.listdir(run_dir) if n.startswith(".auth")]
+
+
+def test_the_node_pulls_what_a_pod_needs(pulling, registries):
+    pulling.api("POST", PODS, pod("fetch", registries["open"].name("team/made:1")))
+    assert said(pulling, "fetch")[:2] == ["1234", "50"]
+    missing = pod("missing", registries["open"].name("team/none:1"))
+    pulling.api("POST", PODS, missing)
+    waiting = state(pulling.wait(PODS, "missing", lambda o: state(o).get("waiting", {}).get("reason") == "ErrImagePull"))["waiting"]
+    assert "manifest unknown" in waiting["message"]
+    waiting = state(pulling.wait(PODS, "missing", lambda o: state(o).get("waiting", {}).get("reason") == "ImagePullBackOff"))["waiting"]
+    assert waiting["message"].startswith("Back-off pulling image") and "manifest unknown" in waiting["message"]
+    image(pulling.data_dir, "tag", registries["open"].name("team/made:1"), registries["open"].name("team/none:1"), check=True)
+    assert said(pulling, "missing")[:2] == ["1234", "50"]  # it is there now: no need to wait for the back-off
+    pulling.api("POST", PODS, pod("never", registries["open"].name("team/other:1"), imagePullPolicy="Never"))
+    pulling.wait(PODS, "never", lambda o: state(o).get("waiting", {}).get("reason") == "ErrImageNeverPull")
+
+
+def test_the_node_pulls_with_the_secrets_of_the_pod(pulling, registries):
+    registry = registries["locked"]
+    pulling.api("POST", "/api/v1/namespaces/default/secrets", secret("wrong", registry, "wrong-word"))
+    pulling.api("POST", "/api/v1/namespaces/default/secrets", secret("right", registry, SECRET))
+    denied = pod("denied", registry.name("team/made:1"))
+    denied["spec"]["imagePullSecrets"] = [{"name": "wrong"}, {"name": "not-there"}]
+    pulling.api("POST", PODS, denied)
+    waiting = state(pulling.wait(PODS, "denied", lambda o: state(o).get("waiting", {}).get("reason") == "ErrImagePull"))["waiting"]
+    assert "authentication required" in waiting["message"]
+    granted = pod("granted", registry.name("team/made:1"), imagePullPolicy="Always")
+    granted["spec"]["imagePullSecrets"] = [{"name": "right"}]
+    pulling.api("POST", PODS, granted)
+    assert said(pulling, "granted")[:2] == ["1234", "50"]
+    events = json.dumps(pulling.api("GET", "/api/v1/namespaces/default/events"))
+    assert "Pulling image" in events and "Failed to pull image" in events
+    assert secret_is_nowhere(pulling)

@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "json/json.h"
 
+struct loop;
 struct map;
 
 /*
@@ -103,3 +105,26 @@ must_use struct err *image_prune(const char *data_dir, const struct image_users 
 				 struct json_doc **ret);
 must_use struct err *image_list(const char *data_dir, struct image_info **ret, size_t *ret_n);
 void image_list_free(struct image_info *list, size_t n);
+
+/*
+ * Pulls by the node, in child processes that run `cay image pull`. On the loop's thread.
+ */
+struct image_pulls;
+struct image_pulls_spec {
+	struct loop *loop;
+	const char *data_dir;
+	const char *run_dir;       /* in memory: credentials are there while a pull needs them */
+	void (*pulled)(void *arg); /* there is another image; before anybody's done() */
+	void *arg;
+};
+/* Embedded in who waits. on must be initialised; list_del() of it ends the wait. */
+struct image_pull_wait {
+	struct list on;
+	void (*done)(struct image_pull_wait *w, const struct err *e); /* NULL: it is there */
+};
+struct image_pulls *image_pulls_new(const struct image_pulls_spec *spec);
+/* Ends those under way, and turns the loop until they have. NULL is fine. */
+void image_pulls_free(struct image_pulls *p);
+/* auth: the text of an auth file, or NULL. done() may be called before this returns. */
+void image_pulls_ask(struct image_pulls *p, const char *name, const char *auth,
+		     struct image_pull_wait *w);

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@ struct fetch {
 	int work_fd, status, signum;
 	struct loop *loop;
 	struct timer *tick;
+	struct child *child;
 	const char *argv[ARGS_MAX];
 	size_t n_args;
 };
@@ -67,6 +69,7 @@ static void on_exit_of_skopeo(void *arg, int status, int signum)
 {
 	struct fetch *f = arg;
 
+	f->child = NULL;
 	f->status = status;
 	f->signum = signum;
 	loop_stop(f->loop);
@@ -133,12 +136,11 @@ static struct err *spawn(struct fetch *f)
 	const struct child_spec spec = {
 		.argv = f->argv, .fds = fds, .n_fds = ARRAY_LEN(fds), .cwd = f->work
 	};
-	struct child *child;
 	struct err *e;
 
 	if (said < 0)
 		return err_sys(errno, "create a file for skopeo's messages");
-	e = child_spawn(f->loop, &spec, on_exit_of_skopeo, f, &child);
+	e = child_spawn(f->loop, &spec, on_exit_of_skopeo, f, &f->child);
 	if (err_is(e, ERR_NOT_FOUND)) {
 		err_free(e);
 		return err_new(ERR_UNAVAILABLE,
@@ -148,18 +150,33 @@ static struct err *spawn(struct fetch *f)
 	return e;
 }
 
+/* Whoever ends us does not know of skopeo. */
+static void on_signal(void *arg, int signum)
+{
+	struct fetch *f = arg;
+
+	if (f->child)
+		child_kill(f->child, signum);
+}
+
 static struct err *fetch(struct fetch *f)
 {
+	static const int signums[] = { SIGINT, SIGTERM, SIGHUP };
+	struct signal_watch *watches[ARRAY_LEN(signums)];
 	struct err *e = spawn(f);
 
 	if (e)
 		return e;
+	for (size_t i = 0; i < ARRAY_LEN(signums); i++)
+		watches[i] = signal_watch_new(f->loop, signums[i], on_signal, f);
 	if (f->pull->progress) {
 		f->tick = timer_new(f->loop, on_tick, f);
 		timer_set(f->tick, TICK_MS);
 	}
 	loop_run(f->loop);
 	timer_free(take(f->tick));
+	for (size_t i = 0; i < ARRAY_LEN(signums); i++)
+		signal_watch_free(watches[i]);
 	return f->status || f->signum ? what_it_said(f) : NULL;
 }
 
