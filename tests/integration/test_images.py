@@ -373,6 +373,10 @@ def state(obj):
     return ((obj or {}).get("status", {}).get("containerStatuses") or [{}])[0].get("state", {})
 
 
+def states(obj):
+    return [next(iter(c["state"]), None) for c in obj["status"].get("containerStatuses", [])]
+
+
 def said(cay, name):
     cay.wait(PODS, name, lambda o: "terminated" in state(o))
     return cay.kubectl("logs", name).stdout.splitlines()
@@ -442,6 +446,8 @@ def test_an_export_comes_back_as_the_same_image(made, tmp_path):
     image(second, "import", str(tmp_path / "one.tar"), check=True)
     image(second, "export", "example.com/made:oci", str(tmp_path / "two.tar"), check=True)
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+    with tarfile.open(tmp_path / "one.tar") as t:
+        assert {m.mtime for m in t} == {0}
     shown = [json.loads(image(d, "inspect", "example.com/made:oci", check=True).stdout) for d in (first, second)]
     assert shown[0]["config"] == shown[1]["config"] and shown[0]["config"]["uid"] == 1234
     seen = subprocess.run(["skopeo", "inspect", f"oci-archive:{tmp_path}/one.tar"], capture_output=True, text=True, check=True)
@@ -467,11 +473,13 @@ def test_only_what_has_no_name_is_removed(tmp_path):
 
 
 def test_what_a_sandbox_uses_stays(with_images, made):
-    """With the daemon there, and while it is away; afterwards it can go, and come back for a slot that is parked with it."""
+    """With the daemon there, while it is away, and after it came back to a name that stands for another image by now."""
     cay, name = with_images, "example.com/made:used"
     image(cay.data_dir, "tag", "example.com/made:oci", name, check=True)
-    cay.api("POST", PODS, pod("uses", name, args=["sleep 1000"]))
-    cay.wait(PODS, "uses", lambda o: "running" in state(o))
+    uses = pod("uses", name, args=["sleep 1000"])
+    uses["spec"]["containers"].append({"name": "side", "image": "host", "command": ["sleep", "1000"]})
+    cay.api("POST", PODS, uses)
+    cay.wait(PODS, "uses", lambda o: ["running"] * 2 == states(o))
     for other in ("example.com/made:oci", "example.com/made:docker"):
         image(cay.data_dir, "rm", other, check=True)
     cay.kill()
@@ -480,7 +488,9 @@ def test_what_a_sandbox_uses_stays(with_images, made):
     image(cay.data_dir, "tag", "host", name, check=True)  # the image has lost its name, but not its user
     assert json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 0
     cay.start()
-    wait_until(lambda: cay.kubectl("exec", "uses", "--", "ls", "/home", check=False).stdout == "app\n")
+    wait_until(lambda: cay.kubectl("exec", "uses", "-c", "main", "--", "ls", "/home", check=False).stdout == "app\n")
+    cay.kubectl("exec", "uses", "-c", "side", "--", "kill", "-9", "-1", check=False)  # its end is written down, and the rest with it
+    cay.wait(PODS, "uses", lambda o: "terminated" in states(o))
     assert json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 0
     cay.api("DELETE", f"{PODS}/uses?gracePeriodSeconds=0")
     cay.wait(PODS, "uses", lambda o: o is None)

@@ -350,7 +350,7 @@ MUTATIONS = (
              "a digest names one image", "pytest integration/test_images.py -k names_a_digest"),
     mutation("parked-layers-trusted", "node/launch/root.c",
              "	    !layers_stand(s, &plan->image))\n", "	    (!layers_stand(s, &plan->image) && !s->root_ready))\n",
-             "a slot that is parked with an image that was removed mounts it anew", "pytest integration/test_images.py -k sandbox_uses_stays"),
+             "a slot that is parked with an image that was removed mounts it anew", "unit node_lower went_away_and_came_back"),
     mutation("used-image-removed", "node/image/manage.c",
              "	return e || !who ? e\n", "	return e || !who || *who ? e\n",
              "the image of a sandbox is not removed", "pytest integration/test_images.py -k sandbox_uses_stays"),
