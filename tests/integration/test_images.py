@@ -196,6 +196,7 @@ HOSTILE = {
     "hard-link-nowhere": (tar(member("x", kind=tarfile.LNKTYPE, linkname="y")), "hard link to y"),
     "overlay-xattr": (tar(member("d", kind=tarfile.DIRTYPE, pax_headers={"SCHILY.xattr.trusted.overlay.redirect": "/etc"})),
                       "attribute trusted.overlay.redirect is not allowed"),
+    "escape-sequence": (tar(member("\x1b[31m/../x", b"")), "entry ?[31m/../x has"),
     "whiteout": (tar(member("etc/.wh.passwd")), "this is one layer of an image"),
     "deep": (tar(member("/".join("d" * 300), b"x")), "more than 256 levels"),
     "sparse": (sparse(), "root file system has more than"),
@@ -698,3 +699,17 @@ def test_the_node_pulls_with_the_secrets_of_the_pod(pulling, registries):
     events = json.dumps(pulling.api("GET", "/api/v1/namespaces/default/events"))
     assert "Pulling image" in events and "Failed to pull image" in events
     assert secret_is_nowhere(pulling)
+
+
+def test_a_stop_ends_the_pulls_under_way(fresh):
+    """A registry that takes the connection and says nothing: its client is gone when the daemon is."""
+    cay = fresh("--pull-images")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(120)
+        cay.api("POST", PODS, pod("stuck", f"127.0.0.1:{silent.getsockname()[1]}/x:1"))
+        conn, _ = silent.accept()
+        with conn:
+            conn.settimeout(120)
+            assert cay.stop() == 0
+            while conn.recv(4096):
+                pass  # up to its end
