@@ -84,7 +84,7 @@ struct pod_quantity_view {
 struct pod_container_view {
 	const char *name, *image, *workdir;
 	bool sidecar; /* an init container with restartPolicy Always: it runs beside the others */
-	bool init, never_pull, tty, stdin_open, readonly_root, nonroot;
+	bool init, never_pull, always_pull, tty, stdin_open, readonly_root, nonroot;
 	const char **command, **args; /* NULL: the image's */
 	struct pod_env_view *env;
 	struct pod_env_from_view *env_from;

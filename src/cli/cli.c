@@ -98,9 +98,13 @@ int cli_main(const struct command *table, int argc, char **argv)
 int cli_fail(struct err *e)
 {
 	int code = err_is(e, ERR_INVALID) ? EXIT_USAGE : EXIT_FAILED;
+	autofree char *text = xstrdup(err_text(e));
 
-	(void)fprintf(stderr, "cay: %s\n",
-		      err_text(e)); /* there is nowhere left to report a failure */
+	/* It may quote what somebody else wrote, and a terminal would obey that. */
+	for (char *p = text; *p; p++)
+		if (((unsigned char)*p < ' ' && *p != '\n') || *p == '\177')
+			*p = '?';
+	(void)fprintf(stderr, "cay: %s\n", text); /* there is nowhere left to report a failure */
 	err_free(e);
 	return code;
 }

@@ -66,6 +66,10 @@ struct cli_node_ops {
 	/* name NULL: as the archive has it. *ret: [{name,digest}] */
 	struct err *(*image_import)(const char *data_dir, const char *path, const char *name,
 				    struct cli_progress *progress, struct json_doc **ret);
+	/* files: credentials and registries.conf, each may be NULL. *ret as above. */
+	struct err *(*image_pull)(const char *data_dir, const char *name,
+				  const char *const files[2], struct cli_progress *progress,
+				  struct json_doc **ret);
 	struct err *(*image_export)(const char *data_dir, const char *name, const char *path,
 				    struct cli_progress *progress);
 	struct err *(*image_inspect)(const char *data_dir, const char *name, struct json_doc **ret);

@@ -16,6 +16,10 @@ const struct setting image_settings[] = {
 	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "Data directory that holds the images" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT",
 	  "Output format: text, json or yaml (short: -o)", .choices = formats },
+	{ "authfile", SETTING_TEXT, NULL, "FILE",
+	  "pull: credentials for registries, as `skopeo login` and `docker login` write them" },
+	{ "registries-conf", SETTING_TEXT, NULL, "FILE",
+	  "pull: mirrors, instead of the machine's own registries.conf" },
 	{ 0 },
 };
 
@@ -72,25 +76,45 @@ static void display_end(void)
 		(void)fputs("\r\033[K", stderr);
 }
 
+/* What has come in: [{name, digest}]. */
+static void tell(const struct settings *s, const struct json *list)
+{
+	autobuf out = { 0 };
+
+	if (!wants_text(s)) {
+		cli_print(list, settings_text(s, "output"));
+		return;
+	}
+	json_each(it, list)
+		buf_printf(&out, "%s %s\n", json_get_str(it.val, "name"),
+			   json_get_str(it.val, "digest"));
+	cli_write(&out);
+}
+
 static struct err *do_import(const struct settings *s)
 {
 	autoptr(json_doc) doc = NULL;
-	autobuf out = { 0 };
 	struct err *e = cli_node.image_import(settings_text(s, "data-dir"), settings_arg(s, 1),
 					      settings_arg(s, 2), display(), &doc);
 
 	display_end();
-	if (e)
-		return e;
-	if (!wants_text(s)) {
-		cli_print(json_root(doc), settings_text(s, "output"));
-		return NULL;
-	}
-	json_each(it, json_root(doc))
-		buf_printf(&out, "%s %s\n", json_get_str(it.val, "name"),
-			   json_get_str(it.val, "digest"));
-	cli_write(&out);
-	return NULL;
+	if (!e)
+		tell(s, json_root(doc));
+	return e;
+}
+
+static struct err *do_pull(const struct settings *s)
+{
+	const char *const files[] = { settings_text(s, "authfile"),
+				      settings_text(s, "registries-conf") };
+	autoptr(json_doc) doc = NULL;
+	struct err *e = cli_node.image_pull(settings_text(s, "data-dir"), settings_arg(s, 1), files,
+					    display(), &doc);
+
+	display_end();
+	if (!e)
+		tell(s, json_root(doc));
+	return e;
 }
 
 static struct err *do_export(const struct settings *s)
@@ -152,6 +176,10 @@ static const struct verb {
 	  "Import a docker-archive, an oci-archive, an OCI layout or a root file system, as a file that may be compressed or\n"
 	  "as a directory; the content decides. Without NAME an image keeps the names that its archive gives it.",
 	  do_import },
+	{ "pull", 1, 1, "NAME",
+	  "Pull an image from its registry with skopeo. NAME may have a digest. Credentials come from --authfile, or from where\n"
+	  "`skopeo login` puts them. Mirrors are those of registries.conf. A registry on loopback may speak plain HTTP.",
+	  do_pull },
 	{ "export", 2, 2, "NAME FILE",
 	  "Write an image as an oci-archive. The same image always becomes the same file. Layers are packed anew, so that its\n"
 	  "digest may differ from that of the archive it came in.",

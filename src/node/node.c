@@ -60,6 +60,7 @@ struct node {
 	struct egress *egress; /* NULL: it is off */
 	struct inotify *inotify;
 	struct images *images;
+	struct image_pulls *pulls; /* NULL: images are local */
 	struct runtime *runtime;
 	struct pods *pods;
 	struct ways *ways;
@@ -279,6 +280,31 @@ static struct err *find_image(void *images, const char *name, struct image **ret
 	return images_find(images, name, ret);
 }
 
+static void pull_image(void *pulls, const char *name, const char *auth, struct image_pull_wait *w)
+{
+	image_pulls_ask(pulls, name, auth, w);
+}
+
+/* Without waiting to be told that names.json has changed: who asked looks at once. */
+static void image_pulled(void *arg)
+{
+	images_changed(arg, 0);
+}
+
+static void open_pulls(struct node *n, const struct node_spec *spec)
+{
+	const struct image_pulls_spec pulls = {
+		.loop = n->loop,
+		.data_dir = n->data_dir,
+		.run_dir = n->inst->run_dir,
+		.pulled = image_pulled,
+		.arg = n,
+	};
+
+	if (spec->pull_images)
+		n->pulls = image_pulls_new(&pulls);
+}
+
 static struct err *open_pods(struct node *n)
 {
 	const struct pods_spec pods = {
@@ -287,6 +313,8 @@ static struct err *open_pods(struct node *n)
 		.runtime = n->runtime,
 		.find_image = find_image,
 		.images = n->images,
+		.pull_image = n->pulls ? pull_image : NULL,
+		.pulls = n->pulls,
 		.node_name = n->name,
 		.disk = n->disk,
 		.run_dir = n->inst->run_dir,
@@ -325,6 +353,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 		e = open_images(n);
 	if (!e)
 		e = open_runtime(n, spec);
+	if (!e)
+		open_pulls(n, spec);
 	if (!e)
 		e = open_pods(n);
 	return e;
@@ -413,6 +443,7 @@ void node_free(struct node *n)
 	if (n->ways)
 		ways_settle(n->ways);
 	pods_free(n->pods);
+	image_pulls_free(n->pulls);
 	if (n->runtime)
 		n->runtime->ops->free(n->runtime->ctx);
 	if (n->inst)

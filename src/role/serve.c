@@ -136,6 +136,7 @@ static struct err *start_roles(struct serve *s)
 		.sandbox_disk = settings_int(s->settings, "sandbox-disk"),
 		.log_max = settings_int(s->settings, "log-max-size"),
 		.allow_unenforced_disk = settings_bool(s->settings, "allow-unenforced-disk-limits"),
+		.pull_images = settings_bool(s->settings, "pull-images"),
 		.budget = read_budget(s->settings),
 	};
 	struct control_options control = {

@@ -56,6 +56,19 @@ static struct err *import_image(const char *data_dir, const char *path, const ch
 	return image_import(data_dir, path, name, progress ? &p : NULL, ret);
 }
 
+static struct err *pull_image(const char *data_dir, const char *name, const char *const files[2],
+			      struct cli_progress *progress, struct json_doc **ret)
+{
+	const struct image_progress p = progress_of(progress);
+	const struct image_pull pull = { .data_dir = data_dir,
+					 .name = name,
+					 .authfile = files[0],
+					 .registries_conf = files[1],
+					 .progress = progress ? &p : NULL };
+
+	return image_pull(&pull, ret);
+}
+
 static struct err *export_image(const char *data_dir, const char *name, const char *path,
 				struct cli_progress *progress)
 {
@@ -106,6 +119,7 @@ void tools_provide(void)
 	cli_node = (struct cli_node_ops){
 		.image_tag = image_tag,
 		.image_import = import_image,
+		.image_pull = pull_image,
 		.image_export = export_image,
 		.image_inspect = image_inspect,
 		.image_remove = remove_image,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images from outside: what is recognised, what is refused and with which words, and what a Pod gets of them."""
 
+import base64
 import gzip
 import hashlib
 import io
@@ -9,13 +10,14 @@ import lzma
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tarfile
 import zlib
 
 import pytest
 
-from cay_local import BUILD, wait_until
+from cay_local import BUILD, free_port, wait_until
 from conftest import make_dir, needs_root
 
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
@@ -194,6 +196,7 @@ HOSTILE = {
     "hard-link-nowhere": (tar(member("x", kind=tarfile.LNKTYPE, linkname="y")), "hard link to y"),
     "overlay-xattr": (tar(member("d", kind=tarfile.DIRTYPE, pax_headers={"SCHILY.xattr.trusted.overlay.redirect": "/etc"})),
                       "attribute trusted.overlay.redirect is not allowed"),
+    "escape-sequence": (tar(member("\x1b[31m/../x", b"")), "entry ?[31m/../x has"),
     "whiteout": (tar(member("etc/.wh.passwd")), "this is one layer of an image"),
     "deep": (tar(member("/".join("d" * 300), b"x")), "more than 256 levels"),
     "sparse": (sparse(), "root file system has more than"),
@@ -371,6 +374,10 @@ def state(obj):
     return ((obj or {}).get("status", {}).get("containerStatuses") or [{}])[0].get("state", {})
 
 
+def states(obj):
+    return [next(iter(c["state"]), None) for c in obj["status"].get("containerStatuses", [])]
+
+
 def said(cay, name):
     cay.wait(PODS, name, lambda o: "terminated" in state(o))
     return cay.kubectl("logs", name).stdout.splitlines()
@@ -440,6 +447,8 @@ def test_an_export_comes_back_as_the_same_image(made, tmp_path):
     image(second, "import", str(tmp_path / "one.tar"), check=True)
     image(second, "export", "example.com/made:oci", str(tmp_path / "two.tar"), check=True)
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+    with tarfile.open(tmp_path / "one.tar") as t:
+        assert {m.mtime for m in t} == {0}
     shown = [json.loads(image(d, "inspect", "example.com/made:oci", check=True).stdout) for d in (first, second)]
     assert shown[0]["config"] == shown[1]["config"] and shown[0]["config"]["uid"] == 1234
     seen = subprocess.run(["skopeo", "inspect", f"oci-archive:{tmp_path}/one.tar"], capture_output=True, text=True, check=True)
@@ -465,11 +474,13 @@ def test_only_what_has_no_name_is_removed(tmp_path):
 
 
 def test_what_a_sandbox_uses_stays(with_images, made):
-    """With the daemon there, and while it is away; afterwards it can go, and come back for a slot that is parked with it."""
+    """With the daemon there, while it is away, and after it came back to a name that stands for another image by now."""
     cay, name = with_images, "example.com/made:used"
     image(cay.data_dir, "tag", "example.com/made:oci", name, check=True)
-    cay.api("POST", PODS, pod("uses", name, args=["sleep 1000"]))
-    cay.wait(PODS, "uses", lambda o: "running" in state(o))
+    uses = pod("uses", name, args=["sleep 1000"])
+    uses["spec"]["containers"].append({"name": "side", "image": "host", "command": ["sleep", "1000"]})
+    cay.api("POST", PODS, uses)
+    cay.wait(PODS, "uses", lambda o: ["running"] * 2 == states(o))
     for other in ("example.com/made:oci", "example.com/made:docker"):
         image(cay.data_dir, "rm", other, check=True)
     cay.kill()
@@ -478,7 +489,9 @@ def test_what_a_sandbox_uses_stays(with_images, made):
     image(cay.data_dir, "tag", "host", name, check=True)  # the image has lost its name, but not its user
     assert json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 0
     cay.start()
-    wait_until(lambda: cay.kubectl("exec", "uses", "--", "ls", "/home", check=False).stdout == "app\n")
+    wait_until(lambda: cay.kubectl("exec", "uses", "-c", "main", "--", "ls", "/home", check=False).stdout == "app\n")
+    cay.kubectl("exec", "uses", "-c", "side", "--", "kill", "-9", "-1", check=False)  # its end is written down, and the rest with it
+    cay.wait(PODS, "uses", lambda o: "terminated" in states(o))
     assert json.loads(image(cay.data_dir, "prune", "-o", "json", check=True).stdout)["images"] == 0
     cay.api("DELETE", f"{PODS}/uses?gracePeriodSeconds=0")
     cay.wait(PODS, "uses", lambda o: o is None)
@@ -489,7 +502,7 @@ def test_what_a_sandbox_uses_stays(with_images, made):
     assert said(cay, "again") == ["app"]
 
 
-@pytest.mark.parametrize("verb", ["ls", "inspect", "import", "export", "tag", "rm", "prune"])
+@pytest.mark.parametrize("verb", ["ls", "inspect", "import", "pull", "export", "tag", "rm", "prune"])
 def test_every_verb_has_help(tmp_path, verb):
     r = image(str(tmp_path), verb, "--help", check=True)
     assert r.stdout.startswith(f"usage: cay image {verb}") and "--data-dir" in r.stdout
@@ -503,3 +516,200 @@ def test_an_error_says_what_to_do(tmp_path, args, says):
     needs_root()
     r = image(str(tmp_path / "data"), *args)
     assert r.returncode in (1, 2) and says in r.stderr, r.stderr
+
+
+# -- registries -------------------------------------------------------------------------------------------------------
+
+SECRET = "open-sesame"
+HTPASSWD = "agent:$2b$04$e1oeGBtVqVyppM7hYzNR2eOqkLv8JPRLQehXLrjLlRsvcn8EXqc36\n"  # bcrypt of SECRET
+
+
+class Registry:
+    """Debian's docker-registry on loopback; with a password if wanted."""
+
+    def __init__(self, at, locked):
+        self.port, self.at = free_port(), at
+        at.mkdir()
+        auth = ""
+        if locked:
+            (at / "htpasswd").write_text(HTPASSWD)
+            auth = f"auth: {{htpasswd: {{realm: test, path: {at}/htpasswd}}}}\n"
+        (at / "config.yml").write_text(f"version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {at}/data}}}}\n"
+                                       f"http: {{addr: '127.0.0.1:{self.port}'}}\n{auth}")
+        self.authfile = at / "auth.json"
+        token = base64.b64encode(f"agent:{SECRET}".encode()).decode()
+        self.authfile.write_text(json.dumps({"auths": {f"127.0.0.1:{self.port}": {"auth": token}}}))
+        with open(at / "log", "wb") as log:
+            self.process = subprocess.Popen(["docker-registry", "serve", str(at / "config.yml")], stdout=log, stderr=log)
+        wait_until(self.answers)
+
+    def answers(self):
+        assert self.process.poll() is None, (self.at / "log").read_text()
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def name(self, rest):
+        return f"127.0.0.1:{self.port}/{rest}"
+
+    def push(self, made):
+        """The digest that the registry knows it by."""
+        run("skopeo", "copy", "-q", "--dest-tls-verify=false", "--dest-authfile", str(self.authfile), "--digestfile", str(self.at / "digest"),
+            "oci:lay:t", "docker://" + self.name("team/made:1"), cwd=made)
+        return (self.at / "digest").read_text().strip()
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def registries(made, tmp_path_factory):
+    if not shutil.which("docker-registry"):
+        pytest.fail("docker-registry is missing; tools/setup test installs it")
+    at = tmp_path_factory.mktemp("registries")
+    both = {"open": Registry(at / "open", False), "locked": Registry(at / "locked", True)}
+    for registry in both.values():
+        registry.digest = registry.push(made)
+    yield both
+    for registry in both.values():
+        registry.stop()
+
+
+def test_an_image_is_pulled_from_a_registry_and_runs(cay, registries):
+    registry = registries["open"]
+    out = image(cay.data_dir, "pull", registry.name("team/made:1"), "-o", "json", check=True).stdout
+    assert json.loads(out) == [{"name": registry.name("team/made:1"), "digest": registry.digest}]
+    cay.api("POST", PODS, pod("pulled", registry.name("team/made:1")))
+    assert said(cay, "pulled")[:4] == ["1234", "50", "/srv/made/here", "/home/app image"]
+
+
+def test_a_pull_by_digest_gives_exactly_that(cay, registries):
+    registry = registries["open"]
+    name = registry.name(f"team/made@{registry.digest}")
+    assert json.loads(image(cay.data_dir, "pull", name, "-o", "json", check=True).stdout)[0]["name"] == name
+    cay.api("POST", PODS, pod("pulled-exact", name, args=["echo exact"]))
+    assert said(cay, "pulled-exact") == ["exact"]
+    image(cay.data_dir, "rm", name, check=True)
+    r = image(cay.data_dir, "pull", registry.name(f"team/made@{sha(b'x')}"))
+    assert r.returncode == 1 and "manifest unknown" in r.stderr, r.stderr
+
+
+def test_a_registry_with_a_password_wants_the_file_that_has_it(tmp_path, registries):
+    """The password is an argument of no process and in no message."""
+    registry, data = registries["locked"], str(tmp_path / "data")
+    name = registry.name("team/made:1")
+    refused = image(data, "pull", name)
+    assert refused.returncode == 1 and "authentication required" in refused.stderr, refused.stderr
+    assert sorted(os.listdir(tmp_path / "data" / "images")) == ["lock"]
+    (tmp_path / "wrong.json").write_text(registry.authfile.read_text().replace(
+        base64.b64encode(f"agent:{SECRET}".encode()).decode(), base64.b64encode(b"agent:wrong-word").decode()))
+    wrong = image(data, "pull", name, "--authfile", str(tmp_path / "wrong.json"))
+    assert wrong.returncode == 1 and "authentication required" in wrong.stderr and "wrong-word" not in wrong.stderr, wrong.stderr
+    (tmp_path / "bin").mkdir()
+    spy = tmp_path / "bin" / "skopeo"  # notes what it was given, and becomes the real one
+    spy.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/seen\nenv >>{tmp_path}/seen\nexec {shutil.which("skopeo")} "$@"\n')
+    spy.chmod(0o755)
+    r = subprocess.run([os.path.join(BUILD, "cay"), "image", "pull", name, "--authfile", str(registry.authfile), "--data-dir", data],
+                       capture_output=True, text=True, env=dict(os.environ, PATH=f"{tmp_path}/bin:{os.environ['PATH']}"))
+    assert not r.returncode, r.stderr
+    seen = (tmp_path / "seen").read_text()
+    token = base64.b64encode(f"agent:{SECRET}".encode()).decode()
+    assert f"docker://{name}" in seen
+    assert not any(word in text for word in (SECRET, token) for text in (seen, r.stdout, r.stderr))
+    assert set(listed(data)) == {name}
+
+
+def test_a_mirror_stands_in_for_a_registry(tmp_path, registries):
+    registry = registries["open"]
+    (tmp_path / "registries.conf").write_text(
+        f'[[registry]]\nprefix = "registry.invalid"\nlocation = "registry.invalid"\n'
+        f'[[registry.mirror]]\nlocation = "{registry.name("team")}"\ninsecure = true\n')
+    data = str(tmp_path / "data")
+    r = image(data, "pull", "registry.invalid/made:1", "--registries-conf", str(tmp_path / "registries.conf"))
+    assert not r.returncode, r.stderr
+    assert set(listed(data)) == {"registry.invalid/made:1"}
+
+
+@pytest.mark.parametrize("args, says", [
+    (("pull", "127.0.0.1:1/x:1"), "connection refused"), (("pull", "host"), "built-in"), (("pull", "a b"), "not an image name"),
+    (("pull", "x@sha256:short"), "not an image name"), (("pull", "127.0.0.1:1/x", "--authfile", "/nowhere"), "open /nowhere")])
+def test_a_pull_that_fails_says_why(tmp_path, args, says):
+    needs_root()
+    r = image(str(tmp_path / "data"), *args)
+    assert r.returncode in (1, 2) and says in r.stderr, r.stderr
+    assert not (tmp_path / "data" / "images" / "names.json").exists()
+
+
+def test_without_skopeo_a_pull_says_what_to_install(tmp_path):
+    needs_root()
+    r = subprocess.run([os.path.join(BUILD, "cay"), "image", "pull", "127.0.0.1:1/x", "--data-dir", str(tmp_path / "data")],
+                       capture_output=True, text=True, env={"PATH": str(tmp_path)})
+    assert r.returncode == 1 and "install the package skopeo" in r.stderr, r.stderr
+
+
+# -- pulls by the node ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pulling(module_instance, registries):
+    return module_instance("--pull-images")
+
+
+def secret(name, registry, password):
+    config_json = json.dumps({"auths": {f"127.0.0.1:{registry.port}": {"username": "agent", "password": password}}})
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "kubernetes.io/dockerconfigjson",
+            "data": {".dockerconfigjson": base64.b64encode(config_json.encode()).decode()}}
+
+
+def secret_is_nowhere(cay):
+    token = base64.b64encode(f"agent:{SECRET}".encode()).decode()
+    told = cay.log() + json.dumps(cay.api("GET", "/api/v1/namespaces/default/events")) + json.dumps(cay.api("GET", PODS))
+    run_dir = json.load(open(os.path.join(cay.data_dir, "node", "instance.json")))["runDir"]
+    return SECRET not in told and token not in told and not [n for n in os.listdir(run_dir) if n.startswith(".auth")]
+
+
+def test_the_node_pulls_what_a_pod_needs(pulling, registries):
+    pulling.api("POST", PODS, pod("fetch", registries["open"].name("team/made:1")))
+    assert said(pulling, "fetch")[:2] == ["1234", "50"]
+    missing = pod("missing", registries["open"].name("team/none:1"))
+    pulling.api("POST", PODS, missing)
+    waiting = state(pulling.wait(PODS, "missing", lambda o: state(o).get("waiting", {}).get("reason") == "ErrImagePull"))["waiting"]
+    assert "manifest unknown" in waiting["message"]
+    waiting = state(pulling.wait(PODS, "missing", lambda o: state(o).get("waiting", {}).get("reason") == "ImagePullBackOff"))["waiting"]
+    assert waiting["message"].startswith("Back-off pulling image") and "manifest unknown" in waiting["message"]
+    image(pulling.data_dir, "tag", registries["open"].name("team/made:1"), registries["open"].name("team/none:1"), check=True)
+    assert said(pulling, "missing")[:2] == ["1234", "50"]  # it is there now: no need to wait for the back-off
+    pulling.api("POST", PODS, pod("never", registries["open"].name("team/other:1"), imagePullPolicy="Never"))
+    pulling.wait(PODS, "never", lambda o: state(o).get("waiting", {}).get("reason") == "ErrImageNeverPull")
+
+
+def test_the_node_pulls_with_the_secrets_of_the_pod(pulling, registries):
+    registry = registries["locked"]
+    pulling.api("POST", "/api/v1/namespaces/default/secrets", secret("wrong", registry, "wrong-word"))
+    pulling.api("POST", "/api/v1/namespaces/default/secrets", secret("right", registry, SECRET))
+    denied = pod("denied", registry.name("team/made:1"))
+    denied["spec"]["imagePullSecrets"] = [{"name": "wrong"}, {"name": "not-there"}]
+    pulling.api("POST", PODS, denied)
+    waiting = state(pulling.wait(PODS, "denied", lambda o: state(o).get("waiting", {}).get("reason") == "ErrImagePull"))["waiting"]
+    assert "authentication required" in waiting["message"]
+    granted = pod("granted", registry.name("team/made:1"), imagePullPolicy="Always")
+    granted["spec"]["imagePullSecrets"] = [{"name": "right"}]
+    pulling.api("POST", PODS, granted)
+    assert said(pulling, "granted")[:2] == ["1234", "50"]
+    events = json.dumps(pulling.api("GET", "/api/v1/namespaces/default/events"))
+    assert "Pulling image" in events and "Failed to pull image" in events
+    assert secret_is_nowhere(pulling)
+
+
+def test_a_stop_ends_the_pulls_under_way(fresh):
+    """A registry that takes the connection and says nothing: its client is gone when the daemon is."""
+    cay = fresh("--pull-images")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(120)
+        cay.api("POST", PODS, pod("stuck", f"127.0.0.1:{silent.getsockname()[1]}/x:1"))
+        conn, _ = silent.accept()
+        with conn:
+            conn.settimeout(120)
+            assert cay.stop() == 0
+            while conn.recv(4096):
+                pass  # up to its end

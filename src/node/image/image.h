@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "json/json.h"
 
+struct loop;
 struct map;
 
 /*
@@ -71,6 +73,17 @@ struct image_progress {
  */
 must_use struct err *image_import(const char *data_dir, const char *path, const char *name,
 				  const struct image_progress *progress, struct json_doc **ret);
+/*
+ * From a registry, by skopeo, which must be installed. The name may have a digest. Registries on
+ * this machine's loopback may speak plain HTTP. ERR_UNAVAILABLE: skopeo's own words.
+ */
+struct image_pull {
+	const char *data_dir, *name;
+	const char *authfile; /* credentials, as containers-auth.json(5) has them; NULL: skopeo's */
+	const char *registries_conf;           /* mirrors; NULL: the machine's own */
+	const struct image_progress *progress; /* or NULL */
+};
+must_use struct err *image_pull(const struct image_pull *pull, struct json_doc **ret);
 /* An oci-archive. The same image always becomes the same bytes. */
 must_use struct err *image_export(const char *data_dir, const char *name, const char *path,
 				  const struct image_progress *progress);
@@ -92,3 +105,26 @@ must_use struct err *image_prune(const char *data_dir, const struct image_users 
 				 struct json_doc **ret);
 must_use struct err *image_list(const char *data_dir, struct image_info **ret, size_t *ret_n);
 void image_list_free(struct image_info *list, size_t n);
+
+/*
+ * Pulls by the node, in child processes that run `cay image pull`. On the loop's thread.
+ */
+struct image_pulls;
+struct image_pulls_spec {
+	struct loop *loop;
+	const char *data_dir;
+	const char *run_dir;       /* in memory: credentials are there while a pull needs them */
+	void (*pulled)(void *arg); /* there is another image; before anybody's done() */
+	void *arg;
+};
+/* Embedded in who waits. on must be initialised; list_del() of it ends the wait. */
+struct image_pull_wait {
+	struct list on;
+	void (*done)(struct image_pull_wait *w, const struct err *e); /* NULL: it is there */
+};
+struct image_pulls *image_pulls_new(const struct image_pulls_spec *spec);
+/* Ends those under way, and turns the loop until they have. NULL is fine. */
+void image_pulls_free(struct image_pulls *p);
+/* auth: the text of an auth file, or NULL. done() may be called before this returns. */
+void image_pulls_ask(struct image_pulls *p, const char *name, const char *auth,
+		     struct image_pull_wait *w);

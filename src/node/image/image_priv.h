@@ -30,6 +30,8 @@ const char *names_by_digest(const struct json_doc *names, const char *canonical,
 const char *names_id_of(const struct json_doc *names, const char *name);
 bool names_has_digest(const struct json *image, const char *digest);
 bool digest_valid(const char *digest); /* "sha256:" and 64 hexadecimal digits */
+/* The member of names.json for a name: "repository:tag", or "repository@digest". */
+char *name_key(const char *name);
 /* The canonical form of a name that an image may be given. ERR_INVALID. */
 must_use struct err *name_to_give(const char *name, char **ret);
 must_use struct err *bad_name(const char *name);
@@ -117,6 +119,10 @@ enum tree_kind {
 must_use struct err *kind_check_file(const struct tar_from *from);
 /* ERR_UNSUPPORTED, ERR_INVALID: neither an image nor a root file system. */
 must_use struct err *kind_of_tree(int dir, enum tree_kind *ret);
+
+/* import.c: an OCI layout that was pulled. */
+must_use struct err *import_pulled(const struct image_pull *pull, const char *path,
+				   const char *source, struct json_doc **ret);
 
 /* An image as it was found, before its layers are in the store. */
 struct draft_layer {

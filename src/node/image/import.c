@@ -30,6 +30,8 @@ enum {
 
 struct import {
 	const char *data_dir, *path;
+	const char *source; /* as names.json shall have it */
+	const char *digest; /* that it was pulled by; NULL: none */
 	const struct image_progress *progress;
 	int from, work_fd, tree;
 	char *work; /* path of the work directory */
@@ -286,7 +288,9 @@ static struct err *settle_names(struct import *im, const char *name)
 
 	if (!name)
 		return check_own_names(im->drafts);
-	e = name_to_give(name, &canonical);
+	e = im->digest ? NULL : name_to_give(name, &canonical);
+	if (im->digest)
+		canonical = name_key(name);
 	if (!e)
 		e = choose(im, canonical);
 	if (e)
@@ -468,15 +472,17 @@ static void record(const struct import *im, struct draft *d, struct json_doc *do
 	json_set_str(doc, img, "digest", d->digests[0]);
 	for (char **p = d->digests; *p; p++)
 		json_push_str(doc, json_need_arr(doc, img, "digests"), *p);
-	json_set_str(doc, img, "source", im->path);
+	if (im->digest && !names_has_digest(img, im->digest))
+		json_push_str(doc, json_need_arr(doc, img, "digests"), im->digest);
+	json_set_str(doc, img, "source", im->source);
 	json_set_int(doc, img, "size", total_size(doc, d));
 	json_set(doc, img, "layers", layers);
 	json_set(doc, img, "config", json_copy(doc, json_root(d->config)));
 	json_set(doc, json_need_obj(doc, json_root(doc), "images"), id, img);
 	for (char **n = d->names; *n; n++) {
-		autofree char *canonical = image_canonical(*n, NULL);
+		autofree char *key = name_key(*n);
 
-		json_set_str(doc, json_need_obj(doc, json_root(doc), "names"), canonical, id);
+		json_set_str(doc, json_need_obj(doc, json_root(doc), "names"), key, id);
 	}
 }
 
@@ -541,14 +547,30 @@ static struct json_doc *summary(const struct draft *d)
 	json_set_root(doc, json_arr(doc));
 	for (; d; d = d->next)
 		for (char **n = d->names; *n; n++) {
-			autofree char *canonical = image_canonical(*n, NULL);
+			autofree char *key = name_key(*n);
 			struct json *o = json_obj(doc);
 
-			json_set_str(doc, o, "name", canonical);
+			json_set_str(doc, o, "name", key);
 			json_set_str(doc, o, "digest", d->digests[0]);
 			json_push(doc, json_root(doc), o);
 		}
 	return doc;
+}
+
+static struct err *run(struct import *im, const char *name, struct json_doc **ret)
+{
+	struct err *e = start_work(im);
+
+	if (!e)
+		e = read_drafts(im);
+	if (!e)
+		e = settle_names(im, name);
+	if (!e)
+		e = unpack_and_publish(im);
+	if (!e && ret)
+		*ret = summary(im->drafts);
+	import_done(im);
+	return e;
 }
 
 struct err *image_import(const char *data_dir, const char *path, const char *name,
@@ -556,6 +578,7 @@ struct err *image_import(const char *data_dir, const char *path, const char *nam
 {
 	struct import im = { .data_dir = data_dir,
 			     .path = path,
+			     .source = path,
 			     .progress = progress,
 			     .from = -1,
 			     .work_fd = -1,
@@ -564,15 +587,22 @@ struct err *image_import(const char *data_dir, const char *path, const char *nam
 	struct err *e = name ? name_to_give(name, &canonical) : NULL;
 
 	if (!e)
-		e = start_work(&im);
-	if (!e)
-		e = read_drafts(&im);
-	if (!e)
-		e = settle_names(&im, name);
-	if (!e)
-		e = unpack_and_publish(&im);
-	if (!e && ret)
-		*ret = summary(im.drafts);
-	import_done(&im);
+		e = run(&im, name, ret);
 	return err_wrap(e, "import %s", path);
+}
+
+struct err *import_pulled(const struct image_pull *pull, const char *path, const char *source,
+			  struct json_doc **ret)
+{
+	const char *at = strchr(pull->name, '@');
+	struct import im = { .data_dir = pull->data_dir,
+			     .path = path,
+			     .source = source,
+			     .digest = at ? at + 1 : NULL,
+			     .progress = pull->progress,
+			     .from = -1,
+			     .work_fd = -1,
+			     .tree = -1 };
+
+	return run(&im, pull->name, ret);
 }

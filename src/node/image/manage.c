@@ -57,7 +57,7 @@ static bool built_in(const char *id)
 
 struct err *image_remove(const char *data_dir, const char *name, const struct image_users *users)
 {
-	autofree char *canonical = image_canonical(name, NULL), *id = NULL;
+	autofree char *canonical = name_key(name), *id = NULL;
 	autoptr(json_doc) d = NULL;
 	autoclose lock = -1;
 	struct json *names;

@@ -170,10 +170,21 @@ bool names_has_digest(const struct json *image, const char *digest)
 	return false;
 }
 
-/* Up to the tag. */
-static size_t repository_len(const char *canonical)
+/* Up to the digest or the tag. */
+static size_t repository_len(const char *key)
 {
-	return (size_t)(strrchr(canonical, ':') - canonical);
+	const char *at = strchr(key, '@');
+
+	return (size_t)((at ? at : strrchr(key, ':')) - key);
+}
+
+char *name_key(const char *name)
+{
+	autofree char *digest = NULL, *canonical = image_canonical(name, &digest);
+
+	if (!canonical || !digest)
+		return take(canonical);
+	return xasprintf("%.*s@%s", (int)repository_len(canonical), canonical, digest);
 }
 
 const char *names_by_digest(const struct json_doc *names, const char *canonical, const char *digest)

@@ -351,7 +351,7 @@ static const struct rule pod[] = {
 	{ "priority", .idle = "no Pod makes way for another" },
 	{ "priorityClassName", .idle = "no Pod makes way for another" },
 	{ "preemptionPolicy", .idle = "no Pod makes way for another" },
-	{ "imagePullSecrets", .idle = "images are local" },
+	{ "imagePullSecrets", object_name },
 	{ "serviceAccountName", .idle = "a name for the downward API; there is no token" },
 	{ "serviceAccount", .idle = "the old name of serviceAccountName" },
 	{ "enableServiceLinks", .idle = "what Kubernetes fills in" },

@@ -27,10 +27,15 @@ enum {
 };
 
 static const char *const wait_reasons[WAIT_REASON_MAX_] = {
-	[WAIT_CREATING] = "ContainerCreating",  [WAIT_INIT] = "PodInitializing",
-	[WAIT_IMAGE_NAME] = "InvalidImageName", [WAIT_IMAGE_NEVER] = "ErrImageNeverPull",
-	[WAIT_IMAGE] = "ErrImagePull",          [WAIT_CONFIG] = "CreateContainerConfigError",
-	[WAIT_CREATE] = "CreateContainerError", [WAIT_CRASH] = "CrashLoopBackOff",
+	[WAIT_CREATING] = "ContainerCreating",
+	[WAIT_INIT] = "PodInitializing",
+	[WAIT_IMAGE_NAME] = "InvalidImageName",
+	[WAIT_IMAGE_NEVER] = "ErrImageNeverPull",
+	[WAIT_IMAGE] = "ErrImagePull",
+	[WAIT_IMAGE_BACKOFF] = "ImagePullBackOff",
+	[WAIT_CONFIG] = "CreateContainerConfigError",
+	[WAIT_CREATE] = "CreateContainerError",
+	[WAIT_CRASH] = "CrashLoopBackOff",
 };
 
 const char *container_reason(const struct container *c)
@@ -76,6 +81,7 @@ void container_init(struct container *c, struct pod *p, const struct pod_contain
 	*c = (struct container){ .pod = p, .view = v, .slot.ready = on_slot };
 	c->slot.later = pod_made_ahead(p);
 	list_init(&c->slot.on);
+	container_pull_init(c);
 	c->why = v->init || !p->n_init ? WAIT_CREATING : WAIT_INIT;
 }
 
@@ -92,6 +98,7 @@ void container_done(struct container *c)
 {
 	free_probes(c);
 	list_del(&c->slot.on);
+	list_del(&c->pull.on);
 	if (c->task)
 		c->pod->pods->rt->forget(c->task);
 	image_free(c->image);
@@ -232,7 +239,7 @@ void container_lost(struct container *c, const struct runtime_end *end)
 	container_enter(c, CONTAINER_ENDED);
 }
 
-static void hold_back(struct container *c, unsigned s)
+void container_hold_back(struct container *c, unsigned s)
 {
 	c->backoff_until = pods_now(c->pod->pods) + (usec)s * 1000000;
 }
@@ -380,7 +387,7 @@ static void launch_again(struct container *c)
 	container_wait(c, WAIT_CREATING, "");
 	if (++c->relaunches > RELAUNCHES_AT_ONCE) {
 		c->create_backoff_s = create_backoff_s(c->create_backoff_s);
-		hold_back(c, c->create_backoff_s);
+		container_hold_back(c, c->create_backoff_s);
 	}
 }
 
@@ -435,29 +442,6 @@ void container_attach(struct container *c, struct runtime_task *t)
 
 /* Launching */
 
-static bool find_image(struct container *c)
-{
-	struct image *img = NULL;
-	struct pods *ps = c->pod->pods;
-	struct err *e = ps->find_image(ps->images, c->view->image, &img);
-
-	if (!e) {
-		image_free(c->image);
-		c->image = img;
-		return true;
-	}
-	if (!str_eq(c->message, err_text(e)))
-		pod_event(c->pod, true, "Failed", "Failed to pull image \"%s\": %s", c->view->image,
-			  err_text(e));
-	container_wait(c,
-		       err_is(e, ERR_INVALID) ? WAIT_IMAGE_NAME
-		       : c->view->never_pull  ? WAIT_IMAGE_NEVER
-					      : WAIT_IMAGE,
-		       err_text(e));
-	err_free(e);
-	return false;
-}
-
 /* Takes e over. */
 static void cannot_create(struct container *c, struct err *e)
 {
@@ -465,7 +449,7 @@ static void cannot_create(struct container *c, struct err *e)
 		pod_event(c->pod, true, "Failed", "Error: %s", err_text(e));
 	container_wait(c, err_is(e, ERR_UNAVAILABLE) ? WAIT_CONFIG : WAIT_CREATE, err_text(e));
 	c->create_backoff_s = create_backoff_s(c->create_backoff_s);
-	hold_back(c, c->create_backoff_s);
+	container_hold_back(c, c->create_backoff_s);
 	err_free(e);
 }
 
@@ -518,7 +502,7 @@ bool container_launch(struct container *c)
 	struct runtime_task *t;
 	struct err *e;
 
-	if (!find_image(c))
+	if (!container_find_image(c))
 		return false;
 	image = container_image(c, a);
 	if (!ps->rt->has_slot(ps->rt_ctx, &image, &c->slot)) {
@@ -560,6 +544,7 @@ static void next_attempt(struct container *c)
 	c->last = c->end;
 	c->end = (struct ending){ 0 };
 	c->restarts++;
+	c->pulled = false;
 	c->started = 0;
 	container_enter(c, CONTAINER_WAITING);
 }
@@ -573,7 +558,7 @@ void container_restart(struct container *c)
 	next_attempt(c);
 	c->crash_backoff_s = s;
 	if (s) {
-		hold_back(c, s);
+		container_hold_back(c, s);
 		text = xasprintf("back-off %us restarting failed container=%s pod=%s", s,
 				 c->view->name, c->pod->obj->name);
 		container_wait(c, WAIT_CRASH, text);

@@ -6,6 +6,7 @@ enum {
 	STEADY_US = 600 * 1000000, /* a run as long as this makes up for earlier crashes */
 	RESTART_FIRST_S = 10,
 	CREATE_FIRST_S = 5,
+	PULL_FIRST_S = 10,
 	BACKOFF_MAX_S = 300,
 };
 
@@ -79,6 +80,11 @@ static unsigned twice_as_long(unsigned was_s, unsigned first_s)
 unsigned restart_backoff_s(unsigned n, usec ran, unsigned was_s)
 {
 	return ran > STEADY_US || n <= 1 ? 0 : twice_as_long(was_s, RESTART_FIRST_S);
+}
+
+unsigned pull_backoff_s(unsigned was_s)
+{
+	return twice_as_long(was_s, PULL_FIRST_S);
 }
 
 unsigned create_backoff_s(unsigned was_s)

@@ -117,6 +117,7 @@ unsigned restart_backoff_s(unsigned n, usec ran, unsigned was_s);
 /* Seconds until the next try to create a container that could not be created. was_s: what it waited
  * before this try; 0: it was the first. */
 unsigned create_backoff_s(unsigned was_s);
+unsigned pull_backoff_s(unsigned was_s);
 
 bool container_live(enum container_state s); /* it has processes */
 bool pod_may_move(enum pod_phase from, enum pod_phase to);

@@ -14,6 +14,7 @@ struct client;
 struct container;
 struct diskpool;
 struct image;
+struct image_pull_wait;
 struct loop;
 struct probe_ops;
 struct runtime;
@@ -35,6 +36,11 @@ struct pods_spec {
 	/* *ret is the caller's. ERR_NOT_FOUND: no image has this name; the text says what to do. */
 	struct err *(*find_image)(void *images, const char *name, struct image **ret);
 	void *images;
+	/* Pulls an image, with credentials or NULL, and then calls w->done(), maybe at once. NULL:
+	 * images are local. */
+	void (*pull_image)(void *pulls, const char *name, const char *auth,
+			   struct image_pull_wait *w);
+	void *pulls;
 	const struct diskpool *disk; /* outlives the Pods */
 	const char *node_name, *run_dir;
 	uint32_t mark;                 /* of packets to Pods; 0: none */

@@ -9,6 +9,7 @@
 #include "loop/jobs.h"
 #include "loop/loop.h"
 #include "node/host/budget.h"
+#include "node/image/image.h"
 #include "node/pod/decide_priv.h"
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
@@ -18,7 +19,6 @@
 struct arena;
 struct diskpool;
 struct events;
-struct image;
 struct kind;
 struct plan;
 struct plan_image;
@@ -42,6 +42,9 @@ struct pods {
 	void *rt_ctx;
 	struct err *(*find_image)(void *images, const char *name, struct image **ret);
 	void *images;
+	void (*pull_image)(void *pulls, const char *name, const char *auth,
+			   struct image_pull_wait *w);
+	void *pulls;
 	struct access *access;
 	struct events *events;
 	struct volumes *volumes;
@@ -76,6 +79,7 @@ enum wait_reason { /* why a container waits; the API's words for it are in conta
 	WAIT_IMAGE_NAME,
 	WAIT_IMAGE_NEVER,
 	WAIT_IMAGE,
+	WAIT_IMAGE_BACKOFF,
 	WAIT_CONFIG, /* for an object that it needs, or for a spec that can be met */
 	WAIT_CREATE,
 	WAIT_CRASH,
@@ -97,6 +101,10 @@ struct container {
 	struct ending end, last; /* of this attempt, and of the one before */
 	usec started;            /* wall clock; 0: not yet */
 	struct image *image;
+	struct image_pull_wait pull; /* in line while its image is pulled */
+	bool pulled;                 /* for this attempt, by the policy Always */
+	bool pull_failed;            /* and that is shown; the back-off comes next */
+	unsigned pull_backoff_s;
 	struct runtime_task *task; /* while it is live */
 	struct runtime_wait slot;  /* in line while there is none for it */
 	char *log, *prev_log; /* tasks whose logs are kept: this attempt's, and the one before */
@@ -203,8 +211,9 @@ void container_init(struct container *c, struct pod *p, const struct pod_contain
 void container_done(struct container *c);
 void container_enter(struct container *c, enum container_state next); /* every change of state */
 void container_wait(struct container *c, enum wait_reason why, const char *message);
-const char *container_reason(const struct container *c); /* WAITING: why, in the API's words */
-bool container_launch(struct container *c);              /* false: not now; its reason says why */
+void container_hold_back(struct container *c, unsigned s); /* it is not launched until then */
+const char *container_reason(const struct container *c);   /* WAITING: why, in the API's words */
+bool container_launch(struct container *c);                /* false: not now; its reason says why */
 void container_probe(struct container *c);   /* it has started: from now on its probes count */
 void container_restart(struct container *c); /* an ended one gets its next attempt */
 void container_term(struct container *c);    /* asks it to end, after its preStop hook */
@@ -221,6 +230,10 @@ void ending_done(struct ending *e);
  * written down (exited, end); or else the guest would have stayed to tell, so it was killed. */
 void container_lost(struct container *c, const struct runtime_end *end);
 char *container_id(const char *task_id); /* as the API shows it: "cay://<task>". malloc'd */
+
+/* pulling.c */
+void container_pull_init(struct container *c);
+bool container_find_image(struct container *c); /* false: not yet; its reason says why */
 
 /* plan.c */
 struct plan_image container_image(const struct container *c, struct arena *a);

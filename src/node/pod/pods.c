@@ -219,6 +219,8 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->rt_ctx = spec->runtime->ctx;
 	ps->find_image = spec->find_image;
 	ps->images = spec->images;
+	ps->pull_image = spec->pull_image;
+	ps->pulls = spec->pulls;
 	ps->budget = spec->budget;
 	ps->tries = spec->tries ? spec->tries : &probe_real_tries;
 	ps->node_name = xstrdup(spec->node_name);

@@ -38,7 +38,8 @@ static bool is_object(enum wait_reason why)
 
 static bool is_image(enum wait_reason why)
 {
-	return why == WAIT_IMAGE || why == WAIT_IMAGE_NEVER || why == WAIT_IMAGE_NAME;
+	return why == WAIT_IMAGE || why == WAIT_IMAGE_NEVER || why == WAIT_IMAGE_NAME ||
+	       why == WAIT_IMAGE_BACKOFF;
 }
 
 static void stand(struct list *line, struct list *place, bool waits)
@@ -172,6 +173,9 @@ void pods_images_changed(struct pods *ps)
 
 	list_each(p, &ps->waits.images, for_image)
 		for (size_t i = 0; i < p->n_containers; i++)
-			if (is_image(p->containers[i].why) && image_is_there(ps, &p->containers[i]))
+			if (is_image(p->containers[i].why) &&
+			    image_is_there(ps, &p->containers[i])) {
+				p->containers[i].backoff_until = 0;
 				pod_wake(p);
+			}
 }

@@ -548,6 +548,57 @@ TEST(a_slot_that_was_parked_for_another_image_has_a_whole_root)
 	close_host(&h, 0);
 }
 
+/* As a layer does that is removed and imported again: the same path, another directory. */
+static void replace_dir(const char *path)
+{
+	autofree char *gone = xasprintf("%s.gone", path);
+	struct dirent *de;
+	DIR *d;
+
+	eq_int(rename(path, gone), 0);
+	works(file_mkdirs(path, 0755));
+	d = opendir(gone);
+	is_true(d != NULL);
+	while ((de = readdir(d))) {
+		autofree char *to = xasprintf("%s/%s", path, de->d_name);
+
+		if (de->d_name[0] != '.')
+			eq_int(renameat(dirfd(d), de->d_name, AT_FDCWD, to), 0);
+	}
+	(void)closedir(d);
+}
+
+/* The third one was parked with the layer as it was before. */
+TEST(a_slot_does_not_use_a_layer_that_went_away_and_came_back)
+{
+	struct watcher w[3] = { 0 };
+	struct runtime_task *t[3];
+	struct runtime_net *net;
+	const char *lower[2] = { 0 };
+	struct host h;
+
+	if (!open_host(&h))
+		return;
+	lower[0] = h.layer;
+	net = take_net(&h, &w[2], NULL);
+	for (int i = 0; i < 3; i++)
+		t[i] = reserve(&h, &w[i]);
+	replace_dir(h.layer);
+	works(launch_image(&h, t[2], net, lower, "exit 7"));
+	until(&h, &w[2], "ended ");
+	eq_str(buf_str(&w[2].log), "starting started exited(7,0) ended ");
+	for (int i = 0; i < 2; i++) {
+		h.rt->ops->kill(t[i]);
+		until(&h, &w[i], "ended ");
+	}
+	for (int i = 0; i < 3; i++) {
+		h.rt->ops->release(t[i], false);
+		buf_done(&w[i].log);
+	}
+	h.rt->ops->net_put(h.rt->ctx, net);
+	close_host(&h, 0);
+}
+
 static bool is_ready(const struct native *n, const char *id)
 {
 	const struct native_slot *s;

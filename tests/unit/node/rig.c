@@ -35,6 +35,30 @@ static struct err *find_image(void *arg, const char *name, struct image **ret)
 	return NULL;
 }
 
+static void pull_image(void *arg, const char *name unused, const char *auth,
+		       struct image_pull_wait *w)
+{
+	struct rig *r = arg;
+
+	r->n_pulls++;
+	r->pull = w;
+	(void)snprintf(r->pull_auth, sizeof(r->pull_auth), "%s", str_or(auth, ""));
+}
+
+void pull_end(struct rig *r, const char *why)
+{
+	struct err *e = why ? err_new(ERR_UNAVAILABLE, "%s", why) : NULL;
+	struct image_pull_wait *w = take(r->pull);
+
+	is_true(w != NULL);
+	r->no_image = why != NULL;
+	if (!why)
+		pods_images_changed(r->pods);
+	w->done(w, e);
+	err_free(e);
+	turn(r);
+}
+
 /* Probes */
 
 enum {
@@ -92,6 +116,8 @@ void rig_start(struct rig *r)
 		.runtime = &r->rt.rt,
 		.find_image = find_image,
 		.images = r,
+		.pull_image = r->pulls ? pull_image : NULL,
+		.pulls = r,
 		.node_name = "test",
 		.disk = r->disk,
 		.run_dir = r->run_dir,

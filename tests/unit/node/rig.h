@@ -9,6 +9,7 @@
 #include "proxy.h"
 #include "test.h"
 
+struct image_pull_wait;
 struct loop;
 struct server;
 
@@ -25,8 +26,12 @@ struct rig {
 	struct proxy proxy;
 	struct fake_runtime rt;
 	struct pods *pods;
-	bool no_image;                /* "img" is not there */
-	unsigned n_finds;             /* how many times images were looked for */
+	bool no_image;    /* "img" is not there */
+	unsigned n_finds; /* how many times images were looked for */
+	bool pulls;       /* from the next start on, images are pulled */
+	unsigned n_pulls;
+	char pull_auth[256];          /* credentials of the last one */
+	struct image_pull_wait *pull; /* under way */
 	int64_t max_pods, max_memory; /* from the next start on; 0: any number */
 	bool real_tries;              /* from the next start on, probes really try */
 	bool stopped;
@@ -50,6 +55,8 @@ void step(struct rig *r, uint64_t ms); /* lets time go by, then runs what is due
 		is_true(cond);                                                 \
 	} while (0)
 void wait_a_bit(struct rig *r);
+/* Ends the pull that is under way; why NULL: the image is there now. */
+void pull_end(struct rig *r, const char *why);
 
 /* JSON with ' for ". */
 struct json_doc *doc_of(const char *text);

@@ -176,3 +176,100 @@ TEST(the_start_of_a_pod_that_nobody_waits_for_is_reported_late)
 	eq_int(r.proxy.n_patches, 1);
 	rig_done(&r);
 }
+
+static void rig_open_pulling(struct rig *r)
+{
+	rig_open(r);
+	rig_stop(r);
+	r->pulls = r->no_image = true;
+	rig_start(r);
+}
+
+#define WHY "containerStatuses.0.state.waiting.reason"
+
+TEST(a_pull_that_fails_is_tried_again_later_and_later)
+{
+	struct rig r;
+	unsigned wait_s = 10;
+
+	rig_open_pulling(&r);
+	pod_create(&r, "p", "'containers':[{'name':'c','image':'img'}]");
+	for (unsigned i = 1; i < 8; i++) {
+		eq_int(r.n_pulls, i);
+		pull_end(&r, "manifest unknown");
+		eq_str(told(&r, "p", WHY), "ErrImagePull");
+		eq_str(told(&r, "p", "containerStatuses.0.state.waiting.message"),
+		       "manifest unknown");
+		step(&r, 1000);
+		eq_str(told(&r, "p", WHY), "ImagePullBackOff");
+		step(&r, (uint64_t)wait_s * 1000 - 10);
+		eq_int(r.n_pulls, i);
+		step(&r, 10);
+		wait_s = MIN(wait_s * 2, 300u);
+	}
+	pull_end(&r, NULL);
+	eq_int(fake_count(&r.rt), 1);
+	rig_done(&r);
+}
+
+TEST(an_image_that_appears_ends_the_back_off)
+{
+	struct rig r;
+
+	rig_open_pulling(&r);
+	pod_create(&r, "p",
+		   "'containers':[{'name':'c','image':'img','imagePullPolicy':'IfNotPresent'}]");
+	pull_end(&r, "no such host");
+	step(&r, 1000);
+	r.no_image = false;
+	pods_images_changed(r.pods);
+	turn(&r);
+	eq_int(fake_count(&r.rt), 1);
+	eq_int(r.n_pulls, 1);
+	rig_done(&r);
+}
+
+TEST(the_pull_policy_decides)
+{
+	static const struct {
+		const char *policy;
+		bool there;
+		unsigned n_pulls;
+		const char *reason;
+	} rows[] = {
+		{ "Always", true, 1, "" },       { "Always", false, 1, "" },
+		{ "IfNotPresent", true, 0, "" }, { "IfNotPresent", false, 1, "" },
+		{ "Never", true, 0, "" },        { "Never", false, 0, "ErrImageNeverPull" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *spec = xasprintf("'containers':[{'name':'c','image':'img',"
+						"'imagePullPolicy':'%s'}]",
+						rows[i].policy);
+		struct rig r;
+
+		rig_open_pulling(&r);
+		r.no_image = !rows[i].there;
+		pod_create(&r, "p", spec);
+		eq_int(r.n_pulls, rows[i].n_pulls);
+		eq_str(told(&r, "p", WHY), rows[i].reason);
+		if (rows[i].n_pulls) {
+			pull_end(&r, NULL);
+			eq_int(r.n_pulls, 1);
+			eq_int(fake_count(&r.rt), 1);
+		}
+		rig_done(&r);
+	}
+}
+
+TEST(a_pod_that_is_deleted_no_longer_waits_for_its_pull)
+{
+	struct rig r;
+
+	rig_open_pulling(&r);
+	pod_create(&r, "p", "'containers':[{'name':'c','image':'img'}]");
+	eq_int(r.n_pulls, 1);
+	pod_delete(&r, "p", 0);
+	until(&r, !pod_there(&r, "p"));
+	rig_done(&r);
+}
