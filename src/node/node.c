@@ -29,6 +29,7 @@
 #include "node/host/uplink.h"
 #include "node/image/image.h"
 #include "node/network/egress.h"
+#include "node/network/resolver.h"
 #include "node/node_object_priv.h"
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
@@ -58,6 +59,8 @@ struct node {
 	struct firewall_rules rules;
 	struct filter *filter;
 	struct egress *egress; /* NULL: it is off */
+	struct resolver *resolver;
+	char *domain;
 	struct inotify *inotify;
 	struct images *images;
 	struct runtime *runtime;
@@ -224,6 +227,20 @@ static struct err *open_network(struct node *n, const struct node_spec *spec)
 	return e;
 }
 
+static struct err *open_names(struct node *n, const struct node_spec *spec)
+{
+	const struct resolver_spec resolver = {
+		.loop = n->loop,
+		.client = n->client,
+		.instance = n->inst,
+		.domain = n->domain,
+		.resolv_conf = str_or(spec->resolv_conf, "/etc/resolv.conf"),
+		.forward = n->rules.egress,
+	};
+
+	return resolver_new(&resolver, &n->resolver);
+}
+
 static struct err *open_host(struct node *n, const struct node_spec *spec)
 {
 	autofree char *parent = instance_cgroup(n->inst);
@@ -281,6 +298,7 @@ static struct err *find_image(void *images, const char *name, struct image **ret
 
 static struct err *open_pods(struct node *n)
 {
+	char gateway[16];
 	const struct pods_spec pods = {
 		.loop = n->loop,
 		.client = n->client,
@@ -291,6 +309,9 @@ static struct err *open_pods(struct node *n)
 		.disk = n->disk,
 		.run_dir = n->inst->run_dir,
 		.mark = instance_mark(n->inst),
+		.resolver = n->resolver,
+		.name_server = gateway,
+		.domain = n->domain,
 		.budget = n->budget,
 	};
 	struct ways_spec ways = {
@@ -299,8 +320,10 @@ static struct err *open_pods(struct node *n)
 		.run_fd = n->run_fd,
 		.disk = n->disk,
 	};
-	struct err *e = pods_open(&pods, &n->pods);
+	struct err *e;
 
+	instance_addr_text(n->inst, 1, gateway);
+	e = pods_open(&pods, &n->pods);
 	if (e)
 		return e;
 	ways.pods = n->pods;
@@ -324,6 +347,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	if (!e)
 		e = open_images(n);
 	if (!e)
+		e = open_names(n, spec);
+	if (!e)
 		e = open_runtime(n, spec);
 	if (!e)
 		e = open_pods(n);
@@ -340,6 +365,7 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	n->client = c;
 	n->data_dir = xstrdup(spec->data_dir);
 	n->name = xstrdup(str_or(spec->node_name, "cay"));
+	n->domain = xstrdup(str_or(spec->domain, "cluster.local"));
 	n->run_fd = -1;
 	e = open_parts(n, spec);
 	if (e)
@@ -362,6 +388,7 @@ void node_metrics(const struct node *n, struct buf *b)
 {
 	filter_metrics(n->filter, b);
 	native_metrics(n->runtime, b);
+	resolver_metrics(n->resolver, b);
 }
 
 void node_set_pace(struct node *n, bool yield)
@@ -415,6 +442,7 @@ void node_free(struct node *n)
 	pods_free(n->pods);
 	if (n->runtime)
 		n->runtime->ops->free(n->runtime->ctx);
+	resolver_free(n->resolver);
 	if (n->inst)
 		leave_host(n);
 	ways_free(n->ways);
@@ -428,6 +456,7 @@ void node_free(struct node *n)
 	free(n->data_dir);
 	diskpool_free(n->disk);
 	free(n->name);
+	free(n->domain);
 	free(n);
 }
 

@@ -16,6 +16,7 @@ struct diskpool;
 struct image;
 struct loop;
 struct probe_ops;
+struct resolver;
 struct runtime;
 struct wire_start;
 
@@ -37,7 +38,10 @@ struct pods_spec {
 	void *images;
 	const struct diskpool *disk; /* outlives the Pods */
 	const char *node_name, *run_dir;
-	uint32_t mark;                 /* of packets to Pods; 0: none */
+	uint32_t mark; /* of packets to Pods; 0: none */
+	/* How the names of objects are looked up; NULL: what dnsConfig says is all there is. */
+	struct resolver *resolver;
+	const char *name_server, *domain;
 	const struct probe_ops *tries; /* how probes are tried; NULL: probe_real_tries */
 	struct host_budget budget;     /* what is 0 in it is not limited */
 };
