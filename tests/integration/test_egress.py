@@ -115,6 +115,21 @@ def test_without_egress_there_is_no_way_out(fresh, internet):
     assert "--egress" in cay.cay("serve", "--help").stdout
 
 
+PORTS = """
+set -e
+doctor() { "$CAY" doctor --data-dir /nonexistent -o json || :; echo; }
+ip link set lo up
+doctor
+mkfifo "$TMP/up"
+python3 -c "
+import os, signal, socket
+s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0', 53))
+os.close(os.open('$TMP/up', os.O_WRONLY))  # ends the wait below
+signal.pause()" >/dev/null 2>&1 &
+read -r line < "$TMP/up" || :
+doctor
+kill $!
+"""
 WAYS = """
 set -e
 doctor() { "$CAY" doctor --data-dir /nonexistent -o json || :; echo; }
@@ -132,14 +147,25 @@ doctor
 """
 
 
-def test_doctor_tells_whether_there_is_a_way_out():
+def doctors(script, check, tmp_path):
+    """What it says of one thing, each time that a script in a network of its own runs it."""
     needs_root()
-    said = subprocess.run(["unshare", "-n", "sh", "-c", WAYS], env=dict(os.environ, CAY=os.path.join(BUILD, "cay")),
-                          capture_output=True, text=True, timeout=60, check=True).stdout
+    env = dict(os.environ, CAY=os.path.join(BUILD, "cay"), TMP=str(tmp_path))
+    said = subprocess.run(["unshare", "-n", "sh", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=True).stdout
     decoder, at, found = json.JSONDecoder(), 0, []
     while said[at:].strip():
         at += len(said[at:]) - len(said[at:].lstrip())
         value, at = decoder.raw_decode(said, at)
-        found.append(next(c for c in value["checks"] if c["name"] == "way-out"))
+        found.append(next(c for c in value["checks"] if c["name"] == check))
+    return found
+
+
+def test_doctor_tells_whether_the_name_server_has_its_port(tmp_path):
+    found = doctors(PORTS, "name-server", tmp_path)
+    assert [c["status"] for c in found] == ["ok", "warn"] and "fix" in found[1]
+
+
+def test_doctor_tells_whether_there_is_a_way_out(tmp_path):
+    found = doctors(WAYS, "way-out", tmp_path)
     assert [c["status"] for c in found] == ["warn", "ok", "warn"]
     assert "no route" in found[0]["message"] and "up0" in found[1]["message"] and "ip other through" in found[2]["message"]
