@@ -4,7 +4,9 @@
 It has a link to the host and addresses that are routed there and nowhere else, so that nothing of a test ever leaves the machine.
 """
 
+import ipaddress
 import json
+import random
 import subprocess
 import sys
 
@@ -28,18 +30,26 @@ def sh(*argv, check=True, **more):
     return subprocess.run(argv, capture_output=True, text=True, check=check, timeout=60, **more).stdout
 
 
-class Network:
-    """name: of the namespace and of its link on the host; net: the first three numbers of its /24, of which .1 is the host's."""
+def free_net():
+    """A small network of addresses that look public, which no route of this machine mentions: other tests may run beside this one."""
+    nets = [n for documentation in ("198.51.100.0/24", "203.0.113.0/24") for n in ipaddress.ip_network(documentation).subnets(new_prefix=28)]
+    used = [ipaddress.ip_network(r["dst"]) for r in json.loads(sh("ip", "-j", "route")) if r["dst"] != "default"]
+    return random.SystemRandom().choice([n for n in nets if not any(n.overlaps(u) for u in used)])
 
-    def __init__(self, name, net):
-        self.name, self.host, self.ip = name, f"{net}.1", f"{net}.2"
+
+class Network:
+    """name: of the namespace and of its link on the host."""
+
+    def __init__(self, name):
+        self.net = free_net()
+        self.name, self.host, self.ip, self.nobody = name, *(str(self.net[n]) for n in (1, 2, 14))
         self.processes = []
         sh("ip", "netns", "add", name)
         try:
             sh("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-            sh("ip", "addr", "add", f"{self.host}/24", "dev", name)
+            sh("ip", "addr", "add", f"{self.host}/28", "dev", name)
             sh("ip", "link", "set", name, "up")
-            for args in (("link", "set", "lo", "up"), ("addr", "add", f"{self.ip}/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
+            for args in (("link", "set", "lo", "up"), ("addr", "add", f"{self.ip}/28", "dev", "eth0"), ("link", "set", "eth0", "up")):
                 sh("ip", "-n", name, *args)
         except BaseException:
             self.close()

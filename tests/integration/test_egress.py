@@ -17,7 +17,8 @@ from internet import Network, sh
 from test_node_pods import create, pod
 
 PORT = 8000
-PRIVATE = ("10.211.79.2", "172.29.79.2", "192.168.79.2", "169.254.79.2", "100.127.79.2")
+OWN = os.getpid() % 256  # other tests may run beside this one
+PRIVATE = (f"10.211.{OWN}.2", f"172.29.{OWN}.2", f"192.168.{OWN}.2", f"169.254.{OWN}.2", f"100.127.{OWN}.2")
 CONNECT = """
 import socket, sys
 try:
@@ -29,8 +30,8 @@ GET = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], tim
 
 
 @contextlib.contextmanager
-def network(name, net):
-    n = Network(f"{name}{os.getpid()}", net)
+def network(name):
+    n = Network(f"{name}{os.getpid()}")
     try:
         yield n
     finally:
@@ -39,7 +40,7 @@ def network(name, net):
 
 @pytest.fixture(scope="module")
 def internet():
-    with network("inet", "203.0.113") as n:
+    with network("inet") as n:
         for ip in PRIVATE:
             n.add(ip)
         n.serve_web(PORT)
@@ -89,14 +90,14 @@ def test_nothing_but_the_internet_is_reached(cay, internet):
 
 def test_the_host_forwards_nobody_elses_packets(cay, internet):
     """Both are switched on for sandboxes; a stranger beyond one of them would be routed to the other."""
-    with network("lan", "198.51.100") as lan:
+    with network("lan") as lan:
         lan.serve_web(PORT)
-        wait_until(lambda: lan.forwards and internet.forwards)
+        wait_until(lambda: {lan.name, internet.name} <= own_notes(cay) and lan.forwards and internet.forwards)
         internet.run("ip", "route", "add", f"{lan.ip}/32", "via", internet.host)
         lan.run("ip", "route", "add", f"{internet.ip}/32", "via", lan.host)
         said = internet.run("python3", "-c", CONNECT, lan.ip, str(PORT), "1")
         assert said.split()[0] == "refused"
-        sh("ip", "route", "del", "198.51.100.0/24", "dev", lan.name)
+        sh("ip", "route", "del", str(lan.net), "dev", lan.name)
         wait_until(lambda: not lan.forwards)
 
 

@@ -14,7 +14,7 @@ from cay_local import wait_until
 from internet import Network, serve_names, sh
 from test_node_pods import CORE, create, pod
 
-NAMES = {name: "203.0.113.2" for name in ("web.example.", "big.example.", "liar.example.", "pypi.example.", "git.example.")}
+NAMES = ("web.example.", "big.example.", "liar.example.", "pypi.example.", "git.example.")
 LOOK_UP = """
 import socket, sys
 for name in sys.argv[1:]:
@@ -53,7 +53,7 @@ def query(name, kind=1, class_=1, flags=0x0100, count=1):
 
 class World:
     def __init__(self, tmp):
-        self.net = Network(f"dns{os.getpid()}", "203.0.113")
+        self.net = Network(f"dns{os.getpid()}")
         self.log = os.path.join(tmp, "questions")
         self.conf = os.path.join(tmp, "resolv.conf")
         self.root = os.path.join(tmp, "www")
@@ -76,7 +76,7 @@ def world(tmp_path_factory):
         pytest.skip("needs root: it makes network namespaces")
     w = World(str(tmp_path_factory.mktemp("names")))
     try:
-        serve_names(w.net, NAMES, w.log)
+        serve_names(w.net, {name: w.net.ip for name in NAMES}, w.log)
         w.net.spawn(sys.executable, "-m", "http.server", "80", "--directory", w.root)
         w.net.listens(80)
         yield w
@@ -106,7 +106,7 @@ def gateway(cay):
 
 def test_names_of_the_world_are_passed_on_and_checked(node, world):
     found = look_up(node, "box", "web.example", "liar.example", "big.example", "nobody.example")
-    assert found == {"web.example": "203.0.113.2", "liar.example": "203.0.113.2", "big.example": "203.0.113.2", "nobody.example": "none"}
+    assert found == {"nobody.example": "none", **{name: world.net.ip for name in ("web.example", "liar.example", "big.example")}}
     asked = world.asked()
     assert "udp big.example. 1" in asked and "tcp big.example. 1" in asked
     assert not any("cluster.local" in line for line in asked), "a name of ours was passed on"
@@ -195,16 +195,16 @@ def test_a_flood_of_one_sandbox_leaves_the_others_their_names(node, world):
     python(node, "box", flood, gateway(node), query("nobody.default.svc.cluster.local").hex())
     wait_until(lambda: refused(node) > before)
     create(node, pod("calm", "sleep", "1000"))
-    assert look_up(node, "calm", "web.example.") == {"web.example.": "203.0.113.2"}
+    assert look_up(node, "calm", "web.example.") == {"web.example.": world.net.ip}
 
 
 def test_name_servers_that_change_are_followed(node, world):
-    world.write_conf("203.0.113.99", world.net.ip)  # nobody is there
-    wait_until(lambda: look_up(node, "calm", "web.example.") == {"web.example.": "203.0.113.2"})
+    world.write_conf(world.net.nobody, world.net.ip)  # nobody is there
+    wait_until(lambda: look_up(node, "calm", "web.example.") == {"web.example.": world.net.ip})
     world.write_conf()
-    wait_until(lambda: look_up(node, "calm", "web.example.") != {"web.example.": "203.0.113.2"})
+    wait_until(lambda: look_up(node, "calm", "web.example.") != {"web.example.": world.net.ip})
     world.write_conf(world.net.ip)
-    wait_until(lambda: look_up(node, "calm", "web.example.") == {"web.example.": "203.0.113.2"})
+    wait_until(lambda: look_up(node, "calm", "web.example.") == {"web.example.": world.net.ip})
 
 
 def test_without_egress_only_names_of_objects_are_answered(fresh, world):
