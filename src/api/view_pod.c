@@ -400,6 +400,7 @@ static void read_names(struct pod_view *p, const struct json *spec, struct arena
 			.ip = json_get_str(v.val, "ip"),
 			.hostnames = strings(a, json_get(v.val, "hostnames")),
 		};
+	p->dns_policy = name_of(spec, "dnsPolicy");
 	p->nameservers = strings(a, json_get(dns, "nameservers"));
 	p->searches = strings(a, json_get(dns, "searches"));
 	p->dns_options = arena_new_n(a, struct pod_dns_option, json_len(options) + 1);
@@ -442,6 +443,7 @@ struct pod_view *pod_view_new(const struct object *o, struct arena *a)
 	p->node_name = name_of(spec, "nodeName");
 	p->service_account = name_of(spec, "serviceAccountName");
 	p->hostname = str_or(json_get_str(spec, "hostname"), o->name);
+	p->subdomain = name_of(spec, "subdomain");
 	p->runtime = json_get_str(p->annotations, "cay.dev/runtime");
 	p->default_container = pod_default_container(o->root);
 	p->qos = pod_qos(spec);

@@ -154,9 +154,10 @@ enum pod_restart {
 
 struct pod_view {
 	const char *ns, *name, *uid, *node_name, *service_account;
-	const char *hostname; /* the Pod's name unless the spec says otherwise */
-	const char *runtime;  /* annotation cay.dev/runtime */
-	const char *phase;    /* of the status; "" when it has none */
+	const char *hostname;  /* the Pod's name unless the spec says otherwise */
+	const char *subdomain; /* "" when there is none */
+	const char *runtime;   /* annotation cay.dev/runtime */
+	const char *phase;     /* of the status; "" when it has none */
 	const char *qos;
 	const char *default_container; /* pod_default_container() */
 	const struct json *labels, *annotations;
@@ -174,6 +175,7 @@ struct pod_view {
 	size_t n_volumes;
 	struct pod_host_alias *host_aliases;
 	size_t n_host_aliases;
+	const char *dns_policy; /* "" when there is none */
 	const char **nameservers, **searches;
 	struct pod_dns_option *dns_options;
 	size_t n_dns_options;

@@ -212,6 +212,29 @@ static void check_way_out(struct doctor *d)
 	err_free(e);
 }
 
+/* Whoever has port 53 of all addresses has that of the gateway too. The address used here is some
+ * other one of the loopback. */
+static bool port_is_free(int type)
+{
+	autoclose fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons(53),
+				  .sin_addr = { htonl(0x7f353535) } };
+
+	return fd >= 0 && !bind(fd, (const struct sockaddr *)&at, sizeof(at));
+}
+
+static void check_names(struct doctor *d)
+{
+	bool is_free = port_is_free(SOCK_DGRAM) && port_is_free(SOCK_STREAM);
+
+	say(d, "name-server", is_free ? VERDICT_OK : VERDICT_WARN,
+	    xasprintf("port 53 is %s for the name server of sandboxes",
+		      is_free ? "free" : "not free"),
+	    xstrdup("bind the name server of this host to addresses of its own instead of all: "
+		    "sandboxes have no names otherwise"));
+}
+
 static void check_numbers(struct doctor *d)
 {
 	static const struct {
@@ -277,7 +300,8 @@ struct err *node_doctor(const char *data_dir, struct json_doc **ret, size_t *ret
 {
 	static void (*const checks[])(struct doctor *d) = {
 		check_root,   check_user_namespaces, check_cgroups, check_file_systems, check_calls,
-		check_owners, check_way_out,         check_numbers, check_oom,          check_disk,
+		check_owners, check_way_out,         check_names,   check_numbers,      check_oom,
+		check_disk,
 	};
 	autoptr(json_doc) out = json_doc_new();
 	struct doctor d = { .data_dir = data_dir, .out = out };

@@ -29,6 +29,7 @@
 #include "node/host/uplink.h"
 #include "node/image/image.h"
 #include "node/network/egress.h"
+#include "node/network/resolver.h"
 #include "node/node_object_priv.h"
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
@@ -58,6 +59,8 @@ struct node {
 	struct firewall_rules rules;
 	struct filter *filter;
 	struct egress *egress; /* NULL: it is off */
+	struct resolver *resolver;
+	char *domain;
 	struct inotify *inotify;
 	struct images *images;
 	struct image_pulls *pulls; /* NULL: images are local */
@@ -225,6 +228,20 @@ static struct err *open_network(struct node *n, const struct node_spec *spec)
 	return e;
 }
 
+static struct err *open_names(struct node *n, const struct node_spec *spec)
+{
+	const struct resolver_spec resolver = {
+		.loop = n->loop,
+		.client = n->client,
+		.instance = n->inst,
+		.domain = n->domain,
+		.resolv_conf = str_or(spec->resolv_conf, "/etc/resolv.conf"),
+		.forward = n->rules.egress,
+	};
+
+	return resolver_new(&resolver, &n->resolver);
+}
+
 static struct err *open_host(struct node *n, const struct node_spec *spec)
 {
 	autofree char *parent = instance_cgroup(n->inst);
@@ -307,6 +324,7 @@ static void open_pulls(struct node *n, const struct node_spec *spec)
 
 static struct err *open_pods(struct node *n)
 {
+	char gateway[16];
 	const struct pods_spec pods = {
 		.loop = n->loop,
 		.client = n->client,
@@ -319,6 +337,9 @@ static struct err *open_pods(struct node *n)
 		.disk = n->disk,
 		.run_dir = n->inst->run_dir,
 		.mark = instance_mark(n->inst),
+		.resolver = n->resolver,
+		.name_server = gateway,
+		.domain = n->domain,
 		.budget = n->budget,
 	};
 	struct ways_spec ways = {
@@ -327,8 +348,10 @@ static struct err *open_pods(struct node *n)
 		.run_fd = n->run_fd,
 		.disk = n->disk,
 	};
-	struct err *e = pods_open(&pods, &n->pods);
+	struct err *e;
 
+	instance_addr_text(n->inst, 1, gateway);
+	e = pods_open(&pods, &n->pods);
 	if (e)
 		return e;
 	ways.pods = n->pods;
@@ -352,6 +375,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	if (!e)
 		e = open_images(n);
 	if (!e)
+		e = open_names(n, spec);
+	if (!e)
 		e = open_runtime(n, spec);
 	if (!e)
 		open_pulls(n, spec);
@@ -370,6 +395,7 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	n->client = c;
 	n->data_dir = xstrdup(spec->data_dir);
 	n->name = xstrdup(str_or(spec->node_name, "cay"));
+	n->domain = xstrdup(str_or(spec->domain, "cluster.local"));
 	n->run_fd = -1;
 	e = open_parts(n, spec);
 	if (e)
@@ -392,6 +418,7 @@ void node_metrics(const struct node *n, struct buf *b)
 {
 	filter_metrics(n->filter, b);
 	native_metrics(n->runtime, b);
+	resolver_metrics(n->resolver, b);
 }
 
 void node_set_pace(struct node *n, bool yield)
@@ -446,6 +473,7 @@ void node_free(struct node *n)
 	image_pulls_free(n->pulls);
 	if (n->runtime)
 		n->runtime->ops->free(n->runtime->ctx);
+	resolver_free(n->resolver);
 	if (n->inst)
 		leave_host(n);
 	ways_free(n->ways);
@@ -459,6 +487,7 @@ void node_free(struct node *n)
 	free(n->data_dir);
 	diskpool_free(n->disk);
 	free(n->name);
+	free(n->domain);
 	free(n);
 }
 

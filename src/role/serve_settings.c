@@ -19,6 +19,8 @@ const struct setting serve_settings[] = {
 	{ "egress", SETTING_CHOICE, "internet", "WHERE",
 	  "Where sandboxes may connect to: `internet` (public addresses and nothing else) or `none`",
 	  .choices = ways_out },
+	{ "resolv-conf", SETTING_TEXT, "/etc/resolv.conf", "FILE",
+	  "File that names the name servers to which questions of sandboxes are passed on" },
 	{ "disk-pool", SETTING_TEXT, NULL, "DIR",
 	  "Where sandboxes write: a directory on a btrfs, or `none` for plain directories without limits (by default a btrfs in DATA-DIR/pool.img)" },
 	{ "disk-pool-size", SETTING_SIZE, "0", "SIZE",

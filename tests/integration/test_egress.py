@@ -17,7 +17,8 @@ from internet import Network, sh
 from test_node_pods import create, pod
 
 PORT = 8000
-PRIVATE = ("10.211.79.2", "172.29.79.2", "192.168.79.2", "169.254.79.2", "100.127.79.2")
+OWN = os.getpid() % 256  # other tests may run beside this one
+PRIVATE = (f"10.211.{OWN}.2", f"172.29.{OWN}.2", f"192.168.{OWN}.2", f"169.254.{OWN}.2", f"100.127.{OWN}.2")
 CONNECT = """
 import socket, sys
 try:
@@ -29,8 +30,8 @@ GET = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], tim
 
 
 @contextlib.contextmanager
-def network(name, net):
-    n = Network(f"{name}{os.getpid()}", net)
+def network(name):
+    n = Network(f"{name}{os.getpid()}")
     try:
         yield n
     finally:
@@ -39,7 +40,7 @@ def network(name, net):
 
 @pytest.fixture(scope="module")
 def internet():
-    with network("inet", "203.0.113") as n:
+    with network("inet") as n:
         for ip in PRIVATE:
             n.add(ip)
         n.serve_web(PORT)
@@ -89,14 +90,14 @@ def test_nothing_but_the_internet_is_reached(cay, internet):
 
 def test_the_host_forwards_nobody_elses_packets(cay, internet):
     """Both are switched on for sandboxes; a stranger beyond one of them would be routed to the other."""
-    with network("lan", "198.51.100") as lan:
+    with network("lan") as lan:
         lan.serve_web(PORT)
-        wait_until(lambda: lan.forwards and internet.forwards)
+        wait_until(lambda: {lan.name, internet.name} <= own_notes(cay) and lan.forwards and internet.forwards)
         internet.run("ip", "route", "add", f"{lan.ip}/32", "via", internet.host)
         lan.run("ip", "route", "add", f"{internet.ip}/32", "via", lan.host)
         said = internet.run("python3", "-c", CONNECT, lan.ip, str(PORT), "1")
         assert said.split()[0] == "refused"
-        sh("ip", "route", "del", "198.51.100.0/24", "dev", lan.name)
+        sh("ip", "route", "del", str(lan.net), "dev", lan.name)
         wait_until(lambda: not lan.forwards)
 
 
@@ -115,6 +116,21 @@ def test_without_egress_there_is_no_way_out(fresh, internet):
     assert "--egress" in cay.cay("serve", "--help").stdout
 
 
+PORTS = """
+set -e
+doctor() { "$CAY" doctor --data-dir /nonexistent -o json || :; echo; }
+ip link set lo up
+doctor
+mkfifo "$TMP/up"
+python3 -c "
+import os, signal, socket
+s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0', 53))
+os.close(os.open('$TMP/up', os.O_WRONLY))  # ends the wait below
+signal.pause()" >/dev/null 2>&1 &
+read -r line < "$TMP/up" || :
+doctor
+kill $!
+"""
 WAYS = """
 set -e
 doctor() { "$CAY" doctor --data-dir /nonexistent -o json || :; echo; }
@@ -132,14 +148,25 @@ doctor
 """
 
 
-def test_doctor_tells_whether_there_is_a_way_out():
+def doctors(script, check, tmp_path):
+    """What it says of one thing, each time that a script in a network of its own runs it."""
     needs_root()
-    said = subprocess.run(["unshare", "-n", "sh", "-c", WAYS], env=dict(os.environ, CAY=os.path.join(BUILD, "cay")),
-                          capture_output=True, text=True, timeout=60, check=True).stdout
+    env = dict(os.environ, CAY=os.path.join(BUILD, "cay"), TMP=str(tmp_path))
+    said = subprocess.run(["unshare", "-n", "sh", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=True).stdout
     decoder, at, found = json.JSONDecoder(), 0, []
     while said[at:].strip():
         at += len(said[at:]) - len(said[at:].lstrip())
         value, at = decoder.raw_decode(said, at)
-        found.append(next(c for c in value["checks"] if c["name"] == "way-out"))
+        found.append(next(c for c in value["checks"] if c["name"] == check))
+    return found
+
+
+def test_doctor_tells_whether_the_name_server_has_its_port(tmp_path):
+    found = doctors(PORTS, "name-server", tmp_path)
+    assert [c["status"] for c in found] == ["ok", "warn"] and "fix" in found[1]
+
+
+def test_doctor_tells_whether_there_is_a_way_out(tmp_path):
+    found = doctors(WAYS, "way-out", tmp_path)
     assert [c["status"] for c in found] == ["warn", "ok", "warn"]
     assert "no route" in found[0]["message"] and "up0" in found[1]["message"] and "ip other through" in found[2]["message"]

@@ -1,70 +1,125 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forwarding that was switched on for sandboxes is switched off when nobody needs it any more. No other instance may run beside
-these tests: it would need it."""
+"""Forwarding that was switched on for sandboxes is switched off when nobody needs it any more.
+
+The host is a network namespace, because every other instance on this machine would need its uplink too.
+"""
 
 import json
 import os
-import socket
+import shutil
 
 import pytest
-from cay_local import wait_until
-from internet import Network, sh
+from cay_local import Cay, wait_until
+from conftest import make_dir, needs_root
+from internet import sh
 from test_egress import own_notes
+
+LINK = f"up{os.getpid()}"
+
+
+class Host:
+    """A network namespace with one link to the outside, and the instances in it."""
+
+    def __init__(self):
+        self.name = f"host{os.getpid()}"
+        self.enter = ("nsenter", f"--net=/run/netns/{self.name}")
+        self.instances = []
+        sh("ip", "netns", "add", self.name)
+        for args in (("link", "set", "lo", "up"), ("link", "add", LINK, "type", "veth", "peer", "name", "far"), ("link", "set", "far", "up"),
+                     ("link", "set", LINK, "up"), ("addr", "add", "198.51.100.1/24", "dev", LINK)):
+            sh("ip", "-n", self.name, *args)
+        assert not self.forwards
+
+    @property
+    def forwards(self):
+        return sh(*self.enter, "cat", f"/proc/sys/net/ipv4/conf/{LINK}/forwarding").strip() == "1"
+
+    def switch(self, on):
+        sh(*self.enter, "sh", "-c", f"echo {on} >/proc/sys/net/ipv4/conf/{LINK}/forwarding")
+
+    def instance(self):
+        self.instances.append(Inside(self))
+        return self.instances[-1]
+
+    def close(self):
+        for cay in self.instances:
+            cay.kill()
+            shutil.rmtree(cay.data_dir, ignore_errors=True)
+        sh("ip", "netns", "del", self.name)
+
+
+class Inside(Cay):
+    """One that runs in the namespace: nothing but its log and the command line can be asked from here."""
+
+    def __init__(self, host):
+        super().__init__(make_dir(), flags=["--stop-sandboxes"])
+        self.enter = host.enter
+        self.real, self.build = os.path.join(self.build, "cay"), os.path.join(self.data_dir, "bin")
+        os.mkdir(self.build)
+        with open(os.path.join(self.build, "cay"), "w") as f:
+            f.write("#!/bin/sh\nexec " + " ".join(self.enter) + f' {self.real} "$@"\n')
+        os.chmod(os.path.join(self.build, "cay"), 0o700)
+
+    def spawn(self):
+        self.before = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
+        return super().spawn()
+
+    def ready(self):
+        return " serving " in self.log(self.before)
 
 
 @pytest.fixture
-def uplink():
-    n = Network(f"upl{os.getpid()}", "198.51.100")
+def host():
+    needs_root()
+    h = Host()
     try:
-        assert not n.forwards
-        yield n
+        yield h
     finally:
-        n.close()
+        h.close()
 
 
-@pytest.mark.alone
-def test_what_was_switched_on_is_switched_off_again(fresh, uplink):
-    cay = fresh()
-    wait_until(lambda: uplink.forwards)
-    assert uplink.name in own_notes(cay)
-    other = fresh()
-    assert uplink.name in own_notes(other)
-    cay.stop()
-    assert uplink.forwards, "another instance still needs it"
+def test_what_was_switched_on_is_switched_off_again(host):
+    cay = host.instance().start()
+    wait_until(lambda: host.forwards)
+    assert LINK in own_notes(cay)
+    other = host.instance().start()
+    assert LINK in own_notes(other)
+    assert cay.stop() == 0
+    assert host.forwards, "another instance still needs it"
     other.kill()
-    assert uplink.forwards and uplink.name in {i["name"] for i in other.census()[1]}, "the census does not see what a crash left"
+    assert host.forwards and LINK in {i["name"] for i in other.census()[1]}, "the census does not see what a crash left"
     other.start()
-    assert uplink.forwards
-    other.stop()
-    assert not uplink.forwards and not own_notes(other)
+    assert host.forwards
+    assert other.stop() == 0
+    assert not host.forwards and not own_notes(other)
 
 
-@pytest.mark.alone
-def test_a_start_that_fails_leaves_it_as_it_was(fresh, uplink):
-    cay = fresh(start=False)
-    with socket.create_server(("127.0.0.1", cay.router_port)):
-        with pytest.raises(RuntimeError):
-            cay.start()
+def test_a_start_that_fails_leaves_it_as_it_was(host):
+    cay = host.instance()
+    cay.flags += ["--router-listen", "198.51.100.77:1"]  # an address that nobody has
+    with pytest.raises(RuntimeError):
+        cay.start()
     assert "node started" in cay.log()
-    assert not uplink.forwards and not own_notes(cay)
+    assert not host.forwards and not own_notes(cay)
 
 
-@pytest.mark.alone
-def test_what_the_operator_switched_on_stays(fresh, uplink):
-    with open(f"/proc/sys/net/ipv4/conf/{uplink.name}/forwarding", "w") as f:
-        f.write("1")
-    cay = fresh()
-    assert uplink.name not in own_notes(cay)
+def test_what_the_operator_switched_on_stays(host):
+    host.switch(1)
+    cay = host.instance().start()
+    assert LINK not in own_notes(cay)
     identity = json.load(open(f"{cay.data_dir}/node/instance.json"))["id"]
-    assert uplink.name not in sh("nft", "list", "table", "inet", f"cay_{identity}")
-    cay.stop()
-    assert uplink.forwards
+    assert LINK not in sh(*host.enter, "nft", "list", "table", "inet", f"cay_{identity}")
+    assert cay.stop() == 0
+    assert host.forwards
 
 
-@pytest.mark.alone
-def test_an_uplink_that_is_switched_off_is_switched_on_again(fresh, uplink):
-    cay = fresh()
-    wait_until(lambda: uplink.forwards)
-    sh("sysctl", "-w", f"net.ipv4.conf.{uplink.name}.forwarding=0")
-    wait_until(lambda: uplink.forwards)
-    assert uplink.name in own_notes(cay)
+def test_an_uplink_that_is_switched_off_is_switched_on_again(host):
+    cay = host.instance().start()
+    wait_until(lambda: host.forwards)
+    host.switch(0)
+    wait_until(lambda: host.forwards)
+    sh("ip", "-n", host.name, "addr", "del", "198.51.100.1/24", "dev", LINK)
+    wait_until(lambda: not host.forwards and not own_notes(cay))
+    sh("ip", "-n", host.name, "addr", "add", "198.51.100.1/24", "dev", LINK)
+    wait_until(lambda: host.forwards)
+    assert cay.stop() == 0

@@ -14,11 +14,12 @@
  * prefix and a packet's source is checked against the routes (each sandbox has one to its link), so
  * nothing changes here when Pods come and go.
  *
- * From a sandbox: answers to what the host asked, and the public Internet unless egress is off.
- * Not: the host, other sandboxes, private networks, the metadata address, IPv6. Into a sandbox:
- * this daemon alone, whose packets carry the instance's mark. The kernel itself answers for
- * sockets that are gone (RST) and reports errors (ICMP) without one. By an uplink that was switched
- * on for sandboxes, nobody else's packets are forwarded.
+ * From a sandbox: answers to what the host asked, questions to the node's name server, and the
+ * public Internet unless egress is off. Not: anything else of the host, other sandboxes, private
+ * networks, the metadata address, IPv6. Into a sandbox: this daemon alone, whose packets carry the
+ * instance's mark. The kernel itself answers for sockets that are gone (RST) and reports errors
+ * (ICMP) without one. By an uplink that was switched on for sandboxes, nobody else's packets are
+ * forwarded.
  *
  * Each sandbox has a filter of its own as well (launch/netns_filter.c): neither relies on the
  * other.
@@ -30,7 +31,10 @@ static const char spoof[] = "	chain spoof {\n"
 static const char to_host[] = "	chain to_host {\n"
 			      "		type filter hook input priority -10; policy accept;\n"
 			      "		iifname $links ct state established,related accept\n"
+			      "		iifname $links ip daddr $gateway udp dport 53 accept\n"
+			      "		iifname $links ip daddr $gateway tcp dport 53 accept\n"
 			      "		iifname $links counter drop\n"
+			      "		iifname != \"lo\" ip daddr $gateway counter drop\n"
 			      "	}\n";
 static const char through[] =
 	"	chain through {\n"
@@ -114,7 +118,7 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 {
 	autofree char *table = instance_table(i);
 	autobuf text = { 0 };
-	char links[16], pool[16];
+	char links[16], pool[16], gateway[16];
 	const struct {
 		bool wanted;
 		const char *rules;
@@ -130,8 +134,11 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 
 	instance_ifprefix(i, links);
 	instance_addr_text(i, 0, pool);
-	buf_printf(&text, "define links = \"%s*\"\ndefine pool = %s/%d\ndefine daemon = %#x\n",
-		   links, pool, POOL_PREFIX, instance_mark(i));
+	instance_addr_text(i, 1, gateway);
+	buf_printf(&text,
+		   "define links = \"%s*\"\ndefine pool = %s/%d\ndefine gateway = %s\n"
+		   "define daemon = %#x\n",
+		   links, pool, POOL_PREFIX, gateway, instance_mark(i));
 	define_reserved(&text);
 	if (r->uplinks.n)
 		define_uplinks(&text, &r->uplinks);

@@ -106,50 +106,69 @@ void netlink_add_veth(struct netlink *n, const struct netlink_veth *v)
 	add(n, h);
 }
 
-/* In a message of its own: the kernel would bring the link up first, with an address. */
-static void forbid_ipv6_address(struct netlink *n, unsigned ifindex)
+static void put_up(struct netlink *n, unsigned ifindex)
+{
+	_Alignas(8) char room[MESSAGE_MAX];
+	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
+	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
+
+	i->ifi_index = (int)ifindex;
+	i->ifi_flags = i->ifi_change = IFF_UP;
+	add(n, h);
+}
+
+static void put_forwarding(struct nlmsghdr *h, bool on)
+{
+	struct nlattr *inet = mnl_attr_nest_start(h, AF_INET);
+	struct nlattr *conf = mnl_attr_nest_start(h, IFLA_INET_CONF);
+
+	mnl_attr_put_u32(h, IPV4_DEVCONF_FORWARDING, on);
+	mnl_attr_nest_end(h, conf);
+	mnl_attr_nest_end(h, inet);
+}
+
+static void put_no_ipv6(struct nlmsghdr *h)
+{
+	struct nlattr *inet6 = mnl_attr_nest_start(h, AF_INET6);
+
+	mnl_attr_put_u8(h, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
+	mnl_attr_nest_end(h, inet6);
+}
+
+/* In a message of its own: the kernel would bring the link up first, with an address. NULL: the
+ * link forwards as new ones do. */
+static void put_settings(struct netlink *n, unsigned ifindex, bool ipv6, const bool *forward)
 {
 	_Alignas(8) char room[MESSAGE_MAX];
 	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
 	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
 	struct nlattr *spec = mnl_attr_nest_start(h, IFLA_AF_SPEC);
-	struct nlattr *inet6 = mnl_attr_nest_start(h, AF_INET6);
 
 	i->ifi_index = (int)ifindex;
-	mnl_attr_put_u8(h, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
-	mnl_attr_nest_end(h, inet6);
+	if (!ipv6)
+		put_no_ipv6(h);
+	if (forward)
+		put_forwarding(h, *forward);
 	mnl_attr_nest_end(h, spec);
 	add(n, h);
 }
 
 void netlink_set_up(struct netlink *n, unsigned ifindex, bool ipv6)
 {
-	_Alignas(8) char room[MESSAGE_MAX];
-	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
-	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
-
 	if (!ipv6)
-		forbid_ipv6_address(n, ifindex);
-	i->ifi_index = (int)ifindex;
-	i->ifi_flags = i->ifi_change = IFF_UP;
-	add(n, h);
+		put_settings(n, ifindex, false, NULL);
+	put_up(n, ifindex);
+}
+
+void netlink_set_up_forwarding(struct netlink *n, unsigned ifindex, bool on)
+{
+	put_settings(n, ifindex, false, &on);
+	put_up(n, ifindex);
 }
 
 void netlink_set_forwarding(struct netlink *n, unsigned ifindex, bool on)
 {
-	_Alignas(8) char room[MESSAGE_MAX];
-	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
-	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
-	struct nlattr *spec = mnl_attr_nest_start(h, IFLA_AF_SPEC);
-	struct nlattr *inet = mnl_attr_nest_start(h, AF_INET);
-	struct nlattr *conf = mnl_attr_nest_start(h, IFLA_INET_CONF);
-
-	i->ifi_index = (int)ifindex;
-	mnl_attr_put_u32(h, IPV4_DEVCONF_FORWARDING, on);
-	mnl_attr_nest_end(h, conf);
-	mnl_attr_nest_end(h, inet);
-	mnl_attr_nest_end(h, spec);
-	add(n, h);
+	put_settings(n, ifindex, true, &on);
 }
 
 static void change_addr(struct netlink *n, uint16_t type, unsigned ifindex, uint32_t addr,

@@ -26,8 +26,9 @@ struct netlink_veth {
 void netlink_add_veth(struct netlink *n, const struct netlink_veth *v);
 /* ipv6: it may give itself a link-local address. */
 void netlink_set_up(struct netlink *n, unsigned ifindex, bool ipv6);
-/* Whether the host passes on IPv4 packets that come in by it. */
+/* Whether the host passes on IPv4 packets that come in by it; up: without an IPv6 address too. */
 void netlink_set_forwarding(struct netlink *n, unsigned ifindex, bool on);
+void netlink_set_up_forwarding(struct netlink *n, unsigned ifindex, bool on);
 void netlink_add_addr(struct netlink *n, unsigned ifindex, uint32_t addr, uint8_t prefix);
 void netlink_del_addr(struct netlink *n, unsigned ifindex, uint32_t addr, uint8_t prefix);
 void netlink_add_neigh(struct netlink *n, unsigned ifindex, uint32_t addr, const uint8_t *mac);

@@ -8,6 +8,7 @@
 #include <net/if.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -18,7 +19,7 @@
 
 static const char notes_dir[] = "/run/cay/forwarding";
 enum {
-	NOTE_MAX = 8192, /* bytes: the boot's id and a path */
+	NOTE_MAX = 8192, /* bytes: the boot's id, a path and a number */
 	BOOT_ID_MAX = 64,
 };
 
@@ -115,6 +116,14 @@ static void boot_id(char ret[BOOT_ID_MAX])
 		       str_or(text, ""));
 }
 
+/* Which network namespace this is: links of others may have the same names. */
+static unsigned long long own_ns(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/net", &st) < 0 ? 0 : (unsigned long long)st.st_ino;
+}
+
 static struct err *write_note(const struct instance *i, const char *link)
 {
 	autofree char *path = xasprintf("%s/%s.%s", notes_dir, i->id, link);
@@ -122,25 +131,34 @@ static struct err *write_note(const struct instance *i, const char *link)
 	char boot[BOOT_ID_MAX];
 
 	boot_id(boot);
-	text = xasprintf("%s\n%s\n", boot, i->data_dir);
+	text = xasprintf("%s\n%s\n%llu\n", boot, i->data_dir, own_ns());
 	return file_write_atomic(AT_FDCWD, path, text, strlen(text), 0600);
 }
 
-/* Written in this boot, by an instance whose data directory is still there. */
-static bool note_counts(const char *name)
+enum note_worth {
+	NOTE_STALE,     /* of an earlier boot, or its data directory is gone */
+	NOTE_ELSEWHERE, /* of another network namespace */
+	NOTE_COUNTS,
+};
+
+static enum note_worth note_worth(const char *name)
 {
 	autofree char *path = xasprintf("%s/%s", notes_dir, name), *text = NULL, *file = NULL;
-	char boot[BOOT_ID_MAX], *dir;
+	autofree char *ns = xasprintf("%llu", own_ns());
+	char boot[BOOT_ID_MAX], *save = NULL;
+	const char *was, *in, *dir;
 
 	err_free(file_read(AT_FDCWD, path, NOTE_MAX, &text, NULL));
-	dir = text ? strchr(text, '\n') : NULL;
+	was = text ? strtok_r(text, "\n", &save) : NULL;
+	dir = was ? strtok_r(NULL, "\n", &save) : NULL;
+	in = dir ? strtok_r(NULL, "\n", &save) : NULL;
 	if (!dir)
-		return false;
-	*dir++ = '\0';
-	dir[strcspn(dir, "\n")] = '\0';
+		return NOTE_STALE;
 	boot_id(boot);
 	file = xasprintf("%s/node/instance.json", dir);
-	return str_eq(text, boot) && file_exists(AT_FDCWD, file);
+	if (!str_eq(was, boot) || !file_exists(AT_FDCWD, file))
+		return NOTE_STALE;
+	return !in || str_eq(in, ns) ? NOTE_COUNTS : NOTE_ELSEWHERE;
 }
 
 /* Where the name of the link begins in the name of a note; NULL: it is none. */
@@ -168,12 +186,13 @@ static bool is_noted(const char *link, const struct instance *but)
 
 	while (d && (de = readdir(d))) {
 		const char *of = note_link(de->d_name);
+		enum note_worth worth;
 
 		if (!of || !str_eq(of, link) || (but && is_own(but, de->d_name)))
 			continue;
-		if (note_counts(de->d_name))
-			found = true;
-		else
+		worth = note_worth(de->d_name);
+		found |= worth == NOTE_COUNTS;
+		if (worth == NOTE_STALE)
 			(void)unlinkat(dirfd(d), de->d_name, 0);
 	}
 	if (d)

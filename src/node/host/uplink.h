@@ -20,7 +20,7 @@ struct netlink;
  * Several instances may use one uplink, and a daemon that is killed leaves it as it is. So each
  * instance writes a note first, `/run/cay/forwarding/<id>.<link>`; the last one to take its note
  * away switches the link off again. A note of a data directory that is gone, or of an earlier boot,
- * counts as taken away.
+ * counts as taken away; one of another network namespace is about another link.
  *
  * All of these block for a moment, on a lock between instances: call them from jobs, or at start
  * and stop.

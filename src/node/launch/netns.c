@@ -103,8 +103,7 @@ static struct err *configure_host(struct launcher *l, const struct link *k)
 	(void)snprintf(name, sizeof(name), "ipv6/conf/%s/disable_ipv6", k->name);
 	err_free(set(l, name, "1")); /* a kernel without IPv6 has nothing to switch off */
 	mac_of(k->addr, mac);
-	netlink_set_up(l->nl, index, false);
-	netlink_set_forwarding(l->nl, index, k->egress); /* whatever the default for new links */
+	netlink_set_up_forwarding(l->nl, index, k->egress); /* whatever the default for new links */
 	netlink_add_neigh(l->nl, index, k->addr, mac);
 	netlink_add_route(l->nl, &to);
 	e = netlink_commit(l->nl);

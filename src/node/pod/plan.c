@@ -12,6 +12,7 @@
 #include "node/host/numbers.h"
 #include "node/host/oom.h"
 #include "node/image/image.h"
+#include "node/network/resolver.h"
 #include "node/pod/pod_priv.h"
 #include "wire/wire.h"
 
@@ -92,7 +93,10 @@ static const char *hosts_file(const struct pod *p, const char *host, struct aren
 	autobuf b = { 0 };
 
 	buf_add_str(&b, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
-	if (p->net)
+	if (p->net && *p->view->subdomain && p->pods->resolver)
+		buf_printf(&b, "%s\t%s.%s.%s.svc.%s\t%s\n", p->net->ip, host, p->view->subdomain,
+			   p->view->ns, p->pods->domain, host);
+	else if (p->net)
 		buf_printf(&b, "%s\t%s\n", p->net->ip, host);
 	for (size_t i = 0; i < p->view->n_host_aliases; i++) {
 		const struct pod_host_alias *h = &p->view->host_aliases[i];
@@ -105,18 +109,42 @@ static const char *hosts_file(const struct pod *p, const char *host, struct aren
 	return arena_strdup(a, buf_str(&b));
 }
 
-static const char *resolv_file(const struct pod_view *v, struct arena *a)
+static bool is_option(const struct pod_view *v, const char *name)
 {
-	autobuf b = { 0 };
+	for (size_t i = 0; i < v->n_dns_options; i++)
+		if (str_eq(v->dns_options[i].name, name))
+			return true;
+	return false;
+}
 
+/*
+ * As the kubelet's, but for one thing: a sandbox reaches no name server of the host's network, so
+ * `Default` names the node's, which passes on to those of the host whatever is no object's name.
+ */
+static const char *resolv_file(const struct pod *p, struct arena *a)
+{
+	const struct pods *ps = p->pods;
+	const struct pod_view *v = p->view;
+	bool own = ps->resolver && !str_eq(v->dns_policy, "None");
+	bool cluster = own && !str_eq(v->dns_policy, "Default");
+	autobuf b = { 0 }, search = { 0 };
+
+	if (own)
+		buf_printf(&b, "nameserver %s\n", ps->name_server);
 	for (const char **s = v->nameservers; s && *s; s++)
-		buf_printf(&b, "nameserver %s\n", *s);
-	if (v->searches)
-		buf_add_str(&b, "search");
+		if (!own || !str_eq(*s, ps->name_server))
+			buf_printf(&b, "nameserver %s\n", *s);
+	if (cluster)
+		buf_printf(&search, " %s.svc.%s svc.%s %s", v->ns, ps->domain, ps->domain,
+			   ps->domain);
+	if (own)
+		resolver_searches(ps->resolver, &search);
 	for (const char **s = v->searches; s && *s; s++)
-		buf_printf(&b, " %s", *s);
-	if (v->searches)
-		buf_add_char(&b, '\n');
+		buf_printf(&search, " %s", *s);
+	if (search.len)
+		buf_printf(&b, "search%s\n", buf_str(&search));
+	if (cluster && !is_option(v, "ndots"))
+		buf_add_str(&b, "options ndots:5\n");
 	for (size_t i = 0; i < v->n_dns_options; i++) {
 		const struct pod_dns_option *o = &v->dns_options[i];
 
@@ -169,7 +197,7 @@ struct err *container_plan(struct container *c, struct arena *a, struct plan *re
 		.hostname = host,
 		.etc_hostname = arena_printf(a, "%s\n", host),
 		.etc_hosts = hosts_file(p, host, a),
-		.etc_resolv_conf = resolv_file(p->view, a),
+		.etc_resolv_conf = resolv_file(p, a),
 		.workdir = workdir_of(c, a),
 		.limits = limits_of(c),
 	};

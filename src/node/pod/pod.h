@@ -17,6 +17,7 @@ struct image;
 struct image_pull_wait;
 struct loop;
 struct probe_ops;
+struct resolver;
 struct runtime;
 struct wire_start;
 
@@ -43,7 +44,10 @@ struct pods_spec {
 	void *pulls;
 	const struct diskpool *disk; /* outlives the Pods */
 	const char *node_name, *run_dir;
-	uint32_t mark;                 /* of packets to Pods; 0: none */
+	uint32_t mark; /* of packets to Pods; 0: none */
+	/* How the names of objects are looked up; NULL: what dnsConfig says is all there is. */
+	struct resolver *resolver;
+	const char *name_server, *domain;
 	const struct probe_ops *tries; /* how probes are tried; NULL: probe_real_tries */
 	struct host_budget budget;     /* what is 0 in it is not limited */
 };

@@ -53,8 +53,10 @@ struct pods {
 	char *node_name, *run_dir;
 	struct host_budget budget;
 	struct waits waits;
-	struct pod_room used; /* by the Pods that were admitted and are not over */
-	uint32_t mark;        /* of packets to Pods */
+	struct pod_room used;      /* by the Pods that were admitted and are not over */
+	struct resolver *resolver; /* NULL: there is none */
+	char *name_server, *domain;
+	uint32_t mark; /* of packets to Pods */
 	int run_fd;
 	const struct kind *kind_pod;
 	struct jobs jobs;

@@ -227,6 +227,9 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->disk = spec->disk;
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->mark = spec->mark;
+	ps->resolver = spec->resolver;
+	ps->name_server = xstrdup(spec->name_server);
+	ps->domain = xstrdup(spec->domain);
 	ps->run_fd = -1;
 	ps->kind_pod = kinds_need(kinds, "v1", "Pod");
 	jobs_init(&ps->jobs, ps->loop, job_ended, ps);
@@ -282,6 +285,8 @@ void pods_free(struct pods *ps)
 		(void)close(ps->run_fd);
 	free(ps->node_name);
 	free(ps->run_dir);
+	free(ps->name_server);
+	free(ps->domain);
 	free(ps);
 }
 

@@ -227,6 +227,7 @@ static const char *const accepted[] = {
 	"spec.securityContext.supplementalGroups",
 	"spec.serviceAccount",
 	"spec.serviceAccountName",
+	"spec.subdomain",
 	"spec.terminationGracePeriodSeconds",
 	"spec.tolerations.effect",
 	"spec.tolerations.key",

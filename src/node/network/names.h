@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "node/network/dns_packet.h"
+
+struct arena;
+struct client;
+struct instance;
+
+/*
+ * The names that objects give, as a cluster's DNS has them, below the cluster domain:
+ *
+ *   <service>.<ns>.svc              its address, or those of the Pods behind it that are ready
+ *   <hostname>.<service>.<ns>.svc   the Pod with this hostname behind a Service without an address
+ *   a-b-c-d.<ns>.pod, <pod>.<ns>.pod   the Pod with this address, or of this name
+ *   <address>.in-addr.arpa          of the instance's own pool, the other way round
+ */
+struct names {
+	struct client *client;
+	const struct instance *instance;
+	const char *domain; /* without a dot at its end */
+};
+
+/* False: it is somebody else's name. Strings of the answer are in the arena. */
+bool names_answer(const struct names *n, const struct dns_query *q, struct arena *a,
+		  struct dns_answer *ret);

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "node/network/dns_packet.h"
+#include "node/network/resolv_conf.h"
+#include "test.h"
+
+#define HEAD(flags, count) "\x12\x34" flags "\0" count "\0\0\0\0\0\0"
+#define WEB                "\3wEb\7example\0"
+#define IN_A               "\0\1\0\1"
+
+struct row {
+	const char *wire;
+	size_t len;
+};
+#define ROW(text) { (text), sizeof(text) - 1 }
+
+static const uint8_t *bytes_of(const char *text)
+{
+	return (const uint8_t *)text;
+}
+
+TEST(a_query_is_read)
+{
+	static const char wire[] = HEAD("\1\0", "\1") WEB IN_A "what is behind is not looked at";
+	struct dns_query q;
+	enum dns_code code;
+
+	works(dns_query_read(bytes_of(wire), sizeof(wire) - 1, &q, &code));
+	eq_int(q.id, 0x1234);
+	eq_str(q.name, "web.example.");
+	eq_int(q.type, DNS_A);
+	eq_int(code, DNS_NOERROR);
+	eq_int(q.end, DNS_HEADER + sizeof(WEB) - 1 + 4);
+}
+
+TEST(what_is_no_query_is_dropped)
+{
+	static const struct row rows[] = {
+		ROW("\x12\x34\1\0\0\1\0\0\0\0\0"),          /* cut in its header */
+		ROW(HEAD("\x81\0", "\1") WEB IN_A),         /* an answer */
+		ROW(HEAD("\1\0", "\2") WEB IN_A WEB IN_A),  /* two questions */
+		ROW(HEAD("\1\0", "\0")),                    /* none */
+		ROW(HEAD("\1\0", "\1") WEB "\0\1\0"),       /* cut in its question */
+		ROW(HEAD("\1\0", "\1") "\3we"),             /* cut in its name */
+		ROW(HEAD("\1\0", "\1") "\xc0\x0c" IN_A),    /* a name that refers to itself */
+		ROW(HEAD("\1\0", "\1") "\3web\xc0\0" IN_A), /* and to the header */
+	};
+	struct dns_query q;
+	enum dns_code code;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		fails(dns_query_read(bytes_of(rows[i].wire), rows[i].len, &q, &code),
+		      ERR_MALFORMED);
+}
+
+TEST(what_is_not_supported_is_refused)
+{
+	static const char chaos[] = HEAD("\1\0", "\1") WEB "\0\1\0\3";
+	static const char update[] = HEAD("\x29\0", "\1") WEB IN_A;
+	struct dns_query q;
+	enum dns_code code;
+
+	works(dns_query_read(bytes_of(chaos), sizeof(chaos) - 1, &q, &code));
+	eq_int(code, DNS_REFUSED);
+	works(dns_query_read(bytes_of(update), sizeof(update) - 1, &q, &code));
+	eq_int(code, DNS_NOTIMP);
+}
+
+TEST(an_answer_repeats_the_question_and_is_cut_where_it_does_not_fit)
+{
+	static const char wire[] = HEAD("\1\0", "\1") WEB IN_A;
+	static const char want[] =
+		"\x12\x34\x85\x80\0\1\0\1\0\0\0\0" WEB IN_A "\xc0\x0c\0\1\0\1\0\0\0\5\0\4\12\1\2\3";
+	struct dns_answer a = { .authoritative = true, .ttl = 5, .n_addrs = 1 };
+	struct dns_query q;
+	enum dns_code code;
+	autobuf one = { 0 }, many = { 0 }, all = { 0 };
+
+	works(dns_query_read(bytes_of(wire), sizeof(wire) - 1, &q, &code));
+	a.addrs[0] = inet_addr("10.1.2.3");
+	works(dns_answer_write(bytes_of(wire), &q, &a, DNS_UDP_MAX, &one));
+	eq_int(one.len, sizeof(want) - 1);
+	is_true(!memcmp(buf_head(&one), want, sizeof(want) - 1));
+	a.n_addrs = DNS_ADDRS_MAX;
+	works(dns_answer_write(bytes_of(wire), &q, &a, DNS_UDP_MAX, &many));
+	eq_int(many.len, q.end);
+	eq_int(buf_head(&many)[2] & 2, 2);
+	works(dns_answer_write(bytes_of(wire), &q, &a, 65535, &all));
+	eq_int(buf_head(&all)[7], DNS_ADDRS_MAX);
+}
+
+TEST(only_the_answer_to_a_question_is_taken_for_it)
+{
+	static const char asked[] = HEAD("\1\0", "\1") WEB IN_A;
+	static const struct {
+		struct row row;
+		bool good;
+	} rows[] = {
+		{ ROW("\x77\x66\x81\x80\0\1\0\0\0\0\0\0" WEB IN_A), true },
+		{ ROW("\x77\x66\x81\x80\0\1\0\0\0\0\0\0"
+		      "\3web\7example\0" IN_A),
+		  true },
+		{ ROW("\x77\x67\x81\x80\0\1\0\0\0\0\0\0" WEB IN_A), false }, /* another id */
+		{ ROW("\x77\x66\1\0\0\1\0\0\0\0\0\0" WEB IN_A), false },     /* no answer */
+		{ ROW("\x77\x66\x81\x80\0\0\0\0\0\0\0\0" WEB IN_A), false }, /* no question */
+		{ ROW("\x77\x66\x81\x80\0\1\0\0\0\0\0\0"
+		      "\3wob\7example\0" IN_A),
+		  false },
+		{ ROW("\x77\x66\x81\x80\0\1\0\0\0\0\0\0" WEB "\0\34\0\1"), false },
+		{ ROW("\x77\x66\x81\x80\0\1\0\0\0\0\0\0" WEB), false },
+		{ ROW("\x77\x66"), false },
+	};
+	struct dns_query q;
+	enum dns_code code;
+
+	works(dns_query_read(bytes_of(asked), sizeof(asked) - 1, &q, &code));
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		is_true(dns_answers(bytes_of(rows[i].row.wire), rows[i].row.len, bytes_of(asked),
+				    &q, 0x7766) == rows[i].good);
+}
+
+TEST(a_resolv_conf_is_read_as_libc_reads_it)
+{
+	struct resolv_conf r;
+
+	resolv_conf_read("# first\nsearch a.example b.example\nnameserver 10.0.0.1\n"
+			 "nameserver nonsense\n\tnameserver\t::1\nnameserver 10.0.0.2\n"
+			 "nameserver 10.0.0.3\noptions ndots:2\nsearch c.example\n",
+			 &r);
+	eq_int(r.n_servers, RESOLV_SERVERS_MAX);
+	eq_int(r.servers[0].ss_family, AF_INET);
+	eq_int(r.servers[1].ss_family, AF_INET6);
+	eq_int(r.n_searches, 1);
+	eq_str(r.searches[0], "c.example");
+	resolv_conf_read("", &r);
+	eq_int(r.n_servers, 0);
+}
