@@ -344,6 +344,20 @@ def test_logs_tail_timestamps_and_follow(cay):
     assert cay.kubectl("logs", "-f", "talk").stdout.splitlines()[-1] == "last"
 
 
+def test_logs_of_the_attempt_before_since_a_time_and_up_to_a_size(cay):
+    script = "[ -e /d/x ] && echo third && exec sleep 1000; touch /d/x; echo first; sleep 1.1; echo second"
+    body = pod("twice", "sh", "-c", script, container={"volumeMounts": [{"name": "d", "mountPath": "/d"}]},
+               volumes=[{"name": "d", "emptyDir": {}}])
+    create(cay, body, lambda o: ready(o) and status_of(o)["restartCount"] == 1)
+    logs = lambda *options: cay.kubectl("logs", "twice", *options).stdout
+    wait_until(lambda: logs() == "third\n")
+    assert logs("--previous") == "first\nsecond\n"
+    assert logs("--previous", "--limit-bytes=4") == "firs"
+    when = logs("--previous", "--timestamps", "--tail=1").split()[0]  # kubectl sends whole seconds
+    assert logs("--previous", f"--since-time={when}") == "second\n"
+    assert logs("--since=1h") == "third\n"
+
+
 def test_a_readiness_probe_decides_when_a_pod_is_ready(cay):
     body = pod("probed", "sh", "-c", "sleep 1000", container={
         "readinessProbe": {"exec": {"command": ["test", "-e", "/tmp/go"]}, "periodSeconds": 1}})
