@@ -240,6 +240,9 @@ static void read_container(struct pod_container_view *c, const struct json *spec
 	c->workdir = json_get_str(spec, "workingDir");
 	c->never_pull = str_eq(json_get_str(spec, "imagePullPolicy"), "Never");
 	c->always_pull = str_eq(json_get_str(spec, "imagePullPolicy"), "Always");
+	c->message_path = json_get_str(spec, "terminationMessagePath");
+	c->message_from_log =
+		str_eq(json_get_str(spec, "terminationMessagePolicy"), "FallbackToLogsOnError");
 	c->tty = json_get_bool(spec, "tty", false);
 	c->stdin_open = json_get_bool(spec, "stdin", false);
 	c->command = strings(a, json_get(spec, "command"));

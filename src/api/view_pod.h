@@ -83,6 +83,8 @@ struct pod_quantity_view {
 
 struct pod_container_view {
 	const char *name, *image, *workdir;
+	const char *message_path; /* of the termination message */
+	bool message_from_log;    /* or of a failure without one, the end of its output */
 	bool sidecar; /* an init container with restartPolicy Always: it runs beside the others */
 	bool init, never_pull, always_pull, tty, stdin_open, readonly_root, nonroot;
 	const char **command, **args; /* NULL: the image's */

@@ -29,6 +29,15 @@ static void out_close(struct command_out *o)
 	(void)close(take_fd(o->fd));
 }
 
+static void out_took(struct command_out *o, const char *data, size_t len)
+{
+	struct command *c = &o->guest->command;
+
+	cri_log_feed(&c->log, o->source, data, len);
+	if (c->message)
+		message_feed(c->message, data, len);
+}
+
 static void out_read(struct command_out *o, unsigned reads)
 {
 	char data[LOG_LINE];
@@ -43,7 +52,7 @@ static void out_read(struct command_out *o, unsigned reads)
 		if (n <= 0)
 			out_close(o); /* a terminal that has hung up returns EIO */
 		else
-			cri_log_feed(&o->guest->command.log, o->source, data, (size_t)n);
+			out_took(o, data, (size_t)n);
 	}
 }
 
@@ -69,6 +78,8 @@ static void ended(struct guest *g, uint32_t code, uint32_t signum)
 	s->exit_code = code;
 	s->signal = signum;
 	s->exited_at_us = (uint64_t)clock_wall();
+	if (g->command.message)
+		s->message = message_end(g->command.message, code != 0);
 	links_tell_exit(g, s);
 }
 
@@ -165,6 +176,7 @@ struct err *command_start(struct guest *g, struct wire_start *start)
 	c->start = *start;
 	*start = (struct wire_start){ 0 };
 	runtime_arm(g);
+	c->message = message_new(&c->start);
 	if (c->start.argv[0])
 		e = spawn_command(g);
 	if (e) {

@@ -29,6 +29,15 @@ enum {
 	GUEST_DIALS_MAX = 256,
 };
 
+/*
+ * message.c: what a container leaves for whoever asks why it ended. The path must not be a link;
+ * the file is made empty, as nothing that an earlier command wrote there counts.
+ */
+struct message *message_new(const struct wire_start *start);        /* NULL: none is wanted */
+void message_feed(struct message *m, const char *data, size_t len); /* the command's output */
+/* Good as long as m is. */
+struct span message_end(struct message *m, bool failed);
+
 /* The container's command: it belongs to the sandbox, not to the connection that started it. */
 struct command {
 	struct wire_start start; /* kept because the runtime uses its ids and environment */
@@ -40,8 +49,9 @@ struct command {
 		struct watch *watch;
 		enum log_source source;
 	} out[LOG_SOURCE_MAX_];
-	int tty; /* master, for resizing; -1: none */
-	int in;  /* write end of its input, only kept open; -1: none */
+	struct message *message; /* NULL: none is wanted */
+	int tty;                 /* master, for resizing; -1: none */
+	int in;                  /* write end of its input, only kept open; -1: none */
 };
 
 struct guest {

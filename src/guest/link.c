@@ -80,7 +80,7 @@ void links_tell_exit(struct guest *g, const struct wire_state *s)
 	list_each(l, &g->links, on_guest) {
 		if (!l->greeted)
 			continue;
-		wire_put_exited(link_out(l), 0, s->exit_code, s->signal, s->oom);
+		wire_put_ended(link_out(l), s);
 		link_kick(l);
 	}
 }

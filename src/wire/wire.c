@@ -15,6 +15,8 @@
  */
 enum {
 	AFTER_LENGTH = WIRE_HEAD - 4, /* the part of the head that the length includes */
+	EXITED_LEN = 9,               /* and of STATE: without the message */
+	STATE_LEN = 23,
 };
 
 static void set_le(char *p, uint64_t v, unsigned n_bytes)
@@ -136,11 +138,13 @@ static size_t strs_len(const char *const *list)
 	return len;
 }
 
-/* argv, env, cwd, uid, gid, groups, flags, cols, rows, runtime_port, keep_caps, nofile */
+/* argv, env, cwd, uid, gid, groups, flags, cols, rows, runtime_port, keep_caps, nofile, and
+ * message_path if there is one */
 static size_t start_len(const struct wire_start *s)
 {
 	return strs_len(s->argv) + strs_len(s->env) + 4 + (s->cwd ? strlen(s->cwd) : 0) + 4 + 4 +
-	       4 + 4 * (size_t)s->n_groups + 4 + 2 + 2 + 2 + 8 + 4;
+	       4 + 4 * (size_t)s->n_groups + 4 + 2 + 2 + 2 + 8 + 4 +
+	       (s->message_path ? 4 + strlen(s->message_path) : 0);
 }
 
 bool wire_start_fits(const struct wire_start *s)
@@ -166,6 +170,8 @@ void wire_put_start(struct buf *out, enum wire_type type, uint32_t stream,
 	put_le(out, s->runtime_port, 2);
 	put_le(out, s->keep_caps, 8);
 	put_le(out, s->nofile, 4);
+	if (s->message_path)
+		put_str(out, s->message_path);
 }
 
 void wire_put_failed(struct buf *out, uint32_t stream, int errnum, const char *text)
@@ -178,17 +184,29 @@ void wire_put_failed(struct buf *out, uint32_t stream, int errnum, const char *t
 	buf_add(out, text, len);
 }
 
+static void put_exited(struct buf *out, uint32_t stream, const struct wire_state *s)
+{
+	put_head(out, WIRE_EXITED, stream, EXITED_LEN + s->message.len);
+	put_le(out, s->exit_code, 4);
+	put_le(out, s->signal, 4);
+	put_le(out, s->oom, 1);
+	buf_add(out, s->message.p, s->message.len);
+}
+
 void wire_put_exited(struct buf *out, uint32_t stream, uint32_t code, uint32_t signal, bool oom)
 {
-	put_head(out, WIRE_EXITED, stream, 9);
-	put_le(out, code, 4);
-	put_le(out, signal, 4);
-	put_le(out, oom, 1);
+	put_exited(out, stream,
+		   &(struct wire_state){ .exit_code = code, .signal = signal, .oom = oom });
+}
+
+void wire_put_ended(struct buf *out, const struct wire_state *s)
+{
+	put_exited(out, 0, s);
 }
 
 void wire_put_state(struct buf *out, const struct wire_state *s)
 {
-	put_head(out, WIRE_STATE, 0, 23);
+	put_head(out, WIRE_STATE, 0, STATE_LEN + s->message.len);
 	put_le(out, s->started, 1);
 	put_le(out, s->exited, 1);
 	put_le(out, s->pid, 4);
@@ -196,6 +214,7 @@ void wire_put_state(struct buf *out, const struct wire_state *s)
 	put_le(out, s->signal, 4);
 	put_le(out, s->oom, 1);
 	put_le(out, s->exited_at_us, 8);
+	buf_add(out, s->message.p, s->message.len);
 }
 
 struct cursor {
@@ -293,6 +312,10 @@ struct err *wire_start_read(const struct wire_frame *f, struct wire_start *ret)
 	s.runtime_port = (uint16_t)read_le(&c, 2);
 	s.keep_caps = read_le(&c, 8);
 	s.nofile = (uint32_t)read_le(&c, 4);
+	if (!c.bad && c.len)
+		s.message_path = read_str(&c);
+	if (s.message_path && !*s.message_path)
+		c.bad = true;
 	e = cursor_end(&c, "start");
 	if (e) {
 		wire_start_done(&s);
@@ -314,6 +337,7 @@ void wire_start_done(struct wire_start *s)
 	strs_free(s->argv);
 	strs_free(s->env);
 	free((char *)s->cwd);
+	free((char *)s->message_path);
 	free(s->groups);
 	*s = (struct wire_start){ 0 };
 }
@@ -355,6 +379,25 @@ struct err *wire_failed_read(const struct wire_frame *f, int *ret_errno, char **
 	return NULL;
 }
 
+/* What is left is the message. */
+static struct span read_message(struct cursor *c)
+{
+	struct span text = { c->p, c->len };
+
+	if (c->bad || c->len > WIRE_TEXT_MAX)
+		c->bad = true;
+	else
+		c->len = 0;
+	return text;
+}
+
+struct span wire_exited_message(const struct wire_frame *f)
+{
+	if (f->len <= EXITED_LEN)
+		return (struct span){ "", 0 };
+	return (struct span){ f->payload + EXITED_LEN, f->len - EXITED_LEN };
+}
+
 struct err *wire_exited_read(const struct wire_frame *f, uint32_t *code, uint32_t *signal,
 			     bool *oom)
 {
@@ -362,8 +405,10 @@ struct err *wire_exited_read(const struct wire_frame *f, uint32_t *code, uint32_
 	uint32_t got_code = (uint32_t)read_le(&c, 4);
 	uint32_t got_signal = (uint32_t)read_le(&c, 4);
 	bool got_oom = read_bool(&c);
-	struct err *e = cursor_end(&c, "exit");
+	struct err *e;
 
+	(void)read_message(&c);
+	e = cursor_end(&c, "exit");
 	if (e)
 		return e;
 	*code = got_code;
@@ -385,6 +430,7 @@ struct err *wire_state_read(const struct wire_frame *f, struct wire_state *ret)
 	s.signal = (uint32_t)read_le(&c, 4);
 	s.oom = read_bool(&c);
 	s.exited_at_us = read_le(&c, 8);
+	s.message = read_message(&c);
 	e = cursor_end(&c, "state");
 	if (e)
 		return e;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 struct buf;
 
@@ -28,7 +29,7 @@ struct buf;
 #define WIRE_MAX      (256 * 1024)
 #define WIRE_DATA_MAX (64 * 1024) /* the most that the guest puts into a STDOUT or STDERR frame */
 #define WIRE_WINDOW   (256 * 1024)
-#define WIRE_TEXT_MAX 4096 /* bytes in the text of FAILED */
+#define WIRE_TEXT_MAX 4096 /* bytes in the text of FAILED, and in a termination message */
 #define WIRE_VERSION  1
 
 /* What cay-init is started with besides /dev/null on 0, 1 and 2. */
@@ -55,11 +56,12 @@ enum wire_type {
 	WIRE_STDOUT,     /* never empty, except on DIAL streams: the peer has ended its direction */
 	WIRE_STDERR,
 	/*
-	 * u32 exit code (128 + signal if killed), u32 signal, u8 oom (set by the node alone). The
-	 * stream is over, and all its output was sent before.
+	 * u32 exit code (128 + signal if killed), u32 signal, u8 oom (set by the node alone), and
+	 * on stream 0 the termination message, up to the end of the frame. The stream is over, and
+	 * all its output was sent before.
 	 */
 	WIRE_EXITED,
-	WIRE_STATE, /* struct wire_state */
+	WIRE_STATE, /* struct wire_state, and the termination message as well */
 	WIRE_TYPE_MAX_,
 };
 
@@ -80,6 +82,8 @@ enum {
 	WIRE_RUNTIME_HTTP = 4, /* START: serve the python-runtime HTTP API on runtime_port */
 	WIRE_RUNTIME_NOW = 8,  /* at once; otherwise after a second, if nobody listens there */
 	WIRE_LOG_STDOUT = 16,  /* START: output goes to the log file (always set for START) */
+	WIRE_MESSAGE_LOG =
+		32, /* START: the end of the output is the message of a failure without */
 };
 
 struct wire_start {
@@ -92,8 +96,9 @@ struct wire_start {
 	uint32_t flags;
 	uint16_t cols, rows;
 	uint16_t runtime_port;
-	uint64_t keep_caps; /* bits of the bounding set; those of root are effective too */
-	uint32_t nofile;    /* RLIMIT_NOFILE; 0: leave it as it is */
+	uint64_t keep_caps;       /* bits of the bounding set; those of root are effective too */
+	uint32_t nofile;          /* RLIMIT_NOFILE; 0: leave it as it is */
+	const char *message_path; /* START: of the termination message; NULL: there is none */
 };
 
 struct wire_state {
@@ -101,6 +106,7 @@ struct wire_state {
 	uint32_t pid, exit_code, signal;
 	bool oom;
 	uint64_t exited_at_us; /* wall clock */
+	struct span message;   /* any bytes, WIRE_TEXT_MAX at most; borrowed */
 };
 
 /*
@@ -126,6 +132,7 @@ void wire_put_start(struct buf *out, enum wire_type type, uint32_t stream,
 		    const struct wire_start *s);
 void wire_put_failed(struct buf *out, uint32_t stream, int errnum, const char *text);
 void wire_put_exited(struct buf *out, uint32_t stream, uint32_t code, uint32_t signal, bool oom);
+void wire_put_ended(struct buf *out, const struct wire_state *s); /* EXITED, of the command */
 void wire_put_state(struct buf *out, const struct wire_state *s);
 
 /*
@@ -138,4 +145,6 @@ must_use struct err *wire_u16s_read(const struct wire_frame *f, uint16_t *v, uns
 must_use struct err *wire_failed_read(const struct wire_frame *f, int *ret_errno, char **ret_text);
 must_use struct err *wire_exited_read(const struct wire_frame *f, uint32_t *code, uint32_t *signal,
 				      bool *oom);
+/* The message that follows what wire_exited_read() has read; empty if there is none. */
+struct span wire_exited_message(const struct wire_frame *f);
 must_use struct err *wire_state_read(const struct wire_frame *f, struct wire_state *ret);

@@ -35,10 +35,11 @@ def packed_list(items):
 
 
 def packed_start(argv=(), env=(PATH,), cwd="/", uid=0, gid=0, groups=(), flags=0, size=(80, 24), port=0,
-                 caps=0, nofile=0):
+                 caps=0, nofile=0, message=None):
     return (packed_list(argv) + packed_list(env) + packed_text(cwd) + struct.pack("<III", uid, gid, len(groups))
             + struct.pack(f"<{len(groups)}I", *groups)
-            + struct.pack("<IHHHQI", flags, size[0], size[1], port, caps, nofile))
+            + struct.pack("<IHHHQI", flags, size[0], size[1], port, caps, nofile)
+            + (packed_text(message) if message else b""))
 
 
 class Link:

@@ -475,6 +475,8 @@ def test_dev_holds_exactly_these(box):
             st, short = os.lstat(path), os.path.relpath(path, dev)
             if os.path.islink(path):
                 links[short] = os.readlink(path)
+            elif short == "termination-log":
+                assert (st.st_mode, st.st_uid, st.st_size) == (0o100666, 0, 0)
             elif not os.path.isdir(path):
                 found[short] = (os.major(st.st_rdev), os.minor(st.st_rdev))
                 assert (st.st_mode, st.st_uid) == (0o20666, 0)

@@ -239,6 +239,31 @@ def test_a_failing_post_start_hook_ends_the_container(cay):
     wait_until(lambda: "exit code 1" in events(cay, "unhooked").get("FailedPostStartHook", ""))
 
 
+LAST_WORDS = {  # a container, and the message of its end
+    "file": ({"command": ["sh", "-c", "echo why > /dev/termination-log"]}, "why\n"),
+    "user": ({"command": ["sh", "-c", "echo why > /dev/termination-log; exit 3"], "securityContext": {"runAsUser": 1000}}, "why\n"),
+    "own-path": ({"command": ["sh", "-c", "printf x > /tmp/last"], "terminationMessagePath": "/tmp/last"}, "x"),
+    "tail": ({"command": ["sh", "-c", "seq 3000 > /dev/termination-log; echo end >> /dev/termination-log"]}, ...),
+    "bytes": ({"command": ["sh", "-c", "printf 'a\\377b\\000c' > /dev/termination-log"]}, "a?b?c"),
+    "no-place": ({"command": ["true"], "terminationMessagePath": "/tmp/none/last"}, None),
+    "swapped": ({"command": ["sh", "-c", "rm /tmp/last; ln -s /etc/passwd /tmp/last"], "terminationMessagePath": "/tmp/last"}, None),
+    "pipe": ({"command": ["sh", "-c", "rm /tmp/last; mkfifo /tmp/last"], "terminationMessagePath": "/tmp/last"}, None),
+    "log": ({"command": ["sh", "-c", "seq 100; echo oops >&2; exit 1"], "terminationMessagePolicy": "FallbackToLogsOnError"}, ...),
+    "log-unused": ({"command": ["sh", "-c", "echo fine"], "terminationMessagePolicy": "FallbackToLogsOnError"}, None),
+    "silent": ({"command": ["sh", "-c", "echo oops; exit 1"]}, None),
+}
+
+
+def test_a_container_leaves_a_message(cay):
+    body = pod("words", restartPolicy="Never")
+    body["spec"]["containers"] = [dict({"name": name, "image": "host"}, **more) for name, (more, _) in LAST_WORDS.items()]
+    obj = create(cay, body, phase("Failed", "Succeeded"))
+    said = {name: status_of(obj, name)["state"]["terminated"].get("message") for name in LAST_WORDS}
+    assert {n: m for n, m in said.items() if LAST_WORDS[n][1] is not ...} == {n: m for n, (_, m) in LAST_WORDS.items() if m is not ...}
+    assert len(said["tail"]) == 4096 and said["tail"].endswith("3000\nend\n")
+    assert said["log"].endswith("100\noops\n") and len(said["log"].splitlines()) <= 80
+
+
 SIDECAR = {"restartPolicy": "Always", "startupProbe": {"exec": {"command": ["test", "-e", "/d/up"]}, "periodSeconds": 1}}
 RUN_ON = "touch /d/up; while :; do sleep 0.05; done"
 
@@ -369,6 +394,20 @@ def test_logs_tail_timestamps_and_follow(cay):
     stamped = cay.kubectl("logs", "talk", "--timestamps", "--tail=1").stdout
     assert stamped[:2] == "20" and stamped.rstrip().endswith("oops")
     assert cay.kubectl("logs", "-f", "talk").stdout.splitlines()[-1] == "last"
+
+
+def test_logs_of_the_attempt_before_since_a_time_and_up_to_a_size(cay):
+    script = "[ -e /d/x ] && echo third && exec sleep 1000; touch /d/x; echo first; sleep 1.1; echo second"
+    body = pod("twice", "sh", "-c", script, container={"volumeMounts": [{"name": "d", "mountPath": "/d"}]},
+               volumes=[{"name": "d", "emptyDir": {}}])
+    create(cay, body, lambda o: ready(o) and status_of(o)["restartCount"] == 1)
+    logs = lambda *options: cay.kubectl("logs", "twice", *options).stdout
+    wait_until(lambda: logs() == "third\n")
+    assert logs("--previous") == "first\nsecond\n"
+    assert logs("--previous", "--limit-bytes=4") == "firs"
+    when = logs("--previous", "--timestamps", "--tail=1").split()[0]  # kubectl sends whole seconds
+    assert logs("--previous", f"--since-time={when}") == "second\n"
+    assert logs("--since=1h") == "third\n"
 
 
 def test_a_readiness_probe_decides_when_a_pod_is_ready(cay):

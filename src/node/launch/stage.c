@@ -57,10 +57,13 @@ static struct err *make_devices(int dev)
 			return err_sys(errno, "link device %s", dev_links[i].name);
 	if (mkdirat(dev, "shm", 01777) < 0 || mkdirat(dev, "pts", 0755) < 0)
 		return err_sys(errno, "create device directories");
+	/* Where a container leaves its last words by default: everybody inside may write there. */
+	if (mknodat(dev, "termination-log", S_IFREG | 0666, 0) < 0)
+		return err_sys(errno, "create the termination log");
 	return NULL;
 }
 
-/* One tmpfs: only shm in it can be written to by the sandbox. */
+/* One tmpfs: only shm and termination-log in it can be written to by the sandbox. */
 static struct err *prepare_dev(struct slot *s)
 {
 	autofree char *pts = xasprintf("newinstance,ptmxmode=0666,mode=0620,gid=%u%s",

@@ -59,6 +59,11 @@ static char *wrong_mount_path(struct json *v, unused const struct json *spec)
 	return named ? NULL : xstrdup("a volume cannot be the root file system");
 }
 
+static char *wrong_message_path(struct json *v, unused const struct json *spec)
+{
+	return str_starts(str_or(json_str(v), ""), "/") ? NULL : xstrdup("write an absolute path");
+}
+
 static char *wrong_node_name(struct json *v, const struct json *spec)
 {
 	const char *node = json_get_str(spec, "nodeName");
@@ -232,8 +237,8 @@ static const struct rule pod_security[] = {
 	{ "securityContext", security }, \
 	{ "stdin" }, \
 	{ "tty" }, \
-	{ "terminationMessagePath", .values = ONLY("/dev/termination-log") }, \
-	{ "terminationMessagePolicy", .values = ONLY("File") }
+	{ "terminationMessagePath", .wrong = wrong_message_path }, \
+	{ "terminationMessagePolicy", .values = ONLY("File", "FallbackToLogsOnError") }
 /* clang-format on */
 
 static const struct rule container[] = {

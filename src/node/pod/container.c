@@ -214,7 +214,7 @@ static void expect_kill(struct container *c)
 }
 
 /* Completes the ending; a reason that was set before stays. */
-static void make_ending(struct container *c, const struct runtime_end *end, const char *message)
+static void make_ending(struct container *c, const struct runtime_end *end)
 {
 	struct ending *e = &c->end;
 
@@ -226,7 +226,7 @@ static void make_ending(struct container *c, const struct runtime_end *end, cons
 			 end->oom && e->signal == SIGKILL ? "OOMKilled"
 			 : e->code                        ? "Error"
 							  : "Completed",
-			 message);
+			 e->message);
 }
 
 void container_lost(struct container *c, const struct runtime_end *end)
@@ -235,7 +235,7 @@ void container_lost(struct container *c, const struct runtime_end *end)
 		expect_kill(c);
 	if (!c->exited && !end->oom)
 		end_with(c, "ContainerStatusUnknown", "it ended while the node was away");
-	make_ending(c, end, NULL);
+	make_ending(c, end);
 	container_enter(c, CONTAINER_ENDED);
 }
 
@@ -363,7 +363,22 @@ static void on_broken(void *arg, struct err *e)
 	err_free(e);
 }
 
-static void on_exited(void *arg, int code, int signum)
+/* As the API can show it. Whoever wrote it may have had other ideas about text. */
+static char *readable(struct span text)
+{
+	char *s = text.len ? xcalloc(1, text.len + 1) : NULL;
+
+	for (size_t i = 0; i < text.len; i++)
+		s[i] = text.p[i] ? text.p[i] : '?';
+	for (size_t at = 0; at < text.len; at++) {
+		at += utf8_prefix(s + at, text.len - at);
+		if (at < text.len)
+			s[at] = '?';
+	}
+	return s;
+}
+
+static void on_exited(void *arg, int code, int signum, struct span message)
 {
 	struct container *c = arg;
 
@@ -371,6 +386,7 @@ static void on_exited(void *arg, int code, int signum)
 		return;
 	c->end.code = code;
 	c->end.signal = signum;
+	set_text(&c->end.message, readable(message));
 	exited(c);
 }
 
@@ -400,7 +416,7 @@ static void on_ended(void *arg, const struct runtime_end *end)
 		launch_again(c);
 		return;
 	}
-	make_ending(c, end, NULL);
+	make_ending(c, end);
 	free_probes(c);
 	c->pod->pods->rt->release(take(c->task), keep_log);
 	if (!keep_log)

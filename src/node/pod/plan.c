@@ -338,6 +338,9 @@ struct err *container_start(struct container *c, struct arena *a, struct wire_st
 	s.argv = arguments(c, a, s.env);
 	s.cwd = workdir_of(c, a);
 	s.keep_caps = kept_capabilities(c);
+	s.message_path = str_or(c->view->message_path, NULL);
+	if (c->view->message_from_log)
+		s.flags |= WIRE_MESSAGE_LOG;
 	s.flags |= runtime_flags(c, s.argv);
 	if (c->view->tty)
 		s.flags |= WIRE_TTY;

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 struct plan;
 struct plan_image;
@@ -82,8 +83,9 @@ struct runtime_events {
 	/* Its pid 1 does not keep to the protocol, so nothing that it says can be believed. e is
 	 * the callee's. ended() follows by itself. */
 	void (*broken)(void *arg, struct err *e);
-	/* Its command ended. ended() follows by itself. */
-	void (*exited)(void *arg, int code, int signum);
+	/* Its command ended, and left a message, which may be any bytes. ended() follows by itself.
+	 */
+	void (*exited)(void *arg, int code, int signum, struct span message);
 	/* Nothing of it runs any more. Without failed() or exited() before, it was killed. */
 	void (*ended)(void *arg, const struct runtime_end *end);
 };

@@ -127,9 +127,10 @@ static void failed(struct runtime_task *t, struct err *e, int code)
 	native_kill(t);
 }
 
-static void command_ended(struct runtime_task *t, uint32_t code, uint32_t signum)
+static void command_ended(struct runtime_task *t, const struct wire_state *s)
 {
-	t->events->exited(t->arg, (int)code, (int)signum); /* written down first */
+	/* written down first */
+	t->events->exited(t->arg, (int)s->exit_code, (int)s->signal, s->message);
 	native_kill(t);
 }
 
@@ -145,7 +146,7 @@ static void on_state(struct runtime_task *t, const struct wire_frame *f)
 
 	err_free(wire_state_read(f, &s)); /* it was checked */
 	if (s.exited)
-		command_ended(t, s.exit_code, s.signal);
+		command_ended(t, &s);
 	else if (s.started && (t->state == TASK_ATTACHED || t->state == TASK_STARTING))
 		now_running(t);
 	else if (t->state == TASK_ATTACHED)
@@ -171,11 +172,11 @@ static void on_failed(struct runtime_task *t, const struct wire_frame *f)
 
 static void on_exited(struct runtime_task *t, const struct wire_frame *f)
 {
-	uint32_t code = 0, signum = 0;
-	bool oom;
+	struct wire_state s = { .message = wire_exited_message(f) };
 
-	err_free(wire_exited_read(f, &code, &signum, &oom)); /* it was checked */
-	command_ended(t, code, signum);
+	/* it was checked */
+	err_free(wire_exited_read(f, &s.exit_code, &s.signal, &s.oom));
+	command_ended(t, &s);
 }
 
 static void on_frame(void *arg, const struct wire_frame *f)

@@ -329,6 +329,6 @@ void fake_fail(struct fake_task *t, int code)
 
 void fake_exit(struct fake_task *t, int code)
 {
-	t->ev->exited(t->arg, code, 0);
+	t->ev->exited(t->arg, code, 0, SPAN(""));
 	fake_end(t);
 }

@@ -209,7 +209,7 @@ static void on_broken(void *arg, struct err *e)
 	err_free(e);
 }
 
-static void on_exited(void *arg, int code, int signum)
+static void on_exited(void *arg, int code, int signum, unused struct span message)
 {
 	struct watcher *w = arg;
 

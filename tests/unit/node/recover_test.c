@@ -199,7 +199,7 @@ static void end_is_kept(bool gone)
 	rig_open(&r);
 	run(&r, "p", NEVER);
 	t = fake_last(&r.rt);
-	t->ev->exited(t->arg, 0, 0);
+	t->ev->exited(t->arg, 0, 0, SPAN(""));
 	rig_stop(&r);
 	if (gone)
 		fake_end(t);

@@ -131,11 +131,37 @@ TEST(count_beyond_the_frame_is_malformed_without_allocating_it)
 	fails(wire_start_read(&f, &out), ERR_MALFORMED);
 }
 
+TEST(a_termination_message_has_a_limit)
+{
+	static char text[WIRE_TEXT_MAX + 1];
+	struct wire_state in = { .message = { text, WIRE_TEXT_MAX } }, out;
+	uint32_t code, signum;
+	bool oom;
+
+	for (int too_long = 0; too_long < 2; too_long++) {
+		autobuf a = { 0 }, b = { 0 };
+		struct wire_frame ended, state;
+
+		in.message.len = WIRE_TEXT_MAX + (size_t)too_long;
+		wire_put_ended(&a, &in);
+		wire_put_state(&b, &in);
+		ended = only_frame(&a);
+		state = only_frame(&b);
+		if (too_long) {
+			fails(wire_exited_read(&ended, &code, &signum, &oom), ERR_MALFORMED);
+			fails(wire_state_read(&state, &out), ERR_MALFORMED);
+		} else {
+			works(wire_exited_read(&ended, &code, &signum, &oom));
+			works(wire_state_read(&state, &out));
+		}
+	}
+}
+
 TEST(small_frames_are_read_as_they_were_written)
 {
 	autobuf b = { 0 };
 	autofree char *text = NULL;
-	struct wire_state in = { true, true, 2, 137, 9, true, 1ull << 50 }, out;
+	struct wire_state in = { true, true, 2, 137, 9, true, 1ull << 50, SPAN("why") }, out;
 	struct wire_frame f;
 	uint32_t code, signum, pair[2] = { 1, 0xdeadbeef }, got[2];
 	uint16_t size[2] = { 80, 24 }, got_size[2];
@@ -146,7 +172,12 @@ TEST(small_frames_are_read_as_they_were_written)
 	f = only_frame(&b);
 	works(wire_state_read(&f, &out));
 	is_true(!memcmp(&in.pid, &out.pid, 3 * sizeof(in.pid)) && out.started && out.exited);
-	is_true(out.oom && out.exited_at_us == in.exited_at_us);
+	is_true(out.oom && out.exited_at_us == in.exited_at_us && span_eq(out.message, "why"));
+	buf_clear(&b);
+	wire_put_ended(&b, &in);
+	f = only_frame(&b);
+	works(wire_exited_read(&f, &code, &signum, &oom));
+	is_true(code == 137 && signum == 9 && span_eq(wire_exited_message(&f), "why"));
 	buf_clear(&b);
 	wire_put_exited(&b, 3, 137, 9, false);
 	f = only_frame(&b);
