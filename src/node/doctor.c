@@ -229,7 +229,12 @@ static void check_disk(struct doctor *d)
 {
 	autoptr(diskpool) disk = diskpool_look(d->data_dir);
 	autofree char *obstacle = diskpool_obstacle(disk);
+	autofree char *no_data = diskpool_data_obstacle(disk);
 	struct diskpool_space pool, data;
+
+	say(d, "data-dir", no_data ? VERDICT_FAIL : VERDICT_OK,
+	    no_data ? xstrdup(no_data) : xasprintf("%s can be used", d->data_dir),
+	    xstrdup("name another directory with --data-dir"));
 
 	say(d, "disk-pool", obstacle ? VERDICT_WARN : VERDICT_OK,
 	    obstacle ? xasprintf("disk space limits are not enforced: %s", obstacle)

@@ -9,6 +9,9 @@ import subprocess
 
 import pytest
 
+from cay_local import Cay
+from conftest import needs_root
+
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, ERRNO, EPROTONOSUPPORT = 0x7fff0000, 0x00050000, 93
@@ -49,3 +52,52 @@ def test_a_kernel_that_does_not_tell_who_owns_a_socket_is_not_fit(fresh, flags):
     serve = run(cay, "serve", "--data-dir", cay.data_dir, "--listen", f"127.0.0.1:{cay.port}", "--router-listen",
                 f"127.0.0.1:{cay.router_port}", "--stop-sandboxes", *flags, before=without_sock_diag)
     assert serve.returncode != 0
+
+
+@pytest.fixture
+def idle(tmp_path):
+    """An instance that is never started, and so leaves nothing to account for."""
+    needs_root()
+    return Cay(str(tmp_path / "data"))
+
+
+def serve(cay, data_dir, *flags):
+    return run(cay, "serve", "--data-dir", data_dir, "--listen", f"127.0.0.1:{cay.port}", "--router-listen",
+               f"127.0.0.1:{cay.router_port}", "--stop-sandboxes", *flags)
+
+
+@pytest.mark.parametrize("below", ["file/x", "/proc/nope/x", "/sys/nope"])
+def test_doctor_and_serve_agree_on_a_data_directory_that_cannot_be_made(idle, tmp_path, below):
+    cay = idle
+    (tmp_path / "file").write_text("")
+    where = str(tmp_path / below)  # an absolute path stays one
+    said = run(cay, "doctor", "--data-dir", where, "-o", "json")
+    assert said.returncode == 1 and checks(said)["data-dir"]["status"] == "fail"
+    assert "--data-dir" in checks(said)["data-dir"]["fix"]
+    assert serve(cay, where).returncode != 0
+
+
+@pytest.mark.parametrize("where", ["missing/deep/er", "/cay-nowhere/deep"])
+def test_missing_parents_of_the_data_directory_are_no_obstacle(idle, tmp_path, where, monkeypatch):
+    cay = idle
+    monkeypatch.chdir(tmp_path)
+    said = checks(run(cay, "doctor", "--data-dir", where, "-o", "json"))
+    assert said["data-dir"]["status"] == "ok"
+    assert said["disk-space"]["message"] != f"0 MiB are free for {where}"
+    assert not os.path.exists(where) and not os.path.exists("missing")  # it asks, and changes nothing
+
+
+def test_a_start_that_cannot_use_its_pool_leaves_nothing_in_it(fresh, tmp_path):
+    cay = fresh(start=False)
+    pool = tmp_path / "not-btrfs"
+    pool.mkdir()
+    failed = serve(cay, cay.data_dir, "--disk-pool", str(pool))
+    assert failed.returncode != 0 and "is not on a btrfs" in failed.stderr
+    assert os.listdir(pool) == []
+
+
+def test_a_grant_with_a_pattern_is_refused_with_what_to_write_instead(idle):
+    cay = idle
+    failed = serve(cay, cay.data_dir, "--service-account-grants", "*/agent=view")
+    assert failed.returncode != 0
+    assert "--service-account-grants" in failed.stderr and "default/agent=view" in failed.stderr
