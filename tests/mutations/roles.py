@@ -467,4 +467,12 @@ MUTATIONS = (
              "	if (!fs.f_blocks)\n", "	if (!fs.f_blocks && !there)\n",
              "doctor and serve agree on the data directory",
              "pytest integration/test_doctor.py::test_doctor_and_serve_agree_on_a_data_directory_that_cannot_be_made"),
+    mutation("doctor-counts-no-calls", "node/doctor_host.c",
+             "		if (!has_call(rows[i].number))\n", "		if (rows[i].number < 0)\n",
+             "the doctor notices a call that the kernel lacks",
+             "pytest integration/test_doctor.py::test_a_call_that_the_kernel_lacks_is_noticed"),
+    mutation("doctor-sees-swap-everywhere", "node/doctor_host.c",
+             "	return second && second[1];\n", "	return second || text;\n",
+             "the doctor notices that there is no swap space",
+             "pytest integration/test_doctor.py::test_a_gap_is_noticed_and_its_fix_named"),
 )
