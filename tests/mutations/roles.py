@@ -475,4 +475,8 @@ MUTATIONS = (
              "	return second && second[1];\n", "	return second || text;\n",
              "the doctor notices that there is no swap space",
              "pytest integration/test_doctor.py::test_a_gap_is_noticed_and_its_fix_named"),
+    mutation("expressions-lead-out", "node/volume/mounts.c",
+             "	if (!e && !is_relative(buf_str(&path)))\n", "	if (!e && !buf_str(&path))\n",
+             "a subPathExpr stays in its volume",
+             "pytest integration/test_node_pods.py::test_sub_paths_are_made_of_the_environment_and_stay_in_their_volume"),
 )
