@@ -138,6 +138,11 @@ static void check_mounts(struct pod_rules *r, const struct json *mounts, const s
 			map_put(paths, where, r);
 		check_text(r->causes, p, it.val, "subPath", bad_sub_path);
 		check_text(r->causes, p, it.val, "subPathExpr", bad_sub_path);
+		if (!str_empty(json_get_str(it.val, "subPath")) &&
+		    !str_empty(json_get_str(it.val, "subPathExpr")))
+			bad_text(r->causes, IN(at, "subPathExpr"),
+				 json_get_str(it.val, "subPathExpr"),
+				 "subPathExpr and subPath are mutually exclusive");
 	}
 }
 

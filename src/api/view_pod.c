@@ -123,6 +123,7 @@ static void read_mounts(struct pod_container_view *c, const struct json *spec, s
 			.volume = name_of(v.val, "name"),
 			.path = name_of(v.val, "mountPath"),
 			.sub_path = json_get_str(v.val, "subPath"),
+			.sub_path_expr = str_or(json_get_str(v.val, "subPathExpr"), NULL),
 			.readonly = json_get_bool(v.val, "readOnly", false),
 		};
 }

@@ -63,6 +63,7 @@ struct pod_port_view {
 
 struct pod_mount_view {
 	const char *volume, *path, *sub_path;
+	const char *sub_path_expr; /* with $(NAME) of the environment; NULL: sub_path counts */
 	bool readonly;
 };
 

@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "node/disk/disk.h"
+#include "node/doctor_priv.h"
 #include "node/host/cgroup.h"
 #include "node/host/firewall.h"
 #include "node/host/netlink.h"
@@ -24,24 +25,9 @@
  * `cay doctor`: what this host has of what the node needs, and what to do about the rest. It asks
  * the host alone, changes nothing, and works with and without a server.
  */
-enum verdict {
-	VERDICT_OK,
-	VERDICT_WARN, /* the node works, with less */
-	VERDICT_FAIL, /* the node does not work */
-	VERDICT_MAX_,
-};
-
 static const char *const verdicts[VERDICT_MAX_] = { "ok", "warn", "fail" };
 
-struct doctor {
-	const char *data_dir;
-	struct json_doc *out;
-	struct json *checks;
-	size_t n_failed;
-};
-
-/* message and fix are malloc'd and taken over; fix NULL: there is nothing to fix. */
-static void say(struct doctor *d, const char *name, enum verdict v, char *message, char *fix)
+void doctor_say(struct doctor *d, const char *name, enum verdict v, char *message, char *fix)
 {
 	autofree char *text = message, *remedy = fix;
 	struct json *o = json_obj(d->out);
@@ -55,8 +41,7 @@ static void say(struct doctor *d, const char *name, enum verdict v, char *messag
 	d->n_failed += v == VERDICT_FAIL;
 }
 
-/* The number in a file of /proc; -1: there is none. */
-static int64_t number_in(const char *path)
+int64_t doctor_number(const char *path)
 {
 	autofree char *text = NULL;
 	int64_t n = -1;
@@ -73,18 +58,19 @@ static void check_root(struct doctor *d)
 {
 	bool root = geteuid() == 0;
 
-	say(d, "root", root ? VERDICT_OK : VERDICT_FAIL,
-	    xstrdup(root ? "running as root" : "not running as root"),
-	    xstrdup("run `cay serve` as root: it makes namespaces, control groups and links"));
+	doctor_say(
+		d, "root", root ? VERDICT_OK : VERDICT_FAIL,
+		xstrdup(root ? "running as root" : "not running as root"),
+		xstrdup("run `cay serve` as root: it makes namespaces, control groups and links"));
 }
 
 static void check_user_namespaces(struct doctor *d)
 {
-	int64_t n = number_in("/proc/sys/user/max_user_namespaces");
+	int64_t n = doctor_number("/proc/sys/user/max_user_namespaces");
 
-	say(d, "user-namespaces", n > 0 ? VERDICT_OK : VERDICT_FAIL,
-	    xasprintf("user.max_user_namespaces is %lld", (long long)n),
-	    xstrdup("sysctl user.max_user_namespaces=65536"));
+	doctor_say(d, "user-namespaces", n > 0 ? VERDICT_OK : VERDICT_FAIL,
+		   xasprintf("user.max_user_namespaces is %lld", (long long)n),
+		   xstrdup("sysctl user.max_user_namespaces=65536"));
 }
 
 static void check_cgroups(struct doctor *d)
@@ -97,8 +83,8 @@ static void check_cgroups(struct doctor *d)
 	struct err *e = cgroups_open("cay-doctor", false, &groups);
 
 	if (e) {
-		say(d, "control-groups", VERDICT_FAIL, xstrdup(err_text(e)),
-		    xstrdup("mount the control group file system at /sys/fs/cgroup"));
+		doctor_say(d, "control-groups", VERDICT_FAIL, xstrdup(err_text(e)),
+			   xstrdup("mount the control group file system at /sys/fs/cgroup"));
 		err_free(e);
 		return;
 	}
@@ -106,11 +92,13 @@ static void check_cgroups(struct doctor *d)
 		bool have = cgroups_have(groups) & rows[i].bit;
 		autofree char *name = xasprintf("cgroup-%s", rows[i].name);
 
-		say(d, name, have ? VERDICT_OK : VERDICT_WARN,
-		    xasprintf("controller %s is %s", rows[i].name, have ? "there" : "missing"),
-		    xasprintf("sandboxes run without limits of %s; enable the controller in the "
-			      "kernel or in cgroup.subtree_control",
-			      rows[i].name));
+		doctor_say(
+			d, name, have ? VERDICT_OK : VERDICT_WARN,
+			xasprintf("controller %s is %s", rows[i].name, have ? "there" : "missing"),
+			xasprintf(
+				"sandboxes run without limits of %s; enable the controller in the "
+				"kernel or in cgroup.subtree_control",
+				rows[i].name));
 	}
 }
 
@@ -127,12 +115,12 @@ static void check_file_systems(struct doctor *d)
 {
 	bool overlay = knows_fs("overlay"), btrfs = knows_fs("btrfs");
 
-	say(d, "overlay", overlay ? VERDICT_OK : VERDICT_WARN,
-	    xasprintf("overlay file systems are %s", overlay ? "there" : "not loaded"),
-	    xstrdup("modprobe overlay"));
-	say(d, "btrfs", btrfs ? VERDICT_OK : VERDICT_WARN,
-	    xasprintf("btrfs is %s", btrfs ? "there" : "not loaded"),
-	    xstrdup("modprobe btrfs; without it nothing limits disk space"));
+	doctor_say(d, "overlay", overlay ? VERDICT_OK : VERDICT_WARN,
+		   xasprintf("overlay file systems are %s", overlay ? "there" : "not loaded"),
+		   xstrdup("modprobe overlay"));
+	doctor_say(d, "btrfs", btrfs ? VERDICT_OK : VERDICT_WARN,
+		   xasprintf("btrfs is %s", btrfs ? "there" : "not loaded"),
+		   xstrdup("modprobe btrfs; without it nothing limits disk space"));
 }
 
 static void check_calls(struct doctor *d)
@@ -141,15 +129,16 @@ static void check_calls(struct doctor *d)
 	bool seccomp = file_exists(AT_FDCWD, "/proc/sys/kernel/seccomp/actions_avail");
 	autoclose nft = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
 
-	say(d, "idmapped-mounts", idmap ? VERDICT_OK : VERDICT_WARN,
-	    xasprintf("the kernel %s mounts with mapped ids", idmap ? "has" : "lacks"),
-	    xstrdup("use Linux 5.12 or later, 5.15 with a disk pool"));
-	say(d, "seccomp", seccomp ? VERDICT_OK : VERDICT_FAIL,
-	    xasprintf("system call filters are %s", seccomp ? "there" : "missing"),
-	    xstrdup("use a kernel with CONFIG_SECCOMP_FILTER"));
-	say(d, "nftables", nft >= 0 ? VERDICT_OK : VERDICT_FAIL,
-	    xasprintf("the packet filter %s", nft >= 0 ? "can be reached" : "cannot be reached"),
-	    xstrdup("use a kernel with CONFIG_NF_TABLES, or modprobe nf_tables"));
+	doctor_say(d, "idmapped-mounts", idmap ? VERDICT_OK : VERDICT_WARN,
+		   xasprintf("the kernel %s mounts with mapped ids", idmap ? "has" : "lacks"),
+		   xstrdup("use Linux 5.12 or later, 5.15 with a disk pool"));
+	doctor_say(d, "seccomp", seccomp ? VERDICT_OK : VERDICT_FAIL,
+		   xasprintf("system call filters are %s", seccomp ? "there" : "missing"),
+		   xstrdup("use a kernel with CONFIG_SECCOMP_FILTER"));
+	doctor_say(d, "nftables", nft >= 0 ? VERDICT_OK : VERDICT_FAIL,
+		   xasprintf("the packet filter %s",
+			     nft >= 0 ? "can be reached" : "cannot be reached"),
+		   xstrdup("use a kernel with CONFIG_NF_TABLES, or modprobe nf_tables"));
 }
 
 /* Lists no sockets at all; where a module is missing, the answer is an error instead of an end. */
@@ -180,9 +169,9 @@ static void check_owners(struct doctor *d)
 {
 	bool known = knows_owners();
 
-	say(d, "socket-owners", known ? VERDICT_OK : VERDICT_FAIL,
-	    xasprintf("the kernel %s who owns a socket", known ? "tells" : "does not tell"),
-	    xstrdup("use a kernel with CONFIG_INET_DIAG, or modprobe tcp_diag"));
+	doctor_say(d, "socket-owners", known ? VERDICT_OK : VERDICT_FAIL,
+		   xasprintf("the kernel %s who owns a socket", known ? "tells" : "does not tell"),
+		   xstrdup("use a kernel with CONFIG_INET_DIAG, or modprobe tcp_diag"));
 }
 
 /* A rule of our own cannot undo what another table drops. */
@@ -196,19 +185,21 @@ static void check_way_out(struct doctor *d)
 	if (!e)
 		e = uplinks_find(nl, &u);
 	if (e || !u.n)
-		say(d, "way-out", VERDICT_WARN,
-		    e ? xstrdup(err_text(e))
-		      : xstrdup("this host has no route to the Internet, so sandboxes have none"),
-		    xstrdup("add a default route; sandboxes have a way out from that moment on"));
+		doctor_say(
+			d, "way-out", VERDICT_WARN,
+			e ? xstrdup(err_text(e))
+			  : xstrdup("this host has no route to the Internet, so sandboxes have none"),
+			xstrdup("add a default route; sandboxes have a way out from that moment on"));
 	else if (chain)
-		say(d, "way-out", VERDICT_WARN,
-		    xasprintf("chain %s of another program drops what is forwarded", chain),
-		    xasprintf("nft insert rule %s iifname \"cay*\" accept; nft insert rule %s "
-			      "oifname \"cay*\" ct state established,related accept",
-			      chain, chain));
+		doctor_say(
+			d, "way-out", VERDICT_WARN,
+			xasprintf("chain %s of another program drops what is forwarded", chain),
+			xasprintf("nft insert rule %s iifname \"cay*\" accept; nft insert rule %s "
+				  "oifname \"cay*\" ct state established,related accept",
+				  chain, chain));
 	else
-		say(d, "way-out", VERDICT_OK,
-		    xasprintf("sandboxes reach the Internet through %s", u.name[0]), NULL);
+		doctor_say(d, "way-out", VERDICT_OK,
+			   xasprintf("sandboxes reach the Internet through %s", u.name[0]), NULL);
 	err_free(e);
 }
 
@@ -228,11 +219,12 @@ static void check_names(struct doctor *d)
 {
 	bool is_free = port_is_free(SOCK_DGRAM) && port_is_free(SOCK_STREAM);
 
-	say(d, "name-server", is_free ? VERDICT_OK : VERDICT_WARN,
-	    xasprintf("port 53 is %s for the name server of sandboxes",
-		      is_free ? "free" : "not free"),
-	    xstrdup("bind the name server of this host to addresses of its own instead of all: "
-		    "sandboxes have no names otherwise"));
+	doctor_say(
+		d, "name-server", is_free ? VERDICT_OK : VERDICT_WARN,
+		xasprintf("port 53 is %s for the name server of sandboxes",
+			  is_free ? "free" : "not free"),
+		xstrdup("bind the name server of this host to addresses of its own instead of all: "
+			"sandboxes have no names otherwise"));
 }
 
 static void check_numbers(struct doctor *d)
@@ -250,16 +242,17 @@ static void check_numbers(struct doctor *d)
 	struct rlimit files = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		int64_t n = number_in(rows[i].path);
+		int64_t n = doctor_number(rows[i].path);
 
-		say(d, rows[i].name, n >= rows[i].least ? VERDICT_OK : VERDICT_WARN,
-		    xasprintf("%s is %lld", rows[i].key, (long long)n),
-		    xasprintf("sysctl %s=%lld", rows[i].key, (long long)rows[i].least));
+		doctor_say(d, rows[i].name, n >= rows[i].least ? VERDICT_OK : VERDICT_WARN,
+			   xasprintf("%s is %lld", rows[i].key, (long long)n),
+			   xasprintf("sysctl %s=%lld", rows[i].key, (long long)rows[i].least));
 	}
 	(void)getrlimit(RLIMIT_NOFILE, &files);
-	say(d, "descriptors", files.rlim_max >= 65536 ? VERDICT_OK : VERDICT_WARN,
-	    xasprintf("a process may have %llu open files", (unsigned long long)files.rlim_max),
-	    xstrdup("raise the hard limit of open files (LimitNOFILE=1048576 in a unit)"));
+	doctor_say(
+		d, "descriptors", files.rlim_max >= 65536 ? VERDICT_OK : VERDICT_WARN,
+		xasprintf("a process may have %llu open files", (unsigned long long)files.rlim_max),
+		xstrdup("raise the hard limit of open files (LimitNOFILE=1048576 in a unit)"));
 }
 
 /* Only whoever may lower it can protect the daemon when memory is short. */
@@ -270,9 +263,9 @@ static void check_oom(struct doctor *d)
 
 	if (!e)
 		e = file_write(AT_FDCWD, "/proc/self/oom_score_adj", "-1000");
-	say(d, "oom-score", e ? VERDICT_WARN : VERDICT_OK,
-	    xasprintf("oom_score_adj %s be lowered", e ? "cannot" : "can"),
-	    xstrdup("give the daemon CAP_SYS_RESOURCE"));
+	doctor_say(d, "oom-score", e ? VERDICT_WARN : VERDICT_OK,
+		   xasprintf("oom_score_adj %s be lowered", e ? "cannot" : "can"),
+		   xstrdup("give the daemon CAP_SYS_RESOURCE"));
 	if (!e)
 		e = file_write(AT_FDCWD, "/proc/self/oom_score_adj", was);
 	err_free(e);
@@ -282,26 +275,34 @@ static void check_disk(struct doctor *d)
 {
 	autoptr(diskpool) disk = diskpool_look(d->data_dir);
 	autofree char *obstacle = diskpool_obstacle(disk);
+	autofree char *no_data = diskpool_data_obstacle(disk);
 	struct diskpool_space pool, data;
 
-	say(d, "disk-pool", obstacle ? VERDICT_WARN : VERDICT_OK,
-	    obstacle ? xasprintf("disk space limits are not enforced: %s", obstacle)
-		     : xasprintf("disk space limits %s enforced by a btrfs",
-				 diskpool_enforces(disk) ? "are" : "will be"),
-	    xstrdup("install btrfs-progs, provide /dev/loop-control and free space, or name a "
-		    "directory on a btrfs with --disk-pool; then restart"));
+	doctor_say(d, "data-dir", no_data ? VERDICT_FAIL : VERDICT_OK,
+		   no_data ? xstrdup(no_data) : xasprintf("%s can be used", d->data_dir),
+		   xstrdup("name another directory with --data-dir"));
+
+	doctor_say(
+		d, "disk-pool", obstacle ? VERDICT_WARN : VERDICT_OK,
+		obstacle ? xasprintf("disk space limits are not enforced: %s", obstacle)
+			 : xasprintf("disk space limits %s enforced by a btrfs",
+				     diskpool_enforces(disk) ? "are" : "will be"),
+		xstrdup("install btrfs-progs, provide /dev/loop-control and free space, or name a "
+			"directory on a btrfs with --disk-pool; then restart"));
 	diskpool_space(disk, &pool, &data);
-	say(d, "disk-space", data.free >= INT64_C(1) << 30 ? VERDICT_OK : VERDICT_WARN,
-	    xasprintf("%lld MiB are free for %s", (long long)(data.free >> 20), d->data_dir),
-	    xstrdup("free at least 1 GiB, or move the data directory"));
+	doctor_say(d, "disk-space", data.free >= INT64_C(1) << 30 ? VERDICT_OK : VERDICT_WARN,
+		   xasprintf("%lld MiB are free for %s", (long long)(data.free >> 20), d->data_dir),
+		   xstrdup("free at least 1 GiB, or move the data directory"));
 }
 
 struct err *node_doctor(const char *data_dir, struct json_doc **ret, size_t *ret_failed)
 {
 	static void (*const checks[])(struct doctor *d) = {
-		check_root,   check_user_namespaces, check_cgroups, check_file_systems, check_calls,
-		check_owners, check_way_out,         check_names,   check_numbers,      check_oom,
-		check_disk,
+		check_root,       check_user_namespaces, check_namespaces,   check_system_calls,
+		check_cgroups,    check_cgroup_layout,   check_file_systems, check_calls,
+		check_owners,     check_network,         check_way_out,      check_names,
+		check_numbers,    check_capability,      check_oom,          check_disk,
+		check_host_image, check_sleep,
 	};
 	autoptr(json_doc) out = json_doc_new();
 	struct doctor d = { .data_dir = data_dir, .out = out };

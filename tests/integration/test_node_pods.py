@@ -135,6 +135,33 @@ def test_sub_paths_are_made_and_stay_in_their_volume(cay):
                           "touch /whole/ro/x 2>/dev/null || echo refused").stdout.split() == ["in", "0", "0", "refused"]
 
 
+def test_sub_paths_are_made_of_the_environment_and_stay_in_their_volume(cay):
+    def body(name, expression, **env):
+        return pod(name, "sleep", "1000", volumes=[{"name": "v", "emptyDir": {}}], container={
+            "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    *({"name": k, "value": v} for k, v in env.items())],
+            "volumeMounts": [{"name": "v", "mountPath": "/all"},
+                             {"name": "v", "mountPath": "/mine", "subPathExpr": expression, "readOnly": True,
+                              "recursiveReadOnly": "Enabled"}]})
+
+    def waits(words):
+        return lambda o: words in status_of(o or {}).get("state", {}).get("waiting", {}).get("message", "")
+    create(cay, body("expressed", "$(POD)/$$(X)-$(A)", A="a"))
+    assert sh(cay, "expressed", "ls -d /all/*/*; ! touch /mine/x 2>/dev/null").stdout == "/all/expressed/$(X)-a\n"
+    create(cay, body("unexpressed", "$(NOPE)/x"), waits("subPathExpr names $(NOPE), which is not in the environment"))
+    for name, value in (("up", "../../etc"), ("away", "/etc"), ("nothing", "")):
+        create(cay, body(f"leads-{name}", "$(A)", A=value), waits("which is not a path below the volume"))
+
+
+def test_memory_volumes_count_as_memory_of_their_container(cay):
+    """Whoever fills one reaches the container's limit, whatever the volume's own."""
+    obj = create(cay, pod("full-memory", "sh", "-c", "head -c 100M /dev/zero > /m/x", restartPolicy="Never", container={
+        "resources": {"limits": {"memory": "40Mi"}}, "volumeMounts": [{"name": "m", "mountPath": "/m"}]},
+        volumes=[{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]), phase("Failed", "Succeeded"))
+    assert obj["status"]["phase"] == "Failed"
+    assert status_of(obj)["state"]["terminated"]["reason"] == "OOMKilled" or status_of(obj)["state"]["terminated"]["exitCode"] == 137
+
+
 def test_security_context_is_honoured(cay):
     create(cay, pod("strict", "sleep", "1000", container={"securityContext": {
         "readOnlyRootFilesystem": True, "runAsUser": 1234, "runAsGroup": 4321, "runAsNonRoot": True,

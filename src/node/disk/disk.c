@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -167,6 +168,7 @@ static struct err *open_none(struct diskpool *d)
 static struct err *open_dir(struct diskpool *d, const struct diskpool_spec *spec)
 {
 	autofree char *dir = xasprintf("%s/cay-%s", spec->where, spec->instance->id);
+	bool is_new = !file_exists(AT_FDCWD, dir);
 	struct err *e;
 
 	if (*spec->where != '/')
@@ -181,6 +183,8 @@ static struct err *open_dir(struct diskpool *d, const struct diskpool_spec *spec
 	e = file_mkdirs(dir, 0700);
 	if (!e)
 		e = btrfs_prepare(dir);
+	if (e && is_new)
+		(void)rmdir(dir); /* nothing of a start that failed stays */
 	if (e)
 		return err_wrap(e, "use --disk-pool %s", spec->where);
 	use(d, &disk_btrfs, take(dir));
@@ -400,6 +404,23 @@ char *diskpool_obstacle(const struct diskpool *d)
 	text = e ? xstrdup(err_text(e)) : NULL;
 	err_free(e);
 	return text;
+}
+
+char *diskpool_data_obstacle(const struct diskpool *d)
+{
+	autofree char *there = pool_existing(d->data_dir);
+	struct statvfs fs;
+	struct stat st;
+
+	if (stat(there, &st) < 0 || statvfs(there, &fs) < 0)
+		return xasprintf("%s cannot be looked at", there);
+	if (!S_ISDIR(st.st_mode))
+		return xasprintf("%s is not a directory", there);
+	if (!fs.f_blocks)
+		return xasprintf("the file system of %s keeps no files", there);
+	if (fs.f_flag & ST_RDONLY || access(there, W_OK | X_OK) < 0)
+		return xasprintf("nothing can be written to %s", there);
+	return NULL;
 }
 
 bool diskpool_is_mount(const struct diskpool *d, const char *path)

@@ -119,6 +119,9 @@ char *diskpool_loop(const struct diskpool *d);
  * be; NULL: they are, or would be. malloc'd. */
 char *diskpool_obstacle(const struct diskpool *d);
 
+/* Why the data directory cannot be made or written to; NULL: it can. malloc'd; changes nothing. */
+char *diskpool_data_obstacle(const struct diskpool *d);
+
 struct diskpool_space {
 	int64_t total, free; /* bytes */
 };

@@ -186,11 +186,14 @@ static struct err *finish_file(const char *data_dir, const char *from, const cha
 
 char *pool_existing(const char *path)
 {
-	char *there = xstrdup(path);
+	char *there = xstrdup(path), *slash;
 
-	while (!file_exists(AT_FDCWD, there) && strrchr(there, '/') > there)
-		*strrchr(there, '/') = '\0';
-	return there;
+	while (!file_exists(AT_FDCWD, there) && (slash = strrchr(there, '/')) && slash > there)
+		*slash = '\0';
+	if (file_exists(AT_FDCWD, there))
+		return there;
+	free(there);
+	return xstrdup(*path == '/' ? "/" : ".");
 }
 
 struct err *pool_image_possible(const char *data_dir)

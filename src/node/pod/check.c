@@ -160,9 +160,10 @@ static const struct rule mounts[] = {
 	{ "mountPath", .wrong = wrong_mount_path },
 	{ "readOnly" },
 	{ "subPath" },
-	{ "subPathExpr", .no = "use subPath" },
+	{ "subPathExpr" },
 	{ "mountPropagation", .values = ONLY("None") },
-	{ "recursiveReadOnly", .values = ONLY("Disabled", "IfPossible") },
+	/* A volume has no mounts in it: what is read-only is so as a whole. */
+	{ "recursiveReadOnly", .values = ONLY("Disabled", "IfPossible", "Enabled") },
 	{ 0 },
 };
 

@@ -184,9 +184,18 @@ static const char *workdir_of(const struct container *c, struct arena *a)
 	return path;
 }
 
+static bool has_expressions(const struct pod_container_view *c)
+{
+	for (size_t i = 0; i < c->n_mounts; i++)
+		if (c->mounts[i].sub_path_expr)
+			return true;
+	return false;
+}
+
 struct err *container_plan(struct container *c, struct arena *a, struct plan *ret)
 {
 	struct pod *p = c->pod;
+	struct err *e;
 	struct volume_pod v = pod_volumes(p);
 	const char *host = arena_strndup(a, p->view->hostname,
 					 MIN(strlen(p->view->hostname), (size_t)HOSTNAME_MAX));
@@ -201,7 +210,8 @@ struct err *container_plan(struct container *c, struct arena *a, struct plan *re
 		.workdir = workdir_of(c, a),
 		.limits = limits_of(c),
 	};
-	return volumes_mounts(p->pods->volumes, &v, c->view, a, ret);
+	e = has_expressions(c->view) ? env_build(c, a, &v.env) : NULL;
+	return e ? e : volumes_mounts(p->pods->volumes, &v, c->view, a, ret);
 }
 
 static const char **expand_all(struct arena *a, const char **argv, const char *const *words,

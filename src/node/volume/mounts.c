@@ -5,6 +5,7 @@
 
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "node/disk/disk.h"
@@ -96,12 +97,81 @@ static bool is_own(enum pod_volume_type type)
 	return false;
 }
 
-static struct err *mount_of(struct volumes *v, const struct pod_view *p,
+/* The value of "name" in a list of "name=value"; NULL: there is none. */
+static const char *env_value(const char *const *env, struct span name)
+{
+	for (; env && *env; env++)
+		if (!strncmp(*env, name.p, name.len) && (*env)[name.len] == '=')
+			return *env + name.len + 1;
+	return NULL;
+}
+
+/* Replaces each $(NAME); $$ is a dollar. Unlike in a command, a name that is not there is an error:
+ * two Pods could end up in one directory. */
+static struct err *expand(const char *text, const char *const *env, struct buf *out)
+{
+	while (*text) {
+		struct span name = { text + 2, 0 };
+		const char *value;
+
+		if (text[0] == '$' && text[1] == '$') {
+			buf_add_char(out, '$');
+			text += 2;
+			continue;
+		}
+		if (text[0] != '$' || text[1] != '(' || !strchr(text, ')')) {
+			buf_add_char(out, *text++);
+			continue;
+		}
+		name.len = strcspn(name.p, ")");
+		value = env_value(env, name);
+		if (!value)
+			return err_new(ERR_UNAVAILABLE,
+				       "subPathExpr names $(%.*s), which is not in the environment",
+				       (int)name.len, name.p);
+		buf_add_str(out, value);
+		text = name.p + name.len + 1;
+	}
+	return NULL;
+}
+
+static bool is_relative(const char *path)
+{
+	struct span rest = SPAN(path);
+
+	while (rest.p)
+		if (span_eq(span_cut(rest, '/', &rest), ".."))
+			return false;
+	return *path && *path != '/';
+}
+
+static struct err *sub_path_of(const struct volume_pod *p, const struct pod_mount_view *vm,
+			       struct arena *a, const char **ret)
+{
+	autobuf path = { 0 };
+	struct err *e;
+
+	*ret = vm->sub_path;
+	if (!vm->sub_path_expr)
+		return NULL;
+	e = expand(vm->sub_path_expr, p->env, &path);
+	if (!e && !is_relative(buf_str(&path)))
+		e = err_new(ERR_UNAVAILABLE,
+			    "subPathExpr becomes \"%.256s\", which is not a path below the volume",
+			    buf_str(&path));
+	if (!e)
+		*ret = arena_strdup(a, buf_str(&path));
+	return e;
+}
+
+static struct err *mount_of(struct volumes *v, const struct volume_pod *pod,
 			    const struct pod_mount_view *vm, struct arena *a,
 			    struct plan_mount *ret)
 {
+	const struct pod_view *p = pod->view;
 	const struct pod_volume_view *volume = pod_view_volume(p, vm->volume);
 	autofree char *from = NULL;
+	const char *sub = NULL;
 	bool made;
 	struct err *e;
 
@@ -119,12 +189,14 @@ static struct err *mount_of(struct volumes *v, const struct pod_view *p,
 		return NULL;
 	}
 	e = source_dir(v, p, volume, &from);
+	if (!e)
+		e = sub_path_of(pod, vm, a, &sub);
 	if (e)
 		return e;
 	made = volume->type != POD_VOLUME_EMPTY_DIR && volume->type != POD_VOLUME_PVC;
 	ret->from = arena_strdup(a, from);
-	ret->sub = vm->sub_path;
-	ret->file = is_file(from, vm->sub_path);
+	ret->sub = sub;
+	ret->file = is_file(from, sub);
 	ret->make = !made; /* with fsGroup, for that group too */
 	ret->size = volume_limit(v, p, volume);
 	ret->group = MAX(p->fs_group, (int64_t)0);
@@ -148,7 +220,7 @@ struct err *volumes_mounts(struct volumes *v, const struct volume_pod *p,
 
 			if (strlen(c->mounts[i].path) != len)
 				continue;
-			e = mount_of(v, p->view, &c->mounts[i], a, &plan->mounts[plan->n_mounts++]);
+			e = mount_of(v, p, &c->mounts[i], a, &plan->mounts[plan->n_mounts++]);
 			if (e)
 				return e;
 		}

@@ -51,7 +51,8 @@ AUTOPTR(volumes)
 /* A Pod as its volumes see it. */
 struct volume_pod {
 	const struct pod_view *view;
-	const char *ip; /* NULL: it has none yet */
+	const char *ip;   /* NULL: it has none yet */
+	const char **env; /* of the container whose mounts are made, for subPathExpr; NULL: none */
 };
 
 /* Writes what comes from objects. ERR_UNAVAILABLE: an object that it needs is missing or is not as

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -29,18 +30,38 @@ static enum role role_named(struct span name)
 	return i;
 }
 
+/* Why no account can have this name: a pattern would be taken for a name that nobody has. NULL: one
+ * can. */
+static const char *check_account(struct span ns, struct span name)
+{
+	autofree char *a = xstrndup(ns.p, ns.len), *b = xstrndup(name.p, name.len);
+
+	if (memchr(a, '*', ns.len) || memchr(b, '*', name.len))
+		return "there are no patterns";
+	if (meta_bad_dns_label(a))
+		return "the namespace is not one that can exist";
+	return meta_bad_dns_subdomain(b) ? "the account is not one that can exist" : NULL;
+}
+
 static struct err *grant_read(struct grants *g, struct span text)
 {
 	struct span role, rest, account = span_cut(text, '=', &role);
 	struct span ns = span_cut(account, '/', &rest);
 	autofree char *key = xstrndup(account.p, account.len);
 	enum role r = role.p ? role_named(role) : ROLE_MAX_;
+	const char *bad;
 
 	if (r == ROLE_MAX_ || !ns.len || !rest.len || memchr(rest.p, '/', rest.len))
 		return err_new(ERR_INVALID,
 			       "read the grant \"%.*s\": it must be NAMESPACE/ACCOUNT=ROLE, where "
 			       "ROLE is view, edit or admin",
 			       (int)text.len, text.p);
+	bad = check_account(ns, rest);
+	if (bad)
+		return err_new(ERR_INVALID,
+			       "read the grant \"%.*s\" of --service-account-grants: %s; name each "
+			       "account, as in default/agent=view",
+			       (int)text.len, text.p, bad);
 	if (map_has(g->roles, key))
 		return err_new(ERR_INVALID, "read the grants: %s is named twice", key);
 	if (map_len(g->roles) >= GRANTS_MAX)

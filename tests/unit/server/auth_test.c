@@ -144,9 +144,10 @@ TEST(whoever_may_exec_says_so_in_an_authorization_header)
 
 TEST(a_grant_that_is_none_is_an_error_at_start)
 {
-	static const char *const bad[] = { "default=view", "default/a=root",   "default/a",
-					   "/a=view",      "default/=view",    "a/b/c=view",
-					   "a/b=view=x",   "a/b=view,a/b=edit" };
+	static const char *const bad[] = { "default=view",   "default/a=root",    "default/a",
+					   "/a=view",        "default/=view",     "a/b/c=view",
+					   "a/b=view=x",     "a/b=view,a/b=edit", "*/a=view",
+					   "default/*=view", "*=admin",           "a/B=view" };
 	struct fixture f;
 
 	start(&f);
