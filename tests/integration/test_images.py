@@ -713,3 +713,14 @@ def test_a_stop_ends_the_pulls_under_way(fresh):
             assert cay.stop() == 0
             while conn.recv(4096):
                 pass  # up to its end
+
+
+def test_an_image_of_many_layers_runs(cay, tmp_path):
+    with open(BUSYBOX, "rb") as f:
+        base = tar(member("bin", kind=tarfile.DIRTYPE), member("bin/busybox", f.read()), member("etc", kind=tarfile.DIRTYPE))
+    layers = [base, *[tar(member(f"layer-{i}", b"")) for i in range(126)], base]  # the first once more: it counts once
+    conf = config(*layers, config={"Entrypoint": ["/bin/busybox", "sh", "-c"], "Cmd": ["set -- /layer-*; echo $#"]})
+    r = import_file(tmp_path, docker(layers, conf), "many:1", data_dir=cay.data_dir)
+    assert not r.returncode, r.stderr
+    cay.api("POST", PODS, pod("many", "many:1"))
+    assert said(cay, "many") == ["126"]

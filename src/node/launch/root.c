@@ -212,6 +212,27 @@ struct err *become(uint32_t id)
 	return capabilities_raise();
 }
 
+/* One by one where the kernel can (6.5): it takes no more than 255 bytes at a time, which are the
+ * names of 66 layers. */
+static int set_lower(int fs, const char *lower)
+{
+	struct span rest = SPAN(lower);
+	bool first = true;
+
+	while (rest.p) {
+		struct span part = span_cut(rest, ':', &rest);
+		char name[24];
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)part.len, part.p);
+		if (fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir+", name, 0) < 0)
+			return first && errno == EINVAL
+				       ? fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", lower, 0)
+				       : -1;
+		first = false;
+	}
+	return 0;
+}
+
 /* volatile: otherwise the end of every sandbox would sync the file system that holds its upper. */
 static struct err *mount_overlay(struct slot *s, const char *lower, const char *work, int *ret_root)
 {
@@ -220,8 +241,7 @@ static struct err *mount_overlay(struct slot *s, const char *lower, const char *
 
 	if (fs < 0)
 		return err_sys(errno, "open overlay");
-	if (fsconfig(fs, FSCONFIG_SET_STRING, "source", "cay", 0) < 0 ||
-	    fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", lower, 0) < 0 ||
+	if (fsconfig(fs, FSCONFIG_SET_STRING, "source", "cay", 0) < 0 || set_lower(fs, lower) < 0 ||
 	    fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", "u/upper", 0) < 0 ||
 	    fsconfig(fs, FSCONFIG_SET_STRING, "workdir", work_path, 0) < 0)
 		return err_sys(errno, "configure overlay");
