@@ -19,10 +19,9 @@ enum {
 
 struct message {
 	const char *path;
-	bool from_log;
-	char tail[TAIL_LEN];
+	char *tail; /* TAIL_LEN bytes; NULL: output is no message */
 	size_t tail_len;
-	char text[WIRE_TEXT_MAX];
+	char *text; /* made at the end: there are thousands of us on a host */
 };
 
 struct message *message_new(const struct wire_start *start)
@@ -35,7 +34,7 @@ struct message *message_new(const struct wire_start *start)
 		return NULL;
 	m = xnew(struct message);
 	m->path = start->message_path;
-	m->from_log = start->flags & WIRE_MESSAGE_LOG;
+	m->tail = start->flags & WIRE_MESSAGE_LOG ? xmalloc(TAIL_LEN) : NULL;
 	fd = open(m->path, flags, 0666);
 	if (fd < 0)
 		return m; /* as where the root is read-only: then there is none */
@@ -48,7 +47,7 @@ void message_feed(struct message *m, const char *data, size_t len)
 {
 	size_t keep;
 
-	if (!m->from_log)
+	if (!m->tail)
 		return;
 	if (len > TAIL_LEN) {
 		data += len - TAIL_LEN;
@@ -78,14 +77,17 @@ static size_t read_file(struct message *m)
 
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
-	n = pread(fd, m->text, sizeof(m->text),
+	m->text = xmalloc(WIRE_TEXT_MAX);
+	n = pread(fd, m->text, WIRE_TEXT_MAX,
 		  st.st_size > WIRE_TEXT_MAX ? st.st_size - WIRE_TEXT_MAX : 0);
 	return n > 0 ? (size_t)n : 0;
 }
 
 struct span message_end(struct message *m, bool failed)
 {
-	struct span text = { m->text, read_file(m) };
+	size_t len = read_file(m);
 
-	return !text.len && failed && m->from_log ? last_lines(m) : text;
+	if (!len && failed && m->tail)
+		return last_lines(m);
+	return (struct span){ m->text, len };
 }

@@ -15,6 +15,7 @@ from cay_local import ROOT, is_ready
 PODS = "/api/v1/namespaces/default/pods"
 FETCHED = os.path.join(ROOT, "build", "root")
 GET = 'exec 3<>/dev/tcp/127.0.0.1/%d; printf "GET / HTTP/1.0\\r\\n\\r\\n" >&3; cat <&3'
+LIBRARIES = "LD_LIBRARY_PATH=/opt/usr/lib/$(uname -m)-linux-gnu"
 # Of the base: neither what nobody reads in a test, nor what the machine's administrator put there.
 LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/share/zoneinfo/", "/usr/local/")
 
@@ -89,7 +90,7 @@ def test_nginx_serves_from_the_host_image(with_servers):
     config = ("user www-data; worker_processes 1; pid /run/nginx.pid; error_log /var/log/nginx/error.log; events {} "
               "http { access_log /var/log/nginx/access.log; server { listen 80; root /srv/www; } }")
     with_servers.run(f"mkdir -p /var/log/nginx /var/lib/nginx /srv/www; echo hello > /srv/www/index.html; echo '{config}' > /etc/n.conf; "
-                     "PATH=$PATH:/opt/usr/sbin nginx -c /etc/n.conf")
+                     f"{LIBRARIES} PATH=$PATH:/opt/usr/sbin nginx -c /etc/n.conf")
     assert with_servers.run(GET % 80).endswith("\n\nhello\n")
     assert users_of(with_servers, "nginx") == {"0", "33"}
 
@@ -98,8 +99,7 @@ def test_postgresql_answers_a_query_from_the_host_image(with_servers):
     box = with_servers
     find = "ls -d /usr/lib/postgresql/*/bin /opt/usr/lib/postgresql/*/bin 2>/dev/null | head -n 1"
     path = box.run(f"dirname $({find})/initdb").strip()
-    libraries = "LD_LIBRARY_PATH=/opt/usr/lib/$(uname -m)-linux-gnu"
-    as_postgres = f"su postgres -s /bin/bash -c 'cd /; export {libraries} PATH={path}:$PATH; %s'"
+    as_postgres = f"su postgres -s /bin/bash -c 'cd /; export {LIBRARIES} PATH={path}:$PATH; %s'"
     box.run("useradd -r -m -d /var/lib/postgresql postgres; install -d -o postgres -g postgres /run/postgresql")
     box.run(as_postgres % "initdb -D /var/lib/postgresql/data --no-sync")
     box.run(as_postgres % "pg_ctl -w -t 120 -D /var/lib/postgresql/data -l /var/lib/postgresql/log -o \"-k /run/postgresql\" start")
