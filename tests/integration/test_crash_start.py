@@ -101,6 +101,8 @@ def check(cay, created):
     for name, p in pods.items():
         assert p["status"]["phase"] == "Running", (name, p["status"])
         assert {c["restartCount"] for c in p["status"]["containerStatuses"]} == {0}, (name, p["status"])
+    # A container is reported as running when its command has been started, which is before it has written its line.
+    wait_until(lambda: all(runs(cay)[k] for b in created for k in wanted(b)))
     seen = runs(cay)
     assert {k: seen[k] for b in created for k in wanted(b)} == {k: 1 for b in created for k in wanted(b)}
 

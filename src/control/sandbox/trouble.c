@@ -106,11 +106,14 @@ static void say_unready(const struct json *status, struct buf *out)
 /* Adds the text as one line of bounded length. */
 static void add_line(struct buf *out, const struct buf *text)
 {
-	const char *p = buf_head(text);
-	size_t len = utf8_prefix(p, MIN(text->len, (size_t)TROUBLE_MAX));
+	const char *p;
+	size_t len;
 
-	if (len)
-		buf_add_str(out, "; ");
+	if (!text->len)
+		return;
+	p = buf_head(text);
+	len = utf8_prefix(p, MIN(text->len, (size_t)TROUBLE_MAX));
+	buf_add_str(out, "; ");
 	for (size_t i = 0; i < len; i++)
 		buf_add_char(out, iscntrl((unsigned char)p[i]) ? ' ' : p[i]);
 }
