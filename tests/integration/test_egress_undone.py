@@ -7,6 +7,7 @@ The host is a network namespace, because every other instance on this machine wo
 import json
 import os
 import shutil
+import signal
 
 import pytest
 from cay_local import Cay, wait_until
@@ -84,8 +85,10 @@ def test_what_was_switched_on_is_switched_off_again(host):
     assert LINK in own_notes(cay)
     other = host.instance().start()
     assert LINK in own_notes(other)
+    other.process.send_signal(signal.SIGSTOP)  # or it would switch it on again
     assert cay.stop() == 0
     assert host.forwards, "another instance still needs it"
+    other.process.send_signal(signal.SIGCONT)
     other.kill()
     assert host.forwards and LINK in {i["name"] for i in other.census()[1]}, "the census does not see what a crash left"
     other.start()
