@@ -7,6 +7,7 @@ The host is a network namespace, because every other instance on this machine wo
 import json
 import os
 import shutil
+import signal
 
 import pytest
 from cay_local import Cay, wait_until
@@ -43,9 +44,19 @@ class Host:
 
     def close(self):
         for cay in self.instances:
+            self.finish(cay)
+        sh("ip", "netns", "del", self.name)
+
+    @staticmethod
+    def finish(cay):
+        """What a test that failed left of it goes with a proper stop."""
+        try:
+            cay.stop()
+            if os.path.exists(os.path.join(cay.data_dir, "store.db")) and cay.census()[1]:
+                cay.start().stop()
+        finally:
             cay.kill()
             shutil.rmtree(cay.data_dir, ignore_errors=True)
-        sh("ip", "netns", "del", self.name)
 
 
 class Inside(Cay):
@@ -84,14 +95,30 @@ def test_what_was_switched_on_is_switched_off_again(host):
     assert LINK in own_notes(cay)
     other = host.instance().start()
     assert LINK in own_notes(other)
+    other.process.send_signal(signal.SIGSTOP)  # or it would switch it on again
     assert cay.stop() == 0
     assert host.forwards, "another instance still needs it"
+    other.process.send_signal(signal.SIGCONT)
     other.kill()
     assert host.forwards and LINK in {i["name"] for i in other.census()[1]}, "the census does not see what a crash left"
     other.start()
     assert host.forwards
     assert other.stop() == 0
     assert not host.forwards and not own_notes(other)
+
+
+def test_what_a_lost_instance_left_is_taken_over(host):
+    lost = host.instance().start()
+    wait_until(lambda: host.forwards)
+    lost.kill()
+    identity = os.path.join(lost.data_dir, "node", "instance.json")
+    os.rename(identity, identity + ".away")
+    cay = host.instance().start()
+    assert host.forwards and LINK in own_notes(cay), "it passes for the operator's, and strangers for guests"
+    assert cay.stop() == 0
+    assert not host.forwards
+    os.rename(identity + ".away", identity)  # and what else it left on this machine goes with a proper stop
+    assert lost.start().stop() == 0
 
 
 def test_a_start_that_fails_leaves_it_as_it_was(host):

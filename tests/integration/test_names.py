@@ -10,7 +10,7 @@ import sys
 import zipfile
 
 import pytest
-from cay_local import wait_until
+from cay_local import AGENTS, wait_until
 from internet import Network, serve_names, sh
 from test_node_pods import CORE, create, pod
 
@@ -134,6 +134,16 @@ def test_names_of_objects(node, world):
     node.api("DELETE", f"{CORE}/pods/db-0")
     node.wait(f"{CORE}/pods", "db-0", lambda o: o is None)
     assert look_up(node, "box", "db.default.svc.cluster.local.") == {"db.default.svc.cluster.local.": "none"}
+
+
+def test_the_name_in_the_status_of_a_sandbox_resolves(node):
+    boxes = f"{AGENTS}/namespaces/default/sandboxes"
+    node.api("POST", boxes, {"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": {"name": "agent"},
+                             "spec": {"service": True, "podTemplate": {"spec": {"containers": [
+                                 {"name": "main", "image": "host", "command": ["sleep", "1000"]}]}}}})
+    made = node.wait_ready(boxes, "agent")
+    name = made["status"]["serviceFQDN"]
+    wait_until(lambda: look_up(node, "box", name) == {name: made["status"]["podIPs"][0]})
 
 
 def test_resolv_conf_follows_the_policy(node):

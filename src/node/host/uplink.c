@@ -136,7 +136,8 @@ static struct err *write_note(const struct instance *i, const char *link)
 }
 
 enum note_worth {
-	NOTE_STALE,     /* of an earlier boot, or its data directory is gone */
+	NOTE_STALE,     /* of an earlier boot: nothing is switched on any more */
+	NOTE_DEAD,      /* its data directory is gone, so nobody else will switch off */
 	NOTE_ELSEWHERE, /* of another network namespace */
 	NOTE_COUNTS,
 };
@@ -156,9 +157,11 @@ static enum note_worth note_worth(const char *name)
 		return NOTE_STALE;
 	boot_id(boot);
 	file = xasprintf("%s/node/instance.json", dir);
-	if (!str_eq(was, boot) || !file_exists(AT_FDCWD, file))
+	if (!str_eq(was, boot))
 		return NOTE_STALE;
-	return !in || str_eq(in, ns) ? NOTE_COUNTS : NOTE_ELSEWHERE;
+	if (in && !str_eq(in, ns))
+		return NOTE_ELSEWHERE;
+	return file_exists(AT_FDCWD, file) ? NOTE_COUNTS : NOTE_DEAD;
 }
 
 /* Where the name of the link begins in the name of a note; NULL: it is none. */
@@ -176,23 +179,23 @@ static bool is_own(const struct instance *i, const char *name)
 	return !strncmp(name, i->id, len) && name[len] == '.';
 }
 
-/* Whether an instance, other than one that may be left out, has a note for this link. Notes that
- * count for nothing are removed. */
-static bool is_noted(const char *link, const struct instance *but)
+/* What the notes of other instances for this link are worth, as bits. drop: those are removed of
+ * whom nobody will come back. */
+static unsigned notes_of_others(const struct instance *i, const char *link, bool drop)
 {
 	DIR *d = opendir(notes_dir);
 	struct dirent *de;
-	bool found = false;
+	unsigned found = 0;
 
 	while (d && (de = readdir(d))) {
 		const char *of = note_link(de->d_name);
 		enum note_worth worth;
 
-		if (!of || !str_eq(of, link) || (but && is_own(but, de->d_name)))
+		if (!of || !str_eq(of, link) || is_own(i, de->d_name))
 			continue;
 		worth = note_worth(de->d_name);
-		found |= worth == NOTE_COUNTS;
-		if (worth == NOTE_STALE)
+		found |= 1u << worth;
+		if (drop && (worth == NOTE_STALE || worth == NOTE_DEAD))
 			(void)unlinkat(dirfd(d), de->d_name, 0);
 	}
 	if (d)
@@ -217,7 +220,7 @@ static void take_back(const struct instance *i, const char *link)
 {
 	autofree char *path = xasprintf("%s/%s.%s", notes_dir, i->id, link);
 
-	if (!is_noted(link, i))
+	if (!(notes_of_others(i, link, true) & 1u << NOTE_COUNTS))
 		err_free(set_forwarding(link, false)); /* it may be gone */
 	(void)unlink(path);
 }
@@ -228,6 +231,16 @@ static bool host_forwards(void)
 	return forwards("all");
 }
 
+/* Whoever of us it was. */
+static bool we_switched_on(const struct instance *i, const char *link)
+{
+	autofree char *own = xasprintf("%s/%s.%s", notes_dir, i->id, link);
+	enum note_worth worth = note_worth(strrchr(own, '/') + 1);
+
+	return worth == NOTE_COUNTS ||
+	       notes_of_others(i, link, false) & (1u << NOTE_COUNTS | 1u << NOTE_DEAD);
+}
+
 static struct err *claim_each(const struct instance *i, const struct uplinks *found,
 			      struct uplinks *ret)
 {
@@ -236,7 +249,7 @@ static struct err *claim_each(const struct instance *i, const struct uplinks *fo
 	for (unsigned n = 0; n < found->n && !e; n++) {
 		const char *link = found->name[n];
 
-		if (host_forwards() || (forwards(link) && !is_noted(link, NULL)))
+		if (host_forwards() || (forwards(link) && !we_switched_on(i, link)))
 			continue;
 		e = write_note(i, link);
 		if (!e)

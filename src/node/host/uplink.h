@@ -19,8 +19,8 @@ struct netlink;
  *
  * Several instances may use one uplink, and a daemon that is killed leaves it as it is. So each
  * instance writes a note first, `/run/cay/forwarding/<id>.<link>`; the last one to take its note
- * away switches the link off again. A note of a data directory that is gone, or of an earlier boot,
- * counts as taken away; one of another network namespace is about another link.
+ * away switches the link off again. One whose data directory is gone keeps nobody from that, and
+ * one of an earlier boot means nothing; one of another network namespace is about another link.
  *
  * All of these block for a moment, on a lock between instances: call them from jobs, or at start
  * and stop.
