@@ -51,6 +51,8 @@ class Host:
     def finish(cay):
         """What a test that failed left of it goes with a proper stop."""
         try:
+            if cay.process and cay.process.poll() is None:
+                cay.process.send_signal(signal.SIGCONT)
             cay.stop()
             if os.path.exists(os.path.join(cay.data_dir, "store.db")) and cay.census()[1]:
                 cay.start().stop()

@@ -481,7 +481,7 @@ MUTATIONS = (
              "an uplink that another instance needs stays switched on",
              "pytest integration/test_egress_undone.py::test_what_was_switched_on_is_switched_off_again"),
     mutation("uplink-of-the-operator-claimed", "node/host/uplink.c",
-             "		if (host_forwards() || (forwards(link) && !we_switched_on(i, link)))\n", "		if (host_forwards() || (forwards(link) && !we_switched_on && link))\n",
+             "		if (host_forwards() || (forwards(link) && !we_switched_on(i, link)))\n", "		if (host_forwards() || (!link && !we_switched_on(i, link)))\n",
              "a link that the operator switched on stays as it is",
              "pytest integration/test_egress_undone.py::test_what_the_operator_switched_on_stays"),
     mutation("uplink-not-switched-off", "node/node.c",
