@@ -78,7 +78,7 @@ WALLS = (
     Wall("filter-to-host", "integration/test_filter.py::test_the_host_is_shut_by_its_own_filter",
          hidden_by=("filter-output",)),
     Wall("filter-through", "integration/test_filter.py::test_the_host_forwards_nothing_to_sandboxes_and_private_networks"),
-    Wall("filter-strangers", "integration/test_egress.py::test_the_host_forwards_nobody_elses_packets"),
+    Wall("filter-strangers", "integration/test_forwarding.py::test_the_host_forwards_nobody_elses_packets"),
     Wall("egress-none", "integration/test_egress.py::test_without_egress_there_is_no_way_out"),
     Wall("filter-inner", "integration/test_filter.py::test_the_filter_inside_holds_while_the_hosts_is_gone"),
     Wall("filter-watch", "integration/test_filter.py::test_a_touched_table_is_restored_and_reported"),

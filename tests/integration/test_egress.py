@@ -88,19 +88,6 @@ def test_nothing_but_the_internet_is_reached(cay, internet):
             assert connect(cay, "shut", ip, port) == "refused", ip
 
 
-def test_the_host_forwards_nobody_elses_packets(cay, internet):
-    """Both are switched on for sandboxes; a stranger beyond one of them would be routed to the other."""
-    with network("lan") as lan:
-        lan.serve_web(PORT)
-        wait_until(lambda: {lan.name, internet.name} <= own_notes(cay) and lan.forwards and internet.forwards)
-        internet.run("ip", "route", "add", f"{lan.ip}/32", "via", internet.host)
-        lan.run("ip", "route", "add", f"{internet.ip}/32", "via", lan.host)
-        said = internet.run("python3", "-c", CONNECT, lan.ip, str(PORT), "1")
-        assert said.split()[0] == "refused"
-        sh("ip", "route", "del", str(lan.net), "dev", lan.name)
-        wait_until(lambda: not lan.forwards)
-
-
 def test_without_egress_there_is_no_way_out(fresh, internet):
     cay = fresh("--egress", "none")
     created = create(cay, pod("inside", "sleep", "1000"))

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forwarding that was switched on for sandboxes is switched off when nobody needs it any more.
+"""The forwarding that Cay switches on: for sandboxes alone, and off again when nobody needs it any more.
 
-The host is a network namespace, because every other instance on this machine would need its uplink too.
+The host is a network namespace, because every other instance on this machine would need its uplinks too, and guard them.
 """
 
 import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 from cay_local import Cay, wait_until
 from conftest import make_dir, needs_root
-from internet import sh
-from test_egress import own_notes
+from internet import WEB, sh
+from test_egress import CONNECT, PORT, own_notes
 
 LINK = f"up{os.getpid()}"
 
@@ -24,7 +26,7 @@ class Host:
     def __init__(self):
         self.name = f"host{os.getpid()}"
         self.enter = ("nsenter", f"--net=/run/netns/{self.name}")
-        self.instances = []
+        self.instances, self.neighbours = [], []
         sh("ip", "netns", "add", self.name)
         for args in (("link", "set", "lo", "up"), ("link", "add", LINK, "type", "veth", "peer", "name", "far"), ("link", "set", "far", "up"),
                      ("link", "set", LINK, "up"), ("addr", "add", "198.51.100.1/24", "dev", LINK)):
@@ -33,7 +35,10 @@ class Host:
 
     @property
     def forwards(self):
-        return sh(*self.enter, "cat", f"/proc/sys/net/ipv4/conf/{LINK}/forwarding").strip() == "1"
+        return self.forwards_from(LINK)
+
+    def forwards_from(self, link):
+        return sh(*self.enter, "cat", f"/proc/sys/net/ipv4/conf/{link}/forwarding").strip() == "1"
 
     def switch(self, on):
         sh(*self.enter, "sh", "-c", f"echo {on} >/proc/sys/net/ipv4/conf/{LINK}/forwarding")
@@ -42,10 +47,23 @@ class Host:
         self.instances.append(Inside(self))
         return self.instances[-1]
 
+    def neighbour(self, number):
+        """A namespace behind one more link, of that number; the name of both, and its address there and the host's."""
+        name = f"n{number}x{os.getpid()}"
+        own, far = (f"203.0.113.{16 * number + n}" for n in (1, 2))
+        sh("ip", "netns", "add", name)
+        self.neighbours.append(name)
+        sh("ip", "-n", self.name, "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+        for at, link, ip in ((self.name, name, own), (name, "eth0", far)):
+            sh("ip", "-n", at, "addr", "add", f"{ip}/28", "dev", link)
+            sh("ip", "-n", at, "link", "set", link, "up")
+        return name, far, own
+
     def close(self):
         for cay in self.instances:
             self.finish(cay)
-        sh("ip", "netns", "del", self.name)
+        for name in (*self.neighbours, self.name):
+            sh("ip", "netns", "del", name)
 
     @staticmethod
     def finish(cay):
@@ -152,3 +170,21 @@ def test_an_uplink_that_is_switched_off_is_switched_on_again(host):
     sh("ip", "-n", host.name, "addr", "add", "198.51.100.1/24", "dev", LINK)
     wait_until(lambda: host.forwards)
     assert cay.stop() == 0
+
+
+def test_the_host_forwards_nobody_elses_packets(host):
+    """Both links are switched on for sandboxes; a stranger beyond one of them would be routed to the other."""
+    (one, one_ip, one_gate), (two, two_ip, two_gate) = host.neighbour(1), host.neighbour(2)
+    inside_two = ("ip", "netns", "exec", two)
+    cay = host.instance().start()
+    wait_until(lambda: {one, two} <= own_notes(cay) and host.forwards_from(one) and host.forwards_from(two))
+    sh("ip", "-n", one, "route", "add", f"{two_ip}/32", "via", one_gate)
+    sh("ip", "-n", two, "route", "add", f"{one_ip}/32", "via", two_gate)
+    web = subprocess.Popen([*inside_two, sys.executable, "-c", WEB, str(PORT)], stdin=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: f":{PORT} " in sh(*inside_two, "ss", "-Hltn"))
+        said = sh("ip", "netns", "exec", one, sys.executable, "-c", CONNECT, two_ip, str(PORT), "1")
+    finally:
+        web.kill()
+        web.wait()
+    assert said.split()[0] == "refused"
