@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -9,8 +11,11 @@
 
 /*
  * The termination message: the end of a file that the command may write, or, if it failed and left
- * none there, the end of its output. Its bytes are passed on and never looked at. The file is the
- * sandbox's: a link, a pipe or a device in its place is no message.
+ * none there, the end of its output. Its bytes are passed on and never looked at.
+ *
+ * The command may run as another user than we do, and own a directory on the way to the file. So no
+ * link is followed anywhere on that way, only a regular file without a second name counts, and the
+ * one that was there at the start is the one that is read at the end.
  */
 enum {
 	TAIL_LEN = 2048,
@@ -18,28 +23,37 @@ enum {
 };
 
 struct message {
-	const char *path;
+	int fd;     /* -1: there is no such file */
 	char *tail; /* TAIL_LEN bytes; NULL: output is no message */
 	size_t tail_len;
 	char *text; /* made at the end: there are thousands of us on a host */
 };
 
+/* -1: there is none, and none can be made, as where the root is read-only. */
+static int open_file(const char *path)
+{
+	struct open_how how = { .flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+				.mode = 0666,
+				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	autoclose fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1 ||
+	    ftruncate(fd, 0) < 0)
+		return -1;
+	(void)!fchmod(fd, 0666);
+	return take_fd(fd);
+}
+
 struct message *message_new(const struct wire_start *start)
 {
-	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 	struct message *m;
-	int fd;
 
 	if (!start->message_path)
 		return NULL;
 	m = xnew(struct message);
-	m->path = start->message_path;
 	m->tail = start->flags & WIRE_MESSAGE_LOG ? xmalloc(TAIL_LEN) : NULL;
-	fd = open(m->path, flags, 0666);
-	if (fd < 0)
-		return m; /* as where the root is read-only: then there is none */
-	(void)!fchmod(fd, 0666);
-	(void)close(fd);
+	m->fd = open_file(start->message_path);
 	return m;
 }
 
@@ -71,14 +85,13 @@ static struct span last_lines(const struct message *m)
 
 static size_t read_file(struct message *m)
 {
-	autoclose fd = open(m->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 	ssize_t n;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+	if (m->fd < 0 || fstat(m->fd, &st) < 0)
 		return 0;
 	m->text = xmalloc(WIRE_TEXT_MAX);
-	n = pread(fd, m->text, WIRE_TEXT_MAX,
+	n = pread(m->fd, m->text, WIRE_TEXT_MAX,
 		  st.st_size > WIRE_TEXT_MAX ? st.st_size - WIRE_TEXT_MAX : 0);
 	return n > 0 ? (size_t)n : 0;
 }

@@ -325,6 +325,17 @@ def test_a_clone_has_what_its_source_had_and_goes_its_own_way(cay):
     assert sh(cay, "reader", "cd /v; sha256sum data; stat -c %u:%g data; readlink d/link").stdout == sums
 
 
+def test_half_a_clone_is_gone_after_the_next_start(fresh):
+    cay = fresh()
+    claim(cay, "origin", "32Mi")
+    create(cay, user_of("writer", "origin"))
+    half = cay.pool("volumes", ".clone-half")
+    cay.kill()
+    subprocess.run(["btrfs", "subvolume", "create", half], check=True, stdout=subprocess.DEVNULL)
+    cay.start()
+    assert not os.path.exists(half)
+
+
 def message(obj):
     return status_of(obj or {}).get("state", {}).get("waiting", {}).get("message", "")
 

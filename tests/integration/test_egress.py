@@ -88,6 +88,32 @@ def test_nothing_but_the_internet_is_reached(cay, internet):
             assert connect(cay, "shut", ip, port) == "refused", ip
 
 
+SPEAK = """
+import socket, sys
+s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0', int(sys.argv[1]))); s.settimeout(60)
+s.sendto(b'x', (sys.argv[2], int(sys.argv[3]))); print(s.recv(100).decode())
+"""
+# Answers with the port that a datagram came from.
+LISTEN = """
+import socket, sys
+s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0', int(sys.argv[1])))
+while True:
+    _, who = s.recvfrom(100); s.sendto(str(who[1]).encode(), who)
+"""
+
+
+def test_a_sandbox_speaks_from_no_port_of_the_hosts_own(cay, internet):
+    """Or it could take all ports to a name server, and get what is meant for a service of the host that has a known port."""
+    create(cay, pod("speaker", "sleep", "1000"))
+    internet.spawn("python3", "-c", LISTEN, str(PORT + 1))
+    internet.listens(PORT + 1, "-u")
+    wait_until(lambda: internet.forwards)
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+        last = int(f.read().split()[1])
+    for port in (53, 5555, last):
+        assert int(python(cay, "speaker", SPEAK, port, internet.ip, PORT + 1)) > last
+
+
 def test_without_egress_there_is_no_way_out(fresh, internet):
     cay = fresh("--egress", "none")
     created = create(cay, pod("inside", "sleep", "1000"))

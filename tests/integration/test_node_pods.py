@@ -274,6 +274,8 @@ LAST_WORDS = {  # a container, and the message of its end
     "bytes": ({"command": ["sh", "-c", "printf 'a\\377b\\000c' > /dev/termination-log"]}, "a?b?c"),
     "no-place": ({"command": ["true"], "terminationMessagePath": "/tmp/none/last"}, None),
     "swapped": ({"command": ["sh", "-c", "rm /tmp/last; ln -s /etc/passwd /tmp/last"], "terminationMessagePath": "/tmp/last"}, None),
+    "link-on-the-way": ({"command": ["sh", "-c", "ln -s /etc /tmp/way"], "terminationMessagePath": "/tmp/way/passwd"}, None),
+    "second-name": ({"command": ["sh", "-c", "rm /tmp/last; ln /etc/group /tmp/last"], "terminationMessagePath": "/tmp/last"}, None),
     "pipe": ({"command": ["sh", "-c", "rm /tmp/last; mkfifo /tmp/last"], "terminationMessagePath": "/tmp/last"}, None),
     "log": ({"command": ["sh", "-c", "seq 100; echo oops >&2; exit 1"], "terminationMessagePolicy": "FallbackToLogsOnError"}, ...),
     "log-unused": ({"command": ["sh", "-c", "echo fine"], "terminationMessagePolicy": "FallbackToLogsOnError"}, None),

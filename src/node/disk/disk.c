@@ -331,14 +331,32 @@ struct err *diskpool_limit(const struct diskpool *d, enum instance_dir dir, cons
 	return path_limit(d->ops, path, limit);
 }
 
-/* Under another name until it has its limit: what a crash leaves, the next start removes. */
+/* The name of a clone until it has its limit: what a crash leaves, the next start removes. */
+#define CLONE_STEP ".clone-"
+
+void diskpool_drop_steps(const struct diskpool *d)
+{
+	autofree char *dir = diskpool_dir(d, INSTANCE_VOLUMES);
+	DIR *list = opendir(dir);
+	const struct dirent *de;
+
+	while (list && (de = readdir(list))) {
+		autofree char *path = xasprintf("%s/%s", dir, de->d_name);
+
+		if (str_starts(de->d_name, CLONE_STEP))
+			err_free(d->ops->remove(path)); /* the next start tries again */
+	}
+	if (list)
+		(void)closedir(list);
+}
+
 struct err *diskpool_clone(const struct diskpool *d, const char *from, const char *name,
 			   int64_t limit)
 {
 	const char *dir = instance_dir_name(INSTANCE_VOLUMES);
 	autofree char *source = diskpool_path(d, INSTANCE_VOLUMES, from);
 	autofree char *path = xasprintf("%s/%s/%s", d->dir, dir, name);
-	autofree char *next = xasprintf("%s/%s/.clone-%s", d->dir, dir, name);
+	autofree char *next = xasprintf("%s/%s/" CLONE_STEP "%s", d->dir, dir, name);
 	struct err *e;
 
 	if (!d->ops->clone)

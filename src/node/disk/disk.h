@@ -101,6 +101,9 @@ must_use struct err *diskpool_limit(const struct diskpool *d, enum instance_dir 
  * yet. Blocks. */
 must_use struct err *diskpool_clone(const struct diskpool *d, const char *from, const char *name,
 				    int64_t limit);
+/* At a start, before anything is cloned: removes what a crash left of clones that were being made.
+ */
+void diskpool_drop_steps(const struct diskpool *d);
 /* From the old place into the pool; nothing if it is not there. Nobody may use it meanwhile. After
  * a crash, the same call completes it. Blocks, for as long as a copy takes. */
 must_use struct err *diskpool_move(const struct diskpool *d, enum instance_dir dir,

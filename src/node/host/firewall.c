@@ -64,9 +64,13 @@ static const char from_host[] =
 	"		oifname $links meta l4proto icmp ct state related accept\n"
 	"		oifname $links counter reject with icmpx type admin-prohibited\n"
 	"	}\n";
+/* Sandboxes speak from ports that the host's own programs do not use: they can neither take all
+ * ports to a destination away from it, nor get what is meant for a service of the host. */
 static const char hide[] =
 	"	chain hide {\n"
 	"		type nat hook postrouting priority 100; policy accept;\n"
+	"		ip saddr $pool oifname != \"cay*\" oifname != \"lo\" meta l4proto { tcp, udp } "
+	"masquerade to :61000-65535 fully-random\n"
 	"		ip saddr $pool oifname != \"cay*\" oifname != \"lo\" masquerade\n"
 	"	}\n";
 

@@ -219,9 +219,9 @@ static unsigned present_version(int dir)
 	return sscanf(text, "..%u", &version) == 1 ? version : 0;
 }
 
-/* A sandbox that keeps old versions open keeps their memory: updates stop long before that is
- * all there is, because Pods to come need some too. */
-static struct err *check_room(int dir, size_t bytes)
+/* The state files and sockets of all Pods need some of this memory too. And a sandbox that keeps
+ * old versions open keeps theirs: updates stop long before the first version of a new Pod does. */
+static struct err *check_room(int dir, size_t bytes, bool update)
 {
 	struct statvfs st;
 	unsigned long long room, total;
@@ -230,9 +230,9 @@ static struct err *check_room(int dir, size_t bytes)
 		return err_sys(errno, "look at the memory for volumes");
 	room = (unsigned long long)st.f_bavail * st.f_frsize;
 	total = (unsigned long long)st.f_blocks * st.f_frsize;
-	if (total && room < total / 4 + bytes)
-		return err_new(ERR_EXHAUSTED,
-			       "less than a quarter of the memory for volumes is free");
+	if (total && room < total / (update ? 4 : 8) + bytes)
+		return err_new(ERR_EXHAUSTED, "less than %s of the memory for volumes is free",
+			       update ? "a quarter" : "an eighth");
 	return NULL;
 }
 
@@ -251,8 +251,7 @@ struct err *payload_write(const struct payload *p, const char *dir, const char *
 	version = present_version(at);
 	if (version && is_written(sum, text))
 		return NULL;
-	if (version)
-		e = check_room(at, p->bytes);
+	e = check_room(at, p->bytes, version);
 	name = xasprintf("..%u", ++version);
 	if (!e)
 		e = write_version(p, at, name);

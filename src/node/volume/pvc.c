@@ -444,6 +444,7 @@ void pvcs_start(struct volumes *v)
 	const struct client_watch_spec watch = { .kind = v->pvc };
 	const struct queue_spec queue = { .loop = v->spec.loop, .run = pvc_pass, .arg = v };
 
+	diskpool_drop_steps(v->spec.disk);
 	v->pvcs = map_new(pvc_free);
 	v->queue = queue_new(&queue);
 	queue_open(v->queue);
