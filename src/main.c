@@ -25,7 +25,7 @@ static const struct command commands[] = {
 	  "Print the CRDs and access rights that `cay controller` needs in a cluster", NULL,
 	  manifests_settings, manifests_run },
 	{ "image",
-	  "ls | inspect NAME | import PATH [NAME] | pull NAME | export NAME FILE | tag FROM TO | rm NAME | prune",
+	  "ls | inspect NAME | import PATH [NAME] | pull NAME | build -f FILE | export NAME FILE | tag FROM TO | rm NAME | prune",
 	  "Manage the images in a data directory",
 	  "The image `host` is this machine's /usr, read-only; `pause` is empty and idles. `import` takes a docker-archive, an\n"
 	  "oci-archive, an OCI layout or a root file system, plain or compressed; the content decides. `tag` gives a\n"

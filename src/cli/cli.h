@@ -57,6 +57,16 @@ struct cli_progress {
 	void *arg;
 };
 
+/* What `cay image build` was told. */
+struct cli_image_build {
+	const char *data_dir;
+	const char *file;          /* with the recipe, */
+	const struct json *recipe; /* which says this */
+	const char *name;          /* NULL: the recipe's */
+	const char *files_dir;     /* the directory of file */
+	const char *debs;          /* NULL: the machine's apt sources */
+};
+
 /*
  * What node/ provides to commands that work on a data directory without a server. role/tools.c
  * fills it in, because cli/ must not depend on node/.
@@ -70,6 +80,9 @@ struct cli_node_ops {
 	struct err *(*image_pull)(const char *data_dir, const char *name,
 				  const char *const files[2], struct cli_progress *progress,
 				  struct json_doc **ret);
+	/* *ret as above. */
+	struct err *(*image_build)(const struct cli_image_build *build,
+				   struct cli_progress *progress, struct json_doc **ret);
 	struct err *(*image_export)(const char *data_dir, const char *name, const char *path,
 				    struct cli_progress *progress);
 	struct err *(*image_inspect)(const char *data_dir, const char *name, struct json_doc **ret);

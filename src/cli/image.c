@@ -3,12 +3,19 @@
  * `cay image`: the images in a data directory. It works on the files, whether or not a server is
  * running: the node notices a changed name by itself.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/yaml_tree.h"
+
+enum {
+	RECIPE_MAX = 1 << 20, /* bytes of its file */
+};
 
 static const char *const formats[] = { "text", "json", "yaml", NULL };
 
@@ -20,6 +27,11 @@ const struct setting image_settings[] = {
 	  "pull: credentials for registries, as `skopeo login` and `docker login` write them" },
 	{ "registries-conf", SETTING_TEXT, NULL, "FILE",
 	  "pull: mirrors, instead of the machine's own registries.conf" },
+	{ "file", SETTING_TEXT, NULL, "FILE", "build: the recipe, as YAML (short: -f)" },
+	{ "tag", SETTING_TEXT, NULL, "NAME",
+	  "build: the name of the image, instead of the recipe's (short: -t)" },
+	{ "debs", SETTING_TEXT, NULL, "DIR",
+	  "build: a directory of .deb files, instead of the machine's apt sources" },
 	{ 0 },
 };
 
@@ -117,6 +129,41 @@ static struct err *do_pull(const struct settings *s)
 	return e;
 }
 
+static struct err *read_recipe(const char *file, struct json_doc **ret)
+{
+	autofree char *text = NULL;
+	size_t len = 0;
+	struct err *e = file_read(AT_FDCWD, file, RECIPE_MAX, &text, &len);
+
+	if (!e)
+		e = yaml_parse_one(text, len, ret);
+	return err_wrap(e, "read %s", file);
+}
+
+static struct err *do_build(const struct settings *s)
+{
+	const char *file = settings_text(s, "file"), *slash = file ? strrchr(file, '/') : NULL;
+	autofree char *dir = slash ? xstrndup(file, (size_t)(slash - file + 1)) : xstrdup(".");
+	struct cli_image_build build = { .data_dir = settings_text(s, "data-dir"),
+					 .file = file,
+					 .name = settings_text(s, "tag"),
+					 .files_dir = dir,
+					 .debs = settings_text(s, "debs") };
+	autoptr(json_doc) recipe = NULL;
+	autoptr(json_doc) doc = NULL;
+	struct err *e = file ? read_recipe(file, &recipe)
+			     : err_new(ERR_INVALID, "there is no recipe; name one with -f FILE");
+
+	if (e)
+		return e;
+	build.recipe = json_root(recipe);
+	e = cli_node.image_build(&build, display(), &doc);
+	display_end();
+	if (!e)
+		tell(s, json_root(doc));
+	return e;
+}
+
 static struct err *do_export(const struct settings *s)
 {
 	struct err *e = cli_node.image_export(settings_text(s, "data-dir"), settings_arg(s, 1),
@@ -180,6 +227,11 @@ static const struct verb {
 	  "Pull an image from its registry with skopeo. NAME may have a digest. Credentials come from --authfile, or from where\n"
 	  "`skopeo login` puts them. Mirrors are those of registries.conf. A registry on loopback may speak plain HTTP.",
 	  do_pull },
+	{ "build", 0, 0, "-f FILE [-t NAME] [--debs DIR]",
+	  "Build an image from Debian packages, as a recipe says: a YAML file with a list of packages, files to add, and what the\n"
+	  "image runs. Packages come from the machine's apt sources, or from a directory without any network. Their scripts are\n"
+	  "not run. The same recipe and packages always become the same image.",
+	  do_build },
 	{ "export", 2, 2, "NAME FILE",
 	  "Write an image as an oci-archive. The same image always becomes the same file. Layers are packed anew, so that its\n"
 	  "digest may differ from that of the archive it came in.",

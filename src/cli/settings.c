@@ -148,15 +148,21 @@ static struct err *read_flag(struct settings *s, int argc, char **argv, int *i)
 
 static struct err *read_short(struct settings *s, int argc, char **argv, int *i)
 {
+	static const struct {
+		char letter;
+		const char *name;
+	} shorts[] = { { 'o', "output" }, { 'f', "file" }, { 't', "tag" } };
 	const struct setting *row = NULL;
 
-	if (argv[*i][1] == 'o' && !argv[*i][2])
-		row = find(s->table, "output", 6);
+	for (size_t k = 0; k < ARRAY_LEN(shorts); k++)
+		if (argv[*i][1] == shorts[k].letter && !argv[*i][2])
+			row = find(s->table, shorts[k].name, strlen(shorts[k].name));
 	if (!row)
 		return unknown_flag(argv[*i]);
 	if (*i + 1 >= argc)
-		return err_new(ERR_INVALID, "-o needs a value: %s", row->help);
-	return put(s, row, argv[++*i], "-o");
+		return err_new(ERR_INVALID, "%s needs a value: %s", argv[*i], row->help);
+	++*i;
+	return put(s, row, argv[*i], argv[*i - 1]);
 }
 
 static struct err *read_argv(struct settings *s, int argc, char **argv)

@@ -69,6 +69,21 @@ static struct err *pull_image(const char *data_dir, const char *name, const char
 	return image_pull(&pull, ret);
 }
 
+static struct err *build_image(const struct cli_image_build *build, struct cli_progress *progress,
+			       struct json_doc **ret)
+{
+	const struct image_progress p = progress_of(progress);
+	const struct image_build b = { .data_dir = build->data_dir,
+				       .source = build->file,
+				       .recipe = build->recipe,
+				       .name = build->name,
+				       .files_dir = build->files_dir,
+				       .debs = build->debs,
+				       .progress = progress ? &p : NULL };
+
+	return image_build(&b, ret);
+}
+
 static struct err *export_image(const char *data_dir, const char *name, const char *path,
 				struct cli_progress *progress)
 {
@@ -120,6 +135,7 @@ void tools_provide(void)
 		.image_tag = image_tag,
 		.image_import = import_image,
 		.image_pull = pull_image,
+		.image_build = build_image,
 		.image_export = export_image,
 		.image_inspect = image_inspect,
 		.image_remove = remove_image,

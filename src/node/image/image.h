@@ -84,6 +84,21 @@ struct image_pull {
 	const struct image_progress *progress; /* or NULL */
 };
 must_use struct err *image_pull(const struct image_pull *pull, struct json_doc **ret);
+/*
+ * From Debian packages and files, without running anything of them. The same recipe and the same
+ * packages always become the same image. ERR_INVALID: the recipe, by its member. ERR_NOT_FOUND:
+ * a package, by its name. ERR_CANCELED: a signal.
+ */
+struct image_build {
+	const char *data_dir;
+	const char *source;        /* the recipe's file, for messages and lists */
+	const struct json *recipe; /* docs/guide/images.md has its members */
+	const char *name;          /* NULL: the recipe's */
+	const char *files_dir;     /* where the files are that the recipe adds */
+	const char *debs;          /* packages; NULL: those of the machine's apt sources */
+	const struct image_progress *progress; /* or NULL */
+};
+must_use struct err *image_build(const struct image_build *build, struct json_doc **ret);
 /* An oci-archive. The same image always becomes the same bytes. */
 must_use struct err *image_export(const char *data_dir, const char *name, const char *path,
 				  const struct image_progress *progress);

@@ -46,6 +46,7 @@ struct layer_job {
 	uint64_t max_bytes, max_entries; /* 0: the defaults */
 	bool public_only;                /* copy.c: leave out what not everybody may read */
 	bool whiteouts;                  /* a layer, whose ".wh." names hide what is below it */
+	bool keep_links;                 /* a directory does not replace a link to a directory */
 	_Atomic uint64_t *done;          /* bytes written so far, for who looks on; or NULL */
 };
 struct layer_done {
@@ -90,6 +91,8 @@ must_use struct err *layer_unpack(const struct tar_from *from, int root,
 /* copy.c: copies a directory tree. The digests stay empty. */
 must_use struct err *layer_copy_dir(int from, int root, const struct layer_job *job,
 				    struct layer_done *ret);
+/* layer.c: a directory below root, made with its parents where it is missing. */
+must_use struct err *layer_need_dir(int root, const char *path, int *ret);
 /* layer.c: the owner that a file of an image gets: ids beyond a slot's range become nobody's. */
 uint32_t layer_owner(int64_t id);
 /* layer.c: the job with its defaults filled in; NULL is fine. */
@@ -123,6 +126,16 @@ must_use struct err *kind_of_tree(int dir, enum tree_kind *ret);
 /* import.c: an OCI layout that was pulled. */
 must_use struct err *import_pulled(const struct image_pull *pull, const char *path,
 				   const char *source, struct json_doc **ret);
+
+/* import.c: a root file system that was built here. dir is taken over by renaming it. */
+struct import_root {
+	const char *data_dir, *name, *source, *dir;
+	const char *config; /* of the image, as JSON */
+	char created[32];
+	uint64_t size;
+	const struct image_progress *progress; /* or NULL */
+};
+must_use struct err *import_built(const struct import_root *from, struct json_doc **ret);
 
 /* An image as it was found, before its layers are in the store. */
 struct draft_layer {
@@ -168,6 +181,8 @@ void users_resolve(const char *const *layers, struct json_doc *config);
 /* work.c: directories for work in progress, removed by the next command if their owner died. */
 must_use struct err *work_new(const char *data_dir, char **ret_path, int *ret_fd);
 void work_sweep(const char *data_dir); /* with the lock held */
+/* The bytes of the files in a directory, without those further down; 0 if there is none. */
+uint64_t work_bytes(int at, const char *path);
 
 /* collect.c, with the lock held: removes images without a name (only: this one) and the layers that
  * no image has, but nothing that a sandbox uses. Writes names, in which the caller has changed

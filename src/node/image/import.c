@@ -30,8 +30,9 @@ enum {
 
 struct import {
 	const char *data_dir, *path;
-	const char *source; /* as names.json shall have it */
-	const char *digest; /* that it was pulled by; NULL: none */
+	const char *source;              /* as names.json shall have it */
+	const char *digest;              /* that it was pulled by; NULL: none */
+	const struct import_root *built; /* a root file system of our own; NULL: it is foreign */
 	const struct image_progress *progress;
 	int from, work_fd, tree;
 	char *work; /* path of the work directory */
@@ -105,7 +106,9 @@ static void fill_tree(void *arg)
 	const struct layer_job job = { .done = &im->tree_bytes };
 	const struct tar_from from = { .fd = im->from };
 
-	if (!im->from_dir)
+	if (im->built)
+		im->done.bytes = im->built->size;
+	else if (!im->from_dir)
 		im->failed = layer_unpack(&from, im->tree, &job, &im->done);
 	else
 		im->failed = layer_copy_dir(im->from, im->tree, &job, &im->done);
@@ -118,19 +121,27 @@ static void tree_filled(void *arg)
 	job_done(arg);
 }
 
+static struct err *take_tree(struct import *im)
+{
+	if (renameat(AT_FDCWD, im->path, im->work_fd, "tree") < 0)
+		return err_sys(errno, "rename %s", im->path);
+	im->tree = openat(im->work_fd, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return im->tree < 0 ? err_sys(errno, "open the tree") : NULL;
+}
+
 static struct err *make_tree(struct import *im)
 {
-	struct err *e = make_root(im->work_fd, "tree", &im->tree);
+	struct err *e = im->built ? take_tree(im) : make_root(im->work_fd, "tree", &im->tree);
 
 	if (e)
 		return e;
 	im->n_jobs = 1;
 	job_run(im->loop, fill_tree, tree_filled, im);
-	wait_for_jobs(im, im->from_dir ? "copying" : "unpacking");
+	wait_for_jobs(im, im->built ? "packing" : im->from_dir ? "copying" : "unpacking");
 	return take(im->failed);
 }
 
-/* A root file system is an image of one layer, with a config that says nothing. */
+/* A root file system is an image of one layer; the config of a foreign one says nothing. */
 static struct err *root_draft(struct import *im, struct draft **ret)
 {
 	autoptr(draft) d = xnew(struct draft);
@@ -139,9 +150,11 @@ static struct err *root_draft(struct import *im, struct draft **ret)
 	char digest[DIGEST_TEXT_LEN];
 	struct err *e;
 
-	text = xasprintf("{\"architecture\":\"%s\",\"os\":\"linux\",\"config\":{},\"rootfs\":"
+	text = xasprintf("{%s%s%s\"architecture\":\"%s\",\"os\":\"linux\",\"config\":%s,\"rootfs\":"
 			 "{\"type\":\"layers\",\"diff_ids\":[\"%s\"]}}",
-			 platform_arch(), im->done.diff_id);
+			 im->built ? "\"created\":\"" : "", im->built ? im->built->created : "",
+			 im->built ? "\"," : "", platform_arch(),
+			 im->built ? im->built->config : "{}", im->done.diff_id);
 	sha256_add(hash, text, strlen(text));
 	sha256_end_text(hash, digest);
 	draft_add_digest(d, digest);
@@ -605,4 +618,18 @@ struct err *import_pulled(const struct image_pull *pull, const char *path, const
 			     .tree = -1 };
 
 	return run(&im, pull->name, ret);
+}
+
+struct err *import_built(const struct import_root *from, struct json_doc **ret)
+{
+	struct import im = { .data_dir = from->data_dir,
+			     .path = from->dir,
+			     .source = from->source,
+			     .built = from,
+			     .progress = from->progress,
+			     .from = -1,
+			     .work_fd = -1,
+			     .tree = -1 };
+
+	return run(&im, from->name, ret);
 }

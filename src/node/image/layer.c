@@ -81,8 +81,7 @@ static struct err *clean_name(const char *name, const char **ret)
 	return NULL;
 }
 
-/* A directory below the root, made with its parents where it is missing. */
-static struct err *need_dir(int root, const char *path, int *ret)
+struct err *layer_need_dir(int root, const char *path, int *ret)
 {
 	autofree char *up_path = NULL;
 	autoclose up = -1;
@@ -94,7 +93,7 @@ static struct err *need_dir(int root, const char *path, int *ret)
 	err_free(e);
 	slash = strrchr(path, '/');
 	up_path = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
-	e = need_dir(root, up_path, &up);
+	e = layer_need_dir(root, up_path, &up);
 	if (e)
 		return e;
 	if (mkdirat(up, slash ? slash + 1 : path, 0755) < 0)
@@ -124,7 +123,7 @@ static struct err *find_place(struct unpack *u, const char *name, struct place *
 	if (slash)
 		*slash = '\0';
 	ret->dir = -1;
-	return need_dir(u->root, slash ? ret->path : ".", &ret->dir);
+	return layer_need_dir(u->root, slash ? ret->path : ".", &ret->dir);
 }
 
 static bool is_whiteout(const struct stat *st)
@@ -317,14 +316,32 @@ static struct err *write_dir(struct unpack *u, struct archive_entry *en, const s
 	return fd < 0 ? err_sys(errno, "open directory") : set_opaque(fd);
 }
 
+/* Packages unpack as dpkg does it: where a link leads to a directory, the link stays. */
+static bool stays_link(const struct unpack *u, struct archive_entry *en, const struct place *at)
+{
+	autoclose fd = -1;
+	struct stat st;
+
+	if (!u->job.keep_links || archive_entry_filetype(en) != AE_IFDIR)
+		return false;
+	if (fstatat(at->dir, at->last, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISLNK(st.st_mode))
+		return false;
+	err_free(file_open_in_root(u->root, archive_entry_pathname(en), O_RDONLY | O_DIRECTORY, 0,
+				   &fd));
+	return fd >= 0;
+}
+
 static struct err *write_entry_at(struct unpack *u, struct archive_entry *en,
 				  const struct place *at)
 {
 	const char *hard = archive_entry_hardlink(en);
 	bool opaque;
-	struct err *e = make_way(at, archive_entry_filetype(en) == AE_IFDIR && !hard, &opaque);
+	struct err *e;
 
 	assert(at->dir >= 0);
+	if (!hard && stays_link(u, en, at))
+		return NULL;
+	e = make_way(at, archive_entry_filetype(en) == AE_IFDIR && !hard, &opaque);
 	if (e)
 		return e;
 	if (hard)

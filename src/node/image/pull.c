@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -75,32 +73,13 @@ static void on_exit_of_skopeo(void *arg, int status, int signum)
 	loop_stop(f->loop);
 }
 
-static uint64_t bytes_in(int at, const char *path)
-{
-	int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-	struct dirent *de;
-	uint64_t n = 0;
-
-	while (d && (de = readdir(d))) {
-		struct stat st;
-
-		if (fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISREG(st.st_mode))
-			n += (uint64_t)st.st_size;
-	}
-	if (d)
-		(void)closedir(d);
-	return n;
-}
-
 static void on_tick(void *arg)
 {
 	struct fetch *f = arg;
 	const struct image_progress *p = f->pull->progress;
 
 	p->report(p->arg, "pulling",
-		  bytes_in(f->work_fd, "pull") + bytes_in(f->work_fd, "pull/blobs/sha256"));
+		  work_bytes(f->work_fd, "pull") + work_bytes(f->work_fd, "pull/blobs/sha256"));
 	timer_set(f->tick, TICK_MS);
 }
 

@@ -60,3 +60,22 @@ void work_sweep(const char *data_dir)
 	if (d)
 		(void)closedir(d);
 }
+
+uint64_t work_bytes(int at, const char *path)
+{
+	int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *de;
+	uint64_t n = 0;
+
+	while (d && (de = readdir(d))) {
+		struct stat st;
+
+		if (fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode))
+			n += (uint64_t)st.st_size;
+	}
+	if (d)
+		(void)closedir(d);
+	return n;
+}
