@@ -25,6 +25,7 @@
  */
 enum {
 	PAUSE_MS = 10,
+	SHARE = 10, /* the computing takes at most one part in so many of the loop's time */
 };
 
 enum followed {
@@ -50,6 +51,7 @@ struct policies {
 	struct bytes *rules;
 	struct map *told; /* uid → what was said about the policy, owned */
 	struct timer *timer;
+	uint64_t pause_ms;
 };
 
 /* -- the rules ------------------------------------------------------------------------------- */
@@ -146,10 +148,12 @@ static void on_pause_over(void *arg)
 {
 	struct policies *p = arg;
 	autoptr(bytes) now = NULL;
+	usec start = clock_mono();
 
 	if (p->synced < FOLLOWED_MAX_)
 		return;
 	now = plan_rules(p, true);
+	p->pause_ms = PAUSE_MS + SHARE * (uint64_t)(clock_mono() - start) / 1000;
 	if (same(now, p->rules))
 		return;
 	if (!now != !p->rules)
@@ -165,7 +169,7 @@ static void on_pause_over(void *arg)
 static void look_soon(struct policies *p)
 {
 	if (!timer_armed(p->timer))
-		timer_set(p->timer, PAUSE_MS);
+		timer_set(p->timer, p->pause_ms);
 }
 
 static void on_policy(void *arg, struct object *was, struct object *now)
@@ -206,8 +210,8 @@ static void on_synced(void *arg)
 {
 	struct policies *p = arg;
 
-	if (p->synced < FOLLOWED_MAX_ && ++p->synced == FOLLOWED_MAX_)
-		look_soon(p);
+	p->synced++;
+	look_soon(p);
 }
 
 struct policies *policies_new(const struct policies_spec *spec)
@@ -221,6 +225,7 @@ struct policies *policies_new(const struct policies_spec *spec)
 
 	p->spec = *spec;
 	p->told = map_new(free);
+	p->pause_ms = PAUSE_MS;
 	p->timer = timer_new(spec->loop, on_pause_over, p);
 	for (int i = 0; i < FOLLOWED_MAX_; i++) {
 		const struct client_watch_spec watch = { .kind = kind_of(p, i) };

@@ -41,6 +41,7 @@ struct compile {
 	struct json_doc *doc;   /* for the labels of stand-ins */
 	size_t cost;            /* of all policies so far */
 	struct policy *p;
+	struct policy **selecting; /* room for those of one Pod */
 };
 
 /* -- selecting ------------------------------------------------------------------------------- */
@@ -348,14 +349,13 @@ static void match_pod(struct compile *c, struct policy_plan *plan, struct map *f
 {
 	struct policy_pod *pod = &plan->pods[plan->n_pods];
 	const struct json *labels = json_at_path(o->root, "metadata.labels");
-	autofree struct policy **list = NULL;
+	struct policy **list = c->selecting;
 	size_t n = 0;
 
 	if (!policy_pod_addr(o, &pod->addr) ||
 	    !str_eq(json_get_str(object_spec(o), "nodeName"), c->w->node))
 		return;
 	plan->n_pods++;
-	list = xcalloc(plan->n_policies, sizeof(struct policy *));
 	for (struct policy *p = map_get(first, o->ns); p; p = p->next)
 		if (policy_selects(json_get(object_spec(p->object), "podSelector"), labels, true)) {
 			list[n++] = p;
@@ -401,6 +401,7 @@ struct policy_plan *policy_plan_new(struct arena *a, const struct policy_world *
 	compile_policies(&c, plan);
 	if (!plan->narrows)
 		return plan;
+	c.selecting = arena_alloc(a, (w->n_policies + 1) * sizeof(struct policy *));
 	plan->pods = arena_alloc(a, (w->n_pods + 1) * sizeof(*plan->pods));
 	plan->groups = arena_alloc(a, (w->n_pods + 1) * sizeof(*plan->groups));
 	match_pods(&c, plan);
