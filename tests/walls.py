@@ -79,6 +79,7 @@ WALLS = (
          hidden_by=("filter-output",)),
     Wall("filter-through", "integration/test_filter.py::test_the_host_forwards_nothing_to_sandboxes_and_private_networks"),
     Wall("filter-strangers", "integration/test_forwarding.py::test_the_host_forwards_nobody_elses_packets"),
+    Wall("network-policy", "integration/test_policy.py::test_a_policy_shuts_the_pods_that_it_selects_and_no_others"),
     Wall("egress-none", "integration/test_egress.py::test_without_egress_there_is_no_way_out"),
     Wall("filter-inner", "integration/test_filter.py::test_the_filter_inside_holds_while_the_hosts_is_gone"),
     Wall("filter-watch", "integration/test_filter.py::test_a_touched_table_is_restored_and_reported"),

@@ -26,7 +26,7 @@ struct filter_spec {
 	struct firewall_rules rules;
 };
 must_use struct err *filter_open(const struct filter_spec *spec, struct filter **ret);
-/* Rules that have changed; loaded() when they are in force. */
+/* Rules that have changed; loaded() when they are in force. See filter_watch_change(). */
 void filter_change(struct filter *f, const struct firewall_rules *rules, void (*loaded)(void *arg),
 		   void *arg);
 void filter_set_object(struct filter *f, struct node_object *o); /* NULL: it is gone */

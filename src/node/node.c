@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -29,6 +30,7 @@
 #include "node/host/uplink.h"
 #include "node/image/image.h"
 #include "node/network/egress.h"
+#include "node/network/policies.h"
 #include "node/network/resolver.h"
 #include "node/node_object_priv.h"
 #include "node/pod/pod.h"
@@ -59,6 +61,7 @@ struct node {
 	struct firewall_rules rules;
 	struct filter *filter;
 	struct egress *egress; /* NULL: it is off */
+	struct policies *policies;
 	struct resolver *resolver;
 	char *domain;
 	struct inotify *inotify;
@@ -198,6 +201,29 @@ static void load_uplinks(void *arg, const struct uplinks *claimed)
 	filter_change(n->filter, &n->rules, uplinks_loaded, n);
 }
 
+static void load_policies(void *arg, struct bytes *rules)
+{
+	struct node *n = arg;
+
+	bytes_unref(n->rules.policies);
+	n->rules.policies = bytes_ref(rules);
+	filter_change(n->filter, &n->rules, NULL, NULL);
+}
+
+/* Before the first load of the packet filter, so that there is no moment without them. */
+static void open_policies(struct node *n)
+{
+	const struct policies_spec policies = { .loop = n->loop,
+						.client = n->client,
+						.instance = n->inst,
+						.node_name = n->name,
+						.load = load_policies,
+						.arg = n };
+
+	n->policies = policies_new(&policies);
+	n->rules.policies = bytes_ref(policies_rules(n->policies));
+}
+
 /* An uplink is noted, then its strangers are shut out, then it is switched on. */
 static struct err *open_network(struct node *n, const struct node_spec *spec)
 {
@@ -221,6 +247,7 @@ static struct err *open_network(struct node *n, const struct node_spec *spec)
 		n->rules.uplinks = *egress_uplinks(n->egress);
 	else
 		uplinks_release(n->inst); /* what an earlier run may have left on */
+	open_policies(n);
 	filter.rules = n->rules;
 	e = filter_open(&filter, &n->filter);
 	if (!e && n->egress)
@@ -464,6 +491,7 @@ void node_free(struct node *n)
 		return;
 	pressure_free(n->pressure);
 	egress_free(n->egress);
+	policies_free(n->policies);
 	filter_free(n->filter);
 	timer_free(n->stop_late);
 	node_object_free(n->object);
@@ -486,6 +514,7 @@ void node_free(struct node *n)
 		(void)close(n->run_fd);
 	free(n->data_dir);
 	diskpool_free(n->disk);
+	bytes_unref(n->rules.policies);
 	free(n->name);
 	free(n->domain);
 	free(n);

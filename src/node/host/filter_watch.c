@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/wall.h"
@@ -127,7 +128,7 @@ static void load_done(struct filter_watch *w, struct look *k)
 		tell(w, k);
 	}
 	if (!w->changed && w->loaded)
-		w->loaded(w->loaded_arg);
+		take(w->loaded)(w->loaded_arg);
 }
 
 static void look_done(void *arg)
@@ -149,10 +150,17 @@ static void look_done(void *arg)
 	} else if (w->told) {
 		tell(w, k); /* whoever changed it has put it back */
 	}
+	bytes_unref(k->rules.policies);
 	err_free(k->e);
 	free(k);
 	if ((w->again || w->changed) && !timer_armed(w->timer))
 		start_look(w, false);
+}
+
+static void hold_rules(struct firewall_rules *to, const struct firewall_rules *from)
+{
+	*to = *from;
+	to->policies = bytes_ref(from->policies);
 }
 
 /* One at a time. */
@@ -167,7 +175,7 @@ static void start_look(struct filter_watch *w, bool restore)
 	k = xnew(struct look);
 	k->w = w;
 	k->restore = restore;
-	k->rules = w->spec.rules;
+	hold_rules(&k->rules, &w->spec.rules);
 	k->changed = w->changed;
 	w->changed = false;
 	jobs_run(&w->jobs, look_work, look_done, k);
@@ -181,9 +189,14 @@ static void on_pause_over(void *arg)
 void filter_watch_change(struct filter_watch *w, const struct firewall_rules *rules,
 			 void (*loaded)(void *arg), void *arg)
 {
-	w->spec.rules = *rules;
-	w->loaded = loaded;
-	w->loaded_arg = arg;
+	struct bytes *was = w->spec.rules.policies;
+
+	hold_rules(&w->spec.rules, rules);
+	bytes_unref(was);
+	if (loaded) {
+		w->loaded = loaded;
+		w->loaded_arg = arg;
+	}
 	w->changed = true;
 	if (!timer_armed(w->timer))
 		start_look(w, false);
@@ -257,6 +270,7 @@ struct err *filter_watch_new(const struct filter_watch_spec *spec, struct filter
 	struct err *e;
 
 	w->spec = *spec;
+	hold_rules(&w->spec.rules, &spec->rules);
 	w->name = xstrdup(strchr(table, ' ') + 1);
 	w->fd = -1;
 	jobs_init(&w->jobs, spec->loop, NULL, NULL);
@@ -286,5 +300,6 @@ void filter_watch_free(struct filter_watch *w)
 		(void)close(w->fd);
 	free(w->name);
 	free(w->right);
+	bytes_unref(w->spec.rules.policies);
 	free(w);
 }

@@ -33,11 +33,12 @@ struct filter_watch_spec {
 	void (*news)(void *arg, const struct filter_news *news);
 	void *arg;
 };
-/* Loads the filter. */
+/* Loads the filter. The policies of rules are referenced, here and in filter_watch_change(). */
 must_use struct err *filter_watch_new(const struct filter_watch_spec *spec,
 				      struct filter_watch **ret);
-/* Loads it with other rules, in a job; loaded() is told when they are in force. Until then, and if
- * it fails, the old ones are; it is tried again like a restoration. */
+/* Loads it with other rules, in a job; loaded() is told once when they are in force. Until then,
+ * and if it fails, the old ones are; it is tried again like a restoration. NULL: nobody new waits,
+ * and who waits already is told when these are in force. */
 void filter_watch_change(struct filter_watch *w, const struct firewall_rules *rules,
 			 void (*loaded)(void *arg), void *arg);
 void filter_watch_free(struct filter_watch *w); /* leaves the filter as it is */

@@ -4,6 +4,7 @@
 #include <nftables/libnftables.h>
 
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/str.h"
 #include "base/wall.h"
 #include "node/host/instance.h"
@@ -12,7 +13,7 @@
 /*
  * One nftables table for an instance, loaded at its start. Links are matched by the instance's name
  * prefix and a packet's source is checked against the routes (each sandbox has one to its link), so
- * nothing changes here when Pods come and go.
+ * nothing changes here when Pods come and go, unless a NetworkPolicy narrows what goes out.
  *
  * From a sandbox: answers to what the host asked, questions to the node's name server, and the
  * public Internet unless egress is off. Not: anything else of the host, other sandboxes, private
@@ -20,6 +21,10 @@
  * instance's mark. The kernel itself answers for sockets that are gone (RST) and reports errors
  * (ICMP) without one. By an uplink that was switched on for sandboxes, nobody else's packets are
  * forwarded.
+ *
+ * With policies (network/policy_text.c), what goes out and the answers to it, and what is asked of
+ * the name server, must also pass the rules of the sandbox, packet by packet: nothing is let
+ * through because it is part of a connection. They come last, so they only take away.
  *
  * Each sandbox has a filter of its own as well (launch/netns_filter.c): neither relies on the
  * other.
@@ -30,24 +35,44 @@ static const char spoof[] = "	chain spoof {\n"
 			    "	}\n";
 static const char to_host[] = "	chain to_host {\n"
 			      "		type filter hook input priority -10; policy accept;\n"
+			      "		iifname $links ip daddr $gateway udp dport 53 goto names\n"
+			      "		iifname $links ip daddr $gateway tcp dport 53 goto names\n"
 			      "		iifname $links ct state established,related accept\n"
-			      "		iifname $links ip daddr $gateway udp dport 53 accept\n"
-			      "		iifname $links ip daddr $gateway tcp dport 53 accept\n"
 			      "		iifname $links counter drop\n"
 			      "		iifname != \"lo\" ip daddr $gateway counter drop\n"
 			      "	}\n";
+static const char names[] = "	chain names {\n"
+			    "		accept\n"
+			    "	}\n";
+static const char names_by_policy[] = "	chain names {\n"
+				      "		ip saddr vmap @policies\n"
+				      "		counter drop\n"
+				      "	}\n";
 static const char through[] =
 	"	chain through {\n"
 	"		type filter hook forward priority -10; policy accept;\n"
 	"		iifname $links jump from_sandbox\n"
-	"		oifname $links ct state established,related accept\n"
+	"		oifname $links ct state established,related jump to_sandbox\n"
 	"		oifname $links counter drop\n"
 	"	}\n";
+static const char answers[] = "	chain to_sandbox {\n"
+			      "		accept\n"
+			      "	}\n";
+static const char answers_by_policy[] = "	chain to_sandbox {\n"
+					"		ip daddr vmap @policies\n"
+					"	}\n";
 static const char to_internet[] = "	chain from_sandbox {\n"
 				  "		oifname \"cay*\" counter drop\n"
 				  "		meta nfproto != ipv4 counter drop\n"
 				  "		ip daddr $reserved counter drop\n"
 				  "	}\n";
+static const char to_internet_by_policy[] = "	chain from_sandbox {\n"
+					    "		oifname \"cay*\" counter drop\n"
+					    "		meta nfproto != ipv4 counter drop\n"
+					    "		ip daddr $reserved counter drop\n"
+					    "		ip saddr vmap @policies\n"
+					    "		counter drop\n"
+					    "	}\n";
 static const char to_nowhere[] = "	chain from_sandbox {\n"
 				 "		counter drop\n"
 				 "	}\n";
@@ -117,20 +142,31 @@ static void define_uplinks(struct buf *text, const struct uplinks *u)
 	buf_add_str(text, " }\n");
 }
 
+static const char *way_out(const struct firewall_rules *r, bool policies)
+{
+	if (!r->egress)
+		return to_nowhere;
+	return policies ? to_internet_by_policy : to_internet;
+}
+
 /* The new table replaces the old one in one transaction. */
 struct err *firewall_load(const struct instance *i, const struct firewall_rules *r)
 {
 	autofree char *table = instance_table(i);
 	autobuf text = { 0 };
 	char links[16], pool[16], gateway[16];
+	bool policies = r->policies && wall_stands("network-policy");
 	const struct {
 		bool wanted;
 		const char *rules;
 	} parts[] = {
+		{ policies, policies ? r->policies->data : "" },
 		{ wall_stands("filter-spoof"), spoof },
+		{ wall_stands("filter-to-host"), policies ? names_by_policy : names },
 		{ wall_stands("filter-to-host"), to_host },
+		{ wall_stands("filter-through"), policies ? answers_by_policy : answers },
+		{ wall_stands("filter-through"), way_out(r, policies) },
 		{ wall_stands("filter-through"), through },
-		{ wall_stands("filter-through"), r->egress ? to_internet : to_nowhere },
 		{ r->uplinks.n && wall_stands("filter-strangers"), strangers },
 		{ !r->open && wall_stands("filter-output"), from_host },
 		{ true, hide },

@@ -6,15 +6,19 @@
 #include "base/err.h"
 #include "node/host/uplink.h"
 
+struct bytes;
 struct instance;
 
-/* The instance's nftables table, from any thread. It is loaded whole; Pods that come and go change
- * nothing in it. */
+/* The instance's nftables table, from any thread. It is loaded whole, in one transaction. Pods that
+ * come and go change nothing in it unless a policy narrows what goes out. */
 struct firewall_rules {
 	bool open; /* every process of the host may send packets to sandboxes, not the daemon alone
 		    */
 	bool egress;            /* sandboxes may connect to public addresses */
 	struct uplinks uplinks; /* that were switched on: they forward for sandboxes alone */
+	/* The map "policies" and its chains, which say what goes out of each sandbox; nothing goes
+	 * out of one that is not in the map. NULL: no policy narrows anything. */
+	struct bytes *policies;
 };
 must_use struct err *firewall_load(const struct instance *i, const struct firewall_rules *r);
 must_use struct err *firewall_remove(const struct instance *i); /* absent is fine */

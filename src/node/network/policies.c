@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/network/policies.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "api/event.h"
+#include "api/object.h"
+#include "api/registry.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "client/client.h"
+#include "json/json.h"
+#include "loop/loop.h"
+#include "node/host/instance.h"
+#include "node/network/policy.h"
+
+/*
+ * A change only sets a short timer, as changes come in crowds; then everything is computed anew
+ * from the objects. While no policy narrows anything, Pods that come and go are not looked at.
+ */
+enum {
+	PAUSE_MS = 10,
+	SHARE = 10, /* the computing takes at most one part in so many of the loop's time */
+};
+
+enum followed {
+	POLICIES,
+	PODS,
+	NAMESPACES,
+	FOLLOWED_MAX_,
+};
+
+static const struct {
+	const char *version, *kind;
+} kinds[FOLLOWED_MAX_] = {
+	[POLICIES] = { "networking.k8s.io/v1", "NetworkPolicy" },
+	[PODS] = { "v1", "Pod" },
+	[NAMESPACES] = { "v1", "Namespace" },
+};
+
+struct policies {
+	struct policies_spec spec;
+	struct client_watch *watch[FOLLOWED_MAX_];
+	unsigned synced; /* how many of them */
+	bool narrows;
+	struct bytes *rules;
+	struct map *told; /* uid → what was said about the policy, owned */
+	struct timer *timer;
+	uint64_t pause_ms;
+};
+
+/* -- the rules ------------------------------------------------------------------------------- */
+
+struct objects {
+	struct object **list; /* borrowed */
+	size_t n, cap;
+};
+
+static bool on_object(void *arg, struct object *o)
+{
+	struct objects *l = arg;
+
+	if (l->n == l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 64;
+		l->list = xrealloc(l->list, l->cap * sizeof(struct object *));
+	}
+	l->list[l->n++] = o;
+	return true;
+}
+
+static const struct kind *kind_of(const struct policies *p, enum followed which)
+{
+	return kinds_need(client_kinds(p->spec.client), kinds[which].version, kinds[which].kind);
+}
+
+/* Once for each text about a policy. */
+static void tell(struct policies *p, const struct policy *policy)
+{
+	const struct object *o = policy->object;
+	const struct node_event event = {
+		.about = o,
+		.warning = true,
+		.reason = policy->unenforceable ? "PolicyShut" : "PolicyWithoutEffect",
+		.message = policy->notice,
+		.node = p->spec.node_name,
+		.now = clock_wall(),
+	};
+	const char *was = map_get(p->told, o->uid);
+
+	if (!policy->notice || (was && !strcmp(was, policy->notice)))
+		return;
+	map_put(p->told, o->uid, xstrdup(policy->notice));
+	client_create(p->spec.client,
+		      &(struct client_ref){
+			      .kind = kinds_need(client_kinds(p->spec.client), "v1", "Event"),
+			      .ns = node_event_ns(o) },
+		      node_event_doc(&event), NULL);
+}
+
+static struct bytes *plan_rules(struct policies *p, bool say)
+{
+	autoptr(arena) a = arena_new();
+	struct objects all[FOLLOWED_MAX_] = { 0 };
+	struct policy_world w = { .node = p->spec.node_name,
+				  .gateway = ntohl(instance_addr(p->spec.instance, 1)) };
+	struct policy_plan *plan;
+	autobuf text = { 0 };
+
+	for (int i = 0; i < FOLLOWED_MAX_; i++)
+		client_each(p->spec.client, kind_of(p, i), NULL, on_object, &all[i]);
+	w.policies = all[POLICIES].list;
+	w.n_policies = all[POLICIES].n;
+	w.pods = all[PODS].list;
+	w.n_pods = all[PODS].n;
+	w.namespaces = all[NAMESPACES].list;
+	w.n_namespaces = all[NAMESPACES].n;
+	plan = policy_plan_new(a, &w);
+	p->narrows = plan->narrows;
+	policy_text(plan, &text);
+	for (size_t i = 0; i < plan->n_policies && say; i++)
+		tell(p, &plan->policies[i]);
+	for (int i = 0; i < FOLLOWED_MAX_; i++)
+		free(all[i].list);
+	return plan->narrows ? bytes_from_buf(&text) : NULL;
+}
+
+/* A node whose objects are not all there yet: every sandbox is one that nobody knows. */
+static struct bytes *shut_rules(void)
+{
+	const struct policy_plan plan = { .narrows = true };
+	autobuf text = { 0 };
+
+	policy_text(&plan, &text);
+	return bytes_from_buf(&text);
+}
+
+static bool same(const struct bytes *a, const struct bytes *b)
+{
+	return a == b || (a && b && a->len == b->len && !memcmp(a->data, b->data, a->len));
+}
+
+static void on_pause_over(void *arg)
+{
+	struct policies *p = arg;
+	autoptr(bytes) now = NULL;
+	usec start = clock_mono();
+
+	if (p->synced < FOLLOWED_MAX_)
+		return;
+	now = plan_rules(p, true);
+	p->pause_ms = PAUSE_MS + SHARE * (uint64_t)(clock_mono() - start) / 1000;
+	if (same(now, p->rules))
+		return;
+	if (!now != !p->rules)
+		log_info("network policies begin or cease to narrow what goes out of sandboxes",
+			 KV("narrows", p->narrows));
+	bytes_unref(p->rules);
+	p->rules = take(now);
+	p->spec.load(p->spec.arg, p->rules);
+}
+
+/* -- changes --------------------------------------------------------------------------------- */
+
+static void look_soon(struct policies *p)
+{
+	if (!timer_armed(p->timer))
+		timer_set(p->timer, p->pause_ms);
+}
+
+static void on_policy(void *arg, struct object *was, struct object *now)
+{
+	struct policies *p = arg;
+
+	if (was && !now)
+		(void)map_del(p->told, was->uid);
+	look_soon(p);
+}
+
+static bool pod_matters(const struct object *was, const struct object *now)
+{
+	uint32_t old = 0, new = 0;
+
+	if (was && !policy_pod_addr(was, &old))
+		old = 0;
+	if (now && !policy_pod_addr(now, &new))
+		new = 0;
+	return old != new || (new && !json_equal(json_at_path(was->root, "metadata.labels"),
+						 json_at_path(now->root, "metadata.labels")));
+}
+
+static void on_pod(void *arg, struct object *was, struct object *now)
+{
+	struct policies *p = arg;
+
+	if (p->narrows && pod_matters(was, now))
+		look_soon(p);
+}
+
+static void on_namespace(void *arg, unused struct object *was, unused struct object *now)
+{
+	look_soon(arg);
+}
+
+static void on_synced(void *arg)
+{
+	struct policies *p = arg;
+
+	p->synced++;
+	look_soon(p);
+}
+
+struct policies *policies_new(const struct policies_spec *spec)
+{
+	static const struct client_watch_events events[FOLLOWED_MAX_] = {
+		[POLICIES] = { .changed = on_policy, .synced = on_synced },
+		[PODS] = { .changed = on_pod, .synced = on_synced },
+		[NAMESPACES] = { .changed = on_namespace, .synced = on_synced },
+	};
+	struct policies *p = xnew(struct policies);
+
+	p->spec = *spec;
+	p->told = map_new(free);
+	p->pause_ms = PAUSE_MS;
+	p->timer = timer_new(spec->loop, on_pause_over, p);
+	for (int i = 0; i < FOLLOWED_MAX_; i++) {
+		const struct client_watch_spec watch = { .kind = kind_of(p, i) };
+
+		p->watch[i] = client_watch(spec->client, &watch, &events[i], p);
+	}
+	p->rules = p->synced == FOLLOWED_MAX_ ? plan_rules(p, false) : shut_rules();
+	return p;
+}
+
+struct bytes *policies_rules(const struct policies *p)
+{
+	return p->rules;
+}
+
+void policies_free(struct policies *p)
+{
+	if (!p)
+		return;
+	for (int i = 0; i < FOLLOWED_MAX_; i++)
+		client_watch_free(p->watch[i]);
+	timer_free(p->timer);
+	map_free(p->told);
+	bytes_unref(p->rules);
+	free(p);
+}

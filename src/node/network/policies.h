@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+struct bytes;
+struct client;
+struct instance;
+struct loop;
+
+/*
+ * NetworkPolicies in force: follows them, Pods and namespaces, and has the packet filter loaded
+ * when the rules are others than before. What of a policy has no effect is told by an Event. On the
+ * loop's thread.
+ */
+struct policies;
+
+struct policies_spec {
+	struct loop *loop;
+	struct client *client;
+	const struct instance *instance;
+	const char *node_name; /* outlives it */
+	/* The rules are to change: see policies_rules(). Not called before the loop has turned. */
+	void (*load)(void *arg, struct bytes *rules);
+	void *arg;
+};
+
+struct policies *policies_new(const struct policies_spec *spec);
+/* Borrowed, see struct firewall_rules. NULL: no policy narrows anything. Until all objects are
+ * known, nothing goes out of any sandbox. */
+struct bytes *policies_rules(const struct policies *p);
+void policies_free(struct policies *p);
