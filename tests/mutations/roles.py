@@ -202,6 +202,18 @@ MUTATIONS = (
              "a slow client slows the sandbox", "unit router"),
 
     # -- node ---------------------------------------------------------------------------------------------------------
+    mutation("usage-added-up-twice", "node/pod/usage.c",
+             "	if (m->over)\n		return;\n	m->memory_byte_s", "	m->memory_byte_s",
+             "what a task used is counted once", "unit node twice", "unit node added_up"),
+    mutation("usage-of-the-gone-forgotten", "node/pod/pods.c",
+             "	usage_pod_gone(p);\n", "",
+             "the sums do not shrink when a Pod goes", "unit node usage_stays"),
+    mutation("usage-file-of-the-gone-dropped", "node/pod/usage.c",
+             "			add_meter(&u->gone, &r->containers[i].meter);\n", "			(void)i;\n",
+             "a Pod that went while the daemon was away still counts", "unit node usage_of_a_pod_that_went"),
+    mutation("usage-last-reading-left-out", "node/runtime/task.c",
+             "				   .usage = usage_of_ended(n, t->id) };\n", "				   .usage = { 0 } };\n",
+             "a task is read once more at its end", "pytest integration/test_usage.py -k between_two_looks"),
     mutation("planned-without-a-slot", "node/pod/container.c",
              "	if (!ps->rt->has_slot(ps->rt_ctx, &image, &c->slot)) {\n", "	if (!c->slot.ready) {\n",
              "a container without a slot is not planned", "unit node planned"),

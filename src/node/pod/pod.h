@@ -10,6 +10,7 @@
 
 struct access;
 struct arena;
+struct buf;
 struct client;
 struct container;
 struct diskpool;
@@ -44,6 +45,9 @@ struct pods_spec {
 	void *pulls;
 	const struct diskpool *disk; /* outlives the Pods */
 	const char *node_name, *run_dir;
+	/* Where it is written down what Pods have used, and how often; NULL, 0: never. */
+	const char *data_dir;
+	uint64_t usage_interval_ms;
 	uint32_t mark; /* of packets to Pods; 0: none */
 	/* How the names of objects are looked up; NULL: what dnsConfig says is all there is. */
 	struct resolver *resolver;
@@ -67,7 +71,9 @@ void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg);
 /* Takes no new Pods. Then stopped(), once nothing is left of those that were deleted; one that
  * still has time to end is left to the next start. */
 void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg);
-void pods_step(struct pods *ps, uint64_t ms); /* for tests: as if ms had passed */
+void pods_look(struct pods *ps); /* for tests: at what Pods have used; turns the loop */
+void pods_metrics(const struct pods *ps, struct buf *b); /* lines of /metrics */
+void pods_step(struct pods *ps, uint64_t ms);            /* for tests: as if ms had passed */
 
 /*
  * A container as the ways into it see it. The pointer is good until the loop turns. name NULL or
