@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from cay_local import is_ready, wait_until
+from cay_local import ApiError, is_ready, wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 MIB = 1 << 20
@@ -94,3 +94,44 @@ def test_a_container_that_ends_between_two_looks_is_counted_whole(cay):
     assert sums(cay)["cpu_seconds"] - before >= 0.4
     remove(cay, "short")
     assert sums(cay)["cpu_seconds"] - before >= 0.4
+
+
+def test_kubectl_top_shows_pods_containers_and_the_node(cay, kubectl_version):
+    start(cay, "busy", ("python3", "-c", "x = bytearray(b'x' * (64 << 20))\nwhile True: pass"))
+    start(cay, "idle", ("sleep", "10000"))
+    wait_until(lambda: cay.kubectl("top", "pod", "busy", check=False).returncode == 0)
+    seen = cay.metric("cay_usage_looks_total")
+    wait_until(lambda: cay.metric("cay_usage_looks_total") >= seen + 3)
+    rows = {r[0]: r[1:] for r in (line.split() for line in cay.kubectl("top", "pod", "--no-headers").stdout.splitlines())}
+    assert int(rows["busy"][0].rstrip("m")) > 100 and int(rows["idle"][0].rstrip("m")) < 100, rows
+    assert 64 <= int(rows["busy"][1].removesuffix("Mi")) < 256, rows
+    assert int(rows["idle"][1].removesuffix("Mi")) < 32, rows
+    assert "main" in cay.kubectl("top", "pod", "busy", "--containers").stdout
+    assert cay.kubectl("top", "pod", "-l", "app=idle", "--no-headers").stdout.split()[0] == "idle"
+    assert "%" in cay.kubectl("top", "node", "--no-headers").stdout
+    remove(cay, "idle")
+    assert "idle" not in cay.kubectl("top", "pod", "--no-headers").stdout
+    remove(cay, "busy")
+
+
+def test_measurements_are_read_and_never_written(cay):
+    start(cay, "kept", ("sleep", "10000"))
+    path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
+    one = wait_until(lambda: next((i for i in cay.api("GET", path)["items"] if i["metadata"]["name"] == "kept"), None))
+    assert one["kind"] == "PodMetrics" and "uid" not in one["metadata"] and "spec" not in one
+    usage = one["containers"][0]["usage"]
+    assert {"cpu", "memory", "cay.dev/cpu-seconds", "cay.dev/memory-byte-seconds", "cay.dev/disk-byte-seconds"} <= set(usage)
+    assert "cay.dev/network-sent-bytes" in one["metadata"]["annotations"]
+    for method, where, body in (("POST", path, one), ("PUT", f"{path}/kept", one), ("DELETE", f"{path}/kept", None), ("DELETE", path, None),
+                                ("PATCH", f"{path}/kept", {"metadata": {"labels": {"a": "b"}}}), ("GET", f"{path}?watch=true", None)):
+        with pytest.raises(ApiError) as refused:
+            cay.api(method, where, body, content_type="application/merge-patch+json" if method == "PATCH" else "application/json")
+        assert refused.value.code == 405, (method, where)
+    assert cay.api("GET", f"{PODS}/kept")["spec"]["containers"]
+    with pytest.raises(ApiError) as absent:
+        cay.api("GET", f"{path}/nobody")
+    assert absent.value.code == 404
+    resources = {r["name"]: r["verbs"] for r in cay.api("GET", "/apis/metrics.k8s.io/v1beta1")["resources"]}
+    assert resources == {"nodes": ["get", "list"], "pods": ["get", "list"]}
+    assert cay.kubectl("get", "pods", "-o", "name").stdout.split() == ["pod/kept"]  # the word still means Pods
+    remove(cay, "kept")

@@ -202,6 +202,12 @@ MUTATIONS = (
              "a slow client slows the sandbox", "unit router"),
 
     # -- node ---------------------------------------------------------------------------------------------------------
+    mutation("measurements-can-be-deleted", "server/http.c",
+             "	if ((r->kind->flags & KIND_MEASURED) && !(KIND_MEASURED_VERBS & B(r->verb)))\n		return err_no_method();\n", "",
+             "deleting a measurement does not delete the Pod", "pytest integration/test_usage.py -k never_written"),
+    mutation("unmeasured-pods-are-listed", "server/read/list.c",
+             "		if (!e && o && render_shows(&l->how, o))\n", "		if (!e && o)\n",
+             "a Pod that was not measured is not listed", "unit server not_measured"),
     mutation("usage-added-up-twice", "node/pod/usage.c",
              "	if (m->over)\n		return;\n	m->memory_byte_s", "	m->memory_byte_s",
              "what a task used is counted once", "unit node twice", "unit node added_up"),

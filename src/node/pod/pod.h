@@ -9,6 +9,8 @@
 #include "node/host/budget.h"
 
 struct access;
+struct access_target;
+struct access_usage;
 struct arena;
 struct buf;
 struct client;
@@ -72,6 +74,8 @@ void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg);
  * still has time to end is left to the next start. */
 void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg);
 void pods_look(struct pods *ps); /* for tests: at what Pods have used; turns the loop */
+/* What a container, or with of->pod NULL the machine, uses. False: it was not measured yet. */
+bool pods_usage(struct pods *ps, const struct access_target *of, struct access_usage *ret);
 void pods_metrics(const struct pods *ps, struct buf *b); /* lines of /metrics */
 void pods_step(struct pods *ps, uint64_t ms);            /* for tests: as if ms had passed */
 

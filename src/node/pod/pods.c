@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "client/access.h"
 #include "loop/loop.h"
 #include "loop/queue.h"
 #include "node/pod/pod_priv.h"
@@ -320,6 +321,18 @@ void pods_look(struct pods *ps)
 	usage_look(ps->usage);
 	while (usage_looks(ps->usage))
 		(void)loop_turn(ps->loop, 20);
+}
+
+bool pods_usage(struct pods *ps, const struct access_target *of, struct access_usage *ret)
+{
+	struct container *c = NULL;
+	struct err *e;
+
+	if (!of->pod)
+		return usage_of_machine(ps->usage, ret);
+	e = pods_container(ps, of->ns, of->pod, of->container, &c);
+	err_free(e);
+	return c && usage_of_container(c, ret);
 }
 
 void pods_metrics(const struct pods *ps, struct buf *b)

@@ -4,6 +4,8 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/str.h"
+#include "client/access.h"
+#include "node/host/load.h"
 #include "node/pod/pod_priv.h"
 #include "node/pod/usage_priv.h"
 
@@ -29,6 +31,9 @@ struct usage {
 	struct timer *timer;
 	struct jobs jobs;
 	struct usage_sums gone; /* of the Pods that are no more */
+	struct host_load load;  /* of the machine, as the job read it */
+	struct meter machine;   /* its task is the machine */
+	bool pods_written;      /* the file has Pods */
 	struct map *left;       /* uid → struct usage_pod_record: not restored yet; NULL: all are */
 	struct arena *left_arena;
 
@@ -290,6 +295,16 @@ static void work_look(void *arg)
 	struct usage *u = arg;
 
 	u->pods->rt->usage(u->pods->rt_ctx, u->list, u->n);
+	host_load(&u->load);
+}
+
+static void add_machine(struct usage *u)
+{
+	const struct runtime_usage got = { .cpu_usec = u->load.cpu_usec, .memory = u->load.memory };
+	bool first = !u->machine.task_cpu_usec;
+
+	meter_look(&u->machine, &got, u->began);
+	u->machine.looked = first ? 0 : pods_wall(u->pods); /* the first has nothing before it */
 }
 
 static void add_look(struct usage *u, const struct look *l, const struct runtime_usage *got)
@@ -311,12 +326,14 @@ static void looked(void *arg)
 
 	for (size_t i = 0; i < u->n; i++)
 		add_look(u, &u->looks[i], &u->list[i]);
+	add_machine(u);
 	u->n_looks++;
 	u->took = pods_now(u->pods) - u->began;
-	if (!u->data_dir || !u->timer) {
+	if (!u->data_dir || !u->timer || (!map_len(u->pods->pods) && !u->pods_written)) {
 		rest(u);
 		return;
 	}
+	u->pods_written = map_len(u->pods->pods);
 	write_text(u, &u->text);
 	jobs_run(&u->jobs, work_write, written, u);
 }
@@ -365,12 +382,7 @@ bool usage_looks(const struct usage *u)
 
 static void on_timer(void *arg)
 {
-	struct usage *u = arg;
-
-	if (map_len(u->pods->pods))
-		usage_look(u);
-	else
-		rest(u);
+	usage_look(arg);
 }
 
 /* Start and end */
@@ -443,6 +455,40 @@ void usage_free(struct usage *u)
 	buf_done(&u->text);
 	free(u->data_dir);
 	free(u);
+}
+
+static struct access_usage now_of(const struct meter *m)
+{
+	return (struct access_usage){
+		.at_us = m->looked,
+		.window_us = m->window_usec,
+		.cpu_nano = m->cpu_nano,
+		.memory = m->memory,
+		.disk = m->disk,
+		.cpu_us = m->cpu_usec + m->task_cpu_usec,
+		.memory_byte_s = m->memory_byte_s,
+		.disk_byte_s = m->disk_byte_s,
+	};
+}
+
+bool usage_of_container(const struct container *c, struct access_usage *ret)
+{
+	const struct net_meter *net = &c->pod->traffic;
+
+	if (!c->meter.looked)
+		return false;
+	*ret = now_of(&c->meter);
+	ret->received = net->received + net->net_received;
+	ret->sent = net->sent + net->net_sent;
+	return true;
+}
+
+bool usage_of_machine(const struct usage *u, struct access_usage *ret)
+{
+	if (!u->machine.looked)
+		return false;
+	*ret = now_of(&u->machine);
+	return true;
 }
 
 /* Totals of the node alone: a line for each Pod would never stop growing where Pods come and go. */

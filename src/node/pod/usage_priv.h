@@ -92,4 +92,7 @@ void usage_pod_gone(struct pod *p);
 void usage_net_new(struct pod *p); /* it was given a network that has counted nothing yet */
 void usage_started(struct container *c, const char *task);
 void usage_ended(struct container *c, const struct runtime_end *end);
+struct access_usage;
+bool usage_of_container(const struct container *c, struct access_usage *ret);
+bool usage_of_machine(const struct usage *u, struct access_usage *ret);
 void usage_metrics(const struct usage *u, struct buf *b);
