@@ -359,18 +359,18 @@ static int64_t value_in(int dir, const char *file, const char *name)
 
 static void usage_in(int dir, const struct hier *h, struct cgroup_usage *u)
 {
-	int64_t idle;
-
 	if (h->v2) /* also without the controller, as on a hybrid host */
 		u->cpu_usec = value_in(dir, "cpu.stat", "usage_usec");
 	else if ((h->has & CGROUP_CPU) && !u->cpu_usec) /* where cpuacct is in the same hierarchy */
 		u->cpu_usec = value_in(dir, "cpuacct.usage", NULL) / 1000;
-	if (!(h->has & CGROUP_MEMORY))
-		return;
-	u->memory = value_in(dir, h->v2 ? "memory.current" : "memory.usage_in_bytes", NULL);
-	idle = value_in(dir, "memory.stat", h->v2 ? "inactive_file" : "total_inactive_file");
-	u->memory -= MIN(idle, u->memory);
-	u->memory_peak = value_in(dir, h->v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
+	if (h->has & CGROUP_MEMORY)
+		u->memory_peak =
+			value_in(dir, h->v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
+}
+
+static int open_group(const struct hier *h, const char *name)
+{
+	return openat(h->parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 bool cgroup_usage(const struct cgroups *c, const char *name, struct cgroup_usage *ret)
@@ -378,15 +378,31 @@ bool cgroup_usage(const struct cgroups *c, const char *name, struct cgroup_usage
 	struct cgroup_usage u = { 0 };
 
 	for (size_t i = 0; i < c->n; i++) {
-		const struct hier *h = &c->hier[i];
-		autoclose dir = openat(h->parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		autoclose dir = open_group(&c->hier[i], name);
 
 		if (dir < 0)
 			return false;
-		usage_in(dir, h, &u);
+		usage_in(dir, &c->hier[i], &u);
 	}
 	*ret = u;
 	return true;
+}
+
+int64_t cgroup_memory(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		const struct hier *h = &c->hier[i];
+		autoclose dir = h->has & CGROUP_MEMORY ? open_group(h, name) : -1;
+		int64_t all, idle;
+
+		if (dir < 0)
+			continue;
+		all = value_in(dir, h->v2 ? "memory.current" : "memory.usage_in_bytes", NULL);
+		idle = value_in(dir, "memory.stat",
+				h->v2 ? "inactive_file" : "total_inactive_file");
+		return all - MIN(idle, all);
+	}
+	return 0;
 }
 
 void cgroup_each_pid(const char *path, void (*fn)(void *arg, pid_t pid), void *arg)

@@ -64,3 +64,25 @@ void host_load(struct host_load *ret)
 	if (mem)
 		ret->memory = mem_bytes(mem, "MemTotal:") - mem_bytes(mem, "MemAvailable:");
 }
+
+static bool link_counter(const char *link, const char *counter, int64_t *ret)
+{
+	autofree char *path = xasprintf("/sys/class/net/%s/statistics/%s", link, counter);
+	autofree char *text = NULL;
+
+	err_free(file_read(AT_FDCWD, path, 64, &text, NULL));
+	if (text)
+		(void)number(text, ret);
+	return text;
+}
+
+bool host_link_traffic(const char *name, int64_t *ret_received, int64_t *ret_sent)
+{
+	int64_t received, sent;
+
+	if (!link_counter(name, "rx_bytes", &received) || !link_counter(name, "tx_bytes", &sent))
+		return false;
+	*ret_received = received;
+	*ret_sent = sent;
+	return true;
+}

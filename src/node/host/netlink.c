@@ -311,40 +311,6 @@ unsigned netlink_index(struct netlink *n, const char *name)
 	return (unsigned)r.ifr_ifindex;
 }
 
-static int on_traffic(const struct nlmsghdr *h, void *data)
-{
-	struct rtnl_link_stats64 *ret = data;
-	const struct nlattr *a;
-
-	mnl_attr_for_each(a, h, sizeof(struct ifinfomsg)) if (mnl_attr_get_type(a) == IFLA_STATS64)
-		memcpy(ret, mnl_attr_get_payload(a),
-		       MIN(sizeof(*ret), (size_t)mnl_attr_get_payload_len(a)));
-	return MNL_CB_STOP;
-}
-
-bool netlink_traffic(struct netlink *n, const char *name, int64_t *ret_received, int64_t *ret_sent)
-{
-	_Alignas(8) char room[MESSAGE_MAX];
-	struct nlmsghdr *h = mnl_nlmsg_put_header(room);
-	struct rtnl_link_stats64 stats = { 0 };
-	ssize_t len;
-
-	h->nlmsg_type = RTM_GETLINK;
-	h->nlmsg_flags = NLM_F_REQUEST;
-	h->nlmsg_seq = ++n->seq;
-	(void)mnl_nlmsg_put_extra_header(h, sizeof(struct ifinfomsg));
-	mnl_attr_put_strz(h, IFLA_IFNAME, name);
-	if (mnl_socket_sendto(n->sock, h, h->nlmsg_len) < 0)
-		return false;
-	len = mnl_socket_recvfrom(n->sock, n->room, RECEIVE);
-	if (len < 0 || mnl_cb_run(n->room, (size_t)len, h->nlmsg_seq,
-				  mnl_socket_get_portid(n->sock), on_traffic, &stats) < 0)
-		return false;
-	*ret_received = (int64_t)stats.rx_bytes;
-	*ret_sent = (int64_t)stats.tx_bytes;
-	return true;
-}
-
 struct dump {
 	void (*fn)(void *arg, const struct netlink_route *r);
 	void *arg;

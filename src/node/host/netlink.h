@@ -50,8 +50,6 @@ void netlink_del_route(struct netlink *n, const struct netlink_route *r);
 must_use struct err *netlink_commit(struct netlink *n);
 
 unsigned netlink_index(struct netlink *n, const char *name); /* 0: none */
-/* Bytes that a link has received and sent. False: there is no such link. */
-bool netlink_traffic(struct netlink *n, const char *name, int64_t *ret_received, int64_t *ret_sent);
 /* Every IPv4 route and address: fn(dst, prefix). */
 must_use struct err *netlink_each_route(struct netlink *n,
 					void (*fn)(void *arg, const struct netlink_route *r),

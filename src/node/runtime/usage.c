@@ -2,7 +2,7 @@
 #include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/instance.h"
-#include "node/host/netlink.h"
+#include "node/host/load.h"
 #include "node/runtime/native_priv.h"
 
 /*
@@ -32,12 +32,11 @@ static void task_usage(const struct native *n, struct runtime_usage *u)
 	if (!u->known)
 		return;
 	u->cpu_usec = g.cpu_usec;
-	u->memory = g.memory;
 	u->memory_peak = g.memory_peak;
 }
 
 /* The host's end of the link receives what the Pod sends. */
-static void net_usage(const struct native *n, struct netlink *nl, struct runtime_usage *u)
+static void net_usage(const struct native *n, struct runtime_usage *u)
 {
 	unsigned place;
 	char name[16];
@@ -45,24 +44,24 @@ static void net_usage(const struct native *n, struct netlink *nl, struct runtime
 	if (!instance_addr_place(n->spec.instance, u->ip, &place))
 		return;
 	instance_ifname(n->spec.instance, place, name);
-	u->net_known = netlink_traffic(nl, name, &u->sent, &u->received);
+	u->net_known = host_link_traffic(name, &u->sent, &u->received);
 }
 
 void native_usage(void *ctx, struct runtime_usage *list, size_t n_list)
 {
 	const struct native *n = ctx;
-	autoptr(netlink) nl = NULL;
 
-	err_free(netlink_open(&nl)); /* without it, the traffic is counted the next time */
 	for (size_t i = 0; i < n_list; i++) {
 		struct runtime_usage *u = &list[i];
 
 		if (u->id)
 			task_usage(n, u);
-		if (u->id && u->known)
+		if (u->id && u->known) {
+			u->memory = cgroup_memory(n->spec.cgroups, u->id);
 			u->disk = disk_used(n, u->id);
-		if (u->ip && nl)
-			net_usage(n, nl, u);
+		}
+		if (u->ip)
+			net_usage(n, u);
 	}
 }
 
