@@ -130,3 +130,48 @@ struct err *convert_event_from_core(struct json_doc *d)
 		rename_member(d, root, event_names[i].core, event_names[i].events);
 	return NULL;
 }
+
+/* metrics.k8s.io: whose object it is. The server adds what was measured. */
+
+static struct json *metrics_head(struct json_doc *d, const char *kind)
+{
+	static const char *const kept[] = { "name", "namespace", "labels", "creationTimestamp" };
+	const struct json *meta = json_get(json_root(d), "metadata");
+	struct json *o = json_obj(d), *own = json_obj(d);
+
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		if (json_get(meta, kept[i]))
+			(void)json_set(d, own, kept[i], json_copy(d, json_get(meta, kept[i])));
+	json_set_str(d, o, "kind", kind);
+	json_set_str(d, o, "apiVersion", "metrics.k8s.io/v1beta1");
+	(void)json_set(d, o, "metadata", own);
+	return o;
+}
+
+static void add_names(struct json_doc *d, struct json *to, const struct json *containers)
+{
+	json_each(it, containers) {
+		struct json *c = json_obj(d);
+
+		json_set_str(d, c, "name", json_get_str(it.val, "name"));
+		json_push(d, to, c);
+	}
+}
+
+struct err *convert_pod_to_metrics(struct json_doc *d)
+{
+	const struct json *spec = json_get(json_root(d), "spec");
+	struct json *o = metrics_head(d, "PodMetrics");
+	struct json *containers = json_set(d, o, "containers", json_arr(d));
+
+	add_names(d, containers, json_get(spec, "initContainers"));
+	add_names(d, containers, json_get(spec, "containers"));
+	json_set_root(d, o);
+	return NULL;
+}
+
+struct err *convert_node_to_metrics(struct json_doc *d)
+{
+	json_set_root(d, metrics_head(d, "NodeMetrics"));
+	return NULL;
+}

@@ -21,6 +21,8 @@ extern const struct column columns_namespace[], columns_pod[], columns_service[]
 
 /* Conversion, in place. */
 struct err *convert_event_to_core(struct json_doc *d);
+struct err *convert_pod_to_metrics(struct json_doc *d);
+struct err *convert_node_to_metrics(struct json_doc *d);
 struct err *convert_event_from_core(struct json_doc *d);
 struct err *convert_sandbox_to_v1beta1(struct json_doc *d);
 struct err *convert_sandbox_to_v1alpha1(struct json_doc *d);

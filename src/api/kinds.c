@@ -2,6 +2,7 @@
 #include "api/kind_priv.h"
 #include "api/schema_agents_priv.h"
 #include "api/schema_builtin_priv.h"
+#include "api/schema_metrics_priv.h"
 #include "api/view_claim.h"
 #include "api/view_pool.h"
 #include "api/view_sandbox.h"
@@ -247,6 +248,29 @@ static const struct kind events_event = {
 	.help = "Event is a report of something that happened to an object.",
 };
 
+static const struct kind pod_metrics = {
+	IN_GROUP("metrics.k8s.io", "v1beta1"),
+	NAMES("PodMetrics", "pods", ""),
+	.flags = KIND_NAMESPACED | KIND_MEASURED,
+	.type = &type_pod_metrics,
+	.columns = columns_plain,
+	.storage = &pod,
+	.from_storage = convert_pod_to_metrics,
+	.selectable = pod_fields,
+	.help = "PodMetrics is what the containers of a Pod use.",
+};
+
+static const struct kind node_metrics = {
+	IN_GROUP("metrics.k8s.io", "v1beta1"),
+	NAMES("NodeMetrics", "nodes", ""),
+	.flags = KIND_MEASURED,
+	.type = &type_node_metrics,
+	.columns = columns_plain,
+	.storage = &node,
+	.from_storage = convert_node_to_metrics,
+	.help = "NodeMetrics is what the machine of a Node uses.",
+};
+
 static const struct kind sandbox = {
 	IN_GROUP(GROUP_AGENTS, "v1beta1"),
 	NAMES("Sandbox", "sandboxes", "sandbox"),
@@ -323,6 +347,8 @@ const struct kind *const kinds_builtin[] = {
 	&network_policy,
 	&lease,
 	&events_event,
+	&node_metrics,
+	&pod_metrics,
 	&sandbox,
 	&sandbox_v1alpha1,
 	&sandbox_template,

@@ -176,7 +176,7 @@ static void add_path(struct writer *w, const struct kind *k, const char *path, u
 
 static void add_kind(struct writer *w, const struct kind *k)
 {
-	bool namespaced = k->flags & KIND_NAMESPACED;
+	bool namespaced = k->flags & KIND_NAMESPACED, measured = k->flags & KIND_MEASURED;
 	autofree char *root = *k->group ? xasprintf("/apis/%s/%s", k->group, k->version)
 					: xasprintf("/api/%s", k->version);
 	autofree char *all = xasprintf("%s/%s", root, k->plural);
@@ -188,8 +188,8 @@ static void add_kind(struct writer *w, const struct kind *k)
 
 	if (namespaced)
 		add_path(w, k, all, OP_LIST, "ForAllNamespaces");
-	add_path(w, k, some, OP_LIST | OP_CREATE | OP_DELETE_ALL, "");
-	add_path(w, k, one, OP_GET | OP_UPDATE | OP_PATCH | OP_DELETE, "");
+	add_path(w, k, some, OP_LIST | (measured ? 0 : OP_CREATE | OP_DELETE_ALL), "");
+	add_path(w, k, one, OP_GET | (measured ? 0 : OP_UPDATE | OP_PATCH | OP_DELETE), "");
 	if (k->flags & KIND_STATUS)
 		add_path(w, k, status, OP_GET | OP_UPDATE | OP_PATCH, "Status");
 	if (k->flags & KIND_SCALE)

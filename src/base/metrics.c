@@ -19,3 +19,9 @@ void metrics_gauge(struct buf *b, const char *name, const char *help, uint64_t v
 {
 	metric(b, name, help, "gauge", value);
 }
+
+void metrics_seconds(struct buf *b, const char *name, const char *help, uint64_t usec)
+{
+	buf_printf(b, "# HELP %s %s\n# TYPE %s counter\n%s %llu.%06llu\n", name, help, name, name,
+		   (unsigned long long)(usec / 1000000), (unsigned long long)(usec % 1000000));
+}

@@ -183,6 +183,11 @@ struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 	return session_begun(s, a->ops->dial(a->ctx, spec, &session_events, s, &s->inner), ret);
 }
 
+bool access_usage(struct access *a, const struct access_target *of, struct access_usage *ret)
+{
+	return a->ops->usage && a->ops->usage(a->ctx, of, ret);
+}
+
 void access_write(struct access_session *s, const void *p, size_t len)
 {
 	s->ops->write(s->inner, p, len);

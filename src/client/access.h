@@ -47,6 +47,16 @@ struct access_log_spec {
 	int64_t limit_bytes; /* 0: none */
 };
 
+/* What a container uses, or the whole machine. */
+struct access_usage {
+	int64_t at_us, window_us; /* when it was measured (wall clock), and since when */
+	int64_t cpu_nano;         /* processors in that time, in billionths */
+	int64_t memory, disk;     /* bytes */
+	/* Since the start of the Pod; of a container alone. */
+	int64_t cpu_us, memory_byte_s, disk_byte_s;
+	int64_t received, sent; /* of the whole Pod */
+};
+
 struct access_ops {
 	struct err *(*exec)(void *ctx, const struct access_exec_spec *spec,
 			    const struct access_events *ev, void *arg, void **ret);
@@ -59,6 +69,7 @@ struct access_ops {
 	void (*end_input)(void *session);
 	void (*resize)(void *session, uint16_t cols, uint16_t rows);
 	void (*pause)(void *session, bool paused);
+	bool (*usage)(void *ctx, const struct access_target *of, struct access_usage *ret);
 	void (*cancel)(void *session); /* kills what was started; ended() is not called */
 };
 struct access *access_new(const struct access_ops *ops, void *ctx);
@@ -83,6 +94,9 @@ must_use struct err *access_logs(struct access *a, const struct access_log_spec 
 must_use struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 				 const struct access_events *ev, void *arg,
 				 struct access_session **ret);
+/* What a container uses; with pod NULL, the machine. No way in: nobody is asked, nothing is
+ * recorded. False: it was not measured yet, or does not run. */
+bool access_usage(struct access *a, const struct access_target *of, struct access_usage *ret);
 void access_write(struct access_session *s, const void *p, size_t len);
 bool access_full(struct access_session *s);
 void access_end_input(struct access_session *s);

@@ -349,7 +349,7 @@ static void open_pulls(struct node *n, const struct node_spec *spec)
 		n->pulls = image_pulls_new(&pulls);
 }
 
-static struct err *open_pods(struct node *n)
+static struct err *open_pods(struct node *n, const struct node_spec *spec)
 {
 	char gateway[16];
 	const struct pods_spec pods = {
@@ -363,6 +363,8 @@ static struct err *open_pods(struct node *n)
 		.node_name = n->name,
 		.disk = n->disk,
 		.run_dir = n->inst->run_dir,
+		.data_dir = n->data_dir,
+		.usage_interval_ms = (uint64_t)spec->usage_interval_s * 1000,
 		.mark = instance_mark(n->inst),
 		.resolver = n->resolver,
 		.name_server = gateway,
@@ -408,7 +410,7 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	if (!e)
 		open_pulls(n, spec);
 	if (!e)
-		e = open_pods(n);
+		e = open_pods(n, spec);
 	return e;
 }
 
@@ -446,6 +448,7 @@ void node_metrics(const struct node *n, struct buf *b)
 	filter_metrics(n->filter, b);
 	native_metrics(n->runtime, b);
 	resolver_metrics(n->resolver, b);
+	pods_metrics(n->pods, b);
 }
 
 void node_set_pace(struct node *n, bool yield)

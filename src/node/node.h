@@ -42,7 +42,8 @@ struct node_spec {
 	/* In bytes; disk_pool_size 0: by what is free. */
 	int64_t disk_pool_size, sandbox_disk, log_max;
 	bool allow_unenforced_disk;
-	bool pull_images; /* those that are not there */
+	bool pull_images;         /* those that are not there */
+	int64_t usage_interval_s; /* how often what sandboxes use is measured; 0: never */
 	struct budget_spec budget;
 };
 /* Finds what still runs from before and continues with it. */

@@ -139,6 +139,7 @@ static struct err *start_roles(struct serve *s)
 		.log_max = settings_int(s->settings, "log-max-size"),
 		.allow_unenforced_disk = settings_bool(s->settings, "allow-unenforced-disk-limits"),
 		.pull_images = settings_bool(s->settings, "pull-images"),
+		.usage_interval_s = settings_int(s->settings, "usage-interval"),
 		.budget = read_budget(s->settings),
 	};
 	struct control_options control = {

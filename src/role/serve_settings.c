@@ -54,6 +54,8 @@ const struct setting serve_settings[] = {
 	{ "overcommit", SETTING_INT, "1000", "N",
 	  "How many times over the memory and CPUs of the machine may be requested by Pods",
 	  .min = 1, .max = 100000 },
+	{ "usage-interval", SETTING_INT, "10", "SECONDS",
+	  "How often what sandboxes use is measured and written down", .min = 1, .max = 3600 },
 	{ "pull-images", SETTING_BOOL, "false", NULL,
 	  "Pull images that are not there from their registries, with skopeo, as imagePullPolicy says" },
 	{ "cluster-domain", SETTING_TEXT, "cluster.local", "NAME",

@@ -125,6 +125,8 @@ static struct err *check_resource(const struct route *r)
 			return err_no_resource();
 		return subresources[sub].verbs & B(r->verb) ? NULL : err_no_method();
 	}
+	if ((r->kind->flags & KIND_MEASURED) && !(KIND_MEASURED_VERBS & B(r->verb)))
+		return err_no_method();
 	if (r->verb == VERB_CREATE && (*r->name || (namespaced && !*r->ns)))
 		return err_no_method();
 	if ((r->verb == VERB_UPDATE || r->verb == VERB_PATCH) && !*r->name)

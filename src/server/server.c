@@ -265,6 +265,7 @@ void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b
 void server_set_access(struct server *s, struct access *a)
 {
 	streams_set_access(&s->streams, a);
+	s->front.calls.access = a;
 }
 
 struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,

@@ -37,6 +37,13 @@ static void do_cancel(void *s)
 	((struct session_head *)s)->kind->cancel(s);
 }
 
+static bool do_usage(void *ctx, const struct access_target *of, struct access_usage *ret)
+{
+	struct ways *w = ctx;
+
+	return pods_usage(w->pods, of, ret);
+}
+
 struct ways *ways_new(const struct ways_spec *spec)
 {
 	static const struct access_ops ops = {
@@ -49,6 +56,7 @@ struct ways *ways_new(const struct ways_spec *spec)
 		.resize = do_resize,
 		.pause = do_pause,
 		.cancel = do_cancel,
+		.usage = do_usage,
 	};
 	struct ways *w = xnew(struct ways);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -181,6 +182,33 @@ static struct err *give_back(const char *path)
 	return e;
 }
 
+/* What its quota group has counted: one item of the quota tree. */
+static int64_t used(const char *path)
+{
+	enum {
+		BUF = 128,
+	};
+	autofree struct btrfs_search *s = xcalloc(1, sizeof(*s) + BUF);
+	struct btrfs_ino_lookup at = { .objectid = BTRFS_SUBVOLUME_INODE };
+	autoclose dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct btrfs_qgroup_info info;
+
+	if (dir < 0 || ioctl(dir, BTRFS_INO_LOOKUP, &at) < 0)
+		return 0;
+	*s = (struct btrfs_search){ .tree_id = BTRFS_QUOTA_TREE,
+				    .min_type = BTRFS_QGROUP_INFO,
+				    .max_type = BTRFS_QGROUP_INFO,
+				    .min_offset = at.treeid,
+				    .max_offset = at.treeid,
+				    .max_transid = UINT64_MAX,
+				    .nr_items = 1,
+				    .buf_size = BUF };
+	if (ioctl(dir, BTRFS_TREE_SEARCH_V2, s) < 0 || s->nr_items != 1)
+		return 0;
+	memcpy(&info, s->buf + sizeof(struct btrfs_search_header), sizeof(info));
+	return (int64_t)le64toh(info.referenced);
+}
+
 const struct diskpool_ops disk_btrfs = {
 	.name = "btrfs",
 	.enforces = true,
@@ -189,6 +217,7 @@ const struct diskpool_ops disk_btrfs = {
 	.clone = clone_of,
 	.remove = remove_all,
 	.give_back = give_back,
+	.used = used,
 	.keep = spare_keep,
 	.reuse = spare_reuse,
 };

@@ -53,11 +53,17 @@ struct __attribute__((packed)) btrfs_file_extent {
 	uint64_t offset, num_bytes;
 };
 
+struct btrfs_qgroup_info {
+	uint64_t generation, referenced, referenced_compressed, exclusive, exclusive_compressed;
+};
+
 #define BTRFS_ORPHAN_OBJECTID ((uint64_t)-5)
 
 enum {
 	BTRFS_ORPHAN_ITEM = 48,
 	BTRFS_EXTENT_DATA = 108,
+	BTRFS_QUOTA_TREE = 8,
+	BTRFS_QGROUP_INFO = 242,
 	BTRFS_QUOTA_ENABLE = 1,
 	BTRFS_LIMIT_MAX_RFER = 1 << 0,
 	BTRFS_SUBVOLUME_INODE = 256, /* the root directory of each subvolume */

@@ -41,6 +41,8 @@ struct diskpool_ops {
 	must_use struct err *(*remove)(const char *path);
 	/* The same, and what it took is free for others when this returns. */
 	must_use struct err *(*give_back)(const char *path);
+	/* Bytes that a directory has which make() made, as of a moment ago; 0: nobody counts. */
+	int64_t (*used)(const char *path);
 	/* Keeps the directory of a slot, in which make() made all that there is, for another to
 	 * take: emptied, so that nothing of the slot is left. Nobody may use it any more. False: it
 	 * cannot be kept or is not worth it, and is to be removed. */

@@ -331,6 +331,80 @@ int64_t cgroup_oom_kills(const struct cgroups *c, const char *name)
 	return 0;
 }
 
+/* The number behind a name at the beginning of a line; 0: there is none. */
+static int64_t line_value(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+	int64_t v = 0;
+
+	while (text && (strncmp(text, name, len) != 0 || text[len] != ' ')) {
+		text = strchr(text, '\n');
+		text = text ? text + 1 : NULL;
+	}
+	for (text = text ? text + len + 1 : ""; *text >= '0' && *text <= '9'; text++)
+		v = v * 10 + (*text - '0');
+	return v;
+}
+
+/* name NULL: the file is the number. */
+static int64_t value_in(int dir, const char *file, const char *name)
+{
+	autofree char *text = NULL, *line = NULL;
+
+	err_free(file_read(dir, file, 65536, &text, NULL)); /* a kernel may not have it */
+	if (!name && text)
+		line = xasprintf("value %s", text);
+	return line_value(name ? text : line, name ? name : "value");
+}
+
+static void usage_in(int dir, const struct hier *h, struct cgroup_usage *u)
+{
+	if (h->v2) /* also without the controller, as on a hybrid host */
+		u->cpu_usec = value_in(dir, "cpu.stat", "usage_usec");
+	else if ((h->has & CGROUP_CPU) && !u->cpu_usec) /* where cpuacct is in the same hierarchy */
+		u->cpu_usec = value_in(dir, "cpuacct.usage", NULL) / 1000;
+	if (h->has & CGROUP_MEMORY)
+		u->memory_peak =
+			value_in(dir, h->v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
+}
+
+static int open_group(const struct hier *h, const char *name)
+{
+	return openat(h->parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+bool cgroup_usage(const struct cgroups *c, const char *name, struct cgroup_usage *ret)
+{
+	struct cgroup_usage u = { 0 };
+
+	for (size_t i = 0; i < c->n; i++) {
+		autoclose dir = open_group(&c->hier[i], name);
+
+		if (dir < 0)
+			return false;
+		usage_in(dir, &c->hier[i], &u);
+	}
+	*ret = u;
+	return true;
+}
+
+int64_t cgroup_memory(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		const struct hier *h = &c->hier[i];
+		autoclose dir = h->has & CGROUP_MEMORY ? open_group(h, name) : -1;
+		int64_t all, idle;
+
+		if (dir < 0)
+			continue;
+		all = value_in(dir, h->v2 ? "memory.current" : "memory.usage_in_bytes", NULL);
+		idle = value_in(dir, "memory.stat",
+				h->v2 ? "inactive_file" : "total_inactive_file");
+		return all - MIN(idle, all);
+	}
+	return 0;
+}
+
 void cgroup_each_pid(const char *path, void (*fn)(void *arg, pid_t pid), void *arg)
 {
 	autofree char *procs = xasprintf("%s/cgroup.procs", path);

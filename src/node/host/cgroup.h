@@ -42,6 +42,17 @@ must_use struct err *cgroup_limit(const struct cgroups *c, const char *name,
 /* Of all groups together: memory and pids. */
 must_use struct err *cgroups_limit(const struct cgroups *c, const struct cgroup_limits *l);
 int64_t cgroup_oom_kills(const struct cgroups *c, const char *name); /* 0 when unknown */
+
+struct cgroup_usage {
+	int64_t cpu_usec;
+	int64_t memory_peak;
+};
+/* What its processes have used, those that ended among them. What this host does not count is 0.
+ * False: there is no such group. */
+bool cgroup_usage(const struct cgroups *c, const char *name, struct cgroup_usage *ret);
+/* The memory that it has now, without file pages that have not been used lately, as a kubelet
+ * counts. It makes the kernel add up: not for the loop. */
+int64_t cgroup_memory(const struct cgroups *c, const char *name);
 /* Kills what is left in it; the processes may take a moment to end. */
 void cgroup_kill(const struct cgroups *c, const char *name);
 /* Absent is fine. ERR_UNAVAILABLE: there still are processes. */

@@ -89,8 +89,10 @@ static bool act_connect(struct pod *p)
 {
 	struct pods *ps = p->pods;
 
-	if (!p->net)
+	if (!p->net) {
 		p->net = ps->rt->net_take(ps->rt_ctx, p->want_ip, &p->net_wait);
+		usage_net_new(p);
+	}
 	if (!p->net) {
 		wait_for_net(p);
 		return false;

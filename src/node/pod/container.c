@@ -104,6 +104,7 @@ void container_done(struct container *c)
 	image_free(c->image);
 	ending_done(&c->end);
 	ending_done(&c->last);
+	meter_done(&c->meter);
 	free(c->message);
 	free(c->log);
 	free(c->prev_log);
@@ -231,6 +232,7 @@ static void make_ending(struct container *c, const struct runtime_end *end)
 
 void container_lost(struct container *c, const struct runtime_end *end)
 {
+	usage_ended(c, end);
 	if (!c->exited)
 		expect_kill(c);
 	if (!c->exited && !end->oom)
@@ -412,6 +414,7 @@ static void on_ended(void *arg, const struct runtime_end *end)
 	struct container *c = arg;
 	bool keep_log = c->pod->phase != POD_TERMINATING;
 
+	usage_ended(c, end);
 	if (c->unstarted && !c->end.reason && c->pod->phase == POD_ACTIVE) {
 		launch_again(c);
 		return;
@@ -445,6 +448,7 @@ static void take_task(struct container *c, struct runtime_task *t)
 
 	c->task = t;
 	set_text(&c->log, xstrdup(rt->record(t)->id));
+	usage_started(c, c->log);
 	if (!c->exited)
 		expect_kill(c);
 	rt->watch(t, &events, c);

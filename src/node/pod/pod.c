@@ -54,6 +54,7 @@ struct pod *pod_new(struct pods *ps, struct object *obj)
 	p->containers = xnew_n(struct container, p->n_containers + 1);
 	for (size_t i = 0; i < p->n_containers; i++)
 		container_init(&p->containers[i], p, &p->view->containers[i]);
+	usage_restore(p);
 	if (pod_view_over(p->view))
 		pod_enter(p, POD_OVER);
 	return p;

@@ -9,7 +9,10 @@
 #include "node/host/budget.h"
 
 struct access;
+struct access_target;
+struct access_usage;
 struct arena;
+struct buf;
 struct client;
 struct container;
 struct diskpool;
@@ -44,6 +47,9 @@ struct pods_spec {
 	void *pulls;
 	const struct diskpool *disk; /* outlives the Pods */
 	const char *node_name, *run_dir;
+	/* Where it is written down what Pods have used, and how often; NULL, 0: never. */
+	const char *data_dir;
+	uint64_t usage_interval_ms;
 	uint32_t mark; /* of packets to Pods; 0: none */
 	/* How the names of objects are looked up; NULL: what dnsConfig says is all there is. */
 	struct resolver *resolver;
@@ -67,7 +73,11 @@ void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg);
 /* Takes no new Pods. Then stopped(), once nothing is left of those that were deleted; one that
  * still has time to end is left to the next start. */
 void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg);
-void pods_step(struct pods *ps, uint64_t ms); /* for tests: as if ms had passed */
+void pods_look(struct pods *ps); /* for tests: at what Pods have used; turns the loop */
+/* What a container, or with of->pod NULL the machine, uses. False: it was not measured yet. */
+bool pods_usage(struct pods *ps, const struct access_target *of, struct access_usage *ret);
+void pods_metrics(const struct pods *ps, struct buf *b); /* lines of /metrics */
+void pods_step(struct pods *ps, uint64_t ms);            /* for tests: as if ms had passed */
 
 /*
  * A container as the ways into it see it. The pointer is good until the loop turns. name NULL or

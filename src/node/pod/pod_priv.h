@@ -13,6 +13,7 @@
 #include "node/pod/decide_priv.h"
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
+#include "node/pod/usage_priv.h"
 #include "node/runtime/runtime.h"
 #include "node/volume/volume.h"
 
@@ -48,6 +49,7 @@ struct pods {
 	struct access *access;
 	struct events *events;
 	struct volumes *volumes;
+	struct usage *usage;
 	const struct probe_ops *tries;
 	const struct diskpool *disk;
 	char *node_name, *run_dir;
@@ -101,7 +103,8 @@ struct container {
 	bool asked;          /* to end, in this attempt */
 	unsigned relaunches; /* in a row, of slots that were gone before that */
 	struct ending end, last; /* of this attempt, and of the one before */
-	usec started;            /* wall clock; 0: not yet */
+	struct meter meter;
+	usec started; /* wall clock; 0: not yet */
 	struct image *image;
 	struct image_pull_wait pull; /* in line while its image is pulled */
 	bool pulled;                 /* for this attempt, by the policy Always */
@@ -136,6 +139,7 @@ struct pod {
 	char *message;
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
+	struct net_meter traffic;
 	char *want_ip;                /* the address it had before */
 	struct map *pvcs;             /* uids of the PersistentVolumeClaims that it has mounted */
 	struct container *containers; /* init containers first */

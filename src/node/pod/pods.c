@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "client/access.h"
 #include "loop/loop.h"
 #include "loop/queue.h"
 #include "node/pod/pod_priv.h"
@@ -81,6 +82,7 @@ static struct again pod_pass(void *arg, struct queue_item *it)
 	ms = pod_reconcile(p, &forget);
 	if (!forget)
 		return ms ? again_after(ms) : again_never();
+	usage_pod_gone(p);
 	(void)map_del(ps->pods, it->key);
 	volumes_sweep(ps->volumes);
 	deferred_call(&ps->check);
@@ -165,6 +167,7 @@ static void on_pods_known(void *arg)
 	if (!ps->left)
 		return;
 	recover_sweep(ps);
+	usage_pods_known(ps->usage);
 	volumes_sweep(ps->volumes);
 	queue_open(ps->queue);
 }
@@ -243,6 +246,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	e = make_dirs(ps);
 	if (e)
 		return e;
+	ps->usage = usage_new(ps, spec->data_dir, spec->usage_interval_ms);
 	recover_load(ps);
 	*ret = take(ps);
 	return NULL;
@@ -270,6 +274,8 @@ void pods_free(struct pods *ps)
 	client_watch_free(ps->watch);
 	volumes_stop(ps->volumes);
 	ps->stopped = NULL;
+	if (ps->usage)
+		usage_stop(ps->usage);
 	/* Pods first, then the jobs, which look for their Pods when they end. */
 	queue_free(take(ps->queue));
 	map_free(take(ps->pods));
@@ -279,6 +285,7 @@ void pods_free(struct pods *ps)
 	map_free(ps->pods);
 	queue_free(ps->probes);
 	volumes_free(ps->volumes);
+	usage_free(ps->usage);
 	events_free(ps->events);
 	map_free(ps->left);
 	if (ps->run_fd >= 0)
@@ -307,6 +314,30 @@ void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg)
 	ps->stopped_arg = arg;
 	ps->settling = true;
 	deferred_call(&ps->check);
+}
+
+void pods_look(struct pods *ps)
+{
+	usage_look(ps->usage);
+	while (usage_looks(ps->usage))
+		(void)loop_turn(ps->loop, 20);
+}
+
+bool pods_usage(struct pods *ps, const struct access_target *of, struct access_usage *ret)
+{
+	struct container *c = NULL;
+	struct err *e;
+
+	if (!of->pod)
+		return usage_of_machine(ps->usage, ret);
+	e = pods_container(ps, of->ns, of->pod, of->container, &c);
+	err_free(e);
+	return c && usage_of_container(c, ret);
+}
+
+void pods_metrics(const struct pods *ps, struct buf *b)
+{
+	usage_metrics(ps->usage, b);
 }
 
 struct err *pods_container(struct pods *ps, const char *ns, const char *pod, const char *name,

@@ -121,6 +121,7 @@ static int hold_process(struct native *n, pid_t pid, const char *id)
 static void lost(struct native *n, const char *id, int range, struct runtime_end *ret)
 {
 	ret->oom = cgroup_oom_kills(n->spec.cgroups, id) > 0;
+	ret->usage = usage_of_ended(n, id);
 	leave(n, &(struct leave_spec){
 			 .id = id, .pidfd = -1, .range = range, .keep_log = true, .kill = true });
 }

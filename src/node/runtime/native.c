@@ -197,6 +197,7 @@ static const struct runtime_ops ops = {
 	.release = native_release,
 	.forget = native_forget,
 	.trouble = trouble,
+	.usage = native_usage,
 	.drop_log = drop_log,
 	.hold = native_hold,
 	.sweep = native_sweep,

@@ -212,6 +212,11 @@ void native_kill(struct runtime_task *t);
 void native_release(struct runtime_task *t, bool keep_log);
 void native_forget(struct runtime_task *t);
 
+/* usage.c: from any thread */
+void native_usage(void *ctx, struct runtime_usage *list, size_t n);
+/* What a task used in all that has ended, whose control groups are still there. */
+struct runtime_usage usage_of_ended(const struct native *n, const char *id);
+
 /* attach.c: what an earlier run of the daemon left. */
 void left_note(struct native *n); /* before anything new is made */
 void left_free(void *left);

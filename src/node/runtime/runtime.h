@@ -64,8 +64,19 @@ struct runtime_wait {
 
 struct runtime_task; /* each implementation defines its own */
 
+/* What a task and a network have used since they were made; both only grow, but for memory and
+ * disk, which are what they are now. What this host does not count is 0. */
+struct runtime_usage {
+	const char *id;        /* of the task; NULL: none is asked for */
+	const char *ip;        /* of the network; NULL: none is asked for */
+	bool known, net_known; /* it is there */
+	int64_t cpu_usec, memory, memory_peak, disk;
+	int64_t received, sent; /* bytes, as the Pod sees it */
+};
+
 struct runtime_end {
-	bool oom; /* the kernel killed something of it for want of memory */
+	bool oom;                   /* the kernel killed something of it for want of memory */
+	struct runtime_usage usage; /* in all; only what the task has */
 };
 
 struct runtime_events {
@@ -142,6 +153,9 @@ struct runtime_ops {
 	/* Why no slots or no networks can be made, or NULL; the latest trouble if there is more
 	 * than one. Everybody in line is called when there is trouble, to tell of it. */
 	const char *(*trouble)(void *ctx);
+	/* Fills in the rest of each. The only operation that any thread may call: it reads files.
+	 */
+	void (*usage)(void *ctx, struct runtime_usage *list, size_t n);
 	/* The log of a task that ended goes, by its record's id. */
 	void (*drop_log)(void *ctx, const char *id);
 	/* Before attach(): what must not be given away, each may be NULL. */

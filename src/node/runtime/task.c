@@ -114,7 +114,8 @@ static void on_exit_of(void *arg, unused unsigned ready)
 {
 	struct runtime_task *t = arg;
 	struct native *n = t->native;
-	struct runtime_end end = { .oom = cgroup_oom_kills(n->spec.cgroups, t->id) > 0 };
+	struct runtime_end end = { .oom = cgroup_oom_kills(n->spec.cgroups, t->id) > 0,
+				   .usage = usage_of_ended(n, t->id) };
 
 	let_go(t);
 	enter(t, TASK_ENDED);

@@ -12,6 +12,7 @@
 #include "server/call/route.h"
 #include "server/call/slices.h"
 
+struct access;
 struct arena;
 struct buf;
 struct bytes;
@@ -36,10 +37,11 @@ enum {
 
 /* What the calls of a server share. */
 struct calls {
-	struct kinds *kinds;  /* what is served */
-	struct store *store;  /* answers to writes wait for its commits */
-	struct slices slices; /* long answers take turns */
-	struct budget budget; /* of answers under way */
+	struct kinds *kinds;   /* what is served */
+	struct access *access; /* knows what Pods use; NULL: there is no node */
+	struct store *store;   /* answers to writes wait for its commits */
+	struct slices slices;  /* long answers take turns */
+	struct budget budget;  /* of answers under way */
 	uint64_t n_requests, n_failures, n_limited;
 };
 

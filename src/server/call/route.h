@@ -22,6 +22,8 @@ enum verb {
 };
 const char *verb_name(enum verb v); /* as authorisation and discovery spell it */
 
+#define KIND_MEASURED_VERBS (B(VERB_GET) | B(VERB_LIST)) /* of kinds that are only read */
+
 struct route {
 	bool resource; /* an object or a collection; otherwise a page of the server itself */
 	enum verb verb;

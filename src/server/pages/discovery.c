@@ -30,14 +30,6 @@ static void push_strs(struct json_doc *d, struct json *o, const char *key, const
 		json_push_str(d, arr, list[i]);
 }
 
-static void push_object_verbs(struct json_doc *d, struct json *o)
-{
-	struct json *arr = json_set(d, o, "verbs", json_arr(d));
-
-	for (size_t i = 0; i < ARRAY_LEN(object_verbs); i++)
-		json_push_str(d, arr, object_verbs[i]);
-}
-
 static void push_verbs(struct json_doc *d, struct json *o, unsigned verbs)
 {
 	struct json *arr = json_set(d, o, "verbs", json_arr(d));
@@ -45,6 +37,19 @@ static void push_verbs(struct json_doc *d, struct json *o, unsigned verbs)
 	for (unsigned v = 0; v < VERB_MAX_; v++)
 		if (verbs & B(v))
 			json_push_str(d, arr, verb_name(v));
+}
+
+static void push_object_verbs(struct json_doc *d, struct json *o, const struct kind *k)
+{
+	struct json *arr;
+
+	if (k->flags & KIND_MEASURED) {
+		push_verbs(d, o, KIND_MEASURED_VERBS);
+		return;
+	}
+	arr = json_set(d, o, "verbs", json_arr(d));
+	for (size_t i = 0; i < ARRAY_LEN(object_verbs); i++)
+		json_push_str(d, arr, object_verbs[i]);
 }
 
 static bool has_group(const struct kind *const *all, size_t i)
@@ -75,7 +80,7 @@ static void add_resource(struct json_doc *d, struct json *list, const struct kin
 	json_set_str(d, o, "singularName", k->singular);
 	json_set_bool(d, o, "namespaced", namespaced);
 	json_set_str(d, o, "kind", k->kind);
-	push_object_verbs(d, o);
+	push_object_verbs(d, o, k);
 	push_strs(d, o, "shortNames", k->short_names);
 	push_strs(d, o, "categories", k->categories);
 	json_push(d, list, o);
@@ -243,7 +248,7 @@ static struct json *aggregated_resource(struct json_doc *d, const struct kind *k
 	(void)json_set(d, o, "responseKind", gvk(d, k->group, k->version, k->kind));
 	json_set_str(d, o, "scope", k->flags & KIND_NAMESPACED ? "Namespaced" : "Cluster");
 	json_set_str(d, o, "singularResource", k->singular);
-	push_object_verbs(d, o);
+	push_object_verbs(d, o, k);
 	push_strs(d, o, "shortNames", k->short_names);
 	push_strs(d, o, "categories", k->categories);
 	add_subresources(d, o, k);

@@ -97,7 +97,8 @@ void openapi_v2_show(struct pages *ps, struct call *c)
 	put_text(&info, 2, CAY_VERSION);
 	kinds = kinds_all(ps->kinds, &n);
 	for (size_t i = 0; i < n; i++)
-		put_path(&paths, kinds[i]);
+		if (!(kinds[i]->flags & KIND_MEASURED)) /* it is read for what can be written */
+			put_path(&paths, kinds[i]);
 	put_text(&document, 1, "2.0");
 	put_bytes(&document, 2, buf_head(&info), info.len);
 	put_bytes(&document, 8, buf_head(&paths), paths.len);

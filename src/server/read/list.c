@@ -233,9 +233,9 @@ static struct err *produce(struct listing *l, usec until)
 
 		if (!is_full(l))
 			e = cursor_next(&l->cursor, &o);
-		if (!e && o)
+		if (!e && o && render_shows(&l->how, o))
 			e = add_item(l, o);
-		else if (!e && (is_full(l) || l->cursor.ended))
+		else if (!e && !o && (is_full(l) || l->cursor.ended))
 			e = add_tail(l);
 		if (clock_mono() >= until)
 			break;

@@ -29,7 +29,8 @@ void read_get(const struct objects *os, struct call *c)
 	if (!e) {
 		en = store_view_get(v, key);
 		o = en ? objects_of_entry(os, en) : NULL;
-		e = o ? render_text(&how, o, &text) : err_absent(r->kind, r->name);
+		e = o && render_shows(&how, o) ? render_text(&how, o, &text)
+					       : err_absent(r->kind, r->name);
 	}
 	if (e)
 		call_fail(c, e);

@@ -11,6 +11,7 @@
 #include "server/call/accept.h"
 #include "server/call/body.h"
 #include "server/call/call.h"
+#include "server/read/measure_priv.h"
 
 /*
  * How an object is shown: as it is stored (its text, as it was encoded once), in another version,
@@ -52,7 +53,9 @@ struct err *render_of(struct call *c, struct render *ret)
 	const char *accept = http_request_header(c->req, "accept");
 	const char *include = call_query(c, "includeObject");
 
-	*ret = (struct render){ .kind = c->route.kind, .include = TABLE_METADATA };
+	*ret = (struct render){ .kind = c->route.kind,
+				.include = TABLE_METADATA,
+				.calls = c->calls };
 	if (str_eq(include, "Object"))
 		ret->include = TABLE_OBJECT;
 	if (str_eq(include, "None"))
@@ -75,6 +78,8 @@ static struct err *tree_of(const struct render *r, struct object *o, struct json
 	}
 	*ret_doc = object_edit(o);
 	e = r->kind->from_storage(*ret_doc);
+	if (!e && (r->kind->flags & KIND_MEASURED))
+		measure(r->calls->access, *ret_doc);
 	*ret = json_root(*ret_doc);
 	return e;
 }
@@ -153,6 +158,11 @@ struct err *render_row(const struct render *r, struct object *o, struct buf *out
 	table_add(d, table, &(struct table_rows){ r->kind, r->include, clock_wall() }, obj);
 	json_write(json_at(json_get(table, "rows"), 0), out);
 	return NULL;
+}
+
+bool render_shows(const struct render *r, const struct object *o)
+{
+	return !(r->kind->flags & KIND_MEASURED) || measured(r->calls->access, o);
 }
 
 struct err *render_text(const struct render *r, struct object *o, struct bytes **ret)

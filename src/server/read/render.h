@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 #include "api/table.h"
 #include "base/err.h"
 
 struct buf;
 struct bytes;
 struct call;
+struct calls;
 struct json_doc;
 struct kind;
 struct object;
@@ -23,10 +26,13 @@ struct render {
 	enum shape shape;
 	enum table_include include;
 	const char *version; /* of meta.k8s.io */
+	struct calls *calls; /* asked for measurements */
 };
 must_use struct err *render_of(struct call *c, struct render *ret); /* by Accept */
 must_use struct err *render_add(const struct render *r, struct object *o, struct buf *out);
 must_use struct err *render_text(const struct render *r, struct object *o, struct bytes **ret);
+/* Whether there is anything to show: a measured kind may not be measured yet. */
+bool render_shows(const struct render *r, const struct object *o);
 /* The parts of a Table: its columns as a member, and a row. */
 void render_columns(const struct render *r, struct buf *out);
 must_use struct err *render_row(const struct render *r, struct object *o, struct buf *out);

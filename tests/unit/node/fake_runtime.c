@@ -89,6 +89,7 @@ static struct runtime_task *fake_attach(void *ctx, const struct runtime_record *
 		eq_int(t->record.pid, r->pid);
 		eq_int(t->record.range, r->range);
 		ret_end->oom = t->oom;
+		ret_end->usage = t->used;
 		return t->state == FAKE_GONE ? NULL : (struct runtime_task *)(void *)t;
 	}
 	return NULL;
@@ -150,6 +151,28 @@ static const char *fake_trouble(void *ctx)
 	return ((struct fake_runtime *)ctx)->trouble;
 }
 
+static void fake_usage(void *ctx, struct runtime_usage *list, size_t n)
+{
+	struct fake_runtime *f = ctx;
+	struct fake_task *t;
+
+	for (size_t i = 0; i < n; i++) {
+		list_each(t, &f->tasks, on) {
+			if (!str_eq(list[i].id, t->id))
+				continue;
+			list[i].known = t->state != FAKE_GONE;
+			list[i].cpu_usec = t->used.cpu_usec;
+			list[i].memory = t->used.memory;
+			list[i].disk = t->used.disk;
+		}
+		if (!list[i].ip)
+			continue;
+		list[i].net_known = true;
+		list[i].received = f->received;
+		list[i].sent = f->sent;
+	}
+}
+
 static void fake_drop_log(void *ctx, unused const char *id)
 {
 	((struct fake_runtime *)ctx)->n_dropped_logs++;
@@ -191,6 +214,7 @@ static const struct runtime_ops fake_ops = {
 	.release = fake_release,
 	.forget = fake_forget,
 	.trouble = fake_trouble,
+	.usage = fake_usage,
 	.drop_log = fake_drop_log,
 	.hold = fake_hold,
 	.sweep = fake_sweep,
@@ -312,7 +336,7 @@ void fake_lose(struct fake_task *t)
 
 void fake_end(struct fake_task *t)
 {
-	struct runtime_end end = { .oom = t->oom };
+	struct runtime_end end = { .oom = t->oom, .usage = t->used };
 	const struct runtime_events *ev = t->ev;
 
 	t->state = FAKE_GONE;

@@ -14,6 +14,7 @@ struct fake_runtime {
 	struct list slot_line, net_line; /* struct runtime_wait */
 	struct list tasks;               /* struct fake_task, in the order of their birth */
 	const char *trouble;
+	int64_t received, sent; /* by every network */
 	bool launch_fails;
 	unsigned n_ids, n_ips, n_held, n_held_ips, n_swept, n_dropped_logs, n_nets_put;
 	const char *refused_ip; /* net_take() gives another */
@@ -42,6 +43,7 @@ struct fake_task {
 	bool killed, released, log_kept, oom;
 	int last_signal;
 	unsigned n_starts; /* start() was called */
+	struct runtime_usage used;
 };
 
 void fake_runtime_init(struct fake_runtime *f);

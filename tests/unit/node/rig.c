@@ -121,6 +121,7 @@ void rig_start(struct rig *r)
 		.node_name = "test",
 		.disk = r->disk,
 		.run_dir = r->run_dir,
+		.data_dir = r->data_dir,
 		.tries = r->real_tries ? NULL : &fake_tries,
 		.budget = { .pods = r->max_pods, .memory = r->max_memory, .overcommit = 1 },
 	};

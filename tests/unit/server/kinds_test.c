@@ -279,3 +279,33 @@ TEST(a_list_whose_kind_goes_away_is_cut)
 	stream_test_free(s);
 	fixture_done(&f);
 }
+
+#define MEASURED_PODS "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
+
+TEST(a_pod_that_was_not_measured_has_no_metrics_and_is_not_written_through_them)
+{
+	static const char *const writes[] = { "POST", "DELETE" };
+	static const char pod[] = "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"containers\":"
+				  "[{\"name\":\"c\",\"image\":\"i\"}]}}";
+	struct fixture f;
+
+	fixture_init(&f);
+	fixture_listen(&f);
+	{
+		autoanswer made = ask(&f, "POST", "/api/v1/namespaces/default/pods", pod);
+		autoanswer list = ask(&f, "GET", MEASURED_PODS, NULL);
+
+		eq_int(made.status, 201);
+		eq_int(list.status, 200);
+		eq_str(at(&list, "kind"), "PodMetricsList");
+		eq_int(json_len(json_get(json_root(list.doc), "items")), 0);
+	}
+	eq_status(&f, "GET", MEASURED_PODS "/p", 404);
+	eq_status(&f, "GET", "/apis/metrics.k8s.io/v1beta1/nodes", 200);
+	eq_status(&f, "DELETE", MEASURED_PODS "/p", 405);
+	eq_status(&f, "GET", MEASURED_PODS "?watch=1", 405);
+	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
+		eq_status(&f, writes[i], MEASURED_PODS, 405);
+	eq_status(&f, "GET", "/api/v1/namespaces/default/pods/p", 200);
+	fixture_done(&f);
+}

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/str.h"
+#include "client/access.h"
+#include "node/host/load.h"
+#include "node/pod/pod_priv.h"
+#include "node/pod/usage_priv.h"
+
+/*
+ * One timer for all Pods. Each time, a job asks the runtime about every task and every network, the
+ * loop adds up the answers, and a second job writes the sums to a file:
+ *
+ *   timer ─ (job) ask ─ add up, unless the task is another by now ─ (job) write ─ timer
+ *
+ * The counters of a task that ends are read once more at its end. So only what is no counter,
+ * memory and disk over time, depends on the looks; and only a daemon that is killed, together with
+ * a task that ends before the next start, loses anything: what came after the last look.
+ */
+struct look { /* at one task, or at one network */
+	const char *uid;
+	size_t index; /* of the container */
+};
+
+struct usage {
+	struct pods *pods;
+	char *data_dir; /* NULL: nothing is written down */
+	uint64_t interval_ms;
+	struct timer *timer;
+	struct jobs jobs;
+	struct usage_sums gone; /* of the Pods that are no more */
+	struct host_load load;  /* of the machine, as the job read it */
+	struct meter machine;   /* its task is the machine */
+	bool pods_written;      /* the file has Pods */
+	struct map *left;       /* uid → struct usage_pod_record: not restored yet; NULL: all are */
+	struct arena *left_arena;
+
+	/* The look that is under way; arena NULL: none is. */
+	struct arena *arena;
+	struct look *looks;
+	struct runtime_usage *list;
+	size_t n;
+	struct buf text; /* to write */
+	struct err *e;
+	bool told; /* of a file that cannot be written */
+	uint64_t n_looks;
+	usec began, took;
+};
+
+/* Meters */
+
+void meter_done(struct meter *m)
+{
+	free(m->task);
+}
+
+/* Memory or disk over time: between two looks it was the mean of both. */
+static int64_t over_time(int64_t was, int64_t is, int64_t usec_)
+{
+	return (int64_t)(((double)was + (double)is) / 2 * (double)MAX(usec_, (int64_t)0) / 1e6);
+}
+
+static void add_up_task(struct meter *m)
+{
+	m->cpu_usec += m->task_cpu_usec;
+	m->task_cpu_usec = m->memory = m->disk = 0;
+	m->looked = m->window_usec = m->cpu_nano = 0;
+	m->over = true;
+}
+
+void meter_task(struct meter *m, const char *task, int64_t now)
+{
+	if (str_eq(m->task, task))
+		return;
+	add_up_task(m);
+	free(m->task);
+	m->task = xstrdup(task);
+	m->over = false;
+	m->at = now;
+}
+
+void meter_look(struct meter *m, const struct runtime_usage *u, int64_t now)
+{
+	int64_t passed = now - m->at, used = u->cpu_usec - m->task_cpu_usec;
+
+	if (m->over || passed <= 0 || used < 0)
+		return;
+	m->memory_byte_s += over_time(m->memory, u->memory, passed);
+	m->disk_byte_s += over_time(m->disk, u->disk, passed);
+	m->memory = u->memory;
+	m->disk = u->disk;
+	m->task_cpu_usec = u->cpu_usec;
+	m->at = now;
+	m->window_usec = passed;
+	m->cpu_nano = (int64_t)((double)used * 1e9 / (double)passed);
+}
+
+/* Of one that was never looked at nothing is known but the most that it had. */
+void meter_end(struct meter *m, const struct runtime_usage *u, int64_t now)
+{
+	int64_t memory = m->memory ? m->memory : u->memory_peak;
+
+	if (m->over)
+		return;
+	m->memory_byte_s += over_time(m->memory, memory, now - m->at);
+	m->disk_byte_s += over_time(m->disk, m->disk, now - m->at);
+	if (u->known)
+		m->task_cpu_usec = MAX(m->task_cpu_usec, u->cpu_usec);
+	m->at = now;
+	add_up_task(m);
+}
+
+static void net_look(struct net_meter *m, const struct runtime_usage *u)
+{
+	m->net_received = MAX(m->net_received, u->received);
+	m->net_sent = MAX(m->net_sent, u->sent);
+}
+
+static void net_add_up(struct net_meter *m)
+{
+	m->received += m->net_received;
+	m->sent += m->net_sent;
+	m->net_received = m->net_sent = 0;
+}
+
+static void add_meter(struct usage_sums *s, const struct meter *m)
+{
+	s->cpu_usec += m->cpu_usec + m->task_cpu_usec;
+	s->memory_byte_s += m->memory_byte_s;
+	s->disk_byte_s += m->disk_byte_s;
+}
+
+static void add_net(struct usage_sums *s, const struct net_meter *m)
+{
+	s->received += m->received + m->net_received;
+	s->sent += m->sent + m->net_sent;
+}
+
+static void add_pod(struct usage_sums *s, const struct pod *p)
+{
+	add_net(s, &p->traffic);
+	for (size_t i = 0; i < p->n_containers; i++)
+		add_meter(s, &p->containers[i].meter);
+}
+
+/* What happens to Pods */
+
+void usage_started(struct container *c, const char *task)
+{
+	meter_task(&c->meter, task, pods_now(c->pod->pods));
+}
+
+static bool others_run(const struct container *c)
+{
+	const struct pod *p = c->pod;
+
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (&p->containers[i] != c && p->containers[i].task)
+			return true;
+	return false;
+}
+
+/* A network that was taken over from an earlier run of the daemon goes with its last process, but
+ * not at once. */
+static void look_at_net(struct pod *p)
+{
+	struct runtime_usage u = { .ip = p->net->ip };
+
+	p->pods->rt->usage(p->pods->rt_ctx, &u, 1);
+	if (u.net_known)
+		net_look(&p->traffic, &u);
+}
+
+void usage_ended(struct container *c, const struct runtime_end *end)
+{
+	usec now = pods_now(c->pod->pods);
+
+	if (!c->log)
+		return; /* it never ran */
+	meter_task(&c->meter, c->log, now);
+	meter_end(&c->meter, &end->usage, now);
+	if (c->pod->net && !others_run(c))
+		look_at_net(c->pod);
+}
+
+void usage_net_new(struct pod *p)
+{
+	net_add_up(&p->traffic);
+}
+
+void usage_pod_gone(struct pod *p)
+{
+	add_pod(&p->pods->usage->gone, p);
+}
+
+/* A task that still runs does so since the clock last began; or else its time does not count. */
+void usage_restore(struct pod *p)
+{
+	struct usage *u = p->pods->usage;
+	const struct usage_pod_record *r = u->left ? map_take(u->left, p->obj->uid) : NULL;
+
+	if (!r)
+		return;
+	p->traffic = r->net;
+	for (size_t i = 0; i < r->n_containers; i++) {
+		struct container *c = pod_container(p, r->containers[i].name);
+
+		if (!c)
+			continue;
+		c->meter = r->containers[i].meter;
+		c->meter.task = xstrdup(c->meter.task);
+		c->meter.at = MIN(c->meter.at, pods_now(p->pods));
+	}
+}
+
+/* Writing down */
+
+static bool worth_writing(const struct pod *p)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (p->containers[i].meter.task)
+			return true;
+	return false;
+}
+
+static struct usage_pod_record pod_record_of(const struct pod *p, struct arena *a)
+{
+	struct usage_pod_record r = {
+		.uid = p->obj->uid,
+		.net = p->traffic,
+		.containers = arena_new_n(a, struct usage_container_record, p->n_containers + 1),
+		.n_containers = p->n_containers,
+	};
+
+	for (size_t i = 0; i < p->n_containers; i++)
+		r.containers[i] =
+			(struct usage_container_record){ .name = p->containers[i].view->name,
+							 .meter = p->containers[i].meter };
+	return r;
+}
+
+static void write_text(const struct usage *u, struct buf *out)
+{
+	const struct map *pods = u->pods->pods;
+	autoptr(arena) a = arena_new();
+	struct usage_record r = {
+		.gone = u->gone,
+		.pods = arena_new_n(a, struct usage_pod_record, map_len(pods) + 1),
+	};
+
+	map_each(it, pods)
+		if (worth_writing(it.value))
+			r.pods[r.n_pods++] = pod_record_of(it.value, a);
+	usage_record_write(&r, out);
+}
+
+static void tell(struct usage *u, struct err *e)
+{
+	if (e && !u->told)
+		log_warn("what Pods use cannot be written down, going on with it in memory alone",
+			 KV("err", e));
+	u->told = e != NULL;
+	err_free(e);
+}
+
+/* A look */
+
+static void rest(struct usage *u)
+{
+	arena_free(take(u->arena));
+	if (u->interval_ms && u->timer)
+		timer_set(u->timer, u->interval_ms);
+}
+
+static void work_write(void *arg)
+{
+	struct usage *u = arg;
+
+	u->e = usage_record_save(u->data_dir, buf_head(&u->text), u->text.len);
+}
+
+static void written(void *arg)
+{
+	struct usage *u = arg;
+
+	tell(u, take(u->e));
+	buf_clear(&u->text);
+	rest(u);
+}
+
+static void work_look(void *arg)
+{
+	struct usage *u = arg;
+
+	u->pods->rt->usage(u->pods->rt_ctx, u->list, u->n);
+	host_load(&u->load);
+}
+
+static void add_machine(struct usage *u)
+{
+	const struct runtime_usage got = { .cpu_usec = u->load.cpu_usec, .memory = u->load.memory };
+	bool first = !u->machine.task_cpu_usec;
+
+	meter_look(&u->machine, &got, u->began);
+	u->machine.looked = first ? 0 : pods_wall(u->pods); /* the first has nothing before it */
+}
+
+static void add_look(struct usage *u, const struct look *l, const struct runtime_usage *got)
+{
+	struct pod *p = map_get(u->pods->pods, l->uid);
+	struct container *c = p && got->id ? &p->containers[l->index] : NULL;
+
+	if (c && got->known && c->task && str_eq(c->meter.task, got->id)) {
+		meter_look(&c->meter, got, u->began);
+		c->meter.looked = pods_wall(u->pods);
+	}
+	if (p && got->net_known && p->net && str_eq(p->net->ip, got->ip))
+		net_look(&p->traffic, got);
+}
+
+static void looked(void *arg)
+{
+	struct usage *u = arg;
+
+	for (size_t i = 0; i < u->n; i++)
+		add_look(u, &u->looks[i], &u->list[i]);
+	add_machine(u);
+	u->n_looks++;
+	u->took = pods_now(u->pods) - u->began;
+	if (!u->data_dir || !u->timer || (!map_len(u->pods->pods) && !u->pods_written)) {
+		rest(u);
+		return;
+	}
+	u->pods_written = map_len(u->pods->pods);
+	write_text(u, &u->text);
+	jobs_run(&u->jobs, work_write, written, u);
+}
+
+static void look_at(struct usage *u, const struct pod *p, size_t index, struct runtime_usage what)
+{
+	u->looks[u->n] = (struct look){ arena_strdup(u->arena, p->obj->uid), index };
+	u->list[u->n++] = (struct runtime_usage){
+		.id = what.id ? arena_strdup(u->arena, what.id) : NULL,
+		.ip = what.ip ? arena_strdup(u->arena, what.ip) : NULL,
+	};
+}
+
+static void look_at_pod(struct usage *u, const struct pod *p)
+{
+	if (p->net)
+		look_at(u, p, 0, (struct runtime_usage){ .ip = p->net->ip });
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (p->containers[i].task)
+			look_at(u, p, i,
+				(struct runtime_usage){ .id = p->containers[i].meter.task });
+}
+
+void usage_look(struct usage *u)
+{
+	size_t max = 0;
+
+	if (u->arena)
+		return;
+	map_each(it, u->pods->pods)
+		max += ((struct pod *)it.value)->n_containers + 1;
+	u->arena = arena_new();
+	u->looks = arena_new_n(u->arena, struct look, max + 1);
+	u->list = arena_new_n(u->arena, struct runtime_usage, max + 1);
+	u->n = 0;
+	map_each(it, u->pods->pods)
+		look_at_pod(u, it.value);
+	u->began = pods_now(u->pods);
+	jobs_run(&u->jobs, work_look, looked, u);
+}
+
+bool usage_looks(const struct usage *u)
+{
+	return u->arena;
+}
+
+static void on_timer(void *arg)
+{
+	usage_look(arg);
+}
+
+/* Start and end */
+
+static void load(struct usage *u)
+{
+	struct usage_record r = { 0 };
+	struct err *e = usage_record_load(u->data_dir, u->left_arena, &r);
+
+	if (e && !err_is(e, ERR_NOT_FOUND))
+		log_error("what Pods have used cannot be read, counting from zero", KV("err", e));
+	err_free(e);
+	u->gone = r.gone;
+	for (size_t i = 0; i < r.n_pods; i++)
+		map_put(u->left, r.pods[i].uid, &r.pods[i]);
+}
+
+struct usage *usage_new(struct pods *ps, const char *data_dir, uint64_t interval_ms)
+{
+	struct usage *u = xnew(struct usage);
+
+	u->pods = ps;
+	u->data_dir = xstrdup(data_dir);
+	u->interval_ms = interval_ms;
+	u->timer = timer_new(ps->loop, on_timer, u);
+	jobs_init(&u->jobs, ps->loop, NULL, NULL);
+	u->left = map_new(NULL);
+	u->left_arena = arena_new();
+	if (data_dir)
+		load(u);
+	return u;
+}
+
+void usage_pods_known(struct usage *u)
+{
+	map_each(it, u->left) {
+		const struct usage_pod_record *r = it.value;
+
+		add_net(&u->gone, &r->net);
+		for (size_t i = 0; i < r->n_containers; i++)
+			add_meter(&u->gone, &r->containers[i].meter);
+	}
+	map_free(take(u->left));
+	arena_free(take(u->left_arena));
+	rest(u);
+}
+
+/* Before all Pods are known, the file has more than we do. */
+void usage_stop(struct usage *u)
+{
+	autobuf text = { 0 };
+
+	timer_free(take(u->timer));
+	jobs_wait(&u->jobs);
+	if (!u->data_dir || u->left)
+		return;
+	write_text(u, &text);
+	tell(u, usage_record_save(u->data_dir, buf_head(&text), text.len));
+}
+
+void usage_free(struct usage *u)
+{
+	if (!u)
+		return;
+	timer_free(u->timer);
+	jobs_wait(&u->jobs);
+	arena_free(u->arena);
+	map_free(u->left);
+	arena_free(u->left_arena);
+	buf_done(&u->text);
+	free(u->data_dir);
+	free(u);
+}
+
+static struct access_usage now_of(const struct meter *m)
+{
+	return (struct access_usage){
+		.at_us = m->looked,
+		.window_us = m->window_usec,
+		.cpu_nano = m->cpu_nano,
+		.memory = m->memory,
+		.disk = m->disk,
+		.cpu_us = m->cpu_usec + m->task_cpu_usec,
+		.memory_byte_s = m->memory_byte_s,
+		.disk_byte_s = m->disk_byte_s,
+	};
+}
+
+bool usage_of_container(const struct container *c, struct access_usage *ret)
+{
+	const struct net_meter *net = &c->pod->traffic;
+
+	if (!c->meter.looked)
+		return false;
+	*ret = now_of(&c->meter);
+	ret->received = net->received + net->net_received;
+	ret->sent = net->sent + net->net_sent;
+	return true;
+}
+
+bool usage_of_machine(const struct usage *u, struct access_usage *ret)
+{
+	if (!u->machine.looked)
+		return false;
+	*ret = now_of(&u->machine);
+	return true;
+}
+
+/* Totals of the node alone: a line for each Pod would never stop growing where Pods come and go. */
+void usage_metrics(const struct usage *u, struct buf *b)
+{
+	struct usage_sums s = u->gone;
+
+	map_each(it, u->pods->pods)
+		add_pod(&s, it.value);
+	metrics_seconds(b, "cay_usage_cpu_seconds_total",
+			"Processor time of all sandboxes that this node has had.",
+			(uint64_t)s.cpu_usec);
+	metrics_counter(b, "cay_usage_memory_byte_seconds_total", "Memory over time, likewise.",
+			(uint64_t)s.memory_byte_s);
+	metrics_counter(b, "cay_usage_disk_byte_seconds_total",
+			"Bytes in layers and logs over time, likewise.", (uint64_t)s.disk_byte_s);
+	metrics_counter(b, "cay_usage_network_received_bytes_total",
+			"Bytes that sandboxes received.", (uint64_t)s.received);
+	metrics_counter(b, "cay_usage_network_sent_bytes_total", "Bytes that sandboxes sent.",
+			(uint64_t)s.sent);
+	metrics_counter(b, "cay_usage_looks_total", "How many times all sandboxes were looked at.",
+			u->n_looks);
+	metrics_gauge(b, "cay_usage_look_microseconds", "How long the last look took.",
+		      (uint64_t)u->took);
+}

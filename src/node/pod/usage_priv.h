@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct arena;
+struct buf;
+struct container;
+struct pod;
+struct pods;
+struct runtime_end;
+struct runtime_usage;
+
+/*
+ * What containers have used, from the start of their Pod to its end.
+ *
+ * The kernel counts per task and from zero. A meter adds up the tasks of a container, and knows
+ * which task it counts and whether that has been added up: no task is counted twice, whatever was
+ * written down last.
+ */
+struct meter {
+	char *task;            /* counted now or last; NULL: there was none */
+	bool over;             /* it has ended, and is in the sums */
+	int64_t cpu_usec;      /* of the tasks that are over */
+	int64_t task_cpu_usec; /* of this one, when it was last looked at */
+	int64_t memory_byte_s, disk_byte_s;
+	int64_t memory, disk; /* when it was last looked at */
+	int64_t at;           /* usec, monotonic: until then all is counted */
+
+	/* Of the last look of this run of the daemon. */
+	int64_t looked;      /* usec, wall clock; 0: there was none at this task */
+	int64_t window_usec; /* since the one before */
+	int64_t cpu_nano;    /* processors in it, in billionths */
+};
+
+void meter_done(struct meter *m);
+void meter_task(struct meter *m, const char *task, int64_t now); /* it is counted from now on */
+void meter_look(struct meter *m, const struct runtime_usage *u, int64_t now);
+void meter_end(struct meter *m, const struct runtime_usage *u, int64_t now);
+
+/* A Pod's traffic: of the networks that it had before, and of the one that it has. */
+struct net_meter {
+	int64_t received, sent;
+	int64_t net_received, net_sent;
+};
+
+/* What is written down, in <data_dir>/node/usage.json. */
+struct usage_sums {
+	int64_t cpu_usec, memory_byte_s, disk_byte_s, received, sent;
+};
+struct usage_container_record {
+	const char *name;
+	struct meter meter; /* task is borrowed */
+};
+struct usage_pod_record {
+	const char *uid;
+	struct net_meter net;
+	struct usage_container_record *containers;
+	size_t n_containers;
+};
+struct usage_record {
+	struct usage_sums gone; /* of the Pods that are no more */
+	struct usage_pod_record *pods;
+	size_t n_pods;
+};
+void usage_record_write(const struct usage_record *r, struct buf *out);
+/* Everything in *ret is in the arena. ERR_MALFORMED. */
+must_use struct err *usage_record_read(const char *text, size_t len, struct arena *a,
+				       struct usage_record *ret);
+/* ERR_NOT_FOUND: there is none yet. These block. */
+must_use struct err *usage_record_load(const char *data_dir, struct arena *a,
+				       struct usage_record *ret);
+must_use struct err *usage_record_save(const char *data_dir, const char *text, size_t len);
+
+/* Of all Pods: one timer, and one job that looks at all of them. */
+struct usage;
+/* data_dir NULL: nothing is written down. interval_ms 0: only usage_look() looks. */
+struct usage *usage_new(struct pods *ps, const char *data_dir, uint64_t interval_ms);
+void usage_pods_known(
+	struct usage *u);         /* what was written down of others is of Pods that are gone */
+void usage_stop(struct usage *u); /* waits for the job, and writes down what is known */
+void usage_free(struct usage *u);
+void usage_look(struct usage *u); /* now; nothing if a look is under way */
+bool usage_looks(const struct usage *u);
+
+void usage_restore(struct pod *p); /* a new one: with what was written down of it */
+void usage_pod_gone(struct pod *p);
+void usage_net_new(struct pod *p); /* it was given a network that has counted nothing yet */
+void usage_started(struct container *c, const char *task);
+void usage_ended(struct container *c, const struct runtime_end *end);
+struct access_usage;
+bool usage_of_container(const struct container *c, struct access_usage *ret);
+bool usage_of_machine(const struct usage *u, struct access_usage *ret);
+void usage_metrics(const struct usage *u, struct buf *b);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/disk/disk.h"
+#include "node/host/cgroup.h"
+#include "node/host/instance.h"
+#include "node/host/load.h"
+#include "node/runtime/native_priv.h"
+
+/*
+ * What tasks and networks have used. A slot has control groups, a layer and a log of its own, and a
+ * network that is given to a Pod has counted nothing before, so each number began at zero with
+ * whoever it is counted for. A job may ask: whatever is read here does not change after the start.
+ */
+static int64_t disk_used(const struct native *n, const char *id)
+{
+	static const char *const parts[] = { DISK_SLOT_LAYER, DISK_SLOT_LOGS };
+	autofree char *root = diskpool_path(n->spec.disk, INSTANCE_SLOTS, id);
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		autofree char *path = xasprintf("%s/%s", root, parts[i]);
+
+		sum += diskpool_ops(n->spec.disk)->used(path);
+	}
+	return sum;
+}
+
+static void task_usage(const struct native *n, struct runtime_usage *u)
+{
+	struct cgroup_usage g;
+
+	u->known = cgroup_usage(n->spec.cgroups, u->id, &g);
+	if (!u->known)
+		return;
+	u->cpu_usec = g.cpu_usec;
+	u->memory_peak = g.memory_peak;
+}
+
+/* The host's end of the link receives what the Pod sends. */
+static void net_usage(const struct native *n, struct runtime_usage *u)
+{
+	unsigned place;
+	char name[16];
+
+	if (!instance_addr_place(n->spec.instance, u->ip, &place))
+		return;
+	instance_ifname(n->spec.instance, place, name);
+	u->net_known = host_link_traffic(name, &u->sent, &u->received);
+}
+
+void native_usage(void *ctx, struct runtime_usage *list, size_t n_list)
+{
+	const struct native *n = ctx;
+
+	for (size_t i = 0; i < n_list; i++) {
+		struct runtime_usage *u = &list[i];
+
+		if (u->id)
+			task_usage(n, u);
+		if (u->id && u->known) {
+			u->memory = cgroup_memory(n->spec.cgroups, u->id);
+			u->disk = disk_used(n, u->id);
+		}
+		if (u->ip)
+			net_usage(n, u);
+	}
+}
+
+struct runtime_usage usage_of_ended(const struct native *n, const char *id)
+{
+	struct runtime_usage u = { .id = id };
+
+	task_usage(n, &u);
+	u.id = NULL; /* it will not outlive the call */
+	return u;
+}
