@@ -293,6 +293,18 @@ def test_a_container_leaves_a_message(cay):
     assert said["log"].endswith("100\noops\n") and len(said["log"].splitlines()) <= 80
 
 
+# In its first life the user turns the way to the message into a link, in its second it looks what has become of the file there.
+WAY = "if test -e /v/d; then stat -c %s:%a /etc/group; else ln -s /etc /v/d; exit 1; fi"
+
+
+def test_a_message_is_no_way_to_the_files_of_root(cay):
+    create(cay, pod("way", "sh", "-c", WAY, restartPolicy="OnFailure", volumes=[{"name": "v", "emptyDir": {}}], container={
+        "terminationMessagePath": "/v/d/group", "securityContext": {"runAsUser": 1000},
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}]}), phase("Succeeded"))
+    size, mode = cay.kubectl("logs", "way").stdout.strip().split(":")
+    assert int(size) > 0 and mode == "644"
+
+
 SIDECAR = {"restartPolicy": "Always", "startupProbe": {"exec": {"command": ["test", "-e", "/d/up"]}, "periodSeconds": 1}}
 RUN_ON = "touch /d/up; while :; do sleep 0.05; done"
 

@@ -665,7 +665,7 @@ MUTATIONS = (
              "		if (!keep)\n			e = file_remove_tree(at, name);\n", "		(void)keep;\n",
              "a key that is gone has no file", "unit node takes_the_place"),
     mutation("updates-fill-the-memory", "node/volume/payload.c",
-             "	if (version)\n		e = check_room(at, p->bytes);\n", "	(void)check_room;\n",
+             "	e = check_room(at, p->bytes, version);\n", "	(void)check_room;\n",
              "updates stop while memory is short", "unit node memory_is_short"),
     mutation("volumes-without-limit", "node/volume/payload.c",
              "	if (len > PAYLOAD_BYTES_MAX - p->bytes)\n", "	if (len > PAYLOAD_BYTES_MAX)\n",
