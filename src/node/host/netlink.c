@@ -17,18 +17,18 @@
 #include "base/buf.h"
 
 /*
- * A batch is one datagram of several messages, each answered with an acknowledgement that carries
- * its sequence number.
+ * A batch is sent in datagrams of several messages, each answered with an acknowledgement that
+ * carries its sequence number.
  */
 enum {
 	MESSAGE_MAX = 1024,
 	RECEIVE = 32 * 1024,
+	PIECE = 64, /* messages of a datagram: the answers to a few hundred overflow the socket */
 };
 
 struct netlink {
 	struct mnl_socket *sock;
 	struct buf batch;
-	unsigned n_messages;
 	unsigned seq;
 	char *room; /* RECEIVE bytes */
 };
@@ -69,7 +69,6 @@ static void add(struct netlink *n, struct nlmsghdr *h)
 {
 	h->nlmsg_seq = ++n->seq;
 	buf_add(&n->batch, h, h->nlmsg_len);
-	n->n_messages++;
 }
 
 /* The kernel would make one for each processor, and each has a directory of files in sysfs. */
@@ -265,17 +264,14 @@ static unsigned count_answers(const char *p, int len, int *first)
 	return n;
 }
 
-struct err *netlink_commit(struct netlink *n)
+/* One datagram of n_messages; the first refusal, or 0. */
+static int talk(struct netlink *n, const char *p, size_t size, unsigned n_messages)
 {
-	unsigned left = n->n_messages;
+	unsigned left = n_messages;
 	int first = 0;
 
-	if (!left)
-		return NULL;
-	if (mnl_socket_sendto(n->sock, buf_head(&n->batch), n->batch.len) < 0)
-		first = errno;
-	buf_clear(&n->batch);
-	n->n_messages = 0;
+	if (mnl_socket_sendto(n->sock, p, size) < 0)
+		return errno;
 	while (left && !first) {
 		ssize_t len = mnl_socket_recvfrom(n->sock, n->room, RECEIVE);
 		unsigned got;
@@ -291,13 +287,41 @@ struct err *netlink_commit(struct netlink *n)
 	}
 	/* After a refusal the later answers still come; they must not be taken for another batch's.
 	 */
-	while (left && first) {
+	while (left) {
 		ssize_t len = recv(mnl_socket_get_fd(n->sock), n->room, RECEIVE, MSG_DONTWAIT);
 
 		if (len <= 0)
 			break;
 		left -= MIN(count_answers(n->room, (int)len, &(int){ 1 }), left);
 	}
+	return first;
+}
+
+/* The bytes of the next messages, as many as one datagram may have. */
+static size_t next_piece(const char *p, size_t len, unsigned *ret_n)
+{
+	size_t at = 0;
+
+	for (*ret_n = 0; at < len && *ret_n < PIECE; ++*ret_n)
+		at += ((const struct nlmsghdr *)(const void *)(p + at))->nlmsg_len;
+	return at;
+}
+
+struct err *netlink_commit(struct netlink *n)
+{
+	const char *p = buf_head(&n->batch);
+	size_t at = 0;
+	int first = 0;
+
+	while (at < n->batch.len) {
+		unsigned n_messages;
+		size_t len = next_piece(p + at, n->batch.len - at, &n_messages);
+		int refused = talk(n, p + at, len, n_messages);
+
+		first = first ? first : refused;
+		at += len;
+	}
+	buf_clear(&n->batch);
 	return first ? err_sys(first, "change network settings") : NULL;
 }
 

@@ -234,6 +234,29 @@ static void ask_about_links(void)
 	netlink_free(nl);
 }
 
+TEST(a_batch_of_thousands_is_answered_whole_and_tells_the_first_refusal)
+{
+	enum {
+		CHANGES = 5000,
+		NOBODY = 99999,
+	};
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	for (unsigned i = 0; i < CHANGES; i++)
+		netlink_set_forwarding(r.l.nl, 1, i % 2);
+	works(netlink_commit(r.l.nl));
+	netlink_set_forwarding(r.l.nl, NOBODY, true);
+	for (unsigned i = 0; i < CHANGES; i++)
+		netlink_set_forwarding(r.l.nl, 1, i % 2);
+	fails(netlink_commit(r.l.nl), ERR_SYS);
+	works(netlink_commit(r.l.nl)); /* nothing is left to be sent or answered */
+	netlink_set_forwarding(r.l.nl, 1, false);
+	works(netlink_commit(r.l.nl));
+	close_rig(&r);
+}
+
 TEST(a_network_that_anything_went_through_is_not_as_new)
 {
 	static const struct {
