@@ -224,6 +224,22 @@ def test_a_bomb_ends_at_the_limit_of_bytes(tmp_path):
     assert r.returncode == 1 and "more than 68719476736 bytes" in r.stderr, r.stderr
 
 
+@pytest.mark.parametrize("names", ["one", "many"])
+def test_names_of_directories_take_little_memory(tmp_path, names):
+    """Their times are set in the end, so they are remembered up to then: each once, and not without limit."""
+    needs_root()
+    where = "/".join(["d" * 250] * 15)
+    entry = tar(member(f"{where}/000000", kind=tarfile.DIRTYPE))[:10 * 512]  # two headers, and between them the name
+    press = zlib.compressobj(1, wbits=31)
+    with open(tmp_path / "archive", "wb") as f:
+        for i in range(40000):
+            f.write(press.compress(entry if names == "one" else entry.replace(b"/000000", b"/%06d" % i)))
+        f.write(press.compress(bytes(1024)) + press.flush())
+    process = subprocess.Popen([os.path.join(BUILD, "cay"), "image", "import", str(tmp_path / "archive"), "dirs:1", "--data-dir", str(tmp_path / "data")])
+    _, process.returncode, used = os.wait4(process.pid, 0)
+    assert process.returncode == 0 and used.ru_maxrss < 110 << 10, used.ru_maxrss  # the names are 150 MB
+
+
 # -- what is taken ----------------------------------------------------------------------------------------------------
 
 
