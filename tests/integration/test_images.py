@@ -119,9 +119,10 @@ def listed(data_dir):
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-def sparse():
-    """A file of 1 EiB that has no data: pax headers of GNU tar."""
-    return tar(member("huge", b"", pax_headers={"GNU.sparse.major": "0", "GNU.sparse.size": str(1 << 60), "GNU.sparse.map": "0,0"}))
+def sparse(*sizes):
+    """Files that have no data: pax headers of GNU tar."""
+    return tar(*(member(f"huge-{i}", b"", pax_headers={"GNU.sparse.major": "0", "GNU.sparse.size": str(size), "GNU.sparse.map": "0,0"})
+                 for i, size in enumerate(sizes)))
 
 
 def wrong_blob():
@@ -199,7 +200,8 @@ HOSTILE = {
     "escape-sequence": (tar(member("\x1b[31m/../x", b"")), "entry ?[31m/../x has"),
     "whiteout": (tar(member("etc/.wh.passwd")), "this is one layer of an image"),
     "deep": (tar(member("/".join("d" * 300), b"x")), "more than 256 levels"),
-    "sparse": (sparse(), "root file system has more than"),
+    "sparse": (sparse(1 << 60), "root file system has more than"),
+    "sparse, together": (sparse(40 << 30, 40 << 30), "root file system has more than"),
 }
 
 

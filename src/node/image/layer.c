@@ -188,13 +188,17 @@ static struct err *write_file(struct unpack *u, struct archive_entry *en, const 
 	autoclose fd = openat(at->dir, at->last,
 			      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int64_t size = archive_entry_size_is_set(en) ? archive_entry_size(en) : -1;
+	uint64_t before = u->done.bytes, data;
 	struct err *e;
 
 	if (fd < 0)
 		return err_sys(errno, "create file");
-	if (size > 0 && (uint64_t)size > u->job.max_bytes)
-		return layer_too_many_bytes(&u->job); /* holes count as well */
+	if (size > 0 && (uint64_t)size > u->job.max_bytes - before)
+		return layer_too_many_bytes(&u->job);
 	e = copy_data(u, fd);
+	data = u->done.bytes - before;
+	if (!e && size > 0 && (uint64_t)size > data)
+		e = count_bytes(u, (uint64_t)size - data); /* holes count as well */
 	if (e)
 		return e;
 	if (size >= 0 && ftruncate(fd, size) < 0)
