@@ -719,6 +719,28 @@ def test_the_node_pulls_with_the_secrets_of_the_pod(pulling, registries):
     assert secret_is_nowhere(pulling)
 
 
+def test_a_pull_ends_with_the_last_pod_that_waits_for_it(pulling, registries):
+    """As many as run at a time get no answer. Without them it is the turn of the next."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(120)
+        stuck = f"127.0.0.1:{silent.getsockname()[1]}/x"
+        for i in range(3):
+            pulling.api("POST", PODS, pod(f"stuck-{i}", f"{stuck}:{i}"))
+        pulling.api("POST", PODS, pod("stuck-too", f"{stuck}:0"))
+        conns = [silent.accept()[0] for _ in range(3)]
+        pulling.api("POST", PODS, pod("in-line", registries["open"].name("team/made:1"), imagePullPolicy="Always"))
+        for name in ("stuck-0", "stuck-too"):
+            pulling.api("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+        assert said(pulling, "in-line")[:2] == ["1234", "50"]
+        for i in (1, 2):
+            pulling.api("DELETE", f"{PODS}/stuck-{i}?gracePeriodSeconds=0")
+        for conn in conns:
+            with conn:
+                conn.settimeout(120)
+                while conn.recv(4096):
+                    pass  # up to its end
+
+
 def test_a_stop_ends_the_pulls_under_way(fresh):
     """A registry that takes the connection and says nothing: its client is gone when the daemon is."""
     cay = fresh("--pull-images")
