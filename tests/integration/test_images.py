@@ -119,9 +119,10 @@ def listed(data_dir):
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-def sparse():
-    """A file of 1 EiB that has no data: pax headers of GNU tar."""
-    return tar(member("huge", b"", pax_headers={"GNU.sparse.major": "0", "GNU.sparse.size": str(1 << 60), "GNU.sparse.map": "0,0"}))
+def sparse(*sizes):
+    """Files that have no data: pax headers of GNU tar."""
+    return tar(*(member(f"huge-{i}", b"", pax_headers={"GNU.sparse.major": "0", "GNU.sparse.size": str(size), "GNU.sparse.map": "0,0"})
+                 for i, size in enumerate(sizes)))
 
 
 def wrong_blob():
@@ -199,7 +200,8 @@ HOSTILE = {
     "escape-sequence": (tar(member("\x1b[31m/../x", b"")), "entry ?[31m/../x has"),
     "whiteout": (tar(member("etc/.wh.passwd")), "this is one layer of an image"),
     "deep": (tar(member("/".join("d" * 300), b"x")), "more than 256 levels"),
-    "sparse": (sparse(), "root file system has more than"),
+    "sparse": (sparse(1 << 60), "root file system has more than"),
+    "sparse, together": (sparse(40 << 30, 40 << 30), "root file system has more than"),
 }
 
 
@@ -222,6 +224,22 @@ def test_a_bomb_ends_at_the_limit_of_bytes(tmp_path):
     press = zlib.compressobj(wbits=31)
     r = import_file(tmp_path, press.compress(info.tobuf() + bytes(1 << 20)) + press.flush())
     assert r.returncode == 1 and "more than 68719476736 bytes" in r.stderr, r.stderr
+
+
+@pytest.mark.parametrize("names", ["one", "many"])
+def test_names_of_directories_take_little_memory(tmp_path, names):
+    """Their times are set in the end, so they are remembered up to then: each once, and not without limit."""
+    needs_root()
+    where = "/".join(["d" * 250] * 15)
+    entry = tar(member(f"{where}/000000", kind=tarfile.DIRTYPE))[:10 * 512]  # two headers, and between them the name
+    press = zlib.compressobj(1, wbits=31)
+    with open(tmp_path / "archive", "wb") as f:
+        for i in range(40000):
+            f.write(press.compress(entry if names == "one" else entry.replace(b"/000000", b"/%06d" % i)))
+        f.write(press.compress(bytes(1024)) + press.flush())
+    process = subprocess.Popen([os.path.join(BUILD, "cay"), "image", "import", str(tmp_path / "archive"), "dirs:1", "--data-dir", str(tmp_path / "data")])
+    _, process.returncode, used = os.wait4(process.pid, 0)
+    assert process.returncode == 0 and used.ru_maxrss < 110 << 10, used.ru_maxrss  # the names are 150 MB
 
 
 # -- what is taken ----------------------------------------------------------------------------------------------------
@@ -699,6 +717,28 @@ def test_the_node_pulls_with_the_secrets_of_the_pod(pulling, registries):
     events = json.dumps(pulling.api("GET", "/api/v1/namespaces/default/events"))
     assert "Pulling image" in events and "Failed to pull image" in events
     assert secret_is_nowhere(pulling)
+
+
+def test_a_pull_ends_with_the_last_pod_that_waits_for_it(pulling, registries):
+    """As many as run at a time get no answer. Without them it is the turn of the next."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(120)
+        stuck = f"127.0.0.1:{silent.getsockname()[1]}/x"
+        for i in range(3):
+            pulling.api("POST", PODS, pod(f"stuck-{i}", f"{stuck}:{i}"))
+        pulling.api("POST", PODS, pod("stuck-too", f"{stuck}:0"))
+        conns = [silent.accept()[0] for _ in range(3)]
+        pulling.api("POST", PODS, pod("in-line", registries["open"].name("team/made:1"), imagePullPolicy="Always"))
+        for name in ("stuck-0", "stuck-too"):
+            pulling.api("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+        assert said(pulling, "in-line")[:2] == ["1234", "50"]
+        for i in (1, 2):
+            pulling.api("DELETE", f"{PODS}/stuck-{i}?gracePeriodSeconds=0")
+        for conn in conns:
+            with conn:
+                conn.settimeout(120)
+                while conn.recv(4096):
+                    pass  # up to its end
 
 
 def test_a_stop_ends_the_pulls_under_way(fresh):

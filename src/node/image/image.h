@@ -132,9 +132,10 @@ struct image_pulls_spec {
 	void (*pulled)(void *arg); /* there is another image; before anybody's done() */
 	void *arg;
 };
-/* Embedded in who waits. on must be initialised; list_del() of it ends the wait. */
+/* Embedded in who waits. on must be initialised, and all else be zero but done. */
 struct image_pull_wait {
 	struct list on;
+	struct pull *pull; /* what it waits for; NULL: nothing */
 	void (*done)(struct image_pull_wait *w, const struct err *e); /* NULL: it is there */
 };
 struct image_pulls *image_pulls_new(const struct image_pulls_spec *spec);
@@ -143,3 +144,5 @@ void image_pulls_free(struct image_pulls *p);
 /* auth: the text of an auth file, or NULL. done() may be called before this returns. */
 void image_pulls_ask(struct image_pulls *p, const char *name, const char *auth,
 		     struct image_pull_wait *w);
+/* Ends a wait, and with the last one the pull. Does nothing for one that waits for nothing. */
+void image_pull_leave(struct image_pull_wait *w);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/map.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "node/host/numbers.h"
@@ -34,11 +35,12 @@ enum {
 };
 static const uint64_t default_bytes = 64ULL << 30;
 static const uint64_t default_entries = 4000000;
+static const size_t dirs_size_max = 64 << 20;
 
 /* A directory gets its time when nothing is put into it any more. */
 struct dir_time {
-	char *path;
 	int64_t mtime;
+	char path[];
 };
 
 struct unpack {
@@ -46,8 +48,8 @@ struct unpack {
 	struct layer_job job;
 	struct layer_done done;
 	struct tar *tar;
-	struct dir_time *dirs;
-	size_t n_dirs, cap_dirs;
+	struct map *dirs; /* path → struct dir_time, in the order of their last entries */
+	size_t dirs_size;
 };
 
 /* The entry's name without leading "./" and "/"; NULL: it is the root itself. ERR_INVALID for "..".
@@ -185,13 +187,17 @@ static struct err *write_file(struct unpack *u, struct archive_entry *en, const 
 	autoclose fd = openat(at->dir, at->last,
 			      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int64_t size = archive_entry_size_is_set(en) ? archive_entry_size(en) : -1;
+	uint64_t before = u->done.bytes, data;
 	struct err *e;
 
 	if (fd < 0)
 		return err_sys(errno, "create file");
-	if (size > 0 && (uint64_t)size > u->job.max_bytes)
-		return layer_too_many_bytes(&u->job); /* holes count as well */
+	if (size > 0 && (uint64_t)size > u->job.max_bytes - before)
+		return layer_too_many_bytes(&u->job);
 	e = copy_data(u, fd);
+	data = u->done.bytes - before;
+	if (!e && size > 0 && (uint64_t)size > data)
+		e = count_bytes(u, (uint64_t)size - data); /* holes count as well */
 	if (e)
 		return e;
 	if (size >= 0 && ftruncate(fd, size) < 0)
@@ -274,24 +280,39 @@ static struct err *set_attributes(struct archive_entry *en, const struct place *
 	return set_xattrs(en, at);
 }
 
-static void remember_dir(struct unpack *u, const char *name, int64_t mtime)
+/* Once each, however often the archive has it. What is beyond the limit has the time of now: that
+ * is only for the looks of it, and no reason to refuse an image. */
+static void remember_dir(struct unpack *u, const struct place *at, int64_t mtime)
 {
-	if (u->n_dirs == u->cap_dirs) {
-		u->cap_dirs = u->cap_dirs ? u->cap_dirs * 2 : 64;
-		u->dirs = xrealloc(u->dirs, u->cap_dirs * sizeof(*u->dirs));
+	enum {
+		IN_MAP = 64
+	}; /* about what an entry of a map takes */
+	bool below = at->last != at->path;
+	autofree char *path =
+		xasprintf("%s%s%s", below ? at->path : "", below ? "/" : "", at->last);
+	size_t len = strlen(path) + 1, size = sizeof(struct dir_time) + len;
+	struct dir_time *d = map_take(u->dirs, path);
+
+	if (!d) {
+		if (u->dirs_size + size + IN_MAP > dirs_size_max)
+			return;
+		u->dirs_size += size + IN_MAP;
+		d = xmalloc(size);
+		memcpy(d->path, path, len);
 	}
-	u->dirs[u->n_dirs++] = (struct dir_time){ xstrdup(name), mtime };
+	d->mtime = mtime;
+	map_put(u->dirs, d->path, d);
 }
 
 /* Only for the looks of it: a directory that has gone in the meantime is passed over. */
 static void set_dir_times(struct unpack *u)
 {
-	for (size_t i = 0; i < u->n_dirs; i++) {
-		struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_sec = u->dirs[i].mtime } };
+	map_each(it, u->dirs) {
+		const struct dir_time *d = it.value;
+		struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_sec = d->mtime } };
 		autoclose fd = -1;
 
-		err_free(file_open_in_root(u->root, u->dirs[i].path, O_RDONLY | O_DIRECTORY, 0,
-					   &fd));
+		err_free(file_open_in_root(u->root, d->path, O_RDONLY | O_DIRECTORY, 0, &fd));
 		if (fd >= 0)
 			(void)futimens(fd, t);
 	}
@@ -309,7 +330,7 @@ static struct err *write_dir(struct unpack *u, struct archive_entry *en, const s
 
 	if (mkdirat(at->dir, at->last, 0700) < 0 && errno != EEXIST)
 		return err_sys(errno, "make directory");
-	remember_dir(u, archive_entry_pathname(en), archive_entry_mtime(en));
+	remember_dir(u, at, archive_entry_mtime(en));
 	if (!opaque)
 		return NULL;
 	fd = openat(at->dir, at->last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -458,6 +479,7 @@ struct err *layer_unpack(const struct tar_from *from, int root, const struct lay
 {
 	struct unpack u = { .root = root, .job = layer_job_of(job) };
 	struct tar_from limited = *from;
+	autoptr(map) dirs = map_new_borrowing(free);
 	autoptr(tar) tar = NULL;
 	struct err *e;
 
@@ -465,15 +487,13 @@ struct err *layer_unpack(const struct tar_from *from, int root, const struct lay
 	limited.max = 2 * u.job.max_bytes + 4096 * u.job.max_entries;
 	e = tar_open(&limited, &tar);
 	u.tar = tar;
+	u.dirs = dirs;
 	if (!e)
 		e = write_entries(&u);
 	if (!e) {
 		set_dir_times(&u);
 		e = tar_end(tar, &u.done);
 	}
-	for (size_t i = 0; i < u.n_dirs; i++)
-		free(u.dirs[i].path);
-	free(u.dirs);
 	if (e)
 		return e;
 	*ret = u.done;

@@ -15,7 +15,8 @@
 /*
  * Pulls by the node. Each is a child process that runs `cay image pull`: the daemon neither speaks
  * to a registry nor unpacks what comes from there. Who asks for the same image with the same
- * credentials shares a pull; a few run at a time, the others wait their turn.
+ * credentials shares a pull; a few run at a time, the others wait their turn. One that nobody waits
+ * for any more is ended, so that it does not hold up the others.
  *
  * Credentials are a file in the run directory, which is in memory, for as long as the child runs.
  */
@@ -32,6 +33,7 @@ struct pull {
 	struct child *child; /* NULL: it waits for its turn */
 	char *name, *auth, *authfile;
 	int said;
+	bool unwanted; /* the child was told to end, and nobody may join any more */
 };
 
 struct image_pulls {
@@ -106,6 +108,7 @@ static void tell(struct pull *u, struct err *e)
 		struct image_pull_wait *w = list_first(&u->waits, struct image_pull_wait, on);
 
 		list_del(&w->on);
+		w->pull = NULL;
 		list_add_tail(&waits, &w->on);
 	}
 	pull_free(u);
@@ -201,7 +204,7 @@ static struct pull *find(const struct image_pulls *p, const char *name, const ch
 	struct pull *u;
 
 	list_each(u, &p->all, on)
-		if (str_eq(u->name, name) && str_eq(u->auth, auth))
+		if (!u->unwanted && str_eq(u->name, name) && str_eq(u->auth, auth))
 			return u;
 	return NULL;
 }
@@ -220,19 +223,41 @@ void image_pulls_ask(struct image_pulls *p, const char *name, const char *auth,
 		list_init(&u->waits);
 		list_add_tail(&p->all, &u->on);
 	}
+	w->pull = u;
 	list_add_tail(&u->waits, &w->on);
 	start_next(p);
+}
+
+/* A child keeps its place until it has ended. */
+static void end(struct pull *u)
+{
+	if (!u->child) {
+		pull_free(u);
+		return;
+	}
+	u->unwanted = true;
+	child_kill(u->child, SIGTERM); /* it ends its skopeo first */
+}
+
+void image_pull_leave(struct image_pull_wait *w)
+{
+	struct pull *u = take(w->pull);
+
+	list_del(&w->on);
+	if (u && list_empty(&u->waits))
+		end(u);
 }
 
 /* Nobody is told any more. */
 static void let_go(struct pull *u)
 {
-	while (!list_empty(&u->waits))
-		list_del(&list_first(&u->waits, struct image_pull_wait, on)->on);
-	if (u->child)
-		child_kill(u->child, SIGTERM); /* it ends its skopeo first */
-	else
-		pull_free(u);
+	while (!list_empty(&u->waits)) {
+		struct image_pull_wait *w = list_first(&u->waits, struct image_pull_wait, on);
+
+		list_del(&w->on);
+		w->pull = NULL;
+	}
+	end(u);
 }
 
 void image_pulls_free(struct image_pulls *p)

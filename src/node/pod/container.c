@@ -98,7 +98,7 @@ void container_done(struct container *c)
 {
 	free_probes(c);
 	list_del(&c->slot.on);
-	list_del(&c->pull.on);
+	image_pull_leave(&c->pull);
 	if (c->task)
 		c->pod->pods->rt->forget(c->task);
 	image_free(c->image);
