@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "cli/cli.h"
+#include "loop/loop.h"
 #include "role/role.h"
 
 static const struct setting no_settings[] = { { 0 } };
@@ -66,6 +67,7 @@ static int man_run(const struct command *c unused, const struct settings *settin
 
 int main(int argc, char **argv)
 {
+	child_main(argc, argv);
 	(void)signal(SIGPIPE, SIG_IGN); /* writing to a peer that has left returns EPIPE */
 	tools_provide();
 	return cli_main(commands, argc, argv);

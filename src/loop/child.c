@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "loop/loop_priv.h"
 
 /*
@@ -98,10 +101,47 @@ static void plan_signals(struct plan *p)
 	(void)posix_spawnattr_setflags(&p->attrs, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
+/* "/proc/self/exe tied-child PID PROGRAM ARGS...", with the process that it is tied to. */
+#define TIED "tied-child"
+enum {
+	TIED_PID = 2,
+	TIED_ARGS = 3,
+};
+
+void child_main(int argc, char **argv)
+{
+	char parent[16];
+
+	if (argc <= TIED_ARGS || !str_eq(argv[1], TIED))
+		return;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)snprintf(parent, sizeof(parent), "%d", (int)getppid());
+	if (str_eq(parent, argv[TIED_PID])) /* or it was gone before we asked */
+		(void)execvp(argv[TIED_ARGS], argv + TIED_ARGS);
+	_exit(CHILD_NO_PROGRAM);
+}
+
+static const char **tied_argv(const char *const *argv, const char *pid)
+{
+	const char **tied;
+	size_t n = 0;
+
+	while (argv[n])
+		n++;
+	tied = xnew_n(const char *, TIED_ARGS + n + 1);
+	tied[0] = "/proc/self/exe";
+	tied[1] = TIED;
+	tied[TIED_PID] = pid;
+	memcpy(tied + TIED_ARGS, argv, n * sizeof(*argv));
+	return tied;
+}
+
 static struct err *spawn(const struct child_spec *spec, pid_t *ret)
 {
 	__attribute__((cleanup(plan_done))) struct plan p = { 0 };
-	char *const *argv = (char *const *)spec->argv;
+	autofree char *pid = xasprintf("%d", (int)getpid());
+	autofree const char **tied = spec->tied ? tied_argv(spec->argv, pid) : NULL;
+	char *const *argv = (char *const *)(tied ? tied : spec->argv);
 	char *const *env = spec->env ? (char *const *)spec->env : environ;
 	struct err *e;
 	int r;
@@ -112,7 +152,7 @@ static struct err *spawn(const struct child_spec *spec, pid_t *ret)
 	e = plan_fds(&p, spec);
 	if (e)
 		return err_wrap(e, "start %s", spec->argv[0]);
-	r = posix_spawnp(ret, spec->argv[0], &p.actions, &p.attrs, argv, env);
+	r = posix_spawnp(ret, argv[0], &p.actions, &p.attrs, argv, env);
 	return r ? err_sys(r, "start %s", spec->argv[0]) : NULL;
 }
 

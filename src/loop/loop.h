@@ -104,9 +104,20 @@ struct child_spec {
 	const int *fds;
 	unsigned n_fds;
 	const char *cwd; /* NULL: ours */
+	bool tied;       /* see child_main() */
 };
 struct child;
 must_use struct err *child_spawn(struct loop *l, const struct child_spec *spec,
 				 void (*exited)(void *arg, int status, int term_signal), void *arg,
 				 struct child **ret);
 void child_kill(struct child *c, int signum);
+/*
+ * A tied child is killed when the thread that started it ends, however that comes. It asks for that
+ * itself: our own program is started once more and becomes the child, so its main() has to call
+ * this before all else. Returns if this process is no such child. A program that cannot be executed
+ * is CHILD_NO_PROGRAM as the status of the child, not an error of child_spawn().
+ */
+void child_main(int argc, char **argv);
+enum {
+	CHILD_NO_PROGRAM = 127,
+};

@@ -741,18 +741,33 @@ def test_a_pull_ends_with_the_last_pod_that_waits_for_it(pulling, registries):
                     pass  # up to its end
 
 
-def test_a_stop_ends_the_pulls_under_way(fresh):
-    """A registry that takes the connection and says nothing: its client is gone when the daemon is."""
+def processes_with(word):
+    def arguments(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                return f.read().decode(errors="replace")
+        except OSError:
+            return ""  # it has ended
+
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and word in arguments(pid)]
+
+
+@pytest.mark.parametrize("way", ["stop", "kill"])
+def test_the_end_of_the_daemon_ends_the_pulls_under_way(fresh, way):
+    """A registry that takes connections and says nothing: its client is gone when the daemon is."""
     cay = fresh("--pull-images")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(120)
-        cay.api("POST", PODS, pod("stuck", f"127.0.0.1:{silent.getsockname()[1]}/x:1"))
+        name = f"127.0.0.1:{silent.getsockname()[1]}/x:1"
+        cay.api("POST", PODS, pod("stuck", name))
         conn, _ = silent.accept()
         with conn:
-            conn.settimeout(120)
-            assert cay.stop() == 0
-            while conn.recv(4096):
-                pass  # up to its end
+            assert len(processes_with(name)) == 2  # cay image pull, and skopeo
+            (cay.stop if way == "stop" else cay.kill)()
+            assert cay.process.returncode == (0 if way == "stop" else -signal.SIGKILL)
+            wait_until(lambda: not processes_with(name))
+    if way == "kill":
+        cay.start()  # it tidies up
 
 
 def test_an_image_of_many_layers_runs(cay, tmp_path):

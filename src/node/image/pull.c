@@ -103,6 +103,10 @@ static struct err *what_it_said(struct fetch *f)
 		if (end)
 			*end = '\0';
 	}
+	if (f->status == CHILD_NO_PROGRAM)
+		return err_new(ERR_UNAVAILABLE,
+			       "pulling needs skopeo, which is not installed; install the package "
+			       "skopeo, or use cay image import");
 	if (f->signum)
 		return err_new(ERR_UNAVAILABLE, "skopeo was killed by signal %d", f->signum);
 	return err_new(ERR_UNAVAILABLE, "%s", str_or(msg, "skopeo failed and said nothing"));
@@ -113,20 +117,12 @@ static struct err *spawn(struct fetch *f)
 	autoclose said = openat(f->work_fd, "said", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	const int fds[] = { -1, -1, said };
 	const struct child_spec spec = {
-		.argv = f->argv, .fds = fds, .n_fds = ARRAY_LEN(fds), .cwd = f->work
+		.argv = f->argv, .fds = fds, .n_fds = ARRAY_LEN(fds), .cwd = f->work, .tied = true
 	};
-	struct err *e;
 
 	if (said < 0)
 		return err_sys(errno, "create a file for skopeo's messages");
-	e = child_spawn(f->loop, &spec, on_exit_of_skopeo, f, &f->child);
-	if (err_is(e, ERR_NOT_FOUND)) {
-		err_free(e);
-		return err_new(ERR_UNAVAILABLE,
-			       "pulling needs skopeo, which is not installed; install the package "
-			       "skopeo, or use cay image import");
-	}
-	return e;
+	return child_spawn(f->loop, &spec, on_exit_of_skopeo, f, &f->child);
 }
 
 /* Whoever ends us does not know of skopeo. */

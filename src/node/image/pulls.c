@@ -159,7 +159,9 @@ static struct err *start(struct pull *u)
 	const char *argv[] = { "/proc/self/exe", "image", "pull", u->name, "--data-dir",
 			       u->of->data_dir,  NULL,    NULL,   NULL };
 	int fds[] = { -1, -1, -1 };
-	const struct child_spec spec = { .argv = argv, .fds = fds, .n_fds = ARRAY_LEN(fds) };
+	const struct child_spec spec = {
+		.argv = argv, .fds = fds, .n_fds = ARRAY_LEN(fds), .tied = true
+	};
 	struct err *e = write_auth(u);
 
 	if (e)
