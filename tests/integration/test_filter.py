@@ -4,6 +4,7 @@
 Behind every address that must not be reached a listener waits, and where a filter is missing the same attempt gets through.
 """
 
+import contextlib
 import ipaddress
 import json
 import os
@@ -16,7 +17,7 @@ import threading
 
 import pytest
 
-from cay_local import condition
+from cay_local import condition, wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 PRIVATE = "10.211.77"  # of a network that only these tests have
@@ -149,6 +150,17 @@ def stopped(world):
 
 
 # In this order: the last ones take the filters inside away.
+
+
+def test_the_table_is_restored_however_many_descriptors_are_open(world):
+    """The library that loads it waits with select(), which knows 1,024 of them."""
+    count = world.metric("cay_packet_filter_restored_total")
+    with contextlib.ExitStack() as open_ones:
+        for _ in range(1100):
+            open_ones.enter_context(socket.create_connection(("127.0.0.1", world.cay.port), timeout=60))
+        wait_until(lambda: len(os.listdir(f"/proc/{world.cay.process.pid}/fd")) > 1024)
+        sh("nft", "delete", "table", *world.table)
+        world.restored(count + 1)
 
 
 def test_a_touched_table_is_restored_and_reported(world):

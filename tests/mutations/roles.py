@@ -361,7 +361,7 @@ MUTATIONS = (
              "	if (str_starts(name, \"trusted.overlay.\") || str_starts(name, \"user.overlay.\"))\n", "	if (str_starts(name, \"trusted.overlay.x\"))\n",
              "an image cannot speak to the overlay", "pytest integration/test_images.py -k overlay-xattr"),
     mutation("hole-not-counted", "node/image/layer.c",
-             "	if (size > 0 && (uint64_t)size > u->job.max_bytes)\n", "	if (size > 0 && (uint64_t)size > u->job.max_bytes && !u->root)\n",
+             "		e = count_bytes(u, (uint64_t)size - data); /* holes count as well */\n", "		(void)data;\n",
              "a file of holes counts with its size", "pytest integration/test_images.py -k sparse"),
     mutation("opaque-forgotten", "node/image/layer.c",
              "	*ret_opaque = is_whiteout(&st);\n", "	*ret_opaque = is_whiteout(&st) && for_dir && !at->dir;\n",

@@ -99,32 +99,50 @@ static const char hide[] =
 	"		ip saddr $pool oifname != \"cay*\" oifname != \"lo\" masquerade\n"
 	"	}\n";
 
-/* ret_text NULL: what it prints does not matter. */
-static struct err *run(const char *commands, char **ret_text)
+/*
+ * One context for as long as the process lives, made at its start: libnftables waits for its socket
+ * with select(), which ends the process if that has a number above 1023. The first to use it is the
+ * start of the node, and after that one job at a time, so that it needs no lock.
+ */
+static struct nft_ctx *context(void)
 {
-	struct nft_ctx *ctx = nft_ctx_new(NFT_CTX_DEFAULT);
-	struct err *e = NULL;
+	static struct nft_ctx *ctx;
 
+	if (ctx)
+		return ctx;
+	ctx = nft_ctx_new(NFT_CTX_DEFAULT);
 	if (!ctx)
-		return err_new(ERR_INTERNAL, "libnftables returned no context");
+		return NULL;
 	(void)nft_ctx_buffer_error(ctx);
 	(void)nft_ctx_buffer_output(ctx);
 	nft_ctx_output_set_flags(ctx, NFT_CTX_OUTPUT_STATELESS);
-	if (nft_run_cmd_from_buffer(ctx, commands)) {
-		const char *text = nft_ctx_get_error_buffer(ctx);
+	return ctx;
+}
 
-		e = err_new(ERR_SYS, "change packet filter: %.*s",
-			    (int)strcspn(str_or(text, ""), "\n"), str_or(text, ""));
-	}
-	if (!e && ret_text)
-		*ret_text = xstrdup(nft_ctx_get_output_buffer(ctx));
-	nft_ctx_free(ctx);
-	return e;
+/* ret_text NULL: what it prints does not matter. */
+static struct err *run(const char *commands, char **ret_text)
+{
+	struct nft_ctx *ctx = context();
+	const char *said, *wrong;
+	int r;
+
+	if (!ctx)
+		return err_new(ERR_INTERNAL, "libnftables returned no context");
+	r = nft_run_cmd_from_buffer(ctx, commands);
+	/* Both are read in any case, which empties them for the next time. */
+	said = nft_ctx_get_output_buffer(ctx);
+	wrong = nft_ctx_get_error_buffer(ctx);
+	if (r)
+		return err_new(ERR_SYS, "change packet filter: %.*s",
+			       (int)strcspn(str_or(wrong, ""), "\n"), str_or(wrong, ""));
+	if (ret_text)
+		*ret_text = xstrdup(said);
+	return NULL;
 }
 
 static void define_reserved(struct buf *text)
 {
-	buf_add_str(text, "define reserved = {");
+	buf_add_str(text, "redefine reserved = {");
 	for (size_t i = 0; i < n_reserved_nets; i++) {
 		uint32_t net = reserved_nets[i].net;
 
@@ -136,7 +154,7 @@ static void define_reserved(struct buf *text)
 
 static void define_uplinks(struct buf *text, const struct uplinks *u)
 {
-	buf_add_str(text, "define uplinks = {");
+	buf_add_str(text, "redefine uplinks = {");
 	for (unsigned n = 0; n < u->n; n++)
 		buf_printf(text, "%s \"%s\"", n ? "," : "", u->name[n]);
 	buf_add_str(text, " }\n");
@@ -176,8 +194,8 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 	instance_addr_text(i, 0, pool);
 	instance_addr_text(i, 1, gateway);
 	buf_printf(&text,
-		   "define links = \"%s*\"\ndefine pool = %s/%d\ndefine gateway = %s\n"
-		   "define daemon = %#x\n",
+		   "redefine links = \"%s*\"\nredefine pool = %s/%d\nredefine gateway = %s\n"
+		   "redefine daemon = %#x\n",
 		   links, pool, POOL_PREFIX, gateway, instance_mark(i));
 	define_reserved(&text);
 	if (r->uplinks.n)
