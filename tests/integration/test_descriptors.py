@@ -5,8 +5,8 @@ import os
 import re
 
 PODS = "/api/v1/namespaces/default/pods"
-# Sockets, pipes and what the kernel makes for an event loop name no file of the host.
-NAMELESS = re.compile(r"(socket|pipe):\[\d+\]|anon_inode:\[\w+\]|/dev/(null|pts/\w+)")
+# Sockets, pipes and what the kernel makes for an event loop name no file of the host, nor does what is in the sandbox's own /dev.
+NAMELESS = re.compile(r"(socket|pipe):\[\d+\]|anon_inode:\[\w+\]|/dev/(null|pts/\w+|termination-log)")
 
 
 def ready(obj):

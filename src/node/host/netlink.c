@@ -309,14 +309,14 @@ static size_t next_piece(const char *p, size_t len, unsigned *ret_n)
 
 struct err *netlink_commit(struct netlink *n)
 {
-	const char *p = buf_head(&n->batch);
 	size_t at = 0;
 	int first = 0;
 
 	while (at < n->batch.len) {
+		const char *p = buf_head(&n->batch) + at;
 		unsigned n_messages;
-		size_t len = next_piece(p + at, n->batch.len - at, &n_messages);
-		int refused = talk(n, p + at, len, n_messages);
+		size_t len = next_piece(p, n->batch.len - at, &n_messages);
+		int refused = talk(n, p, len, n_messages);
 
 		first = first ? first : refused;
 		at += len;
