@@ -57,17 +57,31 @@ static bool same(const struct uplinks *a, const struct uplinks *b)
 	return eq;
 }
 
+/* A link of an earlier run may go while we look: then there is nothing to set. */
+static struct err *set_link(struct netlink *nl, unsigned ifindex, bool on)
+{
+	struct err *e;
+
+	netlink_set_forwarding(nl, ifindex, on);
+	e = netlink_commit(nl);
+	if (!e || err_errno(e) != ENODEV)
+		return e;
+	err_free(e);
+	return NULL;
+}
+
 struct err *egress_set_links(const struct instance *i, struct netlink *nl, bool on)
 {
 	struct if_nameindex *list = if_nameindex();
+	struct err *e = NULL;
 	unsigned place;
 
-	for (struct if_nameindex *l = list; l && l->if_index; l++)
+	for (struct if_nameindex *l = list; l && l->if_index && !e; l++)
 		if (instance_owns_ifname(i, l->if_name, &place))
-			netlink_set_forwarding(nl, l->if_index, on);
+			e = set_link(nl, l->if_index, on);
 	if (list)
 		if_freenameindex(list);
-	return netlink_commit(nl);
+	return e;
 }
 
 static struct err *find(const struct instance *i, struct uplinks *ret_found,
