@@ -141,6 +141,16 @@ def test_what_a_lost_instance_left_is_taken_over(host):
     assert lost.start().stop() == 0
 
 
+def test_what_the_operator_has_switched_on_since_a_crash_stays_on(host):
+    cay = host.instance().start()
+    wait_until(lambda: host.forwards)
+    cay.kill()
+    sh(*host.enter, "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
+    cay.flags += ["--egress", "none"]
+    assert cay.start().stop() == 0
+    assert host.forwards and not own_notes(cay)
+
+
 def test_a_start_that_fails_leaves_it_as_it_was(host):
     cay = host.instance()
     cay.flags += ["--router-listen", "198.51.100.77:1"]  # an address that nobody has

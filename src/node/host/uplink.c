@@ -216,13 +216,11 @@ static void own_notes(const struct instance *i, struct uplinks *ret)
 		(void)closedir(d);
 }
 
-static void take_back(const struct instance *i, const char *link)
+static enum note_worth own_worth(const struct instance *i, const char *link)
 {
-	autofree char *path = xasprintf("%s/%s.%s", notes_dir, i->id, link);
+	autofree char *name = xasprintf("%s.%s", i->id, link);
 
-	if (!(notes_of_others(i, link, true) & 1u << NOTE_COUNTS))
-		err_free(set_forwarding(link, false)); /* it may be gone */
-	(void)unlink(path);
+	return note_worth(name);
 }
 
 /* The operator forwards everything: then no link is for us to switch on, or off. */
@@ -231,13 +229,24 @@ static bool host_forwards(void)
 	return forwards("all");
 }
 
+/* What is on elsewhere, a start there takes back. */
+static void take_back(const struct instance *i, const char *link)
+{
+	autofree char *path = xasprintf("%s/%s.%s", notes_dir, i->id, link);
+	enum note_worth worth = own_worth(i, link);
+	bool needed = notes_of_others(i, link, true) & 1u << NOTE_COUNTS;
+
+	if (worth == NOTE_ELSEWHERE)
+		return;
+	if (worth != NOTE_STALE && !needed && !host_forwards())
+		err_free(set_forwarding(link, false)); /* it may be gone */
+	(void)unlink(path);
+}
+
 /* Whoever of us it was. */
 static bool we_switched_on(const struct instance *i, const char *link)
 {
-	autofree char *own = xasprintf("%s/%s.%s", notes_dir, i->id, link);
-	enum note_worth worth = note_worth(strrchr(own, '/') + 1);
-
-	return worth == NOTE_COUNTS ||
+	return own_worth(i, link) == NOTE_COUNTS ||
 	       notes_of_others(i, link, false) & (1u << NOTE_COUNTS | 1u << NOTE_DEAD);
 }
 
@@ -271,16 +280,9 @@ struct err *uplinks_claim(const struct instance *i, const struct uplinks *found,
 	e = claim_each(i, found, &got);
 	if (e)
 		return err_wrap(e, "note which links are switched on");
-	for (unsigned n = 0; n < had.n; n++) {
-		autofree char *path = xasprintf("%s/%s.%s", notes_dir, i->id, had.name[n]);
-
-		if (uplinks_have(&got, had.name[n]))
-			continue;
-		if (host_forwards())
-			(void)unlink(path); /* it is the operator's now */
-		else
+	for (unsigned n = 0; n < had.n; n++)
+		if (!uplinks_have(&got, had.name[n]))
 			take_back(i, had.name[n]);
-	}
 	*ret = got;
 	return NULL;
 }
