@@ -519,7 +519,7 @@ MUTATIONS = (
              "	if (egress)\n		drop_reserved(f, DADDR);\n	else\n		drop_all(f);\n", "	drop_reserved(f, DADDR);\n",
              "without egress the filter inside lets nothing out", "unit node_lower without_egress"),
     mutation("uplink-of-another-switched-off", "node/host/uplink.c",
-             "	if (!(notes_of_others(i, link, true) & 1u << NOTE_COUNTS))\n", "	(void)notes_of_others(i, link, true);\n",
+             "	if (worth != NOTE_STALE && !needed && !host_forwards())\n", "	(void)needed;\n	if (worth != NOTE_STALE && !host_forwards())\n",
              "an uplink that another instance needs stays switched on",
              "pytest integration/test_forwarding.py::test_what_was_switched_on_is_switched_off_again"),
     mutation("uplink-of-the-operator-claimed", "node/host/uplink.c",
