@@ -287,6 +287,31 @@ bool instance_addr_place(const struct instance *i, const char *text, unsigned *r
 	return true;
 }
 
+struct ip instance_ip4(const struct instance *i, unsigned n)
+{
+	return ip_from4(i->pool + n);
+}
+
+/* Five digits of an id between "7" and "00": fdca:7xxx:xx00:: */
+struct ip instance_ip6(const struct instance *i, unsigned n)
+{
+	uint32_t id = (uint32_t)strtoul(i->id, NULL, 16);
+
+	return (struct ip){ .octet = { 0xfd, 0xca, (uint8_t)(0x70 | id >> 16), (uint8_t)(id >> 8),
+				       (uint8_t)id, [14] = (uint8_t)(n >> 8), [15] = (uint8_t)n } };
+}
+
+bool instance_ip_place(const struct instance *i, const struct ip *a, unsigned *ret_n)
+{
+	unsigned n = ip_is4(a) ? ip_to4(a) - i->pool : (unsigned)(a->octet[14] << 8 | a->octet[15]);
+	struct ip there = ip_is4(a) ? instance_ip4(i, n) : instance_ip6(i, n);
+
+	if (n >= POOL_SIZE || ip_cmp(a, &there))
+		return false;
+	*ret_n = n;
+	return true;
+}
+
 struct err *instance_net_up(const struct instance *i, struct netlink *nl)
 {
 	struct netlink_route nowhere = { .dst = instance_addr(i, 0),

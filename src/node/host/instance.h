@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/ip.h"
 
 struct netlink;
 
@@ -14,6 +15,7 @@ struct netlink;
  *
  *   control groups   cay-<id>/<slot>       links      cay<id><n>, n from the address
  *   nftables table   inet cay_<id>         addresses  a /18 of 100.64.0.0/10, its first on lo
+ *                                                and of IPv6 fdca:7<id>00::/64, n at its end
  *   sockets          <run_dir>/<slot>.sock
  *   packet mark      0xca7<id>, on what the daemon sends to sandboxes
  *   directories      enum instance_dir
@@ -65,6 +67,10 @@ bool instance_owns_ifname(const struct instance *i, const char *name, unsigned *
 uint32_t instance_addr(const struct instance *i, unsigned n); /* network order */
 void instance_addr_text(const struct instance *i, unsigned n, char ret[16]);
 bool instance_addr_place(const struct instance *i, const char *text, unsigned *ret_n);
+/* The place is the same in both families. */
+struct ip instance_ip4(const struct instance *i, unsigned n);
+struct ip instance_ip6(const struct instance *i, unsigned n);
+bool instance_ip_place(const struct instance *i, const struct ip *a, unsigned *ret_n);
 
 /* The gateway address on lo, and a route that drops packets to unused addresses. */
 must_use struct err *instance_net_up(const struct instance *i, struct netlink *nl);

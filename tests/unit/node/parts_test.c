@@ -58,6 +58,30 @@ TEST(lines_of_a_log_are_told_apart)
 	}
 }
 
+TEST(a_place_of_the_pool_has_an_address_in_each_family)
+{
+	const struct instance i = { .id = "1a2b3", .pool = 0x64400000 };
+	const struct instance other = { .id = "1a2b4", .pool = 0x64404000 };
+	static const unsigned places[] = { 1, 2, 300, POOL_SIZE - 1 };
+	struct ip beyond = instance_ip6(&i, POOL_SIZE);
+	char text[IP_TEXT_MAX];
+	unsigned n;
+
+	for (size_t k = 0; k < ARRAY_LEN(places); k++) {
+		struct ip v4 = instance_ip4(&i, places[k]), v6 = instance_ip6(&i, places[k]);
+
+		is_true(instance_ip_place(&i, &v4, &n));
+		eq_int(n, places[k]);
+		is_true(instance_ip_place(&i, &v6, &n));
+		eq_int(n, places[k]);
+		is_false(instance_ip_place(&other, &v4, &n));
+		is_false(instance_ip_place(&other, &v6, &n));
+		ip_text(&v6, text);
+	}
+	eq_str(text, "fdca:71a2:b300::3fff");
+	is_false(instance_ip_place(&i, &beyond, &n));
+}
+
 TEST(an_instance_keeps_its_names)
 {
 	char path[] = "/tmp/cay-instance-XXXXXX", ifname[16], ip[16], again[16];
