@@ -298,11 +298,17 @@ static void check_disk(struct doctor *d)
 struct err *node_doctor(const char *data_dir, struct json_doc **ret, size_t *ret_failed)
 {
 	static void (*const checks[])(struct doctor *d) = {
-		check_root,       check_user_namespaces, check_namespaces,   check_system_calls,
-		check_cgroups,    check_cgroup_layout,   check_file_systems, check_calls,
-		check_owners,     check_network,         check_way_out,      check_names,
-		check_numbers,    check_capability,      check_oom,          check_disk,
-		check_host_image, check_sleep,
+		check_root,         check_user_namespaces,
+		check_namespaces,   check_system_calls,
+		check_cgroups,      check_cgroup_layout,
+		check_cgroup_moves, check_file_systems,
+		check_calls,        check_owners,
+		check_network,      check_way_out,
+		check_names,        check_numbers,
+		check_capability,   check_oom,
+		check_disk,         check_host_image,
+		check_sleep,        check_landlock,
+		check_veth,         check_kvm,
 	};
 	autoptr(json_doc) out = json_doc_new();
 	struct doctor d = { .data_dir = data_dir, .out = out };
