@@ -161,14 +161,35 @@ static unsigned setting(const struct json *spec, const char *name, int64_t other
 	return (unsigned)between(json_get_int(spec, name, otherwise), min, max);
 }
 
+static const struct pod_header_view *headers_of(const struct json *list, struct arena *a)
+{
+	struct pod_header_view *h = arena_new_n(a, struct pod_header_view, json_len(list) + 1);
+	size_t n = 0;
+
+	json_each(it, list)
+		if (json_get_str(it.val, "name"))
+			h[n++] = (struct pod_header_view){
+				json_get_str(it.val, "name"),
+				str_or(json_get_str(it.val, "value"), ""),
+			};
+	return h;
+}
+
 static void read_handler(struct pod_probe_view *p, const struct pod_container_view *c,
 			 const struct json *v, struct arena *a)
 {
-	const struct json *http = json_get(v, "httpGet");
+	const struct json *http = json_get(v, "httpGet"), *grpc = json_get(v, "grpc");
 
 	if (http) {
 		p->http_path = str_or(json_get_str(http, "path"), "/");
+		p->http_headers = headers_of(json_get(http, "httpHeaders"), a);
+		p->https = str_eq(json_get_str(http, "scheme"), "HTTPS");
 		p->port = port_of(c, json_get(http, "port"));
+		return;
+	}
+	if (grpc) {
+		p->grpc_service = str_or(json_get_str(grpc, "service"), "");
+		p->port = port_of(c, json_get(grpc, "port"));
 		return;
 	}
 	p->command = strings(a, json_at_path(v, "exec.command"));

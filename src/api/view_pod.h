@@ -67,6 +67,10 @@ struct pod_mount_view {
 	bool readonly;
 };
 
+struct pod_header_view {
+	const char *name, *value;
+};
+
 struct pod_probe_view { /* a probe, or a lifecycle hook */
 	bool there;
 	bool sleeps; /* a hook that does nothing for sleep_s */
@@ -74,7 +78,10 @@ struct pod_probe_view { /* a probe, or a lifecycle hook */
 	int64_t grace_s;       /* of a container that fails it; -1: the Pod's */
 	const char **command;  /* exec; NULL: probes by connecting */
 	const char *http_path; /* httpGet; NULL: the connection is enough */
-	uint16_t port;         /* a name is already resolved to the container's port */
+	const struct pod_header_view *http_headers; /* the last one has no name */
+	bool https;
+	const char *grpc_service; /* grpc; "": the server as a whole; NULL: as above */
+	uint16_t port;            /* a name is already resolved to the container's port */
 };
 
 struct pod_quantity_view {

@@ -25,6 +25,7 @@ struct plan;
 struct plan_image;
 struct probe;
 struct queue;
+struct tls_ctx;
 
 /* What a Pod takes of the budget, and what all Pods take. */
 struct pod_room {
@@ -51,6 +52,7 @@ struct pods {
 	struct volumes *volumes;
 	struct usage *usage;
 	const struct probe_ops *tries;
+	struct tls_ctx *probe_tls; /* of probes over HTTPS, which verify nothing */
 	const struct diskpool *disk;
 	char *node_name, *run_dir;
 	struct host_budget budget;

@@ -13,6 +13,7 @@
 #include "loop/queue.h"
 #include "node/pod/pod_priv.h"
 #include "node/pod/probe_priv.h"
+#include "tls/tls.h"
 
 /*
  * All Pods of the node, and the queue of those that want a pass. A change of an object only queues
@@ -246,6 +247,9 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	e = make_dirs(ps);
 	if (e)
 		return e;
+	e = tls_client_ctx(&(struct tls_client_spec){ .insecure = true }, &ps->probe_tls);
+	if (e)
+		return e;
 	ps->usage = usage_new(ps, spec->data_dir, spec->usage_interval_ms);
 	recover_load(ps);
 	*ret = take(ps);
@@ -288,6 +292,7 @@ void pods_free(struct pods *ps)
 	usage_free(ps->usage);
 	events_free(ps->events);
 	map_free(ps->left);
+	tls_ctx_unref(ps->probe_tls);
 	if (ps->run_fd >= 0)
 		(void)close(ps->run_fd);
 	free(ps->node_name);
