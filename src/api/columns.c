@@ -398,7 +398,7 @@ const struct column columns_endpoint_slice[] = {
 	{ 0 },
 };
 
-/* NetworkPolicy, Lease */
+/* NetworkPolicy, Lease, RuntimeClass */
 static struct json *policy_selector(struct json_doc *d, const struct json *obj, unused usec now)
 {
 	const struct json *selector = json_at_path(obj, "spec.podSelector");
@@ -431,6 +431,11 @@ const struct column columns_network_policy[] = {
 };
 const struct column columns_lease[] = {
 	{ "Holder", "string", ".spec.holderIdentity", "Identity of the current holder" },
+	AGE,
+	{ 0 },
+};
+const struct column columns_runtime_class[] = {
+	{ "Handler", "string", ".handler", "What a node calls the runtime" },
 	AGE,
 	{ 0 },
 };

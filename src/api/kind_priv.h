@@ -16,8 +16,8 @@ extern const struct kind *const kinds_builtin[];
 extern const struct column columns_namespace[], columns_pod[], columns_service[],
 	columns_persistent_volume_claim[], columns_secret[], columns_config_map[],
 	columns_service_account[], columns_event[], columns_node[], columns_endpoint_slice[],
-	columns_network_policy[], columns_lease[], columns_sandbox[], columns_sandbox_claim[],
-	columns_sandbox_warm_pool[], columns_plain[];
+	columns_network_policy[], columns_lease[], columns_runtime_class[], columns_sandbox[],
+	columns_sandbox_claim[], columns_sandbox_warm_pool[], columns_plain[];
 
 /* Conversion, in place. */
 struct err *convert_event_to_core(struct json_doc *d);
@@ -56,5 +56,6 @@ void validate_network_policy(const struct json *obj, const struct json *old, str
 void validate_endpoint_slice(const struct json *obj, const struct json *old, struct causes *c);
 void validate_event(const struct json *obj, const struct json *old, struct causes *c);
 void validate_lease(const struct json *obj, const struct json *old, struct causes *c);
+void validate_runtime_class(const struct json *obj, const struct json *old, struct causes *c);
 void validate_sandbox(const struct json *obj, const struct json *old, struct causes *c);
 void validate_sandbox_name(const struct json *obj, const struct json *old, struct causes *c);

@@ -234,6 +234,15 @@ static const struct kind lease = {
 	.help = "Lease records who holds a lock, such as the leader of an election, and until when.",
 };
 
+static const struct kind runtime_class = {
+	IN_GROUP("node.k8s.io", "v1"),
+	NAMES("RuntimeClass", "runtimeclasses", "runtimeclass"),
+	.type = &type_node_runtime_class,
+	.columns = columns_runtime_class,
+	.validate = validate_runtime_class,
+	.help = "RuntimeClass names one of the runtimes that can run the containers of a Pod.",
+};
+
 static const struct kind events_event = {
 	IN_GROUP("events.k8s.io", "v1"),
 	NAMES("Event", "events", "event"),
@@ -346,6 +355,7 @@ const struct kind *const kinds_builtin[] = {
 	&endpoint_slice,
 	&network_policy,
 	&lease,
+	&runtime_class,
 	&events_event,
 	&node_metrics,
 	&pod_metrics,

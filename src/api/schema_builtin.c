@@ -181,6 +181,8 @@ static const struct type type_networking_ip_block;
 static const struct type type_networking_network_policy_peer;
 static const struct type type_networking_network_policy_port;
 static const struct type type_networking_network_policy_spec;
+static const struct type type_node_overhead;
+static const struct type type_node_scheduling;
 static const struct type list_core_attached_volume;
 static const struct type list_core_container_extended_resource_request;
 static const struct type list_core_container_image;
@@ -2257,6 +2259,30 @@ static const struct field fields_events_event[] = {
 	{ 0 },
 };
 const struct type type_events_event = { TYPE_OBJECT, "io.k8s.api.events.v1.Event", fields_events_event };
+
+static const struct field fields_node_overhead[] = {
+	{ "podFixed", &map_quantity, FIELD_OMITEMPTY, 0, 0, 1, .go = "corev1.ResourceList" },
+	{ 0 },
+};
+static const struct type type_node_overhead = { TYPE_OBJECT, "io.k8s.api.node.v1.Overhead", fields_node_overhead };
+
+static const struct field fields_node_scheduling[] = {
+	{ "nodeSelector", &map_string_atomic, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "tolerations", &list_core_toleration, FIELD_OMITEMPTY, 0, 0, 2, .go = "[]corev1.Toleration" },
+	{ 0 },
+};
+static const struct type type_node_scheduling = { TYPE_OBJECT, "io.k8s.api.node.v1.Scheduling", fields_node_scheduling };
+
+static const struct field fields_node_runtime_class[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "handler", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "overhead", &type_node_overhead, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "scheduling", &type_node_scheduling, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+const struct type type_node_runtime_class = { TYPE_OBJECT, "io.k8s.api.node.v1.RuntimeClass", fields_node_runtime_class };
 
 static const struct field fields_meta_preconditions[] = {
 	{ "resourceVersion", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },

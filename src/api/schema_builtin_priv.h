@@ -31,3 +31,4 @@ extern const struct type type_meta_update_options;
 extern const struct type type_networking_network_policy;
 extern const struct type type_networking_network_policy_egress_rule;
 extern const struct type type_networking_network_policy_ingress_rule;
+extern const struct type type_node_runtime_class;

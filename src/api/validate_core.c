@@ -250,7 +250,7 @@ void validate_config_map(const struct json *obj, const struct json *old, struct 
 		check_immutable(obj, old, c);
 }
 
-/* Event and Lease */
+/* Event, Lease, RuntimeClass */
 void validate_event(const struct json *obj, unused const struct json *old, struct causes *c)
 {
 	const char *ns = json_get_str(json_get(obj, "metadata"), "namespace");
@@ -269,4 +269,19 @@ void validate_lease(const struct json *obj, unused const struct json *old, struc
 	if (seconds && json_int(seconds, 1) <= 0)
 		causes_invalid(c, "spec.leaseDurationSeconds", seconds, "must be greater than 0");
 	check_not_negative(c, IN(NULL, "spec"), spec, "leaseTransitions");
+}
+
+/* What is spent on a runtime itself is not counted, and there is one node: both would be wishes
+ * that nobody grants. */
+void validate_runtime_class(const struct json *obj, const struct json *old, struct causes *c)
+{
+	static const char *const refused[] = { "overhead", "scheduling" };
+
+	if (need_text(c, NULL, obj, "handler"))
+		check_text(c, NULL, obj, "handler", meta_bad_dns_label);
+	if (old && !json_equal(json_get(obj, "handler"), json_get(old, "handler")))
+		causes_invalid(c, "handler", json_get(obj, "handler"), "field is immutable");
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		if (json_get(obj, refused[i]))
+			bad_forbidden(c, IN(NULL, refused[i]), "not supported by this server");
 }

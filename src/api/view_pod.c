@@ -469,6 +469,7 @@ struct pod_view *pod_view_new(const struct object *o, struct arena *a)
 	p->service_account = name_of(spec, "serviceAccountName");
 	p->hostname = str_or(json_get_str(spec, "hostname"), o->name);
 	p->subdomain = name_of(spec, "subdomain");
+	p->runtime_class = name_of(spec, "runtimeClassName");
 	p->runtime = json_get_str(p->annotations, "cay.dev/runtime");
 	p->default_container = pod_default_container(o->root);
 	p->qos = pod_qos(spec);

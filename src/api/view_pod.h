@@ -164,10 +164,11 @@ enum pod_restart {
 
 struct pod_view {
 	const char *ns, *name, *uid, *node_name, *service_account;
-	const char *hostname;  /* the Pod's name unless the spec says otherwise */
-	const char *subdomain; /* "" when there is none */
-	const char *runtime;   /* annotation cay.dev/runtime */
-	const char *phase;     /* of the status; "" when it has none */
+	const char *hostname;      /* the Pod's name unless the spec says otherwise */
+	const char *subdomain;     /* "" when there is none */
+	const char *runtime;       /* annotation cay.dev/runtime */
+	const char *runtime_class; /* "" when there is none */
+	const char *phase;         /* of the status; "" when it has none */
 	const char *qos;
 	const char *default_container; /* pod_default_container() */
 	const struct json *labels, *annotations;

@@ -6,6 +6,8 @@
 
 #include "json/json.h"
 
+struct handlers;
+
 /* `cay doctor`: doctor.c asks what the node needs to start, doctor_host.c what makes hosts differ,
  * and doctor_try.c tries what must be tried to be known. */
 enum verdict {
@@ -17,6 +19,7 @@ enum verdict {
 
 struct doctor {
 	const char *data_dir;
+	const struct handlers *handlers;
 	struct json_doc *out;
 	struct json *checks;
 	size_t n_failed;

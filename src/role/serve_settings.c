@@ -14,6 +14,8 @@ const struct setting serve_settings[] = {
 	  "Name of this machine's Node object (by default the host name)" },
 	{ "init", SETTING_TEXT, NULL, "FILE",
 	  "Path of cay-init (by default next to this program or in ../libexec/cay)" },
+	{ "runtimes", SETTING_TEXT, NULL, "NAME=PROGRAM[,ARG...] ...",
+	  "OCI runtimes for Pods that name one in runtimeClassName, beside those known by name: crun, runc, runsc, kata" },
 	{ "network-pool", SETTING_INT, "16", "N",
 	  "Number of network namespaces to keep ready for new sandboxes", .min = 1, .max = 1024 },
 	{ "egress", SETTING_CHOICE, "internet", "WHERE",

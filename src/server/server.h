@@ -26,6 +26,7 @@ struct server_spec {
 	const char *node_name; /* Pods are bound to this node when created; NULL: not bound */
 	const char *const
 		*sans; /* further names and addresses in the certificate; NULL-terminated or NULL */
+	const char *const *runtime_classes; /* exist from the start; NULL-terminated or NULL */
 	const char *grants;     /* rights of service accounts, "NS/NAME=ROLE,…"; NULL: none */
 	uint64_t store_reserve; /* bytes of head-room for a full disk */
 	size_t watch_history;   /* bytes of past states, see struct store_spec; 0: 8 MiB */

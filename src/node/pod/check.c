@@ -364,7 +364,7 @@ static const struct rule pod[] = {
 	{ "hostAliases", host_alias },
 	{ "nodeName" },
 	{ "securityContext", pod_security },
-	{ "runtimeClassName", .values = ONLY("native") },
+	{ "runtimeClassName" }, /* runtime_class.c */
 	{ "os", os },
 	{ "resources", no_resources },
 	{ "nodeSelector", node_labels },

@@ -210,7 +210,9 @@ struct err *container_plan(struct container *c, struct arena *a, struct plan *re
 		.workdir = workdir_of(c, a),
 		.limits = limits_of(c),
 	};
-	e = has_expressions(c->view) ? env_build(c, a, &v.env) : NULL;
+	e = pod_runtime_find(p, a, &ret->oci);
+	if (!e && has_expressions(c->view))
+		e = env_build(c, a, &v.env);
 	return e ? e : volumes_mounts(p->pods->volumes, &v, c->view, a, ret);
 }
 

@@ -23,6 +23,7 @@ struct events;
 struct kind;
 struct plan;
 struct plan_image;
+struct plan_oci;
 struct probe;
 struct queue;
 struct tls_ctx;
@@ -54,6 +55,7 @@ struct pods {
 	const struct probe_ops *tries;
 	struct tls_ctx *probe_tls; /* of probes over HTTPS, which verify nothing */
 	const struct diskpool *disk;
+	const struct handlers *handlers;
 	char *node_name, *run_dir;
 	struct host_budget budget;
 	struct waits waits;
@@ -62,14 +64,14 @@ struct pods {
 	char *name_server, *domain;
 	uint32_t mark; /* of packets to Pods */
 	int run_fd;
-	const struct kind *kind_pod;
+	const struct kind *kind_pod, *kind_class;
 	struct jobs jobs;
 	struct map *pods;     /* uid → struct pod, owned */
 	struct queue *queue;  /* of their uids */
 	struct queue *probes; /* of their keys */
 	struct map *left;     /* uid → struct left: states of an earlier run until all Pods are
 				 known; NULL after that */
-	struct client_watch *watch;
+	struct client_watch *watch, *class_watch;
 	usec skew; /* pods_step() */
 
 	bool stopping;              /* pods_stop_all() */
@@ -194,6 +196,10 @@ char *pod_unsupported(const struct json *spec);
 /* check_disk.c: the same for disk space limits, which not every disk pool enforces. */
 char *pod_disk_unsupported(const struct diskpool *d, const struct pod_view *p);
 
+/* runtime_class.c: what runs its containers. ERR_UNAVAILABLE: nothing here does, and why. */
+must_use struct err *pod_runtime_find(const struct pod *p, struct arena *a, struct plan_oci *ret);
+const char *pod_runtime_lacks(const struct pod *p); /* NULL, or what it cannot do for this Pod */
+
 /* room.c: NULL, or why there is no room for it: the reason, and in *ret a malloc'd message.
  * *ret_soon: there will be, when the Pods that are being deleted are gone. */
 const char *pod_room_lacks(const struct pod *p, bool *ret_soon, char **ret);
@@ -208,6 +214,7 @@ void pod_waits(struct pod *p);          /* after a pass: notes what it waits for
 void waits_pass_on_room(struct pod *p); /* there is not enough for it: the next in line tries */
 void waits_room_left(struct pods *ps);  /* there is more room: the first who waits for it tries */
 void waits_object_changed(struct pods *ps, const struct object *o);
+void waits_class_changed(struct pods *ps, const char *name);
 
 /* status.c */
 void pod_report(struct pod *p);

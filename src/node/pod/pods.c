@@ -229,6 +229,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->tries = spec->tries ? spec->tries : &probe_real_tries;
 	ps->node_name = xstrdup(spec->node_name);
 	ps->disk = spec->disk;
+	ps->handlers = spec->handlers;
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->mark = spec->mark;
 	ps->resolver = spec->resolver;
@@ -236,6 +237,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->domain = xstrdup(spec->domain);
 	ps->run_fd = -1;
 	ps->kind_pod = kinds_need(kinds, "v1", "Pod");
+	ps->kind_class = kinds_need(kinds, "node.k8s.io/v1", "RuntimeClass");
 	jobs_init(&ps->jobs, ps->loop, job_ended, ps);
 	waits_init(&ps->waits);
 	deferred_init(&ps->check, ps->loop, check_stopped, ps);
@@ -256,13 +258,21 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	return NULL;
 }
 
+static void class_changed(void *arg, struct object *was, struct object *now)
+{
+	waits_class_changed(arg, now ? now->name : was->name);
+}
+
 void pods_start(struct pods *ps)
 {
+	static const struct client_watch_events class_events = { .changed = class_changed };
+	const struct client_watch_spec classes = { .kind = ps->kind_class };
 	static const struct client_watch_events events = { .changed = pod_changed,
 							   .synced = on_pods_known };
 	const struct client_watch_spec spec = { .kind = ps->kind_pod };
 
 	volumes_start(ps->volumes);
+	ps->class_watch = client_watch(ps->client, &classes, &class_events, ps);
 	ps->watch = client_watch(ps->client, &spec, &events, ps);
 }
 
@@ -276,6 +286,7 @@ void pods_free(struct pods *ps)
 	if (!ps)
 		return;
 	client_watch_free(ps->watch);
+	client_watch_free(ps->class_watch);
 	volumes_stop(ps->volumes);
 	ps->stopped = NULL;
 	if (ps->usage)

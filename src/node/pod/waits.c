@@ -156,6 +156,15 @@ void waits_object_changed(struct pods *ps, const struct object *o)
 	}
 }
 
+void waits_class_changed(struct pods *ps, const char *name)
+{
+	struct pod *p;
+
+	list_each(p, &ps->waits.objects, for_object)
+		if (str_eq(p->view->runtime_class, name))
+			pod_wake(p);
+}
+
 static bool image_is_there(const struct pods *ps, const struct container *c)
 {
 	struct image *found = NULL;

@@ -282,7 +282,8 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 		return e;
 	begin(op, d);
 	default_and_validate(op, d, NULL);
-	return verdict(op, d);
+	e = verdict(op, d);
+	return e ? e : runtime_class_exists(op, d);
 }
 
 struct err *op_create(struct op *op, struct json_doc *doc)

@@ -34,7 +34,7 @@ TEST(what_the_node_does_not_do_is_named)
 	} rows[] = {
 		{ "{'containers':[{'name':'a'}]}", NULL },
 		{ "{'runtimeClassName':'native','containers':[]}", NULL },
-		{ "{'runtimeClassName':'kata'}", "spec.runtimeClassName" },
+		{ "{'runtimeClassName':'kata'}", NULL }, /* runtime_class.c */
 		{ "{'hostNetwork':false,'hostUsers':false,'containers':[]}", NULL },
 		{ "{'hostNetwork':true}", "spec.hostNetwork" },
 		{ "{'hostUsers':true}", "spec.hostUsers" },
@@ -235,6 +235,7 @@ static const char *const accepted[] = {
 	"spec.priority",
 	"spec.priorityClassName",
 	"spec.restartPolicy",
+	"spec.runtimeClassName",
 	"spec.schedulerName",
 	"spec.securityContext.fsGroup",
 	"spec.securityContext.runAsGroup",
