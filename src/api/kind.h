@@ -50,6 +50,9 @@ struct kind_rule {
 /* What the hooks of a kind may know of the server that runs them. */
 struct kind_env {
 	const char *node_name; /* where new Pods run; NULL: they are not bound */
+	/* A StorageClass, borrowed; name NULL: the default one. NULL: there is none. */
+	const struct json *(*storage_class)(const struct kind_env *env, const char *name);
+	const void *arg; /* storage_class()'s own */
 };
 
 enum {
@@ -102,6 +105,9 @@ struct kind {
 	void (*defaults)(struct json_doc *d, const struct json *old);
 	/* Rules that the schema cannot express. Adds to causes. */
 	void (*validate)(const struct json *obj, const struct json *old, struct causes *c);
+	/* Why a change that is valid is not allowed, not of /status; NULL: it is. */
+	const char *(*forbid_update)(const struct json *obj, const struct json *old,
+				     const struct kind_env *env);
 	/* Runs when the object is marked as being deleted. */
 	void (*prepare_delete)(struct json_doc *d);
 	/* How many seconds it may take to stop; asked is the request's value, < 0 for none.

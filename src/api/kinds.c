@@ -141,7 +141,33 @@ static const struct kind persistent_volume_claim = {
 	.validate = validate_persistent_volume_claim,
 	.defaults = defaults_persistent_volume_claim,
 	.prepare_create = prepare_create_persistent_volume_claim,
+	.forbid_update = forbid_update_persistent_volume_claim,
 	.help = "PersistentVolumeClaim is a request for storage that outlives the Pods that use it.",
+};
+
+static const struct kind persistent_volume = {
+	CORE,
+	NAMES("PersistentVolume", "persistentvolumes", "persistentvolume"),
+	.short_names = { "pv" },
+	.flags = KIND_STATUS | KIND_SHOW_DELETED,
+	.type = &type_core_persistent_volume,
+	.columns = columns_persistent_volume,
+	.validate = validate_persistent_volume,
+	.defaults = defaults_persistent_volume,
+	.prepare_create = prepare_create_persistent_volume,
+	.help = "PersistentVolume is a piece of storage that a PersistentVolumeClaim can be bound to.",
+};
+
+static const struct kind storage_class = {
+	IN_GROUP("storage.k8s.io", "v1"),
+	NAMES("StorageClass", "storageclasses", "storageclass"),
+	.short_names = { "sc" },
+	.flags = KIND_SHOW_DELETED,
+	.type = &type_storage_storage_class,
+	.columns = columns_storage_class,
+	.validate = validate_storage_class,
+	.defaults = defaults_storage_class,
+	.help = "StorageClass describes how volumes are made for the claims that name it.",
 };
 
 static const struct kind secret = {
@@ -347,6 +373,7 @@ const struct kind *const kinds_builtin[] = {
 	&pod,
 	&service,
 	&persistent_volume_claim,
+	&persistent_volume,
 	&secret,
 	&config_map,
 	&service_account,
@@ -356,6 +383,7 @@ const struct kind *const kinds_builtin[] = {
 	&network_policy,
 	&lease,
 	&runtime_class,
+	&storage_class,
 	&events_event,
 	&node_metrics,
 	&pod_metrics,

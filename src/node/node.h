@@ -83,8 +83,8 @@ must_use struct err *node_runtime_names(const char *runtimes, char ***ret);
  * What exists on the host for this data directory:
  * {"items":[{"type":"mount","name":...,"owner":"default/web-1" or null}]}. An item without an owner
  * that is alive is an orphan. Works whether or not an instance is running. objects is a list of the
- * Pod and PersistentVolumeClaim objects that exist, whole; role/tools.c reads them from the store
- * file.
+ * Pod, PersistentVolumeClaim and PersistentVolume objects that exist, whole; role/tools.c reads
+ * them from the store file.
  */
 must_use struct err *node_census(const char *data_dir, const struct json *objects,
 				 struct json_doc **ret, size_t *ret_orphans);

@@ -543,7 +543,7 @@ bool container_launch(struct container *c)
 	c->kill_at = 0;
 	take_task(c, t);
 	container_enter(c, CONTAINER_LAUNCHING);
-	pod_mounts_pvcs(c->pod, volumes_pvc_uids(ps->volumes, c->pod->view, a));
+	pod_mounts_pvcs(c->pod, volumes_handles(ps->volumes, c->pod->view, a));
 	pod_save(c->pod);
 	pod_event(c->pod, false, "Created", "Created container: %s", c->view->name);
 	e = ps->rt->launch(t, &launch);

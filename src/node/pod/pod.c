@@ -148,10 +148,10 @@ void pod_fail(struct pod *p, const char *reason, const char *message)
 	pod_enter(p, POD_FAILED);
 }
 
-void pod_mounts_pvcs(struct pod *p, const char *const *uids)
+void pod_mounts_pvcs(struct pod *p, const char *const *handles)
 {
-	for (; uids && *uids; uids++)
-		map_put(p->pvcs, *uids, p);
+	for (; handles && *handles; handles++)
+		map_put(p->pvcs, *handles, p);
 }
 
 static const char **pvc_list(const struct pod *p, struct arena *a)

@@ -145,7 +145,7 @@ struct pod {
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
 	char *want_ip;                /* the address it had before */
-	struct map *pvcs;             /* uids of the PersistentVolumeClaims that it has mounted */
+	struct map *pvcs;             /* handles of the persistent volumes that it has mounted */
 	struct container *containers; /* init containers first */
 	size_t n_containers, n_init;
 	usec started;     /* wall clock */
@@ -175,9 +175,9 @@ void pod_enter(struct pod *p, enum pod_phase next); /* every change of the phase
 struct container *pod_container(struct pod *p, const char *name);
 struct volume_pod pod_volumes(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message);
-void pod_mounts_pvcs(struct pod *p, const char *const *uids); /* until its end */
-void pod_save(struct pod *p);                                 /* the state file */
-must_use struct err *pod_try_save(struct pod *p);             /* for who needs it to be there */
+void pod_mounts_pvcs(struct pod *p, const char *const *handles); /* until its end */
+void pod_save(struct pod *p);                                    /* the state file */
+must_use struct err *pod_try_save(struct pod *p);                /* for who needs it to be there */
 
 /* reconcile.c: one pass. ret_forget: the caller must free the Pod. */
 uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */
@@ -268,5 +268,8 @@ void recover_sweep(struct pods *ps); /* once all Pods are known */
 struct events *events_new(struct pods *ps);
 void events_free(struct events *e);
 void events_flush(struct events *e); /* without the delay, for tests */
+/* About any object. */
+void events_add(struct events *e, struct object *about, bool warning, const char *reason,
+		const char *message);
 void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt, ...)
 	printf_like(4, 5);

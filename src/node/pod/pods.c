@@ -96,12 +96,12 @@ static void pod_slowed(unused void *arg, const struct queue_item *it, const stru
 		 KV("err", e));
 }
 
-static bool pvc_in_use(void *arg, const char *pvc_uid)
+static bool volume_in_use(void *arg, const char *handle)
 {
 	struct pods *ps = arg;
 
 	map_each(it, ps->pods)
-		if (map_has(((struct pod *)it.value)->pvcs, pvc_uid))
+		if (map_has(((struct pod *)it.value)->pvcs, handle))
 			return true;
 	return ps->left != NULL; /* an earlier life's Pods may yet turn up */
 }
@@ -109,6 +109,14 @@ static bool pvc_in_use(void *arg, const char *pvc_uid)
 static void source_changed(void *arg, const struct object *o)
 {
 	waits_object_changed(arg, o);
+}
+
+static void volume_event(void *arg, struct object *about, bool warning, const char *reason,
+			 const char *message)
+{
+	const struct pods *ps = arg;
+
+	events_add(ps->events, about, warning, reason, message);
 }
 
 /* One that is not prepared yet gets its files when it is. */
@@ -186,7 +194,9 @@ static struct volumes *make_volumes(struct pods *ps)
 		.jobs = &ps->jobs,
 		.disk = ps->disk,
 		.run_dir = ps->run_dir,
-		.in_use = pvc_in_use,
+		.node_name = ps->node_name,
+		.in_use = volume_in_use,
+		.event = volume_event,
 		.changed = source_changed,
 		.stale = volumes_stale,
 		.arg = ps,

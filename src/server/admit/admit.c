@@ -259,7 +259,7 @@ struct err *op_store(struct op *op, struct object *old, struct json_doc *doc)
 static void begin(const struct op *op, struct json_doc *d)
 {
 	const struct kind *k = kind_storage(op->kind);
-	const struct kind_env env = { .node_name = op->admit->node_name };
+	const struct kind_env env = admit_env(op->admit);
 
 	if ((k->flags & (KIND_STATUS | KIND_OWN_STATUS)) == KIND_STATUS)
 		(void)json_del(json_root(d), "status");
@@ -336,11 +336,21 @@ static void count_generation(const struct op *op, struct json_doc *d, const stru
 			     object_generation(old) + 1);
 }
 
+static struct err *allowed(const struct op *op, const struct json_doc *d, const struct object *old)
+{
+	const struct kind *k = kind_storage(op->kind);
+	const struct kind_env env = admit_env(op->admit);
+	const char *why = k->forbid_update ? k->forbid_update(json_root(d), old->root, &env) : NULL;
+
+	return why ? err_forbidden(op->kind, old->name, why) : NULL;
+}
+
 /* d is in the version of op->kind. Takes d over. */
 static struct err *replace(struct op *op, struct object *old, struct json_doc *doc)
 {
 	autoptr(json_doc) d = doc;
 	const struct kind *k;
+	bool changes_rest;
 	struct err *e;
 
 	e = meta_prepare_update(op, d, old);
@@ -350,10 +360,13 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 		return e;
 	split_status(op, &d, old);
 	k = kind_storage(op->kind);
-	if (k->prepare_update && (!*op->sub || str_eq(op->sub, CLIENT_WHOLE)))
+	changes_rest = !*op->sub || str_eq(op->sub, CLIENT_WHOLE);
+	if (k->prepare_update && changes_rest)
 		k->prepare_update(d, old->root);
 	default_and_validate(op, d, old);
 	e = verdict(op, d);
+	if (!e && changes_rest)
+		e = allowed(op, d, old);
 	if (e)
 		return e;
 	count_generation(op, d, old);

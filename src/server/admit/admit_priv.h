@@ -23,3 +23,6 @@ must_use struct err *meta_prepare_update(struct op *op, struct json_doc *d, stru
 
 /* namespace.c: NULL when objects may be created where op says. */
 must_use struct err *namespace_open(const struct op *op);
+
+/* env.c: what the hooks of a kind may ask. The result is good for as long as the operation. */
+struct kind_env admit_env(const struct admit *a);
