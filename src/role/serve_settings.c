@@ -19,6 +19,8 @@ const struct setting serve_settings[] = {
 	{ "egress", SETTING_CHOICE, "internet", "WHERE",
 	  "Where sandboxes may connect to: `internet` (public addresses and nothing else) or `none`",
 	  .choices = ways_out },
+	{ "service-cidr", SETTING_TEXT, "10.96.0.0/16,fd00:10:96::/112", "BLOCK,BLOCK",
+	  "Where Services get their addresses: a private block of one family, or one of each" },
 	{ "resolv-conf", SETTING_TEXT, "/etc/resolv.conf", "FILE",
 	  "File that names the name servers to which questions of sandboxes are passed on" },
 	{ "disk-pool", SETTING_TEXT, NULL, "DIR",

@@ -16,3 +16,9 @@ must_use struct err *meta_prepare_update(struct op *op, struct json_doc *d, stru
 
 /* namespace.c: NULL when objects may be created where op says. */
 must_use struct err *namespace_open(const struct op *op);
+
+/*
+ * service.c: gives a Service what the server has for it: addresses, families, node ports. What is
+ * wrong is in op->causes; ERR_INTERNAL: nothing is left to give. old is the object before, or NULL.
+ */
+must_use struct err *service_settle(struct op *op, struct json_doc *d, const struct json *old);

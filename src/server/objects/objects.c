@@ -248,6 +248,7 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 		.namespace = kinds_need(kinds, "v1", "Namespace"),
 		.service_account = kinds_need(kinds, "v1", "ServiceAccount"),
 		.pod = kinds_need(kinds, "v1", "Pod"),
+		.service = kinds_need(kinds, "v1", "Service"),
 	};
 	e = store_open(l, &spec, &os->store);
 	if (!e)
