@@ -147,6 +147,7 @@ static struct err *start_roles(struct serve *s)
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
 		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
 		.cluster_services = true,
+		.sandbox_slices = settings_bool(s->settings, "sandbox-endpoint-slices"),
 		.pace_changed = pace_changed,
 		.pace_arg = s,
 	};

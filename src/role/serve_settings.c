@@ -64,6 +64,8 @@ const struct setting serve_settings[] = {
 	  "Domain to use in status.serviceFQDN" },
 	{ "sandbox-warm-pool-rest", SETTING_DURATION, "25ms", "TIME",
 	  "How long a pool waits after a claim before it refills, so that claims go first" },
+	{ "sandbox-endpoint-slices", SETTING_BOOL, "false", NULL,
+	  "Make EndpointSlices for the Services of Sandboxes too: two more writes for each" },
 	{ "tls-san", SETTING_TEXT, NULL, "NAME",
 	  "Additional name or address to put into the server's certificate" },
 	{ "service-account-grants", SETTING_TEXT, NULL, "NS/NAME=ROLE,...",
