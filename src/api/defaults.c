@@ -2,8 +2,13 @@
 #include "api/defaults_priv.h"
 #include "api/kind_priv.h"
 #include "api/meta.h"
+#include "api/service.h"
 #include "base/parse.h"
 #include "base/str.h"
+
+enum {
+	AFFINITY_S = 10800,
+};
 
 /*
  * Defaults that Kubernetes applies to the built-in kinds and that their schemas do not carry.
@@ -91,18 +96,23 @@ static void defaults_service_ports(struct json_doc *d, struct json *ports)
 	}
 }
 
-/* clusterIP and the first of clusterIPs are the same thing. */
-static void defaults_cluster_ip(struct json_doc *d, struct json *spec)
+static void defaults_affinity(struct json_doc *d, struct json *spec)
 {
-	const char *ip = json_get_str(spec, "clusterIP");
-	const char *first = json_str(json_at_path(spec, "clusterIPs.0"));
+	const char *affinity;
 
-	if (str_empty(ip) && !str_empty(first))
-		json_set_str(d, spec, "clusterIP", first);
-	else if (!str_empty(ip) && str_empty(first))
-		json_push_str(d, json_need_arr(d, spec, "clusterIPs"), ip);
+	defaults_str(d, spec, "sessionAffinity", "None");
+	affinity = json_get_str(spec, "sessionAffinity");
+	if (str_eq(affinity, "None"))
+		(void)json_del(spec, "sessionAffinityConfig");
+	if (str_eq(affinity, "ClientIP") &&
+	    !json_at_path(spec, "sessionAffinityConfig.clientIP.timeoutSeconds"))
+		json_set_int(d,
+			     json_need_obj(d, json_need_obj(d, spec, "sessionAffinityConfig"),
+					   "clientIP"),
+			     "timeoutSeconds", AFFINITY_S);
 }
 
+/* Addresses, families and node ports are the server's to give (server/admit/service.c). */
 void defaults_service(struct json_doc *d, const struct json *old)
 {
 	struct json *spec = spec_of(d);
@@ -110,15 +120,17 @@ void defaults_service(struct json_doc *d, const struct json *old)
 	if (!spec)
 		return;
 	defaults_str(d, spec, "type", "ClusterIP");
-	defaults_str(d, spec, "sessionAffinity", "None");
+	defaults_affinity(d, spec);
 	defaults_service_ports(d, json_get(spec, "ports"));
-	if (!str_eq(json_get_str(spec, "type"), "ExternalName")) {
+	if (service_is_reachable_from_outside(spec))
+		defaults_str(d, spec, "externalTrafficPolicy", "Cluster");
+	if (service_is_external(spec))
+		(void)json_del(spec, "internalTrafficPolicy");
+	else
 		defaults_str(d, spec, "internalTrafficPolicy", "Cluster");
-		defaults_cluster_ip(d, spec);
-		if (!json_get(spec, "ipFamilies"))
-			json_push_str(d, json_need_arr(d, spec, "ipFamilies"), "IPv4");
-		defaults_str(d, spec, "ipFamilyPolicy", "SingleStack");
-	}
+	if (str_eq(json_get_str(spec, "type"), "LoadBalancer") &&
+	    !json_get(spec, "allocateLoadBalancerNodePorts"))
+		json_set_bool(d, spec, "allocateLoadBalancerNodePorts", true);
 	if (!old)
 		json_set(d, json_need_obj(d, json_root(d), "status"), "loadBalancer", json_obj(d));
 }

@@ -70,7 +70,9 @@ enum {
 	KIND_URGENT = 1 << 10,      /* writes do not queue behind others (a Lease) */
 	KIND_MEASURED = 1 << 12, /* a stored kind seen by what it uses: only read, filled in by the
 				    server when it is shown */
-	KIND_SELDOM = 1 << 11,   /* many are written, few are read: kept as text alone (an Event) */
+	KIND_ADDRESSES =
+		1 << 13,       /* gets addresses and ports from the server's ranges (a Service) */
+	KIND_SELDOM = 1 << 11, /* many are written, few are read: kept as text alone (an Event) */
 };
 
 struct kind {

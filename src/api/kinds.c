@@ -122,7 +122,7 @@ static const struct kind service = {
 	NAMES("Service", "services", "service"),
 	.short_names = { "svc" },
 	.categories = { "all" },
-	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SHOW_DELETED,
+	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SHOW_DELETED | KIND_ADDRESSES,
 	.type = &type_core_service,
 	.columns = columns_service,
 	.validate = validate_service,

@@ -64,6 +64,7 @@ static struct err *start_server(struct serve *s)
 		.node_name = s->node_name,
 		.sans = sans,
 		.grants = settings_text(s->settings, "service-account-grants"),
+		.service_cidr = settings_text(s->settings, "service-cidr"),
 		.store_reserve = (uint64_t)settings_int(s->settings, "store-reserve") << 20,
 		.watch_history = (size_t)settings_int(s->settings, "watch-history"),
 		.max_conns = s->budget.api,
@@ -154,6 +155,7 @@ static struct err *start_roles(struct serve *s)
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
 		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
 		.cluster_services = true,
+		.sandbox_slices = settings_bool(s->settings, "sandbox-endpoint-slices"),
 		.pace_changed = pace_changed,
 		.pace_arg = s,
 	};

@@ -9,9 +9,11 @@
 #include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "net/http_server.h"
 #include "net/stream.h"
 #include "server/admit/admit.h"
+#include "server/admit/ranges.h"
 #include "server/auth/auth.h"
 #include "server/auth/keys.h"
 #include "server/call/body.h"
@@ -43,6 +45,7 @@ struct server {
 	struct kinds_watch kinds;
 
 	struct objects objects;
+	struct ranges ranges;
 	struct admit admit;
 	struct locals locals;
 	struct tokens tokens;
@@ -116,6 +119,7 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 	s->pages.kinds = kinds;
 	s->pages.store = s->objects.store;
 	tokens_init(&s->tokens, &s->objects, s->keys.sa_key);
+	services_known(&s->admit);
 	e = namespaces_bootstrap(&s->admit);
 	if (!e)
 		e = runtime_classes_bootstrap(&s->admit, spec->runtime_classes);
@@ -160,7 +164,9 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	s->lock_fd = -1;
 	s->max_conns = spec->max_conns;
 	s->kinds = (struct kinds_watch){ .changed = on_kind, .arg = s };
-	s->admit = (struct admit){ .objects = &s->objects, .node_name = s->node_name };
+	s->admit = (struct admit){ .objects = &s->objects,
+				   .node_name = s->node_name,
+				   .ranges = &s->ranges };
 	s->pages = (struct pages){ .count = count, .arg = s };
 	locals_init(&s->locals, &s->admit, l);
 	waiters_init(&s->waiters, &s->objects, l);
@@ -189,6 +195,8 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 	struct err *e;
 
 	e = grants_read(&s->grants, spec->grants);
+	if (!e)
+		e = ranges_init(&s->ranges, str_or(spec->service_cidr, SERVER_SERVICE_CIDR));
 	if (!e)
 		e = make_dir(s->data_dir);
 	if (!e)
@@ -325,6 +333,7 @@ void server_free(struct server *s)
 	objects_done(&s->objects); /* commits; calls that wait for that are released */
 	tokens_done(&s->tokens);
 	grants_done(&s->grants);
+	ranges_done(&s->ranges);
 	pages_done(&s->pages);
 	slices_done(&s->front.calls.slices);
 	budget_done(&s->front.calls.budget);

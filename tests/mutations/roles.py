@@ -78,6 +78,18 @@ MUTATIONS = (
              "uncommitted events are never dropped", "unit store"),
 
     # -- server -------------------------------------------------------------------------------------------------------
+    mutation("service-address-given-twice", "server/admit/ranges.c",
+             "	if (supply_has(s, i))\n		return false;\n", "",
+             "no two Services have one address", "unit server every_address"),
+    mutation("service-first-address-given", "server/admit/ranges.c",
+             "	(void)supply_take(&r->ips, 0);\n", "",
+             "nobody gets the address that clients take for the API server's", "unit server every_address"),
+    mutation("service-addresses-forgotten", "server/server.c",
+             "	services_known(&s->admit);\n", "",
+             "what Services hold is still taken after a restart", "unit server addresses_and_ports"),
+    mutation("service-refusal-keeps-ports", "server/admit/service.c",
+             "		supply_release(t->of, t->number);\n", "		(void)t;\n",
+             "a write that is refused takes nothing", "unit server what_is_refused"),
     mutation("long-key-is-cut", "server/objects/objects.c",
              "store_get(os->store, fits ? few : many)", "store_get(os->store, few)",
              "an object with a long key is found", "unit server"),

@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "json/json.h"
 #include "server/admit/admit_priv.h"
+#include "server/admit/ranges.h"
 #include "server/call/status.h"
 #include "server/objects/objects.h"
 #include "store/store.h"
@@ -103,7 +104,7 @@ static bool is_content(const struct json *root, const struct json *was)
 	return was && json_len(root) == json_len(was) + n;
 }
 
-static void default_and_validate(struct op *op, struct json_doc *d, const struct object *old)
+static struct err *default_and_validate(struct op *op, struct json_doc *d, const struct object *old)
 {
 	const struct kind *k = kind_storage(op->kind);
 	const struct json *root = json_root(d), *was = settled(old);
@@ -114,11 +115,18 @@ static void default_and_validate(struct op *op, struct json_doc *d, const struct
 		json_own_all(d, json_root(d));
 		k->defaults(d, old ? old->root : NULL);
 	}
+	if ((k->flags & KIND_ADDRESSES) && !content) {
+		struct err *e = service_settle(op, d, old ? old->root : NULL);
+
+		if (e || op->causes.n)
+			return e ? e : verdict(op, d);
+	}
 	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED,
 		      json_get(was, "metadata"), &op->causes);
 	schema_validate(root, k->type, was, &op->causes);
 	if (!op->causes.n && k->validate && !content)
 		k->validate(root, old ? old->root : NULL, &op->causes);
+	return verdict(op, d);
 }
 
 static void set_rev(struct op *op, struct json_doc *d)
@@ -175,6 +183,13 @@ static struct err *check_space(const struct op *op, const struct object *old, st
 	return err_new(ERR_UNAVAILABLE, "the write was refused: %s", store_trouble(s));
 }
 
+/* What a Service holds is in use from the moment it is stored until it is gone. */
+static void note_addresses(const struct op *op, const struct object *old, const struct object *now)
+{
+	if (kind_storage(op->kind)->flags & KIND_ADDRESSES)
+		ranges_note(op->admit->ranges, old ? old->root : NULL, now ? now->root : NULL);
+}
+
 /* A new object, or the next state of old. Takes doc over. */
 static struct err *put(struct op *op, const struct object *old, struct json_doc *doc)
 {
@@ -202,6 +217,8 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 		return err_present(op->kind, op->result->name);
 	}
 	op->admit->n_writes++;
+	if (!e)
+		note_addresses(op, old, o);
 	return e;
 }
 
@@ -221,6 +238,8 @@ struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc
 	op->result = object_ref(o);
 	e = store_delete(op->admit->objects->store, key, object_text(o), o, old->rev);
 	op->admit->n_writes++;
+	if (!e)
+		note_addresses(op, old, NULL);
 	return e;
 }
 
@@ -281,8 +300,7 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 	if (e)
 		return e;
 	begin(op, d);
-	default_and_validate(op, d, NULL);
-	e = verdict(op, d);
+	e = default_and_validate(op, d, NULL);
 	return e ? e : runtime_class_exists(op, d);
 }
 
@@ -363,8 +381,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 	changes_rest = !*op->sub || str_eq(op->sub, CLIENT_WHOLE);
 	if (k->prepare_update && changes_rest)
 		k->prepare_update(d, old->root);
-	default_and_validate(op, d, old);
-	e = verdict(op, d);
+	e = default_and_validate(op, d, old);
 	if (!e && changes_rest)
 		e = allowed(op, d, old);
 	if (e)

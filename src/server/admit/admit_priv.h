@@ -26,3 +26,9 @@ must_use struct err *namespace_open(const struct op *op);
 
 /* env.c: what the hooks of a kind may ask. The result is good for as long as the operation. */
 struct kind_env admit_env(const struct admit *a);
+
+/*
+ * service.c: gives a Service what the server has for it: addresses, families, node ports. What is
+ * wrong is in op->causes; ERR_INTERNAL: nothing is left to give. old is the object before, or NULL.
+ */
+must_use struct err *service_settle(struct op *op, struct json_doc *d, const struct json *old);
