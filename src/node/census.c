@@ -271,17 +271,17 @@ static void on_link(struct census *c, const char *name, unsigned n)
 static void on_route(void *arg, const struct netlink_route *r)
 {
 	struct census *c = arg;
-	char ip[16], text[24];
+	char ip[IP_TEXT_MAX], text[IP_TEXT_MAX + 4];
+	unsigned place;
 
-	if (r->dst == instance_addr(c->inst, 0) && r->unreachable) {
-		instance_addr_text(c->inst, 0, ip);
-		(void)snprintf(text, sizeof(text), "%s/%d", ip, POOL_PREFIX);
+	if (!instance_ip_place(c->inst, &r->dst, &place) || place > 1)
+		return;
+	ip_text(&r->dst, ip);
+	(void)snprintf(text, sizeof(text), "%s/%d", ip, r->prefix);
+	if (place == 0 && r->unreachable)
 		add(c, "route", text, own(c));
-	}
-	if (r->dst == instance_addr(c->inst, 1)) {
-		instance_addr_text(c->inst, 1, ip);
+	if (place == 1)
 		add(c, "address", ip, own(c));
-	}
 }
 
 /* The kernel frees the loop device a moment after the mounts of the last sandbox are gone. It tells

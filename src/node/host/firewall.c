@@ -17,8 +17,9 @@
  *
  * From a sandbox: answers to what the host asked, questions to the node's name server, and the
  * public Internet unless egress is off. Not: anything else of the host, other sandboxes, private
- * networks, the metadata address, IPv6. Into a sandbox: this daemon alone, whose packets carry the
- * instance's mark. The kernel itself answers for sockets that are gone (RST) and reports errors
+ * networks, the metadata addresses; and of IPv6 nothing with headers between its own and that of
+ * the transport protocol. Into a sandbox: this daemon alone, whose packets carry the instance's
+ * mark. The kernel itself answers for sockets that are gone (RST) and reports errors
  * (ICMP) without one. By an uplink that was switched on for sandboxes, nobody else's packets are
  * forwarded.
  *
@@ -33,14 +34,18 @@ static const char spoof[] = "	chain spoof {\n"
 			    "		type filter hook prerouting priority -310; policy accept;\n"
 			    "		iifname $links fib saddr . iif oif missing counter drop\n"
 			    "	}\n";
-static const char to_host[] = "	chain to_host {\n"
-			      "		type filter hook input priority -10; policy accept;\n"
-			      "		iifname $links ip daddr $gateway udp dport 53 goto names\n"
-			      "		iifname $links ip daddr $gateway tcp dport 53 goto names\n"
-			      "		iifname $links ct state established,related accept\n"
-			      "		iifname $links counter drop\n"
-			      "		iifname != \"lo\" ip daddr $gateway counter drop\n"
-			      "	}\n";
+static const char to_host[] =
+	"	chain to_host {\n"
+	"		type filter hook input priority -10; policy accept;\n"
+	"		iifname $links ip daddr $gateway udp dport 53 goto names\n"
+	"		iifname $links ip daddr $gateway tcp dport 53 goto names\n"
+	"		iifname $links ip6 daddr $gateway6 udp dport 53 goto names\n"
+	"		iifname $links ip6 daddr $gateway6 tcp dport 53 goto names\n"
+	"		iifname $links ct state established,related accept\n"
+	"		iifname $links counter drop\n"
+	"		iifname != \"lo\" ip daddr $gateway counter drop\n"
+	"		iifname != \"lo\" ip6 daddr $gateway6 counter drop\n"
+	"	}\n";
 static const char names[] = "	chain names {\n"
 			    "		accept\n"
 			    "	}\n";
@@ -61,11 +66,13 @@ static const char answers[] = "	chain to_sandbox {\n"
 static const char answers_by_policy[] = "	chain to_sandbox {\n"
 					"		ip daddr vmap @policies\n"
 					"	}\n";
-static const char to_internet[] = "	chain from_sandbox {\n"
-				  "		oifname \"cay*\" counter drop\n"
-				  "		meta nfproto != ipv4 counter drop\n"
-				  "		ip daddr $reserved counter drop\n"
-				  "	}\n";
+static const char to_internet[] =
+	"	chain from_sandbox {\n"
+	"		oifname \"cay*\" counter drop\n"
+	"		ip6 nexthdr != { tcp, udp, ipv6-icmp } counter drop\n"
+	"		ip6 daddr $reserved6 counter drop\n"
+	"		ip daddr $reserved counter drop\n"
+	"	}\n";
 static const char to_internet_by_policy[] = "	chain from_sandbox {\n"
 					    "		oifname \"cay*\" counter drop\n"
 					    "		meta nfproto != ipv4 counter drop\n"
@@ -86,7 +93,7 @@ static const char from_host[] =
 	"		type filter hook output priority -10; policy accept;\n"
 	"		oifname $links meta mark $daemon accept\n"
 	"		oifname $links tcp flags & rst == rst accept\n"
-	"		oifname $links meta l4proto icmp ct state related accept\n"
+	"		oifname $links meta l4proto { icmp, ipv6-icmp } ct state related accept\n"
 	"		oifname $links counter reject with icmpx type admin-prohibited\n"
 	"	}\n";
 /* Sandboxes speak from ports that the host's own programs do not use: they can neither take all
@@ -97,6 +104,9 @@ static const char hide[] =
 	"		ip saddr $pool oifname != \"cay*\" oifname != \"lo\" meta l4proto { tcp, udp } "
 	"masquerade to :61000-65535 fully-random\n"
 	"		ip saddr $pool oifname != \"cay*\" oifname != \"lo\" masquerade\n"
+	"		ip6 saddr $pool6 oifname != \"cay*\" oifname != \"lo\" meta l4proto { tcp, udp } "
+	"masquerade to :61000-65535 fully-random\n"
+	"		ip6 saddr $pool6 oifname != \"cay*\" oifname != \"lo\" masquerade\n"
 	"	}\n";
 
 /*
@@ -149,7 +159,22 @@ static void define_reserved(struct buf *text)
 		buf_printf(text, "%s %u.%u.%u.%u/%u", i ? "," : "", net >> 24, net >> 16 & 0xff,
 			   net >> 8 & 0xff, net & 0xff, reserved_nets[i].prefix);
 	}
+	buf_add_str(text, " }\nredefine reserved6 = {");
+	for (size_t i = 0; i < n_reserved6_nets; i++)
+		buf_printf(text, "%s %x:%x::/%u", i ? "," : "", reserved6_nets[i].net >> 16,
+			   reserved6_nets[i].net & 0xffff, reserved6_nets[i].prefix);
 	buf_add_str(text, " }\n");
+}
+
+static void define_ip6(struct buf *text, const struct instance *i)
+{
+	struct ip ip[2] = { instance_ip6(i, 0), instance_ip6(i, 1) };
+	char pool[IP_TEXT_MAX], gateway[IP_TEXT_MAX];
+
+	ip_text(&ip[0], pool);
+	ip_text(&ip[1], gateway);
+	buf_printf(text, "redefine pool6 = %s/%d\nredefine gateway6 = %s\n", pool, POOL6_PREFIX,
+		   gateway);
 }
 
 static void define_uplinks(struct buf *text, const struct uplinks *u)
@@ -197,6 +222,7 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 		   "redefine links = \"%s*\"\nredefine pool = %s/%d\nredefine gateway = %s\n"
 		   "redefine daemon = %#x\n",
 		   links, pool, POOL_PREFIX, gateway, instance_mark(i));
+	define_ip6(&text, i);
 	define_reserved(&text);
 	if (r->uplinks.n)
 		define_uplinks(&text, &r->uplinks);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/ip.h"
 #include "json/record.h"
 #include "node/launch/launch.h"
 
@@ -108,9 +109,13 @@ must_use struct err *seccomp_install(const struct sock_fprog *filter);
 /* netns.c: a network namespace with lo, eth0, its address and its way out. */
 must_use struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret);
 must_use struct err *netns_renew_proc(struct launcher *l); /* l->proc is there, and not too full */
-/* netns_filter.c: the second packet filter, inside the namespace that this thread is in. Addresses
- * are in network order. */
-must_use struct err *netns_filter(uint32_t addr, uint32_t gw, bool egress);
+/* The sandbox's address and its gateway's, of one family. */
+struct netns_pair {
+	struct ip addr, gw;
+};
+/* netns_filter.c: the second packet filter, inside the namespace that this thread is in. pairs: of
+ * IPv4, and of IPv6 if there are two. */
+must_use struct err *netns_filter(const struct netns_pair *pairs, unsigned n_pairs, bool egress);
 /* netns_check.c: NULL if the network is as it was made, ERR_CONFLICT if it is not; another error if
  * that could not be found out. */
 must_use struct err *netns_check(struct launcher *l, int ns);

@@ -88,16 +88,24 @@ static struct plan_limits limits_of(const struct container *c)
 	return l;
 }
 
+static void add_own_name(const struct pod *p, const char *ip, const char *host, struct buf *b)
+{
+	if (*p->view->subdomain && p->pods->resolver)
+		buf_printf(b, "%s\t%s.%s.%s.svc.%s\t%s\n", ip, host, p->view->subdomain,
+			   p->view->ns, p->pods->domain, host);
+	else
+		buf_printf(b, "%s\t%s\n", ip, host);
+}
+
 static const char *hosts_file(const struct pod *p, const char *host, struct arena *a)
 {
 	autobuf b = { 0 };
 
 	buf_add_str(&b, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
-	if (p->net && *p->view->subdomain && p->pods->resolver)
-		buf_printf(&b, "%s\t%s.%s.%s.svc.%s\t%s\n", p->net->ip, host, p->view->subdomain,
-			   p->view->ns, p->pods->domain, host);
-	else if (p->net)
-		buf_printf(&b, "%s\t%s\n", p->net->ip, host);
+	if (p->net)
+		add_own_name(p, p->net->ip, host, &b);
+	if (p->net && *p->net->ip6)
+		add_own_name(p, p->net->ip6, host, &b);
 	for (size_t i = 0; i < p->view->n_host_aliases; i++) {
 		const struct pod_host_alias *h = &p->view->host_aliases[i];
 

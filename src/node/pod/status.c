@@ -177,18 +177,31 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 		conditions_upsert(d, conditions, &list[i], pods_wall(p->pods));
 }
 
+/* An empty one is none. */
+static void put_ips(struct json_doc *d, struct json *status, const char *name, const char *first,
+		    const char *second)
+{
+	struct json *list = json_need_arr(d, status, name);
+	const char *const ips[] = { first, second };
+
+	for (size_t i = 0; i < ARRAY_LEN(ips); i++) {
+		struct json *one = json_obj(d);
+
+		if (!*ips[i])
+			continue;
+		json_set_str(d, one, "ip", ips[i]);
+		json_push(d, list, one);
+	}
+}
+
 static void put_addresses(struct json_doc *d, struct json *status, const struct pod *p)
 {
-	struct json *list, *one;
-
 	json_set_str(d, status, "hostIP", "127.0.0.1");
+	put_ips(d, status, "hostIPs", "127.0.0.1", "");
 	if (!p->net)
 		return;
 	json_set_str(d, status, "podIP", p->net->ip);
-	list = json_need_arr(d, status, "podIPs");
-	one = json_obj(d);
-	json_set_str(d, one, "ip", p->net->ip);
-	json_push(d, list, one);
+	put_ips(d, status, "podIPs", p->net->ip, p->net->ip6);
 }
 
 /* Like a kubelet: the containers of a Pod that was rejected are not mentioned. Empty lists also

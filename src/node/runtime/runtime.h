@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/ip.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -43,6 +44,7 @@ struct runtime_record {
 /* A Pod's network. */
 struct runtime_net {
 	char ip[16];
+	char ip6[IP_TEXT_MAX]; /* empty: it has none */
 };
 
 /*

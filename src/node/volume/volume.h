@@ -55,7 +55,7 @@ AUTOPTR(volumes)
 /* A Pod as its volumes see it. */
 struct volume_pod {
 	const struct pod_view *view;
-	const char *ip;   /* NULL: it has none yet */
+	const char *ip, *ip6; /* NULL: it has none yet; of IPv6, "" as well */
 	const char **env; /* of the container whose mounts are made, for subPathExpr; NULL: none */
 };
 
