@@ -22,42 +22,45 @@ static struct json *member(struct json_doc *d, struct json *list)
 	return o;
 }
 
-static void push_all(struct json_doc *d, struct json *list, const char *const *texts)
-{
-	for (; *texts; texts++)
-		json_push_str(d, list, *texts);
-}
+struct oci_mount {
+	const char *type, *from, *to;
+	const char *options[8];
+};
 
-static void add_mount(struct json_doc *d, struct json *list, const char *type, const char *from,
-		      const char *to, const char *const *options)
-{
-	struct json *m = member(d, list);
+static const struct oci_mount for_all[] = {
+	{ "proc", "proc", "/proc", { "nosuid", "nodev", "noexec" } },
+};
+/* The devices that every sandbox has. Some versions of crun lose what is mounted below. */
+static const struct oci_mount same_kernel[] = {
+	{ "bind", "/dev", "/dev", { "rbind", "nosuid", "noexec" } },
+	{ "bind", "/dev/pts", "/dev/pts", { "bind", "nosuid", "noexec" } },
+};
+/* A kernel of its own has devices of its own. */
+static const struct oci_mount own_kernel[] = {
+	{ "tmpfs", "tmpfs", "/dev/shm", { "nosuid", "nodev", "noexec", "mode=1777", "size=64m" } },
+	{ "bind",
+	  "/dev/termination-log",
+	  "/dev/termination-log",
+	  { "bind", "nosuid", "nodev", "noexec" } },
+};
+static const struct oci_mount kit[] = {
+	{ "bind", OCI_KIT, OCI_KIT_INSIDE, { "bind", "ro", "nosuid", "nodev" } },
+};
 
-	json_set_str(d, m, "destination", to);
-	json_set_str(d, m, "type", type);
-	json_set_str(d, m, "source", from);
-	push_all(d, json_need_arr(d, m, "options"), options);
-}
-
-#define LIST(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-/* A kernel of its own has devices of its own; others get those that every sandbox has. */
-static void add_mounts(struct json_doc *d, const struct oci_style *style)
+static void add_mounts(struct json_doc *d, const struct oci_mount *mounts, size_t n)
 {
 	struct json *list = json_need_arr(d, json_root(d), "mounts");
 
-	add_mount(d, list, "proc", "proc", "/proc", LIST("nosuid", "nodev", "noexec"));
-	if (style->own_kernel) {
-		add_mount(d, list, "tmpfs", "tmpfs", "/dev/shm",
-			  LIST("nosuid", "nodev", "noexec", "mode=1777", "size=64m"));
-		add_mount(d, list, "bind", "/dev/termination-log", "/dev/termination-log",
-			  LIST("bind", "nosuid", "nodev", "noexec"));
-	} else {
-		add_mount(d, list, "bind", "/dev", "/dev", LIST("rbind", "nosuid", "noexec"));
-		add_mount(d, list, "bind", "/dev/pts", "/dev/pts",
-			  LIST("bind", "nosuid", "noexec"));
+	for (size_t i = 0; i < n; i++) {
+		struct json *m = member(d, list), *options;
+
+		json_set_str(d, m, "destination", mounts[i].to);
+		json_set_str(d, m, "type", mounts[i].type);
+		json_set_str(d, m, "source", mounts[i].from);
+		options = json_need_arr(d, m, "options");
+		for (const char *const *o = mounts[i].options; *o; o++)
+			json_push_str(d, options, *o);
 	}
-	add_mount(d, list, "bind", OCI_KIT, OCI_KIT_INSIDE, LIST("bind", "ro", "nosuid", "nodev"));
 }
 
 static void add_capabilities(struct json_doc *d, struct json *process)
@@ -171,7 +174,12 @@ struct err *oci_config_write(const struct slot *s, const struct plan *plan,
 	if (style->own_kernel && plan->hostname)
 		json_set_str(d, json_root(d), "hostname", plan->hostname);
 	add_process(d, s, style);
-	add_mounts(d, style);
+	add_mounts(d, for_all, ARRAY_LEN(for_all));
+	if (style->own_kernel)
+		add_mounts(d, own_kernel, ARRAY_LEN(own_kernel));
+	else
+		add_mounts(d, same_kernel, ARRAY_LEN(same_kernel));
+	add_mounts(d, kit, ARRAY_LEN(kit));
 	add_linux(d, s, style);
 	json_write(json_root(d), &text);
 	return oci_put(path, buf_head(&text), text.len, 0600);
