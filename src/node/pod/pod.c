@@ -137,7 +137,9 @@ struct container *pod_container(struct pod *p, const char *name)
 
 struct volume_pod pod_volumes(const struct pod *p)
 {
-	return (struct volume_pod){ .view = p->view, .ip = p->net ? p->net->ip : NULL };
+	return (struct volume_pod){
+		.view = p->view, .ip = p->net ? p->net->ip : NULL, .obj = p->obj, .mounted = p->pvcs
+	};
 }
 
 void pod_fail(struct pod *p, const char *reason, const char *message)
