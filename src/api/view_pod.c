@@ -442,6 +442,7 @@ static void read_groups(struct pod_view *p, const struct json *spec, struct aren
 	const struct json *more = json_get(s, "supplementalGroups");
 
 	p->fs_group = json_get_int(s, "fsGroup", -1);
+	p->fs_group_on_mismatch = str_eq(json_get_str(s, "fsGroupChangePolicy"), "OnRootMismatch");
 	p->groups = arena_new_n(a, uint32_t, json_len(more) + 1);
 	json_each(g, more)
 		p->groups[p->n_groups++] = (uint32_t)json_int(g.val, 0);

@@ -174,10 +174,11 @@ struct pod_view {
 	const struct json *labels, *annotations;
 	bool deleting, ready;
 	enum pod_restart restart;
-	int64_t grace_s;    /* from the deletion, or else from the spec */
-	int64_t deadline_s; /* 0: none */
-	int64_t fs_group;   /* -1: none */
-	uint32_t *groups;   /* supplementalGroups */
+	int64_t grace_s;           /* from the deletion, or else from the spec */
+	int64_t deadline_s;        /* 0: none */
+	int64_t fs_group;          /* -1: none */
+	bool fs_group_on_mismatch; /* fsGroupChangePolicy is OnRootMismatch */
+	uint32_t *groups;          /* supplementalGroups */
 	size_t n_groups;
 
 	struct pod_container_view *containers; /* init containers first */

@@ -175,6 +175,40 @@ def test_a_claim_whose_volume_was_torn_away_is_lost(cay):
     assert "has lost its PersistentVolume" in wait_until(lambda: events(cay, "torn").get("ClaimLost"))
 
 
+def test_contents_are_given_to_the_fs_group_and_links_lead_nowhere(cay):
+    """A volume that a hostile sandbox has filled, then mounted by a Pod of another user with an fsGroup."""
+    canary = os.path.join(cay.data_dir, "canary")
+    os.makedirs(canary, mode=0o700)
+    secret = os.path.join(canary, "secret")
+    with open(secret, "w"):
+        os.chmod(secret, 0o600)
+    uid = claim(cay, "grouped", "32Mi")
+    create(cay, user_of("before", "grouped"))
+    sh(cay, "before", f"cd /v; umask 077; mkdir -p d/e; echo data > d/e/f; ln d/e/f d/hard; mkfifo d/fifo; ln -s {secret} d/link; "
+                      f"ln -s {canary} d/e/dir; cp /bin/true d/suid; chmod 6755 d/suid; chown -R 0:0 .")
+    end(cay, "before")
+    body = user_of("after", "grouped")
+    body["spec"]["securityContext"] = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 2000, "supplementalGroups": [3000]}
+    create(cay, body)
+    assert set(sh(cay, "after", "id -G").stdout.split()) == {"1000", "2000", "3000"}
+    assert sh(cay, "after", "cd /v/d; cat e/f; echo more >> e/f; echo new > e/new; stat -c '%u:%g %a' . e/f e/new suid fifo").stdout.split("\n") == [
+        "data", "0:2000 2770", "0:2000 660", "1000:2000 644", "0:2000 775", "0:2000 660", ""]
+    assert os.stat(cay.pool("volumes", uid, "d", "e")).st_gid == 2000
+    for path, mode in ((canary, 0o700), (secret, 0o600)):
+        st = os.stat(path)
+        assert (st.st_gid, st.st_mode & 0o7777) == (0, mode), path
+    # With OnRootMismatch, what is right at the top is left alone; by default everything is looked at.
+    sh(cay, "after", "chmod 600 /v/d/e/new")
+    end(cay, "after")
+    body["spec"]["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch"
+    create(cay, body)
+    assert sh(cay, "after", "stat -c %a /v/d/e/new").stdout == "600\n"
+    end(cay, "after")
+    del body["spec"]["securityContext"]["fsGroupChangePolicy"]
+    create(cay, body)
+    assert sh(cay, "after", "stat -c %a /v/d/e/new").stdout == "660\n"
+
+
 SPEC = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Mi"}, "csi": {"driver": DRIVER, "volumeHandle": "x"}}
 CLASS = {"provisioner": PROVISIONER}
 

@@ -99,7 +99,7 @@ static bool act_prepare(struct pod *p)
 		pod_enter(p, POD_CONNECTING);
 		return true;
 	}
-	if (held_up(p, err_text(e)))
+	if (held_up(p, err_text(e)) && !err_is(e, ERR_TIMEOUT))
 		pod_event(p, true, "FailedMount", "%s", err_text(e));
 	retry_in(p, err_is(e, ERR_UNAVAILABLE) ? MISSING_RETRY_MS : PREPARE_RETRY_MS);
 	err_free(e);

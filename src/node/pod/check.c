@@ -225,7 +225,7 @@ static const struct rule pod_security[] = {
 	{ "runAsGroup", .wrong = wrong_id },
 	{ "runAsNonRoot" },
 	{ "fsGroup", .wrong = wrong_id },
-	{ "fsGroupChangePolicy", .values = ONLY("OnRootMismatch") },
+	{ "fsGroupChangePolicy", .values = ONLY("OnRootMismatch", "Always") },
 	{ "supplementalGroups", .wrong = wrong_id },
 	{ "supplementalGroupsPolicy", .values = ONLY("Strict") }, /* images' groups are not read */
 	{ "seccompProfile", seccomp_profile },

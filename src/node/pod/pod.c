@@ -139,7 +139,9 @@ struct volume_pod pod_volumes(const struct pod *p)
 {
 	return (struct volume_pod){ .view = p->view,
 				    .ip = p->net ? p->net->ip : NULL,
-				    .ip6 = p->net ? p->net->ip6 : NULL };
+				    .ip6 = p->net ? p->net->ip6 : NULL,
+				    .obj = p->obj,
+				    .mounted = p->pvcs };
 }
 
 void pod_fail(struct pod *p, const char *reason, const char *message)

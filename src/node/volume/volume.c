@@ -47,6 +47,7 @@ void volumes_forget(struct volumes *v, const char *uid)
 	struct err *e = file_remove_tree(AT_FDCWD, dir);
 
 	follow_stop(v, uid);
+	group_forget(v, uid);
 	if (e)
 		log_warn("cannot remove the volumes of a Pod, leaving them to the next start",
 			 KV("err", e));
@@ -157,7 +158,9 @@ static struct err *prepare_pvc(struct volumes *v, const struct volume_pod *p,
 		return e;
 	bound = pvc_of(v, p->view->ns, volume); /* as it is now */
 	e = bound ? pvc_volume(v, bound, &pv) : NULL;
-	return e || !pv ? e : pvc_moves(v, bound, pv);
+	if (!e && pv)
+		e = pvc_moves(v, bound, pv);
+	return e || !pv ? e : group_apply(v, p, volume, pv);
 }
 
 static bool from_objects(const struct pod_volume_view *volume)
@@ -286,6 +289,7 @@ void volumes_start(struct volumes *v)
 	v->watch_secrets = client_watch(v->spec.client, &watch, &events, v);
 	watch.kind = v->config_map;
 	v->watch_config_maps = client_watch(v->spec.client, &watch, &events, v);
+	groups_open(v);
 	dirs_start(v);
 	v->n_known = 0;
 	pvcs_start(v);
@@ -297,6 +301,7 @@ void volumes_stop(struct volumes *v)
 {
 	client_watch_free(take(v->watch_secrets));
 	client_watch_free(take(v->watch_config_maps));
+	groups_close(v);
 	classes_stop(v);
 	pvcs_stop(v);
 	pvs_stop(v);

@@ -12,6 +12,7 @@ struct client;
 struct diskpool;
 struct jobs;
 struct loop;
+struct map;
 struct object;
 struct plan;
 
@@ -55,12 +56,15 @@ AUTOPTR(volumes)
 /* A Pod as its volumes see it. */
 struct volume_pod {
 	const struct pod_view *view;
-	const char *ip, *ip6; /* NULL: it has none yet; of IPv6, "" as well */
+	const char *ip, *ip6;      /* NULL: it has none yet; of IPv6, "" as well */
+	struct object *obj;        /* for Events; NULL: there are none */
+	const struct map *mounted; /* handles of volumes that it has had before; NULL: none */
 	const char **env; /* of the container whose mounts are made, for subPathExpr; NULL: none */
 };
 
-/* Writes what comes from objects. ERR_UNAVAILABLE: an object that it needs is missing or is not as
- * it must be. */
+/* Writes what comes from objects, and makes volumes that have contents ready for the Pod.
+ * ERR_UNAVAILABLE: an object that it needs is missing or is not as it must be. ERR_TIMEOUT: that is
+ * under way; volumes_spec.changed() follows. */
 must_use struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p);
 /* Writes it again where an object has changed; errors as above, and ERR_EXHAUSTED if memory is
  * short. What cannot be written stays as it was. */

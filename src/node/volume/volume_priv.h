@@ -20,6 +20,9 @@ struct volumes {
 	struct queue *queue; /* of uids of claims */
 	struct queue *pv_queue, *dir_queue; /* of names */
 	struct map *moves;                  /* directories that a job is making or moving */
+	struct map *groups;                 /* "uid of a Pod/volume" → struct grouping */
+	unsigned n_grouping;
+	usec group_report; /* after this time, and again, an Event says that it is still going on */
 	struct client_write class_write;
 	struct client_watch *watch_pvcs, *watch_pvs, *watch_classes, *watch_secrets,
 		*watch_config_maps;
@@ -93,6 +96,13 @@ struct object *class_default(struct volumes *v);
 struct object *class_get(struct volumes *v, const char *name);
 bool class_is_ours(const struct object *class);
 bool class_waits(const struct object *class); /* for the first Pod; NULL does not */
+
+/* group.c: gives what is in a volume to the Pod's fsGroup; errors as volumes_prepare(). */
+void groups_open(struct volumes *v);
+void groups_close(struct volumes *v);
+must_use struct err *group_apply(struct volumes *v, const struct volume_pod *p,
+				 const struct pod_volume_view *volume, const struct object *pv);
+void group_forget(struct volumes *v, const char *uid); /* the Pod is gone */
 
 /* dirs.c */
 void dirs_start(struct volumes *v);

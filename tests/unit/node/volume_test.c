@@ -520,6 +520,77 @@ TEST(a_claim_that_says_it_has_anothers_volume_gets_nothing_of_it)
 	rig_done(&r);
 }
 
+TEST(a_volume_is_mounted_only_for_the_claim_that_it_names)
+{
+	autoptr(object) theirs = NULL;
+	autoptr(object) mine = NULL;
+	autoptr(object) pv = NULL;
+	autofree char *text = NULL;
+	struct bench b;
+
+	bench_open(&b);
+	claim_create(&b.rig, "theirs");
+	turn(&b.rig);
+	theirs = claim_get(&b.rig, "theirs");
+	works(pvc_volume(b.volumes, theirs, &pv));
+	text = xasprintf("{'metadata':{'name':'mine','namespace':'" NS "','uid':'u'},'spec':"
+			 "{'volumeName':'%s'},'status':{'phase':'Bound'}}",
+			 pv->name);
+	mine = object_new(kind_named("PersistentVolumeClaim"), doc_of(text));
+	object_unref(take(pv));
+	fails(pvc_volume(b.volumes, mine, &pv), ERR_UNAVAILABLE);
+	bench_done(&b);
+}
+
+/* A volume with contents, and a Pod with an fsGroup. */
+static void grouped(struct bench *b, const char *policy)
+{
+	autofree char *spec = xasprintf(
+		"'securityContext':{'fsGroup':%u%s},"
+		"'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'q'}}],"
+		"'containers':[{'name':'a','volumeMounts':[{'name':'v','mountPath':'/v'}]}]",
+		(unsigned)getegid(), policy);
+
+	bench_pod(b, spec);
+}
+
+TEST(what_is_in_a_volume_is_given_to_the_fs_group_once_for_each_pod)
+{
+	autoptr(object) q = NULL;
+	autofree char *dir = NULL, *file = NULL;
+	struct stat st;
+	struct bench b;
+
+	bench_open(&b);
+	claim_create(&b.rig, "q");
+	turn(&b.rig);
+	q = claim_get(&b.rig, "q");
+	grouped(&b, "");
+	works(volumes_prepare(b.volumes, &b.pod)); /* there is nothing yet */
+	dir = diskpool_path(b.disk, INSTANCE_VOLUMES, q->uid);
+	file = xasprintf("%s/file", dir);
+	works(file_mkdirs(dir, 0700));
+	works(file_write_atomic(AT_FDCWD, file, "x", 1, 0600));
+	fails(volumes_prepare(b.volumes, &b.pod), ERR_TIMEOUT);
+	jobs_wait(&b.jobs);
+	works(volumes_prepare(b.volumes, &b.pod));
+	is_true(!stat(file, &st) && (st.st_mode & 07777) == 0660);
+	is_true(!chmod(file, 0600));
+	works(volumes_prepare(b.volumes, &b.pod)); /* it had that already */
+	volumes_forget(b.volumes, "u");
+	grouped(&b, ",'fsGroupChangePolicy':'OnRootMismatch'");
+	works(volumes_prepare(b.volumes, &b.pod)); /* its top is right */
+	is_true(!stat(file, &st) && (st.st_mode & 07777) == 0600);
+	grouped(&b, ",'fsGroupChangePolicy':'Always'");
+	b.volumes->group_report = 0;
+	b.pod.obj = b.obj;
+	fails(volumes_prepare(b.volumes, &b.pod), ERR_TIMEOUT);
+	fails(volumes_prepare(b.volumes, &b.pod), ERR_TIMEOUT);
+	is_true(str_starts(b.event, "VolumePermissionChangeInProgress: Setting volume ownership"));
+	volumes_forget(b.volumes, "u"); /* the Pod is deleted meanwhile */
+	bench_done(&b);
+}
+
 static void volume_create(struct rig *r, const char *name)
 {
 	autofree char *text = xasprintf(
