@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/service.h"
 
+#include "api/pod.h"
 #include "base/str.h"
 #include "json/json.h"
 
@@ -46,4 +47,32 @@ bool service_selects(const struct json *selector, const struct json *labels)
 		if (!str_eq(json_str(it.val), json_get_str(labels, it.key)))
 			return false;
 	return true;
+}
+
+static const struct json *named_port(const struct json *containers, bool init, const char *name,
+				     const char *protocol)
+{
+	json_each(c, containers) {
+		if (init && !pod_is_sidecar(c.val))
+			continue;
+		json_each(p, json_get(c.val, "ports"))
+			if (str_eq(json_get_str(p.val, "name"), name) &&
+			    str_eq(str_or(json_get_str(p.val, "protocol"), "TCP"), protocol))
+				return p.val;
+	}
+	return NULL;
+}
+
+int64_t service_target_port(const struct json *port, const struct json *pod_spec)
+{
+	const struct json *target = json_get(port, "targetPort"), *found;
+	const char *protocol = str_or(json_get_str(port, "protocol"), "TCP");
+
+	if (!json_str(target))
+		return json_int(target, json_get_int(port, "port", 0));
+	found = named_port(json_get(pod_spec, "containers"), false, json_str(target), protocol);
+	if (!found)
+		found = named_port(json_get(pod_spec, "initContainers"), true, json_str(target),
+				   protocol);
+	return json_get_int(found, "containerPort", 0);
 }

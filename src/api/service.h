@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct causes;
 struct json;
@@ -26,6 +27,8 @@ bool service_is_reachable_from_outside(const struct json *spec);
 /* Load balancers that keep to local endpoints ask a port of the node how these are. */
 bool service_has_health_port(const struct json *spec);
 bool service_selects(const struct json *selector, const struct json *labels); /* empty: nothing */
+/* The number that one of the Service's ports has in a Pod; 0: the Pod has no port of that name. */
+int64_t service_target_port(const struct json *port, const struct json *pod_spec);
 
 /* What clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy must satisfy before addresses are
  * allocated, and afterwards. was is the spec before, or NULL. */

@@ -3,7 +3,6 @@
 
 #include "api/meta.h"
 #include "api/object.h"
-#include "api/pod.h"
 #include "api/service.h"
 #include "base/ip.h"
 #include "base/mem.h"
@@ -26,42 +25,13 @@ struct backend {
 	char *ports_text;   /* what Pods of one slice have in common; owned */
 };
 
-static const struct json *named_port(const struct json *containers, bool init, const char *name,
-				     const char *protocol)
-{
-	json_each(c, containers) {
-		if (init && !pod_is_sidecar(c.val))
-			continue;
-		json_each(p, json_get(c.val, "ports"))
-			if (str_eq(json_get_str(p.val, "name"), name) &&
-			    str_eq(str_or(json_get_str(p.val, "protocol"), "TCP"), protocol))
-				return p.val;
-	}
-	return NULL;
-}
-
-/* 0: the Pod has no port of that name. */
-static int64_t target_of(const struct json *port, const struct json *pod_spec)
-{
-	const struct json *target = json_get(port, "targetPort"), *found;
-	const char *protocol = str_or(json_get_str(port, "protocol"), "TCP");
-
-	if (!json_str(target))
-		return json_int(target, json_get_int(port, "port", 0));
-	found = named_port(json_get(pod_spec, "containers"), false, json_str(target), protocol);
-	if (!found)
-		found = named_port(json_get(pod_spec, "initContainers"), true, json_str(target),
-				   protocol);
-	return json_get_int(found, "containerPort", 0);
-}
-
 static struct json *ports_of(struct json_doc *d, const struct json *service_spec,
 			     const struct json *pod_spec)
 {
 	struct json *out = json_arr(d);
 
 	json_each(it, json_get(service_spec, "ports")) {
-		int64_t number = target_of(it.val, pod_spec);
+		int64_t number = service_target_port(it.val, pod_spec);
 		struct json *p = json_obj(d);
 
 		if (!number)
