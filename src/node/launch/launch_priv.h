@@ -116,6 +116,9 @@ struct netns_pair {
 /* netns_filter.c: the second packet filter, inside the namespace that this thread is in. pairs: of
  * IPv4, and of IPv6 if there are two. */
 must_use struct err *netns_filter(const struct netns_pair *pairs, unsigned n_pairs, bool egress);
+/* netns_peers.c: the sandboxes and blocks of addresses that policies open, instead of those before.
+ */
+must_use struct err *netns_peers(struct launcher *l, int ns, const struct message_peers *spec);
 /* netns_check.c: NULL if the network is as it was made, ERR_CONFLICT if it is not; another error if
  * that could not be found out. */
 must_use struct err *netns_check(struct launcher *l, int ns);
