@@ -52,11 +52,10 @@ static const struct oci_style styles[] = {
 	  .run = { "--preserve-fds=2" },
 	  .maps_twice = true },
 	/* The network is that of its network namespace, which is the Pod's, with the filter in it.
-	 * Files may be changed by others: by another container of the Pod, or by the node. */
+	 */
 	{ .name = "runsc",
 	  .global = { "--root=" OCI_STATE, "--log=" OCI_LOG, "--ignore-cgroups", "--network=host",
-		      "--overlay2=none", "--file-access=shared", "--directfs=false",
-		      "--host-uds=none" },
+		      "--overlay2=none", "--directfs=false", "--host-uds=none" },
 	  .run = { "--pass-fd=3:3", "--pass-fd=4:4" },
 	  .own_kernel = true },
 };

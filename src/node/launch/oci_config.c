@@ -63,6 +63,23 @@ static void add_mounts(struct json_doc *d, const struct oci_mount *mounts, size_
 	}
 }
 
+/* Others have written there, too: what a kernel of its own keeps of the root, it must not keep of
+ * these. */
+static void add_volumes(struct json_doc *d, const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n_mounts; i++) {
+		const struct plan_mount *m = &plan->mounts[i];
+		autofree char *from = xasprintf(OCI_VOLUME, i);
+		const struct oci_mount one = { "bind",
+					       from,
+					       m->to,
+					       { "bind", m->readonly ? "ro" : "rw", "nosuid",
+						 "nodev" } };
+
+		add_mounts(d, &one, 1);
+	}
+}
+
 static void add_capabilities(struct json_doc *d, struct json *process)
 {
 	static const char *const sets[] = { "bounding", "effective", "permitted" };
@@ -175,10 +192,12 @@ struct err *oci_config_write(const struct slot *s, const struct plan *plan,
 		json_set_str(d, json_root(d), "hostname", plan->hostname);
 	add_process(d, s, style);
 	add_mounts(d, for_all, ARRAY_LEN(for_all));
-	if (style->own_kernel)
+	if (style->own_kernel) {
 		add_mounts(d, own_kernel, ARRAY_LEN(own_kernel));
-	else
+		add_volumes(d, plan);
+	} else {
 		add_mounts(d, same_kernel, ARRAY_LEN(same_kernel));
+	}
 	add_mounts(d, kit, ARRAY_LEN(kit));
 	add_linux(d, s, style);
 	json_write(json_root(d), &text);

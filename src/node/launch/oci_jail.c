@@ -26,8 +26,8 @@
  * A runtime that a container tricks into opening a file of "the host" opens one of these.
  */
 static const char *const dirs[] = {
-	"usr", "proc", "sys",      "sys/fs",     "sys/fs/cgroup", "dev",       "etc",
-	"tmp", "run",  "run/root", "run/bundle", "run/kit",       "run/state",
+	"usr", "proc", "sys",      "sys/fs",     "sys/fs/cgroup", "dev",     "etc",
+	"tmp", "run",  "run/root", "run/bundle", "run/volumes",   "run/kit", "run/state",
 };
 static const char *const top_dirs[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 
@@ -146,6 +146,29 @@ static struct err *show_container(struct slot *s)
 	return NULL;
 }
 
+/* The volumes once more, each by itself. They are found below the root as they were when they were
+ * mounted there; the runtime would follow links of the image. */
+static struct err *show_volumes(const struct slot *s, const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n_mounts; i++) {
+		const struct plan_mount *m = &plan->mounts[i];
+		autofree char *to = xasprintf(OCI_VOLUME, i);
+		autoclose from = -1, tree = -1;
+		struct err *e = root_open_target(s->root_fd, m->to, m->file, &from);
+
+		if (!e && !m->file && mkdir(to + 1, 0755) < 0)
+			e = err_sys(errno, "create %s", to);
+		else if (!e && m->file)
+			e = make_empty(to + 1);
+		if (e)
+			return e;
+		tree = open_tree(from, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+		if (tree < 0 || move_mount(tree, "", AT_FDCWD, to + 1, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+			return err_sys(errno, "show %s to the runtime", m->to);
+	}
+	return NULL;
+}
+
 static struct err *copy_init(const struct slot *s)
 {
 	autoclose to = open("run/kit/init", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
@@ -201,6 +224,8 @@ struct err *oci_jail_enter(struct slot *s, const struct plan *plan)
 		e = show_kernel();
 	if (!e)
 		e = make_kit(s);
+	if (!e)
+		e = show_volumes(s, plan);
 	if (!e)
 		e = show_container(s);
 	if (e)

@@ -8,14 +8,15 @@
  * control groups, and lets the runtime do what it would have done last by itself. The paths are
  * those in the jail, the small root that slot and runtime see.
  */
-#define OCI_ROOT       "/run/root"   /* of the container, complete with its volumes */
-#define OCI_BUNDLE     "/run/bundle" /* holds config.json */
-#define OCI_KIT        "/run/kit"    /* cay-init and the system call filter */
-#define OCI_KIT_INSIDE "/dev/cay"    /* the same, in the container */
-#define OCI_USERNS     "/run/userns" /* the slot's */
-#define OCI_STATE      "/run/state"  /* the runtime's own files */
-#define OCI_LOG        "/run/log"    /* what it has to say */
-#define OCI_PID        "/run/pid"    /* of its first process */
+#define OCI_ROOT       "/run/root"        /* of the container, complete with its volumes */
+#define OCI_BUNDLE     "/run/bundle"      /* holds config.json */
+#define OCI_KIT        "/run/kit"         /* cay-init and the system call filter */
+#define OCI_KIT_INSIDE "/dev/cay"         /* the same, in the container */
+#define OCI_USERNS     "/run/userns"      /* the slot's */
+#define OCI_VOLUME     "/run/volumes/%zu" /* the plan's mounts, as in the root */
+#define OCI_STATE      "/run/state"       /* the runtime's own files */
+#define OCI_LOG        "/run/log"         /* what it has to say */
+#define OCI_PID        "/run/pid"         /* of its first process */
 
 enum {
 	OCI_WORDS = 12,
