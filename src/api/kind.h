@@ -47,6 +47,15 @@ struct kind_rule {
 	bool on_create; /* oldSelf is optional: the rule also applies when there is none */
 };
 
+/* A subresource that changes a part of an object's spec, by rules of its own. */
+struct kind_part {
+	const char *name; /* NULL ends the list */
+	/* Takes that part of what was sent over into the object as it was. */
+	void (*apply)(struct json_doc *whole, const struct json *sent);
+	/* In the place of the kind's own validate(). */
+	void (*validate)(const struct json *obj, const struct json *old, struct causes *c);
+};
+
 /* What the hooks of a kind may know of the server that runs them. */
 struct kind_env {
 	const char *node_name; /* where new Pods run; NULL: they are not bound */
@@ -86,6 +95,7 @@ struct kind {
 	const struct type *type;             /* of the whole object */
 	const struct column *columns;        /* ends with a NULL name; NAME is added in front */
 	const char *const *subresources;     /* besides status and scale; NULL: none */
+	const struct kind_part *parts;       /* those of subresources; NULL: none */
 	const struct selectable *selectable; /* besides metadata.name and .namespace; NULL: none */
 	const char *const *kept;       /* names of objects that cannot be deleted; NULL: none */
 	const struct kind_rule *rules; /* ends with a NULL rule; NULL: none */

@@ -16,7 +16,12 @@
 
 static const char *const namespace_subresources[] = { "finalize", NULL };
 static const char *const namespaces_kept[] = { "default", "kube-system", NULL };
-static const char *const pod_subresources[] = { "log", "exec", "attach", "portforward", NULL };
+static const char *const pod_subresources[] = { "log",         "exec",   "attach",
+						"portforward", "resize", NULL };
+static const struct kind_part pod_parts[] = {
+	{ "resize", apply_pod_resize, validate_pod_resize },
+	{ 0 },
+};
 static const char *const service_account_subresources[] = { "token", NULL };
 
 /* The fields that Kubernetes lets selectors name. */
@@ -111,6 +116,7 @@ static const struct kind pod = {
 	.validate = validate_pod,
 	.defaults = defaults_pod,
 	.subresources = pod_subresources,
+	.parts = pod_parts,
 	.selectable = pod_fields,
 	.prepare_create = prepare_create_pod,
 	.grace = grace_pod,

@@ -254,6 +254,17 @@ static void read_security(struct pod_container_view *c, const struct json *spec,
 	c->drop_capabilities = capability_names(a, json_at_path(own, "capabilities.drop"));
 }
 
+static void read_resources(struct pod_container_view *c, const struct json *spec, struct arena *a)
+{
+	c->resources = json_get(spec, "resources");
+	c->limits = quantities(a, json_get(c->resources, "limits"), &c->n_limits);
+	c->requests = quantities(a, json_get(c->resources, "requests"), &c->n_requests);
+	json_each(it, json_get(spec, "resizePolicy"))
+		if (str_eq(json_get_str(it.val, "restartPolicy"), "RestartContainer"))
+			c->resize_restarts[str_eq(json_get_str(it.val, "resourceName"), "memory")] =
+				true;
+}
+
 static void read_container(struct pod_container_view *c, const struct json *spec,
 			   const struct json *pod_spec, struct arena *a)
 {
@@ -272,8 +283,7 @@ static void read_container(struct pod_container_view *c, const struct json *spec
 	read_env(c, spec, a);
 	read_ports(c, spec, a);
 	read_mounts(c, spec, a);
-	c->limits = quantities(a, json_at_path(spec, "resources.limits"), &c->n_limits);
-	c->requests = quantities(a, json_at_path(spec, "resources.requests"), &c->n_requests);
+	read_resources(c, spec, a);
 	read_security(c, spec, json_get(pod_spec, "securityContext"), a);
 	c->startup = probe_view(c, json_get(spec, "startupProbe"), a);
 	c->readiness = probe_view(c, json_get(spec, "readinessProbe"), a);

@@ -101,6 +101,8 @@ struct pod_container_view {
 	struct pod_port_view *ports;
 	struct pod_mount_view *mounts;
 	struct pod_quantity_view *limits, *requests;
+	const struct json *resources; /* the same, as they are written; NULL: none */
+	bool resize_restarts[2];      /* whether a change of cpu, memory restarts it */
 	const char **add_capabilities, **drop_capabilities; /* without "CAP_" */
 	size_t n_env, n_env_from, n_ports, n_mounts, n_limits, n_requests;
 	int64_t user, group; /* -1: the image's; the Pod's security context is applied */

@@ -63,6 +63,7 @@ static int on_header(unused nghttp2_session *session, const nghttp2_frame *frame
 	return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2 prescribes the parameters. */
 static int on_chunk(unused nghttp2_session *session, unused uint8_t flags, int32_t stream,
 		    const uint8_t *p, size_t len, void *arg)
 {

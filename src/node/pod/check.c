@@ -195,7 +195,7 @@ static const struct rule resources[] = { { "limits", limits }, { "requests", req
 static const struct rule no_resources[] = { { 0 } }; /* a Pod's own; {} is fine */
 static const struct rule resize_policy[] = {
 	{ "resourceName" },
-	{ "restartPolicy", .values = ONLY("NotRequired") }, /* what Kubernetes fills in */
+	{ "restartPolicy", .values = ONLY("NotRequired", "RestartContainer") },
 	{ 0 },
 };
 

@@ -122,6 +122,13 @@ struct container {
 	usec kill_at;       /* pods_now(): it failed a probe, and was asked to end; 0: it was not */
 	struct probe *startup, *readiness, *liveness; /* while it runs; NULL: it has none */
 	struct probe *post_start, *pre_stop;          /* likewise, since they began */
+
+	/* resize.c: what it was given, and what its task has; NULL: as wanted, and as given. */
+	struct json_doc *given, *has;
+	bool resizing;        /* a job is under way */
+	bool resize_restarts; /* it was asked to end for that */
+	char *resize_trouble; /* why it does not have yet what it was given */
+	usec resize_after;    /* pods_now(): not tried again before that */
 };
 
 enum report {
@@ -141,6 +148,8 @@ struct pod {
 	struct pod_room room; /* none before it is admitted, and after its end */
 	const char *reason;   /* what is wrong with the Pod as a whole; NULL: nothing permanent */
 	char *message;
+	const char *resize_reason; /* why it is not given what it wants; NULL: it is */
+	char *resize_message;
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
@@ -203,6 +212,8 @@ const char *pod_runtime_lacks(const struct pod *p); /* NULL, or what it cannot d
 /* room.c: NULL, or why there is no room for it: the reason, and in *ret a malloc'd message.
  * *ret_soon: there will be, when the Pods that are being deleted are gone. */
 const char *pod_room_lacks(const struct pod *p, bool *ret_soon, char **ret);
+/* The same for what it wants instead of what it has. *ret_never: this node is too small for it. */
+bool pod_room_lacks_more(const struct pod *p, bool *ret_never, char **ret);
 void pod_room_take(struct pod *p);
 void pod_room_put(struct pod *p); /* if it has any */
 
@@ -253,6 +264,22 @@ bool container_find_image(struct container *c); /* false: not yet; its reason sa
 /* plan.c */
 struct plan_image container_image(const struct container *c, struct arena *a);
 must_use struct err *container_plan(struct container *c, struct arena *a, struct plan *ret);
+
+struct plan_limits container_limits(const struct container *c);
+
+/* resize.c */
+void pod_resize(struct pod *p); /* one step towards what it wants */
+bool pod_resize_deferred(const struct pod *p);
+/* Whether a container does not have yet what it was given. *ret_trouble: why; NULL: it will soon.
+ */
+bool pod_resizes(const struct pod *p, const char **ret_trouble);
+void container_resized(struct container *c, const struct pod_container_view *next);
+void container_size_restore(struct container *c); /* a new one: with what its status says */
+void container_size_applied(struct container *c);
+void container_size_done(struct container *c);
+const struct json *container_given(const struct container *c); /* resources; may be NULL */
+const struct json *container_has(const struct container *c);
+int64_t container_amount(const struct container *c, const char *what); /* of what it was given */
 
 /* env.c */
 must_use struct err *env_build(struct container *c, struct arena *a, const char ***ret);

@@ -146,7 +146,8 @@ static void pod_added(struct pods *ps, struct object *obj)
 	pod_wake(p);
 }
 
-/* A Pod's spec does not change: only its deletion matters, and what others write to its status. */
+/* What matters of an object is its deletion, its spec (generation), and what others write to its
+ * status. */
 static void pod_changed(void *arg, struct object *was, struct object *now)
 {
 	struct pods *ps = arg;
@@ -158,10 +159,12 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 		pod_wake(p);
 	} else if (p) {
 		bool deleting = p->view->deleting, lost = pod_report_lost(p, now);
+		int64_t generation = object_generation(p->obj);
 
 		pod_update(p, now);
 		volumes_pod_changed(ps->volumes, p->obj->uid);
-		if (p->view->deleting != deleting || pod_hurry(p) || lost)
+		if (p->view->deleting != deleting || pod_hurry(p) || lost ||
+		    object_generation(p->obj) != generation)
 			pod_wake(p);
 	} else if (now && !ps->stopping && !ps->settling &&
 		   str_eq(json_get_str(object_spec(now), "nodeName"), ps->node_name)) {

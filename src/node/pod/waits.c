@@ -81,8 +81,8 @@ void pod_waits(struct pod *p)
 
 	stand(&w->objects, &p->for_object, p->phase == POD_PREPARING || any_waits(p, is_object));
 	stand(&w->images, &p->for_image, any_waits(p, is_image));
-	stand(&w->room, &p->for_room, p->phase == POD_ADMITTING);
-	if (was_first && p->phase != POD_ADMITTING)
+	stand(&w->room, &p->for_room, p->phase == POD_ADMITTING || pod_resize_deferred(p));
+	if (was_first && list_empty(&p->for_room))
 		waits_room_left(p->pods); /* there may be more than it took */
 }
 

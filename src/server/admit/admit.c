@@ -104,9 +104,22 @@ static bool is_content(const struct json *root, const struct json *was)
 	return was && json_len(root) == json_len(was) + n;
 }
 
+/* NULL: the write is about the object as a whole, or its status. */
+static const struct kind_part *part_of(const struct op *op)
+{
+	const struct kind_part *p = kind_storage(op->kind)->parts;
+
+	while (p && p->name && !str_eq(p->name, op->sub))
+		p++;
+	return p && p->name ? p : NULL;
+}
+
 static struct err *default_and_validate(struct op *op, struct json_doc *d, const struct object *old)
 {
 	const struct kind *k = kind_storage(op->kind);
+	const struct kind_part *part = part_of(op);
+	void (*validate)(const struct json *obj, const struct json *was, struct causes *c) =
+		part ? part->validate : k->validate;
 	const struct json *root = json_root(d), *was = settled(old);
 	bool content = is_content(root, was);
 
@@ -124,8 +137,8 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED,
 		      json_get(was, "metadata"), &op->causes);
 	schema_validate(root, k->type, was, &op->causes);
-	if (!op->causes.n && k->validate && !content)
-		k->validate(root, old ? old->root : NULL, &op->causes);
+	if (!op->causes.n && validate && !content)
+		validate(root, old ? old->root : NULL, &op->causes);
 	return verdict(op, d);
 }
 
@@ -323,14 +336,22 @@ struct err *op_create(struct op *op, struct json_doc *doc)
 
 /* Update */
 
-/* A write changes only status, or everything but status, unless it is CLIENT_WHOLE. *d may become
- * another doc. */
-static void split_status(const struct op *op, struct json_doc **d, const struct object *old)
+/* A write changes only a part of the spec, only status, or everything but status, unless it is
+ * CLIENT_WHOLE. *d may become another doc. */
+static void keep_rest(const struct op *op, struct json_doc **d, const struct object *old)
 {
 	struct json *status = json_get(json_root(*d), "status");
 	const struct json *was = json_get(old->root, "status");
+	const struct kind_part *part = part_of(op);
 	struct json_doc *whole;
 
+	if (part) {
+		whole = object_edit(old);
+		part->apply(whole, json_root(*d));
+		json_doc_free(*d);
+		*d = whole;
+		return;
+	}
 	if (!(kind_storage(op->kind)->flags & KIND_STATUS) || str_eq(op->sub, CLIENT_WHOLE))
 		return;
 	if (str_eq(op->sub, "status")) {
@@ -376,7 +397,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 		e = to_storage(op, d);
 	if (e)
 		return e;
-	split_status(op, &d, old);
+	keep_rest(op, &d, old);
 	k = kind_storage(op->kind);
 	changes_rest = !*op->sub || str_eq(op->sub, CLIENT_WHOLE);
 	if (k->prepare_update && changes_rest)
