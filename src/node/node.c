@@ -38,6 +38,7 @@
 #include "node/pressure_priv.h"
 #include "node/runtime/native.h"
 #include "node/runtime/runtime.h"
+#include "node/volume/host_path.h"
 
 /*
  * The node puts the rooms together: the host, the runtime, the Pods and the ways into them. They
@@ -53,6 +54,7 @@ struct node {
 	struct client *client;
 	char *data_dir, *name;
 	struct diskpool *disk;
+	struct host_paths *host_paths;
 	int run_fd;
 	struct instance *inst;
 	struct host_budget budget;
@@ -146,6 +148,15 @@ static struct err *open_disk(struct node *n, const struct node_spec *spec)
 	};
 
 	return diskpool_open(&disk, &n->disk);
+}
+
+static struct err *read_host_paths(struct node *n, const struct node_spec *spec)
+{
+	const bool named = spec->disk_pool && *spec->disk_pool == '/';
+	const char *const ours[] = { spec->data_dir, n->inst->run_dir,
+				     named ? spec->disk_pool : NULL, NULL };
+
+	return host_paths_read(spec->host_paths, ours, &n->host_paths);
 }
 
 /* The daemon, and what it starts from now on: sandboxes set a score of their own. */
@@ -362,6 +373,7 @@ static struct err *open_pods(struct node *n, const struct node_spec *spec)
 		.pulls = n->pulls,
 		.node_name = n->name,
 		.disk = n->disk,
+		.host_paths = n->host_paths,
 		.run_dir = n->inst->run_dir,
 		.data_dir = n->data_dir,
 		.usage_interval_ms = (uint64_t)spec->usage_interval_s * 1000,
@@ -395,6 +407,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 
 	if (!e)
 		e = instance_open(spec->data_dir, spec->run_dir, true, &n->inst);
+	if (!e)
+		e = read_host_paths(n, spec);
 	if (!e)
 		e = open_disk(n, spec);
 	if (!e)
@@ -517,6 +531,7 @@ void node_free(struct node *n)
 		(void)close(n->run_fd);
 	free(n->data_dir);
 	diskpool_free(n->disk);
+	host_paths_free(n->host_paths);
 	bytes_unref(n->rules.policies);
 	free(n->name);
 	free(n->domain);

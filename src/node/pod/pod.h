@@ -16,6 +16,7 @@ struct buf;
 struct client;
 struct container;
 struct diskpool;
+struct host_paths;
 struct image;
 struct image_pull_wait;
 struct loop;
@@ -47,6 +48,7 @@ struct pods_spec {
 	void *pulls;
 	const struct diskpool *disk; /* outlives the Pods */
 	const char *node_name, *run_dir;
+	const struct host_paths *host_paths; /* that Pods may mount; outlives the Pods */
 	/* Where it is written down what Pods have used, and how often; NULL, 0: never. */
 	const char *data_dir;
 	uint64_t usage_interval_ms;

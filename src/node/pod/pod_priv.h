@@ -53,6 +53,7 @@ struct pods {
 	const struct probe_ops *tries;
 	const struct diskpool *disk;
 	char *node_name, *run_dir;
+	const struct host_paths *host_paths; /* that Pods may mount */
 	struct host_budget budget;
 	struct waits waits;
 	struct pod_room used;      /* by the Pods that were admitted and are not over */

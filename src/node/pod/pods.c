@@ -194,6 +194,7 @@ static struct volumes *make_volumes(struct pods *ps)
 		.disk = ps->disk,
 		.run_dir = ps->run_dir,
 		.node_name = ps->node_name,
+		.host_paths = ps->host_paths,
 		.in_use = volume_in_use,
 		.event = volume_event,
 		.changed = source_changed,
@@ -238,6 +239,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->tries = spec->tries ? spec->tries : &probe_real_tries;
 	ps->node_name = xstrdup(spec->node_name);
 	ps->disk = spec->disk;
+	ps->host_paths = spec->host_paths;
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->mark = spec->mark;
 	ps->resolver = spec->resolver;
