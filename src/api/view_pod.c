@@ -369,6 +369,7 @@ static const struct {
 	{ "emptyDir", POD_VOLUME_EMPTY_DIR },   { "persistentVolumeClaim", POD_VOLUME_PVC },
 	{ "configMap", POD_VOLUME_CONFIG_MAP }, { "secret", POD_VOLUME_SECRET },
 	{ "projected", POD_VOLUME_PROJECTED },  { "downwardAPI", POD_VOLUME_DOWNWARD },
+	{ "hostPath", POD_VOLUME_HOST_PATH },
 };
 
 static const struct json *source_of(const struct json *v, enum pod_volume_type *ret)
@@ -403,6 +404,10 @@ static struct pod_volume_view volume_view(const struct json *v, struct arena *a)
 	p.mode = json_get_int(s, "defaultMode", POD_FILE_MODE);
 	p.pvc = p.type == POD_VOLUME_PVC ? name_of(s, "claimName") : NULL;
 	p.readonly = p.type == POD_VOLUME_PVC && json_get_bool(s, "readOnly", false);
+	if (p.type == POD_VOLUME_HOST_PATH) {
+		p.host_path = json_get_str(s, "path");
+		p.host_type = json_get_str(s, "type");
+	}
 	p.memory = str_eq(json_get_str(s, "medium"), "Memory");
 	p.size = quantity(json_get(s, "sizeLimit"), 0) / 1000;
 	if (p.type == POD_VOLUME_PROJECTED) {

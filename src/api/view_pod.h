@@ -118,6 +118,7 @@ enum pod_volume_type {
 	POD_VOLUME_SECRET,
 	POD_VOLUME_DOWNWARD,
 	POD_VOLUME_PROJECTED,
+	POD_VOLUME_HOST_PATH,
 	POD_VOLUME_TYPE_MAX_,
 };
 
@@ -143,10 +144,11 @@ struct pod_volume_view {
 	int64_t mode;
 	struct pod_volume_source *sources; /* one, or those of a projected volume */
 	size_t n_sources;
-	const char *pvc; /* PVC: its name */
-	bool readonly;   /* PVC */
-	bool memory;     /* EMPTY_DIR: of medium Memory */
-	int64_t size;    /* EMPTY_DIR: sizeLimit in bytes; 0: none */
+	const char *pvc;                   /* PVC: its name */
+	bool readonly;                     /* PVC */
+	const char *host_path, *host_type; /* HOST_PATH */
+	bool memory;                       /* EMPTY_DIR: of medium Memory */
+	int64_t size;                      /* EMPTY_DIR: sizeLimit in bytes; 0: none */
 };
 
 struct pod_host_alias {

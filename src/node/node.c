@@ -39,6 +39,7 @@
 #include "node/runtime/handlers.h"
 #include "node/runtime/native.h"
 #include "node/runtime/runtime.h"
+#include "node/volume/host_path.h"
 
 /*
  * The node puts the rooms together: the host, the runtime, the Pods and the ways into them. They
@@ -55,6 +56,7 @@ struct node {
 	char *data_dir, *name;
 	struct diskpool *disk;
 	struct handlers *handlers;
+	struct host_paths *host_paths;
 	int run_fd;
 	struct instance *inst;
 	struct host_budget budget;
@@ -148,6 +150,15 @@ static struct err *open_disk(struct node *n, const struct node_spec *spec)
 	};
 
 	return diskpool_open(&disk, &n->disk);
+}
+
+static struct err *read_host_paths(struct node *n, const struct node_spec *spec)
+{
+	const bool named = spec->disk_pool && *spec->disk_pool == '/';
+	const char *const ours[] = { spec->data_dir, n->inst->run_dir,
+				     named ? spec->disk_pool : NULL, NULL };
+
+	return host_paths_read(spec->host_paths, ours, &n->host_paths);
 }
 
 /* The daemon, and what it starts from now on: sandboxes set a score of their own. */
@@ -381,6 +392,7 @@ static struct err *open_pods(struct node *n, const struct node_spec *spec)
 		.node_name = n->name,
 		.disk = n->disk,
 		.handlers = n->handlers,
+		.host_paths = n->host_paths,
 		.run_dir = n->inst->run_dir,
 		.data_dir = n->data_dir,
 		.usage_interval_ms = (uint64_t)spec->usage_interval_s * 1000,
@@ -416,6 +428,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 		e = handlers_new(spec->runtimes, &n->handlers);
 	if (!e)
 		e = instance_open(spec->data_dir, spec->run_dir, true, &n->inst);
+	if (!e)
+		e = read_host_paths(n, spec);
 	if (!e)
 		e = open_disk(n, spec);
 	if (!e)
@@ -556,6 +570,7 @@ void node_free(struct node *n)
 	free(n->data_dir);
 	diskpool_free(n->disk);
 	handlers_free(n->handlers);
+	host_paths_free(n->host_paths);
 	bytes_unref(n->rules.policies);
 	free(n->name);
 	free(n->domain);

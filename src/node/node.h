@@ -43,6 +43,7 @@ struct node_spec {
 	/* In bytes; disk_pool_size 0: by what is free. */
 	int64_t disk_pool_size, sandbox_disk, log_max;
 	bool allow_unenforced_disk;
+	const char *host_paths;   /* that Pods may mount: "/srv/data:ro,/srv/out:rw"; NULL: none */
 	bool pull_images;         /* those that are not there */
 	int64_t usage_interval_s; /* how often what sandboxes use is measured; 0: never */
 	struct budget_spec budget;

@@ -146,6 +146,7 @@ static struct err *start_roles(struct serve *s)
 		.disk_pool_size = settings_int(s->settings, "disk-pool-size"),
 		.sandbox_disk = settings_int(s->settings, "sandbox-disk"),
 		.log_max = settings_int(s->settings, "log-max-size"),
+		.host_paths = settings_text(s->settings, "host-path"),
 		.allow_unenforced_disk = settings_bool(s->settings, "allow-unenforced-disk-limits"),
 		.pull_images = settings_bool(s->settings, "pull-images"),
 		.usage_interval_s = settings_int(s->settings, "usage-interval"),

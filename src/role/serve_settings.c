@@ -36,6 +36,8 @@ const struct setting serve_settings[] = {
 	{ "log-max-size", SETTING_SIZE, "20Mi", "SIZE",
 	  "What a container's log may hold; beyond it, the older half goes", .min = 64 << 10,
 	  .max = INT64_C(1) << 40 },
+	{ "host-path", SETTING_TEXT, NULL, "DIR:ro|rw,...",
+	  "Directories of the host that Pods may mount with hostPath, read-only (the default) or writable; none otherwise" },
 	{ "allow-unenforced-disk-limits", SETTING_BOOL, "false", NULL,
 	  "Run Pods with disk space limits where nothing enforces them, instead of refusing them" },
 	{ "host-memory-reserve", SETTING_SIZE, NULL, "SIZE",

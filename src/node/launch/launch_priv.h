@@ -99,6 +99,9 @@ must_use struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enu
 must_use struct err *mount_move(int tree, int to_fd);
 /* Below root; created if absent; symbolic links stay inside. file: the target is a file. */
 must_use struct err *root_open_target(int root, const char *path, bool file, int *ret);
+/* host_path.c: a directory or file of the host that a Pod may mount. As root. */
+must_use struct err *host_path_open(const struct plan_mount *m, int *ret, bool *ret_file);
+
 /* A plan's volumes and single files. */
 must_use struct err *root_mount_volumes(struct slot *s, int root, const struct plan *plan);
 

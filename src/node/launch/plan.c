@@ -46,6 +46,7 @@ static const struct record_field mount_fields[] = {
 	RECORD(struct plan_mount, memory, RECORD_BOOL),
 	RECORD(struct plan_mount, size, RECORD_INT64),
 	RECORD(struct plan_mount, group, RECORD_INT64),
+	RECORD(struct plan_mount, host, RECORD_INT64),
 	{ 0 },
 };
 

@@ -25,6 +25,16 @@ struct plan_image {
 	bool host_usr;      /* the machine's /usr comes on top */
 };
 
+/* What a mount of the host must be; the values are in plans, which one program writes and reads. */
+enum plan_host {
+	PLAN_HOST_NONE, /* it is none: the directory is ours */
+	PLAN_HOST_ANY,  /* a directory or a regular file */
+	PLAN_HOST_DIR,
+	PLAN_HOST_FILE,
+	PLAN_HOST_DIR_MADE, /* made where it is missing */
+	PLAN_HOST_FILE_MADE,
+};
+
 struct plan_mount {
 	const char *to;   /* in the container */
 	const char *from; /* a directory of the host; NULL for memory */
@@ -36,6 +46,7 @@ struct plan_mount {
 	bool own;      /* no other Pod sees it; only for the runtime, and not written */
 	int64_t size;  /* of the tmpfs, or of the directory if it is made; 0: the default */
 	int64_t group; /* fsGroup for what is made; 0: none */
+	int64_t host;  /* enum plan_host; then from is the directory that the operator allows */
 };
 
 struct plan_limits {

@@ -5,6 +5,7 @@
 #include "node/disk/disk.h"
 #include "node/launch/plan.h"
 #include "node/pod/pod_priv.h"
+#include "node/volume/host_path.h"
 
 /* The steps that a plan may ask for, each as small as possible. */
 enum {
@@ -28,6 +29,8 @@ static bool act_admit(struct pod *p)
 
 	if (!bad)
 		bad = pod_disk_unsupported(p->pods->disk, p->view);
+	if (!bad)
+		bad = host_paths_refuse(p->pods->host_paths, p->view);
 	if (!bad)
 		lacks = pod_room_lacks(p, &soon, &text);
 	if (!bad && lacks && soon) {

@@ -281,6 +281,11 @@ static const struct rule empty_dir[] = {
 	{ 0 },
 };
 static const struct rule pvc[] = { { "claimName" }, { "readOnly" }, { 0 } };
+static const struct rule host_path[] = {
+	{ "path" },
+	{ "type", .values = ONLY("", "Directory", "File", "DirectoryOrCreate", "FileOrCreate") },
+	{ 0 },
+};
 static const struct rule config_map[] = {
 	{ "name" }, { "optional" }, { "items", key_items }, { "defaultMode" }, { 0 }
 };
@@ -310,7 +315,7 @@ static const struct rule volume[] = {
 	{ "secret", secret },
 	{ "projected", projected },
 	{ "downwardAPI", downward },
-	{ "hostPath", .no = "use a persistentVolumeClaim, or bring files in with an image" },
+	{ "hostPath", host_path }, /* what is allowed is a setting: volume/host_path.h */
 	{ 0 },
 };
 

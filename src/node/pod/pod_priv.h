@@ -57,6 +57,7 @@ struct pods {
 	const struct diskpool *disk;
 	const struct handlers *handlers;
 	char *node_name, *run_dir;
+	const struct host_paths *host_paths; /* that Pods may mount */
 	struct host_budget budget;
 	struct waits waits;
 	struct pod_room used;      /* by the Pods that were admitted and are not over */

@@ -198,6 +198,7 @@ static struct volumes *make_volumes(struct pods *ps)
 		.disk = ps->disk,
 		.run_dir = ps->run_dir,
 		.node_name = ps->node_name,
+		.host_paths = ps->host_paths,
 		.in_use = volume_in_use,
 		.event = volume_event,
 		.changed = source_changed,
@@ -243,6 +244,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->node_name = xstrdup(spec->node_name);
 	ps->disk = spec->disk;
 	ps->handlers = spec->handlers;
+	ps->host_paths = spec->host_paths;
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->mark = spec->mark;
 	ps->resolver = spec->resolver;

@@ -136,6 +136,7 @@ static struct err *add_source(struct files f, const struct pod_volume_source *s)
 	case POD_VOLUME_EMPTY_DIR:
 	case POD_VOLUME_PVC:
 	case POD_VOLUME_PROJECTED:
+	case POD_VOLUME_HOST_PATH:
 	case POD_VOLUME_TYPE_MAX_:
 		break;
 	}
@@ -165,7 +166,8 @@ static struct err *prepare_pvc(struct volumes *v, const struct volume_pod *p,
 
 static bool from_objects(const struct pod_volume_view *volume)
 {
-	return volume->type != POD_VOLUME_PVC && volume->type != POD_VOLUME_EMPTY_DIR;
+	return volume->type != POD_VOLUME_PVC && volume->type != POD_VOLUME_EMPTY_DIR &&
+	       volume->type != POD_VOLUME_HOST_PATH;
 }
 
 static struct err *write_volume(struct volumes *v, const struct volume_pod *p,

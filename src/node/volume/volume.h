@@ -10,6 +10,7 @@
 struct arena;
 struct client;
 struct diskpool;
+struct host_paths;
 struct jobs;
 struct loop;
 struct map;
@@ -34,6 +35,7 @@ struct volumes_spec {
 	struct jobs *jobs;
 	const struct diskpool *disk;
 	const char *run_dir, *node_name;
+	const struct host_paths *host_paths; /* which Pods may mount; NULL: none */
 	/* Whether a Pod mounts the volume with this handle. True as long as not all Pods are known:
 	 * volumes_sweep() asks again. */
 	bool (*in_use)(void *arg, const char *handle);

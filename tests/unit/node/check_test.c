@@ -40,8 +40,8 @@ TEST(what_the_node_does_not_do_is_named)
 		{ "{'hostUsers':true}", "spec.hostUsers" },
 		{ "{'resources':{}}", NULL },
 		{ "{'resources':{'limits':{'cpu':'1'}}}", "spec.resources.limits" },
-		{ "{'volumes':[{'name':'a','emptyDir':{}},{'name':'b','hostPath':{}}]}",
-		  "spec.volumes[1].hostPath" },
+		{ "{'volumes':[{'name':'a','emptyDir':{}},{'name':'b','hostPath':{'type':'Socket'}}]}",
+		  "spec.volumes[1].hostPath.type" },
 		{ "{'volumes':[{'name':'a','image':{}}]}", "spec.volumes[0].image" },
 		{ "{'volumes':[{'emptyDir':{'medium':'HugePages'}}]}",
 		  "spec.volumes[0].emptyDir.medium" },
@@ -272,6 +272,7 @@ static const char *const accepted[] = {
 	"spec.volumes.downwardAPI.items.resourceFieldRef.divisor",
 	"spec.volumes.downwardAPI.items.resourceFieldRef.resource",
 	"spec.volumes.emptyDir.sizeLimit",
+	"spec.volumes.hostPath.path", /* volume/host_path.h decides about its value */
 	"spec.volumes.name",
 	"spec.volumes.persistentVolumeClaim.claimName",
 	"spec.volumes.persistentVolumeClaim.readOnly",
