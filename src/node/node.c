@@ -210,6 +210,20 @@ static void load_policies(void *arg, struct bytes *rules)
 	filter_change(n->filter, &n->rules, NULL, NULL);
 }
 
+static void set_peers(void *arg, const char *ip, const char *out, const char *in)
+{
+	struct node *n = arg;
+
+	native_set_peers(n->runtime, ip, out, in);
+}
+
+static void peers_known(void *arg)
+{
+	struct node *n = arg;
+
+	native_peers_known(n->runtime);
+}
+
 /* Before the first load of the packet filter, so that there is no moment without them. */
 static void open_policies(struct node *n)
 {
@@ -218,6 +232,8 @@ static void open_policies(struct node *n)
 						.instance = n->inst,
 						.node_name = n->name,
 						.load = load_policies,
+						.peers = set_peers,
+						.peers_known = peers_known,
 						.arg = n };
 
 	n->policies = policies_new(&policies);

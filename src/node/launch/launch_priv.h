@@ -104,6 +104,9 @@ must_use struct err *netns_renew_proc(struct launcher *l); /* l->proc is there, 
 /* netns_filter.c: the second packet filter, inside the namespace that this thread is in. Addresses
  * are in network order. */
 must_use struct err *netns_filter(uint32_t addr, uint32_t gw, bool egress);
+/* netns_peers.c: the sandboxes and blocks of addresses that policies open, instead of those before.
+ */
+must_use struct err *netns_peers(struct launcher *l, int ns, const struct message_peers *spec);
 /* netns_check.c: NULL if the network is as it was made, ERR_CONFLICT if it is not; another error if
  * that could not be found out. */
 must_use struct err *netns_check(struct launcher *l, int ns);
