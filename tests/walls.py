@@ -77,6 +77,8 @@ WALLS = (
     # who may enter
     Wall("router-uid", "integration/test_local_user.py::test_the_router_knows_who_asks"),
     Wall("router-host", "integration/test_local_user.py::test_host_must_be_ours"),
+    Wall("node-port-uid", "integration/test_services.py::test_another_user_of_the_machine_does_not_get_in"),
+    Wall("service-endpoint", "integration/test_services.py::test_an_endpoint_must_be_a_pod_of_the_services_own_namespace"),
     Wall("filter-output", "integration/test_local_user.py::test_only_the_daemon_sends_packets_to_sandboxes"),
     Wall("filter-spoof", "integration/test_walls.py::test_a_foreign_source_address_goes_nowhere"),
     Wall("filter-to-host", "integration/test_filter.py::test_the_host_is_shut_by_its_own_filter",

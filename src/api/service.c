@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/service.h"
 
+#include "api/object.h"
 #include "api/pod.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "json/json.h"
 
 static bool is_type(const struct json *spec, const char *type)
@@ -75,4 +77,35 @@ int64_t service_target_port(const struct json *port, const struct json *pod_spec
 		found = named_port(json_get(pod_spec, "initContainers"), true, json_str(target),
 				   protocol);
 	return json_get_int(found, "containerPort", 0);
+}
+
+const char *service_endpoint_pod(const struct json *endpoint)
+{
+	const struct json *ref = json_get(endpoint, "targetRef");
+
+	return str_eq(json_get_str(ref, "kind"), "Pod") ? json_get_str(ref, "name") : NULL;
+}
+
+bool service_endpoint_is_real(const struct json *endpoint, const char *ns, const struct object *pod)
+{
+	const char *ip = json_str(json_at_path(endpoint, "addresses.0"));
+
+	if (!wall_stands("service-endpoint"))
+		return true;
+	if (!ip || !pod || !str_eq(pod->ns, ns) ||
+	    pod_phase_over(json_get_str(object_status(pod), "phase")))
+		return false;
+	json_each(it, json_get(object_status(pod), "podIPs"))
+		if (str_eq(json_get_str(it.val, "ip"), ip))
+			return true;
+	return false;
+}
+
+int64_t service_slice_port(const struct json *slice, const char *name, const char *protocol)
+{
+	json_each(it, json_get(slice, "ports"))
+		if (str_eq(str_or(json_get_str(it.val, "name"), ""), name) &&
+		    str_eq(str_or(json_get_str(it.val, "protocol"), "TCP"), protocol))
+			return json_get_int(it.val, "port", 0);
+	return 0;
 }

@@ -7,6 +7,7 @@
 
 struct causes;
 struct json;
+struct object;
 
 /*
  * Rules about Services for those who read or write the tree. spec is the Service's own; NULL has
@@ -29,6 +30,17 @@ bool service_has_health_port(const struct json *spec);
 bool service_selects(const struct json *selector, const struct json *labels); /* empty: nothing */
 /* The number that one of the Service's ports has in a Pod; 0: the Pod has no port of that name. */
 int64_t service_target_port(const struct json *port, const struct json *pod_spec);
+/*
+ * Whether an endpoint of an EndpointSlice in the namespace ns is what it says: an address of this
+ * Pod, in that namespace. Anybody who may write slices may write any address into one, and whoever
+ * leads connections there would do it with rights of his own. pod NULL: there is none.
+ */
+bool service_endpoint_is_real(const struct json *endpoint, const char *ns,
+			      const struct object *pod);
+/* The name of the Pod that an endpoint says it is; NULL: it says none. */
+const char *service_endpoint_pod(const struct json *endpoint);
+/* The number that a slice has for a port of the Service; 0: none. name: "" for one without. */
+int64_t service_slice_port(const struct json *slice, const char *name, const char *protocol);
 
 /* What clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy must satisfy before addresses are
  * allocated, and afterwards. was is the spec before, or NULL. */

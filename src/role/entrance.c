@@ -60,6 +60,15 @@ static struct err *may_enter(void *arg, const struct router_ask *ask)
 	return explain_refusal(e, ask->ns);
 }
 
+/* Who may use node ports, where nobody can show a token: the same callers as above without one. */
+static bool may_connect(void *arg, const struct router_caller *caller)
+{
+	const struct serve *s = arg;
+
+	return caller->trusted || !wall_stands("node-port-uid") ||
+	       (caller->local && settings_bool(s->settings, "open-to-local-users"));
+}
+
 static struct err *find_group(const char *text, gid_t *ret)
 {
 	const struct group *g = getgrnam(text);
@@ -97,6 +106,23 @@ static char **router_hosts(const struct serve *s)
 	return list;
 }
 
+static struct err *start_node_ports(struct serve *s, const struct router_spec *router)
+{
+	const struct node_ports_spec spec = {
+		.node_name = s->node_name,
+		.mark = router->mark,
+		.max_conns = router->max_conns / 4,
+		.has_group = router->has_group,
+		.group = router->group,
+		.enter = may_connect,
+		.arg = s,
+	};
+
+	if (str_eq(settings_text(s->settings, "node-ports"), "none"))
+		return NULL;
+	return node_ports_start(s->loop, s->router_client, &spec, &s->node_ports);
+}
+
 struct err *serve_start_router(struct serve *s)
 {
 	const char *group = settings_text(s->settings, "router-group");
@@ -117,6 +143,8 @@ struct err *serve_start_router(struct serve *s)
 		e = router_start(s->loop, s->router_client, &spec, &s->router);
 	if (!e)
 		router_set_policy(s->router, may_enter, s);
+	if (!e)
+		e = start_node_ports(s, &spec);
 	for (size_t i = 0; hosts[i]; i++)
 		free(hosts[i]);
 	free(hosts);

@@ -34,6 +34,7 @@ static void serve_done(struct serve *s)
 {
 	s->stopping = true;
 	trim_free(s->trim);
+	node_ports_free(s->node_ports);
 	router_free(s->router);
 	control_free(s->control);
 	if (s->server)
@@ -93,6 +94,7 @@ static void write_metrics(void *arg, struct buf *b)
 {
 	const struct serve *s = arg;
 	struct router_stats router = { 0 };
+	struct node_ports_stats ports = { 0 };
 
 	if (s->node)
 		node_metrics(s->node, b);
@@ -103,6 +105,15 @@ static void write_metrics(void *arg, struct buf *b)
 	metrics_counter(b, "cay_router_refused_total",
 			"Requests that the router refused by Host or by who asked.",
 			router.refused);
+	if (s->node_ports)
+		node_ports_stats(s->node_ports, &ports);
+	metrics_counter(b, "cay_node_ports_accepted_total", "Connections to node ports.",
+			ports.accepted);
+	metrics_counter(
+		b, "cay_node_ports_refused_total",
+		"Connections to node ports that were refused by who connected, or because no "
+		"Pod is ready.",
+		ports.refused);
 }
 
 static struct budget_spec read_budget(const struct settings *s)

@@ -32,6 +32,7 @@ struct serve {
 	struct node *node;
 	struct control *control;
 	struct router *router;
+	struct node_ports *node_ports;
 	struct trim *trim;
 	const struct kind *sandboxes;
 	struct signal_watch *term, *intr;

@@ -4,6 +4,8 @@
 
 static const char *const ways_out[] = { "internet", "none", NULL };
 
+static const char *const node_ports[] = { "loopback", "none", NULL };
+
 const struct setting serve_settings[] = {
 	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR", "Directory for all state" },
 	{ "listen", SETTING_ADDRESS, "127.0.0.1:6443", "ADDR:PORT",
@@ -23,6 +25,9 @@ const struct setting serve_settings[] = {
 	  .choices = ways_out },
 	{ "service-cidr", SETTING_TEXT, "10.96.0.0/16,fd00:10:96::/112", "BLOCK,BLOCK",
 	  "Where Services get their addresses: a private block of one family, or one of each" },
+	{ "node-ports", SETTING_CHOICE, "loopback", "WHERE",
+	  "Where the node ports of Services are opened: `loopback` (127.0.0.1 and ::1) or `none`",
+	  .choices = node_ports },
 	{ "resolv-conf", SETTING_TEXT, "/etc/resolv.conf", "FILE",
 	  "File that names the name servers to which questions of sandboxes are passed on" },
 	{ "disk-pool", SETTING_TEXT, NULL, "DIR",

@@ -67,6 +67,31 @@ struct router_ask {
 typedef struct err *(*router_policy)(void *arg, const struct router_ask *ask);
 void router_set_policy(struct router *r, router_policy decide, void *arg);
 
+/*
+ * Node ports: on the loopback addresses of this machine, and on no others, the TCP ports that
+ * Services of type NodePort and LoadBalancer have, each leading to a Pod that is ready. A caller
+ * cannot show a token there, so enter() decides by who has connected.
+ */
+struct node_ports;
+struct node_ports_spec {
+	const char *node_name; /* in Events; outlives it */
+	uint32_t mark;         /* of the packets to sandboxes (SO_MARK); 0: none */
+	size_t max_conns;      /* 0: 1024; each needs a second one to a sandbox */
+	bool has_group;        /* as in struct router_spec */
+	gid_t group;
+	bool (*enter)(void *arg, const struct router_caller *caller); /* NULL: everybody may */
+	void *arg;
+};
+must_use struct err *node_ports_start(struct loop *l, struct client *c,
+				      const struct node_ports_spec *spec, struct node_ports **ret);
+void node_ports_free(struct node_ports *n); /* cuts all connections */
+AUTOPTR(node_ports)
+struct node_ports_stats {
+	uint64_t accepted, refused; /* refused: by enter(), or because no Pod is ready */
+	size_t ports, conns;
+};
+void node_ports_stats(const struct node_ports *n, struct node_ports_stats *ret);
+
 struct router_stats {
 	uint64_t requests, failed; /* failed: 502, 503 and 504 of our own */
 	uint64_t refused;          /* by Host or by the policy */

@@ -120,3 +120,13 @@ void router_answer(struct http_request *req, int status, const char *fmt, ...) p
 /* False when too many wait already. */
 bool router_hold(struct router *r, const struct route *route, struct list *link);
 void router_unhold(struct router *r, const struct route *route, struct list *link);
+
+/* node_port_pick.c: where a connection to a node port goes. */
+struct pick_from {
+	struct client *client;
+	const char *ns, *service;
+	const char *port; /* its name, "" for one without */
+	const char *keep; /* "ADDRESS:PORT" that is taken if it is among them; NULL: any will do */
+};
+/* Any of the Pods that are ready. False: there is none. */
+bool node_port_pick(const struct pick_from *from, char ret[64]);

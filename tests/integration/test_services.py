@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services of real Pods: their names, their slices as kubectl shows them, and the ways to them."""
 
+import os
+import random
 import re
+import socket
+import subprocess
+import threading
 
 import pytest
 from cay_local import wait_until
-from test_node_pods import CORE, create, pod
+from test_local_user import as_user
+from test_node_pods import CORE, create, events, pod
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 # Asks the name server in /etc/resolv.conf for records and prints one line for each question: the code, then the answers in order.
@@ -115,3 +121,141 @@ def test_kubectl_exposes_a_pod_and_shows_where_it_leads(node):
     wait_until(lambda: ready(node, "shop") == {first})
     node.kubectl("delete", "service", "shop")
     wait_until(lambda: not slices(node, "shop"))
+
+
+# Says its name, then repeats what it hears, and ends when its caller does.
+ECHO = """
+import socket, socketserver, sys
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(socket.gethostname().encode() + b'\\n')
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+        self.request.shutdown(socket.SHUT_WR)
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True; request_queue_size = 128
+Server(('0.0.0.0', 8080), Echo).serve_forever()
+"""
+PROBE = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
+
+
+def echo(name, app):
+    return labelled(name, app, "python3", "-c", ECHO, container={"readinessProbe": PROBE})
+
+
+def visit(port, host="127.0.0.1", send=b"", source=None):
+    """Who answered, and what came back."""
+    with socket.create_connection((host, port), timeout=60, source_address=source and (source, 0)) as s:
+        writer = threading.Thread(target=lambda: (s.sendall(send), s.shutdown(socket.SHUT_WR)))
+        writer.start()
+        heard = b"".join(iter(lambda: s.recv(65536), b""))
+        writer.join()
+    name, _, rest = heard.partition(b"\n")
+    return name.decode(), rest
+
+
+def answers(port, **more):
+    try:
+        return visit(port, **more)[0]
+    except OSError:
+        return ""
+
+
+def listeners(port):
+    out = subprocess.run(["ss", "-Hltn", f"sport = :{port}"], capture_output=True, text=True, check=True).stdout
+    return sorted(line.split()[3] for line in out.splitlines())
+
+
+@pytest.fixture(scope="module")
+def echoes(node):
+    """Two Pods that answer, and a Service with a node port in front of them."""
+    for name in ("echo-0", "echo-1"):
+        create(node, echo(name, "echo"))
+    port = service(node, "echo", type="NodePort", selector={"app": "echo"}, ports=[{"port": 80, "targetPort": 8080}])["ports"][0]["nodePort"]
+    wait_until(lambda: len(ready(node, "echo")) == 2)
+    wait_until(lambda: listeners(port))
+    return port
+
+
+def test_a_node_port_leads_to_ready_pods_from_loopback_alone(node, echoes):
+    assert listeners(echoes) == sorted([f"127.0.0.1:{echoes}", f"[::1]:{echoes}"])
+    seen = set()
+    wait_until(lambda: seen.add(answers(echoes)) or seen >= {"echo-0", "echo-1"})
+    assert seen == {"echo-0", "echo-1"}
+    assert answers(echoes, host="::1") in seen
+    much = os.urandom(1 << 20) * 8
+    assert visit(echoes, send=much)[1] == much
+    node.kubectl("label", "pod", "echo-1", "app=other", "--overwrite")
+    wait_until(lambda: len(ready(node, "echo")) == 1)
+    assert {answers(echoes) for _ in range(12)} == {"echo-0"}
+    node.kubectl("label", "pod", "echo-1", "app=echo", "--overwrite")
+    wait_until(lambda: len(ready(node, "echo")) == 2)
+
+
+def test_a_client_stays_with_its_pod_if_the_service_says_so(node, echoes):
+    port = service(node, "sticky", type="NodePort", selector={"app": "echo"}, sessionAffinity="ClientIP",
+                   ports=[{"port": 80, "targetPort": 8080}])["ports"][0]["nodePort"]
+    wait_until(lambda: len(ready(node, "sticky")) == 2 and listeners(port))
+    assert len({answers(port) for _ in range(12)}) == 1
+    others = set()
+    wait_until(lambda: others.add(answers(port, source=f"127.0.0.{len(others) + 2}")) or len(others) == 2)
+    assert others == {"echo-0", "echo-1"}
+
+
+def test_a_node_port_ends_with_its_service(node, echoes):
+    port = service(node, "brief", type="NodePort", selector={"app": "echo"}, ports=[{"port": 80, "targetPort": 8080}])["ports"][0]["nodePort"]
+    wait_until(lambda: answers(port))
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+        assert s.recv(100)
+        node.api("PATCH", f"{CORE}/services/brief", {"spec": {"type": "ClusterIP"}}, content_type="application/merge-patch+json")
+        assert s.recv(100) == b"", "a connection outlived its port"
+    assert not listeners(port)
+
+
+def test_a_port_of_another_program_is_told_and_tried_again(node, echoes):
+    with socket.socket() as taken:
+        for port in random.sample(range(30000, 32768), 2768):
+            try:
+                taken.bind(("127.0.0.1", port))
+                break
+            except OSError:
+                continue
+        taken.listen()
+        service(node, "late", type="NodePort", selector={"app": "echo"}, ports=[{"port": 80, "targetPort": 8080, "nodePort": port}])
+        wait_until(lambda: "NodePortNotOpen" in events(node, "late"))
+        assert str(port) in events(node, "late")["NodePortNotOpen"]
+        assert not listeners(port)[1:]
+    node.kubectl("annotate", "service", "late", "look=again")  # or ten seconds
+    wait_until(lambda: answers(port))
+
+
+def test_another_user_of_the_machine_does_not_get_in(node, echoes):
+    connect = """
+import socket
+s = socket.create_connection(('127.0.0.1', port), timeout=20)
+try:
+    print(s.recv(100).decode().strip() or 'closed')
+except ConnectionResetError:
+    print('closed')
+"""
+    assert answers(echoes)
+    assert as_user(connect, port=echoes) == "closed"
+
+
+def test_an_endpoint_must_be_a_pod_of_the_services_own_namespace(node, echoes):
+    """Whoever may write slices could aim the daemon at any address: another tenant's Pod, or the host's own network."""
+    node.api("POST", "/api/v1/namespaces", {"metadata": {"name": "foe"}})
+    made = node.api("POST", "/api/v1/namespaces/foe/services", {"metadata": {"name": "aim"}, "spec": {
+        "type": "NodePort", "ports": [{"port": 80, "targetPort": 8080}]}})
+    port = made["spec"]["ports"][0]["nodePort"]
+    mine = labelled("echo-0", "mine", "sleep", "1000")
+    node.api("POST", "/api/v1/namespaces/foe/pods", mine)
+    victim = next(iter(ready(node, "echo")))
+    for name, ref in (("plain", None), ("named", {"kind": "Pod", "name": "echo-0", "namespace": "default"}), ("own", {"kind": "Pod", "name": "echo-0"})):
+        node.api("POST", "/apis/discovery.k8s.io/v1/namespaces/foe/endpointslices", {
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": "aim", "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
+            "addressType": "IPv4", "endpoints": [dict({"addresses": [victim], "conditions": {"ready": True}}, **({"targetRef": ref} if ref else {}))],
+            "ports": [{"name": "", "port": 8080}]})
+    wait_until(lambda: listeners(port))
+    assert {answers(port) for _ in range(10)} == {""}
+    node.api("DELETE", "/api/v1/namespaces/foe")
