@@ -19,6 +19,8 @@ const struct setting serve_settings[] = {
 	{ "egress", SETTING_CHOICE, "internet", "WHERE",
 	  "Where sandboxes may connect to: `internet` (public addresses and nothing else) or `none`",
 	  .choices = ways_out },
+	{ "policy-may-open", SETTING_TEXT, NULL, "NETWORKS",
+	  "Private networks that NetworkPolicies may open, as 10.20.0.0/16,fd12::/32 (by default none)" },
 	{ "resolv-conf", SETTING_TEXT, "/etc/resolv.conf", "FILE",
 	  "File that names the name servers to which questions of sandboxes are passed on" },
 	{ "disk-pool", SETTING_TEXT, NULL, "DIR",

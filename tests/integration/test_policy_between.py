@@ -11,7 +11,7 @@ import pytest
 from cay_local import wait_until
 from internet import sh
 from test_node_pods import create, events, pod
-from test_policy import ECHO, KEEP, TCP, TRY, attempt, out, policy, rules, settled
+from test_policy import ECHO, KEEP, TCP, TRY, attempt, inside, out, policy, rules, settled
 
 
 def into(labels, *rules):
@@ -20,12 +20,6 @@ def into(labels, *rules):
 
 def of(role):
     return {"podSelector": {"matchLabels": {"role": role}}}
-
-
-def inside(cay, name):
-    """How to run something in its network, past all that holds its processes but the filters."""
-    pid = next(i["name"].split()[0] for i in cay.census()[0] if i["type"] == "process" and i["owner"] == f"default/{name}")
-    return "nsenter", "-t", pid, "-n"
 
 
 def peers(cay, name):
