@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/network/policy.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/bytes.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "kinds.h"
+#include "node/host/firewall.h"
 #include "node/host/instance.h"
 #include "policy_oracle.h"
 #include "test.h"
@@ -983,6 +990,102 @@ TEST(policies_at_random_mean_what_the_text_of_the_api_says)
 		world_done(&w);
 	}
 	is_true(n_allowed > 1000 && n_between > 50);
+}
+
+/* -- in the kernel --------------------------------------------------------------------------- */
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The blocks of a listing in the order of their texts: the kernel lists chains as they were made.
+ */
+static char *sorted(char *text)
+{
+	autobuf out = { 0 };
+	char *blocks[512], *at = text;
+	size_t n = 0;
+
+	for (char *end; n < ARRAY_LEN(blocks) && (end = strstr(at, "\n\t}\n")); at = end + 4) {
+		end[3] = '\0';
+		blocks[n++] = at + strspn(at, "\n");
+	}
+	is_true(n > 0 && n < ARRAY_LEN(blocks));
+	blocks[0] = strchr(blocks[0], '\n'); /* without the line of the table */
+	qsort(blocks, n, sizeof(*blocks), by_text);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&out, "%s\n", blocks[i] + strspn(blocks[i], "\n"));
+	return xstrdup(buf_str(&out));
+}
+
+static char *table_now(void)
+{
+	autofree char *text = NULL;
+
+	firewall_text(&instance, &text);
+	is_true(text);
+	return sorted(text);
+}
+
+static struct bytes *any_rules(struct policy_numbers *numbers, size_t pods)
+{
+	autofree char *a = any_policy(), *b = any_policy(), *c = any_policy();
+	const char *const policies[POLICIES_MAX] = { a, b, c };
+	autobuf text = { 0 };
+	struct world w;
+
+	world_init(&w, policies);
+	policy_numbers_free(w.w.numbers);
+	w.w.numbers = numbers;
+	w.w.n_pods = pods;
+	works(policy_may_open_read(dice(2) ? "10.20.0.0/16,fd12::/32" : "", &w.may_open));
+	w.plan = policy_plan_new(w.arena, &w.w);
+	policy_text(w.plan, &text);
+	w.w.numbers = NULL;
+	w.w.n_pods = PODS;
+	world_done(&w);
+	return text.len ? bytes_from_buf(&text) : NULL;
+}
+
+static bool own_network(void)
+{
+	if (geteuid() == 0 && !unshare(CLONE_NEWNET))
+		return true;
+	skip_because("needs root: it makes a network namespace");
+	return false;
+}
+
+TEST(a_table_that_is_changed_is_the_same_as_one_that_is_loaded)
+{
+	struct policy_numbers *numbers = policy_numbers_new();
+	struct firewall_rules was = { .egress = true }, now = { .egress = true };
+	unsigned n_changed = 0;
+	autoclose outside = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	if (!own_network())
+		return;
+	dice_state = 4;
+	for (unsigned round = 0; round < 120; round++) {
+		autofree char *changed = NULL, *loaded = NULL;
+
+		now.policies = any_rules(numbers, dice(PODS + 1));
+		if (was.policies && now.policies) {
+			works(firewall_change(&instance, &was, &now));
+			changed = table_now();
+			n_changed++;
+		}
+		works(firewall_load(&instance, &now));
+		loaded = table_now();
+		if (changed)
+			eq_str(changed, loaded);
+		bytes_unref(was.policies);
+		was.policies = now.policies;
+	}
+	is_true(n_changed > 40);
+	bytes_unref(was.policies);
+	policy_numbers_free(numbers);
+	is_true(!setns(outside, CLONE_NEWNET));
 }
 
 TEST(a_policy_that_takes_nothing_changes_nothing)
