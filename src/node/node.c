@@ -238,19 +238,24 @@ static void peers_known(void *arg)
 }
 
 /* Before the first load of the packet filter, so that there is no moment without them. */
-static void open_policies(struct node *n)
+static struct err *open_policies(struct node *n, const struct node_spec *spec)
 {
-	const struct policies_spec policies = { .loop = n->loop,
-						.client = n->client,
-						.instance = n->inst,
-						.node_name = n->name,
-						.load = load_policies,
-						.peers = set_peers,
-						.peers_known = peers_known,
-						.arg = n };
+	struct policies_spec policies = { .loop = n->loop,
+					  .client = n->client,
+					  .instance = n->inst,
+					  .node_name = n->name,
+					  .load = load_policies,
+					  .peers = set_peers,
+					  .peers_known = peers_known,
+					  .arg = n };
 
+	struct err *e = policy_may_open_read(spec->policy_may_open, &policies.may_open);
+
+	if (e)
+		return e;
 	n->policies = policies_new(&policies);
 	n->rules.policies = bytes_ref(policies_rules(n->policies));
+	return NULL;
 }
 
 /* An uplink is noted, then its strangers are shut out, then it is switched on. */
@@ -276,7 +281,9 @@ static struct err *open_network(struct node *n, const struct node_spec *spec)
 		n->rules.uplinks = *egress_uplinks(n->egress);
 	else
 		uplinks_release(n->inst); /* what an earlier run may have left on */
-	open_policies(n);
+	e = open_policies(n, spec);
+	if (e)
+		return e;
 	filter.rules = n->rules;
 	e = filter_open(&filter, &n->filter);
 	if (!e && n->egress)

@@ -37,9 +37,10 @@ struct node_spec {
 	bool open_to_local_users; /* the packet filter lets all of the host's users reach sandboxes
 				   */
 	bool no_egress;           /* sandboxes do not reach the Internet either */
-	const char *domain;       /* of the names of objects; NULL: cluster.local */
-	const char *resolv_conf;  /* names the host's name servers; NULL: /etc/resolv.conf */
-	const char *disk_pool;    /* NULL: an image file; "none"; or a directory on a btrfs */
+	const char *policy_may_open; /* private networks, as "10.20.0.0/16,…"; NULL: none */
+	const char *domain;          /* of the names of objects; NULL: cluster.local */
+	const char *resolv_conf;     /* names the host's name servers; NULL: /etc/resolv.conf */
+	const char *disk_pool;       /* NULL: an image file; "none"; or a directory on a btrfs */
 	/* In bytes; disk_pool_size 0: by what is free. */
 	int64_t disk_pool_size, sandbox_disk, log_max;
 	bool allow_unenforced_disk;

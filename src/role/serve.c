@@ -151,6 +151,7 @@ static struct err *start_roles(struct serve *s)
 		.store_is_new = server_store_is_new(s->server),
 		.open_to_local_users = settings_bool(s->settings, "open-to-local-users"),
 		.no_egress = str_eq(settings_text(s->settings, "egress"), "none"),
+		.policy_may_open = settings_text(s->settings, "policy-may-open"),
 		.domain = settings_text(s->settings, "cluster-domain"),
 		.resolv_conf = settings_text(s->settings, "resolv-conf"),
 		.disk_pool = settings_text(s->settings, "disk-pool"),

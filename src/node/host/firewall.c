@@ -2,11 +2,13 @@
 #include "node/host/firewall.h"
 
 #include <nftables/libnftables.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/str.h"
 #include "base/wall.h"
+#include "node/host/firewall_delta.h"
 #include "node/host/instance.h"
 #include "node/host/reserved.h"
 
@@ -66,6 +68,7 @@ static const char answers[] = "	chain to_sandbox {\n"
 			      "		accept\n"
 			      "	}\n";
 static const char answers_by_policy[] = "	chain to_sandbox {\n"
+					"		jump opened_answers\n"
 					"		ip daddr vmap @policies\n"
 					"		ip6 daddr vmap @policies6\n"
 					"	}\n";
@@ -80,6 +83,7 @@ static const char to_internet_by_policy[] = "	chain from_sandbox {\n"
 					    "		oifname $links goto between\n"
 					    "		oifname \"cay*\" counter drop\n"
 					    "		meta nfproto != ipv4 counter drop\n"
+					    "		jump opened\n"
 					    "		ip daddr $reserved counter drop\n"
 					    "		ip saddr vmap @policies\n"
 					    "		ip6 saddr vmap @policies6\n"
@@ -197,12 +201,24 @@ static const char *way_out(const struct firewall_rules *r, bool policies)
 	return policies ? to_internet_by_policy : to_internet;
 }
 
+static void define_names(struct buf *text, const struct instance *i)
+{
+	char links[16], pool[16], gateway[16];
+
+	instance_ifprefix(i, links);
+	instance_addr_text(i, 0, pool);
+	instance_addr_text(i, 1, gateway);
+	buf_printf(text,
+		   "redefine links = \"%s*\"\nredefine pool = %s/%d\nredefine gateway = %s\n"
+		   "redefine daemon = %#x\n",
+		   links, pool, POOL_PREFIX, gateway, instance_mark(i));
+}
+
 /* The new table replaces the old one in one transaction. */
 struct err *firewall_load(const struct instance *i, const struct firewall_rules *r)
 {
 	autofree char *table = instance_table(i);
 	autobuf text = { 0 };
-	char links[16], pool[16], gateway[16];
 	bool policies = r->policies && wall_stands("network-policy");
 	const struct {
 		bool wanted;
@@ -220,13 +236,7 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 		{ true, hide },
 	};
 
-	instance_ifprefix(i, links);
-	instance_addr_text(i, 0, pool);
-	instance_addr_text(i, 1, gateway);
-	buf_printf(&text,
-		   "redefine links = \"%s*\"\nredefine pool = %s/%d\nredefine gateway = %s\n"
-		   "redefine daemon = %#x\n",
-		   links, pool, POOL_PREFIX, gateway, instance_mark(i));
+	define_names(&text, i);
 	define_ip6(&text, i);
 	define_reserved(&text);
 	if (r->uplinks.n)
@@ -236,6 +246,23 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 		if (parts[n].wanted)
 			buf_add_str(&text, parts[n].rules);
 	buf_add_str(&text, "}\n");
+	return run(buf_str(&text), NULL);
+}
+
+struct err *firewall_change(const struct instance *i, const struct firewall_rules *was,
+			    const struct firewall_rules *now)
+{
+	autofree char *table = instance_table(i);
+	struct firewall_rules same = *was;
+	autobuf text = { 0 };
+
+	same.policies = now->policies;
+	if (!was->policies || !now->policies || memcmp(&same, now, sizeof(same)) != 0 ||
+	    !wall_stands("network-policy"))
+		return err_new(ERR_UNSUPPORTED, "more than the elements of policies differ");
+	define_names(&text, i);
+	if (!firewall_delta(table, was->policies->data, now->policies->data, &text))
+		return err_new(ERR_UNSUPPORTED, "the rules of policies differ in kind");
 	return run(buf_str(&text), NULL);
 }
 
