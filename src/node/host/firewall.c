@@ -79,16 +79,18 @@ static const char to_internet[] =
 	"		ip6 daddr $reserved6 counter drop\n"
 	"		ip daddr $reserved counter drop\n"
 	"	}\n";
-static const char to_internet_by_policy[] = "	chain from_sandbox {\n"
-					    "		oifname $links goto between\n"
-					    "		oifname \"cay*\" counter drop\n"
-					    "		meta nfproto != ipv4 counter drop\n"
-					    "		jump opened\n"
-					    "		ip daddr $reserved counter drop\n"
-					    "		ip saddr vmap @policies\n"
-					    "		ip6 saddr vmap @policies6\n"
-					    "		counter drop\n"
-					    "	}\n";
+static const char to_internet_by_policy[] =
+	"	chain from_sandbox {\n"
+	"		ip6 nexthdr != { tcp, udp, ipv6-icmp } counter drop\n"
+	"		oifname $links goto between\n"
+	"		oifname \"cay*\" counter drop\n"
+	"		jump opened\n"
+	"		ip daddr $reserved counter drop\n"
+	"		ip6 daddr $reserved6 counter drop\n"
+	"		ip saddr vmap @policies\n"
+	"		ip6 saddr vmap @policies6\n"
+	"		counter drop\n"
+	"	}\n";
 static const char to_nowhere[] = "	chain from_sandbox {\n"
 				 "		counter drop\n"
 				 "	}\n";
