@@ -427,12 +427,13 @@ def test_a_pod_starts_when_its_image_gets_its_name(cay):
 
 
 def test_logs_tail_timestamps_and_follow(cay):
-    create(cay, pod("talk", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; echo oops >&2; sleep 2; echo last",
-                    restartPolicy="Never"))
+    create(cay, pod("talk", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; echo oops >&2; "
+                    "until [ -e /tmp/go ]; do sleep 0.1; done; echo last", restartPolicy="Never"))
     wait_until(lambda: "oops" in cay.kubectl("logs", "talk").stdout)
     assert cay.kubectl("logs", "talk", "--tail=2").stdout.splitlines()[-1] == "oops"
     stamped = cay.kubectl("logs", "talk", "--timestamps", "--tail=1").stdout
     assert stamped[:2] == "20" and stamped.rstrip().endswith("oops")
+    sh(cay, "talk", "touch /tmp/go")
     assert cay.kubectl("logs", "-f", "talk").stdout.splitlines()[-1] == "last"
 
 
