@@ -314,7 +314,7 @@ struct err *oci_become(struct slot *s, const struct plan *plan)
 		return err_new(ERR_UNSUPPORTED, "no runtime takes commands in the style of \"%s\"",
 			       str_or(plan->oci.style, ""));
 	(void)umask(022);
-	e = oci_jail_enter(s, plan);
+	e = oci_jail_enter(s, plan, style);
 	if (e)
 		return e;
 	block_children();

@@ -129,12 +129,15 @@ static struct err *show_kernel(void)
 }
 
 /* The root moves with all that is mounted in it, but proc is made anew, for another namespace, and
- * /dev is mounted by the runtime. */
-static struct err *show_container(struct slot *s)
+ * /dev is mounted by the runtime. keep_dev: it covers /dev with its own, but makes what it mounts
+ * there below the root first, which may be read-only. */
+static struct err *show_container(struct slot *s, bool keep_dev)
 {
+	unsigned flags = keep_dev ? OPEN_TREE_CLONE | AT_RECURSIVE : 0;
+	autoclose dev = open_tree(s->root_fd, "dev", OPEN_TREE_CLOEXEC | flags);
 	char ns[64];
 
-	if (move_mount(s->root_fd, "dev", AT_FDCWD, "dev", 0) < 0)
+	if (dev < 0 || move_mount(dev, "", AT_FDCWD, "dev", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_sys(errno, "move /dev out of the root");
 	if (umount2("../root/proc", MNT_DETACH) < 0)
 		return err_sys(errno, "unmount /proc of the root");
@@ -211,7 +214,7 @@ static struct err *make_tree(struct slot *s)
 	return make_empty("run/userns");
 }
 
-struct err *oci_jail_enter(struct slot *s, const struct plan *plan)
+struct err *oci_jail_enter(struct slot *s, const struct plan *plan, const struct oci_style *style)
 {
 	struct err *e = become(0);
 	autoclose jail = -1;
@@ -225,9 +228,9 @@ struct err *oci_jail_enter(struct slot *s, const struct plan *plan)
 	if (!e)
 		e = make_kit(s);
 	if (!e)
-		e = show_volumes(s, plan);
+		e = style->own_kernel ? show_volumes(s, plan) : NULL;
 	if (!e)
-		e = show_container(s);
+		e = show_container(s, style->own_kernel);
 	if (e)
 		return e;
 	/* The runtime mounts the kit there; a sandbox cannot make anything in /dev. */
