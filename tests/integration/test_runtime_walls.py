@@ -12,7 +12,7 @@ from test_isolation import CAPS, ID_RANGE, MEMORY, NAMESPACES, id_map, namespace
 from test_runtimes import container, first_processes, limit_of, need, pod_of, ready
 from test_walls import ACTS, ATTACKER, ATTACKS, ESCAPE, PODS, RIGHTS, SYSCALLS
 
-from cay_local import ROOT
+from cay_local import BUILD, ROOT
 
 RUNTIMES = ("crun", "runc", "runsc")
 hosts_kernel = pytest.mark.parametrize("box", ["crun", "runc"], indirect=True)  # gVisor has mounts and namespaces of its own
@@ -86,7 +86,7 @@ def box(request, walled):
 
 def host_files(runtime):
     """What an attack on the host's programs would change."""
-    paths = ["/usr/bin/id", shutil.which(runtime), os.path.join(ROOT, "build", "cay-init")]
+    paths = ["/usr/bin/id", shutil.which(runtime), os.path.join(BUILD, "cay-init")]
     return {p: (hashlib.sha256(read(p, "rb")).hexdigest(), os.stat(p).st_uid, os.stat(p).st_mode, os.stat(p).st_ctime_ns) for p in paths}
 
 

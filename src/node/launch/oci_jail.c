@@ -105,16 +105,27 @@ static struct err *show_program(const char *program)
 	return e ? e : bind_read_only(dir, dir + 1);
 }
 
+/* Of /etc, what finds libraries. */
+static struct err *show_etc(void)
+{
+	struct err *e;
+
+	if (!wall_stands("runtime-jail"))
+		return bind_read_only("/etc", "etc");
+	if (!file_exists(AT_FDCWD, "/etc/ld.so.cache"))
+		return NULL;
+	e = make_empty("etc/ld.so.cache");
+	return e ? e : bind_read_only("/etc/ld.so.cache", "etc/ld.so.cache");
+}
+
 static struct err *show_host(const char *program)
 {
 	struct err *e = bind_read_only("/usr", "usr");
 
 	for (size_t i = 0; i < ARRAY_LEN(top_dirs) && !e; i++)
 		e = show_top(top_dirs[i]);
-	if (!e && file_exists(AT_FDCWD, "/etc/ld.so.cache"))
-		e = make_empty("etc/ld.so.cache");
-	if (!e && file_exists(AT_FDCWD, "/etc/ld.so.cache"))
-		e = bind_read_only("/etc/ld.so.cache", "etc/ld.so.cache");
+	if (!e)
+		e = show_etc();
 	return e ? e : show_program(program);
 }
 

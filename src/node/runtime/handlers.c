@@ -64,11 +64,10 @@ static struct handler *find(const struct handlers *h, const char *name)
 	return NULL;
 }
 
-static void handler_done(struct handler *r)
+static void drop_program(struct handler *r)
 {
-	free(take(r->name));
 	free(take(r->program));
-	for (size_t i = 0; r->args[i]; i++)
+	for (size_t i = 0; i < ARRAY_LEN(r->args); i++)
 		free(take(r->args[i]));
 }
 
@@ -132,7 +131,7 @@ static struct err *configure(struct handlers *h, struct span entry)
 		r = add(h, text);
 		r->install = other_install;
 	}
-	free(take(r->program));
+	drop_program(r);
 	return set_program(r, rest);
 }
 
@@ -161,8 +160,10 @@ struct err *handlers_new(const char *text, struct handlers **ret)
 
 void handlers_free(struct handlers *h)
 {
-	for (size_t i = 0; h && i < h->n; i++)
-		handler_done(&h->of[i]);
+	for (size_t i = 0; h && i < h->n; i++) {
+		free(h->of[i].name);
+		drop_program(&h->of[i]);
+	}
 	free(h);
 }
 

@@ -59,7 +59,7 @@ TEST(a_handler_becomes_a_program_with_its_arguments)
 	autoptr(arena) a = arena_new();
 	struct plan_oci oci;
 
-	works(handlers_new("mine=/bin/sh,--one,--two= g=sh runsc=/usr/bin/env", &h));
+	works(handlers_new("mine=/bin/ls,--old,--old,--old mine=/bin/sh,--one,--two= g=sh", &h));
 	works(handlers_find(h, "native", a, &oci));
 	is_true(!oci.program);
 	works(handlers_find(h, "mine", a, &oci));
