@@ -11,6 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 import urllib.request
@@ -170,6 +171,22 @@ def test_a_class_of_ones_own_names_a_runtime(cay):
     cay.wait(PODS, "fast", lambda p: p and p["status"]["phase"] == "Succeeded")
     assert cay.kubectl("logs", "fast").stdout.strip("\0\n") == "/dev/cay/init"
     cay.kubectl("delete", "pod", "fast")
+
+
+def test_any_other_runtime_comes_by_configuration(module_instance):
+    """One that is called as all are, and that is not below /usr: crun under another name."""
+    need("crun")
+    place = tempfile.mkdtemp(prefix="cay-test-", dir="/var/tmp")
+    try:
+        shutil.copy(shutil.which("crun"), f"{place}/other")
+        cay = module_instance("--runtimes", f"other={place}/other,--cgroup-manager=disabled")
+        cay.api("POST", PODS, pod_of("other", "other", container(["sleep", "infinity"])))
+        cay.wait(PODS, "other", ready)
+        assert run(cay, "other", "cat /proc/1/cmdline").stdout.strip("\0") == "/dev/cay/init"
+        assert [c for c in json.loads(cay.cay("doctor", "-o", "json", "--data-dir", cay.data_dir, "--runtimes", f"other={place}/other",
+                                              check=False).stdout)["checks"] if c["name"] == "runtime-other"][0]["status"] == "ok"
+    finally:
+        shutil.rmtree(place)
 
 
 def test_doctor_knows_each_runtime(cay):

@@ -46,14 +46,16 @@ static const struct {
 
 static const char other_install[] = "install it, or correct --runtimes";
 
-/* Command lines differ: crun and runc, which most others imitate, and gVisor's. */
+/* Command lines differ in what is beyond those that all have in common ("oci"). */
 static const char *style_of(const char *program)
 {
+	static const char *const known[] = { "crun", "runc", "runsc" };
 	const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
 
-	if (str_starts(base, "runsc"))
-		return "runsc";
-	return str_starts(base, "crun") ? "crun" : "runc";
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (str_starts(base, known[i]))
+			return known[i];
+	return "oci";
 }
 
 static struct handler *find(const struct handlers *h, const char *name)

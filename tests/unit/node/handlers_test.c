@@ -64,7 +64,7 @@ TEST(a_handler_becomes_a_program_with_its_arguments)
 	is_true(!oci.program);
 	works(handlers_find(h, "mine", a, &oci));
 	is_true(str_starts(oci.program, "/"));
-	eq_str(oci.style, "runc");
+	eq_str(oci.style, "oci");
 	eq_str(oci.args[0], "--one");
 	eq_str(oci.args[1], "--two=");
 	is_true(!oci.args[2]);
