@@ -5,14 +5,15 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 
 import pytest
 from test_isolation import CAPS, ID_RANGE, MEMORY, NAMESPACES, id_map, namespaces, read
 from test_runtimes import container, first_processes, limit_of, need, pod_of, ready
-from test_walls import ACTS, ATTACKER, ATTACKS, ESCAPE, PODS, RIGHTS, SYSCALLS
+from test_walls import ACTS, ATTACKER, ATTACKS, ESCAPE, PODS, RIGHTS, SYSCALLS, forward_between
 
-from cay_local import ROOT
+from cay_local import BUILD, ROOT, wait_until
 
 RUNTIMES = ("crun", "runc", "runsc")
 hosts_kernel = pytest.mark.parametrize("box", ["crun", "runc"], indirect=True)  # gVisor has mounts and namespaces of its own
@@ -38,7 +39,7 @@ def walled(module_instance):
     for runtime in RUNTIMES:
         if shutil.which(runtime):
             cay.api("POST", PODS, pod_of(f"wall-{runtime}", runtime, container(
-                ["sleep", "infinity"], resources={"limits": {"memory": str(MEMORY)}})))
+                ["python3", "-m", "http.server", "8000"], resources={"limits": {"memory": str(MEMORY)}})))
     for runtime in RUNTIMES:
         if shutil.which(runtime):
             cay.wait(PODS, f"wall-{runtime}", ready)
@@ -86,7 +87,7 @@ def box(request, walled):
 
 def host_files(runtime):
     """What an attack on the host's programs would change."""
-    paths = ["/usr/bin/id", shutil.which(runtime), os.path.join(ROOT, "build", "cay-init")]
+    paths = ["/usr/bin/id", shutil.which(runtime), os.path.join(BUILD, "cay-init")]
     return {p: (hashlib.sha256(read(p, "rb")).hexdigest(), os.stat(p).st_uid, os.stat(p).st_mode, os.stat(p).st_ctime_ns) for p in paths}
 
 
@@ -161,6 +162,44 @@ def test_no_host_file_is_visible(box):
     assert box.run("for f in " + " ".join(seen) + "; do test -e $f && echo $f; done")[1] == ""
     code, _, _ = box.run("echo x > /usr/bin/cay-test")
     assert code != 0 and not os.path.exists("/usr/bin/cay-test")
+
+
+REACH = """
+import json, socket, sys, threading
+results = {}
+def reach(host, port):
+    s = socket.socket()
+    s.settimeout(2)
+    try:
+        s.connect((host, port)); results[f'{host}:{port}'] = 'reached'
+    except OSError:
+        results[f'{host}:{port}'] = 'refused'
+threads = [threading.Thread(target=reach, args=t) for t in json.loads(sys.argv[1])]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(json.dumps(results))
+"""
+
+
+def test_neither_host_nor_neighbour_is_reached(box):
+    """Each reaches itself; the host would pass packets on, and something listens everywhere."""
+    ips = {r: box.cay.api("GET", f"{PODS}/wall-{r}")["status"]["podIP"] for r in RUNTIMES if shutil.which(r)}
+    forward_between(*ips.values())
+    gateway = box.run("cat /etc/resolv.conf")[1].split()[1]
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        port = server.getsockname()[1]
+        socket.create_connection((gateway, port), timeout=5).close()
+        own = f"{ips[box.runtime]}:8000"
+        targets = [(gateway, port), *((ip, 8000) for ip in ips.values())]
+        wait_until(lambda: json.loads(box.python(REACH, json.dumps([(ips[box.runtime], 8000)])))[own] == "reached")
+        got = json.loads(box.python(REACH, json.dumps(targets)))
+    assert got.pop(own) == "reached" and set(got.values()) == {"refused"}, got
+
+
+def test_raw_and_packet_sockets_are_refused(box):
+    make = ("import socket\nfor f, k in ((2, 3), (17, 3), (17, 2), (10, 3)):\n try:\n  socket.socket(f, k, 1); print('made', f, k)\n"
+            " except OSError: pass\n")
+    assert box.python(make) == ""
 
 
 # -- as data ----------------------------------------------------------------------------------------------------------

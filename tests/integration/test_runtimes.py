@@ -11,6 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 import urllib.request
@@ -58,6 +59,21 @@ def work_pod(runtime):
         volumes=[{"name": "shared", "emptyDir": {}}, {"name": "conf", "configMap": {"name": "conf"}}])
 
 
+def strict_pod(runtime):
+    """A user without rights on a read-only root, behind an init container."""
+    volumes = [("data", "/data", {}), ("data", "/deep/er/sub", {"subPath": "sub/dir"}), ("data", "/data-ro", {"readOnly": True}),
+               ("memory", "/memory", {}), ("conf", "/etc/one", {"subPath": "key"})]
+    return pod_of(
+        f"strict-{runtime}", runtime,
+        container(["sleep", "infinity"], workingDir="/work/dir", env=[{"name": "X", "value": "y z"}],
+                  securityContext={"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                  volumeMounts=[dict({"name": name, "mountPath": path}, **more) for name, path, more in volumes]),
+        initContainers=[container(["sh", "-c", "echo init > /data/init"], "first", volumeMounts=[{"name": "data", "mountPath": "/data"}])],
+        securityContext={"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 2000},
+        volumes=[{"name": "data", "emptyDir": {}}, {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+                 {"name": "conf", "configMap": {"name": "conf"}}])
+
+
 @pytest.fixture(scope="module")
 def cay(module_instance):
     cay = module_instance("--usage-interval", "1", "--runtimes", "broken=/bin/false gone=/no/such/program,--x")
@@ -65,6 +81,7 @@ def cay(module_instance):
     for runtime in RUNTIMES:  # all at once: they take their time side by side
         if runtime == "native" or shutil.which(runtime):
             cay.api("POST", PODS, work_pod(runtime))
+            cay.api("POST", PODS, strict_pod(runtime))
     return cay
 
 
@@ -154,6 +171,22 @@ def test_a_class_of_ones_own_names_a_runtime(cay):
     cay.wait(PODS, "fast", lambda p: p and p["status"]["phase"] == "Succeeded")
     assert cay.kubectl("logs", "fast").stdout.strip("\0\n") == "/dev/cay/init"
     cay.kubectl("delete", "pod", "fast")
+
+
+def test_any_other_runtime_comes_by_configuration(module_instance):
+    """One that is called as all are, and that is not below /usr: crun under another name."""
+    need("crun")
+    place = tempfile.mkdtemp(prefix="cay-test-", dir="/var/tmp")
+    try:
+        shutil.copy(shutil.which("crun"), f"{place}/other")
+        cay = module_instance("--runtimes", f"other={place}/other,--cgroup-manager=disabled")
+        cay.api("POST", PODS, pod_of("other", "other", container(["sleep", "infinity"])))
+        cay.wait(PODS, "other", ready)
+        assert run(cay, "other", "cat /proc/1/cmdline").stdout.strip("\0") == "/dev/cay/init"
+        assert [c for c in json.loads(cay.cay("doctor", "-o", "json", "--data-dir", cay.data_dir, "--runtimes", f"other={place}/other",
+                                              check=False).stdout)["checks"] if c["name"] == "runtime-other"][0]["status"] == "ok"
+    finally:
+        shutil.rmtree(place)
 
 
 def test_doctor_knows_each_runtime(cay):
@@ -272,6 +305,19 @@ def test_containers_share_network_volumes_and_names(cay, work):
     assert run(cay, work, look, "-c", "side").stdout.split("\n")[:4] == ["from-side", "value", work, f"b'page of {work}\\n'"]
     assert run(cay, work, "cat /shared/note", "-c", "main").stdout == "from-side\n"
     assert run(cay, work, "echo x > /conf/key", "-c", "main", check=False).returncode != 0
+
+
+def test_users_volumes_and_a_read_only_root_are_those_of_the_spec(cay, runtime):
+    name = f"strict-{runtime}"
+    cay.wait(PODS, name, ready)
+    look = ("pwd; id -u; id -g; id -G; echo $X; cat /data/init /etc/one; echo; df -k /memory | tail -1 | tr -s ' ' | cut -d' ' -f2; "
+            "touch /data/x /memory/x && echo wrote; grep CapEff /proc/self/status | cut -f2; "
+            "getent hosts NAME.default.pod.cluster.local | cut -d' ' -f1; hostname -i")
+    ip = cay.api("GET", f"{PODS}/{name}")["status"]["podIP"]
+    assert run(cay, name, look.replace("NAME", name), "-c", "main").stdout.split("\n")[:12] == [
+        "/work/dir", "1000", "1000", "1000 2000", "y z", "init", "value", "16384", "wrote", "0" * 16, ip, ip]
+    for path in ("/x", "/work/dir/x", "/etc/one", "/data-ro/x"):
+        assert run(cay, name, f"echo x > {path}", "-c", "main", check=False).returncode != 0, path
 
 
 def groups_of(pid):

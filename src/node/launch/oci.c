@@ -46,6 +46,10 @@ static const struct oci_style styles[] = {
 	{ .name = "crun",
 	  .global = { "--root=" OCI_STATE, "--log=file:" OCI_LOG, "--cgroup-manager=disabled" },
 	  .run = { "--preserve-fds=2" } },
+	{ .name = "oci",
+	  .global = { "--root=" OCI_STATE, "--log=" OCI_LOG },
+	  .run = { "--preserve-fds=2" },
+	  .maps_twice = true },
 	/* It cannot do without control groups, unless it is told that it may not have any. */
 	{ .name = "runc",
 	  .global = { "--root=" OCI_STATE, "--log=" OCI_LOG, "--rootless=true" },
@@ -314,7 +318,7 @@ struct err *oci_become(struct slot *s, const struct plan *plan)
 		return err_new(ERR_UNSUPPORTED, "no runtime takes commands in the style of \"%s\"",
 			       str_or(plan->oci.style, ""));
 	(void)umask(022);
-	e = oci_jail_enter(s, plan);
+	e = oci_jail_enter(s, plan, style);
 	if (e)
 		return e;
 	block_children();

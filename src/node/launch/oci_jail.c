@@ -105,16 +105,27 @@ static struct err *show_program(const char *program)
 	return e ? e : bind_read_only(dir, dir + 1);
 }
 
+/* Of /etc, what finds libraries. */
+static struct err *show_etc(void)
+{
+	struct err *e;
+
+	if (!wall_stands("runtime-jail"))
+		return bind_read_only("/etc", "etc");
+	if (!file_exists(AT_FDCWD, "/etc/ld.so.cache"))
+		return NULL;
+	e = make_empty("etc/ld.so.cache");
+	return e ? e : bind_read_only("/etc/ld.so.cache", "etc/ld.so.cache");
+}
+
 static struct err *show_host(const char *program)
 {
 	struct err *e = bind_read_only("/usr", "usr");
 
 	for (size_t i = 0; i < ARRAY_LEN(top_dirs) && !e; i++)
 		e = show_top(top_dirs[i]);
-	if (!e && file_exists(AT_FDCWD, "/etc/ld.so.cache"))
-		e = make_empty("etc/ld.so.cache");
-	if (!e && file_exists(AT_FDCWD, "/etc/ld.so.cache"))
-		e = bind_read_only("/etc/ld.so.cache", "etc/ld.so.cache");
+	if (!e)
+		e = show_etc();
 	return e ? e : show_program(program);
 }
 
@@ -129,12 +140,15 @@ static struct err *show_kernel(void)
 }
 
 /* The root moves with all that is mounted in it, but proc is made anew, for another namespace, and
- * /dev is mounted by the runtime. */
-static struct err *show_container(struct slot *s)
+ * /dev is mounted by the runtime. keep_dev: it covers /dev with its own, but makes what it mounts
+ * there below the root first, which may be read-only. */
+static struct err *show_container(struct slot *s, bool keep_dev)
 {
+	unsigned flags = keep_dev ? OPEN_TREE_CLONE | AT_RECURSIVE : 0;
+	autoclose dev = open_tree(s->root_fd, "dev", OPEN_TREE_CLOEXEC | flags);
 	char ns[64];
 
-	if (move_mount(s->root_fd, "dev", AT_FDCWD, "dev", 0) < 0)
+	if (dev < 0 || move_mount(dev, "", AT_FDCWD, "dev", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_sys(errno, "move /dev out of the root");
 	if (umount2("../root/proc", MNT_DETACH) < 0)
 		return err_sys(errno, "unmount /proc of the root");
@@ -211,7 +225,7 @@ static struct err *make_tree(struct slot *s)
 	return make_empty("run/userns");
 }
 
-struct err *oci_jail_enter(struct slot *s, const struct plan *plan)
+struct err *oci_jail_enter(struct slot *s, const struct plan *plan, const struct oci_style *style)
 {
 	struct err *e = become(0);
 	autoclose jail = -1;
@@ -225,9 +239,9 @@ struct err *oci_jail_enter(struct slot *s, const struct plan *plan)
 	if (!e)
 		e = make_kit(s);
 	if (!e)
-		e = show_volumes(s, plan);
+		e = style->own_kernel ? show_volumes(s, plan) : NULL;
 	if (!e)
-		e = show_container(s);
+		e = show_container(s, style->own_kernel);
 	if (e)
 		return e;
 	/* The runtime mounts the kit there; a sandbox cannot make anything in /dev. */

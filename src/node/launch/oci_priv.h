@@ -38,4 +38,5 @@ must_use struct err *oci_config_write(const struct slot *s, const struct plan *p
 /* oci_jail.c: a new file. */
 must_use struct err *oci_put(const char *path, const void *data, size_t len, mode_t mode);
 /* builds the jail and enters it: of the host, /usr is left, read-only. */
-must_use struct err *oci_jail_enter(struct slot *s, const struct plan *plan);
+must_use struct err *oci_jail_enter(struct slot *s, const struct plan *plan,
+				    const struct oci_style *style);

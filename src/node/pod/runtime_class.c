@@ -35,12 +35,22 @@ struct err *pod_runtime_find(const struct pod *p, struct arena *a, struct plan_o
 	return err_wrap(e, "RuntimeClass \"%s\"", p->view->runtime_class);
 }
 
+/* Those that run side by side. */
+static size_t n_together(const struct pod *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_containers; i++)
+		n += !p->containers[i].view->init || p->containers[i].view->sidecar;
+	return n;
+}
+
 const char *pod_runtime_lacks(const struct pod *p)
 {
 	autoptr(arena) a = arena_new();
 	const char *handler;
 	struct err *e = handler_of(p, a, &handler);
-	const char *lacks = e ? NULL : handlers_lacks(p->pods->handlers, handler, p->n_containers);
+	const char *lacks = e ? NULL : handlers_lacks(p->pods->handlers, handler, n_together(p));
 
 	err_free(e);
 	return lacks;

@@ -46,14 +46,16 @@ static const struct {
 
 static const char other_install[] = "install it, or correct --runtimes";
 
-/* Command lines differ: crun and runc, which most others imitate, and gVisor's. */
+/* Command lines differ in what is beyond those that all have in common ("oci"). */
 static const char *style_of(const char *program)
 {
+	static const char *const known[] = { "crun", "runc", "runsc" };
 	const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
 
-	if (str_starts(base, "runsc"))
-		return "runsc";
-	return str_starts(base, "crun") ? "crun" : "runc";
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (str_starts(base, known[i]))
+			return known[i];
+	return "oci";
 }
 
 static struct handler *find(const struct handlers *h, const char *name)
@@ -64,11 +66,10 @@ static struct handler *find(const struct handlers *h, const char *name)
 	return NULL;
 }
 
-static void handler_done(struct handler *r)
+static void drop_program(struct handler *r)
 {
-	free(take(r->name));
 	free(take(r->program));
-	for (size_t i = 0; r->args[i]; i++)
+	for (size_t i = 0; i < ARRAY_LEN(r->args); i++)
 		free(take(r->args[i]));
 }
 
@@ -132,7 +133,7 @@ static struct err *configure(struct handlers *h, struct span entry)
 		r = add(h, text);
 		r->install = other_install;
 	}
-	free(take(r->program));
+	drop_program(r);
 	return set_program(r, rest);
 }
 
@@ -161,8 +162,10 @@ struct err *handlers_new(const char *text, struct handlers **ret)
 
 void handlers_free(struct handlers *h)
 {
-	for (size_t i = 0; h && i < h->n; i++)
-		handler_done(&h->of[i]);
+	for (size_t i = 0; h && i < h->n; i++) {
+		free(h->of[i].name);
+		drop_program(&h->of[i]);
+	}
 	free(h);
 }
 

@@ -59,12 +59,12 @@ TEST(a_handler_becomes_a_program_with_its_arguments)
 	autoptr(arena) a = arena_new();
 	struct plan_oci oci;
 
-	works(handlers_new("mine=/bin/sh,--one,--two= g=sh runsc=/usr/bin/env", &h));
+	works(handlers_new("mine=/bin/ls,--old,--old,--old mine=/bin/sh,--one,--two= g=sh", &h));
 	works(handlers_find(h, "native", a, &oci));
 	is_true(!oci.program);
 	works(handlers_find(h, "mine", a, &oci));
 	is_true(str_starts(oci.program, "/"));
-	eq_str(oci.style, "runc");
+	eq_str(oci.style, "oci");
 	eq_str(oci.args[0], "--one");
 	eq_str(oci.args[1], "--two=");
 	is_true(!oci.args[2]);
