@@ -61,6 +61,12 @@ must_use struct err *pvc_moves(struct volumes *v, const struct object *o, const 
 must_use struct err *pvc_ready(struct volumes *v, const struct object *o);
 /* The PVC that a volume names; a new reference, or NULL. */
 struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume);
+/* ephemeral.c: the same with errors, if it is the Pod's to have; claim_need() makes it if it is to
+ * be made for the Pod. ERR_UNAVAILABLE. */
+must_use struct err *claim_of(struct volumes *v, const struct volume_pod *p,
+			      const struct pod_volume_view *volume, struct object **ret);
+must_use struct err *claim_need(struct volumes *v, const struct volume_pod *p,
+				const struct pod_volume_view *volume, struct object **ret);
 /* The PersistentVolume behind it, a new reference. ERR_UNAVAILABLE: there is none, or it is not a
  * directory of this node. */
 must_use struct err *pvc_volume(struct volumes *v, const struct object *pvc, struct object **ret);
