@@ -31,6 +31,9 @@ static void check_volume(struct causes *c, const struct json *v, const struct pa
 	}
 	if (!n)
 		bad_required(c, p, "must specify a volume type");
+	if (json_is(json_get(v, "ephemeral"), JSON_OBJ) &&
+	    !json_at_path(v, "ephemeral.volumeClaimTemplate"))
+		bad_required(c, IN(IN(p, "ephemeral"), "volumeClaimTemplate"), "");
 }
 
 void validate_volumes(const struct json *spec, const struct path *p, struct causes *c)

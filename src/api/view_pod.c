@@ -369,7 +369,7 @@ static const struct {
 	{ "emptyDir", POD_VOLUME_EMPTY_DIR },   { "persistentVolumeClaim", POD_VOLUME_PVC },
 	{ "configMap", POD_VOLUME_CONFIG_MAP }, { "secret", POD_VOLUME_SECRET },
 	{ "projected", POD_VOLUME_PROJECTED },  { "downwardAPI", POD_VOLUME_DOWNWARD },
-	{ "hostPath", POD_VOLUME_HOST_PATH },
+	{ "hostPath", POD_VOLUME_HOST_PATH },   { "ephemeral", POD_VOLUME_PVC },
 };
 
 static const struct json *source_of(const struct json *v, enum pod_volume_type *ret)
@@ -396,13 +396,17 @@ static void read_projected(struct pod_volume_view *p, const struct json *sources
 	}
 }
 
-static struct pod_volume_view volume_view(const struct json *v, struct arena *a)
+static struct pod_volume_view volume_view(const struct json *v, const char *pod, struct arena *a)
 {
 	struct pod_volume_view p = { .name = name_of(v, "name") };
 	const struct json *s = source_of(v, &p.type);
 
 	p.mode = json_get_int(s, "defaultMode", POD_FILE_MODE);
 	p.pvc = p.type == POD_VOLUME_PVC ? name_of(s, "claimName") : NULL;
+	if (json_get(v, "ephemeral")) { /* its claim has a name of its own */
+		p.claim = json_get(s, "volumeClaimTemplate");
+		p.pvc = arena_printf(a, "%s-%s", pod, p.name);
+	}
 	p.readonly = p.type == POD_VOLUME_PVC && json_get_bool(s, "readOnly", false);
 	if (p.type == POD_VOLUME_HOST_PATH) {
 		p.host_path = json_get_str(s, "path");
@@ -426,7 +430,7 @@ static void read_volumes(struct pod_view *p, const struct json *spec, struct are
 
 	p->volumes = arena_new_n(a, struct pod_volume_view, json_len(volumes) + 1);
 	json_each(v, volumes)
-		p->volumes[p->n_volumes++] = volume_view(v.val, a);
+		p->volumes[p->n_volumes++] = volume_view(v.val, p->name, a);
 }
 
 static void read_names(struct pod_view *p, const struct json *spec, struct arena *a)

@@ -145,6 +145,7 @@ struct pod_volume_view {
 	struct pod_volume_source *sources; /* one, or those of a projected volume */
 	size_t n_sources;
 	const char *pvc;                   /* PVC: its name */
+	const struct json *claim;          /* PVC: what it is made of, if it is the Pod's own */
 	bool readonly;                     /* PVC */
 	const char *host_path, *host_type; /* HOST_PATH */
 	bool memory;                       /* EMPTY_DIR: of medium Memory */

@@ -31,6 +31,7 @@ def host():
         os.mkdir(f"{top}/{name}")
         os.chmod(f"{top}/{name}", mode)
     put(f"{top}/shared/data", "for all\n")
+    put(f"{top}/shared/open", mode=0o666)
     put(f"{top}/shared/key", "for root\n", 0o600)
     put(f"{top}/secret/file", "secret\n")
     put(f"{top}/out/keep/file", "kept\n", 0o666)
@@ -109,7 +110,7 @@ def test_what_is_no_file_or_directory_of_the_allowed_ones_is_not_mounted(cay, ho
 def test_a_sandbox_is_a_stranger_in_what_it_may_read(cay, host):
     create(cay, mounting("reader", f"{host}/shared/", read_only=True))
     assert sh(cay, "reader", "id -u; cat /h/data; stat -c %u:%g /h/data").stdout == "0\nfor all\n65534:65534\n"
-    for script in ("cat /h/key", "echo x > /h/data", "touch /h/new", "chown 0 /h/data", "chmod 777 /h/data", "mount -o remount,rw /h",
+    for script in ("cat /h/key", "echo x > /h/data", "echo x > /h/open", "touch /h/new", "chown 0 /h/data", "chmod 777 /h/data", "mount -o remount,rw /h",
                    "cat /h/device", "ls /h/proc/1"):
         assert sh(cay, "reader", script, check=False).returncode != 0, script
     create(cay, mounting("file", f"{host}/shared/data", "File", read_only=True))

@@ -109,6 +109,15 @@ def test_postgresql_answers_a_query_from_the_host_image(with_servers):
     box.run(as_postgres % "pg_ctl -w -t 120 -D /var/lib/postgresql/data -m fast stop")
 
 
+def test_apt_get_in_the_host_image_says_what_to_do_instead(host_box):
+    """/usr is the machine's own: nothing can be installed, and nobody needs to guess why."""
+    for command in ("apt-get install -y nginx", "apt -y install nginx", "apt-get -y upgrade"):
+        out = host_box.run(f"{command}; echo $?")
+        assert out.split()[-1] == "100" and "its /usr is the machine's own and read-only" in out and "cay image build" in out
+    assert host_box.run("touch /usr/bin/x || true").strip().endswith("Read-only file system")
+    assert host_box.run("apt-get --version").startswith("apt ")
+
+
 def files_of(packages):
     """What the packages put on this machine, and what dpkg knows of them."""
     listed = subprocess.run(["dpkg-query", "-L", *packages], capture_output=True, text=True, check=True).stdout.split("\n")
@@ -134,6 +143,10 @@ def debian(cay, fetched, tmp_path_factory):
                  "var/cache/apt/archives/partial", "tmp", "run", "debs", "root", "proc", "dev", "sys"):
         (root / made).mkdir(parents=True, exist_ok=True)
     (root / "tmp").chmod(0o1777)
+    for name in ("usr/bin/awk", "etc/alternatives/awk"):  # no package has them: update-alternatives makes them
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).unlink(missing_ok=True)
+        (root / name).symlink_to(os.readlink(f"/{name}"))
     shutil.copy(f"{fetched}/status", root / "var/lib/dpkg/status")
     shutil.copytree(f"{fetched}/image", root / "debs", dirs_exist_ok=True, ignore=shutil.ignore_patterns("partial"))
     for name in ("passwd", "group"):
@@ -145,12 +158,32 @@ def debian(cay, fetched, tmp_path_factory):
     return "debian:base"
 
 
-def test_apt_get_installs_and_nginx_serves_from_an_imported_image(cay, debian):
+@pytest.fixture(scope="module")
+def installed(cay, debian):
+    """A sandbox of that image, with nginx and PostgreSQL as apt-get has installed them."""
     box = Box(cay, "on-debian", debian)
     box.run("su - nobody -s /bin/sh -c 'cd /; id -un'")
     box.run("DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends /debs/*.deb")
+    return box
+
+
+def test_apt_get_installs_and_nginx_serves_from_an_imported_image(installed):
+    box = installed
     assert "install ok installed" in box.run("dpkg -s nginx-light")
     assert box.run("stat -c %G /var/log/nginx") == "adm\n"
     box.run("[ -e /run/nginx.pid ] || nginx")
     assert "Welcome to nginx" in box.run(GET % 80)
     assert users_of(box, "nginx") == {"0", "33"}
+
+
+def test_postgresql_answers_a_query_from_an_imported_image(installed):
+    box = installed
+    assert "install ok installed" in box.run("dpkg -s postgresql")
+    path = box.run("dirname /usr/lib/postgresql/*/bin/initdb").strip()
+    as_postgres = f"su postgres -s /bin/bash -c 'cd /; export PATH={path}:$PATH; %s'"
+    box.run(as_postgres % "initdb -D /var/lib/postgresql/data --no-sync")
+    box.run(as_postgres % "pg_ctl -w -t 120 -D /var/lib/postgresql/data -l /var/lib/postgresql/log -o \"-p 5544\" start")
+    made = "create table t (n int); insert into t select * from generate_series(1, 100); select sum(n) from t"
+    assert box.run(as_postgres % f"psql -p 5544 -Atc \"{made}\"").split()[-1] == "5050"
+    assert users_of(box, "postgres") == {box.run("id -u postgres").strip()}
+    box.run(as_postgres % "pg_ctl -w -t 120 -D /var/lib/postgresql/data -m fast stop")

@@ -157,6 +157,30 @@ def test_a_claim_waits_for_a_class_that_is_not_there_and_says_so(cay):
     assert "'example.com/nfs'" in wait_until(lambda: events(cay, "foreign").get("ExternalProvisioning"))
 
 
+def with_own_volume(name, **spec):
+    body = user_of(name, "")
+    body["spec"]["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": dict({
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "16Mi"}}}, **spec)}}}]
+    return body
+
+
+def test_an_ephemeral_volume_is_a_claim_that_goes_with_its_pod(cay):
+    obj = create(cay, with_own_volume("own"))
+    made, _ = bound(cay, "own-v")
+    owner = made["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", obj["metadata"]["uid"], True)
+    assert made["metadata"]["labels"] == {"a": "b"} and limits(cay)[f"volumes/{made['metadata']['uid']}"][1] == 16 << 20
+    cay.kubectl("delete", "pvc", "own-v", "--wait=false")  # in use
+    sh(cay, "own", "echo x > /v/f")
+    end(cay, "own")
+    cay.wait(CLAIMS, "own-v", lambda o: o is None)
+    cay.wait(VOLUMES, made["spec"]["volumeName"], lambda o: o is None)
+    # A claim of that name that is somebody else's is not the Pod's.
+    claim(cay, "taken-v", "16Mi")
+    create(cay, with_own_volume("taken"), lambda o: 'persistentvolumeclaim "taken-v" was not created for this Pod' in message(o))
+    create(cay, with_own_volume("wrong", accessModes=[]), lambda o: "spec.accessModes: Required value" in message(o))
+
+
 def test_a_volume_of_another_kind_is_bound_and_not_mounted(cay):
     body = volume("nfs", "x", storageClassName="nfs")
     body["spec"].update(csi=None, nfs={"server": "192.0.2.1", "path": "/"})

@@ -5,6 +5,7 @@
 #include "api/pod.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "client/client.h"
 #include "control/cluster/cluster_priv.h"
 #include "control/pass/context.h"
@@ -63,7 +64,11 @@ static void count_all(struct pvc_protection *x, const struct object *pod, bool m
 	json_each(it, json_get(object_spec(pod), "volumes")) {
 		const struct json *source = json_get(it.val, "persistentVolumeClaim");
 		const char *claim = json_get_str(source, "claimName");
+		autofree char *own =
+			xasprintf("%s-%s", pod->name, str_or(json_get_str(it.val, "name"), ""));
 
+		if (json_get(it.val, "ephemeral")) /* a claim of its own, named after both */
+			claim = own;
 		if (claim)
 			count(x, pod, claim, more);
 	}

@@ -20,7 +20,7 @@ static const char *const dirs[] = {
 	"app",       "dev",     "etc",     "home",      "mnt",       "media",
 	"opt",       "proc",    "root",    "run",       "srv",       "sys",
 	"tmp",       "usr",     "var",     "var/cache", "var/lib",   "var/log",
-	"var/spool", "var/tmp", "etc/ssl", "usr/local", "etc/pam.d",
+	"var/spool", "var/tmp", "etc/ssl", "usr/local", "etc/pam.d", "usr/local/bin",
 };
 static const char *const usr_links[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 /* Root may become anybody without a password. Nobody has one: to whom root gives one may use it. */
@@ -81,6 +81,38 @@ static const char *const from_etc[] = { "alternatives",   "ld.so.cache", "ld.so.
 					"protocols",      "mime.types",  "os-release",
 					"debian_version", "localtime",   "timezone" };
 
+/* In /usr/local/bin, before the machine's programs of the same name: instead of failing on a
+ * read-only file system, they say what to do. What changes nothing is left to those programs. */
+#define INSTALLS_NOTHING(program)                                                                                                      \
+	"#!/bin/sh\n"                                                                                                                  \
+	"for word; do\n"                                                                                                               \
+	"\tcase $word in\n"                                                                                                            \
+	"\tinstall | reinstall | upgrade | full-upgrade | dist-upgrade | remove | purge | autoremove | build-dep)\n"                   \
+	"\t\tcat >&2 <<'END'\n"                                                                                                        \
+	"E: This sandbox runs the image \"host\": its /usr is the machine's own and read-only, so that no package can be installed.\n" \
+	"   To have packages, use an image of your own: `cay image build` makes one of Debian packages, and in a sandbox of an\n"      \
+	"   imported Debian image (`cay image import`) this command works.\n"                                                          \
+	"   Here, `dpkg -x FILE.deb /opt` unpacks a package, and `python3 -m venv DIR` makes a place for Python's.\n"                  \
+	"END\n"                                                                                                                        \
+	"\t\texit 100\n"                                                                                                               \
+	"\tesac\n"                                                                                                                     \
+	"done\n"                                                                                                                       \
+	"exec /usr/bin/" program " \"$@\"\n"
+
+static const struct {
+	const char *name, *text;
+} local_programs[] = {
+	{ "apt", INSTALLS_NOTHING("apt") },
+	{ "apt-get", INSTALLS_NOTHING("apt-get") },
+};
+
+static bool machine_has(const char *program)
+{
+	autofree char *path = xasprintf("/usr/bin/%s", program);
+
+	return file_exists(AT_FDCWD, path);
+}
+
 static void hash_stat(struct sha256 *h, const char *path)
 {
 	struct stat st;
@@ -107,6 +139,9 @@ static void skeleton_tag(char ret[17])
 		sha256_add(h, etc_files[i].name, strlen(etc_files[i].name));
 		sha256_add(h, etc_files[i].text, strlen(etc_files[i].text));
 	}
+	for (size_t i = 0; i < ARRAY_LEN(local_programs); i++)
+		if (machine_has(local_programs[i].name))
+			sha256_add(h, local_programs[i].text, strlen(local_programs[i].text));
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		sha256_add(h, dirs[i], strlen(dirs[i]));
 	sha256_end(h, sum);
@@ -192,6 +227,21 @@ static struct err *make_etc(int root)
 	return e;
 }
 
+static struct err *make_local(int root)
+{
+	autoclose bin = openat(root, "usr/local/bin", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct err *e = bin < 0 ? err_sys(errno, "open usr/local/bin") : NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(local_programs) && !e; i++) {
+		if (!machine_has(local_programs[i].name))
+			continue;
+		e = write_new(bin, local_programs[i].name, false, SPAN(local_programs[i].text));
+		if (!e && fchmodat(bin, local_programs[i].name, 0755, 0) < 0)
+			e = err_sys(errno, "create %s", local_programs[i].name);
+	}
+	return e;
+}
+
 /* Built next to its place and renamed, so that a half-built one is never used. */
 static struct err *make_root(const char *dir, struct err *(*fill)(int root))
 {
@@ -222,6 +272,8 @@ static struct err *fill_host(int root)
 
 	if (!e)
 		e = make_links(root);
+	if (!e)
+		e = make_local(root);
 	return e ? e : make_etc(root);
 }
 

@@ -281,6 +281,10 @@ static const struct rule empty_dir[] = {
 	{ 0 },
 };
 static const struct rule pvc[] = { { "claimName" }, { "readOnly" }, { 0 } };
+/* It becomes a claim, about which the API server decides. */
+static const struct rule claim_meta[] = { { "labels" }, { "annotations" }, { 0 } };
+static const struct rule claim_template[] = { { "metadata", claim_meta }, { "spec" }, { 0 } };
+static const struct rule ephemeral[] = { { "volumeClaimTemplate", claim_template }, { 0 } };
 static const struct rule host_path[] = {
 	{ "path" },
 	{ "type", .values = ONLY("", "Directory", "File", "DirectoryOrCreate", "FileOrCreate") },
@@ -315,6 +319,7 @@ static const struct rule volume[] = {
 	{ "secret", secret },
 	{ "projected", projected },
 	{ "downwardAPI", downward },
+	{ "ephemeral", ephemeral },
 	{ "hostPath", host_path }, /* what is allowed is a setting: volume/host_path.h */
 	{ 0 },
 };

@@ -2,6 +2,7 @@
 #include "api/meta.h"
 #include "api/object.h"
 #include "api/storage.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "node/volume/volume_priv.h"
@@ -102,22 +103,28 @@ struct search {
 	bool kept_only;
 };
 
-static bool consider(void *arg, struct object *pv)
+static void consider(struct search *s, struct object *pv)
 {
-	struct search *s = arg;
 	bool kept;
 
 	if (object_deleting(pv) || !is_to_have(pv, s->pvc, &kept) || (s->kept_only && !kept) ||
 	    pv_mismatch(pv, s->pvc, s->class))
-		return true;
+		return;
 	if (!kept && !selects(json_get(object_spec(s->pvc), "selector"), pv))
-		return true;
+		return;
 	if (s->best && (s->kept > kept || (s->kept == kept && pv_size(s->best) <= pv_size(pv))))
-		return true;
+		return;
 	object_unref(s->best);
 	s->best = object_ref(pv);
 	s->kept = kept;
-	return true;
+}
+
+static void consider_named(struct volumes *v, struct search *s, const char *name)
+{
+	autoptr(object) pv = pv_get(v, name);
+
+	if (pv)
+		consider(s, pv);
 }
 
 struct object *pv_match(struct volumes *v, const struct object *pvc, const char *class,
@@ -125,7 +132,9 @@ struct object *pv_match(struct volumes *v, const struct object *pvc, const char 
 {
 	struct search s = { .pvc = pvc, .class = class, .kept_only = kept_only };
 
-	client_each(v->spec.client, v->pv, NULL, consider, &s);
+	consider_named(v, &s, map_get(v->given_pvs, pvc->uid));
+	map_each(it, v->free_pvs)
+		consider_named(v, &s, it.key);
 	return s.best;
 }
 

@@ -29,9 +29,10 @@ static bool is_file(const char *dir, const char *sub)
 }
 
 /* emptyDirs are on disk; what is made from objects is in memory, as secrets should be. */
-static struct err *source_dir(struct volumes *v, const struct pod_view *p,
+static struct err *source_dir(struct volumes *v, const struct volume_pod *pod,
 			      const struct pod_volume_view *volume, char **ret)
 {
+	const struct pod_view *p = pod->view;
 	autofree char *name = xasprintf("%s/%s", p->uid, volume->name);
 	autoptr(object) pvc = NULL;
 	autoptr(object) pv = NULL;
@@ -46,10 +47,9 @@ static struct err *source_dir(struct volumes *v, const struct pod_view *p,
 				 name);
 		return NULL;
 	}
-	pvc = pvc_of(v, p->ns, volume);
-	if (!pvc)
-		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
-			       volume->pvc);
+	e = claim_of(v, pod, volume, &pvc);
+	if (e)
+		return e;
 	e = pvc_volume(v, pvc, &pv);
 	if (!e)
 		e = pvc_moves(v, pvc, pv);
@@ -243,7 +243,7 @@ static struct err *mount_of(struct volumes *v, const struct volume_pod *pod,
 	if (!e && volume->type == POD_VOLUME_HOST_PATH)
 		return host_mount_of(v, volume, vm->readonly, a, ret);
 	if (!e)
-		e = source_dir(v, p, volume, &from);
+		e = source_dir(v, pod, volume, &from);
 	if (e)
 		return e;
 	made = volume->type != POD_VOLUME_EMPTY_DIR && volume->type != POD_VOLUME_PVC;

@@ -276,24 +276,52 @@ static void count_handle(struct volumes *v, const struct object *o, int by)
 		dir_left(v, handle);
 }
 
+static const char *claim_uid(const struct object *o)
+{
+	return str_or(o ? json_str(json_at_path(object_spec(o), "claimRef.uid")) : NULL, "");
+}
+
+/* So that a claim finds its volume, or one that is free, without looking at all of them. */
+static void index_claim(struct volumes *v, const char *name, const struct object *was,
+			const struct object *now)
+{
+	const char *old = claim_uid(was), *uid = claim_uid(now);
+
+	if (*old && !str_eq(old, uid) && str_eq(map_get(v->given_pvs, old), name))
+		(void)map_del(v->given_pvs, old);
+	if (now && *uid)
+		map_put(v->given_pvs, uid, xstrdup(name));
+	if (now && !*uid)
+		map_put(v->free_pvs, name, v);
+	else
+		(void)map_del(v->free_pvs, name);
+}
+
+static void pv_added(struct volumes *v, const struct object *o)
+{
+	struct pv *p = xnew(struct pv);
+
+	*p = (struct pv){ .volumes = v, .name = xstrdup(o->name) };
+	map_put(v->pvs, o->name, p);
+	count_handle(v, o, 1);
+}
+
 static void pv_changed(void *arg, struct object *was, struct object *now)
 {
 	struct volumes *v = arg;
-	struct object *o = now ? now : was;
-	struct pv *p;
 
-	if (!was && now) {
-		p = xnew(struct pv);
-		*p = (struct pv){ .volumes = v, .name = xstrdup(now->name) };
-		map_put(v->pvs, now->name, p);
-		count_handle(v, now, 1);
-	} else if (was && !now) {
+	if (now) {
+		if (!was)
+			pv_added(v, now);
+		index_claim(v, now->name, was, now);
+		(void)queue_add(v->pv_queue, now->name);
+		pvcs_volume_changed(v, now, false);
+	} else if (was) {
+		index_claim(v, was->name, was, NULL);
 		count_handle(v, was, -1);
 		(void)map_del(v->pvs, was->name);
+		pvcs_volume_changed(v, was, true);
 	}
-	if (now)
-		(void)queue_add(v->pv_queue, now->name);
-	pvcs_volume_changed(v, o, !now);
 }
 
 void pvs_start(struct volumes *v)
@@ -305,6 +333,8 @@ void pvs_start(struct volumes *v)
 
 	v->pvs = map_new(pv_free);
 	v->handles = map_new(NULL);
+	v->free_pvs = map_new(NULL);
+	v->given_pvs = map_new(free);
 	v->pv_queue = queue_new(&queue);
 	v->watch_pvs = client_watch(v->spec.client, &watch, &events, v);
 }
@@ -314,5 +344,7 @@ void pvs_stop(struct volumes *v)
 	client_watch_free(take(v->watch_pvs));
 	map_free(take(v->pvs));
 	map_free(take(v->handles));
+	map_free(take(v->free_pvs));
+	map_free(take(v->given_pvs));
 	queue_free(take(v->pv_queue));
 }

@@ -146,14 +146,13 @@ static struct err *add_source(struct files f, const struct pod_volume_source *s)
 static struct err *prepare_pvc(struct volumes *v, const struct volume_pod *p,
 			       const struct pod_volume_view *volume)
 {
-	autoptr(object) pvc = pvc_of(v, p->view->ns, volume);
+	autoptr(object) pvc = NULL;
 	autoptr(object) bound = NULL;
 	autoptr(object) pv = NULL;
-	struct err *e;
+	struct err *e = claim_need(v, p, volume, &pvc);
 
-	if (!pvc)
-		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
-			       volume->pvc);
+	if (e)
+		return e;
 	e = pvc_ready(v, pvc);
 	if (e)
 		return e;

@@ -11,13 +11,15 @@ struct queue;
 struct volumes {
 	struct volumes_spec spec; /* its strings are ours */
 	const struct kind *pvc, *pv, *class, *secret, *config_map;
-	unsigned n_known;    /* of the kinds that binding needs, those that are known */
-	struct map *pvcs;    /* uid → struct pvc, owned */
-	struct map *unbound; /* uids of those that wait for a class or a volume */
-	struct map *pvs;     /* name → struct pv, owned */
-	struct map *handles; /* handle → how many PersistentVolumes have it, as a pointer */
-	struct map *dirs;    /* name → struct dir, owned: directories that nobody has any more */
-	struct queue *queue; /* of uids of claims */
+	unsigned n_known;      /* of the kinds that binding needs, those that are known */
+	struct map *pvcs;      /* uid → struct pvc, owned */
+	struct map *unbound;   /* uids of those that wait for a class or a volume */
+	struct map *pvs;       /* name → struct pv, owned */
+	struct map *free_pvs;  /* names of those that no claim has */
+	struct map *given_pvs; /* uid of a claim → name of the volume that was given to it, owned */
+	struct map *handles;   /* handle → how many PersistentVolumes have it, as a pointer */
+	struct map *dirs;      /* name → struct dir, owned: directories that nobody has any more */
+	struct queue *queue;   /* of uids of claims */
 	struct queue *pv_queue, *dir_queue; /* of names */
 	struct map *moves;                  /* directories that a job is making or moving */
 	struct map *groups;                 /* "uid of a Pod/volume" → struct grouping */
@@ -61,6 +63,12 @@ must_use struct err *pvc_moves(struct volumes *v, const struct object *o, const 
 must_use struct err *pvc_ready(struct volumes *v, const struct object *o);
 /* The PVC that a volume names; a new reference, or NULL. */
 struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume_view *volume);
+/* ephemeral.c: the same with errors, if it is the Pod's to have; claim_need() makes it if it is to
+ * be made for the Pod. ERR_UNAVAILABLE. */
+must_use struct err *claim_of(struct volumes *v, const struct volume_pod *p,
+			      const struct pod_volume_view *volume, struct object **ret);
+must_use struct err *claim_need(struct volumes *v, const struct volume_pod *p,
+				const struct pod_volume_view *volume, struct object **ret);
 /* The PersistentVolume behind it, a new reference. ERR_UNAVAILABLE: there is none, or it is not a
  * directory of this node. */
 must_use struct err *pvc_volume(struct volumes *v, const struct object *pvc, struct object **ret);

@@ -272,6 +272,9 @@ static const char *const accepted[] = {
 	"spec.volumes.downwardAPI.items.resourceFieldRef.divisor",
 	"spec.volumes.downwardAPI.items.resourceFieldRef.resource",
 	"spec.volumes.emptyDir.sizeLimit",
+	"spec.volumes.ephemeral.volumeClaimTemplate.metadata.annotations.",
+	"spec.volumes.ephemeral.volumeClaimTemplate.metadata.labels.",
+	"spec.volumes.ephemeral.volumeClaimTemplate.spec.",
 	"spec.volumes.hostPath.path", /* volume/host_path.h decides about its value */
 	"spec.volumes.name",
 	"spec.volumes.persistentVolumeClaim.claimName",
