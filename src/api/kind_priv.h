@@ -33,6 +33,7 @@ void prepare_create_persistent_volume_claim(struct json_doc *d, const struct kin
 void prepare_create_namespace(struct json_doc *d, const struct kind_env *env);
 void prepare_update_namespace(struct json_doc *d, const struct json *old);
 void prepare_delete_namespace(struct json_doc *d);
+void apply_pod_ephemeral(struct json_doc *whole, const struct json *sent);
 void apply_pod_resize(struct json_doc *whole, const struct json *sent);
 int64_t grace_pod(const struct json *obj, int64_t asked);
 
@@ -49,6 +50,7 @@ void defaults_endpoint_slice(struct json_doc *d, const struct json *old);
 void validate_namespace(const struct json *obj, const struct json *old, struct causes *c);
 void validate_pod(const struct json *obj, const struct json *old, struct causes *c);
 void validate_pod_resize(const struct json *obj, const struct json *old, struct causes *c);
+void validate_pod_ephemeral(const struct json *obj, const struct json *old, struct causes *c);
 void validate_service(const struct json *obj, const struct json *old, struct causes *c);
 void validate_persistent_volume_claim(const struct json *obj, const struct json *old,
 				      struct causes *c);
