@@ -129,6 +129,7 @@ static void defaults_spec(struct json_doc *d, struct json *spec)
 
 	defaults_containers(d, json_get(spec, "initContainers"));
 	defaults_containers(d, json_get(spec, "containers"));
+	defaults_containers(d, json_get(spec, "ephemeralContainers"));
 	json_each(it, json_get(spec, "volumes"))
 		defaults_volume(d, it.val);
 	defaults_str(d, spec, "restartPolicy", "Always");

@@ -37,6 +37,7 @@ void prepare_update_namespace(struct json_doc *d, const struct json *old);
 void prepare_delete_namespace(struct json_doc *d);
 const char *forbid_update_persistent_volume_claim(const struct json *obj, const struct json *old,
 						  const struct kind_env *env);
+void apply_pod_ephemeral(struct json_doc *whole, const struct json *sent);
 void apply_pod_resize(struct json_doc *whole, const struct json *sent);
 int64_t grace_pod(const struct json *obj, int64_t asked);
 
@@ -55,6 +56,7 @@ void defaults_endpoint_slice(struct json_doc *d, const struct json *old);
 void validate_namespace(const struct json *obj, const struct json *old, struct causes *c);
 void validate_pod(const struct json *obj, const struct json *old, struct causes *c);
 void validate_pod_resize(const struct json *obj, const struct json *old, struct causes *c);
+void validate_pod_ephemeral(const struct json *obj, const struct json *old, struct causes *c);
 void validate_service(const struct json *obj, const struct json *old, struct causes *c);
 void validate_persistent_volume_claim(const struct json *obj, const struct json *old,
 				      struct causes *c);

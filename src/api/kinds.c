@@ -17,9 +17,11 @@
 static const char *const namespace_subresources[] = { "finalize", NULL };
 static const char *const namespaces_kept[] = { "default", "kube-system", NULL };
 static const char *const pod_subresources[] = { "log",         "exec",   "attach",
-						"portforward", "resize", NULL };
+						"portforward", "resize", "ephemeralcontainers",
+						NULL };
 static const struct kind_part pod_parts[] = {
 	{ "resize", apply_pod_resize, validate_pod_resize },
+	{ "ephemeralcontainers", apply_pod_ephemeral, validate_pod_ephemeral },
 	{ 0 },
 };
 static const char *const service_account_subresources[] = { "token", NULL };

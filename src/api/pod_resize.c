@@ -166,7 +166,7 @@ void validate_pod_resize(const struct json *obj, const struct json *old, struct 
 
 	if (!json_is(spec, JSON_OBJ))
 		return; /* the schema reports it */
-	validate_pod(obj, NULL, c);
+	validate_pod_spec(spec, c);
 	if (!str_eq(str_or(qos, pod_qos(was)), pod_qos(spec)))
 		bad_text(c, IN(NULL, "spec"), str_or(qos, ""),
 			 "Pod QOS Class may not change as a result of resizing");

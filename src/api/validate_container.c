@@ -375,6 +375,7 @@ void validate_containers(const struct json *spec, const struct path *p, struct c
 {
 	autoptr(map) volumes = map_new(NULL);
 	autoptr(map) names = map_new(NULL);
+	size_t i = 0;
 	struct pod_rules r = { .causes = c,
 			       .volumes = volumes,
 			       .names = names,
@@ -388,5 +389,8 @@ void validate_containers(const struct json *spec, const struct path *p, struct c
 		bad_required(c, IN(p, "containers"), NULL);
 	check_containers(&r, spec, p, "containers");
 	check_containers(&r, spec, p, "initContainers");
+	check_containers(&r, spec, p, "ephemeralContainers");
+	json_each(it, json_get(spec, "ephemeralContainers"))
+		validate_ephemeral(it.val, spec, AT(IN(p, "ephemeralContainers"), i++), c);
 	check_ids(c, json_get(spec, "securityContext"), IN(p, "securityContext"));
 }

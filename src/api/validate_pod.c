@@ -101,6 +101,11 @@ static void check_spec(const struct json *spec, const struct path *p, struct cau
 		check_toleration(c, it.val, AT(IN(p, "tolerations"), i++));
 }
 
+void validate_pod_spec(const struct json *spec, struct causes *c)
+{
+	check_spec(spec, IN(NULL, "spec"), c);
+}
+
 /* Update */
 static bool list_contains(const struct json *list, const struct json *v)
 {
@@ -195,7 +200,10 @@ void validate_pod(const struct json *obj, const struct json *old, struct causes 
 
 	if (!json_is(spec, JSON_OBJ))
 		return; /* the schema reports it */
-	check_spec(spec, IN(NULL, "spec"), c);
+	validate_pod_spec(spec, c);
+	if (!old && json_len(json_get(spec, "ephemeralContainers")))
+		bad_forbidden(c, IN(IN(NULL, "spec"), "ephemeralContainers"),
+			      "cannot be set on create");
 	if (old)
 		validate_pod_update(spec, json_get(old, "spec"), c);
 }

@@ -43,5 +43,9 @@ extern const char out_of_port_range[];
 
 /* Pods */
 void validate_containers(const struct json *spec, const struct path *p, struct causes *c);
+/* One of a Pod's ephemeral containers, beyond what holds for every container. */
+void validate_ephemeral(const struct json *container, const struct json *spec, const struct path *p,
+			struct causes *c);
+void validate_pod_spec(const struct json *spec, struct causes *c);
 void validate_volumes(const struct json *spec, const struct path *p, struct causes *c);
 void validate_pod_update(const struct json *spec, const struct json *old, struct causes *c);

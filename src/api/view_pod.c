@@ -324,11 +324,13 @@ static void read_containers(struct pod_view *p, const struct object *o, struct a
 {
 	const struct json *spec = object_spec(o);
 	const struct json *init = json_get(spec, "initContainers"),
-			  *main = json_get(spec, "containers");
+			  *main = json_get(spec, "containers"),
+			  *ephemeral = json_get(spec, "ephemeralContainers");
 	size_t n = 0;
 
 	p->n_init = json_len(init);
-	p->n_containers = p->n_init + json_len(main);
+	p->n_ephemeral = json_len(ephemeral);
+	p->n_containers = p->n_init + json_len(main) + p->n_ephemeral;
 	p->containers = arena_new_n(a, struct pod_container_view, p->n_containers + 1);
 	json_each(c, init) {
 		p->containers[n].init = true;
@@ -337,10 +339,17 @@ static void read_containers(struct pod_view *p, const struct object *o, struct a
 	}
 	json_each(c, main)
 		read_container(&p->containers[n++], c.val, spec, a);
+	json_each(c, ephemeral) {
+		p->containers[n].ephemeral = true;
+		p->containers[n].target = str_or(json_get_str(c.val, "targetContainerName"), NULL);
+		read_container(&p->containers[n++], c.val, spec, a);
+	}
 	read_status_starts(p->containers, p->n_init,
 			   json_get(object_status(o), "initContainerStatuses"));
-	read_status_starts(p->containers + p->n_init, p->n_containers - p->n_init,
+	read_status_starts(p->containers + p->n_init, json_len(main),
 			   json_get(object_status(o), "containerStatuses"));
+	read_status_starts(p->containers + p->n_init + json_len(main), p->n_ephemeral,
+			   json_get(object_status(o), "ephemeralContainerStatuses"));
 }
 
 static struct pod_volume_source volume_source(const struct json *v, enum pod_volume_type type,

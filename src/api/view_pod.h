@@ -93,7 +93,9 @@ struct pod_container_view {
 	const char *name, *image, *workdir;
 	const char *message_path; /* of the termination message */
 	bool message_from_log;    /* or of a failure without one, the end of its output */
-	bool sidecar; /* an init container with restartPolicy Always: it runs beside the others */
+	bool sidecar;   /* an init container with restartPolicy Always: it runs beside the others */
+	bool ephemeral; /* added to a Pod that runs, and not restarted */
+	const char *target; /* EPHEMERAL: the container that it is about; NULL: none */
 	bool init, never_pull, always_pull, tty, stdin_open, readonly_root, nonroot;
 	const char **command, **args; /* NULL: the image's */
 	struct pod_env_view *env;
@@ -186,8 +188,8 @@ struct pod_view {
 	uint32_t *groups;          /* supplementalGroups */
 	size_t n_groups;
 
-	struct pod_container_view *containers; /* init containers first */
-	size_t n_containers, n_init;
+	struct pod_container_view *containers; /* init containers first, ephemeral ones last */
+	size_t n_containers, n_init, n_ephemeral;
 	struct pod_volume_view *volumes;
 	size_t n_volumes;
 	struct pod_host_alias *host_aliases;

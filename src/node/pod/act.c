@@ -59,7 +59,7 @@ static bool held_up(struct pod *p, const char *text)
 	free(p->message);
 	p->message = xstrdup(text);
 	for (size_t i = 0; i < p->n_containers; i++)
-		container_wait(&p->containers[i], WAIT_CREATING, text);
+		container_wait(p->containers[i], WAIT_CREATING, text);
 	return true;
 }
 
@@ -145,7 +145,7 @@ static void put_net(struct pod *p)
 
 static bool act_fail(struct pod *p, const struct pod_plan *plan)
 {
-	const struct container *c = &p->containers[plan->culprit];
+	const struct container *c = p->containers[plan->culprit];
 	autofree char *text = NULL;
 
 	switch (plan->failure) {
@@ -213,7 +213,7 @@ static bool act_stop(struct pod *p)
 	pod_enter(p, POD_TERMINATING);
 	p->grace_until = pods_now(p->pods) + s * 1000000;
 	for (size_t i = 0; i < p->n_containers; i++) {
-		struct container *c = &p->containers[i];
+		struct container *c = p->containers[i];
 
 		if (!container_live(c->state) || (s && c->view->sidecar))
 			continue; /* a sidecar's turn comes when the others have ended */
@@ -267,7 +267,7 @@ static void drop_logs(struct pod *p)
 	const struct runtime_ops *rt = p->pods->rt;
 
 	for (size_t i = 0; i < p->n_containers; i++) {
-		struct container *c = &p->containers[i];
+		struct container *c = p->containers[i];
 
 		if (c->log)
 			rt->drop_log(p->pods->rt_ctx, c->log);
@@ -386,7 +386,7 @@ bool pod_act(struct pod *p, const struct pod_plan *plan, const enum container_st
 	bool moved = false;
 
 	for (size_t i = 0; i < p->n_containers; i++)
-		if (container_act(&p->containers[i], steps[i]))
+		if (container_act(p->containers[i], steps[i]))
 			moved = true;
 	return pod_step(p, plan) || moved;
 }

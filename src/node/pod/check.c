@@ -269,6 +269,12 @@ static const struct rule init_container[] = {
 	{ 0 },
 };
 
+static const struct rule ephemeral_container[] = {
+	CONTAINER_ROWS,
+	{ "targetContainerName", .idle = "every container has processes of its own" },
+	{ 0 },
+};
+
 static const struct rule key_items[] = { { "key" }, { "path" }, { "mode" }, { 0 } };
 static const struct rule field_items[] = { { "path" },
 					   { "mode" },
@@ -362,6 +368,7 @@ static const struct rule os[] = { { "name", .values = ONLY("linux") }, { 0 } };
 static const struct rule pod[] = {
 	{ "containers", container },
 	{ "initContainers", init_container },
+	{ "ephemeralContainers", .idle = "each is looked at when it starts" },
 	{ "volumes", volume },
 	{ "restartPolicy" },
 	{ "terminationGracePeriodSeconds" },
@@ -528,4 +535,24 @@ char *pod_unsupported(const struct json *spec)
 	if (bad || !wall_stands("pod-allow-list"))
 		return bad;
 	return check_members(spec, &root, pod, spec);
+}
+
+char *container_unsupported(const struct json *spec, const char *name)
+{
+	static const char list[] = "ephemeralContainers";
+	const struct at root = { NULL, "spec", 0 }, up = { &root, list, 0 };
+	size_t i = 0;
+
+	if (!wall_stands("pod-allow-list"))
+		return NULL;
+	json_each(it, json_get(spec, list)) {
+		const struct at at = { &up, NULL, i++ };
+
+		if (!str_eq(json_get_str(it.val, "name"), name))
+			continue;
+		return i > POD_CONTAINERS_MAX
+			       ? xasprintf("more than %d ephemeral containers", POD_CONTAINERS_MAX)
+			       : check_members(spec, &at, ephemeral_container, it.val);
+	}
+	return NULL;
 }

@@ -76,13 +76,16 @@ static void on_slot(struct runtime_wait *w)
 	pod_wake(container_of(w, struct container, slot)->pod);
 }
 
-void container_init(struct container *c, struct pod *p, const struct pod_container_view *v)
+struct container *container_new(struct pod *p, const struct pod_container_view *v)
 {
+	struct container *c = xnew(struct container);
+
 	*c = (struct container){ .pod = p, .view = v, .slot.ready = on_slot };
 	c->slot.later = pod_made_ahead(p);
 	list_init(&c->slot.on);
 	container_pull_init(c);
-	c->why = v->init || !p->n_init ? WAIT_CREATING : WAIT_INIT;
+	c->why = v->init || v->ephemeral || !p->n_init ? WAIT_CREATING : WAIT_INIT;
+	return c;
 }
 
 static void free_probes(struct container *c)
@@ -94,7 +97,7 @@ static void free_probes(struct container *c)
 	probe_free(take(c->pre_stop));
 }
 
-void container_done(struct container *c)
+void container_free(struct container *c)
 {
 	free_probes(c);
 	list_del(&c->slot.on);
@@ -109,6 +112,7 @@ void container_done(struct container *c)
 	free(c->message);
 	free(c->log);
 	free(c->prev_log);
+	free(c);
 }
 
 void container_probe(struct container *c)
@@ -428,7 +432,7 @@ static void on_ended(void *arg, const struct runtime_end *end)
 	log_debug("container ended", KV("pod", c->pod->obj->name), KV("container", c->view->name),
 		  KV("code", c->end.code), KV("reason", c->end.reason));
 	container_enter(c, CONTAINER_ENDED);
-	if (c->view->init && !c->view->sidecar && !c->pod->gone)
+	if (((c->view->init && !c->view->sidecar) || c->view->ephemeral) && !c->pod->gone)
 		pod_save(c->pod); /* it must not run a second time */
 }
 
@@ -502,7 +506,7 @@ static void wait_for_slot(struct container *c)
 static struct runtime_task *first_task(const struct pod *p)
 {
 	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct container *c = &p->containers[i];
+		const struct container *c = p->containers[i];
 
 		if (c->state == CONTAINER_RUNNING && (!c->view->init || c->view->sidecar))
 			return c->task;
@@ -523,7 +527,7 @@ bool container_launch(struct container *c)
 	struct runtime_task *t;
 	struct err *e;
 
-	if (!container_find_image(c))
+	if (!ephemeral_admit(c) || !container_find_image(c))
 		return false;
 	image = container_image(c, a);
 	if (!ps->rt->has_slot(ps->rt_ctx, &image, &c->slot)) {

@@ -110,6 +110,8 @@ static void kill_live(const struct pod_seen *s, enum container_step *steps)
 
 static bool may_restart(const struct pod_seen *s, const struct container_seen *c)
 {
+	if (c->ephemeral)
+		return false;
 	if (c->sidecar || c->resizes)
 		return true;
 	if (s->restart == POD_RESTART_NEVER)
@@ -146,7 +148,7 @@ static bool is_over(const struct pod_seen *s, bool *ret_failed)
 	for (size_t i = 0; i < s->n_containers; i++) {
 		const struct container_seen *c = &s->containers[i];
 
-		if (c->sidecar)
+		if (c->sidecar || c->ephemeral)
 			continue;
 		if (c->state != CONTAINER_ENDED || may_restart(s, c) || (c->init && c->code))
 			return false;
@@ -161,7 +163,8 @@ static bool holds_up(const struct pod_seen *s, size_t sidecar)
 	if (s->containers[sidecar].started)
 		return false;
 	for (size_t i = sidecar + 1; i < s->n_containers; i++)
-		if (s->containers[i].state != CONTAINER_WAITING || s->containers[i].ran)
+		if (!s->containers[i].ephemeral &&
+		    (s->containers[i].state != CONTAINER_WAITING || s->containers[i].ran))
 			return false;
 	return true;
 }
@@ -171,6 +174,14 @@ static struct pod_plan decide_end(const struct pod_seen *s, bool failed)
 	if (any_live(s) && s->phase == POD_ACTIVE)
 		return (struct pod_plan){ POD_STEP_FINISH };
 	return (struct pod_plan){ failed ? POD_STEP_FAIL : POD_STEP_SUCCEED };
+}
+
+/* They wait for nobody, as they may be there to find out what the others wait for. */
+static void decide_ephemeral(const struct pod_seen *s, enum container_step *steps)
+{
+	for (size_t i = 0; i < s->n_containers; i++)
+		if (s->containers[i].ephemeral)
+			steps[i] = container_decide(s, &s->containers[i]);
 }
 
 /*
@@ -183,9 +194,13 @@ static struct pod_plan decide_active(const struct pod_seen *s, enum container_st
 
 	if (is_over(s, &failed))
 		return decide_end(s, failed);
+	decide_ephemeral(s, steps);
 	for (size_t i = 0; i < s->n_containers; i++) {
 		const struct container_seen *c = &s->containers[i];
 		bool ended = c->state == CONTAINER_ENDED;
+
+		if (c->ephemeral)
+			continue;
 
 		if (c->init && !c->sidecar && ended && !c->code)
 			continue;
@@ -198,7 +213,8 @@ static struct pod_plan decide_active(const struct pod_seen *s, enum container_st
 	return (struct pod_plan){ POD_STEP_NONE };
 }
 
-/* Sidecars end in the reverse order of their start, one by one, when all others have ended. */
+/* Sidecars end in the reverse order of their start, one by one, when all others have ended.
+ * Ephemeral containers are the last in the list, and asked first. */
 static void term_sidecars(const struct pod_seen *s, enum container_step *steps)
 {
 	for (size_t i = s->n_containers; i-- > 0;) {
@@ -206,7 +222,7 @@ static void term_sidecars(const struct pod_seen *s, enum container_step *steps)
 
 		if (!container_live(c->state))
 			continue;
-		if (c->sidecar && !c->asked && c->state != CONTAINER_ENDING)
+		if ((c->sidecar || c->ephemeral) && !c->asked && c->state != CONTAINER_ENDING)
 			steps[i] = CONTAINER_STEP_TERM;
 		return;
 	}

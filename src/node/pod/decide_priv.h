@@ -41,10 +41,11 @@ enum pod_phase {
 
 struct container_seen {
 	bool init;
-	bool sidecar; /* also init, but runs beside the others, and is always restarted */
-	bool started; /* RUNNING: its startup probe agrees */
-	bool ran;     /* an earlier attempt of it ran */
-	bool asked;   /* live: to end */
+	bool sidecar;   /* also init, but runs beside the others, and is always restarted */
+	bool ephemeral; /* started once, whatever the others do, and ended with them */
+	bool started;   /* RUNNING: its startup probe agrees */
+	bool ran;       /* an earlier attempt of it ran */
+	bool asked;     /* live: to end */
 	enum container_state state;
 	int code;          /* ENDED: its exit code */
 	bool held;         /* WAITING: for its back-off, or in line for a slot */

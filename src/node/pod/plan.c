@@ -45,7 +45,7 @@ static int64_t pids_of(const struct container *c)
 	const struct pod *p = c->pod;
 	int64_t all = p->pods->budget.pod_pids, sidecars = count_sidecars(p);
 	int64_t n = (int64_t)(p->n_containers - p->n_init) + sidecars;
-	bool first = c == &p->containers[p->n_init];
+	bool first = c == p->containers[p->n_init];
 
 	if (!all || !wall_stands("pod-pids"))
 		return all;

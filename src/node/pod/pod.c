@@ -51,11 +51,11 @@ struct pod *pod_new(struct pods *ps, struct object *obj)
 	list_init(&p->net_wait.on);
 	p->n_init = p->view->n_init;
 	p->n_containers = p->view->n_containers;
-	p->containers = xnew_n(struct container, p->n_containers + 1);
-	for (size_t i = 0; i < p->n_containers; i++)
-		container_init(&p->containers[i], p, &p->view->containers[i]);
-	for (size_t i = 0; i < p->n_containers; i++)
-		container_size_restore(&p->containers[i]);
+	p->containers = xnew_n(struct container *, p->n_containers + 1);
+	for (size_t i = 0; i < p->n_containers; i++) {
+		p->containers[i] = container_new(p, &p->view->containers[i]);
+		container_size_restore(p->containers[i]);
+	}
 	usage_restore(p);
 	if (pod_view_over(p->view))
 		pod_enter(p, POD_OVER);
@@ -72,7 +72,7 @@ void pod_free(struct pod *p)
 	client_cancel(&p->sync);
 	client_cancel(&p->letting_go);
 	for (size_t i = 0; i < p->n_containers; i++)
-		container_done(&p->containers[i]);
+		container_free(p->containers[i]);
 	free(p->containers);
 	list_del(&p->net_wait.on);
 	if (p->net)
@@ -86,27 +86,52 @@ void pod_free(struct pod *p)
 	free(p);
 }
 
-/* A Pod's containers never change. An object that says otherwise is ignored. */
+/* Its containers never change, but for ephemeral ones that are added. */
+static bool keeps_containers(const struct pod *p, const struct pod_view *v)
+{
+	if (v->n_init != p->n_init ||
+	    v->n_containers - v->n_ephemeral != p->view->n_containers - p->view->n_ephemeral)
+		return false;
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (!pod_view_container(v, p->containers[i]->view->name))
+			return false;
+	return true;
+}
+
+/* The order in the object is nobody's business: ours is that of their arrival. */
+static void add_ephemeral(struct pod *p, const struct pod_view *v)
+{
+	if (v->n_containers <= p->n_containers)
+		return;
+	p->containers = xrealloc(p->containers, (v->n_containers + 1) * sizeof(*p->containers));
+	for (size_t i = v->n_containers - v->n_ephemeral; i < v->n_containers; i++)
+		if (!pod_container(p, v->containers[i].name))
+			p->containers[p->n_containers++] = container_new(p, &v->containers[i]);
+}
+
+/* An object that says otherwise is ignored. */
 void pod_update(struct pod *p, struct object *obj)
 {
 	autoptr(arena) a = arena_new_sized(arena_used(p->arena));
 	struct pod_view *v = pod_view_new(obj, a);
 
-	if (v->n_containers != p->n_containers || v->n_init != p->n_init) {
+	if (!keeps_containers(p, v)) {
 		log_warn("containers of a Pod have changed, keeping the old ones",
 			 KV("pod", obj->name));
 		return;
 	}
 	for (size_t i = 0; i < p->n_containers; i++)
-		container_resized(&p->containers[i], &v->containers[i]);
+		container_resized(p->containers[i],
+				  pod_view_container(v, p->containers[i]->view->name));
 	object_ref(obj);
 	object_unref(p->obj);
 	p->obj = obj;
+	for (size_t i = 0; i < p->n_containers; i++)
+		p->containers[i]->view = pod_view_container(v, p->containers[i]->view->name);
 	arena_free(p->arena);
 	p->arena = take(a);
 	p->view = v;
-	for (size_t i = 0; i < p->n_containers; i++)
-		p->containers[i].view = &v->containers[i];
+	add_ephemeral(p, v);
 }
 
 /* A Pod that will not start any more leaves the lines that it waits in. */
@@ -114,7 +139,7 @@ static void leave_lines(struct pod *p)
 {
 	list_del(&p->net_wait.on);
 	for (size_t i = 0; i < p->n_containers; i++)
-		list_del(&p->containers[i].slot.on);
+		list_del(&p->containers[i]->slot.on);
 }
 
 void pod_enter(struct pod *p, enum pod_phase next)
@@ -135,8 +160,8 @@ void pod_enter(struct pod *p, enum pod_phase next)
 struct container *pod_container(struct pod *p, const char *name)
 {
 	for (size_t i = 0; i < p->n_containers; i++)
-		if (str_eq(p->containers[i].view->name, name))
-			return &p->containers[i];
+		if (str_eq(p->containers[i]->view->name, name))
+			return p->containers[i];
 	return NULL;
 }
 
@@ -208,7 +233,7 @@ struct err *pod_try_save(struct pod *p)
 	};
 
 	for (size_t i = 0; i < p->n_containers; i++)
-		r.containers[i] = container_record(&p->containers[i]);
+		r.containers[i] = container_record(p->containers[i]);
 	return pod_record_save(p->pods->run_fd, p->obj->uid, &r);
 }
 

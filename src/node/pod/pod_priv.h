@@ -117,6 +117,7 @@ struct container {
 	unsigned pull_backoff_s;
 	struct runtime_task *task; /* while it is live */
 	struct runtime_wait slot;  /* in line while there is none for it */
+	bool counted;              /* EPHEMERAL: among the containers of the node */
 	char *log, *prev_log; /* tasks whose logs are kept: this attempt's, and the one before */
 	unsigned crash_backoff_s, create_backoff_s;
 	usec backoff_until; /* pods_now() */
@@ -154,9 +155,10 @@ struct pod {
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
-	char *want_ip;                /* the address it had before */
-	struct map *pvcs;             /* handles of the persistent volumes that it has mounted */
-	struct container *containers; /* init containers first */
+	char *want_ip;    /* the address it had before */
+	struct map *pvcs; /* handles of the persistent volumes that it has mounted */
+	struct container *
+		*containers; /* init containers first; ephemeral ones last, as they came */
 	size_t n_containers, n_init;
 	usec started;     /* wall clock */
 	usec retry_at;    /* pods_now(); when something must be tried again; 0: never */
@@ -203,6 +205,8 @@ enum {
 	POD_CONTAINERS_MAX = 64, /* and as many init containers */
 };
 char *pod_unsupported(const struct json *spec);
+/* The same for an ephemeral container, and all that surrounds it. */
+char *container_unsupported(const struct json *spec, const char *name);
 /* check_disk.c: the same for disk space limits, which not every disk pool enforces. */
 char *pod_disk_unsupported(const struct diskpool *d, const struct pod_view *p);
 
@@ -215,6 +219,7 @@ const char *pod_runtime_lacks(const struct pod *p); /* NULL, or what it cannot d
 const char *pod_room_lacks(const struct pod *p, bool *ret_soon, char **ret);
 /* The same for what it wants instead of what it has. *ret_never: this node is too small for it. */
 bool pod_room_lacks_more(const struct pod *p, bool *ret_never, char **ret);
+bool pod_room_one_more(struct pod *p); /* takes it for one more container; false: there is none */
 void pod_room_take(struct pod *p);
 void pod_room_put(struct pod *p); /* if it has any */
 
@@ -230,12 +235,17 @@ void waits_class_changed(struct pods *ps, const char *name);
 
 /* status.c */
 void pod_report(struct pod *p);
+const struct json *container_status_was(const struct container *c); /* in the object; or NULL */
 bool pod_report_lost(const struct pod *p,
 		     const struct object *now); /* another writer wrote there */
 
+/* ephemeral.c */
+bool ephemeral_admit(struct container *c);          /* false: not now, and its reason says why */
+void ephemeral_started_before(struct container *c); /* one that nothing is known of any more */
+
 /* container.c */
-void container_init(struct container *c, struct pod *p, const struct pod_container_view *v);
-void container_done(struct container *c);
+struct container *container_new(struct pod *p, const struct pod_container_view *v);
+void container_free(struct container *c);
 void container_enter(struct container *c, enum container_state next); /* every change of state */
 void container_wait(struct container *c, enum wait_reason why, const char *message);
 void container_hold_back(struct container *c, unsigned s); /* it is not launched until then */

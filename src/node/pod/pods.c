@@ -143,6 +143,8 @@ static void pod_added(struct pods *ps, struct object *obj)
 	map_put(ps->pods, obj->uid, p);
 	if (ps->left)
 		recover_pod(p);
+	for (size_t i = 0; i < p->n_containers; i++)
+		ephemeral_started_before(p->containers[i]);
 	pod_wake(p);
 }
 
@@ -385,7 +387,7 @@ struct err *pods_container(struct pods *ps, const char *ns, const char *pod, con
 	if (!v)
 		return err_new(ERR_NOT_FOUND, "container %s is not valid for pod %s",
 			       str_or(name, ""), pod);
-	*ret = &p->containers[v - p->view->containers];
+	*ret = pod_container(p, v->name);
 	return NULL;
 }
 
@@ -403,7 +405,7 @@ void pods_guest_broke(struct pods *ps, const char *task_id, const struct err *e)
 		struct pod *p = it.value;
 
 		for (size_t i = 0; i < p->n_containers; i++)
-			if (p->containers[i].task && str_eq(p->containers[i].log, task_id))
-				container_broken(&p->containers[i], e);
+			if (p->containers[i]->task && str_eq(p->containers[i]->log, task_id))
+				container_broken(p->containers[i], e);
 	}
 }

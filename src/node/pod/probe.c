@@ -150,7 +150,7 @@ static struct probe *probe_by_key(struct pods *ps, const char *key)
 	struct pod *p = map_get(ps->pods, uid);
 
 	for (size_t i = 0; p && i < p->n_containers; i++) {
-		struct container *c = &p->containers[i];
+		struct container *c = p->containers[i];
 		struct probe *const list[] = { c->startup, c->readiness, c->liveness, c->post_start,
 					       c->pre_stop };
 

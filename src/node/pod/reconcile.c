@@ -23,6 +23,7 @@ static struct container_seen container_observe(const struct container *c, usec n
 	return (struct container_seen){
 		.init = c->view->init,
 		.sidecar = c->view->sidecar,
+		.ephemeral = c->view->ephemeral,
 		.started = container_started(c),
 		.ran = c->restarts > 0,
 		.asked = c->asked,
@@ -42,7 +43,7 @@ static struct pod_seen pod_observe(const struct pod *p, struct arena *a)
 	usec now = pods_now(p->pods);
 
 	for (size_t i = 0; i < p->n_containers; i++)
-		list[i] = container_observe(&p->containers[i], now);
+		list[i] = container_observe(p->containers[i], now);
 	return (struct pod_seen){
 		.phase = p->phase,
 		.deleting = p->view->deleting,
@@ -82,7 +83,7 @@ static uint64_t next_ms(const struct pod *p)
 	if (p->view->deadline_s)
 		sooner(&ms, deadline_left(p));
 	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct container *c = &p->containers[i];
+		const struct container *c = p->containers[i];
 
 		if (c->state == CONTAINER_WAITING)
 			sooner(&ms, c->backoff_until - now);

@@ -92,6 +92,7 @@ static void find_task(struct container *c, const struct container_record *r)
 		free(c->image->id);
 		c->image->id = xstrdup(r->image);
 	}
+	c->counted = c->view->ephemeral;
 	container_attach(c, t);
 }
 
@@ -127,8 +128,8 @@ static void load_net(struct pod *p, const char *ip)
 	struct pods *ps = p->pods;
 
 	for (size_t i = 0; ip && i < p->n_containers && !p->net; i++)
-		if (p->containers[i].task)
-			p->net = ps->rt->net_adopt(ps->rt_ctx, p->containers[i].task, ip);
+		if (p->containers[i]->task)
+			p->net = ps->rt->net_adopt(ps->rt_ctx, p->containers[i]->task, ip);
 	if (!p->net)
 		p->want_ip = xstrdup(ip);
 }
@@ -207,8 +208,8 @@ static bool keeps_log(void *arg, const char *id)
 		struct pod *p = it.value;
 
 		for (size_t i = 0; i < p->n_containers; i++)
-			if (str_eq(p->containers[i].log, id) ||
-			    str_eq(p->containers[i].prev_log, id))
+			if (str_eq(p->containers[i]->log, id) ||
+			    str_eq(p->containers[i]->prev_log, id))
 				return true;
 	}
 	return false;

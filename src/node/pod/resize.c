@@ -80,20 +80,9 @@ void container_resized(struct container *c, const struct pod_container_view *nex
 		c->given = doc_of(container_given(c));
 }
 
-static const struct json *status_named(const struct json *list, const char *name)
-{
-	json_each(it, list)
-		if (str_eq(json_get_str(it.val, "name"), name))
-			return it.val;
-	return NULL;
-}
-
 void container_size_restore(struct container *c)
 {
-	const struct json *status = object_status(c->pod->obj);
-	const struct json *list =
-		json_get(status, c->view->init ? "initContainerStatuses" : "containerStatuses");
-	const struct json *has = json_get(status_named(list, c->view->name), "resources");
+	const struct json *has = json_get(container_status_was(c), "resources");
 
 	if (!has || same_size(has, c->view->resources))
 		return;
@@ -119,8 +108,7 @@ void container_size_done(struct container *c)
 
 struct resizing {
 	struct pods *pods;
-	char *uid, *task;
-	size_t index;
+	char *uid, *task, *name;
 	struct plan_limits limits;
 	struct json_doc *to;
 	struct err *err;
@@ -159,7 +147,7 @@ static void resize_done(void *arg)
 {
 	struct resizing *r = arg;
 	struct pod *p = map_get(r->pods->pods, r->uid);
-	struct container *c = p ? &p->containers[r->index] : NULL;
+	struct container *c = p ? pod_container(p, r->name) : NULL;
 
 	if (c && str_eq(c->log, r->task))
 		resize_ended(c, r);
@@ -171,6 +159,7 @@ static void resize_done(void *arg)
 	err_free(r->err);
 	free(r->uid);
 	free(r->task);
+	free(r->name);
 	free(r);
 }
 
@@ -185,7 +174,7 @@ static void resize_live(struct container *c)
 	*r = (struct resizing){ .pods = ps,
 				.uid = xstrdup(c->pod->obj->uid),
 				.task = xstrdup(c->log),
-				.index = (size_t)(c - c->pod->containers),
+				.name = xstrdup(c->view->name),
 				.limits = container_limits(c),
 				.to = doc_of(container_given(c)) };
 	c->resizing = true;
@@ -231,7 +220,7 @@ static void resize_container(struct container *c)
 static bool is_pending(const struct pod *p)
 {
 	for (size_t i = 0; i < p->n_containers; i++)
-		if (p->containers[i].given)
+		if (p->containers[i]->given)
 			return true;
 	return false;
 }
@@ -261,7 +250,7 @@ static void give(struct pod *p)
 	bool never = false;
 
 	for (size_t i = 0; i < p->n_containers; i++) { /* the wish may have been taken back */
-		struct container *c = &p->containers[i];
+		struct container *c = p->containers[i];
 
 		if (c->given && same_size(json_root(c->given), c->view->resources))
 			drop(&c->given);
@@ -281,7 +270,7 @@ static void give(struct pod *p)
 	}
 	not_pending(p);
 	for (size_t i = 0; i < p->n_containers; i++)
-		drop(&p->containers[i].given);
+		drop(&p->containers[i]->given);
 	pod_room_take(p);
 	pod_event(p, false, "ResizeStarted", "Resizing the Pod for generation %lld",
 		  (long long)object_generation(p->obj));
@@ -294,7 +283,7 @@ void pod_resize(struct pod *p)
 	if (is_pending(p))
 		give(p);
 	for (size_t i = 0; i < p->n_containers; i++)
-		resize_container(&p->containers[i]);
+		resize_container(p->containers[i]);
 }
 
 bool pod_resize_deferred(const struct pod *p)
@@ -308,7 +297,7 @@ bool pod_resizes(const struct pod *p, const char **ret_trouble)
 
 	*ret_trouble = NULL;
 	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct container *c = &p->containers[i];
+		const struct container *c = p->containers[i];
 
 		if (!c->has || same_size(container_has(c), container_given(c)))
 			continue;

@@ -17,7 +17,7 @@ static int64_t requested(const struct pod *p, const char *what, bool wanted)
 	int64_t most = 0, together = 0; /* together: of those that run on */
 
 	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct container *c = &p->containers[i];
+		const struct container *c = p->containers[i];
 		int64_t q =
 			wanted ? pod_container_quantity(c->view, what) : container_amount(c, what);
 
@@ -30,12 +30,21 @@ static int64_t requested(const struct pod *p, const char *what, bool wanted)
 	return most;
 }
 
+static int64_t count(const struct pod *p)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < p->n_containers; i++)
+		n += !p->containers[i]->view->ephemeral || p->containers[i]->counted;
+	return n;
+}
+
 /* wanted: by its spec, and not as it was given (resize.c). */
 static struct pod_room room_of(const struct pod *p, bool wanted)
 {
 	return (struct pod_room){
 		.pods = 1,
-		.containers = (int64_t)p->n_containers,
+		.containers = count(p),
 		.memory = requested(p, "requests.memory", wanted) / 1000,
 		.cpu_milli = requested(p, "requests.cpu", wanted),
 	};
@@ -137,6 +146,17 @@ void pod_room_take(struct pod *p)
 	pod_room_put(p);
 	p->room = room_of(p, false);
 	add(&p->pods->used, &p->room, 1);
+}
+
+bool pod_room_one_more(struct pod *p)
+{
+	const struct pods *ps = p->pods;
+
+	if (wall_stands("max-pods") && exceeds(1, ps->used.containers, ps->budget.containers, 1))
+		return false;
+	p->room.containers++;
+	p->pods->used.containers++;
+	return true;
 }
 
 void pod_room_put(struct pod *p)

@@ -41,7 +41,7 @@ static size_t n_together(const struct pod *p)
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->n_containers; i++)
-		n += !p->containers[i].view->init || p->containers[i].view->sidecar;
+		n += !p->containers[i]->view->init || p->containers[i]->view->sidecar;
 	return n;
 }
 

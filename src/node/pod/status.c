@@ -69,6 +69,21 @@ static void put_state(struct json_doc *d, struct json *o, const struct container
 	json_set_str(d, s, "message", str_or(c->message, NULL));
 }
 
+static const char *status_list(const struct container *c)
+{
+	return c->view->ephemeral ? "ephemeralContainerStatuses"
+	       : c->view->init    ? "initContainerStatuses"
+				  : "containerStatuses";
+}
+
+const struct json *container_status_was(const struct container *c)
+{
+	json_each(it, json_get(object_status(c->pod->obj), status_list(c)))
+		if (str_eq(json_get_str(it.val, "name"), c->view->name))
+			return it.val;
+	return NULL;
+}
+
 /* What it was given, and what it has. */
 static void put_size(struct json_doc *d, struct json *o, const struct container *c)
 {
@@ -115,12 +130,12 @@ static bool has_run(const struct container *c)
  * later: those after it have run then. */
 static bool init_done(const struct pod *p, size_t i)
 {
-	const struct container *c = &p->containers[i];
+	const struct container *c = p->containers[i];
 
 	if (!c->view->sidecar)
 		return c->state == CONTAINER_ENDED && !c->end.code;
 	for (size_t k = i + 1; k < p->n_containers; k++)
-		if (has_run(&p->containers[k]))
+		if (has_run(p->containers[k]))
 			return true;
 	return container_started(c);
 }
@@ -130,11 +145,11 @@ static struct summary summarise(const struct pod *p)
 	struct summary s = { .initialized = true, .ready = true };
 
 	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct container *c = &p->containers[i];
+		const struct container *c = p->containers[i];
 
 		if (c->view->init && !init_done(p, i))
 			s.initialized = false;
-		if (c->view->init && !c->view->sidecar)
+		if (c->view->ephemeral || (c->view->init && !c->view->sidecar))
 			continue;
 		if (!c->view->init && has_run(c))
 			s.any_started = true;
@@ -248,9 +263,8 @@ static void put_addresses(struct json_doc *d, struct json *status, const struct 
 static void put_containers(struct json_doc *d, struct json *status, const struct pod *p)
 {
 	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct container *c = &p->containers[i];
-		struct json *list = json_need_arr(
-			d, status, c->view->init ? "initContainerStatuses" : "containerStatuses");
+		const struct container *c = p->containers[i];
+		struct json *list = json_need_arr(d, status, status_list(c));
 
 		if (!p->rejected)
 			json_push(d, list, container_status(d, c));
@@ -307,7 +321,7 @@ static bool too_early(const struct pod *p)
 	if (p->phase > POD_ACTIVE)
 		return false;
 	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct container *c = &p->containers[i];
+		const struct container *c = p->containers[i];
 
 		if (c->state == CONTAINER_FOUND)
 			return true; /* it may still run, as the status says */

@@ -142,7 +142,7 @@ static void add_pod(struct usage_sums *s, const struct pod *p)
 {
 	add_net(s, &p->traffic);
 	for (size_t i = 0; i < p->n_containers; i++)
-		add_meter(s, &p->containers[i].meter);
+		add_meter(s, &p->containers[i]->meter);
 }
 
 /* What happens to Pods */
@@ -157,7 +157,7 @@ static bool others_run(const struct container *c)
 	const struct pod *p = c->pod;
 
 	for (size_t i = 0; i < p->n_containers; i++)
-		if (&p->containers[i] != c && p->containers[i].task)
+		if (p->containers[i] != c && p->containers[i]->task)
 			return true;
 	return false;
 }
@@ -220,7 +220,7 @@ void usage_restore(struct pod *p)
 static bool worth_writing(const struct pod *p)
 {
 	for (size_t i = 0; i < p->n_containers; i++)
-		if (p->containers[i].meter.task)
+		if (p->containers[i]->meter.task)
 			return true;
 	return false;
 }
@@ -236,8 +236,8 @@ static struct usage_pod_record pod_record_of(const struct pod *p, struct arena *
 
 	for (size_t i = 0; i < p->n_containers; i++)
 		r.containers[i] =
-			(struct usage_container_record){ .name = p->containers[i].view->name,
-							 .meter = p->containers[i].meter };
+			(struct usage_container_record){ .name = p->containers[i]->view->name,
+							 .meter = p->containers[i]->meter };
 	return r;
 }
 
@@ -310,7 +310,7 @@ static void add_machine(struct usage *u)
 static void add_look(struct usage *u, const struct look *l, const struct runtime_usage *got)
 {
 	struct pod *p = map_get(u->pods->pods, l->uid);
-	struct container *c = p && got->id ? &p->containers[l->index] : NULL;
+	struct container *c = p && got->id ? p->containers[l->index] : NULL;
 
 	if (c && got->known && c->task && str_eq(c->meter.task, got->id)) {
 		meter_look(&c->meter, got, u->began);
@@ -352,9 +352,9 @@ static void look_at_pod(struct usage *u, const struct pod *p)
 	if (p->net)
 		look_at(u, p, 0, (struct runtime_usage){ .ip = p->net->ip });
 	for (size_t i = 0; i < p->n_containers; i++)
-		if (p->containers[i].task)
+		if (p->containers[i]->task)
 			look_at(u, p, i,
-				(struct runtime_usage){ .id = p->containers[i].meter.task });
+				(struct runtime_usage){ .id = p->containers[i]->meter.task });
 }
 
 void usage_look(struct usage *u)

@@ -26,7 +26,7 @@ void pod_waits_init(struct pod *p)
 static bool any_waits(const struct pod *p, bool (*what)(enum wait_reason why))
 {
 	for (size_t i = 0; i < p->n_containers && p->phase == POD_ACTIVE; i++)
-		if (p->containers[i].state == CONTAINER_WAITING && what(p->containers[i].why))
+		if (p->containers[i]->state == CONTAINER_WAITING && what(p->containers[i]->why))
 			return true;
 	return false;
 }
@@ -137,7 +137,7 @@ static bool names(const struct pod *p, const struct object *o)
 		if (volume_names(&p->view->volumes[i], o))
 			return true;
 	for (size_t i = 0; i < p->n_containers; i++)
-		if (container_names(p->containers[i].view, o))
+		if (container_names(p->containers[i]->view, o))
 			return true;
 	return false;
 }
@@ -150,8 +150,8 @@ void waits_object_changed(struct pods *ps, const struct object *o)
 		if (!names(p, o))
 			continue;
 		for (size_t i = 0; i < p->n_containers; i++)
-			if (is_object(p->containers[i].why))
-				p->containers[i].backoff_until = 0;
+			if (is_object(p->containers[i]->why))
+				p->containers[i]->backoff_until = 0;
 		pod_wake(p);
 	}
 }
@@ -182,9 +182,9 @@ void pods_images_changed(struct pods *ps)
 
 	list_each(p, &ps->waits.images, for_image)
 		for (size_t i = 0; i < p->n_containers; i++)
-			if (is_image(p->containers[i].why) &&
-			    image_is_there(ps, &p->containers[i])) {
-				p->containers[i].backoff_until = 0;
+			if (is_image(p->containers[i]->why) &&
+			    image_is_there(ps, p->containers[i])) {
+				p->containers[i]->backoff_until = 0;
 				pod_wake(p);
 			}
 }

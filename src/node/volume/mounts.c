@@ -64,7 +64,7 @@ static int64_t pod_limit(const struct volumes *v, const struct pod_view *p)
 {
 	int64_t sum = 0;
 
-	for (size_t i = p->n_init; i < p->n_containers; i++) {
+	for (size_t i = p->n_init; i < p->n_containers - p->n_ephemeral; i++) {
 		int64_t limit =
 			pod_container_quantity(&p->containers[i], "limits.ephemeral-storage");
 

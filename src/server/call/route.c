@@ -56,6 +56,7 @@ const struct subresource subresources[SUB_MAX_] = {
 	[SUB_ATTACH] = { "attach", "", "v1", "PodAttachOptions", UPGRADE, .raw = true },
 	[SUB_FORWARD] = { "portforward", "", "v1", "PodPortForwardOptions", UPGRADE, .raw = true },
 	[SUB_RESIZE] = { "resize", .verbs = READ_AND_WRITE },
+	[SUB_EPHEMERAL] = { "ephemeralcontainers", .verbs = READ_AND_WRITE },
 };
 
 enum sub subresource_find(const struct kind *k, const char *name)

@@ -46,6 +46,7 @@ enum sub {
 	SUB_ATTACH,
 	SUB_FORWARD,
 	SUB_RESIZE,
+	SUB_EPHEMERAL,
 	SUB_MAX_,
 };
 struct subresource {

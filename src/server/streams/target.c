@@ -58,7 +58,8 @@ static struct err *choose_container(struct call *c, const struct object *pod, co
 		if (json_len(main) + json_len(init) != 1)
 			return must_choose(c, main, init);
 		name = pod_default_container(pod->root);
-	} else if (!has_container(main, name) && !has_container(init, name)) {
+	} else if (!has_container(main, name) && !has_container(init, name) &&
+		   !has_container(json_get(spec, "ephemeralContainers"), name)) {
 		return err_new(ERR_MALFORMED, "container %s is not valid for pod %s", name,
 			       pod->name);
 	}

@@ -35,7 +35,7 @@ TEST(a_resize_is_given_at_once_and_its_job_changes_the_limits)
 	open_small(&r);
 	t = run(&r, "p", SIZED("50", "10"));
 	eq_str(told(&r, "p", HAS), "50");
-	pod_resize_to(&r, "p", SIZED("80", "20"));
+	pod_patch_part(&r, "p", "resize", SIZED("80", "20"));
 	until(&r, str_eq(told(&r, "p", HAS), "80"));
 	eq_str(told(&r, "p", GIVEN), "20");
 	eq_str(told(&r, "p", TYPE), "");
@@ -52,7 +52,7 @@ TEST(a_resize_below_what_is_in_use_is_told_and_tried_again)
 	open_small(&r);
 	t = run(&r, "p", SIZED("50", "10"));
 	t->used.memory = 45;
-	pod_resize_to(&r, "p", SIZED("40", "10"));
+	pod_patch_part(&r, "p", "resize", SIZED("40", "10"));
 	until(&r, str_eq(told(&r, "p", REASON), "Error"));
 	eq_str(told(&r, "p", TYPE), "PodResizeInProgress");
 	eq_str(told(&r, "p", HAS), "50");
@@ -70,9 +70,9 @@ TEST(a_resize_waits_for_room_and_one_that_never_fits_says_so)
 	open_small(&r);
 	(void)run(&r, "other", SIZED("60", "60"));
 	(void)run(&r, "p", SIZED("90", "30"));
-	pod_resize_to(&r, "p", SIZED("101", "101"));
+	pod_patch_part(&r, "p", "resize", SIZED("101", "101"));
 	eq_str(told(&r, "p", REASON), "Infeasible");
-	pod_resize_to(&r, "p", SIZED("90", "90"));
+	pod_patch_part(&r, "p", "resize", SIZED("90", "90"));
 	eq_str(told(&r, "p", REASON), "Deferred");
 	eq_str(told(&r, "p", TYPE), "PodResizePending");
 	eq_str(told(&r, "p", GIVEN), "30");
@@ -102,7 +102,7 @@ TEST(a_resize_restarts_a_container_whose_policy_says_so)
 		"'restartPolicy':'OnFailure','containers':[{'name':'a','image':'img',"
 		"'resizePolicy':[{'resourceName':'memory','restartPolicy':'RestartContainer'}],"
 		"'resources':{'limits':{'memory':'50'},'requests':{'memory':'10'}}}]");
-	pod_resize_to(&r, "p", SIZED("60", "10"));
+	pod_patch_part(&r, "p", "resize", SIZED("60", "10"));
 	is_true(t->last_signal != 0);
 	fake_exit(t, 0); /* which would be the end of it otherwise */
 	turn(&r);

@@ -123,7 +123,10 @@ void rig_start(struct rig *r)
 		.run_dir = r->run_dir,
 		.data_dir = r->data_dir,
 		.tries = r->real_tries ? NULL : &fake_tries,
-		.budget = { .pods = r->max_pods, .memory = r->max_memory, .overcommit = 1 },
+		.budget = { .pods = r->max_pods,
+			    .memory = r->max_memory,
+			    .containers = r->max_containers,
+			    .overcommit = 1 },
 	};
 
 	works(pods_open(&spec, &r->pods));
@@ -285,11 +288,11 @@ void patch_status(struct rig *r, const char *name, const char *text)
 	turn(r);
 }
 
-void pod_resize_to(struct rig *r, const char *name, const char *spec)
+void pod_patch_part(struct rig *r, const char *name, const char *sub, const char *spec)
 {
 	struct ended end = { .w.done = must_work };
 	const struct client_ref ref = {
-		.kind = kind_named("Pod"), .ns = NS, .name = name, .sub = "resize"
+		.kind = kind_named("Pod"), .ns = NS, .name = name, .sub = sub
 	};
 	autofree char *text = xasprintf("{'spec':{%s}}", spec);
 

@@ -30,10 +30,10 @@ struct rig {
 	unsigned n_finds; /* how many times images were looked for */
 	bool pulls;       /* from the next start on, images are pulled */
 	unsigned n_pulls;
-	char pull_auth[256];          /* credentials of the last one */
-	struct image_pull_wait *pull; /* under way */
-	int64_t max_pods, max_memory; /* from the next start on; 0: any number */
-	bool real_tries;              /* from the next start on, probes really try */
+	char pull_auth[256];                          /* credentials of the last one */
+	struct image_pull_wait *pull;                 /* under way */
+	int64_t max_pods, max_memory, max_containers; /* from the next start on; 0: any number */
+	bool real_tries; /* from the next start on, probes really try */
 	bool stopped;
 	char dir[64], data_dir[80], run_dir[80];
 	struct diskpool *disk;
@@ -67,7 +67,7 @@ void pod_delete(struct rig *r, const char *name, int64_t grace_s);
 void create(struct rig *r, const struct kind *k, const char *text);
 void pvc_delete(struct rig *r, const char *name); /* although a Pod uses it */
 void patch_status(struct rig *r, const char *name, const char *text);
-void pod_resize_to(struct rig *r, const char *name, const char *spec); /* of one container */
+void pod_patch_part(struct rig *r, const char *name, const char *sub, const char *spec);
 void patch_config_map(struct rig *r, const char *name, const char *text);
 struct object *pod_get(struct rig *r, const char *name); /* NULL: none */
 bool pod_there(struct rig *r, const char *name);
