@@ -21,6 +21,7 @@ WALLS = (
     Wall("disk-quota", "integration/test_disk.py::test_limits_are_those_of_the_pod"),
     Wall("disk-layer", "integration/test_disk.py::test_the_layer_is_full_at_its_limit"),
     Wall("disk-volume", "integration/test_disk.py::test_an_empty_dir_is_full_at_its_limit"),
+    Wall("group-walk", "integration/test_storage.py::test_contents_are_given_to_the_fs_group_and_links_lead_nowhere"),
     Wall("disk-log", "integration/test_disk.py::test_every_subvolume_has_a_limit"),
     Wall("disk-refusal", "integration/test_disk.py::test_a_plain_pool_refuses_limits_that_nothing_enforces"),
     Wall("seccomp-btrfs", "integration/test_disk.py::test_a_sandbox_makes_no_subvolumes_and_no_shared_copies"),

@@ -2,8 +2,13 @@
 #include "api/defaults_priv.h"
 #include "api/kind_priv.h"
 #include "api/meta.h"
+#include "api/service.h"
 #include "base/parse.h"
 #include "base/str.h"
+
+enum {
+	AFFINITY_S = 10800,
+};
 
 /*
  * Defaults that Kubernetes applies to the built-in kinds and that their schemas do not carry.
@@ -91,18 +96,23 @@ static void defaults_service_ports(struct json_doc *d, struct json *ports)
 	}
 }
 
-/* clusterIP and the first of clusterIPs are the same thing. */
-static void defaults_cluster_ip(struct json_doc *d, struct json *spec)
+static void defaults_affinity(struct json_doc *d, struct json *spec)
 {
-	const char *ip = json_get_str(spec, "clusterIP");
-	const char *first = json_str(json_at_path(spec, "clusterIPs.0"));
+	const char *affinity;
 
-	if (str_empty(ip) && !str_empty(first))
-		json_set_str(d, spec, "clusterIP", first);
-	else if (!str_empty(ip) && str_empty(first))
-		json_push_str(d, json_need_arr(d, spec, "clusterIPs"), ip);
+	defaults_str(d, spec, "sessionAffinity", "None");
+	affinity = json_get_str(spec, "sessionAffinity");
+	if (str_eq(affinity, "None"))
+		(void)json_del(spec, "sessionAffinityConfig");
+	if (str_eq(affinity, "ClientIP") &&
+	    !json_at_path(spec, "sessionAffinityConfig.clientIP.timeoutSeconds"))
+		json_set_int(d,
+			     json_need_obj(d, json_need_obj(d, spec, "sessionAffinityConfig"),
+					   "clientIP"),
+			     "timeoutSeconds", AFFINITY_S);
 }
 
+/* Addresses, families and node ports are the server's to give (server/admit/service.c). */
 void defaults_service(struct json_doc *d, const struct json *old)
 {
 	struct json *spec = spec_of(d);
@@ -110,17 +120,35 @@ void defaults_service(struct json_doc *d, const struct json *old)
 	if (!spec)
 		return;
 	defaults_str(d, spec, "type", "ClusterIP");
-	defaults_str(d, spec, "sessionAffinity", "None");
+	defaults_affinity(d, spec);
 	defaults_service_ports(d, json_get(spec, "ports"));
-	if (!str_eq(json_get_str(spec, "type"), "ExternalName")) {
+	if (service_is_reachable_from_outside(spec))
+		defaults_str(d, spec, "externalTrafficPolicy", "Cluster");
+	if (service_is_external(spec))
+		(void)json_del(spec, "internalTrafficPolicy");
+	else
 		defaults_str(d, spec, "internalTrafficPolicy", "Cluster");
-		defaults_cluster_ip(d, spec);
-		if (!json_get(spec, "ipFamilies"))
-			json_push_str(d, json_need_arr(d, spec, "ipFamilies"), "IPv4");
-		defaults_str(d, spec, "ipFamilyPolicy", "SingleStack");
-	}
+	if (str_eq(json_get_str(spec, "type"), "LoadBalancer") &&
+	    !json_get(spec, "allocateLoadBalancerNodePorts"))
+		json_set_bool(d, spec, "allocateLoadBalancerNodePorts", true);
 	if (!old)
 		json_set(d, json_need_obj(d, json_root(d), "status"), "loadBalancer", json_obj(d));
+}
+
+/* Of the two ways to name a data source, the one that is absent follows the other. */
+static void defaults_source(struct json_doc *d, struct json *spec, const char *from, const char *to)
+{
+	static const char *const names[] = { "apiGroup", "kind", "name" };
+	const struct json *source = json_get(spec, from);
+	struct json *copy;
+
+	if (!json_is(source, JSON_OBJ) || json_get(spec, to) ||
+	    !str_empty(json_get_str(source, "namespace")))
+		return;
+	copy = json_set(d, spec, to, json_obj(d));
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (json_get(source, names[i]))
+			json_set(d, copy, names[i], json_copy(d, json_get(source, names[i])));
 }
 
 void defaults_persistent_volume_claim(struct json_doc *d, const struct json *old)
@@ -129,11 +157,34 @@ void defaults_persistent_volume_claim(struct json_doc *d, const struct json *old
 
 	if (!spec)
 		return;
+	defaults_source(d, spec, "dataSource", "dataSourceRef");
+	defaults_source(d, spec, "dataSourceRef", "dataSource");
 	defaults_str(d, spec, "volumeMode", "Filesystem");
 	defaults_quantities(d, json_get(resources, "requests"));
 	defaults_quantities(d, json_get(resources, "limits"));
 	if (!old)
 		json_set_str(d, json_need_obj(d, json_root(d), "status"), "phase", "Pending");
+}
+
+void defaults_persistent_volume(struct json_doc *d, const struct json *old)
+{
+	struct json *spec = spec_of(d);
+
+	if (!spec)
+		return;
+	defaults_str(d, spec, "persistentVolumeReclaimPolicy", "Retain");
+	defaults_str(d, spec, "volumeMode", "Filesystem");
+	defaults_quantities(d, json_get(spec, "capacity"));
+	if (json_is(json_get(spec, "hostPath"), JSON_OBJ))
+		defaults_str(d, json_get(spec, "hostPath"), "type", "");
+	if (!old)
+		json_set_str(d, json_need_obj(d, json_root(d), "status"), "phase", "Pending");
+}
+
+void defaults_storage_class(struct json_doc *d, unused const struct json *old)
+{
+	defaults_str(d, json_root(d), "reclaimPolicy", "Delete");
+	defaults_str(d, json_root(d), "volumeBindingMode", "Immediate");
 }
 
 /* stringData is for writing only: it becomes data. */

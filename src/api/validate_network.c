@@ -7,7 +7,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 
-/* The rules of Services, EndpointSlices and NetworkPolicies. */
+/* The rules of EndpointSlices and NetworkPolicies. */
 
 static bool is_ip(const char *s)
 {
@@ -39,68 +39,6 @@ static const char *bad_cidr(const char *s)
 		return bad;
 	}
 	return NULL;
-}
-
-/* Service */
-static void check_service_ports(const struct json *ports, struct causes *c)
-{
-	const struct path *p = IN(IN(NULL, "spec"), "ports");
-	autoptr(map) names = map_new(NULL);
-	size_t i = 0;
-
-	json_each(it, ports) {
-		const struct path *at = AT(p, i++);
-		const char *name = json_get_str(it.val, "name");
-
-		if (json_len(ports) > 1)
-			name = need_text(c, at, it.val, "name");
-		check_text(c, at, it.val, "name", meta_bad_dns_label);
-		if (!str_empty(name) && map_has(names, name))
-			bad_duplicate(c, IN(at, "name"), name);
-		if (!str_empty(name))
-			map_put(names, name, names);
-		check_port(c, at, it.val, "port");
-		check_values(c, at, it.val, "protocol", protocol_values);
-		check_port_or_name(c, at, it.val, "targetPort");
-	}
-}
-
-static void check_cluster_ip(const struct json *spec, const struct json *old, struct causes *c)
-{
-	const char *ip = json_get_str(spec, "clusterIP"), *was = json_get_str(old, "clusterIP");
-
-	if (!str_empty(ip) && !str_eq(ip, "None") && bad_ip(ip))
-		causes_invalid_str(c, "spec.clusterIPs[0]", ip, bad_ip(ip));
-	if (!str_empty(was) && !str_eq(ip, was) &&
-	    !str_eq(json_get_str(spec, "type"), "ExternalName"))
-		causes_invalid(c, "spec.clusterIPs[0]", json_get(spec, "clusterIPs"),
-			       "may not change once set");
-}
-
-void validate_service(const struct json *obj, const struct json *old, struct causes *c)
-{
-	static const char *const types[] = { "ClusterIP", "ExternalName", "LoadBalancer",
-					     "NodePort", NULL };
-	static const char *const affinities[] = { "ClientIP", "None", NULL };
-	const struct json *spec = json_get(obj, "spec");
-	const char *name = json_get_str(json_get(obj, "metadata"), "name");
-	const char *type = json_get_str(spec, "type");
-	const char *bad = str_empty(name) ? NULL : meta_bad_dns_label(name);
-	bool headless = str_eq(json_get_str(spec, "clusterIP"), "None");
-
-	if (bad && !old)
-		causes_invalid_str(c, "metadata.name", name, bad);
-	if (!json_is(spec, JSON_OBJ))
-		return;
-	if (!json_len(json_get(spec, "ports")) && !headless && !str_eq(type, "ExternalName"))
-		causes_required(c, "spec.ports", NULL);
-	check_values(c, IN(NULL, "spec"), spec, "type", types);
-	check_values(c, IN(NULL, "spec"), spec, "sessionAffinity", affinities);
-	if (str_eq(type, "ExternalName"))
-		need_text(c, IN(NULL, "spec"), spec, "externalName");
-	check_service_ports(json_get(spec, "ports"), c);
-	meta_validate_labels(json_get(spec, "selector"), "spec.selector", c);
-	check_cluster_ip(spec, json_get(old, "spec"), c);
 }
 
 /* EndpointSlice */

@@ -25,9 +25,10 @@ struct control_options {
 	uint64_t turn_ms; /* that passes may take of a turn of the loop; 0: each queue's own */
 	uint64_t claim_grace_ms; /* how long a claim waits for members without an address; 0: 2 s */
 	bool no_sandbox_events, no_claim_events, no_observability_annotations;
-	/* Also collect garbage, end namespaces and expire Events: where the API server has no
-	 * kube-controller-manager. */
+	/* Also collect garbage, end namespaces, expire Events and make EndpointSlices: where the
+	 * API server has no kube-controller-manager. */
 	bool cluster_services;
+	bool sandbox_slices; /* with that: EndpointSlices for the Services of Sandboxes too */
 	const char *const *label_domains; /* whose labels claims may set; NULL: sandbox.users.io */
 	/* Launches should yield to claims from now on, or no longer (pace/pace.h). NULL: nobody
 	 * listens, as on a cluster. */

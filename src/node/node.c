@@ -36,6 +36,7 @@
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
 #include "node/pressure_priv.h"
+#include "node/runtime/handlers.h"
 #include "node/runtime/native.h"
 #include "node/runtime/runtime.h"
 
@@ -53,6 +54,7 @@ struct node {
 	struct client *client;
 	char *data_dir, *name;
 	struct diskpool *disk;
+	struct handlers *handlers;
 	int run_fd;
 	struct instance *inst;
 	struct host_budget budget;
@@ -210,6 +212,20 @@ static void load_policies(void *arg, struct bytes *rules)
 	filter_change(n->filter, &n->rules, NULL, NULL);
 }
 
+static void set_peers(void *arg, const char *ip, const char *out, const char *in)
+{
+	struct node *n = arg;
+
+	native_set_peers(n->runtime, ip, out, in);
+}
+
+static void peers_known(void *arg)
+{
+	struct node *n = arg;
+
+	native_peers_known(n->runtime);
+}
+
 /* Before the first load of the packet filter, so that there is no moment without them. */
 static void open_policies(struct node *n)
 {
@@ -218,6 +234,8 @@ static void open_policies(struct node *n)
 						.instance = n->inst,
 						.node_name = n->name,
 						.load = load_policies,
+						.peers = set_peers,
+						.peers_known = peers_known,
 						.arg = n };
 
 	n->policies = policies_new(&policies);
@@ -362,6 +380,7 @@ static struct err *open_pods(struct node *n, const struct node_spec *spec)
 		.pulls = n->pulls,
 		.node_name = n->name,
 		.disk = n->disk,
+		.handlers = n->handlers,
 		.run_dir = n->inst->run_dir,
 		.data_dir = n->data_dir,
 		.usage_interval_ms = (uint64_t)spec->usage_interval_s * 1000,
@@ -393,6 +412,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 {
 	struct err *e = owner_check(spec->data_dir, spec->store_id, spec->store_is_new);
 
+	if (!e)
+		e = handlers_new(spec->runtimes, &n->handlers);
 	if (!e)
 		e = instance_open(spec->data_dir, spec->run_dir, true, &n->inst);
 	if (!e)
@@ -435,6 +456,23 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	filter_set_object(n->filter, n->object);
 	log_info("node started", KV("node", n->name), KV("instance", n->inst->id));
 	*ret = take(n);
+	return NULL;
+}
+
+struct err *node_runtime_names(const char *runtimes, char ***ret)
+{
+	autoptr(handlers) h = NULL;
+	struct err *e = handlers_new(runtimes, &h);
+	const char *const *names = e ? NULL : handlers_names(h);
+	size_t n = 0;
+
+	if (e)
+		return e;
+	while (names[n])
+		n++;
+	*ret = xcalloc(n + 1, sizeof(**ret));
+	for (size_t i = 0; i < n; i++)
+		(*ret)[i] = xstrdup(names[i]);
 	return NULL;
 }
 
@@ -517,6 +555,7 @@ void node_free(struct node *n)
 		(void)close(n->run_fd);
 	free(n->data_dir);
 	diskpool_free(n->disk);
+	handlers_free(n->handlers);
 	bytes_unref(n->rules.policies);
 	free(n->name);
 	free(n->domain);

@@ -64,6 +64,7 @@ static struct err *start_server(struct serve *s)
 		.node_name = s->node_name,
 		.sans = sans,
 		.grants = settings_text(s->settings, "service-account-grants"),
+		.service_cidr = settings_text(s->settings, "service-cidr"),
 		.store_reserve = (uint64_t)settings_int(s->settings, "store-reserve") << 20,
 		.watch_history = (size_t)settings_int(s->settings, "watch-history"),
 		.max_conns = s->budget.api,
@@ -71,8 +72,15 @@ static struct err *start_server(struct serve *s)
 		.new_keys = settings_bool(s->settings, "new-keys"),
 		.accept_damaged_log = settings_bool(s->settings, "accept-damaged-log"),
 	};
-	struct err *e = server_open(s->loop, &spec, &s->server);
+	char **classes = NULL;
+	struct err *e = node_runtime_names(settings_text(s->settings, "runtimes"), &classes);
 
+	spec.runtime_classes = (const char *const *)classes;
+	if (!e)
+		e = server_open(s->loop, &spec, &s->server);
+	for (size_t i = 0; classes && classes[i]; i++)
+		free(classes[i]);
+	free(classes);
 	if (e)
 		return e;
 	s->node_client = server_client(s->server, "system:cay:node");
@@ -126,6 +134,7 @@ static struct err *start_roles(struct serve *s)
 		.node_name = s->node_name,
 		.launcher = s->launcher,
 		.init = s->init,
+		.runtimes = settings_text(s->settings, "runtimes"),
 		.netns_pool = (unsigned)settings_int(s->settings, "network-pool"),
 		.store_id = store_id(server_store(s->server)),
 		.store_is_new = server_store_is_new(s->server),
@@ -146,6 +155,7 @@ static struct err *start_roles(struct serve *s)
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
 		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
 		.cluster_services = true,
+		.sandbox_slices = settings_bool(s->settings, "sandbox-endpoint-slices"),
 		.pace_changed = pace_changed,
 		.pace_arg = s,
 	};

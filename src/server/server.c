@@ -9,9 +9,11 @@
 #include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "net/http_server.h"
 #include "net/stream.h"
 #include "server/admit/admit.h"
+#include "server/admit/ranges.h"
 #include "server/auth/auth.h"
 #include "server/auth/keys.h"
 #include "server/call/body.h"
@@ -43,6 +45,7 @@ struct server {
 	struct kinds_watch kinds;
 
 	struct objects objects;
+	struct ranges ranges;
 	struct admit admit;
 	struct locals locals;
 	struct tokens tokens;
@@ -101,8 +104,9 @@ static struct err *open_objects(struct server *s, const struct server_spec *spec
 	return e;
 }
 
-static struct err *start_objects(struct server *s, struct kinds *kinds)
+static struct err *start_objects(struct server *s, const struct server_spec *spec)
 {
+	struct kinds *kinds = spec->kinds;
 	struct err *e;
 
 	store_on_change(s->objects.store, locals_changed, &s->locals);
@@ -115,7 +119,10 @@ static struct err *start_objects(struct server *s, struct kinds *kinds)
 	s->pages.kinds = kinds;
 	s->pages.store = s->objects.store;
 	tokens_init(&s->tokens, &s->objects, s->keys.sa_key);
+	services_known(&s->admit);
 	e = namespaces_bootstrap(&s->admit);
+	if (!e)
+		e = runtime_classes_bootstrap(&s->admit, spec->runtime_classes);
 	return e ? e : store_commit_now(s->objects.store); /* the first request finds them */
 }
 
@@ -157,7 +164,9 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	s->lock_fd = -1;
 	s->max_conns = spec->max_conns;
 	s->kinds = (struct kinds_watch){ .changed = on_kind, .arg = s };
-	s->admit = (struct admit){ .objects = &s->objects, .node_name = s->node_name };
+	s->admit = (struct admit){ .objects = &s->objects,
+				   .node_name = s->node_name,
+				   .ranges = &s->ranges };
 	s->pages = (struct pages){ .count = count, .arg = s };
 	locals_init(&s->locals, &s->admit, l);
 	waiters_init(&s->waiters, &s->objects, l);
@@ -187,6 +196,8 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 
 	e = grants_read(&s->grants, spec->grants);
 	if (!e)
+		e = ranges_init(&s->ranges, str_or(spec->service_cidr, SERVER_SERVICE_CIDR));
+	if (!e)
 		e = make_dir(s->data_dir);
 	if (!e)
 		e = lock_take(s->data_dir, s->listen, &s->lock_fd);
@@ -205,7 +216,7 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 					.client_ca_pem = s->keys.ca.cert_pem };
 	e = tls_server_ctx(&tls, &s->tls);
 	if (!e)
-		e = start_objects(s, spec->kinds);
+		e = start_objects(s, spec);
 	if (e)
 		return e;
 	*ret = take(s);
@@ -322,6 +333,7 @@ void server_free(struct server *s)
 	objects_done(&s->objects); /* commits; calls that wait for that are released */
 	tokens_done(&s->tokens);
 	grants_done(&s->grants);
+	ranges_done(&s->ranges);
 	pages_done(&s->pages);
 	slices_done(&s->front.calls.slices);
 	budget_done(&s->front.calls.budget);

@@ -19,6 +19,8 @@ struct store;
  */
 struct server;
 
+#define SERVER_SERVICE_CIDR "10.96.0.0/16,fd00:10:96::/112"
+
 struct server_spec {
 	struct kinds *kinds;   /* what is served; outlives the server */
 	const char *data_dir;  /* CA, keys and store.db live here; made on first start */
@@ -26,7 +28,10 @@ struct server_spec {
 	const char *node_name; /* Pods are bound to this node when created; NULL: not bound */
 	const char *const
 		*sans; /* further names and addresses in the certificate; NULL-terminated or NULL */
-	const char *grants;     /* rights of service accounts, "NS/NAME=ROLE,…"; NULL: none */
+	const char *const *runtime_classes; /* exist from the start; NULL-terminated or NULL */
+	const char *grants; /* rights of service accounts, "NS/NAME=ROLE,…"; NULL: none */
+	/* Where Services get their addresses, a block of each family; NULL: SERVER_SERVICE_CIDR. */
+	const char *service_cidr;
 	uint64_t store_reserve; /* bytes of head-room for a full disk */
 	size_t watch_history;   /* bytes of past states, see struct store_spec; 0: 8 MiB */
 	size_t max_conns;       /* 0: 4096 */

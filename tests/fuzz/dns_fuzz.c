@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	static const struct dns_answer answers[] = {
 		{ .code = DNS_NXDOMAIN },
 		{ .n_addrs = DNS_ADDRS_MAX, .ttl = 5, .authoritative = true },
-		{ .target = "a.b.example.", .target_type = DNS_CNAME },
+		{ .target = "a.b.example.", .target_type = DNS_CNAME, .n_addrs = 1 },
+		{ .places = { { "a.b.example.", 80 }, { "c.", 65535 } }, .n_places = 2 },
 	};
 	autofree char *text = xstrndup((const char *)data, len);
 	struct resolv_conf conf;

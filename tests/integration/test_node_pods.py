@@ -351,7 +351,6 @@ def test_deletion_asks_the_sidecars_last_and_in_reverse_order(cay):
     ("hostnet", {"hostNetwork": True}, "spec.hostNetwork"),
     ("hostpid", {"hostPID": True}, "spec.hostPID"),
     ("hostpath", {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}, "spec.volumes[0].hostPath"),
-    ("runtime", {"runtimeClassName": "kata"}, "spec.runtimeClassName"),
     ("cap", {"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}}, "capabilities.add[0]: SYS_ADMIN"),
     ("seccomp", {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, "spec.securityContext.seccompProfile.type"),
     ("sysctl", {"securityContext": {"sysctls": [{"name": "net.core.somaxconn", "value": "9"}]}},

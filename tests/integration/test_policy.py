@@ -195,16 +195,16 @@ def test_probes_and_the_way_in_of_the_daemon_stay_open(cay, internet):
 
 
 def test_what_a_policy_cannot_open_stays_shut_and_is_told(cay, internet):
+    """Blocks of addresses mean none of a sandbox, in either direction."""
     ip = box(cay, "server", "python3", "-c", ECHO, "8000", role="server")["status"]["podIP"]
     box(cay, "client", role="client")
     wait_until(lambda: internet.forwards)
-    spec = {"podSelector": {"matchLabels": {"role": "server"}}, "policyTypes": ["Ingress"],
-            "ingress": [{"from": [{"podSelector": {"matchLabels": {"role": "client"}}}]}]}
-    peers = {"to": [{"podSelector": {"matchLabels": {"role": "server"}}}, {"ipBlock": {"cidr": f"{internet.others[1]}/32"}}]}
-    with policy(cay, "in", spec), policy(cay, "out", out({"role": "client"}, peers)):
-        settled(cay, "client", [f"tcp:{internet.others[1]}:8000", f"tcp:{internet.ip}:8000", f"tcp:{ip}:8000"], ["yes", "no", "no"])
+    spec = {"podSelector": {"matchLabels": {"role": "server"}}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]}
+    blocks = {"to": [{"ipBlock": {"cidr": cidr}} for cidr in ("100.64.0.0/10", "10.0.0.0/8", f"{internet.others[1]}/32")]}
+    with policy(cay, "in", spec), policy(cay, "out", out({"role": "client"}, {}, blocks)):
         wait_until(lambda: "spec.ingress[0]" in events(cay, "in").get("PolicyWithoutEffect", ""))
-        wait_until(lambda: "spec.egress[0]" in events(cay, "out").get("PolicyWithoutEffect", ""))
+        wait_until(lambda: "spec.egress[1]" in events(cay, "out").get("PolicyWithoutEffect", ""))
+        settled(cay, "client", [f"tcp:{internet.others[1]}:8000", f"tcp:{ip}:8000"], ["yes", "no"])
 
 
 def test_nothing_goes_out_from_an_address_that_nobody_knows(cay, internet):
@@ -267,7 +267,7 @@ def test_the_secure_default_of_a_template_costs_nothing(cay, internet):
                    "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"]}},
                    {"ipBlock": {"cidr": "::/0", "except": ["fc00::/7", "fe80::/10"]}}]}]}
     box(cay, "plain")
-    with policy(cay, "secure", default), policy(cay, "told", dict(default, ingress=[{}])):
+    with policy(cay, "secure", default), policy(cay, "told", dict(default, ingress=[{"from": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}])):
         wait_until(lambda: "PolicyWithoutEffect" in events(cay, "told"))  # so the other one was seen as well
         assert not events(cay, "secure")
         settled(cay, "plain", [f"tcp:{internet.ip}:8000", "dns"], ["yes", "yes"], timeout=20)

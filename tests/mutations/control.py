@@ -242,4 +242,18 @@ MUTATIONS = (
     mutation("trouble-without-end", "control/sandbox/trouble.c",
              "MIN(text->len, (size_t)TROUBLE_MAX)", "text->len",
              "what a Pod says is cut", "unit control kilobyte"),
+
+    # -- EndpointSlices -----------------------------------------------------------------------------------------------
+    mutation("slice-offers-pods-that-end", "control/cluster/slices.c",
+             "all || (serving && !ending)", "all || serving",
+             "a Pod that is being deleted is not ready", "unit control slices_follow"),
+    mutation("sandboxes-pay-for-slices", "control/cluster/endpoints.c",
+             "	return x->cl->c->opt.sandbox_slices || owner_view_of(service).type != OWNER_SANDBOX;\n", "	return true;\n",
+             "the Service of a Sandbox costs no slices unless asked for", "unit control the_service_of_a_sandbox"),
+    mutation("slice-grows-without-end", "control/cluster/slices.c",
+             " || json_len(json_get(now, \"endpoints\")) == SLICE_MAX) {\n", ") {\n",
+             "a slice holds a hundred endpoints", "unit control a_slice_holds"),
+    mutation("slices-written-again", "control/cluster/endpoints.c",
+             "	else if (!is_as_wanted(have, want))\n", "	else\n",
+             "a pass that finds all well writes nothing", "unit control what_others_do", "unit control a_pass_that_finds"),
 )

@@ -61,6 +61,7 @@ static void on_changed(void *arg, struct object *was, struct object *now)
 	namespaces_changed(w->cl, was, now);
 	pvc_protection_changed(w->cl->pvc_protection, was, now);
 	event_expiry_changed(w->cl->event_expiry, was, now);
+	endpoints_changed(w->cl->endpoints, was, now);
 }
 
 static void open_when_synced(struct cluster *cl)
@@ -132,9 +133,11 @@ struct cluster *cluster_start(struct context *c)
 	cl->namespace = kinds_need(registry, "v1", "Namespace");
 	cl->service_account = kinds_need(registry, "v1", "ServiceAccount");
 	cl->event = kinds_need(registry, "v1", "Event");
+	cl->slice = kinds_need(registry, API_DISCOVERY, "EndpointSlice");
 	cl->gc = gc_new(cl);
 	cl->event_expiry = event_expiry_new(cl);
 	cl->pvc_protection = pvc_protection_new(cl);
+	cl->endpoints = endpoints_new(cl);
 	all = kinds_all(registry, &n);
 	for (size_t i = 0; i < n; i++)
 		follow(cl, all[i]);
@@ -157,5 +160,6 @@ void cluster_free(struct cluster *cl)
 	gc_free(cl->gc);
 	event_expiry_free(cl->event_expiry);
 	pvc_protection_free(cl->pvc_protection);
+	endpoints_free(cl->endpoints);
 	free(cl);
 }

@@ -11,8 +11,8 @@ struct pass;
 /*
  * What kube-controller-manager does on a cluster, for an API server that has none: garbage
  * collection by owner references, the end of namespaces and the account that each of them has, the
- * expiry of Events, claims that are kept while a Pod uses them. These follow objects of every kind
- * that is served, including kinds that come and go while the process runs.
+ * expiry of Events, claims that are kept while a Pod uses them, EndpointSlices. These follow
+ * objects of every kind that is served, including kinds that come and go while the process runs.
  */
 struct cluster;
 
@@ -24,3 +24,4 @@ struct again gc_reconcile(struct pass *p);
 struct again namespace_reconcile(struct pass *p);
 struct again pvc_protection_reconcile(struct pass *p);
 struct again event_expiry_reconcile(struct pass *p);
+struct again endpoints_reconcile(struct pass *p);

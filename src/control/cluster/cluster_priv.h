@@ -14,12 +14,18 @@ struct json_doc;
 struct kind;
 struct object;
 
+#define API_DISCOVERY    "discovery.k8s.io/v1"
+#define LABEL_MANAGED_BY "endpointslice.kubernetes.io/managed-by"
+#define LABEL_HEADLESS   "service.kubernetes.io/headless"
+#define SLICES_MANAGER   "endpointslice-controller.k8s.io"
+
 struct cluster {
 	struct context *c;
-	const struct kind *namespace, *service_account, *event;
+	const struct kind *namespace, *service_account, *event, *slice;
 	struct gc *gc;
 	struct event_expiry *event_expiry;
 	struct pvc_protection *pvc_protection;
+	struct endpoints *endpoints;
 	struct list watches; /* struct kind_watch */
 	size_t n_unsynced;   /* of them */
 	bool started;        /* every kind of the start is watched */
@@ -50,3 +56,19 @@ void pvc_protection_changed(struct pvc_protection *x, const struct object *was,
 struct event_expiry *event_expiry_new(struct cluster *cl);
 void event_expiry_free(struct event_expiry *x);
 void event_expiry_changed(struct event_expiry *x, struct object *was, struct object *now);
+
+struct endpoints *endpoints_new(struct cluster *cl);
+void endpoints_free(struct endpoints *x);
+void endpoints_changed(struct endpoints *x, struct object *was, struct object *now);
+
+/* slices.c */
+enum {
+	SLICE_MAX = 100, /* endpoints of a slice */
+};
+struct slices_of {
+	const struct object *service;
+	struct object *const *pods; /* that it selects and that have not ended */
+	size_t n_pods;
+};
+/* The slices that there should be, as a list; the order of the Pods does not matter. */
+struct json_doc *slices_build(const struct slices_of *from);

@@ -9,10 +9,15 @@
 #include "base/str.h"
 
 static const char *const kind_names[CONTROL_KIND_MAX_] = {
-	[CONTROL_SANDBOX] = "sandbox", [CONTROL_TEMPLATE] = "template",
-	[CONTROL_POOL] = "pool",       [CONTROL_CLAIM] = "claim",
-	[CONTROL_GC] = "gc",           [CONTROL_NAMESPACE] = "namespace",
-	[CONTROL_PVC] = "pvc",         [CONTROL_EVENT_EXPIRY] = "event-expiry",
+	[CONTROL_SANDBOX] = "sandbox",
+	[CONTROL_TEMPLATE] = "template",
+	[CONTROL_POOL] = "pool",
+	[CONTROL_CLAIM] = "claim",
+	[CONTROL_GC] = "gc",
+	[CONTROL_NAMESPACE] = "namespace",
+	[CONTROL_PVC] = "pvc",
+	[CONTROL_EVENT_EXPIRY] = "event-expiry",
+	[CONTROL_ENDPOINTS] = "endpoints",
 	[CONTROL_EVENTS] = "events",
 };
 

@@ -13,7 +13,7 @@
 /*
  * One nftables table for an instance, loaded at its start. Links are matched by the instance's name
  * prefix and a packet's source is checked against the routes (each sandbox has one to its link), so
- * nothing changes here when Pods come and go, unless a NetworkPolicy narrows what goes out.
+ * nothing changes here when Pods come and go, unless a NetworkPolicy says something about them.
  *
  * From a sandbox: answers to what the host asked, questions to the node's name server, and the
  * public Internet unless egress is off. Not: anything else of the host, other sandboxes, private
@@ -25,7 +25,8 @@
  *
  * With policies (network/policy_text.c), what goes out and the answers to it, and what is asked of
  * the name server, must also pass the rules of the sandbox, packet by packet: nothing is let
- * through because it is part of a connection. They come last, so they only take away.
+ * through because it is part of a connection. They come last, so there they only take away. What
+ * they open is in the chain between, for packets from one sandbox to another.
  *
  * Each sandbox has a filter of its own as well (launch/netns_filter.c): neither relies on the
  * other.
@@ -51,6 +52,7 @@ static const char names[] = "	chain names {\n"
 			    "	}\n";
 static const char names_by_policy[] = "	chain names {\n"
 				      "		ip saddr vmap @policies\n"
+				      "		ip6 saddr vmap @policies6\n"
 				      "		counter drop\n"
 				      "	}\n";
 static const char through[] =
@@ -65,6 +67,7 @@ static const char answers[] = "	chain to_sandbox {\n"
 			      "	}\n";
 static const char answers_by_policy[] = "	chain to_sandbox {\n"
 					"		ip daddr vmap @policies\n"
+					"		ip6 daddr vmap @policies6\n"
 					"	}\n";
 static const char to_internet[] =
 	"	chain from_sandbox {\n"
@@ -74,10 +77,12 @@ static const char to_internet[] =
 	"		ip daddr $reserved counter drop\n"
 	"	}\n";
 static const char to_internet_by_policy[] = "	chain from_sandbox {\n"
+					    "		oifname $links goto between\n"
 					    "		oifname \"cay*\" counter drop\n"
 					    "		meta nfproto != ipv4 counter drop\n"
 					    "		ip daddr $reserved counter drop\n"
 					    "		ip saddr vmap @policies\n"
+					    "		ip6 saddr vmap @policies6\n"
 					    "		counter drop\n"
 					    "	}\n";
 static const char to_nowhere[] = "	chain from_sandbox {\n"

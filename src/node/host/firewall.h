@@ -10,14 +10,15 @@ struct bytes;
 struct instance;
 
 /* The instance's nftables table, from any thread. It is loaded whole, in one transaction. Pods that
- * come and go change nothing in it unless a policy narrows what goes out. */
+ * come and go change nothing in it unless a policy narrows or opens something. */
 struct firewall_rules {
 	bool open; /* every process of the host may send packets to sandboxes, not the daemon alone
 		    */
 	bool egress;            /* sandboxes may connect to public addresses */
 	struct uplinks uplinks; /* that were switched on: they forward for sandboxes alone */
-	/* The map "policies" and its chains, which say what goes out of each sandbox; nothing goes
-	 * out of one that is not in the map. NULL: no policy narrows anything. */
+	/* The maps "policies" and "policies6" with their chains, which say what goes out of each
+	 * sandbox, nothing from one that is not in the map; and the chain "between", for packets
+	 * from one sandbox to another. NULL: no policy narrows or opens anything. */
 	struct bytes *policies;
 };
 must_use struct err *firewall_load(const struct instance *i, const struct firewall_rules *r);

@@ -56,12 +56,15 @@ struct slot {
 
 /* userns.c: resource limits for all that follows, and s->userns, which counts them on its own. */
 must_use struct err *userns_make(struct slot *s);
+/* Whether a runtime that has joined it may make mount and process namespaces in it. */
+must_use struct err *userns_open(struct slot *s, bool open_);
 
 /* stage.c: the parts of a root that no plan changes (dev, proc), below the stage. */
 must_use struct err *root_prepare(struct slot *s);
 /* Called once, to learn which files of proc only root of the host can open. They need no mask;
  * masking them all the same would be a tenth of the work of parking. */
 must_use struct err *root_look_at_proc(struct launcher *l);
+const char *root_masked(size_t i); /* names below /proc that are masked; NULL: no more */
 /* From here on nothing in proc/sys can be changed. */
 must_use struct err *root_mask_proc(const struct launcher *l);
 /* root.c: the slot's own directory, and the root of an image up to what only a plan knows. */
@@ -69,8 +72,12 @@ must_use struct err *root_make_dir(struct slot *s);
 must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);
 /* From now on we create files as this id of the host, keeping our capabilities. */
 must_use struct err *become(uint32_t id);
-/* The root of a plan, complete and entered: it is "/" and nothing of the host is left. */
-must_use struct err *root_enter(struct slot *s, const struct plan *plan);
+/* The root of a plan, complete, at s->root_fd. */
+must_use struct err *root_complete(struct slot *s, const struct plan *plan);
+/* From now on it is "/", and nothing of what was there is left. */
+must_use struct err *root_pivot(int root);
+/* oci.c: an OCI runtime makes the container, and we stay its supervisor. Returns only errors. */
+must_use struct err *oci_become(struct slot *s, const struct plan *plan);
 
 /* caps.c */
 bool capabilities_have(int cap); /* in effect */
@@ -109,6 +116,9 @@ struct netns_pair {
 /* netns_filter.c: the second packet filter, inside the namespace that this thread is in. pairs: of
  * IPv4, and of IPv6 if there are two. */
 must_use struct err *netns_filter(const struct netns_pair *pairs, unsigned n_pairs, bool egress);
+/* netns_peers.c: the sandboxes and blocks of addresses that policies open, instead of those before.
+ */
+must_use struct err *netns_peers(struct launcher *l, int ns, const struct message_peers *spec);
 /* netns_check.c: NULL if the network is as it was made, ERR_CONFLICT if it is not; another error if
  * that could not be found out. */
 must_use struct err *netns_check(struct launcher *l, int ns);

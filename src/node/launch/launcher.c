@@ -143,6 +143,14 @@ static struct err *check_net(struct launcher *l, const struct message *m, struct
 	return netns_check(l, m->fds[0]);
 }
 
+static struct err *set_peers(struct launcher *l, const struct message *m, struct message *answer)
+{
+	if (!l->nl)
+		return err_new(ERR_UNAVAILABLE, "launcher was not set up");
+	*answer = (struct message){ .type = MESSAGE_NET_PEERED, .check = { m->peers.name } };
+	return netns_peers(l, m->fds[0], &m->peers);
+}
+
 static struct err *act(struct launcher *l, const struct message *m, struct message *answer)
 {
 	switch (m->type) {
@@ -155,10 +163,13 @@ static struct err *act(struct launcher *l, const struct message *m, struct messa
 		return make_net(l, &m->net, answer);
 	case MESSAGE_NET_CHECK:
 		return check_net(l, m, answer);
+	case MESSAGE_NET_PEERS:
+		return set_peers(l, m, answer);
 	case MESSAGE_READY:
 	case MESSAGE_SLOT_MADE:
 	case MESSAGE_NET_MADE:
 	case MESSAGE_NET_AS_NEW:
+	case MESSAGE_NET_PEERED:
 	case MESSAGE_REFUSED:
 	case MESSAGE_PARKED:
 	case MESSAGE_LAUNCH:
@@ -175,6 +186,7 @@ static const char *name_in(const struct message *m)
 	return m->type == MESSAGE_SLOT        ? m->slot.name
 	       : m->type == MESSAGE_NET       ? m->net.name
 	       : m->type == MESSAGE_NET_CHECK ? m->check.name
+	       : m->type == MESSAGE_NET_PEERS ? m->peers.name
 					      : "";
 }
 

@@ -47,6 +47,13 @@ static const struct record_field check_fields[] = {
 	{ 0 },
 };
 
+static const struct record_field peers_fields[] = {
+	RECORD(struct message_peers, name, RECORD_STR),
+	RECORD(struct message_peers, out, RECORD_STR),
+	RECORD(struct message_peers, in, RECORD_STR),
+	{ 0 },
+};
+
 static const struct record_field made_fields[] = {
 	RECORD(struct message_made, name, RECORD_STR),
 	RECORD(struct message_made, pid, RECORD_INT),
@@ -76,10 +83,12 @@ static const struct {
 	[MESSAGE_SLOT] = { "slot", slot_fields, 0 },
 	[MESSAGE_NET] = { "net", net_fields, 0 },
 	[MESSAGE_NET_CHECK] = { "net_check", check_fields, 1 },
+	[MESSAGE_NET_PEERS] = { "net_peers", peers_fields, 1 },
 	[MESSAGE_READY] = { "ready", no_fields, 0 },
 	[MESSAGE_SLOT_MADE] = { "slot_made", made_fields, 2 },
 	[MESSAGE_NET_MADE] = { "net_made", made_fields, 1 },
 	[MESSAGE_NET_AS_NEW] = { "net_as_new", check_fields, 0 },
+	[MESSAGE_NET_PEERED] = { "net_peered", check_fields, 0 },
 	[MESSAGE_REFUSED] = { "refused", refused_fields, 0 },
 	[MESSAGE_PARKED] = { "parked", no_fields, 0 },
 	[MESSAGE_LAUNCH] = { "launch", no_fields, 2 },

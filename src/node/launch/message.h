@@ -16,8 +16,8 @@ struct buf;
  * per packet, a JSON object with descriptors. A row of the table in message.c gives the name of
  * each type, its members and how many descriptors it carries.
  *
- *   daemon → launcher   setup, slot, net, net_check     each answered, in order
- *   launcher → daemon   ready, slot_made, net_made, net_as_new, refused
+ *   daemon → launcher   setup, slot, net, net_check, net_peers     each answered, in order
+ *   launcher → daemon   ready, slot_made, net_made, net_as_new, net_peered, refused
  *   slot → daemon       parked | failed
  *   daemon → slot       launch
  *   slot → daemon       launched, then its end: it has become cay-init
@@ -27,7 +27,7 @@ struct buf;
  * the message. An end without any message means that the slot died.
  */
 enum {
-	MESSAGE_MAX = 16 * 1024, /* bytes */
+	MESSAGE_MAX = 64 * 1024, /* bytes */
 	MESSAGE_FDS_MAX = 2,
 };
 
@@ -36,10 +36,12 @@ enum message_type {
 	MESSAGE_SLOT,
 	MESSAGE_NET,
 	MESSAGE_NET_CHECK, /* descriptor: a network namespace that was used */
+	MESSAGE_NET_PEERS, /* descriptor: the network namespace of a sandbox */
 	MESSAGE_READY,
 	MESSAGE_SLOT_MADE, /* descriptors: the slot's socket, its pidfd */
 	MESSAGE_NET_MADE,  /* descriptor: the network namespace */
 	MESSAGE_NET_AS_NEW,
+	MESSAGE_NET_PEERED,
 	MESSAGE_REFUSED,
 	MESSAGE_PARKED,
 	MESSAGE_LAUNCH, /* descriptors: the plan; a namespace, or a pidfd whose namespaces to join
@@ -79,13 +81,21 @@ struct message_check {
 	const char *name; /* of its link on the host's side */
 };
 
+/* Lists of addresses, "A-B,C", of both families. */
+struct message_peers {
+	const char *name; /* of its link on the host's side */
+	const char *out;  /* it may reach these, reserved or not */
+	const char *in;   /* these may reach it */
+};
+
 struct message_made {
 	const char *name; /* as it was asked for */
 	int pid;          /* of a slot */
 };
 
 struct message_refused {
-	const char *what; /* type of the request: "setup", "slot", "net", "net_check" */
+	const char
+		*what; /* type of the request: "setup", "slot", "net", "net_check", "net_peers" */
 	const char *name;
 	const char *text;
 };
@@ -100,7 +110,8 @@ struct message {
 		struct message_setup setup;
 		struct message_slot slot;
 		struct message_net net;
-		struct message_check check; /* also of its answer */
+		struct message_check check; /* also of its answer, and of that to net_peers */
+		struct message_peers peers;
 		struct message_made made;
 		struct message_refused refused;
 		struct message_failed failed;

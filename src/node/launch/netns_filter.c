@@ -39,6 +39,15 @@
  *     }                                              }
  *   }
  *
+ * What policies open comes before RESERVED. The sets peers_out and peers_in, and those of the same
+ * names with a 6, are empty until netns_peers.c fills them:
+ *
+ *       ip daddr @peers_out accept                     ip saddr @peers_in accept
+ *       ip daddr @peers_in, no first SYN accept        ip saddr @peers_out, no first SYN accept
+ *       ip daddr SANDBOXES tcp reject with tcp reset
+ *
+ * The last one ends connections that a policy allowed before.
+ *
  * Without egress, a plain "drop" takes the place of the last rules of all chains, and without IPv6
  * that of "goto".
  *
@@ -62,7 +71,8 @@ enum {
 	ICMP6_TOO_BIG = 2,
 	DPORT = 2, /* of UDP too */
 	PRIORITY = -10,
-	TYPE_IPADDR = 7, /* how nft shows the keys of a set: as addresses of IPv4 */
+	TYPE_IPADDR = 7, /* how nft shows the keys of a set: as addresses of IPv4, or of IPv6 */
+	TYPE_IP6ADDR = 8,
 };
 
 static const char table[] = "cay", reserved[] = "reserved", reserved6[] = "reserved6";
@@ -368,6 +378,96 @@ static void drop_all(struct filter *f)
 	verdict(f, NF_DROP);
 }
 
+/* -- what policies open ---------------------------------------------------------------------- */
+
+static void put_peer_set(struct filter *f, const char *name, bool v4)
+{
+	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSET, NLM_F_CREATE, NFPROTO_INET);
+	mnl_attr_put_strz(f->h, NFTA_SET_TABLE, table);
+	mnl_attr_put_strz(f->h, NFTA_SET_NAME, name);
+	mnl_attr_put_u32(f->h, NFTA_SET_FLAGS, htonl(NFT_SET_INTERVAL));
+	mnl_attr_put_u32(f->h, NFTA_SET_KEY_TYPE, htonl(v4 ? TYPE_IPADDR : TYPE_IP6ADDR));
+	mnl_attr_put_u32(f->h, NFTA_SET_KEY_LEN, htonl(v4 ? 4 : 16));
+	mnl_attr_put_u32(f->h, NFTA_SET_ID, htonl(f->seq));
+	message_end(f);
+}
+
+static void put_peer_sets(struct filter *f)
+{
+	put_peer_set(f, "peers_out", true);
+	put_peer_set(f, "peers_in", true);
+	put_peer_set(f, "peers_out6", false);
+	put_peer_set(f, "peers_in6", false);
+}
+
+/* source: its source is looked for in the set, otherwise its destination. */
+static void if_peer(struct filter *f, const char *set, const char *set6, bool source, bool v4)
+{
+	static const uint32_t at[2][2] = { { DADDR6, SADDR6 }, { DADDR, SADDR } };
+
+	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, at[v4][source], v4 ? 4 : 16);
+	expr(f, "lookup");
+	mnl_attr_put_strz(f->h, NFTA_LOOKUP_SET, v4 ? set : set6);
+	mnl_attr_put_u32(f->h, NFTA_LOOKUP_SREG, htonl(NFT_REG_1));
+	expr_end(f);
+}
+
+/* Answers of those whom it may only reach, and to those who may only reach it. */
+static void accept_answers(struct filter *f, const char *set, const char *set6, bool source,
+			   bool v4)
+{
+	static const uint8_t tcp = IPPROTO_TCP;
+
+	rule(f);
+	if_peer(f, set, set6, source, v4);
+	if_first_segment(f, NFT_CMP_NEQ);
+	verdict(f, NF_ACCEPT);
+	rule(f);
+	if_peer(f, set, set6, source, v4);
+	load_meta(f, NFT_META_L4PROTO);
+	compare(f, NFT_CMP_NEQ, &tcp, 1);
+	verdict(f, NF_ACCEPT);
+}
+
+/* To the addresses of sandboxes: 100.64.0.0/10, and fdca:7000::/20 of IPv6. */
+static void reset_former_peers(struct filter *f, bool v4)
+{
+	static const uint8_t tcp = IPPROTO_TCP, net[] = { 100, 64, 0, 0 };
+	static const uint8_t bits[] = { 0xff, 0xc0, 0, 0 }, net6[] = { 0xfd, 0xca, 0x70, 0 };
+	static const uint8_t bits6[] = { 0xff, 0xff, 0xf0, 0 };
+
+	rule(f);
+	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, v4 ? DADDR : DADDR6, 4);
+	mask(f, v4 ? bits : bits6, 4);
+	compare(f, NFT_CMP_EQ, v4 ? net : net6, 4);
+	load_meta(f, NFT_META_L4PROTO);
+	compare(f, NFT_CMP_EQ, &tcp, 1);
+	expr(f, "reject");
+	mnl_attr_put_u32(f->h, NFTA_REJECT_TYPE, htonl(NFT_REJECT_TCP_RST));
+	expr_end(f);
+	mnl_attr_nest_end(f->h, f->exprs);
+	message_end(f);
+}
+
+static void put_peers_out(struct filter *f, bool v4)
+{
+	rule(f);
+	if_peer(f, "peers_out", "peers_out6", false, v4);
+	verdict(f, NF_ACCEPT);
+	accept_answers(f, "peers_in", "peers_in6", false, v4);
+	reset_former_peers(f, v4);
+}
+
+static void put_peers_in(struct filter *f, bool v4)
+{
+	rule(f);
+	if_peer(f, "peers_in", "peers_in6", true, v4);
+	verdict(f, NF_ACCEPT);
+	accept_answers(f, "peers_out", "peers_out6", true, v4);
+}
+
+/* -- the chains ------------------------------------------------------------------------------ */
+
 static void put_out(struct filter *f, const struct netns_pair *p, bool egress)
 {
 	rule(f);
@@ -385,6 +485,8 @@ static void put_out(struct filter *f, const struct netns_pair *p, bool egress)
 	rule(f);
 	if_name_server(f, &p->gw, IPPROTO_TCP);
 	verdict(f, NF_ACCEPT);
+	if (egress)
+		put_peers_out(f, ip_is4(&p->addr));
 	if (egress)
 		drop_reserved(f, false, ip_is4(&p->addr));
 	else
@@ -404,6 +506,7 @@ static void put_in(struct filter *f, const struct netns_pair *p, bool egress)
 		drop_other_headers(f);
 		accept_too_big(f);
 	}
+	put_peers_in(f, ip_is4(&p->addr));
 	drop_reserved(f, true, ip_is4(&p->addr));
 	rule(f);
 	if_first_segment(f, NFT_CMP_EQ);
@@ -467,6 +570,7 @@ struct err *netns_filter(const struct netns_pair *pairs, unsigned n_pairs, bool 
 		return err_sys(errno, "open a netlink socket");
 	border(&f, NFNL_MSG_BATCH_BEGIN);
 	put_table(&f);
+	put_peer_sets(&f);
 	put_chains(&f, pairs, n_pairs > 1, egress);
 	border(&f, NFNL_MSG_BATCH_END);
 	if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0 ||

@@ -47,6 +47,13 @@ struct plan_limits {
 	int64_t oom_score; /* host/oom.h */
 };
 
+/* An OCI runtime that makes the container instead of the slot. */
+struct plan_oci {
+	const char *program; /* NULL: the slot becomes the container by itself */
+	const char *style;   /* of its command line, see oci.c */
+	const char **args;   /* for every command; NULL-terminated */
+};
+
 struct plan {
 	struct plan_image image;
 	bool readonly; /* the root file system */
@@ -55,6 +62,7 @@ struct plan {
 	const char *etc_hostname, *etc_hosts, *etc_resolv_conf; /* contents */
 	const char *workdir; /* made where it is missing; NULL: none */
 	struct plan_limits limits;
+	struct plan_oci oci;
 	struct plan_mount *mounts; /* outer ones first */
 	size_t n_mounts;
 };
@@ -75,7 +83,8 @@ must_use struct err *plan_from_text(const char *text, size_t len, struct arena *
  * other name.
  */
 int plan_capability(const char *name);
-uint64_t plan_capabilities(void); /* the bits of all of them */
+uint64_t plan_capabilities(void);         /* the bits of all of them */
+const char *plan_capability_at(size_t i); /* their names, without "CAP_"; NULL: no more */
 
 bool plan_image_equal(const struct plan_image *a, const struct plan_image *b);
 struct plan_image *plan_image_copy(const struct plan_image *i, struct arena *a);

@@ -111,14 +111,13 @@ struct err *dns_query_read(const uint8_t *wire, size_t len, struct dns_query *re
 }
 
 /* NULL: the text is no name. */
-static ldns_rr *record(const struct dns_query *q, uint16_t type, uint32_t ttl, ldns_rdf *value)
+static ldns_rr *record(const char *name, uint16_t type, uint32_t ttl)
 {
-	ldns_rdf *owner = ldns_dname_new_frm_str(q->name);
+	ldns_rdf *owner = ldns_dname_new_frm_str(name);
 	ldns_rr *rr = ldns_rr_new();
 
-	if (!owner || !value || !rr) {
+	if (!owner || !rr) {
 		ldns_rdf_deep_free(owner);
-		ldns_rdf_deep_free(value);
 		ldns_rr_free(rr);
 		return NULL;
 	}
@@ -126,8 +125,22 @@ static ldns_rr *record(const struct dns_query *q, uint16_t type, uint32_t ttl, l
 	ldns_rr_set_type(rr, type);
 	ldns_rr_set_class(rr, LDNS_RR_CLASS_IN);
 	ldns_rr_set_ttl(rr, ttl);
-	(void)ldns_rr_push_rdf(rr, value);
 	return rr;
+}
+
+/* Takes both over. NULL: either is. */
+static ldns_rr *with(ldns_rr *rr, ldns_rdf *value)
+{
+	if (rr && value && ldns_rr_push_rdf(rr, value))
+		return rr;
+	ldns_rdf_deep_free(value);
+	ldns_rr_free(rr);
+	return NULL;
+}
+
+static ldns_rdf *number(uint16_t n)
+{
+	return ldns_native2rdf_int16(LDNS_RDF_TYPE_INT16, n);
 }
 
 static bool push(ldns_pkt *p, ldns_rr *rr)
@@ -152,16 +165,43 @@ static bool push_question(ldns_pkt *p, const struct dns_query *q)
 	return ldns_pkt_push_rr(p, LDNS_SECTION_QUESTION, rr);
 }
 
+static bool push_address(ldns_pkt *p, const struct dns_query *q, const struct dns_answer *a,
+			 const struct ip *ip)
+{
+	const char *owner = a->target_type == DNS_CNAME && a->target ? a->target : q->name;
+	bool v4 = ip_is4(ip);
+	uint16_t type = v4 ? DNS_A : DNS_AAAA;
+	size_t skip = v4 ? sizeof(*ip) - 4 : 0;
+
+	if (q->type != type && q->type != DNS_ANY)
+		return true;
+	return push(p, with(record(owner, type, a->ttl),
+			    ldns_rdf_new_frm_data(v4 ? LDNS_RDF_TYPE_A : LDNS_RDF_TYPE_AAAA,
+						  sizeof(*ip) - skip, ip->octet + skip)));
+}
+
+/* All are worth the same. */
+static bool push_place(ldns_pkt *p, const struct dns_query *q, const struct dns_answer *a,
+		       const struct dns_place *place)
+{
+	ldns_rr *rr = with(record(q->name, DNS_SRV, a->ttl), number(0));
+
+	rr = with(rr, number((uint16_t)(100 / a->n_places)));
+	rr = with(rr, number(place->port));
+	return push(p, with(rr, ldns_dname_new_frm_str(place->target)));
+}
+
 static bool push_records(ldns_pkt *p, const struct dns_query *q, const struct dns_answer *a)
 {
 	bool good = true;
 
 	if (a->target)
-		good = push(p,
-			    record(q, a->target_type, a->ttl, ldns_dname_new_frm_str(a->target)));
+		good = push(p, with(record(q->name, a->target_type, a->ttl),
+				    ldns_dname_new_frm_str(a->target)));
 	for (size_t i = 0; i < a->n_addrs && good; i++)
-		good = push(p, record(q, DNS_A, a->ttl,
-				      ldns_rdf_new_frm_data(LDNS_RDF_TYPE_A, 4, &a->addrs[i])));
+		good = push_address(p, q, a, &a->addrs[i]);
+	for (size_t i = 0; q->type == DNS_SRV && i < a->n_places && good; i++)
+		good = push_place(p, q, a, &a->places[i]);
 	return good;
 }
 

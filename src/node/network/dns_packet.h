@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/ip.h"
 
 struct buf;
 
@@ -36,6 +37,7 @@ enum dns_type { /* those that are told apart here */
 	DNS_CNAME = 5,
 	DNS_PTR = 12,
 	DNS_AAAA = 28,
+	DNS_SRV = 33,
 	DNS_ANY = 255,
 };
 
@@ -51,13 +53,21 @@ struct dns_query {
 must_use struct err *dns_query_read(const uint8_t *wire, size_t len, struct dns_query *ret,
 				    enum dns_code *ret_code);
 
+/* Where a port of a Service is. */
+struct dns_place {
+	const char *target;
+	uint16_t port;
+};
+
 struct dns_answer {
 	enum dns_code code;
 	bool authoritative;
-	uint32_t addrs[DNS_ADDRS_MAX]; /* A records, in network order */
+	struct ip addrs[DNS_ADDRS_MAX]; /* those of the family that was asked for are told */
 	size_t n_addrs;
-	const char *target; /* of a CNAME or PTR record, as the query's type wants; NULL: none */
+	const char *target; /* of a CNAME or PTR record; the addresses are a CNAME's. NULL: none */
 	uint16_t target_type;
+	struct dns_place places[DNS_ADDRS_MAX]; /* SRV records */
+	size_t n_places;
 	uint32_t ttl;
 };
 /* Appends the message. One that is longer than max is cut, and says so. */

@@ -12,7 +12,8 @@ struct instance;
 /*
  * The names that objects give, as a cluster's DNS has them, below the cluster domain:
  *
- *   <service>.<ns>.svc              its address, or those of the Pods behind it that are ready
+ *   <service>.<ns>.svc              its addresses, or those of the Pods behind it that are ready
+ *   _<port>._<protocol>.<service>.<ns>.svc   where that port is (SRV): the Service, or its Pods
  *   <hostname>.<service>.<ns>.svc   the Pod with this hostname behind a Service without an address
  *   a-b-c-d.<ns>.pod, <pod>.<ns>.pod   the Pod with this address, or of this name
  *   <address>.in-addr.arpa          of the instance's own pool, the other way round

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/network/policies.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 #include "api/event.h"
@@ -13,6 +12,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "client/client.h"
 #include "json/json.h"
 #include "loop/loop.h"
@@ -21,7 +21,8 @@
 
 /*
  * A change only sets a short timer, as changes come in crowds; then everything is computed anew
- * from the objects. While no policy narrows anything, Pods that come and go are not looked at.
+ * from the objects. While Pods make no difference to any policy, they are not looked at as they
+ * come and go.
  */
 enum {
 	PAUSE_MS = 10,
@@ -47,9 +48,11 @@ struct policies {
 	struct policies_spec spec;
 	struct client_watch *watch[FOLLOWED_MAX_];
 	unsigned synced; /* how many of them */
-	bool narrows;
+	bool looks;      /* Pods that come and go make a difference */
+	struct policy_numbers *numbers;
 	struct bytes *rules;
-	struct map *told; /* uid → what was said about the policy, owned */
+	struct map *told;  /* uid → what was said about the policy, owned */
+	struct map *peers; /* address → struct opened, owned: what was told of it */
 	struct timer *timer;
 	uint64_t pause_ms;
 };
@@ -102,12 +105,92 @@ static void tell(struct policies *p, const struct policy *policy)
 		      node_event_doc(&event), NULL);
 }
 
+/* -- what is opened in the filters of sandboxes ---------------------------------------------- */
+
+struct opened {
+	char *list[POLICY_DIRECTION_MAX_];
+};
+
+static void opened_free(void *arg)
+{
+	struct opened *o = arg;
+
+	for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
+		free(o->list[d]);
+	free(o);
+}
+
+static bool opened_same(const struct opened *a, const struct opened *b)
+{
+	return str_eq(a->list[POLICY_OUT], b->list[POLICY_OUT]) &&
+	       str_eq(a->list[POLICY_IN], b->list[POLICY_IN]);
+}
+
+/* Pods of a group share their lists: made once for each. */
+static char **lists_of(struct arena *a, const struct policy_plan *plan, enum policy_direction d)
+{
+	char **lists = arena_alloc(a, (plan->groups[d].n + 1) * sizeof(*lists));
+
+	for (size_t i = 0; i < plan->groups[d].n; i++) {
+		autobuf text = { 0 };
+
+		policy_peers(plan, d, (long)i, &text);
+		lists[i] = arena_strdup(a, buf_str(&text));
+	}
+	return lists;
+}
+
+static struct map *find_opened(struct policies *p, struct arena *a, const struct policy_plan *plan)
+{
+	char **lists[POLICY_DIRECTION_MAX_] = { lists_of(a, plan, POLICY_OUT),
+						lists_of(a, plan, POLICY_IN) };
+	struct map *found = map_new(opened_free);
+
+	for (size_t i = 0; i < plan->n_pods && plan->opens; i++) {
+		struct opened o = { { NULL } };
+		char ip[16];
+
+		for (int d = 0; d < POLICY_DIRECTION_MAX_; d++) {
+			long group = plan->pods[i].group[d];
+
+			o.list[d] = xstrdup(group < 0 ? "" : lists[d][group]);
+		}
+		instance_addr_text(p->spec.instance, plan->pods[i].place, ip);
+		if (*o.list[POLICY_OUT] || *o.list[POLICY_IN])
+			map_put(found, ip, xmemdup(&o, sizeof(o)));
+		else
+			for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
+				free(o.list[d]);
+	}
+	return found;
+}
+
+static void tell_opened(struct policies *p, struct arena *a, const struct policy_plan *plan)
+{
+	autoptr(map) before = take(p->peers);
+
+	p->peers = find_opened(p, a, plan);
+	map_each(it, before)
+		if (!map_has(p->peers, it.key))
+			p->spec.peers(p->spec.arg, it.key, "", "");
+	map_each(it, p->peers) {
+		const struct opened *now = it.value, *was = map_get(before, it.key);
+
+		if (!was || !opened_same(now, was))
+			p->spec.peers(p->spec.arg, it.key, now->list[POLICY_OUT],
+				      now->list[POLICY_IN]);
+	}
+	p->spec.peers_known(p->spec.arg);
+}
+
+/* say: the first table is made before there is anybody to tell anything. */
 static struct bytes *plan_rules(struct policies *p, bool say)
 {
 	autoptr(arena) a = arena_new();
 	struct objects all[FOLLOWED_MAX_] = { 0 };
 	struct policy_world w = { .node = p->spec.node_name,
-				  .gateway = ntohl(instance_addr(p->spec.instance, 1)) };
+				  .instance = p->spec.instance,
+				  .numbers = p->numbers };
 	struct policy_plan *plan;
 	autobuf text = { 0 };
 
@@ -120,13 +203,15 @@ static struct bytes *plan_rules(struct policies *p, bool say)
 	w.namespaces = all[NAMESPACES].list;
 	w.n_namespaces = all[NAMESPACES].n;
 	plan = policy_plan_new(a, &w);
-	p->narrows = plan->narrows;
+	p->looks = plan->looks;
 	policy_text(plan, &text);
 	for (size_t i = 0; i < plan->n_policies && say; i++)
 		tell(p, &plan->policies[i]);
+	if (say)
+		tell_opened(p, a, plan);
 	for (int i = 0; i < FOLLOWED_MAX_; i++)
 		free(all[i].list);
-	return plan->narrows ? bytes_from_buf(&text) : NULL;
+	return text.len ? bytes_from_buf(&text) : NULL;
 }
 
 /* A node whose objects are not all there yet: every sandbox is one that nobody knows. */
@@ -157,8 +242,8 @@ static void on_pause_over(void *arg)
 	if (same(now, p->rules))
 		return;
 	if (!now != !p->rules)
-		log_info("network policies begin or cease to narrow what goes out of sandboxes",
-			 KV("narrows", p->narrows));
+		log_info("network policies begin or cease to change what passes",
+			 KV("rules", !!now));
 	bytes_unref(p->rules);
 	p->rules = take(now);
 	p->spec.load(p->spec.arg, p->rules);
@@ -183,21 +268,21 @@ static void on_policy(void *arg, struct object *was, struct object *now)
 
 static bool pod_matters(const struct object *was, const struct object *now)
 {
-	uint32_t old = 0, new = 0;
+	struct ip old, new;
+	bool had = was && policy_pod_ip(was, &old), has = now && policy_pod_ip(now, &new);
 
-	if (was && !policy_pod_addr(was, &old))
-		old = 0;
-	if (now && !policy_pod_addr(now, &new))
-		new = 0;
-	return old != new || (new && !json_equal(json_at_path(was->root, "metadata.labels"),
-						 json_at_path(now->root, "metadata.labels")));
+	if (had != has)
+		return true;
+	return has &&
+	       (ip_cmp(&old, &new) || !json_equal(json_at_path(was->root, "metadata.labels"),
+						  json_at_path(now->root, "metadata.labels")));
 }
 
 static void on_pod(void *arg, struct object *was, struct object *now)
 {
 	struct policies *p = arg;
 
-	if (p->narrows && pod_matters(was, now))
+	if (p->looks && pod_matters(was, now))
 		look_soon(p);
 }
 
@@ -225,6 +310,8 @@ struct policies *policies_new(const struct policies_spec *spec)
 
 	p->spec = *spec;
 	p->told = map_new(free);
+	p->numbers = policy_numbers_new();
+	p->peers = map_new(opened_free);
 	p->pause_ms = PAUSE_MS;
 	p->timer = timer_new(spec->loop, on_pause_over, p);
 	for (int i = 0; i < FOLLOWED_MAX_; i++) {
@@ -249,6 +336,8 @@ void policies_free(struct policies *p)
 		client_watch_free(p->watch[i]);
 	timer_free(p->timer);
 	map_free(p->told);
+	map_free(p->peers);
+	policy_numbers_free(p->numbers);
 	bytes_unref(p->rules);
 	free(p);
 }

@@ -20,11 +20,16 @@ struct policies_spec {
 	const char *node_name; /* outlives it */
 	/* The rules are to change: see policies_rules(). Not called before the loop has turned. */
 	void (*load)(void *arg, struct bytes *rules);
+	/* What policies open in a sandbox's own packet filter is to change: the sandboxes that the
+	 * one at this address may reach, and those that may reach it, as "A-B,C". Not before the
+	 * loop has turned either. */
+	void (*peers)(void *arg, const char *ip, const char *out, const char *in);
+	void (*peers_known)(void *arg); /* all were told */
 	void *arg;
 };
 
 struct policies *policies_new(const struct policies_spec *spec);
-/* Borrowed, see struct firewall_rules. NULL: no policy narrows anything. Until all objects are
+/* Borrowed, see struct firewall_rules. NULL: no policy changes anything. Until all objects are
  * known, nothing goes out of any sandbox. */
 struct bytes *policies_rules(const struct policies *p);
 void policies_free(struct policies *p);

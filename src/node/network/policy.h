@@ -5,59 +5,116 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/ip.h"
+
 struct arena;
 struct buf;
+struct instance;
+struct json;
 struct object;
 
 /*
  * NetworkPolicies as rules for packets: a pure function of objects.
  *
- * A policy narrows what goes out anyway and opens nothing: what the packet filter keeps from every
- * sandbox is not mentioned here. Nobody but the daemon comes in, whatever a policy says.
+ * A Pod that no policy selects for a direction has the secure default: out to public addresses and
+ * the name server, in from the daemon alone. For one that is selected, the union of what its
+ * policies allow takes the place of the default. Between two sandboxes both sides have to allow a
+ * packet, so both need a policy. Addresses outside are never those of sandboxes, whatever block
+ * they are in, and what the packet filter keeps from every sandbox is not mentioned here.
  */
+enum policy_direction {
+	POLICY_OUT,
+	POLICY_IN,
+	POLICY_DIRECTION_MAX_,
+};
+
 struct policy_range {
-	uint32_t from, to; /* addresses in the host's byte order, both included */
+	struct ip from, to; /* of one family, both included */
 };
 struct policy_ports {
 	uint8_t protocol;
 	uint16_t from, to; /* both included */
 };
+/* What goes out to addresses that are not sandboxes. */
 struct policy_rule {
 	struct policy_range *ranges; /* in order, apart from each other */
 	size_t n_ranges;
 	struct policy_ports *ports; /* NULL: any port of any protocol */
 	size_t n_ports;
 };
+struct policy_pods {
+	bool all;
+	size_t *list; /* places in policy_plan.pods, in order */
+	size_t n;
+};
+/* A port that was given by its name: what that means differs from Pod to Pod. */
+struct policy_named {
+	struct policy_ports port;
+	struct policy_pods at; /* who listens there under this name */
+};
+/* What passes between sandboxes. */
+struct policy_pass {
+	const struct json *rule;  /* borrowed */
+	size_t index;             /* of it, in its list */
+	struct policy_pods peers; /* at the other end: they receive what goes out, or send */
+	bool any_port;            /* of any protocol; otherwise these */
+	struct policy_ports *ports;
+	size_t n_ports;
+	struct policy_named *named;
+	size_t n_named;
+};
+struct policy_side {
+	bool decides; /* for this direction, about the Pods that the policy selects */
+	struct policy_pass *passes;
+	size_t n_passes;
+	struct policy *next; /* of the same namespace, that decides too */
+};
 struct policy {
 	const struct object *object; /* borrowed */
-	bool egress;                 /* it decides what goes out of the Pods that it selects */
-	bool narrows;                /* and that is less than what would go out without it */
+	unsigned number;             /* its own for as long as it is there */
+	bool narrows;                /* less goes out than without it */
 	struct policy_rule *rules;
 	size_t n_rules;
-	const char *notice;  /* what of it has no effect here, or why all is shut; NULL: nothing */
-	bool unenforceable;  /* it is too large: nothing goes out of the Pods that it selects */
-	struct policy *next; /* of the same namespace */
+	struct policy_side side[POLICY_DIRECTION_MAX_];
+	const char *notice; /* what of it has no effect here, or why all is shut; NULL: nothing */
+	bool unenforceable; /* it is too large: nothing passes by it */
+};
+enum {
+	POLICY_NO_GROUP = -1,
 };
 struct policy_pod {
-	uint32_t addr; /* in the host's byte order */
-	bool free;     /* as without policies */
-	size_t group;
+	const struct object *object; /* borrowed */
+	unsigned place;              /* in the address pool of the instance */
+	bool free;                   /* what goes out to addresses outside is as without policies */
+	long group[POLICY_DIRECTION_MAX_]; /* POLICY_NO_GROUP: no policy selects it */
 };
 struct policy_group { /* of policies that select the same Pods */
+	unsigned number;
 	struct policy **policies;
 	size_t n;
 };
+struct policy_groups {
+	struct policy_group *list;
+	size_t n;
+};
 struct policy_plan {
+	const struct instance *instance; /* borrowed */
 	struct policy *policies;
 	size_t n_policies;
-	bool narrows; /* any of them does; otherwise the rest is empty */
-	struct policy_group *groups;
-	size_t n_groups;
-	/* In the order of addresses. An address that is not here belongs to nobody that we know,
-	 * and nothing goes out from it. */
+	bool narrows; /* any of them does */
+	bool opens;   /* policies of both directions found sandboxes at the other end */
+	bool looks;   /* what Pods there are makes a difference; otherwise the rest is empty */
+	struct policy_groups groups[POLICY_DIRECTION_MAX_];
+	/* In the order of places. An address that is not here belongs to nobody that we know:
+	 * nothing goes out from it, and nothing in. */
 	struct policy_pod *pods;
 	size_t n_pods;
 };
+
+/* Numbers for policies and groups that stay the same from one plan to the next. */
+struct policy_numbers;
+struct policy_numbers *policy_numbers_new(void);
+void policy_numbers_free(struct policy_numbers *n);
 
 /* All that the node knows of; borrowed. Pods without an address, those that are over and those of
  * other nodes do not count. */
@@ -65,19 +122,23 @@ struct policy_world {
 	struct object *const *policies, *const *pods, *const *namespaces;
 	size_t n_policies, n_pods, n_namespaces;
 	const char *node;
-	uint32_t gateway; /* the address of the name server, in the host's byte order */
+	const struct instance *instance; /* its gateway is the name server */
+	struct policy_numbers *numbers;
 };
 
-struct policy_packet {
-	uint32_t from, to;
+struct policy_packet { /* the first of a connection */
+	struct ip from, to;
 	uint8_t protocol;
 	uint16_t port;
 };
 
 struct policy_plan *policy_plan_new(struct arena *a, const struct policy_world *w);
-/* Whether the packet goes out, as far as policies are asked. */
+/* Whether the packet passes, as far as policies are asked. */
 bool policy_allows(const struct policy_plan *p, const struct policy_packet *packet);
-/* The rules in the language of nft; nothing if no policy narrows anything. */
+/* The rules in the language of nft; nothing if the plan neither narrows nor opens anything. */
 void policy_text(const struct policy_plan *p, struct buf *out);
+/* The sandboxes at the other end of what a group lets pass, as "A-B,C,…". */
+void policy_peers(const struct policy_plan *p, enum policy_direction d, long group,
+		  struct buf *out);
 /* Whether the Pod counts, and its address. */
-bool policy_pod_addr(const struct object *pod, uint32_t *ret);
+bool policy_pod_ip(const struct object *pod, struct ip *ret);

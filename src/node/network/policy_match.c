@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "node/network/policy_priv.h"
@@ -46,54 +44,50 @@ bool policy_selects(const struct json *selector, const struct json *labels, bool
 	return true;
 }
 
-bool policy_read_cidr(const char *text, uint32_t *ret_net, unsigned *ret_prefix)
-{
-	const char *slash = text ? strchr(text, '/') : NULL;
-	char addr[INET_ADDRSTRLEN];
-	struct in_addr in;
-	uint64_t prefix;
-	struct err *e;
-
-	if (!slash || (size_t)(slash - text) >= sizeof(addr))
-		return false;
-	memcpy(addr, text, (size_t)(slash - text));
-	addr[slash - text] = 0;
-	if (inet_pton(AF_INET, addr, &in) != 1)
-		return false;
-	e = parse_uint(slash + 1, 32, &prefix);
-	if (e) {
-		err_free(e);
-		return false;
-	}
-	*ret_prefix = (unsigned)prefix;
-	*ret_net = prefix ? ntohl(in.s_addr) & 0xffffffffu << (32 - prefix) : 0;
-	return true;
-}
-
-static uint32_t last_of(uint32_t net, unsigned prefix)
-{
-	return prefix < 32 ? net | 0xffffffffu >> prefix : net;
-}
-
-void policy_ranges_add(struct policy_ranges *r, struct arena *a, uint32_t from, uint32_t to)
+void policy_ranges_add(struct policy_ranges *r, struct arena *a, const struct ip *from,
+		       const struct ip *to)
 {
 	if (r->n == r->cap) {
-		struct policy_range *list;
+		size_t cap = r->cap ? 2 * r->cap : 4;
+		struct policy_range *list = arena_new_n(a, struct policy_range, cap);
 
-		r->cap = r->cap ? 2 * r->cap : 4;
-		list = arena_alloc(a, r->cap * sizeof(*list));
 		if (r->n)
 			memcpy(list, r->list, r->n * sizeof(*list));
 		r->list = list;
+		r->cap = cap;
 	}
-	r->list[r->n++] = (struct policy_range){ from, to };
+	r->list[r->n++] = (struct policy_range){ *from, *to };
+}
+
+void policy_ranges_add_all(struct policy_ranges *r, struct arena *a)
+{
+	const struct ip first4 = ip_from4(0), last4 = ip_from4(0xffffffffu), first = { { 0 } };
+	struct ip last, before = first4, behind = last4;
+
+	memset(&last, 0xff, sizeof(last));
+	(void)ip_prev(&before); /* IPv4 is somewhere in the middle */
+	(void)ip_next(&behind);
+	policy_ranges_add(r, a, &first, &before);
+	policy_ranges_add(r, a, &first4, &last4);
+	policy_ranges_add(r, a, &behind, &last);
 }
 
 static int by_start(const void *a, const void *b)
 {
 	const struct policy_range *x = a, *y = b;
 
-	return (x->from > y->from) - (x->from < y->from);
+	return ip_cmp(&x->from, &y->from);
+}
+
+/* Where IPv4 begins or ends among the addresses of IPv6, there is a border. */
+static bool adjoins(const struct policy_range *last, const struct policy_range *next)
+{
+	struct ip behind = last->to;
+
+	if (ip_cmp(&next->from, &last->to) <= 0)
+		return true;
+	return ip_is4(&last->to) == ip_is4(&next->from) && ip_next(&behind) &&
+	       !ip_cmp(&behind, &next->from);
 }
 
 void policy_ranges_merge(struct policy_ranges *r)
@@ -106,56 +100,67 @@ void policy_ranges_merge(struct policy_ranges *r)
 	for (size_t i = 1; i < r->n; i++) {
 		struct policy_range *last = &r->list[n];
 
-		if (r->list[i].from <= last->to || r->list[i].from == last->to + 1) {
-			if (r->list[i].to > last->to)
-				last->to = r->list[i].to;
-		} else {
+		if (!adjoins(last, &r->list[i]))
 			r->list[++n] = r->list[i];
-		}
+		else if (ip_cmp(&r->list[i].to, &last->to) > 0)
+			last->to = r->list[i].to;
 	}
 	r->n = n + 1;
 }
 
-bool policy_ranges_hold(const struct policy_range *list, size_t n, uint32_t from, uint32_t to)
+bool policy_ranges_hold(const struct policy_range *list, size_t n, const struct ip *from,
+			const struct ip *to)
 {
 	for (size_t i = 0; i < n; i++)
-		if (list[i].from <= from && to <= list[i].to)
+		if (ip_cmp(&list[i].from, from) <= 0 && ip_cmp(to, &list[i].to) <= 0)
 			return true;
 	return false;
 }
 
-/* An exception that cannot be read, or is of IPv6, takes the whole block with it: it allows too
- * little rather than too much. */
+/* What is left of a block: cut is in order. */
+static void add_rest(struct policy_ranges *ret, struct arena *a, const struct policy_range *block,
+		     const struct policy_ranges *cut)
+{
+	struct ip at = block->from;
+
+	for (size_t i = 0; i < cut->n && ip_cmp(&at, &block->to) <= 0; i++) {
+		struct ip before = cut->list[i].from;
+
+		if (ip_cmp(&cut->list[i].to, &at) < 0)
+			continue;
+		if (ip_cmp(&cut->list[i].from, &block->to) > 0)
+			break;
+		if (ip_cmp(&cut->list[i].from, &at) > 0 && ip_prev(&before))
+			policy_ranges_add(ret, a, &at, &before);
+		at = cut->list[i].to;
+		if (!ip_next(&at))
+			return;
+	}
+	if (ip_cmp(&at, &block->to) <= 0)
+		policy_ranges_add(ret, a, &at, &block->to);
+}
+
+/* An exception that cannot be read, or is of the other family, takes the whole block with it: it
+ * allows too little rather than too much. */
 bool policy_block(struct policy_ranges *ret, struct arena *a, const struct json *block)
 {
-	struct policy_ranges cut = { 0 };
 	const char *cidr = json_get_str(block, "cidr");
-	uint64_t at, end;
-	uint32_t net;
-	unsigned prefix;
+	struct policy_ranges cut = { 0 };
+	struct policy_range whole, part;
 
-	if (cidr && strchr(cidr, ':'))
-		return true;
-	if (!policy_read_cidr(cidr, &net, &prefix))
+	if (!cidr || !ip_parse_block(cidr, &whole.from, &whole.to))
 		return false;
-	at = net;
-	end = last_of(net, prefix);
+	if (!ip_is4(&whole.from)) { /* IPv4 has a place among these, but is no part of them */
+		part = (struct policy_range){ ip_from4(0), ip_from4(0xffffffffu) };
+		policy_ranges_add(&cut, a, &part.from, &part.to);
+	}
 	json_each(it, json_get(block, "except")) {
-		if (!policy_read_cidr(json_str(it.val), &net, &prefix))
+		if (!json_str(it.val) || !ip_parse_block(json_str(it.val), &part.from, &part.to) ||
+		    ip_is4(&part.from) != ip_is4(&whole.from))
 			return false;
-		policy_ranges_add(&cut, a, net, last_of(net, prefix));
+		policy_ranges_add(&cut, a, &part.from, &part.to);
 	}
 	policy_ranges_merge(&cut);
-	for (size_t i = 0; i < cut.n && at <= end; i++) {
-		if (cut.list[i].to < at)
-			continue;
-		if (cut.list[i].from > end)
-			break;
-		if (cut.list[i].from > at)
-			policy_ranges_add(ret, a, (uint32_t)at, cut.list[i].from - 1);
-		at = (uint64_t)cut.list[i].to + 1;
-	}
-	if (at <= end)
-		policy_ranges_add(ret, a, (uint32_t)at, (uint32_t)end);
+	add_rest(ret, a, &whole, &cut);
 	return true;
 }

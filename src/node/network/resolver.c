@@ -232,11 +232,11 @@ static void ignore_change(unused void *arg, unused struct object *was, unused st
 {
 }
 
-static struct client_watch *follow(struct resolver *r, const char *kind)
+static struct client_watch *follow(struct resolver *r, const char *version, const char *kind)
 {
 	static const struct client_watch_events events = { .changed = ignore_change };
 	const struct client_watch_spec spec = { .kind = kinds_need(client_kinds(r->spec.client),
-								   "v1", kind) };
+								   version, kind) };
 
 	return client_watch(r->spec.client, &spec, &events, r);
 }
@@ -253,8 +253,9 @@ struct err *resolver_new(const struct resolver_spec *spec, struct resolver **ret
 	r->askers = xnew_n(struct asker, POOL_SIZE);
 	list_init(&r->queries);
 	list_init(&r->peers);
-	r->watch_services = follow(r, "Service");
-	r->watch_pods = follow(r, "Pod");
+	r->watch_services = follow(r, "v1", "Service");
+	r->watch_pods = follow(r, "v1", "Pod");
+	r->watch_slices = follow(r, "discovery.k8s.io/v1", "EndpointSlice");
 	r->retry = timer_new(spec->loop, on_retry, r);
 	on_retry(r);
 	*ret = r;
@@ -276,6 +277,7 @@ void resolver_free(struct resolver *r)
 		(void)close(r->tcp);
 	client_watch_free(r->watch_services);
 	client_watch_free(r->watch_pods);
+	client_watch_free(r->watch_slices);
 	free(r->askers);
 	free(r->domain);
 	free(r->resolv_conf);

@@ -39,7 +39,7 @@ struct resolver {
 	int udp, tcp;        /* -1: not bound yet */
 	struct watch *udp_watch, *tcp_watch;
 	struct timer *retry;
-	struct client_watch *watch_services, *watch_pods;
+	struct client_watch *watch_services, *watch_pods, *watch_slices;
 	struct list queries, peers;
 	unsigned n_queries, n_peers;
 	struct asker *askers; /* one for each place of the pool */

@@ -70,6 +70,8 @@ static void on_refused(struct launcher_proc *p, const struct message_refused *r)
 		nets_refused(n, r);
 	} else if (str_eq(r->what, message_type_name(MESSAGE_NET_CHECK))) {
 		nets_worn(n, r);
+	} else if (str_eq(r->what, message_type_name(MESSAGE_NET_PEERS))) {
+		nets_not_peered(n, r);
 	} else {
 		native_trouble_is(n, line_of(p), r->text);
 		failed(p, err_new(ERR_UNAVAILABLE, "set up the launcher: %s", r->text));
@@ -85,6 +87,8 @@ static void on_answer(struct launcher_proc *p, struct message *answer)
 		nets_made(p->native, answer);
 	else if (answer->type == MESSAGE_NET_AS_NEW)
 		nets_as_new(p->native, answer->check.name);
+	else if (answer->type == MESSAGE_NET_PEERED)
+		nets_peered(p->native, answer->check.name);
 	else if (answer->type == MESSAGE_REFUSED)
 		on_refused(p, &answer->refused);
 	slots_fill(p->native);

@@ -35,4 +35,9 @@ must_use struct err *native_open(struct loop *l, const struct native_spec *spec,
 				 struct runtime **ret);
 /* How much is launched at a time (permits.h). */
 void native_set_pace(struct runtime *r, bool yield);
+/* What policies open in the packet filter of the network at an address, now or as soon as it is in
+ * use: lists of addresses, "A-B,C", of those whom it may reach and of those who may reach it. */
+void native_set_peers(struct runtime *r, const char *ip, const char *out, const char *in);
+/* All were told: whatever network has something else, from before the start, loses it. */
+void native_peers_known(struct runtime *r);
 void native_metrics(const struct runtime *r, struct buf *b); /* lines of /metrics */

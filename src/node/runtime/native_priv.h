@@ -103,12 +103,15 @@ struct net {
 	struct runtime_net face;
 	struct native *native;
 	enum net_state state;
-	struct list on; /* nets.in[state] */
-	unsigned place; /* in the address pool; 0: it is not ours to give back */
-	int fd;         /* -1: not made yet */
-	ino_t inode;    /* of an adopted one */
-	unsigned users; /* tasks that run in it */
-	bool confined;  /* we made it, and nothing in it could pass a descriptor outside */
+	struct list on;       /* nets.in[state] */
+	unsigned place;       /* in the address pool; 0: it is not ours to give back */
+	int fd;               /* -1: not made yet */
+	ino_t inode;          /* of an adopted one */
+	unsigned users;       /* tasks that run in it */
+	bool confined;        /* we made it, and nothing in it could pass a descriptor outside */
+	bool opened;          /* policies opened something in its packet filter */
+	bool peers_asked;     /* the launcher was told what, and has not answered yet */
+	struct list peers_on; /* nets.peers_due, while it has to be told */
 	usec unused_since;
 	struct list waiters;  /* struct runtime_wait: who wants this address */
 	usec kept_until;      /* for whoever wants this address and was called */
@@ -123,6 +126,9 @@ struct nets {
 	struct timer *keep, *batch, *lull;
 	usec last_taken;
 	uint64_t as_new, worn; /* of those that were looked at */
+	struct map *peers;     /* address → what policies open there, owned */
+	struct list peers_due; /* struct net */
+	bool peers_known;      /* what is not in there is nothing */
 	unsigned retry_ms;     /* the last pause after a refusal; 0: the last network was made */
 };
 
@@ -155,6 +161,15 @@ void nets_batch_later(struct native *n);            /* those that are spent wait
 void nets_vacate(struct native *n, unsigned place); /* whoever has this address lets it go */
 void net_leave(struct net *net); /* the last one of a net that was put makes it unused */
 void native_net_put(void *ctx, struct runtime_net *net);
+
+/* nets_peers.c: what policies open in the packet filters of networks. */
+void nets_peers_init(struct native *n);
+void nets_peers_done(struct native *n);
+void net_peers_taken(struct net *net);  /* somebody uses it now */
+bool nets_peers_next(struct native *n); /* tells the launcher of one; false: there is none */
+void nets_peered(struct native *n, const char *name);
+void nets_not_peered(struct native *n, const struct message_refused *r);
+void nets_peers_launcher_lost(struct native *n);
 
 /* leave.c: the end of what a slot was. */
 struct leave_spec {
@@ -214,6 +229,7 @@ void native_forget(struct runtime_task *t);
 
 /* usage.c: from any thread */
 void native_usage(void *ctx, struct runtime_usage *list, size_t n);
+must_use struct err *native_resize(void *ctx, const char *id, const struct plan_limits *l);
 /* What a task used in all that has ended, whose control groups are still there. */
 struct runtime_usage usage_of_ended(const struct native *n, const char *id);
 

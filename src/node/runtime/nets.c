@@ -76,6 +76,7 @@ static struct net *net_new(struct native *n, unsigned place, enum net_state stat
 	net->place = place;
 	net->fd = -1;
 	list_init(&net->waiters);
+	list_init(&net->peers_on);
 	instance_addr_text(n->spec.instance, place, net->face.ip);
 	name_ip6(net);
 	net->state = state;
@@ -92,6 +93,7 @@ void net_free(struct net *net)
 	while (!list_empty(&net->waiters))
 		list_del(net->waiters.next);
 	list_del(&net->on);
+	list_del(&net->peers_on);
 	n->nets.n[net->state]--;
 	if (net->fd >= 0)
 		(void)close(net->fd);
@@ -169,6 +171,7 @@ void nets_init(struct native *n)
 	n->nets.held = map_new(NULL);
 	n->nets.keep = timer_new(n->loop, on_keep, n);
 	nets_unused_init(n);
+	nets_peers_init(n);
 }
 
 void nets_done(struct native *n)
@@ -182,6 +185,7 @@ void nets_done(struct native *n)
 		list_each_safe(net, next, &n->nets.in[i], on)
 			net_free(net);
 	map_free(n->nets.held);
+	nets_peers_done(n);
 }
 
 static void ask(struct net *net)
@@ -211,6 +215,8 @@ static bool ask_next(struct native *n)
 	struct nets *all = &n->nets;
 	unsigned place;
 
+	if (nets_peers_next(n))
+		return true;
 	if (all->n[NET_QUEUED]) {
 		struct net *net = list_first(&all->in[NET_QUEUED], struct net, on);
 
@@ -343,6 +349,7 @@ void nets_launcher_lost(struct native *n)
 			not_made(net);
 	list_each_safe(net, next, &n->nets.in[NET_CHECKED], on)
 		net_enter(net, NET_SPENT);
+	nets_peers_launcher_lost(n);
 	nets_batch_later(n);
 }
 
@@ -377,6 +384,7 @@ static void give(struct net *net)
 	line_up(net);
 	net->native->nets.last_taken = clock_mono();
 	net_enter(net, NET_IN_USE);
+	net_peers_taken(net);
 }
 
 /* False: this address cannot be had. *ret NULL: it is being made, and w will be called. */
@@ -474,6 +482,7 @@ struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const ch
 			net_join(net);
 		}
 	}
+	net_peers_taken(net);
 	return &net->face;
 }
 

@@ -14,7 +14,7 @@
  *
  * Not one through whose sandbox a descriptor may have left: a file of /proc/net that was opened
  * inside shows the network for as long as somebody holds it. And not one from before the daemon's
- * start, because we do not know that.
+ * start, because we do not know that. Nor one in whose filter policies opened something.
  *
  * All others are closed in batches: the kernel takes namespaces away in rounds, and a round costs
  * about the same for one as for many.
@@ -139,7 +139,7 @@ static bool worth_a_look(const struct net *net)
 	const struct native *n = net->native;
 	const unsigned *have = n->nets.n;
 
-	return net->confined && !n->ending &&
+	return net->confined && !net->opened && !n->ending &&
 	       have[NET_READY] + have[NET_UNUSED] + have[NET_CHECKED] < n->target + SPARE_MAX;
 }
 
@@ -165,5 +165,6 @@ void native_net_put(unused void *ctx, struct runtime_net *face)
 	struct net *net = container_of(face, struct net, face);
 
 	net_enter(net, NET_PUT);
+	list_del(&net->peers_on);
 	retire_if_unused(net);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "api/object.h"
+#include "api/storage.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/file.h"
@@ -32,6 +33,8 @@ static struct err *source_dir(struct volumes *v, const struct pod_view *p,
 {
 	autofree char *name = xasprintf("%s/%s", p->uid, volume->name);
 	autoptr(object) pvc = NULL;
+	autoptr(object) pv = NULL;
+	struct err *e;
 
 	if (volume->type == POD_VOLUME_EMPTY_DIR) {
 		*ret = diskpool_path(v->spec.disk, INSTANCE_PODS, name);
@@ -46,8 +49,12 @@ static struct err *source_dir(struct volumes *v, const struct pod_view *p,
 	if (!pvc)
 		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
 			       volume->pvc);
-	*ret = pvc_dir(v, pvc->uid);
-	return pvc_moves(v, pvc);
+	e = pvc_volume(v, pvc, &pv);
+	if (!e)
+		e = pvc_moves(v, pvc, pv);
+	if (!e)
+		*ret = diskpool_path(v->spec.disk, INSTANCE_VOLUMES, storage_handle(pv->root));
+	return e;
 }
 
 /* What the Pod may write to its emptyDirs if they have no limit of their own: as much as all of its
@@ -72,11 +79,13 @@ static int64_t volume_limit(struct volumes *v, const struct pod_view *p,
 			    const struct pod_volume_view *volume)
 {
 	autoptr(object) pvc = NULL;
+	autoptr(object) pv = NULL;
 
 	if (volume->type == POD_VOLUME_EMPTY_DIR)
 		return volume->size ? volume->size : pod_limit(v, p);
 	pvc = volume->type == POD_VOLUME_PVC ? pvc_of(v, p->ns, volume) : NULL;
-	return pvc ? pvc_size(pvc) : 0;
+	pv = pvc ? pv_of(v, pvc) : NULL;
+	return pv ? pv_size(pv) : 0;
 }
 
 /* Whether no other Pod ever sees it. What is not listed is shared, also a type that is new. */

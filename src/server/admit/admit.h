@@ -14,6 +14,7 @@ struct json_doc;
 struct kind;
 struct object;
 struct objects;
+struct ranges;
 
 /*
  * An operation on one object, from HTTP or from this process: the same defaults, checks and errors.
@@ -23,6 +24,7 @@ struct objects;
 struct admit {
 	struct objects *objects;
 	const char *node_name; /* new Pods are bound to it; NULL: they are not bound */
+	struct ranges *ranges; /* of what Services get */
 	uint64_t n_writes;
 };
 
@@ -52,5 +54,9 @@ must_use struct err *op_patch(struct op *op, enum patch_type how, const struct j
 			      const struct causes *reports);
 must_use struct err *op_delete(struct op *op, const struct delete_options *o);
 
+/* Reads from the stored Services what is in use of the ranges. */
+void services_known(struct admit *a);
 /* Creates the namespaces that always exist, and their service accounts. */
 must_use struct err *namespaces_bootstrap(struct admit *a);
+/* Creates a RuntimeClass for each name, unless there is one. names: NULL-terminated, or NULL. */
+must_use struct err *runtime_classes_bootstrap(struct admit *a, const char *const *names);

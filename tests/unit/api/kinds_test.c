@@ -97,13 +97,20 @@ TEST(other_kinds_get_their_defaults)
 	       "{'metadata':{'name':'s'},'spec':{'ports':[{'port':80}],'selector':{'a':'b'}}}",
 	       "{'metadata':{'name':'s'},'spec':{'ports':[{'port':80,'protocol':'TCP',"
 	       "'targetPort':80}],'selector':{'a':'b'},'type':'ClusterIP','sessionAffinity':'None',"
-	       "'internalTrafficPolicy':'Cluster','ipFamilies':['IPv4'],"
-	       "'ipFamilyPolicy':'SingleStack'},'status':{'loadBalancer':{}}}");
-	admits(kind_named("Service"), "{'metadata':{'name':'s'},'spec':{'clusterIP':'None'}}",
-	       "{'metadata':{'name':'s'},'spec':{'clusterIP':'None','clusterIPs':['None'],"
-	       "'type':'ClusterIP','sessionAffinity':'None','internalTrafficPolicy':'Cluster',"
-	       "'ipFamilies':['IPv4'],'ipFamilyPolicy':'SingleStack'},"
-	       "'status':{'loadBalancer':{}}}");
+	       "'internalTrafficPolicy':'Cluster'},'status':{'loadBalancer':{}}}");
+	admits(kind_named("Service"),
+	       "{'metadata':{'name':'s'},'spec':{'type':'LoadBalancer','sessionAffinity':'ClientIP',"
+	       "'ports':[{'port':80,'targetPort':'web'}]}}",
+	       "{'metadata':{'name':'s'},'spec':{'type':'LoadBalancer','sessionAffinity':'ClientIP',"
+	       "'ports':[{'port':80,'targetPort':'web','protocol':'TCP'}],"
+	       "'sessionAffinityConfig':{'clientIP':{'timeoutSeconds':10800}},"
+	       "'externalTrafficPolicy':'Cluster','internalTrafficPolicy':'Cluster',"
+	       "'allocateLoadBalancerNodePorts':true},'status':{'loadBalancer':{}}}");
+	admits(kind_named("Service"),
+	       "{'metadata':{'name':'s'},'spec':{'type':'ExternalName','externalName':'a.b',"
+	       "'internalTrafficPolicy':'Local'}}",
+	       "{'metadata':{'name':'s'},'spec':{'type':'ExternalName','externalName':'a.b',"
+	       "'sessionAffinity':'None'},'status':{'loadBalancer':{}}}");
 	admits(kind_named("PersistentVolumeClaim"),
 	       "{'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':"
 	       "'1024Mi'}}}}",
@@ -168,6 +175,9 @@ TEST(rules_of_kinds_are_worded_like_kubernetes)
 		  "metadata.name: Invalid value: \"a.b\": must not contain dots" },
 		{ kind_named("Lease"), "{'spec':{'leaseDurationSeconds':0}}",
 		  "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0" },
+		{ kind_named("RuntimeClass"), "{'handler':''}", "handler: Required value" },
+		{ kind_named("RuntimeClass"), "{'handler':'crun','overhead':{}}",
+		  "overhead: Forbidden: not supported by this server" },
 		{ kind_named("NetworkPolicy"), "{'spec':{'ingress':[{'from':[{}]}]}}",
 		  "spec.ingress[0].from[0]: Required value: must specify a peer" },
 		{ kind_named("Event"),
@@ -241,8 +251,9 @@ TEST(other_kinds_keep_what_is_immutable)
 		"{'immutable':true}",
 		"data: Forbidden: field is immutable when `immutable` is set");
 	changes(kind_named("ConfigMap"), "{'immutable':true}", "{}", "immutable: Forbidden");
-	changes(kind_named("Service"), "{'spec':{'clusterIP':'10.0.0.1','ports':[{'port':1}]}}",
-		"{'spec':{'clusterIP':'10.0.0.2','ports':[{'port':1}]}}",
+	changes(kind_named("Service"),
+		"{'spec':{'clusterIP':'10.0.0.1','clusterIPs':['10.0.0.1'],'ports':[{'port':1}]}}",
+		"{'spec':{'clusterIP':'10.0.0.2','clusterIPs':['10.0.0.2'],'ports':[{'port':1}]}}",
 		"spec.clusterIPs[0]: Invalid value: ");
 	changes(kind_named("EndpointSlice"), "{'addressType':'IPv4'}", "{'addressType':'IPv6'}",
 		"addressType: Invalid value: \"IPv6\": field is immutable");

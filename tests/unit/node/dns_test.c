@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -80,7 +79,8 @@ TEST(an_answer_repeats_the_question_and_is_cut_where_it_does_not_fit)
 	autobuf one = { 0 }, many = { 0 }, all = { 0 };
 
 	works(dns_query_read(bytes_of(wire), sizeof(wire) - 1, &q, &code));
-	a.addrs[0] = inet_addr("10.1.2.3");
+	for (size_t i = 0; i < DNS_ADDRS_MAX; i++)
+		a.addrs[i] = ip_from4(0x0a010203);
 	works(dns_answer_write(bytes_of(wire), &q, &a, DNS_UDP_MAX, &one));
 	eq_int(one.len, sizeof(want) - 1);
 	is_true(!memcmp(buf_head(&one), want, sizeof(want) - 1));
@@ -90,6 +90,45 @@ TEST(an_answer_repeats_the_question_and_is_cut_where_it_does_not_fit)
 	eq_int(buf_head(&many)[2] & 2, 2);
 	works(dns_answer_write(bytes_of(wire), &q, &a, 65535, &all));
 	eq_int(buf_head(&all)[7], DNS_ADDRS_MAX);
+}
+
+TEST(the_family_that_is_asked_for_is_told)
+{
+	static const char wire[] = HEAD("\1\0", "\1") WEB "\0\34\0\1";
+	static const char want[] = "\x12\x34\x85\x80\0\1\0\1\0\0\0\0" WEB "\0\34\0\1"
+				   "\xc0\x0c\0\34\0\1\0\0\0\5\0\20\xfd\0\0\0\0\0\0\0\0\0\0\0\0"
+				   "\0\0\7";
+	struct dns_answer a = { .authoritative = true, .ttl = 5, .n_addrs = 2 };
+	struct dns_query q;
+	enum dns_code code;
+	autobuf out = { 0 };
+
+	works(dns_query_read(bytes_of(wire), sizeof(wire) - 1, &q, &code));
+	a.addrs[0] = ip_from4(0x0a010203);
+	is_true(ip_parse("fd00::7", &a.addrs[1]));
+	works(dns_answer_write(bytes_of(wire), &q, &a, DNS_UDP_MAX, &out));
+	eq_int(out.len, sizeof(want) - 1);
+	is_true(!memcmp(buf_head(&out), want, sizeof(want) - 1));
+}
+
+TEST(places_of_ports_are_written)
+{
+	static const char wire[] = HEAD("\1\0", "\1") WEB "\0\x21\0\1";
+	static const char want[] = "\x12\x34\x85\x80\0\1\0\2\0\0\0\0" WEB "\0\x21\0\1"
+				   "\xc0\x0c\0\x21\0\1\0\0\0\5\0\11\0\0\0\x32\0\x50\1a\0"
+				   "\xc0\x0c\0\x21\0\1\0\0\0\5\0\11\0\0\0\x32\0\x51\1b\0";
+	struct dns_answer a = { .authoritative = true,
+				.ttl = 5,
+				.n_places = 2,
+				.places = { { "a.", 80 }, { "b.", 81 } } };
+	struct dns_query q;
+	enum dns_code code;
+	autobuf out = { 0 };
+
+	works(dns_query_read(bytes_of(wire), sizeof(wire) - 1, &q, &code));
+	works(dns_answer_write(bytes_of(wire), &q, &a, DNS_UDP_MAX, &out));
+	eq_int(out.len, sizeof(want) - 1);
+	is_true(!memcmp(buf_head(&out), want, sizeof(want) - 1));
 }
 
 TEST(only_the_answer_to_a_question_is_taken_for_it)

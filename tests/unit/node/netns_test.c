@@ -433,6 +433,55 @@ TEST(without_egress_the_filter_inside_lets_nothing_out)
 	close_rig(&r);
 }
 
+static void set_peers(struct rig *r, const char *out, const char *in)
+{
+	works(netns_peers(&r->l, r->ns, &(struct message_peers){ "caytest1", out, in }));
+	enter(r->ns);
+}
+
+TEST(the_filter_inside_is_open_for_peers_and_for_no_others)
+{
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	set_peers(&r, "100.64.0.9,10.1.2.0-10.1.2.7,fdca:7abc:de00::9", "100.64.0.20");
+	is_true(send_to("100.64.0.9"));
+	is_true(!send_to("100.64.0.8"));
+	is_true(!send_to("100.64.0.10"));
+	is_true(send_to("10.1.2.7"));
+	is_true(!send_to("10.1.2.8"));
+	is_true(send_to("100.64.0.20")); /* an answer, as far as a filter without state can tell */
+	enter(r.l.host_ns);
+	set_peers(&r, "100.64.0.10,224.0.0.0-255.255.255.255", "");
+	is_true(!send_to("100.64.0.9"));
+	is_true(!send_to("100.64.0.20"));
+	is_true(send_to("100.64.0.10"));
+	enter(r.l.host_ns);
+	set_peers(&r, "", "");
+	is_true(!send_to("100.64.0.10"));
+	is_true(!send_to("10.1.2.7"));
+	enter(r.l.host_ns);
+	close_rig(&r);
+}
+
+TEST(a_list_of_peers_that_cannot_be_read_changes_nothing)
+{
+	static const char *const lists[] = { "100.64.0.9-", "nonsense", "100.64.0.9-100.64.0.8",
+					     "100.64.0.9-fdca::1", "0.0.0.0/0" };
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		fails(netns_peers(&r.l, r.ns, &(struct message_peers){ "caytest1", lists[i], "" }),
+		      ERR_MALFORMED);
+	enter(r.ns);
+	is_true(!send_to("100.64.0.9"));
+	enter(r.l.host_ns);
+	close_rig(&r);
+}
+
 TEST(a_route_leads_to_the_internet_unless_all_of_it_is_reserved)
 {
 	static const struct {

@@ -27,6 +27,8 @@ struct host {
 	int launcher; /* its end of the socket */
 	bool used;    /* what it says of networks that it is to look at */
 	unsigned n_checks;
+	unsigned n_peers;
+	char peers_out[64]; /* as it was told last */
 };
 
 struct pod {
@@ -101,7 +103,12 @@ static bool answer(struct host *h, const char *refusal)
 	if (got != MESSAGE_ONE)
 		return false;
 	h->n.launchers[LAUNCHER_NETS].n_asked--;
-	if (m.type == MESSAGE_NET_CHECK) {
+	if (m.type == MESSAGE_NET_PEERS) {
+		h->n_peers++;
+		(void)snprintf(h->peers_out, sizeof(h->peers_out), "%s", m.peers.out);
+		nets_peered(&h->n, m.peers.name);
+		message_close(&m);
+	} else if (m.type == MESSAGE_NET_CHECK) {
 		answer_check(h, m.check.name);
 		message_close(&m);
 	} else if (refusal) {
@@ -364,6 +371,41 @@ TEST(a_network_whose_descriptors_may_be_elsewhere_is_not_even_looked_at)
 	eq_int(net->state, NET_SPENT);
 	until_closed(&h, fd);
 	eq_int(h.n_checks, 0);
+	close_host(&h);
+}
+
+TEST(what_policies_open_is_told_to_networks_in_use_and_they_are_not_used_again)
+{
+	struct net *net;
+	struct host h;
+
+	open_host(&h, 0, 100);
+	h.n.face = (struct runtime){ .ctx = &h.n };
+	native_set_peers(&h.n.face, "100.64.0.7", "100.64.0.8", "");
+	is_true(!answer(&h, NULL)); /* nobody is there yet */
+	net = taken(&h, 7);
+	while (answer(&h, NULL))
+		;
+	eq_int(h.n_peers, 1);
+	eq_str(h.peers_out, "100.64.0.8");
+	native_set_peers(&h.n.face, "100.64.0.7", "100.64.0.8,100.64.0.9", "");
+	nets_launcher_lost(&h.n); /* what it was told may be lost with it */
+	nets_fill(&h.n);
+	while (answer(&h, NULL))
+		;
+	eq_int(h.n_peers, 3);
+	native_set_peers(&h.n.face, "100.64.0.7", "", "");
+	while (answer(&h, NULL))
+		;
+	eq_int(h.n_peers, 4);
+	eq_str(h.peers_out, "");
+	native_net_put(&h.n, &net->face);
+	eq_int(net->state, NET_SPENT);
+	(void)taken(&h, 8); /* nothing is told to one that is as it was made */
+	native_peers_known(&h.n.face);
+	while (answer(&h, NULL))
+		;
+	eq_int(h.n_peers, 4);
 	close_host(&h);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/network/policy.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -12,17 +11,26 @@
 #include "base/str.h"
 #include "json/json.h"
 #include "kinds.h"
+#include "node/host/instance.h"
+#include "policy_oracle.h"
 #include "test.h"
 
 /*
  * Pods: web (app=web, tier=front) and db (app=db) in "a", web (app=web) in "b". The namespace "a"
- * has the label team=red, "b" has team=blue.
+ * has the label team=red, "b" has team=blue. The port "http" is 8080 of web and 80 of the others;
+ * db also has "sync" 7000 of UDP.
  */
-#define WEB     "100.64.0.2"
-#define DB      "100.64.0.3"
-#define OTHER   "100.64.0.4"
-#define GATEWAY "100.64.0.1"
-#define PUBLIC  "203.0.113.7"
+#define WEB      "100.64.0.2"
+#define DB       "100.64.0.3"
+#define OTHER    "100.64.0.4"
+#define GATEWAY  "100.64.0.1"
+#define NOBODY   "100.64.9.9"
+#define PUBLIC   "203.0.113.7"
+#define WEB6     "fdca:7abc:de00::2"
+#define DB6      "fdca:7abc:de00::3"
+#define OTHER6   "fdca:7abc:de00::4"
+#define GATEWAY6 "fdca:7abc:de00::1"
+#define PUBLIC6  "2001:db8:1::7"
 
 enum {
 	POLICIES_MAX = 3,
@@ -30,12 +38,14 @@ enum {
 	NAMESPACES = 2,
 };
 
-static uint32_t addr_of(const char *text)
-{
-	struct in_addr in;
+static const struct instance instance = { .id = "abcde", .pool = 100u << 24 | 64 << 16 };
 
-	is_true(inet_pton(AF_INET, text, &in) == 1);
-	return ntohl(in.s_addr);
+static struct ip addr_of(const char *text)
+{
+	struct ip ip;
+
+	is_true(ip_parse(text, &ip));
+	return ip;
 }
 
 static struct object *object_of(const char *kind, const char *text)
@@ -51,21 +61,26 @@ static struct object *object_of(const char *kind, const char *text)
 }
 
 /* In namespace "a" unless it begins with "b:". */
-static struct object *policy_of(const char *spec)
+static struct object *policy_of(const char *spec, size_t n)
 {
 	bool b = str_starts(spec, "b:");
-	autofree char *text = xasprintf("{'metadata':{'name':'p','namespace':'%s'},'spec':%s}",
-					b ? "b" : "a", b ? spec + 2 : spec);
+	autofree char *text = xasprintf("{'metadata':{'name':'p%zu','namespace':'%s'},'spec':%s}",
+					n, b ? "b" : "a", b ? spec + 2 : spec);
 
 	return object_of("NetworkPolicy", text);
 }
 
-static struct object *pod_of(const char *ns, const char *labels, const char *status)
+#define HTTP(port) "[{'ports':[{'name':'http','containerPort':" port "}]}]"
+#define HTTP_AND_SYNC \
+	"[{'ports':[{'name':'http','containerPort':80},{'name':'sync','protocol':'UDP','containerPort':7000}]}]"
+
+static struct object *pod_of(const char *ns, const char *labels, const char *status,
+			     const char *containers)
 {
 	autofree char *text = xasprintf(
-		"{'metadata':{'name':'x','namespace':'%s','labels':%s},'spec':{'nodeName':'here'},"
-		"'status':%s}",
-		ns, labels, status);
+		"{'metadata':{'name':'x','namespace':'%s','labels':%s},'spec':{'nodeName':'here',"
+		"'containers':%s},'status':%s}",
+		ns, labels, containers, status);
 
 	return object_of("Pod", text);
 }
@@ -81,9 +96,11 @@ static void world_init(struct world *w, const char *const policies[POLICIES_MAX]
 {
 	*w = (struct world){ .arena = arena_new() };
 	w->pods[0] = pod_of("a", "{'app':'web','tier':'front'}",
-			    "{'podIP':'" WEB "','phase':'Running'}");
-	w->pods[1] = pod_of("a", "{'app':'db'}", "{'podIP':'" DB "','phase':'Pending'}");
-	w->pods[2] = pod_of("b", "{'app':'web'}", "{'podIP':'" OTHER "','phase':'Running'}");
+			    "{'podIP':'" WEB "','phase':'Running'}", HTTP("8080"));
+	w->pods[1] =
+		pod_of("a", "{'app':'db'}", "{'podIP':'" DB "','phase':'Pending'}", HTTP_AND_SYNC);
+	w->pods[2] =
+		pod_of("b", "{'app':'web'}", "{'podIP':'" OTHER "','phase':'Running'}", HTTP("80"));
 	w->namespaces[0] = object_of("Namespace", "{'metadata':{'name':'a','labels':{'team':'red',"
 						  "'kubernetes.io/metadata.name':'a'}}}");
 	w->namespaces[1] = object_of("Namespace", "{'metadata':{'name':'b','labels':{'team':'blue',"
@@ -94,9 +111,10 @@ static void world_init(struct world *w, const char *const policies[POLICIES_MAX]
 				      .namespaces = w->namespaces,
 				      .n_namespaces = NAMESPACES,
 				      .node = "here",
-				      .gateway = addr_of(GATEWAY) };
+				      .instance = &instance,
+				      .numbers = policy_numbers_new() };
 	for (size_t i = 0; i < POLICIES_MAX && policies[i]; i++)
-		w->policies[w->w.n_policies++] = policy_of(policies[i]);
+		w->policies[w->w.n_policies++] = policy_of(policies[i], i);
 	w->plan = policy_plan_new(w->arena, &w->w);
 }
 
@@ -108,6 +126,7 @@ static void world_done(struct world *w)
 		object_unref(w->pods[i]);
 	for (size_t i = 0; i < NAMESPACES; i++)
 		object_unref(w->namespaces[i]);
+	policy_numbers_free(w->w.numbers);
 	arena_free(w->arena);
 }
 
@@ -124,18 +143,38 @@ static void world_done(struct world *w)
 	"{'namespaceSelector':{'matchLabels':{'kubernetes.io/metadata.name':'kube-system'}}," \
 	"'podSelector':{'matchLabels':{'k8s-app':'kube-dns'}}}"
 
+struct row {
+	const char *policies[POLICIES_MAX];
+	const char *from, *to;
+	uint8_t protocol;
+	uint16_t port;
+	bool allowed;
+};
+
+/* By the plan, and by the text of the API. */
+static void check_row(const struct row *r, size_t i)
+{
+	struct world w;
+	struct policy_packet packet = { .from = addr_of(r->from),
+					.to = addr_of(r->to),
+					.protocol = r->protocol,
+					.port = r->port };
+
+	world_init(&w, r->policies);
+	if (policy_allows(w.plan, &packet) != r->allowed)
+		print_message("row %zu: %s, %s\n", i, r->policies[0], r->policies[1]);
+	eq_int(policy_allows(w.plan, &packet), r->allowed);
+	if (!str_eq(r->from, NOBODY) && !str_eq(r->to, NOBODY))
+		eq_int(oracle_allows(&w.w, &packet), r->allowed);
+	world_done(&w);
+}
+
 TEST(what_goes_out_is_what_the_policies_allow)
 {
-	static const struct row {
-		const char *policies[POLICIES_MAX];
-		const char *from, *to;
-		uint8_t protocol;
-		uint16_t port;
-		bool allowed;
-	} rows[] = {
+	static const struct row rows[] = {
 		/* none, and those that say nothing about what goes out */
 		{ { NULL }, WEB, PUBLIC, IPPROTO_TCP, 443, true },
-		{ { NULL }, "100.64.9.9", PUBLIC, IPPROTO_TCP, 443, true },
+		{ { NULL }, NOBODY, PUBLIC, IPPROTO_TCP, 443, true },
 		{ { "{" ALL "}" }, WEB, PUBLIC, IPPROTO_TCP, 443, true },
 		{ { "{" ALL ",'policyTypes':['Ingress']}" }, WEB, PUBLIC, IPPROTO_TCP, 443, true },
 		{ { "{" ALL ",'policyTypes':['Ingress'],'egress':[]}" },
@@ -166,8 +205,8 @@ TEST(what_goes_out_is_what_the_policies_allow)
 		{ { "b:" DENY }, OTHER, PUBLIC, IPPROTO_TCP, 443, false },
 		{ { "b:" DENY }, WEB, PUBLIC, IPPROTO_TCP, 443, true },
 		/* an address of nobody that is known */
-		{ { DENY }, "100.64.9.9", PUBLIC, IPPROTO_TCP, 443, false },
-		{ { TO("{}") }, "100.64.9.9", PUBLIC, IPPROTO_TCP, 443, true },
+		{ { DENY }, NOBODY, PUBLIC, IPPROTO_TCP, 443, false },
+		{ { TO("{}") }, NOBODY, PUBLIC, IPPROTO_TCP, 443, true },
 		/* which Pods */
 		{ { SELECT("{'matchLabels':{'app':'web'}}") },
 		  WEB,
@@ -478,21 +517,470 @@ TEST(what_goes_out_is_what_the_policies_allow)
 		  IPPROTO_UDP,
 		  53,
 		  true },
+		/* IPv6 */
+		{ { NULL }, WEB6, PUBLIC6, IPPROTO_TCP, 443, true },
+		{ { DENY }, WEB6, PUBLIC6, IPPROTO_TCP, 443, false },
+		{ { DENY }, OTHER6, PUBLIC6, IPPROTO_TCP, 443, true },
+		{ { DENY }, WEB6, GATEWAY6, IPPROTO_UDP, 53, false },
+		{ { TO("{}") }, WEB6, PUBLIC6, IPPROTO_TCP, 443, true },
+		{ { TO(CIDR("0.0.0.0/0")) }, WEB6, PUBLIC6, IPPROTO_TCP, 443, false },
+		{ { TO(CIDR("::/0")) }, WEB6, PUBLIC6, IPPROTO_TCP, 443, true },
+		{ { TO(CIDR("::/0")) }, WEB6, PUBLIC6, IPPROTO_ICMPV6, 0, true },
+		{ { TO(CIDR("2001:db8:1::/48")) }, WEB6, PUBLIC6, IPPROTO_TCP, 443, true },
+		{ { TO(CIDR("2001:db8:1::7/128")) }, WEB6, PUBLIC6, IPPROTO_TCP, 443, true },
+		{ { TO(CIDR("2001:db8:1::6/128")) }, WEB6, PUBLIC6, IPPROTO_TCP, 443, false },
+		{ { TO(CIDR("2001:db8:1::/48")) }, WEB6, "2001:db8:2::", IPPROTO_TCP, 443, false },
+		{ { TO(CIDR("2001:db8:1::/48")) },
+		  WEB6,
+		  "2001:db8:0:ffff:ffff:ffff:ffff:ffff",
+		  IPPROTO_TCP,
+		  443,
+		  false },
+		{ { TO(EXCEPT("2001:db8::/32", "'2001:db8:1::/48'")) },
+		  WEB6,
+		  PUBLIC6,
+		  IPPROTO_TCP,
+		  443,
+		  false },
+		{ { TO(EXCEPT("2001:db8::/32", "'2001:db8:1::/48'")) },
+		  WEB6,
+		  "2001:db8:2::",
+		  IPPROTO_TCP,
+		  443,
+		  true },
+		{ { TO(EXCEPT("::/0", "'8000::/1'")) }, WEB6, "ffff::1", IPPROTO_TCP, 443, false },
+		{ { TO("{'to':[{'ipBlock':{'cidr':'2001:db8::/32'}}],'ports':[{'port':80,'endPort':90}]}") },
+		  WEB6,
+		  PUBLIC6,
+		  IPPROTO_TCP,
+		  85,
+		  true },
+		{ { TO("{'to':[{'ipBlock':{'cidr':'2001:db8::/32'}}],'ports':[{'port':80,'endPort':90}]}") },
+		  WEB6,
+		  PUBLIC6,
+		  IPPROTO_UDP,
+		  85,
+		  false },
+		{ { TO(PEER(KUBE_DNS)) }, WEB6, GATEWAY6, IPPROTO_UDP, 53, true },
+		{ { TO(PEER(KUBE_DNS)) }, WEB6, PUBLIC6, IPPROTO_UDP, 53, false },
+		{ { TO(CIDR("0.0.0.0/0")) }, WEB6, GATEWAY6, IPPROTO_UDP, 53, true },
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const struct row *r = &rows[i];
-		struct world w;
-		struct policy_packet packet = { .protocol = r->protocol, .port = r->port };
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_row(&rows[i], i);
+}
 
-		world_init(&w, r->policies);
-		packet.from = addr_of(r->from);
-		packet.to = addr_of(r->to);
-		if (policy_allows(w.plan, &packet) != r->allowed)
-			print_message("row %zu: %s, %s\n", i, r->policies[0], r->policies[1]);
-		eq_int(policy_allows(w.plan, &packet), r->allowed);
+#define IN            "'policyTypes':['Ingress']"
+#define IN_ALL        "{" ALL "," IN ",'ingress':[{}]}"
+#define BOTH_ALL      "{" ALL ",'policyTypes':['Ingress','Egress'],'ingress':[{}],'egress':[{}]}"
+#define IN_RULE(rule) "{" ALL "," IN ",'ingress':[" rule "]}"
+#define FROM(peer)    IN_RULE("{'from':[" peer "]}")
+#define TO_PEER(peer) TO("{'to':[" peer "]}")
+#define APP(app)      "{'podSelector':{'matchLabels':{'app':'" app "'}}}"
+#define TEAM(team)    "{'namespaceSelector':{'matchLabels':{'team':'" team "'}}}"
+#define TEAM_APP(team, app)                                  \
+	"{'namespaceSelector':{'matchLabels':{'team':'" team \
+	"'}},'podSelector':{'matchLabels':{'app':'" app "'}}}"
+
+TEST(between_sandboxes_passes_what_both_sides_allow)
+{
+	static const struct row rows[] = {
+		/* one side is not enough, and the default is shut */
+		{ { NULL }, WEB, DB, IPPROTO_TCP, 80, false },
+		{ { TO("{}") }, WEB, DB, IPPROTO_TCP, 80, false },
+		{ { IN_ALL }, WEB, DB, IPPROTO_TCP, 80, false },
+		{ { DENY, IN_ALL }, WEB, DB, IPPROTO_TCP, 80, false },
+		{ { TO("{}"), "{" ALL "," IN "}" }, WEB, DB, IPPROTO_TCP, 80, false },
+		{ { BOTH_ALL }, WEB, DB, IPPROTO_TCP, 80, true },
+		{ { BOTH_ALL }, WEB, DB, IPPROTO_UDP, 9, true },
+		{ { BOTH_ALL }, WEB, DB, IPPROTO_ICMP, 0, true },
+		{ { BOTH_ALL }, DB, WEB, IPPROTO_TCP, 80, true },
+		{ { BOTH_ALL }, WEB6, DB6, IPPROTO_TCP, 80, true },
+		{ { BOTH_ALL }, WEB, OTHER, IPPROTO_TCP, 80, false },
+		{ { BOTH_ALL }, OTHER, WEB, IPPROTO_TCP, 80, false },
+		{ { BOTH_ALL, "b:" IN_ALL }, WEB, OTHER, IPPROTO_TCP, 80, true },
+		{ { BOTH_ALL, "b:" IN_ALL }, OTHER, WEB, IPPROTO_TCP, 80, false },
+		{ { BOTH_ALL, "b:" BOTH_ALL }, OTHER6, WEB6, IPPROTO_TCP, 80, true },
+		{ { BOTH_ALL }, NOBODY, WEB, IPPROTO_TCP, 80, false },
+		{ { BOTH_ALL }, WEB, NOBODY, IPPROTO_TCP, 80, false },
+		/* blocks are addresses outside */
+		{ { TO(CIDR("0.0.0.0/0")), IN_ALL }, WEB, DB, IPPROTO_TCP, 80, false },
+		{ { TO(CIDR("100.64.0.3/32")), IN_ALL }, WEB, DB, IPPROTO_TCP, 80, false },
+		{ { TO(CIDR("::/0")), IN_ALL }, WEB6, DB6, IPPROTO_TCP, 80, false },
+		{ { TO("{}"), FROM("{'ipBlock':{'cidr':'0.0.0.0/0'}}") },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		/* who sends, by its labels */
+		{ { TO("{}"), FROM(APP("web")) }, WEB, DB, IPPROTO_TCP, 80, true },
+		{ { TO("{}"), FROM(APP("web")) }, DB, WEB, IPPROTO_TCP, 80, false },
+		{ { TO("{}"), FROM(APP("web")) }, WEB6, DB6, IPPROTO_TCP, 80, true },
+		{ { TO("{}"), FROM(APP("web")), "b:" TO("{}") },
+		  OTHER,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { TO("{}"), FROM("{'podSelector':{}}"), "b:" TO("{}") },
+		  OTHER,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { TO("{}"), FROM("{'podSelector':{}}") }, DB, WEB, IPPROTO_TCP, 80, true },
+		{ { TO("{}"),
+		    FROM("{'podSelector':{'matchExpressions':[{'key':'tier','operator':'Exists'}]}}") },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  true },
+		{ { TO("{}"),
+		    FROM("{'podSelector':{'matchExpressions':[{'key':'tier','operator':'Like'}]}}") },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		/* and by those of its namespace */
+		{ { "b:" TO("{}"), FROM(TEAM("blue")) }, OTHER, DB, IPPROTO_TCP, 80, true },
+		{ { "b:" TO("{}"), FROM(TEAM("red")) }, OTHER, DB, IPPROTO_TCP, 80, false },
+		{ { "b:" TO("{}"), FROM("{'namespaceSelector':{}}") },
+		  OTHER,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  true },
+		{ { "b:" TO("{}"), FROM(TEAM_APP("blue", "web")) },
+		  OTHER,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  true },
+		{ { "b:" TO("{}"), FROM(TEAM_APP("blue", "db")) },
+		  OTHER,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { "b:" TO("{}"), FROM(TEAM("red") "," APP("web")) },
+		  OTHER,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { TO("{}"), FROM(TEAM("blue") "," APP("web")) }, WEB, DB, IPPROTO_TCP, 80, true },
+		{ { "b:" TO("{}"),
+		    FROM("{'namespaceSelector':{'matchLabels':{'kubernetes.io/metadata.name':'b'}}}") },
+		  OTHER,
+		  WEB,
+		  IPPROTO_TCP,
+		  80,
+		  true },
+		/* who receives */
+		{ { TO_PEER(APP("db")), IN_ALL }, WEB, DB, IPPROTO_TCP, 80, true },
+		{ { TO_PEER(APP("web")), IN_ALL }, WEB, DB, IPPROTO_TCP, 80, false },
+		{ { TO_PEER(APP("db")), IN_ALL }, WEB6, DB6, IPPROTO_UDP, 80, true },
+		{ { TO_PEER(APP("web")), "b:" IN_ALL }, WEB, OTHER, IPPROTO_TCP, 80, false },
+		{ { TO_PEER(TEAM("blue")), "b:" IN_ALL }, WEB, OTHER, IPPROTO_TCP, 80, true },
+		{ { TO_PEER(TEAM_APP("blue", "db")), "b:" IN_ALL },
+		  WEB,
+		  OTHER,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { TO_PEER(TEAM("blue")), "b:" IN_ALL }, WEB, PUBLIC, IPPROTO_TCP, 80, false },
+		{ { TO_PEER(APP("db")), IN_ALL }, WEB, GATEWAY, IPPROTO_UDP, 53, false },
+		{ { "{'podSelector':{'matchLabels':{'app':'db'}}," OUT ",'egress':[{}]}", IN_ALL },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { TO("{}"),
+		    "{'podSelector':{'matchLabels':{'app':'db'}}," IN ",'ingress':[{}]}" },
+		  DB,
+		  WEB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		/* ports */
+		{ { TO("{}"), IN_RULE(PORTS("{'port':80}")) }, WEB, DB, IPPROTO_TCP, 80, true },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':80}")) }, WEB, DB, IPPROTO_TCP, 81, false },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':80}")) }, WEB, DB, IPPROTO_UDP, 80, false },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':80}")) }, WEB, DB, IPPROTO_ICMP, 0, false },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':80,'endPort':90}")) },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  90,
+		  true },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':80,'endPort':90}")) },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  91,
+		  false },
+		{ { TO("{}"), IN_RULE(PORTS("{'protocol':'UDP'}")) },
+		  WEB,
+		  DB,
+		  IPPROTO_UDP,
+		  7,
+		  true },
+		{ { TO(PORTS("{'port':80}")), IN_RULE(PORTS("{'port':81}")) },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { TO(PORTS("{'port':80}")), IN_RULE(PORTS("{'port':80},{'port':81}")) },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  true },
+		{ { TO("{}"), IN_RULE("{'from':[" APP("web") "],'ports':[{'port':80}]}") },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  443,
+		  false },
+		/* ports by their names, which are those of the receiver */
+		{ { TO("{}"), IN_RULE(PORTS("{'port':'http'}")) }, WEB, DB, IPPROTO_TCP, 80, true },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':'http'}")) },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  8080,
+		  false },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':'http'}")) },
+		  DB,
+		  WEB,
+		  IPPROTO_TCP,
+		  8080,
+		  true },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':'http'}")) },
+		  DB,
+		  WEB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':'http'}")) },
+		  WEB6,
+		  DB6,
+		  IPPROTO_TCP,
+		  80,
+		  true },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':'sync'}")) },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  7000,
+		  false },
+		{ { TO("{}"), IN_RULE(PORTS("{'protocol':'UDP','port':'sync'}")) },
+		  WEB,
+		  DB,
+		  IPPROTO_UDP,
+		  7000,
+		  true },
+		{ { TO("{}"), IN_RULE(PORTS("{'protocol':'UDP','port':'sync'}")) },
+		  DB,
+		  WEB,
+		  IPPROTO_UDP,
+		  7000,
+		  false },
+		{ { TO(PORTS("{'port':'http'}")), IN_ALL }, WEB, DB, IPPROTO_TCP, 80, true },
+		{ { TO(PORTS("{'port':'http'}")), IN_ALL }, DB, WEB, IPPROTO_TCP, 80, false },
+		{ { TO(PORTS("{'port':'http'}")), IN_ALL }, DB, WEB, IPPROTO_TCP, 8080, true },
+		{ { TO(PORTS("{'port':'http'}")), IN_ALL }, WEB, PUBLIC, IPPROTO_TCP, 80, false },
+		{ { TO("{'to':[" APP("web") "],'ports':[{'port':'http'}]}"), IN_ALL },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { TO("{}"), IN_RULE("{'from':[" APP("db") "],'ports':[{'port':'http'}]}") },
+		  DB,
+		  WEB,
+		  IPPROTO_TCP,
+		  8080,
+		  true },
+		{ { TO("{}"), IN_RULE("{'from':[" APP("web") "],'ports':[{'port':'http'}]}") },
+		  DB,
+		  WEB,
+		  IPPROTO_TCP,
+		  8080,
+		  false },
+		/* the union of several */
+		{ { TO("{}"), "{" ALL "," IN "}", FROM(APP("web")) },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  true },
+		{ { TO("{}"), IN_RULE(PORTS("{'port':1}")), FROM(APP("web")) },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  80,
+		  true },
+		{ { TO(PORTS("{'port':1}")), TO_PEER(APP("db")), IN_ALL },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  2,
+		  true },
+		{ { TO(PORTS("{'port':1}")), TO_PEER(APP("web")), IN_ALL },
+		  WEB,
+		  DB,
+		  IPPROTO_TCP,
+		  2,
+		  false },
+		/* what comes in says nothing of what goes out to addresses outside */
+		{ { BOTH_ALL }, WEB, PUBLIC, IPPROTO_TCP, 443, true },
+		{ { "{" ALL "," IN "}" }, WEB, PUBLIC, IPPROTO_TCP, 443, true },
+		{ { TO_PEER(APP("db")), IN_ALL }, WEB, PUBLIC6, IPPROTO_TCP, 443, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_row(&rows[i], i);
+}
+
+/* -- at random ------------------------------------------------------------------------------- */
+
+static uint32_t dice_state;
+
+static unsigned dice(unsigned sides)
+{
+	dice_state = dice_state * 1664525 + 1013904223;
+	return (dice_state >> 16) % sides;
+}
+
+static const char *pick(const char *const *list, unsigned n)
+{
+	return list[dice(n)];
+}
+
+#define PICK(...)                                  \
+	pick((const char *const[]){ __VA_ARGS__ }, \
+	     sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+
+static const char *any_selector(void)
+{
+	return PICK("{}", "{'matchLabels':{'app':'web'}}", "{'matchLabels':{'app':'db'}}",
+		    "{'matchLabels':{'app':'web','tier':'front'}}",
+		    "{'matchExpressions':[{'key':'tier','operator':'DoesNotExist'}]}",
+		    "{'matchExpressions':[{'key':'app','operator':'NotIn','values':['web']}]}");
+}
+
+static void add_peers(struct buf *b)
+{
+	for (unsigned n = dice(3), i = 0; i < n; i++) {
+		buf_add_str(b, i ? "," : "");
+		switch (dice(4)) {
+		case 0:
+			buf_printf(b, "{'podSelector':%s}", any_selector());
+			break;
+		case 1:
+			buf_printf(b, "{'namespaceSelector':%s}",
+				   PICK("{}", "{'matchLabels':{'team':'red'}}",
+					"{'matchLabels':{'team':'blue'}}"));
+			break;
+		case 2:
+			buf_printf(b, "{'namespaceSelector':%s,'podSelector':%s}",
+				   PICK("{}", "{'matchLabels':{'team':'blue'}}"), any_selector());
+			break;
+		default:
+			buf_add_str(
+				b,
+				PICK("{'ipBlock':{'cidr':'0.0.0.0/0'}}",
+				     "{'ipBlock':{'cidr':'::/0','except':['2001:db8::/32']}}",
+				     "{'ipBlock':{'cidr':'203.0.113.0/24','except':['203.0.113.4/30']}}",
+				     "{'ipBlock':{'cidr':'2001:db8::/32'}}",
+				     "{'ipBlock':{'cidr':'100.64.0.0/10'}}"));
+		}
+	}
+}
+
+static void add_rules(struct buf *b, const char *peers)
+{
+	for (unsigned n = dice(3), i = 0; i < n; i++) {
+		buf_printf(b, "%s{'%s':[", i ? "," : "", peers);
+		add_peers(b);
+		buf_printf(b, "],'ports':[%s]}",
+			   PICK("", "", "{'port':80}", "{'port':'http'}",
+				"{'port':80,'endPort':8080}", "{'protocol':'UDP','port':'sync'}",
+				"{'protocol':'UDP'},{'port':8080}",
+				"{'protocol':'UDP','port':53}"));
+	}
+}
+
+static char *any_policy(void)
+{
+	autobuf b = { 0 };
+
+	buf_printf(&b, "%s{'podSelector':%s,'policyTypes':[%s],'egress':[",
+		   dice(3) ? "" : "b:", any_selector(),
+		   PICK("'Egress'", "'Ingress'", "'Ingress','Egress'", ""));
+	add_rules(&b, "to");
+	buf_add_str(&b, "],'ingress':[");
+	add_rules(&b, "from");
+	buf_add_str(&b, "]}");
+	return xstrdup(buf_str(&b));
+}
+
+static const char *const ends[] = { WEB, DB, OTHER, PUBLIC, GATEWAY };
+static const char *const ends6[] = { WEB6, DB6, OTHER6, PUBLIC6, GATEWAY6 };
+
+static size_t compare_with_oracle(const struct world *w, const char *const policies[POLICIES_MAX])
+{
+	static const struct {
+		uint8_t protocol;
+		uint16_t port;
+	} kinds[] = { { IPPROTO_TCP, 80 }, { IPPROTO_TCP, 8080 }, { IPPROTO_UDP, 7000 },
+		      { IPPROTO_UDP, 53 }, { IPPROTO_TCP, 443 },  { IPPROTO_ICMP, 0 } };
+	size_t n_allowed = 0;
+
+	for (size_t i = 0; i < 2 * PODS * ARRAY_LEN(ends) * ARRAY_LEN(kinds); i++) {
+		const char *const *list = i % 2 ? ends6 : ends;
+		size_t from = i / 2 % PODS, to = i / 2 / PODS % ARRAY_LEN(ends);
+		size_t kind = i / 2 / PODS / ARRAY_LEN(ends);
+		const struct policy_packet packet = { .from = addr_of(list[from]),
+						      .to = addr_of(list[to]),
+						      .protocol = kinds[kind].protocol,
+						      .port = kinds[kind].port };
+		bool allowed = policy_allows(w->plan, &packet);
+
+		if (from == to)
+			continue;
+		n_allowed += allowed;
+		if (allowed != oracle_allows(&w->w, &packet))
+			print_message("%s to %s, %u %u: %s\n%s\n%s\n", list[from], list[to],
+				      packet.protocol, packet.port, policies[0], policies[1],
+				      policies[2]);
+		eq_int(allowed, oracle_allows(&w->w, &packet));
+	}
+	return n_allowed;
+}
+
+TEST(policies_at_random_mean_what_the_text_of_the_api_says)
+{
+	size_t n_allowed = 0, n_between = 0;
+
+	dice_state = 9;
+	for (unsigned round = 0; round < 400; round++) {
+		autofree char *a = any_policy(), *b = any_policy(), *c = any_policy();
+		const char *const policies[POLICIES_MAX] = { a, b, c };
+		struct world w;
+
+		world_init(&w, policies);
+		n_allowed += compare_with_oracle(&w, policies);
+		n_between += w.plan->opens;
 		world_done(&w);
 	}
+	is_true(n_allowed > 1000 && n_between > 50);
 }
 
 TEST(a_policy_that_takes_nothing_changes_nothing)
@@ -502,9 +990,10 @@ TEST(a_policy_that_takes_nothing_changes_nothing)
 		bool narrows;
 	} rows[] = {
 		{ TO("{}"), false },
-		{ TO(EXCEPT("0.0.0.0/0",
-			    "'10.0.0.0/8','172.16.0.0/12','192.168.0.0/16','169.254.0.0/16'")),
+		{ TO("{'to':[{'ipBlock':{'cidr':'0.0.0.0/0','except':['10.0.0.0/8','172.16.0.0/12',"
+		     "'192.168.0.0/16','169.254.0.0/16']}},{'ipBlock':{'cidr':'::/0','except':['fc00::/7']}}]}"),
 		  false },
+		{ TO(CIDR("0.0.0.0/0")), true }, /* IPv6 */
 		{ "{" ALL ",'policyTypes':['Ingress']}", false },
 		{ DENY, true },
 		{ TO(EXCEPT("0.0.0.0/0", "'8.8.8.8/32'")), true },
@@ -537,24 +1026,28 @@ TEST(what_of_a_policy_has_no_effect_is_told)
 		{ "{" ALL "}", NULL },
 		{ TO("{}"), NULL },
 		{ TO(PEER(KUBE_DNS)), NULL },
-		{ TO(CIDR("fc00::/7")), NULL },
+		{ TO(CIDR("fd00::/16")), "spec.egress[0]" },
+		{ TO(CIDR("2001:db8::/32")), NULL },
 		{ TO(PEER("{'namespaceSelector':{},'podSelector':{'matchLabels':{'k8s-app':'kube-dns'}}}")),
 		  NULL },
 		{ TO(EXCEPT("0.0.0.0/0", "'10.0.0.0/8'")), NULL },
 		{ TO("{}," CIDR("10.1.0.0/16")), "spec.egress[1]" },
 		{ TO(CIDR("169.254.169.254/32")), "spec.egress[0]" },
 		{ TO(EXCEPT("0.0.0.0/0", "'nonsense'")), "spec.egress[0]" },
-		{ TO("{'to':[{'podSelector':{}}]}"), "spec.egress[0]" },
+		{ TO("{},{'to':[{'podSelector':{}}]}"), "spec.egress[1]" },
 		{ TO(PEER("{'namespaceSelector':{}}")), "spec.egress[0]" },
 		{ TO(PEER("{'namespaceSelector':{'matchLabels':{'team':'blue'}}}")),
 		  "spec.egress[0]" },
+		{ TO(PEER("{'namespaceSelector':{'matchLabels':{'team':'green'}}}")), NULL },
 		{ IN_FROM("{'namespaceSelector':{'matchLabels':{'kubernetes.io/metadata.name':'agent-sandbox-system'}},"
 			  "'podSelector':{'matchLabels':{'app':'sandbox-router'}}}"),
 		  NULL },
 		{ IN_FROM("{'podSelector':{'matchLabels':{'app':'web'}}}"), "spec.ingress[0]" },
-		{ IN_FROM("{'namespaceSelector':{}}"), "spec.ingress[0]" },
 		{ IN_FROM("{'ipBlock':{'cidr':'0.0.0.0/0'}}"), "spec.ingress[0]" },
-		{ "{" ALL ",'policyTypes':['Ingress'],'ingress':[{}]}", "spec.ingress[0]" },
+		{ "{" ALL
+		  ",'policyTypes':['Ingress','Egress'],'ingress':[{'from':[{'podSelector':{}}]}],"
+		  "'egress':[{'to':[{'podSelector':{}}]}]}",
+		  NULL },
 		{ "{" ALL ",'policyTypes':['Egress'],'ingress':[{}]}", NULL },
 	};
 
@@ -619,11 +1112,11 @@ TEST(an_address_that_two_pods_claim_is_shut_and_one_of_a_pod_that_is_over_is_fre
 	world_init(&w, policies);
 	is_true(policy_allows(w.plan, &packet));
 	object_unref(w.pods[1]);
-	w.pods[1] = pod_of("a", "{}", "{'podIP':'" WEB "','phase':'Running'}");
+	w.pods[1] = pod_of("a", "{}", "{'podIP':'" WEB "','phase':'Running'}", "[]");
 	w.plan = policy_plan_new(w.arena, &w.w);
 	is_false(policy_allows(w.plan, &packet));
 	object_unref(w.pods[1]);
-	w.pods[1] = pod_of("a", "{}", "{'podIP':'" WEB "','phase':'Failed'}");
+	w.pods[1] = pod_of("a", "{}", "{'podIP':'" WEB "','phase':'Failed'}", "[]");
 	w.plan = policy_plan_new(w.arena, &w.w);
 	is_true(policy_allows(w.plan, &packet));
 	world_done(&w);

@@ -18,6 +18,7 @@ struct err *fixture_open(struct fixture *f)
 				    .listen = "127.0.0.1:0",
 				    .node_name = f->node_name,
 				    .grants = f->grants,
+				    .service_cidr = f->service_cidr,
 				    .store_reserve = f->store_reserve };
 	struct err *e = server_open(f->loop, &spec, &f->server);
 

@@ -20,6 +20,7 @@ struct fixture {
 	char dir[64];
 	const char *node_name;
 	const char *grants;
+	const char *service_cidr;
 	uint64_t store_reserve; /* more than the disk has: the store is short of space */
 	/* How requests over HTTP authenticate: the administrator's certificate unless anonymous. */
 	bool anonymous;

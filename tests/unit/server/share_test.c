@@ -209,8 +209,10 @@ static const char *const rows[][2] = {
 			  "'sandboxTemplateRef':{'name':'t'},'warmPoolRef':{'name':'p'}}}" },
 	{ "SandboxWarmPool", "{'metadata':{'name':'o'},'spec':{'replicas':2,'sandboxTemplateRef':"
 			     "{'name':'t'}}}" },
-	{ "Service", "{'metadata':{'name':'o'},'spec':{'selector':{'app':'a'},'ports':[{'port':80,"
-		     "'name':'a'},{'port':81,'name':'b'}]}}" },
+	/* Without an address: the twins would get different ones. */
+	{ "Service",
+	  "{'metadata':{'name':'o'},'spec':{'clusterIP':'None','selector':{'app':'a'},'ports':[{'port':80,"
+	  "'name':'a'},{'port':81,'name':'b'}]}}" },
 	{ "PersistentVolumeClaim",
 	  "{'metadata':{'name':'o'},'spec':{'accessModes':['ReadWriteOnce'],'resources':{"
 	  "'requests':{'storage':'1Gi'}}}}" },
