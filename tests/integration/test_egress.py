@@ -129,6 +129,28 @@ def test_nothing_but_the_internet_is_reached_over_ipv6(cay, internet):
     assert json.loads(said) == {ip: "refused" for ip, _ in targets}
 
 
+@needs_ipv6
+def test_a_policy_narrows_ipv6_too(cay, internet):
+    """One that opens a block of IPv6 on one port leaves nothing else of either family, and the Pod beside it all."""
+    cay.api("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", {"metadata": {"name": "only6"}, "spec": {
+        "podSelector": {"matchLabels": {"way": "only6"}}, "policyTypes": ["Egress"],
+        "egress": [{"to": [{"ipBlock": {"cidr": f"{internet.ip6}/64"}}], "ports": [{"port": PORT, "protocol": "TCP"}]}]}})
+    internet.serve_web(PORT + 3)
+    try:
+        narrow = pod("narrow", "sleep", "1000")
+        narrow["metadata"]["labels"] = {"way": "only6"}
+        create(cay, narrow)
+        create(cay, pod("wide", "sleep", "1000"))
+        wait_until(lambda: internet.forwards6)
+        targets = [(internet.ip6, PORT), (internet.ip, PORT), (PRIVATE6[0], PORT)]
+        assert json.loads(python(cay, "narrow", EACH, json.dumps(targets))) == {internet.ip6: "reached", internet.ip: "refused", PRIVATE6[0]: "refused"}
+        assert json.loads(python(cay, "wide", EACH, json.dumps(targets))) == {internet.ip6: "reached", internet.ip: "reached", PRIVATE6[0]: "refused"}
+        assert connect(cay, "narrow", internet.ip6, PORT + 3) == "refused"
+        assert connect(cay, "wide", internet.ip6, PORT + 3) == "reached"
+    finally:
+        cay.api("DELETE", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies/only6")
+
+
 # Larger than a path takes: the host says so, and the sender must hear it.
 COUNT = """
 import socket, sys

@@ -40,8 +40,6 @@ static const char to_host[] =
 	"		type filter hook input priority -10; policy accept;\n"
 	"		iifname $links ip daddr $gateway udp dport 53 goto names\n"
 	"		iifname $links ip daddr $gateway tcp dport 53 goto names\n"
-	"		iifname $links ip6 daddr $gateway6 udp dport 53 goto names\n"
-	"		iifname $links ip6 daddr $gateway6 tcp dport 53 goto names\n"
 	"		iifname $links ct state established,related accept\n"
 	"		iifname $links counter drop\n"
 	"		iifname != \"lo\" ip daddr $gateway counter drop\n"
@@ -76,15 +74,17 @@ static const char to_internet[] =
 	"		ip6 daddr $reserved6 counter drop\n"
 	"		ip daddr $reserved counter drop\n"
 	"	}\n";
-static const char to_internet_by_policy[] = "	chain from_sandbox {\n"
-					    "		oifname $links goto between\n"
-					    "		oifname \"cay*\" counter drop\n"
-					    "		meta nfproto != ipv4 counter drop\n"
-					    "		ip daddr $reserved counter drop\n"
-					    "		ip saddr vmap @policies\n"
-					    "		ip6 saddr vmap @policies6\n"
-					    "		counter drop\n"
-					    "	}\n";
+static const char to_internet_by_policy[] =
+	"	chain from_sandbox {\n"
+	"		ip6 nexthdr != { tcp, udp, ipv6-icmp } counter drop\n"
+	"		oifname $links goto between\n"
+	"		oifname \"cay*\" counter drop\n"
+	"		ip6 daddr $reserved6 counter drop\n"
+	"		ip daddr $reserved counter drop\n"
+	"		ip saddr vmap @policies\n"
+	"		ip6 saddr vmap @policies6\n"
+	"		counter drop\n"
+	"	}\n";
 static const char to_nowhere[] = "	chain from_sandbox {\n"
 				 "		counter drop\n"
 				 "	}\n";
