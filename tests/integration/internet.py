@@ -121,7 +121,7 @@ class Network:
 
 
 # A name server for a few names, given as JSON: {"a.example.": "203.0.113.2"}. "big.example." has too many addresses for a datagram,
-# and for "liar.example." every datagram comes with a wrong id first.
+# for "liar.example." every datagram comes with a wrong id first, and for "silent.example." none does.
 DNS = """
 import json, socket, struct, sys, threading
 ip, names, log = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
@@ -142,6 +142,8 @@ def udp():
     while True:
         q, peer = s.recvfrom(2000)
         a, name = answer(q, False)
+        if name == 'silent.example.':
+            continue
         if name == 'liar.example.':
             s.sendto(bytes([a[0] ^ 1]) + a[1:-4] + socket.inet_aton('192.0.9.9'), peer)
         s.sendto(a, peer)
