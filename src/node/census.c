@@ -342,8 +342,13 @@ static void scan_forwarding(struct census *c)
 	struct uplinks noted;
 
 	uplinks_noted(c->inst, &noted);
-	for (unsigned n = 0; n < noted.n; n++)
-		add(c, "forwarding", noted.name[n], own(c));
+	for (unsigned n = 0; n < noted.n; n++) {
+		char name[LINK_NAME + 8];
+
+		(void)snprintf(name, sizeof(name), "%s%s", noted.at[n].name,
+			       noted.at[n].ip6 ? " IPv6" : "");
+		add(c, "forwarding", name, own(c));
+	}
 }
 
 static struct err *scan_host(struct census *c)

@@ -175,6 +175,28 @@ static void check_owners(struct doctor *d)
 		   xstrdup("use a kernel with CONFIG_INET_DIAG, or modprobe tcp_diag"));
 }
 
+/* Most hosts have no IPv6 to give, and nothing is wrong with that. */
+static void check_way_out6(struct doctor *d, const struct uplink *first)
+{
+	if (!first)
+		doctor_say(d, "way-out-ipv6", VERDICT_OK,
+			   xstrdup("this host has no route to the Internet of IPv6, so sandboxes "
+				   "have none"),
+			   NULL);
+	else if (!uplinks_can_forward6())
+		doctor_say(d, "way-out-ipv6", VERDICT_WARN,
+			   xstrdup("the kernel cannot forward IPv6 for single links, so sandboxes "
+				   "have no way out over it"),
+			   xstrdup("use Linux 6.17 or later; or sysctl "
+				   "net.ipv6.conf.all.forwarding=1, which makes this host a router "
+				   "for everybody"));
+	else
+		doctor_say(
+			d, "way-out-ipv6", VERDICT_OK,
+			xasprintf("sandboxes reach the Internet of IPv6 through %s", first->name),
+			NULL);
+}
+
 /* A rule of our own cannot undo what another table drops. */
 static void check_way_out(struct doctor *d)
 {
@@ -182,10 +204,12 @@ static void check_way_out(struct doctor *d)
 	autoptr(netlink) nl = NULL;
 	struct uplinks u = { 0 };
 	struct err *e = netlink_open(&nl);
+	const struct uplink *first;
 
 	if (!e)
 		e = uplinks_find(nl, &u);
-	if (e || !u.n)
+	first = uplinks_first(&u, false);
+	if (e || !first)
 		doctor_say(
 			d, "way-out", VERDICT_WARN,
 			e ? xstrdup(err_text(e))
@@ -200,7 +224,8 @@ static void check_way_out(struct doctor *d)
 				  chain, chain));
 	else
 		doctor_say(d, "way-out", VERDICT_OK,
-			   xasprintf("sandboxes reach the Internet through %s", u.name[0]), NULL);
+			   xasprintf("sandboxes reach the Internet through %s", first->name), NULL);
+	check_way_out6(d, uplinks_first(&u, true));
 	err_free(e);
 }
 

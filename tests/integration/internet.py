@@ -26,15 +26,19 @@ FORWARDS6 = HAS6 and setting("ipv6/conf/all/force_forwarding") is not None  # li
 
 # Answers every request with the address that it came from.
 WEB = """
-import http.server, socketserver, sys
+import http.server, os, socket, socketserver, sys
+V6 = os.path.exists('/proc/net/if_inet6')
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        body = self.client_address[0].encode()
+        body = self.client_address[0].removeprefix('::ffff:').encode()
         self.send_response(200); self.send_header('Content-Length', str(len(body))); self.end_headers(); self.wfile.write(body)
     def log_message(self, *args): pass
 class Server(http.server.ThreadingHTTPServer):
-    def server_bind(self): socketserver.TCPServer.server_bind(self)  # looks up no name
-Server(('0.0.0.0', int(sys.argv[1])), Handler).serve_forever()
+    address_family = socket.AF_INET6 if V6 else socket.AF_INET
+    def server_bind(self):
+        if V6: self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        socketserver.TCPServer.server_bind(self)  # looks up no name
+Server(('::' if V6 else '0.0.0.0', int(sys.argv[1])), Handler).serve_forever()
 """
 
 
@@ -49,12 +53,19 @@ def free_net():
     return random.SystemRandom().choice([n for n in nets if not any(n.overlaps(u) for u in used)])
 
 
+def free_net6():
+    """The same of IPv6: of a part that nobody is given, and that no documentation has, as sandboxes do not reach that."""
+    return ipaddress.ip_network((0x2d00 << 112 | random.SystemRandom().getrandbits(48) << 64, 64))
+
+
 class Network:
     """name: of the namespace and of its link on the host."""
 
     def __init__(self, name):
         self.net = free_net()
         self.name, self.host, self.ip, self.nobody = name, *(str(self.net[n]) for n in (1, 2, 14))
+        net6 = free_net6()
+        self.host6, self.ip6 = str(net6[1]), str(net6[2])
         self.processes = []
         sh("ip", "netns", "add", name)
         try:
@@ -63,14 +74,18 @@ class Network:
             sh("ip", "link", "set", name, "up")
             for args in (("link", "set", "lo", "up"), ("addr", "add", f"{self.ip}/28", "dev", "eth0"), ("link", "set", "eth0", "up")):
                 sh("ip", "-n", name, *args)
+            if HAS6:
+                sh("ip", "addr", "add", f"{self.host6}/64", "dev", name, "nodad")
+                sh("ip", "-n", name, "addr", "add", f"{self.ip6}/64", "dev", "eth0", "nodad")
         except BaseException:
             self.close()
             raise
 
     def add(self, ip):
         """One more address inside, and the host's route to it."""
-        sh("ip", "-n", self.name, "addr", "add", f"{ip}/32", "dev", "eth0")
-        sh("ip", "route", "add", f"{ip}/32", "dev", self.name)
+        v6 = ":" in ip
+        sh("ip", "-n", self.name, "addr", "add", f"{ip}/{128 if v6 else 32}", "dev", "eth0", *(("nodad",) if v6 else ()))
+        sh("ip", "route", "add", f"{ip}/{128 if v6 else 32}", "dev", self.name)
 
     def run(self, *argv, check=True):
         return sh("ip", "netns", "exec", self.name, *argv, check=check)
@@ -93,6 +108,10 @@ class Network:
         with open(f"/proc/sys/net/ipv4/conf/{self.name}/forwarding") as f:
             return f.read().strip() == "1"
 
+    @property
+    def forwards6(self):
+        return setting(f"ipv6/conf/{self.name}/force_forwarding") == "1"
+
     def close(self):
         for p in self.processes:
             p.kill()
@@ -102,7 +121,7 @@ class Network:
 
 
 # A name server for a few names, given as JSON: {"a.example.": "203.0.113.2"}. "big.example." has too many addresses for a datagram,
-# and for "liar.example." every datagram comes with a wrong id first.
+# for "liar.example." every datagram comes with a wrong id first, and for "silent.example." none does.
 DNS = """
 import json, socket, struct, sys, threading
 ip, names, log = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
@@ -123,6 +142,8 @@ def udp():
     while True:
         q, peer = s.recvfrom(2000)
         a, name = answer(q, False)
+        if name == 'silent.example.':
+            continue
         if name == 'liar.example.':
             s.sendto(bytes([a[0] ^ 1]) + a[1:-4] + socket.inet_aton('192.0.9.9'), peer)
         s.sendto(a, peer)

@@ -6,6 +6,7 @@ The host is a network namespace, because every other instance on this machine wo
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import sys
 import pytest
 from cay_local import Cay, wait_until
 from conftest import make_dir, needs_root
-from internet import WEB, sh
+from internet import FORWARDS6, HAS6, WEB, sh
 from test_egress import CONNECT, PORT, own_notes
 
 LINK = f"up{os.getpid()}"
@@ -31,6 +32,8 @@ class Host:
         for args in (("link", "set", "lo", "up"), ("link", "add", LINK, "type", "veth", "peer", "name", "far"), ("link", "set", "far", "up"),
                      ("link", "set", LINK, "up"), ("addr", "add", "198.51.100.1/24", "dev", LINK)):
             sh("ip", "-n", self.name, *args)
+        if HAS6:
+            sh("ip", "-n", self.name, "addr", "add", "2d00:ca7::1/64", "dev", LINK, "nodad")
         assert not self.forwards
 
     @property
@@ -40,8 +43,15 @@ class Host:
     def forwards_from(self, link):
         return sh(*self.enter, "cat", f"/proc/sys/net/ipv4/conf/{link}/forwarding").strip() == "1"
 
+    def forwards6(self, link=LINK):
+        """As forwards, where the kernel has no switch for single links."""
+        if not FORWARDS6:
+            return self.forwards_from(link)
+        return sh(*self.enter, "cat", f"/proc/sys/net/ipv6/conf/{link}/force_forwarding").strip() == "1"
+
     def switch(self, on):
-        sh(*self.enter, "sh", "-c", f"echo {on} >/proc/sys/net/ipv4/conf/{LINK}/forwarding")
+        for name in (f"ipv4/conf/{LINK}/forwarding", f"ipv6/conf/{LINK}/force_forwarding")[:1 + FORWARDS6]:
+            sh(*self.enter, "sh", "-c", f"echo {on} >/proc/sys/net/{name}")
 
     def instance(self):
         self.instances.append(Inside(self))
@@ -54,9 +64,11 @@ class Host:
         sh("ip", "netns", "add", name)
         self.neighbours.append(name)
         sh("ip", "-n", self.name, "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-        for at, link, ip in ((self.name, name, own), (name, "eth0", far)):
+        for at, link, ip, last in ((self.name, name, own, 1), (name, "eth0", far, 2)):
             sh("ip", "-n", at, "addr", "add", f"{ip}/28", "dev", link)
             sh("ip", "-n", at, "link", "set", link, "up")
+            if HAS6:
+                sh("ip", "-n", at, "addr", "add", f"2d00:ca7:{number}::{last}/64", "dev", link, "nodad")
         return name, far, own
 
     def close(self):
@@ -110,21 +122,62 @@ def host():
 
 
 def test_what_was_switched_on_is_switched_off_again(host):
+    links = {LINK, f"{LINK} IPv6"} if FORWARDS6 else {LINK}
     cay = host.instance().start()
-    wait_until(lambda: host.forwards)
-    assert LINK in own_notes(cay)
+    wait_until(lambda: host.forwards and host.forwards6())
+    assert links <= own_notes(cay)
     other = host.instance().start()
-    assert LINK in own_notes(other)
+    assert links <= own_notes(other)
     other.process.send_signal(signal.SIGSTOP)  # or it would switch it on again
     assert cay.stop() == 0
-    assert host.forwards, "another instance still needs it"
+    assert host.forwards and host.forwards6(), "another instance still needs it"
     other.process.send_signal(signal.SIGCONT)
     other.kill()
-    assert host.forwards and LINK in {i["name"] for i in other.census()[1]}, "the census does not see what a crash left"
+    assert host.forwards and host.forwards6() and links <= {i["name"] for i in other.census()[1]}, "the census does not see what a crash left"
     other.start()
-    assert host.forwards
+    assert host.forwards and host.forwards6()
     assert other.stop() == 0
-    assert not host.forwards and not own_notes(other)
+    assert not host.forwards and not host.forwards6() and not own_notes(other)
+    assert sh(*host.enter, "cat", "/proc/sys/net/ipv4/ip_forward").strip() == "0"
+    assert not HAS6 or sh(*host.enter, "cat", "/proc/sys/net/ipv6/conf/all/forwarding").strip() == "0"
+
+
+def table(host, cay):
+    identity = json.load(open(f"{cay.data_dir}/node/instance.json"))["id"]
+    return sh(*host.enter, "nft", "list", "table", "inet", f"cay_{identity}")
+
+
+def test_an_uplink_with_another_name_is_the_same_uplink(host):
+    cay = host.instance().start()
+    wait_until(lambda: host.forwards and host.forwards6())
+    name = f"re{os.getpid()}"
+    try:
+        sh("ip", "-n", host.name, "link", "set", LINK, "name", name)
+    except subprocess.CalledProcessError:
+        pytest.skip("the kernel renames no link that is up")
+    guarded = re.search(r"iif . \{ ([^}]*)\}", table(host, cay).replace("nfproto . iif", "iif ."))
+    assert guarded and f'ipv4 . "{name}"' in guarded[1], "strangers get through until it is noticed"
+    wait_until(lambda: {i.split()[0] for i in own_notes(cay)} == {name})
+    assert host.forwards_from(name) and host.forwards6(name)
+    cay.kill()
+    sh("ip", "-n", host.name, "link", "set", name, "name", LINK)
+    assert {i["name"].split()[0] for i in cay.census()[1] if i["type"] == "forwarding"} == {LINK}
+    cay.flags += ["--egress", "none"]  # it only takes back
+    assert cay.start().stop() == 0
+    assert not host.forwards and not host.forwards6() and not own_notes(cay)
+
+
+def test_every_way_of_a_route_with_several_is_an_uplink(host):
+    (one, one_far, _), (two, two_far, _) = host.neighbour(1), host.neighbour(2)
+    for name, net in ((one, "203.0.113.16/28"), (two, "203.0.113.32/28")):  # no other route leads to the Internet by these
+        sh("ip", "-n", host.name, "route", "del", net, "dev", name)
+    cay = host.instance().start()
+    wait_until(lambda: host.forwards)
+    assert not {one, two} & own_notes(cay)
+    sh("ip", "-n", host.name, "route", "add", "default", "nexthop", "via", one_far, "dev", one, "onlink", "nexthop", "via", two_far, "dev", two, "onlink")
+    wait_until(lambda: {one, two} <= own_notes(cay) and host.forwards_from(one) and host.forwards_from(two))
+    assert cay.stop() == 0
+    assert not host.forwards_from(one) and not host.forwards_from(two)
 
 
 def test_what_a_lost_instance_left_is_taken_over(host):
@@ -163,22 +216,22 @@ def test_a_start_that_fails_leaves_it_as_it_was(host):
 def test_what_the_operator_switched_on_stays(host):
     host.switch(1)
     cay = host.instance().start()
-    assert LINK not in own_notes(cay)
-    identity = json.load(open(f"{cay.data_dir}/node/instance.json"))["id"]
-    assert LINK not in sh(*host.enter, "nft", "list", "table", "inet", f"cay_{identity}")
+    assert not own_notes(cay)
+    assert f'ipv4 . "{LINK}"' not in table(host, cay)
     assert cay.stop() == 0
-    assert host.forwards
+    assert host.forwards and host.forwards6()
 
 
 def test_an_uplink_that_is_switched_off_is_switched_on_again(host):
     cay = host.instance().start()
-    wait_until(lambda: host.forwards)
+    wait_until(lambda: host.forwards and host.forwards6())
     host.switch(0)
-    wait_until(lambda: host.forwards)
-    sh("ip", "-n", host.name, "addr", "del", "198.51.100.1/24", "dev", LINK)
-    wait_until(lambda: not host.forwards and not own_notes(cay))
+    wait_until(lambda: host.forwards and host.forwards6())
+    sh("ip", "-n", host.name, "addr", "flush", "dev", LINK)
+    wait_until(lambda: not host.forwards and not host.forwards6() and not own_notes(cay))
     sh("ip", "-n", host.name, "addr", "add", "198.51.100.1/24", "dev", LINK)
     wait_until(lambda: host.forwards)
+    assert not host.forwards6() or not FORWARDS6, "no route of IPv6 leads there"
     assert cay.stop() == 0
 
 
@@ -187,14 +240,19 @@ def test_the_host_forwards_nobody_elses_packets(host):
     (one, one_ip, one_gate), (two, two_ip, two_gate) = host.neighbour(1), host.neighbour(2)
     inside_two = ("ip", "netns", "exec", two)
     cay = host.instance().start()
-    wait_until(lambda: {one, two} <= own_notes(cay) and host.forwards_from(one) and host.forwards_from(two))
+    wait_until(lambda: {one, two} <= own_notes(cay) and all(host.forwards_from(n) and host.forwards6(n) for n in (one, two)))
     sh("ip", "-n", one, "route", "add", f"{two_ip}/32", "via", one_gate)
     sh("ip", "-n", two, "route", "add", f"{one_ip}/32", "via", two_gate)
+    targets = [two_ip]
+    if FORWARDS6:
+        sh("ip", "-n", one, "route", "add", "2d00:ca7:2::/64", "via", "2d00:ca7:1::1")
+        sh("ip", "-n", two, "route", "add", "2d00:ca7:1::/64", "via", "2d00:ca7:2::1")
+        targets.append("2d00:ca7:2::2")
     web = subprocess.Popen([*inside_two, sys.executable, "-c", WEB, str(PORT)], stdin=subprocess.DEVNULL)
     try:
         wait_until(lambda: f":{PORT} " in sh(*inside_two, "ss", "-Hltn"))
-        said = sh("ip", "netns", "exec", one, sys.executable, "-c", CONNECT, two_ip, str(PORT), "1")
+        said = [sh("ip", "netns", "exec", one, sys.executable, "-c", CONNECT, ip, str(PORT), "1") for ip in targets]
     finally:
         web.kill()
         web.wait()
-    assert said.split()[0] == "refused"
+    assert {line.split()[0] for line in said} == {"refused"}

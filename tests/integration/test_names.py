@@ -208,6 +208,33 @@ def test_a_flood_of_one_sandbox_leaves_the_others_their_names(node, world):
     assert look_up(node, "calm", "web.example.") == {"web.example.": world.net.ip}
 
 
+HOLD = """
+import socket, sys, time
+s = socket.socket(type=socket.SOCK_DGRAM)
+q = bytes.fromhex(sys.argv[2])
+for i in range(32): s.sendto(i.to_bytes(2, 'big') + q[2:], (sys.argv[1], 53))
+print('sent', flush=True)
+while True:
+    s.sendto(s.recv(2000)[:2] + q[2:], (sys.argv[1], 53)); time.sleep(0.05)  # one that is given up is asked again
+"""
+
+
+def test_a_few_sandboxes_do_not_hold_all_questions_that_are_passed_on(node, world):
+    """Eight of them have 32 questions each under way that nobody answers, which is as many as there are for all."""
+    at, wire = gateway(node), query("silent.example").hex()
+    create(node, pod("ninth", "sleep", "1000"))
+    before = world.asked().count("udp silent.example. 1")
+    for n in range(8):
+        node.api("POST", f"{CORE}/pods", pod(f"holds{n}", "python3", "-c", HOLD, at, wire, restartPolicy="Never"))
+    try:
+        wait_until(lambda: world.asked().count("udp silent.example. 1") >= before + 256)
+        said = python(node, "ninth", RAW, at, *("udp", query("web.example").hex()) * 20).splitlines()
+    finally:
+        for n in range(8):
+            node.api("DELETE", f"{CORE}/pods/holds{n}")
+    assert said == ["0"] * 20
+
+
 def test_name_servers_that_change_are_followed(node, world):
     world.write_conf(world.net.nobody, world.net.ip)  # nobody is there
     wait_until(lambda: look_up(node, "calm", "web.example.") == {"web.example.": world.net.ip})

@@ -92,6 +92,8 @@ ATTACKS = {
     "SYS_RESOURCE: a better OOM score": ("put('/proc/self/oom_score_adj', b'-1000')", "EACCES"),
     "NET_ADMIN: an address": ("fcntl.ioctl(socket.socket(), 0x8916, b'eth0'.ljust(16, b'\\0') + bytes(24))", "EPERM"),
     "NET_RAW: a raw socket": ("socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)", "EPERM"),
+    "none: connections over several ways": ("socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)", "ENOSYS"),
+    "none: the same of IPv6": ("socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 262)", "ENOSYS"),
     "SYS_NICE: a better priority": ("os.setpriority(os.PRIO_PROCESS, 0, -5)", "EACCES"),
     "IPC_LOCK: huge pages": ("call(29, 1, 1 << 21, 0o5600)", "EPERM"),
 }

@@ -42,8 +42,6 @@ static const char to_host[] =
 	"		type filter hook input priority -10; policy accept;\n"
 	"		iifname $links ip daddr $gateway udp dport 53 goto names\n"
 	"		iifname $links ip daddr $gateway tcp dport 53 goto names\n"
-	"		iifname $links ip6 daddr $gateway6 udp dport 53 goto names\n"
-	"		iifname $links ip6 daddr $gateway6 tcp dport 53 goto names\n"
 	"		iifname $links ct state established,related accept\n"
 	"		iifname $links counter drop\n"
 	"		iifname != \"lo\" ip daddr $gateway counter drop\n"
@@ -94,10 +92,11 @@ static const char to_internet_by_policy[] =
 static const char to_nowhere[] = "	chain from_sandbox {\n"
 				 "		counter drop\n"
 				 "	}\n";
+/* By their numbers: somebody may give a link another name. */
 static const char strangers[] =
 	"	chain strangers {\n"
 	"		type filter hook forward priority -10; policy accept;\n"
-	"		iifname $uplinks oifname != \"cay*\" counter drop\n"
+	"		meta nfproto . iif $uplinks oifname != \"cay*\" counter drop\n"
 	"	}\n";
 static const char from_host[] =
 	"	chain from_host {\n"
@@ -192,7 +191,8 @@ static void define_uplinks(struct buf *text, const struct uplinks *u)
 {
 	buf_add_str(text, "redefine uplinks = {");
 	for (unsigned n = 0; n < u->n; n++)
-		buf_printf(text, "%s \"%s\"", n ? "," : "", u->name[n]);
+		buf_printf(text, "%s %s . %u", n ? "," : "", u->at[n].ip6 ? "ipv6" : "ipv4",
+			   u->at[n].ifindex);
 	buf_add_str(text, " }\n");
 }
 

@@ -33,8 +33,8 @@
  *     chain out6 {                                   chain in6 {
  *       ip6 saddr != ADDR drop                         ip6 saddr GATEWAY accept
  *       ip6 nexthdr not tcp, udp or icmpv6 drop        ip6 nexthdr not tcp, udp or icmpv6 drop
- *       as above, with the addresses of IPv6           icmpv6 type packet-too-big accept
- *                                                      ip6 saddr RESERVED drop
+ *       ip6 daddr GATEWAY tcp, not a first SYN accept  icmpv6 type packet-too-big accept
+ *       ip6 daddr RESERVED drop                        ip6 saddr RESERVED drop
  *                                                      tcp, a first SYN drop
  *     }                                              }
  *   }
@@ -468,6 +468,16 @@ static void put_peers_in(struct filter *f, bool v4)
 
 /* -- the chains ------------------------------------------------------------------------------ */
 
+static void accept_names(struct filter *f, const struct ip *gw)
+{
+	rule(f);
+	if_name_server(f, gw, IPPROTO_UDP);
+	verdict(f, NF_ACCEPT);
+	rule(f);
+	if_name_server(f, gw, IPPROTO_TCP);
+	verdict(f, NF_ACCEPT);
+}
+
 static void put_out(struct filter *f, const struct netns_pair *p, bool egress)
 {
 	rule(f);
@@ -479,12 +489,8 @@ static void put_out(struct filter *f, const struct netns_pair *p, bool egress)
 	if_address(f, false, NFT_CMP_EQ, &p->gw);
 	if_first_segment(f, NFT_CMP_NEQ);
 	verdict(f, NF_ACCEPT);
-	rule(f);
-	if_name_server(f, &p->gw, IPPROTO_UDP);
-	verdict(f, NF_ACCEPT);
-	rule(f);
-	if_name_server(f, &p->gw, IPPROTO_TCP);
-	verdict(f, NF_ACCEPT);
+	if (ip_is4(&p->addr))
+		accept_names(f, &p->gw);
 	if (egress)
 		put_peers_out(f, ip_is4(&p->addr));
 	if (egress)

@@ -386,6 +386,8 @@ static const uint64_t personalities[] = { 0x0, 0x8, 0x20000, 0x20008, 0xffffffff
 /*
  * Sockets: every other family and protocol is code of the kernel that few have tested, or a way
  * around the network namespace (vsock). Netlink is for asking about one's own links and routes.
+ * Connections over several ways (MPTCP) would let the peer name further addresses to connect to;
+ * programs that prefer it go on with TCP.
  */
 static const struct {
 	int family, protocol;
@@ -396,12 +398,10 @@ static const struct {
 	{ AF_INET, IPPROTO_ICMP },
 	{ AF_INET, IPPROTO_TCP },
 	{ AF_INET, IPPROTO_UDP },
-	{ AF_INET, IPPROTO_MPTCP },
 	{ AF_INET6, 0 },
 	{ AF_INET6, IPPROTO_ICMPV6 },
 	{ AF_INET6, IPPROTO_TCP },
 	{ AF_INET6, IPPROTO_UDP },
-	{ AF_INET6, IPPROTO_MPTCP },
 	{ AF_NETLINK, NETLINK_ROUTE },
 };
 

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
+#include <linux/filter.h>
 #include <linux/netconf.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -13,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "loop/jobs.h"
 #include "loop/loop.h"
 #include "node/host/instance.h"
@@ -53,7 +55,7 @@ static bool same(const struct uplinks *a, const struct uplinks *b)
 	bool eq = a->n == b->n;
 
 	for (unsigned n = 0; n < a->n && eq; n++)
-		eq = uplinks_have(b, a->name[n]);
+		eq = uplinks_have(b, &a->at[n]);
 	return eq;
 }
 
@@ -77,8 +79,10 @@ struct err *egress_set_links(const struct instance *i, struct netlink *nl, bool 
 	unsigned place;
 
 	for (struct if_nameindex *l = list; l && l->if_index && !e; l++)
-		if (instance_owns_ifname(i, l->if_name, &place))
+		if (instance_owns_ifname(i, l->if_name, &place)) {
+			uplinks_set_forward6(l->if_name, on);
 			e = set_link(nl, l->if_index, on);
+		}
 	if (list)
 		if_freenameindex(list);
 	return e;
@@ -203,21 +207,30 @@ static bool route_matters(const struct nlmsghdr *h)
 {
 	const struct rtmsg *m = mnl_nlmsg_get_payload(h);
 	const struct nlattr *a;
-	struct ip dst = ip_from4(0);
+	struct ip dst = { 0 };
+	uint32_t v4 = 0;
 
-	mnl_attr_for_each(a, h, sizeof(*m)) if (mnl_attr_get_type(a) == RTA_DST &&
-						mnl_attr_validate(a, MNL_TYPE_U32) >= 0) dst =
-		ip_from4(ntohl(mnl_attr_get_u32(a)));
-	return m->rtm_family == AF_INET && m->rtm_table == RT_TABLE_MAIN &&
-	       !reserved_holds_ip(&dst, m->rtm_dst_len);
+	mnl_attr_for_each(a, h, sizeof(*m))
+	{
+		if (mnl_attr_get_type(a) != RTA_DST)
+			continue;
+		if (mnl_attr_get_payload_len(a) == sizeof(v4))
+			memcpy(&v4, mnl_attr_get_payload(a), sizeof(v4));
+		if (mnl_attr_get_payload_len(a) == sizeof(dst.octet))
+			memcpy(dst.octet, mnl_attr_get_payload(a), sizeof(dst.octet));
+	}
+	if (m->rtm_family == AF_INET)
+		dst = ip_from4(ntohl(v4));
+	return m->rtm_table == RT_TABLE_MAIN && !reserved_holds_ip(&dst, m->rtm_dst_len);
 }
 
 /* So do their links, and each brings settings with it. */
 static bool setting_matters(const struct egress *g, const struct nlmsghdr *h)
 {
+	const struct netconfmsg *m = mnl_nlmsg_get_payload(h);
 	const struct nlattr *a;
 	int index = 0;
-	bool forwarding = false;
+	bool forwarding = m->ncm_family == AF_INET6; /* which setting it was is not said */
 
 	mnl_attr_for_each(a, h, sizeof(struct netconfmsg))
 	{
@@ -229,7 +242,24 @@ static bool setting_matters(const struct egress *g, const struct nlmsghdr *h)
 	if (index == NETCONFA_IFINDEX_ALL)
 		return forwarding;
 	for (unsigned n = 0; n < g->claimed.n; n++)
-		if (forwarding && (unsigned)index == if_nametoindex(g->claimed.name[n]))
+		if (forwarding && (unsigned)index == g->claimed.at[n].ifindex)
+			return true;
+	return false;
+}
+
+/* An uplink that has another name by now. */
+static bool name_matters(const struct egress *g, const struct nlmsghdr *h)
+{
+	const struct ifinfomsg *m = mnl_nlmsg_get_payload(h);
+	const struct nlattr *a;
+	const char *name = NULL;
+
+	mnl_attr_for_each(a, h, sizeof(*m)) if (mnl_attr_get_type(a) == IFLA_IFNAME &&
+						mnl_attr_validate(a, MNL_TYPE_NUL_STRING) >= 0)
+		name = mnl_attr_get_str(a);
+	for (unsigned n = 0; n < g->claimed.n && name; n++)
+		if ((unsigned)m->ifi_index == g->claimed.at[n].ifindex &&
+		    !str_eq(name, g->claimed.at[n].name))
 			return true;
 	return false;
 }
@@ -238,6 +268,8 @@ static bool matters(const struct egress *g, const struct nlmsghdr *h)
 {
 	if (h->nlmsg_type == RTM_NEWROUTE || h->nlmsg_type == RTM_DELROUTE)
 		return route_matters(h);
+	if (h->nlmsg_type == RTM_NEWLINK)
+		return name_matters(g, h);
 	return h->nlmsg_type == RTM_NEWNETCONF && setting_matters(g, h);
 }
 
@@ -262,14 +294,41 @@ static void on_message(void *arg, unused unsigned ready)
 		timer_set(g->timer, PAUSE_MS);
 }
 
+/*
+ * Each link of a sandbox is told of several times as it comes and goes. Messages about links whose
+ * names begin with "cay" are dropped by the kernel: the name is the first attribute.
+ */
+static bool skip_own_links(int fd)
+{
+	enum {
+		TYPE = offsetof(struct nlmsghdr, nlmsg_type),
+		NAME = sizeof(struct nlmsghdr) + sizeof(struct ifinfomsg) + sizeof(struct nlattr),
+	};
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, TYPE), /* loads are in network order */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_NEWLINK), 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELLINK), 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NAME - 1),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 'c' << 16 | 'a' << 8 | 'y', 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0xffffffff),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	const struct sock_fprog program = { ARRAY_LEN(code), code };
+
+	return !setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
 static struct err *subscribe(struct egress *g)
 {
-	static const int groups[] = { RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_NETCONF };
+	static const int groups[] = { RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_ROUTE,
+				      RTNLGRP_IPV6_NETCONF, RTNLGRP_LINK };
 	const struct sockaddr_nl any = { .nl_family = AF_NETLINK };
 	bool good;
 
 	g->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-	good = g->fd >= 0 && !bind(g->fd, (const struct sockaddr *)&any, sizeof(any));
+	good = g->fd >= 0 && skip_own_links(g->fd) &&
+	       !bind(g->fd, (const struct sockaddr *)&any, sizeof(any));
 	for (size_t i = 0; i < ARRAY_LEN(groups) && good; i++)
 		good = !setsockopt(g->fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &groups[i],
 				   sizeof(groups[i]));

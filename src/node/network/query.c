@@ -179,14 +179,36 @@ static void next_try(struct query *y)
 		give_up(y);
 }
 
+/*
+ * A few sandboxes could hold all there are until they are given up. So the oldest of whoever has
+ * most makes room for one who has fewer. False: nobody has more than this asker would have.
+ */
+static bool make_room(struct resolver *r, const struct asker *a)
+{
+	struct query *y, *oldest = NULL;
+	unsigned most = a->queries + 1u;
+
+	list_each(y, &r->queries, on) {
+		unsigned n = r->askers[y->from.place].queries;
+
+		if (n <= most)
+			continue;
+		most = n;
+		oldest = y;
+	}
+	if (oldest)
+		give_up(oldest);
+	return oldest;
+}
+
 bool query_start(struct resolver *r, const struct query_from *from, const uint8_t *wire, size_t len,
 		 const struct dns_query *q)
 {
 	struct asker *a = &r->askers[from->place];
 	struct query *y;
 
-	if (r->n_queries == QUERIES_MAX || a->queries == QUERIES_EACH_MAX ||
-	    !resolver_host(r)->n_servers)
+	if (a->queries == QUERIES_EACH_MAX || !resolver_host(r)->n_servers ||
+	    (r->n_queries == QUERIES_MAX && !make_room(r, a)))
 		return false;
 	y = xnew(struct query);
 	y->r = r;
