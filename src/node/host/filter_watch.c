@@ -55,6 +55,19 @@ struct filter_watch {
 	unsigned pause_ms;
 };
 
+static void hold_rules(struct firewall_rules *to, const struct firewall_rules *from)
+{
+	*to = *from;
+	to->policies = bytes_ref(from->policies);
+	to->services = bytes_ref(from->services);
+}
+
+static void drop_rules(struct firewall_rules *r)
+{
+	bytes_unref(r->policies);
+	bytes_unref(r->services);
+}
+
 struct look {
 	struct filter_watch *w;
 	bool restore;
@@ -150,17 +163,11 @@ static void look_done(void *arg)
 	} else if (w->told) {
 		tell(w, k); /* whoever changed it has put it back */
 	}
-	bytes_unref(k->rules.policies);
+	drop_rules(&k->rules);
 	err_free(k->e);
 	free(k);
 	if ((w->again || w->changed) && !timer_armed(w->timer))
 		start_look(w, false);
-}
-
-static void hold_rules(struct firewall_rules *to, const struct firewall_rules *from)
-{
-	*to = *from;
-	to->policies = bytes_ref(from->policies);
 }
 
 /* One at a time. */
@@ -189,10 +196,10 @@ static void on_pause_over(void *arg)
 void filter_watch_change(struct filter_watch *w, const struct firewall_rules *rules,
 			 void (*loaded)(void *arg), void *arg)
 {
-	struct bytes *was = w->spec.rules.policies;
+	struct firewall_rules was = w->spec.rules;
 
 	hold_rules(&w->spec.rules, rules);
-	bytes_unref(was);
+	drop_rules(&was);
 	if (loaded) {
 		w->loaded = loaded;
 		w->loaded_arg = arg;
@@ -300,6 +307,6 @@ void filter_watch_free(struct filter_watch *w)
 		(void)close(w->fd);
 	free(w->name);
 	free(w->right);
-	bytes_unref(w->spec.rules.policies);
+	drop_rules(&w->spec.rules);
 	free(w);
 }
