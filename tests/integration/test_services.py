@@ -117,6 +117,8 @@ def test_kubectl_exposes_a_pod_and_shows_where_it_leads(node):
     pair = ",".join((first, second))
     assert re.search(rf"^shop-\w+ +IPv4 +8080 +{pair} +\d", shown, re.M), shown
     assert re.search(r"^gate-\w+ +IPv4 +<unset> +<unset> +\d", shown, re.M), shown
+    shown = node.kubectl("get", "endpoints", "--no-headers").stdout
+    assert re.search(rf"^shop +{first}:8080,{second}:8080 +\d", shown, re.M) and re.search(r"^gate +<none> +\d", shown, re.M), shown
     node.kubectl("delete", "pod", "shop-1", "--grace-period=0", "--force")
     wait_until(lambda: ready(node, "shop") == {first})
     node.kubectl("delete", "service", "shop")
