@@ -16,7 +16,7 @@ help:
 	@echo 'make test-long     the same, with the tests that take minutes, a search by the fuzzers and planted faults'
 	@echo 'make coverage      which lines the tests reach, those in launchers and slots included; ARGS=... go to tools/coverage'
 	@echo 'make test-cluster  the controllers against a real kube-apiserver'
-	@echo 'make bench         claims, bursts, cold starts, exec and memory on a server of its own beside the floors of this machine; ARGS=... go to cay bench claim'
+	@echo 'make bench         claims, bursts, cold starts, exec and memory on a server of its own beside the floors of this machine; ARGS=... go to cay bench; ARGS=node measures runtimes, policies and images'
 	@echo 'make bench-compare BASE=COMMIT: builds it and this tree, measures both in turn, and says which differences exceed the noise; ARGS=... as above'
 	@echo 'make format        clang-format over all C files'
 	@echo 'make lint          layers, format, citations, clang-tidy over all C files; what has not changed since it was clean is not looked at again'
@@ -78,7 +78,7 @@ install: build
 	install -D -m 755 $(BUILD)/cay '$(DESTDIR)$(PREFIX)/bin/cay'
 	install -D -m 755 $(BUILD)/cay-launch '$(DESTDIR)$(PREFIX)/libexec/cay/cay-launch'
 	install -D -m 755 $(BUILD)/cay-init '$(DESTDIR)$(PREFIX)/libexec/cay/cay-init'
-	install -D -m 755 $(BUILD)/bench/floor '$(DESTDIR)$(PREFIX)/libexec/cay/floor'
+	for p in floor peers import; do install -D -m 755 $(BUILD)/bench/$$p '$(DESTDIR)$(PREFIX)/libexec/cay/'$$p; done
 	[ ! -f docs/man/cay.1 ] || install -D -m 644 docs/man/cay.1 '$(DESTDIR)$(PREFIX)/share/man/man1/cay.1'
 
 clean:

@@ -37,11 +37,11 @@ static const struct command commands[] = {
 	{ "doctor", "[flags]", "Say what this host lacks, and what to do about it",
 	  "Works with and without a server. The exit status is 1 if `cay serve` would not work here; a warning tells what works less.",
 	  doctor_settings, doctor_run },
-	{ "bench", "claim | floor [flags]",
-	  "Measure claims, bursts, cold starts, exec and memory, next to this machine's floors",
-	  "`claim` runs scenarios against the server that the kubeconfig names, in a namespace that is removed in the end, also after ^C.\n"
+	{ "bench", "claim | node | floor [flags]",
+	  "Measure claims, cold starts, exec, memory, runtimes and images, next to this machine's floors",
+	  "`claim` and `node` run scenarios against the server that the kubeconfig names, in a namespace that is removed in the end, also after ^C.\n"
 	  "`floor` measures the machine alone. A ratio like (2.1x) divides by a floor of the same run: a TLS round trip and an fdatasync for\n"
-	  "a claim, a bare launch for a cold start. Percentiles that so few runs do not have are left out. Scenarios, in this order:\n"
+	  "a claim, a bare launch for a cold start. Percentiles that so few runs do not have are left out. Scenarios of `claim`, in this order:\n"
 	  "  growth     memory of idle sandboxes, and a claim beside them\n"
 	  "  cells      a warm claim with and without refill and deletion: latency, CPU time of the server's loop, writes\n"
 	  "  loops      clients that claim and delete without a pause: cycles per second\n"
@@ -49,6 +49,10 @@ static const struct command commands[] = {
 	  "  burst      many claims at a time on open and on new connections, with a command beside them\n"
 	  "  cold       Sandboxes without a pool, beside bwrap and crun where they are installed\n"
 	  "  exec       a command in a sandbox, and the first one after a claim\n"
+	  "Scenarios of `node`: growth and cold, and\n"
+	  "  runtimes   start, command and removal by runtime class, beside bwrap, crun, runc, runsc and podman where they are installed\n"
+	  "  policy     from a NetworkPolicy to its effect on connections of a sandbox\n"
+	  "  import     an image archive, beside skopeo and umoci where they are installed\n"
 	  "The exit status is 1 if anything failed. On a cluster give --server-pid of cay controller and --router=''.",
 	  bench_settings, bench_run },
 	{ "version", "[flags]", "Print the version", NULL, version_settings, version_run },

@@ -4,6 +4,7 @@
 #include "api/kind_priv.h"
 #include "api/members_priv.h"
 #include "api/meta.h"
+#include "api/storage.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "json/json.h"
@@ -116,7 +117,7 @@ static struct json *pvc_capacity(struct json_doc *d, const struct json *obj, unu
 	return size ? quantity_canonical(d, size) : json_new_str(d, "");
 }
 
-static struct json *pvc_modes(struct json_doc *d, const struct json *obj, unused usec now)
+static struct json *modes_cell(struct json_doc *d, const struct json *modes)
 {
 	static const struct {
 		const char *mode, *text;
@@ -126,11 +127,16 @@ static struct json *pvc_modes(struct json_doc *d, const struct json *obj, unused
 		      { "ReadWriteOncePod", "RWOP" } };
 	autobuf out = { 0 };
 
-	json_each(it, json_at_path(obj, "status.accessModes"))
+	json_each(it, modes)
 		for (size_t i = 0; i < ARRAY_LEN(names); i++)
 			if (str_eq(names[i].mode, json_str(it.val)))
 				add_item(&out, names[i].text);
 	return json_new_str(d, buf_str(&out));
+}
+
+static struct json *pvc_modes(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return modes_cell(d, json_at_path(obj, "status.accessModes"));
 }
 
 static struct json *pvc_class(struct json_doc *d, const struct json *obj, unused usec now)
@@ -161,6 +167,74 @@ const struct column columns_persistent_volume_claim[] = {
 	AGE,
 	{ "VolumeMode", "string", ".spec.volumeMode",
 	  "Whether the volume is a filesystem or a block device", 1 },
+	{ 0 },
+};
+
+/* PersistentVolume */
+static struct json *pv_capacity(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *size = json_at_path(obj, "spec.capacity.storage");
+
+	return size ? quantity_canonical(d, size) : json_new_str(d, "");
+}
+
+static struct json *pv_modes(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return modes_cell(d, json_at_path(obj, "spec.accessModes"));
+}
+
+static struct json *pv_claim(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *ref = json_at_path(obj, "spec.claimRef");
+
+	return ref ? json_new_strf(d, "%s/%s", str_or(json_get_str(ref, "namespace"), ""),
+				   str_or(json_get_str(ref, "name"), ""))
+		   : json_new_str(d, "");
+}
+
+static struct json *pv_reason(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return json_new_str(d, str_or(json_str(json_at_path(obj, "status.reason")), ""));
+}
+
+const struct column columns_persistent_volume[] = {
+	{ "Capacity", "string", NULL, "Size of the volume", 0, pv_capacity },
+	{ "Access Modes", "string", NULL, "Ways in which the volume can be mounted", 0, pv_modes },
+	{ "Reclaim Policy", "string", ".spec.persistentVolumeReclaimPolicy",
+	  "What happens to the volume after its claim" },
+	{ "Status", "string", NULL, "Phase of the volume", 0, pvc_status },
+	{ "Claim", "string", NULL, "Claim that the volume is bound to", 0, pv_claim },
+	{ "StorageClass", "string", NULL, "StorageClass of the volume", 0, pvc_class },
+	{ "VolumeAttributesClass", "string", NULL, "VolumeAttributesClass of the volume", 0,
+	  pvc_attributes },
+	{ "Reason", "string", NULL, "Why the volume is in its phase", 0, pv_reason },
+	AGE,
+	{ "VolumeMode", "string", ".spec.volumeMode",
+	  "Whether the volume is a filesystem or a block device", 1 },
+	{ 0 },
+};
+
+/* StorageClass */
+static struct json *class_name(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return json_new_strf(d, "%s%s", str_or(json_str(json_at_path(obj, "metadata.name")), ""),
+			     storage_class_leads(obj, NULL) ? " (default)" : "");
+}
+
+static struct json *class_grows(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	return json_new_bool(d, json_get_bool(obj, "allowVolumeExpansion", false));
+}
+
+const struct column columns_storage_class[] = {
+	{ "Name", "string", NULL, "Name of the object, and whether claims get it by default", 0,
+	  class_name },
+	{ "Provisioner", "string", ".provisioner", "Who makes the volumes" },
+	{ "ReclaimPolicy", "string", ".reclaimPolicy", "What happens to a volume after its claim" },
+	{ "VolumeBindingMode", "string", ".volumeBindingMode", "When a claim is bound" },
+	{ "AllowVolumeExpansion", "string", NULL, "Whether claims may ask for more later", 0,
+	  class_grows },
+	AGE,
 	{ 0 },
 };
 
@@ -428,7 +502,7 @@ const struct column columns_endpoints[] = {
 	{ 0 },
 };
 
-/* NetworkPolicy, Lease */
+/* NetworkPolicy, Lease, RuntimeClass */
 static struct json *policy_selector(struct json_doc *d, const struct json *obj, unused usec now)
 {
 	const struct json *selector = json_at_path(obj, "spec.podSelector");
@@ -461,6 +535,11 @@ const struct column columns_network_policy[] = {
 };
 const struct column columns_lease[] = {
 	{ "Holder", "string", ".spec.holderIdentity", "Identity of the current holder" },
+	AGE,
+	{ 0 },
+};
+const struct column columns_runtime_class[] = {
+	{ "Handler", "string", ".handler", "What a node calls the runtime" },
 	AGE,
 	{ 0 },
 };

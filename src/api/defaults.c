@@ -135,17 +135,56 @@ void defaults_service(struct json_doc *d, const struct json *old)
 		json_set(d, json_need_obj(d, json_root(d), "status"), "loadBalancer", json_obj(d));
 }
 
+/* Of the two ways to name a data source, the one that is absent follows the other. */
+static void defaults_source(struct json_doc *d, struct json *spec, const char *from, const char *to)
+{
+	static const char *const names[] = { "apiGroup", "kind", "name" };
+	const struct json *source = json_get(spec, from);
+	struct json *copy;
+
+	if (!json_is(source, JSON_OBJ) || json_get(spec, to) ||
+	    !str_empty(json_get_str(source, "namespace")))
+		return;
+	copy = json_set(d, spec, to, json_obj(d));
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (json_get(source, names[i]))
+			json_set(d, copy, names[i], json_copy(d, json_get(source, names[i])));
+}
+
 void defaults_persistent_volume_claim(struct json_doc *d, const struct json *old)
 {
 	struct json *spec = spec_of(d), *resources = json_get(spec, "resources");
 
 	if (!spec)
 		return;
+	defaults_source(d, spec, "dataSource", "dataSourceRef");
+	defaults_source(d, spec, "dataSourceRef", "dataSource");
 	defaults_str(d, spec, "volumeMode", "Filesystem");
 	defaults_quantities(d, json_get(resources, "requests"));
 	defaults_quantities(d, json_get(resources, "limits"));
 	if (!old)
 		json_set_str(d, json_need_obj(d, json_root(d), "status"), "phase", "Pending");
+}
+
+void defaults_persistent_volume(struct json_doc *d, const struct json *old)
+{
+	struct json *spec = spec_of(d);
+
+	if (!spec)
+		return;
+	defaults_str(d, spec, "persistentVolumeReclaimPolicy", "Retain");
+	defaults_str(d, spec, "volumeMode", "Filesystem");
+	defaults_quantities(d, json_get(spec, "capacity"));
+	if (json_is(json_get(spec, "hostPath"), JSON_OBJ))
+		defaults_str(d, json_get(spec, "hostPath"), "type", "");
+	if (!old)
+		json_set_str(d, json_need_obj(d, json_root(d), "status"), "phase", "Pending");
+}
+
+void defaults_storage_class(struct json_doc *d, unused const struct json *old)
+{
+	defaults_str(d, json_root(d), "reclaimPolicy", "Delete");
+	defaults_str(d, json_root(d), "volumeBindingMode", "Immediate");
 }
 
 /* stringData is for writing only: it becomes data. */

@@ -47,9 +47,21 @@ struct kind_rule {
 	bool on_create; /* oldSelf is optional: the rule also applies when there is none */
 };
 
+/* A subresource that changes a part of an object's spec, by rules of its own. */
+struct kind_part {
+	const char *name; /* NULL ends the list */
+	/* Takes that part of what was sent over into the object as it was. */
+	void (*apply)(struct json_doc *whole, const struct json *sent);
+	/* In the place of the kind's own validate(). */
+	void (*validate)(const struct json *obj, const struct json *old, struct causes *c);
+};
+
 /* What the hooks of a kind may know of the server that runs them. */
 struct kind_env {
 	const char *node_name; /* where new Pods run; NULL: they are not bound */
+	/* A StorageClass, borrowed; name NULL: the default one. NULL: there is none. */
+	const struct json *(*storage_class)(const struct kind_env *env, const char *name);
+	const void *arg; /* storage_class()'s own */
 };
 
 enum {
@@ -83,6 +95,7 @@ struct kind {
 	const struct type *type;             /* of the whole object */
 	const struct column *columns;        /* ends with a NULL name; NAME is added in front */
 	const char *const *subresources;     /* besides status and scale; NULL: none */
+	const struct kind_part *parts;       /* those of subresources; NULL: none */
 	const struct selectable *selectable; /* besides metadata.name and .namespace; NULL: none */
 	const char *const *kept;       /* names of objects that cannot be deleted; NULL: none */
 	const struct kind_rule *rules; /* ends with a NULL rule; NULL: none */
@@ -104,6 +117,9 @@ struct kind {
 	void (*defaults)(struct json_doc *d, const struct json *old);
 	/* Rules that the schema cannot express. Adds to causes. */
 	void (*validate)(const struct json *obj, const struct json *old, struct causes *c);
+	/* Why a change that is valid is not allowed, not of /status; NULL: it is. */
+	const char *(*forbid_update)(const struct json *obj, const struct json *old,
+				     const struct kind_env *env);
 	/* Runs when the object is marked as being deleted. */
 	void (*prepare_delete)(struct json_doc *d);
 	/* How many seconds it may take to stop; asked is the request's value, < 0 for none.

@@ -14,10 +14,11 @@ extern const struct kind *const kinds_builtin[];
 
 /* Columns, each ending with a NULL name. */
 extern const struct column columns_namespace[], columns_pod[], columns_service[],
-	columns_persistent_volume_claim[], columns_secret[], columns_config_map[],
-	columns_service_account[], columns_event[], columns_node[], columns_endpoint_slice[],
-	columns_endpoints[], columns_network_policy[], columns_lease[], columns_sandbox[],
-	columns_sandbox_claim[], columns_sandbox_warm_pool[], columns_plain[];
+	columns_persistent_volume_claim[], columns_persistent_volume[], columns_storage_class[],
+	columns_secret[], columns_config_map[], columns_service_account[], columns_event[],
+	columns_node[], columns_endpoint_slice[], columns_endpoints[], columns_network_policy[],
+	columns_lease[], columns_runtime_class[], columns_sandbox[], columns_sandbox_claim[],
+	columns_sandbox_warm_pool[], columns_plain[];
 
 /* Conversion, in place. */
 struct err *convert_event_to_core(struct json_doc *d);
@@ -30,9 +31,13 @@ struct err *convert_sandbox_to_v1alpha1(struct json_doc *d);
 /* What the server decides about an object. */
 void prepare_create_pod(struct json_doc *d, const struct kind_env *env);
 void prepare_create_persistent_volume_claim(struct json_doc *d, const struct kind_env *env);
+void prepare_create_persistent_volume(struct json_doc *d, const struct kind_env *env);
 void prepare_create_namespace(struct json_doc *d, const struct kind_env *env);
 void prepare_update_namespace(struct json_doc *d, const struct json *old);
 void prepare_delete_namespace(struct json_doc *d);
+const char *forbid_update_persistent_volume_claim(const struct json *obj, const struct json *old,
+						  const struct kind_env *env);
+void apply_pod_resize(struct json_doc *whole, const struct json *sent);
 int64_t grace_pod(const struct json *obj, int64_t asked);
 
 /* Defaults that a schema cannot express. old is NULL on create. */
@@ -40,6 +45,8 @@ void defaults_namespace(struct json_doc *d, const struct json *old);
 void defaults_pod(struct json_doc *d, const struct json *old);
 void defaults_service(struct json_doc *d, const struct json *old);
 void defaults_persistent_volume_claim(struct json_doc *d, const struct json *old);
+void defaults_persistent_volume(struct json_doc *d, const struct json *old);
+void defaults_storage_class(struct json_doc *d, const struct json *old);
 void defaults_secret(struct json_doc *d, const struct json *old);
 void defaults_network_policy(struct json_doc *d, const struct json *old);
 void defaults_endpoint_slice(struct json_doc *d, const struct json *old);
@@ -48,9 +55,12 @@ void defaults_endpoints(struct json_doc *d, const struct json *old);
 /* Rules that a schema cannot express. old is NULL on create. */
 void validate_namespace(const struct json *obj, const struct json *old, struct causes *c);
 void validate_pod(const struct json *obj, const struct json *old, struct causes *c);
+void validate_pod_resize(const struct json *obj, const struct json *old, struct causes *c);
 void validate_service(const struct json *obj, const struct json *old, struct causes *c);
 void validate_persistent_volume_claim(const struct json *obj, const struct json *old,
 				      struct causes *c);
+void validate_persistent_volume(const struct json *obj, const struct json *old, struct causes *c);
+void validate_storage_class(const struct json *obj, const struct json *old, struct causes *c);
 void validate_secret(const struct json *obj, const struct json *old, struct causes *c);
 void validate_config_map(const struct json *obj, const struct json *old, struct causes *c);
 void validate_network_policy(const struct json *obj, const struct json *old, struct causes *c);
@@ -58,5 +68,6 @@ void validate_endpoint_slice(const struct json *obj, const struct json *old, str
 void validate_endpoints(const struct json *obj, const struct json *old, struct causes *c);
 void validate_event(const struct json *obj, const struct json *old, struct causes *c);
 void validate_lease(const struct json *obj, const struct json *old, struct causes *c);
+void validate_runtime_class(const struct json *obj, const struct json *old, struct causes *c);
 void validate_sandbox(const struct json *obj, const struct json *old, struct causes *c);
 void validate_sandbox_name(const struct json *obj, const struct json *old, struct causes *c);

@@ -16,7 +16,12 @@
 
 static const char *const namespace_subresources[] = { "finalize", NULL };
 static const char *const namespaces_kept[] = { "default", "kube-system", NULL };
-static const char *const pod_subresources[] = { "log", "exec", "attach", "portforward", NULL };
+static const char *const pod_subresources[] = { "log",         "exec",   "attach",
+						"portforward", "resize", NULL };
+static const struct kind_part pod_parts[] = {
+	{ "resize", apply_pod_resize, validate_pod_resize },
+	{ 0 },
+};
 static const char *const service_account_subresources[] = { "token", NULL };
 
 /* The fields that Kubernetes lets selectors name. */
@@ -111,6 +116,7 @@ static const struct kind pod = {
 	.validate = validate_pod,
 	.defaults = defaults_pod,
 	.subresources = pod_subresources,
+	.parts = pod_parts,
 	.selectable = pod_fields,
 	.prepare_create = prepare_create_pod,
 	.grace = grace_pod,
@@ -141,7 +147,33 @@ static const struct kind persistent_volume_claim = {
 	.validate = validate_persistent_volume_claim,
 	.defaults = defaults_persistent_volume_claim,
 	.prepare_create = prepare_create_persistent_volume_claim,
+	.forbid_update = forbid_update_persistent_volume_claim,
 	.help = "PersistentVolumeClaim is a request for storage that outlives the Pods that use it.",
+};
+
+static const struct kind persistent_volume = {
+	CORE,
+	NAMES("PersistentVolume", "persistentvolumes", "persistentvolume"),
+	.short_names = { "pv" },
+	.flags = KIND_STATUS | KIND_SHOW_DELETED,
+	.type = &type_core_persistent_volume,
+	.columns = columns_persistent_volume,
+	.validate = validate_persistent_volume,
+	.defaults = defaults_persistent_volume,
+	.prepare_create = prepare_create_persistent_volume,
+	.help = "PersistentVolume is a piece of storage that a PersistentVolumeClaim can be bound to.",
+};
+
+static const struct kind storage_class = {
+	IN_GROUP("storage.k8s.io", "v1"),
+	NAMES("StorageClass", "storageclasses", "storageclass"),
+	.short_names = { "sc" },
+	.flags = KIND_SHOW_DELETED,
+	.type = &type_storage_storage_class,
+	.columns = columns_storage_class,
+	.validate = validate_storage_class,
+	.defaults = defaults_storage_class,
+	.help = "StorageClass describes how volumes are made for the claims that name it.",
 };
 
 static const struct kind secret = {
@@ -244,6 +276,15 @@ static const struct kind lease = {
 	.columns = columns_lease,
 	.validate = validate_lease,
 	.help = "Lease records who holds a lock, such as the leader of an election, and until when.",
+};
+
+static const struct kind runtime_class = {
+	IN_GROUP("node.k8s.io", "v1"),
+	NAMES("RuntimeClass", "runtimeclasses", "runtimeclass"),
+	.type = &type_node_runtime_class,
+	.columns = columns_runtime_class,
+	.validate = validate_runtime_class,
+	.help = "RuntimeClass names one of the runtimes that can run the containers of a Pod.",
 };
 
 static const struct kind events_event = {
@@ -350,6 +391,7 @@ const struct kind *const kinds_builtin[] = {
 	&pod,
 	&service,
 	&persistent_volume_claim,
+	&persistent_volume,
 	&secret,
 	&config_map,
 	&service_account,
@@ -359,6 +401,8 @@ const struct kind *const kinds_builtin[] = {
 	&endpoints,
 	&network_policy,
 	&lease,
+	&runtime_class,
+	&storage_class,
 	&events_event,
 	&node_metrics,
 	&pod_metrics,

@@ -24,6 +24,7 @@ const char *meta_bad_label_value(const char *s);
  * the garbage collector works them off. */
 /* Keeps a claim that a Pod uses. */
 #define FINALIZER_PVC        "kubernetes.io/pvc-protection"
+#define FINALIZER_PV         "kubernetes.io/pv-protection"
 #define FINALIZER_FOREGROUND "foregroundDeletion"
 #define FINALIZER_ORPHAN     "orphan"
 

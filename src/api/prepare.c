@@ -2,6 +2,7 @@
 #include "api/kind_priv.h"
 #include "api/meta.h"
 #include "api/pod.h"
+#include "api/storage.h"
 #include "base/str.h"
 #include "json/json.h"
 
@@ -27,17 +28,59 @@ int64_t grace_pod(const struct json *obj, int64_t asked)
 			  : json_get_int(spec, "terminationGracePeriodSeconds", POD_GRACE_S);
 }
 
-void prepare_create_persistent_volume_claim(struct json_doc *d, unused const struct kind_env *env)
+static void need_finalizer(struct json_doc *d, const char *name)
 {
 	struct json *meta = json_need_obj(d, json_root(d), "metadata");
 	struct json *list = json_get(meta, "finalizers");
 
 	json_each(it, list)
-		if (str_eq(json_str(it.val), FINALIZER_PVC))
+		if (str_eq(json_str(it.val), name))
 			return;
 	if (!json_is(list, JSON_ARR))
 		list = json_set(d, meta, "finalizers", json_arr(d));
-	json_push_str(d, list, FINALIZER_PVC);
+	json_push_str(d, list, name);
+}
+
+/* A claim that names no class gets the default one, if there is one; "" is a name. */
+void prepare_create_persistent_volume_claim(struct json_doc *d, const struct kind_env *env)
+{
+	struct json *spec = json_get(json_root(d), "spec");
+	const struct json *class = NULL;
+
+	need_finalizer(d, FINALIZER_PVC);
+	if (!json_is(spec, JSON_OBJ) || storage_claim_class(json_root(d)))
+		return;
+	if (!json_get(spec, "storageClassName") && env->storage_class)
+		class = env->storage_class(env, NULL);
+	if (class)
+		json_set_str(d, spec, "storageClassName",
+			     json_get_str(json_get(class, "metadata"), "name"));
+}
+
+void prepare_create_persistent_volume(struct json_doc *d, unused const struct kind_env *env)
+{
+	need_finalizer(d, FINALIZER_PV);
+}
+
+/* A volume grows only if its class says that it can. */
+const char *forbid_update_persistent_volume_claim(const struct json *obj, const struct json *old,
+						  const struct kind_env *env)
+{
+	static const char size[] = "spec.resources.requests.storage";
+	const char *class = storage_claim_class(obj);
+	int64_t now = 0, was = 0;
+
+	err_free(quantity_parse_milli(json_at_path(obj, size), &now)); /* valid, or none */
+	err_free(quantity_parse_milli(json_at_path(old, size), &was));
+	if (now <= was)
+		return NULL;
+	if (!str_eq(json_str(json_at_path(old, "status.phase")), "Bound"))
+		return "Only bound persistent volume claims can be expanded";
+	if (!str_empty(class) && str_eq(class, storage_claim_class(old)) && env->storage_class &&
+	    json_get_bool(env->storage_class(env, class), "allowVolumeExpansion", false))
+		return NULL;
+	return "only dynamically provisioned pvc can be resized and the storageclass that "
+	       "provisions the pvc must support resize";
 }
 
 static void label_namespace(struct json_doc *d)

@@ -14,10 +14,14 @@ static const struct type type_core_affinity;
 static const struct type type_core_app_armor_profile;
 static const struct type type_core_attached_volume;
 static const struct type type_core_azure_disk_volume_source;
+static const struct type type_core_azure_file_persistent_volume_source;
 static const struct type type_core_azure_file_volume_source;
+static const struct type type_core_csi_persistent_volume_source;
 static const struct type type_core_csi_volume_source;
 static const struct type type_core_capabilities;
+static const struct type type_core_ceph_fs_persistent_volume_source;
 static const struct type type_core_ceph_fs_volume_source;
+static const struct type type_core_cinder_persistent_volume_source;
 static const struct type type_core_cinder_volume_source;
 static const struct type type_core_client_ip_config;
 static const struct type type_core_cluster_trust_bundle_projection;
@@ -57,17 +61,20 @@ static const struct type type_core_event_source;
 static const struct type type_core_exec_action;
 static const struct type type_core_fc_volume_source;
 static const struct type type_core_file_key_selector;
+static const struct type type_core_flex_persistent_volume_source;
 static const struct type type_core_flex_volume_source;
 static const struct type type_core_flocker_volume_source;
 static const struct type type_core_gce_persistent_disk_volume_source;
 static const struct type type_core_grpc_action;
 static const struct type type_core_git_repo_volume_source;
+static const struct type type_core_glusterfs_persistent_volume_source;
 static const struct type type_core_glusterfs_volume_source;
 static const struct type type_core_http_get_action;
 static const struct type type_core_http_header;
 static const struct type type_core_host_alias;
 static const struct type type_core_host_ip;
 static const struct type type_core_host_path_volume_source;
+static const struct type type_core_iscsi_persistent_volume_source;
 static const struct type type_core_iscsi_volume_source;
 static const struct type type_core_image_volume_source;
 static const struct type type_core_image_volume_status;
@@ -78,6 +85,7 @@ static const struct type type_core_linux_container_user;
 static const struct type type_core_load_balancer_ingress;
 static const struct type type_core_load_balancer_status;
 static const struct type type_core_local_object_reference;
+static const struct type type_core_local_volume_source;
 static const struct type type_core_modify_volume_status;
 static const struct type type_core_nfs_volume_source;
 static const struct type type_core_namespace_condition;
@@ -106,6 +114,8 @@ static const struct type type_core_persistent_volume_claim_condition;
 static const struct type type_core_persistent_volume_claim_status;
 static const struct type type_core_persistent_volume_claim_template;
 static const struct type type_core_persistent_volume_claim_volume_source;
+static const struct type type_core_persistent_volume_spec;
+static const struct type type_core_persistent_volume_status;
 static const struct type type_core_photon_persistent_disk_volume_source;
 static const struct type type_core_pod_affinity;
 static const struct type type_core_pod_affinity_term;
@@ -130,6 +140,7 @@ static const struct type type_core_preferred_scheduling_term;
 static const struct type type_core_probe;
 static const struct type type_core_projected_volume_source;
 static const struct type type_core_quobyte_volume_source;
+static const struct type type_core_rbd_persistent_volume_source;
 static const struct type type_core_rbd_volume_source;
 static const struct type type_core_resource_claim;
 static const struct type type_core_resource_field_selector;
@@ -137,11 +148,13 @@ static const struct type type_core_resource_health;
 static const struct type type_core_resource_requirements;
 static const struct type type_core_resource_status;
 static const struct type type_core_se_linux_options;
+static const struct type type_core_scale_io_persistent_volume_source;
 static const struct type type_core_scale_io_volume_source;
 static const struct type type_core_seccomp_profile;
 static const struct type type_core_secret_env_source;
 static const struct type type_core_secret_key_selector;
 static const struct type type_core_secret_projection;
+static const struct type type_core_secret_reference;
 static const struct type type_core_secret_volume_source;
 static const struct type type_core_security_context;
 static const struct type type_core_service_account_token_projection;
@@ -150,11 +163,14 @@ static const struct type type_core_service_spec;
 static const struct type type_core_service_status;
 static const struct type type_core_session_affinity_config;
 static const struct type type_core_sleep_action;
+static const struct type type_core_storage_os_persistent_volume_source;
 static const struct type type_core_storage_os_volume_source;
 static const struct type type_core_sysctl;
 static const struct type type_core_tcp_socket_action;
 static const struct type type_core_taint;
 static const struct type type_core_toleration;
+static const struct type type_core_topology_selector_label_requirement;
+static const struct type type_core_topology_selector_term;
 static const struct type type_core_topology_spread_constraint;
 static const struct type type_core_typed_local_object_reference;
 static const struct type type_core_typed_object_reference;
@@ -162,6 +178,7 @@ static const struct type type_core_volume;
 static const struct type type_core_volume_device;
 static const struct type type_core_volume_mount;
 static const struct type type_core_volume_mount_status;
+static const struct type type_core_volume_node_affinity;
 static const struct type type_core_volume_projection;
 static const struct type type_core_volume_resource_requirements;
 static const struct type type_core_volume_status;
@@ -184,6 +201,8 @@ static const struct type type_networking_ip_block;
 static const struct type type_networking_network_policy_peer;
 static const struct type type_networking_network_policy_port;
 static const struct type type_networking_network_policy_spec;
+static const struct type type_node_overhead;
+static const struct type type_node_scheduling;
 static const struct type list_core_attached_volume;
 static const struct type list_core_container_extended_resource_request;
 static const struct type list_core_container_image;
@@ -232,6 +251,8 @@ static const struct type list_core_service_port_map_port_protocol_by_port;
 static const struct type list_core_sysctl;
 static const struct type list_core_taint;
 static const struct type list_core_toleration;
+static const struct type list_core_topology_selector_label_requirement;
+static const struct type list_core_topology_selector_term;
 static const struct type list_core_topology_spread_constraint_map_topology_key_when_unsatisfiable_by_topology_key;
 static const struct type list_core_volume_device_map_device_path_by_device_path;
 static const struct type list_core_volume_map_name_by_name;
@@ -309,6 +330,8 @@ static const struct type list_core_service_port_map_port_protocol_by_port = { TY
 static const struct type list_core_sysctl = { TYPE_LIST, .elem = &type_core_sysctl, .list = LIST_ATOMIC };
 static const struct type list_core_taint = { TYPE_LIST, .elem = &type_core_taint, .list = LIST_ATOMIC };
 static const struct type list_core_toleration = { TYPE_LIST, .elem = &type_core_toleration, .list = LIST_ATOMIC };
+static const struct type list_core_topology_selector_label_requirement = { TYPE_LIST, .elem = &type_core_topology_selector_label_requirement, .list = LIST_ATOMIC };
+static const struct type list_core_topology_selector_term = { TYPE_LIST, .elem = &type_core_topology_selector_term, .list = LIST_ATOMIC };
 static const struct type list_core_topology_spread_constraint_map_topology_key_when_unsatisfiable_by_topology_key = { TYPE_LIST, .elem = &type_core_topology_spread_constraint, .list = LIST_MAP, .merge_keys = { "topologyKey", "whenUnsatisfiable" }, .patch_key = "topologyKey" };
 static const struct type list_core_volume_device_map_device_path_by_device_path = { TYPE_LIST, .elem = &type_core_volume_device, .list = LIST_MAP, .merge_keys = { "devicePath" }, .patch_key = "devicePath" };
 static const struct type list_core_volume_map_name_by_name = { TYPE_LIST, .elem = &type_core_volume, .list = LIST_MAP, .merge_keys = { "name" }, .patch_key = "name" };
@@ -354,6 +377,8 @@ static const char *const enum_core_persistent_volume_access_mode[] = { "ReadOnly
 static const char *const enum_core_persistent_volume_claim_modify_volume_status[] = { "InProgress", "Infeasible", "Pending", 0 };
 static const char *const enum_core_persistent_volume_claim_phase[] = { "Bound", "Lost", "Pending", 0 };
 static const char *const enum_core_persistent_volume_mode[] = { "Block", "Filesystem", 0 };
+static const char *const enum_core_persistent_volume_phase[] = { "Available", "Bound", "Failed", "Pending", "Released", 0 };
+static const char *const enum_core_persistent_volume_reclaim_policy[] = { "Delete", "Recycle", "Retain", 0 };
 static const char *const enum_core_pod_fs_group_change_policy[] = { "Always", "OnRootMismatch", 0 };
 static const char *const enum_core_pod_phase[] = { "Failed", "Pending", "Running", "Succeeded", "Unknown", 0 };
 static const char *const enum_core_pod_qos_class[] = { "BestEffort", "Burstable", "Guaranteed", 0 };
@@ -375,6 +400,7 @@ static const char *const enum_core_toleration_operator[] = { "Equal", "Exists", 
 static const char *const enum_core_unsatisfiable_constraint_action[] = { "DoNotSchedule", "ScheduleAnyway", 0 };
 static const char *const enum_core_uri_scheme[] = { "HTTP", "HTTPS", 0 };
 static const char *const enum_networking_policy_type[] = { "Egress", "Ingress", 0 };
+static const char *const enum_storage_volume_binding_mode[] = { "Immediate", "WaitForFirstConsumer", 0 };
 
 static const struct field fields_meta_managed_fields_entry[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -2045,6 +2071,198 @@ static const struct field fields_core_node[] = {
 };
 const struct type type_core_node = { TYPE_OBJECT, "io.k8s.api.core.v1.Node", fields_core_node };
 
+static const struct field fields_core_azure_file_persistent_volume_source[] = {
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "secretName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "secretNamespace", &type_string, FIELD_POINTER, 0, 0, 4 },
+	{ "shareName", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_core_azure_file_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AzureFilePersistentVolumeSource", fields_core_azure_file_persistent_volume_source };
+
+static const struct field fields_core_secret_reference[] = {
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_core_secret_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretReference", fields_core_secret_reference, .atomic = true };
+
+static const struct field fields_core_ceph_fs_persistent_volume_source[] = {
+	{ "monitors", &list_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "path", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "secretFile", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "secretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const struct type type_core_ceph_fs_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CephFSPersistentVolumeSource", fields_core_ceph_fs_persistent_volume_source };
+
+static const struct field fields_core_cinder_persistent_volume_source[] = {
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "secretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "volumeID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_core_cinder_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CinderPersistentVolumeSource", fields_core_cinder_persistent_volume_source };
+
+static const struct field fields_core_csi_persistent_volume_source[] = {
+	{ "controllerExpandSecretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "controllerPublishSecretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "driver", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "nodeExpandSecretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "nodePublishSecretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "nodeStageSecretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "volumeAttributes", &map_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "volumeHandle", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_core_csi_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CSIPersistentVolumeSource", fields_core_csi_persistent_volume_source };
+
+static const struct field fields_core_flex_persistent_volume_source[] = {
+	{ "driver", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "options", &map_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "secretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const struct type type_core_flex_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FlexPersistentVolumeSource", fields_core_flex_persistent_volume_source };
+
+static const struct field fields_core_glusterfs_persistent_volume_source[] = {
+	{ "endpoints", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "endpointsNamespace", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const struct type type_core_glusterfs_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GlusterfsPersistentVolumeSource", fields_core_glusterfs_persistent_volume_source };
+
+static const struct field fields_core_iscsi_persistent_volume_source[] = {
+	{ "chapAuthDiscovery", &type_bool, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "chapAuthSession", &type_bool, FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "initiatorName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 12 },
+	{ "iqn", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "iscsiInterface", &type_string, FIELD_OMITEMPTY, "\"default\"", 0, 4 },
+	{ "lun", &type_int32, FIELD_REQUIRED, 0, 0, 3 },
+	{ "portals", &list_string, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "secretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "targetPortal", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_core_iscsi_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ISCSIPersistentVolumeSource", fields_core_iscsi_persistent_volume_source };
+
+static const struct field fields_core_local_volume_source[] = {
+	{ "fsType", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_core_local_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.LocalVolumeSource", fields_core_local_volume_source };
+
+static const struct field fields_core_volume_node_affinity[] = {
+	{ "required", &type_core_node_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_core_volume_node_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeNodeAffinity", fields_core_volume_node_affinity };
+
+static const struct field fields_core_rbd_persistent_volume_source[] = {
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "image", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "keyring", &type_string, FIELD_OMITEMPTY, "\"/etc/ceph/keyring\"", 0, 6 },
+	{ "monitors", &list_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "pool", &type_string, FIELD_OMITEMPTY, "\"rbd\"", 0, 4 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "secretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "user", &type_string, FIELD_OMITEMPTY, "\"admin\"", 0, 5 },
+	{ 0 },
+};
+static const struct type type_core_rbd_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.RBDPersistentVolumeSource", fields_core_rbd_persistent_volume_source };
+
+static const struct field fields_core_scale_io_persistent_volume_source[] = {
+	{ "fsType", &type_string, FIELD_OMITEMPTY, "\"xfs\"", 0, 9 },
+	{ "gateway", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "protectionDomain", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "secretRef", &type_core_secret_reference, FIELD_REQUIRED | FIELD_POINTER, 0, 0, 3 },
+	{ "sslEnabled", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "storageMode", &type_string, FIELD_OMITEMPTY, "\"ThinProvisioned\"", 0, 7 },
+	{ "storagePool", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "system", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "volumeName", &type_string, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ 0 },
+};
+static const struct type type_core_scale_io_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ScaleIOPersistentVolumeSource", fields_core_scale_io_persistent_volume_source };
+
+static const struct field fields_core_storage_os_persistent_volume_source[] = {
+	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "secretRef", &type_core_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "volumeName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "volumeNamespace", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_core_storage_os_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.StorageOSPersistentVolumeSource", fields_core_storage_os_persistent_volume_source };
+
+static const struct field fields_core_persistent_volume_spec[] = {
+	{ "accessModes", &list_string, FIELD_OMITEMPTY, 0, 0, 3, .go = "[]v1.PersistentVolumeAccessMode", .values = enum_core_persistent_volume_access_mode },
+	{ "awsElasticBlockStore", &type_core_aws_elastic_block_store_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "azureDisk", &type_core_azure_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 16, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "azureFile", &type_core_azure_file_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 13, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "capacity", &map_quantity, FIELD_OMITEMPTY, 0, "storage is the size", 1, .go = "v1.ResourceList" },
+	{ "cephfs", &type_core_ceph_fs_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "cinder", &type_core_cinder_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "claimRef", &type_core_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, "The claim that it is bound to, or kept for", 4 },
+	{ "csi", &type_core_csi_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 22, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "fc", &type_core_fc_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "flexVolume", &type_core_flex_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 12, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "flocker", &type_core_flocker_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "gcePersistentDisk", &type_core_gce_persistent_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "glusterfs", &type_core_glusterfs_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "hostPath", &type_core_host_path_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "iscsi", &type_core_iscsi_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "local", &type_core_local_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 20, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "mountOptions", &list_string, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "nfs", &type_core_nfs_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "nodeAffinity", &type_core_volume_node_affinity, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "persistentVolumeReclaimPolicy", &type_string, FIELD_OMITEMPTY, 0, "What happens to it after its claim: Delete or Retain", 5, .go = "v1.PersistentVolumeReclaimPolicy", .values = enum_core_persistent_volume_reclaim_policy },
+	{ "photonPersistentDisk", &type_core_photon_persistent_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 17, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "portworxVolume", &type_core_portworx_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 18, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "quobyte", &type_core_quobyte_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 15, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "rbd", &type_core_rbd_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "scaleIO", &type_core_scale_io_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 19, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "storageClassName", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "storageos", &type_core_storage_os_persistent_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 21, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ "volumeAttributesClassName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "volumeMode", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8, .go = "v1.PersistentVolumeMode", .values = enum_core_persistent_volume_mode },
+	{ "vsphereVolume", &type_core_vsphere_virtual_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 14, .pb_in = 2, .embed = "PersistentVolumeSource" },
+	{ 0 },
+};
+static const struct type type_core_persistent_volume_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeSpec", fields_core_persistent_volume_spec };
+
+static const struct field fields_core_persistent_volume_status[] = {
+	{ "lastPhaseTransitionTime", &type_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "phase", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.PersistentVolumePhase", .values = enum_core_persistent_volume_phase },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const struct type type_core_persistent_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeStatus", fields_core_persistent_volume_status };
+
+static const struct field fields_core_persistent_volume[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_core_persistent_volume_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_core_persistent_volume_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_core_persistent_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolume", fields_core_persistent_volume };
+
 static const struct field fields_core_endpoint_address[] = {
 	{ "hostname", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ "ip", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -2301,6 +2519,58 @@ static const struct field fields_events_event[] = {
 	{ 0 },
 };
 const struct type type_events_event = { TYPE_OBJECT, "io.k8s.api.events.v1.Event", fields_events_event };
+
+static const struct field fields_node_overhead[] = {
+	{ "podFixed", &map_quantity, FIELD_OMITEMPTY, 0, 0, 1, .go = "corev1.ResourceList" },
+	{ 0 },
+};
+static const struct type type_node_overhead = { TYPE_OBJECT, "io.k8s.api.node.v1.Overhead", fields_node_overhead };
+
+static const struct field fields_node_scheduling[] = {
+	{ "nodeSelector", &map_string_atomic, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "tolerations", &list_core_toleration, FIELD_OMITEMPTY, 0, 0, 2, .go = "[]corev1.Toleration" },
+	{ 0 },
+};
+static const struct type type_node_scheduling = { TYPE_OBJECT, "io.k8s.api.node.v1.Scheduling", fields_node_scheduling };
+
+static const struct field fields_node_runtime_class[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "handler", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "overhead", &type_node_overhead, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "scheduling", &type_node_scheduling, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+const struct type type_node_runtime_class = { TYPE_OBJECT, "io.k8s.api.node.v1.RuntimeClass", fields_node_runtime_class };
+
+static const struct field fields_core_topology_selector_label_requirement[] = {
+	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "values", &list_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_core_topology_selector_label_requirement = { TYPE_OBJECT, "io.k8s.api.core.v1.TopologySelectorLabelRequirement", fields_core_topology_selector_label_requirement };
+
+static const struct field fields_core_topology_selector_term[] = {
+	{ "matchLabelExpressions", &list_core_topology_selector_label_requirement, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_core_topology_selector_term = { TYPE_OBJECT, "io.k8s.api.core.v1.TopologySelectorTerm", fields_core_topology_selector_term, .atomic = true };
+
+static const struct field fields_storage_storage_class[] = {
+	{ "allowVolumeExpansion", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Whether claims may ask for more later", 6 },
+	{ "allowedTopologies", &list_core_topology_selector_term, FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "mountOptions", &list_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "parameters", &map_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "provisioner", &type_string, FIELD_REQUIRED, 0, "Who makes the volumes", 2 },
+	{ "reclaimPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, "What happens to a volume after its claim: Delete or Retain", 4, .go = "v1.PersistentVolumeReclaimPolicy", .values = enum_core_persistent_volume_reclaim_policy },
+	{ "volumeBindingMode", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Immediate, or WaitForFirstConsumer: when a Pod wants the volume", 7, .go = "v1.VolumeBindingMode", .values = enum_storage_volume_binding_mode },
+	{ 0 },
+};
+const struct type type_storage_storage_class = { TYPE_OBJECT, "io.k8s.api.storage.v1.StorageClass", fields_storage_storage_class };
 
 static const struct field fields_meta_preconditions[] = {
 	{ "resourceVersion", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },

@@ -12,6 +12,7 @@ struct pod_rules {
 	struct causes *causes;
 	struct map *volumes; /* names of the Pod's volumes */
 	struct map *names;   /* of containers seen so far */
+	bool never_restarts;
 };
 
 static void check_ports(struct pod_rules *r, const struct json *ports, const struct path *p)
@@ -298,6 +299,42 @@ static void check_ids(struct causes *c, const struct json *context, const struct
 			"cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
 }
 
+static void bad_unsupported(struct causes *c, const struct path *p, const char *v,
+			    const char *const *values)
+{
+	autofree char *path = path_text(p);
+
+	causes_unsupported(c, path, v, values);
+}
+
+/* As kube-apiserver: the path is that of the list. */
+static void check_resize_policy(struct pod_rules *r, const struct json *list, const struct path *p)
+{
+	static const char *const names[] = { "cpu", "memory", NULL };
+	static const char *const policies[] = { "NotRequired", "RestartContainer", NULL };
+	autoptr(map) seen = map_new(NULL);
+	size_t i = 0;
+
+	json_each(it, list) {
+		const char *name = json_get_str(it.val, "resourceName");
+		const char *policy = json_get_str(it.val, "restartPolicy");
+
+		if (map_has(seen, str_or(name, "")))
+			bad_duplicate(r->causes, AT(p, i), str_or(name, ""));
+		map_put(seen, str_or(name, ""), r);
+		if (str_empty(name) || str_empty(policy))
+			bad_required(r->causes, p, NULL);
+		if (!str_empty(name) && !str_in(name, names))
+			bad_unsupported(r->causes, p, name, names);
+		if (!str_empty(policy) && !str_in(policy, policies))
+			bad_unsupported(r->causes, p, policy, policies);
+		if (r->never_restarts && !str_eq(policy, "NotRequired"))
+			bad_text(r->causes, p, str_or(policy, ""),
+				 "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
+		i++;
+	}
+}
+
 static void check_container(struct pod_rules *r, const struct json *container, const struct path *p)
 {
 	static const char *const pulls[] = { "Always", "IfNotPresent", "Never", NULL };
@@ -317,6 +354,7 @@ static void check_container(struct pod_rules *r, const struct json *container, c
 	check_env(r, container, p);
 	check_mounts(r, json_get(container, "volumeMounts"), IN(p, "volumeMounts"));
 	check_resources(r->causes, json_get(container, "resources"), IN(p, "resources"));
+	check_resize_policy(r, json_get(container, "resizePolicy"), IN(p, "resizePolicy"));
 	check_probe(r->causes, container, "livenessProbe", p);
 	check_probe(r->causes, container, "readinessProbe", p);
 	check_probe(r->causes, container, "startupProbe", p);
@@ -337,7 +375,11 @@ void validate_containers(const struct json *spec, const struct path *p, struct c
 {
 	autoptr(map) volumes = map_new(NULL);
 	autoptr(map) names = map_new(NULL);
-	struct pod_rules r = { .causes = c, .volumes = volumes, .names = names };
+	struct pod_rules r = { .causes = c,
+			       .volumes = volumes,
+			       .names = names,
+			       .never_restarts =
+				       str_eq(json_get_str(spec, "restartPolicy"), "Never") };
 
 	json_each(it, json_get(spec, "volumes"))
 		if (json_get_str(it.val, "name"))

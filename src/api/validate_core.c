@@ -6,14 +6,10 @@
 #include "base/parse.h"
 #include "base/str.h"
 
-/* The rules of the core kinds other than Pods and Services. */
+/* The rules of the core kinds other than Pods, Services and volumes. */
 enum {
 	MAX_DATA = 1024 * 1024
 };
-
-/* What a volume may ask for. Less holds no file system worth the name, and more is a slip of the
- * pen. */
-static const int64_t volume_min = INT64_C(1) << 20, volume_max = INT64_C(64) << 40;
 
 static const char name_path[] = "metadata.name";
 
@@ -24,133 +20,6 @@ void validate_namespace(const struct json *obj, unused const struct json *old, s
 
 	if (bad)
 		causes_invalid_str(c, name_path, name, bad);
-}
-
-/* PersistentVolumeClaim */
-static void check_storage(const struct json *spec, struct causes *c)
-{
-	const struct json *size = json_at_path(spec, "resources.requests.storage");
-	const struct path *p = KEY(IN(IN(NULL, "spec"), "resources"), "storage");
-	int64_t milli = 1;
-
-	if (!size) {
-		bad_required(c, p, NULL);
-		return;
-	}
-	err_free(quantity_parse_milli(size, &milli)); /* the schema reports it */
-	if (milli <= 0)
-		bad_invalid(c, p, size, "must be greater than zero");
-}
-
-/* A claim that was stored before there were bounds can still be changed in all other ways. */
-static void check_bounds(const struct json *spec, const struct json *was, struct causes *c)
-{
-	const struct json *size = json_at_path(spec, "resources.requests.storage");
-	const struct json *old = json_at_path(was, "resources.requests.storage");
-	int64_t milli = 0;
-
-	if (!size || (old && quantity_equal(size, old)))
-		return;
-	err_free(quantity_parse_milli(size, &milli)); /* the schema reports it */
-	if (milli / 1000 > volume_max)
-		causes_invalid(c, "spec.resources.requests.storage", size, "must be at most 64Ti");
-	else if (milli > 0 && milli / 1000 < volume_min)
-		causes_invalid(c, "spec.resources.requests.storage", size, "must be at least 1Mi");
-}
-
-static void check_source(const struct json *spec, const char *member, struct causes *c)
-{
-	static const char *const kinds[] = { "PersistentVolumeClaim", NULL };
-	const struct json *source = json_get(spec, member);
-	autofree char *kind = xasprintf("spec.%s.kind", member);
-	autofree char *ns = xasprintf("spec.%s.namespace", member);
-	autofree char *name = xasprintf("spec.%s.name", member);
-
-	if (!json_is(source, JSON_OBJ))
-		return;
-	if (!str_eq(json_get_str(source, "kind"), kinds[0]) ||
-	    !str_empty(json_get_str(source, "apiGroup")))
-		causes_unsupported(c, kind, str_or(json_get_str(source, "kind"), ""), kinds);
-	if (str_empty(json_get_str(source, "name")))
-		causes_required(c, name, "");
-	if (!str_empty(json_get_str(source, "namespace")))
-		causes_forbidden(c, ns, "a volume is cloned within its namespace");
-}
-
-/* What this server's node does not do is refused when it is asked for, not when a Pod waits. */
-static void check_new_claim(const struct json *spec, struct causes *c)
-{
-	static const char *const modes[] = { "Filesystem", NULL };
-
-	if (str_eq(json_get_str(spec, "volumeMode"), "Block"))
-		causes_unsupported(c, "spec.volumeMode", "Block", modes);
-	if (json_len(json_get(spec, "selector")))
-		causes_forbidden(c, "spec.selector", "there are no volumes to select from");
-	check_source(spec, "dataSource", c);
-	check_source(spec, "dataSourceRef", c);
-}
-
-static void check_modes(const struct json *spec, struct causes *c)
-{
-	static const char *const modes[] = { "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce",
-					     "ReadWriteOncePod", NULL };
-	const struct json *list = json_get(spec, "accessModes");
-
-	if (!json_len(list))
-		causes_required(c, "spec.accessModes", "at least 1 access mode is required");
-	json_each(it, list)
-		if (json_str(it.val) && !str_in(json_str(it.val), modes))
-			causes_unsupported(c, "spec.accessModes", json_str(it.val), modes);
-}
-
-static void check_claim_update(const struct json *obj, const struct json *old, struct causes *c)
-{
-	autoptr(json_doc) d = json_doc_new();
-	struct json *now = json_copy(d, json_get(obj, "spec"));
-	const struct json *was = json_get(old, "spec");
-	struct json *requests = json_at_path(now, "resources.requests");
-	const struct json *was_size = json_at_path(was, "resources.requests.storage");
-	bool bound = str_eq(json_str(json_at_path(old, "status.phase")), "Bound");
-
-	if (str_empty(json_get_str(was, "volumeName")))
-		json_set(d, now, "volumeName", json_copy(d, json_get(was, "volumeName")));
-	if (!json_get(was, "storageClassName"))
-		json_del(now, "storageClassName");
-	if (bound && json_is(requests, JSON_OBJ) && was_size) {
-		int64_t a = 0, b = 0;
-
-		err_free(quantity_parse_milli(json_get(requests, "storage"), &a));
-		err_free(quantity_parse_milli(was_size, &b));
-		if (a < b)
-			causes_forbidden(c, "spec.resources.requests.storage",
-					 "field can not be less than status.capacity");
-		json_set(d, requests, "storage", json_copy(d, was_size));
-	}
-	if (!json_equal(now, was))
-		causes_forbidden(c, "spec",
-				 "spec is immutable after creation except resources.requests and "
-				 "volumeAttributesClassName for bound claims");
-}
-
-void validate_persistent_volume_claim(const struct json *obj, const struct json *old,
-				      struct causes *c)
-{
-	static const char *const modes[] = { "Block", "Filesystem", NULL };
-	const struct json *spec = json_get(obj, "spec");
-	const struct path *p = IN(NULL, "spec");
-
-	if (!json_is(spec, JSON_OBJ))
-		return;
-	check_modes(spec, c);
-	check_storage(spec, c);
-	check_selector(c, IN(p, "selector"), json_get(spec, "selector"));
-	check_text(c, p, spec, "storageClassName", meta_bad_dns_subdomain);
-	check_values(c, p, spec, "volumeMode", modes);
-	check_bounds(spec, json_get(old, "spec"), c);
-	if (old)
-		check_claim_update(obj, old, c);
-	else
-		check_new_claim(spec, c);
 }
 
 /* Secret and ConfigMap */
@@ -250,7 +119,7 @@ void validate_config_map(const struct json *obj, const struct json *old, struct 
 		check_immutable(obj, old, c);
 }
 
-/* Event and Lease */
+/* Event, Lease, RuntimeClass */
 void validate_event(const struct json *obj, unused const struct json *old, struct causes *c)
 {
 	const char *ns = json_get_str(json_get(obj, "metadata"), "namespace");
@@ -269,4 +138,19 @@ void validate_lease(const struct json *obj, unused const struct json *old, struc
 	if (seconds && json_int(seconds, 1) <= 0)
 		causes_invalid(c, "spec.leaseDurationSeconds", seconds, "must be greater than 0");
 	check_not_negative(c, IN(NULL, "spec"), spec, "leaseTransitions");
+}
+
+/* What is spent on a runtime itself is not counted, and there is one node: both would be wishes
+ * that nobody grants. */
+void validate_runtime_class(const struct json *obj, const struct json *old, struct causes *c)
+{
+	static const char *const refused[] = { "overhead", "scheduling" };
+
+	if (need_text(c, NULL, obj, "handler"))
+		check_text(c, NULL, obj, "handler", meta_bad_dns_label);
+	if (old && !json_equal(json_get(obj, "handler"), json_get(old, "handler")))
+		causes_invalid(c, "handler", json_get(obj, "handler"), "field is immutable");
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		if (json_get(obj, refused[i]))
+			bad_forbidden(c, IN(NULL, refused[i]), "not supported by this server");
 }

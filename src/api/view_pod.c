@@ -161,14 +161,35 @@ static unsigned setting(const struct json *spec, const char *name, int64_t other
 	return (unsigned)between(json_get_int(spec, name, otherwise), min, max);
 }
 
+static const struct pod_header_view *headers_of(const struct json *list, struct arena *a)
+{
+	struct pod_header_view *h = arena_new_n(a, struct pod_header_view, json_len(list) + 1);
+	size_t n = 0;
+
+	json_each(it, list)
+		if (json_get_str(it.val, "name"))
+			h[n++] = (struct pod_header_view){
+				json_get_str(it.val, "name"),
+				str_or(json_get_str(it.val, "value"), ""),
+			};
+	return h;
+}
+
 static void read_handler(struct pod_probe_view *p, const struct pod_container_view *c,
 			 const struct json *v, struct arena *a)
 {
-	const struct json *http = json_get(v, "httpGet");
+	const struct json *http = json_get(v, "httpGet"), *grpc = json_get(v, "grpc");
 
 	if (http) {
 		p->http_path = str_or(json_get_str(http, "path"), "/");
+		p->http_headers = headers_of(json_get(http, "httpHeaders"), a);
+		p->https = str_eq(json_get_str(http, "scheme"), "HTTPS");
 		p->port = port_of(c, json_get(http, "port"));
+		return;
+	}
+	if (grpc) {
+		p->grpc_service = str_or(json_get_str(grpc, "service"), "");
+		p->port = port_of(c, json_get(grpc, "port"));
 		return;
 	}
 	p->command = strings(a, json_at_path(v, "exec.command"));
@@ -233,6 +254,17 @@ static void read_security(struct pod_container_view *c, const struct json *spec,
 	c->drop_capabilities = capability_names(a, json_at_path(own, "capabilities.drop"));
 }
 
+static void read_resources(struct pod_container_view *c, const struct json *spec, struct arena *a)
+{
+	c->resources = json_get(spec, "resources");
+	c->limits = quantities(a, json_get(c->resources, "limits"), &c->n_limits);
+	c->requests = quantities(a, json_get(c->resources, "requests"), &c->n_requests);
+	json_each(it, json_get(spec, "resizePolicy"))
+		if (str_eq(json_get_str(it.val, "restartPolicy"), "RestartContainer"))
+			c->resize_restarts[str_eq(json_get_str(it.val, "resourceName"), "memory")] =
+				true;
+}
+
 static void read_container(struct pod_container_view *c, const struct json *spec,
 			   const struct json *pod_spec, struct arena *a)
 {
@@ -251,8 +283,7 @@ static void read_container(struct pod_container_view *c, const struct json *spec
 	read_env(c, spec, a);
 	read_ports(c, spec, a);
 	read_mounts(c, spec, a);
-	c->limits = quantities(a, json_at_path(spec, "resources.limits"), &c->n_limits);
-	c->requests = quantities(a, json_at_path(spec, "resources.requests"), &c->n_requests);
+	read_resources(c, spec, a);
 	read_security(c, spec, json_get(pod_spec, "securityContext"), a);
 	c->startup = probe_view(c, json_get(spec, "startupProbe"), a);
 	c->readiness = probe_view(c, json_get(spec, "readinessProbe"), a);
@@ -338,6 +369,7 @@ static const struct {
 	{ "emptyDir", POD_VOLUME_EMPTY_DIR },   { "persistentVolumeClaim", POD_VOLUME_PVC },
 	{ "configMap", POD_VOLUME_CONFIG_MAP }, { "secret", POD_VOLUME_SECRET },
 	{ "projected", POD_VOLUME_PROJECTED },  { "downwardAPI", POD_VOLUME_DOWNWARD },
+	{ "hostPath", POD_VOLUME_HOST_PATH },
 };
 
 static const struct json *source_of(const struct json *v, enum pod_volume_type *ret)
@@ -372,6 +404,10 @@ static struct pod_volume_view volume_view(const struct json *v, struct arena *a)
 	p.mode = json_get_int(s, "defaultMode", POD_FILE_MODE);
 	p.pvc = p.type == POD_VOLUME_PVC ? name_of(s, "claimName") : NULL;
 	p.readonly = p.type == POD_VOLUME_PVC && json_get_bool(s, "readOnly", false);
+	if (p.type == POD_VOLUME_HOST_PATH) {
+		p.host_path = json_get_str(s, "path");
+		p.host_type = json_get_str(s, "type");
+	}
 	p.memory = str_eq(json_get_str(s, "medium"), "Memory");
 	p.size = quantity(json_get(s, "sizeLimit"), 0) / 1000;
 	if (p.type == POD_VOLUME_PROJECTED) {
@@ -421,6 +457,7 @@ static void read_groups(struct pod_view *p, const struct json *spec, struct aren
 	const struct json *more = json_get(s, "supplementalGroups");
 
 	p->fs_group = json_get_int(s, "fsGroup", -1);
+	p->fs_group_on_mismatch = str_eq(json_get_str(s, "fsGroupChangePolicy"), "OnRootMismatch");
 	p->groups = arena_new_n(a, uint32_t, json_len(more) + 1);
 	json_each(g, more)
 		p->groups[p->n_groups++] = (uint32_t)json_int(g.val, 0);
@@ -448,6 +485,7 @@ struct pod_view *pod_view_new(const struct object *o, struct arena *a)
 	p->service_account = name_of(spec, "serviceAccountName");
 	p->hostname = str_or(json_get_str(spec, "hostname"), o->name);
 	p->subdomain = name_of(spec, "subdomain");
+	p->runtime_class = name_of(spec, "runtimeClassName");
 	p->runtime = json_get_str(p->annotations, "cay.dev/runtime");
 	p->default_container = pod_default_container(o->root);
 	p->qos = pod_qos(spec);

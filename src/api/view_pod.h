@@ -67,6 +67,10 @@ struct pod_mount_view {
 	bool readonly;
 };
 
+struct pod_header_view {
+	const char *name, *value;
+};
+
 struct pod_probe_view { /* a probe, or a lifecycle hook */
 	bool there;
 	bool sleeps; /* a hook that does nothing for sleep_s */
@@ -74,7 +78,10 @@ struct pod_probe_view { /* a probe, or a lifecycle hook */
 	int64_t grace_s;       /* of a container that fails it; -1: the Pod's */
 	const char **command;  /* exec; NULL: probes by connecting */
 	const char *http_path; /* httpGet; NULL: the connection is enough */
-	uint16_t port;         /* a name is already resolved to the container's port */
+	const struct pod_header_view *http_headers; /* the last one has no name */
+	bool https;
+	const char *grpc_service; /* grpc; "": the server as a whole; NULL: as above */
+	uint16_t port;            /* a name is already resolved to the container's port */
 };
 
 struct pod_quantity_view {
@@ -94,6 +101,8 @@ struct pod_container_view {
 	struct pod_port_view *ports;
 	struct pod_mount_view *mounts;
 	struct pod_quantity_view *limits, *requests;
+	const struct json *resources; /* the same, as they are written; NULL: none */
+	bool resize_restarts[2];      /* whether a change of cpu, memory restarts it */
 	const char **add_capabilities, **drop_capabilities; /* without "CAP_" */
 	size_t n_env, n_env_from, n_ports, n_mounts, n_limits, n_requests;
 	int64_t user, group; /* -1: the image's; the Pod's security context is applied */
@@ -109,6 +118,7 @@ enum pod_volume_type {
 	POD_VOLUME_SECRET,
 	POD_VOLUME_DOWNWARD,
 	POD_VOLUME_PROJECTED,
+	POD_VOLUME_HOST_PATH,
 	POD_VOLUME_TYPE_MAX_,
 };
 
@@ -134,10 +144,11 @@ struct pod_volume_view {
 	int64_t mode;
 	struct pod_volume_source *sources; /* one, or those of a projected volume */
 	size_t n_sources;
-	const char *pvc; /* PVC: its name */
-	bool readonly;   /* PVC */
-	bool memory;     /* EMPTY_DIR: of medium Memory */
-	int64_t size;    /* EMPTY_DIR: sizeLimit in bytes; 0: none */
+	const char *pvc;                   /* PVC: its name */
+	bool readonly;                     /* PVC */
+	const char *host_path, *host_type; /* HOST_PATH */
+	bool memory;                       /* EMPTY_DIR: of medium Memory */
+	int64_t size;                      /* EMPTY_DIR: sizeLimit in bytes; 0: none */
 };
 
 struct pod_host_alias {
@@ -157,19 +168,21 @@ enum pod_restart {
 
 struct pod_view {
 	const char *ns, *name, *uid, *node_name, *service_account;
-	const char *hostname;  /* the Pod's name unless the spec says otherwise */
-	const char *subdomain; /* "" when there is none */
-	const char *runtime;   /* annotation cay.dev/runtime */
-	const char *phase;     /* of the status; "" when it has none */
+	const char *hostname;      /* the Pod's name unless the spec says otherwise */
+	const char *subdomain;     /* "" when there is none */
+	const char *runtime;       /* annotation cay.dev/runtime */
+	const char *runtime_class; /* "" when there is none */
+	const char *phase;         /* of the status; "" when it has none */
 	const char *qos;
 	const char *default_container; /* pod_default_container() */
 	const struct json *labels, *annotations;
 	bool deleting, ready;
 	enum pod_restart restart;
-	int64_t grace_s;    /* from the deletion, or else from the spec */
-	int64_t deadline_s; /* 0: none */
-	int64_t fs_group;   /* -1: none */
-	uint32_t *groups;   /* supplementalGroups */
+	int64_t grace_s;           /* from the deletion, or else from the spec */
+	int64_t deadline_s;        /* 0: none */
+	int64_t fs_group;          /* -1: none */
+	bool fs_group_on_mismatch; /* fsGroupChangePolicy is OnRootMismatch */
+	uint32_t *groups;          /* supplementalGroups */
 	size_t n_groups;
 
 	struct pod_container_view *containers; /* init containers first */

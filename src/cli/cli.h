@@ -94,7 +94,8 @@ struct cli_node_ops {
 	/* {"items":[{type,name,owner}]}, and how many of them have no living owner. */
 	struct err *(*census)(const char *data_dir, struct json_doc **ret, size_t *ret_orphans);
 	/* {"checks":[{name,status,message,fix}]}, and how many of them failed. */
-	struct err *(*doctor)(const char *data_dir, struct json_doc **ret, size_t *ret_failed);
+	struct err *(*doctor)(const char *data_dir, const char *runtimes, struct json_doc **ret,
+			      size_t *ret_failed);
 };
 extern struct cli_node_ops cli_node;
 

@@ -12,6 +12,8 @@ static const char *const formats[] = { "text", "json", "yaml", NULL };
 const struct setting doctor_settings[] = {
 	{ "data-dir", SETTING_TEXT, "/var/lib/cay", "DIR",
 	  "Data directory of the instance that runs or will run here" },
+	{ "runtimes", SETTING_TEXT, NULL, "NAME=PROGRAM[,ARG...] ...",
+	  "OCI runtimes of that instance, as given to `cay serve`" },
 	{ "output", SETTING_CHOICE, "text", "FORMAT",
 	  "Output format: text, json or yaml (short: -o)", .choices = formats },
 	{ 0 },
@@ -42,7 +44,8 @@ int doctor_run(const struct command *c unused, const struct settings *s)
 	const char *format = settings_text(s, "output");
 	autoptr(json_doc) doc = NULL;
 	size_t n_failed = 0;
-	struct err *e = cli_node.doctor(settings_text(s, "data-dir"), &doc, &n_failed);
+	struct err *e = cli_node.doctor(settings_text(s, "data-dir"), settings_text(s, "runtimes"),
+					&doc, &n_failed);
 
 	if (e)
 		return cli_fail(err_wrap(e, "doctor"));

@@ -58,6 +58,7 @@ struct guest {
 	struct loop *loop;
 	struct children *children;
 	int listen_fd;
+	bool handed; /* connections come through it, instead of being accepted from it */
 	struct watch *accepting;
 	struct list links; /* struct link */
 	unsigned n_links, n_execs, n_dials;
@@ -66,9 +67,9 @@ struct guest {
 };
 
 /* link.c: connections from the node. */
-void links_start(struct guest *g, int listen_fd);
-struct buf *link_out(struct link *l); /* add frames here, then call link_kick() */
-void link_kick(struct link *l);       /* sends at the end of this turn; sessions go on or pause */
+void links_start(struct guest *g, int fd, bool handed); /* handed: fd brings connections */
+struct buf *link_out(struct link *l);                   /* add frames here, then call link_kick() */
+void link_kick(struct link *l); /* sends at the end of this turn; sessions go on or pause */
 /* True: stop reading from processes; session_settle() is called when the link has drained. */
 bool link_full(struct link *l);
 struct guest *link_guest(struct link *l);

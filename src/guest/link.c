@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -302,12 +303,43 @@ static void link_new(struct guest *g, int fd)
 	g->n_links++;
 }
 
+/* Whoever sends us a connection has accepted it outside. */
+static int receive_link(int from)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	char one;
+	struct iovec data = { &one, 1 };
+	struct msghdr m = { .msg_iov = &data,
+			    .msg_iovlen = 1,
+			    .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
+	int fd = -1;
+
+	if (recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
+		return -1;
+	if (m.msg_controllen && control.head.cmsg_level == SOL_SOCKET &&
+	    control.head.cmsg_type == SCM_RIGHTS)
+		fd = *(const int *)(const void *)CMSG_DATA(&control.head);
+	if (fd >= 0)
+		(void)fcntl(fd, F_SETFL, O_NONBLOCK);
+	return fd;
+}
+
+static int next_link(const struct guest *g)
+{
+	return g->handed ? receive_link(g->listen_fd)
+			 : accept4(g->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
 static void on_accept(void *arg, unused unsigned ready)
 {
 	struct guest *g = arg;
 
 	for (int i = 0; i < LINK_ACCEPTS && g->n_links < GUEST_LINKS_MAX; i++) {
-		int fd = accept4(g->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = next_link(g);
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
 			watch_want(g->accepting, 0); /* until a link is closed */
@@ -315,7 +347,7 @@ static void on_accept(void *arg, unused unsigned ready)
 		}
 		if (fd < 0)
 			break;
-		if (from_outside(fd))
+		if (g->handed || from_outside(fd))
 			link_new(g, fd);
 		else
 			(void)close(fd);
@@ -323,10 +355,11 @@ static void on_accept(void *arg, unused unsigned ready)
 	accept_settle(g);
 }
 
-void links_start(struct guest *g, int listen_fd)
+void links_start(struct guest *g, int fd, bool handed)
 {
 	list_init(&g->links);
-	g->listen_fd = listen_fd;
-	g->accepting = watch_new(g->loop, listen_fd, on_accept, g);
+	g->listen_fd = fd;
+	g->handed = handed;
+	g->accepting = watch_new(g->loop, fd, on_accept, g);
 	accept_settle(g);
 }

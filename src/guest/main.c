@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h> /* mallopt(), of glibc */
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,7 +21,16 @@
  * cay-init: pid 1 of a sandbox. The launcher starts it with /dev/null on 0, 1 and 2, the private
  * socket (listening) and the log file on the descriptors that wire.h names. It never exits by
  * itself: when the command has ended, the node reads its exit status and kills the sandbox.
+ *
+ * Where an OCI runtime has made the container, some things are left to do, which its
+ * environment names: FILTER is a file with the system call filter, FILES how many files a program
+ * may have open unless it asks for more, and HANDED says that the socket brings connections instead
+ * of listening for them.
  */
+enum {
+	FILTER_MAX = 4096, /* instructions: the kernel takes no more */
+};
+
 static void on_term(void *arg)
 {
 	command_signal(arg, SIGTERM);
@@ -72,12 +84,44 @@ static void limit_log(struct cri_log *log)
 		err_free(parse_uint(text, UINT64_MAX, &log->max));
 }
 
+/* The same program that a slot installs before it becomes us. False: it must not go on. */
+static bool install_filter(const char *path)
+{
+	static struct sock_filter program[FILTER_MAX];
+	autoclose fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, program, sizeof(program));
+	struct sock_fprog filter = { .filter = program };
+
+	if (n <= 0 || n == sizeof(program) || (size_t)n % sizeof(program[0]))
+		return false;
+	filter.len = (unsigned short)((size_t)n / sizeof(program[0]));
+	return !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter);
+}
+
+static void limit_files(void)
+{
+	const char *text = getenv("FILES");
+	struct rlimit files;
+	uint64_t soft = 0;
+
+	if (!text || getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return;
+	err_free(parse_uint(text, UINT32_MAX, &soft));
+	if (soft && soft < files.rlim_max)
+		files.rlim_cur = (rlim_t)soft;
+	(void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int main(void)
 {
+	const char *filter = getenv("FILTER");
 	struct guest *g;
 	autoptr(err) e = NULL;
 
 	shut_in();
+	limit_files();
+	if (filter && !install_filter(filter))
+		return 1;
 	be_small();
 	spawn_setup();
 	g = xnew(struct guest);
@@ -91,7 +135,7 @@ int main(void)
 		e = children_new(g->loop, on_term, g, &g->children);
 	if (e)
 		return 1; /* there is nowhere to report it; the node sees that we ended */
-	links_start(g, WIRE_FD_SOCKET);
+	links_start(g, WIRE_FD_SOCKET, getenv("HANDED") != NULL);
 	loop_run(g->loop);
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "guest/guest_priv.h"
+#include "guest/plain_priv.h"
 
 /*
  * The termination message: the end of a file that the command may write, or, if it failed and left
@@ -38,6 +39,8 @@ static int open_file(const char *path)
 	autoclose fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 	struct stat st;
 
+	if (fd < 0 && errno == ENOSYS)
+		fd = plain_open(AT_FDCWD, path, (int)how.flags, (mode_t)how.mode);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1 ||
 	    ftruncate(fd, 0) < 0)
 		return -1;

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "guest/plain_priv.h"
 #include "guest/runtime_priv.h"
 
 /*
@@ -169,6 +170,11 @@ struct err *path_open(const struct base *b, const char *path, int flags, int *re
 		/* Neither wait for what is there nor make it our controlling terminal. */
 		flags |= O_NOCTTY | O_NONBLOCK;
 	e = file_open_beneath(b->fd, plain, flags, 0, ret);
+	if (e && err_errno(e) == ENOSYS) {
+		err_free(e);
+		*ret = plain_open(b->fd, plain, flags, 0);
+		e = *ret < 0 ? err_sys(errno, "open %s", plain) : NULL;
+	}
 	return e && err_errno(e) == EXDEV ? err_recode(e, ERR_FORBIDDEN) : e;
 }
 

@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <unistd.h>
 
+#include "api/storage.h"
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/map.h"
@@ -31,7 +32,7 @@ struct census {
 	struct map *alive;     /* uid → "namespace/name" */
 	struct map *slots;     /* slot → uid of its Pod */
 	struct map *addresses; /* address → uid of its Pod */
-	struct map *volumes;   /* uid of a PersistentVolumeClaim → uid of a Pod that mounts it */
+	struct map *volumes;   /* handle of a PersistentVolume → uid of a Pod that mounts it */
 	struct map *counted;   /* slots whose processes were counted */
 	size_t orphans, dying;
 	bool running, any_pods;
@@ -82,6 +83,19 @@ static void note_alive(struct census *c, const struct json *v)
 		return;
 	map_put(c->alive, uid,
 		name ? xasprintf("%s/%s", str_or(ns, "default"), name) : xstrdup(uid));
+}
+
+/* The directory of a persistent volume is its claim's, or belongs to the volume alone. */
+static void note_volume(struct census *c, const struct json *v)
+{
+	const struct json *ref = json_at_path(v, "spec.claimRef");
+	const char *handle = storage_handle(v), *ns = json_get_str(ref, "namespace");
+
+	if (handle && !map_has(c->alive, handle))
+		map_put(c->alive, handle,
+			xasprintf("%s/%s", ref ? str_or(ns, "") : "persistentvolume",
+				  str_or(json_get_str(ref ? ref : json_get(v, "metadata"), "name"),
+					 "")));
 }
 
 static void note_slot(struct census *c, const char *slot, const char *uid)
@@ -257,17 +271,17 @@ static void on_link(struct census *c, const char *name, unsigned n)
 static void on_route(void *arg, const struct netlink_route *r)
 {
 	struct census *c = arg;
-	char ip[16], text[24];
+	char ip[IP_TEXT_MAX], text[IP_TEXT_MAX + 4];
+	unsigned place;
 
-	if (r->dst == instance_addr(c->inst, 0) && r->unreachable) {
-		instance_addr_text(c->inst, 0, ip);
-		(void)snprintf(text, sizeof(text), "%s/%d", ip, POOL_PREFIX);
+	if (!instance_ip_place(c->inst, &r->dst, &place) || place > 1)
+		return;
+	ip_text(&r->dst, ip);
+	(void)snprintf(text, sizeof(text), "%s/%d", ip, r->prefix);
+	if (place == 0 && r->unreachable)
 		add(c, "route", text, own(c));
-	}
-	if (r->dst == instance_addr(c->inst, 1)) {
-		instance_addr_text(c->inst, 1, ip);
+	if (place == 1)
 		add(c, "address", ip, own(c));
-	}
 }
 
 /* The kernel frees the loop device a moment after the mounts of the last sandbox are gone. It tells
@@ -373,6 +387,8 @@ static struct err *scan(struct census *c, const struct json *pods)
 
 	json_each(p, list ? list : pods)
 		note_alive(c, p.val);
+	json_each(p, list ? list : pods)
+		note_volume(c, p.val);
 	c->running = instance_running(c->inst);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) { /* states first: they name what is a Pod's */
 		autofree char *dir = instance_dir(c->inst, rows[i].dir);

@@ -20,6 +20,7 @@
 #include "node/host/netlink.h"
 #include "node/host/uplink.h"
 #include "node/node.h"
+#include "node/runtime/handlers.h"
 
 /*
  * `cay doctor`: what this host has of what the node needs, and what to do about the rest. It asks
@@ -295,18 +296,47 @@ static void check_disk(struct doctor *d)
 		   xstrdup("free at least 1 GiB, or move the data directory"));
 }
 
-struct err *node_doctor(const char *data_dir, struct json_doc **ret, size_t *ret_failed)
+/* Without it, Pods of its class wait; all others run. */
+static void check_runtimes(struct doctor *d)
+{
+	struct handler_look l;
+
+	for (size_t i = 0; handlers_look(d->handlers, i, &l); i++) {
+		autofree char *name = xasprintf("runtime-%s", l.name), *path = l.path;
+
+		doctor_say(d, name, path ? VERDICT_OK : VERDICT_WARN,
+			   path ? xasprintf("Pods of RuntimeClass %s run by %s", l.name, path)
+				: xasprintf("Pods of RuntimeClass %s wait: there is no program %s",
+					    l.name, l.program),
+			   xstrdup(l.install));
+	}
+}
+
+struct err *node_doctor(const char *data_dir, const char *runtimes, struct json_doc **ret,
+			size_t *ret_failed)
 {
 	static void (*const checks[])(struct doctor *d) = {
-		check_root,       check_user_namespaces, check_namespaces,   check_system_calls,
-		check_cgroups,    check_cgroup_layout,   check_file_systems, check_calls,
-		check_owners,     check_network,         check_way_out,      check_names,
-		check_numbers,    check_capability,      check_oom,          check_disk,
-		check_host_image, check_sleep,
+		check_root,         check_user_namespaces,
+		check_namespaces,   check_system_calls,
+		check_cgroups,      check_cgroup_layout,
+		check_cgroup_moves, check_file_systems,
+		check_calls,        check_owners,
+		check_network,      check_way_out,
+		check_names,        check_numbers,
+		check_capability,   check_oom,
+		check_disk,         check_host_image,
+		check_sleep,        check_landlock,
+		check_veth,         check_kvm,
+		check_runtimes,
 	};
 	autoptr(json_doc) out = json_doc_new();
+	autoptr(handlers) handlers = NULL;
 	struct doctor d = { .data_dir = data_dir, .out = out };
+	struct err *e = handlers_new(runtimes, &handlers);
 
+	if (e)
+		return e;
+	d.handlers = handlers;
 	json_set_root(out, json_obj(out));
 	d.checks = json_need_arr(out, json_root(out), "checks");
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++)

@@ -6,8 +6,10 @@
 
 #include "json/json.h"
 
-/* `cay doctor`: doctor.c asks what the node needs to start, doctor_host.c what makes hosts differ.
- */
+struct handlers;
+
+/* `cay doctor`: doctor.c asks what the node needs to start, doctor_host.c what makes hosts differ,
+ * and doctor_try.c tries what must be tried to be known. */
 enum verdict {
 	VERDICT_OK,
 	VERDICT_WARN, /* the node works, with less */
@@ -17,6 +19,7 @@ enum verdict {
 
 struct doctor {
 	const char *data_dir;
+	const struct handlers *handlers;
 	struct json_doc *out;
 	struct json *checks;
 	size_t n_failed;
@@ -35,3 +38,9 @@ void check_capability(struct doctor *d);
 void check_host_image(struct doctor *d);
 void check_network(struct doctor *d);
 void check_sleep(struct doctor *d);
+
+/* doctor_try.c */
+void check_veth(struct doctor *d);
+void check_kvm(struct doctor *d);
+void check_landlock(struct doctor *d);
+void check_cgroup_moves(struct doctor *d);

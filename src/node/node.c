@@ -37,8 +37,10 @@
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
 #include "node/pressure_priv.h"
+#include "node/runtime/handlers.h"
 #include "node/runtime/native.h"
 #include "node/runtime/runtime.h"
+#include "node/volume/host_path.h"
 
 /*
  * The node puts the rooms together: the host, the runtime, the Pods and the ways into them. They
@@ -54,6 +56,8 @@ struct node {
 	struct client *client;
 	char *data_dir, *name;
 	struct diskpool *disk;
+	struct handlers *handlers;
+	struct host_paths *host_paths;
 	int run_fd;
 	struct instance *inst;
 	struct host_budget budget;
@@ -148,6 +152,15 @@ static struct err *open_disk(struct node *n, const struct node_spec *spec)
 	};
 
 	return diskpool_open(&disk, &n->disk);
+}
+
+static struct err *read_host_paths(struct node *n, const struct node_spec *spec)
+{
+	const bool named = spec->disk_pool && *spec->disk_pool == '/';
+	const char *const ours[] = { spec->data_dir, n->inst->run_dir,
+				     named ? spec->disk_pool : NULL, NULL };
+
+	return host_paths_read(spec->host_paths, ours, &n->host_paths);
 }
 
 /* The daemon, and what it starts from now on: sandboxes set a score of their own. */
@@ -249,19 +262,24 @@ static void open_services(struct node *n)
 }
 
 /* Before the first load of the packet filter, so that there is no moment without them. */
-static void open_policies(struct node *n)
+static struct err *open_policies(struct node *n, const struct node_spec *spec)
 {
-	const struct policies_spec policies = { .loop = n->loop,
-						.client = n->client,
-						.instance = n->inst,
-						.node_name = n->name,
-						.load = load_policies,
-						.peers = set_peers,
-						.peers_known = peers_known,
-						.arg = n };
+	struct policies_spec policies = { .loop = n->loop,
+					  .client = n->client,
+					  .instance = n->inst,
+					  .node_name = n->name,
+					  .load = load_policies,
+					  .peers = set_peers,
+					  .peers_known = peers_known,
+					  .arg = n };
 
+	struct err *e = policy_may_open_read(spec->policy_may_open, &policies.may_open);
+
+	if (e)
+		return e;
 	n->policies = policies_new(&policies);
 	n->rules.policies = bytes_ref(policies_rules(n->policies));
+	return NULL;
 }
 
 /* An uplink is noted, then its strangers are shut out, then it is switched on. */
@@ -287,7 +305,9 @@ static struct err *open_network(struct node *n, const struct node_spec *spec)
 		n->rules.uplinks = *egress_uplinks(n->egress);
 	else
 		uplinks_release(n->inst); /* what an earlier run may have left on */
-	open_policies(n);
+	e = open_policies(n, spec);
+	if (e)
+		return e;
 	filter.rules = n->rules;
 	e = filter_open(&filter, &n->filter);
 	if (!e)
@@ -404,6 +424,8 @@ static struct err *open_pods(struct node *n, const struct node_spec *spec)
 		.pulls = n->pulls,
 		.node_name = n->name,
 		.disk = n->disk,
+		.handlers = n->handlers,
+		.host_paths = n->host_paths,
 		.run_dir = n->inst->run_dir,
 		.data_dir = n->data_dir,
 		.usage_interval_ms = (uint64_t)spec->usage_interval_s * 1000,
@@ -436,7 +458,11 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	struct err *e = owner_check(spec->data_dir, spec->store_id, spec->store_is_new);
 
 	if (!e)
+		e = handlers_new(spec->runtimes, &n->handlers);
+	if (!e)
 		e = instance_open(spec->data_dir, spec->run_dir, true, &n->inst);
+	if (!e)
+		e = read_host_paths(n, spec);
 	if (!e)
 		e = open_disk(n, spec);
 	if (!e)
@@ -477,6 +503,23 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	filter_set_object(n->filter, n->object);
 	log_info("node started", KV("node", n->name), KV("instance", n->inst->id));
 	*ret = take(n);
+	return NULL;
+}
+
+struct err *node_runtime_names(const char *runtimes, char ***ret)
+{
+	autoptr(handlers) h = NULL;
+	struct err *e = handlers_new(runtimes, &h);
+	const char *const *names = e ? NULL : handlers_names(h);
+	size_t n = 0;
+
+	if (e)
+		return e;
+	while (names[n])
+		n++;
+	*ret = xcalloc(n + 1, sizeof(**ret));
+	for (size_t i = 0; i < n; i++)
+		(*ret)[i] = xstrdup(names[i]);
 	return NULL;
 }
 
@@ -560,6 +603,8 @@ void node_free(struct node *n)
 		(void)close(n->run_fd);
 	free(n->data_dir);
 	diskpool_free(n->disk);
+	handlers_free(n->handlers);
+	host_paths_free(n->host_paths);
 	bytes_unref(n->rules.services);
 	bytes_unref(n->rules.policies);
 	free(n->name);

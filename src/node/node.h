@@ -29,6 +29,7 @@ struct node_spec {
 	const char *node_name;
 	const char *launcher; /* cay-launch */
 	const char *init;     /* cay-init */
+	const char *runtimes; /* OCI runtimes, as in --runtimes; NULL: those known by name */
 	unsigned netns_pool;  /* prepared network namespaces; 0: 16 */
 	/* Whose Pods these are; 0: unknown. What another store's Pods left is never removed. */
 	uint64_t store_id;
@@ -36,12 +37,14 @@ struct node_spec {
 	bool open_to_local_users; /* the packet filter lets all of the host's users reach sandboxes
 				   */
 	bool no_egress;           /* sandboxes do not reach the Internet either */
-	const char *domain;       /* of the names of objects; NULL: cluster.local */
-	const char *resolv_conf;  /* names the host's name servers; NULL: /etc/resolv.conf */
-	const char *disk_pool;    /* NULL: an image file; "none"; or a directory on a btrfs */
+	const char *policy_may_open; /* private networks, as "10.20.0.0/16,…"; NULL: none */
+	const char *domain;          /* of the names of objects; NULL: cluster.local */
+	const char *resolv_conf;     /* names the host's name servers; NULL: /etc/resolv.conf */
+	const char *disk_pool;       /* NULL: an image file; "none"; or a directory on a btrfs */
 	/* In bytes; disk_pool_size 0: by what is free. */
 	int64_t disk_pool_size, sandbox_disk, log_max;
 	bool allow_unenforced_disk;
+	const char *host_paths;   /* that Pods may mount: "/srv/data:ro,/srv/out:rw"; NULL: none */
 	bool pull_images;         /* those that are not there */
 	int64_t usage_interval_s; /* how often what sandboxes use is measured; 0: never */
 	struct budget_spec budget;
@@ -72,14 +75,18 @@ AUTOPTR(node)
  * {"checks":[{"name":"seccomp","status":"ok"|"warn"|"fail","message":...,"fix":...}]}. A fix is
  * given unless all is well. Changes nothing.
  */
-must_use struct err *node_doctor(const char *data_dir, struct json_doc **ret, size_t *ret_failed);
+must_use struct err *node_doctor(const char *data_dir, const char *runtimes, struct json_doc **ret,
+				 size_t *ret_failed);
+/* The runtimes that the node can be asked for, whether or not they are installed: a malloc'd list
+ * that ends with NULL, of malloc'd names. runtimes: as in struct node_spec. ERR_INVALID. */
+must_use struct err *node_runtime_names(const char *runtimes, char ***ret);
 
 /*
  * What exists on the host for this data directory:
  * {"items":[{"type":"mount","name":...,"owner":"default/web-1" or null}]}. An item without an owner
  * that is alive is an orphan. Works whether or not an instance is running. objects is a list of the
- * Pod and PersistentVolumeClaim objects that exist, whole; role/tools.c reads them from the store
- * file.
+ * Pod, PersistentVolumeClaim and PersistentVolume objects that exist, whole; role/tools.c reads
+ * them from the store file.
  */
 must_use struct err *node_census(const char *data_dir, const struct json *objects,
 				 struct json_doc **ret, size_t *ret_orphans);

@@ -73,8 +73,15 @@ static struct err *start_server(struct serve *s)
 		.new_keys = settings_bool(s->settings, "new-keys"),
 		.accept_damaged_log = settings_bool(s->settings, "accept-damaged-log"),
 	};
-	struct err *e = server_open(s->loop, &spec, &s->server);
+	char **classes = NULL;
+	struct err *e = node_runtime_names(settings_text(s->settings, "runtimes"), &classes);
 
+	spec.runtime_classes = (const char *const *)classes;
+	if (!e)
+		e = server_open(s->loop, &spec, &s->server);
+	for (size_t i = 0; classes && classes[i]; i++)
+		free(classes[i]);
+	free(classes);
 	if (e)
 		return e;
 	s->node_client = server_client(s->server, "system:cay:node");
@@ -138,17 +145,20 @@ static struct err *start_roles(struct serve *s)
 		.node_name = s->node_name,
 		.launcher = s->launcher,
 		.init = s->init,
+		.runtimes = settings_text(s->settings, "runtimes"),
 		.netns_pool = (unsigned)settings_int(s->settings, "network-pool"),
 		.store_id = store_id(server_store(s->server)),
 		.store_is_new = server_store_is_new(s->server),
 		.open_to_local_users = settings_bool(s->settings, "open-to-local-users"),
 		.no_egress = str_eq(settings_text(s->settings, "egress"), "none"),
+		.policy_may_open = settings_text(s->settings, "policy-may-open"),
 		.domain = settings_text(s->settings, "cluster-domain"),
 		.resolv_conf = settings_text(s->settings, "resolv-conf"),
 		.disk_pool = settings_text(s->settings, "disk-pool"),
 		.disk_pool_size = settings_int(s->settings, "disk-pool-size"),
 		.sandbox_disk = settings_int(s->settings, "sandbox-disk"),
 		.log_max = settings_int(s->settings, "log-max-size"),
+		.host_paths = settings_text(s->settings, "host-path"),
 		.allow_unenforced_disk = settings_bool(s->settings, "allow-unenforced-disk-limits"),
 		.pull_images = settings_bool(s->settings, "pull-images"),
 		.usage_interval_s = settings_int(s->settings, "usage-interval"),

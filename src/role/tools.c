@@ -126,6 +126,8 @@ static struct err *census(const char *data_dir, struct json_doc **ret, size_t *r
 	e = store_peek(path, "pods/", add_object, objects);
 	if (!e)
 		e = store_peek(path, "persistentvolumeclaims/", add_object, objects);
+	if (!e)
+		e = store_peek(path, "persistentvolumes/", add_object, objects);
 	return e ? e : node_census(data_dir, json_root(objects), ret, ret_orphans);
 }
 

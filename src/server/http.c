@@ -103,7 +103,7 @@ static void on_forward(struct front *f, struct call *c)
 static void (*const sub_handlers[SUB_MAX_])(struct front *f, struct call *c) = {
 	[SUB_STATUS] = on_object, [SUB_FINALIZE] = on_object, [SUB_SCALE] = on_scale,
 	[SUB_TOKEN] = on_token,   [SUB_LOG] = on_log,         [SUB_EXEC] = on_exec,
-	[SUB_ATTACH] = on_attach, [SUB_FORWARD] = on_forward,
+	[SUB_ATTACH] = on_attach, [SUB_FORWARD] = on_forward, [SUB_RESIZE] = on_object,
 };
 
 /* The path makes sense for the kind: scope, subresource, name where one is needed. */

@@ -104,8 +104,9 @@ static struct err *open_objects(struct server *s, const struct server_spec *spec
 	return e;
 }
 
-static struct err *start_objects(struct server *s, struct kinds *kinds)
+static struct err *start_objects(struct server *s, const struct server_spec *spec)
 {
+	struct kinds *kinds = spec->kinds;
 	struct err *e;
 
 	store_on_change(s->objects.store, locals_changed, &s->locals);
@@ -120,6 +121,8 @@ static struct err *start_objects(struct server *s, struct kinds *kinds)
 	tokens_init(&s->tokens, &s->objects, s->keys.sa_key);
 	services_known(&s->admit);
 	e = namespaces_bootstrap(&s->admit);
+	if (!e)
+		e = runtime_classes_bootstrap(&s->admit, spec->runtime_classes);
 	return e ? e : store_commit_now(s->objects.store); /* the first request finds them */
 }
 
@@ -213,7 +216,7 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 					.client_ca_pem = s->keys.ca.cert_pem };
 	e = tls_server_ctx(&tls, &s->tls);
 	if (!e)
-		e = start_objects(s, spec->kinds);
+		e = start_objects(s, spec);
 	if (e)
 		return e;
 	*ret = take(s);

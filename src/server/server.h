@@ -28,6 +28,7 @@ struct server_spec {
 	const char *node_name; /* Pods are bound to this node when created; NULL: not bound */
 	const char *const
 		*sans; /* further names and addresses in the certificate; NULL-terminated or NULL */
+	const char *const *runtime_classes; /* exist from the start; NULL-terminated or NULL */
 	const char *grants; /* rights of service accounts, "NS/NAME=ROLE,…"; NULL: none */
 	/* Where Services get their addresses, a block of each family; NULL: SERVER_SERVICE_CIDR. */
 	const char *service_cidr;

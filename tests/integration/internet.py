@@ -12,6 +12,18 @@ import sys
 
 from cay_local import wait_until
 
+def setting(name):
+    try:
+        with open(f"/proc/sys/net/{name}") as f:
+            return f.read().strip()
+    except FileNotFoundError:
+        return None
+
+
+HAS6 = setting("ipv6/conf/all/disable_ipv6") == "0"
+FORWARDS6 = HAS6 and setting("ipv6/conf/all/force_forwarding") is not None  # link by link, since Linux 6.17
+
+
 # Answers every request with the address that it came from.
 WEB = """
 import http.server, socketserver, sys

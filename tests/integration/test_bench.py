@@ -18,14 +18,14 @@ ROWS = ["growth 4", "growth 8", "cell refill=off delete=off", "cell refill=off d
 PEERS = ["bwrap", "crun"]  # only where they are installed
 
 
-def bench(cay, *args, **more):
-    argv = [os.path.join(cay.build, "cay"), "bench", "claim", "--kubeconfig", cay.kubeconfig, "--router",
+def bench(cay, *args, suite="claim", **more):
+    argv = [os.path.join(cay.build, "cay"), "bench", suite, "--kubeconfig", cay.kubeconfig, "--router",
             f"127.0.0.1:{cay.router_port}", *args]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
-def finished(cay, *args):
-    with bench(cay, *args) as p:
+def finished(cay, *args, **more):
+    with bench(cay, *args, **more) as p:
         out, err = p.communicate(timeout=540)
     return p.returncode, out, err
 
@@ -153,6 +153,45 @@ def test_one_scenario_as_text(cay):
     code, out, err = finished(cay, "--only", "cold", "--runs", "8")
     assert code == 0, err
     assert "cold clients=1" in out and "floor fdatasync" in out and "cell" not in out
+
+
+# -- cay bench node -----------------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def node_report(cay):
+    code, out, err = finished(cay, "--only", "runtimes,policy,import", "--runs", "3", "--pool", "2", "--import-mb", "2", "-o", "json",
+                              suite="node")
+    assert code == 0, err
+    return {r["name"]: r for r in json.loads(out)["rows"]}, err
+
+
+def test_the_node_is_measured_by_runtime_class_and_beside_other_programs(node_report):
+    rows, said = node_report
+    for doing in ("start", "exec", "remove"):
+        assert rows[f"{doing} native"]["n"] == 3 and rows[f"{doing} native"]["p50_us"] > 0
+        peers = [n for n in rows if n.startswith(f"{doing} by ")]
+        for name in peers:
+            assert rows[name]["cay_to_this"] == pytest.approx(rows[f"{doing} native"]["p50_us"] / rows[name]["p50_us"]), name
+    for name in ("bwrap", "crun", "runc", "runsc", "podman"):  # each is there, or said to be left out
+        assert (f"start by {name}" in rows) != (f"{name} is left out" in said), said
+
+
+def test_the_effect_of_a_policy_is_seen_from_inside(node_report):
+    rows, _ = node_report
+    for name in ("policy shuts", "policy opens"):
+        assert rows[name]["n"] == 3 and rows[name]["min_us"] > 0
+
+
+def test_an_import_is_measured_in_megabytes_a_second(node_report):
+    rows, said = node_report
+    row = rows["import by cay"]
+    assert row["mb"] >= 2 and row["mb_per_s"] == pytest.approx(row["mb"] * 1e6 / row["p50_us"])
+    assert ("import by skopeo+umoci" in rows) != ("skopeo+umoci is left out" in said)
+
+
+def test_a_scenario_of_the_other_suite_is_refused(cay):
+    code, out, err = finished(cay, "--only", "cells", suite="node")
+    assert code == 2 and "cells" in err and not out
 
 
 # -- tools/bench-compare ------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def prepare(cay):
     for i in range(RUNNING):
         box = cay.wait_ready(SANDBOXES, f"s{i}")
         assert cay.execute(f"s{i}", f"echo mark {i} > /tmp/mark")["exit_code"] == 0
-        boxes[f"s{i}"] = box["status"]["podIPs"][0]
+        boxes[f"s{i}"] = box["status"]["podIPs"]
     return boxes
 
 
@@ -68,7 +68,7 @@ def check(cay, boxes, acknowledged):
             assert name in claims, f"acknowledged claim {name} is gone"
     for name, ip in boxes.items():
         box = cay.wait_ready(SANDBOXES, name)
-        assert box["status"]["podIPs"] == [ip]
+        assert box["status"]["podIPs"] == ip
         assert cay.execute(name, "cat /tmp/mark")["stdout"] == f"mark {name[1:]}\n"
     bound = {}
     for name in claims:

@@ -126,6 +126,8 @@ GAPS = [
     ("mount -t tmpfs none /proc/sys/net/ipv4", "low-ports", "warn", "/proc/sys"),
     ("mount -t tmpfs none /proc/sys/net; mkdir /proc/sys/net/ipv4", "ipv6", "warn", "ipv6"),
     ("mount -t tmpfs none /etc/ssl", "host-image", "warn", "install ca-certificates"),
+    ("echo '1 1 0:1 / /c - cgroup cgroup rw,pids' > $T; mount --bind $T /proc/$$/mountinfo", "cgroup-moves", "warn", "favordynmods"),
+    ("mount -t tmpfs none /dev", "kvm", "warn", "modprobe kvm"),
     ("mount --bind /dev/null /proc/swaps", "swap", "warn", "zram"),
     ("mount -t tmpfs -o size=1M none $D", "disk-pool", "warn", "btrfs-progs"),  # too little for a pool
     ("mount -t tmpfs -o size=1M none $D", "disk-space", "warn", "1 GiB"),
@@ -147,10 +149,33 @@ def test_a_gap_is_noticed_and_its_fix_named(idle, tmp_path, plant, name, status,
     ("system-calls", 437, "fail"),  # openat2
     ("swap", 440, "warn"),  # process_madvise
     ("idmapped-mounts", 442, "warn"),  # mount_setattr
+    ("landlock", 444, "warn"),  # landlock_create_ruleset
 ])
 def test_a_call_that_the_kernel_lacks_is_noticed(idle, name, number, status):
     said = run(idle, "doctor", "--data-dir", idle.data_dir, "-o", "json", before=lambda: without_call(number))
     assert checks(said)[name]["status"] == status and "use Linux" in checks(said)[name]["fix"]
+
+
+def test_a_host_that_cannot_make_links_between_networks_is_not_fit(idle):
+    unshare = {"x86_64": 272, "aarch64": 97}[os.uname().machine]
+    said = run(idle, "doctor", "--data-dir", idle.data_dir, "-o", "json", before=lambda: without_call(unshare))
+    assert said.returncode == 1 and checks(said)["veth"]["status"] == "fail" and "modprobe veth" in checks(said)["veth"]["fix"]
+
+
+def test_what_is_tried_works_here_and_leaves_nothing(idle):
+    """A machine that runs these tests makes links; whether it runs virtual machines is its own affair, but that must be said."""
+    said = checks(run(idle, "doctor", "--data-dir", idle.data_dir, "-o", "json"))
+    assert said["veth"]["status"] == "ok" and "virtual machine" in said["kvm"]["message"]
+    assert not {"here", "there"} & set(os.listdir("/sys/class/net"))
+
+
+def test_control_groups_that_are_quick_to_enter_are_known(idle, tmp_path):
+    (tmp_path / "mountinfo").write_text("1 1 0:1 / /c - cgroup cgroup rw,pids,favordynmods\n")
+    script = f"mount --bind {tmp_path}/mountinfo /proc/$$/mountinfo && exec \"$@\""
+    argv = ["unshare", "-m", "--propagation", "private", "bash", "-c", script, "sh", os.path.join(idle.build, "cay"), "doctor",
+            "--data-dir", idle.data_dir, "-o", "json"]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert checks(said)["cgroup-moves"]["status"] == "ok"
 
 
 def test_lost_capabilities_are_noticed(idle):

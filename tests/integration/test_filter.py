@@ -18,9 +18,10 @@ import threading
 import pytest
 
 from cay_local import condition, wait_until
+from internet import FORWARDS6, HAS6
 
 PODS = "/api/v1/namespaces/default/pods"
-PRIVATE = "10.211.77"  # of a network that only these tests have
+PRIVATE, PRIVATE6 = "10.211.77", "fd42:ca77:77:"  # of a network that only these tests have
 
 CONNECT = """
 import socket, sys
@@ -45,9 +46,10 @@ class Box:
 
     def __init__(self, cay, name):
         cay.api("POST", PODS, {"metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": 0, "containers": [
-            {"name": "main", "image": "host", "command": ["python3", "-m", "http.server", "8000"],
+            {"name": "main", "image": "host", "command": ["python3", "-m", "http.server", *(("--bind", "::") if HAS6 else ()), "8000"],
              "readinessProbe": {"tcpSocket": {"port": 8000}, "periodSeconds": 1}}]}})
-        self.ip = cay.wait(PODS, name, ready)["status"]["podIP"]
+        self.ips = [one["ip"] for one in cay.wait(PODS, name, ready)["status"]["podIPs"]]
+        self.ip = self.ips[0]
         self.pid = next(i["name"].split()[0] for i in cay.census()[0] if i["type"] == "process" and i["owner"] == f"default/{name}")
         self.link = json.loads(sh("ip", "-j", "route", "get", self.ip))[0]["dev"]
 
@@ -65,10 +67,12 @@ class World:
         self.id = json.load(open(f"{cay.data_dir}/node/instance.json"))["id"]
         self.table = ("inet", f"cay_{self.id}")
         self.one, self.two = Box(cay, "one"), Box(cay, "two")
-        gateway = json.loads(self.one.inside("ip", "-j", "route", "show", "default"))[0]["gateway"]
-        self.host = (gateway, listener.getsockname()[1])
-        self.other = (self.two.ip, 8000)
-        self.private = (f"{PRIVATE}.2", 8000)
+        port = listener.getsockname()[1]
+        gateways = [json.loads(self.one.inside("ip", family, "-j", "route", "show", "default"))[0]["gateway"] for family in ("-4", "-6")[:1 + HAS6]]
+        families = 1 + FORWARDS6  # those that a single link can be made to forward
+        self.host = [(ip, port) for ip in gateways]
+        self.other = [(ip, 8000) for ip in self.two.ips[:families]]
+        self.private = [(ip, 8000) for ip in (f"{PRIVATE}.2", f"{PRIVATE6}:2")[:families]]
         for link in (self.one.link, self.two.link):
             forward(link)
 
@@ -87,8 +91,9 @@ class World:
 
 def forward(link):
     """Packets that come in by it may go on: only the host's settings would otherwise hide that no filter is there."""
-    with open(f"/proc/sys/net/ipv4/conf/{link}/forwarding", "w") as f:
-        f.write("1")
+    for setting in ("ipv4/conf/{}/forwarding", "ipv6/conf/{}/force_forwarding")[:1 + FORWARDS6]:
+        with open("/proc/sys/net/" + setting.format(link), "w") as f:
+            f.write("1")
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +109,12 @@ def private_network():
         for args in (("addr", "add", f"{PRIVATE}.2/30", "dev", "eth0"), ("link", "set", "eth0", "up"),
                      ("route", "add", "default", "via", f"{PRIVATE}.1")):
             sh("ip", "-n", name, *args)
+        if HAS6:
+            sh("ip", "addr", "add", f"{PRIVATE6}:1/64", "dev", name, "nodad")
+            sh("ip", "-n", name, "addr", "add", f"{PRIVATE6}:2/64", "dev", "eth0", "nodad")
+            sh("ip", "-n", name, "route", "add", "default", "via", f"{PRIVATE6}:1")
         forward(name)
-        server = subprocess.Popen(["ip", "netns", "exec", name, sys.executable, "-m", "http.server", "8000"],
+        server = subprocess.Popen(["ip", "netns", "exec", name, sys.executable, "-m", "http.server", *(("--bind", "::") if HAS6 else ()), "8000"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(100):
             try:
@@ -125,7 +134,8 @@ def private_network():
 
 @pytest.fixture(scope="module")
 def world(module_instance, private_network):
-    with socket.create_server(("0.0.0.0", 0)) as listener:
+    every = {"family": socket.AF_INET6, "dualstack_ipv6": True} if HAS6 else {}
+    with socket.create_server(("::" if HAS6 else "0.0.0.0", 0), **every) as listener:
         yield World(module_instance(), listener)
 
 
@@ -208,46 +218,86 @@ def test_a_table_that_is_put_back_during_a_pause_is_intact_again(world):
     assert world.metric("cay_packet_filter_restored_total") == count + 6
 
 
+def ranges(elements):
+    """The first and the last address of each run of neighbouring networks, however they are written."""
+    pairs, joined = [], []
+    for e in elements:
+        net = e.get("prefix") if isinstance(e, dict) else None
+        first, last = e["range"] if isinstance(e, dict) and "range" in e else (e, e)
+        if net:
+            first = ipaddress.ip_network(f"{net['addr']}/{net['len']}")
+            first, last = first[0], first[-1]
+        pairs.append((int(ipaddress.ip_address(first)), int(ipaddress.ip_address(last))))
+    for first, last in sorted(pairs):
+        if joined and joined[-1][1] + 1 == first:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
 def test_both_filters_reserve_the_same_addresses(world):
+    inside = json.loads(world.one.inside("nft", "-j", "list", "table", "inet", "cay"))["nftables"]
+    inside = {i["set"]["name"]: ranges(i["set"]["elem"]) for i in inside if "set" in i}
     text = world.one.inside("nft", "--stateless", "list", "table", "inet", "cay")
-    inside = {96: set(), 128: set()}  # bits before the source and the destination
-    for at, mask, net in re.findall(r"@nh,(\d+),32 & (0x\w+) == (0x\w+) drop", text):
-        prefix = bin(int(mask, 16)).count("1")
-        inside[int(at)].add(str(ipaddress.ip_network((int(net, 16), prefix))))
-    host = set(re.findall(r"[\d.]+/\d+", re.search(r"ip daddr \{([^}]*)\}", world.listing())[1]))
-    assert {"10.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16", "224.0.0.0/3"} <= host
-    assert host == inside[96] == inside[128]
+    assert text.count("@reserved drop") == 2 and text.count("@reserved6 drop") == (2 if HAS6 else 0)
+    host = {}
+    for item in json.loads(sh("nft", "-j", "list", "chain", *world.table, "from_sandbox"))["nftables"]:
+        for match in (e["match"] for e in item.get("rule", {}).get("expr", []) if "match" in e):
+            if match["left"].get("payload", {}).get("field") == "daddr":
+                host[match["left"]["payload"]["protocol"]] = ranges(match["right"]["set"])
+    public = [*ranges([{"prefix": {"addr": "0.0.0.0", "len": 8}}]), *ranges([{"range": ["224.0.0.0", "255.255.255.255"]}])]
+    assert set(public) <= set(host["ip"]) and host["ip"] == inside["reserved"]
+    assert host["ip6"][0] == (0, (1 << 125) - 1) and host["ip6"][-1] == (1 << 126, (1 << 128) - 1)
+    if HAS6:  # what is inside goes by the first 32 bits
+        assert [(first >> 96, last >> 96) for first, last in host["ip6"]] == inside["reserved6"]
 
 
-def test_the_filter_inside_is_there_and_ipv6_is_not(world):
+def test_the_filter_inside_is_there_for_both_families(world):
     for box in (world.one, world.two):
         listed = json.loads(box.inside("nft", "-j", "list", "table", "inet", "cay"))["nftables"]
         chains = {i["chain"]["name"]: i["chain"] for i in listed if "chain" in i}
-        assert {(c["name"], c["hook"], c["type"]) for c in chains.values()} == {("out", "output", "filter"), ("in", "input", "filter")}
+        assert {(c["name"], c["hook"], c["type"]) for c in chains.values() if "hook" in c} == {("out", "output", "filter"), ("in", "input", "filter")}
         text = box.inside("nft", "list", "table", "inet", "cay")
-        own = "0x" + socket.inet_aton(box.ip).hex()
-        assert f"!= {own} drop" in text and text.count("meta nfproto != ipv4 drop") == 2
+        for ip in box.ips:
+            assert f"!= 0x{ipaddress.ip_address(ip).packed.hex().lstrip('0')} drop" in text, ip
+        for chain in ("out", "in"):
+            assert f"meta nfproto != ipv4 {f'goto {chain}6' if HAS6 else 'drop'}" in text
+
+
+def test_ipv6_has_one_address_and_looks_for_nobody(world):
+    """No address of its own making, no neighbour that it asked for, no router that it believes; on the host's end not even a group."""
+    if not HAS6:
+        pytest.skip("the kernel has no IPv6")
+    for box in (world.one, world.two):
         addresses = json.loads(box.inside("ip", "-j", "-6", "addr"))
-        assert [a["local"] for link in addresses for a in link.get("addr_info", [])] == ["::1"]
-        assert not [r for r in json.loads(box.inside("ip", "-j", "-6", "route") or "[]") if r.get("dev") == "eth0"]
+        assert [(link["ifname"], a["local"], a["prefixlen"]) for link in addresses for a in link["addr_info"]] == \
+            [("lo", "::1", 128), ("eth0", box.ips[1], 128)]
+        assert box.inside("cat", "/proc/sys/net/ipv6/conf/eth0/accept_ra").strip() == "0"
+        gateway = world.host[1][0]
+        assert {r["dst"] for r in json.loads(box.inside("ip", "-j", "-6", "route"))} == {box.ips[1], "default"}
+        assert [(n["dst"], n["state"]) for n in json.loads(box.inside("ip", "-j", "-6", "neigh", "show", "dev", "eth0"))] == [(gateway, ["PERMANENT"])]
+        assert "NOARP" in json.loads(box.inside("ip", "-j", "link", "show", "dev", "eth0"))[0]["flags"]
         on_host = json.loads(sh("ip", "-j", "-6", "addr", "show", "dev", box.link) or "[]")
         assert not [a for link in on_host for a in link.get("addr_info", [])]
+        routes = json.loads(sh("ip", "-j", "-6", "route", "show", "table", "all", "dev", box.link))
+        assert [(r["dst"], r["prefsrc"]) for r in routes] == [(box.ips[1], gateway)]
+    assert box.ips[1].startswith(f"fdca:7{world.id[:3]}:{world.id[3:]}00::".replace(":0", ":"))
 
 
 def test_the_filter_inside_holds_while_the_hosts_is_gone(world, stopped):
-    targets = (world.host, world.other, world.private)
+    targets = (*world.host, *world.other, *world.private)
     assert world.listing() == ""
-    assert [world.one.connect(t) for t in targets] == ["refused"] * 3
+    assert [world.one.connect(t) for t in targets] == ["refused"] * len(targets)
     for box in (world.one, world.two):
         box.inside("nft", "delete", "table", "inet", "cay")
-    assert [world.one.connect(t) for t in targets] == ["reached"] * 3, "the attempts prove nothing"
+    assert [world.one.connect(t) for t in targets] == ["reached"] * len(targets), "the attempts prove nothing"
 
 
 def test_the_host_is_shut_by_its_own_filter(world, without_inner):
-    assert world.one.connect(world.host) == "refused"
+    assert {world.one.connect(t) for t in world.host} == {"refused"}
 
 
 def test_the_host_forwards_nothing_to_sandboxes_and_private_networks(world, without_inner):
-    assert world.one.connect(world.other) == "refused"
-    assert world.one.connect(world.private) == "refused"
-    assert world.one.connect((world.one.ip, 8000)) == "reached"
+    assert {world.one.connect(t) for t in (*world.other, *world.private)} == {"refused"}
+    assert {world.one.connect((ip, 8000)) for ip in world.one.ips} == {"reached"}

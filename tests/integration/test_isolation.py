@@ -8,6 +8,7 @@ walls, so that tests/walls.py can name the test that goes red without it.
 import contextlib
 import ctypes
 import fcntl
+import ipaddress
 import itertools
 import json
 import os
@@ -347,10 +348,15 @@ def test_root_of_the_host_is_not_charged(hog):
     assert json.loads(r.stdout) == dict.fromkeys(ALL, 1)
 
 
-def test_ipv6_is_on_the_loopback_alone(box):
-    inside = box["one"].run("cd /proc/sys/net/ipv6/conf && cat eth0/disable_ipv6 lo/disable_ipv6; cat /proc/net/if_inet6")
-    assert inside.split()[:2] == ["1", "0"]
-    assert {line.split()[-1] for line in inside.splitlines()[2:]} == {"lo"}
+def test_ipv6_believes_no_router_and_makes_no_address(box):
+    if not os.path.exists("/proc/sys/net/ipv6"):
+        pytest.skip("the kernel has no IPv6")
+    inside = box["one"].run("cat /proc/sys/net/ipv6/conf/eth0/accept_ra; cat /proc/net/if_inet6").split("\n")
+    assert inside[0] == "0"
+    ips = [one["ip"] for one in box["cay"].api("GET", f"{PODS}/one")["status"]["podIPs"]]
+    packed = ipaddress.ip_address(ips[1]).packed.hex()
+    assert sorted((line.split()[-1], line.split()[0], line.split()[2]) for line in inside[1:] if line) == \
+        [("eth0", packed, "80"), ("lo", f"{1:032x}", "80")]
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names in sandboxes: those of objects, and those of the world through the host's name servers, which are a network namespace here."""
 
-import json
+import hashlib
 import os
 import shutil
 import socket
@@ -14,7 +14,7 @@ from cay_local import AGENTS, wait_until
 from internet import Network, serve_names, sh
 from test_node_pods import CORE, create, pod
 
-NAMES = ("web.example.", "big.example.", "liar.example.", "pypi.example.", "git.example.")
+NAMES = ("web.example.", "big.example.", "liar.example.", "pypi.example.", "git.example.", "deb.example.")
 LOOK_UP = """
 import socket, sys
 for name in sys.argv[1:]:
@@ -253,13 +253,58 @@ def make_repository(root):
     sh("git", "-C", f"{root}/repo.git", "update-server-info")
 
 
-def test_pip_install_and_git_clone(node, world):
-    if not shutil.which("git", path="/usr/bin"):
-        pytest.fail("git is missing; tools/setup test installs it")
+def make_mirror(root):
+    """A package mirror with one package."""
+    made, at = f"{root}/made", f"{root}/debian"
+    os.makedirs(f"{made}/DEBIAN")
+    os.makedirs(f"{made}/opt/sandcastle")
+    os.mkdir(at)
+    with open(f"{made}/opt/sandcastle/height", "w") as f:
+        f.write("9\n")
+    control = "Package: sandcastle\nVersion: 1.0\nArchitecture: all\nMaintainer: Test <t@example.org>\nDescription: a test\n"
+    with open(f"{made}/DEBIAN/control", "w") as f:
+        f.write(control)
+    deb = f"{at}/sandcastle_1.0_all.deb"
+    sh("dpkg-deb", "--root-owner-group", "-b", made, deb)
+    with open(deb, "rb") as f, open(f"{at}/Packages", "w") as index:
+        data = f.read()
+        index.write(f"{control}Filename: ./{os.path.basename(deb)}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n")
+
+
+CLONE = "rm -rf /tmp/repo; git clone -q http://git.example/repo.git /tmp/repo && cat /tmp/repo/README"
+PIP = ("python3 -m venv --clear /tmp/p; /tmp/p/bin/pip install -q --disable-pip-version-check --retries 0 --timeout 20 "
+       "--index-url http://pypi.example/simple --trusted-host pypi.example sandcastle && /tmp/p/bin/python -c 'import sandcastle; print(sandcastle.HEIGHT)'")
+APT = ("mkdir -p /etc/apt /var/lib/apt/lists/partial /var/cache/apt/archives/partial /var/lib/dpkg /tmp/a && touch /var/lib/dpkg/status && "
+       "echo 'deb [trusted=yes] http://deb.example/debian ./' >/etc/apt/sources.list && apt-get -q -o Acquire::Retries=0 -o Acquire::http::Timeout=20 "
+       "-o APT::Update::Error-Mode=any update >&2 && cd /tmp/a && apt-get -q download sandcastle >&2 && dpkg-deb -x sandcastle_*.deb . && cat opt/sandcastle/height")
+
+
+def shell(cay, name, script, **more):
+    return cay.kubectl("exec", name, "--", "sh", "-c", f"export HOME=/tmp; {script}", timeout=300, **more)
+
+
+def test_pip_install_git_clone_and_apt_get_update(node, world):
+    for program in ("git", "apt-get", "dpkg-deb"):
+        if not shutil.which(program, path="/usr/bin"):
+            pytest.fail(f"{program} is missing; tools/setup test installs it")
     make_package(world.root)
     make_repository(world.root)
-    script = ("set -e; export HOME=/tmp; "
-              "python3 -m venv /tmp/p; /tmp/p/bin/pip install -q --disable-pip-version-check --index-url http://pypi.example/simple "
-              "--trusted-host pypi.example sandcastle; /tmp/p/bin/python -c 'import sandcastle; print(sandcastle.HEIGHT)'; "
-              "git clone -q http://git.example/repo.git /tmp/repo; cat /tmp/repo/README")
-    assert node.kubectl("exec", "calm", "--", "sh", "-c", script, timeout=300).stdout.split() == ["7", "hello"]
+    make_mirror(world.root)
+    create(node, pod("agent-box", "sleep", "1000"))
+    assert [shell(node, "agent-box", s).stdout for s in (PIP, CLONE, APT)] == ["7\n", "hello\n", "9\n"]
+
+
+def test_a_policy_refuses_them(node, world):
+    """Names still resolve, so that nothing but the policy can be the reason."""
+    body = pod("kept-in", "sleep", "1000")
+    body["metadata"]["labels"] = {"kept": "in"}
+    create(node, body)
+    assert shell(node, "kept-in", CLONE).stdout == "hello\n"
+    node.api("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", {
+        "metadata": {"name": "kept-in"}, "spec": {"podSelector": {"matchLabels": {"kept": "in"}}, "policyTypes": ["Egress"],
+                                                  "egress": [{"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}]}})
+    wait_until(lambda: shell(node, "kept-in", CLONE, check=False).returncode)
+    assert look_up(node, "kept-in", "git.example.", "pypi.example.") == {n: world.net.ip for n in ("git.example.", "pypi.example.")}
+    for script in (PIP, APT):
+        assert shell(node, "kept-in", script, check=False).returncode, script
+    assert shell(node, "agent-box", CLONE).stdout == "hello\n"

@@ -351,7 +351,6 @@ def test_deletion_asks_the_sidecars_last_and_in_reverse_order(cay):
     ("hostnet", {"hostNetwork": True}, "spec.hostNetwork"),
     ("hostpid", {"hostPID": True}, "spec.hostPID"),
     ("hostpath", {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}, "spec.volumes[0].hostPath"),
-    ("runtime", {"runtimeClassName": "kata"}, "spec.runtimeClassName"),
     ("cap", {"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}}, "capabilities.add[0]: SYS_ADMIN"),
     ("seccomp", {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, "spec.securityContext.seccompProfile.type"),
     ("sysctl", {"securityContext": {"sysctls": [{"name": "net.core.somaxconn", "value": "9"}]}},
@@ -428,12 +427,13 @@ def test_a_pod_starts_when_its_image_gets_its_name(cay):
 
 
 def test_logs_tail_timestamps_and_follow(cay):
-    create(cay, pod("talk", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; echo oops >&2; sleep 2; echo last",
-                    restartPolicy="Never"))
+    create(cay, pod("talk", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; echo oops >&2; "
+                    "until [ -e /tmp/go ]; do sleep 0.1; done; echo last", restartPolicy="Never"))
     wait_until(lambda: "oops" in cay.kubectl("logs", "talk").stdout)
     assert cay.kubectl("logs", "talk", "--tail=2").stdout.splitlines()[-1] == "oops"
     stamped = cay.kubectl("logs", "talk", "--timestamps", "--tail=1").stdout
     assert stamped[:2] == "20" and stamped.rstrip().endswith("oops")
+    sh(cay, "talk", "touch /tmp/go")
     assert cay.kubectl("logs", "-f", "talk").stdout.splitlines()[-1] == "last"
 
 

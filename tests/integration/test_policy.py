@@ -124,6 +124,12 @@ def rules(cay):
     return sh("nft", "list", "table", *name.split())
 
 
+def inside(cay, name):
+    """How to run something in its network, past all that holds its processes but the filters."""
+    pid = next(i["name"].split()[0] for i in cay.census()[0] if i["type"] == "process" and i["owner"] == f"default/{name}")
+    return "nsenter", "-t", pid, "-n"
+
+
 def received(internet):
     """How many datagrams have arrived there, whether or not an answer came back."""
     names, values = (line.split() for line in internet.run("cat", "/proc/net/snmp").splitlines() if line.startswith("Udp: "))
@@ -205,6 +211,35 @@ def test_what_a_policy_cannot_open_stays_shut_and_is_told(cay, internet):
         wait_until(lambda: "spec.ingress[0]" in events(cay, "in").get("PolicyWithoutEffect", ""))
         wait_until(lambda: "spec.egress[1]" in events(cay, "out").get("PolicyWithoutEffect", ""))
         settled(cay, "client", [f"tcp:{internet.others[1]}:8000", f"tcp:{ip}:8000"], ["yes", "no"])
+
+
+def test_private_networks_are_opened_where_the_setting_lets_policies_do_so(fresh, internet):
+    """Both filters follow the policy, and open connections go with it."""
+    own = os.getpid() % 256
+    within, without = f"10.212.{own}.2", f"10.213.{own}.2"
+    for ip in (within, without):
+        internet.add(ip)
+    cay = fresh("--policy-may-open", "10.212.0.0/16")
+    box(cay, "plain")
+    box(cay, "opener", role="opener")
+    what = [f"tcp:{within}:8000", f"tcp:{within}:8001", f"tcp:{within}:8002", f"tcp:{without}:8000", f"tcp:{internet.ip}:8000"]
+    wait_until(lambda: internet.forwards)
+    settled(cay, "opener", what, ["no"] * 4 + ["yes"])
+    private = {"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 8000, "endPort": 8001}]}
+    with policy(cay, "open", out({"role": "opener"}, private)):
+        settled(cay, "opener", what, ["yes", "yes", "no", "no", "no"])
+        assert attempt(cay, "plain", *what) == ["no"] * 4 + ["yes"]
+        inner = inside(cay, "opener")
+        assert "10.212.0.0/16" in sh(*inner, "nft", "list", "set", "inet", "cay", "peers_out")
+        with policy(cay, "all", out({"role": "opener"}, {})):
+            settled(cay, "opener", what, ["yes", "yes", "yes", "no", "yes"])
+        with policy(cay, "never", out({"role": "opener"}, {"to": [{"ipBlock": {"cidr": f"{without}/32"}}]})):
+            wait_until(lambda: "--policy-may-open" in events(cay, "never").get("PolicyWithoutEffect", ""))
+    settled(cay, "opener", what, ["no"] * 4 + ["yes"])
+    refused = fresh("--policy-may-open", "169.254.0.0/16", start=False)
+    with pytest.raises(RuntimeError):
+        refused.start()
+    assert "169.254.0.0/16" in refused.log()
 
 
 def test_nothing_goes_out_from_an_address_that_nobody_knows(cay, internet):

@@ -10,8 +10,8 @@ import sys
 import pytest
 from cay_local import wait_until
 from internet import sh
-from test_node_pods import create, events, pod
-from test_policy import ECHO, KEEP, TCP, TRY, attempt, out, policy, rules, settled
+from test_node_pods import PODS, create, events, pod
+from test_policy import ECHO, KEEP, TCP, TRY, attempt, inside, out, policy, rules, settled
 
 
 def into(labels, *rules):
@@ -20,12 +20,6 @@ def into(labels, *rules):
 
 def of(role):
     return {"podSelector": {"matchLabels": {"role": role}}}
-
-
-def inside(cay, name):
-    """How to run something in its network, past all that holds its processes but the filters."""
-    pid = next(i["name"].split()[0] for i in cay.census()[0] if i["type"] == "process" and i["owner"] == f"default/{name}")
-    return "nsenter", "-t", pid, "-n"
 
 
 def peers(cay, name):
@@ -121,3 +115,30 @@ def test_each_filter_alone_shuts_what_policies_do_not_open(boxes):
         sh(*inside(cay, "bob"), "nft", "delete", "table", "inet", "cay")
         assert sh(*attack, *target).split() == ["no", "no"], "that of the host alone"
         assert sh(*inside(cay, "alice"), sys.executable, "-c", TRY, "20", *target[1:]).split() == ["yes", "yes"], "the attempts prove nothing"
+
+
+def test_pods_and_policies_change_elements_and_nothing_is_loaded_anew(boxes):
+    """A table that is loaded is another one. What a stranger does to the elements is still undone."""
+    cay, ip = boxes
+    name = next(i["name"] for i in cay.census()[0] if i["type"] == "table").split()
+
+    def handle():
+        return sh("nft", "-a", "list", "table", *name).splitlines()[0].split()[-1]
+
+    with policy(cay, "out", out({"role": "alice"}, {"to": [of("bob"), of("dave")]})), policy(cay, "in", into({"role": "bob"}, {"from": [of("alice")]})):
+        settled(cay, "alice", [f"tcp:{ip['bob']}:8000"], ["yes"])
+        before = handle()
+        body = pod("dave", "python3", "-c", ECHO, "8000", container={"readinessProbe": {"tcpSocket": {"port": 8000}, "periodSeconds": 1}})
+        body["metadata"]["labels"] = {"role": "dave"}
+        dave = create(cay, body)["status"]["podIP"]
+        assert attempt(cay, "alice", f"tcp:{dave}:8000") == ["no"]
+        with policy(cay, "more", into({"role": "dave"}, {"from": [of("alice")], "ports": [{"port": 8000}]})):
+            settled(cay, "alice", [f"tcp:{dave}:8000", f"tcp:{ip['bob']}:8000"], ["yes", "yes"])
+        settled(cay, "alice", [f"tcp:{dave}:8000", f"tcp:{ip['bob']}:8000"], ["no", "yes"])
+        assert dave in rules(cay)
+        cay.api("DELETE", f"{PODS}/dave")
+        wait_until(lambda: dave not in rules(cay))
+        assert handle() == before
+        sh("nft", "add", "element", *name, "policies", "{ 192.0.2.1 : accept }")
+        wait_until(lambda: "192.0.2.1 " not in rules(cay))
+        assert handle() != before, "this one was loaded"

@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from cay_local import ROOT
+from internet import HAS6
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -419,27 +420,34 @@ def spoofed_packets():
 
 def test_a_foreign_source_address_goes_nowhere(box):
     """Code inside cannot send from another's address at all; what the host's root sends so from its network is dropped."""
-    send = f"""
+    send = """
 import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.IPPROTO_IP, %d, 1)
-s.bind(({box['other']!r}, 0))
+v6, option, source, target = %r
+s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IPV6 if v6 else socket.IPPROTO_IP, option, 1)
+s.bind((source, 0))
 for i in range(5):
-    s.sendto(b'x', ('198.51.100.1', 9))
+    s.sendto(b'x', (target, 9))
 print('sent')
 """
-    free_bind, transparent = 15, 19
-    for option in (free_bind, transparent):
-        assert python(box, send % option)[1] == ""
+    others = [one["ip"] for one in box["cay"].api("GET", f"{PODS}/other")["status"]["podIPs"]]
+    free_bind, transparent = (15, 78), (19, 75)  # of IPv4 and of IPv6
+    families = [(False, others[0], "198.51.100.1"), (True, others[1], "2d00::1"), (True, "2d00::2", "2d00::1")][:1 + 2 * HAS6]
+    for v6, source, target in families:
+        for option in (free_bind, transparent):
+            assert python(box, send % ((v6, option[v6], source, target),))[1] == ""
     start(box["cay"], "spoofer")
     pid = process_of(box, "spoofer")
     inside = lambda *argv: subprocess.run(["nsenter", "-t", pid, "-n", *argv], capture_output=True, text=True)
-    assert "Operation not permitted" in inside(sys.executable, "-c", send % transparent).stderr, "the filter inside let it out"
+    for v6, source, target in families:
+        r = inside(sys.executable, "-c", send % ((v6, transparent[v6], source, target),))
+        assert "Operation not permitted" in r.stderr, "the filter inside let it out"
     assert inside("nft", "delete", "table", "inet", "cay").returncode == 0
-    before = spoofed_packets()
-    r = inside(sys.executable, "-c", send % transparent)
-    assert r.stdout == "sent\n", r.stderr
-    assert spoofed_packets() >= before + 5
+    for v6, source, target in families:
+        before = spoofed_packets()
+        r = inside(sys.executable, "-c", send % ((v6, transparent[v6], source, target),))
+        assert r.stdout == "sent\n", r.stderr
+        assert spoofed_packets() >= before + 5, source
 
 
 def test_the_private_socket_is_out_of_reach(box):

@@ -54,6 +54,9 @@ MUTATIONS = (
              "what a kubeconfig asks for in vain is refused", "unit client kubeconfig"),
 
     # -- guest --------------------------------------------------------------------------------------------------------
+    mutation("guest-plain-path-follows-links", "guest/plain.c",
+             "flags | O_NOFOLLOW | O_CLOEXEC, mode);", "flags | O_CLOEXEC, mode);",
+             "a plain path is opened without following links", "unit guest"),
     mutation("guest-path-climbs", "guest/path.c",
              "	if (!w->done.len)\n		return escapes();\n", "	if (!w->done.len)\n		return NULL;\n",
              "a path with .. cannot leave its base", "unit guest"),

@@ -289,6 +289,15 @@ MUTATIONS = (
              "an issued certificate cannot issue others", "unit tls"),
 
     # -- net ----------------------------------------------------------------------------------------------------------
+    mutation("http2-call-without-an-end", "net/http2_call.c",
+             "	if (c->in_len > IN_MAX)\n", "	if (c->in_len > 64 * IN_MAX)\n",
+             "a peer that never stops is cut off", "unit net never_stops"),
+    mutation("http2-call-keeps-all-headers", "net/http2_call.c",
+             "	if (c->headers_len > HEADERS_MAX || c->answer.headers.n >= N_HEADERS_MAX) {\n", "	if (c->headers_len > HEADERS_MAX) {\n",
+             "an answer has a limited number of headers", "unit net too_many_headers"),
+    mutation("http2-call-takes-a-reset-for-an-end", "net/http2_call.c",
+             "	if (!e && c->code == NGHTTP2_NO_ERROR) {\n", "	if (!e) {\n",
+             "a stream that was reset is no answer", "unit net torn_or_no_http2"),
     mutation("smuggling-two-lengths", "net/http_head.c",
              "	if (coding && (length || h->http10 || !str_eq_nocase(coding, \"chunked\")))\n",
              "	if (coding && (h->http10 || !str_eq_nocase(coding, \"chunked\")))\n",

@@ -27,7 +27,7 @@ const struct setting bench_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
 	  "Server to measure (by default the one in $KUBECONFIG or ~/.kube/config)" },
 	{ "only", SETTING_TEXT, NULL, "NAME,...",
-	  "Scenarios to run (by default all): growth, cells, loops, sustained, burst, cold, exec" },
+	  "Scenarios to run (by default all): of a claim growth, cells, loops, sustained, burst, cold, exec; of the node growth, cold, runtimes, policy, import" },
 	{ "router", SETTING_TEXT, "127.0.0.1:8080", "ADDR:PORT",
 	  "Its router; if empty, no commands are run in sandboxes" },
 	{ "server-pid", SETTING_INT, NULL, "PID",
@@ -44,6 +44,8 @@ const struct setting bench_settings[] = {
 	  .max = 100000 },
 	{ "bursts", SETTING_TEXT, "100,300", "N,...", "Claims of a burst" },
 	{ "sizes", SETTING_TEXT, "100,1000,2000", "N,...", "Numbers of idle sandboxes for growth" },
+	{ "import-mb", SETTING_INT, "128", "MB", "Size of the image that is imported", .min = 1,
+	  .max = 10000 },
 	{ "image", SETTING_TEXT, "host", "NAME", "Image of the sandboxes" },
 	{ "floor-dir", SETTING_TEXT, "/var/tmp", "DIR",
 	  "Where to measure the floor of fdatasync; choose the disk of the data directory" },
@@ -53,13 +55,22 @@ const struct setting bench_settings[] = {
 };
 
 const struct scenario bench_scenarios[] = {
-	{ "growth", "memory of idle sandboxes, and a claim beside them", scenario_growth },
-	{ "cells", "a warm claim with and without refill and deletion", scenario_cells },
-	{ "loops", "clients that claim and delete without a pause", scenario_loops },
-	{ "sustained", "claims as fast as they are answered, without refill", scenario_sustained },
-	{ "burst", "many claims at a time, with a command beside them", scenario_burst },
-	{ "cold", "Sandboxes without a pool", scenario_cold },
-	{ "exec", "a command in a sandbox, and the first one after a claim", scenario_exec },
+	{ "growth", "memory of idle sandboxes, and a claim beside them", SUITE_CLAIM | SUITE_NODE,
+	  scenario_growth },
+	{ "cells", "a warm claim with and without refill and deletion", SUITE_CLAIM,
+	  scenario_cells },
+	{ "loops", "clients that claim and delete without a pause", SUITE_CLAIM, scenario_loops },
+	{ "sustained", "claims as fast as they are answered, without refill", SUITE_CLAIM,
+	  scenario_sustained },
+	{ "burst", "many claims at a time, with a command beside them", SUITE_CLAIM,
+	  scenario_burst },
+	{ "cold", "Sandboxes without a pool", SUITE_CLAIM | SUITE_NODE, scenario_cold },
+	{ "exec", "a command in a sandbox, and the first one after a claim", SUITE_CLAIM,
+	  scenario_exec },
+	{ "runtimes", "start, command and removal by runtime class, beside other programs",
+	  SUITE_NODE, scenario_runtimes },
+	{ "policy", "from a NetworkPolicy to its effect", SUITE_NODE, scenario_policy },
+	{ "import", "an image archive, beside skopeo and umoci", SUITE_NODE, scenario_import },
 	{ 0 },
 };
 
@@ -118,6 +129,16 @@ void row_figure(struct row *r, const char *key, double value)
 	r->figures[r->n_figures++] = (struct figure){ key, value };
 }
 
+void row_peer(struct row *r, const struct json *us, struct row *ours)
+{
+	double we, they;
+
+	json_each(it, us)
+		samples_add(&r->us, json_real(it.val, 0));
+	if (ours && samples_quantile(&r->us, 0.5, &they) && samples_quantile(&ours->us, 0.5, &we))
+		row_figure(r, "cay_to_this", we / they);
+}
+
 static void row_free(struct row *r)
 {
 	free((void *)r->name);
@@ -140,16 +161,18 @@ void bench_say(const struct bench *b unused, const char *fmt, ...)
 	va_end(ap);
 }
 
-static bool wanted(const struct bench *b, const char *name)
+static bool wanted(const struct bench *b, const struct scenario *s)
 {
 	const char *only = settings_text(b->settings, "only");
 	struct span rest = SPAN(only ? only : ""), one;
 
+	if (!(s->suites & b->suite))
+		return false;
 	if (!only)
 		return true;
 	do {
 		one = span_trim(span_cut(rest, ',', &rest));
-		if (span_eq(one, name))
+		if (span_eq(one, s->name))
 			return true;
 	} while (rest.p);
 	return false;
@@ -200,12 +223,12 @@ static struct err *check_only(const struct bench *b)
 		const struct scenario *s = bench_scenarios;
 
 		one = span_trim(span_cut(rest, ',', &rest));
-		while (s->name && !span_eq(one, s->name))
+		while (s->name && !(span_eq(one, s->name) && (s->suites & b->suite)))
 			s++;
 		if (!s->name)
 			return err_new(
 				ERR_INVALID,
-				"--only: there is no scenario \"%.*s\"; cay bench --help names them",
+				"--only: there is no scenario \"%.*s\" here; cay bench --help names them",
 				(int)one.len, one.p);
 	}
 	return NULL;
@@ -216,29 +239,30 @@ static struct err *run_scenarios(struct bench *b)
 	struct err *e = world_open(b);
 
 	for (const struct scenario *s = bench_scenarios; !e && s->name; s++)
-		if (wanted(b, s->name))
+		if (wanted(b, s))
 			e = err_wrap(s->run(b), "%s", s->name);
 	world_close(b);
 	return e;
 }
 
-static struct err *run_all(struct bench *b, bool claims)
+static struct err *run_all(struct bench *b)
 {
+	bool scenarios = b->suite != SUITE_FLOOR;
 	struct err *e = check_only(b);
 
 	if (!e)
 		e = check_lists(b);
-	if (!e && claims)
+	if (!e && scenarios)
 		e = api_open(b->loop, settings_text(b->settings, "kubeconfig"), &b->api);
 	if (e)
 		return e;
-	e = program_measure(b, "floor", FLOOR_RUNS, &b->floor);
-	if (e && claims && !err_is(e, ERR_INVALID)) {
+	e = program_measure(b, "floor", FLOOR_RUNS, NULL, &b->floor);
+	if (e && scenarios && !err_is(e, ERR_INVALID)) {
 		(void)fprintf(stderr, "cay: bench: no floors, so no ratios: %s\n",
 			      err_text(e)); /* the rest is still useful */
 		err_free(take(e));
 	}
-	if (e || !claims)
+	if (e || !scenarios)
 		return e;
 	b->router = (struct api){ .loop = b->loop,
 				  .addr = xstrdup(settings_text(b->settings, "router")),
@@ -283,15 +307,35 @@ static void on_signal(void *arg, int signum unused)
 	((struct bench *)arg)->stopped = true;
 }
 
+/* False: there is none of that name. */
+static bool suite_of(const char *name, enum suite *ret)
+{
+	static const struct {
+		const char *name;
+		enum suite suite;
+	} suites[] = {
+		{ "claim", SUITE_CLAIM },
+		{ "node", SUITE_NODE },
+		{ "floor", SUITE_FLOOR },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(suites); i++) {
+		if (!str_eq(name, suites[i].name))
+			continue;
+		*ret = suites[i].suite;
+		return true;
+	}
+	return false;
+}
+
 int bench_run(const struct command *c, const struct settings *s)
 {
 	struct bench b = { .settings = s };
-	const char *what = str_or(settings_arg(s, 0), "claim");
 	autoptr(json_doc) report = NULL;
 	struct err *e;
 	int code;
 
-	if ((!str_eq(what, "claim") && !str_eq(what, "floor")) || settings_n_args(s) > 1)
+	if (!suite_of(str_or(settings_arg(s, 0), "claim"), &b.suite) || settings_n_args(s) > 1)
 		return cli_fail(err_new(ERR_INVALID, "usage: cay bench %s", c->usage));
 	(void)getloadavg(&b.load_before, 1);
 	e = loop_new(&b.loop);
@@ -299,7 +343,7 @@ int bench_run(const struct command *c, const struct settings *s)
 		return cli_fail(err_wrap(e, "bench"));
 	b.intr = signal_watch_new(b.loop, SIGINT, on_signal, &b);
 	b.term = signal_watch_new(b.loop, SIGTERM, on_signal, &b);
-	e = run_all(&b, str_eq(what, "claim"));
+	e = run_all(&b);
 	bench_say(&b, "%s", "");
 	report = report_build(&b);
 	if (b.n_rows || b.floor) {

@@ -68,6 +68,13 @@ void call_done(struct call *c);               /* cancels it if need be */
 
 /* ---- what a run consists of (bench.c) ---- */
 
+/* What the command measures: a sandbox as whoever claims it sees it, or the node that runs it. */
+enum suite {
+	SUITE_FLOOR, /* the floors alone */
+	SUITE_CLAIM = 1,
+	SUITE_NODE = 2,
+};
+
 /* A figure of its own beside the latencies: {"claims_per_s", 5012}. */
 struct figure {
 	const char *key;
@@ -89,6 +96,7 @@ struct row {
 
 struct bench {
 	const struct settings *settings;
+	enum suite suite;
 	struct loop *loop;
 	struct api api, router;
 	struct lane lane; /* for everything that is not measured */
@@ -108,6 +116,8 @@ struct bench {
 
 struct row *bench_row(struct bench *b, const char *scenario, const char *name, const char *floor,
 		      const char *what);
+/* Adds the measurements of another program, and how ours compares with it; ours may be NULL. */
+void row_peer(struct row *r, const struct json *us, struct row *ours);
 void row_figure(struct row *r, const char *key, double value);
 void bench_say(const struct bench *b, const char *fmt, ...) printf_like(2, 3); /* progress */
 /* Turns the loop until *done is set; ERR_TIMEOUT, or ERR_UNAVAILABLE after a signal. */
@@ -122,6 +132,7 @@ must_use struct err *bench_list(struct bench *b, const char *setting, unsigned *
 
 struct scenario {
 	const char *name, *what;
+	unsigned suites;
 	struct err *(*run)(struct bench *b);
 };
 extern const struct scenario bench_scenarios[]; /* ends with a NULL name */
@@ -131,7 +142,9 @@ extern const struct scenario bench_scenarios[]; /* ends with a NULL name */
 /* One request that must work, on the lane for what is not measured. ret may be NULL. */
 must_use struct err *world_ask(struct bench *b, const struct ask *ask, struct json_doc **ret);
 must_use struct err *world_open(struct bench *b); /* the namespace */
-void world_close(struct bench *b);                /* removes the namespace, also after a signal */
+/* A Sandbox that runs commands, of a runtime class (NULL: the default), once it is Ready. */
+must_use struct err *world_sandbox(struct bench *b, const char *name, const char *runtime_class);
+void world_close(struct bench *b); /* removes the namespace, also after a signal */
 must_use struct err *world_pool(struct bench *b, const char *name, unsigned n); /* filled */
 must_use struct err *world_refill(struct bench *b, const char *pool, bool on);
 /* Adds to the row how many members a pool has beyond those that the claims left. */
@@ -178,8 +191,13 @@ must_use struct err *load_measure(struct bench *b, struct load *spec, struct row
 
 /* ---- commands (exec.c) ---- */
 
-/* Through the router; the answer says whether it ran. */
-void exec_start(struct bench *b, struct call *c, struct lane *l, const char *sandbox);
+/* Through the router; the answer says whether it ran. command: as JSON has it between quotes. */
+void exec_command(struct bench *b, struct call *c, struct lane *l, const char *sandbox,
+		  const char *command);
+void exec_start(struct bench *b, struct call *c, struct lane *l,
+		const char *sandbox); /* /bin/true */
+/* It n times in a sandbox that runs. */
+must_use struct err *exec_times(struct bench *b, const char *sandbox, size_t n, struct row *row);
 /* Somebody who runs a command every few milliseconds, or sends a GET if there is no router. */
 struct beside;
 struct beside *beside_new(struct bench *b, const char *sandbox);
@@ -205,9 +223,10 @@ void host_conditions(struct bench *b, struct json_doc *d, struct json *root);
 
 /* ---- floors and report ---- */
 
-/* Runs a program of bench/, which is installed next to us; *ret is its JSON. */
+/* Runs a program of bench/, which is installed next to us; *ret is its JSON. more: further
+ * arguments, NULL after the last; or NULL. */
 must_use struct err *program_measure(struct bench *b, const char *name, unsigned runs,
-				     struct json_doc **ret);
+				     const char *const *more, struct json_doc **ret);
 struct json_doc *report_build(struct bench *b);
 void report_print(const struct json *report);
 
@@ -220,3 +239,6 @@ struct err *scenario_sustained(struct bench *b); /* loops.c */
 struct err *scenario_burst(struct bench *b);     /* burst.c */
 struct err *scenario_cold(struct bench *b);      /* cold.c */
 struct err *scenario_exec(struct bench *b);      /* exec.c */
+struct err *scenario_runtimes(struct bench *b);  /* runtimes.c */
+struct err *scenario_policy(struct bench *b);    /* policy.c */
+struct err *scenario_import(struct bench *b);    /* import.c */

@@ -33,7 +33,6 @@ static void peer(struct bench *b, const struct json *all, const char *name, stru
 {
 	const struct json *found = json_get(all, name);
 	const char *missing = json_get_str(found, "missing");
-	double ours, theirs;
 	struct row *row;
 
 	if (missing || !json_get(found, "us")) {
@@ -44,10 +43,7 @@ static void peer(struct bench *b, const struct json *all, const char *name, stru
 	row = bench_row(
 		b, "cold", name, "launch",
 		"the program starts and ends behind the same walls; overlay mounted for it");
-	json_each(it, json_get(found, "us"))
-		samples_add(&row->us, json_real(it.val, 0));
-	if (samples_quantile(&row->us, 0.5, &theirs) && samples_quantile(&cold->us, 0.5, &ours))
-		row_figure(row, "cay_to_this", ours / theirs);
+	row_peer(row, json_get(found, "us"), cold);
 }
 
 /* What is not there is said and left out; the rest of the figures need none of it. */
@@ -55,7 +51,8 @@ static void peers(struct bench *b, struct row *cold)
 {
 	autoptr(json_doc) all = NULL;
 	unsigned n = (unsigned)MIN(settings_int(b->settings, "runs"), (int64_t)PEER_RUNS_MAX);
-	autoptr(err) e = program_measure(b, "peers", n, &all);
+	static const char *const which[] = { "start", "bwrap", "crun", NULL };
+	autoptr(err) e = program_measure(b, "peers", n, which, &all);
 
 	if (e) {
 		(void)fprintf(stderr, "cay: bench: no other programs beside ours: %s\n",

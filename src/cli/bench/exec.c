@@ -16,14 +16,22 @@ enum {
 	BESIDE_MS = 5, /* between two commands beside a load: they are to notice it, not to be it */
 };
 
-void exec_start(struct bench *b, struct call *c, struct lane *l, const char *sandbox)
+void exec_command(struct bench *b, struct call *c, struct lane *l, const char *sandbox,
+		  const char *command)
 {
+	autofree char *body = xasprintf("{\"command\":\"%s\"}", command);
+
 	call_start(c, l,
 		   &(struct ask){ .method = "POST",
 				  .path = "/execute",
-				  .body = "{\"command\":\"/bin/true\"}",
+				  .body = body,
 				  .sandbox = sandbox,
 				  .ns = b->ns });
+}
+
+void exec_start(struct bench *b, struct call *c, struct lane *l, const char *sandbox)
+{
+	exec_command(b, c, l, sandbox, "/bin/true");
 }
 
 /* ---- beside another load ---- */
@@ -129,6 +137,19 @@ static struct err *run_one(struct bench *b, struct lane *l, const char *sandbox,
 	return e;
 }
 
+struct err *exec_times(struct bench *b, const char *sandbox, size_t n, struct row *row)
+{
+	struct lane lane;
+	struct err *e;
+
+	lane_init(&lane, &b->router);
+	e = run_one(b, &lane, sandbox, NULL); /* opens the connection */
+	for (size_t i = 0; !e && i < n; i++)
+		e = run_one(b, &lane, sandbox, row);
+	lane_done(&lane);
+	return e;
+}
+
 static struct err *exec_row(struct bench *b, size_t n)
 {
 	struct row *row =
@@ -137,17 +158,12 @@ static struct err *exec_row(struct bench *b, size_t n)
 	struct row quiet = { .name = "exec" };
 	struct load load = { .prefix = "exec", .pool = "exec", .n = 1, .clients = 1 };
 	struct err *e = load_run(b, &load, &quiet);
-	struct lane lane;
 
 	samples_done(&quiet.us);
-	lane_init(&lane, &b->router);
 	if (!e && !load.sandbox)
 		e = err_new(ERR_UNAVAILABLE, "there is no sandbox to run commands in");
 	if (!e)
-		e = run_one(b, &lane, load.sandbox, NULL); /* opens the connection */
-	for (size_t i = 0; !e && i < n; i++)
-		e = run_one(b, &lane, load.sandbox, row);
-	lane_done(&lane);
+		e = exec_times(b, load.sandbox, n, row);
 	free(load.sandbox);
 	return e;
 }

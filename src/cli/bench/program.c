@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a program of bench/ and reads what it prints: `floor`, the best that the machine can do, or
- * `peers`, what other programs do; measured in the same run as our figures.
+ * `peers` and `import`, what other programs do; measured in the same run as our figures.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,6 +16,10 @@
 #include "loop/loop.h"
 
 #define MAX_OUTPUT 65536
+
+enum {
+	MORE_MAX = 8, /* arguments after the usual ones */
+};
 
 struct floor_run {
 	struct buf out;
@@ -63,11 +68,13 @@ static struct err *read_output(int fd, struct buf *out)
 	return n < 0 ? err_sys(errno, "read the program's output") : NULL;
 }
 
-struct err *program_measure(struct bench *b, const char *name, unsigned runs, struct json_doc **ret)
+struct err *program_measure(struct bench *b, const char *name, unsigned runs,
+			    const char *const *more, struct json_doc **ret)
 {
 	autofree char *program = find_program(name);
 	autofree char *count = xasprintf("%u", runs);
-	const char *argv[] = { program, settings_text(b->settings, "floor-dir"), count, NULL };
+	const char *argv[3 + MORE_MAX + 1] = { program, settings_text(b->settings, "floor-dir"),
+					       count };
 	struct floor_run run = { 0 };
 	autoclose rd = -1;
 	autoclose wr = -1;
@@ -80,6 +87,10 @@ struct err *program_measure(struct bench *b, const char *name, unsigned runs, st
 			ERR_NOT_FOUND,
 			"the program %s is neither next to cay nor in ../libexec/cay; build it or install it there",
 			name);
+	for (size_t i = 0; more && more[i]; i++) {
+		assert(i < MORE_MAX);
+		argv[3 + i] = more[i];
+	}
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(errno, "create a pipe");
 	rd = p[0];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "api/agents.h"
+#include "api/meta.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/str.h"
@@ -71,6 +72,41 @@ struct err *world_open(struct bench *b)
 		return e;
 	b->has_ns = true;
 	return NULL;
+}
+
+struct err *world_sandbox(struct bench *b, const char *name, const char *runtime_class)
+{
+	autofree char *path = xasprintf("/apis/" API_SANDBOX "/namespaces/%s/sandboxes", b->ns);
+	autofree char *one = xasprintf("%s/%s", path, name);
+	autofree char *class = runtime_class
+				       ? xasprintf("\"runtimeClassName\":\"%s\",", runtime_class)
+				       : xstrdup("");
+	autofree char *body = xasprintf(
+		"{\"apiVersion\":\"" API_SANDBOX
+		"\",\"kind\":\"Sandbox\",\"metadata\":{\"name\":\"%s\"},\"spec\":{\"podTemplate\":{\"spec\":{%s"
+		"\"containers\":[{\"name\":\"main\",\"image\":\"%s\",\"command\":[\"sleep\",\"infinity\"],"
+		"\"ports\":[{\"containerPort\":%d}]}]}}}}",
+		name, class, settings_text(b->settings, "image"), RUNTIME_PORT);
+	usec deadline = clock_mono() + (usec)ANSWER_MS * 1000;
+	struct err *e = post(b, path, body);
+	bool ready = false;
+
+	while (!e && !ready) {
+		autoptr(json_doc) now = NULL;
+
+		e = world_ask(b, &(struct ask){ .method = "GET", .path = one }, &now);
+		if (e)
+			return e;
+		ready = conditions_true(json_at_path(json_root(now), "status.conditions"), "Ready");
+		if (!ready && clock_mono() > deadline)
+			return err_new(ERR_TIMEOUT, "Sandbox %s was not Ready within %d s", name,
+				       ANSWER_MS / 1000);
+		if (!ready)
+			e = world_trouble(b);
+		if (!e && !ready)
+			e = bench_pause(b, POLL_MS);
+	}
+	return e;
 }
 
 /* How many objects a collection has; polled until there are none. */

@@ -27,7 +27,8 @@
  *   quiet ── message ──> look, and restore at once
  *     soon after that ── message ──> look ── different ──> pause, then restore
  *
- * Rules of ours that change are loaded by the same jobs, one at a time.
+ * Rules of ours that change are loaded by the same jobs, one at a time. If only policies differ,
+ * and the table is as it was, their elements are changed instead.
  */
 enum {
 	RECEIVE = 32 * 1024,
@@ -39,8 +40,9 @@ enum {
 
 struct filter_watch {
 	struct filter_watch_spec spec;
-	char *name;  /* of the table, without its family */
-	char *right; /* the table as it must be */
+	char *name;                     /* of the table, without its family */
+	char *right;                    /* the table as it must be */
+	struct firewall_rules in_force; /* those that it has */
 	int fd;
 	struct watch *watch;
 	struct timer *timer; /* the end of a pause */
@@ -55,32 +57,36 @@ struct filter_watch {
 	unsigned pause_ms;
 };
 
-static void hold_rules(struct firewall_rules *to, const struct firewall_rules *from)
-{
-	*to = *from;
-	to->policies = bytes_ref(from->policies);
-	to->services = bytes_ref(from->services);
-}
-
-static void drop_rules(struct firewall_rules *r)
-{
-	bytes_unref(r->policies);
-	bytes_unref(r->services);
-}
-
 struct look {
 	struct filter_watch *w;
 	bool restore;
-	struct firewall_rules rules;
+	struct firewall_rules rules, was;
 	bool changed;
 	char *right; /* the new rules, as the kernel has them */
 	bool same, removed;
 	struct err *e;
 };
 
+/* False: it has to be loaded as a whole, which also undoes what others did to it. */
+static bool change_work(struct look *k)
+{
+	autofree char *text = NULL;
+	struct err *e;
+
+	if (!k->was.policies || !k->rules.policies)
+		return false;
+	firewall_text(k->w->spec.instance, &text);
+	if (!str_eq(text, k->w->right))
+		return false;
+	e = firewall_change(k->w->spec.instance, &k->was, &k->rules);
+	err_free(e);
+	return !e;
+}
+
 static void load_work(struct look *k)
 {
-	k->e = firewall_load(k->w->spec.instance, &k->rules);
+	if (!change_work(k))
+		k->e = firewall_load(k->w->spec.instance, &k->rules);
 	if (!k->e)
 		firewall_text(k->w->spec.instance, &k->right);
 	if (!k->e && !k->right)
@@ -125,6 +131,23 @@ static void pause_then_restore(struct filter_watch *w)
 	timer_set(w->timer, w->pause_ms);
 }
 
+static void drop_rules(const struct firewall_rules *r)
+{
+	bytes_unref(r->policies);
+	bytes_unref(r->services);
+}
+
+/* Instead of those that were held before. */
+static void hold_rules(struct firewall_rules *to, const struct firewall_rules *from)
+{
+	const struct firewall_rules was = *to;
+
+	*to = *from;
+	to->policies = bytes_ref(from->policies);
+	to->services = bytes_ref(from->services);
+	drop_rules(&was);
+}
+
 /* Rules that changed once more meanwhile are loaded next. */
 static void load_done(struct filter_watch *w, struct look *k)
 {
@@ -136,6 +159,7 @@ static void load_done(struct filter_watch *w, struct look *k)
 	}
 	free(w->right);
 	w->right = take(k->right);
+	hold_rules(&w->in_force, &k->rules);
 	if (w->told) {
 		k->same = true;
 		tell(w, k);
@@ -164,6 +188,7 @@ static void look_done(void *arg)
 		tell(w, k); /* whoever changed it has put it back */
 	}
 	drop_rules(&k->rules);
+	drop_rules(&k->was);
 	err_free(k->e);
 	free(k);
 	if ((w->again || w->changed) && !timer_armed(w->timer))
@@ -183,6 +208,7 @@ static void start_look(struct filter_watch *w, bool restore)
 	k->w = w;
 	k->restore = restore;
 	hold_rules(&k->rules, &w->spec.rules);
+	hold_rules(&k->was, &w->in_force);
 	k->changed = w->changed;
 	w->changed = false;
 	jobs_run(&w->jobs, look_work, look_done, k);
@@ -196,10 +222,7 @@ static void on_pause_over(void *arg)
 void filter_watch_change(struct filter_watch *w, const struct firewall_rules *rules,
 			 void (*loaded)(void *arg), void *arg)
 {
-	struct firewall_rules was = w->spec.rules;
-
 	hold_rules(&w->spec.rules, rules);
-	drop_rules(&was);
 	if (loaded) {
 		w->loaded = loaded;
 		w->loaded_arg = arg;
@@ -277,7 +300,9 @@ struct err *filter_watch_new(const struct filter_watch_spec *spec, struct filter
 	struct err *e;
 
 	w->spec = *spec;
+	w->spec.rules = (struct firewall_rules){ 0 };
 	hold_rules(&w->spec.rules, &spec->rules);
+	hold_rules(&w->in_force, &spec->rules);
 	w->name = xstrdup(strchr(table, ' ') + 1);
 	w->fd = -1;
 	jobs_init(&w->jobs, spec->loop, NULL, NULL);
@@ -308,5 +333,6 @@ void filter_watch_free(struct filter_watch *w)
 	free(w->name);
 	free(w->right);
 	drop_rules(&w->spec.rules);
+	drop_rules(&w->in_force);
 	free(w);
 }

@@ -2,11 +2,13 @@
 #include "node/host/firewall.h"
 
 #include <nftables/libnftables.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/str.h"
 #include "base/wall.h"
+#include "node/host/firewall_delta.h"
 #include "node/host/instance.h"
 #include "node/host/reserved.h"
 
@@ -17,8 +19,9 @@
  *
  * From a sandbox: answers to what the host asked, questions to the node's name server, and the
  * public Internet unless egress is off. Not: anything else of the host, other sandboxes, private
- * networks, the metadata address, IPv6. Into a sandbox: this daemon alone, whose packets carry the
- * instance's mark. The kernel itself answers for sockets that are gone (RST) and reports errors
+ * networks, the metadata addresses; and of IPv6 nothing with headers between its own and that of
+ * the transport protocol. Into a sandbox: this daemon alone, whose packets carry the instance's
+ * mark. The kernel itself answers for sockets that are gone (RST) and reports errors
  * (ICMP) without one. By an uplink that was switched on for sandboxes, nobody else's packets are
  * forwarded.
  *
@@ -34,14 +37,18 @@ static const char spoof[] = "	chain spoof {\n"
 			    "		type filter hook prerouting priority -310; policy accept;\n"
 			    "		iifname $links fib saddr . iif oif missing counter drop\n"
 			    "	}\n";
-static const char to_host[] = "	chain to_host {\n"
-			      "		type filter hook input priority -10; policy accept;\n"
-			      "		iifname $links ip daddr $gateway udp dport 53 goto names\n"
-			      "		iifname $links ip daddr $gateway tcp dport 53 goto names\n"
-			      "		iifname $links ct state established,related accept\n"
-			      "		iifname $links counter drop\n"
-			      "		iifname != \"lo\" ip daddr $gateway counter drop\n"
-			      "	}\n";
+static const char to_host[] =
+	"	chain to_host {\n"
+	"		type filter hook input priority -10; policy accept;\n"
+	"		iifname $links ip daddr $gateway udp dport 53 goto names\n"
+	"		iifname $links ip daddr $gateway tcp dport 53 goto names\n"
+	"		iifname $links ip6 daddr $gateway6 udp dport 53 goto names\n"
+	"		iifname $links ip6 daddr $gateway6 tcp dport 53 goto names\n"
+	"		iifname $links ct state established,related accept\n"
+	"		iifname $links counter drop\n"
+	"		iifname != \"lo\" ip daddr $gateway counter drop\n"
+	"		iifname != \"lo\" ip6 daddr $gateway6 counter drop\n"
+	"	}\n";
 static const char names[] = "	chain names {\n"
 			    "		accept\n"
 			    "	}\n";
@@ -61,23 +68,29 @@ static const char answers[] = "	chain to_sandbox {\n"
 			      "		accept\n"
 			      "	}\n";
 static const char answers_by_policy[] = "	chain to_sandbox {\n"
+					"		jump opened_answers\n"
 					"		ip daddr vmap @policies\n"
 					"		ip6 daddr vmap @policies6\n"
 					"	}\n";
-static const char to_internet[] = "	chain from_sandbox {\n"
-				  "		oifname \"cay*\" counter drop\n"
-				  "		meta nfproto != ipv4 counter drop\n"
-				  "		ip daddr $reserved counter drop\n"
-				  "	}\n";
-static const char to_internet_by_policy[] = "	chain from_sandbox {\n"
-					    "		oifname $links goto between\n"
-					    "		oifname \"cay*\" counter drop\n"
-					    "		meta nfproto != ipv4 counter drop\n"
-					    "		ip daddr $reserved counter drop\n"
-					    "		ip saddr vmap @policies\n"
-					    "		ip6 saddr vmap @policies6\n"
-					    "		counter drop\n"
-					    "	}\n";
+static const char to_internet[] =
+	"	chain from_sandbox {\n"
+	"		oifname \"cay*\" counter drop\n"
+	"		ip6 nexthdr != { tcp, udp, ipv6-icmp } counter drop\n"
+	"		ip6 daddr $reserved6 counter drop\n"
+	"		ip daddr $reserved counter drop\n"
+	"	}\n";
+static const char to_internet_by_policy[] =
+	"	chain from_sandbox {\n"
+	"		ip6 nexthdr != { tcp, udp, ipv6-icmp } counter drop\n"
+	"		oifname $links goto between\n"
+	"		oifname \"cay*\" counter drop\n"
+	"		jump opened\n"
+	"		ip daddr $reserved counter drop\n"
+	"		ip6 daddr $reserved6 counter drop\n"
+	"		ip saddr vmap @policies\n"
+	"		ip6 saddr vmap @policies6\n"
+	"		counter drop\n"
+	"	}\n";
 static const char to_nowhere[] = "	chain from_sandbox {\n"
 				 "		counter drop\n"
 				 "	}\n";
@@ -91,7 +104,7 @@ static const char from_host[] =
 	"		type filter hook output priority -10; policy accept;\n"
 	"		oifname $links meta mark $daemon accept\n"
 	"		oifname $links tcp flags & rst == rst accept\n"
-	"		oifname $links meta l4proto icmp ct state related accept\n"
+	"		oifname $links meta l4proto { icmp, ipv6-icmp } ct state related accept\n"
 	"		oifname $links counter reject with icmpx type admin-prohibited\n"
 	"	}\n";
 /* Sandboxes speak from ports that the host's own programs do not use: they can neither take all
@@ -102,6 +115,9 @@ static const char hide[] =
 	"		ip saddr $pool oifname != \"cay*\" oifname != \"lo\" meta l4proto { tcp, udp } "
 	"masquerade to :61000-65535 fully-random\n"
 	"		ip saddr $pool oifname != \"cay*\" oifname != \"lo\" masquerade\n"
+	"		ip6 saddr $pool6 oifname != \"cay*\" oifname != \"lo\" meta l4proto { tcp, udp } "
+	"masquerade to :61000-65535 fully-random\n"
+	"		ip6 saddr $pool6 oifname != \"cay*\" oifname != \"lo\" masquerade\n"
 	"	}\n";
 
 /*
@@ -154,7 +170,22 @@ static void define_reserved(struct buf *text)
 		buf_printf(text, "%s %u.%u.%u.%u/%u", i ? "," : "", net >> 24, net >> 16 & 0xff,
 			   net >> 8 & 0xff, net & 0xff, reserved_nets[i].prefix);
 	}
+	buf_add_str(text, " }\nredefine reserved6 = {");
+	for (size_t i = 0; i < n_reserved6_nets; i++)
+		buf_printf(text, "%s %x:%x::/%u", i ? "," : "", reserved6_nets[i].net >> 16,
+			   reserved6_nets[i].net & 0xffff, reserved6_nets[i].prefix);
 	buf_add_str(text, " }\n");
+}
+
+static void define_ip6(struct buf *text, const struct instance *i)
+{
+	struct ip ip[2] = { instance_ip6(i, 0), instance_ip6(i, 1) };
+	char pool[IP_TEXT_MAX], gateway[IP_TEXT_MAX];
+
+	ip_text(&ip[0], pool);
+	ip_text(&ip[1], gateway);
+	buf_printf(text, "redefine pool6 = %s/%d\nredefine gateway6 = %s\n", pool, POOL6_PREFIX,
+		   gateway);
 }
 
 static void define_uplinks(struct buf *text, const struct uplinks *u)
@@ -172,12 +203,24 @@ static const char *way_out(const struct firewall_rules *r, bool policies)
 	return policies ? to_internet_by_policy : to_internet;
 }
 
+static void define_names(struct buf *text, const struct instance *i)
+{
+	char links[16], pool[16], gateway[16];
+
+	instance_ifprefix(i, links);
+	instance_addr_text(i, 0, pool);
+	instance_addr_text(i, 1, gateway);
+	buf_printf(text,
+		   "redefine links = \"%s*\"\nredefine pool = %s/%d\nredefine gateway = %s\n"
+		   "redefine daemon = %#x\n",
+		   links, pool, POOL_PREFIX, gateway, instance_mark(i));
+}
+
 /* The new table replaces the old one in one transaction. */
 struct err *firewall_load(const struct instance *i, const struct firewall_rules *r)
 {
 	autofree char *table = instance_table(i);
 	autobuf text = { 0 };
-	char links[16], pool[16], gateway[16];
 	bool policies = r->policies && wall_stands("network-policy");
 	const struct {
 		bool wanted;
@@ -196,13 +239,8 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 		{ true, hide },
 	};
 
-	instance_ifprefix(i, links);
-	instance_addr_text(i, 0, pool);
-	instance_addr_text(i, 1, gateway);
-	buf_printf(&text,
-		   "redefine links = \"%s*\"\nredefine pool = %s/%d\nredefine gateway = %s\n"
-		   "redefine daemon = %#x\n",
-		   links, pool, POOL_PREFIX, gateway, instance_mark(i));
+	define_names(&text, i);
+	define_ip6(&text, i);
 	define_reserved(&text);
 	if (r->uplinks.n)
 		define_uplinks(&text, &r->uplinks);
@@ -211,6 +249,23 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 		if (parts[n].wanted)
 			buf_add_str(&text, parts[n].rules);
 	buf_add_str(&text, "}\n");
+	return run(buf_str(&text), NULL);
+}
+
+struct err *firewall_change(const struct instance *i, const struct firewall_rules *was,
+			    const struct firewall_rules *now)
+{
+	autofree char *table = instance_table(i);
+	struct firewall_rules same = *was;
+	autobuf text = { 0 };
+
+	same.policies = now->policies;
+	if (!was->policies || !now->policies || memcmp(&same, now, sizeof(same)) != 0 ||
+	    !wall_stands("network-policy"))
+		return err_new(ERR_UNSUPPORTED, "more than the elements of policies differ");
+	define_names(&text, i);
+	if (!firewall_delta(table, was->policies->data, now->policies->data, &text))
+		return err_new(ERR_UNSUPPORTED, "the rules of policies differ in kind");
 	return run(buf_str(&text), NULL);
 }
 

@@ -9,7 +9,8 @@
 struct bytes;
 struct instance;
 
-/* The instance's nftables table, from any thread. It is loaded whole, in one transaction. Pods that
+/* The instance's nftables table, from any thread. It is loaded whole, in one
+ * transaction; where only policies differ, it can be changed instead. Pods that
  * come and go change nothing in it unless a policy narrows or opens something. */
 struct firewall_rules {
 	bool open; /* every process of the host may send packets to sandboxes, not the daemon alone
@@ -26,6 +27,10 @@ struct firewall_rules {
 	struct bytes *services;
 };
 must_use struct err *firewall_load(const struct instance *i, const struct firewall_rules *r);
+/* Turns a table that has the policies of was, and is the same otherwise, into one that has those of
+ * now, by what differs between them. An error leaves it as it was. */
+must_use struct err *firewall_change(const struct instance *i, const struct firewall_rules *was,
+				     const struct firewall_rules *now);
 must_use struct err *firewall_remove(const struct instance *i); /* absent is fine */
 /* As the kernel has it, without counters; *ret is NULL if it is not there. From any thread. */
 void firewall_text(const struct instance *i, char **ret);

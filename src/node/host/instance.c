@@ -28,10 +28,10 @@ struct used {
 static void note_route(void *arg, const struct netlink_route *r)
 {
 	struct used *u = arg;
-	uint32_t dst = ntohl(r->dst);
+	uint32_t dst = ip_to4(&r->dst);
 	unsigned first, n;
 
-	if (r->prefix < 10 || (dst & 0xffc00000) != all_pools)
+	if (!ip_is4(&r->dst) || r->prefix < 10 || (dst & 0xffc00000) != all_pools)
 		return;
 	first = (dst - all_pools) >> (32 - POOL_PREFIX);
 	n = r->prefix >= POOL_PREFIX ? 1 : 1u << (POOL_PREFIX - r->prefix);
@@ -132,6 +132,15 @@ static struct err *make_new(struct instance *i, const char *path)
 	return e ? e : save(i, path);
 }
 
+/* Whether the host has it is found out by each start. */
+static bool host_has_ip6(void)
+{
+	autofree char *text = NULL;
+
+	err_free(file_read(AT_FDCWD, "/proc/sys/net/ipv6/conf/all/disable_ipv6", 16, &text, NULL));
+	return text && *text == '0';
+}
+
 struct err *instance_open(const char *data_dir, const char *run_dir, bool make,
 			  struct instance **ret)
 {
@@ -141,6 +150,7 @@ struct err *instance_open(const char *data_dir, const char *run_dir, bool make,
 	struct err *e;
 
 	i->lock = -1;
+	i->ip6 = host_has_ip6();
 	i->data_dir = xstrdup(data_dir);
 	i->run_dir = xstrdup(run_dir);
 	e = make ? file_mkdirs(dir, 0700) : NULL;
@@ -295,7 +305,7 @@ struct ip instance_ip4(const struct instance *i, unsigned n)
 /* Five digits of an id between "7" and "00": fdca:7xxx:xx00:: */
 struct ip instance_ip6(const struct instance *i, unsigned n)
 {
-	uint32_t id = (uint32_t)strtoul(i->id, NULL, 16);
+	uint32_t id = instance_mark(i) & 0xfffff;
 
 	return (struct ip){ .octet = { 0xfd, 0xca, (uint8_t)(0x70 | id >> 16), (uint8_t)(id >> 8),
 				       (uint8_t)id, [14] = (uint8_t)(n >> 8), [15] = (uint8_t)n } };
@@ -312,24 +322,44 @@ bool instance_ip_place(const struct instance *i, const struct ip *a, unsigned *r
 	return true;
 }
 
+struct pool {
+	struct ip gateway;
+	struct netlink_route nowhere;
+};
+
+static unsigned pools(const struct instance *i, struct pool ret[2])
+{
+	ret[0] = (struct pool){
+		.gateway = instance_ip4(i, 1),
+		.nowhere = { .dst = instance_ip4(i, 0), .prefix = POOL_PREFIX, .unreachable = true }
+	};
+	ret[1] = (struct pool){ .gateway = instance_ip6(i, 1),
+				.nowhere = { .dst = instance_ip6(i, 0),
+					     .prefix = POOL6_PREFIX,
+					     .unreachable = true } };
+	return i->ip6 ? 2 : 1;
+}
+
 struct err *instance_net_up(const struct instance *i, struct netlink *nl)
 {
-	struct netlink_route nowhere = { .dst = instance_addr(i, 0),
-					 .prefix = POOL_PREFIX,
-					 .unreachable = true };
+	struct pool p[2];
+	unsigned n_pools = pools(i, p);
 
-	netlink_add_addr(nl, 1, instance_addr(i, 1), 32);
-	netlink_add_route(nl, &nowhere);
+	for (unsigned n = 0; n < n_pools; n++) {
+		netlink_add_addr(nl, 1, &p[n].gateway);
+		netlink_add_route(nl, &p[n].nowhere);
+	}
 	return err_wrap(netlink_commit(nl), "set up the address pool");
 }
 
 void instance_net_down(const struct instance *i, struct netlink *nl)
 {
-	struct netlink_route nowhere = { .dst = instance_addr(i, 0),
-					 .prefix = POOL_PREFIX,
-					 .unreachable = true };
+	struct pool p[2];
 
-	netlink_del_addr(nl, 1, instance_addr(i, 1), 32);
-	netlink_del_route(nl, &nowhere);
-	err_free(netlink_commit(nl)); /* fails where there is nothing to remove */
+	(void)pools(i, p); /* an earlier start may have had both */
+	for (size_t n = 0; n < ARRAY_LEN(p); n++) {
+		netlink_del_addr(nl, 1, &p[n].gateway);
+		netlink_del_route(nl, &p[n].nowhere);
+		err_free(netlink_commit(nl)); /* fails where there is nothing to remove */
+	}
 }

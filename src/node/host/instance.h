@@ -23,6 +23,7 @@ struct netlink;
 enum {
 	POOL_PREFIX = 18,
 	POOL_SIZE = 1 << (32 - POOL_PREFIX),
+	POOL6_PREFIX = 64,
 	POOL_FIRST = 2, /* 0 is the network, 1 the gateway */
 	INSTANCE_ID_LEN = 5,
 };
@@ -31,6 +32,7 @@ struct instance {
 	char id[INSTANCE_ID_LEN + 1];
 	char *data_dir, *run_dir;
 	uint32_t pool; /* host order */
+	bool ip6;      /* the host has it, and so do sandboxes that are made now */
 	int lock;      /* held while the node runs; -1: not ours */
 };
 
@@ -72,6 +74,6 @@ struct ip instance_ip4(const struct instance *i, unsigned n);
 struct ip instance_ip6(const struct instance *i, unsigned n);
 bool instance_ip_place(const struct instance *i, const struct ip *a, unsigned *ret_n);
 
-/* The gateway address on lo, and a route that drops packets to unused addresses. */
+/* The gateway's addresses on lo, and routes that drop packets to unused addresses. */
 must_use struct err *instance_net_up(const struct instance *i, struct netlink *nl);
 void instance_net_down(const struct instance *i, struct netlink *nl);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/host/netlink.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
+#include <linux/if.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/ip.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
-#include <net/if.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -105,14 +106,15 @@ void netlink_add_veth(struct netlink *n, const struct netlink_veth *v)
 	add(n, h);
 }
 
-static void put_up(struct netlink *n, unsigned ifindex)
+/* flags: beside IFF_UP. */
+static void put_up(struct netlink *n, unsigned ifindex, unsigned flags)
 {
 	_Alignas(8) char room[MESSAGE_MAX];
 	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
 	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
 
 	i->ifi_index = (int)ifindex;
-	i->ifi_flags = i->ifi_change = IFF_UP;
+	i->ifi_flags = i->ifi_change = IFF_UP | flags;
 	add(n, h);
 }
 
@@ -126,7 +128,7 @@ static void put_forwarding(struct nlmsghdr *h, bool on)
 	mnl_attr_nest_end(h, inet);
 }
 
-static void put_no_ipv6(struct nlmsghdr *h)
+static void put_no_own_address(struct nlmsghdr *h)
 {
 	struct nlattr *inet6 = mnl_attr_nest_start(h, AF_INET6);
 
@@ -134,78 +136,134 @@ static void put_no_ipv6(struct nlmsghdr *h)
 	mnl_attr_nest_end(h, inet6);
 }
 
-/* In a message of its own: the kernel would bring the link up first, with an address. NULL: the
- * link forwards as new ones do. */
-static void put_settings(struct netlink *n, unsigned ifindex, bool ipv6, const bool *forward)
+enum manner {
+	MANNER_USUAL,
+	MANNER_QUIET,
+	MANNER_DORMANT,
+};
+
+/* forward NULL: the link forwards as new ones do. */
+static void put_settings(struct netlink *n, unsigned ifindex, enum manner manner,
+			 const bool *forward)
 {
 	_Alignas(8) char room[MESSAGE_MAX];
 	struct nlmsghdr *h = begin(room, RTM_NEWLINK, 0);
 	struct ifinfomsg *i = mnl_nlmsg_put_extra_header(h, sizeof(*i));
-	struct nlattr *spec = mnl_attr_nest_start(h, IFLA_AF_SPEC);
+	struct nlattr *spec;
 
 	i->ifi_index = (int)ifindex;
-	if (!ipv6)
-		put_no_ipv6(h);
+	if (manner == MANNER_DORMANT) {
+		mnl_attr_put_u8(h, IFLA_LINKMODE, IF_LINK_MODE_DORMANT); /* from now on */
+		mnl_attr_put_u8(h, IFLA_OPERSTATE, IF_OPER_DORMANT);     /* and at once */
+	}
+	spec = mnl_attr_nest_start(h, IFLA_AF_SPEC);
+	if (manner != MANNER_USUAL)
+		put_no_own_address(h);
 	if (forward)
 		put_forwarding(h, *forward);
 	mnl_attr_nest_end(h, spec);
 	add(n, h);
 }
 
-void netlink_set_up(struct netlink *n, unsigned ifindex, bool ipv6)
+void netlink_set_up(struct netlink *n, unsigned ifindex)
 {
-	if (!ipv6)
-		put_settings(n, ifindex, false, NULL);
-	put_up(n, ifindex);
+	put_up(n, ifindex, 0);
 }
 
-void netlink_set_up_forwarding(struct netlink *n, unsigned ifindex, bool on)
+/* The settings are in a message of their own: the kernel would bring the link up first. */
+void netlink_set_up_quiet(struct netlink *n, unsigned ifindex)
 {
-	put_settings(n, ifindex, false, &on);
-	put_up(n, ifindex);
+	put_settings(n, ifindex, MANNER_QUIET, NULL);
+	put_up(n, ifindex, IFF_NOARP);
+}
+
+void netlink_set_up_dormant(struct netlink *n, unsigned ifindex, bool forward)
+{
+	put_settings(n, ifindex, MANNER_DORMANT, &forward);
+	put_up(n, ifindex, IFF_NOARP);
 }
 
 void netlink_set_forwarding(struct netlink *n, unsigned ifindex, bool on)
 {
-	put_settings(n, ifindex, true, &on);
+	put_settings(n, ifindex, MANNER_USUAL, &on);
 }
 
-static void change_addr(struct netlink *n, uint16_t type, unsigned ifindex, uint32_t addr,
-			uint8_t prefix)
+static uint8_t family_of(const struct ip *a)
+{
+	return ip_is4(a) ? AF_INET : AF_INET6;
+}
+
+static uint8_t bits_of(const struct ip *a)
+{
+	return (uint8_t)(8 * sizeof(a->octet) - (ip_is4(a) ? IP4_BITS : 0));
+}
+
+static void put_ip(struct nlmsghdr *h, uint16_t type, const struct ip *a)
+{
+	size_t len = bits_of(a) / 8;
+
+	mnl_attr_put(h, type, len, a->octet + sizeof(a->octet) - len);
+}
+
+static struct ip get_ip(const struct nlattr *a)
+{
+	struct ip got = { 0 };
+	uint32_t v4;
+
+	if (mnl_attr_get_payload_len(a) == sizeof(got.octet)) {
+		memcpy(got.octet, mnl_attr_get_payload(a), sizeof(got.octet));
+	} else if (mnl_attr_get_payload_len(a) == sizeof(v4)) {
+		memcpy(&v4, mnl_attr_get_payload(a), sizeof(v4));
+		got = ip_from4(ntohl(v4));
+	}
+	return got;
+}
+
+static bool is_set(const struct ip *a)
+{
+	static const struct ip none;
+
+	return ip_cmp(a, &none);
+}
+
+static void change_addr(struct netlink *n, uint16_t type, unsigned ifindex, const struct ip *addr)
 {
 	_Alignas(8) char room[MESSAGE_MAX];
 	uint16_t flags = type == RTM_NEWADDR ? NLM_F_CREATE | NLM_F_REPLACE : 0;
 	struct nlmsghdr *h = begin(room, type, flags);
 	struct ifaddrmsg *a = mnl_nlmsg_put_extra_header(h, sizeof(*a));
 
-	a->ifa_family = AF_INET;
-	a->ifa_prefixlen = prefix;
+	a->ifa_family = family_of(addr);
+	a->ifa_prefixlen = bits_of(addr);
 	a->ifa_index = ifindex;
-	mnl_attr_put_u32(h, IFA_LOCAL, addr);
-	mnl_attr_put_u32(h, IFA_ADDRESS, addr);
+	if (!ip_is4(addr))
+		a->ifa_flags = IFA_F_NODAD; /* nobody else can have it */
+	put_ip(h, IFA_LOCAL, addr);
+	put_ip(h, IFA_ADDRESS, addr);
 	add(n, h);
 }
 
-void netlink_add_addr(struct netlink *n, unsigned ifindex, uint32_t addr, uint8_t prefix)
+void netlink_add_addr(struct netlink *n, unsigned ifindex, const struct ip *addr)
 {
-	change_addr(n, RTM_NEWADDR, ifindex, addr, prefix);
+	change_addr(n, RTM_NEWADDR, ifindex, addr);
 }
 
-void netlink_del_addr(struct netlink *n, unsigned ifindex, uint32_t addr, uint8_t prefix)
+void netlink_del_addr(struct netlink *n, unsigned ifindex, const struct ip *addr)
 {
-	change_addr(n, RTM_DELADDR, ifindex, addr, prefix);
+	change_addr(n, RTM_DELADDR, ifindex, addr);
 }
 
-void netlink_add_neigh(struct netlink *n, unsigned ifindex, uint32_t addr, const uint8_t *mac)
+void netlink_add_neigh(struct netlink *n, unsigned ifindex, const struct ip *addr,
+		       const uint8_t *mac)
 {
 	_Alignas(8) char room[MESSAGE_MAX];
 	struct nlmsghdr *h = begin(room, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE);
 	struct ndmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
 
-	m->ndm_family = AF_INET;
+	m->ndm_family = family_of(addr);
 	m->ndm_state = NUD_PERMANENT;
 	m->ndm_ifindex = (int)ifindex;
-	mnl_attr_put_u32(h, NDA_DST, addr);
+	put_ip(h, NDA_DST, addr);
 	mnl_attr_put(h, NDA_LLADDR, 6, mac);
 	add(n, h);
 }
@@ -216,21 +274,22 @@ static void change_route(struct netlink *n, uint16_t type, const struct netlink_
 	uint16_t flags = type == RTM_NEWROUTE ? NLM_F_CREATE | NLM_F_REPLACE : 0;
 	struct nlmsghdr *h = begin(room, type, flags);
 	struct rtmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
+	bool via = is_set(&r->via);
 
-	m->rtm_family = AF_INET;
+	m->rtm_family = family_of(&r->dst);
 	m->rtm_dst_len = r->prefix;
-	m->rtm_table = RT_TABLE_MAIN;
+	m->rtm_table = r->table ? r->table : RT_TABLE_MAIN;
 	m->rtm_protocol = RTPROT_STATIC;
 	m->rtm_type = r->unreachable ? RTN_UNREACHABLE : RTN_UNICAST;
-	m->rtm_scope = r->via || r->unreachable ? RT_SCOPE_UNIVERSE : RT_SCOPE_LINK;
-	if (r->via)
+	m->rtm_scope = via || r->unreachable ? RT_SCOPE_UNIVERSE : RT_SCOPE_LINK;
+	if (via)
 		m->rtm_flags = RTNH_F_ONLINK;
 	if (r->prefix)
-		mnl_attr_put_u32(h, RTA_DST, r->dst);
-	if (r->via)
-		mnl_attr_put_u32(h, RTA_GATEWAY, r->via);
-	if (r->src)
-		mnl_attr_put_u32(h, RTA_PREFSRC, r->src);
+		put_ip(h, RTA_DST, &r->dst);
+	if (via)
+		put_ip(h, RTA_GATEWAY, &r->via);
+	if (is_set(&r->src))
+		put_ip(h, RTA_PREFSRC, &r->src);
 	if (r->ifindex)
 		mnl_attr_put_u32(h, RTA_OIF, r->ifindex);
 	add(n, h);
@@ -340,41 +399,65 @@ struct dump {
 	void *arg;
 };
 
+/* Each of the ways has its own link and gateway. */
+static void tell_each_way(const struct dump *d, struct netlink_route *r, const struct nlattr *ways)
+{
+	const struct rtnexthop *way = mnl_attr_get_payload(ways);
+	int left = mnl_attr_get_payload_len(ways);
+
+	for (; RTNH_OK(way, left); left -= RTNH_ALIGN(way->rtnh_len), way = RTNH_NEXT(way)) {
+		int len = way->rtnh_len - (int)RTNH_LENGTH(0);
+		const struct nlattr *a = (const void *)RTNH_DATA(way);
+
+		r->via = (struct ip){ 0 };
+		r->ifindex = (unsigned)way->rtnh_ifindex;
+		for (; mnl_attr_ok(a, len); len -= MNL_ALIGN(a->nla_len), a = mnl_attr_next(a))
+			if (mnl_attr_get_type(a) == RTA_GATEWAY)
+				r->via = get_ip(a);
+		d->fn(d->arg, r);
+	}
+}
+
 static int on_route(const struct nlmsghdr *h, void *data)
 {
 	const struct rtmsg *m = mnl_nlmsg_get_payload(h);
 	struct netlink_route r = { .prefix = m->rtm_dst_len,
 				   .unreachable = m->rtm_type == RTN_UNREACHABLE,
 				   .table = m->rtm_table };
+	const struct nlattr *a, *ways = NULL;
 	struct dump *d = data;
-	const struct nlattr *a;
 
+	if (m->rtm_family == AF_INET)
+		r.dst = ip_from4(0);
 	mnl_attr_for_each(a, h, sizeof(*m))
 	{
 		if (mnl_attr_get_type(a) == RTA_DST)
-			r.dst = mnl_attr_get_u32(a);
+			r.dst = get_ip(a);
 		if (mnl_attr_get_type(a) == RTA_OIF)
 			r.ifindex = mnl_attr_get_u32(a);
 		if (mnl_attr_get_type(a) == RTA_GATEWAY)
-			r.via = mnl_attr_get_u32(a);
+			r.via = get_ip(a);
+		if (mnl_attr_get_type(a) == RTA_MULTIPATH)
+			ways = a;
 	}
-	d->fn(d->arg, &r);
+	if (ways)
+		tell_each_way(d, &r, ways);
+	else
+		d->fn(d->arg, &r);
 	return MNL_CB_OK;
 }
 
-struct err *netlink_each_route(struct netlink *n,
-			       void (*fn)(void *arg, const struct netlink_route *r), void *arg)
+static struct err *each_route_of(struct netlink *n, uint8_t family, struct dump *d)
 {
 	_Alignas(8) char room[MESSAGE_MAX];
 	struct nlmsghdr *h = mnl_nlmsg_put_header(room);
 	struct rtmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
-	struct dump d = { fn, arg };
 	int r = 1;
 
 	h->nlmsg_type = RTM_GETROUTE;
 	h->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	h->nlmsg_seq = ++n->seq;
-	m->rtm_family = AF_INET;
+	m->rtm_family = family;
 	if (mnl_socket_sendto(n->sock, h, h->nlmsg_len) < 0)
 		return err_sys(errno, "list routes");
 	while (r > 0) {
@@ -383,7 +466,16 @@ struct err *netlink_each_route(struct netlink *n,
 		if (len < 0)
 			return err_sys(errno, "list routes");
 		r = mnl_cb_run(n->room, (size_t)len, h->nlmsg_seq, mnl_socket_get_portid(n->sock),
-			       on_route, &d);
+			       on_route, d);
 	}
 	return r < 0 ? err_sys(errno, "list routes") : NULL;
+}
+
+struct err *netlink_each_route(struct netlink *n,
+			       void (*fn)(void *arg, const struct netlink_route *r), void *arg)
+{
+	struct dump d = { fn, arg };
+	struct err *e = each_route_of(n, AF_INET, &d);
+
+	return e ? e : each_route_of(n, AF_INET6, &d);
 }

@@ -5,16 +5,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/ip.h"
+
 /*
- * The IPv4 addresses that are no part of the public Internet: private networks, this host, the
- * metadata address of clouds, multicast. No sandbox reaches any of them, and both packet filters,
- * that of the host and that of each sandbox, are made from this table.
+ * The addresses that are no part of the public Internet: private networks, this host, the metadata
+ * addresses of clouds, multicast, and of IPv6 what leads to addresses of IPv4. No sandbox reaches
+ * any of them, and both packet filters, that of the host and that of each sandbox, are made from
+ * these tables.
  */
 struct reserved_net {
-	uint32_t net; /* in the host's byte order */
+	uint32_t net; /* in the host's byte order; of IPv6 the first 32 bits, which are enough */
 	unsigned prefix;
 };
 extern const struct reserved_net reserved_nets[];
 extern const size_t n_reserved_nets;
-/* Whether all addresses of a network (in the host's byte order) are among them. */
+extern const struct reserved_net reserved6_nets[];
+extern const size_t n_reserved6_nets;
+/* Whether all addresses of a network of IPv4 (in the host's byte order) are among them. */
 bool reserved_holds(uint32_t net, unsigned prefix);
+/* Of either family; the prefix is as the family counts. */
+bool reserved_holds_ip(const struct ip *net, unsigned prefix);

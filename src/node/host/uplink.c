@@ -51,8 +51,8 @@ static void note_route(void *arg, const struct netlink_route *r)
 	char name[IF_NAMESIZE];
 
 	/* The other tables hold the host's own addresses, and what an operator routes by rules. */
-	if (r->table != NETLINK_MAIN || r->unreachable || !r->ifindex ||
-	    reserved_holds(ntohl(r->dst), r->prefix))
+	if (r->table != NETLINK_MAIN || r->unreachable || !r->ifindex || !ip_is4(&r->dst) ||
+	    reserved_holds_ip(&r->dst, r->prefix))
 		return;
 	if (if_indextoname(r->ifindex, name) && !str_eq(name, "lo") && !str_starts(name, "cay") &&
 	    is_plain(name))

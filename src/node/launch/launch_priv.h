@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/ip.h"
 #include "json/record.h"
 #include "node/launch/launch.h"
 
@@ -55,12 +56,15 @@ struct slot {
 
 /* userns.c: resource limits for all that follows, and s->userns, which counts them on its own. */
 must_use struct err *userns_make(struct slot *s);
+/* Whether a runtime that has joined it may make mount and process namespaces in it. */
+must_use struct err *userns_open(struct slot *s, bool open_);
 
 /* stage.c: the parts of a root that no plan changes (dev, proc), below the stage. */
 must_use struct err *root_prepare(struct slot *s);
 /* Called once, to learn which files of proc only root of the host can open. They need no mask;
  * masking them all the same would be a tenth of the work of parking. */
 must_use struct err *root_look_at_proc(struct launcher *l);
+const char *root_masked(size_t i); /* names below /proc that are masked; NULL: no more */
 /* From here on nothing in proc/sys can be changed. */
 must_use struct err *root_mask_proc(const struct launcher *l);
 /* root.c: the slot's own directory, and the root of an image up to what only a plan knows. */
@@ -68,8 +72,12 @@ must_use struct err *root_make_dir(struct slot *s);
 must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);
 /* From now on we create files as this id of the host, keeping our capabilities. */
 must_use struct err *become(uint32_t id);
-/* The root of a plan, complete and entered: it is "/" and nothing of the host is left. */
-must_use struct err *root_enter(struct slot *s, const struct plan *plan);
+/* The root of a plan, complete, at s->root_fd. */
+must_use struct err *root_complete(struct slot *s, const struct plan *plan);
+/* From now on it is "/", and nothing of what was there is left. */
+must_use struct err *root_pivot(int root);
+/* oci.c: an OCI runtime makes the container, and we stay its supervisor. Returns only errors. */
+must_use struct err *oci_become(struct slot *s, const struct plan *plan);
 
 /* caps.c */
 bool capabilities_have(int cap); /* in effect */
@@ -91,6 +99,9 @@ must_use struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enu
 must_use struct err *mount_move(int tree, int to_fd);
 /* Below root; created if absent; symbolic links stay inside. file: the target is a file. */
 must_use struct err *root_open_target(int root, const char *path, bool file, int *ret);
+/* host_path.c: a directory or file of the host that a Pod may mount. As root. */
+must_use struct err *host_path_open(const struct plan_mount *m, int *ret, bool *ret_file);
+
 /* A plan's volumes and single files. */
 must_use struct err *root_mount_volumes(struct slot *s, int root, const struct plan *plan);
 
@@ -101,9 +112,13 @@ must_use struct err *seccomp_install(const struct sock_fprog *filter);
 /* netns.c: a network namespace with lo, eth0, its address and its way out. */
 must_use struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret);
 must_use struct err *netns_renew_proc(struct launcher *l); /* l->proc is there, and not too full */
-/* netns_filter.c: the second packet filter, inside the namespace that this thread is in. Addresses
- * are in network order. */
-must_use struct err *netns_filter(uint32_t addr, uint32_t gw, bool egress);
+/* The sandbox's address and its gateway's, of one family. */
+struct netns_pair {
+	struct ip addr, gw;
+};
+/* netns_filter.c: the second packet filter, inside the namespace that this thread is in. pairs: of
+ * IPv4, and of IPv6 if there are two. */
+must_use struct err *netns_filter(const struct netns_pair *pairs, unsigned n_pairs, bool egress);
 /* netns_peers.c: the sandboxes and blocks of addresses that policies open, instead of those before.
  */
 must_use struct err *netns_peers(struct launcher *l, int ns, const struct message_peers *spec);

@@ -36,6 +36,8 @@ static const struct record_field net_fields[] = {
 	RECORD(struct message_net, name, RECORD_STR),
 	RECORD(struct message_net, addr, RECORD_STR),
 	RECORD(struct message_net, gateway, RECORD_STR),
+	RECORD(struct message_net, addr6, RECORD_STR),
+	RECORD(struct message_net, gateway6, RECORD_STR),
 	RECORD(struct message_net, egress, RECORD_BOOL),
 	{ 0 },
 };

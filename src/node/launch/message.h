@@ -73,7 +73,8 @@ struct message_slot {
 struct message_net {
 	const char *name; /* of the link on the host's side */
 	const char *addr, *gateway;
-	bool egress; /* it may connect to public addresses */
+	const char *addr6, *gateway6; /* of IPv6; empty: none */
+	bool egress;                  /* it may connect to public addresses */
 };
 
 struct message_check {

@@ -64,7 +64,7 @@ struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enum clone_i
 	 */
 	if (!s->mapped && set_attrs(tree, attrs, -1) < 0)
 		return err_sys(errno, "set mount attributes");
-	if (!s->mapped && !readonly &&
+	if (!s->mapped && !readonly && ids == CLONE_IDS_SLOT &&
 	    fchownat(from_fd, "", s->spec->base, s->spec->base,
 		     AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(errno, "change owner of a volume");
@@ -187,6 +187,25 @@ static struct err *mount_bind_volume(struct slot *s, int root, const struct plan
 	return e ? e : mount_move(tree, to);
 }
 
+/* What the host's mount forbids (noexec) stays forbidden. */
+static struct err *mount_host_path(struct slot *s, int root, const struct plan_mount *m)
+{
+	enum clone_ids ids = wall_stands("host-path-ids") ? CLONE_IDS_HOST : CLONE_IDS_SLOT;
+	autoclose from = -1, tree = -1, to = -1;
+	bool file = false;
+	struct err *e = become(0);
+
+	if (!e)
+		e = host_path_open(m, &from, &file);
+	if (!e)
+		e = become(s->spec->base);
+	if (!e)
+		e = mount_clone(s, from, m->readonly, ids, &tree);
+	if (!e)
+		e = root_open_target(root, m->to, file, &to);
+	return e ? e : mount_move(tree, to);
+}
+
 static struct err *mount_memory_volume(struct slot *s, int root, const struct plan_mount *m)
 {
 	unsigned flags = MS_NOSUID | MS_NODEV;
@@ -217,7 +236,9 @@ struct err *root_mount_volumes(struct slot *s, int root, const struct plan *plan
 	for (size_t i = 0; i < plan->n_mounts && !e; i++) {
 		const struct plan_mount *m = &plan->mounts[i];
 
-		e = m->memory ? mount_memory_volume(s, root, m) : mount_bind_volume(s, root, m);
+		e = m->memory ? mount_memory_volume(s, root, m)
+		    : m->host ? mount_host_path(s, root, m)
+			      : mount_bind_volume(s, root, m);
 		e = err_wrap(e, "mount %s", m->to);
 	}
 	return e;

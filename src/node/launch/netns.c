@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -7,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/str.h"
 #include "base/wall.h"
 #include "node/host/netlink.h"
 #include "node/launch/launch_priv.h"
@@ -16,8 +16,10 @@
  *
  *   host: route addr/32 dev cayXXXXXn   <── veth ──>   eth0 addr/32, default via gw: sandbox
  *
- * There is no bridge and no ARP: both ends know each other's link address from the start. The
- * namespace lives as long as something holds it; the veth and the route end with it.
+ * and the same once more with addr/128, unless the host has no IPv6. There is no bridge, no ARP and
+ * no neighbour discovery: both ends know each other's link address from the start, and neither has
+ * an address of IPv6 that it gave itself. The namespace lives as long as something holds it; the
+ * veth and the routes end with it.
  */
 enum {
 	PROC_NETWORKS = 16, /* set up or checked through one proc */
@@ -25,11 +27,11 @@ enum {
 
 static const uint8_t host_mac[6] = { 0x02, 0xca, 0x79, 0, 0, 1 };
 
-static void mac_of(uint32_t addr, uint8_t ret[6])
+static void mac_of(const struct ip *addr, uint8_t ret[6])
 {
 	ret[0] = 0x02;
 	ret[1] = 0xca;
-	memcpy(ret + 2, &addr, 4);
+	memcpy(ret + 2, addr->octet + IP4_BITS / 8, 4);
 }
 
 /*
@@ -62,20 +64,32 @@ static struct err *set(const struct launcher *l, const char *name, const char *v
 	return file_write(l->proc, path, value);
 }
 
+struct link {
+	const char *name;        /* on the host's side */
+	struct netns_pair ip[2]; /* of IPv4, and of IPv6 */
+	unsigned n_ip;
+	bool egress;
+};
+
 /* lo is 1 in a new namespace. Root in a sandbox owns no network namespace: what it could not do
- * (low ports, ping) is allowed here; IPv6 stays on lo. */
-static struct err *configure_inside(struct launcher *l, struct netlink *nl, uint32_t addr,
-				    uint32_t gw)
+ * (low ports, ping) is allowed here. */
+static struct err *configure_inside(struct launcher *l, struct netlink *nl, const struct link *k)
 {
 	unsigned eth0 = netlink_index(nl, "eth0");
-	struct netlink_route out = { .via = gw, .ifindex = eth0 };
 	struct err *e;
 
-	netlink_set_up(nl, 1, true);
-	netlink_set_up(nl, eth0, false);
-	netlink_add_addr(nl, eth0, addr, 32);
-	netlink_add_neigh(nl, eth0, gw, host_mac);
-	netlink_add_route(nl, &out);
+	netlink_set_up(nl, 1);
+	netlink_set_up_quiet(nl, eth0);
+	for (unsigned n = 0; n < k->n_ip; n++) {
+		const struct netns_pair *p = &k->ip[n];
+		struct netlink_route out = { .via = p->gw, .ifindex = eth0 };
+
+		if (ip_is4(&p->gw))
+			out.dst = ip_from4(0);
+		netlink_add_addr(nl, eth0, &p->addr);
+		netlink_add_neigh(nl, eth0, &p->gw, host_mac);
+		netlink_add_route(nl, &out);
+	}
 	e = netlink_commit(nl);
 	if (!e)
 		e = set(l, "ipv4/ip_unprivileged_port_start", "0");
@@ -84,30 +98,42 @@ static struct err *configure_inside(struct launcher *l, struct netlink *nl, uint
 	return e;
 }
 
-struct link {
-	const char *name; /* on the host's side */
-	uint32_t addr, gw;
-	bool egress;
-};
+/*
+ * The switch for the whole host is not ours to touch: where a kernel has none for a single link, it
+ * forwards IPv6 for sandboxes if it does so for everybody.
+ */
+static void forward_ip6(struct launcher *l, const struct link *k)
+{
+	char name[64];
 
-/* A link with IPv6 would have a route among those of all the others, which the kernel goes through
- * one by one. */
-static struct err *configure_host(struct launcher *l, const struct link *k)
+	(void)snprintf(name, sizeof(name), "ipv6/conf/%s/force_forwarding", k->name);
+	err_free(set(l, name, k->egress ? "1" : "0"));
+}
+
+static struct err *configure_host(struct launcher *l, const struct link *k, unsigned n_ip)
 {
 	unsigned index = netlink_index(l->nl, k->name);
-	struct netlink_route to = { .dst = k->addr, .prefix = 32, .src = k->gw, .ifindex = index };
-	char name[64];
 	uint8_t mac[6];
 	struct err *e;
 
-	(void)snprintf(name, sizeof(name), "ipv6/conf/%s/disable_ipv6", k->name);
-	err_free(set(l, name, "1")); /* a kernel without IPv6 has nothing to switch off */
-	mac_of(k->addr, mac);
-	netlink_set_up_forwarding(l->nl, index, k->egress); /* whatever the default for new links */
-	netlink_add_neigh(l->nl, index, k->addr, mac);
-	netlink_add_route(l->nl, &to);
+	mac_of(&k->ip[0].addr, mac);
+	netlink_set_up_dormant(l->nl, index, k->egress); /* whatever the default for new links */
+	for (unsigned n = 0; n < n_ip; n++) {
+		const struct netns_pair *p = &k->ip[n];
+		struct netlink_route to = { .dst = p->addr,
+					    .prefix = ip_is4(&p->addr) ? 32 : 128,
+					    .src = p->gw,
+					    .ifindex = index };
+
+		netlink_add_neigh(l->nl, index, &p->addr, mac);
+		netlink_add_route(l->nl, &to);
+	}
 	e = netlink_commit(l->nl);
-	return e ? err_wrap(e, "configure link %s", k->name) : NULL;
+	if (e)
+		return err_wrap(e, "configure link %s", k->name);
+	if (n_ip > 1)
+		forward_ip6(l, k);
+	return NULL;
 }
 
 static struct err *make_inside(struct launcher *l, const struct link *k, int *ret)
@@ -126,37 +152,51 @@ static struct err *make_inside(struct launcher *l, const struct link *k, int *re
 		return err_sys(errno, "open the network namespace");
 	/* For eth0, before there is one: it never has what would have to be taken away again. A
 	 * kernel without IPv6 has nothing to switch off. */
-	err_free(set(l, "ipv6/conf/default/disable_ipv6", "1"));
-	mac_of(k->addr, mac);
+	if (k->n_ip > 1)
+		err_free(set(l, "ipv6/conf/default/accept_ra", "0"));
+	else
+		err_free(set(l, "ipv6/conf/default/disable_ipv6", "1"));
+	mac_of(&k->ip[0].addr, mac);
 	netlink_add_veth(l->nl, &veth);
 	e = netlink_commit(l->nl);
 	if (e)
 		return err_wrap(e, "create link %s", k->name);
 	e = netlink_open(&inside);
 	if (!e)
-		e = configure_inside(l, inside, k->addr, k->gw);
+		e = configure_inside(l, inside, k);
 	if (!e && wall_stands("filter-inner"))
-		e = netns_filter(k->addr, k->gw, k->egress);
+		e = netns_filter(k->ip, k->n_ip, k->egress);
 	if (e)
 		return err_wrap(e, "configure link %s", k->name);
 	*ret = take_fd(ns);
 	return NULL;
 }
 
-struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret)
+static struct err *read_spec(const struct message_net *spec, struct link *ret)
 {
-	struct in_addr addr, gw;
-	struct link k = { .name = spec->name, .egress = spec->egress };
-	autoclose ns = -1;
-	struct err *e;
-
-	if (inet_pton(AF_INET, spec->addr, &addr) != 1 ||
-	    inet_pton(AF_INET, spec->gateway, &gw) != 1)
+	*ret = (struct link){ .name = spec->name, .egress = spec->egress, .n_ip = 1 };
+	if (!ip_parse(spec->addr, &ret->ip[0].addr) || !ip_is4(&ret->ip[0].addr) ||
+	    !ip_parse(spec->gateway, &ret->ip[0].gw) || !ip_is4(&ret->ip[0].gw))
 		return err_new(ERR_MALFORMED, "\"%s\" or \"%s\" is not an IPv4 address", spec->addr,
 			       spec->gateway);
-	k.addr = addr.s_addr;
-	k.gw = gw.s_addr;
-	e = netns_renew_proc(l);
+	if (str_empty(spec->addr6))
+		return NULL;
+	if (!ip_parse(spec->addr6, &ret->ip[1].addr) || ip_is4(&ret->ip[1].addr) ||
+	    !ip_parse(spec->gateway6, &ret->ip[1].gw) || ip_is4(&ret->ip[1].gw))
+		return err_new(ERR_MALFORMED, "\"%s\" or \"%s\" is not an IPv6 address",
+			       spec->addr6, spec->gateway6);
+	ret->n_ip = 2;
+	return NULL;
+}
+
+struct err *netns_make(struct launcher *l, const struct message_net *spec, int *ret)
+{
+	autoclose ns = -1;
+	struct link k;
+	struct err *e = read_spec(spec, &k);
+
+	if (!e)
+		e = netns_renew_proc(l);
 	if (e)
 		return e;
 	if (unshare(CLONE_NEWNET) < 0)
@@ -165,7 +205,11 @@ struct err *netns_make(struct launcher *l, const struct message_net *spec, int *
 	if (setns(l->host_ns, CLONE_NEWNET) < 0)
 		_exit(1); /* never serve from the wrong network */
 	if (!e)
-		e = configure_host(l, &k);
+		e = configure_host(l, &k, k.n_ip);
+	if (e && ns >= 0 && k.n_ip > 1) {
+		err_free(e); /* somebody may have switched IPv6 off since we started */
+		e = configure_host(l, &k, 1);
+	}
 	if (e)
 		return e;
 	*ret = take_fd(ns);

@@ -23,12 +23,19 @@
  *     chain out {                                    chain in {
  *       type filter hook output priority -10;          type filter hook input priority -10;
  *       oif lo accept                                  iif lo accept
- *       meta nfproto != ipv4 drop                      meta nfproto != ipv4 drop
+ *       meta nfproto != ipv4 goto out6                 meta nfproto != ipv4 goto in6
  *       ip saddr != ADDR drop                          ip saddr GATEWAY accept
  *       ip daddr GATEWAY tcp, not a first SYN accept   ip saddr RESERVED drop
  *       ip daddr GATEWAY udp dport 53 accept           tcp, a first SYN drop
  *       ip daddr GATEWAY tcp dport 53 accept
  *       ip daddr RESERVED drop
+ *     }                                              }
+ *     chain out6 {                                   chain in6 {
+ *       ip6 saddr != ADDR drop                         ip6 saddr GATEWAY accept
+ *       ip6 nexthdr not tcp, udp or icmpv6 drop        ip6 nexthdr not tcp, udp or icmpv6 drop
+ *       as above, with the addresses of IPv6           icmpv6 type packet-too-big accept
+ *                                                      ip6 saddr RESERVED drop
+ *                                                      tcp, a first SYN drop
  *     }                                              }
  *   }
  *
@@ -41,27 +48,34 @@
  *
  * The last one ends connections that a policy allowed before.
  *
- * Without egress, a plain "drop" takes the place of the last rules of both chains.
+ * Without egress, a plain "drop" takes the place of the last rules of all chains, and without IPv6
+ * that of "goto".
  *
  * It keeps no state: to the host go only segments that cannot open a connection, and questions to
- * its name server. One batch over
- * netlink takes a quarter to a third of the time that libnftables takes, which parses the text and
- * asks the kernel what is there.
+ * its name server. So nothing may be in the way of the header of the transport protocol: what has
+ * another header before it, a fragment among them, could pass as neither this nor that. Fragments
+ * that a sandbox sends are made behind the filter, and the host puts them together again. One batch
+ * over netlink takes a quarter to a third of the time that libnftables takes, which parses the text
+ * and asks the kernel what is there.
  */
 enum {
 	RULE_MAX = 2048,
 	ANSWER_MAX = 8192,
 	LOOPBACK = 1, /* its index in every namespace */
-	SADDR = 12,   /* offsets in the headers of IPv4 and TCP */
+	SADDR = 12,   /* offsets in the headers of IPv4, IPv6 and TCP */
 	DADDR = 16,
+	NEXT6 = 6,
+	SADDR6 = 8,
+	DADDR6 = 24,
 	TCP_FLAGS = 13,
+	ICMP6_TOO_BIG = 2,
 	DPORT = 2, /* of UDP too */
 	PRIORITY = -10,
-	TYPE_ADDRESS = 7, /* how nft shows the keys of a set: as addresses of IPv4, or of IPv6 */
-	TYPE_ADDRESS6 = 8,
+	TYPE_IPADDR = 7, /* how nft shows the keys of a set: as addresses of IPv4, or of IPv6 */
+	TYPE_IP6ADDR = 8,
 };
 
-static const char table[] = "cay";
+static const char table[] = "cay", reserved[] = "reserved", reserved6[] = "reserved6";
 
 /* A batch, and the rule that is being written. */
 struct filter {
@@ -109,21 +123,73 @@ static void put_table(struct filter *f)
 	message_end(f);
 }
 
-static void put_chain(struct filter *f, const char *name, uint32_t hook)
+static void put_hook(struct filter *f, uint32_t hook)
 {
-	struct nlattr *nest;
+	struct nlattr *nest = mnl_attr_nest_start(f->h, NFTA_CHAIN_HOOK);
 
-	f->chain = name;
-	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWCHAIN, NLM_F_CREATE, NFPROTO_INET);
-	mnl_attr_put_strz(f->h, NFTA_CHAIN_TABLE, table);
-	mnl_attr_put_strz(f->h, NFTA_CHAIN_NAME, name);
-	nest = mnl_attr_nest_start(f->h, NFTA_CHAIN_HOOK);
 	mnl_attr_put_u32(f->h, NFTA_HOOK_HOOKNUM, htonl(hook));
 	mnl_attr_put_u32(f->h, NFTA_HOOK_PRIORITY, htonl((uint32_t)PRIORITY));
 	mnl_attr_nest_end(f->h, nest);
 	mnl_attr_put_u32(f->h, NFTA_CHAIN_POLICY, htonl(NF_ACCEPT));
 	mnl_attr_put_strz(f->h, NFTA_CHAIN_TYPE, "filter");
+}
+
+/* hook NF_INET_NUMHOOKS: one that another chain goes to. */
+static void put_chain(struct filter *f, const char *name, uint32_t hook)
+{
+	f->chain = name;
+	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWCHAIN, NLM_F_CREATE, NFPROTO_INET);
+	mnl_attr_put_strz(f->h, NFTA_CHAIN_TABLE, table);
+	mnl_attr_put_strz(f->h, NFTA_CHAIN_NAME, name);
+	if (hook != NF_INET_NUMHOOKS)
+		put_hook(f, hook);
 	message_end(f);
+}
+
+static void put_element(struct filter *f, uint32_t key, bool end)
+{
+	uint32_t value = htonl(key);
+	struct nlattr *elem = mnl_attr_nest_start(f->h, NFTA_LIST_ELEM);
+	struct nlattr *nest = mnl_attr_nest_start(f->h, NFTA_SET_ELEM_KEY);
+
+	mnl_attr_put(f->h, NFTA_DATA_VALUE, sizeof(value), &value);
+	mnl_attr_nest_end(f->h, nest);
+	if (end)
+		mnl_attr_put_u32(f->h, NFTA_SET_ELEM_FLAGS, htonl(NFT_SET_ELEM_INTERVAL_END));
+	mnl_attr_nest_end(f->h, elem);
+}
+
+static void put_elements(struct filter *f, const char *name, const struct reserved_net *r, size_t n)
+{
+	struct nlattr *list;
+
+	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSETELEM, NLM_F_CREATE, NFPROTO_INET);
+	mnl_attr_put_strz(f->h, NFTA_SET_ELEM_LIST_TABLE, table);
+	mnl_attr_put_strz(f->h, NFTA_SET_ELEM_LIST_SET, name);
+	list = mnl_attr_nest_start(f->h, NFTA_SET_ELEM_LIST_ELEMENTS);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t behind = r[i].net + (1u << (32 - r[i].prefix));
+
+		put_element(f, r[i].net, false);
+		if (behind) /* or it reaches to the end of all addresses */
+			put_element(f, behind, true);
+	}
+	mnl_attr_nest_end(f->h, list);
+	message_end(f);
+}
+
+/* Networks, by the first 32 bits of an address. */
+static void put_set(struct filter *f, const char *name, const struct reserved_net *r, size_t n)
+{
+	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSET, NLM_F_CREATE, NFPROTO_INET);
+	mnl_attr_put_strz(f->h, NFTA_SET_TABLE, table);
+	mnl_attr_put_strz(f->h, NFTA_SET_NAME, name);
+	mnl_attr_put_u32(f->h, NFTA_SET_FLAGS, htonl(NFT_SET_INTERVAL | NFT_SET_CONSTANT));
+	mnl_attr_put_u32(f->h, NFTA_SET_KEY_TYPE, htonl(TYPE_IPADDR));
+	mnl_attr_put_u32(f->h, NFTA_SET_KEY_LEN, htonl(sizeof(r->net)));
+	mnl_attr_put_u32(f->h, NFTA_SET_ID, htonl(f->seq));
+	message_end(f);
+	put_elements(f, name, r, n);
 }
 
 /* A rule is what stands between rule() and verdict(); each condition must hold. */
@@ -197,7 +263,8 @@ static void compare(struct filter *f, uint32_t op, const void *with, size_t len)
 	expr_end(f);
 }
 
-static void verdict(struct filter *f, uint32_t code)
+/* to: the chain to go to, or NULL. */
+static void end_rule(struct filter *f, uint32_t code, const char *to)
 {
 	struct nlattr *data, *nest;
 
@@ -206,6 +273,8 @@ static void verdict(struct filter *f, uint32_t code)
 	data = mnl_attr_nest_start(f->h, NFTA_IMMEDIATE_DATA);
 	nest = mnl_attr_nest_start(f->h, NFTA_DATA_VERDICT);
 	mnl_attr_put_u32(f->h, NFTA_VERDICT_CODE, htonl(code));
+	if (to)
+		mnl_attr_put_strz(f->h, NFTA_VERDICT_CHAIN, to);
 	mnl_attr_nest_end(f->h, nest);
 	mnl_attr_nest_end(f->h, data);
 	expr_end(f);
@@ -213,10 +282,18 @@ static void verdict(struct filter *f, uint32_t code)
 	message_end(f);
 }
 
-static void if_address(struct filter *f, uint32_t offset, uint32_t op, uint32_t addr)
+static void verdict(struct filter *f, uint32_t code)
 {
-	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, offset, 4);
-	compare(f, op, &addr, 4);
+	end_rule(f, code, NULL);
+}
+
+static void if_address(struct filter *f, bool source, uint32_t op, const struct ip *addr)
+{
+	size_t before = ip_is4(addr) ? IP4_BITS / 8 : 0, len = sizeof(addr->octet) - before;
+
+	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER,
+		    before ? (source ? SADDR : DADDR) : (source ? SADDR6 : DADDR6), (uint32_t)len);
+	compare(f, op, addr->octet + before, len);
 }
 
 /* op NFT_CMP_EQ: a segment that opens a connection; NFT_CMP_NEQ: any other. */
@@ -231,19 +308,19 @@ static void if_first_segment(struct filter *f, uint32_t op)
 	compare(f, op, &syn, 1);
 }
 
-static void if_name_server(struct filter *f, uint32_t gw, uint8_t protocol)
+static void if_name_server(struct filter *f, const struct ip *gw, uint8_t protocol)
 {
 	static const uint8_t port[2] = { 0, 53 };
 
-	if_address(f, DADDR, NFT_CMP_EQ, gw);
+	if_address(f, false, NFT_CMP_EQ, gw);
 	load_meta(f, NFT_META_L4PROTO);
 	compare(f, NFT_CMP_EQ, &protocol, 1);
 	load_packet(f, NFT_PAYLOAD_TRANSPORT_HEADER, DPORT, sizeof(port));
 	compare(f, NFT_CMP_EQ, port, sizeof(port));
 }
 
-/* What is only inside is free, and what is not IPv4 goes nowhere. */
-static void begin_chain(struct filter *f, uint32_t interface)
+/* What is only inside is free. */
+static void begin_chain(struct filter *f, uint32_t interface, const char *for_ip6)
 {
 	static const uint32_t lo = LOOPBACK;
 	static const uint8_t ipv4 = NFPROTO_IPV4;
@@ -255,21 +332,44 @@ static void begin_chain(struct filter *f, uint32_t interface)
 	rule(f);
 	load_meta(f, NFT_META_NFPROTO);
 	compare(f, NFT_CMP_NEQ, &ipv4, sizeof(ipv4));
+	end_rule(f, for_ip6 ? (uint32_t)NFT_GOTO : NF_DROP, for_ip6);
+}
+
+static void drop_reserved(struct filter *f, bool source, bool v4)
+{
+	rule(f);
+	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER,
+		    v4 ? (source ? SADDR : DADDR) : (source ? SADDR6 : DADDR6), 4);
+	expr(f, "lookup");
+	mnl_attr_put_strz(f->h, NFTA_LOOKUP_SET, v4 ? reserved : reserved6);
+	mnl_attr_put_u32(f->h, NFTA_LOOKUP_SREG, htonl(NFT_REG_1));
+	expr_end(f);
 	verdict(f, NF_DROP);
 }
 
-static void drop_reserved(struct filter *f, uint32_t offset)
+/* A packet of IPv6 whose transport header does not come first. */
+static void drop_other_headers(struct filter *f)
 {
-	for (size_t i = 0; i < n_reserved_nets; i++) {
-		uint32_t bits = htonl(0xffffffffu << (32 - reserved_nets[i].prefix));
-		uint32_t net = htonl(reserved_nets[i].net);
+	static const uint8_t known[] = { IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6 };
 
-		rule(f);
-		load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, offset, 4);
-		mask(f, &bits, 4);
-		compare(f, NFT_CMP_EQ, &net, 4);
-		verdict(f, NF_DROP);
-	}
+	rule(f);
+	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, NEXT6, 1);
+	for (size_t i = 0; i < sizeof(known); i++)
+		compare(f, NFT_CMP_NEQ, &known[i], 1);
+	verdict(f, NF_DROP);
+}
+
+/* Or a path that takes no large packets would take none at all, whoever is on it. */
+static void accept_too_big(struct filter *f)
+{
+	static const uint8_t icmp = IPPROTO_ICMPV6, type = ICMP6_TOO_BIG;
+
+	rule(f);
+	load_meta(f, NFT_META_L4PROTO);
+	compare(f, NFT_CMP_EQ, &icmp, 1);
+	load_packet(f, NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
+	compare(f, NFT_CMP_EQ, &type, 1);
+	verdict(f, NF_ACCEPT);
 }
 
 static void drop_all(struct filter *f)
@@ -286,7 +386,7 @@ static void put_peer_set(struct filter *f, const char *name, bool v4)
 	mnl_attr_put_strz(f->h, NFTA_SET_TABLE, table);
 	mnl_attr_put_strz(f->h, NFTA_SET_NAME, name);
 	mnl_attr_put_u32(f->h, NFTA_SET_FLAGS, htonl(NFT_SET_INTERVAL));
-	mnl_attr_put_u32(f->h, NFTA_SET_KEY_TYPE, htonl(v4 ? TYPE_ADDRESS : TYPE_ADDRESS6));
+	mnl_attr_put_u32(f->h, NFTA_SET_KEY_TYPE, htonl(v4 ? TYPE_IPADDR : TYPE_IP6ADDR));
 	mnl_attr_put_u32(f->h, NFTA_SET_KEY_LEN, htonl(v4 ? 4 : 16));
 	mnl_attr_put_u32(f->h, NFTA_SET_ID, htonl(f->seq));
 	message_end(f);
@@ -303,7 +403,7 @@ static void put_peer_sets(struct filter *f)
 /* source: its source is looked for in the set, otherwise its destination. */
 static void if_peer(struct filter *f, const char *set, const char *set6, bool source, bool v4)
 {
-	static const uint32_t at[2][2] = { { 24, 8 }, { DADDR, SADDR } };
+	static const uint32_t at[2][2] = { { DADDR6, SADDR6 }, { DADDR, SADDR } };
 
 	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, at[v4][source], v4 ? 4 : 16);
 	expr(f, "lookup");
@@ -337,7 +437,7 @@ static void reset_former_peers(struct filter *f, bool v4)
 	static const uint8_t bits6[] = { 0xff, 0xff, 0xf0, 0 };
 
 	rule(f);
-	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, v4 ? DADDR : 24, 4);
+	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, v4 ? DADDR : DADDR6, 4);
 	mask(f, v4 ? bits : bits6, 4);
 	compare(f, NFT_CMP_EQ, v4 ? net : net6, 4);
 	load_meta(f, NFT_META_L4PROTO);
@@ -368,47 +468,69 @@ static void put_peers_in(struct filter *f, bool v4)
 
 /* -- the chains ------------------------------------------------------------------------------ */
 
-static void put_out(struct filter *f, uint32_t addr, uint32_t gw, bool egress)
+static void put_out(struct filter *f, const struct netns_pair *p, bool egress)
 {
-	put_chain(f, "out", NF_INET_LOCAL_OUT);
-	begin_chain(f, NFT_META_OIF);
 	rule(f);
-	if_address(f, SADDR, NFT_CMP_NEQ, addr);
+	if_address(f, true, NFT_CMP_NEQ, &p->addr);
 	verdict(f, NF_DROP);
+	if (!ip_is4(&p->addr))
+		drop_other_headers(f);
 	rule(f);
-	if_address(f, DADDR, NFT_CMP_EQ, gw);
+	if_address(f, false, NFT_CMP_EQ, &p->gw);
 	if_first_segment(f, NFT_CMP_NEQ);
 	verdict(f, NF_ACCEPT);
 	rule(f);
-	if_name_server(f, gw, IPPROTO_UDP);
+	if_name_server(f, &p->gw, IPPROTO_UDP);
 	verdict(f, NF_ACCEPT);
 	rule(f);
-	if_name_server(f, gw, IPPROTO_TCP);
+	if_name_server(f, &p->gw, IPPROTO_TCP);
 	verdict(f, NF_ACCEPT);
 	if (egress)
-		put_peers_out(f, true);
+		put_peers_out(f, ip_is4(&p->addr));
 	if (egress)
-		drop_reserved(f, DADDR);
+		drop_reserved(f, false, ip_is4(&p->addr));
 	else
 		drop_all(f);
 }
 
-static void put_in(struct filter *f, uint32_t gw, bool egress)
+static void put_in(struct filter *f, const struct netns_pair *p, bool egress)
 {
-	put_chain(f, "in", NF_INET_LOCAL_IN);
-	begin_chain(f, NFT_META_IIF);
 	rule(f);
-	if_address(f, SADDR, NFT_CMP_EQ, gw);
+	if_address(f, true, NFT_CMP_EQ, &p->gw);
 	verdict(f, NF_ACCEPT);
 	if (!egress) {
 		drop_all(f);
 		return;
 	}
-	put_peers_in(f, true);
-	drop_reserved(f, SADDR);
+	if (!ip_is4(&p->addr)) {
+		drop_other_headers(f);
+		accept_too_big(f);
+	}
+	put_peers_in(f, ip_is4(&p->addr));
+	drop_reserved(f, true, ip_is4(&p->addr));
 	rule(f);
 	if_first_segment(f, NFT_CMP_EQ);
 	verdict(f, NF_DROP);
+}
+
+static void put_chains(struct filter *f, const struct netns_pair *pairs, bool ip6, bool egress)
+{
+	if (egress)
+		put_set(f, reserved, reserved_nets, n_reserved_nets);
+	if (egress && ip6)
+		put_set(f, reserved6, reserved6_nets, n_reserved6_nets);
+	if (ip6) {
+		put_chain(f, "out6", NF_INET_NUMHOOKS);
+		put_out(f, &pairs[1], egress);
+		put_chain(f, "in6", NF_INET_NUMHOOKS);
+		put_in(f, &pairs[1], egress);
+	}
+	put_chain(f, "out", NF_INET_LOCAL_OUT);
+	begin_chain(f, NFT_META_OIF, ip6 ? "out6" : NULL);
+	put_out(f, &pairs[0], egress);
+	put_chain(f, "in", NF_INET_LOCAL_IN);
+	begin_chain(f, NFT_META_IIF, ip6 ? "in6" : NULL);
+	put_in(f, &pairs[0], egress);
 }
 
 /* The kernel has answered before send() returns: with a refusal, or with the one acknowledgement
@@ -438,7 +560,7 @@ static struct err *read_answer(struct mnl_socket *s)
 				      "load the filter of a sandbox: no answer from the kernel");
 }
 
-struct err *netns_filter(uint32_t addr, uint32_t gw, bool egress)
+struct err *netns_filter(const struct netns_pair *pairs, unsigned n_pairs, bool egress)
 {
 	struct filter f = { 0 };
 	struct mnl_socket *s = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
@@ -449,8 +571,7 @@ struct err *netns_filter(uint32_t addr, uint32_t gw, bool egress)
 	border(&f, NFNL_MSG_BATCH_BEGIN);
 	put_table(&f);
 	put_peer_sets(&f);
-	put_out(&f, addr, gw, egress);
-	put_in(&f, gw, egress);
+	put_chains(&f, pairs, n_pairs > 1, egress);
 	border(&f, NFNL_MSG_BATCH_END);
 	if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0 ||
 	    mnl_socket_sendto(s, buf_head(&f.batch), f.batch.len) < 0)

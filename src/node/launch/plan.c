@@ -46,6 +46,14 @@ static const struct record_field mount_fields[] = {
 	RECORD(struct plan_mount, memory, RECORD_BOOL),
 	RECORD(struct plan_mount, size, RECORD_INT64),
 	RECORD(struct plan_mount, group, RECORD_INT64),
+	RECORD(struct plan_mount, host, RECORD_INT64),
+	{ 0 },
+};
+
+static const struct record_field oci_fields[] = {
+	RECORD(struct plan_oci, program, RECORD_STR),
+	RECORD(struct plan_oci, style, RECORD_STR),
+	RECORD(struct plan_oci, args, RECORD_STRS),
 	{ 0 },
 };
 
@@ -59,6 +67,7 @@ static const struct record_field plan_fields[] = {
 	RECORD(struct plan, etc_resolv_conf, RECORD_STR),
 	RECORD(struct plan, workdir, RECORD_STR),
 	RECORD_IN(struct plan, limits, limits_fields),
+	RECORD_IN(struct plan, oci, oci_fields),
 	RECORD_MANY(struct plan, mounts, n_mounts, mount_fields),
 	{ 0 },
 };
@@ -89,6 +98,9 @@ static struct err *check(const struct plan *p)
 	if (p->workdir && !absolute(p->workdir))
 		return err_new(ERR_MALFORMED, "working directory \"%s\" is not an absolute path",
 			       p->workdir);
+	if (p->oci.program && !absolute(p->oci.program))
+		return err_new(ERR_MALFORMED, "runtime \"%s\" is not an absolute path",
+			       p->oci.program);
 	for (size_t i = 0; i < p->n_mounts && !e; i++)
 		e = check_mount(&p->mounts[i]);
 	return e;
@@ -177,6 +189,11 @@ int plan_capability(const char *name)
 		if (str_eq(capabilities[i].name, name))
 			return capabilities[i].bit;
 	return -1;
+}
+
+const char *plan_capability_at(size_t i)
+{
+	return i < ARRAY_LEN(capabilities) ? capabilities[i].name : NULL;
 }
 
 uint64_t plan_capabilities(void)

@@ -25,6 +25,16 @@ struct plan_image {
 	bool host_usr;      /* the machine's /usr comes on top */
 };
 
+/* What a mount of the host must be; the values are in plans, which one program writes and reads. */
+enum plan_host {
+	PLAN_HOST_NONE, /* it is none: the directory is ours */
+	PLAN_HOST_ANY,  /* a directory or a regular file */
+	PLAN_HOST_DIR,
+	PLAN_HOST_FILE,
+	PLAN_HOST_DIR_MADE, /* made where it is missing */
+	PLAN_HOST_FILE_MADE,
+};
+
 struct plan_mount {
 	const char *to;   /* in the container */
 	const char *from; /* a directory of the host; NULL for memory */
@@ -36,6 +46,7 @@ struct plan_mount {
 	bool own;      /* no other Pod sees it; only for the runtime, and not written */
 	int64_t size;  /* of the tmpfs, or of the directory if it is made; 0: the default */
 	int64_t group; /* fsGroup for what is made; 0: none */
+	int64_t host;  /* enum plan_host; then from is the directory that the operator allows */
 };
 
 struct plan_limits {
@@ -47,6 +58,13 @@ struct plan_limits {
 	int64_t oom_score; /* host/oom.h */
 };
 
+/* An OCI runtime that makes the container instead of the slot. */
+struct plan_oci {
+	const char *program; /* NULL: the slot becomes the container by itself */
+	const char *style;   /* of its command line, see oci.c */
+	const char **args;   /* for every command; NULL-terminated */
+};
+
 struct plan {
 	struct plan_image image;
 	bool readonly; /* the root file system */
@@ -55,6 +73,7 @@ struct plan {
 	const char *etc_hostname, *etc_hosts, *etc_resolv_conf; /* contents */
 	const char *workdir; /* made where it is missing; NULL: none */
 	struct plan_limits limits;
+	struct plan_oci oci;
 	struct plan_mount *mounts; /* outer ones first */
 	size_t n_mounts;
 };
@@ -75,7 +94,8 @@ must_use struct err *plan_from_text(const char *text, size_t len, struct arena *
  * other name.
  */
 int plan_capability(const char *name);
-uint64_t plan_capabilities(void); /* the bits of all of them */
+uint64_t plan_capabilities(void);         /* the bits of all of them */
+const char *plan_capability_at(size_t i); /* their names, without "CAP_"; NULL: no more */
 
 bool plan_image_equal(const struct plan_image *a, const struct plan_image *b);
 struct plan_image *plan_image_copy(const struct plan_image *i, struct arena *a);

@@ -429,7 +429,7 @@ static struct err *fill_root(struct slot *s, const struct plan *plan)
 	return e;
 }
 
-static struct err *pivot(int root)
+struct err *root_pivot(int root)
 {
 	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_sys(errno, "change the root");
@@ -454,14 +454,12 @@ static bool layers_stand(const struct slot *s, const struct plan_image *image)
 	return true;
 }
 
-struct err *root_enter(struct slot *s, const struct plan *plan)
+struct err *root_complete(struct slot *s, const struct plan *plan)
 {
 	struct err *e = NULL;
 
 	if (!s->root_ready || !plan_image_equal(&plan->image, &s->spec->image) ||
 	    !layers_stand(s, &plan->image))
 		e = root_mount_image(s, &plan->image, true);
-	if (!e)
-		e = fill_root(s, plan);
-	return e ? e : pivot(s->root_fd);
+	return e ? e : fill_root(s, plan);
 }

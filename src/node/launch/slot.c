@@ -213,7 +213,11 @@ static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
 	if (!e)
 		e = set_hostname(plan->hostname);
 	if (!e)
-		e = root_enter(s, plan);
+		e = root_complete(s, plan);
+	if (!e && plan->oci.program)
+		return oci_become(s, plan);
+	if (!e)
+		e = root_pivot(s->root_fd);
 	if (!e)
 		e = place_descriptors(s->sock, s->log);
 	return e ? e : become_init(s);

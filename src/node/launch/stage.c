@@ -146,6 +146,16 @@ struct err *root_look_at_proc(struct launcher *l)
 	return NULL;
 }
 
+const char *root_masked(size_t i)
+{
+	size_t n_files = wall_stands("proc-files") ? ARRAY_LEN(masked_files) : 0;
+	size_t n_dirs = wall_stands("proc-dirs") ? ARRAY_LEN(masked_dirs) : 0;
+
+	if (i < n_files)
+		return masked_files[i];
+	return i - n_files < n_dirs ? masked_dirs[i - n_files] : NULL;
+}
+
 /* What is bound has the flags of what it is bound from: "empty" is made read-only once. */
 struct err *root_mask_proc(const struct launcher *l)
 {

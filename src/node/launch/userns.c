@@ -208,3 +208,43 @@ struct err *userns_make(struct slot *s)
 	}
 	return e;
 }
+
+static struct err *await_end(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_sys(errno, "wait for a process in the user namespace");
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return NULL;
+	return err_sys(WIFEXITED(status) ? WEXITSTATUS(status) : EIO,
+		       "limit the namespaces of the user namespace");
+}
+
+/* A runtime makes them on its way to the container; the container makes none. What was made stays.
+ */
+struct err *userns_open(struct slot *s, bool open_)
+{
+	static const char *const names[] = { "max_mnt_namespaces", "max_pid_namespaces" };
+	pid_t pid = wall_stands("ucounts") ? fork() : 0;
+
+	if (!wall_stands("ucounts"))
+		return NULL;
+	if (pid < 0)
+		return err_sys(errno, "create a process for the user namespace");
+	if (pid)
+		return await_end(pid);
+	if (setns(s->userns, CLONE_NEWUSER) < 0)
+		_exit(errno);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char path[64];
+		struct err *e;
+
+		(void)snprintf(path, sizeof(path), "/proc/sys/user/%s", names[i]);
+		e = file_write(AT_FDCWD, path, open_ ? "16" : "0");
+		if (e)
+			_exit(EIO);
+	}
+	_exit(0);
+}

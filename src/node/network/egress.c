@@ -203,13 +203,13 @@ static bool route_matters(const struct nlmsghdr *h)
 {
 	const struct rtmsg *m = mnl_nlmsg_get_payload(h);
 	const struct nlattr *a;
-	uint32_t dst = 0;
+	struct ip dst = ip_from4(0);
 
 	mnl_attr_for_each(a, h, sizeof(*m)) if (mnl_attr_get_type(a) == RTA_DST &&
 						mnl_attr_validate(a, MNL_TYPE_U32) >= 0) dst =
-		ntohl(mnl_attr_get_u32(a));
+		ip_from4(ntohl(mnl_attr_get_u32(a)));
 	return m->rtm_family == AF_INET && m->rtm_table == RT_TABLE_MAIN &&
-	       !reserved_holds(dst, m->rtm_dst_len);
+	       !reserved_holds_ip(&dst, m->rtm_dst_len);
 }
 
 /* So do their links, and each brings settings with it. */

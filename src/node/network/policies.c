@@ -151,7 +151,7 @@ static struct map *find_opened(struct policies *p, struct arena *a, const struct
 						lists_of(p, a, plan, POLICY_IN) };
 	struct map *found = map_new(opened_free);
 
-	for (size_t i = 0; i < plan->n_pods && plan->opens; i++) {
+	for (size_t i = 0; i < plan->n_pods && (plan->opens || plan->opens_blocks); i++) {
 		struct opened o = { { NULL } };
 		char ip[16];
 
@@ -195,6 +195,7 @@ static struct bytes *plan_rules(struct policies *p, bool say)
 	struct objects all[FOLLOWED_MAX_] = { 0 };
 	struct policy_world w = { .node = p->spec.node_name,
 				  .instance = p->spec.instance,
+				  .may_open = &p->spec.may_open,
 				  .numbers = p->numbers };
 	struct policy_plan *plan;
 	autobuf text = { 0 };
@@ -222,7 +223,8 @@ static struct bytes *plan_rules(struct policies *p, bool say)
 /* A node whose objects are not all there yet: every sandbox is one that nobody knows. */
 static struct bytes *shut_rules(void)
 {
-	const struct policy_plan plan = { .narrows = true };
+	static const struct policy_may_open none;
+	const struct policy_plan plan = { .narrows = true, .may_open = &none };
 	autobuf text = { 0 };
 
 	policy_text(&plan, &text);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "node/network/policy.h"
+
 struct bytes;
 struct client;
 struct instance;
@@ -19,6 +21,7 @@ struct policies_spec {
 	struct client *client;
 	const struct instance *instance;
 	const char *node_name; /* outlives it */
+	struct policy_may_open may_open;
 	/* The rules are to change: see policies_rules(). Not called before the loop has turned. */
 	void (*load)(void *arg, struct bytes *rules);
 	/* What policies open in a sandbox's own packet filter is to change: the sandboxes that the

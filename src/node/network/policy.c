@@ -138,30 +138,19 @@ static bool holds_name_server(const struct policy_compile *c, const struct polic
 	return policy_ranges_hold(list, n, &c->gateway[0], &c->gateway[0]);
 }
 
-/* Of a block: from and to differ in the bits behind its prefix. */
-static bool has_public(const struct ip *from, const struct ip *to)
-{
-	uint32_t first, rest;
-
-	if (!ip_is4(from)) /* 2000::/3 */
-		return from->octet[0] <= 0x3f && to->octet[0] >= 0x20;
-	first = ip_to4(from);
-	rest = first ^ ip_to4(to);
-	return !reserved_holds(first, 32 - (unsigned)__builtin_popcount(rest));
-}
-
 static void add_block(struct policy_compile *c, const struct json *block, size_t rule,
 		      struct policy_ranges *blocks)
 {
 	static const char private[] =
-		"private and reserved addresses cannot be opened, so this has no effect";
+		"private addresses are opened only as far as --policy-may-open says, so this has no "
+		"effect";
 	const char *cidr = json_get_str(block, "cidr");
 	struct policy_range r;
 
 	if (!policy_block(blocks, c->a, block))
 		policy_notice(c, POLICY_OUT, rule, "a block of addresses cannot be read");
-	else if (ip_parse_block(cidr, &r.from, &r.to) && !has_public(&r.from, &r.to) &&
-		 !holds_name_server(c, &r, 1))
+	else if (ip_parse_block(cidr, &r.from, &r.to) && !policy_has_public(&r.from, &r.to) &&
+		 !holds_name_server(c, &r, 1) && !policy_may_open_part(c->w->may_open, &r))
 		policy_notice(c, POLICY_OUT, rule, private);
 }
 
@@ -323,6 +312,15 @@ static void limit(struct policy_compile *c)
 	p->notice = "it has too many addresses and ports to be enforced, so nothing passes by it";
 }
 
+static bool opens_block(const struct policy_compile *c, const struct policy *p)
+{
+	for (size_t i = 0; i < p->n_rules; i++)
+		for (size_t k = 0; k < p->rules[i].n_ranges; k++)
+			if (policy_may_open_part(c->w->may_open, &p->rules[i].ranges[k]))
+				return true;
+	return false;
+}
+
 static void compile_policies(struct policy_compile *c, struct policy_plan *plan)
 {
 	bool passes[POLICY_DIRECTION_MAX_] = { false };
@@ -341,11 +339,12 @@ static void compile_policies(struct policy_compile *c, struct policy_plan *plan)
 			compile_egress(c, json_get(spec, "egress"));
 		limit(c);
 		plan->narrows |= c->p->narrows;
+		plan->opens_blocks |= opens_block(c, c->p);
 		for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
 			passes[d] |= c->p->side[d].n_passes;
 	}
 	plan->opens = passes[POLICY_OUT] && passes[POLICY_IN];
-	plan->looks = plan->narrows || passes[POLICY_OUT] || c->looks;
+	plan->looks = plan->narrows || plan->opens_blocks || passes[POLICY_OUT] || c->looks;
 }
 
 struct policy_plan *policy_plan_new(struct arena *a, const struct policy_world *w)
@@ -367,6 +366,7 @@ struct policy_plan *policy_plan_new(struct arena *a, const struct policy_world *
 			map_put(namespaces, w->namespaces[i]->name, labels);
 	}
 	plan->instance = w->instance;
+	plan->may_open = w->may_open;
 	plan->policies = arena_alloc(a, (w->n_policies + 1) * sizeof(*plan->policies));
 	compile_policies(&c, plan);
 	policy_match_pods(&c, plan);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/ip.h"
 
 struct arena;
@@ -20,7 +21,8 @@ struct object;
  * the name server, in from the daemon alone. For one that is selected, the union of what its
  * policies allow takes the place of the default. Between two sandboxes both sides have to allow a
  * packet, so both need a policy. Addresses outside are never those of sandboxes, whatever block
- * they are in, and what the packet filter keeps from every sandbox is not mentioned here.
+ * they are in. Of private networks policies open only those that the operator lets them; what else
+ * the packet filter keeps from every sandbox is not mentioned here.
  */
 enum policy_direction {
 	POLICY_OUT,
@@ -31,6 +33,18 @@ enum policy_direction {
 struct policy_range {
 	struct ip from, to; /* of one family, both included */
 };
+/* Private networks that policies may open: the operator says which. */
+enum {
+	POLICY_MAY_OPEN_MAX = 64,
+};
+struct policy_may_open {
+	struct policy_range list[POLICY_MAY_OPEN_MAX];
+	size_t n;
+};
+/* "10.20.0.0/16,fd12::/32"; NULL or nothing: none. ERR_INVALID, also for networks that are never
+ * opened. */
+must_use struct err *policy_may_open_read(const char *text, struct policy_may_open *ret);
+
 struct policy_ports {
 	uint8_t protocol;
 	uint16_t from, to; /* both included */
@@ -90,6 +104,9 @@ struct policy_pod {
 };
 struct policy_group { /* of policies that select the same Pods */
 	unsigned number;
+	bool narrows;                /* what goes out to public addresses is less than without it */
+	struct policy_range *opened; /* private addresses, in order */
+	size_t n_opened;
 	struct policy **policies;
 	size_t n;
 };
@@ -101,9 +118,11 @@ struct policy_plan {
 	const struct instance *instance; /* borrowed */
 	struct policy *policies;
 	size_t n_policies;
-	bool narrows; /* any of them does */
-	bool opens;   /* policies of both directions found sandboxes at the other end */
-	bool looks;   /* what Pods there are makes a difference; otherwise the rest is empty */
+	const struct policy_may_open *may_open; /* borrowed */
+	bool narrows;                           /* any of them does */
+	bool opens_blocks;                      /* any of them opens private addresses */
+	bool opens; /* policies of both directions found sandboxes at the other end */
+	bool looks; /* what Pods there are makes a difference; otherwise the rest is empty */
 	struct policy_groups groups[POLICY_DIRECTION_MAX_];
 	/* In the order of places. An address that is not here belongs to nobody that we know:
 	 * nothing goes out from it, and nothing in. */
@@ -123,6 +142,7 @@ struct policy_world {
 	size_t n_policies, n_pods, n_namespaces;
 	const char *node;
 	const struct instance *instance; /* its gateway is the name server */
+	const struct policy_may_open *may_open;
 	struct policy_numbers *numbers;
 };
 
@@ -137,7 +157,8 @@ struct policy_plan *policy_plan_new(struct arena *a, const struct policy_world *
 bool policy_allows(const struct policy_plan *p, const struct policy_packet *packet);
 /* The rules in the language of nft; nothing if the plan neither narrows nor opens anything. */
 void policy_text(const struct policy_plan *p, struct buf *out);
-/* The sandboxes at the other end of what a group lets pass, as "A-B,C,…". */
+/* The sandboxes at the other end of what a group lets pass, and the private addresses that it
+ * opens, as "A-B,C,…". */
 void policy_peers(const struct policy_plan *p, enum policy_direction d, long group,
 		  struct buf *out);
 /* Whether what a group lets pass may have the sandbox with this place at its other end. */

@@ -91,6 +91,19 @@ struct grouping {
 	struct policy **list; /* room for those that select one Pod */
 };
 
+static void describe(const struct grouping *g, struct policy_group *group)
+{
+	struct policy_ranges opened = { 0 };
+
+	group->narrows = true;
+	for (size_t i = 0; i < group->n; i++)
+		group->narrows &= group->policies[i]->narrows;
+	if (g->d == POLICY_OUT)
+		policy_opened(&opened, g->c->a, g->c->w->may_open, group);
+	group->opened = opened.list;
+	group->n_opened = opened.n;
+}
+
 /* key: the numbers of the policies that select it. */
 static long group_of(struct grouping *g, size_t n)
 {
@@ -108,6 +121,7 @@ static long group_of(struct grouping *g, size_t n)
 		group->policies = arena_alloc(g->c->a, n * sizeof(struct policy *));
 		memcpy(group->policies, g->list, n * sizeof(struct policy *));
 		group->n = n;
+		describe(g, group);
 		map_put(g->groups, buf_str(&key), group);
 	}
 	return group - groups->list;
@@ -414,6 +428,10 @@ bool policy_allows(const struct policy_plan *p, const struct policy_packet *pack
 		       side_allows(p, POLICY_OUT, end, packet) &&
 		       side_allows(p, POLICY_IN, end, packet);
 	}
+	if (policy_may_open(p->may_open, &packet->to))
+		return end[POLICY_OUT] && end[POLICY_OUT]->group[POLICY_OUT] >= 0 &&
+		       group_allows(&p->groups[POLICY_OUT].list[end[POLICY_OUT]->group[POLICY_OUT]],
+				    packet);
 	if (!p->narrows)
 		return true;
 	if (!end[POLICY_OUT] || end[POLICY_OUT]->free)

@@ -29,6 +29,14 @@ void policy_ranges_merge(struct policy_ranges *r); /* in order, apart from each 
 bool policy_ranges_hold(const struct policy_range *list, size_t n, const struct ip *from,
 			const struct ip *to);
 
+/* policy_open.c: whether a block has a public address. */
+bool policy_has_public(const struct ip *from, const struct ip *to);
+bool policy_may_open(const struct policy_may_open *m, const struct ip *a);
+bool policy_may_open_part(const struct policy_may_open *m, const struct policy_range *r);
+/* The private addresses that a group of policies opens, added to ret. */
+void policy_opened(struct policy_ranges *ret, struct arena *a, const struct policy_may_open *m,
+		   const struct policy_group *g);
+
 /* policy.c: while a plan is made. */
 struct policy_compile {
 	struct arena *a;

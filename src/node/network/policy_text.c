@@ -12,6 +12,7 @@
  *   map policies    address of a sandbox → accept, or its group
  *   chain group0    its policies one after the other, and what none of them allows is refused
  *   chain policy0   what it allows, by the first packet of a connection
+ *   chain opened    map openers → its group, for private addresses that policies may open
  *
  * Between sandboxes the same twice, in two chains of which both have to accept:
  *
@@ -117,7 +118,7 @@ static void add_policies(struct buf *b, const struct policy_plan *p)
 	for (size_t i = 0; i < p->n_policies; i++) {
 		const struct policy *policy = &p->policies[i];
 
-		if (!policy->narrows)
+		if (!policy->side[POLICY_OUT].decides)
 			continue;
 		buf_printf(b, "	chain policy%u {\n", policy->number);
 		for (size_t k = 0; k < policy->n_rules; k++)
@@ -126,21 +127,12 @@ static void add_policies(struct buf *b, const struct policy_plan *p)
 	}
 }
 
-/* Whether anybody of it is not as without policies. */
-static bool group_narrows(const struct policy_group *g)
-{
-	for (size_t i = 0; i < g->n; i++)
-		if (!g->policies[i]->narrows)
-			return false;
-	return true;
-}
-
 static void add_groups(struct buf *b, const struct policy_plan *p)
 {
 	for (size_t i = 0; i < p->groups[POLICY_OUT].n; i++) {
 		const struct policy_group *g = &p->groups[POLICY_OUT].list[i];
 
-		if (!group_narrows(g))
+		if (!g->narrows && !g->n_opened)
 			continue;
 		buf_printf(b,
 			   "	chain group%u {\n"
@@ -173,6 +165,57 @@ static void add_pods(struct buf *b, const struct policy_plan *p, int family)
 				   p->groups[POLICY_OUT].list[p->pods[i].group[POLICY_OUT]].number);
 	}
 	buf_add_str(b, p->n_pods ? " }\n	}\n" : "	}\n");
+}
+
+/* Who reaches private addresses; what of these nobody opens is dropped with all that is reserved.
+ */
+static void add_openers(struct buf *b, const struct policy_plan *p, int family)
+{
+	size_t n = 0;
+
+	buf_printf(b, "	map openers%s {\n		type %s : verdict\n", suffix[family],
+		   address_type[family]);
+	for (size_t i = 0; i < p->n_pods; i++) {
+		long group = p->pods[i].group[POLICY_OUT];
+
+		if (group < 0 || !p->groups[POLICY_OUT].list[group].n_opened)
+			continue;
+		buf_add_str(b, n++ ? ", " : "		elements = { ");
+		add_pod(b, p, i, family);
+		buf_printf(b, " : goto group%u", p->groups[POLICY_OUT].list[group].number);
+	}
+	buf_add_str(b, n ? " }\n	}\n" : "	}\n");
+}
+
+static void add_opened_rule(struct buf *b, const struct policy_plan *p, int family, bool answers)
+{
+	const struct policy_rule all = {
+		.ranges = (struct policy_range *)(uintptr_t)p->may_open->list,
+		.n_ranges = p->may_open->n
+	};
+	const char *name = family_name[family];
+	autobuf match = { 0 };
+
+	if (!add_ranges(&match, &all, family))
+		return;
+	buf_printf(b, "		%s%s %s vmap @openers%s\n", buf_str(&match), name,
+		   answers ? "daddr" : "saddr", suffix[family]);
+	if (answers) /* or they would be taken for those of a public address */
+		buf_printf(b, "		%scounter drop\n", buf_str(&match));
+}
+
+static void add_opened(struct buf *b, const struct policy_plan *p)
+{
+	static const char *const chains[] = { "opened", "opened_answers" };
+
+	for (int family = 0; family < FAMILIES && p->opens_blocks; family++)
+		add_openers(b, p, family);
+	for (int i = 0; i < 2; i++) {
+		buf_printf(b, "	chain %s {\n", chains[i]);
+		for (int family = 0; family < FAMILIES && p->opens_blocks; family++)
+			add_opened_rule(b, p, family, i);
+		buf_add_str(b, "	}\n");
+	}
 }
 
 /* -- between sandboxes ----------------------------------------------------------------------- */
@@ -316,12 +359,13 @@ static const char open_between[] =
 
 void policy_text(const struct policy_plan *p, struct buf *out)
 {
-	if (!p->narrows && !p->opens)
+	if (!p->narrows && !p->opens && !p->opens_blocks)
 		return;
 	add_policies(out, p);
 	add_groups(out, p);
 	for (int family = 0; family < FAMILIES; family++)
 		add_pods(out, p, family);
+	add_opened(out, p);
 	for (int d = 0; d < POLICY_DIRECTION_MAX_ && p->opens; d++) {
 		add_passes(out, p, d);
 		for (int family = 0; family < FAMILIES; family++)
@@ -332,22 +376,25 @@ void policy_text(const struct policy_plan *p, struct buf *out)
 
 /* -- for the filters inside sandboxes -------------------------------------------------------- */
 
-static void add_peer_range(struct buf *b, const struct policy_plan *p, unsigned from, unsigned to)
+static void add_peer_range(struct buf *b, const struct ip *from, const struct ip *to)
 {
-	for (int family = 0; family < FAMILIES; family++) {
-		struct ip first =
-			family ? instance_ip6(p->instance, from) : instance_ip4(p->instance, from);
-		struct ip last =
-			family ? instance_ip6(p->instance, to) : instance_ip4(p->instance, to);
+	if (b->len)
+		buf_add_char(b, ',');
+	add_ip(b, from);
+	if (!ip_cmp(from, to))
+		return;
+	buf_add_char(b, '-');
+	add_ip(b, to);
+}
 
-		if (b->len)
-			buf_add_char(b, ',');
-		add_ip(b, &first);
-		if (from == to)
-			continue;
-		buf_add_char(b, '-');
-		add_ip(b, &last);
-	}
+static void add_places(struct buf *b, const struct policy_plan *p, unsigned from, unsigned to)
+{
+	const struct ip first[] = { instance_ip4(p->instance, from),
+				    instance_ip6(p->instance, from) };
+	const struct ip last[] = { instance_ip4(p->instance, to), instance_ip6(p->instance, to) };
+
+	for (int family = 0; family < FAMILIES; family++)
+		add_peer_range(b, &first[family], &last[family]);
 }
 
 static bool group_reaches(const struct policy_group *g, enum policy_direction d, size_t pod)
@@ -380,25 +427,25 @@ bool policy_reaches(const struct policy_plan *p, enum policy_direction d, long g
 	return false;
 }
 
-/* Beyond this, those in between are in the list as well: it says which sandboxes there are to
+/* Beyond this, those in between are in the list as well: it says which addresses there are to
  * think of, and the filter of the host which of them. */
 enum {
 	PEER_RANGES_MAX = 256,
 };
 
-void policy_peers(const struct policy_plan *p, enum policy_direction d, long group, struct buf *out)
+static void add_sandboxes(struct buf *b, const struct policy_plan *p, enum policy_direction d,
+			  const struct policy_group *g)
 {
-	const struct policy_group *g = group < 0 ? NULL : &p->groups[d].list[group];
-	size_t n = 0;
 	unsigned from = 0, to = 0;
+	size_t n = 0;
 
-	for (size_t i = 0; g && p->opens && i < p->n_pods; i++) {
+	for (size_t i = 0; p->opens && i < p->n_pods; i++) {
 		unsigned place = p->pods[i].place;
 
 		if (!group_reaches(g, d, i))
 			continue;
 		if (from && place != to + 1 && n < PEER_RANGES_MAX - 1) {
-			add_peer_range(out, p, from, to);
+			add_places(b, p, from, to);
 			n++;
 			from = 0;
 		}
@@ -406,5 +453,17 @@ void policy_peers(const struct policy_plan *p, enum policy_direction d, long gro
 		to = place;
 	}
 	if (from)
-		add_peer_range(out, p, from, to);
+		add_places(b, p, from, to);
+}
+
+void policy_peers(const struct policy_plan *p, enum policy_direction d, long group, struct buf *out)
+{
+	const struct policy_group *g = &p->groups[d].list[group];
+	bool many = g->n_opened > PEER_RANGES_MAX;
+
+	add_sandboxes(out, p, d, g);
+	for (size_t i = 0; i < g->n_opened && !many; i++)
+		add_peer_range(out, &g->opened[i].from, &g->opened[i].to);
+	for (size_t i = 0; i < p->may_open->n && many; i++)
+		add_peer_range(out, &p->may_open->list[i].from, &p->may_open->list[i].to);
 }

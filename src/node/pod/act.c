@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "node/disk/disk.h"
+#include "node/launch/plan.h"
 #include "node/pod/pod_priv.h"
+#include "node/volume/host_path.h"
 
 /* The steps that a plan may ask for, each as small as possible. */
 enum {
@@ -26,6 +29,8 @@ static bool act_admit(struct pod *p)
 
 	if (!bad)
 		bad = pod_disk_unsupported(p->pods->disk, p->view);
+	if (!bad)
+		bad = host_paths_refuse(p->pods->host_paths, p->view);
 	if (!bad)
 		lacks = pod_room_lacks(p, &soon, &text);
 	if (!bad && lacks && soon) {
@@ -58,16 +63,46 @@ static bool held_up(struct pod *p, const char *text)
 	return true;
 }
 
+/* A class whose program is missing holds the Pod up until it is there. */
+static bool has_runtime(struct pod *p)
+{
+	autoptr(arena) a = arena_new();
+	struct plan_oci oci;
+	struct err *e = pod_runtime_find(p, a, &oci);
+
+	if (!e)
+		return true;
+	if (held_up(p, err_text(e)))
+		pod_event(p, true, "FailedCreatePodSandBox", "Failed to create pod sandbox: %s",
+			  err_text(e));
+	retry_in(p, MISSING_RETRY_MS);
+	err_free(e);
+	return false;
+}
+
+static void tell_what_lacks(struct pod *p)
+{
+	const char *lacks = pod_runtime_lacks(p);
+
+	if (lacks)
+		pod_event(p, true, "RuntimeLacks", "RuntimeClass \"%s\": %s",
+			  p->view->runtime_class, lacks);
+}
+
 static bool act_prepare(struct pod *p)
 {
 	struct volume_pod v = pod_volumes(p);
-	struct err *e = volumes_prepare(p->pods->volumes, &v);
+	struct err *e;
 
+	if (!has_runtime(p))
+		return false;
+	e = volumes_prepare(p->pods->volumes, &v);
 	if (!e) {
+		tell_what_lacks(p);
 		pod_enter(p, POD_CONNECTING);
 		return true;
 	}
-	if (held_up(p, err_text(e)))
+	if (held_up(p, err_text(e)) && !err_is(e, ERR_TIMEOUT))
 		pod_event(p, true, "FailedMount", "%s", err_text(e));
 	retry_in(p, err_is(e, ERR_UNAVAILABLE) ? MISSING_RETRY_MS : PREPARE_RETRY_MS);
 	err_free(e);

@@ -64,6 +64,14 @@ static char *wrong_message_path(struct json *v, unused const struct json *spec)
 	return str_starts(str_or(json_str(v), ""), "/") ? NULL : xstrdup("write an absolute path");
 }
 
+/* What would end the line could begin another request. */
+static char *wrong_header(struct json *v, unused const struct json *spec)
+{
+	const char *text = str_or(json_str(v), "");
+
+	return text[strcspn(text, "\r\n")] ? xstrdup("write it in one line") : NULL;
+}
+
 static char *wrong_node_name(struct json *v, const struct json *spec)
 {
 	const char *node = json_get_str(spec, "nodeName");
@@ -121,10 +129,17 @@ static const struct rule tcp_socket[] = {
 	{ "host", .no = "a probe always goes to the Pod's own address" },
 	{ 0 },
 };
+static const struct rule http_header[] = {
+	{ "name", .wrong = wrong_header },
+	{ "value", .wrong = wrong_header },
+	{ 0 },
+};
+static const struct rule grpc[] = { { "port" }, { "service" }, { 0 } };
 static const struct rule http_get[] = {
-	{ "path" },
+	{ "path", .wrong = wrong_header },
 	{ "port" },
-	{ "scheme", .values = ONLY("HTTP") },
+	{ "scheme", .values = ONLY("HTTP", "HTTPS") },
+	{ "httpHeaders", http_header },
 	{ "host", .no = "a probe always goes to the Pod's own address" },
 	{ 0 },
 };
@@ -132,6 +147,7 @@ static const struct rule probe[] = {
 	{ "exec", exec },
 	{ "httpGet", http_get },
 	{ "tcpSocket", tcp_socket },
+	{ "grpc", grpc },
 	{ "initialDelaySeconds" },
 	{ "periodSeconds" },
 	{ "timeoutSeconds" },
@@ -179,7 +195,7 @@ static const struct rule resources[] = { { "limits", limits }, { "requests", req
 static const struct rule no_resources[] = { { 0 } }; /* a Pod's own; {} is fine */
 static const struct rule resize_policy[] = {
 	{ "resourceName" },
-	{ "restartPolicy", .values = ONLY("NotRequired") }, /* what Kubernetes fills in */
+	{ "restartPolicy", .values = ONLY("NotRequired", "RestartContainer") },
 	{ 0 },
 };
 
@@ -209,7 +225,7 @@ static const struct rule pod_security[] = {
 	{ "runAsGroup", .wrong = wrong_id },
 	{ "runAsNonRoot" },
 	{ "fsGroup", .wrong = wrong_id },
-	{ "fsGroupChangePolicy", .values = ONLY("OnRootMismatch") },
+	{ "fsGroupChangePolicy", .values = ONLY("OnRootMismatch", "Always") },
 	{ "supplementalGroups", .wrong = wrong_id },
 	{ "supplementalGroupsPolicy", .values = ONLY("Strict") }, /* images' groups are not read */
 	{ "seccompProfile", seccomp_profile },
@@ -265,6 +281,11 @@ static const struct rule empty_dir[] = {
 	{ 0 },
 };
 static const struct rule pvc[] = { { "claimName" }, { "readOnly" }, { 0 } };
+static const struct rule host_path[] = {
+	{ "path" },
+	{ "type", .values = ONLY("", "Directory", "File", "DirectoryOrCreate", "FileOrCreate") },
+	{ 0 },
+};
 static const struct rule config_map[] = {
 	{ "name" }, { "optional" }, { "items", key_items }, { "defaultMode" }, { 0 }
 };
@@ -294,7 +315,7 @@ static const struct rule volume[] = {
 	{ "secret", secret },
 	{ "projected", projected },
 	{ "downwardAPI", downward },
-	{ "hostPath", .no = "use a persistentVolumeClaim, or bring files in with an image" },
+	{ "hostPath", host_path }, /* what is allowed is a setting: volume/host_path.h */
 	{ 0 },
 };
 
@@ -348,7 +369,7 @@ static const struct rule pod[] = {
 	{ "hostAliases", host_alias },
 	{ "nodeName" },
 	{ "securityContext", pod_security },
-	{ "runtimeClassName", .values = ONLY("native") },
+	{ "runtimeClassName" }, /* runtime_class.c */
 	{ "os", os },
 	{ "resources", no_resources },
 	{ "nodeSelector", node_labels },

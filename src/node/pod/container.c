@@ -104,6 +104,7 @@ void container_done(struct container *c)
 	image_free(c->image);
 	ending_done(&c->end);
 	ending_done(&c->last);
+	container_size_done(c);
 	meter_done(&c->meter);
 	free(c->message);
 	free(c->log);
@@ -541,9 +542,10 @@ bool container_launch(struct container *c)
 	c->unstarted = true;
 	c->exited = c->asked = false;
 	c->kill_at = 0;
+	container_size_applied(c);
 	take_task(c, t);
 	container_enter(c, CONTAINER_LAUNCHING);
-	pod_mounts_pvcs(c->pod, volumes_pvc_uids(ps->volumes, c->pod->view, a));
+	pod_mounts_pvcs(c->pod, volumes_handles(ps->volumes, c->pod->view, a));
 	pod_save(c->pod);
 	pod_event(c->pod, false, "Created", "Created container: %s", c->view->name);
 	e = ps->rt->launch(t, &launch);
@@ -572,10 +574,13 @@ static void next_attempt(struct container *c)
 void container_restart(struct container *c)
 {
 	usec ran = c->end.started ? c->end.finished - c->end.started : 0;
-	unsigned s = restart_backoff_s(c->restarts + 1, ran, c->crash_backoff_s);
+	unsigned s = c->resize_restarts
+			     ? 0
+			     : restart_backoff_s(c->restarts + 1, ran, c->crash_backoff_s);
 	autofree char *text = NULL;
 
 	next_attempt(c);
+	c->resize_restarts = false;
 	c->crash_backoff_s = s;
 	if (s) {
 		container_hold_back(c, s);

@@ -110,7 +110,7 @@ static void kill_live(const struct pod_seen *s, enum container_step *steps)
 
 static bool may_restart(const struct pod_seen *s, const struct container_seen *c)
 {
-	if (c->sidecar)
+	if (c->sidecar || c->resizes)
 		return true;
 	if (s->restart == POD_RESTART_NEVER)
 		return false;

@@ -50,6 +50,7 @@ struct container_seen {
 	bool held;         /* WAITING: for its back-off, or in line for a slot */
 	bool probe_failed; /* RUNNING: a startup or liveness probe failed as often as it may, or its
 			      postStart hook */
+	bool resizes;      /* it is ended to be started again with other resources */
 	bool overdue;      /* RUNNING: it was asked to end for that, and had its time */
 };
 

@@ -51,7 +51,7 @@ static bool is_of_use(const struct events *ev, const struct queued *q)
 {
 	const struct pod *p = map_get(ev->pods->pods, q->about->uid);
 
-	return q->warning || (p && !p->gone);
+	return q->warning || !str_eq(q->about->kind->kind, "Pod") || (p && !p->gone);
 }
 
 static void write_event(const struct events *ev, const struct queued *q)
@@ -121,29 +121,37 @@ void events_free(struct events *ev)
 	free(ev);
 }
 
-void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt, ...)
+void events_add(struct events *ev, struct object *about, bool warning, const char *reason,
+		const char *message)
 {
-	struct events *ev = p->pods->events;
-	autobuf text = { 0 };
 	struct queued *q;
-	va_list ap;
 
-	if (ev->n >= (warning ? QUEUE_MAX : QUEUE_MAX / 2) || (!warning && pod_made_ahead(p)))
+	if (ev->n >= (warning ? QUEUE_MAX : QUEUE_MAX / 2))
 		return;
-	va_start(ap, fmt);
-	buf_vprintf(&text, fmt, ap);
-	va_end(ap);
 	q = xnew(struct queued);
-	q->about = object_ref(p->obj);
+	q->about = object_ref(about);
 	q->warning = warning;
 	q->reason = reason;
-	q->message = xstrdup(buf_str(&text));
+	q->message = xstrdup(message);
 	q->at = pods_wall(ev->pods);
 	q->due = clock_mono() + DELAY_MS * 1000;
 	list_add_tail(&ev->queue, &q->on);
 	ev->n++;
 	if (!timer_armed(ev->timer))
 		timer_set(ev->timer, DELAY_MS);
+}
+
+void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt, ...)
+{
+	autobuf text = { 0 };
+	va_list ap;
+
+	if (!warning && pod_made_ahead(p))
+		return;
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	events_add(p->pods->events, p->obj, warning, reason, buf_str(&text));
 }
 
 void events_flush(struct events *ev)

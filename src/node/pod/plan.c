@@ -58,7 +58,7 @@ static int64_t pids_of(const struct container *c)
 static int64_t oom_score_of(const struct container *c)
 {
 	int64_t all = c->pod->pods->budget.memory_capacity / 1000;
-	int64_t request = pod_container_quantity(c->view, "requests.memory") / 1000;
+	int64_t request = container_amount(c, "requests.memory") / 1000;
 
 	if (str_eq(c->pod->view->qos, "Guaranteed"))
 		return OOM_GUARANTEED;
@@ -68,13 +68,13 @@ static int64_t oom_score_of(const struct container *c)
 		   (int64_t)OOM_BURSTABLE_MAX);
 }
 
-static struct plan_limits limits_of(const struct container *c)
+struct plan_limits container_limits(const struct container *c)
 {
-	const struct pod_container_view *v = c->view;
+	int64_t share = container_amount(c, "requests.cpu");
 	struct plan_limits l = {
-		.memory = pod_container_quantity(v, "limits.memory") / 1000,
-		.cpu = pod_container_quantity(v, "limits.cpu"),
-		.disk = pod_container_quantity(v, "limits.ephemeral-storage") / 1000,
+		.memory = container_amount(c, "limits.memory") / 1000,
+		.cpu = container_amount(c, "limits.cpu"),
+		.disk = pod_container_quantity(c->view, "limits.ephemeral-storage") / 1000,
 		.cpu_share = CPU_SHARE,
 		.pids = pids_of(c),
 		.oom_score = oom_score_of(c),
@@ -84,8 +84,18 @@ static struct plan_limits limits_of(const struct container *c)
 		l.memory = c->pod->pods->budget.default_memory;
 	if (l.cpu)
 		l.cpu_share = l.cpu;
-	(void)pod_quantity_find(v->requests, v->n_requests, "cpu", &l.cpu_share);
+	if (share || json_at_path(container_given(c), "requests.cpu"))
+		l.cpu_share = share;
 	return l;
+}
+
+static void add_own_name(const struct pod *p, const char *ip, const char *host, struct buf *b)
+{
+	if (*p->view->subdomain && p->pods->resolver)
+		buf_printf(b, "%s\t%s.%s.%s.svc.%s\t%s\n", ip, host, p->view->subdomain,
+			   p->view->ns, p->pods->domain, host);
+	else
+		buf_printf(b, "%s\t%s\n", ip, host);
 }
 
 static const char *hosts_file(const struct pod *p, const char *host, struct arena *a)
@@ -93,11 +103,10 @@ static const char *hosts_file(const struct pod *p, const char *host, struct aren
 	autobuf b = { 0 };
 
 	buf_add_str(&b, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
-	if (p->net && *p->view->subdomain && p->pods->resolver)
-		buf_printf(&b, "%s\t%s.%s.%s.svc.%s\t%s\n", p->net->ip, host, p->view->subdomain,
-			   p->view->ns, p->pods->domain, host);
-	else if (p->net)
-		buf_printf(&b, "%s\t%s\n", p->net->ip, host);
+	if (p->net)
+		add_own_name(p, p->net->ip, host, &b);
+	if (p->net && *p->net->ip6)
+		add_own_name(p, p->net->ip6, host, &b);
 	for (size_t i = 0; i < p->view->n_host_aliases; i++) {
 		const struct pod_host_alias *h = &p->view->host_aliases[i];
 
@@ -208,9 +217,11 @@ struct err *container_plan(struct container *c, struct arena *a, struct plan *re
 		.etc_hosts = hosts_file(p, host, a),
 		.etc_resolv_conf = resolv_file(p, a),
 		.workdir = workdir_of(c, a),
-		.limits = limits_of(c),
+		.limits = container_limits(c),
 	};
-	e = has_expressions(c->view) ? env_build(c, a, &v.env) : NULL;
+	e = pod_runtime_find(p, a, &ret->oci);
+	if (!e && has_expressions(c->view))
+		e = env_build(c, a, &v.env);
 	return e ? e : volumes_mounts(p->pods->volumes, &v, c->view, a, ret);
 }
 

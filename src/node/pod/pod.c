@@ -54,6 +54,8 @@ struct pod *pod_new(struct pods *ps, struct object *obj)
 	p->containers = xnew_n(struct container, p->n_containers + 1);
 	for (size_t i = 0; i < p->n_containers; i++)
 		container_init(&p->containers[i], p, &p->view->containers[i]);
+	for (size_t i = 0; i < p->n_containers; i++)
+		container_size_restore(&p->containers[i]);
 	usage_restore(p);
 	if (pod_view_over(p->view))
 		pod_enter(p, POD_OVER);
@@ -79,6 +81,7 @@ void pod_free(struct pod *p)
 	arena_free(p->arena);
 	object_unref(p->obj);
 	free(p->message);
+	free(p->resize_message);
 	free(p->want_ip);
 	free(p);
 }
@@ -94,6 +97,8 @@ void pod_update(struct pod *p, struct object *obj)
 			 KV("pod", obj->name));
 		return;
 	}
+	for (size_t i = 0; i < p->n_containers; i++)
+		container_resized(&p->containers[i], &v->containers[i]);
 	object_ref(obj);
 	object_unref(p->obj);
 	p->obj = obj;
@@ -137,7 +142,11 @@ struct container *pod_container(struct pod *p, const char *name)
 
 struct volume_pod pod_volumes(const struct pod *p)
 {
-	return (struct volume_pod){ .view = p->view, .ip = p->net ? p->net->ip : NULL };
+	return (struct volume_pod){ .view = p->view,
+				    .ip = p->net ? p->net->ip : NULL,
+				    .ip6 = p->net ? p->net->ip6 : NULL,
+				    .obj = p->obj,
+				    .mounted = p->pvcs };
 }
 
 void pod_fail(struct pod *p, const char *reason, const char *message)
@@ -148,10 +157,10 @@ void pod_fail(struct pod *p, const char *reason, const char *message)
 	pod_enter(p, POD_FAILED);
 }
 
-void pod_mounts_pvcs(struct pod *p, const char *const *uids)
+void pod_mounts_pvcs(struct pod *p, const char *const *handles)
 {
-	for (; uids && *uids; uids++)
-		map_put(p->pvcs, *uids, p);
+	for (; handles && *handles; handles++)
+		map_put(p->pvcs, *handles, p);
 }
 
 static const char **pvc_list(const struct pod *p, struct arena *a)

@@ -16,6 +16,8 @@ struct buf;
 struct client;
 struct container;
 struct diskpool;
+struct handlers;
+struct host_paths;
 struct image;
 struct image_pull_wait;
 struct loop;
@@ -45,8 +47,10 @@ struct pods_spec {
 	void (*pull_image)(void *pulls, const char *name, const char *auth,
 			   struct image_pull_wait *w);
 	void *pulls;
-	const struct diskpool *disk; /* outlives the Pods */
+	const struct diskpool *disk;     /* outlives the Pods */
+	const struct handlers *handlers; /* outlives them too; NULL: `native` alone */
 	const char *node_name, *run_dir;
+	const struct host_paths *host_paths; /* that Pods may mount; outlives the Pods */
 	/* Where it is written down what Pods have used, and how often; NULL, 0: never. */
 	const char *data_dir;
 	uint64_t usage_interval_ms;

@@ -23,8 +23,10 @@ struct events;
 struct kind;
 struct plan;
 struct plan_image;
+struct plan_oci;
 struct probe;
 struct queue;
+struct tls_ctx;
 
 /* What a Pod takes of the budget, and what all Pods take. */
 struct pod_room {
@@ -51,8 +53,11 @@ struct pods {
 	struct volumes *volumes;
 	struct usage *usage;
 	const struct probe_ops *tries;
+	struct tls_ctx *probe_tls; /* of probes over HTTPS, which verify nothing */
 	const struct diskpool *disk;
+	const struct handlers *handlers;
 	char *node_name, *run_dir;
+	const struct host_paths *host_paths; /* that Pods may mount */
 	struct host_budget budget;
 	struct waits waits;
 	struct pod_room used;      /* by the Pods that were admitted and are not over */
@@ -60,14 +65,14 @@ struct pods {
 	char *name_server, *domain;
 	uint32_t mark; /* of packets to Pods */
 	int run_fd;
-	const struct kind *kind_pod;
+	const struct kind *kind_pod, *kind_class;
 	struct jobs jobs;
 	struct map *pods;     /* uid → struct pod, owned */
 	struct queue *queue;  /* of their uids */
 	struct queue *probes; /* of their keys */
 	struct map *left;     /* uid → struct left: states of an earlier run until all Pods are
 				 known; NULL after that */
-	struct client_watch *watch;
+	struct client_watch *watch, *class_watch;
 	usec skew; /* pods_step() */
 
 	bool stopping;              /* pods_stop_all() */
@@ -118,6 +123,13 @@ struct container {
 	usec kill_at;       /* pods_now(): it failed a probe, and was asked to end; 0: it was not */
 	struct probe *startup, *readiness, *liveness; /* while it runs; NULL: it has none */
 	struct probe *post_start, *pre_stop;          /* likewise, since they began */
+
+	/* resize.c: what it was given, and what its task has; NULL: as wanted, and as given. */
+	struct json_doc *given, *has;
+	bool resizing;        /* a job is under way */
+	bool resize_restarts; /* it was asked to end for that */
+	char *resize_trouble; /* why it does not have yet what it was given */
+	usec resize_after;    /* pods_now(): not tried again before that */
 };
 
 enum report {
@@ -137,11 +149,13 @@ struct pod {
 	struct pod_room room; /* none before it is admitted, and after its end */
 	const char *reason;   /* what is wrong with the Pod as a whole; NULL: nothing permanent */
 	char *message;
+	const char *resize_reason; /* why it is not given what it wants; NULL: it is */
+	char *resize_message;
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
 	char *want_ip;                /* the address it had before */
-	struct map *pvcs;             /* uids of the PersistentVolumeClaims that it has mounted */
+	struct map *pvcs;             /* handles of the persistent volumes that it has mounted */
 	struct container *containers; /* init containers first */
 	size_t n_containers, n_init;
 	usec started;     /* wall clock */
@@ -171,9 +185,9 @@ void pod_enter(struct pod *p, enum pod_phase next); /* every change of the phase
 struct container *pod_container(struct pod *p, const char *name);
 struct volume_pod pod_volumes(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message);
-void pod_mounts_pvcs(struct pod *p, const char *const *uids); /* until its end */
-void pod_save(struct pod *p);                                 /* the state file */
-must_use struct err *pod_try_save(struct pod *p);             /* for who needs it to be there */
+void pod_mounts_pvcs(struct pod *p, const char *const *handles); /* until its end */
+void pod_save(struct pod *p);                                    /* the state file */
+must_use struct err *pod_try_save(struct pod *p);                /* for who needs it to be there */
 
 /* reconcile.c: one pass. ret_forget: the caller must free the Pod. */
 uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */
@@ -192,9 +206,15 @@ char *pod_unsupported(const struct json *spec);
 /* check_disk.c: the same for disk space limits, which not every disk pool enforces. */
 char *pod_disk_unsupported(const struct diskpool *d, const struct pod_view *p);
 
+/* runtime_class.c: what runs its containers. ERR_UNAVAILABLE: nothing here does, and why. */
+must_use struct err *pod_runtime_find(const struct pod *p, struct arena *a, struct plan_oci *ret);
+const char *pod_runtime_lacks(const struct pod *p); /* NULL, or what it cannot do for this Pod */
+
 /* room.c: NULL, or why there is no room for it: the reason, and in *ret a malloc'd message.
  * *ret_soon: there will be, when the Pods that are being deleted are gone. */
 const char *pod_room_lacks(const struct pod *p, bool *ret_soon, char **ret);
+/* The same for what it wants instead of what it has. *ret_never: this node is too small for it. */
+bool pod_room_lacks_more(const struct pod *p, bool *ret_never, char **ret);
 void pod_room_take(struct pod *p);
 void pod_room_put(struct pod *p); /* if it has any */
 
@@ -206,6 +226,7 @@ void pod_waits(struct pod *p);          /* after a pass: notes what it waits for
 void waits_pass_on_room(struct pod *p); /* there is not enough for it: the next in line tries */
 void waits_room_left(struct pods *ps);  /* there is more room: the first who waits for it tries */
 void waits_object_changed(struct pods *ps, const struct object *o);
+void waits_class_changed(struct pods *ps, const char *name);
 
 /* status.c */
 void pod_report(struct pod *p);
@@ -245,6 +266,22 @@ bool container_find_image(struct container *c); /* false: not yet; its reason sa
 struct plan_image container_image(const struct container *c, struct arena *a);
 must_use struct err *container_plan(struct container *c, struct arena *a, struct plan *ret);
 
+struct plan_limits container_limits(const struct container *c);
+
+/* resize.c */
+void pod_resize(struct pod *p); /* one step towards what it wants */
+bool pod_resize_deferred(const struct pod *p);
+/* Whether a container does not have yet what it was given. *ret_trouble: why; NULL: it will soon.
+ */
+bool pod_resizes(const struct pod *p, const char **ret_trouble);
+void container_resized(struct container *c, const struct pod_container_view *next);
+void container_size_restore(struct container *c); /* a new one: with what its status says */
+void container_size_applied(struct container *c);
+void container_size_done(struct container *c);
+const struct json *container_given(const struct container *c); /* resources; may be NULL */
+const struct json *container_has(const struct container *c);
+int64_t container_amount(const struct container *c, const char *what); /* of what it was given */
+
 /* env.c */
 must_use struct err *env_build(struct container *c, struct arena *a, const char ***ret);
 /* $(NAME) by the values so far; $$( is a $( . */
@@ -259,5 +296,8 @@ void recover_sweep(struct pods *ps); /* once all Pods are known */
 struct events *events_new(struct pods *ps);
 void events_free(struct events *e);
 void events_flush(struct events *e); /* without the delay, for tests */
+/* About any object. */
+void events_add(struct events *e, struct object *about, bool warning, const char *reason,
+		const char *message);
 void pod_event(struct pod *p, bool warning, const char *reason, const char *fmt, ...)
 	printf_like(4, 5);

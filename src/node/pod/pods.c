@@ -13,6 +13,7 @@
 #include "loop/queue.h"
 #include "node/pod/pod_priv.h"
 #include "node/pod/probe_priv.h"
+#include "tls/tls.h"
 
 /*
  * All Pods of the node, and the queue of those that want a pass. A change of an object only queues
@@ -95,12 +96,12 @@ static void pod_slowed(unused void *arg, const struct queue_item *it, const stru
 		 KV("err", e));
 }
 
-static bool pvc_in_use(void *arg, const char *pvc_uid)
+static bool volume_in_use(void *arg, const char *handle)
 {
 	struct pods *ps = arg;
 
 	map_each(it, ps->pods)
-		if (map_has(((struct pod *)it.value)->pvcs, pvc_uid))
+		if (map_has(((struct pod *)it.value)->pvcs, handle))
 			return true;
 	return ps->left != NULL; /* an earlier life's Pods may yet turn up */
 }
@@ -108,6 +109,14 @@ static bool pvc_in_use(void *arg, const char *pvc_uid)
 static void source_changed(void *arg, const struct object *o)
 {
 	waits_object_changed(arg, o);
+}
+
+static void volume_event(void *arg, struct object *about, bool warning, const char *reason,
+			 const char *message)
+{
+	const struct pods *ps = arg;
+
+	events_add(ps->events, about, warning, reason, message);
 }
 
 /* One that is not prepared yet gets its files when it is. */
@@ -137,7 +146,8 @@ static void pod_added(struct pods *ps, struct object *obj)
 	pod_wake(p);
 }
 
-/* A Pod's spec does not change: only its deletion matters, and what others write to its status. */
+/* What matters of an object is its deletion, its spec (generation), and what others write to its
+ * status. */
 static void pod_changed(void *arg, struct object *was, struct object *now)
 {
 	struct pods *ps = arg;
@@ -149,10 +159,12 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 		pod_wake(p);
 	} else if (p) {
 		bool deleting = p->view->deleting, lost = pod_report_lost(p, now);
+		int64_t generation = object_generation(p->obj);
 
 		pod_update(p, now);
 		volumes_pod_changed(ps->volumes, p->obj->uid);
-		if (p->view->deleting != deleting || pod_hurry(p) || lost)
+		if (p->view->deleting != deleting || pod_hurry(p) || lost ||
+		    object_generation(p->obj) != generation)
 			pod_wake(p);
 	} else if (now && !ps->stopping && !ps->settling &&
 		   str_eq(json_get_str(object_spec(now), "nodeName"), ps->node_name)) {
@@ -185,7 +197,10 @@ static struct volumes *make_volumes(struct pods *ps)
 		.jobs = &ps->jobs,
 		.disk = ps->disk,
 		.run_dir = ps->run_dir,
-		.in_use = pvc_in_use,
+		.node_name = ps->node_name,
+		.host_paths = ps->host_paths,
+		.in_use = volume_in_use,
+		.event = volume_event,
 		.changed = source_changed,
 		.stale = volumes_stale,
 		.arg = ps,
@@ -228,6 +243,8 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->tries = spec->tries ? spec->tries : &probe_real_tries;
 	ps->node_name = xstrdup(spec->node_name);
 	ps->disk = spec->disk;
+	ps->handlers = spec->handlers;
+	ps->host_paths = spec->host_paths;
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->mark = spec->mark;
 	ps->resolver = spec->resolver;
@@ -235,6 +252,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->domain = xstrdup(spec->domain);
 	ps->run_fd = -1;
 	ps->kind_pod = kinds_need(kinds, "v1", "Pod");
+	ps->kind_class = kinds_need(kinds, "node.k8s.io/v1", "RuntimeClass");
 	jobs_init(&ps->jobs, ps->loop, job_ended, ps);
 	waits_init(&ps->waits);
 	deferred_init(&ps->check, ps->loop, check_stopped, ps);
@@ -246,19 +264,30 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	e = make_dirs(ps);
 	if (e)
 		return e;
+	e = tls_client_ctx(&(struct tls_client_spec){ .insecure = true }, &ps->probe_tls);
+	if (e)
+		return e;
 	ps->usage = usage_new(ps, spec->data_dir, spec->usage_interval_ms);
 	recover_load(ps);
 	*ret = take(ps);
 	return NULL;
 }
 
+static void class_changed(void *arg, struct object *was, struct object *now)
+{
+	waits_class_changed(arg, now ? now->name : was->name);
+}
+
 void pods_start(struct pods *ps)
 {
+	static const struct client_watch_events class_events = { .changed = class_changed };
+	const struct client_watch_spec classes = { .kind = ps->kind_class };
 	static const struct client_watch_events events = { .changed = pod_changed,
 							   .synced = on_pods_known };
 	const struct client_watch_spec spec = { .kind = ps->kind_pod };
 
 	volumes_start(ps->volumes);
+	ps->class_watch = client_watch(ps->client, &classes, &class_events, ps);
 	ps->watch = client_watch(ps->client, &spec, &events, ps);
 }
 
@@ -272,6 +301,7 @@ void pods_free(struct pods *ps)
 	if (!ps)
 		return;
 	client_watch_free(ps->watch);
+	client_watch_free(ps->class_watch);
 	volumes_stop(ps->volumes);
 	ps->stopped = NULL;
 	if (ps->usage)
@@ -288,6 +318,7 @@ void pods_free(struct pods *ps)
 	usage_free(ps->usage);
 	events_free(ps->events);
 	map_free(ps->left);
+	tls_ctx_unref(ps->probe_tls);
 	if (ps->run_fd >= 0)
 		(void)close(ps->run_fd);
 	free(ps->node_name);

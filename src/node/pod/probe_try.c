@@ -9,13 +9,21 @@
 #include "base/str.h"
 #include "client/access.h"
 #include "loop/loop.h"
+#include "net/conn.h"
+#include "net/http2_call.h"
+#include "net/stream.h"
+#include "node/pod/health_priv.h"
 #include "node/pod/pod_priv.h"
 #include "node/pod/probe_priv.h"
+#include "tls/tls.h"
 
 /*
  * One try of a probe: an exec through client/access.h, like any other, or a connection to a port.
  *
- * HTTP is spoken by hand: a request line out, the status line in; nothing else of it matters.
+ * HTTP is spoken by hand: a request out, the status line in; nothing else of it matters. With
+ * HTTPS, nobody looks at the certificate: what is asked is whether the server answers, not who it
+ * is. gRPC is one call of grpc.health.v1.Health/Check. All of it comes from a sandbox, and is read
+ * only up to a limit; the time is limited by the probe.
  */
 enum {
 	STATUS_LEN = 12, /* of "HTTP/1.1 204" */
@@ -24,11 +32,11 @@ enum {
 struct probe_try {
 	struct probe *probe;
 	struct access_session *run; /* exec */
-	char *request;              /* http; NULL: the connection is enough */
-	int fd;
+	int fd;                     /* while it connects */
 	struct watch *watch;
-	struct buf in;
-	bool sent;
+	struct conn *conn;       /* http */
+	struct http2_call *call; /* grpc */
+	struct buf message;      /* of the call */
 };
 
 static void try_stop(void *arg)
@@ -41,8 +49,9 @@ static void try_stop(void *arg)
 	watch_free(t->watch);
 	if (t->fd >= 0)
 		(void)close(t->fd);
-	buf_done(&t->in);
-	free(t->request);
+	conn_free(t->conn);
+	http2_call_free(t->call);
+	buf_done(&t->message);
 	free(t);
 }
 
@@ -88,28 +97,132 @@ static void try_exec(struct probe_try *t, const char **argv)
 	err_free(e);
 }
 
+/* HTTP */
+
 /* "HTTP/1.1 204 ..." is enough of an answer. */
-static void read_status(struct probe_try *t)
+static void on_answer(void *arg, struct buf *in)
 {
-	ssize_t n = recv(t->fd, buf_reserve(&t->in, 64), 64, 0);
+	struct probe_try *t = arg;
 	const char *text;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (in->len < STATUS_LEN)
 		return;
-	if (n < 0) {
-		answered(t, false, "read the answer: %s", strerror(errno));
-		return;
-	}
-	buf_wrote(&t->in, (size_t)n);
-	if (n > 0 && t->in.len < STATUS_LEN)
-		return;
-	text = buf_str(&t->in);
-	if (t->in.len < STATUS_LEN || !str_starts(text, "HTTP/1."))
+	text = buf_str(in);
+	if (!str_starts(text, "HTTP/1."))
 		answered(t, false, "the answer is not HTTP");
 	else
 		answered(t, text[9] == '2' || text[9] == '3' || probe_is_hook(t->probe),
 			 "HTTP probe failed with statuscode: %.3s", text + 9);
 }
+
+static void on_answer_end(void *arg)
+{
+	answered(arg, false, "the answer is not HTTP");
+}
+
+static void on_conn_closed(void *arg, const struct err *e)
+{
+	struct probe_try *t = arg;
+
+	if (e)
+		probe_tried(t->probe, false, err_text(e));
+	else
+		on_answer_end(t);
+}
+
+static void put_request(struct buf *b, const struct pod_probe_view *rule)
+{
+	const char *host = "localhost", *agent = "cay-probe";
+
+	buf_printf(b, "GET %s%s HTTP/1.1\r\n", rule->http_path[0] == '/' ? "" : "/",
+		   rule->http_path);
+	for (const struct pod_header_view *h = rule->http_headers; h && h->name; h++) {
+		if (str_eq_nocase(h->name, "host"))
+			host = h->value;
+		else if (str_eq_nocase(h->name, "user-agent"))
+			agent = h->value;
+		else
+			buf_printf(b, "%s: %s\r\n", h->name, h->value);
+	}
+	buf_printf(b, "Host: %s\r\nUser-Agent: %s\r\nConnection: close\r\n\r\n", host, agent);
+}
+
+static void ask_http(struct probe_try *t, const struct pod_probe_view *rule)
+{
+	static const struct conn_events events = { .data = on_answer,
+						   .eof = on_answer_end,
+						   .closed = on_conn_closed };
+	struct pods *ps = probe_container(t->probe)->pod->pods;
+	int fd = take_fd(t->fd);
+	autobuf request = { 0 };
+
+	put_request(&request, rule);
+	t->conn = conn_new(ps->loop,
+			   rule->https ? tls_connect(ps->probe_tls, fd, NULL) : stream_plain(fd),
+			   &events, t);
+	conn_write(t->conn, buf_head(&request), request.len);
+}
+
+/* gRPC */
+
+/* In the words of a kubelet, where it has any. */
+static void on_call_done(void *arg, const struct http2_answer *a)
+{
+	struct probe_try *t = arg;
+	const char *code = http_headers_get(&a->headers, "grpc-status");
+	const char *text = str_or(http_headers_get(&a->headers, "grpc-message"), "");
+	const char *type = str_or(http_headers_get(&a->headers, "content-type"), "");
+	uint64_t status = 0;
+	struct err *e;
+
+	if (a->status != 200 || !str_starts(type, "application/grpc") || !code) {
+		answered(t, false, "the answer is not gRPC: HTTP status %d", a->status);
+		return;
+	}
+	if (!str_eq(code, "0")) {
+		answered(t, false, "%s: %s: %s",
+			 str_eq(code, "12") ? "this server does not implement the grpc health "
+					      "protocol (grpc.health.v1.Health)"
+					    : "health rpc probe failed",
+			 grpc_code_name(code), text);
+		return;
+	}
+	e = health_response(a->body.len ? buf_head(&a->body) : "", a->body.len, &status);
+	if (e)
+		probe_tried(t->probe, false, err_text(e));
+	else
+		answered(t, status == HEALTH_SERVING, "service unhealthy (responded with \"%s\")",
+			 health_name(status));
+	err_free(e);
+}
+
+static void on_call_failed(void *arg, const struct err *e)
+{
+	answered(arg, false, "health rpc probe failed: %s", err_text(e));
+}
+
+static void ask_grpc(struct probe_try *t, const struct pod_probe_view *rule)
+{
+	static const struct http2_call_events events = { .done = on_call_done,
+							 .failed = on_call_failed };
+	static struct http_header list[] = { { (char *)"content-type", (char *)"application/grpc" },
+					     { (char *)"te", (char *)"trailers" },
+					     { (char *)"user-agent", (char *)"cay-probe" } };
+	static const struct http_headers headers = { list, ARRAY_LEN(list) };
+	struct container *c = probe_container(t->probe);
+	autofree char *authority = xasprintf("%s:%d", c->pod->net->ip, rule->port);
+	struct http2_call_spec spec = { .authority = authority,
+					.path = "/grpc.health.v1.Health/Check",
+					.headers = &headers };
+
+	health_request(&t->message, rule->grpc_service);
+	spec.body = buf_head(&t->message);
+	spec.body_len = t->message.len;
+	t->call = http2_call_start(c->pod->pods->loop, stream_plain(take_fd(t->fd)), &spec, &events,
+				   t);
+}
+
+/* Connecting */
 
 static void cannot_connect(struct probe_try *t, int errnum)
 {
@@ -122,21 +235,21 @@ static void cannot_connect(struct probe_try *t, int errnum)
 static void on_socket(void *arg, unused unsigned ready)
 {
 	struct probe_try *t = arg;
+	const struct pod_probe_view *rule = probe_rule(t->probe);
 	int error = 0;
 	socklen_t len = sizeof(error);
 
-	if (t->sent) {
-		read_status(t);
-	} else if (getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error) {
+	if (getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error) {
 		cannot_connect(t, error ? error : errno);
-	} else if (!t->request) {
-		probe_tried(t->probe, true, NULL);
-	} else if (send(t->fd, t->request, strlen(t->request), MSG_NOSIGNAL) < 0) {
-		answered(t, false, "send the request: %s", strerror(errno));
-	} else {
-		t->sent = true;
-		watch_want(t->watch, WATCH_READ);
+		return;
 	}
+	watch_free(take(t->watch));
+	if (rule->http_path)
+		ask_http(t, rule);
+	else if (rule->grpc_service)
+		ask_grpc(t, rule);
+	else
+		probe_tried(t->probe, true, NULL);
 }
 
 static void try_connect(struct probe_try *t, const struct pod_probe_view *rule)
@@ -145,11 +258,6 @@ static void try_connect(struct probe_try *t, const struct pod_probe_view *rule)
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(rule->port) };
 	const uint32_t mark = c->pod->pods->mark; /* the packet filter asks for it */
 
-	if (rule->http_path)
-		t->request =
-			xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: cay-probe\r\n"
-				  "Connection: close\r\n\r\n",
-				  rule->http_path);
 	if (!c->pod->net || inet_pton(AF_INET, c->pod->net->ip, &a.sin_addr) != 1) {
 		answered(t, false, "the Pod has no address");
 		return;

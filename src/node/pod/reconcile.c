@@ -31,6 +31,7 @@ static struct container_seen container_observe(const struct container *c, usec n
 		.held = c->backoff_until > now || in_line(&c->slot),
 		.probe_failed = probe_dead(c->startup) || probe_dead(c->post_start) ||
 				(container_started(c) && probe_dead(c->liveness)),
+		.resizes = c->resize_restarts,
 		.overdue = c->kill_at && c->kill_at <= now,
 	};
 }
@@ -87,6 +88,7 @@ static uint64_t next_ms(const struct pod *p)
 			sooner(&ms, c->backoff_until - now);
 		else if (c->state == CONTAINER_RUNNING && c->kill_at)
 			sooner(&ms, c->kill_at - now);
+		sooner(&ms, c->resize_after - now);
 	}
 	return ms;
 }
@@ -97,6 +99,7 @@ uint64_t pod_reconcile(struct pod *p, bool *ret_forget)
 	enum container_step *steps = arena_new_n(a, enum container_step, p->n_containers + 1);
 	struct pod_plan plan;
 
+	pod_resize(p);
 	do {
 		struct pod_seen seen = pod_observe(p, a);
 

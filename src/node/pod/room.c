@@ -12,30 +12,32 @@
  * Requests may be overcommitted (budget.h), because most sandboxes idle; one Pod alone may not
  * request more than there is.
  */
-static int64_t requested(const struct pod_view *v, const char *what)
+static int64_t requested(const struct pod *p, const char *what, bool wanted)
 {
 	int64_t most = 0, together = 0; /* together: of those that run on */
 
-	for (size_t i = 0; i < v->n_containers; i++) {
-		const struct pod_container_view *c = &v->containers[i];
-		int64_t q = 0;
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct container *c = &p->containers[i];
+		int64_t q =
+			wanted ? pod_container_quantity(c->view, what) : container_amount(c, what);
 
-		if (__builtin_add_overflow(together, pod_container_quantity(c, what), &q))
+		if (__builtin_add_overflow(together, q, &q))
 			q = INT64_MAX;
-		if (!c->init || c->sidecar)
+		if (!c->view->init || c->view->sidecar)
 			together = q;
 		most = MAX(most, q);
 	}
 	return most;
 }
 
-static struct pod_room room_of(const struct pod *p)
+/* wanted: by its spec, and not as it was given (resize.c). */
+static struct pod_room room_of(const struct pod *p, bool wanted)
 {
 	return (struct pod_room){
 		.pods = 1,
 		.containers = (int64_t)p->n_containers,
-		.memory = requested(p->view, "requests.memory") / 1000,
-		.cpu_milli = requested(p->view, "requests.cpu"),
+		.memory = requested(p, "requests.memory", wanted) / 1000,
+		.cpu_milli = requested(p, "requests.cpu", wanted),
 	};
 }
 
@@ -52,10 +54,10 @@ static void add(struct pod_room *to, const struct pod_room *r, int64_t sign)
 	to->cpu_milli += sign * r->cpu_milli;
 }
 
-static const char *lacks(const struct pod *p, const struct pod_room *used, char **ret)
+static const char *lacks(const struct pod *p, const struct pod_room *used, bool wanted, char **ret)
 {
 	const struct host_budget *b = &p->pods->budget;
-	const struct pod_room want = room_of(p);
+	const struct pod_room want = room_of(p, wanted);
 	const struct {
 		const char *reason, *what, *unit;
 		const char *flag; /* of the limit; NULL: it may be overcommitted */
@@ -110,19 +112,30 @@ const char *pod_room_lacks(const struct pod *p, bool *ret_soon, char **ret)
 	*ret_soon = false;
 	if (!wall_stands("max-pods"))
 		return NULL;
-	reason = lacks(p, &used, ret);
+	reason = lacks(p, &used, false, ret);
 	if (!reason)
 		return NULL;
 	soon = leaving(p->pods);
 	add(&used, &soon, -1);
-	*ret_soon = !lacks(p, &used, &unused_text);
+	*ret_soon = !lacks(p, &used, false, &unused_text);
 	return reason;
+}
+
+bool pod_room_lacks_more(const struct pod *p, bool *ret_never, char **ret)
+{
+	const struct pod_room none = { 0 };
+	struct pod_room others = p->pods->used;
+	autofree char *text = NULL;
+
+	add(&others, &p->room, -1);
+	*ret_never = lacks(p, &none, true, &text) != NULL;
+	return lacks(p, &others, true, ret) != NULL;
 }
 
 void pod_room_take(struct pod *p)
 {
 	pod_room_put(p);
-	p->room = room_of(p);
+	p->room = room_of(p, false);
 	add(&p->pods->used, &p->room, 1);
 }
 

@@ -40,7 +40,7 @@ struct container_record {
 struct pod_record {
 	const char *ns, *name;
 	const char *ip;
-	const char **pvcs; /* uids of PersistentVolumeClaims that it mounts */
+	const char **pvcs; /* handles of persistent volumes that it mounts */
 	int64_t started;
 	struct container_record *containers;
 	size_t n_containers;

@@ -69,6 +69,17 @@ static void put_state(struct json_doc *d, struct json *o, const struct container
 	json_set_str(d, s, "message", str_or(c->message, NULL));
 }
 
+/* What it was given, and what it has. */
+static void put_size(struct json_doc *d, struct json *o, const struct container *c)
+{
+	const struct json *given = json_get(container_given(c), "requests");
+	const struct json *has = container_has(c);
+
+	if (json_len(given))
+		json_set(d, o, "allocatedResources", json_copy(d, given));
+	json_set(d, o, "resources", has ? json_copy(d, has) : json_obj(d));
+}
+
 static struct json *container_status(struct json_doc *d, const struct container *c)
 {
 	bool done = c->state == CONTAINER_ENDED && !c->end.code;
@@ -85,6 +96,7 @@ static struct json *container_status(struct json_doc *d, const struct container 
 	json_set_str(d, o, "imageID", c->image ? c->image->digest : "");
 	json_set_str(d, o, "containerID", id);
 	json_set_bool(d, o, "started", container_started(c));
+	put_size(d, o, c);
 	return o;
 }
 
@@ -144,6 +156,32 @@ static const char *phase_of(const struct pod *p, const struct summary *s)
 	return s->initialized && s->any_started ? "Running" : "Pending";
 }
 
+/* These two are there only while there is something to say. */
+static void put_resize_conditions(struct json_doc *d, struct json *conditions, const struct pod *p)
+{
+	const char *trouble;
+	bool resizes = pod_resizes(p, &trouble);
+	const struct condition pending = { .type = "PodResizePending",
+					   .status = "True",
+					   .reason = p->resize_reason,
+					   .message = p->resize_message,
+					   .observed_generation = object_generation(p->obj) };
+	const struct condition progress = { .type = "PodResizeInProgress",
+					    .status = "True",
+					    .reason = trouble ? "Error" : NULL,
+					    .message = trouble,
+					    .observed_generation = object_generation(p->obj) };
+
+	if (p->resize_reason && p->phase <= POD_ACTIVE)
+		conditions_upsert(d, conditions, &pending, pods_wall(p->pods));
+	else
+		conditions_remove(conditions, pending.type);
+	if (resizes)
+		conditions_upsert(d, conditions, &progress, pods_wall(p->pods));
+	else
+		conditions_remove(conditions, progress.type);
+}
+
 static void put_conditions(struct json_doc *d, struct json *status, const struct pod *p,
 			   const struct summary *s)
 {
@@ -175,20 +213,34 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 	conditions = json_set(d, status, "conditions", was ? json_copy(d, was) : json_arr(d));
 	for (size_t i = 0; i < ARRAY_LEN(list); i++)
 		conditions_upsert(d, conditions, &list[i], pods_wall(p->pods));
+	put_resize_conditions(d, conditions, p);
+}
+
+/* An empty one is none. */
+static void put_ips(struct json_doc *d, struct json *status, const char *name, const char *first,
+		    const char *second)
+{
+	struct json *list = json_need_arr(d, status, name);
+	const char *const ips[] = { first, second };
+
+	for (size_t i = 0; i < ARRAY_LEN(ips); i++) {
+		struct json *one = json_obj(d);
+
+		if (!*ips[i])
+			continue;
+		json_set_str(d, one, "ip", ips[i]);
+		json_push(d, list, one);
+	}
 }
 
 static void put_addresses(struct json_doc *d, struct json *status, const struct pod *p)
 {
-	struct json *list, *one;
-
 	json_set_str(d, status, "hostIP", "127.0.0.1");
+	put_ips(d, status, "hostIPs", "127.0.0.1", "");
 	if (!p->net)
 		return;
 	json_set_str(d, status, "podIP", p->net->ip);
-	list = json_need_arr(d, status, "podIPs");
-	one = json_obj(d);
-	json_set_str(d, one, "ip", p->net->ip);
-	json_push(d, list, one);
+	put_ips(d, status, "podIPs", p->net->ip, p->net->ip6);
 }
 
 /* Like a kubelet: the containers of a Pod that was rejected are not mentioned. Empty lists also
@@ -212,6 +264,7 @@ static struct json_doc *make_status(const struct pod *p)
 	struct summary s = summarise(p);
 
 	json_set_root(d, status);
+	json_set_int(d, status, "observedGeneration", object_generation(p->obj));
 	json_set_str(d, status, "phase", phase_of(p, &s));
 	put_conditions(d, status, p, &s);
 	json_set_str(d, status, "reason", p->reason);

@@ -81,8 +81,8 @@ void pod_waits(struct pod *p)
 
 	stand(&w->objects, &p->for_object, p->phase == POD_PREPARING || any_waits(p, is_object));
 	stand(&w->images, &p->for_image, any_waits(p, is_image));
-	stand(&w->room, &p->for_room, p->phase == POD_ADMITTING);
-	if (was_first && p->phase != POD_ADMITTING)
+	stand(&w->room, &p->for_room, p->phase == POD_ADMITTING || pod_resize_deferred(p));
+	if (was_first && list_empty(&p->for_room))
 		waits_room_left(p->pods); /* there may be more than it took */
 }
 
@@ -154,6 +154,15 @@ void waits_object_changed(struct pods *ps, const struct object *o)
 				p->containers[i].backoff_until = 0;
 		pod_wake(p);
 	}
+}
+
+void waits_class_changed(struct pods *ps, const char *name)
+{
+	struct pod *p;
+
+	list_each(p, &ps->waits.objects, for_object)
+		if (str_eq(p->view->runtime_class, name))
+			pod_wake(p);
 }
 
 static bool image_is_there(const struct pods *ps, const struct container *c)

@@ -198,6 +198,7 @@ static const struct runtime_ops ops = {
 	.forget = native_forget,
 	.trouble = trouble,
 	.usage = native_usage,
+	.resize = native_resize,
 	.drop_log = drop_log,
 	.hold = native_hold,
 	.sweep = native_sweep,

@@ -229,6 +229,7 @@ void native_forget(struct runtime_task *t);
 
 /* usage.c: from any thread */
 void native_usage(void *ctx, struct runtime_usage *list, size_t n);
+must_use struct err *native_resize(void *ctx, const char *id, const struct plan_limits *l);
 /* What a task used in all that has ended, whose control groups are still there. */
 struct runtime_usage usage_of_ended(const struct native *n, const char *id);
 

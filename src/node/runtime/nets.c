@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -58,6 +59,15 @@ void net_enter(struct net *net, enum net_state next)
 	list_add_tail(&all->in[next], &net->on);
 }
 
+static void name_ip6(struct net *net)
+{
+	const struct instance *i = net->native->spec.instance;
+	struct ip addr = instance_ip6(i, net->place);
+
+	if (i->ip6)
+		ip_text(&addr, net->face.ip6);
+}
+
 static struct net *net_new(struct native *n, unsigned place, enum net_state state)
 {
 	struct net *net = xnew(struct net);
@@ -68,6 +78,7 @@ static struct net *net_new(struct native *n, unsigned place, enum net_state stat
 	list_init(&net->waiters);
 	list_init(&net->peers_on);
 	instance_addr_text(n->spec.instance, place, net->face.ip);
+	name_ip6(net);
 	net->state = state;
 	n->nets.n[state]++;
 	list_add_tail(&n->nets.in[state], &net->on);
@@ -180,8 +191,10 @@ void nets_done(struct native *n)
 static void ask(struct net *net)
 {
 	struct native *n = net->native;
-	char name[16], gateway[16];
+	char name[16], gateway[16], gateway6[IP_TEXT_MAX];
+	struct ip gw6 = instance_ip6(n->spec.instance, 1);
 
+	ip_text(&gw6, gateway6);
 	instance_ifname(n->spec.instance, net->place, name);
 	instance_addr_text(n->spec.instance, 1, gateway);
 	permit_take(&n->permits, &net->permit);
@@ -190,6 +203,8 @@ static void ask(struct net *net)
 					.net = { .name = name,
 						 .addr = net->face.ip,
 						 .gateway = gateway,
+						 .addr6 = net->face.ip6,
+						 .gateway6 = gateway6,
 						 .egress = n->spec.egress } });
 }
 
@@ -425,6 +440,18 @@ struct net *nets_find_inode(struct native *n, ino_t inode)
 	return NULL;
 }
 
+/* One that was made while the host had no IPv6, or by an earlier version, is without. */
+static bool link_has_ip6(const struct native *n, unsigned place)
+{
+	autofree char *path = NULL, *text = NULL;
+	char name[16];
+
+	instance_ifname(n->spec.instance, place, name);
+	path = xasprintf("/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
+	err_free(file_read(AT_FDCWD, path, 16, &text, NULL));
+	return text && *text == '0';
+}
+
 /* Its namespace is held by its processes; we need it for containers that start again. */
 struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const char *ip)
 {
@@ -441,6 +468,8 @@ struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const ch
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return NULL;
 	net = net_new(n, place, NET_IN_USE);
+	if (!link_has_ip6(n, place))
+		*net->face.ip6 = '\0';
 	if (!reserve_place(n, place, ip))
 		net->place = 0;
 	net->fd = take_fd(fd);

@@ -6,12 +6,14 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/ip.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/str.h"
 
 struct plan;
 struct plan_image;
+struct plan_limits;
 struct wire_start;
 
 /*
@@ -43,6 +45,7 @@ struct runtime_record {
 /* A Pod's network. */
 struct runtime_net {
 	char ip[16];
+	char ip6[IP_TEXT_MAX]; /* empty: it has none */
 };
 
 /*
@@ -153,9 +156,12 @@ struct runtime_ops {
 	/* Why no slots or no networks can be made, or NULL; the latest trouble if there is more
 	 * than one. Everybody in line is called when there is trouble, to tell of it. */
 	const char *(*trouble)(void *ctx);
-	/* Fills in the rest of each. The only operation that any thread may call: it reads files.
-	 */
+	/* Fills in the rest of each. Any thread may call this and resize(): they use files. */
 	void (*usage)(void *ctx, struct runtime_usage *list, size_t n);
+	/* Gives a task that runs other limits of memory and processors; the others of l do not
+	 * count. It may take a while, as memory may have to be freed. ERR_EXHAUSTED: more is in use
+	 * than it would have. NULL: this runtime cannot. */
+	must_use struct err *(*resize)(void *ctx, const char *id, const struct plan_limits *l);
 	/* The log of a task that ended goes, by its record's id. */
 	void (*drop_log)(void *ctx, const char *id);
 	/* Before attach(): what must not be given away, each may be NULL. */

@@ -3,6 +3,7 @@
 #include "node/host/cgroup.h"
 #include "node/host/instance.h"
 #include "node/host/load.h"
+#include "node/launch/plan.h"
 #include "node/runtime/native_priv.h"
 
 /*
@@ -63,6 +64,23 @@ void native_usage(void *ctx, struct runtime_usage *list, size_t n_list)
 		if (u->ip)
 			net_usage(n, u);
 	}
+}
+
+/* A limit below what is in use would make the kernel kill, which nobody has asked for. */
+struct err *native_resize(void *ctx, const char *id, const struct plan_limits *l)
+{
+	const struct native *n = ctx;
+	const struct cgroup_limits limits = { .memory = l->memory,
+					      .cpu_milli = l->cpu,
+					      .cpu_share = l->cpu_share };
+	int64_t used = l->memory ? cgroup_memory(n->spec.cgroups, id) : 0;
+
+	if (l->memory && used >= l->memory)
+		return err_new(ERR_EXHAUSTED,
+			       "cannot decrease memory limits: attempting to set memory limit "
+			       "(%lld) below current usage (%lld)",
+			       (long long)l->memory, (long long)used);
+	return cgroup_limit(n->spec.cgroups, id, &limits);
 }
 
 struct runtime_usage usage_of_ended(const struct native *n, const char *id)

@@ -45,12 +45,14 @@ static char *field(const struct volume_pod *p, const char *path)
 		{ "spec.nodeName", v->node_name },
 		{ "spec.serviceAccountName", v->service_account },
 		{ "status.podIP", str_or(p->ip, "") },
-		{ "status.podIPs", str_or(p->ip, "") },
 		{ "status.hostIP", "127.0.0.1" },
 		{ "status.hostIPs", "127.0.0.1" },
 	};
 	char *value;
 
+	if (str_eq(path, "status.podIPs"))
+		return xasprintf("%s%s%s", str_or(p->ip, ""), str_empty(p->ip6) ? "" : ",",
+				 str_or(p->ip6, ""));
 	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
 		if (str_eq(path, plain[i].path))
 			return xstrdup(plain[i].value);

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include "api/object.h"
+#include "api/storage.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "node/disk/disk.h"
 #include "node/launch/plan.h"
+#include "node/volume/host_path.h"
 #include "node/volume/volume_priv.h"
 
 /* From a container's volumeMounts to what the launcher mounts. */
@@ -32,6 +34,8 @@ static struct err *source_dir(struct volumes *v, const struct pod_view *p,
 {
 	autofree char *name = xasprintf("%s/%s", p->uid, volume->name);
 	autoptr(object) pvc = NULL;
+	autoptr(object) pv = NULL;
+	struct err *e;
 
 	if (volume->type == POD_VOLUME_EMPTY_DIR) {
 		*ret = diskpool_path(v->spec.disk, INSTANCE_PODS, name);
@@ -46,8 +50,12 @@ static struct err *source_dir(struct volumes *v, const struct pod_view *p,
 	if (!pvc)
 		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
 			       volume->pvc);
-	*ret = pvc_dir(v, pvc->uid);
-	return pvc_moves(v, pvc);
+	e = pvc_volume(v, pvc, &pv);
+	if (!e)
+		e = pvc_moves(v, pvc, pv);
+	if (!e)
+		*ret = diskpool_path(v->spec.disk, INSTANCE_VOLUMES, storage_handle(pv->root));
+	return e;
 }
 
 /* What the Pod may write to its emptyDirs if they have no limit of their own: as much as all of its
@@ -72,11 +80,13 @@ static int64_t volume_limit(struct volumes *v, const struct pod_view *p,
 			    const struct pod_volume_view *volume)
 {
 	autoptr(object) pvc = NULL;
+	autoptr(object) pv = NULL;
 
 	if (volume->type == POD_VOLUME_EMPTY_DIR)
 		return volume->size ? volume->size : pod_limit(v, p);
 	pvc = volume->type == POD_VOLUME_PVC ? pvc_of(v, p->ns, volume) : NULL;
-	return pvc ? pvc_size(pvc) : 0;
+	pv = pvc ? pv_of(v, pvc) : NULL;
+	return pv ? pv_size(pv) : 0;
 }
 
 /* Whether no other Pod ever sees it. What is not listed is shared, also a type that is new. */
@@ -90,6 +100,7 @@ static bool is_own(enum pod_volume_type type)
 	case POD_VOLUME_PROJECTED:
 		return true;
 	case POD_VOLUME_PVC:
+	case POD_VOLUME_HOST_PATH:
 	case POD_VOLUME_OTHER:
 	case POD_VOLUME_TYPE_MAX_:
 		break;
@@ -164,6 +175,45 @@ static struct err *sub_path_of(const struct volume_pod *p, const struct pod_moun
 	return e;
 }
 
+static enum plan_host host_kind(const char *type)
+{
+	static const struct {
+		const char *type;
+		enum plan_host kind;
+	} kinds[] = {
+		{ "Directory", PLAN_HOST_DIR },
+		{ "File", PLAN_HOST_FILE },
+		{ "DirectoryOrCreate", PLAN_HOST_DIR_MADE },
+		{ "FileOrCreate", PLAN_HOST_FILE_MADE },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (str_eq(type, kinds[i].type))
+			return kinds[i].kind;
+	return PLAN_HOST_ANY;
+}
+
+/* What it leads to is looked at by the slot, where nobody else waits for the host's disks. ret->sub
+ * is the subPath. */
+static struct err *host_mount_of(struct volumes *v, const struct pod_volume_view *volume,
+				 bool readonly, struct arena *a, struct plan_mount *ret)
+{
+	struct host_path found = { 0 };
+	autofree char *below = NULL;
+
+	if (!host_paths_find(v->spec.host_paths, str_or(volume->host_path, ""), &found))
+		return err_new(ERR_UNAVAILABLE, "hostPath %s is not allowed by --host-path",
+			       str_or(volume->host_path, ""));
+	below = found.below;
+	ret->from = arena_strdup(a, found.prefix);
+	ret->host = str_empty(ret->sub) ? host_kind(volume->host_type) : PLAN_HOST_ANY;
+	if (below)
+		ret->sub = str_empty(ret->sub) ? arena_strdup(a, below)
+					       : arena_printf(a, "%s/%s", below, ret->sub);
+	ret->readonly = readonly || !found.writable;
+	return NULL;
+}
+
 static struct err *mount_of(struct volumes *v, const struct volume_pod *pod,
 			    const struct pod_mount_view *vm, struct arena *a,
 			    struct plan_mount *ret)
@@ -188,14 +238,16 @@ static struct err *mount_of(struct volumes *v, const struct volume_pod *pod,
 		ret->readonly = vm->readonly;
 		return NULL;
 	}
-	e = source_dir(v, p, volume, &from);
+	e = sub_path_of(pod, vm, a, &sub);
+	ret->sub = sub;
+	if (!e && volume->type == POD_VOLUME_HOST_PATH)
+		return host_mount_of(v, volume, vm->readonly, a, ret);
 	if (!e)
-		e = sub_path_of(pod, vm, a, &sub);
+		e = source_dir(v, p, volume, &from);
 	if (e)
 		return e;
 	made = volume->type != POD_VOLUME_EMPTY_DIR && volume->type != POD_VOLUME_PVC;
 	ret->from = arena_strdup(a, from);
-	ret->sub = sub;
 	ret->file = is_file(from, sub);
 	ret->make = !made; /* with fsGroup, for that group too */
 	ret->size = volume_limit(v, p, volume);

@@ -1,47 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
-
 #include "api/meta.h"
 #include "api/object.h"
+#include "api/storage.h"
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"
-#include "base/wall.h"
-#include "client/client.h"
-#include "loop/jobs.h"
-#include "loop/loop.h"
 #include "loop/queue.h"
 #include "node/disk/disk.h"
-#include "node/disk/trash.h"
-#include "node/volume/volume_priv.h"
+#include "node/volume/pvc_priv.h"
 
 /*
- * PersistentVolumeClaims: each is bound at once to a directory of its own, which the first Pod that
- * mounts it makes. The directory is removed when the deletion of the object is durable and no Pod
- * uses the directory any more, whether the object was deleted in this run of the daemon or in an
- * earlier one. If it is on its way into the disk pool, the removal waits until it is there.
+ * PersistentVolumeClaims and their binding. A claim gets the PersistentVolume that it names, or the
+ * best of those that are free, or one that is made for it if its class is one of this node's: at
+ * once, or when the first Pod wants it, as the class says. What is made is an object; the directory
+ * is made by the first Pod that mounts it. One with a data source is a clone of another's
+ * directory, and bound when that has been made.
  *
- * One with a data source is a clone of another's directory, and bound when it has been made.
+ * A claim is bound in three writes at most: the volume, the claim with its status, and the status
+ * of the volume. A pass that finds some of them done continues with the next.
  */
 enum {
 	CLONE_RETRY_MS = 2000, /* its source may have come */
-};
-
-enum pvc_phase {
-	PVC_THERE,
-	PVC_DELETED, /* its object is gone */
-	PVC_SYNCING, /* waits until the deletion is durable */
-	PVC_UNUSED,  /* the deletion is durable: the directory goes after its last Pod */
-};
-
-struct pvc {
-	struct volumes *volumes;
-	char *ns, *name, *uid; /* ns, name: NULL if it was deleted in an earlier run */
-	enum pvc_phase phase;
-	char *trouble; /* why it could not be cloned; NULL: it has not failed */
-	struct client_write bind, sync;
 };
 
 static void pvc_free(void *arg)
@@ -49,17 +29,12 @@ static void pvc_free(void *arg)
 	struct pvc *c = arg;
 
 	client_cancel(&c->bind);
-	client_cancel(&c->sync);
+	client_cancel(&c->make);
 	free(c->ns);
 	free(c->name);
 	free(c->uid);
 	free(c->trouble);
 	free(c);
-}
-
-char *pvc_dir(const struct volumes *v, const char *uid)
-{
-	return diskpool_path(v->spec.disk, INSTANCE_VOLUMES, uid);
 }
 
 int64_t pvc_size(const struct object *o)
@@ -76,18 +51,37 @@ struct object *pvc_of(struct volumes *v, const char *ns, const struct pod_volume
 	return str_empty(volume->pvc) ? NULL : client_get(v->spec.client, v->pvc, ns, volume->pvc);
 }
 
-const char **volumes_pvc_uids(struct volumes *v, const struct pod_view *p, struct arena *a)
+const char **volumes_handles(struct volumes *v, const struct pod_view *p, struct arena *a)
 {
 	const char **list = arena_new_n(a, const char *, p->n_volumes + 1);
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->n_volumes; i++) {
 		autoptr(object) pvc = pvc_of(v, p->ns, &p->volumes[i]);
+		autoptr(object) pv = pvc ? pv_of(v, pvc) : NULL;
 
-		if (pvc)
-			list[n++] = arena_strdup(a, pvc->uid);
+		if (pv && storage_handle(pv->root))
+			list[n++] = arena_strdup(a, storage_handle(pv->root));
 	}
 	return list;
+}
+
+bool pvc_is_bound(const struct object *o)
+{
+	return str_eq(json_get_str(object_status(o), "phase"), "Bound");
+}
+
+const char *pvc_source(const struct object *o)
+{
+	const struct json *spec = object_spec(o);
+	const struct json *source = json_get(spec, "dataSource");
+
+	return json_get_str(source ? source : json_get(spec, "dataSourceRef"), "name");
+}
+
+static const char *volume_name(const struct object *o)
+{
+	return json_get_str(object_spec(o), "volumeName");
 }
 
 static void on_bound(unused struct client_write *w, struct err *e, unused struct object *obj)
@@ -97,233 +91,225 @@ static void on_bound(unused struct client_write *w, struct err *e, unused struct
 	err_free(e);
 }
 
-static bool is_bound(const struct object *o)
+static void pvc_patch(struct pvc *c, const char *sub, struct json_doc *d)
 {
-	return str_eq(json_get_str(object_status(o), "phase"), "Bound");
+	const struct client_ref ref = {
+		.kind = c->volumes->pvc, .ns = c->ns, .name = c->name, .sub = sub
+	};
+
+	client_cancel(&c->bind);
+	c->bind.done = on_bound;
+	client_patch(c->volumes->spec.client, &ref, PATCH_MERGE, d, &c->bind);
 }
 
-static void pvc_bind(struct pvc *c, const struct object *o)
+static struct json *patch_of(struct json_doc *d, const struct pvc *c)
 {
-	struct volumes *v = c->volumes;
-	const struct client_ref ref = {
-		.kind = v->pvc, .ns = c->ns, .name = c->name, .sub = "status"
-	};
-	const struct json *spec = object_spec(o);
-	struct json_doc *d = json_doc_new();
-	struct json *root = json_obj(d), *status;
+	struct json *root = json_obj(d);
 
 	json_set_root(d, root);
 	json_set_str(d, json_need_obj(d, root, "metadata"), "uid", c->uid);
-	status = json_need_obj(d, root, "status");
+	return root;
+}
+
+/* What binding writes to the claim beside its status; the second time there is nothing. */
+static void set_volume(struct json_doc *d, struct json *root, const struct object *o,
+		       const struct object *pv)
+{
+	struct json *notes = json_need_obj(d, json_get(root, "metadata"), "annotations");
+	const char *class = json_get_str(object_spec(pv), "storageClassName");
+
+	json_set_str(d, notes, STORAGE_BIND_COMPLETED, "yes");
+	if (str_empty(volume_name(o))) {
+		json_set_str(d, notes, STORAGE_BOUND_BY_US, "yes");
+		json_set_str(d, json_need_obj(d, root, "spec"), "volumeName", pv->name);
+	}
+	if (!storage_claim_class(o->root) && !str_empty(class))
+		json_set_str(d, json_need_obj(d, root, "spec"), "storageClassName", class);
+	if (json_at_path(pv->root, "metadata.annotations") && storage_handle(pv->root) &&
+	    str_eq(storage_handle(pv->root), o->uid))
+		json_set_str(d, notes, STORAGE_MADE_BY, STORAGE_PROVISIONER);
+}
+
+void pvc_bind(struct pvc *c, const struct object *o, const struct object *pv)
+{
+	struct json_doc *d = json_doc_new();
+	struct json *root = patch_of(d, c), *status = json_need_obj(d, root, "status");
+
+	set_volume(d, root, o, pv);
 	json_set_str(d, status, "phase", "Bound");
-	json_set(d, status, "accessModes", json_copy(d, json_get(spec, "accessModes")));
+	json_set(d, status, "accessModes", json_copy(d, json_get(object_spec(pv), "accessModes")));
 	json_set(d, json_need_obj(d, status, "capacity"), "storage",
-		 json_copy(d, json_at_path(spec, "resources.requests.storage")));
-	client_cancel(&c->bind);
-	c->bind.done = on_bound;
-	client_patch(v->spec.client, &ref, PATCH_MERGE, d, &c->bind);
+		 json_copy(d, json_at_path(object_spec(pv), "capacity.storage")));
+	(void)map_del(c->volumes->unbound, c->uid);
+	free(take(c->trouble));
+	pvc_patch(c, CLIENT_WHOLE, d);
+	pv_look(c->volumes, pv->name);
 }
 
-/* A longer job on behalf of a PVC, which may be gone when it ends. */
-struct chore {
-	struct volumes *volumes;
-	char *uid;
-	char *from; /* the uid of the source of a clone */
-	int64_t size;
-	struct err *err;
-};
-
-static struct chore *chore_new(struct volumes *v, const struct object *o)
+void pvc_trouble(struct pvc *c, struct object *o, const char *reason, const char *why)
 {
-	struct chore *c = xnew(struct chore);
+	static const char *const ordinary[] = { "WaitForFirstConsumer", "ExternalProvisioning",
+						"FailedBinding", NULL };
+	const struct volumes_spec *s = &c->volumes->spec;
 
-	*c = (struct chore){ .volumes = v, .uid = xstrdup(o->uid), .size = pvc_size(o) };
-	return c;
+	map_put(c->volumes->unbound, c->uid, c);
+	if (str_eq(c->trouble, why))
+		return;
+	free(c->trouble);
+	c->trouble = xstrdup(why);
+	if (reason)
+		s->event(s->arg, o, !str_in(reason, ordinary), reason, why);
+	s->changed(s->arg, o);
 }
 
-static void chore_free(struct chore *c)
-{
-	err_free(c->err);
-	free(c->uid);
-	free(c->from);
-	free(c);
-}
+/* Binding */
 
-static void move_work(void *arg)
+static void pvc_take(struct pvc *c, const struct object *o, const struct object *pv)
 {
-	struct chore *c = arg;
-
-	c->err = diskpool_move(c->volumes->spec.disk, INSTANCE_VOLUMES, c->uid, c->size);
-}
-
-static void move_done(void *arg)
-{
-	struct chore *c = arg;
 	struct volumes *v = c->volumes;
-	const struct pvc *pvc = v->pvcs ? map_get(v->pvcs, c->uid) : NULL;
-	autoptr(object) o = NULL;
+	autoptr(object) now = NULL;
 
-	if (c->err)
-		log_warn("volume stays where it was, trying again when a Pod wants it",
-			 KV("uid", c->uid), KV("err", c->err));
-	(void)map_del(v->moves, c->uid);
-	if (pvc && pvc->phase == PVC_UNUSED)
-		(void)queue_add(v->queue, c->uid); /* it was deleted meanwhile */
-	if (!c->err && pvc && pvc->name) /* after a failure, Pods try again at their own pace */
-		o = client_get(v->spec.client, v->pvc, pvc->ns, pvc->name);
-	if (o)
-		v->spec.changed(v->spec.arg, o);
-	chore_free(c);
+	pv_give(v, pv, o);
+	now = pv_get(v, pv->name);
+	if (now && pv_is_of(now, o)) /* else its change brings us back */
+		pvc_bind(c, o, now);
 }
 
-struct err *pvc_moves(struct volumes *v, const struct object *o)
+/* For a claim whose class is one of ours, or that was bound before volumes were objects. */
+static void pvc_provision(struct pvc *c, const struct object *o, const char *class_name,
+			  const struct object *class)
 {
-	autofree char *old = diskpool_old_dir(v->spec.disk, INSTANCE_VOLUMES);
-	autofree char *path = xasprintf("%s/%s", str_or(old, ""), o->uid);
-
-	if (!old || !file_exists(AT_FDCWD, path))
-		return NULL;
-	if (!map_has(v->moves, o->uid)) {
-		if (v->spec.in_use(v->spec.arg, o->uid))
-			return NULL; /* until its last Pod ends */
-		map_put(v->moves, o->uid, v);
-		jobs_run(v->spec.jobs, move_work, move_done, chore_new(v, o));
-	}
-	return err_new(ERR_UNAVAILABLE,
-		       "persistentvolumeclaim \"%s\" is being moved into the disk pool", o->name);
-}
-
-/* The name of the PVC that it is to be a clone of; NULL: it begins empty. */
-static const char *source_name(const struct object *o)
-{
-	const struct json *spec = object_spec(o);
-	const struct json *source = json_get(spec, "dataSource");
-
-	return json_get_str(source ? source : json_get(spec, "dataSourceRef"), "name");
-}
-
-struct err *pvc_cloned(struct volumes *v, const struct object *o)
-{
-	const struct pvc *c = v->pvcs ? map_get(v->pvcs, o->uid) : NULL;
-
-	if (is_bound(o) || !source_name(o))
-		return NULL;
-	if (c && c->trouble)
-		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is not bound: %s",
-			       o->name, c->trouble);
-	return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is being cloned from \"%s\"",
-		       o->name, source_name(o));
-}
-
-static void clone_work(void *arg)
-{
-	struct chore *c = arg;
-
-	c->err = diskpool_clone(c->volumes->spec.disk, c->from, c->uid,
-				wall_stands("disk-volume") ? c->size : 0);
-}
-
-static void clone_done(void *arg)
-{
-	struct chore *c = arg;
+	autofree char *name = xasprintf("pvc-%s", o->uid);
 	struct volumes *v = c->volumes;
-	struct pvc *pvc = v->pvcs ? map_get(v->pvcs, c->uid) : NULL;
-	autoptr(object) o = NULL;
+	autoptr(object) pv = pv_get(v, name);
 
-	(void)map_del(v->moves, c->uid);
-	if (pvc && pvc->phase == PVC_UNUSED)
-		(void)queue_add(v->queue, c->uid); /* it was deleted meanwhile */
-	if (pvc && pvc->phase == PVC_THERE)
-		o = client_get(v->spec.client, v->pvc, pvc->ns, pvc->name);
-	if (pvc && o && str_eq(o->uid, c->uid)) {
-		free(pvc->trouble);
-		pvc->trouble = c->err ? xstrdup(err_text(c->err)) : NULL;
-		if (!c->err)
-			pvc_bind(pvc, o);
-		v->spec.changed(v->spec.arg, o);
+	if (!pv) {
+		pv_make(v, o, class_name, class, &c->make);
+		pv = pv_get(v, name);
 	}
-	chore_free(c);
-}
-
-/* NULL: it can be cloned from *ret, a new reference. Else why not, malloc'd. */
-static char *clone_source(struct volumes *v, const struct object *o, struct object **ret)
-{
-	const char *name = source_name(o);
-	autoptr(object) from = client_get(v->spec.client, v->pvc, o->ns, name);
-
-	if (!from || object_deleting(from))
-		return xasprintf("its data source, persistentvolumeclaim \"%s\", is not there",
-				 name);
-	if (!is_bound(from))
-		return xasprintf("its data source, persistentvolumeclaim \"%s\", is not bound",
-				 name);
-	if (pvc_size(o) < pvc_size(from))
-		return xasprintf("spec.resources.requests.storage: %lld bytes are less than the "
-				 "%lld of its data source",
-				 (long long)pvc_size(o), (long long)pvc_size(from));
-	*ret = take(from);
-	return NULL;
+	if (pv && pv_is_of(pv, o))
+		pvc_bind(c, o, pv);
 }
 
 /* True: come back later. */
-static bool pvc_clone(struct pvc *c, const struct object *o)
+static bool provision_by_class(struct pvc *c, struct object *o, const char *name)
 {
-	struct volumes *v = c->volumes;
-	autoptr(object) from = NULL;
+	autoptr(object) class = class_get(c->volumes, name);
 	autofree char *why = NULL;
-	struct chore *job;
 
-	if (map_has(v->moves, c->uid))
+	if (!class) {
+		why = xasprintf("storageclass.storage.k8s.io \"%s\" not found", name);
+		pvc_trouble(c, o, "ProvisioningFailed", why);
 		return false;
-	why = clone_source(v, o, &from);
-	if (!from) {
-		bool news = !str_eq(c->trouble, why);
-
-		free(c->trouble);
-		c->trouble = take(why);
-		if (news)
-			v->spec.changed(v->spec.arg, o);
-		return true;
 	}
-	map_put(v->moves, c->uid, v);
-	job = chore_new(v, o);
-	job->from = xstrdup(from->uid);
-	jobs_run(v->spec.jobs, clone_work, clone_done, job);
+	if (!class_is_ours(class)) {
+		why = xasprintf("Waiting for a volume to be created either by the external "
+				"provisioner '%s' or manually by the system administrator. If "
+				"volume creation is delayed, please verify that the provisioner "
+				"is running and correctly registered.",
+				str_or(json_get_str(class->root, "provisioner"), ""));
+		pvc_trouble(c, o, "ExternalProvisioning", why);
+		return false;
+	}
+	if (pvc_source(o) && !c->cloned)
+		return pvc_clone(c, o);
+	pvc_provision(c, o, name, class);
 	return false;
 }
 
-static void grow_work(void *arg)
+/* It says which volume it wants. */
+static void bind_named(struct pvc *c, struct object *o, const char *class)
 {
-	struct chore *c = arg;
-
-	if (wall_stands("disk-volume"))
-		c->err = diskpool_limit(c->volumes->spec.disk, INSTANCE_VOLUMES, c->uid, c->size);
-}
-
-/* The new size is reported when it is true. */
-static void grow_done(void *arg)
-{
-	struct chore *c = arg;
 	struct volumes *v = c->volumes;
-	struct pvc *pvc = v->pvcs ? map_get(v->pvcs, c->uid) : NULL;
-	autoptr(object) o = NULL;
+	autoptr(object) pv = pv_get(v, volume_name(o));
+	const char *reason = "FailedBinding";
+	autofree char *why = NULL;
 
-	if (pvc && pvc->phase == PVC_THERE)
-		o = client_get(v->spec.client, v->pvc, pvc->ns, pvc->name);
-	if (c->err)
-		log_warn("volume keeps its size until its claim changes", KV("uid", c->uid),
-			 KV("err", c->err));
-	else if (o && str_eq(o->uid, c->uid) && pvc_size(o) == c->size)
-		pvc_bind(pvc, o);
-	chore_free(c);
+	if (!pv)
+		why = xasprintf("persistentvolume \"%s\" not found", volume_name(o));
+	else
+		why = pv_refuses(pv, o, class, &reason);
+	if (!why && pv)
+		pvc_take(c, o, pv);
+	else
+		pvc_trouble(c, o, reason, why);
 }
 
-/* Whether its size is not the one that its status tells. */
+/* True: come back later. */
+static bool pvc_find(struct pvc *c, struct object *o)
+{
+	struct volumes *v = c->volumes;
+	const char *name = storage_claim_class(o->root);
+	autoptr(object) usual = name ? NULL : class_default(v);
+	autoptr(object) class = NULL;
+	autoptr(object) pv = NULL;
+	bool waits;
+
+	name = str_or(usual ? usual->name : name, "");
+	if (!str_empty(volume_name(o))) {
+		bind_named(c, o, name);
+		return false;
+	}
+	class = class_get(v, name);
+	waits = class_waits(class) && !c->wanted;
+	pv = pvc_source(o) ? NULL : pv_match(v, o, name, waits);
+	if (pv)
+		pvc_take(c, o, pv);
+	else if (waits)
+		pvc_trouble(c, o, "WaitForFirstConsumer",
+			    "waiting for first consumer to be created before binding");
+	else if (!*name)
+		pvc_trouble(c, o, "FailedBinding",
+			    "no persistent volumes available for this claim and no storage class "
+			    "is set");
+	else
+		return provision_by_class(c, o, name);
+	return false;
+}
+
+/* After binding */
+
+static void pvc_lost(struct pvc *c, struct object *o, const char *why)
+{
+	struct json_doc *d = json_doc_new();
+	const struct volumes_spec *s = &c->volumes->spec;
+
+	json_set_str(d, json_need_obj(d, patch_of(d, c), "status"), "phase", "Lost");
+	s->event(s->arg, o, true, "ClaimLost", why);
+	pvc_patch(c, "status", d);
+}
+
+/* Whether it asks for more than it has. */
 static bool has_grown(const struct object *o)
 {
-	const struct json *now = json_at_path(object_spec(o), "resources.requests.storage");
+	const struct json *size = json_at_path(object_status(o), "capacity.storage");
+	int64_t milli = 0;
 
-	return !quantity_equal(json_at_path(object_status(o), "capacity.storage"), now);
+	err_free(quantity_parse_milli(size, &milli));
+	return pvc_size(o) > milli / 1000;
+}
+
+static void check_bound(struct pvc *c, struct object *o)
+{
+	struct volumes *v = c->volumes;
+	autoptr(object) pv = pv_get(v, volume_name(o));
+	autoptr(object) class = NULL;
+	const char *name = storage_claim_class(o->root);
+
+	if (str_empty(volume_name(o))) {
+		class = name ? class_get(v, name) : class_default(v);
+		pvc_provision(c, o, name ? name : class ? class->name : "", class);
+	} else if (!pv) {
+		pvc_lost(c, o,
+			 "Bound claim has lost its PersistentVolume. Data on the volume is lost!");
+	} else if (!pv_is_of(pv, o)) {
+		pvc_lost(c, o,
+			 "Two claims are bound to the same volume, this one is bound incorrectly");
+	} else {
+		if (has_grown(o))
+			pvc_grow(c, o, pv);
+		err_free(pvc_moves(v, o, pv)); /* nobody waits for it yet */
+	}
 }
 
 /* True: come back later. */
@@ -334,23 +320,11 @@ static bool pvc_check(struct pvc *c)
 
 	if (!o || !str_eq(o->uid, c->uid))
 		return false;
-	if (!is_bound(o) && source_name(o))
-		return pvc_clone(c, o);
-	if (!is_bound(o))
-		pvc_bind(c, o);
-	else if (has_grown(o))
-		jobs_run(v->spec.jobs, grow_work, grow_done, chore_new(v, o));
-	err_free(pvc_moves(v, o)); /* nobody waits for it yet */
-	return false;
-}
-
-static void on_durable(struct client_write *w, struct err *e, unused struct object *obj)
-{
-	struct pvc *c = container_of(w, struct pvc, sync);
-
-	err_free(e);
-	c->phase = PVC_UNUSED;
-	(void)queue_add(c->volumes->queue, c->uid);
+	if (pvc_is_bound(o)) {
+		check_bound(c, o);
+		return false;
+	}
+	return !object_deleting(o) && pvc_find(c, o);
 }
 
 static struct again pvc_pass(void *arg, struct queue_item *it)
@@ -358,103 +332,145 @@ static struct again pvc_pass(void *arg, struct queue_item *it)
 	struct volumes *v = arg;
 	struct pvc *c = map_get(v->pvcs, it->key);
 
-	if (!c)
-		return again_never();
-	switch (c->phase) {
-	case PVC_THERE:
+	return c && pvc_check(c) ? again_after(CLONE_RETRY_MS) : again_never();
+}
+
+struct err *pvc_ready(struct volumes *v, const struct object *o)
+{
+	struct pvc *c = v->pvcs ? map_get(v->pvcs, o->uid) : NULL;
+	autoptr(object) now = NULL;
+
+	if (c && volumes_are_known(v) && !pvc_is_bound(o)) {
+		c->wanted = true;
 		if (pvc_check(c))
-			return again_after(CLONE_RETRY_MS);
-		break;
-	case PVC_DELETED:
-		c->phase = PVC_SYNCING;
-		c->sync.done = on_durable;
-		client_sync(v->spec.client, &c->sync);
-		break;
-	case PVC_SYNCING:
-		break;
-	case PVC_UNUSED:
-		if (v->spec.in_use(v->spec.arg, c->uid))
-			break; /* volumes_sweep() follows */
-		if (map_has(v->moves, c->uid))
-			break; /* move_done() follows */
-		trash_remove_disk(v->spec.jobs, v->spec.disk, INSTANCE_VOLUMES, c->uid);
-		(void)map_del(v->pvcs, c->uid);
-		break;
+			queue_add_later(v->queue, c->uid, CLONE_RETRY_MS);
 	}
-	return again_never();
+	now = client_get(v->spec.client, v->pvc, o->ns, o->name);
+	if (now && pvc_is_bound(now))
+		return NULL;
+	if (c && c->trouble)
+		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is not bound: %s",
+			       o->name, c->trouble);
+	if (pvc_source(o))
+		return err_new(ERR_UNAVAILABLE,
+			       "persistentvolumeclaim \"%s\" is being cloned from \"%s\"", o->name,
+			       pvc_source(o));
+	return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is not bound", o->name);
+}
+
+struct err *pvc_volume(struct volumes *v, const struct object *pvc, struct object **ret)
+{
+	autoptr(object) pv = pv_of(v, pvc);
+
+	if (!pv)
+		return err_new(ERR_UNAVAILABLE,
+			       "persistentvolumeclaim \"%s\" is not bound: its volume \"%s\" is "
+			       "not there, or not bound to it",
+			       pvc->name, str_or(volume_name(pvc), ""));
+	if (!storage_handle(pv->root))
+		return err_new(ERR_UNAVAILABLE,
+			       "persistentvolume \"%s\": this node mounts no volumes but those of "
+			       "spec.csi.driver %s",
+			       pv->name, STORAGE_DRIVER);
+	*ret = take(pv);
+	return NULL;
 }
 
 void volumes_sweep(struct volumes *v)
 {
 	autofree char *old = diskpool_old_dir(v->spec.disk, INSTANCE_VOLUMES);
 
-	map_each(it, v->pvcs)
-		if (old || ((struct pvc *)it.value)->phase == PVC_UNUSED)
+	dirs_sweep(v);
+	if (old)
+		map_each(it, v->pvcs)
 			(void)queue_add(v->queue, it.key);
 }
 
-static struct pvc *pvc_new(struct volumes *v, const char *uid, enum pvc_phase phase)
+/* Following */
+
+void pvcs_wake(struct volumes *v)
+{
+	map_each(it, v->unbound)
+		(void)queue_add(v->queue, it.key);
+}
+
+void pvcs_volume_changed(struct volumes *v, const struct object *pv, bool gone)
+{
+	const char *uid = json_str(json_at_path(object_spec(pv), "claimRef.uid"));
+	const char *phase = json_get_str(object_status(pv), "phase");
+
+	if (!str_empty(uid) && map_has(v->pvcs, uid) && (gone || !str_eq(phase, "Bound")))
+		(void)queue_add(v->queue, uid);
+	else if (!gone && str_eq(phase, "Available"))
+		pvcs_wake(v);
+}
+
+static bool wants_pass(const struct object *o)
+{
+	return !pvc_is_bound(o) || has_grown(o) || str_empty(volume_name(o));
+}
+
+static void pvc_added(struct volumes *v, const struct object *o)
 {
 	struct pvc *c = xnew(struct pvc);
 
-	*c = (struct pvc){ .volumes = v, .uid = xstrdup(uid), .phase = phase };
-	map_put(v->pvcs, uid, c);
-	return c;
+	*c = (struct pvc){
+		.volumes = v, .ns = xstrdup(o->ns), .name = xstrdup(o->name), .uid = xstrdup(o->uid)
+	};
+	map_put(v->pvcs, o->uid, c);
 }
 
 static void pvc_changed(void *arg, struct object *was, struct object *now)
 {
 	struct volumes *v = arg;
-	struct object *o = now ? now : was;
-	struct pvc *c = map_get(v->pvcs, o->uid);
 
-	if (!c && now) {
-		c = pvc_new(v, now->uid, PVC_THERE);
-		c->ns = xstrdup(now->ns);
-		c->name = xstrdup(now->name);
-		v->spec.changed(v->spec.arg, now);
+	if (!now) {
+		(void)map_del(v->unbound, was->uid);
+		(void)map_del(v->pvcs, was->uid);
+		dir_left(v, was->uid);
+		pv_look(v, volume_name(was));
+		return;
 	}
-	if (c && !now)
-		c->phase = PVC_DELETED;
-	if (c && (!now || !is_bound(now) || has_grown(now)))
-		(void)queue_add(v->queue, o->uid);
+	if (!map_has(v->pvcs, now->uid))
+		pvc_added(v, now);
+	if (!was || pvc_is_bound(was) != pvc_is_bound(now))
+		v->spec.changed(v->spec.arg, now);
+	if (wants_pass(now))
+		(void)queue_add(v->queue, now->uid);
+	if (was && str_empty(volume_name(was)))
+		pv_look(v, volume_name(now));
 }
 
-static void note_dir(void *arg, const char *uid)
+static void synced(void *arg)
 {
-	struct volumes *v = arg;
-
-	if (!map_has(v->pvcs, uid))
-		(void)pvc_new(v, uid, PVC_UNUSED);
+	volumes_known(arg);
 }
 
-/* Removes what an earlier run could not. */
-static void pvcs_known(void *arg)
+void pvcs_known(struct volumes *v)
 {
-	struct volumes *v = arg;
-
-	diskpool_each(v->spec.disk, INSTANCE_VOLUMES, note_dir, v);
-	volumes_sweep(v);
+	queue_open(v->pv_queue);
+	queue_open(v->queue);
+	map_each(it, v->pvcs) /* a volume may have gone while nobody looked */
+		(void)queue_add(v->queue, it.key);
 }
 
 void pvcs_start(struct volumes *v)
 {
 	static const struct client_watch_events events = { .changed = pvc_changed,
-							   .synced = pvcs_known };
+							   .synced = synced };
 	const struct client_watch_spec watch = { .kind = v->pvc };
 	const struct queue_spec queue = { .loop = v->spec.loop, .run = pvc_pass, .arg = v };
 
-	diskpool_drop_steps(v->spec.disk);
 	v->pvcs = map_new(pvc_free);
+	v->unbound = map_new(NULL);
 	v->queue = queue_new(&queue);
-	queue_open(v->queue);
 	v->watch_pvcs = client_watch(v->spec.client, &watch, &events, v);
 }
 
-/* From here on it is not known whether a PVC is in use: nothing is removed any more. */
 void pvcs_stop(struct volumes *v)
 {
 	client_watch_free(take(v->watch_pvcs));
 	map_free(take(v->pvcs));
+	map_free(take(v->unbound));
 	queue_free(take(v->queue));
 }

@@ -47,6 +47,7 @@ void volumes_forget(struct volumes *v, const char *uid)
 	struct err *e = file_remove_tree(AT_FDCWD, dir);
 
 	follow_stop(v, uid);
+	group_forget(v, uid);
 	if (e)
 		log_warn("cannot remove the volumes of a Pod, leaving them to the next start",
 			 KV("err", e));
@@ -135,6 +136,7 @@ static struct err *add_source(struct files f, const struct pod_volume_source *s)
 	case POD_VOLUME_EMPTY_DIR:
 	case POD_VOLUME_PVC:
 	case POD_VOLUME_PROJECTED:
+	case POD_VOLUME_HOST_PATH:
 	case POD_VOLUME_TYPE_MAX_:
 		break;
 	}
@@ -145,18 +147,27 @@ static struct err *prepare_pvc(struct volumes *v, const struct volume_pod *p,
 			       const struct pod_volume_view *volume)
 {
 	autoptr(object) pvc = pvc_of(v, p->view->ns, volume);
+	autoptr(object) bound = NULL;
+	autoptr(object) pv = NULL;
 	struct err *e;
 
 	if (!pvc)
 		return err_new(ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" not found",
 			       volume->pvc);
-	e = pvc_cloned(v, pvc);
-	return e ? e : pvc_moves(v, pvc);
+	e = pvc_ready(v, pvc);
+	if (e)
+		return e;
+	bound = pvc_of(v, p->view->ns, volume); /* as it is now */
+	e = bound ? pvc_volume(v, bound, &pv) : NULL;
+	if (!e && pv)
+		e = pvc_moves(v, bound, pv);
+	return e || !pv ? e : group_apply(v, p, volume, pv);
 }
 
 static bool from_objects(const struct pod_volume_view *volume)
 {
-	return volume->type != POD_VOLUME_PVC && volume->type != POD_VOLUME_EMPTY_DIR;
+	return volume->type != POD_VOLUME_PVC && volume->type != POD_VOLUME_EMPTY_DIR &&
+	       volume->type != POD_VOLUME_HOST_PATH;
 }
 
 static struct err *write_volume(struct volumes *v, const struct volume_pod *p,
@@ -238,12 +249,38 @@ struct volumes *volumes_new(const struct volumes_spec *spec)
 
 	v->spec = *spec;
 	v->spec.run_dir = xstrdup(spec->run_dir);
+	v->spec.node_name = xstrdup(spec->node_name);
+	v->pv = kinds_need(kinds, "v1", "PersistentVolume");
+	v->class = kinds_need(kinds, "storage.k8s.io/v1", "StorageClass");
 	v->pvc = kinds_need(kinds, "v1", "PersistentVolumeClaim");
 	v->secret = kinds_need(kinds, "v1", "Secret");
 	v->moves = map_new(NULL);
 	v->config_map = kinds_need(kinds, "v1", "ConfigMap");
 	follow_open(v);
 	return v;
+}
+
+enum {
+	KINDS_TO_KNOW = 3, /* claims, volumes, classes */
+};
+
+bool volumes_are_known(const struct volumes *v)
+{
+	return v->n_known >= KINDS_TO_KNOW;
+}
+
+/* Before, a claim could be taken for lost, or the data of one for nobody's. */
+void volumes_known(void *arg)
+{
+	struct volumes *v = arg;
+
+	v->n_known++;
+	if (!volumes_are_known(v))
+		return;
+	class_make_default(v);
+	pvcs_known(v);
+	dirs_known(v);
+	volumes_sweep(v);
 }
 
 void volumes_start(struct volumes *v)
@@ -254,14 +291,23 @@ void volumes_start(struct volumes *v)
 	v->watch_secrets = client_watch(v->spec.client, &watch, &events, v);
 	watch.kind = v->config_map;
 	v->watch_config_maps = client_watch(v->spec.client, &watch, &events, v);
+	groups_open(v);
+	dirs_start(v);
+	v->n_known = 0;
 	pvcs_start(v);
+	pvs_start(v);
+	classes_start(v);
 }
 
 void volumes_stop(struct volumes *v)
 {
 	client_watch_free(take(v->watch_secrets));
 	client_watch_free(take(v->watch_config_maps));
+	groups_close(v);
+	classes_stop(v);
 	pvcs_stop(v);
+	pvs_stop(v);
+	dirs_stop(v);
 }
 
 void volumes_free(struct volumes *v)
@@ -272,5 +318,6 @@ void volumes_free(struct volumes *v)
 	follow_close(v);
 	map_free(v->moves);
 	free((char *)(uintptr_t)v->spec.run_dir);
+	free((char *)(uintptr_t)v->spec.node_name);
 	free(v);
 }

@@ -10,8 +10,10 @@
 struct arena;
 struct client;
 struct diskpool;
+struct host_paths;
 struct jobs;
 struct loop;
+struct map;
 struct object;
 struct plan;
 
@@ -19,7 +21,8 @@ struct plan;
  * The volumes of Pods as directories of the host:
  *
  *   <pool>/pods/<uid>/<name>/         emptyDir, made by the launcher
- *   <pool>/volumes/<uid>/             persistentVolumeClaim, made by the launcher
+ *   <pool>/volumes/<handle>/          persistentVolumeClaim, made by the launcher; the handle of a
+ *                                     volume that was made for a claim is the claim's uid
  *   <run_dir>/volumes/<uid>/<name>/   configMap, secret, projected and downwardAPI: in memory
  *
  * On the loop's thread; trees are removed by jobs.
@@ -31,14 +34,18 @@ struct volumes_spec {
 	struct client *client;
 	struct jobs *jobs;
 	const struct diskpool *disk;
-	const char *run_dir;
-	/* Whether a Pod mounts the directory of this PersistentVolumeClaim. True as long as not
-	 * all Pods are known: volumes_sweep() asks again. */
-	bool (*in_use)(void *arg, const char *pvc_uid);
+	const char *run_dir, *node_name;
+	const struct host_paths *host_paths; /* which Pods may mount; NULL: none */
+	/* Whether a Pod mounts the volume with this handle. True as long as not all Pods are known:
+	 * volumes_sweep() asks again. */
+	bool (*in_use)(void *arg, const char *handle);
 	/* A ConfigMap, Secret or PersistentVolumeClaim changed: who waits for it may try again. */
 	void (*changed)(void *arg, const struct object *o);
 	/* What the volumes of a Pod are made from has changed: volumes_refresh() is due. */
 	void (*stale)(void *arg, const char *pod_uid);
+	/* For an Event about a claim. reason is static. */
+	void (*event)(void *arg, struct object *about, bool warning, const char *reason,
+		      const char *message);
 	void *arg;
 };
 
@@ -51,12 +58,15 @@ AUTOPTR(volumes)
 /* A Pod as its volumes see it. */
 struct volume_pod {
 	const struct pod_view *view;
-	const char *ip;   /* NULL: it has none yet */
+	const char *ip, *ip6;      /* NULL: it has none yet; of IPv6, "" as well */
+	struct object *obj;        /* for Events; NULL: there are none */
+	const struct map *mounted; /* handles of volumes that it has had before; NULL: none */
 	const char **env; /* of the container whose mounts are made, for subPathExpr; NULL: none */
 };
 
-/* Writes what comes from objects. ERR_UNAVAILABLE: an object that it needs is missing or is not as
- * it must be. */
+/* Writes what comes from objects, and makes volumes that have contents ready for the Pod.
+ * ERR_UNAVAILABLE: an object that it needs is missing or is not as it must be. ERR_TIMEOUT: that is
+ * under way; volumes_spec.changed() follows. */
 must_use struct err *volumes_prepare(struct volumes *v, const struct volume_pod *p);
 /* Writes it again where an object has changed; errors as above, and ERR_EXHAUSTED if memory is
  * short. What cannot be written stays as it was. */
@@ -71,8 +81,8 @@ must_use struct err *volumes_mounts(struct volumes *v, const struct volume_pod *
 void volumes_forget(struct volumes *v, const char *uid);
 /* Whether a Pod has a directory with emptyDirs in the disk pool. */
 bool volumes_on_disk(const struct pod_view *p);
-/* The uids of the PersistentVolumeClaims that a Pod's volumes name now; NULL-terminated. */
-const char **volumes_pvc_uids(struct volumes *v, const struct pod_view *p, struct arena *a);
+/* The handles of the persistent volumes that a Pod's claims are bound to; NULL-terminated. */
+const char **volumes_handles(struct volumes *v, const struct pod_view *p, struct arena *a);
 /* All Pods are known, or one is gone: directories of deleted volumes go unless a Pod uses them. */
 void volumes_sweep(struct volumes *v);
 

@@ -104,9 +104,22 @@ static bool is_content(const struct json *root, const struct json *was)
 	return was && json_len(root) == json_len(was) + n;
 }
 
+/* NULL: the write is about the object as a whole, or its status. */
+static const struct kind_part *part_of(const struct op *op)
+{
+	const struct kind_part *p = kind_storage(op->kind)->parts;
+
+	while (p && p->name && !str_eq(p->name, op->sub))
+		p++;
+	return p && p->name ? p : NULL;
+}
+
 static struct err *default_and_validate(struct op *op, struct json_doc *d, const struct object *old)
 {
 	const struct kind *k = kind_storage(op->kind);
+	const struct kind_part *part = part_of(op);
+	void (*validate)(const struct json *obj, const struct json *was, struct causes *c) =
+		part ? part->validate : k->validate;
 	const struct json *root = json_root(d), *was = settled(old);
 	bool content = is_content(root, was);
 
@@ -124,8 +137,8 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED,
 		      json_get(was, "metadata"), &op->causes);
 	schema_validate(root, k->type, was, &op->causes);
-	if (!op->causes.n && k->validate && !content)
-		k->validate(root, old ? old->root : NULL, &op->causes);
+	if (!op->causes.n && validate && !content)
+		validate(root, old ? old->root : NULL, &op->causes);
 	return verdict(op, d);
 }
 
@@ -278,7 +291,7 @@ struct err *op_store(struct op *op, struct object *old, struct json_doc *doc)
 static void begin(const struct op *op, struct json_doc *d)
 {
 	const struct kind *k = kind_storage(op->kind);
-	const struct kind_env env = { .node_name = op->admit->node_name };
+	const struct kind_env env = admit_env(op->admit);
 
 	if ((k->flags & (KIND_STATUS | KIND_OWN_STATUS)) == KIND_STATUS)
 		(void)json_del(json_root(d), "status");
@@ -300,7 +313,8 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 	if (e)
 		return e;
 	begin(op, d);
-	return default_and_validate(op, d, NULL);
+	e = default_and_validate(op, d, NULL);
+	return e ? e : runtime_class_exists(op, d);
 }
 
 struct err *op_create(struct op *op, struct json_doc *doc)
@@ -322,14 +336,22 @@ struct err *op_create(struct op *op, struct json_doc *doc)
 
 /* Update */
 
-/* A write changes only status, or everything but status, unless it is CLIENT_WHOLE. *d may become
- * another doc. */
-static void split_status(const struct op *op, struct json_doc **d, const struct object *old)
+/* A write changes only a part of the spec, only status, or everything but status, unless it is
+ * CLIENT_WHOLE. *d may become another doc. */
+static void keep_rest(const struct op *op, struct json_doc **d, const struct object *old)
 {
 	struct json *status = json_get(json_root(*d), "status");
 	const struct json *was = json_get(old->root, "status");
+	const struct kind_part *part = part_of(op);
 	struct json_doc *whole;
 
+	if (part) {
+		whole = object_edit(old);
+		part->apply(whole, json_root(*d));
+		json_doc_free(*d);
+		*d = whole;
+		return;
+	}
 	if (!(kind_storage(op->kind)->flags & KIND_STATUS) || str_eq(op->sub, CLIENT_WHOLE))
 		return;
 	if (str_eq(op->sub, "status")) {
@@ -353,11 +375,21 @@ static void count_generation(const struct op *op, struct json_doc *d, const stru
 			     object_generation(old) + 1);
 }
 
+static struct err *allowed(const struct op *op, const struct json_doc *d, const struct object *old)
+{
+	const struct kind *k = kind_storage(op->kind);
+	const struct kind_env env = admit_env(op->admit);
+	const char *why = k->forbid_update ? k->forbid_update(json_root(d), old->root, &env) : NULL;
+
+	return why ? err_forbidden(op->kind, old->name, why) : NULL;
+}
+
 /* d is in the version of op->kind. Takes d over. */
 static struct err *replace(struct op *op, struct object *old, struct json_doc *doc)
 {
 	autoptr(json_doc) d = doc;
 	const struct kind *k;
+	bool changes_rest;
 	struct err *e;
 
 	e = meta_prepare_update(op, d, old);
@@ -365,11 +397,14 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 		e = to_storage(op, d);
 	if (e)
 		return e;
-	split_status(op, &d, old);
+	keep_rest(op, &d, old);
 	k = kind_storage(op->kind);
-	if (k->prepare_update && (!*op->sub || str_eq(op->sub, CLIENT_WHOLE)))
+	changes_rest = !*op->sub || str_eq(op->sub, CLIENT_WHOLE);
+	if (k->prepare_update && changes_rest)
 		k->prepare_update(d, old->root);
 	e = default_and_validate(op, d, old);
+	if (!e && changes_rest)
+		e = allowed(op, d, old);
 	if (e)
 		return e;
 	count_generation(op, d, old);

@@ -10,12 +10,22 @@ must_use struct err *op_end(struct op *op, const struct object *old, struct json
 bool op_holds_contents(const struct kind *k, const struct json *obj);
 void op_audit(const struct op *op, const char *verb, const struct err *e);
 
+/* namespace.c: creates what must exist, unless it does. Takes doc over. */
+must_use struct err *op_need(struct admit *a, const struct kind *k, const char *ns,
+			     const char *name, struct json_doc *doc);
+
+/* runtime_class.c: a new Pod names a RuntimeClass that exists, or none. */
+must_use struct err *runtime_class_exists(const struct op *op, const struct json_doc *d);
+
 /* meta.c: what the server itself decides in an object's metadata. */
 must_use struct err *meta_prepare_create(struct op *op, struct json_doc *d);
 must_use struct err *meta_prepare_update(struct op *op, struct json_doc *d, struct object *old);
 
 /* namespace.c: NULL when objects may be created where op says. */
 must_use struct err *namespace_open(const struct op *op);
+
+/* env.c: what the hooks of a kind may ask. The result is good for as long as the operation. */
+struct kind_env admit_env(const struct admit *a);
 
 /*
  * service.c: gives a Service what the server has for it: addresses, families, node ports. What is

@@ -11,23 +11,32 @@
  * Namespaces as far as the server knows them: which always exist, and which accept new objects. The
  * rest is up to their controller (control/cluster/namespace.c).
  */
-static struct err *need(struct admit *a, const struct kind *k, const char *ns, const char *name)
+struct err *op_need(struct admit *a, const struct kind *k, const char *ns, const char *name,
+		    struct json_doc *doc)
 {
+	autoptr(json_doc) d = doc;
 	autoop op = { .admit = a,
 		      .user = "system:cay:server",
 		      .kind = k,
 		      .ns = ns,
 		      .name = name,
 		      .sub = "" };
-	struct json_doc *d;
+	struct json_doc *decoded;
 	struct err *e;
 
 	if (objects_find(a->objects, k, ns, name))
 		return NULL;
-	d = json_doc_new();
+	e = op_decode(&op, &(struct decode_input){ .media = DECODE_TREE, .tree = take(d) },
+		      &decoded);
+	return e ? e : op_create(&op, decoded);
+}
+
+static struct err *need(struct admit *a, const struct kind *k, const char *ns, const char *name)
+{
+	struct json_doc *d = json_doc_new();
+
 	json_set_root(d, json_obj(d));
-	e = op_decode(&op, &(struct decode_input){ .media = DECODE_TREE, .tree = d }, &d);
-	return e ? e : op_create(&op, d);
+	return op_need(a, k, ns, name, d);
 }
 
 static bool terminating(const struct objects *os, const char *name)

@@ -55,6 +55,7 @@ const struct subresource subresources[SUB_MAX_] = {
 	[SUB_EXEC] = { "exec", "", "v1", "PodExecOptions", UPGRADE, .raw = true },
 	[SUB_ATTACH] = { "attach", "", "v1", "PodAttachOptions", UPGRADE, .raw = true },
 	[SUB_FORWARD] = { "portforward", "", "v1", "PodPortForwardOptions", UPGRADE, .raw = true },
+	[SUB_RESIZE] = { "resize", .verbs = READ_AND_WRITE },
 };
 
 enum sub subresource_find(const struct kind *k, const char *name)

@@ -45,6 +45,7 @@ enum sub {
 	SUB_EXEC,
 	SUB_ATTACH,
 	SUB_FORWARD,
+	SUB_RESIZE,
 	SUB_MAX_,
 };
 struct subresource {

@@ -247,7 +247,9 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 		.specs = json_shelf_new("spec"),
 		.namespace = kinds_need(kinds, "v1", "Namespace"),
 		.service_account = kinds_need(kinds, "v1", "ServiceAccount"),
+		.runtime_class = kinds_need(kinds, "node.k8s.io/v1", "RuntimeClass"),
 		.pod = kinds_need(kinds, "v1", "Pod"),
+		.storage_class = kinds_need(kinds, "storage.k8s.io/v1", "StorageClass"),
 		.service = kinds_need(kinds, "v1", "Service"),
 	};
 	e = store_open(l, &spec, &os->store);

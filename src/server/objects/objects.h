@@ -24,7 +24,8 @@ struct objects {
 	struct store *store;
 	struct json_shelf *specs; /* of objects: those of a pool's members are all the same */
 	/* Kinds that the server itself works with. */
-	const struct kind *namespace, *service_account, *pod, *service;
+	const struct kind *namespace, *service_account, *pod, *runtime_class, *storage_class,
+		*service;
 };
 
 /*

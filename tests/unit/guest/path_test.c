@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "guest/plain_priv.h"
 #include "guest/runtime_priv.h"
 #include "test.h"
 
@@ -169,6 +170,26 @@ TEST(a_directory_that_becomes_a_link_is_not_entered)
 	fails(path_create(&t.base, "a/new", &fd), ERR_SYS);
 	racing = NULL;
 	is_false(file_exists(t.base.fd, "../new"));
+	tree_done(&t);
+}
+
+/* What is done where the kernel has no openat2(). */
+TEST(a_plain_path_is_opened_name_by_name_and_no_link_is_followed)
+{
+	static const char *const bad[] = { "in_rel", "in_abs/b.txt", "a/../a/b.txt",
+					   "..",     "up/base",      "nothing" };
+	struct tree_dir t;
+	autofree char *absolute = NULL;
+	autoclose in = -1, whole = -1, self = -1;
+
+	tree_init(&t);
+	absolute = xasprintf("%s/base/a/b.txt", t.top);
+	in = plain_open(t.base.fd, "a/b.txt", O_RDONLY, 0);
+	whole = plain_open(AT_FDCWD, absolute, O_RDONLY, 0);
+	self = plain_open(t.base.fd, ".", O_RDONLY | O_DIRECTORY, 0);
+	is_true(in >= 0 && whole >= 0 && self >= 0);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		eq_int(plain_open(t.base.fd, bad[i], O_RDONLY, 0), -1);
 	tree_done(&t);
 }
 

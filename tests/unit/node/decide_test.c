@@ -240,6 +240,20 @@ TEST(the_restart_policy_decides_what_an_end_means)
 	}
 }
 
+TEST(a_container_that_is_resized_starts_again_whatever_the_policy)
+{
+	static const enum pod_restart policies[] = { POD_RESTART_ON_FAILURE, POD_RESTART_NEVER };
+
+	for (size_t i = 0; i < ARRAY_LEN(policies); i++) {
+		const struct pod_seen seen = { .phase = POD_ACTIVE, .restart = policies[i] };
+		const struct container_seen c = { .state = CONTAINER_ENDED, .resizes = true };
+		enum container_step step;
+
+		eq_int(decide(&seen, &c, 1, &step).step, POD_STEP_NONE);
+		eq_int(step, CONTAINER_STEP_RESTART);
+	}
+}
+
 TEST(a_pod_is_done_when_the_last_of_its_containers_is)
 {
 	const struct pod_seen seen = { .phase = POD_ACTIVE, .restart = POD_RESTART_NEVER };

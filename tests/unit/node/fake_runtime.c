@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "node/launch/plan.h"
 #include "test.h"
 #include "wire/wire.h"
 
@@ -173,6 +174,23 @@ static void fake_usage(void *ctx, struct runtime_usage *list, size_t n)
 	}
 }
 
+/* From a thread of the pool. */
+static struct err *fake_resize(void *ctx, const char *id, const struct plan_limits *l)
+{
+	struct fake_runtime *f = ctx;
+	struct fake_task *t;
+
+	list_each(t, &f->tasks, on) {
+		if (!str_eq(id, t->id))
+			continue;
+		if (t->used.memory > l->memory)
+			return err_new(ERR_EXHAUSTED, "%lld in use", (long long)t->used.memory);
+		t->memory_limit = l->memory;
+		t->cpu_limit = l->cpu;
+	}
+	return NULL;
+}
+
 static void fake_drop_log(void *ctx, unused const char *id)
 {
 	((struct fake_runtime *)ctx)->n_dropped_logs++;
@@ -215,6 +233,7 @@ static const struct runtime_ops fake_ops = {
 	.forget = fake_forget,
 	.trouble = fake_trouble,
 	.usage = fake_usage,
+	.resize = fake_resize,
 	.drop_log = fake_drop_log,
 	.hold = fake_hold,
 	.sweep = fake_sweep,

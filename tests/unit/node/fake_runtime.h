@@ -44,6 +44,7 @@ struct fake_task {
 	int last_signal;
 	unsigned n_starts; /* start() was called */
 	struct runtime_usage used;
+	int64_t memory_limit, cpu_limit; /* of the last resize(), which a job made */
 };
 
 void fake_runtime_init(struct fake_runtime *f);

@@ -61,7 +61,13 @@ static struct err *look_until(struct rig *r, bool as_new)
 
 static bool open_rig_with(struct rig *r, bool egress)
 {
-	const struct message_net spec = { "caytest1", "100.64.0.7", "100.64.0.1", egress };
+	const struct message_net spec = { .name = "caytest1",
+					  .addr = "100.64.0.7",
+					  .gateway = "100.64.0.1",
+					  .addr6 = "fdca:7000::7",
+					  .gateway6 = "fdca:7000::1",
+					  .egress = egress };
+	struct ip gw, gw6;
 
 	if (geteuid() != 0) {
 		skip_because("needs root: it makes network namespaces");
@@ -71,8 +77,10 @@ static bool open_rig_with(struct rig *r, bool egress)
 	is_true(!unshare(CLONE_NEWNET));
 	r->l.host_ns = own_ns();
 	works(netlink_open(&r->l.nl));
-	netlink_set_up(r->l.nl, 1, true);
-	netlink_add_addr(r->l.nl, 1, inet_addr(spec.gateway), 32);
+	is_true(ip_parse(spec.gateway, &gw) && ip_parse(spec.gateway6, &gw6));
+	netlink_set_up(r->l.nl, 1);
+	netlink_add_addr(r->l.nl, 1, &gw);
+	netlink_add_addr(r->l.nl, 1, &gw6);
 	works(netlink_commit(r->l.nl));
 	works(netns_make(&r->l, &spec, &r->ns));
 	works(look_until(r, true)); /* the sockets that it was made with are freed late */
@@ -125,6 +133,71 @@ static bool send_to_addr(uint32_t addr)
 static bool send_to(const char *ip)
 {
 	return send_to_addr(ntohl(inet_addr(ip)));
+}
+
+/* What a host that is no sandbox could send too, as root. */
+static bool send_from(const char *source, const char *ip)
+{
+	int fd = open_socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in from = at(source, 0), to = at(ip, 9);
+	bool sent;
+
+	is_true(!setsockopt(fd, IPPROTO_IP, IP_TRANSPARENT, &(int){ 1 }, sizeof(int)));
+	is_true(!bind(fd, (struct sockaddr *)&from, sizeof(from)));
+	sent = sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)) == 1;
+	(void)close(fd);
+	return sent;
+}
+
+static struct ip in_net(uint32_t first, uint8_t last)
+{
+	return (struct ip){ .octet = { (uint8_t)(first >> 24), (uint8_t)(first >> 16),
+				       (uint8_t)(first >> 8), (uint8_t)first, [15] = last } };
+}
+
+static struct sockaddr_in6 at6(const struct ip *ip, uint16_t port)
+{
+	struct sockaddr_in6 a = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+
+	memcpy(&a.sin6_addr, ip->octet, sizeof(ip->octet));
+	return a;
+}
+
+/* header: eight bytes in front of that of UDP, set by this option; NULL: none. */
+static bool send_to_ip6(const struct ip *ip, const uint8_t *header, int option)
+{
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+	struct sockaddr_in6 a = at6(ip, 9);
+	bool sent;
+
+	if (header)
+		is_true(!setsockopt(fd, IPPROTO_IPV6, option, header, 8));
+	sent = sendto(fd, "x", 1, 0, (struct sockaddr *)&a, sizeof(a)) == 1;
+	(void)close(fd);
+	return sent;
+}
+
+static bool send_from6(const char *source, const struct ip *ip)
+{
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+	struct sockaddr_in6 from, to = at6(ip, 9);
+	struct ip parsed;
+	bool sent;
+
+	is_true(ip_parse(source, &parsed));
+	from = at6(&parsed, 0);
+	is_true(!setsockopt(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, &(int){ 1 }, sizeof(int)));
+	is_true(!bind(fd, (struct sockaddr *)&from, sizeof(from)));
+	sent = sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)) == 1;
+	(void)close(fd);
+	return sent;
+}
+
+static void use_the_way_out_of_ipv6(void)
+{
+	struct ip to = in_net(0x2d000000, 2);
+
+	is_true(send_to_ip6(&to, NULL, 0));
 }
 
 static void nothing(void)
@@ -268,6 +341,7 @@ TEST(a_network_that_anything_went_through_is_not_as_new)
 		{ use_the_way_out, false },
 		{ be_filtered, false },
 		{ use_ipv6, false },
+		{ use_the_way_out_of_ipv6, false },
 		{ connect_and_close, false },
 		{ take_a_flow_label, false },
 		{ join_a_group, false },
@@ -344,6 +418,7 @@ TEST(a_network_whose_socket_is_held_elsewhere_is_not_as_new)
 
 TEST(without_egress_the_filter_inside_lets_nothing_out)
 {
+	struct ip public6 = in_net(0x2d000000, 2);
 	struct rig r;
 
 	if (!open_rig_with(&r, false))
@@ -352,6 +427,8 @@ TEST(without_egress_the_filter_inside_lets_nothing_out)
 	is_true(!send_to("192.0.9.1"));
 	is_true(!send_to("10.1.2.3"));
 	is_true(send_to("127.0.0.1"));
+	is_true(!send_to_ip6(&public6, NULL, 0));
+	use_ipv6();
 	enter(r.l.host_ns);
 	close_rig(&r);
 }
@@ -412,19 +489,45 @@ TEST(a_route_leads_to_the_internet_unless_all_of_it_is_reserved)
 		unsigned prefix;
 		bool reserved;
 	} rows[] = {
-		{ "0.0.0.0", 0, false },     { "10.0.0.0", 8, true },
-		{ "10.1.2.3", 32, true },    { "8.0.0.0", 6, false },
-		{ "11.0.0.0", 8, false },    { "100.64.0.0", 10, true },
-		{ "100.0.0.0", 8, false },   { "192.0.2.0", 24, true },
-		{ "192.0.3.0", 24, false },  { "203.0.113.0", 24, false },
-		{ "169.254.0.0", 16, true }, { "224.0.0.0", 4, true },
-		{ "128.0.0.0", 1, false },   { "172.31.255.1", 32, true },
+		{ "0.0.0.0", 0, false },
+		{ "10.0.0.0", 8, true },
+		{ "10.1.2.3", 32, true },
+		{ "8.0.0.0", 6, false },
+		{ "11.0.0.0", 8, false },
+		{ "100.64.0.0", 10, true },
+		{ "100.0.0.0", 8, false },
+		{ "192.0.2.0", 24, true },
+		{ "192.0.3.0", 24, false },
+		{ "203.0.113.0", 24, false },
+		{ "169.254.0.0", 16, true },
+		{ "224.0.0.0", 4, true },
+		{ "128.0.0.0", 1, false },
+		{ "172.31.255.1", 32, true },
 		{ "172.32.0.0", 16, false },
+		{ "::", 0, false },
+		{ "::", 3, true },
+		{ "2000::", 3, false },
+		{ "fd00:ec2::254", 128, true },
+		{ "fe80::", 64, true },
+		{ "ff00::", 8, true },
+		{ "64:ff9b::", 96, true },
+		{ "2001:db8::", 32, true },
+		{ "2001:db9::", 32, false },
+		{ "2001::", 16, false },
+		{ "2001::", 32, true },
+		{ "2001:200::", 32, false },
+		{ "2002:a00:1::", 48, true },
+		{ "2003::", 16, false },
+		{ "3fff::", 20, true },
+		{ "3fff:1000::", 20, false },
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		is_true(reserved_holds(ntohl(inet_addr(rows[i].net)), rows[i].prefix) ==
-			rows[i].reserved);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct ip net;
+
+		is_true(ip_parse(rows[i].net, &net));
+		is_true(reserved_holds_ip(&net, rows[i].prefix) == rows[i].reserved);
+	}
 }
 
 TEST(the_filter_inside_stops_what_is_reserved_and_nothing_beside_it)
@@ -445,6 +548,61 @@ TEST(the_filter_inside_stops_what_is_reserved_and_nothing_beside_it)
 		}
 		is_true(!behind || send_to_addr(behind));
 	}
+	enter(r.l.host_ns);
+	close_rig(&r);
+}
+
+TEST(the_filter_inside_stops_what_is_reserved_of_ipv6_and_nothing_beside_it)
+{
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	enter(r.ns);
+	for (size_t i = 0; i < n_reserved6_nets; i++) {
+		uint32_t first = reserved6_nets[i].net;
+		uint32_t behind = first + (1u << (32 - reserved6_nets[i].prefix));
+		struct ip at[] = { in_net(first, 2), in_net(behind - 1, 2), in_net(first - 1, 2),
+				   in_net(behind, 2) };
+
+		is_true(reserved_holds_ip(&at[0], 128) && reserved_holds_ip(&at[1], 128));
+		for (size_t k = 0; k < ARRAY_LEN(at); k++)
+			is_true(send_to_ip6(&at[k], NULL, 0) != reserved_holds_ip(&at[k], 128));
+	}
+	enter(r.l.host_ns);
+	close_rig(&r);
+}
+
+/* Headers that come before that of the transport protocol could hide it from the filter. */
+TEST(the_filter_inside_stops_ipv6_with_other_headers)
+{
+	static const uint8_t padding[8] = { 0, 0, 1, 4 };
+	struct ip to = in_net(0x2d000000, 2);
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	enter(r.ns);
+	is_true(send_to_ip6(&to, NULL, 0));
+	is_true(!send_to_ip6(&to, padding, IPV6_DSTOPTS));
+	is_true(!send_to_ip6(&to, padding, IPV6_HOPOPTS));
+	enter(r.l.host_ns);
+	close_rig(&r);
+}
+
+TEST(the_filter_inside_stops_a_foreign_source_of_either_family)
+{
+	struct ip to = in_net(0x2d000000, 2);
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	enter(r.ns);
+	is_true(send_from("100.64.0.7", "192.0.9.1"));
+	is_true(!send_from("100.64.0.8", "192.0.9.1"));
+	is_true(send_from6("fdca:7000::7", &to));
+	is_true(!send_from6("fdca:7000::8", &to));
+	is_true(!send_from6("2d00::7", &to));
 	enter(r.l.host_ns);
 	close_rig(&r);
 }

@@ -13,6 +13,7 @@
 #include "test.h"
 
 static const char *lower[] = { "/images/a", "/images/b", NULL };
+static const char *runtime_args[] = { "--systemd-cgroup", "-x", NULL };
 static struct plan_mount mounts[] = {
 	{ .to = "/data", .from = "/v/1", .sub = "a/b", .make = true, .group = 1000 },
 	{ .to = "/etc/key", .from = "/v/2", .sub = "key", .file = true, .readonly = true },
@@ -27,6 +28,7 @@ static const struct plan whole = {
 	.etc_hosts = "127.0.0.1\tlocalhost\n",
 	.etc_resolv_conf = "nameserver 10.0.0.1\n",
 	.limits = { 1LL << 40, 500, 250, 1024 },
+	.oci = { "/usr/bin/crun", "crun", runtime_args },
 	.mounts = mounts,
 	.n_mounts = 3,
 };
@@ -75,6 +77,10 @@ TEST(a_plan_reads_back_as_it_was_written)
 	eq_int(p.limits.cpu, whole.limits.cpu);
 	eq_int(p.limits.cpu_share, whole.limits.cpu_share);
 	eq_int(p.limits.pids, whole.limits.pids);
+	eq_str(p.oci.program, whole.oci.program);
+	eq_str(p.oci.style, whole.oci.style);
+	eq_str(p.oci.args[1], whole.oci.args[1]);
+	is_true(!p.oci.args[2]);
 	eq_int(p.n_mounts, whole.n_mounts);
 	for (size_t i = 0; i < p.n_mounts; i++)
 		eq_mount(&p.mounts[i], &whole.mounts[i]);
@@ -114,6 +120,7 @@ TEST(a_plan_without_absolute_paths_is_malformed)
 		"{\"mounts\":[{\"to\":\"/data\"}]}",
 		"{\"mounts\":[{\"to\":\"/data\",\"from\":\"v\"}]}",
 		"{\"limits\":{\"memory\":\"1Gi\"}}",
+		"{\"oci\":{\"program\":\"crun\"}}",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/network/policy.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/bytes.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "kinds.h"
+#include "node/host/firewall.h"
 #include "node/host/instance.h"
 #include "policy_oracle.h"
 #include "test.h"
@@ -88,6 +95,7 @@ static struct object *pod_of(const char *ns, const char *labels, const char *sta
 struct world {
 	struct object *policies[POLICIES_MAX], *pods[PODS], *namespaces[NAMESPACES];
 	struct policy_world w;
+	struct policy_may_open may_open;
 	struct arena *arena;
 	struct policy_plan *plan;
 };
@@ -112,6 +120,7 @@ static void world_init(struct world *w, const char *const policies[POLICIES_MAX]
 				      .n_namespaces = NAMESPACES,
 				      .node = "here",
 				      .instance = &instance,
+				      .may_open = &w->may_open,
 				      .numbers = policy_numbers_new() };
 	for (size_t i = 0; i < POLICIES_MAX && policies[i]; i++)
 		w->policies[w->w.n_policies++] = policy_of(policies[i], i);
@@ -983,6 +992,102 @@ TEST(policies_at_random_mean_what_the_text_of_the_api_says)
 	is_true(n_allowed > 1000 && n_between > 50);
 }
 
+/* -- in the kernel --------------------------------------------------------------------------- */
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The blocks of a listing in the order of their texts: the kernel lists chains as they were made.
+ */
+static char *sorted(char *text)
+{
+	autobuf out = { 0 };
+	char *blocks[512], *at = text;
+	size_t n = 0;
+
+	for (char *end; n < ARRAY_LEN(blocks) && (end = strstr(at, "\n\t}\n")); at = end + 4) {
+		end[3] = '\0';
+		blocks[n++] = at + strspn(at, "\n");
+	}
+	is_true(n > 0 && n < ARRAY_LEN(blocks));
+	blocks[0] = strchr(blocks[0], '\n'); /* without the line of the table */
+	qsort(blocks, n, sizeof(*blocks), by_text);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&out, "%s\n", blocks[i] + strspn(blocks[i], "\n"));
+	return xstrdup(buf_str(&out));
+}
+
+static char *table_now(void)
+{
+	autofree char *text = NULL;
+
+	firewall_text(&instance, &text);
+	is_true(text);
+	return sorted(text);
+}
+
+static struct bytes *any_rules(struct policy_numbers *numbers, size_t pods)
+{
+	autofree char *a = any_policy(), *b = any_policy(), *c = any_policy();
+	const char *const policies[POLICIES_MAX] = { a, b, c };
+	autobuf text = { 0 };
+	struct world w;
+
+	world_init(&w, policies);
+	policy_numbers_free(w.w.numbers);
+	w.w.numbers = numbers;
+	w.w.n_pods = pods;
+	works(policy_may_open_read(dice(2) ? "10.20.0.0/16,fd12::/32" : "", &w.may_open));
+	w.plan = policy_plan_new(w.arena, &w.w);
+	policy_text(w.plan, &text);
+	w.w.numbers = NULL;
+	w.w.n_pods = PODS;
+	world_done(&w);
+	return text.len ? bytes_from_buf(&text) : NULL;
+}
+
+static bool own_network(void)
+{
+	if (geteuid() == 0 && !unshare(CLONE_NEWNET))
+		return true;
+	skip_because("needs root: it makes a network namespace");
+	return false;
+}
+
+TEST(a_table_that_is_changed_is_the_same_as_one_that_is_loaded)
+{
+	struct policy_numbers *numbers = policy_numbers_new();
+	struct firewall_rules was = { .egress = true }, now = { .egress = true };
+	unsigned n_changed = 0;
+	autoclose outside = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	if (!own_network())
+		return;
+	dice_state = 4;
+	for (unsigned round = 0; round < 120; round++) {
+		autofree char *changed = NULL, *loaded = NULL;
+
+		now.policies = any_rules(numbers, dice(PODS + 1));
+		if (was.policies && now.policies) {
+			works(firewall_change(&instance, &was, &now));
+			changed = table_now();
+			n_changed++;
+		}
+		works(firewall_load(&instance, &now));
+		loaded = table_now();
+		if (changed)
+			eq_str(changed, loaded);
+		bytes_unref(was.policies);
+		was.policies = now.policies;
+	}
+	is_true(n_changed > 40);
+	bytes_unref(was.policies);
+	policy_numbers_free(numbers);
+	is_true(!setns(outside, CLONE_NEWNET));
+}
+
 TEST(a_policy_that_takes_nothing_changes_nothing)
 {
 	static const struct {
@@ -1064,6 +1169,109 @@ TEST(what_of_a_policy_has_no_effect_is_told)
 		if (notice)
 			is_true(str_starts(notice, rows[i].field));
 		world_done(&w);
+	}
+}
+
+/* 10.20.0.0/16 and fd12::/32 are those that policies may open. */
+TEST(private_addresses_are_open_where_policies_open_them_and_may)
+{
+	static const struct row rows[] = {
+		{ { NULL }, WEB, "10.20.1.1", IPPROTO_TCP, 80, false },
+		{ { DENY }, WEB, "10.20.1.1", IPPROTO_TCP, 80, false },
+		{ { TO(CIDR("10.20.1.0/24")) }, WEB, "10.20.1.1", IPPROTO_TCP, 80, true },
+		{ { TO(CIDR("10.20.1.0/24")) }, WEB, "10.20.2.1", IPPROTO_TCP, 80, false },
+		{ { TO(CIDR("10.20.1.0/24")) }, OTHER, "10.20.1.1", IPPROTO_TCP, 80, false },
+		{ { TO(CIDR("10.0.0.0/8")) }, WEB, "10.20.255.255", IPPROTO_UDP, 80, true },
+		{ { TO("{}") }, WEB, "10.20.1.1", IPPROTO_TCP, 80, true },
+		{ { TO(EXCEPT("0.0.0.0/0", "'10.0.0.0/8'")) },
+		  WEB,
+		  "10.20.1.1",
+		  IPPROTO_TCP,
+		  80,
+		  false },
+		{ { TO(CIDR("fd12::/32")) }, WEB6, "fd12::1", IPPROTO_TCP, 80, true },
+		{ { TO(CIDR("fd12::/32")) }, WEB, "10.20.1.1", IPPROTO_TCP, 80, false },
+		{ { TO("{'to':[{'ipBlock':{'cidr':'10.20.0.0/16'}}],'ports':[{'port':80}]}") },
+		  WEB,
+		  "10.20.1.1",
+		  IPPROTO_TCP,
+		  81,
+		  false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct policy_packet packet = { .from = addr_of(rows[i].from),
+						      .to = addr_of(rows[i].to),
+						      .protocol = rows[i].protocol,
+						      .port = rows[i].port };
+		struct world w;
+
+		world_init(&w, rows[i].policies);
+		works(policy_may_open_read("10.20.0.0/16,fd12::/32", &w.may_open));
+		w.plan = policy_plan_new(w.arena, &w.w);
+		if (policy_allows(w.plan, &packet) != rows[i].allowed)
+			print_message("row %zu\n", i);
+		eq_int(policy_allows(w.plan, &packet), rows[i].allowed);
+		world_done(&w);
+	}
+}
+
+TEST(a_sandbox_is_told_the_peers_that_its_policies_open)
+{
+	static const char *const policies[POLICIES_MAX] = {
+		TO("{'to':[{'podSelector':{}},{'ipBlock':{'cidr':'10.20.1.0/24','except':['10.20.1.8/29']}},"
+		   "{'ipBlock':{'cidr':'10.21.0.0/16'}}]}"),
+		IN_ALL
+	};
+	struct world w;
+	autobuf out = { 0 }, in = { 0 };
+
+	world_init(&w, policies);
+	works(policy_may_open_read("10.20.0.0/16", &w.may_open));
+	w.plan = policy_plan_new(w.arena, &w.w);
+	policy_peers(w.plan, POLICY_OUT, w.plan->pods[0].group[POLICY_OUT], &out);
+	policy_peers(w.plan, POLICY_IN, w.plan->pods[0].group[POLICY_IN], &in);
+	eq_str(buf_str(&out),
+	       WEB "-" DB "," WEB6 "-" DB6 ",10.20.1.0-10.20.1.7,10.20.1.16-10.20.1.255");
+	eq_str(buf_str(&in), WEB "-" OTHER "," WEB6 "-" OTHER6);
+	world_done(&w);
+}
+
+TEST(what_no_sandbox_may_reach_is_never_opened)
+{
+	static const struct {
+		const char *text;
+		bool good;
+	} rows[] = {
+		{ "", true },
+		{ "10.20.0.0/16", true },
+		{ "10.0.0.0/8,172.16.0.0/12,192.168.7.1/32,fd12::/32", true },
+		{ "10.20.0.0", false },
+		{ "nonsense", false },
+		{ "10.20.0.0/16,0.0.0.0/0", false },
+		{ "8.8.8.0/24", false },
+		{ "8.0.0.0/6", false },
+		{ "2001:db8::/32", false },
+		{ "127.0.0.0/8", false },
+		{ "169.254.169.254/32", false },
+		{ "168.63.129.16/32", false },
+		{ "100.64.0.0/10", false },
+		{ "100.127.255.0/24", false },
+		{ "224.0.0.0/4", false },
+		{ "fc00::/7", false }, /* sandboxes are in it */
+		{ "fdca:7123::/32", false },
+		{ "fe80::/10", false },
+		{ "::1/128", false },
+		{ "fd00:ec2::254/128", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct policy_may_open m;
+
+		if (rows[i].good)
+			works(policy_may_open_read(rows[i].text, &m));
+		else
+			fails(policy_may_open_read(rows[i].text, &m), ERR_INVALID);
 	}
 }
 

@@ -5,9 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "node/pod/health_priv.h"
 #include "node/pod/probe_priv.h"
 #include "rig.h"
 
@@ -264,6 +266,40 @@ TEST(a_container_that_ends_is_not_tried_any_more)
 	rig_done(&r);
 }
 
+#define HTTP_GET  "'httpGet':{'path':'/','port':%d}"
+#define HTTPS_GET "'httpGet':{'path':'/','scheme':'HTTPS','port':%d}"
+#define GRPC      "'grpc':{'port':%d}"
+
+enum {
+	HEALTH_BAD = 99,
+};
+
+static char *handler_text(const char *handler, uint16_t port)
+{
+	const char *at = strstr(handler, "%d");
+
+	return xasprintf("%.*s%d%s", (int)(at - handler), handler, port, at + 2);
+}
+
+/* Probes go to this machine's own address. */
+static void real_tries(struct rig *r)
+{
+	rig_open(r);
+	rig_stop(r);
+	r->real_tries = true;
+	r->rt.given_ip = "127.0.0.1";
+	rig_start(r);
+}
+
+static void run_handler(struct rig *r, const char *handler)
+{
+	autofree char *spec = xasprintf(
+		PROBED("'readinessProbe':{%s,'failureThreshold':1,'timeoutSeconds':60}"), handler);
+
+	run(r, spec);
+	step(r, 6);
+}
+
 /* A socket of this machine that nobody serves yet. */
 static int bind_any(uint16_t *ret_port)
 {
@@ -280,39 +316,105 @@ static int bind_any(uint16_t *ret_port)
 TEST(a_failed_try_names_its_cause)
 {
 	static const struct {
+		const char *handler;
 		const char *answer, *why; /* answer NULL: nobody listens */
 	} rows[] = {
-		{ NULL, "Connection refused" },
-		{ "HTTP/1.1 503 No\r\n\r\n", "HTTP probe failed with statuscode: 503" },
-		{ "HELLO\r\n", "not HTTP" },
-		{ "SSH-2.0-s200 here\r\n", "not HTTP" }, /* a 2 where HTTP has its status */
+		{ HTTP_GET, NULL, "Connection refused" },
+		{ HTTP_GET, "HTTP/1.1 503 No\r\n\r\n", "HTTP probe failed with statuscode: 503" },
+		{ HTTP_GET, "HELLO\r\n", "not HTTP" },
+		/* a 2 where HTTP has its status */
+		{ HTTP_GET, "SSH-2.0-s200 here\r\n", "not HTTP" },
+		{ HTTPS_GET, "HTTP/1.1 200 OK\r\n\r\n", "TLS" },
+		{ GRPC, NULL, "Connection refused" },
+		{ GRPC, "HTTP/1.1 200 OK\r\n\r\n", "health rpc probe failed" },
+		{ GRPC, "", "health rpc probe failed: the server closed the connection" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct rig r;
 		uint16_t port;
 		autoclose fd = bind_any(&port), peer = -1;
-		autofree char *spec =
-			xasprintf(PROBED("'readinessProbe':{'httpGet':{'path':'/','port':%d},"
-					 "'failureThreshold':1,'timeoutSeconds':60}"),
-				  port);
+		autofree char *handler = handler_text(rows[i].handler, port);
 
-		rig_open(&r);
-		rig_stop(&r);
-		r.real_tries = true;
-		r.rt.given_ip = "127.0.0.1";
-		rig_start(&r);
+		real_tries(&r);
 		if (rows[i].answer)
 			is_true(!listen(fd, 1));
-		run(&r, spec);
-		step(&r, 6);
+		run_handler(&r, handler);
 		if (rows[i].answer) {
 			until(&r, peer >= 0 || (peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0);
 			works(fd_write_all(peer, rows[i].answer, strlen(rows[i].answer)));
 			is_true(!shutdown(peer, SHUT_WR));
 		}
 		until(&r, count_events(&r, "Unhealthy") > 0);
-		is_true(event_says(&r, "Unhealthy", rows[i].why));
+		if (!event_says(&r, "Unhealthy", rows[i].why))
+			fail_msg("row %zu: no Event says %s", i, rows[i].why);
 		rig_done(&r);
 	}
+}
+
+TEST(an_http_probe_sends_the_headers_that_it_was_given)
+{
+	struct rig r;
+	uint16_t port;
+	autoclose fd = bind_any(&port), peer = -1;
+	autofree char *handler =
+		handler_text("'httpGet':{'path':'healthz','port':%d,'httpHeaders':["
+			     "{'name':'X-A','value':'1'},{'name':'host','value':'me'}]}",
+			     port);
+	char text[512] = "";
+	size_t len = 0;
+
+	real_tries(&r);
+	is_true(!listen(fd, 1));
+	run_handler(&r, handler);
+	until(&r, peer >= 0 || (peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0);
+	until(&r, (len += (size_t)MAX(recv(peer, text + len, sizeof(text) - 1 - len, 0), 0)) &&
+			  strstr(text, "\r\n\r\n"));
+	eq_str(text, "GET /healthz HTTP/1.1\r\nX-A: 1\r\nHost: me\r\nUser-Agent: cay-probe\r\n"
+		     "Connection: close\r\n\r\n");
+	rig_done(&r);
+}
+
+TEST(the_answer_to_a_health_check_is_read_as_its_format_says)
+{
+	static const struct {
+		const char *bytes;
+		size_t len;
+		uint64_t status; /* HEALTH_BAD: it is none */
+	} rows[] = {
+		{ "\0\0\0\0\2\x08\1", 7, HEALTH_SERVING },
+		{ "\0\0\0\0\2\x08\2", 7, HEALTH_NOT_SERVING },
+		{ "\0\0\0\0\0", 5, HEALTH_UNKNOWN },
+		{ "\0\0\0\0\7\x12\3abc\x08\1", 12, HEALTH_SERVING }, /* a field of tomorrow */
+		{ "\0\0\0\0\4\x08\2\x08\1", 9, HEALTH_SERVING },     /* the last one counts */
+		{ "\0\0\0\0", 4, HEALTH_BAD },
+		{ "\1\0\0\0\2\x08\1", 7, HEALTH_BAD }, /* compressed */
+		{ "\0\0\0\0\3\x08\1", 7, HEALTH_BAD },
+		{ "\0\0\0\0\1\x08\1", 7, HEALTH_BAD },
+		{ "\0\0\0\0\2\x08\x81", 7, HEALTH_BAD },
+		{ "\0\0\0\0\2\x12\x7f", 7, HEALTH_BAD },
+		{ "\0\0\0\0\1\x0b", 6, HEALTH_BAD }, /* a group */
+		{ "\0\0\0\0\2\0\1", 7, HEALTH_BAD }, /* field 0 */
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		uint64_t status = HEALTH_BAD;
+		struct err *e = health_response(rows[i].bytes, rows[i].len, &status);
+
+		eq_int(status, rows[i].status);
+		eq_int(e != NULL, rows[i].status == HEALTH_BAD);
+		err_free(e);
+	}
+}
+
+TEST(a_health_check_names_its_service)
+{
+	autobuf whole = { 0 }, named = { 0 };
+
+	health_request(&whole, "");
+	eq_int(whole.len, 5);
+	is_true(!memcmp(buf_head(&whole), "\0\0\0\0\0", 5));
+	health_request(&named, "db");
+	eq_int(named.len, 9);
+	is_true(!memcmp(buf_head(&named), "\0\0\0\0\4\x0a\2db", 9));
 }

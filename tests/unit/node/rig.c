@@ -285,6 +285,19 @@ void patch_status(struct rig *r, const char *name, const char *text)
 	turn(r);
 }
 
+void pod_resize_to(struct rig *r, const char *name, const char *spec)
+{
+	struct ended end = { .w.done = must_work };
+	const struct client_ref ref = {
+		.kind = kind_named("Pod"), .ns = NS, .name = name, .sub = "resize"
+	};
+	autofree char *text = xasprintf("{'spec':{%s}}", spec);
+
+	client_patch(r->client, &ref, PATCH_STRATEGIC, doc_of(text), &end.w);
+	is_true(end.ended);
+	turn(r);
+}
+
 void patch_config_map(struct rig *r, const char *name, const char *text)
 {
 	struct ended end = { .w.done = must_work };

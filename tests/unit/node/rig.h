@@ -67,6 +67,7 @@ void pod_delete(struct rig *r, const char *name, int64_t grace_s);
 void create(struct rig *r, const struct kind *k, const char *text);
 void pvc_delete(struct rig *r, const char *name); /* although a Pod uses it */
 void patch_status(struct rig *r, const char *name, const char *text);
+void pod_resize_to(struct rig *r, const char *name, const char *spec); /* of one container */
 void patch_config_map(struct rig *r, const char *name, const char *text);
 struct object *pod_get(struct rig *r, const char *name); /* NULL: none */
 bool pod_there(struct rig *r, const char *name);

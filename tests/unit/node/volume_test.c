@@ -27,7 +27,8 @@ struct bench {
 	struct object *obj;
 	struct volume_pod pod;
 	bool in_use;
-	unsigned n_stale;
+	unsigned n_stale, n_events;
+	char event[256]; /* the last one */
 	struct client_write sync;
 	bool synced;
 	struct diskpool *disk;
@@ -47,11 +48,23 @@ static void stale(void *arg, unused const char *uid)
 	((struct bench *)arg)->n_stale++;
 }
 
+static void event(void *arg, unused struct object *about, unused bool warning, const char *reason,
+		  const char *message)
+{
+	struct bench *b = arg;
+
+	b->n_events++;
+	(void)snprintf(b->event, sizeof(b->event), "%s: %s", reason, message);
+}
+
 static void bench_open(struct bench *b)
 {
-	struct volumes_spec spec = {
-		.jobs = &b->jobs, .in_use = in_use, .changed = changed, .stale = stale
-	};
+	struct volumes_spec spec = { .jobs = &b->jobs,
+				     .in_use = in_use,
+				     .changed = changed,
+				     .stale = stale,
+				     .event = event,
+				     .node_name = "n1" };
 	autofree char *dir = NULL;
 
 	*b = (struct bench){ .arena = arena_new() };
@@ -429,4 +442,190 @@ TEST(a_deleted_volumes_directory_goes_after_its_last_user)
 	volumes_sweep(b.volumes);
 	until(&b.rig, stat(dir, &st) < 0);
 	bench_done(&b);
+}
+
+#define CLAIM_SPEC "'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'1Gi'}}"
+
+static void claim_create(struct rig *r, const char *name)
+{
+	autofree char *text = xasprintf("{'metadata':{'name':'%s'},'spec':{" CLAIM_SPEC "}}", name);
+
+	create(r, kind_named("PersistentVolumeClaim"), text);
+}
+
+static struct object *claim_get(struct rig *r, const char *name)
+{
+	return client_get(r->client, kind_named("PersistentVolumeClaim"), NS, name);
+}
+
+static void claim_patch(struct rig *r, const char *name, const char *text)
+{
+	const struct client_ref ref = { .kind = kind_named("PersistentVolumeClaim"),
+					.ns = NS,
+					.name = name,
+					.sub = CLIENT_WHOLE };
+
+	client_patch(r->client, &ref, PATCH_MERGE, doc_of(text), NULL);
+	turn(r);
+}
+
+static bool claim_is(struct rig *r, const char *name, const char *phase)
+{
+	autoptr(object) o = claim_get(r, name);
+
+	return str_eq(json_get_str(object_status(o), "phase"), phase);
+}
+
+TEST(a_claim_is_bound_with_three_writes)
+{
+	struct rig r;
+	uint64_t before;
+
+	rig_open(&r);
+	turn(&r);
+	before = rev(&r);
+	claim_create(&r, "q");
+	turn(&r);
+	is_true(claim_is(&r, "q", "Bound"));
+	eq_int(rev(&r), before + 1 + 3); /* its own create; volume, claim, status of the volume */
+	rig_done(&r);
+}
+
+/* A claim of an earlier version was bound and named no volume: its owner may set that once. */
+TEST(a_claim_that_says_it_has_anothers_volume_gets_nothing_of_it)
+{
+	autoptr(object) theirs = NULL;
+	autofree char *patch = NULL;
+	struct rig r;
+
+	rig_open(&r);
+	claim_create(&r, "theirs");
+	turn(&r);
+	theirs = claim_get(&r, "theirs");
+	rig_stop(&r);
+	claim_create(&r, "mine");
+	patch = xasprintf("{'spec':{'volumeName':'pvc-%s'},'status':{'phase':'Bound',"
+			  "'capacity':{'storage':'1Gi'}}}",
+			  theirs->uid);
+	claim_patch(&r, "mine", patch);
+	rig_start(&r);
+	pod_create(&r, "p",
+		   "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'mine'}}],"
+		   "'containers':[{'name':'a','image':'img','volumeMounts':[{'name':'v',"
+		   "'mountPath':'/v'}]}]");
+	turn(&r);
+	is_true(claim_is(&r, "mine", "Lost"));
+	is_true(claim_is(&r, "theirs", "Bound"));
+	eq_int(fake_count(&r.rt), 0);
+	rig_done(&r);
+}
+
+TEST(a_volume_is_mounted_only_for_the_claim_that_it_names)
+{
+	autoptr(object) theirs = NULL;
+	autoptr(object) mine = NULL;
+	autoptr(object) pv = NULL;
+	autofree char *text = NULL;
+	struct bench b;
+
+	bench_open(&b);
+	claim_create(&b.rig, "theirs");
+	turn(&b.rig);
+	theirs = claim_get(&b.rig, "theirs");
+	works(pvc_volume(b.volumes, theirs, &pv));
+	text = xasprintf("{'metadata':{'name':'mine','namespace':'" NS "','uid':'u'},'spec':"
+			 "{'volumeName':'%s'},'status':{'phase':'Bound'}}",
+			 pv->name);
+	mine = object_new(kind_named("PersistentVolumeClaim"), doc_of(text));
+	object_unref(take(pv));
+	fails(pvc_volume(b.volumes, mine, &pv), ERR_UNAVAILABLE);
+	bench_done(&b);
+}
+
+/* A volume with contents, and a Pod with an fsGroup. */
+static void grouped(struct bench *b, const char *policy)
+{
+	autofree char *spec = xasprintf(
+		"'securityContext':{'fsGroup':%u%s},"
+		"'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'q'}}],"
+		"'containers':[{'name':'a','volumeMounts':[{'name':'v','mountPath':'/v'}]}]",
+		(unsigned)getegid(), policy);
+
+	bench_pod(b, spec);
+}
+
+TEST(what_is_in_a_volume_is_given_to_the_fs_group_once_for_each_pod)
+{
+	autoptr(object) q = NULL;
+	autofree char *dir = NULL, *file = NULL;
+	struct stat st;
+	struct bench b;
+
+	bench_open(&b);
+	claim_create(&b.rig, "q");
+	turn(&b.rig);
+	q = claim_get(&b.rig, "q");
+	grouped(&b, "");
+	works(volumes_prepare(b.volumes, &b.pod)); /* there is nothing yet */
+	dir = diskpool_path(b.disk, INSTANCE_VOLUMES, q->uid);
+	file = xasprintf("%s/file", dir);
+	works(file_mkdirs(dir, 0700));
+	works(file_write_atomic(AT_FDCWD, file, "x", 1, 0600));
+	fails(volumes_prepare(b.volumes, &b.pod), ERR_TIMEOUT);
+	jobs_wait(&b.jobs);
+	works(volumes_prepare(b.volumes, &b.pod));
+	is_true(!stat(file, &st) && (st.st_mode & 07777) == 0660);
+	is_true(!chmod(file, 0600));
+	works(volumes_prepare(b.volumes, &b.pod)); /* it had that already */
+	volumes_forget(b.volumes, "u");
+	grouped(&b, ",'fsGroupChangePolicy':'OnRootMismatch'");
+	works(volumes_prepare(b.volumes, &b.pod)); /* its top is right */
+	is_true(!stat(file, &st) && (st.st_mode & 07777) == 0600);
+	grouped(&b, ",'fsGroupChangePolicy':'Always'");
+	b.volumes->group_report = 0;
+	b.pod.obj = b.obj;
+	fails(volumes_prepare(b.volumes, &b.pod), ERR_TIMEOUT);
+	fails(volumes_prepare(b.volumes, &b.pod), ERR_TIMEOUT);
+	is_true(str_starts(b.event, "VolumePermissionChangeInProgress: Setting volume ownership"));
+	volumes_forget(b.volumes, "u"); /* the Pod is deleted meanwhile */
+	bench_done(&b);
+}
+
+static void volume_create(struct rig *r, const char *name)
+{
+	autofree char *text = xasprintf(
+		"{'metadata':{'name':'%s'},'spec':{'accessModes':['ReadWriteOnce'],'capacity':"
+		"{'storage':'1Gi'},'csi':{'driver':'disk-pool.cay.dev','volumeHandle':'h'}}}",
+		name);
+
+	create(r, kind_named("PersistentVolume"), text);
+}
+
+static void volume_delete(struct rig *r, const char *name)
+{
+	const struct client_ref ref = { .kind = kind_named("PersistentVolume"), .name = name };
+
+	client_delete(r->client, &ref, NULL, NULL);
+	rig_restart(r); /* waits for whatever is being removed */
+	turn(r);
+}
+
+TEST(two_volumes_with_one_handle_keep_their_directory_until_both_are_gone)
+{
+	autofree char *dir = NULL;
+	struct stat st;
+	struct rig r;
+
+	rig_open(&r);
+	dir = xasprintf("%s/volumes/h", r.data_dir);
+	works(file_mkdirs(dir, 0700));
+	volume_create(&r, "one");
+	volume_create(&r, "two");
+	turn(&r);
+	volume_delete(&r, "one");
+	volume_delete(&r, "none");
+	is_true(!stat(dir, &st));
+	volume_delete(&r, "two");
+	until(&r, stat(dir, &st) < 0);
+	rig_done(&r);
 }
