@@ -269,18 +269,20 @@ import socket, socketserver, threading
 name = socket.gethostname().encode()
 class Say(socketserver.BaseRequestHandler):
     def handle(self): self.request.sendall(name)
-class Server(socketserver.ThreadingTCPServer): allow_reuse_address = True
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True; address_family = socket.AF_INET6
 def datagrams():
-    s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0', 5353))
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 5353))
     while True: s.sendto(name, s.recvfrom(100)[1])
 threading.Thread(target=datagrams, daemon=True).start()
-Server(('0.0.0.0', 8080), Say).serve_forever()
+Server(('::', 8080), Say).serve_forever()
 """
-# For each "tcp:IP:PORT", what it says; "refused", or "silent".
+# For each "tcp IP PORT", what it says; "refused", or "silent".
 CALL = """
 import socket, sys
 def call(how, ip, port):
-    s = socket.socket(type=socket.SOCK_STREAM if how == 'tcp' else socket.SOCK_DGRAM); s.settimeout(float(sys.argv[1]))
+    s = socket.socket(socket.AF_INET6 if ':' in ip else socket.AF_INET, socket.SOCK_STREAM if how == 'tcp' else socket.SOCK_DGRAM)
+    s.settimeout(float(sys.argv[1]))
     try:
         s.connect((ip, int(port)))
         if how == 'udp': s.send(b'x')
@@ -289,7 +291,7 @@ def call(how, ip, port):
         return 'refused'
     except OSError:
         return 'silent'
-print(*(call(*what.split(':')) for what in sys.argv[2:]))
+print(*(call(*what.split(' ')) for what in sys.argv[2:]))
 """
 
 
@@ -315,37 +317,39 @@ def town(module_instance):
     create(cay, labelled("client", "client", "sleep", "1000", role="client"))
     create(cay, labelled("stranger", "stranger", "sleep", "1000"))
     ports = [{"name": "tcp", "port": 80, "targetPort": 8080}, {"name": "udp", "port": 53, "protocol": "UDP", "targetPort": 5353}]
-    ip = service(cay, "pair", selector={"app": "server"}, ports=ports)["clusterIP"]
+    both = service(cay, "pair", selector={"app": "server"}, ports=ports, ipFamilyPolicy="RequireDualStack")["clusterIPs"]
     same = service(cay, "same", selector={"app": "server"}, ports=ports, sessionAffinity="ClientIP")["clusterIP"]
-    return cay, ip, same
+    return cay, both, same
 
 
 def test_the_address_of_a_service_leads_to_its_pods_where_policies_let_it(town):
-    cay, ip, same = town
-    tcp, udp = f"tcp:{ip}:80", f"udp:{ip}:53"
-    wait_until(lambda: set(call(cay, "client", *[tcp] * 8, *[udp] * 8)) == {"one", "two"})
-    assert call(cay, "client", f"tcp:{ip}:81", f"tcp:{ip}:8080") == ["silent"] * 2
-    assert call(cay, "stranger", tcp, udp) == ["silent"] * 2
-    stay = [f"tcp:{same}:80"] * 10
+    cay, both, same = town
+    for ip in both:
+        tcp, udp = f"tcp {ip} 80", f"udp {ip} 53"
+        wait_until(lambda: set(call(cay, "client", *[tcp] * 8, *[udp] * 8)) == {"one", "two"})
+        assert call(cay, "client", f"tcp {ip} 81", f"tcp {ip} 8080") == ["silent"] * 2
+        assert call(cay, "stranger", tcp, udp) == ["silent"] * 2
+    stay = [f"tcp {same} 80"] * 10
     wait_until(lambda: "silent" not in call(cay, "client", *stay[:1]))
     assert len(set(call(cay, "client", *stay))) == 1
 
 
 def test_a_pod_that_is_not_ready_gets_no_new_connections_and_a_service_without_any_refuses(town):
-    cay, ip, _ = town
+    cay, both, _ = town
+    ip = both[0]
     cay.kubectl("label", "pod", "one", "app=away", "--overwrite")
-    wait_until(lambda: set(call(cay, "client", *[f"tcp:{ip}:80"] * 6)) == {"two"})
+    wait_until(lambda: set(call(cay, "client", *[f"tcp {ip} 80"] * 6)) == {"two"})
     cay.kubectl("label", "pod", "two", "app=away", "--overwrite")
-    for how in (f"tcp:{ip}:80", f"udp:{ip}:53"):  # the kernel sends few refusals a second
+    for how in (f"tcp {ip} 80", f"udp {ip} 53", f"tcp {both[1]} 80"):  # the kernel sends few refusals a second
         wait_until(lambda: call(cay, "client", how) == ["refused"])
     for name in ("one", "two"):
         cay.kubectl("label", "pod", name, "app=server", "--overwrite")
-    wait_until(lambda: set(call(cay, "client", *[f"tcp:{ip}:80"] * 8)) == {"one", "two"})
+    wait_until(lambda: set(call(cay, "client", *[f"tcp {ip} 80"] * 8)) == {"one", "two"})
 
 
 def test_the_filter_inside_knows_the_services_that_lead_to_its_peers(town):
     """And no others: neither one whose Pods the sandbox may not reach, nor any for a sandbox without peers."""
-    cay, ip, same = town
+    cay, (ip, _), same = town
     other = service(cay, "other", selector={"app": "stranger"}, ports=[{"port": 80}])["clusterIP"]
     wait_until(lambda: ready(cay, "other"))
 
