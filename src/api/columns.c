@@ -472,6 +472,36 @@ const struct column columns_endpoint_slice[] = {
 	{ 0 },
 };
 
+/* Endpoints */
+static struct json *endpoints_all(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	autobuf out = { 0 };
+	size_t n = 0;
+
+	json_each(subset, json_get(obj, "subsets")) {
+		const struct json *ports = json_get(subset.val, "ports");
+
+		json_each(at, json_len(ports) ? NULL : json_get(subset.val, "addresses"))
+			if (n++ < SHOWN)
+				add_item(&out, str_or(json_get_str(at.val, "ip"), ""));
+		json_each(port, ports)
+			json_each(at, json_get(subset.val, "addresses"))
+				if (n++ < SHOWN)
+					buf_printf(&out, "%s%s:%lld", out.len ? "," : "",
+						   str_or(json_get_str(at.val, "ip"), ""),
+						   (long long)json_get_int(port.val, "port", 0));
+	}
+	if (n > SHOWN)
+		buf_printf(&out, " + %zu more...", n - SHOWN);
+	return or_none(d, &out);
+}
+
+const struct column columns_endpoints[] = {
+	{ "Endpoints", "string", NULL, "Addresses and ports that are ready", 0, endpoints_all },
+	AGE,
+	{ 0 },
+};
+
 /* NetworkPolicy, Lease, RuntimeClass */
 static struct json *policy_selector(struct json_doc *d, const struct json *obj, unused usec now)
 {

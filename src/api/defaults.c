@@ -239,3 +239,10 @@ void defaults_endpoint_slice(struct json_doc *d, unused const struct json *old)
 			json_set_str(d, it.val, "name", "");
 	}
 }
+
+void defaults_endpoints(struct json_doc *d, unused const struct json *old)
+{
+	json_each(subset, json_get(json_root(d), "subsets"))
+		json_each(it, json_get(subset.val, "ports"))
+			defaults_str(d, it.val, "protocol", "TCP");
+}

@@ -16,8 +16,8 @@ extern const struct kind *const kinds_builtin[];
 extern const struct column columns_namespace[], columns_pod[], columns_service[],
 	columns_persistent_volume_claim[], columns_persistent_volume[], columns_storage_class[],
 	columns_secret[], columns_config_map[], columns_service_account[], columns_event[],
-	columns_node[], columns_endpoint_slice[], columns_network_policy[], columns_lease[],
-	columns_runtime_class[], columns_sandbox[], columns_sandbox_claim[],
+	columns_node[], columns_endpoint_slice[], columns_endpoints[], columns_network_policy[],
+	columns_lease[], columns_runtime_class[], columns_sandbox[], columns_sandbox_claim[],
 	columns_sandbox_warm_pool[], columns_plain[];
 
 /* Conversion, in place. */
@@ -51,6 +51,7 @@ void defaults_storage_class(struct json_doc *d, const struct json *old);
 void defaults_secret(struct json_doc *d, const struct json *old);
 void defaults_network_policy(struct json_doc *d, const struct json *old);
 void defaults_endpoint_slice(struct json_doc *d, const struct json *old);
+void defaults_endpoints(struct json_doc *d, const struct json *old);
 
 /* Rules that a schema cannot express. old is NULL on create. */
 void validate_namespace(const struct json *obj, const struct json *old, struct causes *c);
@@ -66,6 +67,7 @@ void validate_secret(const struct json *obj, const struct json *old, struct caus
 void validate_config_map(const struct json *obj, const struct json *old, struct causes *c);
 void validate_network_policy(const struct json *obj, const struct json *old, struct causes *c);
 void validate_endpoint_slice(const struct json *obj, const struct json *old, struct causes *c);
+void validate_endpoints(const struct json *obj, const struct json *old, struct causes *c);
 void validate_event(const struct json *obj, const struct json *old, struct causes *c);
 void validate_lease(const struct json *obj, const struct json *old, struct causes *c);
 void validate_runtime_class(const struct json *obj, const struct json *old, struct causes *c);

@@ -246,6 +246,18 @@ static const struct kind endpoint_slice = {
 	.help = "EndpointSlice lists some of the endpoints that implement a Service.",
 };
 
+static const struct kind endpoints = {
+	CORE,
+	NAMES("Endpoints", "endpoints", "endpoints"),
+	.short_names = { "ep" },
+	.flags = KIND_NAMESPACED,
+	.type = &type_core_endpoints,
+	.columns = columns_endpoints,
+	.defaults = defaults_endpoints,
+	.validate = validate_endpoints,
+	.help = "Endpoints lists all endpoints of a Service: the older kind, of which EndpointSlices took the place.",
+};
+
 static const struct kind network_policy = {
 	IN_GROUP("networking.k8s.io", "v1"),
 	NAMES("NetworkPolicy", "networkpolicies", "networkpolicy"),
@@ -388,6 +400,7 @@ const struct kind *const kinds_builtin[] = {
 	&event,
 	&node,
 	&endpoint_slice,
+	&endpoints,
 	&network_policy,
 	&lease,
 	&runtime_class,

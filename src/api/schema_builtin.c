@@ -48,6 +48,9 @@ static const struct type type_core_downward_api_projection;
 static const struct type type_core_downward_api_volume_file;
 static const struct type type_core_downward_api_volume_source;
 static const struct type type_core_empty_dir_volume_source;
+static const struct type type_core_endpoint_address;
+static const struct type type_core_endpoint_port;
+static const struct type type_core_endpoint_subset;
 static const struct type type_core_env_from_source;
 static const struct type type_core_env_var;
 static const struct type type_core_env_var_source;
@@ -209,6 +212,9 @@ static const struct type list_core_container_resize_policy;
 static const struct type list_core_container_restart_rule;
 static const struct type list_core_container_status;
 static const struct type list_core_downward_api_volume_file;
+static const struct type list_core_endpoint_address;
+static const struct type list_core_endpoint_port;
+static const struct type list_core_endpoint_subset;
 static const struct type list_core_env_from_source;
 static const struct type list_core_env_var_map_name_by_name;
 static const struct type list_core_ephemeral_container_map_name_by_name;
@@ -285,6 +291,9 @@ static const struct type list_core_container_resize_policy = { TYPE_LIST, .elem 
 static const struct type list_core_container_restart_rule = { TYPE_LIST, .elem = &type_core_container_restart_rule, .list = LIST_ATOMIC };
 static const struct type list_core_container_status = { TYPE_LIST, .elem = &type_core_container_status, .list = LIST_ATOMIC };
 static const struct type list_core_downward_api_volume_file = { TYPE_LIST, .elem = &type_core_downward_api_volume_file, .list = LIST_ATOMIC };
+static const struct type list_core_endpoint_address = { TYPE_LIST, .elem = &type_core_endpoint_address, .list = LIST_ATOMIC };
+static const struct type list_core_endpoint_port = { TYPE_LIST, .elem = &type_core_endpoint_port, .list = LIST_ATOMIC };
+static const struct type list_core_endpoint_subset = { TYPE_LIST, .elem = &type_core_endpoint_subset, .list = LIST_ATOMIC };
 static const struct type list_core_env_from_source = { TYPE_LIST, .elem = &type_core_env_from_source, .list = LIST_ATOMIC };
 static const struct type list_core_env_var_map_name_by_name = { TYPE_LIST, .elem = &type_core_env_var, .list = LIST_MAP, .merge_keys = { "name" }, .patch_key = "name" };
 static const struct type list_core_ephemeral_container_map_name_by_name = { TYPE_LIST, .elem = &type_core_ephemeral_container, .list = LIST_MAP, .merge_keys = { "name" }, .patch_key = "name" };
@@ -2253,6 +2262,41 @@ static const struct field fields_core_persistent_volume[] = {
 	{ 0 },
 };
 const struct type type_core_persistent_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolume", fields_core_persistent_volume };
+
+static const struct field fields_core_endpoint_address[] = {
+	{ "hostname", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "ip", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "nodeName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "targetRef", &type_core_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_core_endpoint_address = { TYPE_OBJECT, "io.k8s.api.core.v1.EndpointAddress", fields_core_endpoint_address, .atomic = true };
+
+static const struct field fields_core_endpoint_port[] = {
+	{ "appProtocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "port", &type_int32, FIELD_REQUIRED, 0, 0, 2 },
+	{ "protocol", &type_string, FIELD_OMITEMPTY, 0, 0, 3, .go = "v1.Protocol", .values = enum_core_protocol },
+	{ 0 },
+};
+static const struct type type_core_endpoint_port = { TYPE_OBJECT, "io.k8s.api.core.v1.EndpointPort", fields_core_endpoint_port, .atomic = true };
+
+static const struct field fields_core_endpoint_subset[] = {
+	{ "addresses", &list_core_endpoint_address, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "notReadyAddresses", &list_core_endpoint_address, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "ports", &list_core_endpoint_port, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const struct type type_core_endpoint_subset = { TYPE_OBJECT, "io.k8s.api.core.v1.EndpointSubset", fields_core_endpoint_subset };
+
+static const struct field fields_core_endpoints[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "subsets", &list_core_endpoint_subset, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+const struct type type_core_endpoints = { TYPE_OBJECT, "io.k8s.api.core.v1.Endpoints", fields_core_endpoints };
 
 static const struct field fields_authentication_bound_object_reference[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },

@@ -8,6 +8,7 @@ extern const struct type type_authentication_token_request;
 extern const struct type type_autoscaling_scale;
 extern const struct type type_coordination_lease;
 extern const struct type type_core_config_map;
+extern const struct type type_core_endpoints;
 extern const struct type type_core_event;
 extern const struct type type_core_namespace;
 extern const struct type type_core_node;

@@ -7,7 +7,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 
-/* The rules of EndpointSlices and NetworkPolicies. */
+/* The rules of EndpointSlices, Endpoints and NetworkPolicies. */
 
 static bool is_ip(const char *s)
 {
@@ -92,6 +92,48 @@ void validate_endpoint_slice(const struct json *obj, const struct json *old, str
 	if (old && !json_equal(json_get(obj, "addressType"), json_get(old, "addressType")))
 		causes_invalid(c, "addressType", json_get(obj, "addressType"),
 			       "field is immutable");
+}
+
+/* Endpoints */
+static void check_subset(const struct json *subset, const struct path *p, const char *list,
+			 struct causes *c)
+{
+	size_t i = 0;
+
+	json_each(it, json_get(subset, list)) {
+		const struct path *at = AT(IN(p, list), i++);
+		const char *ip = json_get_str(it.val, "ip");
+
+		if (need_text(c, at, it.val, "ip") && bad_ip(ip))
+			bad_text(c, IN(at, "ip"), ip, bad_ip(ip));
+		check_text(c, at, it.val, "hostname", meta_bad_dns_label);
+	}
+}
+
+void validate_endpoints(const struct json *obj, unused const struct json *old, struct causes *c)
+{
+	size_t i = 0;
+
+	json_each(it, json_get(obj, "subsets")) {
+		const struct path *p = AT(IN(NULL, "subsets"), i++);
+		const struct json *ports = json_get(it.val, "ports");
+		size_t k = 0;
+
+		if (!json_len(json_get(it.val, "addresses")) &&
+		    !json_len(json_get(it.val, "notReadyAddresses")))
+			bad_required(c, p, "must specify `addresses` or `notReadyAddresses`");
+		check_subset(it.val, p, "addresses", c);
+		check_subset(it.val, p, "notReadyAddresses", c);
+		json_each(port, ports) {
+			const struct path *at = AT(IN(p, "ports"), k++);
+
+			if (json_len(ports) > 1)
+				(void)need_text(c, at, port.val, "name");
+			check_text(c, at, port.val, "name", meta_bad_dns_label);
+			check_port(c, at, port.val, "port");
+			check_values(c, at, port.val, "protocol", protocol_values);
+		}
+	}
 }
 
 /* NetworkPolicy */

@@ -32,6 +32,7 @@
 #include "node/network/egress.h"
 #include "node/network/policies.h"
 #include "node/network/resolver.h"
+#include "node/network/services.h"
 #include "node/node_object_priv.h"
 #include "node/pod/pod.h"
 #include "node/pod/state.h"
@@ -66,6 +67,7 @@ struct node {
 	struct filter *filter;
 	struct egress *egress; /* NULL: it is off */
 	struct policies *policies;
+	struct services *services;
 	struct resolver *resolver;
 	char *domain;
 	struct inotify *inotify;
@@ -237,6 +239,28 @@ static void peers_known(void *arg)
 	native_peers_known(n->runtime);
 }
 
+static void load_services(void *arg, struct bytes *rules, const struct service_plan *plan)
+{
+	struct node *n = arg;
+
+	bytes_unref(n->rules.services);
+	n->rules.services = bytes_ref(rules);
+	policies_set_services(n->policies, plan);
+	filter_change(n->filter, &n->rules, NULL, NULL);
+}
+
+static void open_services(struct node *n)
+{
+	const struct services_spec services = { .loop = n->loop,
+						.client = n->client,
+						.instance = n->inst,
+						.host = n->rules.open,
+						.load = load_services,
+						.arg = n };
+
+	n->services = services_new(&services);
+}
+
 /* Before the first load of the packet filter, so that there is no moment without them. */
 static struct err *open_policies(struct node *n, const struct node_spec *spec)
 {
@@ -286,6 +310,8 @@ static struct err *open_network(struct node *n, const struct node_spec *spec)
 		return e;
 	filter.rules = n->rules;
 	e = filter_open(&filter, &n->filter);
+	if (!e)
+		open_services(n);
 	if (!e && n->egress)
 		egress_ready(n->egress);
 	return e;
@@ -553,6 +579,7 @@ void node_free(struct node *n)
 		return;
 	pressure_free(n->pressure);
 	egress_free(n->egress);
+	services_free(n->services);
 	policies_free(n->policies);
 	filter_free(n->filter);
 	timer_free(n->stop_late);
@@ -578,6 +605,7 @@ void node_free(struct node *n)
 	diskpool_free(n->disk);
 	handlers_free(n->handlers);
 	host_paths_free(n->host_paths);
+	bytes_unref(n->rules.services);
 	bytes_unref(n->rules.policies);
 	free(n->name);
 	free(n->domain);

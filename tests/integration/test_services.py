@@ -60,9 +60,9 @@ def service(cay, name, **spec):
     return cay.api("POST", f"{CORE}/services", {"metadata": {"name": name}, "spec": spec})["spec"]
 
 
-def labelled(name, app, *command, **more):
+def labelled(name, app, *command, role="none", **more):
     body = pod(name, *command, **more)
-    body["metadata"]["labels"] = {"app": app}
+    body["metadata"]["labels"] = {"app": app, "role": role}
     return body
 
 
@@ -117,6 +117,8 @@ def test_kubectl_exposes_a_pod_and_shows_where_it_leads(node):
     pair = ",".join((first, second))
     assert re.search(rf"^shop-\w+ +IPv4 +8080 +{pair} +\d", shown, re.M), shown
     assert re.search(r"^gate-\w+ +IPv4 +<unset> +<unset> +\d", shown, re.M), shown
+    shown = node.kubectl("get", "endpoints", "--no-headers").stdout
+    assert re.search(rf"^shop +{first}:8080,{second}:8080 +\d", shown, re.M) and re.search(r"^gate +<none> +\d", shown, re.M), shown
     node.kubectl("delete", "pod", "shop-1", "--grace-period=0", "--force")
     wait_until(lambda: ready(node, "shop") == {first})
     node.kubectl("delete", "service", "shop")
@@ -197,9 +199,7 @@ def test_a_client_stays_with_its_pod_if_the_service_says_so(node, echoes):
                    ports=[{"port": 80, "targetPort": 8080}])["ports"][0]["nodePort"]
     wait_until(lambda: len(ready(node, "sticky")) == 2 and listeners(port))
     assert len({answers(port) for _ in range(12)}) == 1
-    others = set()
-    wait_until(lambda: others.add(answers(port, source=f"127.0.0.{len(others) + 2}")) or len(others) == 2)
-    assert others == {"echo-0", "echo-1"}
+    assert {answers(port, source=f"127.0.0.{n}") for n in range(2, 42)} == {"echo-0", "echo-1"}
 
 
 def test_a_node_port_ends_with_its_service(node, echoes):
@@ -259,3 +259,104 @@ def test_an_endpoint_must_be_a_pod_of_the_services_own_namespace(node, echoes):
     wait_until(lambda: listeners(port))
     assert {answers(port) for _ in range(10)} == {""}
     node.api("DELETE", "/api/v1/namespaces/foe")
+
+
+# -- addresses of Services, between sandboxes -----------------------------------------------------------------------------------------
+
+# Says its name over TCP at 8080 and over UDP at 5353.
+TWO_WAYS = """
+import socket, socketserver, threading
+name = socket.gethostname().encode()
+class Say(socketserver.BaseRequestHandler):
+    def handle(self): self.request.sendall(name)
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True; address_family = socket.AF_INET6
+def datagrams():
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 5353))
+    while True: s.sendto(name, s.recvfrom(100)[1])
+threading.Thread(target=datagrams, daemon=True).start()
+Server(('::', 8080), Say).serve_forever()
+"""
+# For each "tcp IP PORT", what it says; "refused", or "silent".
+CALL = """
+import socket, sys
+def call(how, ip, port):
+    s = socket.socket(socket.AF_INET6 if ':' in ip else socket.AF_INET, socket.SOCK_STREAM if how == 'tcp' else socket.SOCK_DGRAM)
+    s.settimeout(float(sys.argv[1]))
+    try:
+        s.connect((ip, int(port)))
+        if how == 'udp': s.send(b'x')
+        return s.recv(100).decode() or 'ended'
+    except ConnectionRefusedError:
+        return 'refused'
+    except OSError:
+        return 'silent'
+print(*(call(*what.split(' ')) for what in sys.argv[2:]))
+"""
+
+
+def call(cay, name, *what, timeout=1):
+    return cay.kubectl("exec", name, "--", "python3", "-c", CALL, str(timeout), *what).stdout.split()
+
+
+def let(cay, name, selector, direction, peer):
+    rule = {"Egress": {"egress": [{"to": [peer]}]}, "Ingress": {"ingress": [{"from": [peer]}]}}[direction]
+    cay.api("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", {
+        "metadata": {"name": name}, "spec": {"podSelector": selector, "policyTypes": [direction], **rule}})
+
+
+@pytest.fixture(scope="module")
+def town(module_instance):
+    """Two Pods behind a Service, one that may reach them, and one that may not."""
+    cay = module_instance()
+    client, server = ({"matchLabels": {"role": role}} for role in ("client", "server"))
+    let(cay, "out", client, "Egress", {"podSelector": server})
+    let(cay, "in", server, "Ingress", {"podSelector": client})
+    for name in ("one", "two"):
+        create(cay, labelled(name, "server", "python3", "-c", TWO_WAYS, role="server", container={"readinessProbe": PROBE}))
+    create(cay, labelled("client", "client", "sleep", "1000", role="client"))
+    create(cay, labelled("stranger", "stranger", "sleep", "1000"))
+    ports = [{"name": "tcp", "port": 80, "targetPort": 8080}, {"name": "udp", "port": 53, "protocol": "UDP", "targetPort": 5353}]
+    both = service(cay, "pair", selector={"app": "server"}, ports=ports, ipFamilyPolicy="RequireDualStack")["clusterIPs"]
+    same = service(cay, "same", selector={"app": "server"}, ports=ports, sessionAffinity="ClientIP")["clusterIP"]
+    return cay, both, same
+
+
+def test_the_address_of_a_service_leads_to_its_pods_where_policies_let_it(town):
+    cay, both, same = town
+    for ip in both:
+        tcp, udp = f"tcp {ip} 80", f"udp {ip} 53"
+        wait_until(lambda: set(call(cay, "client", *[tcp] * 8, *[udp] * 8)) == {"one", "two"})
+        assert call(cay, "client", f"tcp {ip} 81", f"tcp {ip} 8080") == ["silent"] * 2
+        assert call(cay, "stranger", tcp, udp) == ["silent"] * 2
+    stay = [f"tcp {same} 80"] * 10
+    wait_until(lambda: "silent" not in call(cay, "client", *stay[:1]))
+    assert len(set(call(cay, "client", *stay))) == 1
+
+
+def test_a_pod_that_is_not_ready_gets_no_new_connections_and_a_service_without_any_refuses(town):
+    cay, both, _ = town
+    ip = both[0]
+    cay.kubectl("label", "pod", "one", "app=away", "--overwrite")
+    wait_until(lambda: set(call(cay, "client", *[f"tcp {ip} 80"] * 6)) == {"two"})
+    cay.kubectl("label", "pod", "two", "app=away", "--overwrite")
+    for how in (f"tcp {ip} 80", f"udp {ip} 53", f"tcp {both[1]} 80"):  # the kernel sends few refusals a second
+        wait_until(lambda: call(cay, "client", how) == ["refused"])
+    for name in ("one", "two"):
+        cay.kubectl("label", "pod", name, "app=server", "--overwrite")
+    wait_until(lambda: set(call(cay, "client", *[f"tcp {ip} 80"] * 8)) == {"one", "two"})
+
+
+def test_the_filter_inside_knows_the_services_that_lead_to_its_peers(town):
+    """And no others: neither one whose Pods the sandbox may not reach, nor any for a sandbox without peers."""
+    cay, (ip, _), same = town
+    other = service(cay, "other", selector={"app": "stranger"}, ports=[{"port": 80}])["clusterIP"]
+    wait_until(lambda: ready(cay, "other"))
+
+    def opened(name):
+        pid = next(i["name"].split()[0] for i in cay.census()[0] if i["type"] == "process" and i["owner"] == f"default/{name}")
+        return subprocess.run(["nsenter", "-t", pid, "-n", "nft", "list", "set", "inet", "cay", "peers_out"], capture_output=True, text=True, check=True).stdout
+
+    wait_until(lambda: ip in opened("client") and same in opened("client"))
+    assert other not in opened("client")
+    assert "10.96." not in opened("stranger") and "10.96." not in opened("one")

@@ -133,6 +133,7 @@ struct cluster *cluster_start(struct context *c)
 	cl->namespace = kinds_need(registry, "v1", "Namespace");
 	cl->service_account = kinds_need(registry, "v1", "ServiceAccount");
 	cl->event = kinds_need(registry, "v1", "Event");
+	cl->old_endpoints = kinds_need(registry, "v1", "Endpoints");
 	cl->slice = kinds_need(registry, API_DISCOVERY, "EndpointSlice");
 	cl->gc = gc_new(cl);
 	cl->event_expiry = event_expiry_new(cl);

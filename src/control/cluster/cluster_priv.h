@@ -14,14 +14,16 @@ struct json_doc;
 struct kind;
 struct object;
 
-#define API_DISCOVERY    "discovery.k8s.io/v1"
-#define LABEL_MANAGED_BY "endpointslice.kubernetes.io/managed-by"
-#define LABEL_HEADLESS   "service.kubernetes.io/headless"
-#define SLICES_MANAGER   "endpointslice-controller.k8s.io"
+#define API_DISCOVERY      "discovery.k8s.io/v1"
+#define LABEL_MANAGED_BY   "endpointslice.kubernetes.io/managed-by"
+#define LABEL_HEADLESS     "service.kubernetes.io/headless"
+#define SLICES_MANAGER     "endpointslice-controller.k8s.io"
+#define LABEL_ENDPOINTS_BY "endpoints.kubernetes.io/managed-by"
+#define ENDPOINTS_MANAGER  "endpoint-controller"
 
 struct cluster {
 	struct context *c;
-	const struct kind *namespace, *service_account, *event, *slice;
+	const struct kind *namespace, *service_account, *event, *slice, *old_endpoints;
 	struct gc *gc;
 	struct event_expiry *event_expiry;
 	struct pvc_protection *pvc_protection;
@@ -72,3 +74,5 @@ struct slices_of {
 };
 /* The slices that there should be, as a list; the order of the Pods does not matter. */
 struct json_doc *slices_build(const struct slices_of *from);
+/* subsets.c: the same as an object of the kind Endpoints. */
+struct json_doc *subsets_build(const struct object *service, const struct json *slices);

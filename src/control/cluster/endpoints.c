@@ -28,6 +28,7 @@ enum endpoints_write {
 	ENDPOINTS_WRITE_CREATE,
 	ENDPOINTS_WRITE_UPDATE,
 	ENDPOINTS_WRITE_DELETE,
+	ENDPOINTS_WRITE_OLD, /* of the older kind */
 	ENDPOINTS_WRITE_MAX_,
 };
 _Static_assert(ENDPOINTS_WRITE_MAX_ <= WRITES_MAX, "items keep the outcome of every write");
@@ -229,7 +230,8 @@ static bool on_slice(void *arg, struct object *slice)
 static bool is_as_wanted(const struct object *have, const struct json *want)
 {
 	static const char *const parts[] = { "metadata.labels", "metadata.ownerReferences",
-					     "addressType", "endpoints", "ports" };
+					     "addressType",     "endpoints",
+					     "ports",           "subsets" };
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		const struct json *a = json_at_path(have->root, parts[i]);
@@ -267,6 +269,27 @@ static void write_slice(struct pass *p, const struct found *f, const struct json
 		pass_update(p, &w, alone(want, have));
 }
 
+/* One that somebody wrote is left alone. */
+static void write_old(struct pass *p, const struct object *service, struct json_doc *doc)
+{
+	const struct cluster *cl = p->own;
+	autoptr(json_doc) want = doc;
+	autoptr(object) have =
+		client_get(p->c->client, cl->old_endpoints, service->ns, service->name);
+	const struct write w = {
+		.name = ENDPOINTS_WRITE_OLD,
+		.to = { .kind = cl->old_endpoints, .ns = service->ns, .name = service->name },
+		.what = "write Endpoints",
+		.flags = WRITE_QUIET | WRITE_GONE_OK | WRITE_CONFLICT_OK
+	};
+
+	if (!have)
+		pass_create(p, &w, take(want));
+	else if (str_eq(object_label(have, LABEL_ENDPOINTS_BY), ENDPOINTS_MANAGER) &&
+		 !is_as_wanted(have, json_root(want)))
+		pass_update(p, &w, alone(json_root(want), have));
+}
+
 static void delete_slice(struct pass *p, const struct object *slice)
 {
 	const struct write w = { .name = ENDPOINTS_WRITE_DELETE,
@@ -301,5 +324,6 @@ struct again endpoints_reconcile(struct pass *p)
 		write_slice(p, &f, it.val);
 	map_each(it, slices)
 		delete_slice(p, it.value);
+	write_old(p, service, subsets_build(service, json_root(want)));
 	return again_never();
 }

@@ -131,14 +131,21 @@ static void pause_then_restore(struct filter_watch *w)
 	timer_set(w->timer, w->pause_ms);
 }
 
+static void drop_rules(const struct firewall_rules *r)
+{
+	bytes_unref(r->policies);
+	bytes_unref(r->services);
+}
+
 /* Instead of those that were held before. */
 static void hold_rules(struct firewall_rules *to, const struct firewall_rules *from)
 {
-	struct bytes *was = to->policies;
+	const struct firewall_rules was = *to;
 
 	*to = *from;
 	to->policies = bytes_ref(from->policies);
-	bytes_unref(was);
+	to->services = bytes_ref(from->services);
+	drop_rules(&was);
 }
 
 /* Rules that changed once more meanwhile are loaded next. */
@@ -180,8 +187,8 @@ static void look_done(void *arg)
 	} else if (w->told) {
 		tell(w, k); /* whoever changed it has put it back */
 	}
-	bytes_unref(k->rules.policies);
-	bytes_unref(k->was.policies);
+	drop_rules(&k->rules);
+	drop_rules(&k->was);
 	err_free(k->e);
 	free(k);
 	if ((w->again || w->changed) && !timer_armed(w->timer))
@@ -293,7 +300,7 @@ struct err *filter_watch_new(const struct filter_watch_spec *spec, struct filter
 	struct err *e;
 
 	w->spec = *spec;
-	w->spec.rules.policies = NULL;
+	w->spec.rules = (struct firewall_rules){ 0 };
 	hold_rules(&w->spec.rules, &spec->rules);
 	hold_rules(&w->in_force, &spec->rules);
 	w->name = xstrdup(strchr(table, ' ') + 1);
@@ -325,7 +332,7 @@ void filter_watch_free(struct filter_watch *w)
 		(void)close(w->fd);
 	free(w->name);
 	free(w->right);
-	bytes_unref(w->spec.rules.policies);
-	bytes_unref(w->in_force.policies);
+	drop_rules(&w->spec.rules);
+	drop_rules(&w->in_force);
 	free(w);
 }

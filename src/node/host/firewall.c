@@ -227,6 +227,7 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 		const char *rules;
 	} parts[] = {
 		{ policies, policies ? r->policies->data : "" },
+		{ r->services && (policies || r->open), r->services ? r->services->data : "" },
 		{ wall_stands("filter-spoof"), spoof },
 		{ wall_stands("filter-to-host"), policies ? names_by_policy : names },
 		{ wall_stands("filter-to-host"), to_host },

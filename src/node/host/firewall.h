@@ -21,6 +21,10 @@ struct firewall_rules {
 	 * sandbox, nothing from one that is not in the map; and the chain "between", for packets
 	 * from one sandbox to another. NULL: no policy narrows or opens anything. */
 	struct bytes *policies;
+	/* The map "services" with its chains, which lead connections to the addresses of Services
+	 * on to their Pods. It is of use where something passes between sandboxes, or from the
+	 * host. NULL: there are none. */
+	struct bytes *services;
 };
 must_use struct err *firewall_load(const struct instance *i, const struct firewall_rules *r);
 /* Turns a table that has the policies of was, and is the same otherwise, into one that has those of

@@ -18,6 +18,7 @@
 #include "loop/loop.h"
 #include "node/host/instance.h"
 #include "node/network/policy.h"
+#include "node/network/service.h"
 
 /*
  * A change only sets a short timer, as changes come in crowds; then everything is computed anew
@@ -51,7 +52,8 @@ struct policies {
 	bool looks;      /* Pods that come and go make a difference */
 	struct policy_numbers *numbers;
 	struct bytes *rules;
-	struct map *told;  /* uid → what was said about the policy, owned */
+	const struct service_plan *services; /* NULL: none */
+	struct map *told;                    /* uid → what was said about the policy, owned */
 	struct map *peers; /* address → struct opened, owned: what was told of it */
 	struct timer *timer;
 	uint64_t pause_ms;
@@ -127,7 +129,8 @@ static bool opened_same(const struct opened *a, const struct opened *b)
 }
 
 /* Pods of a group share their lists: made once for each. */
-static char **lists_of(struct arena *a, const struct policy_plan *plan, enum policy_direction d)
+static char **lists_of(const struct policies *p, struct arena *a, const struct policy_plan *plan,
+		       enum policy_direction d)
 {
 	char **lists = arena_alloc(a, (plan->groups[d].n + 1) * sizeof(*lists));
 
@@ -135,6 +138,8 @@ static char **lists_of(struct arena *a, const struct policy_plan *plan, enum pol
 		autobuf text = { 0 };
 
 		policy_peers(plan, d, (long)i, &text);
+		if (text.len && d == POLICY_OUT && p->services)
+			service_peers(p->services, plan, (long)i, &text);
 		lists[i] = arena_strdup(a, buf_str(&text));
 	}
 	return lists;
@@ -142,8 +147,8 @@ static char **lists_of(struct arena *a, const struct policy_plan *plan, enum pol
 
 static struct map *find_opened(struct policies *p, struct arena *a, const struct policy_plan *plan)
 {
-	char **lists[POLICY_DIRECTION_MAX_] = { lists_of(a, plan, POLICY_OUT),
-						lists_of(a, plan, POLICY_IN) };
+	char **lists[POLICY_DIRECTION_MAX_] = { lists_of(p, a, plan, POLICY_OUT),
+						lists_of(p, a, plan, POLICY_IN) };
 	struct map *found = map_new(opened_free);
 
 	for (size_t i = 0; i < plan->n_pods && (plan->opens || plan->opens_blocks); i++) {
@@ -328,6 +333,12 @@ struct policies *policies_new(const struct policies_spec *spec)
 struct bytes *policies_rules(const struct policies *p)
 {
 	return p->rules;
+}
+
+void policies_set_services(struct policies *p, const struct service_plan *services)
+{
+	p->services = services;
+	look_soon(p);
 }
 
 void policies_free(struct policies *p)

@@ -7,6 +7,7 @@ struct bytes;
 struct client;
 struct instance;
 struct loop;
+struct service_plan;
 
 /*
  * NetworkPolicies in force: follows them, Pods and namespaces, and has the packet filter loaded
@@ -35,4 +36,6 @@ struct policies *policies_new(const struct policies_spec *spec);
 /* Borrowed, see struct firewall_rules. NULL: no policy changes anything. Until all objects are
  * known, nothing goes out of any sandbox. */
 struct bytes *policies_rules(const struct policies *p);
+/* Through which addresses of Services sandboxes reach others; borrowed until the next call. */
+void policies_set_services(struct policies *p, const struct service_plan *services);
 void policies_free(struct policies *p);

@@ -161,5 +161,8 @@ void policy_text(const struct policy_plan *p, struct buf *out);
  * opens, as "A-B,C,…". */
 void policy_peers(const struct policy_plan *p, enum policy_direction d, long group,
 		  struct buf *out);
+/* Whether what a group lets pass may have the sandbox with this place at its other end. */
+bool policy_reaches(const struct policy_plan *p, enum policy_direction d, long group,
+		    unsigned place);
 /* Whether the Pod counts, and its address. */
 bool policy_pod_ip(const struct object *pod, struct ip *ret);

@@ -409,6 +409,24 @@ static bool group_reaches(const struct policy_group *g, enum policy_direction d,
 	return false;
 }
 
+bool policy_reaches(const struct policy_plan *p, enum policy_direction d, long group,
+		    unsigned place)
+{
+	size_t from = 0, to = p->opens ? p->n_pods : 0;
+
+	while (from < to) {
+		size_t at = from + (to - from) / 2;
+
+		if (p->pods[at].place == place)
+			return group_reaches(&p->groups[d].list[group], d, at);
+		if (p->pods[at].place < place)
+			from = at + 1;
+		else
+			to = at;
+	}
+	return false;
+}
+
 /* Beyond this, those in between are in the list as well: it says which addresses there are to
  * think of, and the filter of the host which of them. */
 enum {

@@ -287,3 +287,40 @@ TEST(the_service_of_a_sandbox_has_slices_only_if_asked_for)
 	eq_slices(&w, "IPv4 TCP/80: 10.0.0.1=rs; ");
 	world_done(&w);
 }
+
+TEST(the_older_kind_follows_too_and_has_no_pods_that_end)
+{
+	const struct client_delete_spec slowly = { .grace_s = 30 };
+	autoptr(object) o = NULL;
+	struct world w;
+
+	world_open(&w, NULL);
+	create(&w, kind_named("Service"), SERVICE("web", ""));
+	settle(&w);
+	o = get(&w, kind_named("Endpoints"), "web");
+	is_true(o && !json_get(o->root, "subsets"));
+	eq_str(object_label(o, "endpoints.kubernetes.io/managed-by"), "endpoint-controller");
+	eq_str(object_label(o, "mine"), "yes");
+	create(&w, kind_named("Pod"), POD("p", ""));
+	pod_has(&w, "p", "10.0.0.1", "True");
+	create(&w, kind_named("Pod"), POD("q", ""));
+	pod_has(&w, "q", "10.0.0.2", "False");
+	settle(&w);
+	object_unref(o);
+	o = get(&w, kind_named("Endpoints"), "web");
+	eq_json(json_at_path(o->root, "subsets.0.ports"),
+		"[{'name':'a','protocol':'TCP','port':8080}]");
+	eq_str(json_str(json_at_path(o->root, "subsets.0.addresses.0.ip")), "10.0.0.1");
+	eq_str(json_str(json_at_path(o->root, "subsets.0.addresses.0.targetRef.name")), "p");
+	eq_str(json_str(json_at_path(o->root, "subsets.0.notReadyAddresses.0.ip")), "10.0.0.2");
+	client_delete(w.client, &(struct client_ref){ kind_named("Pod"), NS, "q" }, &slowly, NULL);
+	delete_now(&w, kind_named("Pod"), "p");
+	settle(&w);
+	object_unref(o);
+	o = get(&w, kind_named("Endpoints"), "web");
+	is_true(!json_get(o->root, "subsets"));
+	delete_now(&w, kind_named("Service"), "web");
+	settle(&w);
+	eq_int(count(&w, kind_named("Endpoints")), 0);
+	world_done(&w);
+}
