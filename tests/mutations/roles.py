@@ -580,7 +580,7 @@ MUTATIONS = (
              "	if (b->other)\n		buf_printf(d->out, \"flush chain", "	if (!b->n)\n		buf_printf(d->out, \"flush chain",
              "a chain whose rules differ is written anew", "unit node same_as_one_that_is_loaded"),
     mutation("policies-always-loaded", "node/host/filter_watch.c",
-             "	if (!change_work(k))\n", "	(void)change_work;\n",
+             "	if (!change_work(k)) {\n", "	if (change_work) {\n",
              "Pods that come and go change elements and load nothing", "pytest integration/test_policy_between.py -k nothing_is_loaded"),
     mutation("policy-text-without-ports", "node/network/policy_text.c",
              "		if (m->ports)\n			add_ports(b, m->ports);\n", "",
