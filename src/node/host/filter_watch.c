@@ -43,6 +43,7 @@ struct filter_watch {
 	char *name;                     /* of the table, without its family */
 	char *right;                    /* the table as it must be */
 	struct firewall_rules in_force; /* those that it has */
+	uint32_t generation;            /* of all tables, when it was so; 0: unknown */
 	int fd;
 	struct watch *watch;
 	struct timer *timer; /* the end of a pause */
@@ -61,32 +62,47 @@ struct look {
 	struct filter_watch *w;
 	bool restore;
 	struct firewall_rules rules, was;
+	uint32_t generation; /* when the new rules were there */
 	bool changed;
 	char *right; /* the new rules, as the kernel has them */
 	bool same, removed;
 	struct err *e;
 };
 
+/* Whether it is as it was at a generation of all tables, which is that of now. */
+static bool is_right(const struct filter_watch *w, uint32_t generation)
+{
+	autofree char *text = NULL;
+
+	if (generation == w->generation)
+		return true;
+	firewall_text(w->spec.instance, &text);
+	return str_eq(text, w->right) && firewall_generation() == generation;
+}
+
 /* False: it has to be loaded as a whole, which also undoes what others did to it. */
 static bool change_work(struct look *k)
 {
-	autofree char *text = NULL;
+	uint32_t generation = firewall_generation();
 	struct err *e;
 
-	if (!k->was.policies || !k->rules.policies)
-		return false;
-	firewall_text(k->w->spec.instance, &text);
-	if (!str_eq(text, k->w->right))
+	if (!k->was.policies || !k->rules.policies || !generation || !is_right(k->w, generation))
 		return false;
 	e = firewall_change(k->w->spec.instance, &k->was, &k->rules);
-	err_free(e);
-	return !e;
+	if (e) {
+		err_free(e);
+		return false;
+	}
+	k->generation = firewall_generation();
+	return k->generation == generation + 1; /* or somebody else came in between */
 }
 
 static void load_work(struct look *k)
 {
-	if (!change_work(k))
+	if (!change_work(k)) {
 		k->e = firewall_load(k->w->spec.instance, &k->rules);
+		k->generation = firewall_generation();
+	}
 	if (!k->e)
 		firewall_text(k->w->spec.instance, &k->right);
 	if (!k->e && !k->right)
@@ -159,6 +175,7 @@ static void load_done(struct filter_watch *w, struct look *k)
 	}
 	free(w->right);
 	w->right = take(k->right);
+	w->generation = k->generation;
 	hold_rules(&w->in_force, &k->rules);
 	if (w->told) {
 		k->same = true;

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/host/firewall.h"
 
+#include <arpa/inet.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <nftables/libnftables.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "base/wall.h"
 #include "node/host/firewall_delta.h"
@@ -33,6 +39,10 @@
  * Each sandbox has a filter of its own as well (launch/netns_filter.c): neither relies on the
  * other.
  */
+enum {
+	ANSWER_MAX = 4096,
+};
+
 static const char spoof[] = "	chain spoof {\n"
 			    "		type filter hook prerouting priority -310; policy accept;\n"
 			    "		iifname $links fib saddr . iif oif missing counter drop\n"
@@ -284,6 +294,43 @@ void firewall_text(const struct instance *i, char **ret)
 
 	*ret = NULL;
 	err_free(run(command, ret)); /* it says that there is none */
+}
+
+static uint32_t read_generation(const void *answer, int left)
+{
+	uint32_t found = 0;
+
+	for (const struct nlmsghdr *h = answer; mnl_nlmsg_ok(h, left);
+	     h = mnl_nlmsg_next(h, &left)) {
+		const struct nlattr *a;
+
+		if (h->nlmsg_type != (NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWGEN))
+			continue;
+		mnl_attr_for_each(
+			a, h, sizeof(struct nfgenmsg)) if (mnl_attr_get_type(a) == NFTA_GEN_ID &&
+							   mnl_attr_validate(a, MNL_TYPE_U32) >= 0)
+			found = ntohl(mnl_attr_get_u32(a));
+	}
+	return found;
+}
+
+uint32_t firewall_generation(void)
+{
+	_Alignas(8) char room[ANSWER_MAX];
+	autoclose fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+	struct nlmsghdr *h = mnl_nlmsg_put_header(room);
+	struct nfgenmsg *g;
+	ssize_t n;
+
+	h->nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN;
+	h->nlmsg_flags = NLM_F_REQUEST;
+	g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
+	g->nfgen_family = AF_UNSPEC;
+	g->version = NFNETLINK_V0;
+	if (fd < 0 || send(fd, h, h->nlmsg_len, 0) < 0)
+		return 0;
+	n = recv(fd, room, sizeof(room), MSG_DONTWAIT); /* the kernel answers within send() */
+	return n > 0 ? read_generation(room, (int)n) : 0;
 }
 
 bool firewall_present(const struct instance *i)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "node/host/uplink.h"
@@ -34,6 +35,8 @@ must_use struct err *firewall_change(const struct instance *i, const struct fire
 must_use struct err *firewall_remove(const struct instance *i); /* absent is fine */
 /* As the kernel has it, without counters; *ret is NULL if it is not there. From any thread. */
 void firewall_text(const struct instance *i, char **ret);
+/* Counts the changes of all tables of this host; 0: it cannot be found out. */
+uint32_t firewall_generation(void);
 bool firewall_present(const struct instance *i);
 /* A chain of another table that drops what is forwarded unless one of its rules accepts it, as
  * "ip filter FORWARD"; NULL: there is none. */

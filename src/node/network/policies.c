@@ -56,7 +56,7 @@ struct policies {
 	struct map *told;                    /* uid → what was said about the policy, owned */
 	struct map *peers; /* address → struct opened, owned: what was told of it */
 	struct timer *timer;
-	uint64_t pause_ms;
+	usec rest_until; /* so that the computing does not take all of the loop's time */
 };
 
 /* -- the rules ------------------------------------------------------------------------------- */
@@ -245,7 +245,7 @@ static void on_pause_over(void *arg)
 	if (p->synced < FOLLOWED_MAX_)
 		return;
 	now = plan_rules(p, true);
-	p->pause_ms = PAUSE_MS + SHARE * (uint64_t)(clock_mono() - start) / 1000;
+	p->rest_until = clock_mono() + SHARE * (clock_mono() - start);
 	if (same(now, p->rules))
 		return;
 	if (!now != !p->rules)
@@ -260,8 +260,10 @@ static void on_pause_over(void *arg)
 
 static void look_soon(struct policies *p)
 {
+	usec rest_ms = (p->rest_until - clock_mono()) / 1000;
+
 	if (!timer_armed(p->timer))
-		timer_set(p->timer, p->pause_ms);
+		timer_set(p->timer, rest_ms > PAUSE_MS ? (uint64_t)rest_ms : PAUSE_MS);
 }
 
 static void on_policy(void *arg, struct object *was, struct object *now)
@@ -319,7 +321,6 @@ struct policies *policies_new(const struct policies_spec *spec)
 	p->told = map_new(free);
 	p->numbers = policy_numbers_new();
 	p->peers = map_new(opened_free);
-	p->pause_ms = PAUSE_MS;
 	p->timer = timer_new(spec->loop, on_pause_over, p);
 	for (int i = 0; i < FOLLOWED_MAX_; i++) {
 		const struct client_watch_spec watch = { .kind = kind_of(p, i) };
