@@ -54,6 +54,15 @@ MUTATIONS = (
              "what a kubeconfig asks for in vain is refused", "unit client kubeconfig"),
 
     # -- guest --------------------------------------------------------------------------------------------------------
+    mutation("attach-holds-the-command-up", "guest/attach.c",
+             "	if (s->credit < (int64_t)len || link_full(s->link))\n		return false;\n", "",
+             "a stream that does not keep up ends", "pytest integration/test_guest.py -k keep_up"),
+    mutation("attach-input-ends-for-nobody", "guest/attach.c",
+             "	if (s->attach_in && (c->start.flags & WIRE_STDIN_ONCE) && c->in >= 0)\n", "	if (s->attach_in && c->in < -1)\n",
+             "stdinOnce ends the input with the first that was attached", "pytest integration/test_guest.py -k attach_reaches"),
+    mutation("attach-input-ends-for-everybody", "guest/attach.c",
+             "(c->start.flags & WIRE_STDIN_ONCE) && c->in >= 0)\n", "c->in >= 0)\n",
+             "without stdinOnce, one that leaves ends nothing", "pytest integration/test_guest.py -k has_left"),
     mutation("guest-path-climbs", "guest/path.c",
              "	if (!w->done.len)\n		return escapes();\n", "	if (!w->done.len)\n		return NULL;\n",
              "a path with .. cannot leave its base", "unit guest"),
