@@ -278,6 +278,7 @@ static void read_container(struct pod_container_view *c, const struct json *spec
 		str_eq(json_get_str(spec, "terminationMessagePolicy"), "FallbackToLogsOnError");
 	c->tty = json_get_bool(spec, "tty", false);
 	c->stdin_open = json_get_bool(spec, "stdin", false);
+	c->stdin_once = json_get_bool(spec, "stdinOnce", false);
 	c->command = strings(a, json_get(spec, "command"));
 	c->args = strings(a, json_get(spec, "args"));
 	read_env(c, spec, a);

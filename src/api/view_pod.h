@@ -96,7 +96,7 @@ struct pod_container_view {
 	bool sidecar;   /* an init container with restartPolicy Always: it runs beside the others */
 	bool ephemeral; /* added to a Pod that runs, and not restarted */
 	const char *target; /* EPHEMERAL: the container that it is about; NULL: none */
-	bool init, never_pull, always_pull, tty, stdin_open, readonly_root, nonroot;
+	bool init, never_pull, always_pull, tty, stdin_open, stdin_once, readonly_root, nonroot;
 	const char **command, **args; /* NULL: the image's */
 	struct pod_env_view *env;
 	struct pod_env_from_view *env_from;

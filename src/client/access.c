@@ -151,7 +151,7 @@ struct err *access_exec(struct access *a, const struct access_exec_spec *spec,
 			const struct access_events *ev, void *arg, struct access_session **ret)
 {
 	struct access_session *s = NULL;
-	struct err *e = session_open(a, "exec", &spec->to, &s);
+	struct err *e = session_open(a, spec->attach ? "attach" : "exec", &spec->to, &s);
 
 	if (e)
 		return e;

@@ -32,6 +32,7 @@ struct access_events {
 struct access_exec_spec {
 	struct access_target to;
 	const char *const *argv; /* NULL-terminated */
+	bool attach;             /* to the container's own command, instead of argv */
 	bool stdin_open, tty;
 	uint16_t cols, rows;
 };
@@ -77,8 +78,8 @@ void access_free(struct access *a);
 AUTOPTR(access)
 /*
  * Who may go in: asked once for each exec, logs and dial, before anything is started. way is
- * "exec", "logs" or "dial". An error refuses and is passed to the caller. NULL decide: everyone
- * is let in.
+ * "exec", "attach", "logs" or "dial". An error refuses and is passed to the caller. NULL decide:
+ * everyone is let in.
  */
 typedef struct err *(*access_policy)(void *arg, const char *way, const struct access_target *to);
 void access_set_policy(struct access *a, access_policy decide, void *arg);

@@ -15,7 +15,7 @@
  * away when it ends, and asks when it is back. A start without a command is the pause container:
  * nothing runs, and a signal that would end a process ends it.
  *
- * Its input, if it asked for one, stays open and silent: no frame carries bytes to it.
+ * Its input, if it asked for one, stays open; those who attach write there (attach.c).
  */
 enum {
 	READS = 4,         /* per callback, of LOG_LINE bytes each */
@@ -36,6 +36,8 @@ static void out_took(struct command_out *o, const char *data, size_t len)
 	cri_log_feed(&c->log, o->source, data, len);
 	if (c->message)
 		message_feed(c->message, data, len);
+	links_tell_output(o->guest, o->source == LOG_SOURCE_STDOUT ? WIRE_STDOUT : WIRE_STDERR,
+			  data, len);
 }
 
 static void out_read(struct command_out *o, unsigned reads)
@@ -80,6 +82,7 @@ static void ended(struct guest *g, uint32_t code, uint32_t signum)
 	s->exited_at_us = (uint64_t)clock_wall();
 	if (g->command.message)
 		s->message = message_end(g->command.message, code != 0);
+	links_end_attached(g, s);
 	links_tell_exit(g, s);
 }
 

@@ -51,7 +51,7 @@ struct command {
 	} out[LOG_SOURCE_MAX_];
 	struct message *message; /* NULL: none is wanted */
 	int tty;                 /* master, for resizing; -1: none */
-	int in;                  /* write end of its input, only kept open; -1: none */
+	int in;                  /* write end of its input, for those who attach; -1: none */
 };
 
 struct guest {
@@ -77,14 +77,19 @@ struct list *link_sessions(struct link *l);
 /* Sends a frame to every connection that has said hello. */
 void links_tell_exit(struct guest *g, const struct wire_state *s);
 
+/* Sends output of the command to every stream that is attached to it, and later its end. */
+void links_tell_output(struct guest *g, enum wire_type type, const char *data, size_t len);
+void links_end_attached(struct guest *g, const struct wire_state *s);
+
 /* command.c */
 /* Takes ownership of start. */
 must_use struct err *command_start(struct guest *g, struct wire_start *start);
 void command_signal(struct guest *g, int signum);
 void command_resize(struct guest *g, uint16_t cols, uint16_t rows);
 
-/* exec.c, dial.c: open a session on a link and send the answer frame. */
+/* exec.c, attach.c, dial.c: open a session on a link and send the answer frame. */
 void exec_open(struct link *l, uint32_t id, const struct wire_start *start);
+void attach_open(struct link *l, uint32_t id, uint32_t flags);
 void dial_open(struct link *l, uint32_t id, uint16_t port);
 
 /* activate.c: listens for the runtime if the start asks for it, and forks it when needed. */

@@ -86,6 +86,39 @@ void links_tell_exit(struct guest *g, const struct wire_state *s)
 	}
 }
 
+void links_tell_output(struct guest *g, enum wire_type type, const char *data, size_t len)
+{
+	struct link *l;
+	struct session *s, *next;
+
+	list_each(l, &g->links, on_guest) {
+		bool any = false;
+
+		list_each_safe(s, next, &l->sessions, on_link) {
+			if (!s->attach)
+				continue;
+			any = true;
+			if (!attach_output(s, type, data, len))
+				attach_end(s, 0, 0);
+		}
+		if (any)
+			link_kick(l);
+	}
+}
+
+void links_end_attached(struct guest *g, const struct wire_state *state)
+{
+	struct link *l;
+	struct session *s, *next;
+
+	list_each(l, &g->links, on_guest) {
+		list_each_safe(s, next, &l->sessions, on_link)
+			if (s->attach)
+				attach_end(s, state->exit_code, state->signal);
+		link_kick(l);
+	}
+}
+
 static struct err *on_hello(struct link *l, const struct wire_frame *f)
 {
 	uint32_t version, ready[2] = { WIRE_VERSION, 0 };
@@ -139,6 +172,18 @@ static struct err *on_exec(struct link *l, const struct wire_frame *f)
 	exec_open(l, f->stream, &start);
 	wire_start_done(&start);
 	return NULL;
+}
+
+static struct err *on_attach(struct link *l, const struct wire_frame *f)
+{
+	uint32_t flags;
+	struct err *e = stream_is_new(l, f->stream);
+
+	if (!e)
+		e = wire_u32s_read(f, &flags, 1);
+	if (!e)
+		attach_open(l, f->stream, flags);
+	return e;
 }
 
 static struct err *on_dial(struct link *l, const struct wire_frame *f)
@@ -229,6 +274,8 @@ static struct err *on_frame(struct link *l, const struct wire_frame *f)
 		return on_credit(l, f);
 	case WIRE_DIAL:
 		return on_dial(l, f);
+	case WIRE_ATTACH:
+		return on_attach(l, f);
 	case WIRE_STATUS:
 		wire_put_state(link_out(l), &l->guest->command.state);
 		return NULL;

@@ -54,6 +54,8 @@ static void close_all(struct session *s)
 
 void session_free(struct session *s)
 {
+	if (s->attach)
+		attach_leave(s);
 	close_all(s);
 	list_del(&s->on_link);
 	if (s->dial)
@@ -141,6 +143,8 @@ static void input_write(struct session *s)
 	if (s->input_end && s->in >= 0) {
 		if (s->dial)
 			(void)shutdown(s->in, SHUT_WR);
+		if (s->attach)
+			attach_leave(s);
 		fd_drop(&s->in, &s->in_watch);
 	}
 }
@@ -200,7 +204,9 @@ void session_signal(struct session *s, int signum)
 
 void session_resize(struct session *s, uint16_t cols, uint16_t rows)
 {
-	if (s->tty && s->out[0].fd >= 0)
+	if (s->attach)
+		command_resize(s->guest, cols, rows);
+	else if (s->tty && s->out[0].fd >= 0)
 		tty_resize(s->out[0].fd, cols, rows);
 }
 
@@ -215,7 +221,7 @@ static bool done(const struct session *s)
 	for (int i = 0; i < SESSION_OUTS; i++)
 		if (s->out[i].fd >= 0 && (!s->over_time || s->out[i].owed))
 			outs_ended = false;
-	if (s->pid || s->connecting || !outs_ended)
+	if (s->pid || s->connecting || !outs_ended || s->attach)
 		return false;
 	return !s->dial || s->in < 0;
 }

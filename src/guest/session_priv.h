@@ -38,6 +38,8 @@ struct session {
 	bool input_end;    /* nothing comes after what is pending */
 	uint32_t to_grant; /* input bytes consumed but not yet granted again */
 
+	bool attach;     /* to the container's command: not a process of ours */
+	bool attach_in;  /* and to its input */
 	bool dial;       /* a socket, not a process */
 	bool connecting; /* until the socket reports the outcome */
 	uint16_t port;
@@ -67,5 +69,9 @@ void session_settle(struct session *s);
 /* The connection is gone: kills the process; the rest is freed when it is reaped. */
 void session_orphan(struct session *s);
 void session_free(struct session *s);
+/* attach.c */
+bool attach_output(struct session *s, enum wire_type type, const char *data, size_t len);
+void attach_end(struct session *s, uint32_t code, uint32_t signum); /* frees it */
+void attach_leave(struct session *s); /* it is being freed, or its input has ended */
 /* dial.c: the socket is writable or has failed. */
 void dial_connected(struct session *s);

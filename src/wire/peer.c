@@ -18,7 +18,7 @@ static const char *const type_names[WIRE_TYPE_MAX_] = {
 	[WIRE_CREDIT] = "CREDIT", [WIRE_DIAL] = "DIAL",     [WIRE_STATUS] = "STATUS",
 	[WIRE_READY] = "READY",   [WIRE_FAILED] = "FAILED", [WIRE_STARTED_OK] = "STARTED_OK",
 	[WIRE_STDOUT] = "STDOUT", [WIRE_STDERR] = "STDERR", [WIRE_EXITED] = "EXITED",
-	[WIRE_STATE] = "STATE",
+	[WIRE_STATE] = "STATE",   [WIRE_ATTACH] = "ATTACH",
 };
 
 void wire_peer_start(struct wire_peer *p)
@@ -114,7 +114,7 @@ static struct err *check_ready(struct wire_peer *p, const struct wire_frame *f)
 	return wire_u32s_read(f, v, 2);
 }
 
-/* The answer to START, EXEC or DIAL. */
+/* The answer to START, EXEC, DIAL or ATTACH. */
 static struct err *check_answer(struct wire_peer *p, const struct wire_frame *f)
 {
 	bool failed = f->type == WIRE_FAILED;
@@ -215,6 +215,7 @@ struct err *wire_peer_check(struct wire_peer *p, const struct wire_frame *f)
 	case WIRE_SIGNAL:
 	case WIRE_DIAL:
 	case WIRE_STATUS:
+	case WIRE_ATTACH:
 	case WIRE_TYPE_MAX_:
 		break;
 	}

@@ -21,7 +21,7 @@ struct wire_frame;
 
 enum wire_stream {
 	WIRE_STREAM_NONE,
-	WIRE_STREAM_OPENING, /* EXEC or DIAL was sent and not answered */
+	WIRE_STREAM_OPENING, /* EXEC, DIAL or ATTACH was sent and not answered */
 	WIRE_STREAM_OPEN,
 	WIRE_STREAM_HALF, /* the peer of a dialled port has sent everything */
 	WIRE_STREAM_OVER,

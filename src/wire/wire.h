@@ -62,6 +62,9 @@ enum wire_type {
 	 */
 	WIRE_EXITED,
 	WIRE_STATE, /* struct wire_state, and the termination message as well */
+	/* node → guest, and younger than the rest */
+	WIRE_ATTACH, /* opens a stream to the command: u32 flags (WIRE_STDIN_OPEN); answered and
+			ended as EXEC is. STDIN goes to its input, its output comes from now on. */
 	WIRE_TYPE_MAX_,
 };
 
@@ -83,7 +86,8 @@ enum {
 	WIRE_RUNTIME_NOW = 8,  /* at once; otherwise after a second, if nobody listens there */
 	WIRE_LOG_STDOUT = 16,  /* START: output goes to the log file (always set for START) */
 	WIRE_MESSAGE_LOG =
-		32, /* START: the end of the output is the message of a failure without */
+		32,           /* START: the end of the output is the message of a failure without */
+	WIRE_STDIN_ONCE = 64, /* START: its input ends with the first that was attached to it */
 };
 
 struct wire_start {

@@ -15,8 +15,8 @@ BUILD = pathlib.Path(os.environ.get("CAY_BUILD", pathlib.Path(__file__).parents[
 INIT = (BUILD / "cay-init").absolute()
 
 (HELLO, START, EXEC, STDIN, RESIZE, SIGNAL, CREDIT, DIAL, STATUS, READY, STARTED_OK, FAILED, STDOUT,
- STDERR, EXITED, STATE) = range(16)
-TTY, STDIN_OPEN, RUNTIME_HTTP, RUNTIME_NOW, LOG_STDOUT = 1, 2, 4, 8, 16
+ STDERR, EXITED, STATE, ATTACH) = range(17)
+TTY, STDIN_OPEN, RUNTIME_HTTP, RUNTIME_NOW, LOG_STDOUT, STDIN_ONCE = 1, 2, 4, 8, 16, 64
 WINDOW = 256 * 1024
 PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 PORT = 8888
@@ -99,6 +99,12 @@ class Link:
         if kind == FAILED:
             raise OSError(struct.unpack("<I", payload[:4])[0], payload[8:].decode())
         return struct.unpack("<I", payload)[0]
+
+    def attach(self, stream=1, flags=0):
+        self.send(ATTACH, stream, struct.pack("<I", flags))
+        kind, _, payload = self.take(STARTED_OK, FAILED, stream=stream)
+        if kind == FAILED:
+            raise OSError(struct.unpack("<I", payload[:4])[0], payload[8:].decode())
 
     def finish(self, stream=1, credit=True):
         """Until the stream is over: stdout, stderr, exit code, signal."""

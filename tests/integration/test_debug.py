@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """kubectl debug: ephemeral containers in a Pod that runs."""
 
+import fcntl
+import os
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
 from cay_local import wait_until
 from test_node_pods import PODS, create, events, pod, ready, sh
 
@@ -56,3 +65,84 @@ def test_a_daemon_that_was_killed_finds_its_debuggers_again(fresh):
     cay.start()
     assert sh(cay, "app", "echo still there", container="on").stdout == "still there\n"
     wait_until(lambda: (state(cay, "app", "done"), state(cay, "app", "on")) == was)
+
+
+class Terminal:
+    """kubectl with a terminal of its own, as a user has one."""
+
+    def __init__(self, cay, *args):
+        self.master, slave = os.openpty()
+        self.process = subprocess.Popen(["kubectl", *args], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                                        env=dict(os.environ, KUBECONFIG=os.path.join(cay.data_dir, "admin.kubeconfig")))
+        os.close(slave)
+        self.seen = ""
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def until(self, text, timeout=60):
+        deadline = time.monotonic() + timeout
+        while text not in self.seen:
+            assert time.monotonic() < deadline, f"{text!r} did not come: {self.seen!r}"
+            if select.select([self.master], [], [], 1)[0]:
+                try:
+                    self.seen += os.read(self.master, 65536).decode(errors="replace")
+                except OSError:
+                    assert text in self.seen, self.seen
+        self.seen = self.seen.partition(text)[2]
+
+    def end(self):
+        try:
+            return self.process.wait(60)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            os.close(self.master)
+
+
+def test_a_debugger_is_typed_into_and_takes_the_size_of_the_terminal(cay):
+    create(cay, pod("typed", "sleep", "1000"))
+    terminal = Terminal(cay, "debug", "-it", "typed", "--image=host", "-c", "hands", "--profile=baseline", "--", "sh")
+    terminal.until("press")  # "If you don't see a command prompt, try pressing enter."
+    terminal.type("echo $((6 * 7)) answers; stty size\n")
+    terminal.until("42 answers")
+    fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    os.kill(terminal.process.pid, signal.SIGWINCH)
+    wait_until(lambda: sh(cay, "typed", "stty size < /dev/pts/0", container="hands", check=False).stdout == "33 77\n")
+    terminal.type("exit 5\n")
+    assert terminal.end() == 0
+    wait_until(lambda: state(cay, "typed", "hands").get("terminated", {}).get("exitCode") == 5)
+
+
+def test_run_feeds_its_input_to_the_command_and_ends_it_with_that(cay):
+    done = cay.kubectl("run", "counts", "-i", "--rm", "--restart=Never", "--image=host", "--", "wc", "-c", stdin="12345")
+    assert done.stdout.startswith("5\n"), done
+
+
+def test_what_is_attached_twice_reads_the_same_and_one_that_leaves_ends_nothing(cay):
+    body = pod("echo", "sh", "-c", "while read line; do echo got $line; done; echo over", container={"stdin": True}, restartPolicy="Never")
+    create(cay, body)
+    kubectl = ["kubectl", "attach", "-i", "echo"]
+    env = dict(os.environ, KUBECONFIG=os.path.join(cay.data_dir, "admin.kubeconfig"))
+    both = [subprocess.Popen(kubectl, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            for _ in range(2)]
+    try:
+        for n, one in enumerate(both):
+            one.stdin.write(f"first{n}\n")
+            one.stdin.flush()
+            while one.stdout.readline() != f"got first{n}\n":
+                assert one.poll() is None
+        both[0].stdin.write("second\n")
+        both[0].stdin.flush()
+        while both[1].stdout.readline() != "got second\n":
+            assert both[1].poll() is None
+        both[0].stdin.close()  # it is not stdinOnce: the command goes on
+        both[1].stdin.write("third\n")
+        both[1].stdin.flush()
+        while both[1].stdout.readline() != "got third\n":
+            assert both[1].poll() is None
+        assert ready(cay.api("GET", f"{PODS}/echo"))
+    finally:
+        for one in both:
+            one.kill()
+            one.wait()

@@ -13,8 +13,8 @@ import pytest
 
 from cay_local import wait_until
 from guest_kit import (  # noqa: F401: fixtures
-    CREDIT, DIAL, EXEC, EXITED, FAILED, LOG_STDOUT, PATH, READY, RESIZE, SIGNAL, START, STARTED_OK, STATUS, STDIN,
-    STDIN_OPEN, STDOUT, TTY, WINDOW, cri_lines, guest, link, packed_start)
+    CREDIT, DIAL, EXEC, EXITED, FAILED, LOG_STDOUT, PATH, READY, RESIZE, SIGNAL, START, STARTED_OK, STATUS, STDERR, STDIN,
+    STDIN_ONCE, STDIN_OPEN, STDOUT, TTY, WINDOW, cri_lines, guest, link, packed_start)
 
 LOG_MAX = 20 * 1024 * 1024  # cay-init's own limit when nobody says otherwise
 
@@ -372,6 +372,43 @@ def test_no_thread_is_made(guest, link):
 
 
 # Dial
+
+
+def test_attach_reaches_the_input_and_output_of_the_command(guest, link):
+    with pytest.raises(OSError, match="does not run"):
+        link.attach()
+    link.start("sh", "-c", "while read x; do echo out $x; echo err $x >&2; done; exit 7", flags=LOG_STDOUT | STDIN_OPEN | STDIN_ONCE)
+    other = guest.link()
+    other.attach()
+    link.attach(stream=2, flags=STDIN_OPEN)
+    link.send(STDIN, 2, b"one\n")
+    assert {link.take(STDOUT, STDERR, stream=2)[2] for _ in range(2)} == {b"out one\n", b"err one\n"}
+    other.close()  # it had no input: nothing of it ends
+    link.send(STDIN, 2, b"two\n")
+    link.send(STDIN, 2, b"")
+    out, err, code, _ = link.finish(2)
+    assert (out, err, code) == (b"out two\n", b"err two\n", 7)
+
+
+def test_input_goes_on_after_the_first_that_was_attached_has_left(guest, link):
+    link.start("cat", flags=LOG_STDOUT | STDIN_OPEN)
+    for text in (b"first\n", b"second\n"):
+        one = guest.link()
+        one.attach(flags=STDIN_OPEN)
+        one.send(STDIN, 1, text)
+        assert one.take(STDOUT)[2] == text
+        one.send(STDIN, 1, b"")
+        one.close()
+
+
+def test_attach_that_does_not_keep_up_ends_and_holds_nobody_up(guest, link):
+    link.start("sh", "-c", "read x; head -c 3000000 /dev/zero | tr '\\0' 'a' | fold; echo done", flags=LOG_STDOUT | STDIN_OPEN)
+    slow = guest.link()
+    slow.attach(flags=STDIN_OPEN)
+    slow.send(STDIN, 1, b"go\n")
+    out, _, code, _ = slow.finish(credit=False)
+    assert len(out) <= WINDOW and code == 0
+    wait_until(lambda: link.state()[1] == 1)  # all of it is in the log
 
 
 def test_dial_carries_bytes_and_half_close(link):

@@ -11,8 +11,8 @@
 #include "wire/wire.h"
 
 /*
- * Exec and dial: one connection to the guest for each, with one stream. When the connection ends,
- * the guest kills what was started on it, so a cancelled session leaves nothing behind.
+ * Exec, attach and dial: one connection to the guest for each, with one stream. When the connection
+ * ends, the guest kills what was started on it, so a cancelled session leaves nothing behind.
  *
  * Output is credited back as it is passed on; a paused session stops reading its connection. Input
  * that the guest gave no credit for, or does not read, waits here, which full() reports.
@@ -213,7 +213,7 @@ struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
 	struct session *s;
 	struct err *e;
 
-	if (!spec->argv || !spec->argv[0])
+	if (!spec->attach && (!spec->argv || !spec->argv[0]))
 		return err_new(ERR_INVALID, "there is no command to execute; name one");
 	e = session_open(ctx, &spec->to, &c, &s);
 	if (e)
@@ -221,7 +221,10 @@ struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
 	s->ev = ev;
 	s->arg = arg;
 	s->input_ended = s->end_sent = !spec->stdin_open;
-	e = put_exec(s, c, spec);
+	if (spec->attach)
+		guest_conn_attach(s->conn, spec->stdin_open);
+	else
+		e = put_exec(s, c, spec);
 	if (e) {
 		session_free(s);
 		return e;

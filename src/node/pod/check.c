@@ -253,6 +253,7 @@ static const struct rule pod_security[] = {
 	{ "lifecycle", lifecycle }, \
 	{ "securityContext", security }, \
 	{ "stdin" }, \
+	{ "stdinOnce" }, \
 	{ "tty" }, \
 	{ "terminationMessagePath", .wrong = wrong_message_path }, \
 	{ "terminationMessagePolicy", .values = ONLY("File", "FallbackToLogsOnError") }

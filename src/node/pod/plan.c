@@ -366,7 +366,7 @@ struct err *container_start(struct container *c, struct arena *a, struct wire_st
 	if (c->view->tty)
 		s.flags |= WIRE_TTY;
 	if (c->view->stdin_open)
-		s.flags |= WIRE_STDIN_OPEN;
+		s.flags |= WIRE_STDIN_OPEN | (c->view->stdin_once ? WIRE_STDIN_ONCE : 0);
 	*ret = s;
 	return NULL;
 }

@@ -154,6 +154,15 @@ void guest_conn_exec(struct guest_conn *c, const struct wire_start *start)
 	kick(c);
 }
 
+void guest_conn_attach(struct guest_conn *c, bool with_input)
+{
+	uint32_t flags = with_input ? WIRE_STDIN_OPEN : 0;
+
+	wire_peer_open(&c->peer, false);
+	wire_put_u32s(out(c), WIRE_ATTACH, WIRE_NODE_STREAM, &flags, 1);
+	kick(c);
+}
+
 void guest_conn_dial(struct guest_conn *c, uint16_t port)
 {
 	wire_peer_open(&c->peer, true);

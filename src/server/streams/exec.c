@@ -18,8 +18,8 @@
  * so that a refusal is an ordinary answer; over SPDY it must wait for the client's streams, and a
  * refusal is sent on the error channel. When a client leaves, what it started is ended.
  *
- * attach follows the container's output from now on. The command takes no input: the other end of
- * its stdin is not open.
+ * attach to a container with a terminal or an open input is a session with its command. Of any
+ * other it follows the log from now on.
  */
 enum {
 	ARGS_MAX = 4096,
@@ -46,6 +46,7 @@ struct exec {
 	struct streams *streams;
 	struct call *call; /* holds the strings of spec */
 	bool attach;
+	bool follow; /* attach: the log */
 	struct access_exec_spec spec;
 	unsigned wanted; /* channels */
 	enum exec_state state;
@@ -172,7 +173,7 @@ static struct err *exec_start(struct exec *x)
 
 	if (!a)
 		return err_new(ERR_UNAVAILABLE, "reach pod %s: no node runs it", x->spec.to.pod);
-	if (x->attach)
+	if (x->follow)
 		e = access_logs(a, &follow, &session_events, x, &x->session);
 	else
 		e = access_exec(a, &x->spec, &session_events, x, &x->session);
@@ -229,7 +230,7 @@ static void on_data(void *arg, enum channel n, const char *data, size_t len)
 {
 	struct exec *x = arg;
 
-	if (x->state != EXEC_RUNNING || x->attach)
+	if (x->state != EXEC_RUNNING || x->follow)
 		return;
 	if (n == CHANNEL_RESIZE) {
 		on_sizes(x, data, len);
@@ -244,7 +245,7 @@ static void on_input_ended(void *arg, enum channel n)
 {
 	struct exec *x = arg;
 
-	if (n == CHANNEL_STDIN && x->state == EXEC_RUNNING && !x->attach)
+	if (n == CHANNEL_STDIN && x->state == EXEC_RUNNING && !x->follow)
 		access_end_input(x->session);
 }
 
@@ -319,9 +320,17 @@ static struct err *read_channels(struct exec *x)
 	if (x->spec.tty)
 		x->wanted = (x->wanted & ~B(CHANNEL_STDERR)) | B(CHANNEL_RESIZE);
 	x->spec.stdin_open = x->wanted & B(CHANNEL_STDIN);
-	if (x->attach && x->spec.stdin_open)
+	if (!x->attach)
+		return NULL;
+	x->spec.attach = true;
+	x->follow = !pod_container_has(x->streams, x->call, x->spec.to.container, "stdin") &&
+		    !pod_container_has(x->streams, x->call, x->spec.to.container, "tty");
+	if (x->spec.stdin_open &&
+	    !pod_container_has(x->streams, x->call, x->spec.to.container, "stdin"))
 		return err_new(ERR_MALFORMED,
-			       "stdin: the main command of a container takes no input; use exec");
+			       "stdin: the command of container %s takes no input; set its stdin, "
+			       "or use exec",
+			       x->spec.to.container);
 	return NULL;
 }
 

@@ -30,6 +30,10 @@ enum pod_use {
 must_use struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use use,
 				struct access_target *ret);
 
+/* Whether the container's spec has a flag: "stdin", "tty". */
+bool pod_container_has(const struct streams *ps, const struct call *c, const char *name,
+		       const char *flag);
+
 struct pod_stream {
 	struct list link;
 	struct streams *streams; /* NULL: not in the list */

@@ -67,6 +67,21 @@ static struct err *choose_container(struct call *c, const struct object *pod, co
 	return NULL;
 }
 
+bool pod_container_has(const struct streams *ps, const struct call *c, const char *name,
+		       const char *flag)
+{
+	static const char *const lists[] = { "containers", "initContainers",
+					     "ephemeralContainers" };
+	const struct objects *os = ps->objects;
+	struct object *pod = objects_find(os, os->pod, c->route.ns, c->route.name);
+
+	for (size_t i = 0; pod && i < ARRAY_LEN(lists); i++)
+		json_each(it, json_get(object_spec(pod), lists[i]))
+			if (str_eq(json_get_str(it.val, "name"), name))
+				return json_get_bool(it.val, flag, false);
+	return false;
+}
+
 static struct err *check_phase(const struct object *pod, enum pod_use use)
 {
 	static const char *const what[POD_USE_MAX_] = {

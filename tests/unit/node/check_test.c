@@ -216,6 +216,7 @@ static const char *const accepted[] = {
 	"spec.containers.securityContext.runAsNonRoot",
 	"spec.containers.securityContext.runAsUser",
 	"spec.containers.stdin",
+	"spec.containers.stdinOnce",
 	"spec.containers.tty",
 	"spec.containers.volumeMounts.mountPath",
 	"spec.containers.volumeMounts.name",
