@@ -28,7 +28,9 @@ enum log_source {
 };
 
 struct cri_log {
-	int fd; /* not owned; -1: lines are dropped */
+	int fd;     /* not owned; -1: lines are dropped */
+	int helper; /* not owned: takes the end of a hole, where we can make none; -1: nobody does
+		     */
 	bool sized;
 	uint64_t max;
 	uint64_t size, punched; /* bytes in the file; how many at its beginning are a hole */

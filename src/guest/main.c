@@ -22,10 +22,10 @@
  * socket (listening) and the log file on the descriptors that wire.h names. It never exits by
  * itself: when the command has ended, the node reads its exit status and kills the sandbox.
  *
- * Where an OCI runtime has made the container, some things are left to do, which its
- * environment names: FILTER is a file with the system call filter, FILES how many files a program
- * may have open unless it asks for more, and HANDED says that the socket brings connections instead
- * of listening for them.
+ * Where an OCI runtime has made the container, some things are left to do, which its environment
+ * names: FILTER is a file with the system call filter, FILES how many files a program may have open
+ * unless it asks for more, and HANDED says that the socket brings connections instead of listening
+ * for them, and takes wishes for holes in the log.
  */
 enum {
 	FILTER_MAX = 4096, /* instructions: the kernel takes no more */
@@ -115,6 +115,7 @@ static void limit_files(void)
 int main(void)
 {
 	const char *filter = getenv("FILTER");
+	bool handed = getenv("HANDED") != NULL;
 	struct guest *g;
 	autoptr(err) e = NULL;
 
@@ -130,12 +131,14 @@ int main(void)
 		g->command.out[i].fd = -1;
 	cri_log_init(&g->command.log, WIRE_FD_LOG);
 	limit_log(&g->command.log);
+	if (handed)
+		g->command.log.helper = WIRE_FD_SOCKET;
 	e = loop_new(&g->loop);
 	if (!e)
 		e = children_new(g->loop, on_term, g, &g->children);
 	if (e)
 		return 1; /* there is nowhere to report it; the node sees that we ended */
-	links_start(g, WIRE_FD_SOCKET, getenv("HANDED") != NULL);
+	links_start(g, WIRE_FD_SOCKET, handed);
 	loop_run(g->loop);
 	return 0;
 }

@@ -250,6 +250,20 @@ static void hand_over(void)
 	(void)close(fd);
 }
 
+/* Its kernel makes no holes in files, so cay-init says up to where its log may go. Whatever it
+ * says, it is its own log. */
+static void make_hole(void)
+{
+	uint64_t end;
+	struct stat st;
+
+	if (recv(FD_HAND, &end, sizeof(end), MSG_DONTWAIT) != sizeof(end))
+		return;
+	if (!fstat(WIRE_FD_LOG, &st) && end && end <= (uint64_t)st.st_size)
+		(void)fallocate(WIRE_FD_LOG, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				(off_t)end);
+}
+
 static void on_child(unused int signum)
 {
 }
@@ -257,7 +271,8 @@ static void on_child(unused int signum)
 /* For the rest of the container's life. */
 static noreturn_fn void supervise(pid_t first, bool hands)
 {
-	struct pollfd in = { hands ? FD_SOCK : -1, POLLIN, 0 };
+	struct pollfd in[] = { { hands ? FD_SOCK : -1, POLLIN, 0 },
+			       { hands ? FD_HAND : -1, POLLIN, 0 } };
 	struct sigaction wake = { .sa_handler = on_child };
 	sigset_t none;
 
@@ -265,8 +280,14 @@ static noreturn_fn void supervise(pid_t first, bool hands)
 	(void)sigaction(SIGCHLD, &wake, NULL);
 	for (;;) {
 		reap(first); /* SIGCHLD is blocked but while we wait */
-		if (ppoll(&in, 1, NULL, &none) > 0)
+		if (ppoll(in, ARRAY_LEN(in), NULL, &none) <= 0)
+			continue;
+		if (in[0].revents)
 			hand_over();
+		if (in[1].revents & (POLLHUP | POLLERR))
+			in[1].fd = -1; /* it ends */
+		else if (in[1].revents)
+			make_hole();
 	}
 }
 
@@ -276,10 +297,11 @@ static struct err *give_up_rights(const struct oci_style *style)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(errno, "forbid new privileges");
 	(void)close(WIRE_FD_SOCKET);
-	(void)close(WIRE_FD_LOG);
 	(void)close(FD_USERNS);
-	if (!style->own_kernel)
+	if (!style->own_kernel) {
+		(void)close(WIRE_FD_LOG);
 		(void)close(FD_SOCK);
+	}
 	return capabilities_keep(0);
 }
 
