@@ -343,25 +343,41 @@ def test_claims_of_an_earlier_version_get_their_volumes(fresh):
 
 
 def churn(cay, number, known, seed):
-    """Makes and deletes claims until the server goes. known: what was acknowledged last, None while it is not certain."""
+    """Makes and deletes claims until the server goes, and Pods with volumes of their own. known: what was acknowledged last of
+    the claims, None while it is not certain."""
     client, chance = Cay.__new__(Cay), random.Random(seed)
     client.__dict__.update(cay.__dict__, _conn=None)
+
+    def claims_one(name):
+        there, known[name] = known.get(name), None
+        if there:
+            client.api("DELETE", f"{CLAIMS}/{name}")
+        else:
+            claim(client, name, "16Mi", **({"dataSource": clone_of("origin")} if chance.random() < 0.3 else {}))
+        known[name] = not there
+
+    def runs_one(name):
+        try:
+            client.api("POST", PODS, with_own_volume(name))
+        except ApiError:
+            client.api("DELETE", f"{PODS}/{name}")
+
     try:
         while True:
-            name = f"c{number}-{chance.randrange(6)}"
-            there, known[name] = known.get(name), None
             try:
-                if there:
-                    client.api("DELETE", f"{CLAIMS}/{name}")
-                    known[name] = False
-                else:
-                    more = {"dataSource": clone_of("origin")} if chance.random() < 0.3 else {}
-                    claim(client, name, "16Mi", **more)
-                    known[name] = True
+                claims_one(f"c{number}-{chance.randrange(6)}")
+                runs_one(f"p{number}-{chance.randrange(3)}")
             except ApiError as e:
                 assert e.code in (404, 409), e  # the name is not free yet, or already is
     except GONE:
         pass
+
+
+def agree(cay):
+    """Whether every claim has its volume, every volume its claim, and every directory its volume."""
+    claims = {c["metadata"]["uid"]: c["status"]["phase"] for c in cay.api("GET", CLAIMS)["items"]}
+    volumes = {v["spec"]["claimRef"]["uid"]: v["status"]["phase"] for v in cay.api("GET", VOLUMES)["items"]}
+    return claims == volumes and set(claims.values()) == {"Bound"} and set(os.listdir(cay.pool("volumes"))) <= set(claims)
 
 
 def test_kills_in_the_middle_of_binding_lose_nothing_and_leave_nothing(fresh):
@@ -369,7 +385,7 @@ def test_kills_in_the_middle_of_binding_lose_nothing_and_leave_nothing(fresh):
     claim(cay, "origin", "16Mi")
     create(cay, user_of("origin", "origin"))
     sh(cay, "origin", "echo data > /v/f")
-    n = 0
+    n = n_own = 0
     for _ in range(8):
         threads = [threading.Thread(target=churn, args=(cay, i, known, chance.random())) for i in range(3)]
         for t in threads:
@@ -379,14 +395,10 @@ def test_kills_in_the_middle_of_binding_lose_nothing_and_leave_nothing(fresh):
         for t in threads:
             t.join()
         cay.start()
-        claims = {c["metadata"]["name"]: c for c in cay.api("GET", CLAIMS)["items"]}
-        assert not [name for name, there in known.items() if there and name not in claims]
-        for name in claims:
-            bound(cay, name)
-        n += len(claims)
-        uids = {c["metadata"]["uid"] for c in claims.values()}
-        wait_until(lambda: {v["spec"]["claimRef"]["uid"] for v in cay.api("GET", VOLUMES)["items"]} == uids)
-        wait_until(lambda: set(os.listdir(cay.pool("volumes"))) <= uids)
-        known.update({name: name in claims for name in known})
-        assert not cay.census()[1]
-    assert n > 30, "the kills came before anything happened"
+        there = {c["metadata"]["name"] for c in cay.api("GET", CLAIMS)["items"]}
+        assert not [name for name, expected in known.items() if expected and name not in there]
+        wait_until(lambda: agree(cay), timeout=120)
+        wait_until(lambda: not cay.census()[1], timeout=120)  # Pods that were deleted may still be ending
+        known.update({name: name in there for name in known})
+        n, n_own = n + len(there), n_own + len([name for name in there if name.startswith("p")])
+    assert n > 30 and n_own > 5, "the kills came before anything happened"
