@@ -152,6 +152,10 @@ def test_a_claim_waits_for_a_class_that_is_not_there_and_says_so(cay):
     storage_class(cay, "later")
     bound(cay, "early")
     cay.wait(PODS, "early", phase("Running"))
+    storage_class(cay, "tuned", parameters={"type": "ssd"})
+    claim(cay, "tuned", "16Mi", storageClassName="tuned")
+    assert wait_until(lambda: events(cay, "tuned").get("ProvisioningFailed")) == (
+        'storageclass.storage.k8s.io "tuned": parameters: cay.dev/disk-pool has none')
     storage_class(cay, "foreign", provisioner="example.com/nfs")
     claim(cay, "foreign", "16Mi", storageClassName="foreign")
     assert "'example.com/nfs'" in wait_until(lambda: events(cay, "foreign").get("ExternalProvisioning"))
@@ -188,6 +192,22 @@ def test_a_volume_of_another_kind_is_bound_and_not_mounted(cay):
     claim(cay, "nfs", "16Mi", storageClassName="nfs")
     bound(cay, "nfs")
     create(cay, user_of("nfs", "nfs"), lambda o: 'persistentvolume "nfs": this node mounts no volumes but those of' in message(o))
+    # Nor can it be deleted or recycled here.
+    cay.api("PATCH", f"{VOLUMES}/nfs", {"spec": {"persistentVolumeReclaimPolicy": "Recycle"}}, content_type=MERGE)
+    end(cay, "nfs")
+    cay.kubectl("delete", "pvc", "nfs")
+    assert "set spec.persistentVolumeReclaimPolicy to Retain" in cay.wait(VOLUMES, "nfs", phase("Failed"))["status"]["message"]
+    cay.api("PATCH", f"{VOLUMES}/nfs", {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}, content_type=MERGE)
+    assert "message" not in cay.wait(VOLUMES, "nfs", phase("Released"))["status"]
+
+
+def test_a_volume_may_be_read_only_whatever_its_pods_say(cay):
+    body = volume("reads", "hand-reads", storageClassName="reads", claimRef={"namespace": "default", "name": "reads"})
+    body["spec"]["csi"]["readOnly"] = True
+    cay.api("POST", VOLUMES, body)
+    claim(cay, "reads", "16Mi", storageClassName="reads")
+    create(cay, user_of("reads", "reads"))
+    assert "Read-only file system" in sh(cay, "reads", "touch /v/x 2>&1; true").stdout
 
 
 def test_a_claim_whose_volume_was_torn_away_is_lost(cay):

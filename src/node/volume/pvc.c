@@ -211,6 +211,11 @@ static bool provision_by_class(struct pvc *c, struct object *o, const char *name
 		pvc_trouble(c, o, "ExternalProvisioning", why);
 		return false;
 	}
+	why = class_refuses(class);
+	if (why) {
+		pvc_trouble(c, o, "ProvisioningFailed", why);
+		return false;
+	}
 	if (pvc_source(o) && !c->cloned)
 		return pvc_clone(c, o);
 	pvc_provision(c, o, name, class);
@@ -372,6 +377,10 @@ struct err *pvc_volume(struct volumes *v, const struct object *pvc, struct objec
 			       "persistentvolume \"%s\": this node mounts no volumes but those of "
 			       "spec.csi.driver %s",
 			       pv->name, STORAGE_DRIVER);
+	if (json_len(json_get(object_spec(pv), "mountOptions")))
+		return err_new(ERR_UNAVAILABLE,
+			       "persistentvolume \"%s\": spec.mountOptions: this node has none",
+			       pv->name);
 	*ret = take(pv);
 	return NULL;
 }

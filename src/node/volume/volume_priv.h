@@ -103,6 +103,8 @@ void class_make_default(struct volumes *v);
 struct object *class_default(struct volumes *v);
 struct object *class_get(struct volumes *v, const char *name);
 bool class_is_ours(const struct object *class);
+/* What it asks for and our provisioner does not do; NULL: nothing. malloc'd. */
+char *class_refuses(const struct object *class);
 bool class_waits(const struct object *class); /* for the first Pod; NULL does not */
 
 /* group.c: gives what is in a volume to the Pod's fsGroup; errors as volumes_prepare(). */
