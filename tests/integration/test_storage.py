@@ -12,7 +12,7 @@ import pytest
 
 from cay_local import ApiError, Cay, wait_until
 from test_disk import claim, clone_of, limits, message, user_of
-from test_node_pods import CORE, PODS, create, events, phase, sh
+from test_node_pods import CORE, PODS, create, events, phase, ready, sh
 
 CLAIMS = f"{CORE}/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -159,6 +159,16 @@ def test_a_claim_waits_for_a_class_that_is_not_there_and_says_so(cay):
     storage_class(cay, "foreign", provisioner="example.com/nfs")
     claim(cay, "foreign", "16Mi", storageClassName="foreign")
     assert "'example.com/nfs'" in wait_until(lambda: events(cay, "foreign").get("ExternalProvisioning"))
+
+
+def test_a_volume_for_one_pod_waits_for_its_end(cay):
+    claim(cay, "single", "16Mi", accessModes=["ReadWriteOncePod"])
+    create(cay, user_of("one", "single"))
+    create(cay, user_of("two", "single"), lambda o: "is used by another Pod, and its access mode is ReadWriteOncePod" in message(o))
+    sh(cay, "one", "echo first > /v/f")
+    end(cay, "one")
+    cay.wait(PODS, "two", ready)
+    assert sh(cay, "two", "cat /v/f").stdout == "first\n"
 
 
 def with_own_volume(name, **spec):

@@ -385,11 +385,21 @@ struct err *pvc_volume(struct volumes *v, const struct object *pvc, struct objec
 	return NULL;
 }
 
+void pvc_tell(struct volumes *v, const char *uid)
+{
+	const struct pvc *c = map_get(v->pvcs, uid);
+	autoptr(object) o = c ? client_get(v->spec.client, v->pvc, c->ns, c->name) : NULL;
+
+	if (o)
+		v->spec.changed(v->spec.arg, o);
+}
+
 void volumes_sweep(struct volumes *v)
 {
 	autofree char *old = diskpool_old_dir(v->spec.disk, INSTANCE_VOLUMES);
 
 	dirs_sweep(v);
+	once_sweep(v);
 	if (old)
 		map_each(it, v->pvcs)
 			(void)queue_add(v->queue, it.key);
