@@ -12,7 +12,7 @@ import pytest
 
 from cay_local import ApiError, Cay, wait_until
 from test_disk import claim, clone_of, limits, message, user_of
-from test_node_pods import CORE, PODS, create, events, phase, sh
+from test_node_pods import CORE, PODS, create, events, phase, ready, sh
 
 CLAIMS = f"{CORE}/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -152,9 +152,23 @@ def test_a_claim_waits_for_a_class_that_is_not_there_and_says_so(cay):
     storage_class(cay, "later")
     bound(cay, "early")
     cay.wait(PODS, "early", phase("Running"))
+    storage_class(cay, "tuned", parameters={"type": "ssd"})
+    claim(cay, "tuned", "16Mi", storageClassName="tuned")
+    assert wait_until(lambda: events(cay, "tuned").get("ProvisioningFailed")) == (
+        'storageclass.storage.k8s.io "tuned": parameters: cay.dev/disk-pool has none')
     storage_class(cay, "foreign", provisioner="example.com/nfs")
     claim(cay, "foreign", "16Mi", storageClassName="foreign")
     assert "'example.com/nfs'" in wait_until(lambda: events(cay, "foreign").get("ExternalProvisioning"))
+
+
+def test_a_volume_for_one_pod_waits_for_its_end(cay):
+    claim(cay, "single", "16Mi", accessModes=["ReadWriteOncePod"])
+    create(cay, user_of("one", "single"))
+    create(cay, user_of("two", "single"), lambda o: "is used by another Pod, and its access mode is ReadWriteOncePod" in message(o))
+    sh(cay, "one", "echo first > /v/f")
+    end(cay, "one")
+    cay.wait(PODS, "two", ready)
+    assert sh(cay, "two", "cat /v/f").stdout == "first\n"
 
 
 def with_own_volume(name, **spec):
@@ -188,6 +202,22 @@ def test_a_volume_of_another_kind_is_bound_and_not_mounted(cay):
     claim(cay, "nfs", "16Mi", storageClassName="nfs")
     bound(cay, "nfs")
     create(cay, user_of("nfs", "nfs"), lambda o: 'persistentvolume "nfs": this node mounts no volumes but those of' in message(o))
+    # Nor can it be deleted or recycled here.
+    cay.api("PATCH", f"{VOLUMES}/nfs", {"spec": {"persistentVolumeReclaimPolicy": "Recycle"}}, content_type=MERGE)
+    end(cay, "nfs")
+    cay.kubectl("delete", "pvc", "nfs")
+    assert "set spec.persistentVolumeReclaimPolicy to Retain" in cay.wait(VOLUMES, "nfs", phase("Failed"))["status"]["message"]
+    cay.api("PATCH", f"{VOLUMES}/nfs", {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}, content_type=MERGE)
+    assert "message" not in cay.wait(VOLUMES, "nfs", phase("Released"))["status"]
+
+
+def test_a_volume_may_be_read_only_whatever_its_pods_say(cay):
+    body = volume("reads", "hand-reads", storageClassName="reads", claimRef={"namespace": "default", "name": "reads"})
+    body["spec"]["csi"]["readOnly"] = True
+    cay.api("POST", VOLUMES, body)
+    claim(cay, "reads", "16Mi", storageClassName="reads")
+    create(cay, user_of("reads", "reads"))
+    assert "Read-only file system" in sh(cay, "reads", "touch /v/x 2>&1; true").stdout
 
 
 def test_a_claim_whose_volume_was_torn_away_is_lost(cay):
@@ -343,25 +373,41 @@ def test_claims_of_an_earlier_version_get_their_volumes(fresh):
 
 
 def churn(cay, number, known, seed):
-    """Makes and deletes claims until the server goes. known: what was acknowledged last, None while it is not certain."""
+    """Makes and deletes claims until the server goes, and Pods with volumes of their own. known: what was acknowledged last of
+    the claims, None while it is not certain."""
     client, chance = Cay.__new__(Cay), random.Random(seed)
     client.__dict__.update(cay.__dict__, _conn=None)
+
+    def claims_one(name):
+        there, known[name] = known.get(name), None
+        if there:
+            client.api("DELETE", f"{CLAIMS}/{name}")
+        else:
+            claim(client, name, "16Mi", **({"dataSource": clone_of("origin")} if chance.random() < 0.3 else {}))
+        known[name] = not there
+
+    def runs_one(name):
+        try:
+            client.api("POST", PODS, with_own_volume(name))
+        except ApiError:
+            client.api("DELETE", f"{PODS}/{name}")
+
     try:
         while True:
-            name = f"c{number}-{chance.randrange(6)}"
-            there, known[name] = known.get(name), None
             try:
-                if there:
-                    client.api("DELETE", f"{CLAIMS}/{name}")
-                    known[name] = False
-                else:
-                    more = {"dataSource": clone_of("origin")} if chance.random() < 0.3 else {}
-                    claim(client, name, "16Mi", **more)
-                    known[name] = True
+                claims_one(f"c{number}-{chance.randrange(6)}")
+                runs_one(f"p{number}-{chance.randrange(3)}")
             except ApiError as e:
                 assert e.code in (404, 409), e  # the name is not free yet, or already is
     except GONE:
         pass
+
+
+def agree(cay):
+    """Whether every claim has its volume, every volume its claim, and every directory its volume."""
+    claims = {c["metadata"]["uid"]: c["status"]["phase"] for c in cay.api("GET", CLAIMS)["items"]}
+    volumes = {v["spec"]["claimRef"]["uid"]: v["status"]["phase"] for v in cay.api("GET", VOLUMES)["items"]}
+    return claims == volumes and set(claims.values()) == {"Bound"} and set(os.listdir(cay.pool("volumes"))) <= set(claims)
 
 
 def test_kills_in_the_middle_of_binding_lose_nothing_and_leave_nothing(fresh):
@@ -369,7 +415,7 @@ def test_kills_in_the_middle_of_binding_lose_nothing_and_leave_nothing(fresh):
     claim(cay, "origin", "16Mi")
     create(cay, user_of("origin", "origin"))
     sh(cay, "origin", "echo data > /v/f")
-    n = 0
+    n = n_own = 0
     for _ in range(8):
         threads = [threading.Thread(target=churn, args=(cay, i, known, chance.random())) for i in range(3)]
         for t in threads:
@@ -379,14 +425,10 @@ def test_kills_in_the_middle_of_binding_lose_nothing_and_leave_nothing(fresh):
         for t in threads:
             t.join()
         cay.start()
-        claims = {c["metadata"]["name"]: c for c in cay.api("GET", CLAIMS)["items"]}
-        assert not [name for name, there in known.items() if there and name not in claims]
-        for name in claims:
-            bound(cay, name)
-        n += len(claims)
-        uids = {c["metadata"]["uid"] for c in claims.values()}
-        wait_until(lambda: {v["spec"]["claimRef"]["uid"] for v in cay.api("GET", VOLUMES)["items"]} == uids)
-        wait_until(lambda: set(os.listdir(cay.pool("volumes"))) <= uids)
-        known.update({name: name in claims for name in known})
-        assert not cay.census()[1]
-    assert n > 30, "the kills came before anything happened"
+        there = {c["metadata"]["name"] for c in cay.api("GET", CLAIMS)["items"]}
+        assert not [name for name, expected in known.items() if expected and name not in there]
+        wait_until(lambda: agree(cay), timeout=120)
+        wait_until(lambda: not cay.census()[1], timeout=120)  # Pods that were deleted may still be ending
+        known.update({name: name in there for name in known})
+        n, n_own = n + len(there), n_own + len([name for name in there if name.startswith("p")])
+    assert n > 30 and n_own > 5, "the kills came before anything happened"

@@ -45,6 +45,19 @@ bool class_waits(const struct object *class)
 	       str_eq(json_get_str(class->root, "volumeBindingMode"), "WaitForFirstConsumer");
 }
 
+char *class_refuses(const struct object *class)
+{
+	static const char *const fields[] = { "parameters", "mountOptions", "allowedTopologies" };
+
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		if (json_len(json_get(class->root, fields[i])))
+			return xasprintf(
+				"storageclass.storage.k8s.io \"%s\": %s: " STORAGE_PROVISIONER
+				" has none",
+				class->name, fields[i]);
+	return NULL;
+}
+
 static void on_made(unused struct client_write *w, struct err *e, unused struct object *obj)
 {
 	if (e && !err_is(e, ERR_EXISTS))

@@ -75,18 +75,22 @@ static int64_t pod_limit(const struct volumes *v, const struct pod_view *p)
 	return sum;
 }
 
-/* In bytes; 0: there is none. */
-static int64_t volume_limit(struct volumes *v, const struct pod_view *p,
-			    const struct pod_volume_view *volume)
+/* What a mount of a volume may hold, in bytes (0: there is no limit), and whether it may be written
+ * to at all. */
+static void limit_mount(struct volumes *v, const struct pod_view *p,
+			const struct pod_volume_view *volume, struct plan_mount *m)
 {
 	autoptr(object) pvc = NULL;
 	autoptr(object) pv = NULL;
 
 	if (volume->type == POD_VOLUME_EMPTY_DIR)
-		return volume->size ? volume->size : pod_limit(v, p);
+		m->size = volume->size ? volume->size : pod_limit(v, p);
 	pvc = volume->type == POD_VOLUME_PVC ? pvc_of(v, p->ns, volume) : NULL;
 	pv = pvc ? pv_of(v, pvc) : NULL;
-	return pv ? pv_size(pv) : 0;
+	if (!pv)
+		return;
+	m->size = pv_size(pv);
+	m->readonly |= json_get_bool(json_at_path(object_spec(pv), "csi"), "readOnly", false);
 }
 
 /* Whether no other Pod ever sees it. What is not listed is shared, also a type that is new. */
@@ -250,9 +254,9 @@ static struct err *mount_of(struct volumes *v, const struct volume_pod *pod,
 	ret->from = arena_strdup(a, from);
 	ret->file = is_file(from, sub);
 	ret->make = !made; /* with fsGroup, for that group too */
-	ret->size = volume_limit(v, p, volume);
 	ret->group = MAX(p->fs_group, (int64_t)0);
 	ret->readonly = made || vm->readonly || volume->readonly;
+	limit_mount(v, p, volume, ret);
 	return NULL;
 }
 

@@ -125,11 +125,51 @@ static void reclaim(struct pv *p, const struct object *o)
 	client_delete(p->volumes->spec.client, &ref, &spec, &p->write);
 }
 
-static bool is_to_go(const struct object *o, const char *phase)
+/* What is to become of a volume whose claim is gone. */
+enum reclaim {
+	RECLAIM_RETAIN,
+	RECLAIM_DELETE,
+	RECLAIM_IMPOSSIBLE, /* nobody here can do what its policy asks for */
+};
+
+static enum reclaim reclaim_of(const struct object *o)
 {
 	const char *policy = json_get_str(object_spec(o), "persistentVolumeReclaimPolicy");
 
-	return str_eq(phase, "Released") && str_eq(policy, "Delete") && storage_handle(o->root);
+	if (str_eq(policy, "Retain"))
+		return RECLAIM_RETAIN;
+	return str_eq(policy, "Delete") && storage_handle(o->root) ? RECLAIM_DELETE
+								   : RECLAIM_IMPOSSIBLE;
+}
+
+static void report(struct pv *p, const struct object *o, const char *phase, const char *message)
+{
+	struct json_doc *d;
+
+	if (!phase || str_eq(json_get_str(object_status(o), "phase"), phase))
+		return;
+	d = json_doc_new();
+	set_phase(d, patch_of(d, o), phase);
+	json_set(d, json_get(json_root(d), "status"), "message",
+		 message ? json_new_str(d, message) : json_new_null(d));
+	pv_patch(p, "status", d);
+}
+
+static void released(struct pv *p, const struct object *o)
+{
+	switch (reclaim_of(o)) {
+	case RECLAIM_RETAIN:
+		report(p, o, "Released", NULL);
+		break;
+	case RECLAIM_DELETE:
+		reclaim(p, o);
+		break;
+	case RECLAIM_IMPOSSIBLE:
+		report(p, o, "Failed",
+		       "this node deletes volumes of its own driver and recycles none: set "
+		       "spec.persistentVolumeReclaimPolicy to Retain");
+		break;
+	}
 }
 
 static struct again pv_pass(void *arg, struct queue_item *it)
@@ -138,20 +178,15 @@ static struct again pv_pass(void *arg, struct queue_item *it)
 	struct pv *p = map_get(v->pvs, it->key);
 	autoptr(object) o = p ? pv_get(v, p->name) : NULL;
 	const char *phase = o ? phase_of(v, o) : NULL;
-	struct json_doc *d;
 
 	if (!o)
 		return again_never();
-	if (object_deleting(o)) {
-		if (!str_eq(phase, "Bound"))
-			let_go(p, o);
-	} else if (is_to_go(o, phase)) {
-		reclaim(p, o);
-	} else if (phase && !str_eq(json_get_str(object_status(o), "phase"), phase)) {
-		d = json_doc_new();
-		set_phase(d, patch_of(d, o), phase);
-		pv_patch(p, "status", d);
-	}
+	if (!object_deleting(o) && str_eq(phase, "Released"))
+		released(p, o);
+	else if (!object_deleting(o))
+		report(p, o, phase, NULL);
+	else if (!str_eq(phase, "Bound"))
+		let_go(p, o);
 	return again_never();
 }
 

@@ -211,6 +211,11 @@ static bool provision_by_class(struct pvc *c, struct object *o, const char *name
 		pvc_trouble(c, o, "ExternalProvisioning", why);
 		return false;
 	}
+	why = class_refuses(class);
+	if (why) {
+		pvc_trouble(c, o, "ProvisioningFailed", why);
+		return false;
+	}
 	if (pvc_source(o) && !c->cloned)
 		return pvc_clone(c, o);
 	pvc_provision(c, o, name, class);
@@ -372,8 +377,21 @@ struct err *pvc_volume(struct volumes *v, const struct object *pvc, struct objec
 			       "persistentvolume \"%s\": this node mounts no volumes but those of "
 			       "spec.csi.driver %s",
 			       pv->name, STORAGE_DRIVER);
+	if (json_len(json_get(object_spec(pv), "mountOptions")))
+		return err_new(ERR_UNAVAILABLE,
+			       "persistentvolume \"%s\": spec.mountOptions: this node has none",
+			       pv->name);
 	*ret = take(pv);
 	return NULL;
+}
+
+void pvc_tell(struct volumes *v, const char *uid)
+{
+	const struct pvc *c = map_get(v->pvcs, uid);
+	autoptr(object) o = c ? client_get(v->spec.client, v->pvc, c->ns, c->name) : NULL;
+
+	if (o)
+		v->spec.changed(v->spec.arg, o);
 }
 
 void volumes_sweep(struct volumes *v)
@@ -381,6 +399,7 @@ void volumes_sweep(struct volumes *v)
 	autofree char *old = diskpool_old_dir(v->spec.disk, INSTANCE_VOLUMES);
 
 	dirs_sweep(v);
+	once_sweep(v);
 	if (old)
 		map_each(it, v->pvcs)
 			(void)queue_add(v->queue, it.key);

@@ -48,6 +48,7 @@ void volumes_forget(struct volumes *v, const char *uid)
 
 	follow_stop(v, uid);
 	group_forget(v, uid);
+	once_forget(v, uid);
 	if (e)
 		log_warn("cannot remove the volumes of a Pod, leaving them to the next start",
 			 KV("err", e));
@@ -160,6 +161,8 @@ static struct err *prepare_pvc(struct volumes *v, const struct volume_pod *p,
 	e = bound ? pvc_volume(v, bound, &pv) : NULL;
 	if (!e && pv)
 		e = pvc_moves(v, bound, pv);
+	if (!e && pv)
+		e = once_take(v, p, bound, pv);
 	return e || !pv ? e : group_apply(v, p, volume, pv);
 }
 
@@ -291,6 +294,7 @@ void volumes_start(struct volumes *v)
 	watch.kind = v->config_map;
 	v->watch_config_maps = client_watch(v->spec.client, &watch, &events, v);
 	groups_open(v);
+	once_open(v);
 	dirs_start(v);
 	v->n_known = 0;
 	pvcs_start(v);
@@ -303,6 +307,7 @@ void volumes_stop(struct volumes *v)
 	client_watch_free(take(v->watch_secrets));
 	client_watch_free(take(v->watch_config_maps));
 	groups_close(v);
+	once_close(v);
 	classes_stop(v);
 	pvcs_stop(v);
 	pvs_stop(v);

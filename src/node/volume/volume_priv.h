@@ -25,6 +25,8 @@ struct volumes {
 	struct map *groups;                 /* "uid of a Pod/volume" → struct grouping */
 	unsigned n_grouping;
 	usec group_report; /* after this time, and again, an Event says that it is still going on */
+	struct map *once;  /* handle of a volume for one Pod → uid of that Pod, owned */
+	struct map *once_waits; /* uids of claims that were refused to others */
 	struct client_write class_write;
 	struct client_watch *watch_pvcs, *watch_pvs, *watch_classes, *watch_secrets,
 		*watch_config_maps;
@@ -52,7 +54,8 @@ must_use struct err *source_binary(const struct object *o, const char *key, void
 void pvcs_start(struct volumes *v);
 void pvcs_stop(struct volumes *v);
 void pvcs_known(struct volumes *v);
-void pvcs_wake(struct volumes *v); /* claims that wait for a class or a volume */
+void pvc_tell(struct volumes *v, const char *uid); /* the Pods that wait for it */
+void pvcs_wake(struct volumes *v);                 /* claims that wait for a class or a volume */
 void pvcs_volume_changed(struct volumes *v, const struct object *pv, bool gone);
 int64_t pvc_size(const struct object *o); /* the bytes that it asks for; 0: it does not say */
 /* Sees to it that a volume that nobody uses is in the disk pool. ERR_UNAVAILABLE: it is on its way
@@ -103,6 +106,8 @@ void class_make_default(struct volumes *v);
 struct object *class_default(struct volumes *v);
 struct object *class_get(struct volumes *v, const char *name);
 bool class_is_ours(const struct object *class);
+/* What it asks for and our provisioner does not do; NULL: nothing. malloc'd. */
+char *class_refuses(const struct object *class);
 bool class_waits(const struct object *class); /* for the first Pod; NULL does not */
 
 /* group.c: gives what is in a volume to the Pod's fsGroup; errors as volumes_prepare(). */
@@ -111,6 +116,15 @@ void groups_close(struct volumes *v);
 must_use struct err *group_apply(struct volumes *v, const struct volume_pod *p,
 				 const struct pod_volume_view *volume, const struct object *pv);
 void group_forget(struct volumes *v, const char *uid); /* the Pod is gone */
+
+/* once.c: a volume for one Pod at a time is this Pod's until it is forgotten. ERR_UNAVAILABLE: it
+ * is another's; volumes_spec.changed() follows when a Pod has gone. */
+void once_open(struct volumes *v);
+void once_close(struct volumes *v);
+must_use struct err *once_take(struct volumes *v, const struct volume_pod *p,
+			       const struct object *pvc, const struct object *pv);
+void once_forget(struct volumes *v, const char *uid);
+void once_sweep(struct volumes *v);
 
 /* dirs.c */
 void dirs_start(struct volumes *v);
