@@ -53,7 +53,8 @@ struct node_ports {
 	struct node_ports_spec spec;
 	struct callers *callers;
 	struct client_watch *watch[FOLLOWED_MAX_];
-	struct map *ports;            /* number → struct node_port, owned */
+	struct map *unserved; /* uids of Services that were told of a port that is not TCP */
+	struct map *ports;    /* number → struct node_port, owned */
 	struct list waiting, passing; /* struct passage.link */
 	struct timer *refresh, *rest;
 	struct node_ports_stats stats;
@@ -382,6 +383,14 @@ static int64_t sticky_of(const struct json *spec)
 			AFFINITY_S);
 }
 
+static void tell_unserved(struct node_ports *n, const struct object *service)
+{
+	if (map_has(n->unserved, service->uid))
+		return;
+	map_put(n->unserved, service->uid, n);
+	tell(n, service, "NodePortNotOpen", "node ports of TCP alone are opened on this machine");
+}
+
 struct look {
 	struct node_ports *n;
 	uint64_t round;
@@ -395,9 +404,12 @@ static void want_port(struct look *l, const struct object *service, const struct
 	struct node_port *p;
 	char key[16];
 
-	if (number < NODE_PORT_FIRST || number > NODE_PORT_LAST ||
-	    !str_eq(str_or(json_get_str(port, "protocol"), "TCP"), "TCP"))
+	if (number < NODE_PORT_FIRST || number > NODE_PORT_LAST)
 		return;
+	if (!str_eq(str_or(json_get_str(port, "protocol"), "TCP"), "TCP")) {
+		tell_unserved(n, service);
+		return;
+	}
 	(void)snprintf(key, sizeof(key), "%u", (unsigned)number);
 	p = map_get(n->ports, key);
 	if (p && (!str_eq(p->uid, service->uid) || !str_eq(p->name, name))) {
@@ -461,6 +473,8 @@ static void on_service_changed(void *arg, struct object *was, struct object *now
 {
 	struct node_ports *n = arg;
 
+	if (was && !now)
+		(void)map_del(n->unserved, was->uid);
 	if ((was && service_has_node_ports(object_spec(was))) ||
 	    (now && service_has_node_ports(object_spec(now))))
 		timer_set(n->refresh, 0);
@@ -490,6 +504,7 @@ struct err *node_ports_start(struct loop *l, struct client *c, const struct node
 	list_init(&n->waiting);
 	list_init(&n->passing);
 	n->ports = map_new(port_free);
+	n->unserved = map_new(NULL);
 	n->refresh = timer_new(l, on_refresh, n);
 	n->rest = timer_new(l, on_rested, n);
 	e = callers_new(l, spec->has_group ? &spec->group : NULL, on_learned, n, &n->callers);
@@ -515,6 +530,7 @@ void node_ports_free(struct node_ports *n)
 	for (size_t i = 0; i < FOLLOWED_MAX_; i++)
 		client_watch_free(n->watch[i]);
 	map_free(n->ports); /* with their connections */
+	map_free(n->unserved);
 	callers_free(n->callers);
 	timer_free(n->refresh);
 	timer_free(n->rest);

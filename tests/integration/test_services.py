@@ -222,6 +222,8 @@ def test_a_port_of_another_program_is_told_and_tried_again(node, echoes):
                 continue
         taken.listen()
         service(node, "late", type="NodePort", selector={"app": "echo"}, ports=[{"port": 80, "targetPort": 8080, "nodePort": port}])
+        service(node, "datagrams", type="NodePort", selector={"app": "echo"}, ports=[{"port": 53, "protocol": "UDP"}])
+        wait_until(lambda: "TCP alone" in events(node, "datagrams").get("NodePortNotOpen", ""))
         wait_until(lambda: "NodePortNotOpen" in events(node, "late"))
         assert str(port) in events(node, "late")["NodePortNotOpen"]
         assert not listeners(port)[1:]
