@@ -243,7 +243,8 @@ static void note_named(struct policy_compile *c, const struct policy_plan *plan,
 	struct policy_named *named = NULL;
 
 	for (size_t i = 0; i < pass->n_named && !named; i++)
-		if (!memcmp(&pass->named[i].port, port, sizeof(*port)))
+		if (pass->named[i].port.protocol == port->protocol &&
+		    pass->named[i].port.from == port->from)
 			named = &pass->named[i];
 	if (!named) {
 		struct policy_named *more =

@@ -257,9 +257,11 @@ static void add_match(struct buf *b, const struct match *m)
 	}
 }
 
-static void add_pass(struct buf *sets, struct buf *rules, const struct policy_plan *p,
+/* The sets of a policy go before the chain that names them. */
+static void add_pass(struct buf sets_rules[2], const struct policy_plan *p,
 		     const struct policy_pass *pass, const char *name, enum policy_direction d)
 {
+	struct buf *sets = &sets_rules[0], *rules = &sets_rules[1];
 	struct match m = { .end = { words[d].peer, "reply" } };
 
 	if (!pass->peers.all) {
@@ -284,25 +286,29 @@ static void add_pass(struct buf *sets, struct buf *rules, const struct policy_pl
 	}
 }
 
+static void add_policy(struct buf *b, const struct policy_plan *p, const struct policy *policy,
+		       enum policy_direction d)
+{
+	const struct policy_side *side = &policy->side[d];
+	struct buf parts[2] = { { 0 }, { 0 } };
+
+	for (size_t k = 0; k < side->n_passes; k++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "%s%u_%zu", words[d].rule, policy->number, k);
+		add_pass(parts, p, &side->passes[k], name, d);
+	}
+	buf_printf(b, "%s	chain %s%u {\n%s	}\n", buf_str(&parts[0]), words[d].rule,
+		   policy->number, buf_str(&parts[1]));
+	buf_done(&parts[0]);
+	buf_done(&parts[1]);
+}
+
 static void add_passes(struct buf *b, const struct policy_plan *p, enum policy_direction d)
 {
-	for (size_t i = 0; i < p->n_policies; i++) {
-		const struct policy *policy = &p->policies[i];
-		const struct policy_side *side = &policy->side[d];
-		autobuf rules = { 0 };
-
-		if (!side->decides)
-			continue;
-		for (size_t k = 0; k < side->n_passes; k++) {
-			char name[32];
-
-			(void)snprintf(name, sizeof(name), "%s%u_%zu", words[d].rule,
-				       policy->number, k);
-			add_pass(b, &rules, p, &side->passes[k], name, d);
-		}
-		buf_printf(b, "	chain %s%u {\n%s	}\n", words[d].rule, policy->number,
-			   buf_str(&rules));
-	}
+	for (size_t i = 0; i < p->n_policies; i++)
+		if (p->policies[i].side[d].decides)
+			add_policy(b, p, &p->policies[i], d);
 	for (size_t i = 0; i < p->groups[d].n; i++) {
 		const struct policy_group *g = &p->groups[d].list[i];
 
