@@ -23,13 +23,15 @@ PYTHON = "/usr/bin/python3"  # one that every user can run
 
 # Serves what it was asked, with all headers, on port 8000.
 ECHO = """
-import http.server
+import http.server, os, socket
 class Echo(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         body = str(self.headers).encode()
         self.send_response(200); self.send_header('Content-Length', str(len(body))); self.end_headers(); self.wfile.write(body)
     def log_message(self, *a): pass
-http.server.ThreadingHTTPServer(('', 8000), Echo).serve_forever()
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6 if os.path.exists('/proc/net/if_inet6') else socket.AF_INET  # of both families then
+Server(('', 8000), Echo).serve_forever()
 """
 
 
@@ -149,9 +151,10 @@ except OSError as e:
 
 
 def test_only_the_daemon_sends_packets_to_sandboxes(box):
-    cay, address = box
-    for uid in (NOBODY, 0):
-        assert as_user(CONNECT, uid, address=address).startswith("refused"), uid
+    cay, _ = box
+    for address in cay.wait(SANDBOXES, "box", is_ready)["status"]["podIPs"]:
+        for uid in (NOBODY, 0):
+            assert as_user(CONNECT, uid, address=address).startswith("refused"), (uid, address)
     assert request(cay) == 200, "the daemon reaches the same port"
 
 
@@ -256,8 +259,9 @@ def test_a_group_that_does_not_exist_is_an_error(fresh):
 
 def test_it_can_be_opened_which_is_said_aloud(fresh):
     cay = fresh("--open-to-local-users")
-    address = open_box(cay)
+    open_box(cay)
     assert "EVERY USER OF THIS MACHINE" in cay.log()
     assert request_as(cay, NOBODY)[0] == 200
-    assert as_user(CONNECT, address=address) == "reached"
+    for address in cay.wait(SANDBOXES, "box", is_ready)["status"]["podIPs"]:
+        assert as_user(CONNECT, address=address) == "reached"
     assert request(cay, Host="evil.example") == 421

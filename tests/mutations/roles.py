@@ -605,7 +605,7 @@ MUTATIONS = (
              "a few sandboxes do not hold all questions that are passed on", "pytest integration/test_names.py -k few_sandboxes"),
     mutation("connections-over-several-ways", "node/launch/seccomp.c",
              "	{ AF_INET, IPPROTO_UDP },\n", "	{ AF_INET, IPPROTO_UDP },\n	{ AF_INET, IPPROTO_MPTCP },\n",
-             "a sandbox has no sockets of MPTCP", "unit node_lower filter"),
+             "a sandbox has no sockets of MPTCP", "unit node_lower listed_verdict"),
     mutation("unready-pods-are-found", "node/network/names.c",
              "	if (s->unready || (!object_deleting(pod) &&", "	if (s->exists || (!object_deleting(pod) &&",
              "a Service stands for Pods that are ready", "pytest integration/test_names.py::test_names_of_objects"),
