@@ -409,3 +409,38 @@ void selector_set_key(struct selector *s, size_t i, const char *key)
 	free(s->list[i].key);
 	s->list[i].key = copy;
 }
+
+static bool is_among(const struct json *values, const char *value)
+{
+	json_each(it, values)
+		if (value && str_eq(json_str(it.val), value))
+			return true;
+	return false;
+}
+
+static bool expression_holds(const struct json *e, const struct json *labels, bool otherwise)
+{
+	const char *op = json_get_str(e, "operator");
+	const char *value = json_get_str(labels, str_or(json_get_str(e, "key"), ""));
+
+	if (str_eq(op, "In"))
+		return is_among(json_get(e, "values"), value);
+	if (str_eq(op, "NotIn"))
+		return !is_among(json_get(e, "values"), value);
+	if (str_eq(op, "Exists"))
+		return value;
+	if (str_eq(op, "DoesNotExist"))
+		return !value;
+	return otherwise;
+}
+
+bool label_selector_matches(const struct json *selector, const struct json *labels, bool otherwise)
+{
+	json_each(it, json_get(selector, "matchLabels"))
+		if (!str_eq(json_str(it.val), json_get_str(labels, it.key)))
+			return false;
+	json_each(it, json_get(selector, "matchExpressions"))
+		if (!expression_holds(it.val, labels, otherwise))
+			return false;
+	return true;
+}

@@ -29,3 +29,6 @@ const char *selector_wants(const struct selector *s, const char *key);
 const char *selector_key(const struct selector *s, size_t i);
 /* From now on the i-th requirement reads this key: the path of the field in stored objects. */
 void selector_set_key(struct selector *s, size_t i, const char *key);
+
+/* A LabelSelector, as in specs. otherwise: the answer where an operator is not known. */
+bool label_selector_matches(const struct json *selector, const struct json *labels, bool otherwise);

@@ -29,7 +29,7 @@ const struct setting serve_settings[] = {
 	  "Where the node ports of Services are opened: `loopback` (127.0.0.1 and ::1) or `none`",
 	  .choices = node_ports },
 	{ "policy-may-open", SETTING_TEXT, NULL, "NETWORKS",
-	  "Private networks that NetworkPolicies may open, as 10.20.0.0/16,fd12::/32 (by default none)" },
+	  "Private networks that NetworkPolicies may open, for example 10.20.0.0/16,fd12::/32 (by default none)" },
 	{ "resolv-conf", SETTING_TEXT, "/etc/resolv.conf", "FILE",
 	  "File that names the name servers to which questions of sandboxes are passed on" },
 	{ "disk-pool", SETTING_TEXT, NULL, "DIR",

@@ -27,7 +27,7 @@ const struct setting bench_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
 	  "Server to measure (by default the one in $KUBECONFIG or ~/.kube/config)" },
 	{ "only", SETTING_TEXT, NULL, "NAME,...",
-	  "Scenarios to run (by default all): of a claim growth, cells, loops, sustained, burst, cold, exec; of the node growth, cold, runtimes, policy, import" },
+	  "Scenarios to run (by default all); claim: growth, cells, loops, sustained, burst, cold, exec; node: growth, cold, runtimes, policy, import" },
 	{ "router", SETTING_TEXT, "127.0.0.1:8080", "ADDR:PORT",
 	  "Its router; if empty, no commands are run in sandboxes" },
 	{ "server-pid", SETTING_INT, NULL, "PID",

@@ -22,7 +22,7 @@
  * Which Services a Pod belongs to must not cost a look at all of them for every change of a Pod, so
  * each is listed under one of the labels it asks for. The Services of Sandboxes have no slices
  * unless asked for (docs/decisions/0055): nobody on this machine needs them, and a claim would
- * write a quarter more.
+ * write a sixth to a quarter more.
  */
 enum endpoints_write {
 	ENDPOINTS_WRITE_CREATE,

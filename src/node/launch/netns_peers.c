@@ -20,11 +20,14 @@
  * and fills them anew, so there is no moment in between.
  */
 enum {
-	RANGES_MAX = 1024,        /* of one list */
+	RANGES_MAX = 512,         /* of one list */
+	RANGE_SIZE = 64,          /* bytes that one of IPv6 takes, at most */
 	MESSAGE_ROOM = 60 * 1024, /* an attribute has less than 64 KiB */
 	ANSWER_MAX = 8192,
 	V4_AT = IP4_BITS / 8,
 };
+
+_Static_assert(RANGES_MAX *RANGE_SIZE < MESSAGE_ROOM, "a list of peers fits into a message");
 
 static const char *const sets[] = { "peers_out", "peers_out6", "peers_in", "peers_in6" };
 
@@ -130,7 +133,7 @@ static void put_range(struct nlmsghdr *h, const struct range *r)
 
 static void put_set(struct batch *b, const char *set, const struct ranges *r, bool v4)
 {
-	struct nlmsghdr *h = elements(b, NFT_MSG_DELSETELEM, 0, set); /* all of them */
+	struct nlmsghdr *h = elements(b, NFT_MSG_DELSETELEM, NLM_F_ACK, set); /* all of them */
 	struct nlattr *list;
 	size_t n = 0;
 
@@ -153,16 +156,17 @@ static void put_all(struct batch *b, const struct ranges *out, const struct rang
 	message_end(b, message(b, NFNL_MSG_BATCH_BEGIN, 0));
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
 		put_set(b, sets[i], i < 2 ? out : in, i % 2 == 0);
-	message_end(b, message(b, NFNL_MSG_BATCH_END, NLM_F_ACK));
+	message_end(b, message(b, NFNL_MSG_BATCH_END, 0));
 }
 
 /* -- changing -------------------------------------------------------------------------------- */
 
-/* The kernel has answered before send() returns; nothing was refused if only the end was
- * acknowledged, or nothing was said at all. */
+/* The kernel has answered before send() returns: with a refusal, or with the acknowledgements that
+ * were asked for. */
 static struct err *read_answer(struct mnl_socket *s)
 {
 	_Alignas(8) char room[ANSWER_MAX];
+	bool acknowledged = false;
 	ssize_t n;
 
 	while ((n = recv(mnl_socket_get_fd(s), room, sizeof(room), MSG_DONTWAIT)) > 0) {
@@ -172,11 +176,16 @@ static struct err *read_answer(struct mnl_socket *s)
 		for (; mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left)) {
 			const struct nlmsgerr *a = mnl_nlmsg_get_payload(h);
 
-			if (h->nlmsg_type == NLMSG_ERROR && a->error)
+			if (h->nlmsg_type != NLMSG_ERROR)
+				continue;
+			if (a->error)
 				return err_sys(-a->error, "change the peers of a sandbox");
+			acknowledged = true;
 		}
 	}
-	return NULL;
+	return acknowledged ? NULL
+			    : err_new(ERR_SYS,
+				      "change the peers of a sandbox: no answer from the kernel");
 }
 
 static struct err *change(const struct ranges *out, const struct ranges *in)

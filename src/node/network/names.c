@@ -382,20 +382,55 @@ static void answer_external(const struct names *n, const char *target, struct ar
 	ret->code = DNS_NOERROR;
 }
 
-static bool answer_reverse(const struct names *n, const struct dns_query *q, struct arena *a,
-			   struct dns_answer *ret)
+/* "4.3.2.1.in-addr.arpa." */
+static bool reverse4(const char *full, struct arena *a, struct ip *ret)
 {
-	char *text = below(q->name, "in-addr.arpa", a);
-	struct search s = { .n = n, .arena = a, .unready = true, .answer = ret };
+	char *text = below(full, "in-addr.arpa", a);
 	struct name name;
-	unsigned place;
 
 	if (!text || !split(text, &name) || name.n != 4)
 		return false;
-	s.ip = arena_printf(a, "%s.%s.%s.%s", name.label[3], name.label[2], name.label[1],
-			    name.label[0]);
-	if (!instance_addr_place(n->instance, s.ip, &place))
+	return ip_parse(arena_printf(a, "%s.%s.%s.%s", name.label[3], name.label[2], name.label[1],
+				     name.label[0]),
+			ret);
+}
+
+/* "1.0.….d.f.ip6.arpa.", a digit for each label. */
+static bool reverse6(const char *full, struct arena *a, struct ip *ret)
+{
+	enum {
+		DIGITS = 2 * sizeof(ret->octet)
+	};
+	static const char digits[] = "0123456789abcdef";
+	const char *text = below(full, "ip6.arpa", a);
+
+	if (!text || strlen(text) != 2 * DIGITS - 1)
 		return false;
+	*ret = (struct ip){ 0 };
+	for (size_t i = 0; i < DIGITS; i++) {
+		const char *at = strchr(digits, text[2 * i] | 0x20);
+
+		if (!at || !*at || (i && text[2 * i - 1] != '.'))
+			return false;
+		ret->octet[sizeof(ret->octet) - 1 - i / 2] |=
+			(uint8_t)((at - digits) << (i % 2 ? 4 : 0));
+	}
+	return true;
+}
+
+static bool answer_reverse(const struct names *n, const struct dns_query *q, struct arena *a,
+			   struct dns_answer *ret)
+{
+	struct search s = { .n = n, .arena = a, .unready = true, .answer = ret };
+	char ip4[16];
+	struct ip addr;
+	unsigned place;
+
+	if (!(reverse4(q->name, a, &addr) || reverse6(q->name, a, &addr)) ||
+	    !instance_ip_place(n->instance, &addr, &place))
+		return false;
+	instance_addr_text(n->instance, place, ip4);
+	s.ip = ip4;
 	search(&s, NULL);
 	wipe(ret, s.found ? DNS_NOERROR : DNS_NXDOMAIN);
 	if (!s.found || q->type != DNS_PTR)

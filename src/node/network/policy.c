@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/object.h"
+#include "api/selector.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -53,10 +54,10 @@ static bool selects_stand_in(struct policy_compile *c, const struct json *peer,
 	struct json *labels = json_obj(c->doc);
 
 	json_set_str(c->doc, labels, s->key, s->value);
-	if (spaces ? !policy_selects(spaces, policy_labels_of(c, s->ns), false)
+	if (spaces ? !label_selector_matches(spaces, policy_labels_of(c, s->ns), false)
 		   : !str_eq(s->ns, c->p->object->ns))
 		return false;
-	return policy_selects(json_get(peer, "podSelector"), labels, false);
+	return label_selector_matches(json_get(peer, "podSelector"), labels, false);
 }
 
 /* -- rules ----------------------------------------------------------------------------------- */

@@ -9,41 +9,6 @@
 
 /* What policies select by: labels and blocks of addresses. */
 
-static bool has_value(const struct json *values, const char *value)
-{
-	json_each(it, values)
-		if (value && str_eq(json_str(it.val), value))
-			return true;
-	return false;
-}
-
-static bool expression_holds(const struct json *e, const struct json *labels, bool otherwise)
-{
-	const char *op = json_get_str(e, "operator");
-	const char *value = json_get_str(labels, str_or(json_get_str(e, "key"), ""));
-
-	if (str_eq(op, "In"))
-		return has_value(json_get(e, "values"), value);
-	if (str_eq(op, "NotIn"))
-		return !has_value(json_get(e, "values"), value);
-	if (str_eq(op, "Exists"))
-		return value;
-	if (str_eq(op, "DoesNotExist"))
-		return !value;
-	return otherwise;
-}
-
-bool policy_selects(const struct json *selector, const struct json *labels, bool otherwise)
-{
-	json_each(it, json_get(selector, "matchLabels"))
-		if (!str_eq(json_str(it.val), json_get_str(labels, it.key)))
-			return false;
-	json_each(it, json_get(selector, "matchExpressions"))
-		if (!expression_holds(it.val, labels, otherwise))
-			return false;
-	return true;
-}
-
 void policy_ranges_add(struct policy_ranges *r, struct arena *a, const struct ip *from,
 		       const struct ip *to)
 {

@@ -64,11 +64,10 @@ struct err *policy_may_open_read(const char *text, struct policy_may_open *ret)
 			return err_new(ERR_INVALID, "policies may open at most %d networks",
 				       POLICY_MAY_OPEN_MAX);
 		if (!ip_parse_block(t, &r->from, &r->to))
-			return err_new(
-				ERR_INVALID,
-				"policies may not open %s: it is not a network, as 10.20.0.0/16 "
-				"is",
-				t);
+			return err_new(ERR_INVALID,
+				       "policies may not open %s: not a network such as "
+				       "10.20.0.0/16",
+				       t);
 		e = check(t, r);
 		if (e)
 			return e;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/object.h"
+#include "api/selector.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/map.h"
@@ -134,7 +135,8 @@ static void match_pod(struct grouping *g, struct policy_pod *pod)
 	size_t n = 0;
 
 	for (struct policy *p = map_get(g->first, o->ns); p; p = p->side[g->d].next)
-		if (policy_selects(json_get(object_spec(p->object), "podSelector"), labels, true)) {
+		if (label_selector_matches(json_get(object_spec(p->object), "podSelector"), labels,
+					   true)) {
 			g->list[n++] = p;
 			/* what one allows, none of the others takes */
 			pod->free |= g->d == POLICY_OUT && !p->narrows;
@@ -174,11 +176,11 @@ static bool peer_selects(struct policy_compile *c, const struct json *peer,
 
 	if (json_get(peer, "ipBlock"))
 		return false; /* those are addresses outside */
-	if (spaces ? !policy_selects(spaces, policy_labels_of(c, pod->ns), false)
+	if (spaces ? !label_selector_matches(spaces, policy_labels_of(c, pod->ns), false)
 		   : !str_eq(pod->ns, c->p->object->ns))
 		return false;
-	return policy_selects(json_get(peer, "podSelector"),
-			      json_at_path(pod->root, "metadata.labels"), false);
+	return label_selector_matches(json_get(peer, "podSelector"),
+				      json_at_path(pod->root, "metadata.labels"), false);
 }
 
 static bool rule_selects(struct policy_compile *c, const struct json *peers,

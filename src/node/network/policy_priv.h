@@ -12,11 +12,7 @@ struct json;
 struct json_doc;
 struct map;
 
-/* policy_match.c: a LabelSelector; an empty one matches everything. An operator that is not known:
- * otherwise. */
-bool policy_selects(const struct json *selector, const struct json *labels, bool otherwise);
-
-/* The addresses of an ipBlock, added to ret. False: it cannot be read. */
+/* policy_match.c: the addresses of an ipBlock, added to ret. False: it cannot be read. */
 struct policy_ranges {
 	struct policy_range *list;
 	size_t n, cap;

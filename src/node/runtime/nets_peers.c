@@ -129,8 +129,8 @@ void nets_peered(struct native *n, const char *name)
 void nets_not_peered(struct native *n, const struct message_refused *r)
 {
 	nets_peered(n, r->name);
-	log_warn("what policies open could not be told to a sandbox's own packet filter, going on "
-		 "with what it has; that of the host has it",
+	log_warn("cannot update a sandbox's own packet filter, keeping its old rules; the host's "
+		 "filter is up to date",
 		 KV("link", r->name), KV("err", r->text));
 }
 

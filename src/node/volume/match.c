@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
 #include "api/object.h"
+#include "api/selector.h"
 #include "api/storage.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -41,42 +42,22 @@ static bool is_to_have(const struct object *pv, const struct object *pvc, bool *
 	return !ref || *ret_kept;
 }
 
-static bool has_value(const struct json *values, const char *value)
-{
-	json_each(it, values)
-		if (value && str_eq(json_str(it.val), value))
-			return true;
-	return false;
-}
-
-static bool holds(const struct json *e, const struct json *labels)
-{
-	const char *op = json_get_str(e, "operator");
-	const char *value = json_get_str(labels, str_or(json_get_str(e, "key"), ""));
-
-	if (str_eq(op, "In"))
-		return has_value(json_get(e, "values"), value);
-	if (str_eq(op, "NotIn"))
-		return !has_value(json_get(e, "values"), value);
-	return str_eq(op, "Exists") ? value != NULL : !value;
-}
-
 static bool selects(const struct json *selector, const struct object *pv)
 {
-	const struct json *labels = json_at_path(pv->root, "metadata.labels");
-
-	json_each(it, json_get(selector, "matchLabels"))
-		if (!str_eq(json_str(it.val), json_get_str(labels, it.key)))
-			return false;
-	json_each(it, json_get(selector, "matchExpressions"))
-		if (!holds(it.val, labels))
-			return false;
-	return true;
+	return label_selector_matches(selector, json_at_path(pv->root, "metadata.labels"), false);
 }
 
 static const char *volume_mode(const struct object *o)
 {
 	return str_or(json_get_str(object_spec(o), "volumeMode"), "Filesystem");
+}
+
+static bool has_mode(const struct json *modes, const char *mode)
+{
+	json_each(it, modes)
+		if (str_eq(json_str(it.val), mode))
+			return true;
+	return false;
 }
 
 static const char *pv_mismatch(const struct object *pv, const struct object *pvc, const char *class)
@@ -90,7 +71,7 @@ static const char *pv_mismatch(const struct object *pv, const struct object *pvc
 	if (!str_eq(volume_mode(pv), volume_mode(pvc)))
 		return "incompatible volumeMode";
 	json_each(it, json_get(object_spec(pvc), "accessModes"))
-		if (!has_value(has, json_str(it.val)))
+		if (!has_mode(has, json_str(it.val)))
 			return "incompatible accessMode";
 	return NULL;
 }
