@@ -666,7 +666,7 @@ MUTATIONS = (
              "		p->side[d].next = map_get(first, \"a\");\n		map_put(first, \"a\", p);\n",
              "a policy selects Pods of its own namespace", "unit node policies_allow"),
     mutation("policy-unknown-operator-selects-nothing", "node/network/policy_pods.c",
-             "\"podSelector\"), labels, true)", "\"podSelector\"), labels, false)",
+             "labels,\n					   true)) {", "labels,\n					   false)) {",
              "a policy that cannot be understood shuts rather than opens", "unit node policies_allow"),
     mutation("policy-peers-of-any-namespace", "node/network/policy_pods.c",
              "		   : !str_eq(pod->ns, c->p->object->ns))\n", "		   : !str_eq(pod->ns, pod->ns))\n",
