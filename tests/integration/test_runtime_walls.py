@@ -237,7 +237,8 @@ def test_no_process_has_more_than_it_may(box):
     own = dict(line.split(":\t", 1) for line in box.run("cat /proc/self/status")[1].splitlines() if ":\t" in line)
     assert int(own["CapEff"], 16) == int(own["CapBnd"], 16) == CAPS and own["Seccomp"] == "2"
     for pid in supervisors:
-        assert int(Box.status(pid)["CapEff"], 16) == 0
+        status = Box.status(pid)
+        assert (int(status["CapEff"], 16), status["NoNewPrivs"], status["Seccomp"]) == (0, "1", "2")
 
 
 @hosts_kernel
