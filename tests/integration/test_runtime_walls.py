@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 from test_isolation import CAPS, ID_RANGE, MEMORY, NAMESPACES, id_map, namespaces, read
-from test_runtimes import container, limit_of, need, numbers, pod_of, processes, ready
+from test_runtimes import container, installed, limit_of, need, numbers, pod_of, processes, ready
 from test_walls import ACTS, ATTACKER, ATTACKS, ESCAPE, PODS, RIGHTS, SYSCALLS, forward_between
 
 from cay_local import BUILD, ROOT, wait_until
@@ -38,11 +38,11 @@ def walled(module_instance):
     """One sandbox per runtime that is installed; all start at the same time."""
     cay = module_instance()
     for runtime in RUNTIMES:
-        if shutil.which(runtime):
+        if installed(runtime):
             cay.api("POST", PODS, pod_of(f"wall-{runtime}", runtime, container(
                 ["python3", "-m", "http.server", "8000"], resources={"limits": {"memory": str(MEMORY)}})))
     for runtime in RUNTIMES:
-        if shutil.which(runtime):
+        if installed(runtime):
             cay.wait(PODS, f"wall-{runtime}", ready)
     return cay
 
@@ -96,7 +96,7 @@ def host_files(runtime):
 
 def test_no_capability_gives_anything_beyond_the_sandbox(box):
     before = host_files(box.runtime)
-    others = [p for r in RUNTIMES if r != box.runtime and shutil.which(r) for p in Box(box.cay, r).processes()[0]]
+    others = [p for r in RUNTIMES if r != box.runtime and installed(r) for p in Box(box.cay, r).processes()[0]]
     got = box.attack({name: code % {"other": max(others)} if "%(" in code else code for name, (code, _) in ATTACKS.items()})
     want = {name: error for name, (_, error) in ATTACKS.items()}
     if box.runtime == "runsc":
@@ -186,7 +186,7 @@ print(json.dumps(results))
 
 def test_neither_host_nor_neighbour_is_reached(box):
     """Each reaches itself; the host would pass packets on, and something listens everywhere."""
-    ips = {r: box.cay.api("GET", f"{PODS}/wall-{r}")["status"]["podIP"] for r in RUNTIMES if shutil.which(r)}
+    ips = {r: box.cay.api("GET", f"{PODS}/wall-{r}")["status"]["podIP"] for r in RUNTIMES if installed(r)}
     forward_between(*ips.values())
     gateway = box.run("cat /etc/resolv.conf")[1].split()[1]
     with socket.create_server(("0.0.0.0", 0)) as server:
@@ -237,7 +237,8 @@ def test_no_process_has_more_than_it_may(box):
     own = dict(line.split(":\t", 1) for line in box.run("cat /proc/self/status")[1].splitlines() if ":\t" in line)
     assert int(own["CapEff"], 16) == int(own["CapBnd"], 16) == CAPS and own["Seccomp"] == "2"
     for pid in supervisors:
-        assert int(Box.status(pid)["CapEff"], 16) == 0
+        status = Box.status(pid)
+        assert (int(status["CapEff"], 16), status["NoNewPrivs"], status["Seccomp"]) == (0, "1", "2")
 
 
 @hosts_kernel

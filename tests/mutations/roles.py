@@ -818,7 +818,7 @@ MUTATIONS = (
              "	if (!fstat(WIRE_FD_LOG, &st) && end &&", "	if (!fstat(WIRE_FD_LOG, &st) && !end &&",
              "a full log of a container with a kernel of its own loses its older half", "pytest integration/test_runtimes.py -k full_log"),
     mutation("supervisor-keeps-rights", "node/launch/oci.c",
-             "	return capabilities_keep(0);\n", "	return NULL;\n",
+             "	e = capabilities_keep(0);\n", "	e = NULL;\n",
              "what supervises a container has no capabilities", "pytest integration/test_runtimes.py -k no_descriptor"),
     mutation("supervisor-keeps-descriptors", "node/launch/oci.c",
              "	(void)syscall(SYS_close_range, style->own_kernel ? FD_END : FD_HAND, ~0U, 0);\n", "",

@@ -291,9 +291,11 @@ static noreturn_fn void supervise(pid_t first, bool hands)
 	}
 }
 
-/* We keep nothing that could be of use to anybody. */
-static struct err *give_up_rights(const struct oci_style *style)
+/* We keep nothing that could be of use to anybody, and are filtered as the container is. */
+static struct err *give_up_rights(const struct slot *s, const struct oci_style *style)
 {
+	struct err *e;
+
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(errno, "forbid new privileges");
 	(void)close(WIRE_FD_SOCKET);
@@ -302,7 +304,8 @@ static struct err *give_up_rights(const struct oci_style *style)
 		(void)close(WIRE_FD_LOG);
 		(void)close(FD_SOCK);
 	}
-	return capabilities_keep(0);
+	e = capabilities_keep(0);
+	return e ? e : seccomp_install(&s->l->filter);
 }
 
 static void block_children(void)
@@ -346,7 +349,7 @@ struct err *oci_become(struct slot *s, const struct plan *plan)
 	block_children();
 	e = make_container(s, plan, style, &first);
 	if (!e)
-		e = give_up_rights(style);
+		e = give_up_rights(s, style);
 	if (!e)
 		e = message_send(s->ctl, &(struct message){ .type = MESSAGE_LAUNCHED });
 	if (e)
