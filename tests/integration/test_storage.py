@@ -186,6 +186,7 @@ def test_an_ephemeral_volume_is_a_claim_that_goes_with_its_pod(cay):
     assert made["metadata"]["labels"] == {"a": "b"} and limits(cay)[f"volumes/{made['metadata']['uid']}"][1] == 16 << 20
     cay.kubectl("delete", "pvc", "own-v", "--wait=false")  # in use
     sh(cay, "own", "echo x > /v/f")
+    assert cay.api("GET", f"{CLAIMS}/own-v")["metadata"]["deletionTimestamp"]
     end(cay, "own")
     cay.wait(CLAIMS, "own-v", lambda o: o is None)
     cay.wait(VOLUMES, made["spec"]["volumeName"], lambda o: o is None)
