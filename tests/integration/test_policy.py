@@ -229,6 +229,8 @@ def test_private_networks_are_opened_where_the_setting_lets_policies_do_so(fresh
     with policy(cay, "open", out({"role": "opener"}, private)):
         settled(cay, "opener", what, ["yes", "yes", "no", "no", "no"])
         assert attempt(cay, "plain", *what) == ["no"] * 4 + ["yes"]
+        sh(*inside(cay, "plain"), "nft", "delete", "table", "inet", "cay")
+        assert attempt(cay, "plain", *what) == ["no"] * 4 + ["yes"], "the filter of the host alone"
         inner = inside(cay, "opener")
         assert "10.212.0.0/16" in sh(*inner, "nft", "list", "set", "inet", "cay", "peers_out")
         with policy(cay, "all", out({"role": "opener"}, {})):

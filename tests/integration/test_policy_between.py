@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -148,6 +149,9 @@ def test_each_filter_alone_shuts_what_policies_do_not_open(boxes):
         wait_until(lambda: "between" in rules(cay))
         sh(*inside(cay, "bob"), "nft", "delete", "table", "inet", "cay")
         assert sh(*attack, *target).split() == ["no", "no"], "that of the host alone"
+        with policy(cay, "everybody", into({"role": "bob"}, {})):
+            wait_until(lambda: re.search(r"chain from\d+ \{\s+accept", rules(cay)))
+            assert sh(*attack, *target).split() == ["no", "no"], "that of the host alone, as the sender's policies do not allow it"
         assert sh(*inside(cay, "alice"), sys.executable, "-c", TRY, "20", *target[1:]).split() == ["yes", "yes"], "the attempts prove nothing"
 
 

@@ -719,7 +719,7 @@ MUTATIONS = (
     mutation("peers-forgotten-at-a-start", "node/runtime/nets_peers.c",
              "	if (!map_has(all->peers, net->face.ip) && (!all->peers_known || net->confined))\n",
              "	if (!map_has(all->peers, net->face.ip) && net->confined)\n",
-             "a start of the daemon ends no connection that policies allow", "pytest integration/test_policy_between.py -k daemon_is_killed"),
+             "a start of the daemon ends no connection that policies allow", "unit node_lower until_policies_are_known"),
     mutation("policy-without-an-end", "node/network/policy.c",
              "	if (cost <= COST_MAX && c->cost", "	if (c->cost",
              "a policy that is too large shuts its Pods", "unit node too_large"),

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "loop/loop.h"
 #include "node/host/instance.h"
@@ -406,6 +407,31 @@ TEST(what_policies_open_is_told_to_networks_in_use_and_they_are_not_used_again)
 	while (answer(&h, NULL))
 		;
 	eq_int(h.n_peers, 4);
+	close_host(&h);
+}
+
+/* It may have anything in its filter, but its connections must not end at a start. */
+TEST(a_network_from_before_the_start_keeps_its_peers_until_policies_are_known)
+{
+	struct runtime_task t = { .record = { .pid = getpid() } };
+	struct host h;
+
+	open_host(&h, 0, 100);
+	h.n.face = (struct runtime){ .ctx = &h.n };
+	h.n.tasks = map_new(NULL);
+	is_true(native_net_adopt(&h.n, &t, "100.64.0.7"));
+	is_true(native_net_adopt(&h.n, &t, "100.64.0.8"));
+	nets_fill(&h.n);
+	is_true(!answer(&h, NULL));
+	native_set_peers(&h.n.face, "100.64.0.7", "100.64.0.9", "");
+	while (answer(&h, NULL))
+		;
+	eq_int(h.n_peers, 1);
+	native_peers_known(&h.n.face);
+	while (answer(&h, NULL))
+		;
+	eq_int(h.n_peers, 3); /* those without any are told so */
+	map_free(h.n.tasks);
 	close_host(&h);
 }
 
