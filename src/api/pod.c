@@ -78,3 +78,24 @@ const char *pod_default_container(const struct json *pod)
 		return name;
 	return json_get_str(json_at(json_get(spec, "containers"), 0), "name");
 }
+
+static int64_t named_port(const struct json *containers, bool init, const char *name,
+			  const char *protocol)
+{
+	json_each(c, containers) {
+		if (init && !pod_is_sidecar(c.val))
+			continue;
+		json_each(p, json_get(c.val, "ports"))
+			if (str_eq(json_get_str(p.val, "name"), name) &&
+			    str_eq(str_or(json_get_str(p.val, "protocol"), "TCP"), protocol))
+				return json_get_int(p.val, "containerPort", 0);
+	}
+	return 0;
+}
+
+int64_t pod_named_port(const struct json *spec, const char *name, const char *protocol)
+{
+	int64_t port = named_port(json_get(spec, "containers"), false, name, protocol);
+
+	return port ? port : named_port(json_get(spec, "initContainers"), true, name, protocol);
+}

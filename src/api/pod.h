@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct json;
 
@@ -26,3 +27,5 @@ bool pod_is_sidecar(const struct json *init_container);
 /* The name of the container that a request without a name means: the one that kubectl's annotation
  * names, if there is such a one, or else the first. NULL: the Pod has none. */
 const char *pod_default_container(const struct json *pod);
+/* The number of a container's port, of one that serves while the Pod runs; 0: there is none. */
+int64_t pod_named_port(const struct json *spec, const char *name, const char *protocol);

@@ -51,32 +51,14 @@ bool service_selects(const struct json *selector, const struct json *labels)
 	return true;
 }
 
-static const struct json *named_port(const struct json *containers, bool init, const char *name,
-				     const char *protocol)
-{
-	json_each(c, containers) {
-		if (init && !pod_is_sidecar(c.val))
-			continue;
-		json_each(p, json_get(c.val, "ports"))
-			if (str_eq(json_get_str(p.val, "name"), name) &&
-			    str_eq(str_or(json_get_str(p.val, "protocol"), "TCP"), protocol))
-				return p.val;
-	}
-	return NULL;
-}
-
 int64_t service_target_port(const struct json *port, const struct json *pod_spec)
 {
-	const struct json *target = json_get(port, "targetPort"), *found;
-	const char *protocol = str_or(json_get_str(port, "protocol"), "TCP");
+	const struct json *target = json_get(port, "targetPort");
 
 	if (!json_str(target))
 		return json_int(target, json_get_int(port, "port", 0));
-	found = named_port(json_get(pod_spec, "containers"), false, json_str(target), protocol);
-	if (!found)
-		found = named_port(json_get(pod_spec, "initContainers"), true, json_str(target),
-				   protocol);
-	return json_get_int(found, "containerPort", 0);
+	return pod_named_port(pod_spec, json_str(target),
+			      str_or(json_get_str(port, "protocol"), "TCP"));
 }
 
 const char *service_endpoint_pod(const struct json *endpoint)

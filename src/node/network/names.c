@@ -6,6 +6,7 @@
 
 #include "api/meta.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "api/registry.h"
 #include "api/service.h"
 #include "base/arena.h"
@@ -44,9 +45,7 @@ struct search {
 
 static bool is_over(const struct object *pod)
 {
-	const char *phase = json_get_str(object_status(pod), "phase");
-
-	return str_eq(phase, "Succeeded") || str_eq(phase, "Failed");
+	return pod_phase_over(json_get_str(object_status(pod), "phase"));
 }
 
 static bool has_ip(const struct json *ips, const char *ip)

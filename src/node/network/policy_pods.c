@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/object.h"
+#include "api/pod.h"
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -25,9 +27,9 @@ enum {
 bool policy_pod_ip(const struct object *pod, struct ip *ret)
 {
 	const struct json *status = object_status(pod);
-	const char *ip = json_get_str(status, "podIP"), *phase = json_get_str(status, "phase");
+	const char *ip = json_get_str(status, "podIP");
 
-	return ip && !str_eq(phase, "Succeeded") && !str_eq(phase, "Failed") && ip_parse(ip, ret);
+	return ip && !pod_phase_over(json_get_str(status, "phase")) && ip_parse(ip, ret);
 }
 
 /* -- the Pods themselves --------------------------------------------------------------------- */
@@ -228,15 +230,13 @@ bool policy_pods_have(const struct policy_pods *l, size_t pod)
 /* 0: it has no port of that name. */
 static uint16_t port_named(const struct object *pod, const char *name, uint8_t protocol)
 {
-	static const char *const lists[] = { "containers", "initContainers" };
+	static const char *const names[] = {
+		[IPPROTO_TCP] = "TCP", [IPPROTO_UDP] = "UDP", [IPPROTO_SCTP] = "SCTP"
+	};
 
-	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-		json_each(container, json_get(object_spec(pod), lists[i]))
-			json_each(port, json_get(container.val, "ports"))
-				if (str_eq(json_get_str(port.val, "name"), name) &&
-				    policy_protocol(port.val) == protocol)
-					return (uint16_t)json_get_int(port.val, "containerPort", 0);
-	return 0;
+	if (protocol >= ARRAY_LEN(names) || !names[protocol])
+		return 0;
+	return (uint16_t)pod_named_port(object_spec(pod), name, names[protocol]);
 }
 
 static void note_named(struct policy_compile *c, const struct policy_plan *plan,
