@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "node/host/reserved.h"
 #include "node/launch/launch_priv.h"
+#include "node/launch/nft_batch.h"
 
 /*
  * The packet filter inside a sandbox's network namespace. It says once more what the host's says
@@ -54,13 +55,10 @@
  * It keeps no state: to the host go only segments that cannot open a connection, and questions to
  * its name server. So nothing may be in the way of the header of the transport protocol: what has
  * another header before it, a fragment among them, could pass as neither this nor that. Fragments
- * that a sandbox sends are made behind the filter, and the host puts them together again. One batch
- * over netlink takes a quarter to a third of the time that libnftables takes, which parses the text
- * and asks the kernel what is there.
+ * that a sandbox sends are made behind the filter, and the host puts them together again.
  */
 enum {
 	RULE_MAX = 2048,
-	ANSWER_MAX = 8192,
 	LOOPBACK = 1, /* its index in every namespace */
 	SADDR = 12,   /* offsets in the headers of IPv4, IPv6 and TCP */
 	DADDR = 16,
@@ -79,46 +77,27 @@ static const char table[] = "cay", reserved[] = "reserved", reserved6[] = "reser
 
 /* A batch, and the rule that is being written. */
 struct filter {
-	struct buf batch;
-	uint32_t seq;
+	struct nft_batch batch;
 	const char *chain;
 	_Alignas(8) char room[RULE_MAX];
 	struct nlmsghdr *h;
 	struct nlattr *exprs, *expr, *data;
 };
 
-static void message(struct filter *f, uint16_t type, uint16_t flags, uint8_t family)
+/* What follows is about this one, until message_end(). */
+static void message(struct filter *f, uint16_t type, uint16_t flags)
 {
-	struct nfgenmsg *g;
-
-	f->h = mnl_nlmsg_put_header(f->room);
-	f->h->nlmsg_type = type;
-	f->h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
-	f->h->nlmsg_seq = ++f->seq;
-	g = mnl_nlmsg_put_extra_header(f->h, sizeof(*g));
-	g->nfgen_family = family;
-	g->version = NFNETLINK_V0;
+	f->h = nft_message(&f->batch, type, flags);
 }
 
 static void message_end(struct filter *f)
 {
-	buf_add(&f->batch, f->h, f->h->nlmsg_len);
-}
-
-static void border(struct filter *f, uint16_t type)
-{
-	struct nfgenmsg *g;
-
-	message(f, type, 0, AF_UNSPEC);
-	g = mnl_nlmsg_get_payload(f->h);
-	g->res_id = htons(NFNL_SUBSYS_NFTABLES);
-	message_end(f);
+	nft_message_end(&f->batch);
 }
 
 static void put_table(struct filter *f)
 {
-	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_ACK,
-		NFPROTO_INET);
+	message(f, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_ACK);
 	mnl_attr_put_strz(f->h, NFTA_TABLE_NAME, table);
 	message_end(f);
 }
@@ -138,7 +117,7 @@ static void put_hook(struct filter *f, uint32_t hook)
 static void put_chain(struct filter *f, const char *name, uint32_t hook)
 {
 	f->chain = name;
-	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWCHAIN, NLM_F_CREATE, NFPROTO_INET);
+	message(f, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
 	mnl_attr_put_strz(f->h, NFTA_CHAIN_TABLE, table);
 	mnl_attr_put_strz(f->h, NFTA_CHAIN_NAME, name);
 	if (hook != NF_INET_NUMHOOKS)
@@ -146,33 +125,21 @@ static void put_chain(struct filter *f, const char *name, uint32_t hook)
 	message_end(f);
 }
 
-static void put_element(struct filter *f, uint32_t key, bool end)
-{
-	uint32_t value = htonl(key);
-	struct nlattr *elem = mnl_attr_nest_start(f->h, NFTA_LIST_ELEM);
-	struct nlattr *nest = mnl_attr_nest_start(f->h, NFTA_SET_ELEM_KEY);
-
-	mnl_attr_put(f->h, NFTA_DATA_VALUE, sizeof(value), &value);
-	mnl_attr_nest_end(f->h, nest);
-	if (end)
-		mnl_attr_put_u32(f->h, NFTA_SET_ELEM_FLAGS, htonl(NFT_SET_ELEM_INTERVAL_END));
-	mnl_attr_nest_end(f->h, elem);
-}
-
 static void put_elements(struct filter *f, const char *name, const struct reserved_net *r, size_t n)
 {
 	struct nlattr *list;
 
-	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSETELEM, NLM_F_CREATE, NFPROTO_INET);
+	message(f, NFT_MSG_NEWSETELEM, NLM_F_CREATE);
 	mnl_attr_put_strz(f->h, NFTA_SET_ELEM_LIST_TABLE, table);
 	mnl_attr_put_strz(f->h, NFTA_SET_ELEM_LIST_SET, name);
 	list = mnl_attr_nest_start(f->h, NFTA_SET_ELEM_LIST_ELEMENTS);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t behind = r[i].net + (1u << (32 - r[i].prefix));
+		uint32_t from = htonl(r[i].net);
+		uint32_t behind = htonl(r[i].net + (1u << (32 - r[i].prefix)));
 
-		put_element(f, r[i].net, false);
+		nft_put_element(f->h, &from, sizeof(from), false);
 		if (behind) /* or it reaches to the end of all addresses */
-			put_element(f, behind, true);
+			nft_put_element(f->h, &behind, sizeof(behind), true);
 	}
 	mnl_attr_nest_end(f->h, list);
 	message_end(f);
@@ -181,13 +148,13 @@ static void put_elements(struct filter *f, const char *name, const struct reserv
 /* Networks, by the first 32 bits of an address. */
 static void put_set(struct filter *f, const char *name, const struct reserved_net *r, size_t n)
 {
-	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSET, NLM_F_CREATE, NFPROTO_INET);
+	message(f, NFT_MSG_NEWSET, NLM_F_CREATE);
 	mnl_attr_put_strz(f->h, NFTA_SET_TABLE, table);
 	mnl_attr_put_strz(f->h, NFTA_SET_NAME, name);
 	mnl_attr_put_u32(f->h, NFTA_SET_FLAGS, htonl(NFT_SET_INTERVAL | NFT_SET_CONSTANT));
 	mnl_attr_put_u32(f->h, NFTA_SET_KEY_TYPE, htonl(TYPE_IPADDR));
 	mnl_attr_put_u32(f->h, NFTA_SET_KEY_LEN, htonl(sizeof(r->net)));
-	mnl_attr_put_u32(f->h, NFTA_SET_ID, htonl(f->seq));
+	mnl_attr_put_u32(f->h, NFTA_SET_ID, htonl(f->batch.seq));
 	message_end(f);
 	put_elements(f, name, r, n);
 }
@@ -195,8 +162,7 @@ static void put_set(struct filter *f, const char *name, const struct reserved_ne
 /* A rule is what stands between rule() and verdict(); each condition must hold. */
 static void rule(struct filter *f)
 {
-	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND,
-		NFPROTO_INET);
+	message(f, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
 	mnl_attr_put_strz(f->h, NFTA_RULE_TABLE, table);
 	mnl_attr_put_strz(f->h, NFTA_RULE_CHAIN, f->chain);
 	f->exprs = mnl_attr_nest_start(f->h, NFTA_RULE_EXPRESSIONS);
@@ -382,13 +348,13 @@ static void drop_all(struct filter *f)
 
 static void put_peer_set(struct filter *f, const char *name, bool v4)
 {
-	message(f, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSET, NLM_F_CREATE, NFPROTO_INET);
+	message(f, NFT_MSG_NEWSET, NLM_F_CREATE);
 	mnl_attr_put_strz(f->h, NFTA_SET_TABLE, table);
 	mnl_attr_put_strz(f->h, NFTA_SET_NAME, name);
 	mnl_attr_put_u32(f->h, NFTA_SET_FLAGS, htonl(NFT_SET_INTERVAL));
 	mnl_attr_put_u32(f->h, NFTA_SET_KEY_TYPE, htonl(v4 ? TYPE_IPADDR : TYPE_IP6ADDR));
 	mnl_attr_put_u32(f->h, NFTA_SET_KEY_LEN, htonl(v4 ? 4 : 16));
-	mnl_attr_put_u32(f->h, NFTA_SET_ID, htonl(f->seq));
+	mnl_attr_put_u32(f->h, NFTA_SET_ID, htonl(f->batch.seq));
 	message_end(f);
 }
 
@@ -539,52 +505,13 @@ static void put_chains(struct filter *f, const struct netns_pair *pairs, bool ip
 	put_in(f, &pairs[0], egress);
 }
 
-/* The kernel has answered before send() returns: with a refusal, or with the one acknowledgement
- * that was asked for. */
-static struct err *read_answer(struct mnl_socket *s)
-{
-	_Alignas(8) char room[ANSWER_MAX];
-	bool acknowledged = false;
-	ssize_t n;
-
-	while ((n = recv(mnl_socket_get_fd(s), room, sizeof(room), MSG_DONTWAIT)) > 0) {
-		const struct nlmsghdr *h = (const void *)room;
-		int left = (int)n;
-
-		for (; mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left)) {
-			const struct nlmsgerr *a = mnl_nlmsg_get_payload(h);
-
-			if (h->nlmsg_type != NLMSG_ERROR)
-				continue;
-			if (a->error)
-				return err_sys(-a->error, "load the filter of a sandbox");
-			acknowledged = true;
-		}
-	}
-	return acknowledged ? NULL
-			    : err_new(ERR_SYS,
-				      "load the filter of a sandbox: no answer from the kernel");
-}
-
 struct err *netns_filter(const struct netns_pair *pairs, unsigned n_pairs, bool egress)
 {
 	struct filter f = { 0 };
-	struct mnl_socket *s = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
-	struct err *e;
 
-	if (!s)
-		return err_sys(errno, "open a netlink socket");
-	border(&f, NFNL_MSG_BATCH_BEGIN);
+	nft_begin(&f.batch, f.room);
 	put_table(&f);
 	put_peer_sets(&f);
 	put_chains(&f, pairs, n_pairs > 1, egress);
-	border(&f, NFNL_MSG_BATCH_END);
-	if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0 ||
-	    mnl_socket_sendto(s, buf_head(&f.batch), f.batch.len) < 0)
-		e = err_sys(errno, "load the filter of a sandbox");
-	else
-		e = read_answer(s);
-	(void)mnl_socket_close(s);
-	buf_done(&f.batch);
-	return e;
+	return nft_commit(&f.batch, "load the filter of a sandbox");
 }
