@@ -430,6 +430,21 @@ def test_kill_9_changes_nothing_and_labels_stay(cay):
     assert "mine=yes" in cay.kubectl("get", "runtimeclass", "crun", "--show-labels").stdout
 
 
+def test_kill_9_while_they_start_runs_each_once(cay):
+    names = {r: f"born-{r}" for r in RUNTIMES if installed(r)}
+    for runtime, name in names.items():
+        cay.api("POST", PODS, pod_of(
+            name, runtime, container(["sh", "-c", "echo start >> /v/starts; exec sleep infinity"], volumeMounts=[{"name": "v", "mountPath": "/v"}]),
+            volumes=[{"name": "v", "emptyDir": {}}]))
+    wait_until(lambda: any(processes(cay, name) for name in names.values()))
+    cay.kill()
+    cay.start()
+    for name in names.values():
+        pod = cay.wait(PODS, name, ready)
+        assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+        assert run(cay, name, "cat /v/starts").stdout == "start\n"
+
+
 def test_deletion_leaves_nothing(cay):
     cay.kubectl("delete", "pod", "--all", timeout=120)
     wait_until(lambda: not any(str(i["owner"]).startswith("default/") for i in cay.census()[0]))
