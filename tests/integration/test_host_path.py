@@ -23,20 +23,21 @@ def put(path, text="", mode=0o644):
 
 @pytest.fixture(scope="module")
 def host():
-    """Directories of the host: shared (read-only), out (writable, with keep, read-only, in it) and secret, which is not allowed."""
+    """Directories of the host: shared (read-only), out (writable), keep (read-only) and secret, which is not allowed."""
     needs_root()
     top = tempfile.mkdtemp(prefix="cay-test-host-", dir="/var/tmp")
     os.chmod(top, 0o755)
-    for name, mode in (("shared", 0o755), ("out", 0o1777), ("out/keep", 0o777), ("secret", 0o755), ("shared-too", 0o755), ("shared/proc", 0o755)):
+    for name, mode in (("shared", 0o755), ("out", 0o1777), ("keep", 0o777), ("out/private", 0o700), ("secret", 0o755), ("shared-too", 0o755), ("shared/proc", 0o755)):
         os.mkdir(f"{top}/{name}")
         os.chmod(f"{top}/{name}", mode)
     put(f"{top}/shared/data", "for all\n")
     put(f"{top}/shared/open", mode=0o666)
     put(f"{top}/shared/key", "for root\n", 0o600)
     put(f"{top}/secret/file", "secret\n")
-    put(f"{top}/out/keep/file", "kept\n", 0o666)
+    put(f"{top}/keep/file", "kept\n", 0o666)
     os.symlink("../secret", f"{top}/out/to-secret")
-    os.symlink("keep", f"{top}/out/to-keep")
+    os.symlink("../keep", f"{top}/out/to-keep")
+    put(f"{top}/out/private/file", "private\n", 0o666)
     os.mkfifo(f"{top}/shared/fifo")
     os.mknod(f"{top}/shared/device", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
     with socket.socket(socket.AF_UNIX) as s:
@@ -49,7 +50,7 @@ def host():
 
 @pytest.fixture(scope="module")
 def cay(host, module_instance):
-    return module_instance("--host-path", f"{host}/shared:ro,{host}/out:rw,{host}/out/keep:ro")
+    return module_instance("--host-path", f"{host}/shared:ro,{host}/out:rw,{host}/keep:ro")
 
 
 def start_error(obj):
@@ -75,7 +76,7 @@ def mounting(name, path, kind=None, read_only=False, **mount):
     ("{host}/shared/../secret", True, None, "spec.volumes[0].hostPath.path"),
     ("shared", True, None, "spec.volumes[0].hostPath.path"),
     ("{host}/shared", False, None, "spec.containers[0].volumeMounts[0].readOnly: must be true"),
-    ("{host}/out/keep", False, None, "spec.containers[0].volumeMounts[0].readOnly: must be true"),
+    ("{host}/keep", False, None, "spec.containers[0].volumeMounts[0].readOnly: must be true"),
     ("{host}/shared/new", True, "DirectoryOrCreate", "spec.volumes[0].hostPath.type: DirectoryOrCreate: nothing is created"),
     ("{host}/shared/socket", True, "Socket", "spec.volumes[0].hostPath.type"),
     ("{host}/shared/device", True, "CharDevice", "spec.volumes[0].hostPath.type"),
@@ -94,8 +95,9 @@ def test_what_the_operator_has_not_allowed_is_refused_by_its_field(cay, host, pa
     pytest.param("out/to-secret", None, "leads over a symbolic link", id="link"), ("out/to-secret/file", None, "leads over a symbolic link"),
     ("out/to-keep", None, "leads over a symbolic link"), ("out/to-secret", "DirectoryOrCreate", "leads over a symbolic link"),
     ("shared/fifo", None, "is not a directory or regular file"), ("shared/socket", "", "is not a directory or regular file"),
-    ("shared/device", None, "is not a directory or regular file"), ("shared/proc", None, "is on a proc file system"),
-    ("shared/proc/1", None, "is on a proc file system"),
+    ("shared/device", None, "is not a directory or regular file"), ("shared/proc", None, "leads to another file system"),
+    ("shared/proc/1", None, "leads to another file system"),
+    ("out/private/file", None, "Permission denied"), ("out/private/made", "DirectoryOrCreate", "Permission denied"),
     ("shared/data", "Directory", "is not a directory"), ("shared", "File", "is not a regular file"),
     ("shared/absent", "Directory", "No such file or directory"), ("out/a/b", "DirectoryOrCreate", "No such file or directory"),
 ])
@@ -136,13 +138,33 @@ def test_what_is_to_be_created_is_there_for_all_sandboxes(cay, host):
     sh(cay, "second", "test -d /h && ! test -e /h/file")
     create(cay, mounting("one-file", f"{host}/out/note", "FileOrCreate"))
     sh(cay, "one-file", "echo text > /h")
-    assert open(f"{host}/out/note").read() == "text\n" and os.stat(f"{host}/out/note").st_uid == 0
+    assert open(f"{host}/out/note").read() == "text\n" and os.stat(f"{host}/out/note").st_uid >= 65536
+    assert stat.S_IMODE(os.stat(f"{host}/out/made").st_mode) == 0o1777
+
+
+def test_what_is_there_already_is_left_as_it_is(cay, host):
+    create(cay, mounting("asker", f"{host}/out/private", "DirectoryOrCreate"))
+    assert stat.S_IMODE(os.stat(f"{host}/out/private").st_mode) == 0o700
+    assert sh(cay, "asker", "ls /h", check=False).returncode != 0
+
+
+def test_nothing_is_made_in_directories_of_the_host_for_other_mounts(cay, host):
+    """The node could do there what the sandbox cannot."""
+    os.mkdir(f"{host}/out/conf", 0o755)
+    body = mounting("planter", f"{host}/out")
+    body["spec"]["containers"][0]["workingDir"] = "/h/conf/work"
+    create(cay, body, lambda o: start_error(o) or status_of(o).get("restartCount"))
+    body = mounting("digger", f"{host}/out")
+    body["spec"]["volumes"].append({"name": "e", "emptyDir": {}})
+    body["spec"]["containers"][0]["volumeMounts"].append({"name": "e", "mountPath": "/h/conf/below"})
+    create(cay, body, lambda o: "directory of the host" in start_error(o))
+    assert os.listdir(f"{host}/out/conf") == []
 
 
 @pytest.mark.parametrize("value,why", [
     ("/", "/ cannot be allowed"), ("/proc/sys:ro", "cannot be allowed because of /proc"), ("/sys", "cannot be allowed because of /sys"),
     ("/run:ro", "cannot be allowed because of /run"), ("srv:ro", "is not an absolute path"), ("{host}/absent", "No such file or directory"),
-    ("{host}/out/to-keep", "is another name of"), ("{data}", "cannot be allowed because of"), ("{parent}", "cannot be allowed because of"),
+    ("{host}/out/to-keep", "is another name of"), ("{host}/out:rw,{host}/out/private:ro", "one is in the other"), ("{data}", "cannot be allowed because of"), ("{parent}", "cannot be allowed because of"),
 ])
 def test_a_start_that_would_allow_too_much_is_refused(host, value, why):
     data = make_dir()

@@ -539,3 +539,21 @@ def test_two_exits_in_a_row_are_learned_after_a_restart(fresh):
     cay.start()
     obj = cay.wait(PODS, "short", phase("Failed"))
     assert status_of(obj)["state"]["terminated"]["exitCode"] == 3
+
+
+@pytest.mark.parametrize("path", ["/dev", "/./dev//", "/dev/cay", "/proc", "/proc/sys"])
+def test_a_volume_does_not_take_the_place_of_devices_or_processes(cay, path):
+    body = pod("covers", "sleep", "1000", container={"volumeMounts": [{"name": "v", "mountPath": path}]}, volumes=[{"name": "v", "emptyDir": {}}])
+    obj = create(cay, body, phase("Failed"))
+    assert obj["status"]["reason"] == "UnsupportedField" and "mountPath" in obj["status"]["message"]
+    cay.api("DELETE", f"{PODS}/covers")
+    cay.wait(PODS, "covers", lambda o: o is None)
+
+
+def test_a_link_does_not_lead_a_volume_over_the_devices(cay):
+    """What a container's first descriptors are opened from would be somebody else's."""
+    mounts = [{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/v/link"}]
+    body = pod("linked", "sleep", "1000", container={"volumeMounts": mounts}, volumes=[{"name": n, "emptyDir": {}} for n in "vw"],
+               initContainers=[{"name": "first", "image": "host", "command": ["ln", "-s", "/dev", "/v/link"], "volumeMounts": mounts[:1]}])
+    obj = create(cay, body, lambda o: o and "place of /dev" in str(o["status"].get("containerStatuses")))
+    assert not ready(obj)

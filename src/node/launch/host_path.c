@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -19,7 +21,8 @@
  * mounted, and none of a file system that shows the kernel.
  *
  * The ids stay the host's: inside, everything belongs to nobody, and root of a sandbox may do what
- * any stranger on the host may do.
+ * any stranger on the host may do. So the way from the allowed directory is gone, and what is
+ * missing made, with the rights of such a stranger, and no other file system is entered.
  */
 static const struct {
 	int64_t magic;
@@ -47,29 +50,41 @@ static int open_below(int dir, const char *path, int flags, uint64_t resolve)
 	return (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
 }
 
-/* Its parent must exist: only the last name is made, for everybody to use. */
-static struct err *create(int top, const struct plan_mount *m)
+static int open_inside(int top, const char *path, int flags)
+{
+	return open_below(top, path, flags, RESOLVE_BENEATH | RESOLVE_NO_XDEV);
+}
+
+/* Its parent must exist: only the last name is made, for everybody to use. What was there before,
+ * or was put there meanwhile, is left as it is. */
+static struct err *create(const struct slot *s, int top, const struct plan_mount *m)
 {
 	autofree char *parent = xstrdup(m->sub);
 	char *slash = strrchr(parent, '/'), *name = slash ? slash + 1 : parent;
+	bool is_dir = m->host == PLAN_HOST_DIR_MADE;
 	autoclose dir = -1, made = -1;
+	struct stat st;
 
 	if (slash)
 		*slash = '\0';
-	dir = open_below(top, slash ? parent : ".", O_PATH | O_DIRECTORY, RESOLVE_BENEATH);
+	dir = open_inside(top, slash ? parent : ".", O_PATH | O_DIRECTORY);
 	if (dir < 0)
 		return err_sys(errno, "open the parent of %s/%s", m->from, m->sub);
-	if (m->host == PLAN_HOST_DIR_MADE) {
-		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
-			return err_sys(errno, "create %s/%s", m->from, m->sub);
-		made = open_below(dir, name, O_RDONLY | O_DIRECTORY, RESOLVE_BENEATH);
-	} else {
-		made = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
-			      0644);
-	}
-	if (made < 0 || fchmod(made, m->host == PLAN_HOST_DIR_MADE ? 01777 : 0666) < 0)
+	if (is_dir && mkdirat(dir, name, 0700) < 0)
+		return errno == EEXIST ? NULL : err_sys(errno, "create %s/%s", m->from, m->sub);
+	made = is_dir ? open_inside(dir, name, O_RDONLY | O_DIRECTORY)
+		      : openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
+			       0600);
+	if (made < 0 && errno == EEXIST)
+		return NULL;
+	if (made < 0 || fstat(made, &st) < 0)
 		return err_sys(errno, "create %s/%s", m->from, m->sub);
-	return NULL;
+	if (st.st_uid != s->spec->base)
+		return err_new(ERR_CONFLICT, "somebody replaced %s/%s as it was made", m->from,
+			       m->sub);
+	return fchmod(made, is_dir ? 01777 : 0666) < 0
+		       ? err_sys(errno, "create %s/%s", m->from, m->sub)
+		       : NULL;
 }
 
 static struct err *check_kind(int fd, const struct plan_mount *m, bool *ret_file)
@@ -95,27 +110,60 @@ static struct err *check_kind(int fd, const struct plan_mount *m, bool *ret_file
 	return NULL;
 }
 
-struct err *host_path_open(const struct plan_mount *m, int *ret, bool *ret_file)
+/* As a stranger, from the allowed directory on. */
+static struct err *open_as_stranger(const struct slot *s, int top, const struct plan_mount *m,
+				    int *ret)
 {
 	bool makes = m->host == PLAN_HOST_DIR_MADE || m->host == PLAN_HOST_FILE_MADE;
-	autoclose top = open_below(AT_FDCWD, m->from, O_PATH | O_DIRECTORY, 0), fd = -1;
 	const char *sub = str_empty(m->sub) ? "." : m->sub;
 	struct err *e;
 
-	if (top < 0)
-		return err_sys(errno, "open %s", m->from);
-	fd = open_below(top, sub, O_PATH, RESOLVE_BENEATH);
-	if (fd < 0 && errno == ENOENT && makes && !str_empty(m->sub)) {
-		e = create(top, m);
+	*ret = open_inside(top, sub, O_PATH);
+	if (*ret < 0 && errno == ENOENT && makes && !str_empty(m->sub)) {
+		e = create(s, top, m);
 		if (e)
 			return e;
-		fd = open_below(top, sub, O_PATH, RESOLVE_BENEATH);
+		*ret = open_inside(top, sub, O_PATH);
 	}
-	if (fd < 0 && errno == ELOOP)
+	if (*ret >= 0)
+		return NULL;
+	if (errno == ELOOP)
 		return err_new(ERR_INVALID, "hostPath %s/%s leads over a symbolic link", m->from,
 			       sub);
-	if (fd < 0)
-		return err_sys(errno, "open %s/%s", m->from, sub);
+	if (errno == EXDEV)
+		return err_new(ERR_INVALID, "hostPath %s/%s leads to another file system", m->from,
+			       sub);
+	return err_sys(errno, "open %s/%s", m->from, sub);
+}
+
+/* Without capabilities over files, which go with the id, and without groups. */
+static struct err *become_stranger(const struct slot *s)
+{
+	if (!wall_stands("host-path-ids"))
+		return NULL;
+	if (setgroups(0, NULL) < 0)
+		return err_sys(errno, "leave all groups");
+	(void)setfsgid(s->spec->base);
+	(void)setfsuid(s->spec->base);
+	return NULL;
+}
+
+struct err *host_path_open(const struct slot *s, const struct plan_mount *m, int *ret,
+			   bool *ret_file)
+{
+	autoclose top = open_below(AT_FDCWD, m->from, O_PATH | O_DIRECTORY, 0), fd = -1;
+	struct err *e, *back;
+
+	if (top < 0)
+		return err_sys(errno, "open %s", m->from);
+	e = become_stranger(s);
+	if (!e)
+		e = open_as_stranger(s, top, m, &fd);
+	back = become(0);
+	if (e || back) {
+		err_free(e ? back : NULL);
+		return e ? e : back;
+	}
 	e = check_kind(fd, m, ret_file);
 	if (!e)
 		*ret = take_fd(fd);

@@ -50,8 +50,11 @@ struct slot {
 	bool mapped; /* the last mount_clone() could be mapped to our ids */
 	int root_fd; /* of an overlay for the expected image; -1: there is none */
 	bool root_ready;
-	int64_t oom_score; /* 0: still that of the launcher */
-	int sock, log;     /* for cay-init */
+	int64_t oom_score;     /* 0: still that of the launcher */
+	int sock, log;         /* for cay-init */
+	int null;              /* /dev/null, opened before anybody could put something else there */
+	uint64_t *host_mounts; /* ids of mounts that show the host's own directories */
+	size_t n_host_mounts;
 };
 
 /* userns.c: resource limits for all that follows, and s->userns, which counts them on its own. */
@@ -98,9 +101,11 @@ must_use struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enu
 				 int *ret_tree);
 must_use struct err *mount_move(int tree, int to_fd);
 /* Below root; created if absent; symbolic links stay inside. file: the target is a file. */
-must_use struct err *root_open_target(int root, const char *path, bool file, int *ret);
+must_use struct err *root_open_target(const struct slot *s, int root, const char *path, bool file,
+				      int *ret);
 /* host_path.c: a directory or file of the host that a Pod may mount. As root. */
-must_use struct err *host_path_open(const struct plan_mount *m, int *ret, bool *ret_file);
+must_use struct err *host_path_open(const struct slot *s, const struct plan_mount *m, int *ret,
+				    bool *ret_file);
 
 /* A plan's volumes and single files. */
 must_use struct err *root_mount_volumes(struct slot *s, int root, const struct plan *plan);

@@ -79,7 +79,33 @@ struct err *mount_move(int tree, int to_fd)
 	return NULL;
 }
 
-static struct err *make_target(int root, const char *path, bool file)
+/* We may do more there than the sandbox: nothing is made for it. */
+static bool is_hosts(const struct slot *s, int dir)
+{
+	struct statx st;
+
+	if (!s->n_host_mounts)
+		return false;
+	if (statx(dir, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) < 0)
+		return true;
+	for (size_t i = 0; i < s->n_host_mounts; i++)
+		if (s->host_mounts[i] == st.stx_mnt_id)
+			return true;
+	return false;
+}
+
+static struct err *note_hosts(struct slot *s, int tree)
+{
+	struct statx st;
+
+	if (statx(tree, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) < 0)
+		return err_sys(errno, "look at a mount");
+	s->host_mounts = xrealloc(s->host_mounts, (s->n_host_mounts + 1) * sizeof(st.stx_mnt_id));
+	s->host_mounts[s->n_host_mounts++] = st.stx_mnt_id;
+	return NULL;
+}
+
+static struct err *make_target(const struct slot *s, int root, const char *path, bool file)
 {
 	autofree char *parent = xstrdup(path);
 	char *slash = strrchr(parent, '/');
@@ -89,9 +115,11 @@ static struct err *make_target(int root, const char *path, bool file)
 	if (!slash || !slash[1])
 		return err_new(ERR_INVALID, "mount target %s ends with a slash", path);
 	*slash = '\0';
-	e = root_open_target(root, *parent ? parent : "/", false, &dir);
+	e = root_open_target(s, root, *parent ? parent : "/", false, &dir);
 	if (e)
 		return e;
+	if (is_hosts(s, dir))
+		return err_new(ERR_INVALID, "%s is missing in a directory of the host", path);
 	if (!file) {
 		if (mkdirat(dir, slash + 1, 0755) < 0 && errno != EEXIST)
 			return err_sys(errno, "create mount target %s", path);
@@ -103,7 +131,7 @@ static struct err *make_target(int root, const char *path, bool file)
 	return NULL;
 }
 
-struct err *root_open_target(int root, const char *path, bool file, int *ret)
+struct err *root_open_target(const struct slot *s, int root, const char *path, bool file, int *ret)
 {
 	int flags = O_PATH | (file ? 0 : O_DIRECTORY);
 	struct err *e = file_open_in_root(root, path, flags, 0, ret);
@@ -111,10 +139,30 @@ struct err *root_open_target(int root, const char *path, bool file, int *ret)
 	if (!err_is(e, ERR_NOT_FOUND))
 		return e;
 	err_free(e);
-	e = make_target(root, path, file);
+	e = make_target(s, root, path, file);
 	if (e)
 		return e;
 	return file_open_in_root(root, path, flags, 0, ret);
+}
+
+/* Links may lead anywhere in the root, but a volume does not hide its devices or processes: what
+ * the node puts there is relied upon. */
+static struct err *open_place(const struct slot *s, int root, const char *path, bool file, int *ret)
+{
+	static const char *const taken[] = { "/dev", "/proc" };
+	struct err *e = root_open_target(s, root, path, file, ret);
+	struct stat place, other;
+
+	for (size_t i = 0; i < ARRAY_LEN(taken) && !e; i++) {
+		autoclose fd = -1;
+
+		e = file_open_in_root(root, taken[i], O_PATH, 0, &fd);
+		if (!e && (fstat(*ret, &place) < 0 || fstat(fd, &other) < 0))
+			e = err_sys(errno, "look at %s", path);
+		if (!e && place.st_dev == other.st_dev && place.st_ino == other.st_ino)
+			e = err_new(ERR_INVALID, "a volume cannot take the place of %s", taken[i]);
+	}
+	return e;
 }
 
 /* Never leaves the volume: its owner may have put links there. What is missing is created with the
@@ -125,7 +173,7 @@ static struct err *open_sub_path(struct slot *s, int volume, const char *sub, bo
 	struct err *e = become(0);
 
 	if (!e)
-		e = root_open_target(volume, path, file, ret);
+		e = root_open_target(s, volume, path, file, ret);
 	if (!e)
 		e = become(s->spec->base);
 	return err_wrap(e, "open subPath %s", sub);
@@ -183,7 +231,7 @@ static struct err *mount_bind_volume(struct slot *s, int root, const struct plan
 	if (!e)
 		e = allow_exec(tree);
 	if (!e)
-		e = root_open_target(root, m->to, m->file, &to);
+		e = open_place(s, root, m->to, m->file, &to);
 	return e ? e : mount_move(tree, to);
 }
 
@@ -196,14 +244,16 @@ static struct err *mount_host_path(struct slot *s, int root, const struct plan_m
 	struct err *e = become(0);
 
 	if (!e)
-		e = host_path_open(m, &from, &file);
+		e = host_path_open(s, m, &from, &file);
 	if (!e)
 		e = become(s->spec->base);
 	if (!e)
 		e = mount_clone(s, from, m->readonly, ids, &tree);
 	if (!e)
-		e = root_open_target(root, m->to, file, &to);
-	return e ? e : mount_move(tree, to);
+		e = open_place(s, root, m->to, file, &to);
+	if (!e)
+		e = mount_move(tree, to);
+	return e ? e : note_hosts(s, tree);
 }
 
 static struct err *mount_memory_volume(struct slot *s, int root, const struct plan_mount *m)
@@ -212,7 +262,7 @@ static struct err *mount_memory_volume(struct slot *s, int root, const struct pl
 	autofree char *options = NULL;
 	autoclose to = -1;
 	char at[64];
-	struct err *e = root_open_target(root, m->to, false, &to);
+	struct err *e = open_place(s, root, m->to, false, &to);
 
 	if (e)
 		return e;

@@ -80,17 +80,15 @@ static int move_to(int from, int to)
 /* Nothing of the host stays open but what is named here. The runtime gets the first five. */
 static struct err *place_descriptors(struct slot *s, const struct oci_style *style)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), hand[2] = { -1, -1 };
+	int hand[2] = { -1, -1 };
 
-	if (null < 0)
-		return err_sys(errno, "open /dev/null");
 	if (style->own_kernel &&
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, hand) < 0)
 		return err_sys(errno, "create a socket pair");
 	for (int i = 0; i < 2 && style->own_kernel; i++)
 		hand[i] = fcntl(hand[i], F_DUPFD_CLOEXEC, FD_END);
 	for (int fd = 0; fd < 3; fd++)
-		if (dup2(null, fd) < 0)
+		if (dup2(s->null, fd) < 0)
 			return err_sys(errno, "place descriptor %d", fd);
 	if (dup2(style->own_kernel ? hand[1] : s->sock, WIRE_FD_SOCKET) < 0 ||
 	    dup2(s->log, WIRE_FD_LOG) < 0 || move_to(s->ctl, FD_CTL) < 0 ||

@@ -168,12 +168,15 @@ static struct err *show_volumes(const struct slot *s, const struct plan *plan)
 		const struct plan_mount *m = &plan->mounts[i];
 		autofree char *to = xasprintf(OCI_VOLUME, i);
 		autoclose from = -1, tree = -1;
-		struct err *e = root_open_target(s->root_fd, m->to, m->file, &from);
+		struct err *e = file_open_in_root(s->root_fd, m->to, O_PATH, 0, &from);
+		struct stat st;
 
-		if (!e && !m->file && mkdir(to + 1, 0755) < 0)
-			e = err_sys(errno, "create %s", to);
-		else if (!e && m->file)
+		if (!e && fstat(from, &st) < 0)
+			e = err_sys(errno, "look at %s", m->to);
+		else if (!e && S_ISREG(st.st_mode))
 			e = make_empty(to + 1);
+		else if (!e && mkdir(to + 1, 0755) < 0)
+			e = err_sys(errno, "create %s", to);
 		if (e)
 			return e;
 		tree = open_tree(from, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);

@@ -261,7 +261,7 @@ static struct err *mount_overlay(struct slot *s, const char *lower, const char *
 static struct err *move_into(struct slot *s, const char *name, int root)
 {
 	autoclose to = -1;
-	struct err *e = root_open_target(root, name, false, &to);
+	struct err *e = root_open_target(s, root, name, false, &to);
 
 	if (e)
 		return e;
@@ -279,7 +279,7 @@ static struct err *bind_host_usr(struct slot *s, int root, int usr)
 	struct err *e = mount_clone(s, usr, true, ids, &tree);
 
 	if (!e)
-		e = root_open_target(root, "/usr", false, &to);
+		e = root_open_target(s, root, "/usr", false, &to);
 	return e ? e : mount_move(tree, to);
 }
 
@@ -293,7 +293,7 @@ static struct err *mount_host_usr(struct slot *s, int root)
 
 	if (usr < 0)
 		return err_sys(errno, "open /usr");
-	e = root_open_target(root, "/usr/local", false, &under);
+	e = root_open_target(s, root, "/usr/local", false, &under);
 	if (!e)
 		e = bind_host_usr(s, root, usr);
 	if (e || faccessat(usr, "local", F_OK, 0) < 0)
@@ -301,7 +301,7 @@ static struct err *mount_host_usr(struct slot *s, int root)
 	local = open_tree(under, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	if (local < 0)
 		return err_sys(errno, "clone /usr/local");
-	e = root_open_target(root, "/usr/local", false, &to);
+	e = root_open_target(s, root, "/usr/local", false, &to);
 	return e ? e : mount_move(local, to);
 }
 
@@ -315,7 +315,7 @@ static struct err *place_etc_file(struct slot *s, const char *name)
 
 	if (fd < 0)
 		return err_sys(errno, "create %s", name);
-	e = root_open_target(s->root_fd, to_path, true, &to);
+	e = root_open_target(s, s->root_fd, to_path, true, &to);
 	if (e)
 		return e;
 	tree = open_tree(s->stage_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -377,7 +377,7 @@ struct err *root_mount_image(struct slot *s, const struct plan_image *image, boo
 	return e;
 }
 
-static struct err *make_readonly(const struct plan *plan, int root)
+static struct err *make_readonly(const struct slot *s, const struct plan *plan, int root)
 {
 	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
 	autoclose local = -1;
@@ -386,7 +386,7 @@ static struct err *make_readonly(const struct plan *plan, int root)
 	if (mount_setattr(root, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
 		return err_sys(errno, "make the root read-only");
 	if (plan->image.host_usr)
-		e = root_open_target(root, "/usr/local", false, &local);
+		e = root_open_target(s, root, "/usr/local", false, &local);
 	if (local >= 0 && mount_setattr(local, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
 		return err_sys(errno, "make /usr/local read-only");
 	return e;
@@ -401,12 +401,12 @@ static struct err *write_etc(struct slot *s, const char *name, const char *text)
 
 /* Below the root, whatever links there are. Where it cannot be made, going there fails, and the
  * guest says so. */
-static void make_workdir(int root, const char *path)
+static void make_workdir(const struct slot *s, int root, const char *path)
 {
 	autoclose dir = -1;
 
 	if (path)
-		err_free(root_open_target(root, path, false, &dir));
+		err_free(root_open_target(s, root, path, false, &dir));
 }
 
 static struct err *fill_root(struct slot *s, const struct plan *plan)
@@ -423,9 +423,9 @@ static struct err *fill_root(struct slot *s, const struct plan *plan)
 	if (!e)
 		e = root_mount_volumes(s, s->root_fd, plan);
 	if (!e)
-		make_workdir(s->root_fd, plan->workdir);
+		make_workdir(s, s->root_fd, plan->workdir);
 	if (!e && plan->readonly && wall_stands("root-read-only"))
-		e = make_readonly(plan, s->root_fd);
+		e = make_readonly(s, plan, s->root_fd);
 	return e;
 }
 

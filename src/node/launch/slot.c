@@ -155,17 +155,14 @@ static struct err *enter_userns(struct slot *s)
 	return wall_stands("capabilities") ? capabilities_keep(plan_capabilities()) : NULL;
 }
 
-static struct err *place_descriptors(int sock, int log)
+static struct err *place_descriptors(const struct slot *s)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t none;
 
-	if (null < 0)
-		return err_sys(errno, "open /dev/null");
 	for (int fd = 0; fd < 3; fd++)
-		if (dup2(null, fd) < 0)
+		if (dup2(s->null, fd) < 0)
 			return err_sys(errno, "place descriptor %d", fd);
-	if (dup2(sock, WIRE_FD_SOCKET) < 0 || dup2(log, WIRE_FD_LOG) < 0)
+	if (dup2(s->sock, WIRE_FD_SOCKET) < 0 || dup2(s->log, WIRE_FD_LOG) < 0)
 		return err_sys(errno, "place descriptors");
 	if (syscall(SYS_close_range, WIRE_FD_LOG + 1, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) < 0)
 		return err_sys(errno, "mark descriptors");
@@ -219,7 +216,7 @@ static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
 	if (!e)
 		e = root_pivot(s->root_fd);
 	if (!e)
-		e = place_descriptors(s->sock, s->log);
+		e = place_descriptors(s);
 	return e ? e : become_init(s);
 }
 

@@ -83,6 +83,9 @@ static struct err *prepare_dev(struct slot *s)
 	(void)umask(old);
 	if (e)
 		return e;
+	s->null = openat(dev, "null", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (s->null < 0)
+		return err_sys(errno, "open the device null");
 	if (mount("devpts", "dev/pts", "devpts", mount_flags(MS_NOSUID | MS_NOEXEC), pts) < 0)
 		return err_sys(errno, "mount devpts");
 	return NULL;

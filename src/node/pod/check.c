@@ -47,16 +47,27 @@ static char *wrong_capability(struct json *v, unused const struct json *spec)
 static char *wrong_mount_path(struct json *v, unused const struct json *spec)
 {
 	const char *text = str_or(json_str(v), "");
-	struct span rest = SPAN(text), name;
-	bool named = false;
+	struct span rest = SPAN(text), name, first = { 0 }, second = { 0 };
 
 	while (rest.p) {
 		name = span_cut(rest, '/', &rest);
 		if (span_eq(name, ".."))
 			return xstrdup("write the path without ..");
-		named |= name.len && !span_eq(name, ".");
+		if (!name.len || span_eq(name, "."))
+			continue;
+		if (!first.p)
+			first = name;
+		else if (!second.p)
+			second = name;
 	}
-	return named ? NULL : xstrdup("a volume cannot be the root file system");
+	if (!first.p)
+		return xstrdup("a volume cannot be the root file system");
+	/* The runtimes rely on what is there. /dev/shm is a usual place. */
+	if (span_eq(first, "proc") ||
+	    (span_eq(first, "dev") && (!second.p || span_eq(second, "cay"))))
+		return xasprintf("a volume cannot take the place of /%.*s", (int)first.len,
+				 first.p);
+	return NULL;
 }
 
 static char *wrong_message_path(struct json *v, unused const struct json *spec)

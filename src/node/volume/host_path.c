@@ -101,6 +101,13 @@ static struct err *read_one(struct host_paths *h, struct span text, const char *
 	other = conflict(real, not_these);
 	if (other)
 		return err_new(ERR_INVALID, "%s cannot be allowed because of %s", real, other);
+	for (size_t i = 0; i < h->n; i++)
+		if (is_in(real, h->list[i].prefix) || is_in(h->list[i].prefix, real))
+			return err_new(
+				ERR_INVALID,
+				"%s and %s: one is in the other, and could be reached through it; "
+				"name one of them",
+				h->list[i].prefix, real);
 	if (h->n == ALLOWED_MAX)
 		return err_new(ERR_INVALID, "there are more than %d", ALLOWED_MAX);
 	h->list[h->n++] = (struct allowed){ .prefix = take(real), .writable = writable };
