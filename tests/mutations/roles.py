@@ -439,7 +439,7 @@ MUTATIONS = (
              "	return (int)json_get_int(config_of(i), \"stopsignal\", SIGTERM);\n", "	(void)i;\n	return SIGTERM;\n",
              "a container is asked to end as its image says", "pytest integration/test_images.py -k asked_to_end"),
     mutation("workdir-not-made", "node/launch/root.c",
-             "		make_workdir(s->root_fd, plan->workdir);\n", "		make_workdir(s->root_fd, NULL);\n",
+             "		make_workdir(s, s->root_fd, plan->workdir);\n", "		make_workdir(s->root_fd, NULL);\n",
              "a working directory is made where it is missing", "pytest integration/test_images.py -k as_whom_it_says"),
     mutation("any-digest-will-do", "node/image/names.c",
              "		    names_has_digest(names_image(names, id), digest))\n", "		    (names_has_digest(names_image(names, id), digest) || id))\n",
