@@ -331,7 +331,7 @@ def test_users_volumes_and_a_read_only_root_are_those_of_the_spec(cay, runtime):
     cay.wait(PODS, name, ready)
     look = ("pwd; id -u; id -g; id -G; echo $X; cat /data/init /etc/one; echo; df -k /memory | tail -1 | tr -s ' ' | cut -d' ' -f2; "
             "touch /data/x /memory/x && echo wrote; grep CapEff /proc/self/status | cut -f2; "
-            "getent hosts NAME.default.pod.cluster.local | cut -d' ' -f1; hostname -i")
+            "getent ahostsv4 NAME.default.pod.cluster.local | head -n 1 | cut -d' ' -f1; hostname -i | tr ' ' '\\n' | grep -F .")
     ip = cay.api("GET", f"{PODS}/{name}")["status"]["podIP"]
     assert run(cay, name, look.replace("NAME", name), "-c", "main").stdout.split("\n")[:12] == [
         "/work/dir", "1000", "1000", "1000 2000", "y z", "init", "value", "16384", "wrote", "0" * 16, ip, ip]

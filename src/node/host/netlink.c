@@ -405,9 +405,10 @@ static void tell_each_way(const struct dump *d, struct netlink_route *r, const s
 	const struct rtnexthop *way = mnl_attr_get_payload(ways);
 	int left = mnl_attr_get_payload_len(ways);
 
-	for (; RTNH_OK(way, left); left -= RTNH_ALIGN(way->rtnh_len), way = RTNH_NEXT(way)) {
+	while (RTNH_OK(way, left)) {
 		int len = way->rtnh_len - (int)RTNH_LENGTH(0);
-		const struct nlattr *a = (const void *)RTNH_DATA(way);
+		const char *at = (const char *)way;
+		const struct nlattr *a = (const void *)(at + RTNH_LENGTH(0));
 
 		r->via = (struct ip){ 0 };
 		r->ifindex = (unsigned)way->rtnh_ifindex;
@@ -415,6 +416,8 @@ static void tell_each_way(const struct dump *d, struct netlink_route *r, const s
 			if (mnl_attr_get_type(a) == RTA_GATEWAY)
 				r->via = get_ip(a);
 		d->fn(d->arg, r);
+		left -= RTNH_ALIGN(way->rtnh_len);
+		way = (const void *)(at + RTNH_ALIGN(way->rtnh_len));
 	}
 }
 
