@@ -101,10 +101,11 @@ static void stop_try(struct probe *p)
 		p->c->pod->pods->tries->stop(t);
 }
 
-void probe_tried(struct probe *p, bool good, const char *why)
+void probe_tried(struct probe *p, bool good, const char *text)
 {
 	const struct pod_probe_view *rule = probe_rule(p);
 	struct pods *ps = p->c->pod->pods;
+	autofree char *why = xstrdup(text); /* it may be part of the try, which ends here */
 
 	stop_try(p);
 	p->due = pods_now(ps) + (usec)rule->period_s * 1000000;
