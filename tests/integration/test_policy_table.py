@@ -3,7 +3,8 @@
 
 web (app=web, tier=front) and db (app=db) are in the namespace red, other (app=web) in blue, and each namespace has its name as the label team. Two addresses
 outside, north and south, stand for the Internet. The port "http" is 8000 of web and other, and 8001 of db. Of each receiver four packets
-are tried: t0 and t1 to the TCP ports 8000 and 8001, u0 to the UDP port 8000, and i, a ping; of the name server, one question.
+are tried: t0 and t1 to the TCP ports 8000 and 8001, u0 to the UDP port 8000, and i, a ping; of the name server, one question. Where sandboxes have
+addresses of IPv6, all that is between them is tried over that as well.
 """
 
 import json
@@ -16,11 +17,10 @@ from cay_local import wait_until
 from conftest import needs_root
 from internet import Network
 from test_node_pods import pod, ready
-from test_policy import ECHO
 
 PODS = {"web": ("red", {"app": "web", "tier": "front"}, 8000), "db": ("red", {"app": "db"}, 8001), "other": ("blue", {"app": "web"}, 8000)}
 KINDS = ("t0", "t1", "u0", "i")
-# Answers at each of its addresses with that address: one socket for all of them would answer with the first.
+# Answers at each of its addresses with that address: one socket for several of them would answer with the first. "::" is both families.
 SERVER = """
 import socket, sys, threading
 def tcp(s):
@@ -29,9 +29,13 @@ def udp(s):
     while True:
         data, peer = s.recvfrom(100); s.sendto(data, peer)
 for ip in sys.argv[1:]:
+    family = socket.AF_INET6 if ':' in ip else socket.AF_INET
     for port in (8000, 8001):
-        threading.Thread(target=tcp, args=(socket.create_server((ip, port)),)).start()
-    s = socket.socket(type=socket.SOCK_DGRAM); s.bind((ip, 8000))
+        threading.Thread(target=tcp, args=(socket.create_server((ip, port), family=family, dualstack_ipv6=':' in ip),)).start()
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    if ':' in ip:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    s.bind((ip, 8000))
     threading.Thread(target=udp, args=(s,)).start()
 print('up', flush=True)
 """
@@ -39,15 +43,16 @@ print('up', flush=True)
 AGENT = """
 import json, select, socket, struct, sys, time
 QUERY = bytes.fromhex('777701000001000000000000017807636c7573746572056c6f63616c0000010001')
-PING = struct.pack('>BBHHH', 8, 0, 0xf7fd, 0, 1)
+PING = struct.pack('>BBHHH', 8, 0, 0xf7fd, 0, 1), struct.pack('>BBHHH', 128, 0, 0, 0, 1)
 def begin(kind, ip):
-    stream = kind[0] == 't'
-    s = socket.socket(type=socket.SOCK_STREAM if stream else socket.SOCK_DGRAM, proto=socket.IPPROTO_ICMP if kind == 'i' else 0)
+    stream, v6 = kind[0] == 't', ':' in ip
+    ping = socket.IPPROTO_ICMPV6 if v6 else socket.IPPROTO_ICMP
+    s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_STREAM if stream else socket.SOCK_DGRAM, ping if kind == 'i' else 0)
     s.setblocking(False)
     try:
         s.connect_ex((ip, {'t0': 8000, 't1': 8001, 'u0': 8000, 'i': 0, 'dns': 53}[kind]))
         if not stream:
-            s.send({'u0': b'x', 'i': PING, 'dns': QUERY}[kind])
+            s.send({'u0': b'x', 'i': PING[v6], 'dns': QUERY}[kind])
     except OSError:
         s.close()
         return None
@@ -87,12 +92,13 @@ class World:
         self.cay, self.agents = cay, {}
         self.ips = dict(zip(("north", "south"), internet.addresses))
         for name, (ns, labels, http) in PODS.items():
-            body = pod(name, "python3", "-c", ECHO, "8000", "8001", container={
+            body = pod(name, "python3", "-c", SERVER, "::", container={
                 "ports": [{"name": "http", "containerPort": http}], "readinessProbe": {"tcpSocket": {"port": 8001}, "periodSeconds": 1}})
             body["metadata"]["labels"] = labels
             cay.api("POST", f"/api/v1/namespaces/{ns}/pods", body)
         for name, (ns, _, _) in PODS.items():
-            self.ips[name] = cay.wait(f"/api/v1/namespaces/{ns}/pods", name, ready)["status"]["podIP"]
+            for ip in cay.wait(f"/api/v1/namespaces/{ns}/pods", name, ready)["status"]["podIPs"]:
+                self.ips[name + ("6" if ":" in ip["ip"] else "")] = ip["ip"]
         owners = {i["owner"]: i["name"].split()[0] for i in cay.census()[0] if i["type"] == "process"}
         for name, (ns, _, _) in PODS.items():
             argv = ["nsenter", "-t", owners[f"{ns}/{name}"], "-n", sys.executable, "-c", AGENT]
@@ -101,8 +107,12 @@ class World:
         self.gateway = ".".join(map(str, address.to_bytes(4, "big")))
 
     def packets(self, sender):
-        found = {f"{to} {kind}": (kind, ip) for to, ip in self.ips.items() if to != sender for kind in KINDS}
+        found = {f"{to} {kind}": (kind, ip) for to, ip in self.ips.items() if to.rstrip("6") != sender for kind in KINDS}
         return found | {"dns": ("dns", self.gateway)}
+
+    def in_both_families(self, packets):
+        """What passes between sandboxes passes over IPv6 as well, where they have it."""
+        return packets | {f"{to}6 {kind}" for to, kind in (p.split() for p in packets if " " in p) if f"{to}6" in self.ips}
 
     def send(self, expected):
         """What arrives, by sender; all of them send at the same time."""
@@ -241,8 +251,8 @@ def test_what_arrives_is_what_the_text_of_the_api_demands(world, name):
     places = dict(world.ips, net=".".join(world.ips["north"].split(".")[:3]) + ".0/24")
     for place, ip in places.items():
         text = text.replace(f"{{{place}}}", ip)
-    expected = {sender: read(what) for sender, what in arrives.items()}
-    assert sum(len(world.packets(sender)) for sender in expected) == 51
+    expected = {sender: world.in_both_families(read(what)) for sender, what in arrives.items()}
+    assert sum(len(world.packets(sender)) for sender in expected) == 51 + (24 if "web6" in world.ips else 0)
     paths = []
     try:
         for i, (ns, spec) in enumerate(json.loads(text)):
