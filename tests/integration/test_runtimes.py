@@ -160,7 +160,8 @@ def test_a_runtime_that_is_not_installed_is_named(cay, name, words):
 
     pod = cay.wait(PODS, f"waits-{name}", lambda p: "not installed" in message(p))
     assert all(word in message(pod) for word in words), message(pod)
-    wait_until(lambda: any("not installed" in m for m in events_of(cay, f"waits-{name}")))
+    said = f'Failed to create pod sandbox: RuntimeClass "{name}": '
+    wait_until(lambda: any(m.startswith(said) for m in events_of(cay, f"waits-{name}")))
     cay.kubectl("delete", "pod", f"waits-{name}")
 
 
@@ -391,6 +392,7 @@ def test_too_much_memory_is_told_and_the_container_restarted(cay, runtime):
 
 
 def test_what_a_runtime_cannot_do_is_said(cay, runtime, work):
+    wait_until(lambda: any(m.startswith("Started container side") for m in events_of(cay, work)))  # Events come in order
     said = [m for m in events_of(cay, work) if "IPC" in m]
     assert bool(said) == (runtime == "runsc"), said
 
@@ -428,6 +430,21 @@ def test_kill_9_changes_nothing_and_labels_stay(cay):
         assert run(cay, name, "cat /kept", "-c", "main").stdout == "kept\n"
         assert sorted(first_processes(cay, name)) == before[name]
     assert "mine=yes" in cay.kubectl("get", "runtimeclass", "crun", "--show-labels").stdout
+
+
+def test_kill_9_while_they_start_runs_each_once(cay):
+    names = {r: f"born-{r}" for r in RUNTIMES if installed(r)}
+    for runtime, name in names.items():
+        cay.api("POST", PODS, pod_of(
+            name, runtime, container(["sh", "-c", "echo start >> /v/starts; exec sleep infinity"], volumeMounts=[{"name": "v", "mountPath": "/v"}]),
+            volumes=[{"name": "v", "emptyDir": {}}]))
+    wait_until(lambda: any(processes(cay, name) for name in names.values()))
+    cay.kill()
+    cay.start()
+    for name in names.values():
+        pod = cay.wait(PODS, name, ready)
+        assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+        assert run(cay, name, "cat /v/starts").stdout == "start\n"
 
 
 def test_deletion_leaves_nothing(cay):
