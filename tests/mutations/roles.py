@@ -545,7 +545,7 @@ MUTATIONS = (
              "	{ \"snmp\", not_zero, false },\n", "",
              "a network that tried to send is not used again", "unit node_lower anything_went"),
     mutation("half-of-each-reserved-network", "node/launch/netns_filter.c",
-             "r[i].net + (1u << (32 - r[i].prefix));", "r[i].net + (1u << (32 - r[i].prefix)) / 2;",
+             "htonl(r[i].net + (1u << (32 - r[i].prefix)));", "htonl(r[i].net + (1u << (32 - r[i].prefix)) / 2);",
              "the filter inside stops all of each reserved network", "unit node_lower filter_inside"),
     mutation("any-answer-is-taken", "node/network/dns_packet.c",
              "get16(wire) == id && get16", "get16",
