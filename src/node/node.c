@@ -578,9 +578,11 @@ void node_free(struct node *n)
 	if (!n)
 		return;
 	pressure_free(n->pressure);
-	egress_free(n->egress);
+	/* First those that only follow objects: to wait for the jobs of others is to turn the loop,
+	 * and after a start that failed there may be no runtime yet to tell of a change. */
 	services_free(n->services);
 	policies_free(n->policies);
+	egress_free(n->egress);
 	filter_free(n->filter);
 	timer_free(n->stop_late);
 	node_object_free(n->object);

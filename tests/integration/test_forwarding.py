@@ -4,6 +4,7 @@
 The host is a network namespace, because every other instance on this machine would need its uplinks too, and guard them.
 """
 
+import ipaddress
 import json
 import os
 import re
@@ -140,6 +141,22 @@ def test_what_was_switched_on_is_switched_off_again(host):
     assert not host.forwards and not host.forwards6() and not own_notes(other)
     assert sh(*host.enter, "cat", "/proc/sys/net/ipv4/ip_forward").strip() == "0"
     assert not HAS6 or sh(*host.enter, "cat", "/proc/sys/net/ipv6/conf/all/forwarding").strip() == "0"
+
+
+def test_the_addresses_of_an_instance_go_with_it(host):
+    cay = host.instance().start()
+    identity = json.load(open(f"{cay.data_dir}/node/instance.json"))
+    pools = [ipaddress.ip_network(identity["pool"])]
+    if HAS6:
+        pools.append(ipaddress.ip_network(f"fdca:7{identity['id'][:3]}:{identity['id'][3:]}00::/64"))
+    own = {str(name) for pool in pools for name in (pool, pool[1])}
+    seen = lambda: {word for args in (("-4", "addr"), ("-6", "addr"), ("-4", "route"), ("-6", "route"))
+                    for word in re.split(r"[\s]|/32|/128", sh("ip", "-n", host.name, *args)) if word in own}
+    assert own <= {i["name"] for i in cay.census()[0]} and seen() == own
+    cay.kill()
+    assert own <= {i["name"] for i in cay.census()[1]} and seen() == own
+    assert cay.start().stop() == 0
+    assert not seen()
 
 
 def table(host, cay):
