@@ -71,7 +71,7 @@ must_use struct err *schema_decode(const struct type *t, const struct decode_inp
  * apiVersion and a kind like any other; the caller checks them. */
 must_use struct err *body_decode(const struct type *t, const struct decode_input *in,
 				 struct json_doc **ret);
-extern const struct type *const body_token_request, *const body_scale;
+extern const struct type *const body_token_request, *const body_scale, *const body_eviction;
 
 /* An object of kind k with its apiVersion and kind. Unknown and duplicate members go where r says.
  */

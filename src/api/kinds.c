@@ -18,7 +18,7 @@ static const char *const namespace_subresources[] = { "finalize", NULL };
 static const char *const namespaces_kept[] = { "default", "kube-system", NULL };
 static const char *const pod_subresources[] = { "log",         "exec",   "attach",
 						"portforward", "resize", "ephemeralcontainers",
-						NULL };
+						"eviction",    NULL };
 static const struct kind_part pod_parts[] = {
 	{ "resize", apply_pod_resize, validate_pod_resize },
 	{ "ephemeralcontainers", apply_pod_ephemeral, validate_pod_ephemeral },

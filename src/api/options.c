@@ -165,18 +165,13 @@ static struct err *read_delete(const struct options_input *in, struct json_doc *
 	return e ? e : check_delete_kind(json_root(*ret));
 }
 
-struct err *delete_options_read(const struct options_input *in, struct delete_options *ret)
+struct err *delete_options_of(const struct json *o, const struct options_input *in,
+			      struct delete_options *ret)
 {
-	autoptr(json_doc) d = NULL;
-	const struct json *o, *pre, *orphan;
-	struct err *e = read_delete(in, &d);
+	const struct json *pre = json_get(o, "preconditions"),
+			  *orphan = json_get(o, "orphanDependents");
 
 	*ret = (struct delete_options){ .grace_s = -1 };
-	if (e)
-		return e;
-	o = json_root(d);
-	pre = json_get(o, "preconditions");
-	orphan = json_get(o, "orphanDependents");
 	check_propagation(o, in->causes);
 	check_dry_run(json_get(o, "dryRun"), in->causes, &ret->dry_run);
 	ret->uid = arena_strdup(in->arena, json_get_str(pre, "uid"));
@@ -186,6 +181,15 @@ struct err *delete_options_read(const struct options_input *in, struct delete_op
 	if (orphan)
 		ret->propagation = json_bool(orphan, false) ? "Orphan" : "Background";
 	return verdict(OPTIONS_DELETE, in->causes);
+}
+
+struct err *delete_options_read(const struct options_input *in, struct delete_options *ret)
+{
+	autoptr(json_doc) d = NULL;
+	struct err *e = read_delete(in, &d);
+
+	*ret = (struct delete_options){ .grace_s = -1 };
+	return e ? e : delete_options_of(json_root(d), in, ret);
 }
 
 /* Listing and watching */

@@ -54,6 +54,9 @@ struct delete_options {
 };
 must_use struct err *delete_options_read(const struct options_input *in,
 					 struct delete_options *ret);
+/* Of a tree that is part of something else; in has no body. NULL counts as empty. */
+must_use struct err *delete_options_of(const struct json *o, const struct options_input *in,
+				       struct delete_options *ret);
 
 enum choice {
 	CHOICE_UNSET,

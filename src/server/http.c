@@ -75,6 +75,11 @@ static void on_scale(struct front *f, struct call *c)
 	write_scale(f->admit, c);
 }
 
+static void on_evict(struct front *f, struct call *c)
+{
+	write_evict(f->admit, c);
+}
+
 static void on_token(struct front *f, struct call *c)
 {
 	token_issue(f->tokens, c);
@@ -104,7 +109,7 @@ static void (*const sub_handlers[SUB_MAX_])(struct front *f, struct call *c) = {
 	[SUB_STATUS] = on_object,    [SUB_FINALIZE] = on_object, [SUB_SCALE] = on_scale,
 	[SUB_TOKEN] = on_token,      [SUB_LOG] = on_log,         [SUB_EXEC] = on_exec,
 	[SUB_ATTACH] = on_attach,    [SUB_FORWARD] = on_forward, [SUB_RESIZE] = on_object,
-	[SUB_EPHEMERAL] = on_object,
+	[SUB_EPHEMERAL] = on_object, [SUB_EVICTION] = on_evict,
 };
 
 /* The path makes sense for the kind: scope, subresource, name where one is needed. */

@@ -557,3 +557,24 @@ def test_a_link_does_not_lead_a_volume_over_the_devices(cay):
                initContainers=[{"name": "first", "image": "host", "command": ["ln", "-s", "/dev", "/v/link"], "volumeMounts": mounts[:1]}])
     obj = create(cay, body, lambda o: o and "place of /dev" in str(o["status"].get("containerStatuses")))
     assert not ready(obj)
+
+
+@pytest.mark.parametrize("name, container, see, want", [
+    ("absent", {"command": ["/no/such/program"]}, "terminated", {"reason": "StartError", "exitCode": 127}),
+    ("three", {"command": ["sh", "-c", "exit 3"]}, "terminated", {"reason": "Error", "exitCode": 3}),
+    ("killed", {"command": ["/usr/bin/python3", "-c", "import os; os.kill(os.getpid(), 9)"]}, "terminated", {"reason": "Error", "exitCode": 137, "signal": 9}),
+    ("fine", {"command": ["true"]}, "terminated", {"reason": "Completed", "exitCode": 0}),
+])
+def test_a_container_says_why_it_does_not_run(cay, name, container, see, want):
+    obj = create(cay, pod(f"why-{name}", container=container, restartPolicy="Never"),
+                 lambda o: o is not None and status_of(o).get("state", {}).get(see, {}).get("reason") == want["reason"])
+    assert {k: status_of(obj)["state"][see].get(k) for k in want} == want
+
+
+def test_the_class_of_a_pod_follows_from_its_resources(cay):
+    both = {"cpu": "10m", "memory": "16Mi"}
+    for name, resources, want in (("best", {}, "BestEffort"), ("burst", {"requests": both}, "Burstable"),
+                                  ("sure", {"limits": both}, "Guaranteed")):
+        obj = create(cay, pod(f"class-{name}", "sleep", "1000", container={"resources": resources}))
+        assert obj["status"]["qosClass"] == want
+        cay.api("DELETE", f"{PODS}/class-{name}?gracePeriodSeconds=0")

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -21,12 +22,44 @@ static void retry_in(struct pod *p, usec ms)
 	p->retry_at = pods_now(p->pods) + ms * 1000;
 }
 
+static bool tolerates_cordon(const struct pod *p)
+{
+	json_each(it, json_get(object_spec(p->obj), "tolerations")) {
+		const char *key = json_get_str(it.val, "key");
+		const char *effect = json_get_str(it.val, "effect");
+		bool any = str_empty(key) && str_eq(json_get_str(it.val, "operator"), "Exists");
+
+		if ((any || str_eq(key, "node.kubernetes.io/unschedulable")) &&
+		    (str_empty(effect) || str_eq(effect, "NoSchedule")))
+			return true;
+	}
+	return false;
+}
+
+/* A scheduler would not choose this node for it. One that had been admitted before is not asked
+ * again: a cordon keeps nothing from running that was there. */
+static bool is_kept_out(struct pod *p)
+{
+	const struct json *was = json_get(object_status(p->obj), "conditions");
+
+	if (!p->pods->cordoned || tolerates_cordon(p) || conditions_true(was, "PodScheduled"))
+		return false;
+	if (!p->unscheduled)
+		pod_event(p, true, "FailedScheduling", "%s", POD_UNSCHEDULED);
+	p->unscheduled = true;
+	waits_pass_on_room(p);
+	return true;
+}
+
 static bool act_admit(struct pod *p)
 {
 	autofree char *bad = pod_unsupported(object_spec(p->obj)), *text = NULL;
 	bool soon = false;
 	const char *lacks = NULL;
 
+	if (!bad && is_kept_out(p))
+		return false;
+	p->unscheduled = false;
 	if (!bad)
 		bad = pod_disk_unsupported(p->pods->disk, p->view);
 	if (!bad)

@@ -399,7 +399,7 @@ static const struct rule pod[] = {
 	{ "nodeSelector", node_labels },
 	{ "affinity", affinity },
 	{ "topologySpreadConstraints", spread },
-	{ "tolerations", .idle = "this node has no taints" },
+	{ "tolerations" }, /* a cordon is the only taint there is */
 	{ "schedulerName", .idle = "the Pod has its node already" },
 	{ "priority", .idle = "no Pod makes way for another" },
 	{ "priorityClassName", .idle = "no Pod makes way for another" },

@@ -72,8 +72,9 @@ struct pods {
 	struct queue *probes; /* of their keys */
 	struct map *left;     /* uid → struct left: states of an earlier run until all Pods are
 				 known; NULL after that */
-	struct client_watch *watch, *class_watch;
-	usec skew; /* pods_step() */
+	struct client_watch *watch, *class_watch, *node_watch;
+	bool cordoned; /* the Node object says that no new Pods are wanted */
+	usec skew;     /* pods_step() */
 
 	bool stopping;              /* pods_stop_all() */
 	bool settling;              /* pods_settle() */
@@ -166,8 +167,9 @@ struct pod {
 	usec quiet_until; /* until then, a start that goes well is not reported before it is
 			     complete */
 
-	bool rejected; /* it was never admitted, so it has no containers */
-	bool reported; /* its status was written, and is to be found in obj */
+	bool unscheduled; /* it waits until the node is no longer cordoned */
+	bool rejected;    /* it was never admitted, so it has no containers */
+	bool reported;    /* its status was written, and is to be found in obj */
 	enum report report;
 	usec report_after; /* pods_now(): a write failed, the next waits until then */
 	struct client_write report_write, sync, letting_go;
@@ -194,6 +196,8 @@ must_use struct err *pod_try_save(struct pod *p);                /* for who need
 /* reconcile.c: one pass. ret_forget: the caller must free the Pod. */
 uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */
 
+/* What is said of a Pod that comes while the node is cordoned. */
+#define POD_UNSCHEDULED "0/1 nodes are available: 1 node(s) were unschedulable."
 /* act.c: whether it is being removed and nothing but that is waited for. */
 bool pod_leaves(const struct pod *p);
 bool pod_hurry(struct pod *p); /* true: it was deleted again, with less time to end */

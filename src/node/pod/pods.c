@@ -174,6 +174,23 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 	}
 }
 
+/* Heartbeats come this way too. */
+static void node_changed(void *arg, unused struct object *was, struct object *now)
+{
+	struct pods *ps = arg;
+	bool cordoned;
+
+	if (!now || !str_eq(now->name, ps->node_name))
+		return;
+	cordoned = json_get_bool(object_spec(now), "unschedulable", false);
+	if (cordoned == ps->cordoned)
+		return;
+	ps->cordoned = cordoned;
+	map_each(it, ps->pods)
+		if (((struct pod *)it.value)->phase == POD_ADMITTING)
+			pod_wake(it.value);
+}
+
 static void on_pods_known(void *arg)
 {
 	struct pods *ps = arg;
@@ -286,10 +303,14 @@ void pods_start(struct pods *ps)
 	const struct client_watch_spec classes = { .kind = ps->kind_class };
 	static const struct client_watch_events events = { .changed = pod_changed,
 							   .synced = on_pods_known };
+	static const struct client_watch_events node_events = { .changed = node_changed };
 	const struct client_watch_spec spec = { .kind = ps->kind_pod };
+	const struct client_watch_spec node = { .kind = kinds_need(client_kinds(ps->client), "v1",
+								   "Node") };
 
 	volumes_start(ps->volumes);
 	ps->class_watch = client_watch(ps->client, &classes, &class_events, ps);
+	ps->node_watch = client_watch(ps->client, &node, &node_events, ps); /* before any Pod */
 	ps->watch = client_watch(ps->client, &spec, &events, ps);
 }
 
@@ -304,6 +325,7 @@ void pods_free(struct pods *ps)
 		return;
 	client_watch_free(ps->watch);
 	client_watch_free(ps->class_watch);
+	client_watch_free(ps->node_watch);
 	volumes_stop(ps->volumes);
 	ps->stopped = NULL;
 	if (ps->usage)

@@ -210,7 +210,10 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 				    s->probe ? ": " : "", str_or(s->probe, ""))
 			: NULL;
 	struct condition list[] = {
-		{ .type = "PodScheduled", .status = "True" },
+		{ .type = "PodScheduled",
+		  .status = p->unscheduled ? "False" : "True",
+		  .reason = p->unscheduled ? "Unschedulable" : NULL,
+		  .message = p->unscheduled ? POD_UNSCHEDULED : NULL },
 		{ .type = "Initialized",
 		  .status = s->initialized ? "True" : "False",
 		  .reason = s->initialized ? NULL : "ContainersNotInitialized" },
@@ -266,7 +269,7 @@ static void put_containers(struct json_doc *d, struct json *status, const struct
 		const struct container *c = p->containers[i];
 		struct json *list = json_need_arr(d, status, status_list(c));
 
-		if (!p->rejected)
+		if (!p->rejected && !p->unscheduled)
 			json_push(d, list, container_status(d, c));
 	}
 }

@@ -50,6 +50,9 @@ static const struct rule rules[] = {
 	{ ROLE_EDIT, "exec", ALL_VERBS },
 	{ ROLE_EDIT, "attach", ALL_VERBS },
 	{ ROLE_EDIT, "portforward", ALL_VERBS },
+	{ ROLE_EDIT, "resize", ALL_VERBS },
+	{ ROLE_EDIT, "ephemeralcontainers", ALL_VERBS },
+	{ ROLE_EDIT, "eviction", ALL_VERBS },
 	{ ROLE_ADMIN, "token", B(VERB_CREATE) },
 };
 

@@ -145,6 +145,22 @@ struct err *options_read_delete(struct call *c, struct delete_options *ret)
 	return options_end(c, OPTIONS_DELETE, e ? e : delete_options_read(&in, ret));
 }
 
+struct err *options_read_eviction(struct call *c, struct delete_options *ret)
+{
+	const struct options_input in = options_input(c);
+	autoptr(json_doc) d = NULL;
+	const char *name;
+	struct err *e = body_tree(c, body_eviction, &d);
+
+	if (e)
+		return e;
+	name = json_get_str(json_get(json_root(d), "metadata"), "name");
+	if (!str_empty(name) && !str_eq(name, c->route.name))
+		return err_new(ERR_MALFORMED, "name in URL does not match name in Eviction object");
+	return options_end(c, OPTIONS_DELETE,
+			   delete_options_of(json_get(json_root(d), "deleteOptions"), &in, ret));
+}
+
 struct err *options_read_list(struct call *c, struct list_options *ret)
 {
 	const struct options_input in = options_input(c);

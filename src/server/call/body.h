@@ -41,4 +41,6 @@ must_use struct err *body_patch(struct call *c, struct causes *reports, enum pat
 /* The options of the request, by its verb. Those of a deletion are in its body if it has one. */
 must_use struct err *options_read(struct call *c, struct write_options *ret);
 must_use struct err *options_read_delete(struct call *c, struct delete_options *ret);
+/* Of a deletion that is asked for in the body, by an Eviction. */
+must_use struct err *options_read_eviction(struct call *c, struct delete_options *ret);
 must_use struct err *options_read_list(struct call *c, struct list_options *ret);

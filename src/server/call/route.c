@@ -56,6 +56,7 @@ const struct subresource subresources[SUB_MAX_] = {
 	[SUB_ATTACH] = { "attach", "", "v1", "PodAttachOptions", UPGRADE, .raw = true },
 	[SUB_FORWARD] = { "portforward", "", "v1", "PodPortForwardOptions", UPGRADE, .raw = true },
 	[SUB_RESIZE] = { "resize", .verbs = READ_AND_WRITE },
+	[SUB_EVICTION] = { "eviction", "policy", "v1", "Eviction", B(VERB_CREATE) },
 	[SUB_EPHEMERAL] = { "ephemeralcontainers", .verbs = READ_AND_WRITE },
 };
 

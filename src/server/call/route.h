@@ -47,6 +47,7 @@ enum sub {
 	SUB_FORWARD,
 	SUB_RESIZE,
 	SUB_EPHEMERAL,
+	SUB_EVICTION,
 	SUB_MAX_,
 };
 struct subresource {

@@ -44,6 +44,30 @@ void write_delete(struct admit *a, struct call *c)
 	}
 }
 
+/* kubectl drain asks this way, so that a budget of disruptions could refuse; there are none. */
+void write_evict(struct admit *a, struct call *c)
+{
+	struct delete_options options;
+	struct write_options query;
+	autoop op = write_op(a, c);
+	struct err *e = options_read(c, &query);
+
+	if (!e)
+		e = options_read_eviction(c, &options);
+	if (!e) {
+		op.sub = "";
+		op.options.dry_run = options.dry_run |= query.dry_run;
+		e = op_delete(&op, &options);
+	}
+	if (e) {
+		write_finish(c, &op, STATUS_CREATED, e);
+	} else {
+		autoptr(json_doc) d = status_success(op.result);
+
+		call_reply_durably(c, STATUS_CREATED, json_to_bytes(json_root(d)));
+	}
+}
+
 /* Objects that a deletion of many is about. */
 struct selection {
 	struct object **list; /* references */

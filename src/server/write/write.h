@@ -21,6 +21,7 @@ void waiters_done(struct waiters *ws);
 void write_create(struct admit *a, struct waiters *ws, struct call *c);
 void write_update(struct admit *a, struct call *c);
 void write_patch(struct admit *a, struct call *c);
+void write_evict(struct admit *a, struct call *c); /* pods/eviction */
 void write_delete(struct admit *a, struct call *c);
 void write_delete_collection(struct admit *a, struct call *c);
 void write_scale(struct admit *a, struct call *c); /* reads it too */

@@ -273,3 +273,51 @@ TEST(a_pod_that_is_deleted_no_longer_waits_for_its_pull)
 	until(&r, !pod_there(&r, "p"));
 	rig_done(&r);
 }
+
+static void node_written(unused struct client_write *w, struct err *e, unused struct object *obj)
+{
+	works(e);
+}
+
+/* The first write makes the object. */
+static void cordon(struct rig *r, bool on, bool first)
+{
+	struct client_write w = { .done = node_written };
+	autofree char *text =
+		xasprintf("{'apiVersion':'v1','kind':'Node','metadata':{'name':'test'},"
+			  "'spec':{'unschedulable':%s}}",
+			  on ? "true" : "false");
+	struct client_ref ref = { .kind = kind_named("Node"), .name = first ? NULL : "test" };
+
+	if (first)
+		client_create(r->client, &ref, doc_of(text), &w);
+	else
+		client_patch(r->client, &ref, PATCH_MERGE, doc_of(text), &w);
+	turn(r);
+}
+
+TEST(a_cordon_keeps_new_pods_out_and_no_others)
+{
+	struct rig r;
+
+	rig_open(&r);
+	cordon(&r, true, true);
+	pod_create(&r, "new", ONE);
+	step(&r, 1000);
+	eq_int(fake_count(&r.rt), 0);
+	eq_str(told(&r, "new", "conditions.0.reason"), "Unschedulable");
+	pod_create(&r, "bold", "'tolerations':[{'operator':'Exists'}]," ONE);
+	eq_int(fake_count(&r.rt), 1);
+	fake_start(fake_last(&r.rt));
+	turn(&r);
+	rig_stop(&r); /* one that had been admitted, and of which nothing else is known */
+	pod_create(&r, "old", ONE);
+	patch_status(&r, "old",
+		     "{'status':{'conditions':[{'type':'PodScheduled','status':'True'}]}}");
+	rig_start(&r);
+	turn(&r);
+	eq_int(fake_count(&r.rt), 2);
+	cordon(&r, false, false);
+	eq_int(fake_count(&r.rt), 3);
+	rig_done(&r);
+}
