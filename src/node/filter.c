@@ -129,6 +129,11 @@ void filter_change(struct filter *f, const struct firewall_rules *rules, void (*
 	filter_watch_change(f->watch, rules, loaded, arg);
 }
 
+unsigned filter_policies(const struct filter *f)
+{
+	return filter_watch_policies(f->watch);
+}
+
 void filter_set_object(struct filter *f, struct node_object *o)
 {
 	f->object = o;

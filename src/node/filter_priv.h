@@ -29,6 +29,7 @@ must_use struct err *filter_open(const struct filter_spec *spec, struct filter *
 /* Rules that have changed; loaded() when they are in force. See filter_watch_change(). */
 void filter_change(struct filter *f, const struct firewall_rules *rules, void (*loaded)(void *arg),
 		   void *arg);
+unsigned filter_policies(const struct filter *f);                /* see filter_watch_policies() */
 void filter_set_object(struct filter *f, struct node_object *o); /* NULL: it is gone */
 void filter_metrics(const struct filter *f, struct buf *b);
 void filter_free(struct filter *f);

@@ -216,13 +216,28 @@ static void load_uplinks(void *arg, const struct uplinks *claimed)
 	filter_change(n->filter, &n->rules, uplinks_loaded, n);
 }
 
-static void load_policies(void *arg, struct bytes *rules)
+static void load_policies(void *arg, struct bytes *rules, unsigned number)
 {
 	struct node *n = arg;
 
 	bytes_unref(n->rules.policies);
 	n->rules.policies = bytes_ref(rules);
+	n->rules.policies_number = number;
 	filter_change(n->filter, &n->rules, NULL, NULL);
+}
+
+static unsigned policies_in_force(void *arg)
+{
+	const struct node *n = arg;
+
+	return filter_policies(n->filter);
+}
+
+static bool address_clear(void *arg, unsigned place)
+{
+	const struct node *n = arg;
+
+	return !n->policies || policies_clear(n->policies, place); /* none: it ends */
 }
 
 static void set_peers(void *arg, const char *ip, const char *out, const char *in)
@@ -269,6 +284,7 @@ static struct err *open_policies(struct node *n, const struct node_spec *spec)
 					  .instance = n->inst,
 					  .node_name = n->name,
 					  .load = load_policies,
+					  .in_force = policies_in_force,
 					  .peers = set_peers,
 					  .peers_known = peers_known,
 					  .arg = n };
@@ -279,6 +295,7 @@ static struct err *open_policies(struct node *n, const struct node_spec *spec)
 		return e;
 	n->policies = policies_new(&policies);
 	n->rules.policies = bytes_ref(policies_rules(n->policies));
+	n->rules.policies_number = policies_number(n->policies);
 	return NULL;
 }
 
@@ -376,6 +393,8 @@ static struct err *open_runtime(struct node *n, const struct node_spec *spec)
 		.init = spec->init,
 		.pool = spec->netns_pool,
 		.egress = n->rules.egress,
+		.address_clear = address_clear,
+		.arg = n,
 	};
 
 	return native_open(n->loop, &native, &n->runtime);
@@ -581,7 +600,7 @@ void node_free(struct node *n)
 	/* First those that only follow objects: to wait for the jobs of others is to turn the loop,
 	 * and after a start that failed there may be no runtime yet to tell of a change. */
 	services_free(n->services);
-	policies_free(n->policies);
+	policies_free(take(n->policies));
 	egress_free(n->egress);
 	filter_free(n->filter);
 	timer_free(n->stop_late);

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks that are given to another sandbox: those that nothing went through, and no others."""
 
+import json
+import subprocess
+
 from cay_local import wait_until
 from test_node_pods import CORE, PODS, create, pod, sh
 
@@ -70,3 +73,32 @@ def test_only_a_network_that_nothing_went_through_comes_back(cay):
     assert not {name for name, ip in used.items() if ip in seen}
     dev = sh(cay, f"next-{seen.index(quiet)}", "tail -n 2 /proc/net/dev").stdout.replace("eth0", "eth")
     assert not set("123456789") & set(dev)
+
+
+def run(*argv):
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def contest(cay):
+    """Changes the host's table each time that it was restored, until the daemon waits for seconds before the next time."""
+    chain = ("inet", f"cay_{json.load(open(f'{cay.data_dir}/node/instance.json'))['id']}", "to_host")
+    for _ in range(20):
+        run("nft", "insert", "rule", *chain, "accept")
+        wait_until(lambda: "pause_ms=6400" in cay.log() or "\taccept\n" not in run("nft", "list", "chain", *chain))
+        if "pause_ms=6400" in cay.log():
+            return
+    raise AssertionError("the pauses do not grow")
+
+
+def test_an_address_is_not_used_again_before_the_packet_filter_has_forgotten_its_sandbox(cay):
+    cay.api("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", {
+        "metadata": {"name": "shut"}, "spec": {"podSelector": {"matchLabels": {"shut": "yes"}}, "policyTypes": ["Egress"]}})
+    as_new = cay.metric("cay_networks_as_new_total")
+    known = box(cay, "known")
+    box(cay, "free")
+    end(cay, "free")
+    wait_until(lambda: cay.metric("cay_networks_as_new_total") == as_new + 1)
+    contest(cay)
+    end(cay, "known")
+    wait_until(lambda: cay.metric("cay_networks_as_new_total") > as_new + 1 or f"{known} " not in run("ip", "route", "show", "table", "all"))
+    assert cay.metric("cay_networks_as_new_total") == as_new + 1

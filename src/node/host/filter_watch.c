@@ -249,6 +249,11 @@ void filter_watch_change(struct filter_watch *w, const struct firewall_rules *ru
 		start_look(w, false);
 }
 
+unsigned filter_watch_policies(const struct filter_watch *w)
+{
+	return w->in_force.policies_number;
+}
+
 static void on_change(struct filter_watch *w)
 {
 	bool calm = !w->restored || clock_mono() - w->last >= CALM_US;

@@ -41,5 +41,7 @@ must_use struct err *filter_watch_new(const struct filter_watch_spec *spec,
  * and who waits already is told when these are in force. */
 void filter_watch_change(struct filter_watch *w, const struct firewall_rules *rules,
 			 void (*loaded)(void *arg), void *arg);
+/* The number of the policies that are in force; while they are loaded, of those before. */
+unsigned filter_watch_policies(const struct filter_watch *w);
 void filter_watch_free(struct filter_watch *w); /* leaves the filter as it is */
 AUTOPTR(filter_watch)

@@ -271,6 +271,7 @@ struct err *firewall_change(const struct instance *i, const struct firewall_rule
 	bool differs;
 
 	same.policies = now->policies;
+	same.policies_number = now->policies_number;
 	/* Whatever else may differ; if only the gaps between members do, the table is loaded. */
 	/* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
 	differs = memcmp(&same, now, sizeof(same)) != 0;

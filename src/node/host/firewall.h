@@ -22,6 +22,7 @@ struct firewall_rules {
 	 * sandbox, nothing from one that is not in the map; and the chain "between", for packets
 	 * from one sandbox to another. NULL: no policy narrows or opens anything. */
 	struct bytes *policies;
+	unsigned policies_number; /* theirs: later ones have a higher one */
 	/* The map "services" with its chains, which lead connections to the addresses of Services
 	 * on to their Pods. It is of use where something passes between sandboxes, or from the
 	 * host. NULL: there are none. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/network/policies.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "api/event.h"
@@ -27,6 +28,7 @@
  */
 enum {
 	PAUSE_MS = 10,
+	UNPLANNED = UINT32_MAX / 2, /* the next rules may name it */
 	SHARE = 10, /* the computing takes at most one part in so many of the loop's time */
 };
 
@@ -52,6 +54,9 @@ struct policies {
 	bool looks;      /* Pods that come and go make a difference */
 	struct policy_numbers *numbers;
 	struct bytes *rules;
+	unsigned number; /* of the rules */
+	/* By place: the number of the last rules that named the address, 0: none, or UNPLANNED. */
+	unsigned named[POOL_SIZE];
 	const struct service_plan *services; /* NULL: none */
 	struct map *told;                    /* uid → what was said about the policy, owned */
 	struct map *peers; /* address → struct opened, owned: what was told of it */
@@ -188,8 +193,39 @@ static void tell_opened(struct policies *p, struct arena *a, const struct policy
 	p->spec.peers_known(p->spec.arg);
 }
 
+/* Those that came since the last plan and are not in this one count as well: they are gone. */
+static void note_named(struct policies *p, const struct policy_plan *plan, bool rules)
+{
+	for (unsigned i = 0; i < POOL_SIZE; i++)
+		if (p->named[i] == UNPLANNED)
+			p->named[i] = rules ? p->number : 0;
+	for (size_t i = 0; i < plan->n_pods && rules; i++)
+		p->named[plan->pods[i].place] = p->number;
+}
+
+static bool same(const struct bytes *a, const struct bytes *b)
+{
+	return a == b || (a && b && a->len == b->len && !memcmp(a->data, b->data, a->len));
+}
+
+/* False: they are as they were. */
+static bool set_rules(struct policies *p, struct buf *text)
+{
+	autoptr(bytes) now = text->len ? bytes_from_buf(text) : NULL;
+
+	if (p->number && same(now, p->rules))
+		return false;
+	if (p->number && !now != !p->rules)
+		log_info("network policies begin or cease to change what passes",
+			 KV("rules", !!now));
+	bytes_unref(p->rules);
+	p->rules = take(now);
+	p->number++;
+	return true;
+}
+
 /* say: the first table is made before there is anybody to tell anything. */
-static struct bytes *plan_rules(struct policies *p, bool say)
+static bool plan_rules(struct policies *p, bool say)
 {
 	autoptr(arena) a = arena_new();
 	struct objects all[FOLLOWED_MAX_] = { 0 };
@@ -199,6 +235,7 @@ static struct bytes *plan_rules(struct policies *p, bool say)
 				  .numbers = p->numbers };
 	struct policy_plan *plan;
 	autobuf text = { 0 };
+	bool changed;
 
 	for (int i = 0; i < FOLLOWED_MAX_; i++)
 		client_each(p->spec.client, kind_of(p, i), NULL, on_object, &all[i]);
@@ -211,49 +248,40 @@ static struct bytes *plan_rules(struct policies *p, bool say)
 	plan = policy_plan_new(a, &w);
 	p->looks = plan->looks;
 	policy_text(plan, &text);
+	changed = set_rules(p, &text);
+	note_named(p, plan, p->rules);
 	for (size_t i = 0; i < plan->n_policies && say; i++)
 		tell(p, &plan->policies[i]);
 	if (say)
 		tell_opened(p, a, plan);
 	for (int i = 0; i < FOLLOWED_MAX_; i++)
 		free(all[i].list);
-	return text.len ? bytes_from_buf(&text) : NULL;
+	return changed;
 }
 
 /* A node whose objects are not all there yet: every sandbox is one that nobody knows. */
-static struct bytes *shut_rules(void)
+static void shut_rules(struct policies *p)
 {
 	static const struct policy_may_open none;
 	const struct policy_plan plan = { .narrows = true, .may_open = &none };
 	autobuf text = { 0 };
 
 	policy_text(&plan, &text);
-	return bytes_from_buf(&text);
-}
-
-static bool same(const struct bytes *a, const struct bytes *b)
-{
-	return a == b || (a && b && a->len == b->len && !memcmp(a->data, b->data, a->len));
+	(void)set_rules(p, &text);
 }
 
 static void on_pause_over(void *arg)
 {
 	struct policies *p = arg;
-	autoptr(bytes) now = NULL;
+	bool changed;
 	usec start = clock_mono();
 
 	if (p->synced < FOLLOWED_MAX_)
 		return;
-	now = plan_rules(p, true);
+	changed = plan_rules(p, true);
 	p->rest_until = clock_mono() + SHARE * (clock_mono() - start);
-	if (same(now, p->rules))
-		return;
-	if (!now != !p->rules)
-		log_info("network policies begin or cease to change what passes",
-			 KV("rules", !!now));
-	bytes_unref(p->rules);
-	p->rules = take(now);
-	p->spec.load(p->spec.arg, p->rules);
+	if (changed)
+		p->spec.load(p->spec.arg, p->rules, p->number);
 }
 
 /* -- changes --------------------------------------------------------------------------------- */
@@ -290,9 +318,14 @@ static bool pod_matters(const struct object *was, const struct object *now)
 static void on_pod(void *arg, struct object *was, struct object *now)
 {
 	struct policies *p = arg;
+	unsigned place;
+	struct ip ip;
 
-	if (p->looks && pod_matters(was, now))
-		look_soon(p);
+	if (!p->looks || !pod_matters(was, now))
+		return;
+	if (now && policy_pod_ip(now, &ip) && instance_ip_place(p->spec.instance, &ip, &place))
+		p->named[place] = UNPLANNED;
+	look_soon(p);
 }
 
 static void on_namespace(void *arg, unused struct object *was, unused struct object *now)
@@ -327,13 +360,27 @@ struct policies *policies_new(const struct policies_spec *spec)
 
 		p->watch[i] = client_watch(spec->client, &watch, &events[i], p);
 	}
-	p->rules = p->synced == FOLLOWED_MAX_ ? plan_rules(p, false) : shut_rules();
+	if (p->synced == FOLLOWED_MAX_)
+		(void)plan_rules(p, false);
+	else
+		shut_rules(p);
 	return p;
 }
 
 struct bytes *policies_rules(const struct policies *p)
 {
 	return p->rules;
+}
+
+unsigned policies_number(const struct policies *p)
+{
+	return p->number;
+}
+
+bool policies_clear(const struct policies *p, unsigned place)
+{
+	return place >= POOL_SIZE || !p->named[place] ||
+	       p->named[place] < p->spec.in_force(p->spec.arg);
 }
 
 void policies_set_services(struct policies *p, const struct service_plan *services)

@@ -23,7 +23,8 @@ struct policies_spec {
 	const char *node_name; /* outlives it */
 	struct policy_may_open may_open;
 	/* The rules are to change: see policies_rules(). Not called before the loop has turned. */
-	void (*load)(void *arg, struct bytes *rules);
+	void (*load)(void *arg, struct bytes *rules, unsigned number);
+	unsigned (*in_force)(void *arg); /* the number of the rules that are */
 	/* What policies open in a sandbox's own packet filter is to change: the sandboxes that the
 	 * one at this address may reach, and those that may reach it, as "A-B,C". Not before the
 	 * loop has turned either. */
@@ -36,6 +37,10 @@ struct policies *policies_new(const struct policies_spec *spec);
 /* Borrowed, see struct firewall_rules. NULL: no policy changes anything. Until all objects are
  * known, nothing goes out of any sandbox. */
 struct bytes *policies_rules(const struct policies *p);
+unsigned policies_number(const struct policies *p); /* of these rules: it grows */
+/* Whether no rules that are in force, or will be, say anything of the Pod that last had the address
+ * with this place. */
+bool policies_clear(const struct policies *p, unsigned place);
 /* Through which addresses of Services sandboxes reach others; borrowed until the next call. */
 void policies_set_services(struct policies *p, const struct service_plan *services);
 void policies_free(struct policies *p);

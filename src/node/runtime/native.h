@@ -27,6 +27,10 @@ struct native_spec {
 	const char *init;     /* cay-init */
 	unsigned pool;        /* slots and networks kept ready; 0: 16 */
 	bool egress;          /* sandboxes may connect to public addresses */
+	/* Whether nothing is left in the packet filter of whoever had the address with this place
+	 * before: only then does another get it. NULL: always. */
+	bool (*address_clear)(void *arg, unsigned place);
+	void *arg;
 };
 
 /* Notes what an earlier run left and starts the launchers. Nothing is given a range or an address

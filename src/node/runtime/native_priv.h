@@ -145,6 +145,7 @@ struct net *nets_find_inode(struct native *n, ino_t inode); /* among the adopted
 void net_join(struct net *net);                             /* a task runs in it */
 /* Among those in any of some states. NULL: none. */
 struct net *nets_find(struct native *n, unsigned in, unsigned place);
+bool nets_clear(const struct native *n, unsigned place);                      /* see native_spec */
 struct net *nets_find_named(struct native *n, unsigned in, const char *name); /* of its link */
 void net_enter(struct net *net, enum net_state next);
 void net_free(struct net *net);

@@ -208,6 +208,27 @@ static void ask(struct net *net)
 						 .egress = n->spec.egress } });
 }
 
+bool nets_clear(const struct native *n, unsigned place)
+{
+	return !n->spec.address_clear || n->spec.address_clear(n->spec.arg, place);
+}
+
+/* The next that is clear; those that are not come last. */
+static bool take_place(struct native *n, unsigned *ret)
+{
+	bool some = false;
+
+	for (unsigned i = 0; i < POOL_SIZE && numbers_take(n->addresses, ret); i++) {
+		if (nets_clear(n, *ret))
+			return true;
+		numbers_put(n->addresses, *ret);
+		some = true;
+	}
+	if (some)
+		native_refill_later(n);
+	return false;
+}
+
 /* What somebody wants comes before the stock, and what may be there already before what has to be
  * made. False: there is nothing to ask for. */
 static bool ask_next(struct native *n)
@@ -232,7 +253,7 @@ static bool ask_next(struct native *n)
 		return true;
 	if (all->n[NET_READY] + all->n[NET_ASKED] >= n->target || !native_may_make(n))
 		return false;
-	if (!numbers_take(n->addresses, &place)) {
+	if (!take_place(n, &place)) {
 		native_trouble_is(n, &all->line, "all addresses of the pool are in use");
 		return false;
 	}

@@ -14,7 +14,8 @@
  *
  * Not one through whose sandbox a descriptor may have left: a file of /proc/net that was opened
  * inside shows the network for as long as somebody holds it. And not one from before the daemon's
- * start, because we do not know that. Nor one in whose filter policies opened something.
+ * start, because we do not know that. Nor one in whose filter policies opened something, or for
+ * whose address the host's filter still says what the last sandbox may do.
  *
  * All others are closed in batches: the kernel takes namespaces away in rounds, and a round costs
  * about the same for one as for many.
@@ -105,6 +106,11 @@ void nets_as_new(struct native *n, const char *name)
 
 	if (!net)
 		return;
+	if (!nets_clear(n, net->place)) {
+		net_enter(net, NET_SPENT);
+		nets_batch_later(n);
+		return;
+	}
 	n->nets.as_new++;
 	net_enter(net, NET_READY);
 	if (n->nets.n[NET_READY] > n->target && !timer_armed(n->nets.lull))

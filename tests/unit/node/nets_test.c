@@ -358,6 +358,49 @@ TEST(a_network_that_is_as_new_is_given_away_again)
 	close_host(&h);
 }
 
+/* arg: the place of an address of which the packet filter says something. */
+static bool is_clear(void *arg, unsigned place)
+{
+	return place != *(const unsigned *)arg;
+}
+
+TEST(an_address_that_the_packet_filter_knows_goes_to_nobody_else)
+{
+	unsigned known = POOL_FIRST;
+	struct pod pods[2] = { 0 };
+	struct runtime_net *net;
+	struct net *used;
+	struct host h;
+	int fd;
+
+	open_host(&h, 0, 2);
+	h.n.spec.address_clear = is_clear;
+	h.n.spec.arg = &known;
+	used = taken(&h, POOL_FIRST); /* its own, from before */
+	fd = used->fd;
+	native_net_put(&h.n, &used->face);
+	until_closed(&h, fd);
+	eq_int(h.n_checks, 1);
+	eq_int(h.n.nets.as_new, 0);
+	h.n.target = 1;
+	nets_fill(&h.n);
+	while (answer(&h, NULL))
+		;
+	net = take_net(&h, &pods[0], 0);
+	is_true(net);
+	eq_str(net->ip, "100.64.0.3");
+	is_true(!take_net(&h, &pods[1], 0));
+	is_true(!answer(&h, NULL)); /* only the other address is left */
+	known = 0;
+	nets_fill(&h.n);
+	while (answer(&h, NULL))
+		;
+	net = take_net(&h, &pods[1], 0);
+	is_true(net);
+	eq_str(net->ip, "100.64.0.2");
+	close_host(&h);
+}
+
 TEST(a_network_whose_descriptors_may_be_elsewhere_is_not_even_looked_at)
 {
 	struct net *net;
