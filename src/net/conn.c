@@ -522,6 +522,11 @@ void conn_set_stall_ms(struct conn *c, uint64_t ms)
 	conn_schedule(c);
 }
 
+usec conn_moved(const struct conn *c)
+{
+	return c->moved;
+}
+
 struct buf *conn_in(struct conn *c)
 {
 	return &c->in;

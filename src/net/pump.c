@@ -25,6 +25,9 @@ struct pump {
 	struct pump_side side[2];
 	void (*done)(void *arg);
 	void *arg;
+	uint64_t half_open_ms;
+	usec ended;          /* when a side first did; 0: both are open */
+	struct timer *timer; /* created when first needed */
 };
 
 void pump_free(struct pump *p)
@@ -33,6 +36,7 @@ void pump_free(struct pump *p)
 		return;
 	conn_free(p->side[0].conn);
 	conn_free(p->side[1].conn);
+	timer_free(p->timer);
 	free(p);
 }
 
@@ -56,11 +60,43 @@ static void on_data(void *arg, struct buf *in)
 		conn_pause(s->conn, true);
 }
 
+static void on_timer(void *arg);
+
+/* The timer is not moved with every byte: when it fires too early, it is set again. */
+static void arm(struct pump *p)
+{
+	usec now = clock_mono(), at = p->ended;
+
+	if (!p->half_open_ms)
+		return;
+	for (int i = 0; i < 2; i++)
+		at = MAX(at, conn_moved(p->side[i].conn));
+	at += (usec)p->half_open_ms * 1000;
+	if (!p->timer)
+		p->timer = timer_new(conn_loop(p->side[0].conn), on_timer, p);
+	if (at > now)
+		timer_set(p->timer, (uint64_t)(at - now + 999) / 1000);
+}
+
+static void on_timer(void *arg)
+{
+	struct pump *p = arg;
+
+	arm(p);
+	if (!timer_armed(p->timer))
+		pump_done(p);
+}
+
 static void on_eof(void *arg)
 {
 	struct pump_side *s = arg;
+	struct pump *p = s->pump;
 
 	conn_end(s->other->conn);
+	if (p->ended)
+		return;
+	p->ended = clock_mono();
+	arm(p);
 }
 
 static void on_drained(void *arg)
@@ -85,6 +121,11 @@ static void on_closed(void *arg, const struct err *e)
 		conn_close_after_flush(s->other->conn);
 		conn_set_stall_ms(s->other->conn, FLUSH_MS);
 	}
+}
+
+void pump_set_half_open_ms(struct pump *p, uint64_t ms)
+{
+	p->half_open_ms = ms;
 }
 
 struct pump *pump_start(struct conn *a, struct conn *b, void (*done)(void *arg), void *arg)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdint.h>
+
 #include "base/mem.h"
 
 struct conn;
@@ -12,5 +14,10 @@ struct conn;
  */
 struct pump;
 struct pump *pump_start(struct conn *a, struct conn *b, void (*done)(void *arg), void *arg);
+/*
+ * Cuts both after ms in which no byte moved, but only once one of them has ended its direction:
+ * as long as both are open they may be silent for ever. 0: never.
+ */
+void pump_set_half_open_ms(struct pump *p, uint64_t ms);
 void pump_free(struct pump *p); /* cuts both connections; done() is not called */
 AUTOPTR(pump)

@@ -27,10 +27,15 @@
  *
  * A connection is accepted, its caller is looked up, a Pod is picked, and from then on bytes go
  * back and forth with back-pressure until both directions have ended.
+ *
+ * Ports and connections are limited, and tenants share them: what a namespace may have is as much
+ * as nobody has. Pods decide how long a connection lasts, so what waits for a Pod has a deadline.
  */
 enum {
 	PORTS_MAX = 256, /* two sockets each */
 	CONNS_MAX_ = 1024,
+	CONNECT_MS = 10 * 1000,
+	HALF_OPEN_MS = 60 * 1000,
 	BATCH = 16, /* accepted in a turn */
 	RETRY_MS = 10 * 1000,
 	REST_MS = 100,     /* without descriptors, polling would spin */
@@ -54,12 +59,18 @@ struct node_ports {
 	struct callers *callers;
 	struct client_watch *watch[FOLLOWED_MAX_];
 	struct map *unserved; /* uids of Services that were told of a port that is not TCP */
+	struct map *crowded;  /* uids of Services that were told that there is no room */
+	struct map *shares;   /* namespace → struct share, owned */
 	struct map *ports;    /* number → struct node_port, owned */
 	struct list waiting, passing; /* struct passage.link */
 	struct timer *refresh, *rest;
 	struct node_ports_stats stats;
 	uint64_t round; /* of looks at the Services */
-	bool full;      /* more ports than we serve */
+};
+
+/* What a namespace has. It lives as long as it has ports. */
+struct share {
+	size_t n_ports, n_conns;
 };
 
 struct door {
@@ -70,6 +81,7 @@ struct door {
 
 struct node_port {
 	struct node_ports *all;
+	struct share *share;
 	unsigned number;
 	char *ns, *service, *name, *uid; /* of the Service's port; name "" for one without */
 	int64_t sticky_s;                /* a client stays with its Pod so long; 0: it does not */
@@ -88,7 +100,9 @@ struct sticky {
 struct passage {
 	struct list link;
 	struct node_port *port;
-	int fd; /* until it is pumped */
+	int fd, up;          /* until they are pumped; up: to the Pod */
+	struct watch *watch; /* of up, while it is connecting */
+	struct timer *late;
 	struct pump *pump;
 };
 
@@ -96,16 +110,32 @@ struct passage {
 
 static void poll_all(struct node_ports *n);
 
+/* Whoever has much gets no more long before the last place is taken. */
+static bool may_have_more(size_t mine, size_t all, size_t max)
+{
+	return all < max && mine < max - all;
+}
+
+static bool has_room(const struct node_port *p)
+{
+	return may_have_more(p->share->n_conns, p->all->stats.conns, p->all->spec.max_conns);
+}
+
 static void passage_end(struct passage *p)
 {
 	struct node_ports *n = p->port->all;
 
 	list_del(&p->link);
 	pump_free(p->pump);
+	watch_free(p->watch);
+	timer_free(p->late);
 	if (p->fd >= 0)
 		(void)close(p->fd);
-	free(p);
+	if (p->up >= 0)
+		(void)close(p->up);
+	p->port->share->n_conns--;
 	n->stats.conns--;
+	free(p);
 }
 
 static void on_pumped(void *arg)
@@ -154,27 +184,60 @@ static bool find_target(struct node_port *p, int fd, char ret[64])
 	return true;
 }
 
+static void passage_fail(struct passage *p)
+{
+	struct node_ports *n = p->port->all;
+
+	n->stats.refused++;
+	passage_end(p);
+	poll_all(n);
+}
+
+static void on_late(void *arg)
+{
+	passage_fail(arg);
+}
+
+static void on_connected(void *arg, unused unsigned ready)
+{
+	static const struct conn_events none;
+	struct passage *p = arg;
+	struct node_ports *n = p->port->all;
+	socklen_t len = sizeof(int);
+	struct conn *down, *up;
+	int problem = 0;
+
+	if (getsockopt(p->up, SOL_SOCKET, SO_ERROR, &problem, &len) < 0 || problem) {
+		passage_fail(p);
+		return;
+	}
+	watch_free(take(p->watch));
+	timer_free(take(p->late));
+	down = conn_new(n->loop, stream_plain(take_fd(p->fd)), &none, NULL);
+	up = conn_new(n->loop, stream_plain(take_fd(p->up)), &none, NULL);
+	p->pump = pump_start(down, up, on_pumped, p);
+	pump_set_half_open_ms(p->pump, n->spec.half_open_ms);
+}
+
 /* False: it cannot be led anywhere. */
 static bool lead_on(struct passage *p)
 {
-	static const struct conn_events none;
 	struct node_ports *n = p->port->all;
-	struct conn *down, *up;
 	char target[64];
 	struct err *e;
-	int fd = -1;
 
 	if (!find_target(p->port, p->fd, target))
 		return false;
-	e = net_connect_marked(target, n->spec.mark, &fd);
+	e = net_connect_marked(target, n->spec.mark, &p->up);
 	if (e) {
 		log_debug("node port leads nowhere", KV("port", p->port->number), KV("err", e));
 		err_free(e);
 		return false;
 	}
-	down = conn_new(n->loop, stream_plain(take_fd(p->fd)), &none, NULL);
-	up = conn_new(n->loop, stream_plain(fd), &none, NULL);
-	p->pump = pump_start(down, up, on_pumped, p);
+	p->watch = watch_new(n->loop, p->up, on_connected, p);
+	watch_want(p->watch, WATCH_WRITE);
+	p->late = timer_new(n->loop, on_late, p);
+	timer_set(p->late, n->spec.connect_ms);
 	return true;
 }
 
@@ -217,7 +280,7 @@ static void on_ready(void *arg, unused unsigned ready)
 	struct door *d = arg;
 	struct node_ports *n = d->port->all;
 
-	for (int i = 0; i < BATCH && n->stats.conns < n->spec.max_conns; i++) {
+	for (int i = 0; i < BATCH && has_room(d->port); i++) {
 		int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct passage *p;
 
@@ -230,8 +293,10 @@ static void on_ready(void *arg, unused unsigned ready)
 		p = xnew(struct passage);
 		p->port = d->port;
 		p->fd = fd;
+		p->up = -1;
 		list_add_tail(&n->waiting, &p->link);
 		n->stats.conns++;
+		p->port->share->n_conns++;
 		n->stats.accepted++;
 		callers_accepted(n->callers, fd);
 		enter(p);
@@ -242,10 +307,9 @@ static void on_ready(void *arg, unused unsigned ready)
 /* The only place that decides what is polled for: a full house accepts nobody. */
 static void poll_all(struct node_ports *n)
 {
-	bool accept = n->stats.conns < n->spec.max_conns && !timer_armed(n->rest);
-
 	map_each(it, n->ports) {
 		struct node_port *p = it.value;
+		bool accept = has_room(p) && !timer_armed(n->rest);
 
 		for (size_t i = 0; i < ARRAY_LEN(p->doors); i++)
 			if (p->doors[i].watch)
@@ -260,13 +324,36 @@ static void on_rested(void *arg)
 
 /* -- ports ------------------------------------------------------------------------------------ */
 
-static void tell(struct node_ports *n, const struct object *service, const char *reason,
-		 const char *message)
+/* A look at all Services, and what is to be told of them after it. */
+struct look {
+	struct node_ports *n;
+	uint64_t round;
+	struct list news;
+	size_t n_crowded;
+};
+
+struct news {
+	struct list on;
+	struct object *service;
+	char *text;
+};
+
+/* Takes text over. */
+static void note(struct look *l, struct object *service, char *text)
+{
+	struct news *it = xnew(struct news);
+
+	it->service = object_ref(service);
+	it->text = text;
+	list_add_tail(&l->news, &it->on);
+}
+
+static void tell(struct node_ports *n, const struct object *service, const char *text)
 {
 	const struct node_event event = { .about = service,
 					  .warning = true,
-					  .reason = reason,
-					  .message = message,
+					  .reason = "NodePortNotOpen",
+					  .message = text,
 					  .node = n->spec.node_name,
 					  .now = clock_wall() };
 
@@ -275,6 +362,23 @@ static void tell(struct node_ports *n, const struct object *service, const char 
 		&(struct client_ref){ .kind = kinds_need(client_kinds(n->client), "v1", "Event"),
 				      .ns = service->ns },
 		node_event_doc(&event), NULL);
+}
+
+static void tell_all(struct look *l)
+{
+	struct news *it, *next;
+
+	list_each_safe(it, next, &l->news, on) {
+		tell(l->n, it->service, it->text);
+		object_unref(it->service);
+		free(it->text);
+		free(it);
+	}
+}
+
+static struct share *share_of(struct node_ports *n, const char *ns)
+{
+	return map_get(n->shares, ns);
 }
 
 static void port_close(struct node_port *p)
@@ -303,6 +407,8 @@ static void port_free(void *arg)
 	cut(&p->all->waiting, p);
 	cut(&p->all->passing, p);
 	port_close(p);
+	if (!--p->share->n_ports)
+		(void)map_del(p->all->shares, p->ns);
 	map_free(p->clients);
 	free(p->ns);
 	free(p->service);
@@ -318,6 +424,12 @@ static struct node_port *port_new(struct node_ports *n, unsigned number,
 
 	p->all = n;
 	p->number = number;
+	p->share = share_of(n, service->ns);
+	if (!p->share) {
+		p->share = xnew(struct share);
+		map_put(n->shares, service->ns, p->share);
+	}
+	p->share->n_ports++;
 	p->ns = xstrdup(service->ns);
 	p->service = xstrdup(service->name);
 	p->uid = xstrdup(service->uid);
@@ -357,20 +469,19 @@ static struct err *port_open(struct node_port *p)
 	return e;
 }
 
-static void try_to_open(struct node_port *p, const struct object *service)
+static void try_to_open(struct look *l, struct node_port *p, struct object *service)
 {
 	struct err *e = port_open(p);
-	autofree char *text = NULL;
 
 	if (!e) {
 		p->told = false;
 		return;
 	}
 	timer_set(p->all->refresh, RETRY_MS);
-	text = xasprintf("node port %u of this machine cannot be used; it is tried again: %s",
-			 p->number, err_text(e));
 	if (!p->told)
-		tell(p->all, service, "NodePortNotOpen", text);
+		note(l, service,
+		     xasprintf("node port %u of this machine cannot be used; it is tried again: %s",
+			       p->number, err_text(e)));
 	p->told = true;
 	err_free(e);
 }
@@ -383,20 +494,37 @@ static int64_t sticky_of(const struct json *spec)
 			AFFINITY_S);
 }
 
-static void tell_unserved(struct node_ports *n, const struct object *service)
+/* Once for each Service: told has the uids of those that know. */
+static void note_once(struct look *l, struct object *service, struct map *told, char *text)
 {
-	if (map_has(n->unserved, service->uid))
+	if (map_has(told, service->uid)) {
+		free(text);
 		return;
-	map_put(n->unserved, service->uid, n);
-	tell(n, service, "NodePortNotOpen", "node ports of TCP alone are opened on this machine");
+	}
+	map_put(told, service->uid, l->n);
+	note(l, service, text);
 }
 
-struct look {
-	struct node_ports *n;
-	uint64_t round;
-};
+static void turn_away(struct look *l, struct object *service, unsigned number)
+{
+	struct node_ports *n = l->n;
 
-static void want_port(struct look *l, const struct object *service, const struct json *port)
+	l->n_crowded++;
+	note_once(
+		l, service, n->crowded,
+		xasprintf("node port %u is not opened before there is room: this machine opens %zu "
+			  "at most, and for a namespace not more than are still free",
+			  number, n->spec.max_ports));
+}
+
+static bool has_room_for_port(struct node_ports *n, const char *ns)
+{
+	const struct share *s = share_of(n, ns);
+
+	return may_have_more(s ? s->n_ports : 0, map_len(n->ports), n->spec.max_ports);
+}
+
+static void want_port(struct look *l, struct object *service, const struct json *port)
 {
 	struct node_ports *n = l->n;
 	int64_t number = json_get_int(port, "nodePort", 0);
@@ -407,7 +535,8 @@ static void want_port(struct look *l, const struct object *service, const struct
 	if (number < NODE_PORT_FIRST || number > NODE_PORT_LAST)
 		return;
 	if (!str_eq(str_or(json_get_str(port, "protocol"), "TCP"), "TCP")) {
-		tell_unserved(n, service);
+		note_once(l, service, n->unserved,
+			  xstrdup("node ports of TCP alone are opened on this machine"));
 		return;
 	}
 	(void)snprintf(key, sizeof(key), "%u", (unsigned)number);
@@ -416,11 +545,8 @@ static void want_port(struct look *l, const struct object *service, const struct
 		(void)map_del(n->ports, key);
 		p = NULL;
 	}
-	if (!p && map_len(n->ports) >= PORTS_MAX) {
-		if (!n->full)
-			tell(n, service, "NodePortNotOpen",
-			     "more node ports are asked for than this machine opens (256)");
-		n->full = true;
+	if (!p && !has_room_for_port(n, service->ns)) {
+		turn_away(l, service, (unsigned)number);
 		return;
 	}
 	if (!p) {
@@ -430,15 +556,19 @@ static void want_port(struct look *l, const struct object *service, const struct
 	p->round = l->round;
 	p->sticky_s = sticky_of(object_spec(service));
 	if (!p->open)
-		try_to_open(p, service);
+		try_to_open(l, p, service);
 }
 
 static bool on_service(void *arg, struct object *service)
 {
 	const struct json *spec = object_spec(service);
+	struct look *l = arg;
+	size_t before = l->n_crowded;
 
 	json_each(it, service_has_node_ports(spec) ? json_get(spec, "ports") : NULL)
-		want_port(arg, service, it.val);
+		want_port(l, service, it.val);
+	if (l->n_crowded == before)
+		(void)map_del(l->n->crowded, service->uid);
 	return true;
 }
 
@@ -458,14 +588,18 @@ static const struct kind *kind_of(const struct node_ports *n, enum followed whic
 static void on_refresh(void *arg)
 {
 	struct node_ports *n = arg;
-	struct look l = { n, ++n->round };
+	struct look l = { .n = n, .round = ++n->round };
+	size_t n_ports;
 
+	list_init(&l.news);
 	client_each(n->client, kind_of(n, SERVICES), NULL, on_service, &l);
+	tell_all(&l);
+	n_ports = map_len(n->ports);
 	map_each(it, n->ports)
 		if (((struct node_port *)it.value)->round != l.round)
 			(void)map_del(n->ports, it.key);
-	if (map_len(n->ports) < PORTS_MAX)
-		n->full = false;
+	if (l.n_crowded && map_len(n->ports) < n_ports)
+		timer_set(n->refresh, 0); /* for those who found no room before */
 	poll_all(n);
 }
 
@@ -473,8 +607,10 @@ static void on_service_changed(void *arg, struct object *was, struct object *now
 {
 	struct node_ports *n = arg;
 
-	if (was && !now)
+	if (was && !now) {
 		(void)map_del(n->unserved, was->uid);
+		(void)map_del(n->crowded, was->uid);
+	}
 	if ((was && service_has_node_ports(object_spec(was))) ||
 	    (now && service_has_node_ports(object_spec(now))))
 		timer_set(n->refresh, 0);
@@ -501,10 +637,18 @@ struct err *node_ports_start(struct loop *l, struct client *c, const struct node
 	n->spec = *spec;
 	if (!n->spec.max_conns || n->spec.max_conns > CONNS_MAX_)
 		n->spec.max_conns = CONNS_MAX_;
+	if (!n->spec.max_ports)
+		n->spec.max_ports = PORTS_MAX;
+	if (!n->spec.connect_ms)
+		n->spec.connect_ms = CONNECT_MS;
+	if (!n->spec.half_open_ms)
+		n->spec.half_open_ms = HALF_OPEN_MS;
 	list_init(&n->waiting);
 	list_init(&n->passing);
 	n->ports = map_new(port_free);
+	n->shares = map_new(free);
 	n->unserved = map_new(NULL);
+	n->crowded = map_new(NULL);
 	n->refresh = timer_new(l, on_refresh, n);
 	n->rest = timer_new(l, on_rested, n);
 	e = callers_new(l, spec->has_group ? &spec->group : NULL, on_learned, n, &n->callers);
@@ -530,7 +674,9 @@ void node_ports_free(struct node_ports *n)
 	for (size_t i = 0; i < FOLLOWED_MAX_; i++)
 		client_watch_free(n->watch[i]);
 	map_free(n->ports); /* with their connections */
+	map_free(n->shares);
 	map_free(n->unserved);
+	map_free(n->crowded);
 	callers_free(n->callers);
 	timer_free(n->refresh);
 	timer_free(n->rest);

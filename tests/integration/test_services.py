@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import threading
+import urllib.request
 
 import pytest
 from cay_local import wait_until
@@ -261,6 +262,20 @@ def test_an_endpoint_must_be_a_pod_of_the_services_own_namespace(node, echoes):
     wait_until(lambda: listeners(port))
     assert {answers(port) for _ in range(10)} == {""}
     node.api("DELETE", "/api/v1/namespaces/foe")
+
+
+def test_the_ports_of_the_daemon_are_not_taken_by_services(node):
+    """Not even by those that had them before it was started there."""
+    named = {name: service(node, name, type="NodePort", ports=[{"port": 80}])["ports"][0]["nodePort"] for name in ("like-api", "like-router")}
+    wait_until(lambda: all(listeners(port) for port in named.values()))
+    node.stop()
+    node.port, node.router_port = named.values()
+    node.start()
+    for name, port in named.items():
+        wait_until(lambda: str(port) in events(node, name).get("NodePortNotOpen", ""))
+        assert listeners(port) == [f"127.0.0.1:{port}"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.router_port}/healthz", timeout=60) as answer:
+        assert answer.status == 200
 
 
 # -- addresses of Services, between sandboxes -----------------------------------------------------------------------------------------

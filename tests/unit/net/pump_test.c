@@ -134,3 +134,61 @@ TEST(a_broken_side_closes_the_other)
 	until(r.l, r.n_done == 1);
 	rig_done(&r);
 }
+
+TEST(a_pump_that_is_half_open_and_silent_is_cut)
+{
+	struct pipe_rig r;
+	autofree char *there = NULL;
+
+	rig_init(&r, "");
+	pump_set_half_open_ms(r.p, 20);
+	rig_send_str(r.l, r.a, "bye");
+	(void)close(take_fd(r.a));
+	there = rig_read(r.l, r.b, NULL);
+	eq_str(there, "bye");
+	until(r.l, r.n_done == 1); /* although b never ends */
+	rig_done(&r);
+}
+
+TEST(a_pump_that_is_silent_stays_while_both_sides_are_open)
+{
+	struct pipe_rig r;
+	autofree char *there = NULL;
+	usec later;
+
+	rig_init(&r, "");
+	pump_set_half_open_ms(r.p, 20);
+	later = clock_mono() + 100 * 1000;
+	until(r.l, clock_mono() > later);
+	rig_send_str(r.l, r.a, "still here");
+	there = rig_read(r.l, r.b, "still here");
+	eq_str(there, "still here");
+	rig_done(&r);
+}
+
+TEST(a_pump_that_is_half_open_stays_while_bytes_move)
+{
+	enum {
+		MS = 100,
+	};
+	struct pipe_rig r;
+	usec end, last;
+	char c;
+
+	rig_init(&r, "");
+	pump_set_half_open_ms(r.p, MS);
+	(void)shutdown(r.a, SHUT_WR);
+	last = clock_mono();
+	end = last + 4 * MS * 1000;
+	while (r.p && clock_mono() < end) {
+		usec sent = clock_mono();
+
+		(void)send(r.b, ".", 1, MSG_NOSIGNAL);
+		until(r.l, !r.p || recv(r.a, &c, 1, MSG_DONTWAIT) == 1);
+		if (r.p)
+			last = sent;
+	}
+	until(r.l, r.n_done == 1);
+	is_true(clock_mono() - last >= MS * 1000); /* before `end`, on a slow machine */
+	rig_done(&r);
+}
