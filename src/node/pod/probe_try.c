@@ -125,7 +125,7 @@ static void on_conn_closed(void *arg, const struct err *e)
 	struct probe_try *t = arg;
 
 	if (e)
-		probe_tried(t->probe, false, err_text(e));
+		answered(t, false, "%s", err_text(e)); /* e ends with the try */
 	else
 		on_answer_end(t);
 }
