@@ -244,14 +244,17 @@ static void set_peers(void *arg, const char *ip, const char *out, const char *in
 {
 	struct node *n = arg;
 
-	native_set_peers(n->runtime, ip, out, in);
+	if (n->runtime)
+		native_set_peers(n->runtime, ip, out, in);
 }
 
+/* After a start that failed there may be no runtime yet: to wait for jobs is to turn the loop. */
 static void peers_known(void *arg)
 {
 	struct node *n = arg;
 
-	native_peers_known(n->runtime);
+	if (n->runtime)
+		native_peers_known(n->runtime);
 }
 
 static void load_services(void *arg, struct bytes *rules, const struct service_plan *plan)
@@ -597,11 +600,9 @@ void node_free(struct node *n)
 	if (!n)
 		return;
 	pressure_free(n->pressure);
-	/* First those that only follow objects: to wait for the jobs of others is to turn the loop,
-	 * and after a start that failed there may be no runtime yet to tell of a change. */
+	egress_free(n->egress);
 	services_free(n->services);
 	policies_free(take(n->policies));
-	egress_free(n->egress);
 	filter_free(n->filter);
 	timer_free(n->stop_late);
 	node_object_free(n->object);
