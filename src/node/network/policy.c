@@ -23,8 +23,7 @@
  * So is the router, app=sandbox-router in agent-sandbox-system, which always comes in.
  */
 enum {
-	COST_MAX = 4096,        /* rules and addresses of one policy */
-	COST_TOTAL = 64 * 1024, /* of all */
+	COST_MAX = 4096, /* rules and addresses of one policy */
 	DNS = 53,
 };
 
@@ -259,7 +258,7 @@ static bool opens_all(const struct policy_compile *c, const struct policy_rule *
 	return at > 0xffffffffu || policy_ranges_hold(r->ranges, r->n_ranges, &from, &to);
 }
 
-static size_t cost_of(const struct policy *p)
+size_t policy_cost(const struct policy *p)
 {
 	size_t cost = 1;
 
@@ -298,19 +297,12 @@ static void compile_egress(struct policy_compile *c, const struct json *rules)
 		p->narrows &= !opens_all(c, &p->rules[i]);
 }
 
-static void limit(struct policy_compile *c)
+void policy_shut(struct policy *p, const char *notice)
 {
-	struct policy *p = c->p;
-	size_t cost = cost_of(p);
-
-	if (cost <= COST_MAX && c->cost + cost <= COST_TOTAL) {
-		c->cost += cost;
-		return;
-	}
 	p->n_rules = p->side[POLICY_OUT].n_passes = p->side[POLICY_IN].n_passes = 0;
 	p->narrows = p->side[POLICY_OUT].decides;
 	p->unenforceable = true;
-	p->notice = "it has too many addresses and ports to be enforced, so nothing passes by it";
+	p->notice = notice;
 }
 
 static bool opens_block(const struct policy_compile *c, const struct policy *p)
@@ -338,7 +330,9 @@ static void compile_policies(struct policy_compile *c, struct policy_plan *plan)
 			compile_side(c, POLICY_IN, json_get(spec, "ingress"));
 		if (has_type(spec, "Egress", json_len(json_get(spec, "egress"))))
 			compile_egress(c, json_get(spec, "egress"));
-		limit(c);
+		if (policy_cost(c->p) > COST_MAX)
+			policy_shut(c->p, "it has too many addresses and ports to be enforced, so "
+					  "nothing passes by it");
 		plan->narrows |= c->p->narrows;
 		plan->opens_blocks |= opens_block(c, c->p);
 		for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)

@@ -91,7 +91,9 @@ struct policy {
 	size_t n_rules;
 	struct policy_side side[POLICY_DIRECTION_MAX_];
 	const char *notice; /* what of it has no effect here, or why all is shut; NULL: nothing */
-	bool unenforceable; /* it is too large: nothing passes by it */
+	bool unenforceable; /* it is too large, or one too many: nothing passes by it */
+	bool selects;       /* a Pod of this node; if none, it makes no rules */
+	size_t pod_cost;    /* Pods at the other end, in all of its rules */
 };
 enum {
 	POLICY_NO_GROUP = -1,

@@ -21,6 +21,7 @@
  * there.
  */
 enum {
+	COST_TOTAL = 64 * 1024,      /* rules and addresses of all policies */
 	POD_COST_TOTAL = 256 * 1024, /* Pods in all rules together */
 };
 
@@ -94,15 +95,16 @@ struct grouping {
 	struct policy **list; /* room for those that select one Pod */
 };
 
-static void describe(const struct grouping *g, struct policy_group *group)
+/* What one allows, none of the others takes. */
+static void describe(struct policy_compile *c, struct policy_group *group, enum policy_direction d)
 {
 	struct policy_ranges opened = { 0 };
 
 	group->narrows = true;
 	for (size_t i = 0; i < group->n; i++)
 		group->narrows &= group->policies[i]->narrows;
-	if (g->d == POLICY_OUT)
-		policy_opened(&opened, g->c->a, g->c->w->may_open, group);
+	if (d == POLICY_OUT)
+		policy_opened(&opened, c->a, c->w->may_open, group);
 	group->opened = opened.list;
 	group->n_opened = opened.n;
 }
@@ -124,7 +126,6 @@ static long group_of(struct grouping *g, size_t n)
 		group->policies = arena_alloc(g->c->a, n * sizeof(struct policy *));
 		memcpy(group->policies, g->list, n * sizeof(struct policy *));
 		group->n = n;
-		describe(g, group);
 		map_put(g->groups, buf_str(&key), group);
 	}
 	return group - groups->list;
@@ -140,10 +141,8 @@ static void match_pod(struct grouping *g, struct policy_pod *pod)
 		if (label_selector_matches(json_get(object_spec(p->object), "podSelector"), labels,
 					   true)) {
 			g->list[n++] = p;
-			/* what one allows, none of the others takes */
-			pod->free |= g->d == POLICY_OUT && !p->narrows;
+			p->selects = true;
 		}
-	pod->free |= g->d == POLICY_OUT && !n;
 	if (n)
 		pod->group[g->d] = group_of(g, n);
 }
@@ -207,7 +206,7 @@ static void find_peers(struct policy_compile *c, const struct policy_plan *plan,
 	for (size_t i = 0; i < plan->n_pods; i++)
 		if (rule_selects(c, peers, plan->pods[i].object))
 			l->list[l->n++] = i;
-	c->pod_cost += l->n;
+	c->p->pod_cost += l->n;
 }
 
 bool policy_pods_have(const struct policy_pods *l, size_t pod)
@@ -261,7 +260,7 @@ static void note_named(struct policy_compile *c, const struct policy_plan *plan,
 	}
 	if (!named->at.n || named->at.list[named->at.n - 1] != pod)
 		named->at.list[named->at.n++] = pod;
-	c->pod_cost++;
+	c->p->pod_cost++;
 }
 
 /* Who listens: the other end of what goes out, the selected Pods themselves of what comes in. */
@@ -324,12 +323,6 @@ static void find_other_ends(struct policy_compile *c, struct policy_plan *plan,
 		if (shuts_a_peer(plan, &side->passes[i], d))
 			policy_notice(c, d, side->passes[i].index, one_sided[d]);
 	}
-	if (c->pod_cost <= POD_COST_TOTAL)
-		return;
-	side->n_passes = 0;
-	c->p->unenforceable = true;
-	c->p->notice = "policies select too many sandboxes for all of them to be enforced, so by "
-		       "this one sandboxes do not reach each other";
 }
 
 static bool finds_any(const struct policy_plan *plan, enum policy_direction d)
@@ -344,18 +337,53 @@ static bool finds_any(const struct policy_plan *plan, enum policy_direction d)
 	return false;
 }
 
+static size_t pod_cost(const struct policy *p)
+{
+	return p->pod_cost;
+}
+
+/* After the last policy was shut. */
+static void settle_groups(struct policy_compile *c, struct policy_plan *plan)
+{
+	for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
+		for (size_t i = 0; i < plan->groups[d].n; i++)
+			describe(c, &plan->groups[d].list[i], d);
+	for (size_t i = 0; i < plan->n_pods; i++) {
+		long group = plan->pods[i].group[POLICY_OUT];
+
+		plan->pods[i].free = group < 0 || !plan->groups[POLICY_OUT].list[group].narrows;
+	}
+	for (size_t i = 0; i < plan->n_policies; i++)
+		plan->narrows |= plan->policies[i].narrows;
+}
+
 void policy_match_pods(struct policy_compile *c, struct policy_plan *plan)
 {
+	static const struct policy_limit rules = {
+		policy_cost, COST_TOTAL,
+		"the policies of its namespace have too many addresses and ports for all of them "
+		"to be enforced, so nothing passes by this one"
+	};
+	static const struct policy_limit ends = {
+		pod_cost, POD_COST_TOTAL,
+		"the policies of its namespace select too many sandboxes for all of them to be "
+		"enforced, so nothing passes by this one"
+	};
+
 	if (!plan->looks)
 		return;
 	collect_pods(c, plan);
 	for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
 		match_direction(c, plan, d);
+	policy_limit_number(c, plan);
+	policy_limit_cost(c, plan, &rules);
 	for (size_t i = 0; i < plan->n_policies; i++) {
 		c->p = &plan->policies[i];
-		for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
+		for (int d = 0; d < POLICY_DIRECTION_MAX_ && c->p->selects; d++)
 			find_other_ends(c, plan, d);
 	}
+	policy_limit_cost(c, plan, &ends);
+	settle_groups(c, plan);
 	plan->opens = finds_any(plan, POLICY_OUT) && finds_any(plan, POLICY_IN);
 }
 

@@ -39,7 +39,6 @@ struct policy_compile {
 	const struct policy_world *w;
 	struct map *namespaces; /* name → labels */
 	struct json_doc *doc;   /* for the labels of stand-ins */
-	size_t cost, pod_cost;  /* of all policies so far */
 	bool looks;             /* what comes in depends on which Pods there are */
 	struct policy *p;
 	struct ip gateway[2];
@@ -51,6 +50,22 @@ uint8_t policy_protocol(const struct json *port); /* 0: one that is not known */
 /* Only the first one stays. */
 void policy_notice(struct policy_compile *c, enum policy_direction d, size_t rule,
 		   const char *what);
+
+size_t policy_cost(const struct policy *p); /* its rules and addresses */
+void policy_shut(struct policy *p, const char *notice);
+
+/* policy_limits.c: shuts what is too much for a namespace. */
+enum {
+	POLICY_NUMBER_MAX = 256, /* that select Pods, of a namespace */
+};
+struct policy_limit {
+	size_t (*cost)(const struct policy *p);
+	size_t total; /* of all namespaces */
+	const char *notice;
+};
+void policy_limit_number(struct policy_compile *c, struct policy_plan *plan);
+void policy_limit_cost(struct policy_compile *c, struct policy_plan *plan,
+		       const struct policy_limit *l);
 
 /* policy_pods.c: finds the Pods, their groups, and who is at the other end. */
 void policy_match_pods(struct policy_compile *c, struct policy_plan *plan);

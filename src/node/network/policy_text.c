@@ -118,7 +118,7 @@ static void add_policies(struct buf *b, const struct policy_plan *p)
 	for (size_t i = 0; i < p->n_policies; i++) {
 		const struct policy *policy = &p->policies[i];
 
-		if (!policy->side[POLICY_OUT].decides)
+		if (!policy->selects || !policy->n_rules)
 			continue;
 		buf_printf(b, "	chain policy%u {\n", policy->number);
 		for (size_t k = 0; k < policy->n_rules; k++)
@@ -140,7 +140,8 @@ static void add_groups(struct buf *b, const struct policy_plan *p)
 			   "related accept\n",
 			   g->number);
 		for (size_t k = 0; k < g->n; k++)
-			buf_printf(b, "		jump policy%u\n", g->policies[k]->number);
+			if (g->policies[k]->n_rules)
+				buf_printf(b, "		jump policy%u\n", g->policies[k]->number);
 		buf_add_str(
 			b,
 			"		iifname $links meta l4proto tcp counter reject with tcp reset\n"
@@ -307,15 +308,16 @@ static void add_policy(struct buf *b, const struct policy_plan *p, const struct 
 static void add_passes(struct buf *b, const struct policy_plan *p, enum policy_direction d)
 {
 	for (size_t i = 0; i < p->n_policies; i++)
-		if (p->policies[i].side[d].decides)
+		if (p->policies[i].selects && p->policies[i].side[d].n_passes)
 			add_policy(b, p, &p->policies[i], d);
 	for (size_t i = 0; i < p->groups[d].n; i++) {
 		const struct policy_group *g = &p->groups[d].list[i];
 
 		buf_printf(b, "	chain %s%u {\n", words[d].group, g->number);
 		for (size_t k = 0; k < g->n; k++)
-			buf_printf(b, "		jump %s%u\n", words[d].rule,
-				   g->policies[k]->number);
+			if (g->policies[k]->side[d].n_passes)
+				buf_printf(b, "		jump %s%u\n", words[d].rule,
+					   g->policies[k]->number);
 		buf_add_str(b, "		meta l4proto tcp counter reject with tcp reset\n"
 			       "		counter drop\n"
 			       "	}\n");

@@ -1296,6 +1296,86 @@ TEST(a_policy_that_is_too_large_shuts_its_pods)
 	world_done(&w);
 }
 
+/* Many policies of "b" before one of "a" that lets web go to port 80 of 8.0.0.0. */
+struct crowd {
+	struct world w;
+	struct object **policies;
+	size_t n;
+	bool allows;
+	struct buf text;
+};
+
+static void crowd_init(struct crowd *c, size_t n, const char *select, unsigned n_blocks)
+{
+	static const char *const none[POLICIES_MAX] = { NULL };
+	const struct policy_packet packet = { addr_of(WEB), addr_of("8.0.0.0"), IPPROTO_TCP, 80 };
+	autobuf spec = { 0 };
+
+	*c = (struct crowd){ .policies = xnew_n(struct object *, n + 1), .n = n + 1 };
+	buf_printf(&spec, "b:{%s," OUT ",'egress':[{'to':[", select);
+	for (unsigned i = 0; i < n_blocks; i++)
+		buf_printf(&spec, "%s{'ipBlock':{'cidr':'8.0.%u.%u/32'}}", i ? "," : "", 2 * i >> 8,
+			   2 * i & 0xff);
+	buf_add_str(&spec, "]}]}");
+	for (size_t i = 0; i < n; i++)
+		c->policies[i] = policy_of(buf_str(&spec), i);
+	c->policies[n] = policy_of("{" ALL "," OUT ",'egress':[{'ports':[{'port':80}]}]}", n);
+	world_init(&c->w, none);
+	c->w.w.policies = c->policies;
+	c->w.w.n_policies = n + 1;
+	c->w.plan = policy_plan_new(c->w.arena, &c->w.w);
+	c->allows = policy_allows(c->w.plan, &packet);
+	policy_text(c->w.plan, &c->text);
+}
+
+static void crowd_done(struct crowd *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		object_unref(c->policies[i]);
+	free(c->policies);
+	c->w.w.n_policies = 0;
+	world_done(&c->w);
+	buf_done(&c->text);
+}
+
+TEST(a_namespace_with_too_many_rules_shuts_its_own_policies_alone)
+{
+	struct crowd c;
+
+	crowd_init(&c, 40, ALL, 3000);
+	is_false(c.w.plan->policies[0].unenforceable);
+	is_true(c.w.plan->policies[39].unenforceable);
+	is_false(c.w.plan->policies[40].unenforceable);
+	is_true(c.allows);
+	crowd_done(&c);
+}
+
+TEST(a_policy_that_selects_no_pod_costs_nothing)
+{
+	struct crowd c;
+
+	crowd_init(&c, 40, "'podSelector':{'matchLabels':{'x':'y'}}", 3000);
+	is_false(c.w.plan->policies[39].unenforceable);
+	is_true(c.allows);
+	is_true(strstr(buf_str(&c.text), "chain policy40 {"));
+	is_true(!strstr(buf_str(&c.text), "chain policy39 {"));
+	crowd_done(&c);
+}
+
+TEST(a_namespace_has_a_number_of_policies)
+{
+	struct crowd c;
+
+	crowd_init(&c, 300, ALL, 1);
+	is_false(c.w.plan->policies[255].unenforceable);
+	is_true(c.w.plan->policies[256].unenforceable);
+	is_true(c.w.plan->policies[256].notice);
+	is_false(c.w.plan->policies[300].unenforceable);
+	is_true(c.allows);
+	is_true(!strstr(buf_str(&c.text), "policy256"));
+	crowd_done(&c);
+}
+
 TEST(a_pod_of_another_node_does_not_count)
 {
 	static const char *const policies[POLICIES_MAX] = { SELECT("{'matchLabels':{'x':'y'}}") };
