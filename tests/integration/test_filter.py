@@ -61,20 +61,13 @@ class Box:
         return self.inside(sys.executable, "-c", CONNECT, *map(str, target)).split()[0]
 
 
-class World:
-    def __init__(self, cay, listener):
+class Table:
+    """The host's filter of an instance."""
+
+    def __init__(self, cay):
         self.cay = cay
         self.id = json.load(open(f"{cay.data_dir}/node/instance.json"))["id"]
         self.table = ("inet", f"cay_{self.id}")
-        self.one, self.two = Box(cay, "one"), Box(cay, "two")
-        port = listener.getsockname()[1]
-        gateways = [json.loads(self.one.inside("ip", family, "-j", "route", "show", "default"))[0]["gateway"] for family in ("-4", "-6")[:1 + HAS6]]
-        families = 1 + FORWARDS6  # those that a single link can be made to forward
-        self.host = [(ip, port) for ip in gateways]
-        self.other = [(ip, 8000) for ip in self.two.ips[:families]]
-        self.private = [(ip, 8000) for ip in (f"{PRIVATE}.2", f"{PRIVATE6}:2")[:families]]
-        for link in (self.one.link, self.two.link):
-            forward(link)
 
     def listing(self):
         return sh("nft", "--stateless", "list", "table", *self.table, check=False)
@@ -87,6 +80,20 @@ class World:
         node = self.cay.api("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"]
         return self.cay.wait("/api/v1/nodes", node, lambda n: f"({times} since the start)" in
                              (condition(n, "PacketFilterReady") or {}).get("message", ""))
+
+
+class World(Table):
+    def __init__(self, cay, listener):
+        super().__init__(cay)
+        self.one, self.two = Box(cay, "one"), Box(cay, "two")
+        port = listener.getsockname()[1]
+        gateways = [json.loads(self.one.inside("ip", family, "-j", "route", "show", "default"))[0]["gateway"] for family in ("-4", "-6")[:1 + HAS6]]
+        families = 1 + FORWARDS6  # those that a single link can be made to forward
+        self.host = [(ip, port) for ip in gateways]
+        self.other = [(ip, 8000) for ip in self.two.ips[:families]]
+        self.private = [(ip, 8000) for ip in (f"{PRIVATE}.2", f"{PRIVATE6}:2")[:families]]
+        for link in (self.one.link, self.two.link):
+            forward(link)
 
 
 def forward(link):
@@ -201,8 +208,12 @@ def touch(world):
     return ("nft", "delete", "rule", *world.table, "to_host", "handle", str(rule["handle"]))
 
 
-def test_a_table_that_is_put_back_during_a_pause_is_intact_again(world):
-    """Touched again and again, it is restored after longer and longer pauses; in one of them the other program undoes its change."""
+def test_a_table_that_is_put_back_during_a_pause_is_intact_again(fresh):
+    """Touched again and again, it is restored after longer and longer pauses; in one of them the other program undoes its change.
+
+    Without egress, so that no link that another test makes on this host has the table loaded anew.
+    """
+    world = Table(fresh("--egress", "none"))
     before, count = world.listing(), world.metric("cay_packet_filter_restored_total")
     node = world.cay.api("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"]
     for n in range(1, 7):
