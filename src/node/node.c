@@ -203,9 +203,13 @@ static void limit_sandboxes(struct node *n, const struct budget_spec *spec)
 			 KV("pods", n->budget.pods), KV("descriptors", m.descriptors));
 }
 
+/* At the end the filter is loaded for nobody any more: to wait for jobs is to turn the loop. */
 static void uplinks_loaded(void *arg)
 {
-	egress_ready(((struct node *)arg)->egress);
+	struct node *n = arg;
+
+	if (n->egress)
+		egress_ready(n->egress);
 }
 
 static void load_uplinks(void *arg, const struct uplinks *claimed)
@@ -600,7 +604,7 @@ void node_free(struct node *n)
 	if (!n)
 		return;
 	pressure_free(n->pressure);
-	egress_free(n->egress);
+	egress_free(take(n->egress));
 	services_free(n->services);
 	policies_free(take(n->policies));
 	filter_free(n->filter);
