@@ -113,12 +113,17 @@ static void look_work(void *arg)
 {
 	struct look *k = arg;
 	struct filter_watch *w = k->w;
+	uint32_t generation;
 	autofree char *text = NULL;
 
 	if (k->changed) {
 		load_work(k);
 		return;
 	}
+	generation = firewall_generation();
+	k->same = generation && generation == w->generation;
+	if (k->same)
+		return; /* what woke us was our own change */
 	firewall_text(w->spec.instance, &text);
 	k->same = str_eq(text, w->right);
 	k->removed = !text;
