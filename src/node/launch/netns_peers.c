@@ -96,10 +96,11 @@ static void put_range(struct nlmsghdr *h, const struct range *r)
 
 static void put_set(struct nft_batch *b, const char *set, const struct ranges *r, bool v4)
 {
-	struct nlmsghdr *h = elements(b, NFT_MSG_DELSETELEM, NLM_F_ACK, set); /* all of them */
+	struct nlmsghdr *h;
 	struct nlattr *list;
 	size_t n = 0;
 
+	(void)elements(b, NFT_MSG_DELSETELEM, NLM_F_ACK, set); /* all of them */
 	nft_message_end(b);
 	h = elements(b, NFT_MSG_NEWSETELEM, NLM_F_CREATE, set);
 	list = mnl_attr_nest_start(h, NFTA_SET_ELEM_LIST_ELEMENTS);
