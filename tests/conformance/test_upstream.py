@@ -183,9 +183,9 @@ def test_u18_nothing_terminal_while_the_server_works_on_it(ns):
     ns.cold()
     version = {kind: ns.version(kind) for kind in ("sandboxclaims", "sandboxes")}
     ns.claim("mine", "cold")
-    ns.ready("sandboxclaims", "mine")
+    since = ns.ready("sandboxclaims", "mine")["metadata"]["resourceVersion"]
     ns.delete("pods", "mine")
-    ns.wait("sandboxclaims", "mine", lambda c: said(c)[0] == "False")
+    ns.history("sandboxclaims", since, lambda _, c: said(c)[0] == "False")  # it may be over before we look
     ns.ready("sandboxclaims", "mine")
     ns.patch("sandboxes", "mine", {"spec": {"operatingMode": "Suspended"}})
     ns.wait("sandboxes", "mine", lambda s: said(s, "Suspended")[0] == "True")

@@ -517,6 +517,21 @@ def test_a_full_pool_can_be_emptied_and_serves_again(fresh):
     assert fill(cay, "three", "/big", 30) == (30, "none")
 
 
+@pytest.mark.long  # it takes three looks that are ten seconds apart
+def test_a_pool_that_stays_full_evicts_the_pod_that_fills_it(fresh):
+    cay = fresh("--disk-pool-size", "300Mi", "--sandbox-disk", "1Gi", "--usage-interval", "1")
+    for name in ("modest", "greedy"):
+        create(cay, pod(name, "sleep", "1000"))
+    fill(cay, "modest", "/little", 20)
+    assert fill(cay, "greedy", "/big", 400)[1] == "ENOSPC"
+    status = cay.wait(PODS, "greedy", lambda o: o["status"]["phase"] == "Failed", timeout=180)["status"]
+    assert status["reason"] == "Evicted" and "ephemeral-storage" in status["message"] and "Container main was using" in status["message"]
+    node = cay.api("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"]
+    cay.wait("/api/v1/nodes", node, lambda n: all(c["status"] == "False" for c in n["status"]["conditions"] if c["type"].endswith("Pressure")), timeout=180)
+    assert cay.api("GET", f"{PODS}/modest")["status"]["phase"] == "Running"
+    assert [e for e in cay.api("GET", f"{CORE}/events")["items"] if e["reason"] == "Evicted" and e["involvedObject"]["name"] == "greedy"]
+
+
 def test_a_directory_that_is_used_again_has_nothing_but_its_new_limit(fresh):
     """The parts of a slot that left little behind are emptied and taken by another: its own limit, and no trace."""
     cay = fresh()

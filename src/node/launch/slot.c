@@ -137,9 +137,13 @@ static struct err *join(int ns, bool shared)
 {
 	int kinds = shared ? CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS : CLONE_NEWNET;
 
-	if (wall_stands("network-namespace") && setns(ns, kinds) < 0)
-		return err_sys(errno, "enter the Pod's namespaces");
-	return NULL;
+	if (!wall_stands("network-namespace") || !setns(ns, kinds))
+		return NULL;
+	/* The container that had them has ended meanwhile. Without a word from us another slot is
+	 * taken, with whatever the Pod has then. */
+	if (shared && errno == ESRCH)
+		_exit(1);
+	return err_sys(errno, "enter the Pod's namespaces");
 }
 
 /* From here on we are root inside the sandbox, and without rights outside it. */

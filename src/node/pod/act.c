@@ -189,6 +189,10 @@ static bool act_fail(struct pod *p, const struct pod_plan *plan)
 		pod_fail(p, "DeadlineExceeded",
 			 "Pod was active on the node longer than the specified deadline");
 		break;
+	case POD_FAILURE_EVICTED:
+		pod_event(p, true, "Evicted", "%s", p->evicted);
+		pod_fail(p, "Evicted", p->evicted);
+		break;
 	case POD_FAILURE_INIT:
 		text = xasprintf("init container %s failed with exit code %d", c->view->name,
 				 c->end.code);

@@ -261,6 +261,8 @@ static struct pod_plan decide_wanted(const struct pod_seen *s, enum container_st
 {
 	if (s->phase <= POD_ACTIVE && s->late)
 		return (struct pod_plan){ POD_STEP_FAIL, POD_FAILURE_DEADLINE };
+	if (s->phase <= POD_ACTIVE && s->evicted)
+		return (struct pod_plan){ POD_STEP_FAIL, POD_FAILURE_EVICTED };
 	switch (s->phase) {
 	case POD_ADMITTING:
 		return (struct pod_plan){ POD_STEP_ADMIT };

@@ -61,6 +61,7 @@ struct pod_seen {
 	bool gone;      /* its object is gone */
 	bool stopping;  /* the whole node stops: the Pod ends, and its object stays */
 	bool late;      /* its active deadline is over */
+	bool evicted;   /* it makes room for others */
 	bool connected; /* it has a network */
 	bool in_line;   /* for a network */
 	bool grace_left;
@@ -99,6 +100,7 @@ enum container_step {
 enum pod_failure {
 	POD_FAILURE_NONE, /* a container ended with an error, and stays that way */
 	POD_FAILURE_DEADLINE,
+	POD_FAILURE_EVICTED,
 	POD_FAILURE_INIT, /* container `culprit` failed and is not started again */
 };
 

@@ -83,6 +83,7 @@ void pod_free(struct pod *p)
 	free(p->message);
 	free(p->resize_message);
 	free(p->want_ip);
+	free(p->evicted);
 	free(p);
 }
 

@@ -81,7 +81,18 @@ void pods_look(struct pods *ps); /* for tests: at what Pods have used; turns the
 /* What a container, or with of->pod NULL the machine, uses. False: it was not measured yet. */
 bool pods_usage(struct pods *ps, const struct access_target *of, struct access_usage *ret);
 void pods_metrics(const struct pods *ps, struct buf *b); /* lines of /metrics */
-void pods_step(struct pods *ps, uint64_t ms);            /* for tests: as if ms had passed */
+
+/* What a node can be short of. */
+enum pods_lack {
+	PODS_LACK_DISK,
+	PODS_LACK_MEMORY,
+	PODS_LACK_MAX_,
+};
+/* Ends one Pod to make room, unless one is ending already. why: in its message. False: there is
+ * none whose end would help. */
+bool pods_evict(struct pods *ps, enum pods_lack lack, const char *why);
+int64_t pods_memory(const struct pods *ps);   /* bytes that they use, as it was measured last */
+void pods_step(struct pods *ps, uint64_t ms); /* for tests: as if ms had passed */
 
 /*
  * A container as the ways into it see it. The pointer is good until the loop turns. name NULL or

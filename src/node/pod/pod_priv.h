@@ -156,6 +156,7 @@ struct pod {
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
+	char *evicted;    /* why it ends to make room for others; NULL: it does not */
 	char *want_ip;    /* the address it had before */
 	struct map *pvcs; /* handles of the persistent volumes that it has mounted */
 	struct container *

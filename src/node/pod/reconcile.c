@@ -50,6 +50,7 @@ static struct pod_seen pod_observe(const struct pod *p, struct arena *a)
 		.gone = p->gone,
 		.stopping = p->pods->stopping,
 		.late = p->view->deadline_s && deadline_left(p) <= 0,
+		.evicted = p->evicted,
 		.connected = p->net != NULL,
 		.in_line = in_line(&p->net_wait),
 		.grace_left = p->grace_until > now,

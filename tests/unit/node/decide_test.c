@@ -29,6 +29,8 @@ TEST(a_pod_is_admitted_then_prepared_then_connected)
 		{ { .phase = POD_CONNECTING, .in_line = true }, POD_STEP_NONE },
 		{ { .phase = POD_ADMITTING, .late = true }, POD_STEP_FAIL },
 		{ { .phase = POD_CONNECTING, .late = true, .in_line = true }, POD_STEP_FAIL },
+		{ { .phase = POD_CONNECTING, .evicted = true, .in_line = true }, POD_STEP_FAIL },
+		{ { .phase = POD_OVER, .evicted = true }, POD_STEP_NONE },
 		{ { .phase = POD_SUCCEEDED, .late = true }, POD_STEP_NONE },
 		{ { .phase = POD_OVER, .late = true }, POD_STEP_NONE },
 	};
