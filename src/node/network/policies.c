@@ -18,6 +18,7 @@
 #include "json/json.h"
 #include "loop/loop.h"
 #include "node/host/instance.h"
+#include "node/network/objects.h"
 #include "node/network/policy.h"
 #include "node/network/service.h"
 
@@ -65,23 +66,6 @@ struct policies {
 };
 
 /* -- the rules ------------------------------------------------------------------------------- */
-
-struct objects {
-	struct object **list; /* borrowed */
-	size_t n, cap;
-};
-
-static bool on_object(void *arg, struct object *o)
-{
-	struct objects *l = arg;
-
-	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 64;
-		l->list = xrealloc(l->list, l->cap * sizeof(struct object *));
-	}
-	l->list[l->n++] = o;
-	return true;
-}
 
 static const struct kind *kind_of(const struct policies *p, enum followed which)
 {
@@ -238,7 +222,7 @@ static bool plan_rules(struct policies *p, bool say)
 	bool changed;
 
 	for (int i = 0; i < FOLLOWED_MAX_; i++)
-		client_each(p->spec.client, kind_of(p, i), NULL, on_object, &all[i]);
+		client_each(p->spec.client, kind_of(p, i), NULL, objects_add, &all[i]);
 	w.policies = all[POLICIES].list;
 	w.n_policies = all[POLICIES].n;
 	w.pods = all[PODS].list;

@@ -148,15 +148,7 @@ struct policy_world {
 	struct policy_numbers *numbers;
 };
 
-struct policy_packet { /* the first of a connection */
-	struct ip from, to;
-	uint8_t protocol;
-	uint16_t port;
-};
-
 struct policy_plan *policy_plan_new(struct arena *a, const struct policy_world *w);
-/* Whether the packet passes, as far as policies are asked. */
-bool policy_allows(const struct policy_plan *p, const struct policy_packet *packet);
 /* The rules in the language of nft; nothing if the plan neither narrows nor opens anything. */
 void policy_text(const struct policy_plan *p, struct buf *out);
 /* The sandboxes at the other end of what a group lets pass, and the private addresses that it

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "client/client.h"
 #include "loop/loop.h"
+#include "node/network/objects.h"
 #include "node/network/service.h"
 
 /*
@@ -53,23 +54,6 @@ struct services {
 	bool told;
 };
 
-struct objects {
-	struct object **list; /* borrowed */
-	size_t n, cap;
-};
-
-static bool on_object(void *arg, struct object *o)
-{
-	struct objects *l = arg;
-
-	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 64;
-		l->list = xrealloc(l->list, l->cap * sizeof(struct object *));
-	}
-	l->list[l->n++] = o;
-	return true;
-}
-
 static const struct kind *kind_of(const struct services *s, enum followed which)
 {
 	return kinds_need(client_kinds(s->spec.client), kinds[which].version, kinds[which].kind);
@@ -82,7 +66,7 @@ static struct service_plan *make_plan(struct services *s, struct arena *a)
 	struct service_plan *plan;
 
 	for (int i = 0; i < FOLLOWED_MAX_ && s->n_addressed; i++)
-		client_each(s->spec.client, kind_of(s, i), NULL, on_object, &all[i]);
+		client_each(s->spec.client, kind_of(s, i), NULL, objects_add, &all[i]);
 	w.services = all[SERVICES].list;
 	w.n_services = all[SERVICES].n;
 	w.slices = all[SLICES].list;

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "json/json.h"
 #include "node/host/instance.h"
-#include "node/network/policy.h"
+#include "policy_asks.h"
 #include "test.h"
 
 struct end {

@@ -19,6 +19,7 @@
 #include "kinds.h"
 #include "node/host/firewall.h"
 #include "node/host/instance.h"
+#include "policy_asks.h"
 #include "policy_oracle.h"
 #include "test.h"
 
