@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import os
+import select
 import shutil
 import signal
 import socket
@@ -699,6 +700,27 @@ def test_the_node_pulls_what_a_pod_needs(pulling, registries):
     assert said(pulling, "missing")[:2] == ["1234", "50"]  # it is there now: no need to wait for the back-off
     pulling.api("POST", PODS, pod("never", registries["open"].name("team/other:1"), imagePullPolicy="Never"))
     pulling.wait(PODS, "never", lambda o: state(o).get("waiting", {}).get("reason") == "ErrImageNeverPull")
+
+
+def test_a_name_given_to_a_local_image_is_not_asked_for_in_a_registry(pulling, registries):
+    """Policy Always asks the registry for what came from there, and for nothing that the operator put in its place."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # whoever asks here waits, and would show in the back-log
+        local = f"127.0.0.1:{silent.getsockname()[1]}/team/made:latest"
+        image(pulling.data_dir, "tag", "host", local, check=True)
+        pulling.api("POST", PODS, pod("local", local, imagePullPolicy="Always", command=["true"]))
+        pulling.wait(PODS, "local", lambda o: o["status"].get("phase") == "Succeeded")
+        assert not select.select([silent], [], [], 0)[0]
+    name = registries["open"].name("team/moved:latest")
+    image(pulling.data_dir, "tag", registries["open"].name("team/made:1"), name, check=True)
+    image(pulling.data_dir, "pull", registries["open"].name("team/made:1"), check=True)
+    registry = registries["open"].name("team/made:1")
+    pulling.api("POST", PODS, pod("tagged", name, imagePullPolicy="Always"))
+    assert said(pulling, "tagged")[:2] == ["1234", "50"]  # the registry has no such name
+    pulling.api("POST", PODS, pod("asked", registry, imagePullPolicy="Always"))
+    assert said(pulling, "asked")[:2] == ["1234", "50"]
+    events = [e["message"] for e in pulling.api("GET", "/api/v1/namespaces/default/events")["items"]
+              if e["involvedObject"]["name"] in ("local", "tagged", "asked") and e["reason"] == "Pulling"]
+    assert events == [f'Pulling image "{registry}"']
 
 
 def test_the_node_pulls_with_the_secrets_of_the_pod(pulling, registries):

@@ -156,22 +156,26 @@ static struct image *by_name(const struct images *im, const char *canonical, con
 
 struct err *images_find(const struct images *im, const char *name, struct image **ret)
 {
-	autofree char *digest = NULL, *canonical = image_canonical(name, &digest);
+	autofree char *digest = NULL, *canonical = image_canonical(name, &digest), *key = NULL;
 	struct image *img;
 
 	if (!canonical || (digest && !digest_valid(digest)))
 		return bad_name(str_or(name, ""));
 	img = by_name(im, canonical, digest);
+	key = name_key(name);
+	if (img)
+		img->pulled = names_pulled(im->names, key, img->id);
 	if (!img && digest)
 		return err_new(ERR_NOT_FOUND,
 			       "no image of this repository has digest %s; cay image ls shows "
 			       "those that are there, and cay image import PATH NAME brings one in",
 			       digest);
 	if (!img)
-		return err_new(ERR_NOT_FOUND,
-			       "no image named %s; run "
-			       "`cay image tag host %s` or `cay image import PATH %s`",
-			       name, name, name);
+		return err_new(
+			ERR_NOT_FOUND,
+			"no image named %s; run "
+			"`cay image pull %s`, `cay image tag host %s` or `cay image import PATH %s`",
+			name, name, name, name);
 	*ret = img;
 	return NULL;
 }

@@ -15,11 +15,15 @@ struct map;
 /*
  * Images of a data directory:
  *
- *   images/names.json        {"names": {canonical name: id}, "images": {id: {digest, digests,
- * source, size, layers, config}}, "layers": {layer: size}} images/layers/<diff-id>  a layer,
- * unpacked once for all images that have it images/<id>/rootfs       a layer from before there were
- * diff-ids images/.import-<random>  work in progress images/host-<tag>/       the skeleton of
- * `host`, rebuilt when the machine's own files change images/pause/            an empty root
+ *   images/names.json        {"names": {canonical name: id},
+ *                             "pulled": {canonical name: id}, as its registry had it,
+ *                             "images": {id: {digest, digests, source, size, layers, config}},
+ *                             "layers": {layer: size}}
+ *   images/layers/<diff-id>  a layer, unpacked once for all images that have it
+ *   images/<id>/rootfs       a layer from before there were diff-ids
+ *   images/.import-<random>  work in progress
+ *   images/host-<tag>/       the skeleton of `host`, rebuilt when the machine's own files change
+ *   images/pause/            an empty root
  *
  * names.json is replaced whole, so readers need no lock; writers take images/lock.
  */
@@ -28,6 +32,7 @@ struct image {
 	int64_t size;
 	char **layers; /* absolute, top first, NULL-terminated */
 	bool host_usr; /* the machine's /usr comes on top */
+	bool pulled;   /* the registry of its name had it; otherwise it is a local one */
 	/* {"env": [..], "entrypoint": [..], "cmd": [..], "workdir": "", "user": "", "uid": n,
 	 * "gid": n, "home": "", "stopsignal": n, "labels": {}, "ports": ["80/tcp"],
 	 * "created": "", "os": "", "architecture": ""}, each optional. "user" without "uid": nobody

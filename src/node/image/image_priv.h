@@ -29,6 +29,11 @@ const char *names_by_digest(const struct json_doc *names, const char *canonical,
 /* The same for a name as a person writes it, with or without a digest. */
 const char *names_id_of(const struct json_doc *names, const char *name);
 bool names_has_digest(const struct json *image, const char *digest);
+/* Whether the name stands for what its registry had, rather than for something local. */
+bool names_pulled(const struct json_doc *names, const char *key, const char *id);
+/* Lets key stand for id. pulled: that is what its registry has. */
+void names_give(struct json_doc *names, const char *key, const char *id, bool pulled);
+void names_forget(struct json_doc *names, const char *key);
 bool digest_valid(const char *digest); /* "sha256:" and 64 hexadecimal digits */
 /* The member of names.json for a name: "repository:tag", or "repository@digest". */
 char *name_key(const char *name);

@@ -31,6 +31,7 @@ enum {
 struct import {
 	const char *data_dir, *path;
 	const char *source;              /* as names.json shall have it */
+	bool pulled;                     /* from the registry of its name */
 	const char *digest;              /* that it was pulled by; NULL: none */
 	const struct import_root *built; /* a root file system of our own; NULL: it is foreign */
 	const struct image_progress *progress;
@@ -495,7 +496,7 @@ static void record(const struct import *im, struct draft *d, struct json_doc *do
 	for (char **n = d->names; *n; n++) {
 		autofree char *key = name_key(*n);
 
-		json_set_str(doc, json_need_obj(doc, json_root(doc), "names"), key, id);
+		names_give(doc, key, id, im->pulled);
 	}
 }
 
@@ -611,6 +612,7 @@ struct err *import_pulled(const struct image_pull *pull, const char *path, const
 	struct import im = { .data_dir = pull->data_dir,
 			     .path = path,
 			     .source = source,
+			     .pulled = true,
 			     .digest = at ? at + 1 : NULL,
 			     .progress = pull->progress,
 			     .from = -1,

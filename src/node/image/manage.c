@@ -22,7 +22,7 @@ struct err *image_tag(const char *data_dir, const char *from, const char *to)
 	id = names_id_of(d, from);
 	if (!id)
 		return no_image(from);
-	json_set_str(d, json_need_obj(d, json_root(d), "names"), name, id);
+	names_give(d, name, id, false);
 	return names_write(data_dir, d);
 }
 
@@ -74,7 +74,7 @@ struct err *image_remove(const char *data_dir, const char *name, const struct im
 	id = xstrdup(json_get_str(names, canonical));
 	if (!id)
 		return no_image(name);
-	(void)json_del(names, canonical);
+	names_forget(d, canonical);
 	if (built_in(id) || still_named(names, id))
 		return names_write(data_dir, d);
 	e = check_unused(data_dir, users, id, name);

@@ -170,6 +170,25 @@ bool names_has_digest(const struct json *image, const char *digest)
 	return false;
 }
 
+bool names_pulled(const struct json_doc *names, const char *key, const char *id)
+{
+	return id && str_eq(json_get_str(json_get(json_root(names), "pulled"), key), id);
+}
+
+void names_give(struct json_doc *names, const char *key, const char *id, bool pulled)
+{
+	names_forget(names, key);
+	json_set_str(names, json_need_obj(names, json_root(names), "names"), key, id);
+	if (pulled)
+		json_set_str(names, json_need_obj(names, json_root(names), "pulled"), key, id);
+}
+
+void names_forget(struct json_doc *names, const char *key)
+{
+	(void)json_del(json_get(json_root(names), "names"), key);
+	(void)json_del(json_get(json_root(names), "pulled"), key);
+}
+
 /* Up to the digest or the tag. */
 static size_t repository_len(const char *key)
 {

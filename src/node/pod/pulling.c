@@ -141,11 +141,10 @@ static void no_image(struct container *c, struct err *e)
 	err_free(e);
 }
 
-/* Built-in images are in no registry. */
+/* An image that was made here, or only given this name here, is in no registry. */
 static bool must_pull(const struct container *c, const struct image *img)
 {
-	return c->pod->pods->pull_image && c->view->always_pull && !c->pulled &&
-	       !str_eq(img->source, "built-in");
+	return c->pod->pods->pull_image && c->view->always_pull && !c->pulled && img->pulled;
 }
 
 bool container_find_image(struct container *c)

@@ -32,6 +32,7 @@ static struct err *find_image(void *arg, const char *name, struct image **ret)
 	(*ret)->digest = xstrdup("sha256:00");
 	(*ret)->layers = xnew_n(char *, 2);
 	(*ret)->layers[0] = xstrdup("/nowhere");
+	(*ret)->pulled = !r->local_image;
 	return NULL;
 }
 

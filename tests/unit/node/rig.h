@@ -27,6 +27,7 @@ struct rig {
 	struct fake_runtime rt;
 	struct pods *pods;
 	bool no_image;    /* "img" is not there */
+	bool local_image; /* it did not come from a registry */
 	unsigned n_finds; /* how many times images were looked for */
 	bool pulls;       /* from the next start on, images are pulled */
 	unsigned n_pulls;

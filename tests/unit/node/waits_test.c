@@ -236,10 +236,15 @@ TEST(the_pull_policy_decides)
 		bool there;
 		unsigned n_pulls;
 		const char *reason;
+		bool local;
 	} rows[] = {
-		{ "Always", true, 1, "" },       { "Always", false, 1, "" },
-		{ "IfNotPresent", true, 0, "" }, { "IfNotPresent", false, 1, "" },
-		{ "Never", true, 0, "" },        { "Never", false, 0, "ErrImageNeverPull" },
+		{ "Always", true, 1, "" },
+		{ "Always", false, 1, "" },
+		{ "IfNotPresent", true, 0, "" },
+		{ "IfNotPresent", false, 1, "" },
+		{ "Never", true, 0, "" },
+		{ "Never", false, 0, "ErrImageNeverPull" },
+		{ "Always", true, 0, "", .local = true },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -250,6 +255,7 @@ TEST(the_pull_policy_decides)
 
 		rig_open_pulling(&r);
 		r.no_image = !rows[i].there;
+		r.local_image = rows[i].local;
 		pod_create(&r, "p", spec);
 		eq_int(r.n_pulls, rows[i].n_pulls);
 		eq_str(told(&r, "p", WHY), rows[i].reason);
