@@ -425,7 +425,7 @@ def closed(names):
 
 def test_files_of_proc_are_masked(box):
     mounts = mountinfo(box["one"].main)
-    found = {p for p in masks(mounts) if mounts[p][1:3] == ("tmpfs", "/null")}
+    found = {p for p in masks(mounts) if mounts[p][1:3] == ("tmpfs", "/dev/null")}
     assert found == present(MASKED_FILES) - closed(MASKED_FILES)
     assert all(mounts[p][0] == {"rw", "nosuid", "noexec"} for p in found)
     assert box["one"].run("cat " + " ".join(sorted(found))) == ""

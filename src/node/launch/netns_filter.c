@@ -71,9 +71,10 @@ enum {
 	PRIORITY = -10,
 	TYPE_IPADDR = 7, /* how nft shows the keys of a set: as addresses of IPv4, or of IPv6 */
 	TYPE_IP6ADDR = 8,
+	TYPE_INTEGER = 4,
 };
 
-static const char table[] = "cay", reserved[] = "reserved", reserved6[] = "reserved6";
+static const char table[] = "cay", reserved[] = "reserved";
 
 /* A batch, and the rule that is being written. */
 struct filter {
@@ -125,38 +126,48 @@ static void put_chain(struct filter *f, const char *name, uint32_t hook)
 	message_end(f);
 }
 
-static void put_elements(struct filter *f, const char *name, const struct reserved_net *r, size_t n)
+/* The key of a set of networks: the family, in the first byte as a register has it, and the first
+ * 32 bits of an address. The kernel gives every such set 16 KiB, so one must do for both. */
+struct net_key {
+	uint8_t family, zero[3];
+	uint32_t first; /* in network byte order */
+};
+
+static void put_networks(struct filter *f, uint8_t family, const struct reserved_net *r, size_t n)
 {
 	struct nlattr *list;
 
 	message(f, NFT_MSG_NEWSETELEM, NLM_F_CREATE);
 	mnl_attr_put_strz(f->h, NFTA_SET_ELEM_LIST_TABLE, table);
-	mnl_attr_put_strz(f->h, NFTA_SET_ELEM_LIST_SET, name);
+	mnl_attr_put_strz(f->h, NFTA_SET_ELEM_LIST_SET, reserved);
 	list = mnl_attr_nest_start(f->h, NFTA_SET_ELEM_LIST_ELEMENTS);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t from = htonl(r[i].net);
-		uint32_t behind = htonl(r[i].net + (1u << (32 - r[i].prefix)));
+		struct net_key from = { family, .first = htonl(r[i].net) };
+		struct net_key behind = { family,
+					  .first = htonl(r[i].net + (1u << (32 - r[i].prefix))) };
 
+		if (!behind.first) /* it reaches to the end of all addresses */
+			behind.family++;
 		nft_put_element(f->h, &from, sizeof(from), false);
-		if (behind) /* or it reaches to the end of all addresses */
-			nft_put_element(f->h, &behind, sizeof(behind), true);
+		nft_put_element(f->h, &behind, sizeof(behind), true);
 	}
 	mnl_attr_nest_end(f->h, list);
 	message_end(f);
 }
 
-/* Networks, by the first 32 bits of an address. */
-static void put_set(struct filter *f, const char *name, const struct reserved_net *r, size_t n)
+static void put_reserved(struct filter *f, bool ip6)
 {
 	message(f, NFT_MSG_NEWSET, NLM_F_CREATE);
 	mnl_attr_put_strz(f->h, NFTA_SET_TABLE, table);
-	mnl_attr_put_strz(f->h, NFTA_SET_NAME, name);
+	mnl_attr_put_strz(f->h, NFTA_SET_NAME, reserved);
 	mnl_attr_put_u32(f->h, NFTA_SET_FLAGS, htonl(NFT_SET_INTERVAL | NFT_SET_CONSTANT));
-	mnl_attr_put_u32(f->h, NFTA_SET_KEY_TYPE, htonl(TYPE_IPADDR));
-	mnl_attr_put_u32(f->h, NFTA_SET_KEY_LEN, htonl(sizeof(r->net)));
+	mnl_attr_put_u32(f->h, NFTA_SET_KEY_TYPE, htonl(TYPE_INTEGER));
+	mnl_attr_put_u32(f->h, NFTA_SET_KEY_LEN, htonl(sizeof(struct net_key)));
 	mnl_attr_put_u32(f->h, NFTA_SET_ID, htonl(f->batch.seq));
 	message_end(f);
-	put_elements(f, name, r, n);
+	put_networks(f, NFPROTO_IPV4, reserved_nets, n_reserved_nets);
+	if (ip6)
+		put_networks(f, NFPROTO_IPV6, reserved6_nets, n_reserved6_nets);
 }
 
 /* A rule is what stands between rule() and verdict(); each condition must hold. */
@@ -197,14 +208,20 @@ static void load_meta(struct filter *f, uint32_t key)
 	expr_end(f);
 }
 
-static void load_packet(struct filter *f, uint32_t base, uint32_t offset, uint32_t len)
+static void load_packet_into(struct filter *f, uint32_t reg, uint32_t base, uint32_t offset,
+			     uint32_t len)
 {
 	expr(f, "payload");
-	mnl_attr_put_u32(f->h, NFTA_PAYLOAD_DREG, htonl(NFT_REG_1));
+	mnl_attr_put_u32(f->h, NFTA_PAYLOAD_DREG, htonl(reg));
 	mnl_attr_put_u32(f->h, NFTA_PAYLOAD_BASE, htonl(base));
 	mnl_attr_put_u32(f->h, NFTA_PAYLOAD_OFFSET, htonl(offset));
 	mnl_attr_put_u32(f->h, NFTA_PAYLOAD_LEN, htonl(len));
 	expr_end(f);
+}
+
+static void load_packet(struct filter *f, uint32_t base, uint32_t offset, uint32_t len)
+{
+	load_packet_into(f, NFT_REG_1, base, offset, len);
 }
 
 static void mask(struct filter *f, const void *with, size_t len)
@@ -304,10 +321,11 @@ static void begin_chain(struct filter *f, uint32_t interface, const char *for_ip
 static void drop_reserved(struct filter *f, bool source, bool v4)
 {
 	rule(f);
-	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER,
-		    v4 ? (source ? SADDR : DADDR) : (source ? SADDR6 : DADDR6), 4);
+	load_meta(f, NFT_META_NFPROTO);
+	load_packet_into(f, NFT_REG32_01, NFT_PAYLOAD_NETWORK_HEADER,
+			 v4 ? (source ? SADDR : DADDR) : (source ? SADDR6 : DADDR6), 4);
 	expr(f, "lookup");
-	mnl_attr_put_strz(f->h, NFTA_LOOKUP_SET, v4 ? reserved : reserved6);
+	mnl_attr_put_strz(f->h, NFTA_LOOKUP_SET, reserved);
 	mnl_attr_put_u32(f->h, NFTA_LOOKUP_SREG, htonl(NFT_REG_1));
 	expr_end(f);
 	verdict(f, NF_DROP);
@@ -488,9 +506,7 @@ static void put_in(struct filter *f, const struct netns_pair *p, bool egress)
 static void put_chains(struct filter *f, const struct netns_pair *pairs, bool ip6, bool egress)
 {
 	if (egress)
-		put_set(f, reserved, reserved_nets, n_reserved_nets);
-	if (egress && ip6)
-		put_set(f, reserved6, reserved6_nets, n_reserved6_nets);
+		put_reserved(f, ip6);
 	if (ip6) {
 		put_chain(f, "out6", NF_INET_NUMHOOKS);
 		put_out(f, &pairs[1], egress);

@@ -63,7 +63,18 @@ static struct err *make_devices(int dev)
 	return NULL;
 }
 
-/* One tmpfs: only shm and termination-log in it can be written to by the sandbox. */
+/* A part of the stage's own tmpfs: a file system more would cost every control group of the machine
+ * memory for its shrinker. Only shm and termination-log can be written to by the sandbox. */
+static struct err *mount_dev(void)
+{
+	unsigned flags = mount_flags(MS_NOSUID | MS_NOEXEC);
+
+	if (mount("dev", "dev", NULL, MS_BIND, NULL) < 0 ||
+	    mount(NULL, "dev", NULL, MS_BIND | MS_REMOUNT | flags, NULL) < 0)
+		return err_sys(errno, "mount the device directory");
+	return NULL;
+}
+
 static struct err *prepare_dev(struct slot *s)
 {
 	autofree char *pts = xasprintf("newinstance,ptmxmode=0666,mode=0620,gid=%u%s",
@@ -72,7 +83,7 @@ static struct err *prepare_dev(struct slot *s)
 	struct err *e;
 	mode_t old;
 
-	e = mount_tmpfs("dev", "mode=0755,size=64m,nr_inodes=16k", MS_NOSUID | MS_NOEXEC);
+	e = mount_dev();
 	if (e)
 		return e;
 	dev = openat(s->stage_fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -180,7 +191,7 @@ static struct err *prepare_stage(struct slot *s)
 
 	if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0)
 		return err_sys(errno, "make the mount namespace private");
-	e = mount_tmpfs(s->l->stage, "mode=0700,size=1m", MS_NOSUID | MS_NODEV);
+	e = mount_tmpfs(s->l->stage, "mode=0700,size=64m,nr_inodes=16k", MS_NOSUID | MS_NODEV);
 	if (e)
 		return e;
 	s->stage_fd = open(s->l->stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
