@@ -572,7 +572,7 @@ MUTATIONS = (
              "	if (is_hosts(s, dir))\n", "	if (false)\n",
              "the node makes nothing in directories of the host", "pytest integration/test_host_path.py -k nothing_is_made"),
     mutation("half-of-each-reserved-network", "node/launch/netns_filter.c",
-             "htonl(r[i].net + (1u << (32 - r[i].prefix)));", "htonl(r[i].net + (1u << (32 - r[i].prefix)) / 2);",
+             "htonl(r[i].net + (1u << (32 - r[i].prefix))) };", "htonl(r[i].net + (1u << (32 - r[i].prefix)) / 2) };",
              "the filter inside stops all of each reserved network", "unit node_lower filter_inside"),
     mutation("any-answer-is-taken", "node/network/dns_packet.c",
              "get16(wire) == id && get16", "get16",
