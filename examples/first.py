@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A first program. Before you run it: pip install k8s-agent-sandbox; export KUBECONFIG=DIR/admin.kubeconfig."""
+"""A first program. Before you run it: pip install k8s-agent-sandbox; export KUBECONFIG=DIR/admin.kubeconfig.
 
-import os
+The client reaches the sandbox through `kubectl port-forward`, which it starts itself."""
 
 from k8s_agent_sandbox import SandboxClient
-from k8s_agent_sandbox.models import SandboxDirectConnectionConfig
 
-router = os.environ.get("CAY_ROUTER", "http://127.0.0.1:8080")
-client = SandboxClient(connection_config=SandboxDirectConnectionConfig(api_url=router))
+client = SandboxClient()
 sandbox = client.create_sandbox("agents")
 try:
     sandbox.files.write("hello.txt", "hello from the other side\n")

@@ -20,6 +20,9 @@ enum {
 	POD_PROBE_NEED_BAD = 3,
 };
 
+/* A Pod that stands for something else that runs on the node, and is run by nobody. */
+#define ANNOTATION_MIRROR "kubernetes.io/config.mirror"
+
 const char *pod_qos(const struct json *spec); /* "Guaranteed", "Burstable", "BestEffort" */
 bool pod_phase_over(const char *phase);       /* Succeeded or Failed; NULL is neither */
 /* The init container goes on running beside the others. */

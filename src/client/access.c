@@ -14,6 +14,7 @@ struct access {
 	void *ctx;
 	access_policy decide; /* NULL: everyone is let in */
 	void *decide_arg;
+	struct access_door door; /* is NULL: there is none */
 };
 
 struct access_session {
@@ -44,6 +45,16 @@ void access_set_policy(struct access *a, access_policy decide, void *arg)
 {
 	a->decide = decide;
 	a->decide_arg = arg;
+}
+
+void access_set_door(struct access *a, const struct access_door *door)
+{
+	a->door = door ? *door : (struct access_door){ 0 };
+}
+
+bool access_is_door(struct access *a, const struct access_target *to)
+{
+	return a->door.is && a->door.is(a->door.ctx, to);
 }
 
 static void session_free(struct access_session *s)
@@ -174,13 +185,17 @@ struct err *access_logs(struct access *a, const struct access_log_spec *spec,
 struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 			const struct access_events *ev, void *arg, struct access_session **ret)
 {
+	bool door = access_is_door(a, &spec->to);
+	void *ctx = door ? a->door.ctx : a->ctx;
 	struct access_session *s = NULL;
 	struct err *e = session_open(a, "dial", &spec->to, &s);
 
 	if (e)
 		return e;
+	if (door)
+		s->ops = a->door.ops;
 	session_tell(s, ev, arg);
-	return session_begun(s, a->ops->dial(a->ctx, spec, &session_events, s, &s->inner), ret);
+	return session_begun(s, s->ops->dial(ctx, spec, &session_events, s, &s->inner), ret);
 }
 
 bool access_usage(struct access *a, const struct access_target *of, struct access_usage *ret)

@@ -18,6 +18,8 @@ struct access_session;
 struct access_target {
 	const char *ns, *pod, *container; /* container NULL or "": the only one, or the default */
 	const char *user;                 /* who asked, for the record */
+	const char *const *groups;        /* of that user, NULL-terminated; NULL: none */
+	const char *account_ns;           /* if it is a service account, its namespace */
 };
 
 struct access_events {
@@ -83,6 +85,19 @@ AUTOPTR(access)
  */
 typedef struct err *(*access_policy)(void *arg, const char *way, const struct access_target *to);
 void access_set_policy(struct access *a, access_policy decide, void *arg);
+
+/*
+ * A door: ports that belong to a part of this process and not to a Pod, under the name of a Pod.
+ * is() is asked for every dial, before the node; ops has dial, write, full, end_input, pause and
+ * cancel. One door at most; NULL takes it away.
+ */
+struct access_door {
+	bool (*is)(void *ctx, const struct access_target *to);
+	const struct access_ops *ops;
+	void *ctx;
+};
+void access_set_door(struct access *a, const struct access_door *door);
+bool access_is_door(struct access *a, const struct access_target *to);
 
 /* ERR_NOT_FOUND: no such Pod or container; ERR_INVALID; ERR_UNAVAILABLE: it is not running.
  * Callbacks are called from the loop, never from within these. */

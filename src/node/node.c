@@ -571,6 +571,11 @@ void node_set_pace(struct node *n, bool yield)
 	native_set_pace(n->runtime, yield);
 }
 
+void node_gateway(const struct node *n, char ret[16])
+{
+	instance_addr_text(n->inst, 1, ret);
+}
+
 uint32_t node_mark(const struct node *n)
 {
 	return instance_mark(n->inst);

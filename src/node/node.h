@@ -55,6 +55,7 @@ must_use struct err *node_start(struct loop *l, struct client *c, const struct n
 struct access *node_access(struct node *n); /* borrowed */
 /* Packets to Pods need this mark (SO_MARK), or the packet filter refuses them. */
 uint32_t node_mark(const struct node *n);
+void node_gateway(const struct node *n, char ret[16]);  /* its address in the sandboxes' network */
 void node_metrics(const struct node *n, struct buf *b); /* lines of /metrics */
 /* Whether launches should leave a processor to others; they use all of them at first. Pods that
  * somebody waits for are not held back. */

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "base/wall.h"
 #include "cli/cli.h"
+#include "client/access.h"
 #include "client/client.h"
 #include "net/http_server.h"
 #include "node/node.h"
@@ -43,11 +44,22 @@ static struct err *explain_refusal(struct err *e, const char *ns)
 		ns);
 }
 
+/* A request through a tunnel: what its user may do. */
+static struct err *tunnel_may_enter(struct serve *s, const struct router_ask *ask, const char *pod)
+{
+	struct access_target who;
+
+	if (!serve_find_ticket(s, ask->caller.ticket, &who))
+		return err_new(ERR_UNAUTHENTICATED, "the tunnel has ended");
+	return server_user_may_exec(s->server, &who, ask->ns, pod);
+}
+
 /* Who may use the router: whoever could read our keys anyway, and whoever may exec. */
 static struct err *may_enter(void *arg, const struct router_ask *ask)
 {
 	struct serve *s = arg;
 	autoptr(object) sandbox = NULL;
+	const char *pod;
 	struct err *e;
 
 	if (ask->caller.trusted || !wall_stands("router-uid"))
@@ -55,8 +67,11 @@ static struct err *may_enter(void *arg, const struct router_ask *ask)
 	if (ask->caller.local && settings_bool(s->settings, "open-to-local-users"))
 		return NULL;
 	sandbox = client_get(s->router_client, s->sandboxes, ask->ns, ask->sandbox);
+	pod = sandbox ? sandbox_view(sandbox)->pod_name : ask->sandbox;
+	if (ask->caller.ticket)
+		return tunnel_may_enter(s, ask, pod);
 	e = server_may_exec(s->server, http_request_header(ask->request, "Authorization"), ask->ns,
-			    sandbox ? sandbox_view(sandbox)->pod_name : ask->sandbox);
+			    pod);
 	return explain_refusal(e, ask->ns);
 }
 
@@ -123,6 +138,17 @@ static struct err *start_node_ports(struct serve *s, const struct router_spec *r
 	return node_ports_start(s->loop, s->router_client, &spec, &s->node_ports);
 }
 
+static void start_front(struct serve *s)
+{
+	char address[16];
+
+	node_gateway(s->node, address);
+	s->pods = kinds_need(s->kinds, "v1", "Pod");
+	s->front = front_new(s->loop, s->router_client,
+			     &(struct front_spec){ .node_name = s->node_name, .address = address });
+	serve_open_door(s, node_access(s->node));
+}
+
 struct err *serve_start_router(struct serve *s)
 {
 	const char *group = settings_text(s->settings, "router-group");
@@ -145,6 +171,8 @@ struct err *serve_start_router(struct serve *s)
 		router_set_policy(s->router, may_enter, s);
 	if (!e)
 		e = start_node_ports(s, &spec);
+	if (!e)
+		start_front(s);
 	for (size_t i = 0; hosts[i]; i++)
 		free(hosts[i]);
 	free(hosts);

@@ -35,10 +35,11 @@ static void serve_done(struct serve *s)
 	s->stopping = true;
 	trim_free(s->trim);
 	node_ports_free(s->node_ports);
-	router_free(s->router);
-	control_free(s->control);
+	front_free(s->front);
 	if (s->server)
-		server_set_access(s->server, NULL);
+		server_set_access(s->server, NULL); /* ends the tunnels to the router too */
+	router_free(take(s->router));
+	control_free(s->control);
 	node_free(s->node);
 	client_free(s->router_client);
 	client_free(s->control_client);
@@ -252,6 +253,7 @@ int serve_run(const struct command *c unused, const struct settings *settings)
 	struct serve s = { .settings = settings };
 	struct err *e;
 
+	list_init(&s.tunnels);
 	log_setup_from(settings);
 	(void)umask(077);
 	s.budget = descriptors_budget();

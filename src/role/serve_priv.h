@@ -2,12 +2,17 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "role/descriptors_priv.h"
 
+struct access;
+struct access_target;
 struct client;
 struct control;
+struct front;
 struct kind;
 struct kinds;
 struct loop;
@@ -33,8 +38,11 @@ struct serve {
 	struct control *control;
 	struct router *router;
 	struct node_ports *node_ports;
+	struct front *front;
 	struct trim *trim;
-	const struct kind *sandboxes;
+	const struct kind *sandboxes, *pods;
+	struct list tunnels; /* struct tunnel.on */
+	uint64_t next_ticket;
 	struct signal_watch *term, *intr;
 	bool stopping;
 	struct budget budget;
@@ -46,3 +54,8 @@ must_use struct err *serve_find_node_name(struct serve *s);
 
 /* entrance.c: the router, and who may use it */
 must_use struct err *serve_start_router(struct serve *s);
+
+/* tunnel.c: forwarded ports of the Pod that stands for the router */
+void serve_open_door(struct serve *s, struct access *a);
+/* Who has the ticket. False: the tunnel has ended. */
+bool serve_find_ticket(struct serve *s, uint64_t ticket, struct access_target *ret);

@@ -260,9 +260,9 @@ struct err *callers_check(struct callers *c, int listen_fd)
 		       "the kernel does not tell who owns a socket; load its module tcp_diag");
 }
 
-void callers_accepted(struct callers *c, int fd)
+/* Nobody yet. */
+static struct router_caller *entry(struct callers *c, int fd)
 {
-	struct router_caller *who;
 	size_t n;
 
 	if ((size_t)fd >= c->n_of) {
@@ -271,10 +271,21 @@ void callers_accepted(struct callers *c, int fd)
 		memset(c->of + c->n_of, 0, (n - c->n_of) * sizeof(*c->of));
 		c->n_of = n;
 	}
-	who = &c->of[fd];
-	*who = (struct router_caller){ 0 };
+	c->of[fd] = (struct router_caller){ 0 };
+	return &c->of[fd];
+}
+
+void callers_accepted(struct callers *c, int fd)
+{
+	struct router_caller *who = entry(c, fd);
+
 	who->local = caller_uid(c->netlink, fd, &who->uid);
 	who->trusted = who->local && (!who->uid || who->uid == c->self);
+}
+
+void callers_adopted(struct callers *c, int fd, uint64_t ticket)
+{
+	entry(c, fd)->ticket = ticket;
 }
 
 bool callers_find(struct callers *c, int fd, struct router_caller *ret)

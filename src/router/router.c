@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #include "api/agents.h"
 #include "api/object.h"
@@ -402,6 +403,19 @@ void router_set_policy(struct router *r, router_policy decide, void *arg)
 {
 	r->decide = decide;
 	r->decide_arg = arg;
+}
+
+struct err *router_adopt(struct router *r, int fd, uint64_t ticket)
+{
+	assert(ticket && r->callers);
+	if (http_server_conns(r->server) >= r->spec.max_conns) {
+		(void)close(fd);
+		return err_new(ERR_EXHAUSTED, "the router has %zu connections, which is the limit",
+			       r->spec.max_conns);
+	}
+	callers_adopted(r->callers, fd, ticket);
+	http_server_adopt(r->server, stream_plain(fd), "127.0.0.1:0");
+	return NULL;
 }
 
 void router_stats(const struct router *r, struct router_stats *ret)

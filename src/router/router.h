@@ -50,7 +50,8 @@ struct router_caller {
 	/* False: the peer is on another machine, in a network of its own, or has left. */
 	bool local;
 	uid_t uid;
-	bool trusted; /* root, our own user, or a member of the group */
+	bool trusted;    /* root, our own user, or a member of the group */
+	uint64_t ticket; /* of a connection that was handed to router_adopt(); otherwise 0 */
 };
 
 /*
@@ -66,6 +67,31 @@ struct router_ask {
 };
 typedef struct err *(*router_policy)(void *arg, const struct router_ask *ask);
 void router_set_policy(struct router *r, router_policy decide, void *arg);
+
+/*
+ * Serves a connection that did not come through the port: fd is the router's from now on, a
+ * connected socket that does not block. The policy knows who it is by the ticket, which is not 0.
+ * ERR_EXHAUSTED: there are too many connections.
+ */
+must_use struct err *router_adopt(struct router *r, int fd, uint64_t ticket);
+
+/*
+ * The objects by which clients look for the router. The Pod is run by nobody: it stands for the
+ * router, and forwarding its port leads there.
+ */
+#define ROUTER_SERVICE "sandbox-router-svc"
+#define ROUTER_POD     "sandbox-router"
+enum {
+	ROUTER_POD_PORT = 8080,
+};
+struct front;
+struct front_spec {
+	const char *node_name;
+	const char *address; /* of this machine, as sandboxes see it: for EndpointSlices */
+};
+struct front *front_new(struct loop *l, struct client *c, const struct front_spec *spec);
+void front_free(struct front *f); /* the objects stay */
+AUTOPTR(front)
 
 /*
  * Node ports: on the loopback addresses of this machine, and on no others, the TCP ports that

@@ -69,6 +69,8 @@ void callers_free(struct callers *c);
 /* ERR_UNSUPPORTED: this kernel cannot tell whose sockets are whose. */
 must_use struct err *callers_check(struct callers *c, int listen_fd);
 void callers_accepted(struct callers *c, int fd);
+/* One that was handed to us: whoever it is has this ticket. */
+void callers_adopted(struct callers *c, int fd, uint64_t ticket);
 /* False: it is being looked up, and learned() will be called. */
 bool callers_find(struct callers *c, int fd, struct router_caller *ret);
 /* The owner of the other end of a connection within this machine. False: there is none. */

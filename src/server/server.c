@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "client/access.h"
 #include "net/http_server.h"
 #include "net/stream.h"
 #include "server/admit/admit.h"
@@ -279,21 +280,40 @@ void server_set_access(struct server *s, struct access *a)
 	s->front.calls.access = a;
 }
 
+static struct route exec_route(const struct server *s, const char *ns, const char *pod)
+{
+	return (struct route){ .resource = true,
+			       .verb = VERB_CREATE,
+			       .group = "",
+			       .version = "v1",
+			       .plural = "pods",
+			       .ns = ns,
+			       .name = pod,
+			       .sub = "exec",
+			       .path = "",
+			       .kind = s->objects.pod };
+}
+
 struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,
 			    const char *pod)
 {
-	const struct route exec = { .resource = true,
-				    .verb = VERB_CREATE,
-				    .group = "",
-				    .version = "v1",
-				    .plural = "pods",
-				    .ns = ns,
-				    .name = pod,
-				    .sub = "exec",
-				    .path = "",
-				    .kind = s->objects.pod };
+	const struct route exec = exec_route(s, ns, pod);
 
 	return header_may(&s->tokens, &s->grants, authorization, &exec);
+}
+
+struct err *server_user_may_exec(struct server *s, const struct access_target *who, const char *ns,
+				 const char *pod)
+{
+	static const char *const none[] = { NULL };
+	const struct call c = {
+		.route = exec_route(s, ns, pod),
+		.user = { .name = who->user,
+			  .groups = who->groups ? who->groups : none,
+			  .sa_ns = who->account_ns },
+	};
+
+	return authorise(&s->grants, &c);
 }
 
 const char *server_address(const struct server *s)

@@ -7,6 +7,7 @@
 #include "base/err.h"
 
 struct access;
+struct access_target;
 struct buf;
 struct client;
 struct kinds;
@@ -54,6 +55,9 @@ void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b
  */
 must_use struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,
 				     const char *pod);
+/* The same for a user who has been let in already: as access_target has it, without its Pod. */
+must_use struct err *server_user_may_exec(struct server *s, const struct access_target *who,
+					  const char *ns, const char *pod);
 /* Listens; from now on /readyz is 200. */
 must_use struct err *server_listen(struct server *s);
 const char *server_address(const struct server *s); /* "127.0.0.1:6443", as bound */

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/pod.h"
 #include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -169,7 +170,8 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 		    object_generation(p->obj) != generation)
 			pod_wake(p);
 	} else if (now && !ps->stopping && !ps->settling &&
-		   str_eq(json_get_str(object_spec(now), "nodeName"), ps->node_name)) {
+		   str_eq(json_get_str(object_spec(now), "nodeName"), ps->node_name) &&
+		   !object_annotation(now, ANNOTATION_MIRROR)) {
 		pod_added(ps, now);
 	}
 }

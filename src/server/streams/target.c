@@ -103,9 +103,20 @@ struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use us
 {
 	const struct objects *os = ps->objects;
 	struct object *pod = objects_find(os, os->pod, c->route.ns, c->route.name);
+	struct access_target to = {
+		.ns = c->route.ns,
+		.pod = c->route.name,
+		.user = c->user.name,
+		.groups = c->user.groups,
+		.account_ns = c->user.sa_ns,
+	};
 	const char *container = NULL;
 	struct err *e = NULL;
 
+	if (use == POD_USE_FORWARD && ps->access && access_is_door(ps->access, &to)) {
+		*ret = to;
+		return NULL;
+	}
 	if (!pod)
 		return err_absent(os->pod, c->route.name);
 	if (use != POD_USE_FORWARD)
@@ -116,12 +127,8 @@ struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use us
 		e = err_new(ERR_UNAVAILABLE, "reach pod %s: no node runs it", pod->name);
 	if (e)
 		return e;
-	*ret = (struct access_target){
-		.ns = c->route.ns,
-		.pod = c->route.name,
-		.container = container,
-		.user = c->user.name,
-	};
+	to.container = container;
+	*ret = to;
 	return NULL;
 }
 

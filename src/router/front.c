@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/agents.h"
+#include "api/object.h"
+#include "api/pod.h"
+#include "api/registry.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "client/client.h"
+#include "json/json.h"
+#include "loop/loop.h"
+#include "router/router.h"
+
+/*
+ * The objects by which clients find the router, as upstream's manifests have them:
+ *
+ *   Service sandbox-router-svc   in agent-sandbox-system, where the Python client and kubectl look
+ *   Pod sandbox-router           which that Service selects: no node runs it, it stands for us
+ *   EndpointSlice                in every namespace with a pool, where the Go client looks
+ *
+ * A pass compares what is there with what should be and writes the difference; a change of any of
+ * them, and of a pool, leads to the next one. Who forwards a port of the Pod, under its name in any
+ * of these namespaces, is led to the router (access_door).
+ */
+enum {
+	AGAIN_MS = 1000,
+	DOC_MAX = 4096,
+};
+#define LABELS \
+	"\"labels\":{\"app\":\"sandbox-router\",\"app.kubernetes.io/name\":\"sandbox-router\"}"
+
+struct front {
+	struct loop *loop;
+	struct client *client;
+	char *node_name, *address;
+	const struct kind *pods, *services, *slices, *pools;
+	struct client_watch *watches[4];
+	unsigned n_synced;
+	struct deferred look;
+	struct timer *again;
+	struct client_write write; /* one at a time: its end looks again */
+	bool writing;
+};
+
+static struct json_doc *doc_of(const char *text)
+{
+	struct json_doc *d = NULL;
+	struct err *e = json_parse(text, strlen(text), NULL, &d);
+
+	err_free(e); /* the texts are our own */
+	return d;
+}
+
+static void on_written(struct client_write *w, struct err *e, unused struct object *obj)
+{
+	struct front *f = container_of(w, struct front, write);
+
+	f->writing = false;
+	if (e && !err_is(e, ERR_EXISTS)) {
+		log_debug("cannot write what leads clients to the router, trying again",
+			  KV("err", e));
+		timer_set(f->again, AGAIN_MS);
+	} else {
+		deferred_call(&f->look);
+	}
+	err_free(e);
+}
+
+static void create(struct front *f, const struct kind *k, const char *ns, const char *text)
+{
+	f->writing = true;
+	client_create(f->client, &(struct client_ref){ .kind = k, .ns = ns }, doc_of(text),
+		      &f->write);
+}
+
+/* True: something is being written. */
+static bool need_service(struct front *f)
+{
+	static const char text[] =
+		"{\"metadata\":{\"name\":\"" ROUTER_SERVICE "\"," LABELS "},"
+		"\"spec\":{\"selector\":{\"app\":\"sandbox-router\"},\"ports\":[{\"name\":\"http\","
+		"\"port\":8080,\"targetPort\":\"proxy\",\"protocol\":\"TCP\"}]}}";
+	autoptr(object) o = client_get(f->client, f->services, SYSTEM_NAMESPACE, ROUTER_SERVICE);
+
+	if (!o)
+		create(f, f->services, SYSTEM_NAMESPACE, text);
+	return !o;
+}
+
+static void report_pod(struct front *f)
+{
+	autofree char *text = NULL;
+	char now[CLOCK_TEXT_MAX];
+
+	clock_format(clock_wall(), now);
+	text = xasprintf(
+		"{\"status\":{\"phase\":\"Running\",\"startTime\":\"%s\",\"conditions\":["
+		"{\"type\":\"Ready\",\"status\":\"True\",\"lastTransitionTime\":\"%s\"}],"
+		"\"containerStatuses\":[{\"name\":\"router\",\"image\":\"cay\",\"imageID\":\"\","
+		"\"ready\":true,\"started\":true,\"restartCount\":0,"
+		"\"state\":{\"running\":{\"startedAt\":\"%s\"}}}]}}",
+		now, now, now);
+	f->writing = true;
+	client_patch(f->client,
+		     &(struct client_ref){ .kind = f->pods,
+					   .ns = SYSTEM_NAMESPACE,
+					   .name = ROUTER_POD,
+					   .sub = "status" },
+		     PATCH_MERGE, doc_of(text), &f->write);
+}
+
+static bool need_pod(struct front *f)
+{
+	static const struct client_delete_spec at_once = { .grace_s = 0 };
+	autoptr(object) o = client_get(f->client, f->pods, SYSTEM_NAMESPACE, ROUTER_POD);
+	autofree char *text = NULL;
+
+	if (o && object_deleting(o)) { /* nobody else would let it go */
+		f->writing = true;
+		client_delete(f->client,
+			      &(struct client_ref){
+				      .kind = f->pods, .ns = SYSTEM_NAMESPACE, .name = ROUTER_POD },
+			      &at_once, &f->write);
+		return true;
+	}
+	if (o && str_eq(json_get_str(object_status(o), "phase"), "Running"))
+		return false;
+	if (o) {
+		report_pod(f);
+		return true;
+	}
+	text = xasprintf(
+		"{\"metadata\":{\"name\":\"" ROUTER_POD "\"," LABELS ","
+		"\"annotations\":{\"" ANNOTATION_MIRROR "\":\"cay\"}},"
+		"\"spec\":{\"nodeName\":\"%s\",\"enableServiceLinks\":false,\"containers\":[{"
+		"\"name\":\"router\",\"image\":\"cay\",\"ports\":[{\"name\":\"proxy\","
+		"\"containerPort\":%d,\"protocol\":\"TCP\"}]}]}}",
+		f->node_name, ROUTER_POD_PORT);
+	create(f, f->pods, SYSTEM_NAMESPACE, text);
+	return true;
+}
+
+static bool need_slice(struct front *f, const char *ns)
+{
+	autoptr(object) o = client_get(f->client, f->slices, ns, ROUTER_SERVICE);
+	autofree char *text = NULL;
+
+	if (o)
+		return false;
+	text = xasprintf("{\"metadata\":{\"name\":\"" ROUTER_SERVICE "\",\"labels\":{"
+			 "\"kubernetes.io/service-name\":\"" ROUTER_SERVICE "\","
+			 "\"endpointslice.kubernetes.io/managed-by\":\"router.cay.dev\"}},"
+			 "\"addressType\":\"IPv4\",\"endpoints\":[{\"addresses\":[\"%s\"],"
+			 "\"conditions\":{\"ready\":true},\"nodeName\":\"%s\","
+			 "\"targetRef\":{\"kind\":\"Pod\",\"name\":\"" ROUTER_POD
+			 "\",\"namespace\":\"%s\"}}],"
+			 "\"ports\":[{\"name\":\"http\",\"port\":%d,\"protocol\":\"TCP\"}]}",
+			 f->address, f->node_name, SYSTEM_NAMESPACE, ROUTER_POD_PORT);
+	create(f, f->slices, ns, text);
+	return true;
+}
+
+/* What is missing is made outside of the list: nothing may be written from within. */
+struct missing {
+	struct front *f;
+	char *ns; /* owned */
+};
+
+static bool note_missing(void *arg, struct object *pool)
+{
+	struct missing *m = arg;
+	autoptr(object) slice = client_get(m->f->client, m->f->slices, pool->ns, ROUTER_SERVICE);
+
+	if (!slice && !object_deleting(pool))
+		m->ns = xstrdup(pool->ns);
+	return !m->ns;
+}
+
+static void on_look(void *arg)
+{
+	struct front *f = arg;
+	struct missing m = { .f = f };
+
+	if (f->writing || f->n_synced < ARRAY_LEN(f->watches))
+		return;
+	if (need_service(f) || need_pod(f) || need_slice(f, SYSTEM_NAMESPACE))
+		return;
+	client_each(f->client, f->pools, NULL, note_missing, &m);
+	if (m.ns)
+		(void)need_slice(f, m.ns);
+	free(m.ns);
+}
+
+static void on_synced(void *arg)
+{
+	struct front *f = arg;
+
+	f->n_synced++;
+	deferred_call(&f->look);
+}
+
+static void on_pool(void *arg, unused struct object *was, struct object *now)
+{
+	if (now)
+		deferred_call(&((struct front *)arg)->look);
+}
+
+static void on_own(void *arg, struct object *was, struct object *now)
+{
+	const struct object *o = now ? now : was;
+
+	if (str_eq(o->name, ROUTER_SERVICE) || str_eq(o->name, ROUTER_POD))
+		deferred_call(&((struct front *)arg)->look);
+}
+
+struct front *front_new(struct loop *l, struct client *c, const struct front_spec *spec)
+{
+	static const struct client_watch_events pool_events = { on_pool, on_synced };
+	static const struct client_watch_events own_events = { on_own, on_synced };
+	struct front *f = xnew(struct front);
+	struct kinds *kinds = client_kinds(c);
+
+	f->loop = l;
+	f->client = c;
+	f->node_name = xstrdup(spec->node_name);
+	f->address = xstrdup(spec->address);
+	f->pods = kinds_need(kinds, "v1", "Pod");
+	f->services = kinds_need(kinds, "v1", "Service");
+	f->slices = kinds_need(kinds, "discovery.k8s.io/v1", "EndpointSlice");
+	f->pools = kinds_need(kinds, API_EXTENSIONS, "SandboxWarmPool");
+	f->write.done = on_written;
+	f->again = timer_new(l, on_look, f);
+	deferred_init(&f->look, l, on_look, f);
+	f->watches[0] = client_watch(
+		c, &(struct client_watch_spec){ .kind = f->services, .ns = SYSTEM_NAMESPACE },
+		&own_events, f);
+	f->watches[1] = client_watch(
+		c, &(struct client_watch_spec){ .kind = f->pods, .ns = SYSTEM_NAMESPACE },
+		&own_events, f);
+	f->watches[2] =
+		client_watch(c, &(struct client_watch_spec){ .kind = f->slices }, &own_events, f);
+	f->watches[3] =
+		client_watch(c, &(struct client_watch_spec){ .kind = f->pools }, &pool_events, f);
+	return f;
+}
+
+void front_free(struct front *f)
+{
+	if (!f)
+		return;
+	client_cancel(&f->write);
+	for (size_t i = 0; i < ARRAY_LEN(f->watches); i++)
+		client_watch_free(f->watches[i]);
+	deferred_cancel(&f->look);
+	timer_free(f->again);
+	free(f->node_name);
+	free(f->address);
+	free(f);
+}
