@@ -70,7 +70,7 @@ def calm(cay):
     sandboxes = "/apis/agents.x-k8s.io/v1beta1/namespaces/default/sandboxes"
     cay.wait(f"{HERE}/sandboxwarmpools", "p", lambda p: p["status"].get("readyReplicas") == POOL)
     deadline = time.monotonic() + 60
-    while len(cay.api("GET", sandboxes)["items"]) > POOL or len(cay.api("GET", "/api/v1/pods")["items"]) > POOL:
+    while len(cay.api("GET", sandboxes)["items"]) > POOL or len(cay.api("GET", "/api/v1/namespaces/default/pods")["items"]) > POOL:
         assert time.monotonic() < deadline, "deleted Sandboxes stay"
         threading.Event().wait(0.05)
     threading.Event().wait(2)  # memory goes back when nothing has happened for a moment
