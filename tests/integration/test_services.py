@@ -353,15 +353,17 @@ def test_the_address_of_a_service_leads_to_its_pods_where_policies_let_it(town):
 
 def test_a_pod_that_is_not_ready_gets_no_new_connections_and_a_service_without_any_refuses(town):
     cay, both, _ = town
-    ip = both[0]
+    tcp = [f"tcp {ip} 80" for ip in both]
     cay.kubectl("label", "pod", "one", "app=away", "--overwrite")
-    wait_until(lambda: set(call(cay, "client", *[f"tcp {ip} 80"] * 6)) == {"two"})
+    wait_until(lambda: set(call(cay, "client", *tcp * 3)) == {"two"})
     cay.kubectl("label", "pod", "two", "app=away", "--overwrite")
-    for how in (f"tcp {ip} 80", f"udp {ip} 53"):  # the kernel sends few refusals a second, and of IPv6 not always one
-        wait_until(lambda: call(cay, "client", how) == ["refused"])
+    wait_until(lambda: call(cay, "client", *tcp) == ["refused"] * 2)
+    assert call(cay, "client", *tcp * 20) == ["refused"] * 40
+    for ip in both:  # of these, the kernel sends few a second
+        wait_until(lambda: call(cay, "client", f"udp {ip} 53") == ["refused"])
     for name in ("one", "two"):
         cay.kubectl("label", "pod", name, "app=server", "--overwrite")
-    wait_until(lambda: set(call(cay, "client", *[f"tcp {ip} 80"] * 8)) == {"one", "two"})
+    wait_until(lambda: set(call(cay, "client", *tcp * 8)) == {"one", "two"})
 
 
 def test_the_filter_inside_knows_the_services_that_lead_to_its_peers(town):

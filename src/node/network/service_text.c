@@ -10,7 +10,8 @@
  *
  *   map services        address, protocol and port of a Service → its chain
  *   chain service0      to any of its Pods, or to the one that the sandbox's address means
- *   set unserved        addresses, protocols and ports that no Pod is ready for: refused
+ *   set unserved        addresses, protocols and ports that no Pod is ready for: refused, of TCP by
+ *                       a reset: an ICMP error that comes while connect() is still sending is lost
  *
  * Names end in 6 for IPv6.
  */
@@ -99,6 +100,18 @@ static void add_hook(struct buf *b, const char *name, const char *hook, const ch
 	buf_add_str(b, "	}\n");
 }
 
+static void add_refusals(struct buf *b, int family)
+{
+	static const char *const ways[] = { "meta l4proto tcp counter reject with tcp reset",
+					    "counter reject with icmpx type port-unreachable" };
+
+	for (size_t i = 0; i < ARRAY_LEN(ways); i++)
+		buf_printf(b,
+			   "		iifname $links %s daddr . meta l4proto . th dport "
+			   "@unserved%s %s\n",
+			   family_name[family], suffix[family], ways[i]);
+}
+
 static const char refuse[] =
 	"	chain no_service {\n"
 	"		type filter hook prerouting priority -105; policy accept;\n";
@@ -119,9 +132,6 @@ void service_text(const struct service_plan *p, bool host, struct buf *out)
 		add_hook(out, "host_to_services", "output", "");
 	buf_add_str(out, refuse);
 	for (int f = 0; f < FAMILIES; f++)
-		buf_printf(out,
-			   "		iifname $links %s daddr . meta l4proto . th dport "
-			   "@unserved%s counter reject with icmpx type port-unreachable\n",
-			   family_name[f], suffix[f]);
+		add_refusals(out, f);
 	buf_add_str(out, "	}\n");
 }
