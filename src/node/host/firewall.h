@@ -24,8 +24,8 @@ struct firewall_rules {
 	struct bytes *policies;
 	unsigned policies_number; /* theirs: later ones have a higher one */
 	/* The map "services" with its chains, which lead connections to the addresses of Services
-	 * on to their Pods. It is of use where something passes between sandboxes, or from the
-	 * host. NULL: there are none. */
+	 * on to their Pods, and the chain "to_itself", which lets pass what was led back to where
+	 * it came from. NULL: there are none. */
 	struct bytes *services;
 };
 must_use struct err *firewall_load(const struct instance *i, const struct firewall_rules *r);

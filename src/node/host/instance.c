@@ -330,10 +330,10 @@ struct pool {
 static unsigned pools(const struct instance *i, struct pool ret[2])
 {
 	ret[0] = (struct pool){
-		.gateway = instance_ip4(i, 1),
+		.gateway = instance_ip4(i, POOL_GATEWAY),
 		.nowhere = { .dst = instance_ip4(i, 0), .prefix = POOL_PREFIX, .unreachable = true }
 	};
-	ret[1] = (struct pool){ .gateway = instance_ip6(i, 1),
+	ret[1] = (struct pool){ .gateway = instance_ip6(i, POOL_GATEWAY),
 				.nowhere = { .dst = instance_ip6(i, 0),
 					     .prefix = POOL6_PREFIX,
 					     .unreachable = true } };

@@ -2,6 +2,7 @@
 #include "node/network/policies.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/event.h"
@@ -134,27 +135,51 @@ static char **lists_of(const struct policies *p, struct arena *a, const struct p
 	return lists;
 }
 
+static char *joined(const char *a, const char *b)
+{
+	return xasprintf("%s%s%s", a, *a && *b ? "," : "", b);
+}
+
+/* own: the Services through which it reaches itself; NULL: none. Peers are told to each other in
+ * both families, whether the sandbox has both or not. */
+static void add_opened(const struct policies *p, struct map *found, unsigned place,
+		       const char *const lists[POLICY_DIRECTION_MAX_], const char *own)
+{
+	const struct ip self[] = { instance_ip4(p->spec.instance, POOL_STAND_IN),
+				   instance_ip6(p->spec.instance, POOL_STAND_IN) };
+	char text[2][IP_TEXT_MAX], both[2 * IP_TEXT_MAX], ip[16];
+	struct opened *o;
+
+	if (!own && !*lists[POLICY_OUT] && !*lists[POLICY_IN])
+		return;
+	ip_text(&self[0], text[0]);
+	ip_text(&self[1], text[1]);
+	(void)snprintf(both, sizeof(both), "%s,%s", text[0], text[1]);
+	o = xnew(struct opened);
+	o->list[POLICY_OUT] = joined(lists[POLICY_OUT], own ? own : "");
+	o->list[POLICY_IN] = joined(lists[POLICY_IN], own ? both : "");
+	instance_addr_text(p->spec.instance, place, ip);
+	map_put(found, ip, o);
+}
+
 static struct map *find_opened(struct policies *p, struct arena *a, const struct policy_plan *plan)
 {
 	char **lists[POLICY_DIRECTION_MAX_] = { lists_of(p, a, plan, POLICY_OUT),
 						lists_of(p, a, plan, POLICY_IN) };
+	char **own = p->services ? service_own(p->services, a) : NULL;
 	struct map *found = map_new(opened_free);
 
+	/* Those of whom policies say something get both lists. */
+	for (unsigned place = 0; own && place < POOL_SIZE; place++)
+		if (own[place])
+			add_opened(p, found, place, (const char *[]){ "", "" }, own[place]);
 	for (size_t i = 0; i < plan->n_pods && (plan->opens || plan->opens_blocks); i++) {
-		struct opened o = { { NULL } };
-		char ip[16];
+		const struct policy_pod *pod = &plan->pods[i];
+		const char *its[POLICY_DIRECTION_MAX_];
 
-		for (int d = 0; d < POLICY_DIRECTION_MAX_; d++) {
-			long group = plan->pods[i].group[d];
-
-			o.list[d] = xstrdup(group < 0 ? "" : lists[d][group]);
-		}
-		instance_addr_text(p->spec.instance, plan->pods[i].place, ip);
-		if (*o.list[POLICY_OUT] || *o.list[POLICY_IN])
-			map_put(found, ip, xmemdup(&o, sizeof(o)));
-		else
-			for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
-				free(o.list[d]);
+		for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
+			its[d] = pod->group[d] < 0 ? "" : lists[d][pod->group[d]];
+		add_opened(p, found, pod->place, its, own ? own[pod->place] : NULL);
 	}
 	return found;
 }

@@ -350,8 +350,8 @@ struct policy_plan *policy_plan_new(struct arena *a, const struct policy_world *
 				    .w = w,
 				    .namespaces = namespaces,
 				    .doc = doc,
-				    .gateway = { instance_ip4(w->instance, 1),
-						 instance_ip6(w->instance, 1) } };
+				    .gateway = { instance_ip4(w->instance, POOL_GATEWAY),
+						 instance_ip6(w->instance, POOL_GATEWAY) } };
 	struct policy_plan *plan = arena_alloc(a, sizeof(*plan));
 
 	for (size_t i = 0; i < w->n_namespaces; i++) {

@@ -60,3 +60,6 @@ void service_text(const struct service_plan *p, bool host, struct buf *out);
  * has listed of those: "…,A,B". */
 void service_peers(const struct service_plan *s, const struct policy_plan *p, long group,
 		   struct buf *out);
+/* By place: the addresses of Services that a Pod is behind, as "A,B"; NULL: it is behind none. It
+ * reaches itself through them, as somebody at the stand-in's addresses. In the arena. */
+char **service_own(const struct service_plan *s, struct arena *a);

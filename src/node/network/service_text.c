@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
+#include "node/host/instance.h"
 #include "node/network/service.h"
 
 /*
@@ -10,10 +12,16 @@
  *
  *   map services        address, protocol and port of a Service → its chain
  *   chain service0      to any of its Pods, or to the one that the sandbox's address means
- *   set unserved        addresses, protocols and ports that no Pod is ready for: refused, of TCP by
- *                       a reset: an ICMP error that comes while connect() is still sending is lost
+ *   set unserved        addresses, protocols and ports that no Pod is ready for: refused
+ *   set itself          each address of a Pod behind a Service twice, as source and destination
  *
  * Names end in 6 for IPv6.
+ *
+ * TCP is refused by a reset: an ICMP error that comes while connect() is still sending is lost.
+ *
+ * What was led back to the sandbox that sent it passes, and gets the source address of the
+ * stand-in. With its own, the sandbox would drop it, or answer itself directly, and nobody would
+ * translate the answer.
  */
 static const char *const family_name[] = { "ip", "ip6" };
 static const char *const address_type[] = { "ipv4_addr", "ipv6_addr" };
@@ -90,6 +98,41 @@ static void add_unserved(struct buf *b, const struct service_plan *p, int family
 	buf_add_str(b, n ? " }\n	}\n" : "	}\n");
 }
 
+static void add_itself(struct buf *b, const struct service_plan *p, int family)
+{
+	bool *known = xnew_n(bool, POOL_SIZE);
+	char ip[IP_TEXT_MAX];
+	size_t n = 0;
+
+	buf_printf(b, "	set itself%s {\n		type %s . %s\n", suffix[family],
+		   address_type[family], address_type[family]);
+	for (size_t i = 0; i < p->n_ports; i++) {
+		const struct service_port *s = &p->ports[i];
+
+		for (size_t k = 0; is_of(s, family) && k < s->n_ends; k++) {
+			if (known[s->ends[k].place])
+				continue;
+			known[s->ends[k].place] = true;
+			ip_text(&s->ends[k].ip, ip);
+			buf_printf(b, "%s%s . %s", n++ ? ", " : "		elements = { ", ip,
+				   ip);
+		}
+	}
+	buf_add_str(b, n ? " }\n	}\n" : "	}\n");
+	free(known);
+}
+
+static const char with_itself[] =
+	"	chain to_itself {\n"
+	"		ip saddr . ip daddr @itself accept\n"
+	"		ip6 saddr . ip6 daddr @itself6 accept\n"
+	"	}\n"
+	"	chain from_itself {\n"
+	"		type nat hook postrouting priority 100; policy accept;\n"
+	"		oifname $links ip saddr . ip daddr @itself snat ip to $stand_in\n"
+	"		oifname $links ip6 saddr . ip6 daddr @itself6 snat ip6 to $stand_in6\n"
+	"	}\n";
+
 static void add_hook(struct buf *b, const char *name, const char *hook, const char *from)
 {
 	buf_printf(b, "	chain %s {\n		type nat hook %s priority -100; policy accept;\n",
@@ -126,7 +169,9 @@ void service_text(const struct service_plan *p, bool host, struct buf *out)
 	for (int f = 0; f < FAMILIES; f++) {
 		add_map(out, p, f);
 		add_unserved(out, p, f);
+		add_itself(out, p, f);
 	}
+	buf_add_str(out, with_itself);
 	add_hook(out, "to_services", "prerouting", "iifname $links ");
 	if (host)
 		add_hook(out, "host_to_services", "output", "");
