@@ -425,3 +425,42 @@ def test_a_pod_is_called_by_itself_from_an_address_of_nobody(fresh):
     assert seen[0].endswith(".0") and seen[1].endswith("::"), seen
     wait_until(lambda: call(cay, "alone", *ways) == ["alone"] * 4)
     assert call(cay, "alone", *[f"{how} {ip} {port}" for ip in seen for how, port in (("tcp", 8080), ("udp", 5353))]) == ["refused", "silent"] * 2
+
+
+# As CALL does for UDP, but always from the same port: for the kernel, it is one flow.
+FLOW = """
+import socket, sys
+s = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', 4000)); s.settimeout(1)
+try:
+    s.connect((sys.argv[1], 53)); s.send(b'x'); print(s.recv(100).decode())
+except OSError:
+    print('silent')
+"""
+
+
+def test_datagrams_of_a_flow_go_to_another_pod_when_theirs_leaves(town):
+    cay, _, _ = town
+    for name in ("flow-0", "flow-1"):
+        create(cay, labelled(name, "flow", "python3", "-c", TWO_WAYS, role="server", container={"readinessProbe": PROBE}))
+    ips = service(cay, "flow", selector={"app": "flow"}, ports=[{"port": 53, "protocol": "UDP", "targetPort": 5353}], ipFamilyPolicy="RequireDualStack")["clusterIPs"]
+    wait_until(lambda: len(ready(cay, "flow")) == 4)
+
+    def flow(ip):
+        return cay.kubectl("exec", "client", "--", "python3", "-c", FLOW, ip).stdout.strip()
+
+    def leave_and_come(name):
+        cay.kubectl("label", "pod", name, "app=away", "--overwrite")  # it would answer still
+        yield
+        cay.kubectl("label", "pod", name, "app=flow", "--overwrite")
+        wait_until(lambda: len(ready(cay, "flow")) == 4)
+
+    for ip in ips:
+        wait_until(lambda: flow(ip) in ("flow-0", "flow-1"))
+        first = flow(ip)
+        other = {"flow-0": "flow-1", "flow-1": "flow-0"}[first]
+        for _ in leave_and_come(first):
+            wait_until(lambda: flow(ip) == other)
+        assert {flow(ip) for _ in range(8)} == {other}, "a flow whose Pod is still there moved"
+    cay.kubectl("delete", "pod", other, "--grace-period=0", "--force")
+    wait_until(lambda: flow(ip) == first)

@@ -3,14 +3,18 @@
 
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/object.h"
 #include "api/service.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/bytes.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "node/host/conntrack.h"
 #include "node/host/instance.h"
 
 /*
@@ -168,4 +172,27 @@ struct service_plan *service_plan_new(struct arena *a, const struct service_worl
 	map_free(p.slices);
 	map_free(p.pods);
 	return p.plan;
+}
+
+struct bytes *service_ways(const struct service_plan *p)
+{
+	autobuf ways = { 0 };
+
+	for (size_t i = 0; i < p->n_ports; i++) {
+		const struct service_port *s = &p->ports[i];
+
+		for (size_t k = 0; s->protocol == IPPROTO_UDP && k < s->n_ends; k++) {
+			const struct conntrack_way way = { .to = s->ip,
+							   .to_port = s->port,
+							   .end = s->ends[k].ip,
+							   .end_port = s->ends[k].port };
+
+			buf_add(&ways, &way, sizeof(way));
+		}
+	}
+	if (!ways.len)
+		return NULL;
+	qsort(ways.data, ways.len / sizeof(struct conntrack_way), sizeof(struct conntrack_way),
+	      conntrack_way_cmp);
+	return bytes_from_buf(&ways);
 }
