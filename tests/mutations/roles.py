@@ -87,7 +87,7 @@ MUTATIONS = (
     mutation("service-addresses-forgotten", "server/server.c",
              "	services_known(&s->admit);\n", "",
              "what Services hold is still taken after a restart", "unit server addresses_and_ports"),
-    mutation("service-refusal-keeps-ports", "server/admit/service.c",
+    mutation("service-refusal-keeps-ports", "server/admit/service_supply.c",
              "		supply_release(t->of, t->number);\n", "		(void)t;\n",
              "a write that is refused takes nothing", "unit server what_is_refused"),
     mutation("long-key-is-cut", "server/objects/objects.c",
