@@ -16,6 +16,7 @@
 #include "json/json.h"
 #include "node/host/conntrack.h"
 #include "node/host/instance.h"
+#include "node/network/protocol.h"
 
 /*
  * Slices are looked up by the Service that they name, and Pods by their names. An endpoint counts
@@ -113,11 +114,6 @@ static void find_ends(struct planner *p, const struct wanted *q, struct service_
 	}
 }
 
-static uint8_t protocol_number(const char *protocol)
-{
-	return str_eq(protocol, "TCP") ? IPPROTO_TCP : str_eq(protocol, "UDP") ? IPPROTO_UDP : 0;
-}
-
 static void add_port(struct planner *p, const struct object *service, const struct ip *ip,
 		     const struct json *port)
 {
@@ -125,9 +121,10 @@ static void add_port(struct planner *p, const struct object *service, const stru
 			    .name = str_or(json_get_str(port, "name"), ""),
 			    .protocol = str_or(json_get_str(port, "protocol"), "TCP"),
 			    .v6 = !ip_is4(ip) };
+	uint8_t protocol = protocol_number(q.protocol);
 	struct service_port *s = &p->plan->ports[p->plan->n_ports];
 
-	if (!protocol_number(q.protocol))
+	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
 		return;
 	if (p->plan->n_ports == SERVICE_PORTS_MAX) {
 		p->plan->left_out++;
@@ -135,7 +132,7 @@ static void add_port(struct planner *p, const struct object *service, const stru
 	}
 	*s = (struct service_port){
 		.ip = *ip,
-		.protocol = protocol_number(q.protocol),
+		.protocol = protocol,
 		.port = (uint16_t)json_get_int(port, "port", 0),
 		.sticky = str_eq(json_get_str(object_spec(service), "sessionAffinity"), "ClientIP"),
 	};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <netinet/in.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
 #include "node/host/instance.h"
+#include "node/network/protocol.h"
 #include "node/network/service.h"
 
 /*
@@ -30,11 +30,6 @@ enum {
 	FAMILIES = 2,
 };
 
-static const char *protocol_name(const struct service_port *s)
-{
-	return s->protocol == IPPROTO_TCP ? "tcp" : "udp";
-}
-
 static bool is_of(const struct service_port *s, int family)
 {
 	return ip_is4(&s->ip) == !family;
@@ -46,7 +41,7 @@ static void add_key(struct buf *b, const struct service_port *s, bool more)
 
 	ip_text(&s->ip, ip);
 	buf_printf(b, "%s%s . %s . %u", more ? ", " : "		elements = { ", ip,
-		   protocol_name(s), s->port);
+		   protocol_filter_name(s->protocol), s->port);
 }
 
 static void add_chain(struct buf *b, const struct service_port *s, size_t number)
@@ -55,7 +50,7 @@ static void add_chain(struct buf *b, const struct service_port *s, size_t number
 	char ip[IP_TEXT_MAX];
 
 	buf_printf(b, "	chain service%zu {\n		meta l4proto %s dnat %s addr . port to ",
-		   number, protocol_name(s), family);
+		   number, protocol_filter_name(s->protocol), family);
 	if (s->sticky)
 		buf_printf(b, "jhash %s saddr mod %zu seed 0xca7 map {", family, s->n_ends);
 	else
