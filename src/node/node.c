@@ -32,6 +32,7 @@
 #include "node/network/egress.h"
 #include "node/network/policies.h"
 #include "node/network/resolver.h"
+#include "node/network/service.h"
 #include "node/network/services.h"
 #include "node/node_object_priv.h"
 #include "node/pod/pod.h"
@@ -267,6 +268,8 @@ static void load_services(void *arg, struct bytes *rules, const struct service_p
 
 	bytes_unref(n->rules.services);
 	n->rules.services = bytes_ref(rules);
+	bytes_unref(n->rules.ways);
+	n->rules.ways = service_ways(plan);
 	policies_set_services(n->policies, plan);
 	filter_change(n->filter, &n->rules, NULL, NULL);
 }
@@ -641,6 +644,7 @@ void node_free(struct node *n)
 	handlers_free(n->handlers);
 	host_paths_free(n->host_paths);
 	bytes_unref(n->rules.services);
+	bytes_unref(n->rules.ways);
 	bytes_unref(n->rules.policies);
 	free(n->name);
 	free(n->domain);

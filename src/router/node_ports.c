@@ -1,49 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "api/event.h"
 #include "api/object.h"
 #include "api/registry.h"
 #include "api/service.h"
-#include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "json/json.h"
 #include "loop/loop.h"
-#include "net/conn.h"
-#include "net/pump.h"
 #include "net/stream.h"
-#include "router/router_priv.h"
+#include "router/node_ports_priv.h"
 
 /*
  * A change of a Service that has node ports, or had some, brings a look at all of them in the next
  * turn: sockets of ports that nobody has any more are closed together with their connections, and
  * those that are new are opened. One that cannot be opened is told of by an Event and tried again.
  *
- * A connection is accepted, its caller is looked up, a Pod is picked, and from then on bytes go
- * back and forth with back-pressure until both directions have ended.
- *
- * Ports and connections are limited, and tenants share them: what a namespace may have is as much
- * as nobody has. Pods decide how long a connection lasts, so what waits for a Pod has a deadline.
+ * Ports are limited, and tenants share them like their connections (node_port_conns.c).
  */
 enum {
 	PORTS_MAX = 256, /* two sockets each */
 	CONNS_MAX_ = 1024,
 	CONNECT_MS = 10 * 1000,
 	HALF_OPEN_MS = 60 * 1000,
-	BATCH = 16, /* accepted in a turn */
 	RETRY_MS = 10 * 1000,
-	REST_MS = 100,     /* without descriptors, polling would spin */
-	CLIENTS_MAX = 256, /* whose Pod a port remembers */
 	AFFINITY_S = 10800,
 };
 
-static const char *const addresses[] = { "127.0.0.1", "[::1]" };
+static const char *const addresses[NODE_PORT_DOORS] = { "127.0.0.1", "[::1]" };
 
 enum followed {
 	SERVICES,
@@ -52,277 +40,7 @@ enum followed {
 	FOLLOWED_MAX_,
 };
 
-struct node_ports {
-	struct loop *loop;
-	struct client *client;
-	struct node_ports_spec spec;
-	struct callers *callers;
-	struct client_watch *watch[FOLLOWED_MAX_];
-	struct map *unserved; /* uids of Services that were told of a port that is not TCP */
-	struct map *crowded;  /* uids of Services that were told that there is no room */
-	struct map *shares;   /* namespace → struct share, owned */
-	struct map *ports;    /* number → struct node_port, owned */
-	struct list waiting, passing; /* struct passage.link */
-	struct timer *refresh, *rest;
-	struct node_ports_stats stats;
-	uint64_t round; /* of looks at the Services */
-};
-
-/* What a namespace has. It lives as long as it has ports. */
-struct share {
-	size_t n_ports, n_conns;
-};
-
-struct door {
-	struct node_port *port;
-	int fd;
-	struct watch *watch;
-};
-
-struct node_port {
-	struct node_ports *all;
-	struct share *share;
-	unsigned number;
-	char *ns, *service, *name, *uid; /* of the Service's port; name "" for one without */
-	int64_t sticky_s;                /* a client stays with its Pod so long; 0: it does not */
-	struct door doors[ARRAY_LEN(addresses)];
-	struct map *clients; /* address → struct sticky, owned */
-	bool open, told;
-	uint64_t round; /* of the look that found it last */
-};
-
-struct sticky {
-	usec until;
-	char target[64];
-};
-
-/* A connection from its acceptance to its end. */
-struct passage {
-	struct list link;
-	struct node_port *port;
-	int fd, up;          /* until they are pumped; up: to the Pod */
-	struct watch *watch; /* of up, while it is connecting */
-	struct timer *late;
-	struct pump *pump;
-};
-
-/* -- connections ------------------------------------------------------------------------------ */
-
-static void poll_all(struct node_ports *n);
-
-/* Whoever has much gets no more long before the last place is taken. */
-static bool may_have_more(size_t mine, size_t all, size_t max)
-{
-	return all < max && mine < max - all;
-}
-
-static bool has_room(const struct node_port *p)
-{
-	return may_have_more(p->share->n_conns, p->all->stats.conns, p->all->spec.max_conns);
-}
-
-static void passage_end(struct passage *p)
-{
-	struct node_ports *n = p->port->all;
-
-	list_del(&p->link);
-	pump_free(p->pump);
-	watch_free(p->watch);
-	timer_free(p->late);
-	if (p->fd >= 0)
-		(void)close(p->fd);
-	if (p->up >= 0)
-		(void)close(p->up);
-	p->port->share->n_conns--;
-	n->stats.conns--;
-	free(p);
-}
-
-static void on_pumped(void *arg)
-{
-	struct passage *p = arg;
-	struct node_ports *n = p->port->all;
-
-	p->pump = NULL; /* it is being freed */
-	passage_end(p);
-	poll_all(n);
-}
-
-static void client_of(int fd, char ret[128])
-{
-	struct err *e = net_peer_addr(fd, ret, 128);
-	char *port = e ? NULL : strrchr(ret, ':');
-
-	if (port)
-		*port = '\0';
-	else
-		ret[0] = '\0';
-	err_free(e);
-}
-
-static bool find_target(struct node_port *p, int fd, char ret[64])
-{
-	struct pick_from from = { p->all->client, p->ns, p->service, p->name, NULL };
-	usec now = clock_mono();
-	struct sticky *s;
-	char client[128];
-
-	if (!p->sticky_s)
-		return node_port_pick(&from, ret);
-	client_of(fd, client);
-	s = map_get(p->clients, client);
-	if (s && s->until > now)
-		from.keep = s->target;
-	if (!node_port_pick(&from, ret))
-		return false;
-	if (!s && map_len(p->clients) >= CLIENTS_MAX)
-		return true; /* the first ones stay with their Pods */
-	s = xnew(struct sticky);
-	s->until = now + (usec)p->sticky_s * 1000000;
-	(void)snprintf(s->target, sizeof(s->target), "%s", ret);
-	map_put(p->clients, client, s);
-	return true;
-}
-
-static void passage_fail(struct passage *p)
-{
-	struct node_ports *n = p->port->all;
-
-	n->stats.refused++;
-	passage_end(p);
-	poll_all(n);
-}
-
-static void on_late(void *arg)
-{
-	passage_fail(arg);
-}
-
-static void on_connected(void *arg, unused unsigned ready)
-{
-	static const struct conn_events none;
-	struct passage *p = arg;
-	struct node_ports *n = p->port->all;
-	socklen_t len = sizeof(int);
-	struct conn *down, *up;
-	int problem = 0;
-
-	if (getsockopt(p->up, SOL_SOCKET, SO_ERROR, &problem, &len) < 0 || problem) {
-		passage_fail(p);
-		return;
-	}
-	watch_free(take(p->watch));
-	timer_free(take(p->late));
-	down = conn_new(n->loop, stream_plain(take_fd(p->fd)), &none, NULL);
-	up = conn_new(n->loop, stream_plain(take_fd(p->up)), &none, NULL);
-	p->pump = pump_start(down, up, on_pumped, p);
-	pump_set_half_open_ms(p->pump, n->spec.half_open_ms);
-}
-
-/* False: it cannot be led anywhere. */
-static bool lead_on(struct passage *p)
-{
-	struct node_ports *n = p->port->all;
-	char target[64];
-	struct err *e;
-
-	if (!find_target(p->port, p->fd, target))
-		return false;
-	e = net_connect_marked(target, n->spec.mark, &p->up);
-	if (e) {
-		log_debug("node port leads nowhere", KV("port", p->port->number), KV("err", e));
-		err_free(e);
-		return false;
-	}
-	p->watch = watch_new(n->loop, p->up, on_connected, p);
-	watch_want(p->watch, WATCH_WRITE);
-	p->late = timer_new(n->loop, on_late, p);
-	timer_set(p->late, n->spec.connect_ms);
-	return true;
-}
-
-/* Whether it may go in is decided here, and nowhere else. */
-static void enter(struct passage *p)
-{
-	struct node_ports *n = p->port->all;
-	struct router_caller caller;
-
-	list_del(&p->link);
-	if (!callers_find(n->callers, p->fd, &caller)) {
-		list_add_tail(&n->waiting, &p->link);
-		return;
-	}
-	list_add_tail(&n->passing, &p->link);
-	if ((n->spec.enter && !n->spec.enter(n->spec.arg, &caller)) || !lead_on(p)) {
-		n->stats.refused++;
-		passage_end(p);
-	}
-}
-
-static void on_learned(void *arg)
-{
-	struct node_ports *n = arg;
-	LIST_HEAD(now);
-
-	while (!list_empty(&n->waiting)) {
-		struct list *link = n->waiting.next;
-
-		list_del(link);
-		list_add_tail(&now, link);
-	}
-	while (!list_empty(&now))
-		enter(list_first(&now, struct passage, link));
-	poll_all(n);
-}
-
-static void on_ready(void *arg, unused unsigned ready)
-{
-	struct door *d = arg;
-	struct node_ports *n = d->port->all;
-
-	for (int i = 0; i < BATCH && has_room(d->port); i++) {
-		int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		struct passage *p;
-
-		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			    errno == ENOMEM)
-				timer_set(n->rest, REST_MS);
-			break;
-		}
-		p = xnew(struct passage);
-		p->port = d->port;
-		p->fd = fd;
-		p->up = -1;
-		list_add_tail(&n->waiting, &p->link);
-		n->stats.conns++;
-		p->port->share->n_conns++;
-		n->stats.accepted++;
-		callers_accepted(n->callers, fd);
-		enter(p);
-	}
-	poll_all(n);
-}
-
-/* The only place that decides what is polled for: a full house accepts nobody. */
-static void poll_all(struct node_ports *n)
-{
-	map_each(it, n->ports) {
-		struct node_port *p = it.value;
-		bool accept = has_room(p) && !timer_armed(n->rest);
-
-		for (size_t i = 0; i < ARRAY_LEN(p->doors); i++)
-			if (p->doors[i].watch)
-				watch_want(p->doors[i].watch, accept ? WATCH_READ : 0);
-	}
-}
-
-static void on_rested(void *arg)
-{
-	poll_all(arg);
-}
-
-/* -- ports ------------------------------------------------------------------------------------ */
+_Static_assert((int)FOLLOWED_MAX_ == NODE_PORT_WATCHES, "each kind has its watch");
 
 /* A look at all Services, and what is to be told of them after it. */
 struct look {
@@ -391,21 +109,11 @@ static void port_close(struct node_port *p)
 	p->open = false;
 }
 
-static void cut(struct list *passages, const struct node_port *port)
-{
-	struct passage *p, *next;
-
-	list_each_safe(p, next, passages, link)
-		if (p->port == port)
-			passage_end(p);
-}
-
 static void port_free(void *arg)
 {
 	struct node_port *p = arg;
 
-	cut(&p->all->waiting, p);
-	cut(&p->all->passing, p);
+	node_port_cut(p);
 	port_close(p);
 	if (!--p->share->n_ports)
 		(void)map_del(p->all->shares, p->ns);
@@ -461,7 +169,7 @@ static struct err *port_open(struct node_port *p)
 			e = NULL;
 		}
 		if (d->fd >= 0)
-			d->watch = watch_new(p->all->loop, d->fd, on_ready, d);
+			d->watch = watch_new(p->all->loop, d->fd, node_port_accept, d);
 	}
 	if (e)
 		port_close(p);
@@ -521,7 +229,7 @@ static bool has_room_for_port(struct node_ports *n, const char *ns)
 {
 	const struct share *s = share_of(n, ns);
 
-	return may_have_more(s ? s->n_ports : 0, map_len(n->ports), n->spec.max_ports);
+	return node_ports_may_have_more(s ? s->n_ports : 0, map_len(n->ports), n->spec.max_ports);
 }
 
 static void want_port(struct look *l, struct object *service, const struct json *port)
@@ -600,7 +308,7 @@ static void on_refresh(void *arg)
 			(void)map_del(n->ports, it.key);
 	if (l.n_crowded && map_len(n->ports) < n_ports)
 		timer_set(n->refresh, 0); /* for those who found no room before */
-	poll_all(n);
+	node_ports_poll(n);
 }
 
 static void on_service_changed(void *arg, struct object *was, struct object *now)
@@ -650,8 +358,9 @@ struct err *node_ports_start(struct loop *l, struct client *c, const struct node
 	n->unserved = map_new(NULL);
 	n->crowded = map_new(NULL);
 	n->refresh = timer_new(l, on_refresh, n);
-	n->rest = timer_new(l, on_rested, n);
-	e = callers_new(l, spec->has_group ? &spec->group : NULL, on_learned, n, &n->callers);
+	n->rest = timer_new(l, node_ports_rested, n);
+	e = callers_new(l, spec->has_group ? &spec->group : NULL, node_ports_learned, n,
+			&n->callers);
 	if (e)
 		return e;
 	for (size_t i = 0; i < FOLLOWED_MAX_; i++)

@@ -316,8 +316,8 @@ def call(cay, name, *what, timeout=1):
     return cay.kubectl("exec", name, "--", "python3", "-c", CALL, str(timeout), *what).stdout.split()
 
 
-def let(cay, name, selector, direction, peer):
-    rule = {"Egress": {"egress": [{"to": [peer]}]}, "Ingress": {"ingress": [{"from": [peer]}]}}[direction]
+def let(cay, name, selector, direction, peer, **more):
+    rule = {"Egress": {"egress": [{"to": [peer], **more}]}, "Ingress": {"ingress": [{"from": [peer], **more}]}}[direction]
     cay.api("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", {
         "metadata": {"name": name}, "spec": {"podSelector": selector, "policyTypes": [direction], **rule}})
 
@@ -353,19 +353,21 @@ def test_the_address_of_a_service_leads_to_its_pods_where_policies_let_it(town):
 
 def test_a_pod_that_is_not_ready_gets_no_new_connections_and_a_service_without_any_refuses(town):
     cay, both, _ = town
-    ip = both[0]
+    tcp = [f"tcp {ip} 80" for ip in both]
     cay.kubectl("label", "pod", "one", "app=away", "--overwrite")
-    wait_until(lambda: set(call(cay, "client", *[f"tcp {ip} 80"] * 6)) == {"two"})
+    wait_until(lambda: set(call(cay, "client", *tcp * 3)) == {"two"})
     cay.kubectl("label", "pod", "two", "app=away", "--overwrite")
-    for how in (f"tcp {ip} 80", f"udp {ip} 53"):  # the kernel sends few refusals a second, and of IPv6 not always one
-        wait_until(lambda: call(cay, "client", how) == ["refused"])
+    wait_until(lambda: call(cay, "client", *tcp) == ["refused"] * 2)
+    assert call(cay, "client", *tcp * 20) == ["refused"] * 40
+    for ip in both:  # of these, the kernel sends few a second
+        wait_until(lambda: call(cay, "client", f"udp {ip} 53") == ["refused"])
     for name in ("one", "two"):
         cay.kubectl("label", "pod", name, "app=server", "--overwrite")
-    wait_until(lambda: set(call(cay, "client", *[f"tcp {ip} 80"] * 8)) == {"one", "two"})
+    wait_until(lambda: set(call(cay, "client", *tcp * 8)) == {"one", "two"})
 
 
 def test_the_filter_inside_knows_the_services_that_lead_to_its_peers(town):
-    """And no others: neither one whose Pods the sandbox may not reach, nor any for a sandbox without peers."""
+    """Or to the sandbox itself, and no others."""
     cay, (ip, _), same = town
     other = service(cay, "other", selector={"app": "stranger"}, ports=[{"port": 80}])["clusterIP"]
     wait_until(lambda: ready(cay, "other"))
@@ -376,4 +378,89 @@ def test_the_filter_inside_knows_the_services_that_lead_to_its_peers(town):
 
     wait_until(lambda: ip in opened("client") and same in opened("client"))
     assert other not in opened("client")
-    assert "10.96." not in opened("stranger") and "10.96." not in opened("one")
+    wait_until(lambda: other in opened("stranger"))
+    assert ip not in opened("stranger") and same not in opened("stranger")
+    assert ip in opened("one") and same in opened("one") and other not in opened("one")
+
+
+def behind_itself(cay, name, role="none"):
+    """A Pod that is alone behind a Service of both families: what it has to call to reach itself."""
+    create(cay, labelled(name, name, "python3", "-c", TWO_WAYS, role=role, container={"readinessProbe": PROBE}))
+    ports = [{"name": "tcp", "port": 80, "targetPort": 8080}, {"name": "udp", "port": 53, "protocol": "UDP", "targetPort": 5353}]
+    ips = service(cay, name, selector={"app": name}, ports=ports, ipFamilyPolicy="RequireDualStack")["clusterIPs"]
+    wait_until(lambda: len(ready(cay, name)) == 2)
+    return [what for ip in ips for what in (f"tcp {ip} 80", f"udp {ip} 53")]
+
+
+def test_a_pod_reaches_itself_through_its_own_service(fresh):
+    """Without any policy, and where policies let it reach others alone; nobody else gets any further by it."""
+    cay = fresh()
+    ways = behind_itself(cay, "alone")
+    create(cay, labelled("stranger", "stranger", "sleep", "1000"))
+    wait_until(lambda: call(cay, "alone", *ways) == ["alone"] * 4)
+    assert call(cay, "stranger", *ways) == ["silent"] * 4
+    client, server = ({"matchLabels": {"role": role}} for role in ("client", "server"))
+    let(cay, "out", client, "Egress", {"podSelector": server}, ports=[{"port": 8080}])
+    let(cay, "in", server, "Ingress", {"podSelector": client}, ports=[{"port": 8080}])
+    let(cay, "shut", client, "Ingress", {"podSelector": server}, ports=[{"port": 1}])
+    caged, served = behind_itself(cay, "caged", role="client"), behind_itself(cay, "server", role="server")
+    wait_until(lambda: call(cay, "caged", *caged, *served[::2]) == ["caged"] * 4 + ["server"] * 2)
+    wait_until(lambda: call(cay, "server", *served) == ["server"] * 4)
+    assert call(cay, "caged", *served[1::2], *ways) == ["silent"] * 6
+    assert call(cay, "alone", *ways, *caged, *served) == ["alone"] * 4 + ["silent"] * 8
+    assert call(cay, "server", *ways, *caged) == ["silent"] * 8
+
+
+def test_a_pod_is_called_by_itself_from_an_address_of_nobody(fresh):
+    """One that leads nowhere, from whichever sandbox."""
+    cay = fresh()
+    who = TWO_WAYS.replace("sendall(name)", "sendall(self.client_address[0].encode())")
+    ways = behind_itself(cay, "alone")
+    create(cay, labelled("mirror", "mirror", "python3", "-c", who, container={"readinessProbe": PROBE}))
+    ips = service(cay, "mirror", selector={"app": "mirror"}, ports=[{"port": 80, "targetPort": 8080}], ipFamilyPolicy="RequireDualStack")["clusterIPs"]
+    wait_until(lambda: len(ready(cay, "mirror")) == 2)
+    seen = []
+    wait_until(lambda: seen.append(call(cay, "mirror", *[f"tcp {ip} 80" for ip in ips])) or not {"silent", "refused"} & set(seen[-1]))
+    seen = [ip.removeprefix("::ffff:") for ip in seen[-1]]
+    assert seen[0].endswith(".0") and seen[1].endswith("::"), seen
+    wait_until(lambda: call(cay, "alone", *ways) == ["alone"] * 4)
+    assert call(cay, "alone", *[f"{how} {ip} {port}" for ip in seen for how, port in (("tcp", 8080), ("udp", 5353))]) == ["refused", "silent"] * 2
+
+
+# As CALL does for UDP, but always from the same port: for the kernel, it is one flow.
+FLOW = """
+import socket, sys
+s = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', 4000)); s.settimeout(1)
+try:
+    s.connect((sys.argv[1], 53)); s.send(b'x'); print(s.recv(100).decode())
+except OSError:
+    print('silent')
+"""
+
+
+def test_datagrams_of_a_flow_go_to_another_pod_when_theirs_leaves(town):
+    cay, _, _ = town
+    for name in ("flow-0", "flow-1"):
+        create(cay, labelled(name, "flow", "python3", "-c", TWO_WAYS, role="server", container={"readinessProbe": PROBE}))
+    ips = service(cay, "flow", selector={"app": "flow"}, ports=[{"port": 53, "protocol": "UDP", "targetPort": 5353}], ipFamilyPolicy="RequireDualStack")["clusterIPs"]
+    wait_until(lambda: len(ready(cay, "flow")) == 4)
+
+    def flow(ip):
+        return cay.kubectl("exec", "client", "--", "python3", "-c", FLOW, ip).stdout.strip()
+
+    def leave_and_come(name):
+        cay.kubectl("label", "pod", name, "app=away", "--overwrite")  # it would answer still
+        yield
+        cay.kubectl("label", "pod", name, "app=flow", "--overwrite")
+        wait_until(lambda: len(ready(cay, "flow")) == 4)
+
+    for ip in ips:
+        wait_until(lambda: flow(ip) in ("flow-0", "flow-1"))
+        first = flow(ip)
+        other = {"flow-0": "flow-1", "flow-1": "flow-0"}[first]
+        for _ in leave_and_come(first):
+            wait_until(lambda: flow(ip) == other)
+        assert {flow(ip) for _ in range(8)} == {other}, "a flow whose Pod is still there moved"
+    cay.kubectl("delete", "pod", other, "--grace-period=0", "--force")
+    wait_until(lambda: flow(ip) == first)

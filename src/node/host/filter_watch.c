@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/wall.h"
 #include "loop/jobs.h"
 #include "loop/loop.h"
+#include "node/host/conntrack.h"
 #include "node/host/firewall.h"
 #include "node/host/instance.h"
 
@@ -67,6 +69,7 @@ struct look {
 	char *right; /* the new rules, as the kernel has them */
 	bool same, removed;
 	struct err *e;
+	struct err *kept; /* why flows go on to Pods that they are no longer led to */
 };
 
 /* Whether it is as it was at a generation of all tables, which is that of now. */
@@ -107,6 +110,8 @@ static void load_work(struct look *k)
 		firewall_text(k->w->spec.instance, &k->right);
 	if (!k->e && !k->right)
 		k->e = err_new(ERR_SYS, "read the packet filter back after loading it");
+	if (!k->e && k->rules.ways != k->was.ways)
+		k->kept = conntrack_keep(k->w->spec.instance, k->rules.ways);
 }
 
 static void look_work(void *arg)
@@ -156,6 +161,7 @@ static void drop_rules(const struct firewall_rules *r)
 {
 	bytes_unref(r->policies);
 	bytes_unref(r->services);
+	bytes_unref(r->ways);
 }
 
 /* Instead of those that were held before. */
@@ -166,6 +172,7 @@ static void hold_rules(struct firewall_rules *to, const struct firewall_rules *f
 	*to = *from;
 	to->policies = bytes_ref(from->policies);
 	to->services = bytes_ref(from->services);
+	to->ways = bytes_ref(from->ways);
 	drop_rules(&was);
 }
 
@@ -182,6 +189,10 @@ static void load_done(struct filter_watch *w, struct look *k)
 	w->right = take(k->right);
 	w->generation = k->generation;
 	hold_rules(&w->in_force, &k->rules);
+	if (k->kept)
+		log_warn("cannot have flows of UDP forgotten, those of Pods that left a Service "
+			 "stay with them until they pause",
+			 KV("err", k->kept));
 	if (w->told) {
 		k->same = true;
 		tell(w, k);
@@ -212,6 +223,7 @@ static void look_done(void *arg)
 	drop_rules(&k->rules);
 	drop_rules(&k->was);
 	err_free(k->e);
+	err_free(k->kept);
 	free(k);
 	if ((w->again || w->changed) && !timer_armed(w->timer))
 		start_look(w, false);

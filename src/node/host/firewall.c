@@ -34,7 +34,8 @@
  * With policies (network/policy_text.c), what goes out and the answers to it, and what is asked of
  * the name server, must also pass the rules of the sandbox, packet by packet: nothing is let
  * through because it is part of a connection. They come last, so there they only take away. What
- * they open is in the chain between, for packets from one sandbox to another.
+ * they open is in the chain between, for packets from one sandbox to another. What a sandbox sends
+ * to itself through a Service (network/service_text.c) is its own affair.
  *
  * Each sandbox has a filter of its own as well (launch/netns_filter.c): neither relies on the
  * other.
@@ -82,6 +83,7 @@ static const char answers_by_policy[] = "	chain to_sandbox {\n"
 					"	}\n";
 static const char to_internet[] =
 	"	chain from_sandbox {\n"
+	"		jump to_itself\n"
 	"		oifname \"cay*\" counter drop\n"
 	"		ip6 nexthdr != { tcp, udp, ipv6-icmp } counter drop\n"
 	"		ip6 daddr $reserved6 counter drop\n"
@@ -90,6 +92,7 @@ static const char to_internet[] =
 static const char to_internet_by_policy[] =
 	"	chain from_sandbox {\n"
 	"		ip6 nexthdr != { tcp, udp, ipv6-icmp } counter drop\n"
+	"		jump to_itself\n"
 	"		oifname $links goto between\n"
 	"		oifname \"cay*\" counter drop\n"
 	"		jump opened\n"
@@ -99,6 +102,8 @@ static const char to_internet_by_policy[] =
 	"		ip6 saddr vmap @policies6\n"
 	"		counter drop\n"
 	"	}\n";
+static const char no_services[] = "	chain to_itself {\n"
+				  "	}\n";
 static const char to_nowhere[] = "	chain from_sandbox {\n"
 				 "		counter drop\n"
 				 "	}\n";
@@ -188,13 +193,16 @@ static void define_reserved(struct buf *text)
 
 static void define_ip6(struct buf *text, const struct instance *i)
 {
-	struct ip ip[2] = { instance_ip6(i, 0), instance_ip6(i, 1) };
-	char pool[IP_TEXT_MAX], gateway[IP_TEXT_MAX];
+	struct ip ip[3] = { instance_ip6(i, 0), instance_ip6(i, POOL_GATEWAY),
+			    instance_ip6(i, POOL_STAND_IN) };
+	char pool[IP_TEXT_MAX], gateway[IP_TEXT_MAX], stand_in[IP_TEXT_MAX];
 
 	ip_text(&ip[0], pool);
 	ip_text(&ip[1], gateway);
-	buf_printf(text, "redefine pool6 = %s/%d\nredefine gateway6 = %s\n", pool, POOL6_PREFIX,
-		   gateway);
+	ip_text(&ip[2], stand_in);
+	buf_printf(text,
+		   "redefine pool6 = %s/%d\nredefine gateway6 = %s\nredefine stand_in6 = %s\n",
+		   pool, POOL6_PREFIX, gateway, stand_in);
 }
 
 static void define_uplinks(struct buf *text, const struct uplinks *u)
@@ -215,15 +223,16 @@ static const char *way_out(const struct firewall_rules *r, bool policies)
 
 static void define_names(struct buf *text, const struct instance *i)
 {
-	char links[16], pool[16], gateway[16];
+	char links[16], pool[16], gateway[16], stand_in[16];
 
 	instance_ifprefix(i, links);
 	instance_addr_text(i, 0, pool);
-	instance_addr_text(i, 1, gateway);
+	instance_addr_text(i, POOL_GATEWAY, gateway);
+	instance_addr_text(i, POOL_STAND_IN, stand_in);
 	buf_printf(text,
 		   "redefine links = \"%s*\"\nredefine pool = %s/%d\nredefine gateway = %s\n"
-		   "redefine daemon = %#x\n",
-		   links, pool, POOL_PREFIX, gateway, instance_mark(i));
+		   "redefine stand_in = %s\nredefine daemon = %#x\n",
+		   links, pool, POOL_PREFIX, gateway, stand_in, instance_mark(i));
 }
 
 /* The new table replaces the old one in one transaction. */
@@ -236,8 +245,8 @@ struct err *firewall_load(const struct instance *i, const struct firewall_rules 
 		bool wanted;
 		const char *rules;
 	} parts[] = {
+		{ true, r->services ? r->services->data : no_services },
 		{ policies, policies ? r->policies->data : "" },
-		{ r->services && (policies || r->open), r->services ? r->services->data : "" },
 		{ wall_stands("filter-spoof"), spoof },
 		{ wall_stands("filter-to-host"), policies ? names_by_policy : names },
 		{ wall_stands("filter-to-host"), to_host },

@@ -24,9 +24,12 @@ struct firewall_rules {
 	struct bytes *policies;
 	unsigned policies_number; /* theirs: later ones have a higher one */
 	/* The map "services" with its chains, which lead connections to the addresses of Services
-	 * on to their Pods. It is of use where something passes between sandboxes, or from the
-	 * host. NULL: there are none. */
+	 * on to their Pods, and the chain "to_itself", which lets pass what was led back to where
+	 * it came from. NULL: there are none. */
 	struct bytes *services;
+	/* For conntrack_keep(): where datagrams go by these rules. Of others that the kernel
+	 * remembers it is told to forget them, once the rules are in force. NULL: nowhere. */
+	struct bytes *ways;
 };
 must_use struct err *firewall_load(const struct instance *i, const struct firewall_rules *r);
 /* Turns a table that has the policies of was, and is the same otherwise, into one that has those of

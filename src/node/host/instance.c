@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/pools.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/parse.h"
@@ -16,9 +17,8 @@
 #include "json/json.h"
 #include "node/host/netlink.h"
 
-static const uint32_t all_pools = 0x64400000; /* 100.64.0.0/10 */
 enum {
-	N_POOLS = 1 << (POOL_PREFIX - 10),
+	N_POOLS = 1 << (POOL_PREFIX - SANDBOX_NET4_PREFIX),
 };
 
 struct used {
@@ -31,9 +31,10 @@ static void note_route(void *arg, const struct netlink_route *r)
 	uint32_t dst = ip_to4(&r->dst);
 	unsigned first, n;
 
-	if (!ip_is4(&r->dst) || r->prefix < 10 || (dst & 0xffc00000) != all_pools)
+	if (!ip_is4(&r->dst) || r->prefix < SANDBOX_NET4_PREFIX ||
+	    (dst ^ SANDBOX_NET4_HEAD) >> (32 - SANDBOX_NET4_PREFIX))
 		return;
-	first = (dst - all_pools) >> (32 - POOL_PREFIX);
+	first = (dst - SANDBOX_NET4_HEAD) >> (32 - POOL_PREFIX);
 	n = r->prefix >= POOL_PREFIX ? 1 : 1u << (POOL_PREFIX - r->prefix);
 	for (unsigned i = first; i < first + n && i < N_POOLS; i++)
 		u->pool[i] = true;
@@ -56,11 +57,11 @@ static struct err *choose_pool(struct instance *i)
 
 		if (used.pool[p])
 			continue;
-		i->pool = all_pools + (p << (32 - POOL_PREFIX));
+		i->pool = SANDBOX_NET4_HEAD + (p << (32 - POOL_PREFIX));
 		return NULL;
 	}
 	return err_new(ERR_EXHAUSTED,
-		       "routes of this machine use all of 100.64.0.0/10; a /%d of it "
+		       "routes of this machine use all of " SANDBOX_NET4 "; a /%d of it "
 		       "must be free",
 		       POOL_PREFIX);
 }
@@ -305,9 +306,10 @@ struct ip instance_ip4(const struct instance *i, unsigned n)
 /* Five digits of an id between "7" and "00": fdca:7xxx:xx00:: */
 struct ip instance_ip6(const struct instance *i, unsigned n)
 {
-	uint32_t id = instance_mark(i) & 0xfffff;
+	uint32_t id = instance_mark(i) & 0xfffff, head = SANDBOX_NET6_HEAD | id >> 8;
 
-	return (struct ip){ .octet = { 0xfd, 0xca, (uint8_t)(0x70 | id >> 16), (uint8_t)(id >> 8),
+	return (struct ip){ .octet = { (uint8_t)(head >> 24), (uint8_t)(head >> 16),
+				       (uint8_t)(head >> 8), (uint8_t)head,
 				       (uint8_t)id, [14] = (uint8_t)(n >> 8), [15] = (uint8_t)n } };
 }
 
@@ -330,10 +332,10 @@ struct pool {
 static unsigned pools(const struct instance *i, struct pool ret[2])
 {
 	ret[0] = (struct pool){
-		.gateway = instance_ip4(i, 1),
+		.gateway = instance_ip4(i, POOL_GATEWAY),
 		.nowhere = { .dst = instance_ip4(i, 0), .prefix = POOL_PREFIX, .unreachable = true }
 	};
-	ret[1] = (struct pool){ .gateway = instance_ip6(i, 1),
+	ret[1] = (struct pool){ .gateway = instance_ip6(i, POOL_GATEWAY),
 				.nowhere = { .dst = instance_ip6(i, 0),
 					     .prefix = POOL6_PREFIX,
 					     .unreachable = true } };

@@ -24,7 +24,9 @@ enum {
 	POOL_PREFIX = 18,
 	POOL_SIZE = 1 << (32 - POOL_PREFIX),
 	POOL6_PREFIX = 64,
-	POOL_FIRST = 2, /* 0 is the network, 1 the gateway */
+	POOL_STAND_IN = 0, /* nobody's: as whom a sandbox calls itself through a Service */
+	POOL_GATEWAY = 1,
+	POOL_FIRST = 2, /* of sandboxes */
 	INSTANCE_ID_LEN = 5,
 };
 

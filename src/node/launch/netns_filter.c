@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
+#include "api/pools.h"
 #include "base/buf.h"
 #include "node/host/reserved.h"
 #include "node/launch/launch_priv.h"
@@ -413,17 +414,17 @@ static void accept_answers(struct filter *f, const char *set, const char *set6, 
 	verdict(f, NF_ACCEPT);
 }
 
-/* To the addresses of sandboxes: 100.64.0.0/10, and fdca:7000::/20 of IPv6. */
+/* To the addresses of sandboxes. */
 static void reset_former_peers(struct filter *f, bool v4)
 {
-	static const uint8_t tcp = IPPROTO_TCP, net[] = { 100, 64, 0, 0 };
-	static const uint8_t bits[] = { 0xff, 0xc0, 0, 0 }, net6[] = { 0xfd, 0xca, 0x70, 0 };
-	static const uint8_t bits6[] = { 0xff, 0xff, 0xf0, 0 };
+	static const uint8_t tcp = IPPROTO_TCP;
+	const uint32_t head = htonl(v4 ? SANDBOX_NET4_HEAD : SANDBOX_NET6_HEAD);
+	const uint32_t bits = htonl(~0u << (32 - (v4 ? SANDBOX_NET4_PREFIX : SANDBOX_NET6_PREFIX)));
 
 	rule(f);
-	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, v4 ? DADDR : DADDR6, 4);
-	mask(f, v4 ? bits : bits6, 4);
-	compare(f, NFT_CMP_EQ, v4 ? net : net6, 4);
+	load_packet(f, NFT_PAYLOAD_NETWORK_HEADER, v4 ? DADDR : DADDR6, sizeof(head));
+	mask(f, &bits, sizeof(bits));
+	compare(f, NFT_CMP_EQ, &head, sizeof(head));
 	load_meta(f, NFT_META_L4PROTO);
 	compare(f, NFT_CMP_EQ, &tcp, 1);
 	expr(f, "reject");

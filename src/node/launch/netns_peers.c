@@ -4,6 +4,7 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <sched.h>
+#include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/ip.h"
@@ -18,7 +19,7 @@
  * and fills them anew, so there is no moment in between.
  */
 enum {
-	RANGES_MAX = 512,         /* of one list */
+	RANGES_MAX = 900,         /* of one list */
 	RANGE_SIZE = 64,          /* bytes that one of IPv6 takes, at most */
 	MESSAGE_ROOM = 60 * 1024, /* an attribute has less than 64 KiB */
 	V4_AT = IP4_BITS / 8,
@@ -49,6 +50,28 @@ static bool read_range(char *text, struct range *ret)
 	       ip_is4(&ret->from) == ip_is4(&ret->to) && ip_cmp(&ret->from, &ret->to) <= 0;
 }
 
+static int by_start(const void *a, const void *b)
+{
+	return ip_cmp(&((const struct range *)a)->from, &((const struct range *)b)->from);
+}
+
+/* The kernel refuses ranges that overlap. */
+static void merge(struct ranges *r)
+{
+	size_t n = 0;
+
+	qsort(r->list, r->n, sizeof(r->list[0]), by_start);
+	for (size_t i = 0; i < r->n; i++) {
+		struct range *last = n ? &r->list[n - 1] : NULL;
+
+		if (!last || ip_cmp(&r->list[i].from, &last->to) > 0)
+			r->list[n++] = r->list[i];
+		else if (ip_cmp(&r->list[i].to, &last->to) > 0)
+			last->to = r->list[i].to;
+	}
+	r->n = n;
+}
+
 /* "A-B,C", or nothing. */
 static struct err *read_list(const char *text, struct ranges *ret)
 {
@@ -63,6 +86,7 @@ static struct err *read_list(const char *text, struct ranges *ret)
 		if (!read_range(t, &ret->list[ret->n++]))
 			return err_new(ERR_MALFORMED, "a list of peers is not one of addresses");
 	}
+	merge(ret);
 	return NULL;
 }
 

@@ -2,6 +2,7 @@
 #include "node/network/policies.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/event.h"
@@ -16,21 +17,17 @@
 #include "base/str.h"
 #include "client/client.h"
 #include "json/json.h"
-#include "loop/loop.h"
 #include "node/host/instance.h"
-#include "node/network/objects.h"
+#include "node/network/follower.h"
 #include "node/network/policy.h"
 #include "node/network/service.h"
 
 /*
- * A change only sets a short timer, as changes come in crowds; then everything is computed anew
- * from the objects. While Pods make no difference to any policy, they are not looked at as they
- * come and go.
+ * Everything is computed anew from the objects. While Pods make no difference to any policy, they
+ * are not looked at as they come and go.
  */
 enum {
-	PAUSE_MS = 10,
 	UNPLANNED = UINT32_MAX / 2, /* the next rules may name it */
-	SHARE = 10, /* the computing takes at most one part in so many of the loop's time */
 };
 
 enum followed {
@@ -40,19 +37,10 @@ enum followed {
 	FOLLOWED_MAX_,
 };
 
-static const struct {
-	const char *version, *kind;
-} kinds[FOLLOWED_MAX_] = {
-	[POLICIES] = { "networking.k8s.io/v1", "NetworkPolicy" },
-	[PODS] = { "v1", "Pod" },
-	[NAMESPACES] = { "v1", "Namespace" },
-};
-
 struct policies {
 	struct policies_spec spec;
-	struct client_watch *watch[FOLLOWED_MAX_];
-	unsigned synced; /* how many of them */
-	bool looks;      /* Pods that come and go make a difference */
+	struct follower follower;
+	bool looks; /* Pods that come and go make a difference */
 	struct policy_numbers *numbers;
 	struct bytes *rules;
 	unsigned number; /* of the rules */
@@ -61,16 +49,9 @@ struct policies {
 	const struct service_plan *services; /* NULL: none */
 	struct map *told;                    /* uid → what was said about the policy, owned */
 	struct map *peers; /* address → struct opened, owned: what was told of it */
-	struct timer *timer;
-	usec rest_until; /* so that the computing does not take all of the loop's time */
 };
 
 /* -- the rules ------------------------------------------------------------------------------- */
-
-static const struct kind *kind_of(const struct policies *p, enum followed which)
-{
-	return kinds_need(client_kinds(p->spec.client), kinds[which].version, kinds[which].kind);
-}
 
 /* Once for each text about a policy. */
 static void tell(struct policies *p, const struct policy *policy)
@@ -134,27 +115,51 @@ static char **lists_of(const struct policies *p, struct arena *a, const struct p
 	return lists;
 }
 
+static char *joined(const char *a, const char *b)
+{
+	return xasprintf("%s%s%s", a, *a && *b ? "," : "", b);
+}
+
+/* own: the Services through which it reaches itself; NULL: none. Peers are told to each other in
+ * both families, whether the sandbox has both or not. */
+static void add_opened(const struct policies *p, struct map *found, unsigned place,
+		       const char *const lists[POLICY_DIRECTION_MAX_], const char *own)
+{
+	const struct ip self[] = { instance_ip4(p->spec.instance, POOL_STAND_IN),
+				   instance_ip6(p->spec.instance, POOL_STAND_IN) };
+	char text[2][IP_TEXT_MAX], both[2 * IP_TEXT_MAX], ip[16];
+	struct opened *o;
+
+	if (!own && !*lists[POLICY_OUT] && !*lists[POLICY_IN])
+		return;
+	ip_text(&self[0], text[0]);
+	ip_text(&self[1], text[1]);
+	(void)snprintf(both, sizeof(both), "%s,%s", text[0], text[1]);
+	o = xnew(struct opened);
+	o->list[POLICY_OUT] = joined(lists[POLICY_OUT], own ? own : "");
+	o->list[POLICY_IN] = joined(lists[POLICY_IN], own ? both : "");
+	instance_addr_text(p->spec.instance, place, ip);
+	map_put(found, ip, o);
+}
+
 static struct map *find_opened(struct policies *p, struct arena *a, const struct policy_plan *plan)
 {
 	char **lists[POLICY_DIRECTION_MAX_] = { lists_of(p, a, plan, POLICY_OUT),
 						lists_of(p, a, plan, POLICY_IN) };
+	char **own = p->services ? service_own(p->services, a) : NULL;
 	struct map *found = map_new(opened_free);
 
+	/* Those of whom policies say something get both lists. */
+	for (unsigned place = 0; own && place < POOL_SIZE; place++)
+		if (own[place])
+			add_opened(p, found, place, (const char *[]){ "", "" }, own[place]);
 	for (size_t i = 0; i < plan->n_pods && (plan->opens || plan->opens_blocks); i++) {
-		struct opened o = { { NULL } };
-		char ip[16];
+		const struct policy_pod *pod = &plan->pods[i];
+		const char *its[POLICY_DIRECTION_MAX_];
 
-		for (int d = 0; d < POLICY_DIRECTION_MAX_; d++) {
-			long group = plan->pods[i].group[d];
-
-			o.list[d] = xstrdup(group < 0 ? "" : lists[d][group]);
-		}
-		instance_addr_text(p->spec.instance, plan->pods[i].place, ip);
-		if (*o.list[POLICY_OUT] || *o.list[POLICY_IN])
-			map_put(found, ip, xmemdup(&o, sizeof(o)));
-		else
-			for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
-				free(o.list[d]);
+		for (int d = 0; d < POLICY_DIRECTION_MAX_; d++)
+			its[d] = pod->group[d] < 0 ? "" : lists[d][pod->group[d]];
+		add_opened(p, found, pod->place, its, own ? own[pod->place] : NULL);
 	}
 	return found;
 }
@@ -212,7 +217,7 @@ static bool set_rules(struct policies *p, struct buf *text)
 static bool plan_rules(struct policies *p, bool say)
 {
 	autoptr(arena) a = arena_new();
-	struct objects all[FOLLOWED_MAX_] = { 0 };
+	struct follower_objects all[FOLLOWED_MAX_];
 	struct policy_world w = { .node = p->spec.node_name,
 				  .instance = p->spec.instance,
 				  .may_open = &p->spec.may_open,
@@ -221,8 +226,7 @@ static bool plan_rules(struct policies *p, bool say)
 	autobuf text = { 0 };
 	bool changed;
 
-	for (int i = 0; i < FOLLOWED_MAX_; i++)
-		client_each(p->spec.client, kind_of(p, i), NULL, objects_add, &all[i]);
+	follower_list(&p->follower, all);
 	w.policies = all[POLICIES].list;
 	w.n_policies = all[POLICIES].n;
 	w.pods = all[PODS].list;
@@ -239,7 +243,7 @@ static bool plan_rules(struct policies *p, bool say)
 	if (say)
 		tell_opened(p, a, plan);
 	for (int i = 0; i < FOLLOWED_MAX_; i++)
-		free(all[i].list);
+		follower_objects_done(&all[i]);
 	return changed;
 }
 
@@ -254,29 +258,15 @@ static void shut_rules(struct policies *p)
 	(void)set_rules(p, &text);
 }
 
-static void on_pause_over(void *arg)
+static void look(void *arg)
 {
 	struct policies *p = arg;
-	bool changed;
-	usec start = clock_mono();
 
-	if (p->synced < FOLLOWED_MAX_)
-		return;
-	changed = plan_rules(p, true);
-	p->rest_until = clock_mono() + SHARE * (clock_mono() - start);
-	if (changed)
+	if (plan_rules(p, true))
 		p->spec.load(p->spec.arg, p->rules, p->number);
 }
 
 /* -- changes --------------------------------------------------------------------------------- */
-
-static void look_soon(struct policies *p)
-{
-	usec rest_ms = (p->rest_until - clock_mono()) / 1000;
-
-	if (!timer_armed(p->timer))
-		timer_set(p->timer, rest_ms > PAUSE_MS ? (uint64_t)rest_ms : PAUSE_MS);
-}
 
 static void on_policy(void *arg, struct object *was, struct object *now)
 {
@@ -284,7 +274,7 @@ static void on_policy(void *arg, struct object *was, struct object *now)
 
 	if (was && !now)
 		(void)map_del(p->told, was->uid);
-	look_soon(p);
+	follower_look_soon(&p->follower);
 }
 
 static bool pod_matters(const struct object *was, const struct object *now)
@@ -309,28 +299,22 @@ static void on_pod(void *arg, struct object *was, struct object *now)
 		return;
 	if (now && policy_pod_ip(now, &ip) && instance_ip_place(p->spec.instance, &ip, &place))
 		p->named[place] = UNPLANNED;
-	look_soon(p);
+	follower_look_soon(&p->follower);
 }
 
 static void on_namespace(void *arg, unused struct object *was, unused struct object *now)
 {
-	look_soon(arg);
-}
-
-static void on_synced(void *arg)
-{
 	struct policies *p = arg;
 
-	p->synced++;
-	look_soon(p);
+	follower_look_soon(&p->follower);
 }
 
 struct policies *policies_new(const struct policies_spec *spec)
 {
-	static const struct client_watch_events events[FOLLOWED_MAX_] = {
-		[POLICIES] = { .changed = on_policy, .synced = on_synced },
-		[PODS] = { .changed = on_pod, .synced = on_synced },
-		[NAMESPACES] = { .changed = on_namespace, .synced = on_synced },
+	static const struct follower_kind kinds[FOLLOWED_MAX_] = {
+		[POLICIES] = { "networking.k8s.io/v1", "NetworkPolicy", on_policy },
+		[PODS] = { "v1", "Pod", on_pod },
+		[NAMESPACES] = { "v1", "Namespace", on_namespace },
 	};
 	struct policies *p = xnew(struct policies);
 
@@ -338,13 +322,13 @@ struct policies *policies_new(const struct policies_spec *spec)
 	p->told = map_new(free);
 	p->numbers = policy_numbers_new();
 	p->peers = map_new(opened_free);
-	p->timer = timer_new(spec->loop, on_pause_over, p);
-	for (int i = 0; i < FOLLOWED_MAX_; i++) {
-		const struct client_watch_spec watch = { .kind = kind_of(p, i) };
-
-		p->watch[i] = client_watch(spec->client, &watch, &events[i], p);
-	}
-	if (p->synced == FOLLOWED_MAX_)
+	follower_init(&p->follower, &(struct follower_spec){ .loop = spec->loop,
+							     .client = spec->client,
+							     .kinds = kinds,
+							     .n_kinds = FOLLOWED_MAX_,
+							     .look = look,
+							     .arg = p });
+	if (follower_synced(&p->follower))
 		(void)plan_rules(p, false);
 	else
 		shut_rules(p);
@@ -370,16 +354,14 @@ bool policies_clear(const struct policies *p, unsigned place)
 void policies_set_services(struct policies *p, const struct service_plan *services)
 {
 	p->services = services;
-	look_soon(p);
+	follower_look_soon(&p->follower);
 }
 
 void policies_free(struct policies *p)
 {
 	if (!p)
 		return;
-	for (int i = 0; i < FOLLOWED_MAX_; i++)
-		client_watch_free(p->watch[i]);
-	timer_free(p->timer);
+	follower_done(&p->follower);
 	map_free(p->told);
 	map_free(p->peers);
 	policy_numbers_free(p->numbers);

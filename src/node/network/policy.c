@@ -13,6 +13,7 @@
 #include "node/host/instance.h"
 #include "node/host/reserved.h"
 #include "node/network/policy_priv.h"
+#include "node/network/protocol.h"
 
 /*
  * Policies are compiled one by one; then policy_pods.c finds the Pods that each selects, and those
@@ -70,12 +71,7 @@ void policy_notice(struct policy_compile *c, enum policy_direction d, size_t rul
 
 uint8_t policy_protocol(const struct json *port)
 {
-	const char *name = str_or(json_get_str(port, "protocol"), "TCP");
-
-	return str_eq(name, "TCP")    ? IPPROTO_TCP
-	       : str_eq(name, "UDP")  ? IPPROTO_UDP
-	       : str_eq(name, "SCTP") ? IPPROTO_SCTP
-				      : 0;
+	return protocol_number(json_get_str(port, "protocol"));
 }
 
 bool policy_port(const struct json *port, struct policy_ports *ret)
@@ -350,8 +346,8 @@ struct policy_plan *policy_plan_new(struct arena *a, const struct policy_world *
 				    .w = w,
 				    .namespaces = namespaces,
 				    .doc = doc,
-				    .gateway = { instance_ip4(w->instance, 1),
-						 instance_ip6(w->instance, 1) } };
+				    .gateway = { instance_ip4(w->instance, POOL_GATEWAY),
+						 instance_ip6(w->instance, POOL_GATEWAY) } };
 	struct policy_plan *plan = arena_alloc(a, sizeof(*plan));
 
 	for (size_t i = 0; i < w->n_namespaces; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/pools.h"
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -11,9 +12,9 @@
 
 /* This host, links, clouds' metadata, sandboxes of any instance, multicast: for nobody. */
 static const char *const never[] = {
-	"0.0.0.0/8",      "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32",
+	"0.0.0.0/8",      SANDBOX_NET4,    "127.0.0.0/8", "168.63.129.16/32",
 	"169.254.0.0/16", "192.0.0.0/24",  "224.0.0.0/3", "::/8",
-	"fdca:7000::/20", "fd00:ec2::/32", "fe80::/10",   "ff00::/8",
+	SANDBOX_NET6,     "fd00:ec2::/32", "fe80::/10",   "ff00::/8",
 };
 
 bool policy_has_public(const struct ip *from, const struct ip *to)

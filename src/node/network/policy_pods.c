@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "json/json.h"
 #include "node/host/instance.h"
 #include "node/network/policy_priv.h"
+#include "node/network/protocol.h"
 
 /*
  * The Pods of this node: each is matched with the policies of its namespace, once for each
@@ -229,13 +229,9 @@ bool policy_pods_have(const struct policy_pods *l, size_t pod)
 /* 0: it has no port of that name. */
 static uint16_t port_named(const struct object *pod, const char *name, uint8_t protocol)
 {
-	static const char *const names[] = {
-		[IPPROTO_TCP] = "TCP", [IPPROTO_UDP] = "UDP", [IPPROTO_SCTP] = "SCTP"
-	};
+	const char *text = protocol_name(protocol);
 
-	if (protocol >= ARRAY_LEN(names) || !names[protocol])
-		return 0;
-	return (uint16_t)pod_named_port(object_spec(pod), name, names[protocol]);
+	return text ? (uint16_t)pod_named_port(object_spec(pod), name, text) : 0;
 }
 
 static void note_named(struct policy_compile *c, const struct policy_plan *plan,

@@ -358,6 +358,7 @@ static const char open_between[] =
 	"		iifname $links oifname $links jump to_receiver\n"
 	"	}\n"
 	"	chain to_receiver {\n"
+	"		jump to_itself\n"
 	"		meta l4proto { icmp, ipv6-icmp } ct state related accept\n"
 	"		ct reply ip saddr vmap @receivers\n"
 	"		ct reply ip6 saddr vmap @receivers6\n"

@@ -192,7 +192,7 @@ static int listen_at(const struct resolver *r, int type)
 	autoclose fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_port = htons(DNS_PORT),
-				  .sin_addr = { instance_addr(r->spec.instance, 1) } };
+				  .sin_addr = { instance_addr(r->spec.instance, POOL_GATEWAY) } };
 	uint32_t mark = instance_mark(r->spec.instance);
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)) < 0 ||

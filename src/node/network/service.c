@@ -3,15 +3,20 @@
 
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/object.h"
 #include "api/service.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/bytes.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "node/host/conntrack.h"
 #include "node/host/instance.h"
+#include "node/network/protocol.h"
 
 /*
  * Slices are looked up by the Service that they name, and Pods by their names. An endpoint counts
@@ -109,11 +114,6 @@ static void find_ends(struct planner *p, const struct wanted *q, struct service_
 	}
 }
 
-static uint8_t protocol_number(const char *protocol)
-{
-	return str_eq(protocol, "TCP") ? IPPROTO_TCP : str_eq(protocol, "UDP") ? IPPROTO_UDP : 0;
-}
-
 static void add_port(struct planner *p, const struct object *service, const struct ip *ip,
 		     const struct json *port)
 {
@@ -121,9 +121,10 @@ static void add_port(struct planner *p, const struct object *service, const stru
 			    .name = str_or(json_get_str(port, "name"), ""),
 			    .protocol = str_or(json_get_str(port, "protocol"), "TCP"),
 			    .v6 = !ip_is4(ip) };
+	uint8_t protocol = protocol_number(q.protocol);
 	struct service_port *s = &p->plan->ports[p->plan->n_ports];
 
-	if (!protocol_number(q.protocol))
+	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
 		return;
 	if (p->plan->n_ports == SERVICE_PORTS_MAX) {
 		p->plan->left_out++;
@@ -131,7 +132,7 @@ static void add_port(struct planner *p, const struct object *service, const stru
 	}
 	*s = (struct service_port){
 		.ip = *ip,
-		.protocol = protocol_number(q.protocol),
+		.protocol = protocol,
 		.port = (uint16_t)json_get_int(port, "port", 0),
 		.sticky = str_eq(json_get_str(object_spec(service), "sessionAffinity"), "ClientIP"),
 	};
@@ -168,4 +169,27 @@ struct service_plan *service_plan_new(struct arena *a, const struct service_worl
 	map_free(p.slices);
 	map_free(p.pods);
 	return p.plan;
+}
+
+struct bytes *service_ways(const struct service_plan *p)
+{
+	autobuf ways = { 0 };
+
+	for (size_t i = 0; i < p->n_ports; i++) {
+		const struct service_port *s = &p->ports[i];
+
+		for (size_t k = 0; s->protocol == IPPROTO_UDP && k < s->n_ends; k++) {
+			const struct conntrack_way way = { .to = s->ip,
+							   .to_port = s->port,
+							   .end = s->ends[k].ip,
+							   .end_port = s->ends[k].port };
+
+			buf_add(&ways, &way, sizeof(way));
+		}
+	}
+	if (!ways.len)
+		return NULL;
+	qsort(ways.data, ways.len / sizeof(struct conntrack_way), sizeof(struct conntrack_way),
+	      conntrack_way_cmp);
+	return bytes_from_buf(&ways);
 }

@@ -9,6 +9,7 @@
 
 struct arena;
 struct buf;
+struct bytes;
 struct instance;
 struct object;
 struct policy_plan;
@@ -56,7 +57,13 @@ struct service_plan *service_plan_new(struct arena *a, const struct service_worl
 /* The rules in the language of nft; nothing if there are none. host: for what programs of the host
  * send, too. */
 void service_text(const struct service_plan *p, bool host, struct buf *out);
+/* The ways that datagrams take by these rules, for conntrack_keep(); NULL: there are none. A new
+ * reference. */
+struct bytes *service_ways(const struct service_plan *p);
 /* Adds the addresses of Services through which Pods of a group reach others to what policy_peers()
  * has listed of those: "…,A,B". */
 void service_peers(const struct service_plan *s, const struct policy_plan *p, long group,
 		   struct buf *out);
+/* By place: the addresses of Services that a Pod is behind, as "A,B"; NULL: it is behind none. It
+ * reaches itself through them, as somebody at the stand-in's addresses. In the arena. */
+char **service_own(const struct service_plan *s, struct arena *a);

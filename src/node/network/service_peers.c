@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/arena.h"
 #include "base/buf.h"
+#include "base/mem.h"
+#include "node/host/instance.h"
 #include "node/network/policy.h"
 #include "node/network/service.h"
 
@@ -10,6 +15,7 @@
  */
 enum {
 	PEERS_MAX = 200, /* beyond this, those in between are in the list too */
+	OWN_MAX = 32,    /* addresses of Services that a Pod is behind, in its list */
 	FAMILIES = 2,
 };
 
@@ -79,4 +85,35 @@ void service_peers(const struct service_plan *s, const struct policy_plan *p, lo
 		if (ip && !many)
 			add(out, ip, ip);
 	}
+}
+
+struct own {
+	struct buf text;
+	const struct ip *last; /* ports at the same address follow each other */
+	size_t n;
+};
+
+static void add_own(struct own *o, const struct ip *service)
+{
+	if (o->n == OWN_MAX || (o->last && !ip_cmp(o->last, service)))
+		return;
+	add(&o->text, service, service);
+	o->last = service;
+	o->n++;
+}
+
+char **service_own(const struct service_plan *s, struct arena *a)
+{
+	struct own *own = xnew_n(struct own, POOL_SIZE);
+	char **ret = arena_alloc(a, POOL_SIZE * sizeof(*ret));
+
+	for (size_t i = 0; i < s->n_ports; i++)
+		for (size_t k = 0; k < s->ports[i].n_places; k++)
+			add_own(&own[s->ports[i].places[k]], &s->ports[i].ip);
+	for (size_t place = 0; place < POOL_SIZE; place++) {
+		ret[place] = own[place].n ? arena_strdup(a, buf_str(&own[place].text)) : NULL;
+		buf_done(&own[place].text);
+	}
+	free(own);
+	return ret;
 }

@@ -192,7 +192,7 @@ static void ask(struct net *net)
 {
 	struct native *n = net->native;
 	char name[16], gateway[16], gateway6[IP_TEXT_MAX];
-	struct ip gw6 = instance_ip6(n->spec.instance, 1);
+	struct ip gw6 = instance_ip6(n->spec.instance, POOL_GATEWAY);
 
 	ip_text(&gw6, gateway6);
 	instance_ifname(n->spec.instance, net->place, name);

@@ -6,9 +6,9 @@
 #include "node/runtime/native_priv.h"
 
 /*
- * What policies open in the packet filters of networks (launch/netns_peers.c). It is said by
- * address, before or after the network is there, and told to the launcher when both are so. Nothing
- * is told to a network that is as it was made.
+ * What policies and Services open in the packet filters of networks (launch/netns_peers.c). It is
+ * said by address, before or after the network is there, and told to the launcher when both are so.
+ * Nothing is told to a network that is as it was made.
  *
  * A network from before the daemon's start may have anything in its filter. It stays until all
  * policies are known, or connections would end that they allow.

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "api/pools.h"
 #include "api/service.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -91,7 +92,7 @@ static bool is_private(const struct ip *from, const struct ip *to)
 					      "fc00::/7" };
 	struct ip first, last;
 
-	if (ip_parse_block("fdca::/16", &first, &last) && ip_cmp(from, &last) <= 0 &&
+	if (ip_parse_block(SANDBOX_NET6_AROUND, &first, &last) && ip_cmp(from, &last) <= 0 &&
 	    ip_cmp(to, &first) >= 0)
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
@@ -126,7 +127,7 @@ static struct err *range_read(struct ip_range *r, const char *text)
 	if (!is_private(&r->from, &to))
 		return err_new(ERR_INVALID,
 			       "%s is not in a private block (10.0.0.0/8, 172.16.0.0/12, "
-			       "192.168.0.0/16, fc00::/7 without fdca::/16)",
+			       "192.168.0.0/16, fc00::/7 without " SANDBOX_NET6_AROUND ")",
 			       text);
 	size = same_head(&r->from, &to) ? (size_t)(tail(&to) - tail(&r->from)) + 1 : IPS_MAX + 1;
 	if (size < IPS_MIN || size > IPS_MAX)

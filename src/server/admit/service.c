@@ -7,6 +7,7 @@
 #include "json/json.h"
 #include "server/admit/admit_priv.h"
 #include "server/admit/ranges.h"
+#include "server/admit/service_priv.h"
 #include "server/objects/objects.h"
 #include "store/store.h"
 
@@ -18,30 +19,10 @@
  * dropped. Whatever is taken here is given back at the end: storing the Service takes it for good
  * (ranges_note()), and nothing comes in between.
  */
-enum {
-	PORTS_MAX = 250, /* of one Service; a cluster has no limit, but searches these lists too */
-	TAKEN_MAX = PORTS_MAX + SERVICE_FAMILIES_MAX + 1, /* by one write: the last checks health */
-};
-
-struct taken {
-	struct supply *of;
-	size_t number;
-};
-
-struct draft {
-	struct op *op;
-	struct json_doc *d;
-	struct json *spec;
-	const struct json *was; /* the spec before; NULL: it is created */
-	struct ranges *ranges;
-	const char *name;
-	struct taken taken[TAKEN_MAX];
-	size_t n_taken;
-};
 
 /* -- what is compared ------------------------------------------------------------------------- */
 
-static const char *text_at(const struct json *list, size_t i)
+const char *service_text_at(const struct json *list, size_t i)
 {
 	return str_or(json_str(json_at(list, i)), "");
 }
@@ -51,7 +32,7 @@ static bool same_texts(const struct json *a, const struct json *b)
 	if (json_len(a) != json_len(b))
 		return false;
 	for (size_t i = 0; i < json_len(a); i++)
-		if (!str_eq(text_at(a, i), text_at(b, i)))
+		if (!str_eq(service_text_at(a, i), service_text_at(b, i)))
 			return false;
 	return true;
 }
@@ -88,14 +69,14 @@ static bool is_by_hand(const struct draft *s)
 	return str_eq(json_get_str(s->spec, "clusterIP"), "None") && !len(s, "selector");
 }
 
-static void invalid(struct draft *s, const char *field, const char *member, const char *why)
+void service_invalid(struct draft *s, const char *field, const char *member, const char *why)
 {
 	causes_invalid(&s->op->causes, field, json_get(s->spec, member), why);
 }
 
 /* -- filling in what was allocated before ----------------------------------------------------- */
 
-static bool ports_have(const struct json *ports, int64_t node_port)
+bool service_ports_have(const struct json *ports, int64_t node_port)
 {
 	json_each(it, ports)
 		if (json_get_int(it.val, "nodePort", 0) == node_port)
@@ -117,12 +98,12 @@ static void keep_node_ports(struct draft *s)
 			if (str_eq(str_or(json_get_str(old.val, "name"), ""),
 				   str_or(json_get_str(it.val, "name"), "")))
 				had = json_get_int(old.val, "nodePort", 0);
-		if (had && !ports_have(now, had))
+		if (had && !service_ports_have(now, had))
 			json_set_int(s->d, it.val, "nodePort", had);
 	}
 }
 
-static bool has_own_ports(const struct json *spec)
+bool service_has_own_ports(const struct json *spec)
 {
 	return str_eq(type_of(spec), "NodePort") ||
 	       (str_eq(type_of(spec), "LoadBalancer") &&
@@ -140,7 +121,7 @@ static void keep_allocated(struct draft *s)
 			json_set(s->d, s->spec, "clusterIPs",
 				 json_copy(s->d, json_get(s->was, "clusterIPs")));
 	}
-	if (has_own_ports(s->was) && has_own_ports(s->spec))
+	if (service_has_own_ports(s->was) && service_has_own_ports(s->spec))
 		keep_node_ports(s);
 	if (service_has_health_port(s->was) && service_has_health_port(s->spec) &&
 	    !json_get_int(s->spec, "healthCheckNodePort", 0))
@@ -202,7 +183,7 @@ static void default_policy(struct draft *s)
 static void cut_to_one(struct draft *s, const char *member)
 {
 	const struct json *list = json_get(s->spec, member);
-	autofree char *first = xstrdup(text_at(list, 0));
+	autofree char *first = xstrdup(service_text_at(list, 0));
 
 	if (same(s, member) && json_len(list) > 1)
 		set_one(s, member, first);
@@ -222,11 +203,11 @@ static void give_up_family(struct draft *s)
 		return;
 	}
 	if (fewer(s, "clusterIPs"))
-		invalid(s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
-			"must be 'SingleStack' to release the secondary cluster IP");
+		service_invalid(s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
+				"must be 'SingleStack' to release the secondary cluster IP");
 	if (fewer(s, "ipFamilies"))
-		invalid(s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
-			"must be 'SingleStack' to release the secondary IP family");
+		service_invalid(s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
+				"must be 'SingleStack' to release the secondary IP family");
 }
 
 static void check_single(struct draft *s)
@@ -234,11 +215,13 @@ static void check_single(struct draft *s)
 	if (!policy_is(s, "SingleStack"))
 		return;
 	if (len(s, "clusterIPs") == 2)
-		invalid(s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
+		service_invalid(
+			s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
 			"must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs "
 			"are specified");
 	if (len(s, "ipFamilies") == 2)
-		invalid(s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
+		service_invalid(
+			s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
 			"must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families "
 			"are specified");
 }
@@ -262,8 +245,8 @@ static void infer_families(struct draft *s)
 {
 	const struct json *ips = json_get(s->spec, "clusterIPs");
 
-	for (size_t i = 0; i < json_len(ips) && !str_eq(text_at(ips, i), "None"); i++) {
-		bool v6 = is_v6(text_at(ips, i));
+	for (size_t i = 0; i < json_len(ips) && !str_eq(service_text_at(ips, i), "None"); i++) {
+		bool v6 = is_v6(service_text_at(ips, i));
 		autofree char *field = xasprintf("spec.clusterIPs[%zu]", i);
 		autofree char *why =
 			xasprintf("%s is not configured on this cluster", family_name(v6));
@@ -273,13 +256,13 @@ static void infer_families(struct draft *s)
 		if (ranges_of(s->ranges, v6))
 			add_family(s, v6);
 		else
-			invalid(s, field, "clusterIPs", why);
+			service_invalid(s, field, "clusterIPs", why);
 	}
 }
 
 static bool first_family_is_v6(const struct draft *s)
 {
-	return str_eq(text_at(json_get(s->spec, "ipFamilies"), 0), "IPv6");
+	return str_eq(service_text_at(json_get(s->spec, "ipFamilies"), 0), "IPv6");
 }
 
 static void check_configured(struct draft *s)
@@ -287,13 +270,13 @@ static void check_configured(struct draft *s)
 	const struct json *list = json_get(s->spec, "ipFamilies");
 
 	if (policy_is(s, "RequireDualStack") && s->ranges->n_ip < 2)
-		invalid(s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
-			"this cluster is not configured for dual-stack services");
+		service_invalid(s, "spec.ipFamilyPolicy", "ipFamilyPolicy",
+				"this cluster is not configured for dual-stack services");
 	for (size_t i = 0; i < json_len(list); i++) {
 		autofree char *field = xasprintf("spec.ipFamilies[%zu]", i);
 
-		if (!ranges_of(s->ranges, str_eq(text_at(list, i), "IPv6")))
-			causes_invalid_str(&s->op->causes, field, text_at(list, i),
+		if (!ranges_of(s->ranges, str_eq(service_text_at(list, i), "IPv6")))
+			causes_invalid_str(&s->op->causes, field, service_text_at(list, i),
 					   "not configured on this cluster");
 	}
 }
@@ -327,219 +310,6 @@ static void settle_families(struct draft *s)
 		add_family(s, !first_family_is_v6(s));
 }
 
-/* -- allocating ------------------------------------------------------------------------------- */
-
-static void note_taken(struct draft *s, struct supply *of, size_t number)
-{
-	s->taken[s->n_taken++] = (struct taken){ of, number };
-}
-
-static void give_back(struct draft *s)
-{
-	while (s->n_taken) {
-		const struct taken *t = &s->taken[--s->n_taken];
-
-		supply_release(t->of, t->number);
-	}
-}
-
-static struct err *is_full(const struct draft *s)
-{
-	return err_new(ERR_INTERNAL,
-		       "Internal error occurred: failed to allocate a serviceIP for Service "
-		       "\"%s\": range is full",
-		       s->name);
-}
-
-/* The address with this index, as it was asked for or any. */
-static struct err *take_ip(struct draft *s, size_t at)
-{
-	struct json *ips = json_need_arr(s->d, s->spec, "clusterIPs");
-	const char *want = text_at(ips, at);
-	bool v6 = str_eq(text_at(json_get(s->spec, "ipFamilies"), at), "IPv6");
-	struct ip_range *r = ranges_of(s->ranges, v6);
-	char text[IP_TEXT_MAX];
-	size_t number;
-
-	if (*want) {
-		bool known = r && ip_range_number(r, want, &number);
-		autofree char *why =
-			xasprintf("failed to allocate IP %s: %s", want,
-				  known ? "provided IP is already allocated"
-					: "the provided network does not match the current range");
-
-		if (known && supply_take(&r->ips, number))
-			note_taken(s, &r->ips, number);
-		else
-			invalid(s, "spec.clusterIPs", "clusterIPs", why);
-		return NULL;
-	}
-	if (!r || !supply_pick(&r->ips, &number))
-		return is_full(s);
-	note_taken(s, &r->ips, number);
-	ip_range_text(r, number, text);
-	if (at < json_len(ips))
-		json_remove(ips, at);
-	json_insert(s->d, ips, at, json_new_str(s->d, text));
-	if (!at)
-		json_set_str(s->d, s->spec, "clusterIP", text);
-	return NULL;
-}
-
-static struct err *settle_ips(struct draft *s)
-{
-	size_t had = json_len(json_get(s->was, "clusterIPs")), n = len(s, "ipFamilies");
-	struct err *e = NULL;
-
-	if (service_is_external(s->spec) || service_is_headless(s->spec))
-		return NULL;
-	if (s->was && !service_is_external(s->was) && service_is_headless(s->was))
-		return NULL; /* validation says that this cannot change */
-	if (service_is_external(s->was))
-		had = 0;
-	for (size_t i = had; i < MIN(n, (size_t)SERVICE_FAMILIES_MAX) && !e; i++)
-		e = take_ip(s, i);
-	return e;
-}
-
-static void refuse_port(struct draft *s, size_t at, int64_t port, bool known)
-{
-	autofree char *field = xasprintf("spec.ports[%zu].nodePort", at);
-
-	causes_add(&s->op->causes, CAUSE_INVALID, field, "Invalid value: %lld: %s", (long long)port,
-		   known ? "provided port is already allocated"
-			 : "provided port is not in the valid range. The range of valid ports is "
-			   "30000-32767");
-}
-
-/* Whether this write has taken it before. */
-static bool is_taken_here(const struct draft *s, size_t number)
-{
-	for (size_t i = 0; i < s->n_taken; i++)
-		if (s->taken[i].of == &s->ranges->ports && s->taken[i].number == number)
-			return true;
-	return false;
-}
-
-/* shared: another port of the Service may have it. */
-static bool take_asked_port(struct draft *s, int64_t port, bool shared, bool *ret_known)
-{
-	size_t number = 0;
-
-	*ret_known = ranges_port_number(port, &number);
-	if (!*ret_known)
-		return false;
-	if (shared && is_taken_here(s, number))
-		return true;
-	if (!supply_take(&s->ranges->ports, number))
-		return false;
-	note_taken(s, &s->ranges->ports, number);
-	return true;
-}
-
-static struct err *take_any_port(struct draft *s, const char *what, int64_t *ret)
-{
-	size_t number;
-
-	if (!supply_pick(&s->ranges->ports, &number))
-		return err_new(ERR_INTERNAL,
-			       "Internal error occurred: failed to allocate a %s: range is full",
-			       what);
-	note_taken(s, &s->ranges->ports, number);
-	*ret = NODE_PORT_FIRST + (int64_t)number;
-	return NULL;
-}
-
-/* One number for two protocols of a port: an entry before this one has the same. */
-static bool is_shared(const struct draft *s, const struct json *port, size_t at, int64_t node_port)
-{
-	const struct json *ports = json_get(s->spec, "ports");
-
-	for (size_t i = 0; i < at; i++)
-		if (json_get_int(json_at(ports, i), "port", 0) == json_get_int(port, "port", 0) &&
-		    json_get_int(json_at(ports, i), "nodePort", 0) == node_port)
-			return true;
-	return false;
-}
-
-/* The node port that another entry with the same port has, or asks for. */
-static int64_t twin_port(const struct draft *s, const struct json *port)
-{
-	int64_t number = json_get_int(port, "port", 0);
-
-	json_each(it, json_get(s->spec, "ports"))
-		if (json_get_int(it.val, "port", 0) == number &&
-		    json_get_int(it.val, "nodePort", 0))
-			return json_get_int(it.val, "nodePort", 0);
-	return 0;
-}
-
-static struct err *settle_port(struct draft *s, struct json *port, size_t at)
-{
-	int64_t want = json_get_int(port, "nodePort", 0);
-	bool known = true;
-	struct err *e;
-
-	if (!want && !s->was)
-		want = twin_port(s, port);
-	if (want && s->was && ports_have(json_get(s->was, "ports"), want))
-		return NULL; /* it has it */
-	if (want && !take_asked_port(s, want, s->was || is_shared(s, port, at, want), &known))
-		refuse_port(s, at, want, known);
-	if (!want) {
-		e = take_any_port(s, "nodePort", &want);
-		if (e)
-			return e;
-	}
-	json_set_int(s->d, port, "nodePort", want);
-	return NULL;
-}
-
-static struct err *settle_health_port(struct draft *s)
-{
-	int64_t want = json_get_int(s->spec, "healthCheckNodePort", 0);
-	bool known;
-	struct err *e;
-
-	if (!service_has_health_port(s->spec) || service_has_health_port(s->was))
-		return NULL;
-	if (want && !take_asked_port(s, want, false, &known))
-		return err_new(
-			ERR_INTERNAL,
-			"Internal error occurred: failed to allocate requested HealthCheck "
-			"NodePort %lld: %s",
-			(long long)want,
-			known ? "provided port is already allocated"
-			      : "provided port is not in the valid range. The range of valid "
-				"ports is 30000-32767");
-	if (want)
-		return NULL;
-	e = take_any_port(s, "HealthCheck NodePort 0", &want);
-	if (!e)
-		json_set_int(s->d, s->spec, "healthCheckNodePort", want);
-	return e;
-}
-
-static struct err *settle_ports(struct draft *s)
-{
-	bool any = has_own_ports(s->spec);
-	struct err *e = NULL;
-	size_t i = 0;
-
-	if (!service_has_node_ports(s->spec))
-		return NULL;
-	json_each(it, json_get(s->spec, "ports")) {
-		size_t at = i++;
-
-		if (!any && !json_get_int(it.val, "nodePort", 0))
-			continue;
-		e = settle_port(s, it.val, at);
-		if (e || s->op->causes.n)
-			return e;
-	}
-	return settle_health_port(s);
-}
-
 /* -- dropping what the type does not have ----------------------------------------------------- */
 
 static void drop_if_same(struct draft *s, const char *member)
@@ -553,7 +323,7 @@ static void drop_node_ports(struct draft *s)
 	json_each(it, json_get(s->spec, "ports")) {
 		int64_t port = json_get_int(it.val, "nodePort", 0);
 
-		if (port && !ports_have(json_get(s->was, "ports"), port))
+		if (port && !service_ports_have(json_get(s->was, "ports"), port))
 			return; /* a new one: validation refuses it */
 	}
 	json_each(it, json_get(s->spec, "ports"))
@@ -615,12 +385,12 @@ struct err *service_settle(struct op *op, struct json_doc *d, const struct json 
 	agree(&s);
 	settle_families(&s);
 	if (!op->causes.n)
-		e = settle_ips(&s);
+		e = service_take_ips(&s);
 	if (!e && !op->causes.n)
-		e = settle_ports(&s);
+		e = service_take_ports(&s);
 	if (!e && !op->causes.n && s.was)
 		drop_by_type(&s);
-	give_back(&s);
+	service_give_back(&s);
 	return e;
 }
 

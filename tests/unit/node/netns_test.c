@@ -465,6 +465,22 @@ TEST(the_filter_inside_is_open_for_peers_and_for_no_others)
 	close_rig(&r);
 }
 
+TEST(lists_of_peers_may_overlap)
+{
+	struct rig r;
+
+	if (!open_rig(&r))
+		return;
+	set_peers(&r, "100.64.0.9,100.64.0.7-100.64.0.10,100.64.0.9,fdca:7abc:de00::9,100.64.0.12",
+		  "100.64.0.20,100.64.0.20");
+	is_true(send_to("100.64.0.10"));
+	is_true(!send_to("100.64.0.11"));
+	is_true(send_to("100.64.0.12"));
+	is_true(send_to("100.64.0.20"));
+	enter(r.l.host_ns);
+	close_rig(&r);
+}
+
 TEST(a_list_of_peers_that_cannot_be_read_changes_nothing)
 {
 	static const char *const lists[] = { "100.64.0.9-", "nonsense", "100.64.0.9-100.64.0.8",

@@ -8,10 +8,12 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "kinds.h"
+#include "node/host/conntrack.h"
 #include "node/host/instance.h"
 #include "node/network/policy.h"
 #include "test.h"
@@ -158,6 +160,51 @@ TEST(rules_choose_at_random_or_by_who_asks)
 		"	set unserved {\n		type ipv4_addr . inet_proto . "
 		"inet_service\n		elements = { 10.96.0.7 . tcp . 80 }",
 		true);
+}
+
+TEST(only_datagrams_have_ways_that_are_kept)
+{
+	static const char dns[] = "{'metadata':{'name':'web','namespace':'a'},'spec':{'clusterIP':"
+				  "'10.96.0.7','clusterIPs':['10.96.0.7'],'ports':[{'port':53,"
+				  "'protocol':'UDP'}]}}";
+	static const char slice[] =
+		"{'metadata':{'name':'s','namespace':'a','labels':{'kubernetes.io/service-name':"
+		"'web'}},'addressType':'IPv4','ports':[{'name':'','port':5353,'protocol':'UDP'}],"
+		"'endpoints':[" ENDPOINT("100.64.0.3", "q", "true") "," ENDPOINT("100.64.0.2", "p",
+										 "true") "]}";
+	autoptr(bytes) ways = NULL;
+	const struct conntrack_way *way;
+	struct town t;
+
+	town_init(&t, dns, slice);
+	ways = service_ways(t.plan);
+	is_true(ways);
+	eq_int(ways->len, 2 * sizeof(*way));
+	way = (const void *)ways->data;
+	eq_int(way[0].end.octet[15], 2); /* in order */
+	eq_int(way[1].end_port, 5353);
+	eq_int(way[1].to_port, 53);
+	town_done(&t);
+	town_init(&t, SERVICE(""), TWO);
+	is_true(!service_ways(t.plan));
+	town_done(&t);
+}
+
+TEST(a_pod_is_behind_each_service_once)
+{
+	static const char two_ports[] =
+		"{'metadata':{'name':'web','namespace':'a'},'spec':{'clusterIP':'10.96.0.7',"
+		"'clusterIPs':['10.96.0.7'],'ports':[{'port':80},{'port':81}]}}";
+	struct town t;
+	char **own;
+
+	town_init(&t, two_ports, TWO);
+	eq_int(t.plan->n_ports, 2);
+	own = service_own(t.plan, t.arena);
+	eq_str(own[2], "10.96.0.7");
+	eq_str(own[3], "10.96.0.7");
+	is_true(!own[4]);
+	town_done(&t);
 }
 
 TEST(services_without_addresses_have_no_rules)
