@@ -21,7 +21,7 @@
  *     |  → (ready) exchange → answer   bytes stream both ways, each side slowing the other
  *     |         | refused → wait 50 ms → look
  *     |         | 101 → tunnel
- *     +→ 502
+ *     +→ 502, and why (failure.c)
  *
  * The request is the HTTP server's; ended() tells that it is over, whatever the reason, and frees
  * the proxy. A tunnel has left the server and ends with its pump.
@@ -105,23 +105,13 @@ static void on_ended(void *owner)
 }
 
 /* Sends an answer of our own. The proxy may be gone afterwards. */
-static void fail(struct proxy *p, int status, const char *text)
+static void fail(struct proxy *p, enum router_failure why)
 {
 	unhold(p);
-	p->status = status;
+	p->status = failure_status(why);
 	p->answered = true;
 	p->r->stats.failed++;
-	router_answer(p->req, status, "%s: %s", text, p->route.id);
-}
-
-static void fail_connect(struct proxy *p)
-{
-	fail(p, 502, "Could not connect to the backend sandbox");
-}
-
-static void fail_timeout(struct proxy *p)
-{
-	fail(p, 504, "Timed out waiting for the backend sandbox");
+	failure_answer(p->req, why, p->route.id);
 }
 
 static uint64_t ms_until(usec when)
@@ -348,9 +338,9 @@ static void on_failed(void *arg, const struct err *e)
 	else if (try_again(p, e))
 		return;
 	else if (err_is(e, ERR_TIMEOUT))
-		fail_timeout(p);
+		fail(p, ROUTER_SILENT);
 	else
-		fail_connect(p);
+		fail(p, err_errno(e) == ECONNREFUSED ? ROUTER_REFUSED : ROUTER_BROKEN);
 }
 
 static const struct http_exchange_events exchange_events = {
@@ -367,7 +357,7 @@ static void connect_to(struct proxy *p, const char *addr)
 	uint64_t left_ms = ms_until(p->deadline);
 
 	if (!left_ms) {
-		fail_timeout(p);
+		fail(p, ROUTER_NOT_READY);
 		return;
 	}
 	if (!p->prepared)
@@ -398,11 +388,11 @@ static void hold(struct proxy *p, const struct target *t)
 		if (*t->addr)
 			connect_to(p, t->addr); /* it is not Ready, but it has an address */
 		else
-			fail_timeout(p);
+			fail(p, ROUTER_NOT_READY);
 		return;
 	}
 	if (!router_hold(p->r, &p->route, &p->hold_link)) {
-		fail(p, 503, "Too many requests wait for the backend sandbox");
+		fail(p, ROUTER_CROWDED);
 		return;
 	}
 	p->held = true;
@@ -431,7 +421,7 @@ static void look(struct proxy *p)
 	case TARGET_UNKNOWN:
 	case TARGET_DOWN:
 	case TARGET_STATE_MAX_:
-		fail_connect(p);
+		fail(p, failure_of_sandbox(sb, &p->route));
 		break;
 	}
 }

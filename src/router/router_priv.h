@@ -53,6 +53,25 @@ void target_find(const struct object *sandbox, const struct route *route, bool a
 		 struct target *ret);
 bool target_young(const struct object *sandbox, usec now); /* its ports may still be opening */
 
+/* Why a request did not reach its sandbox (failure.c has the words). */
+enum router_failure {
+	ROUTER_NOT_FOUND,
+	ROUTER_OTHER_UID,
+	ROUTER_UNCLAIMED,
+	ROUTER_SUSPENDED,
+	ROUTER_ENDED,
+	ROUTER_REFUSED,
+	ROUTER_BROKEN,
+	ROUTER_NOT_READY,
+	ROUTER_SILENT,
+	ROUTER_CROWDED,
+	ROUTER_FAILURE_MAX_,
+};
+/* Of a sandbox that a route does not lead to: TARGET_UNKNOWN or TARGET_DOWN. */
+enum router_failure failure_of_sandbox(const struct object *sandbox, const struct route *route);
+int failure_status(enum router_failure f);
+void failure_answer(struct http_request *req, enum router_failure f, const char *id);
+
 /* Turns the headers of a request into those that the sandbox shall see, except Host. upgrade: the
  * protocol that the client wants to change to; NULL: none. */
 void forward_headers(struct http_headers *h, const char *peer, const char *upgrade);

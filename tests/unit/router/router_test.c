@@ -10,7 +10,7 @@
 /* The numbers are those of docs/reference/dataplane.md §6.4–6.6 and of docs/reference/cases.md (U).
  */
 #define TO_BOX "X-Sandbox-ID: box\r\nX-Sandbox-Port: %u\r\n"
-#define NO_BOX "{\"detail\":\"Could not connect to the backend sandbox: box\"}\n"
+#define NO_BOX "{\"detail\":\"Could not connect to the backend sandbox: box\",\"code\":\""
 
 static bool has(const char *text, const char *part)
 {
@@ -159,7 +159,7 @@ TEST(dataplane_114_nothing_listens)
 	rig_ready(&g, "box", "127.0.0.3");
 	a = rig_ask(&g, "GET /", TO_BOX, 1);
 	eq_int(rig_status(a), 502);
-	is_true(has(a, NO_BOX));
+	is_true(has(a, NO_BOX "PortRefused\""));
 	rig_stop(&g);
 }
 
@@ -171,12 +171,14 @@ TEST(an_unknown_sandbox_is_502)
 	rig_start(&g, NULL);
 	a = rig_ask(&g, "GET /", TO_BOX, g.port);
 	eq_int(rig_status(a), 502);
-	is_true(has(a, NO_BOX));
+	is_true(has(a, NO_BOX "SandboxNotFound\""));
+	is_true(has(a, "X-Sandbox-Error: SandboxNotFound\r\n"));
 	rig_ready(&g, "box", "127.0.0.2");
 	b = rig_ask(&g, "GET /", TO_BOX "X-Sandbox-Namespace: other\r\n", g.port);
 	eq_int(rig_status(b), 502);
 	c = rig_ask(&g, "GET /", TO_BOX "X-Sandbox-UID: other\r\n", g.port);
 	eq_int(rig_status(c), 502);
+	is_true(has(c, NO_BOX "SandboxReplaced\""));
 	d = rig_ask(&g, "GET /", TO_BOX "X-Sandbox-UID: uid-box\r\n", g.port);
 	eq_int(rig_status(d), 201);
 	rig_stop(&g);
@@ -209,7 +211,8 @@ TEST(dataplane_115_a_silent_backend_is_504)
 	rig_ready(&g, "box", "127.0.0.2");
 	a = rig_ask(&g, "GET /wait", TO_BOX "X-Sandbox-Timeout: 0.3\r\n", g.port);
 	eq_int(rig_status(a), 504);
-	is_true(has(a, "{\"detail\":\"Timed out waiting for the backend sandbox: box\"}\n"));
+	is_true(has(a, "{\"detail\":\"Timed out waiting for the backend sandbox: box\","
+		       "\"code\":\"NoAnswer\","));
 	until(g.l, !g.waiting); /* and the backend is told */
 	rig_stop(&g);
 }
@@ -427,15 +430,17 @@ TEST(a_wait_ends_with_its_time_its_sandbox_or_its_client)
 	rig_sandbox(&g, "box", "{}");
 	a = rig_ask(&g, "GET /", TO_BOX, g.port);
 	eq_int(rig_status(a), 504);
+	is_true(has(a, "\"code\":\"SandboxStarting\""));
 	rig_sandbox(&g, "box", "{\"spec\":{\"operatingMode\":\"Suspended\"}}");
 	b = rig_ask(&g, "GET /", TO_BOX, g.port);
 	eq_int(rig_status(b), 502); /* nobody is starting it */
+	is_true(has(b, NO_BOX "SandboxSuspended\""));
 	rig_sandbox(&g, "box", "{}");
 	fd = rig_connect(&g);
 	rig_send(&g, fd, "GET / HTTP/1.1\r\nHost: f\r\n" TO_BOX "\r\n", g.port);
 	until(g.l, (router_stats(g.router, &s), s.held == 1));
 	rig_delete(&g, "box");
-	c = rig_read(&g, fd, NO_BOX);
+	c = rig_read(&g, fd, NO_BOX "SandboxNotFound\"");
 	eq_int(rig_status(c), 502);
 	rig_sandbox(&g, "box", "{}");
 	rig_send(&g, fd, "GET / HTTP/1.1\r\nHost: f\r\n" TO_BOX "\r\n", g.port);
