@@ -20,6 +20,10 @@ enum {
 	POD_PROBE_NEED_BAD = 3,
 };
 
+enum {
+	POD_CRITICAL_PRIORITY = 2000000000, /* and above */
+};
+
 const char *pod_qos(const struct json *spec); /* "Guaranteed", "Burstable", "BestEffort" */
 bool pod_phase_over(const char *phase);       /* Succeeded or Failed; NULL is neither */
 /* The init container goes on running beside the others. */

@@ -47,8 +47,7 @@
  * start in this order and stop in reverse.
  */
 enum {
-	STOP_MS = 10 * 1000,           /* for the removals under way */
-	STOP_SANDBOXES_MS = 20 * 1000, /* and the grace that every Pod gets */
+	STOP_MS = 10 * 1000, /* for the removals under way */
 };
 
 struct node {
@@ -78,6 +77,7 @@ struct node {
 	struct ways *ways;
 	struct node_object *object;
 	struct pressure *pressure;
+	struct pods_grace grace; /* when sandboxes end with the node */
 	struct timer *stop_late;
 	void (*stopped)(void *arg); /* node_stop(); NULL: it was called */
 	void *stopped_arg;
@@ -520,6 +520,8 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	n->name = xstrdup(str_or(spec->node_name, "cay"));
 	n->domain = xstrdup(str_or(spec->domain, "cluster.local"));
 	n->run_fd = -1;
+	n->grace.critical_ms = spec->shutdown_critical_ms;
+	n->grace.ordinary_ms = spec->shutdown_ms - spec->shutdown_critical_ms;
 	e = open_parts(n, spec);
 	if (e)
 		return e;
@@ -662,9 +664,12 @@ void node_stop(struct node *n, bool sandboxes, void (*done)(void *arg), void *ar
 	n->stopped = done;
 	n->stopped_arg = arg;
 	n->stop_late = timer_new(n->loop, on_stop_late, n);
-	timer_set(n->stop_late, sandboxes ? STOP_SANDBOXES_MS : STOP_MS);
-	if (sandboxes)
-		pods_stop_all(n->pods, on_stopped, n);
-	else
+	if (!sandboxes) {
+		timer_set(n->stop_late, STOP_MS);
 		pods_settle(n->pods, on_stopped, n);
+		return;
+	}
+	timer_set(n->stop_late, STOP_MS + n->grace.ordinary_ms + n->grace.critical_ms);
+	node_object_shut_down(n->object);
+	pods_stop_all(n->pods, &n->grace, on_stopped, n);
 }

@@ -161,6 +161,9 @@ static struct err *start_roles(struct serve *s)
 		.host_paths = settings_text(s->settings, "host-path"),
 		.allow_unenforced_disk = settings_bool(s->settings, "allow-unenforced-disk-limits"),
 		.pull_images = settings_bool(s->settings, "pull-images"),
+		.shutdown_ms = (uint64_t)settings_int(s->settings, "shutdown-grace"),
+		.shutdown_critical_ms =
+			(uint64_t)settings_int(s->settings, "shutdown-grace-critical"),
 		.usage_interval_s = settings_int(s->settings, "usage-interval"),
 		.budget = read_budget(s->settings),
 	};
@@ -220,10 +223,22 @@ static void greet(const struct serve *s)
 			      dir);
 }
 
+static struct err *check_shutdown(const struct settings *s)
+{
+	if (settings_int(s, "shutdown-grace-critical") <= settings_int(s, "shutdown-grace"))
+		return NULL;
+	return err_new(ERR_INVALID,
+		       "--shutdown-grace-critical %s is a part of --shutdown-grace %s, and larger",
+		       settings_text(s, "shutdown-grace-critical"),
+		       settings_text(s, "shutdown-grace"));
+}
+
 static struct err *serve_start(struct serve *s)
 {
-	struct err *e = serve_find_programs(s);
+	struct err *e = check_shutdown(s->settings);
 
+	if (!e)
+		e = serve_find_programs(s);
 	if (!e)
 		e = loop_new(&s->loop);
 	if (e)

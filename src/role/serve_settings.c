@@ -103,6 +103,12 @@ const struct setting serve_settings[] = {
 	  "Let every user of this machine into every sandbox: no token, no packet filter" },
 	{ "stop-sandboxes", SETTING_BOOL, "false", NULL,
 	  "Stop all sandboxes on SIGTERM instead of leaving them running" },
+	{ "shutdown-grace", SETTING_DURATION, "30s", "TIME",
+	  "What sandboxes have to end with --stop-sandboxes, if their own grace is not shorter",
+	  .max = 3600000 },
+	{ "shutdown-grace-critical", SETTING_DURATION, "10s", "TIME",
+	  "The part of --shutdown-grace that is for critical Pods alone, after all others",
+	  .max = 3600000 },
 	LOG_SETTINGS,
 	{ 0 },
 };

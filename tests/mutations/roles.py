@@ -907,7 +907,7 @@ MUTATIONS = (
              "		if (c->sidecar ? holds_up(s, i) : c->init)\n", "		if (c->init && !c->sidecar)\n",
              "a sidecar has started before the next container does", "unit node sidecar"),
     mutation("sidecars-end-at-once", "node/pod/act.c",
-             "(s && c->view->sidecar)", "(!s && c->view->sidecar)",
+             "(grace && c->view->sidecar)", "(!grace && c->view->sidecar)",
              "sidecars are asked to end after the others",
              "pytest integration/test_node_pods.py::test_deletion_asks_the_sidecars_last_and_in_reverse_order"),
     mutation("drop-all-keeps-capabilities", "node/pod/plan.c",

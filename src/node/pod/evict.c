@@ -44,7 +44,7 @@ size_t evict_choose(const struct evict_seen *list, size_t n)
 
 static struct evict_seen observe(const struct pod *p, enum pods_lack lack)
 {
-	struct evict_seen s = { .priority = json_get_int(object_spec(p->obj), "priority", 0) };
+	struct evict_seen s = { .priority = p->view->priority };
 
 	for (size_t i = 0; i < p->n_containers; i++) {
 		s.used += used_by(p->containers[i], lack);

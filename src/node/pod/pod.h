@@ -72,8 +72,13 @@ AUTOPTR(pods)
 
 void pods_set_access(struct pods *ps, struct access *a); /* for probes that run a command */
 void pods_images_changed(struct pods *ps);               /* Pods that wait for an image try again */
+/* What Pods have at most to end with the node: ordinary ones, and then the critical ones. */
+struct pods_grace {
+	uint64_t ordinary_ms, critical_ms;
+};
 /* Ends every Pod but leaves its object: it runs again when the node does. Then stopped(). */
-void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg);
+void pods_stop_all(struct pods *ps, const struct pods_grace *grace, void (*stopped)(void *arg),
+		   void *arg);
 /* Takes no new Pods. Then stopped(), once nothing is left of those that were deleted; one that
  * still has time to end is left to the next start. */
 void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg);

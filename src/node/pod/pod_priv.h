@@ -76,7 +76,9 @@ struct pods {
 	bool cordoned; /* the Node object says that no new Pods are wanted */
 	usec skew;     /* pods_step() */
 
-	bool stopping;              /* pods_stop_all() */
+	bool stopping; /* pods_stop_all() */
+	struct pods_grace grace;
+	usec ordinary_until;        /* pods_now(): then critical Pods end in any case */
 	bool settling;              /* pods_settle() */
 	struct deferred check;      /* whether all have stopped */
 	void (*stopped)(void *arg); /* NULL: already called */
@@ -147,6 +149,8 @@ struct pod {
 	struct arena *arena;                         /* of the view */
 	struct pod_view *view;                       /* of obj */
 	bool gone;                                   /* obj was deleted */
+	bool shut_down; /* it ends with the node, and had not ended by itself */
+	bool renews; /* an earlier run did not get to the end of that: it ends, and begins anew */
 	enum pod_phase phase;
 	struct pod_room room; /* none before it is admitted, and after its end */
 	const char *reason;   /* what is wrong with the Pod as a whole; NULL: nothing permanent */
@@ -237,6 +241,12 @@ void waits_pass_on_room(struct pod *p); /* there is not enough for it: the next 
 void waits_room_left(struct pods *ps);  /* there is more room: the first who waits for it tries */
 void waits_object_changed(struct pods *ps, const struct object *o);
 void waits_class_changed(struct pods *ps, const char *name);
+
+/* shutdown.c */
+#define POD_SHUT_DOWN "Pod was terminated in response to imminent node shutdown."
+bool pod_stops(const struct pod *p);      /* the node does, and it is this Pod's turn */
+usec pod_stop_round(const struct pod *p); /* the most that it has to end then */
+void pods_next_round(struct pods *ps);    /* a Pod has left: it may be the turn of others */
 
 /* status.c */
 void pod_report(struct pod *p);
