@@ -527,11 +527,13 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 		return e;
 	pods_start(n->pods);
 	n->object = node_object_new(l, c, n->name, &n->budget);
-	n->pressure = pressure_new(&(struct pressure_spec){ .loop = l,
-							    .disk = n->disk,
-							    .object = n->object,
-							    .pods = n->pods,
-							    .memory = n->budget.memory });
+	n->pressure = pressure_new(&(struct pressure_spec){
+		.loop = l,
+		.disk = n->disk,
+		.object = n->object,
+		.pods = n->pods,
+		.memory = n->budget.memory,
+		.interval_ms = (uint64_t)spec->pressure_interval_s * 1000 });
 	filter_set_object(n->filter, n->object);
 	log_info("node started", KV("node", n->name), KV("instance", n->inst->id));
 	*ret = take(n);

@@ -121,6 +121,7 @@ static struct budget_spec read_budget(const struct settings *s)
 	return (struct budget_spec){
 		.memory_reserve = settings_int(s, "host-memory-reserve"),
 		.pids_reserve = settings_int(s, "host-pids-reserve"),
+		.memory = settings_int(s, "sandboxes-memory"),
 		.default_memory = settings_int(s, "default-memory"),
 		.pod_pids = settings_int(s, "pod-pids"),
 		.max_pods = settings_int(s, "max-pods"),
@@ -164,6 +165,7 @@ static struct err *start_roles(struct serve *s)
 		.shutdown_ms = (uint64_t)settings_int(s->settings, "shutdown-grace"),
 		.shutdown_critical_ms =
 			(uint64_t)settings_int(s->settings, "shutdown-grace-critical"),
+		.pressure_interval_s = settings_int(s->settings, "pressure-interval"),
 		.usage_interval_s = settings_int(s->settings, "usage-interval"),
 		.budget = read_budget(s->settings),
 	};

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "node/disk/disk.h"
+#include "node/disk/trash.h"
 #include "node/launch/plan.h"
 #include "node/pod/pod_priv.h"
 #include "node/volume/host_path.h"
@@ -173,6 +174,17 @@ static void put_net(struct pod *p)
 {
 	if (p->net)
 		p->pods->rt->net_put(p->pods->rt_ctx, take(p->net));
+}
+
+/* Nothing of it runs any more. What an evicted one has on disk is what it was evicted for; any
+ * other keeps it until it is deleted. */
+static bool act_disconnect(struct pod *p)
+{
+	put_net(p);
+	pod_save(p); /* the address may soon be another Pod's */
+	if (p->evicted && volumes_on_disk(p->view))
+		trash_remove_disk(&p->pods->jobs, p->pods->disk, INSTANCE_PODS, p->obj->uid);
+	return true;
 }
 
 static bool act_fail(struct pod *p, const struct pod_plan *plan)
@@ -415,9 +427,7 @@ static bool pod_step(struct pod *p, const struct pod_plan *plan)
 		pod_enter(p, POD_SUCCEEDED);
 		return true;
 	case POD_STEP_DISCONNECT:
-		put_net(p);
-		pod_save(p); /* the address may soon be another Pod's */
-		return true;
+		return act_disconnect(p);
 	case POD_STEP_FAIL:
 		return act_fail(p, plan);
 	case POD_STEP_SYNC:

@@ -307,9 +307,8 @@ static struct pod_plan decide_unwanted(const struct pod_seen *s, enum container_
 		end_live(s, steps);
 		break;
 	case POD_LETTING_GO:
-		return (struct pod_plan){ s->gone || s->stopping || (s->renews && !s->deleting)
-						  ? POD_STEP_FORGET
-						  : POD_STEP_LET_GO };
+		return (struct pod_plan){ s->gone || s->stopping || s->renews ? POD_STEP_FORGET
+									      : POD_STEP_LET_GO };
 	case POD_ADMITTING:
 	case POD_PREPARING:
 	case POD_CONNECTING:

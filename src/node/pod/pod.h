@@ -96,6 +96,7 @@ enum pods_lack {
 /* Ends one Pod to make room, unless one is ending already. why: in its message. False: there is
  * none whose end would help. */
 bool pods_evict(struct pods *ps, enum pods_lack lack, const char *why);
+void pods_measure(struct pods *ps);           /* soon, without waiting for the interval */
 int64_t pods_memory(const struct pods *ps);   /* bytes that they use, as it was measured last */
 void pods_step(struct pods *ps, uint64_t ms); /* for tests: as if ms had passed */
 

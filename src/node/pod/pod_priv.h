@@ -160,6 +160,7 @@ struct pod {
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
+	int64_t disk;     /* that it has beside what its tasks have, when it was last looked at */
 	char *evicted;    /* why it ends to make room for others; NULL: it does not */
 	char *want_ip;    /* the address it had before */
 	struct map *pvcs; /* handles of the persistent volumes that it has mounted */
@@ -228,6 +229,8 @@ const char *pod_runtime_lacks(const struct pod *p); /* NULL, or what it cannot d
 const char *pod_room_lacks(const struct pod *p, bool *ret_soon, char **ret);
 /* The same for what it wants instead of what it has. *ret_never: this node is too small for it. */
 bool pod_room_lacks_more(const struct pod *p, bool *ret_never, char **ret);
+/* What it requests of a resource, in thousandths. wanted: by its spec, and not as it was given. */
+int64_t pod_requested(const struct pod *p, const char *what, bool wanted);
 bool pod_room_one_more(struct pod *p); /* takes it for one more container; false: there is none */
 void pod_room_take(struct pod *p);
 void pod_room_put(struct pod *p); /* if it has any */

@@ -378,6 +378,11 @@ void pods_look(struct pods *ps)
 		(void)loop_turn(ps->loop, 20);
 }
 
+void pods_measure(struct pods *ps)
+{
+	usage_look(ps->usage);
+}
+
 bool pods_usage(struct pods *ps, const struct access_target *of, struct access_usage *ret)
 {
 	struct container *c = NULL;
