@@ -46,6 +46,10 @@ MUTATIONS = (
              "			return json_get_int(spec, \"priority\", classes[i].value);\n", "			return json_get_int(spec, \"priority\", 0);\n",
              "the two system classes are critical", "unit node critical_pods_end"),
 
+    # -- logs ---------------------------------------------------------------------------------------------------------
+    mutation("small-log-stops-early", "node/launch/root.c",
+             "LOG_DIR_PARTS * s->l->log_limit + LOG_DIR_MORE", "LOG_DIR_PARTS * s->l->log_limit",
+             "a log of the smallest size goes on", "pytest integration/test_disk.py -k log_stays"),
     # -- eviction -----------------------------------------------------------------------------------------------------
     mutation("eviction-compares-thousandths", "node/pod/evict.c",
              "pod_requested(p, lacks[lack].request, true) / 1000", "pod_requested(p, lacks[lack].request, true)",
