@@ -46,6 +46,13 @@ MUTATIONS = (
              "			return json_get_int(spec, \"priority\", classes[i].value);\n", "			return json_get_int(spec, \"priority\", 0);\n",
              "the two system classes are critical", "unit node critical_pods_end"),
 
+    # -- runtimes -----------------------------------------------------------------------------------------------------
+    mutation("runtime-is-looked-for-each-time", "node/runtime/handlers.c",
+             "	if (now < r->looked_until)\n", "	if (now < r->looked_until && !now)\n",
+             "many Pods at once do not each search the host for their runtime", "unit node_lower two_seconds"),
+    mutation("missing-runtime-stays-missing", "node/runtime/handlers.c",
+             "	if (now < r->looked_until)\n", "	if (r->looked_until)\n",
+             "a runtime that was installed is found", "unit node_lower two_seconds"),
     # -- logs ---------------------------------------------------------------------------------------------------------
     mutation("small-log-stops-early", "node/launch/root.c",
              "LOG_DIR_PARTS * s->l->log_limit + LOG_DIR_MORE", "LOG_DIR_PARTS * s->l->log_limit",

@@ -839,7 +839,7 @@ MUTATIONS = (
              "	if (objects_find(a->objects, k, ns, name))\n		return NULL;\n", "",
              "what must exist is created only where it is missing", "pytest integration/test_runtimes.py -k kill_9"),
     mutation("every-class-is-native", "node/pod/runtime_class.c",
-             "		e = handlers_find(p->pods->handlers, handler, a, ret);\n", "		e = handlers_find(p->pods->handlers, \"native\", a, ret);\n",
+             "		e = handlers_find(p->pods->handlers, handler, pods_now(p->pods), a, ret);\n", "		e = handlers_find(p->pods->handlers, \"native\", pods_now(p->pods), a, ret);\n",
              "the class decides what runs a Pod", "pytest integration/test_runtimes.py -k asked_for"),
     mutation("missing-runtime-starts-anyway", "node/pod/act.c",
              "	if (!has_runtime(p))\n		return false;\n", "	(void)has_runtime;\n",

@@ -47,8 +47,8 @@ struct pods_spec {
 	void (*pull_image)(void *pulls, const char *name, const char *auth,
 			   struct image_pull_wait *w);
 	void *pulls;
-	const struct diskpool *disk;     /* outlives the Pods */
-	const struct handlers *handlers; /* outlives them too; NULL: `native` alone */
+	const struct diskpool *disk; /* outlives the Pods */
+	struct handlers *handlers;   /* outlives them too; NULL: `native` alone */
 	const char *node_name, *run_dir;
 	const struct host_paths *host_paths; /* that Pods may mount; outlives the Pods */
 	/* Where it is written down what Pods have used, and how often; NULL, 0: never. */

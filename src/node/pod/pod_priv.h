@@ -55,7 +55,7 @@ struct pods {
 	const struct probe_ops *tries;
 	struct tls_ctx *probe_tls; /* of probes over HTTPS, which verify nothing */
 	const struct diskpool *disk;
-	const struct handlers *handlers;
+	struct handlers *handlers;
 	char *node_name, *run_dir;
 	const struct host_paths *host_paths; /* that Pods may mount */
 	struct host_budget budget;
