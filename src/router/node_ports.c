@@ -106,7 +106,7 @@ struct passage {
 	struct pump *pump;
 };
 
-/* -- connections ------------------------------------------------------------------------------ */
+/* Connections */
 
 static void poll_all(struct node_ports *n);
 
@@ -322,7 +322,7 @@ static void on_rested(void *arg)
 	poll_all(arg);
 }
 
-/* -- ports ------------------------------------------------------------------------------------ */
+/* Ports */
 
 /* A look at all Services, and what is to be told of them after it. */
 struct look {

@@ -37,7 +37,7 @@ struct ranges {
 	size_t n;
 };
 
-/* -- reading --------------------------------------------------------------------------------- */
+/* Reading */
 
 static bool read_range(char *text, struct range *ret)
 {
@@ -66,7 +66,7 @@ static struct err *read_list(const char *text, struct ranges *ret)
 	return NULL;
 }
 
-/* -- writing --------------------------------------------------------------------------------- */
+/* Writing */
 
 static struct nlmsghdr *elements(struct nft_batch *b, uint16_t type, uint16_t flags,
 				 const char *set)

@@ -65,7 +65,7 @@ struct policies {
 	usec rest_until; /* so that the computing does not take all of the loop's time */
 };
 
-/* -- the rules ------------------------------------------------------------------------------- */
+/* The rules */
 
 static const struct kind *kind_of(const struct policies *p, enum followed which)
 {
@@ -96,7 +96,7 @@ static void tell(struct policies *p, const struct policy *policy)
 		      node_event_doc(&event), NULL);
 }
 
-/* -- what is opened in the filters of sandboxes ---------------------------------------------- */
+/* What is opened in the filters of sandboxes */
 
 struct opened {
 	char *list[POLICY_DIRECTION_MAX_];
@@ -268,7 +268,7 @@ static void on_pause_over(void *arg)
 		p->spec.load(p->spec.arg, p->rules, p->number);
 }
 
-/* -- changes --------------------------------------------------------------------------------- */
+/* Changes */
 
 static void look_soon(struct policies *p)
 {

@@ -39,7 +39,7 @@ struct draft {
 	size_t n_taken;
 };
 
-/* -- what is compared ------------------------------------------------------------------------- */
+/* What is compared */
 
 static const char *text_at(const struct json *list, size_t i)
 {
@@ -93,7 +93,7 @@ static void invalid(struct draft *s, const char *field, const char *member, cons
 	causes_invalid(&s->op->causes, field, json_get(s->spec, member), why);
 }
 
-/* -- filling in what was allocated before ----------------------------------------------------- */
+/* Filling in what was allocated before */
 
 static bool ports_have(const struct json *ports, int64_t node_port)
 {
@@ -174,7 +174,7 @@ static void agree(struct draft *s)
 		(void)json_del(s->spec, "clusterIPs");
 }
 
-/* -- families --------------------------------------------------------------------------------- */
+/* Families */
 
 /* A Service that prefers two families is not given a second one, nor does it lose it, because the
  * server's ranges have changed. */
@@ -327,7 +327,7 @@ static void settle_families(struct draft *s)
 		add_family(s, !first_family_is_v6(s));
 }
 
-/* -- allocating ------------------------------------------------------------------------------- */
+/* Allocating */
 
 static void note_taken(struct draft *s, struct supply *of, size_t number)
 {
@@ -540,7 +540,7 @@ static struct err *settle_ports(struct draft *s)
 	return settle_health_port(s);
 }
 
-/* -- dropping what the type does not have ----------------------------------------------------- */
+/* Dropping what the type does not have */
 
 static void drop_if_same(struct draft *s, const char *member)
 {

@@ -85,14 +85,14 @@ TEST(a_pod_within_its_request_stays_while_another_is_beyond_its_own)
 	struct rig r;
 
 	rig_open(&r);
-	(void)run_spec(&r, "large", REQUESTS("40Mi"), 30 * MIB);
-	(void)run_spec(&r, "beyond", REQUESTS("10Mi"), 20 * MIB);
+	(void)run_spec(&r, "within", REQUESTS("30Mi"), 20 * MIB);
+	(void)run_spec(&r, "beyond", REQUESTS("40Mi"), 45 * MIB);
 	pods_look(r.pods);
 	is_true(pods_evict(r.pods, PODS_LACK_MEMORY, "little is left"));
 	turn(&r);
-	eq_str(told(&r, "large", "phase"), "Running");
+	eq_str(told(&r, "within", "phase"), "Running");
 	eq_str(told(&r, "beyond", "reason"), "Evicted");
-	is_true(strstr(told(&r, "beyond", "message"), "using 20480Ki, request is 10240Ki"));
+	is_true(strstr(told(&r, "beyond", "message"), "using 46080Ki, request is 40960Ki"));
 	rig_done(&r);
 }
 
