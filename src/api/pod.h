@@ -23,6 +23,10 @@ enum {
 /* A Pod that stands for something else that runs on the node, and is run by nobody. */
 #define ANNOTATION_MIRROR "kubernetes.io/config.mirror"
 
+enum {
+	POD_CRITICAL_PRIORITY = 2000000000, /* and above */
+};
+
 const char *pod_qos(const struct json *spec); /* "Guaranteed", "Burstable", "BestEffort" */
 bool pod_phase_over(const char *phase);       /* Succeeded or Failed; NULL is neither */
 /* The init container goes on running beside the others. */

@@ -484,6 +484,24 @@ static enum pod_restart restart_of(const char *policy)
 	return str_eq(policy, "OnFailure") ? POD_RESTART_ON_FAILURE : POD_RESTART_ALWAYS;
 }
 
+/* There are no PriorityClasses but the two that every cluster has. */
+static int64_t priority_of(const struct json *spec)
+{
+	static const struct {
+		const char *name;
+		int64_t value;
+	} classes[] = {
+		{ "system-cluster-critical", POD_CRITICAL_PRIORITY },
+		{ "system-node-critical", POD_CRITICAL_PRIORITY + 1000 },
+	};
+	const char *name = json_get_str(spec, "priorityClassName");
+
+	for (size_t i = 0; i < ARRAY_LEN(classes); i++)
+		if (str_eq(name, classes[i].name))
+			return json_get_int(spec, "priority", classes[i].value);
+	return json_get_int(spec, "priority", 0);
+}
+
 struct pod_view *pod_view_new(const struct object *o, struct arena *a)
 {
 	struct pod_view *p = arena_new_of(a, struct pod_view);
@@ -507,6 +525,7 @@ struct pod_view *pod_view_new(const struct object *o, struct arena *a)
 	p->deleting = object_deleting(o);
 	p->ready = conditions_true(json_get(status, "conditions"), "Ready");
 	p->restart = restart_of(json_get_str(spec, "restartPolicy"));
+	p->priority = priority_of(spec);
 	p->grace_s = json_get_int(meta, "deletionGracePeriodSeconds",
 				  json_get_int(spec, "terminationGracePeriodSeconds", POD_GRACE_S));
 	p->grace_s = between(p->grace_s, 0, INT32_MAX);
@@ -516,6 +535,11 @@ struct pod_view *pod_view_new(const struct object *o, struct arena *a)
 	read_volumes(p, spec, a);
 	read_containers(p, o, a);
 	return p;
+}
+
+bool pod_view_critical(const struct pod_view *p)
+{
+	return p->priority >= POD_CRITICAL_PRIORITY;
 }
 
 bool pod_quantity_find(const struct pod_quantity_view *list, size_t n, const char *name,

@@ -181,6 +181,7 @@ struct pod_view {
 	const struct json *labels, *annotations;
 	bool deleting, ready;
 	enum pod_restart restart;
+	int64_t priority;          /* the spec's, or that of a system class that it names */
 	int64_t grace_s;           /* from the deletion, or else from the spec */
 	int64_t deadline_s;        /* 0: none */
 	int64_t fs_group;          /* -1: none */
@@ -201,6 +202,8 @@ struct pod_view {
 };
 
 struct pod_view *pod_view_new(const struct object *o, struct arena *a);
+
+bool pod_view_critical(const struct pod_view *p); /* by its priority, as a kubelet sees it */
 
 bool pod_view_over(const struct pod_view *p); /* its phase is Succeeded or Failed */
 /* NULL: none of this name. */

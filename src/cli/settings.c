@@ -73,6 +73,15 @@ static struct err *parse_size(const struct setting *row, const char *text, int64
 	return NULL;
 }
 
+static struct err *parse_duration(const struct setting *row, const char *text, uint64_t *ret)
+{
+	struct err *e = parse_duration_ms(text, ret);
+
+	if (!e && row->max && *ret > (uint64_t)row->max)
+		e = err_new(ERR_INVALID, "it must be at most %lld ms", (long long)row->max);
+	return e;
+}
+
 static struct err *check(const struct setting *row, const char *text)
 {
 	int64_t i;
@@ -87,7 +96,7 @@ static struct err *check(const struct setting *row, const char *text)
 	case SETTING_BOOL:
 		return parse_bool(text, &b);
 	case SETTING_DURATION:
-		return parse_duration_ms(text, &ms);
+		return parse_duration(row, text, &ms);
 	case SETTING_SIZE:
 		return parse_size(row, text, &i);
 	case SETTING_ADDRESS:

@@ -19,7 +19,7 @@ enum setting_type {
 	SETTING_INT,      /* min..max */
 	SETTING_BOOL,     /* --x, --x=false */
 	SETTING_SIZE,     /* 500Mi 10Gi 1e9; kept as bytes, min..max */
-	SETTING_DURATION, /* 500ms 2s 5m; kept as milliseconds */
+	SETTING_DURATION, /* 500ms 2s 5m; kept as milliseconds, at most max unless that is 0 */
 	SETTING_ADDRESS,  /* 127.0.0.1:6443 or [::1]:80; port 0: any free port */
 	SETTING_CHOICE,   /* one of choices */
 	SETTING_TYPE_MAX_,

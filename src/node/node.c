@@ -48,8 +48,7 @@
  * start in this order and stop in reverse.
  */
 enum {
-	STOP_MS = 10 * 1000,           /* for the removals under way */
-	STOP_SANDBOXES_MS = 20 * 1000, /* and the grace that every Pod gets */
+	STOP_MS = 10 * 1000, /* for the removals under way */
 };
 
 struct node {
@@ -79,6 +78,7 @@ struct node {
 	struct ways *ways;
 	struct node_object *object;
 	struct pressure *pressure;
+	struct pods_grace grace; /* when sandboxes end with the node */
 	struct timer *stop_late;
 	void (*stopped)(void *arg); /* node_stop(); NULL: it was called */
 	void *stopped_arg;
@@ -523,16 +523,20 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	n->name = xstrdup(str_or(spec->node_name, "cay"));
 	n->domain = xstrdup(str_or(spec->domain, "cluster.local"));
 	n->run_fd = -1;
+	n->grace.critical_ms = spec->shutdown_critical_ms;
+	n->grace.ordinary_ms = spec->shutdown_ms - spec->shutdown_critical_ms;
 	e = open_parts(n, spec);
 	if (e)
 		return e;
 	pods_start(n->pods);
 	n->object = node_object_new(l, c, n->name, &n->budget);
-	n->pressure = pressure_new(&(struct pressure_spec){ .loop = l,
-							    .disk = n->disk,
-							    .object = n->object,
-							    .pods = n->pods,
-							    .memory = n->budget.memory });
+	n->pressure = pressure_new(&(struct pressure_spec){
+		.loop = l,
+		.disk = n->disk,
+		.object = n->object,
+		.pods = n->pods,
+		.memory = n->budget.memory,
+		.interval_ms = (uint64_t)spec->pressure_interval_s * 1000 });
 	filter_set_object(n->filter, n->object);
 	log_info("node started", KV("node", n->name), KV("instance", n->inst->id));
 	*ret = take(n);
@@ -671,9 +675,12 @@ void node_stop(struct node *n, bool sandboxes, void (*done)(void *arg), void *ar
 	n->stopped = done;
 	n->stopped_arg = arg;
 	n->stop_late = timer_new(n->loop, on_stop_late, n);
-	timer_set(n->stop_late, sandboxes ? STOP_SANDBOXES_MS : STOP_MS);
-	if (sandboxes)
-		pods_stop_all(n->pods, on_stopped, n);
-	else
+	if (!sandboxes) {
+		timer_set(n->stop_late, STOP_MS);
 		pods_settle(n->pods, on_stopped, n);
+		return;
+	}
+	timer_set(n->stop_late, STOP_MS + n->grace.ordinary_ms + n->grace.critical_ms);
+	node_object_shut_down(n->object);
+	pods_stop_all(n->pods, &n->grace, on_stopped, n);
 }

@@ -47,6 +47,9 @@ struct node_spec {
 	const char *host_paths;   /* that Pods may mount: "/srv/data:ro,/srv/out:rw"; NULL: none */
 	bool pull_images;         /* those that are not there */
 	int64_t usage_interval_s; /* how often what sandboxes use is measured; 0: never */
+	int64_t pressure_interval_s; /* how often it is looked whether that lasts; 0: 10 */
+	/* What Pods have to end with the node, and what of that is for critical ones alone. */
+	uint64_t shutdown_ms, shutdown_critical_ms;
 	struct budget_spec budget;
 };
 /* Finds what still runs from before and continues with it. */
@@ -62,8 +65,8 @@ void node_metrics(const struct node *n, struct buf *b); /* lines of /metrics */
 void node_set_pace(struct node *n, bool yield);
 /*
  * Before node_free(): takes no new Pods and waits until nothing is left of the deleted ones; with
- * `sandboxes`, of any. Then done(), after some seconds in any case: the next start removes the
- * rest.
+ * `sandboxes`, of any. Then done(), in any case some seconds after the time that Pods have to end:
+ * the next start removes the rest.
  */
 void node_stop(struct node *n, bool sandboxes, void (*done)(void *arg), void *arg);
 /* Leaves sandboxes running. What only they need is removed from the host if there are none, also by

@@ -28,6 +28,7 @@ struct node_object {
 	struct timer *heartbeat;
 	struct condition conditions[CONDITIONS_MAX];
 	size_t n_conditions;
+	bool shut_down;
 };
 
 /* What Pods may use is less than what the machine has. */
@@ -74,14 +75,18 @@ static void put_conditions(const struct node_object *n, struct json_doc *d, stru
 {
 	struct json *list =
 		json_set(d, status, "conditions", was ? json_copy(d, was) : json_arr(d));
-	struct condition ready = { .type = "Ready",
-				   .status = "True",
-				   .reason = "NodeReady",
-				   .message = "cay is ready to run sandboxes" };
+	const struct condition ready = { .type = "Ready",
+					 .status = "True",
+					 .reason = "NodeReady",
+					 .message = "cay is ready to run sandboxes" };
+	const struct condition ends = { .type = "Ready",
+					.status = "False",
+					.reason = "KubeletNotReady",
+					.message = "node is shutting down" };
 	char now[CLOCK_TEXT_MAX];
 
 	clock_format(clock_wall(), now);
-	conditions_upsert(d, list, &ready, clock_wall());
+	conditions_upsert(d, list, n->shut_down ? &ends : &ready, clock_wall());
 	for (size_t i = 0; i < n->n_conditions; i++)
 		conditions_upsert(d, list, &n->conditions[i], clock_wall());
 	json_each(c, list)
@@ -180,6 +185,12 @@ void node_object_condition(struct node_object *n, const struct condition *c)
 					       .reason = xstrdup(c->reason),
 					       .message = xstrdup(c->message) };
 	timer_set(n->heartbeat, 0);
+}
+
+void node_object_shut_down(struct node_object *n)
+{
+	n->shut_down = true;
+	on_heartbeat(n); /* at once: there may be no later turn */
 }
 
 static void node_changed(unused void *arg, unused struct object *was, unused struct object *now)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/meta.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "loop/jobs.h"
@@ -10,8 +11,9 @@
 #include "node/pressure_priv.h"
 
 enum {
-	LOOK_MS = 30 * 1000,
-	LOOK_AGAIN_MS = 10 * 1000, /* while something is short */
+	INTERVAL_MS = 10 * 1000,   /* between looks while something is short */
+	LOOK_RARELY = 3,           /* times that, while nothing is */
+	EVICT_REST_MS = 30 * 1000, /* between two: what one leaves behind is not free at once */
 	EVICT_LOOKS = 3,     /* in a row that found the same short: it does not pass by itself */
 	MEMORY_PERCENT = 95, /* of what sandboxes may use together */
 	TRIM_EVERY = 20,     /* looks; the first look trims too */
@@ -34,16 +36,23 @@ struct pressure {
 	struct node_object *object;
 	struct pods *pods;
 	int64_t memory; /* that sandboxes may use together; 0: not limited */
+	uint64_t interval_ms;
 	struct timer *timer;
 	struct jobs jobs;
 	unsigned n_looks;
-	unsigned n_bad[PODS_LACK_MAX_]; /* looks in a row */
-	char *told[PODS_LACK_MAX_];     /* NULL: nothing yet */
+	unsigned n_bad[PODS_LACK_MAX_];  /* looks in a row */
+	usec rest_until[PODS_LACK_MAX_]; /* clock_mono(): nobody is evicted before */
+	char *told[PODS_LACK_MAX_];      /* NULL: nothing yet */
 
 	/* The job's own, while there is one. */
 	struct diskpool_space pool, store;
 	bool trim;
 };
+
+static bool pool_is_short(const struct pressure *p)
+{
+	return p->pool.free < p->pool.total / 100 * POOL_PERCENT;
+}
 
 static void look(void *arg)
 {
@@ -52,6 +61,8 @@ static void look(void *arg)
 	if (p->trim)
 		diskpool_trim(p->disk);
 	diskpool_space(p->disk, &p->pool, &p->store);
+	if (pool_is_short(p))
+		diskpool_sync(p->disk);
 }
 
 /* NULL: there is none. *ret: it is of the pool, where the end of a Pod helps. */
@@ -59,7 +70,7 @@ static char *disk_trouble(const struct pressure *p, bool *ret)
 {
 	int64_t least = MIN((int64_t)STORE_MIB << 20, p->store.total / 100 * STORE_PERCENT);
 
-	*ret = p->pool.free < p->pool.total / 100 * POOL_PERCENT;
+	*ret = pool_is_short(p);
 	if (p->store.free < least)
 		return xasprintf("the file system of the store has %lld MiB left",
 				 (long long)(p->store.free >> 20));
@@ -102,9 +113,13 @@ static void handle(struct pressure *p, enum pods_lack lack, const char *bad, boo
 {
 	tell(p, lack, bad);
 	p->n_bad[lack] = bad ? p->n_bad[lack] + 1 : 0;
-	/* What one leaves behind is free only after a while. */
-	if (helps && p->n_bad[lack] >= EVICT_LOOKS && pods_evict(p->pods, lack, bad))
-		p->n_bad[lack] = 0;
+	if (bad)
+		pods_measure(p->pods); /* for the next look, and who goes then */
+	if (!helps || p->n_bad[lack] < EVICT_LOOKS || clock_mono() < p->rest_until[lack] ||
+	    !pods_evict(p->pods, lack, bad))
+		return;
+	p->n_bad[lack] = 0;
+	p->rest_until[lack] = clock_mono() + (usec)EVICT_REST_MS * 1000;
 }
 
 static void looked(void *arg)
@@ -116,7 +131,7 @@ static void looked(void *arg)
 	if (!p->timer)
 		return; /* it is being freed */
 	memory = memory_trouble(p);
-	timer_set(p->timer, disk || memory ? LOOK_AGAIN_MS : LOOK_MS);
+	timer_set(p->timer, p->interval_ms * (disk || memory ? 1 : LOOK_RARELY));
 	handle(p, PODS_LACK_DISK, disk, pool);
 	handle(p, PODS_LACK_MEMORY, memory, memory);
 }
@@ -137,6 +152,7 @@ struct pressure *pressure_new(const struct pressure_spec *spec)
 	p->object = spec->object;
 	p->pods = spec->pods;
 	p->memory = spec->memory;
+	p->interval_ms = spec->interval_ms ? spec->interval_ms : INTERVAL_MS;
 	jobs_init(&p->jobs, spec->loop, NULL, NULL);
 	p->timer = timer_new(spec->loop, on_timer, p);
 	timer_set(p->timer, 0);

@@ -20,7 +20,8 @@ struct pressure_spec {
 	const struct diskpool *disk;
 	struct node_object *object;
 	struct pods *pods;
-	int64_t memory; /* that sandboxes may use together; 0: not limited */
+	int64_t memory;       /* that sandboxes may use together; 0: not limited */
+	uint64_t interval_ms; /* between looks while something is short; 0: ten seconds */
 };
 struct pressure *pressure_new(const struct pressure_spec *spec);
 void pressure_free(struct pressure *p); /* turns the loop until nothing is under way */

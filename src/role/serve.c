@@ -122,6 +122,7 @@ static struct budget_spec read_budget(const struct settings *s)
 	return (struct budget_spec){
 		.memory_reserve = settings_int(s, "host-memory-reserve"),
 		.pids_reserve = settings_int(s, "host-pids-reserve"),
+		.memory = settings_int(s, "sandboxes-memory"),
 		.default_memory = settings_int(s, "default-memory"),
 		.pod_pids = settings_int(s, "pod-pids"),
 		.max_pods = settings_int(s, "max-pods"),
@@ -162,6 +163,10 @@ static struct err *start_roles(struct serve *s)
 		.host_paths = settings_text(s->settings, "host-path"),
 		.allow_unenforced_disk = settings_bool(s->settings, "allow-unenforced-disk-limits"),
 		.pull_images = settings_bool(s->settings, "pull-images"),
+		.shutdown_ms = (uint64_t)settings_int(s->settings, "shutdown-grace"),
+		.shutdown_critical_ms =
+			(uint64_t)settings_int(s->settings, "shutdown-grace-critical"),
+		.pressure_interval_s = settings_int(s->settings, "pressure-interval"),
 		.usage_interval_s = settings_int(s->settings, "usage-interval"),
 		.budget = read_budget(s->settings),
 	};
@@ -221,10 +226,22 @@ static void greet(const struct serve *s)
 			      dir);
 }
 
+static struct err *check_shutdown(const struct settings *s)
+{
+	if (settings_int(s, "shutdown-grace-critical") <= settings_int(s, "shutdown-grace"))
+		return NULL;
+	return err_new(ERR_INVALID,
+		       "--shutdown-grace-critical %s is a part of --shutdown-grace %s, and larger",
+		       settings_text(s, "shutdown-grace-critical"),
+		       settings_text(s, "shutdown-grace"));
+}
+
 static struct err *serve_start(struct serve *s)
 {
-	struct err *e = serve_find_programs(s);
+	struct err *e = check_shutdown(s->settings);
 
+	if (!e)
+		e = serve_find_programs(s);
 	if (!e)
 		e = loop_new(&s->loop);
 	if (e)

@@ -251,18 +251,19 @@ def test_a_start_that_was_killed_while_it_made_the_pool_begins_anew(fresh):
         cay.stop()
 
 
-def test_a_log_stays_within_its_limit_and_its_end_is_there(fresh):
-    cay = fresh("--log-max-size", "1Mi")
+@pytest.mark.parametrize("kib", [64, 256, 1024])
+def test_a_log_stays_within_its_limit_and_its_end_is_there(fresh, kib):
+    cay = fresh("--log-max-size", f"{kib}Ki")
     script = "i=0; while [ $i -lt 60000 ]; do echo $i-%s; i=$((i+1)); done; echo the end; sleep 1000" % ("x" * 100)
     obj = create(cay, pod("chatty", "sh", "-c", script))
     wait_until(lambda: cay.kubectl("logs", "chatty", "--tail=1").stdout == "the end\n")
     log = os.stat(cay.pool("roots", slot_of(obj), "logs", "log"))
-    assert log.st_size > 5 * MIB and log.st_blocks * 512 <= MIB + 65536
+    assert log.st_size > 5 * MIB and log.st_blocks * 512 <= (kib + 64) << 10
     used, limit = limits(cay)[f"roots/{slot_of(obj)}/logs"]
-    assert limit == 2 * MIB and used <= limit
+    assert limit == (2 * kib << 10) + MIB and used <= limit
     lines = cay.kubectl("logs", "chatty").stdout.splitlines()
     numbers = [int(line.split("-")[0]) for line in lines[:-1]]
-    assert numbers == list(range(numbers[0], 60000)) and len(numbers) > 1000
+    assert numbers == list(range(numbers[0], 60000)) and len(numbers) > kib
 
 
 def test_a_full_layer_does_not_stop_the_log(cay):
@@ -517,19 +518,38 @@ def test_a_full_pool_can_be_emptied_and_serves_again(fresh):
     assert fill(cay, "three", "/big", 30) == (30, "none")
 
 
-@pytest.mark.long  # it takes three looks that are ten seconds apart
-def test_a_pool_that_stays_full_evicts_the_pod_that_fills_it(fresh):
-    cay = fresh("--disk-pool-size", "300Mi", "--sandbox-disk", "1Gi", "--usage-interval", "1")
+def with_empty_dir(name, **more):
+    return pod(name, "sleep", "1000", container=dict({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, **more),
+               volumes=[{"name": "v", "emptyDir": {}}])
+
+
+@pytest.mark.parametrize("path, says", [("/big", "Container main was using"), ("/v/big", "The Pod's emptyDirs and older logs had")])
+def test_a_pool_that_stays_full_evicts_the_pod_that_fills_it(fresh, path, says):
+    """Whether by its layer or by an emptyDir. The modest one has more in its layer than one that fills an emptyDir."""
+    cay = fresh("--disk-pool-size", "300Mi", "--sandbox-disk", "1Gi", "--usage-interval", "1", "--pressure-interval", "1")
     for name in ("modest", "greedy"):
-        create(cay, pod(name, "sleep", "1000"))
+        create(cay, with_empty_dir(name))
     fill(cay, "modest", "/little", 20)
-    assert fill(cay, "greedy", "/big", 400)[1] == "ENOSPC"
+    assert fill(cay, "greedy", path, 400)[1] == "ENOSPC"
     status = cay.wait(PODS, "greedy", lambda o: o["status"]["phase"] == "Failed", timeout=180)["status"]
-    assert status["reason"] == "Evicted" and "ephemeral-storage" in status["message"] and "Container main was using" in status["message"]
+    assert status["reason"] == "Evicted" and "ephemeral-storage" in status["message"] and says in status["message"]
     node = cay.api("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"]
     cay.wait("/api/v1/nodes", node, lambda n: all(c["status"] == "False" for c in n["status"]["conditions"] if c["type"].endswith("Pressure")), timeout=180)
     assert cay.api("GET", f"{PODS}/modest")["status"]["phase"] == "Running"
     assert [e for e in cay.api("GET", f"{CORE}/events")["items"] if e["reason"] == "Evicted" and e["involvedObject"]["name"] == "greedy"]
+
+
+def test_a_pod_that_keeps_to_its_request_is_not_evicted_for_a_full_pool(fresh):
+    """The one that requested what it has stays, although it has more; emptyDirs count against the request."""
+    cay = fresh("--disk-pool-size", "300Mi", "--sandbox-disk", "1Gi", "--usage-interval", "1", "--pressure-interval", "1")
+    asks = {"resources": {"requests": {"ephemeral-storage": "200Mi"}}}
+    create(cay, with_empty_dir("asked", **asks))
+    create(cay, with_empty_dir("did-not"))
+    assert fill(cay, "asked", "/v/big", 150) == (150, "none")
+    assert fill(cay, "did-not", "/v/big", 400)[1] == "ENOSPC"
+    status = cay.wait(PODS, "did-not", lambda o: o["status"]["phase"] == "Failed", timeout=180)["status"]
+    assert status["reason"] == "Evicted"
+    assert cay.api("GET", f"{PODS}/asked")["status"]["phase"] == "Running"
 
 
 def test_a_directory_that_is_used_again_has_nothing_but_its_new_limit(fresh):

@@ -22,7 +22,7 @@ struct tls_ctx;
  */
 struct bench;
 
-/* ---- connections (api.c) ---- */
+/* api.c: connections */
 
 /* Where the API is and who we are. */
 struct api {
@@ -66,7 +66,7 @@ bool call_ok(const struct call *c);           /* answered, with 2xx */
 struct err *call_error(const struct call *c); /* why it is not */
 void call_done(struct call *c);               /* cancels it if need be */
 
-/* ---- what a run consists of (bench.c) ---- */
+/* bench.c: what a run consists of */
 
 /* What the command measures: a sandbox as whoever claims it sees it, or the node that runs it. */
 enum suite {
@@ -137,7 +137,7 @@ struct scenario {
 };
 extern const struct scenario bench_scenarios[]; /* ends with a NULL name */
 
-/* ---- objects (world.c) ---- */
+/* world.c: objects */
 
 /* One request that must work, on the lane for what is not measured. ret may be NULL. */
 must_use struct err *world_ask(struct bench *b, const struct ask *ask, struct json_doc **ret);
@@ -162,7 +162,7 @@ must_use struct err *world_scale(struct bench *b, const char *pool, unsigned n);
 must_use struct err *world_unclaim(struct bench *b, const char *prefix, size_t n);
 must_use struct err *world_empty(struct bench *b); /* claims, pools, Sandboxes and Pods are gone */
 
-/* ---- load (load.c) ---- */
+/* load.c: load */
 
 /* Claims or Sandboxes that are made, awaited and perhaps deleted. */
 struct load {
@@ -189,7 +189,7 @@ double load_own_cpu_us(void); /* of this process so far: one that needs a core m
 must_use struct err *load_measure(struct bench *b, struct load *spec, struct row *row,
 				  const char *rate);
 
-/* ---- commands (exec.c) ---- */
+/* exec.c: commands */
 
 /* Through the router; the answer says whether it ran. command: as JSON has it between quotes. */
 void exec_command(struct bench *b, struct call *c, struct lane *l, const char *sandbox,
@@ -205,7 +205,7 @@ void beside_into(struct beside *s, struct samples *into); /* NULL: nowhere */
 struct err *beside_error(const struct beside *s);         /* of the first that failed */
 size_t beside_free(struct beside *s);                     /* how many failed */
 
-/* ---- the server as this machine sees it (host.c) ---- */
+/* host.c: the server as this machine sees it */
 
 struct usage {
 	bool known;
@@ -221,7 +221,7 @@ void usage_done(struct usage *u);
 void row_usage(struct row *r, const struct usage *was, const struct usage *now, size_t n);
 void host_conditions(struct bench *b, struct json_doc *d, struct json *root);
 
-/* ---- floors and report ---- */
+/* Floors and report */
 
 /* Runs a program of bench/, which is installed next to us; *ret is its JSON. more: further
  * arguments, NULL after the last; or NULL. */
@@ -230,7 +230,7 @@ must_use struct err *program_measure(struct bench *b, const char *name, unsigned
 struct json_doc *report_build(struct bench *b);
 void report_print(const struct json *report);
 
-/* ---- scenarios ---- */
+/* Scenarios */
 
 struct err *scenario_growth(struct bench *b);    /* growth.c */
 struct err *scenario_cells(struct bench *b);     /* cells.c */

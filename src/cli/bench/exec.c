@@ -34,7 +34,7 @@ void exec_start(struct bench *b, struct call *c, struct lane *l, const char *san
 	exec_command(b, c, l, sandbox, "/bin/true");
 }
 
-/* ---- beside another load ---- */
+/* Beside another load */
 
 struct beside {
 	struct bench *b;
@@ -119,7 +119,7 @@ size_t beside_free(struct beside *s)
 	return n;
 }
 
-/* ---- rows of their own ---- */
+/* Rows of their own */
 
 static struct err *run_one(struct bench *b, struct lane *l, const char *sandbox, struct row *row)
 {

@@ -42,7 +42,7 @@ static char *proc_read(const char *fmt, ...)
 	return text;
 }
 
-/* ---- which process it is ---- */
+/* Which process it is */
 
 /* The inode of the socket that listens on that port of this machine; 0: none. */
 static unsigned long listener(const char *table, unsigned port)
@@ -125,7 +125,7 @@ pid_t host_find_server(const struct api *a)
 	return found;
 }
 
-/* ---- what it uses ---- */
+/* What it uses */
 
 /* schedstat: nanoseconds on a CPU, nanoseconds waiting for one, time slices */
 static bool read_schedstat(pid_t pid, const char *task, double *ret_us, double *ret_wait_us)
@@ -307,7 +307,7 @@ void row_usage(struct row *r, const struct usage *was, const struct usage *now, 
 		row_writes(r, was, now, count);
 }
 
-/* ---- conditions ---- */
+/* Conditions */
 
 static const char *fs_name(const char *dir)
 {

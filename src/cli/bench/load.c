@@ -176,7 +176,7 @@ static void client_over(struct client *c)
 		client_start(c);
 }
 
-/* ---- the watch that all clients share ---- */
+/* The watch that all clients share */
 
 static void note_object(struct bench *b, const struct json *obj)
 {
@@ -246,7 +246,7 @@ static struct err *watch_again(struct engine *g)
 	return watch_start(g->b, g->spec);
 }
 
-/* ---- a load ---- */
+/* A load */
 
 static struct client *add_client(struct engine *g)
 {

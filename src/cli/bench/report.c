@@ -96,7 +96,7 @@ struct json_doc *report_build(struct bench *b)
 	return d;
 }
 
-/* ---- as text ---- */
+/* As text */
 
 static bool is_quantile(const char *key)
 {

@@ -70,7 +70,7 @@ void endpoints_free(struct endpoints *x)
 	free(x);
 }
 
-/* -- who is concerned ------------------------------------------------------------------------- */
+/* Who is concerned */
 
 static bool is_ours(const struct endpoints *x, const struct object *service)
 {
@@ -192,7 +192,7 @@ void endpoints_changed(struct endpoints *x, struct object *was, struct object *n
 	}
 }
 
-/* -- a pass ----------------------------------------------------------------------------------- */
+/* A pass */
 
 struct found {
 	const struct object *service;

@@ -182,6 +182,15 @@ static struct err *give_back(const char *path)
 	return e;
 }
 
+/* After the commit, the kernel goes on with the subvolumes that were deleted. */
+static void sync_pool(const char *path)
+{
+	autoclose dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir >= 0)
+		(void)ioctl(dir, BTRFS_SYNC); /* or the next commit does it */
+}
+
 /* What its quota group has counted: one item of the quota tree. */
 static int64_t used(const char *path)
 {
@@ -218,6 +227,7 @@ const struct diskpool_ops disk_btrfs = {
 	.remove = remove_all,
 	.give_back = give_back,
 	.used = used,
+	.sync = sync_pool,
 	.keep = spare_keep,
 	.reuse = spare_reuse,
 };

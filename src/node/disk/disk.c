@@ -472,6 +472,11 @@ void diskpool_space(const struct diskpool *d, struct diskpool_space *ret_pool,
 	*ret_data = space_of(d->data_dir);
 }
 
+void diskpool_sync(const struct diskpool *d)
+{
+	d->ops->sync(d->dir);
+}
+
 void diskpool_trim(const struct diskpool *d)
 {
 	struct fstrim_range all = { .len = UINT64_MAX };

@@ -43,6 +43,8 @@ struct diskpool_ops {
 	must_use struct err *(*give_back)(const char *path);
 	/* Bytes that a directory has which make() made, as of a moment ago; 0: nobody counts. */
 	int64_t (*used)(const char *path);
+	/* Counts what was written up to now, and begins to free what was removed. */
+	void (*sync)(const char *path);
 	/* Keeps the directory of a slot, in which make() made all that there is, for another to
 	 * take: emptied, so that nothing of the slot is left. Nobody may use it any more. False: it
 	 * cannot be kept or is not worth it, and is to be removed. */
@@ -133,6 +135,8 @@ struct diskpool_space {
 /* Of the pool, and of the file system that holds the data directory. Blocks. */
 void diskpool_space(const struct diskpool *d, struct diskpool_space *ret_pool,
 		    struct diskpool_space *ret_data);
+/* What is used is counted up to now, and what was removed is being given back. Blocks. */
+void diskpool_sync(const struct diskpool *d);
 void diskpool_trim(const struct diskpool *d); /* an image file gives back what is free. Blocks. */
 
 /* Parts of a slot's directory. */

@@ -28,6 +28,10 @@ static int64_t used(unused const char *path)
 	return 0; /* counting would mean to look at every file */
 }
 
+static void no_sync(unused const char *path)
+{
+}
+
 /* A directory costs nothing. */
 static bool no_spare(unused const char *path)
 {
@@ -41,6 +45,7 @@ const struct diskpool_ops disk_plain = {
 	.remove = remove_all,
 	.give_back = remove_all,
 	.used = used,
+	.sync = no_sync,
 	.keep = no_spare,
 	.reuse = no_spare,
 };

@@ -82,6 +82,8 @@ struct host_budget budget_of(const struct budget_machine *m, const struct budget
 		.overcommit = s->overcommit ? s->overcommit : OVERCOMMIT,
 	};
 
+	if (s->memory)
+		b.memory = MIN(b.memory, s->memory);
 	b.pods = MIN(b.pods, fit);
 	b.pods = MIN(b.pods, (int64_t)m->addresses);
 	b.containers = MIN(s->max_containers ? s->max_containers : 2 * b.pods, fit);

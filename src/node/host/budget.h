@@ -18,6 +18,7 @@ struct budget_machine {
 /* Settings; 0: the default that budget_of() computes from the machine. */
 struct budget_spec {
 	int64_t memory_reserve, pids_reserve; /* for the host */
+	int64_t memory;                       /* of all sandboxes, if that is less */
 	int64_t default_memory;               /* of a container that names no limit */
 	int64_t pod_pids;
 	int64_t max_pods, max_containers;

@@ -50,8 +50,6 @@ int conntrack_way_cmp(const void *a, const void *b)
 	return r ? r : (int)x->end_port - (int)y->end_port;
 }
 
-/* -- reading --------------------------------------------------------------------------------- */
-
 /* NULL: it has none. */
 static const struct nlattr *inside(const struct nlattr *nest, uint16_t type)
 {
@@ -135,8 +133,6 @@ static bool is_to_go(const struct forgetting *f, const struct nlmsghdr *h)
 	return !f->ways || !bsearch(&way, f->ways->data, f->ways->len / sizeof(way), sizeof(way),
 				    conntrack_way_cmp);
 }
-
-/* -- asking ---------------------------------------------------------------------------------- */
 
 static struct nlmsghdr *question(void *room, uint16_t type, uint16_t flags, uint8_t family)
 {

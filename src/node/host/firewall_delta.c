@@ -50,7 +50,7 @@ struct delta {
 	struct buf *out;
 };
 
-/* -- reading --------------------------------------------------------------------------------- */
+/* Reading */
 
 static void add_item(struct text *t, struct block *b, char *item)
 {
@@ -169,7 +169,7 @@ static bool pair_up(struct delta *d)
 	return true;
 }
 
-/* -- writing --------------------------------------------------------------------------------- */
+/* Writing */
 
 static void make(struct delta *d, const struct block *b)
 {

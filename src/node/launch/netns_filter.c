@@ -363,7 +363,7 @@ static void drop_all(struct filter *f)
 	verdict(f, NF_DROP);
 }
 
-/* -- what policies open ---------------------------------------------------------------------- */
+/* What policies open */
 
 static void put_peer_set(struct filter *f, const char *name, bool v4)
 {
@@ -451,7 +451,7 @@ static void put_peers_in(struct filter *f, bool v4)
 	accept_answers(f, "peers_out", "peers_out6", true, v4);
 }
 
-/* -- the chains ------------------------------------------------------------------------------ */
+/* The chains */
 
 static void accept_names(struct filter *f, const struct ip *gw)
 {

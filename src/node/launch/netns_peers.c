@@ -38,7 +38,7 @@ struct ranges {
 	size_t n;
 };
 
-/* -- reading --------------------------------------------------------------------------------- */
+/* Reading */
 
 static bool read_range(char *text, struct range *ret)
 {
@@ -90,7 +90,7 @@ static struct err *read_list(const char *text, struct ranges *ret)
 	return NULL;
 }
 
-/* -- writing --------------------------------------------------------------------------------- */
+/* Writing */
 
 static struct nlmsghdr *elements(struct nft_batch *b, uint16_t type, uint16_t flags,
 				 const char *set)

@@ -32,6 +32,7 @@ enum {
 	/* The guest keeps its log within the limit; this is for one that does not. A hole is cut
 	 * only after the file has grown, and the file system needs room for both. */
 	LOG_DIR_PARTS = 2,
+	LOG_DIR_MORE = 1 << 20, /* that the file system sets aside for its own with each change */
 };
 
 static struct err *make_file(int dir, const char *name, mode_t mode)
@@ -93,7 +94,9 @@ static struct err *make_parts(struct slot *s)
 		      &s->dir_fd);
 	if (!e)
 		e = make_part(s, DISK_SLOT_LOGS,
-			      wall_stands("disk-log") ? LOG_DIR_PARTS * s->l->log_limit : 0,
+			      wall_stands("disk-log")
+				      ? LOG_DIR_PARTS * s->l->log_limit + LOG_DIR_MORE
+				      : 0,
 			      &s->log_fd);
 	return e ? e : make_file(s->log_fd, "log", 0600);
 }

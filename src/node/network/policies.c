@@ -51,7 +51,7 @@ struct policies {
 	struct map *peers; /* address → struct opened, owned: what was told of it */
 };
 
-/* -- the rules ------------------------------------------------------------------------------- */
+/* The rules */
 
 /* Once for each text about a policy. */
 static void tell(struct policies *p, const struct policy *policy)
@@ -77,7 +77,7 @@ static void tell(struct policies *p, const struct policy *policy)
 		      node_event_doc(&event), NULL);
 }
 
-/* -- what is opened in the filters of sandboxes ---------------------------------------------- */
+/* What is opened in the filters of sandboxes */
 
 struct opened {
 	char *list[POLICY_DIRECTION_MAX_];
@@ -266,7 +266,7 @@ static void look(void *arg)
 		p->spec.load(p->spec.arg, p->rules, p->number);
 }
 
-/* -- changes --------------------------------------------------------------------------------- */
+/* Changes */
 
 static void on_policy(void *arg, struct object *was, struct object *now)
 {

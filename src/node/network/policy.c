@@ -33,7 +33,7 @@ static const struct stand_in {
 } name_server = { "kube-system", "k8s-app", "kube-dns" },
   router = { "agent-sandbox-system", "app", "sandbox-router" };
 
-/* -- selecting ------------------------------------------------------------------------------- */
+/* Selecting */
 
 const struct json *policy_labels_of(struct policy_compile *c, const char *ns)
 {
@@ -60,7 +60,7 @@ static bool selects_stand_in(struct policy_compile *c, const struct json *peer,
 	return label_selector_matches(json_get(peer, "podSelector"), labels, false);
 }
 
-/* -- rules ----------------------------------------------------------------------------------- */
+/* Rules */
 
 void policy_notice(struct policy_compile *c, enum policy_direction d, size_t rule, const char *what)
 {
@@ -214,7 +214,7 @@ static void compile_in(struct policy_compile *c, const struct json *rule, size_t
 		add_pass(c, POLICY_IN, rule, n);
 }
 
-/* -- policies -------------------------------------------------------------------------------- */
+/* Policies */
 
 static bool has_type(const struct json *spec, const char *type, bool otherwise)
 {

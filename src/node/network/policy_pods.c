@@ -33,7 +33,7 @@ bool policy_pod_ip(const struct object *pod, struct ip *ret)
 	return ip && !pod_phase_over(json_get_str(status, "phase")) && ip_parse(ip, ret);
 }
 
-/* -- the Pods themselves --------------------------------------------------------------------- */
+/* The Pods themselves */
 
 static int by_place(const void *a, const void *b)
 {
@@ -84,7 +84,7 @@ const struct policy_pod *policy_pod_at(const struct policy_plan *p, unsigned pla
 	return p->n_pods ? bsearch(&key, p->pods, p->n_pods, sizeof(key), by_place) : NULL;
 }
 
-/* -- groups ---------------------------------------------------------------------------------- */
+/* Groups */
 
 struct grouping {
 	struct policy_compile *c;
@@ -168,7 +168,7 @@ static void match_direction(struct policy_compile *c, struct policy_plan *plan,
 		match_pod(&g, &plan->pods[i]);
 }
 
-/* -- the other end --------------------------------------------------------------------------- */
+/* The other end */
 
 static bool peer_selects(struct policy_compile *c, const struct json *peer,
 			 const struct object *pod)

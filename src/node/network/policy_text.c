@@ -60,7 +60,7 @@ static void add_ports(struct buf *b, const struct policy_ports *p)
 		buf_printf(b, "ct reply proto-src %u-%u ", p->from, p->to);
 }
 
-/* -- to addresses outside -------------------------------------------------------------------- */
+/* To addresses outside */
 
 static bool is_all_of_ipv4(const struct policy_range *r)
 {
@@ -219,7 +219,7 @@ static void add_opened(struct buf *b, const struct policy_plan *p)
 	}
 }
 
-/* -- between sandboxes ----------------------------------------------------------------------- */
+/* Between sandboxes */
 
 static void add_set(struct buf *b, const struct policy_plan *p, const char *name,
 		    const struct policy_pods *pods)
@@ -383,7 +383,7 @@ void policy_text(const struct policy_plan *p, struct buf *out)
 	buf_add_str(out, p->opens ? open_between : shut_between);
 }
 
-/* -- for the filters inside sandboxes -------------------------------------------------------- */
+/* For the filters inside sandboxes */
 
 static void add_peer_range(struct buf *b, const struct ip *from, const struct ip *to)
 {

@@ -31,7 +31,7 @@ enum {
 	BACKLOG = 64,
 };
 
-/* -- the host's name servers ---------------------------------------------------------------- */
+/* The host's name servers */
 
 static uint64_t stamp_of(const char *path)
 {
@@ -70,7 +70,7 @@ void resolver_searches(struct resolver *r, struct buf *out)
 		buf_printf(out, " %s", host->searches[i]);
 }
 
-/* -- questions ------------------------------------------------------------------------------- */
+/* Questions */
 
 bool resolver_is_sandbox(const struct resolver *r, const struct sockaddr_in *from,
 			 unsigned *ret_place)
@@ -185,7 +185,7 @@ static void on_tcp(void *arg, unused unsigned ready)
 	peers_accept(arg);
 }
 
-/* -- its life -------------------------------------------------------------------------------- */
+/* Its life */
 
 static int listen_at(const struct resolver *r, int type)
 {

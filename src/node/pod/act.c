@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "node/disk/disk.h"
+#include "node/disk/trash.h"
 #include "node/launch/plan.h"
 #include "node/pod/pod_priv.h"
 #include "node/volume/host_path.h"
@@ -13,7 +14,6 @@ enum {
 	PREPARE_RETRY_MS = 5000,
 	MISSING_RETRY_MS = 10000, /* an object that appears wakes the Pod anyway */
 	LET_GO_RETRY_MS = 2000,
-	STOP_GRACE_S = 5, /* when the whole node stops */
 	GRACE_MAX_S = 3600,
 };
 
@@ -176,6 +176,17 @@ static void put_net(struct pod *p)
 		p->pods->rt->net_put(p->pods->rt_ctx, take(p->net));
 }
 
+/* Nothing of it runs any more. What an evicted one has on disk is what it was evicted for; any
+ * other keeps it until it is deleted. */
+static bool act_disconnect(struct pod *p)
+{
+	put_net(p);
+	pod_save(p); /* the address may soon be another Pod's */
+	if (p->evicted && volumes_on_disk(p->view))
+		trash_remove_disk(&p->pods->jobs, p->pods->disk, INSTANCE_PODS, p->obj->uid);
+	return true;
+}
+
 static bool act_fail(struct pod *p, const struct pod_plan *plan)
 {
 	const struct container *c = p->containers[plan->culprit];
@@ -211,24 +222,37 @@ static void on_synced(struct client_write *w, struct err *e, unused struct objec
 	pod_wake(p);
 }
 
+/* Nobody deleted it: it ends with the node. */
+static void shut_down(struct pod *p)
+{
+	p->shut_down = true;
+	p->reason = "Terminated";
+	free(p->message);
+	p->message = xstrdup(POD_SHUT_DOWN);
+}
+
 static bool act_sync(struct pod *p)
 {
+	if (p->phase <= POD_FINISHING && !p->gone && !p->view->deleting)
+		shut_down(p);
 	pod_enter(p, POD_SYNCING);
 	p->sync.done = on_synced;
 	client_sync(p->pods->client, &p->sync);
 	return p->phase != POD_SYNCING;
 }
 
-static int64_t grace_s(const struct pod *p)
+static usec grace_of(const struct pod *p)
 {
-	if (p->pods->stopping)
-		return MIN(p->view->grace_s, (int64_t)STOP_GRACE_S);
-	return p->gone ? 0 : MIN(p->view->grace_s, (int64_t)GRACE_MAX_S);
+	usec own = MIN(p->view->grace_s, (int64_t)GRACE_MAX_S) * 1000000;
+
+	if (p->gone)
+		return 0;
+	return p->pods->stopping ? MIN(own, pod_stop_round(p)) : own;
 }
 
 bool pod_hurry(struct pod *p)
 {
-	usec until = pods_now(p->pods) + grace_s(p) * 1000000;
+	usec until = pods_now(p->pods) + grace_of(p);
 
 	if (p->phase != POD_TERMINATING || until >= p->grace_until)
 		return false;
@@ -240,22 +264,24 @@ bool pod_leaves(const struct pod *p)
 {
 	if (!p->gone && !p->view->deleting)
 		return false;
-	return p->phase < POD_TERMINATING ? !grace_s(p) : p->grace_until <= pods_now(p->pods);
+	return p->phase < POD_TERMINATING ? !grace_of(p) : p->grace_until <= pods_now(p->pods);
 }
 
 static bool act_stop(struct pod *p)
 {
-	int64_t s = grace_s(p);
+	usec grace = grace_of(p);
 
 	pod_enter(p, POD_TERMINATING);
-	p->grace_until = pods_now(p->pods) + s * 1000000;
+	p->grace_until = pods_now(p->pods) + grace;
+	if (p->shut_down)
+		pod_save(p); /* before anything of it ends */
 	for (size_t i = 0; i < p->n_containers; i++) {
 		struct container *c = p->containers[i];
 
-		if (!container_live(c->state) || (s && c->view->sidecar))
+		if (!container_live(c->state) || (grace && c->view->sidecar))
 			continue; /* a sidecar's turn comes when the others have ended */
 		pod_event(p, false, "Killing", "Stopping container %s", c->view->name);
-		if (s)
+		if (grace)
 			container_term(c);
 	}
 	return true;
@@ -265,7 +291,7 @@ static bool act_stop(struct pod *p)
 static bool act_finish(struct pod *p)
 {
 	pod_enter(p, POD_FINISHING);
-	p->grace_until = pods_now(p->pods) + grace_s(p) * 1000000;
+	p->grace_until = pods_now(p->pods) + grace_of(p);
 	return true;
 }
 
@@ -401,9 +427,7 @@ static bool pod_step(struct pod *p, const struct pod_plan *plan)
 		pod_enter(p, POD_SUCCEEDED);
 		return true;
 	case POD_STEP_DISCONNECT:
-		put_net(p);
-		pod_save(p); /* the address may soon be another Pod's */
-		return true;
+		return act_disconnect(p);
 	case POD_STEP_FAIL:
 		return act_fail(p, plan);
 	case POD_STEP_SYNC:

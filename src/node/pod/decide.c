@@ -307,8 +307,8 @@ static struct pod_plan decide_unwanted(const struct pod_seen *s, enum container_
 		end_live(s, steps);
 		break;
 	case POD_LETTING_GO:
-		return (struct pod_plan){ s->gone || s->stopping ? POD_STEP_FORGET
-								 : POD_STEP_LET_GO };
+		return (struct pod_plan){ s->gone || s->stopping || s->renews ? POD_STEP_FORGET
+									      : POD_STEP_LET_GO };
 	case POD_ADMITTING:
 	case POD_PREPARING:
 	case POD_CONNECTING:
@@ -327,6 +327,6 @@ struct pod_plan pod_run_decide(const struct pod_seen *s, enum container_step *st
 {
 	for (size_t i = 0; i < s->n_containers; i++)
 		steps[i] = CONTAINER_STEP_NONE;
-	return s->deleting || s->gone || s->stopping ? decide_unwanted(s, steps)
-						     : decide_wanted(s, steps);
+	return s->deleting || s->gone || s->stopping || s->renews ? decide_unwanted(s, steps)
+								  : decide_wanted(s, steps);
 }

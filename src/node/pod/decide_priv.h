@@ -60,6 +60,7 @@ struct pod_seen {
 	bool deleting;  /* its object is being deleted */
 	bool gone;      /* its object is gone */
 	bool stopping;  /* the whole node stops: the Pod ends, and its object stays */
+	bool renews;    /* that was begun by an earlier run: it ends, and begins anew */
 	bool late;      /* its active deadline is over */
 	bool evicted;   /* it makes room for others */
 	bool connected; /* it has a network */

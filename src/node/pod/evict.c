@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/str.h"
 #include "node/pod/evict_priv.h"
 #include "node/pod/pod_priv.h"
 
 /*
  * Eviction: a node that is short of memory or disk ends one Pod after the other until it is not.
- * What they use is what was measured last (usage.c).
+ * What they use is what was measured last (usage.c); as disk, a kubelet's sum: layers, logs and
+ * emptyDirs.
  */
 static const struct {
 	const char *resource, *request;
@@ -44,12 +46,12 @@ size_t evict_choose(const struct evict_seen *list, size_t n)
 
 static struct evict_seen observe(const struct pod *p, enum pods_lack lack)
 {
-	struct evict_seen s = { .priority = json_get_int(object_spec(p->obj), "priority", 0) };
+	struct evict_seen s = { .used = lack == PODS_LACK_DISK ? p->disk : 0,
+				.requested = pod_requested(p, lacks[lack].request, true) / 1000,
+				.priority = p->view->priority };
 
-	for (size_t i = 0; i < p->n_containers; i++) {
+	for (size_t i = 0; i < p->n_containers; i++)
 		s.used += used_by(p->containers[i], lack);
-		s.requested += pod_container_quantity(p->containers[i]->view, lacks[lack].request);
-	}
 	return s;
 }
 
@@ -57,16 +59,22 @@ static struct evict_seen observe(const struct pod *p, enum pods_lack lack)
 static void evict(struct pod *p, enum pods_lack lack, const char *why)
 {
 	const struct container *most = p->containers[0];
+	autobuf text = { 0 };
 
 	for (size_t i = 1; i < p->n_containers; i++)
 		if (used_by(p->containers[i], lack) > used_by(most, lack))
 			most = p->containers[i];
+	buf_printf(&text,
+		   "The node was low on resource: %s (%s). Container %s was using %lldKi, request "
+		   "is %lldKi.",
+		   lacks[lack].resource, why, most->view->name,
+		   (long long)used_by(most, lack) >> 10,
+		   (long long)pod_container_quantity(most->view, lacks[lack].request) / 1000 >> 10);
+	if (lack == PODS_LACK_DISK && p->disk)
+		buf_printf(&text, " The Pod's emptyDirs and older logs had %lldKi.",
+			   (long long)p->disk >> 10);
 	free(p->evicted);
-	p->evicted = xasprintf(
-		"The node was low on resource: %s (%s). Container %s was using %lldKi, request is "
-		"%lldKi.",
-		lacks[lack].resource, why, most->view->name, (long long)used_by(most, lack) >> 10,
-		(long long)pod_container_quantity(most->view, lacks[lack].request) >> 10);
+	p->evicted = xstrdup(buf_str(&text));
 	pod_wake(p);
 }
 

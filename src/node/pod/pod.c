@@ -229,6 +229,7 @@ struct err *pod_try_save(struct pod *p)
 		.ip = p->net ? p->net->ip : NULL,
 		.pvcs = pvc_list(p, a),
 		.started = p->started,
+		.shut_down = p->shut_down,
 		.containers = arena_new_n(a, struct container_record, p->n_containers + 1),
 		.n_containers = p->n_containers,
 	};

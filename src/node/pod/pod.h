@@ -47,8 +47,8 @@ struct pods_spec {
 	void (*pull_image)(void *pulls, const char *name, const char *auth,
 			   struct image_pull_wait *w);
 	void *pulls;
-	const struct diskpool *disk;     /* outlives the Pods */
-	const struct handlers *handlers; /* outlives them too; NULL: `native` alone */
+	const struct diskpool *disk; /* outlives the Pods */
+	struct handlers *handlers;   /* outlives them too; NULL: `native` alone */
 	const char *node_name, *run_dir;
 	const struct host_paths *host_paths; /* that Pods may mount; outlives the Pods */
 	/* Where it is written down what Pods have used, and how often; NULL, 0: never. */
@@ -72,8 +72,13 @@ AUTOPTR(pods)
 
 void pods_set_access(struct pods *ps, struct access *a); /* for probes that run a command */
 void pods_images_changed(struct pods *ps);               /* Pods that wait for an image try again */
+/* What Pods have at most to end with the node: ordinary ones, and then the critical ones. */
+struct pods_grace {
+	uint64_t ordinary_ms, critical_ms;
+};
 /* Ends every Pod but leaves its object: it runs again when the node does. Then stopped(). */
-void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg);
+void pods_stop_all(struct pods *ps, const struct pods_grace *grace, void (*stopped)(void *arg),
+		   void *arg);
 /* Takes no new Pods. Then stopped(), once nothing is left of those that were deleted; one that
  * still has time to end is left to the next start. */
 void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg);
@@ -91,6 +96,7 @@ enum pods_lack {
 /* Ends one Pod to make room, unless one is ending already. why: in its message. False: there is
  * none whose end would help. */
 bool pods_evict(struct pods *ps, enum pods_lack lack, const char *why);
+void pods_measure(struct pods *ps);           /* soon, without waiting for the interval */
 int64_t pods_memory(const struct pods *ps);   /* bytes that they use, as it was measured last */
 void pods_step(struct pods *ps, uint64_t ms); /* for tests: as if ms had passed */
 

@@ -55,7 +55,7 @@ struct pods {
 	const struct probe_ops *tries;
 	struct tls_ctx *probe_tls; /* of probes over HTTPS, which verify nothing */
 	const struct diskpool *disk;
-	const struct handlers *handlers;
+	struct handlers *handlers;
 	char *node_name, *run_dir;
 	const struct host_paths *host_paths; /* that Pods may mount */
 	struct host_budget budget;
@@ -76,7 +76,9 @@ struct pods {
 	bool cordoned; /* the Node object says that no new Pods are wanted */
 	usec skew;     /* pods_step() */
 
-	bool stopping;              /* pods_stop_all() */
+	bool stopping; /* pods_stop_all() */
+	struct pods_grace grace;
+	usec ordinary_until;        /* pods_now(): then critical Pods end in any case */
 	bool settling;              /* pods_settle() */
 	struct deferred check;      /* whether all have stopped */
 	void (*stopped)(void *arg); /* NULL: already called */
@@ -147,6 +149,8 @@ struct pod {
 	struct arena *arena;                         /* of the view */
 	struct pod_view *view;                       /* of obj */
 	bool gone;                                   /* obj was deleted */
+	bool shut_down; /* it ends with the node, and had not ended by itself */
+	bool renews; /* an earlier run did not get to the end of that: it ends, and begins anew */
 	enum pod_phase phase;
 	struct pod_room room; /* none before it is admitted, and after its end */
 	const char *reason;   /* what is wrong with the Pod as a whole; NULL: nothing permanent */
@@ -156,6 +160,7 @@ struct pod {
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
+	int64_t disk;     /* that it has beside what its tasks have, when it was last looked at */
 	char *evicted;    /* why it ends to make room for others; NULL: it does not */
 	char *want_ip;    /* the address it had before */
 	struct map *pvcs; /* handles of the persistent volumes that it has mounted */
@@ -224,6 +229,8 @@ const char *pod_runtime_lacks(const struct pod *p); /* NULL, or what it cannot d
 const char *pod_room_lacks(const struct pod *p, bool *ret_soon, char **ret);
 /* The same for what it wants instead of what it has. *ret_never: this node is too small for it. */
 bool pod_room_lacks_more(const struct pod *p, bool *ret_never, char **ret);
+/* What it requests of a resource, in thousandths. wanted: by its spec, and not as it was given. */
+int64_t pod_requested(const struct pod *p, const char *what, bool wanted);
 bool pod_room_one_more(struct pod *p); /* takes it for one more container; false: there is none */
 void pod_room_take(struct pod *p);
 void pod_room_put(struct pod *p); /* if it has any */
@@ -237,6 +244,12 @@ void waits_pass_on_room(struct pod *p); /* there is not enough for it: the next 
 void waits_room_left(struct pods *ps);  /* there is more room: the first who waits for it tries */
 void waits_object_changed(struct pods *ps, const struct object *o);
 void waits_class_changed(struct pods *ps, const char *name);
+
+/* shutdown.c */
+#define POD_SHUT_DOWN "Pod was terminated in response to imminent node shutdown."
+bool pod_stops(const struct pod *p);      /* the node does, and it is this Pod's turn */
+usec pod_stop_round(const struct pod *p); /* the most that it has to end then */
+void pods_next_round(struct pods *ps);    /* a Pod has left: it may be the turn of others */
 
 /* status.c */
 void pod_report(struct pod *p);

@@ -58,6 +58,7 @@ static void check_stopped(void *arg)
 	struct pods *ps = arg;
 	void (*stopped)(void *arg_);
 
+	pods_next_round(ps);
 	if (!ps->stopped || !all_left(ps))
 		return;
 	stopped = take(ps->stopped);
@@ -72,22 +73,44 @@ static void job_ended(void *arg)
 	deferred_call(&ps->check);
 }
 
+static void pod_added(struct pods *ps, struct object *obj)
+{
+	struct pod *p = pod_new(ps, obj);
+
+	map_put(ps->pods, obj->uid, p);
+	if (ps->left)
+		recover_pod(p);
+	for (size_t i = 0; i < p->n_containers; i++)
+		ephemeral_started_before(p->containers[i]);
+	pod_wake(p);
+}
+
+static void forget(struct pods *ps, struct pod *p)
+{
+	autoptr(object) obj = object_ref(p->obj);
+	bool again = p->renews && !p->gone && !ps->stopping && !ps->settling;
+
+	usage_pod_gone(p);
+	(void)map_del(ps->pods, obj->uid);
+	volumes_sweep(ps->volumes);
+	if (again)
+		pod_added(ps, obj);
+	deferred_call(&ps->check);
+}
+
 static struct again pod_pass(void *arg, struct queue_item *it)
 {
 	struct pods *ps = arg;
 	struct pod *p = map_get(ps->pods, it->key);
 	uint64_t ms;
-	bool forget;
+	bool over;
 
 	if (!p)
 		return again_never();
-	ms = pod_reconcile(p, &forget);
-	if (!forget)
+	ms = pod_reconcile(p, &over);
+	if (!over)
 		return ms ? again_after(ms) : again_never();
-	usage_pod_gone(p);
-	(void)map_del(ps->pods, it->key);
-	volumes_sweep(ps->volumes);
-	deferred_call(&ps->check);
+	forget(ps, p);
 	return again_never();
 }
 
@@ -135,18 +158,6 @@ static void volumes_stale(void *arg, const char *uid)
 	if (e)
 		pod_event(p, true, "FailedMount", "%s", err_text(e));
 	err_free(e);
-}
-
-static void pod_added(struct pods *ps, struct object *obj)
-{
-	struct pod *p = pod_new(ps, obj);
-
-	map_put(ps->pods, obj->uid, p);
-	if (ps->left)
-		recover_pod(p);
-	for (size_t i = 0; i < p->n_containers; i++)
-		ephemeral_started_before(p->containers[i]);
-	pod_wake(p);
 }
 
 /* What matters of an object is its deletion, its spec (generation), and what others write to its
@@ -354,17 +365,6 @@ void pods_free(struct pods *ps)
 	free(ps);
 }
 
-/* The objects stay: their Pods run again when the node does. */
-void pods_stop_all(struct pods *ps, void (*stopped)(void *arg), void *arg)
-{
-	ps->stopped = stopped;
-	ps->stopped_arg = arg;
-	ps->stopping = true;
-	map_each(it, ps->pods)
-		pod_wake(it.value);
-	deferred_call(&ps->check);
-}
-
 void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg)
 {
 	ps->stopped = stopped;
@@ -378,6 +378,11 @@ void pods_look(struct pods *ps)
 	usage_look(ps->usage);
 	while (usage_looks(ps->usage))
 		(void)loop_turn(ps->loop, 20);
+}
+
+void pods_measure(struct pods *ps)
+{
+	usage_look(ps->usage);
 }
 
 bool pods_usage(struct pods *ps, const struct access_target *of, struct access_usage *ret)
@@ -404,7 +409,7 @@ struct err *pods_container(struct pods *ps, const char *ns, const char *pod, con
 	struct pod *p = o ? map_get(ps->pods, o->uid) : NULL;
 	const struct pod_container_view *v;
 
-	if (!p || p->gone || ps->stopping)
+	if (!p || p->gone)
 		return err_new(ERR_NOT_FOUND, "pods \"%s\" not found", pod);
 	v = str_empty(name) ? pod_view_default_container(p->view)
 			    : pod_view_container(p->view, name);

@@ -48,7 +48,8 @@ static struct pod_seen pod_observe(const struct pod *p, struct arena *a)
 		.phase = p->phase,
 		.deleting = p->view->deleting,
 		.gone = p->gone,
-		.stopping = p->pods->stopping,
+		.stopping = pod_stops(p),
+		.renews = p->renews,
 		.late = p->view->deadline_s && deadline_left(p) <= 0,
 		.evicted = p->evicted,
 		.connected = p->net != NULL,
@@ -77,6 +78,8 @@ static uint64_t next_ms(const struct pod *p)
 	sooner(&ms, p->retry_at - now);
 	sooner(&ms, p->quiet_until - now);
 	sooner(&ms, p->report_after - now);
+	if (p->pods->stopping)
+		sooner(&ms, p->pods->ordinary_until - now);
 	if (p->phase == POD_TERMINATING || p->phase == POD_FINISHING)
 		sooner(&ms, p->grace_until - now);
 	if (p->phase > POD_ACTIVE)
@@ -109,7 +112,7 @@ uint64_t pod_reconcile(struct pod *p, bool *ret_forget)
 	} while (pod_act(p, &plan, steps));
 	pod_waits(p);
 	*ret_forget = plan.step == POD_STEP_FORGET;
-	if (!*ret_forget)
+	if (!*ret_forget || p->shut_down) /* then nobody tells of its end later */
 		pod_report(p);
 	return next_ms(p);
 }

@@ -142,6 +142,7 @@ void recover_pod(struct pod *p)
 	if (!r)
 		return;
 	p->started = r->started ? r->started : p->started;
+	p->renews = r->shut_down;
 	for (size_t i = 0; i < r->n_containers; i++) {
 		struct container *c = pod_container(p, r->containers[i].name);
 

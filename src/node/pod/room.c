@@ -12,7 +12,7 @@
  * Requests may be overcommitted (budget.h), because most sandboxes idle; one Pod alone may not
  * request more than there is.
  */
-static int64_t requested(const struct pod *p, const char *what, bool wanted)
+int64_t pod_requested(const struct pod *p, const char *what, bool wanted)
 {
 	int64_t most = 0, together = 0; /* together: of those that run on */
 
@@ -39,14 +39,13 @@ static int64_t count(const struct pod *p)
 	return n;
 }
 
-/* wanted: by its spec, and not as it was given (resize.c). */
 static struct pod_room room_of(const struct pod *p, bool wanted)
 {
 	return (struct pod_room){
 		.pods = 1,
 		.containers = count(p),
-		.memory = requested(p, "requests.memory", wanted) / 1000,
-		.cpu_milli = requested(p, "requests.cpu", wanted),
+		.memory = pod_requested(p, "requests.memory", wanted) / 1000,
+		.cpu_milli = pod_requested(p, "requests.cpu", wanted),
 	};
 }
 

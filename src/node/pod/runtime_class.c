@@ -31,7 +31,7 @@ struct err *pod_runtime_find(const struct pod *p, struct arena *a, struct plan_o
 	struct err *e = handler_of(p, a, &handler);
 
 	if (!e)
-		e = handlers_find(p->pods->handlers, handler, a, ret);
+		e = handlers_find(p->pods->handlers, handler, pods_now(p->pods), a, ret);
 	return err_wrap(e, "RuntimeClass \"%s\"", p->view->runtime_class);
 }
 

@@ -54,6 +54,7 @@ static const struct record_field pod_fields[] = {
 	RECORD(struct pod_record, ip, RECORD_STR),
 	RECORD(struct pod_record, pvcs, RECORD_STRS),
 	RECORD(struct pod_record, started, RECORD_INT64),
+	RECORD(struct pod_record, shut_down, RECORD_BOOL),
 	RECORD_MANY(struct pod_record, containers, n_containers, container_fields),
 	{ 0 },
 };

@@ -42,6 +42,7 @@ struct pod_record {
 	const char *ip;
 	const char **pvcs; /* handles of persistent volumes that it mounts */
 	int64_t started;
+	bool shut_down; /* it was asked to end with the node */
 	struct container_record *containers;
 	size_t n_containers;
 };

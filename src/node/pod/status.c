@@ -209,6 +209,10 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 			? xasprintf("containers with unready status: [%s]%s%s", s->unready,
 				    s->probe ? ": " : "", str_or(s->probe, ""))
 			: NULL;
+	const struct condition disrupted = { .type = "DisruptionTarget",
+					     .status = "True",
+					     .reason = "TerminationByKubelet",
+					     .message = POD_SHUT_DOWN };
 	struct condition list[] = {
 		{ .type = "PodScheduled",
 		  .status = p->unscheduled ? "False" : "True",
@@ -231,6 +235,10 @@ static void put_conditions(struct json_doc *d, struct json *status, const struct
 	conditions = json_set(d, status, "conditions", was ? json_copy(d, was) : json_arr(d));
 	for (size_t i = 0; i < ARRAY_LEN(list); i++)
 		conditions_upsert(d, conditions, &list[i], pods_wall(p->pods));
+	if (p->shut_down)
+		conditions_upsert(d, conditions, &disrupted, pods_wall(p->pods));
+	else
+		conditions_remove(conditions, disrupted.type);
 	put_resize_conditions(d, conditions, p);
 }
 
@@ -274,6 +282,12 @@ static void put_containers(struct json_doc *d, struct json *status, const struct
 	}
 }
 
+/* A merge keeps what is not mentioned, and an earlier run may have written there. */
+static void set_or_drop(struct json_doc *d, struct json *o, const char *key, const char *text)
+{
+	json_set(d, o, key, text ? json_new_str(d, text) : json_new_null(d));
+}
+
 static struct json_doc *make_status(const struct pod *p)
 {
 	struct json_doc *d = json_doc_new();
@@ -284,8 +298,8 @@ static struct json_doc *make_status(const struct pod *p)
 	json_set_int(d, status, "observedGeneration", object_generation(p->obj));
 	json_set_str(d, status, "phase", phase_of(p, &s));
 	put_conditions(d, status, p, &s);
-	json_set_str(d, status, "reason", p->reason);
-	json_set_str(d, status, "message", p->reason ? p->message : NULL);
+	set_or_drop(d, status, "reason", p->reason);
+	set_or_drop(d, status, "message", p->reason ? p->message : NULL);
 	put_addresses(d, status, p);
 	set_time(d, status, "startTime", p->started);
 	json_set_str(d, status, "qosClass", p->view->qos);
@@ -367,7 +381,7 @@ static struct json_doc *make_patch(const struct pod *p, const struct json *statu
  */
 static bool is_told(const struct pod *p)
 {
-	return p->phase < POD_OVER && !p->gone && !p->view->deleting &&
+	return (p->phase < POD_OVER || p->shut_down) && !p->gone && !p->view->deleting &&
 	       p->report_after <= pods_now(p->pods) && !too_early(p);
 }
 

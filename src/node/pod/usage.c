@@ -42,6 +42,8 @@ struct usage {
 	struct look *looks;
 	struct runtime_usage *list;
 	size_t n;
+	struct pod_disk *disks;
+	size_t n_disks;
 	struct buf text; /* to write */
 	struct err *e;
 	bool told; /* of a file that cannot be written */
@@ -295,6 +297,8 @@ static void work_look(void *arg)
 	struct usage *u = arg;
 
 	u->pods->rt->usage(u->pods->rt_ctx, u->list, u->n);
+	for (size_t i = 0; i < u->n_disks; i++)
+		pod_disk_look(u->pods->disk, &u->disks[i]);
 	host_load(&u->load);
 }
 
@@ -326,6 +330,12 @@ static void looked(void *arg)
 
 	for (size_t i = 0; i < u->n; i++)
 		add_look(u, &u->looks[i], &u->list[i]);
+	for (size_t i = 0; i < u->n_disks; i++) {
+		struct pod *p = map_get(u->pods->pods, u->disks[i].uid);
+
+		if (p)
+			p->disk = u->disks[i].used;
+	}
 	add_machine(u);
 	u->n_looks++;
 	u->took = pods_now(u->pods) - u->began;
@@ -349,6 +359,7 @@ static void look_at(struct usage *u, const struct pod *p, size_t index, struct r
 
 static void look_at_pod(struct usage *u, const struct pod *p)
 {
+	u->disks[u->n_disks++] = pod_disk_of(p, u->arena);
 	if (p->net)
 		look_at(u, p, 0, (struct runtime_usage){ .ip = p->net->ip });
 	for (size_t i = 0; i < p->n_containers; i++)
@@ -368,7 +379,8 @@ void usage_look(struct usage *u)
 	u->arena = arena_new();
 	u->looks = arena_new_n(u->arena, struct look, max + 1);
 	u->list = arena_new_n(u->arena, struct runtime_usage, max + 1);
-	u->n = 0;
+	u->disks = arena_new_n(u->arena, struct pod_disk, map_len(u->pods->pods) + 1);
+	u->n = u->n_disks = 0;
 	map_each(it, u->pods->pods)
 		look_at_pod(u, it.value);
 	u->began = pods_now(u->pods);

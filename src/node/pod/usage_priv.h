@@ -6,10 +6,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "node/host/instance.h"
 
 struct arena;
 struct buf;
 struct container;
+struct diskpool;
 struct pod;
 struct pods;
 struct runtime_end;
@@ -75,6 +77,20 @@ must_use struct err *usage_record_read(const char *text, size_t len, struct aren
 must_use struct err *usage_record_load(const char *data_dir, struct arena *a,
 				       struct usage_record *ret);
 must_use struct err *usage_record_save(const char *data_dir, const char *text, size_t len);
+
+/* usage_disk.c: what a Pod has on disk beside what its tasks have. */
+struct disk_part {
+	enum instance_dir dir;
+	const char *name; /* in it */
+};
+struct pod_disk {
+	const char *uid;
+	struct disk_part *parts;
+	size_t n;
+	int64_t used;
+};
+struct pod_disk pod_disk_of(const struct pod *p, struct arena *a);   /* all of it is in the arena */
+void pod_disk_look(const struct diskpool *pool, struct pod_disk *d); /* adds up. Blocks. */
 
 /* Of all Pods: one timer, and one job that looks at all of them. */
 struct usage;

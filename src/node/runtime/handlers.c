@@ -11,19 +11,23 @@
 #include "node/launch/plan.h"
 
 /*
- * The table of handlers. A program is looked for anew for each Pod, so that one that was installed
- * a moment ago is found without a restart.
+ * The table of handlers. A program is looked for when a Pod needs it, so that one that was
+ * installed is found without a restart; what was found out holds for a moment, so that many Pods at
+ * once do not keep the loop with it.
  */
 enum {
 	HANDLERS_MAX = 32,
 	ARGS_MAX = 16,
 	NAME_MAX_LEN = 63,
+	LOOK_US = 2 * 1000 * 1000, /* that an answer holds */
 };
 
 struct handler {
 	char *name, *program;
 	char *args[ARGS_MAX + 1];
 	const char *install;
+	char *path;        /* where it was found; NULL: nowhere */
+	usec looked_until; /* until then that holds; 0: nobody has looked */
 };
 
 struct handlers {
@@ -164,6 +168,7 @@ void handlers_free(struct handlers *h)
 {
 	for (size_t i = 0; h && i < h->n; i++) {
 		free(h->of[i].name);
+		free(h->of[i].path);
 		drop_program(&h->of[i]);
 	}
 	free(h);
@@ -200,11 +205,21 @@ static char *look_for(const char *program)
 	return NULL;
 }
 
-struct err *handlers_find(const struct handlers *h, const char *name, struct arena *a,
+static const char *path_of(struct handler *r, usec now)
+{
+	if (now < r->looked_until)
+		return r->path;
+	free(r->path);
+	r->path = look_for(r->program);
+	r->looked_until = now + LOOK_US;
+	return r->path;
+}
+
+struct err *handlers_find(struct handlers *h, const char *name, usec now, struct arena *a,
 			  struct plan_oci *ret)
 {
-	const struct handler *r = h ? find(h, name) : NULL;
-	autofree char *path = r ? look_for(r->program) : NULL;
+	struct handler *r = h ? find(h, name) : NULL;
+	const char *path = r ? path_of(r, now) : NULL;
 	size_t n = 0;
 
 	*ret = (struct plan_oci){ 0 };

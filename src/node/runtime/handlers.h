@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -25,8 +26,9 @@ AUTOPTR(handlers)
 const char *const *handlers_names(const struct handlers *h); /* "native" first; NULL-terminated */
 
 /* *ret: how to run it, in the arena; without a program for `native`. ERR_UNAVAILABLE: it is
- * unknown, or its program is not installed; the text says what to do. */
-must_use struct err *handlers_find(const struct handlers *h, const char *name, struct arena *a,
+ * unknown, or its program is not installed; the text says what to do. now: of any clock that does
+ * not go back; the host is asked again after two seconds of it. */
+must_use struct err *handlers_find(struct handlers *h, const char *name, usec now, struct arena *a,
 				   struct plan_oci *ret);
 /* NULL, or what containers cannot do under this handler where others can. */
 const char *handlers_lacks(const struct handlers *h, const char *name, size_t n_containers);

@@ -20,8 +20,6 @@
  * (ranges_note()), and nothing comes in between.
  */
 
-/* -- what is compared ------------------------------------------------------------------------- */
-
 const char *service_text_at(const struct json *list, size_t i)
 {
 	return str_or(json_str(json_at(list, i)), "");
@@ -73,8 +71,6 @@ void service_invalid(struct draft *s, const char *field, const char *member, con
 {
 	causes_invalid(&s->op->causes, field, json_get(s->spec, member), why);
 }
-
-/* -- filling in what was allocated before ----------------------------------------------------- */
 
 bool service_ports_have(const struct json *ports, int64_t node_port)
 {
@@ -154,8 +150,6 @@ static void agree(struct draft *s)
 	else
 		(void)json_del(s->spec, "clusterIPs");
 }
-
-/* -- families --------------------------------------------------------------------------------- */
 
 /* A Service that prefers two families is not given a second one, nor does it lose it, because the
  * server's ranges have changed. */
@@ -309,8 +303,6 @@ static void settle_families(struct draft *s)
 	    (by_hand || s->ranges->n_ip == 2))
 		add_family(s, !first_family_is_v6(s));
 }
-
-/* -- dropping what the type does not have ----------------------------------------------------- */
 
 static void drop_if_same(struct draft *s, const char *member)
 {

@@ -32,6 +32,15 @@ TEST(sandboxes_leave_something_to_the_host)
 		  { 0 },
 		  { 256 * MI, 500, .default_memory = 128 * MI, .pod_pids = 500, .pods = 16,
 		    .containers = 16 } },
+		/* What the operator gives them, if the reserve leaves as much. */
+		{ { GI, 32768, 1 << 20, 1000, 16381 },
+		  { .memory = 64 * MI, .max_pods = 5 },
+		  { 64 * MI, 32768 - 3276, .default_memory = 32 * MI, .pod_pids = 1024, .pods = 5,
+		    .containers = 10 } },
+		{ { GI, 32768, 1 << 20, 1000, 16381 },
+		  { .memory = 2 * GI, .max_pods = 5 },
+		  { GI / 2, 32768 - 3276, .default_memory = GI / 4, .pod_pids = 1024, .pods = 5,
+		    .containers = 10 } },
 		/* A reserve that is more than there is, and more Pods than addresses. */
 		{ { GI, 32768, 1 << 20, 1000, 300 },
 		  { .memory_reserve = 4 * GI, .max_pods = 16000 },

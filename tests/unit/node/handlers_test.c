@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/runtime/handlers.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/str.h"
@@ -60,18 +65,18 @@ TEST(a_handler_becomes_a_program_with_its_arguments)
 	struct plan_oci oci;
 
 	works(handlers_new("mine=/bin/ls,--old,--old,--old mine=/bin/sh,--one,--two= g=sh", &h));
-	works(handlers_find(h, "native", a, &oci));
+	works(handlers_find(h, "native", 1, a, &oci));
 	is_true(!oci.program);
-	works(handlers_find(h, "mine", a, &oci));
+	works(handlers_find(h, "mine", 1, a, &oci));
 	is_true(str_starts(oci.program, "/"));
 	eq_str(oci.style, "oci");
 	eq_str(oci.args[0], "--one");
 	eq_str(oci.args[1], "--two=");
 	is_true(!oci.args[2]);
-	works(handlers_find(h, "g", a, &oci)); /* on PATH */
+	works(handlers_find(h, "g", 1, a, &oci)); /* on PATH */
 	is_true(str_starts(oci.program, "/"));
-	fails(handlers_find(h, "unknown", a, &oci), ERR_UNAVAILABLE);
-	fails(handlers_find(NULL, "crun", a, &oci), ERR_UNAVAILABLE);
+	fails(handlers_find(h, "unknown", 1, a, &oci), ERR_UNAVAILABLE);
+	fails(handlers_find(NULL, "crun", 1, a, &oci), ERR_UNAVAILABLE);
 }
 
 TEST(a_program_that_is_missing_or_no_program_is_not_found)
@@ -84,7 +89,7 @@ TEST(a_program_that_is_missing_or_no_program_is_not_found)
 	works(handlers_new("a=/no/such b=/etc/passwd c=/tmp d=relative/path e=no-such-program",
 			   &h));
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		fails(handlers_find(h, names[i], a, &oci), ERR_UNAVAILABLE);
+		fails(handlers_find(h, names[i], 1, a, &oci), ERR_UNAVAILABLE);
 }
 
 TEST(the_style_follows_the_program)
@@ -96,4 +101,35 @@ TEST(the_style_follows_the_program)
 	is_true(!handlers_lacks(h, "gvisor", 1));
 	is_true(!handlers_lacks(h, "plain", 2));
 	is_true(!handlers_lacks(h, "native", 2));
+}
+
+static void install(const char *path)
+{
+	autoclose fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+
+	is_true(fd >= 0);
+}
+
+TEST(what_was_found_holds_for_two_seconds_and_so_does_what_was_missing)
+{
+	static const usec s = 1000000;
+	char dir[] = "/tmp/cay-test-XXXXXX";
+	autoptr(handlers) h = NULL;
+	autoptr(arena) a = arena_new();
+	autofree char *path = NULL, *text = NULL;
+	struct plan_oci oci;
+
+	is_true(mkdtemp(dir));
+	path = xasprintf("%s/runtime", dir);
+	text = xasprintf("mine=%s", path);
+	works(handlers_new(text, &h));
+	fails(handlers_find(h, "mine", 5 * s, a, &oci), ERR_UNAVAILABLE);
+	install(path);
+	fails(handlers_find(h, "mine", 7 * s - 1, a, &oci), ERR_UNAVAILABLE);
+	works(handlers_find(h, "mine", 7 * s, a, &oci));
+	eq_int(unlink(path), 0);
+	works(handlers_find(h, "mine", 9 * s - 1, a, &oci));
+	eq_str(oci.program, path);
+	fails(handlers_find(h, "mine", 9 * s, a, &oci), ERR_UNAVAILABLE);
+	eq_int(rmdir(dir), 0);
 }

@@ -555,30 +555,6 @@ TEST(what_a_pod_wrote_to_disk_is_removed_before_its_object)
 	rig_done(&r);
 }
 
-static void note_stopped(void *arg)
-{
-	*(bool *)arg = true;
-}
-
-TEST(stopping_the_node_ends_its_pods_and_keeps_their_objects)
-{
-	struct rig r;
-
-	rig_open(&r);
-	run(&r, "p", ONE);
-	pods_stop_all(r.pods, note_stopped, &r.stopped);
-	until(&r, fake_last(&r.rt)->last_signal == SIGTERM);
-	step(&r, 4000);
-	is_false(fake_last(&r.rt)->killed);
-	step(&r, 2000); /* however long its own grace is */
-	is_true(fake_last(&r.rt)->killed);
-	is_false(r.stopped);
-	fake_end(fake_last(&r.rt));
-	until(&r, r.stopped);
-	is_true(pod_there(&r, "p"));
-	rig_done(&r);
-}
-
 TEST(a_status_is_written_only_when_it_differs)
 {
 	struct rig r;

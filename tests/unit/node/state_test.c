@@ -33,7 +33,7 @@ TEST(what_is_written_down_of_a_pod_is_read_back)
 		{ .name = "b", .log = "t3", .end = end },
 	};
 	const char *pvcs[] = { "u1", "u2", NULL };
-	const struct pod_record r = { "ns", "p", "10.0.0.1", pvcs, -5, c, 2 };
+	const struct pod_record r = { "ns", "p", "10.0.0.1", pvcs, -5, true, c, 2 };
 	autoptr(arena) a = arena_new();
 	autobuf text = { 0 };
 	struct pod_record back;
@@ -47,6 +47,7 @@ TEST(what_is_written_down_of_a_pod_is_read_back)
 	eq_str(back.pvcs[1], "u2");
 	eq_str(back.pvcs[2], NULL);
 	eq_int(back.started, -5);
+	is_true(back.shut_down);
 	eq_int(back.n_containers, 2);
 	for (size_t i = 0; i < 2; i++) {
 		const struct container_record *b = &back.containers[i];
