@@ -374,6 +374,16 @@ static struct err *open_host(struct node *n, const struct node_spec *spec)
 	return e ? e : open_network(n, spec);
 }
 
+static const struct image_users image_users = { node_images_used };
+
+static void image_made(void *arg)
+{
+	struct node *n = arg;
+
+	if (n->pods)
+		pods_images_changed(n->pods);
+}
+
 static struct err *open_images(struct node *n)
 {
 	autofree char *dir = images_dir(n->data_dir);
@@ -388,6 +398,10 @@ static struct err *open_images(struct node *n)
 			 KV("err", why));
 	err_free(why);
 	(void)inotify_add(n->inotify, dir, IN_MOVED_TO, images_changed, n);
+	images_make_on(n->images, &(struct images_maker){ .loop = n->loop,
+							  .users = &image_users,
+							  .changed = image_made,
+							  .arg = n });
 	return NULL;
 }
 

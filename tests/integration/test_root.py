@@ -113,7 +113,7 @@ def test_apt_get_in_the_host_image_says_what_to_do_instead(host_box):
     """/usr is the machine's own: nothing can be installed, and nobody needs to guess why."""
     for command in ("apt-get install -y nginx", "apt -y install nginx", "apt-get -y upgrade"):
         out = host_box.run(f"{command}; echo $?")
-        assert out.split()[-1] == "100" and "its /usr is the machine's own and read-only" in out and "cay image build" in out
+        assert out.split()[-1] == "100" and "its /usr is the machine's own and read-only" in out and "host:writable" in out
     assert host_box.run("touch /usr/bin/x || true").strip().endswith("Read-only file system")
     assert host_box.run("apt-get --version").startswith("apt ")
 

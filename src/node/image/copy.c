@@ -51,13 +51,17 @@ static struct err *copy_bytes(struct copy *c, int in, int out)
 	}
 }
 
-static struct err *copy_file(struct copy *c, int from, int to, const char *name)
+static struct err *copy_file(struct copy *c, int from, int to, const char *name, bool *ret_left_out)
 {
 	autoclose in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	autoclose out = -1;
 
 	if (in < 0)
 		return err_sys(errno, "open");
+	if (c->job.wanted && !c->job.wanted(in)) {
+		*ret_left_out = true;
+		return NULL;
+	}
 	out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (out < 0)
 		return err_sys(errno, "create");
@@ -118,6 +122,7 @@ static struct err *count_entry(struct copy *c, unsigned depth)
 
 static struct err *copy_entry(struct copy *c, int from, int to, const char *name, unsigned depth)
 {
+	bool left_out = false;
 	struct stat st;
 	struct err *e;
 
@@ -133,12 +138,12 @@ static struct err *copy_entry(struct copy *c, int from, int to, const char *name
 	if (e)
 		return e;
 	if (S_ISREG(st.st_mode))
-		e = copy_file(c, from, to, name);
+		e = copy_file(c, from, to, name, &left_out);
 	else if (S_ISLNK(st.st_mode))
 		e = copy_link(from, to, name);
 	else
 		e = copy_sub_dir(c, from, to, name, depth);
-	return e ? e : copy_attributes(to, name, &st);
+	return e || left_out ? e : copy_attributes(to, name, &st);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

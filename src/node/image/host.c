@@ -11,10 +11,10 @@
 #include "node/image/image_priv.h"
 
 /*
- * The built-in images. `host` is a skeleton with a generated /etc, over which the launcher mounts
- * this machine's /usr. Only what programs need to run is taken from the machine's own /etc: the
- * loader's cache, the alternatives and the certificates. `pause` is an empty root for containers
- * that run no program.
+ * The built-in images `host` and `pause`. `host` is a skeleton with a generated /etc, over which
+ * the launcher mounts this machine's /usr. Only what programs need to run is taken from the
+ * machine's own /etc: the loader's cache, the alternatives and the certificates. `pause` is an
+ * empty root for containers that run no program.
  */
 static const char *const dirs[] = {
 	"app",       "dev",     "etc",     "home",      "mnt",       "media",
@@ -83,20 +83,20 @@ static const char *const from_etc[] = { "alternatives",   "ld.so.cache", "ld.so.
 
 /* In /usr/local/bin, before the machine's programs of the same name: instead of failing on a
  * read-only file system, they say what to do. What changes nothing is left to those programs. */
-#define INSTALLS_NOTHING(program)                                                                                                      \
-	"#!/bin/sh\n"                                                                                                                  \
-	"for word; do\n"                                                                                                               \
-	"\tcase $word in\n"                                                                                                            \
-	"\tinstall | reinstall | upgrade | full-upgrade | dist-upgrade | remove | purge | autoremove | build-dep)\n"                   \
-	"\t\tcat >&2 <<'END'\n"                                                                                                        \
-	"E: This sandbox runs the image \"host\": its /usr is the machine's own and read-only, so that no package can be installed.\n" \
-	"   To have packages, use an image of your own: `cay image build` makes one of Debian packages, and in a sandbox of an\n"      \
-	"   imported Debian image (`cay image import`) this command works.\n"                                                          \
-	"   Here, `dpkg -x FILE.deb /opt` unpacks a package, and `python3 -m venv DIR` makes a place for Python's.\n"                  \
-	"END\n"                                                                                                                        \
-	"\t\texit 100\n"                                                                                                               \
-	"\tesac\n"                                                                                                                     \
-	"done\n"                                                                                                                       \
+#define INSTALLS_NOTHING(program)                                                                                                       \
+	"#!/bin/sh\n"                                                                                                                   \
+	"for word; do\n"                                                                                                                \
+	"\tcase $word in\n"                                                                                                             \
+	"\tinstall | reinstall | upgrade | full-upgrade | dist-upgrade | remove | purge | autoremove | build-dep)\n"                    \
+	"\t\tcat >&2 <<'END'\n"                                                                                                         \
+	"E: This sandbox runs the image \"host\": its /usr is the machine's own and read-only, so that no package can be installed.\n"  \
+	"   Use the image \"host:writable\", in which this command works on the same programs, or one of your own: `cay image build`\n" \
+	"   makes one of Debian packages, and `cay image import` brings one in.\n"                                                      \
+	"   Here, `dpkg -x FILE.deb /opt` unpacks a package, and `python3 -m venv DIR` makes a place for Python's.\n"                   \
+	"END\n"                                                                                                                         \
+	"\t\texit 100\n"                                                                                                                \
+	"\tesac\n"                                                                                                                      \
+	"done\n"                                                                                                                        \
 	"exec /usr/bin/" program " \"$@\"\n"
 
 static const struct {
@@ -113,7 +113,7 @@ static bool machine_has(const char *program)
 	return file_exists(AT_FDCWD, path);
 }
 
-static void hash_stat(struct sha256 *h, const char *path)
+void host_hash_file(struct sha256 *h, const char *path)
 {
 	struct stat st;
 
@@ -125,25 +125,30 @@ static void hash_stat(struct sha256 *h, const char *path)
 }
 
 /* Changes when one of the files that are copied changes. */
-static void skeleton_tag(char ret[17])
+void host_skeleton_hash(struct sha256 *h)
 {
-	autoptr(sha256) h = sha256_new();
-	unsigned char sum[SHA256_LEN];
-
 	for (size_t i = 0; i < ARRAY_LEN(from_etc); i++) {
 		autofree char *path = xasprintf("/etc/%s", from_etc[i]);
 
-		hash_stat(h, path);
+		host_hash_file(h, path);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(etc_files); i++) {
 		sha256_add(h, etc_files[i].name, strlen(etc_files[i].name));
 		sha256_add(h, etc_files[i].text, strlen(etc_files[i].text));
 	}
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		sha256_add(h, dirs[i], strlen(dirs[i]));
+}
+
+static void skeleton_tag(char ret[17])
+{
+	autoptr(sha256) h = sha256_new();
+	unsigned char sum[SHA256_LEN];
+
+	host_skeleton_hash(h);
 	for (size_t i = 0; i < ARRAY_LEN(local_programs); i++)
 		if (machine_has(local_programs[i].name))
 			sha256_add(h, local_programs[i].text, strlen(local_programs[i].text));
-	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		sha256_add(h, dirs[i], strlen(dirs[i]));
 	sha256_end(h, sum);
 	hex_encode(sum, 8, ret);
 }
@@ -177,39 +182,48 @@ static struct err *make_links(int root)
 	return NULL;
 }
 
-static struct err *write_new(int dir, const char *name, bool secret, struct span text)
+struct err *host_write(int dir, const char *name, mode_t mode, struct span text)
 {
-	mode_t mode = secret ? 0640 : 0644;
 	autoclose fd =
 		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 
-	if (fd < 0 || fchmod(fd, mode) < 0 || /* regardless of the umask */
-	    (secret && fchown(fd, 0, SHADOW_GROUP) < 0))
+	if (fd < 0 || fchmod(fd, mode) < 0) /* regardless of the umask */
 		return err_sys(errno, "create %s", name);
 	return fd_write_all(fd, text.p, text.len);
 }
 
-static struct err *copy_one(const char *path, int etc, const char *name)
+static struct err *copy_file(const struct host_copy *c)
 {
-	autoclose from = -1, to = -1;
-	const struct layer_job job = { .public_only = true };
-	struct layer_done done;
+	autoclose fd = open(c->from, O_RDONLY | O_CLOEXEC);
 	autofree char *text = NULL;
-	struct stat st;
 	size_t len;
 	struct err *e;
 
-	if (stat(path, &st) < 0 || !(st.st_mode & S_IROTH))
+	if (fd < 0)
+		return err_sys(errno, "open %s", c->from);
+	if (c->wanted && !c->wanted(fd))
+		return NULL;
+	e = file_read(AT_FDCWD, c->from, 64 << 20, &text, &len);
+	return e ? e : host_write(c->dir, c->name, 0644, (struct span){ text, len });
+}
+
+struct err *host_copy(const struct host_copy *c)
+{
+	const struct layer_job job = { .public_only = true, .wanted = c->wanted };
+	autoclose from = -1, to = -1;
+	struct layer_done done;
+	struct stat st;
+
+	if (stat(c->from, &st) < 0 || !(st.st_mode & S_IROTH))
 		return NULL; /* not every machine has all of them, for everybody */
-	if (S_ISDIR(st.st_mode)) {
-		from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (from < 0 || mkdirat(etc, name, 0755) < 0 || fchmodat(etc, name, 0755, 0) < 0)
-			return err_sys(errno, "copy %s", path);
-		to = openat(etc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		return layer_copy_dir(from, to, &job, &done);
-	}
-	e = file_read(AT_FDCWD, path, 64 << 20, &text, &len);
-	return e ? e : write_new(etc, name, false, (struct span){ text, len });
+	if (!S_ISDIR(st.st_mode))
+		return copy_file(c);
+	from = open(c->from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (from < 0 || mkdirat(c->dir, c->name, 0755) < 0 ||
+	    fchmodat(c->dir, c->name, 0755, 0) < 0)
+		return err_sys(errno, "copy %s", c->from);
+	to = openat(c->dir, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return err_wrap(layer_copy_dir(from, to, &job, &done), "copy %s", c->from);
 }
 
 static struct err *make_etc(int root)
@@ -217,12 +231,18 @@ static struct err *make_etc(int root)
 	autoclose etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct err *e = etc < 0 ? err_sys(errno, "open etc") : NULL;
 
-	for (size_t i = 0; i < ARRAY_LEN(etc_files) && !e; i++)
-		e = write_new(etc, etc_files[i].name, etc_files[i].secret, SPAN(etc_files[i].text));
+	for (size_t i = 0; i < ARRAY_LEN(etc_files) && !e; i++) {
+		const char *name = etc_files[i].name;
+		bool secret = etc_files[i].secret;
+
+		e = host_write(etc, name, secret ? 0640 : 0644, SPAN(etc_files[i].text));
+		if (!e && secret && fchownat(etc, name, 0, SHADOW_GROUP, AT_SYMLINK_NOFOLLOW) < 0)
+			e = err_sys(errno, "change the group of %s", name);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(from_etc) && !e; i++) {
 		autofree char *path = xasprintf("/etc/%s", from_etc[i]);
 
-		e = copy_one(path, etc, from_etc[i]);
+		e = host_copy(&(struct host_copy){ path, etc, from_etc[i] });
 	}
 	return e;
 }
@@ -235,9 +255,7 @@ static struct err *make_local(int root)
 	for (size_t i = 0; i < ARRAY_LEN(local_programs) && !e; i++) {
 		if (!machine_has(local_programs[i].name))
 			continue;
-		e = write_new(bin, local_programs[i].name, false, SPAN(local_programs[i].text));
-		if (!e && fchmodat(bin, local_programs[i].name, 0755, 0) < 0)
-			e = err_sys(errno, "create %s", local_programs[i].name);
+		e = host_write(bin, local_programs[i].name, 0755, SPAN(local_programs[i].text));
 	}
 	return e;
 }
@@ -266,15 +284,22 @@ static struct err *make_root(const char *dir, struct err *(*fill)(int root))
 	return err_wrap(e, "create %s", dir);
 }
 
-static struct err *fill_host(int root)
+struct err *host_skeleton(int root)
 {
 	struct err *e = make_dirs(root);
 
 	if (!e)
 		e = make_links(root);
+	return e ? e : make_etc(root);
+}
+
+static struct err *fill_host(int root)
+{
+	struct err *e = host_skeleton(root);
+
 	if (!e)
 		e = make_local(root);
-	return e ? e : make_etc(root);
+	return e;
 }
 
 static struct err *fill_pause(int root)

@@ -12,6 +12,7 @@
 struct images {
 	char *data_dir;
 	char *host_dir, *pause_dir;
+	struct maker *writable;
 	struct json_doc *names; /* names.json */
 };
 
@@ -22,6 +23,7 @@ void image_free(struct image *i)
 	for (char **l = i->layers; l && *l; l++)
 		free(*l);
 	free(i->layers);
+	free(i->usr);
 	free(i->id);
 	free(i->digest);
 	free(i->source);
@@ -84,6 +86,7 @@ struct err *images_open(const char *data_dir, struct images **ret)
 	struct err *e;
 
 	im->data_dir = xstrdup(data_dir);
+	im->writable = maker_new(data_dir);
 	e = file_mkdirs(dir, 0700);
 	if (!e)
 		e = image_make_host(data_dir, &im->host_dir);
@@ -101,6 +104,7 @@ void images_free(struct images *im)
 {
 	if (!im)
 		return;
+	maker_free(im->writable);
 	free(im->data_dir);
 	free(im->host_dir);
 	free(im->pause_dir);
@@ -121,6 +125,25 @@ static struct image *built_in(const char *id, const char *dir, bool host_usr)
 	return i;
 }
 
+void images_make_on(struct images *im, const struct images_maker *spec)
+{
+	maker_start(im->writable, spec);
+}
+
+static struct err *writable(const struct images *im, struct image **ret)
+{
+	autofree char *root = NULL;
+	const char *dir;
+	struct err *e = maker_ask(im->writable, &dir);
+
+	if (e)
+		return e;
+	root = xasprintf("%s/root", dir);
+	*ret = built_in(HOST_WRITABLE, root, true);
+	(*ret)->usr = xasprintf("%s/usr", dir);
+	return NULL;
+}
+
 static struct image *imported(const struct images *im, const char *id, const struct json *v)
 {
 	const struct json *layers = json_get(v, "layers");
@@ -139,13 +162,19 @@ static struct image *imported(const struct images *im, const char *id, const str
 	return i;
 }
 
-static struct image *by_name(const struct images *im, const char *canonical, const char *digest)
+static const char *id_by_name(const struct images *im, const char *canonical, const char *digest)
 {
 	const char *id = names_id(im->names, canonical);
-	const struct json *v;
 
 	if (digest && !(id && names_has_digest(names_image(im->names, id), digest)))
 		id = names_by_digest(im->names, canonical, digest);
+	return id;
+}
+
+static struct image *by_id(const struct images *im, const char *id)
+{
+	const struct json *v;
+
 	if (str_eq(id, "host"))
 		return built_in(id, im->host_dir, true);
 	if (str_eq(id, "pause"))
@@ -157,11 +186,15 @@ static struct image *by_name(const struct images *im, const char *canonical, con
 struct err *images_find(const struct images *im, const char *name, struct image **ret)
 {
 	autofree char *digest = NULL, *canonical = image_canonical(name, &digest), *key = NULL;
+	const char *id;
 	struct image *img;
 
 	if (!canonical || (digest && !digest_valid(digest)))
 		return bad_name(str_or(name, ""));
-	img = by_name(im, canonical, digest);
+	id = id_by_name(im, canonical, digest);
+	if (str_eq(id, HOST_WRITABLE))
+		return writable(im, ret);
+	img = by_id(im, id);
 	key = name_key(name);
 	if (img)
 		img->pulled = names_pulled(im->names, key, img->id);

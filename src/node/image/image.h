@@ -15,15 +15,16 @@ struct map;
 /*
  * Images of a data directory:
  *
- *   images/names.json        {"names": {canonical name: id},
- *                             "pulled": {canonical name: id}, as its registry had it,
- *                             "images": {id: {digest, digests, source, size, layers, config}},
- *                             "layers": {layer: size}}
- *   images/layers/<diff-id>  a layer, unpacked once for all images that have it
- *   images/<id>/rootfs       a layer from before there were diff-ids
- *   images/.import-<random>  work in progress
- *   images/host-<tag>/       the skeleton of `host`, rebuilt when the machine's own files change
- *   images/pause/            an empty root
+ *   images/names.json            {"names": {canonical name: id},
+ *                                 "pulled": {canonical name: id}, as its registry had it,
+ *                                 "images": {id: {digest, digests, source, size, layers, config}},
+ *                                 "layers": {layer: size}}
+ *   images/layers/<diff-id>      a layer, unpacked once for all images that have it
+ *   images/<id>/rootfs           a layer from before there were diff-ids
+ *   images/.import-<random>      work in progress
+ *   images/host-<tag>/           the skeleton of `host`, rebuilt when the machine's files change
+ *   images/host-writable-<tag>/  the same for `host:writable`: root, and usr, a layer over /usr
+ *   images/pause/                an empty root
  *
  * names.json is replaced whole, so readers need no lock; writers take images/lock.
  */
@@ -33,6 +34,7 @@ struct image {
 	char **layers; /* absolute, top first, NULL-terminated */
 	bool host_usr; /* the machine's /usr comes on top */
 	bool pulled;   /* the registry of its name had it; otherwise it is a local one */
+	char *usr;     /* a layer over that /usr, which can then be written to; NULL: none */
 	/* {"env": [..], "entrypoint": [..], "cmd": [..], "workdir": "", "user": "", "uid": n,
 	 * "gid": n, "home": "", "stopsignal": n, "labels": {}, "ports": ["80/tcp"],
 	 * "created": "", "os": "", "architecture": ""}, each optional. "user" without "uid": nobody
@@ -52,8 +54,21 @@ must_use struct err *images_open(const char *data_dir, struct images **ret);
 void images_free(struct images *im);
 AUTOPTR(images)
 must_use struct err *images_reload(struct images *im); /* names.json was replaced */
-/* ERR_NOT_FOUND: no local image has this name; the text says how to get one. */
+/* ERR_NOT_FOUND: no local image has this name; the text says how to get one. ERR_UNAVAILABLE: it is
+ * being made. */
 must_use struct err *images_find(const struct images *im, const char *name, struct image **ret);
+/*
+ * What is made of this machine when it is first asked for is made by a job from now on; without
+ * this, images_find() makes it itself. changed(): look for it again.
+ */
+struct image_users;
+struct images_maker {
+	struct loop *loop;
+	const struct image_users *users;
+	void (*changed)(void *arg);
+	void *arg;
+};
+void images_make_on(struct images *im, const struct images_maker *maker);
 
 /* "busybox:1.36" → "docker.io/library/busybox:1.36"; NULL: not a name. *ret_digest may be set. */
 char *image_canonical(const char *name, char **ret_digest);

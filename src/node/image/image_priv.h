@@ -4,6 +4,7 @@
 #include <locale.h>
 #include <stdatomic.h>
 
+#include "base/str.h"
 #include "crypto/crypto.h"
 #include "node/image/image.h"
 
@@ -45,11 +46,44 @@ must_use struct err *no_image(const char *name);
 /* host.c: create the roots of the built-in images where they are missing. *ret_dir is the root. */
 must_use struct err *image_make_host(const char *data_dir, char **ret_dir);
 must_use struct err *image_make_pause(const char *data_dir, char **ret_dir);
+/* The skeleton of `host`, but for its own programs in /usr/local, and what it is made of. */
+struct host_copy {
+	const char *from; /* of the machine; what is not there, or not for everybody, is left out */
+	int dir;
+	const char *name;
+	bool (*wanted)(int fd); /* NULL: all files */
+};
+must_use struct err *host_skeleton(int root);
+void host_skeleton_hash(struct sha256 *h);
+void host_hash_file(struct sha256 *h, const char *path); /* changes when the file does */
+must_use struct err *host_copy(const struct host_copy *c);
+must_use struct err *host_write(int dir, const char *name, mode_t mode, struct span text);
+
+/* host_writable.c: `host:writable`, with its id. */
+#define HOST_WRITABLE "host-writable"
+/* *ret: the directory of that of the machine as it is now, made where it is missing, which takes
+ * seconds. Removes those of the machine as it was, if no sandbox uses one; users may be NULL: none
+ * is removed. */
+must_use struct err *host_writable_make(const char *data_dir, const struct image_users *users,
+					char **ret);
+/* host_usr.c: every directory of the machine's /usr that everybody may list, below dir; what tells
+ * them from others. */
+must_use struct err *host_usr_dirs(int dir);
+must_use struct err *host_usr_hash(struct sha256 *hash);
+
+/* maker.c: host_writable_make() once it is asked for, as a job if there is a loop. */
+struct maker;
+struct maker *maker_new(const char *data_dir);
+void maker_free(struct maker *m); /* waits for the job */
+void maker_start(struct maker *m, const struct images_maker *spec);
+/* *ret stays the maker's. ERR_UNAVAILABLE: it is being made. */
+must_use struct err *maker_ask(struct maker *m, const char **ret);
 
 /* How a root file system is read in: its limits, and where progress is reported. */
 struct layer_job {
 	uint64_t max_bytes, max_entries; /* 0: the defaults */
 	bool public_only;                /* copy.c: leave out what not everybody may read */
+	bool (*wanted)(int fd);          /* copy.c: leave out files that it denies; or NULL */
 	bool whiteouts;                  /* a layer, whose ".wh." names hide what is below it */
 	bool keep_links;                 /* a directory does not replace a link to a directory */
 	_Atomic uint64_t *done;          /* bytes written so far, for who looks on; or NULL */

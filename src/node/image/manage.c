@@ -52,7 +52,7 @@ static struct err *check_unused(const char *data_dir, const struct image_users *
 
 static bool built_in(const char *id)
 {
-	return str_eq(id, "host") || str_eq(id, "pause");
+	return str_eq(id, "host") || str_eq(id, HOST_WRITABLE) || str_eq(id, "pause");
 }
 
 struct err *image_remove(const char *data_dir, const char *name, const struct image_users *users)
@@ -153,6 +153,7 @@ struct err *image_list(const char *data_dir, struct image_info **ret, size_t *re
 	if (e)
 		return e;
 	list_add(&list, &n, "host", "host", NULL);
+	list_add(&list, &n, "host:writable", HOST_WRITABLE, NULL);
 	list_add(&list, &n, "pause", "pause", NULL);
 	json_each(name, json_get(json_root(d), "names")) {
 		const char *id = json_str(name.val);

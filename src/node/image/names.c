@@ -147,6 +147,7 @@ const char *names_id(const struct json_doc *names, const char *canonical)
 	static const struct {
 		const char *name, *id;
 	} own[] = { { "docker.io/library/host:latest", "host" },
+		    { "docker.io/library/host:writable", HOST_WRITABLE },
 		    { "docker.io/library/pause:latest", "pause" } };
 
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)

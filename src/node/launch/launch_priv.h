@@ -73,6 +73,24 @@ must_use struct err *root_mask_proc(const struct launcher *l);
 /* root.c: the slot's own directory, and the root of an image up to what only a plan knows. */
 must_use struct err *root_make_dir(struct slot *s);
 must_use struct err *root_mount_image(struct slot *s, const struct plan_image *image, bool again);
+/* A layer below the stage, read-only. */
+enum clone_ids {
+	CLONE_IDS_SLOT, /* ids on disk are those that the sandbox sees, where possible */
+	CLONE_IDS_HOST, /* ids on disk are the host's: nobody's, inside */
+};
+must_use struct err *stage_layer(struct slot *s, const char *layer, enum clone_ids ids,
+				 const char *name);
+/* Of directories below the stage, which is the working directory. */
+struct overlay {
+	const char *lower; /* names with colons between them, top first */
+	const char *upper, *work;
+};
+must_use struct err *mount_overlay(const struct overlay *o, int to);
+/* host_usr.c: what an overlay at /usr is made of, with layer on top; as root. */
+#define HOST_USR_LAYER "usr0"
+must_use struct err *host_usr_stage(struct slot *s, const char *layer, bool again);
+/* This machine's /usr at that of the root. writable: the overlay that was staged. */
+must_use struct err *host_usr_mount(struct slot *s, bool writable, bool again);
 /* From now on we create files as this id of the host, keeping our capabilities. */
 must_use struct err *become(uint32_t id);
 /* The root of a plan, complete, at s->root_fd. */
@@ -92,10 +110,6 @@ must_use struct err *capabilities_keep(uint64_t keep);
 /* mount.c */
 unsigned mount_flags(unsigned flags); /* less those whose wall a test took down */
 must_use struct err *mount_tmpfs(const char *at, const char *options, unsigned flags);
-enum clone_ids {
-	CLONE_IDS_SLOT, /* ids on disk are those that the sandbox sees, where possible */
-	CLONE_IDS_HOST, /* ids on disk are the host's: nobody's, inside */
-};
 /* A private copy of the mount at a directory or file. */
 must_use struct err *mount_clone(struct slot *s, int from_fd, bool readonly, enum clone_ids ids,
 				 int *ret_tree);

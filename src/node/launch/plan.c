@@ -23,6 +23,7 @@
 const struct record_field plan_image_fields[] = {
 	RECORD(struct plan_image, lower, RECORD_STRS),
 	RECORD(struct plan_image, host_usr, RECORD_BOOL),
+	RECORD(struct plan_image, usr, RECORD_STR),
 	{ 0 },
 };
 
@@ -95,6 +96,8 @@ static struct err *check(const struct plan *p)
 	for (const char **l = p->image.lower; l && *l; l++)
 		if (!absolute(*l))
 			return err_new(ERR_MALFORMED, "layer \"%s\" is not an absolute path", *l);
+	if (p->image.usr && !absolute(p->image.usr))
+		return err_new(ERR_MALFORMED, "layer \"%s\" is not an absolute path", p->image.usr);
 	if (p->workdir && !absolute(p->workdir))
 		return err_new(ERR_MALFORMED, "working directory \"%s\" is not an absolute path",
 			       p->workdir);
@@ -218,7 +221,8 @@ bool plan_image_equal(const struct plan_image *a, const struct plan_image *b)
 {
 	size_t n = count(a->lower);
 
-	if (a->host_usr != b->host_usr || count(b->lower) != n)
+	if (a->host_usr != b->host_usr || !str_eq(str_or(a->usr, ""), str_or(b->usr, "")) ||
+	    count(b->lower) != n)
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (!str_eq(a->lower[i], b->lower[i]))
@@ -232,6 +236,7 @@ struct plan_image *plan_image_copy(const struct plan_image *i, struct arena *a)
 	size_t n = count(i->lower);
 
 	copy->host_usr = i->host_usr;
+	copy->usr = i->usr ? arena_strdup(a, i->usr) : NULL;
 	copy->lower = arena_new_n(a, const char *, n + 1);
 	for (size_t k = 0; k < n; k++)
 		copy->lower[k] = arena_strdup(a, i->lower[k]);

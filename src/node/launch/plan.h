@@ -23,6 +23,7 @@ enum {
 struct plan_image {
 	const char **lower; /* directories, top first, NULL-terminated */
 	bool host_usr;      /* the machine's /usr comes on top */
+	const char *usr;    /* a layer over that /usr, which can then be written to; NULL: none */
 };
 
 /* What a mount of the host must be; the values are in plans, which one program writes and reads. */

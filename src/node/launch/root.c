@@ -23,6 +23,7 @@
  *   l0/ l1/ ...  the image's layers, read-only, mapped to the slot's ids
  *   u/           the container's own directory (upper, work), mapped as well
  *   root/        the overlay of these; it becomes "/" and the rest goes away
+ *   usr0/ usr1/  the layers of a second overlay, at /usr (host_usr.c)
  *
  * On disk everything is owned by the ids that the sandbox sees: the mapping is in the mounts, so a
  * volume does not care which id range its next user has.
@@ -122,7 +123,7 @@ struct err *root_make_dir(struct slot *s)
 	return e ? e : mount_move(tree, to);
 }
 
-static struct err *stage_layer(struct slot *s, const char *layer, const char *name)
+struct err *stage_layer(struct slot *s, const char *layer, enum clone_ids ids, const char *name)
 {
 	autoclose from = open(layer, O_PATH | O_DIRECTORY | O_CLOEXEC), tree = -1, to = -1;
 	struct err *e;
@@ -132,7 +133,7 @@ static struct err *stage_layer(struct slot *s, const char *layer, const char *na
 	if (mkdirat(s->stage_fd, name, 0700) < 0 && errno != EEXIST)
 		return err_sys(errno, "create %s below the stage", name);
 	to = openat(s->stage_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	e = mount_clone(s, from, true, CLONE_IDS_SLOT, &tree);
+	e = mount_clone(s, from, true, ids, &tree);
 	return e ? e : mount_move(tree, to);
 }
 
@@ -144,7 +145,7 @@ static struct err *stage_layers(struct slot *s, const char **lower, char prefix,
 		struct err *e;
 
 		(void)snprintf(name, sizeof(name), "%c%zu", prefix, n);
-		e = stage_layer(s, lower[n], name);
+		e = stage_layer(s, lower[n], CLONE_IDS_SLOT, name);
 		if (e)
 			return e;
 		buf_printf(ret, "%s%s", n ? ":" : "", name);
@@ -237,28 +238,37 @@ static int set_lower(int fs, const char *lower)
 }
 
 /* volatile: otherwise the end of every sandbox would sync the file system that holds its upper. */
-static struct err *mount_overlay(struct slot *s, const char *lower, const char *work, int *ret_root)
+struct err *mount_overlay(const struct overlay *o, int to)
 {
-	autofree char *work_path = xasprintf("u/%s", work);
-	autoclose fs = fsopen("overlay", FSOPEN_CLOEXEC), mnt = -1, at = -1;
+	autoclose fs = fsopen("overlay", FSOPEN_CLOEXEC), mnt = -1;
 
 	if (fs < 0)
 		return err_sys(errno, "open overlay");
-	if (fsconfig(fs, FSCONFIG_SET_STRING, "source", "cay", 0) < 0 || set_lower(fs, lower) < 0 ||
-	    fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", "u/upper", 0) < 0 ||
-	    fsconfig(fs, FSCONFIG_SET_STRING, "workdir", work_path, 0) < 0)
+	if (fsconfig(fs, FSCONFIG_SET_STRING, "source", "cay", 0) < 0 ||
+	    set_lower(fs, o->lower) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", o->upper, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "workdir", o->work, 0) < 0)
 		return err_sys(errno, "configure overlay");
 	(void)fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL,
 		       0); /* kernels before 5.10 lack it */
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return err_sys(errno, "create overlay");
 	mnt = fsmount(fs, FSMOUNT_CLOEXEC, mount_flags(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
-	at = openat(s->stage_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (mnt < 0 || at < 0 ||
-	    move_mount(mnt, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+	if (mnt < 0)
 		return err_sys(errno, "mount overlay");
-	*ret_root = openat(s->stage_fd, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return *ret_root < 0 ? err_sys(errno, "open the new root") : NULL;
+	return mount_move(mnt, to);
+}
+
+static struct err *mount_root(struct slot *s, const char *lower, bool again)
+{
+	const struct overlay o = { lower, "u/upper", again ? "u/work2" : "u/work" };
+	autoclose at = openat(s->stage_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct err *e = at < 0 ? err_sys(errno, "open the stage") : mount_overlay(&o, at);
+
+	if (e)
+		return e;
+	s->root_fd = openat(s->stage_fd, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return s->root_fd < 0 ? err_sys(errno, "open the new root") : NULL;
 }
 
 static struct err *move_into(struct slot *s, const char *name, int root)
@@ -271,41 +281,6 @@ static struct err *move_into(struct slot *s, const char *name, int root)
 	if (move_mount(s->stage_fd, name + 1, to, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
 		return err_sys(errno, "move %s into the root", name);
 	return NULL;
-}
-
-/* Read-only, and its files belong to nobody inside: what only root may read on the machine, root of
- * a sandbox may not. */
-static struct err *bind_host_usr(struct slot *s, int root, int usr)
-{
-	enum clone_ids ids = wall_stands("host-usr-ids") ? CLONE_IDS_HOST : CLONE_IDS_SLOT;
-	autoclose tree = -1, to = -1;
-	struct err *e = mount_clone(s, usr, true, ids, &tree);
-
-	if (!e)
-		e = root_open_target(s, root, "/usr", false, &to);
-	return e ? e : mount_move(tree, to);
-}
-
-/* The "host" image: this machine's /usr, but not what its administrator put into /usr/local. That
- * is the image's own, brought back on top. */
-static struct err *mount_host_usr(struct slot *s, int root)
-{
-	autoclose usr = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	autoclose under = -1, local = -1, to = -1;
-	struct err *e;
-
-	if (usr < 0)
-		return err_sys(errno, "open /usr");
-	e = root_open_target(s, root, "/usr/local", false, &under);
-	if (!e)
-		e = bind_host_usr(s, root, usr);
-	if (e || faccessat(usr, "local", F_OK, 0) < 0)
-		return e;
-	local = open_tree(under, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-	if (local < 0)
-		return err_sys(errno, "clone /usr/local");
-	e = root_open_target(s, root, "/usr/local", false, &to);
-	return e ? e : mount_move(local, to);
 }
 
 /* On our tmpfs, where a file costs nothing, and bound over the empty one in the root. */
@@ -368,12 +343,14 @@ struct err *root_mount_image(struct slot *s, const struct plan_image *image, boo
 		e = stage_layers(s, image->lower, prefix, &lower);
 	if (!e)
 		e = fill_upper(s, image, prefix);
+	if (!e && image->usr)
+		e = host_usr_stage(s, image->usr, again);
 	if (!e)
 		e = become(s->spec->base);
 	if (!e)
-		e = mount_overlay(s, buf_str(&lower), again ? "work2" : "work", &s->root_fd);
+		e = mount_root(s, buf_str(&lower), again);
 	if (!e && image->host_usr)
-		e = mount_host_usr(s, s->root_fd);
+		e = host_usr_mount(s, image->usr != NULL, again);
 	if (!e)
 		e = place_parts(s);
 	s->root_ready = !e;
@@ -382,16 +359,19 @@ struct err *root_mount_image(struct slot *s, const struct plan_image *image, boo
 
 static struct err *make_readonly(const struct slot *s, const struct plan *plan, int root)
 {
+	static const char *const below[] = { "/usr", "/usr/local" };
 	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
-	autoclose local = -1;
 	struct err *e = NULL;
 
 	if (mount_setattr(root, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
 		return err_sys(errno, "make the root read-only");
-	if (plan->image.host_usr)
-		e = root_open_target(s, root, "/usr/local", false, &local);
-	if (local >= 0 && mount_setattr(local, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
-		return err_sys(errno, "make /usr/local read-only");
+	for (size_t i = 0; i < ARRAY_LEN(below) && plan->image.host_usr && !e; i++) {
+		autoclose fd = -1;
+
+		e = root_open_target(s, root, below[i], false, &fd);
+		if (!e && mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
+			e = err_sys(errno, "make %s read-only", below[i]);
+	}
 	return e;
 }
 
@@ -443,18 +423,24 @@ struct err *root_pivot(int root)
 
 /* A layer may have been removed, and come back, since the slot was parked: then the overlay that it
  * has is of files that are gone. */
+static bool layer_stands(const struct slot *s, const char *name, const char *layer)
+{
+	struct stat here, there;
+
+	return fstatat(s->stage_fd, name, &here, 0) == 0 && stat(layer, &there) == 0 &&
+	       here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+}
+
 static bool layers_stand(const struct slot *s, const struct plan_image *image)
 {
 	for (size_t n = 0; image->lower && image->lower[n]; n++) {
-		struct stat here, there;
 		char name[24];
 
 		(void)snprintf(name, sizeof(name), "l%zu", n);
-		if (fstatat(s->stage_fd, name, &here, 0) < 0 || stat(image->lower[n], &there) < 0 ||
-		    here.st_ino != there.st_ino || here.st_dev != there.st_dev)
+		if (!layer_stands(s, name, image->lower[n]))
 			return false;
 	}
-	return true;
+	return !image->usr || layer_stands(s, HOST_USR_LAYER, image->usr);
 }
 
 struct err *root_complete(struct slot *s, const struct plan *plan)

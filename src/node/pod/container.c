@@ -27,15 +27,11 @@ enum {
 };
 
 static const char *const wait_reasons[WAIT_REASON_MAX_] = {
-	[WAIT_CREATING] = "ContainerCreating",
-	[WAIT_INIT] = "PodInitializing",
-	[WAIT_IMAGE_NAME] = "InvalidImageName",
-	[WAIT_IMAGE_NEVER] = "ErrImageNeverPull",
-	[WAIT_IMAGE] = "ErrImagePull",
-	[WAIT_IMAGE_BACKOFF] = "ImagePullBackOff",
-	[WAIT_CONFIG] = "CreateContainerConfigError",
-	[WAIT_CREATE] = "CreateContainerError",
-	[WAIT_CRASH] = "CrashLoopBackOff",
+	[WAIT_CREATING] = "ContainerCreating",     [WAIT_INIT] = "PodInitializing",
+	[WAIT_IMAGE_MADE] = "ContainerCreating",   [WAIT_IMAGE_NAME] = "InvalidImageName",
+	[WAIT_IMAGE_NEVER] = "ErrImageNeverPull",  [WAIT_IMAGE] = "ErrImagePull",
+	[WAIT_IMAGE_BACKOFF] = "ImagePullBackOff", [WAIT_CONFIG] = "CreateContainerConfigError",
+	[WAIT_CREATE] = "CreateContainerError",    [WAIT_CRASH] = "CrashLoopBackOff",
 };
 
 const char *container_reason(const struct container *c)

@@ -179,7 +179,8 @@ static const char **layers_of(const struct image *img, struct arena *a)
 struct plan_image container_image(const struct container *c, struct arena *a)
 {
 	return (struct plan_image){ .lower = layers_of(c->image, a),
-				    .host_usr = c->image->host_usr };
+				    .host_usr = c->image->host_usr,
+				    .usr = c->image->usr };
 }
 
 /* Absolute, and without a slash at its end. */

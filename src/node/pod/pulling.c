@@ -153,6 +153,11 @@ bool container_find_image(struct container *c)
 	struct pods *ps = c->pod->pods;
 	struct err *e = ps->find_image(ps->images, c->view->image, &img);
 
+	if (err_is(e, ERR_UNAVAILABLE)) {
+		container_wait(c, WAIT_IMAGE_MADE, err_text(e));
+		err_free(e);
+		return false;
+	}
 	if (e && (!err_is(e, ERR_NOT_FOUND) || c->view->never_pull || !ps->pull_image)) {
 		no_image(c, e);
 		return false;

@@ -39,7 +39,7 @@ static bool is_object(enum wait_reason why)
 static bool is_image(enum wait_reason why)
 {
 	return why == WAIT_IMAGE || why == WAIT_IMAGE_NEVER || why == WAIT_IMAGE_NAME ||
-	       why == WAIT_IMAGE_BACKOFF;
+	       why == WAIT_IMAGE_BACKOFF || why == WAIT_IMAGE_MADE;
 }
 
 static void stand(struct list *line, struct list *place, bool waits)

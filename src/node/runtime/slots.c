@@ -228,7 +228,7 @@ void slots_launcher_lost(struct native *n)
 /* Whether the paths of its layers do not fit into a request. */
 static bool too_long(const struct plan_image *image)
 {
-	size_t len = 0;
+	size_t len = strlen(str_or(image->usr, ""));
 
 	for (const char **l = image->lower; l && *l; l++)
 		len += strlen(*l) + 3;

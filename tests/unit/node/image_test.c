@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "loop/loop.h"
 #include "node/host/numbers.h"
 #include "node/image/image_priv.h"
 #include "test.h"
@@ -71,7 +72,7 @@ TEST(a_name_leads_to_its_image_and_back_to_none)
 	works(images_find(im, "registry.example.com/x:1", &img));
 	is_true(img->host_usr);
 	works(image_list(dir, &list, &n));
-	eq_int(n, 3);
+	eq_int(n, 4);
 	image_list_free(list, n);
 	fails(image_tag(dir, "nothing", "y"), ERR_NOT_FOUND);
 	fails(image_tag(dir, "pause", "host"), ERR_INVALID);
@@ -80,6 +81,67 @@ TEST(a_name_leads_to_its_image_and_back_to_none)
 	names = xasprintf("%s/images/names.json", dir);
 	works(file_write_atomic(AT_FDCWD, names, "[1]", 3, 0600));
 	fails(image_tag(dir, "host", "y"), ERR_MALFORMED);
+	works(file_remove_tree(AT_FDCWD, dir));
+}
+
+TEST(the_writable_host_has_the_directories_of_usr_and_none_of_its_files)
+{
+	autofree char *dir = make_dir(), *bin = NULL, *program = NULL;
+	autoptr(images) im = NULL;
+	autoptr(image) img = NULL;
+	struct stat here, there;
+
+	if (geteuid() != 0)
+		skip_because("needs root: the skeleton of the host image has owners");
+	works(images_open(dir, &im));
+	works(images_find(im, "host:writable", &img));
+	is_true(img->host_usr);
+	bin = xasprintf("%s/share", img->usr);
+	eq_int(stat(bin, &here), 0);
+	eq_int(stat("/usr/share", &there), 0);
+	eq_int(here.st_mode, there.st_mode);
+	eq_int(here.st_uid, 0);
+	program = xasprintf("%s/bin/env", img->usr);
+	is_true(file_exists(AT_FDCWD, "/usr/bin/env"));
+	is_true(!file_exists(AT_FDCWD, program));
+	works(file_remove_tree(AT_FDCWD, dir));
+}
+
+static void count(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+TEST(an_image_of_the_machine_is_made_once_by_a_job_and_a_failure_says_why)
+{
+	autofree char *dir = make_dir(), *images = images_dir(dir);
+	autoptr(loop) l = NULL;
+	autoptr(image) img = NULL;
+	struct images *im;
+	unsigned changed = 0;
+	struct images_maker maker = { .users = &no_users, .changed = count, .arg = &changed };
+
+	if (geteuid() != 0)
+		skip_because("needs root: the skeleton of the host image has owners");
+	works(loop_new(&l));
+	maker.loop = l;
+	works(images_open(dir, &im));
+	images_make_on(im, &maker);
+	works(file_remove_tree(AT_FDCWD, images));
+	fails(images_find(im, "host:writable", &img), ERR_UNAVAILABLE);
+	while (!changed)
+		(void)loop_turn(l, 10);
+	fails(images_find(im, "host:writable", &img), ERR_SYS);
+	images_free(im);
+	works(images_open(dir, &im));
+	images_make_on(im, &maker);
+	fails(images_find(im, "host:writable", &img), ERR_UNAVAILABLE);
+	fails(images_find(im, "host:writable", &img), ERR_UNAVAILABLE);
+	while (changed < 2)
+		(void)loop_turn(l, 10);
+	works(images_find(im, "host:writable", &img));
+	images_free(im);
+	eq_int(changed, 2);
 	works(file_remove_tree(AT_FDCWD, dir));
 }
 
