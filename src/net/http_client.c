@@ -337,8 +337,8 @@ static void on_timer(void *arg)
 {
 	struct http_exchange *x = arg;
 
-	exchange_fail(x, err_new(ERR_TIMEOUT, "%s did not %s in time", x->addr,
-				 x->conn ? "answer" : "accept the connection"));
+	exchange_fail(x, x->conn ? err_new(ERR_TIMEOUT, "%s did not answer in time", x->addr)
+				 : err_sys(ETIMEDOUT, "connect to %s", x->addr));
 }
 
 /* The peer must begin its answer within head_ms after the end of the request. */

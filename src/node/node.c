@@ -262,14 +262,24 @@ static void peers_known(void *arg)
 		native_peers_known(n->runtime);
 }
 
+static bool same_bytes(const struct bytes *a, const struct bytes *b)
+{
+	return a && b ? a->len == b->len && !memcmp(a->data, b->data, a->len) : a == b;
+}
+
 static void load_services(void *arg, struct bytes *rules, const struct service_plan *plan)
 {
 	struct node *n = arg;
+	struct bytes *ways = service_ways(plan);
 
 	bytes_unref(n->rules.services);
 	n->rules.services = bytes_ref(rules);
-	bytes_unref(n->rules.ways);
-	n->rules.ways = service_ways(plan);
+	if (same_bytes(ways, n->rules.ways)) { /* or flows would be looked at for nothing */
+		bytes_unref(ways);
+	} else {
+		bytes_unref(n->rules.ways);
+		n->rules.ways = ways;
+	}
 	policies_set_services(n->policies, plan);
 	filter_change(n->filter, &n->rules, NULL, NULL);
 }

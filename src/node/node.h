@@ -48,7 +48,8 @@ struct node_spec {
 	bool pull_images;         /* those that are not there */
 	int64_t usage_interval_s; /* how often what sandboxes use is measured; 0: never */
 	int64_t pressure_interval_s; /* how often it is looked whether that lasts; 0: 10 */
-	/* What Pods have to end with the node, and what of that is for critical ones alone. */
+	/* The time that Pods are given to end with the node, and its part for critical ones alone.
+	 */
 	uint64_t shutdown_ms, shutdown_critical_ms;
 	struct budget_spec budget;
 };

@@ -16,7 +16,7 @@ enum {
 	EVICT_REST_MS = 30 * 1000, /* between two: what one leaves behind is not free at once */
 	EVICT_LOOKS = 3,     /* in a row that found the same short: it does not pass by itself */
 	MEMORY_PERCENT = 95, /* of what sandboxes may use together */
-	TRIM_EVERY = 20,     /* looks; the first look trims too */
+	TRIM_US = 600 * 1000 * 1000, /* between two; the first look trims too */
 	POOL_PERCENT = 5,
 	STORE_MIB = 512, /* left for the store, or this part of the whole where that is less: */
 	STORE_PERCENT = 5,
@@ -39,7 +39,7 @@ struct pressure {
 	uint64_t interval_ms;
 	struct timer *timer;
 	struct jobs jobs;
-	unsigned n_looks;
+	usec next_trim;
 	unsigned n_bad[PODS_LACK_MAX_];  /* looks in a row */
 	usec rest_until[PODS_LACK_MAX_]; /* clock_mono(): nobody is evicted before */
 	char *told[PODS_LACK_MAX_];      /* NULL: nothing yet */
@@ -140,7 +140,9 @@ static void on_timer(void *arg)
 {
 	struct pressure *p = arg;
 
-	p->trim = p->n_looks++ % TRIM_EVERY == 0;
+	p->trim = clock_mono() >= p->next_trim;
+	if (p->trim)
+		p->next_trim = clock_mono() + TRIM_US;
 	jobs_run(&p->jobs, look, looked, p);
 }
 

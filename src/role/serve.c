@@ -230,10 +230,9 @@ static struct err *check_shutdown(const struct settings *s)
 {
 	if (settings_int(s, "shutdown-grace-critical") <= settings_int(s, "shutdown-grace"))
 		return NULL;
-	return err_new(ERR_INVALID,
-		       "--shutdown-grace-critical %s is a part of --shutdown-grace %s, and larger",
-		       settings_text(s, "shutdown-grace-critical"),
-		       settings_text(s, "shutdown-grace"));
+	return err_new(
+		ERR_INVALID, "--shutdown-grace-critical %s must not exceed --shutdown-grace %s",
+		settings_text(s, "shutdown-grace-critical"), settings_text(s, "shutdown-grace"));
 }
 
 static struct err *serve_start(struct serve *s)

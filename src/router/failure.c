@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
 #include "api/object.h"
 #include "api/view_sandbox.h"
 #include "base/buf.h"
@@ -11,12 +13,12 @@
  * Why a request did not reach its sandbox, as the client is told: the status and `detail` that the
  * published clients know, and beside them a code for programs, what is the matter, and what to do.
  */
+#define CONNECT "Could not connect to the backend sandbox"
+#define TIMEOUT "Timed out waiting for the backend sandbox"
 static const struct {
 	const char *code, *detail, *cause, *remedy;
 	int status;
 } failures[ROUTER_FAILURE_MAX_] = {
-#define CONNECT "Could not connect to the backend sandbox"
-#define TIMEOUT "Timed out waiting for the backend sandbox"
 	[ROUTER_NOT_FOUND] = { "SandboxNotFound", CONNECT,
 			       "There is no Sandbox of this name in this namespace.",
 			       "Check X-Sandbox-ID and X-Sandbox-Namespace; the name is that of the Sandbox, "
@@ -39,6 +41,9 @@ static const struct {
 			     "The Sandbox runs, but nothing in it listens on the port.",
 			     "Start a server there that listens on all addresses, or check X-Sandbox-Port.",
 			     502 },
+	[ROUTER_DEAF] = { "PortNotAccepting", TIMEOUT,
+			  "The Sandbox runs, but did not accept the connection in time.",
+			  "Its server is overloaded, stopped, or shut off by a policy.", 504 },
 	[ROUTER_BROKEN] = { "ConnectionBroken", CONNECT,
 			    "The connection into the Sandbox could not be made, or broke before an answer.",
 			    "The request may have had an effect. Look at the logs of the Sandbox.",
@@ -68,6 +73,18 @@ enum router_failure failure_of_sandbox(const struct object *sandbox, const struc
 	if (!route->has_uid && v->in_pool)
 		return ROUTER_UNCLAIMED;
 	return v->suspended && !v->deleting ? ROUTER_SUSPENDED : ROUTER_ENDED;
+}
+
+enum router_failure failure_of_error(const struct err *e)
+{
+	switch (err_errno(e)) {
+	case ECONNREFUSED:
+		return ROUTER_REFUSED;
+	case ETIMEDOUT:
+		return ROUTER_DEAF;
+	default:
+		return err_is(e, ERR_TIMEOUT) ? ROUTER_SILENT : ROUTER_BROKEN;
+	}
 }
 
 int failure_status(enum router_failure f)

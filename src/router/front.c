@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
 #include "api/agents.h"
 #include "api/object.h"
 #include "api/pod.h"
 #include "api/registry.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "json/json.h"
@@ -18,19 +21,17 @@
  *   Pod sandbox-router           which that Service selects: no node runs it, it stands for us
  *   EndpointSlice                in every namespace with a pool, where the Go client looks
  *
- * A pass compares what is there with what should be and writes the difference; a change of any of
- * them, and of a pool, leads to the next one. Who forwards a port of the Pod, under its name in any
- * of these namespaces, is led to the router (access_door).
+ * A pass makes what is missing, and anew what leads to another machine than this one; a change of
+ * any of them, and of a pool, leads to the next pass. Who forwards a port of the Pod, under its
+ * name in any of these namespaces, is led to the router (access_door).
  */
 enum {
 	AGAIN_MS = 1000,
-	DOC_MAX = 4096,
 };
 #define LABELS \
 	"\"labels\":{\"app\":\"sandbox-router\",\"app.kubernetes.io/name\":\"sandbox-router\"}"
 
 struct front {
-	struct loop *loop;
 	struct client *client;
 	char *node_name, *address;
 	const struct kind *pods, *services, *slices, *pools;
@@ -40,14 +41,17 @@ struct front {
 	struct timer *again;
 	struct client_write write; /* one at a time: its end looks again */
 	bool writing;
+	char *ns;           /* that it writes to */
+	struct map *failed; /* namespaces whose slice could not be made, until the next try */
 };
 
+/* The texts are our own, and so are the names in them: no character needs an escape. */
 static struct json_doc *doc_of(const char *text)
 {
 	struct json_doc *d = NULL;
 	struct err *e = json_parse(text, strlen(text), NULL, &d);
 
-	err_free(e); /* the texts are our own */
+	assert(!e);
 	return d;
 }
 
@@ -58,17 +62,34 @@ static void on_written(struct client_write *w, struct err *e, unused struct obje
 	f->writing = false;
 	if (e && !err_is(e, ERR_EXISTS)) {
 		log_debug("cannot write what leads clients to the router, trying again",
-			  KV("err", e));
+			  KV("namespace", f->ns), KV("err", e));
+		map_put(f->failed, f->ns, xstrdup(""));
 		timer_set(f->again, AGAIN_MS);
-	} else {
-		deferred_call(&f->look);
 	}
 	err_free(e);
+	deferred_call(&f->look);
+}
+
+/* There is one write at a time. */
+static void begin(struct front *f, const char *ns)
+{
+	free(f->ns);
+	f->ns = xstrdup(ns);
+	f->writing = true;
+}
+
+static void replace(struct front *f, const struct kind *k, const struct object *o)
+{
+	static const struct client_delete_spec at_once = { .grace_s = 0 };
+
+	begin(f, o->ns);
+	client_delete(f->client, &(struct client_ref){ .kind = k, .ns = o->ns, .name = o->name },
+		      &at_once, &f->write);
 }
 
 static void create(struct front *f, const struct kind *k, const char *ns, const char *text)
 {
-	f->writing = true;
+	begin(f, ns);
 	client_create(f->client, &(struct client_ref){ .kind = k, .ns = ns }, doc_of(text),
 		      &f->write);
 }
@@ -100,7 +121,7 @@ static void report_pod(struct front *f)
 		"\"ready\":true,\"started\":true,\"restartCount\":0,"
 		"\"state\":{\"running\":{\"startedAt\":\"%s\"}}}]}}",
 		now, now, now);
-	f->writing = true;
+	begin(f, SYSTEM_NAMESPACE);
 	client_patch(f->client,
 		     &(struct client_ref){ .kind = f->pods,
 					   .ns = SYSTEM_NAMESPACE,
@@ -111,16 +132,13 @@ static void report_pod(struct front *f)
 
 static bool need_pod(struct front *f)
 {
-	static const struct client_delete_spec at_once = { .grace_s = 0 };
 	autoptr(object) o = client_get(f->client, f->pods, SYSTEM_NAMESPACE, ROUTER_POD);
 	autofree char *text = NULL;
 
-	if (o && object_deleting(o)) { /* nobody else would let it go */
-		f->writing = true;
-		client_delete(f->client,
-			      &(struct client_ref){
-				      .kind = f->pods, .ns = SYSTEM_NAMESPACE, .name = ROUTER_POD },
-			      &at_once, &f->write);
+	/* Nobody else would let it go. */
+	if (o && (object_deleting(o) ||
+		  !str_eq(json_get_str(object_spec(o), "nodeName"), f->node_name))) {
+		replace(f, f->pods, o);
 		return true;
 	}
 	if (o && str_eq(json_get_str(object_status(o), "phase"), "Running"))
@@ -140,13 +158,25 @@ static bool need_pod(struct front *f)
 	return true;
 }
 
+static bool leads_here(const struct front *f, const struct object *slice)
+{
+	const struct json *first = json_at(json_get(slice->root, "endpoints"), 0);
+
+	return str_eq(json_str(json_at(json_get(first, "addresses"), 0)), f->address) &&
+	       str_eq(json_get_str(first, "nodeName"), f->node_name);
+}
+
 static bool need_slice(struct front *f, const char *ns)
 {
 	autoptr(object) o = client_get(f->client, f->slices, ns, ROUTER_SERVICE);
 	autofree char *text = NULL;
 
-	if (o)
+	if (o && leads_here(f, o))
 		return false;
+	if (o) {
+		replace(f, f->slices, o);
+		return true;
+	}
 	text = xasprintf("{\"metadata\":{\"name\":\"" ROUTER_SERVICE "\",\"labels\":{"
 			 "\"kubernetes.io/service-name\":\"" ROUTER_SERVICE "\","
 			 "\"endpointslice.kubernetes.io/managed-by\":\"router.cay.dev\"}},"
@@ -171,7 +201,8 @@ static bool note_missing(void *arg, struct object *pool)
 	struct missing *m = arg;
 	autoptr(object) slice = client_get(m->f->client, m->f->slices, pool->ns, ROUTER_SERVICE);
 
-	if (!slice && !object_deleting(pool))
+	if ((!slice || !leads_here(m->f, slice)) && !object_deleting(pool) &&
+	    !map_has(m->f->failed, pool->ns))
 		m->ns = xstrdup(pool->ns);
 	return !m->ns;
 }
@@ -183,12 +214,22 @@ static void on_look(void *arg)
 
 	if (f->writing || f->n_synced < ARRAY_LEN(f->watches))
 		return;
-	if (need_service(f) || need_pod(f) || need_slice(f, SYSTEM_NAMESPACE))
+	if (!map_has(f->failed, SYSTEM_NAMESPACE) &&
+	    (need_service(f) || need_pod(f) || need_slice(f, SYSTEM_NAMESPACE)))
 		return;
 	client_each(f->client, f->pools, NULL, note_missing, &m);
 	if (m.ns)
 		(void)need_slice(f, m.ns);
 	free(m.ns);
+}
+
+static void on_again(void *arg)
+{
+	struct front *f = arg;
+
+	map_free(f->failed);
+	f->failed = map_new(free);
+	on_look(f);
 }
 
 static void on_synced(void *arg)
@@ -220,7 +261,6 @@ struct front *front_new(struct loop *l, struct client *c, const struct front_spe
 	struct front *f = xnew(struct front);
 	struct kinds *kinds = client_kinds(c);
 
-	f->loop = l;
 	f->client = c;
 	f->node_name = xstrdup(spec->node_name);
 	f->address = xstrdup(spec->address);
@@ -228,8 +268,9 @@ struct front *front_new(struct loop *l, struct client *c, const struct front_spe
 	f->services = kinds_need(kinds, "v1", "Service");
 	f->slices = kinds_need(kinds, "discovery.k8s.io/v1", "EndpointSlice");
 	f->pools = kinds_need(kinds, API_EXTENSIONS, "SandboxWarmPool");
+	f->failed = map_new(free);
 	f->write.done = on_written;
-	f->again = timer_new(l, on_look, f);
+	f->again = timer_new(l, on_again, f);
 	deferred_init(&f->look, l, on_look, f);
 	f->watches[0] = client_watch(
 		c, &(struct client_watch_spec){ .kind = f->services, .ns = SYSTEM_NAMESPACE },
@@ -253,6 +294,8 @@ void front_free(struct front *f)
 		client_watch_free(f->watches[i]);
 	deferred_cancel(&f->look);
 	timer_free(f->again);
+	map_free(f->failed);
+	free(f->ns);
 	free(f->node_name);
 	free(f->address);
 	free(f);

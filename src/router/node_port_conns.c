@@ -41,7 +41,6 @@ struct passage {
 	struct pump *pump;
 };
 
-/* Whoever has much gets no more long before the last place is taken. */
 bool node_ports_may_have_more(size_t mine, size_t all, size_t max)
 {
 	return all < max && mine < max - all;
@@ -236,7 +235,6 @@ void node_port_accept(void *arg, unused unsigned ready)
 	node_ports_poll(n);
 }
 
-/* The only place that decides what is polled for: a full house accepts nobody. */
 void node_ports_poll(struct node_ports *n)
 {
 	map_each(it, n->ports) {

@@ -337,10 +337,8 @@ static void on_failed(void *arg, const struct err *e)
 		http_respond_abort(p->req);
 	else if (try_again(p, e))
 		return;
-	else if (err_is(e, ERR_TIMEOUT))
-		fail(p, ROUTER_SILENT);
 	else
-		fail(p, err_errno(e) == ECONNREFUSED ? ROUTER_REFUSED : ROUTER_BROKEN);
+		fail(p, failure_of_error(e));
 }
 
 static const struct http_exchange_events exchange_events = {
@@ -357,7 +355,7 @@ static void connect_to(struct proxy *p, const char *addr)
 	uint64_t left_ms = ms_until(p->deadline);
 
 	if (!left_ms) {
-		fail(p, ROUTER_NOT_READY);
+		fail(p, p->retry_until ? ROUTER_REFUSED : ROUTER_NOT_READY);
 		return;
 	}
 	if (!p->prepared)

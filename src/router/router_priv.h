@@ -61,6 +61,7 @@ enum router_failure {
 	ROUTER_SUSPENDED,
 	ROUTER_ENDED,
 	ROUTER_REFUSED,
+	ROUTER_DEAF,
 	ROUTER_BROKEN,
 	ROUTER_NOT_READY,
 	ROUTER_SILENT,
@@ -69,6 +70,8 @@ enum router_failure {
 };
 /* Of a sandbox that a route does not lead to: TARGET_UNKNOWN or TARGET_DOWN. */
 enum router_failure failure_of_sandbox(const struct object *sandbox, const struct route *route);
+/* Of a connection into the sandbox. */
+enum router_failure failure_of_error(const struct err *e);
 int failure_status(enum router_failure f);
 void failure_answer(struct http_request *req, enum router_failure f, const char *id);
 

@@ -27,7 +27,7 @@
  * taken its place meanwhile stays.
  */
 enum {
-	ROOM = 32 * 1024, /* the kernel's parts of a listing have at most half of it */
+	ROOM = 32 * 1024, /* a part of a listing is no longer */
 	QUESTION = 1024,
 };
 

@@ -32,6 +32,7 @@ static const char *const usr_links[] = { "bin", "sbin", "lib", "lib32", "lib64",
 
 enum {
 	SHADOW_GROUP = 42,
+	TREE_DEPTH = 4,
 };
 
 /* Users and groups that programs of Debian expect by name, with Debian's numbers. */
@@ -121,7 +122,26 @@ void host_hash_file(struct sha256 *h, const char *path)
 		return;
 	sha256_add(h, path, strlen(path));
 	sha256_add(h, &st.st_mtim, sizeof(st.st_mtim));
+	sha256_add(h, &st.st_ctim, sizeof(st.st_ctim)); /* of its mode and owner */
 	sha256_add(h, &st.st_size, sizeof(st.st_size));
+}
+
+void host_hash_tree(struct sha256 *h, const char *path, unsigned depth)
+{
+	struct dirent **list = NULL;
+	int n = depth < TREE_DEPTH ? scandir(path, &list, NULL, alphasort) : 0;
+
+	host_hash_file(h, path);
+	for (int i = 0; i < n; i++) {
+		autofree char *below = xasprintf("%s/%s", path, list[i]->d_name);
+
+		if (list[i]->d_type == DT_DIR && list[i]->d_name[0] != '.')
+			host_hash_tree(h, below, depth + 1);
+		else if (list[i]->d_type != DT_DIR)
+			host_hash_file(h, below);
+		free(list[i]);
+	}
+	free(list);
 }
 
 /* Changes when one of the files that are copied changes. */

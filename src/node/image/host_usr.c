@@ -34,7 +34,7 @@ static bool is_public(const struct stat *st)
 	return (st->st_mode & 0005) == 0005 || !wall_stands("host-usr-closed");
 }
 
-/* What is gone by now, or is none, is nothing to us. */
+/* What is gone by now, or is not a directory, is skipped. */
 static bool open_sub(const struct walk *w, int from, const char *name, struct stat *st, int *ret)
 {
 	autoclose fd = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -80,7 +80,9 @@ static struct err *walk_dir(struct walk *w, int from, int to, unsigned depth)
 	struct dirent *de;
 	struct err *e = d ? NULL : err_sys(errno, "list a directory");
 
-	while (!e && (de = readdir(d))) {
+	if (!d && fd >= 0)
+		(void)close(fd);
+	while (!e && (errno = 0, de = readdir(d))) {
 		bool may_be = de->d_type == DT_DIR || de->d_type == DT_UNKNOWN;
 
 		if (!may_be || str_eq(de->d_name, ".") || str_eq(de->d_name, "..") ||
@@ -88,6 +90,8 @@ static struct err *walk_dir(struct walk *w, int from, int to, unsigned depth)
 			continue;
 		e = make_sub(w, from, to, de->d_name, depth);
 	}
+	if (!e && errno)
+		e = err_sys(errno, "list a directory");
 	if (d)
 		(void)closedir(d);
 	return e;

@@ -15,7 +15,7 @@
 /*
  * `host:writable`: the skeleton of `host` with what dpkg, apt and the scripts of packages need to
  * know of this machine, and a layer that makes /usr writable (host_usr.c). Only what everybody may
- * read on the machine is copied, and no file that has a password or a key in it.
+ * read on the machine is copied, and no file of /etc in which a password or a private key is found.
  *
  * A file of the machine's /usr is not root's inside, and links to such files are forbidden to
  * others (fs.protected_hardlinks). dpkg makes one of each file that it replaces. So before dpkg
@@ -83,7 +83,7 @@ static const char *const read_too[] = { "/etc/group", "/etc/passwd" };
 static const struct {
 	const char *name, *text;
 } etc_files[] = {
-	/* A conffile of the machine's that was not copied is no decision of a user's. */
+	/* A conffile of the machine's that was not copied was not removed by a user. */
 	{ "dpkg/dpkg.cfg.d/cay", "pre-invoke=/usr/lib/cay/own-files $PPID\n"
 				 "force-confmiss\nforce-confdef\nforce-confold\n" },
 	{ "pam.d/common-account", PAM("account") },
@@ -96,7 +96,7 @@ static const struct {
 static const struct {
 	const char *name, *text;
 } usr_programs[] = {
-	/* As in images of containers: nobody starts services there but who wants them. */
+	/* As in images of containers: services start only when somebody starts them. */
 	{ "sbin/policy-rc.d", "#!/bin/sh\nexit 101\n" },
 	{ "lib/cay/own-files",
 	  "#!/bin/sh\n"
@@ -142,7 +142,7 @@ static void hash_texts(struct sha256 *h)
 		sha256_add(h, dirs[i], strlen(dirs[i]));
 }
 
-/* Where that of the machine as it is now belongs. */
+/* The directory for the image of the machine as it is now. */
 static struct err *find_dir(const char *data_dir, char **ret)
 {
 	autofree char *images = images_dir(data_dir);
@@ -155,7 +155,10 @@ static struct err *find_dir(const char *data_dir, char **ret)
 	for (size_t i = 0; i < ARRAY_LEN(from_machine); i++) {
 		autofree char *path = xasprintf("/%s", from_machine[i]);
 
-		host_hash_file(h, path);
+		if (str_starts(from_machine[i], "etc/"))
+			host_hash_tree(h, path, 0);
+		else
+			host_hash_file(h, path);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(read_too); i++)
 		host_hash_file(h, read_too[i]);
@@ -180,12 +183,17 @@ static bool names_a_user(const char *text)
 	return false;
 }
 
-/* Unreadable or too long: not wanted either. */
-static bool has_no_secret(int fd)
+static bool says(const char *text, const char *word)
 {
-	char path[64];
+	return strcasestr(text, word);
+}
+
+/* *ret is empty for a file that is binary, as key rings are. False: unreadable, or too long. */
+static bool read_text(int fd, char **ret)
+{
 	autofree char *text = NULL;
 	size_t len = 0;
+	char path[64];
 	struct err *e;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -194,8 +202,50 @@ static bool has_no_secret(int fd)
 		err_free(e);
 		return false;
 	}
-	return strlen(text) < len /* binary: a key ring */ ||
-	       (!names_a_user(text) && !strstr(text, "PRIVATE KEY") && !strstr(text, "assword"));
+	*ret = strlen(text) < len ? xstrdup("") : take(text);
+	return true;
+}
+
+static bool is_public_key(int fd)
+{
+	autofree char *text = NULL;
+
+	return read_text(fd, &text) && !says(text, "private key");
+}
+
+static bool has_no_secret(int fd)
+{
+	autofree char *text = NULL;
+
+	return read_text(fd, &text) && *text && !names_a_user(text) && !says(text, "private key");
+}
+
+static bool has_no_password(int fd)
+{
+	autofree char *text = NULL;
+
+	return has_no_secret(fd) && read_text(fd, &text) && !says(text, "passw");
+}
+
+/* By the beginning of a path; the first that fits. */
+static const struct {
+	const char *path;
+	bool (*wanted)(int fd);
+} checks[] = {
+	{ "etc/apt/keyrings", is_public_key },
+	{ "etc/apt/trusted.gpg", is_public_key },
+	{ "etc/apt/", has_no_password },
+	{ "etc/", has_no_secret },
+	{ "", NULL },
+};
+
+static bool (*check_of(const char *path))(int fd)
+{
+	size_t i = 0;
+
+	while (!str_starts(path, checks[i].path))
+		i++;
+	return checks[i].wanted;
 }
 
 static struct err *copy_from_machine(int root)
@@ -204,10 +254,9 @@ static struct err *copy_from_machine(int root)
 
 	for (size_t i = 0; i < ARRAY_LEN(from_machine) && !e; i++) {
 		autofree char *from = xasprintf("/%s", from_machine[i]);
-		bool apt = str_starts(from_machine[i], "etc/apt/");
 
 		e = host_copy(&(struct host_copy){ from, root, from_machine[i],
-						   apt ? has_no_secret : NULL });
+						   check_of(from_machine[i]) });
 	}
 	return e;
 }
@@ -344,8 +393,13 @@ static struct err *fill_usr(int usr)
 
 	if (!e && mkdirat(usr, "lib/cay", 0755) < 0 && errno != EEXIST)
 		e = err_sys(errno, "create lib/cay");
-	for (size_t i = 0; i < ARRAY_LEN(usr_programs) && !e; i++)
+	for (size_t i = 0; i < ARRAY_LEN(usr_programs) && !e; i++) {
 		e = host_write(usr, usr_programs[i].name, 0755, SPAN(usr_programs[i].text));
+		if (!err_is(e, ERR_NOT_FOUND))
+			continue;
+		err_free(e); /* its directory is a link to another one */
+		e = NULL;
+	}
 	return e;
 }
 
@@ -361,7 +415,7 @@ static struct err *make_part(int dir, const char *name, struct err *(*fill)(int 
 	return fill(part);
 }
 
-/* Whether a sandbox has an earlier one as its root, as long as there is no later one. */
+/* Whether a sandbox uses one that was made before. Which one, its record does not say. */
 static bool any_used(const char *data_dir, const struct image_users *users)
 {
 	autoptr(map) used = NULL;

@@ -56,14 +56,16 @@ struct host_copy {
 must_use struct err *host_skeleton(int root);
 void host_skeleton_hash(struct sha256 *h);
 void host_hash_file(struct sha256 *h, const char *path); /* changes when the file does */
+/* The same for all files below it; depth is 0. */
+void host_hash_tree(struct sha256 *h, const char *path, unsigned depth);
 must_use struct err *host_copy(const struct host_copy *c);
 must_use struct err *host_write(int dir, const char *name, mode_t mode, struct span text);
 
 /* host_writable.c: `host:writable`, with its id. */
 #define HOST_WRITABLE "host-writable"
-/* *ret: the directory of that of the machine as it is now, made where it is missing, which takes
- * seconds. Removes those of the machine as it was, if no sandbox uses one; users may be NULL: none
- * is removed. */
+/* *ret: the directory for the image of the machine as it is now, made where it is missing, which
+ * takes seconds. Earlier ones are removed if no sandbox uses any; users may be NULL: none is
+ * removed. */
 must_use struct err *host_writable_make(const char *data_dir, const struct image_users *users,
 					char **ret);
 /* host_usr.c: every directory of the machine's /usr that everybody may list, below dir; what tells

@@ -99,5 +99,7 @@ struct err *maker_ask(struct maker *m, const char **ret)
 		return err_copy(m->failed);
 	if (!m->jobs.n)
 		jobs_run(&m->jobs, work, done, m);
-	return err_new(ERR_UNAVAILABLE, "image host:writable is being made of this machine, once");
+	return err_new(
+		ERR_UNAVAILABLE,
+		"image host:writable is being made from this machine's files, which takes some seconds once");
 }

@@ -171,17 +171,44 @@ bool names_has_digest(const struct json *image, const char *digest)
 	return false;
 }
 
+/* In a file from before that was noted for each name. */
+static bool came_from(const struct json_doc *names, const char *key, const char *id)
+{
+	const char *source = str_or(json_get_str(names_image(names, id), "source"), "");
+
+	return str_starts(source, "docker://") && str_eq(source + strlen("docker://"), key);
+}
+
 bool names_pulled(const struct json_doc *names, const char *key, const char *id)
 {
-	return id && str_eq(json_get_str(json_get(json_root(names), "pulled"), key), id);
+	const struct json *pulled = json_get(json_root(names), "pulled");
+
+	if (!id || !pulled)
+		return id && came_from(names, key, id);
+	return str_eq(json_get_str(pulled, key), id);
+}
+
+static struct json *need_pulled(struct json_doc *names)
+{
+	struct json *pulled = json_get(json_root(names), "pulled");
+
+	if (pulled)
+		return pulled;
+	pulled = json_need_obj(names, json_root(names), "pulled");
+	json_each(n, json_get(json_root(names), "names"))
+		if (came_from(names, n.key, json_str(n.val)))
+			json_set_str(names, pulled, n.key, json_str(n.val));
+	return pulled;
 }
 
 void names_give(struct json_doc *names, const char *key, const char *id, bool pulled)
 {
+	struct json *noted = need_pulled(names);
+
 	names_forget(names, key);
 	json_set_str(names, json_need_obj(names, json_root(names), "names"), key, id);
 	if (pulled)
-		json_set_str(names, json_need_obj(names, json_root(names), "pulled"), key, id);
+		json_set_str(names, noted, key, id);
 }
 
 void names_forget(struct json_doc *names, const char *key)

@@ -63,8 +63,9 @@ static struct err *make_devices(int dev)
 	return NULL;
 }
 
-/* A part of the stage's own tmpfs: a file system more would cost every control group of the machine
- * memory for its shrinker. Only shm and termination-log can be written to by the sandbox. */
+/* A part of the stage's own tmpfs: one more file system would cost every control group of the
+ * machine memory for its shrinker. Only shm and termination-log can be written to by the sandbox.
+ */
 static struct err *mount_dev(void)
 {
 	unsigned flags = mount_flags(MS_NOSUID | MS_NOEXEC);

@@ -72,7 +72,7 @@ AUTOPTR(pods)
 
 void pods_set_access(struct pods *ps, struct access *a); /* for probes that run a command */
 void pods_images_changed(struct pods *ps);               /* Pods that wait for an image try again */
-/* What Pods have at most to end with the node: ordinary ones, and then the critical ones. */
+/* The time that Pods are given to end with the node: ordinary ones, then the critical ones. */
 struct pods_grace {
 	uint64_t ordinary_ms, critical_ms;
 };

@@ -88,7 +88,7 @@ struct pods {
 enum wait_reason { /* why a container waits; the API's words for it are in container.c */
 	WAIT_CREATING,
 	WAIT_INIT,       /* for the init containers */
-	WAIT_IMAGE_MADE, /* for one that is being made of this machine */
+	WAIT_IMAGE_MADE, /* for one that is being made from this machine's files */
 	WAIT_IMAGE_NAME,
 	WAIT_IMAGE_NEVER,
 	WAIT_IMAGE,

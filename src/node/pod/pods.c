@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/agents.h"
 #include "api/pod.h"
 #include "api/registry.h"
 #include "base/file.h"
@@ -160,6 +161,12 @@ static void volumes_stale(void *arg, const char *uid)
 	err_free(e);
 }
 
+/* Only in the system's own namespace: elsewhere the annotation means nothing. */
+static bool pod_is_mirror(const struct object *pod)
+{
+	return str_eq(pod->ns, SYSTEM_NAMESPACE) && object_annotation(pod, ANNOTATION_MIRROR);
+}
+
 /* What matters of an object is its deletion, its spec (generation), and what others write to its
  * status. */
 static void pod_changed(void *arg, struct object *was, struct object *now)
@@ -182,7 +189,7 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 			pod_wake(p);
 	} else if (now && !ps->stopping && !ps->settling &&
 		   str_eq(json_get_str(object_spec(now), "nodeName"), ps->node_name) &&
-		   !object_annotation(now, ANNOTATION_MIRROR)) {
+		   !pod_is_mirror(now)) {
 		pod_added(ps, now);
 	}
 }
