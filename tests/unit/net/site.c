@@ -109,7 +109,7 @@ static const struct http_handler handler = { on_head };
 
 void site_init(struct site *s, const struct http_limits *limits)
 {
-	struct http_server_spec spec = { .handler = &handler, .arg = s };
+	struct http_server_spec spec = { .handler = &handler, .arg = s, .http2 = &http2_protocol };
 	int fd;
 
 	*s = (struct site){ .l = rig_loop() };
