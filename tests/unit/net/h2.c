@@ -15,6 +15,7 @@ static struct h2_stream *find(struct h2 *c, int32_t id)
 	return NULL;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2 prescribes the parameters. */
 static int on_header(unused nghttp2_session *session, const nghttp2_frame *frame,
 		     const uint8_t *name, unused size_t name_len, const uint8_t *value,
 		     unused size_t value_len, unused uint8_t flags, void *arg)
@@ -32,6 +33,7 @@ static int on_header(unused nghttp2_session *session, const nghttp2_frame *frame
 	return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2 prescribes the parameters. */
 static int on_chunk(nghttp2_session *session, unused uint8_t flags, int32_t id, const uint8_t *p,
 		    size_t len, void *arg)
 {
@@ -69,6 +71,7 @@ static int on_close(unused nghttp2_session *session, int32_t id, uint32_t code, 
 	return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2 prescribes the parameters. */
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *p, size_t len,
 			 uint32_t *flags, nghttp2_data_source *source, unused void *arg)
 {
