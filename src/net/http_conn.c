@@ -33,7 +33,7 @@ static void hc_unref(struct http_conn *hc)
 
 static const struct http_limits *limits_of(const struct http_conn *hc)
 {
-	return &hc->server->spec.limits;
+	return &hc->link.server->spec.limits;
 }
 
 /* The timer may fire early, never late: if the deadline has moved, it is set again then. */
@@ -51,11 +51,10 @@ static void set_deadline(struct http_conn *hc, uint64_t ms)
 static void http_conn_enter(struct http_conn *hc, enum http_conn_state next)
 {
 	assert(http_next[hc->state] & B(next));
-	list_del(&hc->idle_link);
+	http_link_set_idle(&hc->link, next == HTTP_CONN_IDLE);
 	hc->state = next;
 	switch (next) {
 	case HTTP_CONN_IDLE:
-		list_add_tail(&hc->server->idle, &hc->idle_link);
 		set_deadline(hc, limits_of(hc)->idle_ms);
 		break;
 	case HTTP_CONN_HEAD:
@@ -67,52 +66,24 @@ static void http_conn_enter(struct http_conn *hc, enum http_conn_state next)
 		break;
 	case HTTP_CONN_CLOSING:
 		set_deadline(hc, 0);
-		conn_close_after_flush(hc->conn);
+		conn_close_after_flush(hc->link.conn);
 		break;
 	case HTTP_CONN_STATE_MAX_:
 		break;
 	}
 }
 
-void http_request_unref(struct http_request *r)
-{
-	if (!r || --r->refs)
-		return;
-	http_head_done(&r->head);
-	buf_done(&r->buffered);
-	free(r->path);
-	free(r);
-}
-
-struct http_request *http_request_ref(struct http_request *r)
-{
-	r->refs++;
-	return r;
-}
-
-/*
- * The request is dead from here on. Its memory lasts until the end of the turn, for callers up the
- * stack that still hold it.
- */
 static void request_end(struct http_request *r, bool tell)
 {
-	void (*ended)(void *owner) = take(r->ended);
-
 	r->hc = NULL;
-	if (tell && ended)
-		ended(r->owner);
-	deferred_call(&r->drop);
+	http_request_end(r, tell);
 }
 
 static void conn_forget(struct http_conn *hc)
 {
-	struct http_server *s = take(hc->server);
-
-	list_del(&hc->link);
-	list_del(&hc->idle_link);
 	deferred_cancel(&hc->kick);
 	timer_free(take(hc->timer));
-	http_server_conn_gone(s);
+	http_link_forget(&hc->link);
 	hc_unref(hc);
 }
 
@@ -120,10 +91,10 @@ void http_conn_close(struct http_conn *hc)
 {
 	struct http_request *r = take(hc->req);
 
-	if (!hc->server)
+	if (!hc->link.server)
 		return;
 	hc->refs++;
-	conn_free(take(hc->conn));
+	conn_free(take(hc->link.conn));
 	conn_forget(hc);
 	if (r)
 		request_end(r, true);
@@ -132,7 +103,7 @@ void http_conn_close(struct http_conn *hc)
 
 struct conn *http_conn_detach(struct http_conn *hc)
 {
-	struct conn *c = take(hc->conn);
+	struct conn *c = take(hc->link.conn);
 	struct http_request *r = take(hc->req);
 
 	conn_forget(hc);
@@ -181,7 +152,7 @@ static bool body_take(void *arg, const char *data, size_t len)
 static bool body_read(struct http_conn *hc)
 {
 	struct http_request *r = hc->req;
-	struct buf *in = conn_in(hc->conn);
+	struct buf *in = conn_in(hc->link.conn);
 	size_t used = 0;
 
 	if (!in->len)
@@ -199,40 +170,18 @@ static bool body_read(struct http_conn *hc)
 		(void)body_take(r, buf_head(in), used);
 	}
 	if (r->hc)
-		buf_eat(conn_in(hc->conn), used);
+		buf_eat(conn_in(hc->link.conn), used);
 	http_request_unref(r);
 	return true;
-}
-
-static void request_drop(void *arg)
-{
-	http_request_unref(arg);
 }
 
 static struct http_request *request_new(struct http_conn *hc)
 {
 	struct http_request *r = xnew(struct http_request);
 
-	r->refs = 1;
+	http_request_init(r, &http1_request_ops, &hc->link);
 	r->hc = hc;
-	r->loop = hc->server->loop;
-	deferred_init(&r->drop, r->loop, request_drop, r);
-	memcpy(r->peer, hc->peer, sizeof(r->peer));
 	return r;
-}
-
-static void request_from_head(struct http_request *r)
-{
-	size_t len = strcspn(r->head.target, "?");
-
-	r->path = xstrdup(r->head.target);
-	r->query = r->path + len;
-	if (*r->query)
-		*r->query++ = '\0';
-	r->body_left = r->head.length;
-	r->body_done = !r->head.chunked && !r->head.length;
-	r->close = !r->head.keep_alive;
-	r->no_body = str_eq(r->head.method, "HEAD");
 }
 
 static void refuse(struct http_conn *hc, int status)
@@ -253,19 +202,59 @@ static void request_begin(struct http_conn *hc, struct buf *in, size_t head_len)
 		refuse(hc, status);
 		return;
 	}
-	request_from_head(r);
+	http_request_from_head(r);
+	r->body_left = r->head.length;
+	r->close = !r->head.keep_alive;
 	hc->req = r;
 	http_conn_enter(hc, HTTP_CONN_REQUEST);
-	hc->server->spec.handler->head(hc->server->spec.arg, r);
+	hc->link.server->spec.handler->head(hc->link.server->spec.arg, r);
+}
+
+/*
+ * Whether the first bytes of a connection are those of HTTP/2: where versions are negotiated, that
+ * decides; otherwise the client has to know, and begins with a head that no HTTP/1.1 request has.
+ */
+static enum http_scan scan_version(struct http_conn *hc, const struct buf *in)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+	const struct stream *s = conn_stream(hc->link.conn);
+	size_t len = MIN(in->len, sizeof(preface) - 1);
+
+	if (s->ops->protocol)
+		return str_eq(s->ops->protocol(s), "h2") ? HTTP_SCAN_DONE : HTTP_SCAN_BAD;
+	if (memcmp(buf_head(in), preface, len) != 0)
+		return HTTP_SCAN_BAD;
+	return len == sizeof(preface) - 1 ? HTTP_SCAN_DONE : HTTP_SCAN_MORE;
+}
+
+/* True if the connection is or may be one of HTTP/2. */
+static bool leave_to_http2(struct http_conn *hc, const struct buf *in)
+{
+	struct http_server *s = hc->link.server;
+	enum http_scan found;
+	struct conn *c;
+
+	if (hc->known || !s->spec.http2)
+		return false;
+	found = scan_version(hc, in);
+	hc->known = found == HTTP_SCAN_BAD;
+	if (found == HTTP_SCAN_DONE) {
+		c = take(hc->link.conn);
+		conn_forget(hc);
+		s->spec.http2->adopt(s, c, hc->link.peer);
+	}
+	return !hc->known;
 }
 
 /* True if a head was found, valid or not. */
 static bool head_read(struct http_conn *hc)
 {
-	struct buf *in = conn_in(hc->conn);
+	struct buf *in = conn_in(hc->link.conn);
 	size_t max = limits_of(hc)->max_head, head_len = 0;
 
-	if (conn_full(hc->conn))
+	if (in->len && leave_to_http2(hc, in))
+		return false;
+	if (conn_full(hc->link.conn))
 		return false; /* a peer that reads no answers gets no more work done */
 	while (!hc->scanned && in->len >= 2 && !memcmp(buf_head(in), "\r\n", 2))
 		buf_eat(in, 2); /* some clients send an empty line after a body */
@@ -296,7 +285,7 @@ static bool head_read(struct http_conn *hc)
 static void request_finish(struct http_conn *hc)
 {
 	struct http_request *r = hc->req;
-	bool close = r->close || hc->server->stopping;
+	bool close = r->close || hc->link.server->stopping;
 
 	if (!close && !r->body_done) {
 		void (*ended)(void *owner) = take(r->ended);
@@ -309,16 +298,6 @@ static void request_finish(struct http_conn *hc)
 	hc->req = NULL;
 	http_conn_enter(hc, close ? HTTP_CONN_CLOSING : HTTP_CONN_IDLE);
 	request_end(r, true);
-}
-
-static bool body_tell_end(struct http_request *r)
-{
-	r->body_told = true;
-	if (r->mode == HTTP_BODY_STREAM)
-		r->body_ev.end(r->owner, r);
-	else
-		r->body(r->owner, r, buf_str(&r->buffered), r->buffered.len);
-	return true;
 }
 
 static bool request_serve(struct http_conn *hc)
@@ -334,7 +313,10 @@ static bool request_serve(struct http_conn *hc)
 		return false;
 	if (!r->body_done)
 		return body_read(hc);
-	return !r->body_told && body_tell_end(r);
+	if (r->body_told)
+		return false;
+	http_request_tell_end(r);
+	return true;
 }
 
 static bool request_skip(struct http_conn *hc)
@@ -375,7 +357,7 @@ static void http_conn_step(struct http_conn *hc)
 		return;
 	hc->refs++;
 	hc->stepping = true;
-	while (hc->conn && step_once(hc))
+	while (hc->link.conn && step_once(hc))
 		;
 	hc->stepping = false;
 	hc_unref(hc);
@@ -384,12 +366,12 @@ static void http_conn_step(struct http_conn *hc)
 static void kicked(void *arg)
 {
 	struct http_conn *hc = arg;
-	bool full = conn_in(hc->conn)->len >= CONN_IN_MAX;
+	bool full = conn_in(hc->link.conn)->len >= CONN_IN_MAX;
 
 	hc->refs++;
 	http_conn_step(hc);
-	if (full && hc->conn)
-		conn_ate(hc->conn); /* a full input had stopped the reading */
+	if (full && hc->link.conn)
+		conn_ate(hc->link.conn); /* a full input had stopped the reading */
 	hc_unref(hc);
 }
 
@@ -414,9 +396,9 @@ static void on_eof(void *arg)
 
 	hc->refs++;
 	http_conn_step(hc);
-	if (hc->conn && hc->state == HTTP_CONN_REQUEST)
+	if (hc->link.conn && hc->state == HTTP_CONN_REQUEST)
 		http_conn_close(hc);
-	else if (hc->conn && hc->state != HTTP_CONN_CLOSING)
+	else if (hc->link.conn && hc->state != HTTP_CONN_CLOSING)
 		http_conn_enter(hc, HTTP_CONN_CLOSING);
 	hc_unref(hc);
 }
@@ -472,7 +454,7 @@ static void on_timer(void *arg)
 		set_deadline(hc, hc->req->body_done ? 0 : limits_of(hc)->idle_ms);
 		return;
 	}
-	if (hc->state == HTTP_CONN_HEAD && conn_in(hc->conn)->len) {
+	if (hc->state == HTTP_CONN_HEAD && conn_in(hc->link.conn)->len) {
 		refuse(hc, 408);
 	} else if (hc->state == HTTP_CONN_REQUEST) {
 		body_failed(hc, 408);
@@ -482,24 +464,33 @@ static void on_timer(void *arg)
 	}
 }
 
-struct http_conn *http_conn_new(struct http_server *s, struct stream *stream, const char *peer)
+static void link_close(struct http_link *k)
 {
+	http_conn_close(container_of(k, struct http_conn, link));
+}
+
+static void link_stop(struct http_link *k)
+{
+	if (!list_empty(&k->idle))
+		link_close(k);
+}
+
+void http_conn_new(struct http_server *s, struct stream *stream, const char *peer)
+{
+	static const struct http_link_ops ops = { link_close, link_stop };
 	struct http_conn *hc = xnew(struct http_conn);
 
-	hc->server = s;
+	hc->link.ops = &ops;
 	hc->refs = 1;
-	/* Not idle: a new connection has the time for a head in which to send its first byte. */
+	/*
+	 * A new connection has the time for a head in which to send its first byte. But to the
+	 * server it counts as idle: it may have to make space for others.
+	 */
 	hc->state = HTTP_CONN_HEAD;
-	list_add_tail(&s->conns, &hc->link);
-	list_init(&hc->idle_link);
-	/* Before its first request, a connection may have to make space for others. */
-	list_add_tail(&s->idle, &hc->idle_link);
-	(void)snprintf(hc->peer, sizeof(hc->peer), "%s", peer);
-	hc->conn = conn_new(s->loop, stream, &conn_events, hc);
-	conn_set_stall_ms(hc->conn, s->spec.limits.idle_ms);
-	conn_set_high(hc->conn, s->spec.limits.max_out);
+	http_link_init(&hc->link, s, conn_new(s->loop, stream, &conn_events, hc), peer);
+	conn_set_stall_ms(hc->link.conn, s->spec.limits.idle_ms);
+	conn_set_high(hc->link.conn, s->spec.limits.max_out);
 	hc->timer = timer_new(s->loop, on_timer, hc);
 	deferred_init(&hc->kick, s->loop, kicked, hc);
 	set_deadline(hc, s->spec.limits.head_ms);
-	return hc;
 }

@@ -59,7 +59,7 @@ static int stop(struct http_head *h, int status)
 	return HPE_USER;
 }
 
-/* Trailers and chunk extensions are skipped, but only up to a limit. */
+/* Trailers are kept and chunk extensions skipped, up to a limit for both together. */
 static int count_extra(struct http_head *h, size_t len)
 {
 	h->extra += len;
@@ -86,31 +86,26 @@ static int on_name(llhttp_t *p, const char *at, size_t len)
 {
 	struct http_head *h = p->data;
 
-	if (h->complete)
-		return count_extra(h, len);
 	buf_add(&h->name, at, len);
-	return 0;
+	return h->complete ? count_extra(h, len) : 0;
 }
 
 static int on_value(llhttp_t *p, const char *at, size_t len)
 {
 	struct http_head *h = p->data;
 
-	if (h->complete)
-		return count_extra(h, len);
 	buf_add(&h->value, at, len);
-	return 0;
+	return h->complete ? count_extra(h, len) : 0;
 }
 
 static int on_value_complete(llhttp_t *p)
 {
 	struct http_head *h = p->data;
+	struct http_headers *to = h->complete ? &h->trailers : &h->headers;
 
-	if (h->complete)
-		return count_extra(h, 1);
-	if (h->headers.n >= h->max_headers)
-		return stop(h, 431);
-	http_headers_add(&h->headers, buf_str(&h->name), buf_str(&h->value));
+	if (to->n >= h->max_headers)
+		return stop(h, h->complete ? 400 : 431);
+	http_headers_add(to, buf_str(&h->name), buf_str(&h->value));
 	buf_clear(&h->name);
 	buf_clear(&h->value);
 	return 0;
@@ -281,6 +276,40 @@ static int check_head(struct http_head *h)
 	return status;
 }
 
+static bool method_known(const char *method)
+{
+#define SAME(num, name, string) str_eq(method, #string) ||
+	return HTTP_METHOD_MAP(SAME) false;
+#undef SAME
+}
+
+static bool is_word(const char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s <= ' ' || (unsigned char)*s >= 0x7f)
+			return false;
+	return true;
+}
+
+int http_head_check_http2(struct http_head *h)
+{
+	int status;
+
+	if (str_eq(h->method, "CONNECT") || str_eq(h->method, "PRI") || !method_known(h->method))
+		return 501;
+	if ((h->target[0] != '/' && h->target[0] != '*') || !is_word(h->target))
+		return 400;
+	for (size_t i = 0; i < h->headers.n; i++)
+		if (!http_header_valid(&h->headers.list[i]))
+			return 400;
+	status = check_host(h);
+	if (!status)
+		status = check_framing(h);
+	if (!status)
+		status = check_expect(h);
+	return !status && !target_valid(h) ? 400 : status;
+}
+
 /* "GET /x HTTP/1.1": two spaces, not adjacent. */
 static bool request_line_valid(const char *p, size_t len)
 {
@@ -321,6 +350,7 @@ void http_head_done(struct http_head *h)
 	free(h->method);
 	free(h->target);
 	http_headers_done(&h->headers);
+	http_headers_done(&h->trailers);
 	buf_done(&h->name);
 	buf_done(&h->value);
 }

@@ -26,7 +26,7 @@ enum http_scan http_head_scan(const char *p, size_t len, size_t *pos, size_t *re
 
 struct http_head {
 	char *method, *target;
-	struct http_headers headers;
+	struct http_headers headers, trailers;
 	bool http10, keep_alive, upgrade, expects_continue;
 	bool chunked;
 	uint64_t length; /* of the body, unless chunked */
@@ -52,6 +52,11 @@ struct http_head {
  */
 int http_head_parse(struct http_head *h, const char *p, size_t len, size_t max_headers);
 void http_head_done(struct http_head *h);
+/*
+ * The same checks for a head that came as HTTP/2: method, target and headers are filled in, with a
+ * Host. Returns 0, or the status with which to reject it.
+ */
+int http_head_check_http2(struct http_head *h);
 
 /*
  * Feeds the next bytes of a chunked body. *ret_done says whether it ended, *ret_used where. False

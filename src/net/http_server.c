@@ -22,30 +22,30 @@ enum {
 };
 
 /* TLS has its handshake before the first request, so we ask the kernel. */
-static bool is_silent(const struct http_conn *hc)
+static bool is_silent(const struct http_link *k)
 {
 	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);
 
-	if (getsockopt(conn_stream(hc->conn)->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+	if (getsockopt(conn_stream(k->conn)->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
 		return false;
 	return len > offsetof(struct tcp_info, tcpi_bytes_received) && !info.tcpi_bytes_received;
 }
 
 static void close_quietest(struct http_server *s)
 {
-	struct http_conn *hc, *quietest = list_first(&s->idle, struct http_conn, idle_link);
+	struct http_link *k, *quietest = list_first(&s->idle, struct http_link, idle);
 	int looked = 0;
 
-	list_each(hc, &s->idle, idle_link) {
-		if (is_silent(hc)) {
-			quietest = hc;
+	list_each(k, &s->idle, idle) {
+		if (is_silent(k)) {
+			quietest = k;
 			break;
 		}
 		if (++looked == SILENT_LOOK)
 			break;
 	}
-	http_conn_close(quietest);
+	quietest->ops->close(quietest);
 }
 
 /* The only place that decides whether we poll for new connections. */
@@ -64,7 +64,7 @@ static void server_retry(void *arg)
 
 static void server_take(struct http_server *s, int fd)
 {
-	char peer[sizeof(((struct http_conn *)0)->peer)] = "unknown";
+	char peer[sizeof(((struct http_link *)0)->peer)] = "unknown";
 	struct stream *stream;
 
 	err_free(net_peer_addr(fd, peer, sizeof(peer))); /* fails if the peer has left already */
@@ -73,7 +73,6 @@ static void server_take(struct http_server *s, int fd)
 		return;
 	if (s->n_conns >= s->spec.limits.max_conns)
 		close_quietest(s);
-	s->n_conns++;
 	http_conn_new(s, stream, peer);
 }
 
@@ -124,20 +123,19 @@ struct err *http_server_start(struct loop *l, int listen_fd, const struct http_s
 
 void http_server_adopt(struct http_server *s, struct stream *stream, const char *peer)
 {
-	s->n_conns++;
 	http_conn_new(s, stream, peer);
 }
 
 void http_server_stop_accepting(struct http_server *s)
 {
-	struct http_conn *hc, *tmp;
+	struct http_link *k, *tmp;
 
 	s->stopping = true;
 	watch_free(take(s->watch));
 	if (s->fd >= 0)
 		(void)close(take_fd(s->fd));
-	list_each_safe(hc, tmp, &s->idle, idle_link)
-		http_conn_close(hc);
+	list_each_safe(k, tmp, &s->conns, all)
+		k->ops->stop(k);
 }
 
 size_t http_server_conns(const struct http_server *s)
@@ -145,10 +143,36 @@ size_t http_server_conns(const struct http_server *s)
 	return s->n_conns;
 }
 
-void http_server_conn_gone(struct http_server *s)
+void http_link_init(struct http_link *k, struct http_server *s, struct conn *c, const char *peer)
 {
+	k->server = s;
+	k->conn = c;
+	(void)snprintf(k->peer, sizeof(k->peer), "%s", peer);
+	s->n_conns++;
+	list_add_tail(&s->conns, &k->all);
+	list_add_tail(&s->idle, &k->idle);
+}
+
+void http_link_forget(struct http_link *k)
+{
+	struct http_server *s = take(k->server);
+
+	list_del(&k->all);
+	list_del(&k->idle);
 	s->n_conns--;
 	server_poll(s);
+}
+
+void http_link_set_idle(struct http_link *k, bool idle)
+{
+	struct http_server *s = k->server;
+
+	list_del(&k->idle);
+	if (!idle)
+		return;
+	list_add_tail(&s->idle, &k->idle);
+	if (s->n_conns >= s->spec.limits.max_conns)
+		server_poll(s); /* it can make space for one that waits */
 }
 
 void http_server_free(struct http_server *s)
@@ -156,8 +180,11 @@ void http_server_free(struct http_server *s)
 	if (!s)
 		return;
 	http_server_stop_accepting(s);
-	while (!list_empty(&s->conns))
-		http_conn_close(list_first(&s->conns, struct http_conn, link));
+	while (!list_empty(&s->conns)) {
+		struct http_link *k = list_first(&s->conns, struct http_link, all);
+
+		k->ops->close(k);
+	}
 	timer_free(s->retry);
 	free(s);
 }

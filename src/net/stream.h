@@ -53,6 +53,11 @@ struct stream_ops {
 	 * although the descriptor is not.
 	 */
 	bool (*pending)(const struct stream *s);
+	/*
+	 * What was negotiated to be spoken over it ("h2"), once bytes can be read; "" if nothing
+	 * was. NULL: this kind of stream negotiates nothing.
+	 */
+	const char *(*protocol)(const struct stream *s);
 	void (*free)(struct stream *s); /* closes the descriptor */
 };
 

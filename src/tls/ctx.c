@@ -22,9 +22,11 @@ struct tls_ctx {
 };
 
 static const unsigned char alpn_http11[] = "\x08http/1.1";
+static const unsigned char alpn_http2[] = "\x02h2\x08http/1.1";
 #define TLS13_SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 enum {
 	ALPN_LEN = sizeof(alpn_http11) - 1,
+	ALPN_HTTP2_LEN = sizeof(alpn_http2) - 1,
 	CERTS_MAX = 16 * 1024, /* of a client: a certificate of ours takes less than one KiB */
 };
 
@@ -96,11 +98,13 @@ static int verify_later(unused int ok, unused X509_STORE_CTX *x)
 
 /* NOLINTNEXTLINE(readability-function-size): OpenSSL prescribes the parameters. */
 static int alpn_choose(unused SSL *ssl, const unsigned char **out, unsigned char *out_len,
-		       const unsigned char *in, unsigned in_len, unused void *arg)
+		       const unsigned char *in, unsigned in_len, void *arg)
 {
+	const unsigned char *ours = arg ? alpn_http2 : alpn_http11;
+	unsigned ours_len = arg ? ALPN_HTTP2_LEN : ALPN_LEN;
 	unsigned char *chosen;
 
-	if (SSL_select_next_proto(&chosen, out_len, alpn_http11, ALPN_LEN, in, in_len) !=
+	if (SSL_select_next_proto(&chosen, out_len, ours, ours_len, in, in_len) !=
 	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_NOACK;
 	*out = chosen;
@@ -148,7 +152,8 @@ struct err *tls_server_ctx(const struct tls_server_spec *spec, struct tls_ctx **
 	auto_ossl(SSL_CTX) s = ctx_base(TLS_server_method());
 	struct err *e;
 
-	SSL_CTX_set_alpn_select_cb(s, alpn_choose, NULL);
+	/* The argument only says whether HTTP/2 is offered. */
+	SSL_CTX_set_alpn_select_cb(s, alpn_choose, spec->http2 ? s : NULL);
 	SSL_CTX_set_max_cert_list(s, CERTS_MAX);
 	tls_sessions_keep(s, spec->client_ca_pem);
 	/* HTTP frames its bodies itself, and many clients just close the connection. */

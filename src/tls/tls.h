@@ -15,11 +15,13 @@ struct stream;
  * Kubernetes.
  */
 
-/* Contexts are reference-counted: connections keep theirs alive. TLS 1.2 and 1.3, ALPN http/1.1. */
+/* Contexts are reference-counted: connections keep theirs alive. TLS 1.2 and 1.3, ALPN http/1.1
+ * and, for servers that ask for it, h2. */
 struct tls_ctx;
 struct tls_server_spec {
 	const char *cert_pem, *key_pem; /* chain and key, as text */
 	const char *client_ca_pem;      /* NULL: do not ask for client certificates */
+	bool http2;                     /* offer h2, before http/1.1 */
 };
 must_use struct err *tls_server_ctx(const struct tls_server_spec *spec, struct tls_ctx **ret);
 struct tls_client_spec {

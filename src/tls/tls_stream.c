@@ -58,6 +58,7 @@ struct tls_stream {
 	struct err *failure;        /* the job's: why nothing was established; told once */
 	bool left;                  /* the job's: the peer ended the connection instead */
 	struct tls_identity *owner; /* the job's: NULL if the peer sent no certificate */
+	char protocol[16];          /* the job's: the one that was negotiated, or "" */
 	atomic_bool freed;          /* while a job runs */
 
 	bool starved; /* OpenSSL wants more bytes than there are: it holds part of a record */
@@ -186,6 +187,17 @@ static struct err *shake_begin(struct tls_stream *t)
 	return NULL;
 }
 
+static void note_protocol(struct tls_stream *t)
+{
+	const unsigned char *name;
+	unsigned len;
+
+	SSL_get0_alpn_selected(t->ssl, &name, &len);
+	if (len && len < sizeof(t->protocol)) /* it is one of ours */
+		(void)snprintf(t->protocol, sizeof(t->protocol), "%.*s", (int)len,
+			       (const char *)name);
+}
+
 static enum tls_state shake_on(struct tls_stream *t)
 {
 	int r, errnum;
@@ -196,6 +208,7 @@ static enum tls_state shake_on(struct tls_stream *t)
 	errnum = errno;
 	if (r == 1) {
 		t->owner = tls_identity_of(t->ssl);
+		note_protocol(t);
 		return TLS_OPEN;
 	}
 	switch (SSL_get_error(t->ssl, r)) {
@@ -378,6 +391,13 @@ static bool tls_pending(const struct stream *s)
 	return t->state == TLS_OPEN && !t->starved && SSL_has_pending(t->ssl);
 }
 
+static const char *tls_protocol(const struct stream *s)
+{
+	const struct tls_stream *t = tls_of(s);
+
+	return t->state == TLS_OPEN || t->state == TLS_OVER ? t->protocol : "";
+}
+
 static void tls_free(struct stream *s)
 {
 	struct tls_stream *t = tls_of(s);
@@ -395,6 +415,7 @@ static const struct stream_ops tls_ops = {
 	.attach = tls_attach,
 	.wants = tls_wants,
 	.pending = tls_pending,
+	.protocol = tls_protocol,
 	.free = tls_free,
 };
 

@@ -259,6 +259,26 @@ TEST(a_silent_connection_makes_space_before_one_that_has_begun)
 	site_done(&s);
 }
 
+TEST(a_connection_that_becomes_idle_makes_space_for_one_that_waits)
+{
+	struct http_limits limits = { .max_conns = 1 };
+	struct site s;
+	int second;
+	autofree char *answer = NULL;
+
+	site_init(&s, &limits);
+	rig_send_str(s.l, s.fd, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+	until(s.l, s.held);
+	second = rig_connect(s.addr);
+	rig_send_str(s.l, second, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	rig_settle(s.l);
+	http_respond_text(s.held, 200, "done");
+	answer = rig_read(s.l, second, "hello\n");
+	is_true(strstr(answer, "hello\n") != NULL);
+	(void)close(second);
+	site_done(&s);
+}
+
 TEST(busy_connections_make_newcomers_wait)
 {
 	struct http_limits limits = { .max_conns = 1 };

@@ -30,9 +30,35 @@ static void on_piece(void *owner, struct http_request *r, const char *data, size
 		http_request_pause(r, true);
 }
 
-static void on_piece_end(void *owner, unused struct http_request *r)
+static void on_piece_end(void *owner, struct http_request *r)
 {
-	((struct site *)owner)->n_body_ends++;
+	struct site *s = owner;
+	const char *sum = http_headers_get(http_request_trailers(r), "X-Sum");
+
+	s->n_body_ends++;
+	s->trailer = sum ? xstrdup(sum) : NULL;
+}
+
+static void respond_with_trailers(struct http_request *r)
+{
+	struct http_headers h = { 0 };
+
+	http_headers_add(&h, "X-Sum", "42");
+	http_headers_add(&h, "Bad", "a\r\nb: c");
+	http_respond_start(r, 200, NULL, -1);
+	http_respond_write(r, "body", 4);
+	http_respond_trailers(r, &h);
+	http_respond_end(r);
+	http_headers_done(&h);
+}
+
+static void respond_version(struct http_request *r)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "version %d length %lld", http_request_version(r),
+		       (long long)http_request_body_len(r));
+	http_respond_text(r, 200, text);
 }
 
 static const struct http_body_events pieces = { on_piece, on_piece_end };
@@ -52,6 +78,8 @@ static void on_head(void *arg, struct http_request *r)
 		http_respond_text(r, 200, http_request_header(r, "Host"));
 	} else if (str_eq(path, "/echo")) {
 		http_request_buffer(r, 1000, on_body);
+	} else if (str_eq(path, "/whole")) {
+		http_request_buffer(r, 0, on_body);
 	} else if (str_eq(path, "/stream")) {
 		s->held = r;
 		http_request_stream(r, &pieces);
@@ -62,6 +90,14 @@ static void on_head(void *arg, struct http_request *r)
 		http_headers_add(&h, "Upgrade", "test");
 		http_respond_upgrade(r, &h, &s->upgraded);
 		http_headers_done(&h);
+	} else if (str_eq(path, "/trailers")) {
+		respond_with_trailers(r);
+	} else if (str_eq(path, "/version")) {
+		respond_version(r);
+	} else if (str_eq(path, "/cookie")) {
+		http_respond_text(r, 200, http_request_header(r, "Cookie"));
+	} else if (str_eq(path, "/big")) {
+		http_respond(r, 200, NULL, (struct http_body){ NULL, s->big, s->big_len });
 	} else if (str_eq(path, "/none")) {
 		http_respond(r, 204, NULL, (struct http_body){ 0 });
 	} else {
@@ -73,7 +109,7 @@ static const struct http_handler handler = { on_head };
 
 void site_init(struct site *s, const struct http_limits *limits)
 {
-	struct http_server_spec spec = { .handler = &handler, .arg = s };
+	struct http_server_spec spec = { .handler = &handler, .arg = s, .http2 = &http2_protocol };
 	int fd;
 
 	*s = (struct site){ .l = rig_loop() };
@@ -92,6 +128,7 @@ void site_done(struct site *s)
 	(void)close(s->fd);
 	buf_done(&s->streamed);
 	http_headers_done(&s->extra);
+	free(s->trailer);
 	rig_settle(s->l);
 	loop_free(s->l);
 }

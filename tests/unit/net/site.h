@@ -9,7 +9,7 @@
 struct conn;
 struct loop;
 
-/* A server whose answers depend on the path, and one client. */
+/* A server of both versions whose answers depend on the path, and one client. */
 struct site {
 	struct loop *l;
 	struct http_server *server;
@@ -19,6 +19,9 @@ struct site {
 	struct buf streamed;
 	int n_heads, n_ended, n_body_ends, n_drained;
 	bool pause_pieces;
+	char *trailer;   /* X-Sum, after the body of /stream */
+	const char *big; /* what /big answers, with its length */
+	size_t big_len;
 	struct conn *upgraded;
 	struct http_headers extra;
 };

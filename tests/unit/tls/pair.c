@@ -52,7 +52,7 @@ void pair_init(struct pair *p, const struct pair_spec *spec)
 				      .server = true,
 				      .valid_for = HOUR };
 	struct tls_pair own = { 0 };
-	struct tls_server_spec ss = { .client_ca_pem = spec->client_ca };
+	struct tls_server_spec ss = { .client_ca_pem = spec->client_ca, .http2 = spec->http2 };
 	struct tls_client_spec cs = { 0 };
 	int fds[2];
 

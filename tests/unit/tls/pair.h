@@ -23,6 +23,7 @@ struct pair_spec {
 	const char *server_name;
 	const struct tls_pair *client_pair; /* NULL: none */
 	const char *client_ca;              /* NULL: no certificate is asked for */
+	bool http2;                         /* the server offers it */
 };
 
 extern struct tls_pair test_ca, other_ca; /* created by pair_setup() */
