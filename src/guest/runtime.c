@@ -27,12 +27,15 @@
 enum {
 	LOOK_MS = 5000,
 	IDLE_LOOKS = 3,
-	LIMIT_S = 300, /* for a command, unless SANDBOX_EXEC_TIMEOUT_SECONDS is set */
+	LIMIT_S = 300,   /* for a command, unless SANDBOX_EXEC_TIMEOUT_SECONDS is set */
+	REATTACH_S = 10, /* unless SANDBOX_REATTACH_SECONDS is set */
+	REATTACH_MAX_S = 3600,
 	CONNS_MAX = 512,
 	IDLE_MS = 60 * 1000,
 };
 
-#define OWN_BASE "/workspace"
+#define OWN_BASE   "/workspace"
+#define OUTPUT_MAX (UINT64_C(1) << 30) /* unless SANDBOX_OUTPUT_MAX_BYTES is set */
 
 const char *rt_env(const struct rt *rt, const char *name)
 {
@@ -209,6 +212,17 @@ static double limit_choose(const struct rt *rt)
 	return *end || !isfinite(s) || s <= 0 ? LIMIT_S : s;
 }
 
+/* A whole number from the environment; usual if it is not set or none. */
+static uint64_t number_choose(const struct rt *rt, const char *name, uint64_t max, uint64_t usual)
+{
+	const char *text = rt_env(rt, name);
+	uint64_t n = usual;
+
+	if (!str_empty(text))
+		err_free(parse_uint(text, max, &n));
+	return n;
+}
+
 static void on_look(void *arg)
 {
 	struct rt *rt = arg;
@@ -279,6 +293,10 @@ void runtime_main(int listen_fd, const struct wire_start *who)
 	rt->base = base_choose(rt, who);
 	rt->plain_env = env_with_pwd(rt->env, rt->base);
 	rt->limit_s = limit_choose(rt);
+	rt->output_max = number_choose(rt, "SANDBOX_OUTPUT_MAX_BYTES", INT64_MAX, OUTPUT_MAX);
+	rt->reattach_ms =
+		number_choose(rt, "SANDBOX_REATTACH_SECONDS", REATTACH_MAX_S, REATTACH_S) * 1000;
+	list_init(&rt->executions);
 	rt->words = str_eq(rt_env(rt, "SANDBOX_EXECUTE_MODE"), "argv");
 	err_free(serve(rt, listen_fd));
 	_exit(1);

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/mem.h"
 
 struct children;
@@ -22,10 +23,8 @@ struct wire_start;
  * sandbox than its callers can do by running a command.
  */
 enum {
-	RT_BODY_MAX = 4 * 1024 * 1024,     /* of a request to run a command */
-	RT_COMMANDS_MAX = 128,             /* at a time */
-	RT_CAPTURE_MAX = 16 * 1024 * 1024, /* bytes kept of each output of a command */
-	RT_CAPTURE_ALL = 64 * 1024 * 1024, /* of all commands that run at the same time */
+	RT_BODY_MAX = 4 * 1024 * 1024, /* of a request to run a command */
+	RT_COMMANDS_MAX = 128,         /* at a time */
 	RT_DRAIN_MS = 500,    /* for other processes' output, after the command has ended */
 	RT_PIECE = 64 * 1024, /* of an answer in pieces */
 };
@@ -42,7 +41,9 @@ struct rt {
 	double limit_s;         /* for a command */
 	bool words;             /* split commands into words ourselves; otherwise /bin/sh does it */
 	unsigned n_commands;
-	size_t captured;
+	struct list executions; /* struct execution, the oldest first */
+	uint64_t output_max;    /* bytes kept of each output of a command */
+	uint64_t reattach_ms;   /* how long a command waits for a caller that left */
 };
 
 const char *rt_env(const struct rt *rt, const char *name); /* NULL: not set */
