@@ -264,8 +264,8 @@ static void on_body(void *owner, struct http_request *r, const char *data, size_
 	json_decref(body);
 }
 
-void execute_serve(struct rt *rt, struct http_request *r, unused const char *tail)
+void execute_serve(struct face *f, struct http_request *r, unused const char *tail)
 {
-	http_request_set_owner(r, rt, NULL);
+	http_request_set_owner(r, f->rt, NULL);
 	http_request_buffer(r, RT_BODY_MAX, on_body);
 }

@@ -13,10 +13,10 @@
 
 /* GET /download, /list and /exists. */
 
-static struct err *open_in_base(struct rt *rt, const char *path, int flags, int *ret)
+static struct err *open_in_base(struct face *f, const char *path, int flags, int *ret)
 {
 	struct base b;
-	struct err *e = base_open(rt->base, &b);
+	struct err *e = base_open(f->base, &b);
 
 	if (e)
 		return e;
@@ -184,11 +184,11 @@ static void download_send(struct http_request *r, const char *path, int fd, cons
 	http_headers_done(&h);
 }
 
-void download_serve(struct rt *rt, struct http_request *r, const char *tail)
+void download_serve(struct face *f, struct http_request *r, const char *tail)
 {
 	struct stat st;
 	int fd;
-	struct err *e = open_in_base(rt, tail, O_RDONLY, &fd);
+	struct err *e = open_in_base(f, tail, O_RDONLY, &fd);
 
 	if (e && err_errno(e) == ENXIO) { /* a socket or a pipe */
 		err_free(e);
@@ -255,13 +255,13 @@ static void list_done(void *arg)
 	free(l);
 }
 
-void list_serve(struct rt *rt, struct http_request *r, const char *tail)
+void list_serve(struct face *f, struct http_request *r, const char *tail)
 {
 	static const struct reply_ops ops = { list_more, list_done };
 	struct listing *l;
 	DIR *dir;
 	int fd;
-	struct err *e = open_in_base(rt, tail, O_RDONLY | O_DIRECTORY, &fd);
+	struct err *e = open_in_base(f, tail, O_RDONLY | O_DIRECTORY, &fd);
 
 	if (e) {
 		reply_error(r, e, "Path is not a directory", "List files failed");
@@ -278,11 +278,11 @@ void list_serve(struct rt *rt, struct http_request *r, const char *tail)
 	reply_stream(r, NULL, &ops, l);
 }
 
-void exists_serve(struct rt *rt, struct http_request *r, const char *tail)
+void exists_serve(struct face *f, struct http_request *r, const char *tail)
 {
 	autobuf body = { 0 };
 	autoclose fd = -1;
-	autoptr(err) e = open_in_base(rt, tail, O_PATH, &fd);
+	autoptr(err) e = open_in_base(f, tail, O_PATH, &fd);
 
 	if (err_is(e, ERR_FORBIDDEN)) {
 		reply_error(r, take(e), NULL, "");

@@ -30,6 +30,8 @@ enum {
 	LIMIT_S = 300,   /* for a command, unless SANDBOX_EXEC_TIMEOUT_SECONDS is set */
 	REATTACH_S = 10, /* unless SANDBOX_REATTACH_SECONDS is set */
 	REATTACH_MAX_S = 3600,
+	RING_USUAL = 1024 * 1024, /* unless SANDBOX_PROCESS_RING_BYTES is set */
+	RING_MOST = 64 * 1024 * 1024,
 	CONNS_MAX = 512,
 	IDLE_MS = 60 * 1000,
 };
@@ -47,7 +49,7 @@ const char *rt_env(const struct rt *rt, const char *name)
 	return NULL;
 }
 
-static void health_serve(unused struct rt *rt, struct http_request *r, unused const char *tail)
+static void health_serve(unused struct face *f, struct http_request *r, unused const char *tail)
 {
 	static const char body[] = "{\"status\":\"ok\",\"message\":\"Sandbox Runtime is active.\"}";
 
@@ -55,22 +57,25 @@ static void health_serve(unused struct rt *rt, struct http_request *r, unused co
 		     (struct http_body){ "application/json", body, sizeof(body) - 1 });
 }
 
-static const struct route {
+struct route {
 	const char *path;
-	const char *method;
+	const char *method; /* NULL: the handler decides */
 	enum {
 		TAIL_NONE,
 		TAIL_MAY,
 		TAIL_MUST
 	} tail; /* "/list" and "/list/x" */
-	void (*serve)(struct rt *rt, struct http_request *r, const char *tail);
-} routes[] = {
+	void (*serve)(struct face *f, struct http_request *r, const char *tail);
+};
+
+static const struct route python_routes[] = {
 	{ "/", "GET", TAIL_NONE, health_serve },
 	{ "/execute", "POST", TAIL_NONE, execute_serve },
 	{ "/upload", "POST", TAIL_NONE, upload_serve },
 	{ "/download", "GET", TAIL_MUST, download_serve },
 	{ "/list", "GET", TAIL_MAY, list_serve },
 	{ "/exists", "GET", TAIL_MAY, exists_serve },
+	{ "/v1/processes", NULL, TAIL_MAY, processes_serve },
 };
 
 /* The part of path after the route's name and slash; NULL if it is another route. */
@@ -96,14 +101,14 @@ static void reply_detail(struct http_request *r, int status, const char *allow, 
 	http_headers_done(&h);
 }
 
-static void route_serve(struct rt *rt, struct http_request *r, const struct route *route,
+static void route_serve(struct face *f, struct http_request *r, const struct route *route,
 			const char *tail)
 {
 	autofree char *decoded = NULL;
 	autoptr(err) e = NULL;
 	size_t len;
 
-	if (!str_eq(http_request_method(r), route->method)) {
+	if (route->method && !str_eq(http_request_method(r), route->method)) {
 		reply_detail(r, 405, route->method, "Method Not Allowed");
 		return;
 	}
@@ -111,18 +116,19 @@ static void route_serve(struct rt *rt, struct http_request *r, const struct rout
 	if (e)
 		reply_detail(r, 400, NULL, "Bad path");
 	else
-		route->serve(rt, r, decoded);
+		route->serve(f, r, decoded);
 }
 
 static void on_head(void *arg, struct http_request *r)
 {
 	const char *path = http_request_path(r);
+	struct face *f = arg;
 
-	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-		const char *tail = route_tail(&routes[i], path);
+	for (size_t i = 0; i < f->n_routes; i++) {
+		const char *tail = route_tail(&f->routes[i], path);
 
 		if (tail) {
-			route_serve(arg, r, &routes[i], tail);
+			route_serve(f, r, &f->routes[i], tail);
 			return;
 		}
 	}
@@ -226,7 +232,8 @@ static uint64_t number_choose(const struct rt *rt, const char *name, uint64_t ma
 static void on_look(void *arg)
 {
 	struct rt *rt = arg;
-	bool busy = http_server_conns(rt->server) || rt->n_commands;
+	/* Once there was a process, no later one may get its number. */
+	bool busy = http_server_conns(rt->server) || rt->n_commands || rt->last_process;
 
 	rt->idle_looks = busy ? 0 : rt->idle_looks + 1;
 	if (rt->idle_looks >= IDLE_LOOKS)
@@ -237,12 +244,15 @@ static void on_look(void *arg)
 static struct err *serve(struct rt *rt, int listen_fd)
 {
 	static const struct http_handler handler = { on_head };
+	static struct face python;
 	struct http_server_spec spec = {
 		.limits = { .max_conns = CONNS_MAX, .idle_ms = IDLE_MS },
 		.handler = &handler,
-		.arg = rt,
+		.arg = &python,
 	};
 	struct err *e = loop_new(&rt->loop);
+
+	python = (struct face){ rt, python_routes, ARRAY_LEN(python_routes), rt->base };
 
 	if (!e)
 		e = children_new(rt->loop, NULL, NULL, &rt->children);
@@ -297,6 +307,9 @@ void runtime_main(int listen_fd, const struct wire_start *who)
 	rt->reattach_ms =
 		number_choose(rt, "SANDBOX_REATTACH_SECONDS", REATTACH_MAX_S, REATTACH_S) * 1000;
 	list_init(&rt->executions);
+	list_init(&rt->processes);
+	rt->ring_max =
+		(size_t)number_choose(rt, "SANDBOX_PROCESS_RING_BYTES", RING_MOST, RING_USUAL);
 	rt->words = str_eq(rt_env(rt, "SANDBOX_EXECUTE_MODE"), "argv");
 	err_free(serve(rt, listen_fd));
 	_exit(1);

@@ -44,22 +44,43 @@ struct rt {
 	struct list executions; /* struct execution, the oldest first */
 	uint64_t output_max;    /* bytes kept of each output of a command */
 	uint64_t reattach_ms;   /* how long a command waits for a caller that left */
+	struct list processes;  /* struct process, the oldest first */
+	unsigned n_processes;
+	uint64_t last_process; /* the number that was last given to one */
+	size_t ring_max;       /* bytes kept of what a process writes */
+};
+
+/* A port of the runtime: what it serves, and where its paths begin. */
+struct face {
+	struct rt *rt;
+	const struct route *routes;
+	size_t n_routes;
+	const char *base;
 };
 
 const char *rt_env(const struct rt *rt, const char *name); /* NULL: not set */
 
 /* Handlers. tail is the decoded path after the route's name; they answer r. */
-void execute_serve(struct rt *rt, struct http_request *r, const char *tail);
-void upload_serve(struct rt *rt, struct http_request *r, const char *tail);
-void download_serve(struct rt *rt, struct http_request *r, const char *tail);
-void list_serve(struct rt *rt, struct http_request *r, const char *tail);
-void exists_serve(struct rt *rt, struct http_request *r, const char *tail);
+void execute_serve(struct face *f, struct http_request *r, const char *tail);
+void upload_serve(struct face *f, struct http_request *r, const char *tail);
+void download_serve(struct face *f, struct http_request *r, const char *tail);
+void list_serve(struct face *f, struct http_request *r, const char *tail);
+void exists_serve(struct face *f, struct http_request *r, const char *tail);
+void processes_serve(struct face *f, struct http_request *r, const char *tail);
 
 /* Answers. */
 void reply_json(struct http_request *r, int status, struct buf *body);
 void reply_message(struct http_request *r, int status, const char *fmt, ...) printf_like(3, 4);
 /* 403, 404 or 500, depending on e, which is freed. failed is like "File upload failed". */
 void reply_error(struct http_request *r, struct err *e, const char *absent, const char *failed);
+
+/* rest.c: errors below /v1. */
+void rest_error(struct http_request *r, int status, const char *code, const char *fmt, ...)
+	printf_like(4, 5);
+void rest_refuse(struct http_request *r,
+		 struct err *e); /* the status that fits e, which is freed */
+void rest_no_route(struct http_request *r, const char *allow); /* 405; allow NULL: 404 */
+void put_time(struct buf *out, int64_t at);                    /* "2026-01-02T03:04:05Z" */
 
 enum reply_next {
 	REPLY_MORE,

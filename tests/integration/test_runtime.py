@@ -3,12 +3,10 @@
 prove: dataplane_N is in docs/reference/dataplane.md, uN in docs/reference/cases.md.
 """
 
-import base64
 import http.client
 import json
 import os
 import pathlib
-import tempfile
 import time
 
 import pytest
@@ -16,58 +14,7 @@ import pytest
 from cay_local import wait_until
 from guest_kit import (  # noqa: F401: fixtures
     LOG_STDOUT, PATH, PORT, RUNTIME_HTTP, RUNTIME_NOW, STDOUT, guest, link)
-
-
-class Runtime:
-    def __init__(self, guest, link, base, env=(), now=True, **kw):
-        self.guest, self.base = guest, base
-        kw.setdefault("uid", 1000)
-        kw.setdefault("gid", 1000)
-        os.chown(base, kw["uid"], kw["gid"])
-        base.chmod(0o755)
-        link.start(flags=LOG_STDOUT | RUNTIME_HTTP | (RUNTIME_NOW if now else 0), port=PORT,
-                   env=[PATH, f"SANDBOX_BASE_DIR={base}", *env], **kw)
-
-    def ask(self, method, target, body=None, headers=None, **kw):
-        conn = http.client.HTTPConnection("127.0.0.1", PORT)
-        conn.sock = self.guest.tcp()
-        conn.request(method, target, body, headers or {}, **kw)
-        answer = conn.getresponse()
-        data = answer.read()
-        conn.close()
-        return answer, data
-
-    def get(self, target, headers=None):
-        answer, data = self.ask("GET", target, headers=headers)
-        return answer.status, json.loads(data)
-
-    def execute(self, command, **more):
-        answer, data = self.ask("POST", "/execute", json.dumps({"command": command, **more}),
-                                {"Content-Type": "application/json"})
-        return answer.status, json.loads(data)
-
-    def upload(self, disposition, data=b"data", extra="", chunked=False):
-        head = f"--XX\r\nContent-Disposition: form-data; {disposition}\r\n{extra}\r\n".encode()
-        body = head + data + b"\r\n--XX--\r\n"
-        headers = {"Content-Type": "multipart/form-data; boundary=XX"}
-        if chunked:
-            pieces = (body[i:i + 50_000] for i in range(0, len(body), 50_000))
-            answer, got = self.ask("POST", "/upload", pieces, headers, encode_chunked=True)
-        else:
-            answer, got = self.ask("POST", "/upload", body, headers)
-        return answer.status, json.loads(got)
-
-
-@pytest.fixture
-def base():
-    """Not below pytest's own directory: every pytest that starts closes that to other users."""
-    with tempfile.TemporaryDirectory(prefix="cay-base-", dir="/var/tmp") as path:
-        yield pathlib.Path(path)
-
-
-@pytest.fixture
-def rt(guest, link, base):
-    return Runtime(guest, link, base)
+from runtime_kit import Events, Runtime, base, joined, rt  # noqa: F401: fixtures
 
 
 DENIED = (403, {"message": "Access denied"})
@@ -404,37 +351,6 @@ def test_commands_that_wait_are_limited(rt, base):
         caller.leave()
     wait_until(lambda: gone(rt, "sleep 4800[01]"))
     assert not gone(rt, "sleep 48002")
-
-
-class Events:
-    """Of POST /execute with Accept: text/event-stream."""
-
-    def __init__(self, rt, command, **more):
-        body = json.dumps({"command": command, **more})
-        self.sock = rt.guest.tcp()
-        self.sock.sendall("POST /execute HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n"
-                          f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        self.answer = None
-
-    def read(self):
-        """[(event, data)] until the end."""
-        if not self.answer:
-            self.answer = http.client.HTTPResponse(self.sock)
-            self.answer.begin()
-            assert self.answer.getheader("Content-Type") == "text/event-stream"
-        while True:
-            event = {}
-            while line := self.answer.readline().decode().rstrip("\n"):
-                name, _, value = line.partition(": ")
-                event[name] = value
-            if not event:
-                return
-            if "event" in event:
-                yield event["event"], json.loads(event["data"])
-
-
-def joined(events, name):
-    return b"".join(d["text"].encode() if "text" in d else base64.b64decode(d["base64"]) for e, d in events if e == name)
 
 
 def test_output_comes_as_events(rt, base):

@@ -61,6 +61,7 @@ TEST(a_spool_on_a_full_disk_says_what_it_lost)
 {
 	struct spool_place place = { "/tmp", UINT64_C(1) << 30 };
 	autofree char *much = xcalloc(1, 1 << 20);
+	autoclose file = -1;
 	struct spool s;
 
 	spool_init(&s);
@@ -69,6 +70,11 @@ TEST(a_spool_on_a_full_disk_says_what_it_lost)
 	spool_add(&s, &place, much, 1 << 20);
 	eq_int(s.kept, 0);
 	is_true(spool_cut(&s)); /* no space left: said, not an error */
+	file = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	is_true(file >= 0 && dup2(file, s.fd) == s.fd); /* and now there is some */
+	spool_add(&s, &place, much, 10);
+	eq_int(s.kept, 0);
+	eq_int(s.total, (1 << 20) + 10);
 	spool_done(&s);
 }
 
