@@ -131,7 +131,7 @@ def test_input_is_written_and_ended(ps):
 
 def test_input_that_is_not_read_is_held_back(ps, rt):
     runtime = rt.execute("echo $PPID")[1]["stdout"].strip()
-    id = ps.start(command="sleep 4722", stdin=True, background=True)
+    id = ps.start(command="sleep 4722 & sleep 4722", stdin=True, background=True)
     conn = http.client.HTTPConnection("127.0.0.1")
     conn.sock = rt.guest.tcp()
     conn.sock.settimeout(1)
@@ -146,7 +146,7 @@ def test_input_that_is_not_read_is_held_back(ps, rt):
     assert sent < 32 << 20  # the buffers of two sockets and a pipe
     assert int(rt.execute(f"grep VmHWM /proc/{runtime}/status")[1]["stdout"].split()[1]) < 8192
     assert ps.ask("DELETE", f"/{id}")[0] == 204
-    assert rt.execute("pgrep -f '^sleep 4722'")[1]["exit_code"] == 1
+    wait_until(lambda: rt.execute("pgrep -f '^sleep 4722'")[1]["exit_code"] == 1)
 
 
 def test_a_terminal_has_its_size_from_the_start_and_can_be_resized(ps):
