@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from guest_kit import LOG_STDOUT, PATH, PORT, RUNTIME_HTTP, RUNTIME_NOW
+from guest_kit import LOG_STDOUT, PATH, PORT, REST_NOW, REST_PORT, RUNTIME_HTTP, RUNTIME_NOW, RUNTIME_REST
 
 
 class Runtime:
@@ -23,9 +23,11 @@ class Runtime:
         link.start(flags=LOG_STDOUT | RUNTIME_HTTP | (RUNTIME_NOW if now else 0), port=PORT,
                    env=[PATH, f"SANDBOX_BASE_DIR={base}", *env], **kw)
 
+    port = PORT
+
     def ask(self, method, target, body=None, headers=None, **kw):
-        conn = http.client.HTTPConnection("127.0.0.1", PORT)
-        conn.sock = self.guest.tcp()
+        conn = http.client.HTTPConnection("127.0.0.1", self.port)
+        conn.sock = self.guest.tcp(self.port)
         conn.request(method, target, body, headers or {}, **kw)
         answer = conn.getresponse()
         data = answer.read()
@@ -51,6 +53,32 @@ class Runtime:
         else:
             answer, got = self.ask("POST", "/upload", body, headers)
         return answer.status, json.loads(got)
+
+
+class Rest(Runtime):
+    """The sandboxd REST API, beside the other."""
+
+    port = REST_PORT
+
+    def __init__(self, guest, link, base, env=(), **kw):
+        self.guest, self.base = guest, base
+        os.chown(base, 1000, 1000)
+        base.chmod(0o755)
+        link.start(flags=LOG_STDOUT | RUNTIME_REST | REST_NOW | RUNTIME_HTTP | RUNTIME_NOW, port=PORT, uid=1000, gid=1000,
+                   env=[PATH, f"SANDBOXD_ROOT_DIR={base}", f"SANDBOX_BASE_DIR={base}", *env], **kw)
+
+    def put(self, path, data=b"", query="", headers=None):
+        answer, got = self.ask("PUT", f"/v1/files/{path}{query}", data, headers)
+        return answer.status, json.loads(got)["code"] if got else None
+
+    def files(self, method, path, headers=None):
+        answer, got = self.ask(method, f"/v1/files/{path}", headers=headers)
+        return answer.status, json.loads(got) if got.startswith(b"{") else got
+
+
+@pytest.fixture
+def rest(guest, link, base):
+    return Rest(guest, link, base)
 
 
 @pytest.fixture
