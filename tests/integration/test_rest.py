@@ -182,8 +182,10 @@ def test_deleting_a_link_leaves_its_target(rest, base):
     (base / "d").mkdir()
     (base / "d/f").touch()
     (base / "link").symlink_to("d")
+    (base / "link2").symlink_to("d")
     (base / "out").symlink_to("/etc/passwd")
     own(base)
+    assert rest.files("DELETE", "link2")[0] == 204
     assert rest.files("DELETE", "link?recursive=true")[0] == rest.files("DELETE", "out")[0] == 204
     assert sorted(os.listdir(base)) == ["d"] and (base / "d/f").exists()
 
