@@ -16,6 +16,9 @@
 
 /* The port of the runtime in a sandbox: calls of the router that name no port go there. */
 #define RUNTIME_PORT 8888
+/* The ports of a sandboxd: a container that declares both means one. */
+#define SANDBOXD_REST_PORT 8080
+#define SANDBOXD_GRPC_PORT 9090
 
 #define KEY_NAME_HASH         "agents.x-k8s.io/sandbox-name-hash"
 #define KEY_ADOPTABLE         "agents.x-k8s.io/adoptable"

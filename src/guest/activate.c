@@ -11,10 +11,10 @@
 #include "loop/loop.h"
 
 /*
- * The runtime's port. Pid 1 only listens and never reads a byte of HTTP: when the first connection
+ * The runtime's ports. Pid 1 only listens and never reads a byte of HTTP: when the first connection
  * arrives, it forks a process without privileges that accepts this and all later connections, and
- * takes the port back when that process has ended, whether idle or by accident. A sandbox whose
- * runtime nobody uses pays only for a socket.
+ * takes the ports back when that process has ended, whether idle or by accident. A sandbox whose
+ * runtime nobody uses pays only for the sockets.
  */
 enum {
 	LOOK_AFTER_MS = 1000, /* the command has this long to listen there itself */
@@ -26,13 +26,25 @@ enum {
 
 struct runtime {
 	struct guest *guest;
-	int fd; /* -1: not listening */
-	struct watch *watch;
+	struct port {
+		uint16_t number; /* 0: not wanted */
+		bool now;        /* whatever else may want to listen there */
+		int fd;          /* -1: not listening */
+		struct watch *watch;
+	} ports[RUNTIME_PORT_MAX_];
 	struct timer *timer;
 	pid_t pid; /* 0: not running */
 	unsigned short_lives;
-	usec forked_at;
+	usec armed_at, forked_at;
 };
+
+/* The only place that decides whether connections are looked for. */
+static void watch_ports(struct runtime *r, bool wanted)
+{
+	for (int i = 0; i < RUNTIME_PORT_MAX_; i++)
+		if (r->ports[i].watch)
+			watch_want(r->ports[i].watch, wanted ? WATCH_READ : 0);
+}
 
 static int listen_on(int family, uint16_t port)
 {
@@ -71,18 +83,21 @@ static void on_end(void *arg, int status)
 		return;
 	}
 	r->short_lives = 0;
-	watch_want(r->watch, WATCH_READ);
+	watch_ports(r, true);
 }
 
 static void on_connection(void *arg, unused unsigned ready)
 {
 	struct runtime *r = arg;
+	int fds[RUNTIME_PORT_MAX_];
 
-	watch_want(r->watch, 0);
+	for (int i = 0; i < RUNTIME_PORT_MAX_; i++)
+		fds[i] = r->ports[i].fd;
+	watch_ports(r, false);
 	r->forked_at = clock_mono();
 	r->pid = fork();
 	if (r->pid == 0)
-		runtime_main(r->fd, &r->guest->command.start);
+		runtime_main(fds, &r->guest->command.start, r->armed_at);
 	if (r->pid < 0) {
 		r->pid = 0;
 		timer_set(r->timer,
@@ -93,44 +108,56 @@ static void on_connection(void *arg, unused unsigned ready)
 }
 
 /* If the port is taken, the command serves its own runtime: nothing to do, nothing to report. */
-static void listen_now(struct runtime *r)
+static void listen_now(struct runtime *r, struct port *p)
 {
-	uint16_t port = r->guest->command.start.runtime_port;
-
-	r->fd = listen_on(AF_INET6, port);
-	if (r->fd < 0 && errno != EADDRINUSE)
-		r->fd = listen_on(AF_INET, port);
-	if (r->fd < 0)
+	p->fd = listen_on(AF_INET6, p->number);
+	if (p->fd < 0 && errno != EADDRINUSE)
+		p->fd = listen_on(AF_INET, p->number);
+	if (p->fd < 0)
 		return;
-	r->watch = watch_new(r->guest->loop, r->fd, on_connection, r);
-	watch_want(r->watch, WATCH_READ);
+	p->watch = watch_new(r->guest->loop, p->fd, on_connection, r);
+	watch_want(p->watch, r->pid ? 0 : WATCH_READ);
 }
 
 static void on_timer(void *arg)
 {
 	struct runtime *r = arg;
 
-	if (r->fd < 0)
-		listen_now(r);
-	else
-		watch_want(r->watch, WATCH_READ);
+	for (int i = 0; i < RUNTIME_PORT_MAX_; i++)
+		if (r->ports[i].number && !r->ports[i].now) {
+			r->ports[i].now = true;
+			listen_now(r, &r->ports[i]);
+		}
+	if (!r->pid)
+		watch_ports(r, true);
+}
+
+static void port_arm(struct runtime *r, enum runtime_port which, uint16_t number, bool now)
+{
+	struct port *p = &r->ports[which];
+
+	*p = (struct port){ .number = number, .now = now, .fd = -1 };
+	if (number && now)
+		listen_now(r, p);
+	else if (number)
+		timer_set(r->timer, LOOK_AFTER_MS);
 }
 
 void runtime_arm(struct guest *g)
 {
 	const struct wire_start *s = &g->command.start;
+	bool python = s->flags & WIRE_RUNTIME_HTTP && s->runtime_port;
+	bool rest = s->flags & WIRE_RUNTIME_REST;
 	struct runtime *r;
 
-	if (!(s->flags & WIRE_RUNTIME_HTTP) || !s->runtime_port)
+	if (!python && !rest)
 		return;
 	r = g->runtime = xnew(struct runtime);
 	r->guest = g;
-	r->fd = -1;
+	r->armed_at = clock_mono();
 	r->timer = timer_new(g->loop, on_timer, r);
-	if (s->flags & WIRE_RUNTIME_NOW)
-		listen_now(r);
-	else
-		timer_set(r->timer, LOOK_AFTER_MS);
+	port_arm(r, RUNTIME_PORT_PYTHON, python ? s->runtime_port : 0, s->flags & WIRE_RUNTIME_NOW);
+	port_arm(r, RUNTIME_PORT_REST, rest ? WIRE_REST_PORT : 0, s->flags & WIRE_REST_NOW);
 }
 
 /* Only for a start that failed, within the turn that armed it: nothing has been forked yet. */
@@ -140,9 +167,11 @@ void runtime_disarm(struct guest *g)
 
 	if (!r)
 		return;
-	watch_free(r->watch);
+	for (int i = 0; i < RUNTIME_PORT_MAX_; i++) {
+		watch_free(r->ports[i].watch);
+		if (r->ports[i].fd >= 0)
+			(void)close(r->ports[i].fd);
+	}
 	timer_free(r->timer);
-	if (r->fd >= 0)
-		(void)close(r->fd);
 	free(r);
 }

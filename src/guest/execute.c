@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "guest/execute_priv.h"
@@ -13,25 +14,20 @@
 
 /*
  * POST /execute: runs a command in the base directory and answers when it has ended, with what it
- * wrote. A caller that leaves does not stop it; its time limit does. Processes that it leaves
- * behind with its output open do not delay the answer for longer than RT_DRAIN_MS.
+ * wrote, or tells of its output as it comes. Processes that it leaves behind with its output open
+ * do not delay the end for longer than RT_DRAIN_MS.
+ *
+ * A caller that leaves ends its command, but not at once: clients exist that lose patience and send
+ * the same request again, and for them to run it twice would be the worse. So the command waits for
+ * a while, running or with its result, and a request with the same key takes it over. One whose
+ * caller is still there is never taken over: two callers may well want the same thing done twice.
  */
-struct execution {
-	struct rt *rt;
-	struct http_request *r; /* NULL: nobody waits any more */
-	pid_t pid;              /* 0: reaped */
-	int status;
-	double limit_s;
-	bool timed_out;
-	struct timer *timer; /* for the time limit, then for the drain */
-	struct capture {
-		struct execution *x;
-		int fd; /* -1: ended */
-		struct watch *watch;
-		struct buf text;
-		uint64_t dropped;
-	} out[2];
+enum {
+	READ_LEN = 16 * 1024,
+	WAITING_MAX = 32, /* commands whose caller has left */
 };
+
+#define WAITING_BYTES_MAX (UINT64_C(4) << 30) /* of their output */
 
 static const char *const out_names[] = { "stdout", "stderr" };
 
@@ -46,79 +42,210 @@ static void execution_free(struct execution *x)
 {
 	for (int i = 0; i < 2; i++) {
 		capture_close(&x->out[i]);
-		x->rt->captured -= x->out[i].text.len;
-		buf_done(&x->out[i].text);
+		spool_done(&x->out[i].spool);
 	}
+	list_del(&x->on);
 	timer_free(x->timer);
+	timer_free(x->grace);
 	if (x->r)
 		http_request_set_owner(x->r, NULL, NULL);
+	sse_free(x->sse);
+	free(x->key);
+	buf_done(&x->note);
 	x->rt->n_commands--;
 	free(x);
 }
 
-static void capture_add(struct capture *c, const char *data, size_t len)
+static bool waiting(const struct execution *x)
 {
-	struct rt *rt = c->x->rt;
-	size_t space = MIN(RT_CAPTURE_MAX - c->text.len, RT_CAPTURE_ALL - rt->captured);
-	size_t n = MIN(len, space);
+	return x->key && !x->r && !x->sse && !x->answering;
+}
 
-	buf_add(&c->text, data, n);
-	rt->captured += n;
-	c->dropped += len - n;
+/* Nobody will ask for it any more: ends it, or lets it run to its end if that was asked for. */
+static void forget(struct execution *x)
+{
+	free(take(x->key));
+	timer_clear(x->grace);
+	if (x->over)
+		execution_free(x);
+	else if (x->pid && !x->detach)
+		(void)kill(-x->pid, SIGKILL); /* it is freed when it has been reaped */
+}
+
+static struct execution *oldest_waiting(struct rt *rt, unsigned *ret_n, uint64_t *ret_bytes)
+{
+	struct execution *x, *oldest = NULL;
+
+	*ret_n = 0;
+	*ret_bytes = 0;
+	list_each(x, &rt->executions, on)
+		if (waiting(x)) {
+			oldest = oldest ? oldest : x;
+			++*ret_n;
+			*ret_bytes += x->out[0].spool.kept + x->out[1].spool.kept;
+		}
+	return oldest;
+}
+
+/* The caller has left before it had the whole answer. */
+static void leave(struct execution *x)
+{
+	struct rt *rt = x->rt;
+	struct execution *oldest;
+	uint64_t bytes;
+	unsigned n;
+
+	if (!x->key || !rt->reattach_ms) {
+		forget(x);
+		return;
+	}
+	if (x->over || !x->detach)
+		timer_set(x->grace, rt->reattach_ms);
+	while ((oldest = oldest_waiting(rt, &n, &bytes)) &&
+	       (n > WAITING_MAX || bytes > WAITING_BYTES_MAX))
+		forget(oldest);
+}
+
+static void on_grace(void *arg)
+{
+	forget(arg);
+}
+
+static void on_gone(void *owner)
+{
+	struct execution *x = owner;
+
+	x->r = NULL;
+	leave(x);
+}
+
+void execution_answered(struct execution *x, bool sent)
+{
+	x->answering = false;
+	x->part = 0;
+	x->at = 0;
+	if (sent)
+		execution_free(x);
+	else
+		leave(x);
+}
+
+static void answer(struct execution *x, struct http_request *r)
+{
+	x->answering = true;
+	execute_reply(x, r);
+}
+
+bool execute_take_over(struct rt *rt, struct http_request *r, struct span key)
+{
+	struct execution *x;
+
+	list_each(x, &rt->executions, on)
+		if (waiting(x) && x->key_len == key.len && !memcmp(x->key, key.p, key.len))
+			break;
+	if (&x->on == &rt->executions)
+		return false;
+	timer_clear(x->grace);
+	if (x->over) {
+		answer(x, r);
+		return true;
+	}
+	x->r = r;
+	http_request_set_owner(r, x, on_gone);
+	return true;
 }
 
 /* True if there may be more. */
 static bool capture_read(struct capture *c)
 {
-	char data[16 * 1024];
+	struct execution *x = c->x;
+	struct spool_place place = { x->rt->base, x->rt->output_max };
+	int i = c == &x->out[1];
+	char data[READ_LEN];
 	ssize_t n = read(c->fd, data, sizeof(data));
 
-	if (n > 0)
-		capture_add(c, data, (size_t)n);
-	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+	if (n > 0) {
+		c->owed -= MIN(c->owed, (size_t)n);
+		if (x->sse)
+			sse_text(x->sse, &c->text, out_names[i], SSE_NO_ID,
+				 (struct span){ data, (size_t)n });
+		else
+			spool_add(&c->spool, &place, data, (size_t)n);
+	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 		capture_close(c);
+	}
 	return n > 0;
 }
 
-/* Passes the texts on to the answer. */
-static void result_take(struct execution *x, struct result *res)
+static void result_settle(struct execution *x)
 {
-	for (int i = 0; i < 2; i++) {
-		x->rt->captured -= x->out[i].text.len;
-		res->text[i] = x->out[i].text;
-		x->out[i].text = (struct buf){ 0 };
-	}
-	res->exit_code = (int)status_code(x->status);
+	x->exit_code = (int)status_code(x->status);
 	if (status_signal(x->status))
-		res->exit_code = -(int)status_signal(x->status);
-	res->timed_out = x->timed_out;
-	for (int i = 0; i < 2; i++)
-		if (x->out[i].dropped)
-			result_note(res, "[%s cut: %llu bytes more than can be kept]\n",
-				    out_names[i], (unsigned long long)x->out[i].dropped);
+		x->exit_code = -(int)status_signal(x->status);
+	for (int i = 0; i < 2; i++) {
+		const struct spool *s = &x->out[i].spool;
+
+		if (!spool_cut(s))
+			continue;
+		execute_note(x, "[%s cut: %llu of %llu bytes could be kept]\n", out_names[i],
+			     (unsigned long long)s->kept, (unsigned long long)s->total);
+		x->exit_code = x->exit_code ? x->exit_code : 1;
+	}
 	if (!x->timed_out)
 		return;
-	res->exit_code = 124;
-	result_note(res, "Command timed out after %g seconds", x->limit_s);
+	x->exit_code = 124;
+	execute_note(x, "Command timed out after %g seconds", x->limit_s);
+}
+
+/* The last events of a stream. */
+static void stream_end(struct execution *x)
+{
+	autofree char *json = xasprintf("{\"exit_code\":%d,\"timed_out\":%s,\"truncated\":false}",
+					x->exit_code, x->timed_out ? "true" : "false");
+
+	for (int i = 0; i < 2; i++)
+		sse_text_end(x->sse, &x->out[i].text, out_names[i], SSE_NO_ID);
+	if (x->note.len)
+		sse_bytes(x->sse, "stderr", SSE_NO_ID, buf_head(&x->note), x->note.len);
+	sse_event(x->sse, "exit", SSE_NO_ID, json);
+	sse_end(take(x->sse));
 }
 
 static void finish(struct execution *x)
 {
-	struct result *res;
-
-	if (x->r) {
-		res = xnew(struct result);
-		result_take(x, res);
-		result_reply(take(x->r), res);
-	}
-	execution_free(x);
+	x->over = true;
+	timer_clear(x->timer);
+	capture_close(&x->out[0]);
+	capture_close(&x->out[1]);
+	result_settle(x);
+	if (x->sse)
+		stream_end(x);
+	if (x->r)
+		answer(x, take(x->r));
+	else
+		leave(x);
 }
 
-/* The only place that decides whether the execution is over. */
+static bool capture_over(const struct capture *c)
+{
+	return c->fd < 0 || (c->x->late && !c->owed);
+}
+
+/*
+ * The only place that decides whether the execution is over, and what is read: nothing for a stream
+ * whose reader does not keep up.
+ */
 static void settle(struct execution *x)
 {
-	if (!x->pid && x->out[0].fd < 0 && x->out[1].fd < 0)
+	unsigned want = x->sse && sse_full(x->sse) ? 0 : WATCH_READ;
+
+	if (!x->pid && capture_over(&x->out[0]) && capture_over(&x->out[1])) {
 		finish(x);
+		return;
+	}
+	for (int i = 0; i < 2; i++)
+		if (x->out[i].fd >= 0)
+			watch_want(x->out[i].watch, want);
 }
 
 static void on_output(void *arg, unused unsigned ready)
@@ -134,7 +261,8 @@ static void on_timer(void *arg)
 	struct execution *x = arg;
 
 	if (!x->pid) {
-		finish(x);
+		x->late = true;
+		settle(x);
 		return;
 	}
 	x->timed_out = true;
@@ -144,27 +272,36 @@ static void on_timer(void *arg)
 static void on_exit_status(void *arg, int status)
 {
 	struct execution *x = arg;
+	int pending;
 
 	x->pid = 0;
 	x->status = status;
-	/* What the command wrote is in the pipes by now; a pipe holds less than this many reads. */
-	for (int i = 0; i < 2; i++)
-		for (int reads = 0; reads < 128 && x->out[i].fd >= 0; reads++)
-			if (!capture_read(&x->out[i]))
+	for (int i = 0; i < 2; i++) {
+		struct capture *c = &x->out[i];
+
+		if (c->fd >= 0 && !ioctl(c->fd, FIONREAD, &pending))
+			c->owed = (size_t)pending;
+		/* Most often this is all there is, and the end. */
+		for (int reads = 0; reads < 128 && c->fd >= 0; reads++)
+			if ((x->sse && sse_full(x->sse)) || !capture_read(c))
 				break;
-	if (x->timed_out) {
-		finish(x);
-		return;
 	}
+	x->late = x->timed_out;
 	timer_set(x->timer, RT_DRAIN_MS);
 	settle(x);
 }
 
-static void on_gone(void *owner)
+static void on_sse_drained(void *arg)
 {
-	struct execution *x = owner;
+	settle(arg);
+}
 
-	x->r = NULL;
+static void on_sse_gone(void *arg)
+{
+	struct execution *x = arg;
+
+	sse_free(take(x->sse));
+	leave(x);
 }
 
 static struct err *start(const struct spawn *what, int fds[2], pid_t *ret)
@@ -190,66 +327,78 @@ static struct err *start(const struct spawn *what, int fds[2], pid_t *ret)
 	return e;
 }
 
-static void watch_it(struct rt *rt, struct http_request *r, double limit_s, const int fds[2],
-		     pid_t pid)
+static void caller_set(struct execution *x, struct http_request *r, const struct execute_wish *wish)
+{
+	static const struct sse_events events = { on_sse_drained, on_sse_gone };
+
+	if (wish->stream) {
+		x->sse = sse_new(r, &events, x);
+		return;
+	}
+	if (wish->key.p) {
+		x->key = xmemdup(wish->key.p, wish->key.len);
+		x->key_len = wish->key.len;
+	}
+	x->r = r;
+	http_request_set_owner(r, x, on_gone);
+}
+
+static void watch_it(struct rt *rt, struct http_request *r, const struct execute_wish *wish,
+		     const int fds[2], pid_t pid)
 {
 	struct execution *x = xnew(struct execution);
 
 	x->rt = rt;
-	x->r = r;
 	x->pid = pid;
-	x->limit_s = limit_s;
+	x->limit_s = wish->limit_s;
+	x->detach = wish->detach;
 	rt->n_commands++;
+	list_add_tail(&rt->executions, &x->on);
 	for (int i = 0; i < 2; i++) {
 		struct capture *c = &x->out[i];
 
 		c->x = x;
 		c->fd = fds[i];
+		spool_init(&c->spool);
 		c->watch = watch_new(rt->loop, c->fd, on_output, c);
 		watch_want(c->watch, WATCH_READ);
 	}
 	children_add(rt->children, pid, on_exit_status, x);
 	x->timer = timer_new(rt->loop, on_timer, x);
-	timer_set(x->timer, (uint64_t)(fmin(limit_s, 1e9) * 1000));
-	http_request_set_owner(r, x, on_gone);
-}
-
-static void reply_not_run(struct http_request *r, const char *reason)
-{
-	struct result *res = xnew(struct result);
-
-	res->exit_code = 1;
-	buf_printf(&res->text[1], "Failed to execute command: %s", reason);
-	result_reply(r, res);
+	x->grace = timer_new(rt->loop, on_grace, x);
+	timer_set(x->timer, (uint64_t)(fmin(x->limit_s, 1e9) * 1000));
+	caller_set(x, r, wish);
 }
 
 /* In Python's words, which callers of this API have learned to read. */
-static void reply_errno(struct rt *rt, struct http_request *r, const struct err *e,
-			const char *program)
+static void reply_errno(struct http_request *r, bool stream, const struct err *e,
+			const struct spawn *spec)
 {
 	autofree char *reason = NULL;
 	bool chdir_failed = str_starts(err_text(e), "chdir");
 
 	if (err_errno(e))
 		reason = xasprintf("[Errno %d] %s: '%s'", err_errno(e), strerror(err_errno(e)),
-				   chdir_failed ? rt->base : program);
+				   chdir_failed ? spec->cwd : spec->argv[0]);
 	else
 		reason = xstrdup(err_text(e));
-	reply_not_run(r, reason);
+	execute_reply_failed(r, stream, reason);
 }
 
-/* argv[0] names the program in an error. */
-static void begin(struct rt *rt, struct http_request *r, const struct spawn *spec, double limit_s)
+static void begin(struct rt *rt, struct http_request *r, const struct spawn *what,
+		  const struct execute_wish *wish)
 {
+	struct spawn spec = *what;
 	autoptr(err) e = NULL;
 	int fds[2];
 	pid_t pid;
 
-	e = start(spec, fds, &pid);
+	setting_apply(&wish->setting, &spec);
+	e = start(&spec, fds, &pid);
 	if (e)
-		reply_errno(rt, r, e, spec->argv[0]);
+		reply_errno(r, wish->stream, e, &spec);
 	else
-		watch_it(rt, r, limit_s, fds, pid);
+		watch_it(rt, r, wish, fds, pid);
 }
 
 /*
@@ -257,7 +406,7 @@ static void begin(struct rt *rt, struct http_request *r, const struct spawn *spe
  * later. What cannot be executed is the shell's business: it may be a script without an
  * interpreter, and the shell knows the usual words for everything else.
  */
-static bool begin_plain(struct rt *rt, struct http_request *r, const char *command, double limit_s)
+static bool begin_plain(struct rt *rt, struct http_request *r, const struct execute_wish *wish)
 {
 	struct spawn spec = { .env = rt->plain_env, .cwd = rt->base };
 	autoptr(err) e = NULL;
@@ -265,53 +414,69 @@ static bool begin_plain(struct rt *rt, struct http_request *r, const char *comma
 	int fds[2];
 	pid_t pid;
 
-	if (!words_plain(command))
+	if (wish->setting.env || wish->setting.cwd || !words_plain(wish->command))
 		return false;
-	e = words_split(command, &words);
+	e = words_split(wish->command, &words);
 	if (e)
 		return false;
 	spec.argv = (const char *const *)words;
+	setting_apply(&wish->setting, &spec);
 	e = start(&spec, fds, &pid);
 	if (!e)
-		watch_it(rt, r, limit_s, fds, pid);
+		watch_it(rt, r, wish, fds, pid);
 	words_free(words);
 	return !e;
 }
 
-static void run_in_shell(struct rt *rt, struct http_request *r, const char *command, double limit_s)
+static void run_in_shell(struct rt *rt, struct http_request *r, const struct execute_wish *wish)
 {
-	const char *argv[] = { "/bin/sh", "-c", command, NULL };
+	const char *argv[] = { "/bin/sh", "-c", wish->command, NULL };
 	struct spawn spec = { .argv = argv, .env = rt->env, .cwd = rt->base };
 
-	if (!begin_plain(rt, r, command, limit_s))
-		begin(rt, r, &spec, limit_s);
+	if (!begin_plain(rt, r, wish))
+		begin(rt, r, &spec, wish);
 }
 
-static void run_words(struct rt *rt, struct http_request *r, const char *command, double limit_s)
+static void run_words(struct rt *rt, struct http_request *r, const struct execute_wish *wish)
 {
 	struct spawn spec = { .env = rt->env, .cwd = rt->base };
 	autoptr(err) e = NULL;
 	char **words;
 
-	e = words_split(command, &words);
+	e = words_split(wish->command, &words);
 	if (e) {
-		reply_not_run(r, err_text(e));
+		execute_reply_failed(r, wish->stream, err_text(e));
 		return;
 	}
 	spec.argv = (const char *const *)words;
 	if (words[0])
-		begin(rt, r, &spec, limit_s);
+		begin(rt, r, &spec, wish);
 	else
-		reply_not_run(r, "empty command");
+		execute_reply_failed(r, wish->stream, "empty command");
 	words_free(words);
 }
 
-void execute_run(struct rt *rt, struct http_request *r, const char *command, double limit_s)
+/* A command whose caller has left makes room for one whose caller is here. */
+static bool room_for_one(struct rt *rt)
 {
-	if (rt->n_commands >= RT_COMMANDS_MAX)
+	struct execution *x;
+
+	if (rt->n_commands < RT_COMMANDS_MAX)
+		return true;
+	list_each(x, &rt->executions, on)
+		if (waiting(x) && x->over) {
+			forget(x);
+			return true;
+		}
+	return false;
+}
+
+void execute_run(struct rt *rt, struct http_request *r, struct execute_wish *wish)
+{
+	if (!room_for_one(rt))
 		reply_message(r, 503, "More than %d commands at a time", RT_COMMANDS_MAX);
 	else if (rt->words)
-		run_words(rt, r, command, limit_s);
+		run_words(rt, r, wish);
 	else
-		run_in_shell(rt, r, command, limit_s);
+		run_in_shell(rt, r, wish);
 }

@@ -13,10 +13,12 @@
 
 /* GET /download, /list and /exists. */
 
-static struct err *open_in_base(struct rt *rt, const char *path, int flags, int *ret)
+#define HTTP_DATE "%a, %d %b %Y %H:%M:%S GMT"
+
+static struct err *open_in_base(struct face *f, const char *path, int flags, int *ret)
 {
 	struct base b;
-	struct err *e = base_open(rt->base, &b);
+	struct err *e = base_open(f->base, &b);
 
 	if (e)
 		return e;
@@ -125,7 +127,7 @@ static void put_file_headers(struct http_headers *h, const struct stat *st, char
 	struct tm tm;
 
 	(void)gmtime_r(&st->st_mtime, &tm);
-	(void)strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	(void)strftime(date, sizeof(date), HTTP_DATE, &tm);
 	(void)snprintf(etag, 64, "\"%llx.%lx-%llx\"", (unsigned long long)st->st_mtim.tv_sec,
 		       (unsigned long)st->st_mtim.tv_nsec, (unsigned long long)st->st_size);
 	http_headers_add(h, "Content-Type", "application/octet-stream");
@@ -148,47 +150,100 @@ static const char *range_wanted(struct http_request *r, const struct http_header
 	return http_request_header(r, "Range");
 }
 
-static void download_send(struct http_request *r, const char *path, int fd, const struct stat *st)
+/* True if a list of tags has this one; a weak tag ("W/") counts as the same file. */
+static bool tags_have(const char *list, const char *etag)
+{
+	struct span left = SPAN(list);
+
+	while (left.p) {
+		struct span tag = span_trim(span_cut(left, ',', &left));
+
+		if (tag.len > 2 && !memcmp(tag.p, "W/", 2))
+			tag = (struct span){ tag.p + 2, tag.len - 2 };
+		if (span_eq(tag, etag) || span_eq(tag, "*"))
+			return true;
+	}
+	return false;
+}
+
+/* -1: there is no such header, or it is no date. */
+static time_t date_of(struct http_request *r, const char *name)
+{
+	const char *text = http_request_header(r, name);
+	struct tm tm = { 0 };
+	const char *end = text ? strptime(text, HTTP_DATE, &tm) : NULL;
+
+	return end && !*end ? timegm(&tm) : -1;
+}
+
+/* 0, or the status that the client's conditions ask for. */
+static int condition_of(struct http_request *r, const struct stat *st, const char *etag)
+{
+	const char *match = http_request_header(r, "If-Match");
+	const char *none = http_request_header(r, "If-None-Match");
+	time_t before = date_of(r, "If-Unmodified-Since"), after = date_of(r, "If-Modified-Since");
+
+	if (match ? !tags_have(match, etag) : before != -1 && st->st_mtime > before)
+		return 412;
+	if (none ? tags_have(none, etag) : after != -1 && st->st_mtime <= after)
+		return 304;
+	return 0;
+}
+
+/* Adds what the answer's status needs. */
+static int range_answer(enum range_kind kind, struct http_headers *h, uint64_t size, uint64_t from,
+			uint64_t len)
+{
+	char text[96];
+
+	if (kind == RANGE_WHOLE)
+		return 200;
+	if (kind == RANGE_PART)
+		(void)snprintf(text, sizeof(text), "bytes %llu-%llu/%llu", (unsigned long long)from,
+			       (unsigned long long)(from + len - 1), (unsigned long long)size);
+	else
+		(void)snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)size);
+	http_headers_add(h, "Content-Range", text);
+	return kind == RANGE_PART ? 206 : 416;
+}
+
+void file_send(struct http_request *r, const struct file_answer *a)
 {
 	static const struct reply_ops ops = { download_more, download_done };
-	uint64_t size = (uint64_t)st->st_size, from = 0, len = size;
+	uint64_t size = (uint64_t)a->st->st_size, from = 0, len = size;
 	struct http_headers h = { 0 };
-	enum range_kind kind;
+	autoclose fd = a->fd;
 	struct download *d;
-	char text[96], etag[64];
+	char etag[64];
+	int status;
 
-	put_file_headers(&h, st, etag);
-	put_disposition(&h, path);
-	kind = range_read(range_wanted(r, &h, etag), size, &from, &len);
-	if (kind == RANGE_OUTSIDE) {
-		(void)snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)size);
-		http_headers_add(&h, "Content-Range", text);
-		http_respond(r, 416, &h, (struct http_body){ 0 });
-		(void)close(fd);
+	put_file_headers(&h, a->st, etag);
+	if (a->name)
+		put_disposition(&h, a->name);
+	status = a->conditions ? condition_of(r, a->st, etag) : 0;
+	if (!status) {
+		enum range_kind kind = range_read(range_wanted(r, &h, etag), size, &from, &len);
+
+		status = range_answer(kind, &h, size, from, len);
+	}
+	if (status >= 300) {
+		http_respond(r, status, &h, (struct http_body){ 0 });
+	} else if (str_eq(http_request_method(r), "HEAD")) {
+		http_respond_start(r, status, &h, (int64_t)len);
+		http_respond_end(r);
 	} else {
-		if (kind == RANGE_PART) {
-			(void)snprintf(text, sizeof(text), "bytes %llu-%llu/%llu",
-				       (unsigned long long)from,
-				       (unsigned long long)(from + len - 1),
-				       (unsigned long long)size);
-			http_headers_add(&h, "Content-Range", text);
-		}
 		d = xnew(struct download);
-		*d = (struct download){ fd, (off_t)from, len };
-		reply_stream(r,
-			     &(struct reply_head){ .status = kind == RANGE_PART ? 206 : 200,
-						   .headers = &h,
-						   .length = (int64_t)len },
-			     &ops, d);
+		*d = (struct download){ take_fd(fd), (off_t)from, len };
+		reply_stream(r, &(struct reply_head){ status, &h, (int64_t)len }, &ops, d);
 	}
 	http_headers_done(&h);
 }
 
-void download_serve(struct rt *rt, struct http_request *r, const char *tail)
+void download_serve(struct face *f, struct http_request *r, const char *tail)
 {
 	struct stat st;
 	int fd;
-	struct err *e = open_in_base(rt, tail, O_RDONLY, &fd);
+	struct err *e = open_in_base(f, tail, O_RDONLY, &fd);
 
 	if (e && err_errno(e) == ENXIO) { /* a socket or a pipe */
 		err_free(e);
@@ -203,7 +258,7 @@ void download_serve(struct rt *rt, struct http_request *r, const char *tail)
 		reply_message(r, 404, "File not found");
 		return;
 	}
-	download_send(r, tail, fd, &st);
+	file_send(r, &(struct file_answer){ .fd = fd, .st = &st, .name = tail });
 }
 
 struct listing {
@@ -255,13 +310,13 @@ static void list_done(void *arg)
 	free(l);
 }
 
-void list_serve(struct rt *rt, struct http_request *r, const char *tail)
+void list_serve(struct face *f, struct http_request *r, const char *tail)
 {
 	static const struct reply_ops ops = { list_more, list_done };
 	struct listing *l;
 	DIR *dir;
 	int fd;
-	struct err *e = open_in_base(rt, tail, O_RDONLY | O_DIRECTORY, &fd);
+	struct err *e = open_in_base(f, tail, O_RDONLY | O_DIRECTORY, &fd);
 
 	if (e) {
 		reply_error(r, e, "Path is not a directory", "List files failed");
@@ -278,11 +333,11 @@ void list_serve(struct rt *rt, struct http_request *r, const char *tail)
 	reply_stream(r, NULL, &ops, l);
 }
 
-void exists_serve(struct rt *rt, struct http_request *r, const char *tail)
+void exists_serve(struct face *f, struct http_request *r, const char *tail)
 {
 	autobuf body = { 0 };
 	autoclose fd = -1;
-	autoptr(err) e = open_in_base(rt, tail, O_PATH, &fd);
+	autoptr(err) e = open_in_base(f, tail, O_PATH, &fd);
 
 	if (err_is(e, ERR_FORBIDDEN)) {
 		reply_error(r, take(e), NULL, "");

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "guest/cri_log_priv.h"
@@ -96,5 +97,12 @@ void dial_open(struct link *l, uint32_t id, uint16_t port);
 void runtime_arm(struct guest *g);
 void runtime_disarm(struct guest *g);
 
-/* runtime.c: in a process of its own, forked from pid 1. */
-noreturn_fn void runtime_main(int listen_fd, const struct wire_start *who);
+enum runtime_port {
+	RUNTIME_PORT_PYTHON,
+	RUNTIME_PORT_REST,
+	RUNTIME_PORT_MAX_,
+};
+
+/* runtime.c: in a process of its own, forked from pid 1. A port that is not served is -1. */
+noreturn_fn void runtime_main(const int ports[RUNTIME_PORT_MAX_], const struct wire_start *who,
+			      usec since);

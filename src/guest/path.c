@@ -198,30 +198,114 @@ static struct err *enter(int *dir, struct span name)
 	return NULL;
 }
 
-struct err *path_create(const struct base *b, const char *path, int *ret)
+/* Enters every directory of a plain path, creating those that are missing. */
+static struct err *enter_all(const struct base *b, const char *plain, int *ret_dir,
+			     const char **ret_name)
 {
-	autofree char *plain = NULL;
 	autoclose dir = fcntl(b->fd, F_DUPFD_CLOEXEC, 3);
-	autoclose fd = -1;
 	struct span left, name;
-	struct stat st;
-	struct err *e = path_resolve(b, path, &plain);
 
-	if (e)
-		return e;
 	for (name = span_cut(SPAN(plain), '/', &left); left.p; name = span_cut(left, '/', &left)) {
-		e = enter(&dir, name);
+		struct err *e = enter(&dir, name);
+
 		if (e)
 			return e;
 	}
-	fd = openat(dir, name.p, /* the last name ends with the string */
-		    O_WRONLY | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0666);
+	*ret_dir = take_fd(dir);
+	*ret_name = name.p; /* the last name ends with the string */
+	return NULL;
+}
+
+struct err *path_create(const struct base *b, const char *path, int *ret)
+{
+	autofree char *plain = NULL;
+	autoclose dir = -1, fd = -1;
+	const char *name;
+	struct stat st;
+	struct err *e = path_resolve(b, path, &plain);
+
+	if (!e)
+		e = enter_all(b, plain, &dir, &name);
+	if (e)
+		return e;
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC,
+		    0666);
 	if (fd < 0)
-		return err_sys(errno, "open %s", name.p);
+		return err_sys(errno, "open %s", name);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return err_new(ERR_INVALID, "%s is not a regular file", name.p);
+		return err_new(ERR_INVALID, "%s is not a regular file", name);
 	if (ftruncate(fd, 0) < 0)
-		return err_sys(errno, "empty %s", name.p);
+		return err_sys(errno, "empty %s", name);
 	*ret = take_fd(fd);
+	return NULL;
+}
+
+struct err *path_place(const struct base *b, const char *path, int *ret_dir, char **ret_name)
+{
+	autofree char *plain = NULL;
+	const char *name;
+	struct err *e = path_resolve(b, path, &plain);
+
+	if (!e && str_eq(plain, "."))
+		e = err_new(ERR_INVALID, "target path is a directory");
+	if (!e)
+		e = enter_all(b, plain, ret_dir, &name);
+	if (!e)
+		*ret_name = xstrdup(name);
+	return e;
+}
+
+struct err *path_entry(const struct base *b, const char *path, int *ret_dir, char **ret_name)
+{
+	const char *slash = strrchr(path, '/');
+	autofree char *parent = xstrndup(path, slash ? (size_t)(slash - path) : 0);
+	struct err *e = path_open(b, parent, O_PATH | O_DIRECTORY, ret_dir);
+
+	if (!e)
+		*ret_name = xstrdup(slash ? slash + 1 : path);
+	return e;
+}
+
+/* Adds the names of path to out; each ".." removes one. False: there was none to remove. */
+static bool clean_into(struct buf *out, const char *path)
+{
+	struct span left = SPAN(path);
+
+	while (left.p) {
+		struct span name = span_cut(left, '/', &left);
+
+		if (!name.len || span_eq(name, "."))
+			continue;
+		if (span_eq(name, "..")) {
+			char *slash = out->len ? memrchr(buf_head(out), '/', out->len) : NULL;
+
+			if (!out->len && *path != '/')
+				return false;
+			out->len = slash ? (size_t)(slash - buf_head(out)) : 0;
+			continue;
+		}
+		if (out->len)
+			buf_add_char(out, '/');
+		buf_add(out, name.p, name.len);
+	}
+	return true;
+}
+
+struct err *path_clean(const struct base *b, const char *path, char **ret)
+{
+	autobuf out = { 0 };
+	autofree char *absolute = NULL;
+	const char *inside;
+
+	if (strlen(path) > LENGTH_MAX)
+		return err_sys(ENAMETOOLONG, "read a path");
+	if (!clean_into(&out, path))
+		return escapes();
+	absolute = xasprintf("/%s", buf_str(&out));
+	inside = *path == '/' ? behind(b->real, absolute) : NULL;
+	if (!inside && *path == '/')
+		inside = behind(b->given, absolute);
+	inside = inside ? inside : absolute;
+	*ret = xstrdup(inside + strspn(inside, "/"));
 	return NULL;
 }

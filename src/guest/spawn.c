@@ -210,7 +210,7 @@ static int become(struct birth *b)
 	if (errnum)
 		return errnum;
 	b->step = "chdir";
-	if (chdir(*s->cwd ? s->cwd : "/") < 0)
+	if ((s->cwd_fd > 2 ? fchdir(s->cwd_fd) : chdir(*s->cwd ? s->cwd : "/")) < 0)
 		return errno;
 	return exec_now(b);
 }

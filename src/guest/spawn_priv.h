@@ -21,6 +21,7 @@ struct spawn {
 	const char *const *argv; /* argv[0] without a slash is looked up in the PATH of env */
 	const char *const *env;
 	const char *cwd;              /* "" means / */
+	int cwd_fd;                   /* above 2: the directory that cwd named; otherwise unused */
 	const struct wire_start *who; /* whose ids, groups, capabilities and limits; NULL: ours */
 	int fds[3];                   /* become 0, 1 and 2; the caller keeps them */
 	bool tty;                     /* fds[0] becomes the controlling terminal */

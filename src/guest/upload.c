@@ -118,13 +118,13 @@ static void on_body_end(void *owner, struct http_request *r)
 	}
 }
 
-void upload_serve(struct rt *rt, struct http_request *r, unused const char *tail)
+void upload_serve(struct face *f, struct http_request *r, unused const char *tail)
 {
 	static const struct multipart_events parts = { on_part, on_part_data, on_part_end };
 	static const struct http_body_events body = { on_body, on_body_end };
 	struct upload *u = xnew(struct upload);
 
-	u->rt = rt;
+	u->rt = f->rt;
 	u->fd = -1;
 	/* A body of another type contains no file: the answer says so after it has been read. */
 	err_free(multipart_new(http_request_header(r, "Content-Type"), &parts, u, &u->form));

@@ -88,6 +88,12 @@ enum {
 	WIRE_MESSAGE_LOG =
 		32,           /* START: the end of the output is the message of a failure without */
 	WIRE_STDIN_ONCE = 64, /* START: its input ends with the first that was attached to it */
+	WIRE_RUNTIME_REST = 128, /* START: serve the sandboxd REST API on WIRE_REST_PORT */
+	WIRE_REST_NOW = 256,     /* at once; otherwise after a second, if nobody listens there */
+};
+
+enum {
+	WIRE_REST_PORT = 8080,
 };
 
 struct wire_start {

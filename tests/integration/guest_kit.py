@@ -17,9 +17,11 @@ INIT = (BUILD / "cay-init").absolute()
 (HELLO, START, EXEC, STDIN, RESIZE, SIGNAL, CREDIT, DIAL, STATUS, READY, STARTED_OK, FAILED, STDOUT,
  STDERR, EXITED, STATE, ATTACH) = range(17)
 TTY, STDIN_OPEN, RUNTIME_HTTP, RUNTIME_NOW, LOG_STDOUT, STDIN_ONCE = 1, 2, 4, 8, 16, 64
+RUNTIME_REST, REST_NOW = 128, 256
 WINDOW = 256 * 1024
 PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 PORT = 8888
+REST_PORT = 8080
 CLONE_NEWNET = 0x40000000
 # What the launcher leaves to cay-init.
 CAPABILITIES = "-all,+setuid,+setgid,+setpcap,+kill,+chown,+dac_override,+fowner,+fsetid,+net_bind_service,+sys_chroot,+setfcap,+audit_write"

@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import pathlib
-import tempfile
 import time
 
 import pytest
@@ -15,58 +14,7 @@ import pytest
 from cay_local import wait_until
 from guest_kit import (  # noqa: F401: fixtures
     LOG_STDOUT, PATH, PORT, RUNTIME_HTTP, RUNTIME_NOW, STDOUT, guest, link)
-
-
-class Runtime:
-    def __init__(self, guest, link, base, env=(), now=True, **kw):
-        self.guest, self.base = guest, base
-        kw.setdefault("uid", 1000)
-        kw.setdefault("gid", 1000)
-        os.chown(base, kw["uid"], kw["gid"])
-        base.chmod(0o755)
-        link.start(flags=LOG_STDOUT | RUNTIME_HTTP | (RUNTIME_NOW if now else 0), port=PORT,
-                   env=[PATH, f"SANDBOX_BASE_DIR={base}", *env], **kw)
-
-    def ask(self, method, target, body=None, headers=None, **kw):
-        conn = http.client.HTTPConnection("127.0.0.1", PORT)
-        conn.sock = self.guest.tcp()
-        conn.request(method, target, body, headers or {}, **kw)
-        answer = conn.getresponse()
-        data = answer.read()
-        conn.close()
-        return answer, data
-
-    def get(self, target, headers=None):
-        answer, data = self.ask("GET", target, headers=headers)
-        return answer.status, json.loads(data)
-
-    def execute(self, command, **more):
-        answer, data = self.ask("POST", "/execute", json.dumps({"command": command, **more}),
-                                {"Content-Type": "application/json"})
-        return answer.status, json.loads(data)
-
-    def upload(self, disposition, data=b"data", extra="", chunked=False):
-        head = f"--XX\r\nContent-Disposition: form-data; {disposition}\r\n{extra}\r\n".encode()
-        body = head + data + b"\r\n--XX--\r\n"
-        headers = {"Content-Type": "multipart/form-data; boundary=XX"}
-        if chunked:
-            pieces = (body[i:i + 50_000] for i in range(0, len(body), 50_000))
-            answer, got = self.ask("POST", "/upload", pieces, headers, encode_chunked=True)
-        else:
-            answer, got = self.ask("POST", "/upload", body, headers)
-        return answer.status, json.loads(got)
-
-
-@pytest.fixture
-def base():
-    """Not below pytest's own directory: every pytest that starts closes that to other users."""
-    with tempfile.TemporaryDirectory(prefix="cay-base-", dir="/var/tmp") as path:
-        yield pathlib.Path(path)
-
-
-@pytest.fixture
-def rt(guest, link, base):
-    return Runtime(guest, link, base)
+from runtime_kit import Events, Runtime, base, joined, rt  # noqa: F401: fixtures
 
 
 DENIED = (403, {"message": "Access denied"})
@@ -243,13 +191,52 @@ def test_execute_output_is_valid_json_whatever_it_is(rt):
     assert got["stderr"] == "🏝"
 
 
-def test_execute_large_output_comes_whole_and_too_large_is_cut_aloud(rt):
+def test_execute_large_output_comes_whole_and_too_large_is_cut_aloud(guest, link, base):
+    rt = Runtime(guest, link, base, env=["SANDBOX_OUTPUT_MAX_BYTES=15000000"])
     got = rt.execute("head -c 10000000 /dev/zero | tr '\\0' '\\n'")[1]
-    assert got["stdout"] == "\n" * 10_000_000 and got["stderr"] == ""
-    got = rt.execute("head -c 20000000 /dev/zero | tr '\\0' y")[1]
-    assert len(got["stdout"]) == 16 << 20
-    assert got["stderr"] == f"[stdout cut: {20_000_000 - (16 << 20)} bytes more than can be kept]\n"
-    assert got["exit_code"] == 0
+    assert got == {"stdout": "\n" * 10_000_000, "stderr": "", "exit_code": 0, "timed_out": False}
+    got = rt.execute("printf oops >&2; head -c 20000000 /dev/zero | tr '\\0' y; touch whole")[1]
+    assert got["stdout"] == "y" * 15_000_000
+    assert got["stderr"] == "oops\n[stdout cut: 15000000 of 20000000 bytes could be kept]\n"
+    assert (got["truncated"], got["stdout_bytes"], got["stderr_bytes"], got["exit_code"]) == (True, 20_000_000, 4, 1)
+    assert (base / "whole").exists()
+    assert rt.execute("head -c 20000000 /dev/zero; exit 7")[1]["exit_code"] == 7
+
+
+def test_output_of_a_command_costs_disk_and_no_memory(rt, base):
+    """100 MB of lines with characters of several bytes: what comes is what was written, and the runtime stays small."""
+    text = "aä€🏝\r\n"
+    n = 100_000_000 // len(text.encode())
+    (base / "p.py").write_text(f"import sys\nfor _ in range({n} // 10000): sys.stdout.write({text!r} * 10000)\n")
+    runtime = int(rt.execute("echo $PPID")[1]["stdout"])
+    answer, data = rt.ask("POST", "/execute", json.dumps({"command": "PYTHONIOENCODING=utf-8 python3 p.py"}))
+    assert json.loads(data)["stdout"] == text.replace("\r", "") * (n // 10000 * 10000)
+    peak = rt.execute(f"grep VmHWM /proc/{runtime}/status")[1]["stdout"].split()[1]
+    assert int(peak) < 8192
+    assert os.listdir(base) == ["p.py"]
+
+
+def test_execute_takes_environment_directory_and_input(rt, base):
+    (base / "sub").mkdir()
+    got = rt.execute("echo $A $B $PATH; pwd; cat", env={"A": "1 2", "B": "ä"}, cwd="sub", stdin="in\nput")[1]
+    assert got["stdout"] == f"1 2 ä {PATH[5:]}\n{base}/sub\nin\nput"
+    assert rt.execute("cat", stdin="x" * 3_000_000)[1]["stdout"] == "x" * 3_000_000
+    assert rt.execute("env", env={"PATH": "/usr/bin"})[1]["stdout"].count("PATH=") == 1
+    for outside in ("..", "../..", "/..", "sub/../../x"):
+        assert rt.execute("true", cwd=outside) == DENIED
+    (base / "out").symlink_to("/etc")
+    assert rt.execute("true", cwd="out") == DENIED
+    got = rt.execute("true", cwd="absent")
+    assert got[0] == 200 and got[1]["exit_code"] == 1
+    assert got[1]["stderr"] == "Failed to execute command: [Errno 2] No such file or directory: 'absent'"
+
+
+@pytest.mark.parametrize("member,loc", [
+    ({"env": []}, ["env"]), ({"env": {"A": 1}}, ["env", "A"]), ({"env": {"A=B": "x"}}, ["env", "A=B"]),
+    ({"env": {"": "x"}}, ["env", ""]), ({"cwd": 1}, ["cwd"]), ({"stdin": {}}, ["stdin"]), ({"detach": "yes"}, ["detach"])])
+def test_wrong_members_are_422(rt, member, loc):
+    status, got = rt.execute("true", **member)
+    assert status == 422 and got["detail"][0]["loc"] == ["body", *loc]
 
 
 def test_execute_input_is_empty_and_background_processes_do_not_hold_it(rt):
@@ -258,17 +245,160 @@ def test_execute_input_is_empty_and_background_processes_do_not_hold_it(rt):
     assert time.monotonic() - before < 100  # not 1000
 
 
-def test_slow_command_blocks_nobody_and_outlives_its_caller(rt, base):
-    sock = rt.guest.tcp()
-    body = json.dumps({"command": "echo up > up; while [ ! -e go ]; do sleep 0.02; done; echo done > done"})
-    sock.sendall(f"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+WAIT = "echo up >> up; while [ ! -e go ]; do sleep 0.02; done; echo done | tee -a done"
+
+
+class Caller:
+    """Sends a request and does not wait for the answer."""
+
+    def __init__(self, rt, command, headers="", **more):
+        body = json.dumps({"command": command, **more})
+        self.sock = rt.guest.tcp()
+        self.sock.sendall(f"POST /execute HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+
+    def answer(self):
+        answer = http.client.HTTPResponse(self.sock)
+        answer.begin()
+        return json.loads(answer.read())
+
+    def leave(self):
+        self.sock.close()
+
+
+def test_slow_command_blocks_nobody(rt, base):
+    caller = Caller(rt, WAIT)
     wait_until((base / "up").exists)
     assert rt.get("/")[0] == 200
     assert rt.get("/exists/up")[1]["exists"]
-    sock.close()
+    (base / "go").touch()
+    assert caller.answer()["stdout"] == "done\n"
+
+
+def gone(rt, pattern):
+    return rt.execute(f"pgrep -f '^{pattern}'")[1]["exit_code"] == 1
+
+
+def test_a_caller_that_leaves_ends_what_it_started(guest, link, base):
+    rt = Runtime(guest, link, base, env=["SANDBOX_REATTACH_SECONDS=0"])
+    caller = Caller(rt, "touch up; sleep 4712 & sleep 4713")
+    wait_until((base / "up").exists)
+    caller.leave()
+    wait_until(lambda: gone(rt, "sleep 471"))
+
+
+def test_a_caller_that_leaves_is_waited_for_and_then_its_command_is_ended(guest, link, base):
+    rt = Runtime(guest, link, base, env=["SANDBOX_REATTACH_SECONDS=1"])
+    caller = Caller(rt, "touch up; sleep 4714")
+    wait_until((base / "up").exists)
+    caller.leave()
+    assert not gone(rt, "sleep 4714")
+    wait_until(lambda: gone(rt, "sleep 4714"))
+
+
+def test_a_detached_command_outlives_its_caller(guest, link, base):
+    rt = Runtime(guest, link, base, env=["SANDBOX_REATTACH_SECONDS=0"])
+    caller = Caller(rt, WAIT, detach=True)
+    wait_until((base / "up").exists)
+    caller.leave()
     assert rt.get("/")[0] == 200
     (base / "go").touch()
     wait_until((base / "done").exists)
+
+
+def test_the_same_request_takes_over_what_its_caller_left(rt, base):
+    """As the Python client does after a read time-out: the command runs once, and its result comes from the beginning."""
+    caller = Caller(rt, "echo first; " + WAIT)
+    wait_until((base / "up").exists)
+    caller.leave()
+    other = Caller(rt, "echo first; " + WAIT, headers="X-Forwarded-For: 10.0.0.1\r\n")  # somebody else: its own command
+    wait_until(lambda: (base / "up").read_text() == "up\nup\n")
+    again = Caller(rt, "echo first; " + WAIT)
+    third = Caller(rt, "echo first; " + WAIT)  # the first is taken now, so this one is a command of its own
+    wait_until(lambda: (base / "up").read_text() == "up\nup\nup\n")
+    (base / "go").touch()
+    for c in (again, other, third):
+        assert c.answer()["stdout"] == "first\ndone\n"
+    assert (base / "done").read_text() == "done\n" * 3
+
+
+def test_a_result_waits_for_its_caller_too(rt, base):
+    caller = Caller(rt, WAIT, headers="X-Request-ID: 7\r\n")
+    wait_until((base / "up").exists)
+    caller.leave()
+    (base / "go").touch()
+    wait_until((base / "done").exists)
+    assert Caller(rt, WAIT, headers="X-Request-ID: 8\r\n").answer()["stdout"] == "done\n"
+    assert (base / "done").read_text() == "done\n" * 2  # another id: another command
+    assert Caller(rt, WAIT, headers="X-Request-ID: 7\r\n").answer()["stdout"] == "done\n"
+    assert (base / "done").read_text() == "done\n" * 2
+    assert Caller(rt, WAIT, headers="X-Request-ID: 7\r\n").answer()["stdout"] == "done\n"
+    assert (base / "done").read_text() == "done\n" * 3  # it was answered: nothing is kept
+
+
+def test_a_torn_answer_is_sent_again(rt, base):
+    command = "echo x >> ran; head -c 30000000 /dev/zero | tr '\\0' y"
+    caller = Caller(rt, command)
+    assert caller.sock.recv(1000)
+    caller.leave()
+    assert Caller(rt, command).answer()["stdout"] == "y" * 30_000_000
+    assert (base / "ran").read_text() == "x\n"
+
+
+def test_commands_that_wait_are_limited(rt, base):
+    for i in range(34):
+        caller = Caller(rt, f"touch up{i}; sleep 480{i:02}")
+        wait_until((base / f"up{i}").exists)
+        caller.leave()
+    wait_until(lambda: gone(rt, "sleep 4800[01]"))
+    assert not gone(rt, "sleep 48002")
+
+
+def test_output_comes_as_events(rt, base):
+    stream = Events(rt, "echo out; echo err >&2; " + WAIT + "; exit 3").read()
+    first = [next(stream), next(stream)]
+    assert sorted(first) == [("stderr", {"text": "err\n"}), ("stdout", {"text": "out\n"})]
+    (base / "go").touch()
+    rest = list(stream)
+    assert rest[-1] == ("exit", {"exit_code": 3, "timed_out": False, "truncated": False})
+    got = list(Events(rt, "printf x; sleep 60", timeout_seconds=0.3).read())
+    assert got[0] == ("stdout", {"text": "x"}) and got[-1][1]["exit_code"] == 124 and got[-1][1]["timed_out"]
+    got = list(Events(rt, "true", cwd="absent").read())
+    assert got[0][0] == "stderr" and got[-1][1]["exit_code"] == 1
+
+
+def test_events_split_no_character_and_lose_no_byte(rt, base):
+    text = ("aä€🏝" * 50_000).encode()
+    (base / "f").write_bytes(text)
+    events = list(Events(rt, "dd if=f bs=7 status=none").read())
+    assert joined(events, "stdout") == text
+    assert all("text" in d for e, d in events if e == "stdout")
+    junk = bytes(range(256)) * 1000
+    (base / "g").write_bytes(junk + b"\xf0\x9f")
+    events = list(Events(rt, "cat g").read())
+    assert joined(events, "stdout") == junk + b"\xf0\x9f"
+
+
+def test_a_reader_who_stops_reading_stops_the_command(rt, base):
+    runtime = int(rt.execute("echo $PPID")[1]["stdout"])
+    events = Events(rt, "for i in $(seq 2000); do head -c 50000 /dev/zero | tr '\\0' y; echo $i > n; done")
+    seen = []
+
+    def still():
+        seen.append((base / "n").read_text() if (base / "n").exists() else "")
+        return len(seen) > 5 and len(set(seen[-5:])) == 1 and seen[-1]
+
+    wait_until(still)
+    assert int(seen[-1]) < 1000
+    assert sum(len(d["text"]) for e, d in events.read() if e == "stdout") == 2000 * 50_000
+    assert int(rt.execute(f"grep VmHWM /proc/{runtime}/status")[1]["stdout"].split()[1]) < 8192
+
+
+def test_a_reader_who_leaves_ends_the_command(rt, base):
+    caller = Events(rt, "echo up; sleep 4717")
+    assert next(caller.read())[1]["text"] == "up\n"
+    caller.sock.close()
+    caller.answer.close()
+    wait_until(lambda: gone(rt, "sleep 4717"))
 
 
 def test_dataplane_15_18_32_upload_download_remove(rt, base):

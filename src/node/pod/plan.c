@@ -339,13 +339,60 @@ static bool is_idle(const char *const *argv)
 	return !argv[0] || str_in(slash ? slash + 1 : argv[0], idle);
 }
 
+/* True if a comma-separated list has this word. */
+static bool list_has(const char *list, const char *word)
+{
+	struct span left = SPAN(list);
+
+	while (left.p)
+		if (span_eq(span_trim(span_cut(left, ',', &left)), word))
+			return true;
+	return false;
+}
+
+/* The container that an annotation of the Pod means: it declares the port, or is the only one. */
+static bool is_meant(const struct container *c, uint16_t port)
+{
+	const struct pod_view *p = c->pod->view;
+
+	if (pod_container_has_port(c->view, port))
+		return true;
+	return p->n_containers - p->n_ephemeral == 1 &&
+	       str_eq(c->view->name, p->containers[0].name);
+}
+
+/* What the annotation asks for is served at once, and nothing else is. */
+static uint32_t annotated_flags(const struct container *c, const char *wish)
+{
+	uint32_t flags = 0;
+
+	if (list_has(wish, "none"))
+		return 0;
+	if (list_has(wish, "python") && is_meant(c, RUNTIME_PORT))
+		flags |= WIRE_RUNTIME_HTTP | WIRE_RUNTIME_NOW;
+	if (list_has(wish, "sandboxd") && is_meant(c, SANDBOXD_REST_PORT))
+		flags |= WIRE_RUNTIME_REST | WIRE_REST_NOW;
+	return flags;
+}
+
+/*
+ * Otherwise the ports say it. 8080 alone does not: every other web server declares it, and would
+ * find it taken if it is slow to start. Together with the port of sandboxd's gRPC it is meant.
+ */
 static uint32_t runtime_flags(const struct container *c, const char *const *argv)
 {
 	const char *wish = c->pod->view->runtime;
+	bool now = is_idle(argv);
+	uint32_t flags = 0;
 
-	if (!pod_container_has_port(c->view, RUNTIME_PORT) || str_eq(wish, "none"))
-		return 0;
-	return WIRE_RUNTIME_HTTP | (is_idle(argv) || str_eq(wish, "python") ? WIRE_RUNTIME_NOW : 0);
+	if (!str_empty(wish))
+		return annotated_flags(c, wish);
+	if (pod_container_has_port(c->view, RUNTIME_PORT))
+		flags |= WIRE_RUNTIME_HTTP | (now ? WIRE_RUNTIME_NOW : 0);
+	if (pod_container_has_port(c->view, SANDBOXD_REST_PORT) &&
+	    pod_container_has_port(c->view, SANDBOXD_GRPC_PORT))
+		flags |= WIRE_RUNTIME_REST | (now ? WIRE_REST_NOW : 0);
+	return flags;
 }
 
 struct err *container_start(struct container *c, struct arena *a, struct wire_start *ret)

@@ -121,6 +121,7 @@ static struct err *fake_launch(struct runtime_task *task, const struct runtime_l
 	t->joins = l->first != NULL;
 	t->argv0 = xstrdup(l->start->argv[0]);
 	t->keep_caps = l->start->keep_caps;
+	t->flags = l->start->flags;
 	return NULL;
 }
 

@@ -39,7 +39,8 @@ struct fake_task {
 	void *arg;
 	char *argv0;
 	uint64_t keep_caps;
-	bool joins; /* another task's namespaces */
+	uint32_t flags; /* of its start */
+	bool joins;     /* another task's namespaces */
 	bool killed, released, log_kept, oom;
 	int last_signal;
 	unsigned n_starts; /* start() was called */

@@ -7,6 +7,7 @@
 #include "kinds.h"
 #include "node/launch/plan.h"
 #include "rig.h"
+#include "wire/wire.h"
 
 /* Pods from their admission to their end, over the fake runtime. */
 #define ONE   "'containers':[{'name':'a','image':'img','command':['run']}]"
@@ -293,6 +294,50 @@ TEST(capabilities_are_the_usual_ones_less_those_dropped)
 
 		pod_create(&r, name, spec);
 		eq_int(fake_last(&r.rt)->keep_caps, rows[i].keep);
+	}
+	rig_done(&r);
+}
+
+TEST(ports_and_annotation_say_which_runtime_is_served)
+{
+	enum {
+		PYTHON = WIRE_RUNTIME_HTTP,
+		REST = WIRE_RUNTIME_REST,
+		BOTH_NOW = PYTHON | WIRE_RUNTIME_NOW | REST | WIRE_REST_NOW,
+	};
+#define PORTS(list)   ",'ports':[" list "]"
+#define PORT(n)       "{'containerPort':" #n "}"
+#define ALSO(n)       "," PORT(n)
+#define WISH(list)    "'cay.dev/runtime':'" list "'"
+#define COMMAND(name) ",'command':['" name "']"
+	static const struct {
+		const char *wish, *more;
+		uint32_t flags;
+	} rows[] = {
+		{ "", COMMAND("web"), 0 },
+		{ "", COMMAND("web") PORTS(PORT(8888)), PYTHON },
+		{ "", COMMAND("sleep") PORTS(PORT(8888)), PYTHON | WIRE_RUNTIME_NOW },
+		{ "", COMMAND("web") PORTS(PORT(8080)), 0 },
+		{ "", COMMAND("sleep") PORTS(PORT(8080)), 0 },
+		{ "", COMMAND("web") PORTS(PORT(8080) ALSO(9090)), REST },
+		{ "", COMMAND("/bin/sleep") PORTS(PORT(9090) ALSO(8080)), REST | WIRE_REST_NOW },
+		{ WISH("none"), COMMAND("web") PORTS(PORT(8888) ALSO(8080) ALSO(9090)), 0 },
+		{ WISH("python"), COMMAND("web"), PYTHON | WIRE_RUNTIME_NOW },
+		{ WISH("sandboxd"), COMMAND("web") PORTS(PORT(8888)), REST | WIRE_REST_NOW },
+		{ WISH("python, sandboxd"), COMMAND("web"), BOTH_NOW },
+		{ WISH("sandboxd,none"), COMMAND("web"), 0 },
+		{ WISH("other"), COMMAND("web") PORTS(PORT(8888)), 0 },
+	};
+	struct rig r;
+
+	rig_open(&r);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *name = xasprintf("p%zu", i);
+		autofree char *spec =
+			xasprintf("'containers':[{'name':'a','image':'img'%s}]", rows[i].more);
+
+		pod_create_annotated(&r, name, rows[i].wish, spec);
+		eq_int(fake_last(&r.rt)->flags & BOTH_NOW, rows[i].flags);
 	}
 	rig_done(&r);
 }

@@ -243,6 +243,16 @@ void pod_create(struct rig *r, const char *name, const char *spec)
 	create(r, kind_named("Pod"), text);
 }
 
+void pod_create_annotated(struct rig *r, const char *name, const char *annotations,
+			  const char *spec)
+{
+	autofree char *text = xasprintf("{'apiVersion':'v1','kind':'Pod','metadata':{'name':'%s',"
+					"'annotations':{%s}},'spec':{%s}}",
+					name, annotations, spec);
+
+	create(r, kind_named("Pod"), text);
+}
+
 void pod_create_ahead(struct rig *r, const char *name, const char *spec)
 {
 	autofree char *text = xasprintf("{'apiVersion':'v1','kind':'Pod','metadata':{'name':'%s',"

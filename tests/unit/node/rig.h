@@ -63,6 +63,8 @@ void pull_end(struct rig *r, const char *why);
 struct json_doc *doc_of(const char *text);
 /* A Pod: its spec but for the braces. */
 void pod_create(struct rig *r, const char *name, const char *spec);
+void pod_create_annotated(struct rig *r, const char *name, const char *annotations,
+			  const char *spec);
 void pod_create_ahead(struct rig *r, const char *name, const char *spec); /* for a warm pool */
 void pod_delete(struct rig *r, const char *name, int64_t grace_s);
 void create(struct rig *r, const struct kind *k, const char *text);
