@@ -13,6 +13,8 @@
 
 /* The namespace that Agent Sandbox's own parts run in. */
 #define SYSTEM_NAMESPACE "agent-sandbox-system"
+/* The Pod there that stands for the router. */
+#define ROUTER_POD "sandbox-router"
 
 /* The port of the runtime in a sandbox: calls of the router that name no port go there. */
 #define RUNTIME_PORT 8888

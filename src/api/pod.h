@@ -20,7 +20,7 @@ enum {
 	POD_PROBE_NEED_BAD = 3,
 };
 
-/* In agent-sandbox-system: a Pod that stands for a part of the system and is run by nobody. */
+/* Of the router's Pod: it stands for a part of the system and is run by nobody. */
 #define ANNOTATION_MIRROR "kubernetes.io/config.mirror"
 
 enum {

@@ -24,6 +24,10 @@
 #include "role/serve_priv.h"
 #include "router/router.h"
 
+enum {
+	TUNNELS_MAX = 1024,
+};
+
 struct tunnel {
 	struct list on; /* serve.tunnels */
 	uint64_t ticket;
@@ -91,6 +95,19 @@ static char **copy_list(const char *const *list)
 	return copy;
 }
 
+/* A user may have as many as are still free. */
+static bool has_room(const struct serve *s, const char *user)
+{
+	size_t mine = 0, all = 0;
+	const struct tunnel *t;
+
+	list_each(t, &s->tunnels, on) {
+		mine += str_eq(t->user, user);
+		all++;
+	}
+	return all < TUNNELS_MAX && mine < TUNNELS_MAX - all;
+}
+
 static struct err *door_dial(void *ctx, const struct access_dial_spec *spec,
 			     const struct access_events *ev, void *arg, void **ret)
 {
@@ -103,6 +120,8 @@ static struct err *door_dial(void *ctx, const struct access_dial_spec *spec,
 	if (spec->port != ROUTER_POD_PORT)
 		return err_new(ERR_UNAVAILABLE, "the router has port %d, and not %u",
 			       ROUTER_POD_PORT, spec->port);
+	if (!has_room(s, spec->to.user))
+		return err_new(ERR_EXHAUSTED, "this user has too many connections to the router");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(errno, "make a pair of sockets");
 	e = router_adopt(s->router, ends[1], s->next_ticket + 1);

@@ -27,6 +27,7 @@
  */
 enum {
 	AGAIN_MS = 1000,
+	SOON_MS = 20,
 };
 #define LABELS \
 	"\"labels\":{\"app\":\"sandbox-router\",\"app.kubernetes.io/name\":\"sandbox-router\"}"
@@ -65,9 +66,11 @@ static void on_written(struct client_write *w, struct err *e, unused struct obje
 			  KV("namespace", f->ns), KV("err", e));
 		map_put(f->failed, f->ns, xstrdup(""));
 		timer_set(f->again, AGAIN_MS);
+		deferred_call(&f->look); /* other namespaces go on */
+	} else {
+		timer_set(f->again, SOON_MS); /* not at once: a write may have changed nothing */
 	}
 	err_free(e);
-	deferred_call(&f->look);
 }
 
 /* There is one write at a time. */
@@ -102,10 +105,17 @@ static bool need_service(struct front *f)
 		"\"spec\":{\"selector\":{\"app\":\"sandbox-router\"},\"ports\":[{\"name\":\"http\","
 		"\"port\":8080,\"targetPort\":\"proxy\",\"protocol\":\"TCP\"}]}}";
 	autoptr(object) o = client_get(f->client, f->services, SYSTEM_NAMESPACE, ROUTER_SERVICE);
+	const struct json *selector = o ? json_get(object_spec(o), "selector") : NULL;
 
-	if (!o)
+	if (o && object_deleting(o))
+		return false; /* until its finalizers are gone */
+	if (o && json_len(selector) == 1 && str_eq(json_get_str(selector, "app"), ROUTER_POD))
+		return false;
+	if (o) /* it leads elsewhere */
+		replace(f, f->services, o);
+	else
 		create(f, f->services, SYSTEM_NAMESPACE, text);
-	return !o;
+	return true;
 }
 
 static void report_pod(struct front *f)
@@ -135,6 +145,9 @@ static bool need_pod(struct front *f)
 	autoptr(object) o = client_get(f->client, f->pods, SYSTEM_NAMESPACE, ROUTER_POD);
 	autofree char *text = NULL;
 
+	if (o && object_deleting(o) &&
+	    !json_int(json_at_path(o->root, "metadata.deletionGracePeriodSeconds"), 1))
+		return false; /* until its finalizers are gone */
 	/* Nobody else would let it go. */
 	if (o && (object_deleting(o) ||
 		  !str_eq(json_get_str(object_spec(o), "nodeName"), f->node_name))) {
@@ -171,7 +184,7 @@ static bool need_slice(struct front *f, const char *ns)
 	autoptr(object) o = client_get(f->client, f->slices, ns, ROUTER_SERVICE);
 	autofree char *text = NULL;
 
-	if (o && leads_here(f, o))
+	if (o && (leads_here(f, o) || object_deleting(o)))
 		return false;
 	if (o) {
 		replace(f, f->slices, o);
@@ -201,8 +214,8 @@ static bool note_missing(void *arg, struct object *pool)
 	struct missing *m = arg;
 	autoptr(object) slice = client_get(m->f->client, m->f->slices, pool->ns, ROUTER_SERVICE);
 
-	if ((!slice || !leads_here(m->f, slice)) && !object_deleting(pool) &&
-	    !map_has(m->f->failed, pool->ns))
+	if ((!slice || !(leads_here(m->f, slice) || object_deleting(slice))) &&
+	    !object_deleting(pool) && !map_has(m->f->failed, pool->ns))
 		m->ns = xstrdup(pool->ns);
 	return !m->ns;
 }

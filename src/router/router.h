@@ -80,7 +80,6 @@ must_use struct err *router_adopt(struct router *r, int fd, uint64_t ticket);
  * router, and forwarding its port leads there.
  */
 #define ROUTER_SERVICE "sandbox-router-svc"
-#define ROUTER_POD     "sandbox-router"
 enum {
 	ROUTER_POD_PORT = 8080,
 };

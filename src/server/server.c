@@ -302,6 +302,14 @@ struct err *server_may_exec(struct server *s, const char *authorization, const c
 	return header_may(&s->tokens, &s->grants, authorization, &exec);
 }
 
+/* Of "system:serviceaccount:NAMESPACE:NAME". */
+static const char *account_name(const char *user)
+{
+	const char *colon = strrchr(user, ':');
+
+	return colon ? colon + 1 : user;
+}
+
 struct err *server_user_may_exec(struct server *s, const struct access_target *who, const char *ns,
 				 const char *pod)
 {
@@ -313,6 +321,10 @@ struct err *server_user_may_exec(struct server *s, const struct access_target *w
 			  .sa_ns = who->account_ns },
 	};
 
+	/* One that is gone has no rights, whatever it has open. */
+	if (who->account_ns && !objects_find(&s->objects, s->objects.service_account,
+					     who->account_ns, account_name(who->user)))
+		return err_new(ERR_UNAUTHENTICATED, "the service account no longer exists");
 	return authorise(&s->grants, &c);
 }
 

@@ -723,6 +723,28 @@ def test_a_name_given_to_a_local_image_is_not_asked_for_in_a_registry(pulling, r
     assert events == [f'Pulling image "{registry}"']
 
 
+def test_the_node_does_not_pull_with_the_credentials_of_the_machine(fresh, registries, tmp_path):
+    """Those of the daemon's own user, as `docker login` leaves them, are for nobody's Pods."""
+    registry = registries["locked"]
+    home = tmp_path / "home"
+    (home / ".docker").mkdir(parents=True)
+    auth = base64.b64encode(f"agent:{SECRET}".encode()).decode()
+    (home / ".docker" / "config.json").write_text(json.dumps({"auths": {f"127.0.0.1:{registry.port}": {"auth": auth}}}))
+    cay = fresh("--pull-images", start=False)
+    cay.env = dict(os.environ, HOME=str(home))
+    cay.start()
+    cay.api("POST", PODS, pod("sly", registry.name("team/made:1")))
+    waiting = state(cay.wait(PODS, "sly", lambda o: state(o).get("waiting", {}).get("reason") == "ErrImagePull"))["waiting"]
+    assert "authentication required" in waiting["message"], waiting
+
+
+def test_the_name_of_an_image_is_no_option(pulling):
+    for n, name in enumerate(("--help", "-h", "--authfile")):
+        pulling.api("POST", PODS, pod(f"option-{n}", name))
+        waiting = state(pulling.wait(PODS, f"option-{n}", lambda o: "waiting" in state(o) and state(o)["waiting"]["reason"] != "ContainerCreating"))["waiting"]
+        assert waiting["reason"] == "InvalidImageName", waiting
+
+
 def test_the_node_pulls_with_the_secrets_of_the_pod(pulling, registries):
     registry = registries["locked"]
     pulling.api("POST", "/api/v1/namespaces/default/secrets", secret("wrong", registry, "wrong-word"))

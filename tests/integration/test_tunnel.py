@@ -153,3 +153,41 @@ def test_a_pod_of_that_name_is_reached_itself(world):
         conn.request("GET", "/")
         assert "SimpleHTTP" in conn.getresponse().getheader("Server", "")
     world.api("DELETE", "/api/v1/namespaces/elsewhere/pods/sandbox-router?gracePeriodSeconds=0")
+
+
+def test_a_router_pod_with_a_finalizer_does_not_hold_up_the_server(world):
+    """Its removal has no effect until the finalizer is gone, and must not be asked for again and again."""
+    pods = f"/api/v1/namespaces/{SYSTEM}/pods"
+    uid = world.api("GET", f"{pods}/sandbox-router")["metadata"]["uid"]
+    world.api("PATCH", f"{pods}/sandbox-router", {"metadata": {"finalizers": ["example.com/held"]}}, content_type="application/merge-patch+json")
+    world.api("DELETE", f"{pods}/sandbox-router")
+    assert world.api("GET", f"{pods}/sandbox-router")["metadata"]["uid"] == uid  # answered at all
+    world.api("PATCH", f"{pods}/sandbox-router", {"metadata": {"finalizers": None}}, content_type="application/merge-patch+json")
+    world.wait(pods, "sandbox-router", lambda p: p and p["metadata"]["uid"] != uid and p["status"].get("phase") == "Running")
+
+
+def test_a_service_that_leads_elsewhere_is_made_anew(world):
+    services = f"/api/v1/namespaces/{SYSTEM}/services"
+    world.api("PATCH", f"{services}/sandbox-router-svc", {"spec": {"selector": {"app": "evil"}}}, content_type="application/merge-patch+json")
+    world.wait(services, "sandbox-router-svc", lambda s: s and s["spec"]["selector"] == {"app": "sandbox-router"})
+
+
+def test_a_tunnel_ends_with_the_account_of_its_user(world):
+    with forwarded(world, "svc/sandbox-router-svc", *as_runner(world, SYSTEM)) as port:
+        assert ask(port, SYSTEM)[0] == 200
+        world.kubectl("delete", "serviceaccount", "runner", "-n", SYSTEM)
+        assert ask(port, SYSTEM)[0] == 401
+
+
+def test_only_the_routers_own_pod_is_run_by_nobody(world):
+    """The annotation of a mirror on a Pod of somebody else means nothing: it runs, and survives a restart of the server."""
+    pod = {"metadata": {"name": "pretender", "annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {
+        "containers": [{"name": "main", "image": "host", "command": ["sleep", "infinity"]}]}}
+    world.api("POST", "/api/v1/namespaces/elsewhere/pods", pod)
+    ready = lambda p: any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", []))
+    world.wait("/api/v1/namespaces/elsewhere/pods", "pretender", ready)
+    world.kill()
+    world.start()
+    assert world.kubectl("exec", "-n", "elsewhere", "pretender", "--", "echo", "here").stdout == "here\n"
+    world.api("DELETE", "/api/v1/namespaces/elsewhere/pods/pretender?gracePeriodSeconds=1")
+    world.wait("/api/v1/namespaces/elsewhere/pods", "pretender", lambda p: p is None)

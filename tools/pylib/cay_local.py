@@ -81,7 +81,7 @@ class Cay:
 
     def spawn(self):
         """The process alone, which may not be ready yet."""
-        argv = [os.path.join(self.build, "cay"), "serve", "--data-dir", self.data_dir, "--pull-images=false",
+        argv = [os.path.join(self.build, "cay"), "serve", "--data-dir", self.data_dir,
                 "--listen", f"127.0.0.1:{self.port}", "--router-listen", f"127.0.0.1:{self.router_port}"] + self.flags
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(argv, stderr=log, stdout=log, stdin=subprocess.DEVNULL, env=self.env,

@@ -54,7 +54,7 @@ char *image_canonical(const char *name, char **ret_digest)
 	if (ret_digest)
 		*ret_digest = NULL;
 	if (str_empty(name) || strlen(name) > NAME_LEN_MAX || !name_chars(name) || *name == '/' ||
-	    *name == ':' || *name == '@')
+	    *name == ':' || *name == '@' || *name == '-')
 		return NULL;
 	at = strchr(name, '@');
 	bare = at ? xstrndup(name, (size_t)(at - name)) : xstrdup(name);

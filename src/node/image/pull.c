@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -57,10 +58,12 @@ static bool on_loopback(const char *key)
 	size_t len = strcspn(key, "/");
 	autofree char *host = xstrndup(key, len);
 	char *colon = strrchr(host, ':');
+	struct in_addr ip;
 
 	if (colon)
 		*colon = '\0';
-	return str_eq(host, "localhost") || str_starts(host, "127.");
+	return str_eq(host, "localhost") ||
+	       (inet_pton(AF_INET, host, &ip) == 1 && ntohl(ip.s_addr) >> 24 == 127);
 }
 
 static void on_exit_of_skopeo(void *arg, int status, int signum)

@@ -145,31 +145,60 @@ static struct err *write_auth(struct pull *u)
 	autoclose fd = -1;
 	char tag[17];
 
-	if (!u->auth)
-		return NULL;
+	/* An empty one too: without any, skopeo would take those of this machine's root. */
+	const char *auth = u->auth ? u->auth : "{}";
+
 	random_hex(tag, sizeof(tag) - 1);
 	u->authfile = xasprintf("%s/" AUTH_PREFIX "%s", u->of->run_dir, tag);
 	fd = open(u->authfile, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd < 0 ? err_sys(errno, "create a file for credentials")
-		      : fd_write_all(fd, u->auth, strlen(u->auth));
+		      : fd_write_all(fd, auth, strlen(auth));
+}
+
+/* Where skopeo would look for more credentials than it is given. */
+static bool names_credentials(const char *variable)
+{
+	static const char *const names[] = { "HOME=", "XDG_RUNTIME_DIR=", "XDG_CONFIG_HOME=",
+					     "DOCKER_CONFIG=", "REGISTRY_AUTH_FILE=" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (str_starts(variable, names[i]))
+			return true;
+	return false;
+}
+
+/* Ours, with a home that has nothing. home is the last string of it, and the caller's. */
+static const char **make_env(const char *home)
+{
+	size_t n = 0;
+	const char **env;
+
+	while (environ[n])
+		n++;
+	env = xnew_n(const char *, n + 2);
+	n = 0;
+	for (char **p = environ; *p; p++)
+		if (!names_credentials(*p))
+			env[n++] = *p;
+	env[n] = home;
+	return env;
 }
 
 static struct err *start(struct pull *u)
 {
-	const char *argv[] = { "/proc/self/exe", "image", "pull", u->name, "--data-dir",
-			       u->of->data_dir,  NULL,    NULL,   NULL };
+	autofree char *home = xasprintf("HOME=%s", u->of->run_dir);
+	autofree const char **env = make_env(home);
+	const char *argv[] = { "/proc/self/exe", "image", "pull", "--data-dir", u->of->data_dir,
+			       "--authfile",     NULL,    "--",   u->name,      NULL };
 	int fds[] = { -1, -1, -1 };
 	const struct child_spec spec = {
-		.argv = argv, .fds = fds, .n_fds = ARRAY_LEN(fds), .tied = true
+		.argv = argv, .env = env, .fds = fds, .n_fds = ARRAY_LEN(fds), .tied = true
 	};
 	struct err *e = write_auth(u);
 
 	if (e)
 		return e;
-	if (u->authfile) {
-		argv[6] = "--authfile";
-		argv[7] = u->authfile;
-	}
+	argv[6] = u->authfile;
 	u->said = memfd_create("cay-pull", MFD_CLOEXEC);
 	if (u->said < 0)
 		return err_sys(errno, "create a memory file");

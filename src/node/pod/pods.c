@@ -161,10 +161,12 @@ static void volumes_stale(void *arg, const char *uid)
 	err_free(e);
 }
 
-/* Only in the system's own namespace: elsewhere the annotation means nothing. */
+/* That one alone: a Pod of anybody else who says so would be left running, and its address given
+ * away while its status still has it. */
 static bool pod_is_mirror(const struct object *pod)
 {
-	return str_eq(pod->ns, SYSTEM_NAMESPACE) && object_annotation(pod, ANNOTATION_MIRROR);
+	return str_eq(pod->ns, SYSTEM_NAMESPACE) && str_eq(pod->name, ROUTER_POD) &&
+	       object_annotation(pod, ANNOTATION_MIRROR);
 }
 
 /* What matters of an object is its deletion, its spec (generation), and what others write to its

@@ -134,11 +134,25 @@ struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use us
 
 /* Streams that outlive their request */
 
-struct err *pod_stream_add(struct pod_stream *p, struct streams *ps)
+static size_t open_of(const struct streams *ps, const char *user)
 {
-	if (ps->n_open >= STREAMS_MAX)
-		return err_new(ERR_EXHAUSTED, "%d streams into pods are open, which is the limit",
-			       STREAMS_MAX);
+	const struct pod_stream *p;
+	size_t n = 0;
+
+	list_each(p, &ps->open, link)
+		n += str_eq(p->user, user);
+	return n;
+}
+
+struct err *pod_stream_add(struct pod_stream *p, struct streams *ps, const char *user)
+{
+	/* Whoever has many gets no more long before the last place is taken. */
+	if (ps->n_open >= STREAMS_MAX || open_of(ps, user) >= STREAMS_MAX - ps->n_open)
+		return err_new(
+			ERR_EXHAUSTED,
+			"%zu streams into pods are open, of which this user may have no more",
+			ps->n_open);
+	p->user = xstrdup(user);
 	list_add_tail(&ps->open, &p->link);
 	ps->n_open++;
 	p->streams = ps;
@@ -152,6 +166,7 @@ void pod_stream_del(struct pod_stream *p)
 	list_del(&p->link);
 	p->streams->n_open--;
 	p->streams = NULL;
+	free(take(p->user));
 }
 
 void streams_init(struct streams *ps, const struct objects *objects, struct loop *l)
