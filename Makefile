@@ -6,7 +6,7 @@ DESTDIR ?=
 ARGS    ?=
 BUILD   := build
 
-.PHONY: help build demo test test-long test-cluster coverage bench bench-compare format lint install clean setup-build
+.PHONY: help build demo test test-long conformance test-cluster coverage bench bench-compare format lint install clean setup-build
 .DEFAULT_GOAL := help
 
 help:
@@ -14,8 +14,9 @@ help:
 	@echo 'make demo          a sandbox in a few seconds, and what else Cay does; KEEP=1 leaves it running'
 	@echo 'make test          everything that must pass before a change goes in'
 	@echo 'make test-long     the same, with the tests that take minutes, a search by the fuzzers and planted faults'
+	@echo 'make conformance   runs the tests that carry numbers of cases, and says of every case whether it holds, or why nobody asks; ARGS=--gaps shows what is missing'
 	@echo 'make coverage      which lines the tests reach, those in launchers and slots included; ARGS=... go to tools/coverage'
-	@echo 'make test-cluster  the controllers against a real kube-apiserver'
+	@echo 'make test-cluster  the controllers and the router against a real kube-apiserver'
 	@echo 'make bench         claims, bursts, cold starts, exec and memory on a server of its own beside the floors of this machine; ARGS=... go to cay bench; ARGS=node measures runtimes, policies and images'
 	@echo 'make bench-compare BASE=COMMIT: builds it and this tree, measures both in turn, and says which differences exceed the noise; ARGS=... as above'
 	@echo 'make format        clang-format over all C files'
@@ -42,6 +43,12 @@ test test-long:
 	@tools/setup-venv
 	@tools/setup-root
 	@tools/run-tests $(if $(filter test-long,$@),--long) $(ARGS)
+
+conformance:
+	@tools/setup build run test
+	@tools/setup-venv
+	@tools/setup-root
+	@tools/conformance $(ARGS)
 
 coverage:
 	@tools/setup build check run test

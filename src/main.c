@@ -3,15 +3,19 @@
  * From argv to a command: the table of all of them. The roles that serve are in role/, everything
  * else is in cli/.
  */
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "cli/cli.h"
+#include "cli/sandbox/sandbox.h"
 #include "loop/loop.h"
 #include "role/role.h"
 
 static const struct setting no_settings[] = { { 0 } };
 
+static int completion_run(const struct command *c, const struct settings *settings);
 static int man_run(const struct command *c unused, const struct settings *settings unused);
 
 static const struct command commands[] = {
@@ -22,9 +26,62 @@ static const struct command commands[] = {
 	{ "controller", "[flags]", "Run the controllers alone, against a Kubernetes cluster",
 	  "Prepare the cluster with `cay manifests | kubectl apply -f -`.", controller_settings,
 	  controller_run },
+	{ "router", "[flags]", "Run the router alone, against a Kubernetes cluster",
+	  "It needs no controllers of ours: it reads the status of Sandboxes, and asks the API server who may enter which.\n"
+	  "SIGTERM lets requests under way end. `cay manifests --part router` prints a Deployment of it.",
+	  router_settings, router_run },
+	{ "run", "[flags] -- COMMAND [ARGUMENT...]", "Run a command in a sandbox of its own",
+	  "The sandbox is claimed from --pool, or from a pool of --template; without both from the only pool of the namespace. Where there\n"
+	  "is no pool, it is made from --image. It is removed when the command ends, even after ^C or a lost connection. The exit status is\n"
+	  "that of the command, 128 and the number of a signal that ended it, or 124 after --timeout.",
+	  run_settings, run_run, .words = true },
+	{ "exec", "NAME [flags] -- COMMAND [ARGUMENT...]", "Run a command in a sandbox",
+	  "NAME is a claim or a sandbox. The exit status is that of the command, or 128 and the number of the signal that ended it. The command\n"
+	  "is killed when we are.",
+	  exec_settings, exec_run },
+	{ "sh", "NAME [flags]", "Open a shell in a sandbox",
+	  "NAME is a claim or a sandbox. The shell is bash if the sandbox has it, otherwise sh.",
+	  sh_settings, sh_run },
+	{ "claim", "[POOL] [flags]", "Claim a sandbox from a pool, and keep it",
+	  "Without POOL, from the only pool of the namespace. Prints the names of the claim and of the sandbox, and how long it took.",
+	  claim_settings, claim_run, .words = true },
+	{ "delete", "NAME... [flags]", "Delete claims, with their sandboxes, or sandboxes",
+	  "NAME is a claim or a sandbox.", delete_settings, delete_run },
+	{ "ls", "[flags]", "List sandboxes",
+	  "STATE is Ready, Asleep (nobody used it), Suspended (by `cay suspend`), Ending, Finished, or the reason why a sandbox is not Ready.",
+	  ls_settings, ls_run },
+	{ "logs", "NAME [flags]", "Print what the command of a sandbox has written",
+	  "NAME is a claim or a sandbox.", logs_settings, logs_run },
+	{ "port", "NAME PORT | LOCAL:REMOTE | :REMOTE ... [flags]",
+	  "Forward ports of this machine into a sandbox",
+	  "NAME is a claim or a sandbox. Listens on loopback until ^C and prints the addresses. Nothing in the sandbox has to be open to the network.",
+	  port_settings, port_run },
+	{ "cp", "NAME:PATH PATH | PATH NAME:PATH [flags]",
+	  "Copy files into a sandbox and out of it",
+	  "NAME is a claim or a sandbox. A destination that is a directory gets the copy in it, any other becomes it. What a sandbox sends is\n"
+	  "written below the destination only; devices, and links that lead out of what is copied, are left out, which is a failure.",
+	  cp_settings, cp_run },
+	{ "get", "KIND [NAME] [flags]", "Show objects of any kind",
+	  "KIND is the name of a kind, in the plural or not, or its short name: sandboxes, swp, pods.",
+	  get_settings, get_run },
+	{ "apply", "-f FILE [flags]",
+	  "Create the objects in a file, or change those that are there",
+	  "What an object has beside the file stays. Use kubectl to take fields away.",
+	  apply_settings, apply_run },
+	{ "suspend", "NAME [flags]", "Suspend a sandbox: its processes end, its volumes are kept",
+	  "NAME is a claim or a sandbox.", power_settings, suspend_run },
+	{ "resume", "NAME [flags]", "Wake a sandbox that was suspended",
+	  "NAME is a claim or a sandbox.", power_settings, resume_run },
+	{ "explain", "NAME [flags]",
+	  "Say why a sandbox is slow, pending or refused, and what to change",
+	  "NAME is a claim or a sandbox. Shows what happened when, from the claim to the Pod and its containers, and what is wrong.",
+	  explain_settings, explain_run },
+	{ "top", "[flags]", "Show what sandboxes use",
+	  "CPU is in thousandths of a processor. On a terminal the table is drawn again and again until ^C.",
+	  top_settings, top_run },
 	{ "manifests", "[flags]",
-	  "Print the CRDs and access rights that `cay controller` needs in a cluster", NULL,
-	  manifests_settings, manifests_run },
+	  "Print the CRDs and access rights that `cay controller` needs in a cluster, or a Deployment of `cay router`",
+	  NULL, manifests_settings, manifests_run },
 	{ "image",
 	  "ls | inspect NAME | import PATH [NAME] | pull NAME | build -f FILE | export NAME FILE | tag FROM TO | rm NAME | prune",
 	  "Manage the images in a data directory",
@@ -37,9 +94,15 @@ static const struct command commands[] = {
 	{ "doctor", "[flags]", "Say what this host lacks, and what to do about it",
 	  "Works with and without a server. The exit status is 1 if `cay serve` would not work here; a warning tells what works less.",
 	  doctor_settings, doctor_run },
-	{ "bench", "claim | node | floor [flags]",
+	{ "mcp", "[flags]", "Offer sandboxes as tools over MCP, on standard input and output",
+	  "For the configuration of an MCP client, as a program to start:\n"
+	  "  {\"mcpServers\": {\"sandboxes\": {\"command\": \"cay\", \"args\": [\"mcp\", \"--kubeconfig\", \"FILE\", \"--pool\", \"NAME\"]}}}\n"
+	  "It passes messages on to /mcp of the server that the kubeconfig names, and acts with the rights of its user. Without\n"
+	  "--kubeconfig it takes $KUBECONFIG, DATA-DIR/admin.kubeconfig or ~/.kube/config, the first that there is.",
+	  mcp_settings, mcp_run },
+	{ "bench", "claim | node | exec | tti | wake | router | floor [flags]",
 	  "Measure claims, cold starts, exec, memory, runtimes and images, next to this machine's floors",
-	  "`claim` and `node` run scenarios against the server that the kubeconfig names, in a namespace that is removed in the end, also after ^C.\n"
+	  "All but `router` and `floor` run scenarios against the server that the kubeconfig names, in a namespace that is removed at the end, even after ^C.\n"
 	  "`floor` measures the machine alone. A ratio like (2.1x) divides by a floor of the same run: a TLS round trip and an fdatasync for\n"
 	  "a claim, a bare launch for a cold start. Percentiles that so few runs do not have are left out. Scenarios of `claim`, in this order:\n"
 	  "  growth     memory of idle sandboxes, and a claim beside them\n"
@@ -53,12 +116,38 @@ static const struct command commands[] = {
 	  "  runtimes   start, command and removal by runtime class, beside bwrap, crun, runc, runsc and podman where they are installed\n"
 	  "  policy     from a NetworkPolicy to its effect on connections of a sandbox\n"
 	  "  import     an image archive, beside skopeo and umoci where they are installed\n"
+	  "Scenarios of `exec`, in a sandbox that runs:\n"
+	  "  commands   by 1, 16 and 64 clients, answered when they are over and streamed, beside crun exec\n"
+	  "  files      a file into the sandbox and out of it, beside cp inside\n"
+	  "`tti` is the time to interactive: a claim to the output of its first command, in turn, 200 ms apart and all at once, with the\n"
+	  "score of the public boards: 60, 25 and 15 % for median, p95 and p99, each 100 at 0 s and 0 at 10 s, times the share that succeeded.\n"
+	  "`wake` runs the first command in sandboxes that are frozen, suspended or awake. `router` measures a router of its own before a backend of its own,\n"
+	  "beside nginx and HAProxy where they are installed: requests per second, latency and CPU time by the number of connections.\n"
 	  "The exit status is 1 if anything failed. On a cluster give --server-pid of cay controller and --router=''.",
 	  bench_settings, bench_run },
+	{ "url", "NAME PORT [flags]",
+	  "Print a URL that lets whoever has it into one port of a sandbox for a while",
+	  "For browsers: `xdg-open $(cay url box 8888)`. The router signs it for callers that may send requests to the sandbox themselves.\n"
+	  "It ends with its time or with the sandbox, and a sandbox of the same name that is made later is another one.",
+	  url_settings, url_run },
 	{ "version", "[flags]", "Print the version", NULL, version_settings, version_run },
+	{ "completion", "bash | zsh | fish",
+	  "Print a script that completes commands, flags and names in a shell",
+	  "For bash: eval \"$(cay completion bash)\".", no_settings, completion_run },
 	{ "man", "", "Print the man page", NULL, no_settings, man_run, .hidden = true },
 	{ 0 },
 };
+
+static int completion_run(const struct command *c unused, const struct settings *settings)
+{
+	autobuf out = { 0 };
+	struct err *e = completion_write(commands, settings_arg(settings, 0), &out);
+
+	if (e)
+		return cli_fail(err_wrap(e, "completion"));
+	cli_write(&out);
+	return EXIT_OK;
+}
 
 static int man_run(const struct command *c unused, const struct settings *settings unused)
 {
@@ -69,9 +158,22 @@ static int man_run(const struct command *c unused, const struct settings *settin
 	return EXIT_OK;
 }
 
+/* One of the three that is missing would be given to the next file that is opened. */
+static void fill_standard_descriptors(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR); /* for children, too */
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	child_main(argc, argv);
+	fill_standard_descriptors();
 	(void)signal(SIGPIPE, SIG_IGN); /* writing to a peer that has left returns EPIPE */
 	tools_provide();
 	return cli_main(commands, argc, argv);

@@ -15,6 +15,7 @@ class Wall(typing.NamedTuple):
 
 
 ISOLATION = "integration/test_isolation.py::"
+DOORS = "integration/test_doors.py::"
 FILTER = ISOLATION + "test_the_filter_in_the_kernel_answers_as_listed"
 
 WALLS = (
@@ -33,6 +34,10 @@ WALLS = (
     Wall("account-rights", "integration/test_identity.py::test_an_account_has_no_rights_until_it_is_given_some"),
     Wall("token-expiry", "integration/test_identity.py::test_an_expired_token_is_worth_nothing"),
     Wall("token-binding", "integration/test_identity.py::test_a_bound_token_ends_with_its_pod"),
+    Wall("endpoint-users", "integration/test_mcp_wire.py::test_nobody_is_let_in_without_a_credential"),
+    Wall("mcp-rights", "integration/test_mcp.py::test_tools_have_the_rights_of_their_user_and_no_others"),
+    Wall("mcp-owner", "integration/test_mcp.py::test_two_users_in_one_namespace_never_reach_each_others_sandboxes"),
+    Wall("mcp-session", "integration/test_mcp_wire.py::test_a_session_is_of_its_user_alone"),
     Wall("token-mint", "integration/test_identity.py::test_a_token_cannot_get_a_better_one"),
     Wall("pod-allow-list", "integration/test_node_pods.py::test_what_the_node_does_not_do_is_refused_by_its_path[hostusers--]"),
     # namespaces and ids
@@ -79,6 +84,18 @@ WALLS = (
     # who may enter
     Wall("router-uid", "integration/test_local_user.py::test_the_router_knows_who_asks"),
     Wall("router-host", "integration/test_local_user.py::test_host_must_be_ours"),
+    Wall("browser-way", DOORS + "test_who_has_connected_is_not_enough_where_a_page_could_have_made_it"),
+    Wall("browser-header", DOORS + "test_what_a_browser_says_it_has_sent_is_not_its_users"),
+    Wall("seal", DOORS + "test_what_was_changed_or_made_elsewhere_is_refused"),
+    Wall("pass-target", DOORS + "test_a_cookie_opens_no_other_sandbox_and_no_other_port"),
+    Wall("pass-uid", DOORS + "test_a_url_opens_the_sandbox_it_was_made_for_and_not_the_next_of_its_name"),
+    Wall("pass-expiry", DOORS + "test_a_url_ends_with_its_time"),
+    Wall("cookie-origin", DOORS + "test_other_pages_cannot_use_the_cookie[a-form-of-a-sibling]"),
+    Wall("cookie-name", DOORS + "test_a_sandbox_sets_no_cookie_of_the_routers_and_none_for_its_siblings"),
+    Wall("cookie-domain", DOORS + "test_a_sandbox_sets_no_cookie_of_the_routers_and_none_for_its_siblings"),
+    Wall("path-origin", DOORS + "test_sandboxes_share_an_origin_by_path_and_their_pages_get_none"),
+    Wall("identity-headers", DOORS + "test_a_client_cannot_say_who_it_is"),
+    Wall("sni-uid", DOORS + "test_another_user_is_not_passed_on"),
     Wall("node-port-uid", "integration/test_services.py::test_another_user_of_the_machine_does_not_get_in"),
     Wall("service-endpoint", "integration/test_services.py::test_an_endpoint_must_be_a_pod_of_the_services_own_namespace"),
     Wall("filter-output", "integration/test_local_user.py::test_only_the_daemon_sends_packets_to_sandboxes"),

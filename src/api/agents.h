@@ -41,4 +41,9 @@
 #define KEY_FIRST_READY            "agents.x-k8s.io/claim-first-ready-at"
 #define KEY_TRACE                  "opentelemetry.io/trace-context"
 #define KEY_REFILL                 "cay.dev/refill" /* of a pool: "off" makes no new members */
-#define KEY_SAFE_TO_EVICT          "cluster-autoscaler.kubernetes.io/safe-to-evict"
+/* Sleep (docs/reference/sleep.md): of a Sandbox, claim, pool or template. */
+#define KEY_IDLE_AFTER    "cay.dev/idle-after"
+#define KEY_IDLE_ACTION   "cay.dev/idle-action"
+#define KEY_WAKE          "cay.dev/wake"
+#define KEY_ASLEEP_SINCE  "cay.dev/asleep-since" /* ours: idleness suspended the Sandbox */
+#define KEY_SAFE_TO_EVICT "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -502,7 +502,7 @@ const struct column columns_endpoints[] = {
 	{ 0 },
 };
 
-/* NetworkPolicy, Lease, RuntimeClass */
+/* NetworkPolicy, Lease, RuntimeClass, Gateway */
 static struct json *policy_selector(struct json_doc *d, const struct json *obj, unused usec now)
 {
 	const struct json *selector = json_at_path(obj, "spec.podSelector");
@@ -540,6 +540,14 @@ const struct column columns_lease[] = {
 };
 const struct column columns_runtime_class[] = {
 	{ "Handler", "string", ".handler", "What a node calls the runtime" },
+	AGE,
+	{ 0 },
+};
+const struct column columns_gateway[] = {
+	{ "Class", "string", ".spec.gatewayClassName", "Who takes care of it" },
+	{ "Address", "string", ".status.addresses[0].value", "Where the router is reached" },
+	{ "Programmed", "string", ".status.conditions[?(@.type=='Programmed')].status",
+	  "Whether requests are accepted there" },
 	AGE,
 	{ 0 },
 };

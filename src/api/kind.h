@@ -77,6 +77,7 @@ enum {
 	KIND_CONTENTS = 1 << 8,   /* holds other objects, and is removed only after they are gone */
 	KIND_SHOW_DELETED = 1 << 9, /* a finished deletion answers with the object, not a Status */
 	KIND_URGENT = 1 << 10,      /* writes do not queue behind others (a Lease) */
+	KIND_BRIEF = 1 << 14, /* a late answer is worth nothing: it is waited for 3 s (a review) */
 	KIND_MEASURED = 1 << 12, /* a stored kind seen by what it uses: only read, filled in by the
 				    server when it is shown */
 	KIND_ADDRESSES =

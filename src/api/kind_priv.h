@@ -17,8 +17,8 @@ extern const struct column columns_namespace[], columns_pod[], columns_service[]
 	columns_persistent_volume_claim[], columns_persistent_volume[], columns_storage_class[],
 	columns_secret[], columns_config_map[], columns_service_account[], columns_event[],
 	columns_node[], columns_endpoint_slice[], columns_endpoints[], columns_network_policy[],
-	columns_lease[], columns_runtime_class[], columns_sandbox[], columns_sandbox_claim[],
-	columns_sandbox_warm_pool[], columns_plain[];
+	columns_lease[], columns_runtime_class[], columns_gateway[], columns_sandbox[],
+	columns_sandbox_claim[], columns_sandbox_warm_pool[], columns_plain[];
 
 /* Conversion, in place. */
 struct err *convert_event_to_core(struct json_doc *d);

@@ -2,6 +2,7 @@
 #include "api/kind_priv.h"
 #include "api/schema_agents_priv.h"
 #include "api/schema_builtin_priv.h"
+#include "api/schema_gateway_priv.h"
 #include "api/schema_metrics_priv.h"
 #include "api/view_claim.h"
 #include "api/view_pool.h"
@@ -289,6 +290,16 @@ static const struct kind runtime_class = {
 	.help = "RuntimeClass names one of the runtimes that can run the containers of a Pod.",
 };
 
+static const struct kind gateway = {
+	IN_GROUP("gateway.networking.k8s.io", "v1"),
+	NAMES("Gateway", "gateways", "gateway"),
+	.short_names = { "gtw" },
+	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_GENERATION,
+	.type = &type_gateway,
+	.columns = columns_gateway,
+	.help = "Gateway tells clients under which address requests to sandboxes are accepted.",
+};
+
 static const struct kind events_event = {
 	IN_GROUP("events.k8s.io", "v1"),
 	NAMES("Event", "events", "event"),
@@ -405,6 +416,7 @@ const struct kind *const kinds_builtin[] = {
 	&lease,
 	&runtime_class,
 	&storage_class,
+	&gateway,
 	&events_event,
 	&node_metrics,
 	&pod_metrics,

@@ -79,6 +79,16 @@ void buf_add_char(struct buf *b, char c)
 	b->len++;
 }
 
+void buf_add_uint(struct buf *b, uint64_t n)
+{
+	char text[20], *at = text + sizeof(text);
+
+	do
+		*--at = (char)('0' + n % 10);
+	while (n /= 10);
+	buf_add(b, at, (size_t)(text + sizeof(text) - at));
+}
+
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
 	size_t room = b->cap - b->off - b->len;

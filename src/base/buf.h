@@ -33,6 +33,7 @@ void buf_clear(struct buf *b);           /* keeps a small allocation and frees a
 void buf_add(struct buf *b, const void *p, size_t len);
 void buf_add_str(struct buf *b, const char *s);
 void buf_add_char(struct buf *b, char c);
+void buf_add_uint(struct buf *b, uint64_t n); /* in decimal */
 void buf_printf(struct buf *b, const char *fmt, ...) printf_like(2, 3);
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap) printf_like(2, 0);
 const char *buf_str(struct buf *b); /* NUL-terminated view */

@@ -26,6 +26,23 @@ struct removal {
 
 static struct err *remove_below(struct removal *r, int fd, unsigned depth);
 
+/* The same where the kernel lacks the call, as gVisor's does: another device is another mount. */
+static int open_dir_plain(int dirfd, const char *name)
+{
+	autoclose fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat above, st;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(dirfd, &above) < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (above.st_dev != st.st_dev) {
+		errno = EXDEV;
+		return -1;
+	}
+	return take_fd(fd);
+}
+
 static int open_dir(int dirfd, const char *name)
 {
 	struct open_how how = {
@@ -33,7 +50,9 @@ static int open_dir(int dirfd, const char *name)
 		.resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH,
 	};
 
-	return (int)syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
+	int fd = (int)syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
+
+	return fd < 0 && errno == ENOSYS ? open_dir_plain(dirfd, name) : fd;
 }
 
 static struct err *move_to_top(struct removal *r, int dirfd, const char *name)

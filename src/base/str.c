@@ -37,7 +37,9 @@ bool str_eq_nocase(const char *a, const char *b)
 {
 	if (!a || !b)
 		return a == b;
-	return span_eq_nocase(SPAN(a), b);
+	for (; *a && (*a == *b || lower(*a) == lower(*b)); a++)
+		b++;
+	return *a == *b;
 }
 
 bool str_in(const char *s, const char *const *list)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -12,6 +13,7 @@
 #include "client/http.h"
 
 #define MAX_KUBECONFIG (4 * 1024 * 1024)
+#define MAX_MANIFESTS  (16 * 1024 * 1024)
 
 struct cli_node_ops cli_node;
 
@@ -24,9 +26,10 @@ static void overview(const struct command *table, struct buf *out)
 	for (const struct command *c = table; c->name; c++)
 		if (!c->hidden)
 			buf_printf(out, "  %-12s %s\n", c->name, c->summary);
-	buf_add_str(out,
-		    "\n`cay COMMAND --help` describes a command. To begin, run `cay serve`, then "
-		    "`kubectl --kubeconfig DIR/admin.kubeconfig get sandboxes`.\n");
+	buf_add_str(
+		out,
+		"\n`cay COMMAND --help` describes a command. To begin, run `cay serve`, then "
+		"`cay run -- COMMAND`, or `kubectl --kubeconfig DIR/admin.kubeconfig get sandboxes`.\n");
 }
 
 static void command_help(const struct command *c, struct buf *out)
@@ -38,6 +41,14 @@ static void command_help(const struct command *c, struct buf *out)
 	settings_help(c->settings, out);
 }
 
+/* Something could not be written, and that was told. */
+static bool output_lost;
+
+static int ended(int code)
+{
+	return code == EXIT_OK && output_lost ? EXIT_FAILED : code;
+}
+
 static const struct command *find(const struct command *table, const char *name)
 {
 	for (const struct command *c = table; c->name; c++)
@@ -46,10 +57,21 @@ static const struct command *find(const struct command *table, const char *name)
 	return NULL;
 }
 
-/* True if its usage begins with words instead of flags. */
+/* True if its usage begins with words instead of flags, or it says so. */
 static bool takes_words(const struct command *c)
 {
-	return *c->usage && *c->usage != '[';
+	return c->words || (*c->usage && *c->usage != '[');
+}
+
+/* What was wrong with its flags; it may have been one of the command that it is to run. */
+static int wrong_flag(const struct command *c, struct err *e)
+{
+	autoptr(err) was = e;
+
+	if (strstr(c->usage, "-- COMMAND"))
+		return cli_fail(err_new(err_code(e), "%s: %s; words of the command follow --",
+					c->name, err_text(e)));
+	return cli_fail(err_wrap(take(was), "%s", c->name));
 }
 
 static int run(const struct command *c, int argc, char **argv)
@@ -59,16 +81,16 @@ static int run(const struct command *c, int argc, char **argv)
 	struct err *e = settings_read(c->settings, argc, argv, &s);
 
 	if (e)
-		return cli_fail(err_wrap(e, "%s", c->name));
+		return wrong_flag(c, e);
 	if (settings_n_args(s) && !takes_words(c))
 		return cli_fail(err_new(ERR_INVALID, "%s takes only flags, not \"%s\"", c->name,
 					settings_arg(s, 0)));
 	if (!settings_help_wanted(s))
-		return c->run(c, s);
+		return ended(c->run(c, s));
 	if (!c->help || !c->help(s, &help))
 		command_help(c, &help);
 	cli_write(&help);
-	return EXIT_OK;
+	return ended(EXIT_OK);
 }
 
 int cli_main(const struct command *table, int argc, char **argv)
@@ -92,7 +114,16 @@ int cli_main(const struct command *table, int argc, char **argv)
 	else
 		overview(table, &text);
 	cli_write(&text);
-	return name ? EXIT_OK : EXIT_USAGE;
+	return ended(name ? EXIT_OK : EXIT_USAGE);
+}
+
+void cli_disarm(char *text, char keep)
+{
+	for (char *p = text; *p; p++)
+		if (((unsigned char)*p < ' ' && *p != keep) || *p == '\177')
+			*p = '?';
+		else if ((unsigned char)p[0] == 0xc2 && ((unsigned char)p[1] & 0xe0) == 0x80)
+			p[0] = p[1] = '?'; /* U+0080 to U+009F: as ESC and a letter */
 }
 
 int cli_fail(struct err *e)
@@ -100,10 +131,7 @@ int cli_fail(struct err *e)
 	int code = err_is(e, ERR_INVALID) ? EXIT_USAGE : EXIT_FAILED;
 	autofree char *text = xstrdup(err_text(e));
 
-	/* It may quote what somebody else wrote, and a terminal would obey that. */
-	for (char *p = text; *p; p++)
-		if (((unsigned char)*p < ' ' && *p != '\n') || *p == '\177')
-			*p = '?';
+	cli_disarm(text, '\n');                   /* it may quote what somebody else wrote */
 	(void)fprintf(stderr, "cay: %s\n", text); /* there is nowhere left to report a failure */
 	err_free(e);
 	return code;
@@ -111,9 +139,12 @@ int cli_fail(struct err *e)
 
 void cli_write(const struct buf *text)
 {
-	(void)fwrite(buf_head(text), 1, text->len,
-		     stdout); /* a reader that has left is not our error */
-	(void)fflush(stdout);
+	if (fwrite(buf_head(text), 1, text->len, stdout) == text->len && fflush(stdout) == 0)
+		return;
+	if (errno == EPIPE || output_lost) /* a reader that has left is not our error */
+		return;
+	output_lost = true;
+	(void)cli_fail(err_sys(errno, "write the output"));
 }
 
 void cli_print(const struct json *v, const char *format)
@@ -127,6 +158,18 @@ void cli_print(const struct json *v, const char *format)
 	if (out.len && buf_head(&out)[out.len - 1] != '\n')
 		buf_add_char(&out, '\n');
 	cli_write(&out);
+}
+
+struct err *cli_yaml_load(const char *path, struct json_doc **ret)
+{
+	autofree char *text = NULL;
+	size_t len;
+	struct err *e = file_read(AT_FDCWD, str_eq(path, "-") ? "/dev/stdin" : path, MAX_MANIFESTS,
+				  &text, &len);
+
+	if (!e)
+		e = yaml_parse_all(text, len, ret);
+	return err_wrap(e, "read %s", path);
 }
 
 static char *default_kubeconfig(void)
@@ -158,8 +201,11 @@ struct err *cli_kubeconfig_read(const char *path, struct kubeconfig *ret)
 	autoptr(json_doc) doc = NULL;
 	autofree char *file = NULL;
 	char *slash;
-	struct err *e = cli_kubeconfig_load(path, &doc, &file);
+	struct err *e;
 
+	if (!path && !getenv("KUBECONFIG") && getenv("KUBERNETES_SERVICE_HOST"))
+		return kubeconfig_read(NULL, NULL, ret); /* we run in a Pod of the cluster */
+	e = cli_kubeconfig_load(path, &doc, &file);
 	if (e)
 		return e;
 	slash = strrchr(file, '/');

@@ -13,6 +13,8 @@ struct client;
 struct kinds;
 struct kubeconfig;
 struct loop;
+struct stream;
+struct tls_ctx;
 
 /*
  * Commands are rows of a table. main.c holds the table; each command that is not a role is one file
@@ -26,6 +28,7 @@ struct command {
 	const struct setting *settings;
 	/* Returns the exit code. Errors go through cli_fail(). */
 	int (*run)(const struct command *c, const struct settings *s);
+	bool words;  /* takes words although its usage begins with flags */
 	bool hidden; /* for our own use: not in the overview */
 	/* --help after words of its own; NULL, or false: that of the whole command is wanted. */
 	bool (*help)(const struct settings *s, struct buf *out);
@@ -50,6 +53,8 @@ int cli_fail(struct err *e);
 /* Prints a JSON tree in the format that -o names: json (indented) or yaml. */
 void cli_print(const struct json *v, const char *format);
 void cli_write(const struct buf *text); /* all of it, to standard output */
+/* Puts '?' for control characters, which a terminal would obey; all but keep. */
+void cli_disarm(char *text, char keep);
 
 /* A display of how far a long step is; NULL: nobody looks. */
 struct cli_progress {
@@ -99,24 +104,51 @@ struct cli_node_ops {
 };
 extern struct cli_node_ops cli_node;
 
+/* The documents of a YAML or JSON file, as a list; "-": standard input. At most 16 MiB. */
+must_use struct err *cli_yaml_load(const char *path, struct json_doc **ret);
+
 /*
  * A kubeconfig file as a tree. path NULL: $KUBECONFIG, then ~/.kube/config. *ret_path is malloc'd.
  */
 must_use struct err *cli_kubeconfig_load(const char *path, struct json_doc **ret, char **ret_path);
-/* What its current context says. */
+/* What its current context says. In a Pod, path NULL without $KUBECONFIG is its service account. */
 must_use struct err *cli_kubeconfig_read(const char *path, struct kubeconfig *ret);
+/* "Bearer TOKEN", from the kubeconfig or from the file that it names; NULL: by certificate. */
+must_use struct err *cli_authorization(const struct kubeconfig *k, char **ret);
 /* A client for that kubeconfig, on the loop. */
 must_use struct err *cli_connect(struct loop *l, const char *kubeconfig, struct kinds *kinds,
 				 struct client **ret);
 
+/*
+ * The server of a kubeconfig, for commands that send requests of their own. Names are looked up
+ * here: connections are made to addresses only. Everything is owned, on failure too.
+ */
+struct cli_server {
+	char *addr;          /* "127.0.0.1:6443" */
+	char *host;          /* the same as the kubeconfig has it */
+	char *name;          /* without the port, to verify the certificate */
+	char *prefix;        /* of every path: "" or "/k8s/clusters/x" */
+	char *ns;            /* of the current context; NULL: none */
+	char *authorization; /* NULL: by certificate */
+	struct tls_ctx *tls; /* NULL: plain HTTP */
+};
+must_use struct err *cli_server_find(const char *kubeconfig, struct cli_server *ret);
+void cli_server_done(struct cli_server *s);
+struct stream *cli_server_wrap(void *server, int fd); /* for http_pool_set_wrap() */
+
 extern const struct setting bench_settings[], census_settings[], doctor_settings[],
-	image_settings[], manifests_settings[], version_settings[];
+	image_settings[], manifests_settings[], mcp_settings[], url_settings[], version_settings[];
 int bench_run(const struct command *c, const struct settings *s);
 int census_run(const struct command *c, const struct settings *s);
 int doctor_run(const struct command *c, const struct settings *s);
 int image_run(const struct command *c, const struct settings *s);
 bool image_help(const struct settings *s, struct buf *out);
 int manifests_run(const struct command *c, const struct settings *s);
+int mcp_run(const struct command *c, const struct settings *s);
+int url_run(const struct command *c, const struct settings *s);
 int version_run(const struct command *c, const struct settings *s);
 /* The man page for the whole table, as roff. */
 void man_write(const struct command *table, struct buf *out);
+/* A script that completes commands, flags and names. ERR_INVALID: there is no such shell. */
+must_use struct err *completion_write(const struct command *table, const char *shell,
+				      struct buf *out);

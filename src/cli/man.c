@@ -22,5 +22,6 @@ void man_write(const struct command *table, struct buf *out)
 		out,
 		".SH FILES\n.TP\n.I /var/lib/cay\nState: objects (store.db), keys, images, volumes, sandboxes.\n.TP\n"
 		".I /run/cay\nSockets of running sandboxes.\n"
-		".SH EXIT STATUS\n0 on success, 1 on failure, 2 for a wrong flag or argument.\n");
+		".SH EXIT STATUS\n0 on success, 1 on failure, 2 for a wrong flag or argument.\n"
+		".BR run , exec \" and \" sh\nend as the command that they ran.\n");
 }

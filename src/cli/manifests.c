@@ -2,7 +2,7 @@
 /*
  * `cay manifests`: what a Kubernetes cluster needs before `cay controller` can serve it: the four
  * CRDs from the schema tables, a namespace, a service account, and the fewest rights with which the
- * controllers can work.
+ * controllers can work. And `cay router` as a Deployment.
  */
 #include "api/agents.h"
 #include "api/openapi.h"
@@ -10,16 +10,19 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/manifests_priv.h"
 #include "cli/yaml_tree.h"
 
 static const char *const formats[] = { "yaml", "json", NULL };
-static const char *const parts[] = { "all", "crds", "rbac", NULL };
+static const char *const parts[] = { "all", "crds", "rbac", "router", NULL };
 
 const struct setting manifests_settings[] = {
-	{ "part", SETTING_CHOICE, "all", "PART", "What to print: all, crds or rbac",
-	  .choices = parts },
+	{ "part", SETTING_CHOICE, "all", "PART",
+	  "What to print: all (crds and rbac), crds, rbac, or router", .choices = parts },
 	{ "namespace", SETTING_TEXT, SYSTEM_NAMESPACE, "NAME",
-	  "Namespace of the controller's service account" },
+	  "Namespace of the controller's service account, and of the router" },
+	{ "image", SETTING_TEXT, "cay:" CAY_VERSION, "NAME",
+	  "Image of the router's Pods; its entry point is this program" },
 	{ "output", SETTING_CHOICE, "yaml", "FORMAT", "Output format: yaml or json (short: -o)",
 	  .choices = formats },
 	{ 0 },
@@ -125,12 +128,20 @@ int manifests_run(const struct command *c unused, const struct settings *s)
 	const char *part = settings_text(s, "part");
 	autoptr(json_doc) d = json_doc_new();
 	struct json *list = json_arr(d);
+	const struct router_place router = { settings_text(s, "namespace"),
+					     settings_text(s, "image") };
+	bool all = str_eq(part, "all");
 	autobuf out = { 0 };
+	struct err *e = NULL;
 
-	if (!str_eq(part, "rbac"))
+	if (all || str_eq(part, "crds"))
 		add_crds(d, list);
-	if (!str_eq(part, "crds"))
-		add_rbac(d, list, settings_text(s, "namespace"));
+	if (all || str_eq(part, "rbac"))
+		add_rbac(d, list, router.ns);
+	if (str_eq(part, "router"))
+		e = manifests_add_router(d, list, &router);
+	if (e)
+		return cli_fail(e);
 	if (str_eq(settings_text(s, "output"), "json")) {
 		struct json *root = json_obj(d);
 

@@ -22,8 +22,13 @@
 
 struct settings {
 	const struct setting *table;
-	struct map *values; /* name → text, owned */
-	const char **args;  /* borrowed from argv */
+	struct map *values; /* name → text, owned; of a list the last element */
+	struct list_entry {
+		const char *name;
+		char *text;
+	} *list; /* elements of lists, in order */
+	size_t n_list;
+	const char **args; /* borrowed from argv */
 	size_t n_args;
 	bool help;
 };
@@ -90,6 +95,7 @@ static struct err *check(const struct setting *row, const char *text)
 
 	switch (row->type) {
 	case SETTING_TEXT:
+	case SETTING_LIST:
 		return NULL;
 	case SETTING_INT:
 		return parse_int(text, row->min, row->max, &i);
@@ -118,6 +124,10 @@ static struct err *put(struct settings *s, const struct setting *row, const char
 
 	if (e)
 		return err_recode(err_wrap(e, "%s: \"%s\" is invalid", from, text), ERR_INVALID);
+	if (row->type == SETTING_LIST) {
+		s->list = xrealloc(s->list, (s->n_list + 1) * sizeof(*s->list));
+		s->list[s->n_list++] = (struct list_entry){ row->name, xstrdup(text) };
+	}
 	map_put(s->values, row->name, xstrdup(text));
 	return NULL;
 }
@@ -155,23 +165,49 @@ static struct err *read_flag(struct settings *s, int argc, char **argv, int *i)
 	return put(s, row, argv[++*i], from);
 }
 
-static struct err *read_short(struct settings *s, int argc, char **argv, int *i)
+/* -o has a row of its own table, or the one that has always had this letter. */
+static const struct setting *find_short(const struct setting *table, char letter)
 {
 	static const struct {
 		char letter;
 		const char *name;
 	} shorts[] = { { 'o', "output" }, { 'f', "file" }, { 't', "tag" } };
-	const struct setting *row = NULL;
 
-	for (size_t k = 0; k < ARRAY_LEN(shorts); k++)
-		if (argv[*i][1] == shorts[k].letter && !argv[*i][2])
-			row = find(s->table, shorts[k].name, strlen(shorts[k].name));
-	if (!row)
-		return unknown_flag(argv[*i]);
-	if (*i + 1 >= argc)
-		return err_new(ERR_INVALID, "%s needs a value: %s", argv[*i], row->help);
-	++*i;
-	return put(s, row, argv[*i], argv[*i - 1]);
+	for (const struct setting *row = table; row->name; row++)
+		if (row->letter == letter)
+			return row;
+	for (size_t i = 0; i < ARRAY_LEN(shorts); i++)
+		if (letter == shorts[i].letter)
+			return find(table, shorts[i].name, strlen(shorts[i].name));
+	return NULL;
+}
+
+/* -i, -it, -n NS, -nNS: letters without values may stand together. */
+static struct err *read_short(struct settings *s, int argc, char **argv, int *i)
+{
+	const char *word = argv[*i];
+
+	for (const char *p = word + 1; *p; p++) {
+		char from[3] = { '-', *p, 0 };
+		const struct setting *row = find_short(s->table, *p);
+		struct err *e;
+
+		if (!row)
+			return unknown_flag(word);
+		if (row->type == SETTING_BOOL) {
+			e = put(s, row, "true", from);
+			if (e)
+				return e;
+			continue;
+		}
+		if (p[1])
+			return put(s, row, p + 1, from);
+		if (*i + 1 >= argc)
+			return err_new(ERR_INVALID, "%s needs a value: %s", from, row->help);
+		++*i;
+		return put(s, row, argv[*i], from);
+	}
+	return NULL;
 }
 
 static struct err *read_argv(struct settings *s, int argc, char **argv)
@@ -205,8 +241,12 @@ static struct err *read_env(struct settings *s)
 
 		env_name(row->name, &name);
 		text = getenv(buf_str(&name));
-		if (text && !map_has(s->values, row->name))
+		if (map_has(s->values, row->name))
+			continue;
+		if (text)
 			e = put(s, row, text, buf_str(&name));
+		else if (row->env && !str_empty(getenv(row->env)))
+			e = put(s, row, getenv(row->env), row->env);
 	}
 	return e;
 }
@@ -272,6 +312,9 @@ void settings_free(struct settings *s)
 {
 	if (!s)
 		return;
+	for (size_t i = 0; i < s->n_list; i++)
+		free(s->list[i].text);
+	free(s->list);
 	map_free(s->values);
 	free(s->args);
 	free(s);
@@ -318,6 +361,14 @@ bool settings_bool(const struct settings *s, const char *name)
 	return b;
 }
 
+const char *settings_nth(const struct settings *s, const char *name, size_t i)
+{
+	for (size_t k = 0; k < s->n_list; k++)
+		if (str_eq(s->list[k].name, name) && !i--)
+			return s->list[k].text;
+	return NULL;
+}
+
 size_t settings_n_args(const struct settings *s)
 {
 	return s->n_args;
@@ -346,6 +397,8 @@ void settings_help(const struct setting *table, struct buf *out)
 	for (const struct setting *row = table; row->name; row++) {
 		autobuf left = { 0 };
 
+		if (row->letter)
+			buf_printf(&left, "-%c, ", row->letter);
 		buf_printf(&left, "--%s%s%s", row->name, row->value ? " " : "",
 			   row->value ? row->value : "");
 		if (left.len > 28) /* the text goes on a line of its own */
@@ -367,13 +420,17 @@ void settings_man(const struct setting *table, struct buf *out)
 		autobuf env = { 0 };
 
 		env_name(row->name, &env);
-		buf_printf(out, ".TP\n.BR --%s", row->name);
+		buf_add_str(out, ".TP\n.BR ");
+		if (row->letter)
+			buf_printf(out, "-%c \", \" ", row->letter);
+		buf_printf(out, "--%s", row->name);
 		if (row->value)
 			buf_printf(out, " \" \" \\fI%s\\fR", row->value);
 		buf_printf(out, "\n%s.", row->help);
 		if (shown_default(row))
 			buf_printf(out, " Default: %s.", shown_default(row));
-		buf_printf(out, " Variable: %s.", buf_str(&env));
+		buf_printf(out, " Variable: %s%s%s.", buf_str(&env), row->env ? ", or " : "",
+			   row->env ? row->env : "");
 		if (reads_file(table) && !str_eq(row->name, "config"))
 			buf_printf(out, " Config key: %s.", row->name);
 		buf_add_char(out, '\n');

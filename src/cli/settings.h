@@ -22,6 +22,7 @@ enum setting_type {
 	SETTING_DURATION, /* 500ms 2s 5m; kept as milliseconds, at most max unless that is 0 */
 	SETTING_ADDRESS,  /* 127.0.0.1:6443 or [::1]:80; port 0: any free port */
 	SETTING_CHOICE,   /* one of choices */
+	SETTING_LIST,     /* text; the flag may be given again, which adds to it */
 	SETTING_TYPE_MAX_,
 };
 
@@ -33,6 +34,8 @@ struct setting {
 	const char *help;
 	int64_t min, max;
 	const char *const *choices; /* NULL-terminated */
+	char letter;                /* -o for --output; 0: none */
+	const char *env;            /* a second variable, read if CAY_X is not set; NULL: none */
 };
 
 struct settings;
@@ -53,6 +56,8 @@ const char *settings_text(const struct settings *s, const char *name);
 /* For durations, milliseconds; for sizes, bytes. 0 if unset and without a default. */
 int64_t settings_int(const struct settings *s, const char *name);
 bool settings_bool(const struct settings *s, const char *name);
+/* Of a list, from 0 on; NULL past the end. */
+const char *settings_nth(const struct settings *s, const char *name, size_t i);
 size_t settings_n_args(const struct settings *s);
 const char *settings_arg(const struct settings *s, size_t i); /* NULL past the end */
 

@@ -15,6 +15,8 @@ struct access {
 	access_policy decide; /* NULL: everyone is let in */
 	void *decide_arg;
 	struct access_door door; /* is NULL: there is none */
+	access_woken woken;      /* NULL: nobody wants to know */
+	void *woken_arg;
 };
 
 struct access_session {
@@ -201,6 +203,36 @@ struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 bool access_usage(struct access *a, const struct access_target *of, struct access_usage *ret)
 {
 	return a->ops->usage && a->ops->usage(a->ctx, of, ret);
+}
+
+bool access_activity(struct access *a, const struct access_target *of, struct access_activity *ret)
+{
+	return a->ops->activity && a->ops->activity(a->ctx, of, ret);
+}
+
+struct err *access_freeze(struct access *a, const struct access_target *of)
+{
+	if (!a->ops->freeze)
+		return err_new(ERR_UNSUPPORTED, "this node cannot freeze Pods");
+	return a->ops->freeze(a->ctx, of);
+}
+
+void access_thaw(struct access *a, const struct access_target *of)
+{
+	if (a->ops->thaw)
+		a->ops->thaw(a->ctx, of);
+}
+
+void access_set_woken(struct access *a, access_woken fn, void *arg)
+{
+	a->woken = fn;
+	a->woken_arg = arg;
+}
+
+void access_tell_woken(struct access *a, const struct access_wake *w)
+{
+	if (a->woken)
+		a->woken(a->woken_arg, w);
 }
 
 void access_write(struct access_session *s, const void *p, size_t len)

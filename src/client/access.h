@@ -36,6 +36,7 @@ struct access_exec_spec {
 	const char *const *argv; /* NULL-terminated */
 	bool attach;             /* to the container's own command, instead of argv */
 	bool stdin_open, tty;
+	bool probe; /* nobody's: it does not count as use of the Pod */
 	uint16_t cols, rows;
 };
 struct access_dial_spec {
@@ -60,6 +61,22 @@ struct access_usage {
 	int64_t received, sent; /* of the whole Pod */
 };
 
+/* How a Pod is used. Times are of the monotonic clock. */
+struct access_activity {
+	/* The last time that somebody used it: bytes on its network, an exec, attach or forwarded
+	 * port, processor time, a command that its runtime runs. As far as that was seen: what left
+	 * only counters behind happened at some time since the call before this one. */
+	int64_t last_us;
+	bool frozen;
+};
+
+/* A frozen Pod was needed, and goes on. */
+struct access_wake {
+	const char *ns, *pod;
+	const char *cause; /* static: "exec", "attach", "dial", "packet", "asked" */
+	int64_t took_us;
+};
+
 struct access_ops {
 	struct err *(*exec)(void *ctx, const struct access_exec_spec *spec,
 			    const struct access_events *ev, void *arg, void **ret);
@@ -73,6 +90,9 @@ struct access_ops {
 	void (*resize)(void *session, uint16_t cols, uint16_t rows);
 	void (*pause)(void *session, bool paused);
 	bool (*usage)(void *ctx, const struct access_target *of, struct access_usage *ret);
+	bool (*activity)(void *ctx, const struct access_target *of, struct access_activity *ret);
+	struct err *(*freeze)(void *ctx, const struct access_target *of);
+	void (*thaw)(void *ctx, const struct access_target *of);
 	void (*cancel)(void *session); /* kills what was started; ended() is not called */
 };
 struct access *access_new(const struct access_ops *ops, void *ctx);
@@ -113,6 +133,18 @@ must_use struct err *access_dial(struct access *a, const struct access_dial_spec
 /* What a container uses; with pod NULL, the machine. No way in: nobody is asked, nothing is
  * recorded. False: it was not measured yet, or does not run. */
 bool access_usage(struct access *a, const struct access_target *of, struct access_usage *ret);
+/*
+ * Sleep. None of these is a way in. activity() is false where nothing is known of the Pod; freeze()
+ * stops its processes where they are until somebody needs it, be it by a way in, by a packet or by
+ * access_thaw(): whoever set woken is told. ERR_UNSUPPORTED: the host or the runtime cannot;
+ * ERR_UNAVAILABLE: not now.
+ */
+bool access_activity(struct access *a, const struct access_target *of, struct access_activity *ret);
+must_use struct err *access_freeze(struct access *a, const struct access_target *of);
+void access_thaw(struct access *a, const struct access_target *of);
+typedef void (*access_woken)(void *arg, const struct access_wake *w);
+void access_set_woken(struct access *a, access_woken fn, void *arg);   /* NULL: nobody */
+void access_tell_woken(struct access *a, const struct access_wake *w); /* for the implementation */
 void access_write(struct access_session *s, const void *p, size_t len);
 bool access_full(struct access_session *s);
 void access_end_input(struct access_session *s);

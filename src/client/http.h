@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stddef.h>
+
 #include "base/err.h"
 #include "json/json.h"
 
@@ -35,3 +37,8 @@ must_use struct err *client_http_new(struct loop *l, const struct kubeconfig *k,
 /* How many requests of each sort were sent so far, for benches and tests: a JSON object with keys
  * such as "POST pods". */
 struct json_doc *client_http_counts(struct client *c);
+
+/* The error of a Status object; the HTTP status decides where it has no reason. */
+must_use struct err *status_err(const struct json *status, int http_status, const char *what);
+must_use struct err *status_err_text(const char *body, size_t len, int http_status,
+				     const char *what);

@@ -16,14 +16,9 @@ struct loop;
 struct map;
 
 /*
- * What the files of the HTTPS transport share: exchanges (transport.c), the meanings of refusals
- * (status.c), caches (cache.c) and informers (informer.c).
+ * What the files of the HTTPS transport share: exchanges (transport.c), caches (cache.c) and
+ * informers (informer.c). The meanings of refusals (status.c) are in http.h.
  */
-
-/* The error of a Status object; the HTTP status decides where it has no reason. */
-must_use struct err *status_err(const struct json *status, int http_status, const char *what);
-must_use struct err *status_err_text(const char *body, size_t len, int http_status,
-				     const char *what);
 
 /* "/apis/GROUP/VERSION[/namespaces/NS]/PLURAL[/NAME][/SUB]", malloc'd. */
 char *http_path(const struct client_ref *to);

@@ -13,6 +13,7 @@
  */
 enum {
 	WRITE_MS = 60000,
+	BRIEF_MS = 3000,
 };
 
 /* A write under way. */
@@ -156,7 +157,7 @@ static void op_send(struct op *op, const char *sub, const struct ask *ask)
 	}
 	spec.path = path;
 	spec.label = op->label;
-	spec.timeout_ms = WRITE_MS;
+	spec.timeout_ms = op->kind->flags & KIND_BRIEF ? BRIEF_MS : WRITE_MS;
 	spec.urgent =
 		op->kind->flags & KIND_URGENT; /* a leader must not wait behind its own work */
 	spec.done = on_op_done;

@@ -4,10 +4,12 @@
 #include "api/registry.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "client/access.h"
 #include "control/claim/claim.h"
 #include "control/claim/note.h"
 #include "control/cluster/cluster.h"
 #include "control/control_priv.h"
+#include "control/idle/idle.h"
 #include "control/index/index.h"
 #include "control/pace/pace.h"
 #include "control/pass/context.h"
@@ -42,6 +44,8 @@ static void *own_of(const struct control *c, enum control_kind kind)
 	case CONTROL_ENDPOINTS:
 	case CONTROL_EVENT_EXPIRY:
 		return c->cluster;
+	case CONTROL_IDLE:
+		return c->idle;
 	case CONTROL_SANDBOX:
 	case CONTROL_TEMPLATE:
 	case CONTROL_POOL:
@@ -65,6 +69,7 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_ENDPOINTS] = endpoints_reconcile,
 		[CONTROL_EVENT_EXPIRY] = event_expiry_reconcile,
 		[CONTROL_EVENTS] = event_reconcile,
+		[CONTROL_IDLE] = idle_reconcile,
 	};
 	struct control *c = arg;
 	struct item *it = container_of(q, struct item, q);
@@ -128,6 +133,11 @@ static struct queue *make_queue(struct control *c, uint64_t turn_ms)
 					       .arg = c });
 }
 
+static void on_woken(void *arg, const struct access_wake *w)
+{
+	idle_thawed(((struct control *)arg)->idle, w);
+}
+
 struct err *control_start(struct loop *l, struct client *client, const struct control_options *o,
 			  struct control **ret)
 {
@@ -144,6 +154,9 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	c->pace = pace_new(l, c->ctx.opt.pace_changed, c->ctx.opt.pace_arg);
 	c->ctx.queue = make_queue(c, c->ctx.opt.turn_ms);
 	c->ctx.chores = make_queue(c, c->ctx.opt.turn_ms ? c->ctx.opt.turn_ms : CHORES_TURN_MS);
+	c->idle = idle_new(&c->ctx);
+	if (c->ctx.opt.access)
+		access_set_woken(c->ctx.opt.access, on_woken, c);
 	control_watch(c);
 	if (c->ctx.opt.cluster_services)
 		c->cluster = cluster_start(&c->ctx);
@@ -159,6 +172,12 @@ bool control_synced(const struct control *c)
 void control_metrics(const struct control *c, struct buf *b)
 {
 	pace_metrics(c->pace, b);
+	idle_metrics(c->idle, b);
+}
+
+bool control_wake(struct control *c, const char *ns, const char *sandbox, const char *cause)
+{
+	return idle_wake(c->idle, ns, sandbox, cause);
 }
 
 void control_finish(struct control *c, void (*done)(void *arg), void *arg)
@@ -170,6 +189,8 @@ void control_free(struct control *c)
 {
 	if (!c)
 		return;
+	if (c->ctx.opt.access)
+		access_set_woken(c->ctx.opt.access, NULL, NULL);
 	event_queue_free(c->ctx.events);
 	for (size_t i = 0; i < WATCH_MAX_; i++)
 		client_watch_free(c->watches[i]);
@@ -179,6 +200,7 @@ void control_free(struct control *c)
 	queue_free(c->ctx.chores);
 	notes_free(c->notes);
 	pace_free(c->pace);
+	idle_free(c->idle);
 	index_free(c->ctx.index);
 	for (char **d = c->label_domains; *d; d++)
 		free(*d);

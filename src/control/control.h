@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 
+struct access;
 struct buf;
 struct client;
 struct loop;
@@ -34,12 +35,19 @@ struct control_options {
 	 * listens, as on a cluster. */
 	void (*pace_changed)(void *arg, bool yield);
 	void *pace_arg;
+	/* How Pods are used, and how they are frozen; NULL: nobody knows, as on a cluster. */
+	struct access *access;
+	/* Whether a request into the Sandbox waits for its answer; NULL: nobody knows. */
+	bool (*awaited)(void *arg, const char *ns, const char *sandbox);
+	void *awaited_arg;
 };
 
 must_use struct err *control_start(struct loop *l, struct client *c,
 				   const struct control_options *o, struct control **ret);
 bool control_synced(const struct control *c);      /* every watch has delivered what existed */
 void control_step(struct control *c, uint64_t ms); /* for tests: as if ms had passed */
+/* Somebody needs a Sandbox that is suspended. True: it is being started. cause is static. */
+bool control_wake(struct control *c, const char *ns, const char *sandbox, const char *cause);
 void control_metrics(const struct control *c, struct buf *b); /* lines of /metrics */
 /* Sends the Events that wait; done() is called once they have been answered, perhaps before this
  * returns. A clean stop begins with it where writes take their time. */

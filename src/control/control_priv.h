@@ -5,6 +5,7 @@
 #include "control/pass/item.h"
 
 struct client_watch;
+struct idle;
 struct loop;
 struct pace;
 
@@ -29,6 +30,7 @@ struct control {
 	char **label_domains; /* NULL-terminated */
 	struct notes *notes;
 	struct pace *pace;
+	struct idle *idle;
 	struct cluster *cluster; /* NULL: somebody else's business */
 	struct client_watch *watches[WATCH_MAX_];
 	unsigned n_synced;

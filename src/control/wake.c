@@ -13,6 +13,7 @@
 #include "control/claim/claim.h"
 #include "control/claim/note.h"
 #include "control/control_priv.h"
+#include "control/idle/idle.h"
 #include "control/index/index.h"
 #include "control/pace/pace.h"
 #include "control/pass/item.h"
@@ -78,6 +79,28 @@ static void wake_sandbox(struct control *c, const struct object *was, const stru
 		item_wake(c->ctx.queue, CONTROL_SANDBOX, now->ns, now->name);
 }
 
+/* Of the Sandboxes that an object controls. */
+static void wake_idle_of(struct control *c, const struct object *claim)
+{
+	map_each(it, index_sandboxes_of(c->ctx.index, claim->uid))
+		item_wake(c->ctx.chores, CONTROL_IDLE, claim->ns,
+			  ((const struct object *)it.value)->name);
+}
+
+static void wake_idle_of_pool(struct control *c, const struct object *pool)
+{
+	map_each(it, index_claims_of(c->ctx.index, pool->ns, pool->name))
+		wake_idle_of(c, it.value);
+}
+
+static void wake_idle(struct control *c, const struct object *was, const struct object *now)
+{
+	if (was && !now)
+		idle_forget(c->idle, was);
+	else if (idle_cares(c->idle, was, now))
+		item_wake(c->ctx.chores, CONTROL_IDLE, now->ns, now->name);
+}
+
 static void sandbox_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
@@ -86,6 +109,7 @@ static void sandbox_changed(void *arg, struct object *was, struct object *now)
 	if (index_sandbox(c->ctx.index, was, now, &roster))
 		claim_call(&c->ctx, roster);
 	wake_sandbox(c, was, now);
+	wake_idle(c, was, now);
 	wake_sandbox_owner(c, was, was, now);
 	wake_sandbox_owner(c, now, was, now);
 }
@@ -137,6 +161,8 @@ static void pool_changed(void *arg, struct object *was, struct object *now)
 		item_wake(c->ctx.queue, CONTROL_POOL, any->ns, any->name);
 	if (!was || !now || pool_view(was)->generation != pool_view(now)->generation)
 		queue_claims(c, any, false);
+	if (idle_policy_differs(was, now))
+		wake_idle_of_pool(c, any);
 }
 
 static void template_changed(void *arg, struct object *was, struct object *now)
@@ -151,6 +177,8 @@ static void template_changed(void *arg, struct object *was, struct object *now)
 		item_wake(c->ctx.queue, CONTROL_POOL, pool->ns, pool->name);
 		if (!was)
 			queue_claims(c, pool, true);
+		if (idle_policy_differs(was, now))
+			wake_idle_of_pool(c, pool);
 	}
 }
 
@@ -167,6 +195,8 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 
 	assert(was || now);
 	index_claim(c->ctx.index, was, now);
+	if (was && now && idle_policy_differs(was, now))
+		wake_idle_of(c, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
 		claim_forget(c->notes, &c->ctx, was);
 	if (!was && c->n_synced == WATCH_MAX_)

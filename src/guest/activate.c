@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "guest/guest_priv.h"
-#include "guest/spawn_priv.h"
+#include "guest/spawn/spawn.h"
 #include "loop/loop.h"
 
 /*
@@ -36,6 +38,7 @@ struct runtime {
 	pid_t pid; /* 0: not running */
 	unsigned short_lives;
 	usec armed_at, forked_at;
+	uint32_t *busy; /* shared with that process; NULL: there was no memory for it */
 };
 
 /* The only place that decides whether connections are looked for. */
@@ -65,6 +68,9 @@ static int listen_on(int family, uint16_t port)
 	else
 		at.v6.sin6_port = htons(port);
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	/* Connections inherit it: an event must not wait until the head before it is acknowledged.
+	 */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0)
 		return -1;
 	if (bind(fd, &at.sa, len) < 0 || listen(fd, BACKLOG) < 0)
@@ -77,6 +83,8 @@ static void on_end(void *arg, int status)
 	struct runtime *r = arg;
 
 	r->pid = 0;
+	if (r->busy)
+		__atomic_store_n(r->busy, 0, __ATOMIC_RELAXED); /* nobody waits for them now */
 	if (status && clock_mono() - r->forked_at < SHORT_LIFE_US) {
 		r->short_lives = MIN(r->short_lives + 1, (unsigned)RETRY_DOUBLINGS);
 		timer_set(r->timer, RETRY_MS << r->short_lives);
@@ -97,7 +105,7 @@ static void on_connection(void *arg, unused unsigned ready)
 	r->forked_at = clock_mono();
 	r->pid = fork();
 	if (r->pid == 0)
-		runtime_main(fds, &r->guest->command.start, r->armed_at);
+		runtime_main(fds, &r->guest->command.start, r->armed_at, r->busy);
 	if (r->pid < 0) {
 		r->pid = 0;
 		timer_set(r->timer,
@@ -154,10 +162,15 @@ void runtime_arm(struct guest *g)
 		return;
 	r = g->runtime = xnew(struct runtime);
 	r->guest = g;
+	r->busy = mmap(NULL, sizeof(*r->busy), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	if (r->busy == MAP_FAILED)
+		r->busy = NULL;
 	r->armed_at = clock_mono();
 	r->timer = timer_new(g->loop, on_timer, r);
 	port_arm(r, RUNTIME_PORT_PYTHON, python ? s->runtime_port : 0, s->flags & WIRE_RUNTIME_NOW);
 	port_arm(r, RUNTIME_PORT_REST, rest ? WIRE_REST_PORT : 0, s->flags & WIRE_REST_NOW);
+	port_arm(r, RUNTIME_PORT_GRPC, rest ? WIRE_GRPC_PORT : 0, s->flags & WIRE_REST_NOW);
 }
 
 /* Only for a start that failed, within the turn that armed it: nothing has been forked yet. */
@@ -173,5 +186,14 @@ void runtime_disarm(struct guest *g)
 			(void)close(r->ports[i].fd);
 	}
 	timer_free(r->timer);
+	if (r->busy)
+		(void)munmap(r->busy, sizeof(*r->busy));
 	free(r);
+}
+
+uint32_t runtime_busy(const struct guest *g)
+{
+	const struct runtime *r = g->runtime;
+
+	return r && r->busy ? __atomic_load_n(r->busy, __ATOMIC_RELAXED) : 0;
 }

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "guest/guest_priv.h"
-#include "guest/spawn_priv.h"
+#include "guest/spawn/spawn.h"
 #include "loop/loop.h"
 
 /*

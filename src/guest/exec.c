@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "guest/session_priv.h"
-#include "guest/spawn_priv.h"
+#include "guest/spawn/spawn.h"
 #include "loop/loop.h"
 
 /* Both ends of what a process reads and writes: theirs are passed to it, ours to the session. */

@@ -96,13 +96,16 @@ void dial_open(struct link *l, uint32_t id, uint16_t port);
 /* activate.c: listens for the runtime if the start asks for it, and forks it when needed. */
 void runtime_arm(struct guest *g);
 void runtime_disarm(struct guest *g);
+uint32_t runtime_busy(const struct guest *g); /* how many commands it runs, by its own account */
 
 enum runtime_port {
 	RUNTIME_PORT_PYTHON,
 	RUNTIME_PORT_REST,
+	RUNTIME_PORT_GRPC,
 	RUNTIME_PORT_MAX_,
 };
 
-/* runtime.c: in a process of its own, forked from pid 1. A port that is not served is -1. */
+/* runtime.c: in a process of its own, forked from pid 1. A port that is not served is -1. How many
+ * commands run is kept in *busy, which pid 1 reads. */
 noreturn_fn void runtime_main(const int ports[RUNTIME_PORT_MAX_], const struct wire_start *who,
-			      usec since);
+			      usec since, uint32_t *busy);

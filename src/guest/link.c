@@ -121,7 +121,7 @@ void links_end_attached(struct guest *g, const struct wire_state *state)
 
 static struct err *on_hello(struct link *l, const struct wire_frame *f)
 {
-	uint32_t version, ready[2] = { WIRE_VERSION, 0 };
+	uint32_t version, ready[2] = { WIRE_VERSION, WIRE_TELLS_BUSY };
 	struct err *e = wire_u32s_read(f, &version, 1);
 
 	if (e)
@@ -279,6 +279,9 @@ static struct err *on_frame(struct link *l, const struct wire_frame *f)
 	case WIRE_STATUS:
 		wire_put_state(link_out(l), &l->guest->command.state);
 		return NULL;
+	case WIRE_ASK_BUSY:
+		wire_put_u32s(link_out(l), WIRE_BUSY, 0, &(uint32_t){ runtime_busy(l->guest) }, 1);
+		return NULL;
 	case WIRE_READY:
 	case WIRE_STARTED_OK:
 	case WIRE_FAILED:
@@ -286,6 +289,7 @@ static struct err *on_frame(struct link *l, const struct wire_frame *f)
 	case WIRE_STDERR:
 	case WIRE_EXITED:
 	case WIRE_STATE:
+	case WIRE_BUSY:
 	case WIRE_TYPE_MAX_:
 		break;
 	}

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "guest/guest_priv.h"
-#include "guest/spawn_priv.h"
+#include "guest/spawn/spawn.h"
 #include "loop/loop.h"
 #include "wire/wire.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "guest/guest_priv.h"
-#include "guest/plain_priv.h"
+#include "guest/runtime/plain.h"
 
 /*
  * The termination message: the end of a file that the command may write, or, if it failed and left

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/runtime/runtime.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -14,16 +16,19 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "guest/execute/execute.h"
+#include "guest/files/files.h"
 #include "guest/guest_priv.h"
-#include "guest/runtime_priv.h"
-#include "guest/spawn_priv.h"
+#include "guest/rpc/rpc.h"
+#include "guest/runtime/reply.h"
+#include "guest/spawn/spawn.h"
 #include "loop/loop.h"
 #include "net/http_server.h"
 
 /*
- * The process that serves the python-runtime API. It is forked from pid 1 when the first connection
- * arrives, gives up every privilege before it reads a byte, and exits when nobody has used it for a
- * while: then pid 1 listens again.
+ * The process that serves the APIs of the runtime. It is forked from pid 1 when the first
+ * connection arrives, gives up every privilege before it reads a byte, and exits when nobody has
+ * used it for a while: then pid 1 listens again.
  */
 enum {
 	LOOK_MS = 5000,
@@ -40,7 +45,8 @@ enum {
 #define OWN_BASE   "/workspace"
 #define OUTPUT_MAX (UINT64_C(1) << 30) /* unless SANDBOX_OUTPUT_MAX_BYTES is set */
 
-const char *rt_env(const struct rt *rt, const char *name)
+/* NULL: not set */
+static const char *rt_env(const struct rt *rt, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -76,13 +82,17 @@ static const struct route python_routes[] = {
 	{ "/download", "GET", TAIL_MUST, download_serve },
 	{ "/list", "GET", TAIL_MAY, list_serve },
 	{ "/exists", "GET", TAIL_MAY, exists_serve },
+	{ "/v1/exec", "GET", TAIL_NONE, exec_ws_serve },
 	{ "/v1/processes", NULL, TAIL_MAY, processes_serve },
 };
 
 static const struct route rest_routes[] = {
+	{ "/v1/archive", NULL, TAIL_MAY, archive_serve },
+	{ "/v1/exec", "GET", TAIL_NONE, exec_ws_serve },
 	{ "/v1/files", NULL, TAIL_MAY, rest_files_serve },
 	{ "/v1/health", "GET", TAIL_NONE, rest_health_serve },
 	{ "/v1/metadata", "GET", TAIL_NONE, rest_metadata_serve },
+	{ "/v1/watch", "GET", TAIL_MAY, rest_watch_serve },
 	{ "/v1/processes", NULL, TAIL_MAY, processes_serve },
 };
 
@@ -149,6 +159,11 @@ static void on_head(void *arg, struct http_request *r)
 		rest_no_route(r, NULL);
 	else
 		reply_detail(r, 404, NULL, "Not Found");
+}
+
+static void on_rpc(void *arg, struct http_request *r)
+{
+	rpc_serve(arg, r);
 }
 
 static bool usable(const char *dir)
@@ -276,12 +291,13 @@ static void on_look(void *arg)
 
 static struct err *serve_port(struct rt *rt, enum runtime_port which, int listen_fd)
 {
-	static const struct http_handler handler = { on_head };
+	static const struct http_handler by_path = { on_head }, by_method = { on_rpc };
 	static struct face faces[RUNTIME_PORT_MAX_];
 	struct http_server_spec spec = {
 		.limits = { .max_conns = CONNS_MAX, .idle_ms = IDLE_MS },
-		.handler = &handler,
+		.handler = which == RUNTIME_PORT_GRPC ? &by_method : &by_path,
 		.arg = &faces[which],
+		.http2 = which == RUNTIME_PORT_GRPC ? &http2_protocol : NULL,
 	};
 
 	if (which == RUNTIME_PORT_PYTHON)
@@ -299,6 +315,8 @@ static struct err *serve(struct rt *rt, const int fds[RUNTIME_PORT_MAX_])
 
 	if (!e)
 		e = children_new(rt->loop, NULL, NULL, &rt->children);
+	if (!e)
+		children_count_in(rt->children, rt->busy);
 	for (int i = 0; i < RUNTIME_PORT_MAX_ && !e; i++)
 		if (fds[i] >= 0)
 			e = serve_port(rt, i, fds[i]);
@@ -334,7 +352,8 @@ static void keep_only(const int ports[RUNTIME_PORT_MAX_], int ret[RUNTIME_PORT_M
 			(void)close(i);
 }
 
-void runtime_main(const int ports[RUNTIME_PORT_MAX_], const struct wire_start *who, usec since)
+void runtime_main(const int ports[RUNTIME_PORT_MAX_], const struct wire_start *who, usec since,
+		  uint32_t *busy)
 {
 	struct rt *rt = xnew(struct rt);
 	int fds[RUNTIME_PORT_MAX_];
@@ -345,6 +364,7 @@ void runtime_main(const int ports[RUNTIME_PORT_MAX_], const struct wire_start *w
 	(void)setsid();
 	rt->env = who->env;
 	rt->since = since;
+	rt->busy = busy;
 	base_make(rt, who);
 	(void)umask(022);
 	if (identity_assume(who, &step))

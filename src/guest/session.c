@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "guest/session_priv.h"
-#include "guest/spawn_priv.h"
+#include "guest/spawn/spawn.h"
 #include "loop/loop.h"
 
 struct session *session_new(struct link *l, uint32_t id)

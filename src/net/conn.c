@@ -18,7 +18,8 @@
  */
 enum {
 	IN_MAX = CONN_IN_MAX,
-	IN_FIRST = 1000, /* most turns bring a small request, and the allocator has this at hand */
+	IN_FIRST = 1000,  /* most turns bring a small request, and the allocator has this at hand */
+	OUT_FIRST = 1000, /* likewise: a head, and a small body after it */
 	IN_BULK = 16 * 1024, /* where the last turn brought more; a full TLS record fits */
 	OUT_HIGH = 256 * 1024,
 	OUT_CORK = 64 * 1024,   /* at this size output is sent before the end of the turn */
@@ -64,6 +65,8 @@ struct conn {
 	uint64_t idle_ms, stall_ms;
 	size_t high;                    /* of out */
 	usec moved, sent, linger_until; /* last byte in either direction; last byte out */
+	usec answer_by;                 /* 0: never */
+	usec armed_for;                 /* of the timer */
 };
 
 static void conn_destroy(struct conn *c)
@@ -297,6 +300,8 @@ static usec conn_deadline(const struct conn *c)
 	stall = c->sent + (usec)c->stall_ms * 1000;
 	if (c->stall_ms && c->out.len && (!at || stall < at))
 		at = stall;
+	if (c->answer_by && (!at || c->answer_by < at))
+		at = c->answer_by;
 	return at;
 }
 
@@ -317,16 +322,17 @@ static void conn_timer(void *arg)
 }
 
 /*
- * The timer is not moved with every byte: when it fires and finds that bytes have moved, it is set
- * again.
+ * The timer is not moved with every byte or request: it may fire early, and is set again then if
+ * there is still something to wait for.
  */
 static void conn_arm(struct conn *c)
 {
 	usec at = conn_deadline(c), now;
 
-	if (!at || (c->timer && timer_armed(c->timer) && c->state != CONN_LINGERING))
+	if (!at || (c->timer && timer_armed(c->timer) && c->armed_for <= at))
 		return;
 	now = clock_mono();
+	c->armed_for = at;
 	if (!c->timer)
 		c->timer = timer_new(c->loop, conn_timer, c);
 	timer_set(c->timer, at > now ? (uint64_t)(at - now + 999) / 1000 : 0);
@@ -453,6 +459,8 @@ void conn_write(struct conn *c, const void *p, size_t len)
 		if (len >= OUT_DIRECT && !c->blocked)
 			done = conn_send(c, p, len);
 	}
+	if (done < len && !c->out.cap)
+		(void)buf_reserve(&c->out, MAX(len - done, (size_t)OUT_FIRST));
 	if (done < len)
 		buf_add(&c->out, (const char *)p + done, len - done);
 	if (c->out.len >= OUT_CORK && !c->err)
@@ -508,18 +516,22 @@ void conn_close_after_flush(struct conn *c)
 void conn_set_idle_ms(struct conn *c, uint64_t ms)
 {
 	c->idle_ms = ms;
-	c->moved = clock_mono();
-	if (c->timer)
-		timer_clear(c->timer);
+	if (ms)
+		c->moved = clock_mono();
 	conn_schedule(c);
 }
 
 void conn_set_stall_ms(struct conn *c, uint64_t ms)
 {
 	c->stall_ms = ms;
-	if (c->timer)
-		timer_clear(c->timer);
 	conn_schedule(c);
+}
+
+void conn_set_answer_ms(struct conn *c, uint64_t ms)
+{
+	c->answer_by = ms ? clock_mono() + (usec)ms * 1000 : 0;
+	if (ms)
+		conn_schedule(c);
 }
 
 usec conn_moved(const struct conn *c)

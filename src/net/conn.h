@@ -71,6 +71,8 @@ void conn_close_after_flush(struct conn *c);
 void conn_set_idle_ms(struct conn *c, uint64_t ms);
 /* closed() with ERR_TIMEOUT if output is waiting and none of it could be sent for ms; 0: never. */
 void conn_set_stall_ms(struct conn *c, uint64_t ms);
+/* closed() with ERR_TIMEOUT after ms, whatever moves until then; 0: never. */
+void conn_set_answer_ms(struct conn *c, uint64_t ms);
 usec conn_moved(const struct conn *c); /* when a byte last moved in either direction */
 struct buf *conn_in(struct conn *c);   /* unread input, for a new owner */
 void conn_ate(struct conn *c); /* call this after consuming a full input outside of data() */

@@ -7,12 +7,20 @@
 #include "base/parse.h"
 
 /*
- * Header lists keep the order of arrival. The name and value of a header share one block of memory,
- * which begins with the name. The list doubles in size whenever its length reaches a power of two,
- * so it needs no capacity field.
+ * Header lists keep the order of arrival. Names and values are in a few blocks of memory, which
+ * live as long as the list: heads are many and short-lived, and whoever takes headers out of one
+ * adds no more than a few. The list doubles in size whenever its length reaches a power of two, so
+ * it needs no capacity field.
  */
 enum {
-	LIST_FIRST = 8
+	LIST_FIRST = 16,
+	TEXT_FIRST = 480, /* most heads fit in */
+};
+
+struct http_text {
+	struct http_text *next;
+	size_t used, cap;
+	char bytes[];
 };
 
 static const struct {
@@ -70,16 +78,35 @@ const char *http_reason(int status)
 
 void http_headers_done(struct http_headers *h)
 {
-	for (size_t i = 0; i < h->n; i++)
-		free(h->list[i].name);
+	while (h->text) {
+		struct http_text *t = h->text;
+
+		h->text = t->next;
+		free(t);
+	}
 	free(h->list);
 	*h = (struct http_headers){ 0 };
+}
+
+static char *text_space(struct http_headers *h, size_t len)
+{
+	struct http_text *t = h->text;
+
+	if (!t || t->cap - t->used < len) {
+		size_t cap = MAX(len, t ? 2 * t->cap : (size_t)TEXT_FIRST);
+
+		t = xmalloc(sizeof(*t) + cap);
+		*t = (struct http_text){ .next = h->text, .cap = cap };
+		h->text = t;
+	}
+	t->used += len;
+	return t->bytes + t->used - len;
 }
 
 void http_headers_add(struct http_headers *h, const char *name, const char *value)
 {
 	size_t name_len = strlen(name), value_len = strlen(value);
-	char *block = xmalloc(name_len + value_len + 2);
+	char *block = text_space(h, name_len + value_len + 2);
 
 	if (!h->n)
 		h->list = xrealloc(h->list, LIST_FIRST * sizeof(*h->list));
@@ -94,21 +121,16 @@ void http_headers_del(struct http_headers *h, const char *name)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < h->n; i++) {
-		if (str_eq_nocase(h->list[i].name, name))
-			free(h->list[i].name);
-		else
+	for (size_t i = 0; i < h->n; i++)
+		if (!str_eq_nocase(h->list[i].name, name))
 			h->list[kept++] = h->list[i];
-	}
 	h->n = kept;
 }
 
 void http_headers_set(struct http_headers *h, const char *name, const char *value)
 {
-	autofree char *kept = xstrdup(value); /* value may point into a header that is deleted */
-
-	http_headers_del(h, name);
-	http_headers_add(h, name, kept);
+	http_headers_del(h, name); /* its text stays, should value point into it */
+	http_headers_add(h, name, value);
 }
 
 const char *http_headers_get(const struct http_headers *h, const char *name)
@@ -151,29 +173,41 @@ bool http_headers_has_token(const struct http_headers *h, const char *name, cons
 	return false;
 }
 
-static bool is_hop_by_hop(const struct http_headers *h, const char *name)
+static bool is_hop_by_hop(const char *name)
 {
-	static const char *const names[] = { "connection",        "keep-alive", "te", "trailer",
-					     "transfer-encoding", "upgrade",    NULL };
+	static const char *const names[] = { "keep-alive",        "te",      "trailer",
+					     "transfer-encoding", "upgrade", NULL };
 
 	for (size_t i = 0; names[i]; i++)
 		if (str_eq_nocase(name, names[i]))
 			return true;
-	if (strlen(name) > 6 && !strncasecmp(name, "proxy-", 6))
-		return true;
-	return http_headers_has_token(h, "connection", name);
+	return !strncasecmp(name, "proxy-", 6) && name[6];
 }
 
 void http_headers_del_hop_by_hop(struct http_headers *h)
 {
-	struct http_headers kept = { 0 };
+	bool named = http_headers_get(h, "connection") != NULL;
+	size_t n = h->n, kept = 0;
 
-	/* Judge by the whole list: Connection is removed too, but names other headers. */
-	for (size_t i = 0; i < h->n; i++)
-		if (!is_hop_by_hop(h, h->list[i].name))
-			http_headers_add(&kept, h->list[i].name, h->list[i].value);
-	http_headers_done(h);
-	*h = kept;
+	/* Connection stays until the end, because it names others; it goes to the front. */
+	for (size_t i = 0; named && i < n; i++) {
+		struct http_header one = h->list[i];
+
+		if (!str_eq_nocase(one.name, "connection"))
+			continue;
+		memmove(h->list + kept + 1, h->list + kept, (i - kept) * sizeof(one));
+		h->list[kept++] = one;
+	}
+	h->n = kept;
+	for (size_t i = kept; i < n; i++) {
+		struct http_header one = h->list[i];
+
+		if (!is_hop_by_hop(one.name) &&
+		    !(named && http_headers_has_token(h, "connection", one.name)))
+			h->list[h->n++] = one;
+	}
+	if (named)
+		http_headers_del(h, "connection");
 }
 
 /* NULL if it cannot be decoded: no parameter has such a name, and such a value counts as absent. */

@@ -18,6 +18,7 @@ struct http_header {
 struct http_headers {
 	struct http_header *list;
 	size_t n;
+	struct http_text *text; /* what the list points into */
 };
 
 void http_headers_done(struct http_headers *h);

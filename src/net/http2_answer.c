@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
-#include <ctype.h>
-
 #include "net/http2_priv.h"
 
 /*
@@ -41,72 +38,6 @@ static void answer_kick(struct http_request *r)
 	http2_conn_ready(st);
 }
 
-/* Headers for nghttp2, which copies them; names in lower case, in memory of their own. */
-struct fields {
-	nghttp2_nv *list;
-	size_t n, cap;
-	struct buf names;
-};
-
-static void fields_add(struct fields *f, const char *name, const char *value)
-{
-	size_t len = strlen(name);
-	char *lower = buf_reserve(&f->names, len); /* does not move: fields_init() made the space */
-
-	for (size_t i = 0; i < len; i++)
-		lower[i] = (char)tolower((unsigned char)name[i]);
-	buf_wrote(&f->names, len);
-	assert(f->n < f->cap);
-	f->list[f->n++] = (nghttp2_nv){ (uint8_t *)lower, (uint8_t *)value, len, strlen(value),
-					NGHTTP2_NV_FLAG_NONE };
-}
-
-static void fields_init(struct fields *f, const struct http_headers *h)
-{
-	enum {
-		OURS = 4,
-		OUR_NAMES = 64,
-	};
-	size_t len = OUR_NAMES;
-
-	for (size_t i = 0; h && i < h->n; i++)
-		len += strlen(h->list[i].name);
-	*f = (struct fields){ .cap = OURS + (h ? h->n : 0) };
-	f->list = xmalloc(f->cap * sizeof(*f->list));
-	(void)buf_reserve(&f->names, len);
-}
-
-static void fields_done(struct fields *f)
-{
-	free(f->list);
-	buf_done(&f->names);
-}
-
-/* Framing is up to the server, and connections are no concern of a stream. */
-static bool header_passes(const struct http_header *h)
-{
-	static const char *const own[] = { "connection",
-					   "keep-alive",
-					   "proxy-connection",
-					   "transfer-encoding",
-					   "upgrade",
-					   "content-length",
-					   "te",
-					   NULL };
-
-	for (size_t i = 0; own[i]; i++)
-		if (str_eq_nocase(h->name, own[i]))
-			return false;
-	return http_header_valid(h);
-}
-
-static void fields_add_all(struct fields *f, const struct http_headers *h)
-{
-	for (size_t i = 0; h && i < h->n; i++)
-		if (header_passes(&h->list[i]))
-			fields_add(f, h->list[i].name, h->list[i].value);
-}
-
 /* Called by nghttp2 when it has something to send for st. */
 /* NOLINTNEXTLINE(readability-function-size): nghttp2 prescribes the parameters. */
 static ssize_t read_answer(nghttp2_session *session, int32_t id, unused uint8_t *p, size_t len,
@@ -114,7 +45,7 @@ static ssize_t read_answer(nghttp2_session *session, int32_t id, unused uint8_t 
 {
 	struct http2_stream *st = source->ptr;
 	bool done = st->r.answer == HTTP_ANSWER_DONE;
-	struct fields f;
+	struct http2_fields f;
 
 	if (st->reset || (!st->out.len && !done)) {
 		st->waits = true;
@@ -127,11 +58,11 @@ static ssize_t read_answer(nghttp2_session *session, int32_t id, unused uint8_t 
 	*flags |= NGHTTP2_DATA_FLAG_EOF;
 	if (!st->r.trailers.n)
 		return (ssize_t)len;
-	fields_init(&f, &st->r.trailers);
-	fields_add_all(&f, &st->r.trailers);
+	http2_fields_init(&f, &st->r.trailers);
+	http2_fields_add_all(&f, &st->r.trailers);
 	if (f.n && nghttp2_submit_trailer(session, id, f.list, f.n) == 0)
 		*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-	fields_done(&f);
+	http2_fields_done(&f);
 	return (ssize_t)len;
 }
 
@@ -155,22 +86,22 @@ static void answer_start(struct http_request *r, const struct http_answer_head *
 	nghttp2_data_provider body = { .source.ptr = st, .read_callback = read_answer };
 	bool bare = r->no_body || a->length == 0;
 	char status[16], length[24];
-	struct fields f;
+	struct http2_fields f;
 
 	(void)snprintf(status, sizeof(status), "%d", a->status);
 	(void)snprintf(length, sizeof(length), "%lld", (long long)a->length);
-	fields_init(&f, a->headers);
-	fields_add(&f, ":status", status);
+	http2_fields_init(&f, a->headers);
+	http2_fields_add(&f, ":status", status);
 	if (!a->headers || !http_headers_get(a->headers, "Date"))
-		fields_add(&f, "date", http_server_date(st->c->link.server));
-	fields_add_all(&f, a->headers);
+		http2_fields_add(&f, "date", http_server_date(st->c->link.server));
+	http2_fields_add_all(&f, a->headers);
 	if (a->type)
-		fields_add(&f, "content-type", a->type);
+		http2_fields_add(&f, "content-type", a->type);
 	if (a->length >= 0 && !http_status_has_no_body(a->status))
-		fields_add(&f, "content-length", length);
+		http2_fields_add(&f, "content-length", length);
 	if (nghttp2_submit_response(st->c->session, st->id, f.list, f.n, bare ? NULL : &body) != 0)
 		http2_stream_reset(st, NGHTTP2_INTERNAL_ERROR);
-	fields_done(&f);
+	http2_fields_done(&f);
 	http2_conn_ready(st);
 }
 

@@ -3,6 +3,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "net/http2_fields_priv.h"
 #include "net/http_server_priv.h"
 
 /*
@@ -16,12 +17,6 @@ enum {
 	HTTP2_HELD_MAX = 16 * 1024 * 1024, /* bytes of bodies for handlers that want them whole */
 	HTTP2_UNSENT_MAX =
 		4 * 1024 * 1024, /* bytes of answers, beyond which there are no new ones */
-};
-
-/* So many at once, and so many more per second. */
-struct http2_bucket {
-	unsigned left;
-	usec at;
 };
 
 struct http2_conn {

@@ -11,30 +11,9 @@
  * acknowledgements that nobody reads. Frames of an unknown type it passes over.
  */
 enum {
-	CHATTER_BURST = 2000,
-	CHATTER_PER_S = 200,
-	CHATTER_PER_DATA = 4, /* a peer has reason to open windows when we send */
-	RESETS_BURST = 400,   /* three times as many as it can have at once */
+	RESETS_BURST = 400, /* three times as many as it can have at once */
 	RESETS_PER_S = 40,
-	ACKS_MAX = 100,
-	CONTINUATIONS_MAX = 8,
-	TABLE_SIZE = 4096,
 };
-
-static bool bucket_take(struct http2_bucket *b, unsigned burst, unsigned per_s)
-{
-	usec now = clock_mono();
-	uint64_t more = b->at ? (uint64_t)(now - b->at) * per_s / 1000000 : burst;
-
-	if (more) {
-		b->left = (unsigned)MIN((uint64_t)burst, b->left + more);
-		b->at = now;
-	}
-	if (!b->left)
-		return false;
-	b->left--;
-	return true;
-}
 
 /* Ends the connection when nghttp2 has returned. */
 static int doom(struct http2_conn *c, uint32_t code)
@@ -45,15 +24,10 @@ static int doom(struct http2_conn *c, uint32_t code)
 
 static int spend(struct http2_conn *c, bool reset)
 {
-	if (reset ? bucket_take(&c->resets, RESETS_BURST, RESETS_PER_S)
-		  : bucket_take(&c->chatter, CHATTER_BURST, CHATTER_PER_S))
+	if (reset ? http2_bucket_take(&c->resets, RESETS_BURST, RESETS_PER_S)
+		  : http2_bucket_take(&c->chatter, HTTP2_CHATTER_BURST, HTTP2_CHATTER_PER_S))
 		return 0;
 	return doom(c, NGHTTP2_ENHANCE_YOUR_CALM);
-}
-
-static void earn(struct http2_conn *c, unsigned n)
-{
-	c->chatter.left = MIN(c->chatter.left + n, (unsigned)CHATTER_BURST);
 }
 
 static struct http2_stream *find(nghttp2_session *session, int32_t id)
@@ -149,7 +123,7 @@ static int on_chunk(nghttp2_session *session, unused uint8_t flags, int32_t id, 
 {
 	struct http2_stream *st = find(session, id);
 
-	earn(arg, 1);
+	http2_chatter_earn(&((struct http2_conn *)arg)->chatter, 1);
 	if (st)
 		http2_stream_data(st, p, len);
 	else
@@ -198,17 +172,14 @@ static int on_frame_not_sent(nghttp2_session *session, const nghttp2_frame *fram
 static int on_send_data(unused nghttp2_session *session, unused nghttp2_frame *frame,
 			const uint8_t *head, size_t len, nghttp2_data_source *source, void *arg)
 {
-	enum {
-		FRAME_HEAD_LEN = 9,
-	};
 	struct http2_conn *c = arg;
 	struct http2_stream *st = source->ptr;
 
-	conn_write(c->link.conn, head, FRAME_HEAD_LEN);
+	conn_write(c->link.conn, head, HTTP2_FRAME_HEAD_LEN);
 	if (len)
 		conn_write(c->link.conn, buf_head(&st->out), len);
 	http2_answer_sent(st, len);
-	earn(c, CHATTER_PER_DATA);
+	http2_chatter_earn(&c->chatter, HTTP2_CHATTER_PER_DATA);
 	return 0;
 }
 
@@ -232,31 +203,17 @@ static nghttp2_session_callbacks *make_callbacks(void)
 	return cb;
 }
 
-static nghttp2_option *make_options(void)
-{
-	nghttp2_option *o;
-
-	if (nghttp2_option_new(&o) != 0)
-		abort(); /* out of memory */
-	nghttp2_option_set_no_auto_window_update(o, 1);
-	nghttp2_option_set_no_closed_streams(o, 1);
-	nghttp2_option_set_max_outbound_ack(o, ACKS_MAX);
-	nghttp2_option_set_max_continuations(o, CONTINUATIONS_MAX);
-	nghttp2_option_set_max_deflate_dynamic_table_size(o, TABLE_SIZE);
-	return o;
-}
-
 nghttp2_session *http2_session_new(struct http2_conn *c)
 {
 	const nghttp2_settings_entry settings[] = {
 		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, HTTP2_STREAMS_MAX },
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, HTTP2_WINDOW },
-		{ NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, TABLE_SIZE },
+		{ NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, HTTP2_TABLE_SIZE },
 		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
 		  (uint32_t)c->link.server->spec.limits.max_head },
 	};
 	nghttp2_session_callbacks *cb = make_callbacks();
-	nghttp2_option *o = make_options();
+	nghttp2_option *o = http2_options();
 	nghttp2_session *s;
 
 	if (nghttp2_session_server_new2(&s, cb, c, o) != 0 ||

@@ -12,7 +12,6 @@
 enum {
 	BOMB = 4, /* times the limit of a head: whoever sends that much does so on purpose */
 	PIECE_MAX = 64 * 1024,
-	FIELD_COST = 32, /* of a header beside its bytes, as the protocol counts */
 };
 
 static const struct http_limits *limits_of(const struct http2_stream *st)
@@ -87,7 +86,7 @@ bool http2_stream_header(struct http2_stream *st, bool trailer, const char *name
 	size_t max = limits_of(st)->max_head;
 	char **to;
 
-	st->head_len += strlen(name) + strlen(value) + FIELD_COST;
+	st->head_len += strlen(name) + strlen(value) + HTTP2_FIELD_COST;
 	if (name[0] != ':')
 		st->n_fields++;
 	if (st->head_len > max || st->n_fields > limits_of(st)->max_headers)
@@ -141,7 +140,8 @@ static int read_head(struct http2_stream *st)
 	join_cookies(&h->headers);
 	status = http_head_check_http2(h);
 	if (!status)
-		h->chunked = !st->fin && !http_headers_get(&h->headers, "content-length");
+		h->chunked = (!st->fin || st->in.len) &&
+			     !http_headers_get(&h->headers, "content-length");
 	return status;
 }
 
@@ -276,7 +276,7 @@ void http2_stream_look(struct http2_stream *st)
 {
 	const struct http_request *r = &st->r;
 	bool wants_body = r->ops && st->begun && !st->fin && r->mode != HTTP_BODY_UNSET &&
-			  !r->paused && r->answer != HTTP_ANSWER_DONE;
+			  !r->paused && !r->patient && r->answer != HTTP_ANSWER_DONE;
 
 	if (st->out.len && !st->moved_out)
 		http2_stream_reset(st, NGHTTP2_CANCEL);

@@ -62,7 +62,11 @@ static void put_headers(struct buf *b, const struct http_headers *h, bool upgrad
 static void put_start(struct buf *b, struct http_server *s, int status,
 		      const struct http_headers *h)
 {
-	buf_printf(b, "HTTP/1.1 %d %s\r\n", status, http_reason(status));
+	buf_add(b, "HTTP/1.1 ", 9);
+	buf_add_uint(b, (uint64_t)status);
+	buf_add_char(b, ' ');
+	buf_add_str(b, http_reason(status));
+	buf_add(b, "\r\n", 2);
 	if (!h || !http_headers_get(h, "Date"))
 		put_header(b, "Date", http_server_date(s));
 }
@@ -81,7 +85,9 @@ static void put_framing(struct buf *b, struct http_request *r, const struct http
 	if (http_status_has_no_body(a->status)) {
 		;
 	} else if (a->length >= 0) {
-		buf_printf(b, "Content-Length: %lld\r\n", (long long)a->length);
+		buf_add_str(b, "Content-Length: ");
+		buf_add_uint(b, (uint64_t)a->length);
+		buf_add(b, "\r\n", 2);
 	} else if (!r->head.http10) {
 		buf_add_str(b, "Transfer-Encoding: chunked\r\n");
 		r->chunked = true;

@@ -39,9 +39,7 @@ static const struct http_limits *limits_of(const struct http_conn *hc)
 /* The timer may fire early, never late: if the deadline has moved, it is set again then. */
 static void set_deadline(struct http_conn *hc, uint64_t ms)
 {
-	usec now = clock_mono();
-
-	hc->deadline = ms ? now + (usec)ms * 1000 : 0;
+	hc->deadline = ms ? clock_mono() + (usec)ms * 1000 : 0;
 	if (!ms || (timer_armed(hc->timer) && hc->armed_for <= hc->deadline))
 		return;
 	hc->armed_for = hc->deadline;
@@ -260,14 +258,15 @@ static bool head_read(struct http_conn *hc)
 		buf_eat(in, 2); /* some clients send an empty line after a body */
 	if (!in->len)
 		return false;
-	if (hc->state == HTTP_CONN_IDLE)
-		http_conn_enter(hc, HTTP_CONN_HEAD);
 	switch (http_head_scan(buf_head(in), in->len, &hc->scanned, &head_len)) {
 	case HTTP_SCAN_MORE:
-		if (in->len < max)
-			return false;
-		refuse(hc, 431);
-		break;
+		if (in->len >= max) {
+			refuse(hc, 431);
+			break;
+		}
+		if (hc->state == HTTP_CONN_IDLE)
+			http_conn_enter(hc, HTTP_CONN_HEAD);
+		return false;
 	case HTTP_SCAN_DONE:
 		if (head_len <= max)
 			request_begin(hc, in, head_len);

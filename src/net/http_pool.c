@@ -7,10 +7,12 @@
 /*
  * Idle connections. Each address has a stack of them with the most recently used on top, because
  * that one is most likely to be alive. All of them are also in one list by age, so that the oldest
- * is closed when there are too many.
+ * is closed when there are too many. An address whose last connection was taken stays known, since
+ * it comes back soon, until there are many.
  */
 enum {
-	IDLE_MAX = 1024
+	IDLE_MAX = 2048,
+	ADDRS_MAX = 4096,
 };
 
 struct pool_addr {
@@ -20,7 +22,7 @@ struct pool_addr {
 
 struct pool_idle {
 	struct http_pool *pool;
-	char *addr;
+	struct pool_addr *addr;
 	struct conn *conn;
 	struct list link, addr_link;
 };
@@ -29,14 +31,11 @@ struct pool_idle {
 static struct conn *idle_remove(struct pool_idle *i)
 {
 	struct conn *c = i->conn;
-	struct pool_addr *a = map_get(i->pool->addrs, i->addr);
 
 	list_del(&i->link);
 	list_del(&i->addr_link);
 	i->pool->n_idle--;
-	if (!--a->n)
-		(void)map_del(i->pool->addrs, i->addr);
-	free(i->addr);
+	i->addr->n--;
 	free(i);
 	return c;
 }
@@ -66,7 +65,7 @@ struct http_pool *http_pool_new(struct loop *l, const struct http_limits *limits
 {
 	struct http_pool *p = xnew(struct http_pool);
 
-	p->loop = l;
+	p->loop = p->dialer.loop = l;
 	if (limits)
 		p->limits = *limits;
 	http_limits_fill(&p->limits);
@@ -74,25 +73,32 @@ struct http_pool *http_pool_new(struct loop *l, const struct http_limits *limits
 	p->max_per_addr = max_idle_per_addr;
 	list_init(&p->idle);
 	list_init(&p->exchanges);
+	http2_peers_init(p);
 	return p;
 }
 
 void http_pool_set_mark(struct http_pool *p, uint32_t mark)
 {
-	p->mark = mark;
+	p->dialer.mark = mark;
 }
 
 void http_pool_set_wrap(struct http_pool *p, struct stream *(*wrap)(void *arg, int fd), void *arg)
 {
-	p->wrap = wrap;
-	p->wrap_arg = arg;
+	p->dialer.wrap = wrap;
+	p->dialer.wrap_arg = arg;
 }
 
 void http_pool_free(struct http_pool *p)
 {
+	struct http_exchange *x, *tmp;
+
 	if (!p)
 		return;
-	http_exchange_forget_pool(&p->exchanges);
+	list_each_safe(x, tmp, &p->exchanges, link) {
+		list_del(&x->link);
+		x->pool = NULL;
+	}
+	http2_peers_forget(p);
 	while (!list_empty(&p->idle))
 		conn_free(idle_remove(list_first(&p->idle, struct pool_idle, link)));
 	map_free(p->addrs);
@@ -104,34 +110,52 @@ struct conn *http_pool_take(struct http_pool *p, const char *addr)
 	struct pool_addr *a = map_get(p->addrs, addr);
 	struct conn *c;
 
-	if (!a)
+	if (!a || !a->n)
 		return NULL;
 	c = idle_remove(list_first(&a->idle, struct pool_idle, addr_link));
 	conn_set_idle_ms(c, 0);
 	return c;
 }
 
-void http_pool_put(struct http_pool *p, const char *addr, struct conn *c)
+/* At most IDLE_MAX of them have connections. */
+static void forget_unused(struct http_pool *p)
+{
+	map_each(it, p->addrs) {
+		const struct pool_addr *a = it.value;
+
+		if (!a->n)
+			(void)map_del(p->addrs, it.key);
+	}
+}
+
+static struct pool_addr *addr_of(struct http_pool *p, const char *addr)
 {
 	struct pool_addr *a = map_get(p->addrs, addr);
+
+	if (a)
+		return a;
+	if (map_len(p->addrs) >= ADDRS_MAX)
+		forget_unused(p);
+	a = xnew(struct pool_addr);
+	list_init(&a->idle);
+	map_put(p->addrs, addr, a);
+	return a;
+}
+
+void http_pool_put(struct http_pool *p, const char *addr, struct conn *c)
+{
+	struct pool_addr *a = addr_of(p, addr);
 	struct pool_idle *i;
 
-	if (a ? a->n >= p->max_per_addr : !p->max_per_addr) {
+	if (a->n >= p->max_per_addr) {
 		conn_free(c);
 		return;
 	}
-	if (p->n_idle >= MIN((size_t)IDLE_MAX, p->limits.max_conns)) {
+	if (p->n_idle >= MIN((size_t)IDLE_MAX, p->limits.max_conns))
 		conn_free(idle_remove(list_first(&p->idle, struct pool_idle, link)));
-		a = map_get(p->addrs, addr);
-	}
-	if (!a) {
-		a = xnew(struct pool_addr);
-		list_init(&a->idle);
-		map_put(p->addrs, addr, a);
-	}
 	i = xnew(struct pool_idle);
 	i->pool = p;
-	i->addr = xstrdup(addr);
+	i->addr = a;
 	i->conn = c;
 	list_add_tail(&p->idle, &i->link);
 	list_add_head(&a->idle, &i->addr_link);

@@ -25,7 +25,7 @@ void http_request_init(struct http_request *r, const struct http_request_ops *op
 	memcpy(r->peer, k->peer, sizeof(r->peer));
 }
 
-void http_request_from_head(struct http_request *r)
+static void split_target(struct http_request *r)
 {
 	size_t len = strcspn(r->head.target, "?");
 
@@ -33,6 +33,21 @@ void http_request_from_head(struct http_request *r)
 	r->query = r->path + len;
 	if (*r->query)
 		*r->query++ = '\0';
+}
+
+void http_request_set_target(struct http_request *r, const char *target)
+{
+	char *old_target = r->head.target, *old_path = r->path; /* target may be part of them */
+
+	r->head.target = xstrdup(target);
+	split_target(r);
+	free(old_target);
+	free(old_path);
+}
+
+void http_request_from_head(struct http_request *r)
+{
+	split_target(r);
 	r->body_done = !r->head.chunked && !r->head.length;
 	r->no_body = str_eq(r->head.method, "HEAD");
 }
@@ -176,6 +191,11 @@ void http_request_pause(struct http_request *r, bool paused)
 	r->paused = paused;
 	if (!paused && r->ops)
 		r->ops->kick(r);
+}
+
+void http_request_be_patient(struct http_request *r)
+{
+	r->patient = true;
 }
 
 bool http_status_has_no_body(int status)

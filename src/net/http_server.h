@@ -75,6 +75,9 @@ AUTOREF(http_request)
 const char *http_request_method(const struct http_request *r);
 /* As sent, except that "http://host/path" has become "/path" and Host names the host. */
 const char *http_request_target(const struct http_request *r);
+/* Replaces target, path and query, for handlers that pass the request on: it begins with a slash.
+ */
+void http_request_set_target(struct http_request *r, const char *target);
 const char *http_request_path(const struct http_request *r);  /* as sent, before the '?' */
 const char *http_request_query(const struct http_request *r); /* after the '?', or "" */
 struct http_headers *http_request_headers(struct http_request *r);
@@ -106,6 +109,8 @@ struct http_body_events {
 };
 void http_request_stream(struct http_request *r, const struct http_body_events *ev);
 void http_request_pause(struct http_request *r, bool paused); /* back-pressure on a streamed body */
+/* HTTP/2: a body that stands still is no failure. How long it may is the handler's concern. */
+void http_request_be_patient(struct http_request *r);
 
 struct http_body {
 	const char *type; /* NULL: no Content-Type */

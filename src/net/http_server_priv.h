@@ -142,7 +142,7 @@ struct http_request {
 	struct http_body_events body_ev;
 	struct buf buffered;
 	size_t max_body;
-	bool body_done, body_told, paused;
+	bool body_done, body_told, paused, patient;
 
 	enum http_answer_state answer;
 	bool no_body;

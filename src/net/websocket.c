@@ -6,15 +6,17 @@
 
 #include "base/buf.h"
 #include "base/parse.h"
+#include "base/random.h"
 #include "crypto/crypto.h"
 #include "net/conn.h"
 #include "net/http_server.h"
+#include "net/websocket_priv.h"
 
 /*
  * wslay joins fragments, checks text and answers pings and closes; it is fed one frame at a time.
- * We look at the header of each frame ourselves, because wslay accepts unmasked frames, which a
- * server must reject, and because a pause or a full output can stop the reading only between
- * frames.
+ * We look at the header of each frame ourselves, because wslay accepts frames of either side, where
+ * a server must reject unmasked ones and a client masked ones, and because a pause or a full output
+ * can stop the reading only between frames.
  */
 enum {
 	/*
@@ -32,6 +34,7 @@ struct websocket {
 	void *arg;
 	unsigned refs; /* the owner's and that of a run in progress */
 	uint64_t max_message, frame_left;
+	bool client; /* we mask, and the peer does not */
 	bool freed, paused;
 	bool closing; /* no more messages: we asked for the end, or the peer broke the rules */
 	bool ended;   /* the connection has been told to close */
@@ -75,19 +78,22 @@ static void refuse(struct websocket *w, uint16_t code)
 static bool frame_begin(struct websocket *w, const struct buf *in)
 {
 	const unsigned char *p = (const unsigned char *)buf_head(in);
-	unsigned n_ext, short_len;
+	unsigned n_ext, short_len, n_mask = w->client ? 0 : 4;
 	uint64_t len = 0;
 
 	if (in->len < 2)
 		return false;
 	short_len = p[1] & 0x7f;
-	/* Unmasked, or a fragmented or long control frame: wslay would not say why it closes. */
-	if (!(p[1] & 0x80) || ((p[0] & 0x08) && (!(p[0] & 0x80) || short_len > 125))) {
+	/*
+	 * Masked on the wrong side, or a fragmented or long control frame: wslay would not say why
+	 * it closes.
+	 */
+	if (!(p[1] & 0x80) != w->client || ((p[0] & 0x08) && (!(p[0] & 0x80) || short_len > 125))) {
 		refuse(w, WSLAY_CODE_PROTOCOL_ERROR);
 		return false;
 	}
 	n_ext = short_len == 126 ? 2 : short_len == 127 ? 8 : 0;
-	if (in->len < 2 + n_ext + 4)
+	if (in->len < 2 + n_ext + n_mask)
 		return false;
 	for (unsigned i = 0; i < n_ext; i++)
 		len = len << 8 | p[2 + i];
@@ -97,7 +103,7 @@ static bool frame_begin(struct websocket *w, const struct buf *in)
 		refuse(w, len >> 63 ? WSLAY_CODE_PROTOCOL_ERROR : WSLAY_CODE_MESSAGE_TOO_BIG);
 		return false;
 	}
-	w->frame_left = 2 + n_ext + 4 + len;
+	w->frame_left = 2 + n_ext + n_mask + len;
 	return true;
 }
 
@@ -179,21 +185,34 @@ static const struct conn_events conn_events = { .data = on_data,
 						.drained = on_drained,
 						.closed = on_closed };
 
-static struct websocket *websocket_new(struct conn *c, size_t max_message)
+/* Masks that nobody could foresee: a proxy in between must not take what is sent for a request. */
+static int on_mask(unused wslay_event_context_ptr ctx, uint8_t *to, size_t len, unused void *arg)
+{
+	random_bytes(to, len);
+	return 0;
+}
+
+struct websocket *websocket_new(struct conn *c, size_t max_message, bool client)
 {
 	static const struct wslay_event_callbacks callbacks = {
 		.recv_callback = on_recv,
 		.send_callback = on_send,
+		.genmask_callback = on_mask,
 		.on_msg_recv_callback = on_message,
 	};
 	struct websocket *w = xnew(struct websocket);
+	int r;
 
 	w->refs = 1;
 	w->conn = c;
+	w->client = client;
 	w->max_message = MAX(max_message, (size_t)125); /* control frames may always be this long */
-	if (wslay_event_context_server_init(&w->ctx, &callbacks, w) != 0)
+	r = client ? wslay_event_context_client_init(&w->ctx, &callbacks, w)
+		   : wslay_event_context_server_init(&w->ctx, &callbacks, w);
+	if (r != 0)
 		abort(); /* out of memory */
 	wslay_event_config_set_max_recv_msg_length(w->ctx, w->max_message);
+	conn_set_events(c, &conn_events, w);
 	return w;
 }
 
@@ -205,8 +224,7 @@ bool websocket_wanted(struct http_request *r)
 	       http_headers_has_token(h, "Upgrade", "websocket");
 }
 
-/* The answer that proves to the client that we understood the handshake. malloc'd. */
-static char *accept_key(const char *key)
+char *websocket_accept_key(const char *key)
 {
 	autofree char *text = xasprintf("%s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
 	unsigned char hash[20];
@@ -238,7 +256,7 @@ static const char *handshake_fault(struct http_request *r)
 
 static struct websocket *answer(struct http_request *r, const char *protocol, size_t max_message)
 {
-	autofree char *proof = accept_key(http_request_header(r, "Sec-WebSocket-Key"));
+	autofree char *proof = websocket_accept_key(http_request_header(r, "Sec-WebSocket-Key"));
 	struct http_headers h = { 0 };
 	struct websocket *w = NULL;
 	struct conn *c;
@@ -250,10 +268,8 @@ static struct websocket *answer(struct http_request *r, const char *protocol, si
 		http_headers_add(&h, "Sec-WebSocket-Protocol", protocol);
 	http_respond_upgrade(r, &h, &c);
 	http_headers_done(&h);
-	if (c) {
-		w = websocket_new(c, max_message);
-		conn_set_events(c, &conn_events, w);
-	}
+	if (c)
+		w = websocket_new(c, max_message, false);
 	return w;
 }
 

@@ -8,11 +8,12 @@
 #include "net/http.h"
 
 struct conn;
+struct http_pool;
 struct http_request;
 struct loop;
 
 /*
- * The server side of WebSocket (RFC 6455) over wslay. Messages are delivered whole (fragments
+ * WebSocket (RFC 6455) over wslay, either side of it. Messages are delivered whole (fragments
  * joined, up to max_message).
  */
 struct websocket;
@@ -33,6 +34,32 @@ bool websocket_wanted(struct http_request *r);
  */
 struct websocket *websocket_accept(struct http_request *r, const char *const *protocols,
 				   size_t max_message, const char **ret_protocol);
+
+/*
+ * The client side: a handshake on a connection of the pool, idle or new. It ends with exactly one
+ * of the events, and is freed then.
+ */
+struct websocket_dial;
+struct websocket_dial_spec {
+	const char *addr, *target;
+	const struct http_headers
+		*headers; /* the caller's, with Host; those of the handshake are added */
+	const char *const *protocols; /* NULL-terminated, preferred ones first */
+	size_t max_message;
+	uint64_t connect_ms, head_ms; /* 0: no limit */
+};
+struct websocket_dial_events {
+	/* Call websocket_set_events() at once. protocol is one of those offered. */
+	void (*opened)(void *arg, struct websocket *w, const char *protocol);
+	/* Another answer than 101. Of its body there are 64 KiB at most. */
+	void (*refused)(void *arg, int status, struct span body);
+	/* There was no answer, or (ERR_MALFORMED) it does not belong to our handshake. */
+	void (*failed)(void *arg, const struct err *e);
+};
+struct websocket_dial *websocket_dial(struct http_pool *p, const struct websocket_dial_spec *spec,
+				      const struct websocket_dial_events *ev, void *arg);
+void websocket_dial_cancel(struct websocket_dial *d); /* no events follow */
+
 void websocket_set_events(struct websocket *w, const struct websocket_events *ev, void *arg);
 void websocket_send(struct websocket *w, bool binary, const void *p, size_t len);
 struct loop *websocket_loop(struct websocket *w);

@@ -12,6 +12,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "node/doctor_priv.h"
+#include "node/host/load.h"
 
 /*
  * What makes hosts differ: the age of the kernel, how it was built, what the machine's own image
@@ -163,20 +164,10 @@ void check_network(struct doctor *d)
 		   xstrdup("boot without ipv6.disable=1, or modprobe ipv6"));
 }
 
-static bool has_swap(void)
-{
-	autofree char *text = NULL;
-	const char *second;
-
-	err_free(file_read(AT_FDCWD, "/proc/swaps", 65536, &text, NULL));
-	second = text ? strchr(text, '\n') : NULL;
-	return second && second[1];
-}
-
 /* Idle sandboxes can be pushed out of memory if there is a place for them. */
 void check_sleep(struct doctor *d)
 {
-	bool call = has_call(SYS_process_madvise), swap = has_swap();
+	bool call = has_call(SYS_process_madvise), swap = host_has_swap();
 
 	doctor_say(
 		d, "swap", swap && call ? VERDICT_OK : VERDICT_WARN,

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The router of `cay serve`, and the policy that it asks: who may enter which sandbox, and by which
- * names the router may be called.
+ * The router of `cay serve`, and the policy that it asks: who may enter which sandbox.
  */
+#include <arpa/inet.h>
 #include <grp.h>
-#include <limits.h>
-#include <unistd.h>
 
 #include "api/agents.h"
 #include "api/object.h"
@@ -17,14 +15,23 @@
 #include "cli/cli.h"
 #include "client/access.h"
 #include "client/client.h"
+#include "control/control.h"
 #include "net/http_server.h"
 #include "node/node.h"
 #include "role/serve_priv.h"
+#include "router/node_ports/node_ports.h"
 #include "router/router.h"
 #include "server/server.h"
 
+static const char ambient_help[] =
+	"unauthenticated: ask as root or as a member of the group that --router-group names, or "
+	"send Authorization: Bearer TOKEN with a token that may create pods/exec in namespace %s";
+static const char shown_help[] =
+	"unauthenticated: open a signed URL, which `cay url` makes, or send Authorization: Bearer "
+	"TOKEN with a token that may create pods/exec in namespace %s";
+
 /* The same in words that say what to do. */
-static struct err *explain_refusal(struct err *e, const char *ns)
+static struct err *explain_refusal(struct err *e, const struct router_ask *ask)
 {
 	bool known = err_is(e, ERR_FORBIDDEN);
 
@@ -35,13 +42,22 @@ static struct err *explain_refusal(struct err *e, const char *ns)
 		return err_new(ERR_FORBIDDEN,
 			       "forbidden: the token may not create pods/exec for this sandbox in "
 			       "namespace %s",
-			       ns);
-	return err_new(
-		ERR_UNAUTHENTICATED,
-		"unauthenticated: ask as root or as a member of the group that "
-		"--router-group names, or send Authorization: Bearer TOKEN with a token that "
-		"may create pods/exec in namespace %s",
-		ns);
+			       ask->ns);
+	if (ask->way == ROUTER_BY_HEADER)
+		return err_new(ERR_UNAUTHENTICATED, ambient_help, ask->ns);
+	return err_new(ERR_UNAUTHENTICATED, shown_help, ask->ns);
+}
+
+static struct err *user_may_exec(struct serve *s, const struct access_target *who, const char *ns,
+				 const char *pod)
+{
+	return server_user_may(s->server, who,
+			       &(struct server_act){ .verb = "create",
+						     .group = "",
+						     .plural = "pods",
+						     .ns = ns,
+						     .name = pod,
+						     .sub = "exec" });
 }
 
 /* A request through a tunnel: what its user may do. */
@@ -51,11 +67,11 @@ static struct err *tunnel_may_enter(struct serve *s, const struct router_ask *as
 
 	if (!serve_find_ticket(s, ask->caller.ticket, &who))
 		return err_new(ERR_UNAUTHENTICATED, "the tunnel has ended");
-	return server_user_may_exec(s->server, &who, ask->ns, pod);
+	return user_may_exec(s, &who, ask->ns, pod);
 }
 
 /* Who may use the router: whoever could read our keys anyway, and whoever may exec. */
-static struct err *may_enter(void *arg, const struct router_ask *ask)
+static struct err *may_enter(void *arg, const struct router_ask *ask, struct list **ret_wait unused)
 {
 	struct serve *s = arg;
 	autoptr(object) sandbox = NULL;
@@ -70,9 +86,13 @@ static struct err *may_enter(void *arg, const struct router_ask *ask)
 	pod = sandbox ? sandbox_view(sandbox)->pod_name : ask->sandbox;
 	if (ask->caller.ticket)
 		return tunnel_may_enter(s, ask, pod);
+	if (ask->user && !http_request_header(ask->request, "Authorization"))
+		return user_may_exec(
+			s, &(struct access_target){ .user = ask->user, .groups = ask->groups },
+			ask->ns, pod);
 	e = server_may_exec(s->server, http_request_header(ask->request, "Authorization"), ask->ns,
 			    pod);
-	return explain_refusal(e, ask->ns);
+	return explain_refusal(e, ask);
 }
 
 /* Who may use node ports, where nobody can show a token: the same callers as above without one. */
@@ -98,29 +118,6 @@ static struct err *find_group(const char *text, gid_t *ret)
 	return NULL;
 }
 
-/* Names of this machine, and those that were given. NULL: any will do. */
-static char **router_hosts(const struct serve *s)
-{
-	const char *given = settings_text(s->settings, "router-host");
-	const char *san = settings_text(s->settings, "tls-san");
-	char own[HOST_NAME_MAX + 1] = "localhost";
-	struct span rest = SPAN(given ? given : ""), name;
-	char **list = xnew_n(char *, 4 + rest.len);
-	size_t n = 0;
-
-	(void)gethostname(own, sizeof(own) - 1);
-	list[n++] = xstrdup("localhost");
-	list[n++] = xstrdup(own);
-	if (san)
-		list[n++] = xstrdup(san);
-	while (rest.len) {
-		name = span_trim(span_cut(rest, ',', &rest));
-		if (name.len)
-			list[n++] = xstrndup(name.p, name.len);
-	}
-	return list;
-}
-
 static struct err *start_node_ports(struct serve *s, const struct router_spec *router)
 {
 	const struct node_ports_spec spec = {
@@ -138,6 +135,31 @@ static struct err *start_node_ports(struct serve *s, const struct router_spec *r
 	return node_ports_start(s->loop, s->router_client, &spec, &s->node_ports);
 }
 
+/* Clients of a Gateway connect to port 80 of the address in its status, so an address it must be.
+ */
+static struct err *start_gateway(struct serve *s)
+{
+	const char *text = settings_text(s->settings, "gateway-listen");
+	struct in6_addr v6;
+	struct in_addr v4;
+	autofree char *addr = NULL;
+	bool is_v4;
+	struct err *e;
+
+	if (!text)
+		return NULL;
+	is_v4 = inet_pton(AF_INET, text, &v4) == 1;
+	if (is_v4 ? !v4.s_addr
+		  : inet_pton(AF_INET6, text, &v6) != 1 || IN6_IS_ADDR_UNSPECIFIED(&v6))
+		return err_new(ERR_INVALID,
+			       "--gateway-listen %s: not one address of this machine, such as "
+			       "127.0.0.2",
+			       text);
+	addr = xasprintf(is_v4 ? "%s:80" : "[%s]:80", text);
+	e = router_listen_too(s->router, addr);
+	return e ? err_wrap(e, "--gateway-listen %s", text) : NULL;
+}
+
 static void start_front(struct serve *s)
 {
 	char address[16];
@@ -145,8 +167,17 @@ static void start_front(struct serve *s)
 	node_gateway(s->node, address);
 	s->pods = kinds_need(s->kinds, "v1", "Pod");
 	s->front = front_new(s->loop, s->router_client,
-			     &(struct front_spec){ .node_name = s->node_name, .address = address });
+			     &(struct front_spec){
+				     .node_name = s->node_name,
+				     .address = address,
+				     .gateway = settings_text(s->settings, "gateway-listen"),
+			     });
 	serve_open_door(s, node_access(s->node));
+}
+
+static bool wake(void *arg, const char *ns, const char *sandbox)
+{
+	return control_wake(((struct serve *)arg)->control, ns, sandbox, "request");
 }
 
 struct err *serve_start_router(struct serve *s)
@@ -159,22 +190,26 @@ struct err *serve_start_router(struct serve *s)
 		.mark = node_mark(s->node),
 		.tell_callers = true,
 		.has_group = group,
+		.wake = wake,
+		.wake_arg = s,
 	};
-	char **hosts = router_hosts(s);
+	struct ways ways = { 0 };
 	struct err *e = group ? find_group(group, &spec.group) : NULL;
 
-	spec.hosts = str_in("*", (const char *const *)hosts) ? NULL : (const char *const *)hosts;
+	if (!e)
+		e = ways_read(s, &ways, &spec);
 	s->sandboxes = kinds_need(s->kinds, API_SANDBOX, "Sandbox");
 	if (!e)
 		e = router_start(s->loop, s->router_client, &spec, &s->router);
-	if (!e)
+	if (!e) {
 		router_set_policy(s->router, may_enter, s);
+		router_set_sni_policy(s->router, may_connect, s);
+		e = start_gateway(s);
+	}
 	if (!e)
 		e = start_node_ports(s, &spec);
 	if (!e)
 		start_front(s);
-	for (size_t i = 0; hosts[i]; i++)
-		free(hosts[i]);
-	free(hosts);
+	ways_done(&ways);
 	return e;
 }

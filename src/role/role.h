@@ -15,5 +15,8 @@ int serve_run(const struct command *c, const struct settings *settings);
 extern const struct setting controller_settings[];
 int controller_run(const struct command *c, const struct settings *settings);
 
+extern const struct setting router_settings[];
+int router_run(const struct command *c, const struct settings *settings);
+
 /* What the commands of cli/ need from node/ and store/, which cli/ itself must not know. */
 void tools_provide(void);

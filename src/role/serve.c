@@ -18,10 +18,12 @@
 #include "control/control.h"
 #include "loop/loop.h"
 #include "loop/trim.h"
+#include "mcp/mcp.h"
 #include "node/node.h"
 #include "role/log_settings_priv.h"
 #include "role/role.h"
 #include "role/serve_priv.h"
+#include "router/node_ports/node_ports.h"
 #include "router/router.h"
 #include "server/server.h"
 #include "store/store.h"
@@ -36,11 +38,15 @@ static void serve_done(struct serve *s)
 	trim_free(s->trim);
 	node_ports_free(s->node_ports);
 	front_free(s->front);
+	serve_stop_mcp(s);
 	if (s->server)
 		server_set_access(s->server, NULL); /* ends the tunnels to the router too */
+	if (s->server)
+		server_set_wake(s->server, NULL, NULL);
 	router_free(take(s->router));
 	control_free(s->control);
 	node_free(s->node);
+	client_free(s->mcp_client);
 	client_free(s->router_client);
 	client_free(s->control_client);
 	client_free(s->node_client);
@@ -88,6 +94,7 @@ static struct err *start_server(struct serve *s)
 	s->node_client = server_client(s->server, "system:cay:node");
 	s->control_client = server_client(s->server, "system:cay:controller");
 	s->router_client = server_client(s->server, "system:cay:router");
+	s->mcp_client = server_client(s->server, "system:cay:mcp");
 	return NULL;
 }
 
@@ -96,16 +103,22 @@ static void write_metrics(void *arg, struct buf *b)
 	const struct serve *s = arg;
 	struct router_stats router = { 0 };
 	struct node_ports_stats ports = { 0 };
+	struct mcp_stats mcp = { 0 };
 
 	if (s->node)
 		node_metrics(s->node, b);
 	if (s->control)
 		control_metrics(s->control, b);
-	if (s->router)
+	if (s->router) {
 		router_stats(s->router, &router);
-	metrics_counter(b, "cay_router_refused_total",
-			"Requests that the router refused by Host or by who asked.",
-			router.refused);
+		router_write_metrics(s->router, b);
+	}
+	metrics_counter(
+		b, "cay_router_refused_total",
+		"Requests that the router refused by Host, by who asked or by what they showed.",
+		router.refused);
+	metrics_gauge(b, "cay_router_tls_passing",
+		      "Connections through the port that passes TLS on.", router.passing);
 	if (s->node_ports)
 		node_ports_stats(s->node_ports, &ports);
 	metrics_counter(b, "cay_node_ports_accepted_total", "Connections to node ports.",
@@ -115,6 +128,12 @@ static void write_metrics(void *arg, struct buf *b)
 		"Connections to node ports that were refused by who connected, or because no "
 		"Pod is ready.",
 		ports.refused);
+	if (s->mcp)
+		mcp_stats(s->mcp, &mcp);
+	metrics_counter(b, "cay_mcp_calls_total", "Calls of tools over MCP.", mcp.calls);
+	metrics_counter(b, "cay_mcp_failed_total", "Calls of tools over MCP that failed.",
+			mcp.failed);
+	metrics_gauge(b, "cay_mcp_sessions", "Sessions over MCP.", mcp.sessions);
 }
 
 static struct budget_spec read_budget(const struct settings *s)
@@ -138,6 +157,22 @@ static void pace_changed(void *arg, bool yield)
 
 	if (s->node)
 		node_set_pace(s->node, yield);
+}
+
+/* Only the router knows what it has sent into a sandbox and got no answer to. */
+static bool awaited(void *arg, const char *ns, const char *sandbox)
+{
+	const struct serve *s = arg;
+
+	return s->router && router_awaits(s->router, ns, sandbox);
+}
+
+/* A Sandbox that sleeps has no Pod; the one that it will have is named as it is. */
+static bool wake_pod(void *arg, const char *ns, const char *pod)
+{
+	struct serve *s = arg;
+
+	return s->control && control_wake(s->control, ns, pod, "stream");
 }
 
 static struct err *start_roles(struct serve *s)
@@ -177,16 +212,20 @@ static struct err *start_roles(struct serve *s)
 		.sandbox_slices = settings_bool(s->settings, "sandbox-endpoint-slices"),
 		.pace_changed = pace_changed,
 		.pace_arg = s,
+		.awaited = awaited,
+		.awaited_arg = s,
 	};
 	struct err *e = node_start(s->loop, s->node_client, &node, &s->node);
 
 	if (e)
 		return e;
-	server_set_access(s->server, node_access(s->node));
+	control.access = node_access(s->node);
+	server_set_access(s->server, control.access);
 	server_add_metrics(s->server, write_metrics, s);
 	e = control_start(s->loop, s->control_client, &control, &s->control);
 	if (e)
 		return err_wrap(e, "start controllers");
+	server_set_wake(s->server, wake_pod, s);
 	return serve_start_router(s);
 }
 
@@ -220,6 +259,10 @@ static void greet(const struct serve *s)
 	log_info("serving", KV("api", server_address(s->server)),
 		 KV("router", router_address(s->router)), KV("dataDir", dir),
 		 KV("node", s->node_name), KV("version", CAY_VERSION));
+	if (*router_tls_address(s->router))
+		log_info("router serves TLS", KV("address", router_tls_address(s->router)));
+	if (*router_sni_address(s->router))
+		log_info("router passes TLS on", KV("address", router_sni_address(s->router)));
 	if (isatty(STDERR_FILENO))
 		(void)fprintf(stderr,
 			      "\nTry:  kubectl --kubeconfig %s/admin.kubeconfig get nodes\n\n",
@@ -253,6 +296,8 @@ static struct err *serve_start(struct serve *s)
 		e = start_server(s);
 	if (!e)
 		e = start_roles(s);
+	if (!e)
+		serve_start_mcp(s);
 	if (!e)
 		e = server_listen(s->server);
 	if (!e)

@@ -16,6 +16,7 @@ struct front;
 struct kind;
 struct kinds;
 struct loop;
+struct mcp;
 struct node;
 struct router;
 struct server;
@@ -33,12 +34,13 @@ struct serve {
 	struct loop *loop;
 	struct kinds *kinds;
 	struct server *server;
-	struct client *node_client, *control_client, *router_client;
+	struct client *node_client, *control_client, *router_client, *mcp_client;
 	struct node *node;
 	struct control *control;
 	struct router *router;
 	struct node_ports *node_ports;
 	struct front *front;
+	struct mcp *mcp;
 	struct trim *trim;
 	const struct kind *sandboxes, *pods;
 	struct list tunnels; /* struct tunnel.on */
@@ -54,6 +56,19 @@ must_use struct err *serve_find_node_name(struct serve *s);
 
 /* entrance.c: the router, and who may use it */
 must_use struct err *serve_start_router(struct serve *s);
+
+/* mcp.c: tools for programs that drive language models */
+void serve_start_mcp(struct serve *s);
+void serve_stop_mcp(struct serve *s);
+
+/* ways.c: how the router may be addressed, from the settings. Freed by ways_done(). */
+struct router_spec;
+struct ways {
+	char *domain, *prefix, *scoped_secret, *key;
+	char **hosts; /* NULL-terminated */
+};
+must_use struct err *ways_read(const struct serve *s, struct ways *ret, struct router_spec *spec);
+void ways_done(struct ways *w);
 
 /* tunnel.c: forwarded ports of the Pod that stands for the router */
 void serve_open_door(struct serve *s, struct access *a);

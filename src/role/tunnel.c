@@ -15,7 +15,9 @@
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/share.h"
 #include "base/str.h"
+#include "base/strv.h"
 #include "client/access.h"
 #include "client/client.h"
 #include "loop/loop.h"
@@ -42,9 +44,7 @@ static void tunnel_free(struct tunnel *t)
 {
 	list_del(&t->on);
 	conn_free(t->conn);
-	for (size_t i = 0; t->groups[i]; i++)
-		free(t->groups[i]);
-	free(t->groups);
+	strv_free(t->groups);
 	free(t->user);
 	free(t->account_ns);
 	free(t);
@@ -82,20 +82,6 @@ static void on_closed(void *arg, const struct err *e)
 	tunnel_end(arg, e);
 }
 
-static char **copy_list(const char *const *list)
-{
-	size_t n = 0;
-	char **copy;
-
-	while (list && list[n])
-		n++;
-	copy = xnew_n(char *, n + 1);
-	for (size_t i = 0; i < n; i++)
-		copy[i] = xstrdup(list[i]);
-	return copy;
-}
-
-/* A user may have as many as are still free. */
 static bool has_room(const struct serve *s, const char *user)
 {
 	size_t mine = 0, all = 0;
@@ -105,7 +91,7 @@ static bool has_room(const struct serve *s, const char *user)
 		mine += str_eq(t->user, user);
 		all++;
 	}
-	return all < TUNNELS_MAX && mine < TUNNELS_MAX - all;
+	return share_has_room(mine, all, TUNNELS_MAX);
 }
 
 static struct err *door_dial(void *ctx, const struct access_dial_spec *spec,
@@ -135,7 +121,7 @@ static struct err *door_dial(void *ctx, const struct access_dial_spec *spec,
 	t->arg = arg;
 	t->user = xstrdup(spec->to.user);
 	t->account_ns = xstrdup(spec->to.account_ns);
-	t->groups = copy_list(spec->to.groups);
+	t->groups = strv_copy(spec->to.groups);
 	list_add_tail(&s->tunnels, &t->on);
 	t->conn = conn_new(s->loop, stream_plain(ends[0]), &events, t);
 	*ret = t;

@@ -33,7 +33,9 @@ static const struct {
 			       502 },
 	[ROUTER_SUSPENDED] = { "SandboxSuspended", CONNECT,
 			       "The Sandbox is suspended: nothing runs in it.",
-			       "Set its spec.operatingMode to Running.", 502 },
+			       "Set its spec.operatingMode to Running; with the annotation cay.dev/wake: "
+			       "OnRequest, requests do.",
+			       502 },
 	[ROUTER_ENDED] = { "SandboxEnded", CONNECT,
 			   "The Sandbox has ended: it expired, is being deleted, or its Pod has finished.",
 			   "Its Ready condition says why. Make another.", 502 },
@@ -87,6 +89,21 @@ enum router_failure failure_of_error(const struct err *e)
 	}
 }
 
+const char *failure_reason(const struct err *e)
+{
+	switch (err_errno(e)) {
+	case ECONNREFUSED:
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case EACCES:
+		return "dial";
+	case ETIMEDOUT:
+		return "timeout";
+	default:
+		return err_is(e, ERR_TIMEOUT) ? "timeout" : "eof";
+	}
+}
+
 int failure_status(enum router_failure f)
 {
 	return failures[f].status;
@@ -99,6 +116,12 @@ void failure_answer(struct http_request *req, enum router_failure f, const char 
 	struct json *o = json_obj(d);
 	autobuf body = { 0 };
 
+	if (grpc_is_call(req)) {
+		buf_printf(&body, "%s: %s (%s: %s)", failures[f].detail, id, failures[f].code,
+			   failures[f].cause);
+		grpc_answer(req, failures[f].status, buf_str(&body));
+		return;
+	}
 	json_set_root(d, o);
 	json_set(d, o, "detail", json_new_strf(d, "%s: %s", failures[f].detail, id));
 	json_set_str(d, o, "code", failures[f].code);

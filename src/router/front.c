@@ -20,6 +20,7 @@
  *   Service sandbox-router-svc   in agent-sandbox-system, where the Python client and kubectl look
  *   Pod sandbox-router           which that Service selects: no node runs it, it stands for us
  *   EndpointSlice                in every namespace with a pool, where the Go client looks
+ *   Gateway external-http-gateway in default: its status has the address whose port 80 is ours
  *
  * A pass makes what is missing, and anew what leads to another machine than this one; a change of
  * any of them, and of a pool, leads to the next pass. Who forwards a port of the Pod, under its
@@ -29,14 +30,16 @@ enum {
 	AGAIN_MS = 1000,
 	SOON_MS = 20,
 };
+#define GATEWAY_NAMESPACE "default" /* where the published clients look if nobody tells them */
 #define LABELS \
 	"\"labels\":{\"app\":\"sandbox-router\",\"app.kubernetes.io/name\":\"sandbox-router\"}"
 
 struct front {
 	struct client *client;
 	char *node_name, *address;
-	const struct kind *pods, *services, *slices, *pools;
-	struct client_watch *watches[4];
+	char *gateway; /* NULL: no port 80 is ours */
+	const struct kind *pods, *services, *slices, *pools, *gateways;
+	struct client_watch *watches[5];
 	unsigned n_synced;
 	struct deferred look;
 	struct timer *again;
@@ -203,6 +206,51 @@ static bool need_slice(struct front *f, const char *ns)
 	return true;
 }
 
+/* Without an address of ours its status names none: clients would wait for what nobody serves. */
+static void report_gateway(struct front *f, const struct object *o)
+{
+	autofree char *addresses =
+		f->gateway ? xasprintf("[{\"type\":\"IPAddress\",\"value\":\"%s\"}]", f->gateway)
+			   : xstrdup("null");
+	autofree char *text = NULL;
+	char now[CLOCK_TEXT_MAX];
+
+	clock_format(clock_wall(), now);
+	text = xasprintf("{\"status\":{\"addresses\":%s,\"conditions\":[{\"type\":\"Programmed\","
+			 "\"status\":\"%s\",\"reason\":\"%s\",\"message\":\"%s\","
+			 "\"lastTransitionTime\":\"%s\"}]}}",
+			 addresses, f->gateway ? "True" : "False",
+			 f->gateway ? "Programmed" : "AddressNotAssigned",
+			 f->gateway ? "port 80 leads to the router"
+				    : "--gateway-listen gives the router an address with port 80",
+			 now);
+	begin(f, o->ns);
+	client_patch(f->client,
+		     &(struct client_ref){
+			     .kind = f->gateways, .ns = o->ns, .name = o->name, .sub = "status" },
+		     PATCH_MERGE, doc_of(text), &f->write);
+}
+
+/* Its spec is whatever somebody wants it to be: only the status leads anywhere. */
+static bool need_gateway(struct front *f)
+{
+	static const char text[] =
+		"{\"metadata\":{\"name\":\"" ROUTER_GATEWAY "\"," LABELS "},"
+		"\"spec\":{\"gatewayClassName\":\"cay\",\"listeners\":[{\"name\":\"http\","
+		"\"port\":80,\"protocol\":\"HTTP\"}]}}";
+	autoptr(object) o = client_get(f->client, f->gateways, GATEWAY_NAMESPACE, ROUTER_GATEWAY);
+	const struct json *first = o ? json_at(json_get(object_status(o), "addresses"), 0) : NULL;
+
+	if (o ? object_deleting(o) || str_eq(json_get_str(first, "value"), f->gateway)
+	      : !f->gateway)
+		return false;
+	if (o)
+		report_gateway(f, o);
+	else
+		create(f, f->gateways, GATEWAY_NAMESPACE, text);
+	return true;
+}
+
 /* What is missing is made outside of the list: nothing may be written from within. */
 struct missing {
 	struct front *f;
@@ -229,6 +277,8 @@ static void on_look(void *arg)
 		return;
 	if (!map_has(f->failed, SYSTEM_NAMESPACE) &&
 	    (need_service(f) || need_pod(f) || need_slice(f, SYSTEM_NAMESPACE)))
+		return;
+	if (!map_has(f->failed, GATEWAY_NAMESPACE) && need_gateway(f))
 		return;
 	client_each(f->client, f->pools, NULL, note_missing, &m);
 	if (m.ns)
@@ -263,7 +313,8 @@ static void on_own(void *arg, struct object *was, struct object *now)
 {
 	const struct object *o = now ? now : was;
 
-	if (str_eq(o->name, ROUTER_SERVICE) || str_eq(o->name, ROUTER_POD))
+	if (str_eq(o->name, ROUTER_SERVICE) || str_eq(o->name, ROUTER_POD) ||
+	    str_eq(o->name, ROUTER_GATEWAY))
 		deferred_call(&((struct front *)arg)->look);
 }
 
@@ -277,10 +328,12 @@ struct front *front_new(struct loop *l, struct client *c, const struct front_spe
 	f->client = c;
 	f->node_name = xstrdup(spec->node_name);
 	f->address = xstrdup(spec->address);
+	f->gateway = xstrdup(spec->gateway);
 	f->pods = kinds_need(kinds, "v1", "Pod");
 	f->services = kinds_need(kinds, "v1", "Service");
 	f->slices = kinds_need(kinds, "discovery.k8s.io/v1", "EndpointSlice");
 	f->pools = kinds_need(kinds, API_EXTENSIONS, "SandboxWarmPool");
+	f->gateways = kinds_need(kinds, "gateway.networking.k8s.io/v1", "Gateway");
 	f->failed = map_new(free);
 	f->write.done = on_written;
 	f->again = timer_new(l, on_again, f);
@@ -295,6 +348,9 @@ struct front *front_new(struct loop *l, struct client *c, const struct front_spe
 		client_watch(c, &(struct client_watch_spec){ .kind = f->slices }, &own_events, f);
 	f->watches[3] =
 		client_watch(c, &(struct client_watch_spec){ .kind = f->pools }, &pool_events, f);
+	f->watches[4] = client_watch(
+		c, &(struct client_watch_spec){ .kind = f->gateways, .ns = GATEWAY_NAMESPACE },
+		&own_events, f);
 	return f;
 }
 
@@ -311,5 +367,6 @@ void front_free(struct front *f)
 	free(f->ns);
 	free(f->node_name);
 	free(f->address);
+	free(f->gateway);
 	free(f);
 }

@@ -45,18 +45,21 @@ struct proxy {
 	struct http_request *req; /* NULL: a tunnel */
 	struct http_exchange *x;  /* NULL: not connected, or over */
 	struct route route;
-	struct list hold_link;
-	bool held;
-	struct list link;    /* in router.tunnels */
+	char addr[64]; /* of the sandbox, once it was found */
+	struct waiter waiter;
+	struct list link;    /* in router.requests, or in router.tunnels */
 	struct timer *timer; /* the end of a hold, or the next try */
 	usec started, deadline, hold_until, retry_until;
 	int64_t body_len;  /* < 0: chunked */
 	struct buf replay; /* what was sent of the body before a peer accepted it */
 	bool prepared, streaming, body_ended, no_replay;
 	char *upgrade; /* the protocol asked for; NULL: none */
+	bool grpc;
+	struct http_headers grpc_status; /* of an answer that is nothing else */
 	bool answered;
 	int status;
-	uint64_t bytes_out;
+	unsigned n_retries;
+	uint64_t bytes_in, bytes_out;
 	struct pump *pump;
 };
 
@@ -67,19 +70,22 @@ static void record(const struct proxy *p)
 {
 	enum log_level level = p->r->spec.no_access_log ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
 
+	if (p->req)
+		metrics_request(p->r->metrics, p->req, p->status, p->route.ns,
+				clock_mono() - p->started);
 	log_at_(level, "request", KV("sandbox", p->route.id), KV("namespace", p->route.ns),
 		KV("port", p->route.port),
 		KV("method", p->req ? http_request_method(p->req) : "tunnel"),
 		KV("path", p->req ? http_request_path(p->req) : ""),
-		KV("peer", p->req ? http_request_peer(p->req) : ""), KV("status", p->status),
-		KV("bytes", p->bytes_out), KV("took_ms", (clock_mono() - p->started) / 1000));
+		KV("peer", p->req ? http_request_peer(p->req) : ""),
+		KV("user_agent", p->req ? http_request_header(p->req, "User-Agent") : ""),
+		KV("status", p->status), KV("bytes", p->bytes_out),
+		KV("took_ms", (clock_mono() - p->started) / 1000));
 }
 
 static void unhold(struct proxy *p)
 {
-	if (p->held)
-		router_unhold(p->r, &p->route, &p->hold_link);
-	p->held = false;
+	router_unhold(p->r, &p->route, &p->waiter);
 }
 
 static void proxy_free(struct proxy *p)
@@ -91,6 +97,7 @@ static void proxy_free(struct proxy *p)
 	timer_free(p->timer);
 	pump_free(p->pump);
 	buf_done(&p->replay);
+	http_headers_done(&p->grpc_status);
 	free(p->upgrade);
 	free(p);
 }
@@ -121,9 +128,24 @@ static uint64_t ms_until(usec when)
 	return left > 0 ? (uint64_t)(left + 999) / 1000 : 0;
 }
 
+/* The time of a call is over: it covers all of the answer. */
+static void expire(struct proxy *p)
+{
+	http_exchange_cancel(take(p->x));
+	if (p->answered)
+		grpc_end(p->req, 504, "the time of the call is over");
+	else
+		fail(p, ROUTER_SILENT);
+}
+
 static void on_timer(void *arg)
 {
-	look(arg);
+	struct proxy *p = arg;
+
+	if (p->x)
+		expire(p);
+	else
+		look(p);
 }
 
 static void arm(struct proxy *p, uint64_t ms)
@@ -162,10 +184,38 @@ static void keep_for_replay(struct proxy *p, const char *data, size_t len)
 	p->no_replay = true;
 }
 
+static bool too_large(const struct proxy *p, uint64_t body)
+{
+	return p->r->spec.max_body && body > p->r->spec.max_body;
+}
+
+/* The body is larger than the limit. The sandbox must not take what it got for all of it. */
+static void fail_too_large(struct proxy *p)
+{
+	if (p->x)
+		http_exchange_cancel(take(p->x));
+	if (p->answered) {
+		http_respond_abort(p->req);
+		return;
+	}
+	unhold(p);
+	if (p->timer)
+		timer_clear(p->timer);
+	p->status = 413;
+	p->answered = true;
+	router_answer(p->req, 413, "The body of the request has more than %llu bytes.",
+		      (unsigned long long)p->r->spec.max_body);
+}
+
 static void on_body_data(void *owner, struct http_request *req, const char *data, size_t len)
 {
 	struct proxy *p = owner;
 
+	p->bytes_in += len;
+	if (too_large(p, p->bytes_in) && (p->x || !p->answered)) {
+		fail_too_large(p);
+		return;
+	}
 	keep_for_replay(p, data, len);
 	if (!p->x)
 		return; /* it was answered already: nobody wants the rest */
@@ -174,13 +224,22 @@ static void on_body_data(void *owner, struct http_request *req, const char *data
 		http_request_pause(req, true);
 }
 
+static void end_body(struct proxy *p)
+{
+	struct http_headers trailers = { 0 };
+
+	forward_trailers(http_request_trailers(p->req), &trailers);
+	http_exchange_end_body(p->x, &trailers);
+	http_headers_done(&trailers);
+}
+
 static void on_body_end(void *owner, unused struct http_request *req)
 {
 	struct proxy *p = owner;
 
 	p->body_ended = true;
 	if (p->x)
-		http_exchange_end_body(p->x);
+		end_body(p);
 }
 
 static void send_body(struct proxy *p)
@@ -197,7 +256,7 @@ static void send_body(struct proxy *p)
 	if (p->replay.len)
 		http_exchange_write(p->x, buf_head(&p->replay), p->replay.len);
 	if (p->body_ended)
-		http_exchange_end_body(p->x);
+		end_body(p);
 	http_request_pause(p->req, http_exchange_full(p->x));
 }
 
@@ -226,6 +285,8 @@ static void become_tunnel(struct proxy *p, struct http_headers *h)
 	struct conn *down = NULL, *up;
 
 	http_headers_del_hop_by_hop(h);
+	answer_headers(h,
+		       &(struct answer){ &p->route, p->r->prefix, p->addr, p->r->spec.no_rewrite });
 	http_headers_set(h, "Connection", "Upgrade");
 	http_headers_set(h, "Upgrade", p->upgrade);
 	p->status = 101;
@@ -242,6 +303,7 @@ static void become_tunnel(struct proxy *p, struct http_headers *h)
 	p->r->stats.tunnels++;
 	conn_set_idle_ms(down, TUNNEL_IDLE_MS);
 	conn_set_idle_ms(up, TUNNEL_IDLE_MS);
+	list_del(&p->link);
 	list_add_tail(&p->r->tunnels, &p->link);
 	p->pump = pump_start(down, up, on_tunnel_done, p);
 }
@@ -276,8 +338,12 @@ static void on_head(void *arg, int status, struct http_headers *h)
 			      p->upgrade ? "Too many open tunnels." : no_upgrade);
 		return;
 	}
-	length = length_of(h);
+	length = p->grpc ? -1 : length_of(h); /* trailers follow */
 	http_headers_del_hop_by_hop(h);
+	answer_headers(h,
+		       &(struct answer){ &p->route, p->r->prefix, p->addr, p->r->spec.no_rewrite });
+	if (p->grpc)
+		grpc_take_status(h, &p->grpc_status);
 	p->status = status;
 	p->answered = true;
 	http_respond_on_drain(p->req, on_drained_down);
@@ -294,24 +360,29 @@ static void on_data(void *arg, const char *data, size_t len)
 		http_exchange_pause(p->x, true);
 }
 
-static void on_end(void *arg)
+static void on_end(void *arg, struct http_headers *trailers)
 {
 	struct proxy *p = arg;
 
 	p->x = NULL;
+	http_headers_del_hop_by_hop(trailers);
+	if (trailers->n || p->grpc)
+		http_respond_trailers(p->req, trailers->n ? trailers : &p->grpc_status);
 	http_respond_end(p->req);
 }
 
 /*
- * A refused connection may mean that the port is still opening. True when we try again. After any
- * other failure somebody may already have the request, so it is not sent again.
+ * A refused connection may mean that the port is still opening. After any other failure somebody
+ * may already have the request, so it is not sent again.
  */
-static bool try_again(struct proxy *p, const struct err *e)
+static bool may_try_again(struct proxy *p, const struct err *e)
 {
 	usec now = clock_mono();
 
 	if (err_errno(e) != ECONNREFUSED || (p->streaming && p->no_replay))
 		return false;
+	if (p->r->spec.has_retry)
+		return p->n_retries < p->r->spec.retry.max && now < p->deadline;
 	if (!p->retry_until) {
 		autoptr(object) sb =
 			client_get(p->r->client, p->r->sandboxes, p->route.ns, p->route.id);
@@ -319,12 +390,23 @@ static bool try_again(struct proxy *p, const struct err *e)
 
 		p->retry_until = now + (young ? RETRY_YOUNG_MS : RETRY_OLD_MS) * 1000ll;
 	}
-	if (now >= MIN(p->retry_until, p->deadline))
-		return false;
+	return now < MIN(p->retry_until, p->deadline);
+}
+
+static void try_again(struct proxy *p)
+{
+	const struct router_spec *spec = &p->r->spec;
+	unsigned doubled = MIN(p->n_retries, 20u);
+	uint64_t wait_ms = RETRY_MS;
+
+	if (spec->has_retry)
+		wait_ms = MIN((uint64_t)spec->retry.first_ms << doubled,
+			      (uint64_t)spec->retry.last_ms);
+	p->n_retries++;
+	metrics_count(p->r->metrics, METRIC_RETRIES, p->route.ns, NULL);
 	if (p->streaming)
 		http_request_pause(p->req, true);
-	arm(p, RETRY_MS);
-	return true;
+	arm(p, wait_ms);
 }
 
 static void on_failed(void *arg, const struct err *e)
@@ -332,11 +414,14 @@ static void on_failed(void *arg, const struct err *e)
 	struct proxy *p = arg;
 
 	p->x = NULL;
+	metrics_count(p->r->metrics, METRIC_ERRORS, p->route.ns, failure_reason(e));
 	log_debug("request into the sandbox failed", KV("sandbox", p->route.id), KV("err", e));
-	if (p->answered)
+	if (p->answered && p->grpc)
+		grpc_end(p->req, 502, "the connection into the sandbox broke");
+	else if (p->answered)
 		http_respond_abort(p->req);
-	else if (try_again(p, e))
-		return;
+	else if (may_try_again(p, e))
+		try_again(p);
 	else
 		fail(p, failure_of_error(e));
 }
@@ -355,22 +440,31 @@ static void connect_to(struct proxy *p, const char *addr)
 	uint64_t left_ms = ms_until(p->deadline);
 
 	if (!left_ms) {
-		fail(p, p->retry_until ? ROUTER_REFUSED : ROUTER_NOT_READY);
+		fail(p, p->n_retries ? ROUTER_REFUSED : ROUTER_NOT_READY);
 		return;
 	}
+	if (p->r->spec.head_timeout_ms)
+		left_ms = MIN(left_ms, (uint64_t)p->r->spec.head_timeout_ms);
 	if (!p->prepared)
-		forward_headers(h, http_request_peer(p->req), p->upgrade);
+		forward_headers(h, &(struct forward){ &p->route, p->r->prefix,
+						      http_request_peer(p->req), p->upgrade });
 	p->prepared = true;
+	(void)snprintf(p->addr, sizeof(p->addr), "%s", addr);
 	http_headers_set(h, "Host", addr);
+	if (p->grpc) {
+		grpc_set_timeout(h, left_ms);
+		arm(p, left_ms);
+	}
 	p->x = http_exchange_start(
 		p->r->pool,
-		&(struct http_exchange_spec){ .addr = addr,
+		&(struct http_exchange_spec){ .version = p->grpc ? 2 : 1,
+					      .addr = addr,
 					      .method = http_request_method(p->req),
 					      .target = http_request_target(p->req),
 					      .headers = h,
 					      .body_len = p->body_len,
 					      .connect_ms = MIN(left_ms, (uint64_t)CONNECT_MS),
-					      .head_ms = left_ms },
+					      .head_ms = p->grpc ? 0 : left_ms },
 		&exchange_events, p);
 	send_body(p);
 }
@@ -389,26 +483,22 @@ static void hold(struct proxy *p, const struct target *t)
 			fail(p, ROUTER_NOT_READY);
 		return;
 	}
-	if (!router_hold(p->r, &p->route, &p->hold_link)) {
+	if (!router_hold(p->r, &p->route, &p->waiter)) {
 		fail(p, ROUTER_CROWDED);
 		return;
 	}
-	p->held = true;
 	arm(p, ms_until(p->hold_until));
 }
 
 /* Finds out where the request goes now, and sends it there. */
 static void look(struct proxy *p)
 {
-	autoptr(object) sb = client_get(p->r->client, p->r->sandboxes, p->route.ns, p->route.id);
 	struct target t;
+	autoptr(object) sb = router_find(p->r, &p->route, &t);
 
 	unhold(p);
 	if (p->timer)
 		timer_clear(p->timer);
-	target_find(sb, &p->route, p->r->spec.allow_loopback, &t);
-	if (t.state == TARGET_UNKNOWN && !p->r->synced)
-		t.state = TARGET_STARTING; /* the watch has not told us everything yet */
 	switch (t.state) {
 	case TARGET_READY:
 		connect_to(p, t.addr);
@@ -416,22 +506,24 @@ static void look(struct proxy *p)
 	case TARGET_STARTING:
 		hold(p, &t);
 		break;
-	case TARGET_UNKNOWN:
 	case TARGET_DOWN:
+	case TARGET_UNKNOWN:
 	case TARGET_STATE_MAX_:
 		fail(p, failure_of_sandbox(sb, &p->route));
 		break;
 	}
 }
 
-void proxy_look_again(struct proxy *p)
+bool proxy_awaits(struct list *request, const char *ns, const char *sandbox)
 {
-	look(p);
+	const struct proxy *p = list_item(request, struct proxy, link);
+
+	return !p->answered && str_eq(p->route.id, sandbox) && str_eq(p->route.ns, ns);
 }
 
-struct proxy *proxy_of_hold(struct list *link)
+static void look_again(struct waiter *w)
 {
-	return list_item(link, struct proxy, hold_link);
+	look(container_of(w, struct proxy, waiter));
 }
 
 static uint64_t timeout_ms(const struct router *r, const struct route *route)
@@ -444,22 +536,55 @@ static uint64_t timeout_ms(const struct router *r, const struct route *route)
 	return MIN(route->timeout_ms, most);
 }
 
+/*
+ * The protocol to change to; malloc'd, NULL: none. Nobody looks into a tunnel: in one of HTTP/2
+ * there could be any number of requests, and for other paths than a pass permits.
+ */
+static char *upgrade_of(const struct http_headers *h, const struct route *route)
+{
+	const char *to = http_headers_get(h, "Upgrade");
+
+	if (!to || !http_headers_has_token(h, "Connection", "upgrade"))
+		return NULL;
+	if (http_headers_has_token(h, "Upgrade", "h2c") ||
+	    (route->by_pass && !str_eq_nocase(to, "websocket")))
+		return NULL;
+	return xstrdup(to);
+}
+
 void proxy_start(struct router *r, struct http_request *req, const struct route *route)
 {
-	struct proxy *p = xnew(struct proxy);
 	struct http_headers *h = http_request_headers(req);
+	uint64_t limit_ms = timeout_ms(r, route);
+	usec budget = (usec)limit_ms * 1000;
+	bool grpc = grpc_is_call(req);
+	const char *bad = grpc ? grpc_timeout(h, &budget) : NULL;
+	struct proxy *p;
 
+	if (bad || r->stats.active >= r->spec.max_conns) {
+		metrics_request(r->metrics, req, bad ? 400 : 503, route->ns, 0);
+		router_answer(req, bad ? 400 : 503, "%s",
+			      bad ? bad : "Too many requests are under way.");
+		return;
+	}
+	p = xnew(struct proxy);
 	p->r = r;
 	p->req = req;
 	p->route = *route;
-	list_init(&p->hold_link);
+	p->waiter.look = look_again;
 	list_init(&p->link);
 	p->started = clock_mono();
-	p->deadline = p->started + (usec)timeout_ms(r, route) * 1000;
+	p->deadline = p->started + MIN(budget, (usec)limit_ms * 1000);
+	p->grpc = grpc;
+	if (grpc)
+		http_request_be_patient(req);
 	p->body_len = http_request_body_len(req);
-	if (http_headers_has_token(h, "Connection", "upgrade"))
-		p->upgrade = xstrdup(http_headers_get(h, "Upgrade"));
+	p->upgrade = upgrade_of(h, route);
+	list_add_tail(&r->requests, &p->link);
 	r->stats.active++;
 	http_request_set_owner(req, p, on_ended);
-	look(p);
+	if (p->body_len > 0 && too_large(p, (uint64_t)p->body_len))
+		fail_too_large(p);
+	else
+		look(p);
 }

@@ -11,7 +11,9 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/metrics.h"
 #include "base/str.h"
+#include "base/strv.h"
 #include "base/wall.h"
 #include "client/client.h"
 #include "json/json.h"
@@ -19,7 +21,9 @@
 #include "net/http_client.h"
 #include "net/http_server.h"
 #include "net/stream.h"
+#include "router/callers/callers.h"
 #include "router/router_priv.h"
+#include "tls/tls.h"
 
 /*
  * The port, the decision about each request, and the requests that wait for their sandbox. We learn
@@ -30,9 +34,10 @@ enum {
 	HELD_MAX = 2048,
 	HELD_MAX_EACH = 512,
 	HOLD_MS = 30000,
+	WAITING_MAX = 4096,
 	CONNS_MAX = 16384,
 	REFUSAL_LOG_US = 1000 * 1000, /* between two lines: anybody may be refused at will */
-	IDLE_UPSTREAM = 512, /* connections kept open to one port; with fewer, crowds reconnect */
+	IDLE_UPSTREAM = 1024, /* connections kept open to one port; with fewer, crowds reconnect */
 };
 
 void router_answer(struct http_request *req, int status, const char *fmt, ...)
@@ -46,6 +51,10 @@ void router_answer(struct http_request *req, int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	if (grpc_is_call(req)) {
+		grpc_answer(req, status, text);
+		return;
+	}
 	json_set_root(d, json_obj(d));
 	json_set_str(d, json_root(d), "detail", text);
 	json_write(json_root(d), &body);
@@ -64,7 +73,7 @@ static void hold_key(const char *ns, const char *name, char ret[512])
 	(void)snprintf(ret, 512, "%s/%s", ns, name);
 }
 
-bool router_hold(struct router *r, const struct route *route, struct list *link)
+bool router_hold(struct router *r, const struct route *route, struct waiter *w)
 {
 	struct hold *h;
 	char key[512];
@@ -75,26 +84,43 @@ bool router_hold(struct router *r, const struct route *route, struct list *link)
 		return false;
 	if (!h) {
 		h = xnew(struct hold);
-		list_init(&h->proxies);
+		list_init(&h->waiters);
 		map_put(r->holds, key, h);
 	}
 	h->n++;
 	r->stats.held++;
-	list_add_tail(&h->proxies, link);
+	w->held = true;
+	list_add_tail(&h->waiters, &w->link);
 	return true;
 }
 
-void router_unhold(struct router *r, const struct route *route, struct list *link)
+void router_unhold(struct router *r, const struct route *route, struct waiter *w)
 {
 	struct hold *h;
 	char key[512];
 
+	if (!w->held)
+		return;
+	w->held = false;
 	hold_key(route->ns, route->id, key);
 	h = map_get(r->holds, key);
-	list_del(link);
+	list_del(&w->link);
 	r->stats.held--;
 	if (h && !--h->n)
 		(void)map_del(r->holds, key);
+}
+
+struct object *router_find(struct router *r, const struct route *route, struct target *ret)
+{
+	struct object *sandbox = client_get(r->client, r->sandboxes, route->ns, route->id);
+
+	target_find(sandbox, route, r->spec.allow_loopback, ret);
+	if (ret->state == TARGET_UNKNOWN && !r->synced)
+		ret->state = TARGET_STARTING; /* the watch has not told us everything yet */
+	if (ret->state == TARGET_DOWN && r->spec.wake &&
+	    r->spec.wake(r->spec.wake_arg, route->ns, route->id))
+		ret->state = TARGET_STARTING;
+	return sandbox;
 }
 
 static void on_sandbox_changed(void *arg, struct object *was, struct object *now)
@@ -110,8 +136,8 @@ static void on_sandbox_changed(void *arg, struct object *was, struct object *now
 	h = map_get(r->holds, key);
 	if (!h)
 		return;
-	while (!list_empty(&h->proxies)) {
-		struct list *link = h->proxies.next;
+	while (!list_empty(&h->waiters)) {
+		struct list *link = h->waiters.next;
 
 		list_del(link);
 		list_add_tail(&r->woken, link);
@@ -127,8 +153,8 @@ static void on_synced(void *arg)
 	map_each(it, r->holds) {
 		struct hold *h = it.value;
 
-		while (!list_empty(&h->proxies)) {
-			struct list *link = h->proxies.next;
+		while (!list_empty(&h->waiters)) {
+			struct list *link = h->waiters.next;
 
 			list_del(link);
 			list_add_tail(&r->woken, link);
@@ -148,8 +174,11 @@ static void on_wake(void *arg)
 		list_del(link);
 		list_add_tail(&now, link);
 	}
-	while (!list_empty(&now))
-		proxy_look_again(proxy_of_hold(now.next));
+	while (!list_empty(&now)) {
+		struct waiter *w = list_first(&now, struct waiter, link);
+
+		w->look(w);
+	}
 }
 
 static void note_refusal(struct router *r, struct http_request *req, const struct err *why)
@@ -166,19 +195,30 @@ static void note_refusal(struct router *r, struct http_request *req, const struc
 	r->refusals_quiet_until = now + REFUSAL_LOG_US;
 }
 
+/* An answer of our own to a request that does not go in. */
+static void answer(struct router *r, struct http_request *req, int status, const char *text)
+{
+	metrics_request(r->metrics, req, status, NULL, 0);
+	router_answer(req, status, "%s", text);
+}
+
 static void refuse(struct router *r, struct http_request *req, struct err *why)
 {
 	note_refusal(r, req, why);
 	if (err_is(why, ERR_UNAUTHENTICATED))
-		router_answer(req, 401, "%s", err_text(why));
+		answer(r, req, 401, err_text(why));
 	else if (err_is(why, ERR_FORBIDDEN))
-		router_answer(req, 403, "%s", err_text(why));
+		answer(r, req, 403, err_text(why));
+	else if (err_is(why, ERR_EXHAUSTED))
+		answer(r, req, 503, err_text(why));
+	else if (err_is(why, ERR_UNAVAILABLE))
+		answer(r, req, 500, err_text(why));
 	else
-		router_answer(req, 500, "An internal error occurred in the proxy.");
+		answer(r, req, 500, "An internal error occurred in the proxy.");
 	err_free(why);
 }
 
-/* A request whose caller is being looked up. */
+/* A request that waits until its caller, or what a policy must know of it, has been looked up. */
 struct visit {
 	struct list on;
 	struct router *r;
@@ -190,18 +230,27 @@ static void visit_free(void *owner)
 {
 	struct visit *v = owner;
 
+	v->r->n_visits--;
 	list_del(&v->on);
 	free(v);
 }
 
-static void visit_wait(struct router *r, struct http_request *req, const struct route *route)
+static void visit_wait(struct router *r, struct http_request *req, const struct route *route,
+		       struct list *where)
 {
-	struct visit *v = xnew(struct visit);
+	struct visit *v;
+
+	if (r->n_visits >= r->spec.max_waiting) {
+		refuse(r, req, err_new(ERR_EXHAUSTED, "Too many requests wait to be let in."));
+		return;
+	}
+	v = xnew(struct visit);
+	r->n_visits++;
 
 	v->r = r;
 	v->req = req;
 	v->route = *route;
-	list_add_tail(&r->visits, &v->on);
+	list_add_tail(where, &v->on);
 	http_request_set_owner(req, v, visit_free);
 }
 
@@ -213,33 +262,133 @@ static bool find_caller(struct router *r, struct http_request *req, struct route
 	return !r->callers || !s || callers_find(r->callers, s->fd, ret);
 }
 
-/* The only decision about who may go in. */
-static void enter(struct router *r, struct http_request *req, const struct route *route)
+static const char *decision_name(const struct err *e)
 {
-	struct router_ask ask = {
-		.ns = route->ns, .sandbox = route->id, .port = route->port, .request = req
-	};
-	struct err *e;
+	if (!e)
+		return "allow";
+	return err_is(e, ERR_UNAUTHENTICATED) || err_is(e, ERR_FORBIDDEN) ? "deny" : "error";
+}
 
-	if (!find_caller(r, req, &ask.caller)) {
-		visit_wait(r, req, route);
-		return;
+/*
+ * Who has connected says nothing where a page may have made a browser do it: only what the request
+ * itself shows counts then.
+ */
+static bool is_ambient(struct http_request *req, const struct route *route)
+{
+	return route->way == ROUTER_BY_HEADER ? !entry_by_browser(req)
+					      : !wall_stands("browser-way");
+}
+
+static struct err *rejected(void)
+{
+	return err_new(
+		ERR_UNAUTHENTICATED,
+		"unauthenticated: the client certificate was not issued here or has expired");
+}
+
+/* Beside everything else that lets a request in, if it is needed. */
+static struct err *check_certificate(const struct router *r, struct http_request *req)
+{
+	const struct stream *s = http_request_conn_stream(req);
+
+	if (!r->spec.need_certificate || (s && tls_peer_of(s)))
+		return NULL;
+	return s && tls_peer_rejected(s)
+		       ? rejected()
+		       : err_new(ERR_UNAUTHENTICATED, "a client certificate is required");
+}
+
+static struct err *decide_on(struct router *r, struct router_ask *ask, const struct route *route,
+			     struct list **ret_wait)
+{
+	const struct stream *s = http_request_conn_stream(ask->request);
+	const struct tls_peer *peer = s ? tls_peer_of(s) : NULL;
+	autofree const char **groups = NULL;
+
+	if (!r->decide)
+		return NULL;
+	if (!is_ambient(ask->request, route)) {
+		ask->caller = (struct router_caller){ 0 };
+		return r->decide(r->decide_arg, ask, ret_wait);
 	}
-	e = r->decide ? r->decide(r->decide_arg, &ask) : NULL;
+	if (s && tls_peer_rejected(s))
+		return rejected();
+	if (peer) {
+		groups = xnew_n(const char *, peer->n_groups + 1);
+		for (size_t i = 0; i < peer->n_groups; i++)
+			groups[i] = peer->groups[i];
+		ask->user = peer->name;
+		ask->user_alt = peer->alt;
+		ask->groups = groups;
+	}
+	return r->decide(r->decide_arg, ask, ret_wait);
+}
+
+/* The decision has been made; e is taken over. */
+static void let_in(struct router *r, struct http_request *req, const struct route *route,
+		   struct err *e)
+{
+	if (!e)
+		metrics_learn_namespace(r->metrics, route->ns);
+	metrics_count(r->metrics, METRIC_DECISIONS, route->ns, decision_name(e));
 	if (e)
 		refuse(r, req, e);
 	else
 		proxy_start(r, req, route);
 }
 
-/* Those whose caller is still unknown wait again, behind all others. */
-static void on_learned(void *arg)
+/* Nothing shown by itself lets the request in, or keeps it out. */
+static void ask_policy(struct router *r, struct router_ask *ask, const struct route *route)
 {
-	struct router *r = arg;
+	struct list *wait = NULL;
+	struct err *e = decide_on(r, ask, route, &wait);
+
+	if (wait)
+		visit_wait(r, ask->request, route, wait);
+	else if (!e && mint_asked(ask->request, route))
+		mint_answer(r, ask->request, route);
+	else
+		let_in(r, ask->request, route, e);
+}
+
+/* The only decision about who may go in. */
+static void enter(struct router *r, struct http_request *req, struct route *route)
+{
+	struct router_ask ask = { .ns = route->ns,
+				  .sandbox = route->id,
+				  .port = route->port,
+				  .way = route->way,
+				  .request = req };
+	struct err *why = check_certificate(r, req);
+
+	if (why) {
+		let_in(r, req, route, why);
+		return;
+	}
+	if (!find_caller(r, req, &ask.caller)) {
+		visit_wait(r, req, route, &r->visits);
+		return;
+	}
+	switch (entry_look(r, req, route, &why)) {
+	case ENTRY_ASK:
+		ask_policy(r, &ask, route);
+		break;
+	case ENTRY_IN:
+	case ENTRY_REFUSED:
+		let_in(r, req, route, why);
+		break;
+	case ENTRY_ANSWERED:
+		break;
+	}
+}
+
+/* Those of which too little is known still wait again, behind all others. */
+void router_resume(struct router *r, struct list *waiting)
+{
 	LIST_HEAD(now);
 
-	while (!list_empty(&r->visits)) {
-		struct list *link = r->visits.next;
+	while (!list_empty(waiting)) {
+		struct list *link = waiting->next;
 
 		list_del(link);
 		list_add_tail(&now, link);
@@ -253,6 +402,15 @@ static void on_learned(void *arg)
 		visit_free(v);
 		enter(r, req, &route);
 	}
+}
+
+static void on_learned(void *arg)
+{
+	struct router *r = arg;
+
+	router_resume(r, &r->visits);
+	if (r->sni)
+		sni_port_learned(r->sni);
 }
 
 /* False: the request has been answered. */
@@ -269,73 +427,120 @@ static bool host_is_ours(struct router *r, struct http_request *req)
 		      "The Host header names neither this machine nor an address of it; "
 		      "--router-host adds names, and * allows all.");
 	note_refusal(r, req, why);
-	router_answer(req, 421, "%s", err_text(why));
+	answer(r, req, 421, err_text(why));
 	return false;
+}
+
+static void answer_health(struct http_request *req)
+{
+	static const char ok[] = "{\"status\":\"ok\"}\n";
+
+	http_respond(req, 200, NULL, (struct http_body){ "application/json", ok, sizeof(ok) - 1 });
 }
 
 static void on_request(void *arg, struct http_request *req)
 {
-	static const char ok[] = "{\"status\":\"ok\"}\n";
-	struct router *r = arg;
+	const struct http_port *port = arg;
+	struct router *r = port->r;
 	const struct http_headers *h = http_request_headers(req);
-	struct route route;
-	const char *bad;
+	struct route route = { 0 };
+	size_t rest = 0;
+	const char *bad = way_read(&(struct way_ask){ .domain = r->domain,
+						      .prefix = r->prefix,
+						      .allow_loopback = r->spec.allow_loopback,
+						      .host = http_headers_get(h, "Host"),
+						      .target = http_request_target(req),
+						      .headers = h },
+				   &route, &rest);
 
-	if (str_eq(http_request_path(req), "/healthz") && !route_has_id(h) &&
-	    str_eq(http_request_method(req), "GET")) {
-		http_respond(req, 200, NULL,
-			     (struct http_body){ "application/json", ok, sizeof(ok) - 1 });
+	if (route.way != ROUTER_BY_HOST && str_eq(http_request_path(req), "/healthz") &&
+	    !route_has_id(h) && str_eq(http_request_method(req), "GET")) {
+		answer_health(req);
 		return;
 	}
 	r->stats.requests++;
-	if (!host_is_ours(r, req))
+	if (route.way != ROUTER_BY_HOST && !host_is_ours(r, req))
 		return;
-	bad = route_parse(h, r->spec.allow_loopback, &route);
 	if (bad) {
-		router_answer(req, 400, "%s", bad);
+		answer(r, req, 400, bad);
 		return;
+	}
+	route.secure = port->secure;
+	if (rest) {
+		const char *tail = http_request_target(req) + rest;
+		autofree char *target = xasprintf("%s%s", *tail == '/' ? "" : "/", tail);
+
+		http_request_set_target(req, target);
 	}
 	enter(r, req, &route);
 }
 
 static struct stream *on_accept(void *arg, int fd)
 {
-	struct router *r = arg;
+	const struct http_port *port = arg;
+	struct router *r = port->r;
 
 	if (r->callers)
 		callers_accepted(r->callers, fd);
-	return stream_plain(fd);
+	return port->secure ? tls_port_accept(r->tls, fd) : stream_plain(fd);
 }
 
-static struct err *start_listening(struct router *r, const char *addr)
+static struct err *start_listening(struct router *r, struct http_port *port, const char *addr)
 {
 	static const struct http_handler handler = { .head = on_request };
-	const struct http_server_spec spec = { .limits = { .max_conns = r->spec.max_conns },
+	const struct http_server_spec spec = { .limits = { .max_conns = port->max_conns },
 					       .handler = &handler,
-					       .arg = r,
+					       .arg = port,
 					       .wrap = on_accept,
-					       .wrap_arg = r };
+					       .wrap_arg = port,
+					       .http2 = &http2_protocol };
 	autoclose fd = -1;
 	struct err *e = net_listen(addr, &fd);
 
 	if (!e)
-		e = net_local_addr(fd, r->address, sizeof(r->address));
+		e = net_local_addr(fd, port->address, sizeof(port->address));
 	if (!e && r->callers)
 		e = callers_check(r->callers, fd);
-	return e ? e : http_server_start(r->loop, take_fd(fd), &spec, &r->server);
+	return e ? e : http_server_start(r->loop, take_fd(fd), &spec, &port->server);
 }
 
-static void keep_hosts(struct router *r, const char *const *hosts)
+struct err *router_listen_too(struct router *r, const char *addr)
 {
-	size_t n = 0;
+	assert(!r->gateway.server);
+	r->gateway =
+		(struct http_port){ .r = r, .max_conns = MAX(r->spec.max_conns / 4, (size_t)1) };
+	return start_listening(r, &r->gateway, addr);
+}
 
-	if (!hosts)
-		return;
-	while (hosts[n])
-		n++;
-	r->hosts = xnew_n(char *, n + 1);
-	for (size_t i = 0; i < n; i++)
-		r->hosts[i] = xstrdup(hosts[i]);
+static struct err *start_ports(struct router *r, const struct router_spec *spec)
+{
+	struct err *e;
+
+	if (spec->tls.listen)
+		r->spec.max_conns = MAX(r->spec.max_conns / 2, (size_t)1); /* two ports share */
+	r->plain = (struct http_port){ .r = r, .max_conns = r->spec.max_conns };
+	r->secure = r->plain;
+	r->secure.secure = true;
+	e = spec->listen ? start_listening(r, &r->plain, spec->listen) : NULL;
+	if (!e && spec->tls.listen)
+		e = tls_port_new(r->loop, &spec->tls, r->domain, &r->tls);
+	if (!e && spec->tls.listen)
+		e = start_listening(r, &r->secure, spec->tls.listen);
+	if (!e && spec->sni_listen)
+		e = sni_port_start(r, spec->sni_listen, &r->sni);
+	return e;
+}
+
+static void keep_ways(struct router *r, const struct router_spec *spec)
+{
+	r->spec.domain = r->spec.path_prefix = r->spec.scoped_secret = r->spec.sni_listen = NULL;
+	r->spec.pass_key = NULL;
+	r->domain = xstrdup(spec->domain);
+	r->prefix = xstrdup(spec->path_prefix);
+	r->scoped_secret = xstrdup(spec->scoped_secret);
+	if (spec->pass_key)
+		r->pass_key = (struct tls_seal_key){ xmemdup(spec->pass_key, spec->pass_key_len),
+						     spec->pass_key_len };
 }
 
 struct err *router_start(struct loop *l, struct client *c, const struct router_spec *spec,
@@ -351,12 +556,19 @@ struct err *router_start(struct loop *l, struct client *c, const struct router_s
 	r->spec = *spec;
 	r->spec.listen = NULL; /* the caller's */
 	r->spec.hosts = NULL;
-	keep_hosts(r, spec->hosts);
+	r->spec.ns = r->ns = xstrdup(spec->ns);
+	r->metrics = metrics_new();
+	r->spec.tls = (struct router_tls_spec){ 0 };
+	r->hosts = spec->hosts ? strv_copy(spec->hosts) : NULL;
+	keep_ways(r, spec);
 	if (!r->spec.max_conns)
 		r->spec.max_conns = CONNS_MAX;
 	if (!r->spec.hold_ms)
 		r->spec.hold_ms = HOLD_MS;
+	if (!r->spec.max_waiting)
+		r->spec.max_waiting = WAITING_MAX;
 	list_init(&r->woken);
+	list_init(&r->requests);
 	list_init(&r->tunnels);
 	list_init(&r->visits);
 	r->holds = map_new(free);
@@ -367,11 +579,12 @@ struct err *router_start(struct loop *l, struct client *c, const struct router_s
 					     r, &r->callers)
 			       : NULL;
 	if (!e)
-		e = start_listening(r, spec->listen);
+		e = start_ports(r, spec);
 	if (e)
 		return e;
 	r->sandboxes = kinds_need(client_kinds(c), API_SANDBOX, "Sandbox");
-	r->watch = client_watch(c, &(struct client_watch_spec){ .kind = r->sandboxes }, &events, r);
+	r->watch = client_watch(c, &(struct client_watch_spec){ .kind = r->sandboxes, .ns = r->ns },
+				&events, r);
 	*ret = take(r);
 	return NULL;
 }
@@ -380,7 +593,11 @@ void router_free(struct router *r)
 {
 	if (!r)
 		return;
-	http_server_free(r->server);
+	http_server_free(r->plain.server);
+	http_server_free(r->secure.server);
+	http_server_free(r->gateway.server);
+	sni_port_free(r->sni);
+	tls_port_free(r->tls);
 	callers_free(r->callers);
 	while (!list_empty(&r->tunnels))
 		proxy_cut(r->tunnels.next);
@@ -388,15 +605,45 @@ void router_free(struct router *r)
 	http_pool_free(r->pool);
 	timer_free(r->waker);
 	map_free(r->holds);
-	for (size_t i = 0; r->hosts && r->hosts[i]; i++)
-		free(r->hosts[i]);
-	free(r->hosts);
+	strv_free(r->hosts);
+	metrics_free(r->metrics);
+	free(r->ns);
+	free(r->domain);
+	free(r->prefix);
+	free(r->scoped_secret);
+	free((void *)r->pass_key.bytes);
 	free(r);
+}
+
+bool router_awaits(const struct router *r, const char *ns, const char *sandbox)
+{
+	for (struct list *l = r->requests.next; l != &r->requests; l = l->next)
+		if (proxy_awaits(l, ns, sandbox))
+			return true;
+	return false;
 }
 
 const char *router_address(const struct router *r)
 {
-	return r->address;
+	return r->plain.address;
+}
+
+const char *router_tls_address(const struct router *r)
+{
+	return r->secure.address;
+}
+
+const char *router_sni_address(const struct router *r)
+{
+	return r->sni_address;
+}
+
+void router_set_sni_policy(struct router *r,
+			   bool (*may_enter)(void *arg, const struct router_caller *caller),
+			   void *arg)
+{
+	r->sni_enter = may_enter;
+	r->sni_arg = arg;
 }
 
 void router_set_policy(struct router *r, router_policy decide, void *arg)
@@ -408,14 +655,43 @@ void router_set_policy(struct router *r, router_policy decide, void *arg)
 struct err *router_adopt(struct router *r, int fd, uint64_t ticket)
 {
 	assert(ticket && r->callers);
-	if (http_server_conns(r->server) >= r->spec.max_conns) {
+	if (http_server_conns(r->plain.server) >= r->spec.max_conns) {
 		(void)close(fd);
 		return err_new(ERR_EXHAUSTED, "the router has %zu connections, which is the limit",
 			       r->spec.max_conns);
 	}
 	callers_adopted(r->callers, fd, ticket);
-	http_server_adopt(r->server, stream_plain(fd), "127.0.0.1:0");
+	http_server_adopt(r->plain.server, stream_plain(fd), "127.0.0.1:0");
 	return NULL;
+}
+
+void router_drain(struct router *r)
+{
+	struct http_server *const all[] = { r->plain.server, r->secure.server, r->gateway.server };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i])
+			http_server_stop_accepting(all[i]);
+	if (r->sni)
+		sni_port_stop(r->sni);
+}
+
+bool router_idle(const struct router *r)
+{
+	const struct http_server *const all[] = { r->plain.server, r->secure.server,
+						  r->gateway.server };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i] && http_server_conns(all[i]))
+			return false;
+	return list_empty(&r->tunnels) && !r->stats.passing;
+}
+
+void router_write_metrics(const struct router *r, struct buf *b)
+{
+	metrics_gauge(b, "sandbox_router_inflight_requests", "Requests under way.",
+		      r->stats.active + r->stats.tunnels);
+	metrics_write(r->metrics, b);
 }
 
 void router_stats(const struct router *r, struct router_stats *ret)

@@ -2,6 +2,9 @@
 #include "api/kind.h"
 #include "api/registry.h"
 #include "base/arena.h"
+#include "base/str.h"
+#include "base/wall.h"
+#include "client/access.h"
 #include "net/http_server.h"
 #include "server/auth/auth.h"
 #include "server/call/body.h"
@@ -118,6 +121,8 @@ static struct err *check_resource(const struct route *r)
 	bool namespaced;
 	enum sub sub;
 
+	if (review_of(r))
+		return review_check(r);
 	if (!r->kind)
 		return err_no_resource();
 	namespaced = r->kind->flags & KIND_NAMESPACED;
@@ -148,6 +153,8 @@ static void run(struct front *f, struct call *c)
 
 	if (!r->resource)
 		pages_show(f->pages, c);
+	else if (review_of(r))
+		review_answer(&(struct review_desk){ f->tokens, f->grants }, c);
 	else if (*r->sub)
 		sub_handlers[subresource_find(r->kind, r->sub)](f, c);
 	else
@@ -183,6 +190,31 @@ static bool has_body(const struct route *r)
 					     B(VERB_DELETE) | B(VERB_DELETE_COLLECTION)));
 }
 
+static bool is_endpoint(const struct front *f, const struct call *c)
+{
+	return f->endpoint.path && str_eq(http_request_path(c->req), f->endpoint.path);
+}
+
+/* Somebody, and not nobody: what they may do there is asked for each thing that they do. */
+static struct err *may_visit(struct call *c)
+{
+	if (str_in("system:authenticated", c->user.groups) || !wall_stands("endpoint-users"))
+		return NULL;
+	return err_new(ERR_UNAUTHENTICATED, "Unauthorized");
+}
+
+/* Hands the request over; the call is over for us. */
+static void visit_endpoint(struct front *f, struct call *c)
+{
+	const struct access_target who = { .user = c->user.name,
+					   .groups = c->user.groups,
+					   .account_ns = c->user.sa_ns };
+
+	f->endpoint.visit(f->endpoint.arg, c->req, &who);
+	c->req = NULL;
+	call_unref(c);
+}
+
 static struct err *let_in(struct front *f, struct call *c)
 {
 	struct err *routed, *e;
@@ -192,6 +224,8 @@ static struct err *let_in(struct front *f, struct call *c)
 		e = refuse_impersonation(c);
 	if (!e)
 		e = budget_check(&c->calls->budget, &c->user);
+	if (!e && is_endpoint(f, c))
+		return may_visit(c);
 	if (e)
 		return e;
 	routed = route_read(c);
@@ -234,7 +268,13 @@ static void on_head(void *arg, struct http_request *req)
 
 	f->calls.n_requests++;
 	if (e) {
+		if (err_is(e, ERR_UNAUTHENTICATED) && is_endpoint(f, c))
+			http_headers_add(&c->headers, "WWW-Authenticate", "Bearer realm=\"cay\"");
 		call_fail(c, e);
+		return;
+	}
+	if (is_endpoint(f, c)) {
+		visit_endpoint(f, c);
 		return;
 	}
 	deprecation(c);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/call/call.h"
+#include "server/server.h"
 
 struct admit;
 struct grants;
@@ -24,5 +25,6 @@ struct front {
 	struct watchers *watchers;
 	struct streams *streams;
 	struct pages *pages;
+	struct server_endpoint endpoint; /* path NULL: none */
 };
 extern const struct http_handler front_handler; /* its arg is a struct front */

@@ -280,6 +280,13 @@ void server_set_access(struct server *s, struct access *a)
 	s->front.calls.access = a;
 }
 
+void server_set_wake(struct server *s, bool (*wake)(void *arg, const char *ns, const char *pod),
+		     void *arg)
+{
+	s->streams.wake = wake;
+	s->streams.wake_arg = arg;
+}
+
 static struct route exec_route(const struct server *s, const char *ns, const char *pod)
 {
 	return (struct route){ .resource = true,
@@ -302,6 +309,16 @@ struct err *server_may_exec(struct server *s, const char *authorization, const c
 	return header_may(&s->tokens, &s->grants, authorization, &exec);
 }
 
+const struct tls_pair *server_ca(const struct server *s)
+{
+	return &s->keys.ca;
+}
+
+const char *server_ca_cert(const struct server *s)
+{
+	return s->keys.ca.cert_pem;
+}
+
 /* Of "system:serviceaccount:NAMESPACE:NAME". */
 static const char *account_name(const char *user)
 {
@@ -310,12 +327,30 @@ static const char *account_name(const char *user)
 	return colon ? colon + 1 : user;
 }
 
-struct err *server_user_may_exec(struct server *s, const struct access_target *who, const char *ns,
-				 const char *pod)
+static enum verb verb_of(const char *name)
+{
+	unsigned v = 0;
+
+	while (v < VERB_MAX_ && !str_eq(verb_name(v), name))
+		v++;
+	assert(v < VERB_MAX_);
+	return v;
+}
+
+struct err *server_user_may(struct server *s, const struct access_target *who,
+			    const struct server_act *act)
 {
 	static const char *const none[] = { NULL };
 	const struct call c = {
-		.route = exec_route(s, ns, pod),
+		.route = { .resource = true,
+			   .verb = verb_of(act->verb),
+			   .group = act->group,
+			   .version = "",
+			   .plural = act->plural,
+			   .ns = act->ns,
+			   .name = str_or(act->name, ""),
+			   .sub = str_or(act->sub, ""),
+			   .path = "" },
 		.user = { .name = who->user,
 			  .groups = who->groups ? who->groups : none,
 			  .sa_ns = who->account_ns },
@@ -326,6 +361,11 @@ struct err *server_user_may_exec(struct server *s, const struct access_target *w
 					     who->account_ns, account_name(who->user)))
 		return err_new(ERR_UNAUTHENTICATED, "the service account no longer exists");
 	return authorise(&s->grants, &c);
+}
+
+void server_set_endpoint(struct server *s, const struct server_endpoint *e)
+{
+	s->front.endpoint = *e;
 }
 
 const char *server_address(const struct server *s)

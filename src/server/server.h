@@ -10,9 +10,11 @@ struct access;
 struct access_target;
 struct buf;
 struct client;
+struct http_request;
 struct kinds;
 struct loop;
 struct store;
+struct tls_pair;
 
 /*
  * The API server: route, authenticate, authorise, default, validate, store, watch. On the loop's
@@ -47,6 +49,10 @@ must_use struct err *server_open(struct loop *l, const struct server_spec *spec,
 				 struct server **ret);
 /* How pods/exec, log and portforward reach Pods; NULL: these answer 503. */
 void server_set_access(struct server *s, struct access *a);
+/* Somebody wants to go into a Pod that is not Ready. True: it sleeps, and is being woken: exec,
+ * attach and portforward wait for it. NULL: nothing sleeps. */
+void server_set_wake(struct server *s, bool (*wake)(void *arg, const char *ns, const char *pod),
+		     void *arg);
 /* write appends lines to /metrics (base/metrics.h) until the server is freed. */
 void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b), void *arg);
 /*
@@ -55,9 +61,33 @@ void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b
  */
 must_use struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,
 				     const char *pod);
-/* The same for a user who has been let in already: as access_target has it, without its Pod. */
-must_use struct err *server_user_may_exec(struct server *s, const struct access_target *who,
-					  const char *ns, const char *pod);
+/*
+ * Whether a user who has been let in already may do something: the same question as for a request
+ * that asks for it. who is as access_target has it, without its Pod.
+ */
+struct server_act {
+	const char *verb; /* "create", "get", "list", "delete" */
+	const char *group, *plural, *ns;
+	const char *name, *sub; /* NULL: none */
+};
+must_use struct err *server_user_may(struct server *s, const struct access_target *who,
+				     const struct server_act *act);
+
+/*
+ * An endpoint: a path that another part of this process answers, whatever the method. Only requests
+ * of users who have said who they are get there; others are answered with 401. visit() gets the
+ * head, becomes the owner of the request (http_request_set_owner()) and answers it; who is
+ * borrowed.
+ */
+struct server_endpoint {
+	const char *path; /* "/mcp" */
+	void (*visit)(void *arg, struct http_request *req, const struct access_target *who);
+	void *arg;
+};
+void server_set_endpoint(struct server *s, const struct server_endpoint *e); /* copied */
+/* The CA of this instance, which signs certificates of the API server and its users. */
+const struct tls_pair *server_ca(const struct server *s);
+const char *server_ca_cert(const struct server *s); /* its certificate, PEM */
 /* Listens; from now on /readyz is 200. */
 must_use struct err *server_listen(struct server *s);
 const char *server_address(const struct server *s); /* "127.0.0.1:6443", as bound */

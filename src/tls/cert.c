@@ -161,11 +161,10 @@ static bool add_leaf_exts(X509 *x, X509 *issuer, const struct tls_cert_spec *spe
 	       add_sans(x, spec->sans);
 }
 
-struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_cert_spec *spec,
-			  struct tls_pair *ret)
+struct err *tls_make_cert_for(const struct tls_pair *ca, const struct tls_cert_spec *spec,
+			      EVP_PKEY *key, char **ret_pem)
 {
-	auto_ossl(EVP_PKEY) key = EVP_EC_gen("P-256");
-	auto_ossl(X509) x = key ? cert_new(key, spec->valid_for) : NULL;
+	auto_ossl(X509) x = cert_new(key, spec->valid_for);
 	auto_ossl(X509) issuer = NULL;
 	auto_ossl(EVP_PKEY) signer = NULL;
 	struct err *e;
@@ -179,7 +178,25 @@ struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_cert_spec 
 	    X509_set_issuer_name(x, X509_get_subject_name(issuer)) != 1 ||
 	    !add_leaf_exts(x, issuer, spec))
 		return ossl_err(ERR_INVALID, "create certificate");
-	return sign_and_print(x, signer, key, ret);
+	if (X509_sign(x, signer, EVP_sha256()) == 0)
+		return ossl_err(ERR_INTERNAL, "sign certificate");
+	*ret_pem = cert_text(x);
+	return NULL;
+}
+
+struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_cert_spec *spec,
+			  struct tls_pair *ret)
+{
+	auto_ossl(EVP_PKEY) key = EVP_EC_gen("P-256");
+	struct err *e;
+
+	if (!key)
+		return ossl_err(ERR_INTERNAL, "create a key");
+	e = tls_make_cert_for(ca, spec, key, &ret->cert_pem);
+	if (e)
+		return e;
+	ret->key_pem = ossl_key_text(key);
+	return NULL;
 }
 
 usec tls_time(const ASN1_TIME *t)

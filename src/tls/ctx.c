@@ -159,6 +159,8 @@ struct err *tls_server_ctx(const struct tls_server_spec *spec, struct tls_ctx **
 	/* HTTP frames its bodies itself, and many clients just close the connection. */
 	SSL_CTX_set_options(s, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	e = use_pair(s, spec->cert_pem, spec->key_pem);
+	if (!e && spec->names_ca)
+		e = tls_names_keep(s, spec->names_ca, spec->names_domain, spec->key_pem);
 	if (e)
 		return e;
 	if (spec->client_ca_pem) {

@@ -38,8 +38,7 @@ static void read_subject(X509_NAME *name, struct tls_peer *ret)
 		ret->name = name_entry(name, at);
 	}
 	at = -1;
-	while (ret->name &&
-	       (at = X509_NAME_get_index_by_NID(name, NID_organizationName, at)) >= 0) {
+	while ((at = X509_NAME_get_index_by_NID(name, NID_organizationName, at)) >= 0) {
 		char *group = name_entry(name, at);
 
 		if (!group)
@@ -47,6 +46,37 @@ static void read_subject(X509_NAME *name, struct tls_peer *ret)
 		ret->groups = xrealloc(ret->groups, (ret->n_groups + 1) * sizeof(*ret->groups));
 		ret->groups[ret->n_groups++] = group;
 	}
+}
+
+/* malloc'd; NULL if it is of another sort, or not clean text. */
+static char *alt_name(const GENERAL_NAME *n, int type, const char *prefix)
+{
+	const ASN1_STRING *value = n->type == type ? n->d.ia5 : NULL;
+	const char *text = value ? (const char *)ASN1_STRING_get0_data(value) : NULL;
+	size_t len = value ? (size_t)ASN1_STRING_length(value) : 0;
+
+	if (!len || memchr(text, '\0', len) || len < strlen(prefix) ||
+	    memcmp(text, prefix, strlen(prefix)) != 0)
+		return NULL;
+	for (size_t i = 0; i < len; i++)
+		if (text[i] <= ' ' || text[i] > '~')
+			return NULL;
+	return xstrndup(text, len);
+}
+
+static void read_alt(const X509 *x, struct tls_peer *ret)
+{
+	static const struct {
+		int type;
+		const char *prefix;
+	} sorts[] = { { GEN_URI, "spiffe://" }, { GEN_DNS, "" } };
+	GENERAL_NAMES *names = X509_get_ext_d2i(x, NID_subject_alt_name, NULL, NULL);
+
+	for (size_t s = 0; s < ARRAY_LEN(sorts); s++)
+		for (int i = 0; i < sk_GENERAL_NAME_num(names) && !ret->alt; i++)
+			ret->alt = alt_name(sk_GENERAL_NAME_value(names, i), sorts[s].type,
+					    sorts[s].prefix);
+	GENERAL_NAMES_free(names);
 }
 
 struct tls_identity *tls_identity_of(const SSL *ssl)
@@ -62,6 +92,7 @@ struct tls_identity *tls_identity_of(const SSL *ssl)
 		return id;
 	id->expires = tls_not_after(x);
 	read_subject(X509_get_subject_name(x), &id->peer);
+	read_alt(x, &id->peer);
 	return id;
 }
 
@@ -70,6 +101,7 @@ void tls_identity_free(struct tls_identity *id)
 	if (!id)
 		return;
 	free(id->peer.name);
+	free(id->peer.alt);
 	for (size_t i = 0; i < id->peer.n_groups; i++)
 		free(id->peer.groups[i]);
 	free(id->peer.groups);
@@ -85,7 +117,7 @@ const struct tls_peer *tls_peer_of(const struct stream *s)
 {
 	const struct tls_identity *id = tls_stream_identity(s);
 
-	return id && id->peer.name && stands(id) ? &id->peer : NULL;
+	return id && (id->peer.name || id->peer.alt) && stands(id) ? &id->peer : NULL;
 }
 
 bool tls_peer_rejected(const struct stream *s)

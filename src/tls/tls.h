@@ -9,6 +9,7 @@
 #include "base/err.h"
 
 struct stream;
+struct tls_pair;
 
 /*
  * TLS streams over OpenSSL, certificates and signed tokens. This folder knows nothing about HTTP or
@@ -22,6 +23,12 @@ struct tls_server_spec {
 	const char *cert_pem, *key_pem; /* chain and key, as text */
 	const char *client_ca_pem;      /* NULL: do not ask for client certificates */
 	bool http2;                     /* offer h2, before http/1.1 */
+	/*
+	 * Not NULL: a client that asks for A.B.domain gets a certificate for *.B.domain, signed by
+	 * this CA when it is first needed, with the key above. Both are copied.
+	 */
+	const struct tls_pair *names_ca;
+	const char *names_domain;
 };
 must_use struct err *tls_server_ctx(const struct tls_server_spec *spec, struct tls_ctx **ret);
 struct tls_client_spec {
@@ -42,9 +49,10 @@ AUTOREF(tls_ctx)
 struct stream *tls_accept(struct tls_ctx *c, int fd);
 struct stream *tls_connect(struct tls_ctx *c, int fd, const char *server_name);
 
-/* Who the peer is: the CN and all O of its certificate. */
+/* Who the peer is: the CN and all O of its certificate. At least one of name and alt is there. */
 struct tls_peer {
-	char *name;
+	char *name; /* NULL: it has none */
+	char *alt;  /* the first SPIFFE ID among its names, else the first DNS name; NULL: none */
 	char **groups;
 	size_t n_groups;
 };
@@ -83,3 +91,15 @@ must_use struct err *tls_token_sign(const char *key_pem, const char *claims, cha
  * audiences is up to the caller.
  */
 must_use struct err *tls_token_verify(const char *key_pem, const char *token, char **ret_claims);
+
+/*
+ * Sealed text: anybody can read it, but only who has the key can make it. The label says what it is
+ * for: what was sealed under one opens under no other.
+ */
+struct tls_seal_key {
+	const void *bytes;
+	size_t len;
+};
+char *tls_seal(const struct tls_seal_key *k, const char *label, const char *text); /* malloc'd */
+/* False unless it was sealed with this key and label. *ret is malloc'd UTF-8. */
+bool tls_unseal(const struct tls_seal_key *k, const char *label, const char *sealed, char **ret);

@@ -8,7 +8,9 @@
 #include "crypto/openssl.h"
 
 struct stream;
+struct tls_cert_spec;
 struct tls_ctx;
+struct tls_pair;
 
 AUTO_OSSL(SSL_CTX, SSL_CTX_free)
 
@@ -16,6 +18,13 @@ must_use struct err *tls_read_cert(const char *pem, X509 **ret); /* the first ce
 usec tls_time(const ASN1_TIME *t);                               /* 0: it cannot be read */
 usec tls_not_after(const X509 *x);                               /* 0 likewise */
 SSL_CTX *tls_ctx_ssl(struct tls_ctx *c);
+
+/* A certificate for a key that exists already. *ret_pem is malloc'd. */
+must_use struct err *tls_make_cert_for(const struct tls_pair *ca, const struct tls_cert_spec *spec,
+				       EVP_PKEY *key, char **ret_pem);
+/* Signs certificates for A.B.domain as clients ask for them, all with this key. */
+must_use struct err *tls_names_keep(SSL_CTX *s, const struct tls_pair *ca, const char *domain,
+				    const char *key_pem);
 
 /* Lets clients resume sessions. client_ca_pem may be NULL. */
 void tls_sessions_keep(SSL_CTX *s, const char *client_ca_pem);

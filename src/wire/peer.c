@@ -18,7 +18,8 @@ static const char *const type_names[WIRE_TYPE_MAX_] = {
 	[WIRE_CREDIT] = "CREDIT", [WIRE_DIAL] = "DIAL",     [WIRE_STATUS] = "STATUS",
 	[WIRE_READY] = "READY",   [WIRE_FAILED] = "FAILED", [WIRE_STARTED_OK] = "STARTED_OK",
 	[WIRE_STDOUT] = "STDOUT", [WIRE_STDERR] = "STDERR", [WIRE_EXITED] = "EXITED",
-	[WIRE_STATE] = "STATE",   [WIRE_ATTACH] = "ATTACH",
+	[WIRE_STATE] = "STATE",   [WIRE_ATTACH] = "ATTACH", [WIRE_ASK_BUSY] = "ASK_BUSY",
+	[WIRE_BUSY] = "BUSY",
 };
 
 void wire_peer_start(struct wire_peer *p)
@@ -30,6 +31,12 @@ void wire_peer_start(struct wire_peer *p)
 void wire_peer_status(struct wire_peer *p)
 {
 	p->asked++;
+}
+
+void wire_peer_ask_busy(struct wire_peer *p)
+{
+	assert(p->tells_busy);
+	p->busy_asked++;
 }
 
 void wire_peer_open(struct wire_peer *p, bool dial)
@@ -106,12 +113,25 @@ static struct err *check_state(struct wire_peer *p, const struct wire_frame *f)
 
 static struct err *check_ready(struct wire_peer *p, const struct wire_frame *f)
 {
-	uint32_t v[2];
+	uint32_t v[2] = { 0 };
+	struct err *e;
 
 	if (p->greeted || f->stream)
 		return unexpected(f);
 	p->greeted = true;
-	return wire_u32s_read(f, v, 2);
+	e = wire_u32s_read(f, v, 2);
+	p->tells_busy = v[1] & WIRE_TELLS_BUSY;
+	return e;
+}
+
+static struct err *check_busy(struct wire_peer *p, const struct wire_frame *f)
+{
+	uint32_t n;
+
+	if (!p->busy_asked || f->stream)
+		return unexpected(f);
+	p->busy_asked--;
+	return wire_u32s_read(f, &n, 1);
 }
 
 /* The answer to START, EXEC, DIAL or ATTACH. */
@@ -207,6 +227,8 @@ struct err *wire_peer_check(struct wire_peer *p, const struct wire_frame *f)
 		return check_state(p, f);
 	case WIRE_CREDIT:
 		return check_credit(p, f);
+	case WIRE_BUSY:
+		return check_busy(p, f);
 	case WIRE_HELLO:
 	case WIRE_START:
 	case WIRE_EXEC:
@@ -216,6 +238,7 @@ struct err *wire_peer_check(struct wire_peer *p, const struct wire_frame *f)
 	case WIRE_DIAL:
 	case WIRE_STATUS:
 	case WIRE_ATTACH:
+	case WIRE_ASK_BUSY:
 	case WIRE_TYPE_MAX_:
 		break;
 	}

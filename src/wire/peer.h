@@ -29,10 +29,12 @@ enum wire_stream {
 };
 
 struct wire_peer {
-	bool greeted;   /* READY came */
-	bool starting;  /* START was sent and not answered */
-	bool exited;    /* the command's EXITED came */
-	unsigned asked; /* STATUS frames that were not answered */
+	bool greeted;        /* READY came */
+	bool starting;       /* START was sent and not answered */
+	bool exited;         /* the command's EXITED came */
+	unsigned asked;      /* STATUS frames that were not answered */
+	bool tells_busy;     /* it may be asked for BUSY */
+	unsigned busy_asked; /* such questions that were not answered */
 	enum wire_stream stream;
 	bool dial;
 	uint32_t credit; /* bytes of input that the guest accepts now, WIRE_WINDOW at most */
@@ -42,6 +44,7 @@ struct wire_peer {
 /* All zeroes is a new connection, after HELLO. */
 void wire_peer_start(struct wire_peer *p);
 void wire_peer_status(struct wire_peer *p);
+void wire_peer_ask_busy(struct wire_peer *p); /* only if it tells_busy */
 void wire_peer_open(struct wire_peer *p, bool dial);
 void wire_peer_input(struct wire_peer *p, uint32_t len);  /* at most p->credit */
 void wire_peer_grant(struct wire_peer *p, uint32_t more); /* what has come and was passed on */

@@ -50,7 +50,7 @@ enum wire_type {
 	WIRE_DIAL,   /* opens a stream to 127.0.0.1:u16 port inside; STDIN/STDOUT/EXITED carry it */
 	WIRE_STATUS, /* asks for WIRE_STATE */
 	/* guest → node */
-	WIRE_READY,      /* answer to HELLO: u32 version, u32 flags (WIRE_STARTED) */
+	WIRE_READY,      /* answer to HELLO: u32 version, u32 flags (WIRE_STARTED …) */
 	WIRE_STARTED_OK, /* START, EXEC or DIAL succeeded: u32 pid (in the sandbox), 0 for DIAL */
 	WIRE_FAILED,     /* it did not: u32 errno, string (WIRE_TEXT_MAX); the stream is over */
 	WIRE_STDOUT,     /* never empty, except on DIAL streams: the peer has ended its direction */
@@ -63,13 +63,17 @@ enum wire_type {
 	WIRE_EXITED,
 	WIRE_STATE, /* struct wire_state, and the termination message as well */
 	/* node → guest, and younger than the rest */
-	WIRE_ATTACH, /* opens a stream to the command: u32 flags (WIRE_STDIN_OPEN); answered and
-			ended as EXEC is. STDIN goes to its input, its output comes from now on. */
+	WIRE_ATTACH,   /* opens a stream to the command: u32 flags (WIRE_STDIN_OPEN); answered and
+			  ended as EXEC is. STDIN goes to its input, its output comes from now on. */
+	WIRE_ASK_BUSY, /* asks for WIRE_BUSY; only of a guest that said WIRE_TELLS_BUSY */
+	/* guest → node */
+	WIRE_BUSY, /* u32: how many commands its runtime runs at the moment */
 	WIRE_TYPE_MAX_,
 };
 
 enum {
-	WIRE_STARTED = 1, /* in READY: the command has been started */
+	WIRE_STARTED = 1,    /* in READY: the command has been started */
+	WIRE_TELLS_BUSY = 2, /* in READY: it answers WIRE_ASK_BUSY */
 };
 
 struct wire_frame {
@@ -88,12 +92,13 @@ enum {
 	WIRE_MESSAGE_LOG =
 		32,           /* START: the end of the output is the message of a failure without */
 	WIRE_STDIN_ONCE = 64, /* START: its input ends with the first that was attached to it */
-	WIRE_RUNTIME_REST = 128, /* START: serve the sandboxd REST API on WIRE_REST_PORT */
+	WIRE_RUNTIME_REST = 128, /* START: serve sandboxd on WIRE_REST_PORT and WIRE_GRPC_PORT */
 	WIRE_REST_NOW = 256,     /* at once; otherwise after a second, if nobody listens there */
 };
 
 enum {
 	WIRE_REST_PORT = 8080,
+	WIRE_GRPC_PORT = 9090,
 };
 
 struct wire_start {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "guest/multipart_priv.h"
+#include "guest/files/multipart_priv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "guest/runtime_priv.h"
-#include "guest/sse_priv.h"
+#include "guest/runtime/path.h"
+#include "guest/runtime/sse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

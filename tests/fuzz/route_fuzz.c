@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "net/http.h"
-#include "router/router_priv.h"
+#include "router/route/route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -67,6 +67,8 @@ static void node_moves(struct wire_peer *p, uint32_t move)
 		wire_peer_input(p, MIN(move, p->credit));
 		break;
 	default:
+		if (p->tells_busy)
+			wire_peer_ask_busy(p);
 		if (p->stream != WIRE_STREAM_NONE)
 			wire_peer_grant(p, MIN(move, WIRE_WINDOW - p->window));
 		break;
@@ -88,7 +90,7 @@ static void must_decode(const struct wire_frame *f)
 		e = wire_exited_read(f, &code, &signum, &oom);
 	else if (f->type == WIRE_FAILED)
 		e = wire_failed_read(f, &errnum, &text);
-	else if (f->type == WIRE_CREDIT || f->type == WIRE_STARTED_OK)
+	else if (f->type == WIRE_CREDIT || f->type == WIRE_STARTED_OK || f->type == WIRE_BUSY)
 		e = wire_u32s_read(f, v, 1);
 	if (e)
 		abort();

@@ -189,9 +189,71 @@ def test_an_import_is_measured_in_megabytes_a_second(node_report):
     assert ("import by skopeo+umoci" in rows) != ("skopeo+umoci is left out" in said)
 
 
+def test_sandboxes_that_sleep_are_woken_beside_some_that_are_awake(cay):
+    woken = cay.api("GET", "/metrics").count("cay_wakes_total{")
+    code, out, err = finished(cay, "--runs", "8", "-o", "json", suite="wake")
+    assert code == 0, err
+    rows = {r["name"]: r for r in json.loads(out)["rows"]}
+    assert [rows[f"wake {what}"]["n"] for what in ("awake", "frozen", "suspended")] == [16, 8, 8], rows
+    assert not woken and cay.api("GET", "/metrics").count("cay_wakes_total{") == 2  # of each tier
+
+
 def test_a_scenario_of_the_other_suite_is_refused(cay):
     code, out, err = finished(cay, "--only", "cells", suite="node")
     assert code == 2 and "cells" in err and not out
+
+
+# -- cay bench exec, cay bench tti --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exec_report(cay):
+    code, out, err = finished(cay, "--runs", "6", "--exec-clients", "1,3", "--file-mb", "2", "-o", "json", suite="exec")
+    assert code == 0, err
+    return {r["name"]: r for r in json.loads(out)["rows"]}
+
+
+def test_commands_are_measured_by_clients_one_shot_and_streamed(exec_report):
+    for clients in (1, 3):
+        for name in ("exec", "stream", "first event"):
+            row = exec_report[f"{name} clients={clients}"]
+            assert row["n"] == 6 and row["failures"] == 0 and row["floor"] == "exec", row
+        assert exec_report[f"exec clients={clients}"]["commands_per_s"] > 0
+        assert exec_report[f"first event clients={clients}"]["min_us"] <= exec_report[f"stream clients={clients}"]["max_us"]
+
+
+def test_an_event_does_not_wait_for_the_acknowledgement_of_the_head(exec_report):
+    """Held back by Nagle's algorithm it would take forty times as long as the command."""
+    assert exec_report["stream clients=1"]["min_us"] < 10 * exec_report["exec clients=1"]["min_us"]
+
+
+def test_files_are_measured_beside_cp(exec_report):
+    for name in ("upload", "download", "cp"):
+        row = exec_report[name]
+        assert row["n"] == 5 and row["mb_per_s"] == pytest.approx(2 / (row["p50_us"] / 1e6)), row
+
+
+def test_the_time_to_interactive_has_the_score_of_the_boards(cay):
+    code, out, err = finished(cay, "--runs", "5", "--pool", "6", "-o", "json", suite="tti")
+    assert code == 0, err
+    rows = {r["name"]: r for r in json.loads(out)["rows"]}
+    assert list(rows) == ["sequential", "staggered", "burst"]
+    for row in rows.values():
+        assert row["n"] == 5 and row["failures"] == 0, row
+        worst = row["max_us"]  # five runs have no p95 and no p99: the slowest stands for them
+        assert row["score"] == pytest.approx(100 - 100 * (0.6 * row["p50_us"] + 0.4 * worst) / 10e6)
+
+
+def test_the_router_is_measured_beside_other_proxies(cay):
+    code, out, err = finished(cay, "--runs", "1", "-o", "json", suite="router")
+    rows = {r["name"]: r for r in json.loads(out)["rows"]}
+    assert code == 0
+    for n in (1, 10, 50, 200, 1000):
+        for program in ("cay", "cay tls", "direct"):
+            row = rows[f"router {program} connections={n}"]
+            assert row["requests_per_s"] > 0 and row["cpu_us"] >= 0, row
+    for other in ("nginx", "haproxy"):
+        assert (f"router {other} connections=10" in rows) != (f"{other} is left out" in err)
 
 
 # -- tools/bench-compare ------------------------------------------------------------------------------------------------------

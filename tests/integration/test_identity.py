@@ -146,3 +146,47 @@ def test_a_token_cannot_get_a_better_one(cay):
     status, answer = ask(cay, path, bound, "POST", {})
     assert (status, answer["reason"]) == (403, "Forbidden")
     assert ask(cay, path, bound, "POST", {"spec": BOUND})[0] == 201
+
+
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+def test_whose_a_token_is(cay):
+    boss = request(cay, account(cay, "boss"))
+    status = cay.api("POST", TOKEN_REVIEWS, {"spec": {"token": boss}})["status"]
+    assert status["authenticated"] and status["user"]["username"] == "system:serviceaccount:default:boss"
+    assert "system:serviceaccounts:default" in status["user"]["groups"]
+    assert cay.api("POST", TOKEN_REVIEWS, {"spec": {"token": boss, "audiences": [ISSUER]}})["status"]["audiences"] == [ISSUER]
+    for spec in ({"token": boss + "x"}, {"token": ""}, {}, {"token": boss, "audiences": ["elsewhere"]}):
+        assert not cay.api("POST", TOKEN_REVIEWS, {"spec": spec})["status"]["authenticated"]
+    cay.api("DELETE", "/api/v1/namespaces/default/serviceaccounts/boss")
+    assert not cay.api("POST", TOKEN_REVIEWS, {"spec": {"token": boss}})["status"]["authenticated"]
+
+
+def test_what_a_user_may_do(cay):
+    account(cay, "boss")
+    account(cay, "reader")
+
+    def may(user, groups=(), **what):
+        what = dict({"namespace": "default", "verb": "create", "resource": "pods", "subresource": "exec", "name": "x"}, **what)
+        return cay.api("POST", ACCESS_REVIEWS, {"spec": {"user": user, "groups": list(groups), "resourceAttributes": what}})["status"]["allowed"]
+    boss, reader = (f"system:serviceaccount:default:{name}" for name in ("boss", "reader"))
+    assert may(boss) and not may(reader) and not may("somebody") and may("somebody", ["system:masters"])
+    assert may(reader, verb="get", subresource="log")
+    assert not may(boss, namespace="kube-system") and not may(boss, namespace="") and not may(boss, verb="impersonate")
+    cay.api("DELETE", "/api/v1/namespaces/default/serviceaccounts/boss")
+    assert not may(boss)  # it is nobody any more
+    page = {"spec": {"user": reader, "groups": ["system:authenticated"], "nonResourceAttributes": {"path": "/version", "verb": "get"}}}
+    assert cay.api("POST", ACCESS_REVIEWS, page)["status"]["allowed"]
+
+
+def test_only_administrators_ask_about_others(cay):
+    boss = request(cay, account(cay, "boss"))
+    for path in (TOKEN_REVIEWS, ACCESS_REVIEWS):
+        assert ask(cay, path, boss, "POST", {"spec": {}})[0] == 403
+        assert ask(cay, path, None, "POST", {"spec": {}})[0] == 403
+        for method, where in (("GET", path), ("DELETE", path), ("POST", path + "/x")):
+            with pytest.raises(Exception) as e:
+                cay.api(method, where, {} if method == "POST" else None)
+            assert e.value.code in (404, 405)

@@ -3,13 +3,14 @@
 
 import http.client
 import json
+import struct
 import threading
 import time
 
 import pytest
 
 from cay_local import wait_until
-from guest_kit import guest, link  # noqa: F401: fixtures
+from guest_kit import ASK_BUSY, BUSY, guest, link  # noqa: F401: fixtures
 from runtime_kit import Runtime, base, bytes_of, read_events, rt  # noqa: F401: fixtures
 
 
@@ -236,3 +237,16 @@ def test_no_process_is_held_by_what_it_left_behind(ps):
     id = ps.start(command="sleep 4728 & echo ok", background=True)
     assert ps.output(id)[0]["stdout"] == b"ok\n"
     assert time.monotonic() - before < 100  # not 4728
+
+
+def test_pid_1_says_how_many_commands_run(ps, link):
+    def busy():
+        link.send(ASK_BUSY, 0)
+        return struct.unpack("<I", link.take(BUSY)[2])[0]
+
+    assert busy() == 0
+    ids = [ps.start(command="sleep 1000") for _ in range(3)]
+    assert busy() == 3
+    for id in ids:
+        ps.ask("DELETE", f"/{id}")
+    wait_until(lambda: busy() == 0)

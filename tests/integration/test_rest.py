@@ -38,7 +38,7 @@ def test_dataplane_47_51_a_file_is_put_and_read_back_and_replaced(rest, base):
     assert os.listdir(base) == ["f"] and (base / "f").stat().st_uid == 1000
 
 
-def test_dataplane_48_55_parents_are_made(rest, base):
+def test_dataplane_46_48_55_parents_are_made(rest, base):
     assert rest.put("a/b/c.txt", b"x")[0] == rest.put("d%2Fe%2Ff.txt", b"y")[0] == 204
     assert (base / "a/b/c.txt").read_bytes() == b"x" and (base / "d/e/f.txt").read_bytes() == b"y"
     assert (base / "a/b").stat().st_mode & 0o777 == 0o755

@@ -283,3 +283,54 @@ def test_a_container_must_be_named_among_several(cay):
     got, _ = ws_read(ws_open(cay, exec_path("echo", "hi", pod="pair", flags="stdout=1&container=b")))
     assert got[1] == b"hi\n"
     cay.api("DELETE", f"{PODS}/pair")
+
+
+def forward_path(query):
+    return f"{PODS}/web/portforward?{query}"
+
+
+def test_ports_are_forwarded_in_channels(cay):
+    wait_until(lambda: b"up" in kubectl(cay, "websocket", "logs", "web").stdout)
+    ws = ws_open(cay, forward_path("ports=8000&ports=8001,8002"))
+    ws.send_binary(b"\0GET /3000000 HTTP/1.0\r\n\r\n")
+    got, code = ws_read(ws)
+    numbers = {n: int.from_bytes(got[n][:2], "little") for n in range(6)}
+    assert numbers == {0: 8000, 1: 8000, 2: 8001, 3: 8001, 4: 8002, 5: 8002}
+    assert got[0].endswith(b"x" * 3000000) and got[1][2:] == b"" and code == 1000
+    assert b"forwarding port 8001" in got[3] and b"forwarding port 8002" in got[5]  # nobody listens there
+
+
+def test_a_half_close_is_passed_on_with_version_5(cay):
+    make_pod(cay, "counts", ("main", "python3", "-c", "import socket\ns = socket.create_server(('', 8001))\nprint('up', flush=True)\n"
+                             "while True:\n c, _ = s.accept()\n n = 0\n while d := c.recv(65536): n += len(d)\n c.sendall(str(n).encode()); c.close()"))
+    wait_until(lambda: b"up" in kubectl(cay, "websocket", "logs", "counts").stdout)
+    ws = ws_open(cay, f"{PODS}/counts/portforward?ports=8001", "v5.channel.k8s.io")
+    for _ in range(10):
+        ws.send_binary(b"\0" + b"x" * 100000)
+    ws.send_binary(b"\xff\0")
+    got, _ = ws_read(ws)
+    assert got[0][2:] == b"1000000"
+
+
+@pytest.mark.parametrize("query", ["", "ports=0", "ports=65536", "ports=a", "ports=1,", "ports=" + ",".join(["1"] * 33)])
+def test_channels_need_ports(cay, query):
+    with pytest.raises(websocket.WebSocketBadStatusException) as refused:
+        ws_open(cay, forward_path(query))
+    assert refused.value.status_code == 400
+
+
+def test_the_python_client_forwards_a_port(cay):
+    from kubernetes import client, config
+    from kubernetes.stream import portforward
+
+    wait_until(lambda: b"up" in kubectl(cay, "websocket", "logs", "web").stdout)
+    api = client.CoreV1Api(config.new_client_from_config(cay.kubeconfig))
+    tunnel = portforward(api.connect_get_namespaced_pod_portforward, "web", "default", ports="8000,8001")
+    s = tunnel.socket(8000)
+    s.setblocking(True)
+    s.sendall(b"GET /10 HTTP/1.0\r\n\r\n")
+    got = b""
+    while data := s.recv(4096):
+        got += data
+    assert got.endswith(b"x" * 10)
+    assert tunnel.error(8000) is None and "8001" in wait_until(lambda: tunnel.error(8001))

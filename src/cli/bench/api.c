@@ -3,14 +3,10 @@
  * Requests to the server that is measured. A client of the bench is a connection of its own, so
  * this works one level below client/: what the bench costs on the same machine is in every figure.
  */
-#include <netdb.h>
-#include <sys/socket.h>
-
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/bench/bench_priv.h"
 #include "cli/cli.h"
-#include "client/http.h"
 #include "net/http_client.h"
 #include "net/stream.h"
 #include "tls/tls.h"
@@ -20,67 +16,19 @@ enum {
 	IDLE_MS = 3600 * 1000,
 };
 
-/* "localhost:6443" → "127.0.0.1:6443"; connections are made to addresses only. */
-static struct err *resolve(const char *host, const char *port, char **ret)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-	char text[NI_MAXHOST];
-	int r = getaddrinfo(host, port, &hints, &found);
-
-	if (!r)
-		r = getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof(text), NULL, 0,
-				NI_NUMERICHOST);
-	if (!r)
-		*ret = xasprintf(found->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", text, port);
-	if (found)
-		freeaddrinfo(found);
-	return r ? err_new(ERR_UNAVAILABLE, "find the address of %s: %s", host, gai_strerror(r))
-		 : NULL;
-}
-
-/* "https://[::1]:6443/" → "[::1]:6443", and "::1" and "6443" */
-static struct err *split_server(const char *server, struct api *a, char **ret_port)
-{
-	struct span rest = SPAN(server), host;
-	const char *colon;
-
-	if (!str_starts(server, "https://"))
-		return err_new(ERR_INVALID,
-			       "the kubeconfig's server %s does not begin with https://", server);
-	rest = SPAN(server + strlen("https://"));
-	host = span_cut(rest, '/', &rest);
-	a->host = xstrndup(host.p, host.len);
-	colon = strrchr(a->host, ':');
-	if (a->host[0] == '[' && strchr(a->host, ']')) {
-		a->name = xstrndup(a->host + 1, (size_t)(strchr(a->host, ']') - a->host) - 1);
-		colon = strchr(strchr(a->host, ']'), ':');
-	} else {
-		a->name = colon ? xstrndup(a->host, (size_t)(colon - a->host)) : xstrdup(a->host);
-	}
-	*ret_port = xstrdup(colon ? colon + 1 : "443");
-	return NULL;
-}
-
 struct err *api_open(struct loop *l, const char *kubeconfig, struct api *ret)
 {
-	struct kubeconfig k = { 0 };
-	autofree char *port = NULL;
-	struct err *e = cli_kubeconfig_read(kubeconfig, &k);
+	struct cli_server at = { 0 };
+	struct err *e = cli_server_find(kubeconfig, &at);
 
-	*ret = (struct api){ .loop = l };
-	if (!e)
-		e = split_server(k.server, ret, &port);
-	if (!e)
-		e = resolve(ret->name, port, &ret->addr);
-	if (!e && k.token)
-		ret->authorization = xasprintf("Bearer %s", k.token);
-	if (!e)
-		e = tls_client_ctx(&(struct tls_client_spec){ .ca_pem = k.ca_pem,
-							      .cert_pem = k.cert_pem,
-							      .key_pem = k.key_pem,
-							      .insecure = k.insecure },
-				   &ret->tls);
-	kubeconfig_done(&k);
+	free(at.ns);
+	free(at.prefix);
+	*ret = (struct api){ .loop = l,
+			     .addr = at.addr,
+			     .host = at.host,
+			     .name = at.name,
+			     .authorization = at.authorization,
+			     .tls = at.tls };
 	return e;
 }
 
@@ -141,7 +89,7 @@ static void on_data(void *arg, const char *data, size_t len)
 	}
 }
 
-static void on_end(void *arg)
+static void on_end(void *arg, unused struct http_headers *trailers)
 {
 	struct call *c = arg;
 
@@ -156,7 +104,7 @@ static void on_failed(void *arg, const struct err *e)
 	struct call *c = arg;
 
 	c->err = err_copy(e);
-	on_end(c);
+	on_end(c, NULL);
 }
 
 static const struct http_exchange_events events = {
@@ -174,6 +122,8 @@ static void put_headers(const struct api *a, const struct ask *ask, struct http_
 		http_headers_add(h, "Authorization", a->authorization);
 	if (ask->body)
 		http_headers_add(h, "Content-Type", str_or(ask->type, "application/json"));
+	if (ask->accept)
+		http_headers_add(h, "Accept", ask->accept);
 	if (ask->sandbox)
 		http_headers_add(h, "X-Sandbox-ID", ask->sandbox);
 	if (ask->ns)
@@ -200,7 +150,7 @@ void call_start(struct call *c, struct lane *l, const struct ask *ask)
 				   &events, c);
 	if (len) {
 		http_exchange_write(c->x, ask->body, len);
-		http_exchange_end_body(c->x);
+		http_exchange_end_body(c->x, NULL);
 	}
 	http_headers_done(&h);
 }

@@ -27,7 +27,7 @@ const struct setting bench_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
 	  "Server to measure (by default the one in $KUBECONFIG or ~/.kube/config)" },
 	{ "only", SETTING_TEXT, NULL, "NAME,...",
-	  "Scenarios to run (by default all); claim: growth, cells, loops, sustained, burst, cold, exec; node: growth, cold, runtimes, policy, import" },
+	  "Scenarios to run (by default all); claim: growth, cells, loops, sustained, burst, cold, exec; node: growth, cold, runtimes, policy, import; exec: commands, files; tti, wake and router: themselves" },
 	{ "router", SETTING_TEXT, "127.0.0.1:8080", "ADDR:PORT",
 	  "Its router; if empty, no commands are run in sandboxes" },
 	{ "server-pid", SETTING_INT, NULL, "PID",
@@ -40,6 +40,10 @@ const struct setting bench_settings[] = {
 	{ "rate", SETTING_INT, "100", "N", "Claims per second while a pool refills", .min = 1,
 	  .max = 100000 },
 	{ "clients", SETTING_TEXT, "1,8,64", "N,...", "Clients of the closed loops" },
+	{ "exec-clients", SETTING_TEXT, "1,16,64", "N,...",
+	  "Clients that run commands in one sandbox" },
+	{ "file-mb", SETTING_INT, "64", "MB", "Size of the file that is sent and fetched", .min = 1,
+	  .max = 2000 },
 	{ "members", SETTING_INT, "1000", "N", "Members of the pool for sustained claims", .min = 1,
 	  .max = 100000 },
 	{ "bursts", SETTING_TEXT, "100,300", "N,...", "Claims of a burst" },
@@ -55,6 +59,8 @@ const struct setting bench_settings[] = {
 };
 
 const struct scenario bench_scenarios[] = {
+	{ "router", "requests through the router, beside nginx and HAProxy", SUITE_ROUTER,
+	  scenario_router },
 	{ "growth", "memory of idle sandboxes, and a claim beside them", SUITE_CLAIM | SUITE_NODE,
 	  scenario_growth },
 	{ "cells", "a warm claim with and without refill and deletion", SUITE_CLAIM,
@@ -69,8 +75,14 @@ const struct scenario bench_scenarios[] = {
 	  scenario_exec },
 	{ "runtimes", "start, command and removal by runtime class, beside other programs",
 	  SUITE_NODE, scenario_runtimes },
+	{ "wake", "the first command in a sandbox that sleeps", SUITE_WAKE, scenario_wake },
 	{ "policy", "from a NetworkPolicy to its effect", SUITE_NODE, scenario_policy },
 	{ "import", "an image archive, beside skopeo and umoci", SUITE_NODE, scenario_import },
+	{ "commands", "commands by many clients, one-shot and streamed, beside crun exec",
+	  SUITE_EXEC, scenario_commands },
+	{ "files", "a file into a sandbox and out of it, beside cp", SUITE_EXEC, scenario_files },
+	{ "tti", "a claim to the output of its first command: in turn, staggered, in a burst",
+	  SUITE_TTI, scenario_tti },
 	{ 0 },
 };
 
@@ -204,7 +216,7 @@ struct err *bench_list(struct bench *b, const char *setting, unsigned *ret, size
 
 static struct err *check_lists(struct bench *b)
 {
-	static const char *const lists[] = { "clients", "bursts", "sizes" };
+	static const char *const lists[] = { "clients", "bursts", "sizes", "exec-clients" };
 	struct err *e = NULL;
 	unsigned v[LIST_MAX];
 	size_t n;
@@ -252,6 +264,8 @@ static struct err *run_all(struct bench *b)
 
 	if (!e)
 		e = check_lists(b);
+	if (!e && b->suite == SUITE_ROUTER)
+		return scenario_router(b);
 	if (!e && scenarios)
 		e = api_open(b->loop, settings_text(b->settings, "kubeconfig"), &b->api);
 	if (e)
@@ -314,8 +328,8 @@ static bool suite_of(const char *name, enum suite *ret)
 		const char *name;
 		enum suite suite;
 	} suites[] = {
-		{ "claim", SUITE_CLAIM },
-		{ "node", SUITE_NODE },
+		{ "claim", SUITE_CLAIM }, { "node", SUITE_NODE }, { "exec", SUITE_EXEC },
+		{ "tti", SUITE_TTI },     { "wake", SUITE_WAKE }, { "router", SUITE_ROUTER },
 		{ "floor", SUITE_FLOOR },
 	};
 

@@ -59,6 +59,7 @@ struct call {
 struct ask {
 	const char *method, *path, *body; /* body NULL: none */
 	const char *type;                 /* of the body; NULL: JSON */
+	const char *accept;               /* NULL: anything */
 	const char *sandbox, *ns;         /* for the router; NULL: none */
 };
 void call_start(struct call *c, struct lane *l, const struct ask *ask);
@@ -73,6 +74,10 @@ enum suite {
 	SUITE_FLOOR, /* the floors alone */
 	SUITE_CLAIM = 1,
 	SUITE_NODE = 2,
+	SUITE_EXEC = 4,  /* commands and files in a sandbox that runs */
+	SUITE_TTI = 8,   /* time to interactive: from a claim to the output of its first command */
+	SUITE_WAKE = 16, /* sandboxes that sleep */
+	SUITE_ROUTER = 32, /* the router, which needs no server */
 };
 
 /* A figure of its own beside the latencies: {"claims_per_s", 5012}. */
@@ -169,12 +174,12 @@ struct load {
 	const char *prefix; /* of their names; unique in the run */
 	const char *pool;   /* NULL: Sandboxes without a pool */
 	size_t n;
-	unsigned clients;     /* connections; with a rate, they are opened as they are needed */
-	double rate;          /* per second, whether or not earlier ones are Ready; 0: each client
-			       * starts its next one when the last is over */
-	bool deletes;         /* each one when it is Ready, and waits for the answer */
-	bool new_connections; /* each one on a new connection */
-	bool command; /* and runs a command in it: it is not over before the answer to that */
+	unsigned clients;      /* connections; with a rate, they are opened as they are needed */
+	double rate;           /* per second, whether or not earlier ones are Ready; 0: each client
+				* starts its next one when the last is over */
+	bool deletes;          /* each one when it is Ready, and waits for the answer */
+	bool new_connections;  /* each one on a new connection */
+	const char *command;   /* it is not over before the answer to this one; NULL: none */
 	struct beside *beside; /* runs beside it; what it measures meanwhile goes to during */
 	struct samples *during;
 
@@ -232,6 +237,7 @@ void report_print(const struct json *report);
 
 /* Scenarios */
 
+struct err *scenario_router(struct bench *b);    /* router.c */
 struct err *scenario_growth(struct bench *b);    /* growth.c */
 struct err *scenario_cells(struct bench *b);     /* cells.c */
 struct err *scenario_loops(struct bench *b);     /* loops.c */
@@ -239,6 +245,10 @@ struct err *scenario_sustained(struct bench *b); /* loops.c */
 struct err *scenario_burst(struct bench *b);     /* burst.c */
 struct err *scenario_cold(struct bench *b);      /* cold.c */
 struct err *scenario_exec(struct bench *b);      /* exec.c */
+struct err *scenario_commands(struct bench *b);  /* commands.c */
+struct err *scenario_files(struct bench *b);     /* files.c */
+struct err *scenario_tti(struct bench *b);       /* tti.c */
 struct err *scenario_runtimes(struct bench *b);  /* runtimes.c */
+struct err *scenario_wake(struct bench *b);      /* wake.c */
 struct err *scenario_policy(struct bench *b);    /* policy.c */
 struct err *scenario_import(struct bench *b);    /* import.c */

@@ -177,7 +177,7 @@ static struct err *first_row(struct bench *b, size_t n)
 			     .n = n,
 			     .clients = 1,
 			     .deletes = true,
-			     .command = true };
+			     .command = "/bin/true" };
 	struct err *e = load_run(b, &load, row);
 
 	row_figure(row, "cold_claims", (double)load.n_cold);

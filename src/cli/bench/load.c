@@ -30,7 +30,8 @@ struct client {
 	struct call call;
 	struct lane router; /* to run a command */
 	struct call command;
-	char *name; /* of the object; NULL: idle */
+	char *name;    /* of the object; NULL: idle */
+	char *sandbox; /* that it has got */
 	double begin;
 	bool answered, ready;
 };
@@ -128,7 +129,7 @@ static void client_ready(struct client *c)
 {
 	c->command.done = on_command;
 	if (c->g->spec->command)
-		exec_start(c->g->b, &c->command, &c->router, str_or(c->g->spec->sandbox, ""));
+		exec_command(c->g->b, &c->command, &c->router, c->sandbox, c->g->spec->command);
 	else
 		client_delete(c);
 }
@@ -194,6 +195,8 @@ static void note_object(struct bench *b, const struct json *obj)
 	sandbox = json_str(json_at_path(status, "sandbox.name"));
 	if (c->g->spec->pool && !(sandbox && str_starts(sandbox, c->g->spec->pool)))
 		c->g->spec->n_cold++;
+	free(c->sandbox);
+	c->sandbox = xstrdup(str_or(sandbox, c->name));
 	free(c->g->spec->sandbox);
 	c->g->spec->sandbox = xstrdup(sandbox);
 	if (c->answered)
@@ -308,6 +311,7 @@ static void engine_done(struct engine *g)
 		lane_done(&c->lane);
 		lane_done(&c->router);
 		free(c->name);
+		free(c->sandbox);
 		free(c);
 	}
 	free(g->clients);

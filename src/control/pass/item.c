@@ -19,6 +19,7 @@ static const char *const kind_names[CONTROL_KIND_MAX_] = {
 	[CONTROL_EVENT_EXPIRY] = "event-expiry",
 	[CONTROL_ENDPOINTS] = "endpoints",
 	[CONTROL_EVENTS] = "events",
+	[CONTROL_IDLE] = "idle",
 };
 
 void item_wake(struct queue *q, enum control_kind kind, const char *ns, const char *name)

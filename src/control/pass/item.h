@@ -20,6 +20,7 @@ enum control_kind {
 	CONTROL_ENDPOINTS,    /* of a Service */
 	CONTROL_EVENT_EXPIRY, /* one key without a name, as is the next */
 	CONTROL_EVENTS,
+	CONTROL_IDLE, /* of a Sandbox */
 	CONTROL_KIND_MAX_,
 };
 

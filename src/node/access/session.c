@@ -29,18 +29,28 @@ struct session {
 	struct ways *ways;
 	const struct access_events *ev;
 	void *arg;
-	char *task_id;
+	char *task_id, *uid;
+	const char *way; /* for those who count what wakes a Pod; NULL: it is no use of it */
 	struct guest_conn *conn;
-	bool dial, input_ended, end_sent, was_full;
+	bool dial, counted, input_ended, end_sent, was_full;
 	struct buf input;
 };
 
 static const struct session_kind kind;
 
+static void used(struct session *s)
+{
+	if (s->way)
+		pods_used(s->ways->pods, s->uid, s->way);
+}
+
 static void session_free(struct session *s)
 {
 	guest_conn_free(take(s->conn));
+	if (s->counted)
+		pods_session(s->ways->pods, s->uid, -1);
 	buf_done(&s->input);
+	free(s->uid);
 	free(s->task_id);
 	free(s);
 }
@@ -81,6 +91,7 @@ static void on_room(void *arg)
 static void on_output(struct session *s, const struct wire_frame *f)
 {
 	guest_conn_passed(s->conn, f->len);
+	used(s);
 	s->ev->output(s->arg, f->type == WIRE_STDOUT ? 1 : 2, f->payload, f->len);
 }
 
@@ -141,7 +152,8 @@ static const struct guest_conn_events events = {
 	.closed = on_closed,
 };
 
-static struct err *session_open(struct ways *w, const struct access_target *to,
+/* way: as in struct session. The guest of a frozen Pod would not take the connection. */
+static struct err *session_open(struct ways *w, const struct access_target *to, const char *way,
 				struct container **ret_c, struct session **ret)
 {
 	struct guest_conn_spec guest = { .loop = w->loop, .run_fd = w->run_fd, .events = &events };
@@ -157,6 +169,9 @@ static struct err *session_open(struct ways *w, const struct access_target *to,
 	s = xnew(struct session);
 	s->head.kind = &kind;
 	s->ways = w;
+	s->way = way;
+	s->uid = xstrdup(container_pod_uid(c));
+	used(s);
 	s->task_id = xstrdup(container_task_id(c));
 	guest.id = s->task_id;
 	guest.arg = s;
@@ -209,13 +224,14 @@ static struct err *put_exec(struct session *s, struct container *c,
 struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
 			 const struct access_events *ev, void *arg, void **ret)
 {
+	const char *way = spec->probe ? NULL : spec->attach ? "attach" : "exec";
 	struct container *c;
 	struct session *s;
 	struct err *e;
 
 	if (!spec->attach && (!spec->argv || !spec->argv[0]))
 		return err_new(ERR_INVALID, "there is no command to execute; name one");
-	e = session_open(ctx, &spec->to, &c, &s);
+	e = session_open(ctx, &spec->to, way, &c, &s);
 	if (e)
 		return e;
 	s->ev = ev;
@@ -229,6 +245,10 @@ struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
 		session_free(s);
 		return e;
 	}
+	if (way && !spec->attach) {
+		s->counted = true;
+		pods_session(s->ways->pods, s->uid, 1);
+	}
 	*ret = s;
 	return NULL;
 }
@@ -238,7 +258,7 @@ struct err *session_dial(void *ctx, const struct access_dial_spec *spec,
 {
 	struct container *c;
 	struct session *s;
-	struct err *e = session_open(ctx, &spec->to, &c, &s);
+	struct err *e = session_open(ctx, &spec->to, "dial", &c, &s);
 
 	if (e)
 		return e;
@@ -256,6 +276,7 @@ static void session_write(void *arg, const void *p, size_t len)
 
 	if (s->input_ended)
 		return;
+	used(s);
 	buf_add(&s->input, p, len);
 	push_input(s);
 }

@@ -44,6 +44,21 @@ static bool do_usage(void *ctx, const struct access_target *of, struct access_us
 	return pods_usage(w->pods, of, ret);
 }
 
+static bool do_activity(void *ctx, const struct access_target *of, struct access_activity *ret)
+{
+	return pods_activity(((struct ways *)ctx)->pods, of, ret);
+}
+
+static struct err *do_freeze(void *ctx, const struct access_target *of)
+{
+	return pods_freeze(((struct ways *)ctx)->pods, of);
+}
+
+static void do_thaw(void *ctx, const struct access_target *of)
+{
+	pods_thaw(((struct ways *)ctx)->pods, of);
+}
+
 struct ways *ways_new(const struct ways_spec *spec)
 {
 	static const struct access_ops ops = {
@@ -57,6 +72,9 @@ struct ways *ways_new(const struct ways_spec *spec)
 		.pause = do_pause,
 		.cancel = do_cancel,
 		.usage = do_usage,
+		.activity = do_activity,
+		.freeze = do_freeze,
+		.thaw = do_thaw,
 	};
 	struct ways *w = xnew(struct ways);
 

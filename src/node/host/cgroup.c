@@ -35,10 +35,8 @@ static const struct {
 	const char *name;
 	unsigned bit;
 } controllers[] = {
-	{ "memory", CGROUP_MEMORY },
-	{ "cpu", CGROUP_CPU },
-	{ "pids", CGROUP_PIDS },
-	{ "name=systemd", CGROUP_TREE },
+	{ "memory", CGROUP_MEMORY },     { "cpu", CGROUP_CPU },         { "pids", CGROUP_PIDS },
+	{ "name=systemd", CGROUP_TREE }, { "freezer", CGROUP_FREEZER },
 };
 
 static unsigned controllers_of(const char *list, char sep)
@@ -129,7 +127,9 @@ static void read_mounts(struct cgroups *c, char *text, bool want_v2, bool make)
 		if (!mount_line(line, &at, &type, &super))
 			continue;
 		if (want_v2 && str_eq(type, "cgroup2"))
-			add_hier(c, at, CGROUP_TREE | v2_controllers(at, c->parent, make), true);
+			add_hier(c, at,
+				 CGROUP_TREE | CGROUP_FREEZER | v2_controllers(at, c->parent, make),
+				 true);
 		else if (!want_v2 && str_eq(type, "cgroup"))
 			add_hier(c, at, controllers_of(super, ','), false);
 	}
@@ -422,13 +422,77 @@ void cgroup_each_pid(const char *path, void (*fn)(void *arg, pid_t pid), void *a
 	}
 }
 
+void cgroup_each_process(const struct cgroups *c, const char *name,
+			 void (*fn)(void *arg, pid_t pid), void *arg)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
+
+		if (c->hier[i].has & CGROUP_TREE)
+			cgroup_each_pid(dir, fn, arg);
+	}
+}
+
+/* Version 1 limits memory and swap space together, which is limit enough. In version 2 the group
+ * of all must allow it too; the others have a limit of their own. */
+void cgroup_let_swap(const struct cgroups *c, const char *name, bool may)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		const struct hier *h = &c->hier[i];
+		autofree char *file = xasprintf("%s/memory.swap.max", name);
+
+		if (!h->v2 || !(h->has & CGROUP_MEMORY))
+			continue;
+		if (may)
+			err_free(file_write(h->parent, "memory.swap.max", "max"));
+		err_free(file_write(h->parent, file, may ? "max" : "0"));
+	}
+}
+
 static void kill_pid(unused void *arg, pid_t pid)
 {
 	(void)kill(pid, SIGKILL); /* it was in our group a moment ago */
 }
 
+static const struct hier *freezer(const struct cgroups *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->hier[i].has & CGROUP_FREEZER)
+			return &c->hier[i];
+	return NULL;
+}
+
+struct err *cgroup_freeze(const struct cgroups *c, const char *name, bool frozen)
+{
+	const struct hier *h = freezer(c);
+	autofree char *path = NULL;
+	struct err *e;
+
+	if (!h)
+		return err_new(ERR_UNSUPPORTED, "this host has no control group freezer");
+	path = group_path(c, h, name, h->v2 ? "cgroup.freeze" : "freezer.state");
+	if (h->v2)
+		e = file_write(AT_FDCWD, path, frozen ? "1" : "0");
+	else
+		e = file_write(AT_FDCWD, path, frozen ? "FROZEN" : "THAWED");
+	return err_wrap(e, frozen ? "freeze" : "thaw");
+}
+
+bool cgroup_frozen(const struct cgroups *c, const char *name)
+{
+	const struct hier *h = freezer(c);
+	autofree char *path = NULL, *text = NULL;
+
+	if (!h)
+		return false;
+	path = group_path(c, h, name, h->v2 ? "cgroup.events" : "freezer.state");
+	err_free(file_read(AT_FDCWD, path, 4096, &text, NULL));
+	return text && strstr(text, h->v2 ? "frozen 1" : "FROZEN");
+}
+
 void cgroup_kill(const struct cgroups *c, const char *name)
 {
+	err_free(cgroup_freeze(c, name, false)); /* what is frozen in version 1 does not die */
 	for (size_t i = 0; i < c->n; i++) {
 		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
 

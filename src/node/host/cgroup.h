@@ -16,7 +16,8 @@ enum {
 	CGROUP_MEMORY = 1,
 	CGROUP_CPU = 2,
 	CGROUP_PIDS = 4,
-	CGROUP_TREE = 8, /* groups processes: version 2, or the named tree of an old host */
+	CGROUP_TREE = 8,     /* groups processes: version 2, or the named tree of an old host */
+	CGROUP_FREEZER = 16, /* stops processes where they are: version 2 always does */
 };
 
 struct cgroups;
@@ -53,6 +54,16 @@ bool cgroup_usage(const struct cgroups *c, const char *name, struct cgroup_usage
 /* The memory that it has now, without file pages that have not been used lately, as a kubelet
  * counts. It makes the kernel add up: not for the loop. */
 int64_t cgroup_memory(const struct cgroups *c, const char *name);
+/* Stops everything in it, and what is started in it later, or lets it go on. A process stops within
+ * a moment, which cgroup_frozen() tells; a signal that kills is obeyed in version 2 alone.
+ * ERR_UNSUPPORTED: this host has no freezer. */
+must_use struct err *cgroup_freeze(const struct cgroups *c, const char *name, bool frozen);
+bool cgroup_frozen(const struct cgroups *c, const char *name); /* all of it has stopped */
+/* Whether what it has in memory may go to swap space, where its limits would forbid that. Nothing
+ * is taken back from there. */
+void cgroup_let_swap(const struct cgroups *c, const char *name, bool may);
+void cgroup_each_process(const struct cgroups *c, const char *name,
+			 void (*fn)(void *arg, pid_t pid), void *arg);
 /* Kills what is left in it; the processes may take a moment to end. */
 void cgroup_kill(const struct cgroups *c, const char *name);
 /* Absent is fine. ERR_UNAVAILABLE: there still are processes. */

@@ -65,6 +65,16 @@ void host_load(struct host_load *ret)
 		ret->memory = mem_bytes(mem, "MemTotal:") - mem_bytes(mem, "MemAvailable:");
 }
 
+bool host_has_swap(void)
+{
+	autofree char *text = NULL;
+	const char *second;
+
+	err_free(file_read(AT_FDCWD, "/proc/swaps", 65536, &text, NULL));
+	second = text ? strchr(text, '\n') : NULL;
+	return second && second[1];
+}
+
 static bool link_counter(const char *link, const char *counter, int64_t *ret)
 {
 	autofree char *path = xasprintf("/sys/class/net/%s/statistics/%s", link, counter);

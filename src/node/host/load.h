@@ -11,6 +11,8 @@ struct host_load {
 };
 void host_load(struct host_load *ret);
 
+bool host_has_swap(void); /* any space for it, used or not. Any thread. */
+
 /* Bytes that a link has received and sent, from sysfs: netlink would wait for whoever changes
  * links. False: there is no such link. Any thread. */
 bool host_link_traffic(const char *name, int64_t *ret_received, int64_t *ret_sent);

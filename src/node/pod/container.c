@@ -120,9 +120,13 @@ void container_probe(struct container *c)
 /* Its postStart hook, if it has one, has ended. */
 static void begin_probes(struct container *c)
 {
-	c->startup = probe_new(c, PROBE_STARTUP);
+	/* One that was found frozen was ready: only that is frozen, and it cannot show it now. */
+	if (!c->pod->sleep.frozen)
+		c->startup = probe_new(c, PROBE_STARTUP);
 	if (!c->startup)
 		container_probe(c);
+	if (c->pod->sleep.frozen)
+		probe_assume_ok(c->readiness);
 }
 
 bool container_started(const struct container *c)
@@ -137,6 +141,7 @@ bool container_ready(const struct container *c)
 
 void container_kill(struct container *c)
 {
+	pod_sleep_ends(c->pod);
 	c->pod->pods->rt->kill(c->task);
 	container_enter(c, CONTAINER_ENDING);
 }
@@ -152,6 +157,7 @@ void container_term(struct container *c)
 {
 	if (c->asked && c->state == CONTAINER_RUNNING)
 		return; /* it was asked, or will be when its hook has ended */
+	pod_sleep_ends(c->pod);
 	c->asked = true;
 	if (c->state == CONTAINER_RUNNING) {
 		c->pre_stop = probe_new(c, PROBE_PRE_STOP);
@@ -415,6 +421,7 @@ static void on_ended(void *arg, const struct runtime_end *end)
 	struct container *c = arg;
 	bool keep_log = c->pod->phase != POD_TERMINATING;
 
+	pod_sleep_ends(c->pod); /* what follows may need the others */
 	usage_ended(c, end);
 	if (c->unstarted && !c->end.reason && c->pod->phase == POD_ACTIVE) {
 		launch_again(c);
@@ -432,6 +439,11 @@ static void on_ended(void *arg, const struct runtime_end *end)
 		pod_save(c->pod); /* it must not run a second time */
 }
 
+static void on_busy(void *arg, uint32_t n)
+{
+	((struct container *)arg)->commands = n;
+}
+
 static const struct runtime_events events = {
 	.starting = on_starting,
 	.idle = on_idle,
@@ -439,6 +451,7 @@ static const struct runtime_events events = {
 	.failed = on_failed,
 	.broken = on_broken,
 	.exited = on_exited,
+	.busy = on_busy,
 	.ended = on_ended,
 };
 
@@ -523,6 +536,8 @@ bool container_launch(struct container *c)
 	struct runtime_task *t;
 	struct err *e;
 
+	if (c->pod->sleep.frozen) /* one for debugging is added */
+		pod_used(c->pod, "container");
 	if (!ephemeral_admit(c) || !container_find_image(c))
 		return false;
 	image = container_image(c, a);

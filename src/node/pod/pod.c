@@ -66,6 +66,7 @@ void pod_free(struct pod *p)
 {
 	if (!p)
 		return;
+	pod_sleep_done(p);
 	pod_waits_done(p);
 	pod_room_put(p);
 	client_cancel(&p->report_write);

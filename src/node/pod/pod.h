@@ -9,6 +9,7 @@
 #include "node/host/budget.h"
 
 struct access;
+struct access_activity;
 struct access_target;
 struct access_usage;
 struct arena;
@@ -85,6 +86,14 @@ void pods_settle(struct pods *ps, void (*stopped)(void *arg), void *arg);
 void pods_look(struct pods *ps); /* for tests: at what Pods have used; turns the loop */
 /* What a container, or with of->pod NULL the machine, uses. False: it was not measured yet. */
 bool pods_usage(struct pods *ps, const struct access_target *of, struct access_usage *ret);
+/* As in client/access.h. */
+bool pods_activity(struct pods *ps, const struct access_target *of, struct access_activity *ret);
+must_use struct err *pods_freeze(struct pods *ps, const struct access_target *of);
+void pods_thaw(struct pods *ps, const struct access_target *of);
+/* A session into the Pod with this uid has begun (+1) or ended (-1) to run a command there. */
+void pods_session(struct pods *ps, const char *uid, int change);
+/* Somebody uses the Pod: it goes on if it is frozen. why is static. */
+void pods_used(struct pods *ps, const char *uid, const char *why);
 void pods_metrics(const struct pods *ps, struct buf *b); /* lines of /metrics */
 
 /* What a node can be short of. */

@@ -12,6 +12,7 @@
 #include "node/image/image.h"
 #include "node/pod/decide_priv.h"
 #include "node/pod/pod.h"
+#include "node/pod/sleep_priv.h"
 #include "node/pod/state.h"
 #include "node/pod/usage_priv.h"
 #include "node/runtime/runtime.h"
@@ -53,7 +54,8 @@ struct pods {
 	struct volumes *volumes;
 	struct usage *usage;
 	const struct probe_ops *tries;
-	struct tls_ctx *probe_tls; /* of probes over HTTPS, which verify nothing */
+	struct tls_ctx *probe_tls;    /* of probes over HTTPS, which verify nothing */
+	struct http_pool *probe_pool; /* of probes over gRPC; it keeps no connections */
 	const struct diskpool *disk;
 	struct handlers *handlers;
 	char *node_name, *run_dir;
@@ -73,6 +75,8 @@ struct pods {
 	struct map *left;     /* uid → struct left: states of an earlier run until all Pods are
 				 known; NULL after that */
 	struct client_watch *watch, *class_watch, *node_watch;
+	bool paging; /* memory of a Pod is being pushed out */
+	uint64_t n_page_outs;
 	bool cordoned; /* the Node object says that no new Pods are wanted */
 	usec skew;     /* pods_step() */
 
@@ -113,7 +117,8 @@ struct container {
 	unsigned relaunches; /* in a row, of slots that were gone before that */
 	struct ending end, last; /* of this attempt, and of the one before */
 	struct meter meter;
-	usec started; /* wall clock; 0: not yet */
+	uint32_t commands; /* that its runtime ran when it was last asked */
+	usec started;      /* wall clock; 0: not yet */
 	struct image *image;
 	struct image_pull_wait pull; /* in line while its image is pulled */
 	bool pulled;                 /* for this attempt, by the policy Always */
@@ -161,6 +166,7 @@ struct pod {
 	struct runtime_net *net;
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
+	struct pod_sleep sleep;
 	int64_t disk;     /* that it has beside what its tasks have, when it was last looked at */
 	char *evicted;    /* why it ends to make room for others; NULL: it does not */
 	char *want_ip;    /* the address it had before */

@@ -13,6 +13,7 @@
 #include "client/access.h"
 #include "loop/loop.h"
 #include "loop/queue.h"
+#include "net/http_client.h"
 #include "node/pod/pod_priv.h"
 #include "node/pod/probe_priv.h"
 #include "tls/tls.h"
@@ -265,6 +266,7 @@ static struct err *make_dirs(struct pods *ps)
 
 struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 {
+	static const struct http_limits probe_limits = { .max_head = 16 * 1024, .max_headers = 64 };
 	const struct kinds *kinds = client_kinds(spec->client);
 	autoptr(pods) ps = xnew(struct pods);
 	const struct queue_spec queue = {
@@ -308,6 +310,8 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	e = tls_client_ctx(&(struct tls_client_spec){ .insecure = true }, &ps->probe_tls);
 	if (e)
 		return e;
+	ps->probe_pool = http_pool_new(ps->loop, &probe_limits, 0);
+	http_pool_set_mark(ps->probe_pool, ps->mark);
 	ps->usage = usage_new(ps, spec->data_dir, spec->usage_interval_ms);
 	recover_load(ps);
 	*ret = take(ps);
@@ -365,6 +369,7 @@ void pods_free(struct pods *ps)
 	events_free(ps->events);
 	map_free(ps->left);
 	tls_ctx_unref(ps->probe_tls);
+	http_pool_free(ps->probe_pool);
 	if (ps->run_fd >= 0)
 		(void)close(ps->run_fd);
 	free(ps->node_name);
@@ -409,6 +414,7 @@ bool pods_usage(struct pods *ps, const struct access_target *of, struct access_u
 void pods_metrics(const struct pods *ps, struct buf *b)
 {
 	usage_metrics(ps->usage, b);
+	page_outs_metrics(ps, b);
 }
 
 struct err *pods_container(struct pods *ps, const char *ns, const char *pod, const char *name,

@@ -138,6 +138,7 @@ static void start_try(struct probe *p)
 		return;
 	}
 	p->deadline = pods_now(ps) + (usec)rule->timeout_s * 1000000;
+	p->c->pod->sleep.n_tries++;
 	t = ps->tries->start(p);
 	if (p->deadline)
 		p->try_ = t;
@@ -170,12 +171,31 @@ static struct again probe_pass(void *arg, struct queue_item *it)
 
 	if (!p || probe_done(p))
 		return again_never(); /* its container has ended, or has started */
+	if (p->c->pod->sleep.frozen) {
+		stop_try(p); /* it says nothing about the container */
+		return again_never();
+	}
 	if (p->deadline && p->deadline <= pods_now(ps))
 		probe_tried(p, probe_rule(p)->sleeps, "it took too long");
 	else if (!p->deadline && p->due <= pods_now(ps))
 		start_try(p);
 	left = (p->deadline ? p->deadline : p->due) - pods_now(ps);
 	return again_after(left > 0 ? (uint64_t)left / 1000 + 1 : 0);
+}
+
+/* As if the last try had just ended. */
+void probes_resume(struct container *c)
+{
+	struct probe *const list[] = { c->startup, c->readiness, c->liveness };
+	struct pods *ps = c->pod->pods;
+
+	for (size_t i = 0; i < ARRAY_LEN(list); i++) {
+		if (!list[i])
+			continue;
+		stop_try(list[i]);
+		list[i]->due = pods_now(ps) + (usec)probe_rule(list[i])->period_s * 1000000;
+		(void)queue_add(ps->probes, list[i]->key);
+	}
 }
 
 struct queue *probes_queue_new(struct pods *ps)
@@ -215,6 +235,12 @@ void probe_free(struct probe *p)
 	free(p->why);
 	free(p->key);
 	free(p);
+}
+
+void probe_assume_ok(struct probe *p)
+{
+	if (p)
+		p->score.ok = true;
 }
 
 bool probe_ok(const struct probe *p)

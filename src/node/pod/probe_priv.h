@@ -40,11 +40,14 @@ enum probe_kind {
 
 struct probe *probe_new(struct container *c, enum probe_kind kind); /* NULL: there is none */
 void probe_free(struct probe *p);
-bool probe_ok(const struct probe *p); /* the last verdict; NULL: true */
+void probe_assume_ok(struct probe *p); /* until a try says otherwise; NULL is fine */
+bool probe_ok(const struct probe *p);  /* the last verdict; NULL: true */
 /* Why the last verdict is bad; NULL: it is not, or there was none yet. */
 const char *probe_trouble(const struct probe *p);
 bool probe_dead(const struct probe *p); /* NULL: false */
 void probe_tried(struct probe *p, bool good, const char *why);
+/* Those of a container wait while its Pod is frozen; from now on they go on. */
+void probes_resume(struct container *c);
 struct container *probe_container(const struct probe *p);
 bool probe_is_hook(const struct probe *p);
 /* The rule, good until the loop turns. */

@@ -10,7 +10,7 @@
 #include "client/access.h"
 #include "loop/loop.h"
 #include "net/conn.h"
-#include "net/http2_call.h"
+#include "net/http_client.h"
 #include "net/stream.h"
 #include "node/pod/health_priv.h"
 #include "node/pod/pod_priv.h"
@@ -26,7 +26,8 @@
  * only up to a limit; the time is limited by the probe.
  */
 enum {
-	STATUS_LEN = 12, /* of "HTTP/1.1 204" */
+	STATUS_LEN = 12,      /* of "HTTP/1.1 204" */
+	GRPC_BODY_MAX = 4096, /* a health message has few bytes */
 };
 
 struct probe_try {
@@ -34,9 +35,11 @@ struct probe_try {
 	struct access_session *run; /* exec */
 	int fd;                     /* while it connects */
 	struct watch *watch;
-	struct conn *conn;       /* http */
-	struct http2_call *call; /* grpc */
-	struct buf message;      /* of the call */
+	struct conn *conn;            /* http */
+	struct http_exchange *call;   /* grpc */
+	int status;                   /* of its answer */
+	struct http_headers answered; /* headers and trailers */
+	struct buf body;
 };
 
 static void try_stop(void *arg)
@@ -50,8 +53,10 @@ static void try_stop(void *arg)
 	if (t->fd >= 0)
 		(void)close(t->fd);
 	conn_free(t->conn);
-	http2_call_free(t->call);
-	buf_done(&t->message);
+	if (t->call)
+		http_exchange_cancel(t->call);
+	http_headers_done(&t->answered);
+	buf_done(&t->body);
 	free(t);
 }
 
@@ -89,6 +94,7 @@ static void try_exec(struct probe_try *t, const char **argv)
 	const struct access_exec_spec spec = {
 		.to = { c->pod->obj->ns, c->pod->obj->name, c->view->name, "system:cay:probe" },
 		.argv = argv,
+		.probe = true,
 	};
 	struct err *e = access_exec(c->pod->pods->access, &spec, &events, t, &t->run);
 
@@ -165,18 +171,46 @@ static void ask_http(struct probe_try *t, const struct pod_probe_view *rule)
 
 /* gRPC */
 
-/* In the words of a kubelet, where it has any. */
-static void on_call_done(void *arg, const struct http2_answer *a)
+static void keep_headers(struct probe_try *t, const struct http_headers *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		http_headers_add(&t->answered, h->list[i].name, h->list[i].value);
+}
+
+static void on_call_head(void *arg, int status, struct http_headers *h)
 {
 	struct probe_try *t = arg;
-	const char *code = http_headers_get(&a->headers, "grpc-status");
-	const char *text = str_or(http_headers_get(&a->headers, "grpc-message"), "");
-	const char *type = str_or(http_headers_get(&a->headers, "content-type"), "");
+
+	t->status = status;
+	keep_headers(t, h);
+}
+
+static void on_call_data(void *arg, const char *data, size_t len)
+{
+	struct probe_try *t = arg;
+
+	if (t->body.len + len > GRPC_BODY_MAX)
+		answered(t, false, "health rpc probe failed: the answer is longer than %d bytes",
+			 GRPC_BODY_MAX);
+	else
+		buf_add(&t->body, data, len);
+}
+
+/* In the words of a kubelet, where it has any. */
+static void on_call_end(void *arg, struct http_headers *trailers)
+{
+	struct probe_try *t = arg;
+	const char *code, *text, *type;
 	uint64_t status = 0;
 	struct err *e;
 
-	if (a->status != 200 || !str_starts(type, "application/grpc") || !code) {
-		answered(t, false, "the answer is not gRPC: HTTP status %d", a->status);
+	t->call = NULL;
+	keep_headers(t, trailers);
+	code = http_headers_get(&t->answered, "grpc-status");
+	text = str_or(http_headers_get(&t->answered, "grpc-message"), "");
+	type = str_or(http_headers_get(&t->answered, "content-type"), "");
+	if (t->status != 200 || !str_starts(type, "application/grpc") || !code) {
+		answered(t, false, "the answer is not gRPC: HTTP status %d", t->status);
 		return;
 	}
 	if (!str_eq(code, "0")) {
@@ -187,7 +221,7 @@ static void on_call_done(void *arg, const struct http2_answer *a)
 			 grpc_code_name(code), text);
 		return;
 	}
-	e = health_response(a->body.len ? buf_head(&a->body) : "", a->body.len, &status);
+	e = health_response(t->body.len ? buf_head(&t->body) : "", t->body.len, &status);
 	if (e)
 		probe_tried(t->probe, false, err_text(e));
 	else
@@ -198,28 +232,40 @@ static void on_call_done(void *arg, const struct http2_answer *a)
 
 static void on_call_failed(void *arg, const struct err *e)
 {
-	answered(arg, false, "health rpc probe failed: %s", err_text(e));
+	struct probe_try *t = arg;
+
+	t->call = NULL;
+	answered(t, false, "health rpc probe failed: %s", err_text(e));
 }
 
-static void ask_grpc(struct probe_try *t, const struct pod_probe_view *rule)
+static void try_grpc(struct probe_try *t, const struct pod_probe_view *rule)
 {
-	static const struct http2_call_events events = { .done = on_call_done,
-							 .failed = on_call_failed };
+	static const struct http_exchange_events events = { .head = on_call_head,
+							    .data = on_call_data,
+							    .end = on_call_end,
+							    .failed = on_call_failed };
 	static struct http_header list[] = { { (char *)"content-type", (char *)"application/grpc" },
-					     { (char *)"te", (char *)"trailers" },
 					     { (char *)"user-agent", (char *)"cay-probe" } };
 	static const struct http_headers headers = { list, ARRAY_LEN(list) };
 	struct container *c = probe_container(t->probe);
-	autofree char *authority = xasprintf("%s:%d", c->pod->net->ip, rule->port);
-	struct http2_call_spec spec = { .authority = authority,
-					.path = "/grpc.health.v1.Health/Check",
-					.headers = &headers };
+	autofree char *addr = NULL;
+	autobuf message = { 0 };
+	struct http_exchange_spec spec = { .version = 2,
+					   .method = "POST",
+					   .target = "/grpc.health.v1.Health/Check",
+					   .headers = &headers };
 
-	health_request(&t->message, rule->grpc_service);
-	spec.body = buf_head(&t->message);
-	spec.body_len = t->message.len;
-	t->call = http2_call_start(c->pod->pods->loop, stream_plain(take_fd(t->fd)), &spec, &events,
-				   t);
+	if (!c->pod->net) {
+		answered(t, false, "the Pod has no address");
+		return;
+	}
+	addr = xasprintf("%s:%d", c->pod->net->ip, rule->port);
+	health_request(&message, rule->grpc_service);
+	spec.addr = addr;
+	spec.body_len = (int64_t)message.len;
+	t->call = http_exchange_start(c->pod->pods->probe_pool, &spec, &events, t);
+	http_exchange_write(t->call, buf_head(&message), message.len);
+	http_exchange_end_body(t->call, NULL);
 }
 
 /* Connecting */
@@ -246,8 +292,6 @@ static void on_socket(void *arg, unused unsigned ready)
 	watch_free(take(t->watch));
 	if (rule->http_path)
 		ask_http(t, rule);
-	else if (rule->grpc_service)
-		ask_grpc(t, rule);
 	else
 		probe_tried(t->probe, true, NULL);
 }
@@ -282,6 +326,8 @@ static void *try_start(struct probe *p)
 	t->fd = -1;
 	if (rule->command)
 		try_exec(t, rule->command);
+	else if (rule->grpc_service)
+		try_grpc(t, rule);
 	else
 		try_connect(t, rule);
 	return t;

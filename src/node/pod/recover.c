@@ -150,6 +150,7 @@ void recover_pod(struct pod *p)
 			load_container(c, &r->containers[i]);
 	}
 	load_net(p, r->ip);
+	pod_slept(p);
 	pod_mounts_pvcs(p, r->pvcs);
 	if (r->n_containers && p->phase == POD_ADMITTING) {
 		pod_enter(p, POD_PREPARING);

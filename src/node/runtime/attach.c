@@ -156,6 +156,7 @@ struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
 		t = NULL;
 	} else {
 		t = task_new(n, r, pidfd, TASK_ATTACHED);
+		t->frozen = cgroup_frozen(n->spec.cgroups, r->id);
 		t->owns_range = l && l->range != NO_RANGE;
 		find_net(t);
 	}

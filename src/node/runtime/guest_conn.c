@@ -141,6 +141,19 @@ void guest_conn_ask_state(struct guest_conn *c)
 	kick(c);
 }
 
+/* One question at a time: a guest that does not answer is not asked again. */
+bool guest_conn_ask_busy(struct guest_conn *c)
+{
+	if (!c->peer.tells_busy)
+		return false;
+	if (c->peer.busy_asked)
+		return true;
+	wire_peer_ask_busy(&c->peer);
+	wire_put(out(c), WIRE_ASK_BUSY, 0, NULL, 0);
+	kick(c);
+	return true;
+}
+
 void guest_conn_signal(struct guest_conn *c, int signum)
 {
 	wire_put_u32s(out(c), WIRE_SIGNAL, 0, &(uint32_t){ (uint32_t)signum }, 1);

@@ -47,6 +47,8 @@ void guest_conn_pause(struct guest_conn *c, bool paused); /* no frame() until it
 /* The command. */
 void guest_conn_start(struct guest_conn *c, const void *frame, size_t len); /* a START frame */
 void guest_conn_ask_state(struct guest_conn *c);
+/* For a BUSY frame. False: it does not know, or has not said yet that it does. */
+bool guest_conn_ask_busy(struct guest_conn *c);
 void guest_conn_signal(struct guest_conn *c, int signum);
 
 /* The one stream: exec, attach or dial, once. */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "loop/jobs.h"
+#include "loop/loop.h"
 #include "node/launch/message.h"
 #include "node/runtime/line.h"
 #include "node/runtime/native.h"
@@ -210,8 +211,10 @@ struct runtime_task {
 	struct guest_conn *guest;
 	struct buf start; /* the frame that starts its command */
 	struct net *net;
-	struct permit permit; /* until its command runs */
-	ino_t inode;          /* of the network namespace of an attached one */
+	bool frozen;           /* the daemon before us froze it, or we did */
+	struct deferred found; /* tells of one that was found frozen */
+	struct permit permit;  /* until its command runs */
+	ino_t inode;           /* of the network namespace of an attached one */
 	const struct runtime_events *events;
 	void *arg;
 };
@@ -225,14 +228,21 @@ must_use struct err *native_launch(struct runtime_task *t, const struct runtime_
 must_use struct err *native_start(struct runtime_task *t, const struct wire_start *start);
 void native_signal(struct runtime_task *t, int signum);
 void native_kill(struct runtime_task *t);
+must_use struct err *native_freeze(struct runtime_task *t, bool frozen);
+bool native_frozen(const struct runtime_task *t);
+bool native_ask_busy(struct runtime_task *t);
 void native_release(struct runtime_task *t, bool keep_log);
 void native_forget(struct runtime_task *t);
 
 /* usage.c: from any thread */
 void native_usage(void *ctx, struct runtime_usage *list, size_t n);
+bool native_net_link(void *ctx, const struct runtime_net *net, char ret[16]);
 must_use struct err *native_resize(void *ctx, const char *id, const struct plan_limits *l);
 /* What a task used in all that has ended, whose control groups are still there. */
 struct runtime_usage usage_of_ended(const struct native *n, const char *id);
+
+/* page_out.c: from any thread */
+bool native_page_out(void *ctx, const char *id, const bool *stop);
 
 /* attach.c: what an earlier run of the daemon left. */
 void left_note(struct native *n); /* before anything new is made */

@@ -72,6 +72,7 @@ struct runtime_task; /* each implementation defines its own */
 struct runtime_usage {
 	const char *id;        /* of the task; NULL: none is asked for */
 	const char *ip;        /* of the network; NULL: none is asked for */
+	bool brief;            /* neither memory nor disk is asked for, which take longer */
 	bool known, net_known; /* it is there */
 	int64_t cpu_usec, memory, memory_peak, disk;
 	int64_t received, sent; /* bytes, as the Pod sees it */
@@ -100,6 +101,8 @@ struct runtime_events {
 	/* Its command ended, and left a message, which may be any bytes. ended() follows by itself.
 	 */
 	void (*exited)(void *arg, int code, int signum, struct span message);
+	/* The answer to ask_busy(): how many commands the guest runs for callers of its own. */
+	void (*busy)(void *arg, uint32_t n);
 	/* Nothing of it runs any more. Without failed() or exited() before, it was killed. */
 	void (*ended)(void *arg, const struct runtime_end *end);
 };
@@ -148,6 +151,19 @@ struct runtime_ops {
 	must_use struct err *(*start)(struct runtime_task *t, const struct wire_start *start);
 	void (*signal)(struct runtime_task *t, int signum); /* to its command */
 	void (*kill)(struct runtime_task *t);               /* everything in it, at once */
+	/* Stops everything in a task where it is, or lets it go on. It takes a moment to stop, and
+	 * none to go on; signal() and start() are for tasks that go on. One that is frozen when it
+	 * is attached counts as started. ERR_UNSUPPORTED. May be NULL, and so may the next four.
+	 */
+	must_use struct err *(*freeze)(struct runtime_task *t, bool frozen);
+	bool (*frozen)(const struct runtime_task *t); /* it has stopped */
+	/* True: busy() will tell, unless the guest breaks its word. */
+	bool (*ask_busy)(struct runtime_task *t);
+	/* Pushes the memory of a frozen task to swap space, until *stop. False: there is none. Any
+	 * thread: it takes its time. */
+	bool (*page_out)(void *ctx, const char *id, const bool *stop);
+	/* The host's end of a network. False: it is not known. */
+	bool (*net_link)(void *ctx, const struct runtime_net *net, char ret[16]);
 	/* After ended(): frees the task. keep_log: all of its directory goes but the log. */
 	void (*release)(struct runtime_task *t, bool keep_log);
 	/* The daemon goes: the task runs on, nothing is told any more. Frees t. */

@@ -88,6 +88,7 @@ static void let_go(struct runtime_task *t)
 		(void)close(take_fd(t->ctl));
 	if (t->pidfd >= 0)
 		(void)close(take_fd(t->pidfd));
+	deferred_cancel(&t->found);
 	buf_done(&t->start);
 	net_leave(take(t->net));
 }
@@ -105,6 +106,8 @@ void native_kill(struct runtime_task *t)
 {
 	if (t->state >= TASK_ENDING)
 		return;
+	if (t->frozen)
+		err_free(cgroup_freeze(t->native->spec.cgroups, t->id, false));
 	(void)syscall(SYS_pidfd_send_signal, t->pidfd, SIGKILL, NULL, 0);
 	enter(t, TASK_ENDING);
 }
@@ -150,6 +153,8 @@ static void on_state(struct runtime_task *t, const struct wire_frame *f)
 		command_ended(t, &s);
 	else if (s.started && (t->state == TASK_ATTACHED || t->state == TASK_STARTING))
 		now_running(t);
+	else if (s.started && t->state == TASK_RUNNING)
+		return; /* it was found frozen, and has been running all the time */
 	else if (t->state == TASK_ATTACHED)
 		t->events->idle(t->arg); /* the daemon died before it could say what to run */
 	else
@@ -180,6 +185,15 @@ static void on_exited(struct runtime_task *t, const struct wire_frame *f)
 	command_ended(t, &s);
 }
 
+static void on_busy(struct runtime_task *t, const struct wire_frame *f)
+{
+	uint32_t n = 0;
+
+	err_free(wire_u32s_read(f, &n, 1)); /* it was checked */
+	if (t->events->busy)
+		t->events->busy(t->arg, n);
+}
+
 static void on_frame(void *arg, const struct wire_frame *f)
 {
 	struct runtime_task *t = arg;
@@ -194,6 +208,8 @@ static void on_frame(void *arg, const struct wire_frame *f)
 		on_state(t, f);
 	else if (f->type == WIRE_EXITED)
 		on_exited(t, f);
+	else if (f->type == WIRE_BUSY)
+		on_busy(t, f);
 }
 
 /* Pid 1 does not hang up on us while all is well. */
@@ -299,6 +315,16 @@ static void ask_state(struct runtime_task *t)
 	guest_conn_ask_state(t->guest);
 }
 
+/* Only what runs is ever frozen, and a guest that is cannot say so itself. Nor is it connected to:
+ * connections that it does not take would be in line until it goes on. */
+static void on_found_frozen(void *arg)
+{
+	struct runtime_task *t = arg;
+
+	if (t->state == TASK_ATTACHED)
+		now_running(t);
+}
+
 void native_watch(struct runtime_task *t, const struct runtime_events *ev, void *arg)
 {
 	bool first = !t->events;
@@ -309,8 +335,39 @@ void native_watch(struct runtime_task *t, const struct runtime_events *ev, void 
 		return;
 	t->exit_watch = watch_new(t->native->loop, t->pidfd, on_exit_of, t);
 	watch_want(t->exit_watch, WATCH_READ);
-	if (t->state == TASK_ATTACHED)
+	if (t->state == TASK_ATTACHED && t->frozen) {
+		deferred_init(&t->found, t->native->loop, on_found_frozen, t);
+		deferred_call(&t->found);
+	} else if (t->state == TASK_ATTACHED) {
 		ask_state(t);
+	}
+}
+
+struct err *native_freeze(struct runtime_task *t, bool frozen)
+{
+	struct err *e;
+
+	if (frozen && t->state != TASK_RUNNING)
+		return err_new(ERR_UNAVAILABLE, "%s does not run", t->id);
+	e = cgroup_freeze(t->native->spec.cgroups, t->id, frozen);
+	if (e)
+		return e;
+	if (!frozen)
+		cgroup_let_swap(t->native->spec.cgroups, t->id, false);
+	t->frozen = frozen;
+	if (!frozen && !t->guest && t->state < TASK_ENDING)
+		ask_state(t);
+	return NULL;
+}
+
+bool native_frozen(const struct runtime_task *t)
+{
+	return t->frozen && cgroup_frozen(t->native->spec.cgroups, t->id);
+}
+
+bool native_ask_busy(struct runtime_task *t)
+{
+	return t->guest && guest_conn_ask_busy(t->guest);
 }
 
 /* Only one that has become cay-init is sure to keep its namespaces until this launch is done. */

@@ -36,16 +36,28 @@ static void task_usage(const struct native *n, struct runtime_usage *u)
 	u->memory_peak = g.memory_peak;
 }
 
+static bool link_of(const struct native *n, const char *ip, char ret[16])
+{
+	unsigned place;
+
+	if (!instance_addr_place(n->spec.instance, ip, &place))
+		return false;
+	instance_ifname(n->spec.instance, place, ret);
+	return true;
+}
+
+bool native_net_link(void *ctx, const struct runtime_net *net, char ret[16])
+{
+	return link_of(ctx, net->ip, ret);
+}
+
 /* The host's end of the link receives what the Pod sends. */
 static void net_usage(const struct native *n, struct runtime_usage *u)
 {
-	unsigned place;
 	char name[16];
 
-	if (!instance_addr_place(n->spec.instance, u->ip, &place))
-		return;
-	instance_ifname(n->spec.instance, place, name);
-	u->net_known = host_link_traffic(name, &u->sent, &u->received);
+	if (link_of(n, u->ip, name))
+		u->net_known = host_link_traffic(name, &u->sent, &u->received);
 }
 
 void native_usage(void *ctx, struct runtime_usage *list, size_t n_list)
@@ -57,7 +69,7 @@ void native_usage(void *ctx, struct runtime_usage *list, size_t n_list)
 
 		if (u->id)
 			task_usage(n, u);
-		if (u->id && u->known) {
+		if (u->id && u->known && !u->brief) {
 			u->memory = cgroup_memory(n->spec.cgroups, u->id);
 			u->disk = disk_used(n, u->id);
 		}

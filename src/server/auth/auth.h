@@ -45,5 +45,18 @@ must_use struct err *authorise(const struct grants *g, const struct call *c);
  * ERR_UNAUTHENTICATED. */
 must_use struct err *header_may(struct tokens *t, const struct grants *g, const char *header,
 				const struct route *what);
+/* Questions about users that others may ask (reviews.c). */
+enum review {
+	REVIEW_NONE,
+	REVIEW_TOKEN,
+	REVIEW_ACCESS,
+};
+enum review review_of(const struct route *r);             /* which of them a path names */
+must_use struct err *review_check(const struct route *r); /* ERR_METHOD, or no such path */
+struct review_desk {
+	struct tokens *tokens;
+	const struct grants *grants;
+};
+void review_answer(const struct review_desk *desk, struct call *c);
 /* Answers POST serviceaccounts/NAME/token. */
 void token_issue(struct tokens *t, struct call *c);

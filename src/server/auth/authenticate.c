@@ -28,8 +28,8 @@ static void by_certificate(struct call *c)
 	const struct tls_peer *peer = tls_peer_of(http_request_conn_stream(c->req));
 	const char **groups;
 
-	if (!peer)
-		return;
+	if (!peer || !peer->name)
+		return; /* a user of the API is called by the common name */
 	groups = arena_new_n(c->arena, const char *, peer->n_groups + 2);
 	for (size_t i = 0; i < peer->n_groups; i++)
 		groups[i] = arena_strdup(c->arena, peer->groups[i]);

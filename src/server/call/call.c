@@ -28,6 +28,8 @@ static void on_ended(void *owner)
 	c->req = NULL;
 	c->body = NULL;
 	call_charge(c, 0);
+	if (c->left)
+		c->left(c->left_arg);
 	call_unref(c);
 }
 

@@ -65,6 +65,8 @@ struct call {
 	struct causes causes;        /* details of an ERR_INVALID */
 	struct http_headers headers; /* of the answer: warnings, an ETag */
 	size_t charged;              /* to the user's budget, until the answer is complete */
+	void (*left)(void *arg);     /* the request has ended while this waited; may be NULL */
+	void *left_arg;
 };
 struct call *call_new(struct calls *calls, struct http_request *req);
 struct call *call_ref(struct call *c);

@@ -379,10 +379,12 @@ static void exec_handle(struct streams *ps, struct call *c, bool attach)
 
 void streams_exec(struct streams *ps, struct call *c)
 {
-	exec_handle(ps, c, false);
+	if (!streams_wake(ps, c, streams_exec))
+		exec_handle(ps, c, false);
 }
 
 void streams_attach(struct streams *ps, struct call *c)
 {
-	exec_handle(ps, c, true);
+	if (!streams_wake(ps, c, streams_attach))
+		exec_handle(ps, c, true);
 }

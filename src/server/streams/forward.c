@@ -12,7 +12,8 @@
 #include "server/streams/streams_priv.h"
 
 /*
- * Port-forward: SPDY, on the connection or inside the messages of a WebSocket. For each connection
+ * Port-forward: SPDY, on the connection or inside the messages of a WebSocket, which this is about,
+ * or channels of a WebSocket (forward_channels.c). For each connection
  * that the client accepts it opens two streams with the same `requestid`: `error` and `data`. The
  * second of them makes us dial.
  *
@@ -294,7 +295,12 @@ static const struct spdy_events spdy_events = {
 
 static struct err *forward_read(struct forward *f, struct upgrade *ret)
 {
-	static const struct protocol ws[] = { { "SPDY/3.1+portforward.k8s.io", 1 }, { 0 } };
+	static const struct protocol ws[] = {
+		{ "SPDY/3.1+portforward.k8s.io", 1 },
+		{ "v5.channel.k8s.io", 5 },
+		{ "v4.channel.k8s.io", 4 },
+		{ 0 },
+	};
 	static const struct protocol spdy[] = { { "portforward.k8s.io", 1 }, { 0 } };
 	struct err *e;
 
@@ -303,7 +309,7 @@ static struct err *forward_read(struct forward *f, struct upgrade *ret)
 		e = upgrade_read(f->call, ws, spdy, ret);
 	if (!e && !ret->protocol)
 		e = err_new(ERR_MALFORMED, "negotiate protocol: the client offers none");
-	if (!e)
+	if (!e && ret->version < 4)
 		e = pod_stream_add(&f->stream, f->streams, f->call->user.name);
 	return e;
 }
@@ -326,7 +332,7 @@ static struct spdy *forward_upgrade(struct forward *f, const struct upgrade *u)
 	return NULL;
 }
 
-void streams_forward(struct streams *ps, struct call *c)
+static void forward_handle(struct streams *ps, struct call *c)
 {
 	struct forward *f = xnew(struct forward);
 	struct upgrade u;
@@ -339,8 +345,16 @@ void streams_forward(struct streams *ps, struct call *c)
 	e = forward_read(f, &u);
 	if (e)
 		call_fail(c, e);
+	else if (u.version >= 4)
+		forward_channels(ps, c, &f->to, &u);
 	else
 		f->spdy = forward_upgrade(f, &u);
 	if (!f->spdy)
 		forward_free(f);
+}
+
+void streams_forward(struct streams *ps, struct call *c)
+{
+	if (!streams_wake(ps, c, streams_forward))
+		forward_handle(ps, c);
 }

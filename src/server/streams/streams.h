@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/list.h"
@@ -18,6 +19,11 @@ struct streams {
 		*access;  /* how they reach Pods; NULL: there is no node, and they answer 503 */
 	struct list open; /* struct pod_stream */
 	size_t n_open;
+	/* See server_set_wake(). */
+	bool (*wake)(void *arg, const char *ns, const char *pod);
+	void *wake_arg;
+	struct list waking; /* calls that wait for that: struct waking */
+	size_t n_waking;
 };
 void streams_init(struct streams *ps, const struct objects *objects, struct loop *l);
 /* Cuts the streams that use the previous one. */

@@ -30,6 +30,12 @@ enum pod_use {
 must_use struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use use,
 				struct access_target *ret);
 
+/* wake.c: true if the Pod's Sandbox sleeps. The call waits until it is awake, and is then handled
+ * by go(), or it was answered. */
+typedef void (*streams_handler)(struct streams *ps, struct call *c);
+bool streams_wake(struct streams *ps, struct call *c, streams_handler go);
+void streams_wake_done(struct streams *ps); /* drops those that wait */
+
 /* Whether the container's spec has a flag: "stdin", "tty". */
 bool pod_container_has(const struct streams *ps, const struct call *c, const char *name,
 		       const char *flag);
@@ -109,3 +115,7 @@ void channels_pause(struct channels *ch, bool paused);
 /* The outcome: a Status (borrowed). Then closed(), when the client has read everything. */
 void channels_finish(struct channels *ch, const struct json_doc *status);
 void channels_free(struct channels *ch);
+
+/* forward_channels.c: port-forward in channels of a WebSocket. Answers the call. */
+void forward_channels(struct streams *ps, struct call *c, const struct access_target *to,
+		      const struct upgrade *u);

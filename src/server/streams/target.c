@@ -3,6 +3,7 @@
 #include "api/pod.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/share.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "server/call/body.h"
@@ -146,8 +147,7 @@ static size_t open_of(const struct streams *ps, const char *user)
 
 struct err *pod_stream_add(struct pod_stream *p, struct streams *ps, const char *user)
 {
-	/* Whoever has many gets no more long before the last place is taken. */
-	if (ps->n_open >= STREAMS_MAX || open_of(ps, user) >= STREAMS_MAX - ps->n_open)
+	if (!share_has_room(open_of(ps, user), ps->n_open, STREAMS_MAX))
 		return err_new(
 			ERR_EXHAUSTED,
 			"%zu streams into pods are open, of which this user may have no more",
@@ -173,6 +173,7 @@ void streams_init(struct streams *ps, const struct objects *objects, struct loop
 {
 	*ps = (struct streams){ .objects = objects, .loop = l };
 	list_init(&ps->open);
+	list_init(&ps->waking);
 }
 
 void streams_set_access(struct streams *ps, struct access *a)
@@ -188,4 +189,5 @@ void streams_cut(struct streams *ps)
 
 	list_each_safe(p, next, &ps->open, link)
 		p->cut(p);
+	streams_wake_done(ps);
 }

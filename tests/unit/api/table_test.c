@@ -158,6 +158,11 @@ TEST(rows_of_other_kinds_look_like_kubectl)
 	       "{'metadata':{'name':'e'},'addressType':'IPv4','ports':[{'port':80}],'endpoints':["
 	       "{'addresses':['1']},{'addresses':['2','3','4']}]}",
 	       0, "['e','IPv4','80','1,2,3 + 1 more...','<unknown>']");
+	row_is(kind_named("Gateway"),
+	       "{'metadata':{'name':'g'},'spec':{'gatewayClassName':'cay'},'status':{'addresses':["
+	       "{'value':'127.0.0.2'},{'value':'127.0.0.3'}],'conditions':[{'type':'Programmed',"
+	       "'status':'True'}]}}",
+	       0, "['g','cay','127.0.0.2','True','<unknown>']");
 }
 
 TEST(table_row_carries_metadata_or_the_object)

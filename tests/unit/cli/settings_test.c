@@ -18,6 +18,9 @@ static const struct setting table[] = {
 	{ "wait", SETTING_DURATION, "2s", "TIME", "How long" },
 	{ "quiet", SETTING_BOOL, "false", NULL, "Say less" },
 	{ "level", SETTING_CHOICE, "low", "LEVEL", "Which", .choices = levels },
+	{ "env", SETTING_LIST, NULL, "NAME=VALUE", "Variables", .letter = 'e' },
+	{ "inside", SETTING_BOOL, "false", NULL, "Inside", .letter = 'i' },
+	{ "tty", SETTING_BOOL, "false", NULL, "A terminal", .letter = 't' },
 	{ 0 },
 };
 
@@ -109,4 +112,19 @@ TEST(help_and_man_name_every_row)
 		is_true(strstr(buf_str(&man), row->help));
 	}
 	is_true(strstr(buf_str(&man), "CAY_LISTEN"));
+}
+
+TEST(letters_stand_together_and_take_values)
+{
+	autoptr(settings) s = NULL;
+	autoptr(settings) s2 = NULL;
+
+	works(READ(&s, "-it", "-e", "A=1", "-eB=2", "--env=C=3"));
+	is_true(settings_bool(s, "inside") && settings_bool(s, "tty"));
+	eq_str(settings_nth(s, "env", 0), "A=1");
+	eq_str(settings_nth(s, "env", 1), "B=2");
+	eq_str(settings_nth(s, "env", 2), "C=3");
+	is_true(settings_nth(s, "env", 3) == NULL);
+	fails(READ(&s2, "-ix"), ERR_INVALID);
+	fails(READ(&s2, "-e"), ERR_INVALID);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/runtime/json_text.h"
+
 #include <string.h>
 
 #include "base/str.h"
-#include "guest/runtime_priv.h"
 #include "test.h"
 
 static void eq_escaped(const char *in, size_t len, bool newlines, const char *want)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "guest/multipart_priv.h"
+#include "guest/files/multipart_priv.h"
 #include "test.h"
 
 static void on_begin(void *arg, const char *name, const char *filename)

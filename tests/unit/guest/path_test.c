@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/runtime/path.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,8 +11,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "guest/plain_priv.h"
-#include "guest/runtime_priv.h"
+#include "guest/runtime/plain.h"
 #include "test.h"
 
 /*

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "guest/ring_priv.h"
+#include "guest/execute/ring_priv.h"
 #include "test.h"
 
 /* Everything of a channel that is kept. */

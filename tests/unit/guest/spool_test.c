@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/execute/spool.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "guest/spool_priv.h"
-#include "guest/sse_priv.h"
+#include "guest/runtime/sse.h"
 #include "test.h"
 
 static void eq_byte_at(const struct spool *s, uint64_t at, char want)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/runtime_priv.h"
+#include "guest/execute/words_priv.h"
 #include "test.h"
 
 static void eq_words(const char *text, const char *const *want)

@@ -170,6 +170,11 @@ TEST(an_unknown_length_is_told_as_such)
 		h2_ask(&p.c,
 		       &(struct h2_ask){ .path = "/version", .headers = length, .body = "ab" }),
 		200, "version 2 length 2\n");
+	/* Its head and its end arrive together. */
+	answers(&p.c,
+		h2_ask(&p.c,
+		       &(struct h2_ask){ .path = "/version", .method = "POST", .body = "ab" }),
+		200, "version 2 length -1\n");
 	pair_done(&p);
 }
 

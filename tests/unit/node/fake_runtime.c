@@ -216,6 +216,32 @@ static struct err *fake_restart(struct runtime_task *t, unused const struct wire
 	return NULL;
 }
 
+static struct err *fake_freeze(struct runtime_task *t, bool frozen)
+{
+	if (frozen && task_of(t)->of->cannot_freeze)
+		return err_new(ERR_UNSUPPORTED, "the fake runtime was told to fail");
+	if (!frozen && task_of(t)->of->failing_thaws) {
+		task_of(t)->of->failing_thaws--;
+		return err_new(ERR_SYS, "the fake runtime was told to fail");
+	}
+	task_of(t)->frozen = frozen;
+	task_of(t)->n_freezes += frozen;
+	return NULL;
+}
+
+static bool fake_frozen(const struct runtime_task *t)
+{
+	const struct fake_task *f = (const void *)t;
+
+	return f->frozen && !f->of->never_stops;
+}
+
+static bool fake_ask_busy(struct runtime_task *t)
+{
+	task_of(t)->n_asked++;
+	return true;
+}
+
 static const struct runtime_ops fake_ops = {
 	.name = "fake",
 	.net_take = fake_net_take,
@@ -230,6 +256,9 @@ static const struct runtime_ops fake_ops = {
 	.start = fake_restart,
 	.signal = fake_signal,
 	.kill = fake_kill,
+	.freeze = fake_freeze,
+	.frozen = fake_frozen,
+	.ask_busy = fake_ask_busy,
 	.release = fake_release,
 	.forget = fake_forget,
 	.trouble = fake_trouble,

@@ -16,6 +16,8 @@ struct fake_runtime {
 	const char *trouble;
 	int64_t received, sent; /* by every network */
 	bool launch_fails;
+	bool cannot_freeze, never_stops; /* freeze() fails; frozen() stays false */
+	unsigned failing_thaws;          /* so many are to fail */
 	unsigned n_ids, n_ips, n_held, n_held_ips, n_swept, n_dropped_logs, n_nets_put;
 	const char *refused_ip; /* net_take() gives another */
 	const char *given_ip;   /* net_take() gives this one; NULL: the next */
@@ -42,6 +44,9 @@ struct fake_task {
 	uint32_t flags; /* of its start */
 	bool joins;     /* another task's namespaces */
 	bool killed, released, log_kept, oom;
+	bool frozen;        /* by freeze() */
+	unsigned n_freezes; /* and how often it was */
+	unsigned n_asked;   /* ask_busy() was called */
 	int last_signal;
 	unsigned n_starts; /* start() was called */
 	struct runtime_usage used;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "router/callers/callers.h"
+
 #include <arpa/inet.h>
 #include <linux/netlink.h>
 #include <netinet/tcp.h>
@@ -8,7 +10,7 @@
 
 #include "net/stream.h"
 #include "rig.h"
-#include "router/router_priv.h"
+#include "router/route/route.h"
 
 /* Who has connected, and whether Host names us. */
 enum {
@@ -182,7 +184,7 @@ TEST(host_names_us_or_is_refused)
 
 #define TO_BOX "X-Sandbox-ID: box\r\nX-Sandbox-Port: %u\r\n"
 
-static struct err *note(void *arg, const struct router_ask *ask)
+static struct err *note(void *arg, const struct router_ask *ask, unused struct list **ret_wait)
 {
 	*(struct router_caller *)arg = ask->caller;
 	return ask->caller.trusted ? NULL : err_new(ERR_UNAUTHENTICATED, "no");

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "router/node_ports/node_ports.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sys/socket.h>

@@ -40,7 +40,49 @@ static void rig_watch_free(void *ctx, unused void *watch)
 	((struct rig *)ctx)->ev = NULL;
 }
 
+enum {
+	ASKED_MAX = 512,
+};
+
+static void rig_create(void *ctx, const struct client_ref *to, struct json_doc *obj,
+		       struct client_write *w)
+{
+	struct rig *g = ctx;
+	struct rig_review *rv = &g->asked[g->n_asked++];
+
+	is_true(g->n_asked <= ASKED_MAX);
+	client_waiter_init(&rv->waiter, w);
+	rv->kind = to->kind;
+	rv->text = json_to_text(json_root(obj));
+	json_doc_free(obj);
+}
+
+void rig_guard(struct rig *g, const struct reviews_spec *spec)
+{
+	g->asked = xnew_n(struct rig_review, ASKED_MAX);
+	g->reviews = reviews_new(g->l, g->client, spec);
+	reviews_guard(g->reviews, g->router);
+}
+
+void rig_say(struct rig *g, size_t i, const char *status)
+{
+	struct rig_review *rv = &g->asked[i];
+	autofree char *text = NULL;
+	autoptr(object) o = NULL;
+	struct json_doc *d = NULL;
+
+	if (!status) {
+		client_waiter_end(&rv->waiter, err_new(ERR_UNAVAILABLE, "it is away"), NULL);
+		return;
+	}
+	text = xasprintf("{\"status\":%s}", status);
+	works(json_parse(text, strlen(text), NULL, &d));
+	o = object_new(rv->kind, d);
+	client_waiter_end(&rv->waiter, NULL, o);
+}
+
 static const struct client_ops rig_ops = {
+	.create = rig_create,
 	.get = rig_get,
 	.watch = rig_watch,
 	.watch_free = rig_watch_free,
@@ -174,6 +216,9 @@ static void on_head(void *arg, struct http_request *r)
 	struct rig *g = arg;
 
 	g->n_requests++;
+	g->version = http_request_version(r);
+	free(g->timeout);
+	g->timeout = xstrdup(http_request_header(r, "grpc-timeout"));
 	if (str_eq(http_request_path(r), "/upgrade")) {
 		upgrade(r);
 		return;
@@ -191,7 +236,9 @@ static void on_head(void *arg, struct http_request *r)
 void rig_start(struct rig *g, const struct router_spec *spec)
 {
 	static const struct http_handler handler = { .head = on_head };
-	struct http_server_spec server = { .handler = &handler, .arg = g };
+	struct http_server_spec server = { .handler = &handler,
+					   .arg = g,
+					   .http2 = &http2_protocol };
 	struct router_spec full = spec ? *spec : (struct router_spec){ 0 };
 	char addr[64];
 	int fd;
@@ -224,10 +271,17 @@ void rig_settle(struct rig *g)
 void rig_stop(struct rig *g)
 {
 	router_free(g->router);
+	reviews_free(g->reviews);
+	for (size_t i = 0; i < g->n_asked; i++) {
+		client_waiter_done(&g->asked[i].waiter);
+		free(g->asked[i].text);
+	}
+	free(g->asked);
 	http_server_free(g->server);
 	client_free(g->client);
 	map_free(g->objects);
 	buf_done(&g->body);
+	free(g->timeout);
 	rig_settle(g);
 	loop_free(g->l);
 }
@@ -310,4 +364,15 @@ char *rig_ask(struct rig *g, const char *head, const char *fmt, ...)
 int rig_status(const char *answer)
 {
 	return str_starts(answer, "HTTP/1.1 ") ? (int)strtol(answer + 9, NULL, 10) : 0;
+}
+
+bool rig_counted(struct rig *g, const char *part)
+{
+	autobuf b = { 0 };
+
+	router_write_metrics(g->router, &b);
+	if (strstr(buf_str(&b), part))
+		return true;
+	print_error("\"%s\" is not in: %s\n", part, buf_str(&b));
+	return false;
 }

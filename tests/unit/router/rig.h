@@ -5,8 +5,10 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "client/client.h"
 #include "loop/loop.h"
 #include "net/http_server.h"
+#include "router/callers/reviews.h"
 #include "router/router.h"
 #include "test.h"
 
@@ -34,12 +36,27 @@ struct rig {
 	struct http_server *server; /* on 127.0.0.2 */
 	uint16_t port;
 	size_t n_requests;            /* that reached it */
+	int version;                  /* of HTTP, of the last one */
+	char *timeout;                /* its grpc-timeout */
 	struct http_request *waiting; /* one whose answer is the test's */
 	struct buf body;              /* of that */
 	bool body_ended;
 	uint64_t rev;
-	bool late; /* the client has not listed yet: rig_synced() says when */
+	bool late;                /* the client has not listed yet: rig_synced() says when */
+	struct reviews *reviews;  /* the router's policy; NULL: it has none */
+	struct rig_review *asked; /* what it asked the API server, in order */
+	size_t n_asked;
 };
+
+/* A question to the API server. */
+struct rig_review {
+	struct client_waiter waiter;
+	const struct kind *kind;
+	char *text; /* the document */
+};
+void rig_guard(struct rig *g, const struct reviews_spec *spec);
+/* Answers the i-th question; status is JSON text, NULL: the API server fails. */
+void rig_say(struct rig *g, size_t i, const char *status);
 
 /* g->late is the caller's, the rest is filled in. */
 void rig_start(struct rig *g, const struct router_spec *spec);
@@ -58,5 +75,6 @@ char *rig_read(struct rig *g, int fd, const char *needle);
  * lines. */
 char *rig_ask(struct rig *g, const char *head, const char *fmt, ...) printf_like(3, 4);
 int rig_status(const char *answer);
+bool rig_counted(struct rig *g, const char *part); /* it is in the router's metrics */
 int rig_listen(const char *addr); /* a socket for upstreams that speak no proper HTTP */
 void rig_settle(struct rig *g);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "router/route/route.h"
+
 #include <arpa/inet.h>
 
 #include "api/kind.h"
@@ -7,7 +9,6 @@
 #include "json/json.h"
 #include "kinds.h"
 #include "net/http.h"
-#include "router/router_priv.h"
 #include "test.h"
 
 /* The numbers are those of docs/reference/dataplane.md §6.4. */

@@ -271,7 +271,7 @@ TEST(dataplane_119_forwarded_headers_are_ours)
 	rig_stop(&g);
 }
 
-TEST(dataplane_120_121_123_a_tunnel_carries_both_ways_and_outlives_the_timeout)
+TEST(dataplane_120_121_123_and_U45_a_tunnel_carries_both_ways_and_outlives_the_timeout)
 {
 	struct rig g = { 0 };
 	struct router_stats s;
@@ -674,7 +674,7 @@ TEST(a_slow_sandbox_slows_the_client)
 	rig_stop(&g);
 }
 
-static struct err *refuse(void *arg, const struct router_ask *ask)
+static struct err *refuse(void *arg, const struct router_ask *ask, unused struct list **ret_wait)
 {
 	eq_str(ask->ns, "default");
 	eq_str(ask->sandbox, "box");
@@ -742,6 +742,7 @@ TEST(dataplane_167_a_busy_port_is_an_error)
 	fails(router_start(g.l, g.client,
 			   &(struct router_spec){ .listen = router_address(g.router) }, &second),
 	      ERR_SYS);
+	fails(router_listen_too(g.router, router_address(g.router)), ERR_SYS);
 	rig_stop(&g);
 }
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
 #include "pod_rig.h"
 #include "server/streams/streams_priv.h"
 #include "test.h"
@@ -228,7 +230,12 @@ TEST(what_cannot_be_is_said_before_the_upgrade)
 		  "Sec-WebSocket-Protocol: " V5 "\r\n",
 		  400, "Sec-WebSocket-Version" },
 		{ "GET none/portforward", WS, 404, "not found" },
-		{ "GET /portforward", WS, 400, "negotiate" },
+		{ "GET /portforward", WS, 400, "ports: " },
+		{ "GET /portforward?ports=0", WS, 400, "ports: " },
+		{ "GET /portforward",
+		  "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+		  "Sec-WebSocket-Protocol: v9.channel.k8s.io\r\n",
+		  400, "negotiate" },
 		{ "GET over/portforward", WS, 400, "current phase is Succeeded" },
 	};
 
@@ -380,5 +387,32 @@ TEST(spdy_data_before_its_time_ends_the_session)
 	pod_rig_hang_up(&r);
 	until(&r, !r.pods.n_open);
 	eq_int(r.node.n_started, 0);
+	pod_rig_done(&r);
+}
+
+static bool wakes(unused void *arg, unused const char *ns, unused const char *pod)
+{
+	return true;
+}
+
+TEST(a_user_has_a_share_of_the_places_to_wait_in_and_leaves_them)
+{
+	struct pod_rig r;
+	autofree char *head = NULL;
+	int first;
+
+	pod_rig_init(&r);
+	r.pods.wake = wakes;
+	r.pods.n_waking = 510; /* those of others */
+	pod_ask(&r, EXEC "cat", "");
+	until(&r, r.pods.n_waking == 511);
+	first = pod_rig_another(&r);
+	pod_ask(&r, EXEC "cat", "");
+	head = read_head(&r);
+	is_true(strstr(head, " 429 ") != NULL);
+	eq_int(r.pods.n_waking, 511);
+	(void)close(first);
+	until(&r, r.pods.n_waking == 510);
+	r.pods.n_waking = 0;
 	pod_rig_done(&r);
 }

@@ -317,15 +317,25 @@ static void start_zip(struct pod_rig *r)
 	eq_int(deflateSetDictionary(&r->zip, dict, (uInt)len), Z_OK);
 }
 
+int pod_rig_another(struct pod_rig *r)
+{
+	int fds[2], first = r->fd;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
+		fail_msg("no socket pair");
+	r->fd = fds[1];
+	http_server_adopt(r->http, stream_plain(fds[0]), "test");
+	return first;
+}
+
 void pod_rig_init(struct pod_rig *r)
 {
 	static const struct http_handler handler = { on_head };
 	struct http_server_spec http = { .handler = &handler, .arg = r };
 	static const struct store_tags tags = { .free = tag_free };
 	struct store_spec store = { .path = ":memory:", .tags = &tags };
-	int fds[2];
 
-	*r = (struct pod_rig){ 0 };
+	*r = (struct pod_rig){ .fd = -1 };
 	works(loop_new(&r->l));
 	list_init(&r->node.runs);
 	r->node.l = r->l;
@@ -341,10 +351,7 @@ void pod_rig_init(struct pod_rig *r)
 		"\"spec\":{\"containers\":[{\"name\":\"main\"}]},"
 		"\"status\":{\"phase\":\"Succeeded\"}");
 	works(http_server_start(r->l, -1, &http, &r->http));
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
-		fail_msg("no socket pair");
-	r->fd = fds[1];
-	http_server_adopt(r->http, stream_plain(fds[0]), "test");
+	(void)pod_rig_another(r);
 	start_zip(r);
 }
 

@@ -52,6 +52,7 @@ struct pod_rig {
 void pod_rig_init(struct pod_rig *r);
 void pod_rig_done(struct pod_rig *r);
 void pod_rig_hang_up(struct pod_rig *r); /* the client leaves */
+int pod_rig_another(struct pod_rig *r);  /* a second client speaks; the first one's descriptor */
 void node_drain(struct pod_rig *r);
 
 /* "GET /log?x=y" of the Pod `web`, or "GET web2/log"; headers end each with CRLF. */

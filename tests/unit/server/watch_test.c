@@ -112,7 +112,7 @@ TEST(u8_a_watch_ends_cleanly_at_its_timeout)
 	fixture_done(&f);
 }
 
-TEST(a_revision_from_before_a_restart_is_gone)
+TEST(dataplane_180_a_revision_from_before_a_restart_is_gone)
 {
 	struct fixture f;
 

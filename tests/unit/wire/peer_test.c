@@ -200,3 +200,24 @@ TEST(credit_that_was_given_back_may_be_used_again_and_never_piles_up)
 	fails(wire_peer_check(&p, &f), ERR_MALFORMED);
 	eq_int(p.credit, WIRE_WINDOW);
 }
+
+TEST(a_guest_says_how_busy_it_is_when_it_is_asked_and_only_then)
+{
+	static const char knows[8] = { 1, 0, 0, 0, WIRE_TELLS_BUSY };
+	const struct wire_frame ready = { WIRE_READY, 0, knows, sizeof(knows) };
+	const struct wire_frame f = { WIRE_BUSY, 0, U32(3) }, on_stream = { WIRE_BUSY, 1, U32(3) };
+	const struct wire_frame shorter = { WIRE_BUSY, 0, "x", 1 };
+	struct wire_peer p = { 0 };
+
+	works(wire_peer_check(&p, &ready));
+	is_true(p.tells_busy);
+	fails(wire_peer_check(&p, &f), ERR_MALFORMED);
+	wire_peer_ask_busy(&p);
+	works(wire_peer_check(&p, &f));
+	fails(wire_peer_check(&p, &f), ERR_MALFORMED);
+	wire_peer_ask_busy(&p);
+	fails(wire_peer_check(&p, &on_stream), ERR_MALFORMED);
+	fails(wire_peer_check(&p, &shorter), ERR_MALFORMED);
+	p = peer_after(READY);
+	is_false(p.tells_busy); /* one of an earlier version is not asked */
+}

@@ -244,7 +244,7 @@ TEST(a_bad_length_or_type_is_noticed_before_the_rest_arrives)
 	fails(wire_next("\x04\0\0\0", 4, &f, &used, &have), ERR_MALFORMED);
 	fails(wire_next("\x01\0\x04\0", 4, &f, &used, &have), ERR_MALFORMED);
 	fails(wire_next("\xff\xff\xff\xff", 4, &f, &used, &have), ERR_MALFORMED);
-	fails(wire_next("\x05\0\0\0\x11", 5, &f, &used, &have), ERR_MALFORMED);
+	fails(wire_next("\x05\0\0\0\x13", 5, &f, &used, &have), ERR_MALFORMED);
 }
 
 TEST(a_start_that_is_too_large_is_noticed_before_writing)

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/agents.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/view_claim.h"
+#include "api/view_sandbox.h"
+#include "base/str.h"
+#include "base/wall.h"
+#include "client/client.h"
+#include "mcp/mcp_priv.h"
+
+/*
+ * Which claims a call may reach. Two labels that the server sets say who owns a claim: the owner, a
+ * hash of the user's name, and the session. Nobody reaches the claim of another user; within one
+ * user a session reaches what it made itself, unless it was opened for all of the user's.
+ *
+ * That comes on top of what the user may do in the namespace, which is asked as for API requests.
+ */
+static struct err *may(const struct post *p, const struct mcp_act *act)
+{
+	const struct mcp_spec *spec = &p->mcp->spec;
+
+	if (!spec->may || !wall_stands("mcp-rights"))
+		return NULL;
+	return spec->may(spec->arg, &p->caller->who, act);
+}
+
+static struct mcp_act claim_act(const char *verb, const char *ns, const char *name)
+{
+	return (struct mcp_act){ .verb = verb,
+				 .group = GROUP_EXTENSIONS,
+				 .plural = "sandboxclaims",
+				 .ns = ns,
+				 .name = name };
+}
+
+struct err *claims_may(const struct rpc *r, const char *verb, const char *ns, const char *name)
+{
+	const struct mcp_act act = claim_act(verb, ns, name);
+
+	return may(r->post, &act);
+}
+
+bool claims_ours(const struct post *p, const struct object *claim)
+{
+	const struct mcp_session *s = p->session;
+
+	if (!str_eq(object_label(claim, MCP_OWNER_LABEL), p->caller->owner) &&
+	    wall_stands("mcp-owner"))
+		return false;
+	return s->choice.whole_user || str_eq(object_label(claim, MCP_SESSION_LABEL), s->id);
+}
+
+struct err *claims_find(struct rpc *r, const char *verb, struct object **ret)
+{
+	const char *ns = arg_ns(r), *name = arg_text(r, "sandbox_claim_name");
+	autoptr(object) claim = NULL;
+	struct err *e = claims_may(r, verb, ns, name);
+
+	if (e)
+		return e;
+	claim = client_get(r->mcp->spec.client, r->mcp->claims, ns, name);
+	r->plain = !claim || object_deleting(claim) || !claims_ours(r->post, claim);
+	if (r->plain)
+		return err_new(ERR_NOT_FOUND, "Sandbox claim '%s' is not found in namespace '%s'.",
+			       name, ns);
+	*ret = take(claim);
+	return NULL;
+}
+
+static struct err *not_ready(const struct object *claim)
+{
+	const struct claim_view *v = claim_view(claim);
+
+	return err_new(ERR_UNAVAILABLE, "the sandbox is not ready: %s: %s",
+		       str_or(v->ready.reason, "Pending"), str_or(v->ready.message, "it starts"));
+}
+
+struct err *claims_pod(struct rpc *r, char **ret)
+{
+	autoptr(object) claim = NULL;
+	autoptr(object) sandbox = NULL;
+	struct mcp_act act = { "create", "", "pods", arg_ns(r), NULL, "exec" };
+	const char *name;
+	struct err *e = claims_find(r, "get", &claim);
+
+	if (e)
+		return e;
+	name = claim_view(claim)->sandbox;
+	sandbox = name ? client_get(r->mcp->spec.client, r->mcp->sandboxes, claim->ns, name) : NULL;
+	if (!sandbox || !object_controlled_by(sandbox, claim->uid))
+		return not_ready(claim);
+	act.name = sandbox_view(sandbox)->pod_name;
+	e = may(r->post, &act);
+	if (!e)
+		*ret = xstrdup(act.name);
+	return e;
+}
+
+struct walk {
+	struct post *post;
+	void (*fn)(void *arg, struct object *o);
+	void *arg;
+};
+
+static bool on_each(void *arg, struct object *o)
+{
+	struct walk *w = arg;
+
+	if (!object_deleting(o) && claims_ours(w->post, o))
+		w->fn(w->arg, o);
+	return true;
+}
+
+void claims_each(struct post *p, const char *ns, void (*fn)(void *arg, struct object *o), void *arg)
+{
+	struct walk w = { p, fn, arg };
+
+	client_each(p->mcp->spec.client, p->mcp->claims, ns, on_each, &w);
+}
+
+/* Claims are gathered first: nothing is written during a walk. */
+struct gathered {
+	struct object **list;
+	size_t n;
+};
+
+static void gather(void *arg, struct object *o)
+{
+	struct gathered *g = arg;
+
+	g->list = xrealloc(g->list, (g->n + 1) * sizeof(struct object *));
+	g->list[g->n++] = object_ref(o);
+}
+
+void claims_delete_all(struct mcp_session *s)
+{
+	const bool whole_user = s->choice.whole_user;
+	struct gathered g = { 0 };
+	struct post p = { .mcp = s->mcp, .caller = s->caller, .session = s };
+
+	s->choice.whole_user = false; /* what other sessions made is theirs */
+	claims_each(&p, NULL, gather, &g);
+	s->choice.whole_user = whole_user;
+	for (size_t i = 0; i < g.n; i++) {
+		struct object *o = g.list[i];
+		const struct mcp_act act = claim_act("delete", o->ns, o->name);
+		struct client_ref ref = { .kind = o->kind, .ns = o->ns, .name = o->name };
+		struct client_delete_spec spec = { .uid = o->uid, .grace_s = -1 };
+		struct err *e = may(&p, &act);
+
+		if (!e)
+			client_delete(s->mcp->spec.client, &ref, &spec, NULL);
+		err_free(e); /* a right that was lost is no reason to tell anybody */
+		object_unref(o);
+	}
+	free(g.list);
+}
