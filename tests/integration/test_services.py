@@ -290,7 +290,9 @@ class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True; address_family = socket.AF_INET6
 def datagrams():
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 5353))
-    while True: s.sendto(name, s.recvfrom(100)[1])
+    while True:
+        try: s.sendto(name, s.recvfrom(100)[1])
+        except OSError: pass  # the rules changed between the two
 threading.Thread(target=datagrams, daemon=True).start()
 Server(('::', 8080), Say).serve_forever()
 """
