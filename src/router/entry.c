@@ -176,7 +176,7 @@ static void redirect(struct router *r, struct http_request *req, const struct ro
 	http_headers_add(&h, "Set-Cookie", buf_str(&cookie));
 	http_headers_add(&h, "Cache-Control", "no-store");
 	http_headers_add(&h, "Referrer-Policy", "no-referrer");
-	metrics_request(r->metrics, req, 303, route->ns, 0);
+	record_request(r, req, &(struct record){ .route = route, .entered = true, .status = 303 });
 	http_respond(req, 303, &h, (struct http_body){ 0 });
 	http_headers_done(&h);
 }

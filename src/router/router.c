@@ -196,25 +196,30 @@ static void note_refusal(struct router *r, struct http_request *req, const struc
 }
 
 /* An answer of our own to a request that does not go in. */
-static void answer(struct router *r, struct http_request *req, int status, const char *text)
+static void answer(struct router *r, struct http_request *req, const struct record *rec,
+		   const char *text)
 {
-	metrics_request(r->metrics, req, status, NULL, 0);
-	router_answer(req, status, "%s", text);
+	record_request(r, req, rec);
+	router_answer(req, rec->status, "%s", text);
 }
 
-static void refuse(struct router *r, struct http_request *req, struct err *why)
+static int status_of(const struct err *why)
 {
-	note_refusal(r, req, why);
 	if (err_is(why, ERR_UNAUTHENTICATED))
-		answer(r, req, 401, err_text(why));
-	else if (err_is(why, ERR_FORBIDDEN))
-		answer(r, req, 403, err_text(why));
-	else if (err_is(why, ERR_EXHAUSTED))
-		answer(r, req, 503, err_text(why));
-	else if (err_is(why, ERR_UNAVAILABLE))
-		answer(r, req, 500, err_text(why));
-	else
-		answer(r, req, 500, "An internal error occurred in the proxy.");
+		return 401;
+	if (err_is(why, ERR_FORBIDDEN))
+		return 403;
+	return err_is(why, ERR_EXHAUSTED) ? 503 : 500;
+}
+
+static void refuse(struct router *r, struct http_request *req, const struct route *route,
+		   struct err *why)
+{
+	const struct record rec = { .route = route, .status = status_of(why) };
+	bool ours = rec.status == 500 && !err_is(why, ERR_UNAVAILABLE);
+
+	note_refusal(r, req, why);
+	answer(r, req, &rec, ours ? "An internal error occurred in the proxy." : err_text(why));
 	err_free(why);
 }
 
@@ -241,7 +246,8 @@ static void visit_wait(struct router *r, struct http_request *req, const struct 
 	struct visit *v;
 
 	if (r->n_visits >= r->spec.max_waiting) {
-		refuse(r, req, err_new(ERR_EXHAUSTED, "Too many requests wait to be let in."));
+		refuse(r, req, route,
+		       err_new(ERR_EXHAUSTED, "Too many requests wait to be let in."));
 		return;
 	}
 	v = xnew(struct visit);
@@ -332,7 +338,7 @@ static void let_in(struct router *r, struct http_request *req, const struct rout
 		metrics_learn_namespace(r->metrics, route->ns);
 	metrics_count(r->metrics, METRIC_DECISIONS, route->ns, decision_name(e));
 	if (e)
-		refuse(r, req, e);
+		refuse(r, req, route, e);
 	else
 		proxy_start(r, req, route);
 }
@@ -414,7 +420,7 @@ static void on_learned(void *arg)
 }
 
 /* False: the request has been answered. */
-static bool host_is_ours(struct router *r, struct http_request *req)
+static bool host_is_ours(struct router *r, struct http_request *req, const struct route *route)
 {
 	const struct stream *s = http_request_conn_stream(req);
 	const char *host = http_request_header(req, "Host");
@@ -427,14 +433,15 @@ static bool host_is_ours(struct router *r, struct http_request *req)
 		      "The Host header names neither this machine nor an address of it; "
 		      "--router-host adds names, and * allows all.");
 	note_refusal(r, req, why);
-	answer(r, req, 421, err_text(why));
+	answer(r, req, &(struct record){ .route = route, .status = 421 }, err_text(why));
 	return false;
 }
 
-static void answer_health(struct http_request *req)
+static void answer_health(const struct router *r, struct http_request *req)
 {
 	static const char ok[] = "{\"status\":\"ok\"}\n";
 
+	record_uncounted(r, req, &(struct record){ .status = 200 });
 	http_respond(req, 200, NULL, (struct http_body){ "application/json", ok, sizeof(ok) - 1 });
 }
 
@@ -455,14 +462,14 @@ static void on_request(void *arg, struct http_request *req)
 
 	if (route.way != ROUTER_BY_HOST && str_eq(http_request_path(req), "/healthz") &&
 	    !route_has_id(h) && str_eq(http_request_method(req), "GET")) {
-		answer_health(req);
+		answer_health(r, req);
 		return;
 	}
 	r->stats.requests++;
-	if (route.way != ROUTER_BY_HOST && !host_is_ours(r, req))
+	if (route.way != ROUTER_BY_HOST && !host_is_ours(r, req, &route))
 		return;
 	if (bad) {
-		answer(r, req, 400, bad);
+		answer(r, req, &(struct record){ .status = 400 }, bad);
 		return;
 	}
 	route.secure = port->secure;
@@ -485,9 +492,16 @@ static struct stream *on_accept(void *arg, int fd)
 	return port->secure ? tls_port_accept(r->tls, fd) : stream_plain(fd);
 }
 
+static void on_refused(void *arg, const char *peer, int status)
+{
+	const struct http_port *port = arg;
+
+	record_refused(port->r, peer, status);
+}
+
 static struct err *start_listening(struct router *r, struct http_port *port, const char *addr)
 {
-	static const struct http_handler handler = { .head = on_request };
+	static const struct http_handler handler = { .head = on_request, .refused = on_refused };
 	const struct http_server_spec spec = { .limits = { .max_conns = port->max_conns },
 					       .handler = &handler,
 					       .arg = port,
