@@ -907,4 +907,7 @@ MUTATIONS = (
              "	if (is_v4 ? !v4.s_addr", "	if (is_v4 ? v4.s_addr == 1",
              "a Gateway has an address that clients can connect to",
              "pytest integration/test_client_modes.py -k that_is_none"),
+    mutation("explain-goes-by-names", "cli/sandbox/explain.c",
+             "		if (str_eq(s->uids[i], uid))\n", "		if (str_eq(json_get_str(about, \"name\"), s->target.name) || str_eq(s->uids[i], uid))\n",
+             "an explanation tells of this sandbox and of no earlier one of its name", "pytest integration/test_cli.py -k no_earlier_one"),
 )
