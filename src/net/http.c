@@ -260,3 +260,16 @@ void http_limits_fill(struct http_limits *l)
 	l->idle_ms = l->idle_ms ? l->idle_ms : d->idle_ms;
 	l->max_conns = l->max_conns ? l->max_conns : d->max_conns;
 }
+
+bool http_bearer(const char *header, struct span *ret)
+{
+	struct span word, token = { 0 };
+
+	if (!header)
+		return false;
+	word = span_cut(span_trim(SPAN(header)), ' ', &token);
+	if (!span_eq_nocase(word, "bearer") || !token.p)
+		return false;
+	*ret = span_trim(token); /* not empty: what ends the header is no space */
+	return true;
+}
