@@ -233,6 +233,14 @@ bool proxy_awaits(struct list *request, const char *ns, const char *sandbox);
 /* {"detail": text} */
 void router_answer(struct http_request *req, int status, const char *fmt, ...) printf_like(3, 4);
 
+/* enter.c: a request has come to a port, and has to be decided on. arg: a struct http_port. */
+void enter_request(void *arg, struct http_request *req);
+void enter_learned(void *arg); /* one more caller is known; arg: the router */
+
+/* holds.c: what the watch of Sandboxes tells, and the turn in which it is looked at. */
+void holds_changed(void *arg, struct object *was, struct object *now);
+void holds_synced(void *arg);
+void holds_wake(void *arg);
 /* False when too many wait already. */
 bool router_hold(struct router *r, const struct route *route, struct waiter *w);
 /* Does nothing unless it is held. */
