@@ -10,6 +10,7 @@
 #include "server/call/body.h"
 #include "server/call/status.h"
 #include "server/http_priv.h"
+#include "server/objects/objects.h"
 #include "server/pages/pages.h"
 #include "server/read/read.h"
 #include "server/streams/streams.h"
@@ -20,9 +21,30 @@
  * From a head to a handler: who asks, for what, whether they may, and only then the body.
  */
 
+static void get_awake(struct streams *ps, struct call *c)
+{
+	read_get(ps->objects, c);
+}
+
+/* A Pod that sleeps is woken for whoever is about to go into it, and may. */
+static bool wakes(struct front *f, const struct call *c)
+{
+	const char *sub = c->route.kind == f->objects->pod ? streams_announced(c) : NULL;
+	struct call next = *c;
+	autoptr(err) e = NULL;
+
+	if (!sub)
+		return false;
+	next.route.sub = sub;
+	next.route.verb = VERB_CREATE;
+	e = authorise(f->grants, &next);
+	return !e;
+}
+
 static void on_get(struct front *f, struct call *c)
 {
-	read_get(f->objects, c);
+	if (!wakes(f, c) || !streams_wake(f->streams, c, get_awake))
+		read_get(f->objects, c);
 }
 
 static void on_list(struct front *f, struct call *c)

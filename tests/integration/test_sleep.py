@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import socket
+import ssl
 import struct
 import subprocess
 import threading
@@ -219,6 +220,49 @@ def test_100_execs_at_once_are_one_wake(cay, action, reason):
     assert crowd(MANY, lambda i: ws_output(ws_exec(cay, name, "echo", str(i)))) == [f"{i}\n".encode() for i in range(MANY)]
     wait_until(lambda: wakes(cay) - before == 1)
     delete(cay, name)
+
+
+def suspended(cay, name, **more):
+    make(cay, name, action="Suspend", command=("sleep", "infinity"), port=None, **more)
+    wait_asleep(cay, name, "Suspended")
+    cay.wait(PODS, name, lambda o: o is None)
+
+
+def test_kubectl_exec_and_cp_wake_what_is_suspended(cay, kubectl_version, tmp_path):
+    """It asks for the Pod first, which is not there, and says in a header what for."""
+    (tmp_path / "file").write_text("copied")
+    suspended(cay, "kube", after="3s")
+    for args in (("exec", "kube", "--", "true"), ("cp", f"{tmp_path}/file", "kube:/tmp/file")):
+        before = wakes(cay, tier="suspended", cause="stream")
+        cay.kubectl(*args)
+        assert wakes(cay, tier="suspended", cause="stream") > before
+        wait_asleep(cay, "kube", "Suspended")
+        cay.wait(PODS, "kube", lambda o: o is None)
+    delete(cay, "kube")
+
+
+def test_looking_at_a_pod_wakes_nobody(cay):
+    suspended(cay, "seen")
+    before = wakes(cay)
+    assert "not found" in cay.kubectl("get", "pod", "seen", check=False).stderr
+    cay.kubectl("describe", "pod", "seen", check=False)
+    cay.kubectl("get", "pods")
+    assert wakes(cay) == before and asleep("Suspended")(cay.api("GET", f"{SANDBOXES}/seen"))
+    delete(cay, "seen")
+
+
+def test_whoever_may_only_look_wakes_nobody_by_saying_kubectl_exec(module_instance):
+    cay = module_instance("--service-account-grants", "default/viewer=view")
+    suspended(cay, "closed")
+    cay.kubectl("create", "serviceaccount", "viewer")
+    token = cay.kubectl("create", "token", "viewer").stdout.strip()
+    headers = {"Authorization": f"Bearer {token}", "Kubectl-Command": "kubectl exec"}
+    conn = http.client.HTTPSConnection("127.0.0.1", cay.port, timeout=60, context=ssl.create_default_context(cadata=cay.credentials()[0].decode()))
+    conn.request("GET", f"{PODS}/closed", headers=headers)
+    assert conn.getresponse().status == 404
+    conn.close()
+    assert wakes(cay) == 0
+    delete(cay, "closed")
 
 
 def test_input_of_an_attached_client_wakes(cay):

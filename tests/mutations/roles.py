@@ -78,6 +78,12 @@ MUTATIONS = (
              "uncommitted events are never dropped", "unit store"),
 
     # -- server -------------------------------------------------------------------------------------------------------
+    mutation("looking-wakes", "server/streams/wake.c",
+             "		if (str_eq(command, rows[i].command))\n", "		if (str_starts(command, \"kubectl\"))\n",
+             "looking at a Pod wakes nobody", "pytest integration/test_sleep.py -k looking"),
+    mutation("viewers-wake", "server/http.c",
+             "	return !e;\n}\n\nstatic void on_get", "	return true;\n}\n\nstatic void on_get",
+             "only whoever may go in wakes", "pytest integration/test_sleep.py -k may_only_look"),
     mutation("service-address-given-twice", "server/admit/ranges.c",
              "	if (supply_has(s, i))\n		return false;\n", "",
              "no two Services have one address", "unit server every_address"),

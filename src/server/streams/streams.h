@@ -30,6 +30,15 @@ void streams_init(struct streams *ps, const struct objects *objects, struct loop
 void streams_set_access(struct streams *ps, struct access *a);
 void streams_cut(struct streams *ps); /* every stream */
 
+/*
+ * kubectl reads a Pod before it goes into it, and says in a header what it is about to do: the
+ * subresource that it will ask for, or NULL. If the Pod's Sandbox sleeps, streams_wake() has the
+ * call wait until it is awake, and go() answers it then; false: there is nothing to wait for.
+ */
+const char *streams_announced(const struct call *c);
+typedef void (*streams_handler)(struct streams *ps, struct call *c);
+bool streams_wake(struct streams *ps, struct call *c, streams_handler go);
+
 /* Answer a call. All but the log deal with the whole connection. */
 void streams_log(struct streams *ps, struct call *c);
 void streams_exec(struct streams *ps, struct call *c);

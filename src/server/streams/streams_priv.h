@@ -30,10 +30,7 @@ enum pod_use {
 must_use struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use use,
 				struct access_target *ret);
 
-/* wake.c: true if the Pod's Sandbox sleeps. The call waits until it is awake, and is then handled
- * by go(), or it was answered. */
-typedef void (*streams_handler)(struct streams *ps, struct call *c);
-bool streams_wake(struct streams *ps, struct call *c, streams_handler go);
+/* wake.c; streams_wake() is in streams.h. */
 void streams_wake_done(struct streams *ps); /* drops those that wait */
 
 /* Whether the container's spec has a flag: "stdin", "tty". */

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "json/json.h"
 #include "loop/loop.h"
+#include "net/http_server.h"
 #include "server/call/call.h"
 #include "server/objects/objects.h"
 #include "server/streams/streams_priv.h"
@@ -109,6 +110,24 @@ static size_t waking_of(const struct streams *ps, const char *user)
 	list_each(w, &ps->waking, link)
 		n += str_eq(w->call->user.name, user);
 	return n;
+}
+
+const char *streams_announced(const struct call *c)
+{
+	static const struct {
+		const char *command, *sub;
+	} rows[] = {
+		{ "kubectl exec", "exec" },
+		{ "kubectl cp", "exec" },
+		{ "kubectl attach", "attach" },
+		{ "kubectl port-forward", "portforward" },
+	};
+	const char *command = http_request_header(c->req, "Kubectl-Command");
+
+	for (size_t i = 0; command && i < ARRAY_LEN(rows); i++)
+		if (str_eq(command, rows[i].command))
+			return rows[i].sub;
+	return NULL;
 }
 
 bool streams_wake(struct streams *ps, struct call *c, streams_handler go)
