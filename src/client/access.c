@@ -17,6 +17,8 @@ struct access {
 	struct access_door door; /* is NULL: there is none */
 	access_woken woken;      /* NULL: nobody wants to know */
 	void *woken_arg;
+	access_knocked knocked; /* the same */
+	void *knocked_arg;
 };
 
 struct access_session {
@@ -233,6 +235,18 @@ void access_tell_woken(struct access *a, const struct access_wake *w)
 {
 	if (a->woken)
 		a->woken(a->woken_arg, w);
+}
+
+void access_set_knocked(struct access *a, access_knocked fn, void *arg)
+{
+	a->knocked = fn;
+	a->knocked_arg = arg;
+}
+
+void access_tell_knocked(struct access *a, const char *ns, const char *sandbox)
+{
+	if (a->knocked)
+		a->knocked(a->knocked_arg, ns, sandbox);
 }
 
 void access_write(struct access_session *s, const void *p, size_t len)

@@ -145,6 +145,11 @@ void access_thaw(struct access *a, const struct access_target *of);
 typedef void (*access_woken)(void *arg, const struct access_wake *w);
 void access_set_woken(struct access *a, access_woken fn, void *arg);   /* NULL: nobody */
 void access_tell_woken(struct access *a, const struct access_wake *w); /* for the implementation */
+/* A packet came for a Sandbox that idleness suspended and whose address is held: whoever set
+ * knocked is told, again and again while more come. */
+typedef void (*access_knocked)(void *arg, const char *ns, const char *sandbox);
+void access_set_knocked(struct access *a, access_knocked fn, void *arg); /* NULL: nobody */
+void access_tell_knocked(struct access *a, const char *ns, const char *sandbox);
 void access_write(struct access_session *s, const void *p, size_t len);
 bool access_full(struct access_session *s);
 void access_end_input(struct access_session *s);

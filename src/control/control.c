@@ -138,6 +138,12 @@ static void on_woken(void *arg, const struct access_wake *w)
 	idle_thawed(((struct control *)arg)->idle, w);
 }
 
+/* However many packets come, the first wakes it. */
+static void on_knocked(void *arg, const char *ns, const char *sandbox)
+{
+	(void)idle_wake(((struct control *)arg)->idle, ns, sandbox, "packet");
+}
+
 struct err *control_start(struct loop *l, struct client *client, const struct control_options *o,
 			  struct control **ret)
 {
@@ -155,8 +161,10 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	c->ctx.queue = make_queue(c, c->ctx.opt.turn_ms);
 	c->ctx.chores = make_queue(c, c->ctx.opt.turn_ms ? c->ctx.opt.turn_ms : CHORES_TURN_MS);
 	c->idle = idle_new(&c->ctx);
-	if (c->ctx.opt.access)
+	if (c->ctx.opt.access) {
 		access_set_woken(c->ctx.opt.access, on_woken, c);
+		access_set_knocked(c->ctx.opt.access, on_knocked, c);
+	}
 	control_watch(c);
 	if (c->ctx.opt.cluster_services)
 		c->cluster = cluster_start(&c->ctx);
@@ -189,8 +197,10 @@ void control_free(struct control *c)
 {
 	if (!c)
 		return;
-	if (c->ctx.opt.access)
+	if (c->ctx.opt.access) {
 		access_set_woken(c->ctx.opt.access, NULL, NULL);
+		access_set_knocked(c->ctx.opt.access, NULL, NULL);
+	}
 	event_queue_free(c->ctx.events);
 	for (size_t i = 0; i < WATCH_MAX_; i++)
 		client_watch_free(c->watches[i]);

@@ -35,6 +35,7 @@ struct census {
 	struct map *volumes;   /* handle of a PersistentVolume → uid of a Pod that mounts it */
 	struct map *counted;   /* slots whose processes were counted */
 	size_t orphans, dying;
+	unsigned bell; /* the index of the link that held addresses lead to; 0: there is none */
 	bool running, any_pods;
 };
 
@@ -274,10 +275,13 @@ static void on_route(void *arg, const struct netlink_route *r)
 	char ip[IP_TEXT_MAX], text[IP_TEXT_MAX + 4];
 	unsigned place;
 
-	if (!instance_ip_place(c->inst, &r->dst, &place) || place > 1)
+	if (!instance_ip_place(c->inst, &r->dst, &place) ||
+	    (place > 1 && (!c->bell || r->ifindex != c->bell)))
 		return;
 	ip_text(&r->dst, ip);
 	(void)snprintf(text, sizeof(text), "%s/%d", ip, r->prefix);
+	if (place > 1 && place != POOL_BELL)
+		add(c, "route", text, own(c)); /* of an address that is held */
 	if (place == 0 && r->unreachable)
 		add(c, "route", text, own(c));
 	if (place == 1)
@@ -357,12 +361,15 @@ static struct err *scan_host(struct census *c)
 	autoptr(cgroups) groups = NULL;
 	autoptr(netlink) nl = NULL;
 	struct err *e = cgroups_open(parent, false, &groups);
+	char bell[16];
 
 	if (e)
 		return e;
 	cgroups_each(groups, on_group, c);
 	await_links(c);
 	each_link(c, on_link);
+	instance_ifname(c->inst, POOL_BELL, bell);
+	c->bell = if_nametoindex(bell);
 	e = netlink_open(&nl);
 	if (!e)
 		e = netlink_each_route(nl, on_route, c);

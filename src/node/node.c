@@ -16,10 +16,12 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/wall.h"
+#include "client/access.h"
 #include "loop/loop.h"
 #include "node/access/ways.h"
 #include "node/disk/disk.h"
 #include "node/filter_priv.h"
+#include "node/hold/hold.h"
 #include "node/host/cgroup.h"
 #include "node/host/firewall.h"
 #include "node/host/inotify.h"
@@ -74,6 +76,7 @@ struct node {
 	struct images *images;
 	struct image_pulls *pulls; /* NULL: images are local */
 	struct runtime *runtime;
+	struct holds *holds;
 	struct pods *pods;
 	struct ways *ways;
 	struct node_object *object;
@@ -262,6 +265,44 @@ static void peers_known(void *arg)
 		native_peers_known(n->runtime);
 }
 
+static void each_held(void *arg, void (*fn)(void *fn_arg, struct object *pod), void *fn_arg)
+{
+	struct node *n = arg;
+
+	if (n->holds)
+		holds_each(n->holds, fn, fn_arg);
+}
+
+static void holds_changed(void *arg)
+{
+	struct node *n = arg;
+
+	if (n->policies)
+		policies_held_changed(n->policies);
+}
+
+static void on_knocked(void *arg, const char *ns, const char *sandbox)
+{
+	struct node *n = arg;
+
+	if (n->ways)
+		access_tell_knocked(ways_access(n->ways), ns, sandbox);
+}
+
+static void open_holds(struct node *n)
+{
+	const struct holds_spec holds = { .loop = n->loop,
+					  .client = n->client,
+					  .runtime = n->runtime,
+					  .instance = n->inst,
+					  .node_name = n->name,
+					  .changed = holds_changed,
+					  .knocked = on_knocked,
+					  .arg = n };
+
+	n->holds = holds_open(&holds);
+}
+
 static bool same_bytes(const struct bytes *a, const struct bytes *b)
 {
 	return a && b ? a->len == b->len && !memcmp(a->data, b->data, a->len) : a == b;
@@ -307,6 +348,7 @@ static struct err *open_policies(struct node *n, const struct node_spec *spec)
 					  .in_force = policies_in_force,
 					  .peers = set_peers,
 					  .peers_known = peers_known,
+					  .held = each_held,
 					  .arg = n };
 
 	struct err *e = policy_may_open_read(spec->policy_may_open, &policies.may_open);
@@ -363,6 +405,8 @@ static struct err *open_names(struct node *n, const struct node_spec *spec)
 		.domain = n->domain,
 		.resolv_conf = str_or(spec->resolv_conf, "/etc/resolv.conf"),
 		.forward = n->rules.egress,
+		.held = each_held,
+		.arg = n,
 	};
 
 	return resolver_new(&resolver, &n->resolver);
@@ -487,6 +531,7 @@ static struct err *open_pods(struct node *n, const struct node_spec *spec)
 		.name_server = gateway,
 		.domain = n->domain,
 		.budget = n->budget,
+		.holds = n->holds,
 	};
 	struct ways_spec ways = {
 		.loop = n->loop,
@@ -529,6 +574,8 @@ static struct err *open_parts(struct node *n, const struct node_spec *spec)
 	if (!e)
 		e = open_runtime(n, spec);
 	if (!e)
+		open_holds(n);
+	if (!e)
 		open_pulls(n, spec);
 	if (!e)
 		e = open_pods(n, spec);
@@ -552,6 +599,7 @@ struct err *node_start(struct loop *l, struct client *c, const struct node_spec 
 	e = open_parts(n, spec);
 	if (e)
 		return e;
+	holds_start(n->holds); /* before any Pod */
 	pods_start(n->pods);
 	n->object = node_object_new(l, c, n->name, &n->budget);
 	n->pressure = pressure_new(&(struct pressure_spec){
@@ -653,6 +701,7 @@ void node_free(struct node *n)
 	if (n->ways)
 		ways_settle(n->ways);
 	pods_free(n->pods);
+	holds_free(take(n->holds));
 	image_pulls_free(n->pulls);
 	if (n->runtime)
 		n->runtime->ops->free(n->runtime->ctx);

@@ -89,7 +89,7 @@ MUTATIONS = (
     mutation("two-pods-one-chosen", "control/sandbox/pod.c",
              "	if (seen->n_owned > 1)\n		return plan; /* refuses to choose */\n", "",
              "with two Pods a Sandbox refuses to choose", "unit control"),
-    mutation("reserved-labels-propagate", "control/sandbox/pod.c",
+    mutation("reserved-labels-propagate", "api/sandbox_pod.c",
              "	return str_starts(key, GROUP_AGENTS \"/\") || str_starts(key, GROUP_EXTENSIONS \"/\");\n",
              "	return str_starts(key, GROUP_EXTENSIONS \"/\");\n",
              "a template cannot set the controllers' labels", "unit control"),

@@ -290,30 +290,43 @@ static enum idle_sleep act(struct pass *p, const struct object *sandbox,
 
 /* Report */
 
-static void report(struct pass *p, const struct object *sandbox, enum idle_sleep was,
-		   enum idle_sleep now, enum idle_wakes wakes)
+struct asleep {
+	const char *status, *reason, *message;
+};
+
+/* What the condition says. One that its user has suspended does not sleep, but is not awake. */
+static struct asleep asleep_of(const struct object *sandbox, enum idle_sleep now,
+			       enum idle_wakes wakes)
 {
-	static const struct {
-		const char *status, *reason, *message;
-	} rows[IDLE_SLEEP_MAX_] = {
+	static const struct asleep rows[IDLE_SLEEP_MAX_] = {
 		[IDLE_AWAKE] = { "False", "Woken", "Sandbox is awake" },
 		[IDLE_FROZEN] = { "True", "Frozen",
 				  "Its processes are frozen until somebody needs them" },
 		[IDLE_SUSPENDED] = { "True", "Suspended",
-				     "It was suspended because nobody used it; a request wakes it" },
+				     "It was suspended because nobody used it; a request or a packet wakes it" },
 	};
-	static const char stays[] = "It was suspended because nobody used it";
+	static const struct asleep by_user = { "False", "SuspendedByUser",
+					       "It is suspended until its mode is Running again" };
+	struct asleep a = rows[now];
+
+	if (now == IDLE_AWAKE && sandbox_view(sandbox)->suspended)
+		return by_user;
+	if (now == IDLE_SUSPENDED && wakes == IDLE_WAKES_NONE)
+		a.message = "It was suspended because nobody used it";
+	return a;
+}
+
+static void report(struct pass *p, const struct object *sandbox, enum idle_sleep was,
+		   enum idle_sleep now, enum idle_wakes wakes)
+{
+	const struct asleep says = asleep_of(sandbox, now, wakes);
 	struct write w = { .name = IDLE_WRITE_STATUS,
 			   .to = ref_of(sandbox),
 			   .flags = WRITE_QUIET | WRITE_GONE_OK };
-	const struct condition c = { "Asleep",
-				     rows[now].status,
-				     rows[now].reason,
-				     now == IDLE_SUSPENDED && wakes == IDLE_WAKES_NONE
-					     ? stays
-					     : rows[now].message,
-				     sandbox_view(sandbox)->generation,
-				     NULL };
+	const struct condition c = {
+		"Asleep", says.status, says.reason, says.message, sandbox_view(sandbox)->generation,
+		NULL
+	};
 	autoptr(json_doc) want = NULL;
 	struct json_doc *patch;
 

@@ -4,6 +4,7 @@
 #include "api/diff.h"
 #include "api/kind.h"
 #include "api/meta.h"
+#include "api/sandbox_pod.h"
 #include "api/view_sandbox.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -18,21 +19,9 @@
  * looks like, and how the metadata of a living one follows the template.
  */
 
-const char *created_by_known(const char *value)
-{
-	static const char *const known[] = { "go-client", "python-client", "controller", NULL };
-
-	return str_in(value, known) ? value : "unknown";
-}
-
-static bool reserved_label(const char *key)
-{
-	return str_starts(key, GROUP_AGENTS "/") || str_starts(key, GROUP_EXTENSIONS "/");
-}
-
 static bool reserved_annotation(const char *key)
 {
-	return reserved_label(key) || str_eq(key, KEY_TRACE);
+	return sandbox_label_reserved(key) || str_eq(key, KEY_TRACE);
 }
 
 /* Labels and annotations follow the same rules, apart from these. */
@@ -41,7 +30,7 @@ struct realm {
 	bool (*reserved)(const char *key);
 };
 static const struct realm realms[] = {
-	{ "labels", KEY_PROPAGATED_LABELS, reserved_label },
+	{ "labels", KEY_PROPAGATED_LABELS, sandbox_label_reserved },
 	{ "annotations", KEY_PROPAGATED_ANNOTATIONS, reserved_annotation },
 };
 
@@ -79,22 +68,6 @@ static void put_template(struct json_doc *d, struct json *map, const struct json
 			json_set(d, map, it.key, json_copy(d, it.val));
 }
 
-/* The labels that the controllers own; they are removed where the Sandbox has none. */
-static void put_system_labels(struct json_doc *d, struct json *labels, const struct object *sandbox)
-{
-	const struct sandbox_view *v = sandbox_view(sandbox);
-	const char *ref_hash = v->owner.extension ? str_or(v->template_ref_hash, NULL) : NULL;
-	const char *pool = v->in_pool ? str_or(v->pool_hash, NULL) : NULL;
-	char hash[9];
-
-	name_hash(sandbox->name, hash);
-	json_set_str(d, labels, KEY_NAME_HASH, hash);
-	json_set_str(d, labels, KEY_TEMPLATE_REF_HASH, ref_hash);
-	json_set_str(d, labels, KEY_POOL, pool);
-	json_set_str(d, labels, KEY_CREATED_BY,
-		     str_empty(v->created_by) ? NULL : created_by_known(v->created_by));
-}
-
 /* Building */
 
 struct json *volumes_merge(struct json_doc *d, const struct json *volumes, const struct json *vcts,
@@ -129,7 +102,7 @@ static void put_meta(struct json_doc *d, struct json *root, const struct object 
 	for (size_t i = 0; i < ARRAY_LEN(realms); i++)
 		put_template(d, json_need_obj(d, meta, realms[i].member),
 			     template_map(sandbox, &realms[i]), &realms[i]);
-	put_system_labels(d, json_get(meta, "labels"), sandbox);
+	sandbox_system_labels(d, json_get(meta, "labels"), sandbox);
 	annotations = json_get(meta, "annotations");
 	for (size_t i = 0; i < ARRAY_LEN(realms); i++) {
 		autofree char *list =
@@ -200,7 +173,7 @@ struct json_doc *sandbox_pod_sync(const struct object *sandbox, const struct obj
 			   &realms[i]);
 		put_template(d, want[i], template, &realms[i]);
 	}
-	put_system_labels(d, want[0], sandbox);
+	sandbox_system_labels(d, want[0], sandbox);
 	for (size_t i = 0; i < ARRAY_LEN(realms); i++) {
 		autofree char *list =
 			propagated_list(template_map(sandbox, &realms[i]), &realms[i]);

@@ -76,7 +76,6 @@ struct json_doc *sandbox_pod_build(const struct object *sandbox);
 struct json_doc *sandbox_pod_sync(const struct object *sandbox, const struct object *pod);
 struct json *volumes_merge(struct json_doc *d, const struct json *volumes, const struct json *vcts,
 			   const char *sandbox_name);
-const char *created_by_known(const char *value); /* "unknown" for what we do not know */
 
 /* Service and PVCs */
 

@@ -26,7 +26,8 @@ enum {
 	POOL6_PREFIX = 64,
 	POOL_STAND_IN = 0, /* nobody's: as whom a sandbox calls itself through a Service */
 	POOL_GATEWAY = 1,
-	POOL_FIRST = 2, /* of sandboxes */
+	POOL_FIRST = 2,            /* of sandboxes */
+	POOL_BELL = POOL_SIZE - 1, /* nobody's: its link hears packets to sandboxes that sleep */
 	INSTANCE_ID_LEN = 5,
 };
 

@@ -292,6 +292,8 @@ static void change_route(struct netlink *n, uint16_t type, const struct netlink_
 		put_ip(h, RTA_PREFSRC, &r->src);
 	if (r->ifindex)
 		mnl_attr_put_u32(h, RTA_OIF, r->ifindex);
+	if (r->metric)
+		mnl_attr_put_u32(h, RTA_PRIORITY, r->metric);
 	add(n, h);
 }
 

@@ -49,7 +49,8 @@ struct netlink_route {
 	struct ip via, src; /* all zeros: none */
 	unsigned ifindex;
 	bool unreachable;
-	uint8_t table; /* when it is listed; 0: one without a small number */
+	unsigned metric; /* the route with the smallest counts; 0: what the kernel takes */
+	uint8_t table;   /* when it is listed; 0: one without a small number */
 };
 void netlink_add_route(struct netlink *n, const struct netlink_route *r);
 void netlink_del_route(struct netlink *n, const struct netlink_route *r);

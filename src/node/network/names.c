@@ -151,11 +151,28 @@ static bool on_pod(void *arg, struct object *pod)
 	return s->answer->n_addrs < DNS_ADDRS_MAX;
 }
 
+struct held_search {
+	struct search *s;
+	const char *ns;
+};
+
+static void on_held(void *arg, struct object *pod)
+{
+	const struct held_search *h = arg;
+
+	if (!h->ns || str_eq(pod->ns, h->ns))
+		(void)on_pod(h->s, pod);
+}
+
+/* A Sandbox that sleeps has the names of the Pod that it would have: whoever uses them wakes it. */
 static void search(struct search *s, const char *ns)
 {
 	struct client *c = s->n->client;
+	struct held_search held = { s, ns };
 
 	client_each(c, kinds_need(client_kinds(c), "v1", "Pod"), ns, on_pod, s);
+	if (s->n->held)
+		s->n->held(s->n->arg, on_held, &held);
 }
 
 /* Endpoints that somebody has written down for a Service that selects no Pods. */

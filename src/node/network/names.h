@@ -8,6 +8,7 @@
 struct arena;
 struct client;
 struct instance;
+struct object;
 
 /*
  * The names that objects give, as a cluster's DNS has them, below the cluster domain:
@@ -22,6 +23,9 @@ struct names {
 	struct client *client;
 	const struct instance *instance;
 	const char *domain; /* without a dot at its end */
+	/* Pods that count although no object says so, as in policies.h. NULL: none do. */
+	void (*held)(void *arg, void (*fn)(void *fn_arg, struct object *pod), void *fn_arg);
+	void *arg;
 };
 
 /* False: it is somebody else's name. Strings of the answer are in the arena. */

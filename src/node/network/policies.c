@@ -213,6 +213,51 @@ static bool set_rules(struct policies *p, struct buf *text)
 	return true;
 }
 
+/* A list of Pods that is being made, and which places they have. */
+struct counted {
+	const struct policies *p;
+	struct object **list;
+	size_t n, cap;
+	bool has[POOL_SIZE];
+};
+
+static bool place_of(const struct policies *p, const struct object *pod, unsigned *ret)
+{
+	struct ip ip;
+
+	return policy_pod_ip(pod, &ip) && instance_ip_place(p->spec.instance, &ip, ret);
+}
+
+/* A real Pod comes before the one that a Sandbox would have there. */
+static void count_held(void *arg, struct object *pod)
+{
+	struct counted *c = arg;
+	unsigned place;
+
+	if (!place_of(c->p, pod, &place) || c->has[place])
+		return;
+	c->has[place] = true;
+	if (c->n == c->cap) {
+		c->cap = c->cap ? 2 * c->cap : 64;
+		c->list = xrealloc(c->list, c->cap * sizeof(*c->list));
+	}
+	c->list[c->n++] = pod;
+}
+
+static void add_held(struct policies *p, struct follower_objects *pods)
+{
+	struct counted *c = xnew(struct counted);
+	unsigned place;
+
+	*c = (struct counted){ p, pods->list, pods->n, pods->cap, { false } };
+	for (size_t i = 0; i < pods->n; i++)
+		if (place_of(p, pods->list[i], &place))
+			c->has[place] = true;
+	p->spec.held(p->spec.arg, count_held, c);
+	*pods = (struct follower_objects){ c->list, c->n, c->cap };
+	free(c);
+}
+
 /* say: the first table is made before there is anybody to tell anything. */
 static bool plan_rules(struct policies *p, bool say)
 {
@@ -227,6 +272,8 @@ static bool plan_rules(struct policies *p, bool say)
 	bool changed;
 
 	follower_list(&p->follower, all);
+	if (p->spec.held)
+		add_held(p, &all[PODS]);
 	w.policies = all[POLICIES].list;
 	w.n_policies = all[POLICIES].n;
 	w.pods = all[PODS].list;
@@ -355,6 +402,12 @@ void policies_set_services(struct policies *p, const struct service_plan *servic
 {
 	p->services = services;
 	follower_look_soon(&p->follower);
+}
+
+void policies_held_changed(struct policies *p)
+{
+	if (p->looks)
+		follower_look_soon(&p->follower);
 }
 
 void policies_free(struct policies *p)

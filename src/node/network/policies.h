@@ -7,6 +7,7 @@ struct bytes;
 struct client;
 struct instance;
 struct loop;
+struct object;
 struct service_plan;
 
 /*
@@ -30,6 +31,9 @@ struct policies_spec {
 	 * loop has turned either. */
 	void (*peers)(void *arg, const char *ip, const char *out, const char *in);
 	void (*peers_known)(void *arg); /* all were told */
+	/* Pods that count although no object says so: those that Sandboxes without one would have
+	 * at the addresses that are held for them. policies_held_changed() when they are others. */
+	void (*held)(void *arg, void (*fn)(void *fn_arg, struct object *pod), void *fn_arg);
 	void *arg;
 };
 
@@ -43,4 +47,5 @@ unsigned policies_number(const struct policies *p); /* of these rules: it grows 
 bool policies_clear(const struct policies *p, unsigned place);
 /* Through which addresses of Services sandboxes reach others; borrowed until the next call. */
 void policies_set_services(struct policies *p, const struct service_plan *services);
+void policies_held_changed(struct policies *p);
 void policies_free(struct policies *p);

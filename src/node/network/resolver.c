@@ -248,7 +248,7 @@ struct err *resolver_new(const struct resolver_spec *spec, struct resolver **ret
 	r->spec = *spec;
 	r->domain = xstrdup(spec->domain);
 	r->resolv_conf = xstrdup(spec->resolv_conf);
-	r->names = (struct names){ spec->client, spec->instance, r->domain };
+	r->names = (struct names){ spec->client, spec->instance, r->domain, spec->held, spec->arg };
 	r->udp = r->tcp = -1;
 	r->askers = xnew_n(struct asker, POOL_SIZE);
 	list_init(&r->queries);

@@ -9,6 +9,7 @@ struct buf;
 struct client;
 struct instance;
 struct loop;
+struct object;
 
 /*
  * The name server of the node, at port 53 of the gateway address, over UDP and TCP. It answers for
@@ -24,6 +25,9 @@ struct resolver_spec {
 	const char *domain;      /* of the cluster */
 	const char *resolv_conf; /* the host's; it is read anew when it changes */
 	bool forward;            /* false: only the names of objects are answered */
+	/* As in names.h. */
+	void (*held)(void *arg, void (*fn)(void *fn_arg, struct object *pod), void *fn_arg);
+	void *arg;
 };
 
 /* If the address is taken by another program, it says so and tries again now and then. */

@@ -152,19 +152,30 @@ static void wait_for_net(struct pod *p)
 			  trouble);
 }
 
-/* A Pod that was there before keeps its address, if nobody has it. */
+/* A Pod that was there before keeps its address, if nobody has it, and so does its Sandbox. */
+static const char *wanted_address(struct pod *p)
+{
+	struct holds *h = p->pods->holds;
+	const char *held = holds_address(h, p->obj);
+
+	if (held)
+		return held;
+	return p->want_ip && !holds_for_other(h, p->obj, p->want_ip) ? p->want_ip : NULL;
+}
+
 static bool act_connect(struct pod *p)
 {
 	struct pods *ps = p->pods;
 
 	if (!p->net) {
-		p->net = ps->rt->net_take(ps->rt_ctx, p->want_ip, &p->net_wait);
+		p->net = ps->rt->net_take(ps->rt_ctx, wanted_address(p), &p->net_wait);
 		usage_net_new(p);
 	}
 	if (!p->net) {
 		wait_for_net(p);
 		return false;
 	}
+	holds_taken(ps->holds, p->obj, p->net->ip);
 	free(take(p->want_ip));
 	pod_enter(p, POD_ACTIVE);
 	return true;
@@ -341,12 +352,10 @@ static void drop_logs(struct pod *p)
 
 /* What is in memory is removed at once. What is on disk is removed by a job, or after a crash by
  * the next start. */
-static bool act_clean(struct pod *p)
+static bool clean(struct pod *p)
 {
 	struct cleaning *c;
 
-	pod_enter(p, POD_CLEANING);
-	put_net(p);
 	volumes_forget(p->pods->volumes, p->obj->uid);
 	pod_record_remove(p->pods->run_fd, p->obj->uid);
 	drop_logs(p);
@@ -358,6 +367,25 @@ static bool act_clean(struct pod *p)
 	*c = (struct cleaning){ .pods = p->pods, .uid = xstrdup(p->obj->uid) };
 	jobs_run(&p->pods->jobs, clean_work, clean_done, c);
 	return false;
+}
+
+static void on_held(struct holds_wait *w)
+{
+	struct pod *p = container_of(w, struct pod, hold_wait);
+
+	if (clean(p))
+		pod_wake(p);
+}
+
+/* Its state file has the address until the hold is on the disk. */
+static bool act_clean(struct pod *p)
+{
+	pod_enter(p, POD_CLEANING);
+	put_net(p);
+	p->hold_wait.saved = on_held;
+	if (p->address_held && holds_await(p->pods->holds, &p->hold_wait))
+		return false;
+	return clean(p);
 }
 
 static void on_let_go(unused struct client_write *w, struct err *e, unused struct object *obj)

@@ -4,6 +4,8 @@
 #include <assert.h>
 
 #include "api/agents.h"
+#include "api/meta.h"
+#include "api/view.h"
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -49,6 +51,7 @@ struct pod *pod_new(struct pods *ps, struct object *obj)
 	p->net_wait.ready = on_net;
 	p->net_wait.later = pod_made_ahead(p);
 	list_init(&p->net_wait.on);
+	list_init(&p->hold_wait.on);
 	p->n_init = p->view->n_init;
 	p->n_containers = p->view->n_containers;
 	p->containers = xnew_n(struct container *, p->n_containers + 1);
@@ -76,6 +79,7 @@ void pod_free(struct pod *p)
 		container_free(p->containers[i]);
 	free(p->containers);
 	list_del(&p->net_wait.on);
+	list_del(&p->hold_wait.on);
 	if (p->net)
 		p->pods->rt->net_put(p->pods->rt_ctx, p->net);
 	map_free(p->pvcs);
@@ -184,6 +188,25 @@ void pod_fail(struct pod *p, const char *reason, const char *message)
 	pod_enter(p, POD_FAILED);
 }
 
+void pod_address_reported(struct pod *p)
+{
+	const struct json *status = object_status(p->obj);
+
+	if (p->net && str_eq(json_get_str(status, "podIP"), p->net->ip) &&
+	    conditions_true(json_get(status, "conditions"), "Ready"))
+		holds_ready(p->pods->holds, p->obj);
+}
+
+/* Only a Pod that was deleted leaves its address to its successor, which may come before it has
+ * ended: one that ends with the node runs again by itself. */
+void pod_keep_address(struct pod *p)
+{
+	const char *ip = p->net ? p->net->ip : p->want_ip;
+
+	if (ip && !p->address_held && (p->gone || p->view->deleting))
+		p->address_held = holds_keep(p->pods->holds, p->obj, ip);
+}
+
 void pod_mounts_pvcs(struct pod *p, const char *const *handles)
 {
 	for (; handles && *handles; handles++)
@@ -224,10 +247,14 @@ static struct container_record container_record(const struct container *c)
 struct err *pod_try_save(struct pod *p)
 {
 	autoptr(arena) a = arena_new();
+	const struct owner_view owner = owner_view_of(p->obj);
+	const bool owned = owner.type == OWNER_SANDBOX;
 	struct pod_record r = {
 		.ns = p->obj->ns,
 		.name = p->obj->name,
 		.ip = p->net ? p->net->ip : NULL,
+		.sandbox = owned ? owner.name : NULL,
+		.sandbox_uid = owned ? owner.uid : NULL,
 		.pvcs = pvc_list(p, a),
 		.started = p->started,
 		.shut_down = p->shut_down,

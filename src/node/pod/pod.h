@@ -18,6 +18,7 @@ struct client;
 struct container;
 struct diskpool;
 struct handlers;
+struct holds;
 struct host_paths;
 struct image;
 struct image_pull_wait;
@@ -61,6 +62,7 @@ struct pods_spec {
 	const char *name_server, *domain;
 	const struct probe_ops *tries; /* how probes are tried; NULL: probe_real_tries */
 	struct host_budget budget;     /* what is 0 in it is not limited */
+	struct holds *holds; /* addresses of Sandboxes without a Pod; NULL: none are held */
 };
 
 /* Reads the state files of an earlier run, and reserves what its Pods use. */

@@ -8,6 +8,7 @@
 #include "json/json.h"
 #include "loop/jobs.h"
 #include "loop/loop.h"
+#include "node/hold/hold.h"
 #include "node/host/budget.h"
 #include "node/image/image.h"
 #include "node/pod/decide_priv.h"
@@ -61,6 +62,7 @@ struct pods {
 	char *node_name, *run_dir;
 	const struct host_paths *host_paths; /* that Pods may mount */
 	struct host_budget budget;
+	struct holds *holds; /* NULL: there are none */
 	struct waits waits;
 	struct pod_room used;      /* by the Pods that were admitted and are not over */
 	struct resolver *resolver; /* NULL: there is none */
@@ -167,10 +169,12 @@ struct pod {
 	struct runtime_wait net_wait;
 	struct net_meter traffic;
 	struct pod_sleep sleep;
-	int64_t disk;     /* that it has beside what its tasks have, when it was last looked at */
-	char *evicted;    /* why it ends to make room for others; NULL: it does not */
-	char *want_ip;    /* the address it had before */
-	struct map *pvcs; /* handles of the persistent volumes that it has mounted */
+	int64_t disk;      /* that it has beside what its tasks have, when it was last looked at */
+	char *evicted;     /* why it ends to make room for others; NULL: it does not */
+	char *want_ip;     /* the address it had before */
+	bool address_held; /* for the Pod that comes after it */
+	struct holds_wait hold_wait; /* CLEANING: until its address is held on the disk */
+	struct map *pvcs;            /* handles of the persistent volumes that it has mounted */
 	struct container *
 		*containers; /* init containers first; ephemeral ones last, as they came */
 	size_t n_containers, n_init;
@@ -203,8 +207,10 @@ struct container *pod_container(struct pod *p, const char *name);
 struct volume_pod pod_volumes(const struct pod *p);
 void pod_fail(struct pod *p, const char *reason, const char *message);
 void pod_mounts_pvcs(struct pod *p, const char *const *handles); /* until its end */
-void pod_save(struct pod *p);                                    /* the state file */
-must_use struct err *pod_try_save(struct pod *p);                /* for who needs it to be there */
+void pod_keep_address(struct pod *p);             /* for its Sandbox, if it is deleted */
+void pod_address_reported(struct pod *p);         /* if its status says that, and Ready */
+void pod_save(struct pod *p);                     /* the state file */
+must_use struct err *pod_try_save(struct pod *p); /* for who needs it to be there */
 
 /* reconcile.c: one pass. ret_forget: the caller must free the Pod. */
 uint64_t pod_reconcile(struct pod *p, bool *ret_forget); /* ms until the next; 0: none */

@@ -186,6 +186,7 @@ static void pod_changed(void *arg, struct object *was, struct object *now)
 		int64_t generation = object_generation(p->obj);
 
 		pod_update(p, now);
+		pod_address_reported(p);
 		volumes_pod_changed(ps->volumes, p->obj->uid);
 		if (p->view->deleting != deleting || pod_hurry(p) || lost ||
 		    object_generation(p->obj) != generation)
@@ -283,6 +284,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->pull_image = spec->pull_image;
 	ps->pulls = spec->pulls;
 	ps->budget = spec->budget;
+	ps->holds = spec->holds;
 	ps->tries = spec->tries ? spec->tries : &probe_real_tries;
 	ps->node_name = xstrdup(spec->node_name);
 	ps->disk = spec->disk;

@@ -105,6 +105,7 @@ uint64_t pod_reconcile(struct pod *p, bool *ret_forget)
 	struct pod_plan plan;
 
 	pod_resize(p);
+	pod_keep_address(p);
 	do {
 		struct pod_seen seen = pod_observe(p, a);
 

@@ -130,8 +130,12 @@ static void load_net(struct pod *p, const char *ip)
 	for (size_t i = 0; ip && i < p->n_containers && !p->net; i++)
 		if (p->containers[i]->task)
 			p->net = ps->rt->net_adopt(ps->rt_ctx, p->containers[i]->task, ip);
-	if (!p->net)
+	if (!p->net) {
 		p->want_ip = xstrdup(ip);
+		return;
+	}
+	holds_taken(ps->holds, p->obj, p->net->ip);
+	pod_address_reported(p);
 }
 
 void recover_pod(struct pod *p)
@@ -217,10 +221,25 @@ static bool keeps_log(void *arg, const char *id)
 	return false;
 }
 
+/* Pods that were deleted, and had not ended when the daemon did. */
+static void keep_addresses(struct pods *ps)
+{
+	map_each(it, ps->left) {
+		const struct pod_record *r = &((const struct left *)it.value)->record;
+
+		holds_keep_left(ps->holds, &(struct holds_left){ .ns = r->ns,
+								 .pod = r->name,
+								 .sandbox = r->sandbox,
+								 .sandbox_uid = r->sandbox_uid,
+								 .ip = r->ip });
+	}
+}
+
 void recover_sweep(struct pods *ps)
 {
 	struct sweep s = { .pods = ps };
 
+	keep_addresses(ps);
 	diskpool_each(ps->disk, INSTANCE_PODS, remove_unknown_dir, &s);
 	s.n += remove_unknown(ps, INSTANCE_STATE, ".json") +
 	       remove_unknown(ps, INSTANCE_OBJECTS, "");

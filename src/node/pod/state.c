@@ -52,6 +52,8 @@ static const struct record_field pod_fields[] = {
 	RECORD(struct pod_record, ns, RECORD_STR),
 	RECORD(struct pod_record, name, RECORD_STR),
 	RECORD(struct pod_record, ip, RECORD_STR),
+	RECORD(struct pod_record, sandbox, RECORD_STR),
+	RECORD(struct pod_record, sandbox_uid, RECORD_STR),
 	RECORD(struct pod_record, pvcs, RECORD_STRS),
 	RECORD(struct pod_record, started, RECORD_INT64),
 	RECORD(struct pod_record, shut_down, RECORD_BOOL),

@@ -40,7 +40,8 @@ struct container_record {
 struct pod_record {
 	const char *ns, *name;
 	const char *ip;
-	const char **pvcs; /* handles of persistent volumes that it mounts */
+	const char *sandbox, *sandbox_uid; /* that controls it; NULL: none */
+	const char **pvcs;                 /* handles of persistent volumes that it mounts */
 	int64_t started;
 	bool shut_down; /* it was asked to end with the node */
 	struct container_record *containers;

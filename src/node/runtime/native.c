@@ -185,6 +185,7 @@ static const struct runtime_ops ops = {
 	.net_take = native_net_take,
 	.net_adopt = native_net_adopt,
 	.net_put = native_net_put,
+	.net_reserve = native_net_reserve,
 	.has_slot = native_has_slot,
 	.reserve = native_reserve,
 	.attach = native_attach,
@@ -223,7 +224,7 @@ static struct native *native_new(struct loop *l, const struct native_spec *spec)
 	n->stage = instance_dir(spec->instance, INSTANCE_STAGE);
 	n->slots_dir = diskpool_dir(spec->disk, INSTANCE_SLOTS);
 	n->target = spec->pool ? spec->pool : POOL;
-	n->addresses = numbers_new(POOL_FIRST, POOL_SIZE - POOL_FIRST - 1);
+	n->addresses = numbers_new(POOL_FIRST, POOL_SIZE - POOL_FIRST);
 	n->ranges = numbers_new(0, N_RANGES);
 	/* Not where the last run began: its addresses may still be on the way out. */
 	numbers_start_at(n->addresses, (unsigned)random_u64());

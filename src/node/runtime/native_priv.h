@@ -111,6 +111,7 @@ struct net {
 	unsigned users;       /* tasks that run in it */
 	bool confined;        /* we made it, and nothing in it could pass a descriptor outside */
 	bool opened;          /* policies opened something in its packet filter */
+	bool shut;            /* to others, until its address is no longer reserved */
 	bool peers_asked;     /* the launcher was told what, and has not answered yet */
 	struct list peers_on; /* nets.peers_due, while it has to be told */
 	usec unused_since;
@@ -124,6 +125,7 @@ struct nets {
 	unsigned n[NET_STATE_MAX_];
 	struct line line;
 	struct map *held; /* address → the native: of an earlier run, not given away yet */
+	bool *reserved;   /* by place: for one who will ask for it (nets_reserved.c) */
 	struct timer *keep, *batch, *lull;
 	usec last_taken;
 	uint64_t as_new, worn; /* of those that were looked at */
@@ -149,9 +151,20 @@ struct net *nets_find(struct native *n, unsigned in, unsigned place);
 bool nets_clear(const struct native *n, unsigned place);                      /* see native_spec */
 struct net *nets_find_named(struct native *n, unsigned in, const char *name); /* of its link */
 void net_enter(struct net *net, enum net_state next);
+void net_line_up(struct net *net); /* those who want its address now wait for any */
 void net_free(struct net *net);
+void net_succeed(struct net *net); /* frees it; another is made there for whoever waits for it */
 struct runtime_net *native_net_take(void *ctx, const char *want_ip, struct runtime_wait *w);
 struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const char *ip);
+
+/* nets_reserved.c: addresses that are kept for somebody who has no network now. */
+void nets_reserved_init(struct native *n);
+void nets_reserved_done(struct native *n);
+bool nets_reserved(const struct native *n, unsigned place);
+/* The place becomes the caller's, who makes a network there; false: it is another's. */
+bool nets_place_take(struct native *n, unsigned place, const char *ip);
+void nets_place_put(struct native *n, unsigned place);
+bool native_net_reserve(void *ctx, const char *ip, bool on);
 
 /* nets_unused.c: what becomes of a network that nobody uses any more. */
 void nets_unused_init(struct native *n);

@@ -98,7 +98,7 @@ void net_free(struct net *net)
 	if (net->fd >= 0)
 		(void)close(net->fd);
 	if (net->place)
-		numbers_put(n->addresses, net->place);
+		nets_place_put(n, net->place);
 	free(net);
 	native_refill_later(n); /* there may have been no address left */
 }
@@ -121,8 +121,7 @@ static bool abandoned(const struct net *net)
 	return list_empty(&net->waiters) && net->kept_until <= clock_mono();
 }
 
-/* Those who want this address now wait for any. */
-static void line_up(struct net *net)
+void net_line_up(struct net *net)
 {
 	struct runtime_wait *w;
 
@@ -141,8 +140,17 @@ void nets_line_up(struct native *n)
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		list_each(net, &n->nets.in[wanted[i]], on) {
 			keep(net); /* they will ask for it again */
-			line_up(net);
+			net_line_up(net);
 		}
+}
+
+/* To anybody, unless its address is reserved. */
+static void offer(struct net *net)
+{
+	if (nets_reserved(net->native, net->place))
+		net_free(net);
+	else
+		net_enter(net, NET_READY);
 }
 
 /* Whoever was called for one of these did not take it: now anybody may. */
@@ -155,8 +163,8 @@ static void on_keep(void *arg)
 	list_each_safe(net, next, &n->nets.in[NET_KEPT], on) {
 		if (net->kept_until > now)
 			continue;
-		line_up(net);
-		net_enter(net, NET_READY);
+		net_line_up(net);
+		offer(net);
 	}
 	if (n->nets.n[NET_KEPT])
 		timer_set(n->nets.keep, KEEP_MS);
@@ -169,6 +177,7 @@ void nets_init(struct native *n)
 		list_init(&n->nets.in[i]);
 	line_init(&n->nets.line, n->loop, stock, n);
 	n->nets.held = map_new(NULL);
+	nets_reserved_init(n);
 	n->nets.keep = timer_new(n->loop, on_keep, n);
 	nets_unused_init(n);
 	nets_peers_init(n);
@@ -185,6 +194,7 @@ void nets_done(struct native *n)
 		list_each_safe(net, next, &n->nets.in[i], on)
 			net_free(net);
 	map_free(n->nets.held);
+	nets_reserved_done(n);
 	nets_peers_done(n);
 }
 
@@ -321,7 +331,7 @@ void nets_made(struct native *n, struct message *m)
 		call_waiter(net);
 		return;
 	}
-	net_enter(net, NET_READY);
+	offer(net);
 	line_stocked(&n->nets.line);
 }
 
@@ -394,16 +404,11 @@ void nets_drop_held(struct native *n)
 	n->nets.held = map_new(NULL);
 }
 
-/* The place becomes the caller's. */
-static bool reserve_place(struct native *n, unsigned place, const char *ip)
-{
-	return map_take(n->nets.held, ip) || numbers_reserve(n->addresses, place);
-}
-
 static void give(struct net *net)
 {
-	line_up(net);
+	net_line_up(net);
 	net->native->nets.last_taken = clock_mono();
+	net->shut = nets_reserved(net->native, net->place);
 	net_enter(net, NET_IN_USE);
 	net_peers_taken(net);
 }
@@ -424,7 +429,9 @@ static bool take_at(struct native *n, const char *ip, struct runtime_wait *w, st
 	}
 	nets_vacate(n, place);
 	net = nets_find(n, B(NET_QUEUED) | B(NET_WANTED) | B(NET_ASKED), place);
-	if (!net && !reserve_place(n, place, ip))
+	if (!net && nets_reserved(n, place)) /* whoever has it is about to go */
+		net = nets_find(n, B(NET_IN_USE) | B(NET_PUT), place);
+	if (!net && !nets_place_take(n, place, ip))
 		return false;
 	if (!net)
 		net = net_new(n, place, NET_QUEUED);
@@ -434,6 +441,33 @@ static bool take_at(struct native *n, const char *ip, struct runtime_wait *w, st
 	if (w && (!w->on.next || list_empty(&w->on)))
 		list_add_tail(&net->waiters, &w->on);
 	return true;
+}
+
+static void move_waiters(struct list *from, struct list *to)
+{
+	while (!list_empty(from)) {
+		struct list *w = from->next;
+
+		list_del(w);
+		list_add_tail(to, w);
+	}
+}
+
+void net_succeed(struct net *net)
+{
+	struct native *n = net->native;
+	unsigned place = net->place;
+	LIST_HEAD(waiters);
+	struct net *next;
+
+	move_waiters(&net->waiters, &waiters);
+	net_free(net);
+	if (list_empty(&waiters))
+		return;
+	next = net_new(n, place, NET_QUEUED);
+	keep(next);
+	move_waiters(&waiters, &next->waiters);
+	nets_fill(n);
 }
 
 struct runtime_net *native_net_take(void *ctx, const char *want_ip, struct runtime_wait *w)
@@ -482,16 +516,18 @@ struct runtime_net *native_net_adopt(void *ctx, struct runtime_task *t, const ch
 	struct net *net;
 	unsigned place;
 	struct stat st;
+	bool ours;
 
 	if (!instance_addr_place(n->spec.instance, ip, &place))
 		return NULL;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return NULL;
+	ours = nets_place_take(n, place, ip);
 	net = net_new(n, place, NET_IN_USE);
 	if (!link_has_ip6(n, place))
 		*net->face.ip6 = '\0';
-	if (!reserve_place(n, place, ip))
+	if (!ours)
 		net->place = 0;
 	net->fd = take_fd(fd);
 	net->inode = st.st_ino;

@@ -10,6 +10,10 @@
  * said by address, before or after the network is there, and told to the launcher when both are so.
  * Nothing is told to a network that is as it was made.
  *
+ * Whoever takes a network at an address that is reserved for him is not reached by others until the
+ * reservation ends: their packets are dropped, and come again, instead of being refused by somebody
+ * who is still starting.
+ *
  * A network from before the daemon's start may have anything in its filter. It stays until all
  * policies are known, or connections would end that they allow.
  */
@@ -111,7 +115,7 @@ bool nets_peers_next(struct native *n)
 	instance_ifname(n->spec.instance, net->place, name);
 	launcher_ask(&n->launchers[LAUNCHER_NETS],
 		     &(struct message){ .type = MESSAGE_NET_PEERS,
-					.peers = { name, p->out, p->in },
+					.peers = { name, p->out, net->shut ? "" : p->in },
 					.fds = { net->fd },
 					.n_fds = 1 });
 	return true;

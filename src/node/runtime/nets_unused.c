@@ -153,6 +153,10 @@ static void retire_if_unused(struct net *net)
 {
 	if (net->state != NET_PUT || net->users)
 		return;
+	if (nets_reserved(net->native, net->place)) {
+		net_succeed(net); /* its route is in the way of another */
+		return;
+	}
 	net->unused_since = clock_mono();
 	net_enter(net, worth_a_look(net) ? NET_UNUSED : NET_SPENT);
 	nets_batch_later(net->native);

@@ -129,6 +129,10 @@ struct runtime_ops {
 	struct runtime_net *(*net_adopt)(void *ctx, struct runtime_task *task, const char *ip);
 	/* The address returns to the pool once the last process in the network is gone. */
 	void (*net_put)(void *ctx, struct runtime_net *net);
+	/* From now on the address is given only to whoever asks for it by want_ip, who is not
+	 * reached by other sandboxes until that ends, and a network that has it goes at once when
+	 * it is put; or no longer. False: another has it. May be NULL. */
+	bool (*net_reserve)(void *ctx, const char *ip, bool on);
 
 	/* Before anything is made for a launch with this image. True: reserve() gives a slot now.
 	 * False: wait is put in line. */

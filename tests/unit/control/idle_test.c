@@ -391,7 +391,8 @@ TEST(who_is_never_woken_is_not_told_of_requests_that_wake)
 	static const struct {
 		const char *wake, *says;
 	} rows[] = {
-		{ "IfIdle", "It was suspended because nobody used it; a request wakes it" },
+		{ "IfIdle",
+		  "It was suspended because nobody used it; a request or a packet wakes it" },
 		{ "Never", "It was suspended because nobody used it" },
 	};
 
@@ -409,6 +410,51 @@ TEST(who_is_never_woken_is_not_told_of_requests_that_wake)
 		eq_str(asleep(&w) + strlen("True/Suspended/"), rows[i].says);
 		close_world(&w, &n);
 	}
+}
+
+TEST(a_packet_wakes_what_idleness_suspended_once_and_nobody_else)
+{
+	struct fake_node n;
+	struct world w;
+	uint64_t rev;
+
+	open_world(&w, &n);
+	make(&w, "'cay.dev/idle-after':'1m','cay.dev/idle-action':'Suspend'");
+	access_tell_knocked(n.access, NS, "box"); /* it is awake */
+	access_tell_knocked(n.access, NS, "nobody");
+	idles(&w, &n, 61 S);
+	eq_str(mode(&w), "Suspended");
+	patch(&w, kind_named("Sandbox"), "box", NULL,
+	      "{'metadata':{'annotations':{'cay.dev/wake':'Never'}}}");
+	access_tell_knocked(n.access, NS, "box");
+	eq_str(mode(&w), "Suspended");
+	patch(&w, kind_named("Sandbox"), "box", NULL,
+	      "{'metadata':{'annotations':{'cay.dev/wake':null}}}");
+	access_tell_knocked(n.access, NS, "box");
+	eq_str(mode(&w), "Running");
+	rev = world_rev(&w);
+	for (int i = 0; i < 100; i++)
+		access_tell_knocked(n.access, NS, "box");
+	eq_int(world_rev(&w), rev);
+	close_world(&w, &n);
+}
+
+TEST(one_that_slept_and_that_its_user_then_suspended_was_not_woken)
+{
+	struct fake_node n;
+	struct world w;
+
+	open_world(&w, &n);
+	make(&w, "'cay.dev/idle-after':'1m','cay.dev/idle-action':'Suspend'");
+	idles(&w, &n, 61 S);
+	step(&w, 100);
+	is_true(str_starts(asleep(&w), "True/Suspended/"));
+	patch(&w, kind_named("Sandbox"), "box", NULL,
+	      "{'metadata':{'annotations':{'cay.dev/asleep-since':null}}}");
+	step(&w, 100);
+	is_true(str_starts(asleep(&w), "False/SuspendedByUser/"));
+	is_false(control_wake(w.control, NS, "box", "request"));
+	close_world(&w, &n);
 }
 
 TEST(a_users_own_suspend_stays_unless_they_say_otherwise)

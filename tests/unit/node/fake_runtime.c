@@ -50,6 +50,17 @@ static void fake_net_put(void *ctx, struct runtime_net *net)
 	free(net);
 }
 
+static bool fake_net_reserve(void *ctx, const char *ip, bool on)
+{
+	struct fake_runtime *f = ctx;
+
+	if (on)
+		map_put(f->reserved, ip, f);
+	else
+		(void)map_del(f->reserved, ip);
+	return true;
+}
+
 static bool fake_has_slot(void *ctx, const struct plan_image *image, struct runtime_wait *wait)
 {
 	struct fake_runtime *f = ctx;
@@ -247,6 +258,7 @@ static const struct runtime_ops fake_ops = {
 	.net_take = fake_net_take,
 	.net_adopt = fake_net_adopt,
 	.net_put = fake_net_put,
+	.net_reserve = fake_net_reserve,
 	.has_slot = fake_has_slot,
 	.reserve = fake_reserve,
 	.attach = fake_attach,
@@ -275,6 +287,7 @@ void fake_runtime_init(struct fake_runtime *f)
 	list_init(&f->slot_line);
 	list_init(&f->net_line);
 	list_init(&f->tasks);
+	f->reserved = map_new(NULL);
 }
 
 void fake_runtime_done(struct fake_runtime *f)
@@ -283,6 +296,7 @@ void fake_runtime_done(struct fake_runtime *f)
 
 	is_true(list_empty(&f->slot_line));
 	is_true(list_empty(&f->net_line));
+	map_free(f->reserved);
 	list_each_safe(t, next, &f->tasks, on) {
 		list_del(&t->on);
 		free(t->argv0);

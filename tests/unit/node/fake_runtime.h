@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "base/map.h"
 #include "node/runtime/runtime.h"
 
 /*
@@ -21,6 +22,7 @@ struct fake_runtime {
 	unsigned n_ids, n_ips, n_held, n_held_ips, n_swept, n_dropped_logs, n_nets_put;
 	const char *refused_ip; /* net_take() gives another */
 	const char *given_ip;   /* net_take() gives this one; NULL: the next */
+	struct map *reserved;   /* by net_reserve() */
 };
 
 enum fake_state {

@@ -29,7 +29,7 @@ struct host {
 	bool used;    /* what it says of networks that it is to look at */
 	unsigned n_checks;
 	unsigned n_peers;
-	char peers_out[64]; /* as it was told last */
+	char peers_out[64], peers_in[64]; /* as it was told last */
 };
 
 struct pod {
@@ -107,6 +107,7 @@ static bool answer(struct host *h, const char *refusal)
 	if (m.type == MESSAGE_NET_PEERS) {
 		h->n_peers++;
 		(void)snprintf(h->peers_out, sizeof(h->peers_out), "%s", m.peers.out);
+		(void)snprintf(h->peers_in, sizeof(h->peers_in), "%s", m.peers.in);
 		nets_peered(&h->n, m.peers.name);
 		message_close(&m);
 	} else if (m.type == MESSAGE_NET_CHECK) {
@@ -531,5 +532,166 @@ TEST(a_network_that_a_lost_launcher_was_asked_about_is_closed)
 	nets_launcher_lost(&h.n);
 	eq_int(net->state, NET_SPENT);
 	until_closed(&h, fd); /* the answer of the first launcher names nothing */
+	close_host(&h);
+}
+
+static bool reserve(struct host *h, unsigned place, bool on)
+{
+	char ip[16];
+
+	instance_addr_text(&h->inst, place, ip);
+	return native_net_reserve(&h->n, ip, on);
+}
+
+/* All that can be made is made. */
+static void answer_all(struct host *h)
+{
+	nets_fill(&h->n);
+	while (answer(h, NULL))
+		;
+}
+
+/* Asks as often as it is called, also when that is to tell of trouble. */
+static const char *gets_any(struct host *h, struct pod *p)
+{
+	usec deadline = clock_mono() + 10 * 1000000LL;
+	struct runtime_net *net = NULL;
+
+	while (!(net = take_net(h, p, 0)) && clock_mono() < deadline) {
+		p->called = 0;
+		until_called(h, p, NULL);
+	}
+	return net ? net->ip : NULL;
+}
+
+TEST(a_reserved_address_goes_to_whoever_asks_for_it_and_to_nobody_else)
+{
+	struct pod any = { 0 }, none = { 0 };
+	struct net *net;
+	struct host h;
+	int fd;
+
+	open_host(&h, 2, 2); /* there are two addresses */
+	net = taken(&h, POOL_FIRST);
+	fd = net->fd;
+	is_true(reserve(&h, POOL_FIRST, true));
+	native_net_put(&h.n, &net->face);
+	is_true(fcntl(fd, F_GETFD) < 0); /* at once, and nobody looked at it */
+	eq_int(h.n_checks, 0);
+	answer_all(&h);
+	eq_str(take_net(&h, &any, 0)->ip, "100.64.0.3");
+	is_true(!take_net(&h, &none, 0));
+	answer_all(&h);
+	is_true(!take_net(&h, &none, 0));
+	is_true(!reserve(&h, POOL_SIZE - 2, true)); /* none of these addresses */
+	net = taken(&h, POOL_FIRST);
+	eq_str(net->face.ip, "100.64.0.2");
+	is_true(reserve(&h, POOL_FIRST, false));
+	native_net_put(&h.n, &net->face);
+	eq_str(gets_any(&h, &none), "100.64.0.2"); /* now it is anybody's */
+	close_host(&h);
+}
+
+TEST(an_address_can_be_reserved_before_there_is_a_network_and_let_go_again)
+{
+	struct pod any = { 0 };
+	struct host h;
+
+	open_host(&h, 1, 1);
+	is_true(reserve(&h, POOL_FIRST, true));
+	is_true(reserve(&h, POOL_FIRST, true)); /* as it is */
+	answer_all(&h);
+	is_true(!take_net(&h, &any, 0));
+	is_true(reserve(&h, POOL_FIRST, false));
+	eq_str(gets_any(&h, &any), "100.64.0.2");
+	close_host(&h);
+}
+
+TEST(what_is_in_stock_cannot_be_reserved)
+{
+	struct host h;
+
+	open_host(&h, 1, 1);
+	answer_all(&h);
+	eq_int(h.n.nets.n[NET_READY], 1);
+	is_true(!reserve(&h, POOL_FIRST, true));
+	close_host(&h);
+}
+
+TEST(whoever_comes_after_waits_until_the_one_before_has_gone)
+{
+	struct pod next = { 0 };
+	struct net *net;
+	struct host h;
+
+	open_host(&h, 0, 100);
+	net = taken(&h, 7);
+	net_join(net);
+	is_true(reserve(&h, 7, true));
+	is_true(!take_net(&h, &next, 7));
+	native_net_put(&h.n, &net->face); /* its processes still run */
+	answer_all(&h);
+	eq_int(next.called, 0);
+	net_leave(net);
+	until_called(&h, &next, NULL);
+	eq_str(take_net(&h, &next, 7)->ip, "100.64.0.7");
+	close_host(&h);
+}
+
+TEST(whoever_waits_for_an_address_that_is_let_go_takes_any)
+{
+	struct pod next = { 0 };
+	struct net *net;
+	struct host h;
+
+	open_host(&h, 1, 100);
+	net = taken(&h, 7);
+	net_join(net);
+	is_true(reserve(&h, 7, true));
+	is_true(!take_net(&h, &next, 7));
+	is_true(reserve(&h, 7, false));
+	until_called(&h, &next, NULL);
+	is_true(take_net(&h, &next, 0));
+	net_leave(net);
+	close_host(&h);
+}
+
+TEST(a_reserved_address_that_nobody_came_for_goes_to_nobody)
+{
+	struct pod gone = { 0 }, waiting = { 0 };
+	struct host h;
+
+	open_host(&h, 1, 1);
+	is_true(reserve(&h, POOL_FIRST, true));
+	is_true(!take_net(&h, &gone, POOL_FIRST));
+	is_true(!take_net(&h, &waiting, 0));
+	until_called(&h, &gone, NULL);
+	eq_int(h.n.nets.n[NET_KEPT], 1);
+	for (usec end = clock_mono() + 10 * 1000000LL; h.n.nets.n[NET_KEPT] && clock_mono() < end;)
+		(void)loop_turn(h.n.loop, 50);
+	eq_int(h.n.nets.n[NET_KEPT] + h.n.nets.n[NET_READY], 0);
+	answer_all(&h);
+	is_true(!take_net(&h, &waiting, 0));
+	close_host(&h);
+}
+
+TEST(others_reach_a_network_at_a_reserved_address_when_that_has_ended)
+{
+	struct runtime face = { .ctx = NULL };
+	struct net *net;
+	struct host h;
+
+	open_host(&h, 0, 100);
+	face.ctx = &h.n;
+	is_true(reserve(&h, 7, true));
+	native_set_peers(&face, "100.64.0.7", "100.64.0.8", "100.64.0.9");
+	net = taken(&h, 7);
+	answer_all(&h);
+	eq_str(h.peers_out, "100.64.0.8");
+	eq_str(h.peers_in, "");
+	is_true(reserve(&h, 7, false));
+	answer_all(&h);
+	eq_str(h.peers_in, "100.64.0.9");
+	native_net_put(&h.n, &net->face);
 	close_host(&h);
 }

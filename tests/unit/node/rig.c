@@ -13,6 +13,7 @@
 #include "kinds.h"
 #include "loop/loop.h"
 #include "node/disk/disk.h"
+#include "node/hold/hold.h"
 #include "node/image/image.h"
 #include "node/pod/probe_priv.h"
 #include "server/server.h"
@@ -107,13 +108,37 @@ void answer(uint16_t port, bool good)
 
 /* The rig */
 
+static void holds_changed(unused void *arg)
+{
+}
+
+static void knocked(unused void *arg, unused const char *ns, unused const char *sandbox)
+{
+	is_true(!"nobody sends packets here");
+}
+
+static void start_holds(struct rig *r)
+{
+	const struct holds_spec spec = { .loop = r->loop,
+					 .client = r->theirs,
+					 .runtime = &r->rt.rt,
+					 .instance = &r->inst,
+					 .node_name = "test",
+					 .max = r->max_holds,
+					 .changed = holds_changed,
+					 .knocked = knocked };
+
+	map_free(r->rt.reserved); /* as a runtime that begins anew */
+	r->rt.reserved = map_new(NULL);
+	r->holds = holds_open(&spec);
+	holds_start(r->holds);
+}
+
 void rig_start(struct rig *r)
 {
 	static const struct probe_ops fake_tries = { .start = try_start, .stop = try_stop };
-	const struct pods_spec spec = {
+	struct pods_spec spec = {
 		.loop = r->loop,
-		.client = r->theirs =
-			proxy_client(&r->proxy, server_client(r->server, "system:node:test")),
 		.runtime = &r->rt.rt,
 		.find_image = find_image,
 		.images = r,
@@ -130,6 +155,10 @@ void rig_start(struct rig *r)
 			    .overcommit = 1 },
 	};
 
+	r->theirs = proxy_client(&r->proxy, server_client(r->server, "system:node:test"));
+	start_holds(r);
+	spec.client = r->theirs;
+	spec.holds = r->holds;
 	works(pods_open(&spec, &r->pods));
 	pods_start(r->pods);
 	turn(r);
@@ -138,6 +167,7 @@ void rig_start(struct rig *r)
 void rig_stop(struct rig *r)
 {
 	pods_free(take(r->pods));
+	holds_free(take(r->holds));
 	client_free(take(r->theirs));
 }
 
@@ -152,6 +182,7 @@ void rig_open(struct rig *r)
 	struct server_spec spec = { .kinds = test_kinds(),
 				    .listen = "127.0.0.1:0",
 				    .node_name = "test" };
+	char node_dir[96];
 
 	memset(tries, 0, sizeof(tries));
 	*r = (struct rig){ 0 };
@@ -161,6 +192,9 @@ void rig_open(struct rig *r)
 	(void)snprintf(r->data_dir, sizeof(r->data_dir), "%s/data", r->dir);
 	(void)snprintf(r->run_dir, sizeof(r->run_dir), "%s/run", r->dir);
 	is_true(!mkdir(r->data_dir, 0700) && !mkdir(r->run_dir, 0700));
+	(void)snprintf(node_dir, sizeof(node_dir), "%s/node", r->data_dir);
+	is_true(!mkdir(node_dir, 0700));
+	r->inst = (struct instance){ .id = "abcde", .pool = 0x0a08f000, .data_dir = r->data_dir };
 	spec.data_dir = r->data_dir;
 	r->disk = diskpool_open_plain(r->data_dir);
 	works(loop_new(&r->loop));
@@ -308,6 +342,16 @@ void pod_patch_part(struct rig *r, const char *name, const char *sub, const char
 	autofree char *text = xasprintf("{'spec':{%s}}", spec);
 
 	client_patch(r->client, &ref, PATCH_STRATEGIC, doc_of(text), &end.w);
+	is_true(end.ended);
+	turn(r);
+}
+
+void patch_sandbox(struct rig *r, const char *name, const char *text)
+{
+	struct ended end = { .w.done = must_work };
+	const struct client_ref ref = { .kind = kind_named("Sandbox"), .ns = NS, .name = name };
+
+	client_patch(r->client, &ref, PATCH_MERGE, doc_of(text), &end.w);
 	is_true(end.ended);
 	turn(r);
 }

@@ -5,6 +5,7 @@
 #include "client/client.h"
 #include "fake_runtime.h"
 #include "json/json.h"
+#include "node/host/instance.h"
 #include "node/pod/pod.h"
 #include "proxy.h"
 #include "test.h"
@@ -26,10 +27,13 @@ struct rig {
 	struct proxy proxy;
 	struct fake_runtime rt;
 	struct pods *pods;
-	bool no_image;    /* "img" is not there */
-	bool local_image; /* it did not come from a registry */
-	unsigned n_finds; /* how many times images were looked for */
-	bool pulls;       /* from the next start on, images are pulled */
+	struct instance inst; /* has the addresses of the fake runtime */
+	struct holds *holds;
+	unsigned max_holds; /* from the next start on; 0: many */
+	bool no_image;      /* "img" is not there */
+	bool local_image;   /* it did not come from a registry */
+	unsigned n_finds;   /* how many times images were looked for */
+	bool pulls;         /* from the next start on, images are pulled */
 	unsigned n_pulls;
 	char pull_auth[256];                          /* credentials of the last one */
 	struct image_pull_wait *pull;                 /* under way */
@@ -71,6 +75,7 @@ void create(struct rig *r, const struct kind *k, const char *text);
 void pvc_delete(struct rig *r, const char *name); /* although a Pod uses it */
 void patch_status(struct rig *r, const char *name, const char *text);
 void pod_patch_part(struct rig *r, const char *name, const char *sub, const char *spec);
+void patch_sandbox(struct rig *r, const char *name, const char *text);
 void patch_config_map(struct rig *r, const char *name, const char *text);
 struct object *pod_get(struct rig *r, const char *name); /* NULL: none */
 bool pod_there(struct rig *r, const char *name);

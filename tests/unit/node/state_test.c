@@ -33,7 +33,7 @@ TEST(what_is_written_down_of_a_pod_is_read_back)
 		{ .name = "b", .log = "t3", .end = end },
 	};
 	const char *pvcs[] = { "u1", "u2", NULL };
-	const struct pod_record r = { "ns", "p", "10.0.0.1", pvcs, -5, true, c, 2 };
+	const struct pod_record r = { "ns", "p", "10.0.0.1", "s", "u", pvcs, -5, true, c, 2 };
 	autoptr(arena) a = arena_new();
 	autobuf text = { 0 };
 	struct pod_record back;
@@ -43,6 +43,8 @@ TEST(what_is_written_down_of_a_pod_is_read_back)
 	eq_str(back.ns, "ns");
 	eq_str(back.name, "p");
 	eq_str(back.ip, "10.0.0.1");
+	eq_str(back.sandbox, "s");
+	eq_str(back.sandbox_uid, "u");
 	eq_str(back.pvcs[0], "u1");
 	eq_str(back.pvcs[1], "u2");
 	eq_str(back.pvcs[2], NULL);
