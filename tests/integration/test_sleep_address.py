@@ -304,7 +304,8 @@ def test_a_neighbour_that_may_reach_it_wakes_it_once_and_one_that_may_not_does_n
     port = {"ports": [{"port": "line"}]}
     with policy(cay, "out", out({}, {"to": [of("server")]})), \
             policy(cay, "in", into({"role": "server"}, {"from": [of("friend")], **port})):
-        address = make(cay, "server")[family]
+        # Long enough that it does not fall asleep again between two tries of one TCP connection.
+        address = make(cay, "server", idle_after="8s")[family]
         wait_until(lambda: calls(cay, "friend", address, timeout=5) == ["1"])
         suspended(cay, "server")
         wait_until(lambda: address in routes(cay))
