@@ -223,7 +223,7 @@ static struct err *let_in(struct front *f, struct call *c)
 	if (!e)
 		e = refuse_impersonation(c);
 	if (!e)
-		e = budget_check(&c->calls->budget, &c->user);
+		e = call_enter(c);
 	if (!e && is_endpoint(f, c))
 		return may_visit(c);
 	if (e)

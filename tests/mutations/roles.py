@@ -78,6 +78,12 @@ MUTATIONS = (
              "uncommitted events are never dropped", "unit store"),
 
     # -- server -------------------------------------------------------------------------------------------------------
+    mutation("requests-without-shares", "server/call/budget.c",
+             "share_has_room(mine, b->n_calls, b->max_calls)", "b->n_calls < b->max_calls",
+             "one user does not take the requests of all", "unit server no_user_takes"),
+    mutation("requests-never-leave", "server/call/call.c",
+             "		budget_leave(&c->calls->budget, &c->user);\n", "		c->entered = false;\n",
+             "a request that is over has no place any more", "pytest integration/test_api_http2.py -k leaves_its_place"),
     mutation("service-address-given-twice", "server/admit/ranges.c",
              "	if (supply_has(s, i))\n		return false;\n", "",
              "no two Services have one address", "unit server every_address"),

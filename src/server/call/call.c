@@ -21,6 +21,23 @@ enum {
 	WARNING_LEN_MAX = 256,
 };
 
+struct err *call_enter(struct call *c)
+{
+	struct err *e = budget_check(&c->calls->budget, &c->user);
+
+	if (!e)
+		e = budget_enter(&c->calls->budget, &c->user);
+	c->entered = !e;
+	return e;
+}
+
+static void leave(struct call *c)
+{
+	if (c->entered)
+		budget_leave(&c->calls->budget, &c->user);
+	c->entered = false;
+}
+
 static void on_ended(void *owner)
 {
 	struct call *c = owner;
@@ -28,6 +45,7 @@ static void on_ended(void *owner)
 	c->req = NULL;
 	c->body = NULL;
 	call_charge(c, 0);
+	leave(c);
 	if (c->left)
 		c->left(c->left_arg);
 	call_unref(c);
@@ -65,6 +83,7 @@ void call_unref(struct call *c)
 	if (!c || --c->refs)
 		return;
 	call_charge(c, 0);
+	leave(c);
 	causes_done(&c->causes);
 	http_headers_done(&c->headers);
 	arena_free(c->arena);

@@ -65,6 +65,7 @@ struct call {
 	struct causes causes;        /* details of an ERR_INVALID */
 	struct http_headers headers; /* of the answer: warnings, an ETag */
 	size_t charged;              /* to the user's budget, until the answer is complete */
+	bool entered;                /* it counts as one of the user's requests, until then */
 	void (*left)(void *arg);     /* the request has ended while this waited; may be NULL */
 	void *left_arg;
 };
@@ -74,6 +75,8 @@ void call_unref(struct call *c);
 AUTOREF(call)
 void call_warn(void *arg, const char *text); /* a Warning header; arg is the call */
 
+/* Counts it as one of its user's. ERR_EXHAUSTED: they have too many, or too much unread. */
+must_use struct err *call_enter(struct call *c);
 /* What the answer may hold in memory at one time; 0: nothing any more. */
 void call_charge(struct call *c, size_t bytes);
 
