@@ -207,6 +207,7 @@ static struct err *may_visit(struct call *c)
 static void visit_endpoint(struct front *f, struct call *c)
 {
 	const struct access_target who = { .user = c->user.name,
+					   .from = c->from,
 					   .groups = c->user.groups,
 					   .account_ns = c->user.sa_ns };
 

@@ -287,6 +287,11 @@ void server_set_access(struct server *s, struct access *a)
 	s->front.calls.access = a;
 }
 
+void server_set_audit(struct server *s, struct audit *a)
+{
+	s->front.calls.audit = a;
+}
+
 void server_set_wake(struct server *s, bool (*wake)(void *arg, const char *ns, const char *pod),
 		     void *arg)
 {

@@ -78,6 +78,18 @@ MUTATIONS = (
              "uncommitted events are never dropped", "unit store"),
 
     # -- server -------------------------------------------------------------------------------------------------------
+    mutation("writes-without-record", "server/call/call.c",
+             "	return writes & B(r->verb);\n", "	return writes & B(r->verb) & B(VERB_DELETE);\n",
+             "each write is recorded", "pytest integration/test_audit.py -k a_write_is_recorded"),
+    mutation("ways-in-without-record", "client/access.c",
+             "	record(a, way, to, e);\n", "",
+             "each entry into a Pod is recorded", "pytest integration/test_audit.py -k every_way"),
+    mutation("mcp-without-record", "role/mcp.c",
+             "	record(s, who, act, e);\n", "",
+             "what is written over MCP is recorded", "pytest integration/test_audit.py -k over_mcp"),
+    mutation("audit-lines-are-torn", "audit/file.c",
+             "	end = room ? memrchr(p, '\\n', room) : NULL;\n", "	end = room ? p + room - 1 : NULL;\n",
+             "files of the audit log end with a whole line", "unit audit rotated"),
     mutation("requests-without-shares", "server/call/budget.c",
              "share_has_room(mine, b->n_calls, b->max_calls)", "b->n_calls < b->max_calls",
              "one user does not take the requests of all", "unit server no_user_takes"),

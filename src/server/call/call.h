@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "api/schema.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "net/http.h"
@@ -14,6 +15,7 @@
 
 struct access;
 struct arena;
+struct audit;
 struct buf;
 struct bytes;
 struct http_request;
@@ -42,6 +44,7 @@ struct calls {
 	struct store *store;   /* answers to writes wait for its commits */
 	struct slices slices;  /* long answers take turns */
 	struct budget budget;  /* of answers under way */
+	struct audit *audit;   /* the record of writes and refusals; NULL: none */
 	uint64_t n_requests, n_failures, n_limited;
 };
 
@@ -60,6 +63,10 @@ struct call {
 	const struct kind
 		*kind; /* a reference to route.kind, which may be removed while this waits */
 	const char *method, *query;
+	const char *from; /* the peer's address */
+	usec began;
+	bool dry_run;  /* the write leaves no trace but in the audit log */
+	bool recorded; /* there */
 	const char *body;
 	size_t body_len;
 	struct causes causes;        /* details of an ERR_INVALID */
