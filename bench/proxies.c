@@ -173,6 +173,12 @@ static const char haproxy_text[] =
 	"frontend in\n bind 127.0.0.1:%3$u backlog 4096\n bind 127.0.0.1:%4$u ssl crt %1$s/box.pem backlog 4096\n default_backend box\n"
 	"backend box\n server box 127.0.0.2:%2$u pool-max-conn 1024\n";
 
+/* A program that reads such a text from the file that follows the flag. */
+struct other {
+	const char *flag, *text;
+};
+static const struct other nginx = { "-c", nginx_text }, haproxy = { "-f", haproxy_text };
+
 static void put_config(const char *name, const char *text, unsigned backend, const unsigned port[2])
 {
 	char path[300];
@@ -265,14 +271,14 @@ static void start_gate(struct program *p, struct program *tls, const char *self)
 	has_tls(tls, p, port[1]);
 }
 
-static void start_other(struct program *p, struct program *tls, const char *text, unsigned backend)
+static void start_other(struct program *p, struct program *tls, const struct other *o,
+			unsigned backend)
 {
 	char config[300];
-	const char *argv[] = { p->name, p == tls - HAPROXY_TLS + HAPROXY ? "-f" : "-c", config,
-			       NULL };
+	const char *argv[] = { p->name, o->flag, config, NULL };
 	unsigned port[2] = { free_port(), free_port() };
 
-	put_config(p->name, text, backend, port);
+	put_config(p->name, o->text, backend, port);
 	(void)snprintf(config, sizeof(config), "%s/%s.conf", dir, p->name);
 	p->to = at_port(port[0]);
 	p->pid = start(argv, NULL);
@@ -482,8 +488,8 @@ int main(int argc, char **argv)
 	programs[DIRECT].pid = backend_start(&programs[DIRECT].to);
 	backend = ntohs(programs[DIRECT].to.sin_port);
 	start_gate(&programs[CAY], &programs[CAY_TLS], argv[0]);
-	start_other(&programs[NGINX], &programs[NGINX_TLS], nginx_text, backend);
-	start_other(&programs[HAPROXY], &programs[HAPROXY_TLS], haproxy_text, backend);
+	start_other(&programs[NGINX], &programs[NGINX_TLS], &nginx, backend);
+	start_other(&programs[HAPROXY], &programs[HAPROXY_TLS], &haproxy, backend);
 	request_len = (size_t)snprintf(request, sizeof(request),
 				       "GET /hello?a=b HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 				       "User-Agent: bench\r\nAccept: */*\r\nX-Sandbox-ID: box\r\n"

@@ -117,12 +117,19 @@ void http_headers_add(struct http_headers *h, const char *name, const char *valu
 	h->list[h->n++] = (struct http_header){ block, block + name_len + 1 };
 }
 
+/* Most names differ in their first letter, and a request is compared with dozens: no call for
+ * those. */
+static bool is_named(const struct http_header *h, const char *name)
+{
+	return !((h->name[0] ^ name[0]) & ~0x20) && str_eq_nocase(h->name, name);
+}
+
 void http_headers_del(struct http_headers *h, const char *name)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < h->n; i++)
-		if (!str_eq_nocase(h->list[i].name, name))
+		if (!is_named(&h->list[i], name))
 			h->list[kept++] = h->list[i];
 	h->n = kept;
 }
@@ -136,7 +143,7 @@ void http_headers_set(struct http_headers *h, const char *name, const char *valu
 const char *http_headers_get(const struct http_headers *h, const char *name)
 {
 	for (size_t i = 0; i < h->n; i++)
-		if (str_eq_nocase(h->list[i].name, name))
+		if (is_named(&h->list[i], name))
 			return h->list[i].value;
 	return NULL;
 }
@@ -168,20 +175,20 @@ static bool list_has_token(const char *list, const char *token)
 bool http_headers_has_token(const struct http_headers *h, const char *name, const char *token)
 {
 	for (size_t i = 0; i < h->n; i++)
-		if (str_eq_nocase(h->list[i].name, name) && list_has_token(h->list[i].value, token))
+		if (is_named(&h->list[i], name) && list_has_token(h->list[i].value, token))
 			return true;
 	return false;
 }
 
-static bool is_hop_by_hop(const char *name)
+static bool is_hop_by_hop(const struct http_header *h)
 {
 	static const char *const names[] = { "keep-alive",        "te",      "trailer",
 					     "transfer-encoding", "upgrade", NULL };
 
 	for (size_t i = 0; names[i]; i++)
-		if (str_eq_nocase(name, names[i]))
+		if (is_named(h, names[i]))
 			return true;
-	return !strncasecmp(name, "proxy-", 6) && name[6];
+	return !strncasecmp(h->name, "proxy-", 6) && h->name[6];
 }
 
 void http_headers_del_hop_by_hop(struct http_headers *h)
@@ -202,7 +209,7 @@ void http_headers_del_hop_by_hop(struct http_headers *h)
 	for (size_t i = kept; i < n; i++) {
 		struct http_header one = h->list[i];
 
-		if (!is_hop_by_hop(one.name) &&
+		if (!is_hop_by_hop(&one) &&
 		    !(named && http_headers_has_token(h, "connection", one.name)))
 			h->list[h->n++] = one;
 	}
@@ -259,4 +266,17 @@ void http_limits_fill(struct http_limits *l)
 	l->head_ms = l->head_ms ? l->head_ms : d->head_ms;
 	l->idle_ms = l->idle_ms ? l->idle_ms : d->idle_ms;
 	l->max_conns = l->max_conns ? l->max_conns : d->max_conns;
+}
+
+bool http_bearer(const char *header, struct span *ret)
+{
+	struct span word, token = { 0 };
+
+	if (!header)
+		return false;
+	word = span_cut(span_trim(SPAN(header)), ' ', &token);
+	if (!span_eq_nocase(word, "bearer") || !token.p)
+		return false;
+	*ret = span_trim(token); /* not empty: what ends the header is no space */
+	return true;
 }

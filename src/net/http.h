@@ -49,6 +49,11 @@ void http_headers_del_hop_by_hop(struct http_headers *h);
 char *http_query_get(const char *query, const char *name);
 char *http_query_nth(const char *query, const char *name, size_t n); /* of several, from 0 on */
 const char *http_reason(int status);
+/*
+ * The token of a header "Bearer TOKEN", whose first word may be in capitals or not. False: header
+ * is NULL, or something else, or there is no token.
+ */
+bool http_bearer(const char *header, struct span *ret);
 
 /* Limits for every parser here. Zero means the default. */
 struct http_limits {

@@ -162,6 +162,7 @@ static void begin(struct http2_stream *st)
 	st->r.no_body = st->r.head.method && str_eq(st->r.head.method, "HEAD");
 	if (status) {
 		body_failed(st, status);
+		http_link_refused(&st->c->link, status);
 		return;
 	}
 	http_request_from_head(&st->r);

@@ -185,6 +185,7 @@ static struct http_request *request_new(struct http_conn *hc)
 static void refuse(struct http_conn *hc, int status)
 {
 	http_answer_refuse(hc, status);
+	http_link_refused(&hc->link, status);
 	http_conn_enter(hc, HTTP_CONN_CLOSING);
 }
 

@@ -138,6 +138,11 @@ int64_t http_request_body_len(const struct http_request *r)
 	return r->head.chunked ? -1 : (int64_t)r->head.length;
 }
 
+int http_request_status(const struct http_request *r)
+{
+	return r->status;
+}
+
 struct stream *http_request_conn_stream(struct http_request *r)
 {
 	return r->ops ? r->ops->stream(r) : NULL;
@@ -208,6 +213,7 @@ static void answer_start(struct http_request *r, const struct http_answer_head *
 	if (http_status_has_no_body(a->status))
 		r->no_body = true;
 	r->answer_left = a->length;
+	r->status = a->status;
 	r->ops->start(r, a);
 	r->answer = HTTP_ANSWER_STARTED;
 }
@@ -290,8 +296,10 @@ void http_respond_upgrade(struct http_request *r, const struct http_headers *h, 
 	*ret = NULL;
 	if (!r->ops || r->answer != HTTP_ANSWER_NONE)
 		return;
-	if (r->ops->upgrade)
-		*ret = r->ops->upgrade(r, h);
-	else
+	if (!r->ops->upgrade) {
 		http_respond_text(r, 501, http_reason(501));
+		return;
+	}
+	r->status = 101;
+	*ret = r->ops->upgrade(r, h);
 }

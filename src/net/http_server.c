@@ -175,6 +175,14 @@ void http_link_set_idle(struct http_link *k, bool idle)
 		server_poll(s); /* it can make space for one that waits */
 }
 
+void http_link_refused(struct http_link *k, int status)
+{
+	const struct http_server_spec *spec = &k->server->spec;
+
+	if (spec->handler->refused)
+		spec->handler->refused(spec->arg, k->peer, status);
+}
+
 void http_server_free(struct http_server *s)
 {
 	if (!s)

@@ -33,6 +33,9 @@ struct http_handler {
 	 * answer at once.
 	 */
 	void (*head)(void *arg, struct http_request *r);
+	/* What peer sent never became a request, and the server has answered it. NULL: never mind.
+	 */
+	void (*refused)(void *arg, const char *peer, int status);
 };
 
 /*
@@ -85,6 +88,9 @@ const char *http_request_header(struct http_request *r, const char *name);
 const char *http_request_peer(const struct http_request *r); /* "1.2.3.4:567" */
 int http_request_version(const struct http_request *r);      /* 1 or 2 */
 int64_t http_request_body_len(const struct http_request *r); /* < 0: unknown */
+/* Of its answer, which may be the server's own (408, 413); 0: there is none yet. Ended requests
+ * have it still. */
+int http_request_status(const struct http_request *r);
 /* What followed the body; complete when its end has been told. The handler may trust none of it. */
 const struct http_headers *http_request_trailers(const struct http_request *r);
 /* For asking tls/ about the peer's certificate; NULL if r is dead. */

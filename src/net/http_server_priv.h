@@ -51,6 +51,8 @@ void http_link_init(struct http_link *k, struct http_server *s, struct conn *c, 
 void http_link_forget(struct http_link *k);
 /* A connection that may be closed for others, from now on or no longer. */
 void http_link_set_idle(struct http_link *k, bool idle);
+/* Tells the handler of an answer to what never became a request. */
+void http_link_refused(struct http_link *k, int status);
 
 /*
  * HTTP/2 as http_conn.c sees it; http_server.h has the one there is. adopt() serves c from now on,
@@ -145,6 +147,7 @@ struct http_request {
 	bool body_done, body_told, paused, patient;
 
 	enum http_answer_state answer;
+	int status; /* of the answer */
 	bool no_body;
 	int64_t answer_left;          /* < 0: unknown */
 	struct http_headers trailers; /* of the answer */

@@ -78,16 +78,6 @@ static struct err *forged(void)
 
 /* -- bearer -- */
 
-static const char *bearer_of(struct http_request *req)
-{
-	const char *text = http_request_header(req, "Authorization");
-
-	if (!text || strncasecmp(text, "Bearer ", 7) != 0)
-		return NULL;
-	text += 7;
-	return text + strspn(text, " ");
-}
-
 static struct err *scoped(struct router *r, struct http_request *req, struct route *route,
 			  const char *text)
 {
@@ -105,15 +95,13 @@ static struct err *scoped(struct router *r, struct http_request *req, struct rou
 static bool by_bearer(struct router *r, struct http_request *req, struct route *route,
 		      struct err **ret)
 {
-	const char *sent = bearer_of(req);
 	autofree char *text = NULL;
-	struct span trimmed;
+	struct span sent;
 	struct pass p;
 
-	if (!sent)
+	if (!http_bearer(http_request_header(req, "Authorization"), &sent))
 		return false;
-	trimmed = span_trim(SPAN(sent));
-	text = xstrndup(trimmed.p, trimmed.len);
+	text = xstrndup(sent.p, sent.len);
 	if (r->scoped_secret && pass_is(PASS_SCOPED, text))
 		*ret = scoped(r, req, route, text);
 	else if (r->pass_key.bytes && pass_is(PASS_URL, text))
@@ -176,7 +164,7 @@ static void redirect(struct router *r, struct http_request *req, const struct ro
 	http_headers_add(&h, "Set-Cookie", buf_str(&cookie));
 	http_headers_add(&h, "Cache-Control", "no-store");
 	http_headers_add(&h, "Referrer-Policy", "no-referrer");
-	metrics_request(r->metrics, req, 303, route->ns, 0);
+	record_request(r, req, &(struct record){ .route = route, .entered = true, .status = 303 });
 	http_respond(req, 303, &h, (struct http_body){ 0 });
 	http_headers_done(&h);
 }

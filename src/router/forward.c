@@ -38,8 +38,10 @@ static bool matches(const char *name, const char *pattern)
 
 static bool matches_any(const char *name, const char *const patterns[])
 {
+	char first = plain(name[0]);
+
 	for (size_t i = 0; patterns[i]; i++)
-		if (matches(name, patterns[i]))
+		if (plain(patterns[i][0]) == first && matches(name, patterns[i]))
 			return true;
 	return false;
 }
@@ -83,7 +85,9 @@ static void ip_of_peer(const char *peer, char ret[64])
 		peer++;
 		len -= 2;
 	}
-	(void)snprintf(ret, 64, "%.*s", (int)MIN(len, (size_t)63), peer);
+	len = MIN(len, (size_t)63);
+	memcpy(ret, peer, len);
+	ret[len] = '\0';
 }
 
 void forward_headers(struct http_headers *h, const struct forward *f)

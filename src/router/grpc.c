@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
+#include "net/grpc.h"
 
 #include "base/buf.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "net/http_server.h"
 #include "router/router_priv.h"
@@ -28,39 +27,6 @@ bool grpc_is_call(struct http_request *req)
 	return end == '\0' || end == '+' || end == ';';
 }
 
-static usec unit_of(char c)
-{
-	switch (c) {
-	case 'H':
-		return 3600ll * 1000 * 1000;
-	case 'M':
-		return 60ll * 1000 * 1000;
-	case 'S':
-		return 1000 * 1000;
-	case 'm':
-		return 1000;
-	case 'u':
-	case 'n':
-		return 1;
-	default:
-		return 0;
-	}
-}
-
-/* "1S", "200m": up to eight digits and a unit. */
-static bool parse_timeout(const char *text, usec *ret)
-{
-	size_t len = strspn(text, "0123456789");
-	usec unit = unit_of(text[len]), n = 0;
-
-	if (!len || len > 8 || !unit || text[len + 1])
-		return false;
-	for (size_t i = 0; i < len; i++)
-		n = n * 10 + (text[i] - '0');
-	*ret = text[len] == 'n' ? n / 1000 : n * unit;
-	return true;
-}
-
 const char *grpc_timeout(const struct http_headers *h, usec *ret)
 {
 	const char *text = NULL;
@@ -72,7 +38,7 @@ const char *grpc_timeout(const struct http_headers *h, usec *ret)
 			return "grpc-timeout is given more than once.";
 		text = h->list[i].value;
 	}
-	if (text && !parse_timeout(text, ret))
+	if (text && !grpc_timeout_read(text, ret))
 		return "grpc-timeout must be one to eight digits and one of the units H, M, S, m, "
 		       "u and n.";
 	return NULL;
@@ -106,17 +72,6 @@ static int code_of_status(int status)
 	}
 }
 
-/* As the protocol wants it: printable ASCII, and everything else by its bytes. */
-static void put_message(struct buf *b, const char *text)
-{
-	for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
-		if (*s >= ' ' && *s < 0x7f && *s != '%')
-			buf_add_char(b, (char)*s);
-		else
-			buf_printf(b, "%%%02X", *s);
-	}
-}
-
 void grpc_end(struct http_request *req, int status, const char *text)
 {
 	struct http_headers trailers = { 0 };
@@ -124,7 +79,7 @@ void grpc_end(struct http_request *req, int status, const char *text)
 	char code[12];
 
 	(void)snprintf(code, sizeof(code), "%d", code_of_status(status));
-	put_message(&message, text);
+	grpc_message_put(&message, text);
 	http_headers_add(&trailers, "grpc-status", code);
 	http_headers_add(&trailers, "grpc-message", buf_str(&message));
 	http_respond_trailers(req, &trailers);

@@ -28,7 +28,10 @@ enum {
 
 struct mint {
 	struct router *r;
+	struct http_request *req;
 	struct route route;
+	usec began;
+	int status; /* of our own answer; 0: none yet */
 };
 
 struct wish {
@@ -199,26 +202,36 @@ static struct err *sign(const struct mint *m, struct http_request *req, struct w
 	log_info("signed a URL", KV("sandbox", m->route.id), KV("namespace", m->route.ns),
 		 KV("port", m->route.port), KV("ttl_s", w->ttl),
 		 KV("peer", http_request_peer(req)));
-	metrics_request(m->r->metrics, req, 200, m->route.ns, 0);
 	tell(req, buf_str(&url), token, w->pass.expires);
 	return NULL;
 }
 
 static void on_body(void *owner, struct http_request *req, const char *data, size_t len)
 {
-	const struct mint *m = owner;
+	struct mint *m = owner;
 	struct wish w = { 0 };
 	struct err *e = parse_wish(data, len, m->r, &w);
 
 	if (!e)
 		e = sign(m, req, &w);
 	if (e) {
-		int status = err_is(e, ERR_NOT_FOUND) ? 404 : 400;
-
-		metrics_request(m->r->metrics, req, status, m->route.ns, 0);
-		router_answer(req, status, "%s", err_text(e));
+		m->status = err_is(e, ERR_NOT_FOUND) ? 404 : 400;
+		router_answer(req, m->status, "%s", err_text(e));
 	}
 	err_free(e);
+}
+
+static void on_ended(void *owner)
+{
+	struct mint *m = owner;
+
+	record_request(
+		m->r, m->req,
+		&(struct record){ .route = &m->route,
+				  .entered = true,
+				  .status = m->status ? m->status : http_request_status(m->req),
+				  .took = clock_mono() - m->began });
+	free(m);
 }
 
 void mint_answer(struct router *r, struct http_request *req, const struct route *route)
@@ -226,7 +239,9 @@ void mint_answer(struct router *r, struct http_request *req, const struct route 
 	struct mint *m = xnew(struct mint);
 
 	m->r = r;
+	m->req = req;
 	m->route = *route;
-	http_request_set_owner(req, m, free);
+	m->began = clock_mono();
+	http_request_set_owner(req, m, on_ended);
 	http_request_buffer(req, ASK_MAX, on_body);
 }

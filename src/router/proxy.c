@@ -65,22 +65,21 @@ struct proxy {
 
 static void look(struct proxy *p);
 
-/* The only record of who went in, and how it ended. */
+static usec age(const struct proxy *p)
+{
+	return clock_mono() - p->started;
+}
+
+/* The HTTP server may have answered in our stead, for a body that it could not read. */
 static void record(const struct proxy *p)
 {
-	enum log_level level = p->r->spec.no_access_log ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
-
-	if (p->req)
-		metrics_request(p->r->metrics, p->req, p->status, p->route.ns,
-				clock_mono() - p->started);
-	log_at_(level, "request", KV("sandbox", p->route.id), KV("namespace", p->route.ns),
-		KV("port", p->route.port),
-		KV("method", p->req ? http_request_method(p->req) : "tunnel"),
-		KV("path", p->req ? http_request_path(p->req) : ""),
-		KV("peer", p->req ? http_request_peer(p->req) : ""),
-		KV("user_agent", p->req ? http_request_header(p->req, "User-Agent") : ""),
-		KV("status", p->status), KV("bytes", p->bytes_out),
-		KV("took_ms", (clock_mono() - p->started) / 1000));
+	record_request(
+		p->r, p->req,
+		&(struct record){ .route = &p->route,
+				  .entered = true,
+				  .status = p->status ? p->status : http_request_status(p->req),
+				  .bytes = p->bytes_out,
+				  .took = age(p) });
 }
 
 static void unhold(struct proxy *p)
@@ -260,22 +259,21 @@ static void send_body(struct proxy *p)
 	http_request_pause(p->req, http_exchange_full(p->x));
 }
 
-static void on_tunnel_done(void *arg)
-{
-	struct proxy *p = arg;
-
-	p->pump = NULL;
-	p->r->stats.tunnels--;
-	record(p);
-	proxy_free(p);
-}
-
 void proxy_cut(struct list *tunnel)
 {
 	struct proxy *p = list_item(tunnel, struct proxy, link);
 
 	p->r->stats.tunnels--;
+	record_tunnel_end(p->r, &p->route, age(p));
 	proxy_free(p);
+}
+
+static void on_tunnel_done(void *arg)
+{
+	struct proxy *p = arg;
+
+	p->pump = NULL;
+	proxy_cut(&p->link);
 }
 
 /* After 101 both connections are ours, and bytes flow between them. */
@@ -559,11 +557,13 @@ void proxy_start(struct router *r, struct http_request *req, const struct route 
 	usec budget = (usec)limit_ms * 1000;
 	bool grpc = grpc_is_call(req);
 	const char *bad = grpc ? grpc_timeout(h, &budget) : NULL;
+	struct record rec = { .route = route, .entered = true };
 	struct proxy *p;
 
 	if (bad || r->stats.active >= r->spec.max_conns) {
-		metrics_request(r->metrics, req, bad ? 400 : 503, route->ns, 0);
-		router_answer(req, bad ? 400 : 503, "%s",
+		rec.status = bad ? 400 : 503;
+		record_request(r, req, &rec);
+		router_answer(req, rec.status, "%s",
 			      bad ? bad : "Too many requests are under way.");
 		return;
 	}

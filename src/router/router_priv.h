@@ -172,6 +172,23 @@ void metrics_request(struct metrics *m, struct http_request *req, int status, co
 void metrics_learn_namespace(struct metrics *m, const char *ns);
 void metrics_write(const struct metrics *m, struct buf *b);
 
+/*
+ * record.c: what became of a request. Each answer is recorded once, before it is given or at the
+ * end of the request: it is counted, and is a line of the access log.
+ */
+struct record {
+	const struct route *route; /* NULL: it leads nowhere */
+	bool entered;              /* it was let in: the namespace is that of a known client */
+	int status;                /* 0: the client left before it was answered */
+	uint64_t bytes;            /* from the sandbox */
+	usec took;
+};
+void record_request(const struct router *r, struct http_request *req, const struct record *rec);
+/* In the log alone. */
+void record_uncounted(const struct router *r, struct http_request *req, const struct record *rec);
+void record_refused(const struct router *r, const char *peer, int status); /* no request at all */
+void record_tunnel_end(const struct router *r, const struct route *route, usec took);
+
 struct router {
 	struct loop *loop;
 	struct client *client;
@@ -216,6 +233,14 @@ bool proxy_awaits(struct list *request, const char *ns, const char *sandbox);
 /* {"detail": text} */
 void router_answer(struct http_request *req, int status, const char *fmt, ...) printf_like(3, 4);
 
+/* enter.c: a request has come to a port, and has to be decided on. arg: a struct http_port. */
+void enter_request(void *arg, struct http_request *req);
+void enter_learned(void *arg); /* one more caller is known; arg: the router */
+
+/* holds.c: what the watch of Sandboxes tells, and the turn in which it is looked at. */
+void holds_changed(void *arg, struct object *was, struct object *now);
+void holds_synced(void *arg);
+void holds_wake(void *arg);
 /* False when too many wait already. */
 bool router_hold(struct router *r, const struct route *route, struct waiter *w);
 /* Does nothing unless it is held. */

@@ -5,6 +5,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -48,6 +49,17 @@ def test_every_scenario_has_its_rows_and_no_failure(report):
     for row in report["rows"]:
         assert row["failures"] == 0, row
         assert row["n"] > 0 and 0 < row["min_us"] <= row["p50_us"] <= row["max_us"], row
+
+
+def test_the_router_has_rows_beside_every_proxy_that_is_installed(cay):
+    code, out, err = finished(cay, "--runs", "1", "-o", "json", suite="router")
+    assert code == 0, err
+    here = ["cay", *(p for p in ("nginx", "haproxy") if shutil.which(p))]
+    rows = {r["name"]: r for r in json.loads(out)["rows"]}
+    for program in ["direct", *here, *(f"{p} tls" for p in here)]:
+        for conns in (1, 10, 50, 200, 1000):
+            assert rows.pop(f"router {program} connections={conns}")["n"] > 0, (program, conns)
+    assert not rows, "a program that is not installed has rows"
 
 
 def test_percentiles_that_so_few_runs_do_not_have_are_left_out(report):

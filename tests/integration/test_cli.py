@@ -465,6 +465,47 @@ def test_explain_names_the_cause_and_the_fix(cay, box):
     ok(cay, "delete", "no-image")
 
 
+def events_told(cay, name):
+    return [s["what"] for s in json.loads(ok(cay, "explain", name, "-o", "json"))["steps"] if s["object"] == f"event/{name}"]
+
+
+def test_explain_tells_of_this_sandbox_and_of_no_earlier_one_of_its_name(cay):
+    def make(image, volume):
+        spec = {"containers": [{"name": "main", "image": image}]}
+        if volume:
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "again-data"}}]
+        return cay.api("POST", SANDBOXES, {"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": {"name": "again"},
+                                           "spec": {"podTemplate": {"spec": spec}}})["metadata"]["uid"]
+
+    def tell(kind, name, uid, reason):
+        cay.api("POST", "/api/v1/namespaces/default/events", {
+            "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": f"{name}."}, "reason": reason, "message": "by the test",
+            "type": "Normal", "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
+            "involvedObject": {"kind": kind, "name": name, "namespace": "default", "uid": uid}})
+
+    def gone(path):
+        return "again" not in [o["metadata"]["name"] for o in cay.api("GET", path)["items"]]
+    pods, pvcs = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/persistentvolumeclaims"
+    first = make("no-such-first", False)
+    wait_until(lambda: any("no-such-first" in what for what in events_told(cay, "again")))  # of its Pod
+    tell("Sandbox", "again", first, "OfTheFirst")
+    assert "OfTheFirst: by the test" in events_told(cay, "again")
+    ok(cay, "delete", "again")
+    wait_until(lambda: gone(SANDBOXES) and gone(pods))
+    pvc = cay.api("POST", pvcs, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "again-data"},
+                                 "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}})
+    second = make("no-such-second", True)
+    wait_until(lambda: any("no-such-second" in what for what in events_told(cay, "again")))
+    tell("Sandbox", "again", second, "OfTheSecond")
+    tell("PersistentVolumeClaim", "again-data", pvc["metadata"]["uid"], "OfItsVolume")
+    told = events_told(cay, "again")
+    assert "OfTheSecond: by the test" in told
+    assert not [what for what in told if "OfTheFirst" in what or "no-such-first" in what]
+    assert "OfItsVolume" in ok(cay, "explain", "again")
+    ok(cay, "delete", "again")
+    cay.api("DELETE", f"{pvcs}/again-data")
+
+
 # -- cp -------------------------------------------------------------------------------------------
 
 

@@ -220,7 +220,7 @@ MUTATIONS = (
              "		(void)kill(-p->pid, signum);\n", "		(void)kill(p->pid, signum);\n",
              "a client that leaves ends the whole group", "pytest integration/test_grpc.py -k client_that_leaves"),
     mutation("rpc-deadline-ignored", "guest/rpc/rpc.c",
-             "	timer_set(c->deadline, ms);\n", "	(void)ms;\n",
+             "	timer_set(c->deadline, (uint64_t)(time + 999) / 1000);\n", "	(void)time;\n",
              "the server keeps the deadline itself", "pytest integration/test_grpc.py -k deadline_itself"),
     mutation("rpc-deadline-leaves-the-process", "guest/rpc/rpc.c",
              "	let_go(c);\n	rpc_finish(c, RPC_DEADLINE_EXCEEDED,", "	rpc_finish(c, RPC_DEADLINE_EXCEEDED,",

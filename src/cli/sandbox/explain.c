@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `cay explain`: why a sandbox is slow, pending or refused. Walks from the claim to the Sandbox,
- * its Pod, the events of all three, and the node; collects what happened when, and what is wrong
- * with what to change. Whatever cannot be read is left out: an explanation with gaps is better than
- * none.
+ * its Pod and volumes, the events of all of them, and the node; collects what happened when, and
+ * what is wrong with what to change. Whatever cannot be read is left out: an explanation with gaps
+ * is better than none.
+ *
+ * Events outlive what they are about, and names are used again: an event belongs to the story if
+ * it names the uid of an object that is there now.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +21,7 @@
 enum {
 	STEPS_MAX = 200,
 	PROBLEMS_MAX = 50,
+	UIDS_MAX = 32,
 };
 
 const struct setting explain_settings[] = {
@@ -47,6 +51,8 @@ struct story {
 	size_t n_steps;
 	struct problem problems[PROBLEMS_MAX];
 	size_t n_problems;
+	char *uids[UIDS_MAX]; /* of the objects that the story is about */
+	size_t n_uids;
 };
 
 /* What a person can do about a reason. */
@@ -138,6 +144,14 @@ static void add_problem(struct story *s, const char *object, const char *reason,
 	s->n_problems++;
 }
 
+static void add_uid(struct story *s, const struct json *object)
+{
+	const char *uid = json_str(json_at_path(object, "metadata.uid"));
+
+	if (!str_empty(uid) && s->n_uids < UIDS_MAX)
+		s->uids[s->n_uids++] = xstrdup(uid);
+}
+
 /* Conditions that became true are steps; one that keeps it from being Ready is a problem. */
 static void add_conditions(struct story *s, const struct json *object, const char *label)
 {
@@ -164,6 +178,7 @@ static void read_claim(struct story *s)
 
 	if (!s->target.claim_doc)
 		return;
+	add_uid(s, root);
 	add_step(s, str_or(json_get_str(notes, KEY_FIRST_OBSERVED), created), label,
 		 "the controller saw it");
 	add_step(s, json_get_str(notes, KEY_FIRST_READY), label, "Ready for the first time");
@@ -181,6 +196,7 @@ static void read_sandbox(struct story *s)
 
 	if (!s->target.doc)
 		return;
+	add_uid(s, root);
 	add_step(s, json_str(json_at_path(root, "metadata.creationTimestamp")), label,
 		 s->target.claim && warm ? "created, to wait for a claim" : "created");
 	add_conditions(s, root, label);
@@ -213,6 +229,22 @@ static void read_container(struct story *s, const struct json *c)
 	}
 }
 
+static void read_volumes(struct story *s)
+{
+	json_each(it, json_at_path(json_root(s->pod), "spec.volumes")) {
+		const char *name =
+			json_str(json_at_path(it.val, "persistentVolumeClaim.claimName"));
+		autofree char *path = path_volume_claims(s->target.ns, str_or(name, "-"));
+		autoptr(json_doc) doc = NULL;
+
+		if (!name || s->n_uids == UIDS_MAX)
+			continue;
+		err_free(remote_get(s->r, path, &doc)); /* it may be what is missing */
+		if (doc)
+			add_uid(s, json_root(doc));
+	}
+}
+
 static void read_pod(struct story *s)
 {
 	autofree char *path = path_pods(s->target.ns, str_or(s->target.pod, "-"));
@@ -225,6 +257,7 @@ static void read_pod(struct story *s)
 	root = json_root(s->pod);
 	if (!s->pod)
 		return;
+	add_uid(s, root);
 	add_step(s, json_str(json_at_path(root, "metadata.creationTimestamp")), label, "created");
 	add_step(s, json_str(json_at_path(root, "status.startTime")), label, "the node took it");
 	add_conditions(s, root, label);
@@ -236,10 +269,12 @@ static void read_pod(struct story *s)
 
 static bool concerns(const struct story *s, const struct json *about)
 {
-	const char *name = json_get_str(about, "name");
+	const char *uid = json_get_str(about, "uid");
 
-	return str_eq(name, s->target.name) || str_eq(name, s->target.sandbox) ||
-	       str_eq(name, s->target.pod);
+	for (size_t i = 0; uid && i < s->n_uids; i++)
+		if (str_eq(s->uids[i], uid))
+			return true;
+	return false;
 }
 
 static void read_events(struct story *s)
@@ -390,6 +425,8 @@ static void story_done(struct story *s)
 		free(s->problems[i].reason);
 		free(s->problems[i].message);
 	}
+	for (size_t i = 0; i < s->n_uids; i++)
+		free(s->uids[i]);
 	json_doc_free(s->pod);
 	json_doc_free(s->node);
 	json_doc_free(s->events);
@@ -412,6 +449,7 @@ static struct err *explain(struct story *s, const struct settings *settings)
 	read_claim(s);
 	read_sandbox(s);
 	read_pod(s);
+	read_volumes(s);
 	read_events(s);
 	read_node(s);
 	qsort(s->steps, s->n_steps, sizeof(*s->steps), by_time);

@@ -34,3 +34,8 @@ char *path_pods(const char *ns, const char *name)
 {
 	return path_of("/api/v1", ns, "pods", name);
 }
+
+char *path_volume_claims(const char *ns, const char *name)
+{
+	return path_of("/api/v1", ns, "persistentvolumeclaims", name);
+}

@@ -93,6 +93,7 @@ char *path_claims(const char *ns, const char *name); /* NULL name: all; NULL ns:
 char *path_sandboxes(const char *ns, const char *name);
 char *path_pools(const char *ns, const char *name);
 char *path_pods(const char *ns, const char *name);
+char *path_volume_claims(const char *ns, const char *name);
 
 /* named.c: what a NAME on the command line means */
 

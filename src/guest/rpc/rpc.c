@@ -13,6 +13,7 @@
 #include "guest/runtime/reply.h"
 #include "guest/runtime/runtime.h"
 #include "loop/loop.h"
+#include "net/grpc.h"
 #include "net/http_server.h"
 
 /*
@@ -138,7 +139,7 @@ static void put_status(struct http_headers *h, enum rpc_code code, const char *t
 	http_headers_add(h, "grpc-status", number);
 	if (!*text)
 		return;
-	rpc_message_put(&message, text);
+	grpc_message_put(&message, text);
 	http_headers_add(h, "grpc-message", buf_str(&message));
 }
 
@@ -334,16 +335,16 @@ static bool is_grpc(const char *type)
 
 static void deadline_set(struct rpc *c, const char *text)
 {
-	uint64_t ms;
+	usec time;
 
 	if (!text)
 		return;
-	if (!rpc_timeout_read(text, &ms)) {
+	if (!grpc_timeout_read(text, &time)) {
 		rpc_finish(c, RPC_INTERNAL, "grpc-timeout: at most eight digits and one of HMSmun");
 		return;
 	}
 	c->deadline = timer_new(c->face->rt->loop, on_deadline, c);
-	timer_set(c->deadline, ms);
+	timer_set(c->deadline, (uint64_t)(time + 999) / 1000);
 }
 
 void rpc_serve(struct face *f, struct http_request *r)

@@ -29,7 +29,3 @@ enum rpc_frame {
 /* What the bytes begin with. All but the first two are known before the message is there. */
 enum rpc_frame rpc_frame_next(const struct buf *in, struct span *ret);
 void rpc_frame_head(char ret[RPC_HEAD_LEN], uint32_t len);
-/* The header grpc-timeout, "30S". Rounded up to milliseconds. False: it is none. */
-bool rpc_timeout_read(const char *text, uint64_t *ret_ms);
-/* A text as grpc-message carries it: everything but visible ASCII is percent-encoded. */
-void rpc_message_put(struct buf *out, const char *text);

@@ -224,19 +224,6 @@ static void digest_of(const char *const *parts, char ret[2 * SHA256_LEN + 1])
 	hex_encode(sum, sizeof(sum), ret);
 }
 
-char *review_bearer(const char *header)
-{
-	struct span word, token = { 0 };
-
-	if (!header)
-		return NULL;
-	word = span_cut(span_trim(SPAN(header)), ' ', &token);
-	if (!span_eq_nocase(word, "bearer") || !token.p)
-		return NULL;
-	token = span_trim(token);
-	return token.len ? xstrndup(token.p, token.len) : NULL;
-}
-
 static void identify_named(struct guest *g)
 {
 	autofree const char **parts = NULL;
@@ -254,7 +241,10 @@ static void identify_named(struct guest *g)
 /* False: nobody says who it is. */
 static bool identify(const struct router_ask *a, struct guest *g)
 {
-	g->token = review_bearer(http_request_header(a->request, "Authorization"));
+	struct span token;
+
+	if (http_bearer(http_request_header(a->request, "Authorization"), &token))
+		g->token = xstrndup(token.p, token.len);
 	g->user = a->user_alt ? a->user_alt : a->user;
 	g->groups = a->groups;
 	if (g->token)

@@ -13,9 +13,6 @@ struct review_object {
 	const char *ns, *pod;
 };
 
-/* The token of "Bearer TOKEN", malloc'd; NULL: there is none. */
-char *review_bearer(const char *header);
-
 struct json_doc *review_token(const char *token, const char *const *audiences);
 /* The user whose token it is; NULL: it is not valid, or for somebody else than us. */
 struct json_doc *review_read_token(const struct json *review, const char *const *audiences);

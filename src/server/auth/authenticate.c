@@ -42,13 +42,11 @@ static void by_certificate(struct call *c)
 /* The user of "Authorization: Bearer TOKEN". */
 static struct err *by_token(struct tokens *t, struct call *c, const char *header)
 {
-	struct span word, token;
+	struct span token;
 	struct err *e;
 
-	word = span_cut(span_trim(SPAN(header)), ' ', &token);
-	if (!span_eq_nocase(word, "bearer") || !token.p)
+	if (!http_bearer(header, &token))
 		return unauthorized(NULL);
-	token = span_trim(token);
 	e = token_check(t, c, arena_strndup(c->arena, token.p, token.len), &c->user);
 	return e ? unauthorized(e) : NULL;
 }

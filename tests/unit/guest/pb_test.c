@@ -168,31 +168,3 @@ TEST(a_head_says_its_length)
 	eq_int(rpc_frame_next(&b, &got), RPC_FRAME_MESSAGE);
 	eq_int(got.len, 70000);
 }
-
-TEST(timeouts_have_units)
-{
-	static const struct {
-		const char *text;
-		int64_t ms; /* -1: none */
-	} rows[] = {
-		{ "1S", 1000 }, { "250m", 250 }, { "2M", 120000 }, { "1H", 3600000 },
-		{ "1500u", 2 }, { "1n", 1 },     { "0S", 0 },      { "99999999H", 359999996400000 },
-		{ "", -1 },     { "S", -1 },     { "5", -1 },      { "123456789S", -1 },
-		{ "-1S", -1 },  { " 1S", -1 },   { "1s", -1 },     { "1.5S", -1 },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		uint64_t ms = 0;
-		bool is = rpc_timeout_read(rows[i].text, &ms);
-
-		eq_int(is ? (int64_t)ms : -1, rows[i].ms);
-	}
-}
-
-TEST(a_status_message_has_no_line_of_its_own)
-{
-	autobuf b = { 0 };
-
-	rpc_message_put(&b, "50% of \r\n\xc3\xa9~");
-	eq_str(buf_str(&b), "50%25 of %0D%0A%C3%A9~");
-}

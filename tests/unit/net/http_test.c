@@ -129,3 +129,26 @@ TEST(zero_limits_get_defaults)
 	eq_int(l.max_body, 3 * 1024 * 1024);
 	eq_int(l.max_conns, 4096);
 }
+
+TEST(dataplane_149_bearer)
+{
+	static const struct {
+		const char *header, *token;
+	} rows[] = {
+		{ "bearer x", "x" },   { "Bearer  x ", "x" },  { "BEARER x.y", "x.y" },
+		{ " Bearer x", "x" },  { "Bearer \tx", "x" },  { "Bearer x y", "x y" },
+		{ "Basic abc", NULL }, { "Bearer", NULL },     { "Bearer  ", NULL },
+		{ "", NULL },          { NULL, NULL },         { "Bearerx y", NULL },
+		{ "Bearer\tx", NULL }, { "x Bearer y", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct span token = { 0 };
+		bool is = http_bearer(rows[i].header, &token);
+		autofree char *got = xstrndup(token.p ? token.p : "", token.len);
+
+		eq_int(is, rows[i].token != NULL);
+		if (is)
+			eq_str(got, rows[i].token);
+	}
+}

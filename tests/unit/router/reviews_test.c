@@ -156,23 +156,6 @@ TEST(an_api_server_that_is_silent_is_500)
 	rig_stop(&g);
 }
 
-TEST(dataplane_149_bearer)
-{
-	static const struct {
-		const char *header, *token;
-	} rows[] = {
-		{ "bearer x", "x" },   { "Bearer  x ", "x" }, { "BEARER x.y", "x.y" },
-		{ "Basic abc", NULL }, { "Bearer", NULL },    { "Bearer  ", NULL },
-		{ "", NULL },          { NULL, NULL },        { "Bearerx y", NULL },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		autofree char *token = review_bearer(rows[i].header);
-
-		eq_str(token, rows[i].token);
-	}
-}
-
 TEST(dataplane_150_rights_of_a_certificate)
 {
 	static const char *const groups[] = { "dev", "ops", NULL };

@@ -243,7 +243,7 @@ void rig_start(struct rig *g, const struct router_spec *spec)
 	char addr[64];
 	int fd;
 
-	*g = (struct rig){ .late = g->late };
+	*g = (struct rig){ .late = g->late, .access_log = g->access_log };
 	g->objects = map_new(unref);
 	works(loop_new(&g->l));
 	works(net_listen("127.0.0.2:0", &fd));
@@ -253,7 +253,7 @@ void rig_start(struct rig *g, const struct router_spec *spec)
 	g->client = client_new(&rig_ops, g, test_kinds());
 	full.listen = "127.0.0.1:0";
 	full.allow_loopback = true;
-	full.no_access_log = true;
+	full.no_access_log = !g->access_log;
 	works(router_start(g->l, g->client, &full, &g->router));
 }
 

@@ -42,6 +42,7 @@ struct rig {
 	struct buf body;              /* of that */
 	bool body_ended;
 	uint64_t rev;
+	bool access_log;          /* requests are logged */
 	bool late;                /* the client has not listed yet: rig_synced() says when */
 	struct reviews *reviews;  /* the router's policy; NULL: it has none */
 	struct rig_review *asked; /* what it asked the API server, in order */
@@ -58,7 +59,7 @@ void rig_guard(struct rig *g, const struct reviews_spec *spec);
 /* Answers the i-th question; status is JSON text, NULL: the API server fails. */
 void rig_say(struct rig *g, size_t i, const char *status);
 
-/* g->late is the caller's, the rest is filled in. */
+/* g->late and g->access_log are the caller's, the rest is filled in. */
 void rig_start(struct rig *g, const struct router_spec *spec);
 void rig_synced(struct rig *g);
 void rig_stop(struct rig *g);
