@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/access.h"
 
+#include "audit/audit.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 
 /*
  * Every way into a Pod goes through session_open() at its start and session_close() at its end: the
@@ -14,6 +16,7 @@ struct access {
 	void *ctx;
 	access_policy decide; /* NULL: everyone is let in */
 	void *decide_arg;
+	struct audit *audit;     /* NULL: there is no record */
 	struct access_door door; /* is NULL: there is none */
 	access_woken woken;      /* NULL: nobody wants to know */
 	void *woken_arg;
@@ -49,6 +52,11 @@ void access_set_policy(struct access *a, access_policy decide, void *arg)
 {
 	a->decide = decide;
 	a->decide_arg = arg;
+}
+
+void access_set_audit(struct access *a, struct audit *log)
+{
+	a->audit = log;
 }
 
 void access_set_door(struct access *a, const struct access_door *door)
@@ -90,6 +98,31 @@ static void session_close(struct access_session *s, const char *result, const st
 	session_free(s);
 }
 
+/* Of what somebody asked for: probes and hooks are nobody's. */
+static void record(const struct access *a, const char *way, const struct access_target *to,
+		   const struct err *e)
+{
+	static const struct {
+		const char *way, *sub;
+	} subs[] = { { "logs", "log" }, { "dial", "portforward" } };
+	struct audit_record r = {
+		.user = to->user,
+		.from = to->from,
+		.verb = "connect",
+		.resource = "pods",
+		.sub = way,
+		.ns = to->ns,
+		.name = to->pod,
+		.note = e ? err_text(e) : NULL,
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(subs); i++)
+		if (str_eq(subs[i].way, way))
+			r.sub = subs[i].sub;
+	if (!str_empty(to->user))
+		audit_write(a->audit, &r);
+}
+
 /* The one decision, and the one record of a start. *ret is set on success only. */
 static struct err *session_open(struct access *a, const char *way, const struct access_target *to,
 				struct access_session **ret)
@@ -105,6 +138,7 @@ static struct err *session_open(struct access *a, const char *way, const struct 
 	s->started = clock_mono();
 	if (a->decide)
 		e = a->decide(a->decide_arg, way, to);
+	record(a, way, to, e);
 	if (e) {
 		session_close(s, "refused", e, 0);
 		return e;

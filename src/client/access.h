@@ -14,12 +14,14 @@
  */
 struct access;
 struct access_session;
+struct audit;
 
 struct access_target {
 	const char *ns, *pod, *container; /* container NULL or "": the only one, or the default */
-	const char *user;                 /* who asked, for the record */
-	const char *const *groups;        /* of that user, NULL-terminated; NULL: none */
-	const char *account_ns;           /* if it is a service account, its namespace */
+	const char *user;                 /* who asked, for the record; NULL: nobody */
+	const char *from;          /* the address of their peer, for the record; may be NULL */
+	const char *const *groups; /* of that user, NULL-terminated; NULL: none */
+	const char *account_ns;    /* if it is a service account, its namespace */
 };
 
 struct access_events {
@@ -105,6 +107,9 @@ AUTOPTR(access)
  */
 typedef struct err *(*access_policy)(void *arg, const char *way, const struct access_target *to);
 void access_set_policy(struct access *a, access_policy decide, void *arg);
+
+/* Where each way in is recorded, let in or refused; NULL: nowhere. */
+void access_set_audit(struct access *a, struct audit *log);
 
 /*
  * A door: ports that belong to a part of this process and not to a Pod, under the name of a Pod.

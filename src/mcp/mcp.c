@@ -22,6 +22,7 @@ struct caller *caller_new(const struct access_target *who)
 	unsigned char hash[SHA256_LEN];
 
 	c->who = (struct access_target){ .user = xstrdup(who->user),
+					 .from = xstrdup(who->from),
 					 .groups = (const char *const *)strv_copy(who->groups),
 					 .account_ns = xstrdup(who->account_ns) };
 	sha256(who->user, strlen(who->user), hash);
@@ -35,6 +36,7 @@ void caller_free(struct caller *c)
 		return;
 	strv_free((char **)(uintptr_t)c->who.groups);
 	free((char *)(uintptr_t)c->who.user);
+	free((char *)(uintptr_t)c->who.from);
 	free((char *)(uintptr_t)c->who.account_ns);
 	free(c);
 }

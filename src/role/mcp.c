@@ -5,23 +5,48 @@
  */
 #include "mcp/mcp.h"
 
+#include "audit/audit.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "client/access.h"
 #include "node/node.h"
 #include "role/serve_priv.h"
 #include "server/server.h"
 
+/* Writes, by what was decided about them. Commands are recorded where they enter a Pod, if they are
+ * let that far. */
+static void record(const struct serve *s, const struct access_target *who,
+		   const struct mcp_act *act, const struct err *e)
+{
+	bool enters = act->sub;
+	bool writes = str_eq(act->verb, "create") || str_eq(act->verb, "delete");
+
+	if (enters ? !e : !writes)
+		return;
+	audit_write(s->audit, &(struct audit_record){ .user = who->user,
+						      .from = who->from,
+						      .verb = act->verb,
+						      .group = act->group,
+						      .resource = act->plural,
+						      .sub = act->sub,
+						      .ns = act->ns,
+						      .name = act->name,
+						      .note = e ? err_text(e) : "by MCP" });
+}
+
 static struct err *may(void *arg, const struct access_target *who, const struct mcp_act *act)
 {
 	struct serve *s = arg;
+	struct err *e = server_user_may(s->server, who,
+					&(struct server_act){ .verb = act->verb,
+							      .group = act->group,
+							      .plural = act->plural,
+							      .ns = act->ns,
+							      .name = act->name,
+							      .sub = act->sub });
 
-	return server_user_may(s->server, who,
-			       &(struct server_act){ .verb = act->verb,
-						     .group = act->group,
-						     .plural = act->plural,
-						     .ns = act->ns,
-						     .name = act->name,
-						     .sub = act->sub });
+	record(s, who, act, e);
+	return e;
 }
 
 static void visit(void *arg, struct http_request *req, const struct access_target *who)

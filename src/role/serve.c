@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "api/registry.h"
+#include "audit/audit.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "client/access.h"
 #include "client/client.h"
 #include "control/control.h"
 #include "loop/loop.h"
@@ -51,6 +53,8 @@ static void serve_done(struct serve *s)
 	client_free(s->control_client);
 	client_free(s->node_client);
 	server_free(s->server);
+	audit_free(s->audit);
+	free(s->audit_path);
 	kinds_free(s->kinds);
 	signal_watch_free(s->term); /* until now a signal does not cut the end short */
 	signal_watch_free(s->intr);
@@ -134,6 +138,7 @@ static void write_metrics(void *arg, struct buf *b)
 	metrics_counter(b, "cay_mcp_failed_total", "Calls of tools over MCP that failed.",
 			mcp.failed);
 	metrics_gauge(b, "cay_mcp_sessions", "Sessions over MCP.", mcp.sessions);
+	serve_audit_metrics(s, b);
 }
 
 static struct budget_spec read_budget(const struct settings *s)
@@ -221,6 +226,7 @@ static struct err *start_roles(struct serve *s)
 		return e;
 	control.access = node_access(s->node);
 	server_set_access(s->server, control.access);
+	access_set_audit(control.access, s->audit);
 	server_add_metrics(s->server, write_metrics, s);
 	e = control_start(s->loop, s->control_client, &control, &s->control);
 	if (e)
@@ -294,6 +300,8 @@ static struct err *serve_start(struct serve *s)
 	e = serve_find_node_name(s);
 	if (!e)
 		e = start_server(s);
+	if (!e)
+		e = serve_start_audit(s);
 	if (!e)
 		e = start_roles(s);
 	if (!e)

@@ -41,6 +41,8 @@ struct serve {
 	struct node_ports *node_ports;
 	struct front *front;
 	struct mcp *mcp;
+	struct audit *audit; /* NULL: there is no record */
+	char *audit_path;
 	struct trim *trim;
 	const struct kind *sandboxes, *pods;
 	struct list tunnels; /* struct tunnel.on */
@@ -60,6 +62,10 @@ must_use struct err *serve_start_router(struct serve *s);
 /* mcp.c: tools for programs that drive language models */
 void serve_start_mcp(struct serve *s);
 void serve_stop_mcp(struct serve *s);
+
+/* audit.c: the record of who did what */
+must_use struct err *serve_start_audit(struct serve *s);
+void serve_audit_metrics(const struct serve *s, struct buf *b);
 
 /* ways.c: how the router may be addressed, from the settings. Freed by ways_done(). */
 struct router_spec;

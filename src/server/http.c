@@ -229,6 +229,7 @@ static struct err *may_visit(struct call *c)
 static void visit_endpoint(struct front *f, struct call *c)
 {
 	const struct access_target who = { .user = c->user.name,
+					   .from = c->from,
 					   .groups = c->user.groups,
 					   .account_ns = c->user.sa_ns };
 
@@ -245,7 +246,7 @@ static struct err *let_in(struct front *f, struct call *c)
 	if (!e)
 		e = refuse_impersonation(c);
 	if (!e)
-		e = budget_check(&c->calls->budget, &c->user);
+		e = call_enter(c);
 	if (!e && is_endpoint(f, c))
 		return may_visit(c);
 	if (e)

@@ -34,6 +34,10 @@
  * Puts the server's rooms together and starts it: lock the data directory, load keys and store,
  * create what must exist, listen. Each room gets what it needs of the others and nothing else.
  */
+enum {
+	CALLS_MAX = 4096, /* as many as connections, though one of HTTP/2 may carry many */
+};
+
 struct server {
 	struct loop *loop;
 	char *data_dir, *listen, *address, *node_name;
@@ -147,6 +151,7 @@ static void count(void *arg, struct pages_counts *ret)
 		.failures = s->front.calls.n_failures,
 		.limited = s->front.calls.n_limited,
 		.answer_bytes = s->front.calls.budget.total,
+		.under_way = s->front.calls.budget.n_calls,
 		.writes = s->admit.n_writes,
 		.events_encoded = s->watchers.n_encoded,
 		.watches_started = s->watchers.n_started,
@@ -184,7 +189,7 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 		.pages = &s->pages,
 	};
 	slices_init(&s->front.calls.slices, l);
-	budget_init(&s->front.calls.budget);
+	budget_init(&s->front.calls.budget, spec->max_conns ? spec->max_conns : CALLS_MAX);
 	return s;
 }
 
@@ -214,7 +219,8 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 		return e;
 	tls = (struct tls_server_spec){ .cert_pem = s->keys.server.cert_pem,
 					.key_pem = s->keys.server.key_pem,
-					.client_ca_pem = s->keys.ca.cert_pem };
+					.client_ca_pem = s->keys.ca.cert_pem,
+					.http2 = true };
 	e = tls_server_ctx(&tls, &s->tls);
 	if (!e)
 		e = start_objects(s, spec);
@@ -241,6 +247,7 @@ struct err *server_listen(struct server *s)
 		.arg = &s->front,
 		.wrap = wrap,
 		.wrap_arg = s,
+		.http2 = &http2_protocol,
 	};
 	char address[128];
 	struct err *e;
@@ -278,6 +285,11 @@ void server_set_access(struct server *s, struct access *a)
 {
 	streams_set_access(&s->streams, a);
 	s->front.calls.access = a;
+}
+
+void server_set_audit(struct server *s, struct audit *a)
+{
+	s->front.calls.audit = a;
 }
 
 void server_set_wake(struct server *s, bool (*wake)(void *arg, const char *ns, const char *pod),

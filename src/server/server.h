@@ -8,6 +8,7 @@
 
 struct access;
 struct access_target;
+struct audit;
 struct buf;
 struct client;
 struct http_request;
@@ -49,6 +50,9 @@ must_use struct err *server_open(struct loop *l, const struct server_spec *spec,
 				 struct server **ret);
 /* How pods/exec, log and portforward reach Pods; NULL: these answer 503. */
 void server_set_access(struct server *s, struct access *a);
+/* Where writes are recorded, and ways into Pods that are refused; outlives the server. NULL:
+ * nowhere. */
+void server_set_audit(struct server *s, struct audit *a);
 /* Somebody wants to go into a Pod that is not Ready. True: it sleeps, and is being woken: exec,
  * attach and portforward wait for it. NULL: nothing sleeps. */
 void server_set_wake(struct server *s, bool (*wake)(void *arg, const char *ns, const char *pod),

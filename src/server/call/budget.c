@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/map.h"
+#include "base/share.h"
 #include "base/str.h"
 #include "server/call/call.h"
 
@@ -20,19 +21,66 @@ static const struct {
 	{ "system:unauthenticated", 1 * MIB, 32 * MIB },
 };
 
-void budget_init(struct budget *b)
+/* Requests that only administrators may have, when all others are taken. */
+enum {
+	CALLS_KEPT = 64,
+};
+
+void budget_init(struct budget *b, size_t max_calls)
 {
-	*b = (struct budget){ .spent = map_new(NULL) };
+	*b = (struct budget){ .spent = map_new(NULL),
+			      .calls = map_new(NULL),
+			      .max_calls = max_calls };
 }
 
 void budget_done(struct budget *b)
 {
 	map_free(take(b->spent));
+	map_free(take(b->calls));
+}
+
+static size_t count_of(const struct map *m, const struct user *u)
+{
+	return (size_t)(uintptr_t)map_get(m, u->name);
+}
+
+static void set_count(struct map *m, const struct user *u, size_t n)
+{
+	if (n)
+		map_put(m, u->name, (void *)(uintptr_t)n);
+	else
+		(void)map_take(m, u->name);
+}
+
+struct err *budget_enter(struct budget *b, const struct user *u)
+{
+	size_t mine = count_of(b->calls, u);
+	bool room = str_in("system:masters", u->groups)
+			    ? b->n_calls < b->max_calls + CALLS_KEPT
+			    : share_has_room(mine, b->n_calls, b->max_calls);
+
+	if (!room)
+		return err_new(ERR_EXHAUSTED,
+			       "too many requests, please try again later: user \"%s\" has %zu "
+			       "under way, of %zu in all",
+			       u->name, mine, b->n_calls);
+	set_count(b->calls, u, mine + 1);
+	b->n_calls++;
+	return NULL;
+}
+
+void budget_leave(struct budget *b, const struct user *u)
+{
+	size_t mine = count_of(b->calls, u);
+
+	assert(mine && b->n_calls);
+	set_count(b->calls, u, mine - 1);
+	b->n_calls--;
 }
 
 struct err *budget_check(const struct budget *b, const struct user *u)
 {
-	size_t spent = (size_t)(uintptr_t)map_get(b->spent, u->name);
+	size_t spent = count_of(b->spent, u);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (!str_in(rows[i].group, u->groups))
@@ -49,13 +97,9 @@ struct err *budget_check(const struct budget *b, const struct user *u)
 
 void budget_change(struct budget *b, const struct user *u, size_t from, size_t to)
 {
-	size_t spent = (size_t)(uintptr_t)map_get(b->spent, u->name);
+	size_t spent = count_of(b->spent, u);
 
 	assert(spent >= from && b->total >= from);
-	spent = spent - from + to;
 	b->total = b->total - from + to;
-	if (spent)
-		map_put(b->spent, u->name, (void *)(uintptr_t)spent);
-	else
-		(void)map_take(b->spent, u->name);
+	set_count(b->spent, u, spent - from + to);
 }

@@ -7,6 +7,7 @@
 #include "api/kind.h"
 #include "api/meta.h"
 #include "api/registry.h"
+#include "audit/audit.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/bytes.h"
@@ -21,6 +22,23 @@ enum {
 	WARNING_LEN_MAX = 256,
 };
 
+struct err *call_enter(struct call *c)
+{
+	struct err *e = budget_check(&c->calls->budget, &c->user);
+
+	if (!e)
+		e = budget_enter(&c->calls->budget, &c->user);
+	c->entered = !e;
+	return e;
+}
+
+static void leave(struct call *c)
+{
+	if (c->entered)
+		budget_leave(&c->calls->budget, &c->user);
+	c->entered = false;
+}
+
 static void on_ended(void *owner)
 {
 	struct call *c = owner;
@@ -28,6 +46,7 @@ static void on_ended(void *owner)
 	c->req = NULL;
 	c->body = NULL;
 	call_charge(c, 0);
+	leave(c);
 	if (c->left)
 		c->left(c->left_arg);
 	call_unref(c);
@@ -47,9 +66,11 @@ struct call *call_new(struct calls *calls, struct http_request *req)
 	c->refs = 1; /* the request's */
 	c->calls = calls;
 	c->req = req;
+	c->began = clock_mono();
 	c->arena = arena_new();
 	c->method = arena_strdup(c->arena, http_request_method(req));
 	c->query = arena_strdup(c->arena, http_request_query(req));
+	c->from = arena_strdup(c->arena, http_request_peer(req));
 	http_request_set_owner(req, c, on_ended);
 	return c;
 }
@@ -65,6 +86,7 @@ void call_unref(struct call *c)
 	if (!c || --c->refs)
 		return;
 	call_charge(c, 0);
+	leave(c);
 	causes_done(&c->causes);
 	http_headers_done(&c->headers);
 	arena_free(c->arena);
@@ -88,6 +110,46 @@ void call_warn(void *arg, const char *text)
 	}
 	buf_add_char(&b, '"');
 	http_headers_add(&c->headers, "Warning", buf_str(&b));
+}
+
+/*
+ * Writes, whatever becomes of them, and refused ways into Pods: those that are let in are recorded
+ * by client/access.h.
+ */
+static bool is_worth_a_record(const struct call *c, int status)
+{
+	const struct route *r = &c->route;
+	unsigned writes = B(VERB_CREATE) | B(VERB_UPDATE) | B(VERB_PATCH) | B(VERB_DELETE) |
+			  B(VERB_DELETE_COLLECTION);
+	enum sub sub;
+
+	if (!r->resource || !r->kind)
+		return false;
+	sub = *r->sub ? subresource_find(r->kind, r->sub) : SUB_MAX_;
+	if (sub != SUB_MAX_ && subresources[sub].raw)
+		return status == status_of(ERR_FORBIDDEN);
+	return writes & B(r->verb);
+}
+
+/* Once for each request, when its answer is known; the peer may have left. */
+static void record(struct call *c, int status)
+{
+	const struct route *r = &c->route;
+
+	if (c->recorded || !is_worth_a_record(c, status))
+		return;
+	c->recorded = true;
+	audit_write(c->calls->audit, &(struct audit_record){ .user = c->user.name,
+							     .from = c->from,
+							     .verb = verb_name(r->verb),
+							     .group = r->group,
+							     .resource = r->plural,
+							     .sub = r->sub,
+							     .ns = r->ns,
+							     .name = r->name,
+							     .dry_run = c->dry_run,
+							     .status = status,
+							     .took = clock_mono() - c->began });
 }
 
 /* The headers of the answer, which c gives up. */
@@ -153,6 +215,7 @@ static void send(struct call *c, int status, const char *type, const void *p, si
 {
 	struct http_headers h;
 
+	record(c, status);
 	if (!c->req)
 		return;
 	if (len > ANSWER_OUT_MAX) {
@@ -185,6 +248,7 @@ void call_reply_text(struct call *c, int status, const char *type, struct buf *t
 void call_reply_bytes(struct call *c, int status, struct bytes *text)
 {
 	if (c->req && text->len > ANSWER_OUT_MAX) {
+		record(c, status);
 		send_long(c, status, "application/json", text);
 		return;
 	}

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "api/schema.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "net/http.h"
@@ -14,6 +15,7 @@
 
 struct access;
 struct arena;
+struct audit;
 struct buf;
 struct bytes;
 struct http_request;
@@ -42,6 +44,7 @@ struct calls {
 	struct store *store;   /* answers to writes wait for its commits */
 	struct slices slices;  /* long answers take turns */
 	struct budget budget;  /* of answers under way */
+	struct audit *audit;   /* the record of writes and refusals; NULL: none */
 	uint64_t n_requests, n_failures, n_limited;
 };
 
@@ -60,11 +63,16 @@ struct call {
 	const struct kind
 		*kind; /* a reference to route.kind, which may be removed while this waits */
 	const char *method, *query;
+	const char *from; /* the peer's address */
+	usec began;
+	bool dry_run;  /* the write leaves no trace but in the audit log */
+	bool recorded; /* there */
 	const char *body;
 	size_t body_len;
 	struct causes causes;        /* details of an ERR_INVALID */
 	struct http_headers headers; /* of the answer: warnings, an ETag */
 	size_t charged;              /* to the user's budget, until the answer is complete */
+	bool entered;                /* it counts as one of the user's requests, until then */
 	void (*left)(void *arg);     /* the request has ended while this waited; may be NULL */
 	void *left_arg;
 };
@@ -74,6 +82,8 @@ void call_unref(struct call *c);
 AUTOREF(call)
 void call_warn(void *arg, const char *text); /* a Warning header; arg is the call */
 
+/* Counts it as one of its user's. ERR_EXHAUSTED: they have too many, or too much unread. */
+must_use struct err *call_enter(struct call *c);
 /* What the answer may hold in memory at one time; 0: nothing any more. */
 void call_charge(struct call *c, size_t bytes);
 

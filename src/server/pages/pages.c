@@ -64,6 +64,8 @@ static void show_metrics(struct pages *ps, struct call *c)
 	metrics_counter(&b, "cay_api_requests_total", "API requests.", n.requests);
 	metrics_counter(&b, "cay_api_failures_total", "API requests refused.", n.failures);
 	metrics_counter(&b, "cay_api_limited_total", "API requests answered with 429.", n.limited);
+	metrics_gauge(&b, "cay_api_requests_under_way", "API requests not answered in full.",
+		      n.under_way);
 	metrics_gauge(&b, "cay_api_answer_bytes",
 		      "Bytes of long answers held for their readers, at most.", n.answer_bytes);
 	metrics_counter(&b, "cay_api_writes_total", "Objects written.", n.writes);

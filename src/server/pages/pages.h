@@ -14,7 +14,7 @@ struct store;
 /* What /metrics reports besides the store's own numbers. */
 struct pages_counts {
 	uint64_t requests, failures, limited, writes, watches_started, events_encoded;
-	size_t watches, answer_bytes;
+	size_t watches, answer_bytes, under_way;
 };
 
 enum {

@@ -108,6 +108,7 @@ struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use us
 		.ns = c->route.ns,
 		.pod = c->route.name,
 		.user = c->user.name,
+		.from = c->from,
 		.groups = c->user.groups,
 		.account_ns = c->user.sa_ns,
 	};

@@ -164,7 +164,7 @@ void write_delete_collection(struct admit *a, struct call *c)
 	if (!e)
 		e = options_read_delete(c, &options);
 	if (!e)
-		op.options.dry_run = options.dry_run;
+		c->dry_run = op.options.dry_run = options.dry_run;
 	if (!e)
 		e = render_of(c, &how);
 	if (!e)

@@ -2,6 +2,7 @@
 #include "server/write/write.h"
 
 #include "api/kind.h"
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/bytes.h"
 #include "json/json.h"
@@ -41,11 +42,20 @@ struct err *write_begin(struct admit *a, struct call *c, struct op *ret)
 	return options_read(c, &ret->options);
 }
 
+/* What the audit log tells of it: the name may have been made from generateName. */
+static void note_outcome(struct call *c, const struct op *op)
+{
+	c->dry_run = op->options.dry_run;
+	if (!*c->route.name && op->result)
+		c->route.name = arena_strdup(c->arena, op->result->name);
+}
+
 void write_finish(struct call *c, struct op *op, int status, struct err *e)
 {
 	struct bytes *text = NULL;
 	struct render how;
 
+	note_outcome(c, op);
 	if (!e)
 		e = render_of(c, &how);
 	if (!e)
@@ -98,9 +108,10 @@ void write_create(struct admit *a, struct waiters *ws, struct call *c)
 		note_name(c, d);
 		e = op_create(&op, d);
 	}
-	if (!e && !op.options.dry_run && wait_s)
+	if (!e && !op.options.dry_run && wait_s) {
+		note_outcome(c, &op);
 		wait_ready(ws, c, op.result, wait_s);
-	else
+	} else
 		write_finish(c, &op, STATUS_CREATED, e);
 }
 

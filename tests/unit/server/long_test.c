@@ -207,7 +207,7 @@ TEST(a_user_who_reads_nothing_runs_out_of_budget)
 	const struct user admin = { .name = "admin", .groups = masters };
 	struct budget x;
 
-	budget_init(&x);
+	budget_init(&x, 10);
 	works(budget_check(&x, &a));
 	budget_change(&x, &a, 0, 5 << 20);
 	fails(budget_check(&x, &a), ERR_EXHAUSTED);
@@ -219,6 +219,36 @@ TEST(a_user_who_reads_nothing_runs_out_of_budget)
 	budget_change(&x, &b, 40 << 20, 0);
 	works(budget_check(&x, &a));
 	eq_int(x.total, 0);
+	budget_done(&x);
+}
+
+TEST(no_user_takes_the_requests_of_another)
+{
+	static const char *const groups[] = { "system:authenticated", NULL };
+	static const char *const masters[] = { "system:masters", "system:authenticated", NULL };
+	const struct user a = { .name = "a", .groups = groups },
+			  b = { .name = "b", .groups = groups };
+	const struct user admin = { .name = "admin", .groups = masters };
+	struct budget x;
+
+	budget_init(&x, 8);
+	for (int i = 0; i < 4; i++)
+		works(budget_enter(&x, &a));
+	fails(budget_enter(&x, &a), ERR_EXHAUSTED); /* half of all, and no more */
+	works(budget_enter(&x, &b));
+	works(budget_enter(&x, &b));
+	fails(budget_enter(&x, &b), ERR_EXHAUSTED); /* as many as are still free */
+	for (int i = 0; i < 66; i++)
+		works(budget_enter(&x, &admin));
+	fails(budget_enter(&x, &admin), ERR_EXHAUSTED);
+	for (int i = 0; i < 66; i++)
+		budget_leave(&x, &admin);
+	for (int i = 0; i < 4; i++)
+		budget_leave(&x, &a);
+	works(budget_enter(&x, &b));
+	for (int i = 0; i < 3; i++)
+		budget_leave(&x, &b);
+	eq_int(x.n_calls, 0);
 	budget_done(&x);
 }
 

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/audit.h"
+
+#include <string.h>
+
+#include "audit/audit_priv.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "loop/loop.h"
+
+/*
+ * Records become lines at once and wait in a buffer. One job at a time takes the whole buffer and
+ * appends it to the file; what comes meanwhile is for the next. A line is in memory until then, so
+ * a process that is killed loses those of its last moment.
+ */
+enum {
+	RETRY_MS = 1000,
+};
+
+struct audit {
+	struct loop *loop;
+	struct audit_spec spec; /* its path is the file's */
+	struct audit_file *file;
+	struct timer *retry;
+	struct buf pending;
+	uint64_t n_pending, n_lost; /* records; lost ones that no line tells of yet */
+	struct audit_counts counts;
+	bool in_trouble, ending;
+
+	/* Of the job, which runs while busy. */
+	bool busy;
+	struct buf batch;
+	uint64_t n_batch;
+	struct err *err;
+};
+
+static void add_line(struct buf *b, struct json_doc *d)
+{
+	json_write(json_root(d), b);
+	buf_add_char(b, '\n');
+	json_doc_free(d);
+}
+
+static struct json_doc *line_new(struct json **ret_root)
+{
+	struct json_doc *d = json_doc_new();
+	char now[CLOCK_TEXT_MAX];
+
+	*ret_root = json_obj(d);
+	json_set_root(d, *ret_root);
+	clock_format_micro(clock_wall(), now);
+	json_set_str(d, *ret_root, "time", now);
+	return d;
+}
+
+/* The beginning of s that is valid UTF-8 in full: what a client sent may be cut in a character. */
+static void set_text(struct json_doc *d, struct json *o, const char *key, const char *s)
+{
+	char cut[AUDIT_TEXT_MAX + 1];
+	size_t len = s ? strlen(s) : 0;
+
+	if (!len)
+		return;
+	if (len > AUDIT_TEXT_MAX) {
+		len = AUDIT_TEXT_MAX;
+		while (len && ((unsigned char)s[len] & 0xc0) == 0x80)
+			len--;
+	}
+	memcpy(cut, s, len);
+	cut[len] = '\0';
+	json_set_str(d, o, key, cut);
+}
+
+static struct json_doc *record_doc(const struct audit_record *r)
+{
+	const struct {
+		const char *key, *value;
+	} texts[] = {
+		{ "user", r->user },       { "as", r->as },        { "from", r->from },
+		{ "verb", r->verb },       { "group", r->group },  { "resource", r->resource },
+		{ "subresource", r->sub }, { "namespace", r->ns }, { "name", r->name },
+	};
+	struct json *o;
+	struct json_doc *d = line_new(&o);
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		set_text(d, o, texts[i].key, texts[i].value);
+	if (r->port)
+		json_set_int(d, o, "port", r->port);
+	if (r->dry_run)
+		json_set_bool(d, o, "dryRun", true);
+	if (r->status)
+		json_set_int(d, o, "status", r->status);
+	set_text(d, o, "note", r->note);
+	json_set_int(d, o, "tookMicros", r->took);
+	return d;
+}
+
+static void tell_of_lost(struct audit *a)
+{
+	struct json *o;
+	struct json_doc *d;
+
+	if (!a->n_lost)
+		return;
+	d = line_new(&o);
+	json_set_int(d, o, "lost", (int64_t)a->n_lost);
+	add_line(&a->pending, d);
+	a->n_lost = 0;
+}
+
+static void trouble(struct audit *a, const struct err *e)
+{
+	if (a->in_trouble == !!e)
+		return;
+	a->in_trouble = !!e;
+	if (a->spec.trouble)
+		a->spec.trouble(a->spec.arg, e);
+}
+
+/* In a thread of its own: the loop leaves batch, file and err alone while it runs. */
+static void work(void *arg)
+{
+	struct audit *a = arg;
+
+	a->err = audit_file_append(a->file, &a->batch);
+}
+
+static void go(struct audit *a);
+
+static void done(void *arg)
+{
+	struct audit *a = arg;
+	struct err *e = take(a->err);
+
+	a->busy = false;
+	trouble(a, e);
+	if (!e) {
+		a->counts.written += a->n_batch;
+		a->n_batch = 0;
+	}
+	if (!e)
+		go(a);
+	else if (!a->ending)
+		timer_set(a->retry, RETRY_MS);
+	err_free(e);
+}
+
+/* The next batch, unless one is being written or has to be tried again first. */
+static void go(struct audit *a)
+{
+	if (a->busy)
+		return;
+	if (!a->batch.len) {
+		struct buf empty = a->batch;
+
+		tell_of_lost(a);
+		a->batch = a->pending;
+		a->pending = empty;
+		a->n_batch = a->n_pending;
+		a->n_pending = 0;
+	}
+	if (!a->batch.len)
+		return;
+	a->busy = true;
+	job_run(a->loop, work, done, a);
+}
+
+static void on_retry(void *arg)
+{
+	go(arg);
+}
+
+struct err *audit_open(struct loop *l, const struct audit_spec *spec, struct audit **ret)
+{
+	autoptr(audit_file) file = NULL;
+	struct err *e = audit_file_open(spec, &file);
+	struct audit *a;
+
+	if (e)
+		return err_wrap(e, "open the audit log %s", spec->path);
+	a = xnew(struct audit);
+	a->loop = l;
+	a->spec = *spec;
+	a->file = take(file);
+	a->retry = timer_new(l, on_retry, a);
+	*ret = a;
+	return NULL;
+}
+
+/* The last of the process: nothing else wants the loop, and this may wait for the disk. */
+void audit_free(struct audit *a)
+{
+	if (!a)
+		return;
+	a->ending = true;
+	timer_clear(a->retry);
+	while (a->busy)
+		(void)loop_turn(a->loop, 100);
+	tell_of_lost(a);
+	buf_add(&a->batch, buf_head(&a->pending), a->pending.len);
+	a->err = audit_file_append(a->file, &a->batch);
+	trouble(a, a->err);
+	err_free(a->err);
+	timer_free(a->retry);
+	audit_file_free(a->file);
+	buf_done(&a->batch);
+	buf_done(&a->pending);
+	free(a);
+}
+
+void audit_write(struct audit *a, const struct audit_record *r)
+{
+	if (!a)
+		return;
+	if (a->pending.len >= AUDIT_PENDING_MAX) {
+		a->n_lost++;
+		a->counts.lost++;
+		return;
+	}
+	add_line(&a->pending, record_doc(r));
+	a->n_pending++;
+	if (!timer_armed(a->retry))
+		go(a);
+}
+
+struct audit_counts audit_counts(const struct audit *a)
+{
+	return a ? a->counts : (struct audit_counts){ 0 };
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct buf;
+struct loop;
+
+/*
+ * The record of who did what: one line of JSON for each write through the API and each entry into a
+ * sandbox. Every part of the process that lets somebody do something hands its records over here,
+ * and nothing else writes them.
+ *
+ * Lines are written by a job, in the order in which they were handed over. What a file does not
+ * take is kept and tried again; when more than AUDIT_PENDING_MAX bytes wait, further records are
+ * dropped, and a line says how many.
+ */
+enum {
+	AUDIT_PENDING_MAX = 8 * 1024 * 1024,
+	AUDIT_TEXT_MAX = 512, /* bytes of a text that a client chose; the rest is left out */
+};
+
+struct audit;
+
+struct audit_spec {
+	const char *path;   /* "-": standard output, which is never rotated */
+	uint64_t max_bytes; /* a file that has them becomes PATH.1, and a new one is begun */
+	unsigned keep;      /* older files: PATH.1 is the youngest */
+	/* On the loop: lines cannot be written (e), or they can be again (NULL). May be NULL. */
+	void (*trouble)(void *arg, const struct err *e);
+	void *arg;
+};
+must_use struct err *audit_open(struct loop *l, const struct audit_spec *spec, struct audit **ret);
+void audit_free(struct audit *a); /* waits until what was handed over is written, or cannot be */
+AUTOPTR(audit)
+
+/* Texts are borrowed. NULL and "": not known, or there is none; it is left out. */
+struct audit_record {
+	const char *user;
+	const char *as;   /* whom the user impersonates */
+	const char *from; /* the peer's address */
+	const char *verb; /* as in a Role: "create", "delete"; "connect" for ports of a sandbox */
+	const char *group, *resource, *sub, *ns, *name;
+	unsigned port;
+	bool dry_run;
+	int status;       /* of HTTP; 0: none */
+	const char *note; /* why it was refused */
+	usec took;
+};
+void audit_write(struct audit *a, const struct audit_record *r); /* a may be NULL: no record */
+
+struct audit_counts {
+	uint64_t written, lost; /* records */
+};
+struct audit_counts audit_counts(const struct audit *a);

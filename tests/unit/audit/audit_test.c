@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/audit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "loop/loop.h"
+#include "test.h"
+
+/* A log in a directory of its own. */
+struct rig {
+	struct loop *loop;
+	struct audit *audit;
+	char dir[64], path[96];
+	unsigned told;
+	bool trouble;
+};
+
+static void on_trouble(void *arg, const struct err *e)
+{
+	struct rig *r = arg;
+
+	r->told++;
+	r->trouble = e;
+}
+
+static void rig_open(struct rig *r, uint64_t max_bytes, unsigned keep)
+{
+	works(audit_open(r->loop,
+			 &(struct audit_spec){ .path = r->path,
+					       .max_bytes = max_bytes,
+					       .keep = keep,
+					       .trouble = on_trouble,
+					       .arg = r },
+			 &r->audit));
+}
+
+static void rig_init(struct rig *r)
+{
+	*r = (struct rig){ 0 };
+	works(loop_new(&r->loop));
+	(void)snprintf(r->dir, sizeof(r->dir), "/tmp/cay-audit-XXXXXX");
+	is_true(mkdtemp(r->dir));
+	(void)snprintf(r->path, sizeof(r->path), "%s/audit.log", r->dir);
+}
+
+static void rig_close(struct rig *r)
+{
+	audit_free(r->audit);
+	r->audit = NULL;
+}
+
+static void rig_done(struct rig *r)
+{
+	rig_close(r);
+	loop_free(r->loop);
+	works(file_remove_tree(AT_FDCWD, r->dir));
+}
+
+static char *content(const struct rig *r, const char *suffix)
+{
+	autofree char *path = xasprintf("%s%s", r->path, suffix);
+	char *text = NULL;
+
+	if (file_exists(AT_FDCWD, path))
+		works(file_read(AT_FDCWD, path, 64 << 20, &text, NULL));
+	return text;
+}
+
+static size_t lines(const char *text)
+{
+	size_t n = 0;
+
+	for (; text && *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+static void note(struct rig *r, const char *name)
+{
+	audit_write(r->audit,
+		    &(struct audit_record){ .user = "u", .verb = "create", .name = name });
+}
+
+TEST(a_record_is_a_line_that_leaves_out_what_is_not_known)
+{
+	autoptr(json_doc) d = NULL;
+	autofree char *text = NULL;
+	const struct json *o;
+	struct stat st;
+	struct rig r;
+
+	rig_init(&r);
+	rig_open(&r, 1 << 20, 1);
+	audit_write(r.audit, &(struct audit_record){ .user = "jane \"x\"\n",
+						     .from = "127.0.0.1:5",
+						     .verb = "create",
+						     .resource = "pods",
+						     .sub = "exec",
+						     .ns = "default",
+						     .name = "web",
+						     .status = 403,
+						     .note = "no",
+						     .took = 7 });
+	rig_close(&r);
+	text = content(&r, "");
+	eq_int(lines(text), 1);
+	works(json_parse(text, strlen(text), NULL, &d));
+	o = json_root(d);
+	eq_str(json_get_str(o, "user"), "jane \"x\"\n");
+	eq_str(json_get_str(o, "subresource"), "exec");
+	eq_str(json_get_str(o, "note"), "no");
+	is_true(json_get_str(o, "time"));
+	is_false(json_get(o, "group"));
+	is_false(json_get(o, "as"));
+	is_false(json_get(o, "dryRun"));
+	eq_int(stat(r.path, &st), 0);
+	eq_int(st.st_mode & 0777, 0600);
+	rig_done(&r);
+}
+
+TEST(a_long_text_is_cut_between_characters)
+{
+	char name[2000] = "x";
+	autoptr(json_doc) d = NULL;
+	autofree char *text = NULL;
+	struct rig r;
+
+	for (size_t i = 1; i + 2 < sizeof(name); i += 2)
+		memcpy(name + i, "\xc3\xa9", 3); /* é */
+	rig_init(&r);
+	rig_open(&r, 1 << 20, 1);
+	note(&r, name);
+	rig_close(&r);
+	text = content(&r, "");
+	works(json_parse(text, strlen(text), NULL, &d));
+	eq_int(strlen(json_get_str(json_root(d), "name")), AUDIT_TEXT_MAX - 1);
+	rig_done(&r);
+}
+
+TEST(files_are_rotated_at_the_end_of_a_line_and_the_oldest_goes)
+{
+	static const char *const suffixes[] = { "", ".1", ".2" };
+	struct rig r;
+	struct stat st;
+
+	rig_init(&r);
+	rig_open(&r, 1000, 2);
+	for (int i = 0; i < 200; i++) {
+		note(&r, "web");
+		if (i % 7 == 0)
+			(void)loop_turn(r.loop, 10);
+	}
+	rig_close(&r);
+	for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
+		autofree char *path = xasprintf("%s%s", r.path, suffixes[i]);
+		autofree char *text = content(&r, suffixes[i]);
+
+		is_true(text && text[0] == '{' && text[strlen(text) - 1] == '\n');
+		eq_int(stat(path, &st), 0);
+		is_true(st.st_size <= 1000);
+	}
+	is_false(content(&r, ".3"));
+	rig_done(&r);
+}
+
+TEST(a_line_that_is_longer_than_a_file_has_one_of_its_own)
+{
+	autofree char *now = NULL, *before = NULL;
+	struct rig r;
+
+	rig_init(&r);
+	rig_open(&r, 10, 5);
+	note(&r, "first");
+	note(&r, "second");
+	rig_close(&r);
+	now = content(&r, "");
+	before = content(&r, ".1");
+	eq_int(lines(now), 1);
+	eq_int(lines(before), 1);
+	is_true(strstr(now, "second") && strstr(before, "first"));
+	rig_done(&r);
+}
+
+TEST(a_torn_line_is_ended_before_the_next)
+{
+	static const char torn[] = "{\"time\":\"20";
+	autofree char *text = NULL;
+	struct rig r;
+	int fd;
+
+	rig_init(&r);
+	fd = open(r.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	works(fd_write_all(fd, torn, sizeof(torn) - 1));
+	(void)close(fd);
+	rig_open(&r, 1 << 20, 1);
+	note(&r, "web");
+	rig_close(&r);
+	text = content(&r, "");
+	eq_int(lines(text), 2);
+	is_true(str_starts(strchr(text, '\n') + 1, "{\"time\""));
+	rig_done(&r);
+}
+
+TEST(what_is_too_much_is_counted_and_told)
+{
+	static char name[500];
+	autofree char *text = NULL;
+	struct audit_counts counts;
+	char told[40];
+	struct rig r;
+
+	rig_init(&r);
+	memset(name, 'n', sizeof(name) - 1);
+	rig_open(&r, 1ULL << 40, 1);
+	for (int i = 0; i < 2 * AUDIT_PENDING_MAX / (int)sizeof(name); i++)
+		note(&r, name); /* without a turn of the loop, nothing is taken but the first */
+	counts = audit_counts(r.audit);
+	is_true(counts.lost > 0);
+	rig_close(&r);
+	text = content(&r, "");
+	(void)snprintf(told, sizeof(told), "\"lost\":%llu}\n", (unsigned long long)counts.lost);
+	is_true(str_ends(text, told));
+	rig_done(&r);
+}
+
+TEST(only_a_regular_file_in_a_directory_that_exists_is_opened)
+{
+	struct rig r;
+
+	rig_init(&r);
+	(void)snprintf(r.path, sizeof(r.path), "/dev/full");
+	fails(audit_open(r.loop, &(struct audit_spec){ .path = r.path, .max_bytes = 1000 },
+			 &r.audit),
+	      ERR_INVALID); /* no file: rotation would replace it */
+	(void)snprintf(r.path, sizeof(r.path), "%s/none/audit.log", r.dir);
+	fails(audit_open(r.loop, &(struct audit_spec){ .path = r.path, .max_bytes = 1000 },
+			 &r.audit),
+	      ERR_NOT_FOUND);
+	rig_done(&r);
+}
+
+static void set_limit(rlim_t max)
+{
+	eq_int(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ max, RLIM_INFINITY }), 0);
+}
+
+TEST(a_disk_that_is_full_for_a_while_is_told_once_and_costs_no_line)
+{
+	autofree char *text = NULL;
+	struct rig r;
+
+	rig_init(&r);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	set_limit(50);
+	rig_open(&r, 1 << 20, 1);
+	note(&r, "one");
+	note(&r, "two");
+	while (!r.trouble)
+		(void)loop_turn(r.loop, 100);
+	set_limit(RLIM_INFINITY);
+	while (r.trouble)
+		(void)loop_turn(r.loop, 100);
+	eq_int(r.told, 2);
+	rig_close(&r);
+	text = content(&r, "");
+	eq_int(lines(text), 2);
+	is_true(strstr(text, "\"one\"") < strstr(text, "\"two\""));
+	is_true(strstr(text, "}\n{"));
+	rig_done(&r);
+}
+
+TEST(a_link_is_not_followed)
+{
+	autofree char *target = NULL;
+	struct rig r;
+
+	rig_init(&r);
+	target = xasprintf("%s/target", r.dir);
+	eq_int(symlink(target, r.path), 0);
+	is_true(audit_open(r.loop, &(struct audit_spec){ .path = r.path, .max_bytes = 1000 },
+			   &r.audit));
+	is_false(file_exists(AT_FDCWD, target));
+	rig_done(&r);
+}
