@@ -471,7 +471,7 @@ struct err *decode_protobuf(const char *data, size_t len, const struct type *t,
 		return err_new(ERR_MEDIA_TYPE,
 			       "custom resources have no protobuf form; send application/json");
 	json_set_root(d, root);
-	if (len < 4 || memcmp(data, "k8s", 4) != 0)
+	if (len <= 4 || memcmp(data, "k8s", 4) != 0)
 		return broken();
 	all.p += 4;
 	e = open_envelope(&x, all, root, &raw);

@@ -78,6 +78,18 @@ MUTATIONS = (
              "uncommitted events are never dropped", "unit store"),
 
     # -- server -------------------------------------------------------------------------------------------------------
+    mutation("accept-ignores-q", "server/call/accept.c",
+             "	return a->q > b->q || (", "	return (",
+             "the type with the highest q comes first", "pytest integration/test_protobuf.py -k accept_header"),
+    mutation("protobuf-list-sent-from-its-end", "server/read/list.c",
+             "		cursor_rewind(&l->cursor);\n", "",
+             "a long list in protobuf is sent after it was measured", "pytest integration/test_protobuf.py -k a_list_in_protobuf"),
+    mutation("table-in-protobuf", "server/read/render.c",
+             "	if (r->shape == SHAPE_TABLE || r->kind->flags & KIND_MEASURED)\n", "	if (r->kind->flags & KIND_MEASURED)\n",
+             "a Table is never protobuf", "pytest integration/test_protobuf.py -k accept_header"),
+    mutation("write-that-cannot-be-shown-is-done", "server/write/write.c",
+             "	return e ? e : options_read(c, &ret->options);\n", "	err_free(e);\n	return options_read(c, &ret->options);\n",
+             "a write whose answer cannot be shown is not done", "pytest integration/test_protobuf.py -k cannot_be_shown"),
     mutation("service-address-given-twice", "server/admit/ranges.c",
              "	if (supply_has(s, i))\n		return false;\n", "",
              "no two Services have one address", "unit server every_address"),

@@ -66,6 +66,24 @@ TEST(empty_members_are_written_as_go_writes_them)
 	is_true(!memcmp(buf_head(&out), want, out.len));
 }
 
+TEST(maps_are_sorted_by_key)
+{
+	const struct kind *k = kind_named("ConfigMap");
+	autoptr(json_doc) d = doc("{'data':{'b':'2','c':'3','a':'1'}}");
+	static const char want[] = "\x12\x06\x0a\x01"
+				   "a\x12\x01"
+				   "1\x12\x06\x0a\x01"
+				   "b\x12\x01"
+				   "2\x12\x06\x0a\x01"
+				   "c\x12\x01"
+				   "3";
+	autobuf out = { 0 };
+
+	encode_message(json_root(d), k->type, &out);
+	is_true(out.len > sizeof(want));
+	is_true(!memcmp(buf_head(&out) + out.len - (sizeof(want) - 1), want, sizeof(want) - 1));
+}
+
 TEST(a_list_in_pieces_is_as_long_as_its_head_says)
 {
 	const struct kind *k = kind_named("Namespace");
