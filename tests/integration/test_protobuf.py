@@ -10,6 +10,7 @@ import pytest
 
 from cay_local import ROOT
 from test_go_client import SOURCE, go_program
+from test_readers import Deaf
 
 PROGRAM = pathlib.Path(ROOT) / "build" / "goprotobuf"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -243,6 +244,44 @@ def test_a_watch_from_too_long_ago_ends_with_a_status(world):
     conn.request("GET", MAPS + "?watch=1&resourceVersion=999999999", headers={"Accept": PROTOBUF})
     r = conn.getresponse()
     assert r.status == 410 and opened(r.read())[1] == "Status"
+
+
+def test_a_watch_of_metadata_comes_in_protobuf_for_custom_resources(world):
+    conn = world.connect()
+    conn.request("GET", BOXES + "?watch=1", headers={"Accept": PROTOBUF + PARTIAL})
+    r = conn.getresponse()
+    assert r.status == 200 and r.headers["content-type"] == PROTOBUF + ";stream=watch"
+    world.api("POST", BOXES, {"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": {"name": "watched"}, "spec": {
+        "replicas": 0, "podTemplate": {"spec": {"containers": [{"name": "c", "image": "pause"}]}}}})
+    names = (event for event in iter(lambda: frame(r), None) if name_of(event[1][2]) == "watched")
+    type_, (version, kind, message) = next(names)
+    assert (type_, version, kind, list(message)) == ("ADDED", "meta.k8s.io/v1", "PartialObjectMetadata", [1])
+
+
+def events_in_json(answer):
+    for line in answer:
+        event = json.loads(line)
+        yield event["type"], event["object"].get("code")
+
+
+def events_in_protobuf(answer):
+    while True:
+        type_, (_, kind, message) = frame(answer)
+        yield type_, message[6][0] if kind == "Status" else None
+
+
+@pytest.mark.parametrize("accept,events", [("application/json", events_in_json), (PROTOBUF, events_in_protobuf)])
+def test_a_watch_that_fell_behind_ends_with_an_error_event(world, accept, events):
+    """The history of the store holds 8 MiB of changes."""
+    start = world.api("GET", MAPS + "?limit=1")["metadata"]["resourceVersion"]
+    slow = Deaf(world, f"{MAPS}?watch=1&resourceVersion={start}", accept=accept)
+    world.api("POST", MAPS, {"metadata": {"name": "large"}})
+    for i in range(60):
+        world.api("PUT", MAPS + "/large", {"metadata": {"name": "large"}, "data": {"text": str(i % 10) * 200_000}})
+    world.api("DELETE", MAPS + "/large")
+    last = next(e for e in events(slow.answer) if e[0] == "ERROR")
+    slow.close()
+    assert last == ("ERROR", 410)
 
 
 def config_map(message):
