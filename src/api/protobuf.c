@@ -36,8 +36,7 @@ bool pb_item(struct pb_reader *r, struct pb_item *it)
 
 	if (!pb_varint(r, &tag))
 		return false;
-	it->number = (uint32_t)tag >> 3;
-	it->wire = tag & 7;
+	*it = (struct pb_item){ .number = (uint32_t)tag >> 3, .wire = tag & 7 };
 	if (!it->number || tag >> 32)
 		return false;
 	switch (it->wire) {
