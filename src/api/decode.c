@@ -14,18 +14,9 @@
 
 const struct type *const body_token_request = &type_authentication_token_request;
 const struct type *const body_scale = &type_autoscaling_scale;
-
-/* policy/v1 is not served; a Pod is evicted with this. */
-static const struct field fields_policy_eviction[] = {
-	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
-	{ "deleteOptions", &type_meta_delete_options, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
-	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
-	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
-	{ 0 },
-};
-static const struct type type_policy_eviction = { TYPE_OBJECT, "io.k8s.api.policy.v1.Eviction",
-						  fields_policy_eviction };
 const struct type *const body_eviction = &type_policy_eviction;
+const struct type *const body_token_review = &type_authentication_token_review;
+const struct type *const body_access_review = &type_authorization_subject_access_review;
 
 /* Go's words where Go would refuse the text too; ours where only our own limit is exceeded. */
 static struct err *parse(const char *text, size_t len, bool *duplicates, struct json_doc **ret)

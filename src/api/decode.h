@@ -62,7 +62,8 @@ enum {
 };
 
 /* reports (may be NULL) gets unknown and duplicate members as CAUSE_UNKNOWN, in Kubernetes' order.
- * ERR_MALFORMED: the text says how; ERR_TOO_LARGE; ERR_MEDIA_TYPE: protobuf that the table lacks.
+ * ERR_MALFORMED: the text says how; ERR_TOO_LARGE; ERR_MEDIA_TYPE: protobuf of a type
+ * that has none.
  */
 must_use struct err *schema_decode(const struct type *t, const struct decode_input *in,
 				   struct causes *reports, struct json_doc **ret);

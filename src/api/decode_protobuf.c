@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/decode_priv.h"
+#include "api/encode.h"
+#include "api/protobuf_priv.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/parse.h"
@@ -12,36 +14,26 @@
  *   "k8s\0"  Unknown { 1: TypeMeta { 1: apiVersion, 2: kind }, 2: the object's bytes }
  *
  * What JSON inlines is a message of its own here. Go writes members that are not pointers even when
- * they are empty; those that its JSON would omit are dropped when the tree is read as its type. A
- * member without a number in the table is refused (ERR_MEDIA_TYPE): nothing is lost silently.
+ * they are empty; those that its JSON would omit are dropped when the tree is read as its type.
+ *
+ * A number that the table does not know is skipped, as a kube-apiserver does: it is how older
+ * servers read newer clients, and there is no way to report it that a client would see. A number
+ * that comes with another wire type than its own is an error, also as in Go. What is given twice is
+ * merged if it is a message, and otherwise the last one counts.
  */
 enum {
 	DEPTH_MAX = 32,
 	VALUES_MAX = 100000,
 };
 
-enum wire {
-	WIRE_VARINT = 0,
-	WIRE_I64 = 1,
-	WIRE_LEN = 2,
-	WIRE_I32 = 5,
-};
-
-struct reader {
-	const unsigned char *p, *end;
-};
-
-struct item {
-	uint64_t number;
-	enum wire wire;
-	uint64_t n;          /* WIRE_VARINT, WIRE_I64 */
-	struct reader bytes; /* WIRE_LEN */
-};
-
 struct decoding {
 	struct json_doc *d;
 	unsigned depth;
 	size_t values;
+	/* Go sorts the keys of a map. Whoever does not may have given one twice. */
+	const struct json *map; /* the last one that got an entry */
+	const char *key;        /* of that entry */
+	bool unsorted;
 };
 
 static struct err *broken(void)
@@ -49,67 +41,15 @@ static struct err *broken(void)
 	return err_new(ERR_MALFORMED, "read protobuf: body is cut off or not well-formed");
 }
 
-static bool read_varint(struct reader *r, uint64_t *ret)
-{
-	uint64_t n = 0;
-
-	for (unsigned shift = 0; shift < 64 && r->p < r->end; shift += 7) {
-		unsigned char c = *r->p++;
-
-		n |= (uint64_t)(c & 0x7f) << shift;
-		if (!(c & 0x80)) {
-			*ret = n;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool read_fixed(struct reader *r, size_t size, uint64_t *ret)
-{
-	*ret = 0;
-	if ((size_t)(r->end - r->p) < size)
-		return false;
-	for (size_t i = 0; i < size; i++)
-		*ret |= (uint64_t)r->p[i] << (8 * i);
-	r->p += size;
-	return true;
-}
-
-static bool read_item(struct reader *r, struct item *it)
-{
-	uint64_t tag, len;
-
-	if (!read_varint(r, &tag))
-		return false;
-	it->number = tag >> 3;
-	it->wire = tag & 7;
-	switch (it->wire) {
-	case WIRE_VARINT:
-		return read_varint(r, &it->n);
-	case WIRE_I64:
-		return read_fixed(r, 8, &it->n);
-	case WIRE_I32:
-		return read_fixed(r, 4, &it->n);
-	case WIRE_LEN:
-		if (!read_varint(r, &len) || len > (uint64_t)(r->end - r->p))
-			return false;
-		it->bytes = (struct reader){ r->p, r->p + len };
-		r->p += len;
-		return true;
-	}
-	return false;
-}
-
 /* The members of a message, or of the one that is inlined in t under that number. */
 struct message {
 	const struct type *type;
 	uint64_t inlined; /* 0: it is t itself */
 };
-static struct err *decode_message(struct decoding *x, struct reader r, struct message m,
+static struct err *decode_message(struct decoding *x, struct pb_reader r, struct message m,
 				  struct json *obj);
 
-static struct err *text_of(struct decoding *x, struct reader r, struct json **ret)
+static struct err *text_of(struct decoding *x, struct pb_reader r, struct json **ret)
 {
 	const char *s = (const char *)r.p;
 	size_t len = (size_t)(r.end - r.p);
@@ -120,92 +60,76 @@ static struct err *text_of(struct decoding *x, struct reader r, struct json **re
 	return NULL;
 }
 
-/* A message in which only one member matters: a Quantity's text. */
-static struct err *quantity_of(struct decoding *x, struct reader r, struct json **ret)
+/* Without a text it is 0. */
+static struct err *quantity_of(struct decoding *x, struct pb_reader r, struct json **ret)
 {
-	struct item it;
+	struct pb_parts p;
 
-	*ret = NULL;
-	while (r.p < r.end) {
-		if (!read_item(&r, &it))
-			return broken();
-		if (it.number == 1 && it.wire == WIRE_LEN)
-			return text_of(x, it.bytes, ret);
-	}
-	return NULL;
-}
-
-static struct err *int_or_string_of(struct decoding *x, struct reader r, struct json **ret)
-{
-	struct reader text = { 0 };
-	int64_t number = 0, type = 0;
-	struct item it;
-
-	while (r.p < r.end) {
-		if (!read_item(&r, &it))
-			return broken();
-		if (it.number == 1 && it.wire == WIRE_VARINT)
-			type = (int64_t)it.n;
-		if (it.number == 2 && it.wire == WIRE_VARINT)
-			number = (int64_t)it.n;
-		if (it.number == 3 && it.wire == WIRE_LEN)
-			text = it.bytes;
-	}
-	if (type == 1)
-		return text_of(x, text, ret);
-	*ret = json_new_int(x->d, number);
-	return NULL;
-}
-
-/* An empty message is Go's zero time, which is absent in the tree. */
-static struct err *time_of(struct decoding *x, struct reader r, bool micro, struct json **ret)
-{
-	int64_t seconds = 0, nanos = 0;
-	bool any = r.p < r.end;
-	char text[CLOCK_TEXT_MAX];
-	struct item it;
-
-	*ret = NULL;
-	while (r.p < r.end) {
-		if (!read_item(&r, &it))
-			return broken();
-		if (it.number == 1 && it.wire == WIRE_VARINT)
-			seconds = (int64_t)it.n;
-		if (it.number == 2 && it.wire == WIRE_VARINT)
-			nanos = (int64_t)it.n;
-	}
-	if (!any)
+	if (!pb_parts(r, "2", &p))
+		return broken();
+	if (p.bytes[1].p == p.bytes[1].end) {
+		*ret = json_new_str(x->d, "0");
 		return NULL;
-	if (seconds < -62135596800LL || seconds > 253402300799LL || nanos < 0 || nanos > 999999999)
+	}
+	return text_of(x, p.bytes[1], ret);
+}
+
+static struct err *int_or_string_of(struct decoding *x, struct pb_reader r, struct json **ret)
+{
+	struct pb_parts p;
+
+	if (!pb_parts(r, "002", &p))
+		return broken();
+	if (p.n[1] == 1)
+		return text_of(x, p.bytes[3], ret);
+	*ret = json_new_int(x->d, (int32_t)p.n[2]);
+	return NULL;
+}
+
+/* An empty message is Go's zero time, which is absent in the tree, and so is that time itself. */
+static struct err *time_of(struct decoding *x, struct pb_reader r, bool micro, struct json **ret)
+{
+	static const int64_t zero_s = -62135596800LL, last_s = 253402300799LL;
+	char text[CLOCK_TEXT_MAX];
+	struct pb_parts p;
+	int64_t nanos;
+
+	*ret = NULL;
+	if (r.p == r.end)
+		return NULL;
+	if (!pb_parts(r, "00", &p))
+		return broken();
+	nanos = (int32_t)p.n[2];
+	if (p.n[1] < zero_s || p.n[1] > last_s || nanos < 0 || nanos > 999999999)
 		return err_new(ERR_MALFORMED, "read protobuf: a time is out of range");
-	(micro ? clock_format_micro : clock_format)(seconds * 1000000 + nanos / 1000, text);
+	if (p.n[1] == zero_s && !(micro && nanos))
+		return NULL;
+	(micro ? clock_format_micro : clock_format)(p.n[1] * 1000000 + nanos / 1000, text);
 	*ret = json_new_str(x->d, text);
 	return NULL;
 }
 
 /* Raw JSON in a message: managedFields, RawExtension. */
-static struct err *any_of(struct decoding *x, struct reader r, struct json **ret)
+static struct err *any_of(struct decoding *x, struct pb_reader r, struct json **ret)
 {
 	static const struct json_limits limits = { .max_depth = DEPTH_MAX };
 	autoptr(json_doc) raw = NULL;
-	struct item it;
-	struct err *e = NULL;
+	struct pb_parts p;
+	struct err *e;
 
-	while (!e && r.p < r.end) {
-		if (!read_item(&r, &it))
-			return broken();
-		if (it.number != 1 || it.wire != WIRE_LEN || it.bytes.p == it.bytes.end)
-			continue;
-		json_doc_free(take(raw));
-		e = json_parse((const char *)it.bytes.p, (size_t)(it.bytes.end - it.bytes.p),
-			       &limits, &raw);
-	}
+	if (!pb_parts(r, "2", &p))
+		return broken();
+	*ret = NULL;
+	if (p.bytes[1].p == p.bytes[1].end)
+		return NULL;
+	e = json_parse((const char *)p.bytes[1].p, (size_t)(p.bytes[1].end - p.bytes[1].p), &limits,
+		       &raw);
 	if (!e)
 		*ret = json_copy(x->d, json_root(raw));
 	return e;
 }
 
-static struct err *message_of(struct decoding *x, struct reader r, const struct type *t,
+static struct err *message_of(struct decoding *x, struct pb_reader r, const struct type *t,
 			      struct json **ret)
 {
 	autofree char *b64 = NULL;
@@ -241,15 +165,25 @@ static struct err *message_of(struct decoding *x, struct reader r, const struct 
 	return broken();
 }
 
-static struct err *value_of(struct decoding *x, const struct item *it, const struct type *t,
+static struct err *count_value(struct decoding *x)
+{
+	if (++x->values <= VALUES_MAX)
+		return NULL;
+	return err_new(ERR_TOO_LARGE, "read protobuf: more than %d values", VALUES_MAX);
+}
+
+static struct err *value_of(struct decoding *x, const struct pb_item *it, const struct type *t,
 			    struct json **ret)
 {
+	struct err *e = count_value(x);
 	double real;
 
-	if (++x->values > VALUES_MAX)
-		return err_new(ERR_TOO_LARGE, "read protobuf: more than %d values", VALUES_MAX);
-	if (it->wire == WIRE_LEN)
+	if (e)
+		return e;
+	if (it->wire == PB_LEN)
 		return message_of(x, it->bytes, t, ret);
+	if (it->wire != (t->kind == TYPE_NUMBER ? PB_I64 : PB_VARINT))
+		return broken();
 	switch (t->kind) {
 	case TYPE_BOOL:
 		*ret = json_new_bool(x->d, it->n != 0);
@@ -263,7 +197,7 @@ static struct err *value_of(struct decoding *x, const struct item *it, const str
 	case TYPE_NUMBER:
 		memcpy(&real, &it->n, sizeof(real));
 		*ret = json_new_real(x->d, real);
-		return it->wire == WIRE_I64 && real == real && real - real == 0 ? NULL : broken();
+		return real == real && real - real == 0 ? NULL : broken();
 	case TYPE_STRING:
 	case TYPE_INT_OR_STRING:
 	case TYPE_QUANTITY:
@@ -280,46 +214,141 @@ static struct err *value_of(struct decoding *x, const struct item *it, const str
 	return broken();
 }
 
-/* One entry of a map is a message of key and value; both may be left out when empty. */
-static struct err *decode_entry(struct decoding *x, struct reader r, const struct type *t,
-				struct json *obj)
+/* Numbers of a list may come packed, one behind the other in one item. */
+static struct err *decode_packed(struct decoding *x, struct pb_reader r, const struct type *elem,
+				 struct json *list)
 {
-	struct json *key = NULL, *value = NULL;
-	struct item it;
+	struct pb_item it = { .wire = elem->kind == TYPE_NUMBER ? PB_I64 : PB_VARINT };
 	struct err *e = NULL;
 
 	while (!e && r.p < r.end) {
-		if (!read_item(&r, &it))
+		struct json *value = NULL;
+
+		if (!(it.wire == PB_I64 ? pb_fixed(&r, 8, &it.n) : pb_varint(&r, &it.n)))
 			return broken();
-		if (it.number == 1 && it.wire == WIRE_LEN)
-			e = text_of(x, it.bytes, &key);
-		else if (it.number == 2)
-			e = value_of(x, &it, t->elem, &value);
+		e = value_of(x, &it, elem, &value);
+		if (!e)
+			json_push(x->d, list, value);
 	}
-	if (e)
-		return e;
-	if (!value && (t->elem->kind == TYPE_STRING || t->elem->kind == TYPE_BYTES))
-		value = json_new_str(x->d, "");
-	if (value)
-		(void)json_set(x->d, obj, key ? json_str(key) : "", value);
-	return NULL;
+	return e;
 }
 
-static struct err *decode_field(struct decoding *x, const struct item *it, const struct field *f,
+static bool is_number(const struct type *t)
+{
+	return t->kind == TYPE_BOOL || t->kind == TYPE_INT32 || t->kind == TYPE_INT64 ||
+	       t->kind == TYPE_NUMBER;
+}
+
+static struct err *decode_element(struct decoding *x, const struct pb_item *it,
+				  const struct type *elem, struct json *list)
+{
+	struct json *value = NULL;
+	struct err *e;
+
+	if (it->wire == PB_LEN && is_number(elem))
+		return decode_packed(x, it->bytes, elem, list);
+	e = value_of(x, it, elem, &value);
+	if (!e && value)
+		json_push(x->d, list, value);
+	return e;
+}
+
+/* A list in a map is alone in a message, under number 1. */
+static struct err *list_of(struct decoding *x, struct pb_reader r, const struct type *t,
+			   struct json **ret)
+{
+	struct err *e = count_value(x);
+	struct pb_item it;
+
+	*ret = json_arr(x->d);
+	while (!e && r.p < r.end) {
+		if (!pb_item(&r, &it))
+			return broken();
+		if (it.number == 1)
+			e = decode_element(x, &it, t->elem, *ret);
+		else if (!pb_skip(&r, &it))
+			return broken();
+	}
+	return e;
+}
+
+/* What an entry without a value stands for. */
+static struct err *value_left_out(struct decoding *x, const struct type *t, struct json **ret)
+{
+	static const unsigned char none[1];
+	const struct pb_item zero = { .wire = is_number(t) ? PB_VARINT : PB_LEN,
+				      .bytes = { none, none } };
+
+	return t->kind == TYPE_LIST ? list_of(x, zero.bytes, t, ret) : value_of(x, &zero, t, ret);
+}
+
+static struct err *decode_entry_value(struct decoding *x, const struct pb_item *it,
+				      const struct type *t, struct json **ret)
+{
+	if (t->kind != TYPE_LIST)
+		return value_of(x, it, t, ret);
+	return it->wire == PB_LEN ? list_of(x, it->bytes, t, ret) : broken();
+}
+
+static void add_entry(struct decoding *x, struct json *map, const char *key, struct json *value)
+{
+	if (json_len(map) && (x->map != map || strcmp(x->key, key) >= 0))
+		x->unsorted = true;
+	json_add(x->d, map, key, value);
+	x->map = map;
+	x->key = key;
+}
+
+/* One entry of a map is a message of key and value; both may be left out when empty. */
+static struct err *decode_entry(struct decoding *x, struct pb_reader r, const struct type *t,
+				struct json *obj)
+{
+	struct json *key = NULL, *value = NULL;
+	struct pb_item it;
+	struct err *e = NULL;
+
+	while (!e && r.p < r.end) {
+		if (!pb_item(&r, &it))
+			return broken();
+		if (it.number == 1)
+			e = it.wire == PB_LEN ? text_of(x, it.bytes, &key) : broken();
+		else if (it.number == 2)
+			e = decode_entry_value(x, &it, t->elem, &value);
+		else if (!pb_skip(&r, &it))
+			return broken();
+	}
+	if (!e && !value)
+		e = value_left_out(x, t->elem, &value);
+	if (!e && value)
+		add_entry(x, obj, key ? json_str(key) : "", value);
+	return e;
+}
+
+/* A message that is given twice is one: the second adds to the first. */
+static struct err *decode_inner(struct decoding *x, struct pb_reader r, const struct field *f,
+				struct json *obj)
+{
+	struct err *e = count_value(x);
+
+	return e ? e
+		 : decode_message(x, r, (struct message){ f->type },
+				  json_need_obj(x->d, obj, f->name));
+}
+
+static struct err *decode_field(struct decoding *x, const struct pb_item *it, const struct field *f,
 				struct json *obj)
 {
 	struct json *value = NULL;
 	struct err *e;
 
-	if (f->type->kind == TYPE_MAP)
-		return it->wire == WIRE_LEN ? decode_entry(x, it->bytes, f->type,
-							   json_need_obj(x->d, obj, f->name))
-					    : broken();
-	if (f->type->kind == TYPE_LIST) {
-		e = value_of(x, it, f->type->elem, &value);
-		if (!e && value)
-			json_push(x->d, json_need_arr(x->d, obj, f->name), value);
-		return e;
+	if (f->type->kind == TYPE_LIST)
+		return decode_element(x, it, f->type->elem, json_need_arr(x->d, obj, f->name));
+	if (f->type->kind == TYPE_MAP || f->type->kind == TYPE_OBJECT) {
+		if (it->wire != PB_LEN)
+			return broken();
+		return f->type->kind == TYPE_MAP ? decode_entry(x, it->bytes, f->type,
+								json_need_obj(x->d, obj, f->name))
+						 : decode_inner(x, it->bytes, f, obj);
 	}
 	e = value_of(x, it, f->type, &value);
 	if (!e && value)
@@ -343,34 +372,60 @@ static bool is_inlined(struct message m, uint64_t number)
 	return false;
 }
 
-static struct err *decode_member(struct decoding *x, const struct item *it, struct message m,
+static struct err *decode_member(struct decoding *x, struct pb_reader *r, struct message m,
 				 struct json *obj)
 {
-	const struct field *f = field_of(m, it->number);
+	const struct field *f;
+	struct pb_item it;
 
+	if (!pb_item(r, &it))
+		return broken();
+	f = field_of(m, it.number);
 	if (f)
-		return decode_field(x, it, f, obj);
-	if (is_inlined(m, it->number) && it->wire == WIRE_LEN)
-		return decode_message(x, it->bytes, (struct message){ m.type, it->number }, obj);
-	return err_new(ERR_MEDIA_TYPE,
-		       "member %llu of %s is not known in protobuf; send application/json",
-		       (unsigned long long)it->number, m.type->name ? m.type->name : "this object");
+		return decode_field(x, &it, f, obj);
+	if (is_inlined(m, it.number))
+		return it.wire == PB_LEN
+			       ? decode_message(x, it.bytes, (struct message){ m.type, it.number },
+						obj)
+			       : broken();
+	return pb_skip(r, &it) ? NULL : broken();
 }
 
-static struct err *decode_message(struct decoding *x, struct reader r, struct message m,
+static void settle_maps(struct json_doc *d, struct json *v, const struct type *t);
+
+/* f is NULL for the apiVersion and kind of a body that has no such members. */
+static void settle_member_maps(struct json_doc *d, struct json *v, const struct field *f)
+{
+	if (f)
+		settle_maps(d, v, f->type);
+}
+
+/* Of keys that appear twice in a map the last one counts. At the end, and once: maps may be long,
+ * and messages may come in many pieces. */
+static void settle_maps(struct json_doc *d, struct json *v, const struct type *t)
+{
+	struct decode_walk silent = { .d = d, .duplicates = true };
+
+	if (t->kind == TYPE_MAP)
+		decode_settle_duplicates(&silent, v, NULL, false);
+	else if (t->kind == TYPE_LIST)
+		json_each(it, v)
+			settle_maps(d, it.val, t->elem);
+	else if (t->kind == TYPE_OBJECT)
+		json_each(it, v)
+			settle_member_maps(d, it.val, schema_field(t, it.key));
+}
+
+static struct err *decode_message(struct decoding *x, struct pb_reader r, struct message m,
 				  struct json *obj)
 {
-	struct item it;
 	struct err *e = NULL;
 
 	if (++x->depth > DEPTH_MAX)
 		return err_new(ERR_MALFORMED, "read protobuf: nested more than %d levels deep",
 			       DEPTH_MAX);
-	while (!e && r.p < r.end) {
-		if (!read_item(&r, &it))
-			return broken();
-		e = decode_member(x, &it, m, obj);
-	}
+	while (!e && r.p < r.end)
+		e = decode_member(x, &r, m, obj);
 	x->depth--;
 	return e;
 }
@@ -383,19 +438,21 @@ static const struct field meta_fields[] = {
 static const struct type type_meta = { TYPE_OBJECT, "TypeMeta", meta_fields };
 
 /* The envelope: *ret_raw is the object within it. */
-static struct err *open_envelope(struct decoding *x, struct reader r, struct json *root,
-				 struct reader *ret_raw)
+static struct err *open_envelope(struct decoding *x, struct pb_reader r, struct json *root,
+				 struct pb_reader *ret_raw)
 {
-	struct item it;
+	struct pb_item it;
 	struct err *e = NULL;
 
 	while (!e && r.p < r.end) {
-		if (!read_item(&r, &it))
+		if (!pb_item(&r, &it))
 			return broken();
-		if (it.number == 1 && it.wire == WIRE_LEN)
+		if (it.number == 1 && it.wire == PB_LEN)
 			e = decode_message(x, it.bytes, (struct message){ &type_meta }, root);
-		else if (it.number == 2 && it.wire == WIRE_LEN)
+		else if (it.number == 2 && it.wire == PB_LEN)
 			*ret_raw = it.bytes;
+		else if (it.number <= 4 ? it.wire != PB_LEN : !pb_skip(&r, &it))
+			return broken();
 	}
 	return e;
 }
@@ -406,17 +463,22 @@ struct err *decode_protobuf(const char *data, size_t len, const struct type *t,
 	autoptr(json_doc) d = json_doc_new();
 	struct decoding x = { .d = d };
 	struct json *root = json_obj(d);
-	struct reader raw = { 0 },
-		      all = { (const unsigned char *)data, (const unsigned char *)data + len };
+	struct pb_reader raw = { 0 },
+			 all = { (const unsigned char *)data, (const unsigned char *)data + len };
 	struct err *e;
 
+	if (!encode_has_protobuf(t))
+		return err_new(ERR_MEDIA_TYPE,
+			       "custom resources have no protobuf form; send application/json");
 	json_set_root(d, root);
-	if (len < 4 || memcmp(data, "k8s", 4) != 0)
+	if (len <= 4 || memcmp(data, "k8s", 4) != 0)
 		return broken();
 	all.p += 4;
 	e = open_envelope(&x, all, root, &raw);
 	if (!e)
 		e = decode_message(&x, raw, (struct message){ t }, root);
+	if (!e && x.unsorted)
+		settle_maps(d, root, t);
 	if (!e)
 		*ret = take(d);
 	return e;

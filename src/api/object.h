@@ -24,6 +24,7 @@ struct object {
 	struct bytes *text;          /* encoded form, made once by object_text() */
 	void *view;                  /* made once by object_view() */
 	uint64_t rev;                /* resourceVersion, 0 when none */
+	uint32_t item_len;           /* of its item in a list in protobuf; 0: not known yet */
 	bool settled;                /* it was decoded, completed and checked as its kind is now */
 	const char *ns, *name, *uid; /* in the tree; "" when absent */
 };

@@ -63,6 +63,16 @@ struct type {
 	 * must be unique, and required members are required in status too. Kubernetes demands
 	 * neither of its built-in kinds. */
 	bool structural;
+	/* TYPE_OBJECT with a protobuf message: the fields that are in it, as indices in the order
+	 * of their numbers; those of an inlined message are together. Ends with
+	 * FIELDS_END; NULL: there is no such message. */
+	const unsigned char *by_number;
+};
+
+/* No type has more fields than FIELDS_MAX. */
+enum {
+	FIELDS_MAX = 64,
+	FIELDS_END = 255,
 };
 
 struct field {

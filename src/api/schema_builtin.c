@@ -6,6 +6,15 @@
 static const struct type type_authentication_bound_object_reference;
 static const struct type type_authentication_token_request_spec;
 static const struct type type_authentication_token_request_status;
+static const struct type type_authentication_token_review_spec;
+static const struct type type_authentication_token_review_status;
+static const struct type type_authentication_user_info;
+static const struct type type_authorization_field_selector_attributes;
+static const struct type type_authorization_label_selector_attributes;
+static const struct type type_authorization_non_resource_attributes;
+static const struct type type_authorization_resource_attributes;
+static const struct type type_authorization_subject_access_review_spec;
+static const struct type type_authorization_subject_access_review_status;
 static const struct type type_autoscaling_scale_spec;
 static const struct type type_autoscaling_scale_status;
 static const struct type type_coordination_lease_spec;
@@ -193,10 +202,14 @@ static const struct type type_discovery_for_node;
 static const struct type type_discovery_for_zone;
 static const struct type type_events_event_series;
 static const struct type type_meta_condition;
+static const struct type type_meta_field_selector_requirement;
 static const struct type type_meta_label_selector_requirement;
 static const struct type type_meta_managed_fields_entry;
 static const struct type type_meta_owner_reference;
 static const struct type type_meta_preconditions;
+static const struct type type_meta_shard_info;
+static const struct type type_meta_status_cause;
+static const struct type type_meta_status_details;
 static const struct type type_networking_ip_block;
 static const struct type type_networking_network_policy_peer;
 static const struct type type_networking_network_policy_port;
@@ -267,9 +280,11 @@ static const struct type list_discovery_for_zone;
 static const struct type list_int32_set;
 static const struct type list_int64;
 static const struct type list_meta_condition_map_type_by_type;
+static const struct type list_meta_field_selector_requirement;
 static const struct type list_meta_label_selector_requirement;
 static const struct type list_meta_managed_fields_entry;
 static const struct type list_meta_owner_reference_map_uid_by_uid;
+static const struct type list_meta_status_cause;
 static const struct type list_networking_network_policy_egress_rule;
 static const struct type list_networking_network_policy_ingress_rule;
 static const struct type list_networking_network_policy_peer;
@@ -278,6 +293,7 @@ static const struct type list_string;
 static const struct type list_string_set;
 static const struct type list_string_set_by_value;
 static const struct type map_bytes;
+static const struct type map_list_string;
 static const struct type map_quantity;
 static const struct type map_string;
 static const struct type map_string_atomic;
@@ -346,9 +362,11 @@ static const struct type list_discovery_for_zone = { TYPE_LIST, .elem = &type_di
 static const struct type list_int32_set = { TYPE_LIST, .elem = &type_int32, .list = LIST_SET };
 static const struct type list_int64 = { TYPE_LIST, .elem = &type_int64, .list = LIST_ATOMIC };
 static const struct type list_meta_condition_map_type_by_type = { TYPE_LIST, .elem = &type_meta_condition, .list = LIST_MAP, .merge_keys = { "type" }, .patch_key = "type" };
+static const struct type list_meta_field_selector_requirement = { TYPE_LIST, .elem = &type_meta_field_selector_requirement, .list = LIST_ATOMIC };
 static const struct type list_meta_label_selector_requirement = { TYPE_LIST, .elem = &type_meta_label_selector_requirement, .list = LIST_ATOMIC };
 static const struct type list_meta_managed_fields_entry = { TYPE_LIST, .elem = &type_meta_managed_fields_entry, .list = LIST_ATOMIC };
 static const struct type list_meta_owner_reference_map_uid_by_uid = { TYPE_LIST, .elem = &type_meta_owner_reference, .list = LIST_MAP, .merge_keys = { "uid" }, .patch_key = "uid" };
+static const struct type list_meta_status_cause = { TYPE_LIST, .elem = &type_meta_status_cause, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_egress_rule = { TYPE_LIST, .elem = &type_networking_network_policy_egress_rule, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_ingress_rule = { TYPE_LIST, .elem = &type_networking_network_policy_ingress_rule, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_peer = { TYPE_LIST, .elem = &type_networking_network_policy_peer, .list = LIST_ATOMIC };
@@ -357,6 +375,7 @@ static const struct type list_string = { TYPE_LIST, .elem = &type_string, .list 
 static const struct type list_string_set = { TYPE_LIST, .elem = &type_string, .list = LIST_SET };
 static const struct type list_string_set_by_value = { TYPE_LIST, .elem = &type_string, .list = LIST_SET, .patch_key = "" };
 static const struct type map_bytes = { TYPE_MAP, .elem = &type_bytes };
+static const struct type map_list_string = { TYPE_MAP, .elem = &list_string };
 static const struct type map_quantity = { TYPE_MAP, .elem = &type_quantity };
 static const struct type map_string = { TYPE_MAP, .elem = &type_string };
 static const struct type map_string_atomic = { TYPE_MAP, .elem = &type_string, .atomic = true };
@@ -412,7 +431,8 @@ static const struct field fields_meta_managed_fields_entry[] = {
 	{ "time", &type_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_meta_managed_fields_entry = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry", fields_meta_managed_fields_entry };
+static const unsigned char numbers_meta_managed_fields_entry[] = { 3, 4, 0, 6, 1, 2, 5, 255 };
+static const struct type type_meta_managed_fields_entry = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry", fields_meta_managed_fields_entry, .by_number = numbers_meta_managed_fields_entry };
 
 static const struct field fields_meta_owner_reference[] = {
 	{ "apiVersion", &type_string, FIELD_REQUIRED, 0, 0, 5 },
@@ -423,7 +443,8 @@ static const struct field fields_meta_owner_reference[] = {
 	{ "uid", &type_string, FIELD_REQUIRED, 0, 0, 4, .go = "types.UID" },
 	{ 0 },
 };
-static const struct type type_meta_owner_reference = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference", fields_meta_owner_reference, .atomic = true };
+static const unsigned char numbers_meta_owner_reference[] = { 3, 4, 5, 0, 2, 1, 255 };
+static const struct type type_meta_owner_reference = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference", fields_meta_owner_reference, .atomic = true, .by_number = numbers_meta_owner_reference };
 
 static const struct field fields_meta_object_meta[] = {
 	{ "annotations", &map_string, FIELD_OMITEMPTY, 0, "Any text that tools keep with the object", 12 },
@@ -443,13 +464,15 @@ static const struct field fields_meta_object_meta[] = {
 	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 5, .go = "types.UID" },
 	{ 0 },
 };
-const struct type type_meta_object_meta = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", fields_meta_object_meta };
+static const unsigned char numbers_meta_object_meta[] = { 9, 5, 10, 13, 14, 12, 6, 1, 3, 2, 7, 0, 11, 4, 8, 255 };
+const struct type type_meta_object_meta = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", fields_meta_object_meta, .by_number = numbers_meta_object_meta };
 
 static const struct field fields_core_namespace_spec[] = {
 	{ "finalizers", &list_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "[]v1.FinalizerName" },
 	{ 0 },
 };
-static const struct type type_core_namespace_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.NamespaceSpec", fields_core_namespace_spec };
+static const unsigned char numbers_core_namespace_spec[] = { 0, 255 };
+static const struct type type_core_namespace_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.NamespaceSpec", fields_core_namespace_spec, .by_number = numbers_core_namespace_spec };
 
 static const struct field fields_core_namespace_condition[] = {
 	{ "lastTransitionTime", &type_time, FIELD_OMITEMPTY, 0, 0, 4 },
@@ -459,14 +482,16 @@ static const struct field fields_core_namespace_condition[] = {
 	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.NamespaceConditionType" },
 	{ 0 },
 };
-static const struct type type_core_namespace_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.NamespaceCondition", fields_core_namespace_condition };
+static const unsigned char numbers_core_namespace_condition[] = { 4, 3, 0, 2, 1, 255 };
+static const struct type type_core_namespace_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.NamespaceCondition", fields_core_namespace_condition, .by_number = numbers_core_namespace_condition };
 
 static const struct field fields_core_namespace_status[] = {
 	{ "conditions", &list_core_namespace_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "phase", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.NamespacePhase", .values = enum_core_namespace_phase },
 	{ 0 },
 };
-static const struct type type_core_namespace_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NamespaceStatus", fields_core_namespace_status };
+static const unsigned char numbers_core_namespace_status[] = { 1, 0, 255 };
+static const struct type type_core_namespace_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NamespaceStatus", fields_core_namespace_status, .by_number = numbers_core_namespace_status };
 
 static const struct field fields_core_namespace[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -476,7 +501,8 @@ static const struct field fields_core_namespace[] = {
 	{ "status", &type_core_namespace_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_core_namespace = { TYPE_OBJECT, "io.k8s.api.core.v1.Namespace", fields_core_namespace };
+static const unsigned char numbers_core_namespace[] = { 2, 3, 4, 255 };
+const struct type type_core_namespace = { TYPE_OBJECT, "io.k8s.api.core.v1.Namespace", fields_core_namespace, .by_number = numbers_core_namespace };
 
 static const struct field fields_core_node_selector_requirement[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -484,34 +510,39 @@ static const struct field fields_core_node_selector_requirement[] = {
 	{ "values", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_node_selector_requirement = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSelectorRequirement", fields_core_node_selector_requirement };
+static const unsigned char numbers_core_node_selector_requirement[] = { 0, 1, 2, 255 };
+static const struct type type_core_node_selector_requirement = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSelectorRequirement", fields_core_node_selector_requirement, .by_number = numbers_core_node_selector_requirement };
 
 static const struct field fields_core_node_selector_term[] = {
 	{ "matchExpressions", &list_core_node_selector_requirement, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "matchFields", &list_core_node_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_node_selector_term = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSelectorTerm", fields_core_node_selector_term, .atomic = true };
+static const unsigned char numbers_core_node_selector_term[] = { 0, 1, 255 };
+static const struct type type_core_node_selector_term = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSelectorTerm", fields_core_node_selector_term, .atomic = true, .by_number = numbers_core_node_selector_term };
 
 static const struct field fields_core_preferred_scheduling_term[] = {
 	{ "preference", &type_core_node_selector_term, FIELD_REQUIRED, 0, 0, 2 },
 	{ "weight", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_preferred_scheduling_term = { TYPE_OBJECT, "io.k8s.api.core.v1.PreferredSchedulingTerm", fields_core_preferred_scheduling_term };
+static const unsigned char numbers_core_preferred_scheduling_term[] = { 1, 0, 255 };
+static const struct type type_core_preferred_scheduling_term = { TYPE_OBJECT, "io.k8s.api.core.v1.PreferredSchedulingTerm", fields_core_preferred_scheduling_term, .by_number = numbers_core_preferred_scheduling_term };
 
 static const struct field fields_core_node_selector[] = {
 	{ "nodeSelectorTerms", &list_core_node_selector_term, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_node_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSelector", fields_core_node_selector, .atomic = true };
+static const unsigned char numbers_core_node_selector[] = { 0, 255 };
+static const struct type type_core_node_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSelector", fields_core_node_selector, .atomic = true, .by_number = numbers_core_node_selector };
 
 static const struct field fields_core_node_affinity[] = {
 	{ "preferredDuringSchedulingIgnoredDuringExecution", &list_core_preferred_scheduling_term, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "requiredDuringSchedulingIgnoredDuringExecution", &type_core_node_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_node_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeAffinity", fields_core_node_affinity };
+static const unsigned char numbers_core_node_affinity[] = { 1, 0, 255 };
+static const struct type type_core_node_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeAffinity", fields_core_node_affinity, .by_number = numbers_core_node_affinity };
 
 static const struct field fields_meta_label_selector_requirement[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -519,14 +550,16 @@ static const struct field fields_meta_label_selector_requirement[] = {
 	{ "values", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_meta_label_selector_requirement = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement", fields_meta_label_selector_requirement };
+static const unsigned char numbers_meta_label_selector_requirement[] = { 0, 1, 2, 255 };
+static const struct type type_meta_label_selector_requirement = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement", fields_meta_label_selector_requirement, .by_number = numbers_meta_label_selector_requirement };
 
 static const struct field fields_meta_label_selector[] = {
 	{ "matchExpressions", &list_meta_label_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "matchLabels", &map_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-const struct type type_meta_label_selector = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", fields_meta_label_selector, .atomic = true };
+static const unsigned char numbers_meta_label_selector[] = { 1, 0, 255 };
+const struct type type_meta_label_selector = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", fields_meta_label_selector, .atomic = true, .by_number = numbers_meta_label_selector };
 
 static const struct field fields_core_pod_affinity_term[] = {
 	{ "labelSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
@@ -537,28 +570,32 @@ static const struct field fields_core_pod_affinity_term[] = {
 	{ "topologyKey", &type_string, FIELD_REQUIRED, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_pod_affinity_term = { TYPE_OBJECT, "io.k8s.api.core.v1.PodAffinityTerm", fields_core_pod_affinity_term };
+static const unsigned char numbers_core_pod_affinity_term[] = { 0, 4, 5, 3, 1, 2, 255 };
+static const struct type type_core_pod_affinity_term = { TYPE_OBJECT, "io.k8s.api.core.v1.PodAffinityTerm", fields_core_pod_affinity_term, .by_number = numbers_core_pod_affinity_term };
 
 static const struct field fields_core_weighted_pod_affinity_term[] = {
 	{ "podAffinityTerm", &type_core_pod_affinity_term, FIELD_REQUIRED, 0, 0, 2 },
 	{ "weight", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_weighted_pod_affinity_term = { TYPE_OBJECT, "io.k8s.api.core.v1.WeightedPodAffinityTerm", fields_core_weighted_pod_affinity_term };
+static const unsigned char numbers_core_weighted_pod_affinity_term[] = { 1, 0, 255 };
+static const struct type type_core_weighted_pod_affinity_term = { TYPE_OBJECT, "io.k8s.api.core.v1.WeightedPodAffinityTerm", fields_core_weighted_pod_affinity_term, .by_number = numbers_core_weighted_pod_affinity_term };
 
 static const struct field fields_core_pod_affinity[] = {
 	{ "preferredDuringSchedulingIgnoredDuringExecution", &list_core_weighted_pod_affinity_term, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "requiredDuringSchedulingIgnoredDuringExecution", &list_core_pod_affinity_term, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_pod_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.PodAffinity", fields_core_pod_affinity };
+static const unsigned char numbers_core_pod_affinity[] = { 1, 0, 255 };
+static const struct type type_core_pod_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.PodAffinity", fields_core_pod_affinity, .by_number = numbers_core_pod_affinity };
 
 static const struct field fields_core_pod_anti_affinity[] = {
 	{ "preferredDuringSchedulingIgnoredDuringExecution", &list_core_weighted_pod_affinity_term, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "requiredDuringSchedulingIgnoredDuringExecution", &list_core_pod_affinity_term, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_pod_anti_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.PodAntiAffinity", fields_core_pod_anti_affinity };
+static const unsigned char numbers_core_pod_anti_affinity[] = { 1, 0, 255 };
+static const struct type type_core_pod_anti_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.PodAntiAffinity", fields_core_pod_anti_affinity, .by_number = numbers_core_pod_anti_affinity };
 
 static const struct field fields_core_affinity[] = {
 	{ "nodeAffinity", &type_core_node_affinity, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
@@ -566,7 +603,8 @@ static const struct field fields_core_affinity[] = {
 	{ "podAntiAffinity", &type_core_pod_anti_affinity, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.Affinity", fields_core_affinity };
+static const unsigned char numbers_core_affinity[] = { 0, 1, 2, 255 };
+static const struct type type_core_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.Affinity", fields_core_affinity, .by_number = numbers_core_affinity };
 
 static const struct field fields_core_config_map_key_selector[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 2 },
@@ -574,14 +612,16 @@ static const struct field fields_core_config_map_key_selector[] = {
 	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_config_map_key_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapKeySelector", fields_core_config_map_key_selector, .atomic = true };
+static const unsigned char numbers_core_config_map_key_selector[] = { 1, 0, 2, 255 };
+static const struct type type_core_config_map_key_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapKeySelector", fields_core_config_map_key_selector, .atomic = true, .by_number = numbers_core_config_map_key_selector };
 
 static const struct field fields_core_object_field_selector[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "fieldPath", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_object_field_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.ObjectFieldSelector", fields_core_object_field_selector, .atomic = true };
+static const unsigned char numbers_core_object_field_selector[] = { 0, 1, 255 };
+static const struct type type_core_object_field_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.ObjectFieldSelector", fields_core_object_field_selector, .atomic = true, .by_number = numbers_core_object_field_selector };
 
 static const struct field fields_core_file_key_selector[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 3 },
@@ -590,7 +630,8 @@ static const struct field fields_core_file_key_selector[] = {
 	{ "volumeName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_file_key_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.FileKeySelector", fields_core_file_key_selector, .atomic = true };
+static const unsigned char numbers_core_file_key_selector[] = { 3, 2, 0, 1, 255 };
+static const struct type type_core_file_key_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.FileKeySelector", fields_core_file_key_selector, .atomic = true, .by_number = numbers_core_file_key_selector };
 
 static const struct field fields_core_resource_field_selector[] = {
 	{ "containerName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
@@ -598,7 +639,8 @@ static const struct field fields_core_resource_field_selector[] = {
 	{ "resource", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_resource_field_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceFieldSelector", fields_core_resource_field_selector, .atomic = true };
+static const unsigned char numbers_core_resource_field_selector[] = { 0, 2, 1, 255 };
+static const struct type type_core_resource_field_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceFieldSelector", fields_core_resource_field_selector, .atomic = true, .by_number = numbers_core_resource_field_selector };
 
 static const struct field fields_core_secret_key_selector[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 2 },
@@ -606,7 +648,8 @@ static const struct field fields_core_secret_key_selector[] = {
 	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_secret_key_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretKeySelector", fields_core_secret_key_selector, .atomic = true };
+static const unsigned char numbers_core_secret_key_selector[] = { 1, 0, 2, 255 };
+static const struct type type_core_secret_key_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretKeySelector", fields_core_secret_key_selector, .atomic = true, .by_number = numbers_core_secret_key_selector };
 
 static const struct field fields_core_env_var_source[] = {
 	{ "configMapKeyRef", &type_core_config_map_key_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
@@ -616,7 +659,8 @@ static const struct field fields_core_env_var_source[] = {
 	{ "secretKeyRef", &type_core_secret_key_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_env_var_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EnvVarSource", fields_core_env_var_source };
+static const unsigned char numbers_core_env_var_source[] = { 1, 3, 0, 4, 2, 255 };
+static const struct type type_core_env_var_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EnvVarSource", fields_core_env_var_source, .by_number = numbers_core_env_var_source };
 
 static const struct field fields_core_env_var[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -624,21 +668,24 @@ static const struct field fields_core_env_var[] = {
 	{ "valueFrom", &type_core_env_var_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_env_var = { TYPE_OBJECT, "io.k8s.api.core.v1.EnvVar", fields_core_env_var };
+static const unsigned char numbers_core_env_var[] = { 0, 1, 2, 255 };
+static const struct type type_core_env_var = { TYPE_OBJECT, "io.k8s.api.core.v1.EnvVar", fields_core_env_var, .by_number = numbers_core_env_var };
 
 static const struct field fields_core_config_map_env_source[] = {
 	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1, .pb_in = 1, .embed = "LocalObjectReference" },
 	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_config_map_env_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapEnvSource", fields_core_config_map_env_source };
+static const unsigned char numbers_core_config_map_env_source[] = { 0, 1, 255 };
+static const struct type type_core_config_map_env_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapEnvSource", fields_core_config_map_env_source, .by_number = numbers_core_config_map_env_source };
 
 static const struct field fields_core_secret_env_source[] = {
 	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1, .pb_in = 1, .embed = "LocalObjectReference" },
 	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_secret_env_source = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretEnvSource", fields_core_secret_env_source };
+static const unsigned char numbers_core_secret_env_source[] = { 0, 1, 255 };
+static const struct type type_core_secret_env_source = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretEnvSource", fields_core_secret_env_source, .by_number = numbers_core_secret_env_source };
 
 static const struct field fields_core_env_from_source[] = {
 	{ "configMapRef", &type_core_config_map_env_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
@@ -646,20 +693,23 @@ static const struct field fields_core_env_from_source[] = {
 	{ "secretRef", &type_core_secret_env_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_env_from_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EnvFromSource", fields_core_env_from_source };
+static const unsigned char numbers_core_env_from_source[] = { 1, 0, 2, 255 };
+static const struct type type_core_env_from_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EnvFromSource", fields_core_env_from_source, .by_number = numbers_core_env_from_source };
 
 static const struct field fields_core_exec_action[] = {
 	{ "command", &list_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_exec_action = { TYPE_OBJECT, "io.k8s.api.core.v1.ExecAction", fields_core_exec_action };
+static const unsigned char numbers_core_exec_action[] = { 0, 255 };
+static const struct type type_core_exec_action = { TYPE_OBJECT, "io.k8s.api.core.v1.ExecAction", fields_core_exec_action, .by_number = numbers_core_exec_action };
 
 static const struct field fields_core_http_header[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "value", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_http_header = { TYPE_OBJECT, "io.k8s.api.core.v1.HTTPHeader", fields_core_http_header };
+static const unsigned char numbers_core_http_header[] = { 0, 1, 255 };
+static const struct type type_core_http_header = { TYPE_OBJECT, "io.k8s.api.core.v1.HTTPHeader", fields_core_http_header, .by_number = numbers_core_http_header };
 
 static const struct field fields_core_http_get_action[] = {
 	{ "host", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -669,20 +719,23 @@ static const struct field fields_core_http_get_action[] = {
 	{ "scheme", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.URIScheme", .values = enum_core_uri_scheme },
 	{ 0 },
 };
-static const struct type type_core_http_get_action = { TYPE_OBJECT, "io.k8s.api.core.v1.HTTPGetAction", fields_core_http_get_action };
+static const unsigned char numbers_core_http_get_action[] = { 2, 3, 0, 4, 1, 255 };
+static const struct type type_core_http_get_action = { TYPE_OBJECT, "io.k8s.api.core.v1.HTTPGetAction", fields_core_http_get_action, .by_number = numbers_core_http_get_action };
 
 static const struct field fields_core_sleep_action[] = {
 	{ "seconds", &type_int64, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_sleep_action = { TYPE_OBJECT, "io.k8s.api.core.v1.SleepAction", fields_core_sleep_action };
+static const unsigned char numbers_core_sleep_action[] = { 0, 255 };
+static const struct type type_core_sleep_action = { TYPE_OBJECT, "io.k8s.api.core.v1.SleepAction", fields_core_sleep_action, .by_number = numbers_core_sleep_action };
 
 static const struct field fields_core_tcp_socket_action[] = {
 	{ "host", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "port", &type_int_or_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_tcp_socket_action = { TYPE_OBJECT, "io.k8s.api.core.v1.TCPSocketAction", fields_core_tcp_socket_action };
+static const unsigned char numbers_core_tcp_socket_action[] = { 1, 0, 255 };
+static const struct type type_core_tcp_socket_action = { TYPE_OBJECT, "io.k8s.api.core.v1.TCPSocketAction", fields_core_tcp_socket_action, .by_number = numbers_core_tcp_socket_action };
 
 static const struct field fields_core_lifecycle_handler[] = {
 	{ "exec", &type_core_exec_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
@@ -691,7 +744,8 @@ static const struct field fields_core_lifecycle_handler[] = {
 	{ "tcpSocket", &type_core_tcp_socket_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_lifecycle_handler = { TYPE_OBJECT, "io.k8s.api.core.v1.LifecycleHandler", fields_core_lifecycle_handler };
+static const unsigned char numbers_core_lifecycle_handler[] = { 0, 1, 3, 2, 255 };
+static const struct type type_core_lifecycle_handler = { TYPE_OBJECT, "io.k8s.api.core.v1.LifecycleHandler", fields_core_lifecycle_handler, .by_number = numbers_core_lifecycle_handler };
 
 static const struct field fields_core_lifecycle[] = {
 	{ "postStart", &type_core_lifecycle_handler, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
@@ -699,14 +753,16 @@ static const struct field fields_core_lifecycle[] = {
 	{ "stopSignal", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3, .go = "v1.Signal", .values = enum_core_signal },
 	{ 0 },
 };
-static const struct type type_core_lifecycle = { TYPE_OBJECT, "io.k8s.api.core.v1.Lifecycle", fields_core_lifecycle };
+static const unsigned char numbers_core_lifecycle[] = { 0, 1, 2, 255 };
+static const struct type type_core_lifecycle = { TYPE_OBJECT, "io.k8s.api.core.v1.Lifecycle", fields_core_lifecycle, .by_number = numbers_core_lifecycle };
 
 static const struct field fields_core_grpc_action[] = {
 	{ "port", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
 	{ "service", &type_string, FIELD_POINTER, "\"\"", 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_grpc_action = { TYPE_OBJECT, "io.k8s.api.core.v1.GRPCAction", fields_core_grpc_action };
+static const unsigned char numbers_core_grpc_action[] = { 0, 1, 255 };
+static const struct type type_core_grpc_action = { TYPE_OBJECT, "io.k8s.api.core.v1.GRPCAction", fields_core_grpc_action, .by_number = numbers_core_grpc_action };
 
 static const struct field fields_core_probe[] = {
 	{ "exec", &type_core_exec_action, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .pb_in = 1, .embed = "ProbeHandler" },
@@ -721,7 +777,8 @@ static const struct field fields_core_probe[] = {
 	{ "timeoutSeconds", &type_int32, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_probe = { TYPE_OBJECT, "io.k8s.api.core.v1.Probe", fields_core_probe };
+static const unsigned char numbers_core_probe[] = { 0, 3, 7, 2, 4, 9, 5, 6, 1, 8, 255 };
+static const struct type type_core_probe = { TYPE_OBJECT, "io.k8s.api.core.v1.Probe", fields_core_probe, .by_number = numbers_core_probe };
 
 static const struct field fields_core_container_port[] = {
 	{ "containerPort", &type_int32, FIELD_REQUIRED, 0, 0, 3 },
@@ -731,21 +788,24 @@ static const struct field fields_core_container_port[] = {
 	{ "protocol", &type_string, FIELD_OMITEMPTY, "\"TCP\"", 0, 4, .go = "v1.Protocol", .values = enum_core_protocol },
 	{ 0 },
 };
-static const struct type type_core_container_port = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerPort", fields_core_container_port };
+static const unsigned char numbers_core_container_port[] = { 3, 2, 0, 4, 1, 255 };
+static const struct type type_core_container_port = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerPort", fields_core_container_port, .by_number = numbers_core_container_port };
 
 static const struct field fields_core_container_resize_policy[] = {
 	{ "resourceName", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.ResourceName" },
 	{ "restartPolicy", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ResourceResizeRestartPolicy" },
 	{ 0 },
 };
-static const struct type type_core_container_resize_policy = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerResizePolicy", fields_core_container_resize_policy };
+static const unsigned char numbers_core_container_resize_policy[] = { 0, 1, 255 };
+static const struct type type_core_container_resize_policy = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerResizePolicy", fields_core_container_resize_policy, .by_number = numbers_core_container_resize_policy };
 
 static const struct field fields_core_resource_claim[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "request", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_resource_claim = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceClaim", fields_core_resource_claim };
+static const unsigned char numbers_core_resource_claim[] = { 0, 1, 255 };
+static const struct type type_core_resource_claim = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceClaim", fields_core_resource_claim, .by_number = numbers_core_resource_claim };
 
 static const struct field fields_core_resource_requirements[] = {
 	{ "claims", &list_core_resource_claim_map_name, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -753,35 +813,40 @@ static const struct field fields_core_resource_requirements[] = {
 	{ "requests", &map_quantity, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.ResourceList" },
 	{ 0 },
 };
-static const struct type type_core_resource_requirements = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceRequirements", fields_core_resource_requirements };
+static const unsigned char numbers_core_resource_requirements[] = { 1, 2, 0, 255 };
+static const struct type type_core_resource_requirements = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceRequirements", fields_core_resource_requirements, .by_number = numbers_core_resource_requirements };
 
 static const struct field fields_core_container_restart_rule_on_exit_codes[] = {
 	{ "operator", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.ContainerRestartRuleOnExitCodesOperator" },
 	{ "values", &list_int32_set, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_container_restart_rule_on_exit_codes = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes", fields_core_container_restart_rule_on_exit_codes };
+static const unsigned char numbers_core_container_restart_rule_on_exit_codes[] = { 0, 1, 255 };
+static const struct type type_core_container_restart_rule_on_exit_codes = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes", fields_core_container_restart_rule_on_exit_codes, .by_number = numbers_core_container_restart_rule_on_exit_codes };
 
 static const struct field fields_core_container_restart_rule[] = {
 	{ "action", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.ContainerRestartRuleAction" },
 	{ "exitCodes", &type_core_container_restart_rule_on_exit_codes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_container_restart_rule = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerRestartRule", fields_core_container_restart_rule };
+static const unsigned char numbers_core_container_restart_rule[] = { 0, 1, 255 };
+static const struct type type_core_container_restart_rule = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerRestartRule", fields_core_container_restart_rule, .by_number = numbers_core_container_restart_rule };
 
 static const struct field fields_core_app_armor_profile[] = {
 	{ "localhostProfile", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.AppArmorProfileType", .values = enum_core_app_armor_profile_type },
 	{ 0 },
 };
-static const struct type type_core_app_armor_profile = { TYPE_OBJECT, "io.k8s.api.core.v1.AppArmorProfile", fields_core_app_armor_profile };
+static const unsigned char numbers_core_app_armor_profile[] = { 1, 0, 255 };
+static const struct type type_core_app_armor_profile = { TYPE_OBJECT, "io.k8s.api.core.v1.AppArmorProfile", fields_core_app_armor_profile, .by_number = numbers_core_app_armor_profile };
 
 static const struct field fields_core_capabilities[] = {
 	{ "add", &list_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "[]v1.Capability" },
 	{ "drop", &list_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "[]v1.Capability" },
 	{ 0 },
 };
-static const struct type type_core_capabilities = { TYPE_OBJECT, "io.k8s.api.core.v1.Capabilities", fields_core_capabilities };
+static const unsigned char numbers_core_capabilities[] = { 0, 1, 255 };
+static const struct type type_core_capabilities = { TYPE_OBJECT, "io.k8s.api.core.v1.Capabilities", fields_core_capabilities, .by_number = numbers_core_capabilities };
 
 static const struct field fields_core_se_linux_options[] = {
 	{ "level", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
@@ -790,14 +855,16 @@ static const struct field fields_core_se_linux_options[] = {
 	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_se_linux_options = { TYPE_OBJECT, "io.k8s.api.core.v1.SELinuxOptions", fields_core_se_linux_options };
+static const unsigned char numbers_core_se_linux_options[] = { 3, 1, 2, 0, 255 };
+static const struct type type_core_se_linux_options = { TYPE_OBJECT, "io.k8s.api.core.v1.SELinuxOptions", fields_core_se_linux_options, .by_number = numbers_core_se_linux_options };
 
 static const struct field fields_core_seccomp_profile[] = {
 	{ "localhostProfile", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.SeccompProfileType", .values = enum_core_seccomp_profile_type },
 	{ 0 },
 };
-static const struct type type_core_seccomp_profile = { TYPE_OBJECT, "io.k8s.api.core.v1.SeccompProfile", fields_core_seccomp_profile };
+static const unsigned char numbers_core_seccomp_profile[] = { 1, 0, 255 };
+static const struct type type_core_seccomp_profile = { TYPE_OBJECT, "io.k8s.api.core.v1.SeccompProfile", fields_core_seccomp_profile, .by_number = numbers_core_seccomp_profile };
 
 static const struct field fields_core_windows_security_context_options[] = {
 	{ "gmsaCredentialSpec", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
@@ -806,7 +873,8 @@ static const struct field fields_core_windows_security_context_options[] = {
 	{ "runAsUserName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_windows_security_context_options = { TYPE_OBJECT, "io.k8s.api.core.v1.WindowsSecurityContextOptions", fields_core_windows_security_context_options };
+static const unsigned char numbers_core_windows_security_context_options[] = { 1, 0, 3, 2, 255 };
+static const struct type type_core_windows_security_context_options = { TYPE_OBJECT, "io.k8s.api.core.v1.WindowsSecurityContextOptions", fields_core_windows_security_context_options, .by_number = numbers_core_windows_security_context_options };
 
 static const struct field fields_core_security_context[] = {
 	{ "allowPrivilegeEscalation", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
@@ -823,14 +891,16 @@ static const struct field fields_core_security_context[] = {
 	{ "windowsOptions", &type_core_windows_security_context_options, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 10 },
 	{ 0 },
 };
-static const struct type type_core_security_context = { TYPE_OBJECT, "io.k8s.api.core.v1.SecurityContext", fields_core_security_context };
+static const unsigned char numbers_core_security_context[] = { 2, 3, 9, 8, 7, 5, 0, 6, 4, 11, 10, 1, 255 };
+static const struct type type_core_security_context = { TYPE_OBJECT, "io.k8s.api.core.v1.SecurityContext", fields_core_security_context, .by_number = numbers_core_security_context };
 
 static const struct field fields_core_volume_device[] = {
 	{ "devicePath", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_volume_device = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeDevice", fields_core_volume_device };
+static const unsigned char numbers_core_volume_device[] = { 1, 0, 255 };
+static const struct type type_core_volume_device = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeDevice", fields_core_volume_device, .by_number = numbers_core_volume_device };
 
 static const struct field fields_core_volume_mount[] = {
 	{ "mountPath", &type_string, FIELD_REQUIRED, 0, 0, 3 },
@@ -842,7 +912,8 @@ static const struct field fields_core_volume_mount[] = {
 	{ "subPathExpr", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
 	{ 0 },
 };
-static const struct type type_core_volume_mount = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeMount", fields_core_volume_mount };
+static const unsigned char numbers_core_volume_mount[] = { 2, 3, 0, 5, 1, 6, 4, 255 };
+static const struct type type_core_volume_mount = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeMount", fields_core_volume_mount, .by_number = numbers_core_volume_mount };
 
 static const struct field fields_core_container[] = {
 	{ "args", &list_string, FIELD_OMITEMPTY, 0, "Arguments of the command", 4 },
@@ -872,14 +943,16 @@ static const struct field fields_core_container[] = {
 	{ "workingDir", &type_string, FIELD_OMITEMPTY, 0, "Directory the command starts in", 5 },
 	{ 0 },
 };
-static const struct type type_core_container = { TYPE_OBJECT, "io.k8s.api.core.v1.Container", fields_core_container };
+static const unsigned char numbers_core_container[] = { 8, 4, 1, 0, 24, 9, 2, 12, 23, 7, 10, 6, 19, 5, 15, 17, 18, 21, 3, 20, 22, 16, 11, 13, 14, 255 };
+static const struct type type_core_container = { TYPE_OBJECT, "io.k8s.api.core.v1.Container", fields_core_container, .by_number = numbers_core_container };
 
 static const struct field fields_core_pod_dns_config_option[] = {
 	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "value", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_pod_dns_config_option = { TYPE_OBJECT, "io.k8s.api.core.v1.PodDNSConfigOption", fields_core_pod_dns_config_option };
+static const unsigned char numbers_core_pod_dns_config_option[] = { 0, 1, 255 };
+static const struct type type_core_pod_dns_config_option = { TYPE_OBJECT, "io.k8s.api.core.v1.PodDNSConfigOption", fields_core_pod_dns_config_option, .by_number = numbers_core_pod_dns_config_option };
 
 static const struct field fields_core_pod_dns_config[] = {
 	{ "nameservers", &list_string, FIELD_OMITEMPTY, 0, 0, 1 },
@@ -887,7 +960,8 @@ static const struct field fields_core_pod_dns_config[] = {
 	{ "searches", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_pod_dns_config = { TYPE_OBJECT, "io.k8s.api.core.v1.PodDNSConfig", fields_core_pod_dns_config };
+static const unsigned char numbers_core_pod_dns_config[] = { 0, 2, 1, 255 };
+static const struct type type_core_pod_dns_config = { TYPE_OBJECT, "io.k8s.api.core.v1.PodDNSConfig", fields_core_pod_dns_config, .by_number = numbers_core_pod_dns_config };
 
 static const struct field fields_core_ephemeral_container[] = {
 	{ "args", &list_string, FIELD_OMITEMPTY, 0, 0, 4, .pb_in = 1, .embed = "EphemeralContainerCommon" },
@@ -918,32 +992,37 @@ static const struct field fields_core_ephemeral_container[] = {
 	{ "workingDir", &type_string, FIELD_OMITEMPTY, 0, 0, 5, .pb_in = 1, .embed = "EphemeralContainerCommon" },
 	{ 0 },
 };
-static const struct type type_core_ephemeral_container = { TYPE_OBJECT, "io.k8s.api.core.v1.EphemeralContainer", fields_core_ephemeral_container };
+static const unsigned char numbers_core_ephemeral_container[] = { 8, 4, 1, 0, 25, 9, 2, 12, 24, 7, 10, 6, 20, 5, 15, 17, 18, 22, 3, 21, 23, 16, 11, 13, 14, 19, 255 };
+static const struct type type_core_ephemeral_container = { TYPE_OBJECT, "io.k8s.api.core.v1.EphemeralContainer", fields_core_ephemeral_container, .by_number = numbers_core_ephemeral_container };
 
 static const struct field fields_core_host_alias[] = {
 	{ "hostnames", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "ip", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_host_alias = { TYPE_OBJECT, "io.k8s.api.core.v1.HostAlias", fields_core_host_alias };
+static const unsigned char numbers_core_host_alias[] = { 1, 0, 255 };
+static const struct type type_core_host_alias = { TYPE_OBJECT, "io.k8s.api.core.v1.HostAlias", fields_core_host_alias, .by_number = numbers_core_host_alias };
 
 static const struct field fields_core_local_object_reference[] = {
 	{ "name", &type_string, FIELD_OMITEMPTY, "\"\"", 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_local_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.LocalObjectReference", fields_core_local_object_reference, .atomic = true };
+static const unsigned char numbers_core_local_object_reference[] = { 0, 255 };
+static const struct type type_core_local_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.LocalObjectReference", fields_core_local_object_reference, .atomic = true, .by_number = numbers_core_local_object_reference };
 
 static const struct field fields_core_pod_os[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.OSName" },
 	{ 0 },
 };
-static const struct type type_core_pod_os = { TYPE_OBJECT, "io.k8s.api.core.v1.PodOS", fields_core_pod_os };
+static const unsigned char numbers_core_pod_os[] = { 0, 255 };
+static const struct type type_core_pod_os = { TYPE_OBJECT, "io.k8s.api.core.v1.PodOS", fields_core_pod_os, .by_number = numbers_core_pod_os };
 
 static const struct field fields_core_pod_readiness_gate[] = {
 	{ "conditionType", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.PodConditionType" },
 	{ 0 },
 };
-static const struct type type_core_pod_readiness_gate = { TYPE_OBJECT, "io.k8s.api.core.v1.PodReadinessGate", fields_core_pod_readiness_gate };
+static const unsigned char numbers_core_pod_readiness_gate[] = { 0, 255 };
+static const struct type type_core_pod_readiness_gate = { TYPE_OBJECT, "io.k8s.api.core.v1.PodReadinessGate", fields_core_pod_readiness_gate, .by_number = numbers_core_pod_readiness_gate };
 
 static const struct field fields_core_pod_resource_claim[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -951,26 +1030,30 @@ static const struct field fields_core_pod_resource_claim[] = {
 	{ "resourceClaimTemplateName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_pod_resource_claim = { TYPE_OBJECT, "io.k8s.api.core.v1.PodResourceClaim", fields_core_pod_resource_claim };
+static const unsigned char numbers_core_pod_resource_claim[] = { 0, 1, 2, 255 };
+static const struct type type_core_pod_resource_claim = { TYPE_OBJECT, "io.k8s.api.core.v1.PodResourceClaim", fields_core_pod_resource_claim, .by_number = numbers_core_pod_resource_claim };
 
 static const struct field fields_core_pod_scheduling_gate[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_pod_scheduling_gate = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSchedulingGate", fields_core_pod_scheduling_gate };
+static const unsigned char numbers_core_pod_scheduling_gate[] = { 0, 255 };
+static const struct type type_core_pod_scheduling_gate = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSchedulingGate", fields_core_pod_scheduling_gate, .by_number = numbers_core_pod_scheduling_gate };
 
 static const struct field fields_core_pod_scheduling_group[] = {
 	{ "podGroupName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_pod_scheduling_group = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSchedulingGroup", fields_core_pod_scheduling_group };
+static const unsigned char numbers_core_pod_scheduling_group[] = { 0, 255 };
+static const struct type type_core_pod_scheduling_group = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSchedulingGroup", fields_core_pod_scheduling_group, .by_number = numbers_core_pod_scheduling_group };
 
 static const struct field fields_core_sysctl[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "value", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_sysctl = { TYPE_OBJECT, "io.k8s.api.core.v1.Sysctl", fields_core_sysctl };
+static const unsigned char numbers_core_sysctl[] = { 0, 1, 255 };
+static const struct type type_core_sysctl = { TYPE_OBJECT, "io.k8s.api.core.v1.Sysctl", fields_core_sysctl, .by_number = numbers_core_sysctl };
 
 static const struct field fields_core_pod_security_context[] = {
 	{ "appArmorProfile", &type_core_app_armor_profile, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11 },
@@ -988,7 +1071,8 @@ static const struct field fields_core_pod_security_context[] = {
 	{ "windowsOptions", &type_core_windows_security_context_options, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
 	{ 0 },
 };
-static const struct type type_core_pod_security_context = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSecurityContext", fields_core_pod_security_context };
+static const unsigned char numbers_core_pod_security_context[] = { 7, 5, 4, 9, 1, 3, 11, 12, 2, 8, 0, 10, 6, 255 };
+static const struct type type_core_pod_security_context = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSecurityContext", fields_core_pod_security_context, .by_number = numbers_core_pod_security_context };
 
 static const struct field fields_core_toleration[] = {
 	{ "effect", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.TaintEffect", .values = enum_core_taint_effect },
@@ -998,7 +1082,8 @@ static const struct field fields_core_toleration[] = {
 	{ "value", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_toleration = { TYPE_OBJECT, "io.k8s.api.core.v1.Toleration", fields_core_toleration };
+static const unsigned char numbers_core_toleration[] = { 1, 2, 4, 0, 3, 255 };
+static const struct type type_core_toleration = { TYPE_OBJECT, "io.k8s.api.core.v1.Toleration", fields_core_toleration, .by_number = numbers_core_toleration };
 
 static const struct field fields_core_topology_spread_constraint[] = {
 	{ "labelSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
@@ -1011,7 +1096,8 @@ static const struct field fields_core_topology_spread_constraint[] = {
 	{ "whenUnsatisfiable", &type_string, FIELD_REQUIRED, 0, 0, 3, .go = "v1.UnsatisfiableConstraintAction", .values = enum_core_unsatisfiable_constraint_action },
 	{ 0 },
 };
-static const struct type type_core_topology_spread_constraint = { TYPE_OBJECT, "io.k8s.api.core.v1.TopologySpreadConstraint", fields_core_topology_spread_constraint };
+static const unsigned char numbers_core_topology_spread_constraint[] = { 2, 6, 7, 0, 3, 4, 5, 1, 255 };
+static const struct type type_core_topology_spread_constraint = { TYPE_OBJECT, "io.k8s.api.core.v1.TopologySpreadConstraint", fields_core_topology_spread_constraint, .by_number = numbers_core_topology_spread_constraint };
 
 static const struct field fields_core_aws_elastic_block_store_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1020,7 +1106,8 @@ static const struct field fields_core_aws_elastic_block_store_volume_source[] = 
 	{ "volumeID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_aws_elastic_block_store_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource", fields_core_aws_elastic_block_store_volume_source };
+static const unsigned char numbers_core_aws_elastic_block_store_volume_source[] = { 3, 0, 1, 2, 255 };
+static const struct type type_core_aws_elastic_block_store_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource", fields_core_aws_elastic_block_store_volume_source, .by_number = numbers_core_aws_elastic_block_store_volume_source };
 
 static const struct field fields_core_azure_disk_volume_source[] = {
 	{ "cachingMode", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, "\"ReadWrite\"", 0, 3, .go = "v1.AzureDataDiskCachingMode", .values = enum_core_azure_data_disk_caching_mode },
@@ -1031,7 +1118,8 @@ static const struct field fields_core_azure_disk_volume_source[] = {
 	{ "readOnly", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, "false", 0, 5 },
 	{ 0 },
 };
-static const struct type type_core_azure_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AzureDiskVolumeSource", fields_core_azure_disk_volume_source };
+static const unsigned char numbers_core_azure_disk_volume_source[] = { 1, 2, 0, 3, 5, 4, 255 };
+static const struct type type_core_azure_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AzureDiskVolumeSource", fields_core_azure_disk_volume_source, .by_number = numbers_core_azure_disk_volume_source };
 
 static const struct field fields_core_azure_file_volume_source[] = {
 	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1039,7 +1127,8 @@ static const struct field fields_core_azure_file_volume_source[] = {
 	{ "shareName", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_azure_file_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AzureFileVolumeSource", fields_core_azure_file_volume_source };
+static const unsigned char numbers_core_azure_file_volume_source[] = { 1, 2, 0, 255 };
+static const struct type type_core_azure_file_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AzureFileVolumeSource", fields_core_azure_file_volume_source, .by_number = numbers_core_azure_file_volume_source };
 
 static const struct field fields_core_ceph_fs_volume_source[] = {
 	{ "monitors", &list_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -1050,7 +1139,8 @@ static const struct field fields_core_ceph_fs_volume_source[] = {
 	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_ceph_fs_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CephFSVolumeSource", fields_core_ceph_fs_volume_source };
+static const unsigned char numbers_core_ceph_fs_volume_source[] = { 0, 1, 5, 3, 4, 2, 255 };
+static const struct type type_core_ceph_fs_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CephFSVolumeSource", fields_core_ceph_fs_volume_source, .by_number = numbers_core_ceph_fs_volume_source };
 
 static const struct field fields_core_cinder_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1059,7 +1149,8 @@ static const struct field fields_core_cinder_volume_source[] = {
 	{ "volumeID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_cinder_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CinderVolumeSource", fields_core_cinder_volume_source };
+static const unsigned char numbers_core_cinder_volume_source[] = { 3, 0, 1, 2, 255 };
+static const struct type type_core_cinder_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CinderVolumeSource", fields_core_cinder_volume_source, .by_number = numbers_core_cinder_volume_source };
 
 static const struct field fields_core_key_to_path[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -1067,7 +1158,8 @@ static const struct field fields_core_key_to_path[] = {
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_key_to_path = { TYPE_OBJECT, "io.k8s.api.core.v1.KeyToPath", fields_core_key_to_path };
+static const unsigned char numbers_core_key_to_path[] = { 0, 2, 1, 255 };
+static const struct type type_core_key_to_path = { TYPE_OBJECT, "io.k8s.api.core.v1.KeyToPath", fields_core_key_to_path, .by_number = numbers_core_key_to_path };
 
 static const struct field fields_core_config_map_volume_source[] = {
 	{ "defaultMode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1076,7 +1168,8 @@ static const struct field fields_core_config_map_volume_source[] = {
 	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_config_map_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapVolumeSource", fields_core_config_map_volume_source };
+static const unsigned char numbers_core_config_map_volume_source[] = { 2, 1, 0, 3, 255 };
+static const struct type type_core_config_map_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapVolumeSource", fields_core_config_map_volume_source, .by_number = numbers_core_config_map_volume_source };
 
 static const struct field fields_core_csi_volume_source[] = {
 	{ "driver", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -1086,7 +1179,8 @@ static const struct field fields_core_csi_volume_source[] = {
 	{ "volumeAttributes", &map_string, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_csi_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CSIVolumeSource", fields_core_csi_volume_source };
+static const unsigned char numbers_core_csi_volume_source[] = { 0, 3, 1, 4, 2, 255 };
+static const struct type type_core_csi_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CSIVolumeSource", fields_core_csi_volume_source, .by_number = numbers_core_csi_volume_source };
 
 static const struct field fields_core_downward_api_volume_file[] = {
 	{ "fieldRef", &type_core_object_field_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1095,21 +1189,24 @@ static const struct field fields_core_downward_api_volume_file[] = {
 	{ "resourceFieldRef", &type_core_resource_field_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_downward_api_volume_file = { TYPE_OBJECT, "io.k8s.api.core.v1.DownwardAPIVolumeFile", fields_core_downward_api_volume_file };
+static const unsigned char numbers_core_downward_api_volume_file[] = { 2, 0, 3, 1, 255 };
+static const struct type type_core_downward_api_volume_file = { TYPE_OBJECT, "io.k8s.api.core.v1.DownwardAPIVolumeFile", fields_core_downward_api_volume_file, .by_number = numbers_core_downward_api_volume_file };
 
 static const struct field fields_core_downward_api_volume_source[] = {
 	{ "defaultMode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "items", &list_core_downward_api_volume_file, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_downward_api_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.DownwardAPIVolumeSource", fields_core_downward_api_volume_source };
+static const unsigned char numbers_core_downward_api_volume_source[] = { 1, 0, 255 };
+static const struct type type_core_downward_api_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.DownwardAPIVolumeSource", fields_core_downward_api_volume_source, .by_number = numbers_core_downward_api_volume_source };
 
 static const struct field fields_core_empty_dir_volume_source[] = {
 	{ "medium", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.StorageMedium" },
 	{ "sizeLimit", &type_quantity, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_empty_dir_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EmptyDirVolumeSource", fields_core_empty_dir_volume_source };
+static const unsigned char numbers_core_empty_dir_volume_source[] = { 0, 1, 255 };
+static const struct type type_core_empty_dir_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EmptyDirVolumeSource", fields_core_empty_dir_volume_source, .by_number = numbers_core_empty_dir_volume_source };
 
 static const struct field fields_core_typed_local_object_reference[] = {
 	{ "apiGroup", &type_string, FIELD_POINTER, 0, 0, 1 },
@@ -1117,7 +1214,8 @@ static const struct field fields_core_typed_local_object_reference[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_typed_local_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.TypedLocalObjectReference", fields_core_typed_local_object_reference, .atomic = true };
+static const unsigned char numbers_core_typed_local_object_reference[] = { 0, 1, 2, 255 };
+static const struct type type_core_typed_local_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.TypedLocalObjectReference", fields_core_typed_local_object_reference, .atomic = true, .by_number = numbers_core_typed_local_object_reference };
 
 static const struct field fields_core_typed_object_reference[] = {
 	{ "apiGroup", &type_string, FIELD_POINTER, 0, 0, 1 },
@@ -1126,14 +1224,16 @@ static const struct field fields_core_typed_object_reference[] = {
 	{ "namespace", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_typed_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.TypedObjectReference", fields_core_typed_object_reference };
+static const unsigned char numbers_core_typed_object_reference[] = { 0, 1, 2, 3, 255 };
+static const struct type type_core_typed_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.TypedObjectReference", fields_core_typed_object_reference, .by_number = numbers_core_typed_object_reference };
 
 static const struct field fields_core_volume_resource_requirements[] = {
 	{ "limits", &map_quantity, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.ResourceList" },
 	{ "requests", &map_quantity, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.ResourceList" },
 	{ 0 },
 };
-static const struct type type_core_volume_resource_requirements = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeResourceRequirements", fields_core_volume_resource_requirements };
+static const unsigned char numbers_core_volume_resource_requirements[] = { 0, 1, 255 };
+static const struct type type_core_volume_resource_requirements = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeResourceRequirements", fields_core_volume_resource_requirements, .by_number = numbers_core_volume_resource_requirements };
 
 static const struct field fields_core_persistent_volume_claim_spec[] = {
 	{ "accessModes", &list_string, FIELD_OMITEMPTY, 0, "ReadWriteOnce, ReadOnlyMany, ReadWriteMany", 1, .go = "[]v1.PersistentVolumeAccessMode", .values = enum_core_persistent_volume_access_mode },
@@ -1147,20 +1247,23 @@ static const struct field fields_core_persistent_volume_claim_spec[] = {
 	{ "volumeName", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_core_persistent_volume_claim_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimSpec", fields_core_persistent_volume_claim_spec };
+static const unsigned char numbers_core_persistent_volume_claim_spec[] = { 0, 3, 8, 4, 5, 7, 1, 2, 6, 255 };
+const struct type type_core_persistent_volume_claim_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimSpec", fields_core_persistent_volume_claim_spec, .by_number = numbers_core_persistent_volume_claim_spec };
 
 static const struct field fields_core_persistent_volume_claim_template[] = {
 	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "spec", &type_core_persistent_volume_claim_spec, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_persistent_volume_claim_template = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimTemplate", fields_core_persistent_volume_claim_template };
+static const unsigned char numbers_core_persistent_volume_claim_template[] = { 0, 1, 255 };
+static const struct type type_core_persistent_volume_claim_template = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimTemplate", fields_core_persistent_volume_claim_template, .by_number = numbers_core_persistent_volume_claim_template };
 
 static const struct field fields_core_ephemeral_volume_source[] = {
 	{ "volumeClaimTemplate", &type_core_persistent_volume_claim_template, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_ephemeral_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EphemeralVolumeSource", fields_core_ephemeral_volume_source };
+static const unsigned char numbers_core_ephemeral_volume_source[] = { 0, 255 };
+static const struct type type_core_ephemeral_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EphemeralVolumeSource", fields_core_ephemeral_volume_source, .by_number = numbers_core_ephemeral_volume_source };
 
 static const struct field fields_core_fc_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1170,7 +1273,8 @@ static const struct field fields_core_fc_volume_source[] = {
 	{ "wwids", &list_string, FIELD_OMITEMPTY, 0, 0, 5 },
 	{ 0 },
 };
-static const struct type type_core_fc_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FCVolumeSource", fields_core_fc_volume_source };
+static const unsigned char numbers_core_fc_volume_source[] = { 3, 1, 0, 2, 4, 255 };
+static const struct type type_core_fc_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FCVolumeSource", fields_core_fc_volume_source, .by_number = numbers_core_fc_volume_source };
 
 static const struct field fields_core_flex_volume_source[] = {
 	{ "driver", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -1180,14 +1284,16 @@ static const struct field fields_core_flex_volume_source[] = {
 	{ "secretRef", &type_core_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_flex_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FlexVolumeSource", fields_core_flex_volume_source };
+static const unsigned char numbers_core_flex_volume_source[] = { 0, 1, 4, 3, 2, 255 };
+static const struct type type_core_flex_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FlexVolumeSource", fields_core_flex_volume_source, .by_number = numbers_core_flex_volume_source };
 
 static const struct field fields_core_flocker_volume_source[] = {
 	{ "datasetName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "datasetUUID", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_flocker_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FlockerVolumeSource", fields_core_flocker_volume_source };
+static const unsigned char numbers_core_flocker_volume_source[] = { 0, 1, 255 };
+static const struct type type_core_flocker_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FlockerVolumeSource", fields_core_flocker_volume_source, .by_number = numbers_core_flocker_volume_source };
 
 static const struct field fields_core_gce_persistent_disk_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1196,7 +1302,8 @@ static const struct field fields_core_gce_persistent_disk_volume_source[] = {
 	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_gce_persistent_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GCEPersistentDiskVolumeSource", fields_core_gce_persistent_disk_volume_source };
+static const unsigned char numbers_core_gce_persistent_disk_volume_source[] = { 2, 0, 1, 3, 255 };
+static const struct type type_core_gce_persistent_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GCEPersistentDiskVolumeSource", fields_core_gce_persistent_disk_volume_source, .by_number = numbers_core_gce_persistent_disk_volume_source };
 
 static const struct field fields_core_git_repo_volume_source[] = {
 	{ "directory", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1204,7 +1311,8 @@ static const struct field fields_core_git_repo_volume_source[] = {
 	{ "revision", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_git_repo_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GitRepoVolumeSource", fields_core_git_repo_volume_source };
+static const unsigned char numbers_core_git_repo_volume_source[] = { 1, 2, 0, 255 };
+static const struct type type_core_git_repo_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GitRepoVolumeSource", fields_core_git_repo_volume_source, .by_number = numbers_core_git_repo_volume_source };
 
 static const struct field fields_core_glusterfs_volume_source[] = {
 	{ "endpoints", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -1212,21 +1320,24 @@ static const struct field fields_core_glusterfs_volume_source[] = {
 	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_glusterfs_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GlusterfsVolumeSource", fields_core_glusterfs_volume_source };
+static const unsigned char numbers_core_glusterfs_volume_source[] = { 0, 1, 2, 255 };
+static const struct type type_core_glusterfs_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GlusterfsVolumeSource", fields_core_glusterfs_volume_source, .by_number = numbers_core_glusterfs_volume_source };
 
 static const struct field fields_core_host_path_volume_source[] = {
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "type", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.HostPathType", .values = enum_core_host_path_type },
 	{ 0 },
 };
-static const struct type type_core_host_path_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.HostPathVolumeSource", fields_core_host_path_volume_source };
+static const unsigned char numbers_core_host_path_volume_source[] = { 0, 1, 255 };
+static const struct type type_core_host_path_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.HostPathVolumeSource", fields_core_host_path_volume_source, .by_number = numbers_core_host_path_volume_source };
 
 static const struct field fields_core_image_volume_source[] = {
 	{ "pullPolicy", &type_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.PullPolicy", .values = enum_core_pull_policy },
 	{ "reference", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_image_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ImageVolumeSource", fields_core_image_volume_source };
+static const unsigned char numbers_core_image_volume_source[] = { 1, 0, 255 };
+static const struct type type_core_image_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ImageVolumeSource", fields_core_image_volume_source, .by_number = numbers_core_image_volume_source };
 
 static const struct field fields_core_iscsi_volume_source[] = {
 	{ "chapAuthDiscovery", &type_bool, FIELD_OMITEMPTY, 0, 0, 8 },
@@ -1242,7 +1353,8 @@ static const struct field fields_core_iscsi_volume_source[] = {
 	{ "targetPortal", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_iscsi_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ISCSIVolumeSource", fields_core_iscsi_volume_source };
+static const unsigned char numbers_core_iscsi_volume_source[] = { 10, 4, 6, 5, 2, 8, 7, 0, 9, 1, 3, 255 };
+static const struct type type_core_iscsi_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ISCSIVolumeSource", fields_core_iscsi_volume_source, .by_number = numbers_core_iscsi_volume_source };
 
 static const struct field fields_core_nfs_volume_source[] = {
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 2 },
@@ -1250,21 +1362,24 @@ static const struct field fields_core_nfs_volume_source[] = {
 	{ "server", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_nfs_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.NFSVolumeSource", fields_core_nfs_volume_source };
+static const unsigned char numbers_core_nfs_volume_source[] = { 2, 0, 1, 255 };
+static const struct type type_core_nfs_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.NFSVolumeSource", fields_core_nfs_volume_source, .by_number = numbers_core_nfs_volume_source };
 
 static const struct field fields_core_persistent_volume_claim_volume_source[] = {
 	{ "claimName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_persistent_volume_claim_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimVolumeSource", fields_core_persistent_volume_claim_volume_source };
+static const unsigned char numbers_core_persistent_volume_claim_volume_source[] = { 0, 1, 255 };
+static const struct type type_core_persistent_volume_claim_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimVolumeSource", fields_core_persistent_volume_claim_volume_source, .by_number = numbers_core_persistent_volume_claim_volume_source };
 
 static const struct field fields_core_photon_persistent_disk_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "pdID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_photon_persistent_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.PhotonPersistentDiskVolumeSource", fields_core_photon_persistent_disk_volume_source };
+static const unsigned char numbers_core_photon_persistent_disk_volume_source[] = { 1, 0, 255 };
+static const struct type type_core_photon_persistent_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.PhotonPersistentDiskVolumeSource", fields_core_photon_persistent_disk_volume_source, .by_number = numbers_core_photon_persistent_disk_volume_source };
 
 static const struct field fields_core_portworx_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1272,7 +1387,8 @@ static const struct field fields_core_portworx_volume_source[] = {
 	{ "volumeID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_portworx_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.PortworxVolumeSource", fields_core_portworx_volume_source };
+static const unsigned char numbers_core_portworx_volume_source[] = { 2, 0, 1, 255 };
+static const struct type type_core_portworx_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.PortworxVolumeSource", fields_core_portworx_volume_source, .by_number = numbers_core_portworx_volume_source };
 
 static const struct field fields_core_cluster_trust_bundle_projection[] = {
 	{ "labelSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1282,7 +1398,8 @@ static const struct field fields_core_cluster_trust_bundle_projection[] = {
 	{ "signerName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_cluster_trust_bundle_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.ClusterTrustBundleProjection", fields_core_cluster_trust_bundle_projection };
+static const unsigned char numbers_core_cluster_trust_bundle_projection[] = { 1, 4, 0, 3, 2, 255 };
+static const struct type type_core_cluster_trust_bundle_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.ClusterTrustBundleProjection", fields_core_cluster_trust_bundle_projection, .by_number = numbers_core_cluster_trust_bundle_projection };
 
 static const struct field fields_core_config_map_projection[] = {
 	{ "items", &list_core_key_to_path, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1290,13 +1407,15 @@ static const struct field fields_core_config_map_projection[] = {
 	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_config_map_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapProjection", fields_core_config_map_projection };
+static const unsigned char numbers_core_config_map_projection[] = { 1, 0, 2, 255 };
+static const struct type type_core_config_map_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapProjection", fields_core_config_map_projection, .by_number = numbers_core_config_map_projection };
 
 static const struct field fields_core_downward_api_projection[] = {
 	{ "items", &list_core_downward_api_volume_file, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_downward_api_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.DownwardAPIProjection", fields_core_downward_api_projection };
+static const unsigned char numbers_core_downward_api_projection[] = { 0, 255 };
+static const struct type type_core_downward_api_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.DownwardAPIProjection", fields_core_downward_api_projection, .by_number = numbers_core_downward_api_projection };
 
 static const struct field fields_core_pod_certificate_projection[] = {
 	{ "certificateChainPath", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
@@ -1308,7 +1427,8 @@ static const struct field fields_core_pod_certificate_projection[] = {
 	{ "userAnnotations", &map_string, FIELD_OMITEMPTY, 0, 0, 7 },
 	{ 0 },
 };
-static const struct type type_core_pod_certificate_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.PodCertificateProjection", fields_core_pod_certificate_projection };
+static const unsigned char numbers_core_pod_certificate_projection[] = { 5, 3, 4, 1, 2, 0, 6, 255 };
+static const struct type type_core_pod_certificate_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.PodCertificateProjection", fields_core_pod_certificate_projection, .by_number = numbers_core_pod_certificate_projection };
 
 static const struct field fields_core_secret_projection[] = {
 	{ "items", &list_core_key_to_path, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1316,7 +1436,8 @@ static const struct field fields_core_secret_projection[] = {
 	{ "optional", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_secret_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretProjection", fields_core_secret_projection };
+static const unsigned char numbers_core_secret_projection[] = { 1, 0, 2, 255 };
+static const struct type type_core_secret_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretProjection", fields_core_secret_projection, .by_number = numbers_core_secret_projection };
 
 static const struct field fields_core_service_account_token_projection[] = {
 	{ "audience", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
@@ -1324,7 +1445,8 @@ static const struct field fields_core_service_account_token_projection[] = {
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_service_account_token_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceAccountTokenProjection", fields_core_service_account_token_projection };
+static const unsigned char numbers_core_service_account_token_projection[] = { 0, 1, 2, 255 };
+static const struct type type_core_service_account_token_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceAccountTokenProjection", fields_core_service_account_token_projection, .by_number = numbers_core_service_account_token_projection };
 
 static const struct field fields_core_volume_projection[] = {
 	{ "clusterTrustBundle", &type_core_cluster_trust_bundle_projection, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
@@ -1335,14 +1457,16 @@ static const struct field fields_core_volume_projection[] = {
 	{ "serviceAccountToken", &type_core_service_account_token_projection, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_volume_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeProjection", fields_core_volume_projection };
+static const unsigned char numbers_core_volume_projection[] = { 4, 2, 1, 5, 0, 3, 255 };
+static const struct type type_core_volume_projection = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeProjection", fields_core_volume_projection, .by_number = numbers_core_volume_projection };
 
 static const struct field fields_core_projected_volume_source[] = {
 	{ "defaultMode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "sources", &list_core_volume_projection, 0, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_projected_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ProjectedVolumeSource", fields_core_projected_volume_source };
+static const unsigned char numbers_core_projected_volume_source[] = { 1, 0, 255 };
+static const struct type type_core_projected_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ProjectedVolumeSource", fields_core_projected_volume_source, .by_number = numbers_core_projected_volume_source };
 
 static const struct field fields_core_quobyte_volume_source[] = {
 	{ "group", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
@@ -1353,7 +1477,8 @@ static const struct field fields_core_quobyte_volume_source[] = {
 	{ "volume", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_quobyte_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.QuobyteVolumeSource", fields_core_quobyte_volume_source };
+static const unsigned char numbers_core_quobyte_volume_source[] = { 2, 5, 1, 4, 0, 3, 255 };
+static const struct type type_core_quobyte_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.QuobyteVolumeSource", fields_core_quobyte_volume_source, .by_number = numbers_core_quobyte_volume_source };
 
 static const struct field fields_core_rbd_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1366,7 +1491,8 @@ static const struct field fields_core_rbd_volume_source[] = {
 	{ "user", &type_string, FIELD_OMITEMPTY, "\"admin\"", 0, 5 },
 	{ 0 },
 };
-static const struct type type_core_rbd_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.RBDVolumeSource", fields_core_rbd_volume_source };
+static const unsigned char numbers_core_rbd_volume_source[] = { 3, 1, 0, 4, 7, 2, 6, 5, 255 };
+static const struct type type_core_rbd_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.RBDVolumeSource", fields_core_rbd_volume_source, .by_number = numbers_core_rbd_volume_source };
 
 static const struct field fields_core_scale_io_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, "\"xfs\"", 0, 9 },
@@ -1381,7 +1507,8 @@ static const struct field fields_core_scale_io_volume_source[] = {
 	{ "volumeName", &type_string, FIELD_OMITEMPTY, 0, 0, 8 },
 	{ 0 },
 };
-static const struct type type_core_scale_io_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ScaleIOVolumeSource", fields_core_scale_io_volume_source };
+static const unsigned char numbers_core_scale_io_volume_source[] = { 1, 8, 4, 5, 2, 7, 6, 9, 0, 3, 255 };
+static const struct type type_core_scale_io_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ScaleIOVolumeSource", fields_core_scale_io_volume_source, .by_number = numbers_core_scale_io_volume_source };
 
 static const struct field fields_core_secret_volume_source[] = {
 	{ "defaultMode", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1390,7 +1517,8 @@ static const struct field fields_core_secret_volume_source[] = {
 	{ "secretName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_secret_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretVolumeSource", fields_core_secret_volume_source };
+static const unsigned char numbers_core_secret_volume_source[] = { 3, 1, 0, 2, 255 };
+static const struct type type_core_secret_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretVolumeSource", fields_core_secret_volume_source, .by_number = numbers_core_secret_volume_source };
 
 static const struct field fields_core_storage_os_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1400,7 +1528,8 @@ static const struct field fields_core_storage_os_volume_source[] = {
 	{ "volumeNamespace", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_storage_os_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.StorageOSVolumeSource", fields_core_storage_os_volume_source };
+static const unsigned char numbers_core_storage_os_volume_source[] = { 3, 4, 0, 1, 2, 255 };
+static const struct type type_core_storage_os_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.StorageOSVolumeSource", fields_core_storage_os_volume_source, .by_number = numbers_core_storage_os_volume_source };
 
 static const struct field fields_core_vsphere_virtual_disk_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1409,7 +1538,8 @@ static const struct field fields_core_vsphere_virtual_disk_volume_source[] = {
 	{ "volumePath", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_vsphere_virtual_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource", fields_core_vsphere_virtual_disk_volume_source };
+static const unsigned char numbers_core_vsphere_virtual_disk_volume_source[] = { 3, 0, 2, 1, 255 };
+static const struct type type_core_vsphere_virtual_disk_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource", fields_core_vsphere_virtual_disk_volume_source, .by_number = numbers_core_vsphere_virtual_disk_volume_source };
 
 static const struct field fields_core_volume[] = {
 	{ "awsElasticBlockStore", &type_core_aws_elastic_block_store_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4, .pb_in = 2, .embed = "VolumeSource" },
@@ -1445,7 +1575,8 @@ static const struct field fields_core_volume[] = {
 	{ "vsphereVolume", &type_core_vsphere_virtual_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 20, .pb_in = 2, .embed = "VolumeSource" },
 	{ 0 },
 };
-static const struct type type_core_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.Volume", fields_core_volume };
+static const unsigned char numbers_core_volume[] = { 19, 16, 8, 13, 0, 14, 28, 20, 18, 15, 21, 26, 11, 4, 3, 12, 7, 10, 2, 5, 30, 25, 1, 22, 23, 27, 24, 29, 6, 9, 17, 255 };
+static const struct type type_core_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.Volume", fields_core_volume, .by_number = numbers_core_volume };
 
 static const struct field fields_core_pod_spec[] = {
 	{ "activeDeadlineSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Seconds after which the Pod is ended", 5 },
@@ -1492,7 +1623,8 @@ static const struct field fields_core_pod_spec[] = {
 	{ "volumes", &list_core_volume_map_name_by_name, FIELD_OMITEMPTY, 0, "Volumes that containers may mount", 1 },
 	{ 0 },
 };
-const struct type type_core_pod_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSpec", fields_core_pod_spec };
+static const unsigned char numbers_core_pod_spec[] = { 41, 3, 27, 38, 0, 5, 18, 34, 33, 17, 10, 11, 9, 32, 15, 13, 37, 1, 29, 16, 2, 39, 8, 23, 22, 4, 36, 24, 28, 6, 21, 20, 40, 7, 35, 19, 12, 30, 25, 26, 14, 31, 255 };
+const struct type type_core_pod_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PodSpec", fields_core_pod_spec, .by_number = numbers_core_pod_spec };
 
 static const struct field fields_core_pod_condition[] = {
 	{ "lastProbeTime", &type_time, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1504,7 +1636,8 @@ static const struct field fields_core_pod_condition[] = {
 	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.PodConditionType" },
 	{ 0 },
 };
-static const struct type type_core_pod_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.PodCondition", fields_core_pod_condition };
+static const unsigned char numbers_core_pod_condition[] = { 6, 5, 0, 1, 4, 2, 3, 255 };
+static const struct type type_core_pod_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.PodCondition", fields_core_pod_condition, .by_number = numbers_core_pod_condition };
 
 static const struct field fields_core_resource_health[] = {
 	{ "health", &type_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.ResourceHealthStatus" },
@@ -1512,20 +1645,23 @@ static const struct field fields_core_resource_health[] = {
 	{ "resourceID", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.ResourceID" },
 	{ 0 },
 };
-static const struct type type_core_resource_health = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceHealth", fields_core_resource_health };
+static const unsigned char numbers_core_resource_health[] = { 2, 0, 1, 255 };
+static const struct type type_core_resource_health = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceHealth", fields_core_resource_health, .by_number = numbers_core_resource_health };
 
 static const struct field fields_core_resource_status[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.ResourceName" },
 	{ "resources", &list_core_resource_health_map_resource_i_d, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_resource_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceStatus", fields_core_resource_status };
+static const unsigned char numbers_core_resource_status[] = { 0, 1, 255 };
+static const struct type type_core_resource_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceStatus", fields_core_resource_status, .by_number = numbers_core_resource_status };
 
 static const struct field fields_core_container_state_running[] = {
 	{ "startedAt", &type_time, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_container_state_running = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStateRunning", fields_core_container_state_running };
+static const unsigned char numbers_core_container_state_running[] = { 0, 255 };
+static const struct type type_core_container_state_running = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStateRunning", fields_core_container_state_running, .by_number = numbers_core_container_state_running };
 
 static const struct field fields_core_container_state_terminated[] = {
 	{ "containerID", &type_string, FIELD_OMITEMPTY, 0, 0, 7 },
@@ -1537,14 +1673,16 @@ static const struct field fields_core_container_state_terminated[] = {
 	{ "startedAt", &type_time, FIELD_OMITEMPTY, 0, 0, 5 },
 	{ 0 },
 };
-static const struct type type_core_container_state_terminated = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStateTerminated", fields_core_container_state_terminated };
+static const unsigned char numbers_core_container_state_terminated[] = { 1, 5, 4, 3, 6, 2, 0, 255 };
+static const struct type type_core_container_state_terminated = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStateTerminated", fields_core_container_state_terminated, .by_number = numbers_core_container_state_terminated };
 
 static const struct field fields_core_container_state_waiting[] = {
 	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_container_state_waiting = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStateWaiting", fields_core_container_state_waiting };
+static const unsigned char numbers_core_container_state_waiting[] = { 1, 0, 255 };
+static const struct type type_core_container_state_waiting = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStateWaiting", fields_core_container_state_waiting, .by_number = numbers_core_container_state_waiting };
 
 static const struct field fields_core_container_state[] = {
 	{ "running", &type_core_container_state_running, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1552,7 +1690,8 @@ static const struct field fields_core_container_state[] = {
 	{ "waiting", &type_core_container_state_waiting, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_container_state = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerState", fields_core_container_state };
+static const unsigned char numbers_core_container_state[] = { 2, 0, 1, 255 };
+static const struct type type_core_container_state = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerState", fields_core_container_state, .by_number = numbers_core_container_state };
 
 static const struct field fields_core_linux_container_user[] = {
 	{ "gid", &type_int64, FIELD_REQUIRED, 0, 0, 2 },
@@ -1560,25 +1699,29 @@ static const struct field fields_core_linux_container_user[] = {
 	{ "uid", &type_int64, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_linux_container_user = { TYPE_OBJECT, "io.k8s.api.core.v1.LinuxContainerUser", fields_core_linux_container_user };
+static const unsigned char numbers_core_linux_container_user[] = { 2, 0, 1, 255 };
+static const struct type type_core_linux_container_user = { TYPE_OBJECT, "io.k8s.api.core.v1.LinuxContainerUser", fields_core_linux_container_user, .by_number = numbers_core_linux_container_user };
 
 static const struct field fields_core_container_user[] = {
 	{ "linux", &type_core_linux_container_user, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_container_user = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerUser", fields_core_container_user };
+static const unsigned char numbers_core_container_user[] = { 0, 255 };
+static const struct type type_core_container_user = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerUser", fields_core_container_user, .by_number = numbers_core_container_user };
 
 static const struct field fields_core_image_volume_status[] = {
 	{ "imageRef", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_image_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ImageVolumeStatus", fields_core_image_volume_status };
+static const unsigned char numbers_core_image_volume_status[] = { 0, 255 };
+static const struct type type_core_image_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ImageVolumeStatus", fields_core_image_volume_status, .by_number = numbers_core_image_volume_status };
 
 static const struct field fields_core_volume_status[] = {
 	{ "image", &type_core_image_volume_status, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeStatus", fields_core_volume_status };
+static const unsigned char numbers_core_volume_status[] = { 0, 255 };
+static const struct type type_core_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeStatus", fields_core_volume_status, .by_number = numbers_core_volume_status };
 
 static const struct field fields_core_volume_mount_status[] = {
 	{ "mountPath", &type_string, FIELD_REQUIRED, 0, 0, 2 },
@@ -1588,7 +1731,8 @@ static const struct field fields_core_volume_mount_status[] = {
 	{ "volumeStatus", &type_core_volume_status, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
 	{ 0 },
 };
-static const struct type type_core_volume_mount_status = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeMountStatus", fields_core_volume_mount_status };
+static const unsigned char numbers_core_volume_mount_status[] = { 1, 0, 2, 3, 4, 255 };
+static const struct type type_core_volume_mount_status = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeMountStatus", fields_core_volume_mount_status, .by_number = numbers_core_volume_mount_status };
 
 static const struct field fields_core_container_status[] = {
 	{ "allocatedResources", &map_quantity, FIELD_OMITEMPTY, 0, 0, 10, .go = "v1.ResourceList" },
@@ -1608,7 +1752,8 @@ static const struct field fields_core_container_status[] = {
 	{ "volumeMounts", &list_core_volume_mount_status_map_mount_path_by_mount_path, FIELD_OMITEMPTY, 0, 0, 12 },
 	{ 0 },
 };
-static const struct type type_core_container_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStatus", fields_core_container_status };
+static const unsigned char numbers_core_container_status[] = { 6, 11, 5, 7, 9, 3, 4, 2, 10, 0, 8, 14, 13, 1, 12, 255 };
+static const struct type type_core_container_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerStatus", fields_core_container_status, .by_number = numbers_core_container_status };
 
 static const struct field fields_core_container_extended_resource_request[] = {
 	{ "containerName", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -1616,20 +1761,23 @@ static const struct field fields_core_container_extended_resource_request[] = {
 	{ "resourceName", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_container_extended_resource_request = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerExtendedResourceRequest", fields_core_container_extended_resource_request };
+static const unsigned char numbers_core_container_extended_resource_request[] = { 0, 2, 1, 255 };
+static const struct type type_core_container_extended_resource_request = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerExtendedResourceRequest", fields_core_container_extended_resource_request, .by_number = numbers_core_container_extended_resource_request };
 
 static const struct field fields_core_pod_extended_resource_claim_status[] = {
 	{ "requestMappings", &list_core_container_extended_resource_request, FIELD_REQUIRED, 0, 0, 1 },
 	{ "resourceClaimName", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_pod_extended_resource_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PodExtendedResourceClaimStatus", fields_core_pod_extended_resource_claim_status };
+static const unsigned char numbers_core_pod_extended_resource_claim_status[] = { 0, 1, 255 };
+static const struct type type_core_pod_extended_resource_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PodExtendedResourceClaimStatus", fields_core_pod_extended_resource_claim_status, .by_number = numbers_core_pod_extended_resource_claim_status };
 
 static const struct field fields_core_host_ip[] = {
 	{ "ip", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_host_ip = { TYPE_OBJECT, "io.k8s.api.core.v1.HostIP", fields_core_host_ip };
+static const unsigned char numbers_core_host_ip[] = { 0, 255 };
+static const struct type type_core_host_ip = { TYPE_OBJECT, "io.k8s.api.core.v1.HostIP", fields_core_host_ip, .by_number = numbers_core_host_ip };
 
 static const struct field fields_core_node_allocatable_resource_claim_status[] = {
 	{ "containers", &list_string_set, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1637,20 +1785,23 @@ static const struct field fields_core_node_allocatable_resource_claim_status[] =
 	{ "resources", &map_quantity, FIELD_REQUIRED, 0, 0, 3, .go = "map[v1.ResourceName]resource.Quantity" },
 	{ 0 },
 };
-static const struct type type_core_node_allocatable_resource_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeAllocatableResourceClaimStatus", fields_core_node_allocatable_resource_claim_status };
+static const unsigned char numbers_core_node_allocatable_resource_claim_status[] = { 1, 0, 2, 255 };
+static const struct type type_core_node_allocatable_resource_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeAllocatableResourceClaimStatus", fields_core_node_allocatable_resource_claim_status, .by_number = numbers_core_node_allocatable_resource_claim_status };
 
 static const struct field fields_core_pod_ip[] = {
 	{ "ip", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_pod_ip = { TYPE_OBJECT, "io.k8s.api.core.v1.PodIP", fields_core_pod_ip };
+static const unsigned char numbers_core_pod_ip[] = { 0, 255 };
+static const struct type type_core_pod_ip = { TYPE_OBJECT, "io.k8s.api.core.v1.PodIP", fields_core_pod_ip, .by_number = numbers_core_pod_ip };
 
 static const struct field fields_core_pod_resource_claim_status[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "resourceClaimName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_pod_resource_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PodResourceClaimStatus", fields_core_pod_resource_claim_status };
+static const unsigned char numbers_core_pod_resource_claim_status[] = { 0, 1, 255 };
+static const struct type type_core_pod_resource_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PodResourceClaimStatus", fields_core_pod_resource_claim_status, .by_number = numbers_core_pod_resource_claim_status };
 
 static const struct field fields_core_pod_status[] = {
 	{ "allocatedResources", &map_quantity, FIELD_OMITEMPTY, 0, 0, 19, .go = "v1.ResourceList" },
@@ -1676,7 +1827,8 @@ static const struct field fields_core_pod_status[] = {
 	{ "startTime", &type_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
 	{ 0 },
 };
-static const struct type type_core_pod_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PodStatus", fields_core_pod_status };
+static const unsigned char numbers_core_pod_status[] = { 12, 1, 8, 16, 5, 13, 20, 2, 15, 7, 10, 14, 3, 17, 18, 6, 11, 4, 0, 19, 9, 255 };
+static const struct type type_core_pod_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PodStatus", fields_core_pod_status, .by_number = numbers_core_pod_status };
 
 static const struct field fields_core_pod[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -1686,7 +1838,8 @@ static const struct field fields_core_pod[] = {
 	{ "status", &type_core_pod_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_core_pod = { TYPE_OBJECT, "io.k8s.api.core.v1.Pod", fields_core_pod };
+static const unsigned char numbers_core_pod[] = { 2, 3, 4, 255 };
+const struct type type_core_pod = { TYPE_OBJECT, "io.k8s.api.core.v1.Pod", fields_core_pod, .by_number = numbers_core_pod };
 
 static const struct field fields_core_service_port[] = {
 	{ "appProtocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
@@ -1697,19 +1850,22 @@ static const struct field fields_core_service_port[] = {
 	{ "targetPort", &type_int_or_string, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_service_port = { TYPE_OBJECT, "io.k8s.api.core.v1.ServicePort", fields_core_service_port };
+static const unsigned char numbers_core_service_port[] = { 1, 4, 3, 5, 2, 0, 255 };
+static const struct type type_core_service_port = { TYPE_OBJECT, "io.k8s.api.core.v1.ServicePort", fields_core_service_port, .by_number = numbers_core_service_port };
 
 static const struct field fields_core_client_ip_config[] = {
 	{ "timeoutSeconds", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_client_ip_config = { TYPE_OBJECT, "io.k8s.api.core.v1.ClientIPConfig", fields_core_client_ip_config };
+static const unsigned char numbers_core_client_ip_config[] = { 0, 255 };
+static const struct type type_core_client_ip_config = { TYPE_OBJECT, "io.k8s.api.core.v1.ClientIPConfig", fields_core_client_ip_config, .by_number = numbers_core_client_ip_config };
 
 static const struct field fields_core_session_affinity_config[] = {
 	{ "clientIP", &type_core_client_ip_config, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_session_affinity_config = { TYPE_OBJECT, "io.k8s.api.core.v1.SessionAffinityConfig", fields_core_session_affinity_config };
+static const unsigned char numbers_core_session_affinity_config[] = { 0, 255 };
+static const struct type type_core_session_affinity_config = { TYPE_OBJECT, "io.k8s.api.core.v1.SessionAffinityConfig", fields_core_session_affinity_config, .by_number = numbers_core_session_affinity_config };
 
 static const struct field fields_core_service_spec[] = {
 	{ "allocateLoadBalancerNodePorts", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 20 },
@@ -1734,7 +1890,8 @@ static const struct field fields_core_service_spec[] = {
 	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.ServiceType", .values = enum_core_service_type },
 	{ 0 },
 };
-static const struct type type_core_service_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceSpec", fields_core_service_spec };
+static const unsigned char numbers_core_service_spec[] = { 13, 15, 1, 19, 3, 16, 11, 12, 4, 5, 6, 14, 17, 9, 2, 8, 0, 10, 7, 18, 255 };
+static const struct type type_core_service_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceSpec", fields_core_service_spec, .by_number = numbers_core_service_spec };
 
 static const struct field fields_meta_condition[] = {
 	{ "lastTransitionTime", &type_time, FIELD_REQUIRED, 0, 0, 4 },
@@ -1745,7 +1902,8 @@ static const struct field fields_meta_condition[] = {
 	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_meta_condition = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.Condition", fields_meta_condition };
+static const unsigned char numbers_meta_condition[] = { 5, 4, 2, 0, 3, 1, 255 };
+static const struct type type_meta_condition = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.Condition", fields_meta_condition, .by_number = numbers_meta_condition };
 
 static const struct field fields_core_port_status[] = {
 	{ "error", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1753,7 +1911,8 @@ static const struct field fields_core_port_status[] = {
 	{ "protocol", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.Protocol", .values = enum_core_protocol },
 	{ 0 },
 };
-static const struct type type_core_port_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PortStatus", fields_core_port_status };
+static const unsigned char numbers_core_port_status[] = { 1, 2, 0, 255 };
+static const struct type type_core_port_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PortStatus", fields_core_port_status, .by_number = numbers_core_port_status };
 
 static const struct field fields_core_load_balancer_ingress[] = {
 	{ "hostname", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1762,20 +1921,23 @@ static const struct field fields_core_load_balancer_ingress[] = {
 	{ "ports", &list_core_port_status, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_load_balancer_ingress = { TYPE_OBJECT, "io.k8s.api.core.v1.LoadBalancerIngress", fields_core_load_balancer_ingress };
+static const unsigned char numbers_core_load_balancer_ingress[] = { 1, 0, 2, 3, 255 };
+static const struct type type_core_load_balancer_ingress = { TYPE_OBJECT, "io.k8s.api.core.v1.LoadBalancerIngress", fields_core_load_balancer_ingress, .by_number = numbers_core_load_balancer_ingress };
 
 static const struct field fields_core_load_balancer_status[] = {
 	{ "ingress", &list_core_load_balancer_ingress, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_load_balancer_status = { TYPE_OBJECT, "io.k8s.api.core.v1.LoadBalancerStatus", fields_core_load_balancer_status };
+static const unsigned char numbers_core_load_balancer_status[] = { 0, 255 };
+static const struct type type_core_load_balancer_status = { TYPE_OBJECT, "io.k8s.api.core.v1.LoadBalancerStatus", fields_core_load_balancer_status, .by_number = numbers_core_load_balancer_status };
 
 static const struct field fields_core_service_status[] = {
 	{ "conditions", &list_meta_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "loadBalancer", &type_core_load_balancer_status, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_service_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceStatus", fields_core_service_status };
+static const unsigned char numbers_core_service_status[] = { 1, 0, 255 };
+static const struct type type_core_service_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceStatus", fields_core_service_status, .by_number = numbers_core_service_status };
 
 static const struct field fields_core_service[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -1785,7 +1947,8 @@ static const struct field fields_core_service[] = {
 	{ "status", &type_core_service_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_core_service = { TYPE_OBJECT, "io.k8s.api.core.v1.Service", fields_core_service };
+static const unsigned char numbers_core_service[] = { 2, 3, 4, 255 };
+const struct type type_core_service = { TYPE_OBJECT, "io.k8s.api.core.v1.Service", fields_core_service, .by_number = numbers_core_service };
 
 static const struct field fields_core_persistent_volume_claim_condition[] = {
 	{ "lastProbeTime", &type_time, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1796,14 +1959,16 @@ static const struct field fields_core_persistent_volume_claim_condition[] = {
 	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.PersistentVolumeClaimConditionType" },
 	{ 0 },
 };
-static const struct type type_core_persistent_volume_claim_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimCondition", fields_core_persistent_volume_claim_condition };
+static const unsigned char numbers_core_persistent_volume_claim_condition[] = { 5, 4, 0, 1, 3, 2, 255 };
+static const struct type type_core_persistent_volume_claim_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimCondition", fields_core_persistent_volume_claim_condition, .by_number = numbers_core_persistent_volume_claim_condition };
 
 static const struct field fields_core_modify_volume_status[] = {
 	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.PersistentVolumeClaimModifyVolumeStatus", .values = enum_core_persistent_volume_claim_modify_volume_status },
 	{ "targetVolumeAttributesClassName", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_modify_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ModifyVolumeStatus", fields_core_modify_volume_status };
+static const unsigned char numbers_core_modify_volume_status[] = { 1, 0, 255 };
+static const struct type type_core_modify_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ModifyVolumeStatus", fields_core_modify_volume_status, .by_number = numbers_core_modify_volume_status };
 
 static const struct field fields_core_persistent_volume_claim_status[] = {
 	{ "accessModes", &list_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "[]v1.PersistentVolumeAccessMode", .values = enum_core_persistent_volume_access_mode },
@@ -1816,7 +1981,8 @@ static const struct field fields_core_persistent_volume_claim_status[] = {
 	{ "phase", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.PersistentVolumeClaimPhase", .values = enum_core_persistent_volume_claim_phase },
 	{ 0 },
 };
-static const struct type type_core_persistent_volume_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimStatus", fields_core_persistent_volume_claim_status };
+static const unsigned char numbers_core_persistent_volume_claim_status[] = { 7, 0, 3, 4, 2, 1, 5, 6, 255 };
+static const struct type type_core_persistent_volume_claim_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaimStatus", fields_core_persistent_volume_claim_status, .by_number = numbers_core_persistent_volume_claim_status };
 
 static const struct field fields_core_persistent_volume_claim[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -1826,7 +1992,8 @@ static const struct field fields_core_persistent_volume_claim[] = {
 	{ "status", &type_core_persistent_volume_claim_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_core_persistent_volume_claim = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaim", fields_core_persistent_volume_claim };
+static const unsigned char numbers_core_persistent_volume_claim[] = { 2, 3, 4, 255 };
+const struct type type_core_persistent_volume_claim = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeClaim", fields_core_persistent_volume_claim, .by_number = numbers_core_persistent_volume_claim };
 
 static const struct field fields_core_secret[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -1838,7 +2005,8 @@ static const struct field fields_core_secret[] = {
 	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 3, .go = "v1.SecretType" },
 	{ 0 },
 };
-const struct type type_core_secret = { TYPE_OBJECT, "io.k8s.api.core.v1.Secret", fields_core_secret };
+static const unsigned char numbers_core_secret[] = { 4, 1, 6, 5, 2, 255 };
+const struct type type_core_secret = { TYPE_OBJECT, "io.k8s.api.core.v1.Secret", fields_core_secret, .by_number = numbers_core_secret };
 
 static const struct field fields_core_config_map[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -1849,7 +2017,8 @@ static const struct field fields_core_config_map[] = {
 	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-const struct type type_core_config_map = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMap", fields_core_config_map };
+static const unsigned char numbers_core_config_map[] = { 5, 2, 1, 3, 255 };
+const struct type type_core_config_map = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMap", fields_core_config_map, .by_number = numbers_core_config_map };
 
 static const struct field fields_core_object_reference[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
@@ -1861,7 +2030,8 @@ static const struct field fields_core_object_reference[] = {
 	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "types.UID" },
 	{ 0 },
 };
-static const struct type type_core_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.ObjectReference", fields_core_object_reference, .atomic = true };
+static const unsigned char numbers_core_object_reference[] = { 2, 4, 3, 6, 0, 5, 1, 255 };
+static const struct type type_core_object_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.ObjectReference", fields_core_object_reference, .atomic = true, .by_number = numbers_core_object_reference };
 
 static const struct field fields_core_service_account[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -1872,21 +2042,24 @@ static const struct field fields_core_service_account[] = {
 	{ "secrets", &list_core_object_reference_map_name_by_name, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-const struct type type_core_service_account = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceAccount", fields_core_service_account };
+static const unsigned char numbers_core_service_account[] = { 4, 5, 2, 1, 255 };
+const struct type type_core_service_account = { TYPE_OBJECT, "io.k8s.api.core.v1.ServiceAccount", fields_core_service_account, .by_number = numbers_core_service_account };
 
 static const struct field fields_core_event_series[] = {
 	{ "count", &type_int32, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "lastObservedTime", &type_micro_time, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_event_series = { TYPE_OBJECT, "io.k8s.api.core.v1.EventSeries", fields_core_event_series };
+static const unsigned char numbers_core_event_series[] = { 0, 1, 255 };
+static const struct type type_core_event_series = { TYPE_OBJECT, "io.k8s.api.core.v1.EventSeries", fields_core_event_series, .by_number = numbers_core_event_series };
 
 static const struct field fields_core_event_source[] = {
 	{ "component", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "host", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_event_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EventSource", fields_core_event_source };
+static const unsigned char numbers_core_event_source[] = { 0, 1, 255 };
+static const struct type type_core_event_source = { TYPE_OBJECT, "io.k8s.api.core.v1.EventSource", fields_core_event_source, .by_number = numbers_core_event_source };
 
 static const struct field fields_core_event[] = {
 	{ "action", &type_string, FIELD_OMITEMPTY, 0, 0, 12 },
@@ -1908,7 +2081,8 @@ static const struct field fields_core_event[] = {
 	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 9 },
 	{ 0 },
 };
-const struct type type_core_event = { TYPE_OBJECT, "io.k8s.api.core.v1.Event", fields_core_event };
+static const unsigned char numbers_core_event[] = { 9, 5, 10, 8, 15, 4, 7, 2, 16, 3, 14, 0, 11, 12, 13, 255 };
+const struct type type_core_event = { TYPE_OBJECT, "io.k8s.api.core.v1.Event", fields_core_event, .by_number = numbers_core_event };
 
 static const struct field fields_core_config_map_node_config_source[] = {
 	{ "kubeletConfigKey", &type_string, FIELD_REQUIRED, 0, 0, 5 },
@@ -1918,13 +2092,15 @@ static const struct field fields_core_config_map_node_config_source[] = {
 	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 3, .go = "types.UID" },
 	{ 0 },
 };
-static const struct type type_core_config_map_node_config_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapNodeConfigSource", fields_core_config_map_node_config_source };
+static const unsigned char numbers_core_config_map_node_config_source[] = { 2, 1, 4, 3, 0, 255 };
+static const struct type type_core_config_map_node_config_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ConfigMapNodeConfigSource", fields_core_config_map_node_config_source, .by_number = numbers_core_config_map_node_config_source };
 
 static const struct field fields_core_node_config_source[] = {
 	{ "configMap", &type_core_config_map_node_config_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_node_config_source = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeConfigSource", fields_core_node_config_source };
+static const unsigned char numbers_core_node_config_source[] = { 0, 255 };
+static const struct type type_core_node_config_source = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeConfigSource", fields_core_node_config_source, .by_number = numbers_core_node_config_source };
 
 static const struct field fields_core_taint[] = {
 	{ "effect", &type_string, FIELD_REQUIRED, 0, 0, 3, .go = "v1.TaintEffect", .values = enum_core_taint_effect },
@@ -1933,7 +2109,8 @@ static const struct field fields_core_taint[] = {
 	{ "value", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_taint = { TYPE_OBJECT, "io.k8s.api.core.v1.Taint", fields_core_taint };
+static const unsigned char numbers_core_taint[] = { 1, 3, 0, 2, 255 };
+static const struct type type_core_taint = { TYPE_OBJECT, "io.k8s.api.core.v1.Taint", fields_core_taint, .by_number = numbers_core_taint };
 
 static const struct field fields_core_node_spec[] = {
 	{ "configSource", &type_core_node_config_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
@@ -1945,14 +2122,16 @@ static const struct field fields_core_node_spec[] = {
 	{ "unschedulable", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_core_node_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSpec", fields_core_node_spec };
+static const unsigned char numbers_core_node_spec[] = { 2, 1, 4, 6, 5, 0, 3, 255 };
+static const struct type type_core_node_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSpec", fields_core_node_spec, .by_number = numbers_core_node_spec };
 
 static const struct field fields_core_node_address[] = {
 	{ "address", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.NodeAddressType" },
 	{ 0 },
 };
-static const struct type type_core_node_address = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeAddress", fields_core_node_address };
+static const unsigned char numbers_core_node_address[] = { 1, 0, 255 };
+static const struct type type_core_node_address = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeAddress", fields_core_node_address, .by_number = numbers_core_node_address };
 
 static const struct field fields_core_node_condition[] = {
 	{ "lastHeartbeatTime", &type_time, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -1963,7 +2142,8 @@ static const struct field fields_core_node_condition[] = {
 	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.NodeConditionType" },
 	{ 0 },
 };
-static const struct type type_core_node_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeCondition", fields_core_node_condition };
+static const unsigned char numbers_core_node_condition[] = { 5, 4, 0, 1, 3, 2, 255 };
+static const struct type type_core_node_condition = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeCondition", fields_core_node_condition, .by_number = numbers_core_node_condition };
 
 static const struct field fields_core_node_config_status[] = {
 	{ "active", &type_core_node_config_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
@@ -1972,38 +2152,44 @@ static const struct field fields_core_node_config_status[] = {
 	{ "lastKnownGood", &type_core_node_config_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_node_config_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeConfigStatus", fields_core_node_config_status };
+static const unsigned char numbers_core_node_config_status[] = { 1, 0, 3, 2, 255 };
+static const struct type type_core_node_config_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeConfigStatus", fields_core_node_config_status, .by_number = numbers_core_node_config_status };
 
 static const struct field fields_core_daemon_endpoint[] = {
 	{ "Port", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_daemon_endpoint = { TYPE_OBJECT, "io.k8s.api.core.v1.DaemonEndpoint", fields_core_daemon_endpoint };
+static const unsigned char numbers_core_daemon_endpoint[] = { 0, 255 };
+static const struct type type_core_daemon_endpoint = { TYPE_OBJECT, "io.k8s.api.core.v1.DaemonEndpoint", fields_core_daemon_endpoint, .by_number = numbers_core_daemon_endpoint };
 
 static const struct field fields_core_node_daemon_endpoints[] = {
 	{ "kubeletEndpoint", &type_core_daemon_endpoint, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_node_daemon_endpoints = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeDaemonEndpoints", fields_core_node_daemon_endpoints };
+static const unsigned char numbers_core_node_daemon_endpoints[] = { 0, 255 };
+static const struct type type_core_node_daemon_endpoints = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeDaemonEndpoints", fields_core_node_daemon_endpoints, .by_number = numbers_core_node_daemon_endpoints };
 
 static const struct field fields_core_node_features[] = {
 	{ "supplementalGroupsPolicy", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_node_features = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeFeatures", fields_core_node_features };
+static const unsigned char numbers_core_node_features[] = { 0, 255 };
+static const struct type type_core_node_features = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeFeatures", fields_core_node_features, .by_number = numbers_core_node_features };
 
 static const struct field fields_core_container_image[] = {
 	{ "names", &list_string, 0, 0, 0, 1 },
 	{ "sizeBytes", &type_int64, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_container_image = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerImage", fields_core_container_image };
+static const unsigned char numbers_core_container_image[] = { 0, 1, 255 };
+static const struct type type_core_container_image = { TYPE_OBJECT, "io.k8s.api.core.v1.ContainerImage", fields_core_container_image, .by_number = numbers_core_container_image };
 
 static const struct field fields_core_node_swap_status[] = {
 	{ "capacity", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_node_swap_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSwapStatus", fields_core_node_swap_status };
+static const unsigned char numbers_core_node_swap_status[] = { 0, 255 };
+static const struct type type_core_node_swap_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSwapStatus", fields_core_node_swap_status, .by_number = numbers_core_node_swap_status };
 
 static const struct field fields_core_node_system_info[] = {
 	{ "architecture", &type_string, FIELD_REQUIRED, 0, 0, 10 },
@@ -2019,28 +2205,32 @@ static const struct field fields_core_node_system_info[] = {
 	{ "systemUUID", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_node_system_info = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSystemInfo", fields_core_node_system_info };
+static const unsigned char numbers_core_node_system_info[] = { 6, 10, 1, 3, 8, 2, 5, 4, 7, 0, 9, 255 };
+static const struct type type_core_node_system_info = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeSystemInfo", fields_core_node_system_info, .by_number = numbers_core_node_system_info };
 
 static const struct field fields_core_node_runtime_handler_features[] = {
 	{ "recursiveReadOnlyMounts", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "userNamespaces", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_node_runtime_handler_features = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeRuntimeHandlerFeatures", fields_core_node_runtime_handler_features };
+static const unsigned char numbers_core_node_runtime_handler_features[] = { 0, 1, 255 };
+static const struct type type_core_node_runtime_handler_features = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeRuntimeHandlerFeatures", fields_core_node_runtime_handler_features, .by_number = numbers_core_node_runtime_handler_features };
 
 static const struct field fields_core_node_runtime_handler[] = {
 	{ "features", &type_core_node_runtime_handler_features, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "name", &type_string, 0, "\"\"", 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_node_runtime_handler = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeRuntimeHandler", fields_core_node_runtime_handler };
+static const unsigned char numbers_core_node_runtime_handler[] = { 1, 0, 255 };
+static const struct type type_core_node_runtime_handler = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeRuntimeHandler", fields_core_node_runtime_handler, .by_number = numbers_core_node_runtime_handler };
 
 static const struct field fields_core_attached_volume[] = {
 	{ "devicePath", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.UniqueVolumeName" },
 	{ 0 },
 };
-static const struct type type_core_attached_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.AttachedVolume", fields_core_attached_volume };
+static const unsigned char numbers_core_attached_volume[] = { 1, 0, 255 };
+static const struct type type_core_attached_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.AttachedVolume", fields_core_attached_volume, .by_number = numbers_core_attached_volume };
 
 static const struct field fields_core_node_status[] = {
 	{ "addresses", &list_core_node_address_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 5 },
@@ -2059,7 +2249,8 @@ static const struct field fields_core_node_status[] = {
 	{ "volumesInUse", &list_string, FIELD_OMITEMPTY, 0, 0, 9, .go = "[]v1.UniqueVolumeName" },
 	{ 0 },
 };
-static const struct type type_core_node_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeStatus", fields_core_node_status };
+static const unsigned char numbers_core_node_status[] = { 2, 1, 10, 3, 0, 5, 9, 8, 13, 12, 4, 11, 7, 6, 255 };
+static const struct type type_core_node_status = { TYPE_OBJECT, "io.k8s.api.core.v1.NodeStatus", fields_core_node_status, .by_number = numbers_core_node_status };
 
 static const struct field fields_core_node[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2069,7 +2260,8 @@ static const struct field fields_core_node[] = {
 	{ "status", &type_core_node_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_core_node = { TYPE_OBJECT, "io.k8s.api.core.v1.Node", fields_core_node };
+static const unsigned char numbers_core_node[] = { 2, 3, 4, 255 };
+const struct type type_core_node = { TYPE_OBJECT, "io.k8s.api.core.v1.Node", fields_core_node, .by_number = numbers_core_node };
 
 static const struct field fields_core_azure_file_persistent_volume_source[] = {
 	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -2078,14 +2270,16 @@ static const struct field fields_core_azure_file_persistent_volume_source[] = {
 	{ "shareName", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_azure_file_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AzureFilePersistentVolumeSource", fields_core_azure_file_persistent_volume_source };
+static const unsigned char numbers_core_azure_file_persistent_volume_source[] = { 1, 3, 0, 2, 255 };
+static const struct type type_core_azure_file_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.AzureFilePersistentVolumeSource", fields_core_azure_file_persistent_volume_source, .by_number = numbers_core_azure_file_persistent_volume_source };
 
 static const struct field fields_core_secret_reference[] = {
 	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_secret_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretReference", fields_core_secret_reference, .atomic = true };
+static const unsigned char numbers_core_secret_reference[] = { 0, 1, 255 };
+static const struct type type_core_secret_reference = { TYPE_OBJECT, "io.k8s.api.core.v1.SecretReference", fields_core_secret_reference, .atomic = true, .by_number = numbers_core_secret_reference };
 
 static const struct field fields_core_ceph_fs_persistent_volume_source[] = {
 	{ "monitors", &list_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -2096,7 +2290,8 @@ static const struct field fields_core_ceph_fs_persistent_volume_source[] = {
 	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_ceph_fs_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CephFSPersistentVolumeSource", fields_core_ceph_fs_persistent_volume_source };
+static const unsigned char numbers_core_ceph_fs_persistent_volume_source[] = { 0, 1, 5, 3, 4, 2, 255 };
+static const struct type type_core_ceph_fs_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CephFSPersistentVolumeSource", fields_core_ceph_fs_persistent_volume_source, .by_number = numbers_core_ceph_fs_persistent_volume_source };
 
 static const struct field fields_core_cinder_persistent_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -2105,7 +2300,8 @@ static const struct field fields_core_cinder_persistent_volume_source[] = {
 	{ "volumeID", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_cinder_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CinderPersistentVolumeSource", fields_core_cinder_persistent_volume_source };
+static const unsigned char numbers_core_cinder_persistent_volume_source[] = { 3, 0, 1, 2, 255 };
+static const struct type type_core_cinder_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CinderPersistentVolumeSource", fields_core_cinder_persistent_volume_source, .by_number = numbers_core_cinder_persistent_volume_source };
 
 static const struct field fields_core_csi_persistent_volume_source[] = {
 	{ "controllerExpandSecretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
@@ -2120,7 +2316,8 @@ static const struct field fields_core_csi_persistent_volume_source[] = {
 	{ "volumeHandle", &type_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_csi_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CSIPersistentVolumeSource", fields_core_csi_persistent_volume_source };
+static const unsigned char numbers_core_csi_persistent_volume_source[] = { 2, 9, 7, 3, 8, 1, 6, 5, 0, 4, 255 };
+static const struct type type_core_csi_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.CSIPersistentVolumeSource", fields_core_csi_persistent_volume_source, .by_number = numbers_core_csi_persistent_volume_source };
 
 static const struct field fields_core_flex_persistent_volume_source[] = {
 	{ "driver", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -2130,7 +2327,8 @@ static const struct field fields_core_flex_persistent_volume_source[] = {
 	{ "secretRef", &type_core_secret_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_flex_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FlexPersistentVolumeSource", fields_core_flex_persistent_volume_source };
+static const unsigned char numbers_core_flex_persistent_volume_source[] = { 0, 1, 4, 3, 2, 255 };
+static const struct type type_core_flex_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.FlexPersistentVolumeSource", fields_core_flex_persistent_volume_source, .by_number = numbers_core_flex_persistent_volume_source };
 
 static const struct field fields_core_glusterfs_persistent_volume_source[] = {
 	{ "endpoints", &type_string, FIELD_REQUIRED, 0, 0, 1 },
@@ -2139,7 +2337,8 @@ static const struct field fields_core_glusterfs_persistent_volume_source[] = {
 	{ "readOnly", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_glusterfs_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GlusterfsPersistentVolumeSource", fields_core_glusterfs_persistent_volume_source };
+static const unsigned char numbers_core_glusterfs_persistent_volume_source[] = { 0, 2, 3, 1, 255 };
+static const struct type type_core_glusterfs_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.GlusterfsPersistentVolumeSource", fields_core_glusterfs_persistent_volume_source, .by_number = numbers_core_glusterfs_persistent_volume_source };
 
 static const struct field fields_core_iscsi_persistent_volume_source[] = {
 	{ "chapAuthDiscovery", &type_bool, FIELD_OMITEMPTY, 0, 0, 8 },
@@ -2155,20 +2354,23 @@ static const struct field fields_core_iscsi_persistent_volume_source[] = {
 	{ "targetPortal", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_iscsi_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ISCSIPersistentVolumeSource", fields_core_iscsi_persistent_volume_source };
+static const unsigned char numbers_core_iscsi_persistent_volume_source[] = { 10, 4, 6, 5, 2, 8, 7, 0, 9, 1, 3, 255 };
+static const struct type type_core_iscsi_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ISCSIPersistentVolumeSource", fields_core_iscsi_persistent_volume_source, .by_number = numbers_core_iscsi_persistent_volume_source };
 
 static const struct field fields_core_local_volume_source[] = {
 	{ "fsType", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "path", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_local_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.LocalVolumeSource", fields_core_local_volume_source };
+static const unsigned char numbers_core_local_volume_source[] = { 1, 0, 255 };
+static const struct type type_core_local_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.LocalVolumeSource", fields_core_local_volume_source, .by_number = numbers_core_local_volume_source };
 
 static const struct field fields_core_volume_node_affinity[] = {
 	{ "required", &type_core_node_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_volume_node_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeNodeAffinity", fields_core_volume_node_affinity };
+static const unsigned char numbers_core_volume_node_affinity[] = { 0, 255 };
+static const struct type type_core_volume_node_affinity = { TYPE_OBJECT, "io.k8s.api.core.v1.VolumeNodeAffinity", fields_core_volume_node_affinity, .by_number = numbers_core_volume_node_affinity };
 
 static const struct field fields_core_rbd_persistent_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -2181,7 +2383,8 @@ static const struct field fields_core_rbd_persistent_volume_source[] = {
 	{ "user", &type_string, FIELD_OMITEMPTY, "\"admin\"", 0, 5 },
 	{ 0 },
 };
-static const struct type type_core_rbd_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.RBDPersistentVolumeSource", fields_core_rbd_persistent_volume_source };
+static const unsigned char numbers_core_rbd_persistent_volume_source[] = { 3, 1, 0, 4, 7, 2, 6, 5, 255 };
+static const struct type type_core_rbd_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.RBDPersistentVolumeSource", fields_core_rbd_persistent_volume_source, .by_number = numbers_core_rbd_persistent_volume_source };
 
 static const struct field fields_core_scale_io_persistent_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, "\"xfs\"", 0, 9 },
@@ -2196,7 +2399,8 @@ static const struct field fields_core_scale_io_persistent_volume_source[] = {
 	{ "volumeName", &type_string, FIELD_OMITEMPTY, 0, 0, 8 },
 	{ 0 },
 };
-static const struct type type_core_scale_io_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ScaleIOPersistentVolumeSource", fields_core_scale_io_persistent_volume_source };
+static const unsigned char numbers_core_scale_io_persistent_volume_source[] = { 1, 8, 4, 5, 2, 7, 6, 9, 0, 3, 255 };
+static const struct type type_core_scale_io_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.ScaleIOPersistentVolumeSource", fields_core_scale_io_persistent_volume_source, .by_number = numbers_core_scale_io_persistent_volume_source };
 
 static const struct field fields_core_storage_os_persistent_volume_source[] = {
 	{ "fsType", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -2206,7 +2410,8 @@ static const struct field fields_core_storage_os_persistent_volume_source[] = {
 	{ "volumeNamespace", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_storage_os_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.StorageOSPersistentVolumeSource", fields_core_storage_os_persistent_volume_source };
+static const unsigned char numbers_core_storage_os_persistent_volume_source[] = { 3, 4, 0, 1, 2, 255 };
+static const struct type type_core_storage_os_persistent_volume_source = { TYPE_OBJECT, "io.k8s.api.core.v1.StorageOSPersistentVolumeSource", fields_core_storage_os_persistent_volume_source, .by_number = numbers_core_storage_os_persistent_volume_source };
 
 static const struct field fields_core_persistent_volume_spec[] = {
 	{ "accessModes", &list_string, FIELD_OMITEMPTY, 0, 0, 3, .go = "[]v1.PersistentVolumeAccessMode", .values = enum_core_persistent_volume_access_mode },
@@ -2242,7 +2447,8 @@ static const struct field fields_core_persistent_volume_spec[] = {
 	{ "vsphereVolume", &type_core_vsphere_virtual_disk_volume_source, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 14, .pb_in = 2, .embed = "PersistentVolumeSource" },
 	{ 0 },
 };
-static const struct type type_core_persistent_volume_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeSpec", fields_core_persistent_volume_spec };
+static const unsigned char numbers_core_persistent_volume_spec[] = { 4, 12, 1, 14, 13, 18, 24, 15, 6, 5, 9, 11, 10, 3, 30, 23, 2, 21, 22, 25, 16, 27, 8, 0, 7, 20, 26, 17, 29, 19, 28, 255 };
+static const struct type type_core_persistent_volume_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeSpec", fields_core_persistent_volume_spec, .by_number = numbers_core_persistent_volume_spec };
 
 static const struct field fields_core_persistent_volume_status[] = {
 	{ "lastPhaseTransitionTime", &type_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
@@ -2251,7 +2457,8 @@ static const struct field fields_core_persistent_volume_status[] = {
 	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_persistent_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeStatus", fields_core_persistent_volume_status };
+static const unsigned char numbers_core_persistent_volume_status[] = { 2, 1, 3, 0, 255 };
+static const struct type type_core_persistent_volume_status = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolumeStatus", fields_core_persistent_volume_status, .by_number = numbers_core_persistent_volume_status };
 
 static const struct field fields_core_persistent_volume[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2261,7 +2468,8 @@ static const struct field fields_core_persistent_volume[] = {
 	{ "status", &type_core_persistent_volume_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_core_persistent_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolume", fields_core_persistent_volume };
+static const unsigned char numbers_core_persistent_volume[] = { 2, 3, 4, 255 };
+const struct type type_core_persistent_volume = { TYPE_OBJECT, "io.k8s.api.core.v1.PersistentVolume", fields_core_persistent_volume, .by_number = numbers_core_persistent_volume };
 
 static const struct field fields_core_endpoint_address[] = {
 	{ "hostname", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -2270,7 +2478,8 @@ static const struct field fields_core_endpoint_address[] = {
 	{ "targetRef", &type_core_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_endpoint_address = { TYPE_OBJECT, "io.k8s.api.core.v1.EndpointAddress", fields_core_endpoint_address, .atomic = true };
+static const unsigned char numbers_core_endpoint_address[] = { 1, 3, 0, 2, 255 };
+static const struct type type_core_endpoint_address = { TYPE_OBJECT, "io.k8s.api.core.v1.EndpointAddress", fields_core_endpoint_address, .atomic = true, .by_number = numbers_core_endpoint_address };
 
 static const struct field fields_core_endpoint_port[] = {
 	{ "appProtocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
@@ -2279,7 +2488,8 @@ static const struct field fields_core_endpoint_port[] = {
 	{ "protocol", &type_string, FIELD_OMITEMPTY, 0, 0, 3, .go = "v1.Protocol", .values = enum_core_protocol },
 	{ 0 },
 };
-static const struct type type_core_endpoint_port = { TYPE_OBJECT, "io.k8s.api.core.v1.EndpointPort", fields_core_endpoint_port, .atomic = true };
+static const unsigned char numbers_core_endpoint_port[] = { 1, 2, 3, 0, 255 };
+static const struct type type_core_endpoint_port = { TYPE_OBJECT, "io.k8s.api.core.v1.EndpointPort", fields_core_endpoint_port, .atomic = true, .by_number = numbers_core_endpoint_port };
 
 static const struct field fields_core_endpoint_subset[] = {
 	{ "addresses", &list_core_endpoint_address, FIELD_OMITEMPTY, 0, 0, 1 },
@@ -2287,7 +2497,8 @@ static const struct field fields_core_endpoint_subset[] = {
 	{ "ports", &list_core_endpoint_port, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_core_endpoint_subset = { TYPE_OBJECT, "io.k8s.api.core.v1.EndpointSubset", fields_core_endpoint_subset };
+static const unsigned char numbers_core_endpoint_subset[] = { 0, 1, 2, 255 };
+static const struct type type_core_endpoint_subset = { TYPE_OBJECT, "io.k8s.api.core.v1.EndpointSubset", fields_core_endpoint_subset, .by_number = numbers_core_endpoint_subset };
 
 static const struct field fields_core_endpoints[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2296,7 +2507,8 @@ static const struct field fields_core_endpoints[] = {
 	{ "subsets", &list_core_endpoint_subset, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-const struct type type_core_endpoints = { TYPE_OBJECT, "io.k8s.api.core.v1.Endpoints", fields_core_endpoints };
+static const unsigned char numbers_core_endpoints[] = { 2, 3, 255 };
+const struct type type_core_endpoints = { TYPE_OBJECT, "io.k8s.api.core.v1.Endpoints", fields_core_endpoints, .by_number = numbers_core_endpoints };
 
 static const struct field fields_authentication_bound_object_reference[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
@@ -2305,7 +2517,8 @@ static const struct field fields_authentication_bound_object_reference[] = {
 	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "types.UID" },
 	{ 0 },
 };
-static const struct type type_authentication_bound_object_reference = { TYPE_OBJECT, "io.k8s.api.authentication.v1.BoundObjectReference", fields_authentication_bound_object_reference };
+static const unsigned char numbers_authentication_bound_object_reference[] = { 1, 0, 2, 3, 255 };
+static const struct type type_authentication_bound_object_reference = { TYPE_OBJECT, "io.k8s.api.authentication.v1.BoundObjectReference", fields_authentication_bound_object_reference, .by_number = numbers_authentication_bound_object_reference };
 
 static const struct field fields_authentication_token_request_spec[] = {
 	{ "audiences", &list_string, 0, 0, 0, 1 },
@@ -2313,14 +2526,16 @@ static const struct field fields_authentication_token_request_spec[] = {
 	{ "expirationSeconds", &type_int64, FIELD_POINTER, 0, 0, 4 },
 	{ 0 },
 };
-static const struct type type_authentication_token_request_spec = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequestSpec", fields_authentication_token_request_spec };
+static const unsigned char numbers_authentication_token_request_spec[] = { 0, 1, 2, 255 };
+static const struct type type_authentication_token_request_spec = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequestSpec", fields_authentication_token_request_spec, .by_number = numbers_authentication_token_request_spec };
 
 static const struct field fields_authentication_token_request_status[] = {
 	{ "expirationTimestamp", &type_time, 0, 0, 0, 2 },
 	{ "token", &type_string, 0, "\"\"", 0, 1 },
 	{ 0 },
 };
-static const struct type type_authentication_token_request_status = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequestStatus", fields_authentication_token_request_status };
+static const unsigned char numbers_authentication_token_request_status[] = { 1, 0, 255 };
+static const struct type type_authentication_token_request_status = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequestStatus", fields_authentication_token_request_status, .by_number = numbers_authentication_token_request_status };
 
 static const struct field fields_authentication_token_request[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2330,20 +2545,23 @@ static const struct field fields_authentication_token_request[] = {
 	{ "status", &type_authentication_token_request_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_authentication_token_request = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequest", fields_authentication_token_request };
+static const unsigned char numbers_authentication_token_request[] = { 2, 3, 4, 255 };
+const struct type type_authentication_token_request = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenRequest", fields_authentication_token_request, .by_number = numbers_authentication_token_request };
 
 static const struct field fields_autoscaling_scale_spec[] = {
 	{ "replicas", &type_int32, FIELD_OMITEMPTY, "0", 0, 1 },
 	{ 0 },
 };
-static const struct type type_autoscaling_scale_spec = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.ScaleSpec", fields_autoscaling_scale_spec };
+static const unsigned char numbers_autoscaling_scale_spec[] = { 0, 255 };
+static const struct type type_autoscaling_scale_spec = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.ScaleSpec", fields_autoscaling_scale_spec, .by_number = numbers_autoscaling_scale_spec };
 
 static const struct field fields_autoscaling_scale_status[] = {
 	{ "replicas", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
 	{ "selector", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_autoscaling_scale_status = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.ScaleStatus", fields_autoscaling_scale_status };
+static const unsigned char numbers_autoscaling_scale_status[] = { 0, 1, 255 };
+static const struct type type_autoscaling_scale_status = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.ScaleStatus", fields_autoscaling_scale_status, .by_number = numbers_autoscaling_scale_status };
 
 static const struct field fields_autoscaling_scale[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2353,7 +2571,160 @@ static const struct field fields_autoscaling_scale[] = {
 	{ "status", &type_autoscaling_scale_status, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_autoscaling_scale = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.Scale", fields_autoscaling_scale };
+static const unsigned char numbers_autoscaling_scale[] = { 2, 3, 4, 255 };
+const struct type type_autoscaling_scale = { TYPE_OBJECT, "io.k8s.api.autoscaling.v1.Scale", fields_autoscaling_scale, .by_number = numbers_autoscaling_scale };
+
+static const struct field fields_meta_preconditions[] = {
+	{ "resourceVersion", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "uid", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .go = "types.UID" },
+	{ 0 },
+};
+static const unsigned char numbers_meta_preconditions[] = { 1, 0, 255 };
+static const struct type type_meta_preconditions = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions", fields_meta_preconditions, .by_number = numbers_meta_preconditions };
+
+static const struct field fields_meta_delete_options[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "dryRun", &list_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "gracePeriodSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "ignoreStoreReadErrorWithClusterBreakingPotential", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "orphanDependents", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "preconditions", &type_meta_preconditions, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "propagationPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.DeletionPropagation" },
+	{ 0 },
+};
+static const unsigned char numbers_meta_delete_options[] = { 2, 6, 5, 7, 1, 3, 255 };
+const struct type type_meta_delete_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", fields_meta_delete_options, .by_number = numbers_meta_delete_options };
+
+static const struct field fields_policy_eviction[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "deleteOptions", &type_meta_delete_options, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_policy_eviction[] = { 3, 1, 255 };
+const struct type type_policy_eviction = { TYPE_OBJECT, "io.k8s.api.policy.v1.Eviction", fields_policy_eviction, .by_number = numbers_policy_eviction };
+
+static const struct field fields_authentication_token_review_spec[] = {
+	{ "audiences", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "token", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_token_review_spec[] = { 1, 0, 255 };
+static const struct type type_authentication_token_review_spec = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReviewSpec", fields_authentication_token_review_spec, .by_number = numbers_authentication_token_review_spec };
+
+static const struct field fields_authentication_user_info[] = {
+	{ "extra", &map_list_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "map[string]v1.ExtraValue" },
+	{ "groups", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "username", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_user_info[] = { 3, 2, 1, 0, 255 };
+static const struct type type_authentication_user_info = { TYPE_OBJECT, "io.k8s.api.authentication.v1.UserInfo", fields_authentication_user_info, .by_number = numbers_authentication_user_info };
+
+static const struct field fields_authentication_token_review_status[] = {
+	{ "audiences", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "authenticated", &type_bool, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "error", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "user", &type_authentication_user_info, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_token_review_status[] = { 1, 3, 2, 0, 255 };
+static const struct type type_authentication_token_review_status = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReviewStatus", fields_authentication_token_review_status, .by_number = numbers_authentication_token_review_status };
+
+static const struct field fields_authentication_token_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authentication_token_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authentication_token_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_token_review[] = { 2, 3, 4, 255 };
+const struct type type_authentication_token_review = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReview", fields_authentication_token_review, .by_number = numbers_authentication_token_review };
+
+static const struct field fields_authorization_non_resource_attributes[] = {
+	{ "path", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "verb", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_non_resource_attributes[] = { 0, 1, 255 };
+static const struct type type_authorization_non_resource_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.NonResourceAttributes", fields_authorization_non_resource_attributes, .by_number = numbers_authorization_non_resource_attributes };
+
+static const struct field fields_meta_field_selector_requirement[] = {
+	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.FieldSelectorOperator" },
+	{ "values", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_meta_field_selector_requirement[] = { 0, 1, 2, 255 };
+static const struct type type_meta_field_selector_requirement = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.FieldSelectorRequirement", fields_meta_field_selector_requirement, .by_number = numbers_meta_field_selector_requirement };
+
+static const struct field fields_authorization_field_selector_attributes[] = {
+	{ "rawSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "requirements", &list_meta_field_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_field_selector_attributes[] = { 0, 1, 255 };
+static const struct type type_authorization_field_selector_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.FieldSelectorAttributes", fields_authorization_field_selector_attributes, .by_number = numbers_authorization_field_selector_attributes };
+
+static const struct field fields_authorization_label_selector_attributes[] = {
+	{ "rawSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "requirements", &list_meta_label_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_label_selector_attributes[] = { 0, 1, 255 };
+static const struct type type_authorization_label_selector_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.LabelSelectorAttributes", fields_authorization_label_selector_attributes, .by_number = numbers_authorization_label_selector_attributes };
+
+static const struct field fields_authorization_resource_attributes[] = {
+	{ "fieldSelector", &type_authorization_field_selector_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "group", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "labelSelector", &type_authorization_label_selector_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "resource", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "subresource", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "verb", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "version", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_resource_attributes[] = { 4, 7, 1, 8, 5, 6, 3, 0, 2, 255 };
+static const struct type type_authorization_resource_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.ResourceAttributes", fields_authorization_resource_attributes, .by_number = numbers_authorization_resource_attributes };
+
+static const struct field fields_authorization_subject_access_review_spec[] = {
+	{ "extra", &map_list_string, FIELD_OMITEMPTY, 0, 0, 5, .go = "map[string]v1.ExtraValue" },
+	{ "groups", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "nonResourceAttributes", &type_authorization_non_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "resourceAttributes", &type_authorization_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_subject_access_review_spec[] = { 3, 2, 5, 1, 0, 4, 255 };
+static const struct type type_authorization_subject_access_review_spec = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReviewSpec", fields_authorization_subject_access_review_spec, .by_number = numbers_authorization_subject_access_review_spec };
+
+static const struct field fields_authorization_subject_access_review_status[] = {
+	{ "allowed", &type_bool, FIELD_REQUIRED, 0, 0, 1 },
+	{ "denied", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "evaluationError", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_subject_access_review_status[] = { 0, 3, 2, 1, 255 };
+static const struct type type_authorization_subject_access_review_status = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReviewStatus", fields_authorization_subject_access_review_status, .by_number = numbers_authorization_subject_access_review_status };
+
+static const struct field fields_authorization_subject_access_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authorization_subject_access_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authorization_subject_access_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_subject_access_review[] = { 2, 3, 4, 255 };
+const struct type type_authorization_subject_access_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReview", fields_authorization_subject_access_review, .by_number = numbers_authorization_subject_access_review };
 
 static const struct field fields_discovery_endpoint_conditions[] = {
 	{ "ready", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
@@ -2361,26 +2732,30 @@ static const struct field fields_discovery_endpoint_conditions[] = {
 	{ "terminating", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-static const struct type type_discovery_endpoint_conditions = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointConditions", fields_discovery_endpoint_conditions };
+static const unsigned char numbers_discovery_endpoint_conditions[] = { 0, 1, 2, 255 };
+static const struct type type_discovery_endpoint_conditions = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointConditions", fields_discovery_endpoint_conditions, .by_number = numbers_discovery_endpoint_conditions };
 
 static const struct field fields_discovery_for_node[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_discovery_for_node = { TYPE_OBJECT, "io.k8s.api.discovery.v1.ForNode", fields_discovery_for_node };
+static const unsigned char numbers_discovery_for_node[] = { 0, 255 };
+static const struct type type_discovery_for_node = { TYPE_OBJECT, "io.k8s.api.discovery.v1.ForNode", fields_discovery_for_node, .by_number = numbers_discovery_for_node };
 
 static const struct field fields_discovery_for_zone[] = {
 	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_discovery_for_zone = { TYPE_OBJECT, "io.k8s.api.discovery.v1.ForZone", fields_discovery_for_zone };
+static const unsigned char numbers_discovery_for_zone[] = { 0, 255 };
+static const struct type type_discovery_for_zone = { TYPE_OBJECT, "io.k8s.api.discovery.v1.ForZone", fields_discovery_for_zone, .by_number = numbers_discovery_for_zone };
 
 static const struct field fields_discovery_endpoint_hints[] = {
 	{ "forNodes", &list_discovery_for_node, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "forZones", &list_discovery_for_zone, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_discovery_endpoint_hints = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointHints", fields_discovery_endpoint_hints };
+static const unsigned char numbers_discovery_endpoint_hints[] = { 1, 0, 255 };
+static const struct type type_discovery_endpoint_hints = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointHints", fields_discovery_endpoint_hints, .by_number = numbers_discovery_endpoint_hints };
 
 static const struct field fields_discovery_endpoint[] = {
 	{ "addresses", &list_string_set, FIELD_REQUIRED, 0, 0, 1 },
@@ -2393,7 +2768,8 @@ static const struct field fields_discovery_endpoint[] = {
 	{ "zone", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
 	{ 0 },
 };
-static const struct type type_discovery_endpoint = { TYPE_OBJECT, "io.k8s.api.discovery.v1.Endpoint", fields_discovery_endpoint };
+static const unsigned char numbers_discovery_endpoint[] = { 0, 1, 4, 6, 2, 5, 7, 3, 255 };
+static const struct type type_discovery_endpoint = { TYPE_OBJECT, "io.k8s.api.discovery.v1.Endpoint", fields_discovery_endpoint, .by_number = numbers_discovery_endpoint };
 
 static const struct field fields_discovery_endpoint_port[] = {
 	{ "appProtocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
@@ -2402,7 +2778,8 @@ static const struct field fields_discovery_endpoint_port[] = {
 	{ "protocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.Protocol", .values = enum_core_protocol },
 	{ 0 },
 };
-static const struct type type_discovery_endpoint_port = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointPort", fields_discovery_endpoint_port, .atomic = true };
+static const unsigned char numbers_discovery_endpoint_port[] = { 1, 3, 2, 0, 255 };
+static const struct type type_discovery_endpoint_port = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointPort", fields_discovery_endpoint_port, .atomic = true, .by_number = numbers_discovery_endpoint_port };
 
 static const struct field fields_discovery_endpoint_slice[] = {
 	{ "addressType", &type_string, FIELD_REQUIRED, 0, 0, 4, .go = "v1.AddressType" },
@@ -2413,7 +2790,8 @@ static const struct field fields_discovery_endpoint_slice[] = {
 	{ "ports", &list_discovery_endpoint_port, 0, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_discovery_endpoint_slice = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointSlice", fields_discovery_endpoint_slice };
+static const unsigned char numbers_discovery_endpoint_slice[] = { 4, 2, 5, 0, 255 };
+const struct type type_discovery_endpoint_slice = { TYPE_OBJECT, "io.k8s.api.discovery.v1.EndpointSlice", fields_discovery_endpoint_slice, .by_number = numbers_discovery_endpoint_slice };
 
 static const struct field fields_networking_network_policy_port[] = {
 	{ "endPort", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
@@ -2421,14 +2799,16 @@ static const struct field fields_networking_network_policy_port[] = {
 	{ "protocol", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.Protocol", .values = enum_core_protocol },
 	{ 0 },
 };
-static const struct type type_networking_network_policy_port = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyPort", fields_networking_network_policy_port };
+static const unsigned char numbers_networking_network_policy_port[] = { 2, 1, 0, 255 };
+static const struct type type_networking_network_policy_port = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyPort", fields_networking_network_policy_port, .by_number = numbers_networking_network_policy_port };
 
 static const struct field fields_networking_ip_block[] = {
 	{ "cidr", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "except", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_networking_ip_block = { TYPE_OBJECT, "io.k8s.api.networking.v1.IPBlock", fields_networking_ip_block };
+static const unsigned char numbers_networking_ip_block[] = { 0, 1, 255 };
+static const struct type type_networking_ip_block = { TYPE_OBJECT, "io.k8s.api.networking.v1.IPBlock", fields_networking_ip_block, .by_number = numbers_networking_ip_block };
 
 static const struct field fields_networking_network_policy_peer[] = {
 	{ "ipBlock", &type_networking_ip_block, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
@@ -2436,21 +2816,24 @@ static const struct field fields_networking_network_policy_peer[] = {
 	{ "podSelector", &type_meta_label_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_networking_network_policy_peer = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyPeer", fields_networking_network_policy_peer };
+static const unsigned char numbers_networking_network_policy_peer[] = { 2, 1, 0, 255 };
+static const struct type type_networking_network_policy_peer = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyPeer", fields_networking_network_policy_peer, .by_number = numbers_networking_network_policy_peer };
 
 static const struct field fields_networking_network_policy_egress_rule[] = {
 	{ "ports", &list_networking_network_policy_port, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "to", &list_networking_network_policy_peer, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-const struct type type_networking_network_policy_egress_rule = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyEgressRule", fields_networking_network_policy_egress_rule };
+static const unsigned char numbers_networking_network_policy_egress_rule[] = { 0, 1, 255 };
+const struct type type_networking_network_policy_egress_rule = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyEgressRule", fields_networking_network_policy_egress_rule, .by_number = numbers_networking_network_policy_egress_rule };
 
 static const struct field fields_networking_network_policy_ingress_rule[] = {
 	{ "from", &list_networking_network_policy_peer, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ "ports", &list_networking_network_policy_port, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-const struct type type_networking_network_policy_ingress_rule = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyIngressRule", fields_networking_network_policy_ingress_rule };
+static const unsigned char numbers_networking_network_policy_ingress_rule[] = { 1, 0, 255 };
+const struct type type_networking_network_policy_ingress_rule = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicyIngressRule", fields_networking_network_policy_ingress_rule, .by_number = numbers_networking_network_policy_ingress_rule };
 
 static const struct field fields_networking_network_policy_spec[] = {
 	{ "egress", &list_networking_network_policy_egress_rule, FIELD_OMITEMPTY, 0, 0, 3 },
@@ -2459,7 +2842,8 @@ static const struct field fields_networking_network_policy_spec[] = {
 	{ "policyTypes", &list_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "[]v1.PolicyType", .values = enum_networking_policy_type },
 	{ 0 },
 };
-static const struct type type_networking_network_policy_spec = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicySpec", fields_networking_network_policy_spec };
+static const unsigned char numbers_networking_network_policy_spec[] = { 2, 1, 0, 3, 255 };
+static const struct type type_networking_network_policy_spec = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicySpec", fields_networking_network_policy_spec, .by_number = numbers_networking_network_policy_spec };
 
 static const struct field fields_networking_network_policy[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2468,7 +2852,8 @@ static const struct field fields_networking_network_policy[] = {
 	{ "spec", &type_networking_network_policy_spec, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-const struct type type_networking_network_policy = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicy", fields_networking_network_policy };
+static const unsigned char numbers_networking_network_policy[] = { 2, 3, 255 };
+const struct type type_networking_network_policy = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicy", fields_networking_network_policy, .by_number = numbers_networking_network_policy };
 
 static const struct field fields_coordination_lease_spec[] = {
 	{ "acquireTime", &type_micro_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
@@ -2480,7 +2865,8 @@ static const struct field fields_coordination_lease_spec[] = {
 	{ "strategy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6, .go = "v1.CoordinatedLeaseStrategy" },
 	{ 0 },
 };
-static const struct type type_coordination_lease_spec = { TYPE_OBJECT, "io.k8s.api.coordination.v1.LeaseSpec", fields_coordination_lease_spec };
+static const unsigned char numbers_coordination_lease_spec[] = { 1, 2, 0, 5, 3, 6, 4, 255 };
+static const struct type type_coordination_lease_spec = { TYPE_OBJECT, "io.k8s.api.coordination.v1.LeaseSpec", fields_coordination_lease_spec, .by_number = numbers_coordination_lease_spec };
 
 static const struct field fields_coordination_lease[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2489,14 +2875,16 @@ static const struct field fields_coordination_lease[] = {
 	{ "spec", &type_coordination_lease_spec, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-const struct type type_coordination_lease = { TYPE_OBJECT, "io.k8s.api.coordination.v1.Lease", fields_coordination_lease };
+static const unsigned char numbers_coordination_lease[] = { 2, 3, 255 };
+const struct type type_coordination_lease = { TYPE_OBJECT, "io.k8s.api.coordination.v1.Lease", fields_coordination_lease, .by_number = numbers_coordination_lease };
 
 static const struct field fields_events_event_series[] = {
 	{ "count", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
 	{ "lastObservedTime", &type_micro_time, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_events_event_series = { TYPE_OBJECT, "io.k8s.api.events.v1.EventSeries", fields_events_event_series };
+static const unsigned char numbers_events_event_series[] = { 0, 1, 255 };
+static const struct type type_events_event_series = { TYPE_OBJECT, "io.k8s.api.events.v1.EventSeries", fields_events_event_series, .by_number = numbers_events_event_series };
 
 static const struct field fields_events_event[] = {
 	{ "action", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
@@ -2518,20 +2906,23 @@ static const struct field fields_events_event[] = {
 	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 11 },
 	{ 0 },
 };
-const struct type type_events_event = { TYPE_OBJECT, "io.k8s.api.events.v1.Event", fields_events_event };
+static const unsigned char numbers_events_event[] = { 8, 6, 15, 13, 14, 0, 10, 11, 12, 9, 16, 5, 3, 4, 2, 255 };
+const struct type type_events_event = { TYPE_OBJECT, "io.k8s.api.events.v1.Event", fields_events_event, .by_number = numbers_events_event };
 
 static const struct field fields_node_overhead[] = {
 	{ "podFixed", &map_quantity, FIELD_OMITEMPTY, 0, 0, 1, .go = "corev1.ResourceList" },
 	{ 0 },
 };
-static const struct type type_node_overhead = { TYPE_OBJECT, "io.k8s.api.node.v1.Overhead", fields_node_overhead };
+static const unsigned char numbers_node_overhead[] = { 0, 255 };
+static const struct type type_node_overhead = { TYPE_OBJECT, "io.k8s.api.node.v1.Overhead", fields_node_overhead, .by_number = numbers_node_overhead };
 
 static const struct field fields_node_scheduling[] = {
 	{ "nodeSelector", &map_string_atomic, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "tolerations", &list_core_toleration, FIELD_OMITEMPTY, 0, 0, 2, .go = "[]corev1.Toleration" },
 	{ 0 },
 };
-static const struct type type_node_scheduling = { TYPE_OBJECT, "io.k8s.api.node.v1.Scheduling", fields_node_scheduling };
+static const unsigned char numbers_node_scheduling[] = { 0, 1, 255 };
+static const struct type type_node_scheduling = { TYPE_OBJECT, "io.k8s.api.node.v1.Scheduling", fields_node_scheduling, .by_number = numbers_node_scheduling };
 
 static const struct field fields_node_runtime_class[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2542,20 +2933,23 @@ static const struct field fields_node_runtime_class[] = {
 	{ "scheduling", &type_node_scheduling, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
 	{ 0 },
 };
-const struct type type_node_runtime_class = { TYPE_OBJECT, "io.k8s.api.node.v1.RuntimeClass", fields_node_runtime_class };
+static const unsigned char numbers_node_runtime_class[] = { 3, 1, 4, 5, 255 };
+const struct type type_node_runtime_class = { TYPE_OBJECT, "io.k8s.api.node.v1.RuntimeClass", fields_node_runtime_class, .by_number = numbers_node_runtime_class };
 
 static const struct field fields_core_topology_selector_label_requirement[] = {
 	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ "values", &list_string, FIELD_REQUIRED, 0, 0, 2 },
 	{ 0 },
 };
-static const struct type type_core_topology_selector_label_requirement = { TYPE_OBJECT, "io.k8s.api.core.v1.TopologySelectorLabelRequirement", fields_core_topology_selector_label_requirement };
+static const unsigned char numbers_core_topology_selector_label_requirement[] = { 0, 1, 255 };
+static const struct type type_core_topology_selector_label_requirement = { TYPE_OBJECT, "io.k8s.api.core.v1.TopologySelectorLabelRequirement", fields_core_topology_selector_label_requirement, .by_number = numbers_core_topology_selector_label_requirement };
 
 static const struct field fields_core_topology_selector_term[] = {
 	{ "matchLabelExpressions", &list_core_topology_selector_label_requirement, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_core_topology_selector_term = { TYPE_OBJECT, "io.k8s.api.core.v1.TopologySelectorTerm", fields_core_topology_selector_term, .atomic = true };
+static const unsigned char numbers_core_topology_selector_term[] = { 0, 255 };
+static const struct type type_core_topology_selector_term = { TYPE_OBJECT, "io.k8s.api.core.v1.TopologySelectorTerm", fields_core_topology_selector_term, .atomic = true, .by_number = numbers_core_topology_selector_term };
 
 static const struct field fields_storage_storage_class[] = {
 	{ "allowVolumeExpansion", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Whether claims may ask for more later", 6 },
@@ -2570,27 +2964,61 @@ static const struct field fields_storage_storage_class[] = {
 	{ "volumeBindingMode", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Immediate, or WaitForFirstConsumer: when a Pod wants the volume", 7, .go = "v1.VolumeBindingMode", .values = enum_storage_volume_binding_mode },
 	{ 0 },
 };
-const struct type type_storage_storage_class = { TYPE_OBJECT, "io.k8s.api.storage.v1.StorageClass", fields_storage_storage_class };
+static const unsigned char numbers_storage_storage_class[] = { 4, 7, 6, 8, 5, 0, 9, 1, 255 };
+const struct type type_storage_storage_class = { TYPE_OBJECT, "io.k8s.api.storage.v1.StorageClass", fields_storage_storage_class, .by_number = numbers_storage_storage_class };
 
-static const struct field fields_meta_preconditions[] = {
-	{ "resourceVersion", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
-	{ "uid", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .go = "types.UID" },
+static const struct field fields_meta_shard_info[] = {
+	{ "selector", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
 };
-static const struct type type_meta_preconditions = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions", fields_meta_preconditions };
+static const unsigned char numbers_meta_shard_info[] = { 0, 255 };
+static const struct type type_meta_shard_info = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ShardInfo", fields_meta_shard_info, .by_number = numbers_meta_shard_info };
 
-static const struct field fields_meta_delete_options[] = {
+static const struct field fields_meta_list_meta[] = {
+	{ "continue", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "remainingItemCount", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "resourceVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "selfLink", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "shardInfo", &type_meta_shard_info, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ 0 },
+};
+static const unsigned char numbers_meta_list_meta[] = { 3, 2, 0, 1, 4, 255 };
+const struct type type_meta_list_meta = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", fields_meta_list_meta, .by_number = numbers_meta_list_meta };
+
+static const struct field fields_meta_status_cause[] = {
+	{ "field", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.CauseType" },
+	{ 0 },
+};
+static const unsigned char numbers_meta_status_cause[] = { 2, 1, 0, 255 };
+static const struct type type_meta_status_cause = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.StatusCause", fields_meta_status_cause, .by_number = numbers_meta_status_cause };
+
+static const struct field fields_meta_status_details[] = {
+	{ "causes", &list_meta_status_cause, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "group", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "retryAfterSeconds", &type_int32, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 6, .go = "types.UID" },
+	{ 0 },
+};
+static const unsigned char numbers_meta_status_details[] = { 3, 1, 2, 0, 4, 5, 255 };
+static const struct type type_meta_status_details = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.StatusDetails", fields_meta_status_details, .by_number = numbers_meta_status_details };
+
+static const struct field fields_meta_status[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
-	{ "dryRun", &list_string, FIELD_OMITEMPTY, 0, 0, 5 },
-	{ "gracePeriodSeconds", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
-	{ "ignoreStoreReadErrorWithClusterBreakingPotential", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "code", &type_int32, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "details", &type_meta_status_details, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
 	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
-	{ "orphanDependents", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
-	{ "preconditions", &type_meta_preconditions, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
-	{ "propagationPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.DeletionPropagation" },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "metadata", &type_meta_list_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.StatusReason" },
+	{ "status", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
 	{ 0 },
 };
-const struct type type_meta_delete_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", fields_meta_delete_options };
+static const unsigned char numbers_meta_status[] = { 5, 7, 4, 6, 2, 1, 255 };
+const struct type type_meta_status = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.Status", fields_meta_status, .by_number = numbers_meta_status };
 
 static const struct field fields_meta_create_options[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2600,7 +3028,8 @@ static const struct field fields_meta_create_options[] = {
 	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
 	{ 0 },
 };
-const struct type type_meta_create_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.CreateOptions", fields_meta_create_options };
+static const unsigned char numbers_meta_create_options[] = { 1, 2, 3, 255 };
+const struct type type_meta_create_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.CreateOptions", fields_meta_create_options, .by_number = numbers_meta_create_options };
 
 static const struct field fields_meta_get_options[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2608,7 +3037,8 @@ static const struct field fields_meta_get_options[] = {
 	{ "resourceVersion", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
 	{ 0 },
 };
-const struct type type_meta_get_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.GetOptions", fields_meta_get_options };
+static const unsigned char numbers_meta_get_options[] = { 2, 255 };
+const struct type type_meta_get_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.GetOptions", fields_meta_get_options, .by_number = numbers_meta_get_options };
 
 static const struct field fields_meta_list_options[] = {
 	{ "allowWatchBookmarks", &type_bool, FIELD_OMITEMPTY, 0, 0, 9 },
@@ -2626,7 +3056,8 @@ static const struct field fields_meta_list_options[] = {
 	{ "watch", &type_bool, FIELD_OMITEMPTY, 0, 0, 3 },
 	{ 0 },
 };
-const struct type type_meta_list_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ListOptions", fields_meta_list_options };
+static const unsigned char numbers_meta_list_options[] = { 5, 3, 12, 7, 11, 6, 2, 0, 8, 9, 10, 255 };
+const struct type type_meta_list_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.ListOptions", fields_meta_list_options, .by_number = numbers_meta_list_options };
 
 static const struct field fields_meta_patch_options[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2637,7 +3068,8 @@ static const struct field fields_meta_patch_options[] = {
 	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
 	{ 0 },
 };
-const struct type type_meta_patch_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions", fields_meta_patch_options };
+static const unsigned char numbers_meta_patch_options[] = { 1, 4, 2, 3, 255 };
+const struct type type_meta_patch_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions", fields_meta_patch_options, .by_number = numbers_meta_patch_options };
 
 static const struct field fields_meta_update_options[] = {
 	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
@@ -2647,4 +3079,5 @@ static const struct field fields_meta_update_options[] = {
 	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
 	{ 0 },
 };
-const struct type type_meta_update_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions", fields_meta_update_options };
+static const unsigned char numbers_meta_update_options[] = { 1, 2, 3, 255 };
+const struct type type_meta_update_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions", fields_meta_update_options, .by_number = numbers_meta_update_options };

@@ -5,6 +5,8 @@
 #include "api/schema.h"
 
 extern const struct type type_authentication_token_request;
+extern const struct type type_authentication_token_review;
+extern const struct type type_authorization_subject_access_review;
 extern const struct type type_autoscaling_scale;
 extern const struct type type_coordination_lease;
 extern const struct type type_core_config_map;
@@ -26,12 +28,15 @@ extern const struct type type_meta_create_options;
 extern const struct type type_meta_delete_options;
 extern const struct type type_meta_get_options;
 extern const struct type type_meta_label_selector;
+extern const struct type type_meta_list_meta;
 extern const struct type type_meta_list_options;
 extern const struct type type_meta_object_meta;
 extern const struct type type_meta_patch_options;
+extern const struct type type_meta_status;
 extern const struct type type_meta_update_options;
 extern const struct type type_networking_network_policy;
 extern const struct type type_networking_network_policy_egress_rule;
 extern const struct type type_networking_network_policy_ingress_rule;
 extern const struct type type_node_runtime_class;
+extern const struct type type_policy_eviction;
 extern const struct type type_storage_storage_class;

@@ -14,7 +14,7 @@ from test_client_modes import free_address
 
 SOURCE = pathlib.Path(__file__).parent / "goclient"
 PROGRAM = pathlib.Path(ROOT) / "build" / "goclient"
-NEWEST = max(p.stat().st_mtime for p in SOURCE.iterdir())
+NEWEST = max(p.stat().st_mtime for p in SOURCE.iterdir() if p.is_file())
 BUILT = PROGRAM.exists() and PROGRAM.stat().st_mtime > NEWEST
 
 # Compiling client-go from nothing takes two minutes of a processor.
@@ -33,20 +33,23 @@ def too_old():
     return ""
 
 
-@pytest.fixture(scope="module")
-def program():
-    if BUILT:
-        return PROGRAM
+def go_program(package, path):
+    """Builds a package of goclient, or skips."""
     if why := too_old():
         pytest.skip(f"the Go client cannot be built: {why}")
     env = dict(os.environ, PATH=os.environ["PATH"] + ":/usr/local/go/bin", GOFLAGS="-p=1", GOTOOLCHAIN="local", CGO_ENABLED="0",
-               GOCACHE=str(PROGRAM.parent / "gocache"))
+               GOCACHE=str(path.parent / "gocache"))
     fetched = subprocess.run(["go", "mod", "download"], cwd=SOURCE, env=env, capture_output=True, text=True, timeout=300)
     if fetched.returncode:
         pytest.skip(f"the modules of the Go client cannot be had: {fetched.stderr.splitlines()[-1]}")
-    made = subprocess.run(["nice", "go", "build", "-trimpath", "-ldflags=-s -w", "-o", PROGRAM, "."], cwd=SOURCE, env=env, capture_output=True, text=True)
+    made = subprocess.run(["nice", "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, package], cwd=SOURCE, env=env, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
-    return PROGRAM
+    return path
+
+
+@pytest.fixture(scope="module")
+def program():
+    return PROGRAM if BUILT else go_program(".", PROGRAM)
 
 
 @pytest.fixture(scope="module")

@@ -61,14 +61,14 @@ def await_nothing_held(cay):
 class Deaf:
     """A connection that asks, reads the head of the answer, and then nothing."""
 
-    def __init__(self, cay, path, token=None):
+    def __init__(self, cay, path, token=None, accept="application/json"):
         raw = socket.socket()
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.settimeout(60)
         raw.connect(("127.0.0.1", cay.port))
         self.sock = (ssl._create_unverified_context() if token else cay.context()).wrap_socket(raw, server_hostname="127.0.0.1")
         bearer = f"Authorization: Bearer {token}\r\n" if token else ""
-        self.sock.sendall(f"GET {path} HTTP/1.1\r\nHost: cay\r\n{bearer}\r\n".encode())
+        self.sock.sendall(f"GET {path} HTTP/1.1\r\nHost: cay\r\nAccept: {accept}\r\n{bearer}\r\n".encode())
         self.answer = http.client.HTTPResponse(self.sock)
         self.answer.begin()
 
@@ -77,14 +77,15 @@ class Deaf:
         self.sock.close()
 
 
+@pytest.mark.parametrize("accept", ["application/json", "application/vnd.kubernetes.protobuf"])
 @pytest.mark.parametrize("path", [MAPS, MAPS + "?watch=1&resourceVersion=0", MAPS + "?limit=1400"])
-def test_readers_who_do_not_read_hold_little(full, path):
+def test_readers_who_do_not_read_hold_little(full, path, accept):
     """Each holds 64 KiB of answer and what TLS needs; they used to hold the whole list, 12 MiB each."""
     cay, deaf = full, []
     before = rss(cay)
     try:
         for _ in range(READERS):
-            deaf.append(Deaf(cay, path))
+            deaf.append(Deaf(cay, path, accept=accept))
             assert deaf[-1].answer.status == 200
         small = cay.api("GET", MAPS + "/c1")["metadata"]["name"]
         assert small == "c1" and metric(cay, "cay_api_answer_bytes") <= READERS * 128 * 1024

@@ -3,6 +3,21 @@
 
 MUTATIONS = (
     # -- api ----------------------------------------------------------------------------------------------------------
+    mutation("protobuf-leaves-out-empty-members", "api/encode.c",
+             "		if (members[*i] || !(f->flags & FIELD_POINTER))\n", "		if (members[*i])\n",
+             "what is not a pointer is written even when it is empty, as Go does", "unit api empty_members", "unit api what_go_wrote"),
+    mutation("protobuf-maps-unsorted", "api/encode.c",
+             "	if (n > 1)\n		qsort(", "	if (n > 1000000)\n		qsort(",
+             "maps are written in the order of their keys", "unit api maps_are_sorted"),
+    mutation("protobuf-unknown-number-refused", "api/decode_protobuf.c",
+             "	return pb_skip(r, &it) ? NULL : broken();\n}\n\nstatic void settle_maps", "	return broken();\n}\n\nstatic void settle_maps",
+             "a number that the table does not know is skipped", "unit api unknown_numbers"),
+    mutation("protobuf-key-twice", "api/decode_protobuf.c",
+             "		x->unsorted = true;\n", "		x->unsorted = false;\n",
+             "of a key that is given twice the last one counts", "unit api given_twice"),
+    mutation("protobuf-entries-uncounted", "api/decode_protobuf.c",
+             "	if (++x->values <= VALUES_MAX)\n", "	if (x->values <= VALUES_MAX)\n",
+             "a body has a limited number of values", "unit api more_values"),
     mutation("json-patch-test-always-holds", "api/patch_json.c",
              "	return err_new(ERR_INVALID, \"testing path %.128s failed: test failed\", path);\n", "	return NULL;\n",
              "a patch whose test fails changes nothing", "unit api"),

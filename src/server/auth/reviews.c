@@ -161,5 +161,5 @@ void review_answer(const struct review_desk *desk, struct call *c)
 		answer_token(desk->tokens, c, d);
 	else
 		answer_access(desk, c, d);
-	call_reply_json(c, STATUS_CREATED, take(d));
+	call_reply_tree(c, STATUS_CREATED, take(d), token ? body_token_review : body_access_review);
 }

@@ -344,5 +344,5 @@ void token_issue(struct tokens *t, struct call *c)
 	}
 	log_info("token issued", KV("user", c->user.name), KV("namespace", c->route.ns),
 		 KV("serviceaccount", c->route.name));
-	call_reply_json(c, STATUS_CREATED, take(d));
+	call_reply_tree(c, STATUS_CREATED, take(d), body_token_request);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/encode.h"
 #include "api/kind.h"
 #include "api/meta.h"
 #include "api/registry.h"
@@ -12,8 +13,10 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "json/json.h"
 #include "net/http_server.h"
+#include "server/call/accept.h"
 #include "server/call/status.h"
 #include "store/store.h"
 
@@ -68,6 +71,7 @@ struct call *call_new(struct calls *calls, struct http_request *req)
 	c->req = req;
 	c->began = clock_mono();
 	c->arena = arena_new();
+	c->type = media_type(MEDIA_JSON);
 	c->method = arena_strdup(c->arena, http_request_method(req));
 	c->query = arena_strdup(c->arena, http_request_query(req));
 	c->from = arena_strdup(c->arena, http_request_peer(req));
@@ -232,7 +236,7 @@ void call_stream(struct call *c, void *owner, void (*ended)(void *owner),
 {
 	struct http_headers h = headers_take(c);
 
-	http_headers_add(&h, "Content-Type", "application/json");
+	http_headers_add(&h, "Content-Type", c->type);
 	http_request_set_owner(c->req, owner, ended);
 	http_respond_on_drain(c->req, drained);
 	http_respond_start(c->req, STATUS_OK, &h, -1);
@@ -249,11 +253,30 @@ void call_reply_bytes(struct call *c, int status, struct bytes *text)
 {
 	if (c->req && text->len > ANSWER_OUT_MAX) {
 		record(c, status);
-		send_long(c, status, "application/json", text);
+		send_long(c, status, c->type, text);
 		return;
 	}
-	send(c, status, "application/json", text->data, text->len);
+	send(c, status, c->type, text->data, text->len);
 	bytes_unref(text);
+}
+
+static enum media plain_media(const struct call *c)
+{
+	return c->req ? accept_plain(http_request_header(c->req, "accept")) : MEDIA_JSON;
+}
+
+struct bytes *call_encode(struct call *c, const struct json *v, const struct type *t)
+{
+	const struct encode_name name = { str_or(json_get_str(v, "apiVersion"), ""),
+					  str_or(json_get_str(v, "kind"), "") };
+	enum media m = plain_media(c);
+	autobuf b = { 0 };
+
+	c->type = media_type(m);
+	if (m == MEDIA_JSON)
+		return json_to_bytes(v);
+	encode_object(&name, v, t, &b);
+	return bytes_from_buf(&b);
 }
 
 void call_reply_json(struct call *c, int status, struct json_doc *d)
@@ -263,7 +286,20 @@ void call_reply_json(struct call *c, int status, struct json_doc *d)
 	json_write(json_root(d), &b);
 	buf_add_char(&b, '\n');
 	json_doc_free(d);
-	call_reply_text(c, status, "application/json", &b);
+	call_reply_text(c, status, media_type(MEDIA_JSON), &b);
+}
+
+void call_reply_tree(struct call *c, int status, struct json_doc *d, const struct type *t)
+{
+	struct bytes *text;
+
+	if (plain_media(c) == MEDIA_JSON) {
+		call_reply_json(c, status, d);
+		return;
+	}
+	text = call_encode(c, json_root(d), t);
+	json_doc_free(d);
+	call_reply_bytes(c, status, text);
 }
 
 void call_reply_document(struct call *c, const char *type, const char *text)
@@ -300,7 +336,7 @@ void call_fail(struct call *c, struct err *e)
 	if (code == ERR_INTERNAL || code == ERR_CORRUPT || code == ERR_SYS)
 		log_error("request failed", KV("method", c->method), KV("path", c->route.path),
 			  KV("err", e));
-	call_reply_json(c, status_of(code), status_failure(e, &about));
+	call_reply_tree(c, status_of(code), status_failure(e, &about), encode_status);
 	err_free(e);
 }
 

@@ -19,9 +19,11 @@ struct audit;
 struct buf;
 struct bytes;
 struct http_request;
+struct json;
 struct json_doc;
 struct kinds;
 struct store;
+struct type;
 
 /* Who asks. */
 struct user {
@@ -71,6 +73,7 @@ struct call {
 	size_t body_len;
 	struct causes causes;        /* details of an ERR_INVALID */
 	struct http_headers headers; /* of the answer: warnings, an ETag */
+	const char *type;            /* of the answer, its media type; constant */
 	size_t charged;              /* to the user's budget, until the answer is complete */
 	bool entered;                /* it counts as one of the user's requests, until then */
 	void (*left)(void *arg);     /* the request has ended while this waited; may be NULL */
@@ -91,13 +94,19 @@ void call_charge(struct call *c, size_t bytes);
 void call_fail(struct call *c, struct err *e);
 void call_reply_text(struct call *c, int status, const char *type, struct buf *text);
 void call_reply_json(struct call *c, int status, struct json_doc *d);
+/* In the form that the client prefers, as a message of type t or as JSON. */
+void call_reply_tree(struct call *c, int status, struct json_doc *d, const struct type *t);
+/* Of the type that c->type says. */
 void call_reply_bytes(struct call *c, int status, struct bytes *text);
+/* For the two functions that take bytes: v in the form that the client prefers. */
+struct bytes *call_encode(struct call *c, const struct json *v, const struct type *t);
 /* A page derived from the kinds: it carries their version as an ETag, and is not sent again to a
  * client that has it. Here the text stays the caller's. */
 void call_reply_document(struct call *c, const char *type, const char *text);
 /* An object or Status, once everything written until now is durable. */
 void call_reply_durably(struct call *c, int status, struct bytes *text);
-/* Begins an answer in pieces, which whoever calls this writes with http_respond_*(). From now on
- * owner has the request's reference to the call, and ended() gives it back. */
+/* Begins an answer in pieces, of the type that c->type says, which whoever calls this writes with
+ * http_respond_*(). From now on owner has the request's reference to the call, and ended() gives it
+ * back. */
 void call_stream(struct call *c, void *owner, void (*ended)(void *owner),
 		 void (*drained)(void *owner));

@@ -25,6 +25,12 @@ void cursor_done(struct cursor *c)
 	free(take(c->after));
 }
 
+void cursor_rewind(struct cursor *c)
+{
+	store_entry_unref(take(c->at));
+	c->ended = false;
+}
+
 const char *cursor_key(const struct cursor *c)
 {
 	return c->at ? c->at->key : c->after;

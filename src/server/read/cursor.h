@@ -27,6 +27,7 @@ struct cursor {
 must_use struct err *cursor_init(struct cursor *c, const struct objects *os, const struct filter *f,
 				 uint64_t rev);
 void cursor_done(struct cursor *c);
+void cursor_rewind(struct cursor *c); /* to where it began, at the same revision */
 /* The next object, a new reference. NULL: at the end, or nothing was found among the next few:
  * look at ended. ERR_GONE: too much has changed since. */
 must_use struct err *cursor_next(struct cursor *c, struct object **ret);

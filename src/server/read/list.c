@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/encode.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/registry.h"
@@ -32,6 +33,11 @@
  * A list is produced in slices, in turns with others, while the peer takes it; between slices it is
  * a cursor over a view of the store. What fits into the first slice is answered at once. What goes
  * wrong later cuts the connection: a list that is not complete must not look like one that is.
+ *
+ * In protobuf the length of the whole is at its beginning. The walk is therefore made twice, in
+ * slices both times: first to add up the lengths of the items, then to send them. A list that fits
+ * into one slice is kept from the first walk. Objects remember how long they are, so that lists
+ * after the first encode them once.
  */
 enum {
 	SLICE_BYTES = 32 * 1024,
@@ -124,6 +130,12 @@ struct listing {
 	struct buf out; /* of this slice */
 	uint64_t n;
 	bool begun, ended; /* its head, its tail is in the answer */
+	/* In protobuf: */
+	bool measuring;    /* on the first walk */
+	bool long_;        /* too long to be kept */
+	struct buf kept;   /* the items so far, of the first walk */
+	size_t items_len;  /* of all items */
+	size_t items_sent; /* of those on the second walk */
 };
 
 static char *continue_token(const struct page *p, const char *last, uint64_t shown)
@@ -139,38 +151,44 @@ static char *continue_token(const struct page *p, const char *last, uint64_t sho
 	return base64_encode(text, strlen(text), true);
 }
 
-static void add_meta(struct listing *l)
+/* malloc'd: where the next page begins; NULL: there is none. *ret_remaining is -1 where it is not
+ * told: counting the matches of a selector is not worth the time. */
+static char *next_page(const struct listing *l, int64_t *ret_remaining)
 {
 	const struct filter *f = &l->filter;
-	bool more = l->page.limit && l->n == l->page.limit && cursor_more(&l->cursor);
 	uint64_t shown = l->page.shown + l->n, all;
-	autofree char *token =
-		more ? continue_token(&l->page, cursor_key(&l->cursor), shown) : NULL;
+
+	*ret_remaining = -1;
+	if (!l->page.limit || l->n != l->page.limit || !cursor_more(&l->cursor))
+		return NULL;
+	if (!f->labels && !f->fields && !f->exact) {
+		all = store_view_count(l->cursor.view);
+		*ret_remaining = (int64_t)(all > shown ? all - shown : 0);
+	}
+	return continue_token(&l->page, cursor_key(&l->cursor), shown);
+}
+
+static void add_meta(struct listing *l)
+{
+	int64_t remaining;
+	autofree char *token = next_page(l, &remaining);
 
 	buf_printf(&l->out, "\"metadata\":{\"resourceVersion\":\"%llu\"",
 		   (unsigned long long)l->page.rev);
 	if (token)
 		buf_printf(&l->out, ",\"continue\":\"%s\"", token);
-	/* Counting the matches of a selector is not worth the time. */
-	if (token && !f->labels && !f->fields && !f->exact) {
-		all = store_view_count(l->cursor.view);
-		buf_printf(&l->out, ",\"remainingItemCount\":%llu",
-			   (unsigned long long)(all > shown ? all - shown : 0));
-	}
+	if (remaining >= 0)
+		buf_printf(&l->out, ",\"remainingItemCount\":%lld", (long long)remaining);
 	buf_add_char(&l->out, '}');
 }
 
 /* Up to the first item. The metadata comes first if it is known already, otherwise last. */
 static void add_head(struct listing *l)
 {
-	const struct kind *k = l->how.kind;
-	bool table = l->how.shape == SHAPE_TABLE, partial = l->how.shape == SHAPE_PARTIAL;
+	const struct encode_name name = render_list_name(&l->how);
+	bool table = l->how.shape == SHAPE_TABLE;
 
-	buf_printf(&l->out, "{\"kind\":\"%s\",\"apiVersion\":\"%s\",",
-		   table     ? "Table"
-		   : partial ? "PartialObjectMetadataList"
-			     : k->list_kind,
-		   table || partial ? l->how.version : kind_api_version(k));
+	buf_printf(&l->out, "{\"kind\":\"%s\",\"apiVersion\":\"%s\",", name.kind, name.api_version);
 	if (!l->page.limit) {
 		add_meta(l);
 		buf_add_char(&l->out, ',');
@@ -178,7 +196,44 @@ static void add_head(struct listing *l)
 	if (table)
 		render_columns(&l->how, &l->out);
 	buf_add_str(&l->out, table ? ",\"rows\":[" : "\"items\":[");
+}
+
+static void begin(struct listing *l)
+{
 	l->begun = true;
+	if (l->how.media == MEDIA_PROTOBUF)
+		l->measuring = true;
+	else
+		add_head(l);
+}
+
+/* The end of the first walk: what was kept is the list, or the second walk begins. */
+static void end_measuring(struct listing *l)
+{
+	struct encode_list list = { .name = render_list_name(&l->how), .rev = l->page.rev };
+	autofree char *token = next_page(l, &list.remaining);
+
+	list.next = token;
+	encode_list_head(&list, l->items_len, &l->out);
+	l->measuring = false;
+	if (l->long_) {
+		cursor_rewind(&l->cursor);
+		l->n = 0;
+		return;
+	}
+	buf_add(&l->out, buf_head(&l->kept), l->kept.len);
+	encode_list_tail(&l->out);
+	l->ended = true;
+}
+
+static struct err *add_tail_protobuf(struct listing *l)
+{
+	if (l->items_sent != l->items_len)
+		return err_new(ERR_INTERNAL, "items of %zu bytes were announced, and %zu sent",
+			       l->items_len, l->items_sent);
+	encode_list_tail(&l->out);
+	l->ended = true;
+	return NULL;
 }
 
 /* The view may have been lost since the last item, and with it whether more follows. */
@@ -188,6 +243,12 @@ static struct err *add_tail(struct listing *l)
 
 	if (e)
 		return e;
+	if (l->measuring) {
+		end_measuring(l);
+		return NULL;
+	}
+	if (l->how.media == MEDIA_PROTOBUF)
+		return add_tail_protobuf(l);
 	buf_add_char(&l->out, ']');
 	if (l->page.limit) {
 		buf_add_char(&l->out, ',');
@@ -198,8 +259,47 @@ static struct err *add_tail(struct listing *l)
 	return NULL;
 }
 
+/* An object is as long in the next list, unless it is shown in another way than it is stored. */
+static struct err *measure_item(struct listing *l, struct object *o)
+{
+	bool remembers = l->how.shape == SHAPE_OBJECT && !l->how.kind->storage;
+	size_t before = l->kept.len;
+	struct err *e;
+
+	l->n++;
+	if (l->long_ && remembers && o->item_len) {
+		l->items_len += o->item_len;
+		return NULL;
+	}
+	e = render_item(&l->how, o, &l->kept);
+	if (e)
+		return e;
+	if (remembers)
+		o->item_len = (uint32_t)(l->kept.len - before);
+	l->items_len += l->kept.len - before;
+	if (l->kept.len > SLICE_BYTES)
+		l->long_ = true;
+	if (l->long_)
+		buf_clear(&l->kept);
+	return NULL;
+}
+
+static struct err *add_item_protobuf(struct listing *l, struct object *o)
+{
+	size_t before = l->out.len;
+	struct err *e = render_item(&l->how, o, &l->out);
+
+	l->n++;
+	l->items_sent += l->out.len - before;
+	return e;
+}
+
 static struct err *add_item(struct listing *l, struct object *o)
 {
+	if (l->measuring)
+		return measure_item(l, o);
+	if (l->how.media == MEDIA_PROTOBUF)
+		return add_item_protobuf(l, o);
 	if (l->n++)
 		buf_add_char(&l->out, ',');
 	return l->how.shape == SHAPE_TABLE ? render_row(&l->how, o, &l->out)
@@ -227,7 +327,7 @@ static struct err *produce(struct listing *l, usec until)
 	struct err *e = check_kind(l);
 
 	if (!l->begun)
-		add_head(l);
+		begin(l);
 	while (!e && !l->ended && l->out.len < SLICE_BYTES) {
 		autoptr(object) o = NULL;
 
@@ -249,6 +349,7 @@ static void listing_free(struct listing *l)
 	cursor_done(&l->cursor);
 	filter_done(&l->filter);
 	buf_done(&l->out);
+	buf_done(&l->kept);
 	free(l);
 }
 
@@ -277,7 +378,8 @@ static bool on_slice(struct slice *s, usec until)
 		http_respond_abort(req);
 		return false;
 	}
-	http_respond_write(req, buf_head(&l->out), l->out.len);
+	if (l->out.len)
+		http_respond_write(req, buf_head(&l->out), l->out.len);
 	buf_clear(&l->out);
 	if (l->ended)
 		http_respond_end(req); /* on_ended() frees the listing, later in this turn */
@@ -326,7 +428,7 @@ void read_list(const struct objects *os, struct call *c)
 	if (e)
 		call_fail(c, e);
 	else if (l->ended)
-		call_reply_text(c, STATUS_OK, "application/json", &l->out);
+		call_reply_text(c, STATUS_OK, c->type, &l->out);
 	if (e || l->ended) {
 		listing_free(l);
 		return;

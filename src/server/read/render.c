@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/read/render.h"
 
+#include "api/encode.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/buf.h"
@@ -15,29 +16,20 @@
 
 /*
  * How an object is shown: as it is stored (its text, as it was encoded once), in another version,
- * as rows of a Table, or by its metadata alone. The Accept header chooses; JSON in its plain form
- * is always there.
+ * as rows of a Table, or by its metadata alone. The Accept header chooses. JSON is always there.
+ * Protobuf is there for the built-in kinds and for the metadata of any kind, but not for Tables,
+ * and not for measurements, which differ each time they are looked at.
  */
-static bool is_json(struct span type)
+static bool pick_shape(struct render *r, struct span params)
 {
-	return span_eq_nocase(type, "application/json") || span_eq(type, "*/*") ||
-	       span_eq_nocase(type, "application/*");
-}
-
-static bool pick(void *arg, struct span type, struct span params)
-{
-	struct render *r = arg;
-
-	if (!is_json(type) || accept_param(params, "q", "0"))
-		return false;
-	if (!accept_param(params, "as", NULL)) {
-		r->shape = SHAPE_OBJECT;
-		return true;
-	}
 	if (!accept_param(params, "g", "meta.k8s.io"))
 		return false;
-	r->version =
-		accept_param(params, "v", "v1beta1") ? "meta.k8s.io/v1beta1" : "meta.k8s.io/v1";
+	if (accept_param(params, "v", "v1"))
+		r->version = "meta.k8s.io/v1";
+	else if (accept_param(params, "v", "v1beta1"))
+		r->version = "meta.k8s.io/v1beta1";
+	else
+		return false;
 	if (accept_param(params, "as", "Table"))
 		r->shape = SHAPE_TABLE;
 	else if (accept_param(params, "as", "PartialObjectMetadata") ||
@@ -46,6 +38,28 @@ static bool pick(void *arg, struct span type, struct span params)
 	else
 		return false;
 	return true;
+}
+
+static bool is_there(const struct render *r)
+{
+	if (r->media == MEDIA_JSON)
+		return true;
+	if (r->shape == SHAPE_TABLE || r->kind->flags & KIND_MEASURED)
+		return false;
+	return r->shape == SHAPE_PARTIAL || encode_has_protobuf(r->kind->type);
+}
+
+static bool pick(void *arg, struct span type, struct span params)
+{
+	struct render *r = arg;
+
+	r->shape = SHAPE_OBJECT;
+	if (accept_impossible(params) || (accept_converts(params) && !pick_shape(r, params)))
+		return false;
+	for (r->media = 0; r->media < MEDIA_MAX_; r->media++)
+		if (accept_covers(type, r->media) && is_there(r))
+			return true;
+	return false;
 }
 
 struct err *render_of(struct call *c, struct render *ret)
@@ -60,10 +74,61 @@ struct err *render_of(struct call *c, struct render *ret)
 		ret->include = TABLE_OBJECT;
 	if (str_eq(include, "None"))
 		ret->include = TABLE_NONE;
-	if (str_empty(accept) || accept_each(accept, pick, ret))
+	if (str_empty(accept) || accept_each(accept, pick, ret)) {
+		c->type = media_type(ret->media);
 		return NULL;
-	return err_new(ERR_UNACCEPTABLE,
-		       "only the following media types are accepted: application/json");
+	}
+	return err_new(ERR_UNACCEPTABLE, "only the following media types are accepted: %s%s",
+		       media_type(MEDIA_JSON),
+		       encode_has_protobuf(ret->kind->type) ? ", " ENCODE_PROTOBUF : "");
+}
+
+void render_as_object(struct call *c, struct render *r)
+{
+	r->shape = SHAPE_OBJECT;
+	if (!is_there(r))
+		r->media = MEDIA_JSON;
+	c->type = media_type(r->media);
+}
+
+struct encode_name render_name(const struct render *r)
+{
+	switch (r->shape) {
+	case SHAPE_TABLE:
+		return (struct encode_name){ r->version, "Table" };
+	case SHAPE_PARTIAL:
+		return (struct encode_name){ r->version, "PartialObjectMetadata" };
+	case SHAPE_OBJECT:
+	case SHAPE_MAX_:
+		break;
+	}
+	return (struct encode_name){ kind_api_version(r->kind), r->kind->kind };
+}
+
+struct encode_name render_list_name(const struct render *r)
+{
+	switch (r->shape) {
+	case SHAPE_TABLE:
+		return render_name(r);
+	case SHAPE_PARTIAL:
+		return (struct encode_name){ r->version, "PartialObjectMetadataList" };
+	case SHAPE_OBJECT:
+	case SHAPE_MAX_:
+		break;
+	}
+	return (struct encode_name){ kind_api_version(r->kind), r->kind->list_kind };
+}
+
+static const struct type *message_type(const struct render *r)
+{
+	return r->shape == SHAPE_PARTIAL ? encode_partial : r->kind->type;
+}
+
+void render_add_protobuf(const struct render *r, const struct json *v, struct buf *out)
+{
+	const struct encode_name name = render_name(r);
+
+	encode_object(&name, v, message_type(r), out);
 }
 
 /* The tree in the version to show: o's own, or a converted copy that the caller frees. */
@@ -105,21 +170,8 @@ static void add_partial(const struct render *r, const struct json *obj, struct b
 	buf_add_char(out, '}');
 }
 
-struct err *render_add(const struct render *r, struct object *o, struct buf *out)
+static void add_json(const struct render *r, const struct json *obj, struct buf *out)
 {
-	autoptr(json_doc) d = NULL;
-	const struct json *obj = NULL;
-	struct bytes *text;
-	struct err *e;
-
-	if (r->shape == SHAPE_OBJECT && !r->kind->storage) {
-		text = object_text(o);
-		buf_add(out, text->data, text->len);
-		return NULL;
-	}
-	e = tree_of(r, o, &d, &obj);
-	if (e)
-		return err_recode(err_wrap(e, "convert %s", o->name), ERR_INTERNAL);
 	switch (r->shape) {
 	case SHAPE_OBJECT:
 		json_write(obj, out);
@@ -133,7 +185,46 @@ struct err *render_add(const struct render *r, struct object *o, struct buf *out
 	case SHAPE_MAX_:
 		break;
 	}
+}
+
+/* Whether the text that was encoded once is what is wanted. */
+static bool is_as_stored(const struct render *r)
+{
+	return r->media == MEDIA_JSON && r->shape == SHAPE_OBJECT && !r->kind->storage;
+}
+
+static struct err *add(const struct render *r, struct object *o, bool item, struct buf *out)
+{
+	autoptr(json_doc) d = NULL;
+	const struct json *obj = NULL;
+	struct bytes *text;
+	struct err *e;
+
+	if (is_as_stored(r)) {
+		text = object_text(o);
+		buf_add(out, text->data, text->len);
+		return NULL;
+	}
+	e = tree_of(r, o, &d, &obj);
+	if (e)
+		return err_recode(err_wrap(e, "convert %s", o->name), ERR_INTERNAL);
+	if (r->media == MEDIA_JSON)
+		add_json(r, obj, out);
+	else if (item)
+		encode_item(obj, message_type(r), out);
+	else
+		render_add_protobuf(r, obj, out);
 	return NULL;
+}
+
+struct err *render_add(const struct render *r, struct object *o, struct buf *out)
+{
+	return add(r, o, false, out);
+}
+
+struct err *render_item(const struct render *r, struct object *o, struct buf *out)
+{
+	return add(r, o, true, out);
 }
 
 void render_columns(const struct render *r, struct buf *out)
@@ -170,7 +261,7 @@ struct err *render_text(const struct render *r, struct object *o, struct bytes *
 	autobuf b = { 0 };
 	struct err *e;
 
-	if (r->shape == SHAPE_OBJECT && !r->kind->storage) {
+	if (is_as_stored(r)) {
 		*ret = bytes_ref(object_text(o));
 		return NULL;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/watch/watch.h"
 
+#include "api/encode.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/buf.h"
@@ -22,7 +23,8 @@
 #include "store/store.h"
 
 /*
- * A watch over HTTP: one line of JSON for each event, in a chunk of its own. It pulls from the
+ * A watch over HTTP: one line of JSON, or one frame of protobuf, for each event, in a chunk of its
+ * own. It pulls from the
  * history while the connection takes more; a peer that reads too slowly falls out of the history
  * and gets 410.
  *
@@ -126,22 +128,27 @@ static void send_line(struct watcher *w, struct buf *line)
 static struct err *encode(const struct render *how, const char *type, struct object *o,
 			  struct bytes **ret)
 {
+	bool json = how->media == MEDIA_JSON;
 	autobuf line = { 0 };
 	struct err *e;
 
-	buf_printf(&line, "{\"type\":\"%s\",\"object\":", type);
+	if (json)
+		buf_printf(&line, "{\"type\":\"%s\",\"object\":", type);
 	e = render_add(how, o, &line);
 	if (e)
 		return e;
-	buf_add_str(&line, "}\n");
+	if (json)
+		buf_add_str(&line, "}\n");
+	else
+		encode_event(type, 0, &line);
 	*ret = bytes_from_buf(&line);
 	return NULL;
 }
 
 static bool same_render(const struct render *a, const struct render *b)
 {
-	return a->kind == b->kind && a->shape == b->shape && a->include == b->include &&
-	       str_eq(a->version, b->version);
+	return a->kind == b->kind && a->shape == b->shape && a->media == b->media &&
+	       a->include == b->include && str_eq(a->version, b->version);
 }
 
 /* Watches that follow the same objects want the same line one after the other. */
@@ -149,7 +156,8 @@ static struct err *line_of(struct watchers *ws, const struct render *how, const 
 			   struct object *o, struct bytes **ret)
 {
 	struct watch_line *l =
-		&ws->lines[(o->rev * SHAPE_MAX_ + how->shape) % ARRAY_LEN(ws->lines)];
+		&ws->lines[((o->rev * SHAPE_MAX_ + how->shape) * MEDIA_MAX_ + how->media) %
+			   ARRAY_LEN(ws->lines)];
 	struct bytes *text = NULL;
 	struct err *e;
 
@@ -181,20 +189,35 @@ static struct err *send_object(struct watcher *w, const char *type, struct objec
 	return e;
 }
 
+static void send_bookmark_protobuf(struct watcher *w, uint64_t rev, bool initial_end)
+{
+	autoptr(json_doc) d = json_doc_new();
+	struct json *root = json_obj(d), *meta = json_need_obj(d, root, "metadata");
+	autobuf frame = { 0 };
+
+	(void)json_set(d, meta, "resourceVersion",
+		       json_new_strf(d, "%llu", (unsigned long long)rev));
+	if (initial_end)
+		json_set_str(d, json_need_obj(d, meta, "annotations"), "k8s.io/initial-events-end",
+			     "true");
+	render_add_protobuf(&w->how, root, &frame);
+	encode_event("BOOKMARK", 0, &frame);
+	http_respond_write(w->req, buf_head(&frame), frame.len);
+}
+
 static void send_bookmark(struct watcher *w, uint64_t rev, bool initial_end)
 {
-	const struct kind *k = w->how.kind;
-	bool partial = w->how.shape == SHAPE_PARTIAL;
+	const struct encode_name name = render_name(&w->how);
 	autobuf line = { 0 };
 
+	if (w->how.media == MEDIA_PROTOBUF) {
+		send_bookmark_protobuf(w, rev, initial_end);
+		return;
+	}
 	buf_printf(&line,
 		   "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"apiVersion\":\"%s\","
 		   "\"metadata\":{\"resourceVersion\":\"%llu\"%s}}",
-		   w->how.shape == SHAPE_TABLE ? "Table"
-		   : partial                   ? "PartialObjectMetadata"
-					       : k->kind,
-		   w->how.shape == SHAPE_OBJECT ? kind_api_version(k) : w->how.version,
-		   (unsigned long long)rev,
+		   name.kind, name.api_version, (unsigned long long)rev,
 		   initial_end ? ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" : "");
 	send_line(w, &line);
 }
@@ -202,11 +225,18 @@ static void send_bookmark(struct watcher *w, uint64_t rev, bool initial_end)
 static void send_error(struct watcher *w, struct err *e)
 {
 	autoptr(json_doc) d = status_failure(e, NULL);
+	const struct encode_name name = { "v1", "Status" };
 	autobuf line = { 0 };
 
-	buf_add_str(&line, "{\"type\":\"ERROR\",\"object\":");
-	json_write(json_root(d), &line);
-	send_line(w, &line);
+	if (w->how.media == MEDIA_PROTOBUF) {
+		encode_object(&name, json_root(d), encode_status, &line);
+		encode_event("ERROR", 0, &line);
+		http_respond_write(w->req, buf_head(&line), line.len);
+	} else {
+		buf_add_str(&line, "{\"type\":\"ERROR\",\"object\":");
+		json_write(json_root(d), &line);
+		send_line(w, &line);
+	}
 	err_free(e);
 }
 
@@ -470,6 +500,8 @@ static void start(struct watcher *w)
 {
 	if (w->existing.view)
 		call_charge(w->call, ANSWER_OUT_MAX);
+	if (w->how.media == MEDIA_PROTOBUF)
+		w->call->type = ENCODE_PROTOBUF ";stream=watch";
 	call_stream(w->call, w, on_ended, on_drain);
 	arm(w);
 	if (w->existing.view)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/encode.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -29,8 +30,10 @@ void write_delete(struct admit *a, struct call *c)
 {
 	struct delete_options options;
 	autoop op = write_op(a, c);
-	struct err *e = options_read_delete(c, &options);
+	struct err *e = write_acceptable(c);
 
+	if (!e)
+		e = options_read_delete(c, &options);
 	if (!e)
 		op.options.dry_run = options.dry_run;
 	if (!e)
@@ -40,7 +43,7 @@ void write_delete(struct admit *a, struct call *c)
 	} else {
 		autoptr(json_doc) d = status_success(op.result);
 
-		call_reply_durably(c, STATUS_OK, json_to_bytes(json_root(d)));
+		call_reply_durably(c, STATUS_OK, call_encode(c, json_root(d), encode_status));
 	}
 }
 
@@ -64,7 +67,7 @@ void write_evict(struct admit *a, struct call *c)
 	} else {
 		autoptr(json_doc) d = status_success(op.result);
 
-		call_reply_durably(c, STATUS_CREATED, json_to_bytes(json_root(d)));
+		call_reply_durably(c, STATUS_CREATED, call_encode(c, json_root(d), encode_status));
 	}
 }
 
@@ -132,11 +135,31 @@ static struct err *delete_each(const struct op *like, const struct delete_option
 	return e;
 }
 
+static struct err *write_list_protobuf(const struct render *how, uint64_t rev,
+				       const struct selection *s, struct buf *out)
+{
+	const struct encode_list list = { .name = render_list_name(how),
+					  .rev = rev,
+					  .remaining = -1 };
+	autobuf items = { 0 };
+	struct err *e = NULL;
+
+	for (size_t i = 0; i < s->n && !e; i++)
+		e = render_item(how, s->list[i], &items);
+	encode_list_head(&list, items.len, out);
+	buf_add(out, buf_head(&items), items.len);
+	encode_list_tail(out);
+	return e;
+}
+
 /* The objects as they were before. */
 static struct err *write_list(const struct render *how, uint64_t rev, const struct selection *s,
 			      struct buf *out)
 {
 	struct err *e = NULL;
+
+	if (how->media == MEDIA_PROTOBUF)
+		return write_list_protobuf(how, rev, s, out);
 
 	buf_printf(out,
 		   "{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":"
@@ -159,21 +182,22 @@ void write_delete_collection(struct admit *a, struct call *c)
 	autoop op = write_op(a, c);
 	autobuf b = { 0 };
 	struct render how;
-	struct err *e = options_read_list(c, &which);
+	struct err *e = render_of(c, &how);
 
+	if (!e)
+		e = options_read_list(c, &which);
 	if (!e)
 		e = options_read_delete(c, &options);
 	if (!e)
 		c->dry_run = op.options.dry_run = options.dry_run;
 	if (!e)
-		e = render_of(c, &how);
-	if (!e)
 		e = select_objects(a->objects, c, &which, &s);
 	if (!e)
 		e = delete_each(&op, &options, &s);
-	how.shape = SHAPE_OBJECT;
-	if (!e)
+	if (!e) {
+		render_as_object(c, &how);
 		e = write_list(&how, store_rev(a->objects->store), &s, &b);
+	}
 	selection_done(&s);
 	if (e)
 		call_fail(c, e);

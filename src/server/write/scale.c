@@ -113,8 +113,8 @@ void write_scale(struct admit *a, struct call *c)
 	autoptr(object) o = object_ref(objects_find(a->objects, r->kind, r->ns, r->name));
 	autoptr(json_doc) seen = NULL;
 	autoptr(json_doc) d = NULL;
-	autoop op = { 0 };
-	struct err *e = write_begin(a, c, &op);
+	autoop op = write_op(a, c);
+	struct err *e = options_read(c, &op.options);
 
 	if (!e && !o)
 		e = err_absent(r->kind, r->name);
@@ -127,5 +127,5 @@ void write_scale(struct admit *a, struct call *c)
 		return;
 	}
 	d = scale_of(json_root(seen));
-	call_reply_durably(c, STATUS_OK, json_to_bytes(json_root(d)));
+	call_reply_durably(c, STATUS_OK, call_encode(c, json_root(d), body_scale));
 }

@@ -36,10 +36,19 @@ struct op write_op(struct admit *a, struct call *c)
 	};
 }
 
+struct err *write_acceptable(struct call *c)
+{
+	struct render how;
+
+	return render_of(c, &how);
+}
+
 struct err *write_begin(struct admit *a, struct call *c, struct op *ret)
 {
+	struct err *e = write_acceptable(c);
+
 	*ret = write_op(a, c);
-	return options_read(c, &ret->options);
+	return e ? e : options_read(c, &ret->options);
 }
 
 /* What the audit log tells of it: the name may have been made from generateName. */

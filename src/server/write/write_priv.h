@@ -9,7 +9,9 @@
 struct object;
 struct op;
 
-/* write.c: the operation that a call asks for, without its options … */
+/* write.c: ERR_UNACCEPTABLE where the answer could not be shown, before anything is done. */
+must_use struct err *write_acceptable(struct call *c);
+/* The operation that a call asks for, without its options … */
 struct op write_op(struct admit *a, struct call *c);
 /* … and with those of a create, update or patch. */
 must_use struct err *write_begin(struct admit *a, struct call *c, struct op *ret);
