@@ -36,17 +36,22 @@ enum {
 	EXIT_STILL = 4,     /* it was asked to end, and has not in time */
 };
 
-/* Whether a process handles a signal: one that does not would be killed by it. */
-static bool handles(pid_t pid, int signum)
+/* Whether a signal would not kill a process: it handles it, or ignores it because it is ending. */
+static bool withstands(pid_t pid, int signum)
 {
+	static const char *const masks[] = { "\nSigIgn:", "\nSigCgt:" };
 	autofree char *path = xasprintf("/proc/%d/status", (int)pid), *text = NULL;
-	const char *at;
-	unsigned long long mask = 0;
+	unsigned long long mask = 0, all = 0;
 	size_t len;
 
-	err_free(file_read(AT_FDCWD, path, 64 * 1024, &text, &len)); /* then it does not */
-	at = text ? strstr(text, "\nSigCgt:") : NULL;
-	return at && sscanf(at, "\nSigCgt: %llx", &mask) == 1 && (mask >> (signum - 1) & 1);
+	err_free(file_read(AT_FDCWD, path, 64 * 1024, &text, &len)); /* it may have ended */
+	for (size_t i = 0; i < ARRAY_LEN(masks); i++) {
+		const char *at = text ? strstr(text, masks[i]) : NULL;
+
+		if (at && sscanf(at + strlen(masks[i]), "%llx", &mask) == 1)
+			all |= mask;
+	}
+	return all >> (signum - 1) & 1;
 }
 
 static struct err *ask_to_end(const struct cli_holder *h, bool sandboxes)
@@ -56,13 +61,12 @@ static struct err *ask_to_end(const struct cli_holder *h, bool sandboxes)
 	if (str_starts(h->text, "cay restore"))
 		return err_new(ERR_CONFLICT,
 			       "%s has the directory, and no server; it ends by itself", h->text);
-	if (!handles(h->pid, signum))
-		return err_new(
-			ERR_UNSUPPORTED, "the server (%s) does not know how to %s; %s", h->text,
-			sandboxes ? "end its sandboxes on request" : "end on request",
-			sandboxes ? "it is of an earlier version: stop it without --sandboxes, "
-				    "start this version, and stop that one"
-				  : "it may have just begun, or be ending: try again");
+	if (sandboxes && !withstands(h->pid, signum))
+		return err_new(ERR_UNSUPPORTED,
+			       "%s is of an earlier version, which does not end its sandboxes on "
+			       "request: stop it without --sandboxes, start this version, and stop "
+			       "that one",
+			       h->text);
 	if (syscall(SYS_pidfd_send_signal, h->pidfd, signum, NULL, 0) < 0 && errno != ESRCH)
 		return err_sys(errno, "send a signal to %s", h->text);
 	return NULL;
@@ -106,24 +110,10 @@ static int count_sandboxes(const char *data_dir)
 	return n;
 }
 
-static void tell(const struct settings *s, const struct cli_holder *h, bool ended)
+static void print_text(const struct cli_holder *h, int n)
 {
-	const char *format = settings_text(s, "output");
-	int n = ended ? count_sandboxes(settings_text(s, "data-dir")) : -1;
-	autoptr(json_doc) d = json_doc_new();
 	autobuf out = { 0 };
 
-	json_set_root(d, json_obj(d));
-	json_set_int(d, json_root(d), "pid", h->pid);
-	json_set_bool(d, json_root(d), "stopped", ended);
-	if (n >= 0)
-		json_set_int(d, json_root(d), "sandboxes", n);
-	if (!str_eq(format, "text")) {
-		cli_print(json_root(d), format);
-		return;
-	}
-	if (!ended)
-		return;
 	buf_printf(&out, "stopped %s\n", h->text);
 	if (n > 0)
 		buf_printf(&out, "%d sandbox%s live%s on; the next start finds %s again\n", n,
@@ -131,6 +121,25 @@ static void tell(const struct settings *s, const struct cli_holder *h, bool ende
 	else if (!n)
 		buf_add_str(&out, "no sandbox is running\n");
 	cli_write(&out);
+}
+
+/* n: how many sandboxes live on; -1: unknown. */
+static void tell(const struct settings *s, const struct cli_holder *h, bool ended, int n)
+{
+	const char *format = settings_text(s, "output");
+	autoptr(json_doc) d = json_doc_new();
+
+	if (str_eq(format, "text")) {
+		if (ended)
+			print_text(h, n);
+		return;
+	}
+	json_set_root(d, json_obj(d));
+	json_set_int(d, json_root(d), "pid", h->pid);
+	json_set_bool(d, json_root(d), "stopped", ended);
+	if (n >= 0)
+		json_set_int(d, json_root(d), "sandboxes", n);
+	cli_print(json_root(d), format);
 }
 
 static int no_server(const char *dir)
@@ -147,6 +156,26 @@ static int no_server(const char *dir)
 	return EXIT_NO_SERVER;
 }
 
+/* What came of it, as an exit status. */
+static int judge(const struct settings *s, const struct cli_holder *h, bool ended, int n)
+{
+	if (!ended) {
+		(void)cli_fail(err_new(ERR_TIMEOUT,
+				       "stop: %s has not ended after %s, and goes on ending; run "
+				       "`cay stop` again not to wait for sandboxes that are being "
+				       "removed",
+				       h->text, settings_text(s, "timeout")));
+		return EXIT_STILL;
+	}
+	if (settings_bool(s, "sandboxes") && n > 0)
+		return cli_fail(err_new(ERR_UNAVAILABLE,
+					"stop: %d sandboxes live on: the server had not found them "
+					"yet, or was told a second time; start it again, and stop "
+					"it when it serves",
+					n));
+	return EXIT_OK;
+}
+
 int stop_run(const struct command *c unused, const struct settings *s)
 {
 	const char *dir = settings_text(s, "data-dir");
@@ -154,6 +183,7 @@ int stop_run(const struct command *c unused, const struct settings *s)
 	autoclose pidfd = -1;
 	struct err *e = cli_data.holder(dir, &h);
 	bool ended;
+	int n;
 
 	pidfd = h.pidfd;
 	if (e)
@@ -164,13 +194,7 @@ int stop_run(const struct command *c unused, const struct settings *s)
 	if (e)
 		return cli_fail(err_wrap(e, "stop"));
 	ended = wait_for(pidfd, settings_int(s, "timeout"));
-	tell(s, &h, ended);
-	if (ended)
-		return EXIT_OK;
-	(void)cli_fail(
-		err_new(ERR_TIMEOUT,
-			"stop: %s has not ended after %s, and goes on ending; run `cay stop` "
-			"again not to wait for sandboxes that are being removed",
-			h.text, settings_text(s, "timeout")));
-	return EXIT_STILL;
+	n = ended ? count_sandboxes(dir) : -1;
+	tell(s, &h, ended, n);
+	return judge(s, &h, ended, n);
 }

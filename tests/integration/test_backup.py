@@ -4,6 +4,7 @@
 import base64
 import json
 import os
+import pty
 import shutil
 import signal
 import sqlite3
@@ -224,6 +225,17 @@ def test_what_is_asked_wrongly_is_said_precisely(elsewhere, fresh):
     r = run("restore", archive, "--data-dir", cay.data_dir, "--force")
     assert r.returncode == 1 and "belong to store" in r.stderr
     cay.start()
+
+
+def test_progress_is_shown_on_a_terminal_alone(elsewhere, fresh):
+    cay = fresh()
+    shown, terminal = pty.openpty()
+    r = subprocess.run([CAY, "backup", elsewhere + "/b", "--data-dir", cay.data_dir], stdout=subprocess.PIPE, stderr=terminal, timeout=300)
+    os.close(terminal)
+    text = os.read(shown, 65536).decode()
+    os.close(shown)
+    assert r.returncode == 0 and "copy the store: " in text and text.endswith("\r\033[K")
+    assert run("backup", elsewhere + "/c", "--data-dir", cay.data_dir).stderr == ""
 
 
 def test_a_full_disk_leaves_no_archive_and_no_half_restoration(elsewhere, fresh):

@@ -20,7 +20,10 @@ static int steps_left = -1; /* -1: all of them */
 
 static void step(void)
 {
-	if (steps_left > 0 && !--steps_left)
+	if (steps_left < 0)
+		return;
+	steps_left--;
+	if (!steps_left)
 		_exit(9);
 }
 
