@@ -75,10 +75,10 @@ MUTATIONS = (
              "a killed restoration is whole or not at all", "unit server"),
     mutation("archive-unverified", "server/data/archive.c",
              "	if (!str_eq(u->last, buf_str(&sums)))\n", "	if (!str_eq(u->last, buf_str(&sums)) && !u->n)\n",
-             "a damaged archive is refused", "integration test_backup.py"),
+             "a damaged archive is refused", "pytest integration/test_backup.py -k damaged"),
     mutation("stop-believes-a-number", "server/data/lock.c",
              "	if (pidfd < 0 || !has_open(pid, lock))\n", "	if (pidfd < 0 || (!has_open(pid, lock) && !pid))\n",
-             "a process number in a lock proves nothing", "integration test_backup.py"),
+             "a process number in a lock proves nothing", "pytest integration/test_backup.py -k stop_leaves"),
     mutation("history-counts-text-alone", "store/history.c",
              "	return sizeof(*e) + strlen(e->key) + 1 + BLOCK_MIN + sizeof(*e->value) + e->value->len + 1 +\n"
              "	       BLOCK_MIN + tag;\n",
