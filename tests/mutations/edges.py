@@ -276,7 +276,7 @@ MUTATIONS = (
              "	return n_orphans ? EXIT_FAILED : EXIT_OK;\n", "	return EXIT_OK;\n",
              "cay census fails when something has no owner", "unit cli"),
     mutation("file-wins-over-flag", "cli/settings.c",
-             "	return map_has(s->values, row->name) ? NULL : put(s, row, text, from);\n", "	return put(s, row, text, from);\n",
+             "	if (map_has(s->values, row->name))\n		return NULL;\n	if (row->type != SETTING_LIST", "	if (row->type != SETTING_LIST",
              "a flag wins over the file", "unit cli"),
     mutation("variable-wins-over-flag", "cli/settings.c",
              "		if (map_has(s->values, row->name))\n			continue;\n", "",
