@@ -40,7 +40,7 @@ demo:
 	@KEEP='$(KEEP)' tools/demo
 
 test test-long:
-	@tools/setup build check run test
+	@tools/setup build check run test $(if $(filter test-long,$@),package)
 	@tools/setup-venv
 	@tools/setup-root
 	@tools/run-tests $(if $(filter test-long,$@),--long) $(ARGS)
@@ -89,7 +89,8 @@ install: build
 	for p in floor peers import; do install -D -m 755 $(BUILD)/bench/$$p '$(DESTDIR)$(PREFIX)/libexec/cay/'$$p; done
 	[ ! -f docs/man/cay.1 ] || install -D -m 644 docs/man/cay.1 '$(DESTDIR)$(PREFIX)/share/man/man1/cay.1'
 
-deb: setup-build
+deb:
+	@tools/setup build package
 	@packaging/build-deb $(ARGS)
 
 clean:
