@@ -107,9 +107,10 @@ struct err *store_adopt(const char *path, uint64_t skip, struct store_facts *ret
 		e = read_facts(&s, ret);
 	if (!e)
 		e = schema_check_whole(&s);
-	facts.schema = ret->schema;
-	if (!e)
+	if (!e) {
+		facts.schema = ret->schema;
 		e = schema_migrate(&s, &facts);
+	}
 	if (!e)
 		e = sql_run(&s, advance);
 	if (!e)
