@@ -112,11 +112,12 @@ class Machine:
         return self.root + path
 
     def start(self):
-        """What systemd would run."""
+        """What systemd would run, without the capabilities that the unit takes away."""
         unit = open(self.path("/usr/lib/systemd/system/cay.service")).read()
         line = shlex.split(re.search(r"^ExecStart=(.*)$", unit, re.M).group(1))
+        gone = re.search(r"^CapabilityBoundingSet=~(.*)$", unit, re.M).group(1).lower().replace("cap_", "-").split()
         self.log = tempfile.TemporaryFile()
-        self.server = subprocess.Popen(self.argv(*line), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
+        self.server = subprocess.Popen(self.argv("setpriv", "--bounding-set", ",".join(gone), *line), umask=0o077, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
         wait_until(self.ready, "the server", self.server_log)
 
     def ready(self):

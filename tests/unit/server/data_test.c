@@ -94,7 +94,9 @@ static size_t n_faults(const char *dir)
 
 static bool has(struct fixture *f, const char *name)
 {
-	return look(f, kinds_need(test_kinds(), "v1", "ConfigMap"), "default", name) != NULL;
+	autoptr(object) o = look(f, kinds_need(test_kinds(), "v1", "ConfigMap"), "default", name);
+
+	return o != NULL;
 }
 
 static void add(struct fixture *f, const char *text)

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 
+#include "faulty_disk.h"
 #include "fixture.h"
 
 /* A store file over the years: migrated, copied, restored, inspected. */
@@ -118,6 +119,26 @@ TEST(a_migration_that_fails_leaves_the_old_file)
 	works(fixture_open(&f, NULL));
 	eq_int(store_len(f.store), OLD_OBJECTS);
 	eq_int(columns(f.path), 5);
+	fixture_done(&f);
+}
+
+TEST(a_full_disk_keeps_the_old_file_until_there_is_space)
+{
+	autofree char *reserve = NULL;
+	struct fixture f;
+
+	old_store(&f);
+	reserve = xasprintf("%s.reserve", f.path);
+	faulty_disk_watch(f.dir);
+	faulty_disk_fill(reserve, 0);
+	fails(fixture_open(&f, NULL), ERR_EXHAUSTED);
+	faulty_disk_empty();
+	eq_int(columns(f.path), 4);
+	works(fixture_open(&f, NULL));
+	eq_int(store_len(f.store), OLD_OBJECTS);
+	fixture_close(&f);
+	eq_int(columns(f.path), 5);
+	faulty_disk_watch(NULL);
 	fixture_done(&f);
 }
 
