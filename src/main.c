@@ -95,8 +95,8 @@ static const struct command commands[] = {
 	  "Works with and without a server. The exit status is 1 if `cay serve` would not work here; a warning tells what works less.",
 	  doctor_settings, doctor_run },
 	{ "stop", "[flags]", "Stop the server of a data directory, and wait until it has ended",
-	  "Sandboxes live on, and the next start finds them again, unless --sandboxes is given; their objects stay in any case. The exit status is 0\n"
-	  "if the server has ended, 3 if none was running, and 4 if it is still ending after --timeout.",
+	  "Sandboxes live on, and the next start finds them again, unless --sandboxes is given, or the server was started with --stop-sandboxes;\n"
+	  "their objects stay in any case. The exit status is 0 if the server has ended, 3 if none was running, and 4 if it is still ending after --timeout.",
 	  stop_settings, stop_run },
 	{ "backup", "FILE [flags]", "Write the objects and keys of a data directory to one file",
 	  "A server may be running: FILE has everything that was acknowledged before the command began. Whoever can read it has all rights, so its\n"

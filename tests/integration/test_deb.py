@@ -20,6 +20,7 @@ import pytest
 from cay_local import ROOT, free_port
 from conftest import needs_root
 
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 ROOTS = os.path.join(ROOT, "build", "deb-roots")
 POOL = """
 apiVersion: extensions.agents.x-k8s.io/v1beta1
@@ -117,7 +118,8 @@ class Machine:
         line = shlex.split(re.search(r"^ExecStart=(.*)$", unit, re.M).group(1))
         gone = re.search(r"^CapabilityBoundingSet=~(.*)$", unit, re.M).group(1).lower().replace("cap_", "-").split()
         self.log = tempfile.TemporaryFile()
-        self.server = subprocess.Popen(self.argv("setpriv", "--bounding-set", ",".join(gone), *line), umask=0o077, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
+        self.server = subprocess.Popen(self.argv("setpriv", "--bounding-set", ",".join(gone), *line), umask=0o077,
+                                       stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
         wait_until(self.ready, "the server", self.server_log)
 
     def ready(self):
@@ -183,8 +185,6 @@ def machine(request):
         m.end()
 
 
-@pytest.mark.long
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])
 def test_the_package_installs_serves_upgrades_and_leaves_nothing(machine, debs, suite):
     m = machine(suite)
@@ -237,7 +237,6 @@ def test_the_package_installs_serves_upgrades_and_leaves_nothing(machine, debs, 
     assert not [line for line in m.run("cat", "/proc/self/mountinfo").splitlines() if "/cay" in line.split()[4]]
 
 
-@pytest.mark.long
 def test_removal_ends_sandboxes_that_no_server_looks_after(machine, debs):
     m = machine("bookworm")
     m.apt("update")
@@ -256,7 +255,6 @@ def test_removal_ends_sandboxes_that_no_server_looks_after(machine, debs):
     assert not os.path.exists(m.path("/var/lib/cay"))
 
 
-@pytest.mark.long
 def test_the_unit_is_understood_by_systemd(debs, tmp_path):
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze is missing")
