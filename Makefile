@@ -6,7 +6,7 @@ DESTDIR ?=
 ARGS    ?=
 BUILD   := build
 
-.PHONY: help build demo test test-long conformance test-cluster coverage bench bench-compare format lint install clean setup-build
+.PHONY: help build demo test test-long conformance test-cluster coverage bench bench-compare format lint install deb clean setup-build
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo 'make format        clang-format over all C files'
 	@echo 'make lint          layers, format, citations, clang-tidy over all C files; what has not changed since it was clean is not looked at again'
 	@echo 'make install       to $$DESTDIR$$PREFIX (PREFIX=$(PREFIX))'
+	@echo 'make deb           build/cay_VERSION_ARCH.deb, see packaging/README.md; ARGS=... go to packaging/build-deb'
 	@echo 'make clean         removes $(BUILD)/'
 
 setup-build:
@@ -39,7 +40,7 @@ demo:
 	@KEEP='$(KEEP)' tools/demo
 
 test test-long:
-	@tools/setup build check run test
+	@tools/setup build check run test $(if $(filter test-long,$@),package)
 	@tools/setup-venv
 	@tools/setup-root
 	@tools/run-tests $(if $(filter test-long,$@),--long) $(ARGS)
@@ -87,6 +88,10 @@ install: build
 	install -D -m 755 $(BUILD)/cay-init '$(DESTDIR)$(PREFIX)/libexec/cay/cay-init'
 	for p in floor peers import; do install -D -m 755 $(BUILD)/bench/$$p '$(DESTDIR)$(PREFIX)/libexec/cay/'$$p; done
 	[ ! -f docs/man/cay.1 ] || install -D -m 644 docs/man/cay.1 '$(DESTDIR)$(PREFIX)/share/man/man1/cay.1'
+
+deb:
+	@tools/setup build package
+	@packaging/build-deb $(ARGS)
 
 clean:
 	rm -rf $(BUILD)

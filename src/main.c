@@ -94,6 +94,23 @@ static const struct command commands[] = {
 	{ "doctor", "[flags]", "Say what this host lacks, and what to do about it",
 	  "Works with and without a server. The exit status is 1 if `cay serve` would not work here; a warning tells what works less.",
 	  doctor_settings, doctor_run },
+	{ "stop", "[flags]", "Stop the server of a data directory, and wait until it has ended",
+	  "Sandboxes live on, and the next start finds them again, unless --sandboxes is given, or the server was started with --stop-sandboxes;\n"
+	  "their objects stay in any case. The exit status is 0 if the server has ended, 3 if none was running, and 4 if it is still ending after --timeout.",
+	  stop_settings, stop_run },
+	{ "backup", "FILE [flags]", "Write the objects and keys of a data directory to one file",
+	  "A server may be running: FILE has everything that was acknowledged before the command began. Whoever can read it has all rights, so its\n"
+	  "mode is 0600. Images, volumes and what sandboxes have written are not in it.",
+	  backup_settings, backup_run },
+	{ "restore", "FILE --data-dir DIR [flags]",
+	  "Make a data directory what it was when FILE was written",
+	  "No server may be running on DIR. FILE is verified first; whenever this is killed, DIR has all of the old state or all of the new. The same\n"
+	  "kubeconfigs, tokens and signed URLs are valid afterwards. Watches begin anew: revisions go on far beyond those that were handed out.",
+	  restore_settings, restore_run },
+	{ "fsck", "[flags]", "Look for damage in the objects and keys of a data directory",
+	  "A server may be running; nothing is changed. Each finding comes with what to do about it. The exit status is 0 if all is well, 1 if there\n"
+	  "are faults, and 3 if the directory could not be looked at.",
+	  fsck_settings, fsck_run },
 	{ "mcp", "[flags]", "Offer sandboxes as tools over MCP, on standard input and output",
 	  "For the configuration of an MCP client, as a program to start:\n"
 	  "  {\"mcpServers\": {\"sandboxes\": {\"command\": \"cay\", \"args\": [\"mcp\", \"--kubeconfig\", \"FILE\", \"--pool\", \"NAME\"]}}}\n"
@@ -176,5 +193,6 @@ int main(int argc, char **argv)
 	fill_standard_descriptors();
 	(void)signal(SIGPIPE, SIG_IGN); /* writing to a peer that has left returns EPIPE */
 	tools_provide();
+	data_provide();
 	return cli_main(commands, argc, argv);
 }

@@ -16,6 +16,7 @@
 #define MAX_MANIFESTS  (16 * 1024 * 1024)
 
 struct cli_node_ops cli_node;
+struct cli_data_ops cli_data;
 
 static void overview(const struct command *table, struct buf *out)
 {

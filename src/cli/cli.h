@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "cli/settings.h"
@@ -104,6 +105,26 @@ struct cli_node_ops {
 };
 extern struct cli_node_ops cli_node;
 
+/* Who has a data directory. pid 0: nobody. */
+struct cli_holder {
+	pid_t pid;
+	int pidfd;      /* the caller's; -1: none */
+	char text[256]; /* "cay serve pid 7 at https://127.0.0.1:6443" */
+};
+
+/* What server/ provides to commands that work on a data directory; role/data.c fills it in. */
+struct cli_data_ops {
+	/* *ret of both: {objects,revision,storeId,schema,bytes,created,version} */
+	struct err *(*backup)(const char *data_dir, const char *file, bool force,
+			      struct cli_progress *progress, struct json_doc **ret);
+	struct err *(*restore)(const char *file, const char *data_dir, bool force,
+			       struct cli_progress *progress, struct json_doc **ret);
+	/* {dataDir,server,revision,schema,objects,faults,findings:[{severity,what,message,fix}]} */
+	struct err *(*check)(const char *data_dir, struct json_doc **ret, size_t *ret_faults);
+	struct err *(*holder)(const char *data_dir, struct cli_holder *ret);
+};
+extern struct cli_data_ops cli_data;
+
 /* The documents of a YAML or JSON file, as a list; "-": standard input. At most 16 MiB. */
 must_use struct err *cli_yaml_load(const char *path, struct json_doc **ret);
 
@@ -136,15 +157,20 @@ must_use struct err *cli_server_find(const char *kubeconfig, struct cli_server *
 void cli_server_done(struct cli_server *s);
 struct stream *cli_server_wrap(void *server, int fd); /* for http_pool_set_wrap() */
 
-extern const struct setting bench_settings[], census_settings[], doctor_settings[],
-	image_settings[], manifests_settings[], mcp_settings[], url_settings[], version_settings[];
+extern const struct setting backup_settings[], bench_settings[], census_settings[],
+	doctor_settings[], fsck_settings[], image_settings[], manifests_settings[], mcp_settings[],
+	restore_settings[], stop_settings[], url_settings[], version_settings[];
+int backup_run(const struct command *c, const struct settings *s);
 int bench_run(const struct command *c, const struct settings *s);
 int census_run(const struct command *c, const struct settings *s);
 int doctor_run(const struct command *c, const struct settings *s);
+int fsck_run(const struct command *c, const struct settings *s);
 int image_run(const struct command *c, const struct settings *s);
 bool image_help(const struct settings *s, struct buf *out);
 int manifests_run(const struct command *c, const struct settings *s);
 int mcp_run(const struct command *c, const struct settings *s);
+int restore_run(const struct command *c, const struct settings *s);
+int stop_run(const struct command *c, const struct settings *s);
 int url_run(const struct command *c, const struct settings *s);
 int version_run(const struct command *c, const struct settings *s);
 /* The man page for the whole table, as roff. */

@@ -251,24 +251,84 @@ static struct err *read_env(struct settings *s)
 	return e;
 }
 
-static struct err *put_from_file(struct settings *s, const char *path, const char *key,
-				 const struct json *v)
+/* The line that a key of the file begins, from 1 on; 0: it is written in another way. */
+static unsigned line_of(const char *text, const char *key)
+{
+	size_t len = strlen(key);
+	unsigned n = 1;
+
+	for (const char *line = text; line; n++) {
+		const char *at = line + (*line == '"' || *line == '\'');
+
+		if (!strncmp(at, key, len)) {
+			at += len + (at != line);
+			if (at[strspn(at, " \t")] == ':')
+				return n;
+		}
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	return 0;
+}
+
+static struct err *put_scalar(struct settings *s, const struct setting *row, const struct json *v,
+			      const char *from)
+{
+	autofree char *text = json_is(v, JSON_STR) ? xstrdup(json_str(v)) : json_to_text(v);
+
+	if (json_is(v, JSON_NULL))
+		return err_new(ERR_INVALID, "%s: it has no value; give it one or remove the line",
+			       from);
+	if (json_is(v, JSON_ARR) || json_is(v, JSON_OBJ))
+		return err_new(ERR_INVALID, "%s: it must be a single value, not %s %s", from,
+			       json_is(v, JSON_ARR) ? "a" : "an",
+			       json_is(v, JSON_ARR) ? "list" : "object");
+	return put(s, row, text, from);
+}
+
+/* from names the file, the line and the key. */
+static struct err *put_from_file(struct settings *s, const char *key, const struct json *v,
+				 const char *from)
 {
 	const struct setting *row = find(s->table, key, strlen(key));
-	autofree char *from = xasprintf("%s: %s", path, key);
-	autofree char *text = json_is(v, JSON_STR) ? xstrdup(json_str(v)) : json_to_text(v);
+	struct err *e = NULL;
 
 	if (!row)
 		return err_new(ERR_INVALID,
 			       "%s: there is no such key; keys are the flags without --", from);
-	return map_has(s->values, row->name) ? NULL : put(s, row, text, from);
+	if (str_eq(key, "config"))
+		return err_new(ERR_INVALID, "%s: a config file cannot name another one", from);
+	if (map_has(s->values, row->name))
+		return NULL;
+	if (row->type != SETTING_LIST || !json_is(v, JSON_ARR))
+		return put_scalar(s, row, v, from);
+	json_each(it, v)
+		if (!e)
+			e = put_scalar(s, row, it.val, from);
+	return e;
+}
+
+static struct err *put_all(struct settings *s, const char *path, const char *text,
+			   const struct json *root)
+{
+	json_each(it, root) {
+		unsigned line = line_of(text, it.key);
+		autofree char *from = line ? xasprintf("%s:%u: %s", path, line, it.key)
+					   : xasprintf("%s: %s", path, it.key);
+		struct err *e = put_from_file(s, it.key, it.val, from);
+
+		if (e)
+			return e;
+	}
+	return NULL;
 }
 
 static struct err *read_file(struct settings *s)
 {
 	const char *path = map_get(s->values, "config");
 	autofree char *text = NULL;
-	autoptr(json_doc) doc = NULL;
+	autoptr(json_doc) docs = NULL;
+	const struct json *root;
 	size_t len;
 	struct err *e;
 
@@ -276,18 +336,18 @@ static struct err *read_file(struct settings *s)
 		return NULL;
 	e = file_read(AT_FDCWD, path, MAX_CONFIG_FILE, &text, &len);
 	if (!e)
-		e = yaml_parse_one(text, len, &doc);
+		e = yaml_parse_all(text, len, &docs);
 	if (e)
 		return err_wrap(e, "read config file %s", path);
-	if (!json_is(json_root(doc), JSON_OBJ))
+	root = json_at(json_root(docs), 0);
+	if (!root)
+		return NULL; /* all of it is comments */
+	if (json_len(json_root(docs)) > 1)
+		return err_new(ERR_INVALID, "config file %s has more than one document", path);
+	if (!json_is(root, JSON_OBJ))
 		return err_new(ERR_INVALID, "config file %s is not a mapping of keys to values",
 			       path);
-	json_each(it, json_root(doc)) {
-		e = put_from_file(s, path, it.key, it.val);
-		if (e)
-			return e;
-	}
-	return NULL;
+	return put_all(s, path, text, root);
 }
 
 struct err *settings_read(const struct setting *table, int argc, char **argv, struct settings **ret)

@@ -20,3 +20,5 @@ int router_run(const struct command *c, const struct settings *settings);
 
 /* What the commands of cli/ need from node/ and store/, which cli/ itself must not know. */
 void tools_provide(void);
+/* The same from server/. */
+void data_provide(void);

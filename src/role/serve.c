@@ -58,8 +58,10 @@ static void serve_done(struct serve *s)
 	kinds_free(s->kinds);
 	signal_watch_free(s->term); /* until now a signal does not cut the end short */
 	signal_watch_free(s->intr);
+	signal_watch_free(s->usr1);
 	(void)signal(SIGTERM, SIG_IGN); /* nor the exit status of one that is as good as over */
 	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGUSR1, SIG_IGN);
 	loop_free(s->loop);
 	free(s->launcher);
 	free(s->init);
@@ -240,9 +242,11 @@ static void node_stopped(void *arg)
 	loop_stop(((struct serve *)arg)->loop);
 }
 
+/* SIGUSR1 is what `cay stop --sandboxes` sends. */
 static void on_signal(void *arg, int signum)
 {
 	struct serve *s = arg;
+	bool sandboxes = signum == SIGUSR1 || settings_bool(s->settings, "stop-sandboxes");
 
 	log_info("stopping", KV("signal", signum));
 	if (s->stopping || !s->node) { /* the second time, or in the middle of a start */
@@ -251,7 +255,7 @@ static void on_signal(void *arg, int signum)
 		return;
 	}
 	s->stopping = true;
-	node_stop(s->node, settings_bool(s->settings, "stop-sandboxes"), node_stopped, s);
+	node_stop(s->node, sandboxes, node_stopped, s);
 }
 
 static void greet(const struct serve *s)
@@ -296,6 +300,7 @@ static struct err *serve_start(struct serve *s)
 		return e;
 	s->term = signal_watch_new(s->loop, SIGTERM, on_signal, s);
 	s->intr = signal_watch_new(s->loop, SIGINT, on_signal, s);
+	s->usr1 = signal_watch_new(s->loop, SIGUSR1, on_signal, s);
 	s->kinds = kinds_new();
 	e = serve_find_node_name(s);
 	if (!e)

@@ -47,7 +47,7 @@ struct serve {
 	const struct kind *sandboxes, *pods;
 	struct list tunnels; /* struct tunnel.on */
 	uint64_t next_ticket;
-	struct signal_watch *term, *intr;
+	struct signal_watch *term, *intr, *usr1;
 	bool stopping;
 	struct budget budget;
 };

@@ -18,12 +18,11 @@
 #include "server/auth/auth.h"
 #include "server/auth/keys.h"
 #include "server/call/body.h"
+#include "server/data/data.h"
 #include "server/http_priv.h"
 #include "server/local/local.h"
-#include "server/lock_priv.h"
 #include "server/objects/objects.h"
 #include "server/pages/pages.h"
-#include "server/presence_priv.h"
 #include "server/streams/streams.h"
 #include "server/watch/watch.h"
 #include "server/write/write.h"
@@ -100,7 +99,7 @@ static struct err *open_objects(struct server *s, const struct server_spec *spec
 					 .reserve = spec->store_reserve,
 					 .max_history_bytes = spec->watch_history,
 					 .accept_damaged_log = spec->accept_damaged_log };
-	struct err *e = spec->new_store ? NULL : presence_check(s->data_dir);
+	struct err *e = spec->new_store ? NULL : data_presence_check(s->data_dir);
 
 	if (!e)
 		e = objects_open(&s->objects, s->loop, spec->kinds, &file);
@@ -140,6 +139,21 @@ static struct err *make_dir(const char *path)
 	if (chmod(path, 0700) < 0)
 		return err_sys(errno, "set the mode of %s to 0700", path);
 	return NULL;
+}
+
+static struct err *take_dir(struct server *s)
+{
+	bool did = false;
+	struct err *e = data_lock(s->data_dir, &s->lock_fd);
+
+	if (e)
+		return e;
+	data_lock_tell(s->lock_fd, "cay serve", s->listen);
+	e = data_restore_finish(s->data_dir, &did);
+	if (did)
+		log_info("completed a restoration that was interrupted",
+			 KV("dataDir", s->data_dir));
+	return e;
 }
 
 static void count(void *arg, struct pages_counts *ret)
@@ -206,7 +220,7 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 	if (!e)
 		e = make_dir(s->data_dir);
 	if (!e)
-		e = lock_take(s->data_dir, s->listen, &s->lock_fd);
+		e = take_dir(s);
 	if (!e)
 		e = open_objects(s, spec);
 	if (e)
@@ -268,7 +282,7 @@ struct err *server_listen(struct server *s)
 	if (e)
 		return err_wrap(e, "serve at %s", address);
 	s->address = xstrdup(address);
-	lock_tell(s->lock_fd, s->address);
+	data_lock_tell(s->lock_fd, "cay serve", s->address);
 	s->pages.address = s->address;
 	s->pages.ready = true;
 	log_info("API server listens", KV("address", s->address));

@@ -197,3 +197,39 @@ void store_stats(const struct store *s, struct store_stats *ret);
 must_use struct err *store_peek(const char *path, const char *prefix,
 				void (*fn)(void *arg, const char *key, struct bytes *value),
 				void *arg);
+
+/* A store file as a whole, from outside. None of these needs a loop, and each blocks. */
+struct store_facts {
+	uint64_t rev, id; /* id 0: it has none */
+	unsigned schema;  /* the version of its tables */
+	size_t objects;
+};
+
+/*
+ * Copies a store file that another process may be serving to a new file, which has everything up to
+ * one commit and nothing after it, and is whole. progress (may be NULL) gets pages.
+ */
+struct store_copy {
+	const char *from, *to;
+	void (*progress)(void *arg, uint64_t done, uint64_t all);
+	void *arg;
+};
+must_use struct err *store_copy(const struct store_copy *c, struct store_facts *ret);
+/*
+ * Makes a copy, which nobody has open, fit to take the place of a store: its tables become those of
+ * today, and its revision moves on by so many, beyond all that the store which it replaces can have
+ * handed out.
+ */
+must_use struct err *store_adopt(const char *path, uint64_t skip, struct store_facts *ret);
+
+/* Looks at every part of a store file, and changes nothing. Values are borrowed. */
+struct store_inspector {
+	/* Something is wrong: with the object of this key, or, if that is NULL, with the file. */
+	void (*fault)(void *arg, const char *key, const char *text);
+	void (*row)(void *arg, const char *key, uint64_t rev, struct bytes *value);
+	void *arg;
+	bool log; /* its write-ahead log too, which nobody may be writing then */
+};
+/* An error means that the file could not be looked at. */
+must_use struct err *store_inspect(const char *path, const struct store_inspector *i,
+				   struct store_facts *ret);

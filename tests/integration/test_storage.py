@@ -348,7 +348,7 @@ def age(cay):
             obj["metadata"].pop("annotations", None)
             obj["spec"].pop("volumeName", None)
             obj["spec"].pop("storageClassName", None)
-            db.execute("UPDATE objects SET value = ? WHERE key = ?", (json.dumps(obj).encode(), key))
+            db.execute("UPDATE objects SET value = ?, sum = NULL WHERE key = ?", (json.dumps(obj).encode(), key))
     db.close()
     return len(rows)
 

@@ -73,7 +73,7 @@ static struct span resource_of(const char *key)
 	return span_cut(SPAN(key), '/', &rest);
 }
 
-static const struct kind *key_kind(const struct kinds *ks, const char *key)
+const struct kind *key_kind(const struct kinds *ks, const char *key)
 {
 	struct span resource = resource_of(key);
 	char text[RESOURCE_MAX];

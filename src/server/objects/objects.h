@@ -44,6 +44,8 @@ struct object *objects_find(const struct objects *os, const struct kind *k, cons
 /* The decoded form of an entry, a new reference. NULL: its kind is not served (any more). */
 struct object *objects_of_entry(const struct objects *os, struct store_entry *e);
 
+/* The kind whose objects have such keys; NULL: none that is served. */
+const struct kind *key_kind(const struct kinds *ks, const char *key);
 /* Keys: pods/NS/NAME, sandboxes.agents.x-k8s.io/NS/NAME, nodes/NAME */
 void key_prefix(struct buf *b, const struct kind *k, const char *ns); /* ns "" or NULL: all */
 char *key_of(const struct kind *k, const char *ns, const char *name); /* malloc'd */

@@ -89,16 +89,67 @@ TEST(flag_wins_over_variable_over_file)
 	unlink(path);
 }
 
-TEST(unknown_key_in_the_file_is_invalid)
+static const char *table_default(const char *name)
 {
-	autoptr(settings) s = NULL;
+	for (const struct setting *row = table; row->name; row++)
+		if (str_eq(row->name, name))
+			return row->fallback;
+	return NULL;
+}
+
+static struct err *read_text(const char *text, struct settings **ret)
+{
 	char path[] = "/tmp/cay-settings-XXXXXX";
 	int fd = mkstemp(path);
+	struct err *e;
 
-	works(fd_write_all(fd, "colour: blue\n", 13));
-	fails(READ(&s, "--config", path), ERR_INVALID);
+	works(fd_write_all(fd, text, strlen(text)));
+	e = READ(ret, "--config", path);
 	close(fd);
 	unlink(path);
+	return e;
+}
+
+TEST(an_error_in_the_file_names_line_and_key)
+{
+	static const struct {
+		const char *text, *says;
+	} rows[] = {
+		{ "# a comment\n\ncolour: blue\n", ":3: colour: there is no such key" },
+		{ "count: 4\n\"level\" : medium\n", ":2: level: \"medium\" is invalid" },
+		{ "count:\n", ":1: count: it has no value" },
+		{ "quiet: true\ncount: [1, 2]\n",
+		  ":2: count: it must be a single value, not a list" },
+		{ "env: [{a: b}]\n", ":1: env: it must be a single value, not an object" },
+		{ "config: /etc/other.yaml\n",
+		  ":1: config: a config file cannot name another one" },
+		{ "counts: 1\ncount: none\n", ":1: counts: there is no such key" },
+		{ "{count: none}\n", ": count: \"none\" is invalid" },
+		{ "a: b\n---\na: b\n", "more than one document" },
+		{ "- a\n", "not a mapping" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct settings *s = NULL;
+		struct err *e = read_text(rows[i].text, &s);
+
+		is_true(err_is(e, ERR_INVALID));
+		if (!strstr(err_text(e), rows[i].says))
+			eq_str(err_text(e), rows[i].says);
+		err_free(e);
+	}
+}
+
+TEST(a_file_of_comments_sets_nothing_and_a_list_sets_all)
+{
+	autoptr(settings) s = NULL;
+	autoptr(settings) s2 = NULL;
+
+	works(read_text("# count: 9\n\n", &s));
+	eq_str(settings_text(s, "count"), table_default("count"));
+	works(read_text("env: [A=1, B=2]\n", &s2));
+	eq_str(settings_nth(s2, "env", 0), "A=1");
+	eq_str(settings_nth(s2, "env", 1), "B=2");
 }
 
 TEST(help_and_man_name_every_row)

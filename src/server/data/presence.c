@@ -3,14 +3,14 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "server/presence_priv.h"
+#include "server/data/data.h"
 
 /*
  * A missing store is not a new one. On the first start store.db is created before anything else, so
  * a directory that has something else and no store has lost it, most likely because a volume is not
  * mounted.
  */
-struct err *presence_check(const char *data_dir)
+struct err *data_presence_check(const char *data_dir)
 {
 	static const char *const signs[] = { "ca.crt", "ca.key", "sa.key", "store.db-wal",
 					     "node/instance.json" };
@@ -24,8 +24,9 @@ struct err *presence_check(const char *data_dir)
 		if (file_exists(AT_FDCWD, sign))
 			return err_new(ERR_NOT_FOUND,
 				       "%s is missing, although %s shows that an instance lives "
-				       "here; is a volume not mounted? Restore the file, or begin "
-				       "without its objects with --new-store",
+				       "here; is a volume not mounted? Restore a backup "
+				       "(`cay restore --force`), or begin without its objects with "
+				       "--new-store",
 				       store, sign);
 	}
 	return NULL;
