@@ -26,7 +26,7 @@ static void push_strs(struct json_doc *d, struct json *o, const char *key, const
 	if (!list[0])
 		return;
 	arr = json_set(d, o, key, json_arr(d));
-	for (size_t i = 0; i < 4 && list[i]; i++)
+	for (size_t i = 0; list[i]; i++)
 		json_push_str(d, arr, list[i]);
 }
 
@@ -120,7 +120,7 @@ static struct json_doc *resource_list(const struct kinds *ks, const char *group,
 
 	json_set_str(d, o, "groupVersion", "");
 	list = json_set(d, o, "resources", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!str_eq(all[i]->group, group) || !str_eq(all[i]->version, version))
 			continue;
@@ -153,7 +153,7 @@ static void fill_group(const struct kinds *ks, struct json_doc *d, struct json *
 
 	json_set_str(d, o, "name", group);
 	versions = json_set(d, o, "versions", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!str_eq(all[i]->group, group) || has_version(all, i))
 			continue;
@@ -171,7 +171,7 @@ static struct json_doc *group_list(const struct kinds *ks)
 	size_t n;
 
 	groups = json_set(d, o, "groups", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!*all[i]->group || has_group(all, i))
 			continue;
@@ -264,7 +264,7 @@ static struct json *aggregated_version(const struct kinds *ks, struct json_doc *
 
 	json_set_str(d, o, "version", like->version);
 	list = json_set(d, o, "resources", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i]->group, like->group) && str_eq(all[i]->version, like->version))
 			json_push(d, list, aggregated_resource(d, all[i]));
@@ -282,7 +282,7 @@ static struct json *aggregated_group(const struct kinds *ks, struct json_doc *d,
 	if (*group)
 		json_set_str(d, meta, "name", group);
 	list = json_set(d, o, "versions", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i]->group, group) && !has_version(all, i))
 			json_push(d, list, aggregated_version(ks, d, all[i]));
@@ -298,7 +298,7 @@ static struct json_doc *aggregated(const struct kinds *ks, const char *api_versi
 
 	(void)json_set(d, o, "metadata", json_obj(d));
 	items = json_set(d, o, "items", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++)
 		if (!*all[i]->group == core && !has_group(all, i))
 			json_push(d, items, aggregated_group(ks, d, all[i]->group));

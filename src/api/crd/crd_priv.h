@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/crd/crd.h"
+#include "api/schema.h"
+#include "api/schema_priv.h"
+
+extern const struct field custom_fields[];
+
+/* structural.c: the rules for a schema at a path of the definition. status: there is a status
+ * subresource. */
+void structural_validate(const struct json *schema, bool status, const struct path *at,
+			 struct causes *c);
+/* Reported at a path that begins with at. */
+void wrong(struct causes *c, enum cause_reason why, const struct path *at, const char *fmt, ...)
+	printf_like(4, 5);
+void wrong_value(struct causes *c, const struct path *at, const struct json *v, const char *detail);
+void wrong_text(struct causes *c, const struct path *at, const char *v, const char *detail);
