@@ -15,6 +15,7 @@
 struct walk {
 	struct causes *causes;
 	size_t steps;
+	size_t base; /* characters of paths that messages leave out: where a default is */
 	bool spent;
 };
 
@@ -37,19 +38,60 @@ static bool spend(struct walk *w, size_t steps)
 	return true;
 }
 
+/* A path as messages have it. */
+static const char *inside(const struct walk *w, const char *path)
+{
+	path += MIN(w->base, strlen(path));
+	return w->base && *path == '.' ? path + 1 : path;
+}
+
+/* A number as Go writes it: as short as it can be. */
+static const char *number_text(double v, char *ret, size_t size)
+{
+	int digits = 1, power = 0;
+	char e[40];
+
+	do
+		(void)snprintf(e, sizeof(e), "%.*e", digits - 1, v);
+	while (strtod(e, NULL) != v && ++digits < 18);
+	if (v != 0)
+		power = (int)floor(log10(fabs(v)));
+	if (power < -4 || power >= 6)
+		(void)snprintf(ret, size, "%s", e);
+	else
+		(void)snprintf(ret, size, "%.*f", MAX(digits - 1 - power, 0), v);
+	return ret;
+}
+
 static void bad(struct walk *w, const struct path *at, const struct json *v, const char *fmt, ...)
 	printf_like(4, 5);
 static void bad(struct walk *w, const struct path *at, const struct json *v, const char *fmt, ...)
 {
 	autofree char *path = path_text(at);
 	autobuf text = { 0 };
+	char number[64];
 	va_list ap;
 
-	buf_printf(&text, "%s in body ", path);
+	buf_printf(&text, "%s in body ", inside(w, path));
 	va_start(ap, fmt);
 	buf_vprintf(&text, fmt, ap);
 	va_end(ap);
-	causes_invalid(w->causes, path, v, buf_str(&text));
+	if (json_is(v, JSON_REAL))
+		causes_add(w->causes, CAUSE_INVALID, path, "Invalid value: %s: %s",
+			   number_text(json_real(v, 0), number, sizeof(number)), buf_str(&text));
+	else
+		causes_invalid(w->causes, path, v, buf_str(&text));
+}
+
+/* There are too few of something: the message shows how many there are. */
+static void too_few(struct walk *w, const struct path *at, size_t have, double min,
+		    const char *what)
+{
+	autofree char *path = path_text(at);
+
+	causes_add(w->causes, CAUSE_INVALID, path,
+		   "Invalid value: %zu: %s in body should have at least %.0f %s", have,
+		   inside(w, path), min, what);
 }
 
 /* value is what the message quotes, of a wrong type or in a wrong format. */
@@ -59,7 +101,7 @@ static void bad_type(struct walk *w, const struct path *at, const char *want, co
 
 	causes_add(w->causes, CAUSE_TYPE, path,
 		   "Invalid value: \"%.64s\": %s in body must be of type %s: \"%.64s\"", value,
-		   path, want, value);
+		   inside(w, path), want, value);
 }
 
 /* A composite error has no field of its own. */
@@ -67,7 +109,8 @@ static void bad_whole(struct walk *w, const struct path *at, const char *what)
 {
 	autofree char *path = path_text(at);
 
-	causes_add(w->causes, CAUSE_INVALID, "<nil>", "Invalid value: \"\": \"%s\" %s", path, what);
+	causes_add(w->causes, CAUSE_INVALID, "<nil>", "Invalid value: \"\": \"%s\" %s",
+		   inside(w, path), what);
 }
 
 static bool is_whole(const struct json *v)
@@ -146,29 +189,21 @@ static void check_text(struct walk *w, const struct json *v, const struct node *
 		bad_type(w, at, n->format, json_str(v));
 }
 
-/* A number as Go writes it: as short as it can be. */
-static const char *number_text(double v, char *ret, size_t size)
-{
-	int digits = 1, power = 0;
-	char e[40];
-
-	do
-		(void)snprintf(e, sizeof(e), "%.*e", digits - 1, v);
-	while (strtod(e, NULL) != v && ++digits < 18);
-	if (v != 0)
-		power = (int)floor(log10(fabs(v)));
-	if (power < -4 || power >= 6)
-		(void)snprintf(ret, size, "%s", e);
-	else
-		(void)snprintf(ret, size, "%.*f", MAX(digits - 1 - power, 0), v);
-	return ret;
-}
-
 static bool is_multiple(double v, double of)
 {
 	double times = v / of;
 
 	return of <= 0 || fabs(times - round(times)) < 1e-9;
+}
+
+static void bad_range(struct walk *w, const struct path *at, const char *format)
+{
+	autofree char *path = path_text(at);
+
+	causes_add(
+		w->causes, CAUSE_INVALID, "<nil>",
+		"Invalid value: \"\": Checked value must be of type integer with format %s in %s",
+		format, inside(w, path));
 }
 
 static void check_number(struct walk *w, const struct json *v, const struct node *n,
@@ -178,7 +213,7 @@ static void check_number(struct walk *w, const struct json *v, const struct node
 	char text[64];
 
 	if (n->format && str_eq(n->format, "int32") && (d < INT32_MIN || d > INT32_MAX))
-		bad(w, at, v, "must be of type int32");
+		bad_range(w, at, n->format);
 	if (n->max.set && (d > n->max.v || (n->exclusive_max && d == n->max.v)))
 		bad(w, at, v, "should be less than %s%s", n->exclusive_max ? "" : "or equal to ",
 		    number_text(n->max.v, text, sizeof(text)));
@@ -256,7 +291,7 @@ static void check_embedded(struct walk *w, const struct json *v, const struct pa
 		autofree char *path = path_text(&in);
 
 		if (str_empty(json_get_str(v, names[i])))
-			causes_required(w->causes, path, "must not be empty");
+			causes_required(w->causes, path, NULL);
 	}
 }
 
@@ -268,7 +303,7 @@ static void check_object(struct walk *w, const struct json *v, const struct json
 	if (n->max_props.set && (double)json_len(v) > n->max_props.v)
 		too_many(w, at, json_len(v), n->max_props.v);
 	if (n->min_props.set && (double)json_len(v) < n->min_props.v)
-		bad(w, at, v, "should have at least %.0f properties", n->min_props.v);
+		too_few(w, at, json_len(v), n->min_props.v, "properties");
 	check_required(w, v, n, at);
 	if (n->embedded)
 		check_embedded(w, v, at);
@@ -349,7 +384,7 @@ static void check_list(struct walk *w, const struct json *v, const struct json *
 	if (n->max_items.set && (double)json_len(v) > n->max_items.v)
 		too_many(w, at, json_len(v), n->max_items.v);
 	if (n->min_items.set && (double)json_len(v) < n->min_items.v)
-		bad(w, at, v, "should have at least %.0f items", n->min_items.v);
+		too_few(w, at, json_len(v), n->min_items.v, "items");
 	if (n->list != LIST_ATOMIC && json_len(v) > 1)
 		check_unique(w, v, n, at);
 	if (!n->items)
@@ -375,7 +410,9 @@ static void take_over(struct walk *w, const struct causes *c)
 static bool fits(struct walk *w, const struct json *v, const struct node *n, const struct path *at,
 		 struct causes *found)
 {
-	struct walk inner = { .causes = found, .steps = w->steps, .spent = w->spent };
+	struct walk inner = {
+		.causes = found, .steps = w->steps, .base = w->base, .spent = w->spent
+	};
 
 	check(&inner, v, NULL, n, at);
 	w->steps = inner.steps;
@@ -507,7 +544,7 @@ void custom_validate_at(const struct json *v, const struct custom *c, const stru
 			struct causes *causes)
 {
 	struct path root = { .name = at->path };
-	struct walk w = { .causes = causes, .steps = *at->steps };
+	struct walk w = { .causes = causes, .steps = *at->steps, .base = strlen(at->path) };
 
 	check(&w, v, NULL, c->root, &root);
 	*at->steps = w.steps;

@@ -34,22 +34,34 @@ static void defined_release(void *arg)
 	free(def);
 }
 
-/* Conversion None: nothing but the version changes. What the other version does not know is left
- * out, and what it has defaults for is filled in. */
-static struct err *rename_version(const struct kind *k, struct json_doc *d)
+/* Conversion None: nothing but the version changes, and what the other one does not know is left
+ * out. */
+static void become(const struct kind *k, struct json_doc *d)
 {
 	struct decode_walk w = { .d = d };
 	struct place at = { .path = { .name = "" } };
 
 	json_set_str(d, json_root(d), "apiVersion", k->api_version);
 	custom_prune(&w, json_root(d), k->type->custom, &at);
-	custom_default(d, json_root(d), k->type->custom);
-	return NULL;
 }
 
 static struct err *to_storage(const struct kind *k, struct json_doc *d)
 {
-	json_set_str(d, json_root(d), "apiVersion", k->storage->api_version);
+	become(k->storage, d);
+	return NULL;
+}
+
+static struct err *from_storage(const struct kind *k, struct json_doc *d)
+{
+	become(k, d);
+	return NULL;
+}
+
+/* Of the kind that is stored: an object that was stored when the definition was another one. */
+static struct err *from_earlier(const struct kind *k, struct json_doc *d)
+{
+	become(k, d);
+	custom_default(d, json_root(d), k->type->custom);
 	return NULL;
 }
 
@@ -204,7 +216,7 @@ static struct err *kind_of(struct object *crd, const struct json *version,
 	k.scale = scale_of(def, json_get(subs, "scale"));
 	k.deprecation = json_get_str(version, "deprecationWarning");
 	k.help = json_get_str(schema, "description");
-	k.from_storage = rename_version;
+	k.from_storage = storage ? from_storage : from_earlier;
 	k.to_storage = storage ? to_storage : NULL;
 	*ret = kind_new(&k);
 	return NULL;

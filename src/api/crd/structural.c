@@ -70,7 +70,7 @@ static void invalid(struct causes *c, const struct path *up, const char *name,
 	struct path at = { .up = up, .name = name };
 	const struct json *v = json_get(of, name);
 
-	if (v)
+	if (v || str_starts(name, "x-")) /* absent ones are null there, and empty elsewhere */
 		wrong_value(c, &at, v, detail);
 	else
 		wrong_text(c, &at, "", detail);
@@ -178,7 +178,8 @@ static void missing(const struct path *real_at, const struct path *at, struct ca
 }
 
 /* A schema under allOf and the like, at `at`, about what real describes, which is NULL where it
- * describes nothing. */
+ * describes nothing. Like Kubernetes, we insist that it does only at the root: real_at is NULL
+ * elsewhere. */
 static void check_nested(const struct json *s, const struct json *real, const struct path *at,
 			 const struct path *real_at, struct causes *c)
 {
@@ -187,7 +188,7 @@ static void check_nested(const struct json *s, const struct json *real, const st
 	struct path props = { .up = at, .name = "properties" };
 	struct path real_props = { .up = real_at, .name = "properties" };
 
-	if (!real) {
+	if (!real && real_at) {
 		missing(real_at, at, c);
 		return;
 	}
@@ -195,13 +196,14 @@ static void check_nested(const struct json *s, const struct json *real, const st
 	check_pattern(s, at, c);
 	check_alternatives(s, real, at, real_at, c);
 	if (json_get(s, "items"))
-		check_nested(json_get(s, "items"), json_get(real, "items"), &items, &real_items, c);
+		check_nested(json_get(s, "items"), json_get(real, "items"), &items,
+			     real_at ? &real_items : NULL, c);
 	json_each(it, json_get(s, "properties")) {
 		struct path in = { .up = &props, .name = it.key, .key = true };
 		struct path real_in = { .up = &real_props, .name = it.key, .key = true };
 
-		check_nested(it.val, json_get(json_get(real, "properties"), it.key), &in, &real_in,
-			     c);
+		check_nested(it.val, json_get(json_get(real, "properties"), it.key), &in,
+			     real_at ? &real_in : NULL, c);
 	}
 }
 
@@ -351,10 +353,10 @@ static void check_unsupported(const struct json *s, const struct scope *in, cons
 					     "definitions", "dependencies",    "$ref" };
 	const char *type = json_get_str(s, "type");
 
+	if (!str_empty(type))
+		check_choice(s, "type", types, at, c);
 	if (str_eq(type, "null"))
 		forbid(c, at, "type", "type cannot be set to null, use nullable as an alternative");
-	else if (!str_empty(type))
-		check_choice(s, "type", types, at, c);
 	for (size_t i = 0; i < ARRAY_LEN(never); i++)
 		if (json_get(s, never[i])) {
 			autofree char *text = xasprintf("%s is not supported", never[i]);
@@ -540,7 +542,7 @@ static void check_schema(const struct json *s, struct scope in, const struct pat
 	check_resource(s, &in, at, c);
 	check_pattern(s, at, c);
 	check_rules(s, at, c);
-	check_alternatives(s, s, at, at, c);
+	check_alternatives(s, s, at, in.level == LEVEL_ROOT ? at : NULL, c);
 	check_properties(s, &in, at, c);
 	if (json_is(additional, JSON_OBJ))
 		check_schema(additional, as_field, &inner, c);

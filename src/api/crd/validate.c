@@ -44,18 +44,24 @@ static void check_group(const char *group, struct causes *c)
 				   "should be a domain with at least one dot");
 }
 
-static void check_label(const char *field, const char *v, struct causes *c)
+static void check_kind(const char *field, const char *v, struct causes *c)
 {
-	autofree char *lower = xstrdup(v);
+	autofree char *lower = xstrdup(v), *text = NULL;
 	const char *bad;
 
 	for (char *p = lower; *p; p++)
-		*p = (char)tolower((unsigned char)*p); /* a kind has capitals, like any Go type */
-	bad = *v ? bad_dns1035(str_eq(field, "spec.names.kind") ||
-					       str_eq(field, "spec.names.listKind")
-				       ? lower
-				       : v)
-		 : NULL;
+		*p = (char)tolower((unsigned char)*p);
+	bad = *v ? bad_dns1035(lower) : NULL;
+	if (!bad)
+		return;
+	text = xasprintf("may have mixed case, but should otherwise match: %s", bad);
+	causes_invalid_str(c, field, v, text);
+}
+
+static void check_label(const char *field, const char *v, struct causes *c)
+{
+	const char *bad = *v ? bad_dns1035(v) : NULL;
+
 	if (bad)
 		causes_invalid_str(c, field, v, bad);
 }
@@ -83,7 +89,7 @@ static void check_names(const struct json *names, struct causes *c)
 
 		if (!*text_of(names, all[i]))
 			causes_required(c, field, NULL);
-		check_label(field, text_of(names, all[i]), c);
+		(i < 2 ? check_label : check_kind)(field, text_of(names, all[i]), c);
 	}
 	check_labels(json_get(names, "shortNames"), "spec.names.shortNames", c);
 	check_labels(json_get(names, "categories"), "spec.names.categories", c);
@@ -279,8 +285,8 @@ static void check_deprecation(const struct json *version, const struct path *up,
 
 /* What the versions have in common is at common, the rest at own. */
 struct places {
-	struct path own;         /* spec.versions[i] */
-	bool schema, subs, cols; /* all versions have the same */
+	struct path own;                 /* spec.versions[i] */
+	bool schema, subs, cols, fields; /* all versions have the same */
 	bool first;
 };
 
@@ -303,6 +309,7 @@ static void check_version(const struct json *version, const struct places *at, s
 {
 	static const struct path common_subs = { .name = "spec.subresources" };
 	static const struct path common_cols = { .name = "spec.additionalPrinterColumns" };
+	static const struct path common_fields = { .name = "spec.selectableFields" };
 	struct path subs = { .up = &at->own, .name = "subresources" };
 	struct path cols = { .up = &at->own, .name = "additionalPrinterColumns" };
 	struct path fields = { .up = &at->own, .name = "selectableFields" };
@@ -311,6 +318,8 @@ static void check_version(const struct json *version, const struct places *at, s
 
 	if (bad)
 		wrong_text(c, &name, text_of(version, "name"), bad);
+	if (bad && at->first) /* where an earlier version of the API had it */
+		causes_invalid_str(c, "spec.version", text_of(version, "name"), bad);
 	check_deprecation(version, &at->own, c);
 	check_schema(version, at, c);
 	if (!at->subs || at->first)
@@ -319,7 +328,8 @@ static void check_version(const struct json *version, const struct places *at, s
 	if (!at->cols || at->first)
 		check_columns(json_get(version, "additionalPrinterColumns"),
 			      at->cols ? &common_cols : &cols, c);
-	check_selectable(version, &fields, c);
+	if (!at->fields || at->first)
+		check_selectable(version, at->fields ? &common_fields : &fields, c);
 }
 
 static bool is_twice(const struct json *versions, size_t i)
@@ -336,7 +346,8 @@ static void check_versions(const struct json *versions, struct causes *c)
 	static const struct path list = { .name = "spec.versions" };
 	struct places at = { .schema = all_alike(versions, "schema"),
 			     .subs = all_alike(versions, "subresources"),
-			     .cols = all_alike(versions, "additionalPrinterColumns") };
+			     .cols = all_alike(versions, "additionalPrinterColumns"),
+			     .fields = all_alike(versions, "selectableFields") };
 	size_t stored = 0, i = 0;
 	bool twice = false;
 
@@ -367,7 +378,7 @@ static void check_stored(const struct json *obj, struct causes *c)
 	size_t i = 0;
 
 	if (!json_len(stored))
-		causes_invalid(c, "status.storedVersions", stored,
+		causes_invalid(c, "status.storedVersions", NULL,
 			       "must have at least one stored version");
 	json_each(it, stored) {
 		autofree char *at = xasprintf("status.storedVersions[%zu]", i++), *text = NULL;
@@ -438,7 +449,7 @@ void crd_validate(const struct json *obj, const struct json *old, struct causes 
 	const char *group = text_of(spec, "group");
 	autofree char *name = xasprintf("%s.%s", text_of(names, "plural"), group);
 
-	if (!str_eq(text_of(meta, "name"), name))
+	if (!old && !str_eq(text_of(meta, "name"), name))
 		causes_invalid_str(c, "metadata.name", text_of(meta, "name"),
 				   "must be spec.names.plural+\".\"+spec.group");
 	check_group(group, c);

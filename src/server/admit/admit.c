@@ -126,8 +126,7 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 
 	if (k->type->custom) /* it is compared with what is stored, whoever has checked that */
 		was = old ? old->root : NULL;
-	if (!checked)
-		schema_default(d, json_root(d), k->type, was);
+	schema_default(d, json_root(d), k->type, was);
 	if (k->defaults && !content) {
 		json_own_all(d, json_root(d));
 		k->defaults(d, old ? old->root : NULL);
@@ -146,7 +145,7 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 	}
 	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED,
 		      json_get(settled(old), "metadata"), &op->causes);
-	if (!checked)
+	if (!checked && !(k->flags & KIND_DEFINES)) /* a definition is checked as a whole */
 		schema_validate(root, k->type, was, &op->causes);
 	if (!op->causes.n && validate && !content)
 		validate(root, old ? old->root : NULL, &op->causes);
