@@ -115,12 +115,12 @@ bool custom_is_pruned(const struct json *v, const struct custom *c)
 
 /* Defaults */
 
-/* The members of v by name, where looking for one after the other would take long. */
+/* The members of v by name, where looking for one after the other would take long: v grows. */
 static struct map *index_of(const struct json *v, const struct node *n)
 {
 	struct map *m;
 
-	if (json_len(v) < 64 || n->properties.n < 64)
+	if (n->properties.n < 64)
 		return NULL;
 	m = map_new_borrowing(NULL);
 	json_each(it, v)

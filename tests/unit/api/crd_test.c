@@ -247,7 +247,7 @@ TEST(what_an_object_costs_has_a_limit)
 	works(custom_new(json_root(d), &c));
 	custom_validate(json_root(v), c, NULL, &causes);
 	text = causes_text(&causes);
-	is_true(strstr(text, "takes more than 20000000 steps") != NULL);
+	is_true(strstr(text, "takes more than 5000000 steps") != NULL);
 	causes_done(&causes);
 	custom_free(c);
 }
