@@ -50,22 +50,24 @@ void wrong_text(struct causes *c, const struct path *at, const char *v, const ch
 	causes_invalid_str(c, path, v, detail);
 }
 
-static void forbid(struct causes *c, const struct path *up, const char *name, const char *detail)
+void structural_forbid(struct causes *c, const struct path *up, const char *name,
+		       const char *detail)
 {
 	struct path at = { .up = up, .name = name };
 
 	wrong(c, CAUSE_FORBIDDEN, &at, "Forbidden: %s", detail);
 }
 
-static void require(struct causes *c, const struct path *up, const char *name, const char *detail)
+void structural_require(struct causes *c, const struct path *up, const char *name,
+			const char *detail)
 {
 	struct path at = { .up = up, .name = name };
 
 	wrong(c, CAUSE_REQUIRED, &at, "Required value: %s", detail);
 }
 
-static void invalid(struct causes *c, const struct path *up, const char *name,
-		    const struct json *of, const char *detail)
+void structural_invalid(struct causes *c, const struct path *up, const char *name,
+			const struct json *of, const char *detail)
 {
 	struct path at = { .up = up, .name = name };
 	const struct json *v = json_get(of, name);
@@ -76,7 +78,7 @@ static void invalid(struct causes *c, const struct path *up, const char *name,
 		wrong_text(c, &at, "", detail);
 }
 
-static bool is_true(const struct json *s, const char *name)
+bool structural_is_true(const struct json *s, const char *name)
 {
 	return json_get_bool(s, name, false);
 }
@@ -127,7 +129,8 @@ static void check_alternatives(const struct json *s, const struct json *real, co
 		struct path list_at = { .up = at, .name = lists[i] };
 		size_t n = 0;
 
-		if (i == 0 && is_true(real, "x-kubernetes-int-or-string") && is_int_or_string(list))
+		if (i == 0 && structural_is_true(real, "x-kubernetes-int-or-string") &&
+		    is_int_or_string(list))
 			continue;
 		json_each(it, list) {
 			struct path in = { .up = &list_at, .index = n++ };
@@ -163,8 +166,9 @@ static void check_forbidden(const struct json *s, const struct path *at, struct 
 	struct path meta = { .up = &props, .name = "metadata", .key = true };
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (json_get(s, rows[i].name) && (!rows[i].flag || is_true(s, rows[i].name)))
-			forbid(c, at, rows[i].name, rows[i].must);
+		if (json_get(s, rows[i].name) &&
+		    (!rows[i].flag || structural_is_true(s, rows[i].name)))
+			structural_forbid(c, at, rows[i].name, rows[i].must);
 	if (json_get(json_get(s, "properties"), "metadata"))
 		wrong(c, CAUSE_FORBIDDEN, &meta,
 		      "Forbidden: must not be specified in a nested context");
@@ -207,141 +211,6 @@ static void check_nested(const struct json *s, const struct json *real, const st
 	}
 }
 
-/* Lists and maps */
-
-static bool list_has(const struct json *list, const char *text)
-{
-	json_each(it, list)
-		if (str_eq(json_str(it.val), text))
-			return true;
-	return false;
-}
-
-static void check_key(const struct json *s, const char *key, const struct path *at,
-		      struct causes *c)
-{
-	static const char *const scalars[] = { "string", "integer", "number", "boolean", NULL };
-	const struct json *item = json_get(s, "items");
-	const struct json *p = json_get(json_get(item, "properties"), key);
-	const char *type = json_get_str(p, "type");
-	struct path items = { .up = at, .name = "items" };
-	struct path props = { .up = &items, .name = "properties" };
-	struct path prop = { .up = &props, .name = key, .key = true };
-
-	if (!p) {
-		invalid(c, at, "x-kubernetes-list-map-keys", s,
-			"entries must all be names of item properties");
-		return;
-	}
-	if (!str_in(str_or(type, ""), scalars))
-		invalid(c, &prop, "type", item,
-			"must be a scalar type if parent array's x-kubernetes-list-type is map");
-	if (!json_get(p, "default") && !list_has(json_get(item, "required"), key))
-		require(c, &prop, "default",
-			"this property is in x-kubernetes-list-map-keys, so it must have a default "
-			"or be a required property");
-	if (is_true(p, "nullable"))
-		forbid(c, &prop, "nullable",
-		       "this property is in x-kubernetes-list-map-keys, so it cannot be nullable");
-}
-
-static void check_keys(const struct json *s, const struct path *at, struct causes *c)
-{
-	const struct json *keys = json_get(s, "x-kubernetes-list-map-keys");
-	const struct json *item = json_get(s, "items");
-	struct path items = { .up = at, .name = "items" };
-	size_t i = 0;
-
-	if (!json_len(keys))
-		require(c, at, "x-kubernetes-list-map-keys",
-			"must not be empty if x-kubernetes-list-type is map");
-	if (!item) {
-		require(c, at, "items", "must have a schema if x-kubernetes-list-type is map");
-		return;
-	}
-	if (!str_eq(json_get_str(item, "type"), "object"))
-		invalid(c, &items, "type", item,
-			"must be object if parent array's x-kubernetes-list-type is map");
-	json_each(it, keys) {
-		const char *key = str_or(json_str(it.val), "");
-
-		check_key(s, key, at, c);
-		for (size_t k = 0; k < i; k++)
-			if (json_equal(json_at(keys, k), it.val))
-				invalid(c, at, "x-kubernetes-list-map-keys", s,
-					"must not contain duplicate entries");
-		i++;
-	}
-}
-
-static void check_set(const struct json *s, const struct path *at, struct causes *c)
-{
-	static const char must[] =
-		"must be atomic as item of a list with x-kubernetes-list-type=set";
-	const struct json *item = json_get(s, "items");
-	const char *type = json_get_str(item, "type");
-	const char *list = json_get_str(item, "x-kubernetes-list-type");
-	const char *map = json_get_str(item, "x-kubernetes-map-type");
-	struct path items = { .up = at, .name = "items" };
-
-	if (str_eq(type, "array") && list && !str_eq(list, "atomic"))
-		invalid(c, &items, "x-kubernetes-list-type", item, must);
-	if (str_eq(type, "object") && !str_eq(map, "atomic"))
-		invalid(c, &items, "x-kubernetes-map-type", item, must);
-}
-
-/* An extension that only makes sense with one type. */
-static void check_type_for(const struct json *s, const char *extension, const char *type,
-			   const struct path *at, struct causes *c)
-{
-	autofree char *must = xasprintf("must be %s if %s is specified", type, extension);
-
-	if (!json_get(s, extension) || str_eq(json_get_str(s, "type"), type))
-		return;
-	if (str_empty(json_get_str(s, "type")))
-		require(c, at, "type", must);
-	else
-		invalid(c, at, "type", s, must);
-}
-
-static void check_choice(const struct json *s, const char *name, const char *const *values,
-			 const struct path *up, struct causes *c)
-{
-	const char *v = json_get_str(s, name);
-	struct path at = { .up = up, .name = name };
-	autofree char *path = path_text(&at);
-
-	if (v && !str_in(v, values))
-		causes_unsupported(c, path, v, values);
-}
-
-static void check_merge_types(const struct json *s, const struct path *at, struct causes *c)
-{
-	static const char *const maps[] = { "atomic", "granular", NULL };
-	static const char *const lists[] = { "atomic", "set", "map", NULL };
-	const char *list = json_get_str(s, "x-kubernetes-list-type");
-	struct path items = { .up = at, .name = "items" };
-
-	check_type_for(s, "x-kubernetes-map-type", "object", at, c);
-	check_choice(s, "x-kubernetes-map-type", maps, at, c);
-	check_type_for(s, "x-kubernetes-list-type", "array", at, c);
-	check_choice(s, "x-kubernetes-list-type", lists, at, c);
-	if (json_len(json_get(s, "x-kubernetes-list-map-keys")) && !list)
-		require(c, at, "x-kubernetes-list-type",
-			"must be map if x-kubernetes-list-map-keys is non-empty");
-	else if (json_len(json_get(s, "x-kubernetes-list-map-keys")) && !str_eq(list, "map"))
-		invalid(c, at, "x-kubernetes-list-type", s,
-			"must be map if x-kubernetes-list-map-keys is non-empty");
-	if (str_eq(list, "map"))
-		check_keys(s, at, c);
-	if (str_eq(list, "set"))
-		check_set(s, at, c);
-	if ((str_eq(list, "map") || str_eq(list, "set")) &&
-	    is_true(json_get(s, "items"), "nullable"))
-		wrong(c, CAUSE_FORBIDDEN, &(struct path){ .up = &items, .name = "nullable" },
-		      "Forbidden: cannot be nullable when x-kubernetes-list-type is %s", list);
-}
-
 /* One schema by itself */
 
 static void check_unsupported(const struct json *s, const struct scope *in, const struct path *at,
@@ -354,31 +223,33 @@ static void check_unsupported(const struct json *s, const struct scope *in, cons
 	const char *type = json_get_str(s, "type");
 
 	if (!str_empty(type))
-		check_choice(s, "type", types, at, c);
+		structural_choice(s, "type", types, at, c);
 	if (str_eq(type, "null"))
-		forbid(c, at, "type", "type cannot be set to null, use nullable as an alternative");
+		structural_forbid(c, at, "type",
+				  "type cannot be set to null, use nullable as an alternative");
 	for (size_t i = 0; i < ARRAY_LEN(never); i++)
 		if (json_get(s, never[i])) {
 			autofree char *text = xasprintf("%s is not supported", never[i]);
 
-			forbid(c, at, never[i], text);
+			structural_forbid(c, at, never[i], text);
 		}
-	if (is_true(s, "uniqueItems"))
-		forbid(c, at, "uniqueItems",
-		       "uniqueItems cannot be set to true since the runtime complexity becomes "
-		       "quadratic");
+	if (structural_is_true(s, "uniqueItems"))
+		structural_forbid(
+			c, at, "uniqueItems",
+			"uniqueItems cannot be set to true since the runtime complexity becomes "
+			"quadratic");
 	if (json_get(s, "default") && in->no_default) {
 		autofree char *text = xasprintf("must not be set %s", in->no_default);
 
-		forbid(c, at, "default", text);
+		structural_forbid(c, at, "default", text);
 	}
-	if (in->meta && is_true(s, "x-kubernetes-embedded-resource"))
-		forbid(c, at, "x-kubernetes-embedded-resource",
-		       "must not be used inside of resource meta");
+	if (in->meta && structural_is_true(s, "x-kubernetes-embedded-resource"))
+		structural_forbid(c, at, "x-kubernetes-embedded-resource",
+				  "must not be used inside of resource meta");
 	if (json_get(s, "x-kubernetes-preserve-unknown-fields") &&
-	    !is_true(s, "x-kubernetes-preserve-unknown-fields"))
-		invalid(c, at, "x-kubernetes-preserve-unknown-fields", s,
-			"must be true or undefined");
+	    !structural_is_true(s, "x-kubernetes-preserve-unknown-fields"))
+		structural_invalid(c, at, "x-kubernetes-preserve-unknown-fields", s,
+				   "must be true or undefined");
 }
 
 static void check_type(const struct json *s, enum level level, const struct path *at,
@@ -392,48 +263,50 @@ static void check_type(const struct json *s, enum level level, const struct path
 	const char *type = json_get_str(s, "type");
 	bool none = str_empty(type);
 
-	if (is_true(s, "x-kubernetes-embedded-resource") && !str_eq(type, "object")) {
+	if (structural_is_true(s, "x-kubernetes-embedded-resource") && !str_eq(type, "object")) {
 		static const char must[] =
 			"must be object if x-kubernetes-embedded-resource is true";
 
 		if (none)
-			require(c, at, "type", must);
+			structural_require(c, at, "type", must);
 		else
-			invalid(c, at, "type", s, must);
-	} else if (none && !is_true(s, "x-kubernetes-int-or-string") &&
-		   !is_true(s, "x-kubernetes-preserve-unknown-fields")) {
-		require(c, at, "type", empty[level]);
+			structural_invalid(c, at, "type", s, must);
+	} else if (none && !structural_is_true(s, "x-kubernetes-int-or-string") &&
+		   !structural_is_true(s, "x-kubernetes-preserve-unknown-fields")) {
+		structural_require(c, at, "type", empty[level]);
 	}
 	if (level == LEVEL_ROOT && !none && !str_eq(type, "object"))
-		invalid(c, at, "type", s, "must be object at the root");
+		structural_invalid(c, at, "type", s, "must be object at the root");
 	if (str_eq(type, "array") && !json_get(s, "items"))
-		require(c, at, "items", "must be specified");
+		structural_require(c, at, "items", "must be specified");
 }
 
 static void check_extensions(const struct json *s, enum level level, const struct path *at,
 			     struct causes *c)
 {
 	static const char not_mixed[] = "must be false if x-kubernetes-int-or-string is true";
-	bool embedded = is_true(s, "x-kubernetes-embedded-resource");
+	bool embedded = structural_is_true(s, "x-kubernetes-embedded-resource");
 	const struct json *additional = json_get(s, "additionalProperties");
 
-	if (is_true(s, "x-kubernetes-int-or-string")) {
-		if (is_true(s, "x-kubernetes-preserve-unknown-fields"))
-			invalid(c, at, "x-kubernetes-preserve-unknown-fields", s, not_mixed);
+	if (structural_is_true(s, "x-kubernetes-int-or-string")) {
+		if (structural_is_true(s, "x-kubernetes-preserve-unknown-fields"))
+			structural_invalid(c, at, "x-kubernetes-preserve-unknown-fields", s,
+					   not_mixed);
 		if (embedded)
-			invalid(c, at, "x-kubernetes-embedded-resource", s, not_mixed);
+			structural_invalid(c, at, "x-kubernetes-embedded-resource", s, not_mixed);
 	}
 	if (additional && level == LEVEL_ROOT)
-		forbid(c, at, "additionalProperties", "must not be used at the root");
+		structural_forbid(c, at, "additionalProperties", "must not be used at the root");
 	if (additional && embedded)
-		forbid(c, at, "additionalProperties",
-		       "must not be used if x-kubernetes-embedded-resource is set");
+		structural_forbid(c, at, "additionalProperties",
+				  "must not be used if x-kubernetes-embedded-resource is set");
 	if (additional && json_len(json_get(s, "properties")) && !json_bool(additional, false))
-		forbid(c, at, "additionalProperties",
-		       "additionalProperties and properties are mutual exclusive");
-	if (embedded && !is_true(s, "x-kubernetes-preserve-unknown-fields") &&
+		structural_forbid(c, at, "additionalProperties",
+				  "additionalProperties and properties are mutual exclusive");
+	if (embedded && !structural_is_true(s, "x-kubernetes-preserve-unknown-fields") &&
 	    !json_len(json_get(s, "properties")))
-		require(c, at, "properties",
+		structural_require(
+			c, at, "properties",
 			"must not be empty if x-kubernetes-embedded-resource is true without "
 			"x-kubernetes-preserve-unknown-fields");
 }
@@ -446,7 +319,7 @@ static void check_metadata(const struct json *meta, bool root, const struct path
 	bool odd = false;
 
 	if (!str_eq(json_get_str(meta, "type"), "object"))
-		invalid(c, at, "type", meta, "must be object");
+		structural_invalid(c, at, "type", meta, "must be object");
 	if (!root)
 		return;
 	json_each(it, meta)
@@ -466,14 +339,14 @@ static void check_resource(const struct json *s, const struct scope *in, const s
 	const struct json *props = json_get(s, "properties");
 	struct path props_at = { .up = at, .name = "properties" };
 
-	if (in->level != LEVEL_ROOT && !is_true(s, "x-kubernetes-embedded-resource"))
+	if (in->level != LEVEL_ROOT && !structural_is_true(s, "x-kubernetes-embedded-resource"))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const struct json *p = json_get(props, texts[i]);
 		struct path p_at = { .up = &props_at, .name = texts[i], .key = true };
 
 		if (p && !str_eq(json_get_str(p, "type"), "string"))
-			invalid(c, &p_at, "type", p, "must be string");
+			structural_invalid(c, &p_at, "type", p, "must be string");
 	}
 	if (json_get(props, "metadata"))
 		check_metadata(json_get(props, "metadata"), in->level == LEVEL_ROOT,
@@ -490,10 +363,11 @@ static void check_rules(const struct json *s, const struct path *up, struct caus
 		struct path at = { .up = &list, .index = i++ };
 
 		if (str_empty(json_get_str(it.val, "rule")))
-			require(c, &at, "rule", "rule is not specified");
+			structural_require(c, &at, "rule", "rule is not specified");
 		else if (json_get(it.val, "message") &&
 			 strchr(json_get_str(it.val, "message"), '\n'))
-			invalid(c, &at, "message", it.val, "must not contain line breaks");
+			structural_invalid(c, &at, "message", it.val,
+					   "must not contain line breaks");
 	}
 }
 
@@ -514,7 +388,7 @@ static void check_properties(const struct json *s, const struct scope *in, const
 				       .no_default = in->no_default };
 		autofree char *why = xasprintf("in top-level %s", it.key);
 
-		if ((root || is_true(s, "x-kubernetes-embedded-resource")) &&
+		if ((root || structural_is_true(s, "x-kubernetes-embedded-resource")) &&
 		    str_in(it.key, meta)) {
 			inner.meta = true;
 			inner.no_default = root ? why : in->no_default;
@@ -538,7 +412,7 @@ static void check_schema(const struct json *s, struct scope in, const struct pat
 	check_type(s, in.level, at, c);
 	check_unsupported(s, &in, at, c);
 	check_extensions(s, in.level, at, c);
-	check_merge_types(s, at, c);
+	structural_merge_types(s, at, c);
 	check_resource(s, &in, at, c);
 	check_pattern(s, at, c);
 	check_rules(s, at, c);
@@ -571,7 +445,7 @@ static void check_default(const struct json *s, const struct path *up, size_t *s
 	path = path_text(&at);
 	if (!custom_is_pruned(v, own))
 		wrong_value(c, &at, v, "must not have unknown fields");
-	else if (!json_is(v, JSON_NULL) || !is_true(s, "nullable"))
+	else if (!json_is(v, JSON_NULL) || !structural_is_true(s, "nullable"))
 		custom_validate_at(v, own, &(struct custom_at){ path, steps }, c);
 }
 
@@ -651,8 +525,8 @@ void structural_validate(const struct json *schema, bool status, const struct pa
 		return;
 	if (status)
 		check_root(schema, at, c);
-	if (is_true(schema, "nullable"))
-		forbid(c, at, "nullable", "nullable cannot be true at the root");
+	if (structural_is_true(schema, "nullable"))
+		structural_forbid(c, at, "nullable", "nullable cannot be true at the root");
 	check_schema(schema, (struct scope){ .level = LEVEL_ROOT }, at, c);
 	if (c->n == before)
 		check_defaults(schema, at, &steps, c);
