@@ -12,6 +12,11 @@
  * Is an object what its schema says? In the words of a kube-apiserver, and within an allowance of
  * steps: schemas with many alternatives and objects with many members multiply.
  */
+enum {
+	MESSAGE_STEPS = 50, /* what a message costs that nobody may read */
+	ENOUGH = 64,        /* causes: more are not kept */
+};
+
 struct walk {
 	struct causes *causes;
 	size_t steps;
@@ -24,7 +29,7 @@ static void check(struct walk *w, const struct json *v, const struct json *old,
 
 static bool spend(struct walk *w, size_t steps)
 {
-	if (w->spent)
+	if (w->spent || w->causes->n >= ENOUGH)
 		return false;
 	if (w->steps < steps) {
 		w->spent = true;
@@ -415,6 +420,7 @@ static bool fits(struct walk *w, const struct json *v, const struct node *n, con
 	};
 
 	check(&inner, v, NULL, n, at);
+	inner.steps -= MIN(inner.steps, found->n * MESSAGE_STEPS);
 	w->steps = inner.steps;
 	if (inner.spent && !w->spent) {
 		w->steps = 0;
