@@ -524,7 +524,8 @@ static const char *read_counts(const struct parser *ps, int *min, int *max)
 	*max = *min;
 	if (p && p < ps->end && *p == ',') {
 		*max = -1;
-		if (++p < ps->end && *p != '}')
+		p++;
+		if (p < ps->end && *p != '}')
 			p = read_count(p, ps->end, max);
 	}
 	return p && p < ps->end && *p == '}' ? p + 1 : NULL;

@@ -131,31 +131,35 @@ struct err *definition_open(const struct op *op)
 
 /* The registry */
 
-/* Those that are stored as another kind come off first. */
+/* One that the definition has made, in the order in which they can be removed: those that are
+ * stored as another one come first. NULL: none is left. */
+static const struct kind *next_kind(const struct kinds *ks, const char *group, const char *plural)
+{
+	const struct kind *stored = NULL;
+	size_t n;
+	const struct kind *const *all = kinds_all(ks, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!all[i]->type->custom || !str_eq(all[i]->group, group) ||
+		    !str_eq(all[i]->plural, plural))
+			continue;
+		if (all[i]->storage)
+			return all[i];
+		stored = all[i];
+	}
+	return stored;
+}
+
 static void remove_kinds(struct kinds *ks, const char *group, const char *plural)
 {
-	for (int stored = 0; stored < 2; stored++) {
-		size_t n, i = 0;
-		const struct kind *const *all = kinds_all(ks, &n);
+	const struct kind *k;
+	struct err *e = NULL;
 
-		while (i < n) {
-			const struct kind *k = all[i];
-			struct err *e;
-
-			if (!k->type->custom || !str_eq(k->group, group) ||
-			    !str_eq(k->plural, plural) || (stored == 0 && !k->storage)) {
-				i++;
-				continue;
-			}
-			e = kinds_remove(ks, k);
-			if (e) { /* it would be found again and again */
-				log_error("kind of a definition cannot be removed", KV("err", e));
-				err_free(e);
-				i++;
-			}
-			all = kinds_all(ks, &n);
-		}
-	}
+	while (!e && (k = next_kind(ks, group, plural)))
+		e = kinds_remove(ks, k);
+	if (e)
+		log_error("kind of a definition cannot be removed", KV("err", e));
+	err_free(e);
 }
 
 static void add_kinds(struct kinds *ks, struct object *crd)
