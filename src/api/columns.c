@@ -578,6 +578,12 @@ const struct column columns_sandbox_warm_pool[] = {
 	{ 0 },
 };
 /* For kinds without columns of their own: name and age, as for a CRD without columns. */
+const struct column columns_crd[] = {
+	{ "Created At", "string", ".metadata.creationTimestamp",
+	  "When the definition was created" },
+	{ 0 },
+};
+
 const struct column columns_plain[] = {
 	AGE,
 	{ 0 },

@@ -58,7 +58,7 @@ static bool replicas_were_unset(const struct json *root)
 	       !json_at_path(json_root(state), "spec.replicas");
 }
 
-struct err *convert_sandbox_to_v1beta1(struct json_doc *d)
+struct err *convert_sandbox_to_v1beta1(const struct kind *k unused, struct json_doc *d)
 {
 	struct json *root = json_root(d), *spec = json_get(root, "spec");
 	struct json *status = json_get(root, "status");
@@ -78,7 +78,7 @@ struct err *convert_sandbox_to_v1beta1(struct json_doc *d)
 	return NULL;
 }
 
-struct err *convert_sandbox_to_v1alpha1(struct json_doc *d)
+struct err *convert_sandbox_to_v1alpha1(const struct kind *k unused, struct json_doc *d)
 {
 	struct json *root = json_root(d), *spec = json_get(root, "spec");
 	bool suspended = str_eq(json_get_str(spec, "operatingMode"), "Suspended");
@@ -111,7 +111,7 @@ static const struct {
 	{ "deprecatedSource", "source" },
 };
 
-struct err *convert_event_to_core(struct json_doc *d)
+struct err *convert_event_to_core(const struct kind *k unused, struct json_doc *d)
 {
 	struct json *root = json_root(d);
 
@@ -121,7 +121,7 @@ struct err *convert_event_to_core(struct json_doc *d)
 	return NULL;
 }
 
-struct err *convert_event_from_core(struct json_doc *d)
+struct err *convert_event_from_core(const struct kind *k unused, struct json_doc *d)
 {
 	struct json *root = json_root(d);
 
@@ -158,7 +158,7 @@ static void add_names(struct json_doc *d, struct json *to, const struct json *co
 	}
 }
 
-struct err *convert_pod_to_metrics(struct json_doc *d)
+struct err *convert_pod_to_metrics(const struct kind *k unused, struct json_doc *d)
 {
 	const struct json *spec = json_get(json_root(d), "spec");
 	struct json *o = metrics_head(d, "PodMetrics");
@@ -170,7 +170,7 @@ struct err *convert_pod_to_metrics(struct json_doc *d)
 	return NULL;
 }
 
-struct err *convert_node_to_metrics(struct json_doc *d)
+struct err *convert_node_to_metrics(const struct kind *k unused, struct json_doc *d)
 {
 	json_set_root(d, metrics_head(d, "NodeMetrics"));
 	return NULL;

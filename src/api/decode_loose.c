@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/crd/custom.h"
 #include "api/decode_priv.h"
 #include "api/schema_builtin_priv.h"
 #include "base/map.h"
@@ -128,6 +129,10 @@ static void prune(struct decode_walk *w, struct json *v, const struct type *t,
 
 	if (t == &type_meta_object_meta)
 		return; /* already read as a built-in type */
+	if (t->custom) {
+		custom_prune(w, v, t->custom, at);
+		return;
+	}
 	if (json_same(v, at->was))
 		return;
 	(void)json_own(w->d, v);

@@ -8,12 +8,19 @@
 
 /* Each step takes its part of the path and moves on in the tree. NULL ends the walk. */
 
+/* A backslash makes a dot or a bracket part of the name. */
 static const char *take_name(const char *p, char **ret)
 {
-	size_t len = strcspn(p, ".[");
+	char *name = xmalloc(strlen(p) + 1);
+	size_t n = 0;
 
-	*ret = xstrndup(p, len);
-	return p + len;
+	while (*p && *p != '.' && *p != '[') {
+		p += *p == '\\' && p[1];
+		name[n++] = *p++;
+	}
+	name[n] = '\0';
+	*ret = name;
+	return p;
 }
 
 /* Reads 'text' up to its closing quote. Returns what follows it, or NULL. */
@@ -62,6 +69,10 @@ static const char *step_bracket(const char *p, struct json **v)
 		p = take_quoted(p, &name);
 		*v = name ? json_get(*v, name) : NULL;
 		return p && *p == ']' ? p + 1 : NULL;
+	}
+	if (str_starts(p, "*]")) {
+		*v = json_at(*v, 0);
+		return p + 2;
 	}
 	if (!isdigit((unsigned char)*p))
 		return NULL;

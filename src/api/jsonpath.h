@@ -4,7 +4,7 @@
 #include "json/json.h"
 
 /*
- * The part of JSONPath that printer columns use: .a.b, ['a'], [0], [?(@.type=='Ready')]. Returns
- * the first value that matches, or NULL; NULL too for a path that uses anything else.
+ * The part of JSONPath that printer columns use: .a.b, ['a'], [0], [*], [?(@.type=='Ready')].
+ * Returns the first value that matches, or NULL; NULL too for a path that uses anything else.
  */
 struct json *jsonpath_get(const struct json *v, const char *path);

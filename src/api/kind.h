@@ -32,12 +32,18 @@ struct column {
 	/* Computes the cell where a path cannot (a Pod's READY). NULL: use path. The cell of a
 	 * "date" is a time, which the table turns into an age. */
 	struct json *(*cell)(struct json_doc *d, const struct json *obj, usec now);
+	const char *format; /* as in a CRD; NULL: none */
 };
 
 /* A field that a fieldSelector may name. */
 struct selectable {
 	const char *label; /* its name in the selector; NULL ends the list */
 	const char *path;  /* of the value in a stored object */
+};
+
+/* Where /scale finds its numbers, as paths of json_at_path(). selector NULL: nowhere. */
+struct kind_scale {
+	const char *spec, *status, *selector;
 };
 
 /* A rule in the language of CRDs (CEL), for clusters whose own API server checks our kinds. */
@@ -67,7 +73,7 @@ struct kind_env {
 enum {
 	KIND_NAMESPACED = 1 << 0,
 	KIND_STATUS = 1 << 1,     /* has /status, and writes to the object leave status alone */
-	KIND_SCALE = 1 << 2,      /* has /scale: spec.replicas, status.replicas, status.selector */
+	KIND_SCALE = 1 << 2,      /* has /scale */
 	KIND_DEPRECATED = 1 << 3, /* answers carry a Warning header */
 	KIND_GENERATION = 1 << 4, /* metadata.generation counts changes of spec */
 	KIND_CRD = 1 << 5,        /* a custom resource: no strategic merge patch, and printed by
@@ -81,8 +87,10 @@ enum {
 	KIND_MEASURED = 1 << 12, /* a stored kind seen by what it uses: only read, filled in by the
 				    server when it is shown */
 	KIND_ADDRESSES =
-		1 << 13,       /* gets addresses and ports from the server's ranges (a Service) */
-	KIND_SELDOM = 1 << 11, /* many are written, few are read: kept as text alone (an Event) */
+		1 << 13,         /* gets addresses and ports from the server's ranges (a Service) */
+	KIND_DEFINES = 1 << 15,  /* its objects are kinds (a CustomResourceDefinition) */
+	KIND_UNSERVED = 1 << 16, /* stored, but no request can name it */
+	KIND_SELDOM = 1 << 11,   /* many are written, few are read: kept as text alone (an Event) */
 };
 
 struct kind {
@@ -90,23 +98,26 @@ struct kind {
 	const char *group, *version; /* group "" is core */
 	const char *api_version;     /* both, as written in an object */
 	const char *kind, *list_kind, *plural, *singular;
-	const char *short_names[4]; /* ends with NULL */
-	const char *categories[4];
+	const char *short_names[16]; /* ends with NULL */
+	const char *categories[16];
 	unsigned flags;
 	const struct type *type;             /* of the whole object */
 	const struct column *columns;        /* ends with a NULL name; NAME is added in front */
 	const char *const *subresources;     /* besides status and scale; NULL: none */
 	const struct kind_part *parts;       /* those of subresources; NULL: none */
 	const struct selectable *selectable; /* besides metadata.name and .namespace; NULL: none */
-	const char *const *kept;       /* names of objects that cannot be deleted; NULL: none */
-	const struct kind_rule *rules; /* ends with a NULL rule; NULL: none */
-	const struct view_type *view;  /* what object_view() decodes; NULL: objects have none */
+	const char *const *kept;        /* names of objects that cannot be deleted; NULL: none */
+	const struct kind_rule *rules;  /* ends with a NULL rule; NULL: none */
+	const struct view_type *view;   /* what object_view() decodes; NULL: objects have none */
+	const struct kind_scale *scale; /* KIND_SCALE; NULL: spec.replicas, status.replicas, … */
+	const char *deprecation; /* the warning of a KIND_DEPRECATED one; NULL: the usual one */
 	const char *help;
 
 	/* Objects are stored as this other kind, a reference. NULL: stored as they are. */
 	const struct kind *storage;
-	struct err *(*to_storage)(struct json_doc *d);   /* in place */
-	struct err *(*from_storage)(struct json_doc *d); /* in place */
+	/* In place; k is the kind that has the hook. */
+	struct err *(*to_storage)(const struct kind *k, struct json_doc *d);
+	struct err *(*from_storage)(const struct kind *k, struct json_doc *d);
 
 	/*
 	 * Hooks, in the order in which a write runs them. d is the object, changed in place; old is

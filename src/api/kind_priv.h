@@ -18,15 +18,18 @@ extern const struct column columns_namespace[], columns_pod[], columns_service[]
 	columns_secret[], columns_config_map[], columns_service_account[], columns_event[],
 	columns_node[], columns_endpoint_slice[], columns_endpoints[], columns_network_policy[],
 	columns_lease[], columns_runtime_class[], columns_gateway[], columns_sandbox[],
-	columns_sandbox_claim[], columns_sandbox_warm_pool[], columns_plain[];
+	columns_sandbox_claim[], columns_sandbox_warm_pool[], columns_crd[], columns_plain[];
+
+/* crd/fields.c */
+extern const struct type type_crd;
 
 /* Conversion, in place. */
-struct err *convert_event_to_core(struct json_doc *d);
-struct err *convert_pod_to_metrics(struct json_doc *d);
-struct err *convert_node_to_metrics(struct json_doc *d);
-struct err *convert_event_from_core(struct json_doc *d);
-struct err *convert_sandbox_to_v1beta1(struct json_doc *d);
-struct err *convert_sandbox_to_v1alpha1(struct json_doc *d);
+struct err *convert_event_to_core(const struct kind *k, struct json_doc *d);
+struct err *convert_pod_to_metrics(const struct kind *k, struct json_doc *d);
+struct err *convert_node_to_metrics(const struct kind *k, struct json_doc *d);
+struct err *convert_event_from_core(const struct kind *k, struct json_doc *d);
+struct err *convert_sandbox_to_v1beta1(const struct kind *k, struct json_doc *d);
+struct err *convert_sandbox_to_v1alpha1(const struct kind *k, struct json_doc *d);
 
 /* What the server decides about an object. */
 void prepare_create_pod(struct json_doc *d, const struct kind_env *env);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/crd/crd.h"
 #include "api/kind_priv.h"
 #include "api/schema_agents_priv.h"
 #include "api/schema_builtin_priv.h"
@@ -398,6 +399,20 @@ static const struct kind sandbox_warm_pool = {
 	.help = "SandboxWarmPool keeps a number of Sandboxes running so that claims need not wait for one to start.",
 };
 
+static const struct kind custom_resource_definition = {
+	IN_GROUP("apiextensions.k8s.io", "v1"),
+	NAMES("CustomResourceDefinition", "customresourcedefinitions", "customresourcedefinition"),
+	.short_names = { "crd", "crds" },
+	.categories = { "api-extensions" },
+	.flags = KIND_STATUS | KIND_GENERATION | KIND_DEFINES,
+	.type = &type_crd,
+	.columns = columns_crd,
+	.defaults = crd_defaults,
+	.validate = crd_validate,
+	.prepare_delete = crd_prepare_delete,
+	.help = "CustomResourceDefinition describes a kind that this server is to serve.",
+};
+
 /* Discovery lists them in this order: a short name that two kinds share means the first. */
 const struct kind *const kinds_builtin[] = {
 	&namespace,
@@ -420,6 +435,7 @@ const struct kind *const kinds_builtin[] = {
 	&events_event,
 	&node_metrics,
 	&pod_metrics,
+	&custom_resource_definition,
 	&sandbox,
 	&sandbox_v1alpha1,
 	&sandbox_template,

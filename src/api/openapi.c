@@ -49,7 +49,7 @@ static void add_component(struct writer *w, const struct type *t)
 {
 	struct json *s = openapi_type(&w->types, t), *list;
 	size_t n;
-	const struct kind *const *all = kinds_all(w->kinds, &n);
+	const struct kind *const *all = kinds_served(w->kinds, &n);
 
 	for (size_t i = 0; i < n; i++) {
 		if (all[i]->type != t)
@@ -200,7 +200,7 @@ static void add_kind(struct writer *w, const struct kind *k)
 static void add_all(struct writer *w, const char *group, const char *version)
 {
 	size_t n;
-	const struct kind *const *all = kinds_all(w->kinds, &n);
+	const struct kind *const *all = kinds_served(w->kinds, &n);
 
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i]->group, group) && str_eq(all[i]->version, version))
@@ -254,7 +254,7 @@ struct json_doc *openapi_v3_index(const struct kinds *ks)
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *paths = json_obj(d);
 	size_t n;
-	const struct kind *const *all = kinds_all(ks, &n);
+	const struct kind *const *all = kinds_served(ks, &n);
 
 	json_set_root(d, root);
 	json_set(d, root, "paths", paths);

@@ -18,6 +18,8 @@ struct json_doc *openapi_v3(const struct kinds *ks, const char *group, const cha
 struct json_doc *openapi_v3_index(const struct kinds *ks);
 /* A structural schema as a CRD carries it, in d. */
 struct json *openapi_structural(struct json_doc *d, const struct type *t);
-/* apiextensions.k8s.io/v1 CustomResourceDefinition of one of our kinds (KIND_CRD, storage versions
- * only). */
+/* apiextensions.k8s.io/v1 CustomResourceDefinition of one of our kinds (structural, storage
+ * versions only). */
 struct json_doc *openapi_crd(const struct kind *k);
+/* One element of its spec.versions, in d. */
+struct json *openapi_crd_version(struct json_doc *d, const struct kind *k);

@@ -3,6 +3,7 @@
 
 #include "api/kind_priv.h"
 #include "api/openapi.h"
+#include "api/schema.h"
 #include "base/str.h"
 
 /* Our kinds as CustomResourceDefinitions, for a cluster whose own API server serves them. */
@@ -48,13 +49,15 @@ static struct json *columns_of(struct json_doc *d, const struct kind *k)
 		json_set_str(d, col, "name", c->name);
 		json_set_str(d, col, "type", c->type);
 		json_set_str(d, col, "jsonPath", c->path);
+		if (c->priority)
+			json_set_int(d, col, "priority", c->priority);
 		json_set_str(d, col, "description", c->help);
 		json_push(d, list, col);
 	}
 	return list;
 }
 
-static struct json *version_of(struct json_doc *d, const struct kind *k)
+struct json *openapi_crd_version(struct json_doc *d, const struct kind *k)
 {
 	struct json *v = json_obj(d), *schema = openapi_structural(d, k->type);
 
@@ -62,7 +65,9 @@ static struct json *version_of(struct json_doc *d, const struct kind *k)
 	add_rules(d, schema, k->rules);
 	json_set_str(d, v, "name", k->version);
 	json_set_bool(d, v, "served", true);
-	json_set_bool(d, v, "storage", true);
+	json_set_bool(d, v, "storage", !k->storage);
+	if (k->flags & KIND_DEPRECATED)
+		json_set_bool(d, v, "deprecated", true);
 	json_set(d, json_need_obj(d, v, "schema"), "openAPIV3Schema", schema);
 	json_set(d, v, "subresources", subresources_of(d, k));
 	json_set(d, v, "additionalPrinterColumns", columns_of(d, k));
@@ -74,7 +79,7 @@ struct json_doc *openapi_crd(const struct kind *k)
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *spec = json_obj(d), *names = json_obj(d);
 
-	assert(k->flags & KIND_CRD && !k->storage);
+	assert(k->type->structural && !k->type->custom && !k->storage);
 	json_set_root(d, root);
 	json_set_str(d, root, "apiVersion", "apiextensions.k8s.io/v1");
 	json_set_str(d, root, "kind", "CustomResourceDefinition");
@@ -90,6 +95,6 @@ struct json_doc *openapi_crd(const struct kind *k)
 	for (size_t i = 0; i < ARRAY_LEN(k->short_names) && k->short_names[i]; i++)
 		json_push_str(d, json_need_arr(d, names, "shortNames"), k->short_names[i]);
 	json_set_str(d, spec, "scope", k->flags & KIND_NAMESPACED ? "Namespaced" : "Cluster");
-	json_push(d, json_need_arr(d, spec, "versions"), version_of(d, k));
+	json_push(d, json_need_arr(d, spec, "versions"), openapi_crd_version(d, k));
 	return d;
 }

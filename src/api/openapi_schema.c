@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/crd/custom.h"
 #include "api/openapi_priv.h"
 #include "api/schema_builtin_priv.h"
 #include "api/schema_priv.h"
@@ -138,9 +139,24 @@ static void write_fields(const struct openapi_writer *w, struct json *s, const s
 	}
 }
 
+/* What a definition says, and what every object has. */
+static struct json *custom_type(const struct openapi_writer *w, const struct type *t)
+{
+	struct json *s = json_copy(w->d, custom_schema(t->custom));
+	struct json *props = json_need_obj(w->d, s, "properties");
+
+	for (const struct field *f = t->fields; f->name; f++)
+		json_set(w->d, props, f->name, use(w, f->type));
+	return s;
+}
+
 struct json *openapi_type(const struct openapi_writer *w, const struct type *t)
 {
-	struct json *s = json_obj(w->d);
+	struct json *s;
+
+	if (t->custom)
+		return custom_type(w, t);
+	s = json_obj(w->d);
 
 	json_set_str(w->d, s, "description", t->help);
 	if (t->kind == TYPE_QUANTITY || t->kind == TYPE_INT_OR_STRING) {

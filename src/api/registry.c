@@ -23,6 +23,8 @@ enum {
 struct kinds {
 	const struct kind **list; /* references */
 	size_t n;
+	const struct kind **served; /* those of list that are */
+	size_t n_served;
 	struct map *by_key; /* → const struct kind, in list */
 	uint64_t version;
 	struct list watches; /* struct kinds_watch */
@@ -57,7 +59,9 @@ static void *lookup(const struct kinds *ks, struct key key)
 const struct kind *kinds_find(const struct kinds *ks, const char *group, const char *version,
 			      const char *plural)
 {
-	return lookup(ks, key_of('r', group, version, plural));
+	const struct kind *k = lookup(ks, key_of('r', group, version, plural));
+
+	return k && !(k->flags & KIND_UNSERVED) ? k : NULL;
 }
 
 const struct kind *kinds_by_name(const struct kinds *ks, const char *group, const char *version,
@@ -92,6 +96,22 @@ const struct kind *const *kinds_all(const struct kinds *ks, size_t *ret_n)
 	return ks->list;
 }
 
+const struct kind *const *kinds_served(const struct kinds *ks, size_t *ret_n)
+{
+	*ret_n = ks->n_served;
+	return ks->served;
+}
+
+/* After each change, in the order of list. */
+static void sort_out(struct kinds *ks)
+{
+	ks->served = xrealloc(ks->served, (ks->n + 1) * sizeof(*ks->served));
+	ks->n_served = 0;
+	for (size_t i = 0; i < ks->n; i++)
+		if (!(ks->list[i]->flags & KIND_UNSERVED))
+			ks->served[ks->n_served++] = ks->list[i];
+}
+
 uint64_t kinds_version(const struct kinds *ks)
 {
 	return ks->version;
@@ -102,13 +122,14 @@ static void changed(struct kinds *ks, const struct kind *k, bool added)
 	struct kinds_watch *w, *next;
 
 	ks->version++;
+	sort_out(ks);
 	list_each_safe(w, next, &ks->watches, link)
 		w->changed(w->arg, k, added);
 }
 
 static bool is_known(const struct kinds *ks, const struct kind *k)
 {
-	return kinds_find(ks, k->group, k->version, k->plural) == k;
+	return lookup(ks, key_of('r', k->group, k->version, k->plural)) == k;
 }
 
 struct err *kinds_add(struct kinds *ks, const struct kind *k)
@@ -212,6 +233,7 @@ void kinds_free(struct kinds *ks)
 	for (size_t i = 0; i < ks->n; i++)
 		kind_unref(ks->list[i]);
 	free(ks->list);
+	free(ks->served);
 	map_free(ks->by_key);
 	free(ks);
 }

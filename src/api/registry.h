@@ -35,6 +35,7 @@ must_use struct err *kinds_remove(struct kinds *ks, const struct kind *k);
 uint64_t kinds_version(const struct kinds *ks); /* differs after each change */
 
 /* All of these return NULL for a kind that is not registered. What they return is borrowed. */
+/* The first is for requests: it finds no kind that is KIND_UNSERVED. */
 const struct kind *kinds_find(const struct kinds *ks, const char *group, const char *version,
 			      const char *plural);
 const struct kind *kinds_by_name(const struct kinds *ks, const char *group, const char *version,
@@ -46,6 +47,9 @@ const struct kind *kinds_need(const struct kinds *ks, const char *api_version, c
 /* In the order of discovery: a short name that two kinds share means the first. Valid until the
  * next change. */
 const struct kind *const *kinds_all(const struct kinds *ks, size_t *ret_n);
+
+/* The same without those that no request can name (KIND_UNSERVED). */
+const struct kind *const *kinds_served(const struct kinds *ks, size_t *ret_n);
 
 /* Called after each change. The struct is the caller's. */
 struct kinds_watch {

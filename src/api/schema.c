@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "api/crd/custom.h"
 #include "api/schema_priv.h"
 #include "base/buf.h"
 #include "base/str.h"
@@ -81,6 +82,10 @@ void schema_default(struct json_doc *d, struct json *v, const struct type *t,
 
 	if (json_same(v, was))
 		return;
+	if (t->custom) {
+		custom_default(d, v, t->custom);
+		return;
+	}
 	(void)json_own(d, v);
 	if (t->kind == TYPE_OBJECT && json_is(v, JSON_OBJ)) {
 		default_object(d, v, t, was);

@@ -8,6 +8,8 @@
 #include "base/err.h"
 #include "json/json.h"
 
+struct custom;
+
 /*
  * Schema tables: one table per type, and everything that walks it: decoding, defaulting,
  * validation, strategic merge, OpenAPI, printed CRDs. Built-in Kubernetes types are generated as
@@ -63,6 +65,10 @@ struct type {
 	 * must be unique, and required members are required in status too. Kubernetes demands
 	 * neither of its built-in kinds. */
 	bool structural;
+	bool or_bool; /* TYPE_OBJECT: true or false may stand in its place */
+	/* Of a whole object: what it contains is said by a CustomResourceDefinition, and fields are
+	 * only those that every object has. NULL: by the fields. */
+	const struct custom *custom;
 	/* TYPE_OBJECT with a protobuf message: the fields that are in it, as indices in the order
 	 * of their numbers; those of an inlined message are together. Ends with
 	 * FIELDS_END; NULL: there is no such message. */

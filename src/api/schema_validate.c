@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "api/crd/custom.h"
 #include "api/meta.h"
 #include "api/schema_priv.h"
 #include "base/buf.h"
@@ -319,6 +320,8 @@ static void check(struct walk *w, struct here here, const struct type *t, const 
 
 	if (json_same(v, here.was))
 		return;
+	if (t->or_bool && json_is(v, JSON_BOOL))
+		return;
 	if (!type_fits(v, t)) {
 		bad_type(w, at, v, type_names[t->kind]);
 		return;
@@ -368,5 +371,9 @@ void schema_validate(const struct json *v, const struct type *t, const struct js
 	struct path root = { .name = "" };
 	struct walk w = { .causes = c, .structural = t->structural };
 
+	if (t->custom) {
+		custom_validate(v, t->custom, was, c);
+		return;
+	}
 	check(&w, (struct here){ v, was }, t, &root);
 }

@@ -3,6 +3,7 @@
 
 #include "api/jsonpath.h"
 #include "api/kind.h"
+#include "api/schema.h"
 #include "base/str.h"
 
 /* A Table has one definition per column and one row per object. NAME comes first unless the kind
@@ -22,7 +23,7 @@ static void define(struct json_doc *d, struct json *list, const struct column *c
 
 	json_set_str(d, def, "name", c->name);
 	json_set_str(d, def, "type", c->type);
-	json_set_str(d, def, "format", str_eq(c->name, "Name") ? "name" : "");
+	json_set_str(d, def, "format", str_eq(c->name, "Name") ? "name" : str_or(c->format, ""));
 	json_set_str(d, def, "description", str_or(c->help, ""));
 	json_set_int(d, def, "priority", c->priority);
 	json_push(d, list, def);
@@ -99,6 +100,32 @@ static struct json *age_cell(struct json_doc *d, const struct json *v, usec now)
 	return json_new_str(d, text);
 }
 
+/* A cell of a custom resource is of its column's type, or empty. */
+static struct json *custom_cell(struct json_doc *d, const struct column *c, const struct json *obj,
+				usec now)
+{
+	const struct json *v = jsonpath_get(obj, c->path);
+	bool number = json_is(v, JSON_INT) || json_is(v, JSON_REAL);
+	autofree char *text = NULL;
+
+	if (!v || json_is(v, JSON_NULL))
+		return json_new_null(d);
+	if (str_eq(c->type, "date"))
+		return json_is(v, JSON_STR) ? age_cell(d, v, now) : json_new_null(d);
+	if (str_eq(c->type, "integer") && number)
+		return json_new_int(d, json_is(v, JSON_INT) ? json_int(v, 0)
+							    : (int64_t)json_real(v, 0));
+	if (str_eq(c->type, "string") && !json_is(v, JSON_STR)) {
+		text = json_to_text(v);
+		return json_new_str(d, text);
+	}
+	if (str_eq(c->type, "number")    ? number
+	    : str_eq(c->type, "boolean") ? json_is(v, JSON_BOOL)
+					 : str_eq(c->type, "string"))
+		return json_copy(d, v);
+	return json_new_null(d);
+}
+
 static struct json *cell(struct json_doc *d, const struct column *c, const struct json *obj,
 			 usec now)
 {
@@ -132,7 +159,7 @@ void table_add(struct json_doc *d, struct json *table, const struct table_rows *
 	if (!names_itself(k))
 		json_push_str(d, cells, json_get_str(json_get(obj, "metadata"), "name"));
 	for (const struct column *c = k->columns; c && c->name; c++)
-		json_push(d, cells, cell(d, c, obj, rows->now));
+		json_push(d, cells, (k->type->custom ? custom_cell : cell)(d, c, obj, rows->now));
 	json_set(d, row, "cells", cells);
 	if (rows->include != TABLE_NONE)
 		json_set(d, row, "object", row_object(d, obj, rows->include));

@@ -41,6 +41,7 @@ static void *own_of(const struct control *c, enum control_kind kind)
 	case CONTROL_GC:
 	case CONTROL_NAMESPACE:
 	case CONTROL_PVC:
+	case CONTROL_DEFINITION:
 	case CONTROL_ENDPOINTS:
 	case CONTROL_EVENT_EXPIRY:
 		return c->cluster;
@@ -66,6 +67,7 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_GC] = gc_reconcile,
 		[CONTROL_NAMESPACE] = namespace_reconcile,
 		[CONTROL_PVC] = pvc_protection_reconcile,
+		[CONTROL_DEFINITION] = definition_reconcile,
 		[CONTROL_ENDPOINTS] = endpoints_reconcile,
 		[CONTROL_EVENT_EXPIRY] = event_expiry_reconcile,
 		[CONTROL_EVENTS] = event_reconcile,

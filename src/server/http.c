@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 #include "api/registry.h"
+#include "api/schema.h"
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/wall.h"
@@ -276,7 +277,14 @@ static void deprecation(struct call *c)
 {
 	const struct kind *k = c->route.kind;
 
-	if (k && (k->flags & KIND_DEPRECATED))
+	if (!k || !(k->flags & KIND_DEPRECATED))
+		return;
+	if (k->deprecation)
+		call_warn(c, k->deprecation);
+	else if (kind_storage(k) == k || k->type->custom)
+		call_warn(c, arena_printf(c->arena, "%s %s is deprecated", kind_api_version(k),
+					  k->kind));
+	else
 		call_warn(c, arena_printf(c->arena, "%s %s is deprecated; use %s %s",
 					  kind_api_version(k), k->kind,
 					  kind_api_version(kind_storage(k)), k->kind));

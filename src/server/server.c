@@ -123,8 +123,12 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 	s->pages.kinds = kinds;
 	s->pages.store = s->objects.store;
 	tokens_init(&s->tokens, &s->objects, s->keys.sa_key);
+	definitions_load(&s->admit);
+	objects_report_unknown(&s->objects);
 	services_known(&s->admit);
-	e = namespaces_bootstrap(&s->admit);
+	e = definitions_bootstrap(&s->admit);
+	if (!e)
+		e = namespaces_bootstrap(&s->admit);
 	if (!e)
 		e = runtime_classes_bootstrap(&s->admit, spec->runtime_classes);
 	return e ? e : store_commit_now(s->objects.store); /* the first request finds them */

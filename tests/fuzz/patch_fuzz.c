@@ -50,9 +50,9 @@ static void show(struct json_doc *d, const struct kind *k)
 
 	table_add(out, t, &(struct table_rows){ .kind = k }, json_root(d));
 	if (k->to_storage)
-		err_free(k->to_storage(d));
+		err_free(k->to_storage(k, d));
 	if (k->from_storage)
-		err_free(k->from_storage(d));
+		err_free(k->from_storage(k, d));
 }
 
 static void check_readable(const struct json *v)

@@ -59,6 +59,7 @@ static void on_changed(void *arg, struct object *was, struct object *now)
 
 	gc_changed(w->cl->gc, was, now);
 	namespaces_changed(w->cl, was, now);
+	definitions_changed(w->cl, was, now);
 	pvc_protection_changed(w->cl->pvc_protection, was, now);
 	event_expiry_changed(w->cl->event_expiry, was, now);
 	endpoints_changed(w->cl->endpoints, was, now);
@@ -135,6 +136,8 @@ struct cluster *cluster_start(struct context *c)
 	cl->event = kinds_need(registry, "v1", "Event");
 	cl->old_endpoints = kinds_need(registry, "v1", "Endpoints");
 	cl->slice = kinds_need(registry, API_DISCOVERY, "EndpointSlice");
+	cl->definition =
+		kinds_need(registry, "apiextensions.k8s.io/v1", "CustomResourceDefinition");
 	cl->gc = gc_new(cl);
 	cl->event_expiry = event_expiry_new(cl);
 	cl->pvc_protection = pvc_protection_new(cl);

@@ -22,6 +22,7 @@ bool cluster_synced(const struct cluster *cl); /* every watch has delivered what
 
 struct again gc_reconcile(struct pass *p);
 struct again namespace_reconcile(struct pass *p);
+struct again definition_reconcile(struct pass *p);
 struct again pvc_protection_reconcile(struct pass *p);
 struct again event_expiry_reconcile(struct pass *p);
 struct again endpoints_reconcile(struct pass *p);

@@ -23,7 +23,7 @@ struct object;
 
 struct cluster {
 	struct context *c;
-	const struct kind *namespace, *service_account, *event, *slice, *old_endpoints;
+	const struct kind *namespace, *service_account, *event, *slice, *old_endpoints, *definition;
 	struct gc *gc;
 	struct event_expiry *event_expiry;
 	struct pvc_protection *pvc_protection;
@@ -49,6 +49,8 @@ bool object_has_finalizer(const struct object *o, const char *name);
 void gc_kind_gone(struct gc *g, const struct kind *k);
 
 void namespaces_changed(struct cluster *cl, const struct object *was, const struct object *now);
+
+void definitions_changed(struct cluster *cl, const struct object *was, const struct object *now);
 
 struct pvc_protection *pvc_protection_new(struct cluster *cl);
 void pvc_protection_free(struct pvc_protection *x);

@@ -16,6 +16,7 @@ static const char *const kind_names[CONTROL_KIND_MAX_] = {
 	[CONTROL_GC] = "gc",
 	[CONTROL_NAMESPACE] = "namespace",
 	[CONTROL_PVC] = "pvc",
+	[CONTROL_DEFINITION] = "definition",
 	[CONTROL_EVENT_EXPIRY] = "event-expiry",
 	[CONTROL_ENDPOINTS] = "endpoints",
 	[CONTROL_EVENTS] = "events",

@@ -17,6 +17,7 @@ enum control_kind {
 	CONTROL_GC, /* its names are uids */
 	CONTROL_NAMESPACE,
 	CONTROL_PVC,
+	CONTROL_DEFINITION,   /* the end of a CustomResourceDefinition */
 	CONTROL_ENDPOINTS,    /* of a Service */
 	CONTROL_EVENT_EXPIRY, /* one key without a name, as is the next */
 	CONTROL_EVENTS,

@@ -78,7 +78,7 @@ static struct err *to_storage(struct op *op, struct json_doc *d)
 	schema_default(d, json_root(d), k->type, NULL);
 	schema_validate(json_root(d), k->type, NULL, &op->causes);
 	e = verdict(op, d);
-	return e ? e : k->to_storage(d);
+	return e ? e : k->to_storage(k, d);
 }
 
 /* The state before, if it went through all that the next one goes through. */
@@ -122,7 +122,10 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 		part ? part->validate : k->validate;
 	const struct json *root = json_root(d), *was = settled(old);
 	bool content = is_content(root, was);
+	bool checked = k->type->custom && op->kind != k; /* by the version that was sent */
 
+	if (k->type->custom) /* it is compared with what is stored, whoever has checked that */
+		was = old ? old->root : NULL;
 	schema_default(d, json_root(d), k->type, was);
 	if (k->defaults && !content) {
 		json_own_all(d, json_root(d));
@@ -134,9 +137,16 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 		if (e || op->causes.n)
 			return e ? e : verdict(op, d);
 	}
+	if (k->flags & KIND_DEFINES) {
+		struct err *e = definition_settle(op, d, old);
+
+		if (e)
+			return e;
+	}
 	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED,
-		      json_get(was, "metadata"), &op->causes);
-	schema_validate(root, k->type, was, &op->causes);
+		      json_get(settled(old), "metadata"), &op->causes);
+	if (!checked && !(k->flags & KIND_DEFINES)) /* a definition is checked as a whole */
+		schema_validate(root, k->type, was, &op->causes);
 	if (!op->causes.n && validate && !content)
 		validate(root, old ? old->root : NULL, &op->causes);
 	return verdict(op, d);
@@ -230,8 +240,10 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 		return err_present(op->kind, op->result->name);
 	}
 	op->admit->n_writes++;
-	if (!e)
+	if (!e) {
 		note_addresses(op, old, o);
+		definition_changed(op, old, o);
+	}
 	return e;
 }
 
@@ -251,8 +263,10 @@ struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc
 	op->result = object_ref(o);
 	e = store_delete(op->admit->objects->store, key, object_text(o), o, old->rev);
 	op->admit->n_writes++;
-	if (!e)
+	if (!e) {
 		note_addresses(op, old, NULL);
+		definition_changed(op, old, NULL);
+	}
 	return e;
 }
 
@@ -306,6 +320,8 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 	e = namespace_open(op);
 	if (err_is(e, ERR_NOT_FOUND))
 		op->absent_ns = op->ns;
+	if (!e)
+		e = definition_open(op);
 	if (!e)
 		e = meta_prepare_create(op, d);
 	if (!e)
@@ -364,13 +380,33 @@ static void keep_rest(const struct op *op, struct json_doc **d, const struct obj
 	}
 }
 
+/* Does it change what generation counts? Of a custom resource that is everything but metadata, and
+ * status where that is apart. */
+static bool changes_more(const struct kind *k, const struct json *root, const struct json *was)
+{
+	static const char *const apart[] = { "metadata", "status", "apiVersion", NULL };
+	const char *const *none = k->flags & KIND_STATUS
+					  ? apart
+					  : (const char *const[]){ "metadata", "apiVersion", NULL };
+
+	if (!k->type->custom)
+		return !json_equal(json_get(root, "spec"), json_get(was, "spec"));
+	json_each(it, root)
+		if (!str_in(it.key, none) && !json_equal(it.val, json_get(was, it.key)))
+			return true;
+	json_each(it, was)
+		if (!str_in(it.key, none) && !json_get(root, it.key))
+			return true;
+	return false;
+}
+
 static void count_generation(const struct op *op, struct json_doc *d, const struct object *old)
 {
 	struct json *root = json_root(d);
 
 	if (!(kind_storage(op->kind)->flags & KIND_GENERATION))
 		return;
-	if (!json_equal(json_get(root, "spec"), json_get(old->root, "spec")))
+	if (changes_more(kind_storage(op->kind), root, old->root))
 		json_set_int(d, json_need_obj(d, root, "metadata"), "generation",
 			     object_generation(old) + 1);
 }
@@ -438,7 +474,7 @@ static struct err *patched(struct op *op, struct object *old, enum patch_type ho
 	struct err *e = NULL;
 
 	if (!as_stored)
-		e = op->kind->from_storage(d);
+		e = op->kind->from_storage(op->kind, d);
 	if (!e)
 		e = patch_apply(how, d, patch, op->kind->type);
 	if (e)

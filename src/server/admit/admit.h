@@ -58,5 +58,9 @@ must_use struct err *op_delete(struct op *op, const struct delete_options *o);
 void services_known(struct admit *a);
 /* Creates the namespaces that always exist, and their service accounts. */
 must_use struct err *namespaces_bootstrap(struct admit *a);
+/* Registers the kinds of stored definitions. */
+void definitions_load(struct admit *a);
+/* Defines our own kinds, as they are now. */
+must_use struct err *definitions_bootstrap(struct admit *a);
 /* Creates a RuntimeClass for each name, unless there is one. names: NULL-terminated, or NULL. */
 must_use struct err *runtime_classes_bootstrap(struct admit *a, const char *const *names);

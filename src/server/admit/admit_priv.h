@@ -24,6 +24,18 @@ must_use struct err *meta_prepare_update(struct op *op, struct json_doc *d, stru
 /* namespace.c: NULL when objects may be created where op says. */
 must_use struct err *namespace_open(const struct op *op);
 
+/*
+ * definitions.c: the status of a definition, and what of it cannot be changed. old is the object
+ * before, or NULL. ERR_FORBIDDEN: there are too many.
+ */
+must_use struct err *definition_settle(struct op *op, struct json_doc *d, const struct object *old);
+/* NULL when it may be deleted: ours may not. For objects of any kind. */
+must_use struct err *definition_may_go(const struct op *op, const struct object *o);
+/* NULL when objects of op's kind may be created: its definition is not being deleted. */
+must_use struct err *definition_open(const struct op *op);
+/* After an object of any kind was stored (old NULL: it is new) or removed (now NULL). */
+void definition_changed(struct op *op, const struct object *old, struct object *now);
+
 /* env.c: what the hooks of a kind may ask. The result is good for as long as the operation. */
 struct kind_env admit_env(const struct admit *a);
 

@@ -43,7 +43,7 @@ static struct err *check_allowed(const struct op *op, const struct object *o)
 
 		return err_forbidden(op->kind, o->name, why);
 	}
-	return NULL;
+	return definition_may_go(op, o);
 }
 
 static bool has(const struct json *list, const char *text)
@@ -120,9 +120,9 @@ static bool goes_at_once(const struct object *o, const struct delete_options *w)
 {
 	const struct json *meta = json_get(o->root, "metadata");
 
-	return !op_holds_contents(o->kind, o->root) && !json_len(json_get(meta, "finalizers")) &&
-	       !str_eq(w->propagation, "Foreground") && !str_eq(w->propagation, "Orphan") &&
-	       grace_of(o, w) == 0;
+	return !(o->kind->flags & KIND_DEFINES) && !op_holds_contents(o->kind, o->root) &&
+	       !json_len(json_get(meta, "finalizers")) && !str_eq(w->propagation, "Foreground") &&
+	       !str_eq(w->propagation, "Orphan") && grace_of(o, w) == 0;
 }
 
 struct err *op_delete(struct op *op, const struct delete_options *w)

@@ -144,7 +144,7 @@ static struct err *check_version(struct op *op, const struct json *meta, const s
 	if (!str_empty(rev) && !str_eq(rev, "0") &&
 	    !str_eq(rev, json_get_str(json_get(old->root, "metadata"), "resourceVersion")))
 		return err_changed(op->kind, old->name, NULL);
-	if (op->external && str_empty(rev) && (op->kind->flags & KIND_CRD))
+	if (op->external && str_empty(rev) && (op->kind->flags & (KIND_CRD | KIND_DEFINES)))
 		causes_add(&op->causes, CAUSE_INVALID, "metadata.resourceVersion",
 			   "Invalid value: 0: must be specified for an update");
 	return NULL;

@@ -88,6 +88,11 @@ struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *
 	if (!e && *ret_how == PATCH_APPLY)
 		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not supported; use client-side "
 					    "apply (kubectl apply without --server-side)");
+	if (!e && *ret_how == PATCH_STRATEGIC && c->route.kind && c->route.kind->type->custom)
+		e = err_new(ERR_MEDIA_TYPE,
+			    "the body of the request was in an unknown format - accepted media "
+			    "types include: application/json-patch+json, "
+			    "application/merge-patch+json");
 	if (e)
 		return e;
 	e = patch_decode(c->body ? c->body : "", c->body_len, *ret_how == PATCH_JSON, reports, ret);

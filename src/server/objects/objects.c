@@ -6,6 +6,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/registry.h"
+#include "api/schema.h"
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/log.h"
@@ -85,32 +86,48 @@ const struct kind *key_kind(const struct kinds *ks, const char *key)
 	return kinds_stored(ks, text);
 }
 
+/* A custom resource may have been stored when its definition was another: it is shown as the one
+ * of today describes it. True: that changed it. */
+static bool settle_custom(const struct kind *k, struct json_doc *d)
+{
+	autoptr(json_doc) was = json_doc_new();
+
+	json_set_root(was, json_copy(was, json_root(d)));
+	err_free(k->from_storage(k, d));
+	return !json_equal(json_root(was), json_root(d));
+}
+
 /* NULL: its kind is not served. */
 static struct err *parse_value(const struct objects *os, const char *key, struct bytes *value,
-			       struct json_doc **ret)
+			       struct json_doc **ret, bool *ret_same)
 {
+	const struct kind *k = key_kind(os->kinds, key);
 	autoptr(json_doc) d = NULL;
 	struct err *e;
 
 	*ret = NULL;
-	if (!key_kind(os->kinds, key))
+	*ret_same = true; /* as its text */
+	if (!k)
 		return NULL;
 	e = json_parse(value->data, value->len, NULL, &d);
 	if (e)
 		return err_wrap(e, "decode %s", key);
 	if (!json_is(json_root(d), JSON_OBJ))
 		return err_new(ERR_CORRUPT, "decode %s: the value is not a JSON object", key);
+	if (k->type->custom && settle_custom(k, d))
+		*ret_same = false;
 	*ret = take(d);
 	return NULL;
 }
 
-/* Takes d over. */
+/* Takes d over. value NULL: d is not what its text says. */
 static struct object *object_of(const struct objects *os, const char *key, struct bytes *value,
 				struct json_doc *d)
 {
 	struct object *o = object_new(key_kind(os->kinds, key), d);
 
-	o->text = bytes_ref(value);
+	if (value)
+		o->text = bytes_ref(value);
 	return o;
 }
 
@@ -120,22 +137,25 @@ static struct err *decode_value(void *arg, const char *key, struct bytes *value,
 {
 	const struct objects *os = arg;
 	struct json_doc *d;
-	struct err *e = parse_value(os, key, value, &d);
+	bool same;
+	struct err *e = parse_value(os, key, value, &d, &same);
 
 	if (!e && d)
-		*ret_tag = object_of(os, key, value, json_freeze_shelved(d, os->specs));
+		*ret_tag =
+			object_of(os, key, same ? value : NULL, json_freeze_shelved(d, os->specs));
 	return e;
 }
 
 struct object *objects_of_entry(const struct objects *os, struct store_entry *e)
 {
 	struct json_doc *d = NULL;
+	bool same;
 
 	if (e->tag)
 		return object_ref(e->tag);
 	/* We encoded it, so it decodes unless its kind is no longer served. */
-	err_free(parse_value(os, e->key, e->value, &d));
-	return d ? object_of(os, e->key, e->value, d) : NULL;
+	err_free(parse_value(os, e->key, e->value, &d, &same));
+	return d ? object_of(os, e->key, same ? e->value : NULL, d) : NULL;
 }
 
 struct object *objects_find(const struct objects *os, const struct kind *k, const char *ns,
@@ -170,7 +190,7 @@ static void unknown_report(struct unknown *u)
 }
 
 /* Keys come in order, so those of one kind follow each other. */
-static void report_unknown(const struct objects *os)
+void objects_report_unknown(const struct objects *os)
 {
 	struct unknown u = { 0 };
 	struct store_entry *en = NULL;
@@ -237,7 +257,6 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 			 const struct store_spec *file)
 {
 	struct store_spec spec = *file;
-	struct err *e;
 
 	spec.tags = &tags;
 	spec.arg = os;
@@ -251,11 +270,10 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 		.pod = kinds_need(kinds, "v1", "Pod"),
 		.storage_class = kinds_need(kinds, "storage.k8s.io/v1", "StorageClass"),
 		.service = kinds_need(kinds, "v1", "Service"),
+		.definition =
+			kinds_need(kinds, "apiextensions.k8s.io/v1", "CustomResourceDefinition"),
 	};
-	e = store_open(l, &spec, &os->store);
-	if (!e)
-		report_unknown(os);
-	return e;
+	return store_open(l, &spec, &os->store);
 }
 
 void objects_done(struct objects *os)

@@ -25,7 +25,7 @@ struct objects {
 	struct json_shelf *specs; /* of objects: those of a pool's members are all the same */
 	/* Kinds that the server itself works with. */
 	const struct kind *namespace, *service_account, *pod, *runtime_class, *storage_class,
-		*service;
+		*service, *definition;
 };
 
 /*
@@ -35,6 +35,8 @@ struct objects {
 must_use struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds,
 				  const struct store_spec *file);
 void objects_done(struct objects *os); /* commits what is pending */
+/* Once all kinds are known: logs what is stored of others. */
+void objects_report_unknown(const struct objects *os);
 /* A kind was added or removed: its objects are decoded, or left alone from now on. */
 void objects_kind_changed(struct objects *os, const struct kind *k, bool added);
 

@@ -26,7 +26,7 @@ static void push_strs(struct json_doc *d, struct json *o, const char *key, const
 	if (!list[0])
 		return;
 	arr = json_set(d, o, key, json_arr(d));
-	for (size_t i = 0; i < 4 && list[i]; i++)
+	for (size_t i = 0; list[i]; i++)
 		json_push_str(d, arr, list[i]);
 }
 
@@ -60,13 +60,73 @@ static bool has_group(const struct kind *const *all, size_t i)
 	return false;
 }
 
-static bool has_version(const struct kind *const *all, size_t i)
+static bool has_version(const struct kind *const *list, size_t n, const struct kind *like)
 {
-	for (size_t k = 0; k < i; k++)
-		if (str_eq(all[k]->group, all[i]->group) &&
-		    str_eq(all[k]->version, all[i]->version))
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(list[i]->version, like->version))
 			return true;
 	return false;
+}
+
+/* v2 before v1, v1 before v1beta2, v1beta1 before v1alpha1; other names come last. */
+struct rank {
+	int level; /* 3: stable, 2: beta, 1: alpha, 0: a name of another form */
+	unsigned long major, minor;
+};
+
+static unsigned long read_number(const char **p)
+{
+	unsigned long n = 0;
+
+	while (**p >= '0' && **p <= '9' && n < 1000000)
+		n = n * 10 + (unsigned long)(*(*p)++ - '0');
+	return n;
+}
+
+static struct rank rank_of(const char *version)
+{
+	const char *p = version + (*version == 'v');
+	struct rank r = { .level = 3 };
+
+	r.major = read_number(&p);
+	if (str_starts(p, "alpha") || str_starts(p, "beta")) {
+		r.level = *p == 'a' ? 1 : 2;
+		p += strlen(*p == 'a' ? "alpha" : "beta");
+		r.minor = read_number(&p);
+	}
+	return *version == 'v' && r.major && !*p ? r : (struct rank){ 0 };
+}
+
+static bool comes_before(const char *a, const char *b)
+{
+	struct rank x = rank_of(a), y = rank_of(b);
+
+	if (x.level != y.level)
+		return x.level > y.level;
+	if (!x.level)
+		return strcmp(a, b) < 0;
+	return x.major != y.major ? x.major > y.major : x.minor > y.minor;
+}
+
+/* One kind for each version of the group, in order. The caller frees the list, which ends with
+ * NULL. */
+static const struct kind **versions_of(const struct kinds *ks, const char *group)
+{
+	size_t n, len = 0;
+	const struct kind *const *all = kinds_served(ks, &n);
+	const struct kind **list = xnew_n(const struct kind *, n + 1);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t at = len;
+
+		if (!str_eq(all[i]->group, group) || has_version(list, len, all[i]))
+			continue;
+		for (; at && comes_before(all[i]->version, list[at - 1]->version); at--)
+			list[at] = list[at - 1];
+		list[at] = all[i];
+		len++;
+	}
+	return list;
 }
 
 /* The old form */
@@ -120,7 +180,7 @@ static struct json_doc *resource_list(const struct kinds *ks, const char *group,
 
 	json_set_str(d, o, "groupVersion", "");
 	list = json_set(d, o, "resources", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!str_eq(all[i]->group, group) || !str_eq(all[i]->version, version))
 			continue;
@@ -143,24 +203,19 @@ static struct json *version_of(struct json_doc *d, const struct kind *k)
 	return o;
 }
 
-/* The version that was registered first is the preferred one. */
+/* The first version is the preferred one. */
 static void fill_group(const struct kinds *ks, struct json_doc *d, struct json *o,
 		       const char *group)
 {
+	autofree const struct kind **list = versions_of(ks, group);
 	struct json *versions;
-	const struct kind *const *all;
-	size_t n;
 
 	json_set_str(d, o, "name", group);
 	versions = json_set(d, o, "versions", json_arr(d));
-	all = kinds_all(ks, &n);
-	for (size_t i = 0; i < n; i++) {
-		if (!str_eq(all[i]->group, group) || has_version(all, i))
-			continue;
-		json_push(d, versions, version_of(d, all[i]));
-		if (!json_get(o, "preferredVersion"))
-			(void)json_set(d, o, "preferredVersion", version_of(d, all[i]));
-	}
+	for (size_t i = 0; list[i]; i++)
+		json_push(d, versions, version_of(d, list[i]));
+	if (list[0])
+		(void)json_set(d, o, "preferredVersion", version_of(d, list[0]));
 }
 
 static struct json_doc *group_list(const struct kinds *ks)
@@ -171,7 +226,7 @@ static struct json_doc *group_list(const struct kinds *ks)
 	size_t n;
 
 	groups = json_set(d, o, "groups", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!*all[i]->group || has_group(all, i))
 			continue;
@@ -264,7 +319,7 @@ static struct json *aggregated_version(const struct kinds *ks, struct json_doc *
 
 	json_set_str(d, o, "version", like->version);
 	list = json_set(d, o, "resources", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i]->group, like->group) && str_eq(all[i]->version, like->version))
 			json_push(d, list, aggregated_resource(d, all[i]));
@@ -274,18 +329,15 @@ static struct json *aggregated_version(const struct kinds *ks, struct json_doc *
 
 static struct json *aggregated_group(const struct kinds *ks, struct json_doc *d, const char *group)
 {
+	autofree const struct kind **versions = versions_of(ks, group);
 	struct json *o = json_obj(d), *meta, *list;
-	const struct kind *const *all;
-	size_t n;
 
 	meta = json_set(d, o, "metadata", json_obj(d));
 	if (*group)
 		json_set_str(d, meta, "name", group);
 	list = json_set(d, o, "versions", json_arr(d));
-	all = kinds_all(ks, &n);
-	for (size_t i = 0; i < n; i++)
-		if (str_eq(all[i]->group, group) && !has_version(all, i))
-			json_push(d, list, aggregated_version(ks, d, all[i]));
+	for (size_t i = 0; versions[i]; i++)
+		json_push(d, list, aggregated_version(ks, d, versions[i]));
 	return o;
 }
 
@@ -298,7 +350,7 @@ static struct json_doc *aggregated(const struct kinds *ks, const char *api_versi
 
 	(void)json_set(d, o, "metadata", json_obj(d));
 	items = json_set(d, o, "items", json_arr(d));
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++)
 		if (!*all[i]->group == core && !has_group(all, i))
 			json_push(d, items, aggregated_group(ks, d, all[i]->group));

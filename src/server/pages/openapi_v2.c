@@ -95,7 +95,7 @@ void openapi_v2_show(struct pages *ps, struct call *c)
 
 	put_text(&info, 1, "Cay");
 	put_text(&info, 2, CAY_VERSION);
-	kinds = kinds_all(ps->kinds, &n);
+	kinds = kinds_served(ps->kinds, &n);
 	for (size_t i = 0; i < n; i++)
 		if (!(kinds[i]->flags & KIND_MEASURED)) /* it is read for what can be written */
 			put_path(&paths, kinds[i]);

@@ -57,7 +57,7 @@ static struct json_doc *make_group(const struct kinds *ks, const char *const *gv
 	const struct kind *const *all;
 	size_t n;
 
-	all = kinds_all(ks, &n);
+	all = kinds_served(ks, &n);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(all[i]->group, gv[0]) && str_eq(all[i]->version, gv[1]))
 			return openapi_v3(ks, gv[0], gv[1]);

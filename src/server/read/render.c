@@ -142,7 +142,7 @@ static struct err *tree_of(const struct render *r, struct object *o, struct json
 		return NULL;
 	}
 	*ret_doc = object_edit(o);
-	e = r->kind->from_storage(*ret_doc);
+	e = r->kind->from_storage(r->kind, *ret_doc);
 	if (!e && (r->kind->flags & KIND_MEASURED))
 		measure(r->calls->access, *ret_doc);
 	*ret = json_root(*ret_doc);

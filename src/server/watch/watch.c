@@ -33,6 +33,7 @@
  */
 enum {
 	BOOKMARK_MS = 60 * 1000,
+	LAST_MS = 2000,          /* for the last events of a kind that is gone */
 	TIMEOUT_MIN_S = 30 * 60, /* when the client names no time: between this and twice this */
 	TIMEOUT_MAX_S = 7 * 24 * 3600,
 	WATCHES_PER_USER = 1000,
@@ -52,6 +53,7 @@ struct watcher {
 	struct cursor
 		existing; /* its view is NULL when all of that was sent, or nothing was asked for */
 	uint64_t from;
+	uint64_t last; /* its kind is gone: nothing comes after this revision; 0: it goes on */
 	struct timer *timer;
 	usec ends;
 	bool bookmarks;
@@ -277,8 +279,16 @@ static void finish(struct watcher *w)
 {
 	struct http_request *req = w->req;
 
+	w->last = 0;
 	slice_cancel(&w->slice);
 	http_respond_end(req); /* on_ended() frees the watcher, later in this turn */
+}
+
+/* The last objects of a kind are gone before it is, and whoever watches is told so first. */
+static void finish_if_told(struct watcher *w)
+{
+	if (w->last && store_watch_rev(w->watch) >= w->last)
+		finish(w);
 }
 
 void watchers_end(struct watchers *ws, const struct kind *k)
@@ -288,9 +298,17 @@ void watchers_end(struct watchers *ws, const struct kind *k)
 	for (size_t i = 0; i < ARRAY_LEN(ws->lines); i++)
 		watch_line_done(&ws->lines[i]); /* they name kinds without a reference */
 
-	list_each_safe(w, next, &ws->list, link)
-		if (w->how.kind == k)
+	list_each_safe(w, next, &ws->list, link) {
+		if (w->how.kind != k)
+			continue;
+		if (w->existing.view) {
 			finish(w);
+			continue;
+		}
+		w->last = store_rev(ws->objects->store);
+		timer_set(w->timer, LAST_MS);
+		finish_if_told(w);
+	}
 }
 
 /* ERR_GONE in the words that clients know; other errors pass. */
@@ -346,6 +364,8 @@ static void pump(struct watcher *w)
 		return; /* that goes first */
 	if (send_some(w))
 		slice_wake(&w->call->calls->slices, &w->slice);
+	else
+		finish_if_told(w);
 }
 
 /* True: there is more, of this or of what has happened since, and the connection takes it. */
@@ -385,6 +405,7 @@ static bool on_slice(struct slice *s, usec until)
 	while (send_some(w))
 		if (clock_mono() >= until)
 			return true;
+	finish_if_told(w);
 	return false;
 }
 
@@ -416,6 +437,10 @@ static void on_timer(void *arg)
 {
 	struct watcher *w = arg;
 
+	if (w->last) {
+		finish(w);
+		return;
+	}
 	if (w->bookmarks && !w->existing.view && !http_respond_full(w->req))
 		send_bookmark(w, store_watch_rev(w->watch), false);
 	if (clock_mono() + 2000 >= w->ends)

@@ -11,8 +11,8 @@
 #include "server/write/write_priv.h"
 
 /*
- * /scale: spec.replicas, status.replicas and status.selector of an object, seen as an
- * autoscaling/v1 Scale. Writing it changes spec.replicas of the object and nothing else.
+ * /scale: spec.replicas, status.replicas and status.selector of an object, or what its kind has in
+ * their place, seen as an autoscaling/v1 Scale. Writing it changes the first and nothing else.
  */
 static const struct kind shown_as = { .group = "autoscaling", .version = "v1", .kind = "Scale" };
 
@@ -20,7 +20,7 @@ static const struct kind shown_as = { .group = "autoscaling", .version = "v1", .
 static struct err *view(const struct kind *k, const struct object *o, struct json_doc **ret)
 {
 	autoptr(json_doc) d = object_edit(o);
-	struct err *e = k->storage ? k->from_storage(d) : NULL;
+	struct err *e = k->storage ? k->from_storage(k, d) : NULL;
 
 	if (e)
 		return err_recode(err_wrap(e, "convert %s", o->name), ERR_INTERNAL);
@@ -28,12 +28,21 @@ static struct err *view(const struct kind *k, const struct object *o, struct jso
 	return NULL;
 }
 
-static struct json_doc *scale_of(const struct json *obj)
+static const struct kind_scale *paths_of(const struct kind *k)
+{
+	static const struct kind_scale usual = { "spec.replicas", "status.replicas",
+						 "status.selector" };
+
+	return k->scale ? k->scale : &usual;
+}
+
+static struct json_doc *scale_of(const struct kind *k, const struct json *obj)
 {
 	static const char *const kept[] = { "name", "namespace", "uid", "resourceVersion",
 					    "creationTimestamp" };
-	const struct json *was = json_get(obj, "metadata"), *status = json_get(obj, "status");
-	const char *selector = json_get_str(status, "selector");
+	const struct kind_scale *at = paths_of(k);
+	const struct json *was = json_get(obj, "metadata");
+	const char *selector = at->selector ? json_str(json_at_path(obj, at->selector)) : NULL;
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *meta, *part;
 
@@ -45,12 +54,39 @@ static struct json_doc *scale_of(const struct json *obj)
 		(void)json_set(d, meta, kept[i], json_copy(d, json_get(was, kept[i])));
 	part = json_set(d, root, "spec", json_obj(d));
 	/* The default is one, for every kind that has a scale. */
-	json_set_int(d, part, "replicas", json_get_int(json_get(obj, "spec"), "replicas", 1));
+	json_set_int(d, part, "replicas", json_int(json_at_path(obj, at->spec), 1));
 	part = json_set(d, root, "status", json_obj(d));
-	json_set_int(d, part, "replicas", json_get_int(status, "replicas", 0));
+	json_set_int(d, part, "replicas", json_int(json_at_path(obj, at->status), 0));
 	if (selector)
 		json_set_str(d, part, "selector", selector);
 	return d;
+}
+
+/* Sets the number at a path of members, which are made where they are missing. */
+static void set_at(struct json_doc *d, struct json *obj, const char *path, int64_t n)
+{
+	struct span rest = SPAN(path);
+
+	for (;;) {
+		struct span part = span_cut(rest, '.', &rest);
+		autofree char *name = xstrndup(part.p, part.len);
+
+		if (!rest.p) {
+			json_set_int(d, obj, name, n);
+			return;
+		}
+		obj = json_need_obj(d, obj, name);
+	}
+}
+
+/* Only a custom resource can lack it: it has no default of one. */
+static struct err *check_replicas(const struct kind *k, const struct json *obj)
+{
+	if (!k->scale || json_at_path(obj, k->scale->spec))
+		return NULL;
+	return err_new(ERR_INTERNAL,
+		       "Internal error occurred: the spec replicas field \".%s\" does not exist",
+		       k->scale->spec);
 }
 
 /* A Scale has no lists: a strategic patch of it is a merge patch. Takes scale over. */
@@ -74,7 +110,7 @@ static struct err *patched(struct call *c, struct json_doc *scale, struct json_d
 static struct err *wanted(struct call *c, const struct json *obj, struct json_doc **ret)
 {
 	return c->route.verb == VERB_UPDATE ? body_tree(c, body_scale, ret)
-					    : patched(c, scale_of(obj), ret);
+					    : patched(c, scale_of(c->route.kind, obj), ret);
 }
 
 static struct err *set_scale(struct call *c, struct op *op, const struct object *o)
@@ -98,7 +134,7 @@ static struct err *set_scale(struct call *c, struct op *op, const struct object 
 		return err_invalid(&shown_as, o->name, &op->causes);
 	}
 	root = json_root(d);
-	json_set_int(d, json_need_obj(d, root, "spec"), "replicas", json_int(replicas, 0));
+	set_at(d, root, paths_of(c->route.kind)->spec, json_int(replicas, 0));
 	rev = json_get_str(json_get(json_root(scale), "metadata"), "resourceVersion");
 	if (!str_empty(rev))
 		json_set_str(d, json_get(root, "metadata"), "resourceVersion", rev);
@@ -122,10 +158,12 @@ void write_scale(struct admit *a, struct call *c)
 		e = set_scale(c, &op, o);
 	if (!e)
 		e = view(r->kind, op.result ? op.result : o, &seen);
+	if (!e)
+		e = check_replicas(r->kind, json_root(seen));
 	if (e) {
 		write_finish(c, &op, STATUS_OK, e);
 		return;
 	}
-	d = scale_of(json_root(seen));
+	d = scale_of(r->kind, json_root(seen));
 	call_reply_durably(c, STATUS_OK, call_encode(c, json_root(d), body_scale));
 }

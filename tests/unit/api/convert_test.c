@@ -6,12 +6,12 @@
 
 static void to_beta(struct json_doc *d)
 {
-	works(kind_named("agents.x-k8s.io/v1alpha1 Sandbox")->to_storage(d));
+	works(kind_named("agents.x-k8s.io/v1alpha1 Sandbox")->to_storage(NULL, d));
 }
 
 static void to_alpha(struct json_doc *d)
 {
-	works(kind_named("agents.x-k8s.io/v1alpha1 Sandbox")->from_storage(d));
+	works(kind_named("agents.x-k8s.io/v1alpha1 Sandbox")->from_storage(NULL, d));
 }
 
 TEST(case_1_to_3_sandbox_replicas_and_mode)
@@ -129,7 +129,7 @@ TEST(events_of_both_groups_are_one_object)
 	autoptr(json_doc) d = doc(events);
 	struct causes c = { 0 };
 
-	works(kind_named("events.k8s.io/v1 Event")->to_storage(d));
+	works(kind_named("events.k8s.io/v1 Event")->to_storage(NULL, d));
 	eq_json(json_root(d),
 		"{'apiVersion':'v1','kind':'Event','metadata':{'name':'e'},"
 		"'eventTime':'2026-01-01T00:00:00.000000Z','reportingComponent':'c',"
@@ -139,7 +139,7 @@ TEST(events_of_both_groups_are_one_object)
 		"'lastTimestamp':'2026-01-01T00:00:01Z','series':{'count':3}}");
 	decode(d, kind_named("Event")->type, &c);
 	eq_int(c.n, 0);
-	works(kind_named("events.k8s.io/v1 Event")->from_storage(d));
+	works(kind_named("events.k8s.io/v1 Event")->from_storage(NULL, d));
 	eq_json(json_root(d), events);
 	decode(d, kind_named("events.k8s.io/v1 Event")->type, &c);
 	eq_int(c.n, 0);
