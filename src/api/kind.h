@@ -32,6 +32,7 @@ struct column {
 	/* Computes the cell where a path cannot (a Pod's READY). NULL: use path. The cell of a
 	 * "date" is a time, which the table turns into an age. */
 	struct json *(*cell)(struct json_doc *d, const struct json *obj, usec now);
+	bool plain; /* a "date" is shown as it is */
 };
 
 /* A field that a fieldSelector may name. */
@@ -81,7 +82,8 @@ enum {
 	KIND_MEASURED = 1 << 12, /* a stored kind seen by what it uses: only read, filled in by the
 				    server when it is shown */
 	KIND_ADDRESSES =
-		1 << 13,       /* gets addresses and ports from the server's ranges (a Service) */
+		1 << 13, /* gets addresses and ports from the server's ranges (a Service) */
+	KIND_PATH_NAMES = 1 << 15, /* any name that can be part of a path is allowed (a role) */
 	KIND_SELDOM = 1 << 11, /* many are written, few are read: kept as text alone (an Event) */
 };
 

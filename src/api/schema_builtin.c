@@ -203,6 +203,10 @@ static const struct type type_networking_network_policy_port;
 static const struct type type_networking_network_policy_spec;
 static const struct type type_node_overhead;
 static const struct type type_node_scheduling;
+static const struct type type_rbac_aggregation_rule;
+static const struct type type_rbac_policy_rule;
+static const struct type type_rbac_role_ref;
+static const struct type type_rbac_subject;
 static const struct type list_core_attached_volume;
 static const struct type list_core_container_extended_resource_request;
 static const struct type list_core_container_image;
@@ -267,6 +271,7 @@ static const struct type list_discovery_for_zone;
 static const struct type list_int32_set;
 static const struct type list_int64;
 static const struct type list_meta_condition_map_type_by_type;
+static const struct type list_meta_label_selector;
 static const struct type list_meta_label_selector_requirement;
 static const struct type list_meta_managed_fields_entry;
 static const struct type list_meta_owner_reference_map_uid_by_uid;
@@ -274,6 +279,8 @@ static const struct type list_networking_network_policy_egress_rule;
 static const struct type list_networking_network_policy_ingress_rule;
 static const struct type list_networking_network_policy_peer;
 static const struct type list_networking_network_policy_port;
+static const struct type list_rbac_policy_rule;
+static const struct type list_rbac_subject;
 static const struct type list_string;
 static const struct type list_string_set;
 static const struct type list_string_set_by_value;
@@ -346,6 +353,7 @@ static const struct type list_discovery_for_zone = { TYPE_LIST, .elem = &type_di
 static const struct type list_int32_set = { TYPE_LIST, .elem = &type_int32, .list = LIST_SET };
 static const struct type list_int64 = { TYPE_LIST, .elem = &type_int64, .list = LIST_ATOMIC };
 static const struct type list_meta_condition_map_type_by_type = { TYPE_LIST, .elem = &type_meta_condition, .list = LIST_MAP, .merge_keys = { "type" }, .patch_key = "type" };
+static const struct type list_meta_label_selector = { TYPE_LIST, .elem = &type_meta_label_selector, .list = LIST_ATOMIC };
 static const struct type list_meta_label_selector_requirement = { TYPE_LIST, .elem = &type_meta_label_selector_requirement, .list = LIST_ATOMIC };
 static const struct type list_meta_managed_fields_entry = { TYPE_LIST, .elem = &type_meta_managed_fields_entry, .list = LIST_ATOMIC };
 static const struct type list_meta_owner_reference_map_uid_by_uid = { TYPE_LIST, .elem = &type_meta_owner_reference, .list = LIST_MAP, .merge_keys = { "uid" }, .patch_key = "uid" };
@@ -353,6 +361,8 @@ static const struct type list_networking_network_policy_egress_rule = { TYPE_LIS
 static const struct type list_networking_network_policy_ingress_rule = { TYPE_LIST, .elem = &type_networking_network_policy_ingress_rule, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_peer = { TYPE_LIST, .elem = &type_networking_network_policy_peer, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_port = { TYPE_LIST, .elem = &type_networking_network_policy_port, .list = LIST_ATOMIC };
+static const struct type list_rbac_policy_rule = { TYPE_LIST, .elem = &type_rbac_policy_rule, .list = LIST_ATOMIC };
+static const struct type list_rbac_subject = { TYPE_LIST, .elem = &type_rbac_subject, .list = LIST_ATOMIC };
 static const struct type list_string = { TYPE_LIST, .elem = &type_string, .list = LIST_ATOMIC };
 static const struct type list_string_set = { TYPE_LIST, .elem = &type_string, .list = LIST_SET };
 static const struct type list_string_set_by_value = { TYPE_LIST, .elem = &type_string, .list = LIST_SET, .patch_key = "" };
@@ -2571,6 +2581,78 @@ static const struct field fields_storage_storage_class[] = {
 	{ 0 },
 };
 const struct type type_storage_storage_class = { TYPE_OBJECT, "io.k8s.api.storage.v1.StorageClass", fields_storage_storage_class };
+
+static const struct field fields_rbac_policy_rule[] = {
+	{ "apiGroups", &list_string, FIELD_OMITEMPTY, 0, "API groups of the resources; \"\" is the core group, * is all", 2 },
+	{ "nonResourceURLs", &list_string, FIELD_OMITEMPTY, 0, "Paths of the server itself; * at the end stands for any rest", 5 },
+	{ "resourceNames", &list_string, FIELD_OMITEMPTY, 0, "Only objects of these names; without it, all", 4 },
+	{ "resources", &list_string, FIELD_OMITEMPTY, 0, "Such as pods, pods/exec, */scale, or * for all", 3 },
+	{ "verbs", &list_string, FIELD_REQUIRED, 0, "Such as get, list, watch, create, or * for all", 1 },
+	{ 0 },
+};
+static const struct type type_rbac_policy_rule = { TYPE_OBJECT, "io.k8s.api.rbac.v1.PolicyRule", fields_rbac_policy_rule };
+
+static const struct field fields_rbac_role[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "rules", &list_rbac_policy_rule, 0, 0, 0, 2 },
+	{ 0 },
+};
+const struct type type_rbac_role = { TYPE_OBJECT, "io.k8s.api.rbac.v1.Role", fields_rbac_role };
+
+static const struct field fields_rbac_aggregation_rule[] = {
+	{ "clusterRoleSelectors", &list_meta_label_selector, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_rbac_aggregation_rule = { TYPE_OBJECT, "io.k8s.api.rbac.v1.AggregationRule", fields_rbac_aggregation_rule };
+
+static const struct field fields_rbac_cluster_role[] = {
+	{ "aggregationRule", &type_rbac_aggregation_rule, FIELD_POINTER | FIELD_OMITEMPTY, 0, "The rules are those of all ClusterRoles with these labels", 3 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "rules", &list_rbac_policy_rule, 0, 0, 0, 2 },
+	{ 0 },
+};
+const struct type type_rbac_cluster_role = { TYPE_OBJECT, "io.k8s.api.rbac.v1.ClusterRole", fields_rbac_cluster_role };
+
+static const struct field fields_rbac_role_ref[] = {
+	{ "apiGroup", &type_string, 0, "\"\"", 0, 1 },
+	{ "kind", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 3 },
+	{ 0 },
+};
+static const struct type type_rbac_role_ref = { TYPE_OBJECT, "io.k8s.api.rbac.v1.RoleRef", fields_rbac_role_ref, .atomic = true };
+
+static const struct field fields_rbac_subject[] = {
+	{ "apiGroup", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "kind", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 3 },
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+static const struct type type_rbac_subject = { TYPE_OBJECT, "io.k8s.api.rbac.v1.Subject", fields_rbac_subject, .atomic = true };
+
+static const struct field fields_rbac_role_binding[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "roleRef", &type_rbac_role_ref, FIELD_REQUIRED, 0, "The Role of this namespace, or the ClusterRole; cannot change", 3 },
+	{ "subjects", &list_rbac_subject, FIELD_OMITEMPTY, 0, "Users, groups and service accounts that get its rights here", 2 },
+	{ 0 },
+};
+const struct type type_rbac_role_binding = { TYPE_OBJECT, "io.k8s.api.rbac.v1.RoleBinding", fields_rbac_role_binding };
+
+static const struct field fields_rbac_cluster_role_binding[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "roleRef", &type_rbac_role_ref, FIELD_REQUIRED, 0, "The ClusterRole; cannot change", 3 },
+	{ "subjects", &list_rbac_subject, FIELD_OMITEMPTY, 0, "Users, groups and service accounts that get its rights everywhere", 2 },
+	{ 0 },
+};
+const struct type type_rbac_cluster_role_binding = { TYPE_OBJECT, "io.k8s.api.rbac.v1.ClusterRoleBinding", fields_rbac_cluster_role_binding };
 
 static const struct field fields_meta_preconditions[] = {
 	{ "resourceVersion", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },

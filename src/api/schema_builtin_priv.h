@@ -34,4 +34,8 @@ extern const struct type type_networking_network_policy;
 extern const struct type type_networking_network_policy_egress_rule;
 extern const struct type type_networking_network_policy_ingress_rule;
 extern const struct type type_node_runtime_class;
+extern const struct type type_rbac_cluster_role;
+extern const struct type type_rbac_cluster_role_binding;
+extern const struct type type_rbac_role;
+extern const struct type type_rbac_role_binding;
 extern const struct type type_storage_storage_class;

@@ -134,8 +134,7 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 		if (e || op->causes.n)
 			return e ? e : verdict(op, d);
 	}
-	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED,
-		      json_get(was, "metadata"), &op->causes);
+	meta_validate(json_get(root, "metadata"), k->flags, json_get(was, "metadata"), &op->causes);
 	schema_validate(root, k->type, was, &op->causes);
 	if (!op->causes.n && validate && !content)
 		validate(root, old ? old->root : NULL, &op->causes);
