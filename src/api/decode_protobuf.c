@@ -205,6 +205,30 @@ static struct err *any_of(struct decoding *x, struct reader r, struct json **ret
 	return e;
 }
 
+static struct err *value_of(struct decoding *x, const struct item *it, const struct type *t,
+			    struct json **ret);
+
+/* A list that is the value of a map is a message of its elements. */
+static struct err *list_of(struct decoding *x, struct reader r, const struct type *t,
+			   struct json **ret)
+{
+	struct json *list = json_arr(x->d), *value;
+	struct err *e = NULL;
+	struct item it;
+
+	while (!e && r.p < r.end) {
+		if (!read_item(&r, &it))
+			return broken();
+		value = NULL;
+		if (it.number == 1)
+			e = value_of(x, &it, t->elem, &value);
+		if (!e && value)
+			json_push(x->d, list, value);
+	}
+	*ret = list;
+	return e;
+}
+
 static struct err *message_of(struct decoding *x, struct reader r, const struct type *t,
 			      struct json **ret)
 {
@@ -229,12 +253,13 @@ static struct err *message_of(struct decoding *x, struct reader r, const struct 
 		return decode_message(x, r, (struct message){ t }, *ret);
 	case TYPE_ANY:
 		return any_of(x, r, ret);
+	case TYPE_LIST:
+		return list_of(x, r, t, ret);
 	case TYPE_BOOL:
 	case TYPE_INT32:
 	case TYPE_INT64:
 	case TYPE_NUMBER:
 	case TYPE_MAP:
-	case TYPE_LIST:
 	case TYPE_KIND_MAX_:
 		break;
 	}

@@ -4,8 +4,23 @@
 
 /* clang-format off */
 static const struct type type_authentication_bound_object_reference;
+static const struct type type_authentication_self_subject_review_status;
 static const struct type type_authentication_token_request_spec;
 static const struct type type_authentication_token_request_status;
+static const struct type type_authentication_token_review_spec;
+static const struct type type_authentication_token_review_status;
+static const struct type type_authentication_user_info;
+static const struct type type_authorization_field_selector_attributes;
+static const struct type type_authorization_label_selector_attributes;
+static const struct type type_authorization_non_resource_attributes;
+static const struct type type_authorization_non_resource_rule;
+static const struct type type_authorization_resource_attributes;
+static const struct type type_authorization_resource_rule;
+static const struct type type_authorization_self_subject_access_review_spec;
+static const struct type type_authorization_self_subject_rules_review_spec;
+static const struct type type_authorization_subject_access_review_spec;
+static const struct type type_authorization_subject_access_review_status;
+static const struct type type_authorization_subject_rules_review_status;
 static const struct type type_autoscaling_scale_spec;
 static const struct type type_autoscaling_scale_status;
 static const struct type type_coordination_lease_spec;
@@ -193,6 +208,7 @@ static const struct type type_discovery_for_node;
 static const struct type type_discovery_for_zone;
 static const struct type type_events_event_series;
 static const struct type type_meta_condition;
+static const struct type type_meta_field_selector_requirement;
 static const struct type type_meta_label_selector_requirement;
 static const struct type type_meta_managed_fields_entry;
 static const struct type type_meta_owner_reference;
@@ -207,6 +223,8 @@ static const struct type type_rbac_aggregation_rule;
 static const struct type type_rbac_policy_rule;
 static const struct type type_rbac_role_ref;
 static const struct type type_rbac_subject;
+static const struct type list_authorization_non_resource_rule;
+static const struct type list_authorization_resource_rule;
 static const struct type list_core_attached_volume;
 static const struct type list_core_container_extended_resource_request;
 static const struct type list_core_container_image;
@@ -271,6 +289,7 @@ static const struct type list_discovery_for_zone;
 static const struct type list_int32_set;
 static const struct type list_int64;
 static const struct type list_meta_condition_map_type_by_type;
+static const struct type list_meta_field_selector_requirement;
 static const struct type list_meta_label_selector;
 static const struct type list_meta_label_selector_requirement;
 static const struct type list_meta_managed_fields_entry;
@@ -285,10 +304,13 @@ static const struct type list_string;
 static const struct type list_string_set;
 static const struct type list_string_set_by_value;
 static const struct type map_bytes;
+static const struct type map_list_string;
 static const struct type map_quantity;
 static const struct type map_string;
 static const struct type map_string_atomic;
 
+static const struct type list_authorization_non_resource_rule = { TYPE_LIST, .elem = &type_authorization_non_resource_rule, .list = LIST_ATOMIC };
+static const struct type list_authorization_resource_rule = { TYPE_LIST, .elem = &type_authorization_resource_rule, .list = LIST_ATOMIC };
 static const struct type list_core_attached_volume = { TYPE_LIST, .elem = &type_core_attached_volume, .list = LIST_ATOMIC };
 static const struct type list_core_container_extended_resource_request = { TYPE_LIST, .elem = &type_core_container_extended_resource_request, .list = LIST_ATOMIC };
 static const struct type list_core_container_image = { TYPE_LIST, .elem = &type_core_container_image, .list = LIST_ATOMIC };
@@ -353,6 +375,7 @@ static const struct type list_discovery_for_zone = { TYPE_LIST, .elem = &type_di
 static const struct type list_int32_set = { TYPE_LIST, .elem = &type_int32, .list = LIST_SET };
 static const struct type list_int64 = { TYPE_LIST, .elem = &type_int64, .list = LIST_ATOMIC };
 static const struct type list_meta_condition_map_type_by_type = { TYPE_LIST, .elem = &type_meta_condition, .list = LIST_MAP, .merge_keys = { "type" }, .patch_key = "type" };
+static const struct type list_meta_field_selector_requirement = { TYPE_LIST, .elem = &type_meta_field_selector_requirement, .list = LIST_ATOMIC };
 static const struct type list_meta_label_selector = { TYPE_LIST, .elem = &type_meta_label_selector, .list = LIST_ATOMIC };
 static const struct type list_meta_label_selector_requirement = { TYPE_LIST, .elem = &type_meta_label_selector_requirement, .list = LIST_ATOMIC };
 static const struct type list_meta_managed_fields_entry = { TYPE_LIST, .elem = &type_meta_managed_fields_entry, .list = LIST_ATOMIC };
@@ -367,6 +390,7 @@ static const struct type list_string = { TYPE_LIST, .elem = &type_string, .list 
 static const struct type list_string_set = { TYPE_LIST, .elem = &type_string, .list = LIST_SET };
 static const struct type list_string_set_by_value = { TYPE_LIST, .elem = &type_string, .list = LIST_SET, .patch_key = "" };
 static const struct type map_bytes = { TYPE_MAP, .elem = &type_bytes };
+static const struct type map_list_string = { TYPE_MAP, .elem = &list_string };
 static const struct type map_quantity = { TYPE_MAP, .elem = &type_quantity };
 static const struct type map_string = { TYPE_MAP, .elem = &type_string };
 static const struct type map_string_atomic = { TYPE_MAP, .elem = &type_string, .atomic = true };
@@ -2581,6 +2605,197 @@ static const struct field fields_storage_storage_class[] = {
 	{ 0 },
 };
 const struct type type_storage_storage_class = { TYPE_OBJECT, "io.k8s.api.storage.v1.StorageClass", fields_storage_storage_class };
+
+static const struct field fields_authentication_token_review_spec[] = {
+	{ "audiences", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "token", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_authentication_token_review_spec = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReviewSpec", fields_authentication_token_review_spec };
+
+static const struct field fields_authentication_user_info[] = {
+	{ "extra", &map_list_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "map[string]v1.ExtraValue" },
+	{ "groups", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "username", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_authentication_user_info = { TYPE_OBJECT, "io.k8s.api.authentication.v1.UserInfo", fields_authentication_user_info };
+
+static const struct field fields_authentication_token_review_status[] = {
+	{ "audiences", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "authenticated", &type_bool, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "error", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "user", &type_authentication_user_info, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_authentication_token_review_status = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReviewStatus", fields_authentication_token_review_status };
+
+static const struct field fields_authentication_token_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authentication_token_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authentication_token_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_authentication_token_review = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReview", fields_authentication_token_review };
+
+static const struct field fields_authentication_self_subject_review_status[] = {
+	{ "userInfo", &type_authentication_user_info, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_authentication_self_subject_review_status = { TYPE_OBJECT, "io.k8s.api.authentication.v1.SelfSubjectReviewStatus", fields_authentication_self_subject_review_status };
+
+static const struct field fields_authentication_self_subject_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "status", &type_authentication_self_subject_review_status, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+const struct type type_authentication_self_subject_review = { TYPE_OBJECT, "io.k8s.api.authentication.v1.SelfSubjectReview", fields_authentication_self_subject_review };
+
+static const struct field fields_authorization_non_resource_attributes[] = {
+	{ "path", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "verb", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_authorization_non_resource_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.NonResourceAttributes", fields_authorization_non_resource_attributes };
+
+static const struct field fields_meta_field_selector_requirement[] = {
+	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.FieldSelectorOperator" },
+	{ "values", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const struct type type_meta_field_selector_requirement = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.FieldSelectorRequirement", fields_meta_field_selector_requirement };
+
+static const struct field fields_authorization_field_selector_attributes[] = {
+	{ "rawSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "requirements", &list_meta_field_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_authorization_field_selector_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.FieldSelectorAttributes", fields_authorization_field_selector_attributes };
+
+static const struct field fields_authorization_label_selector_attributes[] = {
+	{ "rawSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "requirements", &list_meta_label_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_authorization_label_selector_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.LabelSelectorAttributes", fields_authorization_label_selector_attributes };
+
+static const struct field fields_authorization_resource_attributes[] = {
+	{ "fieldSelector", &type_authorization_field_selector_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "group", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "labelSelector", &type_authorization_label_selector_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "resource", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "subresource", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "verb", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "version", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+static const struct type type_authorization_resource_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.ResourceAttributes", fields_authorization_resource_attributes };
+
+static const struct field fields_authorization_subject_access_review_spec[] = {
+	{ "extra", &map_list_string, FIELD_OMITEMPTY, 0, 0, 5, .go = "map[string]v1.ExtraValue" },
+	{ "groups", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "nonResourceAttributes", &type_authorization_non_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "resourceAttributes", &type_authorization_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const struct type type_authorization_subject_access_review_spec = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReviewSpec", fields_authorization_subject_access_review_spec };
+
+static const struct field fields_authorization_subject_access_review_status[] = {
+	{ "allowed", &type_bool, FIELD_REQUIRED, 0, 0, 1 },
+	{ "denied", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "evaluationError", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const struct type type_authorization_subject_access_review_status = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReviewStatus", fields_authorization_subject_access_review_status };
+
+static const struct field fields_authorization_subject_access_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authorization_subject_access_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authorization_subject_access_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_authorization_subject_access_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReview", fields_authorization_subject_access_review };
+
+static const struct field fields_authorization_local_subject_access_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authorization_subject_access_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authorization_subject_access_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_authorization_local_subject_access_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.LocalSubjectAccessReview", fields_authorization_local_subject_access_review };
+
+static const struct field fields_authorization_self_subject_access_review_spec[] = {
+	{ "nonResourceAttributes", &type_authorization_non_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "resourceAttributes", &type_authorization_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_authorization_self_subject_access_review_spec = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SelfSubjectAccessReviewSpec", fields_authorization_self_subject_access_review_spec };
+
+static const struct field fields_authorization_self_subject_access_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authorization_self_subject_access_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authorization_subject_access_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_authorization_self_subject_access_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SelfSubjectAccessReview", fields_authorization_self_subject_access_review };
+
+static const struct field fields_authorization_self_subject_rules_review_spec[] = {
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_authorization_self_subject_rules_review_spec = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SelfSubjectRulesReviewSpec", fields_authorization_self_subject_rules_review_spec };
+
+static const struct field fields_authorization_non_resource_rule[] = {
+	{ "nonResourceURLs", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "verbs", &list_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_authorization_non_resource_rule = { TYPE_OBJECT, "io.k8s.api.authorization.v1.NonResourceRule", fields_authorization_non_resource_rule };
+
+static const struct field fields_authorization_resource_rule[] = {
+	{ "apiGroups", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "resourceNames", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "resources", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "verbs", &list_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_authorization_resource_rule = { TYPE_OBJECT, "io.k8s.api.authorization.v1.ResourceRule", fields_authorization_resource_rule };
+
+static const struct field fields_authorization_subject_rules_review_status[] = {
+	{ "evaluationError", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "incomplete", &type_bool, FIELD_REQUIRED, 0, 0, 3 },
+	{ "nonResourceRules", &list_authorization_non_resource_rule, FIELD_REQUIRED, 0, 0, 2 },
+	{ "resourceRules", &list_authorization_resource_rule, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const struct type type_authorization_subject_rules_review_status = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectRulesReviewStatus", fields_authorization_subject_rules_review_status };
+
+static const struct field fields_authorization_self_subject_rules_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authorization_self_subject_rules_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authorization_subject_rules_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+const struct type type_authorization_self_subject_rules_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SelfSubjectRulesReview", fields_authorization_self_subject_rules_review };
 
 static const struct field fields_rbac_policy_rule[] = {
 	{ "apiGroups", &list_string, FIELD_OMITEMPTY, 0, "API groups of the resources; \"\" is the core group, * is all", 2 },

@@ -4,7 +4,13 @@
 
 #include "api/schema.h"
 
+extern const struct type type_authentication_self_subject_review;
 extern const struct type type_authentication_token_request;
+extern const struct type type_authentication_token_review;
+extern const struct type type_authorization_local_subject_access_review;
+extern const struct type type_authorization_self_subject_access_review;
+extern const struct type type_authorization_self_subject_rules_review;
+extern const struct type type_authorization_subject_access_review;
 extern const struct type type_autoscaling_scale;
 extern const struct type type_coordination_lease;
 extern const struct type type_core_config_map;

@@ -154,7 +154,7 @@ static void run(struct front *f, struct call *c)
 	if (!r->resource)
 		pages_show(f->pages, c);
 	else if (review_of(r))
-		review_answer(&(struct review_desk){ f->tokens, f->grants }, c);
+		review_answer(&(struct review_desk){ f->tokens, f->by }, c);
 	else if (*r->sub)
 		sub_handlers[subresource_find(r->kind, r->sub)](f, c);
 	else
@@ -221,16 +221,16 @@ static struct err *let_in(struct front *f, struct call *c)
 
 	e = authenticate(f->tokens, c);
 	if (!e)
-		e = refuse_impersonation(c);
-	if (!e)
 		e = budget_check(&c->calls->budget, &c->user);
+	if (!e)
+		e = impersonate(f->by, f->objects, c);
 	if (!e && is_endpoint(f, c))
 		return may_visit(c);
 	if (e)
 		return e;
 	routed = route_read(c);
 	if (!routed || c->route.resource) {
-		e = authorise(f->grants, c);
+		e = authorise(f->by, c);
 		if (e) {
 			err_free(routed);
 			return e;

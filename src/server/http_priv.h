@@ -5,7 +5,7 @@
 #include "server/server.h"
 
 struct admit;
-struct grants;
+struct authoriser;
 struct http_handler;
 struct objects;
 struct pages;
@@ -18,7 +18,7 @@ struct watchers;
 struct front {
 	struct calls calls;
 	struct tokens *tokens;
-	struct grants *grants;
+	struct authoriser *by;
 	struct objects *objects;
 	struct admit *admit;
 	struct waiters *waiters;

@@ -64,12 +64,12 @@ struct err *authenticate(struct tokens *t, struct call *c)
 	return header ? by_token(t, c, header) : NULL;
 }
 
-struct err *header_may(struct tokens *t, const struct grants *g, const char *header,
+struct err *header_may(struct tokens *t, const struct authoriser *by, const char *header,
 		       const struct route *what)
 {
 	autoptr(arena) a = arena_new();
 	struct call c = { .arena = a, .route = *what };
 	struct err *e = header ? by_token(t, &c, header) : unauthorized(NULL);
 
-	return e ? e : authorise(g, &c);
+	return e ? e : authorise(by, &c);
 }

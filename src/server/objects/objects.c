@@ -5,6 +5,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/rbac.h"
 #include "api/registry.h"
 #include "base/buf.h"
 #include "base/bytes.h"
@@ -17,6 +18,8 @@
  * Keys are PLURAL[.GROUP]/[NS/]NAME of the stored kind; values are the JSON
  * text; the tag of an entry is its struct object, or NULL while its kind is not served.
  */
+#define RBAC_V1 GROUP_RBAC "/v1"
+
 enum {
 	RESOURCE_MAX = 512, /* of PLURAL.GROUP; longer than any that could be registered */
 	KEY_FEW = 256,      /* longer keys than this are seldom looked up */
@@ -251,6 +254,10 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 		.pod = kinds_need(kinds, "v1", "Pod"),
 		.storage_class = kinds_need(kinds, "storage.k8s.io/v1", "StorageClass"),
 		.service = kinds_need(kinds, "v1", "Service"),
+		.role = kinds_need(kinds, RBAC_V1, "Role"),
+		.cluster_role = kinds_need(kinds, RBAC_V1, "ClusterRole"),
+		.role_binding = kinds_need(kinds, RBAC_V1, "RoleBinding"),
+		.cluster_role_binding = kinds_need(kinds, RBAC_V1, "ClusterRoleBinding"),
 	};
 	e = store_open(l, &spec, &os->store);
 	if (!e)

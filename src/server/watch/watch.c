@@ -263,6 +263,15 @@ void watchers_end(struct watchers *ws, const struct kind *k)
 			finish(w);
 }
 
+void watchers_recheck(struct watchers *ws, bool (*may)(void *arg, const struct call *c), void *arg)
+{
+	struct watcher *w, *next;
+
+	list_each_safe(w, next, &ws->list, link)
+		if (!may(arg, w->call))
+			finish(w);
+}
+
 /* ERR_GONE in the words that clients know; other errors pass. */
 static struct err *too_old(struct err *e, const struct store *s, uint64_t rev)
 {
