@@ -31,6 +31,7 @@ WALLS = (
     Wall("seccomp-btrfs", "integration/test_disk.py::test_a_sandbox_makes_no_subvolumes_and_no_shared_copies"),
     Wall("impersonation", "integration/test_identity.py::test_nobody_acts_as_another_without_the_right_to"),
     Wall("escalation", "integration/test_rbac.py::test_nobody_gives_away_more_than_they_hold"),
+    Wall("credential-end", "integration/test_users.py::test_a_user_is_made_given_rights_and_ended[certificate]"),
     Wall("open-watches", "integration/test_rbac.py::test_what_is_open_ends_with_the_right_to_open_it"),
     Wall("anonymous-rights", "integration/test_identity.py::test_nobody_without_a_credential_reads_an_object"),
     Wall("account-rights", "integration/test_identity.py::test_an_account_has_no_rights_until_it_is_given_some"),

@@ -137,7 +137,8 @@ void cli_server_done(struct cli_server *s);
 struct stream *cli_server_wrap(void *server, int fd); /* for http_pool_set_wrap() */
 
 extern const struct setting bench_settings[], census_settings[], doctor_settings[],
-	image_settings[], manifests_settings[], mcp_settings[], url_settings[], version_settings[];
+	image_settings[], manifests_settings[], mcp_settings[], url_settings[], user_settings[],
+	version_settings[];
 int bench_run(const struct command *c, const struct settings *s);
 int census_run(const struct command *c, const struct settings *s);
 int doctor_run(const struct command *c, const struct settings *s);
@@ -146,6 +147,8 @@ bool image_help(const struct settings *s, struct buf *out);
 int manifests_run(const struct command *c, const struct settings *s);
 int mcp_run(const struct command *c, const struct settings *s);
 int url_run(const struct command *c, const struct settings *s);
+int user_run(const struct command *c, const struct settings *s);
+bool user_help(const struct settings *s, struct buf *out);
 int version_run(const struct command *c, const struct settings *s);
 /* The man page for the whole table, as roff. */
 void man_write(const struct command *table, struct buf *out);

@@ -13,6 +13,7 @@
 #include "server/pages/pages.h"
 #include "server/read/read.h"
 #include "server/streams/streams.h"
+#include "server/users/users.h"
 #include "server/watch/watch.h"
 #include "server/write/write.h"
 
@@ -151,7 +152,9 @@ static void run(struct front *f, struct call *c)
 {
 	const struct route *r = &c->route;
 
-	if (!r->resource)
+	if (users_path(r))
+		users_answer(f->users, c);
+	else if (!r->resource)
 		pages_show(f->pages, c);
 	else if (review_of(r))
 		review_answer(&(struct review_desk){ f->tokens, f->by }, c);
@@ -186,6 +189,8 @@ static void on_body(void *owner, struct http_request *req unused, const char *da
 
 static bool has_body(const struct route *r)
 {
+	if (users_path(r))
+		return r->verb == VERB_CREATE;
 	return r->resource && (B(r->verb) & (B(VERB_CREATE) | B(VERB_UPDATE) | B(VERB_PATCH) |
 					     B(VERB_DELETE) | B(VERB_DELETE_COLLECTION)));
 }

@@ -11,6 +11,7 @@ struct objects;
 struct pages;
 struct streams;
 struct tokens;
+struct users;
 struct waiters;
 struct watchers;
 
@@ -25,6 +26,7 @@ struct front {
 	struct watchers *watchers;
 	struct streams *streams;
 	struct pages *pages;
+	const struct users *users;
 	struct server_endpoint endpoint; /* path NULL: none */
 };
 extern const struct http_handler front_handler; /* its arg is a struct front */

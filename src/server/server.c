@@ -30,6 +30,7 @@
 #include "server/pages/pages.h"
 #include "server/presence_priv.h"
 #include "server/streams/streams.h"
+#include "server/users/users.h"
 #include "server/watch/watch.h"
 #include "server/write/write.h"
 #include "store/store.h"
@@ -61,6 +62,7 @@ struct server {
 	struct watchers watchers;
 	struct streams streams;
 	struct pages pages;
+	struct users users;
 	struct front front;
 };
 
@@ -73,11 +75,18 @@ static void on_kind(void *arg, const struct kind *k, bool added)
 	objects_kind_changed(&s->objects, k, added);
 }
 
+/* Of a credential that could be taken back, and now was. */
+static bool is_record(const struct server *s, const struct object *o)
+{
+	return o->kind == s->objects.secret && str_starts(o->name, CREDENTIAL_PREFIX);
+}
+
 static bool changes_rights(struct server *s, struct object *o, bool gone)
 {
 	if (!o)
 		return false; /* of a kind that is not served */
-	return rbac_changed(s->by.rbac, o, gone) || (gone && o->kind == s->objects.service_account);
+	return rbac_changed(s->by.rbac, o, gone) ||
+	       (gone && (o->kind == s->objects.service_account || is_record(s, o)));
 }
 
 /* Rights follow at once, within the write; what depends on them, later in the turn. */
@@ -220,6 +229,8 @@ static bool still_may(void *arg, const struct call *c)
 	bool may;
 
 	if (!e)
+		e = credential_check(&s->objects, c->user.groups);
+	if (!e)
 		e = authorise(&s->by, c);
 	may = !e || !wall_stands("open-watches");
 	err_free(e);
@@ -252,6 +263,7 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 				   .ranges = &s->ranges,
 				   .guard = guard,
 				   .guard_arg = s };
+	s->users = (struct users){ .admit = &s->admit, .by = &s->by, .keys = &s->keys };
 	s->pages = (struct pages){ .count = count, .arg = s };
 	deferred_init(&s->rights_changed, l, on_rights_changed, s);
 	locals_init(&s->locals, &s->admit, l);
@@ -267,6 +279,7 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 		.watchers = &s->watchers,
 		.streams = &s->streams,
 		.pages = &s->pages,
+		.users = &s->users,
 	};
 	slices_init(&s->front.calls.slices, l);
 	budget_init(&s->front.calls.budget);
@@ -435,6 +448,8 @@ struct err *server_user_may(struct server *s, const struct access_target *who,
 
 	struct err *e = account_gone(s, who->user, who->account_ns);
 
+	if (!e)
+		e = credential_check(&s->objects, c.user.groups);
 	return e ? e : authorise(&s->by, &c);
 }
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdint.h>
+
 #include "base/err.h"
 
 struct act;
+struct arena;
 struct call;
 struct json;
 struct kind;
 struct map;
+struct object;
 struct objects;
 struct rbac;
 struct route;
@@ -88,5 +92,22 @@ struct review_desk {
 	const struct authoriser *by;
 };
 void review_answer(const struct review_desk *desk, struct call *c);
+/*
+ * Credentials that users/ makes and can take back (credential.c). The record of one is a Secret of
+ * this type in kube-system; a credential names it in one more group of its user, and is valid as
+ * long as it is there.
+ */
+#define CREDENTIAL_TYPE   "cay.dev/user"
+#define CREDENTIAL_PREFIX "cay-user-" /* of the names of records */
+#define CREDENTIAL_GROUP  "cay:key:"
+enum {
+	CREDENTIAL_NAME_MAX = 32,
+};
+const char *credential_group(struct arena *a, const struct object *record);
+/* ERR_UNAUTHENTICATED: one of the groups names a record that is gone. */
+must_use struct err *credential_check(const struct objects *os, const char *const *groups);
+/* groups end with NULL, and include that of the record. *ret is malloc'd. */
+must_use struct err *token_for_user(const char *key, const char *name, const char *const *groups,
+				    int64_t ttl_s, char **ret);
 /* Answers POST serviceaccounts/NAME/token. */
 void token_issue(struct tokens *t, struct call *c);

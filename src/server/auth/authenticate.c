@@ -56,11 +56,15 @@ static struct err *by_token(struct tokens *t, struct call *c, const char *header
 struct err *authenticate(struct tokens *t, struct call *c)
 {
 	const char *header = http_request_header(c->req, "authorization");
+	struct err *e;
 
 	c->user = anonymous;
 	if (tls_peer_rejected(http_request_conn_stream(c->req)))
 		return unauthorized(NULL);
 	by_certificate(c);
+	e = credential_check(t->objects, c->user.groups);
+	if (e)
+		return unauthorized(e);
 	return header ? by_token(t, c, header) : NULL;
 }
 

@@ -18,8 +18,6 @@
  * am, what somebody may do. Who may ask them is a right like any other: everybody about themselves
  * (system:basic-user), and about others whoever was given it (system:auth-delegator).
  */
-#define ISSUER "https://kubernetes.default.svc"
-
 static const struct review_kind {
 	struct kind kind; /* as far as errors name it */
 	bool namespaced;
@@ -90,7 +88,8 @@ static void show_user(struct json_doc *d, struct json *to, const struct user *u)
 	if (!str_empty(u->uid))
 		json_set_str(d, to, "uid", u->uid);
 	for (size_t i = 0; u->groups[i]; i++)
-		json_push_str(d, json_need_arr(d, to, "groups"), u->groups[i]);
+		if (!str_starts(u->groups[i], CREDENTIAL_GROUP)) /* nobody is to build on it */
+			json_push_str(d, json_need_arr(d, to, "groups"), u->groups[i]);
 	show_extra(d, to, u);
 }
 
@@ -104,7 +103,7 @@ static void answer_token(const struct review_desk *desk, struct call *c, struct 
 	bool for_us = !json_len(wanted);
 
 	json_each(it, wanted)
-		for_us = for_us || str_eq(json_str(it.val), ISSUER);
+		for_us = for_us || str_eq(json_str(it.val), TOKEN_ISSUER);
 	e = token_check(desk->tokens, c, token ? token : "", &u);
 	if (e || !for_us) {
 		json_set_bool(d, status, "authenticated", false);
@@ -113,7 +112,7 @@ static void answer_token(const struct review_desk *desk, struct call *c, struct 
 	}
 	json_set_bool(d, status, "authenticated", true);
 	if (wanted)
-		json_push_str(d, json_need_arr(d, status, "audiences"), ISSUER);
+		json_push_str(d, json_need_arr(d, status, "audiences"), TOKEN_ISSUER);
 	show_user(d, json_need_obj(d, status, "user"), &u);
 }
 

@@ -254,6 +254,7 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 		.pod = kinds_need(kinds, "v1", "Pod"),
 		.storage_class = kinds_need(kinds, "storage.k8s.io/v1", "StorageClass"),
 		.service = kinds_need(kinds, "v1", "Service"),
+		.secret = kinds_need(kinds, "v1", "Secret"),
 		.role = kinds_need(kinds, RBAC_V1, "Role"),
 		.cluster_role = kinds_need(kinds, RBAC_V1, "ClusterRole"),
 		.role_binding = kinds_need(kinds, RBAC_V1, "RoleBinding"),
