@@ -261,17 +261,17 @@ typedef bool (*visitor)(void *arg, const struct visit *v);
 static const struct holder *find_holder(const struct rbac *r, const struct visit *v, const char *ns)
 {
 	size_t ns_len = strlen(ns), len = strlen(v->subject);
-	char few[KEY_FEW];
+	char few[KEY_FEW], *at = few;
 	autofree char *many = NULL;
 
 	if (1 + ns_len + 1 + len + 1 > sizeof(few)) {
 		many = xasprintf("%c%s/%s", v->kind, ns, v->subject);
 		return map_get(r->holders, many);
 	}
-	few[0] = v->kind;
-	memcpy(few + 1, ns, ns_len);
-	few[1 + ns_len] = '/';
-	memcpy(few + 2 + ns_len, v->subject, len + 1);
+	*at++ = v->kind;
+	at = mempcpy(at, ns, ns_len);
+	*at++ = '/';
+	memcpy(at, v->subject, len + 1);
 	return map_get(r->holders, few);
 }
 
