@@ -14,6 +14,7 @@
  */
 enum {
 	RIGHTS_MAX = 16384, /* in the rules of one role; more are not compared */
+	WORK_MAX = 1 << 20, /* comparisons with held rules, a tenth of a second */
 	MISSING_MAX = 100,  /* that are told */
 };
 
@@ -81,6 +82,7 @@ struct comparison {
 	const struct json *const *held;
 	size_t n_held;
 	size_t n_rights; /* that were looked at */
+	size_t work;     /* comparisons that were made, or were too many to make */
 	bool covered;
 	bool told;            /* whoever asked wants to know what is missing */
 	struct tree *missing; /* the beginning of a line → its verbs, char * */
@@ -130,9 +132,20 @@ static void tell(struct comparison *c, const struct right *r)
 	(void)tree_put(c->missing, buf_str(&line), buf_steal(&verbs, NULL));
 }
 
+/* False: it would take too long, whoever asks. */
+static bool has_time(struct comparison *c)
+{
+	c->work = MIN(c->work + c->n_held, (size_t)WORK_MAX + 1);
+	return c->work <= WORK_MAX;
+}
+
 static void check_right(struct comparison *c, const struct right *r)
 {
 	c->n_rights++;
+	if (!has_time(c)) {
+		c->covered = false;
+		return;
+	}
 	for (size_t i = 0; i < c->n_held; i++)
 		if (covers(c->held[i], r))
 			return;
@@ -219,15 +232,16 @@ static size_t n_rights(const struct json *rule)
 
 static void check_rule(struct comparison *c, const struct json *rule)
 {
-	for (size_t i = 0; i < c->n_held; i++)
+	bool timely = has_time(c);
+
+	for (size_t i = 0; timely && i < c->n_held; i++)
 		if (covers_whole(c->held[i], rule))
 			return;
-	if (c->n_rights + n_rights(rule) <= RIGHTS_MAX) {
+	if (timely && c->n_rights + n_rights(rule) <= RIGHTS_MAX)
 		take_apart(c, rule);
-		return;
-	}
-	c->covered = false;
-	if (c->told)
+	else
+		c->covered = false;
+	if (c->told && (c->work > WORK_MAX || c->n_rights + n_rights(rule) > RIGHTS_MAX))
 		(void)tree_put(c->missing, "{more rights than can be compared; use fewer rules}",
 			       NULL);
 }

@@ -58,6 +58,7 @@ struct server {
 	struct tokens tokens;
 	struct authoriser by;
 	struct deferred rights_changed; /* after a write to a role or binding */
+	bool aggregates;                /* … to a ClusterRole */
 	struct waiters waiters;
 	struct watchers watchers;
 	struct streams streams;
@@ -85,6 +86,7 @@ static bool changes_rights(struct server *s, struct object *o, bool gone)
 {
 	if (!o)
 		return false; /* of a kind that is not served */
+	s->aggregates |= o->kind == s->objects.cluster_role;
 	return rbac_changed(s->by.rbac, o, gone) ||
 	       (gone && (o->kind == s->objects.service_account || is_record(s, o)));
 }
@@ -241,7 +243,9 @@ static void on_rights_changed(void *arg)
 {
 	struct server *s = arg;
 
-	roles_aggregate(&s->admit);
+	if (s->aggregates)
+		roles_aggregate(&s->admit);
+	s->aggregates = false;
 	watchers_recheck(&s->watchers, still_may, s);
 	streams_recheck(&s->streams, still_may, s);
 	deferred_cancel(&s->rights_changed); /* what that wrote needs no second look */

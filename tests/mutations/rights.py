@@ -40,7 +40,7 @@ MUTATIONS = (
              "	watchers_recheck(&s->watchers, still_may, s);\n", "",
              "a watch ends with the right to open it", "unit server a_watch_ends_with"),
     mutation("aggregation-stands-still", "server/server.c",
-             "	roles_aggregate(&s->admit);\n	watchers", "	watchers",
+             "	s->aggregates |= o->kind == s->objects.cluster_role;\n", "",
              "an aggregated role follows the labels of others", "unit server an_aggregated_role"),
     mutation("start-takes-over", "server/admit/roles.c",
              "	if (str_eq(json_get_str(notes, AUTO_UPDATE), \"false\") ||", "	if (str_eq(json_get_str(notes, AUTO_UPDATE), \"no\") ||",

@@ -160,6 +160,8 @@ static void holder_add(struct rbac *r, const char *key, struct binding *b)
 		h = xnew(struct holder);
 		map_put(r->holders, key, h);
 	}
+	if (h->n && h->list[h->n - 1] == b)
+		return; /* the subject is in the binding twice */
 	if (h->n == h->room) {
 		h->room = MAX(2 * h->room, (size_t)4);
 		h->list = xrealloc(h->list, h->room * sizeof(struct binding *));

@@ -32,7 +32,7 @@ void budget_done(struct budget *b)
 
 struct err *budget_check(const struct budget *b, const struct user *u)
 {
-	size_t spent = (size_t)(uintptr_t)map_get(b->spent, u->name);
+	size_t spent = (size_t)(uintptr_t)map_get(b->spent, user_payer(u));
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (!str_in(rows[i].group, u->groups))
@@ -49,13 +49,13 @@ struct err *budget_check(const struct budget *b, const struct user *u)
 
 void budget_change(struct budget *b, const struct user *u, size_t from, size_t to)
 {
-	size_t spent = (size_t)(uintptr_t)map_get(b->spent, u->name);
+	size_t spent = (size_t)(uintptr_t)map_get(b->spent, user_payer(u));
 
 	assert(spent >= from && b->total >= from);
 	spent = spent - from + to;
 	b->total = b->total - from + to;
 	if (spent)
-		map_put(b->spent, u->name, (void *)(uintptr_t)spent);
+		map_put(b->spent, user_payer(u), (void *)(uintptr_t)spent);
 	else
-		(void)map_take(b->spent, u->name);
+		(void)map_take(b->spent, user_payer(u));
 }

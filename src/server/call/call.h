@@ -36,6 +36,12 @@ struct user {
 	size_t n_extra;
 };
 
+/* Whose limits count: those of whoever really asks. */
+static inline const char *user_payer(const struct user *u)
+{
+	return u->by ? u->by : u->name;
+}
+
 /* At most so much of an answer is produced before the peer takes it. */
 enum {
 	ANSWER_OUT_MAX = 64 * 1024,

@@ -141,13 +141,13 @@ static size_t open_of(const struct streams *ps, const char *user)
 	size_t n = 0;
 
 	list_each(p, &ps->open, link)
-		n += str_eq(p->call->user.name, user);
+		n += str_eq(user_payer(&p->call->user), user);
 	return n;
 }
 
 struct err *pod_stream_add(struct pod_stream *p, struct streams *ps, struct call *c)
 {
-	if (!share_has_room(open_of(ps, c->user.name), ps->n_open, STREAMS_MAX))
+	if (!share_has_room(open_of(ps, user_payer(&c->user)), ps->n_open, STREAMS_MAX))
 		return err_new(
 			ERR_EXHAUSTED,
 			"%zu streams into pods are open, of which this user may have no more",

@@ -72,12 +72,12 @@ static void watcher_end(struct watcher *w)
 {
 	struct watchers *ws = w->ws;
 	struct call *c = w->call;
-	uintptr_t n = (uintptr_t)map_get(ws->by_user, c->user.name);
+	uintptr_t n = (uintptr_t)map_get(ws->by_user, user_payer(&c->user));
 
 	if (n > 1)
-		map_put(ws->by_user, c->user.name, (void *)(n - 1));
+		map_put(ws->by_user, user_payer(&c->user), (void *)(n - 1));
 	else
-		(void)map_take(ws->by_user, c->user.name);
+		(void)map_take(ws->by_user, user_payer(&c->user));
 	ws->n--;
 	watcher_free(w);
 	call_charge(c, 0);
@@ -436,12 +436,12 @@ static struct err *read_beginning(const struct list_options *o, uint64_t newest,
 
 static struct err *count_watch(struct watchers *ws, const struct call *c)
 {
-	uintptr_t n = (uintptr_t)map_get(ws->by_user, c->user.name);
+	uintptr_t n = (uintptr_t)map_get(ws->by_user, user_payer(&c->user));
 
 	if (n >= WATCHES_PER_USER)
 		return err_new(ERR_EXHAUSTED, "user \"%s\" has %d watches open, which is the limit",
-			       c->user.name, WATCHES_PER_USER);
-	map_put(ws->by_user, c->user.name, (void *)(n + 1));
+			       user_payer(&c->user), WATCHES_PER_USER);
+	map_put(ws->by_user, user_payer(&c->user), (void *)(n + 1));
 	return NULL;
 }
 
