@@ -155,6 +155,10 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 	s->pages.kinds = kinds;
 	s->pages.store = s->objects.store;
 	tokens_init(&s->tokens, &s->objects, s->keys.sa_key);
+	s->pages.issuer = TOKEN_ISSUER;
+	e = tls_token_keys(s->keys.sa_key, &s->pages.jwks);
+	if (e)
+		return e;
 	services_known(&s->admit);
 	e = namespaces_bootstrap(&s->admit);
 	if (!e)

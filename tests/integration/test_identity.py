@@ -192,3 +192,31 @@ def test_only_administrators_ask_about_others(cay):
             with pytest.raises(Exception) as e:
                 cay.api(method, where, {} if method == "POST" else None)
             assert e.value.code in (404, 405)
+
+
+def der_signature(raw):
+    """The SEQUENCE of two INTEGERs that openssl reads, from r || s."""
+    parts = b""
+    for n in (raw[:32], raw[32:]):
+        n = n.lstrip(b"\0") or b"\0"
+        n = (b"\0" if n[0] & 0x80 else b"") + n
+        parts += b"\x02" + bytes([len(n)]) + n
+    return b"\x30" + bytes([len(parts)]) + parts
+
+
+def test_others_can_check_tokens_by_themselves(cay, tmp_path):
+    token = request(cay, account(cay, "plain"))
+    assert ask(cay, "/openid/v1/jwks")[0] == 403  # accounts may read it, and not everybody
+    status, found = ask(cay, "/.well-known/openid-configuration", token)
+    assert status == 200 and found["issuer"] == ISSUER and found["jwks_uri"].endswith("/openid/v1/jwks")
+    status, keys = ask(cay, "/openid/v1/jwks", token)
+    head, body, signature = token.split(".")
+    key = next(k for k in keys["keys"] if k["kid"] == json.loads(unb64(head))["kid"])
+    assert (key["kty"], key["crv"], key["alg"]) == ("EC", "P-256", "ES256") and "d" not in key
+    spki = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d03010703420004") + unb64(key["x"]) + unb64(key["y"])
+    (tmp_path / "key.der").write_bytes(spki)
+    (tmp_path / "signature").write_bytes(der_signature(unb64(signature)))
+    for text, valid in ((f"{head}.{body}", True), (f"{head}.{body}x", False)):
+        checked = subprocess.run(["openssl", "dgst", "-sha256", "-verify", tmp_path / "key.der", "-keyform", "DER", "-signature", tmp_path / "signature"],
+                                 input=text.encode(), capture_output=True)
+        assert (checked.returncode == 0) == valid, checked.stderr

@@ -40,6 +40,7 @@ struct authoriser {
 	struct grants grants;
 };
 
+#define TOKEN_ISSUER "https://kubernetes.default.svc"
 struct tokens {
 	const struct objects *objects;
 	const char *key;   /* signs them; outlives this */

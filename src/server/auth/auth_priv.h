@@ -7,8 +7,7 @@
 #define AUTHN_GROUP "authentication.k8s.io"
 #define AUTHZ_GROUP "authorization.k8s.io"
 
-#define TOKEN_ISSUER "https://kubernetes.default.svc"
-#define TOKEN_USER   "cay.dev/user" /* a claim of tokens of users */
+#define TOKEN_USER "cay.dev/user" /* a claim of tokens of users */
 
 struct arena;
 struct json;
