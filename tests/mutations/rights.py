@@ -9,7 +9,7 @@ MUTATIONS = (
              "	if (!*a->sub)\n		return str_eq(rule, a->plural);\n", "	if (str_eq(rule, a->plural))\n		return true;\n",
              "a right to an object is no right to its subresources", "unit server a_rule_gives"),
     mutation("cluster-bindings-forget-subjects", "server/auth/rbac.c",
-             "		if (h->list[i] != b)\n", "		if (h->list[i] != b || i)\n",
+             "		if (h->list[i] != b)\n", "		if (h->list[i] == b)\n",
              "rights end with the binding that gave them", "unit server rights_end"),
     mutation("namespace-rights-everywhere", "server/auth/rbac.c",
              "		return xasprintf(\"u%s/%s\", ns, name);\n", "		return xasprintf(\"u%s/%s\", \"\", name);\n",
