@@ -162,7 +162,7 @@ def test_what_is_open_ends_with_the_right_to_open_it(cay):
     def watch():
         got.append(ask(cay, NS + "/configmaps?watch=1&timeoutSeconds=300", token))
 
-    thread = threading.Thread(target=watch)
+    thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     wait_until(lambda: cay.metric("cay_api_watches") > 0)
     cay.kubectl("delete", "rolebinding", "watcher-view", "-n", "team")

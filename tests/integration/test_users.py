@@ -89,7 +89,7 @@ def test_the_end_of_a_credential_cuts_what_is_open(cay):
     assert answer.status == 200
     wait_until(lambda: cay.metric("cay_api_watches") > before)
     got = []
-    reader = threading.Thread(target=lambda: got.append(answer.read()))
+    reader = threading.Thread(target=lambda: got.append(answer.read()), daemon=True)
     reader.start()
     user(cay, "rm", "watcher")
     cay.kubectl("create", "configmap", "after")
