@@ -123,7 +123,7 @@ static struct err *check_binding(const struct authoriser *by, const struct objec
 	if (may(by, w, "bind", k->plural, name))
 		return NULL;
 	if (!objects_find(os, k, w->ns, name))
-		return err_absent(k, name);
+		return err_absent(w->kind, name); /* Kubernetes, too, blames the binding */
 	rules = rbac_rules_of(by->rbac, ref, w->ns);
 	return confirm(by, w, rules);
 }
