@@ -147,6 +147,12 @@ static const struct command commands[] = {
 	  "For browsers: `xdg-open $(cay url box 8888)`. The router signs it for callers that may send requests to the sandbox themselves.\n"
 	  "It ends with its time or with the sandbox, and a sandbox of the same name that is made later is another one.",
 	  url_settings, url_run },
+	{ "user",
+	  "ls | add NAME [--group NAME ...] [--kubeconfig FILE] [--ttl TIME] [--token] | rm NAME",
+	  "Make, list and end credentials for users",
+	  "`add` asks the server of --data-dir for a client certificate or a token and prints a kubeconfig with it; `rm` ends it at once,\n"
+	  "with all that it has open. What a user may do is up to roles and bindings: kubectl create rolebinding.",
+	  user_settings, user_run, .help = user_help },
 	{ "version", "[flags]", "Print the version", NULL, version_settings, version_run },
 	{ "completion", "bash | zsh | fish",
 	  "Print a script that completes commands, flags and names in a shell",

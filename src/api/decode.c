@@ -16,7 +16,10 @@ const struct type *const body_token_request = &type_authentication_token_request
 const struct type *const body_scale = &type_autoscaling_scale;
 const struct type *const body_eviction = &type_policy_eviction;
 const struct type *const body_token_review = &type_authentication_token_review;
+const struct type *const body_self_review = &type_authentication_self_subject_review;
 const struct type *const body_access_review = &type_authorization_subject_access_review;
+const struct type *const body_self_access_review = &type_authorization_self_subject_access_review;
+const struct type *const body_self_rules_review = &type_authorization_self_subject_rules_review;
 
 /* Go's words where Go would refuse the text too; ours where only our own limit is exceeded. */
 static struct err *parse(const char *text, size_t len, bool *duplicates, struct json_doc **ret)

@@ -73,7 +73,9 @@ must_use struct err *schema_decode(const struct type *t, const struct decode_inp
 must_use struct err *body_decode(const struct type *t, const struct decode_input *in,
 				 struct json_doc **ret);
 extern const struct type *const body_token_request, *const body_scale, *const body_eviction;
-extern const struct type *const body_token_review, *const body_access_review;
+extern const struct type *const body_token_review,
+	*const body_self_review, *const body_access_review, *const body_self_access_review,
+								    *const body_self_rules_review;
 
 /* An object of kind k with its apiVersion and kind. Unknown and duplicate members go where r says.
  */

@@ -33,6 +33,7 @@ struct column {
 	 * "date" is a time, which the table turns into an age. */
 	struct json *(*cell)(struct json_doc *d, const struct json *obj, usec now);
 	const char *format; /* as in a CRD; NULL: none */
+	bool plain;         /* a "date" is shown as it is */
 };
 
 /* A field that a fieldSelector may name. */
@@ -90,7 +91,8 @@ enum {
 		1 << 13,         /* gets addresses and ports from the server's ranges (a Service) */
 	KIND_DEFINES = 1 << 15,  /* its objects are kinds (a CustomResourceDefinition) */
 	KIND_UNSERVED = 1 << 16, /* stored, but no request can name it */
-	KIND_SELDOM = 1 << 11,   /* many are written, few are read: kept as text alone (an Event) */
+	KIND_PATH_NAMES = 1 << 17, /* any name that can be part of a path is allowed (a role) */
+	KIND_SELDOM = 1 << 11, /* many are written, few are read: kept as text alone (an Event) */
 };
 
 struct kind {

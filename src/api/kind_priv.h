@@ -18,7 +18,8 @@ extern const struct column columns_namespace[], columns_pod[], columns_service[]
 	columns_secret[], columns_config_map[], columns_service_account[], columns_event[],
 	columns_node[], columns_endpoint_slice[], columns_endpoints[], columns_network_policy[],
 	columns_lease[], columns_runtime_class[], columns_gateway[], columns_sandbox[],
-	columns_sandbox_claim[], columns_sandbox_warm_pool[], columns_crd[], columns_plain[];
+	columns_role[], columns_binding[], columns_sandbox_claim[], columns_sandbox_warm_pool[],
+	columns_crd[], columns_plain[];
 
 /* crd/fields.c */
 extern const struct type type_crd;
@@ -55,6 +56,7 @@ void defaults_secret(struct json_doc *d, const struct json *old);
 void defaults_network_policy(struct json_doc *d, const struct json *old);
 void defaults_endpoint_slice(struct json_doc *d, const struct json *old);
 void defaults_endpoints(struct json_doc *d, const struct json *old);
+void defaults_binding(struct json_doc *d, const struct json *old);
 
 /* Rules that a schema cannot express. old is NULL on create. */
 void validate_namespace(const struct json *obj, const struct json *old, struct causes *c);
@@ -74,5 +76,10 @@ void validate_endpoints(const struct json *obj, const struct json *old, struct c
 void validate_event(const struct json *obj, const struct json *old, struct causes *c);
 void validate_lease(const struct json *obj, const struct json *old, struct causes *c);
 void validate_runtime_class(const struct json *obj, const struct json *old, struct causes *c);
+void validate_role(const struct json *obj, const struct json *old, struct causes *c);
+void validate_cluster_role(const struct json *obj, const struct json *old, struct causes *c);
+void validate_role_binding(const struct json *obj, const struct json *old, struct causes *c);
+void validate_cluster_role_binding(const struct json *obj, const struct json *old,
+				   struct causes *c);
 void validate_sandbox(const struct json *obj, const struct json *old, struct causes *c);
 void validate_sandbox_name(const struct json *obj, const struct json *old, struct causes *c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/crd/crd.h"
 #include "api/kind_priv.h"
+#include "api/rbac.h"
 #include "api/schema_agents_priv.h"
 #include "api/schema_builtin_priv.h"
 #include "api/schema_gateway_priv.h"
@@ -291,6 +292,50 @@ static const struct kind runtime_class = {
 	.help = "RuntimeClass names one of the runtimes that can run the containers of a Pod.",
 };
 
+#define RBAC IN_GROUP(GROUP_RBAC, "v1")
+
+static const struct kind role = {
+	RBAC,
+	NAMES("Role", "roles", "role"),
+	.flags = KIND_NAMESPACED | KIND_PATH_NAMES,
+	.type = &type_rbac_role,
+	.columns = columns_role,
+	.validate = validate_role,
+	.help = "Role is a list of rights within a namespace, which RoleBindings give to users.",
+};
+
+static const struct kind cluster_role = {
+	RBAC,
+	NAMES("ClusterRole", "clusterroles", "clusterrole"),
+	.flags = KIND_PATH_NAMES,
+	.type = &type_rbac_cluster_role,
+	.columns = columns_role,
+	.validate = validate_cluster_role,
+	.help = "ClusterRole is a list of rights, which bindings give in one namespace or everywhere.",
+};
+
+static const struct kind role_binding = {
+	RBAC,
+	NAMES("RoleBinding", "rolebindings", "rolebinding"),
+	.flags = KIND_NAMESPACED | KIND_PATH_NAMES,
+	.type = &type_rbac_role_binding,
+	.columns = columns_binding,
+	.defaults = defaults_binding,
+	.validate = validate_role_binding,
+	.help = "RoleBinding gives the rights of a role to users, groups and accounts in its namespace.",
+};
+
+static const struct kind cluster_role_binding = {
+	RBAC,
+	NAMES("ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding"),
+	.flags = KIND_PATH_NAMES,
+	.type = &type_rbac_cluster_role_binding,
+	.columns = columns_binding,
+	.defaults = defaults_binding,
+	.validate = validate_cluster_role_binding,
+	.help = "ClusterRoleBinding gives the rights of a ClusterRole to users, groups and accounts everywhere.",
+};
+
 static const struct kind gateway = {
 	IN_GROUP("gateway.networking.k8s.io", "v1"),
 	NAMES("Gateway", "gateways", "gateway"),
@@ -431,6 +476,10 @@ const struct kind *const kinds_builtin[] = {
 	&lease,
 	&runtime_class,
 	&storage_class,
+	&role,
+	&cluster_role,
+	&role_binding,
+	&cluster_role_binding,
 	&gateway,
 	&events_event,
 	&node_metrics,

@@ -132,15 +132,28 @@ const char *meta_bad_label_value(const char *s)
 	return !*s || is_name_text(s, strlen(s)) ? NULL : bad_value;
 }
 
-static void check_names(const struct json *meta, bool namespaced, struct causes *c)
+const char *meta_bad_path_name(const char *s)
 {
+	if (str_eq(s, ".") || str_eq(s, ".."))
+		return s[1] ? "may not be '..'" : "may not be '.'";
+	if (strlen(s) > MAX_SUBDOMAIN)
+		return "must be no more than 253 characters"; /* keys in the store have a limit */
+	return strchr(s, '/')   ? "may not contain '/'"
+	       : strchr(s, '%') ? "may not contain '%'"
+				: NULL;
+}
+
+static void check_names(const struct json *meta, unsigned flags, struct causes *c)
+{
+	bool namespaced = flags & KIND_NAMESPACED;
 	const char *name = json_get_str(meta, "name"), *ns = json_get_str(meta, "namespace");
 	const char *bad;
 
 	if (str_empty(name)) {
 		causes_required(c, "metadata.name", "name or generateName is required");
 	} else {
-		bad = meta_bad_dns_subdomain(name);
+		bad = flags & KIND_PATH_NAMES ? meta_bad_path_name(name)
+					      : meta_bad_dns_subdomain(name);
 		if (bad)
 			causes_invalid_str(c, "metadata.name", name, bad);
 	}
@@ -262,11 +275,11 @@ static const struct json *news(const struct json *metadata, const struct json *w
 	return json_same(v, json_get(was, name)) ? NULL : v;
 }
 
-void meta_validate(const struct json *metadata, bool namespaced, const struct json *was,
+void meta_validate(const struct json *metadata, unsigned flags, const struct json *was,
 		   struct causes *c)
 {
 	if (!was || news(metadata, was, "name") || news(metadata, was, "namespace"))
-		check_names(metadata, namespaced, c);
+		check_names(metadata, flags, c);
 	meta_validate_labels(news(metadata, was, "labels"), "metadata.labels", c);
 	meta_validate_annotations(news(metadata, was, "annotations"), "metadata.annotations", c);
 	check_owners(news(metadata, was, "ownerReferences"), c);

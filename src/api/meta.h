@@ -19,6 +19,7 @@ const char *meta_bad_dns_label(const char *s);      /* ≤ 63 */
 const char *meta_bad_dns_subdomain(const char *s);  /* ≤ 253 */
 const char *meta_bad_qualified_name(const char *s); /* label and annotation keys */
 const char *meta_bad_label_value(const char *s);
+const char *meta_bad_path_name(const char *s); /* anything that can be one part of a path */
 
 /* Finalizers of an object that is deleted in the foreground, or that leaves its dependents behind;
  * the garbage collector works them off. */
@@ -28,8 +29,9 @@ const char *meta_bad_label_value(const char *s);
 #define FINALIZER_FOREGROUND "foregroundDeletion"
 #define FINALIZER_ORPHAN     "orphan"
 
-/* name/generateName, namespace, labels, annotations, owner references, finalizers. */
-void meta_validate(const struct json *metadata, bool namespaced, const struct json *was,
+/* name/generateName, namespace, labels, annotations, owner references, finalizers. flags are those
+ * of the kind: KIND_NAMESPACED, KIND_PATH_NAMES. */
+void meta_validate(const struct json *metadata, unsigned flags, const struct json *was,
 		   struct causes *c);
 void meta_validate_labels(const struct json *labels, const char *path, struct causes *c);
 void meta_validate_annotations(const struct json *annotations, const char *path, struct causes *c);

@@ -4,6 +4,7 @@
 
 /* clang-format off */
 static const struct type type_authentication_bound_object_reference;
+static const struct type type_authentication_self_subject_review_status;
 static const struct type type_authentication_token_request_spec;
 static const struct type type_authentication_token_request_status;
 static const struct type type_authentication_token_review_spec;
@@ -12,9 +13,14 @@ static const struct type type_authentication_user_info;
 static const struct type type_authorization_field_selector_attributes;
 static const struct type type_authorization_label_selector_attributes;
 static const struct type type_authorization_non_resource_attributes;
+static const struct type type_authorization_non_resource_rule;
 static const struct type type_authorization_resource_attributes;
+static const struct type type_authorization_resource_rule;
+static const struct type type_authorization_self_subject_access_review_spec;
+static const struct type type_authorization_self_subject_rules_review_spec;
 static const struct type type_authorization_subject_access_review_spec;
 static const struct type type_authorization_subject_access_review_status;
+static const struct type type_authorization_subject_rules_review_status;
 static const struct type type_autoscaling_scale_spec;
 static const struct type type_autoscaling_scale_status;
 static const struct type type_coordination_lease_spec;
@@ -216,6 +222,12 @@ static const struct type type_networking_network_policy_port;
 static const struct type type_networking_network_policy_spec;
 static const struct type type_node_overhead;
 static const struct type type_node_scheduling;
+static const struct type type_rbac_aggregation_rule;
+static const struct type type_rbac_policy_rule;
+static const struct type type_rbac_role_ref;
+static const struct type type_rbac_subject;
+static const struct type list_authorization_non_resource_rule;
+static const struct type list_authorization_resource_rule;
 static const struct type list_core_attached_volume;
 static const struct type list_core_container_extended_resource_request;
 static const struct type list_core_container_image;
@@ -281,6 +293,7 @@ static const struct type list_int32_set;
 static const struct type list_int64;
 static const struct type list_meta_condition_map_type_by_type;
 static const struct type list_meta_field_selector_requirement;
+static const struct type list_meta_label_selector;
 static const struct type list_meta_label_selector_requirement;
 static const struct type list_meta_managed_fields_entry;
 static const struct type list_meta_owner_reference_map_uid_by_uid;
@@ -289,6 +302,8 @@ static const struct type list_networking_network_policy_egress_rule;
 static const struct type list_networking_network_policy_ingress_rule;
 static const struct type list_networking_network_policy_peer;
 static const struct type list_networking_network_policy_port;
+static const struct type list_rbac_policy_rule;
+static const struct type list_rbac_subject;
 static const struct type list_string;
 static const struct type list_string_set;
 static const struct type list_string_set_by_value;
@@ -298,6 +313,8 @@ static const struct type map_quantity;
 static const struct type map_string;
 static const struct type map_string_atomic;
 
+static const struct type list_authorization_non_resource_rule = { TYPE_LIST, .elem = &type_authorization_non_resource_rule, .list = LIST_ATOMIC };
+static const struct type list_authorization_resource_rule = { TYPE_LIST, .elem = &type_authorization_resource_rule, .list = LIST_ATOMIC };
 static const struct type list_core_attached_volume = { TYPE_LIST, .elem = &type_core_attached_volume, .list = LIST_ATOMIC };
 static const struct type list_core_container_extended_resource_request = { TYPE_LIST, .elem = &type_core_container_extended_resource_request, .list = LIST_ATOMIC };
 static const struct type list_core_container_image = { TYPE_LIST, .elem = &type_core_container_image, .list = LIST_ATOMIC };
@@ -363,6 +380,7 @@ static const struct type list_int32_set = { TYPE_LIST, .elem = &type_int32, .lis
 static const struct type list_int64 = { TYPE_LIST, .elem = &type_int64, .list = LIST_ATOMIC };
 static const struct type list_meta_condition_map_type_by_type = { TYPE_LIST, .elem = &type_meta_condition, .list = LIST_MAP, .merge_keys = { "type" }, .patch_key = "type" };
 static const struct type list_meta_field_selector_requirement = { TYPE_LIST, .elem = &type_meta_field_selector_requirement, .list = LIST_ATOMIC };
+static const struct type list_meta_label_selector = { TYPE_LIST, .elem = &type_meta_label_selector, .list = LIST_ATOMIC };
 static const struct type list_meta_label_selector_requirement = { TYPE_LIST, .elem = &type_meta_label_selector_requirement, .list = LIST_ATOMIC };
 static const struct type list_meta_managed_fields_entry = { TYPE_LIST, .elem = &type_meta_managed_fields_entry, .list = LIST_ATOMIC };
 static const struct type list_meta_owner_reference_map_uid_by_uid = { TYPE_LIST, .elem = &type_meta_owner_reference, .list = LIST_MAP, .merge_keys = { "uid" }, .patch_key = "uid" };
@@ -371,6 +389,8 @@ static const struct type list_networking_network_policy_egress_rule = { TYPE_LIS
 static const struct type list_networking_network_policy_ingress_rule = { TYPE_LIST, .elem = &type_networking_network_policy_ingress_rule, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_peer = { TYPE_LIST, .elem = &type_networking_network_policy_peer, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_port = { TYPE_LIST, .elem = &type_networking_network_policy_port, .list = LIST_ATOMIC };
+static const struct type list_rbac_policy_rule = { TYPE_LIST, .elem = &type_rbac_policy_rule, .list = LIST_ATOMIC };
+static const struct type list_rbac_subject = { TYPE_LIST, .elem = &type_rbac_subject, .list = LIST_ATOMIC };
 static const struct type list_string = { TYPE_LIST, .elem = &type_string, .list = LIST_ATOMIC };
 static const struct type list_string_set = { TYPE_LIST, .elem = &type_string, .list = LIST_SET };
 static const struct type list_string_set_by_value = { TYPE_LIST, .elem = &type_string, .list = LIST_SET, .patch_key = "" };
@@ -2606,126 +2626,6 @@ static const struct field fields_policy_eviction[] = {
 static const unsigned char numbers_policy_eviction[] = { 3, 1, 255 };
 const struct type type_policy_eviction = { TYPE_OBJECT, "io.k8s.api.policy.v1.Eviction", fields_policy_eviction, .by_number = numbers_policy_eviction };
 
-static const struct field fields_authentication_token_review_spec[] = {
-	{ "audiences", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
-	{ "token", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1 },
-	{ 0 },
-};
-static const unsigned char numbers_authentication_token_review_spec[] = { 1, 0, 255 };
-static const struct type type_authentication_token_review_spec = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReviewSpec", fields_authentication_token_review_spec, .by_number = numbers_authentication_token_review_spec };
-
-static const struct field fields_authentication_user_info[] = {
-	{ "extra", &map_list_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "map[string]v1.ExtraValue" },
-	{ "groups", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
-	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
-	{ "username", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
-	{ 0 },
-};
-static const unsigned char numbers_authentication_user_info[] = { 3, 2, 1, 0, 255 };
-static const struct type type_authentication_user_info = { TYPE_OBJECT, "io.k8s.api.authentication.v1.UserInfo", fields_authentication_user_info, .by_number = numbers_authentication_user_info };
-
-static const struct field fields_authentication_token_review_status[] = {
-	{ "audiences", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
-	{ "authenticated", &type_bool, FIELD_OMITEMPTY, 0, 0, 1 },
-	{ "error", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
-	{ "user", &type_authentication_user_info, FIELD_OMITEMPTY, 0, 0, 2 },
-	{ 0 },
-};
-static const unsigned char numbers_authentication_token_review_status[] = { 1, 3, 2, 0, 255 };
-static const struct type type_authentication_token_review_status = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReviewStatus", fields_authentication_token_review_status, .by_number = numbers_authentication_token_review_status };
-
-static const struct field fields_authentication_token_review[] = {
-	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
-	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
-	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
-	{ "spec", &type_authentication_token_review_spec, FIELD_REQUIRED, 0, 0, 2 },
-	{ "status", &type_authentication_token_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
-	{ 0 },
-};
-static const unsigned char numbers_authentication_token_review[] = { 2, 3, 4, 255 };
-const struct type type_authentication_token_review = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReview", fields_authentication_token_review, .by_number = numbers_authentication_token_review };
-
-static const struct field fields_authorization_non_resource_attributes[] = {
-	{ "path", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
-	{ "verb", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
-	{ 0 },
-};
-static const unsigned char numbers_authorization_non_resource_attributes[] = { 0, 1, 255 };
-static const struct type type_authorization_non_resource_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.NonResourceAttributes", fields_authorization_non_resource_attributes, .by_number = numbers_authorization_non_resource_attributes };
-
-static const struct field fields_meta_field_selector_requirement[] = {
-	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
-	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.FieldSelectorOperator" },
-	{ "values", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
-	{ 0 },
-};
-static const unsigned char numbers_meta_field_selector_requirement[] = { 0, 1, 2, 255 };
-static const struct type type_meta_field_selector_requirement = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.FieldSelectorRequirement", fields_meta_field_selector_requirement, .by_number = numbers_meta_field_selector_requirement };
-
-static const struct field fields_authorization_field_selector_attributes[] = {
-	{ "rawSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
-	{ "requirements", &list_meta_field_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
-	{ 0 },
-};
-static const unsigned char numbers_authorization_field_selector_attributes[] = { 0, 1, 255 };
-static const struct type type_authorization_field_selector_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.FieldSelectorAttributes", fields_authorization_field_selector_attributes, .by_number = numbers_authorization_field_selector_attributes };
-
-static const struct field fields_authorization_label_selector_attributes[] = {
-	{ "rawSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
-	{ "requirements", &list_meta_label_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
-	{ 0 },
-};
-static const unsigned char numbers_authorization_label_selector_attributes[] = { 0, 1, 255 };
-static const struct type type_authorization_label_selector_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.LabelSelectorAttributes", fields_authorization_label_selector_attributes, .by_number = numbers_authorization_label_selector_attributes };
-
-static const struct field fields_authorization_resource_attributes[] = {
-	{ "fieldSelector", &type_authorization_field_selector_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
-	{ "group", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
-	{ "labelSelector", &type_authorization_label_selector_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
-	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 7 },
-	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
-	{ "resource", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
-	{ "subresource", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
-	{ "verb", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
-	{ "version", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
-	{ 0 },
-};
-static const unsigned char numbers_authorization_resource_attributes[] = { 4, 7, 1, 8, 5, 6, 3, 0, 2, 255 };
-static const struct type type_authorization_resource_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.ResourceAttributes", fields_authorization_resource_attributes, .by_number = numbers_authorization_resource_attributes };
-
-static const struct field fields_authorization_subject_access_review_spec[] = {
-	{ "extra", &map_list_string, FIELD_OMITEMPTY, 0, 0, 5, .go = "map[string]v1.ExtraValue" },
-	{ "groups", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
-	{ "nonResourceAttributes", &type_authorization_non_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
-	{ "resourceAttributes", &type_authorization_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
-	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
-	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
-	{ 0 },
-};
-static const unsigned char numbers_authorization_subject_access_review_spec[] = { 3, 2, 5, 1, 0, 4, 255 };
-static const struct type type_authorization_subject_access_review_spec = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReviewSpec", fields_authorization_subject_access_review_spec, .by_number = numbers_authorization_subject_access_review_spec };
-
-static const struct field fields_authorization_subject_access_review_status[] = {
-	{ "allowed", &type_bool, FIELD_REQUIRED, 0, 0, 1 },
-	{ "denied", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
-	{ "evaluationError", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
-	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
-	{ 0 },
-};
-static const unsigned char numbers_authorization_subject_access_review_status[] = { 0, 3, 2, 1, 255 };
-static const struct type type_authorization_subject_access_review_status = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReviewStatus", fields_authorization_subject_access_review_status, .by_number = numbers_authorization_subject_access_review_status };
-
-static const struct field fields_authorization_subject_access_review[] = {
-	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
-	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
-	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
-	{ "spec", &type_authorization_subject_access_review_spec, FIELD_REQUIRED, 0, 0, 2 },
-	{ "status", &type_authorization_subject_access_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
-	{ 0 },
-};
-static const unsigned char numbers_authorization_subject_access_review[] = { 2, 3, 4, 255 };
-const struct type type_authorization_subject_access_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReview", fields_authorization_subject_access_review, .by_number = numbers_authorization_subject_access_review };
-
 static const struct field fields_discovery_endpoint_conditions[] = {
 	{ "ready", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "serving", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
@@ -2966,6 +2866,299 @@ static const struct field fields_storage_storage_class[] = {
 };
 static const unsigned char numbers_storage_storage_class[] = { 4, 7, 6, 8, 5, 0, 9, 1, 255 };
 const struct type type_storage_storage_class = { TYPE_OBJECT, "io.k8s.api.storage.v1.StorageClass", fields_storage_storage_class, .by_number = numbers_storage_storage_class };
+
+static const struct field fields_authentication_token_review_spec[] = {
+	{ "audiences", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "token", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_token_review_spec[] = { 1, 0, 255 };
+static const struct type type_authentication_token_review_spec = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReviewSpec", fields_authentication_token_review_spec, .by_number = numbers_authentication_token_review_spec };
+
+static const struct field fields_authentication_user_info[] = {
+	{ "extra", &map_list_string, FIELD_OMITEMPTY, 0, 0, 4, .go = "map[string]v1.ExtraValue" },
+	{ "groups", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "username", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_user_info[] = { 3, 2, 1, 0, 255 };
+static const struct type type_authentication_user_info = { TYPE_OBJECT, "io.k8s.api.authentication.v1.UserInfo", fields_authentication_user_info, .by_number = numbers_authentication_user_info };
+
+static const struct field fields_authentication_token_review_status[] = {
+	{ "audiences", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "authenticated", &type_bool, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "error", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "user", &type_authentication_user_info, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_token_review_status[] = { 1, 3, 2, 0, 255 };
+static const struct type type_authentication_token_review_status = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReviewStatus", fields_authentication_token_review_status, .by_number = numbers_authentication_token_review_status };
+
+static const struct field fields_authentication_token_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authentication_token_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authentication_token_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_token_review[] = { 2, 3, 4, 255 };
+const struct type type_authentication_token_review = { TYPE_OBJECT, "io.k8s.api.authentication.v1.TokenReview", fields_authentication_token_review, .by_number = numbers_authentication_token_review };
+
+static const struct field fields_authentication_self_subject_review_status[] = {
+	{ "userInfo", &type_authentication_user_info, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_self_subject_review_status[] = { 0, 255 };
+static const struct type type_authentication_self_subject_review_status = { TYPE_OBJECT, "io.k8s.api.authentication.v1.SelfSubjectReviewStatus", fields_authentication_self_subject_review_status, .by_number = numbers_authentication_self_subject_review_status };
+
+static const struct field fields_authentication_self_subject_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "status", &type_authentication_self_subject_review_status, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authentication_self_subject_review[] = { 2, 3, 255 };
+const struct type type_authentication_self_subject_review = { TYPE_OBJECT, "io.k8s.api.authentication.v1.SelfSubjectReview", fields_authentication_self_subject_review, .by_number = numbers_authentication_self_subject_review };
+
+static const struct field fields_authorization_non_resource_attributes[] = {
+	{ "path", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "verb", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_non_resource_attributes[] = { 0, 1, 255 };
+static const struct type type_authorization_non_resource_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.NonResourceAttributes", fields_authorization_non_resource_attributes, .by_number = numbers_authorization_non_resource_attributes };
+
+static const struct field fields_meta_field_selector_requirement[] = {
+	{ "key", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.FieldSelectorOperator" },
+	{ "values", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_meta_field_selector_requirement[] = { 0, 1, 2, 255 };
+static const struct type type_meta_field_selector_requirement = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.FieldSelectorRequirement", fields_meta_field_selector_requirement, .by_number = numbers_meta_field_selector_requirement };
+
+static const struct field fields_authorization_field_selector_attributes[] = {
+	{ "rawSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "requirements", &list_meta_field_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_field_selector_attributes[] = { 0, 1, 255 };
+static const struct type type_authorization_field_selector_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.FieldSelectorAttributes", fields_authorization_field_selector_attributes, .by_number = numbers_authorization_field_selector_attributes };
+
+static const struct field fields_authorization_label_selector_attributes[] = {
+	{ "rawSelector", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "requirements", &list_meta_label_selector_requirement, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_label_selector_attributes[] = { 0, 1, 255 };
+static const struct type type_authorization_label_selector_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.LabelSelectorAttributes", fields_authorization_label_selector_attributes, .by_number = numbers_authorization_label_selector_attributes };
+
+static const struct field fields_authorization_resource_attributes[] = {
+	{ "fieldSelector", &type_authorization_field_selector_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "group", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "labelSelector", &type_authorization_label_selector_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "resource", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "subresource", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "verb", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "version", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_resource_attributes[] = { 4, 7, 1, 8, 5, 6, 3, 0, 2, 255 };
+static const struct type type_authorization_resource_attributes = { TYPE_OBJECT, "io.k8s.api.authorization.v1.ResourceAttributes", fields_authorization_resource_attributes, .by_number = numbers_authorization_resource_attributes };
+
+static const struct field fields_authorization_subject_access_review_spec[] = {
+	{ "extra", &map_list_string, FIELD_OMITEMPTY, 0, 0, 5, .go = "map[string]v1.ExtraValue" },
+	{ "groups", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "nonResourceAttributes", &type_authorization_non_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "resourceAttributes", &type_authorization_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "uid", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "user", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_subject_access_review_spec[] = { 3, 2, 5, 1, 0, 4, 255 };
+static const struct type type_authorization_subject_access_review_spec = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReviewSpec", fields_authorization_subject_access_review_spec, .by_number = numbers_authorization_subject_access_review_spec };
+
+static const struct field fields_authorization_subject_access_review_status[] = {
+	{ "allowed", &type_bool, FIELD_REQUIRED, 0, 0, 1 },
+	{ "denied", &type_bool, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "evaluationError", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_subject_access_review_status[] = { 0, 3, 2, 1, 255 };
+static const struct type type_authorization_subject_access_review_status = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReviewStatus", fields_authorization_subject_access_review_status, .by_number = numbers_authorization_subject_access_review_status };
+
+static const struct field fields_authorization_subject_access_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authorization_subject_access_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authorization_subject_access_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_subject_access_review[] = { 2, 3, 4, 255 };
+const struct type type_authorization_subject_access_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectAccessReview", fields_authorization_subject_access_review, .by_number = numbers_authorization_subject_access_review };
+
+static const struct field fields_authorization_local_subject_access_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authorization_subject_access_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authorization_subject_access_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_local_subject_access_review[] = { 2, 3, 4, 255 };
+const struct type type_authorization_local_subject_access_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.LocalSubjectAccessReview", fields_authorization_local_subject_access_review, .by_number = numbers_authorization_local_subject_access_review };
+
+static const struct field fields_authorization_self_subject_access_review_spec[] = {
+	{ "nonResourceAttributes", &type_authorization_non_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "resourceAttributes", &type_authorization_resource_attributes, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_self_subject_access_review_spec[] = { 1, 0, 255 };
+static const struct type type_authorization_self_subject_access_review_spec = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SelfSubjectAccessReviewSpec", fields_authorization_self_subject_access_review_spec, .by_number = numbers_authorization_self_subject_access_review_spec };
+
+static const struct field fields_authorization_self_subject_access_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authorization_self_subject_access_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authorization_subject_access_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_self_subject_access_review[] = { 2, 3, 4, 255 };
+const struct type type_authorization_self_subject_access_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SelfSubjectAccessReview", fields_authorization_self_subject_access_review, .by_number = numbers_authorization_self_subject_access_review };
+
+static const struct field fields_authorization_self_subject_rules_review_spec[] = {
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_self_subject_rules_review_spec[] = { 0, 255 };
+static const struct type type_authorization_self_subject_rules_review_spec = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SelfSubjectRulesReviewSpec", fields_authorization_self_subject_rules_review_spec, .by_number = numbers_authorization_self_subject_rules_review_spec };
+
+static const struct field fields_authorization_non_resource_rule[] = {
+	{ "nonResourceURLs", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "verbs", &list_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_non_resource_rule[] = { 1, 0, 255 };
+static const struct type type_authorization_non_resource_rule = { TYPE_OBJECT, "io.k8s.api.authorization.v1.NonResourceRule", fields_authorization_non_resource_rule, .by_number = numbers_authorization_non_resource_rule };
+
+static const struct field fields_authorization_resource_rule[] = {
+	{ "apiGroups", &list_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "resourceNames", &list_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "resources", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "verbs", &list_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_resource_rule[] = { 3, 0, 2, 1, 255 };
+static const struct type type_authorization_resource_rule = { TYPE_OBJECT, "io.k8s.api.authorization.v1.ResourceRule", fields_authorization_resource_rule, .by_number = numbers_authorization_resource_rule };
+
+static const struct field fields_authorization_subject_rules_review_status[] = {
+	{ "evaluationError", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "incomplete", &type_bool, FIELD_REQUIRED, 0, 0, 3 },
+	{ "nonResourceRules", &list_authorization_non_resource_rule, FIELD_REQUIRED, 0, 0, 2 },
+	{ "resourceRules", &list_authorization_resource_rule, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_subject_rules_review_status[] = { 3, 2, 1, 0, 255 };
+static const struct type type_authorization_subject_rules_review_status = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SubjectRulesReviewStatus", fields_authorization_subject_rules_review_status, .by_number = numbers_authorization_subject_rules_review_status };
+
+static const struct field fields_authorization_self_subject_rules_review[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_authorization_self_subject_rules_review_spec, FIELD_REQUIRED, 0, 0, 2 },
+	{ "status", &type_authorization_subject_rules_review_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_authorization_self_subject_rules_review[] = { 2, 3, 4, 255 };
+const struct type type_authorization_self_subject_rules_review = { TYPE_OBJECT, "io.k8s.api.authorization.v1.SelfSubjectRulesReview", fields_authorization_self_subject_rules_review, .by_number = numbers_authorization_self_subject_rules_review };
+
+static const struct field fields_rbac_policy_rule[] = {
+	{ "apiGroups", &list_string, FIELD_OMITEMPTY, 0, "API groups of the resources; \"\" is the core group, * is all", 2 },
+	{ "nonResourceURLs", &list_string, FIELD_OMITEMPTY, 0, "Paths of the server itself; * at the end stands for any rest", 5 },
+	{ "resourceNames", &list_string, FIELD_OMITEMPTY, 0, "Only objects of these names; without it, all", 4 },
+	{ "resources", &list_string, FIELD_OMITEMPTY, 0, "Such as pods, pods/exec, */scale, or * for all", 3 },
+	{ "verbs", &list_string, FIELD_REQUIRED, 0, "Such as get, list, watch, create, or * for all", 1 },
+	{ 0 },
+};
+static const unsigned char numbers_rbac_policy_rule[] = { 4, 0, 3, 2, 1, 255 };
+static const struct type type_rbac_policy_rule = { TYPE_OBJECT, "io.k8s.api.rbac.v1.PolicyRule", fields_rbac_policy_rule, .by_number = numbers_rbac_policy_rule };
+
+static const struct field fields_rbac_role[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "rules", &list_rbac_policy_rule, 0, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_rbac_role[] = { 2, 3, 255 };
+const struct type type_rbac_role = { TYPE_OBJECT, "io.k8s.api.rbac.v1.Role", fields_rbac_role, .by_number = numbers_rbac_role };
+
+static const struct field fields_rbac_aggregation_rule[] = {
+	{ "clusterRoleSelectors", &list_meta_label_selector, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_rbac_aggregation_rule[] = { 0, 255 };
+static const struct type type_rbac_aggregation_rule = { TYPE_OBJECT, "io.k8s.api.rbac.v1.AggregationRule", fields_rbac_aggregation_rule, .by_number = numbers_rbac_aggregation_rule };
+
+static const struct field fields_rbac_cluster_role[] = {
+	{ "aggregationRule", &type_rbac_aggregation_rule, FIELD_POINTER | FIELD_OMITEMPTY, 0, "The rules are those of all ClusterRoles with these labels", 3 },
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "rules", &list_rbac_policy_rule, 0, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_rbac_cluster_role[] = { 3, 4, 0, 255 };
+const struct type type_rbac_cluster_role = { TYPE_OBJECT, "io.k8s.api.rbac.v1.ClusterRole", fields_rbac_cluster_role, .by_number = numbers_rbac_cluster_role };
+
+static const struct field fields_rbac_role_ref[] = {
+	{ "apiGroup", &type_string, 0, "\"\"", 0, 1 },
+	{ "kind", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_rbac_role_ref[] = { 0, 1, 2, 255 };
+static const struct type type_rbac_role_ref = { TYPE_OBJECT, "io.k8s.api.rbac.v1.RoleRef", fields_rbac_role_ref, .atomic = true, .by_number = numbers_rbac_role_ref };
+
+static const struct field fields_rbac_subject[] = {
+	{ "apiGroup", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "kind", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 3 },
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+static const unsigned char numbers_rbac_subject[] = { 1, 0, 2, 3, 255 };
+static const struct type type_rbac_subject = { TYPE_OBJECT, "io.k8s.api.rbac.v1.Subject", fields_rbac_subject, .atomic = true, .by_number = numbers_rbac_subject };
+
+static const struct field fields_rbac_role_binding[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "roleRef", &type_rbac_role_ref, FIELD_REQUIRED, 0, "The Role of this namespace, or the ClusterRole; cannot change", 3 },
+	{ "subjects", &list_rbac_subject, FIELD_OMITEMPTY, 0, "Users, groups and service accounts that get its rights here", 2 },
+	{ 0 },
+};
+static const unsigned char numbers_rbac_role_binding[] = { 2, 4, 3, 255 };
+const struct type type_rbac_role_binding = { TYPE_OBJECT, "io.k8s.api.rbac.v1.RoleBinding", fields_rbac_role_binding, .by_number = numbers_rbac_role_binding };
+
+static const struct field fields_rbac_cluster_role_binding[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "roleRef", &type_rbac_role_ref, FIELD_REQUIRED, 0, "The ClusterRole; cannot change", 3 },
+	{ "subjects", &list_rbac_subject, FIELD_OMITEMPTY, 0, "Users, groups and service accounts that get its rights everywhere", 2 },
+	{ 0 },
+};
+static const unsigned char numbers_rbac_cluster_role_binding[] = { 2, 4, 3, 255 };
+const struct type type_rbac_cluster_role_binding = { TYPE_OBJECT, "io.k8s.api.rbac.v1.ClusterRoleBinding", fields_rbac_cluster_role_binding, .by_number = numbers_rbac_cluster_role_binding };
 
 static const struct field fields_meta_shard_info[] = {
 	{ "selector", &type_string, FIELD_REQUIRED, 0, 0, 1 },

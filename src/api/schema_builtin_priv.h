@@ -4,8 +4,12 @@
 
 #include "api/schema.h"
 
+extern const struct type type_authentication_self_subject_review;
 extern const struct type type_authentication_token_request;
 extern const struct type type_authentication_token_review;
+extern const struct type type_authorization_local_subject_access_review;
+extern const struct type type_authorization_self_subject_access_review;
+extern const struct type type_authorization_self_subject_rules_review;
 extern const struct type type_authorization_subject_access_review;
 extern const struct type type_autoscaling_scale;
 extern const struct type type_coordination_lease;
@@ -39,4 +43,8 @@ extern const struct type type_networking_network_policy_egress_rule;
 extern const struct type type_networking_network_policy_ingress_rule;
 extern const struct type type_node_runtime_class;
 extern const struct type type_policy_eviction;
+extern const struct type type_rbac_cluster_role;
+extern const struct type type_rbac_cluster_role_binding;
+extern const struct type type_rbac_role;
+extern const struct type type_rbac_role_binding;
 extern const struct type type_storage_storage_class;

@@ -131,7 +131,7 @@ static struct json *cell(struct json_doc *d, const struct column *c, const struc
 {
 	struct json *v = c->cell ? c->cell(d, obj, now) : json_copy(d, jsonpath_get(obj, c->path));
 
-	if (str_eq(c->type, "date"))
+	if (str_eq(c->type, "date") && !c->plain)
 		return age_cell(d, v, now);
 	return v ? v : json_new_null(d);
 }

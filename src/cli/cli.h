@@ -159,7 +159,7 @@ struct stream *cli_server_wrap(void *server, int fd); /* for http_pool_set_wrap(
 
 extern const struct setting backup_settings[], bench_settings[], census_settings[],
 	doctor_settings[], fsck_settings[], image_settings[], manifests_settings[], mcp_settings[],
-	restore_settings[], stop_settings[], url_settings[], version_settings[];
+	restore_settings[], stop_settings[], url_settings[], user_settings[], version_settings[];
 int backup_run(const struct command *c, const struct settings *s);
 int bench_run(const struct command *c, const struct settings *s);
 int census_run(const struct command *c, const struct settings *s);
@@ -172,6 +172,8 @@ int mcp_run(const struct command *c, const struct settings *s);
 int restore_run(const struct command *c, const struct settings *s);
 int stop_run(const struct command *c, const struct settings *s);
 int url_run(const struct command *c, const struct settings *s);
+int user_run(const struct command *c, const struct settings *s);
+bool user_help(const struct settings *s, struct buf *out);
 int version_run(const struct command *c, const struct settings *s);
 /* The man page for the whole table, as roff. */
 void man_write(const struct command *table, struct buf *out);

@@ -30,6 +30,7 @@ void sha256_end(struct sha256 *s, unsigned char ret[SHA256_LEN]);
 void sha256_end_text(struct sha256 *s, char ret[DIGEST_TEXT_LEN]);
 
 enum {
+	POINT_LEN = 64,     /* x and y of a public key, 32 bytes each */
 	SIGNATURE_LEN = 64, /* r and s, 32 bytes each, as in JOSE */
 };
 
@@ -43,6 +44,8 @@ AUTOPTR(signing_key)
 
 /* The digest of the public key, which is the same for both halves of a pair. */
 void signing_key_id(const struct signing_key *k, unsigned char ret[SHA256_LEN]);
+/* The public key, x and y. */
+void signing_key_point(const struct signing_key *k, unsigned char ret[POINT_LEN]);
 
 /* ECDSA over SHA-256. */
 must_use struct err *signing_key_sign(struct signing_key *k, const void *p, size_t len,

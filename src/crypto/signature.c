@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/x509.h>
@@ -63,6 +64,22 @@ void signing_key_id(const struct signing_key *k, unsigned char ret[SHA256_LEN])
 		abort(); /* out of memory */
 	sha256(der, (size_t)len, ret);
 	OPENSSL_free(der);
+}
+
+static void coordinate(const struct signing_key *k, const char *name, unsigned char *ret)
+{
+	BIGNUM *n = NULL;
+
+	if (EVP_PKEY_get_bn_param(k->key, name, &n) != 1 ||
+	    BN_bn2binpad(n, ret, POINT_LEN / 2) != POINT_LEN / 2)
+		abort(); /* out of memory: signing_key_read() takes keys on this curve alone */
+	BN_free(n);
+}
+
+void signing_key_point(const struct signing_key *k, unsigned char ret[POINT_LEN])
+{
+	coordinate(k, OSSL_PKEY_PARAM_EC_PUB_X, ret);
+	coordinate(k, OSSL_PKEY_PARAM_EC_PUB_Y, ret + POINT_LEN / 2);
 }
 
 static bool der_to_raw(const unsigned char *der, size_t len, unsigned char ret[SIGNATURE_LEN])

@@ -70,6 +70,23 @@ static struct err *tunnel_may_enter(struct serve *s, const struct router_ask *as
 	return user_may_exec(s, &who, ask->ns, pod);
 }
 
+/* A certificate that was shown to the router: its user is known, as at the API. */
+static struct err *certificate_may_enter(struct serve *s, const struct router_ask *ask,
+					 const char *pod)
+{
+	autofree const char **groups = NULL;
+	size_t n = 0;
+
+	while (ask->groups && ask->groups[n])
+		n++;
+	groups = xnew_n(const char *, n + 2);
+	for (size_t i = 0; i < n; i++)
+		groups[i] = ask->groups[i];
+	groups[n] = "system:authenticated";
+	return user_may_exec(s, &(struct access_target){ .user = ask->user, .groups = groups },
+			     ask->ns, pod);
+}
+
 /* Who may use the router: whoever could read our keys anyway, and whoever may exec. */
 static struct err *may_enter(void *arg, const struct router_ask *ask, struct list **ret_wait unused)
 {
@@ -87,9 +104,7 @@ static struct err *may_enter(void *arg, const struct router_ask *ask, struct lis
 	if (ask->caller.ticket)
 		return tunnel_may_enter(s, ask, pod);
 	if (ask->user && !http_request_header(ask->request, "Authorization"))
-		return user_may_exec(
-			s, &(struct access_target){ .user = ask->user, .groups = ask->groups },
-			ask->ns, pod);
+		return certificate_may_enter(s, ask, pod);
 	e = server_may_exec(s->server, http_request_header(ask->request, "Authorization"), ask->ns,
 			    pod);
 	return explain_refusal(e, ask);

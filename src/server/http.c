@@ -15,6 +15,7 @@
 #include "server/pages/pages.h"
 #include "server/read/read.h"
 #include "server/streams/streams.h"
+#include "server/users/users.h"
 #include "server/watch/watch.h"
 #include "server/write/write.h"
 
@@ -38,7 +39,7 @@ static bool wakes(struct front *f, const struct call *c)
 		return false;
 	next.route.sub = sub;
 	next.route.verb = VERB_CREATE;
-	e = authorise(f->grants, &next);
+	e = authorise(f->by, &next);
 	return !e;
 }
 
@@ -174,10 +175,12 @@ static void run(struct front *f, struct call *c)
 {
 	const struct route *r = &c->route;
 
-	if (!r->resource)
+	if (users_path(r))
+		users_answer(f->users, c);
+	else if (!r->resource)
 		pages_show(f->pages, c);
 	else if (review_of(r))
-		review_answer(&(struct review_desk){ f->tokens, f->grants }, c);
+		review_answer(&(struct review_desk){ f->tokens, f->by }, c);
 	else if (*r->sub)
 		sub_handlers[subresource_find(r->kind, r->sub)](f, c);
 	else
@@ -209,6 +212,8 @@ static void on_body(void *owner, struct http_request *req unused, const char *da
 
 static bool has_body(const struct route *r)
 {
+	if (users_path(r))
+		return r->verb == VERB_CREATE;
 	return r->resource && (B(r->verb) & (B(VERB_CREATE) | B(VERB_UPDATE) | B(VERB_PATCH) |
 					     B(VERB_DELETE) | B(VERB_DELETE_COLLECTION)));
 }
@@ -245,16 +250,16 @@ static struct err *let_in(struct front *f, struct call *c)
 
 	e = authenticate(f->tokens, c);
 	if (!e)
-		e = refuse_impersonation(c);
-	if (!e)
 		e = call_enter(c);
+	if (!e)
+		e = impersonate(f->by, f->objects, c);
 	if (!e && is_endpoint(f, c))
 		return may_visit(c);
 	if (e)
 		return e;
 	routed = route_read(c);
 	if (!routed || c->route.resource) {
-		e = authorise(f->grants, c);
+		e = authorise(f->by, c);
 		if (e) {
 			err_free(routed);
 			return e;

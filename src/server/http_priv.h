@@ -5,12 +5,13 @@
 #include "server/server.h"
 
 struct admit;
-struct grants;
+struct authoriser;
 struct http_handler;
 struct objects;
 struct pages;
 struct streams;
 struct tokens;
+struct users;
 struct waiters;
 struct watchers;
 
@@ -18,13 +19,14 @@ struct watchers;
 struct front {
 	struct calls calls;
 	struct tokens *tokens;
-	struct grants *grants;
+	struct authoriser *by;
 	struct objects *objects;
 	struct admit *admit;
 	struct waiters *waiters;
 	struct watchers *watchers;
 	struct streams *streams;
 	struct pages *pages;
+	const struct users *users;
 	struct server_endpoint endpoint; /* path NULL: none */
 };
 extern const struct http_handler front_handler; /* its arg is a struct front */

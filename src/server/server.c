@@ -6,17 +6,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/kind.h"
+#include "api/object.h"
 #include "api/registry.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/wall.h"
 #include "client/access.h"
+#include "loop/loop.h"
 #include "net/http_server.h"
 #include "net/stream.h"
 #include "server/admit/admit.h"
 #include "server/admit/ranges.h"
 #include "server/auth/auth.h"
 #include "server/auth/keys.h"
+#include "server/auth/rbac.h"
 #include "server/call/body.h"
 #include "server/data/data.h"
 #include "server/http_priv.h"
@@ -24,6 +29,7 @@
 #include "server/objects/objects.h"
 #include "server/pages/pages.h"
 #include "server/streams/streams.h"
+#include "server/users/users.h"
 #include "server/watch/watch.h"
 #include "server/write/write.h"
 #include "store/store.h"
@@ -53,11 +59,14 @@ struct server {
 	struct admit admit;
 	struct locals locals;
 	struct tokens tokens;
-	struct grants grants;
+	struct authoriser by;
+	struct deferred rights_changed; /* after a write to a role or binding */
+	bool aggregates;                /* … to a ClusterRole */
 	struct waiters waiters;
 	struct watchers watchers;
 	struct streams streams;
 	struct pages pages;
+	struct users users;
 	struct front front;
 };
 
@@ -68,6 +77,31 @@ static void on_kind(void *arg, const struct kind *k, bool added)
 	if (!added)
 		watchers_end(&s->watchers, k);
 	objects_kind_changed(&s->objects, k, added);
+}
+
+/* Of a credential that could be taken back, and now was. */
+static bool is_record(const struct server *s, const struct object *o)
+{
+	return o->kind == s->objects.secret && str_starts(o->name, CREDENTIAL_PREFIX);
+}
+
+static bool changes_rights(struct server *s, struct object *o, bool gone)
+{
+	if (!o)
+		return false; /* of a kind that is not served */
+	s->aggregates |= o->kind == s->objects.cluster_role;
+	return rbac_changed(s->by.rbac, o, gone) ||
+	       (gone && (o->kind == s->objects.service_account || is_record(s, o)));
+}
+
+/* Rights follow at once, within the write; what depends on them, later in the turn. */
+static void on_change(void *arg, const struct store_event *ev)
+{
+	struct server *s = arg;
+
+	if (changes_rights(s, ev->entry->tag, ev->type == STORE_DELETED))
+		deferred_call(&s->rights_changed);
+	locals_changed(&s->locals, ev);
 }
 
 /* Told when it changes; /readyz and /metrics show it in the meantime. */
@@ -113,7 +147,8 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 	struct kinds *kinds = spec->kinds;
 	struct err *e;
 
-	store_on_change(s->objects.store, locals_changed, &s->locals);
+	s->by.rbac = rbac_new(&s->objects);
+	store_on_change(s->objects.store, on_change, s);
 	store_on_state(s->objects.store, on_store_state, s);
 	if (store_state(s->objects.store) != STORE_WRITABLE)
 		on_store_state(s);
@@ -123,6 +158,10 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 	s->pages.kinds = kinds;
 	s->pages.store = s->objects.store;
 	tokens_init(&s->tokens, &s->objects, s->keys.sa_key);
+	s->pages.issuer = TOKEN_ISSUER;
+	e = tls_token_keys(s->keys.sa_key, &s->pages.jwks);
+	if (e)
+		return e;
 	definitions_load(&s->admit);
 	objects_report_unknown(&s->objects);
 	services_known(&s->admit);
@@ -131,6 +170,8 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 		e = namespaces_bootstrap(&s->admit);
 	if (!e)
 		e = runtime_classes_bootstrap(&s->admit, spec->runtime_classes);
+	if (!e)
+		e = roles_bootstrap(&s->admit);
 	return e ? e : store_commit_now(s->objects.store); /* the first request finds them */
 }
 
@@ -177,6 +218,66 @@ static void count(void *arg, struct pages_counts *ret)
 	};
 }
 
+static struct err *guard(void *arg, const struct op *op, const struct json *obj,
+			 const struct json *old)
+{
+	struct server *s = arg;
+	const struct role_write w = { .user = op->who,
+				      .kind = kind_storage(op->kind),
+				      .ns = op->ns,
+				      .name = op->name,
+				      .obj = obj,
+				      .old = old };
+
+	return escalation_check(&s->by, &s->objects, &w);
+}
+
+/* Of "system:serviceaccount:NAMESPACE:NAME". */
+static const char *account_name(const char *user)
+{
+	const char *colon = strrchr(user, ':');
+
+	return colon ? colon + 1 : user;
+}
+
+/* One that is gone has no rights, whatever it has open. ns NULL: it is no account. */
+static struct err *account_gone(const struct server *s, const char *user, const char *ns)
+{
+	const struct objects *os = &s->objects;
+
+	if (!ns || objects_find(os, os->service_account, ns, account_name(user)))
+		return NULL;
+	return err_new(ERR_UNAUTHENTICATED, "the service account no longer exists");
+}
+
+/* What is open stays so only as long as it could be opened again. */
+static bool still_may(void *arg, const struct call *c)
+{
+	struct server *s = arg;
+	struct err *e = account_gone(s, c->user.name, c->user.sa_ns);
+	bool may;
+
+	if (!e)
+		e = credential_check(&s->objects, c->user.groups);
+	if (!e)
+		e = authorise(&s->by, c);
+	may = !e || !wall_stands("open-watches");
+	err_free(e);
+	return may;
+}
+
+static void on_rights_changed(void *arg)
+{
+	struct server *s = arg;
+
+	if (s->aggregates)
+		roles_aggregate(&s->admit);
+	s->aggregates = false;
+	watchers_recheck(&s->watchers, still_may, s);
+	streams_recheck(&s->streams, still_may, s);
+	deferred_cancel(&s->rights_changed); /* what that wrote needs no second look */
+}
+
 static struct server *server_new(struct loop *l, const struct server_spec *spec)
 {
 	struct server *s = xnew(struct server);
@@ -190,21 +291,26 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	s->kinds = (struct kinds_watch){ .changed = on_kind, .arg = s };
 	s->admit = (struct admit){ .objects = &s->objects,
 				   .node_name = s->node_name,
-				   .ranges = &s->ranges };
+				   .ranges = &s->ranges,
+				   .guard = guard,
+				   .guard_arg = s };
+	s->users = (struct users){ .admit = &s->admit, .by = &s->by, .keys = &s->keys };
 	s->pages = (struct pages){ .count = count, .arg = s };
+	deferred_init(&s->rights_changed, l, on_rights_changed, s);
 	locals_init(&s->locals, &s->admit, l);
 	waiters_init(&s->waiters, &s->objects, l);
 	watchers_init(&s->watchers, &s->objects, l);
 	streams_init(&s->streams, &s->objects, l);
 	s->front = (struct front){
 		.tokens = &s->tokens,
-		.grants = &s->grants,
+		.by = &s->by,
 		.objects = &s->objects,
 		.admit = &s->admit,
 		.waiters = &s->waiters,
 		.watchers = &s->watchers,
 		.streams = &s->streams,
 		.pages = &s->pages,
+		.users = &s->users,
 	};
 	slices_init(&s->front.calls.slices, l);
 	budget_init(&s->front.calls.budget, spec->max_conns ? spec->max_conns : CALLS_MAX);
@@ -218,7 +324,7 @@ struct err *server_open(struct loop *l, const struct server_spec *spec, struct s
 	struct keys_spec names;
 	struct err *e;
 
-	e = grants_read(&s->grants, spec->grants);
+	e = grants_read(&s->by.grants, spec->grants);
 	if (!e)
 		e = ranges_init(&s->ranges, str_or(spec->service_cidr, SERVER_SERVICE_CIDR));
 	if (!e)
@@ -336,7 +442,7 @@ struct err *server_may_exec(struct server *s, const char *authorization, const c
 {
 	const struct route exec = exec_route(s, ns, pod);
 
-	return header_may(&s->tokens, &s->grants, authorization, &exec);
+	return header_may(&s->tokens, &s->by, authorization, &exec);
 }
 
 const struct tls_pair *server_ca(const struct server *s)
@@ -347,14 +453,6 @@ const struct tls_pair *server_ca(const struct server *s)
 const char *server_ca_cert(const struct server *s)
 {
 	return s->keys.ca.cert_pem;
-}
-
-/* Of "system:serviceaccount:NAMESPACE:NAME". */
-static const char *account_name(const char *user)
-{
-	const char *colon = strrchr(user, ':');
-
-	return colon ? colon + 1 : user;
 }
 
 static enum verb verb_of(const char *name)
@@ -386,11 +484,11 @@ struct err *server_user_may(struct server *s, const struct access_target *who,
 			  .sa_ns = who->account_ns },
 	};
 
-	/* One that is gone has no rights, whatever it has open. */
-	if (who->account_ns && !objects_find(&s->objects, s->objects.service_account,
-					     who->account_ns, account_name(who->user)))
-		return err_new(ERR_UNAUTHENTICATED, "the service account no longer exists");
-	return authorise(&s->grants, &c);
+	struct err *e = account_gone(s, who->user, who->account_ns);
+
+	if (!e)
+		e = credential_check(&s->objects, c.user.groups);
+	return e ? e : authorise(&s->by, &c);
 }
 
 void server_set_endpoint(struct server *s, const struct server_endpoint *e)
@@ -434,7 +532,9 @@ void server_free(struct server *s)
 	streams_cut(&s->streams);
 	objects_done(&s->objects); /* commits; calls that wait for that are released */
 	tokens_done(&s->tokens);
-	grants_done(&s->grants);
+	deferred_cancel(&s->rights_changed);
+	grants_done(&s->by.grants);
+	rbac_free(s->by.rbac);
 	ranges_done(&s->ranges);
 	pages_done(&s->pages);
 	slices_done(&s->front.calls.slices);

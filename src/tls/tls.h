@@ -91,6 +91,8 @@ must_use struct err *tls_token_sign(const char *key_pem, const char *claims, cha
  * audiences is up to the caller.
  */
 must_use struct err *tls_token_verify(const char *key_pem, const char *token, char **ret_claims);
+/* The public half of the key as a JSON Web Key Set (RFC 7517), malloc'd. */
+must_use struct err *tls_token_keys(const char *key_pem, char **ret);
 
 /*
  * Sealed text: anybody can read it, but only who has the key can make it. The label says what it is

@@ -117,3 +117,24 @@ struct err *tls_token_verify(const char *key_pem, const char *token, char **ret_
 	*ret_claims = xstrndup(claims, claims_len);
 	return NULL;
 }
+
+struct err *tls_token_keys(const char *key_pem, char **ret)
+{
+	autofree char *kid = NULL, *x = NULL, *y = NULL;
+	unsigned char id[SHA256_LEN], point[POINT_LEN];
+	struct token_key *k;
+	struct err *e = key_get(key_pem, &k);
+
+	if (e)
+		return e;
+	signing_key_id(k->key, id);
+	signing_key_point(k->key, point);
+	kid = base64_encode(id, sizeof(id), true);
+	x = base64_encode(point, POINT_LEN / 2, true);
+	y = base64_encode(point + POINT_LEN / 2, POINT_LEN / 2, true);
+	*ret = xasprintf(
+		"{\"keys\":[{\"use\":\"sig\",\"kty\":\"EC\",\"kid\":\"%s\",\"crv\":\"P-256\","
+		"\"alg\":\"ES256\",\"x\":\"%s\",\"y\":\"%s\"}]}",
+		kid, x, y);
+	return NULL;
+}

@@ -34,7 +34,7 @@ static struct json_doc *take_in(struct json_doc *doc, const struct kind *k)
 	schema_default(d, json_root(d), k->type, NULL);
 	if (k->defaults)
 		k->defaults(d, NULL);
-	meta_validate(json_get(json_root(d), "metadata"), k->flags & KIND_NAMESPACED, NULL, &c);
+	meta_validate(json_get(json_root(d), "metadata"), k->flags, NULL, &c);
 	schema_validate(json_root(d), k->type, NULL, &c);
 	if (k->validate)
 		k->validate(json_root(d), NULL, &c);

@@ -12,6 +12,7 @@
 #include "json/json.h"
 #include "server/admit/admit_priv.h"
 #include "server/admit/ranges.h"
+#include "server/call/call.h"
 #include "server/call/status.h"
 #include "server/objects/objects.h"
 #include "store/store.h"
@@ -28,9 +29,11 @@ void op_done(struct op *op)
 
 void op_audit(const struct op *op, const char *verb, const struct err *e)
 {
-	log_debug("write", KV("user", op->user), KV("verb", verb), KV("kind", op->kind->kind),
-		  KV("namespace", op->ns), KV("name", op->result ? op->result->name : op->name),
-		  KV("sub", op->sub), KV("dry_run", op->options.dry_run),
+	log_debug("write", KV("user", op->user),
+		  KV("impersonator", op->who && op->who->by ? op->who->by : ""), KV("verb", verb),
+		  KV("kind", op->kind->kind), KV("namespace", op->ns),
+		  KV("name", op->result ? op->result->name : op->name), KV("sub", op->sub),
+		  KV("dry_run", op->options.dry_run),
 		  KV("result", e ? err_code_name(err_code(e)) : "ok"));
 }
 
@@ -143,8 +146,8 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 		if (e)
 			return e;
 	}
-	meta_validate(json_get(root, "metadata"), k->flags & KIND_NAMESPACED,
-		      json_get(settled(old), "metadata"), &op->causes);
+	meta_validate(json_get(root, "metadata"), k->flags, json_get(settled(old), "metadata"),
+		      &op->causes);
 	if (!checked && !(k->flags & KIND_DEFINES)) /* a definition is checked as a whole */
 		schema_validate(root, k->type, was, &op->causes);
 	if (!op->causes.n && validate && !content)
@@ -313,6 +316,16 @@ static void begin(const struct op *op, struct json_doc *d)
 		k->prepare_create(d, &env);
 }
 
+/* Last of all, so that what is asked about is what would be stored. */
+static struct err *guarded(const struct op *op, const struct json_doc *d, const struct object *old)
+{
+	const struct admit *a = op->admit;
+
+	if (!op->who || !a->guard)
+		return NULL;
+	return a->guard(a->guard_arg, op, json_root(d), old ? old->root : NULL);
+}
+
 static struct err *prepare_create(struct op *op, struct json_doc *d)
 {
 	struct err *e;
@@ -330,7 +343,9 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 		return e;
 	begin(op, d);
 	e = default_and_validate(op, d, NULL);
-	return e ? e : runtime_class_exists(op, d);
+	if (!e)
+		e = runtime_class_exists(op, d);
+	return e ? e : guarded(op, d, NULL);
 }
 
 struct err *op_create(struct op *op, struct json_doc *doc)
@@ -441,6 +456,8 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 	e = default_and_validate(op, d, old);
 	if (!e && changes_rest)
 		e = allowed(op, d, old);
+	if (!e)
+		e = guarded(op, d, old);
 	if (e)
 		return e;
 	count_generation(op, d, old);

@@ -15,6 +15,8 @@ struct kind;
 struct object;
 struct objects;
 struct ranges;
+struct op;
+struct user;
 
 /*
  * An operation on one object, from HTTP or from this process: the same defaults, checks and errors.
@@ -26,11 +28,16 @@ struct admit {
 	const char *node_name; /* new Pods are bound to it; NULL: they are not bound */
 	struct ranges *ranges; /* of what Services get */
 	uint64_t n_writes;
+	/* Whether somebody may store what is otherwise fine; old is NULL on create. */
+	struct err *(*guard)(void *arg, const struct op *op, const struct json *obj,
+			     const struct json *old);
+	void *guard_arg;
 };
 
 struct op {
 	struct admit *admit;
 	const char *user;
+	const struct user *who;      /* over HTTP; NULL: this process, which nothing guards */
 	const struct kind *kind;     /* as asked for, perhaps not the stored version */
 	const char *ns, *name, *sub; /* "" where there is none */
 	struct write_options options;
@@ -62,5 +69,10 @@ must_use struct err *namespaces_bootstrap(struct admit *a);
 void definitions_load(struct admit *a);
 /* Defines our own kinds, as they are now. */
 must_use struct err *definitions_bootstrap(struct admit *a);
+/* Creates the roles and bindings that Kubernetes has from the start, and gives those that exist
+ * what they lack of it, unless they say that they are left alone. */
+must_use struct err *roles_bootstrap(struct admit *a);
+/* Gives every aggregated ClusterRole the rules of those that its selectors choose. */
+void roles_aggregate(struct admit *a);
 /* Creates a RuntimeClass for each name, unless there is one. names: NULL-terminated, or NULL. */
 must_use struct err *runtime_classes_bootstrap(struct admit *a, const char *const *names);

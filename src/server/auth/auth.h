@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdint.h>
+
 #include "base/err.h"
 
+struct act;
+struct arena;
 struct call;
+struct json;
+struct kind;
 struct map;
+struct object;
 struct objects;
+struct rbac;
 struct route;
 struct user;
 
@@ -26,6 +34,13 @@ struct grants {
 must_use struct err *grants_read(struct grants *g, const char *text);
 void grants_done(struct grants *g);
 
+/* What decides: the stored roles, and the grants of the settings beside them. */
+struct authoriser {
+	struct rbac *rbac;
+	struct grants grants;
+};
+
+#define TOKEN_ISSUER "https://kubernetes.default.svc"
 struct tokens {
 	const struct objects *objects;
 	const char *key;   /* signs them; outlives this */
@@ -37,26 +52,63 @@ void tokens_done(struct tokens *t);
 /* Fills in c->user: anonymous when the call carries no credential. ERR_UNAUTHENTICATED: it carries
  * one that is not valid, whatever else was sent. */
 must_use struct err *authenticate(struct tokens *t, struct call *c);
-/* ERR_FORBIDDEN: the call asks to act as another user, which nobody may. */
-must_use struct err *refuse_impersonation(const struct call *c);
+/* c->user becomes whom the headers Impersonate-* name, if there are any. ERR_FORBIDDEN: the user
+ * may not; ERR_MALFORMED: they name no user. */
+must_use struct err *impersonate(const struct authoriser *by, const struct objects *os,
+				 struct call *c);
 /* ERR_FORBIDDEN: c->user may not do what c->route says. */
-must_use struct err *authorise(const struct grants *g, const struct call *c);
+must_use struct err *authorise(const struct authoriser *by, const struct call *c);
+/* The same of any act. Nothing is refused to system:masters. */
+must_use struct err *user_may(const struct authoriser *by, const struct user *u,
+			      const struct act *a);
+/* A role or binding that is about to be stored. ERR_FORBIDDEN: it gives rights that its writer does
+ * not hold; ERR_NOT_FOUND: there is no such role to compare with. */
+struct role_write {
+	const struct user *user;
+	const struct kind *kind;      /* others than roles and bindings are fine */
+	const char *ns, *name;        /* of the request; "" where there is none */
+	const struct json *obj, *old; /* old NULL: it is created */
+};
+must_use struct err *escalation_check(const struct authoriser *by, const struct objects *os,
+				      const struct role_write *w);
 /* Both for an Authorization header that came another way than in a call; NULL (none did) is
  * ERR_UNAUTHENTICATED. */
-must_use struct err *header_may(struct tokens *t, const struct grants *g, const char *header,
+must_use struct err *header_may(struct tokens *t, const struct authoriser *by, const char *header,
 				const struct route *what);
-/* Questions about users that others may ask (reviews.c). */
+/* Questions about users, which are answered and not stored (reviews.c). */
 enum review {
 	REVIEW_NONE,
 	REVIEW_TOKEN,
+	REVIEW_SELF,
 	REVIEW_ACCESS,
+	REVIEW_LOCAL_ACCESS,
+	REVIEW_SELF_ACCESS,
+	REVIEW_SELF_RULES,
+	REVIEW_MAX_,
 };
 enum review review_of(const struct route *r);             /* which of them a path names */
 must_use struct err *review_check(const struct route *r); /* ERR_METHOD, or no such path */
 struct review_desk {
 	struct tokens *tokens;
-	const struct grants *grants;
+	const struct authoriser *by;
 };
 void review_answer(const struct review_desk *desk, struct call *c);
+/*
+ * Credentials that users/ makes and can take back (credential.c). The record of one is a Secret of
+ * this type in kube-system; a credential names it in one more group of its user, and is valid as
+ * long as it is there.
+ */
+#define CREDENTIAL_TYPE   "cay.dev/user"
+#define CREDENTIAL_PREFIX "cay-user-" /* of the names of records */
+#define CREDENTIAL_GROUP  "cay:key:"
+enum {
+	CREDENTIAL_NAME_MAX = 32,
+};
+const char *credential_group(struct arena *a, const struct object *record);
+/* ERR_UNAUTHENTICATED: one of the groups names a record that is gone. */
+must_use struct err *credential_check(const struct objects *os, const char *const *groups);
+/* groups end with NULL, and include that of the record. *ret is malloc'd. */
+must_use struct err *token_for_user(const char *key, const char *name, const char *const *groups,
+				    int64_t ttl_s, char **ret);
 /* Answers POST serviceaccounts/NAME/token. */
 void token_issue(struct tokens *t, struct call *c);

@@ -2,9 +2,25 @@
 #pragma once
 
 #include "server/auth/auth.h"
+#include "server/auth/rbac.h"
 
-/* The role that a service account has in its own namespace. */
-enum role grants_role(const struct grants *g, const struct user *u);
+#define AUTHN_GROUP "authentication.k8s.io"
+#define AUTHZ_GROUP "authorization.k8s.io"
+
+#define TOKEN_USER "cay.dev/user" /* a claim of tokens of users */
+
+struct arena;
+struct json;
+
+/* What the grants of the settings allow a service account in its own namespace. */
+bool grants_allow(const struct grants *g, const struct user *u, const struct act *a);
+bool grants_any(const struct grants *g, const struct user *u); /* it has a role */
+
+/* The parts of "system:serviceaccount:NS:NAME", in the arena. False: it is no such name. */
+bool account_split(struct arena *a, const char *user, const char **ret_ns, const char **ret_name);
+
+/* The user of such a token, in the arena; whether it was taken back is asked apart. */
+void credential_user(struct arena *a, const struct json *claims, struct user *ret);
 
 /* The user of a bearer token, in the call's arena. */
 must_use struct err *token_check(struct tokens *t, struct call *c, const char *token,

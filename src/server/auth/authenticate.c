@@ -54,20 +54,24 @@ static struct err *by_token(struct tokens *t, struct call *c, const char *header
 struct err *authenticate(struct tokens *t, struct call *c)
 {
 	const char *header = http_request_header(c->req, "authorization");
+	struct err *e;
 
 	c->user = anonymous;
 	if (tls_peer_rejected(http_request_conn_stream(c->req)))
 		return unauthorized(NULL);
 	by_certificate(c);
+	e = credential_check(t->objects, c->user.groups);
+	if (e)
+		return unauthorized(e);
 	return header ? by_token(t, c, header) : NULL;
 }
 
-struct err *header_may(struct tokens *t, const struct grants *g, const char *header,
+struct err *header_may(struct tokens *t, const struct authoriser *by, const char *header,
 		       const struct route *what)
 {
 	autoptr(arena) a = arena_new();
 	struct call c = { .arena = a, .route = *what };
 	struct err *e = header ? by_token(t, &c, header) : unauthorized(NULL);
 
-	return e ? e : authorise(g, &c);
+	return e ? e : authorise(by, &c);
 }

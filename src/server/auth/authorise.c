@@ -1,154 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/wall.h"
-#include "net/http_server.h"
 #include "server/auth/auth_priv.h"
 #include "server/call/call.h"
 
 /*
- * Who may do what, as tables that one function reads. They are in the terms of RBAC (group of
- * users, verbs, resources or paths), so that stored roles can take their place.
- *
- * A service account has no rights beyond those of every user, unless the server's settings give it
- * a role (grants.c). A role is valid in the account's own namespace and grows with its rank.
+ * Whether somebody may do something: the stored roles and bindings say so, or a grant of the
+ * settings does. There is nothing that forbids what another allows. A member of system:masters may
+ * everything, whatever is stored: who has locked everybody out can let them in again.
  */
-struct path_grant {
-	const char *group; /* of users */
-	const char *path;  /* a page of the server, and what is below it */
-};
-
-#define ALL_VERBS  (B(VERB_MAX_) - 1)
-#define READ_VERBS (B(VERB_GET) | B(VERB_LIST))
-
-static const struct path_grant pages[] = {
-	{ "system:unauthenticated", "/healthz" }, { "system:unauthenticated", "/livez" },
-	{ "system:unauthenticated", "/readyz" },  { "system:unauthenticated", "/version" },
-	{ "system:authenticated", "/healthz" },   { "system:authenticated", "/livez" },
-	{ "system:authenticated", "/readyz" },    { "system:authenticated", "/version" },
-	{ "system:authenticated", "/api" },       { "system:authenticated", "/apis" },
-	{ "system:authenticated", "/openapi" },
-};
-
-/* What a role may do with namespaced objects. Their status is read-only for all: controllers and
- * nodes write it, and the router acts on it. */
-struct rule {
-	enum role role; /* and those of higher rank */
-	const char *sub;
-	unsigned verbs;
-	bool secrets; /* Secrets too */
-};
-static const struct rule rules[] = {
-	{ ROLE_VIEW, "", READ_VERBS | B(VERB_WATCH) },
-	{ ROLE_VIEW, "status", B(VERB_GET) },
-	{ ROLE_VIEW, "scale", B(VERB_GET) },
-	{ ROLE_VIEW, "log", B(VERB_GET) },
-	{ ROLE_EDIT, "", ALL_VERBS, .secrets = true },
-	{ ROLE_EDIT, "scale", ALL_VERBS },
-	{ ROLE_EDIT, "exec", ALL_VERBS },
-	{ ROLE_EDIT, "attach", ALL_VERBS },
-	{ ROLE_EDIT, "portforward", ALL_VERBS },
-	{ ROLE_EDIT, "resize", ALL_VERBS },
-	{ ROLE_EDIT, "ephemeralcontainers", ALL_VERBS },
-	{ ROLE_EDIT, "eviction", ALL_VERBS },
-	{ ROLE_ADMIN, "token", B(VERB_CREATE) },
-};
-
-static bool below(const char *path, const char *top)
+static struct err *refusal(const struct authoriser *by, const struct user *u, const struct act *a)
 {
-	size_t len = strlen(top);
+	autobuf b = { 0 }, why = { 0 };
 
-	return str_starts(path, top) && (path[len] == '\0' || path[len] == '/');
-}
-
-static bool page_allowed(const struct call *c)
-{
-	for (size_t i = 0; i < ARRAY_LEN(pages); i++)
-		if ((READ_VERBS & B(c->route.verb)) && str_in(pages[i].group, c->user.groups) &&
-		    below(c->route.path, pages[i].path))
-			return true;
-	return false;
-}
-
-/* The account's own Namespace, which is not in a namespace itself. */
-static bool is_own_namespace(const struct call *c)
-{
-	const struct route *r = &c->route;
-
-	return r->verb == VERB_GET && !*r->group && !*r->ns && !*r->sub &&
-	       str_eq(r->plural, "namespaces") && str_eq(r->name, c->user.sa_ns);
-}
-
-static bool role_allows(enum role role, const struct call *c)
-{
-	const struct route *r = &c->route;
-	bool secret = !*r->group && str_eq(r->plural, "secrets");
-
-	if (role == ROLE_NONE)
-		return false;
-	if (!*r->ns || !str_eq(r->ns, c->user.sa_ns))
-		return is_own_namespace(c);
-	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
-		if (role >= rules[i].role && str_eq(rules[i].sub, r->sub) &&
-		    (rules[i].verbs & B(r->verb)) && (!secret || rules[i].secrets))
-			return true;
-	return false;
-}
-
-static struct err *refusal(const struct call *c)
-{
-	const struct route *r = &c->route;
-	autobuf b = { 0 };
-
-	if (!r->resource) {
-		buf_printf(&b, "User \"%s\" cannot %s path \"%s\"", c->user.name,
-			   verb_name(VERB_GET), r->path);
-		return err_new(ERR_FORBIDDEN, "forbidden: %s", buf_str(&b));
+	rbac_complain(by->rbac, u, a->ns, &why);
+	if (!a->resource) {
+		buf_printf(&b, "forbidden: User \"%s\" cannot %s path \"%s\"", u->name, a->verb,
+			   a->path);
+	} else {
+		buf_printf(&b, "%s%s%s", a->plural, *a->group ? "." : "", a->group);
+		if (*a->name)
+			buf_printf(&b, " \"%s\"", a->name);
+		buf_printf(&b,
+			   " is forbidden: User \"%s\" cannot %s resource \"%s%s%s\" in API "
+			   "group \"%s\"",
+			   u->name, a->verb, a->plural, *a->sub ? "/" : "", a->sub, a->group);
+		if (*a->ns)
+			buf_printf(&b, " in the namespace \"%s\"", a->ns);
+		else
+			buf_add_str(&b, " at the cluster scope");
 	}
-	buf_add_str(&b, r->plural);
-	if (*r->group)
-		buf_printf(&b, ".%s", r->group);
-	if (*r->name)
-		buf_printf(&b, " \"%s\"", r->name);
-	buf_printf(
-		&b, " is forbidden: User \"%s\" cannot %s resource \"%s%s%s\" in API group \"%s\"",
-		c->user.name, verb_name(r->verb), r->plural, *r->sub ? "/" : "", r->sub, r->group);
-	if (*r->ns)
-		buf_printf(&b, " in the namespace \"%s\"", r->ns);
-	else
-		buf_add_str(&b, " at the cluster scope");
+	if (why.len)
+		buf_printf(&b, ": %s", buf_str(&why));
 	return err_new(ERR_FORBIDDEN, "%s", buf_str(&b));
 }
 
-struct err *refuse_impersonation(const struct call *c)
+struct err *user_may(const struct authoriser *by, const struct user *u, const struct act *a)
 {
-	static const char prefix[] = "Impersonate-";
-	const struct http_headers *h = http_request_headers(c->req);
+	bool known = str_in("system:authenticated", u->groups);
 
-	for (size_t i = 0; i < h->n; i++) {
-		struct span start = { h->list[i].name,
-				      MIN(strlen(h->list[i].name), sizeof(prefix) - 1) };
-
-		if (span_eq_nocase(start, prefix) && wall_stands("impersonation"))
-			return err_new(ERR_FORBIDDEN,
-				       "User \"%s\" cannot impersonate: this server does not "
-				       "support impersonation; send the request without %s",
-				       c->user.name, h->list[i].name);
-	}
+	if (str_in("system:masters", u->groups))
+		return NULL;
+	if (rbac_allows(by->rbac, u, a, NULL) || grants_allow(&by->grants, u, a))
+		return NULL;
+	if (known ? wall_stands("account-rights") : wall_stands("anonymous-rights"))
+		return refusal(by, u, a);
 	return NULL;
 }
 
-struct err *authorise(const struct grants *g, const struct call *c)
+/* A page is asked for with the method in lower case; HEAD counts as what it is a part of. */
+static const char *page_verb(const char *method, char ret[16])
 {
-	bool known = str_in("system:authenticated", c->user.groups);
+	size_t i = 0;
 
-	if (str_in("system:masters", c->user.groups))
-		return NULL;
-	if (c->route.resource ? role_allows(grants_role(g, &c->user), c) : page_allowed(c))
-		return NULL;
-	if (known ? wall_stands("account-rights") : wall_stands("anonymous-rights"))
-		return refusal(c);
-	return NULL;
+	if (str_eq(method, "HEAD"))
+		return "get";
+	for (; i < 15 && method && method[i]; i++)
+		ret[i] = (char)tolower((unsigned char)method[i]);
+	ret[i] = '\0';
+	return ret;
+}
+
+/* Streams into a Pod are opened by POST or, over WebSocket, by GET, which must not be easier. */
+static bool opens_stream(const struct route *r)
+{
+	static const char *const subs[] = { "exec", "attach", "portforward", NULL };
+
+	return r->verb == VERB_GET && !*r->group && str_eq(r->plural, "pods") &&
+	       str_in(r->sub, subs);
+}
+
+/* A Namespace is in itself, so that a role in it can be about it. */
+static const char *place_of(const struct route *r)
+{
+	bool namespace = !*r->group && str_eq(r->plural, "namespaces") && *r->name;
+
+	return namespace ? r->name : r->ns;
+}
+
+struct err *authorise(const struct authoriser *by, const struct call *c)
+{
+	const struct route *r = &c->route;
+	char verb[16];
+	struct act a = { .resource = r->resource,
+			 .verb = r->resource ? verb_name(r->verb) : page_verb(c->method, verb),
+			 .group = r->group,
+			 .plural = r->plural,
+			 .sub = r->sub,
+			 .ns = place_of(r),
+			 .name = r->name,
+			 .path = r->path };
+	struct err *e = user_may(by, &c->user, &a);
+
+	if (e || !r->resource || !opens_stream(r))
+		return e;
+	a.verb = verb_name(VERB_CREATE);
+	return user_may(by, &c->user, &a);
 }

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "api/meta.h"
+#include "api/rbac.h"
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "server/auth/auth_priv.h"
+#include "server/auth/rbac_priv.h"
 #include "server/call/call.h"
 
 /*
  * Which service account has which role in its own namespace. It is a setting of the server and not
- * an object: nothing that a service account can write gives rights to it.
+ * an object, and grows with the rank of the role. These roles are older than the stored ones, and
+ * not the same: they are about every kind in the namespace, except that they reach neither roles
+ * nor bindings. What they lack can be given by bindings.
  */
 enum {
 	GRANTS_MAX = 1024,
@@ -85,7 +91,7 @@ struct err *grants_read(struct grants *g, const char *text)
 	return e;
 }
 
-enum role grants_role(const struct grants *g, const struct user *u)
+static enum role grants_role(const struct grants *g, const struct user *u)
 {
 	autofree char *key = NULL;
 	const char *name;
@@ -95,6 +101,64 @@ enum role grants_role(const struct grants *g, const struct user *u)
 	name = strrchr(u->name, ':');
 	key = xasprintf("%s/%s", u->sa_ns, name + 1);
 	return (enum role)(uintptr_t)map_get(g->roles, key);
+}
+
+bool grants_any(const struct grants *g, const struct user *u)
+{
+	return grants_role(g, u) != ROLE_NONE;
+}
+
+#define ALL_VERBS  (B(VERB_MAX_) - 1)
+#define READ_VERBS (B(VERB_GET) | B(VERB_LIST))
+
+/* What a role may do with namespaced objects. Their status is read-only for all: controllers and
+ * nodes write it, and the router acts on it. */
+struct grant_rule {
+	enum role role; /* and those of higher rank */
+	const char *sub;
+	unsigned verbs; /* B(VERB_…) */
+	bool secrets;   /* Secrets too */
+};
+static const struct grant_rule rules[] = {
+	{ ROLE_VIEW, "", READ_VERBS | B(VERB_WATCH) },
+	{ ROLE_VIEW, "status", B(VERB_GET) },
+	{ ROLE_VIEW, "scale", B(VERB_GET) },
+	{ ROLE_VIEW, "log", B(VERB_GET) },
+	{ ROLE_EDIT, "", ALL_VERBS, .secrets = true },
+	{ ROLE_EDIT, "scale", ALL_VERBS },
+	{ ROLE_EDIT, "exec", ALL_VERBS },
+	{ ROLE_EDIT, "attach", ALL_VERBS },
+	{ ROLE_EDIT, "portforward", ALL_VERBS },
+	{ ROLE_EDIT, "resize", ALL_VERBS },
+	{ ROLE_EDIT, "ephemeralcontainers", ALL_VERBS },
+	{ ROLE_EDIT, "eviction", ALL_VERBS },
+	{ ROLE_ADMIN, "token", B(VERB_CREATE) },
+};
+
+/* Of Namespaces, an account sees its own. */
+static bool is_own_namespace(const struct user *u, const struct act *a)
+{
+	return str_eq(a->verb, "get") && !*a->sub && str_eq(a->name, u->sa_ns);
+}
+
+bool grants_allow(const struct grants *g, const struct user *u, const struct act *a)
+{
+	bool secret = !*a->group && str_eq(a->plural, "secrets");
+	enum role role = a->resource ? grants_role(g, u) : ROLE_NONE;
+	unsigned bits;
+
+	if (role == ROLE_NONE || str_eq(a->group, GROUP_RBAC))
+		return false;
+	if (!*a->group && str_eq(a->plural, "namespaces"))
+		return is_own_namespace(u, a);
+	if (!str_eq(a->ns, u->sa_ns))
+		return false;
+	bits = verb_bits(a->verb) & ALL_VERBS;
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+		if (role >= rules[i].role && str_eq(rules[i].sub, a->sub) &&
+		    (rules[i].verbs & bits) && (!secret || rules[i].secrets))
+			return true;
+	return false;
 }
 
 void grants_done(struct grants *g)

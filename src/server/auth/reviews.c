@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/decode.h"
+#include "api/kind.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "server/auth/auth.h"
 #include "server/auth/auth_priv.h"
 #include "server/call/body.h"
 #include "server/call/call.h"
@@ -10,15 +14,88 @@
 #include "server/objects/objects.h"
 
 /*
- * Whose token it is (TokenReview), and what somebody may do (SubjectAccessReview): for programs
- * that let others in by this server's word, such as a router of its own. Nothing is stored. Only
- * administrators may ask: authorise() lets nobody else reach kinds without a namespace.
+ * Questions that are posted and answered, and of which nothing is stored: whose token it is, who I
+ * am, what somebody may do. Who may ask them is a right like any other: everybody about themselves
+ * (system:basic-user), and about others whoever was given it (system:auth-delegator).
  */
-#define ISSUER "https://kubernetes.default.svc"
+static const struct review_kind {
+	struct kind kind; /* as far as errors name it */
+	bool namespaced;
+	const struct type *const *type; /* of the body */
+} reviews[REVIEW_MAX_] = {
+	[REVIEW_TOKEN] = { { .group = AUTHN_GROUP,
+			     .plural = "tokenreviews",
+			     .kind = "TokenReview" },
+			   false,
+			   &body_token_review },
+	[REVIEW_SELF] = { { .group = AUTHN_GROUP,
+			    .plural = "selfsubjectreviews",
+			    .kind = "SelfSubjectReview" },
+			  false,
+			  &body_self_review },
+	[REVIEW_ACCESS] = { { .group = AUTHZ_GROUP,
+			      .plural = "subjectaccessreviews",
+			      .kind = "SubjectAccessReview" },
+			    false,
+			    &body_access_review },
+	[REVIEW_LOCAL_ACCESS] = { { .group = AUTHZ_GROUP,
+				    .plural = "localsubjectaccessreviews",
+				    .kind = "LocalSubjectAccessReview" },
+				  true,
+				  &body_access_review },
+	[REVIEW_SELF_ACCESS] = { { .group = AUTHZ_GROUP,
+				   .plural = "selfsubjectaccessreviews",
+				   .kind = "SelfSubjectAccessReview" },
+				 false,
+				 &body_self_access_review },
+	[REVIEW_SELF_RULES] = { { .group = AUTHZ_GROUP,
+				  .plural = "selfsubjectrulesreviews",
+				  .kind = "SelfSubjectRulesReview" },
+				false,
+				&body_self_rules_review },
+};
 
-static void answer_token(struct tokens *t, struct call *c, struct json_doc *d)
+enum review review_of(const struct route *r)
 {
-	struct json *root = json_root(d), *status, *user;
+	if (!r->resource || !str_eq(r->version, "v1"))
+		return REVIEW_NONE;
+	for (unsigned i = REVIEW_NONE + 1; i < REVIEW_MAX_; i++)
+		if (str_eq(reviews[i].kind.group, r->group) &&
+		    str_eq(reviews[i].kind.plural, r->plural))
+			return i;
+	return REVIEW_NONE;
+}
+
+struct err *review_check(const struct route *r)
+{
+	if (*r->name || !*r->ns == reviews[review_of(r)].namespaced)
+		return err_no_resource();
+	return r->verb == VERB_CREATE ? NULL : err_no_method();
+}
+
+/* Users */
+
+static void show_extra(struct json_doc *d, struct json *to, const struct user *u)
+{
+	for (size_t i = 0; i < u->n_extra; i++)
+		json_push_str(d, json_need_arr(d, json_need_obj(d, to, "extra"), u->extra[i].key),
+			      u->extra[i].value);
+}
+
+static void show_user(struct json_doc *d, struct json *to, const struct user *u)
+{
+	json_set_str(d, to, "username", u->name);
+	if (!str_empty(u->uid))
+		json_set_str(d, to, "uid", u->uid);
+	for (size_t i = 0; u->groups[i]; i++)
+		if (!str_starts(u->groups[i], CREDENTIAL_GROUP)) /* nobody is to build on it */
+			json_push_str(d, json_need_arr(d, to, "groups"), u->groups[i]);
+	show_extra(d, to, u);
+}
+
+static void answer_token(const struct review_desk *desk, struct call *c, struct json_doc *d)
+{
+	struct json *root = json_root(d), *status = json_get(root, "status");
 	const struct json *spec = json_get(root, "spec"), *wanted = json_get(spec, "audiences");
 	const char *token = json_get_str(spec, "token");
 	struct user u = { 0 };
@@ -26,10 +103,8 @@ static void answer_token(struct tokens *t, struct call *c, struct json_doc *d)
 	bool for_us = !json_len(wanted);
 
 	json_each(it, wanted)
-		for_us = for_us || str_eq(json_str(it.val), ISSUER);
-	e = token_check(t, c, token ? token : "", &u);
-	(void)json_del(root, "status");
-	status = json_need_obj(d, root, "status");
+		for_us = for_us || str_eq(json_str(it.val), TOKEN_ISSUER);
+	e = token_check(desk->tokens, c, token ? token : "", &u);
 	if (e || !for_us) {
 		json_set_bool(d, status, "authenticated", false);
 		json_set_str(d, status, "error", "the token is not valid for this server");
@@ -37,29 +112,28 @@ static void answer_token(struct tokens *t, struct call *c, struct json_doc *d)
 	}
 	json_set_bool(d, status, "authenticated", true);
 	if (wanted)
-		json_push_str(d, json_need_arr(d, status, "audiences"), ISSUER);
-	user = json_need_obj(d, status, "user");
-	json_set_str(d, user, "username", u.name);
-	json_set_str(d, user, "uid", u.uid);
-	for (size_t i = 0; u.groups[i]; i++)
-		json_push_str(d, json_need_arr(d, user, "groups"), u.groups[i]);
+		json_push_str(d, json_need_arr(d, status, "audiences"), TOKEN_ISSUER);
+	show_user(d, json_need_obj(d, status, "user"), &u);
+}
+
+static void answer_self(struct call *c, struct json_doc *d)
+{
+	struct json *root = json_root(d);
+	char when[CLOCK_TEXT_MAX];
+
+	clock_format(clock_wall(), when);
+	json_set_str(d, json_need_obj(d, root, "metadata"), "creationTimestamp", when);
+	show_user(d, json_need_obj(d, json_get(root, "status"), "userInfo"), &c->user);
 }
 
 /* The namespace of the service account that a user is, if it exists; NULL: it is none. */
 static const char *account_ns(const struct objects *os, struct call *c, const char *user)
 {
-	struct span rest = SPAN(user), ns;
-	const char *text;
+	const char *ns, *name;
 
-	if (!str_starts(user, "system:serviceaccount:"))
+	if (!account_split(c->arena, user, &ns, &name))
 		return NULL;
-	(void)span_cut(rest, ':', &rest);
-	(void)span_cut(rest, ':', &rest);
-	ns = span_cut(rest, ':', &rest);
-	if (!ns.len || !rest.len)
-		return NULL;
-	text = arena_strndup(c->arena, ns.p, ns.len);
-	return objects_find(os, os->service_account, text, rest.p) ? text : NULL;
+	return objects_find(os, os->service_account, ns, name) ? ns : NULL;
 }
 
 static struct user user_of(const struct objects *os, struct call *c, const struct json *spec)
@@ -78,6 +152,8 @@ static struct user user_of(const struct objects *os, struct call *c, const struc
 	};
 }
 
+/* Rights */
+
 static const char *text_of(const struct json *obj, const char *key)
 {
 	const char *text = json_get_str(obj, key);
@@ -85,81 +161,174 @@ static const char *text_of(const struct json *obj, const char *key)
 	return text ? text : "";
 }
 
-/* False: it is nothing that anybody but an administrator may do. */
-static bool route_of(const struct json *spec, struct route *ret)
+static struct act act_of(const struct json *spec)
 {
 	const struct json *at = json_get(spec, "resourceAttributes");
 	const struct json *page = json_get(spec, "nonResourceAttributes");
-	const char *verb = text_of(at ? at : page, "verb");
 
-	*ret = (struct route){ .resource = at,
-			       .group = text_of(at, "group"),
-			       .version = text_of(at, "version"),
-			       .plural = text_of(at, "resource"),
-			       .sub = text_of(at, "subresource"),
-			       .ns = text_of(at, "namespace"),
-			       .name = text_of(at, "name"),
-			       .path = text_of(page, "path") };
-	for (ret->verb = 0; ret->verb < VERB_MAX_; ret->verb++)
-		if (str_eq(verb_name(ret->verb), verb))
-			return true;
-	ret->verb = VERB_MAX_;
-	return false;
+	return (struct act){ .resource = at,
+			     .verb = text_of(at ? at : page, "verb"),
+			     .group = text_of(at, "group"),
+			     .plural = text_of(at, "resource"),
+			     .sub = text_of(at, "subresource"),
+			     .ns = text_of(at, "namespace"),
+			     .name = text_of(at, "name"),
+			     .path = text_of(page, "path") };
 }
 
-static void answer_access(const struct review_desk *desk, struct call *c, struct json_doc *d)
+static void check_attributes(struct call *c, const struct json *spec)
 {
-	struct json *root = json_root(d), *status;
-	struct call asked = { .arena = c->arena };
-	autoptr(err) refusal = NULL;
+	const struct json *at = json_get(spec, "resourceAttributes");
+	const struct json *page = json_get(spec, "nonResourceAttributes");
 
-	asked.user = user_of(desk->tokens->objects, c, json_get(root, "spec"));
-	if (!route_of(json_get(root, "spec"), &asked.route) &&
-	    !str_in("system:masters", asked.user.groups))
-		refusal = err_new(ERR_FORBIDDEN, "there is no such verb");
+	if (at && page)
+		causes_invalid(&c->causes, "spec.nonResourceAttributes", page,
+			       "cannot be specified in combination with resourceAttributes");
+	if (!at && !page)
+		causes_add(&c->causes, CAUSE_INVALID, "spec.resourceAttributes",
+			   "Invalid value: null: exactly one of nonResourceAttributes or "
+			   "resourceAttributes must be specified");
+}
+
+static void check_local(struct call *c, const struct json *spec)
+{
+	const struct json *at = json_get(spec, "resourceAttributes");
+
+	if (at && !str_eq(text_of(at, "namespace"), c->route.ns))
+		causes_invalid_str(&c->causes, "spec.resourceAttributes.namespace",
+				   text_of(at, "namespace"), "must match metadata.namespace");
+	if (json_get(spec, "nonResourceAttributes"))
+		causes_invalid(&c->causes, "spec.nonResourceAttributes",
+			       json_get(spec, "nonResourceAttributes"),
+			       "disallowed on this kind of request");
+}
+
+static struct err *check_access(struct call *c, enum review which, const struct json *root)
+{
+	const struct json *spec = json_get(root, "spec");
+
+	check_attributes(c, spec);
+	if (which != REVIEW_SELF_ACCESS && str_empty(text_of(spec, "user")) &&
+	    !json_len(json_get(spec, "groups")))
+		causes_invalid_str(&c->causes, "spec.user", "",
+				   "at least one of user or group must be specified");
+	if (which == REVIEW_LOCAL_ACCESS)
+		check_local(c, spec);
+	return c->causes.n ? err_invalid(&reviews[which].kind, "", &c->causes) : NULL;
+}
+
+/* Why, as far as a stored role has to do with it. */
+static void explain(const struct review_desk *desk, const struct user *u, const struct act *a,
+		    struct buf *out)
+{
+	struct rbac_reason why;
+
+	if (str_in("system:masters", u->groups))
+		return;
+	if (rbac_allows(desk->by->rbac, u, a, &why))
+		rbac_explain(&why, out);
 	else
-		refusal = authorise(desk->grants, &asked);
-	(void)json_del(root, "status");
-	status = json_need_obj(d, root, "status");
+		rbac_complain(desk->by->rbac, u, a->ns, out);
+}
+
+static struct err *answer_access(const struct review_desk *desk, struct call *c, enum review which,
+				 struct json_doc *d)
+{
+	struct json *root = json_root(d), *status = json_get(root, "status");
+	const struct json *spec = json_get(root, "spec");
+	const struct act a = act_of(spec);
+	autoptr(err) refusal = NULL;
+	struct err *e = check_access(c, which, root);
+	struct user u;
+	autobuf why = { 0 };
+
+	if (e)
+		return e;
+	u = which == REVIEW_SELF_ACCESS ? c->user : user_of(desk->tokens->objects, c, spec);
+	refusal = user_may(desk->by, &u, &a);
 	json_set_bool(d, status, "allowed", !refusal);
-	if (refusal)
-		json_set_str(d, status, "reason", err_text(refusal));
+	explain(desk, &u, &a, &why);
+	if (why.len)
+		json_set_str(d, status, "reason", buf_str(&why));
+	return NULL;
 }
 
-enum review review_of(const struct route *r)
+/* SelfSubjectRulesReview */
+
+struct listing {
+	struct json_doc *d;
+	struct json *resources, *pages;
+};
+
+static void list_rule(void *arg, const struct json *rule)
 {
-	if (!r->resource || !str_eq(r->version, "v1"))
-		return REVIEW_NONE;
-	if (str_eq(r->group, "authentication.k8s.io") && str_eq(r->plural, "tokenreviews"))
-		return REVIEW_TOKEN;
-	if (str_eq(r->group, "authorization.k8s.io") && str_eq(r->plural, "subjectaccessreviews"))
-		return REVIEW_ACCESS;
-	return REVIEW_NONE;
+	struct listing *l = arg;
+	bool page = json_len(json_get(rule, "nonResourceURLs"));
+
+	json_push(l->d, page ? l->pages : l->resources, json_copy(l->d, rule));
 }
 
-struct err *review_check(const struct route *r)
+/* What the settings grant cannot be told as rules, so the list is then not complete. */
+static struct err *answer_rules(const struct review_desk *desk, struct call *c, struct json_doc *d)
 {
-	if (*r->ns || *r->name)
-		return err_no_resource();
-	return r->verb == VERB_CREATE ? NULL : err_no_method();
+	struct json *root = json_root(d), *status = json_get(root, "status");
+	const char *ns = text_of(json_get(root, "spec"), "namespace");
+	struct listing l = { .d = d };
+
+	if (str_empty(ns))
+		return err_new(ERR_MALFORMED, "no namespace on request");
+	l.resources = json_set(d, status, "resourceRules", json_arr(d));
+	l.pages = json_set(d, status, "nonResourceRules", json_arr(d));
+	json_set_bool(d, status, "incomplete", grants_any(&desk->by->grants, &c->user));
+	rbac_each(desk->by->rbac, &c->user, ns, list_rule, &l);
+	(void)json_set(d, root, "spec", json_obj(d));
+	return NULL;
+}
+
+static struct err *answer(const struct review_desk *desk, struct call *c, enum review which,
+			  struct json_doc *d)
+{
+	switch (which) {
+	case REVIEW_TOKEN:
+		answer_token(desk, c, d);
+		return NULL;
+	case REVIEW_SELF:
+		answer_self(c, d);
+		return NULL;
+	case REVIEW_SELF_RULES:
+		return answer_rules(desk, c, d);
+	case REVIEW_ACCESS:
+	case REVIEW_LOCAL_ACCESS:
+	case REVIEW_SELF_ACCESS:
+		return answer_access(desk, c, which, d);
+	case REVIEW_NONE:
+	case REVIEW_MAX_:
+		break;
+	}
+	return err_no_resource();
 }
 
 void review_answer(const struct review_desk *desk, struct call *c)
 {
-	bool token = review_of(&c->route) == REVIEW_TOKEN;
+	enum review which = review_of(&c->route);
+	const struct review_kind *k = &reviews[which];
 	autoptr(json_doc) d = NULL;
-	struct err *e = body_tree(c, token ? body_token_review : body_access_review, &d);
+	struct json *root;
+	struct err *e = body_tree(c, *k->type, &d);
 
 	if (e) {
 		call_fail(c, e);
 		return;
 	}
-	json_set_str(d, json_root(d), "kind", token ? "TokenReview" : "SubjectAccessReview");
-	json_set_str(d, json_root(d), "apiVersion",
-		     token ? "authentication.k8s.io/v1" : "authorization.k8s.io/v1");
-	if (token)
-		answer_token(desk->tokens, c, d);
-	else
-		answer_access(desk, c, d);
-	call_reply_tree(c, STATUS_CREATED, take(d), token ? body_token_review : body_access_review);
+	root = json_root(d);
+	json_set_str(d, root, "kind", k->kind.kind);
+	json_set(d, root, "apiVersion", json_new_strf(d, "%s/v1", k->kind.group));
+	(void)json_set(d, root, "status", json_obj(d));
+	e = answer(desk, c, which, d);
+	if (e) {
+		c->route.kind = &k->kind;
+		call_fail(c, e);
+		return;
+	}
+	call_reply_tree(c, STATUS_CREATED, take(d), *k->type);
 }

@@ -26,7 +26,6 @@
  * exists with the same uid. Valid signatures are remembered by the token's hash, since checking one
  * costs more than the rest of a small request.
  */
-#define ISSUER "https://kubernetes.default.svc"
 enum {
 	REMEMBER_MAX = 4096,
 	TOKEN_LEN_MAX = 8192,
@@ -90,10 +89,10 @@ static struct err *claims_of(struct tokens *t, const char *token, const struct j
 
 static bool for_us(const struct json *aud)
 {
-	if (str_eq(json_str(aud), ISSUER))
+	if (str_eq(json_str(aud), TOKEN_ISSUER))
 		return true;
 	json_each(it, aud)
-		if (str_eq(json_str(it.val), ISSUER))
+		if (str_eq(json_str(it.val), TOKEN_ISSUER))
 			return true;
 	return false;
 }
@@ -148,12 +147,16 @@ struct err *token_check(struct tokens *t, struct call *c, const char *token, str
 	k8s = json_get(claims, "kubernetes.io");
 	ns = json_get_str(k8s, "namespace");
 	pod = json_get(k8s, "pod");
-	if (!str_eq(json_get_str(claims, "iss"), ISSUER) || !for_us(json_get(claims, "aud")))
+	if (!str_eq(json_get_str(claims, "iss"), TOKEN_ISSUER) || !for_us(json_get(claims, "aud")))
 		return err_new(ERR_UNAUTHENTICATED,
 			       "check token: issuer or audience is not this server");
 	if (!in_time(claims))
 		return err_new(ERR_UNAUTHENTICATED,
 			       "check token: token has expired or is not valid yet");
+	if (json_get(claims, TOKEN_USER)) {
+		credential_user(c->arena, claims, ret);
+		return credential_check(os, ret->groups);
+	}
 	if (!still_there(os, os->service_account, ns, json_get(k8s, "serviceaccount")) ||
 	    (pod && !still_there(os, os->pod, ns, pod) && wall_stands("token-binding")))
 		return err_new(ERR_UNAUTHENTICATED,
@@ -263,11 +266,11 @@ static struct json_doc *claims_new(const struct token_wish *w, int64_t now)
 		(void)json_set(d, o, "aud", json_copy(d, w->audiences));
 	} else {
 		aud = json_set(d, o, "aud", json_arr(d));
-		json_push_str(d, aud, ISSUER);
+		json_push_str(d, aud, TOKEN_ISSUER);
 	}
 	json_set_int(d, o, "exp", now + w->expire_s);
 	json_set_int(d, o, "iat", now);
-	json_set_str(d, o, "iss", ISSUER);
+	json_set_str(d, o, "iss", TOKEN_ISSUER);
 	random_uuid(id);
 	json_set_str(d, o, "jti", id);
 	json_set_str(d, k8s, "namespace", w->account->ns);

@@ -41,15 +41,15 @@ void budget_done(struct budget *b)
 
 static size_t count_of(const struct map *m, const struct user *u)
 {
-	return (size_t)(uintptr_t)map_get(m, u->name);
+	return (size_t)(uintptr_t)map_get(m, user_payer(u));
 }
 
 static void set_count(struct map *m, const struct user *u, size_t n)
 {
 	if (n)
-		map_put(m, u->name, (void *)(uintptr_t)n);
+		map_put(m, user_payer(u), (void *)(uintptr_t)n);
 	else
-		(void)map_take(m, u->name);
+		(void)map_take(m, user_payer(u));
 }
 
 struct err *budget_enter(struct budget *b, const struct user *u)

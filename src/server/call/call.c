@@ -143,7 +143,8 @@ static void record(struct call *c, int status)
 	if (c->recorded || !is_worth_a_record(c, status))
 		return;
 	c->recorded = true;
-	audit_write(c->calls->audit, &(struct audit_record){ .user = c->user.name,
+	audit_write(c->calls->audit, &(struct audit_record){ .user = user_payer(&c->user),
+							     .as = c->user.by ? c->user.name : NULL,
 							     .from = c->from,
 							     .verb = verb_name(r->verb),
 							     .group = r->group,

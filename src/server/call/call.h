@@ -26,13 +26,25 @@ struct store;
 struct type;
 
 /* Who asks. */
+struct user_extra {
+	const char *key, *value;
+};
 struct user {
 	const char *name, *uid;
 	const char *const *groups; /* NULL-terminated */
 	const char *sa_ns;         /* the namespace of a service account, else NULL */
 	int64_t expires;           /* when its token does, in seconds since 1970; 0: no token */
 	const char *pod_uid;       /* of the Pod that its token is bound to; NULL: none */
+	const char *by;            /* who asks in this user's name; NULL: the user */
+	const struct user_extra *extra; /* a key may have several values */
+	size_t n_extra;
 };
+
+/* Whose limits count: those of whoever really asks. */
+static inline const char *user_payer(const struct user *u)
+{
+	return u->by ? u->by : u->name;
+}
 
 /* At most so much of an answer is produced before the peer takes it. */
 enum {

@@ -5,6 +5,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/rbac.h"
 #include "api/registry.h"
 #include "api/schema.h"
 #include "base/buf.h"
@@ -18,6 +19,8 @@
  * Keys are PLURAL[.GROUP]/[NS/]NAME of the stored kind; values are the JSON
  * text; the tag of an entry is its struct object, or NULL while its kind is not served.
  */
+#define RBAC_V1 GROUP_RBAC "/v1"
+
 enum {
 	RESOURCE_MAX = 512, /* of PLURAL.GROUP; longer than any that could be registered */
 	KEY_FEW = 256,      /* longer keys than this are seldom looked up */
@@ -272,6 +275,11 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 		.service = kinds_need(kinds, "v1", "Service"),
 		.definition =
 			kinds_need(kinds, "apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+		.secret = kinds_need(kinds, "v1", "Secret"),
+		.role = kinds_need(kinds, RBAC_V1, "Role"),
+		.cluster_role = kinds_need(kinds, RBAC_V1, "ClusterRole"),
+		.role_binding = kinds_need(kinds, RBAC_V1, "RoleBinding"),
+		.cluster_role_binding = kinds_need(kinds, RBAC_V1, "ClusterRoleBinding"),
 	};
 	return store_open(l, &spec, &os->store);
 }

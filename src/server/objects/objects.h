@@ -25,7 +25,8 @@ struct objects {
 	struct json_shelf *specs; /* of objects: those of a pool's members are all the same */
 	/* Kinds that the server itself works with. */
 	const struct kind *namespace, *service_account, *pod, *runtime_class, *storage_class,
-		*service, *definition;
+		*service, *secret, *role, *cluster_role, *role_binding, *cluster_role_binding,
+		*definition;
 };
 
 /*

@@ -99,10 +99,15 @@ static const struct {
 	bool below; /* also what is below it */
 	void (*show)(struct pages *ps, struct call *c);
 } pages[] = {
-	{ "/healthz", true, show_health },         { "/livez", true, show_health },
-	{ "/readyz", true, show_health },          { "/version", false, show_version },
-	{ "/metrics", false, show_metrics },       { "/openapi/v3", true, openapi_v3_show },
+	{ "/healthz", true, show_health },
+	{ "/livez", true, show_health },
+	{ "/readyz", true, show_health },
+	{ "/version", false, show_version },
+	{ "/metrics", false, show_metrics },
+	{ "/openapi/v3", true, openapi_v3_show },
 	{ "/openapi/v2", false, openapi_v2_show },
+	{ "/openid/v1/jwks", false, issuer_show_keys },
+	{ "/.well-known/openid-configuration", false, issuer_show },
 };
 
 static void show_root(struct call *c)
@@ -147,4 +152,5 @@ void pages_show(struct pages *ps, struct call *c)
 void pages_done(struct pages *ps)
 {
 	map_free(take(ps->documents));
+	free(take(ps->jwks));
 }

@@ -32,6 +32,8 @@ struct pages {
 	const struct kinds *kinds;
 	const struct store *store;
 	const char *address; /* where the server listens; NULL: nowhere yet */
+	const char *issuer;  /* of tokens */
+	char *jwks;          /* what checks them, as JSON; owned */
 	bool ready;
 	void (*count)(void *arg, struct pages_counts *ret);
 	void *arg;

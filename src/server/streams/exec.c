@@ -346,7 +346,7 @@ static struct err *exec_read(struct exec *x, struct upgrade *ret)
 	if (!e)
 		e = channels_offered(x->call, ret);
 	if (!e)
-		e = pod_stream_add(&x->stream, x->streams, x->call->user.name);
+		e = pod_stream_add(&x->stream, x->streams, x->call);
 	return e;
 }
 

@@ -310,7 +310,7 @@ static struct err *forward_read(struct forward *f, struct upgrade *ret)
 	if (!e && !ret->protocol)
 		e = err_new(ERR_MALFORMED, "negotiate protocol: the client offers none");
 	if (!e && ret->version < 4)
-		e = pod_stream_add(&f->stream, f->streams, f->call->user.name);
+		e = pod_stream_add(&f->stream, f->streams, f->call);
 	return e;
 }
 

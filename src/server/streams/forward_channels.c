@@ -261,7 +261,7 @@ void forward_channels(struct streams *ps, struct call *c, const struct access_ta
 	p->version = u->version;
 	e = read_query(p);
 	if (!e)
-		e = pod_stream_add(&p->stream, ps, c->user.name);
+		e = pod_stream_add(&p->stream, ps, c);
 	if (e)
 		call_fail(c, e);
 	else

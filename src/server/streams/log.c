@@ -141,7 +141,7 @@ static struct err *read_options(struct call *c, struct access_log_spec *s)
 static struct err *open_log(struct streams *ps, struct log_reader *r,
 			    const struct access_log_spec *s)
 {
-	struct err *e = pod_stream_add(&r->stream, ps, s->to.user);
+	struct err *e = pod_stream_add(&r->stream, ps, r->call);
 
 	if (e)
 		return e;

@@ -29,6 +29,8 @@ void streams_init(struct streams *ps, const struct objects *objects, struct loop
 /* Cuts the streams that use the previous one. */
 void streams_set_access(struct streams *ps, struct access *a);
 void streams_cut(struct streams *ps); /* every stream */
+/* Those whose users may not open them any more. */
+void streams_recheck(struct streams *ps, bool (*may)(void *arg, const struct call *c), void *arg);
 
 /*
  * kubectl reads a Pod before it goes into it, and says in a header what it is about to do: the

@@ -40,12 +40,12 @@ bool pod_container_has(const struct streams *ps, const struct call *c, const cha
 struct pod_stream {
 	struct list link;
 	struct streams *streams; /* NULL: not in the list */
-	char *user;              /* whose it is */
+	struct call *call;       /* who opened it, and what; a reference */
 	/* Ends what was started, and the connection; leaves the list. */
 	void (*cut)(struct pod_stream *p);
 };
 /* ERR_EXHAUSTED: too many are open. A user may have as many as are still free. */
-must_use struct err *pod_stream_add(struct pod_stream *p, struct streams *ps, const char *user);
+must_use struct err *pod_stream_add(struct pod_stream *p, struct streams *ps, struct call *c);
 void pod_stream_del(struct pod_stream *p);
 
 /*

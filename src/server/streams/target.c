@@ -142,18 +142,18 @@ static size_t open_of(const struct streams *ps, const char *user)
 	size_t n = 0;
 
 	list_each(p, &ps->open, link)
-		n += str_eq(p->user, user);
+		n += str_eq(user_payer(&p->call->user), user);
 	return n;
 }
 
-struct err *pod_stream_add(struct pod_stream *p, struct streams *ps, const char *user)
+struct err *pod_stream_add(struct pod_stream *p, struct streams *ps, struct call *c)
 {
-	if (!share_has_room(open_of(ps, user), ps->n_open, STREAMS_MAX))
+	if (!share_has_room(open_of(ps, user_payer(&c->user)), ps->n_open, STREAMS_MAX))
 		return err_new(
 			ERR_EXHAUSTED,
 			"%zu streams into pods are open, of which this user may have no more",
 			ps->n_open);
-	p->user = xstrdup(user);
+	p->call = call_ref(c);
 	list_add_tail(&ps->open, &p->link);
 	ps->n_open++;
 	p->streams = ps;
@@ -167,7 +167,7 @@ void pod_stream_del(struct pod_stream *p)
 	list_del(&p->link);
 	p->streams->n_open--;
 	p->streams = NULL;
-	free(take(p->user));
+	call_unref(take(p->call));
 }
 
 void streams_init(struct streams *ps, const struct objects *objects, struct loop *l)
@@ -182,6 +182,15 @@ void streams_set_access(struct streams *ps, struct access *a)
 	if (a != ps->access)
 		streams_cut(ps); /* they are sessions of the old one */
 	ps->access = a;
+}
+
+void streams_recheck(struct streams *ps, bool (*may)(void *arg, const struct call *c), void *arg)
+{
+	struct pod_stream *p, *next;
+
+	list_each_safe(p, next, &ps->open, link)
+		if (!may(arg, p->call))
+			p->cut(p);
 }
 
 void streams_cut(struct streams *ps)

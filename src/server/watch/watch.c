@@ -76,12 +76,12 @@ static void watcher_end(struct watcher *w)
 {
 	struct watchers *ws = w->ws;
 	struct call *c = w->call;
-	uintptr_t n = (uintptr_t)map_get(ws->by_user, c->user.name);
+	uintptr_t n = (uintptr_t)map_get(ws->by_user, user_payer(&c->user));
 
 	if (n > 1)
-		map_put(ws->by_user, c->user.name, (void *)(n - 1));
+		map_put(ws->by_user, user_payer(&c->user), (void *)(n - 1));
 	else
-		(void)map_take(ws->by_user, c->user.name);
+		(void)map_take(ws->by_user, user_payer(&c->user));
 	ws->n--;
 	watcher_free(w);
 	call_charge(c, 0);
@@ -311,6 +311,15 @@ void watchers_end(struct watchers *ws, const struct kind *k)
 	}
 }
 
+void watchers_recheck(struct watchers *ws, bool (*may)(void *arg, const struct call *c), void *arg)
+{
+	struct watcher *w, *next;
+
+	list_each_safe(w, next, &ws->list, link)
+		if (!may(arg, w->call))
+			finish(w);
+}
+
 /* ERR_GONE in the words that clients know; other errors pass. */
 static struct err *too_old(struct err *e, const struct store *s, uint64_t rev)
 {
@@ -482,12 +491,12 @@ static struct err *read_beginning(const struct list_options *o, uint64_t newest,
 
 static struct err *count_watch(struct watchers *ws, const struct call *c)
 {
-	uintptr_t n = (uintptr_t)map_get(ws->by_user, c->user.name);
+	uintptr_t n = (uintptr_t)map_get(ws->by_user, user_payer(&c->user));
 
 	if (n >= WATCHES_PER_USER)
 		return err_new(ERR_EXHAUSTED, "user \"%s\" has %d watches open, which is the limit",
-			       c->user.name, WATCHES_PER_USER);
-	map_put(ws->by_user, c->user.name, (void *)(n + 1));
+			       user_payer(&c->user), WATCHES_PER_USER);
+	map_put(ws->by_user, user_payer(&c->user), (void *)(n + 1));
 	return NULL;
 }
 

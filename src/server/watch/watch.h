@@ -36,4 +36,6 @@ struct watchers {
 void watchers_init(struct watchers *ws, const struct objects *objects, struct loop *l);
 void watchers_done(struct watchers *ws);
 void watchers_end(struct watchers *ws, const struct kind *k); /* those of this kind */
-void watchers_serve(struct watchers *ws, struct call *c);     /* answers the call */
+/* Ends those whose users may not open them any more. */
+void watchers_recheck(struct watchers *ws, bool (*may)(void *arg, const struct call *c), void *arg);
+void watchers_serve(struct watchers *ws, struct call *c); /* answers the call */

@@ -26,6 +26,7 @@ struct op write_op(struct admit *a, struct call *c)
 	return (struct op){
 		.admit = a,
 		.user = c->user.name,
+		.who = &c->user,
 		.kind = r->kind,
 		.ns = r->ns,
 		.name = r->name,

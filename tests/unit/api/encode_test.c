@@ -38,7 +38,7 @@ TEST(every_member_of_every_built_in_kind_goes_round)
 		goes_round(all[i]->type, kind_api_version(all[i]), all[i]->kind);
 		with++;
 	}
-	eq_int(with, 17);
+	eq_int(with, 21);
 }
 
 TEST(bodies_that_are_no_kinds_go_round)
@@ -48,6 +48,9 @@ TEST(bodies_that_are_no_kinds_go_round)
 	goes_round(body_eviction, "policy/v1", "Eviction");
 	goes_round(body_token_review, "authentication.k8s.io/v1", "TokenReview");
 	goes_round(body_access_review, "authorization.k8s.io/v1", "SubjectAccessReview");
+	goes_round(body_self_review, "authentication.k8s.io/v1", "SelfSubjectReview");
+	goes_round(body_self_access_review, "authorization.k8s.io/v1", "SelfSubjectAccessReview");
+	goes_round(body_self_rules_review, "authorization.k8s.io/v1", "SelfSubjectRulesReview");
 	goes_round(encode_status, "v1", "Status");
 }
 

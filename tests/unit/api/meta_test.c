@@ -50,13 +50,13 @@ TEST(metadata_is_told_by_field)
 		    "{'apiVersion':'v1','kind':'K','name':'b','uid':'2','controller':true}]}");
 	struct causes c = { 0 };
 
-	meta_validate(json_root(d), true, NULL, &c);
+	meta_validate(json_root(d), KIND_NAMESPACED, NULL, &c);
 	eq_int(c.n, 3);
 	eq_str(c.list[0].field, "metadata.name");
 	eq_str(c.list[1].field, "metadata.labels");
 	eq_str(c.list[2].field, "metadata.ownerReferences");
 	causes_done(&c);
-	meta_validate(NULL, true, NULL, &c);
+	meta_validate(NULL, KIND_NAMESPACED, NULL, &c);
 	eq_int(c.n, 2);
 	eq_str(c.list[0].message, "Required value: name or generateName is required");
 	causes_done(&c);

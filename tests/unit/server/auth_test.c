@@ -9,7 +9,7 @@
 #include "kinds.h"
 #include "tls/tls.h"
 
-/* Who asks, and what they may: tokens, grants, impersonation. */
+/* Who asks, and what they may: tokens and grants. */
 
 static void start(struct fixture *f)
 {
@@ -163,27 +163,6 @@ TEST(a_grant_that_is_none_is_an_error_at_start)
 	}
 	f.grants = NULL;
 	works(fixture_open(&f));
-	fixture_done(&f);
-}
-
-TEST(nobody_impersonates)
-{
-	static const char *const headers[] = { "Impersonate-User: bob\r\n",
-					       "impersonate-group: system:masters\r\n",
-					       "Impersonate-Uid: 1\r\n",
-					       "IMPERSONATE-EXTRA-scopes: all\r\n" };
-	struct fixture f;
-
-	start(&f);
-	for (size_t i = 0; i < ARRAY_LEN(headers); i++) {
-		f.headers = headers[i];
-		autoanswer a = ask(&f, "GET", "/api/v1/namespaces/default/pods", NULL);
-		eq_int(a.status, 403);
-		eq_str(at(&a, "reason"), "Forbidden");
-		is_true(strstr(at(&a, "message"), "\"cay-admin\" cannot impersonate") != NULL);
-		autoanswer b = ask(&f, "GET", "/healthz", NULL);
-		eq_int(b.status, 403);
-	}
 	fixture_done(&f);
 }
 
