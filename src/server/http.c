@@ -10,6 +10,7 @@
 #include "server/call/body.h"
 #include "server/call/status.h"
 #include "server/http_priv.h"
+#include "server/objects/objects.h"
 #include "server/pages/pages.h"
 #include "server/read/read.h"
 #include "server/streams/streams.h"
@@ -215,6 +216,21 @@ static void visit_endpoint(struct front *f, struct call *c)
 	call_unref(c);
 }
 
+/* An apply creates what is not there, which is another right. */
+static struct err *may_create(struct front *f, struct call *c)
+{
+	const struct route *r = &c->route;
+	struct err *e;
+
+	if (r->verb != VERB_PATCH || !r->kind || *r->sub || !body_applies(c) ||
+	    objects_find(f->objects, r->kind, r->ns, r->name))
+		return NULL;
+	c->route.verb = VERB_CREATE;
+	e = authorise(f->grants, c);
+	c->route.verb = VERB_PATCH;
+	return e;
+}
+
 static struct err *let_in(struct front *f, struct call *c)
 {
 	struct err *routed, *e;
@@ -231,6 +247,8 @@ static struct err *let_in(struct front *f, struct call *c)
 	routed = route_read(c);
 	if (!routed || c->route.resource) {
 		e = authorise(f->grants, c);
+		if (!e)
+			e = may_create(f, c);
 		if (e) {
 			err_free(routed);
 			return e;

@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "base/str.h"
 #include "json/json.h"
 #include "server/admit/admit.h"
 #include "server/call/body.h"
@@ -37,8 +38,13 @@ struct op write_op(struct admit *a, struct call *c)
 
 struct err *write_begin(struct admit *a, struct call *c, struct op *ret)
 {
+	struct err *e;
+
 	*ret = write_op(a, c);
-	return options_read(c, &ret->options);
+	e = options_read(c, &ret->options);
+	ret->manager = e || !str_empty(ret->options.manager) ? str_or(ret->options.manager, "")
+							     : call_manager(c);
+	return e;
 }
 
 void write_finish(struct call *c, struct op *op, int status, struct err *e)
@@ -117,6 +123,27 @@ void write_update(struct admit *a, struct call *c)
 	write_finish(c, &op, STATUS_OK, e);
 }
 
+/* Members that appear twice in what is applied. */
+static struct err *report(struct call *c, const struct op *op, const struct causes *reports)
+{
+	autofree char *text = NULL;
+
+	for (size_t i = 0; i < reports->n && op->options.strictness == STRICTNESS_WARN; i++)
+		call_warn(c, reports->list[i].message);
+	if (!reports->n || op->options.strictness != STRICTNESS_STRICT)
+		return NULL;
+	text = causes_text(reports);
+	return err_new(ERR_MALFORMED, "error strict decoding YAML: %s", text);
+}
+
+static struct err *apply(struct call *c, struct op *op, const struct json *patch,
+			 const struct causes *reports)
+{
+	struct err *e = report(c, op, reports);
+
+	return e ? e : op_apply(op, patch);
+}
+
 void write_patch(struct admit *a, struct call *c)
 {
 	autoptr(json_doc) d = NULL;
@@ -127,8 +154,10 @@ void write_patch(struct admit *a, struct call *c)
 
 	if (!e)
 		e = body_patch(c, &reports, &how, &d);
-	if (!e)
+	if (!e && how == PATCH_APPLY)
+		e = apply(c, &op, json_root(d), &reports);
+	else if (!e)
 		e = op_patch(&op, how, json_root(d), &reports);
 	causes_done(&reports);
-	write_finish(c, &op, STATUS_OK, e);
+	write_finish(c, &op, op.created ? STATUS_CREATED : STATUS_OK, e);
 }
