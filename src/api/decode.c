@@ -382,6 +382,10 @@ struct err *apply_decode(const char *text, size_t len, struct causes *reports,
 	autoptr(json_doc) d = NULL;
 	struct err *e = NULL;
 
+	if (!len) {
+		d = json_doc_new();
+		json_set_root(d, json_obj(d));
+	}
 	if (looks_like_json(text, len))
 		e = patch_decode(text, len, false, reports, &d);
 	if (e || !d) { /* YAML may begin like JSON, and knows more forms */

@@ -281,6 +281,7 @@ struct err *apply_merge(const struct apply *r, struct json_doc *d, struct json *
 	if (e)
 		return e;
 	take_over(r, &c);
+	next = typed_settle(d, next, r->patch);
 	follow_client_side(r, d, next);
 	*ret = next;
 	return NULL;

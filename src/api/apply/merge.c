@@ -186,8 +186,8 @@ struct json *typed_merge(struct fields_mem *mem, struct json_doc *d, const struc
 
 static void keep(struct merger *m, struct json *out, const char *key, struct json *val)
 {
-	if (val && key)
-		json_add(m->d, out, key, val);
+	if (key)
+		json_add(m->d, out, key, val ? val : json_new_null(m->d));
 	else if (val)
 		json_push(m->d, out, val);
 }
@@ -217,6 +217,24 @@ static struct json *without(struct merger *m, const struct json *v, const struct
 			     is_list ? t->elem : member_type(t, it.key)));
 	}
 	return json_len(out) ? out : NULL;
+}
+
+struct json *typed_settle(struct json_doc *d, const struct json *v, const struct json *patch)
+{
+	struct json *out;
+
+	if (!json_is(v, JSON_OBJ) && !json_is(v, JSON_ARR))
+		return json_copy(d, v);
+	out = json_is(v, JSON_OBJ) ? json_obj(d) : json_arr(d);
+	json_each(it, v) {
+		const struct json *asked = it.key ? json_get(patch, it.key) : NULL;
+
+		if (!it.key)
+			json_push(d, out, typed_settle(d, it.val, NULL));
+		else if (!json_is(it.val, JSON_NULL) || json_is(asked, JSON_NULL))
+			json_add(d, out, it.key, typed_settle(d, it.val, asked));
+	}
+	return out;
 }
 
 struct json *typed_remove(struct fields_mem *mem, struct json_doc *d, const struct json *v,

@@ -34,9 +34,13 @@ struct comparison typed_compare(struct fields_mem *mem, const struct json *was,
 struct json *typed_merge(struct fields_mem *mem, struct json_doc *d, const struct json *live,
 			 const struct json *patch, const struct type *t);
 
-/* v without the items in gone, in d; NULL: nothing is left. */
+/* v without the items in gone, in d; NULL: nothing is left. A member of which nothing is left is
+ * null: it is still there for whoever owns it. */
 struct json *typed_remove(struct fields_mem *mem, struct json_doc *d, const struct json *v,
 			  const struct fields *gone, const struct type *t);
+
+/* A copy of v without such nulls; those that patch has stay. */
+struct json *typed_settle(struct json_doc *d, const struct json *v, const struct json *patch);
 
 /* s with the named fields on the way to its members, which are not members otherwise. */
 const struct fields *typed_named(struct fields_mem *mem, const struct fields *s,

@@ -85,6 +85,9 @@ static struct err *create(struct op *op, struct apply *r)
 	struct err *e;
 
 	json_set_root(copy, json_copy(copy, r->patch));
+	if (json_get(json_root(copy),
+		     "metadata")) /* a version of what is not there means nothing */
+		(void)json_del(json_get(json_root(copy), "metadata"), "resourceVersion");
 	e = op_decode(op, &in, &d);
 	if (e)
 		return e;
@@ -141,14 +144,26 @@ static struct err *owners_of(const struct apply *r, const struct object *old)
 	return NULL;
 }
 
+static struct err *check_uid(struct op *op, const struct json *patch, const struct object *old)
+{
+	const char *uid = json_get_str(json_get(patch, "metadata"), "uid");
+
+	if (str_empty(uid) || str_eq(uid, old->uid))
+		return NULL;
+	causes_invalid_str(&op->causes, "metadata.uid", uid, "field is immutable");
+	return err_invalid(op->kind, old->name, &op->causes);
+}
+
 static struct err *update(struct op *op, struct apply *r, struct object *old)
 {
 	autoptr(json_doc) live = NULL;
 	autoptr(json_doc) next = json_doc_new();
 	struct managed m = { 0 };
 	struct json *root = NULL;
-	struct err *e = live_tree(op, old, &live);
+	struct err *e = check_uid(op, r->patch, old);
 
+	if (!e)
+		e = live_tree(op, old, &live);
 	if (e)
 		return e;
 	r->live = json_root(live);
