@@ -147,3 +147,18 @@ def test_ownership_is_forgotten_on_request(cay):
 def test_a_dry_run_answers_and_changes_nothing(cay):
     apply(cay, SIMPLE % {"name": "dry", "data": "a: '1'"}, "--dry-run=server")
     assert "NotFound" in cay.kubectl("-n", NS, "get", "configmap", "dry", check=False).stderr
+
+
+def test_the_python_client_applies_dicts(cay):
+    kubernetes = pytest.importorskip("kubernetes")
+    core = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(cay.kubeconfig))
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "py"}, "data": {"a": "1"}}
+    kind = "application/apply-patch+yaml"
+    made = core.patch_namespaced_config_map("py", NS, body, field_manager="python", _content_type=kind)
+    assert made.data == {"a": "1"} and made.metadata.managed_fields[0].manager == "python"
+    body["data"] = {"a": "2"}
+    with pytest.raises(kubernetes.client.ApiException) as lost:
+        core.patch_namespaced_config_map("py", NS, body, field_manager="other", _content_type=kind)
+    assert lost.value.status == 409
+    core.patch_namespaced_config_map("py", NS, body, field_manager="other", force=True, _content_type=kind)
+    assert core.read_namespaced_config_map("py", NS).data == {"a": "2"}

@@ -21,13 +21,9 @@
 /* What of s a write like this one can change. */
 static const struct fields *in_reach(const struct apply *r, const struct fields *s)
 {
-	const char *const only[] = { r->only, NULL }, *const never[] = { r->never, NULL };
-
 	if (r->only)
-		return fields_below(r->mem, s, fields_of_paths(r->mem, only));
-	if (r->never)
-		return fields_difference_deep(r->mem, s, fields_of_paths(r->mem, never));
-	return s;
+		return fields_only(r->mem, s, r->only);
+	return r->never ? fields_without(r->mem, s, r->never) : s;
 }
 
 const struct fields *apply_fields(const struct apply *r)

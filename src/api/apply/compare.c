@@ -96,14 +96,13 @@ static void walk_sorted(struct differ *d, const struct entries *x, const struct 
 		int c = i == x->n   ? 1
 			: k == y->n ? -1
 				    : elem_compare(&x->list[i].elem, &y->list[k].elem);
-		const struct entry *was = c <= 0 ? &x->list[i] : NULL,
-				   *next = c >= 0 ? &y->list[k] : NULL;
-		const struct elem *e = was ? &was->elem : &next->elem;
+		const struct elem *e = c <= 0 ? &x->list[i].elem : &y->list[k].elem;
+		const struct type *below =
+			e->type == ELEM_FIELD ? member_type(t, e->name) : t->elem;
 
-		compare_runs(d, was, next,
-			     e->type == ELEM_FIELD ? member_type(t, e->name) : t->elem);
-		i += was ? was->same : 0;
-		k += next ? next->same : 0;
+		compare_runs(d, c <= 0 ? &x->list[i] : NULL, c >= 0 ? &y->list[k] : NULL, below);
+		i += c <= 0 ? x->list[i].same : 0;
+		k += c >= 0 ? y->list[k].same : 0;
 	}
 }
 

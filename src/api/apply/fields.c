@@ -235,8 +235,8 @@ const struct fields *fields_intersection(struct fields_mem *mem, const struct fi
 	return seal_or_null(out);
 }
 
-static const struct fields *difference(struct fields_mem *mem, const struct fields *s,
-				       const struct fields *t, bool deep)
+const struct fields *fields_difference(struct fields_mem *mem, const struct fields *s,
+				       const struct fields *t)
 {
 	struct fields *out;
 	size_t k = 0;
@@ -250,83 +250,39 @@ static const struct fields *difference(struct fields_mem *mem, const struct fiel
 		while (k < t->n && compare_nodes(&t->nodes[k], &n) < 0)
 			k++;
 		if (k < t->n && !compare_nodes(&t->nodes[k], &n)) {
-			const struct fields_node *y = &t->nodes[k];
-
-			n.sub = deep && y->member ? NULL : difference(mem, n.sub, y->sub, deep);
-			n.member &= !y->member;
+			n = join(mem, &n, &t->nodes[k], fields_difference);
+			n.member &= !t->nodes[k].member;
 		}
 		fields_add(mem, out, &n);
 	}
 	return seal_or_null(out);
 }
 
-const struct fields *fields_difference(struct fields_mem *mem, const struct fields *s,
-				       const struct fields *t)
+const struct fields *fields_without(struct fields_mem *mem, const struct fields *s,
+				    const char *name)
 {
-	return difference(mem, s, t, false);
-}
-
-const struct fields *fields_difference_deep(struct fields_mem *mem, const struct fields *s,
-					    const struct fields *t)
-{
-	return difference(mem, s, t, true);
-}
-
-const struct fields *fields_below(struct fields_mem *mem, const struct fields *s,
-				  const struct fields *t)
-{
+	const struct elem e = elem_field(name);
+	const struct fields_node *gone = fields_find(s, &e);
 	struct fields *out;
 
-	if (fields_empty(s) || fields_empty(t))
-		return NULL;
+	if (!gone)
+		return s;
 	out = arena_new_of(mem->arena, struct fields);
-	for (size_t i = 0; i < s->n; i++) {
-		struct fields_node n = s->nodes[i];
-		const struct fields_node *y = fields_find(t, &n.elem);
-
-		if (!y)
-			continue;
-		if (!y->member) {
-			n.member = false;
-			n.sub = fields_below(mem, n.sub, y->sub);
-		}
-		fields_add(mem, out, &n);
-	}
+	for (size_t i = 0; i < s->n; i++)
+		if (&s->nodes[i] != gone)
+			fields_add(mem, out, &s->nodes[i]);
 	return seal_or_null(out);
 }
 
-static struct fields *descend(struct fields_mem *mem, struct fields *s, const struct elem *e,
-			      bool end)
+const struct fields *fields_only(struct fields_mem *mem, const struct fields *s, const char *name)
 {
-	struct fields_node *n = (struct fields_node *)fields_find(s, e);
+	const struct elem e = elem_field(name);
+	const struct fields_node *kept = fields_find(s, &e);
+	struct fields *out;
 
-	if (!n) {
-		/* A node that is not yet a member leads to the next element, which follows. */
-		fields_add(mem, s, &(struct fields_node){ .elem = *e, .member = true });
-		s->nodes[s->n - 1].member = false;
-		fields_seal(s);
-		n = (struct fields_node *)fields_find(s, e);
-	}
-	n->member |= end;
-	if (!end && !n->sub)
-		n->sub = arena_new_of(mem->arena, struct fields);
-	return (struct fields *)n->sub;
-}
-
-const struct fields *fields_of_paths(struct fields_mem *mem, const char *const *paths)
-{
-	struct fields *root = arena_new_of(mem->arena, struct fields);
-
-	for (; *paths; paths++) {
-		struct fields *at = root;
-		struct span rest = SPAN(*paths);
-
-		while (rest.p) {
-			struct span name = span_cut(rest, '.', &rest);
-			struct elem e = elem_field(arena_strndup(mem->arena, name.p, name.len));
-
-			at = descend(mem, at, &e, !rest.p);
-		}
-	}
-	return root;
+	if (!kept)
+		return NULL;
+	out = arena_new_of(mem->arena, struct fields);
+	fields_add(mem, out, kept);
+	return out;
 }

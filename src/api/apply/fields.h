@@ -81,18 +81,16 @@ const struct fields *fields_intersection(struct fields_mem *mem, const struct fi
 					 const struct fields *t);
 const struct fields *fields_difference(struct fields_mem *mem, const struct fields *s,
 				       const struct fields *t);
-/* The same, but what is below a member of t goes too. */
-const struct fields *fields_difference_deep(struct fields_mem *mem, const struct fields *s,
-					    const struct fields *t);
-/* What of s is at or below a member of t. */
-const struct fields *fields_below(struct fields_mem *mem, const struct fields *s,
-				  const struct fields *t);
+/* Without a field at the top and what is below it; and nothing else but that. */
+const struct fields *fields_without(struct fields_mem *mem, const struct fields *s,
+				    const char *name);
+const struct fields *fields_only(struct fields_mem *mem, const struct fields *s, const char *name);
 
 /* Limits of a set that a peer sends. */
 enum {
-	FIELDS_NODES_MAX = 50000, /* of one set */
-	FIELDS_PARTS_MAX = 8,     /* of one key */
-	FIELDS_TEXT_MAX = 4096,   /* bytes of a key or value */
+	FIELDS_NODES_MAX = 500000, /* of one set: more than an object of 3 MiB can have */
+	FIELDS_PARTS_MAX = 8,      /* of one key */
+	FIELDS_TEXT_MAX = 4096,    /* bytes of a key or value */
 };
 
 /* From FieldsV1. ERR_INVALID: an element cannot be read; ERR_TOO_LARGE. Elements of types that are
@@ -102,9 +100,6 @@ must_use struct err *fields_parse(struct fields_mem *mem, const struct json *v,
 struct json *fields_print(struct json_doc *d, const struct fields *s);
 /* True if s and the set in v have a path in common; v is not parsed. */
 bool fields_meet(const struct fields *s, const struct json *v);
-
-/* The set of a few paths, written as "metadata.name". */
-const struct fields *fields_of_paths(struct fields_mem *mem, const char *const *paths);
 
 /* Calls fn for each path in the set, as text: .spec.ports[port=80,protocol="TCP"].name */
 void fields_each(const struct fields *s, void (*fn)(void *arg, const char *path), void *arg);

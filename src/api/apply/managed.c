@@ -153,25 +153,39 @@ static void drop_empty(struct managed *m)
 
 /* What writes do */
 
+/* Without these fields themselves; what is below them stays. */
+static struct fields *unnamed(struct fields_mem *mem, const struct fields *s,
+			      const char *const *names)
+{
+	struct fields *out = arena_new_of(mem->arena, struct fields);
+
+	for (size_t i = 0; s && i < s->n; i++) {
+		struct fields_node n = s->nodes[i];
+
+		n.member &= n.elem.type != ELEM_FIELD || !str_in(n.elem.name, names);
+		fields_add(mem, out, &n);
+	}
+	return out;
+}
+
 const struct fields *managed_strip(struct fields_mem *mem, const struct fields *s)
 {
-	static const char *const paths[] = {
-		"apiVersion",
-		"kind",
-		"metadata",
-		"metadata.name",
-		"metadata.namespace",
-		"metadata.creationTimestamp",
-		"metadata.selfLink",
-		"metadata.uid",
-		"metadata.clusterName",
-		"metadata.generation",
-		"metadata.managedFields",
-		"metadata.resourceVersion",
-		NULL,
+	static const char *const top[] = { "apiVersion", "kind", "metadata", NULL };
+	static const char *const meta[] = {
+		"name",        "namespace",  "creationTimestamp", "selfLink",        "uid",
+		"clusterName", "generation", "managedFields",     "resourceVersion", NULL,
 	};
+	struct fields *out = arena_new_of(mem->arena, struct fields);
 
-	return fields_difference(mem, s, fields_of_paths(mem, paths));
+	for (size_t i = 0; s && i < s->n; i++) {
+		struct fields_node n = s->nodes[i];
+
+		n.member &= n.elem.type != ELEM_FIELD || !str_in(n.elem.name, top);
+		if (n.elem.type == ELEM_FIELD && str_eq(n.elem.name, "metadata"))
+			n.sub = unnamed(mem, n.sub, meta);
+		fields_add(mem, out, &n);
+	}
+	return out;
 }
 
 void managed_lose(struct fields_mem *mem, struct managed *m, const struct comparison *c)

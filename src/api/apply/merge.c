@@ -134,8 +134,10 @@ static void list_step(struct list_merge *l)
 			 (y && l->next_shared < l->new.n &&elem_compare(
 							x, &l->new.elems[l->next_shared])))) {
 		l->old.at++; /* it has its place in the new order */
-	} else {
+	} else if (y) {
 		take_new(l);
+	} else {
+		l->old.at++; /* cannot be: what is shared and not taken is still to come */
 	}
 }
 

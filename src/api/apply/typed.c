@@ -226,7 +226,7 @@ const struct fields *typed_named(struct fields_mem *mem, const struct fields *s,
 {
 	struct fields *out;
 
-	if (fields_empty(s))
+	if (!s || !s->n)
 		return s;
 	out = arena_new_of(mem->arena, struct fields);
 	for (size_t i = 0; i < s->n; i++) {

@@ -120,15 +120,14 @@ static void own_before(const struct apply *r)
 	struct manager before = r->by;
 	struct comparison c =
 		typed_compare(r->mem, typed_zero(r->mem->doc, r->type), r->live, r->type);
-	const char *const status[] = { "status", NULL };
 
 	before.name = BEFORE;
 	c.added = fields_union(r->mem, c.added, c.modified);
 	c.modified = c.removed = NULL;
 	if (r->only)
-		c.added = fields_below(r->mem, c.added, fields_of_paths(r->mem, status));
+		c.added = fields_only(r->mem, c.added, r->only);
 	else if (r->never)
-		c.added = fields_difference_deep(r->mem, c.added, fields_of_paths(r->mem, status));
+		c.added = fields_without(r->mem, c.added, r->never);
 	managed_update(r->mem, r->m, &c, &before);
 }
 
@@ -173,6 +172,11 @@ static struct err *update(struct op *op, struct apply *r, struct object *old)
 		e = apply_merge(r, next, &root);
 	if (e)
 		return e;
+	if (m.n > MANAGED_ENTRIES_MAX)
+		return err_new(ERR_TOO_LARGE,
+			       "metadata.managedFields: the object would have more than %d owners; "
+			       "write managedFields: [{}] to forget them",
+			       MANAGED_ENTRIES_MAX);
 	json_set_root(next, root);
 	keep_owners(op, &m);
 	return op_follow(op, old, take(next), NULL);

@@ -116,7 +116,6 @@ static struct manager manager_of(const struct op *op, const char *now)
 /* The creator owns everything, defaults included, but not what the server has decided. */
 void track_create(struct op *op, struct json_doc *d)
 {
-	static const char *const status[] = { "status", NULL };
 	const struct kind *k = kind_storage(op->kind);
 	struct json *meta = json_need_obj(d, json_root(d), "metadata");
 	struct managed m = { 0 };
@@ -132,8 +131,7 @@ void track_create(struct op *op, struct json_doc *d)
 	c.added = fields_difference(&t->mem, fields_union(&t->mem, c.added, c.modified), t->ours);
 	c.modified = NULL;
 	if ((k->flags & (KIND_STATUS | KIND_OWN_STATUS)) == KIND_STATUS)
-		c.added =
-			fields_difference_deep(&t->mem, c.added, fields_of_paths(&t->mem, status));
+		c.added = fields_without(&t->mem, c.added, "status");
 	managed_update(&t->mem, &m, &c, &by);
 	set_owners(d, meta, managed_write(d, &m));
 }
@@ -176,6 +174,45 @@ static bool takes(const struct comparison *c, const struct json *owners)
 	return false;
 }
 
+enum {
+	LOOKED_AT_MAX = 64, /* members of a set; beyond that it is compared with care */
+};
+
+/*
+ * False if a change from was to now certainly leaves what is in the set (as FieldsV1) alone: the
+ * same memory is at the end of its paths. For most writes of this process that is all there is to
+ * do.
+ */
+static bool may_touch(const struct json *set, const struct json *was, const struct json *now)
+{
+	if (json_len(set) > LOOKED_AT_MAX)
+		return true;
+	json_each(it, set) {
+		const char *name = it.key + 2;
+		const struct json *a, *b;
+
+		if (str_eq(it.key, "."))
+			continue; /* that it is still there is known */
+		if (!str_starts(it.key, "f:"))
+			return true;
+		a = json_get(was, name);
+		b = json_get(now, name);
+		if (a == b || (a && b && json_same(a, b)))
+			continue;
+		if (!a || !b || !json_len(it.val) || may_touch(it.val, a, b))
+			return true;
+	}
+	return false;
+}
+
+static bool may_take(const struct json *owners, const struct json *was, const struct json *now)
+{
+	json_each(it, owners)
+		if (may_touch(json_get(it.val, "fieldsV1"), was, now))
+			return true;
+	return false;
+}
+
 void track_update(struct op *op, struct json_doc *d, const struct object *old)
 {
 	struct json *meta = json_need_obj(d, json_root(d), "metadata");
@@ -188,6 +225,8 @@ void track_update(struct op *op, struct json_doc *d, const struct object *old)
 	struct track *t;
 
 	if (set_known(op, d, meta) || (!was && (!op->manager || !sent)))
+		return;
+	if (!op->manager && !may_take(was, old->root, json_root(d)))
 		return;
 	t = track_of(op);
 	c = typed_compare(&t->mem, old->root, json_root(d), kind_storage(op->kind)->type);

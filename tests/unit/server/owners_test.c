@@ -189,6 +189,28 @@ TEST(a_scale_and_a_status_are_applied)
 	fixture_done(&f);
 }
 
+TEST(the_owners_of_an_object_are_limited)
+{
+	autobuf body = { 0 };
+	struct fixture f;
+
+	begin(&f);
+	apply(&f, X "?fieldManager=m0", MAP("a: '1'"), 201);
+	buf_add_str(&body, "{\"metadata\":{\"managedFields\":[");
+	for (int i = 0; i < 1000; i++)
+		buf_printf(&body,
+			   "%s{\"manager\":\"m%d\",\"operation\":\"Apply\",\"apiVersion\":\"v1\","
+			   "\"fieldsType\":\"FieldsV1\",\"fieldsV1\":{\"f:data\":{\"f:a\":{}}}}",
+			   i ? "," : "", i);
+	buf_add_str(&body, "]}}");
+	f.headers = "Content-Type: application/merge-patch+json\r\nUser-Agent: t\r\n";
+	autoanswer a = ask(&f, "PATCH", X, buf_str(&body));
+	eq_int(a.status, 200);
+	apply(&f, X "?fieldManager=more", MAP("a: '1'"), 413);
+	apply(&f, X "?fieldManager=m7", MAP("a: '1'"), 200);
+	fixture_done(&f);
+}
+
 TEST(what_cannot_be_applied_is_refused)
 {
 	static const struct {
