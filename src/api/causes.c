@@ -57,6 +57,7 @@ const char *cause_reason_name(enum cause_reason r)
 		[CAUSE_FORBIDDEN] = "FieldValueForbidden",
 		[CAUSE_TOO_LONG] = "FieldValueTooLong",
 		[CAUSE_NOT_FOUND] = "FieldValueNotFound",
+		[CAUSE_MANAGER] = "FieldManagerConflict",
 		[CAUSE_UNKNOWN] = "FieldValueInvalid",
 	};
 

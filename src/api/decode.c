@@ -6,6 +6,7 @@
 #include "api/schema_builtin_priv.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "json/yaml_tree.h"
 
 /*
  * The stage itself: it makes a tree of the text, fits the tree to its type, and reports unknown and
@@ -351,6 +352,53 @@ struct err *object_decode(const struct kind *k, const struct decode_request *r,
 }
 
 /* Patches */
+
+static bool looks_like_json(const char *text, size_t len)
+{
+	while (len && strchr(" \t\r\n", *text)) {
+		text++;
+		len--;
+	}
+	return len && *text == '{';
+}
+
+static bool is_longer(const struct json *v, size_t len)
+{
+	autobuf b = { 0 };
+
+	json_write(v, &b);
+	return b.len > len;
+}
+
+struct err *apply_decode(const char *text, size_t len, struct causes *reports,
+			 struct json_doc **ret)
+{
+	autoptr(json_doc) d = NULL;
+	struct err *e = NULL;
+
+	if (!len) {
+		d = json_doc_new();
+		json_set_root(d, json_obj(d));
+	}
+	if (looks_like_json(text, len))
+		e = patch_decode(text, len, false, reports, &d);
+	if (e || !d) { /* YAML may begin like JSON, and knows more forms */
+		err_free(e);
+		e = yaml_parse_one(text, len, &d);
+	}
+	if (!e && is_longer(json_root(d), DECODE_LEN_MAX)) /* by aliases */
+		e = err_new(ERR_TOO_LARGE, "it has more than %d bytes as JSON", DECODE_LEN_MAX);
+	if (!e && !json_is(json_root(d), JSON_OBJ))
+		e = err_new(ERR_MALFORMED,
+			    "error unmarshaling JSON: while decoding JSON: json: "
+			    "cannot unmarshal %s into Go value of type "
+			    "map[string]interface {}",
+			    json_type_name(json_type(json_root(d))));
+	if (e)
+		return err_wrap(e, "error decoding YAML");
+	*ret = take(d);
+	return NULL;
+}
 
 static const struct field step_fields[] = {
 	{ "op", &type_string },

@@ -86,6 +86,10 @@ must_use struct err *object_decode(const struct kind *k, const struct decode_req
 must_use struct err *patch_decode(const char *text, size_t len, bool is_json_patch,
 				  struct causes *reports, struct json_doc **ret);
 
+/* What is applied, YAML or JSON. The same, but what is wrong is "error decoding YAML". */
+must_use struct err *apply_decode(const char *text, size_t len, struct causes *reports,
+				  struct json_doc **ret);
+
 /*
  * The parameters of a URL as a tree of type t, one of the options types of meta/v1. get returns the
  * i-th value of a name, and NULL after the last.

@@ -21,6 +21,7 @@ static const struct {
 	[OPTIONS_CREATE] = { "CreateOptions", &type_meta_create_options },
 	[OPTIONS_UPDATE] = { "UpdateOptions", &type_meta_update_options },
 	[OPTIONS_PATCH] = { "PatchOptions", &type_meta_patch_options },
+	[OPTIONS_APPLY] = { "PatchOptions", &type_meta_patch_options },
 	[OPTIONS_DELETE] = { "DeleteOptions", &type_meta_delete_options },
 	[OPTIONS_LIST] = { "ListOptions", &type_meta_list_options },
 };
@@ -118,9 +119,13 @@ struct err *write_options_read(enum options_of of, const struct options_input *i
 	if (e)
 		return e;
 	o = json_root(d);
-	if (json_get(o, "force"))
+	ret->manager = arena_strdup(in->arena, json_get_str(o, "fieldManager"));
+	ret->force = json_get_bool(o, "force", false);
+	if (of != OPTIONS_APPLY && json_get(o, "force"))
 		causes_forbidden(in->causes, "force", "may not be specified for non-apply patch");
-	check_manager(json_get_str(o, "fieldManager"), in->causes);
+	if (of == OPTIONS_APPLY && str_empty(ret->manager))
+		causes_required(in->causes, "fieldManager", "is required for apply patch");
+	check_manager(ret->manager, in->causes);
 	check_dry_run(json_get(o, "dryRun"), in->causes, &ret->dry_run);
 	check_strictness(json_get_str(o, "fieldValidation"), in->causes, &ret->strictness);
 	return verdict(of, in->causes);

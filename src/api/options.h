@@ -23,6 +23,7 @@ enum options_of {
 	OPTIONS_CREATE,
 	OPTIONS_UPDATE,
 	OPTIONS_PATCH,
+	OPTIONS_APPLY, /* the same kind of options, other rules */
 	OPTIONS_DELETE,
 	OPTIONS_LIST,
 	OPTIONS_OF_MAX_,
@@ -41,6 +42,8 @@ struct options_input {
 struct write_options {
 	bool dry_run;
 	enum strictness strictness;
+	const char *manager; /* who owns what is written; NULL: not said */
+	bool force;          /* OPTIONS_APPLY: conflicts are won */
 };
 must_use struct err *write_options_read(enum options_of of, const struct options_input *in,
 					struct write_options *ret);

@@ -25,6 +25,10 @@ struct err *patch_type_of(const char *content_type, enum patch_type *ret)
 {
 	struct span rest, name = span_trim(span_cut(SPAN(str_or(content_type, "")), ';', &rest));
 
+	if (span_eq_nocase(name, "application/apply-patch+json")) { /* JSON is YAML */
+		*ret = PATCH_APPLY;
+		return NULL;
+	}
 	for (int t = 0; t < PATCH_TYPE_MAX_; t++) {
 		if (!span_eq_nocase(name, media_types[t]))
 			continue;
@@ -34,7 +38,7 @@ struct err *patch_type_of(const char *content_type, enum patch_type *ret)
 	return err_new(ERR_MEDIA_TYPE,
 		       "the body of the request was in an unknown format - accepted media types "
 		       "include: application/json-patch+json, application/merge-patch+json, "
-		       "application/strategic-merge-patch+json");
+		       "application/strategic-merge-patch+json, application/apply-patch+yaml");
 }
 
 bool patch_affords(struct patch_work *w, uint64_t steps)
@@ -113,6 +117,6 @@ struct err *patch_apply(enum patch_type how, struct json_doc *d, const struct js
 	case PATCH_TYPE_MAX_:
 		break;
 	}
-	return err_new(ERR_UNSUPPORTED, "apply patch: %s is not supported",
+	return err_new(ERR_UNSUPPORTED, "apply patch: %s cannot be applied here",
 		       media_types[PATCH_APPLY]);
 }

@@ -16,7 +16,7 @@ enum patch_type {
 	PATCH_MERGE,     /* RFC 7386 */
 	PATCH_STRATEGIC, /* Kubernetes: $patch, $deleteFromPrimitiveList, $setElementOrder,
 			    $retainKeys, merge keys from the schema */
-	PATCH_APPLY,     /* server-side apply: recognised, not served */
+	PATCH_APPLY,     /* server-side apply, which needs more than the tree: api/apply */
 	PATCH_TYPE_MAX_,
 };
 

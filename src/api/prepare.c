@@ -14,6 +14,11 @@ void prepare_create_pod(struct json_doc *d, const struct kind_env *env)
 
 	if (env->node_name && str_empty(json_get_str(spec, "nodeName")))
 		json_set_str(d, spec, "nodeName", env->node_name);
+	if (str_empty(json_get_str(spec, "serviceAccountName")) &&
+	    str_empty(json_get_str(spec, "serviceAccount"))) {
+		json_set_str(d, spec, "serviceAccountName", "default");
+		json_set_str(d, spec, "serviceAccount", "default");
+	}
 }
 
 /* Only a Pod that a node runs takes time to stop. */

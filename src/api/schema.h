@@ -110,6 +110,7 @@ enum cause_reason {
 	CAUSE_FORBIDDEN,   /* FieldValueForbidden */
 	CAUSE_TOO_LONG,    /* FieldValueTooLong */
 	CAUSE_NOT_FOUND,   /* FieldValueNotFound */
+	CAUSE_MANAGER,     /* FieldManagerConflict: somebody else owns the field */
 	CAUSE_UNKNOWN,     /* a member that is unknown or appears twice: reports of decode.h */
 	CAUSE_REASON_MAX_,
 };

@@ -475,7 +475,7 @@ static const struct field fields_meta_object_meta[] = {
 	{ "generateName", &type_string, FIELD_OMITEMPTY, 0, "A prefix; the server appends five random characters", 2 },
 	{ "generation", &type_int64, FIELD_OMITEMPTY, 0, 0, 7 },
 	{ "labels", &map_string, FIELD_OMITEMPTY, 0, "Short values to select by", 11 },
-	{ "managedFields", &list_meta_managed_fields_entry, FIELD_OMITEMPTY, 0, 0, 17 },
+	{ "managedFields", &list_meta_managed_fields_entry, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 17 },
 	{ "name", &type_string, FIELD_OMITEMPTY, 0, "Unique in its namespace; cannot change", 1 },
 	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, "The namespace it lives in", 3 },
 	{ "ownerReferences", &list_meta_owner_reference_map_uid_by_uid, FIELD_OMITEMPTY, 0, "Objects that this one is deleted with", 13 },

@@ -8,9 +8,9 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "cli/yaml_tree.h"
 #include "client/client.h"
 #include "client/http.h"
+#include "json/yaml_tree.h"
 
 #define MAX_KUBECONFIG (4 * 1024 * 1024)
 #define MAX_MANIFESTS  (16 * 1024 * 1024)

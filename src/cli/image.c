@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/yaml_tree.h"
+#include "json/yaml_tree.h"
 
 enum {
 	RECIPE_MAX = 1 << 20, /* bytes of its file */

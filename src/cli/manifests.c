@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/manifests_priv.h"
-#include "cli/yaml_tree.h"
+#include "json/yaml_tree.h"
 
 static const char *const formats[] = { "yaml", "json", NULL };
 static const char *const parts[] = { "all", "crds", "rbac", "router", NULL };

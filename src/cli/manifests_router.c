@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/manifests_priv.h"
-#include "cli/yaml_tree.h"
+#include "json/yaml_tree.h"
 
 /*
  * `cay router` in a cluster: where clients look for upstream's router, by the same names and

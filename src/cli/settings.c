@@ -11,8 +11,8 @@
 #include "base/map.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "cli/yaml_tree.h"
 #include "json/json.h"
+#include "json/yaml_tree.h"
 
 /*
  * All values are kept as text once they have been checked, so the getters cannot fail: whichever of

@@ -69,9 +69,29 @@ static void on_update(struct front *f, struct call *c)
 	write_update(f->admit, c);
 }
 
+/* An apply creates what is not there, which is another right. */
+static struct err *may_create(struct front *f, struct call *c)
+{
+	const struct route *r = &c->route;
+	struct err *e;
+
+	if (r->verb != VERB_PATCH || !r->kind || *r->sub || !body_applies(c) ||
+	    objects_find(f->objects, r->kind, r->ns, r->name))
+		return NULL;
+	c->route.verb = VERB_CREATE;
+	e = authorise(f->by, c);
+	c->route.verb = VERB_PATCH;
+	return e;
+}
+
 static void on_patch(struct front *f, struct call *c)
 {
-	write_patch(f->admit, c);
+	struct err *e = may_create(f, c);
+
+	if (e)
+		call_fail(c, e);
+	else
+		write_patch(f->admit, c);
 }
 
 static void on_delete(struct front *f, struct call *c)

@@ -139,7 +139,7 @@ MUTATIONS = (
              "	if (r->shape == SHAPE_TABLE || r->kind->flags & KIND_MEASURED)\n", "	if (r->kind->flags & KIND_MEASURED)\n",
              "a Table is never protobuf", "pytest integration/test_protobuf.py -k accept_header"),
     mutation("write-that-cannot-be-shown-is-done", "server/write/write.c",
-             "	return e ? e : options_read(c, &ret->options);\n", "	err_free(e);\n	return options_read(c, &ret->options);\n",
+             "	return e ? e : write_options(c, ret);\n", "	err_free(e);\n	return write_options(c, ret);\n",
              "a write whose answer cannot be shown is not done", "pytest integration/test_protobuf.py -k cannot_be_shown"),
     mutation("service-address-given-twice", "server/admit/ranges.c",
              "	if (supply_has(s, i))\n		return false;\n", "",
@@ -237,6 +237,23 @@ MUTATIONS = (
     mutation("encoded-slash-in-path", "server/call/route.c",
              "		if (strlen(text) != len || strchr(text, '/'))\n", "		if (strlen(text) != len)\n",
              "an encoded slash is no separator and no name", "unit server encoded_slash"),
+
+    # -- server: owners of fields ---------------------------------------------------------------------------------------
+    mutation("apply-wins-without-force", "api/apply/apply.c",
+             "	if (r->force)\n		return NULL;\n", "	if (r)\n		return NULL;\n",
+             "a field that another manager owns is a conflict", "unit api an_apply_merges", "unit server an_apply_creates"),
+    mutation("apply-removes-what-others-own", "api/apply/apply.c",
+             "fields_union(mem, fields_in(r, left), owned_by_all(r))", "fields_in(r, left)",
+             "what others own is not removed by an apply", "unit api an_apply_merges"),
+    mutation("own-writes-take-silently", "server/admit/track.c",
+             "	if (!op->manager && !takes(&c, was))\n", "	if (!op->manager)\n",
+             "a field that this process takes is recorded", "unit server this_process_is_recorded"),
+    mutation("reset-of-owners-ignored", "server/admit/track.c",
+             "	if (managed_resets(sent))\n		return (struct managed){ 0 };\n", "",
+             "managedFields: [] forgets the owners", "unit server ownership_is_reset"),
+    mutation("yaml-alias-bytes", "json/yaml_tree.c",
+             "(b->n_text += n->data.scalar.length) > MAX_TEXT)", "(b->n_text += 0) > MAX_TEXT)",
+             "aliases of a long text are limited", "unit json aliases_of_a_long_text"),
 
     # -- router -------------------------------------------------------------------------------------------------------
     mutation("router-header-twice", "router/route/route.c",

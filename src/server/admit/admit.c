@@ -25,6 +25,7 @@ void op_done(struct op *op)
 {
 	causes_done(&op->causes);
 	object_unref(op->result);
+	track_free(op->track);
 }
 
 void op_audit(const struct op *op, const char *verb, const struct err *e)
@@ -135,8 +136,10 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 		k->defaults(d, old ? old->root : NULL);
 	}
 	if ((k->flags & KIND_ADDRESSES) && !content) {
+		struct json_doc *before = old ? NULL : track_before(op, d);
 		struct err *e = service_settle(op, d, old ? old->root : NULL);
 
+		track_after(op, before, d);
 		if (e || op->causes.n)
 			return e ? e : verdict(op, d);
 	}
@@ -305,15 +308,19 @@ struct err *op_store(struct op *op, struct object *old, struct json_doc *doc)
 
 /* Create */
 
-static void begin(const struct op *op, struct json_doc *d)
+static void begin(struct op *op, struct json_doc *d)
 {
 	const struct kind *k = kind_storage(op->kind);
 	const struct kind_env env = admit_env(op->admit);
 
 	if ((k->flags & (KIND_STATUS | KIND_OWN_STATUS)) == KIND_STATUS)
 		(void)json_del(json_root(d), "status");
-	if (k->prepare_create)
+	if (k->prepare_create) {
+		struct json_doc *before = track_before(op, d);
+
 		k->prepare_create(d, &env);
+		track_after(op, before, d);
+	}
 }
 
 /* Last of all, so that what is asked about is what would be stored. */
@@ -359,8 +366,10 @@ struct err *op_create(struct op *op, struct json_doc *doc)
 		if (objects_find(op->admit->objects, op->kind, op->ns, name))
 			e = err_present(op->kind, name);
 	}
-	if (!e)
+	if (!e) {
+		track_create(op, d);
 		e = put(op, NULL, take(d));
+	}
 	op_audit(op, "create", e);
 	return e;
 }
@@ -461,6 +470,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 	if (e)
 		return e;
 	count_generation(op, d, old);
+	track_update(op, d, old);
 	return op_store(op, old, take(d));
 }
 
@@ -480,14 +490,23 @@ struct err *op_update(struct op *op, struct json_doc *doc)
 	return e;
 }
 
+struct err *op_follow(struct op *op, struct object *old, struct json_doc *tree,
+		      const struct causes *reports)
+{
+	static const struct causes none;
+	const struct json *was = kind_storage(op->kind) == op->kind ? settled(old) : NULL;
+	const struct decode_input in = { .media = DECODE_TREE, .tree = tree };
+	struct json_doc *next = NULL;
+	struct err *e = decode(op, &in, reports ? reports : &none, was, &next);
+
+	return e ? e : replace(op, old, next);
+}
+
 static struct err *patched(struct op *op, struct object *old, enum patch_type how,
 			   const struct json *patch, const struct causes *reports)
 {
-	static const struct causes none;
 	bool as_stored = kind_storage(op->kind) == op->kind;
 	autoptr(json_doc) d = as_stored ? object_next(old) : object_edit(old);
-	struct decode_input in = { .media = DECODE_TREE };
-	struct json_doc *next = NULL;
 	struct err *e = NULL;
 
 	if (!as_stored)
@@ -496,9 +515,7 @@ static struct err *patched(struct op *op, struct object *old, enum patch_type ho
 		e = patch_apply(how, d, patch, op->kind->type);
 	if (e)
 		return err_is(e, ERR_INVALID) ? err_wrap(e, "apply the patch") : e;
-	in.tree = take(d);
-	e = decode(op, &in, reports ? reports : &none, as_stored ? settled(old) : NULL, &next);
-	return e ? e : replace(op, old, next);
+	return op_follow(op, old, take(d), reports);
 }
 
 struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch,

@@ -16,6 +16,7 @@ struct object;
 struct objects;
 struct ranges;
 struct op;
+struct track;
 struct user;
 
 /*
@@ -42,6 +43,9 @@ struct op {
 	const char *ns, *name, *sub; /* "" where there is none */
 	struct write_options options;
 	bool external; /* over HTTP: the conditions of a real API server apply */
+	/* Who owns what is written, by name and by the subresource that the write was made through;
+	 * NULL: this process, whose ownership is recorded only where it takes something. */
+	const char *manager, *manager_sub;
 	void (*warn)(void *arg, const char *text);
 	void *warn_arg;
 
@@ -49,6 +53,8 @@ struct op {
 	const char *absent_ns; /* the ERR_NOT_FOUND is about this namespace */
 	struct object *result; /* the state after, as stored; a reference */
 	bool removed;          /* the object is gone */
+	bool created;          /* by an apply */
+	struct track *track;   /* what this operation knows of owners; NULL: nothing yet */
 };
 void op_done(struct op *op);
 #define autoop __attribute__((cleanup(op_done))) struct op
@@ -59,6 +65,8 @@ must_use struct err *op_update(struct op *op, struct json_doc *doc); /* takes do
 /* reports (may be NULL) are the unknown and duplicate members of the patch itself. */
 must_use struct err *op_patch(struct op *op, enum patch_type how, const struct json *patch,
 			      const struct causes *reports);
+/* Server-side apply of what was decoded from the body, which need not be a whole object. */
+must_use struct err *op_apply(struct op *op, const struct json *patch);
 must_use struct err *op_delete(struct op *op, const struct delete_options *o);
 
 /* Reads from the stored Services what is in use of the ranges. */

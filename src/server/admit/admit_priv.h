@@ -7,6 +7,10 @@
 must_use struct err *op_store(struct op *op, struct object *old, struct json_doc *doc);
 /* Ends the object in the state of doc (taken over), whatever holds it. */
 must_use struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc);
+/* Makes the result of a patch of old the next state of it: decodes, checks, stores. Takes tree
+ * over. reports are the unknown and duplicate members of the patch itself. */
+must_use struct err *op_follow(struct op *op, struct object *old, struct json_doc *tree,
+			       const struct causes *reports);
 bool op_holds_contents(const struct kind *k, const struct json *obj);
 void op_audit(const struct op *op, const char *verb, const struct err *e);
 
@@ -16,6 +20,18 @@ must_use struct err *op_need(struct admit *a, const struct kind *k, const char *
 
 /* runtime_class.c: a new Pod names a RuntimeClass that exists, or none. */
 must_use struct err *runtime_class_exists(const struct op *op, const struct json_doc *d);
+
+/*
+ * track.c: who owns the fields of an object (api/apply/managed.h). A write ends with track_create()
+ * or track_update(), which puts managedFields into d, unless track_known() has said what they are.
+ * What the server sets between track_before() and track_after() is not the client's.
+ */
+struct json_doc *track_before(const struct op *op, const struct json_doc *d); /* NULL: no matter */
+void track_after(struct op *op, struct json_doc *before, const struct json_doc *d); /* takes it */
+void track_create(struct op *op, struct json_doc *d);
+void track_update(struct op *op, struct json_doc *d, const struct object *old);
+void track_known(struct op *op, struct json_doc *owners); /* takes over; no root: nobody */
+void track_free(struct track *t);
 
 /* meta.c: what the server itself decides in an object's metadata. */
 must_use struct err *meta_prepare_create(struct op *op, struct json_doc *d);

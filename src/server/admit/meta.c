@@ -180,7 +180,7 @@ struct err *meta_prepare_update(struct op *op, struct json_doc *d, struct object
 					    "deletionTimestamp",
 					    "deletionGracePeriodSeconds",
 					    NULL };
-	static const char *const never[] = { "selfLink", "managedFields", NULL };
+	static const char *const never[] = { "selfLink", NULL };
 	struct json *meta = json_need_obj(d, json_root(d), "metadata");
 	const struct json *was = json_get(old->root, "metadata");
 	struct err *e = check_place(op, meta);
@@ -192,6 +192,8 @@ struct err *meta_prepare_update(struct op *op, struct json_doc *d, struct object
 	check_finalizers(op, meta, was);
 	for (size_t i = 0; kept[i]; i++)
 		keep_from(d, meta, was, kept[i]);
+	if (!op->manager)
+		keep_from(d, meta, was, "managedFields");
 	del_all(meta, never);
 	return NULL;
 }

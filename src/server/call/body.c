@@ -85,9 +85,6 @@ struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *
 	const char *type = http_request_header(c->req, "content-type");
 	struct err *e = patch_type_of(str_or(type, ""), ret_how);
 
-	if (!e && *ret_how == PATCH_APPLY)
-		e = err_new(ERR_MEDIA_TYPE, "server-side apply is not supported; use client-side "
-					    "apply (kubectl apply without --server-side)");
 	if (!e && *ret_how == PATCH_STRATEGIC && c->route.kind && c->route.kind->type->custom)
 		e = err_new(ERR_MEDIA_TYPE,
 			    "the body of the request was in an unknown format - accepted media "
@@ -95,11 +92,29 @@ struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *
 			    "application/merge-patch+json");
 	if (e)
 		return e;
+	if (*ret_how == PATCH_APPLY)
+		return apply_decode(c->body ? c->body : "", c->body_len, reports, ret);
 	e = patch_decode(c->body ? c->body : "", c->body_len, *ret_how == PATCH_JSON, reports, ret);
 	return *ret_how == PATCH_STRATEGIC ? e : err_wrap(e, "error decoding patch");
 }
 
 /* Options */
+
+const char *call_manager(struct call *c)
+{
+	const char *agent = str_or(http_request_header(c->req, "user-agent"), "");
+	struct span rest, name = span_cut(SPAN(agent), '/', &rest);
+	char *text = arena_strndup(c->arena, name.p, name.len), *to = text;
+	size_t len;
+
+	for (const char *p = text; *p; p++)
+		if ((unsigned char)*p >= ' ' && *p != 0x7f)
+			*to++ = *p;
+	*to = '\0';
+	len = utf8_prefix(text, MIN((size_t)(to - text), (size_t)MANAGER_MAX));
+	text[len] = '\0';
+	return text;
+}
 
 static const char *nth_param(void *arg, const char *name, size_t i)
 {
@@ -132,12 +147,25 @@ static struct err *options_end(struct call *c, enum options_of of, struct err *e
 	return e;
 }
 
+bool body_applies(struct call *c)
+{
+	enum patch_type how = PATCH_TYPE_MAX_;
+
+	err_free(patch_type_of(str_or(http_request_header(c->req, "content-type"), ""), &how));
+	return how == PATCH_APPLY;
+}
+
+static enum options_of options_for(struct call *c)
+{
+	if (c->route.verb != VERB_PATCH)
+		return c->route.verb == VERB_CREATE ? OPTIONS_CREATE : OPTIONS_UPDATE;
+	return body_applies(c) ? OPTIONS_APPLY : OPTIONS_PATCH;
+}
+
 struct err *options_read(struct call *c, struct write_options *ret)
 {
 	const struct options_input in = options_input(c);
-	enum options_of of = c->route.verb == VERB_CREATE  ? OPTIONS_CREATE
-			     : c->route.verb == VERB_PATCH ? OPTIONS_PATCH
-							   : OPTIONS_UPDATE;
+	enum options_of of = options_for(c);
 
 	return options_end(c, of, write_options_read(of, &in, ret));
 }

@@ -38,6 +38,15 @@ must_use struct err *body_tree(struct call *c, const struct type *t, struct json
 must_use struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *ret_how,
 				struct json_doc **ret);
 
+enum {
+	MANAGER_MAX = 128, /* bytes of the name of a manager */
+};
+/* The name that owns what a call writes, if it does not say: its program, from the User-Agent. */
+const char *call_manager(struct call *c);
+
+/* True if the patch is a server-side apply, by Content-Type. */
+bool body_applies(struct call *c);
+
 /* The options of the request, by its verb. Those of a deletion are in its body if it has one. */
 must_use struct err *options_read(struct call *c, struct write_options *ret);
 must_use struct err *options_read_delete(struct call *c, struct delete_options *ret);

@@ -81,6 +81,10 @@ static struct json *details_of(struct json_doc *d, enum err_code code,
 {
 	struct json *details = json_obj(d);
 
+	if (code == ERR_CONFLICT && about->causes && about->causes->n) {
+		add_causes(d, details, about->causes); /* of an apply: it names nothing else */
+		return details;
+	}
 	if (!str_empty(about->name))
 		json_set_str(d, details, "name", about->name);
 	if (*about->kind->group)

@@ -14,6 +14,7 @@
  * /scale: spec.replicas, status.replicas and status.selector of an object, or what its kind has in
  * their place, seen as an autoscaling/v1 Scale. Writing it changes the first and nothing else.
  */
+static const char group[] = "autoscaling/v1";
 static const struct kind shown_as = { .group = "autoscaling", .version = "v1", .kind = "Scale" };
 
 /* A copy of the object in the version that was asked for: replicas may exist only there. */
@@ -48,7 +49,7 @@ static struct json_doc *scale_of(const struct kind *k, const struct json *obj)
 
 	json_set_root(d, root);
 	json_set_str(d, root, "kind", "Scale");
-	json_set_str(d, root, "apiVersion", "autoscaling/v1");
+	json_set_str(d, root, "apiVersion", group);
 	meta = json_set(d, root, "metadata", json_obj(d));
 	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
 		(void)json_set(d, meta, kept[i], json_copy(d, json_get(was, kept[i])));
@@ -106,6 +107,41 @@ static struct err *patched(struct call *c, struct json_doc *scale, struct json_d
 	return e;
 }
 
+/* What of the object is applied: its replicas, if the Scale has any. */
+static struct json *applied(struct json_doc *d, const struct op *op, const struct json *scale)
+{
+	const struct json *replicas = json_at_path(scale, "spec.replicas");
+	struct json *o = json_obj(d), *meta = json_obj(d);
+
+	json_set_root(d, o);
+	json_set_str(d, o, "apiVersion", kind_api_version(op->kind));
+	json_set_str(d, o, "kind", op->kind->kind);
+	(void)json_set(d, o, "metadata", meta);
+	json_set_str(d, meta, "name", op->name);
+	if (replicas)
+		set_at(d, o, paths_of(op->kind)->spec, json_int(replicas, 0));
+	return o;
+}
+
+static struct err *apply_scale(struct call *c, struct op *op)
+{
+	autoptr(json_doc) scale = NULL;
+	autoptr(json_doc) d = json_doc_new();
+	enum patch_type how;
+	struct err *e = body_patch(c, NULL, &how, &scale);
+	const struct json *root = e ? NULL : json_root(scale);
+
+	if (e)
+		return e;
+	if (!str_eq(json_get_str(root, "apiVersion"), group) ||
+	    !str_eq(json_get_str(root, "kind"), shown_as.kind))
+		return err_new(ERR_MALFORMED, "invalid object type: %s, Kind=%s",
+			       str_or(json_get_str(root, "apiVersion"), "/"),
+			       str_or(json_get_str(root, "kind"), ""));
+	op->sub = "";
+	return op_apply(op, applied(d, op, root));
+}
+
 /* The Scale that the client wants: its own, or ours with its patch. */
 static struct err *wanted(struct call *c, const struct json *obj, struct json_doc **ret)
 {
@@ -150,11 +186,14 @@ void write_scale(struct admit *a, struct call *c)
 	autoptr(json_doc) seen = NULL;
 	autoptr(json_doc) d = NULL;
 	autoop op = write_op(a, c);
-	struct err *e = options_read(c, &op.options);
+	struct err *e = write_options(c, &op);
 
 	if (!e && !o)
 		e = err_absent(r->kind, r->name);
-	if (!e && r->verb != VERB_GET)
+	op.manager_sub = "scale";
+	if (!e && r->verb == VERB_PATCH && body_applies(c))
+		e = apply_scale(c, &op);
+	else if (!e && r->verb != VERB_GET)
 		e = set_scale(c, &op, o);
 	if (!e)
 		e = view(r->kind, op.result ? op.result : o, &seen);

@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "base/str.h"
 #include "json/json.h"
 #include "server/admit/admit.h"
 #include "server/call/body.h"
@@ -44,12 +45,21 @@ struct err *write_acceptable(struct call *c)
 	return render_of(c, &how);
 }
 
+struct err *write_options(struct call *c, struct op *op)
+{
+	struct err *e = options_read(c, &op->options);
+
+	op->manager = e || !str_empty(op->options.manager) ? str_or(op->options.manager, "")
+							   : call_manager(c);
+	return e;
+}
+
 struct err *write_begin(struct admit *a, struct call *c, struct op *ret)
 {
 	struct err *e = write_acceptable(c);
 
 	*ret = write_op(a, c);
-	return e ? e : options_read(c, &ret->options);
+	return e ? e : write_options(c, ret);
 }
 
 /* What the audit log tells of it: the name may have been made from generateName. */
@@ -138,6 +148,27 @@ void write_update(struct admit *a, struct call *c)
 	write_finish(c, &op, STATUS_OK, e);
 }
 
+/* Members that appear twice in what is applied. */
+static struct err *report(struct call *c, const struct op *op, const struct causes *reports)
+{
+	autofree char *text = NULL;
+
+	for (size_t i = 0; i < reports->n && op->options.strictness == STRICTNESS_WARN; i++)
+		call_warn(c, reports->list[i].message);
+	if (!reports->n || op->options.strictness != STRICTNESS_STRICT)
+		return NULL;
+	text = causes_text(reports);
+	return err_new(ERR_MALFORMED, "error strict decoding YAML: %s", text);
+}
+
+static struct err *apply(struct call *c, struct op *op, const struct json *patch,
+			 const struct causes *reports)
+{
+	struct err *e = report(c, op, reports);
+
+	return e ? e : op_apply(op, patch);
+}
+
 void write_patch(struct admit *a, struct call *c)
 {
 	autoptr(json_doc) d = NULL;
@@ -148,8 +179,10 @@ void write_patch(struct admit *a, struct call *c)
 
 	if (!e)
 		e = body_patch(c, &reports, &how, &d);
-	if (!e)
+	if (!e && how == PATCH_APPLY)
+		e = apply(c, &op, json_root(d), &reports);
+	else if (!e)
 		e = op_patch(&op, how, json_root(d), &reports);
 	causes_done(&reports);
-	write_finish(c, &op, STATUS_OK, e);
+	write_finish(c, &op, op.created ? STATUS_CREATED : STATUS_OK, e);
 }

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "fixture.h"
 #include "kinds.h"
 
@@ -161,7 +162,7 @@ TEST(bad_bodies_are_bad_requests)
 	fixture_done(&f);
 }
 
-TEST(foreign_bodies_and_apply_are_unsupported_media)
+TEST(foreign_bodies_are_unsupported_media)
 {
 	struct fixture f;
 
@@ -173,9 +174,56 @@ TEST(foreign_bodies_and_apply_are_unsupported_media)
 	f.headers = "Content-Type: application/vnd.kubernetes.protobuf\r\n";
 	autoanswer c = ask(&f, "POST", CONFIGS, "k8s");
 	eq_int(c.status, 400);
+	fixture_done(&f);
+}
+
+TEST(an_apply_creates_takes_over_and_tells_of_conflicts)
+{
+	static const char one[] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+				  "data: {a: '1'}\n";
+	static const char two[] = "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\","
+				  "\"metadata\":{\"name\":\"x\"},\"data\":{\"a\":\"2\"}}";
+	struct fixture f;
+
+	start(&f);
 	f.headers = "Content-Type: application/apply-patch+yaml\r\n";
-	autoanswer b = ask(&f, "PATCH", CONFIGS "/x?fieldManager=me", "{}");
-	eq_int(b.status, 415);
+	autoanswer unnamed = ask(&f, "PATCH", CONFIGS "/x", one);
+	eq_int(unnamed.status, 422);
+	autoanswer typeless = ask(&f, "PATCH", CONFIGS "/x?fieldManager=me", "{}");
+	eq_int(typeless.status, 400);
+	autoanswer created = ask(&f, "PATCH", CONFIGS "/x?fieldManager=me", one);
+	eq_int(created.status, 201);
+	eq_str(at(&created, "metadata.managedFields.0.manager"), "me");
+	eq_str(at(&created, "metadata.managedFields.0.operation"), "Apply");
+	autoanswer refused = ask(&f, "PATCH", CONFIGS "/x?fieldManager=you", two);
+	eq_int(refused.status, 409);
+	eq_str(at(&refused, "message"),
+	       "Apply failed with 1 conflict: conflict with \"me\": .data.a");
+	eq_str(at(&refused, "details.causes.0.reason"), "FieldManagerConflict");
+	eq_str(at(&refused, "details.causes.0.field"), ".data.a");
+	autoanswer forced = ask(&f, "PATCH", CONFIGS "/x?fieldManager=you&force=true", two);
+	eq_int(forced.status, 200);
+	eq_str(at(&forced, "metadata.managedFields.0.manager"), "you");
+	is_true(!json_at_path(json_root(forced.doc), "metadata.managedFields.1"));
+	fixture_done(&f);
+}
+
+TEST(aliases_cannot_grow_what_is_applied)
+{
+	autobuf body = { 0 };
+	struct fixture f;
+
+	start(&f);
+	buf_add_str(&body,
+		    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: &t '");
+	for (int i = 0; i < 200000; i++)
+		buf_add_char(&body, 'x');
+	buf_add_str(&body, "'\n");
+	for (int i = 0; i < 200; i++)
+		buf_printf(&body, "  k%d: *t\n", i);
+	f.headers = "Content-Type: application/apply-patch+yaml\r\n";
+	autoanswer a = ask(&f, "PATCH", CONFIGS "/x?fieldManager=me", buf_str(&body));
+	eq_int(a.status, 413);
 	fixture_done(&f);
 }
 

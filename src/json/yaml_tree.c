@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/yaml_tree.h"
+#include "json/yaml_tree.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <yaml.h>
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/parse.h"
 #include "base/str.h"
 
 /*
  * libyaml composes each document into nodes, which are copied into a JSON tree. An alias becomes a
- * copy of what it refers to, so the number of values is limited: otherwise a few lines of nested
- * anchors could expand to gigabytes.
+ * copy of what it refers to, so values and bytes are limited: otherwise a few lines of nested
+ * anchors, or many aliases of one long text, could expand to gigabytes.
  */
 #define MAX_VALUES 200000
 #define MAX_DEPTH  100
+#define MAX_TEXT   (16u << 20) /* bytes of all scalars */
 
 struct builder {
 	yaml_document_t *y;
 	struct json_doc *doc;
 	unsigned n_values;
+	size_t n_text;
 };
 
 static struct err *build(struct builder *b, yaml_node_t *n, unsigned depth, struct json **ret);
@@ -68,6 +71,7 @@ static struct json *plain(struct json_doc *d, const char *s)
 
 static struct err *build_map(struct builder *b, yaml_node_t *n, unsigned depth, struct json **ret)
 {
+	autoptr(map) seen = map_new_borrowing(NULL);
 	struct json *obj = json_obj(b->doc);
 
 	for (yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top;
@@ -80,12 +84,13 @@ static struct err *build_map(struct builder *b, yaml_node_t *n, unsigned depth, 
 		if (key->type != YAML_SCALAR_NODE)
 			return bad(key, "a key must be a scalar");
 		name = (const char *)key->data.scalar.value;
-		if (json_get(obj, name))
+		if (map_has(seen, name))
 			return bad(key, "this key appears twice");
+		map_put(seen, name, b);
 		e = build(b, yaml_document_get_node(b->y, p->value), depth, &val);
 		if (e)
 			return e;
-		json_set(b->doc, obj, name, val);
+		json_add(b->doc, obj, name, val);
 	}
 	*ret = obj;
 	return NULL;
@@ -110,6 +115,9 @@ static struct err *build_list(struct builder *b, yaml_node_t *n, unsigned depth,
 
 static struct err *build(struct builder *b, yaml_node_t *n, unsigned depth, struct json **ret)
 {
+	if (n->type == YAML_SCALAR_NODE && (b->n_text += n->data.scalar.length) > MAX_TEXT)
+		return err_new(ERR_TOO_LARGE, "read YAML: line %zu: more than %u bytes of text",
+			       n->start_mark.line + 1, MAX_TEXT);
 	if (depth > MAX_DEPTH || ++b->n_values > MAX_VALUES)
 		return err_new(ERR_TOO_LARGE,
 			       "read YAML: line %zu: more than %d levels or %d values",

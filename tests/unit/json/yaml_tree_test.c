@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/yaml_tree.h"
+#include "json/yaml_tree.h"
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -83,4 +83,18 @@ TEST(what_is_written_reads_back_the_same)
 		works(yaml_parse_one(buf_head(&out), out.len, &back));
 		is_true(json_equal(json_root(d), json_root(back)));
 	}
+}
+
+TEST(aliases_of_a_long_text_are_limited)
+{
+	autobuf text = { 0 };
+	autoptr(json_doc) d = NULL;
+
+	buf_add_str(&text, "- &a '");
+	for (int i = 0; i < 1 << 20; i++)
+		buf_add_char(&text, 'x');
+	buf_add_str(&text, "'\n");
+	for (int i = 0; i < 20; i++)
+		buf_add_str(&text, "- *a\n");
+	fails(yaml_parse_one(buf_head(&text), text.len, &d), ERR_TOO_LARGE);
 }
