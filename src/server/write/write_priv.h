@@ -13,9 +13,9 @@ struct op;
 must_use struct err *write_acceptable(struct call *c);
 /* The operation that a call asks for, without its options … */
 struct op write_op(struct admit *a, struct call *c);
-/* … and with those of a create, update or patch. */
 /* Options of the request, and who is to be recorded as the owner of what it writes. */
 must_use struct err *write_options(struct call *c, struct op *op);
+/* The operation with the options of a create, update or patch, if its answer can be shown. */
 must_use struct err *write_begin(struct admit *a, struct call *c, struct op *ret);
 /* Ends a write: errors at once, success after the commit. Takes e over. */
 void write_finish(struct call *c, struct op *op, int status, struct err *e);
