@@ -33,6 +33,11 @@ char *path_text(const struct path *p)
 	return buf_steal(&out, NULL);
 }
 
+const struct type *type_in_full(const struct type *t)
+{
+	return t->custom ? custom_as_type(t->custom) : t;
+}
+
 const struct field *schema_field(const struct type *t, const char *name)
 {
 	if (!t || !t->fields)

@@ -65,6 +65,7 @@ struct type {
 	 * must be unique, and required members are required in status too. Kubernetes demands
 	 * neither of its built-in kinds. */
 	bool structural;
+	bool open;    /* TYPE_OBJECT: members that it does not name are allowed */
 	bool or_bool; /* TYPE_OBJECT: true or false may stand in its place */
 	/* Of a whole object: what it contains is said by a CustomResourceDefinition, and fields are
 	 * only those that every object has. NULL: by the fields. */
@@ -80,6 +81,9 @@ enum {
 	FIELDS_MAX = 64,
 	FIELDS_END = 255,
 };
+
+/* With all that a CustomResourceDefinition says, of a type that has one. */
+const struct type *type_in_full(const struct type *t);
 
 struct field {
 	const char *name;

@@ -162,3 +162,60 @@ def test_the_python_client_applies_dicts(cay):
     assert lost.value.status == 409
     core.patch_namespaced_config_map("py", NS, body, field_manager="other", force=True, _content_type=kind)
     assert core.read_namespaced_config_map("py", NS).data == {"a": "2"}
+
+
+BOATS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: boats.sea.example}
+spec:
+  group: sea.example
+  scope: Namespaced
+  names: {plural: boats, kind: Boat}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {scale: {specReplicasPath: .spec.crew.size, statusReplicasPath: .status.size}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              crew: {type: object, properties: {size: {type: integer}}}
+              berth: {type: object, x-kubernetes-map-type: atomic, properties: {pier: {type: string}, side: {type: string}}}
+              cargo: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {tons: {type: integer}}}
+              sails:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [name]
+                items: {type: object, required: [name], properties: {name: {type: string}, area: {type: integer}}}
+          status: {type: object, properties: {size: {type: integer}}}
+"""
+BOAT = """
+apiVersion: sea.example/v1
+kind: Boat
+metadata: {name: one, namespace: applied}
+spec: {%s}
+"""
+
+
+def test_objects_of_a_users_kind_are_owned_as_its_schema_says(cay):
+    cay.kubectl("apply", "-f", "-", stdin=BOATS)
+    apply(cay, BOAT % "crew: {size: 2}, sails: [{name: main, area: 10}], berth: {pier: a}, cargo: {tons: 1, of: {fish: 2}}")
+    apply(cay, BOAT % "sails: [{name: jib, area: 5}]", "--field-manager", "other")
+    assert owners(get(cay, "boat", "one")) == {
+        ("kubectl", "Apply", ""): {"f:spec": {
+            "f:crew": {"f:size": {}}, "f:berth": {}, "f:cargo": {"f:tons": {}, "f:of": {".": {}, "f:fish": {}}},
+            "f:sails": {'k:{"name":"main"}': {".": {}, "f:name": {}, "f:area": {}}}}},
+        ("other", "Apply", ""): {"f:spec": {"f:sails": {'k:{"name":"jib"}': {".": {}, "f:name": {}, "f:area": {}}}}}}
+    r = apply(cay, BOAT % "sails: [{name: main, area: 11}], berth: {side: port}", "--field-manager", "third", check=False)
+    assert r.returncode and '.spec.sails[name="main"].area' in r.stderr and ".spec.berth" in r.stderr
+    r = apply(cay, BOAT % "mast: {}", "--field-manager", "third", check=False)
+    assert r.returncode and ".spec.mast: field not declared in schema" in r.stderr
+    apply(cay, BOAT % "crew: {size: 2}")
+    assert get(cay, "boat", "one")["spec"] == {"crew": {"size": 2}, "sails": [{"name": "jib", "area": 5}]}
+    cay.kubectl("-n", NS, "scale", "boat/one", "--replicas=7")
+    assert get(cay, "boat", "one")["spec"]["crew"] == {"size": 7}

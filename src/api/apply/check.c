@@ -46,7 +46,7 @@ static struct err *check_map(struct fields_mem *mem, const struct json *v, const
 		struct place at = { p, elem_field(it.key) };
 		struct err *e;
 
-		if (t->kind == TYPE_OBJECT && t->fields && !schema_field(t, it.key))
+		if (t->kind == TYPE_OBJECT && t->fields && !t->open && !schema_field(t, it.key))
 			return wrong(&at, "field not declared in schema");
 		e = check(mem, it.val, member_type(t, it.key), &at);
 		if (e)

@@ -2,6 +2,7 @@
 #include "api/crd/custom.h"
 
 #include "api/crd/custom_priv.h"
+#include "base/arena.h"
 #include "base/map.h"
 #include "base/str.h"
 
@@ -193,6 +194,7 @@ static struct node *read_node(struct reader *r, const struct json *s)
 	n->fallback = json_get(s, "default");
 	if (json_is(n->fallback, JSON_NULL) && !n->nullable)
 		n->fallback = NULL;
+	n->atomic = str_eq(json_get_str(s, "x-kubernetes-map-type"), "atomic");
 	n->list = list_of(s);
 	n->keys = json_get(s, "x-kubernetes-list-map-keys");
 	n->pattern = json_get_str(s, "pattern");
@@ -219,6 +221,8 @@ struct err *custom_new(const struct json *schema, struct custom **ret)
 	c->schema = schema;
 	c->root = root;
 	c->n = r.n;
+	c->arena = arena_new();
+	c->type = types_make(c->arena, root);
 	*ret = c;
 	return NULL;
 }
@@ -228,12 +232,18 @@ void custom_free(struct custom *c)
 	if (!c)
 		return;
 	node_free(c->root);
+	arena_free(c->arena);
 	free(c);
 }
 
 const struct json *custom_schema(const struct custom *c)
 {
 	return c->schema;
+}
+
+const struct type *custom_as_type(const struct custom *c)
+{
+	return c->type;
 }
 
 size_t custom_nodes(const struct custom *c)

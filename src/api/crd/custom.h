@@ -10,6 +10,7 @@
 struct causes;
 struct decode_walk;
 struct place;
+struct type;
 
 /*
  * The structural schema of one version of a CustomResourceDefinition, made ready for use: what
@@ -33,6 +34,8 @@ must_use struct err *custom_new(const struct json *schema, struct custom **ret);
 void custom_free(struct custom *c); /* NULL is fine */
 AUTOPTR(custom)
 const struct json *custom_schema(const struct custom *c);
+/* The same as a table of types, for walks that do not ask what is valid. */
+const struct type *custom_as_type(const struct custom *c);
 size_t custom_nodes(const struct custom *c);
 
 /* Members that the schema does not know are reported to w and removed, and nulls where null is not

@@ -37,6 +37,7 @@ struct bound {
 struct node {
 	enum node_type type;
 	bool nullable, preserve, embedded;
+	bool atomic;         /* it has one owner as a whole (x-kubernetes-map-type) */
 	bool defaults;       /* it or something inside it has a default */
 	bool any_additional; /* additionalProperties: true */
 	bool exclusive_min, exclusive_max;
@@ -58,10 +59,15 @@ struct custom {
 	const struct json *schema;
 	struct node *root;
 	size_t n;
+	struct arena *arena; /* of the types */
+	const struct type *type;
 };
 
 struct node *node_property(const struct node *n, const char *name); /* NULL: none */
 const char *node_type_name(const struct node *n);
+
+/* types.c: the types are in the arena, and borrow from the nodes. */
+const struct type *types_make(struct arena *a, const struct node *root);
 
 /* formats.c: false: s is none. Formats that are not known accept everything. */
 bool format_known(const char *type, const char *format);

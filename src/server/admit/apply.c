@@ -33,7 +33,7 @@ static struct err *check_types(const struct op *op, struct fields_mem *mem,
 			       const struct json *patch)
 {
 	const struct json *meta = json_get(patch, "metadata");
-	struct err *e = typed_check(mem, patch, op->kind->type);
+	struct err *e = typed_check(mem, patch, type_in_full(op->kind->type));
 	const char *version = kind_api_version(op->kind);
 
 	if (!e)
@@ -51,7 +51,7 @@ static struct apply request(struct op *op, struct fields_mem *mem, const struct 
 
 	return (struct apply){
 		.mem = mem,
-		.type = op->kind->type,
+		.type = type_in_full(op->kind->type),
 		.patch = patch,
 		.by = {
 			.name = op->manager,

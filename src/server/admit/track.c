@@ -70,7 +70,7 @@ void track_after(struct op *op, struct json_doc *before, const struct json_doc *
 	was = json_copy(t->mem.doc, json_root(before));
 	now = json_copy(t->mem.doc, json_root(d));
 	json_doc_free(before);
-	c = typed_compare(&t->mem, was, now, kind_storage(op->kind)->type);
+	c = typed_compare(&t->mem, was, now, type_in_full(kind_storage(op->kind)->type));
 	t->ours = fields_union(&t->mem, t->ours, fields_union(&t->mem, c.added, c.modified));
 }
 
@@ -127,7 +127,8 @@ void track_create(struct op *op, struct json_doc *d)
 		return;
 	t = track_of(op);
 	by = manager_of(op, t->now);
-	c = typed_compare(&t->mem, typed_zero(t->mem.doc, k->type), json_root(d), k->type);
+	c = typed_compare(&t->mem, typed_zero(t->mem.doc, type_in_full(k->type)), json_root(d),
+			  type_in_full(k->type));
 	c.added = fields_difference(&t->mem, fields_union(&t->mem, c.added, c.modified), t->ours);
 	c.modified = NULL;
 	if ((k->flags & (KIND_STATUS | KIND_OWN_STATUS)) == KIND_STATUS)
@@ -229,7 +230,8 @@ void track_update(struct op *op, struct json_doc *d, const struct object *old)
 	if (!op->manager && !may_take(was, old->root, json_root(d)))
 		return;
 	t = track_of(op);
-	c = typed_compare(&t->mem, old->root, json_root(d), kind_storage(op->kind)->type);
+	c = typed_compare(&t->mem, old->root, json_root(d),
+			  type_in_full(kind_storage(op->kind)->type));
 	if (!op->manager && !takes(&c, was))
 		return;
 	m = owners_before(t, op, sent, was);
