@@ -270,8 +270,11 @@ def test_sandboxes_come_and_go(world, router):
     world.api("POST", SANDBOXES, sandbox("short"))
     assert r.status("short") == 200  # held until it is ready
     first = world.wait(SANDBOXES, "short", is_ready)
-    world.api("DELETE", "/api/v1/namespaces/default/pods/short")
-    world.wait(SANDBOXES, "short", lambda o: is_ready(o) and o["status"]["podIPs"] != first["status"]["podIPs"])
+    pods = "/api/v1/namespaces/default/pods"
+    gone = world.api("GET", f"{pods}/short")["metadata"]["uid"]
+    world.api("DELETE", f"{pods}/short")
+    world.wait(pods, "short", lambda o: o and o["metadata"]["uid"] != gone and is_ready(o))
+    world.wait(SANDBOXES, "short", is_ready)
     assert r.status("short") == 200
     assert r.status("short", X_Sandbox_UID=first["metadata"]["uid"]) == 200
     assert r.status("short", X_Sandbox_UID="another") == 502
