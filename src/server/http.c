@@ -28,19 +28,23 @@ static void get_awake(struct streams *ps, struct call *c)
 	read_get(ps->objects, c);
 }
 
+/* Whether the user of a call may do something else to the same object as well. */
+static struct err *may_also(struct front *f, const struct call *c, enum verb verb, const char *sub)
+{
+	struct call other = *c;
+
+	other.route.verb = verb;
+	other.route.sub = sub;
+	return authorise(f->by, &other);
+}
+
 /* A Pod that sleeps is woken for whoever is about to go into it, and may. */
 static bool wakes(struct front *f, const struct call *c)
 {
 	const char *sub = c->route.kind == f->objects->pod ? streams_announced(c) : NULL;
-	struct call next = *c;
-	autoptr(err) e = NULL;
+	autoptr(err) e = sub ? may_also(f, c, VERB_CREATE, sub) : NULL;
 
-	if (!sub)
-		return false;
-	next.route.sub = sub;
-	next.route.verb = VERB_CREATE;
-	e = authorise(f->by, &next);
-	return !e;
+	return sub && !e;
 }
 
 static void on_get(struct front *f, struct call *c)
@@ -73,15 +77,10 @@ static void on_update(struct front *f, struct call *c)
 static struct err *may_create(struct front *f, struct call *c)
 {
 	const struct route *r = &c->route;
-	struct err *e;
 
-	if (r->verb != VERB_PATCH || !r->kind || *r->sub || !body_applies(c) ||
-	    objects_find(f->objects, r->kind, r->ns, r->name))
+	if (*r->sub || !body_applies(c) || objects_find(f->objects, r->kind, r->ns, r->name))
 		return NULL;
-	c->route.verb = VERB_CREATE;
-	e = authorise(f->by, c);
-	c->route.verb = VERB_PATCH;
-	return e;
+	return may_also(f, c, VERB_CREATE, "");
 }
 
 static void on_patch(struct front *f, struct call *c)

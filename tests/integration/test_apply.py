@@ -164,6 +164,17 @@ def test_the_python_client_applies_dicts(cay):
     assert core.read_namespaced_config_map("py", NS).data == {"a": "2"}
 
 
+def test_an_apply_creates_only_for_whoever_may_create(cay):
+    cay.kubectl("create", "role", "changes", "-n", NS, "--verb=get,patch", "--resource=configmaps")
+    cay.kubectl("create", "rolebinding", "changes", "-n", NS, "--role=changes", "--user=changer")
+    r = apply(cay, SIMPLE % {"name": "new", "data": "a: '1'"}, "--as=changer", check=False)
+    assert r.returncode and 'User "changer" cannot create resource "configmaps"' in r.stderr
+    assert "not found" in cay.kubectl("-n", NS, "get", "configmap", "new", check=False).stderr
+    apply(cay, SIMPLE % {"name": "new", "data": "a: '1'"})
+    apply(cay, SIMPLE % {"name": "new", "data": "b: '2'"}, "--as=changer", "--field-manager=changer")
+    assert get(cay, "configmap", "new")["data"] == {"a": "1", "b": "2"}
+
+
 BOATS = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
