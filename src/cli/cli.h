@@ -157,6 +157,18 @@ must_use struct err *cli_server_find(const char *kubeconfig, struct cli_server *
 void cli_server_done(struct cli_server *s);
 struct stream *cli_server_wrap(void *server, int fd); /* for http_pool_set_wrap() */
 
+/* One request and its whole answer, of 1 MiB at most; *ret_answer is the caller's. All that it is
+ * given stays the caller's. */
+struct cli_request {
+	const char *addr, *method, *target;
+	const struct http_headers *headers; /* Host among them */
+	const struct buf *body;             /* may be empty */
+	struct stream *(*wrap)(void *arg, int fd);
+	void *wrap_arg;
+};
+must_use struct err *cli_exchange(const struct cli_request *r, int *ret_status,
+				  struct buf *ret_answer);
+
 extern const struct setting backup_settings[], bench_settings[], census_settings[],
 	doctor_settings[], fsck_settings[], image_settings[], manifests_settings[], mcp_settings[],
 	restore_settings[], stop_settings[], url_settings[], user_settings[], version_settings[];

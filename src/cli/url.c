@@ -13,7 +13,6 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "client/http.h"
-#include "loop/loop.h"
 #include "net/http_client.h"
 #include "net/stream.h"
 #include "tls/tls.h"
@@ -42,15 +41,8 @@ const struct setting url_settings[] = {
 	{ 0 },
 };
 
-enum {
-	CONNECT_MS = 10 * 1000,
-	ANSWER_MS = 60 * 1000,
-	ANSWER_MAX = 64 * 1024,
-};
-
 struct ask {
 	const struct settings *s;
-	struct loop *loop;
 	struct kubeconfig who;
 	char *authorization; /* NULL: none */
 	struct tls_ctx *tls; /* NULL: plain HTTP */
@@ -59,7 +51,6 @@ struct ask {
 		*addr; /* "localhost:8080", "localhost", "8080", "127.0.0.1:8080" */
 	int status;
 	struct buf answer;
-	struct err *failure;
 };
 
 static bool is_loopback(const struct sockaddr *a)
@@ -129,33 +120,6 @@ static struct err *open_router(struct ask *a)
 	return e;
 }
 
-static void on_head(void *arg, int status, unused struct http_headers *h)
-{
-	((struct ask *)arg)->status = status;
-}
-
-static void on_data(void *arg, const char *data, size_t len)
-{
-	struct ask *a = arg;
-
-	if (a->answer.len + len <= ANSWER_MAX)
-		buf_add(&a->answer, data, len);
-}
-
-static void on_end(void *arg, unused struct http_headers *trailers)
-{
-	loop_stop(((struct ask *)arg)->loop);
-}
-
-static void on_failed(void *arg, const struct err *e)
-{
-	struct ask *a = arg;
-
-	a->failure = err_new(err_code(e), "ask the router at %s: %s; --router names another",
-			     a->addr, err_text(e));
-	loop_stop(a->loop);
-}
-
 static struct stream *wrap(void *arg, int fd)
 {
 	const struct ask *a = arg;
@@ -182,14 +146,11 @@ static void write_wish(const struct settings *s, struct buf *out)
 	json_write(o, out);
 }
 
-static void send_wish(struct ask *a, struct http_pool *pool)
+static struct err *send_wish(struct ask *a)
 {
-	static const struct http_exchange_events events = {
-		.head = on_head, .data = on_data, .end = on_end, .failed = on_failed
-	};
 	const char *ns = settings_text(a->s, "namespace");
 	struct http_headers h = { 0 };
-	struct http_exchange *x;
+	autoptr(err) e = NULL;
 	autobuf body = { 0 };
 
 	write_wish(a->s, &body);
@@ -200,18 +161,19 @@ static void send_wish(struct ask *a, struct http_pool *pool)
 	http_headers_add(&h, "Content-Type", "application/json");
 	if (a->authorization)
 		http_headers_add(&h, "Authorization", a->authorization);
-	x = http_exchange_start(pool,
-				&(struct http_exchange_spec){ .addr = a->addr,
-							      .method = "POST",
-							      .target = "/.cay/url",
-							      .headers = &h,
-							      .body_len = (int64_t)body.len,
-							      .connect_ms = CONNECT_MS,
-							      .head_ms = ANSWER_MS },
-				&events, a);
-	http_exchange_write(x, buf_head(&body), body.len);
-	http_exchange_end_body(x, NULL);
+	e = cli_exchange(&(struct cli_request){ .addr = a->addr,
+						.method = "POST",
+						.target = "/.cay/url",
+						.headers = &h,
+						.body = &body,
+						.wrap = wrap,
+						.wrap_arg = a },
+			 &a->status, &a->answer);
 	http_headers_done(&h);
+	if (!e)
+		return NULL;
+	return err_new(err_code(e), "ask the router at %s: %s; --router names another", a->addr,
+		       err_text(e));
 }
 
 static enum err_code code_of(int status)
@@ -253,8 +215,6 @@ static struct err *read_answer(struct ask *a)
 
 static struct err *run(struct ask *a)
 {
-	static const struct http_limits limits = { 0 };
-	struct http_pool *pool;
 	struct err *e;
 
 	if (settings_n_args(a->s) != 2)
@@ -262,15 +222,8 @@ static struct err *run(struct ask *a)
 					    "example: cay url box 8888");
 	e = open_router(a);
 	if (!e)
-		e = loop_new(&a->loop);
-	if (e)
-		return e;
-	pool = http_pool_new(a->loop, &limits, 1);
-	http_pool_set_wrap(pool, wrap, a);
-	send_wish(a, pool);
-	loop_run(a->loop);
-	http_pool_free(pool);
-	return a->failure ? a->failure : read_answer(a);
+		e = send_wish(a);
+	return e ? e : read_answer(a);
 }
 
 int url_run(const struct command *c unused, const struct settings *s)
@@ -278,7 +231,6 @@ int url_run(const struct command *c unused, const struct settings *s)
 	struct ask a = { .s = s };
 	struct err *e = run(&a);
 
-	loop_free(a.loop);
 	kubeconfig_done(&a.who);
 	free(a.authorization);
 	tls_ctx_unref(a.tls);

@@ -13,7 +13,6 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "client/http.h"
-#include "loop/loop.h"
 #include "net/http_client.h"
 
 static const char *const formats[] = { "text", "json", "yaml", NULL };
@@ -36,75 +35,12 @@ const struct setting user_settings[] = {
 	{ 0 },
 };
 
-enum {
-	CONNECT_MS = 10 * 1000,
-	ANSWER_MS = 60 * 1000,
-	ANSWER_MAX = 1024 * 1024,
-};
-
 /* One request to the server, as its administrator. */
 struct ask {
-	struct loop *loop;
 	struct cli_server server;
 	int status;
 	struct buf answer;
-	struct err *failure;
 };
-
-static void on_head(void *arg, int status, unused struct http_headers *h)
-{
-	((struct ask *)arg)->status = status;
-}
-
-static void on_data(void *arg, const char *data, size_t len)
-{
-	struct ask *a = arg;
-
-	if (a->answer.len + len <= ANSWER_MAX)
-		buf_add(&a->answer, data, len);
-}
-
-static void on_end(void *arg, unused struct http_headers *trailers)
-{
-	loop_stop(((struct ask *)arg)->loop);
-}
-
-static void on_failed(void *arg, const struct err *e)
-{
-	struct ask *a = arg;
-
-	a->failure = err_new(err_code(e), "ask the server at %s: %s", a->server.addr, err_text(e));
-	loop_stop(a->loop);
-}
-
-static void send_request(struct ask *a, struct http_pool *pool, const char *method,
-			 const char *path, struct buf *body)
-{
-	static const struct http_exchange_events events = {
-		.head = on_head, .data = on_data, .end = on_end, .failed = on_failed
-	};
-	autofree char *target = xasprintf("%s%s", a->server.prefix, path);
-	struct http_headers h = { 0 };
-	struct http_exchange *x;
-
-	http_headers_add(&h, "Host", a->server.host);
-	http_headers_add(&h, "Content-Type", "application/json");
-	if (a->server.authorization)
-		http_headers_add(&h, "Authorization", a->server.authorization);
-	x = http_exchange_start(pool,
-				&(struct http_exchange_spec){ .addr = a->server.addr,
-							      .method = method,
-							      .target = target,
-							      .headers = &h,
-							      .body_len = (int64_t)body->len,
-							      .connect_ms = CONNECT_MS,
-							      .head_ms = ANSWER_MS },
-				&events, a);
-	if (body->len)
-		http_exchange_write(x, buf_head(body), body->len);
-	http_exchange_end_body(x, NULL);
-	http_headers_done(&h);
-}
 
 static enum err_code code_of(int status)
 {
@@ -130,18 +66,24 @@ static struct err *read_answer(struct ask *a, struct json_doc **ret)
 
 static struct err *exchange(struct ask *a, const char *method, const char *path, struct buf *body)
 {
-	static const struct http_limits limits = { 0 };
-	struct http_pool *pool;
-	struct err *e = loop_new(&a->loop);
+	autofree char *target = xasprintf("%s%s", a->server.prefix, path);
+	struct http_headers h = { 0 };
+	struct err *e;
 
-	if (e)
-		return e;
-	pool = http_pool_new(a->loop, &limits, 1);
-	http_pool_set_wrap(pool, cli_server_wrap, &a->server);
-	send_request(a, pool, method, path, body);
-	loop_run(a->loop);
-	http_pool_free(pool);
-	return take(a->failure);
+	http_headers_add(&h, "Host", a->server.host);
+	http_headers_add(&h, "Content-Type", "application/json");
+	if (a->server.authorization)
+		http_headers_add(&h, "Authorization", a->server.authorization);
+	e = cli_exchange(&(struct cli_request){ .addr = a->server.addr,
+						.method = method,
+						.target = target,
+						.headers = &h,
+						.body = body,
+						.wrap = cli_server_wrap,
+						.wrap_arg = &a->server },
+			 &a->status, &a->answer);
+	http_headers_done(&h);
+	return err_wrap(e, "ask the server at %s", a->server.addr);
 }
 
 /* path is below /cay/v1/users. */
@@ -159,7 +101,6 @@ static struct err *ask(const struct settings *s, const char *method, const char 
 		e = exchange(&a, method, target, body);
 	if (!e)
 		e = read_answer(&a, ret);
-	loop_free(a.loop);
 	cli_server_done(&a.server);
 	buf_done(&a.answer);
 	return e;
