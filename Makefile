@@ -87,7 +87,10 @@ install: build
 	install -D -m 755 $(BUILD)/cay-launch '$(DESTDIR)$(PREFIX)/libexec/cay/cay-launch'
 	install -D -m 755 $(BUILD)/cay-init '$(DESTDIR)$(PREFIX)/libexec/cay/cay-init'
 	for p in floor peers import; do install -D -m 755 $(BUILD)/bench/$$p '$(DESTDIR)$(PREFIX)/libexec/cay/'$$p; done
-	[ ! -f docs/man/cay.1 ] || install -D -m 644 docs/man/cay.1 '$(DESTDIR)$(PREFIX)/share/man/man1/cay.1'
+	for p in $$($(BUILD)/cay man --list); do \
+		mkdir -p '$(DESTDIR)$(PREFIX)/share/man/man'$${p##*.} && \
+		$(BUILD)/cay man $${p%.*} >'$(DESTDIR)$(PREFIX)/share/man/man'$${p##*.}/$$p || exit 1; \
+	done
 
 deb:
 	@tools/setup build package

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "cli/sandbox/sandbox.h"
 #include "loop/loop.h"
@@ -16,7 +17,11 @@
 static const struct setting no_settings[] = { { 0 } };
 
 static int completion_run(const struct command *c, const struct settings *settings);
-static int man_run(const struct command *c unused, const struct settings *settings unused);
+static int man_run(const struct command *c, const struct settings *settings);
+static const struct setting man_settings[] = {
+	{ "list", SETTING_BOOL, "false", NULL, "Print the names of all pages" },
+	{ 0 },
+};
 
 static const struct command commands[] = {
 	{ "serve", "[flags]", "Run the whole system on this machine",
@@ -117,7 +122,7 @@ static const struct command commands[] = {
 	  "It passes messages on to /mcp of the server that the kubeconfig names, and acts with the rights of its user. Without\n"
 	  "--kubeconfig it takes $KUBECONFIG, DATA-DIR/admin.kubeconfig or ~/.kube/config, the first that there is.",
 	  mcp_settings, mcp_run },
-	{ "bench", "claim | node | exec | tti | wake | router | floor [flags]",
+	{ "bench", "claim | node | exec | api | tti | wake | router | floor [flags]",
 	  "Measure claims, cold starts, exec, memory, runtimes and images, next to this machine's floors",
 	  "All but `router` and `floor` run scenarios against the server that the kubeconfig names, in a namespace that is removed at the end, even after ^C.\n"
 	  "`floor` measures the machine alone. A ratio like (2.1x) divides by a floor of the same run: a TLS round trip and an fdatasync for\n"
@@ -136,6 +141,10 @@ static const struct command commands[] = {
 	  "Scenarios of `exec`, in a sandbox that runs:\n"
 	  "  commands   by 1, 16 and 64 clients, answered when they are over and streamed, beside crun exec\n"
 	  "  files      a file into the sandbox and out of it, beside cp inside\n"
+	  "Scenarios of `api`, which any API server can run (--server-pid names its processes; tools/bench-api runs them on a kube-apiserver too):\n"
+	  "  writes     creates by 1, 16 and 64 clients: requests per second and latency\n"
+	  "  lists      10,000 objects as JSON and as a Table, and reads of one beside them\n"
+	  "  watches    memory of 1,000 idle watches, and the time until all have seen a write\n"
 	  "`tti` is the time to interactive: a claim to the output of its first command, in turn, 200 ms apart and all at once, with the\n"
 	  "score of the public boards: 60, 25 and 15 % for median, p95 and p99, each 100 at 0 s and 0 at 10 s, times the share that succeeded.\n"
 	  "`wake` runs the first command in sandboxes that are frozen, suspended or awake. `router` measures a router of its own before a backend of its own,\n"
@@ -157,7 +166,9 @@ static const struct command commands[] = {
 	{ "completion", "bash | zsh | fish",
 	  "Print a script that completes commands, flags and names in a shell",
 	  "For bash: eval \"$(cay completion bash)\".", no_settings, completion_run },
-	{ "man", "", "Print the man page", NULL, no_settings, man_run, .hidden = true },
+	{ "man", "[PAGE] [flags]", "Print a man page",
+	  "Of the whole program if no PAGE is named. `cay man cay-serve | man -l -` shows one.",
+	  man_settings, man_run, .words = true },
 	{ 0 },
 };
 
@@ -172,11 +183,17 @@ static int completion_run(const struct command *c unused, const struct settings 
 	return EXIT_OK;
 }
 
-static int man_run(const struct command *c unused, const struct settings *settings unused)
+static int man_run(const struct command *c unused, const struct settings *settings)
 {
 	autobuf out = { 0 };
+	struct err *e = NULL;
 
-	man_write(commands, &out);
+	if (settings_bool(settings, "list"))
+		man_list(&out);
+	else
+		e = man_write(commands, str_or(settings_arg(settings, 0), "cay"), &out);
+	if (e)
+		return cli_fail(err_wrap(e, "man"));
 	cli_write(&out);
 	return EXIT_OK;
 }

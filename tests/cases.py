@@ -3,14 +3,14 @@
 
     client      it is about what a client does by itself: its own tests show it, no server could fail it
     upstream    it is about the inside of upstream's program, or a setting that it has and Cay has not
-    not served  Cay deliberately does not have it (docs/differences.md)
+    not served  Cay deliberately does not have it (docs/reference/differences.md)
     elsewhere   it is shown under another name
     untested    Cay does it, and no test shows it
 """
 
 ABSENT = (
     # series, cases, kind, why
-    ("case", "11–28", "not served", "v1alpha1 exists for Sandboxes alone"),
+    ("case", "28", "upstream", "nothing is upgraded: objects are stored in v1beta1 from the start"),
     ("case", "42", "untested", "the node reports no Pod in phase Unknown"),
     ("case", "89", "not served", "there are no traces"),
     ("case", "112", "elsewhere", "U14: a legacy pod-name is honoured"),

@@ -16,6 +16,9 @@
 /* The Pod there that stands for the router. */
 #define ROUTER_POD "sandbox-router"
 
+/* What v1alpha1 claims that name no pool become a claim of, with the name of their template. */
+#define SHADOW_POOL "shadow-pool-"
+
 /* The port of the runtime in a sandbox: calls of the router that name no port go there. */
 #define RUNTIME_PORT 8888
 /* The ports of a sandboxd: a container that declares both means one. */
@@ -38,6 +41,8 @@
 #define KEY_PROPAGATED_LABELS      "agents.x-k8s.io/propagated-labels"
 #define KEY_PROPAGATED_ANNOTATIONS "agents.x-k8s.io/propagated-annotations"
 #define KEY_FIRST_OBSERVED         "agents.x-k8s.io/controller-first-observed-at"
+#define KEY_WEBHOOK_OBSERVED       "agents.x-k8s.io/webhook-first-observed-at"
+#define KEY_CLIENT_REQUESTED       "agents.x-k8s.io/client-first-requested-at"
 #define KEY_FIRST_READY            "agents.x-k8s.io/claim-first-ready-at"
 #define KEY_TRACE                  "opentelemetry.io/trace-context"
 #define KEY_REFILL                 "cay.dev/refill" /* of a pool: "off" makes no new members */

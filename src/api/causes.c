@@ -9,10 +9,10 @@
  */
 enum {
 	MAX_CAUSES = 64,
-	MAX_VALUE = 256, /* a value is shown no longer than this */
+	MAX_VALUE = 4096, /* a value is shown no longer than this */
 };
 
-static bool known(const struct causes *c, const char *field, const char *message)
+static bool is_known(const struct causes *c, const char *field, const char *message)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (str_eq(c->list[i].field, field) && str_eq(c->list[i].message, message))
@@ -30,7 +30,7 @@ void causes_add(struct causes *c, enum cause_reason reason, const char *field, c
 	va_start(ap, fmt);
 	buf_vprintf(&text, fmt, ap);
 	va_end(ap);
-	if (known(c, field, buf_str(&text)))
+	if (reason == CAUSE_UNKNOWN && is_known(c, field, buf_str(&text)))
 		return;
 	c->list = xrealloc(c->list, (c->n + 1) * sizeof(*c->list));
 	c->list[c->n++] = (struct cause){ reason, xstrdup(field), buf_steal(&text, NULL) };
@@ -56,7 +56,10 @@ const char *cause_reason_name(enum cause_reason r)
 		[CAUSE_TYPE] = "FieldValueTypeInvalid",
 		[CAUSE_FORBIDDEN] = "FieldValueForbidden",
 		[CAUSE_TOO_LONG] = "FieldValueTooLong",
+		[CAUSE_TOO_MANY] = "FieldValueTooMany",
 		[CAUSE_NOT_FOUND] = "FieldValueNotFound",
+		[CAUSE_TERMINATING] = "NamespaceTerminating",
+		[CAUSE_VERSION] = "ResourceVersionTooLarge",
 		[CAUSE_MANAGER] = "FieldManagerConflict",
 		[CAUSE_UNKNOWN] = "FieldValueInvalid",
 	};
@@ -64,20 +67,35 @@ const char *cause_reason_name(enum cause_reason r)
 	return names[r];
 }
 
+/* As Kubernetes: the message says everything once, whatever the list of causes repeats. */
+static bool said_before(const struct causes *c, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (str_eq(c->list[k].field, c->list[i].field) &&
+		    str_eq(c->list[k].message, c->list[i].message))
+			return true;
+	return false;
+}
+
 char *causes_text(const struct causes *c)
 {
 	autobuf out = { 0 };
+	size_t n = 0;
 
-	if (c->n != 1)
+	for (size_t i = 0; i < c->n; i++)
+		n += !said_before(c, i);
+	if (n != 1)
 		buf_add_char(&out, '[');
 	for (size_t i = 0; i < c->n; i++) {
+		if (said_before(c, i))
+			continue;
 		if (i)
 			buf_add_str(&out, ", ");
 		if (*c->list[i].field)
 			buf_printf(&out, "%s: ", c->list[i].field);
 		buf_add_str(&out, c->list[i].message);
 	}
-	if (c->n != 1)
+	if (n != 1)
 		buf_add_char(&out, ']');
 	return buf_steal(&out, NULL);
 }

@@ -4,6 +4,7 @@
 #include "api/kind_priv.h"
 #include "api/members_priv.h"
 #include "api/meta.h"
+#include "api/selector.h"
 #include "api/storage.h"
 #include "base/buf.h"
 #include "base/str.h"
@@ -241,13 +242,8 @@ const struct column columns_storage_class[] = {
 /* Secret, ConfigMap, ServiceAccount */
 static struct json *data_count(struct json_doc *d, const struct json *obj, unused usec now)
 {
-	return json_new_strf(
-		d, "%zu", json_len(json_get(obj, "data")) + json_len(json_get(obj, "binaryData")));
-}
-
-static struct json *secret_count(struct json_doc *d, const struct json *obj, unused usec now)
-{
-	return json_new_int(d, (int64_t)json_len(json_get(obj, "secrets")));
+	return json_new_int(d, (int64_t)(json_len(json_get(obj, "data")) +
+					 json_len(json_get(obj, "binaryData"))));
 }
 
 const struct column columns_secret[] = {
@@ -262,8 +258,6 @@ const struct column columns_config_map[] = {
 	{ 0 },
 };
 const struct column columns_service_account[] = {
-	{ "Secrets", "integer", NULL, "Number of secrets that Pods with this account may use", 0,
-	  secret_count },
 	AGE,
 	{ 0 },
 };
@@ -273,7 +267,9 @@ static const struct json *either(const struct json *obj, const char *a, const ch
 {
 	const struct json *v = json_get(obj, a);
 
-	return v ? v : json_get(obj, b);
+	if (!v || json_is(v, JSON_NULL))
+		v = json_get(obj, b);
+	return json_is(v, JSON_NULL) ? NULL : v;
 }
 
 static struct json *event_first(struct json_doc *d, const struct json *obj, unused usec now)
@@ -505,26 +501,9 @@ const struct column columns_endpoints[] = {
 /* NetworkPolicy, Lease, RuntimeClass, Gateway */
 static struct json *policy_selector(struct json_doc *d, const struct json *obj, unused usec now)
 {
-	const struct json *selector = json_at_path(obj, "spec.podSelector");
 	autobuf out = { 0 };
 
-	json_each(it, members(json_get(selector, "matchLabels")))
-		buf_printf(&out, "%s%s=%s", out.len ? "," : "", it.key,
-			   str_or(json_str(it.val), ""));
-	json_each(it, json_get(selector, "matchExpressions")) {
-		const char *op = str_or(json_get_str(it.val, "operator"), "");
-		const char *key = str_or(json_get_str(it.val, "key"), "");
-
-		buf_add_str(&out, out.len ? "," : "");
-		if (str_eq(op, "Exists") || str_eq(op, "DoesNotExist")) {
-			buf_printf(&out, "%s%s", str_eq(op, "Exists") ? "" : "!", key);
-			continue;
-		}
-		buf_printf(&out, "%s %s (", key, str_eq(op, "In") ? "in" : "notin");
-		json_each(v, json_get(it.val, "values"))
-			buf_printf(&out, "%s%s", v.i > 1 ? "," : "", str_or(json_str(v.val), ""));
-		buf_add_char(&out, ')');
-	}
+	label_selector_text(json_at_path(obj, "spec.podSelector"), &out);
 	return or_none(d, &out);
 }
 

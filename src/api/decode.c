@@ -41,6 +41,35 @@ static struct err *parse(const char *text, size_t len, bool *duplicates, struct 
 	return go;
 }
 
+static bool is_longer(const struct json *v, size_t len)
+{
+	autobuf b = { 0 };
+
+	json_write(v, &b);
+	return b.len > len;
+}
+
+/* What a parser of Go says: the number of a line is there from the second on. */
+static struct err *parse_yaml(const char *text, size_t len, struct json_doc **ret)
+{
+	static const char ours[] = "read YAML: ", first[] = "line 1: ";
+	struct err *e = yaml_parse_one(text, len, ret), *go;
+	const char *why;
+
+	if (!e && is_longer(json_root(*ret), DECODE_LEN_MAX)) { /* by aliases */
+		json_doc_free(*ret);
+		return err_new(ERR_TOO_LARGE, "it has more than %d bytes as JSON", DECODE_LEN_MAX);
+	}
+	if (!err_is(e, ERR_MALFORMED))
+		return e;
+	why = err_text(e);
+	why += str_starts(why, ours) ? strlen(ours) : 0;
+	why += str_starts(why, first) ? strlen(first) : 0;
+	go = err_new(ERR_MALFORMED, "yaml: %s", why);
+	err_free(e);
+	return go;
+}
+
 static struct err *read_input(const struct type *t, const struct decode_input *in,
 			      bool *ret_duplicates, struct json_doc **ret)
 {
@@ -49,6 +78,8 @@ static struct err *read_input(const struct type *t, const struct decode_input *i
 		return parse(in->text, in->len, ret_duplicates, ret);
 	case DECODE_PROTOBUF:
 		return decode_protobuf(in->text, in->len, t, ret);
+	case DECODE_YAML:
+		return parse_yaml(in->text, in->len, ret);
 	case DECODE_TREE:
 		*ret = in->tree;
 		break;
@@ -99,6 +130,11 @@ enum {
 	SHOWN_MAX = 1024, /* characters of the result of a patch */
 };
 
+static const char *const go_types[JSON_TYPE_MAX_] = {
+	[JSON_BOOL] = "bool",  [JSON_INT] = "number", [JSON_REAL] = "number",
+	[JSON_STR] = "string", [JSON_ARR] = "array",  [JSON_OBJ] = "object",
+};
+
 struct named {
 	const char *api_version, *kind; /* as in the data; "" when absent */
 };
@@ -111,10 +147,6 @@ static struct err *no_kind(struct err *why)
 static struct err *interpret(const struct json *root, struct named *ret)
 {
 	static const char *const names[] = { "apiVersion", "kind" };
-	static const char *const go_types[JSON_TYPE_MAX_] = {
-		[JSON_BOOL] = "bool",  [JSON_INT] = "number", [JSON_REAL] = "number",
-		[JSON_STR] = "string", [JSON_ARR] = "array",  [JSON_OBJ] = "object",
-	};
 	const char **into[] = { &ret->api_version, &ret->kind };
 
 	if (!json_is(root, JSON_OBJ))
@@ -224,15 +256,15 @@ static struct err *check_custom(const struct kind *k, const struct decode_input 
 	return NULL;
 }
 
-static struct err *check_built_in(const struct kind *k, const struct named *n)
+static struct err *check_built_in(const struct kind *k, const struct decode_input *in,
+				  const struct named *n)
 {
+	struct err *e;
+
 	if (str_eq(n->api_version, kind_api_version(k)) && str_eq(n->kind, k->kind))
 		return NULL;
-	return cannot_handle(err_new(ERR_MALFORMED,
-				     "no kind \"%s\" is registered for version \"%s\" in scheme "
-				     "\"pkg/runtime/scheme.go:111\"",
-				     n->kind, n->api_version),
-			     k, n);
+	e = go_other_kind(k, n->api_version, n->kind);
+	return in->media == DECODE_TREE ? e : cannot_handle(e, k, n);
 }
 
 static struct err *check_kind(const struct kind *k, const struct decode_input *in,
@@ -247,7 +279,7 @@ static struct err *check_kind(const struct kind *k, const struct decode_input *i
 	n->api_version = str_or(n->api_version, kind_api_version(k));
 	n->kind = str_or(n->kind, k->kind);
 	if (!e && !k->type->structural)
-		e = check_built_in(k, n);
+		e = check_built_in(k, in, n);
 	return e;
 }
 
@@ -338,10 +370,10 @@ struct err *object_decode(const struct kind *k, const struct decode_request *r,
 	struct decode_walk w = { .was = r->was };
 	struct err *e = read_input(k->type, &r->in, &w.duplicates, &d);
 
+	if (e && r->in.media == DECODE_JSON && err_is(e, ERR_MALFORMED))
+		e = no_kind(e);
 	if (e)
-		return r->in.media == DECODE_JSON && err_is(e, ERR_MALFORMED)
-			       ? unrecognized(no_kind(e), k, &r->in)
-			       : e;
+		return r->in.media == DECODE_PROTOBUF ? e : unrecognized(e, k, &r->in);
 	w.d = d;
 	e = decode_object(k, r, &w);
 	if (e && r->patch_causes)
@@ -362,14 +394,6 @@ static bool looks_like_json(const char *text, size_t len)
 	return len && *text == '{';
 }
 
-static bool is_longer(const struct json *v, size_t len)
-{
-	autobuf b = { 0 };
-
-	json_write(v, &b);
-	return b.len > len;
-}
-
 struct err *apply_decode(const char *text, size_t len, struct causes *reports,
 			 struct json_doc **ret)
 {
@@ -384,10 +408,10 @@ struct err *apply_decode(const char *text, size_t len, struct causes *reports,
 		e = patch_decode(text, len, false, reports, &d);
 	if (e || !d) { /* YAML may begin like JSON, and knows more forms */
 		err_free(e);
-		e = yaml_parse_one(text, len, &d);
+		e = parse_yaml(text, len, &d);
+		if (err_is(e, ERR_MALFORMED))
+			e = err_wrap(e, "error converting YAML to JSON");
 	}
-	if (!e && is_longer(json_root(d), DECODE_LEN_MAX)) /* by aliases */
-		e = err_new(ERR_TOO_LARGE, "it has more than %d bytes as JSON", DECODE_LEN_MAX);
 	if (!e && !json_is(json_root(d), JSON_OBJ))
 		e = err_new(ERR_MALFORMED,
 			    "error unmarshaling JSON: while decoding JSON: json: "
@@ -416,6 +440,8 @@ static struct err *settle_patch(struct decode_walk *w, bool is_json_patch)
 	struct place at = { .path = { .name = "" } };
 	struct json *root = json_root(w->d);
 
+	if (json_is(root, JSON_NULL))
+		return NULL; /* a patch that changes nothing */
 	if (is_json_patch && json_is(root, JSON_ARR))
 		return decode_typed(w, &root, &steps, &at);
 	if (json_is(root, is_json_patch ? JSON_ARR : JSON_OBJ)) {
@@ -423,7 +449,7 @@ static struct err *settle_patch(struct decode_walk *w, bool is_json_patch)
 		return NULL;
 	}
 	return err_new(ERR_MALFORMED, "json: cannot unmarshal %s into Go value of type %s",
-		       json_is(root, JSON_ARR) ? "array" : json_type_name(json_type(root)),
+		       go_types[json_type(root)],
 		       is_json_patch ? "[]handlers.jsonPatchOp" : "map[string]interface {}");
 }
 

@@ -24,12 +24,13 @@ struct type;
 enum decode_media {
 	DECODE_JSON,
 	DECODE_PROTOBUF,
+	DECODE_YAML, /* one document */
 	DECODE_TREE, /* made by a patch, or by code in this process */
 };
 
 struct decode_input {
 	enum decode_media media;
-	const char *text; /* DECODE_JSON, DECODE_PROTOBUF */
+	const char *text; /* of any but DECODE_TREE */
 	size_t len;
 	struct json_doc *tree; /* DECODE_TREE: taken over */
 };

@@ -5,6 +5,7 @@
 #include "api/schema_priv.h"
 
 struct buf;
+struct kind;
 
 /* What a walk over a tree has found. */
 struct decode_walk {
@@ -42,6 +43,8 @@ must_use struct err *decode_protobuf(const char *data, size_t len, const struct 
 /* decode_words.c, decode_syntax.c: errors as Go words them. */
 must_use struct err *go_mismatch(const struct place *at, const char *value, const struct type *t);
 must_use struct err *go_bad_time(const char *text, bool micro);
+/* An object of another kind, where one of k is expected. */
+must_use struct err *go_other_kind(const struct kind *k, const char *api_version, const char *kind);
 must_use struct err *go_bad_json(const char *text, size_t len); /* NULL: Go would read it */
 /* The offset of the first character that standard base64 does not allow; -1: it is fine. */
 long go_base64_error(const char *text, size_t len);

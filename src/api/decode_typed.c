@@ -138,6 +138,14 @@ static struct err *settle_quantity(struct decode_walk *w, struct json **v)
 	return NULL;
 }
 
+/* Go reads these with a layout that has six digits behind the seconds. */
+static bool has_micros(const char *text)
+{
+	const char *dot = strchr(text, '.');
+
+	return dot && strspn(dot + 1, "0123456789") == 6;
+}
+
 static struct err *settle_time(struct decode_walk *w, struct json **v, const struct type *t,
 			       const struct place *at)
 {
@@ -148,7 +156,8 @@ static struct err *settle_time(struct decode_walk *w, struct json **v, const str
 
 	if (!json_is(*v, JSON_STR))
 		return go_mismatch(at, go_value(*v), &type_string);
-	e = clock_parse(json_str(*v), &when);
+	e = micro && !has_micros(json_str(*v)) ? err_new(ERR_MALFORMED, "no microseconds")
+					       : clock_parse(json_str(*v), &when);
 	if (e) {
 		err_free(e);
 		return go_bad_time(json_str(*v), micro);

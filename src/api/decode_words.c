@@ -2,6 +2,7 @@
 #include <ctype.h>
 
 #include "api/decode_priv.h"
+#include "api/kind_priv.h"
 #include "base/buf.h"
 #include "base/str.h"
 
@@ -55,6 +56,10 @@ static void add_plain_type(const struct type *t, struct buf *out)
 		[TYPE_ANY] = "interface {}",
 	};
 
+	if (t->kind == TYPE_OBJECT && str_starts(str_or(t->name, ""), "handlers.")) {
+		buf_add_str(out, t->name);
+		return;
+	}
 	buf_add_str(out, names[t->kind]);
 	if (t->kind == TYPE_OBJECT)
 		buf_add_str(out, last_word(t->name));
@@ -99,6 +104,57 @@ struct err *go_mismatch(const struct place *at, const char *value, const struct 
 		       last_word(field->of->name), buf_str(&members), buf_str(&type));
 }
 
+/* Kinds */
+
+/* The package of Go that has the kinds of a group. */
+static const char *go_package(const char *group)
+{
+	static const struct {
+		const char *group, *package;
+	} rows[] = {
+		{ "", "core" },
+		{ "events.k8s.io", "core" },
+		{ "rbac.authorization.k8s.io", "rbac" },
+		{ "coordination.k8s.io", "coordination" },
+		{ "discovery.k8s.io", "discovery" },
+		{ "networking.k8s.io", "networking" },
+		{ "node.k8s.io", "node" },
+		{ "storage.k8s.io", "storage" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (str_eq(rows[i].group, group))
+			return rows[i].package;
+	return group;
+}
+
+/* Another kind that is built in, or the list of one. */
+static bool is_known(const char *api_version, const char *kind)
+{
+	for (size_t i = 0; kinds_builtin[i]; i++) {
+		const struct kind *k = kinds_builtin[i];
+
+		if (!k->type->structural && str_eq(api_version, k->api_version) &&
+		    (str_eq(kind, k->kind) || str_eq(kind, k->list_kind)))
+			return true;
+	}
+	return false;
+}
+
+struct err *go_other_kind(const struct kind *k, const char *api_version, const char *kind)
+{
+	const char *slash = strchr(api_version, '/');
+
+	if (is_known(api_version, kind))
+		return err_new(ERR_MALFORMED, "converting (%s.%s) to (%s.%s): unknown conversion",
+			       slash ? slash + 1 : api_version, kind, go_package(k->group),
+			       k->kind);
+	return err_new(ERR_MALFORMED,
+		       "no kind \"%s\" is registered for version \"%s\" in scheme "
+		       "\"pkg/runtime/scheme.go:111\"",
+		       kind, api_version);
+}
+
 /* Times */
 
 /* The elements of the layout, and where a value of each would be out of range. */
@@ -140,6 +196,9 @@ struct err *go_bad_time(const char *text, bool micro)
 		else
 			at += e->digits ? e->digits : 1;
 	}
+	if (!want && !range && micro && strlen(at) > 0 &&
+	    (*at != '.' || strspn(at + 1, "0123456789") < 6))
+		want = ".000000";
 	if (!want && !range && *at == '.')
 		at += 1 + strspn(at + 1, "0123456789");
 	if (!want && !range && *at == 'Z' && at[1])

@@ -22,6 +22,12 @@ void defaults_str(struct json_doc *d, struct json *obj, const char *key, const c
 		json_set_str(d, obj, key, value);
 }
 
+void defaults_absent(struct json_doc *d, struct json *obj, const char *key, const char *value)
+{
+	if (json_is(obj, JSON_OBJ) && !json_get(obj, key))
+		json_set_str(d, obj, key, value);
+}
+
 void defaults_int(struct json_doc *d, struct json *obj, const char *key, int64_t value)
 {
 	if (json_is(obj, JSON_OBJ) && !json_get(obj, key))
@@ -55,7 +61,7 @@ void defaults_quantities(struct json_doc *d, struct json *map)
 	if (!json_is(map, JSON_OBJ) || json_len(map) > MANY)
 		return;
 	json_each(it, map) {
-		struct json *text = quantity_canonical(d, it.val);
+		struct json *text = quantity_canonical_milli(d, it.val);
 
 		if (text && !json_equal(text, it.val)) {
 			fixed[n].key = it.key;
@@ -75,6 +81,7 @@ void defaults_namespace(struct json_doc *d, const struct json *old)
 {
 	struct json *root = json_root(d), *spec = spec_of(d);
 
+	label_namespace(d);
 	if (old || !spec)
 		return;
 	if (!json_get(spec, "finalizers"))
@@ -127,7 +134,7 @@ void defaults_service(struct json_doc *d, const struct json *old)
 	if (service_is_external(spec))
 		(void)json_del(spec, "internalTrafficPolicy");
 	else
-		defaults_str(d, spec, "internalTrafficPolicy", "Cluster");
+		defaults_absent(d, spec, "internalTrafficPolicy", "Cluster");
 	if (str_eq(json_get_str(spec, "type"), "LoadBalancer") &&
 	    !json_get(spec, "allocateLoadBalancerNodePorts"))
 		json_set_bool(d, spec, "allocateLoadBalancerNodePorts", true);
@@ -151,6 +158,13 @@ static void defaults_source(struct json_doc *d, struct json *spec, const char *f
 			json_set(d, copy, names[i], json_copy(d, json_get(source, names[i])));
 }
 
+/* A reference always says its group, if only that it is none. */
+static void defaults_group(struct json_doc *d, struct json *ref)
+{
+	if (json_is(ref, JSON_OBJ) && !json_get(ref, "apiGroup"))
+		json_set(d, ref, "apiGroup", json_new_null(d));
+}
+
 void defaults_persistent_volume_claim(struct json_doc *d, const struct json *old)
 {
 	struct json *spec = spec_of(d), *resources = json_get(spec, "resources");
@@ -159,6 +173,8 @@ void defaults_persistent_volume_claim(struct json_doc *d, const struct json *old
 		return;
 	defaults_source(d, spec, "dataSource", "dataSourceRef");
 	defaults_source(d, spec, "dataSourceRef", "dataSource");
+	defaults_group(d, json_get(spec, "dataSource"));
+	defaults_group(d, json_get(spec, "dataSourceRef"));
 	defaults_str(d, spec, "volumeMode", "Filesystem");
 	defaults_quantities(d, json_get(resources, "requests"));
 	defaults_quantities(d, json_get(resources, "limits"));
@@ -183,8 +199,8 @@ void defaults_persistent_volume(struct json_doc *d, const struct json *old)
 
 void defaults_storage_class(struct json_doc *d, unused const struct json *old)
 {
-	defaults_str(d, json_root(d), "reclaimPolicy", "Delete");
-	defaults_str(d, json_root(d), "volumeBindingMode", "Immediate");
+	defaults_absent(d, json_root(d), "reclaimPolicy", "Delete");
+	defaults_absent(d, json_root(d), "volumeBindingMode", "Immediate");
 }
 
 /* stringData is for writing only: it becomes data. */
@@ -231,13 +247,89 @@ void defaults_network_policy(struct json_doc *d, unused const struct json *old)
 		json_push_str(d, types, "Egress");
 }
 
+void defaults_ingress_class(struct json_doc *d, unused const struct json *old)
+{
+	struct json *params = json_at_path(json_root(d), "spec.parameters");
+
+	if (json_is(params, JSON_OBJ) && !json_get(params, "scope"))
+		json_set_str(d, params, "scope", "Cluster");
+}
+
+void defaults_ingress(struct json_doc *d, const struct json *old)
+{
+	if (!old)
+		json_set(d, json_need_obj(d, json_root(d), "status"), "loadBalancer", json_obj(d));
+}
+
+/* The members of coordinated elections are dropped, as where that feature is off. */
+void defaults_lease(struct json_doc *d, unused const struct json *old)
+{
+	struct json *spec = json_need_obj(d, json_root(d), "spec");
+
+	(void)json_del(spec, "strategy");
+	(void)json_del(spec, "preferredHolder");
+}
+
+/* Go writes a list or a time that is not set as null. Decoding removes it; it comes back behind all
+ * else, so that what is stored does not depend on how it was read. */
+static void null_if_absent(struct json_doc *d, const char *name)
+{
+	const struct json *v = json_get(json_root(d), name);
+
+	if (v && !json_is(v, JSON_NULL))
+		return;
+	(void)json_del(json_root(d), name);
+	(void)json_set(d, json_root(d), name, json_new_null(d));
+}
+
+void defaults_role(struct json_doc *d, unused const struct json *old)
+{
+	null_if_absent(d, "rules");
+}
+
+void defaults_event(struct json_doc *d, unused const struct json *old)
+{
+	defaults_obj(d, json_root(d), "source");
+	defaults_obj(d, json_root(d), "involvedObject");
+	null_if_absent(d, "firstTimestamp");
+	null_if_absent(d, "lastTimestamp");
+	null_if_absent(d, "eventTime");
+}
+
+/* Lists without elements are null, and topology is a field of an older version. */
 void defaults_endpoint_slice(struct json_doc *d, unused const struct json *old)
 {
-	json_each(it, json_get(json_root(d), "ports")) {
-		defaults_str(d, it.val, "protocol", "TCP");
-		if (json_is(it.val, JSON_OBJ) && !json_get(it.val, "name"))
-			json_set_str(d, it.val, "name", "");
+	static const char *const lists[] = { "endpoints", "ports" };
+	struct json *root = json_root(d);
+
+	json_each(it, json_get(root, "endpoints")) {
+		defaults_obj(d, it.val, "conditions");
+		(void)json_del(it.val, "deprecatedTopology");
 	}
+	json_each(it, json_get(root, "ports")) {
+		defaults_absent(d, it.val, "protocol", "TCP");
+		defaults_absent(d, it.val, "name", "");
+	}
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		if (!json_len(json_get(root, lists[i]))) {
+			(void)json_del(root,
+				       lists[i]); /* its place is the end, whatever was sent */
+			json_set(d, root, lists[i], json_new_null(d));
+		}
+}
+
+/* One range and the list of ranges begin alike; the one wins. */
+void defaults_node(struct json_doc *d, unused const struct json *old)
+{
+	struct json *spec = json_get(json_root(d), "spec"), *list = json_get(spec, "podCIDRs");
+	const char *one = json_get_str(spec, "podCIDR"), *first = json_str(json_at(list, 0));
+
+	if (str_empty(one) && first)
+		json_set_str(d, spec, "podCIDR", first);
+	if (str_empty(one) || str_eq(one, first))
+		return;
+	list = json_set(d, spec, "podCIDRs", json_arr(d));
+	json_push_str(d, list, one);
 }
 
 void defaults_endpoints(struct json_doc *d, unused const struct json *old)

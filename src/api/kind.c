@@ -63,7 +63,9 @@ const char *kind_selectable(const struct kind *k, const char *label)
 {
 	static const char *const always[] = { "metadata.name", "metadata.namespace", NULL };
 
-	if (str_in(label, always))
+	/* Of kinds with fields of their own, only those in namespaces can be asked for one. */
+	if (str_in(label, always) &&
+	    (str_eq(label, always[0]) || !k->selectable || k->flags & (KIND_NAMESPACED | KIND_CRD)))
 		return label;
 	for (const struct selectable *s = k->selectable; s && s->label; s++)
 		if (str_eq(s->label, label))

@@ -42,7 +42,8 @@ struct selectable {
 	const char *path;  /* of the value in a stored object */
 };
 
-/* Where /scale finds its numbers, as paths of json_at_path(). selector NULL: nowhere. */
+/* Where /scale finds its numbers, as paths of json_at_path(). selector: a text or a LabelSelector;
+ * NULL: nowhere. */
 struct kind_scale {
 	const char *spec, *status, *selector;
 };
@@ -91,7 +92,10 @@ enum {
 		1 << 13,         /* gets addresses and ports from the server's ranges (a Service) */
 	KIND_DEFINES = 1 << 15,  /* its objects are kinds (a CustomResourceDefinition) */
 	KIND_UNSERVED = 1 << 16, /* stored, but no request can name it */
-	KIND_PATH_NAMES = 1 << 17, /* any name that can be part of a path is allowed (a role) */
+	KIND_PATH_NAMES = 1 << 17,  /* any name that can be part of a path is allowed (a role) */
+	KIND_LABEL_NAMES = 1 << 18, /* names are DNS labels, without dots (a Service) */
+	KIND_PUT_CREATES = 1 << 19, /* an update of what is not there creates it (a Lease) */
+	KIND_CONDITIONAL = 1 << 20, /* an update must name the version it is made from */
 	KIND_SELDOM = 1 << 11, /* many are written, few are read: kept as text alone (an Event) */
 };
 
@@ -109,6 +113,8 @@ struct kind {
 	const struct kind_part *parts;       /* those of subresources; NULL: none */
 	const struct selectable *selectable; /* besides metadata.name and .namespace; NULL: none */
 	const char *const *kept;        /* names of objects that cannot be deleted; NULL: none */
+	const char *kept_why;           /* what a client is told then; NULL: the usual message */
+	const char *pod_template;       /* the member of spec that describes Pods; NULL: none */
 	const struct kind_rule *rules;  /* ends with a NULL rule; NULL: none */
 	const struct view_type *view;   /* what object_view() decodes; NULL: objects have none */
 	const struct kind_scale *scale; /* KIND_SCALE; NULL: spec.replicas, status.replicas, … */
@@ -126,7 +132,14 @@ struct kind {
 	 * the object as it was before, NULL on create. A NULL hook does nothing.
 	 */
 	void (*prepare_create)(struct json_doc *d, const struct kind_env *env);
-	void (*prepare_update)(struct json_doc *d, const struct json *old); /* not of /status */
+	/* Of a write to /status; NULL: whoever may write it is believed. */
+	void (*validate_status)(const struct json *obj, const struct json *old, struct causes *c);
+	/* What is odd about a valid object, one text at a time; old as above. NULL: nothing ever
+	 * is. */
+	void (*warn)(const struct json *obj, const struct json *old,
+		     void (*say)(void *arg, const char *text), void *arg);
+	void (*prepare_update)(struct json_doc *d, const struct json *old,
+			       const struct kind_env *env); /* not of /status */
 	/* Defaults that the schema cannot express (a Pod's QoS class, a Service's ports). */
 	void (*defaults)(struct json_doc *d, const struct json *old);
 	/* Rules that the schema cannot express. Adds to causes. */

@@ -12,6 +12,9 @@
  * kinds. */
 extern const struct kind *const kinds_builtin[];
 
+/* kinds_apps.c */
+extern const struct kind kind_deployment, kind_replica_set;
+
 /* Columns, each ending with a NULL name. */
 extern const struct column columns_namespace[], columns_pod[], columns_service[],
 	columns_persistent_volume_claim[], columns_persistent_volume[], columns_storage_class[],
@@ -19,7 +22,9 @@ extern const struct column columns_namespace[], columns_pod[], columns_service[]
 	columns_node[], columns_endpoint_slice[], columns_endpoints[], columns_network_policy[],
 	columns_lease[], columns_runtime_class[], columns_gateway[], columns_sandbox[],
 	columns_role[], columns_binding[], columns_sandbox_claim[], columns_sandbox_warm_pool[],
-	columns_crd[], columns_plain[];
+	columns_crd[], columns_ingress[], columns_ingress_class[], columns_plain[];
+extern const struct column columns_resource_quota[], columns_limit_range[],
+	columns_priority_class[];
 
 /* crd/fields.c */
 extern const struct type type_crd;
@@ -31,13 +36,21 @@ struct err *convert_node_to_metrics(const struct kind *k, struct json_doc *d);
 struct err *convert_event_from_core(const struct kind *k, struct json_doc *d);
 struct err *convert_sandbox_to_v1beta1(const struct kind *k, struct json_doc *d);
 struct err *convert_sandbox_to_v1alpha1(const struct kind *k, struct json_doc *d);
+struct err *convert_template_to_v1beta1(const struct kind *k, struct json_doc *d);
+struct err *convert_template_to_v1alpha1(const struct kind *k, struct json_doc *d);
+struct err *convert_pool_to_v1beta1(const struct kind *k, struct json_doc *d);
+struct err *convert_pool_to_v1alpha1(const struct kind *k, struct json_doc *d);
+struct err *convert_claim_to_v1beta1(const struct kind *k, struct json_doc *d);
+struct err *convert_claim_to_v1alpha1(const struct kind *k, struct json_doc *d);
 
 /* What the server decides about an object. */
 void prepare_create_pod(struct json_doc *d, const struct kind_env *env);
 void prepare_create_persistent_volume_claim(struct json_doc *d, const struct kind_env *env);
 void prepare_create_persistent_volume(struct json_doc *d, const struct kind_env *env);
 void prepare_create_namespace(struct json_doc *d, const struct kind_env *env);
-void prepare_update_namespace(struct json_doc *d, const struct json *old);
+void prepare_update_namespace(struct json_doc *d, const struct json *old,
+			      const struct kind_env *env);
+void prepare_update_pod(struct json_doc *d, const struct json *old, const struct kind_env *env);
 void prepare_delete_namespace(struct json_doc *d);
 const char *forbid_update_persistent_volume_claim(const struct json *obj, const struct json *old,
 						  const struct kind_env *env);
@@ -54,9 +67,32 @@ void defaults_persistent_volume(struct json_doc *d, const struct json *old);
 void defaults_storage_class(struct json_doc *d, const struct json *old);
 void defaults_secret(struct json_doc *d, const struct json *old);
 void defaults_network_policy(struct json_doc *d, const struct json *old);
+void defaults_ingress(struct json_doc *d, const struct json *old);
+void defaults_ingress_class(struct json_doc *d, const struct json *old);
+void validate_events_event(const struct json *obj, const struct json *old, struct causes *c);
+void defaults_lease(struct json_doc *d, const struct json *old);
+void label_namespace(struct json_doc *d);
+void defaults_role(struct json_doc *d, const struct json *old);
+void defaults_event(struct json_doc *d, const struct json *old);
 void defaults_endpoint_slice(struct json_doc *d, const struct json *old);
 void defaults_endpoints(struct json_doc *d, const struct json *old);
+void defaults_resource_quota(struct json_doc *d, const struct json *old);
+void defaults_limit_range(struct json_doc *d, const struct json *old);
+void defaults_priority_class(struct json_doc *d, const struct json *old);
+void defaults_node(struct json_doc *d, const struct json *old);
 void defaults_binding(struct json_doc *d, const struct json *old);
+void defaults_deployment(struct json_doc *d, const struct json *old);
+void defaults_replica_set(struct json_doc *d, const struct json *old);
+
+void validate_pod_status(const struct json *obj, const struct json *old, struct causes *c);
+void validate_ingress_status(const struct json *obj, const struct json *old, struct causes *c);
+void validate_service_status(const struct json *obj, const struct json *old, struct causes *c);
+void warn_service(const struct json *obj, const struct json *old,
+		  void (*say)(void *arg, const char *text), void *arg);
+void warn_ingress(const struct json *obj, const struct json *old,
+		  void (*say)(void *arg, const char *text), void *arg);
+void warn_endpoint_slice(const struct json *obj, const struct json *old,
+			 void (*say)(void *arg, const char *text), void *arg);
 
 /* Rules that a schema cannot express. old is NULL on create. */
 void validate_namespace(const struct json *obj, const struct json *old, struct causes *c);
@@ -71,11 +107,19 @@ void validate_storage_class(const struct json *obj, const struct json *old, stru
 void validate_secret(const struct json *obj, const struct json *old, struct causes *c);
 void validate_config_map(const struct json *obj, const struct json *old, struct causes *c);
 void validate_network_policy(const struct json *obj, const struct json *old, struct causes *c);
+void validate_ingress(const struct json *obj, const struct json *old, struct causes *c);
+void validate_ingress_class(const struct json *obj, const struct json *old, struct causes *c);
 void validate_endpoint_slice(const struct json *obj, const struct json *old, struct causes *c);
 void validate_endpoints(const struct json *obj, const struct json *old, struct causes *c);
 void validate_event(const struct json *obj, const struct json *old, struct causes *c);
+void validate_node(const struct json *obj, const struct json *old, struct causes *c);
 void validate_lease(const struct json *obj, const struct json *old, struct causes *c);
 void validate_runtime_class(const struct json *obj, const struct json *old, struct causes *c);
+void validate_deployment(const struct json *obj, const struct json *old, struct causes *c);
+void validate_replica_set(const struct json *obj, const struct json *old, struct causes *c);
+void validate_resource_quota(const struct json *obj, const struct json *old, struct causes *c);
+void validate_limit_range(const struct json *obj, const struct json *old, struct causes *c);
+void validate_priority_class(const struct json *obj, const struct json *old, struct causes *c);
 void validate_role(const struct json *obj, const struct json *old, struct causes *c);
 void validate_cluster_role(const struct json *obj, const struct json *old, struct causes *c);
 void validate_role_binding(const struct json *obj, const struct json *old, struct causes *c);

@@ -1,32 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/crd/crd.h"
-#include "api/kind_priv.h"
+#include "api/kinds_priv.h"
 #include "api/rbac.h"
-#include "api/schema_agents_priv.h"
 #include "api/schema_builtin_priv.h"
 #include "api/schema_gateway_priv.h"
 #include "api/schema_metrics_priv.h"
-#include "api/view_claim.h"
-#include "api/view_pool.h"
-#include "api/view_sandbox.h"
-#include "api/view_template.h"
 
-/* The built-in kinds, one after the other, as constant descriptions. */
-#define CORE           .group = "", .version = "v1", .api_version = "v1"
-#define IN_GROUP(g, v) .group = (g), .version = (v), .api_version = g "/" v
-#define NAMES(k, plural_, s) \
-	.kind = (k), .list_kind = k "List", .plural = (plural_), .singular = (s)
-
+/* The built-in kinds, one after the other, as constant descriptions; kinds_agents.c has those of
+ * agents. */
 static const char *const namespace_subresources[] = { "finalize", NULL };
 static const char *const namespaces_kept[] = { "default", "kube-system", NULL };
 static const char *const pod_subresources[] = { "log",         "exec",   "attach",
 						"portforward", "resize", "ephemeralcontainers",
-						"eviction",    NULL };
+						"eviction",    "proxy",  NULL };
+static const char *const service_subresources[] = { "proxy", NULL };
 static const struct kind_part pod_parts[] = {
 	{ "resize", apply_pod_resize, validate_pod_resize },
 	{ "ephemeralcontainers", apply_pod_ephemeral, validate_pod_ephemeral },
 	{ 0 },
 };
+static const char *const priority_classes_kept[] = { "system-cluster-critical",
+						     "system-node-critical", NULL };
 static const char *const service_account_subresources[] = { "token", NULL };
 
 /* The fields that Kubernetes lets selectors name. */
@@ -77,26 +71,11 @@ static const struct selectable events_event_fields[] = {
 	{ 0 },
 };
 
-/* The rules of validate_sandbox(), in CEL. */
-static const struct kind_rule sandbox_rules[] = {
-	{ "properties.spec",
-	  "has(self.volumeClaimTemplates) == has(oldSelf.volumeClaimTemplates) && "
-	  "(!has(self.volumeClaimTemplates) || self.volumeClaimTemplates == "
-	  "oldSelf.volumeClaimTemplates)",
-	  "volumeClaimTemplates is immutable", false },
-	{ "",
-	  "!has(self.spec.service) || !self.spec.service || size(self.metadata.name) <= 63 "
-	  "|| (oldSelf.hasValue() && has(oldSelf.value().spec.service) && "
-	  "oldSelf.value().spec.service)",
-	  "metadata.name must be no more than 63 characters when spec.service is true", true },
-	{ 0 },
-};
-
 static const struct kind namespace = {
 	CORE,
 	NAMES("Namespace", "namespaces", "namespace"),
 	.short_names = { "ns" },
-	.flags = KIND_STATUS | KIND_CONTENTS,
+	.flags = KIND_STATUS | KIND_CONTENTS | KIND_LABEL_NAMES,
 	.type = &type_core_namespace,
 	.columns = columns_namespace,
 	.validate = validate_namespace,
@@ -124,6 +103,8 @@ static const struct kind pod = {
 	.parts = pod_parts,
 	.selectable = pod_fields,
 	.prepare_create = prepare_create_pod,
+	.prepare_update = prepare_update_pod,
+	.validate_status = validate_pod_status,
 	.grace = grace_pod,
 	.help = "Pod is a group of containers that run together on one node.",
 };
@@ -133,10 +114,14 @@ static const struct kind service = {
 	NAMES("Service", "services", "service"),
 	.short_names = { "svc" },
 	.categories = { "all" },
-	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SHOW_DELETED | KIND_ADDRESSES,
+	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SHOW_DELETED | KIND_ADDRESSES |
+		 KIND_LABEL_NAMES | KIND_PUT_CREATES,
 	.type = &type_core_service,
+	.subresources = service_subresources,
 	.columns = columns_service,
 	.validate = validate_service,
+	.validate_status = validate_service_status,
+	.warn = warn_service,
 	.defaults = defaults_service,
 	.selectable = service_fields,
 	.help = "Service gives a set of Pods, chosen by a selector, a stable name and address.",
@@ -219,9 +204,10 @@ static const struct kind event = {
 	CORE,
 	NAMES("Event", "events", "event"),
 	.short_names = { "ev" },
-	.flags = KIND_NAMESPACED | KIND_SELDOM,
+	.flags = KIND_NAMESPACED | KIND_SELDOM | KIND_PATH_NAMES | KIND_PUT_CREATES,
 	.type = &type_core_event,
 	.columns = columns_event,
+	.defaults = defaults_event,
 	.validate = validate_event,
 	.selectable = event_fields,
 	.help = "Event is a report of something that happened to an object.",
@@ -234,6 +220,8 @@ static const struct kind node = {
 	.flags = KIND_STATUS | KIND_OWN_STATUS,
 	.type = &type_core_node,
 	.columns = columns_node,
+	.validate = validate_node,
+	.defaults = defaults_node,
 	.selectable = node_fields,
 	.help = "Node is a machine that runs Pods.",
 };
@@ -245,6 +233,7 @@ static const struct kind endpoint_slice = {
 	.type = &type_discovery_endpoint_slice,
 	.columns = columns_endpoint_slice,
 	.validate = validate_endpoint_slice,
+	.warn = warn_endpoint_slice,
 	.defaults = defaults_endpoint_slice,
 	.help = "EndpointSlice lists some of the endpoints that implement a Service.",
 };
@@ -253,7 +242,9 @@ static const struct kind endpoints = {
 	CORE,
 	NAMES("Endpoints", "endpoints", "endpoints"),
 	.short_names = { "ep" },
-	.flags = KIND_NAMESPACED,
+	.flags = KIND_NAMESPACED | KIND_DEPRECATED | KIND_PUT_CREATES,
+	.deprecation =
+		"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	.type = &type_core_endpoints,
 	.columns = columns_endpoints,
 	.defaults = defaults_endpoints,
@@ -276,9 +267,10 @@ static const struct kind network_policy = {
 static const struct kind lease = {
 	IN_GROUP("coordination.k8s.io", "v1"),
 	NAMES("Lease", "leases", "lease"),
-	.flags = KIND_NAMESPACED | KIND_URGENT,
+	.flags = KIND_NAMESPACED | KIND_URGENT | KIND_PUT_CREATES | KIND_CONDITIONAL,
 	.type = &type_coordination_lease,
 	.columns = columns_lease,
+	.defaults = defaults_lease,
 	.validate = validate_lease,
 	.help = "Lease records who holds a lock, such as the leader of an election, and until when.",
 };
@@ -286,10 +278,49 @@ static const struct kind lease = {
 static const struct kind runtime_class = {
 	IN_GROUP("node.k8s.io", "v1"),
 	NAMES("RuntimeClass", "runtimeclasses", "runtimeclass"),
+	.flags = KIND_PUT_CREATES | KIND_CONDITIONAL,
 	.type = &type_node_runtime_class,
 	.columns = columns_runtime_class,
 	.validate = validate_runtime_class,
 	.help = "RuntimeClass names one of the runtimes that can run the containers of a Pod.",
+};
+
+static const struct kind resource_quota = {
+	CORE,
+	NAMES("ResourceQuota", "resourcequotas", "resourcequota"),
+	.short_names = { "quota" },
+	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SHOW_DELETED,
+	.type = &type_core_resource_quota,
+	.columns = columns_resource_quota,
+	.defaults = defaults_resource_quota,
+	.validate = validate_resource_quota,
+	.help = "ResourceQuota says how much all objects of its namespace together may use.",
+};
+
+static const struct kind limit_range = {
+	CORE,
+	NAMES("LimitRange", "limitranges", "limitrange"),
+	.short_names = { "limits" },
+	.flags = KIND_NAMESPACED,
+	.type = &type_core_limit_range,
+	.columns = columns_limit_range,
+	.defaults = defaults_limit_range,
+	.validate = validate_limit_range,
+	.help = "LimitRange says how much each object of its namespace may use, and fills in what it leaves open.",
+};
+
+static const struct kind priority_class = {
+	IN_GROUP("scheduling.k8s.io", "v1"),
+	NAMES("PriorityClass", "priorityclasses", "priorityclass"),
+	.short_names = { "pc" },
+	.flags = KIND_GENERATION,
+	.type = &type_scheduling_priority_class,
+	.columns = columns_priority_class,
+	.defaults = defaults_priority_class,
+	.validate = validate_priority_class,
+	.kept = priority_classes_kept,
+	.kept_why = "this is a system priority class and cannot be deleted",
+	.help = "PriorityClass is the priority of the Pods that name it.",
 };
 
 #define RBAC IN_GROUP(GROUP_RBAC, "v1")
@@ -297,9 +328,10 @@ static const struct kind runtime_class = {
 static const struct kind role = {
 	RBAC,
 	NAMES("Role", "roles", "role"),
-	.flags = KIND_NAMESPACED | KIND_PATH_NAMES,
+	.flags = KIND_NAMESPACED | KIND_PATH_NAMES | KIND_PUT_CREATES,
 	.type = &type_rbac_role,
 	.columns = columns_role,
+	.defaults = defaults_role,
 	.validate = validate_role,
 	.help = "Role is a list of rights within a namespace, which RoleBindings give to users.",
 };
@@ -307,9 +339,10 @@ static const struct kind role = {
 static const struct kind cluster_role = {
 	RBAC,
 	NAMES("ClusterRole", "clusterroles", "clusterrole"),
-	.flags = KIND_PATH_NAMES,
+	.flags = KIND_PATH_NAMES | KIND_PUT_CREATES,
 	.type = &type_rbac_cluster_role,
 	.columns = columns_role,
+	.defaults = defaults_role,
 	.validate = validate_cluster_role,
 	.help = "ClusterRole is a list of rights, which bindings give in one namespace or everywhere.",
 };
@@ -317,7 +350,7 @@ static const struct kind cluster_role = {
 static const struct kind role_binding = {
 	RBAC,
 	NAMES("RoleBinding", "rolebindings", "rolebinding"),
-	.flags = KIND_NAMESPACED | KIND_PATH_NAMES,
+	.flags = KIND_NAMESPACED | KIND_PATH_NAMES | KIND_PUT_CREATES,
 	.type = &type_rbac_role_binding,
 	.columns = columns_binding,
 	.defaults = defaults_binding,
@@ -328,7 +361,7 @@ static const struct kind role_binding = {
 static const struct kind cluster_role_binding = {
 	RBAC,
 	NAMES("ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding"),
-	.flags = KIND_PATH_NAMES,
+	.flags = KIND_PATH_NAMES | KIND_PUT_CREATES,
 	.type = &type_rbac_cluster_role_binding,
 	.columns = columns_binding,
 	.defaults = defaults_binding,
@@ -350,12 +383,13 @@ static const struct kind events_event = {
 	IN_GROUP("events.k8s.io", "v1"),
 	NAMES("Event", "events", "event"),
 	.short_names = { "ev" },
-	.flags = KIND_NAMESPACED,
+	.flags = KIND_NAMESPACED | KIND_PUT_CREATES,
 	.type = &type_events_event,
 	.columns = columns_event,
 	.storage = &event,
 	.to_storage = convert_event_to_core,
 	.from_storage = convert_event_from_core,
+	.validate = validate_events_event,
 	.selectable = events_event_fields,
 	.help = "Event is a report of something that happened to an object.",
 };
@@ -381,67 +415,6 @@ static const struct kind node_metrics = {
 	.storage = &node,
 	.from_storage = convert_node_to_metrics,
 	.help = "NodeMetrics is what the machine of a Node uses.",
-};
-
-static const struct kind sandbox = {
-	IN_GROUP(GROUP_AGENTS, "v1beta1"),
-	NAMES("Sandbox", "sandboxes", "sandbox"),
-	.short_names = { "sandbox" },
-	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_GENERATION | KIND_CRD,
-	.type = &type_sandbox,
-	.columns = columns_sandbox,
-	.validate = validate_sandbox,
-	.rules = sandbox_rules,
-	.view = &sandbox_view_type,
-	.help = "Sandbox is an isolated, stateful, singleton environment with a stable identity.",
-};
-
-static const struct kind sandbox_v1alpha1 = {
-	IN_GROUP(GROUP_AGENTS, "v1alpha1"),
-	NAMES("Sandbox", "sandboxes", "sandbox"),
-	.short_names = { "sandbox" },
-	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SCALE | KIND_GENERATION | KIND_DEPRECATED |
-		 KIND_CRD,
-	.type = &type_sandbox_v1alpha1,
-	.columns = columns_plain,
-	.storage = &sandbox,
-	.to_storage = convert_sandbox_to_v1beta1,
-	.from_storage = convert_sandbox_to_v1alpha1,
-	.validate = validate_sandbox_name,
-	.help = "Sandbox is an isolated, stateful, singleton environment with a stable identity.",
-};
-
-static const struct kind sandbox_template = {
-	IN_GROUP(GROUP_EXTENSIONS, "v1beta1"),
-	NAMES("SandboxTemplate", "sandboxtemplates", "sandboxtemplate"),
-	.short_names = { "sandboxtemplate" },
-	.flags = KIND_NAMESPACED | KIND_GENERATION | KIND_CRD,
-	.type = &type_sandbox_template,
-	.columns = columns_plain,
-	.view = &template_view_type,
-	.help = "SandboxTemplate is a reusable description of Sandboxes, from which pools and claims create them.",
-};
-
-static const struct kind sandbox_claim = {
-	IN_GROUP(GROUP_EXTENSIONS, "v1beta1"),
-	NAMES("SandboxClaim", "sandboxclaims", "sandboxclaim"),
-	.short_names = { "sandboxclaim" },
-	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_GENERATION | KIND_CRD,
-	.type = &type_sandbox_claim,
-	.columns = columns_sandbox_claim,
-	.view = &claim_view_type,
-	.help = "SandboxClaim is a request for a Sandbox, served from a warm pool when one has a Sandbox ready.",
-};
-
-static const struct kind sandbox_warm_pool = {
-	IN_GROUP(GROUP_EXTENSIONS, "v1beta1"),
-	NAMES("SandboxWarmPool", "sandboxwarmpools", "sandboxwarmpool"),
-	.short_names = { "swp" },
-	.flags = KIND_NAMESPACED | KIND_STATUS | KIND_SCALE | KIND_GENERATION | KIND_CRD,
-	.type = &type_sandbox_warm_pool,
-	.columns = columns_sandbox_warm_pool,
-	.view = &pool_view_type,
-	.help = "SandboxWarmPool keeps a number of Sandboxes running so that claims need not wait for one to start.",
 };
 
 static const struct kind custom_resource_definition = {
@@ -473,9 +446,16 @@ const struct kind *const kinds_builtin[] = {
 	&endpoint_slice,
 	&endpoints,
 	&network_policy,
+	&kind_ingress,
+	&kind_ingress_class,
 	&lease,
 	&runtime_class,
 	&storage_class,
+	&kind_deployment,
+	&kind_replica_set,
+	&resource_quota,
+	&limit_range,
+	&priority_class,
 	&role,
 	&cluster_role,
 	&role_binding,
@@ -485,10 +465,13 @@ const struct kind *const kinds_builtin[] = {
 	&node_metrics,
 	&pod_metrics,
 	&custom_resource_definition,
-	&sandbox,
-	&sandbox_v1alpha1,
-	&sandbox_template,
-	&sandbox_claim,
-	&sandbox_warm_pool,
+	&kind_sandbox,
+	&kind_sandbox_v1alpha1,
+	&kind_sandbox_template,
+	&kind_sandbox_template_v1alpha1,
+	&kind_sandbox_claim,
+	&kind_sandbox_claim_v1alpha1,
+	&kind_sandbox_warm_pool,
+	&kind_sandbox_warm_pool_v1alpha1,
 	NULL,
 };

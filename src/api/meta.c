@@ -38,6 +38,8 @@ static const char bad_value[] =
 	"'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or "
 	"'my_value',  or '12345', " REGEX_USED("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?");
 
+static const char empty_name[] = "name part must be non-empty";
+
 static bool is_lower_alnum(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
@@ -95,7 +97,7 @@ static const char *bad_prefix(const char *s, size_t len)
 	if (!len)
 		return "prefix part must be non-empty";
 	if (len > MAX_SUBDOMAIN)
-		return "prefix part must be no more than 253 characters";
+		return "prefix part must be no more than 253 bytes";
 	memcpy(prefix, s, len);
 	prefix[len] = 0;
 	if (meta_bad_dns_subdomain(prefix))
@@ -105,42 +107,81 @@ static const char *bad_prefix(const char *s, size_t len)
 	return NULL;
 }
 
-const char *meta_bad_qualified_name(const char *s)
+size_t meta_qualified_name_faults(const char *s, const char *ret[META_FAULTS_MAX])
 {
 	const char *slash = strchr(s, '/'), *name = slash ? slash + 1 : s, *bad;
+	size_t n = 0;
 
-	if (strchr(name, '/'))
-		return "a valid label key must consist of alphanumeric characters, '-', '_' or '.', "
-		       "and must start and end with an alphanumeric character (e.g. 'MyName',  or "
-		       "'my.name',  or '123-abc', regex used for validation is "
-		       "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain "
-		       "prefix and '/' (e.g. 'example.com/MyName')";
+	if (strchr(name, '/')) {
+		ret[0] =
+			"a valid label key must consist of alphanumeric characters, '-', '_' or '.', "
+			"and must start and end with an alphanumeric character (e.g. 'MyName',  or "
+			"'my.name',  or '123-abc', regex used for validation is "
+			"'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain "
+			"prefix and '/' (e.g. 'example.com/MyName')";
+		return 1;
+	}
 	bad = slash ? bad_prefix(s, (size_t)(slash - s)) : NULL;
 	if (bad)
-		return bad;
+		ret[n++] = bad;
 	if (!*name)
-		return "name part must be non-empty";
-	if (strlen(name) > MAX_LABEL)
-		return "name part must be no more than 63 characters";
-	return is_name_text(name, strlen(name)) ? NULL : bad_qualified;
+		ret[n++] = empty_name;
+	else if (strlen(name) > MAX_LABEL)
+		ret[n++] = "name part must be no more than 63 bytes";
+	if (!is_name_text(name, strlen(name)))
+		ret[n++] = bad_qualified;
+	return n;
+}
+
+const char *meta_bad_qualified_name(const char *s)
+{
+	const char *why[META_FAULTS_MAX];
+
+	return meta_qualified_name_faults(s, why) ? why[0] : NULL;
 }
 
 const char *meta_bad_label_value(const char *s)
 {
 	if (strlen(s) > MAX_LABEL)
-		return "must be no more than 63 characters";
+		return "must be no more than 63 bytes";
 	return !*s || is_name_text(s, strlen(s)) ? NULL : bad_value;
+}
+
+const char *meta_bad_segment(const char *s)
+{
+	if (str_eq(s, ".") || str_eq(s, ".."))
+		return s[1] ? "may not be '..'" : "may not be '.'";
+	return strchr(s, '/')   ? "may not contain '/'"
+	       : strchr(s, '%') ? "may not contain '%'"
+				: NULL;
 }
 
 const char *meta_bad_path_name(const char *s)
 {
-	if (str_eq(s, ".") || str_eq(s, ".."))
-		return s[1] ? "may not be '..'" : "may not be '.'";
 	if (strlen(s) > MAX_SUBDOMAIN)
 		return "must be no more than 253 characters"; /* keys in the store have a limit */
-	return strchr(s, '/')   ? "may not contain '/'"
-	       : strchr(s, '%') ? "may not contain '%'"
-				: NULL;
+	return meta_bad_segment(s);
+}
+
+static const char *bad_name(const char *name, unsigned flags)
+{
+	if (flags & KIND_PATH_NAMES)
+		return meta_bad_path_name(name);
+	return flags & KIND_LABEL_NAMES ? meta_bad_dns_label(name) : meta_bad_dns_subdomain(name);
+}
+
+/* What it begins with; a dash at its end is not the end of the name. */
+static void check_prefix(const char *prefix, unsigned flags, struct causes *c)
+{
+	autofree char *text = xstrdup(str_or(prefix, ""));
+	size_t len = strlen(text);
+	const char *bad;
+
+	if (len > 1 && text[len - 1] == '-')
+		text[len - 1] = 'a';
+	bad = len ? bad_name(text, flags) : NULL;
+	if (bad)
+		causes_invalid_str(c, "metadata.generateName", prefix, bad);
 }
 
 static void check_names(const struct json *meta, unsigned flags, struct causes *c)
@@ -149,11 +190,11 @@ static void check_names(const struct json *meta, unsigned flags, struct causes *
 	const char *name = json_get_str(meta, "name"), *ns = json_get_str(meta, "namespace");
 	const char *bad;
 
+	check_prefix(json_get_str(meta, "generateName"), flags, c);
 	if (str_empty(name)) {
 		causes_required(c, "metadata.name", "name or generateName is required");
 	} else {
-		bad = flags & KIND_PATH_NAMES ? meta_bad_path_name(name)
-					      : meta_bad_dns_subdomain(name);
+		bad = bad_name(name, flags);
 		if (bad)
 			causes_invalid_str(c, "metadata.name", name, bad);
 	}
@@ -166,14 +207,26 @@ static void check_names(const struct json *meta, unsigned flags, struct causes *
 		causes_invalid_str(c, "metadata.namespace", ns, bad);
 }
 
+/* A key that lacks its last part is wrong in two ways. */
+static void check_key(struct causes *c, const char *path, const char *key, const char *bad)
+{
+	if (bad)
+		causes_invalid_str(c, path, key, bad);
+	if (bad == empty_name)
+		causes_invalid_str(c, path, key, bad_qualified);
+}
+
+void meta_validate_key(const char *key, const char *path, struct causes *c)
+{
+	check_key(c, path, key, meta_bad_qualified_name(key));
+}
+
 void meta_validate_labels(const struct json *labels, const char *path, struct causes *c)
 {
 	const char *bad;
 
 	json_each(it, json_is(labels, JSON_OBJ) ? labels : NULL) {
-		bad = meta_bad_qualified_name(it.key);
-		if (bad)
-			causes_invalid_str(c, path, it.key, bad);
+		check_key(c, path, it.key, meta_bad_qualified_name(it.key));
 		bad = json_str(it.val) ? meta_bad_label_value(json_str(it.val)) : NULL;
 		if (bad)
 			causes_invalid(c, path, it.val, bad);
@@ -195,10 +248,7 @@ void meta_validate_annotations(const struct json *annotations, const char *path,
 	size_t total = 0;
 
 	json_each(it, json_is(annotations, JSON_OBJ) ? annotations : NULL) {
-		const char *bad = bad_annotation_key(it.key);
-
-		if (bad)
-			causes_invalid_str(c, path, it.key, bad);
+		check_key(c, path, it.key, bad_annotation_key(it.key));
 		total += strlen(it.key) + json_str_len(it.val);
 	}
 	if (total > MAX_ANNOTATIONS)
@@ -212,7 +262,8 @@ static void check_owner(const struct json *ref, struct causes *c)
 	const char *version = json_get_str(ref, "apiVersion");
 	char path[64];
 
-	if (str_empty(version) || str_ends(version, "/"))
+	if (str_empty(version) || str_ends(version, "/") ||
+	    strchr(version, '/') != strrchr(version, '/'))
 		causes_invalid_str(c, "metadata.ownerReferences.apiVersion", version,
 				   "version must not be empty");
 	for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
@@ -255,15 +306,41 @@ static void check_owners(const struct json *refs, struct causes *c)
 	}
 }
 
-static void check_finalizers(const struct json *finalizers, struct causes *c)
+/* Built-in kinds know three finalizers that need no domain. */
+static void check_standard(const struct json *finalizers, struct causes *c)
 {
-	json_each(it, finalizers) {
-		const char *bad =
-			json_str(it.val) ? meta_bad_qualified_name(json_str(it.val)) : NULL;
+	static const char *const standard[] = { "kubernetes", FINALIZER_ORPHAN,
+						FINALIZER_FOREGROUND, NULL };
+	size_t i = 0;
 
-		if (bad)
-			causes_invalid(c, "metadata.finalizers", it.val, bad);
+	json_each(it, finalizers) {
+		const char *name = str_or(json_str(it.val), "");
+		autofree char *path = xasprintf("metadata.finalizers[%zu]", i++);
+
+		if (!strchr(name, '/') && !str_in(name, standard))
+			causes_invalid_str(c, path, name,
+					   "name is neither a standard finalizer name nor is it "
+					   "fully qualified");
 	}
+}
+
+static void check_finalizers(const struct json *finalizers, unsigned flags, struct causes *c)
+{
+	static const char path[] = "metadata.finalizers";
+	bool orphan = false, foreground = false;
+
+	json_each(it, finalizers) {
+		const char *name = str_or(json_str(it.val), "");
+
+		check_key(c, path, name, meta_bad_qualified_name(name));
+		orphan |= str_eq(name, FINALIZER_ORPHAN);
+		foreground |= str_eq(name, FINALIZER_FOREGROUND);
+	}
+	if (orphan && foreground)
+		causes_invalid(c, path, finalizers,
+			       "finalizer orphan and foregroundDeletion cannot be both set");
+	if (!(flags & (KIND_CRD | KIND_DEFINES)))
+		check_standard(finalizers, c);
 }
 
 /* The member, unless the settled object has the very same one. */
@@ -278,12 +355,13 @@ static const struct json *news(const struct json *metadata, const struct json *w
 void meta_validate(const struct json *metadata, unsigned flags, const struct json *was,
 		   struct causes *c)
 {
-	if (!was || news(metadata, was, "name") || news(metadata, was, "namespace"))
+	if (!was || news(metadata, was, "name") || news(metadata, was, "namespace") ||
+	    news(metadata, was, "generateName"))
 		check_names(metadata, flags, c);
 	meta_validate_labels(news(metadata, was, "labels"), "metadata.labels", c);
 	meta_validate_annotations(news(metadata, was, "annotations"), "metadata.annotations", c);
 	check_owners(news(metadata, was, "ownerReferences"), c);
-	check_finalizers(news(metadata, was, "finalizers"), c);
+	check_finalizers(news(metadata, was, "finalizers"), flags, c);
 }
 
 struct json *meta_controller_ref(struct json_doc *d, const struct object *owner)

@@ -19,18 +19,28 @@ const char *meta_bad_dns_label(const char *s);      /* ≤ 63 */
 const char *meta_bad_dns_subdomain(const char *s);  /* ≤ 253 */
 const char *meta_bad_qualified_name(const char *s); /* label and annotation keys */
 const char *meta_bad_label_value(const char *s);
+/* All that is wrong with it: how many texts are in ret. */
+enum {
+	META_FAULTS_MAX = 5
+};
+size_t meta_qualified_name_faults(const char *s, const char *ret[META_FAULTS_MAX]);
 const char *meta_bad_path_name(const char *s); /* anything that can be one part of a path */
+const char *meta_bad_segment(const char *s);   /* the same, for a name that need not be stored */
+
+/* The key of a label or an annotation, or a name like one, at path. */
+void meta_validate_key(const char *key, const char *path, struct causes *c);
 
 /* Finalizers of an object that is deleted in the foreground, or that leaves its dependents behind;
  * the garbage collector works them off. */
 /* Keeps a claim that a Pod uses. */
+#define FINALIZER_NAMESPACE  "kubernetes" /* in spec of a Namespace */
 #define FINALIZER_PVC        "kubernetes.io/pvc-protection"
 #define FINALIZER_PV         "kubernetes.io/pv-protection"
 #define FINALIZER_FOREGROUND "foregroundDeletion"
 #define FINALIZER_ORPHAN     "orphan"
 
 /* name/generateName, namespace, labels, annotations, owner references, finalizers. flags are those
- * of the kind: KIND_NAMESPACED, KIND_PATH_NAMES. */
+ * of the kind: KIND_NAMESPACED, KIND_LABEL_NAMES, KIND_PATH_NAMES. */
 void meta_validate(const struct json *metadata, unsigned flags, const struct json *was,
 		   struct causes *c);
 void meta_validate_labels(const struct json *labels, const char *path, struct causes *c);
@@ -64,3 +74,5 @@ bool quantity_equal(const struct json *a, const struct json *b);
 bool quantity_valid(const struct json *q);
 /* As Kubernetes writes it: "1000m" is "1", 0.5 is "500m", "1024Mi" is "1Gi". NULL: q is none. */
 struct json *quantity_canonical(struct json_doc *d, const struct json *q);
+/* As in lists of resources: no finer than thousandths, rounded up. */
+struct json *quantity_canonical_milli(struct json_doc *d, const struct json *q);

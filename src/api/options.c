@@ -230,13 +230,11 @@ static void check_watch(const struct list_options *o, struct causes *c)
 		causes_forbidden(
 			c, at,
 			"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-	if (!*match)
-		return;
-	if (!o->initial_events)
+	if (*match && !o->initial_events)
 		causes_forbidden(c, at,
 				 "resourceVersionMatch is forbidden for watch unless "
 				 "sendInitialEvents is provided");
-	if (!str_in(match, values))
+	if (*match && !str_in(match, values))
 		causes_unsupported(c, at, match, values);
 	if (!str_empty(o->continue_token))
 		causes_forbidden(c, at,

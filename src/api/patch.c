@@ -25,20 +25,13 @@ struct err *patch_type_of(const char *content_type, enum patch_type *ret)
 {
 	struct span rest, name = span_trim(span_cut(SPAN(str_or(content_type, "")), ';', &rest));
 
-	if (span_eq_nocase(name, "application/apply-patch+json")) { /* JSON is YAML */
-		*ret = PATCH_APPLY;
-		return NULL;
-	}
 	for (int t = 0; t < PATCH_TYPE_MAX_; t++) {
-		if (!span_eq_nocase(name, media_types[t]))
+		if (!span_eq(name, media_types[t]))
 			continue;
 		*ret = (enum patch_type)t;
 		return NULL;
 	}
-	return err_new(ERR_MEDIA_TYPE,
-		       "the body of the request was in an unknown format - accepted media types "
-		       "include: application/json-patch+json, application/merge-patch+json, "
-		       "application/strategic-merge-patch+json, application/apply-patch+yaml");
+	return err_new(ERR_MEDIA_TYPE, "415: Unsupported Media Type");
 }
 
 bool patch_affords(struct patch_work *w, uint64_t steps)
@@ -97,7 +90,7 @@ static struct err *merge_into(struct patch_work *w, struct json *obj, const stru
 struct err *patch_merge(struct patch_work *w, const struct json *patch)
 {
 	if (!json_is(patch, JSON_OBJ))
-		return err_new(ERR_MALFORMED, "apply merge patch: patch must be an object");
+		return err_new(ERR_MALFORMED, "Invalid JSON Patch");
 	return merge_into(w, json_root(w->d), patch);
 }
 

@@ -3,17 +3,20 @@
 
 #include "api/patch_priv.h"
 #include "base/buf.h"
+#include "base/parse.h"
 #include "base/str.h"
 
 /*
- * JSON Patch, RFC 6902. A pointer is read token by token; what an operation works on is a place: a
- * container and the last token. With copies a small patch can make a tree grow large and deep, so
- * both are checked after every operation that adds.
+ * JSON Patch, RFC 6902, with the liberties that Kubernetes takes: an absent member is null, and can
+ * be replaced; a negative index counts from the end. A pointer is read token by token; what an
+ * operation works on is a place: a container and the last token. With copies a small patch can make
+ * a tree grow large and deep, so both are checked after every operation that adds.
  */
 enum {
 	MAX_OPS = 10000,
 	MAX_DEPTH = 256, /* the deepest tree that our parser reads */
 	MAX_MEM = 32 * 1024 * 1024,
+	MAX_INDEX = 1 << 30,
 };
 
 struct place {
@@ -28,40 +31,32 @@ static void place_done(struct place *p)
 }
 #define autoplace __attribute__((cleanup(place_done))) struct place
 
-static struct err *unescape(struct span raw, char **ret)
+/* ~1 is a slash and ~0 a tilde; any other tilde is one too. */
+static char *unescape(struct span raw)
 {
 	autobuf out = { 0 };
 
 	for (size_t i = 0; i < raw.len; i++) {
-		char c = raw.p[i];
+		char c = raw.p[i], next = i + 1 < raw.len ? raw.p[i + 1] : 0;
 
-		if (c == '~') {
+		if (c == '~' && (next == '0' || next == '1')) {
+			c = next == '0' ? '~' : '/';
 			i++;
-			if (i == raw.len || (raw.p[i] != '0' && raw.p[i] != '1'))
-				return err_new(
-					ERR_MALFORMED,
-					"apply JSON patch: \"~\" in a path must be followed by 0 or 1");
-			c = raw.p[i] == '0' ? '~' : '/';
 		}
 		buf_add_char(&out, c);
 	}
-	*ret = buf_steal(&out, NULL);
-	return NULL;
+	return buf_steal(&out, NULL);
 }
 
-/* An index without leading zeros. */
-static bool read_index(const char *token, size_t *ret)
+/* The place that a token names among n. */
+static bool read_index(const char *token, size_t n, size_t *ret)
 {
-	size_t i = 0;
+	int64_t i = 0;
+	autoptr(err) e = parse_int(token + (*token == '+'), -MAX_INDEX, MAX_INDEX, &i);
 
-	if (!*token || strlen(token) > 9 || (token[0] == '0' && token[1]))
+	if (e || i >= (int64_t)n || i < -(int64_t)n)
 		return false;
-	for (; *token; token++) {
-		if (*token < '0' || *token > '9')
-			return false;
-		i = i * 10 + (size_t)(*token - '0');
-	}
-	*ret = i;
+	*ret = (size_t)(i < 0 ? i + (int64_t)n : i);
 	return true;
 }
 
@@ -71,7 +66,7 @@ static struct json *child(const struct json *in, const char *token)
 
 	if (json_is(in, JSON_OBJ))
 		return json_get(in, token);
-	if (json_is(in, JSON_ARR) && read_index(token, &i))
+	if (json_is(in, JSON_ARR) && read_index(token, json_len(in), &i))
 		return json_at(in, i);
 	return NULL;
 }
@@ -92,16 +87,13 @@ static struct err *find(struct patch_work *w, const char *path, struct place *re
 	if (!rest.len)
 		return NULL;
 	if (path[0] != '/')
-		return err_new(ERR_MALFORMED, "apply JSON patch: path \"%.128s\" has no leading /",
-			       path);
+		return missing(path);
 	rest = (struct span){ path + 1, rest.len - 1 };
 	for (;;) {
 		raw = span_cut(rest, '/', &rest);
 		free(ret->token);
-		ret->token = NULL;
-		e = unescape(raw, &ret->token);
-		if (!e)
-			e = patch_spend(w, json_len(at) + 1);
+		ret->token = unescape(raw);
+		e = patch_spend(w, json_len(at) + 1);
 		if (e)
 			return e;
 		ret->depth++;
@@ -153,7 +145,7 @@ static struct err *add_at(struct patch_work *w, const struct place *p, struct js
 	}
 	if (!strcmp(p->token, "-"))
 		i = n;
-	else if (!read_index(p->token, &i) || i > n)
+	else if (!read_index(p->token, n + 1, &i))
 		return err_new(ERR_INVALID, "apply JSON patch: index \"%.32s\" is out of bounds",
 			       p->token);
 	json_insert(w->d, p->in, i, val);
@@ -170,10 +162,16 @@ static struct err *remove_at(struct patch_work *w, const struct place *p, const 
 		json_set_root(w->d, json_new_null(w->d));
 	} else if (json_is(p->in, JSON_OBJ)) {
 		json_del(p->in, p->token);
-	} else if (read_index(p->token, &i)) {
+	} else if (read_index(p->token, json_len(p->in), &i)) {
 		json_remove(p->in, i);
 	}
 	return NULL;
+}
+
+/* A value that is not given is null. */
+static struct json *copied(struct patch_work *w, const struct json *v)
+{
+	return v ? json_copy(w->d, v) : json_new_null(w->d);
 }
 
 static struct err *op_add(struct patch_work *w, const struct json *op, const char *path)
@@ -181,11 +179,9 @@ static struct err *op_add(struct patch_work *w, const struct json *op, const cha
 	autoplace p = { 0 };
 	struct err *e = find(w, path, &p);
 
-	if (e)
-		return e;
-	if (!json_get(op, "value"))
-		return err_new(ERR_MALFORMED, "apply JSON patch: an add operation has no value");
-	return add_at(w, &p, json_copy(w->d, json_get(op, "value")));
+	if (!e && !p.in)
+		e = missing(path);
+	return e ? e : add_at(w, &p, copied(w, json_get(op, "value")));
 }
 
 static struct err *op_remove(struct patch_work *w, unused const struct json *op, const char *path)
@@ -199,21 +195,11 @@ static struct err *op_remove(struct patch_work *w, unused const struct json *op,
 static struct err *op_replace(struct patch_work *w, const struct json *op, const char *path)
 {
 	autoplace p = { 0 };
-	struct json *val = json_get(op, "value");
 	struct err *e = find(w, path, &p);
 
-	if (e)
-		return e;
-	if (!val)
-		return err_new(ERR_MALFORMED, "apply JSON patch: a replace operation has no value");
-	if (!value_at(w, &p))
-		return missing(path);
-	if (p.in && json_is(p.in, JSON_ARR)) {
+	if (!e && p.in && json_is(p.in, JSON_ARR))
 		e = remove_at(w, &p, path);
-		if (e)
-			return e;
-	}
-	return add_at(w, &p, json_copy(w->d, val));
+	return e ? e : add_at(w, &p, copied(w, json_get(op, "value")));
 }
 
 static struct err *op_test(struct patch_work *w, const struct json *op, const char *path)
@@ -225,6 +211,8 @@ static struct err *op_test(struct patch_work *w, const struct json *op, const ch
 	if (e)
 		return e;
 	have = value_at(w, &p);
+	if (!have && p.in && json_is(p.in, JSON_ARR))
+		return missing(path);
 	/* An absent value equals null, as it does in Kubernetes. */
 	if (json_equal(have, want) || (!have && (!want || json_is(want, JSON_NULL))))
 		return NULL;
@@ -236,8 +224,7 @@ static struct err *from_of(struct patch_work *w, const struct json *op, struct p
 	const char *from = json_get_str(op, "from");
 
 	if (!from)
-		return err_new(ERR_MALFORMED,
-			       "apply JSON patch: a move or copy operation has no from");
+		return missing("");
 	return find(w, from, ret);
 }
 
@@ -252,9 +239,9 @@ static struct err *op_copy(struct patch_work *w, const struct json *op, const ch
 	if (e)
 		return e;
 	val = value_at(w, &from);
-	if (!val)
-		return missing(json_get_str(op, "from"));
-	return add_at(w, &to, json_copy(w->d, val));
+	if (!to.in || (!val && json_is(from.in, JSON_ARR)))
+		return missing(path);
+	return add_at(w, &to, copied(w, val));
 }
 
 static struct err *op_move(struct patch_work *w, const struct json *op, const char *path)
@@ -288,12 +275,11 @@ static struct err *run(struct patch_work *w, const struct json *op)
 	const char *name = json_get_str(op, "op"), *path = json_get_str(op, "path");
 
 	if (!name || !path)
-		return err_new(ERR_MALFORMED,
-			       "apply JSON patch: an operation has no op or no path");
+		return err_new(ERR_INVALID, "apply JSON patch: an operation has no op or no path");
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		if (!strcmp(ops[i].name, name))
 			return ops[i].run(w, op, path);
-	return err_new(ERR_MALFORMED, "apply JSON patch: unknown operation \"%.32s\"", name);
+	return err_new(ERR_INVALID, "apply JSON patch: unknown operation \"%.32s\"", name);
 }
 
 struct err *patch_json(struct patch_work *w, const struct json *patch)
@@ -301,12 +287,16 @@ struct err *patch_json(struct patch_work *w, const struct json *patch)
 	size_t limit = json_doc_mem(w->d) + MAX_MEM;
 	struct err *e;
 
+	if (json_is(patch, JSON_NULL))
+		return NULL;
 	if (!json_is(patch, JSON_ARR))
 		return err_new(ERR_MALFORMED,
 			       "apply JSON patch: patch must be a list of operations");
 	if (json_len(patch) > MAX_OPS)
-		return err_new(ERR_TOO_LARGE, "apply JSON patch: patch has more than %d operations",
-			       MAX_OPS);
+		return err_new(ERR_TOO_LARGE,
+			       "Request entity too large: The allowed maximum operations in a JSON "
+			       "patch is %d, got %zu",
+			       MAX_OPS, json_len(patch));
 	json_each(it, patch) {
 		e = run(w, it.val);
 		if (e)

@@ -8,7 +8,7 @@
  * a patch key is merged element by element, any other is replaced. Members of the patch whose names
  * begin with $ direct the merge:
  *
- *   $patch                     replace, delete or merge: of the object (or list element) it is in
+ *   $patch                     replace or delete: of the object (or list element) it is in
  *   $retainKeys                of the object, only these members stay
  *   $setElementOrder/x         the order of list x after the merge
  *   $deleteFromPrimitiveList/x scalars to remove from list x
@@ -28,6 +28,11 @@ static bool is_directive(const char *key)
 static struct err *malformed(const char *what)
 {
 	return err_new(ERR_MALFORMED, "apply strategic merge patch: %s", what);
+}
+
+static struct err *no_key(const char *key)
+{
+	return err_new(ERR_MALFORMED, "list element does not contain declared merge key: %s", key);
 }
 
 static const struct type *member_type(const struct type *t, const char *key)
@@ -78,7 +83,7 @@ static struct json *clean_copy(struct patch_work *w, const struct json *v)
 		return json_copy(w->d, v);
 	if (json_is(v, JSON_ARR))
 		return clean_list(w, v);
-	if (!json_is(v, JSON_OBJ) || str_eq(json_get_str(v, "$patch"), "delete"))
+	if (!json_is(v, JSON_OBJ) || json_get(v, "$patch")) /* there is nothing it could direct */
 		return NULL;
 	if (!patch_affords(w, json_len(v) * json_len(v)))
 		return NULL;
@@ -176,10 +181,7 @@ static struct err *merge_item(struct patch_work *w, struct items *l, const struc
 	struct err *e;
 
 	if (!key)
-		return err_new(ERR_MALFORMED,
-			       "apply strategic merge patch: list element does not contain "
-			       "declared merge key: %s",
-			       t->patch_key);
+		return no_key(t->patch_key);
 	e = find_item(w, l, t->patch_key, key, &at);
 	if (e)
 		return e;
@@ -206,7 +208,7 @@ static struct err *special_item(struct patch_work *w, struct items *l, const str
 	if (!str_eq(how, "delete"))
 		return malformed("$patch of a list element must be replace or delete");
 	if (!key)
-		return malformed("a list element with $patch: delete has no merge key");
+		return no_key(t->patch_key);
 	do {
 		e = find_item(w, l, t->patch_key, key, &at);
 		if (!e && at >= 0)
@@ -278,6 +280,8 @@ static struct err *set_order(struct patch_work *w, struct items *l, const struct
 	json_each(it, order) {
 		const struct json *key = key_of(it.val, by_key);
 
+		if (!e && !key)
+			e = no_key(by_key);
 		if (!e && key)
 			e = find_item(w, l, by_key, key, &at);
 		if (!e && key && at >= 0)
@@ -343,6 +347,8 @@ static struct err *merge_member(struct patch_work *w, struct json *obj, const ch
 		return merge_object(w, json_own(w->d, have), v, t);
 	else if (have && is_merged_list(t) && json_is(v, JSON_ARR) && json_is(have, JSON_ARR))
 		return merge_list(w, have, v, t, NULL);
+	else if (json_is(v, JSON_ARR) && json_is(have, JSON_ARR))
+		json_set(w->d, obj, key, json_copy(w->d, v));
 	else
 		json_set(w->d, obj, key, clean_copy(w, v));
 	return NULL;
@@ -365,11 +371,9 @@ static struct err *retain_keys(struct patch_work *w, struct json *obj, const str
 
 	if (e)
 		return e;
-	if (!json_is(keys, JSON_ARR))
-		return malformed("$retainKeys is not a list");
 	json_each(it, patch)
-		if (!is_directive(it.key) && !list_has(keys, it.key))
-			return malformed("$retainKeys does not name every member of the patch");
+		if (!json_is(keys, JSON_ARR) || (!is_directive(it.key) && !list_has(keys, it.key)))
+			return err_new(ERR_MALFORMED, "invalid patch format of retainKeys");
 	names = xnew_n(const char *, json_len(obj) + 1);
 	json_each(it, obj)
 		if (list_has(keys, it.key)) {
@@ -444,9 +448,7 @@ static struct err *merge_rest(struct patch_work *w, struct json *obj, const stru
 		if (str_starts(it.key, DELETE)) {
 			struct json *list = json_get(obj, it.key + strlen(DELETE));
 
-			if (!json_is(it.val, JSON_ARR))
-				e = malformed("$deleteFromPrimitiveList is not a list");
-			else if (json_is(list, JSON_ARR))
+			if (json_is(it.val, JSON_ARR) && json_is(list, JSON_ARR))
 				e = delete_scalars(w, list, it.val);
 		} else if (!is_directive(it.key) && !(ordered && has_order(patch, it.key))) {
 			e = merge_member(w, obj, it.key, it.val, member_type(t, it.key));
@@ -480,8 +482,8 @@ static struct err *merge_object(struct patch_work *w, struct json *obj, const st
 	}
 	if (how && str_eq(json_str(how), "replace"))
 		return replace_object(w, obj, patch);
-	if (how && !str_eq(json_str(how), "merge"))
-		return malformed("$patch must be replace, delete or merge");
+	if (how)
+		return malformed("$patch must be replace or delete");
 	e = merge_by_directives(w, obj, patch, t);
 	return e ? e : merge_rest(w, obj, patch, t);
 }
@@ -490,6 +492,8 @@ struct err *patch_strategic(struct patch_work *w, const struct json *patch, cons
 {
 	struct err *e;
 
+	if (json_is(patch, JSON_NULL))
+		return NULL;
 	if (!json_is(patch, JSON_OBJ))
 		return malformed("patch must be an object");
 	e = merge_object(w, json_root(w->d), patch, t);

@@ -14,6 +14,7 @@ struct json;
 enum {
 	POD_GRACE_S = 30,
 	POD_FILE_MODE = 0644, /* of the files in a volume */
+	POD_TOKEN_S = 3600,   /* of a projected token */
 	POD_PROBE_PERIOD_S = 10,
 	POD_PROBE_TIMEOUT_S = 1,
 	POD_PROBE_NEED_OK = 1,

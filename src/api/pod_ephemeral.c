@@ -48,6 +48,9 @@ void validate_ephemeral(const struct json *container, const struct json *spec, c
 	const char *target = json_get_str(container, "targetContainerName");
 	size_t n = 0;
 
+	if (!str_empty(target) && !named(json_get(spec, "containers"), target) &&
+	    !named(json_get(spec, "initContainers"), target))
+		bad_not_found(c, IN(p, "targetContainerName"), target);
 	for (size_t i = 0; i < ARRAY_LEN(forbidden); i++)
 		if (is_set(json_get(container, forbidden[i])))
 			bad_forbidden(c, IN(p, forbidden[i]), why);
@@ -58,9 +61,6 @@ void validate_ephemeral(const struct json *container, const struct json *spec, c
 			if (!str_empty(json_get_str(it.val, paths[i])))
 				bad_forbidden(c, IN(at, paths[i]), why);
 	}
-	if (!str_empty(target) && !named(json_get(spec, "containers"), target) &&
-	    !named(json_get(spec, "initContainers"), target))
-		bad_not_found(c, IN(p, "targetContainerName"), target);
 }
 
 void validate_pod_ephemeral(const struct json *obj, const struct json *old, struct causes *c)
@@ -68,9 +68,7 @@ void validate_pod_ephemeral(const struct json *obj, const struct json *old, stru
 	const struct path *p = IN(IN(NULL, "spec"), list_name);
 	const struct json *spec = json_get(obj, "spec"), *list = json_get(spec, list_name);
 
-	if (!json_is(spec, JSON_OBJ))
-		return; /* the schema reports it */
-	validate_pod_spec(spec, c);
+	validate_pod_spec(obj, c);
 	json_each(it, json_get(json_get(old, "spec"), list_name)) {
 		const char *name = str_or(json_get_str(it.val, "name"), "");
 		const struct json *now = named(list, name);

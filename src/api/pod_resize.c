@@ -164,9 +164,7 @@ void validate_pod_resize(const struct json *obj, const struct json *old, struct 
 	const char *qos = json_get_str(json_get(old, "status"), "qosClass");
 	size_t n;
 
-	if (!json_is(spec, JSON_OBJ))
-		return; /* the schema reports it */
-	validate_pod_spec(spec, c);
+	validate_pod_spec(obj, c);
 	if (!str_eq(str_or(qos, pod_qos(was)), pod_qos(spec)))
 		bad_text(c, IN(NULL, "spec"), str_or(qos, ""),
 			 "Pod QOS Class may not change as a result of resizing");

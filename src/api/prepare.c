@@ -8,17 +8,39 @@
 
 /* What the server sets in objects of some kinds, whatever a client has sent. */
 
+/* There is one node; a gate keeps a Pod away from it. */
+static void bind(struct json_doc *d, struct json *spec, const struct kind_env *env)
+{
+	if (env->node_name && str_empty(json_get_str(spec, "nodeName")) &&
+	    !json_len(json_get(spec, "schedulingGates")))
+		json_set_str(d, spec, "nodeName", env->node_name);
+}
+
 void prepare_create_pod(struct json_doc *d, const struct kind_env *env)
 {
 	struct json *spec = json_need_obj(d, json_root(d), "spec");
 
-	if (env->node_name && str_empty(json_get_str(spec, "nodeName")))
-		json_set_str(d, spec, "nodeName", env->node_name);
+	bind(d, spec, env);
 	if (str_empty(json_get_str(spec, "serviceAccountName")) &&
 	    str_empty(json_get_str(spec, "serviceAccount"))) {
 		json_set_str(d, spec, "serviceAccountName", "default");
 		json_set_str(d, spec, "serviceAccount", "default");
 	}
+}
+
+/* What its class has given a Pod stays, also when a client sends it without. A Pod goes to the node
+ * when its last gate does. */
+void prepare_update_pod(struct json_doc *d, const struct json *old, const struct kind_env *env)
+{
+	static const char *const given[] = { "priority", "preemptionPolicy" };
+	const struct json *was = json_get(old, "spec");
+	struct json *spec = json_need_obj(d, json_root(d), "spec");
+
+	for (size_t i = 0; i < ARRAY_LEN(given); i++)
+		if (json_get(was, given[i]) && !json_get(spec, given[i]))
+			json_set(d, spec, given[i], json_copy(d, json_get(was, given[i])));
+	if (json_len(json_get(was, "schedulingGates")) && str_empty(json_get_str(was, "nodeName")))
+		bind(d, spec, env);
 }
 
 /* Only a Pod that a node runs takes time to stop. */
@@ -88,7 +110,7 @@ const char *forbid_update_persistent_volume_claim(const struct json *obj, const 
 	       "provisions the pvc must support resize";
 }
 
-static void label_namespace(struct json_doc *d)
+void label_namespace(struct json_doc *d)
 {
 	struct json *meta = json_need_obj(d, json_root(d), "metadata");
 	const char *name = json_get_str(meta, "name");
@@ -106,7 +128,8 @@ void prepare_create_namespace(struct json_doc *d, unused const struct kind_env *
 }
 
 /* Kubernetes changes spec.finalizers only through /finalize. */
-void prepare_update_namespace(struct json_doc *d, const struct json *old)
+void prepare_update_namespace(struct json_doc *d, const struct json *old,
+			      unused const struct kind_env *env)
 {
 	const struct json *was = json_get(old, "spec");
 

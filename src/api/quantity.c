@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/quantity.h"
+
 #include <ctype.h>
+#include <stdio.h>
 
 #include "api/meta.h"
 #include "base/str.h"
@@ -12,17 +15,6 @@
 typedef __int128 nano;
 
 #define NANO_MAX ((nano)INT64_MAX * 1000000000)
-
-enum suffix_form {
-	FORM_DECIMAL,
-	FORM_BINARY,
-	FORM_EXPONENT,
-};
-
-struct quantity {
-	nano value;
-	enum suffix_form form;
-};
 
 /* sign digits [. digits] suffix, without the suffix. */
 struct number {
@@ -111,21 +103,21 @@ static bool read_exponent(const char *s, int *ret)
 	return !*s;
 }
 
-static bool read_suffix(const char *s, enum suffix_form *form, int *exp10, int *shift)
+static bool read_suffix(const char *s, enum quantity_form *form, int *exp10, int *shift)
 {
 	const char *at;
 
-	*form = FORM_DECIMAL;
+	*form = QUANTITY_DECIMAL;
 	if (!*s)
 		return true;
 	if (s[1] == 'i' && !s[2]) {
 		at = strchr(binary_suffixes, *s);
-		*form = FORM_BINARY;
+		*form = QUANTITY_BINARY;
 		*shift = at ? 10 * (int)(at - binary_suffixes + 1) : 0;
 		return at;
 	}
 	if ((*s == 'e' || *s == 'E') && s[1]) {
-		*form = FORM_EXPONENT;
+		*form = QUANTITY_EXPONENT;
 		return read_exponent(s + 1, exp10);
 	}
 	at = s[1] || *s == '\1' ? NULL : strchr(decimal_suffixes, *s);
@@ -141,13 +133,13 @@ static bool read_text(const char *s, struct quantity *ret)
 	s = read_number(s, &n);
 	if (!s || !read_suffix(s, &ret->form, &exp10, &shift))
 		return false;
-	ret->value = scale(&n, n.exp10 + exp10 + 9, shift);
+	ret->nano = scale(&n, n.exp10 + exp10 + 9, shift);
 	if (n.negative)
-		ret->value = -ret->value;
+		ret->nano = -ret->nano;
 	return true;
 }
 
-static bool read_json(const struct json *q, struct quantity *ret)
+bool quantity_read(const struct json *q, struct quantity *ret)
 {
 	autofree char *text = NULL;
 
@@ -166,16 +158,21 @@ static nano divide_up(nano v, nano by)
 	return v % by == 0 ? q : v < 0 ? q - 1 : q + 1;
 }
 
+int64_t quantity_milli(const struct quantity *q)
+{
+	nano milli = divide_up(q->nano, 1000000);
+
+	return milli > INT64_MAX ? INT64_MAX : milli < -INT64_MAX ? -INT64_MAX : (int64_t)milli;
+}
+
 struct err *quantity_parse_milli(const struct json *q, int64_t *ret)
 {
 	struct quantity x;
-	nano milli;
 
-	if (!read_json(q, &x))
+	if (!quantity_read(q, &x))
 		return err_new(ERR_MALFORMED, "%.64s is not a quantity; write it like 500m or 2Gi",
 			       str_or(json_str(q), "value"));
-	milli = divide_up(x.value, 1000000);
-	*ret = milli > INT64_MAX ? INT64_MAX : milli < -INT64_MAX ? -INT64_MAX : (int64_t)milli;
+	*ret = quantity_milli(&x);
 	return NULL;
 }
 
@@ -183,12 +180,41 @@ bool quantity_equal(const struct json *a, const struct json *b)
 {
 	struct quantity x, y;
 
-	return read_json(a, &x) && read_json(b, &y) && x.value == y.value;
+	return quantity_read(a, &x) && quantity_read(b, &y) && x.nano == y.nano;
+}
+
+struct quantity quantity_of(int64_t n)
+{
+	return (struct quantity){ .nano = (nano)n * 1000000000 };
+}
+
+void quantity_add(struct quantity *a, const struct quantity *b)
+{
+	if (!a->nano)
+		a->form = b->form;
+	a->nano += b->nano;
+}
+
+void quantity_sub(struct quantity *a, const struct quantity *b)
+{
+	if (!a->nano)
+		a->form = b->form;
+	a->nano -= b->nano;
+}
+
+int quantity_cmp(const struct quantity *a, const struct quantity *b)
+{
+	return (a->nano > b->nano) - (a->nano < b->nano);
+}
+
+struct quantity quantity_ceil(const struct quantity *q)
+{
+	return (struct quantity){ divide_up(q->nano, 1000000000) * 1000000000, q->form };
 }
 
 /* 1024 and above in powers of 1024; below that, the binary form has no suffix and is the decimal
  * one. */
-static struct json *write_binary(struct json_doc *d, nano v)
+static void write_binary(nano v, char ret[QUANTITY_TEXT_MAX])
 {
 	size_t i = 0;
 
@@ -198,11 +224,13 @@ static struct json *write_binary(struct json_doc *d, nano v)
 		i++;
 	}
 	if (!i)
-		return json_new_strf(d, "%lld", (long long)v);
-	return json_new_strf(d, "%lld%ci", (long long)v, binary_suffixes[i - 1]);
+		(void)snprintf(ret, QUANTITY_TEXT_MAX, "%lld", (long long)v);
+	else
+		(void)snprintf(ret, QUANTITY_TEXT_MAX, "%lld%ci", (long long)v,
+			       binary_suffixes[i - 1]);
 }
 
-static struct json *write_decimal(struct json_doc *d, nano v, enum suffix_form form)
+static void write_decimal(nano v, enum quantity_form form, char ret[QUANTITY_TEXT_MAX])
 {
 	int i = 0;
 
@@ -211,31 +239,54 @@ static struct json *write_decimal(struct json_doc *d, nano v, enum suffix_form f
 		i++;
 	}
 	if (i == 3)
-		return json_new_strf(d, "%lld", (long long)v);
-	if (form == FORM_EXPONENT)
-		return json_new_strf(d, "%llde%d", (long long)v, 3 * i - 9);
-	return json_new_strf(d, "%lld%c", (long long)v, decimal_suffixes[i]);
+		(void)snprintf(ret, QUANTITY_TEXT_MAX, "%lld", (long long)v);
+	else if (form == QUANTITY_EXPONENT)
+		(void)snprintf(ret, QUANTITY_TEXT_MAX, "%llde%d", (long long)v, 3 * i - 9);
+	else
+		(void)snprintf(ret, QUANTITY_TEXT_MAX, "%lld%c", (long long)v, decimal_suffixes[i]);
 }
 
-struct json *quantity_canonical(struct json_doc *d, const struct json *q)
+void quantity_text(const struct quantity *q, char ret[QUANTITY_TEXT_MAX])
 {
 	const nano limit = (nano)1024 * 1000000000;
+	nano v = q->nano;
+
+	if (v > INT64_MAX || v < -INT64_MAX)
+		v = divide_up(v, 1000000000) * 1000000000;
+	if (!v)
+		(void)snprintf(ret, QUANTITY_TEXT_MAX, "0");
+	else if (q->form == QUANTITY_BINARY && (v >= limit || v <= -limit))
+		write_binary(v, ret);
+	else
+		write_decimal(v, q->form, ret);
+}
+
+static struct json *canonical(struct json_doc *d, const struct json *q, nano unit)
+{
+	char text[QUANTITY_TEXT_MAX];
 	struct quantity x;
 
-	if (!read_json(q, &x))
+	if (!quantity_read(q, &x))
 		return NULL;
-	if (!x.value)
-		return json_new_str(d, "0");
-	if (x.value > INT64_MAX || x.value < -INT64_MAX)
-		x.value = divide_up(x.value, 1000000000) * 1000000000;
-	if (x.form == FORM_BINARY && (x.value >= limit || x.value <= -limit))
-		return write_binary(d, x.value);
-	return write_decimal(d, x.value, x.form);
+	if (x.nano % unit)
+		x.nano = divide_up(x.nano, unit) * unit;
+	quantity_text(&x, text);
+	return json_new_str(d, text);
 }
 
 bool quantity_valid(const struct json *q)
 {
 	struct quantity x;
 
-	return read_json(q, &x);
+	return quantity_read(q, &x);
+}
+
+struct json *quantity_canonical(struct json_doc *d, const struct json *q)
+{
+	return canonical(d, q, 1);
+}
+
+struct json *quantity_canonical_milli(struct json_doc *d, const struct json *q)
+{
+	return canonical(d, q, 1000000);
 }

@@ -8,11 +8,14 @@
 #include "base/str.h"
 #include "json/json.h"
 
-static const char *created_by_known(const char *value)
+const char *sandbox_created_by(const char *label)
 {
-	static const char *const known[] = { "go-client", "python-client", "controller", NULL };
+	static const char *const known[] = { "go-client", "python-client", "controller" };
 
-	return str_in(value, known) ? value : "unknown";
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (str_eq(label, known[i]))
+			return known[i];
+	return "unknown";
 }
 
 bool sandbox_label_reserved(const char *key)
@@ -32,7 +35,7 @@ void sandbox_system_labels(struct json_doc *d, struct json *labels, const struct
 	json_set_str(d, labels, KEY_TEMPLATE_REF_HASH, ref_hash);
 	json_set_str(d, labels, KEY_POOL, pool);
 	json_set_str(d, labels, KEY_CREATED_BY,
-		     str_empty(v->created_by) ? NULL : created_by_known(v->created_by));
+		     str_empty(v->created_by) ? NULL : sandbox_created_by(v->created_by));
 }
 
 void sandbox_pod_labels(struct json_doc *d, struct json *labels, const struct object *sandbox)

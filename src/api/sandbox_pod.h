@@ -9,6 +9,9 @@ struct object;
 
 /* The labels of a Sandbox's Pod (docs/reference/agent-sandbox.md §3.6). */
 
+/* The label KEY_CREATED_BY as one of the values that are known, a constant; NULL: none. */
+const char *sandbox_created_by(const char *label);
+
 /* Whether a label of the template stays there: these belong to the controllers. */
 bool sandbox_label_reserved(const char *key);
 /* The labels that the controllers own; they are removed where the Sandbox has none. */

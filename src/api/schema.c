@@ -63,37 +63,42 @@ struct json *schema_fallback(struct json_doc *d, const struct field *f)
 	return json_copy(d, json_root(parsed));
 }
 
+static void fill(struct json_doc *d, struct json *v, const struct type *t, const struct json *was,
+		 bool structural);
+
+/* In a Go struct an empty text is no default that anybody sees; in a custom resource it is one. */
+static bool is_omitted(const struct field *f)
+{
+	return (f->flags & FIELD_OMITEMPTY) && !strcmp(f->fallback, "\"\"");
+}
+
 static void default_object(struct json_doc *d, struct json *v, const struct type *t,
-			   const struct json *was)
+			   const struct json *was, bool structural)
 {
 	struct json_iter old = { .of = was };
 
 	for (const struct field *f = t->fields; f->name; f++)
-		if (f->fallback && !json_get(v, f->name))
+		if (f->fallback && (structural || !is_omitted(f)) && !json_get(v, f->name))
 			json_set(d, v, f->name, schema_fallback(d, f));
 	json_each(it, v) {
 		const struct json *there = json_follow(&old, &it);
 		const struct field *f = json_same(it.val, there) ? NULL : schema_field(t, it.key);
 
 		if (f)
-			schema_default(d, it.val, f->type, there);
+			fill(d, it.val, f->type, there, structural);
 	}
 }
 
-void schema_default(struct json_doc *d, struct json *v, const struct type *t,
-		    const struct json *was)
+static void fill(struct json_doc *d, struct json *v, const struct type *t, const struct json *was,
+		 bool structural)
 {
 	struct json_iter old = { .of = was };
 
 	if (json_same(v, was))
 		return;
-	if (t->custom) {
-		custom_default(d, v, t->custom);
-		return;
-	}
 	(void)json_own(d, v);
 	if (t->kind == TYPE_OBJECT && json_is(v, JSON_OBJ)) {
-		default_object(d, v, t, was);
+		default_object(d, v, t, was, structural);
 		return;
 	}
 	if ((t->kind != TYPE_LIST || !json_is(v, JSON_ARR)) &&
@@ -102,5 +107,14 @@ void schema_default(struct json_doc *d, struct json *v, const struct type *t,
 	if (t->elem->kind != TYPE_OBJECT && t->elem->kind != TYPE_LIST)
 		return;
 	json_each(it, v)
-		schema_default(d, it.val, t->elem, json_follow(&old, &it));
+		fill(d, it.val, t->elem, json_follow(&old, &it), structural);
+}
+
+void schema_default(struct json_doc *d, struct json *v, const struct type *t,
+		    const struct json *was)
+{
+	if (!t->custom)
+		fill(d, v, t, was, t->structural);
+	else if (!json_same(v, was))
+		custom_default(d, v, t->custom);
 }

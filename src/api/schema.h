@@ -113,7 +113,10 @@ enum cause_reason {
 	CAUSE_TYPE,        /* FieldValueTypeInvalid */
 	CAUSE_FORBIDDEN,   /* FieldValueForbidden */
 	CAUSE_TOO_LONG,    /* FieldValueTooLong */
+	CAUSE_TOO_MANY,    /* FieldValueTooMany */
 	CAUSE_NOT_FOUND,   /* FieldValueNotFound */
+	CAUSE_TERMINATING, /* NamespaceTerminating */
+	CAUSE_VERSION,     /* ResourceVersionTooLarge: it does not exist yet */
 	CAUSE_MANAGER,     /* FieldManagerConflict: somebody else owns the field */
 	CAUSE_UNKNOWN,     /* a member that is unknown or appears twice: reports of decode.h */
 	CAUSE_REASON_MAX_,
@@ -128,7 +131,7 @@ struct causes {
 	struct cause *list;
 	size_t n; /* at most 64 are kept */
 };
-/* The same text for the same field is kept once. c may be NULL: causes are dropped. */
+/* An unknown member is reported once. c may be NULL: causes are dropped. */
 void causes_add(struct causes *c, enum cause_reason reason, const char *field, const char *fmt, ...)
 	printf_like(4, 5);
 void causes_done(struct causes *c);

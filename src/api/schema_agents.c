@@ -11,6 +11,9 @@
  */
 #define AGENTS     "io.x-k8s.agents.v1beta1."
 #define EXTENSIONS "io.x-k8s.agents.extensions.v1beta1."
+/* Names of v1alpha1, for the types that differ there. */
+#define ALPHA            "io.x-k8s.agents.v1alpha1."
+#define ALPHA_EXTENSIONS "io.x-k8s.agents.extensions.v1alpha1."
 
 static const int64_t zero = 0, one = 1;
 
@@ -137,8 +140,6 @@ const struct type type_sandbox = { TYPE_OBJECT, AGENTS "Sandbox", sandbox_fields
 				   .structural = true };
 
 /* Sandbox v1alpha1: a number of replicas where v1beta1 has a mode. */
-#define ALPHA "io.x-k8s.agents.v1alpha1."
-
 static const struct type replicas_0_to_1 = { TYPE_INT32, .min = &zero, .max = &one };
 static const struct type count = { TYPE_INT32, .min = &zero };
 
@@ -192,13 +193,17 @@ static const char *const injections[] = { "Allowed", "Overrides", "Disallowed", 
 static const struct type management = { TYPE_STRING, .values = managements };
 static const struct type injection = { TYPE_STRING, .values = injections };
 
+#define TEMPLATE_SPEC                                                        \
+	BLUEPRINT,                                                           \
+		{ "networkPolicy", &network_policy, 0, NULL,                 \
+		  "Rules in place of the secure default" },                  \
+		{ "networkPolicyManagement", &management, 0, "\"Managed\"",  \
+		  "Managed, or Unmanaged: no NetworkPolicy is made" },       \
+		{ "envVarsInjectionPolicy", &injection, 0, "\"Disallowed\"", \
+		  "Whether a claim may set environment variables" }
+
 static const struct field template_spec_fields[] = {
-	BLUEPRINT,
-	{ "networkPolicy", &network_policy, 0, NULL, "Rules in place of the secure default" },
-	{ "networkPolicyManagement", &management, 0, "\"Managed\"",
-	  "Managed, or Unmanaged: no NetworkPolicy is made" },
-	{ "envVarsInjectionPolicy", &injection, 0, "\"Disallowed\"",
-	  "Whether a claim may set environment variables" },
+	TEMPLATE_SPEC,
 	{ "volumeClaimTemplatesPolicy", &injection, 0, "\"Disallowed\"",
 	  "Whether a claim may bring volumes" },
 	{ 0 },
@@ -213,6 +218,25 @@ static const struct field template_fields[] = {
 };
 const struct type type_sandbox_template = { TYPE_OBJECT, EXTENSIONS "SandboxTemplate",
 					    template_fields, .structural = true };
+
+/* v1alpha1: the policy about volumes is an annotation. */
+static const struct field template_v1alpha1_spec_fields[] = {
+	TEMPLATE_SPEC,
+	{ 0 },
+};
+static const struct type template_v1alpha1_spec = { TYPE_OBJECT,
+						    ALPHA_EXTENSIONS "SandboxTemplateSpec",
+						    template_v1alpha1_spec_fields };
+
+static const struct field template_v1alpha1_fields[] = {
+	OBJECT_HEAD,
+	{ "spec", &template_v1alpha1_spec, FIELD_REQUIRED, NULL,
+	  "What sandboxes made from it look like" },
+	{ 0 },
+};
+const struct type type_sandbox_template_v1alpha1 = { TYPE_OBJECT,
+						     ALPHA_EXTENSIONS "SandboxTemplate",
+						     template_v1alpha1_fields, .structural = true };
 
 /* SandboxWarmPool */
 static const struct field template_ref_fields[] = {
@@ -261,6 +285,36 @@ static const struct field pool_fields[] = {
 };
 const struct type type_sandbox_warm_pool = { TYPE_OBJECT, EXTENSIONS "SandboxWarmPool", pool_fields,
 					     .structural = true };
+
+/* v1alpha1: replicas must be given, and nothing tells which generation was acted on. */
+static const struct field pool_v1alpha1_spec_fields[] = {
+	{ "replicas", &count, FIELD_REQUIRED, NULL, "How many sandboxes are kept ready" },
+	{ "sandboxTemplateRef", &template_ref, FIELD_REQUIRED, NULL, "What they are made from" },
+	{ "updateStrategy", &update_strategy, 0, NULL, "What a change of the template does" },
+	{ 0 },
+};
+static const struct type pool_v1alpha1_spec = { TYPE_OBJECT, ALPHA_EXTENSIONS "SandboxWarmPoolSpec",
+						pool_v1alpha1_spec_fields };
+
+static const struct field pool_v1alpha1_status_fields[] = {
+	{ "replicas", &plain_int32, 0, NULL, "Members now" },
+	{ "readyReplicas", &plain_int32, 0, NULL, "Members that are ready" },
+	{ "selector", &type_string, 0, NULL, "Labels of the members" },
+	{ 0 },
+};
+static const struct type pool_v1alpha1_status = { TYPE_OBJECT,
+						  ALPHA_EXTENSIONS "SandboxWarmPoolStatus",
+						  pool_v1alpha1_status_fields };
+
+static const struct field pool_v1alpha1_fields[] = {
+	OBJECT_HEAD,
+	{ "spec", &pool_v1alpha1_spec, FIELD_REQUIRED, NULL, "What is wanted" },
+	{ "status", &pool_v1alpha1_status, 0, NULL, "What is" },
+	{ 0 },
+};
+const struct type type_sandbox_warm_pool_v1alpha1 = { TYPE_OBJECT,
+						      ALPHA_EXTENSIONS "SandboxWarmPool",
+						      pool_v1alpha1_fields, .structural = true };
 
 /* SandboxClaim */
 static const struct field pool_ref_fields[] = {
@@ -326,3 +380,25 @@ static const struct field claim_fields[] = {
 };
 const struct type type_sandbox_claim = { TYPE_OBJECT, EXTENSIONS "SandboxClaim", claim_fields,
 					 .structural = true };
+
+/* v1alpha1: a template, and how to use pools of it, where v1beta1 names a pool. */
+static const struct field claim_v1alpha1_spec_fields[] = {
+	{ "sandboxTemplateRef", &template_ref, FIELD_REQUIRED, NULL,
+	  "What the sandbox is made from" },
+	{ "warmpool", &type_string, 0, "\"default\"", "none, default, or the name of a pool" },
+	{ "lifecycle", &lifecycle, 0, NULL, "When the claim expires; never when unset" },
+	{ "additionalPodMetadata", &pod_metadata, 0, NULL, "More labels and annotations" },
+	{ "env", &claim_env_list, 0, NULL, "Environment variables; needs a cold start" },
+	{ 0 },
+};
+static const struct type claim_v1alpha1_spec = { TYPE_OBJECT, ALPHA_EXTENSIONS "SandboxClaimSpec",
+						 claim_v1alpha1_spec_fields };
+
+static const struct field claim_v1alpha1_fields[] = {
+	OBJECT_HEAD,
+	{ "spec", &claim_v1alpha1_spec, FIELD_REQUIRED, NULL, "What is wanted" },
+	{ "status", &claim_status, 0, NULL, "What is" },
+	{ 0 },
+};
+const struct type type_sandbox_claim_v1alpha1 = { TYPE_OBJECT, ALPHA_EXTENSIONS "SandboxClaim",
+						  claim_v1alpha1_fields, .structural = true };

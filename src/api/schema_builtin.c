@@ -3,6 +3,14 @@
 #include "api/schema_builtin_priv.h"
 
 /* clang-format off */
+static const struct type type_apps_deployment_condition;
+static const struct type type_apps_deployment_spec;
+static const struct type type_apps_deployment_status;
+static const struct type type_apps_deployment_strategy;
+static const struct type type_apps_replica_set_condition;
+static const struct type type_apps_replica_set_spec;
+static const struct type type_apps_replica_set_status;
+static const struct type type_apps_rolling_update_deployment;
 static const struct type type_authentication_bound_object_reference;
 static const struct type type_authentication_self_subject_review_status;
 static const struct type type_authentication_token_request_spec;
@@ -96,6 +104,8 @@ static const struct type type_core_image_volume_status;
 static const struct type type_core_key_to_path;
 static const struct type type_core_lifecycle;
 static const struct type type_core_lifecycle_handler;
+static const struct type type_core_limit_range_item;
+static const struct type type_core_limit_range_spec;
 static const struct type type_core_linux_container_user;
 static const struct type type_core_load_balancer_ingress;
 static const struct type type_core_load_balancer_status;
@@ -149,6 +159,7 @@ static const struct type type_core_pod_scheduling_gate;
 static const struct type type_core_pod_scheduling_group;
 static const struct type type_core_pod_security_context;
 static const struct type type_core_pod_status;
+static const struct type type_core_pod_template_spec;
 static const struct type type_core_port_status;
 static const struct type type_core_portworx_volume_source;
 static const struct type type_core_preferred_scheduling_term;
@@ -160,11 +171,15 @@ static const struct type type_core_rbd_volume_source;
 static const struct type type_core_resource_claim;
 static const struct type type_core_resource_field_selector;
 static const struct type type_core_resource_health;
+static const struct type type_core_resource_quota_spec;
+static const struct type type_core_resource_quota_status;
 static const struct type type_core_resource_requirements;
 static const struct type type_core_resource_status;
 static const struct type type_core_se_linux_options;
 static const struct type type_core_scale_io_persistent_volume_source;
 static const struct type type_core_scale_io_volume_source;
+static const struct type type_core_scope_selector;
+static const struct type type_core_scoped_resource_selector_requirement;
 static const struct type type_core_seccomp_profile;
 static const struct type type_core_secret_env_source;
 static const struct type type_core_secret_key_selector;
@@ -216,16 +231,32 @@ static const struct type type_meta_preconditions;
 static const struct type type_meta_shard_info;
 static const struct type type_meta_status_cause;
 static const struct type type_meta_status_details;
+static const struct type type_networking_http_ingress_path;
+static const struct type type_networking_http_ingress_rule_value;
 static const struct type type_networking_ip_block;
+static const struct type type_networking_ingress_backend;
+static const struct type type_networking_ingress_class_parameters_reference;
+static const struct type type_networking_ingress_class_spec;
+static const struct type type_networking_ingress_load_balancer_ingress;
+static const struct type type_networking_ingress_load_balancer_status;
+static const struct type type_networking_ingress_port_status;
+static const struct type type_networking_ingress_rule;
+static const struct type type_networking_ingress_service_backend;
+static const struct type type_networking_ingress_spec;
+static const struct type type_networking_ingress_status;
+static const struct type type_networking_ingress_tls;
 static const struct type type_networking_network_policy_peer;
 static const struct type type_networking_network_policy_port;
 static const struct type type_networking_network_policy_spec;
+static const struct type type_networking_service_backend_port;
 static const struct type type_node_overhead;
 static const struct type type_node_scheduling;
 static const struct type type_rbac_aggregation_rule;
 static const struct type type_rbac_policy_rule;
 static const struct type type_rbac_role_ref;
 static const struct type type_rbac_subject;
+static const struct type list_apps_deployment_condition_map_type_by_type;
+static const struct type list_apps_replica_set_condition_map_type_by_type;
 static const struct type list_authorization_non_resource_rule;
 static const struct type list_authorization_resource_rule;
 static const struct type list_core_attached_volume;
@@ -247,6 +278,7 @@ static const struct type list_core_host_alias_map_ip_by_ip;
 static const struct type list_core_host_ip_by_ip;
 static const struct type list_core_http_header;
 static const struct type list_core_key_to_path;
+static const struct type list_core_limit_range_item;
 static const struct type list_core_load_balancer_ingress;
 static const struct type list_core_local_object_reference;
 static const struct type list_core_local_object_reference_map_name_by_name;
@@ -272,6 +304,7 @@ static const struct type list_core_preferred_scheduling_term;
 static const struct type list_core_resource_claim_map_name;
 static const struct type list_core_resource_health_map_resource_i_d;
 static const struct type list_core_resource_status_map_name_by_name;
+static const struct type list_core_scoped_resource_selector_requirement;
 static const struct type list_core_service_port_map_port_protocol_by_port;
 static const struct type list_core_sysctl;
 static const struct type list_core_taint;
@@ -298,6 +331,11 @@ static const struct type list_meta_label_selector_requirement;
 static const struct type list_meta_managed_fields_entry;
 static const struct type list_meta_owner_reference_map_uid_by_uid;
 static const struct type list_meta_status_cause;
+static const struct type list_networking_http_ingress_path;
+static const struct type list_networking_ingress_load_balancer_ingress;
+static const struct type list_networking_ingress_port_status;
+static const struct type list_networking_ingress_rule;
+static const struct type list_networking_ingress_tls;
 static const struct type list_networking_network_policy_egress_rule;
 static const struct type list_networking_network_policy_ingress_rule;
 static const struct type list_networking_network_policy_peer;
@@ -313,6 +351,8 @@ static const struct type map_quantity;
 static const struct type map_string;
 static const struct type map_string_atomic;
 
+static const struct type list_apps_deployment_condition_map_type_by_type = { TYPE_LIST, .elem = &type_apps_deployment_condition, .list = LIST_MAP, .merge_keys = { "type" }, .patch_key = "type" };
+static const struct type list_apps_replica_set_condition_map_type_by_type = { TYPE_LIST, .elem = &type_apps_replica_set_condition, .list = LIST_MAP, .merge_keys = { "type" }, .patch_key = "type" };
 static const struct type list_authorization_non_resource_rule = { TYPE_LIST, .elem = &type_authorization_non_resource_rule, .list = LIST_ATOMIC };
 static const struct type list_authorization_resource_rule = { TYPE_LIST, .elem = &type_authorization_resource_rule, .list = LIST_ATOMIC };
 static const struct type list_core_attached_volume = { TYPE_LIST, .elem = &type_core_attached_volume, .list = LIST_ATOMIC };
@@ -334,6 +374,7 @@ static const struct type list_core_host_alias_map_ip_by_ip = { TYPE_LIST, .elem 
 static const struct type list_core_host_ip_by_ip = { TYPE_LIST, .elem = &type_core_host_ip, .list = LIST_ATOMIC, .patch_key = "ip" };
 static const struct type list_core_http_header = { TYPE_LIST, .elem = &type_core_http_header, .list = LIST_ATOMIC };
 static const struct type list_core_key_to_path = { TYPE_LIST, .elem = &type_core_key_to_path, .list = LIST_ATOMIC };
+static const struct type list_core_limit_range_item = { TYPE_LIST, .elem = &type_core_limit_range_item, .list = LIST_ATOMIC };
 static const struct type list_core_load_balancer_ingress = { TYPE_LIST, .elem = &type_core_load_balancer_ingress, .list = LIST_ATOMIC };
 static const struct type list_core_local_object_reference = { TYPE_LIST, .elem = &type_core_local_object_reference, .list = LIST_ATOMIC };
 static const struct type list_core_local_object_reference_map_name_by_name = { TYPE_LIST, .elem = &type_core_local_object_reference, .list = LIST_MAP, .merge_keys = { "name" }, .patch_key = "name" };
@@ -359,6 +400,7 @@ static const struct type list_core_preferred_scheduling_term = { TYPE_LIST, .ele
 static const struct type list_core_resource_claim_map_name = { TYPE_LIST, .elem = &type_core_resource_claim, .list = LIST_MAP, .merge_keys = { "name" } };
 static const struct type list_core_resource_health_map_resource_i_d = { TYPE_LIST, .elem = &type_core_resource_health, .list = LIST_MAP, .merge_keys = { "resourceID" } };
 static const struct type list_core_resource_status_map_name_by_name = { TYPE_LIST, .elem = &type_core_resource_status, .list = LIST_MAP, .merge_keys = { "name" }, .patch_key = "name" };
+static const struct type list_core_scoped_resource_selector_requirement = { TYPE_LIST, .elem = &type_core_scoped_resource_selector_requirement, .list = LIST_ATOMIC };
 static const struct type list_core_service_port_map_port_protocol_by_port = { TYPE_LIST, .elem = &type_core_service_port, .list = LIST_MAP, .merge_keys = { "port", "protocol" }, .patch_key = "port" };
 static const struct type list_core_sysctl = { TYPE_LIST, .elem = &type_core_sysctl, .list = LIST_ATOMIC };
 static const struct type list_core_taint = { TYPE_LIST, .elem = &type_core_taint, .list = LIST_ATOMIC };
@@ -385,6 +427,11 @@ static const struct type list_meta_label_selector_requirement = { TYPE_LIST, .el
 static const struct type list_meta_managed_fields_entry = { TYPE_LIST, .elem = &type_meta_managed_fields_entry, .list = LIST_ATOMIC };
 static const struct type list_meta_owner_reference_map_uid_by_uid = { TYPE_LIST, .elem = &type_meta_owner_reference, .list = LIST_MAP, .merge_keys = { "uid" }, .patch_key = "uid" };
 static const struct type list_meta_status_cause = { TYPE_LIST, .elem = &type_meta_status_cause, .list = LIST_ATOMIC };
+static const struct type list_networking_http_ingress_path = { TYPE_LIST, .elem = &type_networking_http_ingress_path, .list = LIST_ATOMIC };
+static const struct type list_networking_ingress_load_balancer_ingress = { TYPE_LIST, .elem = &type_networking_ingress_load_balancer_ingress, .list = LIST_ATOMIC };
+static const struct type list_networking_ingress_port_status = { TYPE_LIST, .elem = &type_networking_ingress_port_status, .list = LIST_ATOMIC };
+static const struct type list_networking_ingress_rule = { TYPE_LIST, .elem = &type_networking_ingress_rule, .list = LIST_ATOMIC };
+static const struct type list_networking_ingress_tls = { TYPE_LIST, .elem = &type_networking_ingress_tls, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_egress_rule = { TYPE_LIST, .elem = &type_networking_network_policy_egress_rule, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_ingress_rule = { TYPE_LIST, .elem = &type_networking_network_policy_ingress_rule, .list = LIST_ATOMIC };
 static const struct type list_networking_network_policy_peer = { TYPE_LIST, .elem = &type_networking_network_policy_peer, .list = LIST_ATOMIC };
@@ -400,6 +447,7 @@ static const struct type map_quantity = { TYPE_MAP, .elem = &type_quantity };
 static const struct type map_string = { TYPE_MAP, .elem = &type_string };
 static const struct type map_string_atomic = { TYPE_MAP, .elem = &type_string, .atomic = true };
 
+static const char *const enum_apps_deployment_strategy_type[] = { "Recreate", "RollingUpdate", 0 };
 static const char *const enum_core_app_armor_profile_type[] = { "Localhost", "RuntimeDefault", "Unconfined", 0 };
 static const char *const enum_core_azure_data_disk_caching_mode[] = { "None", "ReadOnly", "ReadWrite", 0 };
 static const char *const enum_core_azure_data_disk_kind[] = { "Dedicated", "Managed", "Shared", 0 };
@@ -425,7 +473,9 @@ static const char *const enum_core_preemption_policy[] = { "Never", "PreemptLowe
 static const char *const enum_core_proc_mount_type[] = { "Default", "Unmasked", 0 };
 static const char *const enum_core_protocol[] = { "SCTP", "TCP", "UDP", 0 };
 static const char *const enum_core_pull_policy[] = { "Always", "IfNotPresent", "Never", 0 };
+static const char *const enum_core_resource_quota_scope[] = { "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating", "VolumeAttributesClass", 0 };
 static const char *const enum_core_restart_policy[] = { "Always", "Never", "OnFailure", 0 };
+static const char *const enum_core_scope_selector_operator[] = { "DoesNotExist", "Exists", "In", "NotIn", 0 };
 static const char *const enum_core_seccomp_profile_type[] = { "Localhost", "RuntimeDefault", "Unconfined", 0 };
 static const char *const enum_core_service_affinity[] = { "ClientIP", "None", 0 };
 static const char *const enum_core_service_external_traffic_policy[] = { "Cluster", "Local", 0 };
@@ -2626,6 +2676,200 @@ static const struct field fields_policy_eviction[] = {
 static const unsigned char numbers_policy_eviction[] = { 3, 1, 255 };
 const struct type type_policy_eviction = { TYPE_OBJECT, "io.k8s.api.policy.v1.Eviction", fields_policy_eviction, .by_number = numbers_policy_eviction };
 
+static const struct field fields_core_scoped_resource_selector_requirement[] = {
+	{ "operator", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ScopeSelectorOperator", .values = enum_core_scope_selector_operator },
+	{ "scopeName", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.ResourceQuotaScope", .values = enum_core_resource_quota_scope },
+	{ "values", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_core_scoped_resource_selector_requirement[] = { 1, 0, 2, 255 };
+static const struct type type_core_scoped_resource_selector_requirement = { TYPE_OBJECT, "io.k8s.api.core.v1.ScopedResourceSelectorRequirement", fields_core_scoped_resource_selector_requirement, .by_number = numbers_core_scoped_resource_selector_requirement };
+
+static const struct field fields_core_scope_selector[] = {
+	{ "matchExpressions", &list_core_scoped_resource_selector_requirement, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_core_scope_selector[] = { 0, 255 };
+static const struct type type_core_scope_selector = { TYPE_OBJECT, "io.k8s.api.core.v1.ScopeSelector", fields_core_scope_selector, .atomic = true, .by_number = numbers_core_scope_selector };
+
+static const struct field fields_core_resource_quota_spec[] = {
+	{ "hard", &map_quantity, FIELD_OMITEMPTY, 0, "The most of each resource that the namespace may use", 1, .go = "v1.ResourceList" },
+	{ "scopeSelector", &type_core_scope_selector, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Only what all of these expressions match is counted", 3 },
+	{ "scopes", &list_string, FIELD_OMITEMPTY, 0, "Only what all of these scopes match is counted", 2, .go = "[]v1.ResourceQuotaScope", .values = enum_core_resource_quota_scope },
+	{ 0 },
+};
+static const unsigned char numbers_core_resource_quota_spec[] = { 0, 2, 1, 255 };
+static const struct type type_core_resource_quota_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceQuotaSpec", fields_core_resource_quota_spec, .by_number = numbers_core_resource_quota_spec };
+
+static const struct field fields_core_resource_quota_status[] = {
+	{ "hard", &map_quantity, FIELD_OMITEMPTY, 0, "The limits that are enforced", 1, .go = "v1.ResourceList" },
+	{ "used", &map_quantity, FIELD_OMITEMPTY, 0, "How much of each is in use", 2, .go = "v1.ResourceList" },
+	{ 0 },
+};
+static const unsigned char numbers_core_resource_quota_status[] = { 0, 1, 255 };
+static const struct type type_core_resource_quota_status = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceQuotaStatus", fields_core_resource_quota_status, .by_number = numbers_core_resource_quota_status };
+
+static const struct field fields_core_resource_quota[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_core_resource_quota_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_core_resource_quota_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_core_resource_quota[] = { 2, 3, 4, 255 };
+const struct type type_core_resource_quota = { TYPE_OBJECT, "io.k8s.api.core.v1.ResourceQuota", fields_core_resource_quota, .by_number = numbers_core_resource_quota };
+
+static const struct field fields_core_limit_range_item[] = {
+	{ "default", &map_quantity, FIELD_OMITEMPTY, 0, "Limits of containers that have none", 4, .go = "v1.ResourceList" },
+	{ "defaultRequest", &map_quantity, FIELD_OMITEMPTY, 0, "Requests of containers that have none", 5, .go = "v1.ResourceList" },
+	{ "max", &map_quantity, FIELD_OMITEMPTY, 0, "The most that one may request, or have as its limit", 2, .go = "v1.ResourceList" },
+	{ "maxLimitRequestRatio", &map_quantity, FIELD_OMITEMPTY, 0, "How many times its request a limit may be", 6, .go = "v1.ResourceList" },
+	{ "min", &map_quantity, FIELD_OMITEMPTY, 0, "The least that one must request", 3, .go = "v1.ResourceList" },
+	{ "type", &type_string, FIELD_REQUIRED, 0, "Container, Pod or PersistentVolumeClaim", 1, .go = "v1.LimitType" },
+	{ 0 },
+};
+static const unsigned char numbers_core_limit_range_item[] = { 5, 2, 4, 0, 1, 3, 255 };
+static const struct type type_core_limit_range_item = { TYPE_OBJECT, "io.k8s.api.core.v1.LimitRangeItem", fields_core_limit_range_item, .by_number = numbers_core_limit_range_item };
+
+static const struct field fields_core_limit_range_spec[] = {
+	{ "limits", &list_core_limit_range_item, FIELD_REQUIRED, 0, "One entry for each type of object", 1 },
+	{ 0 },
+};
+static const unsigned char numbers_core_limit_range_spec[] = { 0, 255 };
+static const struct type type_core_limit_range_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.LimitRangeSpec", fields_core_limit_range_spec, .by_number = numbers_core_limit_range_spec };
+
+static const struct field fields_core_limit_range[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_core_limit_range_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_core_limit_range[] = { 2, 3, 255 };
+const struct type type_core_limit_range = { TYPE_OBJECT, "io.k8s.api.core.v1.LimitRange", fields_core_limit_range, .by_number = numbers_core_limit_range };
+
+static const struct field fields_apps_rolling_update_deployment[] = {
+	{ "maxSurge", &type_int_or_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "maxUnavailable", &type_int_or_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_apps_rolling_update_deployment[] = { 1, 0, 255 };
+static const struct type type_apps_rolling_update_deployment = { TYPE_OBJECT, "io.k8s.api.apps.v1.RollingUpdateDeployment", fields_apps_rolling_update_deployment, .by_number = numbers_apps_rolling_update_deployment };
+
+static const struct field fields_apps_deployment_strategy[] = {
+	{ "rollingUpdate", &type_apps_rolling_update_deployment, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 1, .go = "v1.DeploymentStrategyType", .values = enum_apps_deployment_strategy_type },
+	{ 0 },
+};
+static const unsigned char numbers_apps_deployment_strategy[] = { 1, 0, 255 };
+static const struct type type_apps_deployment_strategy = { TYPE_OBJECT, "io.k8s.api.apps.v1.DeploymentStrategy", fields_apps_deployment_strategy, .by_number = numbers_apps_deployment_strategy };
+
+static const struct field fields_core_pod_template_spec[] = {
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_core_pod_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_core_pod_template_spec[] = { 0, 1, 255 };
+static const struct type type_core_pod_template_spec = { TYPE_OBJECT, "io.k8s.api.core.v1.PodTemplateSpec", fields_core_pod_template_spec, .by_number = numbers_core_pod_template_spec };
+
+static const struct field fields_apps_deployment_spec[] = {
+	{ "minReadySeconds", &type_int32, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "paused", &type_bool, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "progressDeadlineSeconds", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "replicas", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "revisionHistoryLimit", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "selector", &type_meta_label_selector, FIELD_REQUIRED | FIELD_POINTER, 0, 0, 2 },
+	{ "strategy", &type_apps_deployment_strategy, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "template", &type_core_pod_template_spec, FIELD_REQUIRED, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_apps_deployment_spec[] = { 3, 5, 7, 6, 0, 4, 1, 2, 255 };
+static const struct type type_apps_deployment_spec = { TYPE_OBJECT, "io.k8s.api.apps.v1.DeploymentSpec", fields_apps_deployment_spec, .by_number = numbers_apps_deployment_spec };
+
+static const struct field fields_apps_deployment_condition[] = {
+	{ "lastTransitionTime", &type_time, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "lastUpdateTime", &type_time, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ConditionStatus" },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.DeploymentConditionType" },
+	{ 0 },
+};
+static const unsigned char numbers_apps_deployment_condition[] = { 5, 4, 3, 2, 1, 0, 255 };
+static const struct type type_apps_deployment_condition = { TYPE_OBJECT, "io.k8s.api.apps.v1.DeploymentCondition", fields_apps_deployment_condition, .by_number = numbers_apps_deployment_condition };
+
+static const struct field fields_apps_deployment_status[] = {
+	{ "availableReplicas", &type_int32, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "collisionCount", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "conditions", &list_apps_deployment_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "observedGeneration", &type_int64, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "readyReplicas", &type_int32, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "replicas", &type_int32, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "terminatingReplicas", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "unavailableReplicas", &type_int32, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "updatedReplicas", &type_int32, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_apps_deployment_status[] = { 3, 5, 8, 0, 7, 2, 4, 1, 6, 255 };
+static const struct type type_apps_deployment_status = { TYPE_OBJECT, "io.k8s.api.apps.v1.DeploymentStatus", fields_apps_deployment_status, .by_number = numbers_apps_deployment_status };
+
+static const struct field fields_apps_deployment[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_apps_deployment_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_apps_deployment_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_apps_deployment[] = { 2, 3, 4, 255 };
+const struct type type_apps_deployment = { TYPE_OBJECT, "io.k8s.api.apps.v1.Deployment", fields_apps_deployment, .by_number = numbers_apps_deployment };
+
+static const struct field fields_apps_replica_set_spec[] = {
+	{ "minReadySeconds", &type_int32, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "replicas", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "selector", &type_meta_label_selector, FIELD_REQUIRED | FIELD_POINTER, 0, 0, 2 },
+	{ "template", &type_core_pod_template_spec, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_apps_replica_set_spec[] = { 1, 2, 3, 0, 255 };
+static const struct type type_apps_replica_set_spec = { TYPE_OBJECT, "io.k8s.api.apps.v1.ReplicaSetSpec", fields_apps_replica_set_spec, .by_number = numbers_apps_replica_set_spec };
+
+static const struct field fields_apps_replica_set_condition[] = {
+	{ "lastTransitionTime", &type_time, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ConditionStatus" },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.ReplicaSetConditionType" },
+	{ 0 },
+};
+static const unsigned char numbers_apps_replica_set_condition[] = { 4, 3, 0, 2, 1, 255 };
+static const struct type type_apps_replica_set_condition = { TYPE_OBJECT, "io.k8s.api.apps.v1.ReplicaSetCondition", fields_apps_replica_set_condition, .by_number = numbers_apps_replica_set_condition };
+
+static const struct field fields_apps_replica_set_status[] = {
+	{ "availableReplicas", &type_int32, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "conditions", &list_apps_replica_set_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "fullyLabeledReplicas", &type_int32, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "observedGeneration", &type_int64, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "readyReplicas", &type_int32, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "replicas", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
+	{ "terminatingReplicas", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 7 },
+	{ 0 },
+};
+static const unsigned char numbers_apps_replica_set_status[] = { 5, 2, 3, 4, 0, 1, 6, 255 };
+static const struct type type_apps_replica_set_status = { TYPE_OBJECT, "io.k8s.api.apps.v1.ReplicaSetStatus", fields_apps_replica_set_status, .by_number = numbers_apps_replica_set_status };
+
+static const struct field fields_apps_replica_set[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_apps_replica_set_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_apps_replica_set_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_apps_replica_set[] = { 2, 3, 4, 255 };
+const struct type type_apps_replica_set = { TYPE_OBJECT, "io.k8s.api.apps.v1.ReplicaSet", fields_apps_replica_set, .by_number = numbers_apps_replica_set };
+
 static const struct field fields_discovery_endpoint_conditions[] = {
 	{ "ready", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
 	{ "serving", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
@@ -2754,6 +2998,144 @@ static const struct field fields_networking_network_policy[] = {
 };
 static const unsigned char numbers_networking_network_policy[] = { 2, 3, 255 };
 const struct type type_networking_network_policy = { TYPE_OBJECT, "io.k8s.api.networking.v1.NetworkPolicy", fields_networking_network_policy, .by_number = numbers_networking_network_policy };
+
+static const struct field fields_networking_service_backend_port[] = {
+	{ "name", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "number", &type_int32, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_service_backend_port[] = { 0, 1, 255 };
+static const struct type type_networking_service_backend_port = { TYPE_OBJECT, "io.k8s.api.networking.v1.ServiceBackendPort", fields_networking_service_backend_port, .atomic = true, .by_number = numbers_networking_service_backend_port };
+
+static const struct field fields_networking_ingress_service_backend[] = {
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "port", &type_networking_service_backend_port, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_service_backend[] = { 0, 1, 255 };
+static const struct type type_networking_ingress_service_backend = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressServiceBackend", fields_networking_ingress_service_backend, .by_number = numbers_networking_ingress_service_backend };
+
+static const struct field fields_networking_ingress_backend[] = {
+	{ "resource", &type_core_typed_local_object_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "service", &type_networking_ingress_service_backend, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_backend[] = { 0, 1, 255 };
+static const struct type type_networking_ingress_backend = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressBackend", fields_networking_ingress_backend, .by_number = numbers_networking_ingress_backend };
+
+static const struct field fields_networking_http_ingress_path[] = {
+	{ "backend", &type_networking_ingress_backend, FIELD_REQUIRED, 0, 0, 2 },
+	{ "path", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "pathType", &type_string, FIELD_REQUIRED | FIELD_POINTER, 0, 0, 3, .go = "v1.PathType" },
+	{ 0 },
+};
+static const unsigned char numbers_networking_http_ingress_path[] = { 1, 0, 2, 255 };
+static const struct type type_networking_http_ingress_path = { TYPE_OBJECT, "io.k8s.api.networking.v1.HTTPIngressPath", fields_networking_http_ingress_path, .by_number = numbers_networking_http_ingress_path };
+
+static const struct field fields_networking_http_ingress_rule_value[] = {
+	{ "paths", &list_networking_http_ingress_path, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_http_ingress_rule_value[] = { 0, 255 };
+static const struct type type_networking_http_ingress_rule_value = { TYPE_OBJECT, "io.k8s.api.networking.v1.HTTPIngressRuleValue", fields_networking_http_ingress_rule_value, .by_number = numbers_networking_http_ingress_rule_value };
+
+static const struct field fields_networking_ingress_rule[] = {
+	{ "host", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "http", &type_networking_http_ingress_rule_value, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1, .pb_in = 2, .embed = "IngressRuleValue" },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_rule[] = { 0, 1, 255 };
+static const struct type type_networking_ingress_rule = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressRule", fields_networking_ingress_rule, .by_number = numbers_networking_ingress_rule };
+
+static const struct field fields_networking_ingress_tls[] = {
+	{ "hosts", &list_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "secretName", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_tls[] = { 0, 1, 255 };
+static const struct type type_networking_ingress_tls = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressTLS", fields_networking_ingress_tls, .by_number = numbers_networking_ingress_tls };
+
+static const struct field fields_networking_ingress_spec[] = {
+	{ "defaultBackend", &type_networking_ingress_backend, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "ingressClassName", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "rules", &list_networking_ingress_rule, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "tls", &list_networking_ingress_tls, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_spec[] = { 0, 3, 2, 1, 255 };
+static const struct type type_networking_ingress_spec = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressSpec", fields_networking_ingress_spec, .by_number = numbers_networking_ingress_spec };
+
+static const struct field fields_networking_ingress_port_status[] = {
+	{ "error", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "port", &type_int32, FIELD_REQUIRED, 0, 0, 1 },
+	{ "protocol", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.Protocol", .values = enum_core_protocol },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_port_status[] = { 1, 2, 0, 255 };
+static const struct type type_networking_ingress_port_status = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressPortStatus", fields_networking_ingress_port_status, .by_number = numbers_networking_ingress_port_status };
+
+static const struct field fields_networking_ingress_load_balancer_ingress[] = {
+	{ "hostname", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "ip", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "ports", &list_networking_ingress_port_status, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_load_balancer_ingress[] = { 1, 0, 2, 255 };
+static const struct type type_networking_ingress_load_balancer_ingress = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressLoadBalancerIngress", fields_networking_ingress_load_balancer_ingress, .by_number = numbers_networking_ingress_load_balancer_ingress };
+
+static const struct field fields_networking_ingress_load_balancer_status[] = {
+	{ "ingress", &list_networking_ingress_load_balancer_ingress, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_load_balancer_status[] = { 0, 255 };
+static const struct type type_networking_ingress_load_balancer_status = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressLoadBalancerStatus", fields_networking_ingress_load_balancer_status, .by_number = numbers_networking_ingress_load_balancer_status };
+
+static const struct field fields_networking_ingress_status[] = {
+	{ "loadBalancer", &type_networking_ingress_load_balancer_status, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_status[] = { 0, 255 };
+static const struct type type_networking_ingress_status = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressStatus", fields_networking_ingress_status, .by_number = numbers_networking_ingress_status };
+
+static const struct field fields_networking_ingress[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_networking_ingress_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_networking_ingress_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress[] = { 2, 3, 4, 255 };
+const struct type type_networking_ingress = { TYPE_OBJECT, "io.k8s.api.networking.v1.Ingress", fields_networking_ingress, .by_number = numbers_networking_ingress };
+
+static const struct field fields_networking_ingress_class_parameters_reference[] = {
+	{ "apiGroup", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "kind", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 3 },
+	{ "namespace", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "scope", &type_string, FIELD_POINTER, 0, 0, 4 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_class_parameters_reference[] = { 0, 1, 2, 4, 3, 255 };
+static const struct type type_networking_ingress_class_parameters_reference = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressClassParametersReference", fields_networking_ingress_class_parameters_reference, .by_number = numbers_networking_ingress_class_parameters_reference };
+
+static const struct field fields_networking_ingress_class_spec[] = {
+	{ "controller", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "parameters", &type_networking_ingress_class_parameters_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_class_spec[] = { 0, 1, 255 };
+static const struct type type_networking_ingress_class_spec = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressClassSpec", fields_networking_ingress_class_spec, .by_number = numbers_networking_ingress_class_spec };
+
+static const struct field fields_networking_ingress_class[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_networking_ingress_class_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ingress_class[] = { 2, 3, 255 };
+const struct type type_networking_ingress_class = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressClass", fields_networking_ingress_class, .by_number = numbers_networking_ingress_class };
 
 static const struct field fields_coordination_lease_spec[] = {
 	{ "acquireTime", &type_micro_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
@@ -3159,6 +3541,19 @@ static const struct field fields_rbac_cluster_role_binding[] = {
 };
 static const unsigned char numbers_rbac_cluster_role_binding[] = { 2, 4, 3, 255 };
 const struct type type_rbac_cluster_role_binding = { TYPE_OBJECT, "io.k8s.api.rbac.v1.ClusterRoleBinding", fields_rbac_cluster_role_binding, .by_number = numbers_rbac_cluster_role_binding };
+
+static const struct field fields_scheduling_priority_class[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "description", &type_string, FIELD_OMITEMPTY, 0, "What the class is for", 4 },
+	{ "globalDefault", &type_bool, FIELD_OMITEMPTY, 0, "Pods that name no class get this one", 3 },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "preemptionPolicy", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Never, or PreemptLowerPriority; cannot change", 5, .go = "apiv1.PreemptionPolicy" },
+	{ "value", &type_int32, 0, "0", "The priority of Pods that name this class; cannot change", 2 },
+	{ 0 },
+};
+static const unsigned char numbers_scheduling_priority_class[] = { 4, 6, 2, 1, 5, 255 };
+const struct type type_scheduling_priority_class = { TYPE_OBJECT, "io.k8s.api.scheduling.v1.PriorityClass", fields_scheduling_priority_class, .by_number = numbers_scheduling_priority_class };
 
 static const struct field fields_meta_shard_info[] = {
 	{ "selector", &type_string, FIELD_REQUIRED, 0, 0, 1 },

@@ -4,6 +4,8 @@
 
 #include "api/schema.h"
 
+extern const struct type type_apps_deployment;
+extern const struct type type_apps_replica_set;
 extern const struct type type_authentication_self_subject_review;
 extern const struct type type_authentication_token_request;
 extern const struct type type_authentication_token_review;
@@ -16,6 +18,7 @@ extern const struct type type_coordination_lease;
 extern const struct type type_core_config_map;
 extern const struct type type_core_endpoints;
 extern const struct type type_core_event;
+extern const struct type type_core_limit_range;
 extern const struct type type_core_namespace;
 extern const struct type type_core_node;
 extern const struct type type_core_persistent_volume;
@@ -23,6 +26,7 @@ extern const struct type type_core_persistent_volume_claim;
 extern const struct type type_core_persistent_volume_claim_spec;
 extern const struct type type_core_pod;
 extern const struct type type_core_pod_spec;
+extern const struct type type_core_resource_quota;
 extern const struct type type_core_secret;
 extern const struct type type_core_service;
 extern const struct type type_core_service_account;
@@ -38,6 +42,8 @@ extern const struct type type_meta_object_meta;
 extern const struct type type_meta_patch_options;
 extern const struct type type_meta_status;
 extern const struct type type_meta_update_options;
+extern const struct type type_networking_ingress;
+extern const struct type type_networking_ingress_class;
 extern const struct type type_networking_network_policy;
 extern const struct type type_networking_network_policy_egress_rule;
 extern const struct type type_networking_network_policy_ingress_rule;
@@ -47,4 +53,5 @@ extern const struct type type_rbac_cluster_role;
 extern const struct type type_rbac_cluster_role_binding;
 extern const struct type type_rbac_role;
 extern const struct type type_rbac_role_binding;
+extern const struct type type_scheduling_priority_class;
 extern const struct type type_storage_storage_class;

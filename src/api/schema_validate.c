@@ -42,9 +42,11 @@ static bool type_fits(const struct json *v, const struct type *t)
 	enum json_type have = json_type(v);
 
 	switch (t->kind) {
-	case TYPE_STRING:
 	case TYPE_TIME:
 	case TYPE_MICRO_TIME:
+		/* Null is what Go writes for nothing; decoding leaves only what a kind shows so. */
+		return have == JSON_STR || (have == JSON_NULL && !t->structural);
+	case TYPE_STRING:
 	case TYPE_BYTES:
 		return have == JSON_STR;
 	case TYPE_BOOL:
@@ -62,7 +64,7 @@ static bool type_fits(const struct json *v, const struct type *t)
 	case TYPE_MAP:
 		return have == JSON_OBJ;
 	case TYPE_LIST:
-		return have == JSON_ARR;
+		return have == JSON_ARR || (have == JSON_NULL && !t->structural);
 	case TYPE_ANY:
 	case TYPE_KIND_MAX_:
 		return true;

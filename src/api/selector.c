@@ -17,6 +17,7 @@ enum {
 	MAX_TEXT = 64 * 1024,
 	MAX_REQUIREMENTS = 256,
 	MAX_VALUES = 1024,
+	MAX_SHOWN = 64, /* of a token in a message */
 };
 
 enum op {
@@ -79,6 +80,7 @@ static struct err *add_value(struct selector *s, const char *value, size_t len)
 static struct err *check_label(const struct requirement *r)
 {
 	const char *bad = meta_bad_qualified_name(r->key);
+	struct err *e;
 	int64_t n;
 
 	if (bad)
@@ -93,9 +95,16 @@ static struct err *check_label(const struct requirement *r)
 				       "value: \"%s\": %s",
 				       i, r->key, r->values[i], bad);
 	}
-	if (r->op == OP_GREATER || r->op == OP_LESS)
-		return parse_int(r->values[0], INT64_MIN, INT64_MAX, &n);
-	return NULL;
+	if (r->op != OP_GREATER && r->op != OP_LESS)
+		return NULL;
+	e = parse_int(r->values[0], INT64_MIN, INT64_MAX, &n);
+	if (!e)
+		return NULL;
+	err_free(e);
+	return err_new(ERR_MALFORMED,
+		       "unable to parse requirement: values[0]: Invalid value: \"%s\": for 'Gt', "
+		       "'Lt' operators, the value must be an integer",
+		       r->values[0]);
 }
 
 /* Labels as text. The tokens are , ( ) = == != ! < > and the words in, notin. */
@@ -137,10 +146,27 @@ static struct span word(struct lexer *l)
 	return w;
 }
 
-static struct err *expected(const struct lexer *l, const char *what)
+/* The next token, for a message. */
+static struct span token(const struct lexer *at)
 {
-	return err_new(ERR_MALFORMED, "unable to parse requirement: found '%.32s', expected: %s",
-		       l->p < l->end ? l->p : "", what);
+	struct lexer l = *at;
+	struct span t = word(&l);
+
+	if (t.len || l.p == l.end)
+		return (struct span){ t.p, MIN(t.len, (size_t)MAX_SHOWN) };
+	l.p += strchr("=!", *l.p) && l.p + 1 < l.end && l.p[1] == '=' ? 2 : 1;
+	return (struct span){ t.p, (size_t)(l.p - t.p) };
+}
+
+static struct err *unexpected(struct span t, const char *rest)
+{
+	return err_new(ERR_MALFORMED, "found '%.*s'%s", (int)t.len, t.p, rest);
+}
+
+/* Within a requirement, or between two. */
+static struct err *in_requirement(struct err *e)
+{
+	return err_wrap(e, "unable to parse requirement");
 }
 
 static struct err *parse_set(struct lexer *l, struct selector *s)
@@ -148,7 +174,7 @@ static struct err *parse_set(struct lexer *l, struct selector *s)
 	struct err *e;
 
 	if (!eat(l, "("))
-		return expected(l, "'('");
+		return in_requirement(unexpected(token(l), " expected: '('"));
 	do {
 		struct span w = word(l);
 
@@ -156,13 +182,15 @@ static struct err *parse_set(struct lexer *l, struct selector *s)
 		if (e)
 			return e;
 	} while (eat(l, ","));
-	return eat(l, ")") ? NULL : expected(l, "',' or ')'");
+	return eat(l, ")") ? NULL : in_requirement(unexpected(token(l), ", expected: ',' or ')'"));
 }
 
 static struct err *parse_exact(struct lexer *l, struct selector *s)
 {
 	struct span w = word(l);
 
+	if (!w.len && l->p < l->end && *l->p != ',')
+		return in_requirement(unexpected(token(l), ", expected: identifier"));
 	return add_value(s, w.p, w.len);
 }
 
@@ -187,10 +215,11 @@ static struct err *parse_operation(struct lexer *l, struct selector *s)
 	r->op = OP_LESS;
 	if (eat(l, "<"))
 		return parse_exact(l, s);
-	w = word(l);
+	w = token(l);
 	r->op = span_eq(w, "in") ? OP_IN : OP_NOT_IN;
 	if (!span_eq(w, "in") && !span_eq(w, "notin"))
-		return expected(l, "in, notin, =, ==, !=, gt, lt");
+		return in_requirement(unexpected(w, ", expected: in, notin, =, ==, !=, gt, lt"));
+	(void)word(l);
 	return parse_set(l, s);
 }
 
@@ -200,8 +229,10 @@ static struct err *parse_requirement(struct lexer *l, struct selector *s)
 	struct span key = word(l);
 	struct err *e;
 
+	if (!key.len && absent)
+		return in_requirement(unexpected(token(l), ", expected: identifier"));
 	if (!key.len)
-		return expected(l, "!, identifier, or 'end of string'");
+		return unexpected(token(l), ", expected: !, identifier, or 'end of string'");
 	e = add_requirement(s, key.p, key.len, absent ? OP_ABSENT : OP_EXISTS);
 	if (!e && !absent)
 		e = parse_operation(l, s);
@@ -229,10 +260,10 @@ struct err *selector_parse_labels(const char *text, struct selector **ret)
 		if (e || l.p == l.end)
 			break;
 		if (!eat(&l, ","))
-			e = expected(&l, "',' or 'end of string'");
+			e = unexpected(token(&l), ", expected: ',' or 'end of string'");
 		skip_space(&l);
 		if (!e && l.p == l.end)
-			e = expected(&l, "identifier after ','");
+			e = unexpected(token(&l), ", expected: identifier after ','");
 	}
 	if (e)
 		return e;
@@ -248,9 +279,13 @@ static struct err *unescape(struct span part, struct buf *out)
 			i++;
 			if (i == part.len || !strchr("\\,=", part.p[i]))
 				return err_new(ERR_MALFORMED,
-					       "parse field selector: \\ in \"%.*s\" "
-					       "is not followed by , = or \\",
-					       (int)MIN(part.len, (size_t)64), part.p);
+					       "invalid field selector: invalid escape sequence: "
+					       "\\%.*s",
+					       i < part.len, part.p + i);
+		} else if (part.p[i] == '=') {
+			return err_new(ERR_MALFORMED,
+				       "invalid field selector: unescaped character in value: %d",
+				       part.p[i]);
 		}
 		buf_add_char(out, part.p[i]);
 	}
@@ -443,4 +478,30 @@ bool label_selector_matches(const struct json *selector, const struct json *labe
 		if (!expression_holds(it.val, labels, otherwise))
 			return false;
 	return true;
+}
+
+static void expression_text(const struct json *e, struct buf *out)
+{
+	const char *op = str_or(json_get_str(e, "operator"), "");
+	const char *key = str_or(json_get_str(e, "key"), "");
+
+	if (str_eq(op, "Exists") || str_eq(op, "DoesNotExist")) {
+		buf_printf(out, "%s%s", str_eq(op, "Exists") ? "" : "!", key);
+		return;
+	}
+	buf_printf(out, "%s %s (", key, str_eq(op, "In") ? "in" : "notin");
+	json_each(it, json_get(e, "values"))
+		buf_printf(out, "%s%s", it.i > 1 ? "," : "", str_or(json_str(it.val), ""));
+	buf_add_char(out, ')');
+}
+
+void label_selector_text(const struct json *selector, struct buf *out)
+{
+	json_each(it, members(json_get(selector, "matchLabels")))
+		buf_printf(out, "%s%s=%s", out->len ? "," : "", it.key,
+			   str_or(json_str(it.val), ""));
+	json_each(it, json_get(selector, "matchExpressions")) {
+		buf_add_str(out, out->len ? "," : "");
+		expression_text(it.val, out);
+	}
 }

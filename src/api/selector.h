@@ -32,3 +32,5 @@ void selector_set_key(struct selector *s, size_t i, const char *key);
 
 /* A LabelSelector, as in specs. otherwise: the answer where an operator is not known. */
 bool label_selector_matches(const struct json *selector, const struct json *labels, bool otherwise);
+/* The same as in a URL: a=b,c in (d,e),!f. Nothing for one that selects everything. */
+void label_selector_text(const struct json *selector, struct buf *out);

@@ -17,12 +17,15 @@ static bool names_itself(const struct kind *k)
 	return false;
 }
 
-static void define(struct json_doc *d, struct json *list, const struct column *c)
+/* The age of a built-in kind is text; only a custom resource has columns that are dates. */
+static void define(struct json_doc *d, struct json *list, const struct kind *k,
+		   const struct column *c)
 {
 	struct json *def = json_obj(d);
+	bool text = str_eq(c->type, "date") && !c->plain && !(k->flags & (KIND_CRD | KIND_DEFINES));
 
 	json_set_str(d, def, "name", c->name);
-	json_set_str(d, def, "type", c->type);
+	json_set_str(d, def, "type", text ? "string" : c->type);
 	json_set_str(d, def, "format", str_eq(c->name, "Name") ? "name" : str_or(c->format, ""));
 	json_set_str(d, def, "description", str_or(c->help, ""));
 	json_set_int(d, def, "priority", c->priority);
@@ -41,9 +44,9 @@ struct json *table_new(struct json_doc *d, const struct kind *k)
 	json_set(d, table, "rows", json_arr(d));
 	json_set_root(d, table);
 	if (!names_itself(k))
-		define(d, columns, &name);
+		define(d, columns, k, &name);
 	for (const struct column *c = k->columns; c && c->name; c++)
-		define(d, columns, c);
+		define(d, columns, k, c);
 	return table;
 }
 

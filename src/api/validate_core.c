@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/decode_priv.h"
 #include "api/members_priv.h"
 #include "api/meta.h"
 #include "api/validate_priv.h"
@@ -11,15 +12,36 @@ enum {
 	MAX_DATA = 1024 * 1024
 };
 
-static const char name_path[] = "metadata.name";
-
-void validate_namespace(const struct json *obj, unused const struct json *old, struct causes *c)
+/* Of a Namespace, in spec: ours, or one with a domain in front. */
+static const char *bad_holder(const char *s)
 {
-	const char *name = json_get_str(json_get(obj, "metadata"), "name");
-	const char *bad = str_empty(name) ? NULL : meta_bad_dns_label(name);
+	const char *bad = meta_bad_qualified_name(s);
 
-	if (bad)
-		causes_invalid_str(c, name_path, name, bad);
+	if (bad || strchr(s, '/') || str_eq(s, FINALIZER_NAMESPACE))
+		return bad;
+	return "name is neither a standard finalizer name nor is it fully qualified";
+}
+
+void validate_namespace(const struct json *obj, const struct json *old, struct causes *c)
+{
+	const char *phase = json_get_str(json_get(obj, "status"), "phase");
+	bool deleting = json_get(json_get(obj, "metadata"), "deletionTimestamp");
+	size_t i = 0;
+
+	json_each(it, json_at_path(obj, "spec.finalizers")) {
+		const char *text = str_or(json_str(it.val), "");
+		const char *why = bad_holder(text);
+
+		if (why)
+			bad_text(c, AT(IN(IN(NULL, "spec"), "finalizers"), i), text, why);
+		i++;
+	}
+	if (!old || str_eq(phase, deleting ? "Terminating" : "Active"))
+		return;
+	causes_invalid_str(c, "status.Phase", phase,
+			   deleting
+				   ? "may only be 'Terminating' if `deletionTimestamp` is not empty"
+				   : "may only be 'Active' if `deletionTimestamp` is empty");
 }
 
 /* Secret and ConfigMap */
@@ -63,6 +85,25 @@ static void check_immutable(const struct json *obj, const struct json *old, stru
 	check_frozen(obj, old, "binaryData", c);
 }
 
+/* What holds the passwords of registries must be JSON. It is not shown. */
+static void check_docker(const struct json *data, const char *type, struct causes *c)
+{
+	const char *key = str_eq(type, "kubernetes.io/dockerconfigjson") ? ".dockerconfigjson"
+			  : str_eq(type, "kubernetes.io/dockercfg")      ? ".dockercfg"
+									 : NULL;
+	const struct json *v = key ? json_get(data, key) : NULL;
+	autofree void *text = NULL;
+	autoptr(err) e = NULL;
+	size_t len = 0;
+
+	e = v ? base64_decode(json_str(v), false, &text, &len) : NULL;
+	if (!v || e)
+		return;
+	e = go_bad_json(text, len);
+	if (e)
+		bad_text(c, KEY(IN(NULL, "data"), key), "<secret contents redacted>", err_text(e));
+}
+
 static void check_secret_type(const struct json *obj, struct causes *c)
 {
 	static const struct {
@@ -80,6 +121,15 @@ static void check_secret_type(const struct json *obj, struct causes *c)
 		for (size_t k = 0; str_eq(type, needed[i].type) && k < 2; k++)
 			if (needed[i].keys[k] && !json_get(data, needed[i].keys[k]))
 				bad_required(c, KEY(IN(NULL, "data"), needed[i].keys[k]), NULL);
+	if (str_eq(type, "kubernetes.io/ssh-auth") && json_get(data, "ssh-privatekey") &&
+	    !json_str_len(json_get(data, "ssh-privatekey")))
+		bad_required(c, KEY(IN(NULL, "data"), "ssh-privatekey"), NULL);
+	if (str_eq(type, "kubernetes.io/basic-auth") && !json_get(data, "username") &&
+	    !json_get(data, "password")) {
+		bad_required(c, KEY(IN(NULL, "data"), "username"), NULL);
+		bad_required(c, KEY(IN(NULL, "data"), "password"), NULL);
+	}
+	check_docker(data, type, c);
 	notes = json_at_path(obj, "metadata.annotations");
 	if (str_eq(type, "kubernetes.io/service-account-token") &&
 	    str_empty(json_get_str(notes, "kubernetes.io/service-account.name")))
@@ -105,7 +155,7 @@ void validate_config_map(const struct json *obj, const struct json *old, struct 
 	autoptr(map) seen = NULL;
 
 	total += check_entries(obj, "binaryData", true, c);
-	check_size(total, "", c);
+	check_size(total, "[]", c);
 	if (json_len(binary)) {
 		seen = map_new(NULL);
 		json_each(it, binary)
@@ -120,14 +170,77 @@ void validate_config_map(const struct json *obj, const struct json *old, struct 
 }
 
 /* Event, Lease, RuntimeClass */
-void validate_event(const struct json *obj, unused const struct json *old, struct causes *c)
+static void check_length(const struct json *obj, const char *name, size_t max, bool needed,
+			 struct causes *c)
 {
-	const char *ns = json_get_str(json_get(obj, "metadata"), "namespace");
-	const char *about = json_get_str(json_get(obj, "involvedObject"), "namespace");
+	const char *text = str_or(json_get_str(obj, name), "");
 
-	if (!str_empty(about) && !str_eq(about, ns))
+	if (needed && !*text)
+		causes_required(c, name, NULL);
+	if (strlen(text) > max)
+		causes_add(c, CAUSE_INVALID, name,
+			   "Invalid value: \"\": can have at most %zu characters", max);
+}
+
+/* An Event that says when it happened must also say who reports it, and of what. */
+static void check_new_event(const struct json *obj, struct causes *c)
+{
+	static const char who[] = "reportingComponent";
+	const char *reporter = str_or(json_get_str(obj, who), "");
+
+	if (!*reporter)
+		causes_required(c, who, NULL);
+	meta_validate_key(reporter, who, c);
+	check_length(obj, "reportingInstance", 128, true, c);
+	check_length(obj, "action", 128, true, c);
+	check_length(obj, "reason", 128, true, c);
+	check_length(obj, "message", 1024, false, c);
+}
+
+void validate_event(const struct json *obj, const struct json *old, struct causes *c)
+{
+	static const char *const anywhere[] = { "default", "kube-system", NULL };
+	const char *ns = json_get_str(json_get(obj, "metadata"), "namespace");
+	const char *about = str_or(json_get_str(json_get(obj, "involvedObject"), "namespace"), "");
+	bool is_new = json_get_str(obj, "eventTime");
+	bool misplaced =
+		is_new ? !*about && !str_in(ns, anywhere) : !str_eq(*about ? about : "default", ns);
+
+	if (misplaced)
 		causes_invalid_str(c, "involvedObject.namespace", about,
 				   "does not match event.namespace");
+	if (is_new && !old)
+		check_new_event(obj, c);
+}
+
+/* As it was sent; the rest is checked once it is converted. */
+void validate_events_event(const struct json *obj, unused const struct json *old, struct causes *c)
+{
+	static const char *const types[] = { "Normal", "Warning", NULL };
+	static const struct {
+		const char *name, *field;
+	} unset[] = {
+		{ "deprecatedFirstTimestamp", "firstTimestamp" },
+		{ "deprecatedLastTimestamp", "lastTimestamp" },
+		{ "deprecatedCount", "count" },
+		{ "deprecatedSource", "source" },
+	};
+	const struct json *series = json_get(obj, "series");
+	const char *type = str_or(json_get_str(obj, "type"), "");
+
+	if (!json_get_str(obj, "eventTime"))
+		causes_required(c, "eventTime", NULL);
+	if (!str_in(type, types))
+		causes_add(c, CAUSE_INVALID, "type",
+			   "Invalid value: \"\": has invalid value: %.64s", type);
+	if (series && json_get_int(series, "count", 0) < 2)
+		causes_add(c, CAUSE_INVALID, "series.count",
+			   "Invalid value: \"\": should be at least 2");
+	for (size_t i = 0; i < ARRAY_LEN(unset); i++)
+		if (json_len(json_get(obj, unset[i].name)) || json_get_str(obj, unset[i].name) ||
+		    json_get_int(obj, unset[i].name, 0))
+			causes_add(c, CAUSE_INVALID, unset[i].field,
+				   "Invalid value: \"\": needs to be unset");
 }
 
 void validate_lease(const struct json *obj, unused const struct json *old, struct causes *c)
@@ -145,12 +258,88 @@ void validate_lease(const struct json *obj, unused const struct json *old, struc
 void validate_runtime_class(const struct json *obj, const struct json *old, struct causes *c)
 {
 	static const char *const refused[] = { "overhead", "scheduling" };
+	const struct json *scheduling = json_get(obj, "scheduling");
+	const struct path *p = IN(NULL, "scheduling");
 
 	if (need_text(c, NULL, obj, "handler"))
 		check_text(c, NULL, obj, "handler", meta_bad_dns_label);
 	if (old && !json_equal(json_get(obj, "handler"), json_get(old, "handler")))
 		causes_invalid(c, "handler", json_get(obj, "handler"), "field is immutable");
-	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+	validate_overhead(json_at_path(obj, "overhead.podFixed"), IN(NULL, "overhead"), c);
+	check_labels(c, json_get(scheduling, "nodeSelector"), IN(p, "nodeSelector"));
+	check_tolerations(c, json_get(scheduling, "tolerations"), IN(p, "tolerations"));
+	for (size_t i = 0; !c->n && i < ARRAY_LEN(refused); i++)
 		if (json_get(obj, refused[i]))
 			bad_forbidden(c, IN(NULL, refused[i]), "not supported by this server");
+}
+
+/* Node. As kube-apiserver: taints are said to be in metadata. */
+static void check_taint(struct causes *c, const struct json *taint, struct map *seen,
+			const struct path *p)
+{
+	static const char *const effects[] = { "NoSchedule", "PreferNoSchedule", "NoExecute",
+					       NULL };
+	static const struct go_member members[] = { { "Key", "key" },
+						    { "Value", "value", .text = true },
+						    { "Effect", "effect" },
+						    { "TimeAdded", "timeAdded" },
+						    { 0 } };
+	const char *key = str_or(json_get_str(taint, "key"), "");
+	const char *value = str_or(json_get_str(taint, "value"), "");
+	autofree char *both = xasprintf("%s/%s", str_or(json_get_str(taint, "effect"), ""), key);
+
+	check_qualified(c, key, IN(p, "key"));
+	if (meta_bad_label_value(value))
+		bad_text(c, IN(p, "value"), value, meta_bad_label_value(value));
+	if (need_text(c, p, taint, "effect"))
+		check_values(c, p, taint, "effect", effects);
+	if (map_has(seen, both))
+		bad_twin(c, p, taint, members, "taints must be unique by key and effect pair");
+	map_put(seen, both, seen);
+}
+
+static void check_taints(struct causes *c, const struct json *taints)
+{
+	autoptr(map) seen = json_len(taints) ? map_new(NULL) : NULL;
+	size_t i = 0;
+
+	json_each(it, taints)
+		check_taint(c, it.val, seen, AT(IN(IN(NULL, "metadata"), "taints"), i++));
+}
+
+static void check_ranges(struct causes *c, const struct json *list)
+{
+	const struct path *p = IN(IN(NULL, "spec"), "podCIDRs");
+	size_t i = 0, n6 = 0;
+
+	json_each(it, list) {
+		const char *range = str_or(json_str(it.val), "");
+
+		check_cidr(c, range, AT(p, i++));
+		n6 += strchr(range, ':') != NULL;
+	}
+	if (i > 2 || (i == 2 && n6 != 1))
+		bad_invalid(c, p, list, "may specify no more than one CIDR for each IP family");
+}
+
+void validate_node(const struct json *obj, const struct json *old, struct causes *c)
+{
+	static const struct {
+		const char *name, *why;
+	} kept[] = {
+		{ "podCIDRs", "node updates may not change podCIDR except from \"\" to valid" },
+		{ "providerID",
+		  "node updates may not change providerID except from \"\" to valid" },
+	};
+	const struct json *spec = json_get(obj, "spec"), *was = json_get(old, "spec");
+
+	check_taints(c, json_get(spec, "taints"));
+	check_ranges(c, json_get(spec, "podCIDRs"));
+	if (!old)
+		return;
+	for (size_t k = 0; k < ARRAY_LEN(kept); k++)
+		if (json_get(was, kept[k].name) &&
+		    !json_equal(json_get(spec, kept[k].name), json_get(was, kept[k].name)))
+			bad_forbidden(c, IN(IN(NULL, "spec"), kept[k].name), kept[k].why);
+	check_taints(c, json_get(spec, "taints")); /* as kube-apiserver: once more */
 }

@@ -1,98 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
-
 #include "api/meta.h"
 #include "api/validate_priv.h"
 #include "base/map.h"
-#include "base/parse.h"
 #include "base/str.h"
 
-/* The rules of EndpointSlices, Endpoints and NetworkPolicies. */
-
-static bool is_ip(const char *s)
-{
-	struct in6_addr a;
-
-	return inet_pton(AF_INET, s, &a) == 1 || inet_pton(AF_INET6, s, &a) == 1;
-}
-
-static const char *bad_ip(const char *s)
-{
-	return is_ip(s) ? NULL : "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-}
-
-static const char *bad_cidr(const char *s)
-{
-	static const char bad[] = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-	const char *slash = strchr(s, '/');
-	char addr[INET6_ADDRSTRLEN];
-	uint64_t bits = 0;
-	struct err *e;
-
-	if (!slash || (size_t)(slash - s) >= sizeof(addr))
-		return bad;
-	memcpy(addr, s, (size_t)(slash - s));
-	addr[slash - s] = 0;
-	e = parse_uint(slash + 1, strchr(addr, ':') ? 128 : 32, &bits);
-	if (e || !is_ip(addr)) {
-		err_free(e);
-		return bad;
-	}
-	return NULL;
-}
-
-/* EndpointSlice */
-enum {
-	MAX_ENDPOINTS = 1000,
-	MAX_ADDRESSES = 100,
-};
-
-static void check_endpoints(const struct json *obj, struct causes *c)
-{
-	bool by_name = str_eq(json_get_str(obj, "addressType"), "FQDN");
-	size_t i = 0, k;
-
-	if (json_len(json_get(obj, "endpoints")) > MAX_ENDPOINTS) {
-		causes_add(c, CAUSE_INVALID, "endpoints",
-			   "Too many: %zu: must have at most %d items",
-			   json_len(json_get(obj, "endpoints")), MAX_ENDPOINTS);
-		return;
-	}
-	json_each(it, json_get(obj, "endpoints")) {
-		const struct path *p = IN(AT(IN(NULL, "endpoints"), i++), "addresses");
-		const struct json *list = json_get(it.val, "addresses");
-
-		if (!json_len(list))
-			bad_required(c, p, "must contain at least 1 address");
-		k = 0;
-		json_each(at, list) {
-			const char *s = json_str(at.val);
-
-			if (k++ < MAX_ADDRESSES && s && !by_name && bad_ip(s))
-				bad_text(c, AT(p, k - 1), s, bad_ip(s));
-		}
-	}
-}
-
-void validate_endpoint_slice(const struct json *obj, const struct json *old, struct causes *c)
-{
-	static const char *const types[] = { "FQDN", "IPv4", "IPv6", NULL };
-	const struct path root = { .name = "" };
-	size_t i = 0;
-
-	check_values(c, &root, obj, "addressType", types);
-	check_endpoints(obj, c);
-	json_each(it, json_get(obj, "ports")) {
-		const struct path *at = AT(IN(NULL, "ports"), i++);
-
-		check_values(c, at, it.val, "protocol", protocol_values);
-		if (json_get_int(it.val, "port", 0))
-			check_port(c, at, it.val, "port");
-	}
-	if (old && !json_equal(json_get(obj, "addressType"), json_get(old, "addressType")))
-		causes_invalid(c, "addressType", json_get(obj, "addressType"),
-			       "field is immutable");
-}
+/* The rules of Endpoints and NetworkPolicies. */
 
 /* Endpoints */
 static void check_subset(const struct json *subset, const struct path *p, const char *list,
@@ -102,70 +14,117 @@ static void check_subset(const struct json *subset, const struct path *p, const 
 
 	json_each(it, json_get(subset, list)) {
 		const struct path *at = AT(IN(p, list), i++);
-		const char *ip = json_get_str(it.val, "ip");
+		const char *ip = str_or(json_get_str(it.val, "ip"), "");
 
-		if (need_text(c, at, it.val, "ip") && bad_ip(ip))
-			bad_text(c, IN(at, "ip"), ip, bad_ip(ip));
+		check_ip(c, ip, IN(at, "ip"));
 		check_text(c, at, it.val, "hostname", meta_bad_dns_label);
+		check_text(c, at, it.val, "nodeName", meta_bad_dns_subdomain);
+		if (!is_ip(ip))
+			bad_text(c, IN(at, "ip"), ip, "must be a valid IP address");
+		else
+			check_endpoint_ip(c, ip, IN(at, "ip"));
 	}
 }
 
-void validate_endpoints(const struct json *obj, unused const struct json *old, struct causes *c)
+static void check_endpoint_ports(struct causes *c, const struct json *ports, const struct path *p)
 {
 	size_t i = 0;
 
-	json_each(it, json_get(obj, "subsets")) {
+	json_each(it, ports) {
+		const struct path *at = AT(p, i++);
+
+		if (json_len(ports) > 1)
+			(void)need_text(c, at, it.val, "name");
+		check_text(c, at, it.val, "name", meta_bad_dns_label);
+		check_port_number(c, at, it.val, "port");
+		check_supported(c, at, it.val, "protocol", protocol_values);
+		if (json_get(it.val, "appProtocol"))
+			check_qualified(c, json_get_str(it.val, "appProtocol"),
+					IN(at, "appProtocol"));
+	}
+}
+
+void validate_endpoints(const struct json *obj, const struct json *old, struct causes *c)
+{
+	const struct json *subsets = json_get(obj, "subsets");
+	size_t i = 0;
+
+	if (old && json_equal(subsets, json_get(old, "subsets")))
+		return;
+	json_each(it, subsets) {
 		const struct path *p = AT(IN(NULL, "subsets"), i++);
-		const struct json *ports = json_get(it.val, "ports");
-		size_t k = 0;
 
 		if (!json_len(json_get(it.val, "addresses")) &&
 		    !json_len(json_get(it.val, "notReadyAddresses")))
 			bad_required(c, p, "must specify `addresses` or `notReadyAddresses`");
 		check_subset(it.val, p, "addresses", c);
 		check_subset(it.val, p, "notReadyAddresses", c);
-		json_each(port, ports) {
-			const struct path *at = AT(IN(p, "ports"), k++);
-
-			if (json_len(ports) > 1)
-				(void)need_text(c, at, port.val, "name");
-			check_text(c, at, port.val, "name", meta_bad_dns_label);
-			check_port(c, at, port.val, "port");
-			check_values(c, at, port.val, "protocol", protocol_values);
-		}
+		check_endpoint_ports(c, json_get(it.val, "ports"), IN(p, "ports"));
 	}
 }
 
 /* NetworkPolicy */
+static void check_block(struct causes *c, const struct json *block, const struct path *p)
+{
+	const char *cidr = need_text(c, p, block, "cidr");
+	size_t i = 0, faults = c->n;
+
+	if (cidr)
+		check_cidr(c, cidr, IN(p, "cidr"));
+	if (!cidr || c->n != faults)
+		return;
+	json_each(it, json_get(block, "except")) {
+		const struct path *at = AT(IN(p, "except"), i++);
+		const char *s = str_or(json_str(it.val), "");
+
+		faults = c->n;
+		check_cidr(c, s, at);
+		if (c->n == faults && !is_strictly_in(s, cidr))
+			bad_text(c, at, s, "must be a strict subset of `cidr`");
+	}
+}
+
 static void check_peer(const struct json *peer, const struct path *p, struct causes *c)
 {
 	const struct json *block = json_get(peer, "ipBlock");
 	const struct json *pods = json_get(peer, "podSelector");
 	const struct json *spaces = json_get(peer, "namespaceSelector");
-	size_t i = 0;
 
 	check_selector(c, IN(p, "podSelector"), pods);
 	check_selector(c, IN(p, "namespaceSelector"), spaces);
+	if (block)
+		check_block(c, block, IN(p, "ipBlock"));
 	if (!block && !pods && !spaces)
 		bad_required(c, p, "must specify a peer");
 	else if (block && (pods || spaces))
 		bad_forbidden(c, p, "may not specify both ipBlock and another peer");
-	if (!block)
-		return;
-	if (need_text(c, IN(p, "ipBlock"), block, "cidr"))
-		check_text(c, IN(p, "ipBlock"), block, "cidr", bad_cidr);
-	json_each(it, json_get(block, "except")) {
-		const struct path *at = AT(IN(IN(p, "ipBlock"), "except"), i++);
+}
 
-		if (json_str(it.val) && bad_cidr(json_str(it.val)))
-			bad_text(c, at, json_str(it.val), bad_cidr(json_str(it.val)));
-	}
+static void check_policy_port(struct causes *c, const struct json *port, const struct path *p)
+{
+	static const char *const protocols[] = { "TCP", "UDP", "SCTP", NULL };
+	const struct json *number = json_get(port, "port"), *end = json_get(port, "endPort");
+
+	if (json_get(port, "protocol"))
+		check_supported(c, p, port, "protocol", protocols);
+	if (json_str(number) && end)
+		bad_invalid(c, IN(p, "endPort"), end,
+			    "may not be specified when `port` is non-numeric");
+	if (number)
+		check_port_or_name(c, p, port, "port");
+	if (!number && end)
+		bad_invalid(c, IN(p, "endPort"), end,
+			    "may not be specified when `port` is not specified");
+	if (!end || !number || json_str(number))
+		return;
+	if (json_int(end, 0) < json_int(number, 0))
+		bad_invalid(c, IN(p, "endPort"), number, "must be greater than or equal to `port`");
+	check_port_number(c, p, port, "endPort");
 }
 
 static void check_rules(const struct json *spec, const char *name, const char *peers,
 			struct causes *c)
 {
-	static const char *const protocols[] = { "TCP", "UDP", "SCTP", NULL };
 	const struct path *p = IN(IN(NULL, "spec"), name);
 	size_t i = 0, k;
 
@@ -173,13 +132,8 @@ static void check_rules(const struct json *spec, const char *name, const char *p
 		const struct path *rule = AT(p, i++);
 
 		k = 0;
-		json_each(port, json_get(it.val, "ports")) {
-			const struct path *at = AT(IN(rule, "ports"), k++);
-
-			check_values(c, at, port.val, "protocol", protocols);
-			check_port_or_name(c, at, port.val, "port");
-			check_port(c, at, port.val, "endPort");
-		}
+		json_each(port, json_get(it.val, "ports"))
+			check_policy_port(c, port.val, AT(IN(rule, "ports"), k++));
 		k = 0;
 		json_each(peer, json_get(it.val, peers))
 			check_peer(peer.val, AT(IN(rule, peers), k++), c);
@@ -190,17 +144,22 @@ void validate_network_policy(const struct json *obj, unused const struct json *o
 			     struct causes *c)
 {
 	static const char *const types[] = { "Ingress", "Egress", NULL };
-	const struct json *spec = json_get(obj, "spec");
+	const struct json *spec = json_get(obj, "spec"), *list = json_get(spec, "policyTypes");
 	const struct path *p = IN(NULL, "spec");
 	size_t i = 0;
 
 	check_selector(c, IN(p, "podSelector"), json_get(spec, "podSelector"));
 	check_rules(spec, "ingress", "from", c);
 	check_rules(spec, "egress", "to", c);
-	json_each(it, json_get(spec, "policyTypes")) {
-		autofree char *path = path_text(AT(IN(p, "policyTypes"), i++));
+	if (json_len(list) > 2) {
+		bad_invalid(c, IN(p, "policyTypes"), list,
+			    "may not specify more than two policyTypes");
+		return;
+	}
+	json_each(it, list) {
+		const struct path *at = AT(IN(p, "policyTypes"), i++);
 
-		if (json_str(it.val) && !str_in(json_str(it.val), types))
-			causes_unsupported(c, path, json_str(it.val), types);
+		if (!str_in(str_or(json_str(it.val), ""), types))
+			bad_unsupported(c, at, json_str(it.val), types);
 	}
 }

@@ -11,14 +11,6 @@
  */
 static const char *const group_values[] = { GROUP_RBAC, NULL };
 
-static void unsupported(struct causes *c, const struct path *p, const char *v,
-			const char *const *values)
-{
-	autofree char *path = path_text(p);
-
-	causes_unsupported(c, path, v, values);
-}
-
 /* Roles */
 
 static void check_rule(struct causes *c, const struct path *p, const struct json *rule,
@@ -73,8 +65,14 @@ void validate_cluster_role(const struct json *obj, unused const struct json *old
 		bad_required(c, p,
 			     "at least one clusterRoleSelector required if aggregationRule is "
 			     "non-nil");
-	json_each(it, list)
-		check_selector(c, AT(p, i++), it.val);
+	json_each(it, list) {
+		const struct path *at = AT(p, i++);
+		size_t faults = c->n;
+
+		check_selector(c, at, it.val);
+		if (c->n != faults)
+			bad_invalid(c, at, NULL, "invalid label selector.");
+	}
 }
 
 /* Bindings */
@@ -100,7 +98,7 @@ static void check_account(struct causes *c, const struct path *p, const struct j
 
 	check_text(c, p, subject, "name", meta_bad_dns_subdomain);
 	if (!str_empty(group))
-		unsupported(c, IN(p, "apiGroup"), group, none);
+		bad_unsupported(c, IN(p, "apiGroup"), group, none);
 	if (!namespaced && str_empty(json_get_str(subject, "namespace")))
 		bad_required(c, IN(p, "namespace"), NULL);
 }
@@ -115,11 +113,11 @@ static void check_subject(struct causes *c, const struct path *p, const struct j
 	if (str_empty(json_get_str(subject, "name")))
 		bad_required(c, IN(p, "name"), NULL);
 	if (!str_in(kind, kinds))
-		unsupported(c, IN(p, "kind"), kind, kinds);
+		bad_unsupported(c, IN(p, "kind"), kind, kinds);
 	else if (str_eq(kind, "ServiceAccount"))
 		check_account(c, p, subject, namespaced);
 	else if (!str_eq(group, GROUP_RBAC))
-		unsupported(c, IN(p, "apiGroup"), group, group_values);
+		bad_unsupported(c, IN(p, "apiGroup"), group, group_values);
 }
 
 static void check_ref(struct causes *c, const struct json *ref, const char *const *kinds)
@@ -129,9 +127,9 @@ static void check_ref(struct causes *c, const struct json *ref, const char *cons
 	const char *kind = str_or(json_get_str(ref, "kind"), "");
 
 	if (!str_eq(group, GROUP_RBAC))
-		unsupported(c, IN(p, "apiGroup"), group, group_values);
+		bad_unsupported(c, IN(p, "apiGroup"), group, group_values);
 	if (!str_in(kind, kinds))
-		unsupported(c, IN(p, "kind"), kind, kinds);
+		bad_unsupported(c, IN(p, "kind"), kind, kinds);
 	if (str_empty(json_get_str(ref, "name")))
 		bad_required(c, IN(p, "name"), NULL);
 	else

@@ -35,10 +35,12 @@ static void check_ports(const struct json *ports, struct causes *c)
 			bad_duplicate(c, IN(at, "name"), name);
 		if (!str_empty(name))
 			map_put(names, name, names);
-		check_port(c, at, it.val, "port");
-		check_values(c, at, it.val, "protocol", protocol_values);
+		check_port_number(c, at, it.val, "port");
+		check_supported(c, at, it.val, "protocol", protocol_values);
 		check_port_or_name(c, at, it.val, "targetPort");
-		check_text(c, at, it.val, "appProtocol", meta_bad_qualified_name);
+		if (json_get(it.val, "appProtocol"))
+			check_qualified(c, json_get_str(it.val, "appProtocol"),
+					IN(at, "appProtocol"));
 	}
 }
 
@@ -94,13 +96,6 @@ static void check_node_ports(const struct json *spec, struct causes *c)
 
 /* Addresses */
 
-static bool is_ip(const char *s)
-{
-	struct ip ip;
-
-	return s && ip_parse(s, &ip);
-}
-
 static bool is_ip6(const char *s)
 {
 	return strchr(str_or(s, ""), ':');
@@ -145,11 +140,11 @@ static bool check_ips(const struct json *spec, struct causes *c)
 					       "'None' must be the first and only value");
 				good = false;
 			}
-		} else if (!is_ip(s)) {
-			causes_invalid_str(c, field, s,
-					   "must be a valid IP address, (e.g. 10.9.8.7 or "
-					   "2001:db8::ffff)");
-			good = false;
+		} else {
+			size_t faults = c->n;
+
+			check_ip(c, s, AT(IN(IN(NULL, "spec"), "clusterIPs"), i));
+			good &= c->n == faults;
 		}
 	}
 	if (json_len(list) > SERVICE_FAMILIES_MAX)
@@ -161,7 +156,7 @@ static void check_match(const struct json *spec, struct causes *c)
 {
 	const struct json *ips = json_get(spec, "clusterIPs"), *list = json_get(spec, "ipFamilies");
 
-	if (json_len(ips) == SERVICE_FAMILIES_MAX &&
+	if (json_len(ips) >= SERVICE_FAMILIES_MAX &&
 	    is_ip6(json_str(json_at(ips, 0))) == is_ip6(json_str(json_at(ips, 1))))
 		causes_invalid(c, "spec.clusterIPs", ips,
 			       "may specify no more than one IP for each IP family");
@@ -319,25 +314,43 @@ static void check_traffic(const struct json *spec, struct causes *c)
 		causes_invalid(c, "spec.healthCheckNodePort", json_get(spec, "healthCheckNodePort"),
 			       "may only be set when `type` is 'LoadBalancer' and "
 			       "`externalTrafficPolicy` is 'Local'");
-	check_values(c, IN(NULL, "spec"), spec, "internalTrafficPolicy", places);
-	check_values(c, IN(NULL, "spec"), spec, "trafficDistribution", near);
+	if (json_get(spec, "internalTrafficPolicy"))
+		check_supported(c, IN(NULL, "spec"), spec, "internalTrafficPolicy", places);
+	if (json_get(spec, "trafficDistribution"))
+		check_supported(c, IN(NULL, "spec"), spec, "trafficDistribution", near);
+}
+
+/* As kube-apiserver: the path begins with a capital, and spaces around a range are fine. */
+static void check_source_ranges(const struct json *spec, struct causes *c)
+{
+	const struct json *list = json_get(spec, "loadBalancerSourceRanges");
+	const struct path *p = IN(IN(NULL, "spec"), "LoadBalancerSourceRanges");
+	size_t i = 0;
+
+	if (json_len(list) && !str_eq(json_get_str(spec, "type"), "LoadBalancer"))
+		bad_forbidden(c, p, "may only be used when `type` is 'LoadBalancer'");
+	json_each(it, list) {
+		struct span s = span_trim(SPAN(str_or(json_str(it.val), "")));
+		autofree char *range = xstrndup(s.p, s.len);
+
+		check_cidr(c, range, AT(p, i++));
+	}
 }
 
 static void check_load_balancer(const struct json *spec, struct causes *c)
 {
-	static const char *const members[] = { "loadBalancerSourceRanges",
-					       "allocateLoadBalancerNodePorts",
+	static const char *const members[] = { "allocateLoadBalancerNodePorts",
 					       "loadBalancerClass" };
-	static const char *const fields[] = { "spec.LoadBalancerSourceRanges",
-					      "spec.allocateLoadBalancerNodePorts",
+	static const char *const fields[] = { "spec.allocateLoadBalancerNodePorts",
 					      "spec.loadBalancerClass" };
 
+	check_source_ranges(spec, c);
 	if (str_eq(json_get_str(spec, "type"), "LoadBalancer")) {
 		check_text(c, IN(NULL, "spec"), spec, "loadBalancerClass", meta_bad_qualified_name);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(members); i++)
-		if (json_get(spec, members[i]) && (i || json_len(json_get(spec, members[i]))))
+		if (json_get(spec, members[i]))
 			causes_forbidden(c, fields[i],
 					 "may only be used when `type` is 'LoadBalancer'");
 }
@@ -347,12 +360,8 @@ void validate_service(const struct json *obj, const struct json *old, struct cau
 	static const char *const types[] = { "ClusterIP", "ExternalName", "LoadBalancer",
 					     "NodePort", NULL };
 	const struct json *spec = json_get(obj, "spec"), *was = json_get(old, "spec");
-	const char *name = json_get_str(json_get(obj, "metadata"), "name");
-	const char *bad = str_empty(name) ? NULL : meta_bad_dns_label(name);
 	size_t i = 0;
 
-	if (bad && !old)
-		causes_invalid_str(c, "metadata.name", name, bad);
 	if (!json_is(spec, JSON_OBJ))
 		return;
 	if (was)
@@ -365,12 +374,65 @@ void validate_service(const struct json *obj, const struct json *old, struct cau
 	json_each(it, json_get(spec, "externalIPs")) {
 		const struct path *at = AT(IN(IN(NULL, "spec"), "externalIPs"), i++);
 
-		if (json_str(it.val) && !is_ip(json_str(it.val)))
-			bad_text(c, at, json_str(it.val),
-				 "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+		size_t faults = c->n;
+
+		check_ip(c, str_or(json_str(it.val), ""), at);
+		if (c->n == faults)
+			check_endpoint_ip(c, json_str(it.val), at);
 	}
 	check_values(c, IN(NULL, "spec"), spec, "type", types);
 	check_node_ports(spec, c);
 	check_load_balancer(spec, c);
 	check_traffic(spec, c);
+}
+
+void warn_service(const struct json *obj, const struct json *old,
+		  void (*say)(void *arg, const char *text), void *arg)
+{
+	const struct json *spec = json_get(obj, "spec"), *was = json_get(old, "spec");
+	const struct json *ips = json_get(spec, "externalIPs");
+
+	if (json_len(ips) && !json_equal(ips, json_get(was, "externalIPs")))
+		say(arg, "spec.externalIPs is deprecated and may no longer be implemented in some "
+			 "clusters");
+	if (str_eq(json_get_str(spec, "trafficDistribution"), "PreferClose") &&
+	    !str_eq(json_get_str(was, "trafficDistribution"), "PreferClose"))
+		say(arg, "spec.trafficDistribution: \"PreferClose\" is deprecated; use "
+			 "\"PreferSameZone\"");
+}
+
+/* Status */
+
+static void check_ingress(const struct json *ingress, const struct path *p, struct causes *c)
+{
+	static const char *const modes[] = { "Proxy", "VIP", NULL };
+	const char *ip = json_get_str(ingress, "ip"), *name = json_get_str(ingress, "hostname");
+
+	if (!str_empty(ip))
+		check_ip(c, ip, IN(p, "ip"));
+	if (json_get(ingress, "ipMode") && str_empty(ip))
+		bad_forbidden(c, IN(p, "ipMode"), "may not be specified when `ip` is not set");
+	else if (json_get(ingress, "ipMode"))
+		check_supported(c, p, ingress, "ipMode", modes);
+	if (str_empty(name))
+		return;
+	check_text(c, p, ingress, "hostname", meta_bad_dns_subdomain);
+	if (is_ip(name))
+		bad_text(c, IN(p, "hostname"), name, "must be a DNS name, not an IP address");
+}
+
+void validate_service_status(const struct json *obj, const struct json *old, struct causes *c)
+{
+	static const char where[] = "status.loadBalancer.ingress";
+	const struct json *list = json_at_path(obj, where);
+	const struct path *p = IN(NULL, where);
+	size_t i = 0;
+
+	if (!json_len(list) || json_equal(list, json_at_path(old, where)))
+		return;
+	if (!str_eq(json_get_str(json_get(obj, "spec"), "type"), "LoadBalancer"))
+		bad_forbidden(c, p, "may only be used when `spec.type` is 'LoadBalancer'");
+	else
+		json_each(it, list)
+			check_ingress(it.val, AT(p, i++), c);
 }

@@ -3,6 +3,7 @@
 #include "api/meta.h"
 #include "api/storage.h"
 #include "api/validate_priv.h"
+#include "base/map.h"
 #include "base/str.h"
 
 /* The rules of volumes: PersistentVolumeClaim, PersistentVolume, StorageClass. */
@@ -14,17 +15,17 @@ static const char immutable[] = "field is immutable";
 static const int64_t volume_min = INT64_C(1) << 20, volume_max = INT64_C(64) << 40;
 
 /* PersistentVolumeClaim */
-static void check_storage(const struct json *spec, struct causes *c)
+static void check_storage(const struct json *spec, const struct path *up, struct causes *c)
 {
 	const struct json *size = json_at_path(spec, "resources.requests.storage");
-	const struct path *p = KEY(IN(IN(NULL, "spec"), "resources"), "storage");
+	const struct path *p = KEY(IN(up, "resources"), "storage");
 	int64_t milli = 1;
 
 	if (!size) {
 		bad_required(c, p, NULL);
 		return;
 	}
-	err_free(quantity_parse_milli(size, &milli)); /* the schema reports it */
+	err_free(quantity_parse_milli(size, &milli)); /* decoding has reported what is none */
 	if (milli <= 0)
 		bad_invalid(c, p, size, "must be greater than zero");
 }
@@ -69,24 +70,6 @@ static bool is_same(const struct json *a, const struct json *b, const char *memb
 	return str_eq(str_or(json_get_str(a, member), ""), str_or(json_get_str(b, member), ""));
 }
 
-/* The defaults fill in the one that is missing: two that differ were sent so. */
-static void check_sources(const struct json *spec, struct causes *c)
-{
-	const struct json *source = json_get(spec, "dataSource");
-	const struct json *ref = json_get(spec, "dataSourceRef");
-
-	check_source(spec, source ? "dataSource" : "dataSourceRef", c);
-	if (!json_is(source, JSON_OBJ) || !json_is(ref, JSON_OBJ))
-		return;
-	if (!str_empty(json_get_str(ref, "namespace")))
-		causes_invalid_str(
-			c, "spec", "spec.dataSource",
-			"may not be specified when dataSourceRef.namespace is specified");
-	else if (!is_same(source, ref, "apiGroup") || !is_same(source, ref, "kind") ||
-		 !is_same(source, ref, "name"))
-		causes_invalid_str(c, "spec", "spec.dataSource", "must match dataSourceRef");
-}
-
 /* What this server's node does not do is refused when it is asked for, not when a Pod waits. */
 static void check_new_claim(const struct json *spec, struct causes *c)
 {
@@ -94,31 +77,90 @@ static void check_new_claim(const struct json *spec, struct causes *c)
 
 	if (str_eq(json_get_str(spec, "volumeMode"), "Block"))
 		causes_unsupported(c, "spec.volumeMode", "Block", modes);
-	check_sources(spec, c);
+	check_source(spec, json_get(spec, "dataSource") ? "dataSource" : "dataSourceRef", c);
 }
 
-static void check_modes(const struct json *spec, const char *detail, struct causes *c)
+static void check_modes(const struct json *spec, const struct path *up, struct causes *c)
 {
 	static const char *const modes[] = { "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce",
 					     "ReadWriteOncePod", NULL };
-	const struct json *list = json_get(spec, "accessModes");
+	const struct path *p = IN(up, "accessModes");
 	size_t n_alone = 0, n_others = 0;
 
-	if (!json_len(list))
-		causes_required(c, "spec.accessModes", detail);
-	json_each(it, list) {
-		bool known = str_in(json_str(it.val), modes);
+	json_each(it, json_get(spec, "accessModes")) {
+		const char *mode = str_or(json_str(it.val), "");
+		bool known = str_in(mode, modes);
 
-		if (json_str(it.val) && !known)
-			causes_unsupported(c, "spec.accessModes", json_str(it.val), modes);
-		if (str_eq(json_str(it.val), "ReadWriteOncePod"))
+		if (!known)
+			bad_unsupported(c, p, mode, modes);
+		if (str_eq(mode, "ReadWriteOncePod"))
 			n_alone++;
 		else
 			n_others += known;
 	}
 	if (n_alone && n_others)
-		causes_forbidden(c, "spec.accessModes",
-				 "may not use ReadWriteOncePod with other access modes");
+		bad_forbidden(c, p, "may not use ReadWriteOncePod with other access modes");
+}
+
+static void check_source_ref(const struct json *ref, const struct path *p, struct causes *c)
+{
+	const char *kind = str_or(json_get_str(ref, "kind"), "");
+
+	if (!ref)
+		return;
+	(void)need_text(c, p, ref, "name");
+	(void)need_text(c, p, ref, "kind");
+	if (str_empty(json_get_str(ref, "apiGroup")) && !str_eq(kind, "PersistentVolumeClaim"))
+		bad_text(c, p, kind,
+			 "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+	check_text(c, p, ref, "apiGroup", meta_bad_dns_subdomain);
+	check_text(c, p, ref, "namespace", meta_bad_dns_label);
+}
+
+/* The defaults fill in the one that is missing: two that differ were sent so. */
+static void check_source_refs(const struct json *spec, const struct path *p, struct causes *c)
+{
+	const struct json *source = json_get(spec, "dataSource");
+	const struct json *ref = json_get(spec, "dataSourceRef");
+
+	check_source_ref(source, IN(p, "dataSource"), c);
+	check_source_ref(ref, IN(p, "dataSourceRef"), c);
+	if (!source || !ref)
+		return;
+	if (!str_empty(json_get_str(ref, "namespace")))
+		causes_add(c, CAUSE_INVALID, "spec",
+			   "Invalid value: {}: may not be specified when dataSourceRef.namespace "
+			   "is specified");
+	else if (!is_same(source, ref, "apiGroup") || !is_same(source, ref, "kind") ||
+		 !is_same(source, ref, "name"))
+		causes_add(c, CAUSE_INVALID, "spec", "Invalid value: {}: must match dataSourceRef");
+}
+
+static void check_claim_spec(const struct json *spec, const struct path *p, struct causes *c)
+{
+	static const char *const modes[] = { "Block", "Filesystem", NULL };
+
+	if (!json_len(json_get(spec, "accessModes")))
+		bad_required(c, IN(p, "accessModes"), "at least 1 access mode is required");
+	check_selector(c, IN(p, "selector"), json_get(spec, "selector"));
+	check_modes(spec, p, c);
+	check_storage(spec, p, c);
+	check_text(c, p, spec, "storageClassName", meta_bad_dns_subdomain);
+	check_values(c, p, spec, "volumeMode", modes);
+	check_source_refs(spec, p, c);
+}
+
+void validate_claim_template(const struct json *template, const struct path *p, struct causes *c)
+{
+	const struct json *meta = json_get(template, "metadata");
+	autofree char *notes = path_text(IN(IN(p, "metadata"), "annotations"));
+
+	meta_validate_annotations(json_get(meta, "annotations"), notes, c);
+	check_labels(c, json_get(meta, "labels"), IN(IN(p, "metadata"), "labels"));
+	json_each(it, meta)
+		if (!str_eq(it.key, "annotations") && !str_eq(it.key, "labels"))
+			bad_forbidden(c, IN(IN(p, "metadata"), it.key), "cannot be set");
+	check_claim_spec(json_get(template, "spec"), IN(p, "spec"), c);
 }
 
 static void check_claim_update(const struct json *obj, const struct json *old, struct causes *c)
@@ -157,17 +199,11 @@ static void check_claim_update(const struct json *obj, const struct json *old, s
 void validate_persistent_volume_claim(const struct json *obj, const struct json *old,
 				      struct causes *c)
 {
-	static const char *const modes[] = { "Block", "Filesystem", NULL };
 	const struct json *spec = json_get(obj, "spec");
-	const struct path *p = IN(NULL, "spec");
 
-	if (!json_is(spec, JSON_OBJ))
+	check_claim_spec(spec, IN(NULL, "spec"), c);
+	if (c->n)
 		return;
-	check_modes(spec, "at least 1 access mode is required", c);
-	check_storage(spec, c);
-	check_selector(c, IN(p, "selector"), json_get(spec, "selector"));
-	check_text(c, p, spec, "storageClassName", meta_bad_dns_subdomain);
-	check_values(c, p, spec, "volumeMode", modes);
 	check_bounds(spec, json_get(old, "spec"), c);
 	if (old)
 		check_claim_update(obj, old, c);
@@ -206,21 +242,24 @@ static const char *const sources[] = {
 
 static void check_capacity(const struct json *spec, struct causes *c)
 {
-	static const char *const names[] = { "storage", NULL };
 	const struct json *capacity = json_get(spec, "capacity");
-	const struct path *p = IN(IN(NULL, "spec"), "capacity");
+	const struct path *p = IN(IN(NULL, "spec"), "capacity"), *at = KEY(p, "storage");
+	int64_t milli = 1;
 
 	if (!json_len(capacity))
-		bad_required(c, p, "");
-	if (json_len(capacity) != 1 || !json_get(capacity, "storage"))
-		causes_unsupported(c, "spec.capacity", "", names);
-	json_each(it, members(json_get(spec, "capacity"))) {
-		int64_t milli = 1;
+		bad_required(c, p, NULL);
+	if (json_len(capacity) != 1 || !json_get(capacity, "storage")) {
+		autofree char *text = json_to_text(capacity);
 
-		err_free(quantity_parse_milli(it.val, &milli)); /* the schema reports it */
-		if (milli <= 0)
-			bad_invalid(c, KEY(p, it.key), it.val, "must be greater than zero");
+		causes_add(c, CAUSE_UNSUPPORTED, "spec.capacity",
+			   "Unsupported value: %.256s: supported values: \"storage\"", text);
+		return;
 	}
+	err_free(quantity_parse_milli(json_get(capacity, "storage"), &milli));
+	if (milli < 0)
+		bad_int(c, at, milli / 1000, "must be a valid resource quantity");
+	if (milli <= 0)
+		bad_invalid(c, at, json_get(capacity, "storage"), "must be greater than zero");
 }
 
 static void check_path(const struct json *source, const struct path *p, struct causes *c)
@@ -235,6 +274,25 @@ static void check_path(const struct json *source, const struct path *p, struct c
 		}
 }
 
+static void check_secret_refs(const struct json *csi, const struct path *up, struct causes *c)
+{
+	static const char *const names[] = { "controllerPublishSecretRef",
+					     "controllerExpandSecretRef", "nodePublishSecretRef",
+					     "nodeExpandSecretRef" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const struct json *ref = json_get(csi, names[i]);
+		const struct path *p = IN(up, names[i]);
+
+		if (!ref)
+			continue;
+		(void)need_text(c, p, ref, "name");
+		check_text(c, p, ref, "name", meta_bad_dns_subdomain);
+		(void)need_text(c, p, ref, "namespace");
+		check_text(c, p, ref, "namespace", meta_bad_dns_label);
+	}
+}
+
 static void check_csi(const struct json *csi, const struct path *p, struct causes *c)
 {
 	const char *driver = need_text(c, p, csi, "driver");
@@ -245,17 +303,7 @@ static void check_csi(const struct json *csi, const struct path *p, struct cause
 	bad = handle && str_eq(driver, STORAGE_DRIVER) ? meta_bad_dns_label(handle) : NULL;
 	if (bad)
 		bad_text(c, IN(p, "volumeHandle"), handle, bad);
-}
-
-static void check_host_path(const struct json *source, const struct path *p, struct causes *c)
-{
-	static const char *const types[] = {
-		"",     "BlockDevice",  "CharDevice", "Directory", "DirectoryOrCreate",
-		"File", "FileOrCreate", "Socket",     NULL
-	};
-
-	check_path(source, p, c);
-	check_values(c, p, source, "type", types);
+	check_secret_refs(csi, p, c);
 }
 
 static void check_one_source(const struct json *spec, const struct path *p, struct causes *c)
@@ -277,8 +325,8 @@ static void check_one_source(const struct json *spec, const struct path *p, stru
 		check_csi(json_get(spec, first), IN(p, first), c);
 	else if (str_eq(first, "local"))
 		check_path(json_get(spec, first), IN(p, first), c);
-	else if (str_eq(first, "hostPath"))
-		check_host_path(json_get(spec, first), IN(p, first), c);
+	else
+		validate_volume_source(first, json_get(spec, first), p, c);
 	if (json_get(spec, "local") && !json_get(spec, "nodeAffinity"))
 		bad_required(c, IN(p, "nodeAffinity"), "Local volume requires node affinity");
 }
@@ -291,9 +339,8 @@ static void check_affinity(const struct json *spec, const struct path *p, struct
 
 	if (affinity && !required)
 		bad_required(c, at, "must specify required node constraints");
-	else if (affinity && !json_len(json_get(required, "nodeSelectorTerms")))
-		bad_required(c, IN(at, "nodeSelectorTerms"),
-			     "must have at least one node selector term");
+	else if (affinity)
+		check_node_selector(c, required, at);
 }
 
 static void check_volume_update(const struct json *spec, const struct json *was, struct causes *c)
@@ -318,11 +365,17 @@ void validate_persistent_volume(const struct json *obj, const struct json *old, 
 	const struct json *spec = json_get(obj, "spec");
 	const struct path *p = IN(NULL, "spec");
 
-	check_modes(spec, "", c);
+	if (!json_len(json_get(spec, "accessModes")))
+		bad_required(c, IN(p, "accessModes"), NULL);
+	check_modes(spec, p, c);
 	check_capacity(spec, c);
 	check_values(c, p, spec, "persistentVolumeReclaimPolicy", policies);
 	check_affinity(spec, p, c);
 	check_one_source(spec, p, c);
+	if (str_eq(json_str(json_at_path(spec, "hostPath.path")), "/") &&
+	    str_eq(json_get_str(spec, "persistentVolumeReclaimPolicy"), "Recycle"))
+		bad_forbidden(c, IN(p, "persistentVolumeReclaimPolicy"),
+			      "may not be 'recycle' for a hostPath mount of '/'");
 	check_text(c, p, spec, "storageClassName", meta_bad_dns_subdomain);
 	check_values(c, p, spec, "volumeMode", modes);
 	if (old)
@@ -361,6 +414,42 @@ static const char *bad_provisioner(const char *s)
 	return meta_bad_qualified_name(low);
 }
 
+static void check_topology(const struct json *term, const struct path *p, struct causes *c)
+{
+	autoptr(map) keys = map_new(NULL);
+	size_t i = 0;
+
+	json_each(it, json_get(term, "matchLabelExpressions")) {
+		const struct path *at = AT(IN(p, "matchLabelExpressions"), i++);
+		const char *key = str_or(json_get_str(it.val, "key"), "");
+		autoptr(map) values = map_new(NULL);
+		size_t k = 0;
+
+		if (!json_len(json_get(it.val, "values")))
+			bad_required(c, IN(at, "values"), NULL);
+		json_each(v, json_get(it.val, "values")) {
+			const char *value = str_or(json_str(v.val), "");
+
+			if (map_has(values, value))
+				bad_duplicate(c, AT(IN(at, "values"), k), value);
+			map_put(values, value, values);
+			k++;
+		}
+		check_qualified(c, key, IN(at, "key"));
+		if (map_has(keys, key))
+			bad_duplicate(c, IN(at, "key"), key);
+		map_put(keys, key, keys);
+	}
+}
+
+static void check_topologies(const struct json *obj, struct causes *c)
+{
+	size_t i = 0;
+
+	json_each(it, json_get(obj, "allowedTopologies"))
+		check_topology(it.val, AT(IN(NULL, "allowedTopologies"), i++), c);
+}
+
 void validate_storage_class(const struct json *obj, const struct json *old, struct causes *c)
 {
 	static const char *const frozen[] = { "parameters", "provisioner", "reclaimPolicy",
@@ -372,7 +461,8 @@ void validate_storage_class(const struct json *obj, const struct json *old, stru
 	check_text(c, NULL, obj, "provisioner", bad_provisioner);
 	check_parameters(obj, c);
 	check_values(c, NULL, obj, "reclaimPolicy", policies);
-	check_values(c, NULL, obj, "volumeBindingMode", modes);
+	check_supported(c, NULL, obj, "volumeBindingMode", modes);
+	check_topologies(obj, c);
 	for (size_t i = 0; old && i < ARRAY_LEN(frozen); i++) {
 		const struct json *now = json_get(obj, frozen[i]), *was = json_get(old, frozen[i]);
 

@@ -361,6 +361,11 @@ static struct pod_volume_source volume_source(const struct json *v, enum pod_vol
 
 	s.object = json_get_str(v, json_get(v, "secretName") ? "secretName" : "name");
 	s.optional = json_get_bool(v, "optional", false);
+	if (type == POD_VOLUME_TOKEN) {
+		s.path = name_of(v, "path");
+		s.audience = json_get_str(v, "audience");
+		s.expire_s = json_get_int(v, "expirationSeconds", POD_TOKEN_S);
+	}
 	s.items = arena_new_n(a, struct pod_volume_item, json_len(items) + 1);
 	json_each(i, items)
 		s.items[s.n_items++] = (struct pod_volume_item){
@@ -376,10 +381,11 @@ static const struct {
 	const char *member;
 	enum pod_volume_type type;
 } volume_types[] = {
-	{ "emptyDir", POD_VOLUME_EMPTY_DIR },   { "persistentVolumeClaim", POD_VOLUME_PVC },
-	{ "configMap", POD_VOLUME_CONFIG_MAP }, { "secret", POD_VOLUME_SECRET },
-	{ "projected", POD_VOLUME_PROJECTED },  { "downwardAPI", POD_VOLUME_DOWNWARD },
-	{ "hostPath", POD_VOLUME_HOST_PATH },   { "ephemeral", POD_VOLUME_PVC },
+	{ "emptyDir", POD_VOLUME_EMPTY_DIR },        { "persistentVolumeClaim", POD_VOLUME_PVC },
+	{ "configMap", POD_VOLUME_CONFIG_MAP },      { "secret", POD_VOLUME_SECRET },
+	{ "projected", POD_VOLUME_PROJECTED },       { "downwardAPI", POD_VOLUME_DOWNWARD },
+	{ "hostPath", POD_VOLUME_HOST_PATH },        { "ephemeral", POD_VOLUME_PVC },
+	{ "serviceAccountToken", POD_VOLUME_TOKEN },
 };
 
 static const struct json *source_of(const struct json *v, enum pod_volume_type *ret)
@@ -484,24 +490,6 @@ static enum pod_restart restart_of(const char *policy)
 	return str_eq(policy, "OnFailure") ? POD_RESTART_ON_FAILURE : POD_RESTART_ALWAYS;
 }
 
-/* There are no PriorityClasses but the two that every cluster has. */
-static int64_t priority_of(const struct json *spec)
-{
-	static const struct {
-		const char *name;
-		int64_t value;
-	} classes[] = {
-		{ "system-cluster-critical", POD_CRITICAL_PRIORITY },
-		{ "system-node-critical", POD_CRITICAL_PRIORITY + 1000 },
-	};
-	const char *name = json_get_str(spec, "priorityClassName");
-
-	for (size_t i = 0; i < ARRAY_LEN(classes); i++)
-		if (str_eq(name, classes[i].name))
-			return json_get_int(spec, "priority", classes[i].value);
-	return json_get_int(spec, "priority", 0);
-}
-
 struct pod_view *pod_view_new(const struct object *o, struct arena *a)
 {
 	struct pod_view *p = arena_new_of(a, struct pod_view);
@@ -525,7 +513,7 @@ struct pod_view *pod_view_new(const struct object *o, struct arena *a)
 	p->deleting = object_deleting(o);
 	p->ready = conditions_true(json_get(status, "conditions"), "Ready");
 	p->restart = restart_of(json_get_str(spec, "restartPolicy"));
-	p->priority = priority_of(spec);
+	p->priority = json_get_int(spec, "priority", 0);
 	p->grace_s = json_get_int(meta, "deletionGracePeriodSeconds",
 				  json_get_int(spec, "terminationGracePeriodSeconds", POD_GRACE_S));
 	p->grace_s = between(p->grace_s, 0, INT32_MAX);

@@ -121,6 +121,7 @@ enum pod_volume_type {
 	POD_VOLUME_DOWNWARD,
 	POD_VOLUME_PROJECTED,
 	POD_VOLUME_HOST_PATH,
+	POD_VOLUME_TOKEN, /* of a service account: only a source of a projected volume */
 	POD_VOLUME_TYPE_MAX_,
 };
 
@@ -131,13 +132,16 @@ struct pod_volume_item {
 	int64_t mode; /* -1: the volume's */
 };
 
-/* Where files come from: a configMap, secret or downwardAPI, by itself or in a projected volume. */
+/* Where files come from: a configMap, secret or downwardAPI, by itself or in a projected volume;
+ * or, in a projected volume, a token. */
 struct pod_volume_source {
 	enum pod_volume_type type;
 	const char *object; /* CONFIG_MAP, SECRET: its name */
 	bool optional;
 	struct pod_volume_item *items; /* of an object: none means every key */
 	size_t n_items;
+	const char *path, *audience; /* TOKEN; audience NULL: the API server */
+	int64_t expire_s;            /* TOKEN */
 };
 
 struct pod_volume_view {

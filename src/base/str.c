@@ -50,6 +50,17 @@ bool str_in(const char *s, const char *const *list)
 	return false;
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void str_sort(void *list, size_t n)
+{
+	if (n > 1)
+		qsort(list, n, sizeof(char *), by_text);
+}
+
 bool span_eq(struct span s, const char *other)
 {
 	return s.p && s.len == strlen(other) && !memcmp(s.p, other, s.len);

@@ -27,6 +27,8 @@ bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
 bool str_eq_nocase(const char *a, const char *b);    /* ASCII only */
 bool str_in(const char *s, const char *const *list); /* list ends with NULL */
+/* A list of n texts, const or not, in the order of their bytes. */
+void str_sort(void *list, size_t n);
 
 bool span_eq(struct span s, const char *other);
 bool span_eq_nocase(struct span s, const char *other);

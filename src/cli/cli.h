@@ -187,8 +187,9 @@ int url_run(const struct command *c, const struct settings *s);
 int user_run(const struct command *c, const struct settings *s);
 bool user_help(const struct settings *s, struct buf *out);
 int version_run(const struct command *c, const struct settings *s);
-/* The man page for the whole table, as roff. */
-void man_write(const struct command *table, struct buf *out);
+/* A man page, as roff: "cay" is that of the whole table. ERR_INVALID: there is no such page. */
+must_use struct err *man_write(const struct command *table, const char *page, struct buf *out);
+void man_list(struct buf *out); /* "cay.1", one in a line */
 /* A script that completes commands, flags and names. ERR_INVALID: there is no such shell. */
 must_use struct err *completion_write(const struct command *table, const char *shell,
 				      struct buf *out);

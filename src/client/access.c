@@ -4,6 +4,7 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/series.h"
 #include "base/str.h"
 
 /*
@@ -22,9 +23,11 @@ struct access {
 	void *woken_arg;
 	access_knocked knocked; /* the same */
 	void *knocked_arg;
+	struct series *entries, *took; /* what was opened, and how long it lasted */
 };
 
 struct access_session {
+	struct access *access;
 	const struct access_ops *ops;
 	void *inner; /* the implementation's session */
 	struct access_events ev;
@@ -34,17 +37,43 @@ struct access_session {
 	usec started;
 };
 
+static const uint32_t took_us[] = { 1000,    5000,    10000,    50000,    100000,   500000,
+				    1000000, 5000000, 10000000, 60000000, 600000000 };
+static const struct series_spec entries_spec = {
+	"cay_entries_total",
+	"Ways into Pods that were asked for: exec, attach, logs and ports.",
+	SERIES_COUNTER,
+	{ "way", "result" },
+	.max = 8,
+};
+static const struct series_spec took_spec = {
+	"cay_entry_seconds",
+	"How long they lasted, from the start to the end.",
+	SERIES_HISTOGRAM,
+	{ "way" },
+	took_us,
+	ARRAY_LEN(took_us),
+	1000000,
+	.max = 4,
+};
+
 struct access *access_new(const struct access_ops *ops, void *ctx)
 {
 	struct access *a = xnew(struct access);
 
 	a->ops = ops;
 	a->ctx = ctx;
+	a->entries = series_new(&entries_spec);
+	a->took = series_new(&took_spec);
 	return a;
 }
 
 void access_free(struct access *a)
 {
+	if (!a)
+		return;
+	series_free(a->entries);
+	series_free(a->took);
 	free(a);
 }
 
@@ -85,7 +114,8 @@ static void session_free(struct access_session *s)
 static void session_close(struct access_session *s, const char *result, const struct err *e,
 			  int code)
 {
-	int64_t took_ms = (clock_mono() - s->started) / 1000;
+	usec took = clock_mono() - s->started;
+	int64_t took_ms = took / 1000;
 
 	if (e)
 		log_info("access", KV("event", "end"), KV("way", s->way), KV("namespace", s->ns),
@@ -95,41 +125,39 @@ static void session_close(struct access_session *s, const char *result, const st
 		log_info("access", KV("event", "end"), KV("way", s->way), KV("namespace", s->ns),
 			 KV("pod", s->pod), KV("user", s->user), KV("result", result),
 			 KV("took_ms", took_ms), KV("code", code));
+	if (!str_eq(result, "refused"))
+		series_observe(s->access->took, &s->way, (uint64_t)took);
 	session_free(s);
 }
 
 /* Of what somebody asked for: probes and hooks are nobody's. */
-static void record(const struct access *a, const char *way, const struct access_target *to,
+static void record(const struct access *a, const char *sub, const struct access_target *to,
 		   const struct err *e)
 {
-	static const struct {
-		const char *way, *sub;
-	} subs[] = { { "logs", "log" }, { "dial", "portforward" } };
 	struct audit_record r = {
 		.user = to->user,
 		.from = to->from,
 		.verb = "connect",
 		.resource = "pods",
-		.sub = way,
+		.sub = sub,
 		.ns = to->ns,
 		.name = to->pod,
 		.note = e ? err_text(e) : NULL,
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(subs); i++)
-		if (str_eq(subs[i].way, way))
-			r.sub = subs[i].sub;
 	if (!str_empty(to->user))
 		audit_write(a->audit, &r);
 }
 
-/* The one decision, and the one record of a start. *ret is set on success only. */
-static struct err *session_open(struct access *a, const char *way, const struct access_target *to,
-				struct access_session **ret)
+/* The one decision, and the one record of a start. sub: by which subresource of a Pod. *ret is set
+ * on success only. */
+static struct err *session_open(struct access *a, const char *way, const char *sub,
+				const struct access_target *to, struct access_session **ret)
 {
 	struct access_session *s = xnew(struct access_session);
 	struct err *e = NULL;
 
+	s->access = a;
 	s->ops = a->ops;
 	s->way = way;
 	s->ns = xstrdup(to->ns ? to->ns : "");
@@ -138,7 +166,8 @@ static struct err *session_open(struct access *a, const char *way, const struct 
 	s->started = clock_mono();
 	if (a->decide)
 		e = a->decide(a->decide_arg, way, to);
-	record(a, way, to, e);
+	record(a, sub, to, e);
+	series_add(a->entries, (const char *const[]){ way, e ? "refused" : "allowed" }, 1);
 	if (e) {
 		session_close(s, "refused", e, 0);
 		return e;
@@ -200,7 +229,8 @@ struct err *access_exec(struct access *a, const struct access_exec_spec *spec,
 			const struct access_events *ev, void *arg, struct access_session **ret)
 {
 	struct access_session *s = NULL;
-	struct err *e = session_open(a, spec->attach ? "attach" : "exec", &spec->to, &s);
+	const char *way = spec->attach ? "attach" : "exec";
+	struct err *e = session_open(a, way, way, &spec->to, &s);
 
 	if (e)
 		return e;
@@ -212,7 +242,7 @@ struct err *access_logs(struct access *a, const struct access_log_spec *spec,
 			const struct access_events *ev, void *arg, struct access_session **ret)
 {
 	struct access_session *s = NULL;
-	struct err *e = session_open(a, "logs", &spec->to, &s);
+	struct err *e = session_open(a, "logs", "log", &spec->to, &s);
 
 	if (e)
 		return e;
@@ -226,7 +256,8 @@ struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 	bool door = access_is_door(a, &spec->to);
 	void *ctx = door ? a->door.ctx : a->ctx;
 	struct access_session *s = NULL;
-	struct err *e = session_open(a, "dial", &spec->to, &s);
+	struct err *e =
+		session_open(a, "dial", spec->sub ? spec->sub : "portforward", &spec->to, &s);
 
 	if (e)
 		return e;
@@ -234,6 +265,12 @@ struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 		s->ops = a->door.ops;
 	session_tell(s, ev, arg);
 	return session_begun(s, s->ops->dial(ctx, spec, &session_events, s, &s->inner), ret);
+}
+
+void access_metrics(const struct access *a, struct buf *b)
+{
+	series_write(a->entries, b);
+	series_write(a->took, b);
 }
 
 bool access_usage(struct access *a, const struct access_target *of, struct access_usage *ret)

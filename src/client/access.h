@@ -15,6 +15,7 @@
 struct access;
 struct access_session;
 struct audit;
+struct buf;
 
 struct access_target {
 	const char *ns, *pod, *container; /* container NULL or "": the only one, or the default */
@@ -44,6 +45,7 @@ struct access_exec_spec {
 struct access_dial_spec {
 	struct access_target to;
 	uint16_t port;
+	const char *sub; /* what it was asked for by, for the record; NULL: portforward */
 };
 struct access_log_spec {
 	struct access_target to;
@@ -108,6 +110,7 @@ AUTOPTR(access)
 typedef struct err *(*access_policy)(void *arg, const char *way, const struct access_target *to);
 void access_set_policy(struct access *a, access_policy decide, void *arg);
 
+void access_metrics(const struct access *a, struct buf *b); /* lines of /metrics */
 /* Where each way in is recorded, let in or refused; NULL: nowhere. */
 void access_set_audit(struct access *a, struct audit *log);
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/control.h"
 
+#include "api/agents.h"
+#include "api/object.h"
 #include "api/registry.h"
+#include "api/sandbox_pod.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "client/access.h"
@@ -17,13 +20,18 @@
 #include "control/pass/pass.h"
 #include "control/pool/pool.h"
 #include "control/sandbox/sandbox.h"
+#include "control/tally/tally.h"
 #include "control/template/template.h"
 #include "loop/loop.h"
+#include "trace/trace.h"
 
 /*
  * The controllers as one: their options, their queues, and which of them runs a key.
  */
 enum {
+	/* What a quota has refused is retried at least this often, because nothing wakes the key
+	 * when there is room again. */
+	REFUSED_MS = 10 * 1000,
 	CHORES_TURN_MS = 10, /* of a turn of the loop */
 };
 
@@ -43,6 +51,8 @@ static void *own_of(const struct control *c, enum control_kind kind)
 	case CONTROL_PVC:
 	case CONTROL_DEFINITION:
 	case CONTROL_ENDPOINTS:
+	case CONTROL_REPLICA_SET:
+	case CONTROL_DEPLOYMENT:
 	case CONTROL_EVENT_EXPIRY:
 		return c->cluster;
 	case CONTROL_IDLE:
@@ -57,6 +67,38 @@ static void *own_of(const struct control *c, enum control_kind kind)
 	return NULL;
 }
 
+/* A span for a pass, by upstream's names, which continues the trace that the object names. */
+static struct trace_span *span_of(const struct control *c, const struct key *key)
+{
+	const struct {
+		const struct kind *kind;
+		const char *name;
+	} traced[CONTROL_KIND_MAX_] = {
+		[CONTROL_SANDBOX] = { c->ctx.kinds.sandbox, "ReconcileSandbox" },
+		[CONTROL_CLAIM] = { c->ctx.kinds.claim, "ReconcileSandboxClaim" },
+		[CONTROL_TEMPLATE] = { c->ctx.kinds.template, "ReconcileSandboxTemplate" },
+	};
+	autoptr(object) o = NULL;
+	struct trace_context parent;
+	struct trace_span *span;
+
+	if (!c->ctx.opt.tracer || !traced[key->kind].kind)
+		return NULL;
+	o = client_get(c->ctx.client, traced[key->kind].kind, key->ns, key->name);
+	if (!o)
+		return NULL;
+	(void)trace_annotation_read(object_annotation(o, KEY_TRACE), &parent);
+	span = trace_start(c->ctx.opt.tracer, traced[key->kind].name, SPAN_INTERNAL, &parent);
+	if (key->kind != CONTROL_TEMPLATE)
+		trace_set(span, KEY_CREATED_BY,
+			  sandbox_created_by(object_label(o, KEY_CREATED_BY)));
+	if (key->kind == CONTROL_SANDBOX) {
+		trace_set(span, "sandbox.name", o->name);
+		trace_set(span, "sandbox.namespace", o->ns);
+	}
+	return span;
+}
+
 static struct again run(void *arg, struct queue_item *q)
 {
 	static struct again (*const reconcilers[CONTROL_KIND_MAX_])(struct pass *) = {
@@ -69,6 +111,8 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_PVC] = pvc_protection_reconcile,
 		[CONTROL_DEFINITION] = definition_reconcile,
 		[CONTROL_ENDPOINTS] = endpoints_reconcile,
+		[CONTROL_REPLICA_SET] = replica_set_reconcile,
+		[CONTROL_DEPLOYMENT] = deployment_reconcile,
 		[CONTROL_EVENT_EXPIRY] = event_expiry_reconcile,
 		[CONTROL_EVENTS] = event_reconcile,
 		[CONTROL_IDLE] = idle_reconcile,
@@ -80,7 +124,13 @@ static struct again run(void *arg, struct queue_item *q)
 
 	c->n_passes[it->key.kind]++;
 	pass_begin(&p, &c->ctx, it, own_of(c, it->key.kind));
+	p.span = span_of(c, &it->key);
 	again = reconcilers[it->key.kind](&p);
+	if (again.how == AGAIN_RETRY && err_is(again.e, ERR_FORBIDDEN))
+		again.ms = REFUSED_MS;
+	if (again.e)
+		trace_failed(p.span);
+	trace_end(p.span);
 	if (p.started) {
 		err_free(take(again.e)); /* the pass after the writes reports it */
 		again = again_wait();
@@ -158,6 +208,7 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	options_fill(c, o);
 	c->ctx.events = event_queue_new(&c->ctx);
 	c->ctx.index = index_new();
+	c->ctx.tally = tally_new();
 	c->notes = notes_new();
 	c->pace = pace_new(l, c->ctx.opt.pace_changed, c->ctx.opt.pace_arg);
 	c->ctx.queue = make_queue(c, c->ctx.opt.turn_ms);
@@ -179,8 +230,19 @@ bool control_synced(const struct control *c)
 	return c->n_synced == WATCH_MAX_ && (!c->cluster || cluster_synced(c->cluster));
 }
 
+static bool add_sandbox(void *arg, struct object *sandbox)
+{
+	gauges_sandbox(arg, sandbox);
+	return true;
+}
+
 void control_metrics(const struct control *c, struct buf *b)
 {
+	autoptr(gauges) gauges = gauges_new();
+
+	client_each(c->ctx.client, c->ctx.kinds.sandbox, NULL, add_sandbox, gauges);
+	tally_write(c->ctx.tally, b);
+	gauges_write(gauges, c->ctx.index, b);
 	pace_metrics(c->pace, b);
 	idle_metrics(c->idle, b);
 }
@@ -214,6 +276,7 @@ void control_free(struct control *c)
 	pace_free(c->pace);
 	idle_free(c->idle);
 	index_free(c->ctx.index);
+	tally_free(c->ctx.tally);
 	for (char **d = c->label_domains; *d; d++)
 		free(*d);
 	free(c->label_domains);

@@ -10,6 +10,7 @@ struct access;
 struct buf;
 struct client;
 struct loop;
+struct tracer;
 
 /*
  * The controllers for Sandbox, SandboxTemplate, SandboxWarmPool and SandboxClaim. They reach
@@ -29,6 +30,8 @@ struct control_options {
 	/* Also collect garbage, end namespaces, expire Events and make EndpointSlices: where the
 	 * API server has no kube-controller-manager. */
 	bool cluster_services;
+	const char *root_ca; /* with that: the CA of the API server's certificate, PEM, which each
+				namespace gets as a ConfigMap; outlives this. NULL: none */
 	bool sandbox_slices; /* with that: EndpointSlices for the Services of Sandboxes too */
 	const char *const *label_domains; /* whose labels claims may set; NULL: sandbox.users.io */
 	/* Launches should yield to claims from now on, or no longer (pace/pace.h). NULL: nobody
@@ -40,6 +43,7 @@ struct control_options {
 	/* Whether a request into the Sandbox waits for its answer; NULL: nobody knows. */
 	bool (*awaited)(void *arg, const char *ns, const char *sandbox);
 	void *awaited_arg;
+	struct tracer *tracer; /* spans for passes; NULL: none. It outlives the controllers */
 };
 
 must_use struct err *control_start(struct loop *l, struct client *c,

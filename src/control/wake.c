@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
+#include "api/agents.h"
 #include "api/object.h"
 #include "api/view_claim.h"
 #include "api/view_pool.h"
@@ -139,9 +140,9 @@ static void pvc_changed(void *arg unused, struct object *was unused, struct obje
 	 * §3.5). */
 }
 
-static void queue_claims(struct control *c, const struct object *pool, bool bound_too)
+static void queue_claims(struct control *c, const char *ns, const char *pool, bool bound_too)
 {
-	map_each(it, index_claims_of(c->ctx.index, pool->ns, pool->name)) {
+	map_each(it, index_claims_of(c->ctx.index, ns, pool)) {
 		const struct object *claim = it.value;
 		const struct claim_view *v = claim_view(claim);
 
@@ -160,7 +161,7 @@ static void pool_changed(void *arg, struct object *was, struct object *now)
 	if (!was || !now || !pass_tells(&c->ctx, CONTROL_POOL, now))
 		item_wake(c->ctx.queue, CONTROL_POOL, any->ns, any->name);
 	if (!was || !now || pool_view(was)->generation != pool_view(now)->generation)
-		queue_claims(c, any, false);
+		queue_claims(c, any->ns, any->name, false);
 	if (idle_policy_differs(was, now))
 		wake_idle_of_pool(c, any);
 }
@@ -169,14 +170,17 @@ static void template_changed(void *arg, struct object *was, struct object *now)
 {
 	struct control *c = arg;
 	struct object *any = now ? now : was;
+	autofree char *shadow = now && !was ? xasprintf(SHADOW_POOL "%s", now->name) : NULL;
 
 	item_wake(c->ctx.queue, CONTROL_TEMPLATE, any->ns, any->name);
+	if (shadow) /* claims that name the template itself */
+		queue_claims(c, any->ns, shadow, false);
 	map_each(it, index_pools_of(c->ctx.index, any->ns, any->name)) {
 		const struct object *pool = it.value;
 
 		item_wake(c->ctx.queue, CONTROL_POOL, pool->ns, pool->name);
 		if (!was)
-			queue_claims(c, pool, true);
+			queue_claims(c, pool->ns, pool->name, true);
 		if (idle_policy_differs(was, now))
 			wake_idle_of_pool(c, pool);
 	}

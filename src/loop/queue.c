@@ -249,6 +249,13 @@ static void item_slowed(struct queue *q, const struct queue_item *it, struct err
 	err_free(e);
 }
 
+static uint64_t retry_ms(const struct queue_item *it, const struct again *again)
+{
+	uint64_t ms = queue_backoff_ms(it->n_failures);
+
+	return again->ms ? MIN(ms, again->ms) : ms;
+}
+
 static void item_settle(struct queue *q, struct queue_item *it, struct again again)
 {
 	switch (again.how) {
@@ -261,7 +268,7 @@ static void item_settle(struct queue *q, struct queue_item *it, struct again aga
 		break;
 	case AGAIN_RETRY:
 		it->n_failures++;
-		item_wait(q, it, queue_backoff_ms(it->n_failures));
+		item_wait(q, it, retry_ms(it, &again));
 		item_slowed(q, it, again.e);
 		break;
 	case AGAIN_WAIT:

@@ -47,7 +47,7 @@ struct again {
 		AGAIN_RETRY, /* after a pause that doubles with each failure */
 		AGAIN_WAIT,  /* operations were started; their end decides */
 	} how;
-	uint64_t ms;
+	uint64_t ms;   /* AGAIN_RETRY: the longest pause; 0: it may get as long as it likes */
 	struct err *e; /* AGAIN_RETRY: why */
 };
 struct again again_never(void);

@@ -51,6 +51,8 @@ struct conn {
 	struct conn_events ev;
 	void *arg;
 	struct buf in, out;
+	struct buf cuts; /* uint64_t: how much was written until each conn_cut(), while unsent */
+	uint64_t n_sent;
 	struct err *err;
 	enum conn_state state;
 	unsigned polled; /* what the watch was last told */
@@ -73,6 +75,7 @@ static void conn_destroy(struct conn *c)
 {
 	buf_done(&c->in);
 	buf_done(&c->out);
+	buf_done(&c->cuts);
 	free(c);
 }
 
@@ -167,13 +170,27 @@ static size_t conn_send(struct conn *c, const char *p, size_t len)
 				     : err_new(ERR_UNAVAILABLE, "the connection is closed"));
 	if (done)
 		c->sent = c->moved = clock_mono();
+	c->n_sent += done;
 	return done;
+}
+
+/* How much of the output may be written at once: up to the next cut. */
+static size_t conn_piece(struct conn *c)
+{
+	uint64_t cut;
+
+	for (; c->cuts.len; buf_eat(&c->cuts, sizeof(cut))) {
+		memcpy(&cut, buf_head(&c->cuts), sizeof(cut));
+		if (cut > c->n_sent)
+			return (size_t)(cut - c->n_sent);
+	}
+	return c->out.len;
 }
 
 static void conn_flush(struct conn *c)
 {
-	if (c->out.len && !c->blocked)
-		buf_eat(&c->out, conn_send(c, buf_head(&c->out), c->out.len));
+	while (c->out.len && !c->blocked && !c->err)
+		buf_eat(&c->out, conn_send(c, buf_head(&c->out), conn_piece(c)));
 	if (c->out.len || c->err)
 		return;
 	if (c->ending && !c->ended)
@@ -342,8 +359,10 @@ static void conn_trim(struct conn *c)
 {
 	if (!c->in.len)
 		buf_done(&c->in);
-	if (!c->out.len)
+	if (!c->out.len) {
 		buf_done(&c->out);
+		buf_done(&c->cuts);
+	}
 }
 
 /*
@@ -468,6 +487,14 @@ void conn_write(struct conn *c, const void *p, size_t len)
 	if (c->out.len >= c->high)
 		c->was_full = true;
 	conn_schedule(c);
+}
+
+void conn_cut(struct conn *c)
+{
+	uint64_t here = c->n_sent + c->out.len;
+
+	if (c->out.len)
+		buf_add(&c->cuts, &here, sizeof(here));
 }
 
 bool conn_full(const struct conn *c)

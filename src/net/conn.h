@@ -57,6 +57,8 @@ void conn_set_events(struct conn *c, const struct conn_events *ev, void *arg);
 
 /* Buffered: what is written in a turn is sent at its end, or as soon as there are 64 KiB of it. */
 void conn_write(struct conn *c, const void *p, size_t len);
+/* What was written before this and what comes after it never share a TLS record. */
+void conn_cut(struct conn *c);
 bool conn_full(const struct conn *c); /* above the high mark: stop producing until drained */
 void conn_set_high(struct conn *c, size_t high); /* another high mark; 0: the default */
 size_t conn_unsent(const struct conn *c);

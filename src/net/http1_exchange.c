@@ -43,6 +43,7 @@ struct http1_exchange {
 	struct timer *timer; /* of connecting; NULL: none */
 	struct conn *conn;
 	bool reused;
+	bool given; /* the connection is for this exchange alone */
 
 	llhttp_t parser;
 	struct http_headers headers, trailers;
@@ -124,8 +125,8 @@ static void exchange_finish(struct http1_exchange *x)
 	struct conn *c = x->conn;
 
 	x->refs++;
-	if (x->base.pool && x->keep_alive && x->body_ended && !x->body_left && !conn_in(c)->len &&
-	    !conn_unsent(c)) {
+	if (x->base.pool && !x->given && x->keep_alive && x->body_ended && !x->body_left &&
+	    !conn_in(c)->len && !conn_unsent(c)) {
 		x->conn = NULL;
 		http_pool_put(x->base.pool, x->addr, c);
 	}
@@ -569,10 +570,16 @@ struct http_exchange *http1_exchange_start(struct http_pool *p,
 	deferred_init(&x->later, p->loop, on_later, x);
 	http_dial_init(&x->dial, &p->dialer, x->addr, on_connected, x);
 	if (bad) {
+		stream_free(spec->stream);
 		exchange_fail_later(x, bad);
 		return &x->base;
 	}
 	put_request(&x->head, spec);
+	x->given = spec->stream;
+	if (x->given) {
+		exchange_use(x, conn_new(p->loop, spec->stream, &conn_events, x));
+		return &x->base;
+	}
 	c = http_pool_take(p, spec->addr);
 	if (c) {
 		exchange_use(x, c);

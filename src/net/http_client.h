@@ -46,6 +46,9 @@ struct http_exchange_events {
 struct http_exchange_spec {
 	int version;      /* 2: HTTP/2; otherwise HTTP/1.1 */
 	const char *addr; /* "10.0.0.1:8888" */
+	/* Not NULL: a connection that somebody has made, for this exchange of HTTP/1.1 alone. It is
+	 * taken over, and addr only names the peer. */
+	struct stream *stream;
 	const char *method, *target;
 	const struct http_headers *headers; /* the caller includes Host */
 	int64_t body_len;                   /* 0: none, < 0: chunked */

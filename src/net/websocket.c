@@ -55,12 +55,19 @@ static void flush(struct websocket *w)
 		conn_close_after_flush(w->conn);
 }
 
-static ssize_t on_send(unused wslay_event_context_ptr ctx, const uint8_t *p, size_t len,
-		       unused int flags, void *arg)
+/*
+ * There are clients that wait for the socket to be readable before each message (Python's
+ * kubernetes up to 34): they would not see a second one that came with the first in one TLS record,
+ * because OpenSSL has taken it from the socket already.
+ */
+static ssize_t on_send(unused wslay_event_context_ptr ctx, const uint8_t *p, size_t len, int flags,
+		       void *arg)
 {
 	struct websocket *w = arg;
 
 	conn_write(w->conn, p, len);
+	if (!w->client && !(flags & WSLAY_MSG_MORE))
+		conn_cut(w->conn);
 	return (ssize_t)len;
 }
 
@@ -213,6 +220,7 @@ struct websocket *websocket_new(struct conn *c, size_t max_message, bool client)
 		abort(); /* out of memory */
 	wslay_event_config_set_max_recv_msg_length(w->ctx, w->max_message);
 	conn_set_events(c, &conn_events, w);
+	conn_cut(c); /* from the head of the answer to the handshake */
 	return w;
 }
 
@@ -337,6 +345,8 @@ void websocket_close(struct websocket *w, uint16_t code, const char *reason)
 		len--; /* do not cut a character in two */
 	(void)wslay_event_queue_close(w->ctx, code, (const uint8_t *)reason, len);
 	flush(w);
+	if (!w->client)
+		conn_end(w->conn); /* some clients wait for the end of the connection itself */
 	w->paused = false;
 	conn_pause(w->conn, false);
 	conn_set_idle_ms(w->conn, CLOSE_WAIT_MS);

@@ -523,6 +523,7 @@ static struct err *open_pods(struct node *n, const struct node_spec *spec)
 		.disk = n->disk,
 		.handlers = n->handlers,
 		.host_paths = n->host_paths,
+		.tokens = spec->tokens,
 		.run_dir = n->inst->run_dir,
 		.data_dir = n->data_dir,
 		.usage_interval_ms = (uint64_t)spec->usage_interval_s * 1000,
@@ -643,6 +644,7 @@ void node_metrics(const struct node *n, struct buf *b)
 	native_metrics(n->runtime, b);
 	resolver_metrics(n->resolver, b);
 	pods_metrics(n->pods, b);
+	access_metrics(ways_access(n->ways), b);
 }
 
 void node_set_pace(struct node *n, bool yield)

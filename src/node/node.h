@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "client/token.h"
 #include "json/json.h"
 #include "node/host/budget.h"
 
@@ -44,9 +45,10 @@ struct node_spec {
 	/* In bytes; disk_pool_size 0: by what is free. */
 	int64_t disk_pool_size, sandbox_disk, log_max;
 	bool allow_unenforced_disk;
-	const char *host_paths;   /* that Pods may mount: "/srv/data:ro,/srv/out:rw"; NULL: none */
-	bool pull_images;         /* those that are not there */
-	int64_t usage_interval_s; /* how often what sandboxes use is measured; 0: never */
+	const char *host_paths; /* that Pods may mount: "/srv/data:ro,/srv/out:rw"; NULL: none */
+	struct token_issuer tokens;  /* for the volumes of Pods; without issue(): there are none */
+	bool pull_images;            /* those that are not there */
+	int64_t usage_interval_s;    /* how often what sandboxes use is measured; 0: never */
 	int64_t pressure_interval_s; /* how often it is looked whether that lasts; 0: 10 */
 	/* The time that Pods are given to end with the node, and its part for critical ones alone.
 	 */

@@ -11,7 +11,10 @@
 #include "control/control.h"
 #include "loop/loop.h"
 #include "role/log_settings_priv.h"
+#include "role/probes_priv.h"
 #include "role/role.h"
+#include "role/tracing_priv.h"
+#include "trace/trace.h"
 
 const struct setting controller_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
@@ -28,6 +31,11 @@ const struct setting controller_settings[] = {
 	  "Do not write Events about Sandboxes" },
 	{ "disable-claim-events", SETTING_BOOL, "false", NULL,
 	  "Do not write Events about SandboxClaims" },
+	{ "metrics-bind-address", SETTING_TEXT, "0", "[ADDR]:PORT",
+	  "Address that shows /metrics; '' or 0: none" },
+	{ "health-probe-bind-address", SETTING_TEXT, "0", "[ADDR]:PORT",
+	  "Address that shows /healthz and /readyz; '' or 0: none" },
+	TRACING_SETTINGS,
 	LOG_SETTINGS,
 	{ 0 },
 };
@@ -40,6 +48,8 @@ enum {
 struct controller {
 	struct loop *loop;
 	struct control *control;
+	struct probes *probes;
+	struct tracing *tracing;
 	struct timer *deadline; /* of a clean stop; NULL: not asked to stop yet */
 };
 
@@ -64,7 +74,8 @@ static void controller_stop(void *arg, int signum)
 }
 
 static struct err *controller_start(const struct settings *settings, struct loop *l,
-				    struct client *client, struct control **ret)
+				    struct client *client, struct tracer *tracer,
+				    struct control **ret)
 {
 	struct control_options o = {
 		.cluster_domain = settings_text(settings, "cluster-domain"),
@@ -75,9 +86,39 @@ static struct err *controller_start(const struct settings *settings, struct loop
 							"sandbox-warm-pool-readiness-grace-period"),
 		.no_sandbox_events = settings_bool(settings, "disable-sandbox-events"),
 		.no_claim_events = settings_bool(settings, "disable-claim-events"),
+		.tracer = tracer,
 	};
 
 	return control_start(l, client, &o, ret);
+}
+
+static void write_metrics(void *arg, struct buf *b)
+{
+	const struct controller *c = arg;
+
+	control_metrics(c->control, b);
+	tracer_metrics(tracing_tracer(c->tracing), b);
+}
+
+static const char *trouble(void *arg)
+{
+	return control_synced(((struct controller *)arg)->control)
+		       ? NULL
+		       : "the API server has not told yet what there is";
+}
+
+static struct err *start_probes(struct controller *c, const struct settings *settings)
+{
+	autofree char *metrics = NULL, *health = NULL;
+	struct err *e = address_setting(settings, "metrics-bind-address", &metrics);
+
+	if (!e)
+		e = address_setting(settings, "health-probe-bind-address", &health);
+	if (e)
+		return e;
+	return probes_start(c->loop,
+			    &(struct probes_spec){ metrics, health, write_metrics, trouble, c },
+			    &c->probes);
 }
 
 int controller_run(const struct command *c unused, const struct settings *settings)
@@ -94,7 +135,11 @@ int controller_run(const struct command *c unused, const struct settings *settin
 	if (!e)
 		e = cli_connect(l, settings_text(settings, "kubeconfig"), kinds, &client);
 	if (!e)
-		e = controller_start(settings, l, client, &it.control);
+		e = tracing_start(l, settings, &it.tracing);
+	if (!e)
+		e = controller_start(settings, l, client, tracing_tracer(it.tracing), &it.control);
+	if (!e)
+		e = start_probes(&it, settings);
 	if (!e) {
 		struct signal_watch *term = signal_watch_new(l, SIGTERM, controller_stop, &it);
 		struct signal_watch *intr = signal_watch_new(l, SIGINT, controller_stop, &it);
@@ -105,7 +150,9 @@ int controller_run(const struct command *c unused, const struct settings *settin
 		signal_watch_free(intr);
 		timer_free(it.deadline);
 	}
+	probes_free(it.probes);
 	control_free(it.control);
 	client_free(client);
+	tracing_free(it.tracing);
 	return e ? cli_fail(err_wrap(e, "controller")) : EXIT_OK;
 }

@@ -67,6 +67,7 @@ static struct err *tunnel_may_enter(struct serve *s, const struct router_ask *as
 
 	if (!serve_find_ticket(s, ask->caller.ticket, &who))
 		return err_new(ERR_UNAUTHENTICATED, "the tunnel has ended");
+	router_ask_is(ask, "%s", who.user);
 	return user_may_exec(s, &who, ask->ns, pod);
 }
 
@@ -83,6 +84,7 @@ static struct err *certificate_may_enter(struct serve *s, const struct router_as
 	for (size_t i = 0; i < n; i++)
 		groups[i] = ask->groups[i];
 	groups[n] = "system:authenticated";
+	router_ask_is(ask, "%s", ask->user);
 	return user_may_exec(s, &(struct access_target){ .user = ask->user, .groups = groups },
 			     ask->ns, pod);
 }
@@ -92,9 +94,12 @@ static struct err *may_enter(void *arg, const struct router_ask *ask, struct lis
 {
 	struct serve *s = arg;
 	autoptr(object) sandbox = NULL;
+	autofree char *user = NULL;
 	const char *pod;
 	struct err *e;
 
+	if (ask->caller.local)
+		router_ask_is(ask, ROUTER_LOCAL, ask->caller.uid);
 	if (ask->caller.trusted || !wall_stands("router-uid"))
 		return NULL;
 	if (ask->caller.local && settings_bool(s->settings, "open-to-local-users"))
@@ -106,7 +111,8 @@ static struct err *may_enter(void *arg, const struct router_ask *ask, struct lis
 	if (ask->user && !http_request_header(ask->request, "Authorization"))
 		return certificate_may_enter(s, ask, pod);
 	e = server_may_exec(s->server, http_request_header(ask->request, "Authorization"), ask->ns,
-			    pod);
+			    pod, &user);
+	router_ask_is(ask, "%s", user ? user : "");
 	return explain_refusal(e, ask);
 }
 
@@ -207,6 +213,7 @@ struct err *serve_start_router(struct serve *s)
 		.has_group = group,
 		.wake = wake,
 		.wake_arg = s,
+		.audit = s->audit,
 	};
 	struct ways ways = { 0 };
 	struct err *e = group ? find_group(group, &spec.group) : NULL;

@@ -3,12 +3,19 @@
  * What a role that runs in a Pod shows to the cluster: whether it is alive and ready, and what it
  * has counted.
  */
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "base/str.h"
+#include "cli/settings.h"
 #include "net/http_server.h"
 #include "net/stream.h"
-#include "role/router_priv.h"
+#include "role/probes_priv.h"
 
 enum {
 	CONNS_MAX = 64, /* for kubelets and a few collectors */
@@ -125,4 +132,45 @@ void probes_free(struct probes *p)
 	http_server_free(p->metrics);
 	http_server_free(p->health);
 	free(p);
+}
+
+/* Of both families, where the kernel has both. */
+static const char *all_addresses(void)
+{
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return "0.0.0.0";
+	(void)close(fd);
+	return "[::]";
+}
+
+/* An address of either family, without a name service. */
+static bool is_literal(const char *host, size_t len)
+{
+	bool six = len > 2 && host[0] == '[' && host[len - 1] == ']';
+	autofree char *text = xstrndup(host + six, len - 2 * (size_t)six);
+	struct in6_addr addr;
+
+	return inet_pton(six ? AF_INET6 : AF_INET, text, &addr) == 1;
+}
+
+struct err *address_setting(const struct settings *s, const char *flag, char **ret)
+{
+	const char *text = settings_text(s, flag);
+	const char *colon = strrchr(text, ':');
+	autoptr(err) not_a_port = NULL;
+	int64_t port;
+
+	if (!*text || str_eq(text, "0")) {
+		*ret = xstrdup("");
+		return NULL;
+	}
+	if (colon)
+		not_a_port = parse_int(colon + 1, 0, 65535, &port);
+	if (!colon || not_a_port || (colon > text && !is_literal(text, (size_t)(colon - text))))
+		return err_new(ERR_INVALID,
+			       "--%s: an address has the form IP:PORT, [IPv6]:PORT or :PORT", flag);
+	*ret = colon == text ? xasprintf("%s%s", all_addresses(), text) : xstrdup(text);
+	return NULL;
 }

@@ -16,6 +16,7 @@
 #include "loop/loop.h"
 #include "role/descriptors_priv.h"
 #include "role/log_settings_priv.h"
+#include "role/probes_priv.h"
 #include "role/role.h"
 #include "role/router_priv.h"
 

@@ -23,18 +23,3 @@ struct router_config {
 /* ERR_INVALID names the flag. */
 must_use struct err *router_config_read(const struct settings *s, struct router_config *ret);
 void router_config_done(struct router_config *c);
-
-/*
- * The two ports beside the router's: /metrics on one, /healthz and /readyz on the other, or all
- * three on one if the addresses are the same.
- */
-struct probes;
-struct probes_spec {
-	const char *metrics, *health; /* addresses; "": no such port */
-	void (*write)(void *arg, struct buf *b);
-	const char *(*trouble)(void *arg); /* why it is not ready; NULL: it is */
-	void *arg;
-};
-must_use struct err *probes_start(struct loop *l, const struct probes_spec *spec,
-				  struct probes **ret);
-void probes_free(struct probes *p);

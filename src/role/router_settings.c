@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "cli/settings.h"
 #include "role/log_settings_priv.h"
+#include "role/probes_priv.h"
 #include "role/role.h"
 #include "role/router_priv.h"
 #include "role/ways_priv.h"
@@ -103,58 +104,17 @@ static struct err *bad(const char *flag, const char *why)
 	return err_new(ERR_INVALID, "--%s: %s", flag, why);
 }
 
-/* Of both families, where the kernel has both. */
-static const char *all_addresses(void)
-{
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return "0.0.0.0";
-	(void)close(fd);
-	return "[::]";
-}
-
-/* An address of either family, without a name service. */
-static bool is_literal(const char *host, size_t len)
-{
-	bool six = len > 2 && host[0] == '[' && host[len - 1] == ']';
-	autofree char *text = xstrndup(host + six, len - 2 * (size_t)six);
-	struct in6_addr addr;
-
-	return inet_pton(six ? AF_INET6 : AF_INET, text, &addr) == 1;
-}
-
-/* ":8080" is all addresses, as in Go. "" and "0": no port. */
-static struct err *read_address(const struct settings *s, const char *flag, char **ret)
-{
-	const char *text = settings_text(s, flag);
-	const char *colon = strrchr(text, ':');
-	autoptr(err) not_a_port = NULL;
-	int64_t port;
-
-	if (!*text || str_eq(text, "0")) {
-		*ret = xstrdup("");
-		return NULL;
-	}
-	if (colon)
-		not_a_port = parse_int(colon + 1, 0, 65535, &port);
-	if (!colon || not_a_port || (colon > text && !is_literal(text, (size_t)(colon - text))))
-		return bad(flag, "an address has the form IP:PORT, [IPv6]:PORT or :PORT");
-	*ret = colon == text ? xasprintf("%s%s", all_addresses(), text) : xstrdup(text);
-	return NULL;
-}
-
 static struct err *read_addresses(const struct settings *s, struct router_config *c)
 {
-	struct err *e = read_address(s, "http-bind-address", &c->listen);
+	struct err *e = address_setting(s, "http-bind-address", &c->listen);
 
 	if (!e)
-		e = read_address(s, "https-bind-address", &c->tls_listen);
+		e = address_setting(s, "https-bind-address", &c->tls_listen);
 	if (!e && !*c->listen && !*c->tls_listen)
 		e = bad("http-bind-address", "one of it and --https-bind-address must be given");
 	if (!e)
-		e = read_address(s, "metrics-bind-address", &c->metrics);
-	return e ? e : read_address(s, "health-probe-bind-address", &c->probes);
+		e = address_setting(s, "metrics-bind-address", &c->metrics);
+	return e ? e : address_setting(s, "health-probe-bind-address", &c->probes);
 }
 
 /* Durations that must not be 0. */

@@ -25,10 +25,12 @@
 #include "role/log_settings_priv.h"
 #include "role/role.h"
 #include "role/serve_priv.h"
+#include "role/tracing_priv.h"
 #include "router/node_ports/node_ports.h"
 #include "router/router.h"
 #include "server/server.h"
 #include "store/store.h"
+#include "trace/trace.h"
 
 enum {
 	TRIM_LOOK_MS = 5000,
@@ -53,6 +55,7 @@ static void serve_done(struct serve *s)
 	client_free(s->control_client);
 	client_free(s->node_client);
 	server_free(s->server);
+	tracing_free(s->tracing);
 	audit_free(s->audit);
 	free(s->audit_path);
 	kinds_free(s->kinds);
@@ -141,6 +144,7 @@ static void write_metrics(void *arg, struct buf *b)
 			mcp.failed);
 	metrics_gauge(b, "cay_mcp_sessions", "Sessions over MCP.", mcp.sessions);
 	serve_audit_metrics(s, b);
+	tracer_metrics(tracing_tracer(s->tracing), b);
 }
 
 static struct budget_spec read_budget(const struct settings *s)
@@ -204,6 +208,7 @@ static struct err *start_roles(struct serve *s)
 		.log_max = settings_int(s->settings, "log-max-size"),
 		.host_paths = settings_text(s->settings, "host-path"),
 		.allow_unenforced_disk = settings_bool(s->settings, "allow-unenforced-disk-limits"),
+		.tokens = server_token_issuer(s->server),
 		.pull_images = settings_bool(s->settings, "pull-images"),
 		.shutdown_ms = (uint64_t)settings_int(s->settings, "shutdown-grace"),
 		.shutdown_critical_ms =
@@ -216,11 +221,13 @@ static struct err *start_roles(struct serve *s)
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
 		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
 		.cluster_services = true,
+		.root_ca = server_ca_cert(s->server),
 		.sandbox_slices = settings_bool(s->settings, "sandbox-endpoint-slices"),
 		.pace_changed = pace_changed,
 		.pace_arg = s,
 		.awaited = awaited,
 		.awaited_arg = s,
+		.tracer = tracing_tracer(s->tracing),
 	};
 	struct err *e = node_start(s->loop, s->node_client, &node, &s->node);
 
@@ -307,6 +314,10 @@ static struct err *serve_start(struct serve *s)
 		e = start_server(s);
 	if (!e)
 		e = serve_start_audit(s);
+	if (!e)
+		e = tracing_start(s->loop, s->settings, &s->tracing);
+	if (!e)
+		server_set_tracer(s->server, tracing_tracer(s->tracing));
 	if (!e)
 		e = start_roles(s);
 	if (!e)

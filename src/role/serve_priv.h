@@ -22,6 +22,7 @@ struct router;
 struct server;
 struct settings;
 struct signal_watch;
+struct tracing;
 struct trim;
 
 /*
@@ -43,6 +44,7 @@ struct serve {
 	struct mcp *mcp;
 	struct audit *audit; /* NULL: there is no record */
 	char *audit_path;
+	struct tracing *tracing; /* NULL: nobody wants spans */
 	struct trim *trim;
 	const struct kind *sandboxes, *pods;
 	struct list tunnels; /* struct tunnel.on */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "role/log_settings_priv.h"
 #include "role/role.h"
+#include "role/tracing_priv.h"
 
 static const char *const ways_out[] = { "internet", "none", NULL };
 
@@ -138,6 +139,7 @@ const struct setting serve_settings[] = {
 	{ "shutdown-grace-critical", SETTING_DURATION, "10s", "TIME",
 	  "The part of --shutdown-grace that is for critical Pods alone, after all others",
 	  .max = 3600000 },
+	TRACING_SETTINGS,
 	LOG_SETTINGS,
 	{ 0 },
 };

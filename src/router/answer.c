@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "base/wall.h"
 #include "net/http.h"
+#include "net/http_proxy.h"
 #include "router/router_priv.h"
 
 /*
@@ -14,8 +15,6 @@
  * - By path all sandboxes share an origin. Pages get one that is nobody's (the sandbox directive of
  *   Content-Security-Policy), and what would speak for the whole origin is left out.
  */
-static const char page_policy[] =
-	"sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads";
 static const char *const origin_wide[] = { "Service-Worker-Allowed", "Clear-Site-Data", "Alt-Svc",
 					   "Strict-Transport-Security", NULL };
 
@@ -113,5 +112,5 @@ void answer_headers(struct http_headers *h, const struct answer *a)
 	for (size_t i = 0; origin_wide[i]; i++)
 		http_headers_del(h, origin_wide[i]);
 	if (wall_stands("path-origin"))
-		http_headers_add(h, "Content-Security-Policy", page_policy);
+		http_headers_add(h, "Content-Security-Policy", http_page_policy);
 }

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "base/log.h"
 #include "base/str.h"
 #include "base/wall.h"
@@ -48,9 +51,11 @@ static int status_of(const struct err *why)
 }
 
 static void refuse(struct router *r, struct http_request *req, const struct route *route,
-		   struct err *why)
+		   const char *who, struct err *why)
 {
-	const struct record rec = { .route = route, .status = status_of(why) };
+	const struct record rec = {
+		.route = route, .status = status_of(why), .who = who, .why = err_text(why)
+	};
 	bool ours = rec.status == 500 && !err_is(why, ERR_UNAVAILABLE);
 
 	note_refusal(r, req, why);
@@ -81,7 +86,7 @@ static void visit_wait(struct router *r, struct http_request *req, const struct 
 	struct visit *v;
 
 	if (r->n_visits >= r->spec.max_waiting) {
-		refuse(r, req, route,
+		refuse(r, req, route, NULL,
 		       err_new(ERR_EXHAUSTED, "Too many requests wait to be let in."));
 		return;
 	}
@@ -165,17 +170,17 @@ static struct err *decide_on(struct router *r, struct router_ask *ask, const str
 	return r->decide(r->decide_arg, ask, ret_wait);
 }
 
-/* The decision has been made; e is taken over. */
+/* The decision has been made about who, NULL: nobody that is known; e is taken over. */
 static void let_in(struct router *r, struct http_request *req, const struct route *route,
-		   struct err *e)
+		   const char *who, struct err *e)
 {
 	if (!e)
 		metrics_learn_namespace(r->metrics, route->ns);
 	metrics_count(r->metrics, METRIC_DECISIONS, route->ns, decision_name(e));
 	if (e)
-		refuse(r, req, route, e);
+		refuse(r, req, route, who, e);
 	else
-		proxy_start(r, req, route);
+		proxy_start(r, req, route, who);
 }
 
 /* Nothing shown by itself lets the request in, or keeps it out. */
@@ -187,15 +192,28 @@ static void ask_policy(struct router *r, struct router_ask *ask, const struct ro
 	if (wait)
 		visit_wait(r, ask->request, route, wait);
 	else if (!e && mint_asked(ask->request, route))
-		mint_answer(r, ask->request, route);
+		mint_answer(r, ask->request, route, ask->who);
 	else
-		let_in(r, ask->request, route, e);
+		let_in(r, ask->request, route, ask->who, e);
+}
+
+void router_ask_is(const struct router_ask *ask, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!ask->who)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(ask->who, ROUTER_WHO_MAX, fmt, ap);
+	va_end(ap);
 }
 
 /* The only decision about who may go in. */
 static void enter(struct router *r, struct http_request *req, struct route *route)
 {
-	struct router_ask ask = { .ns = route->ns,
+	char who[ROUTER_WHO_MAX] = "";
+	struct router_ask ask = { .who = who,
+				  .ns = route->ns,
 				  .sandbox = route->id,
 				  .port = route->port,
 				  .way = route->way,
@@ -203,7 +221,7 @@ static void enter(struct router *r, struct http_request *req, struct route *rout
 	struct err *why = check_certificate(r, req);
 
 	if (why) {
-		let_in(r, req, route, why);
+		let_in(r, req, route, NULL, why);
 		return;
 	}
 	if (!find_caller(r, req, &ask.caller)) {
@@ -216,7 +234,7 @@ static void enter(struct router *r, struct http_request *req, struct route *rout
 		break;
 	case ENTRY_IN:
 	case ENTRY_REFUSED:
-		let_in(r, req, route, why);
+		let_in(r, req, route, why ? NULL : entry_bearer(), why);
 		break;
 	case ENTRY_ANSWERED:
 		break;

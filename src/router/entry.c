@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/wall.h"
 #include "client/client.h"
+#include "net/http_proxy.h"
 #include "net/http_server.h"
 #include "router/callers/pass.h"
 #include "router/router_priv.h"
@@ -23,6 +24,11 @@ enum {
 	COOKIES_MAX = 64, /* of ours that are tried: each costs a digest */
 };
 static const char *const cookie_names[] = { "cay-door", "__Host-cay-door" };
+
+const char *entry_bearer(void)
+{
+	return "bearer of a signed URL or scoped token";
+}
 
 const char *entry_cookie_name(bool secure)
 {
@@ -47,7 +53,7 @@ static void bind_to(const struct pass *p, struct http_request *req, struct route
 
 	route->by_pass = true;
 	if (*p->methods)
-		forward_drop(http_request_headers(req), overrides);
+		http_headers_drop(http_request_headers(req), overrides);
 	if (!*p->uid || !wall_stands("pass-uid"))
 		return;
 	route->has_uid = true;
@@ -164,7 +170,10 @@ static void redirect(struct router *r, struct http_request *req, const struct ro
 	http_headers_add(&h, "Set-Cookie", buf_str(&cookie));
 	http_headers_add(&h, "Cache-Control", "no-store");
 	http_headers_add(&h, "Referrer-Policy", "no-referrer");
-	record_request(r, req, &(struct record){ .route = route, .entered = true, .status = 303 });
+	record_request(
+		r, req,
+		&(struct record){
+			.route = route, .entered = true, .status = 303, .who = entry_bearer() });
 	http_respond(req, 303, &h, (struct http_body){ 0 });
 	http_headers_done(&h);
 }

@@ -2,6 +2,7 @@
 #include <assert.h>
 
 #include "api/agents.h"
+#include "api/meta.h"
 #include "api/object.h"
 #include "api/pod.h"
 #include "api/registry.h"
@@ -20,7 +21,8 @@
  *   Service sandbox-router-svc   in agent-sandbox-system, where the Python client and kubectl look
  *   Pod sandbox-router           which that Service selects: no node runs it, it stands for us
  *   EndpointSlice                in every namespace with a pool, where the Go client looks
- *   Gateway external-http-gateway in default: its status has the address whose port 80 is ours
+ *   Gateway external-http-gateway in default: its status has the address whose port 80 is ours,
+ *                                 as that of every Gateway that nobody else gives an address
  *
  * A pass makes what is missing, and anew what leads to another machine than this one; a change of
  * any of them, and of a pool, leads to the next pass. Who forwards a port of the Pod, under its
@@ -206,6 +208,9 @@ static bool need_slice(struct front *f, const char *ns)
 	return true;
 }
 
+#define PROGRAMMED "Programmed"
+#define LEADS_HERE "port 80 leads to the router"
+
 /* Without an address of ours its status names none: clients would wait for what nobody serves. */
 static void report_gateway(struct front *f, const struct object *o)
 {
@@ -216,12 +221,13 @@ static void report_gateway(struct front *f, const struct object *o)
 	char now[CLOCK_TEXT_MAX];
 
 	clock_format(clock_wall(), now);
-	text = xasprintf("{\"status\":{\"addresses\":%s,\"conditions\":[{\"type\":\"Programmed\","
+	text = xasprintf("{\"status\":{\"addresses\":%s,\"conditions\":[{\"type\":\"" PROGRAMMED
+			 "\","
 			 "\"status\":\"%s\",\"reason\":\"%s\",\"message\":\"%s\","
 			 "\"lastTransitionTime\":\"%s\"}]}}",
 			 addresses, f->gateway ? "True" : "False",
 			 f->gateway ? "Programmed" : "AddressNotAssigned",
-			 f->gateway ? "port 80 leads to the router"
+			 f->gateway ? LEADS_HERE
 				    : "--gateway-listen gives the router an address with port 80",
 			 now);
 	begin(f, o->ns);
@@ -239,23 +245,58 @@ static bool need_gateway(struct front *f)
 		"\"spec\":{\"gatewayClassName\":\"cay\",\"listeners\":[{\"name\":\"http\","
 		"\"port\":80,\"protocol\":\"HTTP\"}]}}";
 	autoptr(object) o = client_get(f->client, f->gateways, GATEWAY_NAMESPACE, ROUTER_GATEWAY);
-	const struct json *first = o ? json_at(json_get(object_status(o), "addresses"), 0) : NULL;
 
-	if (o ? object_deleting(o) || str_eq(json_get_str(first, "value"), f->gateway)
-	      : !f->gateway)
+	if (o || !f->gateway)
 		return false;
-	if (o)
-		report_gateway(f, o);
-	else
-		create(f, f->gateways, GATEWAY_NAMESPACE, text);
+	create(f, f->gateways, GATEWAY_NAMESPACE, text);
 	return true;
+}
+
+static bool has_port_80(const struct object *gateway)
+{
+	json_each(it, json_get(object_spec(gateway), "listeners"))
+		if (json_get_int(it.val, "port", 0) == 80 &&
+		    str_eq(json_get_str(it.val, "protocol"), "HTTP"))
+			return true;
+	return false;
 }
 
 /* What is missing is made outside of the list: nothing may be written from within. */
 struct missing {
 	struct front *f;
-	char *ns; /* owned */
+	char *ns;               /* owned */
+	struct object *gateway; /* a reference */
 };
+
+/* One that is ours, because we have given it an address, or to which nobody has given any. */
+static bool note_gateway(void *arg, struct object *o)
+{
+	struct missing *m = arg;
+	const struct json *status = object_status(o);
+	const struct json *first = json_at(json_get(status, "addresses"), 0);
+	const struct json *said = conditions_get(json_get(status, "conditions"), PROGRAMMED);
+	bool ours = (str_eq(o->name, ROUTER_GATEWAY) && str_eq(o->ns, GATEWAY_NAMESPACE)) ||
+		    str_eq(json_get_str(said, "message"), LEADS_HERE);
+
+	if (object_deleting(o) || map_has(m->f->failed, o->ns))
+		return true;
+	if (ours ? !str_eq(json_get_str(first, "value"), m->f->gateway)
+		 : !first && m->f->gateway && has_port_80(o))
+		m->gateway = object_ref(o);
+	return !m->gateway;
+}
+
+static bool need_gateways(struct front *f)
+{
+	struct missing m = { .f = f };
+	autoptr(object) found = NULL;
+
+	client_each(f->client, f->gateways, NULL, note_gateway, &m);
+	found = m.gateway;
+	if (found)
+		report_gateway(f, found);
+	return found;
+}
 
 static bool note_missing(void *arg, struct object *pool)
 {
@@ -280,6 +321,8 @@ static void on_look(void *arg)
 		return;
 	if (!map_has(f->failed, GATEWAY_NAMESPACE) && need_gateway(f))
 		return;
+	if (need_gateways(f))
+		return;
 	client_each(f->client, f->pools, NULL, note_missing, &m);
 	if (m.ns)
 		(void)need_slice(f, m.ns);
@@ -303,24 +346,22 @@ static void on_synced(void *arg)
 	deferred_call(&f->look);
 }
 
-static void on_pool(void *arg, unused struct object *was, struct object *now)
+static void on_any(void *arg, unused struct object *was, unused struct object *now)
 {
-	if (now)
-		deferred_call(&((struct front *)arg)->look);
+	deferred_call(&((struct front *)arg)->look);
 }
 
 static void on_own(void *arg, struct object *was, struct object *now)
 {
 	const struct object *o = now ? now : was;
 
-	if (str_eq(o->name, ROUTER_SERVICE) || str_eq(o->name, ROUTER_POD) ||
-	    str_eq(o->name, ROUTER_GATEWAY))
+	if (str_eq(o->name, ROUTER_SERVICE) || str_eq(o->name, ROUTER_POD))
 		deferred_call(&((struct front *)arg)->look);
 }
 
 struct front *front_new(struct loop *l, struct client *c, const struct front_spec *spec)
 {
-	static const struct client_watch_events pool_events = { on_pool, on_synced };
+	static const struct client_watch_events any_events = { on_any, on_synced };
 	static const struct client_watch_events own_events = { on_own, on_synced };
 	struct front *f = xnew(struct front);
 	struct kinds *kinds = client_kinds(c);
@@ -347,10 +388,9 @@ struct front *front_new(struct loop *l, struct client *c, const struct front_spe
 	f->watches[2] =
 		client_watch(c, &(struct client_watch_spec){ .kind = f->slices }, &own_events, f);
 	f->watches[3] =
-		client_watch(c, &(struct client_watch_spec){ .kind = f->pools }, &pool_events, f);
-	f->watches[4] = client_watch(
-		c, &(struct client_watch_spec){ .kind = f->gateways, .ns = GATEWAY_NAMESPACE },
-		&own_events, f);
+		client_watch(c, &(struct client_watch_spec){ .kind = f->pools }, &any_events, f);
+	f->watches[4] =
+		client_watch(c, &(struct client_watch_spec){ .kind = f->gateways }, &any_events, f);
 	return f;
 }
 

@@ -30,6 +30,7 @@ struct mint {
 	struct router *r;
 	struct http_request *req;
 	struct route route;
+	char *who; /* asked, for the record */
 	usec began;
 	int status; /* of our own answer; 0: none yet */
 };
@@ -229,18 +230,23 @@ static void on_ended(void *owner)
 		m->r, m->req,
 		&(struct record){ .route = &m->route,
 				  .entered = true,
+				  .who = m->who,
+				  .sub = "url",
 				  .status = m->status ? m->status : http_request_status(m->req),
 				  .took = clock_mono() - m->began });
+	free(m->who);
 	free(m);
 }
 
-void mint_answer(struct router *r, struct http_request *req, const struct route *route)
+void mint_answer(struct router *r, struct http_request *req, const struct route *route,
+		 const char *who)
 {
 	struct mint *m = xnew(struct mint);
 
 	m->r = r;
 	m->req = req;
 	m->route = *route;
+	m->who = xstrdup(who);
 	m->began = clock_mono();
 	http_request_set_owner(req, m, on_ended);
 	http_request_buffer(req, ASK_MAX, on_body);

@@ -45,6 +45,7 @@ struct proxy {
 	struct http_request *req; /* NULL: a tunnel */
 	struct http_exchange *x;  /* NULL: not connected, or over */
 	struct route route;
+	char *who;     /* went in, for the record; NULL: nobody asks */
 	char addr[64]; /* of the sandbox, once it was found */
 	struct waiter waiter;
 	struct list link;    /* in router.requests, or in router.tunnels */
@@ -77,6 +78,7 @@ static void record(const struct proxy *p)
 		p->r, p->req,
 		&(struct record){ .route = &p->route,
 				  .entered = true,
+				  .who = p->who,
 				  .status = p->status ? p->status : http_request_status(p->req),
 				  .bytes = p->bytes_out,
 				  .took = age(p) });
@@ -98,6 +100,7 @@ static void proxy_free(struct proxy *p)
 	buf_done(&p->replay);
 	http_headers_done(&p->grpc_status);
 	free(p->upgrade);
+	free(p->who);
 	free(p);
 }
 
@@ -550,14 +553,15 @@ static char *upgrade_of(const struct http_headers *h, const struct route *route)
 	return xstrdup(to);
 }
 
-void proxy_start(struct router *r, struct http_request *req, const struct route *route)
+void proxy_start(struct router *r, struct http_request *req, const struct route *route,
+		 const char *who)
 {
 	struct http_headers *h = http_request_headers(req);
 	uint64_t limit_ms = timeout_ms(r, route);
 	usec budget = (usec)limit_ms * 1000;
 	bool grpc = grpc_is_call(req);
 	const char *bad = grpc ? grpc_timeout(h, &budget) : NULL;
-	struct record rec = { .route = route, .entered = true };
+	struct record rec = { .route = route, .entered = true, .who = who };
 	struct proxy *p;
 
 	if (bad || r->stats.active >= r->spec.max_conns) {
@@ -571,6 +575,7 @@ void proxy_start(struct router *r, struct http_request *req, const struct route 
 	p->r = r;
 	p->req = req;
 	p->route = *route;
+	p->who = r->spec.audit ? xstrdup(who) : NULL;
 	p->waiter.look = look_again;
 	list_init(&p->link);
 	p->started = clock_mono();

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 
+struct audit;
 struct buf;
 struct client;
 struct http_request;
@@ -93,6 +94,7 @@ struct router_spec {
 	 * request waits for it. NULL: such requests are refused. */
 	bool (*wake)(void *arg, const char *ns, const char *sandbox);
 	void *wake_arg;
+	struct audit *audit; /* the record of who went in; NULL: none */
 };
 must_use struct err *router_start(struct loop *l, struct client *c, const struct router_spec *spec,
 				  struct router **ret);
@@ -142,7 +144,15 @@ struct router_ask {
 	const char *user_alt;         /* its SPIFFE ID, or else its DNS name; NULL: none */
 	const char *const *groups;    /* of that user, NULL-terminated */
 	struct http_request *request; /* its Authorization is never passed on to the sandbox */
+	/* For the record: who that turned out to be, also if they may not go in. The policy sets it
+	 * with router_ask_is(). */
+	char *who; /* ROUTER_WHO_MAX bytes; "" before */
 };
+enum {
+	ROUTER_WHO_MAX = 513, /* what is longer is cut, as in the audit log */
+};
+#define ROUTER_LOCAL "uid %u of this machine" /* a user of it, by their number */
+void router_ask_is(const struct router_ask *ask, const char *fmt, ...) printf_like(2, 3);
 typedef struct err *(*router_policy)(void *arg, const struct router_ask *ask,
 				     struct list **ret_wait);
 void router_set_policy(struct router *r, router_policy decide, void *arg);

@@ -34,10 +34,13 @@ enum entry entry_look(struct router *r, struct http_request *req, struct route *
 bool entry_by_browser(struct http_request *req); /* a page may have made it do this */
 #define ENTRY_PARAM "cay_pass"                   /* of signed URLs */
 const char *entry_cookie_name(bool secure);
+/* Who is let in by it, for the record. */
+const char *entry_bearer(void);
 
 /* mint.c: signs a URL for whoever may send this request. True: it was asked for. */
 bool mint_asked(struct http_request *req, const struct route *route);
-void mint_answer(struct router *r, struct http_request *req, const struct route *route);
+void mint_answer(struct router *r, struct http_request *req, const struct route *route,
+		 const char *who);
 
 /* Why a request did not reach its sandbox (failure.c has the words). */
 enum router_failure {
@@ -70,8 +73,7 @@ struct forward {
 	const char *upgrade; /* the protocol that the client wants to change to; NULL: none */
 };
 void forward_headers(struct http_headers *h, const struct forward *f);
-/* Removes headers by name, or by how it begins where a pattern ends in a dash. '_' is '-' here. */
-void forward_drop(struct http_headers *h, const char *const patterns[]);
+
 /* answer.c: turns the headers of a sandbox's answer into those that the client shall see. addr: of
  * the sandbox. */
 struct answer {
@@ -174,11 +176,15 @@ void metrics_write(const struct metrics *m, struct buf *b);
 
 /*
  * record.c: what became of a request. Each answer is recorded once, before it is given or at the
- * end of the request: it is counted, and is a line of the access log.
+ * end of the request: it is counted, is a line of the access log, and of the audit log if it went
+ * in or somebody who is known was refused.
  */
 struct record {
 	const struct route *route; /* NULL: it leads nowhere */
 	bool entered;              /* it was let in: the namespace is that of a known client */
+	const char *who;           /* asked; NULL or "": not known */
+	const char *why;           /* it was refused; NULL: it was not */
+	const char *sub;           /* what it was for, in the audit log; NULL: "proxy" */
 	int status;                /* 0: the client left before it was answered */
 	uint64_t bytes;            /* from the sandbox */
 	usec took;
@@ -187,6 +193,9 @@ void record_request(const struct router *r, struct http_request *req, const stru
 /* In the log alone. */
 void record_uncounted(const struct router *r, struct http_request *req, const struct record *rec);
 void record_refused(const struct router *r, const char *peer, int status); /* no request at all */
+/* A connection whose TLS is passed on; fd is the client's. */
+void record_passed(const struct router *r, const struct route *route,
+		   const struct router_caller *caller, int fd);
 void record_tunnel_end(const struct router *r, const struct route *route, usec took);
 
 struct router {
@@ -227,7 +236,8 @@ struct router {
 
 struct proxy;
 /* The proxy sees the request through to its end. */
-void proxy_start(struct router *r, struct http_request *req, const struct route *route);
+void proxy_start(struct router *r, struct http_request *req, const struct route *route,
+		 const char *who);
 void proxy_cut(struct list *tunnel);
 bool proxy_awaits(struct list *request, const char *ns, const char *sandbox);
 /* {"detail": text} */

@@ -56,6 +56,7 @@ struct transit {
 	struct list on;
 	struct sni_port *s;
 	struct route route; /* once it is known; its id "" before */
+	struct router_caller caller;
 	struct waiter waiter;
 	bool waited;       /* once it has, the time until it is late runs */
 	struct conn *down; /* NULL: pumped */
@@ -140,6 +141,7 @@ static void on_connected(void *arg, unused unsigned ready)
 		turn_away(t, ALERT_INTERNAL_ERROR);
 		return;
 	}
+	record_passed(t->s->r, &t->route, &t->caller, conn_stream(t->down)->fd);
 	watch_free(take(t->watch));
 	timer_free(take(t->late));
 	up = conn_new(t->s->r->loop, stream_plain(take_fd(t->up)), &none, NULL);
@@ -280,6 +282,7 @@ static void enter(struct transit *t)
 		return;
 	}
 	list_add_tail(&t->s->passing, &t->on);
+	t->caller = caller;
 	if (r->sni_enter && !r->sni_enter(r->sni_arg, &caller) && wall_stands("sni-uid")) {
 		if (t->s->n > t->s->max / 2) { /* telling takes a place for a while */
 			r->stats.refused++;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
+#include "api/meta.h"
 #include "api/registry.h"
 #include "api/schema.h"
 #include "base/arena.h"
@@ -10,6 +11,7 @@
 #include "server/auth/auth.h"
 #include "server/call/body.h"
 #include "server/call/status.h"
+#include "server/call/trace.h"
 #include "server/http_priv.h"
 #include "server/objects/objects.h"
 #include "server/pages/pages.h"
@@ -68,19 +70,25 @@ static void on_create(struct front *f, struct call *c)
 	write_create(f->admit, f->waiters, c);
 }
 
-static void on_update(struct front *f, struct call *c)
-{
-	write_update(f->admit, c);
-}
-
-/* An apply creates what is not there, which is another right. */
+/* An apply, and an update of some kinds, create what is not there, which is another right. */
 static struct err *may_create(struct front *f, struct call *c)
 {
 	const struct route *r = &c->route;
+	bool creates = r->verb == VERB_UPDATE ? r->kind->flags & KIND_PUT_CREATES : body_applies(c);
 
-	if (*r->sub || !body_applies(c) || objects_find(f->objects, r->kind, r->ns, r->name))
+	if (*r->sub || !creates || objects_find(f->objects, r->kind, r->ns, r->name))
 		return NULL;
 	return may_also(f, c, VERB_CREATE, "");
+}
+
+static void on_update(struct front *f, struct call *c)
+{
+	struct err *e = may_create(f, c);
+
+	if (e)
+		call_fail(c, e);
+	else
+		write_update(f->admit, c);
 }
 
 static void on_patch(struct front *f, struct call *c)
@@ -151,16 +159,22 @@ static void on_forward(struct front *f, struct call *c)
 	streams_forward(f->streams, c);
 }
 
+static void on_proxy(struct front *f, struct call *c)
+{
+	streams_proxy(f->streams, c);
+}
+
 static void (*const sub_handlers[SUB_MAX_])(struct front *f, struct call *c) = {
 	[SUB_STATUS] = on_object,    [SUB_FINALIZE] = on_object, [SUB_SCALE] = on_scale,
 	[SUB_TOKEN] = on_token,      [SUB_LOG] = on_log,         [SUB_EXEC] = on_exec,
 	[SUB_ATTACH] = on_attach,    [SUB_FORWARD] = on_forward, [SUB_RESIZE] = on_object,
-	[SUB_EPHEMERAL] = on_object, [SUB_EVICTION] = on_evict,
+	[SUB_EPHEMERAL] = on_object, [SUB_EVICTION] = on_evict,  [SUB_PROXY] = on_proxy,
 };
 
 /* The path makes sense for the kind: scope, subresource, name where one is needed. */
 static struct err *check_resource(const struct route *r)
 {
+	const char *bad;
 	bool namespaced;
 	enum sub sub;
 
@@ -171,10 +185,15 @@ static struct err *check_resource(const struct route *r)
 	namespaced = r->kind->flags & KIND_NAMESPACED;
 	if (*r->ns && !namespaced)
 		return err_no_resource();
+	bad = meta_bad_segment(r->name);
+	if (bad)
+		return err_new(ERR_MALFORMED, "Name parameter invalid: \"%s\": %s", r->name, bad);
 	if (namespaced && !*r->ns && *r->name)
 		return err_no_resource();
 	if (*r->sub) {
 		sub = subresource_find(r->kind, r->sub);
+		if (sub == SUB_MAX_ && (r->kind->flags & KIND_CRD))
+			return err_absent(r->kind, r->name);
 		if (sub == SUB_MAX_)
 			return err_no_resource();
 		return subresources[sub].verbs & B(r->verb) ? NULL : err_no_method();
@@ -185,7 +204,8 @@ static struct err *check_resource(const struct route *r)
 		return err_no_method();
 	if ((r->verb == VERB_UPDATE || r->verb == VERB_PATCH) && !*r->name)
 		return err_no_method();
-	if (r->verb == VERB_DELETE_COLLECTION && namespaced && !*r->ns)
+	if (r->verb == VERB_DELETE_COLLECTION &&
+	    ((namespaced && !*r->ns) || r->kind->flags & KIND_CONTENTS))
 		return err_no_method();
 	return NULL;
 }
@@ -216,8 +236,9 @@ static bool still_served(const struct call *c)
 
 static void on_body(void *owner, struct http_request *req unused, const char *data, size_t len)
 {
-	struct call *c = owner;
+	autoptr(call) c = call_ref(owner);
 	struct front *f = container_of(c->calls, struct front, calls);
+	usec since = clock_mono();
 
 	c->body = data;
 	c->body_len = len;
@@ -227,6 +248,7 @@ static void on_body(void *owner, struct http_request *req unused, const char *da
 		c->route.kind = NULL;
 		call_fail(c, err_no_resource());
 	}
+	call_spent(c, since);
 }
 
 static bool has_body(const struct route *r)
@@ -263,6 +285,13 @@ static void visit_endpoint(struct front *f, struct call *c)
 	call_unref(c);
 }
 
+/* A custom resource has any subresource until somebody looks for the object. */
+static bool is_custom_part(const struct route *r)
+{
+	return r->kind && (r->kind->flags & KIND_CRD) && *r->sub &&
+	       subresource_find(r->kind, r->sub) == SUB_MAX_;
+}
+
 static struct err *let_in(struct front *f, struct call *c)
 {
 	struct err *routed, *e;
@@ -284,15 +313,20 @@ static struct err *let_in(struct front *f, struct call *c)
 			return e;
 		}
 	}
-	if (routed)
-		return routed;
-	if (c->route.resource)
+	e = routed;
+	if (!e && c->route.resource)
 		e = check_resource(&c->route);
 	if (e) {
-		c->route.kind = NULL; /* the error is about the path, not about an object */
+		if (!is_custom_part(&c->route))
+			c->route.kind = NULL; /* it is about the path, not about an object */
 		return e;
 	}
-	if (http_request_body_len(c->req) > BODY_MAX)
+	if (c->route.resource && c->route.verb != VERB_WATCH && !*c->route.sub) {
+		e = call_check_timeout(c);
+		if (e)
+			return e;
+	}
+	if (!route_is_raw(&c->route) && http_request_body_len(c->req) > BODY_MAX)
 		return err_new(ERR_TOO_LARGE, "Request entity too large: limit is %d", BODY_MAX);
 	return NULL;
 }
@@ -309,15 +343,13 @@ static void deprecation(struct call *c)
 		call_warn(c, arena_printf(c->arena, "%s %s is deprecated", kind_api_version(k),
 					  k->kind));
 	else
-		call_warn(c, arena_printf(c->arena, "%s %s is deprecated; use %s %s",
+		call_warn(c, arena_printf(c->arena, "%s %s is deprecated; use %s %s instead",
 					  kind_api_version(k), k->kind,
 					  kind_api_version(kind_storage(k)), k->kind));
 }
 
-static void on_head(void *arg, struct http_request *req)
+static void begin(struct front *f, struct call *c, struct http_request *req)
 {
-	struct front *f = arg;
-	struct call *c = call_new(&f->calls, req);
 	const struct route *r = &c->route;
 	struct err *e = let_in(f, c);
 
@@ -332,13 +364,24 @@ static void on_head(void *arg, struct http_request *req)
 		visit_endpoint(f, c);
 		return;
 	}
+	call_trace(c);
 	deprecation(c);
-	if (*r->sub && subresources[subresource_find(r->kind, r->sub)].raw)
+	if (route_is_raw(r))
 		run(f, c);
 	else if (has_body(r))
 		http_request_buffer(req, BODY_MAX, on_body);
 	else
 		run(f, c);
+}
+
+/* What it costs is the user's, whatever becomes of it. */
+static void on_head(void *arg, struct http_request *req)
+{
+	struct front *f = arg;
+	autoptr(call) c = call_ref(call_new(&f->calls, req));
+
+	begin(f, c, req);
+	call_spent(c, c->began);
 }
 
 const struct http_handler front_handler = { .head = on_head };

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "base/wall.h"
 #include "client/access.h"
+#include "client/token.h"
 #include "loop/loop.h"
 #include "net/http_server.h"
 #include "net/stream.h"
@@ -23,6 +24,7 @@
 #include "server/auth/keys.h"
 #include "server/auth/rbac.h"
 #include "server/call/body.h"
+#include "server/call/count.h"
 #include "server/data/data.h"
 #include "server/http_priv.h"
 #include "server/local/local.h"
@@ -165,11 +167,14 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 	definitions_load(&s->admit);
 	objects_report_unknown(&s->objects);
 	services_known(&s->admit);
+	quotas_known(&s->admit);
 	e = definitions_bootstrap(&s->admit);
 	if (!e)
 		e = namespaces_bootstrap(&s->admit);
 	if (!e)
 		e = runtime_classes_bootstrap(&s->admit, spec->runtime_classes);
+	if (!e)
+		e = priority_classes_bootstrap(&s->admit);
 	if (!e)
 		e = roles_bootstrap(&s->admit);
 	return e ? e : store_commit_now(s->objects.store); /* the first request finds them */
@@ -297,6 +302,7 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 	s->users = (struct users){ .admit = &s->admit, .by = &s->by, .keys = &s->keys };
 	s->pages = (struct pages){ .count = count, .arg = s };
 	deferred_init(&s->rights_changed, l, on_rights_changed, s);
+	s->admit.quotas = quotas_new(&s->admit, l);
 	locals_init(&s->locals, &s->admit, l);
 	waiters_init(&s->waiters, &s->objects, l);
 	watchers_init(&s->watchers, &s->objects, l);
@@ -312,7 +318,10 @@ static struct server *server_new(struct loop *l, const struct server_spec *spec)
 		.pages = &s->pages,
 		.users = &s->users,
 	};
+	s->front.calls.counts = call_counts_new();
+	s->pages.calls = s->front.calls.counts;
 	slices_init(&s->front.calls.slices, l);
+	effort_init(&s->front.calls.effort);
 	budget_init(&s->front.calls.budget, spec->max_conns ? spec->max_conns : CALLS_MAX);
 	return s;
 }
@@ -399,6 +408,11 @@ struct err *server_listen(struct server *s)
 	return NULL;
 }
 
+void server_set_tracer(struct server *s, struct tracer *t)
+{
+	s->front.calls.tracer = t;
+}
+
 void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b), void *arg)
 {
 	assert(s->pages.n_metrics < PAGES_METRICS_MAX);
@@ -438,16 +452,21 @@ static struct route exec_route(const struct server *s, const char *ns, const cha
 }
 
 struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,
-			    const char *pod)
+			    const char *pod, char **ret_user)
 {
 	const struct route exec = exec_route(s, ns, pod);
 
-	return header_may(&s->tokens, &s->by, authorization, &exec);
+	return header_may(&s->tokens, &s->by, authorization, &exec, ret_user);
 }
 
 const struct tls_pair *server_ca(const struct server *s)
 {
 	return &s->keys.ca;
+}
+
+struct token_issuer server_token_issuer(struct server *s)
+{
+	return (struct token_issuer){ .issue = token_for_pod, .arg = &s->tokens };
 }
 
 const char *server_ca_cert(const struct server *s)
@@ -529,7 +548,8 @@ void server_free(struct server *s)
 	waiters_done(&s->waiters);
 	http_server_free(s->http); /* its requests end, watches among them */
 	watchers_done(&s->watchers);
-	streams_cut(&s->streams);
+	streams_done(&s->streams);
+	quotas_free(s->admit.quotas);
 	objects_done(&s->objects); /* commits; calls that wait for that are released */
 	tokens_done(&s->tokens);
 	deferred_cancel(&s->rights_changed);
@@ -539,6 +559,8 @@ void server_free(struct server *s)
 	pages_done(&s->pages);
 	slices_done(&s->front.calls.slices);
 	budget_done(&s->front.calls.budget);
+	effort_done(&s->front.calls.effort);
+	call_counts_free(s->front.calls.counts);
 	tls_ctx_unref(s->tls);
 	keys_done(&s->keys);
 	free(s->data_dir);

@@ -15,7 +15,9 @@ struct http_request;
 struct kinds;
 struct loop;
 struct store;
+struct tracer;
 struct tls_pair;
+struct token_issuer;
 
 /*
  * The API server: route, authenticate, authorise, default, validate, store, watch. On the loop's
@@ -58,13 +60,17 @@ void server_set_audit(struct server *s, struct audit *a);
 void server_set_wake(struct server *s, bool (*wake)(void *arg, const char *ns, const char *pod),
 		     void *arg);
 /* write appends lines to /metrics (base/metrics.h) until the server is freed. */
+/* Spans for requests; NULL: none. The tracer outlives the server. */
+void server_set_tracer(struct server *s, struct tracer *t);
 void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b), void *arg);
 /*
  * Whether whoever sends this Authorization header (NULL: none was sent) may exec into a Pod: the
- * same questions as for a request that asks for it. ERR_UNAUTHENTICATED, ERR_FORBIDDEN.
+ * same questions as for a request that asks for it. ERR_UNAUTHENTICATED, ERR_FORBIDDEN. *ret_user:
+ * who that is, malloc'd, also with ERR_FORBIDDEN; it stays as it is if nobody is known by the
+ * header.
  */
 must_use struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,
-				     const char *pod);
+				     const char *pod, char **ret_user);
 /*
  * Whether a user who has been let in already may do something: the same question as for a request
  * that asks for it. who is as access_target has it, without its Pod.
@@ -92,6 +98,8 @@ void server_set_endpoint(struct server *s, const struct server_endpoint *e); /* 
 /* The CA of this instance, which signs certificates of the API server and its users. */
 const struct tls_pair *server_ca(const struct server *s);
 const char *server_ca_cert(const struct server *s); /* its certificate, PEM */
+/* Who issues tokens to the Pods of a node in this process, until the server is freed. */
+struct token_issuer server_token_issuer(struct server *s);
 /* Listens; from now on /readyz is 200. */
 must_use struct err *server_listen(struct server *s);
 const char *server_address(const struct server *s); /* "127.0.0.1:6443", as bound */

@@ -313,7 +313,7 @@ static void fire_syncs(struct store *s, uint64_t up_to, const struct err *e)
 }
 
 /* The batch in flight is on disk. */
-static void committed(struct store *s)
+static void committed(struct store *s, usec took)
 {
 	struct batch *b = &s->batches[!s->gathering];
 	uint64_t from = s->committed;
@@ -322,6 +322,7 @@ static void committed(struct store *s)
 	s->committed = b->rev;
 	s->stats.commits++;
 	s->stats.rows += b->n;
+	meter_commit(s->meter, took, b->n);
 	batch_clear(b);
 	err_free(take(s->broken));
 	fire_syncs(s, s->committed, NULL);
@@ -337,7 +338,7 @@ static void on_report(void *arg, struct writer_report r)
 	s->short_of_space = r.short_of_space;
 	if (r.done) {
 		err_free(r.e); /* an earlier failure, overcome since */
-		committed(s);
+		committed(s, r.took);
 	} else if (r.e) {
 		err_free(s->broken);
 		s->broken = r.e;
@@ -416,6 +417,7 @@ static struct store *store_new(struct loop *l, const struct store_spec *spec)
 	list_init(&s->views);
 	s->counts = map_new(NULL);
 	s->watched = map_new(NULL);
+	s->meter = meter_new();
 	return s;
 }
 
@@ -480,6 +482,7 @@ void store_free(struct store *s)
 	list_each_safe(h, next, &s->hooks, link)
 		free(h);
 	history_done(s);
+	meter_free(s->meter);
 	for (size_t i = 0; i < ARRAY_LEN(s->batches); i++) {
 		batch_clear(&s->batches[i]);
 		free(s->batches[i].ops);

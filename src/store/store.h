@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+struct buf;
 struct bytes;
 struct loop;
 
@@ -189,6 +190,7 @@ struct store_stats {
 	size_t history_bytes; /* that past states take */
 };
 void store_stats(const struct store *s, struct store_stats *ret);
+void store_write_metrics(const struct store *s, struct buf *b); /* histograms of commits */
 
 /*
  * The objects under prefix in a store file that another process may be serving, as of its last

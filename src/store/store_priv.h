@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "store/store.h"
 
@@ -27,6 +28,12 @@ struct batch {
 	size_t n, cap;
 	uint64_t rev;
 };
+
+/* meter.c: what commits cost. */
+struct meter;
+struct meter *meter_new(void);
+void meter_free(struct meter *m);
+void meter_commit(struct meter *m, usec took, size_t n_rows);
 
 /* reserve.c: head-room for a full disk, next to the file. */
 struct reserve {
@@ -65,6 +72,7 @@ struct writer_report {
 	bool done;         /* the batch is on disk */
 	struct err *e;     /* it is not, and is being retried; the callee owns e */
 	unsigned failures; /* attempts that failed since the last report */
+	usec took;         /* of the attempt that worked */
 	bool short_of_space;
 };
 must_use struct err *writer_start(struct loop *l, struct disk *d,
@@ -124,6 +132,7 @@ struct store {
 	struct map *watched; /* prefix → struct watch_group */
 	size_t n_watches;
 	struct store_stats stats;
+	struct meter *meter;
 };
 
 static inline struct store_event *store_slot(const struct store *s, uint64_t rev)

@@ -35,6 +35,7 @@ struct writer {
 	struct err *failed; /* not reported yet */
 	unsigned failures;  /* likewise */
 	bool short_of_space;
+	usec took;        /* of the attempt that worked */
 	struct err *last; /* the outcome of the newest attempt at todo */
 
 	int event;
@@ -84,11 +85,13 @@ static void pause_for(struct writer *w, unsigned pause_ms)
 static bool attempt(struct writer *w)
 {
 	const struct batch *b = w->todo;
+	usec began = clock_mono();
 	struct err *e;
 
 	pthread_mutex_unlock(&w->lock);
 	e = disk_commit(w->disk, b);
 	pthread_mutex_lock(&w->lock);
+	w->took = clock_mono() - began;
 
 	err_free(w->last);
 	w->last = e;
@@ -166,6 +169,7 @@ static struct writer_report take_report(struct writer *w)
 	struct writer_report r = { .done = w->done,
 				   .e = w->failed,
 				   .failures = w->failures,
+				   .took = w->took,
 				   .short_of_space = w->short_of_space };
 
 	w->done = false;

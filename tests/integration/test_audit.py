@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import ssl
+import subprocess
 
 import pytest
 
@@ -17,6 +18,7 @@ from test_node_pods import pod, ready
 MAPS = "/api/v1/namespaces/default/configmaps"
 SECRETS = "/api/v1/namespaces/default/secrets"
 PODS = "/api/v1/namespaces/default/pods"
+SANDBOXES = "/apis/agents.x-k8s.io/v1beta1/namespaces/default/sandboxes"
 
 
 def read(path):
@@ -108,6 +110,75 @@ def test_what_is_done_over_mcp_is_recorded_as_its_users(server):
     assert lines(server, user=alice, verb="create", resource="sandboxclaims", note="by MCP")
     assert lines(server, user=alice, verb="delete", resource="sandboxclaims", name=name, note="by MCP")
     assert lines(server, user=alice, verb="connect", resource="pods", subresource="exec")
+
+
+@pytest.fixture(scope="module")
+def web(server):
+    """A Sandbox with something that answers on port 8000."""
+    command = ["python3", "-m", "http.server", "8000"]
+    server.api("POST", SANDBOXES, {"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": {"name": "web"},
+                                   "spec": {"podTemplate": {"spec": {"containers": [{"name": "c", "image": "host", "command": command}]}}}})
+    server.wait_ready(SANDBOXES, "web")
+    return "web"
+
+
+def entries(server, count=1, **want):
+    return lines(server, count, verb="connect", group="agents.x-k8s.io", resource="sandboxes", **want)
+
+
+def enter(server, token=None, sandbox="web", path="/", uid=None, headers=None):
+    """The status of one request through the router, by a token, or by a user of this machine."""
+    argv = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:{server.router_port}{path}",
+            "-H", f"X-Sandbox-ID: {sandbox}", "-H", "X-Sandbox-Port: 8000", *(["-H", f"Authorization: Bearer {token}"] if token else [])]
+    return int(subprocess.run(argv, capture_output=True, text=True, user=uid, check=False).stdout)
+
+
+def test_a_request_through_the_router_is_recorded_with_who_where_and_how_it_ended(server, web):
+    assert enter(server, path="/?pass=hidden-thing") == 200
+    line = entries(server, user="uid 0 of this machine", name=web, status=200)[-1]
+    assert line["namespace"] == "default" and line["port"] == 8000 and line["subresource"] == "proxy"
+    assert line["from"].startswith("127.0.0.1:") and line["tookMicros"] > 0
+    assert enter(server, path="/nothing/hidden-thing") == 404
+    assert entries(server, name=web, status=404)
+    assert "hidden-thing" not in open(f"{server.data_dir}/audit.log").read()
+
+
+def test_a_token_names_its_user_whether_it_lets_in_or_not(server, web):
+    alice, nobody = (f"system:serviceaccount:default:{name}" for name in ("alice", "nobody"))
+    assert enter(server, server.tokens["alice"], uid=65534) == 200
+    assert entries(server, user=alice, name=web, status=200)
+    assert enter(server, server.tokens["nobody"], uid=65534) == 403
+    assert "pods/exec" in entries(server, user=nobody, name=web, status=403)[-1]["note"]
+
+
+def test_strangers_cannot_fill_the_log(server, web):
+    before = len(read(f"{server.data_dir}/audit.log"))
+    for token in (None, "made.up.token"):
+        assert enter(server, token, uid=65534) == 401
+    enter(server)
+    entries(server)
+    assert not [line for line in read(f"{server.data_dir}/audit.log")[before:] if line.get("status") == 401]
+
+
+def test_requests_on_one_connection_are_a_record_each(server, web):
+    before = len(entries(server, name=web, status=200))
+    conn = http.client.HTTPConnection("127.0.0.1", server.router_port, timeout=60)
+    for _ in range(3):
+        conn.request("GET", "/", headers={"X-Sandbox-ID": web, "X-Sandbox-Port": "8000"})
+        assert conn.getresponse().read() is not None
+    conn.close()
+    found = entries(server, before + 3, name=web, status=200)
+    assert len(found) == before + 3 and len({line["from"] for line in found[-3:]}) == 1
+
+
+def test_a_signed_url_is_recorded_when_it_is_made_and_when_it_is_used(server, web):
+    url = server.cay("url", web, "8000", "--router", f"http://127.0.0.1:{server.router_port}").stdout.strip()
+    assert entries(server, name=web, subresource="url", status=200)[-1]["user"]
+    path, host = url.split("/", 3)[3], url.split("/")[2].split(":")[0]
+    answer = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:{server.router_port}/{path}", "-H", f"Host: {host}:{server.router_port}"],
+                            capture_output=True, text=True, user=65534)
+    assert answer.stdout == "303"
+    assert entries(server, user="bearer of a signed URL or scoped token", name=web, status=303)
 
 
 def test_the_log_is_rotated_and_goes_on_after_a_kill(fresh):

@@ -51,6 +51,21 @@ def test_every_scenario_has_its_rows_and_no_failure(report):
         assert row["n"] > 0 and 0 < row["min_us"] <= row["p50_us"] <= row["max_us"], row
 
 
+def test_the_api_has_rows_for_writes_lists_and_watches(cay):
+    code, out, err = finished(cay, "--runs", "5", "--objects", "50", "--watches", "20", "--api-clients", "1,4", "-o", "json", suite="api")
+    assert code == 0, err
+    rows = {r["name"]: r for r in json.loads(out)["rows"]}
+    assert list(rows) == ["create clients=1", "create clients=4", "fill", "list", "list as Table", "get", "get beside lists", "fan-out"]
+    assert all(r["failures"] == 0 and r["n"] > 0 and r["server_cpu_us"] > 0 for r in rows.values()), rows
+    assert rows["create clients=4"]["n"] == 50 and rows["create clients=4"]["requests_per_s"] > 0
+    assert rows["get beside lists"]["lists"] > 0 and rows["fan-out"]["watches"] == 20
+
+
+def test_a_process_id_that_is_none_is_refused(cay):
+    code, _, err = finished(cay, "--server-pid", "12,x", suite="api")
+    assert code != 0 and '--server-pid: "x": give at most 8 process ids' in err
+
+
 def test_the_router_has_rows_beside_every_proxy_that_is_installed(cay):
     code, out, err = finished(cay, "--runs", "1", "-o", "json", suite="router")
     assert code == 0, err

@@ -132,6 +132,23 @@ def test_dataplane_231_the_gateway_has_one_address_and_keeps_it(world, address):
     assert "spec.listeners[0].port" in refused.stderr, refused.stderr
 
 
+def test_every_gateway_gets_the_address_unless_somebody_else_gave_it_one(world, address):
+    world.api("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+    theirs = GATEWAYS.replace("default", "team")
+    for name, port in (("web", 80), ("other", 81), ("taken", 81)):
+        world.api("POST", theirs, {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": name}, "spec": {
+            "gatewayClassName": "any", "listeners": [{"name": "http", "protocol": "HTTP", "port": port}]}})
+    world.api("PATCH", f"{theirs}/taken/status", {"status": {"addresses": [{"value": "192.0.2.1"}]}}, content_type="application/merge-patch+json")
+    world.api("PATCH", f"{theirs}/taken", {"spec": {"listeners": [{"name": "http", "protocol": "HTTP", "port": 80}]}},
+              content_type="application/merge-patch+json")
+    web = world.wait(theirs, "web", lambda g: g and g.get("status", {}).get("addresses"))
+    assert [a["value"] for a in web["status"]["addresses"]] == [address]
+    world.api("PATCH", f"{theirs}/web/status", {"status": {"addresses": [{"value": "192.0.2.1"}]}}, content_type="application/merge-patch+json")
+    world.wait(theirs, "web", lambda g: g["status"]["addresses"][0]["value"] == address)  # it is ours by now, and leads here
+    assert "status" not in world.api("GET", f"{theirs}/other")
+    assert world.api("GET", f"{theirs}/taken")["status"]["addresses"][0]["value"] == "192.0.2.1"
+
+
 def test_a_gateway_without_an_address_says_how_to_get_one(fresh):
     """Started again without the setting, the status no longer leads to where nobody listens."""
     other = free_address()

@@ -78,6 +78,9 @@ def test_our_kinds_are_definitions_that_cannot_be_deleted(cay):
         assert refused.returncode != 0 and "this definition is built into the server" in refused.stderr
     versions = cay.api("GET", f"{CRDS}/sandboxes.agents.x-k8s.io")["spec"]["versions"]
     assert [(v["name"], v["storage"]) for v in versions] == [("v1beta1", True), ("v1alpha1", False)]
+    pool = cay.api("GET", f"{CRDS}/sandboxwarmpools.extensions.agents.x-k8s.io")["spec"]["versions"][1]
+    assert (pool["name"], pool["deprecated"], set(pool["subresources"])) == ("v1alpha1", True, {"status", "scale"})
+    assert pool["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] == ["replicas", "sandboxTemplateRef"]
 
 
 def test_a_manifest_of_one_of_ours_is_applied_with_a_warning(cay):

@@ -195,7 +195,7 @@ def test_the_package_installs_serves_upgrades_and_leaves_nothing(machine, debs, 
     m.apt("install", "--no-install-recommends", m.copy_in(debs[0]))
     assert m.run("cay", "version").strip()
     assert "not found" not in m.run("ldd", "/usr/bin/cay", "/usr/libexec/cay/cay-launch")
-    for path in ("/usr/share/man/man1/cay.1.gz", "/usr/share/bash-completion/completions/cay", "/usr/share/zsh/vendor-completions/_cay",
+    for path in ("/usr/share/man/man1/cay.1.gz", "/usr/share/man/man8/cay-serve.8.gz", "/usr/share/man/man5/cay.yaml.5.gz", "/usr/share/bash-completion/completions/cay", "/usr/share/zsh/vendor-completions/_cay",
                  "/usr/share/fish/vendor_completions.d/cay.fish", "/usr/libexec/cay/cay-init", "/usr/share/doc/cay/copyright"):
         assert os.path.exists(m.path(path)), path
     assert os.path.islink(m.path("/etc/systemd/system/multi-user.target.wants/cay.service"))

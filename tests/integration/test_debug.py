@@ -54,6 +54,16 @@ def test_a_debugger_leaves_its_output_and_its_end_and_a_pod_may_have_several(cay
     cay.kubectl("delete", "pod", "host")
 
 
+def test_the_profile_of_newer_kubectl_works_and_that_for_administrators_does_not(cay):
+    create(cay, pod("profiled", "sleep", "1000"))
+    for profile, words in (("general", "running"), ("netadmin", "is not given to sandboxes")):
+        cay.kubectl("debug", "profiled", "--image=host", "-c", profile, f"--profile={profile}", "--", "sleep", "1000")
+        wait_until(lambda: words in str(state(cay, "profiled", profile)))
+    bits = lambda c: sh(cay, "profiled", "grep CapEff /proc/self/status", container=c).stdout
+    assert bits("general") == bits("main")
+    cay.kubectl("delete", "pod", "profiled")
+
+
 def test_a_daemon_that_was_killed_finds_its_debuggers_again(fresh):
     cay = fresh()
     create(cay, pod("app", "sleep", "1000"))

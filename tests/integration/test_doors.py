@@ -634,6 +634,8 @@ def test_tls_is_passed_on_to_the_sandbox_that_it_names(doors):
         status, text, names = tls_ask(doors, f"8443-{name}.default.{DOMAIN}", inside(doors), doors.sni_port)
         assert status == 200 and json.loads(text.split("\r\n\r\n", 1)[1])["box"] == name
         assert "in-the-box.example" in names
+        with open(f"{doors.cay.data_dir}/audit.log") as log:
+            wait_until(lambda: any(f'"name":"{name}","port":8443' in line and '"user":"uid 0 of this machine"' in line for line in log))
 
 
 def alert_of(doors, data, user=None):

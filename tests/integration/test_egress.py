@@ -5,6 +5,7 @@ The Internet is a network namespace; behind every address that must not be reach
 """
 
 import contextlib
+import ipaddress
 import json
 import os
 import socket
@@ -134,7 +135,7 @@ def test_a_policy_narrows_ipv6_too(cay, internet):
     """One that opens a block of IPv6 on one port leaves nothing else of either family, and the Pod beside it all."""
     cay.api("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", {"metadata": {"name": "only6"}, "spec": {
         "podSelector": {"matchLabels": {"way": "only6"}}, "policyTypes": ["Egress"],
-        "egress": [{"to": [{"ipBlock": {"cidr": f"{internet.ip6}/64"}}], "ports": [{"port": PORT, "protocol": "TCP"}]}]}})
+        "egress": [{"to": [{"ipBlock": {"cidr": str(ipaddress.ip_network(f"{internet.ip6}/64", strict=False))}}], "ports": [{"port": PORT, "protocol": "TCP"}]}]}})
     internet.serve_web(PORT + 3)
     try:
         narrow = pod("narrow", "sleep", "1000")

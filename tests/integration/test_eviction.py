@@ -57,8 +57,9 @@ def test_all_sandboxes_together_have_what_the_setting_says(cay):
 def test_the_pod_that_is_beyond_its_request_and_least_important_makes_room(cay):
     """Neither the largest, which keeps to its request, nor the one beyond its request that is more important."""
     node = cay.api("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"]
+    cay.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "important"}, "value": 1000})
     pods = {"large": hoarder(cay, "large", "600Mi"),
-            "important": hoarder(cay, "important", "50Mi", priority=1000),
+            "important": hoarder(cay, "important", "50Mi", priorityClassName="important"),
             "greedy": hoarder(cay, "greedy", "50Mi")}
     take(cay, "large", 400)
     take(cay, "important", 350)

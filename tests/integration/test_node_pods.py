@@ -419,6 +419,16 @@ def test_a_pod_waits_for_its_configmap_and_then_starts(cay):
     wait_until(lambda: cay.kubectl("logs", "later").stdout == "came\n")
 
 
+def test_a_pod_goes_to_the_node_with_its_last_gate(cay):
+    made = cay.api("POST", PODS, pod("gated", "sleep", "inf", schedulingGates=[{"name": "a/one"}, {"name": "a/two"}]))
+    assert "nodeName" not in made["spec"]
+    for left in ([{"name": "a/two"}], []):
+        assert "nodeName" not in cay.api("GET", f"{PODS}/gated")["spec"]
+        cay.api("PATCH", f"{PODS}/gated", {"spec": {"schedulingGates": left}}, content_type="application/merge-patch+json")
+    assert cay.wait(PODS, "gated", ready)["spec"]["nodeName"]
+    cay.api("DELETE", f"{PODS}/gated?gracePeriodSeconds=0")
+
+
 def test_a_pod_starts_when_its_image_gets_its_name(cay):
     create(cay, pod("named", "sleep", "1000", container={"image": "registry.example.com/team/tool:9"}),
            lambda o: o is not None and status_of(o).get("state", {}).get("waiting", {}).get("reason") == "ErrImagePull")

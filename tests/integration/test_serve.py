@@ -118,6 +118,44 @@ def test_man_page_is_current():
     assert open(os.path.join(root, "docs/man/cay.1")).read() == page, "make docs/man/cay.1 anew: build/cay man >docs/man/cay.1"
 
 
+@pytest.mark.parametrize("page", ["livez", "readyz", "healthz"])
+def test_health_has_the_forms_of_a_kube_apiserver(cay, page):
+    context = cay.context()
+
+    def shown(path):
+        status, body = raw(cay, path, context=context)
+        return status, body.decode()
+    assert shown(f"/{page}") == shown(f"/{page}?exclude=ping") == shown(f"/{page}/ping") == shown(f"/{page}/store?verbose") == (200, "ok")
+    assert shown(f"/{page}?verbose") == (200, f"[+]ping ok\n[+]store ok\n[+]start ok\n{page} check passed\n")
+    assert shown(f"/{page}?verbose&exclude=store&exclude=nope&exclude=zip") == (
+        200, '[+]ping ok\n[+]store excluded: ok\n[+]start ok\n'
+        f'warn: some health checks cannot be excluded: no matches for "nope","zip"\n{page} check passed\n')
+    assert shown(f"/{page}/nope") == (404, "404 page not found\n")
+
+
+def run_cay(*argv):
+    return subprocess.run([os.path.join(BUILD, "cay"), *argv], capture_output=True, text=True, timeout=60)
+
+
+def test_every_command_has_a_page_and_every_page_is_clean(tmp_path):
+    pages = run_cay("man", "--list").stdout.split()
+    assert {"cay.1", "cay-serve.8", "cay.yaml.5"} <= set(pages)
+    texts = {page: run_cay("man", page.rsplit(".", 1)[0]).stdout for page in pages}
+    commands = [line.split()[0] for line in run_cay("help").stdout.splitlines() if line.startswith("  ")]
+    for name in commands:
+        assert any(f".SS cay {name} " in text for page, text in texts.items() if page != "cay.1"), f"{name} is in no page of its own"
+    flags = [line.split()[0].rstrip(",") for line in run_cay("serve", "--help").stdout.splitlines() if line.startswith("  --")]
+    for flag in flags:
+        assert f".BR {flag}" in texts["cay-serve.8"] and (flag == "--config" or f".BR {flag[2:]} " in texts["cay.yaml.5"])
+    for page, text in texts.items():
+        file = tmp_path / page
+        file.write_text(text)
+        r = subprocess.run(["groff", "-man", "-ww", "-z", "-K", "utf8", "-T", "utf8", file], capture_output=True, text=True)
+        assert r.returncode == 0 and not r.stderr, (page, r.stderr)
+    r = run_cay("man", "nothing")
+    assert r.returncode == 2 and "cay-serve.8" in r.stderr
+
+
 def test_who_may_do_what(fresh):
     cay = fresh("--service-account-grants", "default/default=view")
     assert raw(cay, "/readyz")[0] == raw(cay, "/healthz")[0] == raw(cay, "/version")[0] == 200

@@ -106,7 +106,7 @@ def test_an_end_that_is_cut_short_loses_and_leaves_nothing(out, fresh, how):
 def test_each_round_has_an_end(out, fresh):
     cay = fresh("--host-path", f"{out}:rw", "--shutdown-grace", "4s", "--shutdown-grace-critical", "2s")
     create(cay, patient("ordinary", out, STUBBORN))
-    create(cay, patient("critical", out, STUBBORN, priority=2000000000))
+    create(cay, patient("critical", out, STUBBORN, priorityClassName="system-node-critical"))
     assert cay.stop() == 0
     assert "do not end in time" not in cay.log()
     assert log(out) == ["ordinary hook", "critical hook"]

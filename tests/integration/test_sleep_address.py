@@ -7,6 +7,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 from cay_local import ApiError, condition, is_ready, wait_until
@@ -89,7 +90,15 @@ def routes(cay):
 
 
 def call(address, its_mark, timeout=60):
-    """One connection from this machine to the sandbox itself."""
+    """One connection from this machine to the sandbox itself. It may be awake before its server listens, on a busy machine."""
+    for _ in range(5):
+        with contextlib.suppress(ConnectionRefusedError):
+            return connected(address, its_mark, timeout)
+        time.sleep(1)
+    return connected(address, its_mark, timeout)
+
+
+def connected(address, its_mark, timeout):
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, its_mark)
         s.settimeout(timeout)
@@ -229,6 +238,7 @@ def test_a_damaged_record_is_told_of_and_costs_only_what_was_in_it(fresh):
     make(cay, "runs", idle=False)
     set_mode(cay, "one", "Suspended")
     cay.wait(PODS, "one", lambda o: o is None)
+    wait_until(record(cay).exists)
     whole = record(cay).read_text()
     good = json.loads(whole)["holds"][0]
     for text, said in ((whole[:len(whole) // 2], "holds.json: "), ("\0garbage", "holds.json: "), ('{"holds": 7}', "holds.json: ")):

@@ -2,6 +2,23 @@
 """Faults in the ways into sandboxes: MCP, the router's newer ways, port-forward in channels. tools/mutate supplies mutation()."""
 
 MUTATIONS = (
+    # -- pods/proxy and services/proxy --------------------------------------------------------------------------------
+    mutation("given-connections-are-kept", "net/http1_exchange.c",
+             "	if (x->base.pool && !x->given && ", "	if (x->base.pool && ",
+             "a connection that was given to an exchange is not used by another", "unit net was_given"),
+    mutation("proxy-shows-who-asks", "server/streams/proxy_headers.c",
+             "	drop(h, ours);\n	if (host)", "	if (host)",
+             "a Pod sees no credentials of the client", "pytest integration/test_proxy.py -k pod_sees"),
+    mutation("proxy-believes-endpoints", "server/streams/proxy_target.c",
+             "		if (str_eq(json_get_str(it.val, \"ip\"), ip))\n			return pod;\n", "		return pod;\n",
+             "an Endpoints object leads only where the Pod is that it names", "pytest integration/test_proxy.py -k leads_nowhere"),
+    mutation("proxy-ends-torn-answers", "server/streams/proxy.c",
+             "	if (p->answered)\n		http_respond_abort(p->call->req);\n	else\n		proxy_fail(p, err_new(",
+             "	if (p->answered)\n		http_respond_end(p->call->req);\n	else\n		proxy_fail(p, err_new(",
+             "an answer that breaks off is cut", "pytest integration/test_proxy.py -k breaks_off"),
+    mutation("proxy-lets-pages-in", "server/streams/proxy_headers.c",
+             "	drop(h, origin_wide);\n", "",
+             "a Pod sets no cookie of the API's origin", "pytest integration/test_proxy.py -k client_sees"),
     # -- mcp ----------------------------------------------------------------------------------------------------------
     mutation("mcp-forgets-the-owner", "mcp/claims.c",
              "	if (!str_eq(object_label(claim, MCP_OWNER_LABEL), p->caller->owner) &&\n	    wall_stands(\"mcp-owner\"))\n		return false;\n", "",
@@ -77,8 +94,8 @@ MUTATIONS = (
              "			continue;\n		err_free(e);\n		e = check", "			break;\n		err_free(e);\n		e = check",
              "a cookie that a sibling planted does not shut the user out", "pytest integration/test_doors.py -k planted"),
     mutation("pass-makes-passes", "router/enter.c",
-             "	case ENTRY_IN:\n	case ENTRY_REFUSED:\n		let_in(r, req, route, why);\n",
-             "	case ENTRY_IN:\n	case ENTRY_REFUSED:\n		!why && mint_asked(req, route) ? mint_answer(r, req, route) : let_in(r, req, route, why);\n",
+             "	case ENTRY_IN:\n	case ENTRY_REFUSED:\n		let_in(r, req, route, why ? NULL : entry_bearer(), why);\n",
+             "	case ENTRY_IN:\n	case ENTRY_REFUSED:\n		!why && mint_asked(req, route) ? mint_answer(r, req, route, NULL) : let_in(r, req, route, NULL, why);\n",
              "a signed URL cannot make another", "pytest integration/test_doors.py -k whoever_may_not"),
     mutation("redirection-of-the-sandbox-leaves-it", "router/answer.c",
              "!*base && path[1] == '/' ? \"/.\" : \"\"", "\"\"",
@@ -147,7 +164,7 @@ MUTATIONS = (
              "	record_request(r, req, rec);\n	router_answer(", "	metrics_request(r->metrics, req, rec->status, NULL, 0);\n	router_answer(",
              "every answer of the router is a line of the access log", "unit router every_answer_is_one_line"),
     mutation("exchange-not-in-the-access-log", "router/entry.c",
-             "	record_request(r, req, &(struct record){ .route = route, .entered = true, .status = 303 });\n", "",
+             "	record_request(\n		r, req,\n		&(struct record){\n			.route = route, .entered = true, .status = 303, .who = entry_bearer() });\n", "",
              "the exchange of a signed URL is a line of the access log", "unit router exchange_of_a_signed_url"),
     mutation("bad-head-not-in-the-access-log", "net/http_conn.c",
              "	http_link_refused(&hc->link, status);\n", "",
@@ -170,4 +187,11 @@ MUTATIONS = (
     mutation("drain-forgets-sni", "router/router.c",
              "	return list_empty(&r->tunnels) && !r->stats.passing;\n", "	return list_empty(&r->tunnels);\n",
              "a drain waits for those who came by SNI", "unit router who_came_by_other_ports"),
+    # -- the record ---------------------------------------------------------------------------------------------------
+    mutation("router-entry-without-record", "router/record.c",
+             "	record_uncounted(r, req, rec);\n	audit(r, req, rec);\n", "	record_uncounted(r, req, rec);\n",
+             "each entry through the router is recorded", "pytest integration/test_audit.py -k recorded_with_who_where"),
+    mutation("strangers-fill-the-log", "router/record.c",
+             "(!rec->entered && str_empty(rec->who))", "(!rec->entered && !rec->status)",
+             "requests of nobody are not recorded", "pytest integration/test_audit.py -k strangers"),
 )

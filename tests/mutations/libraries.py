@@ -439,4 +439,19 @@ MUTATIONS = (
     mutation("websocket-same-mask", "net/websocket.c",
              "	random_bytes(to, len);\n", "	memset(to, 7, len);\n",
              "no two frames have the same mask", "unit net no_two_frames"),
+
+    # -- net: the WebSocket of a server -------------------------------------------------------------------------------
+    mutation("websocket-messages-share-a-record", "net/websocket.c",
+             "	if (!w->client && !(flags & WSLAY_MSG_MORE))\n", "	if (w->client && !(flags & WSLAY_MSG_MORE))\n",
+             "each message leaves alone", "unit net each_message_leaves_alone"),
+    mutation("websocket-message-in-the-record-of-the-head", "net/websocket.c",
+             "	conn_cut(c); /* from the head of the answer to the handshake */\n", "",
+             "the first message does not share the record of the head", "unit net each_message_leaves_alone"),
+    mutation("websocket-close-without-an-end", "net/websocket.c",
+             "		conn_end(w->conn); /* some clients wait for the end of the connection itself */\n", "		;\n",
+             "our close is followed by the end of our direction", "unit net our_close_waits"),
+    mutation("a-cut-is-forgotten", "net/conn.c",
+             "		if (cut > c->n_sent)\n			return (size_t)(cut - c->n_sent);\n",
+             "		if (cut > c->n_sent)\n			return c->out.len;\n",
+             "a cut separates what is written", "unit net a_cut_separates"),
 )

@@ -153,6 +153,9 @@ MUTATIONS = (
     mutation("sigkill-for-sigterm", "node/pod/container.c",
              "rt->signal(c->task, image_stop_signal(c->image));", "rt->signal(c->task, SIGKILL);",
              "a container is asked before it is killed", "unit node deletion_asks"),
+    mutation("debugger-refused-by-its-profile", "node/pod/check.c",
+             '	return str_eq(json_str(v), "SYS_PTRACE") ? NULL : wrong_capability(v, spec);\n', "	return wrong_capability(v, spec);\n",
+             "kubectl debug of newer versions works as it comes", "pytest integration/test_debug.py -k profile"),
     mutation("container-policy-accepted", "node/pod/check.c",
              "	{ \"restartPolicy\", .no = \"set that of the Pod; sidecars go into spec.initContainers\" },\n", "	{ \"restartPolicy\" },\n",
              "a restart policy of a container is refused by its path", "unit node what_the_node_does_not_do"),
@@ -310,8 +313,8 @@ MUTATIONS = (
     mutation("node-stays-ready-at-shutdown", "node/node.c",
              "	node_object_shut_down(n->object);\n", "",
              "the Node says that it shuts down", "pytest integration/test_shutdown.py::test_ordinary_pods_end_before_critical_ones_and_all_come_back"),
-    mutation("system-classes-mean-nothing", "api/view_pod.c",
-             "			return json_get_int(spec, \"priority\", classes[i].value);\n", "			return json_get_int(spec, \"priority\", 0);\n",
+    mutation("system-classes-mean-nothing", "server/policy/priority.c",
+             "	json_set_int(pod, spec, \"priority\", value);\n", "	json_set_int(pod, spec, \"priority\", 0);\n",
              "the two system classes are critical", "unit node critical_pods_end"),
 
     # -- runtimes -----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/map.h"
@@ -27,12 +28,11 @@ const struct setting bench_settings[] = {
 	{ "kubeconfig", SETTING_TEXT, NULL, "FILE",
 	  "Server to measure (by default the one in $KUBECONFIG or ~/.kube/config)" },
 	{ "only", SETTING_TEXT, NULL, "NAME,...",
-	  "Scenarios to run (by default all); claim: growth, cells, loops, sustained, burst, cold, exec; node: growth, cold, runtimes, policy, import; exec: commands, files; tti, wake and router: themselves" },
+	  "Scenarios to run (by default all); claim: growth, cells, loops, sustained, burst, cold, exec; node: growth, cold, runtimes, policy, import; exec: commands, files; api: writes, lists, watches; tti, wake and router: themselves" },
 	{ "router", SETTING_TEXT, "127.0.0.1:8080", "ADDR:PORT",
 	  "Its router; if empty, no commands are run in sandboxes" },
-	{ "server-pid", SETTING_INT, NULL, "PID",
-	  "Process whose CPU time and memory are reported: cay serve or cay controller (by default the cay that listens where the kubeconfig says, if it is on this machine)",
-	  .min = 1, .max = INT32_MAX },
+	{ "server-pid", SETTING_TEXT, NULL, "PID,...",
+	  "Processes whose CPU time and memory are reported: cay serve or cay controller (by default the cay that listens where the kubeconfig says, if it is on this machine)" },
 	{ "runs", SETTING_INT, "500", "N", "How many times each scenario is run", .min = 1,
 	  .max = 1000000 },
 	{ "pool", SETTING_INT, "120", "N", "Number of members of a warm pool that refills",
@@ -42,6 +42,10 @@ const struct setting bench_settings[] = {
 	{ "clients", SETTING_TEXT, "1,8,64", "N,...", "Clients of the closed loops" },
 	{ "exec-clients", SETTING_TEXT, "1,16,64", "N,...",
 	  "Clients that run commands in one sandbox" },
+	{ "api-clients", SETTING_TEXT, "1,16,64", "N,...", "Clients that create objects" },
+	{ "objects", SETTING_INT, "10000", "N", "Objects to list", .min = 1, .max = 1000000 },
+	{ "watches", SETTING_INT, "1000", "N", "Watches of one collection", .min = 1,
+	  .max = 100000 },
 	{ "file-mb", SETTING_INT, "64", "MB", "Size of the file that is sent and fetched", .min = 1,
 	  .max = 2000 },
 	{ "members", SETTING_INT, "1000", "N", "Members of the pool for sustained claims", .min = 1,
@@ -83,6 +87,10 @@ const struct scenario bench_scenarios[] = {
 	{ "files", "a file into a sandbox and out of it, beside cp", SUITE_EXEC, scenario_files },
 	{ "tti", "a claim to the output of its first command: in turn, staggered, in a burst",
 	  SUITE_TTI, scenario_tti },
+	{ "writes", "objects that are created by many clients", SUITE_API, scenario_writes },
+	{ "lists", "lists of many objects, and reads beside them", SUITE_API, scenario_lists },
+	{ "watches", "memory of watches, and a write that all of them see", SUITE_API,
+	  scenario_watches },
 	{ 0 },
 };
 
@@ -216,7 +224,8 @@ struct err *bench_list(struct bench *b, const char *setting, unsigned *ret, size
 
 static struct err *check_lists(struct bench *b)
 {
-	static const char *const lists[] = { "clients", "bursts", "sizes", "exec-clients" };
+	static const char *const lists[] = { "clients", "bursts", "sizes", "exec-clients",
+					     "api-clients" };
 	struct err *e = NULL;
 	unsigned v[LIST_MAX];
 	size_t n;
@@ -284,10 +293,8 @@ static struct err *run_all(struct bench *b)
 	lane_init(&b->lane, &b->api);
 	lane_init(&b->watch_lane, &b->api);
 	b->waits = map_new(NULL);
-	b->server = (pid_t)settings_int(b->settings, "server-pid");
-	if (!b->server)
-		b->server = host_find_server(&b->api);
-	return run_scenarios(b);
+	e = host_find_servers(b);
+	return e ? e : run_scenarios(b);
 }
 
 static bool any_failed(const struct bench *b)
@@ -328,9 +335,9 @@ static bool suite_of(const char *name, enum suite *ret)
 		const char *name;
 		enum suite suite;
 	} suites[] = {
-		{ "claim", SUITE_CLAIM }, { "node", SUITE_NODE }, { "exec", SUITE_EXEC },
-		{ "tti", SUITE_TTI },     { "wake", SUITE_WAKE }, { "router", SUITE_ROUTER },
-		{ "floor", SUITE_FLOOR },
+		{ "claim", SUITE_CLAIM }, { "node", SUITE_NODE },   { "exec", SUITE_EXEC },
+		{ "tti", SUITE_TTI },     { "wake", SUITE_WAKE },   { "router", SUITE_ROUTER },
+		{ "api", SUITE_API },     { "floor", SUITE_FLOOR },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(suites); i++) {
@@ -340,6 +347,17 @@ static bool suite_of(const char *name, enum suite *ret)
 		return true;
 	}
 	return false;
+}
+
+/* A client of the bench is a connection. */
+static void allow_many_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r); /* what needs more than there is will say so */
+	}
 }
 
 int bench_run(const struct command *c, const struct settings *s)
@@ -352,6 +370,7 @@ int bench_run(const struct command *c, const struct settings *s)
 	if (!suite_of(str_or(settings_arg(s, 0), "claim"), &b.suite) || settings_n_args(s) > 1)
 		return cli_fail(err_new(ERR_INVALID, "usage: cay bench %s", c->usage));
 	(void)getloadavg(&b.load_before, 1);
+	allow_many_files();
 	e = loop_new(&b.loop);
 	if (e)
 		return cli_fail(err_wrap(e, "bench"));

@@ -78,6 +78,7 @@ enum suite {
 	SUITE_TTI = 8,   /* time to interactive: from a claim to the output of its first command */
 	SUITE_WAKE = 16, /* sandboxes that sleep */
 	SUITE_ROUTER = 32, /* the router, which needs no server */
+	SUITE_API = 64,    /* plain objects, on any API server */
 };
 
 /* A figure of its own beside the latencies: {"claims_per_s", 5012}. */
@@ -99,6 +100,10 @@ struct row {
 	struct json_doc *writes; /* by verb and resource, for each operation; NULL: not known */
 };
 
+enum {
+	SERVERS_MAX = 8 /* processes that are the server together */
+};
+
 struct bench {
 	const struct settings *settings;
 	enum suite suite;
@@ -111,7 +116,8 @@ struct bench {
 	char *ns;
 	bool has_ns, has_template, stopped; /* a signal came */
 	struct map *waits;                  /* name → who waits for it to become Ready, borrowed */
-	pid_t server;                       /* 0: not known */
+	pid_t servers[SERVERS_MAX];         /* the first one's main thread is its loop */
+	size_t n_servers;                   /* 0: not known */
 	struct row *rows[64];
 	size_t n_rows;
 	struct json_doc *floor; /* NULL: not measured */
@@ -194,6 +200,20 @@ double load_own_cpu_us(void); /* of this process so far: one that needs a core m
 must_use struct err *load_measure(struct bench *b, struct load *spec, struct row *row,
 				  const char *rate);
 
+/* requests.c: requests of one form */
+
+struct requests {
+	const char *method, *accept; /* accept NULL: anything */
+	const char *prefix;          /* of the names of objects */
+	unsigned clients;
+	size_t n; /* in all */
+	/* Of the i-th, malloc'd. body NULL: none */
+	char *(*path)(struct bench *b, const struct requests *r, size_t i);
+	char *(*body)(struct bench *b, const struct requests *r, size_t i);
+};
+/* Adds to the row how many a second there were, and what they cost. */
+must_use struct err *requests_run(struct bench *b, const struct requests *spec, struct row *row);
+
 /* exec.c: commands */
 
 /* Through the router; the answer says whether it ran. command: as JSON has it between quotes. */
@@ -219,7 +239,8 @@ struct usage {
 	double rss, mem_available;    /* bytes */
 	struct map *writes;           /* "PATCH pods" → double *; NULL: not known */
 };
-pid_t host_find_server(const struct api *a); /* 0: not on this machine, or not cay */
+/* Those of --server-pid, or the one that listens, if it is cay and on this machine. */
+must_use struct err *host_find_servers(struct bench *b);
 void host_usage(struct bench *b, struct usage *ret);
 void usage_done(struct usage *u);
 /* What n operations between the two cost each. */
@@ -251,4 +272,7 @@ struct err *scenario_tti(struct bench *b);       /* tti.c */
 struct err *scenario_runtimes(struct bench *b);  /* runtimes.c */
 struct err *scenario_wake(struct bench *b);      /* wake.c */
 struct err *scenario_policy(struct bench *b);    /* policy.c */
+struct err *scenario_writes(struct bench *b);    /* objects.c */
+struct err *scenario_lists(struct bench *b);     /* objects.c */
+struct err *scenario_watches(struct bench *b);   /* watches.c */
 struct err *scenario_import(struct bench *b);    /* import.c */

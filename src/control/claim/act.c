@@ -8,6 +8,8 @@
 #include "control/pass/context.h"
 #include "control/pass/event.h"
 #include "control/pass/keys.h"
+#include "control/tally/tally.h"
+#include "trace/trace.h"
 
 /*
  * The writes of a claim's plan. A member that a claim is adopting is marked as taken until the
@@ -20,6 +22,29 @@ struct json_doc *claim_event(struct pass *p, const struct object *claim, const c
 	const struct event_spec spec = { claim, WHO_CLAIM, "Normal", reason, action, note };
 
 	return p->c->opt.no_claim_events ? NULL : event_build(&spec, p->now);
+}
+
+static void count(struct context *c, void *mark)
+{
+	tally_count(c->tally, mark, context_now(c));
+}
+
+static void drop(void *mark)
+{
+	tally_mark_free(mark);
+}
+
+void claim_counts(struct write *w, struct tally_mark *mark)
+{
+	w->worked = count;
+	w->arg = mark;
+	w->drop_arg = drop;
+}
+
+static void tell(struct pass *p, const char *what, const char *sandbox)
+{
+	trace_event(p->span, what,
+		    (const struct trace_pair[]){ { "sandbox.name", sandbox }, { 0 } });
 }
 
 static void act_adopt(struct pass *p, const struct object *claim, struct claim_plan *plan)
@@ -39,18 +64,23 @@ static void act_adopt(struct pass *p, const struct object *claim, struct claim_p
 	free(note->reserved);
 	note->reserved = xstrdup(member->name);
 	w.to.sub = CLIENT_AT_ONCE; /* the Sandbox's own pass brings the status after, if need be */
+	claim_counts(&w, tally_adopted(claim, member));
+	tell(p, "SandboxAdopted", member->name);
 	pass_patch(p, &w, take(plan->doc));
 }
 
-static void act_create(struct pass *p, const struct object *claim, struct claim_plan *plan)
+static void act_create(struct pass *p, const struct claim_seen *seen, struct claim_plan *plan)
 {
+	const struct object *claim = seen->claim;
 	autofree char *text = xasprintf("Created Sandbox \"%s\"", claim->name);
-	const struct write w = {
+	struct write w = {
 		.name = CLAIM_WRITE_CREATE,
 		.to = { p->c->kinds.sandbox, claim->ns, claim->name },
 		.event = claim_event(p, claim, "SandboxProvisioned", "Provisioning", text),
 	};
 
+	claim_counts(&w, tally_created(claim, seen->template));
+	tell(p, "SandboxCreated", claim->name);
 	pass_create(p, &w, take(plan->doc));
 }
 
@@ -135,7 +165,7 @@ static void act_step(struct pass *p, const struct claim_seen *seen, struct claim
 		act_adopt(p, seen->claim, plan);
 		break;
 	case CLAIM_STEP_CREATE:
-		act_create(p, seen->claim, plan);
+		act_create(p, seen, plan);
 		break;
 	case CLAIM_STEP_WAIT:
 		act_wait(p, seen);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/claim/claim.h"
 
+#include "api/view_sandbox.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "control/claim/claim_priv.h"
 #include "control/claim/note.h"
 #include "control/pass/context.h"
 #include "control/pass/draft.h"
+#include "control/tally/tally.h"
+#include "trace/trace.h"
 
 /*
  * A pass over a claim, and its report (docs/reference/agent-sandbox.md §6.3).
@@ -95,6 +99,24 @@ static struct again again_for(struct pass *p, struct trouble *trouble, uint64_t 
 	return left_ms ? again_after(left_ms) : again_never();
 }
 
+/* One span for the whole way of a claim, from the first sight to Ready. */
+static void trace_way(struct pass *p, const struct object *claim, const struct object *sandbox,
+		      usec first_seen)
+{
+	struct trace_context parent = trace_context_of(p->span);
+	struct trace_span *span;
+
+	if (!p->span)
+		return;
+	span = trace_start(p->c->opt.tracer, "SandboxClaimReady", SPAN_INTERNAL, &parent);
+	trace_began(span, first_seen);
+	trace_set(span, "sandboxclaim.name", claim->name);
+	trace_set(span, "sandboxclaim.namespace", claim->ns);
+	trace_set(span, "sandbox.name", sandbox ? sandbox->name : NULL);
+	trace_set(span, "launch_type", sandbox && sandbox_view(sandbox)->warm ? "warm" : "cold");
+	trace_end(span);
+}
+
 /*
  * Writes the status and the annotations that differ. Nothing is left for a pass after that, so the
  * end of the write wakes nobody, and neither does the change if it is seen from within the write.
@@ -110,16 +132,27 @@ static void write_report(struct pass *p, const struct claim_seen *seen,
 	struct write w = { .name = CLAIM_WRITE_STATUS,
 			   .to = ref_of(seen->claim),
 			   .flags = WRITE_QUIET | WRITE_GONE_OK | WRITE_CONFLICT_OK };
+	autofree char *trace = NULL;
 	struct json_doc *patch;
 
 	s.ready = condition_view_of(json_get(want, "conditions"), "Ready").is_true;
 	if (s.ready && !note->ready_at && !claim_view(seen->claim)->ready.is_true)
 		note->ready_at = p->now;
 	s.ready_at = note->ready_at;
+	if (p->span && str_empty(claim_view(seen->claim)->trace)) {
+		const struct trace_context at = trace_context_of(p->span);
+
+		trace = trace_annotation_write(&at);
+		s.trace = trace;
+	}
 	patch = claim_report(want, &s);
 	if (!patch)
 		return;
 	w.to.sub = CLIENT_WHOLE;
+	if (s.ready && s.ready_at && str_empty(claim_view(seen->claim)->first_ready))
+		claim_counts(&w, tally_first_ready(seen->claim, plan->sandbox, note->first_seen));
+	if (w.worked)
+		trace_way(p, seen->claim, plan->sandbox, note->first_seen);
 	pass_patch(p, &w, patch);
 }
 

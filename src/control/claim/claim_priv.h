@@ -127,6 +127,9 @@ bool member_fits_claim(const struct object *sandbox, const struct object *claim)
 
 /* Starts the writes of the plan, whose doc it takes over. */
 void claim_act(struct pass *p, const struct claim_seen *seen, struct claim_plan *plan);
+/* Has the mark counted once the write has worked. */
+struct tally_mark;
+void claim_counts(struct write *w, struct tally_mark *mark);
 /* An Event about the claim; NULL when they are switched off. */
 struct json_doc *claim_event(struct pass *p, const struct object *claim, const char *reason,
 			     const char *action, const char *note);
@@ -182,6 +185,7 @@ struct claim_stamps {
 	usec first_seen, ready_at;            /* ready_at 0: not known */
 	bool ready;                           /* it is Ready with this write, if not before */
 	bool observability;
+	const char *trace; /* the annotation that the claim lacks; NULL: it lacks none */
 };
 /* The patch of the whole claim: the status that it should have, with its guards, and the
  * annotations that are missing; NULL when all is as it should be. */

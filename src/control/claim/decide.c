@@ -204,7 +204,7 @@ static void decide_new(const struct claim_seen *seen, struct claim_plan *plan)
 {
 	usec until = claim_view(seen->claim)->created + (usec)seen->grace_ms * 1000;
 
-	if (!seen->pool) {
+	if (!seen->pool && !seen->template) {
 		fail(plan, TROUBLE_POOL, pool_missing(seen));
 	} else if (seen->pick == PICK_MEMBER) {
 		decide_adopt(seen, plan, seen->member);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/agents.h"
 #include "api/view_pool.h"
 #include "api/view_sandbox.h"
 #include "base/map.h"
@@ -78,6 +79,17 @@ static bool member_fits(void *arg, struct member *m)
 	return true;
 }
 
+/* A claim that v1alpha1 made of a template alone: its pool need not exist, and then it starts cold.
+ */
+static struct object *shadowed_template(struct pass *p, const struct object *claim)
+{
+	const char *pool = claim_view(claim)->pool;
+
+	return str_starts(pool, SHADOW_POOL) ? client_get(p->c->client, p->c->kinds.template,
+							  claim->ns, pool + strlen(SHADOW_POOL))
+					     : NULL;
+}
+
 static void see_pool(struct pass *p, struct claim_seen *seen)
 {
 	struct context *c = p->c;
@@ -87,8 +99,10 @@ static void see_pool(struct pass *p, struct claim_seen *seen)
 	struct roster *r;
 
 	seen->pool = client_get(c->client, c->kinds.pool, ns, claim_view(seen->claim)->pool);
-	if (!seen->pool)
+	if (!seen->pool) {
+		seen->template = shadowed_template(p, seen->claim);
 		return;
+	}
 	seen->template =
 		client_get(c->client, c->kinds.template, ns, pool_view(seen->pool)->template);
 	if (claim_view(seen->claim)->needs_cold || claim_find(seen, &found) != FIND_NEW)

@@ -183,6 +183,8 @@ static void stamp_times(struct json_doc *d, struct json *annotations, const stru
 
 	if (s->observability && str_empty(claim->first_observed))
 		stamp_time(d, annotations, KEY_FIRST_OBSERVED, s->first_seen);
+	if (s->trace)
+		json_set_str(d, annotations, KEY_TRACE, s->trace);
 	if (!s->ready || !str_empty(claim->first_ready))
 		return;
 	if (s->ready_at)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/apps.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/registry.h"
@@ -63,6 +64,7 @@ static void on_changed(void *arg, struct object *was, struct object *now)
 	pvc_protection_changed(w->cl->pvc_protection, was, now);
 	event_expiry_changed(w->cl->event_expiry, was, now);
 	endpoints_changed(w->cl->endpoints, was, now);
+	apps_changed(w->cl, was, now);
 }
 
 static void open_when_synced(struct cluster *cl)
@@ -133,9 +135,12 @@ struct cluster *cluster_start(struct context *c)
 	list_init(&cl->watches);
 	cl->namespace = kinds_need(registry, "v1", "Namespace");
 	cl->service_account = kinds_need(registry, "v1", "ServiceAccount");
+	cl->config_map = kinds_need(registry, "v1", "ConfigMap");
 	cl->event = kinds_need(registry, "v1", "Event");
 	cl->old_endpoints = kinds_need(registry, "v1", "Endpoints");
 	cl->slice = kinds_need(registry, API_DISCOVERY, "EndpointSlice");
+	cl->deployment = kinds_need(registry, API_APPS, "Deployment");
+	cl->replica_set = kinds_need(registry, API_APPS, "ReplicaSet");
 	cl->definition =
 		kinds_need(registry, "apiextensions.k8s.io/v1", "CustomResourceDefinition");
 	cl->gc = gc_new(cl);

@@ -23,7 +23,9 @@ struct object;
 
 struct cluster {
 	struct context *c;
-	const struct kind *namespace, *service_account, *event, *slice, *old_endpoints, *definition;
+	const struct kind *namespace, *service_account, *event, *slice, *old_endpoints, *definition,
+		*config_map;
+	const struct kind *deployment, *replica_set;
 	struct gc *gc;
 	struct event_expiry *event_expiry;
 	struct pvc_protection *pvc_protection;
@@ -39,9 +41,21 @@ bool cluster_knows(const struct cluster *cl, const struct kind *k);
 void cluster_each_namespaced(const struct cluster *cl, bool (*fn)(void *arg, const struct kind *k),
 			     void *arg);
 
+/* root_ca.c: the ConfigMap with the CA of the API server, which a pass over its namespace keeps. */
+bool root_ca_is(const struct cluster *cl, const struct object *o);
+void root_ca_need(struct pass *p, const struct cluster *cl, const char *ns, unsigned write);
+
 struct gc *gc_new(struct cluster *cl);
 void gc_free(struct gc *g);
 void gc_changed(struct gc *g, const struct object *was, const struct object *now);
+/* The objects of the kind that owner controls, in its namespace. */
+struct dependents {
+	struct object **list; /* references */
+	size_t n;
+};
+struct dependents gc_dependents(const struct gc *g, const struct object *owner,
+				const struct kind *kind);
+void dependents_done(struct dependents *d);
 void gc_kind_known(struct gc *g); /* looks again at objects whose owner was unknown */
 /* A merge patch, good for this state of the object only. */
 struct json_doc *finalizer_patch(const struct object *o, const char *name);
@@ -64,6 +78,9 @@ void event_expiry_changed(struct event_expiry *x, struct object *was, struct obj
 struct endpoints *endpoints_new(struct cluster *cl);
 void endpoints_free(struct endpoints *x);
 void endpoints_changed(struct endpoints *x, struct object *was, struct object *now);
+
+/* replica_set.c: which ReplicaSets and Deployments a change concerns. */
+void apps_changed(struct cluster *cl, const struct object *was, const struct object *now);
 
 /* slices.c */
 enum {

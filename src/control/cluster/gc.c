@@ -132,6 +132,32 @@ static struct object *object_of(const struct gc *g, const struct gc_node *n)
 	return o;
 }
 
+struct dependents gc_dependents(const struct gc *g, const struct object *owner,
+				const struct kind *kind)
+{
+	const struct gc_node *node = gc_index_get(g->index, owner->uid);
+	struct map *deps = node ? node->deps : NULL;
+	struct dependents d = { .list = xnew_n(struct object *, (deps ? map_len(deps) : 0) + 1) };
+
+	map_each(it, deps) {
+		struct object *o = object_of(g, it.value);
+
+		if (o && o->kind == kind && object_controlled_by(o, owner->uid) &&
+		    str_eq(o->ns, owner->ns))
+			d.list[d.n++] = o;
+		else
+			object_unref(o);
+	}
+	return d;
+}
+
+void dependents_done(struct dependents *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		object_unref(d->list[i]);
+	free(d->list);
+}
+
 /* A new reference; NULL: gone, or in another namespace (which counts as gone), or not known. */
 static struct object *owner_of(const struct gc *g, const struct object *o, const struct json *ref)
 {

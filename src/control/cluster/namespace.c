@@ -15,9 +15,10 @@
 #include "control/pass/draft.h"
 
 /*
- * Namespaces: the service account that each has, and their end. First everything in a namespace is
- * deleted; once nothing is left, its finalizer is taken away (PUT …/finalize), and with that the
- * server removes the namespace unless other finalizers hold it. A key is a namespace's name.
+ * Namespaces: the service account and the root CA that each has, and their end. First everything in
+ * a namespace is deleted; once nothing is left, its finalizer is taken away (PUT …/finalize), and
+ * with that the server removes the namespace unless other finalizers hold it. A key is a
+ * namespace's name.
  */
 enum {
 	BUDGET = 256,    /* objects that one pass deletes */
@@ -26,6 +27,7 @@ enum {
 
 enum namespace_write {
 	NAMESPACE_WRITE_ACCOUNT, /* the default service account */
+	NAMESPACE_WRITE_ROOT_CA, /* the ConfigMap with it */
 	NAMESPACE_WRITE_EMPTY,   /* the deletion of an object in it */
 	NAMESPACE_WRITE_FINALIZE,
 	NAMESPACE_WRITE_STATUS,
@@ -41,13 +43,15 @@ static bool terminating(const struct cluster *cl, const char *name)
 }
 
 /* Of other objects only deletions matter: of the last object in a namespace that is being deleted,
- * or of an account that must exist. */
+ * or of an account that must exist. The ConfigMap of the root CA must also stay as it is. */
 void namespaces_changed(struct cluster *cl, const struct object *was, const struct object *now)
 {
 	const struct object *o = now ? now : was;
 
 	if (o->kind == cl->namespace && now)
 		item_wake(cl->c->chores, CONTROL_NAMESPACE, "", o->name);
+	else if (was && root_ca_is(cl, o))
+		item_wake(cl->c->chores, CONTROL_NAMESPACE, "", o->ns);
 	else if (!now && *o->ns && (o->kind == cl->service_account || terminating(cl, o->ns)))
 		item_wake(cl->c->chores, CONTROL_NAMESPACE, "", o->ns);
 }
@@ -210,6 +214,28 @@ static void report(struct pass *p, const struct object *ns, const struct content
 		pass_patch(p, &w, patch);
 }
 
+/* The finalizers in spec but ours: whoever added one takes it away by PUT …/finalize too. */
+static void keep_others(struct json_doc *d, struct json *spec)
+{
+	struct json *list = json_arr(d);
+
+	json_each(it, json_get(spec, "finalizers"))
+		if (!str_eq(json_str(it.val), FINALIZER_NAMESPACE))
+			json_push(d, list, json_copy(d, it.val));
+	if (json_len(list))
+		(void)json_set(d, spec, "finalizers", list);
+	else
+		(void)json_del(spec, "finalizers");
+}
+
+static bool has_ours(const struct object *ns)
+{
+	json_each(it, json_get(object_spec(ns), "finalizers"))
+		if (str_eq(json_str(it.val), FINALIZER_NAMESPACE))
+			return true;
+	return false;
+}
+
 static void finalize(struct pass *p, const struct object *ns)
 {
 	const struct write w = { .name = NAMESPACE_WRITE_FINALIZE,
@@ -218,11 +244,11 @@ static void finalize(struct pass *p, const struct object *ns)
 				 .flags = WRITE_QUIET | WRITE_GONE_OK | WRITE_CONFLICT_OK };
 	struct json_doc *d;
 
-	if (!json_len(json_get(object_spec(ns), "finalizers")))
+	if (!has_ours(ns))
 		return; /* done; other finalizers hold it */
 	log_info("namespace is empty, finishing its deletion", KV("namespace", ns->name));
 	d = object_edit(ns);
-	(void)json_del(json_need_obj(d, json_root(d), "spec"), "finalizers");
+	keep_others(d, json_need_obj(d, json_root(d), "spec"));
 	pass_update(p, &w, d);
 }
 
@@ -263,5 +289,6 @@ struct again namespace_reconcile(struct pass *p)
 	if (e)
 		return again_retry(e);
 	need_account(p, cl, ns->name);
+	root_ca_need(p, cl, ns->name, NAMESPACE_WRITE_ROOT_CA);
 	return again_never();
 }

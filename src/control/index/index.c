@@ -116,6 +116,7 @@ void index_pool(struct index *ix, struct object *was, struct object *now)
 	r = index_roster(ix, now->ns, now->name);
 	r->wanted = true;
 	r->desired = pool_view(now)->replicas;
+	roster_note_dry(r);
 }
 
 static char *orphan_place(const struct object *o)
@@ -168,6 +169,11 @@ const struct map *index_pools_of(const struct index *ix, const char *ns, const c
 const struct map *index_orphans_of(const struct index *ix, const char *ns, const char *pool_hash)
 {
 	return shelf_at(ix->orphans, ns, pool_hash);
+}
+
+const struct map *index_pools(const struct index *ix)
+{
+	return ix->rosters;
 }
 
 struct map *index_rosters(struct index *ix)

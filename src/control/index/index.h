@@ -83,10 +83,13 @@ struct roster {
 	size_t n_members, n_ready;
 	int64_t desired;   /* members, according to the pool */
 	bool low;          /* as roster_low() said last */
+	usec dry_since;    /* monotonic; 0: it is not dry */
+	usec dry_time;     /* how long it was dry before that */
 	size_t n_fine;     /* the others, which are Ready, warm, and what the template makes */
 	bool wanted;       /* the pool itself exists */
 	struct map *nodes; /* name → struct node_count, owned */
 	struct pool_memory memory;
+	bool refused;        /* its members are: there is no room for them in the namespace */
 	usec status_differs; /* since when the pool's status is out of date; 0: it is not */
 	uint64_t hashed_rev; /* the template's revision that the hashes are of */
 	uint64_t fine_for;   /* the template's revision that n_fine is for; 0: none */
@@ -94,6 +97,7 @@ struct roster {
 	char blueprint_hash[9], pod_hash[9];
 };
 
+const struct map *index_pools(const struct index *ix); /* "ns/pool" → struct roster, borrowed */
 struct roster *index_roster(struct index *ix, const char *ns,
 			    const char *pool); /* made if needed */
 struct roster *index_find_roster(struct index *ix, const char *ns,
@@ -121,6 +125,10 @@ enum pick roster_pick(struct roster *r, bool (*fits)(void *arg, struct member *m
 /* Whether few members are left for claims: fewer than half of those that are desired, and from then
  * on until there are three quarters. */
 bool roster_low(struct roster *r);
+/* Dry: it should have members, and has none that a claim would get at once. */
+bool roster_dry(const struct roster *r);
+usec roster_dry_time(const struct roster *r, usec mono);
+void roster_note_dry(struct roster *r);  /* n_ready, desired or wanted has changed */
 void member_is_fine(struct member *m);   /* it needs no attention until it changes */
 void roster_doubt_all(struct roster *r); /* every member must be looked at again */
 /* The pool is gone; its roster is freed with its last member. */

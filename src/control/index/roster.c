@@ -61,6 +61,7 @@ void index_drop_roster(struct index *ix, const char *ns, const char *pool)
 	r->wanted = false;
 	r->desired = 0;
 	r->memory.stalled = false;
+	roster_note_dry(r);
 	if (!r->n_members)
 		(void)map_del(index_rosters(ix), key);
 }
@@ -125,12 +126,33 @@ void roster_doubt_all(struct roster *r)
 		member_doubt(m);
 }
 
+bool roster_dry(const struct roster *r)
+{
+	return r->wanted && r->desired > 0 && !r->n_ready;
+}
+
+usec roster_dry_time(const struct roster *r, usec mono)
+{
+	return r->dry_time + (r->dry_since ? mono - r->dry_since : 0);
+}
+
+void roster_note_dry(struct roster *r)
+{
+	bool dry = roster_dry(r);
+
+	if (dry == !!r->dry_since)
+		return;
+	r->dry_time = roster_dry_time(r, clock_mono());
+	r->dry_since = dry ? clock_mono() : 0;
+}
+
 static void leave_ready(struct member *m)
 {
 	if (list_empty(&m->ready_link))
 		return;
 	list_del(&m->ready_link);
 	m->roster->n_ready--;
+	roster_note_dry(m->roster);
 }
 
 bool roster_low(struct roster *r)
@@ -178,6 +200,7 @@ static void member_line_up_ready(struct member *m)
 		at = at->prev;
 	list_add_head(at, &m->ready_link);
 	m->roster->n_ready++;
+	roster_note_dry(m->roster);
 }
 
 static bool can_be_had(const struct sandbox_view *v)

@@ -11,6 +11,7 @@ struct key;
 struct kind;
 struct kinds;
 struct queue;
+struct tally;
 
 /*
  * What the passes of every controller are given: the client, what it calls the kinds, the options,
@@ -30,6 +31,7 @@ struct context {
 	struct queue *queue;
 	struct queue *chores; /* what has time: the keys of cluster/ do not hold up claims */
 	struct index *index;
+	struct tally *tally;
 	struct list running;       /* writes under way */
 	const struct key *telling; /* within a write of its own that leaves it nothing to do */
 	struct event_queue *events;

@@ -73,3 +73,11 @@ struct json_doc *draft_status_patch(const struct object *o, const struct json *w
 	json_set(d, root, "status", diff);
 	return take(d);
 }
+
+void draft_count(struct json_doc *d, struct json *status, const char *name, int64_t n)
+{
+	if (n > 0)
+		json_set_int(d, status, name, n);
+	else
+		(void)json_del(status, name);
+}

@@ -25,6 +25,8 @@ void draft_adopt(struct json_doc *d, struct json *meta, const struct object *o,
 
 /* A new doc with a copy of the object's status, or with an empty one. */
 struct json_doc *draft_status(const struct object *o);
+/* A count of a status, which is left out when it is 0. */
+void draft_count(struct json_doc *d, struct json *status, const char *name, int64_t n);
 /* The merge patch that turns the object's status into want, good for this object (its uid) only;
  * NULL when they mean the same. */
 struct json_doc *draft_status_patch(const struct object *o, const struct json *want);

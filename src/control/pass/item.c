@@ -19,6 +19,8 @@ static const char *const kind_names[CONTROL_KIND_MAX_] = {
 	[CONTROL_DEFINITION] = "definition",
 	[CONTROL_EVENT_EXPIRY] = "event-expiry",
 	[CONTROL_ENDPOINTS] = "endpoints",
+	[CONTROL_REPLICA_SET] = "replica-set",
+	[CONTROL_DEPLOYMENT] = "deployment",
 	[CONTROL_EVENTS] = "events",
 	[CONTROL_IDLE] = "idle",
 };

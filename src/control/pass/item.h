@@ -17,8 +17,10 @@ enum control_kind {
 	CONTROL_GC, /* its names are uids */
 	CONTROL_NAMESPACE,
 	CONTROL_PVC,
-	CONTROL_DEFINITION,   /* the end of a CustomResourceDefinition */
-	CONTROL_ENDPOINTS,    /* of a Service */
+	CONTROL_DEFINITION, /* the end of a CustomResourceDefinition */
+	CONTROL_ENDPOINTS,  /* of a Service */
+	CONTROL_REPLICA_SET,
+	CONTROL_DEPLOYMENT,
 	CONTROL_EVENT_EXPIRY, /* one key without a name, as is the next */
 	CONTROL_EVENTS,
 	CONTROL_IDLE, /* of a Sandbox */

@@ -21,6 +21,9 @@ struct running {
 	unsigned flags;
 	char *what;
 	struct json_doc *event;
+	void (*worked)(struct context *c, void *arg);
+	void *arg;
+	void (*drop_arg)(void *arg);
 };
 
 static void running_free(struct running *r)
@@ -29,6 +32,8 @@ static void running_free(struct running *r)
 	list_del(&r->link);
 	json_doc_free(r->event);
 	free(r->what);
+	if (r->arg)
+		r->drop_arg(r->arg);
 	free(r);
 }
 
@@ -89,6 +94,8 @@ static bool running_record(struct running *r, struct err *e)
 
 	if (!e)
 		event_send(r->c, take(r->event));
+	if (!e && r->worked)
+		r->worked(r->c, r->arg);
 	if (worked && ((r->flags & WRITE_QUIET) || err_is(e, ERR_CONFLICT))) {
 		err_free(e); /* after a conflict the watch delivers the change */
 		return false;
@@ -123,6 +130,8 @@ static struct client_write *begin(struct pass *p, const struct write *w)
 
 	if (pass_rests(p, w->name)) {
 		json_doc_free(w->event);
+		if (w->arg)
+			w->drop_arg(w->arg);
 		return NULL;
 	}
 	r = xnew(struct running);
@@ -133,6 +142,9 @@ static struct client_write *begin(struct pass *p, const struct write *w)
 	r->flags = w->flags;
 	r->what = xstrdup(w->what);
 	r->event = w->event;
+	r->worked = w->worked;
+	r->arg = w->arg;
+	r->drop_arg = w->drop_arg;
 	list_add_tail(&p->c->running, &r->link);
 	if (!(w->flags & WRITE_QUIET))
 		p->started = true;

@@ -10,6 +10,7 @@
 
 struct context;
 struct json_doc;
+struct trace_span;
 
 /*
  * One pass over one key, and the writes it starts.
@@ -27,6 +28,7 @@ struct pass {
 	usec now;
 	struct outcome out[WRITES_MAX]; /* of the writes that the last pass started, by name */
 	bool started;
+	struct trace_span *span; /* of the pass; NULL: none is made */
 };
 
 enum {
@@ -41,6 +43,11 @@ struct write {
 	const char *what;       /* put before the text of its error; NULL: nothing */
 	struct json_doc *event; /* sent if the write works; taken over */
 	unsigned flags;
+	/* Called when the write has taken effect, not when a flag lets a failure count as success.
+	 * NULL: nobody wants to know. */
+	void (*worked)(struct context *c, void *arg);
+	void *arg; /* taken over: drop_arg() frees it in any case */
+	void (*drop_arg)(void *arg);
 };
 
 void pass_begin(struct pass *p, struct context *c, struct item *it, void *own);

@@ -51,7 +51,8 @@ static void create_members(struct pass *p, const struct pool_seen *seen, uint64_
 				 .what = "create member" };
 	const struct roster *r = seen->roster;
 
-	for (uint64_t i = 0; i < n; i++)
+	/* One that is refused at once speaks for the others: a quota is used up. */
+	for (uint64_t i = 0; i < n && !p->item->outcomes[POOL_WRITE_CREATE_MEMBER].n_failed; i++)
 		pass_create(
 			p, &w,
 			member_build(seen->pool, seen->template, r->blueprint_hash, r->pod_hash));
@@ -141,6 +142,18 @@ static uint64_t with_jitter(uint64_t ms)
 	return ms + (ms > 1 ? random_u64() % (ms / 2 + 1) : 0);
 }
 
+/* Once, until members can be made again. e may be NULL. */
+static void tell_refusal(struct pass *p, const struct pool_seen *seen, const struct err *e)
+{
+	bool refused = err_is(e, ERR_FORBIDDEN);
+	const struct event_spec spec = { seen->pool,     WHO_POOL,      "Warning",
+					 "FailedCreate", "Reconciling", e ? err_text(e) : "" };
+
+	if (refused && !seen->roster->refused)
+		event_send(p->c, event_build(&spec, p->now));
+	seen->roster->refused = refused;
+}
+
 /* For a pass that started no write. */
 static struct again report(struct pass *p, const struct pool_seen *seen,
 			   const struct pool_plan *plan)
@@ -149,9 +162,10 @@ static struct again report(struct pass *p, const struct pool_seen *seen,
 	uint64_t again_ms = plan->spread ? with_jitter(plan->again_ms) : plan->again_ms;
 	uint64_t status_ms;
 
+	tell_refusal(p, seen, e);
+	status_ms = write_status(p, seen, plan); /* what there is, is told in any case */
 	if (e)
 		return again_retry(e);
-	status_ms = write_status(p, seen, plan);
 	if (status_ms && (!again_ms || status_ms < again_ms))
 		again_ms = status_ms;
 	return again_ms ? again_after(again_ms) : again_never();

@@ -39,11 +39,6 @@ static const struct json *template_map(const struct object *sandbox, const struc
 	return json_get(sandbox_view(sandbox)->blueprint.pod_metadata, r->member);
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The keys that go to the Pod, sorted, with commas. */
 static char *propagated_list(const struct json *template, const struct realm *r)
 {
@@ -54,7 +49,7 @@ static char *propagated_list(const struct json *template, const struct realm *r)
 	json_each(it, template)
 		if (!r->reserved(it.key))
 			keys[n++] = it.key;
-	qsort(keys, n, sizeof(*keys), by_text);
+	str_sort(keys, n);
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&out, "%s%s", i ? "," : "", keys[i]);
 	return buf_steal(&out, NULL);

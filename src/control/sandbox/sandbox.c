@@ -12,6 +12,7 @@
 #include "control/pass/keys.h"
 #include "control/pass/pass.h"
 #include "control/sandbox/sandbox_priv.h"
+#include "trace/trace.h"
 
 /*
  * The Sandbox controller: a Sandbox becomes a Pod, PVCs for its volumes and a Service.
@@ -236,12 +237,39 @@ static struct again again_for(struct pass *p, const struct sandbox_facts *f, uin
 	return left_ms ? again_after(left_ms) : again_never();
 }
 
+static struct trace_span *part_of(struct pass *p, const char *name)
+{
+	struct trace_context at = trace_context_of(p->span);
+
+	return p->span ? trace_start(p->c->opt.tracer, name, SPAN_INTERNAL, &at) : NULL;
+}
+
+/* What upstream tells of the Pod that a pass has found, or makes. */
+static void tell_of_pod(struct trace_span *s, const struct object *sb,
+			const struct sandbox_pod_plan *plan)
+{
+	const struct object *pod = plan->pod;
+	const char *phase = pod ? json_get_str(object_status(pod), "phase") : NULL;
+
+	if (pod || plan->step.verb == STEP_CREATE)
+		trace_event(s, pod ? "ExistingPodStatusObserved" : "NewPodStatusObserved",
+			    (const struct trace_pair[]){ { "pod.Name", pod ? pod->name : sb->name },
+							 { "pod.Phase", str_or(phase, "") },
+							 { 0 } });
+}
+
 static void act(struct pass *p, const struct object *sb, struct sandbox_plan *plan)
 {
+	struct trace_span *span = part_of(p, "reconcilePVCs");
+
 	act_pvcs(p, sb, plan);
+	trace_end(span);
 	if (plan->pod.forget_name)
 		forget_pod_name(p, sb);
+	span = part_of(p, "reconcilePod");
+	tell_of_pod(span, sb, &plan->pod);
 	act_pod(p, sb, &plan->pod);
+	trace_end(span);
 	act_service(p, sb, &plan->service);
 }
 

@@ -282,11 +282,6 @@ static struct err *read_uris(const char *text, struct words *ret)
 	return NULL;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* "0 upgraded, 14 newly installed": a package that is missing here must not go unnoticed. */
 static struct err *check_count(const char *text, size_t n)
 {
@@ -315,7 +310,7 @@ static struct err *take_debs(struct build *b, const char *text)
 		e = check_count(text, found.n);
 	if (e)
 		return e;
-	qsort(found.at, found.n, sizeof(*found.at), by_text);
+	str_sort(found.at, found.n);
 	b->n_debs = found.n;
 	b->debs = take(found.at);
 	found.n = 0;

@@ -91,11 +91,6 @@ static struct err *put_whiteout(struct pack *k, const char *dir, const char *nam
 	return e;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void add_xattr(int fd, struct archive_entry *en, const char *name)
 {
 	autofree char *value = xmalloc(NAMES_LEN_MAX);
@@ -118,7 +113,7 @@ static void add_xattrs(int fd, struct archive_entry *en)
 			list[n++] = p;
 		}
 	if (n)
-		qsort(list, n, sizeof(*list), by_text);
+		str_sort(list, n);
 	for (size_t i = n; i > 0; i--) /* libarchive puts the last one first */
 		add_xattr(fd, en, list[i - 1]);
 }

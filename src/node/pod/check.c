@@ -44,6 +44,15 @@ static char *wrong_capability(struct json *v, unused const struct json *spec)
 	return plan_capability(name) >= 0 ? NULL : xasprintf("%s is not given to sandboxes", name);
 }
 
+/*
+ * Profile "general" of kubectl debug, which newer versions use unless told otherwise, asks for
+ * SYS_PTRACE. A debugger sees its own processes alone, and needs no capability to trace these.
+ */
+static char *wrong_debug_capability(struct json *v, const struct json *spec)
+{
+	return str_eq(json_str(v), "SYS_PTRACE") ? NULL : wrong_capability(v, spec);
+}
+
 static char *wrong_mount_path(struct json *v, unused const struct json *spec)
 {
 	const char *text = str_or(json_str(v), "");
@@ -218,19 +227,28 @@ static const struct rule capabilities[] = {
 	{ "drop" },
 	{ 0 },
 };
-static const struct rule security[] = {
-	{ "runAsUser", .wrong = wrong_id },
-	{ "runAsGroup", .wrong = wrong_id },
-	{ "runAsNonRoot" },
-	{ "readOnlyRootFilesystem" },
-	{ "capabilities", capabilities },
-	{ "seccompProfile", seccomp_profile },
-	{ "appArmorProfile", apparmor_profile },
-	{ "procMount", .values = ONLY("Default") },
-	{ "allowPrivilegeEscalation",
-	  .no = "nothing in a sandbox gains privileges; leave it out or set it to false" },
+/* clang-format off */
+#define SECURITY_ROWS \
+	{ "runAsUser", .wrong = wrong_id }, \
+	{ "runAsGroup", .wrong = wrong_id }, \
+	{ "runAsNonRoot" }, \
+	{ "readOnlyRootFilesystem" }, \
+	{ "seccompProfile", seccomp_profile }, \
+	{ "appArmorProfile", apparmor_profile }, \
+	{ "procMount", .values = ONLY("Default") }, \
+	{ "allowPrivilegeEscalation", \
+	  .no = "nothing in a sandbox gains privileges; leave it out or set it to false" }
+/* clang-format on */
+
+static const struct rule security[] = { SECURITY_ROWS, { "capabilities", capabilities }, { 0 } };
+static const struct rule debug_capabilities[] = {
+	{ "add", .wrong = wrong_debug_capability },
+	{ "drop" },
 	{ 0 },
 };
+static const struct rule debug_security[] = { SECURITY_ROWS,
+					      { "capabilities", debug_capabilities },
+					      { 0 } };
 static const struct rule pod_security[] = {
 	{ "runAsUser", .wrong = wrong_id },
 	{ "runAsGroup", .wrong = wrong_id },
@@ -262,7 +280,6 @@ static const struct rule pod_security[] = {
 	{ "readinessProbe", probe }, \
 	{ "startupProbe", probe }, \
 	{ "lifecycle", lifecycle }, \
-	{ "securityContext", security }, \
 	{ "stdin" }, \
 	{ "stdinOnce" }, \
 	{ "tty" }, \
@@ -272,17 +289,20 @@ static const struct rule pod_security[] = {
 
 static const struct rule container[] = {
 	CONTAINER_ROWS,
+	{ "securityContext", security },
 	{ "restartPolicy", .no = "set that of the Pod; sidecars go into spec.initContainers" },
 	{ 0 },
 };
 static const struct rule init_container[] = {
 	CONTAINER_ROWS,
+	{ "securityContext", security },
 	{ "restartPolicy", .values = ONLY("Always") },
 	{ 0 },
 };
 
 static const struct rule ephemeral_container[] = {
 	CONTAINER_ROWS,
+	{ "securityContext", debug_security },
 	{ "targetContainerName", .idle = "every container has processes of its own" },
 	{ 0 },
 };
@@ -319,11 +339,12 @@ static const struct rule object_items[] = {
 	{ "name" }, { "optional" }, { "items", key_items }, { 0 }
 };
 static const struct rule downward_items[] = { { "items", field_items }, { 0 } };
+static const struct rule token[] = { { "audience" }, { "expirationSeconds" }, { "path" }, { 0 } };
 static const struct rule projected_sources[] = {
 	{ "configMap", object_items },
 	{ "secret", object_items },
 	{ "downwardAPI", downward_items },
-	{ "serviceAccountToken", .no = "sandboxes get no tokens; use a secret" },
+	{ "serviceAccountToken", token },
 	{ 0 },
 };
 static const struct rule projected[] = { { "sources", projected_sources },
@@ -405,10 +426,10 @@ static const struct rule pod[] = {
 	{ "priorityClassName", .idle = "no Pod makes way for another" },
 	{ "preemptionPolicy", .idle = "no Pod makes way for another" },
 	{ "imagePullSecrets", object_name },
-	{ "serviceAccountName", .idle = "a name for the downward API; there is no token" },
+	{ "serviceAccountName" },
 	{ "serviceAccount", .idle = "the old name of serviceAccountName" },
 	{ "enableServiceLinks", .idle = "what Kubernetes fills in" },
-	{ "automountServiceAccountToken", .no = "sandboxes get no tokens; set it to false" },
+	{ "automountServiceAccountToken", .idle = "the API server has made a volume of it" },
 	{ "hostUsers", .no = "a sandbox always has user ids of its own; set it to false" },
 	{ "shareProcessNamespace", .no = "every container has processes of its own" },
 	{ 0 },

@@ -68,11 +68,28 @@ static int64_t oom_score_of(const struct container *c)
 		   (int64_t)OOM_BURSTABLE_MAX);
 }
 
+/* A debugger has no limits of its own. If all containers of its Pod have one, it gets what they
+ * have together: it would get round them otherwise. */
+static int64_t debugger_limit(const struct container *c, const char *what)
+{
+	const struct pod_view *v = c->pod->view;
+	int64_t sum = 0;
+
+	for (size_t i = v->n_init; i < v->n_containers - v->n_ephemeral; i++) {
+		int64_t one = pod_container_quantity(&v->containers[i], what);
+
+		if (!one)
+			return 0;
+		sum += one;
+	}
+	return sum;
+}
+
 struct plan_limits container_limits(const struct container *c)
 {
 	int64_t share = container_amount(c, "requests.cpu");
 	struct plan_limits l = {
-		.memory = container_amount(c, "limits.memory") / 1000,
+		.memory = (container_amount(c, "limits.memory") + 999) / 1000,
 		.cpu = container_amount(c, "limits.cpu"),
 		.disk = pod_container_quantity(c->view, "limits.ephemeral-storage") / 1000,
 		.cpu_share = CPU_SHARE,
@@ -80,6 +97,10 @@ struct plan_limits container_limits(const struct container *c)
 		.oom_score = oom_score_of(c),
 	};
 
+	if (c->view->ephemeral) {
+		l.memory = (debugger_limit(c, "limits.memory") + 999) / 1000;
+		l.cpu = debugger_limit(c, "limits.cpu");
+	}
 	if (!l.memory && wall_stands("default-memory"))
 		l.memory = c->pod->pods->budget.default_memory;
 	if (l.cpu)
@@ -298,8 +319,10 @@ static struct err *set_ids(struct container *c, struct arena *a, struct wire_sta
 	return NULL;
 }
 
-/* Of the names that are no capability of ours, pod_unsupported() has refused to add any, and to
- * drop one changes nothing. */
+/*
+ * Of the names that are no capability of ours, check.c has refused to add any but the one that a
+ * debugger does without, and to drop one changes nothing.
+ */
 static uint64_t capability_bits(const char *const *names)
 {
 	uint64_t bits = 0;

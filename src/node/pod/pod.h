@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "client/token.h"
 #include "node/host/budget.h"
 
 struct access;
@@ -52,6 +53,7 @@ struct pods_spec {
 	const struct diskpool *disk; /* outlives the Pods */
 	struct handlers *handlers;   /* outlives them too; NULL: `native` alone */
 	const char *node_name, *run_dir;
+	struct token_issuer tokens;          /* as in struct volumes_spec */
 	const struct host_paths *host_paths; /* that Pods may mount; outlives the Pods */
 	/* Where it is written down what Pods have used, and how often; NULL, 0: never. */
 	const char *data_dir;

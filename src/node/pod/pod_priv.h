@@ -61,6 +61,7 @@ struct pods {
 	struct handlers *handlers;
 	char *node_name, *run_dir;
 	const struct host_paths *host_paths; /* that Pods may mount */
+	struct token_issuer tokens;
 	struct host_budget budget;
 	struct holds *holds; /* NULL: there are none */
 	struct waits waits;

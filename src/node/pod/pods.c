@@ -242,6 +242,7 @@ static struct volumes *make_volumes(struct pods *ps)
 		.run_dir = ps->run_dir,
 		.node_name = ps->node_name,
 		.host_paths = ps->host_paths,
+		.tokens = ps->tokens,
 		.in_use = volume_in_use,
 		.event = volume_event,
 		.changed = source_changed,
@@ -290,6 +291,7 @@ struct err *pods_open(const struct pods_spec *spec, struct pods **ret)
 	ps->disk = spec->disk;
 	ps->handlers = spec->handlers;
 	ps->host_paths = spec->host_paths;
+	ps->tokens = spec->tokens;
 	ps->run_dir = xstrdup(spec->run_dir);
 	ps->mark = spec->mark;
 	ps->resolver = spec->resolver;

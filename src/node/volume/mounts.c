@@ -105,6 +105,7 @@ static bool is_own(enum pod_volume_type type)
 		return true;
 	case POD_VOLUME_PVC:
 	case POD_VOLUME_HOST_PATH:
+	case POD_VOLUME_TOKEN:
 	case POD_VOLUME_OTHER:
 	case POD_VOLUME_TYPE_MAX_:
 		break;

@@ -57,9 +57,24 @@ struct err *payload_add(struct payload *p, const char *path, mode_t mode, const 
 		return err_new(ERR_UNAVAILABLE, "volume has more than %d bytes", PAYLOAD_BYTES_MAX);
 	p->files = xrealloc(p->files, (p->n + 1) * sizeof(*f));
 	f = &p->files[p->n++];
-	*f = (struct payload_file){ xstrdup(path), mode & 0777, xmemdup(data, len), len };
+	*f = (struct payload_file){
+		.path = xstrdup(path), .mode = mode & 0777, .data = xmemdup(data, len), .len = len
+	};
 	p->bytes += len;
 	return NULL;
+}
+
+void payload_own(struct payload *p, uid_t uid)
+{
+	p->files[p->n - 1].uid = uid;
+}
+
+void payload_share(struct payload *p, gid_t gid)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		p->files[i].gid = gid;
+		p->files[i].mode |= 0440;
+	}
 }
 
 /* Writing one version */
@@ -85,7 +100,8 @@ static struct err *write_file(int at, const struct payload_file *f)
 	if (e)
 		return e;
 	fd = openat(at, f->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || fchmod(fd, f->mode) < 0)
+	if (fd < 0 || ((f->uid || f->gid) && fchown(fd, f->uid, f->gid) < 0) ||
+	    fchmod(fd, f->mode) < 0)
 		return err_sys(errno, "write %s", f->path);
 	return fd_write_all(fd, f->data, f->len);
 }
@@ -192,7 +208,12 @@ static void sum_text(const struct payload *p, char ret[DIGEST_TEXT_LEN])
 		autofree char *head = xasprintf("%zu %s %o %zu\n", strlen(f->path), f->path,
 						(unsigned)f->mode, f->len);
 
+		autofree char *owner =
+			f->uid || f->gid ? xasprintf("%u:%u\n", f->uid, f->gid) : NULL;
+
 		sha256_add(s, head, strlen(head));
+		if (owner)
+			sha256_add(s, owner, strlen(owner));
 		sha256_add(s, f->data, f->len);
 	}
 	sha256_end_text(s, ret);

@@ -26,6 +26,8 @@ enum {
 struct payload_file {
 	char *path;
 	mode_t mode;
+	uid_t uid; /* whose it is, as the sandbox sees it */
+	gid_t gid;
 	void *data;
 	size_t len;
 };
@@ -42,6 +44,10 @@ void payload_done(struct payload *p);
  * below the volume. ERR_UNAVAILABLE: the volume would hold too much. */
 must_use struct err *payload_add(struct payload *p, const char *path, mode_t mode, const void *data,
 				 size_t len);
+/* The file that was added last belongs to uid. */
+void payload_own(struct payload *p, uid_t uid);
+/* All files belong to the group, which may read them. */
+void payload_share(struct payload *p, gid_t gid);
 /* Makes the files those of dir, which exists; nothing happens if they are already. sum: the file in
  * which we keep what was written last, outside of dir. ERR_EXHAUSTED: memory for another version is
  * short; the present one stays. */

@@ -23,8 +23,8 @@
 struct files { /* where the files of one volume go */
 	struct volumes *volumes;
 	const struct volume_pod *pod;
+	const struct pod_volume_view *volume;
 	struct payload *payload;
-	int64_t mode;
 	bool secret; /* the source is a Secret */
 };
 
@@ -47,6 +47,7 @@ void volumes_forget(struct volumes *v, const char *uid)
 	struct err *e = file_remove_tree(AT_FDCWD, dir);
 
 	follow_stop(v, uid);
+	tokens_forget(v, uid);
 	group_forget(v, uid);
 	once_forget(v, uid);
 	if (e)
@@ -58,8 +59,9 @@ void volumes_forget(struct volumes *v, const char *uid)
 static struct err *add_file(const struct files *f, const struct pod_volume_item *to,
 			    const void *data, size_t len)
 {
-	return payload_add(f->payload, to->path, (mode_t)(to->mode >= 0 ? to->mode : f->mode), data,
-			   len);
+	int64_t mode = to->mode >= 0 ? to->mode : f->volume->mode;
+
+	return payload_add(f->payload, to->path, (mode_t)mode, data, len);
 }
 
 static struct err *add_key(const struct files *f, const struct object *o,
@@ -124,6 +126,33 @@ static struct err *add_downward(const struct files *f, const struct pod_volume_s
 	return NULL;
 }
 
+/* The id that all containers run with; -1: there is no such id, or the images say. */
+static int64_t only_user(const struct pod_view *p)
+{
+	int64_t user = p->n_containers ? p->containers[0].user : -1;
+
+	for (size_t i = 1; i < p->n_containers; i++)
+		if (p->containers[i].user != user)
+			return -1;
+	return user;
+}
+
+/* Where it is known who is to read a token, nobody else can: the rule of Kubernetes. */
+static struct err *add_token(const struct files *f, const struct pod_volume_source *s)
+{
+	const struct pod_view *p = f->pod->view;
+	autofree char *key = xasprintf("%s/%zu", f->volume->name, (size_t)(s - f->volume->sources));
+	int64_t user = only_user(p), mode = user >= 0 || p->fs_group >= 0 ? 0600 : f->volume->mode;
+	const char *text = NULL;
+	struct err *e = token_need(f->volumes, p, key, s, &text);
+
+	if (!e)
+		e = payload_add(f->payload, s->path, (mode_t)mode, text, strlen(text));
+	if (!e && user > 0)
+		payload_own(f->payload, (uid_t)user);
+	return e;
+}
+
 static struct err *add_source(struct files f, const struct pod_volume_source *s)
 {
 	f.secret = s->type == POD_VOLUME_SECRET;
@@ -133,7 +162,9 @@ static struct err *add_source(struct files f, const struct pod_volume_source *s)
 		return add_object(&f, s);
 	case POD_VOLUME_DOWNWARD:
 		return add_downward(&f, s);
-	case POD_VOLUME_OTHER: /* a service account's token: there is none to give */
+	case POD_VOLUME_TOKEN:
+		return add_token(&f, s);
+	case POD_VOLUME_OTHER:
 	case POD_VOLUME_EMPTY_DIR:
 	case POD_VOLUME_PVC:
 	case POD_VOLUME_PROJECTED:
@@ -179,15 +210,15 @@ static struct err *write_volume(struct volumes *v, const struct volume_pod *p,
 	autofree char *dir = xasprintf("%s/%s", base, volume->name);
 	autofree char *sum = xasprintf("%s/.%s.sum", base, volume->name);
 	autopayload payload = { 0 };
-	const struct files f = {
-		.volumes = v, .pod = p, .payload = &payload, .mode = volume->mode
-	};
+	const struct files f = { .volumes = v, .pod = p, .payload = &payload, .volume = volume };
 	struct err *e = NULL;
 
 	for (size_t i = 0; i < volume->n_sources && !e; i++)
 		e = add_source(f, &volume->sources[i]);
 	if (e)
 		return e;
+	if (p->view->fs_group >= 0)
+		payload_share(&payload, (gid_t)p->view->fs_group);
 	if ((mkdir(dir, 0755) < 0 && errno != EEXIST) || chmod(dir, 0755) < 0)
 		return err_sys(errno, "create %s", dir);
 	return payload_write(&payload, dir, sum);
@@ -259,6 +290,7 @@ struct volumes *volumes_new(const struct volumes_spec *spec)
 	v->moves = map_new(NULL);
 	v->config_map = kinds_need(kinds, "v1", "ConfigMap");
 	follow_open(v);
+	tokens_open(v);
 	return v;
 }
 
@@ -320,6 +352,7 @@ void volumes_free(struct volumes *v)
 		return;
 	volumes_stop(v);
 	follow_close(v);
+	tokens_close(v);
 	map_free(v->moves);
 	free((char *)(uintptr_t)v->spec.run_dir);
 	free((char *)(uintptr_t)v->spec.node_name);

@@ -6,6 +6,7 @@
 #include "api/view_pod.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "client/token.h"
 
 struct arena;
 struct client;
@@ -35,6 +36,7 @@ struct volumes_spec {
 	struct jobs *jobs;
 	const struct diskpool *disk;
 	const char *run_dir, *node_name;
+	struct token_issuer tokens;          /* of projected volumes; without issue(): none */
 	const struct host_paths *host_paths; /* which Pods may mount; NULL: none */
 	/* Whether a Pod mounts the volume with this handle. True as long as not all Pods are known:
 	 * volumes_sweep() asks again. */

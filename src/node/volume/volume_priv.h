@@ -33,6 +33,8 @@ struct volumes {
 	struct map *followers; /* "secret/ns/name" → map of the uids of Pods, owned */
 	struct map *following; /* uid of a Pod → struct following, owned */
 	struct queue *refresh; /* of uids of Pods */
+	struct map *tokens; /* uid of a Pod → map of "volume/source" → struct held_token, owned */
+	struct queue *renewals; /* of uids of Pods that have tokens */
 };
 
 /* volume.c: another of the kinds that binding needs is known. */
@@ -45,6 +47,16 @@ void follow_close(struct volumes *v);
 void follow_start(struct volumes *v, const struct pod_view *p); /* once a Pod; again does no harm */
 void follow_stop(struct volumes *v, const char *uid);
 void follow_changed(struct volumes *v, const struct object *was, const struct object *now);
+
+/* token.c: *ret, the token of a source that has this key, is good until the Pod's are next asked
+ * for. ERR_UNAVAILABLE. */
+void tokens_open(struct volumes *v);
+void tokens_close(struct volumes *v);
+must_use struct err *token_need(struct volumes *v, const struct pod_view *p, const char *key,
+				const struct pod_volume_source *s, const char **ret);
+void tokens_forget(struct volumes *v, const char *uid); /* the Pod is gone */
+/* When a token should be renewed, in seconds since 1970, as are the others. */
+int64_t token_renewal(int64_t now, int64_t expires, uint64_t random);
 
 /* source.c: the same for a ConfigMap's "binaryData", which is base64. */
 must_use struct err *source_binary(const struct object *o, const char *key, void **ret,

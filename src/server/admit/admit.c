@@ -53,7 +53,11 @@ static struct err *decode(struct op *op, const struct decode_input *in,
 		.was = was,
 	};
 
-	return object_decode(op->kind, &r, ret);
+	struct err *e = object_decode(op->kind, &r, ret);
+
+	if (patched && err_is(e, ERR_INVALID))
+		op->details = DETAILS_NONE;
+	return e;
 }
 
 struct err *op_decode(struct op *op, const struct decode_input *in, struct json_doc **ret)
@@ -81,6 +85,8 @@ static struct err *to_storage(struct op *op, struct json_doc *d)
 		return NULL;
 	schema_default(d, json_root(d), k->type, NULL);
 	schema_validate(json_root(d), k->type, NULL, &op->causes);
+	if (k->validate && !op->patches && !op->causes.n)
+		k->validate(json_root(d), NULL, &op->causes);
 	e = verdict(op, d);
 	return e ? e : k->to_storage(k, d);
 }
@@ -93,7 +99,8 @@ static const struct json *settled(const struct object *old)
 
 /*
  * True if nothing has changed of what the hooks of a kind look at: everything but metadata and
- * status. They are content with old as it is, or it would not be settled.
+ * status. They are content with old as it is, or it would not be settled. A null is theirs to
+ * place: decoding would have taken it away.
  */
 static bool is_content(const struct json *root, const struct json *was)
 {
@@ -101,7 +108,8 @@ static bool is_content(const struct json *root, const struct json *was)
 	size_t n = 0;
 
 	json_each(it, root)
-		if (!str_in(it.key, others) && !json_same(it.val, json_get(was, it.key)))
+		if (json_is(it.val, JSON_NULL) ||
+		    (!str_in(it.key, others) && !json_same(it.val, json_get(was, it.key))))
 			return false;
 	for (size_t i = 0; others[i]; i++)
 		n += (json_get(root, others[i]) != NULL) - (json_get(was, others[i]) != NULL);
@@ -118,6 +126,41 @@ static const struct kind_part *part_of(const struct op *op)
 	return p && p->name ? p : NULL;
 }
 
+/* Of a custom resource, or of one that is seen as such. */
+static bool is_structural(const struct kind *k)
+{
+	return k->type->structural || k->type->custom;
+}
+
+/* As kube-apiserver: rules in CEL, which ours are on a cluster, need members of the right type. */
+static void skip_rules(struct causes *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		switch (c->list[i].reason) {
+		case CAUSE_REQUIRED:
+		case CAUSE_UNSUPPORTED:
+		case CAUSE_TYPE:
+		case CAUSE_TOO_LONG:
+		case CAUSE_TOO_MANY:
+			causes_add(c, CAUSE_INVALID, "<nil>",
+				   "Invalid value: null: some validation rules were not checked "
+				   "because the object was invalid; correct the existing errors to "
+				   "complete validation");
+			return;
+		case CAUSE_INVALID:
+		case CAUSE_DUPLICATE:
+		case CAUSE_FORBIDDEN:
+		case CAUSE_NOT_FOUND:
+		case CAUSE_TERMINATING:
+		case CAUSE_VERSION:
+		case CAUSE_MANAGER:
+		case CAUSE_UNKNOWN:
+		case CAUSE_REASON_MAX_:
+			break;
+		}
+	}
+}
+
 static struct err *default_and_validate(struct op *op, struct json_doc *d, const struct object *old)
 {
 	const struct kind *k = kind_storage(op->kind);
@@ -131,9 +174,15 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 	if (k->type->custom) /* it is compared with what is stored, whoever has checked that */
 		was = old ? old->root : NULL;
 	schema_default(d, json_root(d), k->type, was);
-	if (k->defaults && !content) {
+	if (k->defaults && (!content || k->flags & KIND_CONTENTS)) {
 		json_own_all(d, json_root(d));
 		k->defaults(d, old ? old->root : NULL);
+	}
+	if (!old) {
+		struct err *e = policies_complete(op, d);
+
+		if (e)
+			return e;
 	}
 	if ((k->flags & KIND_ADDRESSES) && !content) {
 		struct json_doc *before = old ? NULL : track_before(op, d);
@@ -149,12 +198,20 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 		if (e)
 			return e;
 	}
-	meta_validate(json_get(root, "metadata"), k->flags, json_get(settled(old), "metadata"),
-		      &op->causes);
-	if (!checked && !(k->flags & KIND_DEFINES)) /* a definition is checked as a whole */
+	meta_validate(json_get(root, "metadata"), op->kind->flags,
+		      json_get(settled(old), "metadata"), &op->causes);
+	/* Decoding has checked the types of built-in kinds; a definition is checked as a whole. */
+	if (!checked && is_structural(k) && !(k->flags & KIND_DEFINES))
 		schema_validate(root, k->type, was, &op->causes);
-	if (!op->causes.n && validate && !content)
+	if (k->type->structural && k->validate)
+		skip_rules(&op->causes);
+	if ((!op->causes.n || !is_structural(k)) && validate &&
+	    (!content || k->flags & KIND_CONTENTS))
 		validate(root, old ? old->root : NULL, &op->causes);
+	if (k->validate_status && old && str_eq(op->sub, "status"))
+		k->validate_status(root, old->root, &op->causes);
+	if (!op->causes.n && k->warn && op->warn && !content && !*op->sub)
+		k->warn(root, old ? old->root : NULL, op->warn, op->warn_arg);
 	return verdict(op, d);
 }
 
@@ -248,6 +305,7 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 	op->admit->n_writes++;
 	if (!e) {
 		note_addresses(op, old, o);
+		quota_note(op, old, op->result);
 		definition_changed(op, old, o);
 	}
 	return e;
@@ -271,6 +329,7 @@ struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc
 	op->admit->n_writes++;
 	if (!e) {
 		note_addresses(op, old, NULL);
+		quota_note(op, old, NULL);
 		definition_changed(op, old, NULL);
 	}
 	return e;
@@ -324,20 +383,22 @@ static void begin(struct op *op, struct json_doc *d)
 }
 
 /* Last of all, so that what is asked about is what would be stored. */
-static struct err *guarded(const struct op *op, const struct json_doc *d, const struct object *old)
+static struct err *guarded(struct op *op, const struct json_doc *d, const struct object *old)
 {
 	const struct admit *a = op->admit;
+	const struct json *was = old ? old->root : NULL;
+	struct err *e = NULL;
 
-	if (!op->who || !a->guard)
-		return NULL;
-	return a->guard(a->guard_arg, op, json_root(d), old ? old->root : NULL);
+	if (op->who && a->guard)
+		e = a->guard(a->guard_arg, op, json_root(d), was);
+	return e ? e : policies_allow(op, json_root(d), was);
 }
 
 static struct err *prepare_create(struct op *op, struct json_doc *d)
 {
 	struct err *e;
 
-	e = namespace_open(op);
+	e = namespace_open(op, d);
 	if (err_is(e, ERR_NOT_FOUND))
 		op->absent_ns = op->ns;
 	if (!e)
@@ -349,7 +410,9 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 	if (e)
 		return e;
 	begin(op, d);
-	e = default_and_validate(op, d, NULL);
+	e = service_account_admit(op, d);
+	if (!e)
+		e = default_and_validate(op, d, NULL);
 	if (!e)
 		e = runtime_class_exists(op, d);
 	return e ? e : guarded(op, d, NULL);
@@ -376,6 +439,26 @@ struct err *op_create(struct op *op, struct json_doc *doc)
 
 /* Update */
 
+/* What a write of the status may also change, but not of a custom resource. */
+static void keep_metadata(const struct op *op, struct json_doc *whole, struct json_doc *d)
+{
+	static const char *const names[] = { "labels", "annotations", "finalizers" };
+	struct json *to = json_need_obj(whole, json_root(whole), "metadata");
+	const struct json *from = json_get(json_root(d), "metadata");
+
+	for (size_t i = 0; op->external && i < ARRAY_LEN(names); i++) {
+		const struct json *v = json_get(from, names[i]);
+
+		if (kind_storage(op->kind)->flags & (KIND_CRD | KIND_DEFINES) ||
+		    json_equal(v, json_get(to, names[i])))
+			continue;
+		if (v)
+			(void)json_set(whole, to, names[i], json_copy(whole, v));
+		else
+			(void)json_del(to, names[i]);
+	}
+}
+
 /* A write changes only a part of the spec, only status, or everything but status, unless it is
  * CLIENT_WHOLE. *d may become another doc. */
 static void keep_rest(const struct op *op, struct json_doc **d, const struct object *old)
@@ -396,6 +479,7 @@ static void keep_rest(const struct op *op, struct json_doc **d, const struct obj
 		return;
 	if (str_eq(op->sub, "status")) {
 		whole = object_next(old);
+		keep_metadata(op, whole, *d);
 		status = json_move(whole, *d, status);
 		(void)json_set(whole, json_root(whole), "status", status);
 		*d = whole;
@@ -405,7 +489,7 @@ static void keep_rest(const struct op *op, struct json_doc **d, const struct obj
 }
 
 /* Does it change what generation counts? Of a custom resource that is everything but metadata, and
- * status where that is apart. */
+ * status where that is apart; of an EndpointSlice, which has no spec, its labels too. */
 static bool changes_more(const struct kind *k, const struct json *root, const struct json *was)
 {
 	static const char *const apart[] = { "metadata", "status", "apiVersion", NULL };
@@ -413,8 +497,11 @@ static bool changes_more(const struct kind *k, const struct json *root, const st
 					  ? apart
 					  : (const char *const[]){ "metadata", "apiVersion", NULL };
 
-	if (!k->type->custom)
+	if (!k->type->custom && schema_field(k->type, "spec"))
 		return !json_equal(json_get(root, "spec"), json_get(was, "spec"));
+	if (!k->type->custom && !json_equal(json_at_path(root, "metadata.labels"),
+					    json_at_path(was, "metadata.labels")))
+		return true;
 	json_each(it, root)
 		if (!str_in(it.key, none) && !json_equal(it.val, json_get(was, it.key)))
 			return true;
@@ -460,8 +547,11 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 	keep_rest(op, &d, old);
 	k = kind_storage(op->kind);
 	changes_rest = !*op->sub || str_eq(op->sub, CLIENT_WHOLE);
-	if (k->prepare_update && changes_rest)
-		k->prepare_update(d, old->root);
+	if (k->prepare_update && changes_rest) {
+		const struct kind_env env = admit_env(op->admit);
+
+		k->prepare_update(d, old->root, &env);
+	}
 	e = default_and_validate(op, d, old);
 	if (!e && changes_rest)
 		e = allowed(op, d, old);
@@ -474,6 +564,24 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 	return op_store(op, old, take(d));
 }
 
+/* An update of what is not there. Takes doc over. */
+static struct err *put_new(struct op *op, struct json_doc *doc)
+{
+	struct json *meta = json_need_obj(doc, json_root(doc), "metadata");
+	const char *uid = json_get_str(meta, "uid");
+	autofree char *why = NULL;
+
+	if (!str_empty(uid)) {
+		why = xasprintf(
+			"Precondition failed: UID in precondition: %s, UID in object meta: ", uid);
+		json_doc_free(doc);
+		return err_changed(op->kind, op->name, why);
+	}
+	(void)json_del(meta, "resourceVersion");
+	op->created = true;
+	return op_create(op, doc);
+}
+
 struct err *op_update(struct op *op, struct json_doc *doc)
 {
 	autoptr(object) old =
@@ -482,6 +590,8 @@ struct err *op_update(struct op *op, struct json_doc *doc)
 
 	if (old) {
 		e = replace(op, old, doc);
+	} else if (op->external && (op->kind->flags & KIND_PUT_CREATES) && !*op->sub) {
+		return put_new(op, doc);
 	} else {
 		json_doc_free(doc);
 		e = err_absent(op->kind, op->name);
@@ -499,6 +609,7 @@ struct err *op_follow(struct op *op, struct object *old, struct json_doc *tree,
 	struct json_doc *next = NULL;
 	struct err *e = decode(op, &in, reports ? reports : &none, was, &next);
 
+	op->patches = true;
 	return e ? e : replace(op, old, next);
 }
 
@@ -513,8 +624,14 @@ static struct err *patched(struct op *op, struct object *old, enum patch_type ho
 		e = op->kind->from_storage(op->kind, d);
 	if (!e)
 		e = patch_apply(how, d, patch, op->kind->type);
+	if (err_is(e, ERR_INVALID) && op->external) {
+		op->details = DETAILS_NONE;
+		err_free(e);
+		e = err_new(ERR_INVALID, "the server rejected our request due to an error in our "
+					 "request");
+	}
 	if (e)
-		return err_is(e, ERR_INVALID) ? err_wrap(e, "apply the patch") : e;
+		return e;
 	return op_follow(op, old, take(d), reports);
 }
 

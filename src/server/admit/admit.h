@@ -8,13 +8,16 @@
 #include "api/patch.h"
 #include "api/schema.h"
 #include "base/err.h"
+#include "server/call/status.h"
 
 struct json;
 struct json_doc;
 struct kind;
+struct loop;
 struct object;
 struct objects;
 struct ranges;
+struct quotas;
 struct op;
 struct track;
 struct user;
@@ -28,6 +31,7 @@ struct admit {
 	struct objects *objects;
 	const char *node_name; /* new Pods are bound to it; NULL: they are not bound */
 	struct ranges *ranges; /* of what Services get */
+	struct quotas *quotas; /* what namespaces may use; NULL: nothing is limited */
 	uint64_t n_writes;
 	/* Whether somebody may store what is otherwise fine; old is NULL on create. */
 	struct err *(*guard)(void *arg, const struct op *op, const struct json *obj,
@@ -50,10 +54,12 @@ struct op {
 	void *warn_arg;
 
 	struct causes causes;  /* of an ERR_INVALID */
+	enum details details;  /* what the details of an error name */
 	const char *absent_ns; /* the ERR_NOT_FOUND is about this namespace */
 	struct object *result; /* the state after, as stored; a reference */
+	bool patches;          /* what is written was made from the object itself */
 	bool removed;          /* the object is gone */
-	bool created;          /* by an apply */
+	bool created;          /* by an apply or an update */
 	struct track *track;   /* what this operation knows of owners; NULL: nothing yet */
 };
 void op_done(struct op *op);
@@ -69,6 +75,11 @@ must_use struct err *op_patch(struct op *op, enum patch_type how, const struct j
 must_use struct err *op_apply(struct op *op, const struct json *patch);
 must_use struct err *op_delete(struct op *op, const struct delete_options *o);
 
+/* The quotas of all namespaces, and what is in use of them. */
+struct quotas *quotas_new(struct admit *a, struct loop *l);
+void quotas_free(struct quotas *q);
+/* Counts what is stored. */
+void quotas_known(struct admit *a);
 /* Reads from the stored Services what is in use of the ranges. */
 void services_known(struct admit *a);
 /* Creates the namespaces that always exist, and their service accounts. */
@@ -82,5 +93,7 @@ must_use struct err *definitions_bootstrap(struct admit *a);
 must_use struct err *roles_bootstrap(struct admit *a);
 /* Gives every aggregated ClusterRole the rules of those that its selectors choose. */
 void roles_aggregate(struct admit *a);
+/* Creates the PriorityClasses that Kubernetes has from the start. */
+must_use struct err *priority_classes_bootstrap(struct admit *a);
 /* Creates a RuntimeClass for each name, unless there is one. names: NULL-terminated, or NULL. */
 must_use struct err *runtime_classes_bootstrap(struct admit *a, const char *const *names);

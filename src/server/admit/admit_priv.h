@@ -18,8 +18,24 @@ void op_audit(const struct op *op, const char *verb, const struct err *e);
 must_use struct err *op_need(struct admit *a, const struct kind *k, const char *ns,
 			     const char *name, struct json_doc *doc);
 
+/* quota.c: NULL when no quota stands against storing obj. */
+must_use struct err *quota_allows(const struct op *op, const struct json *obj,
+				  const struct json *old);
+/* After an object of any kind was stored (old NULL: it is new) or removed (now NULL). */
+void quota_note(const struct op *op, const struct object *old, const struct object *now);
+
+/* policy.c: what the namespace fills in of a new Pod, and its priority. */
+must_use struct err *policies_complete(struct op *op, struct json_doc *d);
+/* NULL when neither LimitRanges, Pod Security nor quotas are against storing obj. */
+must_use struct err *policies_allow(struct op *op, const struct json *obj, const struct json *old);
+/* security.c: NULL when the level of its namespace lets a Pod in; warnings are given. */
+must_use struct err *security_allows(struct op *op, const struct json *obj, const struct json *old);
+
 /* runtime_class.c: a new Pod names a RuntimeClass that exists, or none. */
 must_use struct err *runtime_class_exists(const struct op *op, const struct json_doc *d);
+
+/* service_account.c: a new Pod's account exists, and gives it what it asks for of that. */
+must_use struct err *service_account_admit(struct op *op, struct json_doc *d);
 
 /*
  * track.c: who owns the fields of an object (api/apply/managed.h). A write ends with track_create()
@@ -38,7 +54,7 @@ must_use struct err *meta_prepare_create(struct op *op, struct json_doc *d);
 must_use struct err *meta_prepare_update(struct op *op, struct json_doc *d, struct object *old);
 
 /* namespace.c: NULL when objects may be created where op says. */
-must_use struct err *namespace_open(const struct op *op);
+must_use struct err *namespace_open(struct op *op, const struct json_doc *d);
 
 /*
  * definitions.c: the status of a definition, and what of it cannot be changed. old is the object

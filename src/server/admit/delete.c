@@ -16,7 +16,7 @@
  * deletionTimestamp, and the write that removes the last hold ends them (op_store()).
  */
 
-static struct err *check_conditions(const struct op *op, const struct object *o,
+static struct err *check_conditions(struct op *op, const struct object *o,
 				    const struct delete_options *w)
 {
 	autofree char *why = NULL, *rev = xasprintf("%llu", (unsigned long long)o->rev);
@@ -32,6 +32,7 @@ static struct err *check_conditions(const struct op *op, const struct object *o,
 			w->resource_version, rev);
 	if (!why)
 		return NULL;
+	op->details = DETAILS_KIND;
 	return err_new(ERR_CONFLICT, "Operation cannot be fulfilled on %s%s%s \"%s\": %s",
 		       op->kind->kind, *op->kind->group ? "." : "", op->kind->group, o->name, why);
 }
@@ -41,7 +42,7 @@ static struct err *check_allowed(const struct op *op, const struct object *o)
 	if (o->kind->kept && str_in(o->name, o->kind->kept)) {
 		autofree char *why = xasprintf("this %s may not be deleted", o->kind->singular);
 
-		return err_forbidden(op->kind, o->name, why);
+		return err_forbidden(op->kind, o->name, str_or(o->kind->kept_why, why));
 	}
 	return definition_may_go(op, o);
 }

@@ -46,8 +46,9 @@ static bool terminating(const struct objects *os, const char *name)
 	return ns && object_deleting(ns);
 }
 
-struct err *namespace_open(const struct op *op)
+struct err *namespace_open(struct op *op, const struct json_doc *d)
 {
+	const char *name = json_get_str(json_get(json_root(d), "metadata"), "name");
 	const struct objects *os = op->admit->objects;
 	autofree char *why = NULL;
 
@@ -60,7 +61,9 @@ struct err *namespace_open(const struct op *op)
 	why = xasprintf(
 		"unable to create new content in namespace %s because it is being terminated",
 		op->ns);
-	return err_forbidden(op->kind, op->name, why);
+	causes_add(&op->causes, CAUSE_TERMINATING, "metadata.namespace",
+		   "namespace %s is being terminated", op->ns);
+	return err_forbidden(op->kind, name, why);
 }
 
 struct err *namespaces_bootstrap(struct admit *a)

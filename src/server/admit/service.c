@@ -369,9 +369,6 @@ struct err *service_settle(struct op *op, struct json_doc *d, const struct json 
 			   PORTS_MAX);
 		return NULL;
 	}
-	if (len(&s, "externalIPs") && op->warn && !same(&s, "externalIPs"))
-		op->warn(op->warn_arg, "spec.externalIPs is deprecated and may no longer be "
-				       "implemented in some clusters");
 	if (s.was)
 		keep_allocated(&s);
 	agree(&s);

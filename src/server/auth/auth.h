@@ -13,6 +13,7 @@ struct kind;
 struct map;
 struct object;
 struct objects;
+struct pod_token_wish;
 struct rbac;
 struct route;
 struct user;
@@ -71,10 +72,11 @@ struct role_write {
 };
 must_use struct err *escalation_check(const struct authoriser *by, const struct objects *os,
 				      const struct role_write *w);
-/* Both for an Authorization header that came another way than in a call; NULL (none did) is
- * ERR_UNAUTHENTICATED. */
+/* For an Authorization header that came another way than in a call; NULL (none did) is
+ * ERR_UNAUTHENTICATED. *ret_user: whose it is, malloc'd, also with ERR_FORBIDDEN; otherwise it
+ * stays as it is. */
 must_use struct err *header_may(struct tokens *t, const struct authoriser *by, const char *header,
-				const struct route *what);
+				const struct route *what, char **ret_user);
 /* Questions about users, which are answered and not stored (reviews.c). */
 enum review {
 	REVIEW_NONE,
@@ -110,5 +112,8 @@ must_use struct err *credential_check(const struct objects *os, const char *cons
 /* groups end with NULL, and include that of the record. *ret is malloc'd. */
 must_use struct err *token_for_user(const char *key, const char *name, const char *const *groups,
 				    int64_t ttl_s, char **ret);
+/* For struct token_issuer; arg is the struct tokens. */
+must_use struct err *token_for_pod(void *arg, const struct pod_token_wish *w, char **ret,
+				   int64_t *ret_expires);
 /* Answers POST serviceaccounts/NAME/token. */
 void token_issue(struct tokens *t, struct call *c);

@@ -3,6 +3,7 @@
 
 #include "server/auth/auth.h"
 #include "server/auth/rbac.h"
+#include "server/call/call.h"
 
 #define AUTHN_GROUP "authentication.k8s.io"
 #define AUTHZ_GROUP "authorization.k8s.io"
@@ -22,6 +23,11 @@ bool account_split(struct arena *a, const char *user, const char **ret_ns, const
 /* The user of such a token, in the arena; whether it was taken back is asked apart. */
 void credential_user(struct arena *a, const struct json *claims, struct user *ret);
 
-/* The user of a bearer token, in the call's arena. */
+/* Whose a bearer token is, in the call's arena. audiences NULL: it must be for this server;
+ * otherwise for one of them. */
+struct token_owner {
+	struct user user;
+	const char *const *audiences; /* those of the token that were asked for; NULL-terminated */
+};
 must_use struct err *token_check(struct tokens *t, struct call *c, const char *token,
-				 struct user *ret);
+				 const struct json *audiences, struct token_owner *ret);

@@ -42,13 +42,17 @@ static void by_certificate(struct call *c)
 /* The user of "Authorization: Bearer TOKEN". */
 static struct err *by_token(struct tokens *t, struct call *c, const char *header)
 {
+	struct token_owner owner = { 0 };
 	struct span token;
 	struct err *e;
 
 	if (!http_bearer(header, &token))
 		return unauthorized(NULL);
-	e = token_check(t, c, arena_strndup(c->arena, token.p, token.len), &c->user);
-	return e ? unauthorized(e) : NULL;
+	e = token_check(t, c, arena_strndup(c->arena, token.p, token.len), NULL, &owner);
+	if (e)
+		return unauthorized(e);
+	c->user = owner.user;
+	return NULL;
 }
 
 struct err *authenticate(struct tokens *t, struct call *c)
@@ -67,11 +71,14 @@ struct err *authenticate(struct tokens *t, struct call *c)
 }
 
 struct err *header_may(struct tokens *t, const struct authoriser *by, const char *header,
-		       const struct route *what)
+		       const struct route *what, char **ret_user)
 {
 	autoptr(arena) a = arena_new();
 	struct call c = { .arena = a, .route = *what };
 	struct err *e = header ? by_token(t, &c, header) : unauthorized(NULL);
 
-	return e ? e : authorise(by, &c);
+	if (e)
+		return e;
+	*ret_user = xstrdup(c.user.name);
+	return authorise(by, &c);
 }

@@ -65,6 +65,12 @@ static const char *page_verb(const char *method, char ret[16])
 	return ret;
 }
 
+/* OPTIONS, which only a proxy takes, has no verb: whoever may do everything may do that. */
+static const char *verb_of(const struct call *c)
+{
+	return str_eq(c->method, "OPTIONS") ? "" : verb_name(c->route.verb);
+}
+
 /* Streams into a Pod are opened by POST or, over WebSocket, by GET, which must not be easier. */
 static bool opens_stream(const struct route *r)
 {
@@ -87,7 +93,7 @@ struct err *authorise(const struct authoriser *by, const struct call *c)
 	const struct route *r = &c->route;
 	char verb[16];
 	struct act a = { .resource = r->resource,
-			 .verb = r->resource ? verb_name(r->verb) : page_verb(c->method, verb),
+			 .verb = r->resource ? verb_of(c) : page_verb(c->method, verb),
 			 .group = r->group,
 			 .plural = r->plural,
 			 .sub = r->sub,

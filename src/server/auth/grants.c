@@ -129,6 +129,7 @@ static const struct grant_rule rules[] = {
 	{ ROLE_EDIT, "exec", ALL_VERBS },
 	{ ROLE_EDIT, "attach", ALL_VERBS },
 	{ ROLE_EDIT, "portforward", ALL_VERBS },
+	{ ROLE_EDIT, "proxy", ALL_VERBS },
 	{ ROLE_EDIT, "resize", ALL_VERBS },
 	{ ROLE_EDIT, "ephemeralcontainers", ALL_VERBS },
 	{ ROLE_EDIT, "eviction", ALL_VERBS },
@@ -139,6 +140,13 @@ static const struct grant_rule rules[] = {
 static bool is_own_namespace(const struct user *u, const struct act *a)
 {
 	return str_eq(a->verb, "get") && !*a->sub && str_eq(a->name, u->sa_ns);
+}
+
+/* What bounds the namespace is for others to change. */
+static bool sets_limits(const struct act *a)
+{
+	return !*a->group &&
+	       (str_eq(a->plural, "resourcequotas") || str_eq(a->plural, "limitranges"));
 }
 
 bool grants_allow(const struct grants *g, const struct user *u, const struct act *a)
@@ -153,7 +161,7 @@ bool grants_allow(const struct grants *g, const struct user *u, const struct act
 		return is_own_namespace(u, a);
 	if (!str_eq(a->ns, u->sa_ns))
 		return false;
-	bits = verb_bits(a->verb) & ALL_VERBS;
+	bits = verb_bits(a->verb) & (sets_limits(a) ? READ_VERBS | B(VERB_WATCH) : ALL_VERBS);
 	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
 		if (role >= rules[i].role && str_eq(rules[i].sub, a->sub) &&
 		    (rules[i].verbs & bits) && (!secret || rules[i].secrets))

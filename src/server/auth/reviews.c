@@ -98,22 +98,19 @@ static void answer_token(const struct review_desk *desk, struct call *c, struct 
 	struct json *root = json_root(d), *status = json_get(root, "status");
 	const struct json *spec = json_get(root, "spec"), *wanted = json_get(spec, "audiences");
 	const char *token = json_get_str(spec, "token");
-	struct user u = { 0 };
-	autoptr(err) e = NULL;
-	bool for_us = !json_len(wanted);
+	struct token_owner owner = { 0 };
+	autoptr(err) e = token_check(desk->tokens, c, token ? token : "",
+				     json_len(wanted) ? wanted : NULL, &owner);
 
-	json_each(it, wanted)
-		for_us = for_us || str_eq(json_str(it.val), TOKEN_ISSUER);
-	e = token_check(desk->tokens, c, token ? token : "", &u);
-	if (e || !for_us) {
+	if (e) {
 		json_set_bool(d, status, "authenticated", false);
 		json_set_str(d, status, "error", "the token is not valid for this server");
 		return;
 	}
 	json_set_bool(d, status, "authenticated", true);
-	if (wanted)
-		json_push_str(d, json_need_arr(d, status, "audiences"), TOKEN_ISSUER);
-	show_user(d, json_need_obj(d, status, "user"), &u);
+	for (size_t i = 0; owner.audiences[i]; i++)
+		json_push_str(d, json_need_arr(d, status, "audiences"), owner.audiences[i]);
+	show_user(d, json_need_obj(d, status, "user"), &owner.user);
 }
 
 static void answer_self(struct call *c, struct json_doc *d)

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/str.h"
 #include "base/wall.h"
+#include "client/token.h"
 #include "crypto/crypto.h"
 #include "json/json.h"
 #include "server/auth/auth_priv.h"
@@ -33,6 +34,7 @@ enum {
 	EXPIRE_MIN_S = 600,
 	EXPIRE_MAX_S = 365 * 24 * 3600,
 	AUDIENCES_MAX = 16,
+	DELETED_S = 60,
 };
 
 static void claims_free(void *value)
@@ -87,14 +89,29 @@ static struct err *claims_of(struct tokens *t, const char *token, const struct j
 	return NULL;
 }
 
-static bool for_us(const struct json *aud)
+/* wanted NULL: this server alone. */
+static bool is_wanted(const struct json *wanted, const char *audience)
 {
-	if (str_eq(json_str(aud), TOKEN_ISSUER))
-		return true;
-	json_each(it, aud)
-		if (str_eq(json_str(it.val), TOKEN_ISSUER))
+	if (!wanted)
+		return str_eq(audience, TOKEN_ISSUER);
+	json_each(it, wanted)
+		if (str_eq(json_str(it.val), audience))
 			return true;
 	return false;
+}
+
+/* Those of the token's audiences that are wanted, in the arena; NULL: none is. */
+static const char **audiences_of(struct arena *a, const struct json *aud, const struct json *wanted)
+{
+	const char **list = arena_new_n(a, const char *, json_len(aud) + 2);
+	size_t n = 0;
+
+	if (json_str(aud) && is_wanted(wanted, json_str(aud)))
+		list[n++] = arena_strdup(a, json_str(aud));
+	json_each(it, aud)
+		if (json_str(it.val) && is_wanted(wanted, json_str(it.val)))
+			list[n++] = arena_strdup(a, json_str(it.val));
+	return n ? list : NULL;
 }
 
 static bool in_time(const struct json *claims)
@@ -105,13 +122,54 @@ static bool in_time(const struct json *claims)
 	       json_get_int(claims, "nbf", 0) <= now + 10;
 }
 
+/* Its time to end was over a minute ago: only something else holds the object. */
+static bool as_good_as_gone(const struct object *o)
+{
+	const char *text = json_get_str(json_get(o->root, "metadata"), "deletionTimestamp");
+	usec when = 0;
+
+	if (!text)
+		return false;
+	err_free(clock_parse(text, &when));
+	return when + (usec)DELETED_S * 1000000 < clock_wall();
+}
+
 static bool still_there(const struct objects *os, const struct kind *k, const char *ns,
 			const struct json *ref)
 {
 	const char *name = json_get_str(ref, "name");
 	const struct object *o = name && ns ? objects_find(os, k, ns, name) : NULL;
 
-	return o && str_eq(o->uid, json_get_str(ref, "uid"));
+	return o && str_eq(o->uid, json_get_str(ref, "uid")) && !as_good_as_gone(o);
+}
+
+/* What Kubernetes tells of a token beside whose it is. */
+static void add_extra(struct arena *a, const struct json *claims, struct user *u)
+{
+	static const struct {
+		const char *object, *member, *key;
+	} rows[] = {
+		{ "node", "name", "authentication.kubernetes.io/node-name" },
+		{ "node", "uid", "authentication.kubernetes.io/node-uid" },
+		{ "pod", "name", "authentication.kubernetes.io/pod-name" },
+		{ "pod", "uid", "authentication.kubernetes.io/pod-uid" },
+	};
+	const struct json *k8s = json_get(claims, "kubernetes.io");
+	struct user_extra *list = arena_new_n(a, struct user_extra, ARRAY_LEN(rows) + 1);
+	const char *id = json_get_str(claims, "jti");
+
+	if (id)
+		list[u->n_extra++] =
+			(struct user_extra){ "authentication.kubernetes.io/credential-id",
+					     arena_printf(a, "JTI=%s", id) };
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *value = json_get_str(json_get(k8s, rows[i].object), rows[i].member);
+
+		if (value)
+			list[u->n_extra++] =
+				(struct user_extra){ rows[i].key, arena_strdup(a, value) };
+	}
+	u->extra = list;
 }
 
 static void user_of_account(struct arena *a, const struct json *claims, struct user *ret)
@@ -133,9 +191,11 @@ static void user_of_account(struct arena *a, const struct json *claims, struct u
 		.expires = json_get_int(claims, "exp", 0),
 		.pod_uid = arena_strdup(a, json_get_str(json_get(k8s, "pod"), "uid")),
 	};
+	add_extra(a, claims, ret);
 }
 
-struct err *token_check(struct tokens *t, struct call *c, const char *token, struct user *ret)
+struct err *token_check(struct tokens *t, struct call *c, const char *token,
+			const struct json *audiences, struct token_owner *ret)
 {
 	const struct objects *os = t->objects;
 	const struct json *claims = NULL, *k8s, *pod;
@@ -147,21 +207,22 @@ struct err *token_check(struct tokens *t, struct call *c, const char *token, str
 	k8s = json_get(claims, "kubernetes.io");
 	ns = json_get_str(k8s, "namespace");
 	pod = json_get(k8s, "pod");
-	if (!str_eq(json_get_str(claims, "iss"), TOKEN_ISSUER) || !for_us(json_get(claims, "aud")))
+	ret->audiences = audiences_of(c->arena, json_get(claims, "aud"), audiences);
+	if (!str_eq(json_get_str(claims, "iss"), TOKEN_ISSUER) || !ret->audiences)
 		return err_new(ERR_UNAUTHENTICATED,
-			       "check token: issuer or audience is not this server");
+			       "check token: issuer or audience is not the one that is wanted");
 	if (!in_time(claims))
 		return err_new(ERR_UNAUTHENTICATED,
 			       "check token: token has expired or is not valid yet");
 	if (json_get(claims, TOKEN_USER)) {
-		credential_user(c->arena, claims, ret);
-		return credential_check(os, ret->groups);
+		credential_user(c->arena, claims, &ret->user);
+		return credential_check(os, ret->user.groups);
 	}
 	if (!still_there(os, os->service_account, ns, json_get(k8s, "serviceaccount")) ||
 	    (pod && !still_there(os, os->pod, ns, pod) && wall_stands("token-binding")))
 		return err_new(ERR_UNAUTHENTICATED,
 			       "check token: its ServiceAccount or Pod no longer exists");
-	user_of_account(c->arena, claims, ret);
+	user_of_account(c->arena, claims, &ret->user);
 	return NULL;
 }
 
@@ -170,9 +231,34 @@ struct err *token_check(struct tokens *t, struct call *c, const char *token, str
 struct token_wish {
 	const struct object *account;
 	const struct object *pod;     /* what it is bound to, NULL: nothing */
+	const struct object *node;    /* of that; NULL: none */
 	const struct json *audiences; /* NULL: this server */
+	const char *audience;         /* without those; NULL: this server */
 	int64_t expire_s;
 };
+
+static struct err *bind_pod(const struct objects *os, struct token_wish *w, const char *name,
+			    const char *uid)
+{
+	const char *node;
+
+	w->pod = objects_find(os, os->pod, w->account->ns, name);
+	if (!w->pod)
+		return err_absent(os->pod, name);
+	if (!str_empty(uid) && !str_eq(uid, w->pod->uid))
+		return err_changed(os->pod, name,
+				   "the UID in the bound object reference does "
+				   "not match the UID in record");
+	if (!str_eq(str_or(json_get_str(object_spec(w->pod), "serviceAccountName"), "default"),
+		    w->account->name))
+		return err_new(ERR_MALFORMED,
+			       "cannot bind token for serviceaccount \"%s\" to pod running with "
+			       "different serviceaccount name.",
+			       w->account->name);
+	node = json_get_str(object_spec(w->pod), "nodeName");
+	w->node = str_empty(node) ? NULL : objects_find(os, os->node, "", node);
+	return NULL;
+}
 
 static struct err *read_bound(const struct objects *os, struct call *c, const struct json *bound,
 			      struct token_wish *w)
@@ -189,20 +275,7 @@ static struct err *read_bound(const struct objects *os, struct call *c, const st
 			   kind ? kind : "");
 		return NULL;
 	}
-	w->pod = objects_find(os, os->pod, c->route.ns, name);
-	if (!w->pod)
-		return err_absent(os->pod, name);
-	if (!str_empty(uid) && !str_eq(uid, w->pod->uid))
-		return err_changed(os->pod, name,
-				   "the UID in the bound object reference does "
-				   "not match the UID in record");
-	if (!str_eq(str_or(json_get_str(object_spec(w->pod), "serviceAccountName"), "default"),
-		    w->account->name))
-		return err_new(ERR_MALFORMED,
-			       "cannot bind token for serviceaccount \"%s\" to pod running with "
-			       "different serviceaccount name.",
-			       w->account->name);
-	return NULL;
+	return bind_pod(os, w, name, uid);
 }
 
 /* A token is no way to get a better one: not to one that lives longer, nor to one that outlives the
@@ -266,7 +339,7 @@ static struct json_doc *claims_new(const struct token_wish *w, int64_t now)
 		(void)json_set(d, o, "aud", json_copy(d, w->audiences));
 	} else {
 		aud = json_set(d, o, "aud", json_arr(d));
-		json_push_str(d, aud, TOKEN_ISSUER);
+		json_push_str(d, aud, str_or(w->audience, TOKEN_ISSUER));
 	}
 	json_set_int(d, o, "exp", now + w->expire_s);
 	json_set_int(d, o, "iat", now);
@@ -274,6 +347,8 @@ static struct json_doc *claims_new(const struct token_wish *w, int64_t now)
 	random_uuid(id);
 	json_set_str(d, o, "jti", id);
 	json_set_str(d, k8s, "namespace", w->account->ns);
+	if (w->node)
+		(void)json_set(d, k8s, "node", ref_claim(d, w->node));
 	if (w->pod)
 		(void)json_set(d, k8s, "pod", ref_claim(d, w->pod));
 	(void)json_set(d, k8s, "serviceaccount", ref_claim(d, w->account));
@@ -283,6 +358,31 @@ static struct json_doc *claims_new(const struct token_wish *w, int64_t now)
 		d, o, "sub",
 		json_new_strf(d, "system:serviceaccount:%s:%s", w->account->ns, w->account->name));
 	return d;
+}
+
+/* For the node of this process, which asks for nobody but the Pod. */
+struct err *token_for_pod(void *arg, const struct pod_token_wish *pod, char **ret,
+			  int64_t *ret_expires)
+{
+	const struct tokens *t = arg;
+	const struct objects *os = t->objects;
+	struct token_wish w = { .account = objects_find(os, os->service_account, pod->ns,
+							pod->account),
+				.audience = str_empty(pod->audience) ? NULL : pod->audience,
+				.expire_s = MIN(pod->expire_s, (int64_t)EXPIRE_MAX_S) };
+	autoptr(json_doc) claims = NULL;
+	autofree char *text = NULL;
+	struct err *e;
+
+	if (!w.account)
+		return err_absent(os->service_account, pod->account);
+	e = bind_pod(os, &w, pod->pod, pod->pod_uid);
+	if (e)
+		return e;
+	claims = claims_new(&w, clock_wall() / 1000000);
+	text = json_to_text(json_root(claims));
+	*ret_expires = json_get_int(json_root(claims), "exp", 0);
+	return err_wrap(tls_token_sign(t->key, text, ret), "sign token");
 }
 
 /* d's root becomes the answer. */

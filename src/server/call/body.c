@@ -30,23 +30,70 @@ bool call_query_true(struct call *c, const char *name)
 	return v && !str_eq(v, "0") && !str_eq_nocase(v, "false");
 }
 
-static struct err *bad_number(struct err *e, const char *name)
+/* In Go's words, unless it is a number, which only our limits refuse. */
+static struct err *bad_number(struct err *e, const char *name, const char *text)
 {
-	return e ? err_recode(err_wrap(e, "read %s", name), ERR_MALFORMED) : NULL;
+	const char *digits = text + (*text == '-' || *text == '+');
+
+	if (!e)
+		return NULL;
+	if (*digits && !digits[strspn(digits, "0123456789")])
+		return err_recode(err_wrap(e, "read %s", name), ERR_MALFORMED);
+	err_free(e);
+	return err_new(ERR_MALFORMED, "strconv.ParseInt: parsing \"%s\": invalid syntax", text);
 }
 
 struct err *call_query_int(struct call *c, const char *name, int64_t min, int64_t max, int64_t *ret)
 {
 	const char *text = call_query(c, name);
 
-	return str_empty(text) ? NULL : bad_number(parse_int(text, min, max, ret), name);
+	return str_empty(text) ? NULL : bad_number(parse_int(text, min, max, ret), name, text);
 }
 
 struct err *call_query_uint(struct call *c, const char *name, uint64_t max, uint64_t *ret)
 {
 	const char *text = call_query(c, name);
 
-	return str_empty(text) ? NULL : bad_number(parse_uint(text, max, ret), name);
+	return str_empty(text) ? NULL : bad_number(parse_uint(text, max, ret), name, text);
+}
+
+/* Of a duration as Go writes it: "1.5h", "300ms", "1m30s". NULL: there is no such unit here. */
+static const char *skip_unit(const char *p)
+{
+	static const char *const units[] = { "ns", "us", "µs", "μs", "ms", "s", "m", "h" };
+
+	for (size_t i = 0; i < ARRAY_LEN(units); i++)
+		if (str_starts(p, units[i]))
+			return p + strlen(units[i]);
+	return NULL;
+}
+
+static bool is_duration(const char *p)
+{
+	p += *p == '-' || *p == '+';
+	if (str_eq(p, "0"))
+		return true;
+	do {
+		size_t whole = strspn(p, "0123456789"), part = 0;
+
+		p += whole;
+		if (*p == '.')
+			part = 1 + strspn(p + 1, "0123456789");
+		p = whole + part > (part > 0) ? skip_unit(p + part) : NULL;
+	} while (p && *p);
+	return p;
+}
+
+struct err *call_check_timeout(struct call *c)
+{
+	const char *text = call_query(c, "timeout");
+
+	if (str_empty(text) || is_duration(text))
+		return NULL;
+	return err_new(
+		ERR_MALFORMED,
+		"invalid timeout specified in the request URL - time: invalid duration \"%s\"",
+		text);
 }
 
 /* Bodies */
@@ -61,12 +108,16 @@ struct err *body_input(struct call *c, struct decode_input *ret)
 	*ret = (struct decode_input){ .text = c->body ? c->body : "", .len = c->body_len };
 	if (span_eq_nocase(t, "application/json"))
 		return NULL;
+	ret->media = DECODE_YAML;
+	if (span_eq_nocase(t, "application/yaml"))
+		return NULL;
 	ret->media = DECODE_PROTOBUF;
 	if (span_eq_nocase(t, "application/vnd.kubernetes.protobuf"))
 		return NULL;
 	return err_new(ERR_MEDIA_TYPE,
 		       "the body of the request was in an unknown format - accepted media types "
-		       "include: application/json, application/vnd.kubernetes.protobuf");
+		       "include: application/json, application/yaml, "
+		       "application/vnd.kubernetes.protobuf");
 }
 
 struct err *body_tree(struct call *c, const struct type *t, struct json_doc **ret)
@@ -84,12 +135,19 @@ struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *
 {
 	const char *type = http_request_header(c->req, "content-type");
 	struct err *e = patch_type_of(str_or(type, ""), ret_how);
+	bool custom = c->route.kind && (c->route.kind->flags & KIND_CRD);
 
-	if (!e && *ret_how == PATCH_STRATEGIC && c->route.kind && c->route.kind->type->custom)
+	if (e)
+		c->details = DETAILS_NONE;
+	if ((custom && e) ||
+	    (!e && *ret_how == PATCH_STRATEGIC && c->route.kind && c->route.kind->type->custom)) {
+		err_free(e);
+		c->details = DETAILS_RESOURCE;
 		e = err_new(ERR_MEDIA_TYPE,
 			    "the body of the request was in an unknown format - accepted media "
 			    "types include: application/json-patch+json, "
-			    "application/merge-patch+json");
+			    "application/merge-patch+json, application/apply-patch+yaml");
+	}
 	if (e)
 		return e;
 	if (*ret_how == PATCH_APPLY)

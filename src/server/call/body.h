@@ -28,6 +28,8 @@ bool call_query_true(struct call *c, const char *name);   /* there, and neither 
  */
 must_use struct err *call_query_int(struct call *c, const char *name, int64_t min, int64_t max,
 				    int64_t *ret);
+/* ERR_MALFORMED: ?timeout= is not a duration. It has no effect otherwise. */
+must_use struct err *call_check_timeout(struct call *c);
 must_use struct err *call_query_uint(struct call *c, const char *name, uint64_t max, uint64_t *ret);
 
 /* The body for the decode stage, by Content-Type. ERR_MEDIA_TYPE: not one that we read. */

@@ -17,22 +17,35 @@
 #include "json/json.h"
 #include "net/http_server.h"
 #include "server/call/accept.h"
+#include "server/call/count.h"
 #include "server/call/status.h"
+#include "server/call/trace.h"
 #include "store/store.h"
 
 enum {
 	WARNINGS_MAX = 16,
-	WARNING_LEN_MAX = 256,
+	WARNING_LEN_MAX = 1024,
 };
 
 struct err *call_enter(struct call *c)
 {
 	struct err *e = budget_check(&c->calls->budget, &c->user);
 
+	c->known = true;
+	if (!e)
+		e = effort_check(&c->calls->effort, &c->user, c->began);
 	if (!e)
 		e = budget_enter(&c->calls->budget, &c->user);
 	c->entered = !e;
 	return e;
+}
+
+void call_spent(struct call *c, usec since)
+{
+	usec now = clock_mono();
+
+	if (c->known) /* who is nobody has no share, and makes nobody else's smaller */
+		effort_add(&c->calls->effort, &c->user, now, now - since);
 }
 
 static void leave(struct call *c)
@@ -89,6 +102,10 @@ void call_unref(struct call *c)
 {
 	if (!c || --c->refs)
 		return;
+	if (c->status && c->calls->counts)
+		call_counts_add(c->calls->counts, c);
+	if (c->span)
+		call_trace_end(c);
 	call_charge(c, 0);
 	leave(c);
 	causes_done(&c->causes);
@@ -125,21 +142,20 @@ static bool is_worth_a_record(const struct call *c, int status)
 	const struct route *r = &c->route;
 	unsigned writes = B(VERB_CREATE) | B(VERB_UPDATE) | B(VERB_PATCH) | B(VERB_DELETE) |
 			  B(VERB_DELETE_COLLECTION);
-	enum sub sub;
 
 	if (!r->resource || !r->kind)
 		return false;
-	sub = *r->sub ? subresource_find(r->kind, r->sub) : SUB_MAX_;
-	if (sub != SUB_MAX_ && subresources[sub].raw)
+	if (route_is_raw(r))
 		return status == status_of(ERR_FORBIDDEN);
 	return writes & B(r->verb);
 }
 
-/* Once for each request, when its answer is known; the peer may have left. */
+/* When the answer to a request is known, the first time; the peer may have left. */
 static void record(struct call *c, int status)
 {
 	const struct route *r = &c->route;
 
+	c->status = status;
 	if (c->recorded || !is_worth_a_record(c, status))
 		return;
 	c->recorded = true;
@@ -237,6 +253,7 @@ void call_stream(struct call *c, void *owner, void (*ended)(void *owner),
 {
 	struct http_headers h = headers_take(c);
 
+	c->status = STATUS_OK;
 	http_headers_add(&h, "Content-Type", c->type);
 	http_request_set_owner(c->req, owner, ended);
 	http_respond_on_drain(c->req, drained);
@@ -326,6 +343,7 @@ void call_fail(struct call *c, struct err *e)
 		.kind = c->route.kind,
 		.name = c->route.name,
 		.causes = &c->causes,
+		.details = c->details,
 	};
 	enum err_code code = err_code(e);
 

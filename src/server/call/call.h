@@ -10,8 +10,10 @@
 #include "base/mem.h"
 #include "net/http.h"
 #include "server/call/budget.h"
+#include "server/call/effort.h"
 #include "server/call/route.h"
 #include "server/call/slices.h"
+#include "server/call/status.h"
 
 struct access;
 struct arena;
@@ -21,8 +23,11 @@ struct bytes;
 struct http_request;
 struct json;
 struct json_doc;
+struct call_counts;
 struct kinds;
 struct store;
+struct trace_span;
+struct tracer;
 struct type;
 
 /* Who asks. */
@@ -58,8 +63,11 @@ struct calls {
 	struct store *store;   /* answers to writes wait for its commits */
 	struct slices slices;  /* long answers take turns */
 	struct budget budget;  /* of answers under way */
+	struct effort effort;  /* of the loop's time */
 	struct audit *audit;   /* the record of writes and refusals; NULL: none */
 	uint64_t n_requests, n_failures, n_limited;
+	struct call_counts *counts; /* NULL: nobody counts */
+	struct tracer *tracer;      /* NULL: nobody wants spans */
 };
 
 /*
@@ -79,15 +87,20 @@ struct call {
 	const char *method, *query;
 	const char *from; /* the peer's address */
 	usec began;
-	bool dry_run;  /* the write leaves no trace but in the audit log */
-	bool recorded; /* there */
+	bool dry_run;            /* the write leaves no trace but in the audit log */
+	bool recorded;           /* there */
+	bool applies;            /* a server-side apply */
+	int status;              /* of the answer; 0: none was given */
+	struct trace_span *span; /* NULL: none is made */
 	const char *body;
 	size_t body_len;
 	struct causes causes;        /* details of an ERR_INVALID */
+	enum details details;        /* what the details of an error name */
 	struct http_headers headers; /* of the answer: warnings, an ETag */
 	const char *type;            /* of the answer, its media type; constant */
 	size_t charged;              /* to the user's budget, until the answer is complete */
 	bool entered;                /* it counts as one of the user's requests, until then */
+	bool known;                  /* somebody asks, whose the time is */
 	void (*left)(void *arg);     /* the request has ended while this waited; may be NULL */
 	void *left_arg;
 };
@@ -97,8 +110,11 @@ void call_unref(struct call *c);
 AUTOREF(call)
 void call_warn(void *arg, const char *text); /* a Warning header; arg is the call */
 
-/* Counts it as one of its user's. ERR_EXHAUSTED: they have too many, or too much unread. */
+/* Counts it as one of its user's. ERR_EXHAUSTED: they have too many, too much unread, or have had
+ * more than their part of the loop's time. */
 must_use struct err *call_enter(struct call *c);
+/* Something was done for it since then: the user pays for the time. */
+void call_spent(struct call *c, usec since);
 /* What the answer may hold in memory at one time; 0: nothing any more. */
 void call_charge(struct call *c, size_t bytes);
 

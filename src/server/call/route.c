@@ -19,6 +19,7 @@
  *
  *   /api/v1/PLURAL[/NAME[/SUB]]                       /apis/GROUP/VERSION/PLURAL…
  *   /api/v1/namespaces/NS/PLURAL[/NAME[/SUB]]         /apis/GROUP/VERSION/namespaces/NS/PLURAL…
+ *   /api/v1/watch/…                                   /apis/GROUP/VERSION/watch/…
  *
  * and everything else is a page of the server itself.
  */
@@ -29,6 +30,7 @@ enum {
 struct parts {
 	const char *list[PARTS_MAX];
 	size_t n;
+	const char *rest; /* of a path that is passed on, from its slash on; NULL: it is not */
 };
 
 static const char *const verb_names[VERB_MAX_] = {
@@ -45,6 +47,7 @@ const char *verb_name(enum verb v)
 
 #define READ_AND_WRITE (B(VERB_GET) | B(VERB_UPDATE) | B(VERB_PATCH))
 #define UPGRADE        (B(VERB_GET) | B(VERB_CREATE))
+#define PROXY          (READ_AND_WRITE | B(VERB_CREATE) | B(VERB_DELETE))
 
 const struct subresource subresources[SUB_MAX_] = {
 	[SUB_STATUS] = { "status", .verbs = READ_AND_WRITE },
@@ -57,8 +60,16 @@ const struct subresource subresources[SUB_MAX_] = {
 	[SUB_FORWARD] = { "portforward", "", "v1", "PodPortForwardOptions", UPGRADE, .raw = true },
 	[SUB_RESIZE] = { "resize", .verbs = READ_AND_WRITE },
 	[SUB_EVICTION] = { "eviction", "policy", "v1", "Eviction", B(VERB_CREATE) },
+	[SUB_PROXY] = { "proxy", "", "v1", "ProxyOptions", PROXY, .raw = true,
+			.named_after = true },
 	[SUB_EPHEMERAL] = { "ephemeralcontainers", .verbs = READ_AND_WRITE },
 };
+
+char *subresource_kind(const struct subresource *s, const struct kind *k)
+{
+	return s->named_after ? xasprintf("%s%s", k->kind, s->kind)
+			      : xstrdup(s->kind ? s->kind : k->kind);
+}
 
 enum sub subresource_find(const struct kind *k, const char *name)
 {
@@ -71,12 +82,26 @@ enum sub subresource_find(const struct kind *k, const char *name)
 	return i;
 }
 
+bool route_is_raw(const struct route *r)
+{
+	enum sub sub = r->kind && !str_empty(r->sub) ? subresource_find(r->kind, r->sub) : SUB_MAX_;
+
+	return sub != SUB_MAX_ && subresources[sub].raw;
+}
+
+/* /api/v1/namespaces/NS/PLURAL/NAME/proxy: what follows is not for us. */
+static bool is_passed_on(const struct parts *p)
+{
+	return p->n == 7 && str_eq(p->list[6], "proxy") && str_eq(p->list[0], "api") &&
+	       str_eq(p->list[2], "namespaces");
+}
+
 static struct err *split(struct call *c, const char *path, struct parts *ret)
 {
 	struct span rest = SPAN(path), part;
 	struct err *e;
 
-	while (rest.p) {
+	while (rest.p && !ret->rest) {
 		autofree char *text = NULL;
 		size_t len;
 
@@ -89,9 +114,10 @@ static struct err *split(struct call *c, const char *path, struct parts *ret)
 		if (e)
 			return err_wrap(e, "read the path");
 		if (strlen(text) != len || strchr(text, '/'))
-			return err_new(ERR_MALFORMED,
-				       "read the path: a part contains an encoded slash");
+			return err_no_resource();
 		ret->list[ret->n++] = arena_strdup(c->arena, text);
+		if (is_passed_on(ret))
+			ret->rest = part.p + part.len;
 	}
 	return NULL;
 }
@@ -141,15 +167,19 @@ static struct err *read_verb(struct call *c, struct route *r)
 		{ "PUT", VERB_UPDATE, VERB_UPDATE },
 		{ "PATCH", VERB_PATCH, VERB_PATCH },
 		{ "DELETE", VERB_DELETE, VERB_DELETE_COLLECTION },
+		{ "OPTIONS", VERB_GET, VERB_LIST },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (!str_eq(rows[i].method, c->method))
 			continue;
+		if (str_eq(c->method, "OPTIONS") && !r->rest)
+			break; /* for whom it is passed on to */
 		r->verb = *r->name ? rows[i].one : rows[i].many;
-		if (r->verb == VERB_LIST && call_query_true(c, "watch"))
+		if ((r->verb == VERB_LIST && call_query_true(c, "watch")) ||
+		    (r->watches && str_eq(c->method, "GET")))
 			r->verb = VERB_WATCH;
-		return NULL;
+		return r->watches && r->verb != VERB_WATCH ? err_no_method() : NULL;
 	}
 	return err_no_method();
 }
@@ -172,6 +202,11 @@ struct err *route_read(struct call *c)
 	if (e)
 		return e;
 	r->path = join(c, &p);
+	if (p.rest) {
+		r->rest = arena_strdup(c->arena, p.rest);
+		r->base = arena_strndup(c->arena, http_request_path(c->req),
+					(size_t)(p.rest - http_request_path(c->req)));
+	}
 	if (str_eq(part(&p, 0), "api") && p.n > 2) {
 		at = 2;
 	} else if (str_eq(part(&p, 0), "apis") && p.n > 3) {
@@ -182,6 +217,10 @@ struct err *route_read(struct call *c)
 	}
 	r->version = p.list[at - 1];
 	r->resource = true;
+	if (str_eq(part(&p, at), "watch") && p.n > at + 1) { /* the older form of ?watch=1 */
+		r->watches = true;
+		at++;
+	}
 	read_resource(&p, at, r);
 	if (p.n > at + 3 + (*r->ns ? 2 : 0))
 		return err_no_resource();

@@ -4,28 +4,38 @@
 #include <assert.h>
 
 #include "loop/loop.h"
+#include "server/call/call.h"
 
 /* The timer of 0 ms fires once in each turn of the loop, between two looks at the sockets. */
 enum {
 	TURN_US = 200,
 };
 
+static void run_first(struct slices *ss, usec since, usec until)
+{
+	struct slice *s = list_first(&ss->ready, struct slice, link);
+	struct call *c = call_ref(s->call); /* the slice may be gone afterwards */
+
+	list_del(&s->link);
+	if (s->run(s, until)) {
+		assert(list_empty(&s->link)); /* nobody woke it while it ran */
+		list_add_tail(&ss->ready, &s->link);
+	}
+	call_spent(c, since);
+	call_unref(c);
+}
+
 static void on_turn(void *arg)
 {
 	struct slices *ss = arg;
-	usec until = clock_mono() + TURN_US;
-	struct slice *s;
+	usec now = clock_mono(), until = now + TURN_US;
 
 	do {
 		if (list_empty(&ss->ready))
 			return;
-		s = list_first(&ss->ready, struct slice, link);
-		list_del(&s->link);
-		if (s->run(s, until)) {
-			assert(list_empty(&s->link)); /* nobody woke it while it ran */
-			list_add_tail(&ss->ready, &s->link);
-		}
-	} while (clock_mono() < until);
+		run_first(ss, now, until);
+		now = clock_mono();
+	} while (now < until);
 	if (!list_empty(&ss->ready))
 		timer_set(ss->timer, 0);
 }
@@ -42,9 +52,10 @@ void slices_done(struct slices *ss)
 	ss->timer = NULL;
 }
 
-void slice_init(struct slice *s, bool (*run)(struct slice *s, usec until))
+void slice_init(struct slice *s, struct call *c, bool (*run)(struct slice *s, usec until))
 {
 	list_init(&s->link);
+	s->call = c;
 	s->run = run;
 }
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 
+struct call;
 struct loop;
 struct timer;
 
@@ -22,11 +23,12 @@ void slices_done(struct slices *ss);
 
 /* One answer, embedded in its owner. */
 struct slice {
-	struct list link; /* of slices->ready while there is something to do */
+	struct call *call; /* whose answer it is; outlives the slice */
+	struct list link;  /* of slices->ready while there is something to do */
 	/* Produces until `until` at most. True: there is more, and the peer takes it. May free the
 	 * slice when it returns false. */
 	bool (*run)(struct slice *s, usec until);
 };
-void slice_init(struct slice *s, bool (*run)(struct slice *s, usec until));
+void slice_init(struct slice *s, struct call *c, bool (*run)(struct slice *s, usec until));
 void slice_wake(struct slices *ss, struct slice *s); /* changes nothing while it is ready */
 void slice_cancel(struct slice *s);                  /* before its owner is freed */

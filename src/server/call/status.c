@@ -71,7 +71,8 @@ static void add_causes(struct json_doc *d, struct json *details, const struct ca
 		o = json_obj(d);
 		json_set_str(d, o, "reason", cause_reason_name(c->list[i].reason));
 		json_set_str(d, o, "message", c->list[i].message);
-		json_set_str(d, o, "field", c->list[i].field);
+		if (*c->list[i].field)
+			json_set_str(d, o, "field", c->list[i].field);
 		json_push(d, list, o);
 	}
 }
@@ -80,18 +81,20 @@ static struct json *details_of(struct json_doc *d, enum err_code code,
 			       const struct status_about *about)
 {
 	struct json *details = json_obj(d);
+	bool by_kind = about->details == DETAILS_KIND ||
+		       (code == ERR_INVALID && about->details != DETAILS_PLURAL);
+	const struct kind *k = code == ERR_INVALID ? kind_storage(about->kind) : about->kind;
 
-	if (code == ERR_CONFLICT && about->causes && about->causes->n) {
+	if (about->details == DETAILS_NONE ||
+	    (code == ERR_CONFLICT && about->causes && about->causes->n)) {
 		add_causes(d, details, about->causes); /* of an apply: it names nothing else */
 		return details;
 	}
 	if (!str_empty(about->name))
 		json_set_str(d, details, "name", about->name);
-	if (*about->kind->group)
-		json_set_str(d, details, "group", about->kind->group);
-	json_set_str(d, details, "kind",
-		     code == ERR_INVALID || !about->kind->plural ? about->kind->kind
-								 : about->kind->plural);
+	if (*k->group)
+		json_set_str(d, details, "group", k->group);
+	json_set_str(d, details, "kind", by_kind || !k->plural ? k->kind : k->plural);
 	add_causes(d, details, about->causes);
 	return details;
 }
@@ -101,10 +104,13 @@ struct json_doc *status_failure(const struct err *e, const struct status_about *
 	struct json_doc *d = json_doc_new();
 	struct json *o = status_new(d, "Failure"), *details = NULL;
 	enum err_code code = err_code(e);
+	const unsigned plain =
+		B(ERR_MALFORMED) | B(ERR_UNAUTHENTICATED) | B(ERR_TOO_LARGE) | B(ERR_MEDIA_TYPE) |
+		B(ERR_UNACCEPTABLE); /* these tell of the request, not of an object */
 
 	json_set_str(d, o, "message", err_text(e));
 	json_set_str(d, o, "reason", statuses[code].reason);
-	if (about && code != ERR_MALFORMED && code != ERR_UNAUTHENTICATED)
+	if (about && (!(B(code) & plain) || about->details == DETAILS_NONE))
 		details = about->kind ? details_of(d, code, about) : json_obj(d);
 	if (status_retries(code)) {
 		if (!details)
@@ -117,15 +123,15 @@ struct json_doc *status_failure(const struct err *e, const struct status_about *
 	return d;
 }
 
-struct json_doc *status_success(const struct object *gone)
+struct json_doc *status_success(const struct kind *k, const struct object *gone)
 {
 	struct json_doc *d = json_doc_new();
 	struct json *o = status_new(d, "Success"), *details = json_obj(d);
 
 	json_set_str(d, details, "name", gone->name);
-	if (*gone->kind->group)
-		json_set_str(d, details, "group", gone->kind->group);
-	json_set_str(d, details, "kind", gone->kind->plural);
+	if (*k->group)
+		json_set_str(d, details, "group", k->group);
+	json_set_str(d, details, "kind", k->plural);
 	json_set_str(d, details, "uid", gone->uid);
 	(void)json_set(d, o, "details", details);
 	return d;
@@ -173,12 +179,11 @@ struct err *err_forbidden(const struct kind *k, const char *name, const char *wh
 
 struct err *err_invalid(const struct kind *k, const char *name, const struct causes *c)
 {
-	autobuf b = { 0 };
+	autofree char *text = causes_text(c);
 
-	for (size_t i = 0; i < c->n; i++)
-		buf_printf(&b, "%s%s: %s", i ? ", " : "", c->list[i].field, c->list[i].message);
-	return err_new(ERR_INVALID, "%s \"%s\" is invalid: %s%s%s", qualified(k, k->kind).s,
-		       name ? name : "", c->n > 1 ? "[" : "", buf_str(&b), c->n > 1 ? "]" : "");
+	k = kind_storage(k); /* it is invalid in whatever version it was sent */
+	return err_new(ERR_INVALID, "%s \"%s\" is invalid: %s", qualified(k, k->kind).s,
+		       name ? name : "", text);
 }
 
 struct err *err_no_resource(void)

@@ -24,9 +24,10 @@ struct objects {
 	struct store *store;
 	struct json_shelf *specs; /* of objects: those of a pool's members are all the same */
 	/* Kinds that the server itself works with. */
-	const struct kind *namespace, *service_account, *pod, *runtime_class, *storage_class,
+	const struct kind *namespace, *service_account, *pod, *node, *runtime_class, *storage_class,
 		*service, *secret, *role, *cluster_role, *role_binding, *cluster_role_binding,
 		*definition;
+	const struct kind *quota, *limit_range, *priority_class, *claim;
 };
 
 /*

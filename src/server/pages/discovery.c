@@ -5,7 +5,9 @@
 #include "api/kind.h"
 #include "api/registry.h"
 #include "base/arena.h"
+#include "base/parse.h"
 #include "base/str.h"
+#include "crypto/crypto.h"
 #include "json/json.h"
 #include "net/http_server.h"
 #include "server/call/accept.h"
@@ -16,6 +18,10 @@
  * Discovery: which groups, versions, kinds and verbs there are, derived from the registry with each
  * request, in the old form (one page per group and version) and aggregated (one page for all).
  */
+enum {
+	HASH_LEN = 8, /* bytes of a digest */
+};
+
 static const char *const object_verbs[] = { "create", "delete", "deletecollection", "get",
 					    "list",   "patch",  "update",           "watch" };
 
@@ -49,7 +55,23 @@ static void push_object_verbs(struct json_doc *d, struct json *o, const struct k
 	}
 	arr = json_set(d, o, "verbs", json_arr(d));
 	for (size_t i = 0; i < ARRAY_LEN(object_verbs); i++)
-		json_push_str(d, arr, object_verbs[i]);
+		if (!(k->flags & KIND_CONTENTS) || !str_eq(object_verbs[i], "deletecollection"))
+			json_push_str(d, arr, object_verbs[i]);
+}
+
+/* Changes when objects are stored in another form; clients compare it, no more. */
+static void push_hash(struct json_doc *d, struct json *o, const struct kind *k)
+{
+	const struct kind *stored = kind_storage(k);
+	autofree char *name = xasprintf("%s/%s/%s", stored->group, stored->version, stored->kind);
+	unsigned char digest[SHA256_LEN];
+	autofree char *text = NULL;
+
+	if (k->flags & KIND_MEASURED)
+		return;
+	sha256(name, strlen(name), digest);
+	text = base64_encode(digest, HASH_LEN, false);
+	json_set_str(d, o, "storageVersionHash", text);
 }
 
 static bool has_group(const struct kind *const *all, size_t i)
@@ -143,17 +165,22 @@ static void add_resource(struct json_doc *d, struct json *list, const struct kin
 	push_object_verbs(d, o, k);
 	push_strs(d, o, "shortNames", k->short_names);
 	push_strs(d, o, "categories", k->categories);
+	push_hash(d, o, k);
 	json_push(d, list, o);
 	for (const struct subresource *s = subresources; s < subresources + SUB_MAX_; s++) {
+		autofree char *kind = subresource_kind(s, k);
+
 		if (!kind_has_subresource(k, s->name))
 			continue;
 		o = json_obj(d);
 		(void)json_set(d, o, "name", json_new_strf(d, "%s/%s", k->plural, s->name));
 		json_set_str(d, o, "singularName", "");
 		json_set_bool(d, o, "namespaced", namespaced);
-		json_set_str(d, o, "group", s->group);
-		json_set_str(d, o, "version", s->version);
-		json_set_str(d, o, "kind", s->kind ? s->kind : k->kind);
+		if (s->group && !str_eq(s->group, k->group)) {
+			json_set_str(d, o, "group", s->group);
+			json_set_str(d, o, "version", s->version);
+		}
+		json_set_str(d, o, "kind", kind);
 		push_verbs(d, o, s->verbs);
 		json_push(d, list, o);
 	}
@@ -178,6 +205,8 @@ static struct json_doc *resource_list(const struct kinds *ks, const char *group,
 	const struct kind *const *all;
 	size_t n, found = 0;
 
+	if (!*group)
+		(void)json_del(o, "apiVersion"); /* older than the others, and still without */
 	json_set_str(d, o, "groupVersion", "");
 	list = json_set(d, o, "resources", json_arr(d));
 	all = kinds_served(ks, &n);
@@ -281,6 +310,8 @@ static void add_subresources(struct json_doc *d, struct json *o, const struct ki
 	struct json *list = NULL, *one;
 
 	for (const struct subresource *s = subresources; s < subresources + SUB_MAX_; s++) {
+		autofree char *kind = subresource_kind(s, k);
+
 		if (!kind_has_subresource(k, s->name))
 			continue;
 		if (!list)
@@ -288,8 +319,8 @@ static void add_subresources(struct json_doc *d, struct json *o, const struct ki
 		one = json_obj(d);
 		json_set_str(d, one, "subresource", s->name);
 		(void)json_set(d, one, "responseKind",
-			       s->kind ? gvk(d, s->group, s->version, s->kind)
-				       : gvk(d, k->group, k->version, k->kind));
+			       gvk(d, s->kind ? s->group : k->group,
+				   s->kind ? s->version : k->version, kind));
 		push_verbs(d, one, s->verbs);
 		json_push(d, list, one);
 	}

@@ -10,6 +10,7 @@
 #include "json/json.h"
 #include "server/call/body.h"
 #include "server/call/call.h"
+#include "server/call/count.h"
 #include "server/call/status.h"
 #include "server/pages/pages_priv.h"
 #include "store/store.h"
@@ -35,24 +36,6 @@ static void show_version(struct pages *ps unused, struct call *c)
 	call_reply_json(c, STATUS_OK, d);
 }
 
-/* Alive while it answers at all; ready while it takes writes too. */
-static void show_health(struct pages *ps, struct call *c)
-{
-	bool ready_page = str_starts(c->route.path, "/readyz");
-	bool writable = store_state(ps->store) == STORE_WRITABLE;
-	bool ok = !ready_page || (ps->ready && writable);
-	autobuf b = { 0 };
-
-	if (call_query(c, "verbose"))
-		buf_printf(&b, "[+]ping ok\n%s%s\n%s check %s\n",
-			   writable ? "[+]store ok" : "[-]store failed: ", store_trouble(ps->store),
-			   c->route.path + 1, ok ? "passed" : "failed");
-	else
-		buf_add_str(&b, ok ? "ok" : "not ready");
-	call_reply_text(c, ok ? STATUS_OK : status_of(ERR_UNAVAILABLE), "text/plain; charset=utf-8",
-			&b);
-}
-
 static void show_metrics(struct pages *ps, struct call *c)
 {
 	struct pages_counts n = { 0 };
@@ -74,8 +57,8 @@ static void show_metrics(struct pages *ps, struct call *c)
 			n.events_encoded);
 	metrics_gauge(&b, "cay_api_watches", "Watches open.", n.watches);
 	metrics_gauge(&b, "cay_store_objects", "Objects stored.", store_len(ps->store));
-	metrics_counter(&b, "cay_store_revision", "Newest committed revision.",
-			store_committed_rev(ps->store));
+	metrics_gauge(&b, "cay_store_revision", "Newest committed revision.",
+		      store_committed_rev(ps->store));
 	metrics_counter(&b, "cay_store_commits_total", "Group commits.", st.commits);
 	metrics_counter(&b, "cay_store_rows_total", "Rows written.", st.rows);
 	metrics_counter(&b, "cay_store_failed_commits_total",
@@ -89,6 +72,8 @@ static void show_metrics(struct pages *ps, struct call *c)
 	metrics_gauge(&b, "cay_store_history", "Events kept for watches.", st.history);
 	metrics_gauge(&b, "cay_store_history_bytes", "Memory of past states kept for watches.",
 		      st.history_bytes);
+	store_write_metrics(ps->store, &b);
+	call_counts_write(ps->calls, &b);
 	for (size_t i = 0; i < ps->n_metrics; i++)
 		ps->metrics[i].write(ps->metrics[i].arg, &b);
 	call_reply_text(c, STATUS_OK, "text/plain; version=0.0.4", &b);
@@ -99,9 +84,9 @@ static const struct {
 	bool below; /* also what is below it */
 	void (*show)(struct pages *ps, struct call *c);
 } pages[] = {
-	{ "/healthz", true, show_health },
-	{ "/livez", true, show_health },
-	{ "/readyz", true, show_health },
+	{ "/healthz", true, health_show },
+	{ "/livez", true, health_show },
+	{ "/readyz", true, health_show },
 	{ "/version", false, show_version },
 	{ "/metrics", false, show_metrics },
 	{ "/openapi/v3", true, openapi_v3_show },

@@ -7,6 +7,7 @@
 
 struct buf;
 struct call;
+struct call_counts;
 struct kinds;
 struct map;
 struct store;
@@ -37,6 +38,7 @@ struct pages {
 	bool ready;
 	void (*count)(void *arg, struct pages_counts *ret);
 	void *arg;
+	const struct call_counts *calls;
 	struct pages_metrics metrics[PAGES_METRICS_MAX];
 	size_t n_metrics;
 	struct map *documents; /* path → struct bytes: OpenAPI, made once for each … */

@@ -6,6 +6,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/selector.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "server/call/body.h"
@@ -23,8 +24,13 @@ static struct err *check_fields(struct selector *fields, const struct kind *k)
 
 	for (size_t i = 0; (label = selector_key(fields, i)); i++) {
 		path = kind_selectable(k, label);
-		if (!path)
+		if (!path && (k->selectable || k->flags & (KIND_CRD | KIND_DEFINES)))
 			return err_new(ERR_MALFORMED, "field label not supported: %s", label);
+		if (!path)
+			return err_new(ERR_MALFORMED,
+				       "\"%s\" is not a known field selector: only "
+				       "\"metadata.name\", \"metadata.namespace\"",
+				       label);
 		selector_set_key(fields, i, path);
 	}
 	return NULL;
@@ -68,6 +74,33 @@ struct err *filter_init(struct filter *f, struct call *c, const struct list_opti
 		narrow(f, &c->route);
 	}
 	(void)buf_str(&f->prefix);
+	return NULL;
+}
+
+struct err *version_read(struct call *c, const char *text, uint64_t newest, uint64_t *ret)
+{
+	uint64_t wanted = 0;
+	struct err *e;
+
+	if (str_empty(text))
+		return NULL;
+	e = parse_uint(text, UINT64_MAX, &wanted);
+	if (e) {
+		err_free(e);
+		return err_new(ERR_MALFORMED,
+			       "resourceVersion: Invalid value: \"%s\": strconv.ParseUint: parsing "
+			       "\"%s\": invalid syntax",
+			       text, text);
+	}
+	if (wanted > newest) {
+		/* client-go recognises it by this cause, and lists again without a version. */
+		causes_add(&c->causes, CAUSE_VERSION, "", "Too large resource version");
+		c->details = DETAILS_NONE;
+		return err_new(ERR_TIMEOUT,
+			       "Timeout: Too large resource version: %llu, current: %llu",
+			       (unsigned long long)wanted, (unsigned long long)newest);
+	}
+	*ret = wanted;
 	return NULL;
 }
 

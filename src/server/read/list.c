@@ -51,6 +51,19 @@ struct page {
 	uint64_t shown;    /* on the pages before */
 };
 
+#define BAD_TOKEN "invalid continue token: continue key is not valid"
+#define BAD_KEY   BAD_TOKEN ": "
+
+/* Where Go stops reading it. */
+static size_t bad_digit(const char *token)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+	size_t len = strlen(token), good = strspn(token, digits);
+
+	return good < len ? good : len - len % 4;
+}
+
 static struct err *read_continue(struct call *c, const char *token, struct page *p)
 {
 	autoptr(json_doc) d = NULL;
@@ -59,12 +72,18 @@ static struct err *read_continue(struct call *c, const char *token, struct page 
 	struct err *e;
 
 	e = base64_decode(token, true, &text, &len);
-	if (!e)
-		e = json_parse(text, len, NULL, &d);
 	if (e) {
 		err_free(e);
-		return err_new(ERR_MALFORMED, "continue key is not valid");
+		return err_new(ERR_MALFORMED, BAD_KEY "illegal base64 data at input byte %zu",
+			       bad_digit(token));
 	}
+	e = json_parse(text, len, NULL, &d);
+	if (e)
+		return err_recode(err_wrap(e, BAD_TOKEN), ERR_MALFORMED);
+	if (!json_get(json_root(d), "rv") || !json_get(json_root(d), "start"))
+		return err_new(ERR_MALFORMED,
+			       BAD_KEY "server does not recognize this encoded version %s",
+			       str_or(json_get_str(json_root(d), "v"), ""));
 	p->rev = (uint64_t)json_get_int(json_root(d), "rv", 0);
 	p->shown = (uint64_t)json_get_int(json_root(d), "n", 0);
 	p->after = arena_strdup(c->arena, str_or(json_get_str(json_root(d), "start"), ""));
@@ -73,31 +92,14 @@ static struct err *read_continue(struct call *c, const char *token, struct page 
 
 static struct err *read_version(struct call *c, const struct list_options *o, struct page *p)
 {
-	const char *rev = o->resource_version;
-	uint64_t wanted = 0;
-	struct err *e;
+	uint64_t wanted = p->rev;
+	struct err *e = version_read(c, o->resource_version, p->rev, &wanted);
 
-	if (str_empty(rev))
-		return NULL;
-	e = parse_uint(rev, UINT64_MAX, &wanted);
-	if (e) {
-		err_free(e);
-		return err_new(ERR_MALFORMED,
-			       "invalid resource version: resourceVersion: Invalid value: \"%s\": "
-			       "strconv.ParseUint: parsing \"%s\": invalid syntax",
-			       rev, rev);
-	}
-	if (wanted > p->rev) {
-		/* client-go recognises it by this message, and lists again without a version. */
-		causes_add(&c->causes, CAUSE_INVALID, "resourceVersion",
-			   "Too large resource version");
-		return err_new(ERR_TIMEOUT,
-			       "Timeout: Too large resource version: %llu, current: %llu",
-			       (unsigned long long)wanted, (unsigned long long)p->rev);
-	}
-	if (str_eq(o->version_match, "Exact") && wanted < p->rev)
+	if (err_is(e, ERR_MALFORMED))
+		return err_wrap(e, "invalid resource version");
+	if (!e && str_eq(o->version_match, "Exact"))
 		p->rev = wanted;
-	return NULL;
+	return e;
 }
 
 /* At the revision p->rev, unless the options name another. */
@@ -421,7 +423,7 @@ void read_list(const struct objects *os, struct call *c)
 	struct err *e;
 
 	l->call = c;
-	slice_init(&l->slice, on_slice);
+	slice_init(&l->slice, l->call, on_slice);
 	e = listing_read(l, os);
 	if (!e)
 		e = produce(l, clock_mono() + FIRST_US);

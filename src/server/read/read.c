@@ -3,9 +3,11 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "server/call/body.h"
 #include "server/call/call.h"
 #include "server/call/status.h"
 #include "server/objects/objects.h"
+#include "server/read/filter.h"
 #include "server/read/render.h"
 #include "store/store.h"
 
@@ -21,11 +23,14 @@ void read_get(const struct objects *os, struct call *c)
 	struct render how;
 	struct bytes *text;
 	struct store_entry *en;
+	uint64_t rev = store_committed_rev(os->store), wanted;
 	struct err *e;
 
 	e = render_of(c, &how);
 	if (!e)
-		e = store_view_new(os->store, key, store_committed_rev(os->store), &v);
+		e = version_read(c, call_query(c, "resourceVersion"), rev, &wanted);
+	if (!e)
+		e = store_view_new(os->store, key, rev, &v);
 	if (!e) {
 		en = store_view_get(v, key);
 		o = en ? objects_of_entry(os, en) : NULL;

@@ -65,6 +65,7 @@ static bool pick(void *arg, struct span type, struct span params)
 struct err *render_of(struct call *c, struct render *ret)
 {
 	const char *accept = http_request_header(c->req, "accept");
+	static const char *const included[] = { "Metadata", "Object", "None", NULL };
 	const char *include = call_query(c, "includeObject");
 
 	*ret = (struct render){ .kind = c->route.kind,
@@ -75,6 +76,12 @@ struct err *render_of(struct call *c, struct render *ret)
 	if (str_eq(include, "None"))
 		ret->include = TABLE_NONE;
 	if (str_empty(accept) || accept_each(accept, pick, ret)) {
+		if (ret->shape == SHAPE_TABLE && !str_empty(include) && !str_in(include, included))
+			return err_new(ERR_MALFORMED,
+				       "Unable to convert to Table as requested: includeObject: "
+				       "Invalid value: \"%s\": must be 'Metadata', 'Object', "
+				       "'None', or empty",
+				       include);
 		c->type = media_type(ret->media);
 		return NULL;
 	}

@@ -15,6 +15,7 @@
 #include "net/stream.h"
 #include "net/websocket.h"
 #include "server/call/call.h"
+#include "server/call/status.h"
 #include "server/streams/streams_priv.h"
 
 /*
@@ -29,7 +30,7 @@
 enum {
 	OPEN_MS = 30 * 1000, /* for the client to open its streams */
 	LINGER_MS = 60 * 60 * 1000,
-	MESSAGE_MAX = 1 << 20,
+	MESSAGE_MAX = (1 << 20) + 1, /* what the Python client reads at most, and the channel */
 	CLOSE_NORMAL = 1000,
 	PROBE_AFTER_S = 60, /* of silence */
 	PROBE_EVERY_S = 20,
@@ -134,6 +135,7 @@ static void probe_peer(struct call *c)
 static void request_left(struct call *c)
 {
 	c->req = NULL;
+	c->status = STATUS_SWITCHING;
 	call_unref(c);
 }
 
@@ -152,6 +154,14 @@ struct conn *upgrade_spdy(struct call *c, const struct upgrade *u)
 	if (conn)
 		request_left(c);
 	return conn;
+}
+
+void upgrade_plain(struct call *c, const struct http_headers *h, struct conn **ret)
+{
+	probe_peer(c);
+	http_respond_upgrade(c->req, h, ret);
+	if (*ret)
+		request_left(c);
 }
 
 struct websocket *upgrade_websocket(struct call *c, const struct upgrade *u, size_t max_message)

@@ -20,7 +20,7 @@
  */
 enum {
 	PORTS_MAX = 32,
-	MESSAGE_MAX = 1 << 20,
+	MESSAGE_MAX = (1 << 20) + 1, /* what the Python client reads at most, and the channel */
 	END_MARK = 255,
 	CLOSE_NORMAL = 1000,
 };

@@ -50,6 +50,7 @@ static void start(struct log_reader *r)
 	if (r->started)
 		return;
 	r->started = true;
+	r->call->status = STATUS_OK;
 	http_headers_add(&h, "Content-Type", "text/plain");
 	http_headers_add(&h, "Cache-Control", "no-cache, private");
 	http_respond_start(r->req, STATUS_OK, &h, -1);

@@ -8,6 +8,8 @@
 
 struct access;
 struct call;
+struct http_pool;
+struct tls_ctx;
 struct loop;
 struct objects;
 
@@ -24,8 +26,12 @@ struct streams {
 	void *wake_arg;
 	struct list waking; /* calls that wait for that: struct waking */
 	size_t n_waking;
+	/* Of the proxy, made when it is needed. */
+	struct http_pool *proxy_pool;
+	struct tls_ctx *proxy_tls;
 };
 void streams_init(struct streams *ps, const struct objects *objects, struct loop *l);
+void streams_done(struct streams *ps); /* cuts every stream */
 /* Cuts the streams that use the previous one. */
 void streams_set_access(struct streams *ps, struct access *a);
 void streams_cut(struct streams *ps); /* every stream */
@@ -46,3 +52,4 @@ void streams_log(struct streams *ps, struct call *c);
 void streams_exec(struct streams *ps, struct call *c);
 void streams_attach(struct streams *ps, struct call *c);
 void streams_forward(struct streams *ps, struct call *c);
+void streams_proxy(struct streams *ps, struct call *c);

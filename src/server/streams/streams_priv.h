@@ -11,6 +11,7 @@
 
 struct call;
 struct conn;
+struct http_headers;
 struct http_request;
 struct json_doc;
 
@@ -30,7 +31,8 @@ enum pod_use {
 must_use struct err *pod_target(const struct streams *ps, struct call *c, enum pod_use use,
 				struct access_target *ret);
 
-/* wake.c; streams_wake() is in streams.h. */
+/* wake.c; streams_wake() is in streams.h. pod lives as long as the call. */
+bool streams_wake_pod(struct streams *ps, struct call *c, const char *pod, streams_handler go);
 void streams_wake_done(struct streams *ps); /* drops those that wait */
 
 /* Whether the container's spec has a flag: "stdin", "tty". */
@@ -112,6 +114,16 @@ void channels_pause(struct channels *ch, bool paused);
 /* The outcome: a Status (borrowed). Then closed(), when the client has read everything. */
 void channels_finish(struct channels *ch, const struct json_doc *status);
 void channels_free(struct channels *ch);
+
+/* Any other protocol: h says which, and what the other side answered. *ret is NULL as above. */
+void upgrade_plain(struct call *c, const struct http_headers *h, struct conn **ret);
+
+/* pipe.c: a port of a Pod as the descriptor *ret_fd, which is the caller's. ps has an access. */
+struct pod_pipe;
+must_use struct err *pod_pipe_open(const struct streams *ps, const struct access_dial_spec *spec,
+				   struct pod_pipe **ret, int *ret_fd);
+const struct err *pod_pipe_error(const struct pod_pipe *p); /* NULL: it ended well, or not yet */
+void pod_pipe_free(struct pod_pipe *p);                     /* cuts it */
 
 /* forward_channels.c: port-forward in channels of a WebSocket. Answers the call. */
 void forward_channels(struct streams *ps, struct call *c, const struct access_target *to,

@@ -6,11 +6,13 @@
 #include "base/share.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "net/http_client.h"
 #include "server/call/body.h"
 #include "server/call/call.h"
 #include "server/call/status.h"
 #include "server/objects/objects.h"
 #include "server/streams/streams_priv.h"
+#include "tls/tls.h"
 
 /*
  * Which container of which Pod a call means, according to the stored object, so that a wrong name
@@ -175,6 +177,13 @@ void streams_init(struct streams *ps, const struct objects *objects, struct loop
 	*ps = (struct streams){ .objects = objects, .loop = l };
 	list_init(&ps->open);
 	list_init(&ps->waking);
+}
+
+void streams_done(struct streams *ps)
+{
+	streams_cut(ps);
+	http_pool_free(take(ps->proxy_pool));
+	tls_ctx_unref(take(ps->proxy_tls));
 }
 
 void streams_set_access(struct streams *ps, struct access *a)

@@ -25,6 +25,7 @@ struct waking {
 	struct list link; /* of streams.waking */
 	struct streams *streams;
 	struct call *call;
+	const char *pod; /* the call's */
 	streams_handler go;
 	struct store_watch *watch;
 	struct timer *timer;
@@ -61,9 +62,9 @@ static void go_on(struct waking *w)
 		go(ps, c);
 }
 
-static const struct object *pod_of(const struct streams *ps, const struct call *c)
+static const struct object *pod_of(const struct streams *ps, const struct call *c, const char *pod)
 {
-	return objects_find(ps->objects, ps->objects->pod, c->route.ns, c->route.name);
+	return objects_find(ps->objects, ps->objects->pod, c->route.ns, pod);
 }
 
 static bool is_there(const struct object *pod)
@@ -81,7 +82,7 @@ static void on_change(void *arg)
 
 	while (!e && have)
 		e = store_watch_next(w->watch, &ev, &have);
-	if (e || !w->call->req || is_there(pod_of(w->streams, w->call)))
+	if (e || !w->call->req || is_there(pod_of(w->streams, w->call, w->pod)))
 		go_on(w);
 	err_free(e);
 }
@@ -90,11 +91,12 @@ static void on_late(void *arg)
 {
 	struct waking *w = arg;
 	autoptr(call) c = call_ref(w->call);
+	const char *pod = w->pod;
 
 	waking_free(w);
 	call_fail(c, err_new(ERR_TIMEOUT,
-			     "pod %s sleeps, and was not Ready within %d s of being woken",
-			     c->route.name, WAKE_MS / 1000));
+			     "pod %s sleeps, and was not Ready within %d s of being woken", pod,
+			     WAKE_MS / 1000));
 }
 
 static void on_left(void *arg)
@@ -132,13 +134,17 @@ const char *streams_announced(const struct call *c)
 
 bool streams_wake(struct streams *ps, struct call *c, streams_handler go)
 {
+	return streams_wake_pod(ps, c, c->route.name, go);
+}
+
+bool streams_wake_pod(struct streams *ps, struct call *c, const char *pod, streams_handler go)
+{
 	const struct objects *os = ps->objects;
 	autofree char *key = NULL;
 	struct waking *w;
 	struct err *e;
 
-	if (!ps->wake || is_there(pod_of(ps, c)) ||
-	    !ps->wake(ps->wake_arg, c->route.ns, c->route.name))
+	if (!ps->wake || is_there(pod_of(ps, c, pod)) || !ps->wake(ps->wake_arg, c->route.ns, pod))
 		return false;
 	if (!share_has_room(waking_of(ps, c->user.name), ps->n_waking, WAKING_MAX)) {
 		call_fail(c, err_new(ERR_EXHAUSTED,
@@ -152,12 +158,13 @@ bool streams_wake(struct streams *ps, struct call *c, streams_handler go)
 	w->call = call_ref(c);
 	c->left = on_left;
 	c->left_arg = w;
+	w->pod = pod;
 	w->go = go;
 	list_add_tail(&ps->waking, &w->link);
 	ps->n_waking++;
 	w->timer = timer_new(ps->loop, on_late, w);
 	timer_set(w->timer, WAKE_MS);
-	key = key_of(os->pod, c->route.ns, c->route.name);
+	key = key_of(os->pod, c->route.ns, pod);
 	e = store_watch_new(os->store, key, store_rev(os->store),
 			    (struct store_wake){ on_change, w }, &w->watch);
 	if (e) {

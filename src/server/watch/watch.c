@@ -476,7 +476,7 @@ static struct err *read_beginning(const struct list_options *o, uint64_t newest,
 	if (e) {
 		err_free(e);
 		return err_new(ERR_MALFORMED,
-			       "invalid resource version: resourceVersion: Invalid value: \"%s\": "
+			       "resourceVersion: Invalid value: \"%s\": "
 			       "strconv.ParseUint: parsing \"%s\": invalid syntax",
 			       rev, rev);
 	}
@@ -554,7 +554,7 @@ void watchers_serve(struct watchers *ws, struct call *c)
 	w->req = c->req;
 	w->call = c; /* the request's reference */
 	list_init(&w->link);
-	slice_init(&w->slice, on_slice);
+	slice_init(&w->slice, w->call, on_slice);
 	if (!e)
 		e = watcher_read(w, &o);
 	if (!e)

@@ -41,7 +41,7 @@ void write_delete(struct admit *a, struct call *c)
 	if (e || answers_with_object(&op)) {
 		write_finish(c, &op, STATUS_OK, e);
 	} else {
-		autoptr(json_doc) d = status_success(op.result);
+		autoptr(json_doc) d = status_success(op.kind, op.result);
 
 		call_reply_durably(c, STATUS_OK, call_encode(c, json_root(d), encode_status));
 	}
@@ -65,7 +65,7 @@ void write_evict(struct admit *a, struct call *c)
 	if (e) {
 		write_finish(c, &op, STATUS_CREATED, e);
 	} else {
-		autoptr(json_doc) d = status_success(op.result);
+		autoptr(json_doc) d = status_success(op.kind, op.result);
 
 		call_reply_durably(c, STATUS_CREATED, call_encode(c, json_root(d), encode_status));
 	}
@@ -116,8 +116,8 @@ static struct err *select_objects(const struct objects *os, struct call *c,
 	return e;
 }
 
-static struct err *delete_each(const struct op *like, const struct delete_options *options,
-			       const struct selection *s)
+static struct err *delete_each(struct call *c, const struct op *like,
+			       const struct delete_options *options, const struct selection *s)
 {
 	struct err *e = NULL;
 
@@ -130,6 +130,10 @@ static struct err *delete_each(const struct op *like, const struct delete_option
 		if (err_is(e, ERR_NOT_FOUND)) { /* it went together with an earlier one */
 			err_free(e);
 			e = NULL;
+		}
+		if (e) {
+			c->details = op.details;
+			c->route.name = arena_strdup(c->arena, op.name);
 		}
 	}
 	return e;
@@ -193,7 +197,7 @@ void write_delete_collection(struct admit *a, struct call *c)
 	if (!e)
 		e = select_objects(a->objects, c, &which, &s);
 	if (!e)
-		e = delete_each(&op, &options, &s);
+		e = delete_each(c, &op, &options, &s);
 	if (!e) {
 		render_as_object(c, &how);
 		e = write_list(&how, store_rev(a->objects->store), &s, &b);

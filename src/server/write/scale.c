@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/selector.h"
+#include "base/buf.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "server/admit/admit.h"
@@ -43,9 +45,10 @@ static struct json_doc *scale_of(const struct kind *k, const struct json *obj)
 					    "creationTimestamp" };
 	const struct kind_scale *at = paths_of(k);
 	const struct json *was = json_get(obj, "metadata");
-	const char *selector = at->selector ? json_str(json_at_path(obj, at->selector)) : NULL;
+	const struct json *selector = at->selector ? json_at_path(obj, at->selector) : NULL;
 	struct json_doc *d = json_doc_new();
 	struct json *root = json_obj(d), *meta, *part;
+	autobuf text = { 0 };
 
 	json_set_root(d, root);
 	json_set_str(d, root, "kind", "Scale");
@@ -54,12 +57,15 @@ static struct json_doc *scale_of(const struct kind *k, const struct json *obj)
 	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
 		(void)json_set(d, meta, kept[i], json_copy(d, json_get(was, kept[i])));
 	part = json_set(d, root, "spec", json_obj(d));
-	/* The default is one, for every kind that has a scale. */
-	json_set_int(d, part, "replicas", json_int(json_at_path(obj, at->spec), 1));
+	/* The default is one, for every kind that has a scale; none is left out. */
+	if (json_int(json_at_path(obj, at->spec), 1))
+		json_set_int(d, part, "replicas", json_int(json_at_path(obj, at->spec), 1));
 	part = json_set(d, root, "status", json_obj(d));
 	json_set_int(d, part, "replicas", json_int(json_at_path(obj, at->status), 0));
-	if (selector)
-		json_set_str(d, part, "selector", selector);
+	if (json_is(selector, JSON_OBJ))
+		label_selector_text(selector, &text);
+	if (json_str(selector) || text.len)
+		json_set_str(d, part, "selector", str_or(json_str(selector), buf_str(&text)));
 	return d;
 }
 
@@ -155,13 +161,19 @@ static struct err *set_scale(struct call *c, struct op *op, const struct object 
 	autoptr(json_doc) d = NULL;
 	const struct json *replicas;
 	struct json *root;
-	const char *rev;
+	const char *rev, *name;
 	struct err *e = view(c->route.kind, o, &d);
 
 	if (!e)
 		e = wanted(c, json_root(d), &scale);
 	if (e)
 		return e;
+	name = json_get_str(json_get(json_root(scale), "metadata"), "name");
+	if (!str_empty(name) && !str_eq(name, o->name))
+		return err_new(
+			ERR_MALFORMED,
+			"the name of the object (%s) does not match the name on the URL (%s)", name,
+			o->name);
 	replicas = json_at_path(json_root(scale), "spec.replicas");
 	if (json_int(replicas, 0) < 0) {
 		causes_add(&op->causes, CAUSE_INVALID, "spec.replicas",

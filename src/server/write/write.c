@@ -11,9 +11,11 @@
 #include "server/call/body.h"
 #include "server/call/call.h"
 #include "server/call/status.h"
+#include "server/call/trace.h"
 #include "server/objects/objects.h"
 #include "server/read/render.h"
 #include "server/write/write_priv.h"
+#include "trace/trace.h"
 
 /*
  * Writes over HTTP: from a call to an operation, and from its outcome to an answer that is sent
@@ -86,6 +88,8 @@ void write_finish(struct call *c, struct op *op, int status, struct err *e)
 			c->causes = op->causes;
 			op->causes = (struct causes){ 0 };
 		}
+		if (op->details != DETAILS_RESOURCE)
+			c->details = op->details;
 		if (op->absent_ns) {
 			c->route.kind = op->admit->objects->namespace;
 			c->route.name = op->absent_ns;
@@ -113,6 +117,22 @@ static struct err *read_object(struct call *c, struct op *op, struct json_doc **
 	return e ? e : op_decode(op, &in, ret);
 }
 
+/* Takes d over. */
+static struct err *create_traced(struct call *c, struct op *op, struct json_doc *d)
+{
+	struct trace_context at = trace_context_of(c->span);
+	struct trace_span *span =
+		c->span ? trace_start(c->calls->tracer, "admission", SPAN_INTERNAL, &at) : NULL;
+	struct err *e;
+
+	call_trace_stamp(c, d);
+	e = op_create(op, d);
+	if (e)
+		trace_failed(span);
+	trace_end(span);
+	return e;
+}
+
 void write_create(struct admit *a, struct waiters *ws, struct call *c)
 {
 	struct json_doc *d = NULL;
@@ -126,7 +146,7 @@ void write_create(struct admit *a, struct waiters *ws, struct call *c)
 		e = read_object(c, &op, &d);
 	if (!e) {
 		note_name(c, d);
-		e = op_create(&op, d);
+		e = create_traced(c, &op, d);
 	}
 	if (!e && !op.options.dry_run && wait_s) {
 		note_outcome(c, &op);
@@ -145,7 +165,7 @@ void write_update(struct admit *a, struct call *c)
 		e = read_object(c, &op, &d);
 	if (!e)
 		e = op_update(&op, d);
-	write_finish(c, &op, STATUS_OK, e);
+	write_finish(c, &op, op.created ? STATUS_CREATED : STATUS_OK, e);
 }
 
 /* Members that appear twice in what is applied. */
@@ -166,6 +186,7 @@ static struct err *apply(struct call *c, struct op *op, const struct json *patch
 {
 	struct err *e = report(c, op, reports);
 
+	c->applies = true;
 	return e ? e : op_apply(op, patch);
 }
 

@@ -116,6 +116,180 @@ TEST(sandbox_state_that_is_not_ours_restores_nothing)
 	eq_json(json_get(json_root(d), "metadata"), "{}");
 }
 
+#define EXTENSIONS "extensions.agents.x-k8s.io/v1alpha1 "
+
+static const struct kind *alpha(const char *name)
+{
+	autofree char *full = xasprintf(EXTENSIONS "%s", name);
+
+	return kind_named(full);
+}
+
+static struct json_doc *claim(const char *name, const char *spec, const char *sandbox)
+{
+	struct json_doc *d = doc("{'apiVersion':'extensions.agents.x-k8s.io/v1alpha1','kind':"
+				 "'SandboxClaim','metadata':{}}");
+	autoptr(json_doc) s = doc(spec);
+	struct json *root = json_root(d);
+
+	json_set_str(d, json_get(root, "metadata"), "name", name);
+	json_set(d, root, "spec", json_copy(d, json_root(s)));
+	if (sandbox)
+		json_set_str(d, json_need_obj(d, json_need_obj(d, root, "status"), "sandbox"),
+			     "name", sandbox);
+	return d;
+}
+
+static const char *pool_of(const struct json_doc *d)
+{
+	return json_str(json_at_path(json_root(d), "spec.warmPoolRef.name"));
+}
+
+TEST(case_11_to_17_what_a_claim_says_of_pools)
+{
+	static const char own[] =
+		"{'sandboxTemplateRef':{'name':'my-template'},'warmpool':'my-pool'}";
+	static const char none[] =
+		"{'sandboxTemplateRef':{'name':'my-template'},'warmpool':'none'}";
+	static const char usual[] =
+		"{'sandboxTemplateRef':{'name':'my-template'},'warmpool':'default'}";
+	static const char unset[] = "{'sandboxTemplateRef':{'name':'my-template'}}";
+	static const struct {
+		const char *spec, *sandbox, *pool;
+	} rows[] = {
+		{ own, "c", "my-pool" },
+		{ none, "c", "shadow-pool-my-template" },
+		{ usual, "c", "shadow-pool-my-template" },
+		{ own, "my-pool-abcde", "my-pool" },
+		{ usual, "my-pool-abcde", "my-pool" },
+		{ own, NULL, "my-pool" },
+		{ unset, NULL, "shadow-pool-my-template" },
+		/* A member of another's name, and one that has no pool in its name. */
+		{ none, "other-x", "other" },
+		{ none, "other", "other" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autoptr(json_doc) d = claim("c", rows[i].spec, rows[i].sandbox);
+
+		works(alpha("SandboxClaim")->to_storage(NULL, d));
+		eq_str(json_get_str(json_root(d), "apiVersion"),
+		       "extensions.agents.x-k8s.io/v1beta1");
+		eq_str(pool_of(d), rows[i].pool);
+		eq_int((int)json_len(json_get(json_root(d), "spec")), 1);
+		works(alpha("SandboxClaim")->from_storage(NULL, d));
+		eq_json(json_get(json_root(d), "spec"), rows[i].spec);
+		eq_json(json_get(json_root(d), "metadata"), "{'name':'c'}");
+	}
+}
+
+TEST(a_claim_that_got_another_pool_in_v1beta1_names_that)
+{
+	autoptr(json_doc) d = claim(
+		"c", "{'sandboxTemplateRef':{'name':'t'},'warmpool':'default','env':[]}", NULL);
+	struct json *spec = json_get(json_root(d), "spec");
+
+	works(alpha("SandboxClaim")->to_storage(NULL, d));
+	json_set_str(d, json_get(spec, "warmPoolRef"), "name", "new");
+	works(alpha("SandboxClaim")->from_storage(NULL, d));
+	eq_json(spec, "{'sandboxTemplateRef':{'name':'t'},'warmpool':'new','env':[]}");
+}
+
+TEST(case_18_to_20_a_claim_born_in_v1beta1)
+{
+	static const struct {
+		const char *pool, *spec;
+	} rows[] = {
+		{ "my-pool", "{'sandboxTemplateRef':{'name':'my-pool'},'warmpool':'my-pool'}" },
+		{ "", "{'sandboxTemplateRef':{'name':''},'warmpool':''}" },
+		{ "shadow-pool-my-template",
+		  "{'sandboxTemplateRef':{'name':'my-template'},'warmpool':'default'}" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autoptr(json_doc) d =
+			claim("c", "{'volumeClaimTemplates':[],'warmPoolRef':{}}", NULL);
+
+		json_set_str(d, json_at_path(json_root(d), "spec.warmPoolRef"), "name",
+			     rows[i].pool);
+		works(alpha("SandboxClaim")->from_storage(NULL, d));
+		eq_json(json_get(json_root(d), "spec"), rows[i].spec);
+	}
+}
+
+#define CLAIM_STATE "api.agents.x-k8s.io/v1alpha1-sandboxclaim-state"
+
+TEST(case_21_the_state_of_a_claim_never_shows_and_holds_no_other)
+{
+	autoptr(json_doc) d =
+		claim("c", "{'sandboxTemplateRef':{'name':'t'},'warmpool':'none'}", NULL);
+	struct json *root = json_root(d), *meta = json_get(root, "metadata");
+	const char *text;
+
+	json_set_str(d, json_need_obj(d, meta, "annotations"), CLAIM_STATE, "garbage");
+	works(alpha("SandboxClaim")->to_storage(NULL, d));
+	text = json_get_str(json_get(meta, "annotations"), CLAIM_STATE);
+	eq_str(text, "{\"spec\":{\"sandboxTemplateRef\":{\"name\":\"t\"},\"warmpool\":\"none\"}}");
+	works(alpha("SandboxClaim")->from_storage(NULL, d));
+	eq_json(meta, "{'name':'c'}");
+	/* One that is not ours restores nothing. */
+	works(alpha("SandboxClaim")->to_storage(NULL, d));
+	json_set_str(d, json_need_obj(d, meta, "annotations"), CLAIM_STATE, "[1]");
+	works(alpha("SandboxClaim")->from_storage(NULL, d));
+	eq_json(json_get(root, "spec"), "{'sandboxTemplateRef':{'name':'t'},'warmpool':'default'}");
+}
+
+#define POLICY "api.agents.x-k8s.io/v1beta1-volume-claim-templates-policy"
+
+TEST(case_22_to_24_templates_and_the_policy_in_an_annotation)
+{
+	static const char spec[] =
+		"{'podTemplate':{'spec':{'containers':[{'name':'c','image':'x'}]}},'service':true,"
+		"'networkPolicy':{'ingress':[{}]},'networkPolicyManagement':'Managed',"
+		"'envVarsInjectionPolicy':'Allowed','volumeClaimTemplates':[{'spec':{}}]}";
+	const struct kind *k = alpha("SandboxTemplate");
+	autoptr(json_doc) d = doc("{'metadata':{'annotations':{'" POLICY "':'Allowed'}}}");
+	autoptr(json_doc) s = doc(spec);
+	struct json *root = json_root(d);
+
+	json_set(d, root, "spec", json_copy(d, json_root(s)));
+	works(k->to_storage(NULL, d));
+	eq_str(json_get_str(json_get(root, "spec"), "volumeClaimTemplatesPolicy"), "Allowed");
+	eq_json(json_get(root, "metadata"), "{}");
+	works(k->from_storage(NULL, d));
+	eq_json(json_get(root, "spec"), spec);
+	eq_json(json_get(root, "metadata"), "{'annotations':{'" POLICY "':'Allowed'}}");
+	/* Cleared in v1beta1 while a stale annotation is still there. */
+	works(k->from_storage(NULL, d));
+	eq_json(json_get(root, "metadata"), "{}");
+	works(k->to_storage(NULL, d));
+	eq_json(json_get(root, "spec"), spec);
+	json_set_str(d, json_need_obj(d, json_get(root, "metadata"), "annotations"), POLICY,
+		     "Maybe");
+	fails(k->to_storage(NULL, d), ERR_MALFORMED);
+}
+
+TEST(case_25_and_26_pools)
+{
+	static const char with[] =
+		"{'metadata':{},'spec':{'replicas':3,'sandboxTemplateRef':{'name':'t'},"
+		"'updateStrategy':{'type':'Recreate'}},'status':{'replicas':3,'readyReplicas':2,"
+		"'selector':'a=b','observedGeneration':4}}";
+	const struct kind *k = alpha("SandboxWarmPool");
+	autoptr(json_doc) d = doc(with);
+	autoptr(json_doc) plain = doc("{'spec':{'sandboxTemplateRef':{'name':'t'}}}");
+
+	works(k->from_storage(NULL, d));
+	works(k->to_storage(NULL, d));
+	eq_json(json_get(json_root(d), "spec"),
+		"{'replicas':3,'sandboxTemplateRef':{'name':'t'},'updateStrategy':{'type':'Recreate'}}");
+	eq_json(json_get(json_root(d), "status"),
+		"{'replicas':3,'readyReplicas':2,'selector':'a=b'}");
+	works(k->from_storage(NULL, plain));
+	eq_json(json_get(json_root(plain), "spec"),
+		"{'replicas':1,'sandboxTemplateRef':{'name':'t'}}");
+}
+
 TEST(events_of_both_groups_are_one_object)
 {
 	static const char events[] =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kinds.h"
 
+#include "api/meta.h"
 #include "api_test.h"
 
 /* Defaults and rules of the kinds. The expected answers are a kube-apiserver's. */
@@ -119,7 +120,7 @@ TEST(other_kinds_get_their_defaults)
 	admits(kind_named("Secret"), "{'stringData':{'a':'b'},'data':{'c':'ZA=='}}",
 	       "{'data':{'c':'ZA==','a':'Yg=='},'type':'Opaque'}");
 	admits(kind_named("Namespace"), "{'metadata':{'name':'n'}}",
-	       "{'metadata':{'name':'n'},"
+	       "{'metadata':{'name':'n','labels':{'kubernetes.io/metadata.name':'n'}},"
 	       "'spec':{'finalizers':['kubernetes']},'status':{'phase':'Active'}}");
 	admits(kind_named("NetworkPolicy"), "{'spec':{'egress':[{'ports':[{'port':53}]}]}}",
 	       "{'spec':{'egress':[{'ports':[{'port':53,'protocol':'TCP'}]}],'podSelector':{},"
@@ -171,8 +172,9 @@ TEST(rules_of_kinds_are_worded_like_kubernetes)
 		  "spec.resources[storage]: Required value" },
 		{ kind_named("Secret"), "{'type':'kubernetes.io/ssh-auth'}",
 		  "data[ssh-privatekey]: Required value" },
-		{ kind_named("Namespace"), "{'metadata':{'name':'a.b'}}",
-		  "metadata.name: Invalid value: \"a.b\": must not contain dots" },
+		{ kind_named("Namespace"), "{'spec':{'finalizers':['x']}}",
+		  "spec.finalizers[0]: Invalid value: \"x\": name is neither a standard finalizer "
+		  "name nor is it fully qualified" },
 		{ kind_named("Lease"), "{'spec':{'leaseDurationSeconds':0}}",
 		  "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0" },
 		{ kind_named("RuntimeClass"), "{'handler':''}", "handler: Required value" },
@@ -197,6 +199,23 @@ TEST(rules_of_kinds_are_worded_like_kubernetes)
 	}
 }
 
+TEST(names_that_become_hosts_have_no_dots)
+{
+	static const char *const kinds[] = { "Namespace", "Service" };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		autoptr(json_doc) d = doc("{'name':'a.b','namespace':'n'}");
+		struct causes c = { 0 };
+		autofree char *text = NULL;
+
+		meta_validate(json_root(d), kind_named(kinds[i])->flags | KIND_NAMESPACED, NULL,
+			      &c);
+		text = causes_text(&c);
+		eq_str(text, "metadata.name: Invalid value: \"a.b\": must not contain dots");
+		causes_done(&c);
+	}
+}
+
 /* The texts of causes after changing old into now, or "[]". */
 static void changes(const struct kind *k, const char *old, const char *now, const char *text)
 {
@@ -216,9 +235,11 @@ static void changes(const struct kind *k, const char *old, const char *now, cons
 
 TEST(pod_may_change_its_image_and_little_else)
 {
-#define WITH(more) "{'spec':{'containers':[{'name':'a','image':'x'}]" more "}}"
-	changes(kind_named("Pod"), WITH(""), "{'spec':{'containers':[{'name':'a','image':'y'}]}}",
-		"[]");
+#define OF(name, image)                                                             \
+	"{'name':'" name "','image':'" image "','terminationMessagePolicy':'File'," \
+	"'imagePullPolicy':'Always'}"
+#define WITH(more) "{'spec':{'containers':[" OF("a", "x") "]" more "}}"
+	changes(kind_named("Pod"), WITH(""), "{'spec':{'containers':[" OF("a", "y") "]}}", "[]");
 	changes(kind_named("Pod"), WITH(""), WITH(",'activeDeadlineSeconds':5"), "[]");
 	changes(kind_named("Pod"), WITH(",'activeDeadlineSeconds':5"),
 		WITH(",'activeDeadlineSeconds':6"), "spec.activeDeadlineSeconds: Invalid value: 6");
@@ -226,15 +247,25 @@ TEST(pod_may_change_its_image_and_little_else)
 		WITH(",'tolerations':[{'key':'a','operator':'Exists'}]"), "[]");
 	changes(kind_named("Pod"), WITH(",'tolerations':[{'key':'a','operator':'Exists'}]"),
 		WITH(""), "spec.tolerations: Forbidden: ");
+	changes(kind_named("Pod"), WITH(",'schedulingGates':[{'name':'a/b'}]"), WITH(""), "[]");
+	changes(kind_named("Pod"), WITH(",'schedulingGates':[{'name':'a/b'}]"),
+		WITH(",'schedulingGates':[{'name':'a/c'}]"),
+		"spec.schedulingGates[0].name: Forbidden: only deletion is allowed");
+	changes(kind_named("Pod"), WITH(",'schedulingGates':[{'name':'a/b'}]"),
+		WITH(",'nodeSelector':{'a':'b'}"), "[]");
+	changes(kind_named("Pod"),
+		WITH(",'schedulingGates':[{'name':'a/b'}],'nodeSelector':{'a':'b'}"),
+		WITH(",'nodeSelector':{'a':'c'}"), "spec.nodeSelector: Invalid value: ");
 	changes(kind_named("Pod"), WITH(""), WITH(",'nodeName':'n'"),
 		"spec: Forbidden: pod updates may not change fields other than ");
 	changes(kind_named("Pod"), WITH(""),
-		"{'spec':{'containers':[{'name':'a','image':'x'},{'name':'b','image':'x'}]}}",
+		"{'spec':{'containers':[" OF("a", "x") "," OF("b", "x") "]}}",
 		"spec.containers: Forbidden: pod updates may not add or remove containers");
 }
 
 TEST(other_kinds_keep_what_is_immutable)
 {
+#define PORT "{'port':1,'targetPort':1,'protocol':'TCP'}"
 #define CLAIM(size, more)                                                                    \
 	"{'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'" size \
 	"'}}" more "},'status':{'phase':'Bound'}}"
@@ -252,8 +283,8 @@ TEST(other_kinds_keep_what_is_immutable)
 		"data: Forbidden: field is immutable when `immutable` is set");
 	changes(kind_named("ConfigMap"), "{'immutable':true}", "{}", "immutable: Forbidden");
 	changes(kind_named("Service"),
-		"{'spec':{'clusterIP':'10.0.0.1','clusterIPs':['10.0.0.1'],'ports':[{'port':1}]}}",
-		"{'spec':{'clusterIP':'10.0.0.2','clusterIPs':['10.0.0.2'],'ports':[{'port':1}]}}",
+		"{'spec':{'clusterIP':'10.0.0.1','clusterIPs':['10.0.0.1'],'ports':[" PORT "]}}",
+		"{'spec':{'clusterIP':'10.0.0.2','clusterIPs':['10.0.0.2'],'ports':[" PORT "]}}",
 		"spec.clusterIPs[0]: Invalid value: ");
 	changes(kind_named("EndpointSlice"), "{'addressType':'IPv4'}", "{'addressType':'IPv6'}",
 		"addressType: Invalid value: \"IPv6\": field is immutable");

@@ -149,11 +149,19 @@ TEST(rows_of_other_kinds_look_like_kubectl)
 	       "null,null]");
 	row_is(kind_named("Secret"),
 	       "{'metadata':{'name':'s'},'type':'Opaque','data':{'a':'','b':''}}", 0,
-	       "['s','Opaque','2','<unknown>']");
+	       "['s','Opaque',2,'<unknown>']");
 	row_is(kind_named("NetworkPolicy"),
 	       "{'metadata':{'name':'n'},'spec':{'podSelector':{'matchLabels':{'a':'b'},"
 	       "'matchExpressions':[{'key':'c','operator':'In','values':['d','e']}]}}}",
 	       0, "['n','a=b,c in (d,e)','<unknown>']");
+	row_is(kind_named("Deployment"),
+	       "{'metadata':{'name':'d'},'spec':{'replicas':2,'selector':{'matchLabels':{'a':'b'}},"
+	       "'template':{'spec':{'containers':[{'name':'c','image':'i'},{'name':'e','image':'j'}"
+	       "]}}},'status':{'readyReplicas':1,'updatedReplicas':2}}",
+	       0, "['d','1/2',2,0,'<unknown>','c,e','i,j','a=b']");
+	row_is(kind_named("ReplicaSet"),
+	       "{'metadata':{'name':'r'},'spec':{'replicas':2},'status':{'replicas':3}}", 0,
+	       "['r',2,3,0,'<unknown>','','','']");
 	row_is(kind_named("EndpointSlice"),
 	       "{'metadata':{'name':'e'},'addressType':'IPv4','ports':[{'port':80}],'endpoints':["
 	       "{'addresses':['1']},{'addresses':['2','3','4']}]}",

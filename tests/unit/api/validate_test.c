@@ -38,3 +38,78 @@ TEST(a_pod_that_reaches_too_far_is_told_by_field)
 		causes_done(&c);
 	}
 }
+
+/* The words are those of a kube-apiserver 1.36. */
+TEST(a_deployment_that_could_not_work_is_told_by_field)
+{
+	static const char template[] = "'template':{'metadata':{'labels':{'a':'b'}},'spec':{"
+				       "'containers':[{'name':'c','image':'i'}]}}";
+	static const struct {
+		const char *spec, *field, *message; /* field NULL: fine */
+		bool bare;                          /* without the template above */
+	} rows[] = {
+		{ "'selector':{'matchLabels':{'a':'b'}}", NULL, NULL },
+		{ "'selector':{}", "spec.selector",
+		  "Invalid value: {}: empty selector is invalid for deployment" },
+		{ "'selector':{'matchLabels':{'a':'c'}}", "spec.template.metadata.labels",
+		  "Invalid value: {\"a\":\"b\"}: `selector` does not match template `labels`" },
+		{ "'replicas':-1,'selector':{'matchLabels':{'a':'b'}}", "spec.replicas",
+		  "Invalid value: -1: must be greater than or equal to 0" },
+		{ "'minReadySeconds':10,'progressDeadlineSeconds':5,'selector':{'matchLabels':{"
+		  "'a':'b'}}",
+		  "spec.progressDeadlineSeconds",
+		  "Invalid value: 5: must be greater than minReadySeconds" },
+		{ "'strategy':{'type':'Recreate','rollingUpdate':{'maxSurge':1}},'selector':{"
+		  "'matchLabels':{'a':'b'}}",
+		  "spec.strategy.rollingUpdate",
+		  "Forbidden: may not be specified when strategy `type` is 'Recreate'" },
+		{ "'strategy':{'rollingUpdate':{'maxSurge':0,'maxUnavailable':'0%'}},'selector':{"
+		  "'matchLabels':{'a':'b'}}",
+		  "spec.strategy.rollingUpdate.maxUnavailable",
+		  "Invalid value: \"0%\": may not be 0 when `maxSurge` is 0" },
+		{ "'strategy':{'rollingUpdate':{'maxUnavailable':'101%'}},'selector':{"
+		  "'matchLabels':{'a':'b'}}",
+		  "spec.strategy.rollingUpdate.maxUnavailable",
+		  "Invalid value: \"101%\": must not be greater than 100%" },
+		{ "'selector':{'matchLabels':{'a':'b'}},'template':{'metadata':{'labels':{'a':'b'}},"
+		  "'spec':{'restartPolicy':'Never','containers':[{'name':'c','image':'i'}]}}",
+		  "spec.template.spec.restartPolicy",
+		  "Unsupported value: \"Never\": supported values: \"Always\"", true },
+		{ "'selector':{'matchLabels':{'a':'b'}},'template':{'metadata':{'labels':{'a':'b'}},"
+		  "'spec':{'activeDeadlineSeconds':5,'containers':[{'name':'c','image':'i'}]}}",
+		  "spec.template.spec.activeDeadlineSeconds",
+		  "Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *text = xasprintf(
+			"{'metadata':{'name':'d','namespace':'default'},'spec':{%s%s%s}}",
+			rows[i].spec, rows[i].bare ? "" : ",", rows[i].bare ? "" : template);
+		autoptr(json_doc) d = doc(text);
+		struct causes c = { 0 };
+
+		admit(d, kind_named("Deployment"), NULL, &c);
+		eq_str(c.n ? c.list[0].field : NULL, rows[i].field);
+		eq_str(c.n ? c.list[0].message : NULL, rows[i].message);
+		causes_done(&c);
+	}
+}
+
+TEST(the_selector_of_a_deployment_stays)
+{
+	static const char text[] = "{'metadata':{'name':'d','namespace':'default'},'spec':{"
+				   "'selector':{'matchLabels':{'a':'b'}},'template':{'metadata':{"
+				   "'labels':{'a':'b','c':'d'}},'spec':{'containers':[{'name':'c',"
+				   "'image':'i'}]}}}}";
+	autoptr(json_doc) old = doc(text);
+	autoptr(json_doc) d = doc(text);
+	struct causes c = { 0 };
+
+	admit(old, kind_named("Deployment"), NULL, &c);
+	eq_int(c.n, 0);
+	json_set_str(d, json_at_path(json_root(d), "spec.selector.matchLabels"), "c", "d");
+	admit(d, kind_named("Deployment"), json_root(old), &c);
+	eq_int(c.n, 1);
+	eq_str(c.list[0].field, "spec.selector");
+	causes_done(&c);
+}

@@ -580,6 +580,47 @@ TEST(every_namespace_has_its_service_account)
 	world_done(&w);
 }
 
+static void put_ca(struct world *w, const char *patch)
+{
+	const struct client_ref ref = { config_map(), "n", "kube-root-ca.crt" };
+
+	client_patch(w->client, &ref, PATCH_MERGE, doc_of(patch), NULL);
+	settle(w);
+}
+
+static void has_ca(struct world *w, const char *text)
+{
+	autoptr(object) o = client_get(w->client, config_map(), "n", "kube-root-ca.crt");
+
+	eq_str(o ? json_get_str(json_get(o->root, "data"), "ca.crt") : NULL, text);
+	eq_int(o ? json_len(json_get(o->root, "data")) : 1, 1);
+	is_true(!o || !json_get(o->root, "binaryData"));
+}
+
+TEST(every_namespace_has_the_ca_of_the_server_and_keeps_it)
+{
+	struct world w;
+
+	world_open(&w, &(struct control_options){ .root_ca = "one" });
+	make_namespace(&w, "n");
+	has_ca(&w, "one");
+	client_delete(w.client, &(struct client_ref){ config_map(), "n", "kube-root-ca.crt" }, NULL,
+		      NULL);
+	settle(&w);
+	has_ca(&w, "one");
+	put_ca(&w, "{'data':{'ca.crt':'other','more':'1'}}");
+	has_ca(&w, "one");
+	put_ca(&w, "{'binaryData':{'b':'aGk='}}");
+	has_ca(&w, "one");
+	world_stop(&w);
+	world_start(&w, &(struct control_options){ .root_ca = "two" }); /* keys were made anew */
+	settle(&w);
+	has_ca(&w, "two");
+	put_ca(&w, "{'data':{'ca.crt':'other'},'immutable':true}");
+	has_ca(&w, "two");
+	world_done(&w);
+}
+
 /* Events */
 
 static void make_event(struct world *w, const char *name)

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -86,6 +89,38 @@ TEST(case_247_late_writes_never_give_a_member_twice)
 	control_step(w.control, 3000);
 	turns(&w, 30);
 	is_true(is_bound_once(&w, 12));
+	world_done(&w);
+}
+
+TEST(cases_262_274_a_report_that_came_too_late_is_not_counted)
+{
+	static const char line[] =
+		"\nagent_sandbox_claim_controller_startup_latency_ms_count{launch_type=\"warm\","
+		"sandbox_template=\"t\"} 1\n";
+	autobuf page = { 0 };
+	struct world w;
+
+	open_late(&w);
+	create(&w, kind_named("SandboxWarmPool"),
+	       "{'metadata':{'name':'p'},'spec':{'replicas':1,'sandboxTemplateRef':{'name':'t'}}}");
+	turns(&w, 10);
+	all_pods_run(&w);
+	turns(&w, 10);
+	create(&w, kind_named("SandboxClaim"),
+	       "{'metadata':{'name':'c'},'spec':{'warmPoolRef':{'name':'p'}}}");
+	for (int i = 0; i < 20; i++) { /* others write to the claim all the time */
+		autofree char *text = xasprintf("{'metadata':{'annotations':{'n':'%d'}}}", i);
+
+		patch(&w, kind_named("SandboxClaim"), "c", NULL, text);
+		turn(&w);
+	}
+	control_metrics(w.control, &page);
+	is_false(strstr(buf_str(&page), line));
+	turns(&w, 20);
+	is_true(str_starts(condition_of(&w, kind_named("SandboxClaim"), "c", "Ready"), "True"));
+	buf_clear(&page);
+	control_metrics(w.control, &page);
+	is_true(strstr(buf_str(&page), line));
 	world_done(&w);
 }
 

@@ -116,6 +116,37 @@ TEST(writes_of_one_turn_leave_together)
 	seen_done(&s);
 }
 
+/* In packets, as a TLS stream would make records: one for each write. */
+TEST(a_cut_separates_what_is_written)
+{
+	struct seen s = { .l = rig_loop() };
+	char buf[100 * 1000];
+	int fds[2];
+
+	eq_int(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+	s.peer = fds[1];
+	s.c = conn_new(s.l, stream_plain(fds[0]), &events, &s);
+	conn_cut(s.c); /* of nothing */
+	conn_write(s.c, "a", 1);
+	conn_write(s.c, "b", 1);
+	conn_cut(s.c);
+	conn_write(s.c, "c", 1);
+	conn_cut(s.c);
+	conn_cut(s.c);
+	memset(buf, 'd', sizeof(buf));
+	conn_write(s.c, buf, sizeof(buf)); /* so much that it leaves at once */
+	conn_cut(s.c);
+	conn_write(s.c, "e", 1);
+	loop_turn(s.l, 0);
+	eq_int(read(s.peer, buf, sizeof(buf)), 2);
+	eq_int(read(s.peer, buf, sizeof(buf)), 1);
+	eq_int(buf[0], 'c');
+	eq_int(read(s.peer, buf, sizeof(buf)), sizeof(buf));
+	eq_int(read(s.peer, buf, sizeof(buf)), 1);
+	eq_int(buf[0], 'e');
+	seen_done(&s);
+}
+
 TEST(output_above_the_high_mark_drains)
 {
 	struct seen s;

@@ -94,10 +94,11 @@ static void deal_done(struct deal *d)
 	loop_free(d->l);
 }
 
-static void start(struct deal *d, const char *method, int64_t body_len)
+static void start_over(struct deal *d, struct stream *s, const char *method, int64_t body_len)
 {
 	struct http_headers h = { 0 };
 	struct http_exchange_spec spec = { .addr = d->addr,
+					   .stream = s,
 					   .method = method,
 					   .target = "/x?y",
 					   .headers = &h,
@@ -108,6 +109,11 @@ static void start(struct deal *d, const char *method, int64_t body_len)
 	http_headers_add(&h, "X-Bad", "a\r\nb");
 	d->x = http_exchange_start(d->pool, &spec, &events, d);
 	http_headers_done(&h);
+}
+
+static void start(struct deal *d, const char *method, int64_t body_len)
+{
+	start_over(d, NULL, method, body_len);
 }
 
 static int accepted(struct deal *d)
@@ -246,6 +252,27 @@ TEST(connections_are_used_again)
 	}
 	eq_int(accept(d.listen_fd, NULL, NULL), -1);
 	(void)close(fd);
+	deal_done(&d);
+}
+
+TEST(a_connection_that_was_given_is_for_one_exchange)
+{
+	struct deal d;
+	char byte;
+	int ends[2], fd;
+
+	deal_init(&d);
+	eq_int(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+	start_over(&d, stream_plain(ends[1]), "GET", 0);
+	serves(&d, ends[0], "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	until(d.l, d.n_end == 1);
+	until(d.l, recv(ends[0], &byte, 1, 0) == 0); /* closed, and not kept for the next */
+	start(&d, "GET", 0);
+	fd = accepted(&d);
+	serves(&d, fd, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	until(d.l, d.n_end == 2);
+	(void)close(fd);
+	(void)close(ends[0]);
 	deal_done(&d);
 }
 

@@ -19,7 +19,7 @@ struct talk {
 	const char *protocol;
 	struct buf got; /* messages, each preceded by "t:" or "b:" and followed by "|" */
 	int n_messages, n_drained, closed;
-	bool pause, free_in_message;
+	bool pause, free_in_message, greet;
 };
 
 static void on_message(void *arg, bool binary, const char *data, size_t len)
@@ -57,19 +57,30 @@ static void on_head(void *arg, struct http_request *r)
 	t->w = websocket_accept(r, t->protocols, 1000, &t->protocol);
 	if (t->w)
 		websocket_set_events(t->w, &events, t);
+	if (t->w && t->greet) {
+		websocket_send(t->w, true, "one", 3);
+		websocket_send(t->w, false, "two", 3);
+		websocket_send(t->w, true, "", 0);
+	}
+}
+
+static void talk_begin(struct talk *t, const char *const *protocols, const int fds[2])
+{
+	static const struct http_handler handler = { on_head };
+	struct http_server_spec spec = { .handler = &handler, .arg = t };
+
+	*t = (struct talk){ .l = rig_loop(), .protocols = protocols };
+	works(http_server_start(t->l, -1, &spec, &t->server));
+	t->fd = fds[1];
+	http_server_adopt(t->server, stream_plain(fds[0]), "test");
 }
 
 static void talk_init(struct talk *t, const char *const *protocols)
 {
-	static const struct http_handler handler = { on_head };
-	struct http_server_spec spec = { .handler = &handler, .arg = t };
 	int fds[2];
 
-	*t = (struct talk){ .l = rig_loop(), .protocols = protocols };
-	works(http_server_start(t->l, -1, &spec, &t->server));
 	rig_pair(fds);
-	t->fd = fds[1];
-	http_server_adopt(t->server, stream_plain(fds[0]), "test");
+	talk_begin(t, protocols, fds);
 }
 
 static void talk_done(struct talk *t)
@@ -280,12 +291,36 @@ TEST(our_close_waits_for_the_answer)
 	eq_int(hear(&t, text, sizeof(text)), 0x88);
 	eq_int(code_of(text), 1001);
 	eq_str(text + 2, "going away");
+	is_true(rig_at_end(t.l,
+			   t.fd)); /* the connection's end comes at once, the answer still counts */
 	say(&t, 0x82, "not wanted any more");
 	say(&t, 0x88, "\x03\xe9");
-	is_true(rig_at_end(t.l, t.fd));
 	(void)shutdown(t.fd, SHUT_WR);
 	until(t.l, t.closed == 1001);
 	eq_int(t.n_messages, 0);
+	talk_done(&t);
+}
+
+/* In packets, as a TLS stream would make records: a client may look for one message in each. */
+TEST(each_message_leaves_alone)
+{
+	static const char *const beginnings[] = { "HTTP/1.1 101 ", "\x82\x03one", "\x81\x03two",
+						  "\x82" };
+	struct talk t;
+	char got[1000];
+	int fds[2];
+
+	eq_int(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+	talk_begin(&t, NULL, fds);
+	t.greet = true;
+	rig_send_str(t.l, t.fd, HANDSHAKE "\r\n");
+	until(t.l, t.w);
+	loop_turn(t.l, 0);
+	for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
+		is_true(read(t.fd, got, sizeof(got)) > 0);
+		eq_int(memcmp(got, beginnings[i], strlen(beginnings[i])), 0);
+	}
+	eq_int(read(t.fd, got, sizeof(got)), -1);
 	talk_done(&t);
 }
 

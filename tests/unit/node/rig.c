@@ -187,7 +187,9 @@ void rig_open(struct rig *r)
 	memset(tries, 0, sizeof(tries));
 	*r = (struct rig){ 0 };
 	fake_runtime_init(&r->rt);
-	(void)snprintf(r->dir, sizeof(r->dir), "/tmp/cay-node-XXXXXX");
+	/* In memory, as volumes are on a host: a disk may be too full for new versions of them. */
+	(void)snprintf(r->dir, sizeof(r->dir), "%s/cay-node-XXXXXX",
+		       access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	is_true(mkdtemp(r->dir));
 	(void)snprintf(r->data_dir, sizeof(r->data_dir), "%s/data", r->dir);
 	(void)snprintf(r->run_dir, sizeof(r->run_dir), "%s/run", r->dir);

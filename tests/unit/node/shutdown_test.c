@@ -68,7 +68,7 @@ TEST(critical_pods_end_when_all_others_have)
 	static const char *const critical[] = {
 		CRITICAL,
 		"'priorityClassName':'system-cluster-critical'," ONE,
-		"'priority':2000000000," ONE,
+		"'priorityClassName':'system-cluster-critical','priority':2000000000," ONE,
 	};
 	struct fake_task *ordinary, *t;
 	struct rig r;
@@ -76,7 +76,7 @@ TEST(critical_pods_end_when_all_others_have)
 	for (size_t i = 0; i < ARRAY_LEN(critical); i++) {
 		rig_open(&r);
 		t = run(&r, "critical", critical[i]);
-		ordinary = run(&r, "p", "'priority':1999999999," ONE);
+		ordinary = run(&r, "p", "'priority':0," ONE);
 		stop_all(&r);
 		until(&r, ordinary->last_signal == SIGTERM);
 		step(&r, 5000);

@@ -126,6 +126,7 @@ TEST(whoever_may_exec_says_so_in_an_authorization_header)
 		{ "", "default", true, ERR_UNAUTHENTICATED },
 	};
 	struct fixture f;
+	char *user = NULL;
 
 	fixture_init(&f);
 	fixture_close(&f);
@@ -133,16 +134,20 @@ TEST(whoever_may_exec_says_so_in_an_authorization_header)
 	works(fixture_open(&f));
 	fixture_listen(&f);
 	become(&f, TOKEN("default"), "{}");
-	fails(server_may_exec(f.server, NULL, "default", "p"), ERR_UNAUTHENTICATED);
+	fails(server_may_exec(f.server, NULL, "default", "p", &user), ERR_UNAUTHENTICATED);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autofree char *header =
 			xasprintf("%s%s", rows[i].scheme, rows[i].valid ? f.token : "nonsense");
-		struct err *e = server_may_exec(f.server, header, rows[i].ns, "p");
+		struct err *e = server_may_exec(f.server, header, rows[i].ns, "p", &user);
 
 		if (rows[i].code == ERR_CODE_MAX_)
 			works(e);
 		else
 			fails(e, rows[i].code);
+		eq_str(user, rows[i].code == ERR_UNAUTHENTICATED
+				     ? NULL
+				     : "system:serviceaccount:default:default");
+		free(take(user));
 	}
 	fixture_done(&f);
 }

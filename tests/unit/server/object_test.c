@@ -291,8 +291,10 @@ TEST(a_missing_field_is_invalid)
 	fixture_init(&f);
 	e = make(&f, kind_named("Sandbox"), "default", "{'metadata':{'name':'x'},'spec':{}}", NULL);
 	is_true(err_is(e, ERR_INVALID));
-	eq_str(err_text(e), "Sandbox.agents.x-k8s.io \"x\" is invalid: spec.podTemplate: Required "
-			    "value");
+	eq_str(err_text(e),
+	       "Sandbox.agents.x-k8s.io \"x\" is invalid: [spec.podTemplate: Required value, <nil>: "
+	       "Invalid value: null: some validation rules were not checked because the object was "
+	       "invalid; correct the existing errors to complete validation]");
 	err_free(e);
 	fixture_done(&f);
 }

@@ -59,7 +59,7 @@ TEST(a_bad_option_of_a_log_is_named)
 		int status;
 	} rows[] = {
 		{ "GET /log?tailLines=-1", "tailLines", 400 },
-		{ "GET /log?tailLines=many", "tailLines", 400 },
+		{ "GET /log?tailLines=many", "parsing \\\"many\\\"", 400 },
 		{ "GET /log?limitBytes=0", "limitBytes", 400 },
 		{ "GET /log?sinceSeconds=0", "sinceSeconds", 400 },
 		{ "GET /log?sinceSeconds=99999999999999999999", "sinceSeconds", 400 },

@@ -96,6 +96,40 @@ TEST(the_roles_of_kubernetes_are_there_and_cover_the_agent_kinds)
 	fixture_done(&f);
 }
 
+TEST(an_update_that_creates_takes_both_rights)
+{
+	static const char leases[] = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+	static const struct {
+		const char *verbs;
+		int status;
+	} rows[] = {
+		{ "'update'", 403 },
+		{ "'create'", 403 },
+		{ "'update','create'", 201 },
+	};
+	struct fixture f;
+
+	start(&f);
+	must(&f, BINDINGS, BIND("b", "Role", "r", "alice"));
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *role = xasprintf(
+			ROLE("r", "{'apiGroups':['coordination.k8s.io'],'resources':['leases'],"
+				  "'verbs':[%s]}"),
+			rows[i].verbs);
+		autofree char *one = xasprintf("%s/a", leases);
+
+		f.headers = "";
+		must(&f, ROLES, role);
+		f.headers = AS_ALICE;
+		autoanswer a = tell(&f, "PUT", one, "{'metadata':{'name':'a'}}");
+		eq_int(a.status, rows[i].status);
+		f.headers = "";
+		autoanswer gone = ask(&f, "DELETE", ROLES "/r", NULL);
+		eq_int(gone.status, 200);
+	}
+	fixture_done(&f);
+}
+
 TEST(a_refusal_is_worded_as_in_kubernetes)
 {
 	static const struct {

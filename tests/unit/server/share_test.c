@@ -218,8 +218,11 @@ static const char *const rows[][2] = {
 	  "'requests':{'storage':'1Gi'}}}}" },
 	{ "Secret", "{'metadata':{'name':'o'},'stringData':{'a':'b'},'data':{'c':'YWJj'}}" },
 	{ "ConfigMap", "{'metadata':{'name':'o'},'data':{'a':'b','c':'d'}}" },
-	{ "Event", "{'metadata':{'name':'o'},'involvedObject':{'kind':'Pod','name':'a'},'reason':"
-		   "'Because','message':'text','type':'Normal','count':1}" },
+	{ "Event",
+	  "{'metadata':{'name':'o'},'involvedObject':{'kind':'Pod','name':'a','namespace':'x'},"
+	  "'eventTime':'2026-01-01T00:00:00.000000Z','reportingComponent':'c',"
+	  "'reportingInstance':'i','action':'a','reason':"
+	  "'Because','message':'text','type':'Normal','count':1}" },
 	{ "EndpointSlice",
 	  "{'metadata':{'name':'o'},'addressType':'IPv4','endpoints':[{'addresses':"
 	  "['10.0.0.1']}],'ports':[{'port':80}]}" },
@@ -334,6 +337,9 @@ TEST(what_a_patch_shares_cannot_be_told_from_what_it_copies)
 	fixture_init(&t.f);
 	works(make(&t.f, kind_named("Namespace"), "", "{'metadata':{'name':'aa'}}", NULL));
 	works(make(&t.f, kind_named("Namespace"), "", "{'metadata':{'name':'bb'}}", NULL));
+	for (int i = 0; i < 2; i++) /* there is no controller to do it */
+		works(make(&t.f, kind_named("ServiceAccount"), i ? "aa" : "bb",
+			   "{'metadata':{'name':'default'}}", NULL));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		t.kind = kind_named(rows[i][0]);
 		t.name = t.kind->storage ? "p" : "o";

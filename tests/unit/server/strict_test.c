@@ -99,9 +99,9 @@ TEST(an_encoded_slash_names_nothing)
 	fixture_listen(&f);
 	works(make(&f, kind_named("ConfigMap"), "default", CONFIG("a"), NULL));
 	autoanswer a = ask(&f, "GET", "/api/v1/namespaces/default%2Fconfigmaps/a", NULL);
-	eq_int(a.status, 400);
+	eq_int(a.status, 404);
 	autoanswer b = ask(&f, "GET", CONFIGS "/x%2Fa", NULL);
-	eq_int(b.status, 400);
+	eq_int(b.status, 404);
 	fixture_done(&f);
 }
 

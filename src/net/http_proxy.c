@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http_proxy.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "net/http.h"
+
+const char http_page_policy[] =
+	"sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads";
+
+const char *const http_identities[] = {
+	"X-Forwarded-",
+	"X-Remote-",
+	"X-Auth-Request-",
+	"X-Authenticated-",
+	"X-Webauth-",
+	"X-SSL-",
+	"X-Client-Cert",
+	"X-Original-",
+	"X-Rewrite-URL",
+	"X-Real-IP",
+	"Remote-User",
+	"Remote-Groups",
+	"Remote-Name",
+	"Remote-Email",
+	"SSL-Client-",
+	"Cay-",
+	"X-Cay-",
+	"Impersonate-",
+	NULL,
+};
+
+static char plain(char c)
+{
+	if (c == '_') /* a dash to servers that make variables of headers */
+		return '-';
+	return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+}
+
+static bool matches(const char *name, const char *pattern)
+{
+	for (; *pattern; name++, pattern++)
+		if (plain(*name) != plain(*pattern))
+			return false;
+	return !*name || pattern[-1] == '-';
+}
+
+static bool matches_any(const char *name, const char *const patterns[])
+{
+	char first = plain(name[0]);
+
+	for (size_t i = 0; patterns[i]; i++)
+		if (plain(patterns[i][0]) == first && matches(name, patterns[i]))
+			return true;
+	return false;
+}
+
+static bool has_any(const struct http_headers *h, const char *const patterns[])
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (matches_any(h->list[i].name, patterns))
+			return true;
+	return false;
+}
+
+void http_headers_drop(struct http_headers *h, const char *const patterns[])
+{
+	struct http_headers kept = { 0 };
+
+	if (!has_any(h, patterns))
+		return;
+	for (size_t i = 0; i < h->n; i++)
+		if (!matches_any(h->list[i].name, patterns))
+			http_headers_add(&kept, h->list[i].name, h->list[i].value);
+	http_headers_done(h);
+	*h = kept;
+}
+
+void http_peer_ip(const char *peer, char ret[PEER_IP_MAX])
+{
+	const char *colon = strrchr(peer, ':');
+	size_t len = colon ? (size_t)(colon - peer) : strlen(peer);
+
+	if (len >= 2 && peer[0] == '[' && peer[len - 1] == ']') {
+		peer++;
+		len -= 2;
+	}
+	len = MIN(len, (size_t)PEER_IP_MAX - 1);
+	memcpy(ret, peer, len);
+	ret[len] = '\0';
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+struct http_headers;
+
+/*
+ * What a proxy between hostile ends does to headers: the router before sandboxes, and the API
+ * server before Pods.
+ */
+
+/* Takes away all that match a pattern, whatever their case; a dash stands for an underscore too. A
+ * pattern that ends with a dash is the beginning of names. The list ends with NULL. */
+void http_headers_drop(struct http_headers *h, const char *const patterns[]);
+
+/* What servers behind a proxy believe about their users: patterns for http_headers_drop(). */
+extern const char *const http_identities[];
+
+/* A Content-Security-Policy under which pages have an origin that is nobody's. */
+extern const char http_page_policy[];
+
+enum {
+	PEER_IP_MAX = 64
+};
+/* "1.2.3.4:567" and "[::1]:567" without the port and brackets. */
+void http_peer_ip(const char *peer, char ret[PEER_IP_MAX]);

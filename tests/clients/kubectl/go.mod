@@ -1,0 +1,3 @@
+module cay.test/kubectl
+
+go 1.26
