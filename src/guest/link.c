@@ -106,16 +106,26 @@ void links_tell_output(struct guest *g, enum wire_type type, const char *data, s
 	}
 }
 
+/*
+ * Sent at once: on another link the node is about to hear of the exit, and then it kills the
+ * sandbox, us included.
+ */
 void links_end_attached(struct guest *g, const struct wire_state *state)
 {
 	struct link *l;
 	struct session *s, *next;
 
 	list_each(l, &g->links, on_guest) {
-		list_each_safe(s, next, &l->sessions, on_link)
-			if (s->attach)
-				attach_end(s, state->exit_code, state->signal);
-		link_kick(l);
+		bool any = false;
+
+		list_each_safe(s, next, &l->sessions, on_link) {
+			if (!s->attach)
+				continue;
+			any = true;
+			attach_end(s, state->exit_code, state->signal);
+		}
+		if (any)
+			framed_flush(l->framed);
 	}
 }
 

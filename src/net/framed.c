@@ -251,6 +251,13 @@ void framed_kick(struct framed *f)
 		deferred_call(&f->settle);
 }
 
+void framed_flush(struct framed *f)
+{
+	if (!f->over)
+		err_free(send_some(f)); /* met again at the end of the turn */
+	framed_kick(f);
+}
+
 bool framed_full(struct framed *f)
 {
 	if (f->out.len < OUT_HIGH)

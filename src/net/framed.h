@@ -49,7 +49,9 @@ AUTOPTR(framed)
 
 struct buf *framed_out(struct framed *f); /* add frames here, then call framed_kick() */
 void framed_kick(struct framed *f);       /* sends at the end of this turn */
-bool framed_full(struct framed *f);       /* true: wait for drained() */
+/* Sends what the socket takes now, for an owner whose next words must not overtake these. */
+void framed_flush(struct framed *f);
+bool framed_full(struct framed *f); /* true: wait for drained() */
 /*
  * While the connection is paused, nothing is read and frame() is not called, not even for what was
  * read before.

@@ -5,6 +5,7 @@ import hashlib
 import os
 import pathlib
 import re
+import select
 import signal
 import struct
 import time
@@ -389,6 +390,19 @@ def test_attach_reaches_the_input_and_output_of_the_command(guest, link):
     link.send(STDIN, 2, b"")
     out, err, code, _ = link.finish(2)
     assert (out, err, code) == (b"out two\n", b"err two\n", 7)
+
+
+@pytest.mark.parametrize("turn", range(6))  # the other order shows in one of three
+def test_who_is_attached_hears_of_the_exit_before_the_node_that_kills_the_sandbox_for_it(guest, link, turn):
+    link.start("sh", "-c", "read x", flags=LOG_STDOUT | STDIN_OPEN | STDIN_ONCE)
+    attached = [guest.link() for _ in range(200)]
+    for one in attached:
+        one.attach(flags=STDIN_OPEN)
+    attached[0].send(STDIN, 1, b"go\n")
+    link.frame()  # the first that hears
+    unheard = [one for one in reversed(attached) if not select.select([one.sock], [], [], 0)[0]]
+    assert not unheard
+    assert [one.finish()[2] for one in attached] == [0] * 200
 
 
 def test_input_goes_on_after_the_first_that_was_attached_has_left(guest, link):

@@ -193,6 +193,33 @@ TEST(framed_sends_at_the_end_of_the_turn)
 	scene_done(&s);
 }
 
+TEST(framed_flush_sends_before_the_end_of_the_turn)
+{
+	struct scene s;
+	char got[4] = "";
+
+	scene_open(&s);
+	buf_add_str(framed_out(s.f), "now");
+	framed_flush(s.f);
+	eq_int(recv(s.fd, got, 3, 0), 3);
+	eq_str(got, "now");
+	scene_done(&s);
+}
+
+TEST(framed_tells_of_a_failed_flush_from_the_loop)
+{
+	struct scene s;
+
+	scene_open(&s);
+	(void)close(take_fd(s.fd));
+	buf_add_str(framed_out(s.f), "lost");
+	framed_flush(s.f);
+	eq_int(s.n_closed, 0);
+	rig_settle(s.loop);
+	eq_int(s.n_closed, 1);
+	scene_done(&s);
+}
+
 TEST(framed_reports_when_a_full_output_has_drained)
 {
 	struct scene s;
