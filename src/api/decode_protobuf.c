@@ -22,7 +22,7 @@
  * merged if it is a message, and otherwise the last one counts.
  */
 enum {
-	DEPTH_MAX = 32,
+	DEPTH_MAX = 64, /* a schema is one level for each of its own, as JSON has two */
 	VALUES_MAX = 100000,
 };
 
@@ -39,6 +39,13 @@ struct decoding {
 static struct err *broken(void)
 {
 	return err_new(ERR_MALFORMED, "read protobuf: body is cut off or not well-formed");
+}
+
+static struct err *count_value(struct decoding *x)
+{
+	if (++x->values <= VALUES_MAX)
+		return NULL;
+	return err_new(ERR_TOO_LARGE, "read protobuf: more than %d values", VALUES_MAX);
 }
 
 /* The members of a message, or of the one that is inlined in t under that number. */
@@ -129,11 +136,87 @@ static struct err *any_of(struct decoding *x, struct pb_reader r, struct json **
 	return e;
 }
 
+static struct err *duration_of(struct decoding *x, struct pb_reader r, struct json **ret)
+{
+	struct pb_parts p;
+
+	if (!pb_parts(r, "0", &p) || p.n[1] < 0)
+		return broken();
+	*ret = json_new_strf(x->d, "%lld.%03llds", (long long)(p.n[1] / 1000000000),
+			     (long long)(p.n[1] / 1000000 % 1000));
+	return NULL;
+}
+
+static struct err *object_of(struct decoding *x, struct pb_reader r, const struct type *t,
+			     struct json **ret)
+{
+	*ret = json_obj(x->d);
+	return decode_message(x, r, (struct message){ t }, *ret);
+}
+
+/* The member with the first or second number of a message that is one thing or another. What JSON
+ * would have shows in *ret: of an object and something else, the object. */
+static struct err *choice_member(struct decoding *x, const struct pb_item *it, const struct type *t,
+				 struct json **ret)
+{
+	const struct type *object = t->elem ? t->elem : t;
+	bool first = it->number == 1;
+	struct json *v = NULL;
+	struct err *e = count_value(x);
+
+	if (e)
+		return e;
+	if (t->form == FORM_OR_BOOL && first) {
+		if (it->wire != PB_VARINT)
+			return broken();
+		if (!json_is(*ret, JSON_OBJ))
+			*ret = json_new_bool(x->d, it->n != 0);
+		return NULL;
+	}
+	if (it->wire != PB_LEN)
+		return broken();
+	if (t->form == FORM_OR_BOOL || first)
+		return object_of(x, it->bytes, object, ret);
+	e = t->form == FORM_OR_TEXTS ? text_of(x, it->bytes, &v)
+				     : object_of(x, it->bytes, object, &v);
+	if (e || json_is(*ret, JSON_OBJ))
+		return e;
+	if (!*ret)
+		*ret = json_arr(x->d);
+	json_push(x->d, *ret, v);
+	return NULL;
+}
+
+/* An empty message is what Go makes of it in JSON: false, or null. */
+static struct err *choice_of(struct decoding *x, struct pb_reader r, const struct type *t,
+			     struct json **ret)
+{
+	struct pb_item it;
+	struct err *e = NULL;
+
+	*ret = NULL;
+	while (!e && r.p < r.end) {
+		if (!pb_item(&r, &it))
+			return broken();
+		if (it.number == 1 || it.number == 2)
+			e = choice_member(x, &it, t, ret);
+		else if (!pb_skip(&r, &it))
+			return broken();
+	}
+	if (!e && !*ret && t->form == FORM_OR_BOOL)
+		*ret = json_new_bool(x->d, false);
+	return e;
+}
+
 static struct err *message_of(struct decoding *x, struct pb_reader r, const struct type *t,
 			      struct json **ret)
 {
 	autofree char *b64 = NULL;
 
+	if (t->form == FORM_DURATION)
+		return duration_of(x, r, ret);
+	if (t->form != FORM_PLAIN)
+		return choice_of(x, r, t, ret);
 	switch (t->kind) {
 	case TYPE_STRING:
 		return text_of(x, r, ret);
@@ -149,8 +232,7 @@ static struct err *message_of(struct decoding *x, struct pb_reader r, const stru
 	case TYPE_MICRO_TIME:
 		return time_of(x, r, t->kind == TYPE_MICRO_TIME, ret);
 	case TYPE_OBJECT:
-		*ret = json_obj(x->d);
-		return decode_message(x, r, (struct message){ t }, *ret);
+		return object_of(x, r, t, ret);
 	case TYPE_ANY:
 		return any_of(x, r, ret);
 	case TYPE_BOOL:
@@ -163,13 +245,6 @@ static struct err *message_of(struct decoding *x, struct pb_reader r, const stru
 		break;
 	}
 	return broken();
-}
-
-static struct err *count_value(struct decoding *x)
-{
-	if (++x->values <= VALUES_MAX)
-		return NULL;
-	return err_new(ERR_TOO_LARGE, "read protobuf: more than %d values", VALUES_MAX);
 }
 
 static struct err *value_of(struct decoding *x, const struct pb_item *it, const struct type *t,
@@ -248,6 +323,8 @@ static struct err *decode_element(struct decoding *x, const struct pb_item *it,
 	if (it->wire == PB_LEN && is_number(elem))
 		return decode_packed(x, it->bytes, elem, list);
 	e = value_of(x, it, elem, &value);
+	if (!e && !value && elem->kind == TYPE_ANY)
+		value = json_new_null(x->d); /* an allowed value of an enumeration */
 	if (!e && value)
 		json_push(x->d, list, value);
 	return e;
@@ -343,7 +420,8 @@ static struct err *decode_field(struct decoding *x, const struct pb_item *it, co
 
 	if (f->type->kind == TYPE_LIST)
 		return decode_element(x, it, f->type->elem, json_need_arr(x->d, obj, f->name));
-	if (f->type->kind == TYPE_MAP || f->type->kind == TYPE_OBJECT) {
+	if (f->type->kind == TYPE_MAP ||
+	    (f->type->kind == TYPE_OBJECT && f->type->form == FORM_PLAIN)) {
 		if (it->wire != PB_LEN)
 			return broken();
 		return f->type->kind == TYPE_MAP ? decode_entry(x, it->bytes, f->type,
@@ -411,7 +489,9 @@ static void settle_maps(struct json_doc *d, struct json *v, const struct type *t
 	else if (t->kind == TYPE_LIST)
 		json_each(it, v)
 			settle_maps(d, it.val, t->elem);
-	else if (t->kind == TYPE_OBJECT)
+	else if (t->form == FORM_OR_TEXTS && json_is(v, JSON_OBJ))
+		settle_maps(d, v, t->elem);
+	else if (t->kind == TYPE_OBJECT && json_is(v, JSON_OBJ))
 		json_each(it, v)
 			settle_member_maps(d, it.val, schema_field(t, it.key));
 }

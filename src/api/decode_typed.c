@@ -427,7 +427,7 @@ struct err *decode_typed(struct decode_walk *w, struct json **v, const struct ty
 		check_bytes(w, *v, t, at);
 		return NULL;
 	case TYPE_OBJECT:
-		if (t->or_bool && json_is(*v, JSON_BOOL))
+		if (t->form == FORM_OR_BOOL && json_is(*v, JSON_BOOL))
 			return NULL;
 		return settle_container(w, *v, t, at);
 	case TYPE_MAP:

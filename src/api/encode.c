@@ -166,7 +166,7 @@ static void add_raw(struct buf *out, int number, const struct json *v)
 {
 	size_t at = begin_message(out, number), inner;
 
-	if (v) {
+	if (v && !json_is(v, JSON_NULL)) {
 		inner = begin_message(out, 1);
 		json_write(v, out);
 		end_message(out, inner);
@@ -183,6 +183,33 @@ static void add_object(struct buf *out, int number, const struct json *v, const 
 }
 
 static void add_value(struct buf *out, int number, const struct json *v, const struct type *t);
+
+static void add_duration(struct buf *out, int number, const struct json *v)
+{
+	size_t at = begin_message(out, number);
+	uint64_t ms = 0;
+
+	if (json_str(v))
+		err_free(parse_duration_ms(json_str(v), &ms)); /* what cannot be read is 0 */
+	add_number(out, 1, (int64_t)ms * 1000000);
+	end_message(out, at);
+}
+
+/* What is one thing or another: a message with a number for each. */
+static void add_choice(struct buf *out, int number, const struct json *v, const struct type *t)
+{
+	size_t at = begin_message(out, number);
+	bool object = json_is(v, JSON_OBJ);
+
+	if (t->form == FORM_OR_BOOL)
+		add_number(out, 1, object || json_bool(v, false));
+	if (object)
+		add_object(out, t->form == FORM_OR_BOOL ? 2 : 1, v, t->elem ? t->elem : t);
+	else if (t->form == FORM_OR_TEXTS)
+		json_each(it, v)
+			add_value(out, 2, it.val, &type_string);
+	end_message(out, at);
+}
 
 /* Maps and lists */
 
@@ -233,6 +260,14 @@ static void add_map(struct buf *out, int number, const struct json *v, const str
 /* v is NULL where Go has the zero value. */
 static void add_value(struct buf *out, int number, const struct json *v, const struct type *t)
 {
+	if (t->form == FORM_DURATION) {
+		add_duration(out, number, v);
+		return;
+	}
+	if (t->form != FORM_PLAIN) {
+		add_choice(out, number, v, t);
+		return;
+	}
 	switch (t->kind) {
 	case TYPE_STRING:
 		add_bytes(out, number, json_str(v), json_str_len(v));

@@ -26,9 +26,6 @@ extern const struct column columns_namespace[], columns_pod[], columns_service[]
 extern const struct column columns_resource_quota[], columns_limit_range[],
 	columns_priority_class[];
 
-/* crd/fields.c */
-extern const struct type type_crd;
-
 /* Conversion, in place. */
 struct err *convert_event_to_core(const struct kind *k, struct json_doc *d);
 struct err *convert_pod_to_metrics(const struct kind *k, struct json_doc *d);

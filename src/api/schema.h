@@ -33,6 +33,16 @@ enum type_kind {
 	TYPE_KIND_MAX_,
 };
 
+/* What a value is in protobuf, and may be in JSON, where that does not follow from its kind. */
+enum type_form {
+	FORM_PLAIN,
+	FORM_DURATION, /* TYPE_STRING: "1.5s" is { 1: nanoseconds } */
+	FORM_OR_BOOL,  /* TYPE_OBJECT, or true or false: { 1: is it allowed, 2: the object } */
+	FORM_OR_LIST,  /* TYPE_OBJECT: { 1: the object, 2: a list of such }, of which JSON has the
+			  first alone */
+	FORM_OR_TEXTS, /* TYPE_ANY, an object of elem or a list of texts: { 1: object, 2: text } */
+};
+
 enum list_kind {
 	LIST_ATOMIC,
 	LIST_SET,
@@ -50,7 +60,7 @@ struct type {
 	enum type_kind kind;
 	const char *name; /* "io.k8s.api.core.v1.PodSpec"; NULL for plain and anonymous ones */
 	const struct field *fields; /* TYPE_OBJECT: ends with a NULL name */
-	const struct type *elem;    /* TYPE_MAP, TYPE_LIST */
+	const struct type *elem;    /* TYPE_MAP, TYPE_LIST, FORM_OR_TEXTS */
 	enum list_kind list;        /* TYPE_LIST: how server-side apply sees it */
 	const char *merge_keys[4];  /* LIST_MAP */
 	const char *patch_key;      /* strategic merge: elements are merged by this member; NULL:
@@ -65,8 +75,8 @@ struct type {
 	 * must be unique, and required members are required in status too. Kubernetes demands
 	 * neither of its built-in kinds. */
 	bool structural;
-	bool open;    /* TYPE_OBJECT: members that it does not name are allowed */
-	bool or_bool; /* TYPE_OBJECT: true or false may stand in its place */
+	bool open; /* TYPE_OBJECT: members that it does not name are allowed */
+	enum type_form form;
 	/* Of a whole object: what it contains is said by a CustomResourceDefinition, and fields are
 	 * only those that every object has. NULL: by the fields. */
 	const struct custom *custom;
@@ -102,7 +112,7 @@ struct field {
 /* The types without fields. */
 extern const struct type type_string, type_bool, type_int32, type_int64, type_number,
 	type_int_or_string, type_quantity, type_time, type_micro_time, type_bytes, type_any,
-	type_string_map, type_string_list;
+	type_string_map, type_string_list, type_duration;
 
 /* What is wrong with an object, by field. */
 enum cause_reason {

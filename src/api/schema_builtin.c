@@ -3,6 +3,24 @@
 #include "api/schema_builtin_priv.h"
 
 /* clang-format off */
+static const struct type type_apiextensions_custom_resource_column_definition;
+static const struct type type_apiextensions_custom_resource_conversion;
+static const struct type type_apiextensions_custom_resource_definition_condition;
+static const struct type type_apiextensions_custom_resource_definition_names;
+static const struct type type_apiextensions_custom_resource_definition_spec;
+static const struct type type_apiextensions_custom_resource_definition_status;
+static const struct type type_apiextensions_custom_resource_definition_version;
+static const struct type type_apiextensions_custom_resource_subresource_scale;
+static const struct type type_apiextensions_custom_resource_subresource_status;
+static const struct type type_apiextensions_custom_resource_subresources;
+static const struct type type_apiextensions_custom_resource_validation;
+static const struct type type_apiextensions_external_documentation;
+static const struct type type_apiextensions_json_schema_props;
+static const struct type type_apiextensions_selectable_field;
+static const struct type type_apiextensions_service_reference;
+static const struct type type_apiextensions_validation_rule;
+static const struct type type_apiextensions_webhook_client_config;
+static const struct type type_apiextensions_webhook_conversion;
 static const struct type type_apps_deployment_condition;
 static const struct type type_apps_deployment_spec;
 static const struct type type_apps_deployment_status;
@@ -255,6 +273,13 @@ static const struct type type_rbac_aggregation_rule;
 static const struct type type_rbac_policy_rule;
 static const struct type type_rbac_role_ref;
 static const struct type type_rbac_subject;
+static const struct type list_any;
+static const struct type list_apiextensions_custom_resource_column_definition;
+static const struct type list_apiextensions_custom_resource_definition_condition_map_type;
+static const struct type list_apiextensions_custom_resource_definition_version;
+static const struct type list_apiextensions_json_schema_props;
+static const struct type list_apiextensions_selectable_field;
+static const struct type list_apiextensions_validation_rule_map_rule_by_rule;
 static const struct type list_apps_deployment_condition_map_type_by_type;
 static const struct type list_apps_replica_set_condition_map_type_by_type;
 static const struct type list_authorization_non_resource_rule;
@@ -345,12 +370,24 @@ static const struct type list_rbac_subject;
 static const struct type list_string;
 static const struct type list_string_set;
 static const struct type list_string_set_by_value;
+static const struct type map_apiextensions_json_schema_props;
+static const struct type map_apiextensions_json_schema_props_or_string_array;
 static const struct type map_bytes;
 static const struct type map_list_string;
 static const struct type map_quantity;
 static const struct type map_string;
 static const struct type map_string_atomic;
+static const struct type type_apiextensions_json_schema_props_or_array;
+static const struct type type_apiextensions_json_schema_props_or_bool;
+static const struct type type_apiextensions_json_schema_props_or_string_array;
 
+static const struct type list_any = { TYPE_LIST, .elem = &type_any, .list = LIST_ATOMIC };
+static const struct type list_apiextensions_custom_resource_column_definition = { TYPE_LIST, .elem = &type_apiextensions_custom_resource_column_definition, .list = LIST_ATOMIC };
+static const struct type list_apiextensions_custom_resource_definition_condition_map_type = { TYPE_LIST, .elem = &type_apiextensions_custom_resource_definition_condition, .list = LIST_MAP, .merge_keys = { "type" } };
+static const struct type list_apiextensions_custom_resource_definition_version = { TYPE_LIST, .elem = &type_apiextensions_custom_resource_definition_version, .list = LIST_ATOMIC };
+static const struct type list_apiextensions_json_schema_props = { TYPE_LIST, .elem = &type_apiextensions_json_schema_props, .list = LIST_ATOMIC };
+static const struct type list_apiextensions_selectable_field = { TYPE_LIST, .elem = &type_apiextensions_selectable_field, .list = LIST_ATOMIC };
+static const struct type list_apiextensions_validation_rule_map_rule_by_rule = { TYPE_LIST, .elem = &type_apiextensions_validation_rule, .list = LIST_MAP, .merge_keys = { "rule" }, .patch_key = "rule" };
 static const struct type list_apps_deployment_condition_map_type_by_type = { TYPE_LIST, .elem = &type_apps_deployment_condition, .list = LIST_MAP, .merge_keys = { "type" }, .patch_key = "type" };
 static const struct type list_apps_replica_set_condition_map_type_by_type = { TYPE_LIST, .elem = &type_apps_replica_set_condition, .list = LIST_MAP, .merge_keys = { "type" }, .patch_key = "type" };
 static const struct type list_authorization_non_resource_rule = { TYPE_LIST, .elem = &type_authorization_non_resource_rule, .list = LIST_ATOMIC };
@@ -441,12 +478,15 @@ static const struct type list_rbac_subject = { TYPE_LIST, .elem = &type_rbac_sub
 static const struct type list_string = { TYPE_LIST, .elem = &type_string, .list = LIST_ATOMIC };
 static const struct type list_string_set = { TYPE_LIST, .elem = &type_string, .list = LIST_SET };
 static const struct type list_string_set_by_value = { TYPE_LIST, .elem = &type_string, .list = LIST_SET, .patch_key = "" };
+static const struct type map_apiextensions_json_schema_props = { TYPE_MAP, .elem = &type_apiextensions_json_schema_props };
+static const struct type map_apiextensions_json_schema_props_or_string_array = { TYPE_MAP, .elem = &type_apiextensions_json_schema_props_or_string_array };
 static const struct type map_bytes = { TYPE_MAP, .elem = &type_bytes };
 static const struct type map_list_string = { TYPE_MAP, .elem = &list_string };
 static const struct type map_quantity = { TYPE_MAP, .elem = &type_quantity };
 static const struct type map_string = { TYPE_MAP, .elem = &type_string };
 static const struct type map_string_atomic = { TYPE_MAP, .elem = &type_string, .atomic = true };
 
+static const char *const enum_apiextensions_field_value_error_reason[] = { "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired", 0 };
 static const char *const enum_apps_deployment_strategy_type[] = { "Recreate", "RollingUpdate", 0 };
 static const char *const enum_core_app_armor_profile_type[] = { "Localhost", "RuntimeDefault", "Unconfined", 0 };
 static const char *const enum_core_azure_data_disk_caching_mode[] = { "None", "ReadOnly", "ReadWrite", 0 };
@@ -3555,6 +3595,232 @@ static const struct field fields_scheduling_priority_class[] = {
 static const unsigned char numbers_scheduling_priority_class[] = { 4, 6, 2, 1, 5, 255 };
 const struct type type_scheduling_priority_class = { TYPE_OBJECT, "io.k8s.api.scheduling.v1.PriorityClass", fields_scheduling_priority_class, .by_number = numbers_scheduling_priority_class };
 
+static const struct field fields_apiextensions_service_reference[] = {
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ "namespace", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "path", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "port", &type_int32, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_service_reference[] = { 1, 0, 2, 3, 255 };
+static const struct type type_apiextensions_service_reference = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference", fields_apiextensions_service_reference, .by_number = numbers_apiextensions_service_reference };
+
+static const struct field fields_apiextensions_webhook_client_config[] = {
+	{ "caBundle", &type_bytes, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "service", &type_apiextensions_service_reference, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "url", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_webhook_client_config[] = { 1, 0, 2, 255 };
+static const struct type type_apiextensions_webhook_client_config = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookClientConfig", fields_apiextensions_webhook_client_config, .by_number = numbers_apiextensions_webhook_client_config };
+
+static const struct field fields_apiextensions_webhook_conversion[] = {
+	{ "clientConfig", &type_apiextensions_webhook_client_config, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "conversionReviewVersions", &list_string, FIELD_REQUIRED, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_webhook_conversion[] = { 0, 1, 255 };
+static const struct type type_apiextensions_webhook_conversion = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookConversion", fields_apiextensions_webhook_conversion, .by_number = numbers_apiextensions_webhook_conversion };
+
+static const struct field fields_apiextensions_custom_resource_conversion[] = {
+	{ "strategy", &type_string, FIELD_REQUIRED, 0, "None: only apiVersion is changed", 1, .go = "v1.ConversionStrategyType" },
+	{ "webhook", &type_apiextensions_webhook_conversion, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_conversion[] = { 0, 1, 255 };
+static const struct type type_apiextensions_custom_resource_conversion = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceConversion", fields_apiextensions_custom_resource_conversion, .by_number = numbers_apiextensions_custom_resource_conversion };
+
+static const struct field fields_apiextensions_custom_resource_definition_names[] = {
+	{ "categories", &list_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "kind", &type_string, FIELD_REQUIRED, 0, 0, 4 },
+	{ "listKind", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "plural", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "shortNames", &list_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "singular", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_definition_names[] = { 3, 5, 4, 1, 2, 0, 255 };
+static const struct type type_apiextensions_custom_resource_definition_names = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionNames", fields_apiextensions_custom_resource_definition_names, .by_number = numbers_apiextensions_custom_resource_definition_names };
+
+static const struct field fields_apiextensions_custom_resource_column_definition[] = {
+	{ "description", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "format", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "jsonPath", &type_string, FIELD_REQUIRED, 0, 0, 6 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "priority", &type_int32, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_column_definition[] = { 3, 5, 1, 0, 4, 2, 255 };
+static const struct type type_apiextensions_custom_resource_column_definition = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceColumnDefinition", fields_apiextensions_custom_resource_column_definition, .by_number = numbers_apiextensions_custom_resource_column_definition };
+
+static const struct field fields_apiextensions_external_documentation[] = {
+	{ "description", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "url", &type_string, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_external_documentation[] = { 0, 1, 255 };
+static const struct type type_apiextensions_external_documentation = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ExternalDocumentation", fields_apiextensions_external_documentation, .by_number = numbers_apiextensions_external_documentation };
+
+static const struct field fields_apiextensions_validation_rule[] = {
+	{ "fieldPath", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, "What a violation is reported with", 2 },
+	{ "messageExpression", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "optionalOldSelf", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "reason", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4, .go = "v1.FieldValueErrorReason", .values = enum_apiextensions_field_value_error_reason },
+	{ "rule", &type_string, FIELD_REQUIRED, 0, "An expression in CEL", 1 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_validation_rule[] = { 5, 1, 2, 4, 0, 3, 255 };
+static const struct type type_apiextensions_validation_rule = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule", fields_apiextensions_validation_rule, .by_number = numbers_apiextensions_validation_rule };
+
+static const struct field fields_apiextensions_json_schema_props[] = {
+	{ "$ref", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "$schema", &type_string, FIELD_OMITEMPTY, 0, 0, 2, .go = "v1.JSONSchemaURL" },
+	{ "additionalItems", &type_apiextensions_json_schema_props_or_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 33 },
+	{ "additionalProperties", &type_apiextensions_json_schema_props_or_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 30 },
+	{ "allOf", &list_apiextensions_json_schema_props, FIELD_OMITEMPTY, 0, 0, 25 },
+	{ "anyOf", &list_apiextensions_json_schema_props, FIELD_OMITEMPTY, 0, 0, 27 },
+	{ "default", &type_any, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "definitions", &map_apiextensions_json_schema_props, FIELD_OMITEMPTY, 0, 0, 34, .go = "v1.JSONSchemaDefinitions" },
+	{ "dependencies", &map_apiextensions_json_schema_props_or_string_array, FIELD_OMITEMPTY, 0, 0, 32, .go = "v1.JSONSchemaDependencies" },
+	{ "description", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "enum", &list_any, FIELD_OMITEMPTY, 0, 0, 20, .go = "[]v1.JSON" },
+	{ "example", &type_any, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 36 },
+	{ "exclusiveMaximum", &type_bool, FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "exclusiveMinimum", &type_bool, FIELD_OMITEMPTY, 0, 0, 12 },
+	{ "externalDocs", &type_apiextensions_external_documentation, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 35 },
+	{ "format", &type_string, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "id", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "items", &type_apiextensions_json_schema_props_or_array, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 24 },
+	{ "maxItems", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 16 },
+	{ "maxLength", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 13 },
+	{ "maxProperties", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 21 },
+	{ "maximum", &type_number, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "minItems", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 17 },
+	{ "minLength", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 14 },
+	{ "minProperties", &type_int64, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 22 },
+	{ "minimum", &type_number, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 11 },
+	{ "multipleOf", &type_number, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 19 },
+	{ "not", &type_apiextensions_json_schema_props, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 28 },
+	{ "nullable", &type_bool, FIELD_OMITEMPTY, 0, 0, 37 },
+	{ "oneOf", &list_apiextensions_json_schema_props, FIELD_OMITEMPTY, 0, 0, 26 },
+	{ "pattern", &type_string, FIELD_OMITEMPTY, 0, 0, 15 },
+	{ "patternProperties", &map_apiextensions_json_schema_props, FIELD_OMITEMPTY, 0, 0, 31 },
+	{ "properties", &map_apiextensions_json_schema_props, FIELD_OMITEMPTY, 0, 0, 29 },
+	{ "required", &list_string, FIELD_OMITEMPTY, 0, 0, 23 },
+	{ "title", &type_string, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "type", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "uniqueItems", &type_bool, FIELD_OMITEMPTY, 0, 0, 18 },
+	{ "x-kubernetes-embedded-resource", &type_bool, FIELD_OMITEMPTY, 0, 0, 39 },
+	{ "x-kubernetes-int-or-string", &type_bool, FIELD_OMITEMPTY, 0, 0, 40 },
+	{ "x-kubernetes-list-map-keys", &list_string, FIELD_OMITEMPTY, 0, 0, 41 },
+	{ "x-kubernetes-list-type", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 42 },
+	{ "x-kubernetes-map-type", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 43 },
+	{ "x-kubernetes-preserve-unknown-fields", &type_bool, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 38 },
+	{ "x-kubernetes-validations", &list_apiextensions_validation_rule_map_rule_by_rule, FIELD_OMITEMPTY, 0, 0, 44, .go = "v1.ValidationRules" },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_json_schema_props[] = { 16, 1, 0, 9, 35, 15, 34, 6, 21, 12, 25, 13, 19, 23, 30, 18, 22, 36, 26, 10, 20, 24, 33, 17, 4, 29, 5, 27, 32, 3, 31, 8, 2, 7, 14, 11, 28, 42, 37, 38, 39, 40, 41, 43, 255 };
+static const struct type type_apiextensions_json_schema_props = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps", fields_apiextensions_json_schema_props, .by_number = numbers_apiextensions_json_schema_props };
+
+static const struct field fields_apiextensions_custom_resource_validation[] = {
+	{ "openAPIV3Schema", &type_apiextensions_json_schema_props, FIELD_POINTER | FIELD_OMITEMPTY, 0, "The structural schema of objects", 1 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_validation[] = { 0, 255 };
+static const struct type type_apiextensions_custom_resource_validation = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceValidation", fields_apiextensions_custom_resource_validation, .by_number = numbers_apiextensions_custom_resource_validation };
+
+static const struct field fields_apiextensions_selectable_field[] = {
+	{ "jsonPath", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_selectable_field[] = { 0, 255 };
+static const struct type type_apiextensions_selectable_field = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.SelectableField", fields_apiextensions_selectable_field, .by_number = numbers_apiextensions_selectable_field };
+
+static const struct field fields_apiextensions_custom_resource_subresource_scale[] = {
+	{ "labelSelectorPath", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "specReplicasPath", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "statusReplicasPath", &type_string, FIELD_REQUIRED, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_subresource_scale[] = { 1, 2, 0, 255 };
+static const struct type type_apiextensions_custom_resource_subresource_scale = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceScale", fields_apiextensions_custom_resource_subresource_scale, .by_number = numbers_apiextensions_custom_resource_subresource_scale };
+
+static const struct field fields_apiextensions_custom_resource_subresource_status[] = {
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_subresource_status[] = { 255 };
+static const struct type type_apiextensions_custom_resource_subresource_status = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceStatus", fields_apiextensions_custom_resource_subresource_status, .by_number = numbers_apiextensions_custom_resource_subresource_status };
+
+static const struct field fields_apiextensions_custom_resource_subresources[] = {
+	{ "scale", &type_apiextensions_custom_resource_subresource_scale, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Where replicas and selector are", 2 },
+	{ "status", &type_apiextensions_custom_resource_subresource_status, FIELD_POINTER | FIELD_OMITEMPTY, 0, "Set: there is a /status of its own", 1 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_subresources[] = { 1, 0, 255 };
+static const struct type type_apiextensions_custom_resource_subresources = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresources", fields_apiextensions_custom_resource_subresources, .by_number = numbers_apiextensions_custom_resource_subresources };
+
+static const struct field fields_apiextensions_custom_resource_definition_version[] = {
+	{ "additionalPrinterColumns", &list_apiextensions_custom_resource_column_definition, FIELD_OMITEMPTY, 0, "What kubectl get shows", 6 },
+	{ "deprecated", &type_bool, FIELD_OMITEMPTY, 0, 0, 7 },
+	{ "deprecationWarning", &type_string, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 8 },
+	{ "name", &type_string, FIELD_REQUIRED, 0, "v1, v2beta1", 1 },
+	{ "schema", &type_apiextensions_custom_resource_validation, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "selectableFields", &list_apiextensions_selectable_field, FIELD_OMITEMPTY, 0, "What a fieldSelector may name", 9 },
+	{ "served", &type_bool, FIELD_REQUIRED, 0, "Whether there is a path for it", 2 },
+	{ "storage", &type_bool, FIELD_REQUIRED, 0, "Whether objects are stored as it; of one version", 3 },
+	{ "subresources", &type_apiextensions_custom_resource_subresources, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 5 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_definition_version[] = { 3, 6, 7, 4, 8, 0, 1, 2, 5, 255 };
+static const struct type type_apiextensions_custom_resource_definition_version = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionVersion", fields_apiextensions_custom_resource_definition_version, .by_number = numbers_apiextensions_custom_resource_definition_version };
+
+static const struct field fields_apiextensions_custom_resource_definition_spec[] = {
+	{ "conversion", &type_apiextensions_custom_resource_conversion, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 9 },
+	{ "group", &type_string, FIELD_REQUIRED, 0, 0, 1 },
+	{ "names", &type_apiextensions_custom_resource_definition_names, FIELD_REQUIRED, 0, 0, 3 },
+	{ "preserveUnknownFields", &type_bool, FIELD_OMITEMPTY, 0, 0, 10 },
+	{ "scope", &type_string, FIELD_REQUIRED, 0, "Namespaced or Cluster", 4, .go = "v1.ResourceScope" },
+	{ "versions", &list_apiextensions_custom_resource_definition_version, FIELD_REQUIRED, 0, 0, 7 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_definition_spec[] = { 1, 2, 4, 5, 0, 3, 255 };
+static const struct type type_apiextensions_custom_resource_definition_spec = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec", fields_apiextensions_custom_resource_definition_spec, .by_number = numbers_apiextensions_custom_resource_definition_spec };
+
+static const struct field fields_apiextensions_custom_resource_definition_condition[] = {
+	{ "lastTransitionTime", &type_time, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "message", &type_string, FIELD_OMITEMPTY, 0, 0, 5 },
+	{ "observedGeneration", &type_int64, FIELD_OMITEMPTY, 0, 0, 6 },
+	{ "reason", &type_string, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "status", &type_string, FIELD_REQUIRED, 0, 0, 2, .go = "v1.ConditionStatus" },
+	{ "type", &type_string, FIELD_REQUIRED, 0, 0, 1, .go = "v1.CustomResourceDefinitionConditionType" },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_definition_condition[] = { 5, 4, 0, 3, 1, 2, 255 };
+static const struct type type_apiextensions_custom_resource_definition_condition = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionCondition", fields_apiextensions_custom_resource_definition_condition, .by_number = numbers_apiextensions_custom_resource_definition_condition };
+
+static const struct field fields_apiextensions_custom_resource_definition_status[] = {
+	{ "acceptedNames", &type_apiextensions_custom_resource_definition_names, 0, 0, "The names in use; spec may ask for others", 2 },
+	{ "conditions", &list_apiextensions_custom_resource_definition_condition_map_type, 0, 0, 0, 1 },
+	{ "observedGeneration", &type_int64, FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "storedVersions", &list_string, 0, 0, "Versions that objects may be stored as", 3 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_definition_status[] = { 1, 0, 3, 2, 255 };
+static const struct type type_apiextensions_custom_resource_definition_status = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionStatus", fields_apiextensions_custom_resource_definition_status, .by_number = numbers_apiextensions_custom_resource_definition_status };
+
+static const struct field fields_apiextensions_custom_resource_definition[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_apiextensions_custom_resource_definition_spec, FIELD_REQUIRED, 0, "The kind that is wanted", 2 },
+	{ "status", &type_apiextensions_custom_resource_definition_status, FIELD_OMITEMPTY, 0, "Whether it is served", 3 },
+	{ 0 },
+};
+static const unsigned char numbers_apiextensions_custom_resource_definition[] = { 2, 3, 4, 255 };
+const struct type type_apiextensions_custom_resource_definition = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", fields_apiextensions_custom_resource_definition, .by_number = numbers_apiextensions_custom_resource_definition };
+
 static const struct field fields_meta_shard_info[] = {
 	{ "selector", &type_string, FIELD_REQUIRED, 0, 0, 1 },
 	{ 0 },
@@ -3669,3 +3935,7 @@ static const struct field fields_meta_update_options[] = {
 };
 static const unsigned char numbers_meta_update_options[] = { 1, 2, 3, 255 };
 const struct type type_meta_update_options = { TYPE_OBJECT, "io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions", fields_meta_update_options, .by_number = numbers_meta_update_options };
+
+static const struct type type_apiextensions_json_schema_props_or_array = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps", fields_apiextensions_json_schema_props, .by_number = numbers_apiextensions_json_schema_props, .form = FORM_OR_LIST };
+static const struct type type_apiextensions_json_schema_props_or_bool = { TYPE_OBJECT, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps", fields_apiextensions_json_schema_props, .by_number = numbers_apiextensions_json_schema_props, .form = FORM_OR_BOOL };
+static const struct type type_apiextensions_json_schema_props_or_string_array = { TYPE_ANY, .elem = &type_apiextensions_json_schema_props, .form = FORM_OR_TEXTS };

@@ -4,6 +4,7 @@
 
 #include "api/schema.h"
 
+extern const struct type type_apiextensions_custom_resource_definition;
 extern const struct type type_apps_deployment;
 extern const struct type type_apps_replica_set;
 extern const struct type type_authentication_self_subject_review;

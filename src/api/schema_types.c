@@ -13,6 +13,8 @@ const struct type type_int_or_string = { TYPE_INT_OR_STRING, MACHINERY "util.int
 const struct type type_quantity = { TYPE_QUANTITY, MACHINERY "api.resource.Quantity" };
 const struct type type_time = { TYPE_TIME, MACHINERY "apis.meta.v1.Time" };
 const struct type type_micro_time = { TYPE_MICRO_TIME, MACHINERY "apis.meta.v1.MicroTime" };
+const struct type type_duration = { TYPE_STRING, MACHINERY "apis.meta.v1.Duration",
+				    .form = FORM_DURATION };
 const struct type type_bytes = { TYPE_BYTES };
 const struct type type_any = { TYPE_ANY };
 const struct type type_string_map = { TYPE_MAP, .elem = &type_string };

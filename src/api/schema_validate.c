@@ -322,7 +322,7 @@ static void check(struct walk *w, struct here here, const struct type *t, const 
 
 	if (json_same(v, here.was))
 		return;
-	if (t->or_bool && json_is(v, JSON_BOOL))
+	if (t->form == FORM_OR_BOOL && json_is(v, JSON_BOOL))
 		return;
 	if (!type_fits(v, t)) {
 		bad_type(w, at, v, type_names[t->kind]);

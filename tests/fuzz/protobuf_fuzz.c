@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static struct kinds *kinds;
 	const struct decode_input in = { DECODE_PROTOBUF, (const char *)data, len, NULL };
-	const struct type *types[5];
+	const struct type *types[6];
 
 	if (!kinds)
 		kinds = kinds_new();
@@ -21,6 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	types[2] = kinds_need(kinds, "v1", "Event")->type;
 	types[3] = body_scale;
 	types[4] = body_token_request;
+	types[5] = kinds_need(kinds, "apiextensions.k8s.io/v1", "CustomResourceDefinition")->type;
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		struct json_doc *d = NULL;
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from cay_local import ROOT
+from cay_local import ROOT, wait_until
 from test_go_client import SOURCE, go_program
 from test_readers import Deaf
 
@@ -35,7 +35,7 @@ class TestGo:
         r = subprocess.run([program, "compare", tmp_path / "full"], capture_output=True, text=True, timeout=60)
         assert r.returncode == 0, r.stderr
         n = len(lines.splitlines())
-        assert r.stdout == f"{n} objects are the same\n" and n >= 44
+        assert r.stdout == f"{n} objects are the same\n" and n >= 70
 
     @pytest.mark.parametrize("watch_list", ["true", "false"])
     def test_typed_clients_do_everything_in_protobuf(self, program, fresh, watch_list):
@@ -307,6 +307,87 @@ def test_odd_bodies_are_taken_as_a_kube_apiserver_takes_them(world, name, body, 
         made = json.loads(answer[2])
         assert made.get("data") == {"unk": {"k": "v"}, "grp": None, "two": {"b": "2"}}[made["metadata"]["name"]]
         world.api("DELETE", MAPS + "/" + made["metadata"]["name"])
+
+
+CRDS, METRICS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/metrics.k8s.io/v1beta1"
+
+
+def field(number, data):
+    """A member of a message: bytes or a message under a number."""
+    def length(n):
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + length(n >> 7)
+    return length(number << 3 | 2) + length(len(data)) + data
+
+
+def definition(plural, schema):
+    """A CustomResourceDefinition in protobuf; schema is the message of the member `part`."""
+    props = field(5, b"object") + field(29, field(1, b"part") + field(2, schema))
+    version = field(1, b"v1") + b"\x10\x01\x18\x01" + field(4, field(1, props))
+    names = field(1, plural) + field(4, b"Thing" + plural)
+    spec = field(1, b"proto.example.com") + field(3, names) + field(4, b"Namespaced") + field(7, version)
+    message = field(1, field(1, plural + b".proto.example.com")) + field(2, spec)
+    return b"k8s\0" + field(1, field(1, b"apiextensions.k8s.io/v1") + field(2, b"CustomResourceDefinition")) + field(2, message)
+
+
+@pytest.mark.parametrize("plural,schema,want", [
+    (b"opens", field(5, b"object") + field(30, b"\x08\x01"), {"type": "object", "additionalProperties": True}),
+    (b"shuts", field(5, b"object") + field(30, b"\x08\x00"), {"type": "object", "additionalProperties": False}),
+    (b"texts", field(5, b"object") + field(30, b"\x08\x01" + field(2, field(5, b"string"))), {"type": "object", "additionalProperties": {"type": "string"}}),
+    (b"items", field(5, b"array") + field(24, field(1, field(5, b"string"))), {"type": "array", "items": {"type": "string"}}),
+    (b"enums", field(5, b"string") + field(20, field(1, b'"a"')) + field(20, b"") + b"\xa8\x02\x01", {"type": "string", "enum": ["a", None], "nullable": True}),
+    (b"fixes", field(5, b"number") + field(8, field(1, b"1.5")), {"type": "number", "default": 1.5}),
+])
+def test_a_definition_is_read_and_shown_in_protobuf(world, plural, schema, want):
+    """The types that are one thing or another in JSON have a message of their own."""
+    status, type_, body = ask(world, CRDS, PROTOBUF, "POST", definition(plural, schema), PROTOBUF)
+    assert status == 201 and type_ == PROTOBUF, body
+    name = plural.decode() + ".proto.example.com"
+    part = world.api("GET", f"{CRDS}/{name}")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["part"]
+    assert part == want
+    version, kind, message = opened(ask(world, f"{CRDS}/{name}", PROTOBUF)[2])
+    assert (version, kind) == ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    shown = members(members(members(members(message[2][0])[7][0])[4][0])[1][0])
+    shown = members(members(shown[29][0])[2][0])
+    sent = members(schema)
+    assert {n: shown[n] for n in sent if n != 30} == {n: v for n, v in sent.items() if n != 30} or plural == b"items"
+    assert [members(v)[1] for v in shown.get(30, [])] == [members(v)[1] for v in sent.get(30, [])]
+    names = [name_of(members(m)) for m in opened(ask(world, CRDS, PROTOBUF)[2])[2][2]]
+    assert name in names
+    world.api("DELETE", f"{CRDS}/{name}")
+
+
+def test_a_list_of_schemas_is_refused_in_protobuf_as_in_json(world):
+    schema = field(5, b"array") + field(24, field(2, field(5, b"string")))
+    tuple_ = {"spec": {"group": "proto.example.com", "scope": "Namespaced", "names": {"plural": "pairs", "kind": "Thingpairs"}, "versions": [
+        {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+            "part": {"type": "array", "items": [{"type": "string"}]}}}}}]}, "metadata": {"name": "pairs.proto.example.com"}}
+    in_protobuf = ask(world, CRDS, None, "POST", definition(b"pairs", schema), PROTOBUF)
+    in_json = ask(world, CRDS, None, "POST", json.dumps(tuple_))
+    assert in_protobuf[0] == in_json[0] >= 400
+    assert json.loads(in_protobuf[2])["message"] == json.loads(in_json[2])["message"]
+
+
+def test_a_watch_of_definitions_comes_in_protobuf(world):
+    conn = world.connect()
+    conn.request("GET", CRDS + "?watch=1", headers={"Accept": PROTOBUF})
+    r = conn.getresponse()
+    assert r.status == 200 and r.headers["content-type"] == PROTOBUF + ";stream=watch"
+    ask(world, CRDS, None, "POST", definition(b"seens", field(5, b"string")), PROTOBUF)
+    seen = next(event for event in iter(lambda: frame(r), None) if name_of(event[1][2]) == "seens.proto.example.com")
+    assert seen[1][1] == "CustomResourceDefinition"
+    world.api("DELETE", CRDS + "/seens.proto.example.com")
+
+
+def test_measurements_are_shown_in_protobuf(world):
+    wait_until(lambda: world.api("GET", METRICS + "/nodes")["items"])
+    version, kind, message = opened(ask(world, METRICS + "/nodes", PROTOBUF)[2])
+    assert (version, kind) == ("metrics.k8s.io/v1beta1", "NodeMetricsList")
+    there = world.api("GET", METRICS + "/nodes")["items"][0]
+    node = members(message[2][0])
+    assert name_of(node) == there["metadata"]["name"] and members(node[2][0])[1][0] > 0 and members(node[3][0])[1][0] > 0
+    assert {members(e)[1][0].decode() for e in node[4]} == set(there["usage"])
+    assert opened(ask(world, f"{METRICS}/nodes/{name_of(node)}", PROTOBUF)[2])[1] == "NodeMetrics"
+    assert opened(ask(world, METRICS + "/pods", PROTOBUF)[2])[1] == "PodMetricsList"
 
 
 def test_custom_resources_are_not_read_from_protobuf(world):

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from cay_local import ApiError, is_ready, wait_until
+from test_protobuf import PROTOBUF, ask, members, name_of, opened
 
 PODS = "/api/v1/namespaces/default/pods"
 MIB = 1 << 20
@@ -112,6 +113,23 @@ def test_kubectl_top_shows_pods_containers_and_the_node(cay, kubectl_version):
     remove(cay, "idle")
     assert "idle" not in cay.kubectl("top", "pod", "--no-headers").stdout
     remove(cay, "busy")
+
+
+def test_a_long_list_of_measurements_is_whole_in_protobuf(cay):
+    """Longer than what is sent at once, and measured once: the numbers differ each time."""
+    start(cay, "labelled", ("sleep", "10000"))
+    labels = {f"{'x' * 63}.{'y' * 63}.{'z' * 63}.{i}/name": "v" * 60 for i in range(250)}
+    cay.api("PATCH", f"{PODS}/labelled", {"metadata": {"labels": labels}}, content_type="application/merge-patch+json")
+    path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
+    wait_until(lambda: "labelled" in [i["metadata"]["name"] for i in cay.api("GET", path)["items"]])
+    status, type_, body = ask(cay, path, PROTOBUF)
+    version, kind, message = opened(body)
+    assert (status, type_, kind) == (200, PROTOBUF, "PodMetricsList") and len(body) > 64 * 1024
+    pod = members(message[2][-1])
+    assert name_of(pod) == "labelled" and len(members(pod[1][0])[11]) == 251
+    usage = {members(e)[1][0].decode() for e in members(pod[4][0])[2]}
+    assert {"cpu", "memory", "cay.dev/disk"} <= usage
+    remove(cay, "labelled")
 
 
 def test_measurements_are_read_and_never_written(cay):

@@ -5,7 +5,7 @@
 #include "api/schema.h"
 #include "api/schema_priv.h"
 
-extern const struct field custom_fields[];
+extern const struct field custom_fields[]; /* definition.c */
 
 /* structural.c: the rules for a schema at a path of the definition. status: there is a status
  * subresource. */

@@ -9,6 +9,7 @@
 #include "api/object.h"
 #include "api/openapi.h"
 #include "api/registry.h"
+#include "api/schema_builtin_priv.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/map.h"
@@ -22,6 +23,14 @@ struct defined {
 	struct object *crd; /* a reference */
 	struct arena *arena;
 	struct custom *custom;
+};
+
+/* What every custom resource has, whatever its schema says. */
+const struct field custom_fields[] = {
+	{ "apiVersion", &type_string, 0 },
+	{ "kind", &type_string, 0 },
+	{ "metadata", &type_meta_object_meta, 0 },
+	{ 0 },
 };
 
 static void defined_release(void *arg)

@@ -37,11 +37,13 @@
  * In protobuf the length of the whole is at its beginning. The walk is therefore made twice, in
  * slices both times: first to add up the lengths of the items, then to send them. A list that fits
  * into one slice is kept from the first walk. Objects remember how long they are, so that lists
- * after the first encode them once.
+ * after the first encode them once. Measurements differ each time they are looked at: all of them
+ * are kept from the first walk, and charged to the reader.
  */
 enum {
 	SLICE_BYTES = 32 * 1024,
-	FIRST_US = 200, /* for the first slice */
+	MEASURED_MAX = 16 * 1024 * 1024, /* bytes of measurements that are kept */
+	FIRST_US = 200,                  /* for the first slice */
 };
 
 struct page {
@@ -135,6 +137,7 @@ struct listing {
 	/* In protobuf: */
 	bool measuring;    /* on the first walk */
 	bool long_;        /* too long to be kept */
+	bool sending_kept; /* of measurements: all of them are in kept */
 	struct buf kept;   /* the items so far, of the first walk */
 	size_t items_len;  /* of all items */
 	size_t items_sent; /* of those on the second walk */
@@ -209,6 +212,24 @@ static void begin(struct listing *l)
 		add_head(l);
 }
 
+static bool is_measured(const struct listing *l)
+{
+	return l->how.kind->flags & KIND_MEASURED;
+}
+
+/* As much of what was measured as belongs into one slice. */
+static void add_kept(struct listing *l)
+{
+	size_t len = MIN(l->kept.len, (size_t)SLICE_BYTES);
+
+	buf_add(&l->out, buf_head(&l->kept), len);
+	buf_eat(&l->kept, len);
+	if (l->kept.len)
+		return;
+	encode_list_tail(&l->out);
+	l->ended = true;
+}
+
 /* The end of the first walk: what was kept is the list, or the second walk begins. */
 static void end_measuring(struct listing *l)
 {
@@ -218,6 +239,9 @@ static void end_measuring(struct listing *l)
 	list.next = token;
 	encode_list_head(&list, l->items_len, &l->out);
 	l->measuring = false;
+	l->sending_kept = is_measured(l);
+	if (l->sending_kept)
+		return;
 	if (l->long_) {
 		cursor_rewind(&l->cursor);
 		l->n = 0;
@@ -279,6 +303,12 @@ static struct err *measure_item(struct listing *l, struct object *o)
 	if (remembers)
 		o->item_len = (uint32_t)(l->kept.len - before);
 	l->items_len += l->kept.len - before;
+	if (is_measured(l))
+		return l->kept.len <= MEASURED_MAX
+			       ? NULL
+			       : err_new(ERR_EXHAUSTED,
+					 "more than %d bytes of measurements; ask for pages of them",
+					 MEASURED_MAX);
 	if (l->kept.len > SLICE_BYTES)
 		l->long_ = true;
 	if (l->long_)
@@ -330,7 +360,9 @@ static struct err *produce(struct listing *l, usec until)
 
 	if (!l->begun)
 		begin(l);
-	while (!e && !l->ended && l->out.len < SLICE_BYTES) {
+	if (!e && l->sending_kept)
+		add_kept(l);
+	while (!e && !l->ended && !l->sending_kept && l->out.len < SLICE_BYTES) {
 		autoptr(object) o = NULL;
 
 		if (!is_full(l))
@@ -373,6 +405,7 @@ static bool on_slice(struct slice *s, usec until)
 	struct http_request *req = l->call->req;
 	struct err *e = produce(l, until);
 
+	call_charge(l->call, ANSWER_OUT_MAX + SLICE_BYTES + (is_measured(l) ? l->kept.len : 0));
 	if (e) {
 		log_warn("list cannot be completed, cutting it", KV("path", l->call->route.path),
 			 KV("user", l->call->user.name), KV("err", e));
@@ -427,6 +460,8 @@ void read_list(const struct objects *os, struct call *c)
 	e = listing_read(l, os);
 	if (!e)
 		e = produce(l, clock_mono() + FIRST_US);
+	if (!e && l->sending_kept && l->kept.len <= SLICE_BYTES)
+		add_kept(l);
 	if (e)
 		call_fail(c, e);
 	else if (l->ended)

@@ -17,8 +17,7 @@
 /*
  * How an object is shown: as it is stored (its text, as it was encoded once), in another version,
  * as rows of a Table, or by its metadata alone. The Accept header chooses. JSON is always there.
- * Protobuf is there for the built-in kinds and for the metadata of any kind, but not for Tables,
- * and not for measurements, which differ each time they are looked at.
+ * Protobuf is there for the built-in kinds and for the metadata of any kind, but not for Tables.
  */
 static bool pick_shape(struct render *r, struct span params)
 {
@@ -44,7 +43,7 @@ static bool is_there(const struct render *r)
 {
 	if (r->media == MEDIA_JSON)
 		return true;
-	if (r->shape == SHAPE_TABLE || r->kind->flags & KIND_MEASURED)
+	if (r->shape == SHAPE_TABLE)
 		return false;
 	return r->shape == SHAPE_PARTIAL || encode_has_protobuf(r->kind->type);
 }

@@ -4,8 +4,10 @@ go 1.26.0
 
 require (
 	k8s.io/api v0.36.3
+	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
+	k8s.io/metrics v0.36.3
 	sigs.k8s.io/agent-sandbox v0.5.6
 )
 

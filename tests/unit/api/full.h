@@ -12,12 +12,65 @@ static inline bool is_type_meta(const char *name)
 	return str_eq(name, "apiVersion") || str_eq(name, "kind");
 }
 
+/* What a value is in, so that a type that contains itself comes to an end. */
+struct full_in {
+	const struct field *fields;
+	const struct full_in *up;
+};
+
+static inline bool full_is_in(const struct full_in *in, const struct field *fields)
+{
+	while (in && in->fields != fields)
+		in = in->up;
+	return in;
+}
+
+static inline const struct field *full_fields_of(const struct type *t)
+{
+	while (t->elem)
+		t = t->elem;
+	return t->fields;
+}
+
+static inline struct json *full_value(struct json_doc *d, const struct type *t, unsigned *n,
+				      const struct full_in *in);
+
+static inline struct json *full_members(struct json_doc *d, const struct type *t, unsigned *n,
+					const struct full_in *up)
+{
+	const struct full_in in = { t->fields, up };
+	bool again = full_is_in(up, t->fields);
+	struct json *v = json_obj(d);
+
+	for (const struct field *f = t->fields; f->name; f++)
+		if ((f->pb || !is_type_meta(f->name)) &&
+		    !(again && full_fields_of(f->type) == t->fields))
+			json_add(d, v, f->name, full_value(d, f->type, n, &in));
+	return v;
+}
+
+static inline struct json *full_texts(struct json_doc *d, unsigned *n)
+{
+	struct json *v = json_arr(d);
+
+	json_push(d, v, json_new_strf(d, "text-%u", ++*n));
+	json_push(d, v, json_new_strf(d, "text-%u", ++*n));
+	return v;
+}
+
 /* A value of type t in which everything that the table has is there, and no two texts are alike. */
-static inline struct json *full_value(struct json_doc *d, const struct type *t, unsigned *n)
+static inline struct json *full_value(struct json_doc *d, const struct type *t, unsigned *n,
+				      const struct full_in *in)
 {
 	struct json *v = NULL;
 
 	++*n;
+	if (t->form == FORM_DURATION)
+		return json_new_strf(d, "%u.250s", *n);
+	if (t->form == FORM_OR_BOOL && *n % 3)
+		return json_new_bool(d, *n % 2);
+	if (t->form == FORM_OR_TEXTS)
+		return *n % 2 ? full_texts(d, n) : full_members(d, t->elem, n, in);
 	switch (t->kind) {
 	case TYPE_STRING:
 		return json_new_strf(d, "text-%u-\xc3\xa4", *n);
@@ -44,20 +97,16 @@ static inline struct json *full_value(struct json_doc *d, const struct type *t, 
 		json_set_int(d, v, "f:any", *n);
 		return v;
 	case TYPE_OBJECT:
-		v = json_obj(d);
-		for (const struct field *f = t->fields; f->name; f++)
-			if (f->pb || !is_type_meta(f->name))
-				json_add(d, v, f->name, full_value(d, f->type, n));
-		return v;
+		return full_members(d, t, n, in);
 	case TYPE_MAP:
 		v = json_obj(d);
-		json_add(d, v, "z/last", full_value(d, t->elem, n));
-		json_add(d, v, "a.first", full_value(d, t->elem, n));
+		json_add(d, v, "z/last", full_value(d, t->elem, n, in));
+		json_add(d, v, "a.first", full_value(d, t->elem, n, in));
 		return v;
 	case TYPE_LIST:
 		v = json_arr(d);
-		json_push(d, v, full_value(d, t->elem, n));
-		json_push(d, v, full_value(d, t->elem, n));
+		json_push(d, v, full_value(d, t->elem, n, in));
+		json_push(d, v, full_value(d, t->elem, n, in));
 		return v;
 	case TYPE_KIND_MAX_:
 		break;
@@ -71,7 +120,7 @@ static inline struct json_doc *full_object(const struct type *t, const char *api
 	struct json_doc *d = json_doc_new();
 	unsigned n = 0;
 
-	json_set_root(d, full_value(d, t, &n));
+	json_set_root(d, full_value(d, t, &n, NULL));
 	json_set_str(d, json_root(d), "apiVersion", api_version);
 	json_set_str(d, json_root(d), "kind", kind);
 	return d;

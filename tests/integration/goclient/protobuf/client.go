@@ -14,6 +14,8 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
+	extensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	extensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
 )
 
 const (
@@ -239,6 +242,88 @@ func watches(ctx context.Context, c kubernetes.Interface) {
 	check(len(list.Items) > 0 && list.Items[0].Name != "" && list.Items[0].Labels["app"] == "proto", "metadata: %+v", list.Items)
 }
 
+// A definition with a schema in which the odd types are in all their forms.
+func definition() *extensions.CustomResourceDefinition {
+	yes := true
+	text, number := extensions.JSONSchemaProps{Type: "string"}, 1.5
+	raw := func(s string) *extensions.JSON { return &extensions.JSON{Raw: []byte(s)} }
+	spec := extensions.JSONSchemaProps{Type: "object", Properties: map[string]extensions.JSONSchemaProps{
+		"open":   {Type: "object", AdditionalProperties: &extensions.JSONSchemaPropsOrBool{Allows: true}},
+		"texts":  {Type: "object", AdditionalProperties: &extensions.JSONSchemaPropsOrBool{Allows: true, Schema: &text}},
+		"items":  {Type: "array", Items: &extensions.JSONSchemaPropsOrArray{Schema: &text}, Default: raw(`["a","b"]`)},
+		"choice": {Type: "string", Enum: []extensions.JSON{*raw(`"one"`), *raw(`null`)}, Nullable: true},
+		"amount": {Type: "number", Minimum: &number, Default: raw(`2.5`)},
+		"any":    {XPreserveUnknownFields: &yes},
+	}}
+	return &extensions.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "parts.proto.example.com"},
+		Spec: extensions.CustomResourceDefinitionSpec{
+			Group: "proto.example.com", Scope: extensions.NamespaceScoped,
+			Names: extensions.CustomResourceDefinitionNames{Plural: "parts", Kind: "Part"},
+			Versions: []extensions.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &extensions.CustomResourceValidation{OpenAPIV3Schema: &extensions.JSONSchemaProps{
+					Type: "object", Properties: map[string]extensions.JSONSchemaProps{"spec": spec}}}}},
+		},
+	}
+}
+
+func definitions(ctx context.Context) {
+	c, err := extensionsclient.NewForConfig(config(media))
+	ok(err, "client")
+	crds := c.ApiextensionsV1().CustomResourceDefinitions()
+	w, err := crds.Watch(ctx, metav1.ListOptions{})
+	ok(err, "watch definitions")
+	_, err = crds.Create(ctx, definition(), metav1.CreateOptions{})
+	ok(err, "create definition")
+	made, err := crds.Get(ctx, "parts.proto.example.com", metav1.GetOptions{})
+	ok(err, "get definition")
+	parts := made.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+	check(parts["open"].AdditionalProperties.Allows && parts["open"].AdditionalProperties.Schema == nil, "open: %+v", parts["open"])
+	check(parts["texts"].AdditionalProperties.Schema.Type == "string", "texts: %+v", parts["texts"])
+	check(parts["items"].Items.Schema.Type == "string" && string(parts["items"].Default.Raw) == `["a","b"]`, "items: %+v", parts["items"])
+	check(len(parts["choice"].Enum) == 2 && len(parts["choice"].Enum[1].Raw) == 0, "choice: %+v", parts["choice"])
+	check(*parts["amount"].Minimum == 1.5 && *parts["any"].XPreserveUnknownFields, "amount: %+v", parts["amount"])
+	for ev := range w.ResultChan() {
+		if crd, good := ev.Object.(*extensions.CustomResourceDefinition); good && crd.Name == made.Name {
+			break
+		}
+	}
+	w.Stop()
+	made.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "changed"
+	made, err = crds.Update(ctx, made, metav1.UpdateOptions{})
+	ok(err, "update definition")
+	check(made.Generation == 2, "generation: %d", made.Generation)
+	bad := definition()
+	bad.Name, bad.Spec.Names.Plural = "lists.proto.example.com", "lists"
+	array := bad.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["items"]
+	array.Items = &extensions.JSONSchemaPropsOrArray{JSONSchemas: []extensions.JSONSchemaProps{{Type: "string"}}}
+	bad.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["items"] = array
+	_, err = crds.Create(ctx, bad, metav1.CreateOptions{})
+	check(errors.IsInvalid(err) || errors.IsBadRequest(err), "a list of schemas: %v", err)
+	ok(crds.Delete(ctx, made.Name, metav1.DeleteOptions{}), "delete definition")
+}
+
+// What is measured comes in protobuf to those who accept nothing else.
+func measurements(ctx context.Context) {
+	c, err := metricsclient.NewForConfig(config(media))
+	ok(err, "client")
+	for {
+		nodes, err := c.MetricsV1beta1().NodeMetricses().List(ctx, metav1.ListOptions{})
+		ok(err, "list NodeMetrics")
+		if len(nodes.Items) == 1 {
+			node := nodes.Items[0]
+			check(!node.Timestamp.IsZero() && node.Window.Duration > 0 && node.Usage.Memory().Value() > 0, "NodeMetrics: %+v", node)
+			one, err := c.MetricsV1beta1().NodeMetricses().Get(ctx, node.Name, metav1.GetOptions{})
+			ok(err, "get NodeMetrics")
+			check(one.Name == node.Name, "NodeMetrics: %+v", one)
+			break
+		}
+		time.Sleep(100 * time.Millisecond) // the first measurement is under way
+	}
+	_, err = c.MetricsV1beta1().PodMetricses(space).List(ctx, metav1.ListOptions{})
+	ok(err, "list PodMetrics")
+}
+
 func deletions(ctx context.Context, c kubernetes.Interface) {
 	p, err := c.CoreV1().Pods(space).Get(ctx, "full", metav1.GetOptions{})
 	ok(err, "get Pod")
@@ -260,7 +345,8 @@ func sameBytes(ctx context.Context, c kubernetes.Interface) int {
 	n := 0
 	for _, path := range []string{"/api/v1/namespaces", "/api/v1/pods", "/api/v1/secrets", "/api/v1/services", "/api/v1/configmaps", "/api/v1/nodes",
 		"/api/v1/serviceaccounts", "/api/v1/events", "/api/v1/endpoints", "/apis/discovery.k8s.io/v1/endpointslices", "/apis/events.k8s.io/v1/events",
-		"/apis/node.k8s.io/v1/runtimeclasses", "/apis/storage.k8s.io/v1/storageclasses", "/apis/coordination.k8s.io/v1/leases"} {
+		"/apis/node.k8s.io/v1/runtimeclasses", "/apis/storage.k8s.io/v1/storageclasses", "/apis/coordination.k8s.io/v1/leases",
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions"} {
 		for range 20 { // until nothing is written in between
 			text, err := c.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
 			ok(err, path)
@@ -294,6 +380,8 @@ func client() {
 	lists(ctx, c)
 	informer(ctx, c)
 	watches(ctx, c)
+	definitions(ctx)
+	measurements(ctx)
 	fmt.Println(sameBytes(ctx, c), "objects are the same")
 	deletions(ctx, c)
 }

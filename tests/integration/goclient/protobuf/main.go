@@ -17,11 +17,13 @@ import (
 	"reflect"
 	"strings"
 
+	extensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
+	metrics "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
 func check(good bool, format string, args ...any) {
@@ -110,6 +112,7 @@ func compareFile(name string) {
 
 func main() {
 	log.SetFlags(0)
+	check(extensions.AddToScheme(scheme.Scheme) == nil && metrics.AddToScheme(scheme.Scheme) == nil, "the scheme is complete")
 	check(len(os.Args) > 1, "usage: protobuf compare FILE | client")
 	switch os.Args[1] {
 	case "compare":
