@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "json/json.h"
 
-/* The columns of Ingresses and IngressClasses. */
+/* The columns of the kinds in kinds_network.c. */
 #define HOSTS_MAX 3
 
 static struct json *ingress_class(struct json_doc *d, const struct json *obj, unused usec now)
@@ -79,6 +79,39 @@ const struct column columns_ingress_class[] = {
 	{ "Controller", "string", ".spec.controller", "Who acts on Ingresses of this class" },
 	{ "Parameters", "string", NULL, "An object with further settings",
 	  .cell = class_parameters },
+	AGE,
+	{ 0 },
+};
+
+static struct json *ip_parent(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	const struct json *ref = json_at_path(obj, "spec.parentRef");
+	const char *group = str_or(json_get_str(ref, "group"), ""),
+		   *ns = str_or(json_get_str(ref, "namespace"), "");
+
+	if (!ref)
+		return json_new_str(d, "<none>");
+	return json_new_strf(d, "%s%s%s%s%s/%s", str_or(json_get_str(ref, "resource"), ""),
+			     *group ? "." : "", group, *ns ? "/" : "", ns,
+			     str_or(json_get_str(ref, "name"), ""));
+}
+
+const struct column columns_ip_address[] = {
+	{ "ParentRef", "string", NULL, "What the address belongs to", .cell = ip_parent },
+	{ 0 },
+};
+
+static struct json *cidr_blocks(struct json_doc *d, const struct json *obj, unused usec now)
+{
+	autobuf b = { 0 };
+
+	json_each(it, json_at_path(obj, "spec.cidrs"))
+		buf_printf(&b, "%s%s", b.len ? "," : "", str_or(json_str(it.val), ""));
+	return json_new_str(d, buf_str(&b));
+}
+
+const struct column columns_service_cidr[] = {
+	{ "CIDRs", "string", NULL, "Blocks that Services get addresses from", .cell = cidr_blocks },
 	AGE,
 	{ 0 },
 };

@@ -94,6 +94,7 @@ enum {
 	KIND_UNSERVED = 1 << 16, /* stored, but no request can name it */
 	KIND_PATH_NAMES = 1 << 17,  /* any name that can be part of a path is allowed (a role) */
 	KIND_LABEL_NAMES = 1 << 18, /* names are DNS labels, without dots (a Service) */
+	KIND_OWN_NAMES = 1 << 21,   /* validate() has the rule for names (an IPAddress) */
 	KIND_PUT_CREATES = 1 << 19, /* an update of what is not there creates it (a Lease) */
 	KIND_CONDITIONAL = 1 << 20, /* an update must name the version it is made from */
 	KIND_SELDOM = 1 << 11, /* many are written, few are read: kept as text alone (an Event) */
@@ -144,6 +145,8 @@ struct kind {
 	void (*defaults)(struct json_doc *d, const struct json *old);
 	/* Rules that the schema cannot express. Adds to causes. */
 	void (*validate)(const struct json *obj, const struct json *old, struct causes *c);
+	/* Why an object that is valid cannot be created; NULL: it can. */
+	const char *(*forbid_create)(const struct json *obj);
 	/* Why a change that is valid is not allowed, not of /status; NULL: it is. */
 	const char *(*forbid_update)(const struct json *obj, const struct json *old,
 				     const struct kind_env *env);

@@ -22,7 +22,8 @@ extern const struct column columns_namespace[], columns_pod[], columns_service[]
 	columns_node[], columns_endpoint_slice[], columns_endpoints[], columns_network_policy[],
 	columns_lease[], columns_runtime_class[], columns_gateway[], columns_sandbox[],
 	columns_role[], columns_binding[], columns_sandbox_claim[], columns_sandbox_warm_pool[],
-	columns_crd[], columns_ingress[], columns_ingress_class[], columns_plain[];
+	columns_crd[], columns_ingress[], columns_ingress_class[], columns_ip_address[],
+	columns_service_cidr[], columns_plain[];
 extern const struct column columns_resource_quota[], columns_limit_range[],
 	columns_priority_class[];
 
@@ -106,6 +107,11 @@ void validate_config_map(const struct json *obj, const struct json *old, struct 
 void validate_network_policy(const struct json *obj, const struct json *old, struct causes *c);
 void validate_ingress(const struct json *obj, const struct json *old, struct causes *c);
 void validate_ingress_class(const struct json *obj, const struct json *old, struct causes *c);
+void validate_ip_address(const struct json *obj, const struct json *old, struct causes *c);
+void validate_service_cidr(const struct json *obj, const struct json *old, struct causes *c);
+const char *forbid_create_service_cidr(const struct json *obj);
+const char *forbid_update_service_cidr(const struct json *obj, const struct json *old,
+				       const struct kind_env *env);
 void validate_endpoint_slice(const struct json *obj, const struct json *old, struct causes *c);
 void validate_endpoints(const struct json *obj, const struct json *old, struct causes *c);
 void validate_event(const struct json *obj, const struct json *old, struct causes *c);

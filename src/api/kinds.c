@@ -448,6 +448,8 @@ const struct kind *const kinds_builtin[] = {
 	&network_policy,
 	&kind_ingress,
 	&kind_ingress_class,
+	&kind_ip_address,
+	&kind_service_cidr,
 	&lease,
 	&runtime_class,
 	&storage_class,

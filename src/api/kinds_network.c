@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kinds_priv.h"
 #include "api/schema_builtin_priv.h"
+#include "api/service.h"
 
-/* The kinds of networking.k8s.io that are kept for whoever acts on them: nothing here does. */
+/*
+ * Kinds of networking.k8s.io. Ingresses and their classes are kept for whoever acts on them:
+ * nothing here does. The other two show what Services have of the server
+ * (server/admit/addresses.c).
+ */
+static const char *const service_cidrs_kept[] = { SERVICE_CIDR_NAME, NULL };
 
 const struct kind kind_ingress = {
 	IN_GROUP("networking.k8s.io", "v1"),
@@ -27,4 +33,29 @@ const struct kind kind_ingress_class = {
 	.defaults = defaults_ingress_class,
 	.validate = validate_ingress_class,
 	.help = "IngressClass names a controller that acts on Ingresses.",
+};
+
+const struct kind kind_ip_address = {
+	IN_GROUP("networking.k8s.io", "v1"),
+	NAMES("IPAddress", "ipaddresses", "ipaddress"),
+	.short_names = { "ip" },
+	.flags = KIND_OWN_NAMES,
+	.type = &type_networking_ip_address,
+	.columns = columns_ip_address,
+	.validate = validate_ip_address,
+	.help = "IPAddress records who has an address: a Service, or whoever it is kept for.",
+};
+
+const struct kind kind_service_cidr = {
+	IN_GROUP("networking.k8s.io", "v1"),
+	NAMES("ServiceCIDR", "servicecidrs", "servicecidr"),
+	.flags = KIND_STATUS,
+	.type = &type_networking_service_cidr,
+	.columns = columns_service_cidr,
+	.validate = validate_service_cidr,
+	.forbid_create = forbid_create_service_cidr,
+	.forbid_update = forbid_update_service_cidr,
+	.kept = service_cidrs_kept,
+	.kept_why = SERVICE_CIDR_FIXED,
+	.help = "ServiceCIDR shows the blocks that Services get their addresses from.",
 };

@@ -13,7 +13,7 @@
 	.kind = (k), .list_kind = k "List", .plural = (plural_), .singular = (s)
 
 /* kinds_network.c */
-extern const struct kind kind_ingress, kind_ingress_class;
+extern const struct kind kind_ingress, kind_ingress_class, kind_ip_address, kind_service_cidr;
 
 /* kinds_agents.c */
 extern const struct kind kind_sandbox, kind_sandbox_v1alpha1, kind_sandbox_template,

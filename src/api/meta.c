@@ -165,6 +165,8 @@ const char *meta_bad_path_name(const char *s)
 
 static const char *bad_name(const char *name, unsigned flags)
 {
+	if (flags & KIND_OWN_NAMES)
+		return NULL;
 	if (flags & KIND_PATH_NAMES)
 		return meta_bad_path_name(name);
 	return flags & KIND_LABEL_NAMES ? meta_bad_dns_label(name) : meta_bad_dns_subdomain(name);

@@ -251,6 +251,7 @@ static const struct type type_meta_status_cause;
 static const struct type type_meta_status_details;
 static const struct type type_networking_http_ingress_path;
 static const struct type type_networking_http_ingress_rule_value;
+static const struct type type_networking_ip_address_spec;
 static const struct type type_networking_ip_block;
 static const struct type type_networking_ingress_backend;
 static const struct type type_networking_ingress_class_parameters_reference;
@@ -266,7 +267,10 @@ static const struct type type_networking_ingress_tls;
 static const struct type type_networking_network_policy_peer;
 static const struct type type_networking_network_policy_port;
 static const struct type type_networking_network_policy_spec;
+static const struct type type_networking_parent_reference;
 static const struct type type_networking_service_backend_port;
+static const struct type type_networking_service_cidr_spec;
+static const struct type type_networking_service_cidr_status;
 static const struct type type_node_overhead;
 static const struct type type_node_scheduling;
 static const struct type type_rbac_aggregation_rule;
@@ -3176,6 +3180,58 @@ static const struct field fields_networking_ingress_class[] = {
 };
 static const unsigned char numbers_networking_ingress_class[] = { 2, 3, 255 };
 const struct type type_networking_ingress_class = { TYPE_OBJECT, "io.k8s.api.networking.v1.IngressClass", fields_networking_ingress_class, .by_number = numbers_networking_ingress_class };
+
+static const struct field fields_networking_parent_reference[] = {
+	{ "group", &type_string, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "name", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 4 },
+	{ "namespace", &type_string, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ "resource", &type_string, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_parent_reference[] = { 0, 3, 2, 1, 255 };
+static const struct type type_networking_parent_reference = { TYPE_OBJECT, "io.k8s.api.networking.v1.ParentReference", fields_networking_parent_reference, .by_number = numbers_networking_parent_reference };
+
+static const struct field fields_networking_ip_address_spec[] = {
+	{ "parentRef", &type_networking_parent_reference, FIELD_REQUIRED | FIELD_POINTER | FIELD_OMITEMPTY, 0, "What the address belongs to; cannot change", 1 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ip_address_spec[] = { 0, 255 };
+static const struct type type_networking_ip_address_spec = { TYPE_OBJECT, "io.k8s.api.networking.v1.IPAddressSpec", fields_networking_ip_address_spec, .by_number = numbers_networking_ip_address_spec };
+
+static const struct field fields_networking_ip_address[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_networking_ip_address_spec, FIELD_REQUIRED | FIELD_OMITEMPTY, 0, 0, 2 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_ip_address[] = { 2, 3, 255 };
+const struct type type_networking_ip_address = { TYPE_OBJECT, "io.k8s.api.networking.v1.IPAddress", fields_networking_ip_address, .by_number = numbers_networking_ip_address };
+
+static const struct field fields_networking_service_cidr_spec[] = {
+	{ "cidrs", &list_string, FIELD_OMITEMPTY, 0, "Blocks that Services get addresses from, one of each family at most", 1 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_service_cidr_spec[] = { 0, 255 };
+static const struct type type_networking_service_cidr_spec = { TYPE_OBJECT, "io.k8s.api.networking.v1.ServiceCIDRSpec", fields_networking_service_cidr_spec, .by_number = numbers_networking_service_cidr_spec };
+
+static const struct field fields_networking_service_cidr_status[] = {
+	{ "conditions", &list_meta_condition_map_type_by_type, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_service_cidr_status[] = { 0, 255 };
+static const struct type type_networking_service_cidr_status = { TYPE_OBJECT, "io.k8s.api.networking.v1.ServiceCIDRStatus", fields_networking_service_cidr_status, .by_number = numbers_networking_service_cidr_status };
+
+static const struct field fields_networking_service_cidr[] = {
+	{ "apiVersion", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "kind", &type_string, FIELD_OMITEMPTY, .embed = "TypeMeta" },
+	{ "metadata", &type_meta_object_meta, FIELD_OMITEMPTY, 0, 0, 1 },
+	{ "spec", &type_networking_service_cidr_spec, FIELD_OMITEMPTY, 0, 0, 2 },
+	{ "status", &type_networking_service_cidr_status, FIELD_OMITEMPTY, 0, 0, 3 },
+	{ 0 },
+};
+static const unsigned char numbers_networking_service_cidr[] = { 2, 3, 4, 255 };
+const struct type type_networking_service_cidr = { TYPE_OBJECT, "io.k8s.api.networking.v1.ServiceCIDR", fields_networking_service_cidr, .by_number = numbers_networking_service_cidr };
 
 static const struct field fields_coordination_lease_spec[] = {
 	{ "acquireTime", &type_micro_time, FIELD_POINTER | FIELD_OMITEMPTY, 0, 0, 3 },

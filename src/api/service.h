@@ -15,6 +15,10 @@ struct object;
  */
 #define LABEL_SERVICE_NAME "kubernetes.io/service-name"
 
+/* The ServiceCIDR that shows the blocks of this server, and why there is no other. */
+#define SERVICE_CIDR_NAME  "kubernetes"
+#define SERVICE_CIDR_FIXED "the blocks of Services are a setting of this server (--service-cidr)"
+
 enum {
 	SERVICE_FAMILIES_MAX = 2,
 	NODE_PORT_FIRST = 30000,

@@ -166,8 +166,8 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 		return e;
 	definitions_load(&s->admit);
 	objects_report_unknown(&s->objects);
-	services_known(&s->admit);
 	quotas_known(&s->admit);
+	addresses_bootstrap(&s->admit);
 	e = definitions_bootstrap(&s->admit);
 	if (!e)
 		e = namespaces_bootstrap(&s->admit);

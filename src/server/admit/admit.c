@@ -11,7 +11,6 @@
 #include "client/client.h"
 #include "json/json.h"
 #include "server/admit/admit_priv.h"
-#include "server/admit/ranges.h"
 #include "server/call/call.h"
 #include "server/call/status.h"
 #include "server/objects/objects.h"
@@ -269,13 +268,6 @@ static struct err *check_space(const struct op *op, const struct object *old, st
 	return err_new(ERR_UNAVAILABLE, "the write was refused: %s", store_trouble(s));
 }
 
-/* What a Service holds is in use from the moment it is stored until it is gone. */
-static void note_addresses(const struct op *op, const struct object *old, const struct object *now)
-{
-	if (kind_storage(op->kind)->flags & KIND_ADDRESSES)
-		ranges_note(op->admit->ranges, old ? old->root : NULL, now ? now->root : NULL);
-}
-
 /* A new object, or the next state of old. Takes doc over. */
 static struct err *put(struct op *op, const struct object *old, struct json_doc *doc)
 {
@@ -304,7 +296,7 @@ static struct err *put(struct op *op, const struct object *old, struct json_doc 
 	}
 	op->admit->n_writes++;
 	if (!e) {
-		note_addresses(op, old, o);
+		addresses_note(op, old, op->result);
 		quota_note(op, old, op->result);
 		definition_changed(op, old, o);
 	}
@@ -328,7 +320,7 @@ struct err *op_end(struct op *op, const struct object *old, struct json_doc *doc
 	e = store_delete(op->admit->objects->store, key, object_text(o), o, old->rev);
 	op->admit->n_writes++;
 	if (!e) {
-		note_addresses(op, old, NULL);
+		addresses_note(op, old, NULL);
 		quota_note(op, old, NULL);
 		definition_changed(op, old, NULL);
 	}
@@ -394,6 +386,16 @@ static struct err *guarded(struct op *op, const struct json_doc *d, const struct
 	return e ? e : policies_allow(op, json_root(d), was);
 }
 
+/* What exists already is another matter, which is found out later. */
+static struct err *may_begin(const struct op *op, const struct json_doc *d)
+{
+	const struct kind *k = kind_storage(op->kind);
+	const char *why = k->forbid_create ? k->forbid_create(json_root(d)) : NULL;
+	const char *name = json_get_str(json_get(json_root(d), "metadata"), "name");
+
+	return why ? err_forbidden(op->kind, name, why) : NULL;
+}
+
 static struct err *prepare_create(struct op *op, struct json_doc *d)
 {
 	struct err *e;
@@ -415,6 +417,8 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 		e = default_and_validate(op, d, NULL);
 	if (!e)
 		e = runtime_class_exists(op, d);
+	if (!e)
+		e = may_begin(op, d);
 	return e ? e : guarded(op, d, NULL);
 }
 

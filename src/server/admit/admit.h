@@ -80,8 +80,9 @@ struct quotas *quotas_new(struct admit *a, struct loop *l);
 void quotas_free(struct quotas *q);
 /* Counts what is stored. */
 void quotas_known(struct admit *a);
-/* Reads from the stored Services what is in use of the ranges. */
-void services_known(struct admit *a);
+/* Reads from what is stored what is in use of the ranges, and puts in order what records it: an
+ * IPAddress for each address of a Service, and the ServiceCIDR of this server. */
+void addresses_bootstrap(struct admit *a);
 /* Creates the namespaces that always exist, and their service accounts. */
 must_use struct err *namespaces_bootstrap(struct admit *a);
 /* Registers the kinds of stored definitions. */

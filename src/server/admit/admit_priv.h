@@ -68,6 +68,14 @@ must_use struct err *definition_open(const struct op *op);
 /* After an object of any kind was stored (old NULL: it is new) or removed (now NULL). */
 void definition_changed(struct op *op, const struct object *old, struct object *now);
 
+/*
+ * addresses.c: what is in use of the ranges, and the IPAddresses that record it. After an object of
+ * any kind was stored (old NULL: it is new) or removed (now NULL).
+ */
+void addresses_note(const struct op *op, const struct object *old, const struct object *now);
+/* NULL when it may be deleted: not while a Service has the address. For objects of any kind. */
+must_use struct err *address_may_go(const struct op *op, const struct object *o);
+
 /* env.c: what the hooks of a kind may ask. The result is good for as long as the operation. */
 struct kind_env admit_env(const struct admit *a);
 

@@ -39,12 +39,15 @@ static struct err *check_conditions(struct op *op, const struct object *o,
 
 static struct err *check_allowed(const struct op *op, const struct object *o)
 {
+	struct err *e;
+
 	if (o->kind->kept && str_in(o->name, o->kind->kept)) {
 		autofree char *why = xasprintf("this %s may not be deleted", o->kind->singular);
 
 		return err_forbidden(op->kind, o->name, str_or(o->kind->kept_why, why));
 	}
-	return definition_may_go(op, o);
+	e = address_may_go(op, o);
+	return e ? e : definition_may_go(op, o);
 }
 
 static bool has(const struct json *list, const char *text)

@@ -230,24 +230,28 @@ static void mark_port(struct ranges *r, int64_t port, bool used)
 		mark(&r->ports, i, used);
 }
 
-static void mark_all(struct ranges *r, const struct json *service, bool used)
+static void mark_ports(struct ranges *r, const struct json *service, bool used)
 {
 	const struct json *spec = json_get(service, "spec");
-	size_t i;
 
-	json_each(it, service_is_external(spec) ? NULL : json_get(spec, "clusterIPs"))
-		for (size_t k = 0; k < r->n_ip; k++)
-			if (ip_range_number(&r->ip[k], json_str(it.val), &i) && (used || i))
-				mark(&r->ip[k].ips, i, used);
 	json_each(it, json_get(spec, "ports"))
 		mark_port(r, json_get_int(it.val, "nodePort", 0), used);
 	mark_port(r, json_get_int(spec, "healthCheckNodePort", 0), used);
 }
 
-void ranges_note(struct ranges *r, const struct json *was, const struct json *now)
+void ranges_note_ports(struct ranges *r, const struct json *was, const struct json *now)
 {
 	if (was)
-		mark_all(r, was, false);
+		mark_ports(r, was, false);
 	if (now)
-		mark_all(r, now, true);
+		mark_ports(r, now, true);
+}
+
+void ranges_note_ip(struct ranges *r, const char *ip, bool used)
+{
+	size_t i;
+
+	for (size_t k = 0; k < r->n_ip; k++)
+		if (ip_range_number(&r->ip[k], ip, &i) && (used || i))
+			mark(&r->ip[k].ips, i, used);
 }

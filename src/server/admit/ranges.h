@@ -11,8 +11,8 @@
 struct json;
 
 /*
- * What is in use of the addresses and node ports that Services get. Nothing of it is stored: the
- * Services hold what they have, and this is read from them at the start.
+ * What is in use of the addresses and node ports that Services get. Nothing of it is stored: it is
+ * read from IPAddresses and Services at the start.
  */
 
 /* Some of n numbers, from 0. Those below band are given out last, so that whoever asks for one of
@@ -48,5 +48,7 @@ bool ip_range_number(const struct ip_range *r, const char *ip, size_t *ret); /* 
 void ip_range_text(const struct ip_range *r, size_t number, char ret[IP_TEXT_MAX]);
 bool ranges_port_number(int64_t port, size_t *ret); /* false: not a node port */
 
-/* A Service was stored, changed or removed; either may be NULL. */
-void ranges_note(struct ranges *r, const struct json *was, const struct json *now);
+/* The ports of a Service that was stored, changed or removed; either may be NULL. */
+void ranges_note_ports(struct ranges *r, const struct json *was, const struct json *now);
+/* An address of any range, or of none. */
+void ranges_note_ip(struct ranges *r, const char *ip, bool used);

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/service.h"
 
-#include "api/object.h"
-#include "base/buf.h"
 #include "base/str.h"
 #include "json/json.h"
 #include "server/admit/admit_priv.h"
 #include "server/admit/ranges.h"
 #include "server/admit/service_priv.h"
-#include "server/objects/objects.h"
-#include "store/store.h"
 
 /*
  * What a Service has of the server: addresses, families and node ports. The steps are those of a
@@ -17,7 +13,7 @@
  * values that were allocated before are filled in, the two ways to write an address are made to
  * agree, families are inferred, what is missing is allocated, and what the type no longer has is
  * dropped. Whatever is taken here is given back at the end: storing the Service takes it for good
- * (ranges_note()), and nothing comes in between.
+ * (addresses_note()), and nothing comes in between.
  */
 
 const char *service_text_at(const struct json *list, size_t i)
@@ -381,19 +377,4 @@ struct err *service_settle(struct op *op, struct json_doc *d, const struct json 
 		drop_by_type(&s);
 	service_give_back(&s);
 	return e;
-}
-
-void services_known(struct admit *a)
-{
-	const struct objects *os = a->objects;
-	struct store_entry *en = NULL;
-	autobuf prefix = { 0 };
-
-	key_prefix(&prefix, os->service, NULL);
-	while ((en = store_next(os->store, buf_str(&prefix), en ? en->key : NULL))) {
-		autoptr(object) o = objects_of_entry(os, en);
-
-		if (o)
-			ranges_note(a->ranges, NULL, o->root);
-	}
 }

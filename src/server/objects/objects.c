@@ -276,6 +276,8 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 		.service = kinds_need(kinds, "v1", "Service"),
 		.definition =
 			kinds_need(kinds, "apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+		.ip_address = kinds_need(kinds, "networking.k8s.io/v1", "IPAddress"),
+		.service_cidr = kinds_need(kinds, "networking.k8s.io/v1", "ServiceCIDR"),
 		.secret = kinds_need(kinds, "v1", "Secret"),
 		.claim = kinds_need(kinds, "v1", "PersistentVolumeClaim"),
 		.quota = kinds_need(kinds, "v1", "ResourceQuota"),

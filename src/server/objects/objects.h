@@ -27,7 +27,7 @@ struct objects {
 	const struct kind *namespace, *service_account, *pod, *node, *runtime_class, *storage_class,
 		*service, *secret, *role, *cluster_role, *role_binding, *cluster_role_binding,
 		*definition;
-	const struct kind *quota, *limit_range, *priority_class, *claim;
+	const struct kind *quota, *limit_range, *priority_class, *claim, *ip_address, *service_cidr;
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/service.h"
 
+#include "api/meta.h"
 #include "base/map.h"
 #include "fixture.h"
 #include "kinds.h"
@@ -188,5 +189,169 @@ TEST(a_service_has_a_bounded_number_of_ports)
 		buf_printf(&text, "%s{'name':'p%d','port':%d}", i > 1 ? "," : "", i, i);
 	buf_printf(&text, "]}}");
 	fails(make_service(&f, buf_str(&text), NULL), ERR_INVALID);
+	fixture_done(&f);
+}
+
+/* IPAddresses */
+
+static const struct object *address(struct fixture *f, const char *ip)
+{
+	autofree char *key = xasprintf("ipaddresses.networking.k8s.io/%s", ip);
+	const struct store_entry *e = store_get(server_store(f->server), key);
+
+	return e ? e->tag : NULL;
+}
+
+static const char *owner(struct fixture *f, const char *ip)
+{
+	const struct object *o = address(f, ip);
+
+	return o ? json_str(json_at_path(o->root, "spec.parentRef.name")) : NULL;
+}
+
+static uint64_t commits(struct fixture *f)
+{
+	struct store_stats stats;
+
+	works(store_commit_now(server_store(f->server)));
+	store_stats(server_store(f->server), &stats);
+	return stats.commits;
+}
+
+static void reopen(struct fixture *f)
+{
+	fixture_close(f);
+	works(fixture_open(f));
+}
+
+TEST(an_address_comes_and_goes_with_its_service_in_one_commit)
+{
+	struct fixture f;
+	uint64_t before;
+
+	begin(&f, NULL);
+	before = commits(&f);
+	works(make_service(&f,
+			   SERVICE("s", "'ipFamilyPolicy':'RequireDualStack',"
+					"'clusterIP':'10.96.3.4','clusterIPs':"
+					"['10.96.3.4','fd00:10:96:0:0:0:0:7'],"),
+			   NULL));
+	eq_int(commits(&f), before + 1);
+	is_true(address(&f, "10.96.3.4") && address(&f, "fd00:10:96::7"));
+	eq_str(owner(&f, "10.96.3.4"), "s");
+	works(change(&f, "s", "{'spec':{'ipFamilyPolicy':'SingleStack'}}"));
+	is_true(address(&f, "10.96.3.4") && !address(&f, "fd00:10:96::7"));
+	before = commits(&f);
+	works(drop_service(&f, "s"));
+	eq_int(commits(&f), before + 1);
+	is_true(!address(&f, "10.96.3.4"));
+	fixture_done(&f);
+}
+
+TEST(a_headless_service_costs_one_write)
+{
+	struct fixture f;
+	uint64_t before;
+
+	begin(&f, NULL);
+	before = store_rev(server_store(f.server));
+	works(make_service(&f, SERVICE("h", "'clusterIP':'None',"), NULL));
+	eq_int(store_rev(server_store(f.server)), before + 1);
+	works(drop_service(&f, "h"));
+	eq_int(store_rev(server_store(f.server)), before + 2);
+	fixture_done(&f);
+}
+
+#define ADDRESS(ip, labels, name)                                                  \
+	"{'metadata':{'name':'" ip "','labels':{" labels "}},'spec':{'parentRef':" \
+	"{'resource':'services','namespace':'default','name':'" name "'}}}"
+#define OURS "'ipaddress.kubernetes.io/managed-by':'ipallocator.k8s.io'"
+
+TEST(a_start_puts_addresses_in_order)
+{
+	const struct object *o;
+	struct fixture f;
+
+	begin(&f, NULL);
+	works(make_service(&f, SERVICE("s", "'clusterIP':'10.96.3.4',"), NULL));
+	works(make(&f, kind_named("IPAddress"), "", ADDRESS("10.96.3.5", OURS, "gone"), NULL));
+	works(make(&f, kind_named("IPAddress"), "", ADDRESS("10.96.3.6", "", "mine"), NULL));
+	o = object_ref((struct object *)address(&f, "10.96.3.4"));
+	works(store_delete(server_store(f.server), "ipaddresses.networking.k8s.io/10.96.3.4",
+			   object_text((struct object *)o), (void *)o, STORE_ANY));
+	reopen(&f);
+	is_true(address(&f, "10.96.3.4"));  /* missing */
+	is_true(!address(&f, "10.96.3.5")); /* left over */
+	is_true(address(&f, "10.96.3.6"));  /* somebody's own */
+	fails(make_service(&f, SERVICE("t", "'clusterIP':'10.96.3.4',"), NULL), ERR_INVALID);
+	works(make_service(&f, SERVICE("u", "'clusterIP':'10.96.3.5',"), NULL));
+	fails(make_service(&f, SERVICE("v", "'clusterIP':'10.96.3.6',"), NULL), ERR_INVALID);
+	fixture_done(&f);
+}
+
+TEST(an_address_belongs_to_its_service)
+{
+	const struct kind *k = kind_named("IPAddress");
+	struct fixture f;
+
+	begin(&f, NULL);
+	works(make_service(&f, SERVICE("s", "'clusterIP':'10.96.3.4',"), NULL));
+	fails(drop(&f, k, "", "10.96.3.4", NULL), ERR_FORBIDDEN);
+	works(make(&f, k, "", ADDRESS("10.96.3.5", "", "mine"), NULL));
+	fails(make_service(&f, SERVICE("t", "'clusterIP':'10.96.3.5',"), NULL), ERR_INVALID);
+	works(drop(&f, k, "", "10.96.3.5", NULL));
+	works(make_service(&f, SERVICE("t", "'clusterIP':'10.96.3.5',"), NULL));
+	fixture_done(&f);
+}
+
+/* What a finalizer holds is still taken, as on a cluster. */
+TEST(an_address_that_something_holds_stays_taken)
+{
+	const struct client_ref to = { kind_named("IPAddress"), "", "10.96.3.4", NULL };
+	struct fixture f;
+
+	begin(&f, NULL);
+	works(make_service(&f, SERVICE("s", "'clusterIP':'10.96.3.4',"), NULL));
+	works(merge(&f, &to, "{'metadata':{'finalizers':['example.com/x']}}"));
+	works(drop_service(&f, "s"));
+	is_true(address(&f, "10.96.3.4"));
+	fails(make_service(&f, SERVICE("t", "'clusterIP':'10.96.3.4',"), NULL), ERR_INVALID);
+	works(merge(&f, &to, "{'metadata':{'finalizers':null}}"));
+	works(make_service(&f, SERVICE("t", "'clusterIP':'10.96.3.4',"), NULL));
+	fixture_done(&f);
+}
+
+static const char *block(struct fixture *f, size_t i)
+{
+	const struct store_entry *e =
+		store_get(server_store(f->server), "servicecidrs.networking.k8s.io/kubernetes");
+	const struct object *o = e ? e->tag : NULL;
+
+	is_true(o && conditions_true(json_get(object_status(o), "conditions"), "Ready"));
+	return str_or(json_str(json_at(json_get(object_spec(o), "cidrs"), i)), "");
+}
+
+TEST(a_service_cidr_shows_the_blocks_of_this_server)
+{
+	const struct kind *k = kind_named("ServiceCIDR");
+	const struct client_ref to = { k, "", "kubernetes", NULL };
+	struct fixture f;
+	uint64_t rev;
+
+	begin(&f, "10.7.0.0/29");
+	eq_str(block(&f, 0), "10.7.0.0/29");
+	eq_str(block(&f, 1), "");
+	fails(make(&f, k, "", "{'metadata':{'name':'more'},'spec':{'cidrs':['10.8.0.0/24']}}",
+		   NULL),
+	      ERR_FORBIDDEN);
+	fails(merge(&f, &to, "{'spec':{'cidrs':['10.7.0.0/29','fd00:1::/112']}}"), ERR_FORBIDDEN);
+	fails(drop(&f, k, "", "kubernetes", NULL), ERR_FORBIDDEN);
+	f.service_cidr = "10.8.0.9/24,fd00:1:0::/112";
+	reopen(&f);
+	eq_str(block(&f, 0), "10.8.0.0/24");
+	eq_str(block(&f, 1), "fd00:1::/112");
+	rev = store_rev(server_store(f.server));
+	reopen(&f);
+	eq_int(store_rev(server_store(f.server)), rev); /* nothing has changed */
 	fixture_done(&f);
 }

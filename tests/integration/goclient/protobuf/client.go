@@ -346,7 +346,7 @@ func sameBytes(ctx context.Context, c kubernetes.Interface) int {
 	for _, path := range []string{"/api/v1/namespaces", "/api/v1/pods", "/api/v1/secrets", "/api/v1/services", "/api/v1/configmaps", "/api/v1/nodes",
 		"/api/v1/serviceaccounts", "/api/v1/events", "/api/v1/endpoints", "/apis/discovery.k8s.io/v1/endpointslices", "/apis/events.k8s.io/v1/events",
 		"/apis/node.k8s.io/v1/runtimeclasses", "/apis/storage.k8s.io/v1/storageclasses", "/apis/coordination.k8s.io/v1/leases",
-		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions"} {
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/networking.k8s.io/v1/ipaddresses", "/apis/networking.k8s.io/v1/servicecidrs"} {
 		for range 20 { // until nothing is written in between
 			text, err := c.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
 			ok(err, path)
