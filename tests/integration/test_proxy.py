@@ -121,7 +121,8 @@ def server(module_instance, tmp_path_factory):
     cay.api("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"app": "web"}},
                            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container(pem)]}})
     cay.api("POST", f"{NS}/services", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc"}, "spec": {
-        "selector": {"app": "web"}, "ports": [{"name": "web", "port": 80, "targetPort": "web"}, {"name": "tls", "port": 443, "targetPort": 8443}]}})
+        "selector": {"app": "web"}, "ports": [{"name": "web", "port": 80, "targetPort": "web"}, {"name": "tls", "port": 443, "targetPort": 8443},
+                                                {"name": "echo", "port": 82, "targetPort": 8002}]}})
     cay.wait(PODS, "web", is_ready)
     cay.wait(f"{NS}/endpoints", "svc", lambda e: e and e.get("subsets"))
     cay.tokens = {name: token_of(cay, name) for name in ("editor", "viewer")}
@@ -261,9 +262,9 @@ def test_an_endless_answer_that_nobody_reads_stays_with_the_pod(server):
     assert told(server, "/pods/web/proxy/x")["path"] == "/x"
 
 
-def upgrade(server, path):
+def upgrade(server, path, more=""):
     s = server.context().wrap_socket(socket.create_connection(("127.0.0.1", server.port), 60), server_hostname="127.0.0.1")
-    s.sendall(f"GET {NS}{path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nCookie: basic=1\r\nX-Own: z\r\n\r\n".encode())
+    s.sendall(f"GET {NS}{path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nCookie: basic=1\r\nX-Own: z\r\n{more}\r\n".encode())
     f = s.makefile("rb")
     head = {}
     status = f.readline().split()[1]
@@ -282,6 +283,22 @@ def test_a_changed_protocol_is_a_tunnel(server):
     s, f, status, _ = upgrade(server, "/pods/web:8000/proxy/teapot")
     assert status == b"418", "whoever does not change it answers as usual"
     s.close()
+
+
+@pytest.mark.parametrize("sent,seen", [
+    ("Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.c2VjcmV0, foo\r\n", b"Sec-WebSocket-Protocol: foo|"),
+    ("Sec-WebSocket-Protocol: foo\r\nSec-WebSocket-Protocol: Base64URL.Bearer.Authorization.k8s.io.c2VjcmV0,bar\r\n", b"Sec-WebSocket-Protocol: foo, bar|"),
+    ("Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.c2VjcmV0\r\n", b""),
+    ("Sec-WebSocket-Protocol: foo,bar\r\n", b"Sec-WebSocket-Protocol: foo,bar|"),
+])
+def test_a_token_among_the_subprotocols_stays_outside(server, sent, seen):
+    for target in ("pods/web:8002", "services/svc:echo"):
+        s, _, status, head = upgrade(server, f"/{target}/proxy/x", sent)
+        s.close()
+        assert status == b"101" and b"c2VjcmV0" not in head[b"x-head"]
+        assert (seen in head[b"x-head"]) if seen else b"ocket-" not in head[b"x-head"]
+    got = told(server, "/pods/web/proxy/x", **{"Sec-WebSocket-Protocol": "foo, base64url.bearer.authorization.k8s.io.c2VjcmV0"})["headers"]
+    assert got["Sec-WebSocket-Protocol"] == "foo", "and without a change of the protocol too"
 
 
 def test_who_may(server):
