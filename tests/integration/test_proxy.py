@@ -70,6 +70,8 @@ class Bad(socketserver.StreamRequestHandler):
                 w.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf")
             elif what == "/nothing":
                 pass
+            elif what == "/early":
+                w.write(b"HTTP/1.1 413 Much\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much")
             elif what == "/unasked":
                 w.write(b"HTTP/1.1 101 Hi\r\nConnection: Upgrade\r\nUpgrade: evil\r\n\r\n")
             elif what == "/endless":
@@ -241,6 +243,19 @@ def test_what_cannot_be_reached_is_told(server, path, code, message):
 def test_an_answer_that_breaks_off_is_no_whole_one(server):
     with pytest.raises(http.client.IncompleteRead):
         ask(server, "/pods/web:8001/proxy/torn")
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_an_answer_before_the_end_of_the_body_arrives(server, tmp_path, version):
+    """The Pod answers and closes before it has read the body."""
+    for name, data in zip(("ca", "cert", "key"), server.credentials()):
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "body").write_bytes(b"z" * MUCH)
+    for _ in range(5):
+        got = subprocess.run(["curl", "-sS", version, "--cacert", tmp_path / "ca", "--cert", tmp_path / "cert", "--key", tmp_path / "key", "--max-time", "60",
+                              "-H", "Expect:", "--data-binary", f"@{tmp_path}/body", "-w", " %{http_code} %{http_version}",
+                              f"https://127.0.0.1:{server.port}{PODS}/web:8001/proxy/early"], capture_output=True, text=True)
+        assert got.stdout == f"too much 413 {'2' if version == '--http2' else '1.1'}", got.stderr
 
 
 def rss(server):
