@@ -341,7 +341,7 @@ MUTATIONS = (
              "has_template(sets->list[i], template))", "!template)",
              "a template that was used before has its ReplicaSet already", "unit control a_deployment_keeps"),
     mutation("deployment-adopts-what-it-does-not-select", "control/cluster/deployment.c",
-             "json_get(json_get(set->root, \"metadata\"), \"labels\"), false))", "json_get(object_spec(o->dep), \"none\"), false) || 1)",
+             "json_get(json_get(set->root, \"metadata\"), \"labels\"), false))", "json_at_path(object_spec(o->dep), \"template.metadata.labels\"), false))",
              "a Deployment adopts only what it selects", "unit control does_not_select_stays_alone"),
     mutation("deployment-ignores-collisions", "control/cluster/deployment.c",
              "	if (there && collides(dep, there))\n", "	if (there && collides(dep, there) && !sets)\n",
