@@ -274,7 +274,7 @@ struct err *body_decode(const struct type *t, const struct body_kind *as,
 {
 	autoptr(json_doc) d = NULL;
 	struct decode_walk w = { 0 };
-	struct named n;
+	struct named n = { "", "" };
 	struct err *e = read_input(t, in, &w.duplicates, &d);
 
 	if (e)
