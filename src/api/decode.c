@@ -172,25 +172,6 @@ static struct err *interpret(const struct json *root, struct named *ret)
 	return NULL;
 }
 
-struct err *body_decode(const struct type *t, const struct decode_input *in, struct json_doc **ret)
-{
-	autoptr(json_doc) d = NULL;
-	struct decode_walk w = { 0 };
-	struct named n;
-	struct err *e = read_input(t, in, &w.duplicates, &d);
-
-	if (e)
-		return in->media == DECODE_JSON && err_is(e, ERR_MALFORMED) ? no_kind(e) : e;
-	settle_root(d);
-	w.d = d;
-	e = interpret(json_root(d), &n);
-	if (!e)
-		e = decode_tree(&w, t);
-	if (!e)
-		*ret = take(d);
-	return e;
-}
-
 /* Puts in front of e which object could not be read as what. */
 static struct err *cannot_handle(struct err *e, const struct kind *k, const struct named *n)
 {
@@ -265,6 +246,51 @@ static struct err *check_built_in(const struct kind *k, const struct decode_inpu
 		return NULL;
 	e = go_other_kind(k, n->api_version, n->kind);
 	return in->media == DECODE_TREE ? e : cannot_handle(e, k, n);
+}
+
+#define BODY_KIND(group_, version_, kind_)                         \
+	(&(const struct kind){ .group = (group_),                  \
+			       .version = (version_),              \
+			       .api_version = group_ "/" version_, \
+			       .kind = (kind_) })
+const struct body_kind body_kind_token_request = { .as = BODY_KIND("authentication.k8s.io", "v1",
+								   "TokenRequest") };
+const struct body_kind body_kind_scale = { .as = BODY_KIND("autoscaling", "v1", "Scale") };
+const struct body_kind body_kind_eviction = { .as = BODY_KIND("policy", "v1", "Eviction"),
+					      .older = "policy/v1beta1" };
+
+static struct err *check_body_kind(const struct body_kind *as, const struct decode_input *in,
+				   struct named *n)
+{
+	n->api_version = str_or(n->api_version, as->as->api_version);
+	n->kind = str_or(n->kind, as->as->kind);
+	if (str_eq(n->api_version, as->older) && str_eq(n->kind, as->as->kind))
+		return NULL;
+	return check_built_in(as->as, in, n);
+}
+
+struct err *body_decode(const struct type *t, const struct body_kind *as,
+			const struct decode_input *in, struct json_doc **ret)
+{
+	autoptr(json_doc) d = NULL;
+	struct decode_walk w = { 0 };
+	struct named n = { "", "" };
+	struct err *e = read_input(t, in, &w.duplicates, &d);
+
+	if (e)
+		return in->media == DECODE_JSON && err_is(e, ERR_MALFORMED) ? no_kind(e) : e;
+	settle_root(d);
+	w.d = d;
+	e = interpret(json_root(d), &n);
+	if (e && as)
+		e = unrecognized(e, as->as, in);
+	if (!e && as)
+		e = check_body_kind(as, in, &n);
+	if (!e)
+		e = decode_tree(&w, t);
+	if (!e)
+		*ret = take(d);
+	return e;
 }
 
 static struct err *check_kind(const struct kind *k, const struct decode_input *in,

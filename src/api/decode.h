@@ -70,9 +70,14 @@ must_use struct err *schema_decode(const struct type *t, const struct decode_inp
 				   struct causes *reports, struct json_doc **ret);
 
 /* A body that is not an object: options, or one of these, which subresources take. It has an
- * apiVersion and a kind like any other; the caller checks them. */
-must_use struct err *body_decode(const struct type *t, const struct decode_input *in,
-				 struct json_doc **ret);
+ * apiVersion and a kind like any other; as says which, and NULL that the caller checks them. */
+struct body_kind {
+	const struct kind *as;
+	const char *older; /* an apiVersion that is taken for its own; NULL: none is */
+};
+must_use struct err *body_decode(const struct type *t, const struct body_kind *as,
+				 const struct decode_input *in, struct json_doc **ret);
+extern const struct body_kind body_kind_token_request, body_kind_scale, body_kind_eviction;
 extern const struct type *const body_token_request, *const body_scale, *const body_eviction;
 extern const struct type *const body_token_review,
 	*const body_self_review, *const body_access_review, *const body_self_access_review,

@@ -114,6 +114,7 @@ static const char *go_package(const char *group)
 	} rows[] = {
 		{ "", "core" },
 		{ "events.k8s.io", "core" },
+		{ "authentication.k8s.io", "authentication" },
 		{ "rbac.authorization.k8s.io", "rbac" },
 		{ "coordination.k8s.io", "coordination" },
 		{ "discovery.k8s.io", "discovery" },
@@ -128,9 +129,19 @@ static const char *go_package(const char *group)
 	return group;
 }
 
-/* Another kind that is built in, or the list of one. */
+/* Another kind that is built in, or the list of one, or what subresources take. */
 static bool is_known(const char *api_version, const char *kind)
 {
+	static const char *const bodies[][2] = {
+		{ "authentication.k8s.io/v1", "TokenRequest" },
+		{ "autoscaling/v1", "Scale" },
+		{ "policy/v1", "Eviction" },
+		{ "policy/v1beta1", "Eviction" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
+		if (str_eq(api_version, bodies[i][0]) && str_eq(kind, bodies[i][1]))
+			return true;
 	for (size_t i = 0; kinds_builtin[i]; i++) {
 		const struct kind *k = kinds_builtin[i];
 

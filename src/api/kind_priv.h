@@ -68,6 +68,7 @@ void defaults_network_policy(struct json_doc *d, const struct json *old);
 void defaults_ingress(struct json_doc *d, const struct json *old);
 void defaults_ingress_class(struct json_doc *d, const struct json *old);
 void validate_events_event(const struct json *obj, const struct json *old, struct causes *c);
+void validate_events_event_change(const struct json *obj, const struct json *old, struct causes *c);
 void defaults_lease(struct json_doc *d, const struct json *old);
 void label_namespace(struct json_doc *d);
 void defaults_role(struct json_doc *d, const struct json *old);

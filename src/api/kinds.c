@@ -390,6 +390,7 @@ static const struct kind events_event = {
 	.to_storage = convert_event_to_core,
 	.from_storage = convert_event_from_core,
 	.validate = validate_events_event,
+	.validate_change = validate_events_event_change,
 	.selectable = events_event_fields,
 	.help = "Event is a report of something that happened to an object.",
 };

@@ -166,7 +166,7 @@ static struct err *read_delete(const struct options_input *in, struct json_doc *
 
 	if (!in->body.len)
 		return read_query(OPTIONS_DELETE, in, ret);
-	e = body_decode(&type_meta_delete_options, &in->body, ret);
+	e = body_decode(&type_meta_delete_options, NULL, &in->body, ret);
 	return e ? e : check_delete_kind(json_root(*ret));
 }
 

@@ -213,6 +213,17 @@ void validate_event(const struct json *obj, const struct json *old, struct cause
 		check_new_event(obj, c);
 }
 
+static void check_series(const struct json *series, struct causes *c)
+{
+	if (!series)
+		return;
+	if (json_get_int(series, "count", 0) < 2)
+		causes_add(c, CAUSE_INVALID, "series.count",
+			   "Invalid value: \"\": should be at least 2");
+	if (!json_get_str(series, "lastObservedTime"))
+		causes_required(c, "series.lastObservedTime", NULL);
+}
+
 /* As it was sent; the rest is checked once it is converted. */
 void validate_events_event(const struct json *obj, unused const struct json *old, struct causes *c)
 {
@@ -225,7 +236,6 @@ void validate_events_event(const struct json *obj, unused const struct json *old
 		{ "deprecatedCount", "count" },
 		{ "deprecatedSource", "source" },
 	};
-	const struct json *series = json_get(obj, "series");
 	const char *type = str_or(json_get_str(obj, "type"), "");
 
 	if (!json_get_str(obj, "eventTime"))
@@ -233,14 +243,89 @@ void validate_events_event(const struct json *obj, unused const struct json *old
 	if (!str_in(type, types))
 		causes_add(c, CAUSE_INVALID, "type",
 			   "Invalid value: \"\": has invalid value: %.64s", type);
-	if (series && json_get_int(series, "count", 0) < 2)
-		causes_add(c, CAUSE_INVALID, "series.count",
-			   "Invalid value: \"\": should be at least 2");
+	check_series(json_get(obj, "series"), c);
 	for (size_t i = 0; i < ARRAY_LEN(unset); i++)
 		if (json_len(json_get(obj, unset[i].name)) || json_get_str(obj, unset[i].name) ||
 		    json_get_int(obj, unset[i].name, 0))
 			causes_add(c, CAUSE_INVALID, unset[i].field,
 				   "Invalid value: \"\": needs to be unset");
+}
+
+/* A member of an Event as Go has it: absent texts and numbers are empty ones, structs are whole. */
+struct event_member {
+	const char *name, *shown;
+	const struct go_member *in; /* NULL: a text, a number or a time */
+	bool time;
+};
+
+static bool same_text(const struct json *a, const struct json *b)
+{
+	return str_eq(str_or(json_str(a), ""), str_or(json_str(b), ""));
+}
+
+static bool same_member(const struct event_member *m, const struct json *a, const struct json *b)
+{
+	for (const struct go_member *g = m->in; g && g->go; g++)
+		if (!same_text(json_get(a, g->json), json_get(b, g->json)))
+			return false;
+	return m->in || (same_text(a, b) && json_int(a, 0) == json_int(b, 0));
+}
+
+static void keep_member(const struct event_member *m, const struct json *obj,
+			const struct json *old, struct causes *c)
+{
+	const struct json *now = json_get(obj, m->name), *was = json_get(old, m->name);
+	const struct path *p = IN(NULL, m->shown);
+
+	if (same_member(m, now, was))
+		return;
+	if (m->in)
+		bad_struct(c, p, now, m->in, "field is immutable");
+	else if (json_str(now) || json_int(now, 0))
+		bad_invalid(c, p, now, "field is immutable");
+	else
+		causes_add(c, CAUSE_INVALID, m->shown, "Invalid value: %s: field is immutable",
+			   m->time         ? "null"
+			   : json_str(was) ? "\"\""
+					   : "0");
+}
+
+/* Of an update in events.k8s.io: a series goes on, and all else stays. */
+void validate_events_event_change(const struct json *obj, const struct json *old, struct causes *c)
+{
+	static const struct go_member reference[] = {
+		{ "Kind", "kind", .text = true },
+		{ "Namespace", "namespace", .text = true },
+		{ "Name", "name", .text = true },
+		{ "UID", "uid", .text = true },
+		{ "APIVersion", "apiVersion", .text = true },
+		{ "ResourceVersion", "resourceVersion", .text = true },
+		{ "FieldPath", "fieldPath", .text = true },
+		{ 0 },
+	};
+	static const struct go_member source[] = { { "Component", "component", .text = true },
+						   { "Host", "host", .text = true },
+						   { 0 } };
+	static const struct event_member kept[] = {
+		{ "involvedObject", "involvedObject", reference },
+		{ "reason", "reason" },
+		{ "message", "message" },
+		{ "source", "source", source },
+		{ "firstTimestamp", "firstTimestamp", .time = true },
+		{ "lastTimestamp", "lastTimestamp", .time = true },
+		{ "count", "count" },
+		{ "type", "type" },
+		{ "eventTime", "eventTime", .time = true },
+		{ "action", "action" },
+		{ "related", "related", reference },
+		{ "reportingComponent", "reportingController" },
+		{ "reportingInstance", "reportingInstance" },
+	};
+
+	if (!json_equal(json_get(obj, "series"), json_get(old, "series")))
+		check_series(json_get(obj, "series"), c);
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		keep_member(&kept[i], obj, old, c);
 }
 
 void validate_lease(const struct json *obj, unused const struct json *old, struct causes *c)

@@ -80,20 +80,41 @@ static void put_number(struct buf *b, const char *key, uint64_t n)
 	buf_add_uint(b, n);
 }
 
-/* A text is never cut inside a character. */
-static void put_text(struct buf *b, const char *key, const char *s)
+/* The length of s, or as much of it as max permits. A text is never cut inside a character. */
+static size_t length_of(const char *s, size_t max)
 {
 	size_t len = s ? strlen(s) : 0;
 
+	if (len <= max)
+		return len;
+	len = max;
+	while (len && ((unsigned char)s[len] & 0xc0) == 0x80)
+		len--;
+	return len;
+}
+
+static void put_text(struct buf *b, const char *key, const char *s)
+{
+	size_t len = length_of(s, AUDIT_TEXT_MAX);
+
 	if (!len)
 		return;
-	if (len > AUDIT_TEXT_MAX) {
-		len = AUDIT_TEXT_MAX;
-		while (len && ((unsigned char)s[len] & 0xc0) == 0x80)
-			len--;
-	}
 	put_key(b, key);
 	put_string(b, s, len);
+}
+
+static void put_notes(struct buf *b, const struct audit_note *notes)
+{
+	if (!notes || !notes->key)
+		return;
+	put_key(b, "annotations");
+	for (const struct audit_note *n = notes; n->key; n++) {
+		buf_add_char(b, n == notes ? '{' : ',');
+		put_string(b, n->key, strlen(n->key));
+		buf_add_char(b, ':');
+		put_string(b, str_or(n->text, ""), length_of(n->text, AUDIT_NOTE_MAX));
+	}
+	buf_add_char(b, '}');
 }
 
 static void begin_line(struct buf *b)
@@ -124,6 +145,7 @@ static void add_record(struct buf *b, const struct audit_record *r)
 	begin_line(b);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		put_text(b, texts[i].key, texts[i].value);
+	put_text(b, "pod", r->pod);
 	if (r->port)
 		put_number(b, "port", r->port);
 	if (r->dry_run) {
@@ -133,6 +155,11 @@ static void add_record(struct buf *b, const struct audit_record *r)
 	if (r->status)
 		put_number(b, "status", (uint64_t)r->status);
 	put_text(b, "note", r->note);
+	if (r->received)
+		put_number(b, "received", r->received);
+	if (r->sent)
+		put_number(b, "sent", r->sent);
+	put_notes(b, r->notes);
 	put_number(b, "tookMicros", (uint64_t)MAX(r->took, (usec)0));
 	end_line(b);
 }

@@ -21,7 +21,8 @@ struct loop;
  */
 enum {
 	AUDIT_PENDING_MAX = 8 * 1024 * 1024,
-	AUDIT_TEXT_MAX = 512, /* bytes of a text that a client chose; the rest is left out */
+	AUDIT_TEXT_MAX = 512,  /* bytes of a text that a client chose; the rest is left out */
+	AUDIT_NOTE_MAX = 4096, /* bytes of what a policy found */
 };
 
 struct audit;
@@ -38,6 +39,11 @@ must_use struct err *audit_open(struct loop *l, const struct audit_spec *spec, s
 void audit_free(struct audit *a); /* waits until what was handed over is written, or cannot be */
 AUTOPTR(audit)
 
+/* A key, which is a constant of ours, and a text. */
+struct audit_note {
+	const char *key, *text;
+};
+
 /* Texts are borrowed. NULL and "": not known, or there is none; it is left out. */
 struct audit_record {
 	const char *user;
@@ -45,10 +51,13 @@ struct audit_record {
 	const char *from; /* the peer's address */
 	const char *verb; /* as in a Role: "create", "delete"; "connect" for ports of a sandbox */
 	const char *group, *resource, *sub, *ns, *name;
+	const char *pod; /* to which a Service led */
 	unsigned port;
 	bool dry_run;
-	int status;       /* of HTTP; 0: none */
-	const char *note; /* why it was refused */
+	int status;                     /* of HTTP; 0: none */
+	const char *note;               /* why it was refused */
+	uint64_t received, sent;        /* bytes, of a connection that has ended */
+	const struct audit_note *notes; /* what policies found; the last has no key. NULL: none */
 	usec took;
 };
 void audit_write(struct audit *a, const struct audit_record *r); /* a may be NULL: no record */

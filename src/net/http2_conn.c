@@ -39,7 +39,7 @@ static usec earlier(usec a, usec b)
 /* The timer may fire early, never late: if the deadline has moved, it is set again then. */
 static void arm(struct http2_conn *c)
 {
-	usec at = earlier(earlier(c->head_by, c->idle_by), c->scan_at), now;
+	usec at = earlier(earlier(c->head_by, c->idle_by), earlier(c->scan_at, c->linger_at)), now;
 
 	if (!at || c->closing || (timer_armed(c->timer) && c->armed_for <= at))
 		return;
@@ -206,6 +206,15 @@ static void look_at_streams(struct http2_conn *c)
 		http2_stream_look(st);
 }
 
+static void end_lingering(struct http2_conn *c, usec now)
+{
+	struct http2_stream *st;
+
+	c->linger_at = 0;
+	list_each(st, &c->streams, link)
+		c->linger_at = earlier(c->linger_at, http2_stream_linger_on(st, now));
+}
+
 static void on_timer(void *arg)
 {
 	struct http2_conn *c = arg;
@@ -221,6 +230,8 @@ static void on_timer(void *arg)
 	}
 	if (c->scan_at && c->scan_at <= now)
 		look_at_streams(c);
+	if (c->linger_at && c->linger_at <= now)
+		end_lingering(c, now);
 	conn_step(c);
 }
 

@@ -37,7 +37,7 @@ struct http2_conn {
 	struct http2_bucket chatter, resets;
 	struct timer *timer;
 	usec armed_for;
-	usec head_by, idle_by, scan_at; /* 0: not now */
+	usec head_by, idle_by, scan_at, linger_at; /* 0: not now */
 };
 
 struct http2_stream {
@@ -55,6 +55,7 @@ struct http2_stream {
 	bool waits;            /* nghttp2 asked for more of the answer when there was none */
 	bool was_full, drained;
 	bool moved_in, moved_out; /* since the last look of the timer */
+	usec linger_by;           /* it was answered before its end; 0: it was not */
 	struct buf in, out;
 };
 
@@ -67,6 +68,11 @@ void http2_stream_data(struct http2_stream *st, const void *p, size_t len);
 void http2_stream_step(struct http2_stream *st);
 /* Neither direction may stand still for ever. Tells nobody; that is left to a step. */
 void http2_stream_look(struct http2_stream *st);
+/* Its answer is sent, and the peer has not ended its direction yet. */
+void http2_stream_linger(struct http2_stream *st);
+/* Enough: it is closed, unless its time has not come. Returns when it will; 0: it does not linger.
+ */
+usec http2_stream_linger_on(struct http2_stream *st, usec now);
 void http2_stream_reset(struct http2_stream *st, uint32_t code);
 /* At once: the owner of its request is told. */
 void http2_stream_free(struct http2_stream *st);

@@ -149,12 +149,11 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 /* What we have answered we do not go on reading. */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, unused void *arg)
 {
-	const struct http2_stream *st = find(session, frame->hd.stream_id);
+	struct http2_stream *st = find(session, frame->hd.stream_id);
 
 	if (st && !st->fin && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
 	    (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS))
-		return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, st->id,
-						 NGHTTP2_NO_ERROR);
+		http2_stream_linger(st);
 	return 0;
 }
 

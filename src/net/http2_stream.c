@@ -8,8 +8,13 @@
  *
  * The window of a stream opens by what a handler has taken, so a body that nobody reads stops its
  * own sender and no other.
+ *
+ * A stream that is answered before its end lingers: its window stays as it is, and the peer has a
+ * moment to read the answer and stop by itself. Some clients (curl 7.88) throw away an answer that
+ * is unread when a reset comes, even one without an error.
  */
 enum {
+	LINGER_MS = 1000,
 	BOMB = 4, /* times the limit of a head: whoever sends that much does so on purpose */
 	PIECE_MAX = 64 * 1024,
 };
@@ -172,8 +177,8 @@ static void begin(struct http2_stream *st)
 void http2_stream_data(struct http2_stream *st, const void *p, size_t len)
 {
 	st->moved_in = true;
-	if (!st->r.ops) {
-		(void)nghttp2_session_consume(st->c->session, st->id, len);
+	if (!st->r.ops) { /* for the other streams; this one has sent enough */
+		(void)nghttp2_session_consume_connection(st->c->session, len);
 		return;
 	}
 	buf_add(&st->in, p, len); /* within HTTP2_WINDOW */
@@ -263,6 +268,22 @@ void http2_stream_step(struct http2_stream *st)
 	while (st->c && step_once(st))
 		;
 	http_request_unref(&st->r);
+}
+
+void http2_stream_linger(struct http2_stream *st)
+{
+	st->linger_by = http2_in_ms(LINGER_MS);
+	st->c->linger_at = st->c->linger_at ? st->c->linger_at : st->linger_by;
+}
+
+usec http2_stream_linger_on(struct http2_stream *st, usec now)
+{
+	if (st->linger_by && st->linger_by <= now) {
+		st->linger_by = 0;
+		(void)nghttp2_submit_rst_stream(st->c->session, NGHTTP2_FLAG_NONE, st->id,
+						NGHTTP2_NO_ERROR);
+	}
+	return st->linger_by;
 }
 
 void http2_stream_reset(struct http2_stream *st, uint32_t code)

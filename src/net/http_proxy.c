@@ -2,8 +2,11 @@
 #include "net/http_proxy.h"
 
 #include <string.h>
+#include <strings.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "net/http.h"
 
 const char http_page_policy[] =
@@ -75,6 +78,38 @@ void http_headers_drop(struct http_headers *h, const char *const patterns[])
 			http_headers_add(&kept, h->list[i].name, h->list[i].value);
 	http_headers_done(h);
 	*h = kept;
+}
+
+static bool is_bearer_protocol(struct span one)
+{
+	static const char prefix[] = "base64url.bearer.authorization.";
+
+	return one.len >= sizeof(prefix) - 1 && strncasecmp(one.p, prefix, sizeof(prefix) - 1) == 0;
+}
+
+void http_headers_drop_bearer_protocols(struct http_headers *h)
+{
+	static const char name[] = "Sec-WebSocket-Protocol";
+	bool found = false;
+	autobuf kept = { 0 };
+
+	for (size_t i = 0; i < h->n; i++) {
+		struct span rest = SPAN(h->list[i].value), one;
+
+		if (!str_eq_nocase(h->list[i].name, name))
+			continue;
+		while (rest.len) {
+			one = span_trim(span_cut(rest, ',', &rest));
+			found = found || is_bearer_protocol(one);
+			if (!one.len || is_bearer_protocol(one))
+				continue;
+			buf_printf(&kept, "%s%.*s", kept.len ? ", " : "", (int)one.len, one.p);
+		}
+	}
+	if (found)
+		http_headers_del(h, name);
+	if (found && kept.len)
+		http_headers_add(h, name, buf_str(&kept));
 }
 
 void http_peer_ip(const char *peer, char ret[PEER_IP_MAX])

@@ -15,6 +15,10 @@ void http_headers_drop(struct http_headers *h, const char *const patterns[]);
 /* What servers behind a proxy believe about their users: patterns for http_headers_drop(). */
 extern const char *const http_identities[];
 
+/* Takes away the subprotocols of a WebSocket that carry a bearer token: a browser, which can set no
+ * other header there, shows it to an API server so. The others stay, in their order. */
+void http_headers_drop_bearer_protocols(struct http_headers *h);
+
 /* A Content-Security-Policy under which pages have an origin that is nobody's. */
 extern const char http_page_policy[];
 

@@ -28,6 +28,7 @@ struct pump {
 	uint64_t half_open_ms;
 	usec ended;          /* when a side first did; 0: both are open */
 	struct timer *timer; /* created when first needed */
+	uint64_t *from;      /* pump_count(); NULL: nobody wants to know */
 };
 
 void pump_free(struct pump *p)
@@ -54,6 +55,8 @@ static void on_data(void *arg, struct buf *in)
 	struct pump_side *s = arg;
 	struct conn *to = s->other->conn;
 
+	if (s->pump->from)
+		s->pump->from[s - s->pump->side] += in->len;
 	conn_write(to, buf_head(in), in->len);
 	buf_eat(in, in->len);
 	if (conn_full(to))
@@ -121,6 +124,11 @@ static void on_closed(void *arg, const struct err *e)
 		conn_close_after_flush(s->other->conn);
 		conn_set_stall_ms(s->other->conn, FLUSH_MS);
 	}
+}
+
+void pump_count(struct pump *p, uint64_t from[2])
+{
+	p->from = from;
 }
 
 void pump_set_half_open_ms(struct pump *p, uint64_t ms)

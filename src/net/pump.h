@@ -19,5 +19,7 @@ struct pump *pump_start(struct conn *a, struct conn *b, void (*done)(void *arg),
  * as long as both are open they may be silent for ever. 0: never.
  */
 void pump_set_half_open_ms(struct pump *p, uint64_t ms);
+/* Adds the bytes of a to from[0] and those of b to from[1] as they come. from outlives the pump. */
+void pump_count(struct pump *p, uint64_t from[2]);
 void pump_free(struct pump *p); /* cuts both connections; done() is not called */
 AUTOPTR(pump)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The audit log of `cay serve`: where it is, and what becomes of the process when it cannot be
- * written. It goes on, says so, and keeps a bounded number of records until they can be.
+ * The audit log of `cay serve` and `cay router`: where it is, and what becomes of the process when
+ * it cannot be written. It goes on, says so, and keeps a bounded number of records until they can
+ * be.
  */
 #include "audit/audit.h"
 
@@ -11,9 +12,7 @@
 #include "base/metrics.h"
 #include "base/str.h"
 #include "cli/settings.h"
-#include "client/access.h"
-#include "role/serve_priv.h"
-#include "server/server.h"
+#include "role/audit_priv.h"
 
 static void on_trouble(void *arg, const struct err *e)
 {
@@ -26,32 +25,32 @@ static void on_trouble(void *arg, const struct err *e)
 		log_info("audit log is written again", KV("path", path));
 }
 
-struct err *serve_start_audit(struct serve *s)
+struct err *audit_start(struct loop *l, const struct settings *s, const char *path,
+			struct audit **ret, char **ret_path)
 {
-	const char *path = settings_text(s->settings, "audit-log");
-	struct audit_spec spec = {
-		.max_bytes = (uint64_t)settings_int(s->settings, "audit-log-size"),
-		.keep = (unsigned)settings_int(s->settings, "audit-log-keep"),
+	const char *said = settings_text(s, "audit-log");
+	autofree char *at = xstrdup(str_empty(said) ? path : said);
+	const struct audit_spec spec = {
+		.path = at,
+		.max_bytes = (uint64_t)settings_int(s, "audit-log-size"),
+		.keep = (unsigned)settings_int(s, "audit-log-keep"),
 		.trouble = on_trouble,
+		.arg = at,
 	};
 	struct err *e;
 
-	if (str_eq(path, "none"))
+	*ret = NULL;
+	if (str_eq(at, "none"))
 		return NULL;
-	s->audit_path = str_empty(path)
-				? xasprintf("%s/audit.log", settings_text(s->settings, "data-dir"))
-				: xstrdup(path);
-	spec.path = s->audit_path;
-	spec.arg = s->audit_path;
-	e = audit_open(s->loop, &spec, &s->audit);
+	e = audit_open(l, &spec, ret);
 	if (!e)
-		server_set_audit(s->server, s->audit);
+		*ret_path = take(at);
 	return e;
 }
 
-void serve_audit_metrics(const struct serve *s, struct buf *b)
+void audit_metrics(const struct audit *a, struct buf *b)
 {
-	struct audit_counts n = audit_counts(s->audit);
+	struct audit_counts n = audit_counts(a);
 
 	metrics_counter(b, "cay_audit_records_total", "Lines written to the audit log.", n.written);
 	metrics_counter(b, "cay_audit_lost_total",

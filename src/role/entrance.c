@@ -147,6 +147,7 @@ static struct err *start_node_ports(struct serve *s, const struct router_spec *r
 		.max_conns = router->max_conns / 4,
 		.has_group = router->has_group,
 		.group = router->group,
+		.audit = s->audit,
 		.enter = may_connect,
 		.arg = s,
 	};

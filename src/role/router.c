@@ -9,11 +9,13 @@
 
 #include "api/agents.h"
 #include "api/registry.h"
+#include "audit/audit.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "client/client.h"
 #include "loop/loop.h"
+#include "role/audit_priv.h"
 #include "role/descriptors_priv.h"
 #include "role/log_settings_priv.h"
 #include "role/probes_priv.h"
@@ -32,6 +34,8 @@ struct cluster_router {
 	struct router *router;
 	struct reviews *reviews;
 	struct probes *probes;
+	struct audit *audit; /* NULL: there is no record */
+	char *audit_path;
 	struct router_config config;
 	struct timer *sync_limit; /* NULL: everything has been listed */
 	struct timer *drain;      /* looks whether all is over; NULL: not asked to stop yet */
@@ -59,6 +63,7 @@ static void write_metrics(void *arg, struct buf *b)
 		   "sandbox_router_build_info{version=\"%s\"} 1\n",
 		   CAY_VERSION);
 	router_write_metrics(c->router, b);
+	audit_metrics(c->audit, b);
 	reviews_stats(c->reviews, &st);
 	buf_printf(b,
 		   "# HELP cay_router_reviews_total Questions to the API server about callers.\n"
@@ -139,8 +144,11 @@ static struct err *start(struct cluster_router *c, const struct settings *settin
 	struct err *e =
 		cli_connect(c->loop, settings_text(settings, "kubeconfig"), kinds, &c->client);
 
+	if (!e)
+		e = audit_start(c->loop, settings, "-", &c->audit, &c->audit_path);
 	if (e)
 		return e;
+	c->config.router.audit = c->audit;
 	c->config.router.max_conns = descriptors_budget().router;
 	c->reviews = reviews_new(c->loop, c->client, &c->config.reviews);
 	e = router_start(c->loop, c->client, &c->config.router, &c->router);
@@ -160,6 +168,8 @@ static void finish(struct cluster_router *c)
 	timer_free(c->sync_limit);
 	timer_free(c->drain);
 	client_free(c->client);
+	audit_free(c->audit);
+	free(c->audit_path);
 	router_config_done(&c->config);
 }
 

@@ -15,6 +15,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "cli/settings.h"
+#include "role/audit_priv.h"
 #include "role/log_settings_priv.h"
 #include "role/probes_priv.h"
 #include "role/role.h"
@@ -95,6 +96,8 @@ const struct setting router_settings[] = {
 	  "For upstream's manifests: sandboxes are found by their addresses, not by DNS",
 	  .env = "CLUSTER_DOMAIN" },
 	{ "access-log", SETTING_BOOL, "true", NULL, "Log each request at level info" },
+	AUDIT_SETTINGS(
+		"Where each entry into a sandbox is recorded, a line of JSON for each; - is standard output, which is where it goes by default, none is nowhere"),
 	LOG_SETTINGS_ENV("SANDBOX_ROUTER_CONFIG"),
 	{ 0 },
 };

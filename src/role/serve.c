@@ -22,6 +22,7 @@
 #include "loop/trim.h"
 #include "mcp/mcp.h"
 #include "node/node.h"
+#include "role/audit_priv.h"
 #include "role/log_settings_priv.h"
 #include "role/role.h"
 #include "role/serve_priv.h"
@@ -143,7 +144,7 @@ static void write_metrics(void *arg, struct buf *b)
 	metrics_counter(b, "cay_mcp_failed_total", "Calls of tools over MCP that failed.",
 			mcp.failed);
 	metrics_gauge(b, "cay_mcp_sessions", "Sessions over MCP.", mcp.sessions);
-	serve_audit_metrics(s, b);
+	audit_metrics(s->audit, b);
 	tracer_metrics(tracing_tracer(s->tracing), b);
 }
 
@@ -295,6 +296,16 @@ static struct err *check_shutdown(const struct settings *s)
 		settings_text(s, "shutdown-grace-critical"), settings_text(s, "shutdown-grace"));
 }
 
+static struct err *start_audit(struct serve *s)
+{
+	autofree char *path = xasprintf("%s/audit.log", settings_text(s->settings, "data-dir"));
+	struct err *e = audit_start(s->loop, s->settings, path, &s->audit, &s->audit_path);
+
+	if (s->audit)
+		server_set_audit(s->server, s->audit);
+	return e;
+}
+
 static struct err *serve_start(struct serve *s)
 {
 	struct err *e = check_shutdown(s->settings);
@@ -313,7 +324,7 @@ static struct err *serve_start(struct serve *s)
 	if (!e)
 		e = start_server(s);
 	if (!e)
-		e = serve_start_audit(s);
+		e = start_audit(s);
 	if (!e)
 		e = tracing_start(s->loop, s->settings, &s->tracing);
 	if (!e)

@@ -65,10 +65,6 @@ must_use struct err *serve_start_router(struct serve *s);
 void serve_start_mcp(struct serve *s);
 void serve_stop_mcp(struct serve *s);
 
-/* audit.c: the record of who did what */
-must_use struct err *serve_start_audit(struct serve *s);
-void serve_audit_metrics(const struct serve *s, struct buf *b);
-
 /* ways.c: how the router may be addressed, from the settings. Freed by ways_done(). */
 struct router_spec;
 struct ways {

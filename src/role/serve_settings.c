@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "role/audit_priv.h"
 #include "role/log_settings_priv.h"
 #include "role/role.h"
 #include "role/tracing_priv.h"
@@ -102,12 +103,8 @@ const struct setting serve_settings[] = {
 	  "Create the CA and the signing key again if they are missing" },
 	{ "accept-damaged-log", SETTING_BOOL, "false", NULL,
 	  "Start although the store's log is damaged, and lose the commits after the damage" },
-	{ "audit-log", SETTING_TEXT, NULL, "FILE",
-	  "Where each write and each entry into a sandbox is recorded, a line of JSON for each; - is standard output, none is nowhere (by default audit.log in the data directory)" },
-	{ "audit-log-size", SETTING_SIZE, "64Mi", "SIZE",
-	  "Size at which the audit log is begun anew", .min = 1 << 10, .max = INT64_C(1) << 40 },
-	{ "audit-log-keep", SETTING_INT, "4", "N", "Audit logs to keep beside the newest", .min = 0,
-	  .max = 1000 },
+	AUDIT_SETTINGS(
+		"Where each write and each entry into a sandbox is recorded, a line of JSON for each; - is standard output, none is nowhere (by default audit.log in the data directory)"),
 	{ "router-access-log", SETTING_BOOL, "false", NULL,
 	  "Log every request through the router" },
 	{ "router-host", SETTING_TEXT, NULL, "NAME,...",

@@ -16,6 +16,7 @@ static void strip(struct http_headers *h)
 {
 	for (size_t i = 0; ours[i]; i++)
 		http_headers_del(h, ours[i]);
+	http_headers_drop_bearer_protocols(h);
 	if (wall_stands("identity-headers"))
 		http_headers_drop(h, http_identities);
 }

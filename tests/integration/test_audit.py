@@ -112,6 +112,31 @@ def test_what_is_done_over_mcp_is_recorded_as_its_users(server):
     assert lines(server, user=alice, verb="connect", resource="pods", subresource="exec")
 
 
+def test_what_pod_security_finds_is_with_the_write(server):
+    key = "pod-security.kubernetes.io/"
+    server.api("POST", "/api/v1/namespaces", {"metadata": {"name": "watched", "labels": {key + "audit": "restricted", key + "enforce": "baseline"}}})
+    pods = "/api/v1/namespaces/watched/pods"
+    server.api("POST", pods, pod("plain", "sleep", "1000"))
+    [line] = lines(server, verb="create", resource="pods", namespace="watched", name="plain", status=201)
+    assert line["annotations"][key + "enforce-policy"] == "baseline:latest"
+    assert line["annotations"][key + "audit-violations"].startswith('would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container ')
+    forbidden = pod("host", "sleep", "1000")
+    forbidden["spec"]["hostNetwork"] = True
+    with pytest.raises(ApiError):
+        server.api("POST", pods, forbidden)
+    [line] = lines(server, verb="create", namespace="watched", name="host", status=403)
+    assert "host namespaces (hostNetwork=true)" in line["annotations"][key + "audit-violations"]
+    sandboxes = SANDBOXES.replace("/default/", "/watched/")
+    server.api("POST", sandboxes, {"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": {"name": "box"},
+                                   "spec": {"operatingMode": "Suspended", "podTemplate": {"spec": pod("x", "true")["spec"]}}})
+    [line] = lines(server, verb="create", resource="sandboxes", namespace="watched", name="box")
+    assert list(line["annotations"]) == [key + "audit-violations"]
+    server.api("PATCH", f"{pods}/plain", {"metadata": {"labels": {"a": "b"}}}, content_type="application/merge-patch+json")
+    assert "annotations" not in lines(server, verb="patch", namespace="watched", name="plain")[0], "nothing that a level is about has changed"
+    server.api("POST", PODS, pod("free", "true"))
+    assert "annotations" not in lines(server, verb="create", resource="pods", namespace="default", name="free")[0]
+
+
 @pytest.fixture(scope="module")
 def web(server):
     """A Sandbox with something that answers on port 8000."""

@@ -108,3 +108,32 @@ def test_pods_that_the_node_refuses_are_made_ever_more_seldom(web):
     assert made and {p["status"]["phase"] for p in made} == {"Failed"}
     assert len(made) <= 8 and writes < 100
     web.api("DELETE", "/api/v1/namespaces/odd")
+
+
+def test_a_set_that_was_left_behind(web):
+    """It is adopted if it is selected; with another template it is an old one, though it has the name that the newest would have."""
+    sets, made = "/apis/apps/v1/namespaces/left/replicasets", "/apis/apps/v1/namespaces/left/deployments"
+    web.api("POST", "/api/v1/namespaces", {"metadata": {"name": "left"}})
+    web.api("POST", made, MANIFEST)
+    web.wait(made, "web", lambda d: d.get("status", {}).get("availableReplicas") == 2)
+    [first] = web.api("GET", sets)["items"]
+    web.kubectl("delete", "deployment", "web", "-n", "left", "--cascade=orphan")
+    web.wait(sets, first["metadata"]["name"], lambda s: not s["metadata"].get("ownerReferences"))
+    web.api("POST", made, MANIFEST)
+    web.wait(sets, first["metadata"]["name"], lambda s: s["metadata"].get("ownerReferences"))
+    web.wait(made, "web", lambda d: d.get("status", {}).get("availableReplicas") == 2)
+    assert len(web.api("GET", sets)["items"]) == 1 and "collisionCount" not in web.api("GET", f"{made}/web")["status"]
+    web.kubectl("delete", "deployment", "web", "-n", "left", "--cascade=foreground", "--timeout=60s")
+
+    other = json.loads(json.dumps(MANIFEST))
+    other.update(kind="ReplicaSet", metadata={"name": first["metadata"]["name"], "labels": {"app": "web"}})
+    other["spec"]["template"]["spec"]["containers"][0]["name"] = "other"
+    web.api("POST", sets, other)
+    web.wait(sets, first["metadata"]["name"], lambda s: s.get("status", {}).get("availableReplicas") == 2)
+    web.api("POST", made, MANIFEST)
+    done = web.wait(made, "web", lambda d: d.get("status", {}).get("updatedReplicas") == 2 and d["status"].get("replicas") == 2
+                    and d["status"].get("availableReplicas") == 2)
+    assert done["status"]["collisionCount"] == 1
+    by_name = {s["metadata"]["name"]: s for s in web.api("GET", sets)["items"]}
+    assert len(by_name) == 2 and by_name[first["metadata"]["name"]]["spec"]["replicas"] == 0
+    web.api("DELETE", "/api/v1/namespaces/left")

@@ -70,6 +70,8 @@ class Bad(socketserver.StreamRequestHandler):
                 w.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf")
             elif what == "/nothing":
                 pass
+            elif what == "/early":
+                w.write(b"HTTP/1.1 413 Much\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much")
             elif what == "/unasked":
                 w.write(b"HTTP/1.1 101 Hi\r\nConnection: Upgrade\r\nUpgrade: evil\r\n\r\n")
             elif what == "/endless":
@@ -121,7 +123,8 @@ def server(module_instance, tmp_path_factory):
     cay.api("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"app": "web"}},
                            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container(pem)]}})
     cay.api("POST", f"{NS}/services", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc"}, "spec": {
-        "selector": {"app": "web"}, "ports": [{"name": "web", "port": 80, "targetPort": "web"}, {"name": "tls", "port": 443, "targetPort": 8443}]}})
+        "selector": {"app": "web"}, "ports": [{"name": "web", "port": 80, "targetPort": "web"}, {"name": "tls", "port": 443, "targetPort": 8443},
+                                                {"name": "echo", "port": 82, "targetPort": 8002}]}})
     cay.wait(PODS, "web", is_ready)
     cay.wait(f"{NS}/endpoints", "svc", lambda e: e and e.get("subsets"))
     cay.tokens = {name: token_of(cay, name) for name in ("editor", "viewer")}
@@ -242,6 +245,19 @@ def test_an_answer_that_breaks_off_is_no_whole_one(server):
         ask(server, "/pods/web:8001/proxy/torn")
 
 
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_an_answer_before_the_end_of_the_body_arrives(server, tmp_path, version):
+    """The Pod answers and closes before it has read the body."""
+    for name, data in zip(("ca", "cert", "key"), server.credentials()):
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "body").write_bytes(b"z" * MUCH)
+    for _ in range(5):
+        got = subprocess.run(["curl", "-sS", version, "--cacert", tmp_path / "ca", "--cert", tmp_path / "cert", "--key", tmp_path / "key", "--max-time", "60",
+                              "-H", "Expect:", "--data-binary", f"@{tmp_path}/body", "-w", " %{http_code} %{http_version}",
+                              f"https://127.0.0.1:{server.port}{PODS}/web:8001/proxy/early"], capture_output=True, text=True)
+        assert got.stdout == f"too much 413 {'2' if version == '--http2' else '1.1'}", got.stderr
+
+
 def rss(server):
     with open(f"/proc/{server.process.pid}/status") as f:
         return int(next(line for line in f if line.startswith("VmRSS")).split()[1])
@@ -261,9 +277,9 @@ def test_an_endless_answer_that_nobody_reads_stays_with_the_pod(server):
     assert told(server, "/pods/web/proxy/x")["path"] == "/x"
 
 
-def upgrade(server, path):
+def upgrade(server, path, more=""):
     s = server.context().wrap_socket(socket.create_connection(("127.0.0.1", server.port), 60), server_hostname="127.0.0.1")
-    s.sendall(f"GET {NS}{path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nCookie: basic=1\r\nX-Own: z\r\n\r\n".encode())
+    s.sendall(f"GET {NS}{path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nCookie: basic=1\r\nX-Own: z\r\n{more}\r\n".encode())
     f = s.makefile("rb")
     head = {}
     status = f.readline().split()[1]
@@ -282,6 +298,22 @@ def test_a_changed_protocol_is_a_tunnel(server):
     s, f, status, _ = upgrade(server, "/pods/web:8000/proxy/teapot")
     assert status == b"418", "whoever does not change it answers as usual"
     s.close()
+
+
+@pytest.mark.parametrize("sent,seen", [
+    ("Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.c2VjcmV0, foo\r\n", b"Sec-WebSocket-Protocol: foo|"),
+    ("Sec-WebSocket-Protocol: foo\r\nSec-WebSocket-Protocol: Base64URL.Bearer.Authorization.k8s.io.c2VjcmV0,bar\r\n", b"Sec-WebSocket-Protocol: foo, bar|"),
+    ("Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.c2VjcmV0\r\n", b""),
+    ("Sec-WebSocket-Protocol: foo,bar\r\n", b"Sec-WebSocket-Protocol: foo,bar|"),
+])
+def test_a_token_among_the_subprotocols_stays_outside(server, sent, seen):
+    for target in ("pods/web:8002", "services/svc:echo"):
+        s, _, status, head = upgrade(server, f"/{target}/proxy/x", sent)
+        s.close()
+        assert status == b"101" and b"c2VjcmV0" not in head[b"x-head"]
+        assert (seen in head[b"x-head"]) if seen else b"ocket-" not in head[b"x-head"]
+    got = told(server, "/pods/web/proxy/x", **{"Sec-WebSocket-Protocol": "foo, base64url.bearer.authorization.k8s.io.c2VjcmV0"})["headers"]
+    assert got["Sec-WebSocket-Protocol"] == "foo", "and without a change of the protocol too"
 
 
 def test_who_may(server):

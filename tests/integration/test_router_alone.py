@@ -382,6 +382,29 @@ def test_requests_are_logged(world, router):
     assert line["sandbox"] == "box" and line["namespace"] == "default" and line["status"] == 200 and line["path"] == "/x"
 
 
+def test_entries_are_recorded(world, router, shared):
+    os.chmod(shared, 0o777)
+    path = f"{shared}/audit.log"
+    r = router("--audit-log", path)
+    assert r.status("box", "/x?secret=1", token=world.tokens["runner"]) == 200
+    assert r.status("box", "/", token=world.tokens["reader"]) == 403
+
+    def lines():
+        return [json.loads(line) for line in open(path)]
+    wait_until(lambda: len(lines()) == 2)
+    entered, refused = lines()
+    assert entered["user"] == "system:serviceaccount:default:runner" and entered["status"] == 200 and entered["port"] == 8000
+    assert (entered["verb"], entered["group"], entered["resource"], entered["name"]) == ("connect", "agents.x-k8s.io", "sandboxes", "box")
+    assert refused["user"] == "system:serviceaccount:default:reader" and refused["status"] == 403
+    assert "secret" not in open(path).read() and r.metric("cay_audit_records_total") == 2
+    r = router("--authz-mode", "allow-all", "--access-log=false")
+    assert r.status("box") == 200
+    wait_until(lambda: [line for line in r.log().splitlines() if line.startswith("{") and json.loads(line)["verb"] == "connect"])
+    r = router("--authz-mode", "allow-all", "--access-log=false", "--audit-log", "none")
+    assert r.status("box") == 200
+    assert r.stop() == 0 and '"connect"' not in r.log()
+
+
 def test_without_a_header(world, router):
     r = router("--authz-mode", "allow-all")
     conn = r.connect()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services of real Pods: their names, their slices as kubectl shows them, and the ways to them."""
 
+import json
 import os
 import random
 import re
@@ -243,6 +244,15 @@ except ConnectionResetError:
 """
     assert answers(echoes)
     assert as_user(connect, port=echoes) == "closed"
+
+    def recorded():
+        with open(f"{node.data_dir}/audit.log") as log:
+            return [line for line in map(json.loads, log) if line.get("subresource") == "nodeport" and line["name"] == "echo" and line["port"] == echoes]
+    refused = wait_until(lambda: next((line for line in recorded() if line.get("note") == "forbidden"), None))
+    assert refused["user"].startswith("uid ") and refused["user"] != "uid 0 of this machine" and "pod" not in refused
+    entered = wait_until(lambda: next((line for line in recorded() if "note" not in line), None))
+    assert entered["user"] == "uid 0 of this machine" and entered["verb"] == "connect" and entered["resource"] == "services"
+    assert entered["namespace"] == "default" and entered["pod"] in ("echo-0", "echo-1") and entered["sent"] > 0
 
 
 def test_an_endpoint_must_be_a_pod_of_the_services_own_namespace(node, echoes):

@@ -4,6 +4,12 @@
 REPLAY = "pytest api/test_replay.py -k"
 
 MUTATIONS = (
+    mutation("newer-events-change", "server/admit/admit.c",
+             "	if (old && op->kind->validate_change)\n", "	if (!old && op->kind->validate_change)\n",
+             "an Event of events.k8s.io keeps all but its series", "pytest api/test_replay.py -k core"),
+    mutation("bodies-of-any-kind", "api/decode.c",
+             "	if (!e && as)\n		e = check_body_kind(as, in, &n);\n", "	if (!e && as && !in)\n		e = check_body_kind(as, in, &n);\n",
+             "a token, an eviction and a scale are asked for by their own kind", "pytest api/test_replay.py -k subresources"),
     mutation("update-creates-without-the-right", "server/http.c",
              "	bool creates = r->verb == VERB_UPDATE ? r->kind->flags & KIND_PUT_CREATES : body_applies(c);\n",
              "	bool creates = r->verb != VERB_UPDATE && body_applies(c);\n",

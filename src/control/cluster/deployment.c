@@ -5,6 +5,7 @@
 #include "api/kind.h"
 #include "api/meta.h"
 #include "api/object.h"
+#include "api/selector.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -18,7 +19,9 @@
 /*
  * Deployments: a ReplicaSet for each template that a Deployment has had, and how many Pods each of
  * them should have (rollout.c). A key is a Deployment; the changes of its sets wake it. A set is
- * found by its template, so one that was used before is used again, with a new revision.
+ * found by its template, so one that was used before is used again, with a new revision. Before it
+ * makes a set, a Deployment takes over those that it selects and that nobody controls: what another
+ * of its name left behind.
  */
 enum deployment_write {
 	DEPLOYMENT_WRITE_SET, /* a new one, or one that nobody controls */
@@ -68,6 +71,10 @@ static size_t find_newest(const struct object *dep, const struct dependents *set
 
 /* The newest set, when there is none yet */
 
+enum {
+	ADOPTED_MAX = 32, /* in one pass; the next takes the others */
+};
+
 static struct json_doc *set_build(const struct object *dep, const char *name, const char *hash,
 				  uint64_t revision)
 {
@@ -97,29 +104,107 @@ static uint64_t next_revision(const struct dependents *sets)
 	return sets->n ? revision_of(sets->list[sets->n - 1]) + 1 : 1;
 }
 
-/* One that nobody controls is what a Deployment of this name left behind. */
+/* Sets that nobody controls, borrowed while their references are held. */
+struct orphans {
+	const struct object *dep;
+	struct object *list[ADOPTED_MAX];
+	size_t n;
+};
+
+static bool add_orphan(void *arg, struct object *set)
+{
+	struct orphans *o = arg;
+
+	if (!object_deleting(set) && !object_controller(set) &&
+	    label_selector_matches(json_get(object_spec(o->dep), "selector"),
+				   json_get(json_get(set->root, "metadata"), "labels"), false))
+		o->list[o->n++] = object_ref(set);
+	return o->n < ARRAY_LEN(o->list);
+}
+
+/* False: there is nothing to adopt. */
+static bool adopt_orphans(struct pass *p, const struct object *dep)
+{
+	const struct cluster *cl = p->own;
+	struct orphans o = { .dep = dep };
+
+	client_each(p->c->client, cl->replica_set, dep->ns, add_orphan, &o);
+	for (size_t i = 0; i < o.n; i++) {
+		const struct write w = { .name = DEPLOYMENT_WRITE_SET,
+					 .to = ref_of(o.list[i]),
+					 .what = "adopt a ReplicaSet",
+					 .flags = WRITE_GONE_OK | WRITE_CONFLICT_OK };
+		struct json_doc *d = json_doc_new();
+
+		json_set_root(d, json_obj(d));
+		draft_adopt(d, json_need_obj(d, json_root(d), "metadata"), o.list[i], dep);
+		pass_patch(p, &w, d);
+		object_unref(o.list[i]);
+	}
+	return o.n > 0;
+}
+
+static int64_t collisions(const struct object *dep)
+{
+	return json_get_int(object_status(dep), "collisionCount", 0);
+}
+
+/* Another hash for each collision, of a template that stays the same. */
+static void template_hash(const struct object *dep, char ret[9])
+{
+	const struct json *template = json_get(object_spec(dep), "template");
+	autoptr(json_doc) d = NULL;
+
+	if (!collisions(dep)) {
+		name_hash_json(template, ret);
+		return;
+	}
+	d = json_doc_new();
+	json_set_root(d, json_obj(d));
+	json_set_int(d, json_root(d), "collisionCount", collisions(dep));
+	json_set(d, json_root(d), "template", json_copy(d, template));
+	name_hash_json(json_root(d), ret);
+}
+
+static void note_collision(struct pass *p, const struct object *dep)
+{
+	autoptr(json_doc) want = draft_status(dep);
+	struct write w = { .name = DEPLOYMENT_WRITE_STATUS,
+			   .to = ref_of(dep),
+			   .what = "count a collision of hashes",
+			   .flags = WRITE_GONE_OK };
+
+	w.to.sub = "status";
+	json_set_int(want, json_root(want), "collisionCount", collisions(dep) + 1);
+	pass_patch(p, &w, draft_status_patch(dep, json_root(want)));
+}
+
+/* The name is another's, or was that of another template. */
+static bool collides(const struct object *dep, const struct object *set)
+{
+	return !object_controlled_by(set, dep->uid) ||
+	       !has_template(set, json_get(object_spec(dep), "template"));
+}
+
 static void make_newest(struct pass *p, const struct object *dep, const struct dependents *sets)
 {
 	const struct cluster *cl = p->own;
 	char hash[9];
 	autofree char *name = NULL;
-	autoptr(object) left = NULL;
+	autoptr(object) there = NULL;
 	struct write w = { .name = DEPLOYMENT_WRITE_SET,
 			   .to = { .kind = cl->replica_set, .ns = dep->ns },
 			   .what = "make its ReplicaSet" };
 
-	name_hash_json(json_get(object_spec(dep), "template"), hash);
+	if (adopt_orphans(p, dep))
+		return;
+	template_hash(dep, hash);
 	w.to.name = name = xasprintf("%s-%s", dep->name, hash);
-	left = client_get(p->c->client, cl->replica_set, dep->ns, name);
-	if (left && !object_controller(left)) {
-		struct json_doc *d = json_doc_new();
-
-		json_set_root(d, json_obj(d));
-		draft_adopt(d, json_need_obj(d, json_root(d), "metadata"), left, dep);
-		pass_patch(p, &w, d);
-	} else {
+	there = client_get(p->c->client, cl->replica_set, dep->ns, name);
+	if (there && collides(dep, there))
+		note_collision(p, dep);
+	else
 		pass_create(p, &w, set_build(dep, name, hash, next_revision(sets)));
-	}
 }
 
 /* How many Pods each set has */
@@ -177,7 +262,8 @@ static void scale_all(struct pass *p, const struct object *dep, const struct dep
 		};
 	rollout_decide(&seen, want);
 	for (size_t i = 0; i < sets->n; i++) {
-		bool again = i == newest && i + 1 < sets->n; /* used before, and now the newest */
+		/* Used before, or adopted, and now the newest. */
+		bool again = i == newest && (i + 1 < sets->n || !revision_of(sets->list[i]));
 
 		if (want[i] != wanted(sets->list[i]) || again)
 			scale(p, sets->list[i], want[i], again ? next_revision(sets) : 0);

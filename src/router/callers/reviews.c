@@ -60,6 +60,7 @@ struct review {
 	enum review_state state;
 	usec until;
 	struct json_doc *who; /* of a token that is valid: its user */
+	char *user;           /* the name of whom it is about, for the record; NULL: nobody's */
 };
 
 struct reviews {
@@ -83,6 +84,7 @@ static void review_free(struct review *rv)
 	list_del(&rv->link);
 	timer_free(rv->deadline);
 	json_doc_free(rv->who);
+	free(rv->user);
 	free(rv);
 }
 
@@ -147,6 +149,8 @@ static void on_token(struct client_write *w, struct err *e, struct object *o)
 		return;
 	}
 	rv->who = review_read_token(o->root, rv->rs->spec.audiences);
+	if (rv->who)
+		rv->user = xstrdup(json_get_str(json_root(rv->who), "username"));
 	settle(rv, rv->who ? REVIEW_YES : REVIEW_NO);
 }
 
@@ -276,11 +280,13 @@ static struct err *verdict(const struct review *rv)
 	return NULL;
 }
 
-/* Waits for rv, or says what it says. NULL rv: it could not be asked. */
-static struct err *await(struct review *rv, struct list **ret_wait)
+/* Waits for rv, or says what it says, and of whom. NULL rv: it could not be asked. */
+static struct err *await(const struct router_ask *a, struct review *rv, struct list **ret_wait)
 {
 	if (!rv)
 		return err_new(ERR_EXHAUSTED, "too many callers are being checked");
+	if (rv->user)
+		router_ask_is(a, "%s", rv->user);
 	if (rv->state != REVIEW_ASKING)
 		return verdict(rv);
 	*ret_wait = &rv->waiting;
@@ -309,7 +315,7 @@ static char *pod_of(struct reviews *rs, const struct router_ask *a)
 static struct err *check_access(struct reviews *rs, const struct router_ask *a,
 				const struct guest *g, struct list **ret_wait)
 {
-	autofree char *pod = pod_of(rs, a);
+	autofree char *pod = pod_of(rs, a), *user = NULL;
 	const struct review_object what = { a->ns, pod };
 	char digest[2 * SHA256_LEN + 1], key[KEY_LEN];
 	struct review *rv, *token;
@@ -318,16 +324,17 @@ static struct err *check_access(struct reviews *rs, const struct router_ask *a,
 	(void)snprintf(key, sizeof(key), "a%s", digest);
 	rv = recall(rs, key);
 	if (rv)
-		return await(rv, ret_wait);
-	if (!g->token)
-		return await(ask(rs, key, rs->access_reviews,
-				 review_access_named(g->user, g->groups, &what)),
-			     ret_wait);
-	token = token_review(rs, g);
-	if (!token || token->state != REVIEW_YES)
-		return await(token, ret_wait);
-	return await(ask(rs, key, rs->access_reviews, review_access(json_root(token->who), &what)),
-		     ret_wait);
+		return await(a, rv, ret_wait);
+	token = g->token ? token_review(rs, g) : NULL;
+	if (g->token && (!token || token->state != REVIEW_YES))
+		return await(a, token, ret_wait);
+	user = xstrdup(token ? token->user : g->user);
+	rv = ask(rs, key, rs->access_reviews,
+		 token ? review_access(json_root(token->who), &what)
+		       : review_access_named(g->user, g->groups, &what));
+	if (rv)
+		rv->user = take(user);
+	return await(a, rv, ret_wait);
 }
 
 static struct err *check(struct reviews *rs, const struct router_ask *a, const struct guest *g,
@@ -337,7 +344,7 @@ static struct err *check(struct reviews *rs, const struct router_ask *a, const s
 	case REVIEWS_ALLOW:
 		return NULL;
 	case REVIEWS_TOKEN:
-		return g->token ? await(token_review(rs, g), ret_wait) : NULL;
+		return g->token ? await(a, token_review(rs, g), ret_wait) : NULL;
 	case REVIEWS_RBAC:
 		return check_access(rs, a, g, ret_wait);
 	case REVIEWS_NOBODY:
@@ -358,6 +365,8 @@ static struct err *decide(void *arg, const struct router_ask *a, struct list **r
 		      (rs->spec.mode == REVIEWS_TOKEN && !rs->spec.token_optional);
 	struct err *e;
 
+	if (g.user && !g.token)
+		router_ask_is(a, "%s", g.user);
 	if (needed && !known)
 		e = err_new(ERR_UNAUTHENTICATED, "unauthenticated");
 	else

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 
+struct audit;
 struct client;
 struct loop;
 struct router_caller;
@@ -31,6 +32,7 @@ struct node_ports_spec {
 	unsigned half_open_ms; /* see pump_set_half_open_ms(); 0: 60 s */
 	bool has_group;        /* as in struct router_spec */
 	gid_t group;
+	struct audit *audit; /* the record of who went in; NULL: none */
 	bool (*enter)(void *arg, const struct router_caller *caller); /* NULL: everybody may */
 	void *arg;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/macros.h"
 #include "router/node_ports/node_ports.h"
@@ -30,7 +31,9 @@ struct node_ports {
 	struct list waiting, passing; /* struct passage.link */
 	struct timer *refresh, *rest;
 	struct node_ports_stats stats;
-	uint64_t round; /* of looks at the Services */
+	uint64_t round;      /* of looks at the Services */
+	usec forbidden_at;   /* when a caller who may not go in was recorded last */
+	uint64_t unrecorded; /* such callers since then */
 };
 
 /* What a namespace has. It lives as long as it has ports. */
@@ -71,5 +74,9 @@ struct pick_from {
 	const char *port; /* its name, "" for one without */
 	const char *keep; /* "ADDRESS:PORT" that is taken if it is among them; NULL: any will do */
 };
+struct picked {
+	char addr[64]; /* "ADDRESS:PORT" */
+	char pod[256]; /* its name */
+};
 /* Any of the Pods that are ready. False: there is none. */
-bool node_port_pick(const struct pick_from *from, char ret[64]);
+bool node_port_pick(const struct pick_from *from, struct picked *ret);

@@ -21,20 +21,22 @@ struct picking {
 	const struct kind *pods;
 	uint64_t n; /* candidates so far */
 	bool kept;
-	char *ret;
+	struct picked *ret;
 };
 
-static void consider(struct picking *p, const char *ip, int64_t port)
+static void consider(struct picking *p, const char *ip, int64_t port, const char *pod)
 {
-	char text[64];
+	char text[sizeof(p->ret->addr)];
 
 	(void)snprintf(text, sizeof(text), strchr(ip, ':') ? "[%s]:%lld" : "%s:%lld", ip,
 		       (long long)port);
 	if (p->kept)
 		return;
 	p->kept = str_eq(p->from->keep, text);
-	if (p->kept || random_u64() % ++p->n == 0)
-		(void)snprintf(p->ret, sizeof(text), "%s", text);
+	if (!p->kept && random_u64() % ++p->n != 0)
+		return;
+	memcpy(p->ret->addr, text, sizeof(text));
+	(void)snprintf(p->ret->pod, sizeof(p->ret->pod), "%s", pod);
 }
 
 static bool on_slice(void *arg, struct object *slice)
@@ -54,18 +56,18 @@ static bool on_slice(void *arg, struct object *slice)
 
 		if (json_bool(json_at_path(it.val, "conditions.ready"), true) && ip &&
 		    ip_parse(ip, &parsed) && service_endpoint_is_real(it.val, f->ns, pod))
-			consider(p, ip, port);
+			consider(p, ip, port, name);
 	}
 	return true;
 }
 
-bool node_port_pick(const struct pick_from *from, char ret[64])
+bool node_port_pick(const struct pick_from *from, struct picked *ret)
 {
 	const struct kinds *registry = client_kinds(from->client);
 	struct picking p = { .from = from, .pods = kinds_need(registry, "v1", "Pod"), .ret = ret };
 
-	ret[0] = '\0';
+	ret->addr[0] = '\0';
 	client_each(from->client, kinds_need(registry, "discovery.k8s.io/v1", "EndpointSlice"),
 		    from->ns, on_slice, &p);
-	return ret[0];
+	return ret->addr[0];
 }

@@ -75,16 +75,17 @@ static struct err *verdict(struct op *op, const struct json_doc *d)
 }
 
 /* From the version that was sent to the one that is stored. */
-static struct err *to_storage(struct op *op, struct json_doc *d)
+static struct err *to_storage(struct op *op, struct json_doc *d, const struct object *old)
 {
 	const struct kind *k = op->kind;
+	bool whole = !op->patches && !(old && k->validate_change);
 	struct err *e;
 
 	if (kind_storage(k) == k)
 		return NULL;
 	schema_default(d, json_root(d), k->type, NULL);
 	schema_validate(json_root(d), k->type, NULL, &op->causes);
-	if (k->validate && !op->patches && !op->causes.n)
+	if (k->validate && whole && !op->causes.n)
 		k->validate(json_root(d), NULL, &op->causes);
 	e = verdict(op, d);
 	return e ? e : k->to_storage(k, d);
@@ -207,6 +208,8 @@ static struct err *default_and_validate(struct op *op, struct json_doc *d, const
 	if ((!op->causes.n || !is_structural(k)) && validate &&
 	    (!content || k->flags & KIND_CONTENTS))
 		validate(root, old ? old->root : NULL, &op->causes);
+	if (old && op->kind->validate_change)
+		op->kind->validate_change(root, old->root, &op->causes);
 	if (k->validate_status && old && str_eq(op->sub, "status"))
 		k->validate_status(root, old->root, &op->causes);
 	if (!op->causes.n && k->warn && op->warn && !content && !*op->sub)
@@ -408,7 +411,7 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 	if (!e)
 		e = meta_prepare_create(op, d);
 	if (!e)
-		e = to_storage(op, d);
+		e = to_storage(op, d, NULL);
 	if (e)
 		return e;
 	begin(op, d);
@@ -545,7 +548,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 
 	e = meta_prepare_update(op, d, old);
 	if (!e)
-		e = to_storage(op, d);
+		e = to_storage(op, d, old);
 	if (e)
 		return e;
 	keep_rest(op, &d, old);

@@ -51,7 +51,10 @@ struct op {
 	 * NULL: this process, whose ownership is recorded only where it takes something. */
 	const char *manager, *manager_sub;
 	void (*warn)(void *arg, const char *text);
-	void *warn_arg;
+	/* For the record of this write: a constant key, of which the last text counts. NULL: there
+	 * is no record. */
+	void (*note)(void *arg, const char *key, const char *text);
+	void *warn_arg; /* of both */
 
 	struct causes causes;  /* of an ERR_INVALID */
 	enum details details;  /* what the details of an error name */

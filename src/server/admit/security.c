@@ -34,35 +34,59 @@ static struct security_policy policy_of(const struct op *op)
 	return security_policy_of(ns ? json_get(json_get(ns->root, "metadata"), "labels") : NULL);
 }
 
-static void warn_of(const struct op *op, const struct security *s, const struct json *pod)
+/* What the level forbids of a Pod, as a sentence; malloc'd, NULL: nothing. */
+static char *violations(const char *would, const struct security *s, const struct json *pod)
 {
-	autofree char *found = s->level ? security_violations(s, pod, true) : NULL, *text = NULL;
+	autofree char *found = s->level ? security_violations(s, pod, true) : NULL;
 	char name[SECURITY_NAME_MAX];
 
 	if (!found)
-		return;
+		return NULL;
 	security_name(s, name);
-	text = xasprintf("would violate PodSecurity \"%s\": %s", name, found);
-	warn(op, text);
+	return xasprintf("%s PodSecurity \"%s\": %s", would, name, found);
+}
+
+static void warn_of(const struct op *op, const struct security *s, const struct json *pod)
+{
+	autofree char *text = violations("would violate", s, pod);
+
+	if (text)
+		warn(op, text);
+}
+
+static void note_violations(const struct op *op, const struct security *s, const struct json *pod)
+{
+	autofree char *text = op->note ? violations("would violate", s, pod) : NULL;
+
+	if (text)
+		op->note(op->warn_arg, SECURITY_PREFIX "audit-violations", text);
+}
+
+static void note_policy(const struct op *op, const struct security *s)
+{
+	char name[SECURITY_NAME_MAX];
+
+	security_name(s, name);
+	if (op->note)
+		op->note(op->warn_arg, SECURITY_PREFIX "enforce-policy", name);
 }
 
 static struct err *check_pod(const struct op *op, const struct json *obj, const struct json *old)
 {
 	const struct security_policy p = policy_of(op);
-	autofree char *found = NULL, *why = NULL;
-	char name[SECURITY_NAME_MAX];
+	autofree char *why = NULL;
 
-	if ((!p.enforce.level && !p.warn.level) || str_eq(op->sub, "status") ||
+	if ((!p.enforce.level && !p.warn.level && !p.audit.level) || str_eq(op->sub, "status") ||
 	    !security_concerns(obj, old))
 		return NULL;
-	found = p.enforce.level ? security_violations(&p.enforce, obj, true) : NULL;
-	if (!found) {
-		warn_of(op, &p.warn, obj);
-		return NULL;
-	}
-	security_name(&p.enforce, name);
-	why = xasprintf("violates PodSecurity \"%s\": %s", name, found);
-	return err_forbidden(op->kind, json_get_str(json_get(obj, "metadata"), "name"), why);
+	note_policy(op, &p.enforce);
+	note_violations(op, &p.audit, obj);
+	why = violations("violates", &p.enforce, obj);
+	if (why)
+		return err_forbidden(op->kind, json_get_str(json_get(obj, "metadata"), "name"),
+				     why);
+	warn_of(op, &p.warn, obj);
+	return NULL;
 }
 
 static void check_template(const struct op *op, const struct json *obj)
@@ -74,6 +98,7 @@ static void check_template(const struct op *op, const struct json *obj)
 	if (!template || !op->warn || *op->sub)
 		return;
 	p = policy_of(op);
+	note_violations(op, &p.audit, template);
 	warn_of(op, &p.warn, template);
 }
 

@@ -311,7 +311,7 @@ void review_answer(const struct review_desk *desk, struct call *c)
 	const struct review_kind *k = &reviews[which];
 	autoptr(json_doc) d = NULL;
 	struct json *root;
-	struct err *e = body_tree(c, *k->type, &d);
+	struct err *e = body_tree(c, *k->type, NULL, &d);
 
 	if (e) {
 		call_fail(c, e);

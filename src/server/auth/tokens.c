@@ -437,7 +437,7 @@ static struct err *token_request(const struct tokens *t, struct call *c, struct 
 void token_issue(struct tokens *t, struct call *c)
 {
 	autoptr(json_doc) d = NULL;
-	struct err *e = body_tree(c, body_token_request, &d);
+	struct err *e = body_tree(c, body_token_request, &body_kind_token_request, &d);
 
 	if (!e)
 		e = token_request(t, c, d);

@@ -120,14 +120,15 @@ struct err *body_input(struct call *c, struct decode_input *ret)
 		       "application/vnd.kubernetes.protobuf");
 }
 
-struct err *body_tree(struct call *c, const struct type *t, struct json_doc **ret)
+struct err *body_tree(struct call *c, const struct type *t, const struct body_kind *as,
+		      struct json_doc **ret)
 {
 	struct decode_input in;
 	struct err *e = body_input(c, &in);
 
 	if (!e && !in.len)
 		in = (struct decode_input){ .media = DECODE_TREE, .tree = json_doc_new() };
-	return e ? e : body_decode(t, &in, ret);
+	return e ? e : body_decode(t, as, &in, ret);
 }
 
 struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *ret_how,
@@ -241,7 +242,7 @@ struct err *options_read_eviction(struct call *c, struct delete_options *ret)
 	const struct options_input in = options_input(c);
 	autoptr(json_doc) d = NULL;
 	const char *name;
-	struct err *e = body_tree(c, body_eviction, &d);
+	struct err *e = body_tree(c, body_eviction, &body_kind_eviction, &d);
 
 	if (e)
 		return e;

@@ -34,8 +34,10 @@ must_use struct err *call_query_uint(struct call *c, const char *name, uint64_t 
 
 /* The body for the decode stage, by Content-Type. ERR_MEDIA_TYPE: not one that we read. */
 must_use struct err *body_input(struct call *c, struct decode_input *ret);
-/* A body of type t that is not an object of a kind; an absent body counts as an empty one. */
-must_use struct err *body_tree(struct call *c, const struct type *t, struct json_doc **ret);
+/* A body of type t that is not an object of a kind, as in body_decode(); an absent body counts as
+ * an empty one. */
+must_use struct err *body_tree(struct call *c, const struct type *t, const struct body_kind *as,
+			       struct json_doc **ret);
 /* A patch and its type; reports (may be NULL) gets its unknown and duplicate members. */
 must_use struct err *body_patch(struct call *c, struct causes *reports, enum patch_type *ret_how,
 				struct json_doc **ret);

@@ -133,6 +133,18 @@ void call_warn(void *arg, const char *text)
 	http_headers_add(&c->headers, "Warning", buf_str(&b));
 }
 
+void call_note(void *arg, const char *key, const char *text)
+{
+	struct call *c = arg;
+
+	for (size_t i = 0; i < CALL_NOTES_MAX; i++) {
+		if (c->notes[i].key && !str_eq(c->notes[i].key, key))
+			continue;
+		c->notes[i] = (struct audit_note){ key, arena_strdup(c->arena, text) };
+		return;
+	}
+}
+
 /*
  * Writes, whatever becomes of them, and refused ways into Pods: those that are let in are recorded
  * by client/access.h.
@@ -170,6 +182,7 @@ static void record(struct call *c, int status)
 							     .name = r->name,
 							     .dry_run = c->dry_run,
 							     .status = status,
+							     .notes = c->notes,
 							     .took = clock_mono() - c->began });
 }
 

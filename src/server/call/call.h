@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "api/schema.h"
+#include "audit/audit.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -17,7 +18,6 @@
 
 struct access;
 struct arena;
-struct audit;
 struct buf;
 struct bytes;
 struct http_request;
@@ -54,6 +54,7 @@ static inline const char *user_payer(const struct user *u)
 /* At most so much of an answer is produced before the peer takes it. */
 enum {
 	ANSWER_OUT_MAX = 64 * 1024,
+	CALL_NOTES_MAX = 2,
 };
 
 /* What the calls of a server share. */
@@ -87,11 +88,12 @@ struct call {
 	const char *method, *query;
 	const char *from; /* the peer's address */
 	usec began;
-	bool dry_run;            /* the write leaves no trace but in the audit log */
-	bool recorded;           /* there */
-	bool applies;            /* a server-side apply */
-	int status;              /* of the answer; 0: none was given */
-	struct trace_span *span; /* NULL: none is made */
+	bool dry_run;  /* the write leaves no trace but in the audit log */
+	bool recorded; /* there */
+	struct audit_note notes[CALL_NOTES_MAX + 1]; /* for it; texts are the arena's */
+	bool applies;                                /* a server-side apply */
+	int status;                                  /* of the answer; 0: none was given */
+	struct trace_span *span;                     /* NULL: none is made */
 	const char *body;
 	size_t body_len;
 	struct causes causes;        /* details of an ERR_INVALID */
@@ -109,6 +111,8 @@ struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
 AUTOREF(call)
 void call_warn(void *arg, const char *text); /* a Warning header; arg is the call */
+/* An annotation of the audit record. key is a constant; there are CALL_NOTES_MAX at most. */
+void call_note(void *arg, const char *key, const char *text);
 
 /* Counts it as one of its user's. ERR_EXHAUSTED: they have too many, too much unread, or have had
  * more than their part of the loop's time. */

@@ -14,8 +14,6 @@ enum {
 	SEARCHED_MAX = 64, /* containers that are looked for by name */
 };
 
-#define LABEL "pod-security.kubernetes.io/"
-
 /* One rule, in the order in which Kubernetes names them. */
 struct security_rule {
 	const char *reason;
@@ -90,7 +88,7 @@ static bool read_version(const char *text, int *ret)
 static struct security read_mode(const struct json *labels, const char *mode,
 				 enum security_level otherwise, bool *ret_good)
 {
-	autofree char *level = xasprintf(LABEL "%s", mode), *version = NULL;
+	autofree char *level = xasprintf(SECURITY_PREFIX "%s", mode), *version = NULL;
 	struct security s = { SECURITY_PRIVILEGED, SECURITY_LATEST };
 	const char *text = json_get_str(labels, level);
 
@@ -112,15 +110,16 @@ struct security_policy security_policy_of(const struct json *labels)
 	bool enforced, good, any = false;
 
 	json_each(it, json_is(labels, JSON_OBJ) ? labels : NULL)
-		any |= str_starts(it.key, LABEL);
+		any |= str_starts(it.key, SECURITY_PREFIX);
 	if (!any)
 		return p;
 	p.enforce = read_mode(labels, "enforce", SECURITY_RESTRICTED, &enforced);
 	p.audit = read_mode(labels, "audit", SECURITY_PRIVILEGED, &good);
 	p.warn = read_mode(labels, "warn", SECURITY_PRIVILEGED, &good);
-	if (!json_get(labels, LABEL "warn") && enforced && p.enforce.level > p.warn.level) {
+	if (!json_get(labels, SECURITY_PREFIX "warn") && enforced &&
+	    p.enforce.level > p.warn.level) {
 		p.warn.level = p.enforce.level;
-		if (!json_get(labels, LABEL "warn-version"))
+		if (!json_get(labels, SECURITY_PREFIX "warn-version"))
 			p.warn.version = p.enforce.version;
 	}
 	return p;
@@ -134,7 +133,7 @@ void security_check_labels(const struct json *labels,
 	static const char *const modes[] = { "enforce", "audit", "warn" };
 
 	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
-		autofree char *label = xasprintf(LABEL "%s", modes[i]);
+		autofree char *label = xasprintf(SECURITY_PREFIX "%s", modes[i]);
 		autofree char *numbered = xasprintf("%s-version", label);
 		const char *level = json_get_str(labels, label);
 		const char *version = json_get_str(labels, numbered);

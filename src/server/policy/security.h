@@ -15,6 +15,9 @@ enum security_level {
 	SECURITY_RESTRICTED,
 };
 
+/* Of labels, and of annotations in the audit log. */
+#define SECURITY_PREFIX "pod-security.kubernetes.io/"
+
 enum {
 	SECURITY_LATEST = 1 << 30, /* a version; others are the number after "v1." */
 	SECURITY_NAME_MAX = 40,

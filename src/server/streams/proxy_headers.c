@@ -38,6 +38,7 @@ void proxy_request_headers(struct http_headers *h, const struct call *c, const c
 
 	http_headers_del_hop_by_hop(h);
 	http_headers_drop(h, http_identities);
+	http_headers_drop_bearer_protocols(h);
 	drop(h, ours);
 	if (host) /* whatever the client calls hop-by-hop */
 		http_headers_set(h, "Host", host);

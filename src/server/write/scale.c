@@ -108,7 +108,7 @@ static struct err *patched(struct call *c, struct json_doc *scale, struct json_d
 		e = patch_apply(how == PATCH_STRATEGIC ? PATCH_MERGE : how, scale, json_root(patch),
 				NULL);
 	if (!e)
-		return body_decode(body_scale, &in, ret);
+		return body_decode(body_scale, &body_kind_scale, &in, ret);
 	json_doc_free(scale);
 	return e;
 }
@@ -151,8 +151,16 @@ static struct err *apply_scale(struct call *c, struct op *op)
 /* The Scale that the client wants: its own, or ours with its patch. */
 static struct err *wanted(struct call *c, const struct json *obj, struct json_doc **ret)
 {
-	return c->route.verb == VERB_UPDATE ? body_tree(c, body_scale, ret)
-					    : patched(c, scale_of(c->route.kind, obj), ret);
+	struct err *e;
+
+	if (c->route.verb != VERB_UPDATE)
+		return patched(c, scale_of(c->route.kind, obj), ret);
+	e = body_tree(c, body_scale, &body_kind_scale, ret);
+	if (!err_is(e, ERR_MALFORMED) || !c->route.kind->type->structural)
+		return e;
+	err_free(e);
+	return err_new(ERR_MALFORMED, "no kind is registered for the type v1.Scale in scheme "
+				      "\"pkg/runtime/scheme.go:111\"");
 }
 
 static struct err *set_scale(struct call *c, struct op *op, const struct object *o)

@@ -36,6 +36,7 @@ struct op write_op(struct admit *a, struct call *c)
 		.sub = r->sub,
 		.external = true,
 		.warn = call_warn,
+		.note = call_note,
 		.warn_arg = c,
 	};
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kind.h"
+#include "api/registry.h"
 #include "api/schema.h"
 #include "api_test.h"
 #include "kinds.h"
@@ -112,4 +113,53 @@ TEST(the_selector_of_a_deployment_stays)
 	eq_int(c.n, 1);
 	eq_str(c.list[0].field, "spec.selector");
 	causes_done(&c);
+}
+
+/* As a kube-apiserver 1.36 says it. */
+TEST(a_newer_event_may_change_in_its_series_alone)
+{
+	static const struct {
+		const char *now; /* in the place of what the Event has */
+		const char *field, *message;
+	} rows[] = {
+		{ "'message':'m','series':{'count':2,'lastObservedTime':'t'}", NULL, NULL },
+		{ "'message':'m','reportingInstance':''", NULL, NULL },
+		{ "'message':'m','source':{},'firstTimestamp':null,'count':0", NULL, NULL },
+		{ "'message':'n'", "message", "Invalid value: \"n\": field is immutable" },
+		{ "'message':''", "message", "Invalid value: \"\": field is immutable" },
+		{ "'message':'m','count':3", "count", "Invalid value: 3: field is immutable" },
+		{ "'message':'m','lastTimestamp':'t'", "lastTimestamp",
+		  "Invalid value: \"t\": field is immutable" },
+		{ "'message':'m','source':{'component':'c'}", "source",
+		  "Invalid value: {\"Component\":\"c\",\"Host\":\"\"}: field is immutable" },
+		{ "'message':'m','reportingComponent':'a/b'", "reportingController",
+		  "Invalid value: \"a/b\": field is immutable" },
+		{ "'message':'m','related':{'kind':'Pod','name':'z'}", "related",
+		  "Invalid value: {\"Kind\":\"Pod\",\"Namespace\":\"\",\"Name\":\"z\",\"UID\":\"\","
+		  "\"APIVersion\":\"\",\"ResourceVersion\":\"\",\"FieldPath\":\"\"}: field is "
+		  "immutable" },
+		{ "'message':'m','series':{'count':1,'lastObservedTime':'t'}", "series.count",
+		  "Invalid value: \"\": should be at least 2" },
+		{ "'message':'m','series':{'count':2}", "series.lastObservedTime",
+		  "Required value" },
+	};
+	static const char form[] = "{'involvedObject':{'kind':'Pod','name':'p'},'reason':'R',"
+				   "'eventTime':'%s','type':'Normal',%s}";
+	const struct kind *k = kinds_need(test_kinds(), "events.k8s.io/v1", "Event");
+
+	for (size_t i = 0; i <= ARRAY_LEN(rows); i++) {
+		bool last = i == ARRAY_LEN(rows); /* the time that it happened */
+		autofree char *was = xasprintf(form, "t", "'message':'m'");
+		autofree char *now =
+			xasprintf(form, last ? "u" : "t", last ? "'message':'m'" : rows[i].now);
+		autoptr(json_doc) a = doc(now);
+		autoptr(json_doc) b = doc(was);
+		struct causes c = { 0 };
+
+		k->validate_change(json_root(a), json_root(b), &c);
+		eq_str(c.n ? c.list[0].field : NULL, last ? "eventTime" : rows[i].field);
+		if (!last && c.n)
+			eq_str(c.list[0].message, rows[i].message);
+		causes_done(&c);
+	}
 }

@@ -293,3 +293,30 @@ TEST(a_link_is_not_followed)
 	is_false(file_exists(AT_FDCWD, target));
 	rig_done(&r);
 }
+
+TEST(a_connection_has_its_pod_and_bytes_and_a_write_what_policies_found)
+{
+	autofree char *text = NULL, *found = xasprintf("%5000s\"", "x");
+	const struct audit_note notes[] = { { "a/b", "c \"d\"" }, { "e", found }, { 0 } };
+	autoptr(json_doc) d = NULL;
+	const struct json *o;
+	struct rig r;
+
+	rig_init(&r);
+	rig_open(&r, 1 << 20, 1);
+	audit_write(r.audit, &(struct audit_record){ .verb = "connect",
+						     .pod = "p-1",
+						     .received = 7,
+						     .sent = UINT64_C(5000000000),
+						     .notes = notes });
+	rig_close(&r);
+	text = content(&r, "");
+	works(json_parse(text, strlen(text) - 1, NULL, &d));
+	o = json_root(d);
+	eq_str(json_get_str(o, "pod"), "p-1");
+	eq_int(json_get_int(o, "received", 0), 7);
+	eq_int(json_get_int(o, "sent", 0), 5000000000);
+	eq_str(json_get_str(json_get(o, "annotations"), "a/b"), "c \"d\"");
+	eq_int(strlen(json_get_str(json_get(o, "annotations"), "e")), AUDIT_NOTE_MAX);
+	rig_done(&r);
+}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/meta.h"
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -326,5 +327,91 @@ TEST(a_deployment_that_is_deleted_takes_its_pods_along)
 	settle(&w);
 	eq_int(count(&w, kind_named("ReplicaSet")), 0);
 	eq_int(count(&w, kind_named("Pod")), 0);
+	world_done(&w);
+}
+
+/* A set by hand, with the name that the Deployment's own would have. */
+static void create_set(struct world *w, const char *labels, const char *image)
+{
+	autoptr(object) dep = NULL;
+	autofree char *text = NULL;
+	char hash[9];
+
+	create(w, kind_named("Deployment"), DEPLOYMENT("2"));
+	dep = get(w, kind_named("Deployment"), "web");
+	name_hash_json(json_get(object_spec(dep), "template"), hash);
+	delete_now(w, kind_named("Deployment"), "web");
+	settle(w);
+	pods_end(w);
+	text = xasprintf("{'metadata':{'name':'web-%s','labels':{%s}},'spec':{'replicas':1,"
+			 "'selector':{'matchLabels':{'a':'b'}},'template':{'metadata':{'labels':{"
+			 "'a':'b'}},'spec':{'nodeName':'node','containers':[{'name':'c',"
+			 "'image':'%s'}]}}}}",
+			 hash, labels, image);
+	create(w, kind_named("ReplicaSet"), text);
+	run_all(w);
+	create(w, kind_named("Deployment"), DEPLOYMENT("2"));
+	for (int i = 0; i < 4; i++) {
+		run_all(w);
+		pods_end(w);
+	}
+	run_all(w);
+}
+
+TEST(a_set_of_the_same_template_that_nobody_controls_is_adopted)
+{
+	autoptr(object) dep = NULL;
+	struct world w;
+
+	world_open(&w, NULL);
+	create_set(&w, "'a':'b'", "one");
+	eq_int(count(&w, kind_named("ReplicaSet")), 1);
+	eq_int(pods_of(&w, NULL), 2);
+	eq_int(status_of(&w, "collisionCount"), 0);
+	eq_int(status_of(&w, "availableReplicas"), 2);
+	dep = get(&w, kind_named("Deployment"), "web");
+	eq_str(object_annotation(dep, "deployment.kubernetes.io/revision"), "1");
+	world_done(&w);
+}
+
+TEST(a_set_of_another_template_is_replaced_whatever_its_name_is)
+{
+	struct world w;
+
+	world_open(&w, NULL);
+	create_set(&w, "'a':'b'", "other");
+	eq_int(count(&w, kind_named("ReplicaSet")), 2);
+	eq_int(pods_of(&w, "one"), 2);
+	eq_int(pods_of(&w, "other"), 0);
+	eq_int(status_of(&w, "collisionCount"), 1);
+	is_true(str_starts(progress(&w), "True/NewReplicaSetAvailable/"));
+	world_done(&w);
+}
+
+TEST(a_set_that_a_deployment_does_not_select_stays_alone)
+{
+	struct world w;
+
+	world_open(&w, NULL);
+	create_set(&w, "'a':'z'", "one");
+	eq_int(count(&w, kind_named("ReplicaSet")), 2);
+	eq_int(pods_of(&w, "one"), 3);
+	eq_int(status_of(&w, "replicas"), 2);
+	eq_int(status_of(&w, "collisionCount"), 1);
+	world_done(&w);
+}
+
+TEST(a_pass_over_a_deployment_with_a_collision_writes_nothing)
+{
+	uint64_t rev;
+	struct world w;
+
+	world_open(&w, NULL);
+	create_set(&w, "'a':'b'", "other");
+	rev = world_rev(&w);
+	world_stop(&w);
+	world_start(&w, NULL);
+	settle(&w);
+	eq_int(world_rev(&w), rev);
 	world_done(&w);
 }

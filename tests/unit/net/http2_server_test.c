@@ -410,6 +410,42 @@ TEST(a_body_that_an_answer_did_not_wait_for_is_not_read_on)
 	pair_done(&p);
 }
 
+TEST(an_early_answer_can_be_read_before_its_stream_is_closed)
+{
+	struct pair p;
+	struct h2_stream *st;
+
+	pair_init(&p);
+	st = h2_ask(&p.c, &(struct h2_ask){ .method = "POST", .path = "/hello", .endless = true });
+	h2_until(&p.c, st->ended);
+	is_false(st->closed);
+	h2_more(&p.c, st, "the rest", true);
+	h2_until(&p.c, st->closed);
+	answers(&p.c, st, 200, "hello\n");
+	eq_int(st->code, NGHTTP2_NO_ERROR);
+	pair_done(&p);
+}
+
+TEST(what_follows_an_early_answer_takes_no_window_from_others)
+{
+	static char much[64 * 1024];
+	struct pair p;
+	struct h2_stream *st;
+
+	pair_init(&p);
+	memset(much, 'x', sizeof(much) - 1);
+	for (int i = 0; i < 40; i++) { /* more than the window of the connection */
+		st = h2_ask(&p.c, &(struct h2_ask){
+					  .method = "POST", .path = "/hello", .endless = true });
+		h2_until(&p.c, st->ended);
+		h2_more(&p.c, st, much, true);
+		h2_until(&p.c, st->closed);
+		eq_int(st->out.len, 0);
+		answers(&p.c, st, 200, "hello\n");
+	}
+	pair_done(&p);
+}
+
 TEST(stopping_lets_current_requests_end)
 {
 	struct pair p;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/http.h"
 
+#include "net/http_proxy.h"
 #include "test.h"
 
 TEST(header_names_ignore_case)
@@ -150,5 +151,33 @@ TEST(dataplane_149_bearer)
 		eq_int(is, rows[i].token != NULL);
 		if (is)
 			eq_str(got, rows[i].token);
+	}
+}
+
+TEST(bearer_tokens_are_taken_out_of_subprotocols)
+{
+	static const char name[] = "sec-websocket-protocol";
+	static const struct {
+		const char *first, *second, *left;
+	} rows[] = {
+		{ "base64url.bearer.authorization.k8s.io.x, foo", NULL, "foo" },
+		{ "foo,BASE64URL.bearer.authorization.k8s.io.x", "bar ,", "foo, bar" },
+		{ "base64url.bearer.authorization.k8s.io.", NULL, NULL },
+		{ ",base64url.bearer.authorization.x", ",", NULL },
+		{ "base64url.bearer.authorization", "a,,b", "base64url.bearer.authorization" },
+		{ "foo,bar", NULL, "foo,bar" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_headers h = { 0 };
+
+		http_headers_add(&h, "Host", "a");
+		http_headers_add(&h, name, rows[i].first);
+		if (rows[i].second)
+			http_headers_add(&h, name, rows[i].second);
+		http_headers_drop_bearer_protocols(&h);
+		eq_str(http_headers_get(&h, name), rows[i].left);
+		eq_str(http_headers_get(&h, "Host"), "a");
+		http_headers_done(&h);
 	}
 }

@@ -3,12 +3,15 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/service.h"
+#include "audit/audit.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "client/client.h"
 #include "kinds.h"
@@ -24,6 +27,8 @@ struct town {
 	void *arg;
 	struct client *client;
 	struct node_ports *ports;
+	struct audit *audit;
+	char log[32];
 };
 
 static struct object *town_get(void *ctx, const struct kind *k, const char *ns, const char *name)
@@ -92,21 +97,43 @@ static void town_start(struct town *t, const struct node_ports_spec *spec)
 		.create = town_create,
 	};
 
+	struct node_ports_spec with = *spec;
+	int fd;
+
 	*t = (struct town){ .objects = map_new(unref), .told = map_new(NULL) };
 	works(loop_new(&t->l));
+	(void)snprintf(t->log, sizeof(t->log), "/tmp/cay-node-ports-XXXXXX");
+	fd = mkstemp(t->log);
+	is_true(fd >= 0);
+	(void)close(fd);
+	works(audit_open(t->l, &(struct audit_spec){ .path = t->log, .max_bytes = 1 << 20 },
+			 &t->audit));
+	with.audit = t->audit;
 	t->client = client_new(&ops, t, test_kinds());
-	works(node_ports_start(t->l, t->client, spec, &t->ports));
+	works(node_ports_start(t->l, t->client, &with, &t->ports));
 }
 
-static void town_stop(struct town *t)
+/* Returns what was recorded; malloc'd. */
+static char *town_end(struct town *t)
 {
+	char *text = NULL;
+
 	node_ports_free(t->ports);
+	audit_free(t->audit);
+	works(file_read(AT_FDCWD, t->log, 1 << 20, &text, NULL));
+	(void)unlink(t->log);
 	client_free(t->client);
 	map_free(t->objects);
 	map_free(t->told);
 	for (int i = 0; i < 10; i++)
 		loop_turn(t->l, 1);
 	loop_free(t->l);
+	return text;
+}
+
+static void town_stop(struct town *t)
+{
+	free(town_end(t));
 }
 
 static void put(struct town *t, const char *kind, const char *ns, const char *name, char *json)
@@ -300,4 +327,106 @@ TEST(a_pod_that_does_not_take_its_connections_is_given_up)
 		(void)close(crowd[i]);
 	(void)close(pod);
 	town_stop(&t);
+}
+
+static size_t n_lines(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+TEST(a_connection_is_recorded_when_it_ends)
+{
+	autofree char *text = NULL,
+		      *who = xasprintf("\"user\":\"uid %u of this machine\"", getuid());
+	autofree char *number = NULL;
+	struct town t;
+	unsigned port;
+	char got[16];
+	int pod, fd, in;
+
+	town_start(&t, &(struct node_ports_spec){ .node_name = "here" });
+	pod = put_pod(&t, "default");
+	port = put_service(&t, "default", "web");
+	number = xasprintf("\"port\":%u", port);
+	until(t.l, stats(&t).ports == 1);
+	fd = visit(port);
+	until(t.l, (in = accept4(pod, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0);
+	eq_int(send(fd, "hello", 5, 0), 5);
+	until(t.l, recv(in, got, sizeof(got), 0) == 5);
+	eq_int(send(in, "bye", 3, 0), 3);
+	until(t.l, recv(fd, got, sizeof(got), MSG_DONTWAIT) == 3);
+	(void)close(fd);
+	(void)close(in);
+	until(t.l, !stats(&t).conns);
+	(void)close(pod);
+	text = town_end(&t);
+	eq_int(n_lines(text), 1);
+	is_true(strstr(text, who) && strstr(text, number));
+	is_true(strstr(
+		text, "\"verb\":\"connect\",\"resource\":\"services\",\"subresource\":\"nodeport\","
+		      "\"namespace\":\"default\",\"name\":\"web\",\"pod\":\"pod\""));
+	is_true(strstr(text, "\"from\":\"127.0.0.1:"));
+	is_true(strstr(text, "\"received\":5,\"sent\":3"));
+	is_false(strstr(text, "\"note\""));
+}
+
+TEST(a_connection_that_leads_nowhere_or_is_cut_is_recorded_with_the_reason)
+{
+	autofree char *text = NULL;
+	struct town t;
+	unsigned ports[2];
+	int pod, none, fd, in;
+
+	town_start(&t, &(struct node_ports_spec){ .node_name = "here" });
+	pod = put_pod(&t, "default");
+	ports[0] = put_service(&t, "default", "web");
+	ports[1] = put_service(&t, "default", "empty");
+	until(t.l, stats(&t).ports == 2);
+	none = visit(ports[1]);
+	until(t.l, stats(&t).refused == 1);
+	fd = visit(ports[0]);
+	until(t.l, (in = accept4(pod, NULL, NULL, SOCK_CLOEXEC)) >= 0);
+	drop_service(&t, "default", "web");
+	until(t.l, stats(&t).ports == 1);
+	(void)close(none);
+	(void)close(fd);
+	(void)close(in);
+	(void)close(pod);
+	text = town_end(&t);
+	eq_int(n_lines(text), 2);
+	is_true(strstr(text, "\"name\":\"empty\"") && strstr(text, "\"note\":\"no Pod is ready\""));
+	is_true(strstr(text, "\"pod\":\"pod\"") &&
+		strstr(text, "\"note\":\"the port was closed\""));
+}
+
+static bool nobody(unused void *arg, unused const struct router_caller *caller)
+{
+	return false;
+}
+
+TEST(callers_who_may_not_go_in_do_not_fill_the_log)
+{
+	autofree char *text = NULL;
+	int pod, fds[8];
+	struct town t;
+	unsigned port;
+
+	town_start(&t, &(struct node_ports_spec){ .node_name = "here", .enter = nobody });
+	pod = put_pod(&t, "default");
+	port = put_service(&t, "default", "web");
+	until(t.l, stats(&t).ports == 1);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fds[i] = visit(port);
+	until(t.l, stats(&t).refused == ARRAY_LEN(fds));
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		(void)close(fds[i]);
+	(void)close(pod);
+	text = town_end(&t);
+	is_true(strstr(text, "\"note\":\"forbidden\""));
+	is_true(n_lines(text) < ARRAY_LEN(fds));
+	is_false(strstr(text, "\"pod\""));
 }

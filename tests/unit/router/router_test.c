@@ -239,11 +239,15 @@ TEST(dataplane_116_and_118_what_is_ours_stays_outside)
 	rig_start(&g, NULL);
 	rig_ready(&g, "box", "127.0.0.2");
 	a = rig_ask(&g, "GET /",
-		    TO_BOX "Authorization: Bearer s3cret\r\nTE: trailers\r\nKeep-Alive: 5\r\n"
-			   "Proxy-Authorization: p\r\nX-Hop: h\r\nConnection: X-Hop\r\n"
-			   "X-Request-ID: r1\r\n",
+		    TO_BOX
+		    "Authorization: Bearer s3cret\r\nTE: trailers\r\nKeep-Alive: 5\r\n"
+		    "Proxy-Authorization: p\r\nX-Hop: h\r\nConnection: X-Hop\r\n"
+		    "Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.czNj, p2\r\n"
+		    "X-Request-ID: r1\r\n",
 		    g.port);
 	is_false(strstr(a, "s3cret"));
+	is_false(strstr(a, "czNj"));
+	is_true(has(a, "Sec-WebSocket-Protocol: p2\n"));
 	is_false(strstr(a, "X-Hop: h"));
 	is_false(strstr(a, "TE: "));
 	is_false(strstr(a, "Keep-Alive: 5"));
