@@ -145,14 +145,11 @@ struct kind {
 	void (*defaults)(struct json_doc *d, const struct json *old);
 	/* Rules that the schema cannot express. Adds to causes. */
 	void (*validate)(const struct json *obj, const struct json *old, struct causes *c);
-<<<<<<< HEAD
 	/* Why an object that is valid cannot be created; NULL: it can. */
 	const char *(*forbid_create)(const struct json *obj);
-=======
 	/* Of an update in this version, beside what the stored version's validate() says, on both
 	 * as they are stored; what is sent is not validated by itself then. */
 	void (*validate_change)(const struct json *obj, const struct json *old, struct causes *c);
->>>>>>> h-b
 	/* Why a change that is valid is not allowed, not of /status; NULL: it is. */
 	const char *(*forbid_update)(const struct json *obj, const struct json *old,
 				     const struct kind_env *env);
