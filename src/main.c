@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "cli/agent/agent.h"
 #include "cli/cli.h"
 #include "cli/sandbox/sandbox.h"
 #include "loop/loop.h"
@@ -73,6 +74,34 @@ static const struct command commands[] = {
 	  "Create the objects in a file, or change those that are there",
 	  "What an object has beside the file stays. Use kubectl to take fields away.",
 	  apply_settings, apply_run },
+	{ "agent", "ls | show NAME | rm NAME", "List, show and remove agents",
+	  "Agents are made with `cay apply`. `rm` ends the sessions of an agent; their sandboxes are kept for as long as they would be otherwise.",
+	  agent_settings, agent_cmd },
+	{ "session",
+	  "new AGENT [--title TEXT] [--sandbox NAME] [--user NAME] | ls | show NAME | end NAME | resume NAME | rm NAME",
+	  "Begin, list and end sessions of agents",
+	  "`new` waits until the session is Active, and says why if it cannot be. After `end` a sandbox of the session's own sleeps until it is deleted, at the\n"
+	  "time that `ls` shows; until then `resume` goes on with it. --sandbox names a Sandbox, or says new or none.",
+	  session_settings, session_cmd },
+	{ "attach", "SESSION SANDBOX [--right RIGHT]... [--view VIEW]",
+	  "Put a sandbox into a session",
+	  "SANDBOX is a claim or a sandbox. The rights are those that are asked for and that the session's agent may have.",
+	  attach_settings, attach_cmd },
+	{ "detach", "ATTACHMENT", "Take a sandbox out of a session",
+	  "The sandbox stays. `cay session show` lists the attachments of a session.",
+	  detach_settings, detach_cmd },
+	{ "approve", "[ls] | NAME [--always] | --deny NAME",
+	  "List and answer the questions that agents wait for",
+	  "`cay get approvals NAME -o yaml` shows all of a question. --always also adds a rule to the agent.",
+	  approve_settings, approve_cmd, .words = true },
+	{ "trigger", "ls | show NAME", "List and show what events start",
+	  "`show` has the last deliveries; `-o yaml` also what their commands wrote. Triggers are made with `cay apply`.",
+	  trigger_settings, trigger_cmd },
+	{ "hook", "test [NAMESPACE/]NAME --secret-file FILE [--delivery ID]",
+	  "Send a signed event to a trigger",
+	  "The event is read from standard input: `cay hook test team/pulls --secret-file key < event.json`. It is signed with the bytes of the file, in both\n"
+	  "forms, and sent as anybody could send it. The answer is printed; the exit status is 1 unless the event was taken.",
+	  hook_settings, hook_cmd },
 	{ "suspend", "NAME [flags]", "Suspend a sandbox: its processes end, its volumes are kept",
 	  "NAME is a claim or a sandbox.", power_settings, suspend_run },
 	{ "resume", "NAME [flags]", "Wake a sandbox that was suspended",
@@ -116,6 +145,12 @@ static const struct command commands[] = {
 	  "A server may be running; nothing is changed. Each finding comes with what to do about it. The exit status is 0 if all is well, 1 if there\n"
 	  "are faults, and 3 if the directory could not be looked at.",
 	  fsck_settings, fsck_run },
+	{ "audit", "show | verify | export | key [flags]",
+	  "Read the audit log of a data directory, and check that nobody has changed it",
+	  "A server may be running; nothing is changed. `verify` names each record that was changed, removed, added, moved or cut off, and each signature\n"
+	  "that is not the instance's: its exit status is 0 if there is none, 1 if there is one, and 3 if the log could not be read. `export` prints all\n"
+	  "files as one, oldest first, as they are. `key` prints the public key: keep a copy where whoever could change the log cannot.",
+	  audit_settings, audit_run },
 	{ "mcp", "[flags]", "Offer sandboxes as tools over MCP, on standard input and output",
 	  "For the configuration of an MCP client, as a program to start:\n"
 	  "  {\"mcpServers\": {\"sandboxes\": {\"command\": \"cay\", \"args\": [\"mcp\", \"--kubeconfig\", \"FILE\", \"--pool\", \"NAME\"]}}}\n"
@@ -162,6 +197,13 @@ static const struct command commands[] = {
 	  "`add` asks the server of --data-dir for a client certificate or a token and prints a kubeconfig with it; `rm` ends it at once,\n"
 	  "with all that it has open. What a user may do is up to roles and bindings: kubectl create rolebinding.",
 	  user_settings, user_run, .help = user_help },
+	{ "token",
+	  "key FILE | mint --key FILE --agent NAMESPACE/NAME | narrow [-f FILE] | show [-f FILE] | audience",
+	  "Make keys and tokens of agents, and take rights away from a token",
+	  "An agent proves who it is with a token that it signs itself, for five minutes at most; the public key is in its Agent. `narrow` adds a block\n"
+	  "that takes rights away, which nobody can undo, and asks nobody: `cay token narrow --right read --sandbox box < token`. Tokens are read from\n"
+	  "a file or from standard input, never from the command line.",
+	  token_settings, token_run, .help = token_help },
 	{ "version", "[flags]", "Print the version", NULL, version_settings, version_run },
 	{ "completion", "bash | zsh | fish",
 	  "Print a script that completes commands, flags and names in a shell",

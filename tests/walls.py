@@ -15,6 +15,8 @@ class Wall(typing.NamedTuple):
 
 
 ISOLATION = "integration/test_isolation.py::"
+VIEWS = "integration/test_views.py::"
+ATTEMPT = VIEWS + "test_no_attempt_from_a_view_changes_a_file"
 DOORS = "integration/test_doors.py::"
 FILTER = ISOLATION + "test_the_filter_in_the_kernel_answers_as_listed"
 
@@ -31,13 +33,17 @@ WALLS = (
     Wall("seccomp-btrfs", "integration/test_disk.py::test_a_sandbox_makes_no_subvolumes_and_no_shared_copies"),
     Wall("impersonation", "integration/test_identity.py::test_nobody_acts_as_another_without_the_right_to"),
     Wall("escalation", "integration/test_rbac.py::test_nobody_gives_away_more_than_they_hold"),
+    Wall("agent-verbs", "integration/test_agent_kinds.py::test_a_key_is_verified_only_with_the_verb"),
     Wall("credential-end", "integration/test_users.py::test_a_user_is_made_given_rights_and_ended[certificate]"),
+    Wall("agent-key", "integration/test_agent_identity.py::test_the_end_of_a_key_cuts_what_is_open[key]"),
+    Wall("narrowed-token", "integration/test_agent_identity.py::test_a_narrowed_token_works_with_kubectl_for_what_it_leaves"),
     Wall("open-watches", "integration/test_rbac.py::test_what_is_open_ends_with_the_right_to_open_it"),
     Wall("anonymous-rights", "integration/test_identity.py::test_nobody_without_a_credential_reads_an_object"),
     Wall("account-rights", "integration/test_identity.py::test_an_account_has_no_rights_until_it_is_given_some"),
     Wall("token-expiry", "integration/test_identity.py::test_an_expired_token_is_worth_nothing"),
     Wall("token-binding", "integration/test_identity.py::test_a_bound_token_ends_with_its_pod"),
     Wall("endpoint-users", "integration/test_mcp_wire.py::test_nobody_is_let_in_without_a_credential"),
+    Wall("hook-signature", "integration/test_hooks.py::test_what_is_not_rightly_signed_gets_one_answer"),
     Wall("mcp-rights", "integration/test_mcp.py::test_tools_have_the_rights_of_their_user_and_no_others"),
     Wall("mcp-owner", "integration/test_mcp.py::test_two_users_in_one_namespace_never_reach_each_others_sandboxes"),
     Wall("mcp-session", "integration/test_mcp_wire.py::test_a_session_is_of_its_user_alone"),
@@ -81,6 +87,14 @@ WALLS = (
     Wall("memory-limit", ISOLATION + "test_the_memory_limit_is_exact"),
     Wall("cpu-limit", ISOLATION + "test_the_cpu_limit_is_exact"),
     Wall("pids-limit", ISOLATION + "test_the_limit_of_processes_is_exact"),
+    # views, and who is in them
+    Wall("seat-group", VIEWS + "test_commands_run_in_a_group_of_their_attachment_within_that_of_the_sandbox[Shared]"),
+    Wall("view-read-only", VIEWS + "test_every_mount_of_a_read_only_view_is_read_only"),
+    Wall("view-pids", VIEWS + "test_agents_do_not_see_what_is_in_the_environment_of_others"),
+    Wall("view-network", ATTEMPT + "[port-Scratch]"),
+    Wall("view-ipc", VIEWS + "test_a_view_shares_no_memory_with_the_sandbox[Scratch]"),
+    Wall("view-sockets", ATTEMPT + "[stream socket-ReadOnly]"),
+    Wall("view-landlock", ATTEMPT + "[named pipe-ReadOnly]"),
     # what a crowd may take
     Wall("connection-budget",
          "integration/test_crowd.py::test_silent_connections_leave_descriptors_for_api_and_guests"),

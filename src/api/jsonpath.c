@@ -100,3 +100,25 @@ struct json *jsonpath_get(const struct json *v, const char *path)
 	}
 	return path ? at : NULL;
 }
+
+bool jsonpath_valid(const char *path)
+{
+	struct json *nowhere = NULL;
+
+	if (!*path)
+		return false;
+	while (path && *path) {
+		autofree char *name = NULL;
+
+		if (*path == '[') {
+			path = step_bracket(path + 1, &nowhere);
+		} else if (*path == '.') {
+			path = take_name(path + 1, &name);
+			if (!*name)
+				return false;
+		} else {
+			return false;
+		}
+	}
+	return path;
+}

@@ -8,3 +8,5 @@
  * Returns the first value that matches, or NULL; NULL too for a path that uses anything else.
  */
 struct json *jsonpath_get(const struct json *v, const char *path);
+/* Whether a path is written in that part. */
+bool jsonpath_valid(const char *path);

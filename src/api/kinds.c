@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/cay/kinds_priv.h"
 #include "api/crd/crd.h"
 #include "api/kinds_priv.h"
 #include "api/rbac.h"
@@ -7,7 +8,7 @@
 #include "api/schema_metrics_priv.h"
 
 /* The built-in kinds, one after the other, as constant descriptions; kinds_agents.c has those of
- * agents. */
+ * agents, cay/kinds.c those of cay.dev. */
 static const char *const namespace_subresources[] = { "finalize", NULL };
 static const char *const namespaces_kept[] = { "default", "kube-system", NULL };
 static const char *const pod_subresources[] = { "log",         "exec",   "attach",
@@ -476,5 +477,13 @@ const struct kind *const kinds_builtin[] = {
 	&kind_sandbox_claim_v1alpha1,
 	&kind_sandbox_warm_pool,
 	&kind_sandbox_warm_pool_v1alpha1,
+	&kind_agent,
+	&kind_session,
+	&kind_attachment,
+	&kind_approval,
+	&kind_budget,
+	&kind_credential,
+	&kind_trigger,
+	&kind_team_policy,
 	NULL,
 };

@@ -68,7 +68,7 @@ static const char *check_reason(const struct json *v)
 
 static const struct type condition_type = { TYPE_STRING, .max = &max_type };
 static const struct type condition_status = { TYPE_STRING, .values = condition_states };
-static const struct type condition_generation = { TYPE_INT64, .min = &zero };
+const struct type type_observed_generation = { TYPE_INT64, .min = &zero };
 static const struct type condition_reason = {
 	TYPE_STRING,           .pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
 	.check = check_reason, .min = &one,
@@ -78,22 +78,16 @@ static const struct type condition_message = { TYPE_STRING, .max = &max_message 
 static const struct field condition_fields[] = {
 	{ "type", &condition_type, FIELD_REQUIRED, NULL, "What the condition is about" },
 	{ "status", &condition_status, FIELD_REQUIRED, NULL, "True, False or Unknown" },
-	{ "observedGeneration", &condition_generation, 0, NULL, "Generation it was computed for" },
+	{ "observedGeneration", &type_observed_generation, 0, NULL,
+	  "Generation it was computed for" },
 	{ "lastTransitionTime", &type_time, FIELD_REQUIRED, NULL, "When status last changed" },
 	{ "reason", &condition_reason, FIELD_REQUIRED, NULL, "One word for programs" },
 	{ "message", &condition_message, FIELD_REQUIRED, NULL, "A sentence for people" },
 	{ 0 },
 };
 static const struct type condition = { TYPE_OBJECT, AGENTS "Condition", condition_fields };
-static const struct type conditions = { TYPE_LIST, .elem = &condition, .list = LIST_MAP,
-					.merge_keys = { "type" }, .patch_key = "type" };
-
-/* apiVersion, kind and metadata of every kind. */
-#define OBJECT_HEAD                                                               \
-	{ "apiVersion", &type_string, 0, NULL, "Group and version of the kind" }, \
-		{ "kind", &type_string, 0, NULL, "Name of the kind" },            \
-		{ "metadata", &type_meta_object_meta, 0, NULL,                    \
-		  "Name, namespace, labels, annotations, owners" }
+const struct type type_conditions = { TYPE_LIST, .elem = &condition, .list = LIST_MAP,
+				      .merge_keys = { "type" }, .patch_key = "type" };
 
 #define BLUEPRINT                                                                                \
 	{ "podTemplate", &pod_template, FIELD_REQUIRED, NULL, "The Pod that runs the sandbox" }, \
@@ -119,7 +113,7 @@ static const struct field sandbox_spec_fields[] = {
 static const struct type sandbox_spec = { TYPE_OBJECT, AGENTS "SandboxSpec", sandbox_spec_fields };
 
 static const struct field sandbox_status_fields[] = {
-	{ "conditions", &conditions, 0, NULL, "Ready, Suspended, PodScheduled, Finished" },
+	{ "conditions", &type_conditions, 0, NULL, "Ready, Suspended, PodScheduled, Finished" },
 	{ "selector", &type_string, 0, NULL, "Labels of the sandbox's Pod" },
 	{ "service", &type_string, 0, NULL, "Name of the sandbox's Service" },
 	{ "serviceFQDN", &type_string, 0, NULL, "DNS name of the sandbox's Service" },
@@ -155,7 +149,7 @@ static const struct type sandbox_v1alpha1_spec = { TYPE_OBJECT, ALPHA "SandboxSp
 						   sandbox_v1alpha1_spec_fields };
 
 static const struct field sandbox_v1alpha1_status_fields[] = {
-	{ "conditions", &conditions, 0, NULL, "Ready, Suspended, PodScheduled, Finished" },
+	{ "conditions", &type_conditions, 0, NULL, "Ready, Suspended, PodScheduled, Finished" },
 	{ "selector", &type_string, 0, NULL, "Labels of the sandbox's Pod" },
 	{ "service", &type_string, 0, NULL, "Name of the sandbox's Service" },
 	{ "serviceFQDN", &type_string, 0, NULL, "DNS name of the sandbox's Service" },
@@ -271,7 +265,7 @@ static const struct field pool_status_fields[] = {
 	{ "replicas", &plain_int32, 0, NULL, "Members now" },
 	{ "readyReplicas", &plain_int32, 0, NULL, "Members that are ready" },
 	{ "selector", &type_string, 0, NULL, "Labels of the members" },
-	{ "observedGeneration", &condition_generation, 0, NULL, "Generation last acted on" },
+	{ "observedGeneration", &type_observed_generation, 0, NULL, "Generation last acted on" },
 	{ 0 },
 };
 static const struct type pool_status = { TYPE_OBJECT, EXTENSIONS "SandboxWarmPoolStatus",
@@ -365,7 +359,7 @@ static const struct type claim_sandbox = { TYPE_OBJECT, EXTENSIONS "SandboxStatu
 					   claim_sandbox_fields };
 
 static const struct field claim_status_fields[] = {
-	{ "conditions", &conditions, 0, NULL, "Ready and Finished" },
+	{ "conditions", &type_conditions, 0, NULL, "Ready and Finished" },
 	{ "sandbox", &claim_sandbox, 0, NULL, "The sandbox that the claim got" },
 	{ 0 },
 };

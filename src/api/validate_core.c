@@ -45,6 +45,18 @@ void validate_namespace(const struct json *obj, const struct json *old, struct c
 }
 
 /* Secret and ConfigMap */
+
+/* Bytes that a text in base64 stands for. */
+static size_t decoded_len(const struct json *v)
+{
+	size_t len = json_str_len(v), padding = 0;
+	const char *text = json_str(v);
+
+	while (padding < 2 && padding < len && text[len - padding - 1] == '=')
+		padding++;
+	return len / 4 * 3 - (len / 4 ? padding : 0);
+}
+
 static size_t check_entries(const struct json *obj, const char *name, bool coded, struct causes *c)
 {
 	size_t total = 0;
@@ -54,7 +66,7 @@ static size_t check_entries(const struct json *obj, const char *name, bool coded
 
 		if (bad)
 			bad_text(c, KEY(IN(NULL, name), it.key), it.key, bad);
-		total += coded ? json_str_len(it.val) / 4 * 3 : json_str_len(it.val);
+		total += coded ? decoded_len(it.val) : json_str_len(it.val);
 	}
 	return total;
 }

@@ -17,20 +17,24 @@
  */
 enum {
 	RETRY_MS = 1000,
+	SYNC_MS = 100, /* from a line to the disk at most, while the disk keeps up */
 };
 
 struct audit {
 	struct loop *loop;
 	struct audit_spec spec; /* its path is the file's */
 	struct audit_file *file;
-	struct timer *retry;
+	struct timer *retry, *sync;
+	struct list waits; /* struct audit_wait, in the order in which they were asked for */
+	uint64_t n_handed, n_written; /* lines since the start, lost ones not counted */
+	bool sync_due;
 	struct buf pending;
 	uint64_t n_pending, n_lost; /* records; lost ones that no line tells of yet */
 	struct audit_counts counts;
 	bool in_trouble, ending;
 
 	/* Of the job, which runs while busy. */
-	bool busy;
+	bool busy, syncing;
 	struct buf batch;
 	uint64_t n_batch;
 	struct err *err;
@@ -189,6 +193,23 @@ static void work(void *arg)
 	struct audit *a = arg;
 
 	a->err = audit_file_append(a->file, &a->batch);
+	if (!a->err && a->syncing)
+		a->err = audit_file_sync(a->file);
+}
+
+/* All whose records are written, or cannot be. */
+static void tell_waits(struct audit *a, const struct err *e)
+{
+	struct audit_wait *w, *next;
+
+	list_each_safe(w, next, &a->waits, on) {
+		if (!e && w->n > a->n_written)
+			return;
+		audit_after_cancel(w);
+		w->done(w, e ? err_new(ERR_UNAVAILABLE, "the audit log cannot be written: %s",
+				       err_text(e))
+			     : NULL);
+	}
 }
 
 static void go(struct audit *a);
@@ -202,8 +223,12 @@ static void done(void *arg)
 	trouble(a, e);
 	if (!e) {
 		a->counts.written += a->n_batch;
+		a->n_written += a->n_batch;
 		a->n_batch = 0;
+		if (!a->syncing && !timer_armed(a->sync))
+			timer_set(a->sync, SYNC_MS);
 	}
+	tell_waits(a, e);
 	if (!e)
 		go(a);
 	else if (!a->ending)
@@ -225,8 +250,10 @@ static void go(struct audit *a)
 		a->n_batch = a->n_pending;
 		a->n_pending = 0;
 	}
-	if (!a->batch.len)
+	if (!a->batch.len && !a->sync_due)
 		return;
+	a->syncing = a->sync_due;
+	a->sync_due = false;
 	a->busy = true;
 	job_run(a->loop, work, done, a);
 }
@@ -234,6 +261,14 @@ static void go(struct audit *a)
 static void on_retry(void *arg)
 {
 	go(arg);
+}
+
+static void on_sync(void *arg)
+{
+	struct audit *a = arg;
+
+	a->sync_due = true;
+	go(a);
 }
 
 struct err *audit_open(struct loop *l, const struct audit_spec *spec, struct audit **ret)
@@ -248,7 +283,9 @@ struct err *audit_open(struct loop *l, const struct audit_spec *spec, struct aud
 	a->loop = l;
 	a->spec = *spec;
 	a->file = take(file);
+	list_init(&a->waits);
 	a->retry = timer_new(l, on_retry, a);
+	a->sync = timer_new(l, on_sync, a);
 	*ret = a;
 	return NULL;
 }
@@ -260,14 +297,18 @@ void audit_free(struct audit *a)
 		return;
 	a->ending = true;
 	timer_clear(a->retry);
+	timer_clear(a->sync);
 	while (a->busy)
 		(void)loop_turn(a->loop, 100);
 	tell_of_lost(a);
 	buf_add(&a->batch, buf_head(&a->pending), a->pending.len);
 	a->err = audit_file_append(a->file, &a->batch);
+	if (!a->err)
+		a->err = audit_file_end(a->file);
 	trouble(a, a->err);
 	err_free(a->err);
 	timer_free(a->retry);
+	timer_free(a->sync);
 	audit_file_free(a->file);
 	buf_done(&a->batch);
 	buf_done(&a->pending);
@@ -285,8 +326,26 @@ void audit_write(struct audit *a, const struct audit_record *r)
 	}
 	add_record(&a->pending, r);
 	a->n_pending++;
+	a->n_handed++;
 	if (!timer_armed(a->retry))
 		go(a);
+}
+
+void audit_after(struct audit *a, struct audit_wait *w)
+{
+	w->n = a->n_handed;
+	list_add_tail(&a->waits, &w->on);
+	if (!a->busy && !timer_armed(a->retry)) { /* it is all there: from the loop nevertheless */
+		a->sync_due |= a->n_written >= w->n;
+		go(a);
+	}
+}
+
+void audit_after_cancel(struct audit_wait *w)
+{
+	if (w->on.next)
+		list_del(&w->on);
+	w->on = (struct list){ 0 };
 }
 
 struct audit_counts audit_counts(const struct audit *a)

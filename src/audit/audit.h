@@ -6,8 +6,10 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 
 struct buf;
+struct ed25519;
 struct loop;
 
 /*
@@ -31,6 +33,8 @@ struct audit_spec {
 	const char *path;   /* "-": standard output, which is never rotated */
 	uint64_t max_bytes; /* a file that has them becomes PATH.1, and a new one is begun */
 	unsigned keep;      /* older files: PATH.1 is the youngest */
+	/* Signs checkpoints and the end of the chain (chain.h); outlives it. NULL: nobody does. */
+	const struct ed25519 *key;
 	/* On the loop: lines cannot be written (e), or they can be again (NULL). May be NULL. */
 	void (*trouble)(void *arg, const struct err *e);
 	void *arg;
@@ -61,6 +65,19 @@ struct audit_record {
 	usec took;
 };
 void audit_write(struct audit *a, const struct audit_record *r); /* a may be NULL: no record */
+
+/*
+ * For what must not begin before it is on record: done() is called once, on the loop and never from
+ * within audit_after(), when every record that was handed over before is in the file, or with an
+ * error (taken over) when it cannot be written now. Zero but for done before its use.
+ */
+struct audit_wait {
+	struct list on; /* of the audit */
+	void (*done)(struct audit_wait *w, struct err *e);
+	uint64_t n;
+};
+void audit_after(struct audit *a, struct audit_wait *w); /* a is not NULL */
+void audit_after_cancel(struct audit_wait *w);           /* fine if it is over, or never began */
 
 struct audit_counts {
 	uint64_t written, lost; /* records */

@@ -3,11 +3,14 @@
 
 #include "audit/audit.h"
 #include "base/mem.h"
+#include "crypto/crypto.h"
 
 /* The file behind the record, used by one thread at a time. */
 struct audit_file;
 must_use struct err *audit_file_open(const struct audit_spec *spec, struct audit_file **ret);
-/* Whole lines. What was written is eaten from b, also if the rest could not be. */
+/* Whole lines. What was taken over is eaten from b, also if it could not be written yet. */
 must_use struct err *audit_file_append(struct audit_file *f, struct buf *b);
+must_use struct err *audit_file_sync(struct audit_file *f); /* nothing if all of it is on disk */
+must_use struct err *audit_file_end(struct audit_file *f);  /* signs what is there, and syncs */
 void audit_file_free(struct audit_file *f);
 AUTOPTR(audit_file)

@@ -169,9 +169,11 @@ struct cli_request {
 must_use struct err *cli_exchange(const struct cli_request *r, int *ret_status,
 				  struct buf *ret_answer);
 
-extern const struct setting backup_settings[], bench_settings[], census_settings[],
-	doctor_settings[], fsck_settings[], image_settings[], manifests_settings[], mcp_settings[],
-	restore_settings[], stop_settings[], url_settings[], user_settings[], version_settings[];
+extern const struct setting audit_settings[], backup_settings[], bench_settings[],
+	census_settings[], doctor_settings[], fsck_settings[], image_settings[],
+	manifests_settings[], mcp_settings[], restore_settings[], stop_settings[], token_settings[],
+	url_settings[], user_settings[], version_settings[];
+int audit_run(const struct command *c, const struct settings *s);
 int backup_run(const struct command *c, const struct settings *s);
 int bench_run(const struct command *c, const struct settings *s);
 int census_run(const struct command *c, const struct settings *s);
@@ -183,6 +185,8 @@ int manifests_run(const struct command *c, const struct settings *s);
 int mcp_run(const struct command *c, const struct settings *s);
 int restore_run(const struct command *c, const struct settings *s);
 int stop_run(const struct command *c, const struct settings *s);
+int token_run(const struct command *c, const struct settings *s);
+bool token_help(const struct settings *s, struct buf *out);
 int url_run(const struct command *c, const struct settings *s);
 int user_run(const struct command *c, const struct settings *s);
 bool user_help(const struct settings *s, struct buf *out);

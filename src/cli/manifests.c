@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `cay manifests`: what a Kubernetes cluster needs before `cay controller` can serve it: the four
+ * `cay manifests`: what a Kubernetes cluster needs before `cay controller` can serve it: the
  * CRDs from the schema tables, a namespace, a service account, and the fewest rights with which the
  * controllers can work. And `cay router` as a Deployment.
  */
 #include "api/agents.h"
+#include "api/cay/cay.h"
 #include "api/openapi.h"
 #include "api/registry.h"
 #include "base/buf.h"
@@ -43,6 +44,14 @@ static const struct {
 	{ GROUP_EXTENSIONS,
 	  "sandboxtemplates/finalizers sandboxclaims/finalizers sandboxwarmpools/finalizers",
 	  "update" },
+	{ GROUP_EXTENSIONS, "sandboxclaims", "create" }, /* for sessions */
+	{ GROUP_CAY, "agents teampolicies", "get list watch" },
+	{ GROUP_CAY, "sessions", "get list watch update patch" },
+	{ GROUP_CAY, "attachments", "get list watch create update patch delete" },
+	{ GROUP_CAY, "approvals", "get list watch delete" },
+	{ GROUP_CAY, "agents/status sessions/status attachments/status approvals/status",
+	  "get update patch" },
+	{ GROUP_CAY, "sessions/finalizers", "update" },
 	{ "", "pods services persistentvolumeclaims", "get list watch create update patch delete" },
 	{ "networking.k8s.io", "networkpolicies", "get list watch create update patch delete" },
 	{ "events.k8s.io", "events", "create patch" },

@@ -16,6 +16,7 @@ struct access;
 struct access_session;
 struct audit;
 struct buf;
+struct loop;
 
 struct access_target {
 	const char *ns, *pod, *container; /* container NULL or "": the only one, or the default */
@@ -34,13 +35,28 @@ struct access_events {
 	void (*ended)(void *arg, const struct err *e, int code, int signal);
 };
 
+/* How a command sees the files of its sandbox. */
+enum access_view {
+	ACCESS_VIEW_SHARED,    /* as they are */
+	ACCESS_VIEW_READ_ONLY, /* and can change none, but in a /tmp of its own */
+	ACCESS_VIEW_SCRATCH,   /* and what it changes is seen by nobody else, and not kept */
+};
+
+/* What a policy has granted. */
+struct access_permit {
+	const char *attachment; /* what it was granted by; NULL: by none */
+	const char *uid;        /* of that object */
+	enum access_view view;
+};
+
 struct access_exec_spec {
 	struct access_target to;
 	const char *const *argv; /* NULL-terminated */
 	bool attach;             /* to the container's own command, instead of argv */
 	bool stdin_open, tty;
-	bool probe; /* nobody's: it does not count as use of the Pod */
+	bool probe; /* nobody's: it does not count as use of the Pod, and no policy is asked */
 	uint16_t cols, rows;
+	struct access_permit permit; /* for the implementation: callers leave it empty */
 };
 struct access_dial_spec {
 	struct access_target to;
@@ -98,17 +114,57 @@ struct access_ops {
 	struct err *(*freeze)(void *ctx, const struct access_target *of);
 	void (*thaw)(void *ctx, const struct access_target *of);
 	void (*cancel)(void *session); /* kills what was started; ended() is not called */
+	void (*detach)(void *ctx, const char *uid);
+	void (*keep_attached)(void *ctx, bool (*keep)(void *arg, const char *uid), void *arg);
+	bool (*attachment_usage)(void *ctx, const char *uid, struct access_usage *ret);
 };
 struct access *access_new(const struct access_ops *ops, void *ctx);
 void access_free(struct access *a);
 AUTOPTR(access)
 /*
- * Who may go in: asked once for each exec, logs and dial, before anything is started. way is
- * "exec", "attach", "logs" or "dial". An error refuses and is passed to the caller. NULL decide:
- * everyone is let in.
+ * Who may go in: a policy is asked once for each exec, attach, logs and dial, before anything is
+ * started. Without a policy everyone is let in.
+ *
+ * The answer may come at once or later. While it is open the session exists and waits: what its
+ * client sends is kept, and a client that leaves takes the question back.
  */
-typedef struct err *(*access_policy)(void *arg, const char *way, const struct access_target *to);
-void access_set_policy(struct access *a, access_policy decide, void *arg);
+struct access_ask {
+	const char *way; /* "exec", "attach", "logs" or "dial" */
+	const struct access_target *to;
+	const char *const *argv; /* of an exec, NULL-terminated; NULL for others */
+	bool tty;
+	uint16_t port; /* of a dial */
+	/* All that an exec will read. False: it may read something that is not known yet. */
+	bool input_known;
+	const char *input;
+	size_t input_len;
+};
+struct access_question {
+	/* Exactly one of these, once; perhaps before the policy returns. */
+	void (*allowed)(struct access_question *q, const struct access_permit *p); /* borrowed */
+	void (*refused)(struct access_question *q, struct err *e);                 /* taken over */
+	/* Not yet: ask again when the input is known. It has an end, and ACCESS_INPUT_MAX bytes at
+	 * most; who does not end it or sends more is refused. */
+	void (*after_input)(struct access_question *q);
+	/* Before an answer that takes its time: what the client is told. */
+	void (*say)(struct access_question *q, const char *text);
+	void *state; /* the policy's own */
+};
+enum {
+	ACCESS_INPUT_MAX = 1024 * 1024,
+};
+struct access_policy {
+	struct loop *loop; /* from which late answers reach sessions */
+	void (*ask)(void *arg, const struct access_ask *ask, struct access_question *q);
+	void (*cancel)(void *arg, struct access_question *q); /* nobody waits for it any more */
+	/* Whether what was allowed still is; asked by access_review(). */
+	bool (*stands)(void *arg, const struct access_ask *ask, const struct access_permit *p);
+};
+void access_set_policy(struct access *a, const struct access_policy *p,
+		       void *arg); /* p NULL: none */
+/* Ends every session that its policy would no longer allow, with ERR_FORBIDDEN. Not from within a
+ * callback of a session. */
+void access_review(struct access *a);
 
 void access_metrics(const struct access *a, struct buf *b); /* lines of /metrics */
 /* Where each way in is recorded, let in or refused; NULL: nowhere. */
@@ -141,6 +197,25 @@ must_use struct err *access_dial(struct access *a, const struct access_dial_spec
 /* What a container uses; with pod NULL, the machine. No way in: nobody is asked, nothing is
  * recorded. False: it was not measured yet, or does not run. */
 bool access_usage(struct access *a, const struct access_target *of, struct access_usage *ret);
+/*
+ * What was started by an attachment, in whichever Pod: all of it, also what left its session and
+ * goes on in the background. It is known by the uid of the object, which is never another's.
+ *
+ * access_detach() ends it, with what its commands wrote to a scratch; it takes a moment.
+ * access_keep_attached() does that for all whose attachments keep() does not want, those among
+ * them that an earlier run of this process knew.
+ */
+void access_detach(struct access *a, const char *uid);
+void access_keep_attached(struct access *a, bool (*keep)(void *arg, const char *uid), void *arg);
+/*
+ * What its commands have used in all, of what access_usage() counts for their containers: cpu_us,
+ * memory_byte_s and disk_byte_s (of a scratch) only ever grow, and go on growing after a restart
+ * where they were. cpu_us is exact: the kernel counts it, and the count is written down before it
+ * is given up; only a process that is killed together with its sandbox, while this one is not
+ * running, may be missing from its last look on. The others are means between two looks. False: it
+ * has never run anything.
+ */
+bool access_attachment_usage(struct access *a, const char *uid, struct access_usage *ret);
 /*
  * Sleep. None of these is a way in. activity() is false where nothing is known of the Pod; freeze()
  * stops its processes where they are until somebody needs it, be it by a way in, by a packet or by

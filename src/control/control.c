@@ -8,18 +8,23 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "client/access.h"
+#include "control/agent/agent.h"
+#include "control/approval/approval.h"
+#include "control/attachment/attachment.h"
 #include "control/claim/claim.h"
 #include "control/claim/note.h"
 #include "control/cluster/cluster.h"
 #include "control/control_priv.h"
 #include "control/idle/idle.h"
 #include "control/index/index.h"
+#include "control/index/links.h"
 #include "control/pace/pace.h"
 #include "control/pass/context.h"
 #include "control/pass/event.h"
 #include "control/pass/pass.h"
 #include "control/pool/pool.h"
 #include "control/sandbox/sandbox.h"
+#include "control/session/session.h"
 #include "control/tally/tally.h"
 #include "control/template/template.h"
 #include "loop/loop.h"
@@ -57,10 +62,15 @@ static void *own_of(const struct control *c, enum control_kind kind)
 		return c->cluster;
 	case CONTROL_IDLE:
 		return c->idle;
+	case CONTROL_SESSION:
+		return c->sessions;
 	case CONTROL_SANDBOX:
 	case CONTROL_TEMPLATE:
 	case CONTROL_POOL:
 	case CONTROL_EVENTS:
+	case CONTROL_AGENT:
+	case CONTROL_ATTACHMENT:
+	case CONTROL_APPROVAL:
 	case CONTROL_KIND_MAX_:
 		break;
 	}
@@ -116,6 +126,10 @@ static struct again run(void *arg, struct queue_item *q)
 		[CONTROL_EVENT_EXPIRY] = event_expiry_reconcile,
 		[CONTROL_EVENTS] = event_reconcile,
 		[CONTROL_IDLE] = idle_reconcile,
+		[CONTROL_AGENT] = agent_reconcile,
+		[CONTROL_SESSION] = session_reconcile,
+		[CONTROL_ATTACHMENT] = attachment_reconcile,
+		[CONTROL_APPROVAL] = approval_reconcile,
 	};
 	struct control *c = arg;
 	struct item *it = container_of(q, struct item, q);
@@ -208,7 +222,9 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 	options_fill(c, o);
 	c->ctx.events = event_queue_new(&c->ctx);
 	c->ctx.index = index_new();
+	c->ctx.links = links_new();
 	c->ctx.tally = tally_new();
+	c->sessions = sessions_new();
 	c->notes = notes_new();
 	c->pace = pace_new(l, c->ctx.opt.pace_changed, c->ctx.opt.pace_arg);
 	c->ctx.queue = make_queue(c, c->ctx.opt.turn_ms);
@@ -227,7 +243,7 @@ struct err *control_start(struct loop *l, struct client *client, const struct co
 
 bool control_synced(const struct control *c)
 {
-	return c->n_synced == WATCH_MAX_ && (!c->cluster || cluster_synced(c->cluster));
+	return c->n_synced == c->n_watches && (!c->cluster || cluster_synced(c->cluster));
 }
 
 static bool add_sandbox(void *arg, struct object *sandbox)
@@ -276,6 +292,8 @@ void control_free(struct control *c)
 	pace_free(c->pace);
 	idle_free(c->idle);
 	index_free(c->ctx.index);
+	links_free(c->ctx.links);
+	sessions_free(c->sessions);
 	tally_free(c->ctx.tally);
 	for (char **d = c->label_domains; *d; d++)
 		free(*d);

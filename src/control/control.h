@@ -13,8 +13,9 @@ struct loop;
 struct tracer;
 
 /*
- * The controllers for Sandbox, SandboxTemplate, SandboxWarmPool and SandboxClaim. They reach
- * objects only through client/ and cannot tell a store in this process from a kube-apiserver.
+ * The controllers for Sandbox, SandboxTemplate, SandboxWarmPool and SandboxClaim, and for the kinds
+ * of cay.dev, which use those. They reach objects only through client/ and cannot tell a store in
+ * this process from a kube-apiserver.
  */
 struct control;
 
@@ -43,6 +44,8 @@ struct control_options {
 	/* Whether a request into the Sandbox waits for its answer; NULL: nobody knows. */
 	bool (*awaited)(void *arg, const char *ns, const char *sandbox);
 	void *awaited_arg;
+	/* Also control the kinds of cay.dev: they are built in, or the cluster has their CRDs. */
+	bool agents;
 	struct tracer *tracer; /* spans for passes; NULL: none. It outlives the controllers */
 };
 

@@ -8,6 +8,7 @@ struct client_watch;
 struct idle;
 struct loop;
 struct pace;
+struct sessions;
 
 enum {
 	WATCH_TEMPLATES,
@@ -17,6 +18,11 @@ enum {
 	WATCH_SERVICES,
 	WATCH_PVCS,
 	WATCH_POLICIES,
+	WATCH_TEAM_POLICIES, /* this and the next four only with opt.agents */
+	WATCH_AGENTS,
+	WATCH_SESSIONS,
+	WATCH_ATTACHMENTS,
+	WATCH_APPROVALS,
 	WATCH_SANDBOXES,
 	WATCH_MAX_,
 };
@@ -31,10 +37,23 @@ struct control {
 	struct notes *notes;
 	struct pace *pace;
 	struct idle *idle;
+	struct sessions *sessions;
 	struct cluster *cluster; /* NULL: somebody else's business */
 	struct client_watch *watches[WATCH_MAX_];
-	unsigned n_synced;
+	unsigned n_watches, n_synced;
 	uint64_t n_passes[CONTROL_KIND_MAX_]; /* for tests */
 };
 
 void control_watch(struct control *c); /* wake.c: starts the watches */
+
+/* wake_agents.c: the kinds of cay.dev. The first two are told of what others watch too; they do
+ * nothing without opt.agents. */
+struct object;
+void agents_claim_changed(struct control *c, struct object *was, struct object *now);
+void agents_sandbox_changed(struct control *c, const struct object *was, const struct object *now);
+void agents_pool_changed(struct control *c, const char *ns, const char *pool);
+void team_policy_changed(void *arg, struct object *was, struct object *now);
+void agent_changed(void *arg, struct object *was, struct object *now);
+void session_changed(void *arg, struct object *was, struct object *now);
+void attachment_changed(void *arg, struct object *was, struct object *now);
+void approval_changed(void *arg, struct object *was, struct object *now);

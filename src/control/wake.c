@@ -113,6 +113,7 @@ static void sandbox_changed(void *arg, struct object *was, struct object *now)
 	wake_idle(c, was, now);
 	wake_sandbox_owner(c, was, was, now);
 	wake_sandbox_owner(c, now, was, now);
+	agents_sandbox_changed(c, was, now);
 }
 
 static void wake_sandboxes_of(struct control *c, struct object *was, struct object *now)
@@ -160,8 +161,10 @@ static void pool_changed(void *arg, struct object *was, struct object *now)
 	index_pool(c->ctx.index, was, now);
 	if (!was || !now || !pass_tells(&c->ctx, CONTROL_POOL, now))
 		item_wake(c->ctx.queue, CONTROL_POOL, any->ns, any->name);
-	if (!was || !now || pool_view(was)->generation != pool_view(now)->generation)
+	if (!was || !now || pool_view(was)->generation != pool_view(now)->generation) {
 		queue_claims(c, any->ns, any->name, false);
+		agents_pool_changed(c, any->ns, any->name);
+	}
 	if (idle_policy_differs(was, now))
 		wake_idle_of_pool(c, any);
 }
@@ -179,6 +182,7 @@ static void template_changed(void *arg, struct object *was, struct object *now)
 		const struct object *pool = it.value;
 
 		item_wake(c->ctx.queue, CONTROL_POOL, pool->ns, pool->name);
+		agents_pool_changed(c, pool->ns, pool->name);
 		if (!was)
 			queue_claims(c, pool->ns, pool->name, true);
 		if (idle_policy_differs(was, now))
@@ -203,10 +207,11 @@ static void claim_changed(void *arg, struct object *was, struct object *now)
 		wake_idle_of(c, now);
 	if (was && (!now || !str_eq(was->uid, now->uid)))
 		claim_forget(c->notes, &c->ctx, was);
-	if (!was && c->n_synced == WATCH_MAX_)
+	if (!was && c->n_synced == c->n_watches)
 		tell_pace(c, now);
 	if (now && !(was && pass_tells(&c->ctx, CONTROL_CLAIM, now)))
 		item_wake(c->ctx.queue, CONTROL_CLAIM, now->ns, now->name);
+	agents_claim_changed(c, was, now);
 }
 
 static void policy_changed(void *arg, struct object *was, struct object *now)
@@ -221,7 +226,7 @@ static void one_synced(void *arg)
 {
 	struct control *c = arg;
 
-	if (++c->n_synced < WATCH_MAX_)
+	if (++c->n_synced < c->n_watches)
 		return;
 	queue_open(c->ctx.queue);
 	if (!c->ctx.opt.cluster_services)
@@ -233,22 +238,43 @@ static void (*const changed[WATCH_MAX_])(void *arg, struct object *was, struct o
 	[WATCH_CLAIMS] = claim_changed,       [WATCH_PODS] = pod_changed,
 	[WATCH_SERVICES] = service_changed,   [WATCH_PVCS] = pvc_changed,
 	[WATCH_POLICIES] = policy_changed,    [WATCH_SANDBOXES] = sandbox_changed,
+	[WATCH_AGENTS] = agent_changed,       [WATCH_TEAM_POLICIES] = team_policy_changed,
+	[WATCH_SESSIONS] = session_changed,   [WATCH_ATTACHMENTS] = attachment_changed,
+	[WATCH_APPROVALS] = approval_changed,
 };
+
+static bool is_wanted(const struct control *c, size_t watch)
+{
+	return c->ctx.opt.agents || watch < WATCH_TEAM_POLICIES || watch > WATCH_APPROVALS;
+}
 
 /* Kinds that others are looked up by come first; Sandboxes last, so that their owners are known. */
 void control_watch(struct control *c)
 {
 	const struct kind *const kinds[WATCH_MAX_] = {
-		[WATCH_TEMPLATES] = c->ctx.kinds.template, [WATCH_POOLS] = c->ctx.kinds.pool,
-		[WATCH_CLAIMS] = c->ctx.kinds.claim,       [WATCH_PODS] = c->ctx.kinds.pod,
-		[WATCH_SERVICES] = c->ctx.kinds.service,   [WATCH_PVCS] = c->ctx.kinds.pvc,
-		[WATCH_POLICIES] = c->ctx.kinds.policy,    [WATCH_SANDBOXES] = c->ctx.kinds.sandbox,
+		[WATCH_TEMPLATES] = c->ctx.kinds.template,
+		[WATCH_POOLS] = c->ctx.kinds.pool,
+		[WATCH_CLAIMS] = c->ctx.kinds.claim,
+		[WATCH_PODS] = c->ctx.kinds.pod,
+		[WATCH_SERVICES] = c->ctx.kinds.service,
+		[WATCH_PVCS] = c->ctx.kinds.pvc,
+		[WATCH_POLICIES] = c->ctx.kinds.policy,
+		[WATCH_SANDBOXES] = c->ctx.kinds.sandbox,
+		[WATCH_AGENTS] = c->ctx.kinds.agent,
+		[WATCH_TEAM_POLICIES] = c->ctx.kinds.team_policy,
+		[WATCH_SESSIONS] = c->ctx.kinds.session,
+		[WATCH_ATTACHMENTS] = c->ctx.kinds.attachment,
+		[WATCH_APPROVALS] = c->ctx.kinds.approval,
 	};
 
+	for (size_t i = 0; i < WATCH_MAX_; i++)
+		c->n_watches += is_wanted(c, i);
 	for (size_t i = 0; i < WATCH_MAX_; i++) {
 		const struct client_watch_spec spec = { .kind = kinds[i] };
 		const struct client_watch_events ev = { changed[i], one_synced };
 
+		if (!is_wanted(c, i))
+			continue;
 		c->watches[i] = client_watch(c->ctx.client, &spec, &ev, c);
 	}
 }

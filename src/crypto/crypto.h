@@ -29,6 +29,12 @@ void sha256_end(struct sha256 *s, unsigned char ret[SHA256_LEN]);
 /* "sha256:…", the form in which images name digests. */
 void sha256_end_text(struct sha256 *s, char ret[DIGEST_TEXT_LEN]);
 
+/* HMAC with SHA-256 (RFC 2104). */
+void hmac_sha256(const void *key, size_t key_len, const void *p, size_t len,
+		 unsigned char ret[SHA256_LEN]);
+/* Whether both are the same, in a time that does not depend on where they differ. */
+bool crypto_equal(const void *a, const void *b, size_t len);
+
 enum {
 	POINT_LEN = 64,     /* x and y of a public key, 32 bytes each */
 	SIGNATURE_LEN = 64, /* r and s, 32 bytes each, as in JOSE */
@@ -52,3 +58,27 @@ must_use struct err *signing_key_sign(struct signing_key *k, const void *p, size
 				      unsigned char ret[SIGNATURE_LEN]);
 bool signing_key_verifies(struct signing_key *k, const void *p, size_t len,
 			  const unsigned char signature[SIGNATURE_LEN]);
+
+enum {
+	ED25519_KEY_LEN = 32, /* of a public key, and of the seed that is the private one */
+	ED25519_SIGNATURE_LEN = 64,
+};
+
+/* An Ed25519 key that signs. */
+struct ed25519;
+
+struct ed25519 *ed25519_new(void); /* a new pair */
+struct ed25519 *ed25519_from_seed(const unsigned char seed[ED25519_KEY_LEN]);
+/* ERR_INVALID: it is not a private Ed25519 key. */
+must_use struct err *ed25519_read(const char *pem, struct ed25519 **ret);
+char *ed25519_pem(const struct ed25519 *k); /* the private key, malloc'd */
+void ed25519_free(struct ed25519 *k);
+AUTOPTR(ed25519)
+
+void ed25519_seed(const struct ed25519 *k, unsigned char ret[ED25519_KEY_LEN]);
+void ed25519_public(const struct ed25519 *k, unsigned char ret[ED25519_KEY_LEN]);
+void ed25519_sign(const struct ed25519 *k, const void *p, size_t len,
+		  unsigned char ret[ED25519_SIGNATURE_LEN]);
+/* False also for the few public keys under which anybody can sign. */
+bool ed25519_verifies(const unsigned char key[ED25519_KEY_LEN], const void *p, size_t len,
+		      const unsigned char signature[ED25519_SIGNATURE_LEN]);

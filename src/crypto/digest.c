@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include "base/parse.h"
 #include "base/str.h"
@@ -61,4 +63,17 @@ void sha256_end_text(struct sha256 *s, char ret[DIGEST_TEXT_LEN])
 	sha256_end(s, sum);
 	(void)snprintf(ret, DIGEST_TEXT_LEN, "sha256:");
 	hex_encode(sum, sizeof(sum), ret + strlen(ret));
+}
+
+void hmac_sha256(const void *key, size_t key_len, const void *p, size_t len,
+		 unsigned char ret[SHA256_LEN])
+{
+	unsigned int n = SHA256_LEN;
+
+	need(HMAC(EVP_sha256(), key, (int)key_len, p, len, ret, &n) != NULL);
+}
+
+bool crypto_equal(const void *a, const void *b, size_t len)
+{
+	return !CRYPTO_memcmp(a, b, len);
 }

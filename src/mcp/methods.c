@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/str.h"
+#include "identity/grant.h"
 #include "mcp/mcp_priv.h"
 
 /* The methods of the protocol, as a table. */
@@ -82,6 +84,22 @@ static void list_tools(struct rpc *r)
 	rpc_result(r, result);
 }
 
+/* A narrowed token may name the tools that it leaves. */
+static struct err *check_tool(const struct rpc *r)
+{
+	static const char *const none[] = { NULL };
+	const char *const *groups = r->post->caller->who.groups;
+	autoptr(arena) a = arena_new();
+	autoptr(json_doc) d = json_doc_new();
+	struct identity_grant g;
+	struct err *e = identity_grant_of(groups ? groups : none, a, d, &g);
+
+	if (e || capabilities_list_has(g.capabilities.tools, r->tool->name))
+		return e ? err_recode(e, ERR_FORBIDDEN) : NULL;
+	return err_new(ERR_FORBIDDEN, "the token is narrowed to other tools than %s",
+		       r->tool->name);
+}
+
 static void call_tool(struct rpc *r)
 {
 	static const struct json *const none = NULL;
@@ -99,7 +117,9 @@ static void call_tool(struct rpc *r)
 	}
 	r->mcp->n_calls++;
 	r->args = json_is(args, JSON_NULL) ? none : args;
-	e = args_check(r->tool, r->args, r->post->session);
+	e = check_tool(r);
+	if (!e)
+		e = args_check(r->tool, r->args, r->post->session);
 	if (e)
 		tool_failed(r, e, NULL);
 	else

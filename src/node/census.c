@@ -187,10 +187,12 @@ static void on_volume_dir(void *arg, const char *uid)
 static void on_socket(struct census *c, const char *dir, const char *name)
 {
 	autofree char *path = xasprintf("%s/%s", dir, name);
-	autofree char *slot = instance_socket_slot(name);
+	autofree char *slot = instance_socket_slot(name), *seats = instance_seats_slot(name);
 
 	if (slot)
 		add(c, "socket", path, slot_owner(c, slot));
+	else if (seats)
+		add(c, "directory", path, slot_owner(c, seats));
 	else if (str_eq(name, instance_dir_name(INSTANCE_STAGE)))
 		add(c, "directory", path, own(c));
 }

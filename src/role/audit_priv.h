@@ -5,6 +5,7 @@
 
 struct audit;
 struct buf;
+struct ed25519;
 struct loop;
 struct settings;
 
@@ -22,8 +23,15 @@ struct settings;
 		{ "audit-log-keep", SETTING_INT, "4", "N", "Audit logs to keep beside the newest", \
 		  .min = 0,         .max = 1000 }
 
-/* Opens it where the settings say, or else at path, which is borrowed. *ret is NULL if there is to
- * be none; otherwise *ret_path must outlive it. */
-must_use struct err *audit_start(struct loop *l, const struct settings *s, const char *path,
-				 struct audit **ret, char **ret_path);
+struct audit_place {
+	const char *path;
+	const struct ed25519 *key; /* signs it, and outlives it; NULL: nobody does */
+};
+/* Opens it where the settings say, or else at that path. *ret is NULL if there is to be none;
+ * otherwise *ret_path must outlive it. */
+must_use struct err *audit_start(struct loop *l, const struct settings *s,
+				 const struct audit_place *place, struct audit **ret,
+				 char **ret_path);
+/* The key of a data directory, which is made if there is none. */
+must_use struct err *audit_key_open(const char *data_dir, struct ed25519 **ret);
 void audit_metrics(const struct audit *a, struct buf *b);

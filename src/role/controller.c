@@ -2,14 +2,19 @@
 /*
  * `cay controller`: the controllers alone, over HTTPS against a Kubernetes cluster.
  */
+#include <poll.h>
 #include <signal.h>
 
+#include "api/cay/cay.h"
 #include "api/registry.h"
+#include "base/buf.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "cli/cli.h"
 #include "client/client.h"
 #include "control/control.h"
 #include "loop/loop.h"
+#include "net/http_client.h"
 #include "role/log_settings_priv.h"
 #include "role/probes_priv.h"
 #include "role/role.h"
@@ -42,6 +47,8 @@ const struct setting controller_settings[] = {
 
 enum {
 	CONTROLLER_STOP_MS = 2000,
+	ASK_TRIES = 30,
+	ASK_PAUSE_MS = 1000,
 };
 
 /* A running `cay controller`. */
@@ -73,6 +80,63 @@ static void controller_stop(void *arg, int signum)
 	control_finish(c->control, controller_finished, c);
 }
 
+/* Whether the cluster has the kinds of cay.dev. */
+static struct err *ask_for_agents(const char *kubeconfig, bool *ret)
+{
+	struct cli_server server = { 0 };
+	struct http_headers h = { 0 };
+	autofree char *target = NULL;
+	autobuf answer = { 0 };
+	int status = 0;
+	struct err *e = cli_server_find(kubeconfig, &server);
+
+	if (!e) {
+		target = xasprintf("%s/apis/" API_CAY, server.prefix);
+		http_headers_add(&h, "Host", server.host);
+		if (server.authorization)
+			http_headers_add(&h, "Authorization", server.authorization);
+		e = cli_exchange(&(struct cli_request){ .addr = server.addr,
+							.method = "GET",
+							.target = target,
+							.headers = &h,
+							.body = &(const struct buf){ 0 },
+							.wrap = cli_server_wrap,
+							.wrap_arg = &server },
+				 &status, &answer);
+	}
+	if (!e && status != 200 && status != 404)
+		e = err_new(ERR_UNAVAILABLE, "the API server answers %d", status);
+	*ret = status == 200;
+	http_headers_done(&h);
+	cli_server_done(&server);
+	return e;
+}
+
+/* Without their CRDs their watches would hold up all controllers. An API server that starts at the
+ * same time as we do gets half a minute. */
+static bool has_agents(const char *kubeconfig)
+{
+	struct err *e = NULL;
+	bool has = false;
+
+	for (unsigned i = 0; i < ASK_TRIES; i++) {
+		err_free(take(e));
+		e = ask_for_agents(kubeconfig, &has);
+		if (!e)
+			break;
+		(void)poll(NULL, 0, ASK_PAUSE_MS);
+	}
+	if (e)
+		log_warn("cannot tell whether the cluster has the kinds of cay.dev; their "
+			 "controllers stay off",
+			 KV("err", e));
+	else if (!has)
+		log_info("the cluster lacks the kinds of cay.dev, so their controllers stay off; "
+			 "apply `cay manifests` and start again");
+	err_free(e);
+	return has;
+}
+
 static struct err *controller_start(const struct settings *settings, struct loop *l,
 				    struct client *client, struct tracer *tracer,
 				    struct control **ret)
@@ -86,6 +150,7 @@ static struct err *controller_start(const struct settings *settings, struct loop
 							"sandbox-warm-pool-readiness-grace-period"),
 		.no_sandbox_events = settings_bool(settings, "disable-sandbox-events"),
 		.no_claim_events = settings_bool(settings, "disable-claim-events"),
+		.agents = has_agents(settings_text(settings, "kubeconfig")),
 		.tracer = tracer,
 	};
 

@@ -16,6 +16,7 @@
 #include "client/access.h"
 #include "client/client.h"
 #include "control/control.h"
+#include "gate/gate.h"
 #include "net/http_server.h"
 #include "node/node.h"
 #include "role/serve_priv.h"
@@ -89,6 +90,38 @@ static struct err *certificate_may_enter(struct serve *s, const struct router_as
 			     ask->ns, pod);
 }
 
+static struct err *header_may_enter(struct serve *s, const struct router_ask *ask, const char *pod,
+				    const char *sub, char **ret_user)
+{
+	return server_may_enter(s->server, http_request_header(ask->request, "Authorization"),
+				&(struct server_entry){ ask->ns, pod, sub }, ret_user);
+}
+
+/* What its token leaves of its rights, and what the gate says about this port. */
+static struct err *agent_may_enter(struct serve *s, const struct router_ask *ask, const char *pod,
+				   const char *user)
+{
+	const struct gate_ask what = { .user = user,
+				       .ns = ask->ns,
+				       .sandbox = ask->sandbox,
+				       .door = gate_door_of_port(ask->port) };
+	autofree char *same = NULL, *again = NULL;
+	struct gate_answer answer;
+	struct err *e = header_may_enter(s, ask, pod, "portforward", &same);
+
+	if (!e && what.door == GATE_RUNTIME)
+		e = header_may_enter(s, ask, pod, "exec", &again);
+	if (e)
+		return e;
+	gate_decide(s->gate, &what, &answer);
+	if (answer.verdict == VERDICT_ASK)
+		return err_new(ERR_FORBIDDEN,
+			       "forbidden: connections of agent %s must be approved, and through "
+			       "the router nobody can be asked",
+			       answer.agent);
+	return answer.why;
+}
+
 /* Who may use the router: whoever could read our keys anyway, and whoever may exec. */
 static struct err *may_enter(void *arg, const struct router_ask *ask, struct list **ret_wait unused)
 {
@@ -110,9 +143,12 @@ static struct err *may_enter(void *arg, const struct router_ask *ask, struct lis
 		return tunnel_may_enter(s, ask, pod);
 	if (ask->user && !http_request_header(ask->request, "Authorization"))
 		return certificate_may_enter(s, ask, pod);
-	e = server_may_exec(s->server, http_request_header(ask->request, "Authorization"), ask->ns,
-			    pod, &user);
+	e = header_may_enter(s, ask, pod, "exec", &user);
 	router_ask_is(ask, "%s", user ? user : "");
+	if (gate_is_agent(user)) {
+		err_free(e);
+		return agent_may_enter(s, ask, pod, user);
+	}
 	return explain_refusal(e, ask);
 }
 

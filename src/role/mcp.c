@@ -13,6 +13,8 @@
 #include "role/serve_priv.h"
 #include "server/server.h"
 
+#define PATH "/mcp"
+
 /* Writes, by what was decided about them. Commands are recorded where they enter a Pod, if they are
  * let that far. */
 static void record(const struct serve *s, const struct access_target *who,
@@ -63,13 +65,14 @@ void serve_start_mcp(struct serve *s)
 						      .version = CAY_VERSION,
 						      .may = may,
 						      .arg = s });
-	server_set_endpoint(s->server, &(struct server_endpoint){ "/mcp", visit, s });
+	server_add_endpoint(s->server,
+			    &(struct server_endpoint){ .path = PATH, .visit = visit, .arg = s });
 }
 
 void serve_stop_mcp(struct serve *s)
 {
 	if (!s->mcp)
 		return;
-	server_set_endpoint(s->server, &(struct server_endpoint){ 0 });
+	server_del_endpoint(s->server, PATH);
 	mcp_free(take(s->mcp));
 }

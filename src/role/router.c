@@ -145,7 +145,8 @@ static struct err *start(struct cluster_router *c, const struct settings *settin
 		cli_connect(c->loop, settings_text(settings, "kubeconfig"), kinds, &c->client);
 
 	if (!e)
-		e = audit_start(c->loop, settings, "-", &c->audit, &c->audit_path);
+		e = audit_start(c->loop, settings, &(struct audit_place){ .path = "-" }, &c->audit,
+				&c->audit_path);
 	if (e)
 		return e;
 	c->config.router.audit = c->audit;

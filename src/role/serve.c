@@ -18,6 +18,8 @@
 #include "client/access.h"
 #include "client/client.h"
 #include "control/control.h"
+#include "crypto/crypto.h"
+#include "gate/gate.h"
 #include "loop/loop.h"
 #include "loop/trim.h"
 #include "mcp/mcp.h"
@@ -43,22 +45,27 @@ static void serve_done(struct serve *s)
 	trim_free(s->trim);
 	node_ports_free(s->node_ports);
 	front_free(s->front);
+	serve_stop_hooks(s);
 	serve_stop_mcp(s);
 	if (s->server)
 		server_set_access(s->server, NULL); /* ends the tunnels to the router too */
 	if (s->server)
 		server_set_wake(s->server, NULL, NULL);
 	router_free(take(s->router));
+	serve_stop_gate(s);
 	control_free(s->control);
 	node_free(s->node);
+	client_free(s->hooks_client);
 	client_free(s->mcp_client);
 	client_free(s->router_client);
 	client_free(s->control_client);
+	client_free(s->gate_client);
 	client_free(s->node_client);
 	server_free(s->server);
 	tracing_free(s->tracing);
 	audit_free(s->audit);
 	free(s->audit_path);
+	ed25519_free(s->audit_key);
 	kinds_free(s->kinds);
 	signal_watch_free(s->term); /* until now a signal does not cut the end short */
 	signal_watch_free(s->intr);
@@ -105,6 +112,8 @@ static struct err *start_server(struct serve *s)
 	s->control_client = server_client(s->server, "system:cay:controller");
 	s->router_client = server_client(s->server, "system:cay:router");
 	s->mcp_client = server_client(s->server, "system:cay:mcp");
+	s->gate_client = server_client(s->server, "system:cay:gate");
+	s->hooks_client = server_client(s->server, "system:cay:hooks");
 	return NULL;
 }
 
@@ -119,6 +128,8 @@ static void write_metrics(void *arg, struct buf *b)
 		node_metrics(s->node, b);
 	if (s->control)
 		control_metrics(s->control, b);
+	if (s->gate)
+		gate_metrics(s->gate, b);
 	if (s->router) {
 		router_stats(s->router, &router);
 		router_write_metrics(s->router, b);
@@ -144,6 +155,7 @@ static void write_metrics(void *arg, struct buf *b)
 	metrics_counter(b, "cay_mcp_failed_total", "Calls of tools over MCP that failed.",
 			mcp.failed);
 	metrics_gauge(b, "cay_mcp_sessions", "Sessions over MCP.", mcp.sessions);
+	serve_hooks_metrics(s, b);
 	audit_metrics(s->audit, b);
 	tracer_metrics(tracing_tracer(s->tracing), b);
 }
@@ -222,6 +234,7 @@ static struct err *start_roles(struct serve *s)
 		.cluster_domain = settings_text(s->settings, "cluster-domain"),
 		.pool_rest_ms = (uint64_t)settings_int(s->settings, "sandbox-warm-pool-rest"),
 		.cluster_services = true,
+		.agents = true,
 		.root_ca = server_ca_cert(s->server),
 		.sandbox_slices = settings_bool(s->settings, "sandbox-endpoint-slices"),
 		.pace_changed = pace_changed,
@@ -242,6 +255,7 @@ static struct err *start_roles(struct serve *s)
 	if (e)
 		return err_wrap(e, "start controllers");
 	server_set_wake(s->server, wake_pod, s);
+	serve_start_gate(s);
 	return serve_start_router(s);
 }
 
@@ -299,7 +313,12 @@ static struct err *check_shutdown(const struct settings *s)
 static struct err *start_audit(struct serve *s)
 {
 	autofree char *path = xasprintf("%s/audit.log", settings_text(s->settings, "data-dir"));
-	struct err *e = audit_start(s->loop, s->settings, path, &s->audit, &s->audit_path);
+	struct err *e = audit_key_open(settings_text(s->settings, "data-dir"), &s->audit_key);
+
+	if (e)
+		return err_wrap(e, "open the key of the audit log");
+	e = audit_start(s->loop, s->settings, &(struct audit_place){ path, s->audit_key },
+			&s->audit, &s->audit_path);
 
 	if (s->audit)
 		server_set_audit(s->server, s->audit);
@@ -331,8 +350,10 @@ static struct err *serve_start(struct serve *s)
 		server_set_tracer(s->server, tracing_tracer(s->tracing));
 	if (!e)
 		e = start_roles(s);
-	if (!e)
+	if (!e) {
 		serve_start_mcp(s);
+		serve_start_hooks(s);
+	}
 	if (!e)
 		e = server_listen(s->server);
 	if (!e)

@@ -12,7 +12,10 @@ struct access;
 struct access_target;
 struct client;
 struct control;
+struct ed25519;
 struct front;
+struct gate;
+struct hooks;
 struct kind;
 struct kinds;
 struct loop;
@@ -35,15 +38,19 @@ struct serve {
 	struct loop *loop;
 	struct kinds *kinds;
 	struct server *server;
-	struct client *node_client, *control_client, *router_client, *mcp_client;
+	struct client *node_client, *control_client, *router_client, *mcp_client, *gate_client,
+		*hooks_client;
 	struct node *node;
 	struct control *control;
+	struct gate *gate;
 	struct router *router;
 	struct node_ports *node_ports;
 	struct front *front;
 	struct mcp *mcp;
+	struct hooks *hooks;
 	struct audit *audit; /* NULL: there is no record */
 	char *audit_path;
+	struct ed25519 *audit_key;
 	struct tracing *tracing; /* NULL: nobody wants spans */
 	struct trim *trim;
 	const struct kind *sandboxes, *pods;
@@ -53,6 +60,10 @@ struct serve {
 	bool stopping;
 	struct budget budget;
 };
+
+/* gate.c: agents, and what they may enter */
+void serve_start_gate(struct serve *s);
+void serve_stop_gate(struct serve *s);
 
 /* programs.c: the programs and the name that the settings do not have to say */
 must_use struct err *serve_find_programs(struct serve *s);
@@ -64,6 +75,11 @@ must_use struct err *serve_start_router(struct serve *s);
 /* mcp.c: tools for programs that drive language models */
 void serve_start_mcp(struct serve *s);
 void serve_stop_mcp(struct serve *s);
+
+/* hooks.c: events that start sessions */
+void serve_start_hooks(struct serve *s);
+void serve_stop_hooks(struct serve *s);
+void serve_hooks_metrics(const struct serve *s, struct buf *b);
 
 /* ways.c: how the router may be addressed, from the settings. Freed by ways_done(). */
 struct router_spec;

@@ -259,9 +259,17 @@ static bool has_body(const struct route *r)
 					     B(VERB_DELETE) | B(VERB_DELETE_COLLECTION)));
 }
 
-static bool is_endpoint(const struct front *f, const struct call *c)
+static const struct server_endpoint *find_endpoint(const struct front *f, const struct call *c)
 {
-	return f->endpoint.path && str_eq(http_request_path(c->req), f->endpoint.path);
+	const char *path = http_request_path(c->req);
+
+	for (size_t i = 0; i < f->n_endpoints; i++) {
+		const struct server_endpoint *e = &f->endpoints[i];
+
+		if (str_ends(e->path, "/") ? str_starts(path, e->path) : str_eq(path, e->path))
+			return e;
+	}
+	return NULL;
 }
 
 /* Somebody, and not nobody: what they may do there is asked for each thing that they do. */
@@ -273,14 +281,14 @@ static struct err *may_visit(struct call *c)
 }
 
 /* Hands the request over; the call is over for us. */
-static void visit_endpoint(struct front *f, struct call *c)
+static void visit_endpoint(const struct server_endpoint *e, struct call *c)
 {
 	const struct access_target who = { .user = c->user.name,
 					   .from = c->from,
 					   .groups = c->user.groups,
 					   .account_ns = c->user.sa_ns };
 
-	f->endpoint.visit(f->endpoint.arg, c->req, &who);
+	e->visit(e->arg, c->req, &who);
 	c->req = NULL;
 	call_unref(c);
 }
@@ -301,7 +309,7 @@ static struct err *let_in(struct front *f, struct call *c)
 		e = call_enter(c);
 	if (!e)
 		e = impersonate(f->by, f->objects, c);
-	if (!e && is_endpoint(f, c))
+	if (!e && find_endpoint(f, c))
 		return may_visit(c);
 	if (e)
 		return e;
@@ -350,18 +358,19 @@ static void deprecation(struct call *c)
 
 static void begin(struct front *f, struct call *c, struct http_request *req)
 {
+	const struct server_endpoint *to = find_endpoint(f, c);
 	const struct route *r = &c->route;
-	struct err *e = let_in(f, c);
+	struct err *e = to && to->open ? NULL : let_in(f, c);
 
 	f->calls.n_requests++;
 	if (e) {
-		if (err_is(e, ERR_UNAUTHENTICATED) && is_endpoint(f, c))
+		if (err_is(e, ERR_UNAUTHENTICATED) && to)
 			http_headers_add(&c->headers, "WWW-Authenticate", "Bearer realm=\"cay\"");
 		call_fail(c, e);
 		return;
 	}
-	if (is_endpoint(f, c)) {
-		visit_endpoint(f, c);
+	if (to) {
+		visit_endpoint(to, c);
 		return;
 	}
 	call_trace(c);

@@ -27,6 +27,7 @@ struct front {
 	struct streams *streams;
 	struct pages *pages;
 	const struct users *users;
-	struct server_endpoint endpoint; /* path NULL: none */
+	struct server_endpoint endpoints[SERVER_ENDPOINTS_MAX];
+	size_t n_endpoints;
 };
 extern const struct http_handler front_handler; /* its arg is a struct front */

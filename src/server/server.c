@@ -92,7 +92,7 @@ static bool changes_rights(struct server *s, struct object *o, bool gone)
 	if (!o)
 		return false; /* of a kind that is not served */
 	s->aggregates |= o->kind == s->objects.cluster_role;
-	return rbac_changed(s->by.rbac, o, gone) ||
+	return rbac_changed(s->by.rbac, o, gone) || o->kind == s->objects.agent || /* its keys */
 	       (gone && (o->kind == s->objects.service_account || is_record(s, o)));
 }
 
@@ -149,6 +149,7 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 	struct kinds *kinds = spec->kinds;
 	struct err *e;
 
+	s->by.objects = &s->objects;
 	s->by.rbac = rbac_new(&s->objects);
 	store_on_change(s->objects.store, on_change, s);
 	store_on_state(s->objects.store, on_store_state, s);
@@ -161,7 +162,9 @@ static struct err *start_objects(struct server *s, const struct server_spec *spe
 	s->pages.store = s->objects.store;
 	tokens_init(&s->tokens, &s->objects, s->keys.sa_key);
 	s->pages.issuer = TOKEN_ISSUER;
-	e = tls_token_keys(s->keys.sa_key, &s->pages.jwks);
+	e = tokens_set_instance(&s->tokens, s->keys.ca.cert_pem);
+	if (!e)
+		e = tls_token_keys(s->keys.sa_key, &s->pages.jwks);
 	if (e)
 		return e;
 	definitions_load(&s->admit);
@@ -233,8 +236,12 @@ static struct err *guard(void *arg, const struct op *op, const struct json *obj,
 				      .name = op->name,
 				      .obj = obj,
 				      .old = old };
+	const struct agent_write says = {
+		.user = op->who, .kind = w.kind, .ns = op->ns, .obj = obj, .old = old
+	};
+	struct err *e = escalation_check(&s->by, &s->objects, &w);
 
-	return escalation_check(&s->by, &s->objects, &w);
+	return e ? e : agent_write_check(&s->by, &s->objects, &says);
 }
 
 /* Of "system:serviceaccount:NAMESPACE:NAME". */
@@ -437,26 +444,32 @@ void server_set_wake(struct server *s, bool (*wake)(void *arg, const char *ns, c
 	s->streams.wake_arg = arg;
 }
 
-static struct route exec_route(const struct server *s, const char *ns, const char *pod)
+static struct route entry_route(const struct server *s, const struct server_entry *to)
 {
 	return (struct route){ .resource = true,
 			       .verb = VERB_CREATE,
 			       .group = "",
 			       .version = "v1",
 			       .plural = "pods",
-			       .ns = ns,
-			       .name = pod,
-			       .sub = "exec",
+			       .ns = to->ns,
+			       .name = to->pod,
+			       .sub = to->sub,
 			       .path = "",
 			       .kind = s->objects.pod };
 }
 
-struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,
-			    const char *pod, char **ret_user)
+struct err *server_may_enter(struct server *s, const char *authorization,
+			     const struct server_entry *to, char **ret_user)
 {
-	const struct route exec = exec_route(s, ns, pod);
+	const struct route route = entry_route(s, to);
 
-	return header_may(&s->tokens, &s->by, authorization, &exec, ret_user);
+	return header_may(&s->tokens, &s->by, authorization, &route, ret_user);
+}
+
+void server_set_opinion(struct server *s, server_opinion fn, void *arg)
+{
+	s->by.opinion = fn;
+	s->by.opinion_arg = arg;
 }
 
 const struct tls_pair *server_ca(const struct server *s)
@@ -510,9 +523,21 @@ struct err *server_user_may(struct server *s, const struct access_target *who,
 	return e ? e : authorise(&s->by, &c);
 }
 
-void server_set_endpoint(struct server *s, const struct server_endpoint *e)
+void server_add_endpoint(struct server *s, const struct server_endpoint *e)
 {
-	s->front.endpoint = *e;
+	struct front *f = &s->front;
+
+	assert(f->n_endpoints < SERVER_ENDPOINTS_MAX);
+	f->endpoints[f->n_endpoints++] = *e;
+}
+
+void server_del_endpoint(struct server *s, const char *path)
+{
+	struct front *f = &s->front;
+
+	for (size_t i = 0; i < f->n_endpoints; i++)
+		if (str_eq(f->endpoints[i].path, path))
+			f->endpoints[i--] = f->endpoints[--f->n_endpoints];
 }
 
 const char *server_address(const struct server *s)

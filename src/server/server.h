@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "server/auth/opinion.h"
 
 struct access;
 struct access_target;
@@ -63,38 +64,45 @@ void server_set_wake(struct server *s, bool (*wake)(void *arg, const char *ns, c
 /* Spans for requests; NULL: none. The tracer outlives the server. */
 void server_set_tracer(struct server *s, struct tracer *t);
 void server_add_metrics(struct server *s, void (*write)(void *arg, struct buf *b), void *arg);
+void server_set_opinion(struct server *s, server_opinion fn, void *arg); /* NULL: none */
 /*
- * Whether whoever sends this Authorization header (NULL: none was sent) may exec into a Pod: the
- * same questions as for a request that asks for it. ERR_UNAUTHENTICATED, ERR_FORBIDDEN. *ret_user:
- * who that is, malloc'd, also with ERR_FORBIDDEN; it stays as it is if nobody is known by the
- * header.
+ * Whether whoever sends this Authorization header (NULL: none was sent) may create a subresource of
+ * a Pod, such as "exec": the same questions as for a request that asks for it. ERR_UNAUTHENTICATED,
+ * ERR_FORBIDDEN. *ret_user: who that is, malloc'd, also with ERR_FORBIDDEN; it stays as it is if
+ * nobody is known by the header.
  */
-must_use struct err *server_may_exec(struct server *s, const char *authorization, const char *ns,
-				     const char *pod, char **ret_user);
+struct server_entry {
+	const char *ns, *pod, *sub;
+};
+must_use struct err *server_may_enter(struct server *s, const char *authorization,
+				      const struct server_entry *to, char **ret_user);
 /*
  * Whether a user who has been let in already may do something: the same question as for a request
  * that asks for it. who is as access_target has it, without its Pod.
  */
-struct server_act {
-	const char *verb; /* "create", "get", "list", "delete" */
-	const char *group, *plural, *ns;
-	const char *name, *sub; /* NULL: none */
-};
 must_use struct err *server_user_may(struct server *s, const struct access_target *who,
 				     const struct server_act *act);
 
 /*
- * An endpoint: a path that another part of this process answers, whatever the method. Only requests
- * of users who have said who they are get there; others are answered with 401. visit() gets the
- * head, becomes the owner of the request (http_request_set_owner()) and answers it; who is
+ * An endpoint: a path that another part of this process answers, whatever the method. visit() gets
+ * the head, becomes the owner of the request (http_request_set_owner()) and answers it; who is
  * borrowed.
+ *
+ * Only requests of users who have said who they are get there; others are answered with 401. An
+ * open endpoint asks nobody: it has credentials of its own, and who is an address alone. What its
+ * requests cost is limited by nobody else either.
  */
 struct server_endpoint {
-	const char *path; /* "/mcp" */
+	const char *path; /* "/mcp"; with a slash at its end: all below it; static */
 	void (*visit)(void *arg, struct http_request *req, const struct access_target *who);
 	void *arg;
+	bool open;
 };
-void server_set_endpoint(struct server *s, const struct server_endpoint *e); /* copied */
+enum {
+	SERVER_ENDPOINTS_MAX = 4,
+};
+void server_add_endpoint(struct server *s, const struct server_endpoint *e); /* copied */
+void server_del_endpoint(struct server *s, const char *path);
 /* The CA of this instance, which signs certificates of the API server and its users. */
 const struct tls_pair *server_ca(const struct server *s);
 const char *server_ca_cert(const struct server *s); /* its certificate, PEM */

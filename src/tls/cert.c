@@ -6,6 +6,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/mem.h"
+#include "crypto/crypto.h"
 #include "tls/tls.h"
 #include "tls/tls_priv.h"
 
@@ -209,6 +210,23 @@ usec tls_time(const ASN1_TIME *t)
 usec tls_not_after(const X509 *x)
 {
 	return tls_time(X509_get0_notAfter(x));
+}
+
+struct err *tls_cert_key_id(const char *cert_pem, unsigned char ret[32])
+{
+	auto_ossl(X509) x = NULL;
+	unsigned char *der = NULL;
+	struct err *e = tls_read_cert(cert_pem, &x);
+	int len;
+
+	if (e)
+		return e;
+	len = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(x), &der);
+	if (len <= 0)
+		return ossl_err(ERR_INVALID, "read the public key of the certificate");
+	sha256(der, (size_t)len, ret);
+	OPENSSL_free(der);
+	return NULL;
 }
 
 struct err *tls_cert_expiry(const char *cert_pem, usec *ret)

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -24,11 +20,8 @@ static void digest(const struct tls_seal_key *k, const char *label, struct span 
 		   unsigned char ret[SHA256_LEN])
 {
 	autofree char *all = xasprintf("%s%.*s", label, (int)text.len, text.p);
-	unsigned len = SHA256_LEN;
 
-	if (!HMAC(EVP_sha256(), k->bytes, (int)k->len, (const unsigned char *)all, strlen(all), ret,
-		  &len))
-		abort(); /* out of memory */
+	hmac_sha256(k->bytes, k->len, all, strlen(all), ret);
 }
 
 char *tls_seal(const struct tls_seal_key *k, const char *label, const char *text)
@@ -62,7 +55,7 @@ bool tls_unseal(const struct tls_seal_key *k, const char *label, const char *sea
 	if (!mac.p || !decode(mac, &raw, &raw_len) || raw_len != SHA256_LEN)
 		return false;
 	digest(k, label, body, want);
-	if (CRYPTO_memcmp(raw, want, SHA256_LEN) != 0 && wall_stands("seal"))
+	if (!crypto_equal(raw, want, SHA256_LEN) && wall_stands("seal"))
 		return false;
 	if (!decode(body, &text, &len) || memchr(text, '\0', len) || !utf8_valid(text, len))
 		return false;

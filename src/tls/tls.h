@@ -80,6 +80,8 @@ struct tls_cert_spec {
 must_use struct err *tls_make_cert(const struct tls_pair *ca, const struct tls_cert_spec *spec,
 				   struct tls_pair *ret);
 must_use struct err *tls_cert_expiry(const char *cert_pem, usec *ret);
+/* The SHA-256 of its public key, as it stands in the certificate. */
+must_use struct err *tls_cert_key_id(const char *cert_pem, unsigned char ret[32]);
 
 /*
  * Tokens: JWT signed with ES256 by a key from crypto/crypto.h. claims is JSON text; kid goes into

@@ -12,6 +12,8 @@ import pytest
 from cay_local import ROOT
 
 MADE = pathlib.Path(ROOT) / "build" / "clients"
+BUILD_S = 3600  # for a machine that is busy with other things
+BUILDS = pytest.mark.timeout(600, func_only=True)  # for the tests of a module whose fixtures build: that takes as long as it takes
 
 
 def too_old(modfile):
@@ -41,6 +43,6 @@ def built(source, package, name, modfile="go.mod", ldflags=""):
     if fetched.returncode:
         pytest.skip(f"the modules of {name} cannot be had: {fetched.stderr.splitlines()[-1]}")
     made = subprocess.run(["nice", "go", "build", f"-modfile={modfile}", "-trimpath", f"-ldflags=-s -w {ldflags}", "-o", path, package], cwd=source,
-                          env=env, capture_output=True, text=True)
+                          env=env, capture_output=True, text=True, timeout=BUILD_S)
     assert made.returncode == 0, made.stderr
     return str(path)

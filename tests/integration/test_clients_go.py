@@ -8,12 +8,12 @@ import subprocess
 import pytest
 
 from cay_local import ROOT
-from clients_kit import built
+from clients_kit import BUILDS, built
 
 SOURCE = pathlib.Path(ROOT) / "tests" / "clients" / "go"
 SCENARIOS = ["typed", "dynamic", "watchlist", "listwatch", "apply", "manager", "pages"]
 
-pytestmark = pytest.mark.long  # it is built from its modules: minutes of a processor
+pytestmark = [pytest.mark.long, BUILDS]  # it is built from its modules: minutes of a processor
 
 
 @pytest.fixture(scope="module")

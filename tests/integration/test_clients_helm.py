@@ -10,11 +10,11 @@ import subprocess
 import pytest
 
 from cay_local import AGENTS, EXTENSIONS, ROOT
-from clients_kit import built
+from clients_kit import BUILDS, built
 
 SOURCE = pathlib.Path(ROOT) / "tests" / "clients" / "helm"
 
-pytestmark = pytest.mark.long  # each is built from its modules: minutes of a processor
+pytestmark = [pytest.mark.long, BUILDS]  # each is built from its modules: minutes of a processor
 
 
 @pytest.fixture(scope="module", params=["3", "4"])

@@ -16,11 +16,12 @@ import pytest
 import yaml
 
 from cay_local import ROOT, free_port, is_ready
-from clients_kit import built
+from clients_kit import BUILDS, built
 from test_clients_python import SERVER
 
 SOURCE = pathlib.Path(ROOT) / "tests" / "clients" / "kubectl"
 VERSIONS = sorted((p.stem for p in SOURCE.glob("1.*.mod")), key=lambda v: int(v.split(".")[1]))
+pytestmark = BUILDS
 GROUP, EXTENSIONS = "agents.x-k8s.io/v1beta1", "extensions.agents.x-k8s.io/v1beta1"
 
 

@@ -15,6 +15,7 @@ import xml.etree.ElementTree
 import pytest
 
 from cay_local import BUILD, EXTENSIONS, ROOT
+from clients_kit import BUILD_S
 from test_client_modes import free_address
 from test_go_client import SOURCE, too_old
 from test_python_sdk import python_of
@@ -26,8 +27,8 @@ PACKAGES = {"framework": "./test/e2e/framework", "e2e": "./test/e2e", "extension
 PYTHON = "test/e2e/clients/python"
 ATTEMPTS = 10  # at a test whose outcome is a race of its own
 
-# Compiling takes minutes, and upstream's tests sleep.
-pytestmark = pytest.mark.long
+# Compiling takes minutes, which are not counted, and upstream's tests sleep.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1700, func_only=True)]
 
 # What a cluster with Gateways has: upstream's manifest creates one beside the Gateway. Here the router behind the Gateway is ours.
 HTTP_ROUTE = """
@@ -107,7 +108,7 @@ def programs(module):
         path = PROGRAMS / f"{module.name}-{name}.test"
         if not path.exists():
             made = subprocess.run(["nice", "go", "test", "-c", "-p=2", "-tags=integration", "-o", path, package], cwd=module, env=env,
-                                  capture_output=True, text=True)
+                                  capture_output=True, text=True, timeout=BUILD_S)
             assert made.returncode == 0, made.stderr
     return lambda name: PROGRAMS / f"{module.name}-{name}.test"
 
@@ -208,7 +209,6 @@ def give_policies(world, stop):
 
 
 @pytest.mark.skipif(not shutil.which("apt-get"), reason="there is no apt-get here, which finds the packages of the router's image")
-@pytest.mark.timeout(1700)
 def test_the_python_client(world, module, tmp_path):
     """The published one, of the same version as the tests."""
     source = module / "clients" / "python" / "agentic-sandbox-client" / "sandbox-router" / "sandbox_router.py"

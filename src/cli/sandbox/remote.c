@@ -85,6 +85,11 @@ const char *remote_ns(const struct remote *r)
 	return r->ns;
 }
 
+const struct cli_server *remote_server(const struct remote *r)
+{
+	return &r->at;
+}
+
 struct loop *remote_loop(struct remote *r)
 {
 	return r->loop;

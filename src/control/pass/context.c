@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/pass/context.h"
 
+#include "api/cay/cay.h"
 #include "api/registry.h"
 #include "control/pass/keys.h"
 #include "loop/queue.h"
@@ -17,6 +18,11 @@ struct context_kinds context_kinds(const struct kinds *registry)
 		.pvc = kinds_need(registry, "v1", "PersistentVolumeClaim"),
 		.policy = kinds_need(registry, API_NETWORK_POLICY, "NetworkPolicy"),
 		.event = kinds_need(registry, API_EVENT, "Event"),
+		.agent = kinds_need(registry, API_CAY, "Agent"),
+		.session = kinds_need(registry, API_CAY, "Session"),
+		.attachment = kinds_need(registry, API_CAY, "Attachment"),
+		.approval = kinds_need(registry, API_CAY, "Approval"),
+		.team_policy = kinds_need(registry, API_CAY, "TeamPolicy"),
 	};
 }
 

@@ -10,6 +10,7 @@ struct index;
 struct key;
 struct kind;
 struct kinds;
+struct links;
 struct queue;
 struct tally;
 
@@ -22,6 +23,7 @@ struct tally;
 struct context_kinds {
 	const struct kind *sandbox, *template, *pool, *claim;
 	const struct kind *pod, *service, *pvc, *policy, *event;
+	const struct kind *agent, *session, *attachment, *approval, *team_policy;
 };
 
 struct context {
@@ -31,6 +33,7 @@ struct context {
 	struct queue *queue;
 	struct queue *chores; /* what has time: the keys of cluster/ do not hold up claims */
 	struct index *index;
+	struct links *links; /* of the kinds of cay.dev */
 	struct tally *tally;
 	struct list running;       /* writes under way */
 	const struct key *telling; /* within a write of its own that leaves it nothing to do */

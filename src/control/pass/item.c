@@ -23,6 +23,10 @@ static const char *const kind_names[CONTROL_KIND_MAX_] = {
 	[CONTROL_DEPLOYMENT] = "deployment",
 	[CONTROL_EVENTS] = "events",
 	[CONTROL_IDLE] = "idle",
+	[CONTROL_AGENT] = "agent",
+	[CONTROL_SESSION] = "session",
+	[CONTROL_ATTACHMENT] = "attachment",
+	[CONTROL_APPROVAL] = "approval",
 };
 
 void item_wake(struct queue *q, enum control_kind kind, const char *ns, const char *name)

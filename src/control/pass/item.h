@@ -24,6 +24,10 @@ enum control_kind {
 	CONTROL_EVENT_EXPIRY, /* one key without a name, as is the next */
 	CONTROL_EVENTS,
 	CONTROL_IDLE, /* of a Sandbox */
+	CONTROL_AGENT,
+	CONTROL_SESSION,
+	CONTROL_ATTACHMENT,
+	CONTROL_APPROVAL,
 	CONTROL_KIND_MAX_,
 };
 

@@ -7,6 +7,7 @@
 #include "node/access/session_priv.h"
 #include "node/pod/pod.h"
 #include "node/runtime/guest_conn.h"
+#include "node/runtime/runtime.h"
 #include "wire/peer.h"
 #include "wire/wire.h"
 
@@ -17,8 +18,11 @@
  * Output is credited back as it is passed on; a paused session stops reading its connection. Input
  * that the guest gave no credit for, or does not read, waits here, which full() reports.
  *
+ * What an attachment grants goes to a seat of its own in the container (node/runtime/runtime.h),
+ * which may have to be made first: until then there is no connection, and input waits here.
+ *
  * A guest that breaks the protocol is no longer the program that we put there. The session ends,
- * and the Pod is told: it ends the container.
+ * and the Pod is told: it ends the container. A seat ends alone, with all that was started from it.
  */
 enum {
 	INPUT_MAX = 64 * 1024, /* waiting for room */
@@ -34,6 +38,11 @@ struct session {
 	struct guest_conn *conn;
 	bool dial, counted, input_ended, end_sent, was_full;
 	struct buf input;
+	char *seat_key;                /* NULL: it goes to the container's own guest */
+	struct runtime_seat_wait seat; /* in line while it is being made */
+	struct buf start;              /* what is to be executed then */
+	bool paused, resized;
+	uint16_t cols, rows;
 };
 
 static const struct session_kind kind;
@@ -46,10 +55,13 @@ static void used(struct session *s)
 
 static void session_free(struct session *s)
 {
+	list_del(&s->seat.on);
 	guest_conn_free(take(s->conn));
 	if (s->counted)
 		pods_session(s->ways->pods, s->uid, -1);
 	buf_done(&s->input);
+	buf_done(&s->start);
+	free(s->seat_key);
 	free(s->uid);
 	free(s->task_id);
 	free(s);
@@ -65,6 +77,8 @@ static void finish(struct session *s, const struct err *e, int code, int signum)
 /* Sends what the guest takes, and the end of input after the last byte. */
 static void push_input(struct session *s)
 {
+	if (!s->conn)
+		return; /* its seat is being made */
 	if (s->input.len)
 		buf_eat(&s->input, guest_conn_write(s->conn, buf_head(&s->input), s->input.len));
 	if (s->input.len)
@@ -141,7 +155,9 @@ static void on_closed(void *arg, struct err *e)
 	struct session *s = arg;
 	autoptr(err) owned = e;
 
-	if (err_is(e, ERR_MALFORMED))
+	if (err_is(e, ERR_MALFORMED) && s->seat_key)
+		pods_seats_end(s->ways->pods, s->seat_key);
+	else if (err_is(e, ERR_MALFORMED))
 		pods_guest_broke(s->ways->pods, s->task_id, e);
 	finish(s, owned, 0, 0);
 }
@@ -152,11 +168,22 @@ static const struct guest_conn_events events = {
 	.closed = on_closed,
 };
 
+/* id: of the task, or of a seat in it. */
+static struct err *session_connect(struct session *s, const char *id)
+{
+	const struct guest_conn_spec guest = { .loop = s->ways->loop,
+					       .run_fd = s->ways->run_fd,
+					       .id = id,
+					       .events = &events,
+					       .arg = s };
+
+	return guest_connect(&guest, &s->conn);
+}
+
 /* way: as in struct session. The guest of a frozen Pod would not take the connection. */
 static struct err *session_open(struct ways *w, const struct access_target *to, const char *way,
 				struct container **ret_c, struct session **ret)
 {
-	struct guest_conn_spec guest = { .loop = w->loop, .run_fd = w->run_fd, .events = &events };
 	struct container *c;
 	struct session *s;
 	struct err *e = pods_container(w->pods, to->ns, to->pod, to->container, &c);
@@ -171,15 +198,9 @@ static struct err *session_open(struct ways *w, const struct access_target *to, 
 	s->ways = w;
 	s->way = way;
 	s->uid = xstrdup(container_pod_uid(c));
+	list_init(&s->seat.on);
 	used(s);
 	s->task_id = xstrdup(container_task_id(c));
-	guest.id = s->task_id;
-	guest.arg = s;
-	e = guest_connect(&guest, &s->conn);
-	if (e) {
-		session_free(s);
-		return e;
-	}
 	*ret_c = c;
 	*ret = s;
 	return NULL;
@@ -217,8 +238,72 @@ static struct err *put_exec(struct session *s, struct container *c,
 	if (!wire_start_fits(&w))
 		return err_new(ERR_TOO_LARGE,
 			       "arguments and environment are too long to be executed");
-	guest_conn_exec(s->conn, &w);
+	if (s->conn)
+		guest_conn_exec(s->conn, &w);
+	else
+		wire_put_start(&s->start, WIRE_EXEC, WIRE_NODE_STREAM, &w);
 	return NULL;
+}
+
+/* The seat is there, and what was kept for it goes on. */
+static void on_seat(struct runtime_seat_wait *wait, const char *id, const struct err *e)
+{
+	struct session *s = container_of(wait, struct session, seat);
+	autoptr(err) mine = e ? NULL : session_connect(s, id);
+
+	if (e || mine) {
+		finish(s, e ? e : mine, 0, 0);
+		return;
+	}
+	guest_conn_exec_frame(s->conn, buf_head(&s->start), s->start.len);
+	buf_done(&s->start);
+	if (s->resized)
+		guest_conn_resize(s->conn, s->cols, s->rows);
+	if (s->paused)
+		guest_conn_pause(s->conn, true);
+	on_room(s);
+}
+
+/* *ret_id: of the guest to connect to; NULL: on_seat() will be told. */
+static struct err *find_guest(struct session *s, struct container *c, const struct access_permit *p,
+			      const char **ret_id)
+{
+	static const enum runtime_view views[] = {
+		[ACCESS_VIEW_SHARED] = RUNTIME_VIEW_SHARED,
+		[ACCESS_VIEW_READ_ONLY] = RUNTIME_VIEW_READ_ONLY,
+		[ACCESS_VIEW_SCRATCH] = RUNTIME_VIEW_SCRATCH,
+	};
+	const struct runtime_seat spec = { .key = p->uid, .view = views[p->view] };
+
+	if (!p->uid && p->view != ACCESS_VIEW_SHARED)
+		return err_new(ERR_INTERNAL, "a view belongs to no attachment");
+	if (!p->uid) {
+		*ret_id = s->task_id;
+		return NULL;
+	}
+	s->seat_key = xstrdup(p->uid);
+	s->seat.done = on_seat;
+	return container_seat(c, &spec, &s->seat, ret_id);
+}
+
+static struct err *begin_exec(struct session *s, struct container *c,
+			      const struct access_exec_spec *spec)
+{
+	const char *id = NULL;
+	struct err *e = find_guest(s, c, &spec->permit, &id);
+
+	if (!e && id)
+		e = session_connect(s, id);
+	return e ? e : put_exec(s, c, spec);
+}
+
+static struct err *begin_attach(struct session *s, const struct access_exec_spec *spec)
+{
+	struct err *e = session_connect(s, s->task_id);
+
+	if (!e)
+		guest_conn_attach(s->conn, spec->stdin_open);
+	return e;
 }
 
 struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
@@ -237,10 +322,7 @@ struct err *session_exec(void *ctx, const struct access_exec_spec *spec,
 	s->ev = ev;
 	s->arg = arg;
 	s->input_ended = s->end_sent = !spec->stdin_open;
-	if (spec->attach)
-		guest_conn_attach(s->conn, spec->stdin_open);
-	else
-		e = put_exec(s, c, spec);
+	e = spec->attach ? begin_attach(s, spec) : begin_exec(s, c, spec);
 	if (e) {
 		session_free(s);
 		return e;
@@ -265,6 +347,11 @@ struct err *session_dial(void *ctx, const struct access_dial_spec *spec,
 	s->ev = ev;
 	s->arg = arg;
 	s->dial = true;
+	e = session_connect(s, s->task_id);
+	if (e) {
+		session_free(s);
+		return e;
+	}
 	guest_conn_dial(s->conn, spec->port);
 	*ret = s;
 	return NULL;
@@ -300,12 +387,22 @@ static void session_end_input(void *arg)
 
 static void session_resize(void *arg, uint16_t cols, uint16_t rows)
 {
-	guest_conn_resize(((struct session *)arg)->conn, cols, rows);
+	struct session *s = arg;
+
+	s->resized = true;
+	s->cols = cols;
+	s->rows = rows;
+	if (s->conn)
+		guest_conn_resize(s->conn, cols, rows);
 }
 
 static void session_pause(void *arg, bool paused)
 {
-	guest_conn_pause(((struct session *)arg)->conn, paused);
+	struct session *s = arg;
+
+	s->paused = paused;
+	if (s->conn)
+		guest_conn_pause(s->conn, paused);
 }
 
 static void session_cancel(void *arg)

@@ -59,6 +59,21 @@ static void do_thaw(void *ctx, const struct access_target *of)
 	pods_thaw(((struct ways *)ctx)->pods, of);
 }
 
+static void do_detach(void *ctx, const char *uid)
+{
+	pods_seats_end(((struct ways *)ctx)->pods, uid);
+}
+
+static void do_keep_attached(void *ctx, bool (*keep)(void *arg, const char *uid), void *arg)
+{
+	pods_seats_keep(((struct ways *)ctx)->pods, keep, arg);
+}
+
+static bool do_attachment_usage(void *ctx, const char *uid, struct access_usage *ret)
+{
+	return pods_attachment_usage(((struct ways *)ctx)->pods, uid, ret);
+}
+
 struct ways *ways_new(const struct ways_spec *spec)
 {
 	static const struct access_ops ops = {
@@ -75,6 +90,9 @@ struct ways *ways_new(const struct ways_spec *spec)
 		.activity = do_activity,
 		.freeze = do_freeze,
 		.thaw = do_thaw,
+		.detach = do_detach,
+		.keep_attached = do_keep_attached,
+		.attachment_usage = do_attachment_usage,
 	};
 	struct ways *w = xnew(struct ways);
 

@@ -388,6 +388,30 @@ bool cgroup_usage(const struct cgroups *c, const char *name, struct cgroup_usage
 	return true;
 }
 
+static void add_private(void *arg, pid_t pid)
+{
+	autofree char *path = xasprintf("/proc/%d/status", (int)pid), *text = NULL;
+	const char *at;
+	int64_t kib = 0;
+
+	err_free(file_read(AT_FDCWD, path, 65536, &text, NULL)); /* it may have ended */
+	at = text ? strstr(text, "\nRssAnon:") : NULL;
+	for (at = at ? at + strlen("\nRssAnon:") : ""; *at == ' ' || *at == '\t'; at++)
+		;
+	for (; *at >= '0' && *at <= '9'; at++)
+		kib = kib * 10 + (*at - '0');
+	*(int64_t *)arg += kib * 1024;
+}
+
+/* Of a group whose memory the kernel does not count: what its processes have for themselves. */
+static int64_t private_memory(const struct cgroups *c, const char *name)
+{
+	int64_t sum = 0;
+
+	cgroup_each_process(c, name, add_private, &sum);
+	return sum;
+}
+
 int64_t cgroup_memory(const struct cgroups *c, const char *name)
 {
 	for (size_t i = 0; i < c->n; i++) {
@@ -397,6 +421,8 @@ int64_t cgroup_memory(const struct cgroups *c, const char *name)
 
 		if (dir < 0)
 			continue;
+		if (h->v2 && !file_exists(dir, "memory.current"))
+			return private_memory(c, name);
 		all = value_in(dir, h->v2 ? "memory.current" : "memory.usage_in_bytes", NULL);
 		idle = value_in(dir, "memory.stat",
 				h->v2 ? "inactive_file" : "total_inactive_file");
@@ -405,7 +431,27 @@ int64_t cgroup_memory(const struct cgroups *c, const char *name)
 	return 0;
 }
 
-void cgroup_each_pid(const char *path, void (*fn)(void *arg, pid_t pid), void *arg)
+/* The groups right below one, by their absolute paths. There are no deeper ones: nobody but us
+ * makes groups here. */
+static void each_below(const char *path, void (*fn)(void *arg, const char *name, const char *path),
+		       void *arg)
+{
+	DIR *d = opendir(path);
+	struct dirent *de;
+
+	while (d && (de = readdir(d))) {
+		autofree char *below = NULL;
+
+		if (de->d_type != DT_DIR || de->d_name[0] == '.')
+			continue;
+		below = xasprintf("%s/%s", path, de->d_name);
+		fn(arg, de->d_name, below);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+static void pids_in(const char *path, void (*fn)(void *arg, pid_t pid), void *arg)
 {
 	autofree char *procs = xasprintf("%s/cgroup.procs", path);
 	autofree char *text = NULL;
@@ -420,6 +466,26 @@ void cgroup_each_pid(const char *path, void (*fn)(void *arg, pid_t pid), void *a
 		if (pid)
 			fn(arg, (pid_t)pid);
 	}
+}
+
+struct pid_visit {
+	void (*fn)(void *arg, pid_t pid);
+	void *arg;
+};
+
+static void visit_below(void *arg, unused const char *name, const char *path)
+{
+	const struct pid_visit *v = arg;
+
+	pids_in(path, v->fn, v->arg);
+}
+
+void cgroup_each_pid(const char *path, void (*fn)(void *arg, pid_t pid), void *arg)
+{
+	struct pid_visit v = { fn, arg };
+
+	pids_in(path, fn, arg);
+	each_below(path, visit_below, &v);
 }
 
 void cgroup_each_process(const struct cgroups *c, const char *name,
@@ -490,22 +556,52 @@ bool cgroup_frozen(const struct cgroups *c, const char *name)
 	return text && strstr(text, h->v2 ? "frozen 1" : "FROZEN");
 }
 
+/* Version 2 since Linux 5.14, parts and all. */
+static bool kill_whole(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *path = NULL;
+		struct err *e;
+
+		if (!c->hier[i].v2)
+			continue;
+		path = group_path(c, &c->hier[i], name, "cgroup.kill");
+		e = file_write(AT_FDCWD, path, "1");
+		err_free(e);
+		return !e;
+	}
+	return false;
+}
+
+/* One by one: they are stopped first where that can be done, so that none starts another
+ * meanwhile. What is frozen in version 1 dies when it goes on. */
 void cgroup_kill(const struct cgroups *c, const char *name)
 {
-	err_free(cgroup_freeze(c, name, false)); /* what is frozen in version 1 does not die */
+	err_free(cgroup_freeze(c, name, false));
+	if (kill_whole(c, name))
+		return;
+	err_free(cgroup_freeze(c, name, true));
 	for (size_t i = 0; i < c->n; i++) {
 		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
 
-		if (c->hier[i].v2) {
-			autofree char *kill_path = group_path(c, &c->hier[i], name, "cgroup.kill");
-			struct err *e = file_write(AT_FDCWD, kill_path, "1");
-
-			if (!e)
-				return;
-			err_free(e);
-		}
 		cgroup_each_pid(dir, kill_pid, NULL);
 	}
+	err_free(cgroup_freeze(c, name, false));
+}
+
+static void remove_below(unused void *arg, unused const char *name, const char *path)
+{
+	(void)rmdir(path); /* if it is not empty, nor is the one around it */
+}
+
+static int remove_dir(const char *dir)
+{
+	if (!rmdir(dir))
+		return 0;
+	if (errno != EBUSY)
+		return -1;
+	each_below(dir, remove_below, NULL);
+	return rmdir(dir);
 }
 
 struct err *cgroup_remove(const struct cgroups *c, const char *name)
@@ -513,7 +609,7 @@ struct err *cgroup_remove(const struct cgroups *c, const char *name)
 	for (size_t i = 0; i < c->n; i++) {
 		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
 
-		if (!rmdir(dir) || errno == ENOENT)
+		if (!remove_dir(dir) || errno == ENOENT)
 			continue;
 		if (errno == EBUSY)
 			return err_new(ERR_UNAVAILABLE, "control group %s still has processes",
@@ -521,6 +617,11 @@ struct err *cgroup_remove(const struct cgroups *c, const char *name)
 		return err_sys(errno, "remove control group %s", dir);
 	}
 	return NULL;
+}
+
+static void count_pid(void *arg, unused pid_t pid)
+{
+	++*(size_t *)arg;
 }
 
 char *cgroup_events_path(const struct cgroups *c, const char *name)
@@ -554,18 +655,38 @@ void cgroups_each(const struct cgroups *c,
 {
 	for (size_t i = 0; i < c->n; i++) {
 		autofree char *dir = xasprintf("%s/%s", c->hier[i].mount, c->parent);
-		DIR *d = opendir(dir);
-		struct dirent *de;
 
-		while (d && (de = readdir(d))) {
-			autofree char *path = NULL;
-
-			if (de->d_type != DT_DIR || de->d_name[0] == '.')
-				continue;
-			path = xasprintf("%s/%s", dir, de->d_name);
-			fn(arg, de->d_name, path);
-		}
-		if (d)
-			closedir(d);
+		each_below(dir, fn, arg);
 	}
+}
+
+void cgroup_each_below(const struct cgroups *c, const char *name,
+		       void (*fn)(void *arg, const char *name, const char *path), void *arg)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autofree char *dir = group_path(c, &c->hier[i], name, NULL);
+
+		if (c->hier[i].has & CGROUP_TREE)
+			each_below(dir, fn, arg);
+	}
+}
+
+bool cgroup_empty(const struct cgroups *c, const char *name)
+{
+	size_t n = 0;
+
+	cgroup_each_process(c, name, count_pid, &n);
+	return !n;
+}
+
+uint64_t cgroup_identity(const struct cgroups *c, const char *name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		autoclose dir = c->hier[i].has & CGROUP_TREE ? open_group(&c->hier[i], name) : -1;
+		struct stat st;
+
+		if (dir >= 0 && !fstat(dir, &st))
+			return st.st_ino;
+	}
+	return 0;
 }

@@ -11,6 +11,9 @@
  * Control groups of one instance: "<mount>/<parent>/<slot>" in every hierarchy that matters, on
  * hosts with version 2, version 1 or both. Nothing in here changes after cgroups_open(), so any
  * thread may use it.
+ *
+ * A name "<slot>/<part>" is a group within that of a slot, whose limits hold for it too. What is
+ * done to a slot is done to its parts: usage, processes, freezing, killing and removing.
  */
 enum {
 	CGROUP_MEMORY = 1,
@@ -52,7 +55,8 @@ struct cgroup_usage {
  * False: there is no such group. */
 bool cgroup_usage(const struct cgroups *c, const char *name, struct cgroup_usage *ret);
 /* The memory that it has now, without file pages that have not been used lately, as a kubelet
- * counts. It makes the kernel add up: not for the loop. */
+ * counts. Of a part of a slot under version 2, which counts for whole slots alone, it is what its
+ * processes have for themselves. It makes the kernel add up: not for the loop. */
 int64_t cgroup_memory(const struct cgroups *c, const char *name);
 /* Stops everything in it, and what is started in it later, or lets it go on. A process stops within
  * a moment, which cgroup_frozen() tells; a signal that kills is obeyed in version 2 alone.
@@ -73,8 +77,14 @@ must_use struct err *cgroup_remove(const struct cgroups *c, const char *name);
 char *cgroup_events_path(const struct cgroups *c, const char *name);
 bool cgroup_populated(const struct cgroups *c, const char *name); /* version 2; false if unknown */
 void cgroups_remove_parent(const struct cgroups *c);              /* if nothing is left in it */
+/* The parts of a slot. path is absolute. */
+void cgroup_each_below(const struct cgroups *c, const char *name,
+		       void (*fn)(void *arg, const char *name, const char *path), void *arg);
+/* No other group had, has or will have it as long as the machine runs; 0: there is none. */
+uint64_t cgroup_identity(const struct cgroups *c, const char *name);
+bool cgroup_empty(const struct cgroups *c, const char *name); /* there are no processes in it */
 /* Every group of the instance, once for each hierarchy. path is absolute. */
 void cgroups_each(const struct cgroups *c,
 		  void (*fn)(void *arg, const char *name, const char *path), void *arg);
-/* The processes in a directory given by cgroups_each(). */
+/* The processes in a directory given by cgroups_each(), and in its parts. */
 void cgroup_each_pid(const char *path, void (*fn)(void *arg, pid_t pid), void *arg);

@@ -217,6 +217,18 @@ char *instance_socket(const char *slot)
 	return xasprintf("%s%s", slot, socket_end);
 }
 
+static const char seats_end[] = ".seats";
+
+char *instance_seats(const char *slot)
+{
+	return xasprintf("%s%s", slot, seats_end);
+}
+
+char *instance_seats_slot(const char *name)
+{
+	return str_ends(name, seats_end) ? xstrndup(name, strlen(name) - strlen(seats_end)) : NULL;
+}
+
 char *instance_socket_slot(const char *name)
 {
 	return str_ends(name, socket_end) ? xstrndup(name, strlen(name) - strlen(socket_end))

@@ -16,7 +16,7 @@ struct netlink;
  *   control groups   cay-<id>/<slot>       links      cay<id><n>, n from the address
  *   nftables table   inet cay_<id>         addresses  a /18 of 100.64.0.0/10, its first on lo
  *                                                and of IPv6 fdca:7<id>00::/64, n at its end
- *   sockets          <run_dir>/<slot>.sock
+ *   sockets          <run_dir>/<slot>.sock, <run_dir>/<slot>.seats/NAME.sock
  *   packet mark      0xca7<id>, on what the daemon sends to sandboxes
  *   directories      enum instance_dir
  */
@@ -60,6 +60,8 @@ enum instance_dir {
 const char *instance_dir_name(enum instance_dir dir); /* below data_dir or run_dir */
 char *instance_dir(const struct instance *i, enum instance_dir dir);
 char *instance_socket(const char *slot);      /* below run_dir */
+char *instance_seats(const char *slot);       /* the directory of its seats' sockets, likewise */
+char *instance_seats_slot(const char *name);  /* NULL: this is not the name of such a directory */
 char *instance_socket_slot(const char *name); /* NULL: this is not the name of a socket */
 
 char *instance_cgroup(const struct instance *i);

@@ -23,10 +23,11 @@ struct launcher {
 	char *slots_dir; /* holds the slots' directories */
 	const struct diskpool_ops *disk;
 	int64_t disk_limit, log_limit;
-	int init_fd; /* cay-init */
-	int host_ns; /* the host's network namespace */
-	int nice;    /* that of the daemon, and of sandboxes */
-	bool scores; /* a slot may lower its score for the OOM killer again */
+	int init_fd;   /* cay-init */
+	int host_ns;   /* the host's network namespace */
+	int host_pids; /* and its process namespace */
+	int nice;      /* that of the daemon, and of sandboxes */
+	bool scores;   /* a slot may lower its score for the OOM killer again */
 	struct sock_fprog filter;
 	struct cgroups *cgroups;
 	struct netlink *nl; /* in the host's network namespace */
@@ -51,12 +52,31 @@ struct slot {
 	int root_fd; /* of an overlay for the expected image; -1: there is none */
 	bool root_ready;
 	int64_t oom_score;     /* 0: still that of the launcher */
+	bool restricted;       /* view_restrict() */
 	int sock, log;         /* for cay-init */
 	int null;              /* /dev/null, opened before anybody could put something else there */
 	uint64_t *host_mounts; /* ids of mounts that show the host's own directories */
 	size_t n_host_mounts;
 };
 
+/* The last steps of a slot: its descriptors, and from root of the host to cay-init of the sandbox.
+ * They return only errors. */
+must_use struct err *slot_open_socket(struct slot *s); /* at the slot's name, below run_fd */
+must_use struct err *slot_place_descriptors(const struct slot *s);
+must_use struct err *slot_become_init(struct slot *s);
+noreturn_fn void slot_fail(const struct slot *s, struct err *e); /* tells the daemon */
+
+/* seat.c. In a process just born, with the namespaces of the view; ctl is its end of the socket,
+ * sandbox a pidfd. Does not return. */
+noreturn_fn void seat_main(struct launcher *l, const struct message_seat *spec, int ctl,
+			   int sandbox);
+/* view.c: from now on "/" is the files of the sandbox, as they are seen in a view. */
+must_use struct err *view_enter(struct slot *s, const struct message_seat *spec, int sandbox);
+/* What a view that changes no files must not do either; just before the filter of all. */
+must_use struct err *view_restrict(void);
+
+/* userns.c */
+must_use struct err *resources_limit(void); /* for all that follows */
 /* userns.c: resource limits for all that follows, and s->userns, which counts them on its own. */
 must_use struct err *userns_make(struct slot *s);
 /* Whether a runtime that has joined it may make mount and process namespaces in it. */

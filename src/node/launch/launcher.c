@@ -59,6 +59,9 @@ static struct err *setup(struct launcher *l, const struct message_setup *m)
 	l->host_ns = keep_high(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
 	if (l->host_ns < 0)
 		return err_sys(errno, "open the host's network namespace");
+	l->host_pids = keep_high(open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC));
+	if (l->host_pids < 0)
+		return err_sys(errno, "open the host's process namespace");
 	e = cgroups_open(m->cgroup, true, &l->cgroups);
 	if (!e)
 		e = netlink_open(&l->nl);
@@ -79,12 +82,30 @@ static noreturn_fn void slot_begin(struct launcher *l, const struct message_slot
 	slot_main(l, spec, ctl);
 }
 
+static noreturn_fn void seat_begin(struct launcher *l, const struct message *m, int ctl)
+{
+	sigset_t none;
+
+	(void)close(LAUNCH_FD);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	seat_main(l, &m->seat, ctl, m->fds[0]);
+}
+
 /* The mount namespace always: without one, a slot would change the root of the host. */
 static uint64_t slot_namespaces(void)
 {
 	return CLONE_NEWNS | (wall_stands("pid-namespace") ? CLONE_NEWPID : 0) |
 	       (wall_stands("ipc-namespace") ? CLONE_NEWIPC : 0) |
 	       (wall_stands("uts-namespace") ? CLONE_NEWUTS : 0);
+}
+
+/* The name of the host is that of the sandbox, which a seat joins. */
+static uint64_t seat_namespaces(void)
+{
+	return CLONE_NEWNS | (wall_stands("view-pids") ? CLONE_NEWPID : 0) |
+	       (wall_stands("view-ipc") ? CLONE_NEWIPC : 0) |
+	       (wall_stands("view-network") ? CLONE_NEWNET : 0);
 }
 
 static struct err *make_slot(struct launcher *l, const struct message_slot *spec,
@@ -135,6 +156,45 @@ static struct err *make_net(struct launcher *l, const struct message_net *spec,
 	return NULL;
 }
 
+/* A seat is made in a process of its own, which the launcher does not wait for. One that shares the
+ * processes of its sandbox is born among them: only children enter another pid namespace. */
+static struct err *make_seat(struct launcher *l, const struct message *m, struct message *answer)
+{
+	bool inside = m->seat.view == SEAT_SHARED || !wall_stands("view-pids");
+	int ctl[2], theirs;
+	struct clone_args args = { .flags = m->seat.view == SEAT_SHARED ? 0 : seat_namespaces(),
+				   .exit_signal = SIGCHLD };
+	pid_t pid;
+
+	if (!l->cgroups)
+		return err_new(ERR_UNAVAILABLE, "launcher was not set up");
+	if (m->seat.view < 0 || m->seat.view >= SEAT_VIEW_MAX_)
+		return err_new(ERR_MALFORMED, "there is no view number %d", m->seat.view);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
+		return err_sys(errno, "create a socket pair");
+	theirs = keep_high(ctl[1]);
+	if (inside && setns(m->fds[0], CLONE_NEWPID) < 0)
+		pid = -1;
+	else
+		pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (!pid) {
+		(void)close(ctl[0]);
+		seat_begin(l, m, theirs);
+	}
+	if (inside && setns(l->host_pids, CLONE_NEWPID) < 0)
+		_exit(1); /* what it makes next would be in there too; another is started */
+	(void)close(theirs);
+	if (pid < 0) {
+		(void)close(ctl[0]);
+		return err_sys(errno, "create a seat");
+	}
+	*answer = (struct message){ .type = MESSAGE_SEAT_MADE,
+				    .made = { m->seat.name, pid },
+				    .fds = { ctl[0] },
+				    .n_fds = 1 };
+	return NULL;
+}
+
 static struct err *check_net(struct launcher *l, const struct message *m, struct message *answer)
 {
 	if (!l->nl)
@@ -165,11 +225,14 @@ static struct err *act(struct launcher *l, const struct message *m, struct messa
 		return check_net(l, m, answer);
 	case MESSAGE_NET_PEERS:
 		return set_peers(l, m, answer);
+	case MESSAGE_SEAT:
+		return make_seat(l, m, answer);
 	case MESSAGE_READY:
 	case MESSAGE_SLOT_MADE:
 	case MESSAGE_NET_MADE:
 	case MESSAGE_NET_AS_NEW:
 	case MESSAGE_NET_PEERED:
+	case MESSAGE_SEAT_MADE:
 	case MESSAGE_REFUSED:
 	case MESSAGE_PARKED:
 	case MESSAGE_LAUNCH:
@@ -187,6 +250,7 @@ static const char *name_in(const struct message *m)
 	       : m->type == MESSAGE_NET       ? m->net.name
 	       : m->type == MESSAGE_NET_CHECK ? m->check.name
 	       : m->type == MESSAGE_NET_PEERS ? m->peers.name
+	       : m->type == MESSAGE_SEAT      ? m->seat.name
 					      : "";
 }
 
@@ -254,7 +318,9 @@ static void be_patient(struct launcher *l)
 
 int launcher_main(void)
 {
-	static struct launcher l = { .run_fd = -1, .init_fd = -1, .host_ns = -1, .proc = -1 };
+	static struct launcher l = {
+		.run_fd = -1, .init_fd = -1, .host_ns = -1, .host_pids = -1, .proc = -1
+	};
 	int sigfd = children_fd();
 	struct pollfd fds[] = { { LAUNCH_FD, POLLIN, 0 }, { sigfd, POLLIN, 0 } };
 	bool end = false;

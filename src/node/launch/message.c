@@ -54,6 +54,17 @@ static const struct record_field peers_fields[] = {
 	{ 0 },
 };
 
+static const struct record_field seat_fields[] = {
+	RECORD(struct message_seat, name, RECORD_STR),
+	RECORD(struct message_seat, group, RECORD_STR),
+	RECORD(struct message_seat, scratch, RECORD_STR),
+	RECORD(struct message_seat, view, RECORD_INT),
+	RECORD(struct message_seat, pid, RECORD_INT),
+	RECORD(struct message_seat, base, RECORD_UINT32),
+	RECORD(struct message_seat, disk, RECORD_INT64),
+	{ 0 },
+};
+
 static const struct record_field made_fields[] = {
 	RECORD(struct message_made, name, RECORD_STR),
 	RECORD(struct message_made, pid, RECORD_INT),
@@ -84,11 +95,13 @@ static const struct {
 	[MESSAGE_NET] = { "net", net_fields, 0 },
 	[MESSAGE_NET_CHECK] = { "net_check", check_fields, 1 },
 	[MESSAGE_NET_PEERS] = { "net_peers", peers_fields, 1 },
+	[MESSAGE_SEAT] = { "seat", seat_fields, 1 },
 	[MESSAGE_READY] = { "ready", no_fields, 0 },
 	[MESSAGE_SLOT_MADE] = { "slot_made", made_fields, 2 },
 	[MESSAGE_NET_MADE] = { "net_made", made_fields, 1 },
 	[MESSAGE_NET_AS_NEW] = { "net_as_new", check_fields, 0 },
 	[MESSAGE_NET_PEERED] = { "net_peered", check_fields, 0 },
+	[MESSAGE_SEAT_MADE] = { "seat_made", made_fields, 1 },
 	[MESSAGE_REFUSED] = { "refused", refused_fields, 0 },
 	[MESSAGE_PARKED] = { "parked", no_fields, 0 },
 	[MESSAGE_LAUNCH] = { "launch", no_fields, 2 },

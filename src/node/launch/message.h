@@ -16,12 +16,13 @@ struct buf;
  * per packet, a JSON object with descriptors. A row of the table in message.c gives the name of
  * each type, its members and how many descriptors it carries.
  *
- *   daemon → launcher   setup, slot, net, net_check, net_peers     each answered, in order
- *   launcher → daemon   ready, slot_made, net_made, net_as_new, net_peered, refused
+ *   daemon → launcher   setup, slot, net, net_check, net_peers, seat   each answered, in order
+ *   launcher → daemon   ready, slot_made, net_made, net_as_new, net_peered, seat_made, refused
  *   slot → daemon       parked | failed
  *   daemon → slot       launch
  *   slot → daemon       launched, then its end: it has become cay-init
  *                       launched, failed: it could not; or failed alone
+ *   seat → daemon       the same as a slot that was told to launch
  *
  * The socket of a slot closes when it becomes another program, so its end after "launched" confirms
  * the message. An end without any message means that the slot died.
@@ -37,11 +38,13 @@ enum message_type {
 	MESSAGE_NET,
 	MESSAGE_NET_CHECK, /* descriptor: a network namespace that was used */
 	MESSAGE_NET_PEERS, /* descriptor: the network namespace of a sandbox */
+	MESSAGE_SEAT,      /* descriptor: a pidfd of the sandbox's process */
 	MESSAGE_READY,
 	MESSAGE_SLOT_MADE, /* descriptors: the slot's socket, its pidfd */
 	MESSAGE_NET_MADE,  /* descriptor: the network namespace */
 	MESSAGE_NET_AS_NEW,
 	MESSAGE_NET_PEERED,
+	MESSAGE_SEAT_MADE, /* descriptor: its socket, over which it talks as a slot does */
 	MESSAGE_REFUSED,
 	MESSAGE_PARKED,
 	MESSAGE_LAUNCH, /* descriptors: the plan; a namespace, or a pidfd whose namespaces to join
@@ -88,14 +91,33 @@ struct message_peers {
 	const char *in;   /* these may reach it */
 };
 
+/* How a seat sees the files of its sandbox; the words are in messages. */
+enum seat_view {
+	SEAT_SHARED,
+	SEAT_READ_ONLY,
+	SEAT_SCRATCH,
+	SEAT_VIEW_MAX_,
+};
+
+/* A cay-init of its own in a sandbox that runs, for one of those who use it. */
+struct message_seat {
+	const char *name;    /* of its socket, below run; in a directory of the sandbox's own */
+	const char *group;   /* its control group, within that of the sandbox */
+	const char *scratch; /* the directory of what SEAT_SCRATCH writes; made if it is missing */
+	int view;            /* enum seat_view */
+	int pid;             /* of the sandbox's process */
+	uint32_t base;       /* first id of the sandbox's range */
+	int64_t disk;        /* bytes in scratch; 0: as many as a sandbox without a limit has */
+};
+
 struct message_made {
 	const char *name; /* as it was asked for */
 	int pid;          /* of a slot */
 };
 
 struct message_refused {
-	const char
-		*what; /* type of the request: "setup", "slot", "net", "net_check", "net_peers" */
+	const char *what; /* type of the request: "setup", "slot", "net", "net_check", "net_peers",
+			     "seat" */
 	const char *name;
 	const char *text;
 };
@@ -112,6 +134,7 @@ struct message {
 		struct message_net net;
 		struct message_check check; /* also of its answer, and of that to net_peers */
 		struct message_peers peers;
+		struct message_seat seat;
 		struct message_made made;
 		struct message_refused refused;
 		struct message_failed failed;

@@ -80,7 +80,7 @@ static struct err *open_log(struct slot *s)
 
 /* From inside its directory: a socket address holds only 107 characters. Nobody connects before the
  * slot has said that it is launched. */
-static struct err *open_socket(struct slot *s)
+struct err *slot_open_socket(struct slot *s)
 {
 	autofree char *name = instance_socket(s->spec->name);
 	autoclose fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -95,7 +95,7 @@ static struct err *open_socket(struct slot *s)
 	(void)umask(old);
 	if (r < 0 || listen(fd, 128) < 0)
 		return err_sys(errno, "listen at %s", name);
-	if (fchdir(s->stage_fd) < 0)
+	if (s->stage_fd >= 0 && fchdir(s->stage_fd) < 0)
 		return err_sys(errno, "enter the stage");
 	s->sock = keep_high(take_fd(fd));
 	return s->sock < 0 ? err_sys(errno, "keep the socket of %s", name) : NULL;
@@ -126,7 +126,7 @@ static struct err *slot_park(struct slot *s)
 	if (!e)
 		e = open_log(s);
 	if (!e)
-		e = open_socket(s);
+		e = slot_open_socket(s);
 	/* A wrong guess costs nothing but time: the plan names its own image. */
 	if (!e && s->spec->expects)
 		err_free(root_mount_image(s, &s->spec->image, false));
@@ -159,7 +159,7 @@ static struct err *enter_userns(struct slot *s)
 	return wall_stands("capabilities") ? capabilities_keep(plan_capabilities()) : NULL;
 }
 
-static struct err *place_descriptors(const struct slot *s)
+struct err *slot_place_descriptors(const struct slot *s)
 {
 	sigset_t none;
 
@@ -175,7 +175,7 @@ static struct err *place_descriptors(const struct slot *s)
 	return NULL;
 }
 
-static struct err *become_init(struct slot *s)
+struct err *slot_become_init(struct slot *s)
 {
 	static char name[] = "cay-init";
 	char *const argv[] = { name, NULL };
@@ -185,6 +185,8 @@ static struct err *become_init(struct slot *s)
 
 	(void)umask(022);
 	e = enter_userns(s);
+	if (!e && s->restricted)
+		e = view_restrict();
 	if (!e)
 		e = seccomp_install(&s->l->filter);
 	if (!e)
@@ -220,12 +222,12 @@ static struct err *slot_launch(struct slot *s, const struct plan *plan, int ns)
 	if (!e)
 		e = root_pivot(s->root_fd);
 	if (!e)
-		e = place_descriptors(s);
-	return e ? e : become_init(s);
+		e = slot_place_descriptors(s);
+	return e ? e : slot_become_init(s);
 }
 
 /* If the daemon is gone, no answer is needed. */
-static noreturn_fn void fail(const struct slot *s, struct err *e)
+noreturn_fn void slot_fail(const struct slot *s, struct err *e)
 {
 	err_free(message_send(
 		s->ctl, &(struct message){ .type = MESSAGE_FAILED, .failed = { err_text(e) } }));
@@ -239,7 +241,7 @@ static void park(struct slot *s)
 	if (!e)
 		e = message_send(s->ctl, &(struct message){ .type = MESSAGE_PARKED });
 	if (e)
-		fail(s, err_wrap(e, "prepare a slot"));
+		slot_fail(s, err_wrap(e, "prepare a slot"));
 }
 
 void slot_main(struct launcher *l, const struct message_slot *spec, int ctl)
@@ -272,5 +274,5 @@ void slot_main(struct launcher *l, const struct message_slot *spec, int ctl)
 		e = plan_from_fd(m.fds[0], a, &plan);
 	if (!e)
 		e = slot_launch(&s, &plan, m.fds[1]);
-	fail(&s, e);
+	slot_fail(&s, e);
 }

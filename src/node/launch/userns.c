@@ -68,7 +68,7 @@ static struct err *limit_core(void)
 	return NULL;
 }
 
-static struct err *limit_resources(void)
+struct err *resources_limit(void)
 {
 	if (!wall_stands("rlimits"))
 		return NULL;
@@ -191,7 +191,7 @@ static struct err *clone_holder(int proc, pid_t *ret)
 struct err *userns_make(struct slot *s)
 {
 	autoclose proc = openat(s->stage_fd, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct err *e = proc < 0 ? err_sys(errno, "open proc") : limit_resources();
+	struct err *e = proc < 0 ? err_sys(errno, "open proc") : resources_limit();
 	pid_t pid = -1;
 
 	if (!e)

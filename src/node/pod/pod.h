@@ -27,6 +27,8 @@ struct loop;
 struct probe_ops;
 struct resolver;
 struct runtime;
+struct runtime_seat;
+struct runtime_seat_wait;
 struct wire_start;
 
 /*
@@ -127,6 +129,13 @@ const char *container_task_id(const struct container *c);
 const char *container_last_task_id(const struct container *c); /* the attempt before that */
 /* Whether the task still runs, so that its log can grow. */
 bool pods_task_runs(struct pods *ps, const char *uid, const char *container, const char *task_id);
+/* Seats (node/runtime/runtime.h) in the container's task. ERR_UNSUPPORTED: its runtime has no such
+ * view; where it has no seats at all, a shared one is the container's own guest. */
+must_use struct err *container_seat(struct container *c, const struct runtime_seat *spec,
+				    struct runtime_seat_wait *w, const char **ret_id);
+bool pods_attachment_usage(struct pods *ps, const char *uid, struct access_usage *ret);
+void pods_seats_end(struct pods *ps, const char *key);
+void pods_seats_keep(struct pods *ps, bool (*keep)(void *arg, const char *key), void *arg);
 /* Pid 1 of a task broke the protocol (e, borrowed): its container is ended, if the task still runs.
  */
 void pods_guest_broke(struct pods *ps, const char *task_id, const struct err *e);

@@ -415,6 +415,11 @@ bool pods_usage(struct pods *ps, const struct access_target *of, struct access_u
 	return c && usage_of_container(c, ret);
 }
 
+bool pods_attachment_usage(struct pods *ps, const char *uid, struct access_usage *ret)
+{
+	return usage_of_attachment(ps->usage, uid, ret);
+}
+
 void pods_metrics(const struct pods *ps, struct buf *b)
 {
 	usage_metrics(ps->usage, b);

@@ -83,6 +83,7 @@ static void find_task(struct container *c, const struct container_record *r)
 
 	if (!t) {
 		container_lost(c, &end);
+		runtime_end_done(&end);
 		return;
 	}
 	err_free(ps->find_image(ps->images, c->view->image, &c->image));

@@ -15,13 +15,19 @@
  *
  *   timer ─ (job) ask ─ add up, unless the task is another by now ─ (job) write ─ timer
  *
- * The counters of a task that ends are read once more at its end. So only what is no counter,
+ * The counters of a task that ends are read once more at its end, and those of an attachment that
+ * ends are kept by the kernel until a look at them was written. So only what is no counter,
  * memory and disk over time, depends on the looks; and only a daemon that is killed, together with
  * a task that ends before the next start, loses anything: what came after the last look.
  */
 struct look { /* at one task, or at one network */
 	const char *uid;
 	size_t index; /* of the container */
+};
+
+struct spent { /* a part of a task in which nothing runs any more */
+	char *task, *key;
+	uint64_t look; /* the first that counts, by its number */
 };
 
 struct usage {
@@ -36,6 +42,8 @@ struct usage {
 	bool pods_written;      /* the file has Pods */
 	struct map *left;       /* uid → struct usage_pod_record: not restored yet; NULL: all are */
 	struct arena *left_arena;
+	struct map *attached; /* uid → struct attached */
+	struct map *spent;    /* "task/key" → struct spent: parts that wait for a last look */
 
 	/* The look that is under way; arena NULL: none is. */
 	struct arena *arena;
@@ -47,7 +55,7 @@ struct usage {
 	struct buf text; /* to write */
 	struct err *e;
 	bool told; /* of a file that cannot be written */
-	uint64_t n_looks;
+	uint64_t n_looks, n_begun;
 	usec began, took;
 };
 
@@ -147,6 +155,11 @@ static void add_pod(struct usage_sums *s, const struct pod *p)
 		add_meter(s, &p->containers[i]->meter);
 }
 
+static struct attached_time time_of(const struct usage *u)
+{
+	return (struct attached_time){ pods_now(u->pods), pods_wall(u->pods) };
+}
+
 /* What happens to Pods */
 
 void usage_started(struct container *c, const char *task)
@@ -181,6 +194,13 @@ void usage_ended(struct container *c, const struct runtime_end *end)
 
 	if (!c->log)
 		return; /* it never ran */
+	for (size_t i = 0; i < end->n_parts; i++) {
+		struct runtime_usage u = end->parts[i].usage;
+
+		u.id = c->log;
+		u.key = end->parts[i].key;
+		attached_end(c->pod->pods->usage->attached, &u, time_of(c->pod->pods->usage));
+	}
 	meter_task(&c->meter, c->log, now);
 	meter_end(&c->meter, &end->usage, now);
 	if (c->pod->net && !others_run(c))
@@ -250,7 +270,11 @@ static void write_text(const struct usage *u, struct buf *out)
 	struct usage_record r = {
 		.gone = u->gone,
 		.pods = arena_new_n(a, struct usage_pod_record, map_len(pods) + 1),
+		.attached = arena_new_n(a, struct attached, map_len(u->attached) + 1),
 	};
+
+	map_each(it, u->attached)
+		r.attached[r.n_attached++] = *(const struct attached *)it.value;
 
 	map_each(it, pods)
 		if (worth_writing(it.value))
@@ -269,11 +293,75 @@ static void tell(struct usage *u, struct err *e)
 
 /* A look */
 
+static void spent_drop(void *p)
+{
+	struct spent *s = p;
+
+	free(s->task);
+	free(s->key);
+	free(s);
+}
+
+static const struct runtime_usage *look_of(const struct usage *u, const struct spent *s)
+{
+	for (size_t i = 0; i < u->n; i++)
+		if (u->list[i].key && str_eq(u->list[i].key, s->key) &&
+		    str_eq(u->list[i].id, s->task))
+			return &u->list[i];
+	return NULL;
+}
+
+/* This look is written down, if anything is: those parts may go that it has counted. */
+static void let_spent_go(struct usage *u)
+{
+	autoptr(map) later = map_new(spent_drop);
+	autoptr(map) all = take(u->spent);
+
+	u->spent = take(later);
+	map_each(it, all) {
+		struct spent *s = it.value;
+		const struct runtime_usage *got = look_of(u, s);
+
+		if (s->look > u->n_begun) {
+			struct spent *copy = xnew(struct spent);
+
+			*copy = (struct spent){ xstrdup(s->task), xstrdup(s->key), s->look };
+			map_put(u->spent, it.key, copy);
+			continue;
+		}
+		if (got && got->known)
+			attached_end(u->attached, got, time_of(u));
+		u->pods->rt->seats_remove(u->pods->rt_ctx, s->task, s->key);
+	}
+}
+
 static void rest(struct usage *u)
 {
+	let_spent_go(u);
 	arena_free(take(u->arena));
-	if (u->interval_ms && u->timer)
+	if (u->timer && map_len(u->spent))
+		timer_set(u->timer, 0);
+	else if (u->interval_ms && u->timer)
 		timer_set(u->timer, u->interval_ms);
+}
+
+static void on_began(void *arg, const char *task, const char *key)
+{
+	struct usage *u = arg;
+
+	attached_begin(u->attached, task, key, time_of(u));
+}
+
+static void on_spent(void *arg, const char *task, const char *key)
+{
+	autofree char *name = xasprintf("%s/%s", task, key);
+	struct usage *u = arg;
+	struct spent *s = xnew(struct spent);
+
+	*s = (struct spent){ xstrdup(task), xstrdup(key), u->n_begun + 1 };
+	map_put(u->spent, name, s);
+	if (u->timer)
+		timer_set(u->timer, 0); /* one that is under way goes first */
 }
 
 static void work_write(void *arg)
@@ -324,12 +412,44 @@ static void add_look(struct usage *u, const struct look *l, const struct runtime
 		net_look(&p->traffic, got);
 }
 
+static void note_standing(void *arg, const char *task, const char *key)
+{
+	autofree char *name = xasprintf("%s/%s", task, key);
+	struct map *names = arg;
+
+	map_put(names, name, names);
+}
+
+static bool part_stands(void *arg, const char *task, const char *uid)
+{
+	autofree char *name = xasprintf("%s/%s", task, uid);
+
+	return map_has(arg, name);
+}
+
+/* A part may have gone since it was looked at: with its task, and then it is counted. */
+static void add_parts(struct usage *u)
+{
+	autoptr(map) names = map_new(NULL);
+
+	if (u->pods->rt->seats_each)
+		u->pods->rt->seats_each(u->pods->rt_ctx, note_standing, names);
+	for (size_t i = 0; i < u->n; i++)
+		if (u->list[i].key && u->list[i].known &&
+		    part_stands(names, u->list[i].id, u->list[i].key))
+			attached_look(u->attached, &u->list[i],
+				      (struct attached_time){ u->began, pods_wall(u->pods) });
+	attached_close(u->attached, part_stands, names, time_of(u));
+}
+
 static void looked(void *arg)
 {
 	struct usage *u = arg;
 
 	for (size_t i = 0; i < u->n; i++)
-		add_look(u, &u->looks[i], &u->list[i]);
+		if (!u->list[i].key)
+			add_look(u, &u->looks[i], &u->list[i]);
+	add_parts(u);
 	for (size_t i = 0; i < u->n_disks; i++) {
 		struct pod *p = map_get(u->pods->pods, u->disks[i].uid);
 
@@ -368,14 +488,32 @@ static void look_at_pod(struct usage *u, const struct pod *p)
 				(struct runtime_usage){ .id = p->containers[i]->meter.task });
 }
 
+static void count_part(void *arg, unused const char *task, unused const char *key)
+{
+	++*(size_t *)arg;
+}
+
+static void look_at_part(void *arg, const char *task, const char *key)
+{
+	struct usage *u = arg;
+
+	u->looks[u->n] = (struct look){ 0 };
+	u->list[u->n++] = (struct runtime_usage){ .id = arena_strdup(u->arena, task),
+						  .key = arena_strdup(u->arena, key) };
+}
+
 void usage_look(struct usage *u)
 {
+	bool seats = u->pods->rt->seats_each;
 	size_t max = 0;
 
 	if (u->arena)
 		return;
+	u->n_begun++;
 	map_each(it, u->pods->pods)
 		max += ((struct pod *)it.value)->n_containers + 1;
+	if (seats)
+		u->pods->rt->seats_each(u->pods->rt_ctx, count_part, &max);
 	u->arena = arena_new();
 	u->looks = arena_new_n(u->arena, struct look, max + 1);
 	u->list = arena_new_n(u->arena, struct runtime_usage, max + 1);
@@ -383,6 +521,8 @@ void usage_look(struct usage *u)
 	u->n = u->n_disks = 0;
 	map_each(it, u->pods->pods)
 		look_at_pod(u, it.value);
+	if (seats)
+		u->pods->rt->seats_each(u->pods->rt_ctx, look_at_part, u);
 	u->began = pods_now(u->pods);
 	jobs_run(&u->jobs, work_look, looked, u);
 }
@@ -408,9 +548,19 @@ static void load(struct usage *u)
 		log_error("what Pods have used cannot be read, counting from zero", KV("err", e));
 	err_free(e);
 	u->gone = r.gone;
+	for (size_t i = 0; i < r.n_attached; i++) {
+		for (size_t k = 0; k < r.attached[i].n_meters; k++) {
+			struct meter *m = &r.attached[i].meters[k].meter;
+
+			m->at = MIN(m->at, pods_now(u->pods));
+		}
+		attached_restore(u->attached, &r.attached[i]);
+	}
 	for (size_t i = 0; i < r.n_pods; i++)
 		map_put(u->left, r.pods[i].uid, &r.pods[i]);
 }
+
+static const struct runtime_seats_events seats_events = { .began = on_began, .spent = on_spent };
 
 struct usage *usage_new(struct pods *ps, const char *data_dir, uint64_t interval_ms)
 {
@@ -423,8 +573,12 @@ struct usage *usage_new(struct pods *ps, const char *data_dir, uint64_t interval
 	jobs_init(&u->jobs, ps->loop, NULL, NULL);
 	u->left = map_new(NULL);
 	u->left_arena = arena_new();
+	u->attached = attached_new();
+	u->spent = map_new(spent_drop);
 	if (data_dir)
 		load(u);
+	if (ps->rt->seats_watch)
+		ps->rt->seats_watch(ps->rt_ctx, &seats_events, u);
 	return u;
 }
 
@@ -464,6 +618,10 @@ void usage_free(struct usage *u)
 	arena_free(u->arena);
 	map_free(u->left);
 	arena_free(u->left_arena);
+	map_free(u->attached);
+	map_free(u->spent);
+	if (u->pods->rt->seats_watch)
+		u->pods->rt->seats_watch(u->pods->rt_ctx, NULL, NULL);
 	buf_done(&u->text);
 	free(u->data_dir);
 	free(u);
@@ -493,6 +651,11 @@ bool usage_of_container(const struct container *c, struct access_usage *ret)
 	ret->received = net->received + net->net_received;
 	ret->sent = net->sent + net->net_sent;
 	return true;
+}
+
+bool usage_of_attachment(const struct usage *u, const char *uid, struct access_usage *ret)
+{
+	return attached_sum(u->attached, uid, ret);
 }
 
 bool usage_of_machine(const struct usage *u, struct access_usage *ret)

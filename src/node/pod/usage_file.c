@@ -59,7 +59,24 @@ static const struct record_field pod_fields[] = {
 	{ 0 },
 };
 
+static const struct record_field attached_meter_fields[] = {
+	RECORD(struct attached_meter, task, RECORD_STR),
+	RECORD_IN(struct attached_meter, meter, meter_fields),
+	{ 0 },
+};
+
+static const struct record_field attached_fields[] = {
+	RECORD(struct attached, uid, RECORD_STR),
+	FIELD(struct attached, cpu_usec),
+	FIELD(struct attached, memory_byte_s),
+	FIELD(struct attached, disk_byte_s),
+	FIELD(struct attached, seen),
+	RECORD_MANY(struct attached, meters, n_meters, attached_meter_fields),
+	{ 0 },
+};
+
 static const struct record_field usage_fields[] = {
+	RECORD_MANY(struct usage_record, attached, n_attached, attached_fields),
 	RECORD_IN(struct usage_record, gone, sums_fields),
 	RECORD_MANY(struct usage_record, pods, n_pods, pod_fields),
 	{ 0 },
@@ -83,6 +100,16 @@ static struct err *check(const struct usage_record *r)
 			if (str_empty(p->containers[k].name))
 				return err_new(ERR_MALFORMED,
 					       "pods[%zu].containers[%zu] has no name", i, k);
+	}
+	for (size_t i = 0; i < r->n_attached; i++) {
+		const struct attached *a = &r->attached[i];
+
+		if (str_empty(a->uid))
+			return err_new(ERR_MALFORMED, "attached[%zu] has no uid", i);
+		for (size_t k = 0; k < a->n_meters; k++)
+			if (str_empty(a->meters[k].task))
+				return err_new(ERR_MALFORMED,
+					       "attached[%zu].meters[%zu] has no task", i, k);
 	}
 	return NULL;
 }

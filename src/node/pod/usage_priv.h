@@ -12,6 +12,7 @@ struct arena;
 struct buf;
 struct container;
 struct diskpool;
+struct map;
 struct pod;
 struct pods;
 struct runtime_end;
@@ -64,8 +65,41 @@ struct usage_pod_record {
 	struct usage_container_record *containers;
 	size_t n_containers;
 };
+/*
+ * usage_attached.c: what was used by attachments, within what containers used. The kernel counts in
+ * a part of each task, and anew if the part is made anew: a meter for each task counts the parts of
+ * one attachment there, and is added up when the task ends or the part is given up.
+ */
+struct attached {
+	char *uid;
+	int64_t cpu_usec, memory_byte_s, disk_byte_s; /* of meters that are over */
+	int64_t seen;                                 /* usec, wall clock: last used */
+	struct attached_meter {
+		char *task;
+		struct meter meter;
+	} *meters;
+	size_t n_meters;
+};
+struct map *attached_new(void); /* uid → struct attached, owned */
+/* wall: of now, by the wall clock. */
+struct attached_time {
+	int64_t now, wall;
+};
+/* It is counted from now on, though nothing is known of it before the first look. */
+void attached_begin(struct map *m, const char *task, const char *uid, struct attached_time t);
+void attached_look(struct map *m, const struct runtime_usage *u, struct attached_time t);
+void attached_end(struct map *m, const struct runtime_usage *u, struct attached_time t);
+/* What was counted in parts that are gone is added up: stands() says which are not. */
+void attached_close(struct map *m, bool (*stands)(void *arg, const char *task, const char *uid),
+		    void *arg, struct attached_time t);
+struct access_usage;
+bool attached_sum(const struct map *m, const char *uid, struct access_usage *ret);
+void attached_restore(struct map *m, const struct attached *from); /* copies it */
+
 struct usage_record {
-	struct usage_sums gone; /* of the Pods that are no more */
+	struct usage_sums gone;    /* of the Pods that are no more */
+	struct attached *attached; /* strings are borrowed */
+	size_t n_attached;
 	struct usage_pod_record *pods;
 	size_t n_pods;
 };
@@ -108,7 +142,7 @@ void usage_pod_gone(struct pod *p);
 void usage_net_new(struct pod *p); /* it was given a network that has counted nothing yet */
 void usage_started(struct container *c, const char *task);
 void usage_ended(struct container *c, const struct runtime_end *end);
-struct access_usage;
+bool usage_of_attachment(const struct usage *u, const char *uid, struct access_usage *ret);
 bool usage_of_container(const struct container *c, struct access_usage *ret);
 bool usage_of_machine(const struct usage *u, struct access_usage *ret);
 void usage_metrics(const struct usage *u, struct buf *b);

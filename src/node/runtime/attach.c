@@ -58,6 +58,8 @@ static void note_sock(struct native *n, const char *name)
 {
 	autofree char *id = instance_socket_slot(name);
 
+	if (!id)
+		id = instance_seats_slot(name);
 	if (id)
 		(void)left_of(n, id);
 }
@@ -122,6 +124,7 @@ static void lost(struct native *n, const char *id, int range, struct runtime_end
 {
 	ret->oom = cgroup_oom_kills(n->spec.cgroups, id) > 0;
 	ret->usage = usage_of_ended(n, id);
+	usage_of_parts(n, id, ret);
 	leave(n, &(struct leave_spec){
 			 .id = id, .pidfd = -1, .range = range, .keep_log = true, .kill = true });
 }
@@ -159,6 +162,7 @@ struct runtime_task *native_attach(void *ctx, const struct runtime_record *r,
 		t->frozen = cgroup_frozen(n->spec.cgroups, r->id);
 		t->owns_range = l && l->range != NO_RANGE;
 		find_net(t);
+		seats_found(t);
 	}
 	if (n->left)
 		(void)map_del(n->left, r->id);

@@ -167,6 +167,13 @@ void guest_conn_exec(struct guest_conn *c, const struct wire_start *start)
 	kick(c);
 }
 
+void guest_conn_exec_frame(struct guest_conn *c, const void *frame, size_t len)
+{
+	wire_peer_open(&c->peer, false);
+	buf_add(out(c), frame, len);
+	kick(c);
+}
+
 void guest_conn_attach(struct guest_conn *c, bool with_input)
 {
 	uint32_t flags = with_input ? WIRE_STDIN_OPEN : 0;

@@ -53,6 +53,7 @@ void guest_conn_signal(struct guest_conn *c, int signum);
 
 /* The one stream: exec, attach or dial, once. */
 void guest_conn_exec(struct guest_conn *c, const struct wire_start *start);
+void guest_conn_exec_frame(struct guest_conn *c, const void *frame, size_t len); /* an EXEC */
 void guest_conn_attach(struct guest_conn *c, bool with_input); /* to the command */
 void guest_conn_dial(struct guest_conn *c, uint16_t port);
 /* Returns how many of the bytes were taken: no more than the guest gave credit for, and none while

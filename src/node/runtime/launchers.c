@@ -72,6 +72,8 @@ static void on_refused(struct launcher_proc *p, const struct message_refused *r)
 		nets_worn(n, r);
 	} else if (str_eq(r->what, message_type_name(MESSAGE_NET_PEERS))) {
 		nets_not_peered(n, r);
+	} else if (str_eq(r->what, message_type_name(MESSAGE_SEAT))) {
+		seats_refused(n, r);
 	} else {
 		native_trouble_is(n, line_of(p), r->text);
 		failed(p, err_new(ERR_UNAVAILABLE, "set up the launcher: %s", r->text));
@@ -83,6 +85,8 @@ static void on_answer(struct launcher_proc *p, struct message *answer)
 	p->n_asked -= MIN(p->n_asked, 1u);
 	if (answer->type == MESSAGE_SLOT_MADE)
 		slots_made(p->native, answer);
+	else if (answer->type == MESSAGE_SEAT_MADE)
+		seats_made(p->native, answer);
 	else if (answer->type == MESSAGE_NET_MADE)
 		nets_made(p->native, answer);
 	else if (answer->type == MESSAGE_NET_AS_NEW)
@@ -133,10 +137,12 @@ static void on_exit_of(void *arg, int status, int term_signal)
 			 KV("signal", term_signal));
 	if (!n->ending && !line_of(p)->trouble) /* it may have said why before */
 		native_trouble_is(n, line_of(p), "the launcher ended");
-	if (p->kind == LAUNCHER_SLOTS)
+	if (p->kind == LAUNCHER_SLOTS) {
 		slots_launcher_lost(n);
-	else
+		seats_launcher_lost(n);
+	} else {
 		nets_launcher_lost(n);
+	}
 	launcher_pause(p, RESTART_MS);
 }
 

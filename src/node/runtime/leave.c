@@ -61,6 +61,7 @@ static void remove_files(const struct leaving *l)
 	const struct diskpool *disk = l->native->spec.disk;
 	autofree char *root = diskpool_path(disk, INSTANCE_SLOTS, l->id);
 
+	seats_remove_files(l->native, l->id);
 	if (!l->job.keep_log) { /* or else the next start does */
 		err_free(diskpool_remove(disk, INSTANCE_SLOTS, l->id));
 		return;

@@ -165,6 +165,7 @@ static void native_free(void *ctx)
 	slots_done(n);
 	launchers_stop(n);
 	await_leaving(n);
+	seats_done(n);
 	nets_done(n);
 	permits_done(&n->permits);
 	timer_free(n->refill);
@@ -208,6 +209,12 @@ static const struct runtime_ops ops = {
 	.drop_log = drop_log,
 	.hold = native_hold,
 	.sweep = native_sweep,
+	.seat = native_seat,
+	.seats_end = native_seats_end,
+	.seats_keep = native_seats_keep,
+	.seats_each = native_seats_each,
+	.seats_watch = native_seats_watch,
+	.seats_remove = native_seats_remove,
 	.free = native_free,
 };
 
@@ -237,6 +244,7 @@ static struct native *native_new(struct loop *l, const struct native_spec *spec)
 	permits_init(&n->permits, l, permits_freed, n);
 	slots_init(n);
 	nets_init(n);
+	seats_init(n);
 	return n;
 }
 

@@ -78,6 +78,7 @@ struct slots {
 void slots_init(struct native *n);
 void slots_done(struct native *n);
 void slots_fill(struct native *n);
+uint32_t slots_base(unsigned range); /* the first id of a range */
 bool native_has_slot(void *ctx, const struct plan_image *image, struct runtime_wait *w);
 struct native_slot *slots_take(struct native *n, struct runtime_wait *w);
 void slot_free(struct native_slot *s); /* the process is no longer its business; NULL is fine */
@@ -217,7 +218,7 @@ struct runtime_task {
 	enum task_state state;
 	char *id;
 	struct runtime_record record;
-	bool owns_range;
+	bool owns_range, had_seats;
 	int pidfd, ctl;
 	struct watch *exit_watch, *ctl_watch;
 	bool said_launched;
@@ -247,12 +248,35 @@ bool native_ask_busy(struct runtime_task *t);
 void native_release(struct runtime_task *t, bool keep_log);
 void native_forget(struct runtime_task *t);
 
+/* seats.c */
+void seats_init(struct native *n);
+void seats_done(struct native *n);
+void seats_made(struct native *n, struct message *m);
+void seats_refused(struct native *n, const struct message_refused *r);
+void seats_launcher_lost(struct native *n);
+void seats_found(struct runtime_task *t);     /* of an earlier run of the daemon */
+void seats_task_over(struct runtime_task *t); /* what is left of them goes with it */
+void seats_forget(struct runtime_task *t);    /* it is freed */
+char *seats_group(const char *task, const char *key);
+char *seats_scratch(const char *task, const char *key);            /* below the slots' directory */
+void seats_remove_files(const struct native *n, const char *task); /* any thread; blocks */
+must_use struct err *native_seat(struct runtime_task *t, const struct runtime_seat *spec,
+				 struct runtime_seat_wait *w, const char **ret_id);
+void native_seats_end(void *ctx, const char *key);
+void native_seats_keep(void *ctx, bool (*keep)(void *arg, const char *key), void *arg);
+void native_seats_each(void *ctx, void (*fn)(void *arg, const char *task, const char *key),
+		       void *arg);
+void native_seats_watch(void *ctx, const struct runtime_seats_events *ev, void *arg);
+void native_seats_remove(void *ctx, const char *task, const char *key);
+
 /* usage.c: from any thread */
 void native_usage(void *ctx, struct runtime_usage *list, size_t n);
+#define SEAT_GROUP "a-" /* begins the names of the parts of seats, before the key */
 bool native_net_link(void *ctx, const struct runtime_net *net, char ret[16]);
 must_use struct err *native_resize(void *ctx, const char *id, const struct plan_limits *l);
 /* What a task used in all that has ended, whose control groups are still there. */
 struct runtime_usage usage_of_ended(const struct native *n, const char *id);
+void usage_of_parts(const struct native *n, const char *id, struct runtime_end *ret);
 
 /* page_out.c: from any thread */
 bool native_page_out(void *ctx, const char *id, const bool *stop);
@@ -279,7 +303,10 @@ struct native {
 	struct nets nets;
 	struct timer *refill;
 	struct permits permits;
-	struct map *tasks;           /* id → struct runtime_task */
+	struct map *tasks;                           /* id → struct runtime_task */
+	struct map *seats;                           /* "task/a-key" → struct seat_group */
+	const struct runtime_seats_events *seats_ev; /* NULL: nobody counts what they use */
+	void *seats_arg;
 	struct map *leaving;         /* id → struct leaving */
 	struct list ends;            /* those of them that wait for a permit */
 	struct map *left;            /* id → struct native_left, owned; NULL after the sweep */

@@ -71,9 +71,11 @@ struct runtime_task; /* each implementation defines its own */
  * disk, which are what they are now. What this host does not count is 0. */
 struct runtime_usage {
 	const char *id;        /* of the task; NULL: none is asked for */
+	const char *key;       /* of seats in it; NULL: of all of the task */
 	const char *ip;        /* of the network; NULL: none is asked for */
 	bool brief;            /* neither memory nor disk is asked for, which take longer */
 	bool known, net_known; /* it is there */
+	uint64_t born;         /* of seats: another number if they began to count anew */
 	int64_t cpu_usec, memory, memory_peak, disk;
 	int64_t received, sent; /* bytes, as the Pod sees it */
 };
@@ -81,7 +83,13 @@ struct runtime_usage {
 struct runtime_end {
 	bool oom;                   /* the kernel killed something of it for want of memory */
 	struct runtime_usage usage; /* in all; only what the task has */
+	struct runtime_part {
+		char *key;
+		struct runtime_usage usage;
+	} *parts; /* of its seats, within that */
+	size_t n_parts;
 };
+void runtime_end_done(struct runtime_end *end); /* the parts; whoever received it does that */
 
 struct runtime_events {
 	/* Its command is about to be started, which the caller writes down first. An error keeps it
@@ -104,7 +112,38 @@ struct runtime_events {
 	/* The answer to ask_busy(): how many commands the guest runs for callers of its own. */
 	void (*busy)(void *arg, uint32_t n);
 	/* Nothing of it runs any more. Without failed() or exited() before, it was killed. */
-	void (*ended)(void *arg, const struct runtime_end *end);
+	void (*ended)(void *arg, const struct runtime_end *end); /* borrowed */
+};
+
+/*
+ * A seat: a guest of its own within a task, for one of those who use it, with a part of the task's
+ * control group to itself (node/launch/seat.c). All seats of one key in a task share that part.
+ */
+enum runtime_view {
+	RUNTIME_VIEW_SHARED,
+	RUNTIME_VIEW_READ_ONLY,
+	RUNTIME_VIEW_SCRATCH,
+	RUNTIME_VIEW_MAX_,
+};
+struct runtime_seat {
+	const char *key; /* lower-case letters, digits and dashes, RUNTIME_KEY_MAX at most */
+	enum runtime_view view;
+	int64_t disk; /* bytes in a scratch; 0: the node's default */
+};
+enum {
+	RUNTIME_KEY_MAX = 64,
+};
+/* Somebody who waits for a seat, embedded in them; list_init() on before. */
+struct runtime_seat_wait {
+	struct list on; /* take it off to wait no longer */
+	/* Once: id as seat() gives it, or why there is none. Both are borrowed. */
+	void (*done)(struct runtime_seat_wait *w, const char *id, const struct err *e);
+};
+struct runtime_seats_events {
+	void (*began)(void *arg, const char *task, const char *key); /* the first seat of a part */
+	/* Nothing runs any more in the part of key, which was ended; it stays until
+	 * seats_remove(). */
+	void (*spent)(void *arg, const char *task, const char *key);
 };
 
 /* What becomes a container. */
@@ -189,6 +228,23 @@ struct runtime_ops {
 	/* After the last attach(): what no one attached to is removed. keep() tells which logs
 	 * stay. */
 	void (*sweep)(void *ctx, bool (*keep)(void *arg, const char *id), void *arg);
+	/*
+	 * Seats. All of these may be NULL, or none.
+	 *
+	 * A seat in a task that runs, made if it is missing: *ret_id names its guest
+	 * (guest_conn.h). NULL: w->done() comes.
+	 */
+	must_use struct err *(*seat)(struct runtime_task *t, const struct runtime_seat *s,
+				     struct runtime_seat_wait *w, const char **ret_id);
+	/* Ends all that was started from seats of a key, wherever it is, and what they wrote. */
+	void (*seats_end)(void *ctx, const char *key);
+	/* The same for every key that keep() does not want. */
+	void (*seats_keep)(void *ctx, bool (*keep)(void *arg, const char *key), void *arg);
+	/* Every part that counts what is used in it: of tasks that have not ended. */
+	void (*seats_each)(void *ctx, void (*fn)(void *arg, const char *task, const char *key),
+			   void *arg);
+	void (*seats_watch)(void *ctx, const struct runtime_seats_events *ev, void *arg);
+	void (*seats_remove)(void *ctx, const char *task, const char *key); /* one that is spent */
 	void (*free)(void *ctx); /* tasks were forgotten or released before */
 };
 

@@ -21,6 +21,11 @@ enum {
 };
 
 /* A slot without a permit to launch it is of no use yet. */
+uint32_t slots_base(unsigned range)
+{
+	return (uint32_t)(range + FIRST_BASE) * ID_RANGE;
+}
+
 static unsigned stock(void *arg, bool later)
 {
 	struct native *n = arg;
@@ -76,7 +81,7 @@ static void ask(struct native *n, const struct native_slot *s)
 {
 	struct message m = { .type = MESSAGE_SLOT,
 			     .slot = { .name = s->id,
-				       .base = (uint32_t)(s->range + FIRST_BASE) * ID_RANGE,
+				       .base = slots_base(s->range),
 				       .oom_score = n->slots.oom_score } };
 
 	if (n->slots.expected) {

@@ -96,6 +96,7 @@ static void let_go(struct runtime_task *t)
 static void task_free(struct runtime_task *t)
 {
 	let_go(t);
+	seats_forget(t);
 	permit_put(&t->permit);
 	(void)map_take(t->native->tasks, t->id);
 	free(t->id);
@@ -120,9 +121,13 @@ static void on_exit_of(void *arg, unused unsigned ready)
 	struct runtime_end end = { .oom = cgroup_oom_kills(n->spec.cgroups, t->id) > 0,
 				   .usage = usage_of_ended(n, t->id) };
 
+	if (t->had_seats)
+		usage_of_parts(n, t->id, &end);
+	seats_task_over(t);
 	let_go(t);
 	enter(t, TASK_ENDED);
 	t->events->ended(t->arg, &end);
+	runtime_end_done(&end);
 }
 
 static void failed(struct runtime_task *t, struct err *e, int code)
@@ -465,7 +470,8 @@ void native_release(struct runtime_task *t, bool keep_log)
 	      &(struct leave_spec){ .id = t->id,
 				    .pidfd = -1,
 				    .range = t->owns_range ? (int)t->record.range : NO_RANGE,
-				    .keep_log = keep_log });
+				    .keep_log = keep_log,
+				    .kill = t->had_seats });
 	task_free(t);
 }
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+
+#include "base/file.h"
+#include "base/str.h"
 #include "node/disk/disk.h"
 #include "node/host/cgroup.h"
 #include "node/host/instance.h"
@@ -27,11 +31,14 @@ static int64_t disk_used(const struct native *n, const char *id)
 
 static void task_usage(const struct native *n, struct runtime_usage *u)
 {
+	autofree char *part = u->key ? seats_group(u->id, u->key) : NULL;
 	struct cgroup_usage g;
 
-	u->known = cgroup_usage(n->spec.cgroups, u->id, &g);
+	u->known = cgroup_usage(n->spec.cgroups, part ? part : u->id, &g);
 	if (!u->known)
 		return;
+	if (part)
+		u->born = cgroup_identity(n->spec.cgroups, part);
 	u->cpu_usec = g.cpu_usec;
 	u->memory_peak = g.memory_peak;
 }
@@ -60,6 +67,21 @@ static void net_usage(const struct native *n, struct runtime_usage *u)
 		u->net_known = host_link_traffic(name, &u->sent, &u->received);
 }
 
+/* What it has, and may give back. */
+static void stock(const struct native *n, struct runtime_usage *u)
+{
+	autofree char *part = u->key ? seats_group(u->id, u->key) : NULL;
+	autofree char *scratch = u->key ? seats_scratch(u->id, u->key) : NULL, *path = NULL;
+
+	u->memory = cgroup_memory(n->spec.cgroups, part ? part : u->id);
+	if (!scratch) {
+		u->disk = disk_used(n, u->id);
+		return;
+	}
+	path = diskpool_path(n->spec.disk, INSTANCE_SLOTS, scratch);
+	u->disk = file_exists(AT_FDCWD, path) ? diskpool_ops(n->spec.disk)->used(path) : 0;
+}
+
 void native_usage(void *ctx, struct runtime_usage *list, size_t n_list)
 {
 	const struct native *n = ctx;
@@ -69,10 +91,8 @@ void native_usage(void *ctx, struct runtime_usage *list, size_t n_list)
 
 		if (u->id)
 			task_usage(n, u);
-		if (u->id && u->known && !u->brief) {
-			u->memory = cgroup_memory(n->spec.cgroups, u->id);
-			u->disk = disk_used(n, u->id);
-		}
+		if (u->id && u->known && !u->brief)
+			stock(n, u);
 		if (u->ip)
 			net_usage(n, u);
 	}
@@ -102,4 +122,40 @@ struct runtime_usage usage_of_ended(const struct native *n, const char *id)
 	task_usage(n, &u);
 	u.id = NULL; /* it will not outlive the call */
 	return u;
+}
+
+struct parts {
+	const struct native *n;
+	const char *task;
+	struct runtime_end *end;
+};
+
+static void add_part(void *arg, const char *name, unused const char *path)
+{
+	struct parts *p = arg;
+	struct runtime_part part = { 0 };
+
+	if (!str_starts(name, SEAT_GROUP))
+		return;
+	part.key = xstrdup(name + strlen(SEAT_GROUP));
+	part.usage = (struct runtime_usage){ .id = p->task, .key = part.key };
+	task_usage(p->n, &part.usage);
+	part.usage.id = part.usage.key = NULL; /* they will not outlive the call */
+	p->end->parts = xrealloc(p->end->parts, (p->end->n_parts + 1) * sizeof(part));
+	p->end->parts[p->end->n_parts++] = part;
+}
+
+void usage_of_parts(const struct native *n, const char *id, struct runtime_end *ret)
+{
+	struct parts p = { n, id, ret };
+
+	cgroup_each_below(n->spec.cgroups, id, add_part, &p);
+}
+
+void runtime_end_done(struct runtime_end *end)
+{
+	for (size_t i = 0; i < end->n_parts; i++)
+		free(end->parts[i].key);
+	free(take(end->parts));
+	end->n_parts = 0;
 }

@@ -415,6 +415,7 @@ static struct err *prepare_create(struct op *op, struct json_doc *d)
 	if (e)
 		return e;
 	begin(op, d);
+	agents_settle(op, d, NULL);
 	e = service_account_admit(op, d);
 	if (!e)
 		e = default_and_validate(op, d, NULL);
@@ -552,6 +553,7 @@ static struct err *replace(struct op *op, struct object *old, struct json_doc *d
 	if (e)
 		return e;
 	keep_rest(op, &d, old);
+	agents_settle(op, d, old->root);
 	k = kind_storage(op->kind);
 	changes_rest = !*op->sub || str_eq(op->sub, CLIENT_WHOLE);
 	if (k->prepare_update && changes_rest) {

@@ -31,6 +31,10 @@ must_use struct err *policies_allow(struct op *op, const struct json *obj, const
 /* security.c: NULL when the level of its namespace lets a Pod in; warnings are given. */
 must_use struct err *security_allows(struct op *op, const struct json *obj, const struct json *old);
 
+/* agents.c: what the server itself says of an Agent and an Approval: who made it, who decided. old
+ * is the object before, or NULL. */
+void agents_settle(struct op *op, struct json_doc *d, const struct json *old);
+
 /* runtime_class.c: a new Pod names a RuntimeClass that exists, or none. */
 must_use struct err *runtime_class_exists(const struct op *op, const struct json_doc *d);
 

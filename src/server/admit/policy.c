@@ -8,12 +8,14 @@
 #include "server/admit/admit_priv.h"
 #include "server/call/status.h"
 #include "server/objects/objects.h"
+#include "server/policy/agents.h"
 #include "server/policy/limits.h"
 #include "server/policy/priority.h"
 
 /*
  * What an object that is otherwise fine may still be refused for, in the order in which Kubernetes
- * asks: LimitRanges, Pod Security, priority classes, and last the quotas.
+ * asks: LimitRanges, Pod Security, priority classes, and last the quotas. Before those, agents and
+ * their parents.
  */
 
 static struct err *refused(const struct op *op, const struct json *obj, const char *why)
@@ -51,6 +53,25 @@ static char *limits_refuse(const struct op *op, const struct json *obj, const st
 	return k == os->claim && !*op->sub ? limits_refuse_claim(os, op->ns, obj) : NULL;
 }
 
+/* Of the kinds of cay.dev: what others of them say. */
+static struct err *agents_allow(struct op *op, const struct json *obj, const struct json *old)
+{
+	const struct objects *os = op->admit->objects;
+	const struct kind *k = kind_storage(op->kind);
+
+	if (json_get(json_get(old, "metadata"), "deletionTimestamp"))
+		return NULL;
+	if (k == os->agent)
+		agent_check(os, op->ns, obj, old, &op->causes);
+	else if (k == os->session)
+		session_check(os, op->ns, obj, old, &op->causes);
+	else if (k == os->approval)
+		approval_check(obj, old, &op->causes);
+	if (!op->causes.n)
+		return NULL;
+	return err_invalid(op->kind, json_get_str(json_get(obj, "metadata"), "name"), &op->causes);
+}
+
 struct err *policies_allow(struct op *op, const struct json *obj, const struct json *old)
 {
 	const struct objects *os = op->admit->objects;
@@ -62,6 +83,8 @@ struct err *policies_allow(struct op *op, const struct json *obj, const struct j
 	e = refused(op, obj, why);
 	if (!e)
 		e = security_allows(op, obj, old);
+	if (!e)
+		e = agents_allow(op, obj, old);
 	return e ? e : quota_allows(op, obj, old);
 }
 

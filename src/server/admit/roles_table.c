@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/agents.h"
+#include "api/cay/cay.h"
 #include "server/admit/roles_priv.h"
 
 /*
  * The roles and bindings that exist from the start: those of Kubernetes, by the same names, as far
- * as they are about what is served here, and one more for each of view and edit with the kinds of
- * Agent Sandbox. Lists are words with spaces between them; "core" is the group without a name.
+ * as they are about what is served here, and more for view, edit and admin with the kinds of Agent
+ * Sandbox and of cay.dev. Lists are words with spaces between them; "core" is the group without a
+ * name.
  */
 #define READ   "get list watch"
 #define CHANGE "create delete deletecollection patch update"
@@ -15,6 +17,13 @@
 #define AGENT_KINDS "sandboxes sandboxclaims sandboxtemplates sandboxwarmpools"
 #define SCALES      "sandboxes/scale sandboxwarmpools/scale"
 #define STATUSES    "sandboxes/status sandboxclaims/status sandboxwarmpools/status"
+
+/* The kinds of cay.dev: those that people work with, and those that say who may do what. */
+#define WORK_KINDS "sessions attachments triggers"
+#define RULE_KINDS "agents approvals budgets credentials teampolicies"
+#define CAY_STATUSES                                                         \
+	"agents/status sessions/status attachments/status approvals/status " \
+	"budgets/status credentials/status triggers/status teampolicies/status"
 
 #define TO(role) "rbac.authorization.k8s.io/aggregate-to-" role
 
@@ -28,6 +37,9 @@ const struct role_row roles_first[] = {
 	{ "system:aggregate-to-view", .labels = TO("view") },
 	{ "agent-sandbox:aggregate-to-edit", .labels = TO("edit") },
 	{ "agent-sandbox:aggregate-to-view", .labels = TO("view") },
+	{ "cay:aggregate-to-admin", .labels = TO("admin") },
+	{ "cay:aggregate-to-edit", .labels = TO("edit") },
+	{ "cay:aggregate-to-view", .labels = TO("view") },
 	{ "system:aggregated-metrics-reader", .labels = TO("view") },
 	{ "system:auth-delegator" },
 	{ "system:basic-user" },
@@ -83,6 +95,12 @@ const struct rule_row rules_first[] = {
 	{ "agent-sandbox:aggregate-to-view", AGENTS, AGENT_KINDS " " SCALES " " STATUSES, READ },
 	{ "agent-sandbox:aggregate-to-view", "gateway.networking.k8s.io",
 	  "gateways gateways/status", READ },
+	{ "cay:aggregate-to-admin", GROUP_CAY, RULE_KINDS, CHANGE },
+	{ "cay:aggregate-to-admin", GROUP_CAY, "agents", "verify" },
+	{ "cay:aggregate-to-admin", GROUP_CAY, "approvals", "approve" },
+	{ "cay:aggregate-to-admin", GROUP_CAY, "approvals/status", "patch update" },
+	{ "cay:aggregate-to-edit", GROUP_CAY, WORK_KINDS, CHANGE },
+	{ "cay:aggregate-to-view", GROUP_CAY, WORK_KINDS " " RULE_KINDS " " CAY_STATUSES, READ },
 	{ "system:aggregated-metrics-reader", "metrics.k8s.io", "pods nodes", READ },
 
 	{ "system:auth-delegator", "authentication.k8s.io", "tokenreviews", "create" },

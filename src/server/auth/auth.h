@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "server/auth/opinion.h"
 
 struct act;
 struct arena;
@@ -35,19 +36,32 @@ struct grants {
 must_use struct err *grants_read(struct grants *g, const char *text);
 void grants_done(struct grants *g);
 
-/* What decides: the stored roles, and the grants of the settings beside them. */
+/* What decides: the stored roles, and the grants of the settings beside them; before them, for
+ * users whom roles alone do not describe, whoever has an opinion (server.h). */
 struct authoriser {
+	const struct objects *objects;
 	struct rbac *rbac;
 	struct grants grants;
+	server_opinion opinion; /* NULL: nobody */
+	void *opinion_arg;
 };
 
 #define TOKEN_ISSUER "https://kubernetes.default.svc"
+/* Those of agents (agent_tokens.c). */
+struct agent_tokens {
+	char *audience;     /* this instance; owned */
+	struct map *known;  /* SHA-256 of a token, as hex → struct known_token */
+	size_t known_bytes; /* of these tokens */
+};
 struct tokens {
 	const struct objects *objects;
 	const char *key;   /* signs them; outlives this */
 	struct map *known; /* SHA-256 of a token, as hex → struct json_doc of its claims */
+	struct agent_tokens agents;
 };
 void tokens_init(struct tokens *t, const struct objects *objects, const char *key);
+/* The instance is known by its CA. Until it is, no agent has a valid token. */
+must_use struct err *tokens_set_instance(struct tokens *t, const char *ca_pem);
 void tokens_done(struct tokens *t);
 
 /* Fills in c->user: anonymous when the call carries no credential. ERR_UNAUTHENTICATED: it carries
@@ -72,6 +86,16 @@ struct role_write {
 };
 must_use struct err *escalation_check(const struct authoriser *by, const struct objects *os,
 				      const struct role_write *w);
+/* An Agent or an Approval that is about to be stored. ERR_FORBIDDEN: it says what its writer may
+ * not say, that a key is verified or that something is approved. */
+struct agent_write {
+	const struct user *user;
+	const struct kind *kind; /* others are fine */
+	const char *ns;
+	const struct json *obj, *old; /* old NULL: it is created */
+};
+must_use struct err *agent_write_check(const struct authoriser *by, const struct objects *os,
+				       const struct agent_write *w);
 /* For an Authorization header that came another way than in a call; NULL (none did) is
  * ERR_UNAUTHENTICATED. *ret_user: whose it is, malloc'd, also with ERR_FORBIDDEN; otherwise it
  * stays as it is. */
@@ -107,7 +131,7 @@ enum {
 	CREDENTIAL_NAME_MAX = 32,
 };
 const char *credential_group(struct arena *a, const struct object *record);
-/* ERR_UNAUTHENTICATED: one of the groups names a record that is gone. */
+/* ERR_UNAUTHENTICATED: one of the groups names a record, or the key of an agent, that is gone. */
 must_use struct err *credential_check(const struct objects *os, const char *const *groups);
 /* groups end with NULL, and include that of the record. *ret is malloc'd. */
 must_use struct err *token_for_user(const char *key, const char *name, const char *const *groups,

@@ -10,7 +10,14 @@
 
 #define TOKEN_USER "cay.dev/user" /* a claim of tokens of users */
 
+/* Groups that say by what their user is bound: nobody is shown them, or gets anything by them. */
+#define AGENT_KEY_GROUP "cay:agent-key:"
+bool group_is_bond(const char *group);
+/* How a narrowed token is shown in reviews, and understood in them. */
+#define GRANT_EXTRA "cay.dev/grant"
+
 struct arena;
+struct buf;
 struct json;
 
 /* What the grants of the settings allow a service account in its own namespace. */
@@ -31,3 +38,15 @@ struct token_owner {
 };
 must_use struct err *token_check(struct tokens *t, struct call *c, const char *token,
 				 const struct json *audiences, struct token_owner *ret);
+
+/* agent_tokens.c: the same of a token that an agent has signed. */
+void agent_tokens_init(struct agent_tokens *t);
+void agent_tokens_done(struct agent_tokens *t);
+must_use struct err *agent_token_check(struct tokens *t, struct call *c, const char *token,
+				       const struct json *audiences, struct token_owner *ret);
+/* ERR_UNAUTHENTICATED: the group names the key of an agent, and there is no such agent or key. */
+must_use struct err *agent_key_check(const struct objects *os, const char *group);
+
+/* narrow.c: whether the token leaves this of its user's rights; if not, why. */
+bool narrow_allows(const struct objects *os, const struct user *u, const struct act *a,
+		   struct buf *why);

@@ -10,14 +10,14 @@
 
 /*
  * Whether somebody may do something: the stored roles and bindings say so, or a grant of the
- * settings does. There is nothing that forbids what another allows. A member of system:masters may
- * everything, whatever is stored: who has locked everybody out can let them in again.
+ * settings does. Nothing forbids what another allows, except that a narrowed token leaves its user
+ * less (narrow.c). A member of system:masters may everything, whatever is stored: who has locked
+ * everybody out can let them in again.
  */
-static struct err *refusal(const struct authoriser *by, const struct user *u, const struct act *a)
+static struct err *refusal(const struct user *u, const struct act *a, struct buf *why)
 {
-	autobuf b = { 0 }, why = { 0 };
+	autobuf b = { 0 };
 
-	rbac_complain(by->rbac, u, a->ns, &why);
 	if (!a->resource) {
 		buf_printf(&b, "forbidden: User \"%s\" cannot %s path \"%s\"", u->name, a->verb,
 			   a->path);
@@ -34,22 +34,50 @@ static struct err *refusal(const struct authoriser *by, const struct user *u, co
 		else
 			buf_add_str(&b, " at the cluster scope");
 	}
-	if (why.len)
-		buf_printf(&b, ": %s", buf_str(&why));
+	if (why->len)
+		buf_printf(&b, ": %s", buf_str(why));
 	return err_new(ERR_FORBIDDEN, "%s", buf_str(&b));
+}
+
+static enum server_word opinion(const struct authoriser *by, const struct user *u,
+				const struct act *a, struct err **ret_why)
+{
+	const struct server_act act = { .verb = a->verb,
+					.group = a->group,
+					.plural = a->plural,
+					.ns = a->ns,
+					.name = a->name,
+					.sub = a->sub };
+
+	if (!by->opinion || !a->resource)
+		return SERVER_SILENT;
+	return by->opinion(by->opinion_arg, u->name, &act, ret_why);
 }
 
 struct err *user_may(const struct authoriser *by, const struct user *u, const struct act *a)
 {
 	bool known = str_in("system:authenticated", u->groups);
+	struct err *said = NULL;
+	autobuf why = { 0 };
 
+	if (!narrow_allows(by->objects, u, a, &why))
+		return refusal(u, a, &why);
 	if (str_in("system:masters", u->groups))
 		return NULL;
+	switch (opinion(by, u, a, &said)) {
+	case SERVER_SILENT:
+		break;
+	case SERVER_YES:
+		return NULL;
+	case SERVER_NO:
+		return said;
+	}
 	if (rbac_allows(by->rbac, u, a, NULL) || grants_allow(&by->grants, u, a))
 		return NULL;
-	if (known ? wall_stands("account-rights") : wall_stands("anonymous-rights"))
-		return refusal(by, u, a);
-	return NULL;
+	if (known ? !wall_stands("account-rights") : !wall_stands("anonymous-rights"))
+		return NULL;
+	rbac_complain(by->rbac, u, a->ns, &why);
+	return refusal(u, a, &why);
 }
 
 /* A page is asked for with the method in lower case; HEAD counts as what it is a part of. */

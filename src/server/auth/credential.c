@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/wall.h"
+#include "identity/grant.h"
 #include "json/json.h"
 #include "server/auth/auth_priv.h"
 #include "server/call/call.h"
@@ -36,14 +37,26 @@ static bool is_there(const struct objects *os, const char *key)
 	return o && str_eq(o->uid, uid.p);
 }
 
+bool group_is_bond(const char *group)
+{
+	return str_starts(group, CREDENTIAL_GROUP) || str_starts(group, AGENT_KEY_GROUP) ||
+	       str_starts(group, IDENTITY_GRANT_GROUP);
+}
+
 struct err *credential_check(const struct objects *os, const char *const *groups)
 {
-	for (size_t i = 0; groups[i]; i++)
+	struct err *e;
+
+	for (size_t i = 0; groups[i]; i++) {
 		if (str_starts(groups[i], CREDENTIAL_GROUP) &&
 		    !is_there(os, groups[i] + strlen(CREDENTIAL_GROUP)) &&
 		    wall_stands("credential-end"))
 			return err_new(ERR_UNAUTHENTICATED,
 				       "the credential of this user was taken back");
+		e = agent_key_check(os, groups[i]);
+		if (e)
+			return e;
+	}
 	return NULL;
 }
 

@@ -169,6 +169,9 @@ static void become(struct wish *w)
 
 	w->as.by = was->name;
 	w->as.expires = was->expires;
+	for (size_t i = 0; was->groups[i]; i++) /* what binds the token binds what it is used for */
+		if (group_is_bond(was->groups[i]))
+			add_group(w, was->groups[i]);
 	w->as.pod_uid = was->pod_uid;
 	log_info("request in the name of another user", KV("user", w->as.name),
 		 KV("impersonator", was->name), KV("method", w->call->method),
@@ -181,13 +184,16 @@ struct err *impersonate(const struct authoriser *by, const struct objects *os, s
 	const struct http_headers *h = http_request_headers(c->req);
 	struct wish w = { .call = c, .by = by };
 	struct err *e = NULL;
+	size_t n_groups = 0;
 	bool any = false;
 
 	for (size_t i = 0; i < h->n && !any; i++)
 		any = after(h->list[i].name, PREFIX);
 	if (!any)
 		return NULL;
-	w.groups = arena_new_n(c->arena, const char *, h->n + 4);
+	while (c->user.groups[n_groups])
+		n_groups++;
+	w.groups = arena_new_n(c->arena, const char *, n_groups + h->n + 5);
 	w.extra = arena_new_n(c->arena, struct user_extra, h->n);
 	for (size_t i = 0; i < h->n && !e; i++) {
 		const char *what = after(h->list[i].name, PREFIX);

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "identity/grant.h"
 #include "json/json.h"
 #include "server/auth/auth.h"
 #include "server/auth/auth_priv.h"
@@ -88,7 +89,7 @@ static void show_user(struct json_doc *d, struct json *to, const struct user *u)
 	if (!str_empty(u->uid))
 		json_set_str(d, to, "uid", u->uid);
 	for (size_t i = 0; u->groups[i]; i++)
-		if (!str_starts(u->groups[i], CREDENTIAL_GROUP)) /* nobody is to build on it */
+		if (!group_is_bond(u->groups[i])) /* nobody is to build on it */
 			json_push_str(d, json_need_arr(d, to, "groups"), u->groups[i]);
 	show_extra(d, to, u);
 }
@@ -133,16 +134,23 @@ static const char *account_ns(const struct objects *os, struct call *c, const ch
 	return objects_find(os, os->service_account, ns, name) ? ns : NULL;
 }
 
+/* Whoever asks about the user of a narrowed token, as a TokenReview has shown it, is told what that
+ * token leaves. */
 static struct user user_of(const struct objects *os, struct call *c, const struct json *spec)
 {
 	const struct json *groups = json_get(spec, "groups");
-	const char **list = arena_new_n(c->arena, const char *, json_len(groups) + 1);
+	const struct json *grants = json_get(json_get(spec, "extra"), GRANT_EXTRA);
+	const char **list =
+		arena_new_n(c->arena, const char *, json_len(groups) + json_len(grants) + 1);
 	const char *name = json_get_str(spec, "user");
 	size_t n = 0;
 
 	json_each(it, groups)
 		if (json_str(it.val))
 			list[n++] = json_str(it.val);
+	json_each(it, grants)
+		list[n++] = arena_printf(c->arena, IDENTITY_GRANT_GROUP "%s",
+					 str_or(json_str(it.val), ""));
 	name = name ? name : "";
 	return (struct user){
 		.name = name, .uid = "", .groups = list, .sa_ns = account_ns(os, c, name)
@@ -220,7 +228,7 @@ static void explain(const struct review_desk *desk, const struct user *u, const 
 {
 	struct rbac_reason why;
 
-	if (str_in("system:masters", u->groups))
+	if (!narrow_allows(desk->by->objects, u, a, out) || str_in("system:masters", u->groups))
 		return;
 	if (rbac_allows(desk->by->rbac, u, a, &why))
 		rbac_explain(&why, out);

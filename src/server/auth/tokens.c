@@ -13,6 +13,7 @@
 #include "base/wall.h"
 #include "client/token.h"
 #include "crypto/crypto.h"
+#include "identity/token.h"
 #include "json/json.h"
 #include "server/auth/auth_priv.h"
 #include "server/call/body.h"
@@ -45,11 +46,26 @@ static void claims_free(void *value)
 void tokens_init(struct tokens *t, const struct objects *objects, const char *key)
 {
 	*t = (struct tokens){ .objects = objects, .key = key, .known = map_new(claims_free) };
+	agent_tokens_init(&t->agents);
+}
+
+struct err *tokens_set_instance(struct tokens *t, const char *ca_pem)
+{
+	unsigned char id[SHA256_LEN];
+	struct err *e = tls_cert_key_id(ca_pem, id);
+
+	if (e)
+		return e;
+	free(t->agents.audience);
+	t->agents.audience = identity_audience(id);
+	return NULL;
 }
 
 void tokens_done(struct tokens *t)
 {
 	map_free(take(t->known));
+	agent_tokens_done(&t->agents);
+	free(take(t->agents.audience));
 }
 
 static struct err *claims_verified(struct tokens *t, const char *token, struct json_doc **ret)
@@ -199,9 +215,12 @@ struct err *token_check(struct tokens *t, struct call *c, const char *token,
 {
 	const struct objects *os = t->objects;
 	const struct json *claims = NULL, *k8s, *pod;
-	struct err *e = claims_of(t, token, &claims);
 	const char *ns;
+	struct err *e;
 
+	if (identity_token_looks_so(token))
+		return agent_token_check(t, c, token, audiences, ret);
+	e = claims_of(t, token, &claims);
 	if (e)
 		return e;
 	k8s = json_get(claims, "kubernetes.io");

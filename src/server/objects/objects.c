@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "api/agents.h"
+#include "api/cay/cay.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/rbac.h"
@@ -283,10 +285,16 @@ struct err *objects_open(struct objects *os, struct loop *l, struct kinds *kinds
 		.quota = kinds_need(kinds, "v1", "ResourceQuota"),
 		.limit_range = kinds_need(kinds, "v1", "LimitRange"),
 		.priority_class = kinds_need(kinds, "scheduling.k8s.io/v1", "PriorityClass"),
+		.agent = kinds_need(kinds, API_CAY, "Agent"),
+		.session = kinds_need(kinds, API_CAY, "Session"),
+		.approval = kinds_need(kinds, API_CAY, "Approval"),
+		.team_policy = kinds_need(kinds, API_CAY, "TeamPolicy"),
 		.role = kinds_need(kinds, RBAC_V1, "Role"),
 		.cluster_role = kinds_need(kinds, RBAC_V1, "ClusterRole"),
 		.role_binding = kinds_need(kinds, RBAC_V1, "RoleBinding"),
 		.cluster_role_binding = kinds_need(kinds, RBAC_V1, "ClusterRoleBinding"),
+		.sandbox = kinds_need(kinds, API_SANDBOX, "Sandbox"),
+		.attachment = kinds_need(kinds, API_CAY, "Attachment"),
 	};
 	return store_open(l, &spec, &os->store);
 }

@@ -28,6 +28,7 @@ struct objects {
 		*service, *secret, *role, *cluster_role, *role_binding, *cluster_role_binding,
 		*definition;
 	const struct kind *quota, *limit_range, *priority_class, *claim, *ip_address, *service_cidr;
+	const struct kind *sandbox, *agent, *attachment, *session, *approval, *team_policy;
 };
 
 /*

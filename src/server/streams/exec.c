@@ -124,6 +124,21 @@ static void exec_finish(struct exec *x, struct json_doc *status)
 	json_doc_free(status);
 }
 
+/* A command that was killed must not look like one that ended well. */
+static void exec_revoke(struct pod_stream *p)
+{
+	struct exec *x = container_of(p, struct exec, stream);
+	autoptr(err) e = err_new(ERR_FORBIDDEN, "the right to be here is no longer there");
+
+	if (x->state != EXEC_RUNNING) {
+		if (x->state != EXEC_CLOSING)
+			exec_cut(p);
+		return;
+	}
+	access_cancel(take(x->session));
+	exec_finish(x, status_failure(e, NULL));
+}
+
 /* The session */
 
 static void on_output(void *arg, int fd, const char *data, size_t len)
@@ -357,6 +372,7 @@ static void exec_handle(struct streams *ps, struct call *c, bool attach)
 	struct err *e;
 
 	x->stream.cut = exec_cut;
+	x->stream.revoke = exec_revoke;
 	x->streams = ps;
 	x->call = call_ref(c);
 	x->attach = attach;

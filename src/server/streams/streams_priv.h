@@ -45,6 +45,9 @@ struct pod_stream {
 	struct call *call;       /* who opened it, and what; a reference */
 	/* Ends what was started, and the connection; leaves the list. */
 	void (*cut)(struct pod_stream *p);
+	/* Ends what was started and tells the client why, who may not go on; it leaves the list
+	 * when the client has been told. NULL: it is cut. */
+	void (*revoke)(struct pod_stream *p);
 };
 /* ERR_EXHAUSTED: too many are open. A user may have as many as are still free. */
 must_use struct err *pod_stream_add(struct pod_stream *p, struct streams *ps, struct call *c);

@@ -199,7 +199,7 @@ void streams_recheck(struct streams *ps, bool (*may)(void *arg, const struct cal
 
 	list_each_safe(p, next, &ps->open, link)
 		if (!may(arg, p->call))
-			p->cut(p);
+			(p->revoke ? p->revoke : p->cut)(p);
 }
 
 void streams_cut(struct streams *ps)

@@ -3,6 +3,7 @@
 
 #include "api/meta.h"
 #include "api_test.h"
+#include "base/parse.h"
 
 /* Defaults and rules of the kinds. The expected answers are a kube-apiserver's. */
 
@@ -335,4 +336,24 @@ TEST(sandbox_template_is_not_judged_by_the_rules_of_pods)
 	       "'restartPolicy':'Sometimes'}}}}",
 	       "{'metadata':{'name':'s'},'spec':{'podTemplate':{'spec':{'containers':[{'name':'A B'}],"
 	       "'restartPolicy':'Sometimes'}},'shutdownPolicy':'Retain','operatingMode':'Running'}}");
+}
+
+TEST(a_secret_has_a_mebibyte_of_data_however_it_is_padded)
+{
+	static const struct {
+		size_t len;
+		bool ok;
+	} rows[] = { { 1048574, true }, { 1048575, true }, { 1048576, true }, { 1048577, false } };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		autofree char *bytes = xcalloc(1, rows[i].len);
+		autofree char *text = base64_encode(bytes, rows[i].len, false);
+		autoptr(json_doc) d = doc("{'data':{}}");
+		struct causes c = { 0 };
+
+		json_set_str(d, json_get(json_root(d), "data"), "a", text);
+		admit(d, kind_named("Secret"), NULL, &c);
+		eq_int(!c.n, rows[i].ok);
+		causes_done(&c);
+	}
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/access.h"
 
+#include <stdio.h>
+
 #include "base/log.h"
 #include "base/str.h"
+#include "loop/loop.h"
 #include "test.h"
 
 /* A Pod of which the test decides what happens. */
@@ -10,6 +13,9 @@ struct pod {
 	const struct access_events *ev;
 	void *arg;
 	int n_started, n_written, n_canceled;
+	char written[16];
+	const char *attachment;
+	enum access_view view;
 	bool broken;
 };
 
@@ -24,9 +30,13 @@ static struct err *pod_start(struct pod *p, const struct access_events *ev, void
 	return NULL;
 }
 
-static struct err *pod_exec(void *ctx, unused const struct access_exec_spec *spec,
+static struct err *pod_exec(void *ctx, const struct access_exec_spec *spec,
 			    const struct access_events *ev, void *arg, void **ret)
 {
+	struct pod *p = ctx;
+
+	p->attachment = spec->permit.attachment;
+	p->view = spec->permit.view;
 	return pod_start(ctx, ev, arg, ret);
 }
 
@@ -36,9 +46,21 @@ static struct err *pod_dial(void *ctx, unused const struct access_dial_spec *spe
 	return pod_start(ctx, ev, arg, ret);
 }
 
-static void pod_write(void *session, unused const void *p, unused size_t len)
+static void pod_write(void *session, const void *p, size_t len)
 {
-	((struct pod *)session)->n_written++;
+	struct pod *pod = session;
+
+	pod->n_written++;
+	(void)snprintf(pod->written, sizeof(pod->written), "%.*s", (int)len, (const char *)p);
+}
+
+static bool pod_full(unused void *session)
+{
+	return false;
+}
+
+static void pod_end_input(unused void *session)
+{
 }
 
 static void pod_cancel(void *session)
@@ -46,9 +68,12 @@ static void pod_cancel(void *session)
 	((struct pod *)session)->n_canceled++;
 }
 
-static const struct access_ops pod_ops = {
-	.exec = pod_exec, .dial = pod_dial, .write = pod_write, .cancel = pod_cancel
-};
+static const struct access_ops pod_ops = { .exec = pod_exec,
+					   .dial = pod_dial,
+					   .write = pod_write,
+					   .full = pod_full,
+					   .end_input = pod_end_input,
+					   .cancel = pod_cancel };
 
 struct guest {
 	size_t got;
@@ -113,24 +138,225 @@ TEST(a_pod_that_cannot_start_is_an_error)
 	fails(access_exec(a, &web, &guest_events, &g, &s), ERR_UNAVAILABLE);
 }
 
-static struct err *nobody(void *arg, const char *way, const struct access_target *to)
+/* A policy that answers when the test does. */
+struct judge {
+	struct loop *loop;
+	struct access_question *q; /* NULL: none is open */
+	const char *refuse;        /* ways that are refused at once; NULL: none */
+	char *input;               /* as it was last known */
+	bool later, after_input, fallen;
+	int n_asked, n_canceled;
+};
+
+static void judge_ask(void *arg, const struct access_ask *ask, struct access_question *q)
 {
-	if (str_eq(way, arg) && str_eq(to->user, "eve"))
-		return err_new(ERR_FORBIDDEN, "go away");
-	return NULL;
+	struct judge *j = arg;
+	const struct access_permit p = { "desk", "uid-desk", ACCESS_VIEW_SCRATCH };
+
+	j->n_asked++;
+	if (str_eq(ask->way, j->refuse) && str_eq(ask->to->user, "eve")) {
+		q->refused(q, err_new(ERR_FORBIDDEN, "go away"));
+	} else if (j->after_input && !ask->input_known) {
+		q->after_input(q);
+	} else if (j->later) {
+		free(j->input);
+		j->input = xstrndup(ask->input, ask->input_len);
+		j->q = q;
+		q->say(q, "wait\n");
+	} else {
+		q->allowed(q, &p);
+	}
+}
+
+static void judge_cancel(void *arg, unused struct access_question *q)
+{
+	((struct judge *)arg)->n_canceled++;
+}
+
+static bool judge_stands(void *arg, unused const struct access_ask *ask,
+			 unused const struct access_permit *p)
+{
+	return !((struct judge *)arg)->fallen;
+}
+
+static void judge_sits(struct judge *j, struct access *a)
+{
+	const struct access_policy p = { .ask = judge_ask,
+					 .cancel = judge_cancel,
+					 .stands = judge_stands };
+	struct access_policy with = p;
+
+	works(loop_new(&j->loop));
+	with.loop = j->loop;
+	access_set_policy(a, &with, j);
+}
+
+static void judge_done(struct judge *j)
+{
+	free(j->input);
+	loop_free(j->loop);
 }
 
 TEST(a_policy_refuses_before_anything_starts)
 {
 	struct pod pod = { 0 };
 	struct guest g = { 0 };
+	struct judge j = { .refuse = "exec" };
 	autoptr(access) a = access_new(&pod_ops, &pod);
 	struct access_session *s = NULL;
-	char exec[] = "exec";
 
-	access_set_policy(a, nobody, exec);
+	judge_sits(&j, a);
 	fails(access_exec(a, &web, &guest_events, &g, &s), ERR_FORBIDDEN);
 	eq_int(pod.n_started, 0);
 	works(access_dial(a, &(struct access_dial_spec){ web.to, 80 }, &guest_events, &g, &s));
 	access_cancel(s);
+	judge_done(&j);
+}
+
+TEST(a_probe_asks_nobody)
+{
+	struct pod pod = { 0 };
+	struct guest g = { 0 };
+	struct judge j = { .refuse = "exec" };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	struct access_exec_spec probe = web;
+	struct access_session *s = NULL;
+
+	judge_sits(&j, a);
+	probe.probe = true;
+	works(access_exec(a, &probe, &guest_events, &g, &s));
+	eq_int(j.n_asked, 0);
+	access_cancel(s);
+	judge_done(&j);
+}
+
+TEST(what_was_sent_while_waiting_arrives_after_the_answer)
+{
+	struct pod pod = { 0 };
+	struct guest g = { 0 };
+	struct judge j = { .later = true };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	struct access_exec_spec spec = web;
+	struct access_session *s = NULL;
+	const struct access_permit p = { "desk", "uid-desk", ACCESS_VIEW_READ_ONLY };
+
+	judge_sits(&j, a);
+	spec.stdin_open = true;
+	works(access_exec(a, &spec, &guest_events, &g, &s));
+	eq_int(g.got, 0); /* not from within the call */
+	(void)loop_turn(j.loop, 0);
+	eq_int(g.got, 5); /* but it is told */
+	access_write(s, "one", 3);
+	access_write(s, "two", 3);
+	eq_int(pod.n_started, 0);
+	j.q->allowed(j.q, &p);
+	eq_int(pod.n_started, 0); /* not from within the answer */
+	(void)loop_turn(j.loop, 0);
+	eq_int(pod.n_started, 1);
+	eq_str(pod.attachment, "desk");
+	eq_int(pod.view, ACCESS_VIEW_READ_ONLY);
+	eq_str(pod.written, "onetwo");
+	pod.ev->ended(pod.arg, NULL, 0, 0);
+	eq_int(g.n_ended, 1);
+	judge_done(&j);
+}
+
+TEST(a_late_refusal_ends_the_session)
+{
+	struct pod pod = { 0 };
+	struct guest g = { 0 };
+	struct judge j = { .later = true };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	struct access_session *s = NULL;
+
+	judge_sits(&j, a);
+	works(access_exec(a, &web, &guest_events, &g, &s));
+	j.q->refused(j.q, err_new(ERR_FORBIDDEN, "no"));
+	eq_int(g.n_ended, 0);
+	(void)loop_turn(j.loop, 0);
+	eq_int(g.n_ended, 1);
+	eq_int(pod.n_started, 0);
+	judge_done(&j);
+}
+
+TEST(who_leaves_takes_the_question_back)
+{
+	struct pod pod = { 0 };
+	struct guest g = { 0 };
+	struct judge j = { .later = true };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	struct access_session *s = NULL;
+
+	judge_sits(&j, a);
+	works(access_exec(a, &web, &guest_events, &g, &s));
+	access_cancel(s);
+	eq_int(j.n_canceled, 1);
+	(void)loop_turn(j.loop, 0);
+	eq_int(g.n_ended, 0);
+	judge_done(&j);
+}
+
+TEST(a_policy_may_want_to_know_all_of_the_input_first)
+{
+	struct pod pod = { 0 };
+	struct guest g = { 0 };
+	struct judge j = { .later = true, .after_input = true };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	struct access_exec_spec spec = web;
+	struct access_session *s = NULL;
+
+	judge_sits(&j, a);
+	spec.stdin_open = true;
+	works(access_exec(a, &spec, &guest_events, &g, &s));
+	access_write(s, "abc", 3);
+	is_true(!j.q);
+	access_end_input(s);
+	eq_str(j.input, "abc");
+	j.q->allowed(j.q, NULL);
+	(void)loop_turn(j.loop, 0);
+	eq_str(pod.written, "abc");
+	access_cancel(s);
+	judge_done(&j);
+}
+
+TEST(input_that_is_too_large_to_be_approved_is_refused)
+{
+	struct pod pod = { 0 };
+	struct guest g = { 0 };
+	struct judge j = { .after_input = true };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	autofree char *much = xmalloc(ACCESS_INPUT_MAX);
+	struct access_exec_spec spec = web;
+	struct access_session *s = NULL;
+
+	memset(much, 'x', ACCESS_INPUT_MAX);
+	judge_sits(&j, a);
+	spec.stdin_open = true;
+	works(access_exec(a, &spec, &guest_events, &g, &s));
+	access_write(s, much, ACCESS_INPUT_MAX);
+	is_true(access_full(s));
+	access_write(s, "x", 1);
+	(void)loop_turn(j.loop, 0);
+	eq_int(g.n_ended, 1);
+	eq_int(pod.n_started, 0);
+	judge_done(&j);
+}
+
+TEST(what_is_open_ends_with_what_allowed_it)
+{
+	struct pod pod = { 0 };
+	struct guest g = { 0 };
+	struct judge j = { 0 };
+	autoptr(access) a = access_new(&pod_ops, &pod);
+	struct access_session *s = NULL;
+
+	judge_sits(&j, a);
+	works(access_exec(a, &web, &guest_events, &g, &s));
+	access_review(a);
+	eq_int(g.n_ended, 0);
+	j.fallen = true;
+	access_review(a);
+	eq_int(pod.n_canceled, 1);
+	eq_int(g.n_ended, 1);
+	judge_done(&j);
 }

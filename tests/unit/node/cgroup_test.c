@@ -2,6 +2,8 @@
 #include "node/host/cgroup.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -102,4 +104,68 @@ TEST(a_control_group_is_made_removed_and_waited_for)
 	inotify_free(spec.inotify);
 	(void)loop_turn(spec.loop, 0);
 	loop_free(spec.loop);
+}
+
+static void note_name(void *arg, const char *name, unused const char *path)
+{
+	(void)snprintf(arg, 16, "%s", name);
+}
+
+/* A process that is in the group before this returns. */
+static pid_t sleeper_in(const struct cgroups *c, const char *name)
+{
+	int ready[2];
+	char one = 0;
+	pid_t pid;
+
+	is_true(!pipe(ready));
+	pid = fork();
+	if (!pid) {
+		struct err *e = cgroup_enter(c, name);
+
+		(void)!write(ready[1], &one, 1);
+		(void)pause();
+		_exit(e ? 1 : 0);
+	}
+	is_true(read(ready[0], &one, 1) == 1);
+	(void)close(ready[0]);
+	(void)close(ready[1]);
+	return pid;
+}
+
+TEST(what_is_done_to_a_group_is_done_to_its_parts)
+{
+	autoptr(cgroups) c = NULL;
+	char parent[16] = "cay-test-", name[16] = "";
+	struct cgroup_usage u;
+	uint64_t first;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		skip_because("needs root: it makes control groups");
+		return;
+	}
+	random_hex(parent + 9, 6);
+	works(cgroups_open(parent, true, &c));
+	works(cgroup_make(c, "one"));
+	works(cgroup_make(c, "one/a-x"));
+	cgroup_each_below(c, "one", note_name, name);
+	eq_str(name, "a-x");
+	is_true(cgroup_usage(c, "one/a-x", &u));
+	first = cgroup_identity(c, "one/a-x");
+	is_true(first != 0);
+	pid = sleeper_in(c, "one/a-x");
+	is_false(cgroup_empty(c, "one"));
+	is_false(cgroup_empty(c, "one/a-x"));
+	fails(cgroup_remove(c, "one"), ERR_UNAVAILABLE);
+	cgroup_kill(c, "one");
+	eq_int(waitpid(pid, NULL, 0), pid);
+	is_true(cgroup_empty(c, "one"));
+	works(cgroup_remove(c, "one/a-x"));
+	works(cgroup_make(c, "one/a-x"));
+	is_true(cgroup_identity(c, "one/a-x") != first);
+	works(cgroup_remove(c, "one"));
+	is_false(cgroup_usage(c, "one/a-x", &u));
+	eq_int(cgroup_identity(c, "one/a-x"), 0);
+	cgroups_remove_parent(c);
 }

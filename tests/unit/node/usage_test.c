@@ -8,7 +8,10 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
+#include "client/access.h"
 #include "node/pod/usage_priv.h"
 #include "rig.h"
 
@@ -74,6 +77,100 @@ TEST(memory_counts_with_the_time_that_it_was_held)
 	meter_end(&m, &peak, 104 * S); /* never looked at: half of the most that it had */
 	eq_int(m.memory_byte_s, 6200);
 	meter_done(&m);
+}
+
+static struct runtime_usage part(const char *task, uint64_t born, int64_t cpu_usec)
+{
+	return (struct runtime_usage){ .id = task,
+				       .key = "u",
+				       .known = true,
+				       .born = born,
+				       .cpu_usec = cpu_usec,
+				       .memory = 10 };
+}
+
+static struct attached_time at(int64_t now)
+{
+	return (struct attached_time){ now, now };
+}
+
+static int64_t cpu_of(const struct map *m)
+{
+	struct access_usage sum = { 0 };
+
+	is_true(attached_sum(m, "u", &sum));
+	return sum.cpu_us;
+}
+
+TEST(an_attachment_is_counted_over_tasks_and_over_parts_that_were_made_anew)
+{
+	autoptr(map) m = attached_new();
+	struct runtime_usage a = part("t0", 1, 3 * S), b = part("t1", 2, 2 * S);
+	struct access_usage sum;
+
+	is_false(attached_sum(m, "u", &sum));
+	attached_begin(m, "t0", "u", at(10 * S));
+	attached_look(m, &a, at(20 * S));
+	attached_look(m, &b, at(20 * S)); /* nobody saw it begin */
+	eq_int(cpu_of(m), 5 * S);
+	is_true(attached_sum(m, "u", &sum));
+	eq_int(sum.memory, 20);
+	eq_int(sum.memory_byte_s, 50); /* the mean of 0 and 10, ten seconds long */
+	a = part("t0", 7, 1 * S);
+	attached_look(m, &a, at(30 * S));
+	eq_int(cpu_of(m), 6 * S);
+	a.cpu_usec = 4 * S; /* more than the part before had */
+	attached_end(m, &a, at(40 * S));
+	eq_int(cpu_of(m), 9 * S);
+	a = part("t0", 9, 1 * S);
+	attached_look(m, &a, at(50 * S));
+	eq_int(cpu_of(m), 10 * S);
+}
+
+static bool is_t1(unused void *arg, const char *task, unused const char *uid)
+{
+	return str_eq(task, "t1");
+}
+
+TEST(what_an_attachment_used_is_counted_once_whatever_was_written_last)
+{
+	autoptr(map) m = attached_new();
+	autoptr(map) back = attached_new();
+	struct runtime_usage a = part("t0", 1, 3 * S), b = part("t1", 2, 2 * S), less;
+	struct runtime_usage none = { .id = "t1", .key = "u" };
+
+	attached_look(m, &a, at(10 * S));
+	attached_look(m, &b, at(10 * S));
+	attached_restore(back, map_get(m, "u"));
+	less = part("t0", 1, 1 * S); /* a reading that came late */
+	attached_look(back, &less, at(20 * S));
+	attached_look(back, &a, at(20 * S));
+	eq_int(cpu_of(back), 5 * S);
+	attached_close(back, is_t1, NULL, at(30 * S)); /* t0 went while nobody looked */
+	eq_int(cpu_of(back), 5 * S);
+	attached_end(back, &none, at(40 * S));
+	eq_int(cpu_of(back), 5 * S);
+	attached_end(back, &none, at(50 * S));
+	eq_int(cpu_of(back), 5 * S);
+}
+
+TEST(what_attachments_used_is_written_down_and_read_again)
+{
+	autoptr(map) m = attached_new();
+	autoptr(arena) arena = arena_new();
+	struct runtime_usage a = part("t0", 1, 3 * S);
+	struct usage_record r = { .n_attached = 1 }, back;
+	autobuf b = { 0 };
+
+	attached_look(m, &a, at(10 * S));
+	r.attached = map_get(m, "u");
+	usage_record_write(&r, &b);
+	works(usage_record_read(buf_head(&b), b.len, arena, &back));
+	eq_int(back.n_attached, 1);
+	eq_str(back.attached[0].uid, "u");
+	eq_str(back.attached[0].meters[0].task, "t0");
+	eq_int(back.attached[0].meters[0].meter.task_cpu_usec, 3 * S);
+	fails(usage_record_read("{\"attached\":[{}]}", 17, arena, &back), ERR_MALFORMED);
 }
 
 TEST(what_is_written_down_is_read_again)

@@ -134,11 +134,14 @@ TEST(whoever_may_exec_says_so_in_an_authorization_header)
 	works(fixture_open(&f));
 	fixture_listen(&f);
 	become(&f, TOKEN("default"), "{}");
-	fails(server_may_exec(f.server, NULL, "default", "p", &user), ERR_UNAUTHENTICATED);
+	fails(server_may_enter(f.server, NULL, &(struct server_entry){ "default", "p", "exec" },
+			       &user),
+	      ERR_UNAUTHENTICATED);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		autofree char *header =
 			xasprintf("%s%s", rows[i].scheme, rows[i].valid ? f.token : "nonsense");
-		struct err *e = server_may_exec(f.server, header, rows[i].ns, "p", &user);
+		struct err *e = server_may_enter(
+			f.server, header, &(struct server_entry){ rows[i].ns, "p", "exec" }, &user);
 
 		if (rows[i].code == ERR_CODE_MAX_)
 			works(e);

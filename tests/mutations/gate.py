@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in who may enter a sandbox, in approvals, and in the chain of the audit log. tools/mutate supplies mutation()."""
+
+GATE = "pytest integration/test_gate.py -k "
+
+MUTATIONS = (
+    mutation("gate-takes-the-attachments-of-others", "gate/decide.c",
+             " &&\n	       str_eq(session_view(session)->agent, agent);\n", ";\n",
+             "an agent enters by attachments of its own sessions", GATE + "there_is_no_other"),
+    mutation("gate-forgets-the-parents", "gate/standing.c",
+             "	for (size_t i = 1; i < s->n_chain; i++)\n		meet(", "	for (size_t i = 1; i < 1; i++)\n		meet(",
+             "a child has no more rights than its parents", GATE + "each_of_its_parents"),
+    mutation("gate-ignores-the-rules-of-parents", "gate/standing.c",
+             "	for (size_t i = 0; i < s->n_chain; i++) {\n		said", "	for (size_t i = 0; i < 1; i++) {\n		said",
+             "the rules of parents count too", GATE + "each_of_its_parents"),
+    mutation("gate-lets-go-on-what-is-open", "gate/gate.c",
+             "	if (rights && g->access)\n", "	if (false && rights && g->access)\n",
+             "what is open ends with what allowed it", GATE + "ends_with_what_let_it_in"),
+    mutation("gate-uses-an-approval-twice", "gate/questions.c",
+             "		if (approval_view(o)->used)\n", "		if (false)\n",
+             "an approval that is good once serves once", GATE + "two_who_wait"),
+    mutation("gate-leaves-the-input-out-of-the-digest", "gate/questions.c",
+             "	add_text(h, \"input\", input, strlen(input));\n", "",
+             "an approval is bound to the input", GATE + "input_is_part"),
+    mutation("gate-takes-a-runtime-port-for-any-port", "gate/doors.c",
+             "	return runtime ? GATE_RUNTIME : GATE_PORT;\n", "	return runtime ? GATE_PORT : GATE_PORT;\n",
+             "a port behind which commands run takes the right to run them", GATE + "as_good_as_a_shell"),
+    mutation("audit-chain-without-links", "audit/chain.c",
+             "	else if (!str_eq(prev, k->at.hash))\n", "	else if (false)\n",
+             "a changed record breaks the chain", "unit audit a_changed_record"),
+    mutation("audit-checkpoints-of-anybody", "audit/chain.c",
+             "	if (signature_good(k->key, \"checkpoint\", &h, json_get_str(root, \"checkpoint\")))\n", "	if (h.n)\n",
+             "a log that was written anew has signatures that are wrong", "unit audit before_a_checkpoint"),
+    mutation("audit-forgets-a-cut-end", "audit/file.c",
+             "	if (!e && h.n > f->chain.n)\n", "	if (false)\n",
+             "a start does not hide that the end was cut off", "pytest integration/test_audit_chain.py -k not_forgotten"),
+    mutation("audit-files-grow", "audit/file.c",
+             "have + more + room > f->max_bytes", "have > f->max_bytes",
+             "files of the audit log stay within their size", "unit audit rotated"),
+)
