@@ -44,7 +44,8 @@ static bool shows_itself(const struct attachment_view *v)
 	return v->view == VIEW_SHARED;
 }
 
-/* Of this agent, in a session that goes on, and with all that the door takes. */
+/* Of this agent, in a session that goes on, and with all that the door takes. Its controller has
+ * said that it is Ready: nobody else's private sandbox, and behind the right wall. */
 static bool grants(struct gate *g, const struct object *attachment, const char *agent,
 		   const struct standing *s, const struct door *door)
 {
@@ -52,7 +53,7 @@ static bool grants(struct gate *g, const struct object *attachment, const char *
 	autoptr(object) session = NULL;
 	unsigned rights = v->rights & s->capabilities.rights;
 
-	if (v->deleting || (rights & door->rights) != door->rights)
+	if (v->deleting || !v->ready.is_true || (rights & door->rights) != door->rights)
 		return false;
 	if (door->shared_only && !shows_itself(v))
 		return false;

@@ -55,6 +55,19 @@ def test_an_attachment_is_the_way_in_and_there_is_no_other(cay, name):
     assert run(cay, name, "desk", "true").returncode == 1
 
 
+def test_an_attachment_that_is_not_ready_leads_nowhere(cay, builder):
+    owner = f"{builder}-owner"
+    agent(cay, owner, visibility="Private")
+    box(cay, owner)
+    cay.kubectl("label", "sandbox", owner, f"cay.dev/agent={owner}")
+    attach(cay, f"{builder}-steals", builder, owner)
+    assert run(cay, builder, owner, "true").returncode == 1
+    delete(cay, "attachments", f"{builder}-steals")
+    patch(cay, "agents", owner, {"spec": {"visibility": "Team"}})
+    attach(cay, f"{builder}-asked", builder, owner)
+    assert run(cay, builder, owner, "true").returncode == 0
+
+
 def test_users_who_are_no_agents_go_by_their_roles(cay):
     assert cay.kubectl("exec", "desk", "--", "echo", "admin").stdout == "admin\n"
     assert cay.kubectl("exec", "desk", "--as", "ann", "--", "true", check=False).returncode == 1
