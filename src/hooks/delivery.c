@@ -344,7 +344,9 @@ static void on_session_written(struct client_write *w, struct err *e, struct obj
 {
 	struct delivery *d = container_of(w, struct delivery, write);
 
-	if (!e || err_is(e, ERR_EXISTS) || err_is(e, ERR_CONFLICT)) {
+	if (!e)
+		return; /* the change wakes us; if it was none, looking again would find the same */
+	if (err_is(e, ERR_EXISTS) || err_is(e, ERR_CONFLICT)) {
 		err_free(e);
 		deferred_call(&d->hooks->look);
 		return;
