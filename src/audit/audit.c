@@ -200,15 +200,19 @@ static void work(void *arg)
 /* All whose records are written, or cannot be. */
 static void tell_waits(struct audit *a, const struct err *e)
 {
-	struct audit_wait *w, *next;
+	while (!list_empty(&a->waits)) {
+		struct audit_wait *w = list_first(&a->waits, struct audit_wait, on);
+		struct err *why = NULL;
 
-	list_each_safe(w, next, &a->waits, on) {
-		if (!e && w->n > a->n_written)
+		if (!e && !w->lost && w->n > a->n_written)
 			return;
+		if (e)
+			why = err_new(ERR_UNAVAILABLE, "the audit log cannot be written: %s",
+				      err_text(e));
+		else if (w->lost)
+			why = err_new(ERR_UNAVAILABLE, "the audit log cannot keep up");
 		audit_after_cancel(w);
-		w->done(w, e ? err_new(ERR_UNAVAILABLE, "the audit log cannot be written: %s",
-				       err_text(e))
-			     : NULL);
+		w->done(w, why);
 	}
 }
 
@@ -247,10 +251,10 @@ static void go(struct audit *a)
 		tell_of_lost(a);
 		a->batch = a->pending;
 		a->pending = empty;
-		a->n_batch = a->n_pending;
+		a->n_batch += a->n_pending;
 		a->n_pending = 0;
 	}
-	if (!a->batch.len && !a->sync_due)
+	if (!a->batch.len && !a->n_batch && !a->sync_due)
 		return;
 	a->syncing = a->sync_due;
 	a->sync_due = false;
@@ -301,7 +305,8 @@ void audit_free(struct audit *a)
 	while (a->busy)
 		(void)loop_turn(a->loop, 100);
 	tell_of_lost(a);
-	buf_add(&a->batch, buf_head(&a->pending), a->pending.len);
+	if (a->pending.len)
+		buf_add(&a->batch, buf_head(&a->pending), a->pending.len);
 	a->err = audit_file_append(a->file, &a->batch);
 	if (!a->err)
 		a->err = audit_file_end(a->file);
@@ -334,6 +339,7 @@ void audit_write(struct audit *a, const struct audit_record *r)
 void audit_after(struct audit *a, struct audit_wait *w)
 {
 	w->n = a->n_handed;
+	w->lost = a->n_lost;
 	list_add_tail(&a->waits, &w->on);
 	if (!a->busy && !timer_armed(a->retry)) { /* it is all there: from the loop nevertheless */
 		a->sync_due |= a->n_written >= w->n;

@@ -75,6 +75,7 @@ struct audit_wait {
 	struct list on; /* of the audit */
 	void (*done)(struct audit_wait *w, struct err *e);
 	uint64_t n;
+	bool lost; /* a record was, just before: it may have been the one that is waited for */
 };
 void audit_after(struct audit *a, struct audit_wait *w); /* a is not NULL */
 void audit_after_cancel(struct audit_wait *w);           /* fine if it is over, or never began */

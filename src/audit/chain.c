@@ -234,10 +234,16 @@ static void check_missing(struct chain_check *k, const char *file, uint64_t numb
 {
 	int64_t to = json_get_int(json_get(root, "missing"), "n", 0);
 
-	if (json_get(root, "missing"))
+	if (!json_get(root, "missing"))
+		return;
+	if (to)
 		fault(k, file, number,
 		      "records up to %lld were cut off before the server was started again",
 		      (long long)to);
+	else
+		fault(k, file, number,
+		      "where the log ended was not known any more when the server was started "
+		      "again: records before this one may have been cut off");
 }
 
 /* Where the number tells what happened, say it; otherwise the line before is not what it was. */
@@ -300,7 +306,7 @@ void chain_check_line(struct chain_check *k, const char *file, uint64_t number, 
 		if (k->torn)
 			fault(k, file, number - 1, "this is not a line of the log");
 		free(k->torn);
-		k->torn = xstrndup(line, len);
+		k->torn = xmemdup(line, len);
 		k->torn_len = len;
 		return;
 	}

@@ -27,6 +27,7 @@
 enum {
 	LINE_MAX_LEN = 1024 * 1024, /* of a line at the end of a file that is read */
 	HEAD_MAX = 4096,
+	OLD_MAX = 10000, /* numbers of files that are looked for */
 	LINK_ROOM = 120, /* what a line gets in front of it */
 	SIGN_ROOM = 320, /* the signature at the end of a file */
 };
@@ -37,8 +38,9 @@ struct audit_file {
 	uint64_t len, max_bytes;
 	unsigned keep;
 	struct chain chain;
-	struct buf out; /* numbered, and not written yet */
-	bool records;   /* it has one: a file that is full of one line is not empty forever */
+	struct buf out;   /* numbered, and not written yet */
+	bool needs_begin; /* the next line is the first of a file */
+	bool records;     /* it has one: a file that is full of one line is not empty forever */
 	bool unsynced;
 };
 
@@ -118,32 +120,45 @@ static void read_segment(struct audit_file *f, int fd)
 		f->chain.segment = MAX(f->chain.segment, c.segment);
 }
 
-/* Goes on after the last line of a file. False: it has none. */
+/* Goes on after the last line of a file. *ret_torn: it cannot be read, and its end says so next. */
 static struct err *follow_file(struct audit_file *f, int fd, uint64_t len, bool *ret_torn)
 {
 	autobuf tail = { 0 };
 	struct err *e = read_tail(fd, len, &tail);
 	const char *p = tail.len ? buf_head(&tail) : "";
 	size_t before = tail.len;
-	struct span line;
+	struct span line, prior;
+	bool whole;
 
 	if (e || !len)
 		return e;
 	read_segment(f, fd);
-	*ret_torn = p[tail.len - 1] != '\n';
-	line = last_line(p, *ret_torn ? tail.len : tail.len - 1, &before);
-	if (chain_follow(&f->chain, line.p, line.len))
+	whole = p[tail.len - 1] == '\n';
+	line = last_line(p, whole ? tail.len - 1 : tail.len, &before);
+	if (whole && chain_follow(&f->chain, line.p, line.len))
 		return NULL;
-	if (*ret_torn) { /* the one before has the number */
-		struct span prior = last_line(p, before, &before);
-
-		(void)chain_follow(&f->chain, prior.p, prior.len);
-	}
+	*ret_torn =
+		!whole || f->chain.segment;    /* a log from before there were chains is as it is */
+	prior = last_line(p, before, &before); /* has the number */
+	(void)chain_follow(&f->chain, prior.p, prior.len);
 	chain_follow_torn(&f->chain, line.p, line.len);
+	if (!whole)
+		buf_add_char(&f->out, '\n');
 	return NULL;
 }
 
-/* Lines that were signed must still be there. */
+static struct err *write_head(const struct audit_file *f)
+{
+	uint64_t oldest = f->chain.segment > f->keep ? f->chain.segment - f->keep : 1;
+	char name[NAME_MAX + 1];
+	autobuf head = { 0 };
+
+	chain_head_write(&f->chain, oldest, &head);
+	head_name(f, name);
+	return file_write_atomic(f->dir, name, buf_head(&head), head.len, 0600);
+}
+
+/* Lines that were signed must still be there, and so must what says which. */
 static void check_head(struct audit_file *f, const unsigned char *key)
 {
 	autofree char *text = NULL;
@@ -156,9 +171,9 @@ static void check_head(struct audit_file *f, const unsigned char *key)
 	e = file_read(f->dir, name, HEAD_MAX, &text, &len);
 	if (!e)
 		e = chain_head_read(text, len, key, &h);
-	if (!e && h.n > f->chain.n)
+	if (e ? f->chain.segment : h.n > f->chain.n)
 		chain_add_missing(&f->chain, clock_wall(), &h, &f->out);
-	err_free(e); /* there is none at the first start; a forged one is found by the check */
+	err_free(e);
 }
 
 static struct err *resume(struct audit_file *f, const unsigned char *key)
@@ -180,18 +195,28 @@ static struct err *resume(struct audit_file *f, const unsigned char *key)
 			e = follow_file(f, fd, (uint64_t)st.st_size, &torn);
 		if (fd >= 0)
 			(void)close(fd);
-		torn = false; /* it was complete when it was rotated */
+		buf_clear(&f->out); /* it was on disk before it was rotated */
+		torn = false;
 	}
 	if (e)
 		return e;
-	if (torn) {
-		buf_add_char(&f->out, '\n');
+	f->needs_begin = !f->len || !f->chain.segment;
+	if (torn)
 		chain_add_torn(&f->chain, clock_wall(), &f->out);
-	}
 	check_head(f, key);
-	if (!f->len || !f->chain.segment)
-		chain_add_begin(&f->chain, clock_wall(), &f->out);
-	return NULL;
+	return f->chain.n ? NULL : write_head(f); /* from now on there always is one */
+}
+
+/* Of a time when more were kept. */
+static void drop_old(const struct audit_file *f)
+{
+	char name[NAME_MAX + 1];
+
+	for (unsigned n = f->keep + 1; n <= OLD_MAX; n++) {
+		numbered(f, n, name);
+		if (unlinkat(f->dir, name, 0) < 0)
+			return;
+	}
 }
 
 struct err *audit_file_open(const struct audit_spec *spec, struct audit_file **ret)
@@ -209,13 +234,15 @@ struct err *audit_file_open(const struct audit_spec *spec, struct audit_file **r
 	if (str_eq(spec->path, "-")) {
 		f->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 		e = f->fd < 0 ? err_sys(errno, "use standard output") : NULL;
-		chain_add_begin(&f->chain, clock_wall(), &f->out);
+		f->needs_begin = true;
 	} else {
 		e = open_dir(f, spec->path);
 		if (!e)
 			e = open_file(f);
 		if (!e)
 			e = resume(f, spec->key ? key : NULL);
+		if (!e)
+			drop_old(f);
 	}
 	if (e)
 		return e;
@@ -270,12 +297,13 @@ static struct err *turn_over(struct audit_file *f)
 	if (f->chain.since)
 		chain_add_checkpoint(&f->chain, clock_wall(), &f->out);
 	e = flush(f);
-	if (!e)
-		e = rotate(f);
+	if (!e && fdatasync(f->fd) < 0)
+		e = err_sys(errno, "sync %s", f->name);
+	if (e)
+		return e;
+	f->needs_begin = true;
 	f->records = false;
-	if (!e)
-		chain_add_begin(&f->chain, clock_wall(), &f->out);
-	return e;
+	return rotate(f);
 }
 
 struct err *audit_file_append(struct audit_file *f, struct buf *b)
@@ -293,6 +321,9 @@ struct err *audit_file_append(struct audit_file *f, struct buf *b)
 			if (e)
 				break;
 		}
+		if (f->needs_begin)
+			chain_add_begin(&f->chain, clock_wall(), &f->out);
+		f->needs_begin = false;
 		chain_add(&f->chain, p, len, &f->out);
 		f->records = true;
 		buf_eat(b, len + 1);
@@ -305,18 +336,12 @@ struct err *audit_file_append(struct audit_file *f, struct buf *b)
 /* The file, and then where it ends: what the head says is on disk. */
 struct err *audit_file_sync(struct audit_file *f)
 {
-	uint64_t oldest = f->chain.segment > f->keep ? f->chain.segment - f->keep : 1;
-	char name[NAME_MAX + 1];
-	autobuf head = { 0 };
-
 	if (f->dir < 0 || f->fd < 0 || !f->unsynced)
 		return NULL;
 	if (fdatasync(f->fd) < 0)
 		return err_sys(errno, "sync %s", f->name);
 	f->unsynced = false;
-	chain_head_write(&f->chain, oldest, &head);
-	head_name(f, name);
-	return file_write_atomic(f->dir, name, buf_head(&head), head.len, 0600);
+	return write_head(f);
 }
 
 /* The last line of a server that stops is a signature. */

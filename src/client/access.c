@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/access.h"
 
+#include "base/metrics.h"
 #include "base/series.h"
 #include "client/access_priv.h"
 
@@ -70,8 +71,22 @@ bool access_is_door(struct access *a, const struct access_target *to)
 	return a->door.is && a->door.is(a->door.ctx, to);
 }
 
+static uint64_t waiting(const struct access *a)
+{
+	const struct access_session *s;
+	uint64_t n = 0;
+
+	list_each(s, &a->sessions, on_access)
+		n += s->state == SESSION_WAITING;
+	return n;
+}
+
 void access_metrics(const struct access *a, struct buf *b)
 {
+	metrics_gauge(
+		b, "cay_entries_waiting",
+		"Ways into Pods that wait for an answer, or for the input that it depends on.",
+		waiting(a));
 	series_write(a->entries, b);
 	series_write(a->took, b);
 }

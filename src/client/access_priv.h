@@ -18,6 +18,7 @@ struct access {
 	void *policy_arg;
 	struct list sessions; /* struct access_session */
 	unsigned n_reviews;
+	size_t n_for_input;      /* sessions that wait for the end of their input */
 	struct audit *audit;     /* NULL: there is no record */
 	struct access_door door; /* is NULL: there is none */
 	access_woken woken;      /* NULL: nobody wants to know */
@@ -53,7 +54,8 @@ struct access_session {
 	struct err *refusal;
 	struct deferred late; /* an answer that did not come at once */
 	struct audit_wait recorded;
-	unsigned review; /* the last one that looked at it */
+	struct timer *input_deadline; /* NULL: its input is not waited for */
+	unsigned review;              /* the last one that looked at it */
 	bool was_full;
 };
 

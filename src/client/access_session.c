@@ -18,12 +18,23 @@
  * their own calls.
  */
 enum {
-	AHEAD_MAX = 64 * 1024, /* of input, before somebody is let in */
+	AHEAD_MAX = 64 * 1024,     /* of input, before somebody is let in */
+	INPUT_WAIT_MS = 60 * 1000, /* for the end of an input that a policy wants to know */
+	FOR_INPUT_MAX = 64,        /* that wait so at a time */
 };
+
+static void input_known(struct access_session *s)
+{
+	if (!s->input_deadline)
+		return;
+	timer_free(take(s->input_deadline));
+	s->access->n_for_input--;
+}
 
 static void session_free(struct access_session *s)
 {
 	list_del(&s->on_access);
+	input_known(s);
 	audit_after_cancel(&s->recorded);
 	if (s->held)
 		deferred_cancel(&s->late);
@@ -189,10 +200,49 @@ static void session_say(struct access_session *s)
 	buf_done(said);
 }
 
+static struct access_ask ask_of(const struct access_session *s)
+{
+	const struct errand *to = &s->held->errand;
+	const struct access_exec_spec *exec = to->exec;
+
+	return (struct access_ask){
+		.way = to->way,
+		.to = errand_to(to),
+		.argv = exec && !exec->attach ? exec->argv : NULL,
+		.tty = exec && exec->tty,
+		.port = to->dial ? to->dial->port : 0,
+		.input_known = !exec || !exec->stdin_open || s->held->ended,
+		.input = s->held->input.len ? buf_head(&s->held->input) : "",
+		.input_len = s->held->input.len,
+	};
+}
+
+static bool session_stands(const struct access_session *s)
+{
+	const struct access *a = s->access;
+	struct access_ask ask;
+
+	if (!s->held || !a->policy.stands)
+		return true;
+	ask = ask_of(s);
+	return a->policy.stands(a->policy_arg, &ask, &s->permit);
+}
+
+static struct err *no_longer(void)
+{
+	return err_new(ERR_FORBIDDEN, "what allowed this is no longer there");
+}
+
+/* What was allowed may have gone since. */
 static void session_begin_late(struct access_session *s)
 {
-	struct err *e = session_begin(s, &s->held->errand);
+	struct err *e;
 
+	if (!session_stands(s)) {
+		session_fail(s, no_longer(), "revoked");
+		return;
+	}
+	e = session_begin(s, &s->held->errand);
 	if (e)
 		session_fail(s, e, "failed");
 	else
@@ -267,34 +317,39 @@ static void on_refused(struct access_question *q, struct err *e)
 	session_answered(s, SESSION_REFUSED);
 }
 
+static void on_input_late(void *arg)
+{
+	struct access_session *s = arg;
+
+	if (s->held->for_input && s->state == SESSION_WAITING)
+		on_refused(&s->question,
+			   err_new(ERR_FORBIDDEN, "input of what must be approved ends within %d s",
+				   INPUT_WAIT_MS / 1000));
+}
+
+/* It costs memory while it waits, so there are not many, and not for long. */
 static void on_after_input(struct access_question *q)
 {
-	container_of(q, struct access_session, question)->held->for_input = true;
+	struct access_session *s = container_of(q, struct access_session, question);
+
+	if (s->access->n_for_input >= FOR_INPUT_MAX) {
+		on_refused(q, err_new(ERR_EXHAUSTED, "too many operations wait for their input"));
+		return;
+	}
+	s->held->for_input = true;
+	s->access->n_for_input++;
+	s->input_deadline = timer_new(s->access->policy.loop, on_input_late, s);
+	timer_set(s->input_deadline, INPUT_WAIT_MS);
 }
 
 static void on_say(struct access_question *q, const char *text)
 {
 	struct access_session *s = container_of(q, struct access_session, question);
 
+	if (!s->held->errand.exec)
+		return; /* what comes out of a log or a port is not for us to add to */
 	buf_add_str(&s->held->said, text);
 	deferred_call(&s->late);
-}
-
-static struct access_ask ask_of(const struct access_session *s)
-{
-	const struct errand *to = &s->held->errand;
-	const struct access_exec_spec *exec = to->exec;
-
-	return (struct access_ask){
-		.way = to->way,
-		.to = errand_to(to),
-		.argv = exec && !exec->attach ? exec->argv : NULL,
-		.tty = exec && exec->tty,
-		.port = to->dial ? to->dial->port : 0,
-		.input_known = !exec || !exec->stdin_open || s->held->ended,
-		.input = s->held->input.len ? buf_head(&s->held->input) : "",
-		.input_len = s->held->input.len,
-	};
 }
 
 static void session_ask(struct access_session *s)
@@ -302,6 +357,7 @@ static void session_ask(struct access_session *s)
 	const struct access_ask ask = ask_of(s);
 
 	s->held->for_input = false;
+	input_known(s);
 	s->access->policy.ask(s->access->policy_arg, &ask, &s->question);
 }
 
@@ -378,17 +434,6 @@ struct err *access_dial(struct access *a, const struct access_dial_spec *spec,
 	return session_open(a, &to, ev, arg, ret);
 }
 
-static bool session_stands(const struct access_session *s)
-{
-	const struct access *a = s->access;
-	struct access_ask ask;
-
-	if (s->state != SESSION_OPEN || !s->held || !a->policy.stands)
-		return true;
-	ask = ask_of(s);
-	return a->policy.stands(a->policy_arg, &ask, &s->permit);
-}
-
 static struct access_session *next_to_review(const struct access *a)
 {
 	struct access_session *s;
@@ -407,23 +452,16 @@ void access_review(struct access *a)
 	a->n_reviews++;
 	while ((s = next_to_review(a))) {
 		s->review = a->n_reviews;
-		if (session_stands(s))
+		if (s->state != SESSION_OPEN || session_stands(s))
 			continue;
 		s->ops->cancel(s->inner);
-		session_fail(s, err_new(ERR_FORBIDDEN, "what allowed this is no longer there"),
-			     "revoked");
+		session_fail(s, no_longer(), "revoked");
 	}
 }
 
 static bool waits(const struct access_session *s)
 {
 	return !s->inner;
-}
-
-/* More than a policy wants to know of, or than a client may send ahead. */
-static size_t input_max(const struct held *h)
-{
-	return h->for_input ? (size_t)ACCESS_INPUT_MAX : (size_t)AHEAD_MAX;
 }
 
 static void held_write(struct access_session *s, const void *p, size_t len)
@@ -451,8 +489,10 @@ bool access_full(struct access_session *s)
 {
 	if (!waits(s))
 		return s->ops->full(s->inner);
-	s->was_full |= s->held->input.len >= input_max(s->held);
-	return s->held->input.len >= input_max(s->held);
+	if (s->held->for_input) /* its end, or one byte too many, must be able to arrive */
+		return false;
+	s->was_full |= s->held->input.len >= AHEAD_MAX;
+	return s->held->input.len >= AHEAD_MAX;
 }
 
 void access_end_input(struct access_session *s)

@@ -166,7 +166,8 @@ void attachment_changed(void *arg, struct object *was, struct object *now)
 	links_attachment(c->ctx.links, was, now);
 	if (!was || !now || !pass_tells(&c->ctx, CONTROL_ATTACHMENT, now))
 		wake(c, CONTROL_ATTACHMENT, any);
-	if (was && now && attachment_view(was)->deleting == v->deleting)
+	if (was && now && attachment_view(was)->deleting == v->deleting &&
+	    attachment_view(was)->ready.is_true == v->ready.is_true)
 		return;
 	wake_session_itself(c, any->ns, v->session);
 	wake_session_itself(c, any->ns, any->name); /* whose own it may be, or whose name it has */

@@ -177,7 +177,8 @@ bool gate_grants(struct gate *g, const struct gate_ask *ask, const struct gate_p
 	s = standing_of(g, ask->ns, who.name);
 	o = p->attachment ? client_get(g->client, g->attachment, ask->ns, p->attachment) : NULL;
 	ok = s && o && str_eq(who.ns, ask->ns) && str_eq(o->uid, p->uid) &&
-	     attachment_view(o)->view == p->view && grants(g, o, who.name, s, &doors[ask->door]);
+	     attachment_view(o)->view == p->view && grants(g, o, who.name, s, &doors[ask->door]) &&
+	     standing_judges(s, &ask->deed) != VERDICT_DENY;
 	agent_name_done(&who);
 	return ok;
 }

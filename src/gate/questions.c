@@ -18,7 +18,8 @@
  */
 enum {
 	QUESTIONS_MAX = 1024, /* that somebody waits for, in all */
-	ARGV_SHOWN = 256,     /* arguments; the digest is of all */
+	OF_AGENT_MAX = 64,    /* of one agent */
+	ARGV_SHOWN = 256,     /* arguments */
 	ARG_SHOWN = 4096,     /* bytes of each */
 };
 
@@ -37,6 +38,7 @@ struct question {
 	char *attachment, *attachment_uid;
 	char *session, *sandbox;
 	enum attachment_viewpoint view;
+	enum gate_door door;
 	struct json_doc *rule; /* what "always" would add to the agent */
 	struct client_write write;
 	struct timer *expiry;
@@ -78,7 +80,7 @@ static void question_allow(struct question *n)
 	const struct access_permit permit = { attachment, uid, gate_view(n->view) };
 	const struct gate_permit by = { attachment, uid, n->view };
 	const struct gate_ask ask = {
-		.user = n->user, .ns = n->ns, .sandbox = n->sandbox, .door = GATE_EXEC
+		.user = n->user, .ns = n->ns, .sandbox = n->sandbox, .door = n->door
 	};
 
 	if (!gate_grants(n->gate, &ask, &by)) {
@@ -119,7 +121,9 @@ static char *digest_of(const struct access_ask *ask, const struct gate_answer *a
 
 	add_text(h, "agent", a->agent, strlen(a->agent));
 	add_text(h, "sandbox", a->sandbox, strlen(a->sandbox));
-	add_text(h, "attachment", a->attachment, strlen(a->attachment));
+	add_text(h, "attachment", a->uid, strlen(a->uid));
+	add_text(h, "view", attachment_viewpoint_name(a->view),
+		 strlen(attachment_viewpoint_name(a->view)));
 	add_text(h, "operation", ask->way, strlen(ask->way));
 	add_text(h, "container", str_or(ask->to->container, ""),
 		 strlen(str_or(ask->to->container, "")));
@@ -139,17 +143,26 @@ static char *digest_of(const struct access_ask *ask, const struct gate_answer *a
 
 /* The Approval */
 
+/* Who decides must see all that would run. */
+static bool can_be_shown(const struct access_ask *ask)
+{
+	size_t n = 0;
+
+	for (; ask->argv && ask->argv[n]; n++) {
+		size_t len = strlen(ask->argv[n]);
+
+		if (n == ARGV_SHOWN || len > ARG_SHOWN || utf8_prefix(ask->argv[n], len) != len)
+			return false;
+	}
+	return true;
+}
+
 static void put_argv(struct json_doc *d, struct json *spec, const struct access_ask *ask)
 {
 	struct json *list = json_need_arr(d, spec, "argv");
 
-	for (size_t i = 0; ask->argv[i] && i < ARGV_SHOWN; i++) {
-		size_t len = strlen(ask->argv[i]);
-
-		json_push(d, list,
-			  json_new_strn(d, ask->argv[i],
-					utf8_prefix(ask->argv[i], MIN(len, (size_t)ARG_SHOWN))));
-	}
+	for (size_t i = 0; ask->argv[i]; i++)
+		json_push_str(d, list, ask->argv[i]);
 }
 
 static struct json_doc *approval_draft(const struct question *n, const struct access_ask *ask,
@@ -170,7 +183,8 @@ static struct json_doc *approval_draft(const struct question *n, const struct ac
 	json_set_str(d, spec, "operation", ask->way);
 	if (ask->argv)
 		put_argv(d, spec, ask);
-	json_set_str(d, spec, "inputDigest", input);
+	if (!ask->tty)
+		json_set_str(d, spec, "inputDigest", input);
 	json_set_str(d, spec, "digest", n->digest);
 	json_set_str(d, spec, "requestedBy", n->user);
 	clock_format(expires, when);
@@ -178,17 +192,18 @@ static struct json_doc *approval_draft(const struct question *n, const struct ac
 	return d;
 }
 
-/* Exactly these arguments: what has a meaning in a pattern is not offered. */
+/* Exactly these arguments, where that says it all: a rule knows neither input nor terminals, and
+ * some characters have a meaning in patterns. NULL: there can be no rule. */
 static struct json_doc *rule_draft(const struct access_ask *ask)
 {
 	struct json_doc *d;
 	struct json *rule, *argv;
 
-	for (size_t i = 0; ask->argv && ask->argv[i]; i++)
+	if (!ask->argv || ask->tty || ask->input_len)
+		return NULL;
+	for (size_t i = 0; ask->argv[i]; i++)
 		if (strpbrk(ask->argv[i], "*\\"))
 			return NULL;
-	if (!ask->argv)
-		return NULL;
 	d = json_doc_new();
 	rule = json_obj(d);
 	json_set_root(d, rule);
@@ -323,12 +338,21 @@ static void add_rule(struct question *n)
 			      "rules");
 	json_push(d, rules, json_copy(d, json_root(n->rule)));
 	json_each(it, had)
-		json_push(d, rules, json_copy(d, it.val));
+		if (!json_equal(it.val, json_root(n->rule)))
+			json_push(d, rules, json_copy(d, it.val));
 	n->state = QUESTION_WRITING;
 	n->write.done = on_ruled;
 	client_patch(n->gate->client,
 		     &(struct client_ref){ .kind = n->gate->agent, .ns = n->ns, .name = n->agent },
 		     PATCH_MERGE, d, &n->write);
+}
+
+/* No rule can say what "always" would mean: the client is told. */
+static void use_once(struct question *n, const struct object *approval)
+{
+	if (approval_view(approval)->decision == APPROVAL_ALWAYS)
+		n->q->say(n->q, "cay: approved for this once: no rule can say exactly this\n");
+	mark_used(n, approval);
 }
 
 /* Whatever has been decided by now. */
@@ -356,7 +380,7 @@ static void question_look(struct question *n)
 		else if (approval_view(o)->decision == APPROVAL_ALWAYS && n->rule)
 			add_rule(n);
 		else
-			mark_used(n, o);
+			use_once(n, o);
 		return;
 	case APPROVAL_DENIED:
 		question_refuse(n, err_new(ERR_FORBIDDEN, "%s denied it (approval %s)",
@@ -377,6 +401,7 @@ static struct question *question_new(struct gate *g, const struct access_ask *as
 	n->gate = g;
 	n->q = q;
 	q->state = n;
+	n->door = door_of(ask);
 	n->ns = xstrdup(ask->to->ns);
 	n->user = xstrdup(ask->to->user);
 	n->agent = xstrdup(a->agent);
@@ -392,6 +417,16 @@ static struct question *question_new(struct gate *g, const struct access_ask *as
 	return n;
 }
 
+static size_t n_of_agent(const struct gate *g, const char *user)
+{
+	const struct question *n;
+	size_t count = 0;
+
+	list_each(n, &g->questions, on_gate)
+		count += str_eq(n->user, user);
+	return count;
+}
+
 void question_ask(struct gate *g, const struct access_ask *ask, const struct gate_answer *a,
 		  struct access_question *q)
 {
@@ -401,9 +436,16 @@ void question_ask(struct gate *g, const struct access_ask *ask, const struct gat
 	const struct object *known;
 	struct question *n;
 
-	if (g->n_questions >= QUESTIONS_MAX) {
-		q->refused(q, err_new(ERR_EXHAUSTED, "%d operations wait for approval already",
-				      QUESTIONS_MAX));
+	if (!can_be_shown(ask)) {
+		q->refused(q, err_new(ERR_INVALID,
+				      "what must be approved has at most %d arguments of %d bytes "
+				      "each, in UTF-8",
+				      ARGV_SHOWN, ARG_SHOWN));
+		return;
+	}
+	if (g->n_questions >= QUESTIONS_MAX || n_of_agent(g, ask->to->user) >= OF_AGENT_MAX) {
+		q->refused(q,
+			   err_new(ERR_EXHAUSTED, "too many operations wait for approval already"));
 		return;
 	}
 	if (!ask->tty)
@@ -424,9 +466,11 @@ void question_ask(struct gate *g, const struct access_ask *ask, const struct gat
 		      approval_draft(n, ask, input, expires), &n->write);
 }
 
+/* One that waits for its input has asked nobody yet. */
 void question_cancel(struct gate *g unused, struct access_question *q)
 {
-	question_free(q->state);
+	if (q->state)
+		question_free(take(q->state));
 }
 
 /* From the beginning after each that ended: others may have ended with it. */

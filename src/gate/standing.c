@@ -82,7 +82,8 @@ static void read_policy(struct gate *g, struct standing *s, const char *ns)
 	if (!v->has_capabilities)
 		return;
 	/* The result outlives the policy's tree. */
-	capabilities_read(json_get(object_spec(policy), "capabilities"), s->arena, &ceiling);
+	capabilities_read_ceiling(json_get(object_spec(policy), "capabilities"), s->arena,
+				  &ceiling);
 	meet(s, &ceiling);
 }
 

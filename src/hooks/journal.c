@@ -328,7 +328,7 @@ static struct delivery *read_delivery(struct hooks *h, const struct object *o,
 	d->from = xstrdup(note_of(o, KEY_DELIVERY_FROM));
 	d->session = xstrdup(note_of(o, KEY_DELIVERY_SESSION));
 	d->title = xstrdup(note_of(o, KEY_DELIVERY_TITLE));
-	d->agent = xstrdup(note_of(o, KEY_DELIVERY_AGENT));
+	d->agent = xstrdup(trigger_view(trigger)->agent); /* whatever somebody wrote beside it */
 	d->own = object_annotation(o, KEY_DELIVERY_OWN);
 	err_free(clock_parse(note_of(o, KEY_DELIVERY_TIME), &d->at));
 	d->known->at = d->at;

@@ -111,6 +111,8 @@ static struct err *agent_may_enter(struct serve *s, const struct router_ask *ask
 
 	if (!e && what.door == GATE_RUNTIME)
 		e = header_may_enter(s, ask, pod, "exec", &again);
+	if (!e && str_eq(http_request_path(ask->request), ROUTER_MINT_PATH))
+		e = err_new(ERR_FORBIDDEN, "forbidden: a URL would outlive what lets an agent in");
 	if (e)
 		return e;
 	gate_decide(s->gate, &what, &answer);

@@ -44,7 +44,7 @@ struct wish {
 bool mint_asked(struct http_request *req, const struct route *route)
 {
 	return route->way == ROUTER_BY_HEADER && str_eq(http_request_method(req), "POST") &&
-	       str_eq(http_request_path(req), "/.cay/url");
+	       str_eq(http_request_path(req), ROUTER_MINT_PATH);
 }
 
 static struct err *read_methods(const struct json *list, char *ret, size_t size)

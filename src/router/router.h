@@ -153,6 +153,8 @@ enum {
 };
 #define ROUTER_LOCAL "uid %u of this machine" /* a user of it, by their number */
 void router_ask_is(const struct router_ask *ask, const char *fmt, ...) printf_like(2, 3);
+/* A POST there, by header, asks for a signed URL. */
+#define ROUTER_MINT_PATH "/.cay/url"
 typedef struct err *(*router_policy)(void *arg, const struct router_ask *ask,
 				     struct list **ret_wait);
 void router_set_policy(struct router *r, router_policy decide, void *arg);

@@ -3,11 +3,16 @@
 
 import itertools
 import json
+import shlex
+import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 
 from cay_local import wait_until
 from gate_kit import CAY, acting, agent, attach, box, decide, delete, open_questions, patch, question, run, session, waiting
+from test_agent_identity import Agent
 
 number = itertools.count()
 
@@ -169,6 +174,56 @@ def test_input_is_part_of_what_is_approved(cay, builder):
             decide(cay, asked, "Once")
             assert p.communicate(timeout=60)[0] == text
     assert len(digests) == 4
+
+
+def test_who_leaves_before_the_end_of_its_input_takes_nobody_along(cay, builder):
+    rules(cay, builder, {"action": "Ask", "argv": ["cat"]})
+    command = ["kubectl", "--kubeconfig", cay.kubeconfig, *acting(builder), "exec", "-i", "desk", "--", "cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        before = cay.metric("cay_entries_waiting")
+        p.stdin.write(b"half")
+        p.stdin.flush()
+        wait_until(lambda: cay.metric("cay_entries_waiting") > before)
+        p.kill()
+    wait_until(lambda: cay.metric("cay_entries_waiting") == before)
+    assert not open_questions(cay, builder)
+
+
+def test_a_terminal_can_be_approved(cay, builder):
+    rules(cay, builder, {"action": "Ask", "argv": ["echo", "**"]})
+    command = shlex.join(["kubectl", "--kubeconfig", cay.kubeconfig, *acting(builder), "exec", "-it", "desk", "--", "echo", "typed"])
+    with subprocess.Popen(["script", "-qec", command, "/dev/null"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+        asked = question(cay, builder)
+        assert "inputDigest" not in asked["spec"]
+        decide(cay, asked, "Always")
+        out = p.stdout.read()
+        assert "typed" in out and "for this once" in out  # a rule would allow any input
+    assert len(cay.api("GET", f"{CAY}/agents/{builder}")["spec"]["approval"]["rules"]) == 1
+
+
+def test_what_cannot_be_shown_whole_is_not_asked(cay, builder):
+    rules(cay, builder, {"action": "Ask", "argv": ["echo", "**"]})
+    r = run(cay, builder, "desk", "echo", "x" * 5000)
+    assert r.returncode == 1 and "at most 256 arguments of 4096 bytes" in r.stderr and not open_questions(cay, builder)
+
+
+def test_a_read_that_is_approved_needs_no_other_right(cay, name):
+    agent(cay, name, approval={"default": "Ask"})
+    session(cay, name, name)
+    attach(cay, name, name, "desk", rights=["read"])
+    with subprocess.Popen(["kubectl", "--kubeconfig", cay.kubeconfig, *acting(name), "logs", "desk"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        decide(cay, question(cay, name), "Once")
+        out, err = p.communicate(timeout=60)
+        assert (p.returncode, out) == (0, b""), err  # and nobody adds to a log
+
+
+def test_no_url_outlives_what_lets_an_agent_in(cay, builder):
+    a = Agent(cay, f"{builder}-url").enters("desk")
+    request = urllib.request.Request(f"http://127.0.0.1:{cay.router_port}/.cay/url", method="POST", data=b"{}", headers={
+        "X-Sandbox-ID": "desk", "X-Sandbox-Namespace": "default", "Authorization": "Bearer " + a.mint(), "Sec-Fetch-Site": "cross-site"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=60)
+    assert refused.value.code == 403 and b"outlive" in refused.value.read()
 
 
 def test_always_is_a_rule_that_can_be_seen_and_removed(cay, builder):

@@ -390,7 +390,7 @@ def test_entries_are_recorded(world, router, shared):
     assert r.status("box", "/", token=world.tokens["reader"]) == 403
 
     def lines():
-        return [json.loads(line) for line in open(path)]
+        return [r for r in map(json.loads, open(path)) if "verb" in r]
     wait_until(lambda: len(lines()) == 2)
     entered, refused = lines()
     assert entered["user"] == "system:serviceaccount:default:runner" and entered["status"] == 200 and entered["port"] == 8000
@@ -399,7 +399,7 @@ def test_entries_are_recorded(world, router, shared):
     assert "secret" not in open(path).read() and r.metric("cay_audit_records_total") == 2
     r = router("--authz-mode", "allow-all", "--access-log=false")
     assert r.status("box") == 200
-    wait_until(lambda: [line for line in r.log().splitlines() if line.startswith("{") and json.loads(line)["verb"] == "connect"])
+    wait_until(lambda: [line for line in r.log().splitlines() if line.startswith("{") and json.loads(line).get("verb") == "connect"])
     r = router("--authz-mode", "allow-all", "--access-log=false", "--audit-log", "none")
     assert r.status("box") == 200
     assert r.stop() == 0 and '"connect"' not in r.log()

@@ -44,9 +44,9 @@ int verbs_run(const struct command *c, const struct settings *s, const struct ve
 int names_run(const struct command *c, const struct settings *s, size_t n,
 	      struct err *(*fn)(struct remote *r, const struct settings *s))
 {
-	struct err *e = settings_n_args(s) == n ? run(s, fn)
-						: err_new(ERR_INVALID, "it is used so: cay %s %s",
-							  c->name, c->usage);
+	struct err *e = settings_n_args(s) == n
+				? run(s, fn)
+				: err_new(ERR_INVALID, "usage: cay %s %s", c->name, c->usage);
 
 	return e ? cli_fail(err_wrap(e, "%s", c->name)) : EXIT_OK;
 }

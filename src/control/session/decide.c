@@ -168,6 +168,13 @@ static void decide_attach(const struct session_seen *s, struct session_plan *pla
 			plan->step = SESSION_STEP_DETACH;
 		return;
 	}
+	if (!s->attachment->ready.is_true) { /* nobody gets in by it: say its reason */
+		say(plan, SESSION_PENDING, "Attaching",
+		    s->attachment->ready.message
+			    ? xstrdup(s->attachment->ready.message)
+			    : xasprintf("Sandbox %s is being attached", sandbox));
+		return;
+	}
 	say(plan, SESSION_ACTIVE, "Attached", xasprintf("Sandbox %s is attached", sandbox));
 }
 

@@ -43,7 +43,10 @@ static void stage_init(struct stage *t)
 			  .runtime_classes = all,
 			  .max_sandboxes = -1 },
 		.claim = { .sandbox = "s" },
-		.attachment = { .session = "x", .sandbox = "s", .rights = RIGHTS_DEFAULT },
+		.attachment = { .session = "x",
+				.sandbox = "s",
+				.rights = RIGHTS_DEFAULT,
+				.ready = { .is_true = true } },
 	};
 	t->seen = (struct session_seen){ .v = &t->session,
 					 .reason = "",
@@ -133,6 +136,9 @@ TEST(a_new_session_is_guarded_claims_and_attaches_step_by_step)
 	t.seen.own.labelled = true;
 	check(&t, SESSION_STEP_ATTACH, SESSION_PENDING, "Attaching");
 	add_attachment(&t);
+	t.attachment.ready.is_true = false; /* nobody gets in by it */
+	check(&t, SESSION_STEP_REPORT, SESSION_PENDING, "Attaching");
+	t.attachment.ready.is_true = true;
 	check(&t, SESSION_STEP_REPORT, SESSION_ACTIVE, "Attached");
 	t.claim.ready.is_true = false; /* it sleeps, or starts again: that ends no session */
 	check(&t, SESSION_STEP_REPORT, SESSION_ACTIVE, "Attached");
