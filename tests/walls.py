@@ -31,6 +31,7 @@ WALLS = (
     Wall("disk-log", "integration/test_disk.py::test_every_subvolume_has_a_limit"),
     Wall("disk-refusal", "integration/test_disk.py::test_a_plain_pool_refuses_limits_that_nothing_enforces"),
     Wall("seccomp-btrfs", "integration/test_disk.py::test_a_sandbox_makes_no_subvolumes_and_no_shared_copies"),
+    Wall("gate", "integration/test_gate_doors.py::test_no_way_of_the_router_leads_in_without_the_gate[header]"),
     Wall("impersonation", "integration/test_identity.py::test_nobody_acts_as_another_without_the_right_to"),
     Wall("escalation", "integration/test_rbac.py::test_nobody_gives_away_more_than_they_hold"),
     Wall("agent-verbs", "integration/test_agent_kinds.py::test_a_key_is_verified_only_with_the_verb"),

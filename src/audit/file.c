@@ -130,7 +130,7 @@ static struct err *follow_file(struct audit_file *f, int fd, uint64_t len, bool 
 	struct span line, prior;
 	bool whole;
 
-	if (e || !len)
+	if (e || !tail.len)
 		return e;
 	read_segment(f, fd);
 	whole = p[tail.len - 1] == '\n';

@@ -190,8 +190,12 @@ static bool door_of_act(const struct gate_act *act, enum gate_door *ret)
 		const char *sub;
 		enum gate_door door;
 	} rows[] = {
-		{ "exec", GATE_EXEC },        { "attach", GATE_ATTACH }, { "log", GATE_LOGS },
-		{ "portforward", GATE_PORT }, { "proxy", GATE_PORT },
+		{ "exec", GATE_EXEC },
+		{ "attach", GATE_ATTACH },
+		{ "log", GATE_LOGS },
+		{ "portforward", GATE_PORT },
+		{ "proxy", GATE_PORT },
+		{ "ephemeralcontainers", GATE_RUNTIME }, /* as good as a shell */
 	};
 
 	if (*act->group || !str_eq(act->plural, "pods"))

@@ -49,16 +49,55 @@ static struct err *explain_refusal(struct err *e, const struct router_ask *ask)
 	return err_new(ERR_UNAUTHENTICATED, shown_help, ask->ns);
 }
 
-static struct err *user_may_exec(struct serve *s, const struct access_target *who, const char *ns,
-				 const char *pod)
+/* What the gate says about this port. Nobody can be asked here, and nothing that would outlive what
+ * lets an agent in is given to one. */
+static struct err *gate_lets_in(struct serve *s, const struct router_ask *ask, const char *user)
+{
+	const struct gate_ask what = { .user = user,
+				       .ns = ask->ns,
+				       .sandbox = ask->sandbox,
+				       .door = gate_door_of_port(ask->port) };
+	struct gate_answer answer;
+
+	if (str_eq(http_request_path(ask->request), ROUTER_MINT_PATH))
+		return err_new(ERR_FORBIDDEN,
+			       "forbidden: a URL would outlive what lets an agent in");
+	gate_decide(s->gate, &what, &answer);
+	if (answer.verdict == VERDICT_ASK)
+		return err_new(ERR_FORBIDDEN,
+			       "forbidden: connections of agent %s must be approved, and through "
+			       "the router nobody can be asked",
+			       answer.agent);
+	return answer.why;
+}
+
+static struct err *user_may(struct serve *s, const struct access_target *who,
+			    const struct server_entry *to)
 {
 	return server_user_may(s->server, who,
 			       &(struct server_act){ .verb = "create",
 						     .group = "",
 						     .plural = "pods",
-						     .ns = ns,
-						     .name = pod,
-						     .sub = "exec" });
+						     .ns = to->ns,
+						     .name = to->pod,
+						     .sub = to->sub });
+}
+
+/* A user who is known. Of an agent, what its token leaves of its rights counts as well. */
+static struct err *user_may_enter(struct serve *s, const struct access_target *who,
+				  const struct router_ask *ask, const char *pod)
+{
+	bool runtime = gate_door_of_port(ask->port) == GATE_RUNTIME;
+	bool agent = gate_is_agent(who->user);
+	struct err *e = NULL;
+
+	if (!agent || runtime)
+		e = user_may(s, who, &(struct server_entry){ ask->ns, pod, "exec" });
+	if (!e && agent)
+		e = user_may(s, who, &(struct server_entry){ ask->ns, pod, "portforward" });
+	if (!e && agent)
+		e = gate_lets_in(s, ask, who->user);
+	return e;
 }
 
 /* A request through a tunnel: what its user may do. */
@@ -69,7 +108,7 @@ static struct err *tunnel_may_enter(struct serve *s, const struct router_ask *as
 	if (!serve_find_ticket(s, ask->caller.ticket, &who))
 		return err_new(ERR_UNAUTHENTICATED, "the tunnel has ended");
 	router_ask_is(ask, "%s", who.user);
-	return user_may_exec(s, &who, ask->ns, pod);
+	return user_may_enter(s, &who, ask, pod);
 }
 
 /* A certificate that was shown to the router: its user is known, as at the API. */
@@ -86,8 +125,8 @@ static struct err *certificate_may_enter(struct serve *s, const struct router_as
 		groups[i] = ask->groups[i];
 	groups[n] = "system:authenticated";
 	router_ask_is(ask, "%s", ask->user);
-	return user_may_exec(s, &(struct access_target){ .user = ask->user, .groups = groups },
-			     ask->ns, pod);
+	return user_may_enter(s, &(struct access_target){ .user = ask->user, .groups = groups },
+			      ask, pod);
 }
 
 static struct err *header_may_enter(struct serve *s, const struct router_ask *ask, const char *pod,
@@ -97,31 +136,15 @@ static struct err *header_may_enter(struct serve *s, const struct router_ask *as
 				&(struct server_entry){ ask->ns, pod, sub }, ret_user);
 }
 
-/* What its token leaves of its rights, and what the gate says about this port. */
 static struct err *agent_may_enter(struct serve *s, const struct router_ask *ask, const char *pod,
 				   const char *user)
 {
-	const struct gate_ask what = { .user = user,
-				       .ns = ask->ns,
-				       .sandbox = ask->sandbox,
-				       .door = gate_door_of_port(ask->port) };
 	autofree char *same = NULL, *again = NULL;
-	struct gate_answer answer;
 	struct err *e = header_may_enter(s, ask, pod, "portforward", &same);
 
-	if (!e && what.door == GATE_RUNTIME)
+	if (!e && gate_door_of_port(ask->port) == GATE_RUNTIME)
 		e = header_may_enter(s, ask, pod, "exec", &again);
-	if (!e && str_eq(http_request_path(ask->request), ROUTER_MINT_PATH))
-		e = err_new(ERR_FORBIDDEN, "forbidden: a URL would outlive what lets an agent in");
-	if (e)
-		return e;
-	gate_decide(s->gate, &what, &answer);
-	if (answer.verdict == VERDICT_ASK)
-		return err_new(ERR_FORBIDDEN,
-			       "forbidden: connections of agent %s must be approved, and through "
-			       "the router nobody can be asked",
-			       answer.agent);
-	return answer.why;
+	return e ? e : gate_lets_in(s, ask, user);
 }
 
 /* Who may use the router: whoever could read our keys anyway, and whoever may exec. */

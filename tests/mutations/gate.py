@@ -32,7 +32,7 @@ MUTATIONS = (
              "	if (signature_good(k->key, \"checkpoint\", &h, json_get_str(root, \"checkpoint\")))\n", "	if (h.n)\n",
              "a log that was written anew has signatures that are wrong", "unit audit before_a_checkpoint"),
     mutation("audit-forgets-a-cut-end", "audit/file.c",
-             "	if (!e && h.n > f->chain.n)\n", "	if (false)\n",
+             "	if (e ? f->chain.segment : h.n > f->chain.n)\n", "	if (false)\n",
              "a start does not hide that the end was cut off", "pytest integration/test_audit_chain.py -k not_forgotten"),
     mutation("audit-files-grow", "audit/file.c",
              "have + more + room > f->max_bytes", "have > f->max_bytes",
