@@ -258,8 +258,6 @@ static const struct object *find_approval(const struct question *n, usec now)
 	return best;
 }
 
-static void on_marked(struct client_write *w, struct err *e, struct object *obj unused);
-
 static void on_synced(struct client_write *w, struct err *e, struct object *obj unused)
 {
 	struct question *n = container_of(w, struct question, write);
