@@ -35,7 +35,6 @@ enum {
 #define KEY_DELIVERY_FROM    "cay.dev/delivery-from"
 #define KEY_DELIVERY_SESSION "cay.dev/delivery-session"
 #define KEY_DELIVERY_TITLE   "cay.dev/delivery-title"
-#define KEY_DELIVERY_AGENT   "cay.dev/delivery-agent"
 #define KEY_DELIVERY_OWN     "cay.dev/delivery-own-session"
 #define TYPE_DELIVERY        "cay.dev/delivery"
 #define TYPE_SEEN            "cay.dev/deliveries"

@@ -94,7 +94,6 @@ void journal_accept(struct hooks *h, struct delivery *d, const struct object *tr
 	json_set_str(doc, notes, KEY_DELIVERY_FROM, d->from);
 	json_set_str(doc, notes, KEY_DELIVERY_SESSION, d->session);
 	json_set_str(doc, notes, KEY_DELIVERY_TITLE, d->title);
-	json_set_str(doc, notes, KEY_DELIVERY_AGENT, d->agent);
 	if (d->own)
 		json_set_str(doc, notes, KEY_DELIVERY_OWN, "true");
 	set_data(doc, "event", d->event, d->len);
